@@ -1,0 +1,69 @@
+// Config: everything that defines a run, from defaults, preset, config file and command line, in rising precedence.
+// Sections: run, task, network, memory, learner, replay, evaluation. INI files hold only what differs from the defaults.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "agents/episode_buffer.h"
+#include "agents/network.h"
+#include "agents/sac_learner.h"
+#include "base/options.h"
+#include "envs/registry.h"
+#include "memory/registry.h"
+
+namespace engram {
+
+struct RunOptions {
+  std::uint64_t seed = 1;
+  std::int64_t steps = 2'000'000;     // environment steps of the whole run
+  int random_episodes = 10;           // collected with random actions before the first update
+  double updates_per_step = 0.25;     // gradient updates per environment step
+  int num_envs = 1;                   // environments that collect in lockstep
+  int threads = 0;                    // of the CPU; 0: all cores
+  std::string device = "auto";        // auto | cpu | cuda | cuda:N
+  double report_seconds = 1;          // between status reports and metric rows
+
+  void list_options(OptionList& list);
+  void check() const;
+};
+
+struct EvaluationOptions {
+  std::int64_t every_steps = 7800;  // environment steps between evaluations
+  int episodes = 20;                // greedy episodes of one evaluation
+
+  void list_options(OptionList& list);
+};
+
+// (section.key, value) in the order given.
+using Settings = std::vector<std::pair<std::string, std::string>>;
+
+struct Config {
+  static constexpr int kFormat = 1;  // of config files; key "format" of a saved config
+
+  RunOptions run;
+  TaskConfig task{"visual_match"};
+  NetworkOptions network;
+  BackboneConfig memory{"hqlt"};
+  SacOptions learner;
+  ReplayOptions replay;
+  EvaluationOptions evaluation;
+
+  // Later settings win. "task.preset", "task.name" and "memory.name" are taken first, whatever their place. Throws UserError for an
+  // unknown key, a value out of bounds, or values that contradict each other.
+  static Config from_settings(const Settings& settings);
+
+  // All options, bound to this object; without task.name, task.preset and memory.name.
+  OptionList options();
+  // The whole config as an INI file that read_settings() takes back to an equal config.
+  std::string to_ini();
+};
+
+// Reads an INI file through Boost.Program_options. Throws UserError for an unreadable or malformed file, or
+// one of another format.
+Settings read_settings(const std::filesystem::path& file);
+
+}  // namespace engram

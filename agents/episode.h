@@ -1,0 +1,39 @@
+// Episode and EpisodeBatch, and the one statement of their time alignment:
+// at step t = 0 .. T-1 the agent sees o_t, takes a_t, and gets r_t and o_{t+1}. An episode of T steps has T+1 rows; row t
+// holds o_t, a_{t-1} and r_{t-1} (of row 0: no action, reward 0).
+#pragma once
+
+#include <torch/torch.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "envs/task.h"
+
+namespace engram {
+
+struct Episode {
+  std::vector<std::byte> observations;  // (T+1) x bytes of one observation
+  std::vector<std::int32_t> actions;    // T
+  std::vector<float> rewards;           // T
+  End end = End::kNone;                 // of the last step; a truncated episode bootstraps, a terminated one does not
+  bool success = false;
+
+  std::int64_t steps() const { return static_cast<std::int64_t>(actions.size()); }
+  double total_reward() const;
+};
+
+// B whole episodes, padded to the longest; T is the longest's number of steps. All tensors on one device.
+struct EpisodeBatch {
+  torch::Tensor observation;         // uint8 or float32 [B, T+1, ...]
+  torch::Tensor previous_action_BT1;  // int64 [B, T+1]; num_actions stands for "none" (row 0 and padding)
+  torch::Tensor previous_reward_BT1;  // float32 [B, T+1]
+  torch::Tensor action_BT;            // int64 [B, T]; 0 in the padding
+  torch::Tensor reward_BT;            // float32 [B, T]
+  torch::Tensor terminated_BT;        // float32 [B, T], 1 where the step ended the episode by termination
+  torch::Tensor steps_B;              // int64 [B], number of steps of each episode
+  torch::Tensor mask_BT;              // float32 [B, T], 1 for t < steps
+};
+
+}  // namespace engram

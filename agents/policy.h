@@ -1,0 +1,50 @@
+// Policy: acts in N environments in lockstep, carrying the backbone's MemoryState of every row. This is the one step path:
+// collecting, evaluating, filming and tracing all act through it.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "agents/network.h"
+#include "base/rng.h"
+#include "envs/vec_env.h"
+
+namespace engram {
+
+enum class ActionChoice { kSample, kGreedy };
+
+class Policy {
+ public:
+  // What the network computed for the last act(); on the CPU, float32.
+  struct Step {
+    torch::Tensor features_ND;       // backbone output h_t
+    torch::Tensor probabilities_NA;  // pi(a | h_t)
+    torch::Tensor q_NA;              // min(Q1, Q2)(h_t, a)
+    std::vector<std::int32_t> action_N;
+  };
+
+  // Actions are sampled from the stream (seed, Purpose::kAction, stream); the greedy choice draws nothing.
+  Policy(std::shared_ptr<AgentNetwork> network, torch::Device device, int num_envs, std::uint64_t seed,
+         std::uint32_t stream);
+
+  // Forgets every row: the next act() begins N episodes.
+  void reset_all();
+  // Forgets row i: the next act() begins an episode there.
+  void reset_row(int row);
+
+  // Reads the environments' current observations and their last rewards, returns what to do. The network's training
+  // mode decides about dropout alone.
+  const Step& act(const VecEnv& environments, ActionChoice choice);
+
+ private:
+  std::shared_ptr<AgentNetwork> network_;
+  torch::Device device_;
+  MemoryState memory_;
+  std::vector<std::uint8_t> fresh_N_;  // 1: row starts an episode with the next act()
+  Rng rng_;
+  Step step_;
+};
+
+}  // namespace engram

@@ -1,0 +1,31 @@
+// TrainedAgent: the agent of a run directory, ready to act; for evaluating, filming and tracing.
+#pragma once
+
+#include <torch/torch.h>
+
+#include <filesystem>
+#include <memory>
+
+#include "agents/config.h"
+#include "agents/network.h"
+#include "envs/vec_env.h"
+
+namespace engram {
+
+enum class WhichWeights { kBest, kLast };
+
+struct TrainedAgent {
+  Config config;
+  std::shared_ptr<AgentNetwork> network;  // in evaluation mode, on the device
+};
+
+// Throws UserError if the folder is not a run directory, or its config or weights are missing or damaged.
+TrainedAgent load_trained_agent(const std::filesystem::path& run_directory, WhichWeights which, torch::Device device);
+
+// A network with the weights that a fresh run of this config starts from.
+std::shared_ptr<AgentNetwork> make_network(const Config& config, const TaskInfo& task, torch::Device device);
+
+// "auto" (a GPU where there is one), "cpu", "cuda", "cuda:N". Throws UserError for anything else, or a GPU that is not there.
+torch::Device parse_device(const std::string& text);
+
+}  // namespace engram

@@ -1,0 +1,155 @@
+#include "base/options.h"
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <cmath>
+#include <numeric>
+
+#include "base/error.h"
+
+namespace engram {
+namespace {
+
+template <class Number>
+bool parse_number(const std::string& text, Number& value) {
+  const char* const end = text.data() + text.size();
+  const auto result = std::from_chars(text.data(), end, value);
+  return result.ec == std::errc{} && result.ptr == end;
+}
+
+// The shortest text that reads back to the same number.
+template <class Number>
+std::string number_text(Number value) {
+  std::array<char, 32> buffer;
+  const auto result = std::to_chars(buffer.data(), buffer.data() + buffer.size(), value);
+  return std::string(buffer.data(), result.ptr);
+}
+
+template <class Number>
+std::string range_text(const char* kind, Bounds<Number> bounds) {
+  return std::string(kind) + " " + number_text(bounds.low) + ".." + number_text(bounds.high);
+}
+
+// Parses into `field` only if the value lies in the bounds (which no NaN does).
+template <class Field, class Number>
+std::function<bool(const std::string&)> bounded_parser(Field& field, Bounds<Number> bounds) {
+  return [&field, bounds](const std::string& text) {
+    Number value{};
+    if (!parse_number(text, value) || !(value >= bounds.low && value <= bounds.high)) return false;
+    field = static_cast<Field>(value);
+    return true;
+  };
+}
+
+std::size_t edit_distance(const std::string& a, const std::string& b) {
+  std::vector<std::size_t> row(b.size() + 1);
+  std::iota(row.begin(), row.end(), std::size_t{0});
+  for (std::size_t i = 1; i <= a.size(); ++i) {
+    std::size_t diagonal = row[0];
+    row[0] = i;
+    for (std::size_t j = 1; j <= b.size(); ++j) {
+      const std::size_t substitution = diagonal + (a[i - 1] == b[j - 1] ? 0 : 1);
+      diagonal = row[j];
+      row[j] = std::min({row[j] + 1, row[j - 1] + 1, substitution});
+    }
+  }
+  return row.back();
+}
+
+}  // namespace
+
+std::string nearest(const std::string& text, const std::vector<std::string>& candidates) {
+  std::string best;
+  std::size_t best_distance = text.size() / 3 + 2;
+  for (const std::string& candidate : candidates) {
+    const std::size_t distance = edit_distance(text, candidate);
+    if (distance < best_distance) {
+      best_distance = distance;
+      best = candidate;
+    }
+  }
+  return best;
+}
+
+void OptionList::add_option(std::string_view key, std::string allowed, std::string_view help,
+                            std::function<bool(const std::string&)> parse, std::function<std::string()> get) {
+  const std::string name = section_.empty() ? std::string(key) : section_ + "." + std::string(key);
+  auto set = [name, allowed, parse = std::move(parse)](const std::string& text) {
+    if (!parse(text)) throw UserError(name + " = '" + text + "' is not allowed; it takes " + allowed);
+  };
+  options_.push_back({name, std::string(help), std::move(allowed), std::move(set), std::move(get)});
+}
+
+void OptionList::add(std::string_view key, int& field, Bounds<std::int64_t> bounds, std::string_view help) {
+  add_option(key, range_text("integer", bounds), help, bounded_parser(field, bounds),
+             [&field] { return number_text(field); });
+}
+
+void OptionList::add(std::string_view key, std::int64_t& field, Bounds<std::int64_t> bounds, std::string_view help) {
+  add_option(key, range_text("integer", bounds), help, bounded_parser(field, bounds),
+             [&field] { return number_text(field); });
+}
+
+void OptionList::add(std::string_view key, std::uint64_t& field, std::string_view help) {
+  add_option(key, "integer 0..18446744073709551615", help,
+             bounded_parser(field, Bounds<std::uint64_t>{0, UINT64_MAX}), [&field] { return number_text(field); });
+}
+
+void OptionList::add(std::string_view key, double& field, Bounds<double> bounds, std::string_view help) {
+  add_option(key, range_text("number", bounds), help, bounded_parser(field, bounds),
+             [&field] { return number_text(field); });
+}
+
+void OptionList::add(std::string_view key, float& field, Bounds<double> bounds, std::string_view help) {
+  add_option(key, range_text("number", bounds), help, bounded_parser(field, bounds),
+             [&field] { return number_text(field); });
+}
+
+void OptionList::add(std::string_view key, bool& field, std::string_view help) {
+  add_choice(
+      key, {"false", "true"}, [&field](std::size_t index) { field = index == 1; },
+      [&field] { return std::string(field ? "true" : "false"); }, help);
+}
+
+void OptionList::add(std::string_view key, std::string& field, std::string_view help) {
+  add_option(
+      key, "text", help,
+      [&field](const std::string& text) {
+        field = text;
+        return true;
+      },
+      [&field] { return field; });
+}
+
+void OptionList::add_choice(std::string_view key, const std::vector<std::string>& choices,
+                            std::function<void(std::size_t)> choose, std::function<std::string()> get,
+                            std::string_view help) {
+  std::string allowed;
+  for (const std::string& choice : choices) allowed += (allowed.empty() ? "" : " | ") + choice;
+  add_option(
+      key, allowed, help,
+      [choices, choose = std::move(choose)](const std::string& text) {
+        const auto found = std::find(choices.begin(), choices.end(), text);
+        if (found == choices.end()) return false;
+        choose(static_cast<std::size_t>(found - choices.begin()));
+        return true;
+      },
+      std::move(get));
+}
+
+void OptionList::set(const std::string& name, const std::string& value) {
+  std::vector<std::string> names;
+  for (const Option& option : options_) {
+    if (option.name == name) return option.set(value);
+    names.push_back(option.name);
+  }
+  const std::string near = nearest(name, names);
+  throw UserError("unknown key '" + name + "'" + (near.empty() ? "" : "; did you mean '" + near + "'?"));
+}
+
+void OptionList::append(OptionList other) {
+  for (Option& option : other.options_) options_.push_back(std::move(option));
+}
+
+}  // namespace engram

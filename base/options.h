@@ -1,0 +1,91 @@
+// Options: one function per options struct, list_options(OptionList&), is the single source of names, defaults,
+// bounds and help. Config files, the command line, --help and the saved config all go through the list.
+//
+//   struct ReplayOptions {
+//     std::int64_t capacity_steps = 1'000'000;
+//     void list_options(OptionList& list) {
+//       list.add("capacity_steps", capacity_steps, {1, 1'000'000'000}, "environment steps kept");
+//     }
+//   };
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+namespace engram {
+
+// An inclusive range.
+template <class T>
+struct Bounds {
+  T low;
+  T high;
+};
+
+template <class Enum>
+using EnumNames = std::vector<std::pair<Enum, std::string>>;
+
+// One option, bound to a field of an options struct that must outlive it.
+struct Option {
+  std::string name;     // section.key
+  std::string help;
+  std::string allowed;  // "integer 1..100", "number 0..1", "true | false", "episode | fixed | reference", "text"
+  std::function<void(const std::string&)> set;  // throws UserError that names key, value and what is allowed
+  std::function<std::string()> get;             // text that set() reads back to the same value
+};
+
+class OptionList {
+ public:
+  // Names get the prefix "section."; an empty section gives plain names.
+  explicit OptionList(std::string section) : section_(std::move(section)) {}
+
+  void add(std::string_view key, int& field, Bounds<std::int64_t> bounds, std::string_view help);
+  void add(std::string_view key, std::int64_t& field, Bounds<std::int64_t> bounds, std::string_view help);
+  void add(std::string_view key, std::uint64_t& field, std::string_view help);
+  void add(std::string_view key, double& field, Bounds<double> bounds, std::string_view help);
+  void add(std::string_view key, float& field, Bounds<double> bounds, std::string_view help);
+  void add(std::string_view key, bool& field, std::string_view help);
+  void add(std::string_view key, std::string& field, std::string_view help);
+
+  template <class Enum>
+    requires std::is_enum_v<Enum>
+  void add(std::string_view key, Enum& field, EnumNames<Enum> names, std::string_view help) {
+    std::vector<std::string> choices;
+    for (const auto& [value, name] : names) choices.push_back(name);
+    add_choice(
+        key, choices, [&field, names](std::size_t index) { field = names[index].first; },
+        [&field, names] {
+          for (const auto& [value, name] : names)
+            if (value == field) return name;
+          return std::string{};
+        },
+        help);
+  }
+
+  const std::vector<Option>& options() const { return options_; }
+
+  // Sets the option called `name` (section.key). Throws UserError for an unknown name (with the nearest known
+  // one) or a value that is ill-typed or out of bounds.
+  void set(const std::string& name, const std::string& value);
+
+  // Appends the options of another list.
+  void append(OptionList other);
+
+ private:
+  void add_option(std::string_view key, std::string allowed, std::string_view help,
+                  std::function<bool(const std::string&)> parse, std::function<std::string()> get);
+  void add_choice(std::string_view key, const std::vector<std::string>& choices, std::function<void(std::size_t)> choose,
+                  std::function<std::string()> get, std::string_view help);
+
+  std::string section_;
+  std::vector<Option> options_;
+};
+
+// The candidate nearest to `text` in edit distance, for "did you mean ...?"; empty if none is near.
+std::string nearest(const std::string& text, const std::vector<std::string>& candidates);
+
+}  // namespace engram

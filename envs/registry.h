@@ -1,0 +1,56 @@
+// The list of all tasks, and TaskConfig: a task chosen by name, with its options.
+// To add a task: include its header and add it to AllTasks.
+#pragma once
+
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "base/options.h"
+#include "envs/task.h"
+#include "envs/tasks/key_to_door.h"
+#include "envs/tasks/tmaze.h"
+#include "envs/tasks/visual_match.h"
+
+namespace engram {
+
+template <class... Tasks>
+struct TaskList {
+  using OptionsVariant = std::variant<typename Tasks::Options...>;
+};
+using AllTasks = TaskList<VisualMatch, KeyToDoor, TMaze>;
+
+// A published size of a task, by name.
+struct TaskPreset {
+  std::string name;
+  std::string task;
+  std::vector<std::pair<std::string, std::string>> values;  // option without section -> value
+  std::string source;                                       // where it was published
+};
+
+std::vector<std::string> task_names();
+const std::vector<TaskPreset>& task_presets();
+
+// A task and its options. `options` holds Task::Options of the task called `name`.
+class TaskConfig {
+ public:
+  // The task with its defaults. Throws UserError for an unknown name (naming the nearest).
+  explicit TaskConfig(const std::string& name);
+  // The task of the preset, with the preset's values. Throws UserError for an unknown preset.
+  static TaskConfig from_preset(const std::string& preset);
+
+  const std::string& name() const { return name_; }
+  // Options under the section "task", bound to this object.
+  OptionList options();
+  // Throws UserError if values contradict each other.
+  void check() const;
+
+  const AllTasks::OptionsVariant& variant() const { return options_; }
+
+ private:
+  std::string name_;
+  AllTasks::OptionsVariant options_;
+};
+
+}  // namespace engram

@@ -1,0 +1,74 @@
+// VecEnv: N environments of one task, stepped together. Shapes: observation [N, ...], reward [N], end [N].
+//
+// Environment i plays episodes 0, 1, 2 ... of the streams (seed, purpose, i, episode): the bytes do not depend on the
+// number of threads. step() never resets: the last observation of an episode stays until reset_finished().
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "envs/registry.h"
+#include "envs/task.h"
+
+namespace engram {
+
+enum class ElementType : std::uint8_t { kUint8, kFloat32 };
+
+struct ObservationSpec {
+  ElementType type = ElementType::kUint8;
+  std::vector<std::int64_t> shape;  // of one observation; 3 dimensions: an image, channels x height x width; 1: a vector
+
+  std::int64_t elements() const;
+  std::int64_t bytes() const;
+};
+
+struct TaskInfo {
+  std::string name;
+  std::vector<std::string> action_names;
+  ObservationSpec observation;
+  int max_episode_steps = 0;  // length of the longest episode, in steps
+
+  int num_actions() const { return static_cast<int>(action_names.size()); }
+};
+
+class VecEnv {
+ public:
+  virtual ~VecEnv() = default;
+
+  virtual const TaskInfo& info() const = 0;
+  virtual int size() const = 0;  // N
+
+  // Starts episode `first_episode` in every environment.
+  virtual void reset_all(std::uint32_t first_episode = 0) = 0;
+  // One step of every environment; an action outside 0 .. num_actions - 1, or a step of an environment whose episode
+  // has ended, throws std::invalid_argument and changes nothing.
+  virtual void step(std::span<const std::int32_t> action_N) = 0;
+  // Starts the next episode in every environment whose episode has ended.
+  virtual void reset_finished() = 0;
+
+  // Views that stay valid for the life of the object and are rewritten by step and reset.
+  virtual std::span<const std::byte> observation_N() const = 0;  // N x info().observation.bytes()
+  virtual std::span<const float> reward_N() const = 0;           // of the last step; 0 after a reset
+  virtual std::span<const End> end_N() const = 0;                // kNone after a reset
+  virtual std::span<const std::uint8_t> success_N() const = 0;   // 1 where the episode so far counts as solved
+
+  // Everything that the next steps depend on; restore() takes it into an object of the same task, options and N, and
+  // throws std::invalid_argument for any other.
+  virtual std::vector<std::byte> snapshot() const = 0;
+  virtual void restore(std::span<const std::byte> snapshot) = 0;
+
+  // For people: the whole board of one environment, and the name of the phase that it is in.
+  virtual void draw(int environment, Canvas& canvas) const = 0;
+  virtual std::string phase(int environment) const = 0;
+};
+
+// `seed` is the run's seed: it also fixes what the task draws once for a run (colours = fixed | reference).
+// Throws UserError if the task's options contradict each other, std::invalid_argument for num_envs or num_threads < 1.
+std::unique_ptr<VecEnv> make_cpu_vec_env(const TaskConfig& task, std::uint64_t seed, Purpose purpose, int num_envs,
+                                         int num_threads);
+
+}  // namespace engram

@@ -1,0 +1,43 @@
+// The list of all memory backbones, and BackboneConfig: a backbone chosen by name, with its options.
+// To add a backbone: write its file and add it to AllBackbones here and to make_backbone in registry.cpp.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "base/options.h"
+#include "memory/backbone_options.h"
+#include "memory/sequence_model.h"
+
+namespace engram {
+
+std::vector<std::string> backbone_names();
+
+class BackboneConfig {
+ public:
+  // The backbone with its defaults (those of the RL experiments). Throws UserError for an unknown name.
+  explicit BackboneConfig(const std::string& name);
+
+  const std::string& name() const { return name_; }
+  // Options under the section "memory", bound to this object.
+  OptionList options();
+  // Throws UserError if values contradict each other ("memory.width 30 is not divisible by memory.heads 4").
+  void check() const;
+  // D, of input and output alike.
+  std::int64_t width() const;
+
+  const BackboneOptions& variant() const { return options_; }
+
+ private:
+  std::string name_;
+  BackboneOptions options_;
+};
+
+// Builds the backbone; its weights are drawn from torch's default generator. max_steps: the longest sequence that one row will
+// ever see (episode length + 1), the bound of the Transformer's cache. Calls check() first.
+std::shared_ptr<SequenceModel> make_backbone(const BackboneConfig& config, std::int64_t max_steps);
+
+}  // namespace engram

@@ -1,0 +1,60 @@
+// SequenceModel: what every memory backbone is. forward() runs whole sequences in parallel over time, for learning;
+// step() runs one time step with constant memory, for acting. Both carry the same MemoryState, so that forward() over any
+// split of a sequence equals step() repeated.
+//
+// Shapes: B batch rows, T time, D width.
+#pragma once
+
+#include <torch/torch.h>
+
+#include <cstdint>
+#include <vector>
+
+namespace engram {
+
+// The memory of B independent rows: a list of tensors, each with the batch first. All zero means a fresh
+// episode, for every backbone.
+struct MemoryState {
+  std::vector<torch::Tensor> tensors;
+
+  std::int64_t batch() const { return tensors.empty() ? 0 : tensors.front().size(0); }
+  // Forgets the rows where reset_B (bool [B]) is true, in place and without a trace of what they held (NaN included).
+  void reset_rows(const torch::Tensor& reset_B);
+  MemoryState clone() const;
+  MemoryState detach() const;
+};
+
+// What a backbone costs, for matched comparisons. Reported for one row.
+struct ModelCost {
+  std::int64_t parameters = 0;
+  std::int64_t state_bytes = 0;             // of one row's MemoryState in float32
+  std::int64_t multiply_adds_per_step = 0;  // of step(); for attention at a full window or a full cache
+};
+
+class SequenceModel : public torch::nn::Module {
+ public:
+  struct Output {
+    torch::Tensor output_BTD;
+    MemoryState final_state;  // of row b after its lengths_B[b] steps
+  };
+
+  virtual std::int64_t width() const = 0;  // D, of input and output alike
+
+  // Zeros, in the parameters' dtype and on their device.
+  virtual MemoryState initial_state(std::int64_t batch) const = 0;
+
+  // Row b takes the steps t < lengths_B[b] (int64 [B], 0 <= length <= T, on the input's device); what stands behind them
+  // in the input is not read into any valid output, gradient or state, and the output there is unspecified but finite.
+  virtual Output forward(const torch::Tensor& input_BTD, const MemoryState& initial, const torch::Tensor& lengths_B) = 0;
+
+  // One step of every row, in place on `state`. Never records gradients through the state.
+  // In training mode the memory is carried exactly as in evaluation mode; only dropout differs.
+  virtual torch::Tensor step(const torch::Tensor& input_BD, MemoryState& state) = 0;
+
+  virtual ModelCost cost() const = 0;
+
+  // All rows fresh and of full length.
+  torch::Tensor forward(const torch::Tensor& input_BTD);
+};
+
+}  // namespace engram

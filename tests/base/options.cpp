@@ -1,0 +1,94 @@
+#include "base/options.h"
+
+#include <doctest/doctest.h>
+
+#include <string>
+
+#include "base/error.h"
+
+using namespace engram;
+
+namespace {
+
+enum class Fruit { kApple, kPear };
+
+struct Sample {
+  int count = 3;
+  double rate = 0.1;
+  bool on = false;
+  std::string text = "a";
+  std::uint64_t seed = 1;
+  Fruit fruit = Fruit::kApple;
+
+  OptionList options() {
+    OptionList list("sample");
+    list.add("count", count, {1, 10}, "how many");
+    list.add("rate", rate, {0, 1}, "how fast");
+    list.add("on", on, "whether");
+    list.add("text", text, "what");
+    list.add("seed", seed, "which");
+    list.add("fruit", fruit, {{Fruit::kApple, "apple"}, {Fruit::kPear, "pear"}}, "kind");
+    return list;
+  }
+};
+
+std::string message_of(OptionList list, const std::string& name, const std::string& value) {
+  try {
+    list.set(name, value);
+  } catch (const UserError& error) {
+    return error.what();
+  }
+  return "";
+}
+
+}  // namespace
+
+TEST_CASE("values are set and read back") {
+  Sample sample;
+  OptionList list = sample.options();
+  list.set("sample.count", "10");
+  list.set("sample.rate", "3e-4");
+  list.set("sample.on", "true");
+  list.set("sample.text", "with spaces");
+  list.set("sample.seed", "18446744073709551615");
+  list.set("sample.fruit", "pear");
+  CHECK(sample.count == 10);
+  CHECK(sample.rate == 3e-4);
+  CHECK(sample.on);
+  CHECK(sample.text == "with spaces");
+  CHECK(sample.seed == UINT64_MAX);
+  CHECK(sample.fruit == Fruit::kPear);
+
+  Sample copy;
+  OptionList copied = copy.options();
+  for (const Option& option : list.options()) copied.set(option.name, option.get());
+  for (std::size_t i = 0; i < list.options().size(); ++i)
+    CHECK(copied.options()[i].get() == list.options()[i].get());
+}
+
+TEST_CASE("bad values are refused by name and leave the field alone") {
+  for (const std::string bad : {"0", "11", "3.5", "three", "", " 3", "3 ", "99999999999999999999"}) {
+    Sample sample;
+    const std::string message = message_of(sample.options(), "sample.count", bad);
+    CHECK(message == "sample.count = '" + bad + "' is not allowed; it takes integer 1..10");
+    CHECK(sample.count == 3);
+  }
+  for (const std::string bad : {"nan", "inf", "-0.1", "1.1", "0,5"}) {
+    Sample sample;
+    CHECK(message_of(sample.options(), "sample.rate", bad) != "");
+    CHECK(sample.rate == 0.1);
+  }
+  Sample sample;
+  CHECK(message_of(sample.options(), "sample.on", "yes") == "sample.on = 'yes' is not allowed; it takes false | true");
+  CHECK(message_of(sample.options(), "sample.fruit", "plum") ==
+        "sample.fruit = 'plum' is not allowed; it takes apple | pear");
+  CHECK(message_of(sample.options(), "sample.seed", "-1") != "");
+}
+
+TEST_CASE("an unknown key is refused with the nearest known one") {
+  Sample sample;
+  CHECK(message_of(sample.options(), "sample.cuont", "3") ==
+        "unknown key 'sample.cuont'; did you mean 'sample.count'?");
+  CHECK(message_of(sample.options(), "elsewhere.entirely.different", "3") ==
+        "unknown key 'elsewhere.entirely.different'");
+}
