@@ -16,8 +16,7 @@ TrainedAgent load_trained_agent(const std::filesystem::path& run_directory, Whic
   TrainedAgent agent{Config::from_settings(read_settings(run.config_file())), nullptr};
   const std::filesystem::path file = run.weights_file(which);
   const SafetensorsFile weights = load_safetensors(file);
-  const TaskInfo task = make_cpu_vec_env(agent.config.task, agent.config.run.seed, Purpose::kEvaluation, 1, 1)->info();
-  agent.network = make_network(agent.config, task, device);
+  agent.network = make_network(agent.config, agent.config.task.info(), device);
   load_module_weights(*agent.network, weights.tensors, "weights file '" + file.string() + "'");
   agent.network->eval();
   return agent;

@@ -3,6 +3,7 @@
 #include <cstdio>
 #include <iostream>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "agents/build_info.h"
 #include "agents/evaluator.h"
@@ -129,6 +130,7 @@ int run_evaluate(const std::vector<std::string>& arguments) {
   const Measured greedy = measure(options.trace.empty() ? play(ActionChoice::kGreedy) : play_traced());
   const Measured sampled = measure(play(ActionChoice::kSample));
 
+  const std::optional<double> chance = agent.config.task.info().chance_success;
   const char* const weights = options.weights == WhichWeights::kBest ? "best" : "last";
   if (options.json) {
     const Json result = {{"run", line.positional[0]},
@@ -136,6 +138,7 @@ int run_evaluate(const std::vector<std::string>& arguments) {
                          {"task", agent.config.task.name()},
                          {"backbone", agent.config.memory.name()},
                          {"episodes", options.episodes},
+                         {"chance_success", chance ? Json(*chance) : Json()},
                          {"greedy", measured_json(greedy)},
                          {"sampled", measured_json(sampled)}};
     std::cout << result.dump(2) << std::endl;
@@ -145,6 +148,7 @@ int run_evaluate(const std::vector<std::string>& arguments) {
               agent.config.memory.name().c_str(), agent.config.task.name().c_str(), weights, options.episodes);
   print_measured("greedy", greedy);
   print_measured("sampled", sampled);
+  if (chance) std::printf("chance    success %5.1f%%\n", 100 * *chance);
   if (!options.trace.empty()) std::printf("trace: %s\n", options.trace.c_str());
   return 0;
 }

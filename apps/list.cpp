@@ -1,12 +1,11 @@
 // engram list: tasks, their published sizes, and backbones, each with its options.
-#include <algorithm>
+#include <cmath>
 #include <iostream>
 #include <nlohmann/json.hpp>
 
 #include "agents/config.h"
 #include "apps/command_line.h"
 #include "apps/commands.h"
-#include "envs/vec_env.h"
 
 namespace engram {
 namespace {
@@ -35,8 +34,10 @@ Json everything() {
   Json result;
   for (const std::string& name : task_names()) {
     TaskConfig task(name);
-    const TaskInfo info = make_cpu_vec_env(task, 0, Purpose::kTest, 1, 1)->info();
+    const TaskInfo info = task.info();
     result["tasks"].push_back({{"name", name},
+                               {"description", info.description},
+                               {"chance_success", info.chance_success ? Json(*info.chance_success) : Json()},
                                {"actions", info.action_names},
                                {"observation_shape", info.observation.shape},
                                {"observation_type", info.observation.type == ElementType::kUint8 ? "uint8" : "float32"},
@@ -65,13 +66,15 @@ void print_everything() {
   std::cout << "TASKS (--task.name)\n";
   for (const std::string& name : task_names()) {
     TaskConfig task(name);
-    const TaskInfo info = make_cpu_vec_env(task, 0, Purpose::kTest, 1, 1)->info();
+    const TaskInfo info = task.info();
     std::string shape, actions;
     for (const std::int64_t size : info.observation.shape) shape += (shape.empty() ? "" : " x ") + std::to_string(size);
     for (const std::string& action : info.action_names) actions += (actions.empty() ? "" : ", ") + action;
-    std::cout << "\n" << name << ": episodes of up to " << info.max_episode_steps << " steps; sees "
-              << (info.observation.type == ElementType::kUint8 ? "an image " : "a vector ") << shape << "; actions "
-              << actions << "\n";
+    std::cout << "\n" << name << ": " << info.description << "\n  episodes of up to " << info.max_episode_steps
+              << " steps; sees " << (info.observation.type == ElementType::kUint8 ? "an image " : "a vector ") << shape
+              << "; actions " << actions;
+    if (info.chance_success) std::cout << "; guessing succeeds in " << std::lround(100 * *info.chance_success) << "%";
+    std::cout << "\n";
     print_options(std::cout, task.options());
   }
   std::cout << "\n\nPRESETS (--task.preset): published sizes\n\n";
