@@ -69,7 +69,7 @@ void print_help(const OptionList& own, const Settings& settings) {
     print_options(std::cout, all, section);
   }
   std::cout << "\nConfig file: the same keys as INI, [section] and then key = value; # begins a comment.\n\n"
-               "Example\n  engram train --task.name tmaze --task.length 10 --memory.name lstm --run runs/first\n";
+               "Example\n  engram train --task.name tmaze --task.corridor_length 10 --memory.name lstm --run runs/first\n";
 }
 
 // Ctrl-C ends the run in good order; the handler may touch nothing but the trainer's flag.

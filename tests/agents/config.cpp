@@ -32,8 +32,8 @@ TEST_CASE("defaults are those of the published runs") {
 
 TEST_CASE("later settings win, and the choice of task and backbone comes first wherever it stands") {
   Config config = Config::from_settings(
-      {{"memory.window", "8"}, {"task.length", "7"}, {"task.length", "9"}, {"memory.name", "hqlt"}, {"task.name", "tmaze"}});
-  CHECK(std::get<TMaze::Options>(config.task.variant()).length == 9);
+      {{"memory.window", "8"}, {"task.corridor_length", "7"}, {"task.corridor_length", "9"}, {"memory.name", "hqlt"}, {"task.name", "tmaze"}});
+  CHECK(std::get<TMaze::Options>(config.task.variant()).corridor_length == 9);
   CHECK(std::get<HqltOptions>(config.memory.variant()).window == 8);
 }
 
@@ -68,7 +68,7 @@ TEST_CASE("a resolved config reads back to itself, for every task and backbone")
 
 TEST_CASE("all keys are known to the command line") {
   const auto keys = all_config_keys();
-  for (const char* key : {"run.seed", "task.name", "task.preset", "task.length", "task.distractor", "memory.name",
+  for (const char* key : {"run.seed", "task.name", "task.preset", "task.corridor_length", "task.distractor_steps", "memory.name",
                           "memory.window", "learner.gamma", "evaluation.episodes"})
     CHECK(std::count(keys.begin(), keys.end(), key) == 1);
 }
@@ -77,8 +77,8 @@ TEST_CASE("wrong settings are named, with what would be right") {
   CHECK(mentions(settings_error({{"run.sed", "1"}}), "unknown key 'run.sed'; did you mean 'run.seed'?"));
   CHECK(mentions(settings_error({{"memory.name", "lstm"}, {"memory.window", "8"}}),
                  "unknown key 'memory.window' for backbone lstm; it is an option of: hqlt"));
-  CHECK(mentions(settings_error({{"task.length", "8"}}),
-                 "unknown key 'task.length' for task visual_match; it is an option of: tmaze"));
+  CHECK(mentions(settings_error({{"task.corridor_length", "8"}}),
+                 "unknown key 'task.corridor_length' for task visual_match; it is an option of: tmaze"));
   CHECK(mentions(settings_error({{"task.name", "tmase"}}), "tmase"));
   CHECK(mentions(settings_error({{"memory.name", "lsmt"}}), "lsmt"));
   CHECK(mentions(settings_error({{"task.preset", "none_such"}}), "none_such"));

@@ -13,7 +13,7 @@ constexpr int kEpisodes = 3;
 
 Config small_config() {
   return Config::from_settings(
-      {{"task.name", "tmaze"}, {"task.length", "5"}, {"memory.name", "deltanet"}, {"memory.width", "8"}, {"run.seed", "3"}});
+      {{"task.name", "tmaze"}, {"task.corridor_length", "5"}, {"memory.name", "deltanet"}, {"memory.width", "8"}, {"run.seed", "3"}});
 }
 }  // namespace
 

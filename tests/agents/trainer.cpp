@@ -14,7 +14,7 @@ namespace {
 
 // A T-maze of 6 steps (length 5) and a small network: a run of a second.
 Settings tiny(Settings more = {}) {
-  Settings settings = {{"task.name", "tmaze"},           {"task.length", "5"},
+  Settings settings = {{"task.name", "tmaze"},           {"task.corridor_length", "5"},
                        {"memory.name", "lstm"},          {"memory.width", "8"},
                        {"network.hidden_width", "16"},   {"run.steps", "120"},
                        {"run.random_episodes", "4"},     {"replay.batch_episodes", "4"},

@@ -10,7 +10,7 @@ import tempfile
 
 ENGRAM = sys.argv[1]
 TINY = [
-    "--task.name=tmaze", "--task.length=5", "--memory.name=lstm", "--memory.width=8", "--network.hidden_width=16",
+    "--task.name=tmaze", "--task.corridor_length=5", "--memory.name=lstm", "--memory.width=8", "--network.hidden_width=16",
     "--run.steps=60", "--run.random_episodes=2", "--replay.batch_episodes=2", "--evaluation.episodes=2",
     "--run.threads=1", "--device=cpu",
 ]
@@ -56,7 +56,7 @@ def main(folder):
     expect_refusal(folder, train("--task.preset=nowhere"), "nowhere")
     expect_refusal(folder, train("--memory.name=lsmt"), "lsmt", "lstm")
     expect_refusal(folder, train("--memory.window=8"), "memory.window", "lstm", "hqlt")
-    expect_refusal(folder, train("--task.distractor=8"), "task.distractor", "tmaze")
+    expect_refusal(folder, train("--task.distractor_steps=8"), "task.distractor_steps", "tmaze")
     expect_refusal(folder, train("--run.steps=many"), "many", "integer")
     expect_refusal(folder, train("--run.steps=1.5"), "1.5", "integer")
     expect_refusal(folder, train("--seed=-1"), "-1", "integer")

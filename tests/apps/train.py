@@ -26,7 +26,7 @@ def engram(folder, *arguments):
 def check_run_directory(folder):
     run = folder / "runs/a"
     config = (run / "config.ini").read_text()
-    for line in ("format = 1", "seed = 7", "name = tmaze", "length = 9", "name = lstm", "width = 12", "gamma = 0.99"):
+    for line in ("format = 1", "seed = 7", "name = tmaze", "corridor_length = 9", "name = lstm", "width = 12", "gamma = 0.99"):
         assert line in config.splitlines(), line
     about = json.loads((run / "about.json").read_text())
     assert about["command_line"][:2] == ["engram", "train"] and about["device"] == "cpu", about
@@ -81,9 +81,9 @@ def check_help(folder):
     assert "train" in engram(folder, "--help")
     assert "LibTorch" in engram(folder, "--version")
     text = engram(folder, "train", "--help")
-    for option in ("--run.seed", "--task.distractor", "--memory.window", "--learner.gamma", "--replay.capacity_steps"):
+    for option in ("--run.seed", "--task.distractor_steps", "--memory.window", "--learner.gamma", "--replay.capacity_steps"):
         assert option in text, option
-    assert "--task.length" in engram(folder, "train", "--help", "--task.name=tmaze")
+    assert "--task.corridor_length" in engram(folder, "train", "--help", "--task.name=tmaze")
     assert "features [M, D]" in engram(folder, "evaluate", "--help")
     listed = json.loads(engram(folder, "list", "--json"))
     assert {task["name"] for task in listed["tasks"]} >= {"visual_match", "key_to_door", "tmaze"}
@@ -97,10 +97,10 @@ def check_help(folder):
 with tempfile.TemporaryDirectory() as name:
     folder = pathlib.Path(name)
     (folder / "c.ini").write_text(
-        "[task]\nname = tmaze\nlength = 8\n[memory]\nname = lstm\nwidth = 12\n[network]\nhidden_width = 16\n"
+        "[task]\nname = tmaze\ncorridor_length = 8\n[memory]\nname = lstm\nwidth = 12\n[network]\nhidden_width = 16\n"
         "[run]\nsteps = 400\nrandom_episodes = 4\nthreads = 1\nreport_seconds = 0.05\n"
         "[evaluation]\nevery_steps = 150\nepisodes = 5\n[replay]\nbatch_episodes = 8\n")
-    output = engram(folder, "train", "--config", "c.ini", "--seed", "7", "--run", "runs/a", "--task.length", "9",
+    output = engram(folder, "train", "--config", "c.ini", "--seed", "7", "--run", "runs/a", "--task.corridor_length", "9",
                     "--device", "cpu")
     assert "engram evaluate runs/a" in output, output
     check_run_directory(folder)
