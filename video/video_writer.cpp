@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <cstdio>
 #include <cstdlib>
 #include <fstream>
 #include <opencv2/core/utils/logger.hpp>
@@ -61,11 +62,13 @@ void silence_logs() {
 class QuietStderr {
  public:
   QuietStderr() : kept_(dup(STDERR_FILENO)) {
+    std::fflush(stderr);
     const int nowhere = open("/dev/null", O_WRONLY);
     dup2(nowhere, STDERR_FILENO);
     close(nowhere);
   }
   ~QuietStderr() {
+    std::fflush(stderr);
     dup2(kept_, STDERR_FILENO);
     close(kept_);
   }
