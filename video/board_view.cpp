@@ -63,7 +63,7 @@ void draw_vector(RgbImage& image, const ObservationSpec& spec, std::span<const s
       value = element;
     }
     const Box row{box.x, box.y + i * row_height, box.width, row_height};
-    draw_text(image, "x" + std::to_string(i), {row.x, row.y, 26 * scale, row.height}, {10 * scale, palette::kMuted});
+    draw_text(image, std::string("x").append(std::to_string(i)), {row.x, row.y, 26 * scale, row.height}, {10 * scale, palette::kMuted});
     draw_text(image, number_text(value), {row.x + 26 * scale, row.y, 44 * scale, row.height}, {10 * scale},
               Align::kRight);
     // A bar from the middle: -1 at the left end, +1 at the right end.
@@ -95,9 +95,7 @@ void BoardLayout::place(int x, int y) {
   y_ = y;
 }
 
-Box BoardLayout::box() const {
-  return {x_, y_, band_columns_ * cell_, bands_ * rows_ * cell_ + (bands_ - 1) * gap_};
-}
+Box BoardLayout::box() const { return {x_, y_, band_columns_ * cell_, bands_ * rows_ * cell_ + (bands_ - 1) * gap_}; }
 
 Box BoardLayout::cell(int row, int column) const {
   const int band = column / band_columns_;
@@ -166,7 +164,8 @@ void draw_observation(RgbImage& image, const ObservationSpec& spec, std::span<co
                                 std::to_string(spec.bytes()));
   }
   if (spec.shape.size() == 1) return draw_vector(image, spec, observation, box, scale);
-  if (!is_image(spec)) throw std::invalid_argument("draw_observation: neither a vector nor an image of 1 or 3 channels");
+  if (!is_image(spec))
+    throw std::invalid_argument("draw_observation: neither a vector nor an image of 1 or 3 channels");
 
   cv::Mat small(image_height(spec), image_width(spec), CV_8UC3);
   for (int row = 0; row < small.rows; ++row) {

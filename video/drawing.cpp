@@ -82,7 +82,8 @@ void draw_text(RgbImage& image, const std::string& text, const Box& box, const T
     for (int x = std::max(0, -left); x < std::min(coverage.cols, image.width - left); ++x) {
       const int ink = coverage.at<std::uint8_t>(y, x);
       std::uint8_t* const pixel = &image.pixels[3 * (static_cast<std::size_t>(top + y) * image.width + left + x)];
-      for (int c = 0; c < 3; ++c) pixel[c] = static_cast<std::uint8_t>((pixel[c] * (255 - ink) + colour[c] * ink) / 255);
+      for (int c = 0; c < 3; ++c)
+        pixel[c] = static_cast<std::uint8_t>((pixel[c] * (255 - ink) + colour[c] * ink) / 255);
     }
   }
 }

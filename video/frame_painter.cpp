@@ -22,9 +22,9 @@ constexpr int kActionNameWidth = 96;
 constexpr int kTrackWidth = 164;
 constexpr int kPanelWidth = kObservationSize + kGap + kStatusWidth;
 constexpr int kFooterHeight = 52;
-constexpr int kWideBoard = 912;        // a board above the panels may be this wide
+constexpr int kWideBoard = 912;         // a board above the panels may be this wide
 constexpr int kBoardBesidePanel = 484;  // one beside them this wide ...
-constexpr int kBoardHeight = 420;      // ... and either this high
+constexpr int kBoardHeight = 420;       // ... and either this high
 constexpr int kLargestCell = 44;
 
 bool beside_panel(int rows, int columns) { return columns <= 2 * rows; }
@@ -103,9 +103,8 @@ Box FramePainter::observation() const { return observation_box(task_.observation
 
 Box FramePainter::probability_track(int action) const {
   const int row_height = scale_ * kActionRowHeight;
-  return {actions_.x + scale_ * kActionNameWidth,
-          actions_.y + scale_ * kLabelHeight + action * row_height + scale_ * 6, scale_ * kTrackWidth,
-          row_height - scale_ * 12};
+  return {actions_.x + scale_ * kActionNameWidth, actions_.y + scale_ * kLabelHeight + action * row_height + scale_ * 6,
+          scale_ * kTrackWidth, row_height - scale_ * 12};
 }
 
 void FramePainter::paint_header(RgbImage& image, const FrameContents& contents) const {
@@ -179,12 +178,12 @@ void FramePainter::paint_actions(RgbImage& image, const FrameContents& contents)
       const double probability = decision.probabilities[index];
       const int length = static_cast<int>(std::lround(std::clamp(probability, 0.0, 1.0) * track.width));
       fill_box(image, {track.x, track.y, length, track.height}, chosen ? palette::kAccent : palette::kBar);
-      draw_text(image, fixed_number_text(probability, 2), {number_column.x, row_y, number_column.width, number_column.height}, text,
-                Align::kRight);
+      draw_text(image, fixed_number_text(probability, 2),
+                {number_column.x, row_y, number_column.width, number_column.height}, text, Align::kRight);
     }
     if (has_q_values) {
-      draw_text(image, fixed_number_text(decision.q_values[index], 2), {q_column.x, row_y, q_column.width, q_column.height},
-                text, Align::kRight);
+      draw_text(image, fixed_number_text(decision.q_values[index], 2),
+                {q_column.x, row_y, q_column.width, q_column.height}, text, Align::kRight);
     }
   }
 }

@@ -1,7 +1,7 @@
 // FramePainter: composes the frames of a filmed episode. Pure drawing: the same contents give the same pixels.
 //
-// A frame shows one moment t of an episode: the board, the observation o_t that the agent sees, the last action a_{t-1} and
-// its reward, and, if the episode goes on, what the policy makes of o_t: pi(. | o_t) and the action a_t it takes.
+// A frame shows one moment t of an episode: the board, the observation o_t that the agent sees, the last action a_{t-1}
+// and its reward, and, if the episode goes on, what the policy makes of o_t: pi(. | o_t) and the action a_t it takes.
 #pragma once
 
 #include <cstddef>
@@ -28,22 +28,23 @@ struct EpisodeOutcome {
 };
 
 struct FrameContents {
-  int episode = 1;  // the number of the episode in the film, from 1 ...
+  int episode = 1;   // the number of the episode in the film, from 1 ...
   int episodes = 1;  // ... to this
   int step = 0;      // t: steps done so far
   std::string phase;
   Canvas board;
-  std::vector<std::byte> observation;  // o_t
-  std::optional<int> last_action;      // a_{t-1}; none at t = 0
-  double last_reward = 0;              // r_{t-1}
-  double total_reward = 0;             // r_0 + ... + r_{t-1}
-  std::optional<Decision> decision;    // about o_t; none once the episode has ended
+  std::vector<std::byte> observation;     // o_t
+  std::optional<int> last_action;         // a_{t-1}; none at t = 0
+  double last_reward = 0;                 // r_{t-1}
+  double total_reward = 0;                // r_0 + ... + r_{t-1}
+  std::optional<Decision> decision;       // about o_t; none once the episode has ended
   std::optional<EpisodeOutcome> outcome;  // of an episode that has ended
 };
 
 class FramePainter {
  public:
-  // `subtitle` says who acts ("greedy policy, best weights"); `scale` >= 1 multiplies every length. Board size in cells.
+  // `subtitle` says who acts ("greedy policy, best weights"); `scale` >= 1 multiplies every length. Board size in
+  // cells.
   FramePainter(TaskInfo task, std::string subtitle, int board_rows, int board_columns, int scale);
 
   // Even, as video codecs want.

@@ -49,7 +49,11 @@ const Container& container_of(const std::filesystem::path& file) {
 }
 
 std::filesystem::path partial_of(const std::filesystem::path& file) {
-  return file.parent_path() / ("." + file.stem().string() + ".partial" + file.extension().string());
+  std::filesystem::path name = ".";
+  name += file.stem();
+  name += ".partial";
+  name += file.extension();
+  return file.parent_path() / name;
 }
 
 // What OpenCV and FFmpeg print of their own is of no use to our user: failures are found and told here.

@@ -21,8 +21,8 @@ void check_video_file(const std::filesystem::path& file);
 class VideoWriter {
  public:
   // Width and height must be even: codecs store colour at half resolution, and OpenCV would silently cut an odd row or
-  // column. Throws UserError like check_video_file, and if OpenCV was built without the codec; std::invalid_argument for an
-  // odd or empty size or a rate that is not positive.
+  // column. Throws UserError like check_video_file, and if OpenCV was built without the codec; std::invalid_argument
+  // for an odd or empty size or a rate that is not positive.
   VideoWriter(std::filesystem::path file, int width, int height, double frames_per_second);
   // Without finish() before, removes what was written.
   ~VideoWriter();

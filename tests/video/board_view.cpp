@@ -132,7 +132,7 @@ TEST_CASE("a vector observation is shown by bars from the middle") {
     for (int x = 0; x < image.width; ++x) count += image.at(x, y) == palette::kAccent;
     return count;
   };
-  const int full = accents_in_row(14);  // rows of 28 pixels
+  const int full = accents_in_row(14);               // rows of 28 pixels
   CHECK(full == doctest::Approx(50).epsilon(0.05));  // the track is 100 wide; the zero line takes one of them
   CHECK(accents_in_row(28 + 14) == doctest::Approx(25).epsilon(0.05));
 }

@@ -12,10 +12,19 @@ namespace {
 
 using namespace test;
 
-const Canvas kRoom = board_of({"###########", "# g        ", "#         #", "#         #", "####   ####",
-                               "   # + #   ", "   #####   "});
+const Canvas kRoom =
+    board_of({"###########", "# g        ", "#         #", "#         #", "####   ####", "   # + #   ", "   #####   "});
 
-TaskInfo room_task() { return {"room", {"north", "south", "west", "east"}, crop_spec(5), 45}; }
+TaskInfo make_task(std::vector<std::string> actions, const ObservationSpec& observation, int steps) {
+  TaskInfo task;
+  task.name = "room";
+  task.action_names = std::move(actions);
+  task.observation = observation;
+  task.max_episode_steps = steps;
+  return task;
+}
+
+TaskInfo room_task() { return make_task({"north", "south", "west", "east"}, crop_spec(5), 45); }
 
 FrameContents room_contents() {
   FrameContents contents;
@@ -66,7 +75,7 @@ TEST_CASE("the board's colours stand at their places, at every scale and shape")
 }
 
 TEST_CASE("frames of all board sizes are even and hold everything") {
-  TaskInfo corridor{"corridor", {"+x", "+y", "-x", "-y"}, {ElementType::kFloat32, {2}}, 100};
+  const TaskInfo corridor = make_task({"+x", "+y", "-x", "-y"}, {ElementType::kFloat32, {2}}, 100);
   for (const int columns : {1, 2, 3, 11, 12, 51, 101, 501, 1501}) {
     const FramePainter painter(corridor, "", 3, columns, 1);
     CHECK(painter.width() % 2 == 0);
