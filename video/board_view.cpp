@@ -144,7 +144,7 @@ void mark_view(RgbImage& image, const BoardLayout& layout, const Canvas& board, 
   const Box last = layout.cell(std::min(board.rows() - 1, centre->row + image_height(spec) / 2),
                                std::min(board.columns() - 1, centre->column + image_width(spec) / 2));
   outline_box(image, {first.x, first.y, last.right() - first.x, last.bottom() - first.y}, palette::kAccent,
-              std::max(1, first.width / 14));
+              std::max(2, first.width / 14));
 }
 
 Box observation_box(const ObservationSpec& spec, const Box& box) {
