@@ -1,0 +1,161 @@
+#!/usr/bin/env bash
+# Installs what engram is built with, unless it is there: system packages, and in a cache folder that every clone
+# shares LibTorch, CMake and, where there is no CUDA toolkit 13, nvcc. Its one line on standard output is the folder of
+# the tools:
+#
+#   export PATH="$(bash apps/setup.sh):$PATH"
+#   cmake --preset release && cmake --build --preset release
+#
+# ENGRAM_CACHE names the cache folder (default ~/.cache/engram). pip's own settings (index, proxy, certificates) apply.
+set -euo pipefail
+
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+cache=${ENGRAM_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/engram}
+packages=(g++ ninja-build ccache libboost-program-options-dev nlohmann-json3-dev doctest-dev libopencv-dev)
+
+say() { echo "setup: $*" >&2; }
+fail() { say "$@"; exit 1; }
+
+# Runs a command with its output in a log; says how far the folder has grown while it runs, and the log's end if it fails.
+# logged LOG FOLDER COMMAND...
+logged() {
+  local log=$1 folder=$2 started=$SECONDS status=0
+  shift 2
+  "$@" >"$log" 2>&1 </dev/null &
+  local job=$!
+  trap 'kill '"$job"' 2>/dev/null' EXIT
+  while kill -0 "$job" 2>/dev/null; do
+    sleep 1
+    if (((SECONDS - started) % 20 == 19)); then
+      say "  ... $((SECONDS - started + 1)) s, $(du -sm "$folder" 2>/dev/null | cut -f1) MB"
+      sleep 1
+    fi
+  done
+  wait "$job" || status=$?
+  trap - EXIT
+  if ((status)); then
+    tail -n 15 "$log" >&2
+    fail "this failed (whole log: $log): $*"
+  fi
+}
+
+# The first Python that the pinned wheels are made for and that can make virtual environments.
+find_python() {
+  local python
+  for python in python3 /usr/bin/python3 python3.13 python3.12 python3.11; do
+    if "$python" -c 'import sys, venv, ensurepip; sys.exit(not (3, 11) <= sys.version_info < (3, 14))' 2>/dev/null; then
+      command -v "$python"
+      return
+    fi
+  done
+}
+
+# nvcc of a CUDA toolkit 13, where the machine has one; cmake/Cuda.cmake looks in the same places.
+find_nvcc() {
+  local nvcc
+  for nvcc in "${CUDACXX:-}" nvcc "${CUDA_HOME:-/usr/local/cuda}/bin/nvcc" /usr/local/cuda/bin/nvcc; do
+    if [[ -n $nvcc ]] && "$nvcc" --version 2>/dev/null | grep -q 'release 13\.'; then
+      command -v "$nvcc"
+      return
+    fi
+  done
+}
+
+install_system_packages() {
+  local missing=() package
+  if ! command -v dpkg-query >/dev/null; then
+    say "this is neither Debian nor Ubuntu: install what these Debian packages hold yourself: ${packages[*]}"
+    return
+  fi
+  [[ -n $(find_python) ]] || packages+=(python3-venv)
+  for package in "${packages[@]}"; do
+    [[ $(dpkg-query -W -f '${Status}' "$package" 2>/dev/null) == "install ok installed" ]] || missing+=("$package")
+  done
+  ((${#missing[@]})) || return 0
+
+  local install=(apt-get install --yes --no-install-recommends -o DPkg::Lock::Timeout=300 "${missing[@]}")
+  local root=()
+  if [[ $(id -u) != 0 ]]; then
+    root=(sudo)
+    # sudo asks for a password on a terminal only.
+    [[ -t 2 ]] || root+=(-n)
+    if ! command -v sudo >/dev/null || ! "${root[@]}" true; then
+      fail "system packages are missing. As root, run: apt-get update && apt-get install --yes ${missing[*]}"
+    fi
+  fi
+  root+=(env DEBIAN_FRONTEND=noninteractive)
+  say "installing system packages: ${missing[*]}"
+  # A package list that is absent or old makes the first try fail.
+  if ! "${root[@]}" "${install[@]}" >"$cache/apt.log" 2>&1 </dev/null; then
+    logged "$cache/apt.log" /var/lib/apt/lists "${root[@]}" apt-get update
+    logged "$cache/apt.log" /var/cache/apt "${root[@]}" "${install[@]}"
+  fi
+}
+
+digest() { sha256sum "$1" | cut -c1-12; }
+
+# An installation counts once its stamp is there; what a killed one left is removed and made again.
+complete() { [[ -e $1/complete ]]; }
+
+begin() {
+  rm -rf "$1"
+  mkdir -p "$1/tmp"
+  local free_mb
+  free_mb=$(df -Pm "$1" | awk 'NR == 2 {print $4}')
+  ((free_mb >= $2)) || fail "$cache has $free_mb MB free, $2 are needed; ENGRAM_CACHE can name another folder"
+}
+
+finish() {
+  rm -rf "$1/tmp"
+  touch "$1/complete"
+}
+
+pip_install() {
+  local folder=$1
+  shift
+  # The folder's own tmp: /tmp is often too small for these wheels.
+  TMPDIR=$folder/tmp logged "$folder.log" "$folder" "$venv/bin/python3" -m pip --disable-pip-version-check install \
+    --require-hashes --no-deps --only-binary=:all: --no-compile "$@"
+}
+
+install_libtorch() {
+  complete "$venv" && return
+  say "installing LibTorch and CMake in $venv (about 2.5 GB to fetch, 4.5 GB on disk)"
+  begin "$venv" 9000
+  "$python" -m venv "$venv" >&2
+  pip_install "$venv" -r "$here/requirements.txt"
+  finish "$venv"
+}
+
+install_nvcc() {
+  complete "$cuda" && return
+  say "no CUDA toolkit 13 here: installing nvcc in $cuda (about 100 MB to fetch)"
+  begin "$cuda" 1000
+  pip_install "$cuda" --target "$cuda/site" -r "$here/requirements-cuda.txt"
+  # The wheels hold libcudart.so.13 only; the linker asks for libcudart.so.
+  local library
+  for library in "$cuda"/site/nvidia/cu13/lib/*.so.*; do
+    ln -sf "$(basename "$library")" "${library%%.so.*}.so"
+  done
+  finish "$cuda"
+}
+
+[[ $(uname -sm) == "Linux x86_64" ]] || fail "the pinned LibTorch is built for Linux on x86_64, this is $(uname -sm)"
+mkdir -p "$cache" || fail "cannot write the cache folder $cache; ENGRAM_CACHE can name another one"
+cache=$(cd "$cache" && pwd)
+exec 9>"$cache/lock"
+if ! flock --nonblock 9; then
+  say "another set-up is at work in $cache, waiting for it"
+  flock 9
+fi
+
+install_system_packages
+python=$(find_python)
+[[ -n $python ]] || fail "no Python 3.11, 3.12 or 3.13 with venv and ensurepip was found"
+# cmake/SetupCache.cmake knows these two names.
+venv=$cache/libtorch-$(digest "$here/requirements.txt")-$("$python" -c 'import sys; print("py%d.%d" % sys.version_info[:2])')
+cuda=$cache/cuda-$(digest "$here/requirements-cuda.txt")
+install_libtorch
+[[ -n $(find_nvcc) ]] || install_nvcc
+say "ready: $venv"
+echo "$venv/bin"
