@@ -134,8 +134,9 @@ install_nvcc() {
   say "no CUDA toolkit 13 here: installing nvcc in $cuda (about 100 MB to fetch)"
   begin "$cuda" 1000
   pip_install "$cuda" --target "$cuda/site" -r "$here/requirements-cuda.txt"
-  # The wheels hold libcudart.so.13 only; the linker asks for libcudart.so.
+  # The wheels hold lib/libcudart.so.13 only; nvcc asks for lib64/, the linker for libcudart.so.
   local library
+  ln -s lib "$cuda/site/nvidia/cu13/lib64"
   for library in "$cuda"/site/nvidia/cu13/lib/*.so.*; do
     ln -sf "$(basename "$library")" "${library%%.so.*}.so"
   done
