@@ -16,27 +16,29 @@ packages=(g++ ninja-build ccache libboost-program-options-dev nlohmann-json3-dev
 say() { echo "setup: $*" >&2; }
 fail() { say "$@"; exit 1; }
 
-# Runs a command with its output in a log; says how far the folder has grown while it runs, and the log's end if it fails.
-# logged LOG FOLDER COMMAND...
+# logged LOG COMMAND...: runs the command with its output in the log and tells now and then how far it has come.
 logged() {
-  local log=$1 folder=$2 started=$SECONDS status=0
-  shift 2
+  local log=$1 started=$SECONDS said=0 status=0
+  shift
   "$@" >"$log" 2>&1 </dev/null &
   local job=$!
   trap 'kill '"$job"' 2>/dev/null' EXIT
   while kill -0 "$job" 2>/dev/null; do
-    sleep 1
-    if (((SECONDS - started) % 20 == 19)); then
-      say "  ... $((SECONDS - started + 1)) s, $(du -sm "$folder" 2>/dev/null | cut -f1) MB"
-      sleep 1
+    sleep 0.5
+    if ((SECONDS - started >= said + 20)); then
+      said=$((SECONDS - started))
+      say "  $said s: $(tail -n 1 "$log" | cut -c 1-90)"
     fi
   done
   wait "$job" || status=$?
   trap - EXIT
-  if ((status)); then
-    tail -n 15 "$log" >&2
-    fail "this failed (whole log: $log): $*"
-  fi
+  return "$status"
+}
+
+# fail_with_log LOG WHAT
+fail_with_log() {
+  tail -n 15 "$1" >&2
+  fail "$2 failed; the whole log is $1"
 }
 
 # The first Python that the pinned wheels are made for and that can make virtual environments.
@@ -86,10 +88,10 @@ install_system_packages() {
   root+=(env DEBIAN_FRONTEND=noninteractive)
   say "installing system packages: ${missing[*]}"
   # A package list that is absent or old makes the first try fail.
-  if ! "${root[@]}" "${install[@]}" >"$cache/apt.log" 2>&1 </dev/null; then
-    logged "$cache/apt.log" /var/lib/apt/lists "${root[@]}" apt-get update
-    logged "$cache/apt.log" /var/cache/apt "${root[@]}" "${install[@]}"
-  fi
+  local log=$cache/apt.log
+  logged "$log" "${root[@]}" "${install[@]}" && return
+  logged "$log" "${root[@]}" apt-get update || fail_with_log "$log" "apt-get update"
+  logged "$log" "${root[@]}" "${install[@]}" || fail_with_log "$log" "apt-get install ${missing[*]}"
 }
 
 digest() { sha256sum "$1" | cut -c1-12; }
@@ -114,8 +116,8 @@ pip_install() {
   local folder=$1
   shift
   # The folder's own tmp: /tmp is often too small for these wheels.
-  TMPDIR=$folder/tmp logged "$folder.log" "$folder" "$venv/bin/python3" -m pip --disable-pip-version-check install \
-    --require-hashes --no-deps --only-binary=:all: --no-compile "$@"
+  TMPDIR=$folder/tmp logged "$folder.log" "$venv/bin/python3" -m pip --disable-pip-version-check install \
+    --require-hashes --no-deps --only-binary=:all: --no-compile "$@" || fail_with_log "$folder.log" "pip install"
 }
 
 install_libtorch() {
@@ -132,8 +134,9 @@ install_nvcc() {
   say "no CUDA toolkit 13 here: installing nvcc in $cuda (about 100 MB to fetch)"
   begin "$cuda" 1000
   pip_install "$cuda" --target "$cuda/site" -r "$here/requirements-cuda.txt"
-  # The wheels hold libcudart.so.13 only; the linker asks for libcudart.so.
+  # The wheels hold lib/libcudart.so.13 only; nvcc asks for lib64/, the linker for libcudart.so.
   local library
+  ln -s lib "$cuda/site/nvidia/cu13/lib64"
   for library in "$cuda"/site/nvidia/cu13/lib/*.so.*; do
     ln -sf "$(basename "$library")" "${library%%.so.*}.so"
   done
