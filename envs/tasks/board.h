@@ -19,7 +19,7 @@ inline constexpr int kRows = 7;
 inline constexpr int kColumns = 11;
 inline constexpr int kCrop = 5;  // the crop's side; the player is in its middle
 inline constexpr int kObservationBytes = 3 * kCrop * kCrop;
-inline constexpr int kMaxApples = 23;
+inline constexpr int kMaxApples = 22;
 inline constexpr int kMaxPhaseSteps = 1'000'000;
 inline constexpr int kActions = 4;  // north, south, west, east
 
@@ -238,7 +238,7 @@ void set_map(Params& params, Phase phase, const Text& map, std::string_view wall
 // The apples' map and what the crop needs to draw apples. Throws UserError if an apple lies in row 0 or 6.
 void set_apple_map(Params& params, const Text& map);
 
-// The 23 cells where apples may lie, and the player's start.
+// The 22 cells where apples may lie, and the player's start.
 const Text& apple_text();
 
 // The state in which a written level begins: all apples of the second map are there.

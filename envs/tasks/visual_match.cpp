@@ -46,7 +46,14 @@ const board::Text& reward_text() {
   return text;
 }
 
+// The reward phase's map and the six ways to colour its squares; the first gives them the palette's order.
 void set_squares(VisualMatch::Params& params, const board::Text& text) {
+  constexpr int kColours[VisualMatch::kAssignments][VisualMatch::kSquares] = {{0, 1, 2}, {0, 2, 1}, {1, 0, 2},
+                                                                             {1, 2, 0}, {2, 0, 1}, {2, 1, 0}};
+  for (int assignment = 0; assignment < VisualMatch::kAssignments; ++assignment)
+    for (int i = 0; i < VisualMatch::kSquares; ++i)
+      params.square_colour[assignment][i] = params.board.palette.square[kColours[assignment][i]];
+
   board::set_map(params.board, board::kReward, text, "#");
   for (int i = 0; i < VisualMatch::kSquares; ++i)
     params.square[i] = board::find_only_cell(text, kSquareNames[i], board::kReward);
@@ -105,10 +112,10 @@ VisualMatch::Params VisualMatch::make_params(const Options& options, std::uint64
 void VisualMatch::draw(const Params& params, const State& state, Canvas& canvas) {
   board::draw_map(params.board, state.board, canvas);
   if (state.board.phase == board::kExplore)
-    canvas.set(state.signal.row, state.signal.column, square_colour(params, state, state.target));
+    canvas.set(state.signal.row, state.signal.column, params.square_colour[state.assignment][state.target]);
   if (state.board.phase == board::kReward && !state.squares_gone)
     for (int i = 0; i < kSquares; ++i)
-      canvas.set(params.square[i].row, params.square[i].column, square_colour(params, state, i));
+      canvas.set(params.square[i].row, params.square[i].column, params.square_colour[state.assignment][i]);
 }
 
 VisualMatch::State VisualMatch::set_level(Params& params, const board::Level& level, char target) {

@@ -47,6 +47,7 @@ struct VisualMatch {
     board::Params board;
     board::CellList signal_cells;  // where phase 1 may show the colour
     board::Cell square[kSquares];
+    Rgb square_colour[kAssignments][kSquares];
     SquareColours colours;
     std::uint8_t run_assignment;  // for kFixed and kReference
   };
@@ -54,7 +55,7 @@ struct VisualMatch {
   struct State {
     board::State board;
     std::uint8_t target;      // the square that pays, 0 .. 2
-    std::uint8_t assignment;  // an index into assignment_colours
+    std::uint8_t assignment;  // a row of square_colour
     board::Cell signal;       // the coloured cell of phase 1
     bool squares_gone;
     bool solved;
@@ -104,10 +105,10 @@ struct VisualMatch {
   HOST_DEVICE static void observe(const Params& params, const State& state, Element* out) {
     board::observe_map(params.board, state.board, out);
     if (state.board.phase == board::kExplore) {
-      board::paint(state.board, state.signal, square_colour(params, state, state.target), out);
+      board::paint(state.board, state.signal, params.square_colour[state.assignment][state.target], out);
     } else if (state.board.phase == board::kReward && !state.squares_gone) {
       for (int i = 0; i < kSquares; ++i)
-        board::paint(state.board, params.square[i], square_colour(params, state, i), out);
+        board::paint(state.board, params.square[i], params.square_colour[state.assignment][i], out);
     }
   }
 
@@ -117,15 +118,6 @@ struct VisualMatch {
   // The state in which a written level begins; its maps and colours replace those of `params`. `target` is the right
   // square's character, b, c or e. Throws UserError for a level that breaks the form of the task's maps.
   static State set_level(Params& params, const board::Level& level, char target);
-
-  // Square `square` has the palette's colour number `assignment_colour(assignment, square)`.
-  HOST_DEVICE static constexpr int assignment_colour(int assignment, int square) {
-    const int colours[kAssignments][kSquares] = {{0, 1, 2}, {0, 2, 1}, {1, 0, 2}, {1, 2, 0}, {2, 0, 1}, {2, 1, 0}};
-    return colours[assignment][square];
-  }
-  HOST_DEVICE static constexpr Rgb square_colour(const Params& params, const State& state, int square) {
-    return params.board.palette.square[assignment_colour(state.assignment, square)];
-  }
 };
 
 static_assert(GridTask<VisualMatch>);
