@@ -100,7 +100,7 @@ std::string wrapped(const std::string& text, std::size_t indent) {
 void print_options(std::ostream& out, const OptionList& list, const std::string& section) {
   for (const Option& option : list.options()) {
     if (!section.empty() && !option.name.starts_with(section + ".")) continue;
-    const bool flag = option.allowed == kFlag;
+    const bool flag = option.allowed == kFlag && option.name.find('.') == std::string::npos;
     std::string left = "  --" + option.name;
     if (left.size() + 2 > kHelpColumn) left.append("\n").append(kHelpColumn, ' ');
     else left.resize(kHelpColumn, ' ');
