@@ -1,5 +1,5 @@
-// The commands of the program: each takes the arguments after its name and returns the exit status. Bad input is thrown
-// as UserError.
+// The commands of the program. Each takes what stands behind its name on the command line and returns the exit status;
+// bad input throws UserError.
 #pragma once
 
 #include <string>
@@ -7,7 +7,11 @@
 
 namespace engram {
 
-int run_bench(const std::vector<std::string>& arguments);
+int run_train(const std::vector<std::string>& arguments);
+int run_evaluate(const std::vector<std::string>& arguments);
+int run_render(const std::vector<std::string>& arguments);
+int run_list(const std::vector<std::string>& arguments);
 int run_replay(const std::vector<std::string>& arguments);
+int run_bench(const std::vector<std::string>& arguments);
 
 }  // namespace engram
