@@ -29,7 +29,8 @@ inline torch::Tensor plain_silu(const torch::Tensor& x) { return x / (1 + (-x).e
 inline torch::Tensor plain_sigmoid(const torch::Tensor& x) { return 1 / (1 + (-x).exp()); }
 
 inline torch::Tensor swiglu(const torch::Tensor& x, const Parameters& p, const std::string& name) {
-  const torch::Tensor hidden = plain_silu(x.matmul(p.at(name + "gate.weight").t())) * x.matmul(p.at(name + "up.weight").t());
+  const torch::Tensor hidden =
+      plain_silu(x.matmul(p.at(name + "gate.weight").t())) * x.matmul(p.at(name + "up.weight").t());
   return hidden.matmul(p.at(name + "down.weight").t());
 }
 
@@ -57,7 +58,8 @@ inline torch::Tensor window_attention(const torch::Tensor& q, const torch::Tenso
   std::vector<torch::Tensor> outputs;
   for (std::int64_t t = 0; t < q.size(0); ++t) {
     const std::int64_t first = std::max<std::int64_t>(0, t - window + 1), count = t - first + 1;
-    const torch::Tensor weights = (k.narrow(0, first, count).mv(q[t]) / std::sqrt(static_cast<double>(q.size(1)))).softmax(0);
+    const torch::Tensor weights =
+        (k.narrow(0, first, count).mv(q[t]) / std::sqrt(static_cast<double>(q.size(1)))).softmax(0);
     outputs.push_back(v.narrow(0, first, count).t().mv(weights));
   }
   return torch::stack(outputs);

@@ -14,7 +14,8 @@ namespace {
 Tensor random(std::vector<std::int64_t> shape) { return torch::randn(shape, torch::kFloat64); }
 
 // Positions 0 and more, and a ring that holds the `window` last of `history` steps.
-KeyValueRing make_ring(const Tensor& key_BUHK, const Tensor& value_BUHV, const Tensor& position_B, std::int64_t window) {
+KeyValueRing make_ring(const Tensor& key_BUHK, const Tensor& value_BUHV, const Tensor& position_B,
+                       std::int64_t window) {
   KeyValueRing ring{torch::zeros({key_BUHK.size(0), window, key_BUHK.size(2), key_BUHK.size(3)}, key_BUHK.options()),
                     torch::zeros({key_BUHK.size(0), window, key_BUHK.size(2), value_BUHV.size(3)}, key_BUHK.options())};
   for (std::int64_t b = 0; b < position_B.size(0); ++b)
@@ -88,12 +89,12 @@ TEST_CASE("the chunked delta rule equals the plain recurrence, at ragged lengths
 TEST_CASE("the delta rule in float32 keeps its precision where the triangular system is hardest") {
   torch::manual_seed(2);
   const Tensor key = l2_normalize(random({1, 1, 1, 50})).expand({1, 128, 1, 50}) + 1e-3 * random({1, 128, 1, 50});
-  const Tensor query = random({1, 128, 1, 50}), value = random({1, 128, 1, 50}), beta = torch::full({1, 128, 1}, 2.0, torch::kFloat64);
+  const Tensor query = random({1, 128, 1, 50}), value = random({1, 128, 1, 50}),
+               beta = torch::full({1, 128, 1}, 2.0, torch::kFloat64);
   const Tensor state = random({1, 1, 50, 50});
   const DeltaRuleOutput exact = delta_rule(query, key, value, beta, state, lengths({128}));
   const auto f = torch::kFloat32;
-  const DeltaRuleOutput out =
-      delta_rule(query.to(f), key.to(f), value.to(f), beta.to(f), state.to(f), lengths({128}));
+  const DeltaRuleOutput out = delta_rule(query.to(f), key.to(f), value.to(f), beta.to(f), state.to(f), lengths({128}));
   // 128 reflections, each rounding at 6e-8.
   CHECK(relative_error(out.output_BTHV, exact.output_BTHV) < 1e-4);
   CHECK(relative_error(out.state_BHKV, exact.state_BHKV) < 1e-4);
@@ -105,7 +106,8 @@ TEST_CASE("half precision is solved in float32 and returned in half precision") 
   const Tensor beta = torch::sigmoid(random({2, 70, 1})), state = random({2, 1, 6, 6});
   const auto b = torch::kBFloat16;
   const auto rounded = [&](const Tensor& x) { return x.to(b).to(torch::kFloat64); };
-  const DeltaRuleOutput out = delta_rule(query.to(b), key.to(b), value.to(b), beta.to(b), state.to(b), lengths({70, 9}));
+  const DeltaRuleOutput out =
+      delta_rule(query.to(b), key.to(b), value.to(b), beta.to(b), state.to(b), lengths({70, 9}));
   const DeltaRuleOutput exact =
       delta_rule(rounded(query), rounded(key), rounded(value), rounded(beta), rounded(state), lengths({70, 9}));
   CHECK((out.output_BTHV.scalar_type() == b));
@@ -131,7 +133,8 @@ TEST_CASE("window attention equals the masked softmax over the whole sequence, f
         KeyValueRing ring = make_ring(key, value, position_B, window);
         const auto recent = [&](const Tensor& x) {  // [B, T, ...], each row from its position on
           std::vector<Tensor> rows;
-          for (std::int64_t b = 0; b < batch; ++b) rows.push_back(x[b].narrow(0, position_B[b].item<std::int64_t>(), steps));
+          for (std::int64_t b = 0; b < batch; ++b)
+            rows.push_back(x[b].narrow(0, position_B[b].item<std::int64_t>(), steps));
           return torch::stack(rows);
         };
         const WindowPlan plan(window, steps, fresh ? 0 : 90, position_B, lengths_B, torch::kFloat64);
@@ -139,7 +142,8 @@ TEST_CASE("window attention equals the masked softmax over the whole sequence, f
         std::vector<Tensor> expected;
         for (std::int64_t b = 0; b < batch; ++b) {
           const std::int64_t position = position_B[b].item<std::int64_t>(), length = lengths_B[b].item<std::int64_t>();
-          expected.push_back(masked_softmax(query[b].narrow(0, 0, position + steps), key[b].narrow(0, 0, position + steps),
+          expected.push_back(masked_softmax(query[b].narrow(0, 0, position + steps),
+                                            key[b].narrow(0, 0, position + steps),
                                             value[b].narrow(0, 0, position + steps), window)
                                  .narrow(0, position, steps));
           CHECK((out.output_BTHV[b] - expected.back()).narrow(0, 0, length).abs().sum().item<double>() < 1e-11);
@@ -168,9 +172,11 @@ TEST_CASE("rotary positions turn each pair of channels by its angle") {
     for (std::int64_t t = 0; t < 3; ++t)
       for (std::int64_t h = 0; h < 2; ++h)
         for (std::int64_t i = 0; i < width / 2; ++i) {
-          const double angle = positions[b][t].item<double>() * std::pow(10000.0, -2.0 * static_cast<double>(i) / width);
+          const double angle =
+              positions[b][t].item<double>() * std::pow(10000.0, -2.0 * static_cast<double>(i) / width);
           const double first = x[b][t][h][i].item<double>(), second = x[b][t][h][i + width / 2].item<double>();
-          CHECK(std::abs(turned[b][t][h][i].item<double>() - (first * std::cos(angle) - second * std::sin(angle))) < 1e-12);
+          CHECK(std::abs(turned[b][t][h][i].item<double>() - (first * std::cos(angle) - second * std::sin(angle))) <
+                1e-12);
           CHECK(std::abs(turned[b][t][h][i + width / 2].item<double>() -
                          (second * std::cos(angle) + first * std::sin(angle))) < 1e-12);
         }

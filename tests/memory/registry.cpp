@@ -20,10 +20,11 @@ TEST_CASE("every backbone is built by its name, with the defaults of the experim
 }
 
 TEST_CASE("an unknown name is refused with the nearest and all known ones") {
-  CHECK_THROWS_WITH_AS(BackboneConfig("deltenet"),
-                       "unknown backbone 'deltenet'; did you mean 'deltanet'? (known: transformer, deltanet, hqlt, lstm, gru, "
-                       "none)",
-                       UserError);
+  CHECK_THROWS_WITH_AS(
+      BackboneConfig("deltenet"),
+      "unknown backbone 'deltenet'; did you mean 'deltanet'? (known: transformer, deltanet, hqlt, lstm, gru, "
+      "none)",
+      UserError);
 }
 
 TEST_CASE("options are bound to the config that made them") {

@@ -23,7 +23,8 @@ struct Reference {
   MemoryState final_state;
 };
 
-Reference reference_by_steps(SequenceModel& model, const std::vector<std::int64_t>& row_lengths, torch::ScalarType dtype) {
+Reference reference_by_steps(SequenceModel& model, const std::vector<std::int64_t>& row_lengths,
+                             torch::ScalarType dtype) {
   const auto batch = static_cast<std::int64_t>(row_lengths.size());
   const std::int64_t steps = *std::max_element(row_lengths.begin(), row_lengths.end());
   Reference reference;
@@ -79,8 +80,10 @@ double error_of_random_split(SequenceModel& model, const Reference& reference, s
     const std::int64_t steps = *std::max_element(taken.begin(), taken.end()) + (single_step ? 0 : draw(0, 2));
     Tensor input_BTD = torch::full({batch, steps, width}, kNaN, reference.input_BTD.options());
     for (std::int64_t b = 0; b < batch; ++b)
-      input_BTD[b].narrow(0, 0, taken[static_cast<std::size_t>(b)])
-          .copy_(reference.input_BTD[b].narrow(0, position[static_cast<std::size_t>(b)], taken[static_cast<std::size_t>(b)]));
+      input_BTD[b]
+          .narrow(0, 0, taken[static_cast<std::size_t>(b)])
+          .copy_(reference.input_BTD[b].narrow(0, position[static_cast<std::size_t>(b)],
+                                               taken[static_cast<std::size_t>(b)]));
     Tensor call_output_BTD;
     if (single_step) {
       call_output_BTD = model.step(input_BTD.select(1, 0), state).unsqueeze(1);
@@ -92,7 +95,9 @@ double error_of_random_split(SequenceModel& model, const Reference& reference, s
     }
     for (std::int64_t b = 0; b < batch; ++b) {
       const std::int64_t count = taken[static_cast<std::size_t>(b)];
-      output_BTD[b].narrow(0, position[static_cast<std::size_t>(b)], count).copy_(call_output_BTD[b].narrow(0, 0, count));
+      output_BTD[b]
+          .narrow(0, position[static_cast<std::size_t>(b)], count)
+          .copy_(call_output_BTD[b].narrow(0, 0, count));
       position[static_cast<std::size_t>(b)] += count;
     }
   }
@@ -101,10 +106,8 @@ double error_of_random_split(SequenceModel& model, const Reference& reference, s
 }
 
 double error_of_whole(SequenceModel& model, const Reference& reference) {
-  const Tensor behind =
-      (torch::arange(reference.input_BTD.size(1)) >= reference.lengths_B.unsqueeze(1)).unsqueeze(2);
-  const SequenceModel::Output out =
-      model.forward(reference.input_BTD.masked_fill(behind, kNaN), reference.lengths_B);
+  const Tensor behind = (torch::arange(reference.input_BTD.size(1)) >= reference.lengths_B.unsqueeze(1)).unsqueeze(2);
+  const SequenceModel::Output out = model.forward(reference.input_BTD.masked_fill(behind, kNaN), reference.lengths_B);
   CHECK(out.output_BTD.isfinite().all().item<bool>());
   return std::max(relative_error(out.output_BTD.masked_fill(behind, 0), reference.output_BTD.masked_fill(behind, 0)),
                   state_error(out.final_state, reference.final_state));
@@ -182,8 +185,8 @@ TEST_CASE("a row that is reset in the middle begins a new episode and leaves the
     for (std::int64_t b = 0; b < batch; ++b) {
       const std::int64_t first = reset[static_cast<std::size_t>(b)];
       const Tensor row_1TD = input_BTD.narrow(0, b, 1);
-      CHECK(relative_error(output_BTD.narrow(0, b, 1).narrow(1, 0, first), model->forward(row_1TD.narrow(1, 0, first))) <
-            1e-10);
+      CHECK(relative_error(output_BTD.narrow(0, b, 1).narrow(1, 0, first),
+                           model->forward(row_1TD.narrow(1, 0, first))) < 1e-10);
       if (first < 40)
         CHECK(relative_error(output_BTD.narrow(0, b, 1).narrow(1, first, 40 - first),
                              model->forward(row_1TD.narrow(1, first, 40 - first))) < 1e-10);
@@ -264,8 +267,8 @@ TEST_CASE("gradients equal finite differences, to parameters, input and initial 
     auto model = make_model(variant, 90, torch::kFloat64);
     enlarge_weights(*model);
     // Rows at positions 6, 0 and 3, the first over more than one chunk.
-    const MemoryState start = model->forward(torch::randn({3, 6, model->width()}, torch::kFloat64), lengths({6, 0, 3}))
-                                  .final_state.detach();
+    const MemoryState start =
+        model->forward(torch::randn({3, 6, model->width()}, torch::kFloat64), lengths({6, 0, 3})).final_state.detach();
     const Tensor lengths_B = lengths({75, 20, 0});
     const Tensor valid = (torch::arange(75) < lengths_B.unsqueeze(1)).unsqueeze(2);
     const Tensor input_BTD = torch::randn({3, 75, model->width()}, torch::kFloat64).requires_grad_();
@@ -290,8 +293,8 @@ TEST_CASE("gradients equal finite differences, to parameters, input and initial 
     for (auto& [name, variable] : variables) {
       CAPTURE(name);
       REQUIRE(variable.grad().defined());
-      // Along a random direction of length 1. The difference of fourth order leaves an error of step^4 = 1e-16 times the fifth
-      // derivative, large in these deep sharp functions, and of rounding 1e-16 / step = 1e-12 times the loss.
+      // Along a random direction of length 1. The difference of fourth order leaves an error of step^4 = 1e-16 times
+      // the fifth derivative, large in these sharp functions, and of rounding 1e-16 / step = 1e-12 times the loss.
       constexpr double kStep = 1e-4;
       Tensor direction = torch::randn_like(variable);
       direction /= direction.norm();
@@ -300,7 +303,8 @@ TEST_CASE("gradients equal finite differences, to parameters, input and initial 
         variable.copy_(origin + direction * distance);
         return loss().item<double>();
       };
-      const double slope = (8 * (loss_at(kStep) - loss_at(-kStep)) - (loss_at(2 * kStep) - loss_at(-2 * kStep))) / (12 * kStep);
+      const double slope =
+          (8 * (loss_at(kStep) - loss_at(-kStep)) - (loss_at(2 * kStep) - loss_at(-2 * kStep))) / (12 * kStep);
       variable.copy_(origin);
       const double expected = (variable.grad() * direction).sum().item<double>();
       const double scale = variable.grad().norm().item<double>() / std::sqrt(static_cast<double>(variable.numel()));
@@ -389,4 +393,45 @@ TEST_CASE("misuse is refused") {
   CHECK_THROWS_AS(model->forward(input_BTD, lengths({3, -1})), c10::Error);
   CHECK_THROWS_AS(model->forward(input_BTD, MemoryState{}, lengths({3, 3})), c10::Error);
   CHECK_THROWS_AS(model->forward(input_BTD, model->initial_state(1), lengths({3, 3})), c10::Error);
+}
+
+TEST_CASE("a GPU computes what the CPU computes") {
+  if (!torch::cuda::is_available()) {
+    MESSAGE("no GPU here");
+    return;
+  }
+  for (const Variant& variant : small_variants()) {
+    CAPTURE(variant.label());
+    torch::manual_seed(10);
+    auto cpu_model = make_model(variant, 170, torch::kFloat64);
+    enlarge_weights(*cpu_model);
+    auto gpu_model = make_model(variant, 170, torch::kFloat64);
+    {
+      const torch::NoGradGuard no_grad;
+      const auto from = cpu_model->parameters(), to = gpu_model->parameters();
+      for (std::size_t i = 0; i < from.size(); ++i) to[i].copy_(from[i]);
+    }
+    gpu_model->to(torch::kCUDA);
+    const Tensor lengths_B = lengths({150, 0, 70});
+    const Tensor valid = (torch::arange(150) < lengths_B.unsqueeze(1)).unsqueeze(2);
+    const Tensor input_BTD = torch::randn({3, 150, cpu_model->width()}, torch::kFloat64);
+    // Outputs and final state of a fresh call, of a carried call and of a step, and all gradients.
+    const auto results = [&](SequenceModel& model, torch::Device device) {
+      const Tensor input = input_BTD.to(device).requires_grad_();
+      const auto fresh = model.forward(input, lengths_B.to(device));
+      const auto carried = model.forward(input.narrow(1, 0, 10), fresh.final_state, lengths({10, 10, 0}).to(device));
+      (fresh.output_BTD * valid.to(device)).square().sum().backward({}, true);
+      carried.output_BTD[0].square().sum().backward();
+      MemoryState state = carried.final_state.detach().clone();
+      state.reset_rows(torch::tensor({false, true, false}).to(device));
+      std::vector<Tensor> all = {fresh.output_BTD * valid.to(device), carried.output_BTD[0],
+                                 model.step(input.select(1, 0).detach(), state), input.grad()};
+      for (const Tensor& tensor : state.tensors) all.push_back(tensor.to(torch::kFloat64));
+      for (const Tensor& parameter : model.parameters()) all.push_back(parameter.grad());
+      return all;
+    };
+    const auto expected = results(*cpu_model, torch::kCPU), computed = results(*gpu_model, torch::kCUDA);
+    for (std::size_t i = 0; i < expected.size(); ++i)
+      CHECK(relative_error(computed[i].detach().cpu(), expected[i].detach()) < 1e-9);
+  }
 }

@@ -11,9 +11,7 @@ Tensor layer_norm(const Tensor& x, const Parameters& p, const std::string& name)
   return centred / (centred.square().mean(-1, true) + 1e-5).sqrt() * p.at(name + ".weight") + p.at(name + ".bias");
 }
 
-Tensor plain_gelu(const Tensor& x) {
-  return 0.5 * x * (1 + (std::sqrt(2 / M_PI) * (x + 0.044715 * x.pow(3))).tanh());
-}
+Tensor plain_gelu(const Tensor& x) { return 0.5 * x * (1 + (std::sqrt(2 / M_PI) * (x + 0.044715 * x.pow(3))).tanh()); }
 
 }  // namespace
 
@@ -55,7 +53,8 @@ TEST_CASE("the Transformer has the parameters of its definition, initialised as 
   auto model = make_model({"transformer", {}}, 781, torch::kFloat32);
   const Parameters p = parameters_by_name(*model);
   for (const std::string block : {"blocks.0.", "blocks.1."}) {
-    for (const char* name : {"attention.query", "attention.key", "attention.value", "attention.output", "mlp.up", "mlp.down"}) {
+    for (const char* name :
+         {"attention.query", "attention.key", "attention.value", "attention.output", "mlp.up", "mlp.down"}) {
       check_normal(p.at(block + name + ".weight"), 0.02);
       CHECK((p.at(block + name + ".bias") == 0).all().item<bool>());
     }
@@ -75,7 +74,8 @@ TEST_CASE("an episode longer than the Transformer's cache is refused with its le
   torch::manual_seed(3);
   auto model = make_model({"transformer", {{"width", "12"}}}, 5, torch::kFloat32);
   CHECK_NOTHROW(model->forward(torch::zeros({2, 5, 12})));
-  const char* const message = "a sequence of 6 steps exceeds the transformer's cache of 5; build it for longer episodes";
+  const char* const message =
+      "a sequence of 6 steps exceeds the transformer's cache of 5; build it for longer episodes";
   CHECK_THROWS_WITH_AS(model->forward(torch::zeros({2, 6, 12})), message, UserError);
   MemoryState state = model->initial_state(2);
   for (int t = 0; t < 3; ++t) model->step(torch::zeros({2, 12}), state);
