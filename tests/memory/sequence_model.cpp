@@ -393,6 +393,9 @@ TEST_CASE("misuse is refused") {
   CHECK_THROWS_AS(model->forward(input_BTD, lengths({3, -1})), c10::Error);
   CHECK_THROWS_AS(model->forward(input_BTD, MemoryState{}, lengths({3, 3})), c10::Error);
   CHECK_THROWS_AS(model->forward(input_BTD, model->initial_state(1), lengths({3, 3})), c10::Error);
+  MemoryState one_row = model->initial_state(1);
+  CHECK_THROWS_AS(model->step(torch::zeros({2, 12}), one_row), c10::Error);
+  CHECK_THROWS_AS(model->step(torch::zeros({1, 10}), one_row), c10::Error);
 }
 
 TEST_CASE("a GPU computes what the CPU computes") {
