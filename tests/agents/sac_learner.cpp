@@ -39,7 +39,8 @@ EpisodeBatch random_batch(const TaskInfo& task, std::uint32_t stream) {
   EpisodeBuffer buffer({}, task);
   Rng rng(1, Purpose::kTest, 0, stream);
   for (int i = 0; i < 5; ++i)
-    buffer.add(random_episode(task, i == 3 ? task.max_episode_steps : 1 + static_cast<int>(rng.below(task.max_episode_steps)),
+    buffer.add(random_episode(task,
+                              i == 3 ? task.max_episode_steps : 1 + static_cast<int>(rng.below(task.max_episode_steps)),
                               i % 2 == 0 ? End::kTerminated : End::kTruncated, rng));
   return buffer.gather({0, 1, 2, 3, 4}, torch::kCPU);
 }
@@ -52,15 +53,17 @@ plain::Numbers numbers_of(const torch::Tensor& tensor) {
 plain::Head head_of(const AgentNetwork& network, const std::string& name) {
   const auto parameters = network.named_parameters();
   const auto numbers = [&](const char* suffix) { return numbers_of(parameters[name + suffix]); };
-  const auto shape1 = parameters[name + ".hidden1.weight"].sizes(), shape3 = parameters[name + ".output.weight"].sizes();
+  const auto shape1 = parameters[name + ".hidden1.weight"].sizes(),
+             shape3 = parameters[name + ".output.weight"].sizes();
   return {static_cast<int>(shape1[1]), static_cast<int>(shape1[0]), static_cast<int>(shape3[0]),
-          numbers(".hidden1.weight"), numbers(".hidden1.bias"), numbers(".hidden2.weight"),
-          numbers(".hidden2.bias"), numbers(".output.weight"), numbers(".output.bias")};
+          numbers(".hidden1.weight"),  numbers(".hidden1.bias"),    numbers(".hidden2.weight"),
+          numbers(".hidden2.bias"),    numbers(".output.weight"),   numbers(".output.bias")};
 }
 
 plain::Head zeros_like(const plain::Head& head) {
   plain::Head zeros = head;
-  for (plain::Numbers* numbers : {&zeros.weight1, &zeros.bias1, &zeros.weight2, &zeros.bias2, &zeros.weight3, &zeros.bias3})
+  for (plain::Numbers* numbers :
+       {&zeros.weight1, &zeros.bias1, &zeros.weight2, &zeros.bias2, &zeros.weight3, &zeros.bias3})
     numbers->assign(numbers->size(), 0);
   return zeros;
 }
@@ -96,9 +99,20 @@ TEST_CASE("losses, targets and gradients of every parameter equal plain double-p
       const auto first = h.begin() + (b * (T + 1) + t) * D;
       return plain::Numbers(first, first + D);
     };
-    plain::Problem problem{.batch = B, .steps = T, .actions = A, .alpha = 0.2, .gamma = 0.9, .length = {}, .action = {},
-                           .reward = numbers_of(batch.reward_BT), .terminated = numbers_of(batch.terminated_BT),
-                           .logits = {}, .q1 = {}, .q2 = {}, .target_q1 = {}, .target_q2 = {}};
+    plain::Problem problem{.batch = B,
+                           .steps = T,
+                           .actions = A,
+                           .alpha = 0.2,
+                           .gamma = 0.9,
+                           .length = {},
+                           .action = {},
+                           .reward = numbers_of(batch.reward_BT),
+                           .terminated = numbers_of(batch.terminated_BT),
+                           .logits = {},
+                           .q1 = {},
+                           .q2 = {},
+                           .target_q1 = {},
+                           .target_q2 = {}};
     const plain::Head actor = head_of(*network, "actor"), critic1 = head_of(*network, "critic1"),
                       critic2 = head_of(*network, "critic2"), target1 = head_of(*network, "target_critic1"),
                       target2 = head_of(*network, "target_critic2");
@@ -120,8 +134,10 @@ TEST_CASE("losses, targets and gradients of every parameter equal plain double-p
 
     plain::Head d_actor = zeros_like(actor), d_critic1 = zeros_like(critic1), d_critic2 = zeros_like(critic2);
     plain::Numbers d_h(h.size(), 0);
-    const auto propagate = [&](const plain::Head& head, int b, int t, const plain::Numbers& d, int index, plain::Head& d_head) {
-      const plain::Numbers d_row = plain::backward(head, row(b, t), {d.begin() + index * A, d.begin() + (index + 1) * A}, d_head);
+    const auto propagate = [&](const plain::Head& head, int b, int t, const plain::Numbers& d, int index,
+                               plain::Head& d_head) {
+      const plain::Numbers d_row =
+          plain::backward(head, row(b, t), {d.begin() + index * A, d.begin() + (index + 1) * A}, d_head);
       for (int i = 0; i < D; ++i) d_h[(b * (T + 1) + t) * D + i] += d_row[i];
     };
     for (int b = 0; b < B; ++b)
@@ -163,7 +179,8 @@ TEST_CASE("losses, targets and gradients of every parameter equal plain double-p
         below.push_back(item.value());
         names.push_back(item.key());
       }
-    const auto gradients = torch::autograd::grad({features}, below, {torch::tensor(d_h, torch::kFloat64).reshape({B, T + 1, D})});
+    const auto gradients =
+        torch::autograd::grad({features}, below, {torch::tensor(d_h, torch::kFloat64).reshape({B, T + 1, D})});
     for (std::size_t i = 0; i < below.size(); ++i) {
       CAPTURE(names[i]);
       CHECK(difference(below[i].grad(), gradients[i]) <= kTolerance);
@@ -213,7 +230,8 @@ TEST_CASE("what stands in the padding changes no bit of losses and gradients") {
       CHECK(torch::equal(a.entropy, b.entropy));
       CHECK(torch::equal(a.mean_q, b.mean_q));
       CHECK(torch::equal(a.target_BT, b.target_BT));
-      const auto clean_parameters = clean_network->named_parameters(), dirty_parameters = dirty_network->named_parameters();
+      const auto clean_parameters = clean_network->named_parameters(),
+                 dirty_parameters = dirty_network->named_parameters();
       for (const auto& item : clean_parameters) {
         if (!item.value().requires_grad()) continue;
         CAPTURE(item.key());
