@@ -46,7 +46,9 @@ torch::Tensor HeadImpl::forward(const torch::Tensor& hidden) {
 }
 
 AgentNetwork::AgentNetwork(const NetworkOptions& options, const BackboneConfig& backbone, const TaskInfo& task)
-    : num_actions_(task.num_actions()), observation_shape_(task.observation.shape), dropout_(options.dropout) {
+    : num_actions_(task.num_actions()),
+      observation_shape_(task.observation.shape),
+      dropout_(register_module("dropout", torch::nn::Dropout(options.dropout))) {
   const std::int64_t width = backbone.width();
   // The longest sequence: one row more than steps.
   backbone_ = register_module("backbone", make_backbone(backbone, task.max_episode_steps + 1));

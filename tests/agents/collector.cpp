@@ -25,7 +25,8 @@ std::shared_ptr<AgentNetwork> decided_network(const std::string& backbone, const
   auto network = std::make_shared<AgentNetwork>(options, small_backbone(backbone, 8), task);
   scatter_weights(*network, 0.5);
   const torch::NoGradGuard no_grad;
-  for (const char* name : {"actor.output.weight", "actor.output.bias"}) network->named_parameters()[name].mul_(1e4);
+  network->named_parameters()["actor.output.weight"].mul_(1e4);
+  network->named_parameters()["actor.output.bias"].zero_();  // so that what is seen and remembered decides
   return network;
 }
 

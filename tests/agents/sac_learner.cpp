@@ -2,6 +2,7 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <memory>
@@ -181,9 +182,14 @@ TEST_CASE("losses, targets and gradients of every parameter equal plain double-p
       }
     const auto gradients =
         torch::autograd::grad({features}, below, {torch::tensor(d_h, torch::kFloat64).reshape({B, T + 1, D})});
+    double greatest = 0;
+    for (const torch::Tensor& gradient : gradients) greatest = std::max(greatest, gradient.abs().max().item<double>());
     for (std::size_t i = 0; i < below.size(); ++i) {
       CAPTURE(names[i]);
-      CHECK(difference(below[i].grad(), gradients[i]) <= kTolerance);
+      // Some gradients are nothing but rounding (a key's bias moves no attention weight): they have no scale of their
+      // own.
+      const double scale = std::max(gradients[i].abs().max().item<double>(), 1e-3 * greatest);
+      CHECK((below[i].grad() - gradients[i]).abs().max().item<double>() <= kTolerance * scale);
     }
   }
 }
@@ -311,19 +317,19 @@ TEST_CASE("a learnt temperature moves towards the target entropy and stays in it
     SacOptions options;
     options.temperature = Temperature::kLearnt;
     options.alpha = 0.1;
-    options.alpha_min = 0.07;
-    options.alpha_max = 0.15;
-    options.learning_rate = 0.02;
+    options.alpha_min = 0.095;
+    options.alpha_max = 0.105;
+    options.learning_rate = 0.002;  // slow enough that the policy's entropy stays on its side of the target
     SacLearner learner(options, network);
-    const float bound = sure ? 0.15f : 0.07f;
+    const float bound = sure ? 0.105f : 0.095f;
     float before = learner.alpha().item<float>();
     CHECK(before == doctest::Approx(0.1));
     for (int step = 0; step < 40; ++step) {
       const float used = learner.update(batch).alpha.item<float>();
       CHECK(used == before);
       const float after = learner.alpha().item<float>();
-      CHECK(after >= 0.07f * (1 - 1e-6f));
-      CHECK(after <= 0.15f * (1 + 1e-6f));
+      CHECK(after >= 0.095f * (1 - 1e-6f));
+      CHECK(after <= 0.105f * (1 + 1e-6f));
       const bool moved = sure ? after > before : after < before;
       const bool arrived = std::abs(after - bound) < 1e-6f;
       CHECK((moved || arrived));
