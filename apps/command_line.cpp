@@ -50,10 +50,11 @@ std::vector<po::option> parse(const std::vector<std::string>& arguments, const O
         .options;
   } catch (const po::unknown_option& error) {
     const std::string text = error.get_option_name();
-    const std::string name = text.substr(std::min(text.find_first_not_of('-'), text.size()));
+    const std::size_t begin = std::min(text.find_first_not_of('-'), text.size());
+    const std::string name = text.substr(begin, text.find('=') - begin);
     const std::string near = nearest(name, option_names(options, syntax));
     throw UserError("unknown option '--" + name + "'" + (near.empty() ? "" : "; did you mean '--" + near + "'?"));
-  } catch (const po::invalid_command_line_syntax& error) {
+  } catch (const po::error& error) {
     throw UserError(error.what());
   }
 }
@@ -85,7 +86,7 @@ std::string wrapped(const std::string& text, std::size_t indent) {
   std::istringstream words(text);
   for (std::string word; words >> word; column += word.size()) {
     if (column + word.size() + 1 > kColumns) {
-      result += "\n" + std::string(indent, ' ');
+      result.append("\n").append(indent, ' ');
       column = indent;
     } else if (!result.empty()) {
       result += " ";
@@ -101,7 +102,7 @@ void print_options(std::ostream& out, const OptionList& list, const std::string&
     if (!section.empty() && !option.name.starts_with(section + ".")) continue;
     const bool flag = option.allowed == kFlag;
     std::string left = "  --" + option.name;
-    if (left.size() + 2 > kHelpColumn) left += "\n" + std::string(kHelpColumn, ' ');
+    if (left.size() + 2 > kHelpColumn) left.append("\n").append(kHelpColumn, ' ');
     else left.resize(kHelpColumn, ' ');
     std::string text = option.help;
     if (!flag || option.get() == "true")

@@ -69,6 +69,12 @@ int run(const std::vector<std::string>& arguments) {
                   (near.empty() ? "see engram --help" : "did you mean '" + near + "'?"));
 }
 
+// The first line says what happened; LibTorch's further ones say where in LibTorch.
+int fail(const std::string& message) {
+  std::cerr << "engram: " << message.substr(0, message.find('\n')) << std::endl;
+  return 1;
+}
+
 }  // namespace
 }  // namespace engram
 
@@ -79,10 +85,8 @@ int main(int argc, char** argv) {
     std::cerr << "engram: " << error.what() << std::endl;
     return 2;
   } catch (const c10::Error& error) {
-    std::cerr << "engram: " << error.what_without_backtrace() << std::endl;
-    return 1;
+    return engram::fail(error.what_without_backtrace());
   } catch (const std::exception& error) {
-    std::cerr << "engram: " << error.what() << std::endl;
-    return 1;
+    return engram::fail(error.what());
   }
 }

@@ -21,7 +21,7 @@ std::string percent(double fraction) { return format("%.0f%%", 100 * fraction); 
 
 std::string bar(double done) {
   const int full = std::clamp(static_cast<int>(done * kBarCells), 0, kBarCells);
-  return "[" + std::string(full, '#') + std::string(kBarCells - full, '.') + "]";
+  return std::string("[").append(full, '#').append(kBarCells - full, '.').append("] ");
 }
 
 std::string status_text(const TrainStatus& status) {

@@ -56,7 +56,7 @@ TEST_CASE("tensors of every type survive a round trip") {
   REQUIRE(file.tensors.size() == tensors.size());
   for (const auto& [name, tensor] : tensors) {
     CAPTURE(name);
-    CHECK(file.tensors.at(name).scalar_type() == tensor.scalar_type());
+    CHECK((file.tensors.at(name).scalar_type() == tensor.scalar_type()));
     CHECK(torch::equal(file.tensors.at(name), tensor));
   }
   // The header's length lets every tensor lie aligned.
