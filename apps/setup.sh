@@ -124,7 +124,7 @@ install_libtorch() {
   complete "$venv" && return
   say "installing LibTorch and CMake in $venv (about 2.5 GB to fetch, 4.5 GB on disk)"
   begin "$venv" 9000
-  "$python" -m venv "$venv" >&2
+  logged "$venv.log" "$python" -m venv "$venv" || fail_with_log "$venv.log" "python -m venv"
   pip_install "$venv" -r "$here/requirements.txt"
   finish "$venv"
 }
@@ -144,7 +144,7 @@ install_nvcc() {
 }
 
 [[ $(uname -sm) == "Linux x86_64" ]] || fail "the pinned LibTorch is built for Linux on x86_64, this is $(uname -sm)"
-mkdir -p "$cache" || fail "cannot write the cache folder $cache; ENGRAM_CACHE can name another one"
+mkdir -p "$cache" 2>/dev/null || fail "cannot write the cache folder $cache; ENGRAM_CACHE can name another one"
 cache=$(cd "$cache" && pwd)
 exec 9>"$cache/lock"
 if ! flock --nonblock 9; then
