@@ -124,7 +124,8 @@ OptionList Config::options() {
 std::string Config::to_ini() {
   std::string text = "format = " + std::to_string(kFormat) + "\n";
   std::string section;
-  for (const Option& option : options().options()) {
+  const OptionList all = options();
+  for (const Option& option : all.options()) {
     const std::size_t dot = option.name.find('.');
     if (const std::string next = option.name.substr(0, dot); next != section) {
       section = next;

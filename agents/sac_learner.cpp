@@ -49,7 +49,7 @@ SacLoss sac_loss(AgentNetwork& network, const EpisodeBatch& batch, const torch::
   const auto encoded_BTD = network.encode(observation, batch.previous_action_BT1, previous_reward_BT1);
   SequenceModel& backbone = network.backbone();
   const auto features_BTD =
-      backbone.forward(encoded_BTD, backbone.initial_state(encoded_BTD.size(0)), lengths_B).output_BTD;
+      backbone.forward(encoded_BTD, lengths_B).output_BTD;
   const auto probabilities_BTA = network.actor_logits(features_BTD).softmax(-1);
 
   SacLoss loss;

@@ -3,6 +3,7 @@
 
 #include <torch/torch.h>
 
+#include <cstdint>
 #include <filesystem>
 #include <memory>
 #include <string>
@@ -13,6 +14,10 @@
 #include "envs/vec_env.h"
 
 namespace engram {
+
+// Training's own evaluations begin at episode 0 of the evaluation streams and pick the best weights; from this episode
+// on are ones that neither saw.
+inline constexpr std::uint32_t kFirstUnseenEpisode = 1u << 30;
 
 struct TrainedAgent {
   Config config;

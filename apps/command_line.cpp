@@ -72,10 +72,9 @@ CommandLine parse_command_line(const std::vector<std::string>& arguments, Option
     else if (contains(syntax.setting_keys, option.string_key)) line.settings.emplace_back(option.string_key, value);
     else if (option.string_key != "help") options.set(option.string_key, value);
   }
-  const std::size_t needed = syntax.positional.size();
-  if (line.positional.size() > needed)
-    throw UserError("argument '" + line.positional[needed] + "' is one too many");
-  if (line.positional.size() < needed && !line.help)
+  const std::size_t most = syntax.positional.size();
+  if (line.positional.size() > most) throw UserError("argument '" + line.positional[most] + "' is one too many");
+  if (line.positional.size() + syntax.optional < most && !line.help)
     throw UserError("the argument " + syntax.positional[line.positional.size()] + " is missing; see --help");
   return line;
 }

@@ -7,6 +7,7 @@
 //   const CommandLine line = parse_command_line(arguments, list, {.positional = {"DIR"}});
 #pragma once
 
+#include <cstddef>
 #include <ostream>
 #include <string>
 #include <utility>
@@ -17,7 +18,8 @@
 namespace engram {
 
 struct CommandSyntax {
-  std::vector<std::string> positional = {};    // names of the arguments without dashes, all of them needed
+  std::vector<std::string> positional = {};    // names of the arguments without dashes
+  std::size_t optional = 0;                    // how many of the last of them may be left out
   std::vector<std::string> setting_keys = {};  // options collected as text instead of being set
 };
 

@@ -21,9 +21,6 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// Training's own evaluations begin at episode 0 of the evaluation streams and pick the best weights; these episodes are
-// ones that neither saw.
-constexpr std::uint32_t kFirstEpisode = 1u << 30;
 constexpr int kMaxEnvs = 64;
 
 struct EvaluateOptions {
@@ -116,13 +113,13 @@ int run_evaluate(const std::vector<std::string>& arguments) {
   const auto play = [&](ActionChoice choice) {
     const int size = std::min(options.episodes, kMaxEnvs);
     const auto environments = make_cpu_vec_env(agent.config.task, seed, Purpose::kEvaluation, size, threads);
-    Policy policy(agent.network, device, size, seed, kFirstEpisode);
-    return evaluate(*environments, policy, options.episodes, choice, kFirstEpisode);
+    Policy policy(agent.network, device, size, seed, kFirstUnseenEpisode);
+    return evaluate(*environments, policy, options.episodes, choice, kFirstUnseenEpisode);
   };
   const auto play_traced = [&] {
     const auto environment = make_cpu_vec_env(agent.config.task, seed, Purpose::kEvaluation, 1, 1);
-    Policy policy(agent.network, device, 1, seed, kFirstEpisode);
-    Trace trace = record_trace(*environment, policy, options.episodes, ActionChoice::kGreedy, kFirstEpisode);
+    Policy policy(agent.network, device, 1, seed, kFirstUnseenEpisode);
+    Trace trace = record_trace(*environment, policy, options.episodes, ActionChoice::kGreedy, kFirstUnseenEpisode);
     save_safetensors(options.trace, trace.tensors,
                      {{"engram", build_info().version}, {"config", agent.config.to_ini()}, {"policy", "greedy"}});
     return trace.results;

@@ -23,6 +23,7 @@ struct Command {
 const std::vector<Command> kCommands = {
     {"train", "train an agent on a task and keep everything in a run directory", run_train},
     {"evaluate", "measure success and return of a trained agent", run_evaluate},
+    {"render", "film an agent at work", run_render},
     {"list", "show the tasks, their published sizes, and the memory backbones", run_list},
     {"replay", "check recorded episodes against the rules of the environments", run_replay},
     {"bench", "measure speed", run_bench},
@@ -37,7 +38,8 @@ void print_help() {
                "  engram --version        version, commit, LibTorch, GPU support\n\n"
                "A first run: a T-maze whose goal is shown once, at the start\n"
                "  engram train --task.name tmaze --task.corridor_length 10 --run.steps 20000 --run runs/first\n"
-               "  engram evaluate runs/first\n\n"
+               "  engram evaluate runs/first\n"
+               "  engram render runs/first --output first.mp4\n\n"
                "Exit status: 0 success, 1 a failure of the program or the machine, 2 bad input.\n";
 }
 

@@ -7,8 +7,6 @@
 namespace engram {
 namespace {
 
-constexpr const char* kSection = "task";
-
 std::vector<TaskPreset> make_presets() {
   const std::string memory_rl = "Ni et al., When do Transformers shine in RL?, NeurIPS 2023 (Memory-RL)";
   std::vector<TaskPreset> presets = {
@@ -72,14 +70,14 @@ TaskConfig TaskConfig::from_preset(const std::string& preset) {
     if (known.name != preset) continue;
     TaskConfig config(known.task);
     OptionList options = config.options();
-    for (const auto& [key, value] : known.values) options.set(std::string(kSection) + "." + key, value);
+    for (const auto& [key, value] : known.values) options.set(std::string(kTaskSection) + "." + key, value);
     return config;
   }
   throw UserError("unknown preset '" + preset + "'" + hint(preset, names));
 }
 
 OptionList TaskConfig::options() {
-  OptionList list(kSection);
+  OptionList list(kTaskSection);
   std::visit([&](auto& options) { options.list_options(list); }, options_);
   return list;
 }

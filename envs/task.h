@@ -87,13 +87,8 @@ struct TaskInfo {
   int num_actions() const { return static_cast<int>(action_names.size()); }
 };
 
-// For Options::check(): throws UserError if a field lies outside the bounds that list_options gives it.
-template <class Options>
-void check_bounds(Options options) {
-  OptionList list("task");
-  options.list_options(list);
-  for (const Option& option : list.options()) option.set(option.get());
-}
+// The section that a task's options stand under.
+inline constexpr const char* kTaskSection = "task";
 
 template <class Task>
 concept GridTask =

@@ -108,12 +108,4 @@ void check_heads(int width, int heads);
 // The section that all options of a backbone stand under.
 inline constexpr const char* kMemorySection = "memory";
 
-// Throws UserError if a value is outside the bounds of its option.
-template <class Options>
-void check_bounds(Options options) {
-  OptionList list(kMemorySection);
-  options.list_options(list);
-  for (const Option& option : list.options()) option.set(option.get());
-}
-
 }  // namespace engram

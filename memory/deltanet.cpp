@@ -89,7 +89,7 @@ void DeltaNetOptions::list_options(OptionList& list) {
 }
 
 void DeltaNetOptions::check() const {
-  check_bounds(*this);
+  check_bounds(*this, kMemorySection);
   check_heads(width, heads);
 }
 

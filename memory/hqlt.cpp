@@ -157,7 +157,7 @@ void HqltOptions::list_options(OptionList& list) {
 }
 
 void HqltOptions::check() const {
-  check_bounds(*this);
+  check_bounds(*this, kMemorySection);
   check_heads(width, heads);
   if (positions == PositionCode::kRope && width / heads % 2 != 0)
     throw UserError("memory.positions rope needs an even head width, but memory.width " + std::to_string(width) +

@@ -39,7 +39,7 @@ void NoneOptions::list_options(OptionList& list) {
   list_layers(list, layers);
 }
 
-void NoneOptions::check() const { check_bounds(*this); }
+void NoneOptions::check() const { check_bounds(*this, kMemorySection); }
 
 std::shared_ptr<SequenceModel> NoneOptions::make(std::int64_t) const {
   check();

@@ -108,7 +108,7 @@ void LstmOptions::list_options(OptionList& list) {
   list_layers(list, layers);
 }
 
-void LstmOptions::check() const { check_bounds(*this); }
+void LstmOptions::check() const { check_bounds(*this, kMemorySection); }
 
 std::shared_ptr<SequenceModel> LstmOptions::make(std::int64_t) const {
   check();
@@ -120,7 +120,7 @@ void GruOptions::list_options(OptionList& list) {
   list_layers(list, layers);
 }
 
-void GruOptions::check() const { check_bounds(*this); }
+void GruOptions::check() const { check_bounds(*this, kMemorySection); }
 
 std::shared_ptr<SequenceModel> GruOptions::make(std::int64_t) const {
   check();

@@ -195,7 +195,7 @@ void TransformerOptions::list_options(OptionList& list) {
 }
 
 void TransformerOptions::check() const {
-  check_bounds(*this);
+  check_bounds(*this, kMemorySection);
   check_heads(width, heads);
 }
 

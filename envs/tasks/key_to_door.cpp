@@ -56,7 +56,7 @@ void KeyToDoor::Options::list_options(OptionList& list) {
   list.add("respawn_every", respawn_every, {0, board::kMaxPhaseSteps}, "steps until a taken apple comes back; 0: never");
 }
 
-void KeyToDoor::Options::check() const { check_bounds(*this); }
+void KeyToDoor::Options::check() const { check_bounds(*this, kTaskSection); }
 
 KeyToDoor::Params KeyToDoor::make_params(const Options& options, std::uint64_t, Purpose) {
   Params params{};

@@ -9,7 +9,7 @@ void TMaze::Options::list_options(OptionList& list) {
   list.add("goal_reward", goal_reward, {-1e6, 1e6}, "reward of ending the episode on the right goal");
 }
 
-void TMaze::Options::check() const { check_bounds(*this); }
+void TMaze::Options::check() const { check_bounds(*this, kTaskSection); }
 
 TMaze::Params TMaze::make_params(const Options& options, std::uint64_t, Purpose) {
   return {options.active ? 1 : 0, options.corridor_length, static_cast<float>(options.penalty / options.corridor_length),

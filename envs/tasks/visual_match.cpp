@@ -86,7 +86,7 @@ void VisualMatch::Options::list_options(OptionList& list) {
            "which square has which colour: drawn every episode; once for training and evaluation; once for each of them");
 }
 
-void VisualMatch::Options::check() const { check_bounds(*this); }
+void VisualMatch::Options::check() const { check_bounds(*this, kTaskSection); }
 
 VisualMatch::Params VisualMatch::make_params(const Options& options, std::uint64_t seed, Purpose purpose) {
   Params params{};
