@@ -1,4 +1,5 @@
-// Adam (Kingma and Ba 2015) over all tensors in one fused pass. torch::optim::Adam runs a dozen small operations for each tensor.
+// Adam (Kingma and Ba 2015) over all tensors in one fused pass. torch::optim::Adam runs a dozen small operations for
+// each tensor.
 #pragma once
 
 #include <torch/torch.h>

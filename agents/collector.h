@@ -15,14 +15,14 @@ namespace engram {
 
 class Collector {
  public:
-  // Starts episode 0 in every environment. `random` draws the actions of step_random. Environments and policy must outlive the collector
-  // and are stepped by nobody else.
+  // Starts episode 0 in every environment. `random` draws the actions of step_random. Environments and policy must
+  // outlive the collector and are stepped by nobody else.
   Collector(VecEnv& environments, Policy& policy, Rng random);
 
   // Steps all environments once with sampled actions; passes every episode that ended to `finished`, in row order.
   void step(const std::function<void(Episode)>& finished);
-  // The same with uniformly random actions. An episode that has had one goes on at random to its end, in step() as well: the
-  // policy's memory has not seen all of it.
+  // The same with uniformly random actions. An episode that has had one goes on at random to its end, in step() as
+  // well: the policy's memory has not seen all of it.
   void step_random(const std::function<void(Episode)>& finished);
 
  private:
@@ -33,7 +33,7 @@ class Collector {
   VecEnv& environments_;
   Policy& policy_;
   Rng random_;
-  std::vector<Episode> running_N_;     // the episode under way in each row
+  std::vector<Episode> running_N_;      // the episode under way in each row
   std::vector<std::uint8_t> random_N_;  // 1: that episode goes on at random
   std::vector<std::int32_t> action_N_;  // of the step under way
 };

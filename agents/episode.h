@@ -1,6 +1,6 @@
 // Episode and EpisodeBatch, and the one statement of their time alignment:
-// at step t = 0 .. T-1 the agent sees o_t, takes a_t, and gets r_t and o_{t+1}. An episode of T steps has T+1 rows; row t
-// holds o_t, a_{t-1} and r_{t-1} (of row 0: no action, reward 0).
+// at step t = 0 .. T-1 the agent sees o_t, takes a_t, and gets r_t and o_{t+1}. An episode of T steps has T+1 rows; row
+// t holds o_t, a_{t-1} and r_{t-1} (of row 0: no action, reward 0).
 #pragma once
 
 #include <torch/torch.h>
@@ -26,7 +26,7 @@ struct Episode {
 
 // B whole episodes, padded to the longest; T is the longest's number of steps. All tensors on one device.
 struct EpisodeBatch {
-  torch::Tensor observation;         // uint8 or float32 [B, T+1, ...]
+  torch::Tensor observation;          // uint8 or float32 [B, T+1, ...]
   torch::Tensor previous_action_BT1;  // int64 [B, T+1]; num_actions stands for "none" (row 0 and padding)
   torch::Tensor previous_reward_BT1;  // float32 [B, T+1]
   torch::Tensor action_BT;            // int64 [B, T]; 0 in the padding

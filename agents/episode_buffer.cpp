@@ -8,7 +8,8 @@
 namespace engram {
 
 void ReplayOptions::list_options(OptionList& list) {
-  list.add("capacity_steps", capacity_steps, {1, 1'000'000'000'000}, "environment steps kept; the oldest episodes go first");
+  list.add("capacity_steps", capacity_steps, {1, 1'000'000'000'000},
+           "environment steps kept; the oldest episodes go first");
   list.add("minimum_episodes", minimum_episodes, {1, 1'000'000'000}, "episodes kept even beyond capacity_steps");
   list.add("batch_episodes", batch_episodes, {1, 1'000'000}, "whole episodes in the batch of one update");
 }

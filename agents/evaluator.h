@@ -15,10 +15,11 @@ struct EpisodeResult {
   std::int64_t steps = 0;
 };
 
-// Plays exactly `episodes` episodes, in the order environment 0's, environment 1's, ... Each environment has a quota fixed beforehand:
-// taking the first to finish instead would favour short episodes. The environments start at episode `first_episode` of their streams,
-// so that the same call plays the same episodes. The policy's network is in evaluation mode meanwhile and is put back; all of the
-// policy's rows are forgotten. Throws std::invalid_argument if episodes < 1.
+// Plays exactly `episodes` episodes, in the order environment 0's, environment 1's, ... Each environment has a quota
+// fixed beforehand: taking the first to finish instead would favour short episodes. The environments start at episode
+// `first_episode` of their streams, so that the same call plays the same episodes. The policy's network is in
+// evaluation mode meanwhile and is put back; all of the policy's rows are forgotten. Throws std::invalid_argument if
+// episodes < 1.
 std::vector<EpisodeResult> evaluate(VecEnv& environments, Policy& policy, int episodes, ActionChoice choice,
                                     std::uint32_t first_episode = 0);
 

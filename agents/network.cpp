@@ -46,7 +46,9 @@ torch::Tensor HeadImpl::forward(const torch::Tensor& hidden) {
 }
 
 AgentNetwork::AgentNetwork(const NetworkOptions& options, const BackboneConfig& backbone, const TaskInfo& task)
-    : num_actions_(task.num_actions()), observation_shape_(task.observation.shape), dropout_(options.dropout) {
+    : num_actions_(task.num_actions()),
+      observation_shape_(task.observation.shape),
+      dropout_(register_module("dropout", torch::nn::Dropout(options.dropout))) {
   const std::int64_t width = backbone.width();
   // The longest sequence: one row more than steps.
   backbone_ = register_module("backbone", make_backbone(backbone, task.max_episode_steps + 1));
@@ -72,8 +74,7 @@ AgentNetwork::AgentNetwork(const NetworkOptions& options, const BackboneConfig& 
     previous_reward_ = register_module("previous_reward", torch::nn::Linear(1, options.previous_reward_width));
   if (previous_action_ || previous_reward_)
     joined_ = register_module(
-        "joined",
-        torch::nn::Linear(width + options.previous_action_width + options.previous_reward_width, width));
+        "joined", torch::nn::Linear(width + options.previous_action_width + options.previous_reward_width, width));
 
   const auto make_head = [&](const char* name, double bound) {
     return register_module(name, Head(width, options.hidden_width, num_actions_, bound));
@@ -106,7 +107,8 @@ torch::Tensor AgentNetwork::encode(const torch::Tensor& observation, const torch
   if (joined_) {
     std::vector<torch::Tensor> parts{encoded};
     if (previous_action_) parts.push_back(previous_action_(previous_action.reshape(-1)));
-    if (previous_reward_) parts.push_back(previous_reward_(previous_reward.reshape({-1, 1}).to(encoded.dtype())).relu_());
+    if (previous_reward_)
+      parts.push_back(previous_reward_(previous_reward.reshape({-1, 1}).to(encoded.dtype())).relu_());
     encoded = joined_(torch::cat(parts, -1));
   }
   std::vector<std::int64_t> shape(leading.begin(), leading.end());

@@ -26,8 +26,8 @@ struct NetworkOptions {
 // Maps features to one number per action: D -> hidden -> hidden -> A, with relu between.
 class HeadImpl : public torch::nn::Module {
  public:
-  // Hidden layers: weights U(+-1/sqrt(outputs of the layer)), as the reference has it (it takes the first dimension of a weight
-  // [out, in] for the fan-in), bias 0.1. Last layer: weights and bias U(+-last_layer_bound).
+  // Hidden layers: weights U(+-1/sqrt(outputs of the layer)), as the reference has it (it takes the first dimension of
+  // a weight [out, in] for the fan-in), bias 0.1. Last layer: weights and bias U(+-last_layer_bound).
   HeadImpl(std::int64_t width, std::int64_t hidden_width, std::int64_t num_actions, double last_layer_bound);
 
   torch::Tensor forward(const torch::Tensor& hidden);
@@ -39,14 +39,15 @@ TORCH_MODULE(Head);
 
 class AgentNetwork : public torch::nn::Module {
  public:
-  // Weights are drawn from torch's default generator. Throws UserError for an image smaller than 3 x 3, or options of the backbone
-  // that contradict each other.
+  // Weights are drawn from torch's default generator. Throws UserError for an image smaller than 3 x 3, or options of
+  // the backbone that contradict each other.
   AgentNetwork(const NetworkOptions& options, const BackboneConfig& backbone, const TaskInfo& task);
 
-  // The backbone's input: observation [..., *observation shape], previous_action int64 [...] (A: none), previous_reward [...]
-  // -> [..., D]. An image or vector of uint8 is divided by 255. Image: two 2 x 2 convolutions with 8 and 16 channels, relu
-  // after each, linear to D; vector: linear to D, relu. Where previous action or reward are seen, their embeddings (a table;
-  // linear, relu) are concatenated behind that and a linear map takes all to D. Dropout last.
+  // The backbone's input: observation [..., *observation shape], previous_action int64 [...] (A: none), previous_reward
+  // [...]
+  // -> [..., D]. An image or vector of uint8 is divided by 255. Image: two 2 x 2 convolutions with 8 and 16 channels,
+  // relu after each, linear to D; vector: linear to D, relu. Where previous action or reward are seen, their embeddings
+  // (a table; linear, relu) are concatenated behind that and a linear map takes all to D. Dropout last.
   torch::Tensor encode(const torch::Tensor& observation, const torch::Tensor& previous_action,
                        const torch::Tensor& previous_reward);
   SequenceModel& backbone() { return *backbone_; }

@@ -13,8 +13,7 @@ torch::Tensor observation_tensor(const VecEnv& environments) {
   const ObservationSpec& spec = environments.info().observation;
   std::vector<std::int64_t> shape{environments.size()};
   shape.insert(shape.end(), spec.shape.begin(), spec.shape.end());
-  const auto observation =
-      torch::empty(shape, spec.type == ElementType::kUint8 ? torch::kUInt8 : torch::kFloat32);
+  const auto observation = torch::empty(shape, spec.type == ElementType::kUint8 ? torch::kUInt8 : torch::kFloat32);
   std::ranges::copy(environments.observation_N(), static_cast<std::byte*>(observation.data_ptr()));
   return observation;
 }

@@ -1,5 +1,5 @@
-// Policy: acts in N environments in lockstep, carrying the backbone's MemoryState of every row. This is the one step path:
-// collecting, evaluating, filming and tracing all act through it.
+// Policy: acts in N environments in lockstep, carrying the backbone's MemoryState of every row. This is the one step
+// path: collecting, evaluating, filming and tracing all act through it.
 #pragma once
 
 #include <torch/torch.h>
@@ -26,8 +26,8 @@ class Policy {
     std::vector<std::int32_t> action_N;
   };
 
-  // Row i samples its actions from the stream (seed, Purpose::kAction, i, stream), so that what it does depends on no other row; the
-  // greedy choice draws nothing. The network is on `device`.
+  // Row i samples its actions from the stream (seed, Purpose::kAction, i, stream), so that what it does depends on no
+  // other row; the greedy choice draws nothing. The network is on `device`.
   Policy(std::shared_ptr<AgentNetwork> network, torch::Device device, int num_envs, std::uint64_t seed,
          std::uint32_t stream);
 
@@ -36,9 +36,9 @@ class Policy {
   // Forgets row i: the next act() begins an episode there.
   void reset_row(int row);
 
-  // Reads the environments' current observations and last rewards and returns what to do; the caller takes exactly these actions, which
-  // the next act() shows the network as the previous ones. The network's training mode decides about dropout alone. Throws
-  // std::runtime_error if the probabilities are not finite.
+  // Reads the environments' current observations and last rewards and returns what to do; the caller takes exactly
+  // these actions, which the next act() shows the network as the previous ones. The network's training mode decides
+  // about dropout alone. Throws std::runtime_error if the probabilities are not finite.
   const Step& act(const VecEnv& environments, ActionChoice choice);
 
   AgentNetwork& network() { return *network_; }

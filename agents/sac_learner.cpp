@@ -1,6 +1,7 @@
 #include "agents/sac_learner.h"
 
 #include <cmath>
+#include <sstream>
 #include <stdexcept>
 #include <string>
 #include <utility>
@@ -13,7 +14,8 @@ namespace engram {
 void SacOptions::list_options(OptionList& list) {
   list.add("gamma", gamma, {0, 1}, "discount of the reward one step later");
   list.add("learning_rate", learning_rate, {0, 1}, "of Adam, for all weights and a learnt temperature");
-  list.add("target_rate", target_rate, {0, 1}, "tau: how far the target critics move towards the critics in one update");
+  list.add("target_rate", target_rate, {0, 1},
+           "tau: how far the target critics move towards the critics in one update");
   list.add("temperature", temperature, {{Temperature::kFixed, "fixed"}, {Temperature::kLearnt, "learnt"}},
            "whether alpha, the weight of the policy's entropy, is fixed or learnt");
   list.add("alpha", alpha, {1e-8, 1e3}, "the fixed temperature, or the first value of a learnt one");
@@ -25,6 +27,7 @@ void SacOptions::list_options(OptionList& list) {
 }
 
 void SacOptions::check() const {
+  check_bounds(*this, "learner");
   const auto text = [](double value) { return (std::ostringstream() << value).str(); };
   if (temperature == Temperature::kLearnt && !(alpha_min <= alpha && alpha <= alpha_max))
     throw UserError("learner.alpha " + text(alpha) + " is not between learner.alpha_min " + text(alpha_min) +
@@ -48,16 +51,15 @@ SacLoss sac_loss(AgentNetwork& network, const EpisodeBatch& batch, const torch::
 
   const auto encoded_BTD = network.encode(observation, batch.previous_action_BT1, previous_reward_BT1);
   SequenceModel& backbone = network.backbone();
-  const auto features_BTD =
-      backbone.forward(encoded_BTD, lengths_B).output_BTD;
+  const auto features_BTD = backbone.forward(encoded_BTD, lengths_B).output_BTD;
   const auto probabilities_BTA = network.actor_logits(features_BTD).softmax(-1);
 
   SacLoss loss;
   {
     const torch::NoGradGuard no_grad;
     const auto next = network.target_critics(features_BTD.narrow(1, 1, steps).contiguous());
-    loss.target_BT = sac::bellman_targets(reward_BT, batch.terminated_BT.to(dtype), probabilities_BTA.narrow(1, 1, steps),
-                                          next.first, next.second, alpha, gamma);
+    loss.target_BT = sac::bellman_targets(reward_BT, batch.terminated_BT.to(dtype),
+                                          probabilities_BTA.narrow(1, 1, steps), next.first, next.second, alpha, gamma);
     loss.target_BT = torch::where(valid_BT, loss.target_BT, 0);
   }
   const auto q = network.critics(features_BTD.narrow(1, 0, steps).contiguous());
@@ -79,7 +81,8 @@ SacLoss sac_loss(AgentNetwork& network, const EpisodeBatch& batch, const torch::
 SacLearner::SacLearner(const SacOptions& options, std::shared_ptr<AgentNetwork> network)
     : options_((options.check(), options)),
       network_(std::move(network)),
-      log_alpha_(torch::full({}, std::log(options.alpha), network_->parameters().front().options().requires_grad(true))),
+      log_alpha_(
+          torch::full({}, std::log(options.alpha), network_->parameters().front().options().requires_grad(true))),
       optimizer_(network_->trainable_parameters(), options.learning_rate),
       temperature_optimizer_({log_alpha_}, options.learning_rate) {}
 

@@ -7,9 +7,7 @@ constexpr double kMinProbability = 1e-8;
 
 }  // namespace
 
-torch::Tensor clamped_log(const torch::Tensor& probabilities) {
-  return probabilities.clamp_min(kMinProbability).log();
-}
+torch::Tensor clamped_log(const torch::Tensor& probabilities) { return probabilities.clamp_min(kMinProbability).log(); }
 
 torch::Tensor masked_mean(const torch::Tensor& value_BT, const torch::Tensor& mask_BT) {
   return torch::where(mask_BT > 0, value_BT, 0).sum() / mask_BT.sum();

@@ -64,7 +64,8 @@ Interval mean_interval(std::span<const double> values) {
   double squares = 0;
   for (const double value : values) squares += (value - mean) * (value - mean);
   const double deviation = std::sqrt(squares / (n - 1));
-  const double half = student_t_quantile(0.975, static_cast<std::int64_t>(values.size()) - 1) * deviation / std::sqrt(n);
+  const double half =
+      student_t_quantile(0.975, static_cast<std::int64_t>(values.size()) - 1) * deviation / std::sqrt(n);
   return {mean, mean - half, mean + half};
 }
 

@@ -25,7 +25,8 @@ std::shared_ptr<AgentNetwork> decided_network(const std::string& backbone, const
   auto network = std::make_shared<AgentNetwork>(options, small_backbone(backbone, 8), task);
   scatter_weights(*network, 0.5);
   const torch::NoGradGuard no_grad;
-  for (const char* name : {"actor.output.weight", "actor.output.bias"}) network->named_parameters()[name].mul_(1e4);
+  network->named_parameters()["actor.output.weight"].mul_(1e4);
+  network->named_parameters()["actor.output.bias"].zero_();  // so that what is seen and remembered decides
   return network;
 }
 
@@ -51,7 +52,8 @@ EpisodesOf collect(const std::string& backbone, int size, int first, std::size_t
     return true;
   };
   while (!enough())
-    collector.step([&](Episode episode) { result[static_cast<int>(observed(episode, 0, 0))].push_back(std::move(episode)); });
+    collector.step(
+        [&](Episode episode) { result[static_cast<int>(observed(episode, 0, 0))].push_back(std::move(episode)); });
   return result;
 }
 
@@ -89,7 +91,7 @@ TEST_CASE("each environment's episodes are those that it plays alone: memory is 
       const auto alone = collect(backbone, 1, environment, 8, true).at(environment);
       for (std::size_t number = 0; number < 8; ++number) {
         CHECK(together[environment][number].actions == alone[number].actions);
-        CHECK(together[environment][number].observations == alone[number].observations);
+        CHECK((together[environment][number].observations == alone[number].observations));
         const auto& actions = alone[number].actions;
         distinct += std::ranges::count(actions, actions.front()) != static_cast<std::ptrdiff_t>(actions.size());
       }

@@ -11,10 +11,12 @@ using namespace engram;
 namespace {
 
 TaskInfo image_task() {
-  return {.name = "image",
-          .action_names = {"a", "b", "c"},
-          .observation = {ElementType::kUint8, {2, 1, 2}},
-          .max_episode_steps = 10};
+  TaskInfo task;
+  task.name = "image";
+  task.action_names = {"a", "b", "c"};
+  task.observation = {ElementType::kUint8, {2, 1, 2}};
+  task.max_episode_steps = 10;
+  return task;
 }
 
 // Observation bytes, actions and rewards that name episode and step.

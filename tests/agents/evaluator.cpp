@@ -13,9 +13,13 @@ using namespace engram;
 
 namespace {
 
-// Environment 0 plays episodes of 1 step, environment i of 1 + 4 i; every step pays 1 + episode / 100; the long ones succeed.
+// Environment 0 plays episodes of 1 step, environment i of 1 + 4 i; every step pays 1 + episode / 100; the long ones
+// succeed.
 ProbeRules unequal() {
-  return {2, 1, 20, [](ProbeRow& row) { row.state = 1 + 4 * row.environment; },
+  return {2,
+          1,
+          20,
+          [](ProbeRow& row) { row.state = 1 + 4 * row.environment; },
           [](ProbeRow& row, int) -> Outcome {
             row.success = row.environment > 0;
             return {1 + static_cast<float>(row.episode) / 100, row.step == row.state ? End::kTerminated : End::kNone};
@@ -26,7 +30,8 @@ ProbeRules unequal() {
 struct Fixture {
   explicit Fixture(int size)
       : environments(unequal(), size),
-        network(std::make_shared<AgentNetwork>(NetworkOptions{.hidden_width = 4}, small_backbone("none", 4), environments.info())),
+        network(std::make_shared<AgentNetwork>(NetworkOptions{.hidden_width = 4}, small_backbone("none", 4),
+                                               environments.info())),
         policy(network, torch::kCPU, size, 1, 0) {}
   ProbeEnv environments;
   std::shared_ptr<AgentNetwork> network;
@@ -59,8 +64,12 @@ TEST_CASE("fewer episodes than environments are played by the first ones, from t
 }
 
 TEST_CASE("the network is evaluated without dropout and gets its mode back") {
-  // The observation carries no news, so that greedy actions can only differ through dropout; the reward tells the action.
-  ProbeRules rules{2, 1, 20, [](ProbeRow&) {},
+  // The observation carries no news, so that greedy actions can only differ through dropout; the reward tells the
+  // action.
+  ProbeRules rules{2,
+                   1,
+                   20,
+                   [](ProbeRow&) {},
                    [](ProbeRow& row, int action) -> Outcome {
                      return {static_cast<float>(action), row.step == 20 ? End::kTerminated : End::kNone};
                    },

@@ -31,7 +31,8 @@ struct Training {
   int batch = 32;
 };
 
-Agent train(const ProbeRules& rules, const BackboneConfig& backbone, const SacOptions& options, const Training& training) {
+Agent train(const ProbeRules& rules, const BackboneConfig& backbone, const SacOptions& options,
+            const Training& training) {
   torch::manual_seed(1);
   Agent agent;
   agent.environments = std::make_unique<ProbeEnv>(rules, training.envs);
@@ -123,8 +124,8 @@ TEST_CASE("a truncated episode has the values of an endless one, a terminated on
   options.gamma = kGamma;
   // Endless: both states have the same value, V = gamma V + alpha log(exp(1/alpha) + 1).
   const double value = kAlpha * std::log(std::exp(1 / kAlpha) + 1) / (1 - kGamma);
-  const Values endless = values(
-      *train(alternation(2, End::kTruncated), small_backbone("none", 16), options, {.updates = 1000}).network);
+  const Values endless =
+      values(*train(alternation(2, End::kTruncated), small_backbone("none", 16), options, {.updates = 1000}).network);
   const Values single =
       values(*train(alternation(1, End::kTerminated), small_backbone("none", 16), options, {.updates = 500}).network);
   for (int state = 0; state < 2; ++state)

@@ -61,10 +61,12 @@ TEST_CASE("the vector encoder joins embeddings of previous action and reward") {
   network.eval();
   CHECK(parameter(network, "previous_action.weight").sizes() == torch::IntArrayRef{4, 2});
   const auto seen =
-      torch::linear(observation, parameter(network, "observation.weight"), parameter(network, "observation.bias")).relu();
+      torch::linear(observation, parameter(network, "observation.weight"), parameter(network, "observation.bias"))
+          .relu();
   const auto action_embedding = parameter(network, "previous_action.weight").index_select(0, action);
   const auto reward_embedding = torch::linear(reward.unsqueeze(1), parameter(network, "previous_reward.weight"),
-                                              parameter(network, "previous_reward.bias")).relu();
+                                              parameter(network, "previous_reward.bias"))
+                                    .relu();
   const auto joined = torch::linear(torch::cat({seen, action_embedding, reward_embedding}, 1),
                                     parameter(network, "joined.weight"), parameter(network, "joined.bias"));
   CHECK(torch::allclose(network.encode(observation, action, reward), joined, 1e-5, 1e-6));

@@ -11,21 +11,21 @@ namespace engram::plain {
 using Numbers = std::vector<double>;
 
 struct Problem {
-  int batch, steps, actions;      // B, T, A
+  int batch, steps, actions;  // B, T, A
   double alpha, gamma;
-  std::vector<int> length;        // [B], valid steps of each episode
-  std::vector<int> action;        // [B, T]
-  Numbers reward, terminated;     // [B, T]
-  Numbers logits;                 // [B, T+1, A]
-  Numbers q1, q2;                 // [B, T, A], of rows 0 .. T-1
-  Numbers target_q1, target_q2;   // [B, T, A], of rows 1 .. T
+  std::vector<int> length;       // [B], valid steps of each episode
+  std::vector<int> action;       // [B, T]
+  Numbers reward, terminated;    // [B, T]
+  Numbers logits;                // [B, T+1, A]
+  Numbers q1, q2;                // [B, T, A], of rows 0 .. T-1
+  Numbers target_q1, target_q2;  // [B, T, A], of rows 1 .. T
 };
 
 struct Solution {
   double critic1 = 0, critic2 = 0, actor = 0, total = 0, entropy = 0, mean_q = 0;
-  Numbers target;            // [B, T], 0 in the padding
-  Numbers d_logits;          // [B, T+1, A], of `total`, as d_q1 and d_q2
-  Numbers d_q1, d_q2;        // [B, T, A]
+  Numbers target;      // [B, T], 0 in the padding
+  Numbers d_logits;    // [B, T+1, A], of `total`, as d_q1 and d_q2
+  Numbers d_q1, d_q2;  // [B, T, A]
 };
 
 inline double log_clamped(double probability) { return std::log(std::max(probability, 1e-8)); }
@@ -113,7 +113,8 @@ inline Numbers forward(const Head& head, const Numbers& x) {
 }
 
 // Adds the layer's gradients for d_y, returns that of x.
-inline Numbers affine_backward(const Numbers& x, const Numbers& weight, const Numbers& d_y, Numbers& d_weight, Numbers& d_bias) {
+inline Numbers affine_backward(const Numbers& x, const Numbers& weight, const Numbers& d_y, Numbers& d_weight,
+                               Numbers& d_bias) {
   Numbers d_x(x.size(), 0);
   for (std::size_t o = 0; o < d_y.size(); ++o) {
     d_bias[o] += d_y[o];

@@ -27,12 +27,19 @@ std::shared_ptr<AgentNetwork> scattered_network(const std::string& backbone, con
   return network;
 }
 
-// Features of the last of `steps` steps of one environment; the first observation is that of state `first`, all others are alike,
-// rewards are 0, and so are the actions.
+// Features of the last of `steps` steps of one environment; the first observation is that of state `first`, all others
+// are alike, rewards are 0, and so are the actions.
 torch::Tensor features_after(const std::string& backbone, int first, bool training) {
-  ProbeRules rules{1, 2, 5, [first](ProbeRow& row) { row.state = first; },
-                   [](ProbeRow& row, int) -> Outcome { return {0, row.step == 5 ? End::kTerminated : End::kNone}; },
-                   [](const ProbeRow& row, float* observation) { observation[0] = row.step == 0 ? static_cast<float>(row.state) : 0.5f; }};
+  ProbeRules rules{1,
+                   2,
+                   5,
+                   [first](ProbeRow& row) { row.state = first; },
+                   [](ProbeRow& row, int) -> Outcome {
+                     return {0, row.step == 5 ? End::kTerminated : End::kNone};
+                   },
+                   [](const ProbeRow& row, float* observation) {
+                     observation[0] = row.step == 0 ? static_cast<float>(row.state) : 0.5f;
+                   }};
   ProbeEnv environment(rules, 1);
   const auto network = scattered_network(backbone, environment.info());
   network->train(training);
@@ -48,7 +55,8 @@ TEST_CASE("memory is carried while acting, in training mode as in evaluation mod
     for (const bool training : {false, true}) {
       CAPTURE(backbone);
       CAPTURE(training);
-      const auto difference = (features_after(backbone, 0, training) - features_after(backbone, 1, training)).abs().max();
+      const auto difference =
+          (features_after(backbone, 0, training) - features_after(backbone, 1, training)).abs().max();
       CHECK(difference.item<double>() > 1e-3);
       // Without dropout both modes act alike.
       CHECK(torch::equal(features_after(backbone, 1, false), features_after(backbone, 1, true)));
@@ -123,7 +131,13 @@ TEST_CASE("a reset row starts afresh and leaves the others alone") {
   for (const std::string& backbone : kMemoryBackbones) {
     CAPTURE(backbone);
     // Endless: the observation never changes.
-    ProbeRules rules{2, 1, 20, [](ProbeRow&) {}, [](ProbeRow&, int) { return Outcome{0.5f, End::kNone}; },
+    ProbeRules rules{2,
+                     1,
+                     20,
+                     [](ProbeRow&) {},
+                     [](ProbeRow&, int) {
+                       return Outcome{0.5f, End::kNone};
+                     },
                      [](const ProbeRow&, float* observation) { observation[0] = 1; }};
     ProbeEnv environments(rules, 3);
     const auto network = scattered_network(backbone, environments.info());

@@ -80,7 +80,9 @@ class ProbeEnv : public VecEnv {
  private:
   void start(int i, std::uint32_t episode) {
     const int environment = row_N_[i].environment;
-    row_N_[i] = {.environment = environment, .episode = episode};
+    row_N_[i] = {};
+    row_N_[i].environment = environment;
+    row_N_[i].episode = episode;
     row_N_[i].rng = Rng(seed_, Purpose::kTest, static_cast<std::uint32_t>(environment), episode);
     rules_.start(row_N_[i]);
     reward_N_[i] = 0;
@@ -103,10 +105,13 @@ class ProbeEnv : public VecEnv {
   std::vector<std::uint8_t> success_N_;
 };
 
-// Two states, two actions. State 0: action 0 pays 0 and leads to state 1, action 1 pays `pay` and ends. State 1: action 0 pays 1,
-// action 1 nothing, both end. The observation is the state, one-hot.
+// Two states, two actions. State 0: action 0 pays 0 and leads to state 1, action 1 pays `pay` and ends. State 1: action
+// 0 pays 1, action 1 nothing, both end. The observation is the state, one-hot.
 inline ProbeRules two_state_chain(float pay) {
-  return {2, 2, 2, [](ProbeRow&) {},
+  return {2,
+          2,
+          2,
+          [](ProbeRow&) {},
           [pay](ProbeRow& row, int action) -> Outcome {
             if (row.state == 1) return {action == 0 ? 1.0f : 0.0f, End::kTerminated};
             if (action == 1) return {pay, End::kTerminated};
@@ -116,9 +121,13 @@ inline ProbeRules two_state_chain(float pay) {
           [](const ProbeRow& row, float* observation) { observation[row.state] = 1; }};
 }
 
-// Two states that alternate whatever is done; the action equal to the state pays 1. Ends after `steps` steps as `end` says.
+// Two states that alternate whatever is done; the action equal to the state pays 1. Ends after `steps` steps as `end`
+// says.
 inline ProbeRules alternation(int steps, End end) {
-  return {2, 2, steps, [](ProbeRow& row) { row.state = static_cast<int>(row.rng.below(2)); },
+  return {2,
+          2,
+          steps,
+          [](ProbeRow& row) { row.state = static_cast<int>(row.rng.below(2)); },
           [steps, end](ProbeRow& row, int action) -> Outcome {
             const float reward = action == row.state ? 1 : 0;
             row.state = 1 - row.state;
@@ -129,7 +138,10 @@ inline ProbeRules alternation(int steps, End end) {
 
 // A bit is seen at each step; the action equal to it pays 1.
 inline ProbeRules identity_task(int steps) {
-  return {2, 2, steps, [](ProbeRow& row) { row.state = static_cast<int>(row.rng.below(2)); },
+  return {2,
+          2,
+          steps,
+          [](ProbeRow& row) { row.state = static_cast<int>(row.rng.below(2)); },
           [steps](ProbeRow& row, int action) -> Outcome {
             const bool right = action == row.state;
             row.success = right && (row.step == 1 || row.success);
@@ -139,11 +151,13 @@ inline ProbeRules identity_task(int steps) {
           [](const ProbeRow& row, float* observation) { observation[row.state] = 1; }};
 }
 
-// A bit is seen at first, then nothing for `delay` steps or one more (drawn), then a sign that asks for it: the action equal to the bit
-// pays 1, and the episode ends. Observation: bit one-hot, sign.
+// A bit is seen at first, then nothing for `delay` steps or one more (drawn), then a sign that asks for it: the action
+// equal to the bit pays 1, and the episode ends. Observation: bit one-hot, sign.
 inline ProbeRules one_bit_memory(int delay) {
   // state: 2 * length + bit
-  return {2, 3, delay + 3,
+  return {2,
+          3,
+          delay + 3,
           [delay](ProbeRow& row) {
             row.state = 2 * (delay + static_cast<int>(row.rng.below(2)) + 2) + static_cast<int>(row.rng.below(2));
           },
@@ -158,11 +172,15 @@ inline ProbeRules one_bit_memory(int delay) {
           }};
 }
 
-// Episodes of 1 to `max_steps` steps, of a length that depends on environment and episode; observation (environment, episode, step),
-// reward step + 1 / (1 + action). Odd episodes are truncated, even ones terminated.
+// Episodes of 1 to `max_steps` steps, of a length that depends on environment and episode; observation (environment,
+// episode, step), reward step + 1 / (1 + action). Odd episodes are truncated, even ones terminated.
 inline ProbeRules counting(int max_steps) {
-  return {3, 3, max_steps,
-          [max_steps](ProbeRow& row) { row.state = 1 + (row.environment * 5 + 3 * static_cast<int>(row.episode)) % max_steps; },
+  return {3,
+          3,
+          max_steps,
+          [max_steps](ProbeRow& row) {
+            row.state = 1 + (row.environment * 5 + 3 * static_cast<int>(row.episode)) % max_steps;
+          },
           [](ProbeRow& row, int action) -> Outcome {
             const float reward = static_cast<float>(row.step) + 1 / (1 + static_cast<float>(action));
             if (row.step < row.state) return {reward, End::kNone};

@@ -2,6 +2,7 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <memory>
@@ -39,7 +40,8 @@ EpisodeBatch random_batch(const TaskInfo& task, std::uint32_t stream) {
   EpisodeBuffer buffer({}, task);
   Rng rng(1, Purpose::kTest, 0, stream);
   for (int i = 0; i < 5; ++i)
-    buffer.add(random_episode(task, i == 3 ? task.max_episode_steps : 1 + static_cast<int>(rng.below(task.max_episode_steps)),
+    buffer.add(random_episode(task,
+                              i == 3 ? task.max_episode_steps : 1 + static_cast<int>(rng.below(task.max_episode_steps)),
                               i % 2 == 0 ? End::kTerminated : End::kTruncated, rng));
   return buffer.gather({0, 1, 2, 3, 4}, torch::kCPU);
 }
@@ -52,15 +54,17 @@ plain::Numbers numbers_of(const torch::Tensor& tensor) {
 plain::Head head_of(const AgentNetwork& network, const std::string& name) {
   const auto parameters = network.named_parameters();
   const auto numbers = [&](const char* suffix) { return numbers_of(parameters[name + suffix]); };
-  const auto shape1 = parameters[name + ".hidden1.weight"].sizes(), shape3 = parameters[name + ".output.weight"].sizes();
+  const auto shape1 = parameters[name + ".hidden1.weight"].sizes(),
+             shape3 = parameters[name + ".output.weight"].sizes();
   return {static_cast<int>(shape1[1]), static_cast<int>(shape1[0]), static_cast<int>(shape3[0]),
-          numbers(".hidden1.weight"), numbers(".hidden1.bias"), numbers(".hidden2.weight"),
-          numbers(".hidden2.bias"), numbers(".output.weight"), numbers(".output.bias")};
+          numbers(".hidden1.weight"),  numbers(".hidden1.bias"),    numbers(".hidden2.weight"),
+          numbers(".hidden2.bias"),    numbers(".output.weight"),   numbers(".output.bias")};
 }
 
 plain::Head zeros_like(const plain::Head& head) {
   plain::Head zeros = head;
-  for (plain::Numbers* numbers : {&zeros.weight1, &zeros.bias1, &zeros.weight2, &zeros.bias2, &zeros.weight3, &zeros.bias3})
+  for (plain::Numbers* numbers :
+       {&zeros.weight1, &zeros.bias1, &zeros.weight2, &zeros.bias2, &zeros.weight3, &zeros.bias3})
     numbers->assign(numbers->size(), 0);
   return zeros;
 }
@@ -96,9 +100,20 @@ TEST_CASE("losses, targets and gradients of every parameter equal plain double-p
       const auto first = h.begin() + (b * (T + 1) + t) * D;
       return plain::Numbers(first, first + D);
     };
-    plain::Problem problem{.batch = B, .steps = T, .actions = A, .alpha = 0.2, .gamma = 0.9, .length = {}, .action = {},
-                           .reward = numbers_of(batch.reward_BT), .terminated = numbers_of(batch.terminated_BT),
-                           .logits = {}, .q1 = {}, .q2 = {}, .target_q1 = {}, .target_q2 = {}};
+    plain::Problem problem{.batch = B,
+                           .steps = T,
+                           .actions = A,
+                           .alpha = 0.2,
+                           .gamma = 0.9,
+                           .length = {},
+                           .action = {},
+                           .reward = numbers_of(batch.reward_BT),
+                           .terminated = numbers_of(batch.terminated_BT),
+                           .logits = {},
+                           .q1 = {},
+                           .q2 = {},
+                           .target_q1 = {},
+                           .target_q2 = {}};
     const plain::Head actor = head_of(*network, "actor"), critic1 = head_of(*network, "critic1"),
                       critic2 = head_of(*network, "critic2"), target1 = head_of(*network, "target_critic1"),
                       target2 = head_of(*network, "target_critic2");
@@ -120,8 +135,10 @@ TEST_CASE("losses, targets and gradients of every parameter equal plain double-p
 
     plain::Head d_actor = zeros_like(actor), d_critic1 = zeros_like(critic1), d_critic2 = zeros_like(critic2);
     plain::Numbers d_h(h.size(), 0);
-    const auto propagate = [&](const plain::Head& head, int b, int t, const plain::Numbers& d, int index, plain::Head& d_head) {
-      const plain::Numbers d_row = plain::backward(head, row(b, t), {d.begin() + index * A, d.begin() + (index + 1) * A}, d_head);
+    const auto propagate = [&](const plain::Head& head, int b, int t, const plain::Numbers& d, int index,
+                               plain::Head& d_head) {
+      const plain::Numbers d_row =
+          plain::backward(head, row(b, t), {d.begin() + index * A, d.begin() + (index + 1) * A}, d_head);
       for (int i = 0; i < D; ++i) d_h[(b * (T + 1) + t) * D + i] += d_row[i];
     };
     for (int b = 0; b < B; ++b)
@@ -163,10 +180,16 @@ TEST_CASE("losses, targets and gradients of every parameter equal plain double-p
         below.push_back(item.value());
         names.push_back(item.key());
       }
-    const auto gradients = torch::autograd::grad({features}, below, {torch::tensor(d_h, torch::kFloat64).reshape({B, T + 1, D})});
+    const auto gradients =
+        torch::autograd::grad({features}, below, {torch::tensor(d_h, torch::kFloat64).reshape({B, T + 1, D})});
+    double greatest = 0;
+    for (const torch::Tensor& gradient : gradients) greatest = std::max(greatest, gradient.abs().max().item<double>());
     for (std::size_t i = 0; i < below.size(); ++i) {
       CAPTURE(names[i]);
-      CHECK(difference(below[i].grad(), gradients[i]) <= kTolerance);
+      // Some gradients are nothing but rounding (a key's bias moves no attention weight): they have no scale of their
+      // own.
+      const double scale = std::max(gradients[i].abs().max().item<double>(), 1e-3 * greatest);
+      CHECK((below[i].grad() - gradients[i]).abs().max().item<double>() <= kTolerance * scale);
     }
   }
 }
@@ -213,7 +236,8 @@ TEST_CASE("what stands in the padding changes no bit of losses and gradients") {
       CHECK(torch::equal(a.entropy, b.entropy));
       CHECK(torch::equal(a.mean_q, b.mean_q));
       CHECK(torch::equal(a.target_BT, b.target_BT));
-      const auto clean_parameters = clean_network->named_parameters(), dirty_parameters = dirty_network->named_parameters();
+      const auto clean_parameters = clean_network->named_parameters(),
+                 dirty_parameters = dirty_network->named_parameters();
       for (const auto& item : clean_parameters) {
         if (!item.value().requires_grad()) continue;
         CAPTURE(item.key());
@@ -293,19 +317,19 @@ TEST_CASE("a learnt temperature moves towards the target entropy and stays in it
     SacOptions options;
     options.temperature = Temperature::kLearnt;
     options.alpha = 0.1;
-    options.alpha_min = 0.07;
-    options.alpha_max = 0.15;
-    options.learning_rate = 0.02;
+    options.alpha_min = 0.095;
+    options.alpha_max = 0.105;
+    options.learning_rate = 0.002;  // slow enough that the policy's entropy stays on its side of the target
     SacLearner learner(options, network);
-    const float bound = sure ? 0.15f : 0.07f;
+    const float bound = sure ? 0.105f : 0.095f;
     float before = learner.alpha().item<float>();
     CHECK(before == doctest::Approx(0.1));
     for (int step = 0; step < 40; ++step) {
       const float used = learner.update(batch).alpha.item<float>();
       CHECK(used == before);
       const float after = learner.alpha().item<float>();
-      CHECK(after >= 0.07f * (1 - 1e-6f));
-      CHECK(after <= 0.15f * (1 + 1e-6f));
+      CHECK(after >= 0.095f * (1 - 1e-6f));
+      CHECK(after <= 0.105f * (1 + 1e-6f));
       const bool moved = sure ? after > before : after < before;
       const bool arrived = std::abs(after - bound) < 1e-6f;
       CHECK((moved || arrived));

@@ -54,11 +54,16 @@ Tensors tensors_of(const plain::Problem& p) {
     return torch::tensor(numbers, torch::kFloat64).reshape(shape);
   };
   const std::int64_t B = p.batch, T = p.steps, A = p.actions;
-  Tensors x{tensor(p.logits, {B, T + 1, A}).requires_grad_(), tensor(p.q1, {B, T, A}).requires_grad_(),
-            tensor(p.q2, {B, T, A}).requires_grad_(),         tensor(p.target_q1, {B, T, A}),
-            tensor(p.target_q2, {B, T, A}),                   tensor(p.reward, {B, T}),
-            tensor(p.terminated, {B, T}),                     torch::tensor(p.action).to(torch::kInt64).reshape({B, T}),
-            torch::zeros({B, T}, torch::kFloat64),            torch::tensor(p.alpha, torch::kFloat64)};
+  Tensors x{tensor(p.logits, {B, T + 1, A}).requires_grad_(),
+            tensor(p.q1, {B, T, A}).requires_grad_(),
+            tensor(p.q2, {B, T, A}).requires_grad_(),
+            tensor(p.target_q1, {B, T, A}),
+            tensor(p.target_q2, {B, T, A}),
+            tensor(p.reward, {B, T}),
+            tensor(p.terminated, {B, T}),
+            torch::tensor(p.action).to(torch::kInt64).reshape({B, T}),
+            torch::zeros({B, T}, torch::kFloat64),
+            torch::tensor(p.alpha, torch::kFloat64)};
   for (int b = 0; b < p.batch; ++b) x.mask[b].narrow(0, 0, p.length[b]).fill_(1);
   return x;
 }
@@ -73,8 +78,8 @@ Outcome run(Tensors& x, double gamma) {
   const auto probabilities = x.logits.softmax(-1);
   const auto current = probabilities.narrow(1, 0, steps);
   Outcome y;
-  y.target = sac::bellman_targets(x.reward, x.terminated, probabilities.narrow(1, 1, steps), x.target_q1, x.target_q2, x.alpha,
-                                  gamma);
+  y.target = sac::bellman_targets(x.reward, x.terminated, probabilities.narrow(1, 1, steps), x.target_q1, x.target_q2,
+                                  x.alpha, gamma);
   y.critic1 = sac::critic_loss(x.q1, x.action, y.target, x.mask);
   y.critic2 = sac::critic_loss(x.q2, x.action, y.target, x.mask);
   y.actor = sac::actor_loss(current, x.q1, x.q2, x.alpha, x.mask);

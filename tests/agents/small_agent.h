@@ -27,7 +27,10 @@ inline BackboneConfig small_backbone(const std::string& name, int width, int lay
 }
 
 inline TaskInfo vector_task(int elements, int num_actions, int max_steps) {
-  TaskInfo task{.name = "vector", .action_names = {}, .observation = {ElementType::kFloat32, {elements}}, .max_episode_steps = max_steps};
+  TaskInfo task;
+  task.name = "vector";
+  task.observation = {ElementType::kFloat32, {elements}};
+  task.max_episode_steps = max_steps;
   for (int action = 0; action < num_actions; ++action) task.action_names.push_back(std::to_string(action));
   return task;
 }
