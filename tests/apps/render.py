@@ -8,7 +8,9 @@ import sys
 import tempfile
 
 ENGRAM = sys.argv[1]
-SHORT_TASK = ["--task.name=visual_match", "--task.explore_steps=2", "--task.distractor_steps=3", "--task.reward_steps=4"]
+SHORT_TASK = [
+    "--task.name=visual_match", "--task.explore_steps=2", "--task.distractor_steps=3", "--task.reward_steps=4",
+]
 RANDOM = ["render", "--policy=random", *SHORT_TASK]
 TINY_RUN = [
     "--task.name=visual_match", "--task.explore_steps=2", "--task.distractor_steps=20", "--task.reward_steps=4",
@@ -48,8 +50,8 @@ def check_report(report, output, episodes, steps, fps):
         solved += match[1] == "success"
         float(match[2])
     frames = episodes * (steps + -(-3 * fps // 2))  # the last moment stands for a second and a half
-    assert re.fullmatch(rf"{solved} of {episodes} solved; {frames} frames of \d+ x \d+ in {re.escape(output)}", lines[-1]), \
-        lines[-1]
+    last = rf"{solved} of {episodes} solved; {frames} frames of \d+ x \d+ in {re.escape(output)}"
+    assert re.fullmatch(last, lines[-1]), lines[-1]
 
 
 def check_random(folder):
@@ -61,7 +63,8 @@ def check_random(folder):
     first = engram(folder, *RANDOM, "--output=again.mp4", "--episodes=2", "--fps=5", "--scale=2")
     check_report(first, "again.mp4", 2, 9, 5)
     engram(folder, *RANDOM, "--output=again.mp4", "--episodes=1")  # replaces its own
-    engram(folder, "render", "--policy", "random", "--task.preset=tmaze_passive_50", "--output=corridor.mp4", "--episodes=1")
+    engram(folder, "render", "--policy", "random", "--task.preset=tmaze_passive_50", "--output=corridor.mp4",
+           "--episodes=1")
     assert not list(folder.glob(".*"))
 
 
