@@ -31,8 +31,10 @@ po::options_description describe(const OptionList& options, const CommandSyntax&
   auto add = description.add_options();
   add("help", "");
   for (const Option& option : options.options()) {
-    if (option.allowed == kFlag) add(option.name.c_str(), "");
-    else add(option.name.c_str(), po::value<std::string>(), "");
+    if (option.allowed == kFlag)
+      add(option.name.c_str(), "");
+    else
+      add(option.name.c_str(), po::value<std::string>(), "");
   }
   for (const std::string& key : syntax.setting_keys) add(key.c_str(), po::value<std::string>(), "");
   return description;
@@ -69,9 +71,12 @@ CommandLine parse_command_line(const std::vector<std::string>& arguments, Option
   std::erase(plain, "-h");
   for (const po::option& option : parse(plain, options, syntax)) {
     const std::string value = option.value.empty() ? "true" : option.value.front();
-    if (option.position_key >= 0) line.positional.push_back(option.value.front());
-    else if (contains(syntax.setting_keys, option.string_key)) line.settings.emplace_back(option.string_key, value);
-    else if (option.string_key != "help") options.set(option.string_key, value);
+    if (option.position_key >= 0)
+      line.positional.push_back(option.value.front());
+    else if (contains(syntax.setting_keys, option.string_key))
+      line.settings.emplace_back(option.string_key, value);
+    else if (option.string_key != "help")
+      options.set(option.string_key, value);
   }
   const std::size_t most = syntax.positional.size();
   if (line.positional.size() > most) throw UserError("argument '" + line.positional[most] + "' is one too many");
@@ -102,8 +107,10 @@ void print_options(std::ostream& out, const OptionList& list, const std::string&
     if (!section.empty() && !option.name.starts_with(section + ".")) continue;
     const bool flag = option.allowed == kFlag && option.name.find('.') == std::string::npos;
     std::string left = "  --" + option.name;
-    if (left.size() + 2 > kHelpColumn) left.append("\n").append(kHelpColumn, ' ');
-    else left.resize(kHelpColumn, ' ');
+    if (left.size() + 2 > kHelpColumn)
+      left.append("\n").append(kHelpColumn, ' ');
+    else
+      left.resize(kHelpColumn, ' ');
     std::string text = option.help;
     if (!flag || option.get() == "true")
       text += " [" + (option.allowed == "text" ? "" : option.allowed + "; ") + "default " +

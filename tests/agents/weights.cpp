@@ -41,8 +41,8 @@ std::string header_error(const std::string& header, std::size_t bytes) {
 
 std::string entry_error(const std::string& dtype, const std::string& shape, const std::string& offsets,
                         std::size_t bytes = 8) {
-  return header_error(
-      "{\"x\":{\"dtype\":\"" + dtype + "\",\"shape\":" + shape + ",\"data_offsets\":" + offsets + "}}", bytes);
+  return header_error("{\"x\":{\"dtype\":\"" + dtype + "\",\"shape\":" + shape + ",\"data_offsets\":" + offsets + "}}",
+                      bytes);
 }
 
 }  // namespace
