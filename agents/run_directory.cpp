@@ -1,5 +1,9 @@
 #include "agents/run_directory.h"
 
+#ifdef ENGRAM_WITH_CUDA
+#include <cuda_runtime_api.h>
+#endif
+
 #include <chrono>
 #include <ctime>
 #include <nlohmann/json.hpp>
@@ -23,22 +27,25 @@ std::string utc_now() {
 
 std::string about_text(torch::Device device, const std::vector<std::string>& command_line) {
   const BuildInfo& build = build_info();
-  const nlohmann::ordered_json about = {{"engram", build.version},
-                                        {"commit", build.commit},
-                                        {"build_type", build.build_type},
-                                        {"compiler", build.compiler},
-                                        {"libtorch", build.torch_version},
-                                        {"gpu_support", build.cuda},
-                                        {"device", device_text(device)},
-                                        {"cpu_cores", std::thread::hardware_concurrency()},
-                                        {"command_line", command_line},
-                                        {"started", utc_now()}};
+  const nlohmann::ordered_json about = {
+      {"engram", build.version},         {"commit", build.commit},
+      {"build_type", build.build_type},  {"compiler", build.compiler},
+      {"libtorch", build.torch_version}, {"gpu_support", build.cuda},
+      {"device", device_text(device)},   {"cpu_cores", std::thread::hardware_concurrency()},
+      {"command_line", command_line},    {"started", utc_now()}};
   return about.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
 }
 
 }  // namespace
 
-std::string device_text(torch::Device device) { return device.str(); }
+std::string device_text(torch::Device device) {
+#ifdef ENGRAM_WITH_CUDA
+  cudaDeviceProp properties;
+  if (device.is_cuda() && cudaGetDeviceProperties(&properties, device.index()) == cudaSuccess)
+    return device.str() + " (" + properties.name + ")";
+#endif
+  return device.str();
+}
 
 RunDirectory RunDirectory::create(const std::filesystem::path& path, Config& config, torch::Device device,
                                   const std::vector<std::string>& command_line) {
@@ -48,7 +55,8 @@ RunDirectory RunDirectory::create(const std::filesystem::path& path, Config& con
   const bool existed = fs::exists(path, error);
   if (existed && !fs::is_directory(path, error)) throw UserError(where + " is a file");
   if (existed && !fs::is_empty(path, error))
-    throw UserError(where + " exists and is not empty: choose another --run, remove it, or look at it with 'engram evaluate " +
+    throw UserError(where +
+                    " exists and is not empty: choose another --run, remove it, or look at it with 'engram evaluate " +
                     path.string() + "'");
   fs::create_directories(path / "weights", error);
   if (error) throw UserError(where + " cannot be created: " + error.message());

@@ -41,7 +41,7 @@ class RunDirectory {
   std::filesystem::path path_;
 };
 
-// "cpu", or "cuda:0 (name of the GPU)" where it is known.
+// "cpu", or "cuda:0 (name of the GPU)".
 std::string device_text(torch::Device device);
 
 }  // namespace engram

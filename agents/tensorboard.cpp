@@ -64,19 +64,18 @@ TensorBoardWriter::TensorBoardWriter(const std::filesystem::path& file)
 }
 
 void TensorBoardWriter::write(std::int64_t step, double wall_seconds, std::span<const Scalar> scalars) {
-  // Event { Summary summary = 5; }  Summary { repeated Value value = 1; }  Value { string tag = 1; float simple_value = 2; }
+  // Event { Summary summary = 5; }  Summary { repeated Value value = 1; }  Value { string tag = 1; float simple_value =
+  // 2; }
   std::string summary;
   for (const auto& [tag, value] : scalars)
-    summary += bytes_field(1, bytes_field(1, tag) + key(2, kFixed32) +
-                                  fixed(std::bit_cast<std::uint32_t>(static_cast<float>(value))));
+    summary += bytes_field(
+        1, bytes_field(1, tag) + key(2, kFixed32) + fixed(std::bit_cast<std::uint32_t>(static_cast<float>(value))));
   write_record(event_start(wall_seconds, step) + bytes_field(5, summary));
 }
 
 void TensorBoardWriter::write_record(const std::string& data) {
   // TFRecord: length, masked CRC of the length, data, masked CRC of the data.
-  const auto masked_crc = [](const std::string& bytes) {
-    return fixed(std::rotr(crc32c(bytes), 15) + 0xA282EAD8u);
-  };
+  const auto masked_crc = [](const std::string& bytes) { return fixed(std::rotr(crc32c(bytes), 15) + 0xA282EAD8u); };
   const std::string length = fixed(static_cast<std::uint64_t>(data.size()));
   stream_ << length << masked_crc(length) << data << masked_crc(data) << std::flush;
   if (!stream_) throw UserError("'" + file_.string() + "' cannot be written");

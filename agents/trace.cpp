@@ -15,7 +15,8 @@ torch::Tensor observation_tensor(const VecEnv& environment) {
 
 }  // namespace
 
-Trace record_trace(VecEnv& environment, Policy& policy, int episodes, ActionChoice choice, std::uint32_t first_episode) {
+Trace record_trace(VecEnv& environment, Policy& policy, int episodes, ActionChoice choice,
+                   std::uint32_t first_episode) {
   if (environment.size() != 1) throw std::invalid_argument("record_trace plays a single environment");
   std::vector<torch::Tensor> observations, features, probabilities, q_values, final_observations;
   std::vector<std::int32_t> actions;

@@ -15,6 +15,10 @@ TrainedAgent load_trained_agent(const std::filesystem::path& run_directory, Whic
   const RunDirectory run = RunDirectory::open(run_directory);
   TrainedAgent agent{Config::from_settings(read_settings(run.config_file())), nullptr};
   const std::filesystem::path file = run.weights_file(which);
+  if (which == WhichWeights::kBest && !std::filesystem::exists(file) &&
+      std::filesystem::exists(run.weights_file(WhichWeights::kLast)))
+    throw UserError("weights file '" + file.string() +
+                    "' does not exist; the run has only the last weights (--weights last)");
   const SafetensorsFile weights = load_safetensors(file);
   agent.network = make_network(agent.config, agent.config.task.info(), device);
   load_module_weights(*agent.network, weights.tensors, "weights file '" + file.string() + "'");

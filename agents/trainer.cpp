@@ -30,10 +30,11 @@ bool better_or_equal(const EvaluationSummary& a, const EvaluationSummary& b) {
 Trainer::Trainer(const Config& config, torch::Device device, int threads)
     : config_(config),
       device_(device),
-      environments_(
-          make_cpu_vec_env(config.task, config.run.seed, Purpose::kTraining, config.run.num_envs, threads)),
+      environments_(make_cpu_vec_env(config.task, config.run.seed, Purpose::kTraining, config.run.num_envs,
+                                     worthwhile_threads(config.run.num_envs, threads))),
       evaluation_environments_(
-          make_cpu_vec_env(config.task, config.run.seed, Purpose::kEvaluation, evaluation_envs(config), threads)),
+          make_cpu_vec_env(config.task, config.run.seed, Purpose::kEvaluation, evaluation_envs(config),
+                           worthwhile_threads(evaluation_envs(config), threads))),
       network_(make_network(config, environments_->info(), device)),
       policy_(network_, device, config.run.num_envs, config.run.seed, kTrainingActions),
       evaluation_policy_(network_, device, evaluation_envs(config), config.run.seed, kEvaluationActions),
@@ -105,9 +106,8 @@ void Trainer::evaluate_policy() {
   const int episodes = config_.evaluation.episodes;
   const auto episodes_per_environment =
       static_cast<std::uint32_t>((episodes + evaluation_environments_->size() - 1) / evaluation_environments_->size());
-  const std::vector<EpisodeResult> results =
-      evaluate(*evaluation_environments_, evaluation_policy_, episodes, ActionChoice::kGreedy,
-               evaluations_++ * episodes_per_environment);
+  const std::vector<EpisodeResult> results = evaluate(*evaluation_environments_, evaluation_policy_, episodes,
+                                                      ActionChoice::kGreedy, evaluations_++ * episodes_per_environment);
   next_evaluation_ = (status_.steps / config_.evaluation.every_steps + 1) * config_.evaluation.every_steps;
 
   EvaluationSummary summary{status_.steps, episodes, 0, 0};
@@ -129,11 +129,11 @@ bool Trainer::time_is_up() const {
 bool Trainer::finished() {
   const double goal = config_.evaluation.stop_at_success;
   const bool solved = goal > 0 && status_.last_evaluation && status_.last_evaluation->success >= goal;
-  status_.stopped = stop_requested_                        ? StopReason::kRequest
-                    : solved                               ? StopReason::kSolved
-                    : time_is_up()                         ? StopReason::kTime
-                    : status_.steps >= config_.run.steps   ? StopReason::kSteps
-                                                           : StopReason::kNone;
+  status_.stopped = stop_requested_                      ? StopReason::kRequest
+                    : solved                             ? StopReason::kSolved
+                    : time_is_up()                       ? StopReason::kTime
+                    : status_.steps >= config_.run.steps ? StopReason::kSteps
+                                                         : StopReason::kNone;
   return status_.stopped != StopReason::kNone;
 }
 

@@ -1,5 +1,6 @@
-// Trainer: the schedule of a run. Random episodes first; then collect episodes with the stochastic policy (training mode:
-// dropout on, memory carried) and do the updates that they pay for, over and over, with an evaluation every so often.
+// Trainer: the schedule of a run. Random episodes first; then collect episodes with the stochastic policy (training
+// mode: dropout on, memory carried) and do the updates that they pay for, over and over, with an evaluation every so
+// often.
 //
 // An evaluation changes nothing of what follows: its environments, its policy and their random numbers are its own, and
 // the greedy policy without dropout draws nothing from torch's default generators.
@@ -43,8 +44,8 @@ struct TrainStatus {
   std::int64_t steps = 0;        // environment steps
   std::int64_t total_steps = 0;  // of the whole run
   std::int64_t updates = 0;
-  std::int64_t episodes = 0;  // finished
-  double seconds = 0;         // since the run began
+  std::int64_t episodes = 0;                            // finished
+  double seconds = 0;                                   // since the run began
   double steps_per_second = 0, updates_per_second = 0;  // since learning began, evaluations included
   double seconds_left = 0;                              // estimate
   double done = 0;                                      // fraction of the run

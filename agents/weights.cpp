@@ -95,8 +95,9 @@ Entry parse_entry(const std::string& name, const Json& value) {
   const Json& dtype = value["dtype"];
   const Json& shape = value["shape"];
   const Json& offsets = value["data_offsets"];
-  const auto found = std::find_if(kDtypes.begin(), kDtypes.end(),
-                                  [&dtype](const DtypeName& known) { return dtype.is_string() && dtype == known.name; });
+  const auto found = std::find_if(kDtypes.begin(), kDtypes.end(), [&dtype](const DtypeName& known) {
+    return dtype.is_string() && dtype == known.name;
+  });
   if (found == kDtypes.end()) throw Damage(what + " has the unknown dtype " + dtype.dump());
   if (!shape.is_array() || shape.size() > kMaxDimensions) throw Damage(what + " has a malformed shape");
   if (!offsets.is_array() || offsets.size() != 2) throw Damage(what + " has malformed data_offsets");
@@ -143,7 +144,8 @@ SafetensorsFile parse(std::istream& stream, std::uint64_t file_bytes) {
             [](const Entry& a, const Entry& b) { return std::pair(a.begin, a.end) < std::pair(b.begin, b.end); });
   std::uint64_t position = 0;
   for (const Entry& entry : entries) {
-    if (entry.begin != position) throw Damage("tensor '" + entry.name + "' does not begin where the one before it ends");
+    if (entry.begin != position)
+      throw Damage("tensor '" + entry.name + "' does not begin where the one before it ends");
     position = entry.end;
   }
   if (position != file_bytes - sizeof(header_bytes) - header_bytes)
@@ -171,17 +173,17 @@ void save_safetensors(const std::filesystem::path& file, const TensorMap& tensor
   // Wide elements first keeps every tensor aligned to its element.
   std::vector<std::pair<std::string, torch::Tensor>> ordered;
   for (const auto& [name, tensor] : tensors) ordered.emplace_back(name, tensor.detach().cpu().contiguous());
-  std::stable_sort(ordered.begin(), ordered.end(), [](const auto& a, const auto& b) {
-    return a.second.element_size() > b.second.element_size();
-  });
+  std::stable_sort(ordered.begin(), ordered.end(),
+                   [](const auto& a, const auto& b) { return a.second.element_size() > b.second.element_size(); });
 
   Json header = Json::object();
   if (!metadata.empty()) header[kMetadataKey] = metadata;
   std::uint64_t position = 0;
   for (const auto& [name, tensor] : ordered) {
     const std::uint64_t end = position + tensor.nbytes();
-    header[name] = {
-        {"dtype", dtype_name(tensor.scalar_type())}, {"shape", tensor.sizes().vec()}, {"data_offsets", {position, end}}};
+    header[name] = {{"dtype", dtype_name(tensor.scalar_type())},
+                    {"shape", tensor.sizes().vec()},
+                    {"data_offsets", {position, end}}};
     position = end;
   }
   std::string text = header.dump();

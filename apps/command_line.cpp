@@ -31,8 +31,10 @@ po::options_description describe(const OptionList& options, const CommandSyntax&
   auto add = description.add_options();
   add("help", "");
   for (const Option& option : options.options()) {
-    if (option.allowed == kFlag) add(option.name.c_str(), "");
-    else add(option.name.c_str(), po::value<std::string>(), "");
+    if (option.allowed == kFlag)
+      add(option.name.c_str(), "");
+    else
+      add(option.name.c_str(), po::value<std::string>(), "");
   }
   for (const std::string& key : syntax.setting_keys) add(key.c_str(), po::value<std::string>(), "");
   return description;
@@ -50,10 +52,11 @@ std::vector<po::option> parse(const std::vector<std::string>& arguments, const O
         .options;
   } catch (const po::unknown_option& error) {
     const std::string text = error.get_option_name();
-    const std::string name = text.substr(std::min(text.find_first_not_of('-'), text.size()));
+    const std::size_t begin = std::min(text.find_first_not_of('-'), text.size());
+    const std::string name = text.substr(begin, text.find('=') - begin);
     const std::string near = nearest(name, option_names(options, syntax));
     throw UserError("unknown option '--" + name + "'" + (near.empty() ? "" : "; did you mean '--" + near + "'?"));
-  } catch (const po::invalid_command_line_syntax& error) {
+  } catch (const po::error& error) {
     throw UserError(error.what());
   }
 }
@@ -68,9 +71,12 @@ CommandLine parse_command_line(const std::vector<std::string>& arguments, Option
   std::erase(plain, "-h");
   for (const po::option& option : parse(plain, options, syntax)) {
     const std::string value = option.value.empty() ? "true" : option.value.front();
-    if (option.position_key >= 0) line.positional.push_back(option.value.front());
-    else if (contains(syntax.setting_keys, option.string_key)) line.settings.emplace_back(option.string_key, value);
-    else if (option.string_key != "help") options.set(option.string_key, value);
+    if (option.position_key >= 0)
+      line.positional.push_back(option.value.front());
+    else if (contains(syntax.setting_keys, option.string_key))
+      line.settings.emplace_back(option.string_key, value);
+    else if (option.string_key != "help")
+      options.set(option.string_key, value);
   }
   const std::size_t most = syntax.positional.size();
   if (line.positional.size() > most) throw UserError("argument '" + line.positional[most] + "' is one too many");
@@ -85,7 +91,7 @@ std::string wrapped(const std::string& text, std::size_t indent) {
   std::istringstream words(text);
   for (std::string word; words >> word; column += word.size()) {
     if (column + word.size() + 1 > kColumns) {
-      result += "\n" + std::string(indent, ' ');
+      result.append("\n").append(indent, ' ');
       column = indent;
     } else if (!result.empty()) {
       result += " ";
@@ -99,10 +105,12 @@ std::string wrapped(const std::string& text, std::size_t indent) {
 void print_options(std::ostream& out, const OptionList& list, const std::string& section) {
   for (const Option& option : list.options()) {
     if (!section.empty() && !option.name.starts_with(section + ".")) continue;
-    const bool flag = option.allowed == kFlag;
+    const bool flag = option.allowed == kFlag && option.name.find('.') == std::string::npos;
     std::string left = "  --" + option.name;
-    if (left.size() + 2 > kHelpColumn) left += "\n" + std::string(kHelpColumn, ' ');
-    else left.resize(kHelpColumn, ' ');
+    if (left.size() + 2 > kHelpColumn)
+      left.append("\n").append(kHelpColumn, ' ');
+    else
+      left.resize(kHelpColumn, ' ');
     std::string text = option.help;
     if (!flag || option.get() == "true")
       text += " [" + (option.allowed == "text" ? "" : option.allowed + "; ") + "default " +

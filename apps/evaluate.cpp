@@ -44,11 +44,12 @@ struct EvaluateOptions {
 
 void print_help(const OptionList& own) {
   std::cout << "engram evaluate DIR [--episodes N] [--weights best|last] [--json] [--trace FILE]\n\n"
-            << wrapped("Plays the agent of the run directory DIR without dropout and prints its success rate (95% "
-                       "interval: Wilson) and return, undiscounted (95% interval: Student's t). Greedy: the most "
-                       "probable action; sampled: drawn from the policy. The episodes are of the run's seed, but ones "
-                       "that training never used.",
-                       0)
+            << wrapped(
+                   "Plays the agent of the run directory DIR without dropout and prints its success rate (95% "
+                   "interval: Wilson) and return, undiscounted (95% interval: Student's t). Greedy: the most "
+                   "probable action; sampled: drawn from the policy. The episodes are of the run's seed, but ones "
+                   "that training never used.",
+                   0)
             << "\n\nOptions\n";
   print_options(std::cout, own);
   std::cout << "\nTensors of a trace: M steps of E episodes, one after the other; D backbone width, A actions\n"
@@ -88,9 +89,12 @@ Json measured_json(const Measured& measured) {
 
 void print_measured(const char* name, const Measured& measured) {
   const auto& [success, total] = measured;
-  std::printf("%-8s  success %5.1f%% (%.1f .. %.1f)", name, 100 * success.estimate, 100 * success.low, 100 * success.high);
-  if (std::isfinite(total.low)) std::printf("   return %.3f (%.3f .. %.3f)\n", total.estimate, total.low, total.high);
-  else std::printf("   return %.3f\n", total.estimate);
+  std::printf("%-8s  success %5.1f%% (%.1f .. %.1f)", name, 100 * success.estimate, 100 * success.low,
+              100 * success.high);
+  if (std::isfinite(total.low))
+    std::printf("   return %.3f (%.3f .. %.3f)\n", total.estimate, total.low, total.high);
+  else
+    std::printf("   return %.3f\n", total.estimate);
 }
 
 }  // namespace
@@ -112,7 +116,8 @@ int run_evaluate(const std::vector<std::string>& arguments) {
 
   const auto play = [&](ActionChoice choice) {
     const int size = std::min(options.episodes, kMaxEnvs);
-    const auto environments = make_cpu_vec_env(agent.config.task, seed, Purpose::kEvaluation, size, threads);
+    const auto environments = make_cpu_vec_env(agent.config.task, seed, Purpose::kEvaluation, size,
+                                               worthwhile_threads(size, threads));
     Policy policy(agent.network, device, size, seed, kFirstUnseenEpisode);
     return evaluate(*environments, policy, options.episodes, choice, kFirstUnseenEpisode);
   };
@@ -130,14 +135,10 @@ int run_evaluate(const std::vector<std::string>& arguments) {
   const std::optional<double> chance = agent.config.task.info().chance_success;
   const char* const weights = options.weights == WhichWeights::kBest ? "best" : "last";
   if (options.json) {
-    const Json result = {{"run", line.positional[0]},
-                         {"weights", weights},
-                         {"task", agent.config.task.name()},
-                         {"backbone", agent.config.memory.name()},
-                         {"episodes", options.episodes},
-                         {"chance_success", chance ? Json(*chance) : Json()},
-                         {"greedy", measured_json(greedy)},
-                         {"sampled", measured_json(sampled)}};
+    const Json result = {{"run", line.positional[0]},        {"weights", weights},
+                         {"task", agent.config.task.name()}, {"backbone", agent.config.memory.name()},
+                         {"episodes", options.episodes},     {"chance_success", chance ? Json(*chance) : Json()},
+                         {"greedy", measured_json(greedy)},  {"sampled", measured_json(sampled)}};
     std::cout << result.dump(2) << std::endl;
     return 0;
   }

@@ -26,7 +26,8 @@ ModelCost default_cost(const BackboneConfig& backbone) { return make_backbone(ba
 Json options_json(const OptionList& list) {
   Json result = Json::array();
   for (const Option& option : list.options())
-    result.push_back({{"name", option.name}, {"allowed", option.allowed}, {"default", option.get()}, {"help", option.help}});
+    result.push_back(
+        {{"name", option.name}, {"allowed", option.allowed}, {"default", option.get()}, {"help", option.help}});
   return result;
 }
 
@@ -70,7 +71,8 @@ void print_everything() {
     std::string shape, actions;
     for (const std::int64_t size : info.observation.shape) shape += (shape.empty() ? "" : " x ") + std::to_string(size);
     for (const std::string& action : info.action_names) actions += (actions.empty() ? "" : ", ") + action;
-    std::cout << "\n" << name << ": " << info.description << "\n  episodes of up to " << info.max_episode_steps
+    std::cout << "\n"
+              << name << ": " << info.description << "\n  episodes of up to " << info.max_episode_steps
               << " steps; sees " << (info.observation.type == ElementType::kUint8 ? "an image " : "a vector ") << shape
               << "; actions " << actions;
     if (info.chance_success) std::cout << "; guessing succeeds in " << std::lround(100 * *info.chance_success) << "%";
@@ -89,7 +91,8 @@ void print_everything() {
   for (const std::string& name : backbone_names()) {
     BackboneConfig backbone(name);
     const ModelCost cost = default_cost(backbone);
-    std::cout << "\n" << name << ": " << cost.parameters << " parameters, " << cost.state_bytes << " bytes of state, "
+    std::cout << "\n"
+              << name << ": " << cost.parameters << " parameters, " << cost.state_bytes << " bytes of state, "
               << cost.multiply_adds_per_step << " multiply-adds a step\n";
     print_options(std::cout, backbone.options());
   }
@@ -103,15 +106,18 @@ int run_list(const std::vector<std::string>& arguments) {
   options.list_options(own);
   if (parse_command_line(arguments, own).help) {
     std::cout << "engram list [--json]\n\n"
-              << wrapped("Shows the tasks, their published sizes (presets) and the memory backbones, with all options "
-                         "and defaults.",
-                         0)
+              << wrapped(
+                     "Shows the tasks, their published sizes (presets) and the memory backbones, with all options "
+                     "and defaults.",
+                     0)
               << "\n\nOptions\n";
     print_options(std::cout, own);
     return 0;
   }
-  if (options.json) std::cout << everything().dump(2) << std::endl;
-  else print_everything();
+  if (options.json)
+    std::cout << everything().dump(2) << std::endl;
+  else
+    print_everything();
   return 0;
 }
 

@@ -33,11 +33,13 @@ void print_help() {
   std::cout << "engram trains, evaluates and films reinforcement-learning agents that must remember.\n\n"
                "Usage: engram COMMAND [arguments]\n\nCommands\n";
   for (const Command& command : kCommands)
-    std::cout << "  " << command.name << std::string(12 - std::string(command.name).size(), ' ') << command.summary << "\n";
+    std::cout << "  " << command.name << std::string(12 - std::string(command.name).size(), ' ') << command.summary
+              << "\n";
   std::cout << "\n  engram COMMAND --help   what a command does and takes, with units and defaults\n"
                "  engram --version        version, commit, LibTorch, GPU support\n\n"
-               "A first run: a T-maze whose goal is shown once, at the start\n"
-               "  engram train --task.name tmaze --task.corridor_length 10 --run.steps 20000 --run runs/first\n"
+               "A first run: a T-maze whose goal is shown once, at the start; a minute on two cores\n"
+               "  engram train --task.name tmaze --task.corridor_length 10 --memory.name lstm \\\n"
+               "    --learner.alpha 0.01 --learner.learning_rate 0.001 --run.steps 5000 --run runs/first\n"
                "  engram evaluate runs/first\n"
                "  engram render runs/first --output first.mp4\n\n"
                "Exit status: 0 success, 1 a failure of the program or the machine, 2 bad input.\n";
@@ -46,8 +48,8 @@ void print_help() {
 void print_version() {
   const BuildInfo& build = build_info();
   std::cout << "engram " << build.version << " (commit " << build.commit << ", " << build.build_type << ", "
-            << build.compiler << ")\nLibTorch " << build.torch_version << ", GPU support: " << (build.cuda ? "yes" : "no")
-            << "\n";
+            << build.compiler << ")\nLibTorch " << build.torch_version
+            << ", GPU support: " << (build.cuda ? "yes" : "no") << "\n";
 }
 
 int run(const std::vector<std::string>& arguments) {
@@ -69,6 +71,12 @@ int run(const std::vector<std::string>& arguments) {
                   (near.empty() ? "see engram --help" : "did you mean '" + near + "'?"));
 }
 
+// The first line says what happened; LibTorch's further ones say where in LibTorch.
+int fail(const std::string& message) {
+  std::cerr << "engram: " << message.substr(0, message.find('\n')) << std::endl;
+  return 1;
+}
+
 }  // namespace
 }  // namespace engram
 
@@ -79,10 +87,8 @@ int main(int argc, char** argv) {
     std::cerr << "engram: " << error.what() << std::endl;
     return 2;
   } catch (const c10::Error& error) {
-    std::cerr << "engram: " << error.what_without_backtrace() << std::endl;
-    return 1;
+    return engram::fail(error.what_without_backtrace());
   } catch (const std::exception& error) {
-    std::cerr << "engram: " << error.what() << std::endl;
-    return 1;
+    return engram::fail(error.what());
   }
 }

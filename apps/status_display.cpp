@@ -21,14 +21,14 @@ std::string percent(double fraction) { return format("%.0f%%", 100 * fraction); 
 
 std::string bar(double done) {
   const int full = std::clamp(static_cast<int>(done * kBarCells), 0, kBarCells);
-  return "[" + std::string(full, '#') + std::string(kBarCells - full, '.') + "]";
+  return std::string("[").append(full, '#').append(kBarCells - full, '.').append("] ");
 }
 
 std::string status_text(const TrainStatus& status) {
-  std::string text = format("%3.0f%%  %s steps  %s steps/s  %s updates/s  %s left", 100 * status.done,
-                            count_text(static_cast<double>(status.steps)).c_str(),
-                            count_text(status.steps_per_second).c_str(), count_text(status.updates_per_second).c_str(),
-                            duration_text(status.seconds_left).c_str());
+  std::string text =
+      format("%3.0f%%  %s steps  %s steps/s  %s updates/s  %s left", 100 * status.done,
+             count_text(static_cast<double>(status.steps)).c_str(), count_text(status.steps_per_second).c_str(),
+             count_text(status.updates_per_second).c_str(), duration_text(status.seconds_left).c_str());
   if (status.episodes > 0)
     text += format("  return %.2f  success %s", status.recent_return, percent(status.recent_success).c_str());
   if (status.last_evaluation) text += "  evaluated " + percent(status.last_evaluation->success);
@@ -81,10 +81,18 @@ void StatusDisplay::finished(const TrainStatus& status, const AgentNetwork&) {
   const char* reason = "";
   switch (status.stopped) {
     case StopReason::kNone:
-    case StopReason::kSteps: reason = "all steps are done"; break;
-    case StopReason::kTime: reason = "run.max_seconds is over"; break;
-    case StopReason::kSolved: reason = "evaluation.stop_at_success is reached"; break;
-    case StopReason::kRequest: reason = "stopped by hand"; break;
+    case StopReason::kSteps:
+      reason = "all steps are done";
+      break;
+    case StopReason::kTime:
+      reason = "run.max_seconds is over";
+      break;
+    case StopReason::kSolved:
+      reason = "evaluation.stop_at_success is reached";
+      break;
+    case StopReason::kRequest:
+      reason = "stopped by hand";
+      break;
   }
   out_ << format("Finished after %s: %s steps, %s updates (%s).", duration_text(status.seconds).c_str(),
                  count_text(static_cast<double>(status.steps)).c_str(),

@@ -1,5 +1,5 @@
-// StatusDisplay: a training run on the terminal. On a terminal one live line with a bar; otherwise a plain line every few
-// seconds.
+// StatusDisplay: a training run on the terminal. On a terminal one live line with a bar; otherwise a plain line every
+// few seconds.
 #pragma once
 
 #include <chrono>

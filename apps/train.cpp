@@ -68,8 +68,9 @@ void print_help(const OptionList& own, const Settings& settings) {
     std::cout << "\n" << title << "\n";
     print_options(std::cout, all, section);
   }
-  std::cout << "\nConfig file: the same keys as INI, [section] and then key = value; # begins a comment.\n\n"
-               "Example\n  engram train --task.name tmaze --task.corridor_length 10 --memory.name lstm --run runs/first\n";
+  std::cout
+      << "\nConfig file: the same keys as INI, [section] and then key = value; # begins a comment.\n\n"
+         "Example\n  engram train --task.name tmaze --memory.name lstm --learner.alpha 0.01 --run runs/first\n";
 }
 
 // Ctrl-C ends the run in good order; the handler may touch nothing but the trainer's flag.
@@ -91,7 +92,8 @@ int run_train(const std::vector<std::string>& arguments) {
     print_help(own, settings);
     return 0;
   }
-  if (options.run.empty()) throw UserError("--run DIR is missing: the folder for everything that the run leaves behind");
+  if (options.run.empty())
+    throw UserError("--run DIR is missing: the folder for everything that the run leaves behind");
 
   Config config = Config::from_settings(settings);
   const torch::Device device = parse_device(config.run.device);
@@ -109,13 +111,15 @@ int run_train(const std::vector<std::string>& arguments) {
             << " CPU threads) in " << run.path().string() << std::endl;
   g_running = &trainer;
   std::signal(SIGINT, stop_running);
-  trainer.run({&recorder, &display});
+  const TrainStatus status = trainer.run({&recorder, &display});
   std::signal(SIGINT, SIG_DFL);
 
-  std::cout << "Everything is in " << run.path().string() << ". What next:\n"
-            << "  engram evaluate " << run.path().string() << "\n"
-            << "  engram render " << run.path().string() << " --output " << (run.path() / "episodes.mp4").string() << "\n"
-            << "  tensorboard --logdir " << run.path().string() << std::endl;
+  const std::string folder = run.path().string();
+  const char* const weights = status.best_evaluation ? "" : " --weights last";  // nothing was evaluated
+  std::cout << "Everything is in " << folder << ". What next:\n"
+            << "  engram evaluate " << folder << weights << "\n"
+            << "  engram render " << folder << weights << " --output " << (run.path() / "episodes.mp4").string() << "\n"
+            << "  tensorboard --logdir " << folder << std::endl;
   return 0;
 }
 

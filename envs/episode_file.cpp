@@ -80,10 +80,10 @@ const Json& get_array(const Json& episode, const std::string& name, std::size_t 
 
 template <class Element>
 struct Recording {
-  std::vector<int> actions;             // length
-  std::vector<float> rewards;           // length
-  std::vector<Element> observations;    // (length + 1) x elements
-  std::vector<board::Cell> players;     // length, before each step; empty where the format has none
+  std::vector<int> actions;           // length
+  std::vector<float> rewards;         // length
+  std::vector<Element> observations;  // (length + 1) x elements
+  std::vector<board::Cell> players;   // length, before each step; empty where the format has none
   bool success;
 };
 
@@ -105,7 +105,8 @@ Recording<std::uint8_t> read_board_recording(const Json& episode) {
     throw UserError("'actions' has " + std::to_string(actions.size()) + " letters; it takes " + std::to_string(length));
   for (const char letter : actions) {
     const std::size_t action = std::string("NSWE").find(letter);
-    if (action == std::string::npos) throw UserError(std::string("'actions' holds '") + letter + "'; it takes N, S, W, E");
+    if (action == std::string::npos)
+      throw UserError(std::string("'actions' holds '") + letter + "'; it takes N, S, W, E");
     recording.actions.push_back(static_cast<int>(action));
   }
   for (const Json& cell : get_array(episode, "player", length)) {
@@ -183,8 +184,7 @@ void read_board_options(const Json& episode, const board::Level& level, Options&
 template <class Element>
 std::string describe_observation(const Element* observation, std::size_t elements) {
   std::ostringstream text;
-  for (std::size_t i = 0; i < elements; ++i)
-    text << (i == 0 ? "" : i % 25 == 0 ? " | " : " ") << +observation[i];
+  for (std::size_t i = 0; i < elements; ++i) text << (i == 0 ? "" : i % 25 == 0 ? " | " : " ") << +observation[i];
   return text.str();
 }
 

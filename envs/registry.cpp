@@ -24,10 +24,8 @@ std::vector<TaskPreset> make_presets() {
   for (const char* length : {"50", "100", "250", "500", "750", "1000", "1250", "1500"})
     presets.push_back({std::string("tmaze_passive_") + length, "tmaze", {{"corridor_length", length}}, memory_rl});
   for (const char* length : {"20", "50", "100", "250", "500"})
-    presets.push_back({std::string("tmaze_active_") + length,
-                       "tmaze",
-                       {{"active", "true"}, {"corridor_length", length}},
-                       memory_rl});
+    presets.push_back(
+        {std::string("tmaze_active_") + length, "tmaze", {{"active", "true"}, {"corridor_length", length}}, memory_rl});
   return presets;
 }
 

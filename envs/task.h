@@ -65,7 +65,8 @@ enum class ElementType : std::uint8_t { kUint8, kFloat32 };
 
 struct ObservationSpec {
   ElementType type = ElementType::kUint8;
-  std::vector<std::int64_t> shape;  // of one observation; 3 dimensions: an image, channels x height x width; 1: a vector
+  std::vector<std::int64_t>
+      shape;  // of one observation; 3 dimensions: an image, channels x height x width; 1: a vector
 
   std::int64_t elements() const {
     std::int64_t product = 1;
@@ -91,26 +92,26 @@ struct TaskInfo {
 inline constexpr const char* kTaskSection = "task";
 
 template <class Task>
-concept GridTask =
-    std::is_trivially_copyable_v<typename Task::Params> && std::is_trivially_copyable_v<typename Task::State> &&
-    (std::same_as<typename Task::Element, std::uint8_t> || std::same_as<typename Task::Element, float>) &&
-    requires(const typename Task::Options& options, const typename Task::Params& params, typename Task::State& state,
-             const typename Task::State& const_state, Rng& rng, typename Task::Element* observation, Canvas& canvas) {
-      requires std::same_as<typename Task::Options::Task, Task>;
-      { Task::kName } -> std::convertible_to<std::string>;
-      { Task::kDescription } -> std::convertible_to<std::string>;
-      { Task::kChanceSuccess } -> std::convertible_to<std::optional<double>>;
-      { Task::kNumActions } -> std::convertible_to<int>;
-      { options.check() };
-      { Task::make_params(options, std::uint64_t{}, Purpose{}) } -> std::same_as<typename Task::Params>;
-      { Task::observation_shape(params) } -> std::same_as<std::vector<std::int64_t>>;
-      { Task::max_episode_steps(params) } -> std::same_as<int>;
-      { Task::reset(params, rng) } -> std::same_as<typename Task::State>;
-      { Task::step(params, state, int{}, rng) } -> std::same_as<Outcome>;
-      { Task::success(params, const_state) } -> std::same_as<bool>;
-      { Task::observe(params, const_state, observation) };
-      { Task::draw(params, const_state, canvas) };
-      { Task::phase(params, const_state) } -> std::same_as<std::string>;
-    };
+concept GridTask = std::is_trivially_copyable_v<typename Task::Params> &&
+    std::is_trivially_copyable_v<typename Task::State> &&
+    (std::same_as<typename Task::Element, std::uint8_t> || std::same_as<typename Task::Element, float>)&&requires(
+        const typename Task::Options& options, const typename Task::Params& params, typename Task::State& state,
+        const typename Task::State& const_state, Rng& rng, typename Task::Element* observation, Canvas& canvas) {
+  requires std::same_as<typename Task::Options::Task, Task>;
+  { Task::kName } -> std::convertible_to<std::string>;
+  { Task::kDescription } -> std::convertible_to<std::string>;
+  { Task::kChanceSuccess } -> std::convertible_to<std::optional<double>>;
+  { Task::kNumActions } -> std::convertible_to<int>;
+  {options.check()};
+  { Task::make_params(options, std::uint64_t{}, Purpose{}) } -> std::same_as<typename Task::Params>;
+  { Task::observation_shape(params) } -> std::same_as<std::vector<std::int64_t>>;
+  { Task::max_episode_steps(params) } -> std::same_as<int>;
+  { Task::reset(params, rng) } -> std::same_as<typename Task::State>;
+  { Task::step(params, state, int{}, rng) } -> std::same_as<Outcome>;
+  { Task::success(params, const_state) } -> std::same_as<bool>;
+  {Task::observe(params, const_state, observation)};
+  {Task::draw(params, const_state, canvas)};
+  { Task::phase(params, const_state) } -> std::same_as<std::string>;
+};
 
 }  // namespace engram

@@ -19,7 +19,8 @@ void list_dropout(OptionList& list, double& dropout) {
 }
 
 void list_beta_factor(OptionList& list, int& beta_factor) {
-  list.add("beta_factor", beta_factor, {1, 2}, "largest write strength of the delta rule; 2 admits negative eigenvalues");
+  list.add("beta_factor", beta_factor, {1, 2},
+           "largest write strength of the delta rule; 2 admits negative eigenvalues");
 }
 
 void check_heads(int width, int heads) {

@@ -1,8 +1,8 @@
 // Options of every backbone. Defaults are those of the RL experiments of the HQLT paper (Irie et al. 2025).
 //
-// Each struct has its name, its list of options, check(), which throws UserError if values are out of bounds or contradict each
-// other, and make(), which checks and builds: weights are drawn from torch's default generator, and max_steps is the longest
-// sequence that one row will ever see.
+// Each struct has its name, its list of options, check(), which throws UserError if values are out of bounds or
+// contradict each other, and make(), which checks and builds: weights are drawn from torch's default generator, and
+// max_steps is the longest sequence that one row will ever see.
 #pragma once
 
 #include <cstdint>

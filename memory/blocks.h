@@ -51,7 +51,8 @@ class SwiGlu : public torch::nn::Module {
   torch::nn::Linear gate_, up_, down_;
 };
 
-// Where the rows of one forward() stand in time. Positions are those of a mixer that counts steps, else undefined and 0.
+// Where the rows of one forward() stand in time. Positions are those of a mixer that counts steps, else undefined and
+// 0.
 struct Span {
   std::int64_t steps;
   torch::Tensor lengths_B;
@@ -62,10 +63,9 @@ struct Span {
 
 // A backbone of blocks around a Mixer, a module with
 //   using Options               with width, layers, heads, dropout
-//   using Plan, StepPlan        what all layers of a call share: Plan(options, Span), StepPlan(options, position_B, dtype)
-//   kCountsSteps                whether the state holds the position of each row, before the layers' tensors
-//   state_shapes(options)       of one row and layer
-//   forward(x_BTD, plan, state, final_state), step(x_BD, plan, state), multiply_adds_per_step()
+//   using Plan, StepPlan        what the layers of a call share: Plan(options, Span), StepPlan(options, position_B,
+//   dtype) kCountsSteps                whether the state begins with the position of each row state_shapes(options) of
+//   one row and layer forward(x_BTD, plan, state, final_state), step(x_BD, plan, state), multiply_adds_per_step()
 template <class Mixer>
 class BlockStack final : public SequenceModel {
  public:
@@ -83,7 +83,8 @@ class BlockStack final : public SequenceModel {
   MemoryState initial_state(std::int64_t batch) const override {
     const auto tensor_options = parameters().front().options().requires_grad(false);
     MemoryState state;
-    if constexpr (Mixer::kCountsSteps) state.tensors.push_back(torch::zeros({batch}, tensor_options.dtype(torch::kInt64)));
+    if constexpr (Mixer::kCountsSteps)
+      state.tensors.push_back(torch::zeros({batch}, tensor_options.dtype(torch::kInt64)));
     for (int layer = 0; layer < options_.layers; ++layer)
       for (std::vector<std::int64_t> shape : Mixer::state_shapes(options_)) {
         shape.insert(shape.begin(), batch);
@@ -154,7 +155,8 @@ class BlockStack final : public SequenceModel {
 
   std::span<const torch::Tensor> layer_state(const MemoryState& state, int layer) const {
     const std::size_t count = Mixer::state_shapes(options_).size();
-    return std::span(state.tensors).subspan((Mixer::kCountsSteps ? 1 : 0) + static_cast<std::size_t>(layer) * count, count);
+    return std::span(state.tensors)
+        .subspan((Mixer::kCountsSteps ? 1 : 0) + static_cast<std::size_t>(layer) * count, count);
   }
 
   Options options_;

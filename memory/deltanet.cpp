@@ -28,8 +28,8 @@ class DeltaNetMixer : public torch::nn::Module {
         value_(register_module("value", make_linear(options.width, options.width, kWeightStd))),
         beta_(register_module("beta", make_linear(options.width, options.heads, kWeightStd))),
         head_norm_(register_module("head_norm", std::make_shared<RmsNorm>(options.width / options.heads))),
-        output_(register_module(
-            "output", make_linear(options.width, options.width, residual_weight_std(options.layers)))) {}
+        output_(register_module("output",
+                                make_linear(options.width, options.width, residual_weight_std(options.layers)))) {}
 
   static std::vector<std::vector<std::int64_t>> state_shapes(const Options& options) {
     const std::int64_t head_width = options.width / options.heads;

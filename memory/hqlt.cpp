@@ -1,8 +1,8 @@
-// Synchronous hybrid quadratic-linear Transformer (Irie et al. 2025): one query, key and value for two memories, fast weights
-// (delta rule) and softmax attention over a window, mixed per head.
-//   v = silu(Wv x). The window sees q = Wq x and k = Wk x, turned by RoPE; the fast weights see l2-normalised silu(q), silu(k).
-//   vector: g = sigmoid(Wg x) per channel, o = g o_FW + (1 - g) o_KV;  scalar: two sigmoids a head, o = a o_FW + b o_KV;
-//   sum: o = o_FW + o_KV.  Then RMS-normalised per head, and Wo.
+// Synchronous hybrid quadratic-linear Transformer (Irie et al. 2025): one query, key and value for two memories, fast
+// weights (delta rule) and softmax attention over a window, mixed per head.
+//   v = silu(Wv x). The window sees q = Wq x and k = Wk x, turned by RoPE, the fast weights l2-normalised silu(q),
+//   silu(k). vector: g = sigmoid(Wg x) per channel, o = g o_FW + (1 - g) o_KV;  scalar: two sigmoids a head, o = a o_FW
+//   + b o_KV; sum: o = o_FW + o_KV.  Then RMS-normalised per head, and Wo.
 #include <optional>
 
 #include "base/error.h"
@@ -71,7 +71,8 @@ class HqltMixer : public torch::nn::Module {
     return {{heads, head_width, head_width}, {options.window, heads, head_width}, {options.window, heads, head_width}};
   }
 
-  Tensor forward(const Tensor& x_BTD, const Plan& plan, std::span<const Tensor> state, std::vector<Tensor>& final_state) {
+  Tensor forward(const Tensor& x_BTD, const Plan& plan, std::span<const Tensor> state,
+                 std::vector<Tensor>& final_state) {
     const Projected in = project(x_BTD);
     const DeltaRuleOutput fast =
         delta_rule(fast_feature(in.query), fast_feature(in.key), in.value, in.beta, state[0], plan.lengths_B);
@@ -104,9 +105,12 @@ class HqltMixer : public torch::nn::Module {
 
   static std::int64_t gate_width(const Options& options) {
     switch (options.mixing) {
-      case Mixing::kVector: return options.width;
-      case Mixing::kScalar: return 2 * options.heads;
-      case Mixing::kSum: return 0;
+      case Mixing::kVector:
+        return options.width;
+      case Mixing::kScalar:
+        return 2 * options.heads;
+      case Mixing::kSum:
+        return 0;
     }
     return 0;
   }

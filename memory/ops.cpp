@@ -50,7 +50,8 @@ DeltaRuleOutput delta_rule(const Tensor& query_BTHK, const Tensor& key_BTHK, con
   const Tensor beta_BTH1 = beta_BTH.masked_fill(behind_BT1, 0).unsqueeze(3);
 
   // n chunks, M = B*H matrices, C steps of a chunk.
-  const Tensor query_nMCK = to_chunks(query_BTHK.to(solve_dtype) / std::sqrt(static_cast<double>(key_width)), chunks, chunk);
+  const Tensor query_nMCK =
+      to_chunks(query_BTHK.to(solve_dtype) / std::sqrt(static_cast<double>(key_width)), chunks, chunk);
   const Tensor key_nMCK = to_chunks(key_BTHK.to(solve_dtype), chunks, chunk);
   const Tensor value_nMCV = to_chunks(value_BTHV.to(solve_dtype), chunks, chunk);
   const Tensor beta_nMC1 = to_chunks(beta_BTH1.to(solve_dtype), chunks, chunk);

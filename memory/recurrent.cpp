@@ -21,7 +21,8 @@ CellOutput<Tensor> run_cell(torch::nn::LSTM& lstm, const Tensor& input_BTD, cons
   return {output, {std::get<0>(state), std::get<1>(state)}};
 }
 
-CellOutput<rnn::PackedSequence> run_cell(torch::nn::LSTM& lstm, const rnn::PackedSequence& input, const Memory& memory) {
+CellOutput<rnn::PackedSequence> run_cell(torch::nn::LSTM& lstm, const rnn::PackedSequence& input,
+                                         const Memory& memory) {
   auto [output, state] = lstm->forward_with_packed_input(input, std::make_tuple(memory[0], memory[1]));
   return {output, {std::get<0>(state), std::get<1>(state)}};
 }
@@ -44,16 +45,17 @@ class Recurrent final : public SequenceModel {
   explicit Recurrent(const Options& options)
       : width_(options.width),
         layers_(options.layers),
-        cell_(register_module(Options::kName, Cell(CellOptions(options.width, options.width)
-                                                       .num_layers(options.layers)
-                                                       .batch_first(true)))) {}
+        cell_(register_module(
+            Options::kName,
+            Cell(CellOptions(options.width, options.width).num_layers(options.layers).batch_first(true)))) {}
 
   std::int64_t width() const override { return width_; }
 
   MemoryState initial_state(std::int64_t batch) const override {
     MemoryState state;
     const auto options = cell_->parameters().front().options().requires_grad(false);
-    for (std::size_t i = 0; i < memory_tensors; ++i) state.tensors.push_back(torch::zeros({batch, layers_, width_}, options));
+    for (std::size_t i = 0; i < memory_tensors; ++i)
+      state.tensors.push_back(torch::zeros({batch, layers_, width_}, options));
     return state;
   }
 
@@ -83,8 +85,7 @@ class Recurrent final : public SequenceModel {
     result.output_BTD = std::get<0>(rnn::pad_packed_sequence(out.output, /*batch_first=*/true, 0.0, steps));
     const Tensor empty_B11 = (lengths_B == 0).unsqueeze(1).unsqueeze(2);
     for (std::size_t i = 0; i < memory_tensors; ++i)
-      result.final_state.tensors.push_back(
-          torch::where(empty_B11, initial.tensors[i], out.memory[i].transpose(0, 1)));
+      result.final_state.tensors.push_back(torch::where(empty_B11, initial.tensors[i], out.memory[i].transpose(0, 1)));
     return result;
   }
 

@@ -10,12 +10,16 @@ torch::Tensor broadcast_rows(const torch::Tensor& mask_B, const torch::Tensor& t
   return mask_B.view(shape);
 }
 
-void check_state(const MemoryState& state, const MemoryState& expected) {
-  TORCH_CHECK(state.tensors.size() == expected.tensors.size(), "memory state has ", state.tensors.size(),
-              " tensors; this backbone has ", expected.tensors.size());
-  for (std::size_t i = 0; i < state.tensors.size(); ++i)
-    TORCH_CHECK(state.tensors[i].sizes() == expected.tensors[i].sizes(), "memory state tensor ", i, " has shape ",
-                state.tensors[i].sizes(), "; here it must be ", expected.tensors[i].sizes());
+// Compares with the state of a single row.
+void check_state(const MemoryState& state, const MemoryState& row, std::int64_t batch) {
+  TORCH_CHECK(state.tensors.size() == row.tensors.size(), "memory state has ", state.tensors.size(),
+              " tensors; this backbone has ", row.tensors.size());
+  for (std::size_t i = 0; i < state.tensors.size(); ++i) {
+    std::vector<std::int64_t> shape = row.tensors[i].sizes().vec();
+    shape[0] = batch;
+    TORCH_CHECK(state.tensors[i].sizes() == shape, "memory state tensor ", i, " has shape ", state.tensors[i].sizes(),
+                "; here it must be ", shape);
+  }
 }
 
 }  // namespace
@@ -61,7 +65,7 @@ SequenceModel::Output SequenceModel::run_masked(const torch::Tensor& input_BTD, 
   if (lengths_B.is_cpu())
     TORCH_CHECK(lengths_B.min().item<std::int64_t>() >= 0 && lengths_B.max().item<std::int64_t>() <= steps,
                 "lengths must lie in 0..", steps, ", not ", lengths_B);
-  if (rows == Rows::kCarried) check_state(initial, initial_state(batch));
+  if (rows == Rows::kCarried) check_state(initial, initial_state(1), batch);
   if (steps == 0) return {input_BTD, initial.clone()};
   const auto behind_BT = torch::arange(steps, lengths_B.options()) >= lengths_B.unsqueeze(1);
   return run(input_BTD.masked_fill(behind_BT.unsqueeze(2), 0), initial, lengths_B, rows);
@@ -70,6 +74,8 @@ SequenceModel::Output SequenceModel::run_masked(const torch::Tensor& input_BTD, 
 torch::Tensor SequenceModel::step(const torch::Tensor& input_BD, MemoryState& state) {
   TORCH_CHECK(input_BD.dim() == 2 && input_BD.size(1) == width(), "input has shape ", input_BD.sizes(),
               "; it must be [batch, ", width(), "]");
+  TORCH_CHECK(state.tensors.empty() || state.batch() == input_BD.size(0), "memory state has ", state.batch(),
+              " rows, the input ", input_BD.size(0));
   const torch::NoGradGuard no_grad;
   return run_step(input_BD, state);
 }

@@ -1,6 +1,6 @@
 // SequenceModel: what every memory backbone is. forward() runs whole sequences in parallel over time, for learning;
-// step() runs one time step with constant memory, for acting. Both carry the same MemoryState, so that forward() over any
-// split of a sequence equals step() repeated.
+// step() runs one time step with constant memory, for acting. Both carry the same MemoryState, so that forward() over
+// any split of a sequence equals step() repeated.
 //
 // Shapes: B batch rows, T time, D width.
 #pragma once
@@ -29,7 +29,7 @@ struct MemoryState {
 struct ModelCost {
   std::int64_t parameters = 0;
   std::int64_t state_bytes = 0;             // of one row's MemoryState, numbers as float32, positions as int64
-  std::int64_t multiply_adds_per_step = 0;  // of step()'s matrix products; for attention at a full window or a full cache
+  std::int64_t multiply_adds_per_step = 0;  // of step()'s matrix products; attention at a full window or cache
 };
 
 class SequenceModel : public torch::nn::Module {
@@ -44,13 +44,13 @@ class SequenceModel : public torch::nn::Module {
   // Zeros, in the parameters' dtype and on their device.
   virtual MemoryState initial_state(std::int64_t batch) const = 0;
 
-  // Row b takes the steps t < lengths_B[b] (int64 [B], 0 <= length <= T, on the input's device); what stands behind them
-  // in the input is not read into any valid output, gradient or state, and the output there is unspecified but finite.
-  // A row of length 0 keeps its state. Gradients reach the initial state. Rows may stand at different positions; a backbone
-  // that counts them reads them on the host, which waits for a GPU.
+  // Row b takes the steps t < lengths_B[b] (int64 [B], 0 <= length <= T, on the input's device); what stands behind
+  // them in the input is not read into any valid output, gradient or state, and the output there is unspecified but
+  // finite. A row of length 0 keeps its state. Gradients reach the initial state. Rows may stand at different
+  // positions; a backbone that counts them reads them on the host, which waits for a GPU.
   Output forward(const torch::Tensor& input_BTD, const MemoryState& initial, const torch::Tensor& lengths_B);
 
-  // All rows fresh: the same as with initial_state(B), without waiting for a GPU. The form for learning.
+  // All rows fresh: the same as with initial_state(B), for learning. Only LSTM and GRU wait for a GPU here.
   Output forward(const torch::Tensor& input_BTD, const torch::Tensor& lengths_B);
 
   // All rows fresh and of full length.
@@ -73,7 +73,8 @@ class SequenceModel : public torch::nn::Module {
   virtual std::int64_t multiply_adds_per_step() const = 0;
 
  private:
-  Output run_masked(const torch::Tensor& input_BTD, const MemoryState& initial, const torch::Tensor& lengths_B, Rows rows);
+  Output run_masked(const torch::Tensor& input_BTD, const MemoryState& initial, const torch::Tensor& lengths_B,
+                    Rows rows);
 };
 
 }  // namespace engram

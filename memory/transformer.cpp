@@ -1,6 +1,7 @@
-// GPT-2 block (Radford et al. 2019) as the RL baseline has it: input + sinusoidal position code (Vaswani et al. 2017), then
+// GPT-2 block (Radford et al. 2019) as the RL baseline has it: input + sinusoidal position code (Vaswani et al. 2017),
 //   x <- x + Attention(LayerNorm(x)),   x <- x + MLP(LayerNorm(x)),   and one more LayerNorm after the last block.
-// Attention sees the whole episode, through a cache of max_steps. Biases; weights N(0, 0.02), biases 0; GELU in GPT-2's tanh form.
+// Attention sees the whole episode, through a cache of max_steps. Weights N(0, 0.02), biases 0; GELU in GPT-2's tanh
+// form.
 #include "base/error.h"
 #include "memory/backbone_options.h"
 #include "memory/blocks.h"
@@ -39,7 +40,8 @@ class Attention : public torch::nn::Module {
         value_(register_module("value", make_biased_linear(options.width, options.width))),
         output_(register_module("output", make_biased_linear(options.width, options.width))) {}
 
-  Tensor forward(const Tensor& x_BTD, const WindowPlan& plan, const KeyValueRing& ring, std::vector<Tensor>& final_state) {
+  Tensor forward(const Tensor& x_BTD, const WindowPlan& plan, const KeyValueRing& ring,
+                 std::vector<Tensor>& final_state) {
     const WindowPlan::Output out =
         plan.attend(heads(query_, x_BTD), heads(key_, x_BTD), heads(value_, x_BTD), ring, weight_dropout());
     final_state.insert(final_state.end(), {out.ring.key_BSHK, out.ring.value_BSHV});
@@ -47,8 +49,8 @@ class Attention : public torch::nn::Module {
   }
 
   Tensor step(const Tensor& x_BD, const WindowStepPlan& plan, const KeyValueRing& ring) {
-    return output_->forward(join_heads(
-        plan.attend(heads(query_, x_BD), heads(key_, x_BD), heads(value_, x_BD), ring, weight_dropout())));
+    return output_->forward(
+        join_heads(plan.attend(heads(query_, x_BD), heads(key_, x_BD), heads(value_, x_BD), ring, weight_dropout())));
   }
 
  private:

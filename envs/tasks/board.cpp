@@ -18,8 +18,9 @@ void fill_planes(Map& map, const Text& text, std::string_view walls, const Palet
         const bool on_board = row >= 0 && row < kRows && column >= 0 && column < kColumns;
         const bool wall = on_board && walls.find(text[row][column]) != std::string_view::npos;
         const Rgb colour = wall ? palette.wall : palette.floor;
-        map.planes[channel * Map::kPlane + (row + 2) * Map::kStride + column + 2] =
-            channel == 0 ? colour.red : channel == 1 ? colour.green : colour.blue;
+        map.planes[channel * Map::kPlane + (row + 2) * Map::kStride + column + 2] = channel == 0   ? colour.red
+                                                                                    : channel == 1 ? colour.green
+                                                                                                   : colour.blue;
       }
 }
 
@@ -74,7 +75,8 @@ void set_apple_map(Params& params, const Text& text) {
   params.apple_cells = find_cells(text, 'a');
   for (int i = 0; i < params.apple_cells.count; ++i)
     if (const Cell cell = params.apple_cells.cell[i]; apple_bit(cell.row, cell.column) >= kAppleBits)
-      throw UserError("an apple in row " + std::to_string(cell.row) + " of the distractor map; apples lie in rows 1..5");
+      throw UserError("an apple in row " + std::to_string(cell.row) +
+                      " of the distractor map; apples lie in rows 1..5");
 
   for (unsigned bits = 0; bits < 1u << kCrop; ++bits) {
     std::uint8_t bytes[8] = {};

@@ -128,8 +128,7 @@ HOST_DEVICE constexpr Target target_of(Cell from, int action) {
 HOST_DEVICE constexpr void move_to(State& state, Target target, bool open) {
   const int taken = open ? 1 : 0;
   state.player.row = static_cast<std::uint8_t>(state.player.row + (target.row - state.player.row) * taken);
-  state.player.column =
-      static_cast<std::uint8_t>(state.player.column + (target.column - state.player.column) * taken);
+  state.player.column = static_cast<std::uint8_t>(state.player.column + (target.column - state.player.column) * taken);
 }
 
 // The apples' part of a step, after the player has moved: the apple under the player is taken, then the one whose
@@ -189,8 +188,8 @@ HOST_DEVICE inline void observe_map(const Params& params, const State& state, st
   }
   for (int channel = 0; channel < 3; ++channel)
     for (int i = 0; i < kCrop; ++i) {
-      const std::uint64_t row = load8(corner + channel * Map::kPlane + i * Map::kStride) ^
-                                (apple_rows[i] & params.floor_to_apple[channel]);
+      const std::uint64_t row =
+          load8(corner + channel * Map::kPlane + i * Map::kStride) ^ (apple_rows[i] & params.floor_to_apple[channel]);
       const int at = (channel * kCrop + i) * kCrop;
       memcpy(out + at, &row, at + 8 <= kObservationBytes ? 8 : kCrop);
     }
@@ -232,7 +231,8 @@ CellList find_cells(const Text& map, char symbol);
 // The one cell that shows `symbol`. Throws UserError if there is none or another one; `phase` is for the message.
 Cell find_only_cell(const Text& map, char symbol, Phase phase);
 
-// Fills map and starts of a phase; the cells that show one of `walls` are closed and wall-coloured. Uses params.palette.
+// Fills map and starts of a phase; the cells that show one of `walls` are closed and wall-coloured. Uses
+// params.palette.
 void set_map(Params& params, Phase phase, const Text& map, std::string_view walls);
 
 // The apples' map and what the crop needs to draw apples. Throws UserError if an apple lies in row 0 or 6.

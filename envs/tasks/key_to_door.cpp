@@ -48,12 +48,14 @@ void KeyToDoor::Options::list_options(OptionList& list) {
   list.add("variant", variant, {{DoorVariant::kSr, "sr"}, {DoorVariant::kCca, "cca"}},
            "phase 3: a fixed door and start (sr), or both drawn every episode (cca)");
   list.add("explore_steps", explore_steps, {1, board::kMaxPhaseSteps}, "length of phase 1, where the key is, in steps");
-  list.add("distractor_steps", distractor_steps, {0, board::kMaxPhaseSteps}, "length of phase 2, among the apples, in steps");
+  list.add("distractor_steps", distractor_steps, {0, board::kMaxPhaseSteps},
+           "length of phase 2, among the apples, in steps");
   list.add("reward_steps", reward_steps, {1, board::kMaxPhaseSteps}, "length of phase 3, where the door is, in steps");
   list.add("num_apples", num_apples, {0, board::kMaxApples}, "apples in phase 2");
   list.add("apple_reward", apple_reward, {-1e6, 1e6}, "reward of an apple");
   list.add("final_reward", final_reward, {-1e6, 1e6}, "reward of opening the door");
-  list.add("respawn_every", respawn_every, {0, board::kMaxPhaseSteps}, "steps until a taken apple comes back; 0: never");
+  list.add("respawn_every", respawn_every, {0, board::kMaxPhaseSteps},
+           "steps until a taken apple comes back; 0: never");
 }
 
 void KeyToDoor::Options::check() const { check_bounds(*this, kTaskSection); }

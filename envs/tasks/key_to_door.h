@@ -1,9 +1,9 @@
 // Key-to-door: find a key, collect apples for a while, then open the door that only the key opens.
 //
-// Phase 1 (explore) has the key, phase 2 (distractor) apples, phase 3 (reward) the door. An episode always lasts the sum
-// of the three phases. Variant sr has a fixed door and start in phase 3; cca draws both (Memory-RL's two reward maps).
-// Source: Raposo et al., "Synthetic returns for long-term credit assignment", 2021, in the form of Memory-RL (Ni et
-// al., "When do Transformers shine in RL?", 2023). Observation: [3, 5, 5] uint8, the crop of board.h.
+// Phase 1 (explore) has the key, phase 2 (distractor) apples, phase 3 (reward) the door. An episode always lasts the
+// sum of the three phases. Variant sr has a fixed door and start in phase 3; cca draws both (Memory-RL's two reward
+// maps). Source: Raposo et al., "Synthetic returns for long-term credit assignment", 2021, in the form of Memory-RL (Ni
+// et al., "When do Transformers shine in RL?", 2023). Observation: [3, 5, 5] uint8, the crop of board.h.
 #pragma once
 
 #include <optional>
@@ -19,7 +19,8 @@ struct KeyToDoor {
   static constexpr const char* kDescription = "find a key, collect apples, then open the door that needs the key";
   static constexpr int kNumActions = board::kActions;
   static constexpr const char* kActionNames[] = {"north", "south", "west", "east"};
-  static constexpr std::optional<double> kChanceSuccess = std::nullopt;  // no guess among equals: key and door are found
+  static constexpr std::optional<double> kChanceSuccess =
+      std::nullopt;  // no guess among equals: key and door are found
 
   struct Options {
     using Task = KeyToDoor;
@@ -47,7 +48,7 @@ struct KeyToDoor {
     board::State board;
     board::Cell key, door, reward_start;
     bool key_taken;
-    bool indicator;    // shown, and in the way, until the next step
+    bool indicator;  // shown, and in the way, until the next step
     bool has_key;
     bool door_opened;  // an opened door lets the player pass without the key
     bool solved;

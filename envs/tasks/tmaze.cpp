@@ -5,15 +5,16 @@ namespace engram {
 void TMaze::Options::list_options(OptionList& list) {
   list.add("active", active, "false: the sign is seen at the start; true: it is one step behind the start");
   list.add("corridor_length", corridor_length, {1, 1'000'000}, "steps from the start to the junction");
-  list.add("penalty", penalty, {-1e6, 0}, "reward, divided by corridor_length, of a step that lags behind walking ahead");
+  list.add("penalty", penalty, {-1e6, 0},
+           "reward, divided by corridor_length, of a step that lags behind walking ahead");
   list.add("goal_reward", goal_reward, {-1e6, 1e6}, "reward of ending the episode on the right goal");
 }
 
 void TMaze::Options::check() const { check_bounds(*this, kTaskSection); }
 
 TMaze::Params TMaze::make_params(const Options& options, std::uint64_t, Purpose) {
-  return {options.active ? 1 : 0, options.corridor_length, static_cast<float>(options.penalty / options.corridor_length),
-          static_cast<float>(options.goal_reward)};
+  return {options.active ? 1 : 0, options.corridor_length,
+          static_cast<float>(options.penalty / options.corridor_length), static_cast<float>(options.goal_reward)};
 }
 
 void TMaze::draw(const Params& params, const State& state, Canvas& canvas) {

@@ -49,7 +49,7 @@ const board::Text& reward_text() {
 // The reward phase's map and the six ways to colour its squares; the first gives them the palette's order.
 void set_squares(VisualMatch::Params& params, const board::Text& text) {
   constexpr int kColours[VisualMatch::kAssignments][VisualMatch::kSquares] = {{0, 1, 2}, {0, 2, 1}, {1, 0, 2},
-                                                                             {1, 2, 0}, {2, 0, 1}, {2, 1, 0}};
+                                                                              {1, 2, 0}, {2, 0, 1}, {2, 1, 0}};
   for (int assignment = 0; assignment < VisualMatch::kAssignments; ++assignment)
     for (int i = 0; i < VisualMatch::kSquares; ++i)
       params.square_colour[assignment][i] = params.board.palette.square[kColours[assignment][i]];
@@ -72,18 +72,23 @@ std::uint8_t draw_run_assignment(SquareColours colours, std::uint64_t seed, Purp
 
 void VisualMatch::Options::list_options(OptionList& list) {
   list.add("active", active, "false: the colour is shown at once; true: it has to be found in a room");
-  list.add("explore_steps", explore_steps, {1, board::kMaxPhaseSteps}, "length of phase 1, where the colour is shown, in steps");
-  list.add("distractor_steps", distractor_steps, {0, board::kMaxPhaseSteps}, "length of phase 2, among the apples, in steps");
-  list.add("reward_steps", reward_steps, {1, board::kMaxPhaseSteps}, "length of phase 3, before the three squares, in steps");
+  list.add("explore_steps", explore_steps, {1, board::kMaxPhaseSteps},
+           "length of phase 1, where the colour is shown, in steps");
+  list.add("distractor_steps", distractor_steps, {0, board::kMaxPhaseSteps},
+           "length of phase 2, among the apples, in steps");
+  list.add("reward_steps", reward_steps, {1, board::kMaxPhaseSteps},
+           "length of phase 3, before the three squares, in steps");
   list.add("num_apples", num_apples, {0, board::kMaxApples}, "apples in phase 2");
   list.add("apple_reward", apple_reward, {-1e6, 1e6}, "reward of an apple");
   list.add("final_reward", final_reward, {-1e6, 1e6}, "reward of the square of the right colour");
-  list.add("respawn_every", respawn_every, {0, board::kMaxPhaseSteps}, "steps until a taken apple comes back; 0: never");
-  list.add("colours", colours,
-           {{SquareColours::kEpisode, "episode"},
-            {SquareColours::kFixed, "fixed"},
-            {SquareColours::kReference, "reference"}},
-           "which square has which colour: drawn every episode; once for training and evaluation; once for each of them");
+  list.add("respawn_every", respawn_every, {0, board::kMaxPhaseSteps},
+           "steps until a taken apple comes back; 0: never");
+  list.add(
+      "colours", colours,
+      {{SquareColours::kEpisode, "episode"},
+       {SquareColours::kFixed, "fixed"},
+       {SquareColours::kReference, "reference"}},
+      "which square has which colour: drawn every episode; once for training and evaluation; once for each of them");
 }
 
 void VisualMatch::Options::check() const { check_bounds(*this, kTaskSection); }

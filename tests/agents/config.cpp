@@ -31,8 +31,11 @@ TEST_CASE("defaults are those of the published runs") {
 }
 
 TEST_CASE("later settings win, and the choice of task and backbone comes first wherever it stands") {
-  Config config = Config::from_settings(
-      {{"memory.window", "8"}, {"task.corridor_length", "7"}, {"task.corridor_length", "9"}, {"memory.name", "hqlt"}, {"task.name", "tmaze"}});
+  Config config = Config::from_settings({{"memory.window", "8"},
+                                         {"task.corridor_length", "7"},
+                                         {"task.corridor_length", "9"},
+                                         {"memory.name", "hqlt"},
+                                         {"task.name", "tmaze"}});
   CHECK(std::get<TMaze::Options>(config.task.variant()).corridor_length == 9);
   CHECK(std::get<HqltOptions>(config.memory.variant()).window == 8);
 }
@@ -68,8 +71,8 @@ TEST_CASE("a resolved config reads back to itself, for every task and backbone")
 
 TEST_CASE("all keys are known to the command line") {
   const auto keys = all_config_keys();
-  for (const char* key : {"run.seed", "task.name", "task.preset", "task.corridor_length", "task.distractor_steps", "memory.name",
-                          "memory.window", "learner.gamma", "evaluation.episodes"})
+  for (const char* key : {"run.seed", "task.name", "task.preset", "task.corridor_length", "task.distractor_steps",
+                          "memory.name", "memory.window", "learner.gamma", "evaluation.episodes"})
     CHECK(std::count(keys.begin(), keys.end(), key) == 1);
 }
 
@@ -95,6 +98,7 @@ TEST_CASE("config files: sections, comments, errors") {
   CHECK(mentions(file_error("[run]\nseed = 1\nseed = 2\n"), "gives 'run.seed' twice"));
   CHECK(mentions(file_error("format = 7\n"), "another version: format '7', this program reads format 1"));
   CHECK(mentions(file_error("[run]\nseed 1\n"), "malformed"));
-  CHECK(mentions(message_of<UserError>([] { read_settings("/no/such/file.ini"); }), "'/no/such/file.ini' cannot be read"));
+  CHECK(mentions(message_of<UserError>([] { read_settings("/no/such/file.ini"); }),
+                 "'/no/such/file.ini' cannot be read"));
   CHECK(mentions(message_of<UserError>([&] { read_settings(folder.path()); }), "is a folder"));
 }

@@ -30,7 +30,8 @@ std::vector<std::string> records_of(const std::string& text) {
   std::vector<std::string> records;
   for (std::size_t position = 0; position < text.size();) {
     const auto length = number_at<std::uint64_t>(text, position);
-    REQUIRE(unmasked(number_at<std::uint32_t>(text, position + 8)) == crc32c(std::string_view(text).substr(position, 8)));
+    REQUIRE(unmasked(number_at<std::uint32_t>(text, position + 8)) ==
+            crc32c(std::string_view(text).substr(position, 8)));
     records.push_back(text.substr(position + 12, length));
     REQUIRE(unmasked(number_at<std::uint32_t>(text, position + 12 + length)) == crc32c(records.back()));
     position += 16 + length;
@@ -55,8 +56,8 @@ TEST_CASE("an event file holds framed events") {
   REQUIRE(records.size() == 2);
   CHECK(mentions(records[0], "brain.Event:2"));
   // wall_time 2.0; step 300 = 0xac 0x02; summary of 12 bytes: value of 10: tag of 3, simple_value 1.5.
-  const std::string expected =
-      std::string("\x09\0\0\0\0\0\0\0\x40\x10\xac\x02\x2a\x0c\x0a\x0a\x0a\x03", 18) + "a/b" + std::string("\x15\0\0\xc0\x3f", 5);
+  const std::string expected = std::string("\x09\0\0\0\0\0\0\0\x40\x10\xac\x02\x2a\x0c\x0a\x0a\x0a\x03", 18) + "a/b" +
+                               std::string("\x15\0\0\xc0\x3f", 5);
   CHECK(records[1] == expected);
 }
 

@@ -12,8 +12,11 @@ namespace {
 constexpr int kEpisodes = 3;
 
 Config small_config() {
-  return Config::from_settings(
-      {{"task.name", "tmaze"}, {"task.corridor_length", "5"}, {"memory.name", "deltanet"}, {"memory.width", "8"}, {"run.seed", "3"}});
+  return Config::from_settings({{"task.name", "tmaze"},
+                                {"task.corridor_length", "5"},
+                                {"memory.name", "deltanet"},
+                                {"memory.width", "8"},
+                                {"run.seed", "3"}});
 }
 }  // namespace
 
@@ -46,8 +49,8 @@ TEST_CASE("a trace holds what the agent saw, computed and did") {
   }
   const torch::NoGradGuard no_grad;
   const auto observations = tensor("observations").view({kEpisodes, 6, 2});
-  const auto encoded = network->encode(observations, torch::full({kEpisodes, 6}, 4, torch::kInt64),
-                                       torch::zeros({kEpisodes, 6}));
+  const auto encoded =
+      network->encode(observations, torch::full({kEpisodes, 6}, 4, torch::kInt64), torch::zeros({kEpisodes, 6}));
   const auto features = network->backbone().forward(encoded).view({rows, 8});
   // Two float32 computations of the same numbers, in another order.
   CHECK(torch::allclose(features, tensor("features"), 1e-4, 1e-5));

@@ -13,11 +13,16 @@ using namespace engram;
 namespace {
 
 Config tiny_config() {
-  return Config::from_settings({{"task.name", "tmaze"},         {"task.corridor_length", "5"},
-                                {"memory.name", "lstm"},        {"memory.width", "8"},
-                                {"network.hidden_width", "16"}, {"run.steps", "60"},
-                                {"run.random_episodes", "2"},   {"replay.batch_episodes", "2"},
-                                {"evaluation.episodes", "2"},   {"run.report_seconds", "0.01"}});
+  return Config::from_settings({{"task.name", "tmaze"},
+                                {"task.corridor_length", "5"},
+                                {"memory.name", "lstm"},
+                                {"memory.width", "8"},
+                                {"network.hidden_width", "16"},
+                                {"run.steps", "60"},
+                                {"run.random_episodes", "2"},
+                                {"replay.batch_episodes", "2"},
+                                {"evaluation.episodes", "2"},
+                                {"run.report_seconds", "0.01"}});
 }
 
 struct LastWeights : TrainObserver {

@@ -14,12 +14,10 @@ namespace {
 
 // A T-maze of 6 steps (length 5) and a small network: a run of a second.
 Settings tiny(Settings more = {}) {
-  Settings settings = {{"task.name", "tmaze"},           {"task.corridor_length", "5"},
-                       {"memory.name", "lstm"},          {"memory.width", "8"},
-                       {"network.hidden_width", "16"},   {"run.steps", "120"},
-                       {"run.random_episodes", "4"},     {"replay.batch_episodes", "4"},
-                       {"evaluation.every_steps", "30"}, {"evaluation.episodes", "3"},
-                       {"run.report_seconds", "0.01"}};
+  Settings settings = {{"task.name", "tmaze"},       {"task.corridor_length", "5"},  {"memory.name", "lstm"},
+                       {"memory.width", "8"},        {"network.hidden_width", "16"}, {"run.steps", "120"},
+                       {"run.random_episodes", "4"}, {"replay.batch_episodes", "4"}, {"evaluation.every_steps", "30"},
+                       {"evaluation.episodes", "3"}, {"run.report_seconds", "0.01"}};
   settings.insert(settings.end(), more.begin(), more.end());
   return settings;
 }
@@ -49,8 +47,9 @@ TrainStatus train(const Settings& settings, Recording& recording) {
 }
 
 bool equal(const TensorMap& a, const TensorMap& b) {
-  return a.size() == b.size() &&
-         std::all_of(a.begin(), a.end(), [&b](const auto& item) { return torch::equal(item.second, b.at(item.first)); });
+  return a.size() == b.size() && std::all_of(a.begin(), a.end(), [&b](const auto& item) {
+           return torch::equal(item.second, b.at(item.first));
+         });
 }
 
 }  // namespace
@@ -120,8 +119,8 @@ TEST_CASE("the best evaluation has the highest success, then return; the later w
 TEST_CASE("a run stops when it is solved, when its time is up, and when it is told to") {
   Recording solved;
   // Any policy of some 3 episodes solves one of them sooner or later.
-  const TrainStatus status =
-      train(tiny({{"evaluation.stop_at_success", "0.3"}, {"evaluation.every_steps", "6"}, {"run.steps", "100000"}}), solved);
+  const TrainStatus status = train(
+      tiny({{"evaluation.stop_at_success", "0.3"}, {"evaluation.every_steps", "6"}, {"run.steps", "100000"}}), solved);
   CHECK(status.stopped == StopReason::kSolved);
   CHECK(status.last_evaluation->success >= 0.3);
 

@@ -41,8 +41,8 @@ std::string header_error(const std::string& header, std::size_t bytes) {
 
 std::string entry_error(const std::string& dtype, const std::string& shape, const std::string& offsets,
                         std::size_t bytes = 8) {
-  return header_error(
-      "{\"x\":{\"dtype\":\"" + dtype + "\",\"shape\":" + shape + ",\"data_offsets\":" + offsets + "}}", bytes);
+  return header_error("{\"x\":{\"dtype\":\"" + dtype + "\",\"shape\":" + shape + ",\"data_offsets\":" + offsets + "}}",
+                      bytes);
 }
 
 }  // namespace
@@ -56,7 +56,7 @@ TEST_CASE("tensors of every type survive a round trip") {
   REQUIRE(file.tensors.size() == tensors.size());
   for (const auto& [name, tensor] : tensors) {
     CAPTURE(name);
-    CHECK(file.tensors.at(name).scalar_type() == tensor.scalar_type());
+    CHECK((file.tensors.at(name).scalar_type() == tensor.scalar_type()));
     CHECK(torch::equal(file.tensors.at(name), tensor));
   }
   // The header's length lets every tensor lie aligned.

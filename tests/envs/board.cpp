@@ -111,7 +111,8 @@ TEST_CASE("apples are drawn evenly and are as many as asked for") {
     }
     // Five standard deviations of a binomial count.
     const double p = num_apples / 22.0;
-    for (const auto& [bit, times] : count) CHECK(std::abs(times - kEpisodes * p) <= 5 * std::sqrt(kEpisodes * p * (1 - p)));
+    for (const auto& [bit, times] : count)
+      CHECK(std::abs(times - kEpisodes * p) <= 5 * std::sqrt(kEpisodes * p * (1 - p)));
     CHECK(count.size() == (num_apples == 0 ? 0 : 22));
   }
 }

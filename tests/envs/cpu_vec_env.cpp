@@ -99,8 +99,7 @@ TEST_CASE("other seeds, purposes, environments and episodes give other bytes") {
   const auto env = make_cpu_vec_env(task, 1, Purpose::kTraining, 16, 1);
   env->step(std::vector<std::int32_t>(16, 0));
   std::set<std::string> rooms;
-  for (int i = 0; i < 16; ++i)
-    rooms.emplace(reinterpret_cast<const char*>(env->observation_N().data()) + i * 75, 75);
+  for (int i = 0; i < 16; ++i) rooms.emplace(reinterpret_cast<const char*>(env->observation_N().data()) + i * 75, 75);
   CHECK(rooms.size() >= 8);
 }
 
@@ -147,7 +146,8 @@ TEST_CASE("a snapshot of another task, other options, another N or another size 
   OptionList options = longer.options();
   options.set("task.corridor_length", "51");
   const auto before = env->snapshot();
-  CHECK_THROWS_AS(env->restore(make_cpu_vec_env(longer, 1, Purpose::kTraining, 4, 1)->snapshot()), std::invalid_argument);
+  CHECK_THROWS_AS(env->restore(make_cpu_vec_env(longer, 1, Purpose::kTraining, 4, 1)->snapshot()),
+                  std::invalid_argument);
   CHECK_THROWS_AS(env->restore(make_cpu_vec_env(TaskConfig("tmaze"), 1, Purpose::kTraining, 5, 1)->snapshot()),
                   std::invalid_argument);
   CHECK_THROWS_AS(env->restore(make_cpu_vec_env(TaskConfig("visual_match"), 1, Purpose::kTraining, 4, 1)->snapshot()),
@@ -218,14 +218,14 @@ TEST_CASE("the reward phase's last observation is its own, not a new episode's")
   options.set("task.distractor_steps", "2");
   const auto env = make_cpu_vec_env(task, 1, Purpose::kTraining, 1, 1);
   for (int t = 0; t < 17; ++t) env->step(std::vector<std::int32_t>{1});
-  for (int t = 0; t < 4; ++t) env->step(std::vector<std::int32_t>{0});  // to the middle square
+  for (int t = 0; t < 4; ++t) env->step(std::vector<std::int32_t>{0});   // to the middle square
   for (int t = 0; t < 11; ++t) env->step(std::vector<std::int32_t>{1});  // and back to the start of the phase
   CHECK(env->end_N()[0] == End::kTerminated);
   CHECK(env->phase(0) == "reward");
   const auto* const image = reinterpret_cast<const std::uint8_t*>(env->observation_N().data());
   // Rows 3 to 7, columns 3 to 7 of the reward map in red: open above, the niche with its player, walls, outside.
-  const std::vector<int> expected = {204, 204, 204, 204, 204, 25,  204, 204, 204, 25,  25,  204, 228,
-                                     204, 25,  25,  25,  25,  25,  25,  204, 204, 204, 204, 204};
+  const std::vector<int> expected = {204, 204, 204, 204, 204, 25, 204, 204, 204, 25,  25,  204, 228,
+                                     204, 25,  25,  25,  25,  25, 25,  204, 204, 204, 204, 204};
   CHECK(std::vector<int>(image, image + 25) == expected);
 }
 
@@ -257,4 +257,11 @@ TEST_CASE("info says what the views hold") {
     }
     CHECK(steps == env->info().max_episode_steps);
   }
+}
+
+TEST_CASE("few environments are left to one thread, many use all") {
+  CHECK(worthwhile_threads(1, 16) == 1);
+  CHECK(worthwhile_threads(511, 16) == 1);
+  CHECK(worthwhile_threads(1024, 16) == 4);
+  CHECK(worthwhile_threads(1'000'000, 16) == 16);
 }

@@ -1,7 +1,6 @@
 #include "envs/episode_file.h"
 
 #include <doctest/doctest.h>
-
 #include <unistd.h>
 
 #include <filesystem>
@@ -201,10 +200,12 @@ TEST_CASE("a malformed line is refused with its number and what is wrong") {
         "line 2: 'actions' has 4 letters; it takes 60");
   CHECK(board_error([](Json& episode) { episode["actions"] = std::string(60, 'X'); }) ==
         "line 2: 'actions' holds 'X'; it takes N, S, W, E");
-  CHECK(board_error([](Json& episode) { episode["player"][0] = {7, 0}; }) ==
-        "line 2: 'player' is [7,0]; it takes a row 0..6 and a column 0..10");
-  CHECK(board_error([](Json& episode) { episode["obs_shape"] = {60, 3, 5, 5}; }) ==
-        "line 2: 'obs_shape' is [60,3,5,5]; it takes [61,3,5,5]");
+  CHECK(board_error([](Json& episode) {
+          episode["player"][0] = {7, 0};
+        }) == "line 2: 'player' is [7,0]; it takes a row 0..6 and a column 0..10");
+  CHECK(board_error([](Json& episode) {
+          episode["obs_shape"] = {60, 3, 5, 5};
+        }) == "line 2: 'obs_shape' is [60,3,5,5]; it takes [61,3,5,5]");
   CHECK(board_error([](Json& episode) { episode["obs_b64"] = "Zm9v"; }) ==
         "line 2: 'obs_b64' holds 3 bytes; obs_shape takes 4575");
   CHECK(board_error([](Json& episode) { episode["obs_b64"] = "Zm9v!"; }) ==
@@ -215,10 +216,10 @@ TEST_CASE("a malformed line is refused with its number and what is wrong") {
         "line 2: 'explore_frames' is 0; it takes an integer 1..1000000");
   CHECK(board_error([](Json& episode) { episode["explore_frames"] = 18446744073709551615u; }) ==
         "line 2: 'explore_frames' is 18446744073709551615; it takes an integer 1..1000000");
-  CHECK(board_error([](Json& episode) { episode["colours"].erase("c"); }) ==
-        "line 2: 'colours' has no entry for 'c'");
-  CHECK(board_error([](Json& episode) { episode["colours"]["c"] = {0, 0, 256}; }) ==
-        "line 2: 'colours' is [0,0,256]; it takes three integers 0..255 for 'c'");
+  CHECK(board_error([](Json& episode) { episode["colours"].erase("c"); }) == "line 2: 'colours' has no entry for 'c'");
+  CHECK(board_error([](Json& episode) {
+          episode["colours"]["c"] = {0, 0, 256};
+        }) == "line 2: 'colours' is [0,0,256]; it takes three integers 0..255 for 'c'");
   CHECK(board_error([](Json& episode) { episode["target"] = "k"; }) ==
         "line 2: target 'k' is not one of the squares b, c, e");
   CHECK(board_error([](Json& episode) { episode["grids"][1].erase(0); }).starts_with("line 2: 'grids' is "));
@@ -227,8 +228,9 @@ TEST_CASE("a malformed line is refused with its number and what is wrong") {
   CHECK(maze_error([](Json& episode) { episode["actions"][0] = 4; }) ==
         "line 1: 'actions' is 4; it takes integers 0..3");
   CHECK(maze_error([](Json& episode) { episode["goal_y"] = 0; }) == "line 1: 'goal_y' is 0; it takes -1 or 1");
-  CHECK(maze_error([](Json& episode) { episode["obs"][0] = {1, 2, 3}; }) ==
-        "line 1: 'obs' is [1,2,3]; it takes two numbers a row");
+  CHECK(maze_error([](Json& episode) {
+          episode["obs"][0] = {1, 2, 3};
+        }) == "line 1: 'obs' is [1,2,3]; it takes two numbers a row");
 }
 
 TEST_CASE("a file that is missing, empty or a folder is refused") {

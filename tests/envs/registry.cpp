@@ -30,7 +30,8 @@ TEST_CASE("every task can be made by name, listed, and set option by option") {
     CHECK_FALSE(info.description.empty());
     CHECK(info.num_actions() == 4);
     CHECK(info.max_episode_steps > 0);
-    CHECK(info.observation.shape == (name == "tmaze" ? std::vector<std::int64_t>{2} : std::vector<std::int64_t>{3, 5, 5}));
+    CHECK(info.observation.shape ==
+          (name == "tmaze" ? std::vector<std::int64_t>{2} : std::vector<std::int64_t>{3, 5, 5}));
     CHECK(info.observation.bytes() == (name == "tmaze" ? 8 : 75));
   }
   CHECK(*TaskConfig("visual_match").info().chance_success == doctest::Approx(1.0 / 3));
@@ -80,8 +81,10 @@ TEST_CASE("every preset is valid, named once and has the published size") {
 }
 
 TEST_CASE("an unknown task or preset is refused with the nearest one, or with all") {
-  CHECK_THROWS_WITH_AS(TaskConfig("visual_macth"), "unknown task 'visual_macth'; did you mean 'visual_match'?", UserError);
-  CHECK_THROWS_WITH_AS(TaskConfig("chess"), "unknown task 'chess'; there are visual_match, key_to_door, tmaze", UserError);
+  CHECK_THROWS_WITH_AS(TaskConfig("visual_macth"), "unknown task 'visual_macth'; did you mean 'visual_match'?",
+                       UserError);
+  CHECK_THROWS_WITH_AS(TaskConfig("chess"), "unknown task 'chess'; there are visual_match, key_to_door, tmaze",
+                       UserError);
   CHECK_THROWS_WITH_AS(TaskConfig::from_preset("tmaze_passive_51"),
                        "unknown preset 'tmaze_passive_51'; did you mean 'tmaze_passive_50'?", UserError);
 }

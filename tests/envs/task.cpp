@@ -59,7 +59,8 @@ void check_board(const typename Task::Params& params, const typename Task::State
   const Rgb player = params.board.palette.player;
   int players = 0;
   for (int i = 0; i < 25; ++i)
-    players += observation[i] == player.red && observation[25 + i] == player.green && observation[50 + i] == player.blue;
+    players +=
+        observation[i] == player.red && observation[25 + i] == player.green && observation[50 + i] == player.blue;
   Canvas canvas;
   Task::draw(params, after, canvas);
   int drawn = 0;
@@ -101,27 +102,28 @@ TEST_CASE("visual match") {
     options.active = active;
     options.distractor_steps = active ? 20 : 150;
     float reward_phase_sum = 0;
-    play_randomly<VisualMatch>(options, kSteps / 2, [&](const auto& params, const auto& before, const auto& after, int,
-                                                        Outcome outcome, int t) {
-      check_board<VisualMatch>(params, before, after, t);
-      if (t == 1) reward_phase_sum = 0;
-      switch (before.board.phase) {
-        case board::kExplore:
-          REQUIRE(outcome.reward == 0);
-          REQUIRE_FALSE(board::same(after.board.player, after.signal));
-          break;
-        case board::kDistractor:
-          REQUIRE((outcome.reward == 0 || outcome.reward == 1));
-          REQUIRE(count_bits(after.board.apples) <= options.num_apples);
-          REQUIRE(count_bits(after.board.apples) + after.board.taken_count == options.num_apples);
-          break;
-        default:
-          REQUIRE((outcome.reward == 0 || outcome.reward == 10));
-          reward_phase_sum += outcome.reward;
-          REQUIRE(reward_phase_sum <= 10);
-          REQUIRE(VisualMatch::success(params, after) == (reward_phase_sum > 0));
-      }
-    });
+    play_randomly<VisualMatch>(
+        options, kSteps / 2,
+        [&](const auto& params, const auto& before, const auto& after, int, Outcome outcome, int t) {
+          check_board<VisualMatch>(params, before, after, t);
+          if (t == 1) reward_phase_sum = 0;
+          switch (before.board.phase) {
+            case board::kExplore:
+              REQUIRE(outcome.reward == 0);
+              REQUIRE_FALSE(board::same(after.board.player, after.signal));
+              break;
+            case board::kDistractor:
+              REQUIRE((outcome.reward == 0 || outcome.reward == 1));
+              REQUIRE(count_bits(after.board.apples) <= options.num_apples);
+              REQUIRE(count_bits(after.board.apples) + after.board.taken_count == options.num_apples);
+              break;
+            default:
+              REQUIRE((outcome.reward == 0 || outcome.reward == 10));
+              reward_phase_sum += outcome.reward;
+              REQUIRE(reward_phase_sum <= 10);
+              REQUIRE(VisualMatch::success(params, after) == (reward_phase_sum > 0));
+          }
+        });
   }
 }
 
@@ -131,27 +133,28 @@ TEST_CASE("key-to-door") {
     options.variant = variant;
     float reward_phase_sum = 0;
     int successes = 0;
-    play_randomly<KeyToDoor>(options, kSteps / 2, [&](const auto& params, const auto& before, const auto& after, int,
-                                                      Outcome outcome, int t) {
-      check_board<KeyToDoor>(params, before, after, t);
-      if (t == 1) reward_phase_sum = 0;
-      switch (before.board.phase) {
-        case board::kExplore:
-          REQUIRE(outcome.reward == 0);
-          break;
-        case board::kDistractor:
-          REQUIRE((outcome.reward == 0 || outcome.reward == 1));
-          REQUIRE(count_bits(after.board.apples) + after.board.taken_count == options.num_apples);
-          break;
-        default:
-          REQUIRE((outcome.reward == 0 || outcome.reward == 5));
-          reward_phase_sum += outcome.reward;
-          REQUIRE(reward_phase_sum <= 5);
-          REQUIRE(KeyToDoor::success(params, after) == (reward_phase_sum > 0));
-          if (!after.key_taken) REQUIRE_FALSE(board::same(after.board.player, after.door));
-      }
-      if (outcome.end != End::kNone) successes += KeyToDoor::success(params, after);
-    });
+    play_randomly<KeyToDoor>(
+        options, kSteps / 2,
+        [&](const auto& params, const auto& before, const auto& after, int, Outcome outcome, int t) {
+          check_board<KeyToDoor>(params, before, after, t);
+          if (t == 1) reward_phase_sum = 0;
+          switch (before.board.phase) {
+            case board::kExplore:
+              REQUIRE(outcome.reward == 0);
+              break;
+            case board::kDistractor:
+              REQUIRE((outcome.reward == 0 || outcome.reward == 1));
+              REQUIRE(count_bits(after.board.apples) + after.board.taken_count == options.num_apples);
+              break;
+            default:
+              REQUIRE((outcome.reward == 0 || outcome.reward == 5));
+              reward_phase_sum += outcome.reward;
+              REQUIRE(reward_phase_sum <= 5);
+              REQUIRE(KeyToDoor::success(params, after) == (reward_phase_sum > 0));
+              if (!after.key_taken) REQUIRE_FALSE(board::same(after.board.player, after.door));
+          }
+          if (outcome.end != End::kNone) successes += KeyToDoor::success(params, after);
+        });
     CHECK(successes > 0);  // so that the checks above have seen both
   }
 }
@@ -162,32 +165,33 @@ TEST_CASE("T-maze") {
       TMaze::Options options;
       options.active = active;
       options.corridor_length = corridor_length;
-      play_randomly<TMaze>(options, kSteps / 4, [&](const auto& params, const auto& before, const auto& after, int,
-                                                    Outcome outcome, int) {
-        const int end = params.oracle + params.corridor_length;
-        REQUIRE(std::abs(after.x - before.x) + std::abs(after.y - before.y) <= 1);
-        REQUIRE((after.x >= 0 && after.x <= end && std::abs(after.y) <= (after.x == end ? 1 : 0)));
-        REQUIRE(after.goal_y == before.goal_y);
-        if (outcome.end == End::kNone)
-          REQUIRE((outcome.reward == 0 || outcome.reward == params.step_penalty));
-        else
-          REQUIRE((outcome.reward == 0 || outcome.reward == 1));
-        REQUIRE(TMaze::success(params, after) == (outcome.end != End::kNone && outcome.reward > 0));
-        if (active) return;
-        Canvas canvas;
-        TMaze::draw(params, after, canvas);
-        int players = 0;
-        for (int row = 0; row < canvas.rows(); ++row)
-          for (int column = 0; column < canvas.columns(); ++column)
-            players += canvas.at(row, column) == Rgb{228, 148, 109};
-        REQUIRE(players == 1);
-      });
+      play_randomly<TMaze>(
+          options, kSteps / 4,
+          [&](const auto& params, const auto& before, const auto& after, int, Outcome outcome, int) {
+            const int end = params.oracle + params.corridor_length;
+            REQUIRE(std::abs(after.x - before.x) + std::abs(after.y - before.y) <= 1);
+            REQUIRE((after.x >= 0 && after.x <= end && std::abs(after.y) <= (after.x == end ? 1 : 0)));
+            REQUIRE(after.goal_y == before.goal_y);
+            if (outcome.end == End::kNone)
+              REQUIRE((outcome.reward == 0 || outcome.reward == params.step_penalty));
+            else
+              REQUIRE((outcome.reward == 0 || outcome.reward == 1));
+            REQUIRE(TMaze::success(params, after) == (outcome.end != End::kNone && outcome.reward > 0));
+            if (active) return;
+            Canvas canvas;
+            TMaze::draw(params, after, canvas);
+            int players = 0;
+            for (int row = 0; row < canvas.rows(); ++row)
+              for (int column = 0; column < canvas.columns(); ++column)
+                players += canvas.at(row, column) == Rgb{228, 148, 109};
+            REQUIRE(players == 1);
+          });
     }
 }
 
 TEST_CASE("a random player and a greedy one take about as many apples as in the reference implementation") {
-  // There a uniformly random player takes about 61 in 750 steps, a greedy one (the shortest way to the nearest apple, 5%
-  // random moves) about 255. The bound of 10% is for 'about'; the error of our own means is below 1%.
+  // There a uniformly random player takes about 61 in 750 steps, a greedy one (the shortest way to the nearest apple,
+  // 5% random moves) about 255. The bound of 10% is for 'about'; the error of our own means is below 1%.
   VisualMatch::Options options;
   options.distractor_steps = 750;
   const VisualMatch::Params params = VisualMatch::make_params(options, 1, Purpose::kTraining);

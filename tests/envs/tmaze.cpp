@@ -92,8 +92,18 @@ TEST_CASE("at the end the goals can be left again and nothing lies beyond them")
   TMaze::State state = TMaze::start(params, 1);
   state.t = -100;  // time to walk about
   step(params, state, 0);
-  for (const auto& [action, x, y] : {std::tuple{0, 1, 0}, {1, 1, 1}, {1, 1, 1}, {2, 1, 1}, {0, 1, 1}, {3, 1, 0},
-                                     {3, 1, -1}, {3, 1, -1}, {2, 1, -1}, {1, 1, 0}, {2, 0, 0}, {3, 0, 0}}) {
+  for (const auto& [action, x, y] : {std::tuple{0, 1, 0},
+                                     {1, 1, 1},
+                                     {1, 1, 1},
+                                     {2, 1, 1},
+                                     {0, 1, 1},
+                                     {3, 1, 0},
+                                     {3, 1, -1},
+                                     {3, 1, -1},
+                                     {2, 1, -1},
+                                     {1, 1, 0},
+                                     {2, 0, 0},
+                                     {3, 0, 0}}) {
     step(params, state, action);
     CHECK(state.x == x);
     CHECK(state.y == y);

@@ -117,8 +117,7 @@ TEST_CASE("phase 1 shows the target's colour beside a player who cannot move (pa
       VisualMatch::State state = fresh(params, episode);
       Canvas canvas;
       VisualMatch::draw(params, state, canvas);
-      CHECK(canvas.at(state.signal.row, state.signal.column) ==
-            params.square_colour[state.assignment][state.target]);
+      CHECK(canvas.at(state.signal.row, state.signal.column) == params.square_colour[state.assignment][state.target]);
       signals.insert({state.signal.row, state.signal.column});
       starts.insert({state.board.player.row, state.board.player.column});
       if (active || episode > 50) continue;

@@ -2,6 +2,8 @@
 // gradients, and memory in training mode.
 #include "memory/sequence_model.h"
 
+#include <algorithm>
+#include <limits>
 #include <random>
 
 #include "tests/memory/support.h"
@@ -21,7 +23,8 @@ struct Reference {
   MemoryState final_state;
 };
 
-Reference reference_by_steps(SequenceModel& model, const std::vector<std::int64_t>& row_lengths, torch::ScalarType dtype) {
+Reference reference_by_steps(SequenceModel& model, const std::vector<std::int64_t>& row_lengths,
+                             torch::ScalarType dtype) {
   const auto batch = static_cast<std::int64_t>(row_lengths.size());
   const std::int64_t steps = *std::max_element(row_lengths.begin(), row_lengths.end());
   Reference reference;
@@ -56,7 +59,7 @@ double error_of_random_split(SequenceModel& model, const Reference& reference, s
   const auto draw = [&random](std::int64_t low, std::int64_t high) {
     return std::uniform_int_distribution<std::int64_t>(low, high)(random);
   };
-  const std::int64_t longest_call = draw(1, reference.input_BTD.size(1));
+  const std::int64_t longest_call = draw((reference.input_BTD.size(1) + 7) / 8, reference.input_BTD.size(1));
   MemoryState state = model.initial_state(batch);
   std::vector<std::int64_t> position(static_cast<std::size_t>(batch), 0);
   const auto left = [&](std::int64_t b) {
@@ -77,8 +80,10 @@ double error_of_random_split(SequenceModel& model, const Reference& reference, s
     const std::int64_t steps = *std::max_element(taken.begin(), taken.end()) + (single_step ? 0 : draw(0, 2));
     Tensor input_BTD = torch::full({batch, steps, width}, kNaN, reference.input_BTD.options());
     for (std::int64_t b = 0; b < batch; ++b)
-      input_BTD[b].narrow(0, 0, taken[static_cast<std::size_t>(b)])
-          .copy_(reference.input_BTD[b].narrow(0, position[static_cast<std::size_t>(b)], taken[static_cast<std::size_t>(b)]));
+      input_BTD[b]
+          .narrow(0, 0, taken[static_cast<std::size_t>(b)])
+          .copy_(reference.input_BTD[b].narrow(0, position[static_cast<std::size_t>(b)],
+                                               taken[static_cast<std::size_t>(b)]));
     Tensor call_output_BTD;
     if (single_step) {
       call_output_BTD = model.step(input_BTD.select(1, 0), state).unsqueeze(1);
@@ -90,7 +95,9 @@ double error_of_random_split(SequenceModel& model, const Reference& reference, s
     }
     for (std::int64_t b = 0; b < batch; ++b) {
       const std::int64_t count = taken[static_cast<std::size_t>(b)];
-      output_BTD[b].narrow(0, position[static_cast<std::size_t>(b)], count).copy_(call_output_BTD[b].narrow(0, 0, count));
+      output_BTD[b]
+          .narrow(0, position[static_cast<std::size_t>(b)], count)
+          .copy_(call_output_BTD[b].narrow(0, 0, count));
       position[static_cast<std::size_t>(b)] += count;
     }
   }
@@ -99,10 +106,8 @@ double error_of_random_split(SequenceModel& model, const Reference& reference, s
 }
 
 double error_of_whole(SequenceModel& model, const Reference& reference) {
-  const Tensor behind =
-      (torch::arange(reference.input_BTD.size(1)) >= reference.lengths_B.unsqueeze(1)).unsqueeze(2);
-  const SequenceModel::Output out =
-      model.forward(reference.input_BTD.masked_fill(behind, kNaN), reference.lengths_B);
+  const Tensor behind = (torch::arange(reference.input_BTD.size(1)) >= reference.lengths_B.unsqueeze(1)).unsqueeze(2);
+  const SequenceModel::Output out = model.forward(reference.input_BTD.masked_fill(behind, kNaN), reference.lengths_B);
   CHECK(out.output_BTD.isfinite().all().item<bool>());
   return std::max(relative_error(out.output_BTD.masked_fill(behind, 0), reference.output_BTD.masked_fill(behind, 0)),
                   state_error(out.final_state, reference.final_state));
@@ -144,5 +149,292 @@ TEST_CASE("forward equals repeated step at the width of the experiments, 100 wit
     const Reference reference = reference_by_steps(*model, {150, 3, 70}, torch::kFloat64);
     CHECK(error_of_whole(*model, reference) < 1e-10);
     for (int i = 0; i < 2; ++i) CHECK(error_of_random_split(*model, reference, random) < 1e-10);
+  }
+}
+
+TEST_CASE("a row that is reset in the middle begins a new episode and leaves the other rows alone") {
+  const torch::NoGradGuard no_grad;
+  for (const Variant& variant : small_variants()) {
+    CAPTURE(variant.label());
+    torch::manual_seed(3);
+    auto model = make_model(variant, 40, torch::kFloat64);
+    enlarge_weights(*model);
+    const std::int64_t batch = 4, width = model->width();
+    const Tensor input_BTD = torch::randn({batch, 40, width}, torch::kFloat64);
+    // Before which step each row is reset; 40: never.
+    const std::vector<std::int64_t> reset = {13, 40, 20, 13};
+    MemoryState state = model->initial_state(batch);
+    std::vector<Tensor> outputs;
+    for (std::int64_t t = 0; t < 40; ++t) {
+      const Tensor reset_B = lengths(reset) == t;
+      // What a forgotten row held must not matter, whatever it was.
+      for (Tensor& tensor : state.tensors)
+        for (std::int64_t b = 0; b < batch; ++b)
+          if (reset_B[b].item<bool>() && tensor.is_floating_point()) tensor[b].fill_(kNaN);
+      state.reset_rows(reset_B);
+      if (t < 30) {
+        outputs.push_back(model->step(input_BTD.select(1, t), state));
+        continue;
+      }
+      // The last ten steps in one call.
+      const auto out = model->forward(input_BTD.narrow(1, t, 10), state, lengths({10, 10, 10, 10}));
+      for (const Tensor& output_BD : out.output_BTD.unbind(1)) outputs.push_back(output_BD);
+      break;
+    }
+    const Tensor output_BTD = torch::stack(outputs, 1);
+    for (std::int64_t b = 0; b < batch; ++b) {
+      const std::int64_t first = reset[static_cast<std::size_t>(b)];
+      const Tensor row_1TD = input_BTD.narrow(0, b, 1);
+      CHECK(relative_error(output_BTD.narrow(0, b, 1).narrow(1, 0, first),
+                           model->forward(row_1TD.narrow(1, 0, first))) < 1e-10);
+      if (first < 40)
+        CHECK(relative_error(output_BTD.narrow(0, b, 1).narrow(1, first, 40 - first),
+                             model->forward(row_1TD.narrow(1, first, 40 - first))) < 1e-10);
+    }
+  }
+}
+
+TEST_CASE("what stands behind a row's length has no influence on outputs, gradients and state") {
+  for (const Variant& variant : small_variants()) {
+    CAPTURE(variant.label());
+    torch::manual_seed(4);
+    auto model = make_model(variant, 70, torch::kFloat64);
+    enlarge_weights(*model);
+    const Tensor lengths_B = lengths({70, 0, 33});
+    const Tensor behind = (torch::arange(70) >= lengths_B.unsqueeze(1)).unsqueeze(2);
+    const Tensor clean_BTD = torch::randn({3, 70, model->width()}, torch::kFloat64);
+    // All that a call yields, with `padding` behind the rows' ends.
+    const auto results = [&](double padding) {
+      model->zero_grad();
+      const Tensor input_BTD = clean_BTD.masked_fill(behind, padding).requires_grad_();
+      const SequenceModel::Output out = model->forward(input_BTD, lengths_B);
+      const Tensor output_BTD = out.output_BTD.masked_fill(behind, 0);
+      output_BTD.square().sum().backward();
+      std::vector<Tensor> all = out.final_state.detach().tensors;
+      all.push_back(output_BTD.detach());
+      all.push_back(input_BTD.grad());
+      for (const Tensor& parameter : model->parameters()) all.push_back(parameter.grad().clone());
+      return all;
+    };
+    const std::vector<Tensor> zero = results(0), poisoned = results(kNaN);
+    for (std::size_t i = 0; i < zero.size(); ++i) CHECK(torch::equal(zero[i], poisoned[i]));
+  }
+}
+
+TEST_CASE("an empty row keeps its state") {
+  const torch::NoGradGuard no_grad;
+  for (const Variant& variant : small_variants()) {
+    CAPTURE(variant.label());
+    torch::manual_seed(5);
+    auto model = make_model(variant, 20, torch::kFloat64);
+    enlarge_weights(*model);
+    const Tensor input_BTD = torch::randn({2, 9, model->width()}, torch::kFloat64);
+    const MemoryState before = model->forward(input_BTD, lengths({9, 9})).final_state;
+    for (const std::int64_t steps : {0, 9}) {
+      const auto input = -input_BTD.narrow(1, 0, steps);
+      const MemoryState after = model->forward(input, before, lengths({steps, 0})).final_state;
+      for (std::size_t i = 0; i < before.tensors.size(); ++i) {
+        CHECK(torch::equal(after.tensors[i][1], before.tensors[i][1]));
+        CHECK(torch::equal(after.tensors[i][0], before.tensors[i][0]) == (steps == 0));
+      }
+    }
+  }
+}
+
+TEST_CASE("no output depends on a later input") {
+  const torch::NoGradGuard no_grad;
+  for (const Variant& variant : small_variants()) {
+    CAPTURE(variant.label());
+    torch::manual_seed(6);
+    auto model = make_model(variant, 150, torch::kFloat64);
+    enlarge_weights(*model);
+    const Tensor input_BTD = torch::randn({2, 150, model->width()}, torch::kFloat64);
+    const Tensor output_BTD = model->forward(input_BTD);
+    for (const std::int64_t change : {1, 64, 71, 149}) {
+      Tensor other_BTD = input_BTD.clone();
+      other_BTD.narrow(1, change, 150 - change).normal_();
+      const Tensor changed_BTD = model->forward(other_BTD);
+      CHECK(torch::equal(changed_BTD.narrow(1, 0, change), output_BTD.narrow(1, 0, change)));
+      CHECK(!torch::equal(changed_BTD.select(1, change), output_BTD.select(1, change)));
+    }
+  }
+}
+
+TEST_CASE("gradients equal finite differences, to parameters, input and initial state") {
+  for (const Variant& variant : small_variants()) {
+    CAPTURE(variant.label());
+    torch::manual_seed(7);
+    auto model = make_model(variant, 90, torch::kFloat64);
+    enlarge_weights(*model);
+    // Rows at positions 6, 0 and 3, the first over more than one chunk.
+    const MemoryState start =
+        model->forward(torch::randn({3, 6, model->width()}, torch::kFloat64), lengths({6, 0, 3})).final_state.detach();
+    const Tensor lengths_B = lengths({75, 20, 0});
+    const Tensor valid = (torch::arange(75) < lengths_B.unsqueeze(1)).unsqueeze(2);
+    const Tensor input_BTD = torch::randn({3, 75, model->width()}, torch::kFloat64).requires_grad_();
+    std::vector<std::pair<std::string, Tensor>> variables = {{"input", input_BTD}};
+    for (std::size_t i = 0; i < start.tensors.size(); ++i)
+      if (start.tensors[i].is_floating_point())
+        variables.emplace_back("state " + std::to_string(i), start.tensors[i].requires_grad_());
+    for (const auto& item : model->named_parameters()) variables.emplace_back(item.key(), item.value());
+
+    const Tensor output_weights = torch::randn({3, 75, model->width()}, torch::kFloat64) * valid;
+    std::vector<Tensor> state_weights;
+    for (const Tensor& tensor : start.tensors) state_weights.push_back(torch::randn(tensor.sizes(), torch::kFloat64));
+    const auto loss = [&] {
+      const SequenceModel::Output out = model->forward(input_BTD, start, lengths_B);
+      Tensor sum = (out.output_BTD * output_weights).sum();
+      for (std::size_t i = 0; i < start.tensors.size(); ++i)
+        if (start.tensors[i].is_floating_point()) sum = sum + (out.final_state.tensors[i] * state_weights[i]).sum();
+      return sum;
+    };
+    loss().backward();
+    const torch::NoGradGuard no_grad;
+    for (auto& [name, variable] : variables) {
+      CAPTURE(name);
+      REQUIRE(variable.grad().defined());
+      // Along a random direction of length 1. The difference of fourth order leaves an error of step^4 = 1e-16 times
+      // the fifth derivative, large in these sharp functions, and of rounding 1e-16 / step = 1e-12 times the loss.
+      constexpr double kStep = 1e-4;
+      Tensor direction = torch::randn_like(variable);
+      direction /= direction.norm();
+      const Tensor origin = variable.clone();
+      const auto loss_at = [&](double distance) {
+        variable.copy_(origin + direction * distance);
+        return loss().item<double>();
+      };
+      const double slope =
+          (8 * (loss_at(kStep) - loss_at(-kStep)) - (loss_at(2 * kStep) - loss_at(-2 * kStep))) / (12 * kStep);
+      variable.copy_(origin);
+      const double expected = (variable.grad() * direction).sum().item<double>();
+      const double scale = variable.grad().norm().item<double>() / std::sqrt(static_cast<double>(variable.numel()));
+      CHECK(std::abs(slope - expected) < 1e-6 * (scale + std::abs(expected)) + 1e-9);
+    }
+  }
+}
+
+TEST_CASE("in training mode the step path carries memory exactly as in evaluation mode") {
+  for (const Variant& variant : small_variants()) {
+    CAPTURE(variant.label());
+    torch::manual_seed(8);
+    auto model = make_model(variant, 10, torch::kFloat64);
+    enlarge_weights(*model);
+    const Tensor history_BTD = torch::randn({2, 6, model->width()}, torch::kFloat64);
+    const Tensor same_BD = torch::randn({1, model->width()}, torch::kFloat64).expand({2, -1});
+    const auto output_after_history = [&](bool training) {
+      model->train(training);
+      MemoryState state = model->initial_state(2);
+      for (const Tensor& input_BD : history_BTD.unbind(1)) model->step(input_BD, state);
+      return model->step(same_BD, state);
+    };
+    const Tensor training_BD = output_after_history(true);
+    CHECK(!training_BD.requires_grad());
+    CHECK(torch::equal(training_BD, output_after_history(false)));
+    const double difference = (training_BD[0] - training_BD[1]).abs().max().item<double>();
+    if (variant.backbone == "none")
+      CHECK(difference == 0);
+    else
+      CHECK(difference > 1e-3);
+  }
+}
+
+TEST_CASE("dropout acts in training mode alone, in forward and in step, and leaves the memory to be carried") {
+  const torch::NoGradGuard no_grad;
+  for (const char* backbone : {"transformer", "deltanet", "hqlt"}) {
+    CAPTURE(backbone);
+    torch::manual_seed(9);
+    auto model = make_model({backbone, {{"width", "12"}, {"dropout", "0.5"}}}, 10, torch::kFloat64);
+    enlarge_weights(*model);
+    const Tensor input_BTD = torch::randn({2, 4, 12}, torch::kFloat64);
+    const auto steps = [&] {
+      MemoryState state = model->initial_state(2);
+      model->step(input_BTD.select(1, 0), state);
+      return std::pair{model->step(input_BTD.select(1, 1), state), state};
+    };
+    model->eval();
+    CHECK(torch::equal(model->forward(input_BTD), model->forward(input_BTD)));
+    CHECK(torch::equal(steps().first, steps().first));
+    model->train();
+    CHECK(!torch::equal(model->forward(input_BTD), model->forward(input_BTD)));
+    CHECK(!torch::equal(steps().first, steps().first));
+    const MemoryState state = steps().second;
+    for (const Tensor& tensor : state.tensors) CHECK((tensor != 0).any().item<bool>());
+  }
+}
+
+TEST_CASE("the initial state is all zero, and a state is copied, detached and reset") {
+  for (const Variant& variant : small_variants()) {
+    CAPTURE(variant.label());
+    auto model = make_model(variant, 10, torch::kFloat32);
+    MemoryState state = model->initial_state(3);
+    CHECK(state.batch() == (variant.backbone == "none" ? 0 : 3));
+    for (const Tensor& tensor : state.tensors) {
+      CHECK(tensor.size(0) == 3);
+      CHECK((tensor == 0).all().item<bool>());
+      CHECK(!tensor.requires_grad());
+    }
+    const MemoryState before = state.clone();
+    model->step(torch::randn({3, model->width()}), state);
+    for (std::size_t i = 0; i < state.tensors.size(); ++i) {
+      CHECK(!torch::equal(state.tensors[i], before.tensors[i]));
+      CHECK((before.tensors[i] == 0).all().item<bool>());
+    }
+    const auto out = model->forward(torch::randn({3, 2, model->width()}), lengths({2, 2, 2}));
+    for (const Tensor& tensor : out.final_state.detach().tensors) CHECK(!tensor.requires_grad());
+  }
+}
+
+TEST_CASE("misuse is refused") {
+  auto model = make_model({"deltanet", {{"width", "12"}}}, 10, torch::kFloat32);
+  const Tensor input_BTD = torch::zeros({2, 3, 12});
+  CHECK_THROWS_AS(model->forward(torch::zeros({2, 3, 10})), c10::Error);
+  CHECK_THROWS_AS(model->forward(input_BTD, lengths({3})), c10::Error);
+  CHECK_THROWS_AS(model->forward(input_BTD, lengths({3, 4})), c10::Error);
+  CHECK_THROWS_AS(model->forward(input_BTD, lengths({3, -1})), c10::Error);
+  CHECK_THROWS_AS(model->forward(input_BTD, MemoryState{}, lengths({3, 3})), c10::Error);
+  CHECK_THROWS_AS(model->forward(input_BTD, model->initial_state(1), lengths({3, 3})), c10::Error);
+  MemoryState one_row = model->initial_state(1);
+  CHECK_THROWS_AS(model->step(torch::zeros({2, 12}), one_row), c10::Error);
+  CHECK_THROWS_AS(model->step(torch::zeros({1, 10}), one_row), c10::Error);
+}
+
+TEST_CASE("a GPU computes what the CPU computes") {
+  if (!torch::cuda::is_available()) {
+    MESSAGE("no GPU here");
+    return;
+  }
+  for (const Variant& variant : small_variants()) {
+    CAPTURE(variant.label());
+    torch::manual_seed(10);
+    auto cpu_model = make_model(variant, 170, torch::kFloat64);
+    enlarge_weights(*cpu_model);
+    auto gpu_model = make_model(variant, 170, torch::kFloat64);
+    {
+      const torch::NoGradGuard no_grad;
+      const auto from = cpu_model->parameters(), to = gpu_model->parameters();
+      for (std::size_t i = 0; i < from.size(); ++i) to[i].copy_(from[i]);
+    }
+    gpu_model->to(torch::kCUDA);
+    const Tensor lengths_B = lengths({150, 0, 70});
+    const Tensor valid = (torch::arange(150) < lengths_B.unsqueeze(1)).unsqueeze(2);
+    const Tensor input_BTD = torch::randn({3, 150, cpu_model->width()}, torch::kFloat64);
+    // Outputs and final state of a fresh call, of a carried call and of a step, and all gradients.
+    const auto results = [&](SequenceModel& model, torch::Device device) {
+      const Tensor input = input_BTD.to(device).requires_grad_();
+      const auto fresh = model.forward(input, lengths_B.to(device));
+      const auto carried = model.forward(input.narrow(1, 0, 10), fresh.final_state, lengths({10, 10, 0}).to(device));
+      (fresh.output_BTD * valid.to(device)).square().sum().backward({}, true);
+      carried.output_BTD[0].square().sum().backward();
+      MemoryState state = carried.final_state.detach().clone();
+      state.reset_rows(torch::tensor({false, true, false}).to(device));
+      std::vector<Tensor> all = {fresh.output_BTD * valid.to(device), carried.output_BTD[0],
+                                 model.step(input.select(1, 0).detach(), state), input.grad()};
+      for (const Tensor& tensor : state.tensors) all.push_back(tensor.to(torch::kFloat64));
+      for (const Tensor& parameter : model.parameters()) all.push_back(parameter.grad());
+      return all;
+    };
+    const auto expected = results(*cpu_model, torch::kCPU), computed = results(*gpu_model, torch::kCUDA);
+    for (std::size_t i = 0; i < expected.size(); ++i)
+      CHECK(relative_error(computed[i].detach().cpu(), expected[i].detach()) < 1e-9);
   }
 }

@@ -4,6 +4,8 @@
 #include <doctest/doctest.h>
 #include <torch/torch.h>
 
+#include <algorithm>
+#include <cmath>
 #include <memory>
 #include <string>
 #include <utility>
@@ -13,6 +15,12 @@
 #include "memory/sequence_model.h"
 
 namespace engram {
+
+// The tensors here are small: a second thread would only wait.
+inline const bool kSingleThread = [] {
+  torch::set_num_threads(1);
+  return true;
+}();
 
 struct Variant {
   std::string backbone;

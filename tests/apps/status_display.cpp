@@ -1,0 +1,78 @@
+#include "apps/status_display.h"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <sstream>
+
+#include "agents/trained_agent.h"
+
+using namespace engram;
+
+namespace {
+
+TrainStatus some_status() {
+  TrainStatus status;
+  status.steps = 12'300;
+  status.total_steps = 24'600;
+  status.episodes = 3;
+  status.done = 0.5;
+  status.steps_per_second = 950;
+  status.updates_per_second = 240;
+  status.seconds_left = 125;
+  status.recent_return = 1.5;
+  status.recent_success = 0.75;
+  return status;
+}
+
+bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+
+}  // namespace
+
+TEST_CASE("durations and counts are short") {
+  CHECK(duration_text(7.4) == "7s");
+  CHECK(duration_text(725) == "12m05s");
+  CHECK(duration_text(12'000) == "3h20m");
+  CHECK(count_text(0) == "0");
+  CHECK(count_text(2.25) == "2.2");
+  CHECK(count_text(812) == "812");
+  CHECK(count_text(12'345) == "12.3k");
+  CHECK(count_text(999'990) == "1.00M");
+}
+
+TEST_CASE("a terminal gets one live line with everything in it") {
+  std::ostringstream out;
+  StatusDisplay display(out, true);
+  display.report(some_status());
+  display.report(some_status());
+  for (const char* part : {"[##########..........]", " 50%", "12.3k steps", "950 steps/s", "240 updates/s",
+                           "2m05s left", "return 1.50", "success 75%"})
+    CHECK(contains(out.str(), part));
+  CHECK(std::count(out.str().begin(), out.str().end(), '\n') == 0);
+  CHECK(std::count(out.str().begin(), out.str().end(), '\r') == 2);
+}
+
+TEST_CASE("a file gets plain lines, not more than one every few seconds") {
+  std::ostringstream out;
+  StatusDisplay display(out, false);
+  display.report(some_status());
+  display.report(some_status());
+  CHECK(std::count(out.str().begin(), out.str().end(), '\n') == 1);
+  CHECK_FALSE(contains(out.str(), "\r"));
+  CHECK_FALSE(contains(out.str(), "\033"));
+}
+
+TEST_CASE("evaluations and the end are told in lines that stay") {
+  std::ostringstream out;
+  StatusDisplay display(out, true);
+  const Config config = Config::from_settings({{"task.name", "tmaze"}, {"memory.name", "none"}});
+  const auto network = make_network(config, config.task.info(), torch::kCPU);
+  TrainStatus status = some_status();
+  status.last_evaluation = EvaluationSummary{10'000, 20, 0.9, 0.85};
+  display.evaluated(status, *network, true);
+  CHECK(contains(out.str(), "greedy success  90%"));
+  CHECK(contains(out.str(), "over 20 episodes (best)\n"));
+  status.stopped = StopReason::kSolved;
+  display.finished(status, *network);
+  CHECK(contains(out.str(), "evaluation.stop_at_success is reached"));
+}

@@ -1,0 +1,99 @@
+#include "base/error.h"
+#include "tests/memory/definition.h"
+
+using namespace engram;
+using torch::Tensor;
+
+namespace {
+
+// Channels i and i + K/2 of step t turned by t * 10000^(-2i/K).
+Tensor rope(const Tensor& x_TK) {
+  Tensor turned_TK = x_TK.clone();
+  const std::int64_t half = x_TK.size(1) / 2;
+  for (std::int64_t t = 0; t < x_TK.size(0); ++t)
+    for (std::int64_t i = 0; i < half; ++i) {
+      const double angle =
+          static_cast<double>(t) * std::pow(10000.0, -static_cast<double>(i) / static_cast<double>(half));
+      turned_TK[t][i] = x_TK[t][i] * std::cos(angle) - x_TK[t][i + half] * std::sin(angle);
+      turned_TK[t][i + half] = x_TK[t][i + half] * std::cos(angle) + x_TK[t][i] * std::sin(angle);
+    }
+  return turned_TK;
+}
+
+}  // namespace
+
+TEST_CASE("HQLT equals its definition, computed step by step from its named parameters") {
+  torch::manual_seed(1);
+  const torch::NoGradGuard no_grad;
+  for (const std::string mixing : {"vector", "scalar", "sum"})
+    for (const std::string positions : {"rope", "none"}) {
+      CAPTURE(mixing);
+      CAPTURE(positions);
+      auto model = make_model(
+          {"hqlt", {{"width", "12"}, {"layers", "2"}, {"window", "4"}, {"mixing", mixing}, {"positions", positions}}},
+          20, torch::kFloat64);
+      enlarge_weights(*model);
+      const Parameters p = parameters_by_name(*model);
+      Tensor x_TD = torch::randn({20, 12}, torch::kFloat64);
+      const Tensor output_TD = model->forward(x_TD.unsqueeze(0)).squeeze(0);
+      for (const std::string block : {"blocks.0.", "blocks.1."}) {
+        const Tensor normed = plain_rms_norm(x_TD, p.at(block + "mixer_norm.weight"));
+        const auto project = [&](const char* name) {
+          return normed.matmul(p.at(block + "mixer." + name + ".weight").t());
+        };
+        std::vector<Tensor> heads;
+        for (std::int64_t h = 0; h < 2; ++h) {
+          const auto head = [&](const char* name) { return project(name).narrow(1, 6 * h, 6); };
+          const Tensor query = head("query"), key = head("key"), value = plain_silu(head("value"));
+          const Tensor fast = fast_weights(fast_feature(query), fast_feature(key), value,
+                                           2 * plain_sigmoid(project("beta").select(1, h)));
+          const Tensor window = positions == "rope" ? window_attention(rope(query), rope(key), value, 4)
+                                                    : window_attention(query, key, value, 4);
+          Tensor mixed = fast + window;
+          if (mixing == "vector") {
+            const Tensor gate = plain_sigmoid(head("gate"));
+            mixed = gate * fast + (1 - gate) * window;
+          } else if (mixing == "scalar") {
+            const Tensor gates = plain_sigmoid(project("gate"));
+            mixed = gates.narrow(1, 2 * h, 1) * fast + gates.narrow(1, 2 * h + 1, 1) * window;
+          }
+          heads.push_back(plain_rms_norm(mixed, p.at(block + "mixer.head_norm.weight")));
+        }
+        x_TD = x_TD + torch::cat(heads, 1).matmul(p.at(block + "mixer.output.weight").t());
+        x_TD = x_TD + swiglu(plain_rms_norm(x_TD, p.at(block + "mlp_norm.weight")), p, block + "mlp.");
+      }
+      CHECK(relative_error(output_TD, plain_rms_norm(x_TD, p.at("norm.weight"))) < 1e-11);
+    }
+}
+
+TEST_CASE("HQLT has the parameters of its definition, initialised as defined") {
+  torch::manual_seed(2);
+  // Beside DeltaNet's block: a gate per channel, two a head, or none.
+  const std::int64_t block = 4 * 100 * 100 + 100 * 2 + 50 + 2 * 100 + 3 * 100 * 512;
+  for (const auto& [mixing, gate] :
+       {std::pair<std::string, std::int64_t>{"vector", 100 * 100}, {"scalar", 100 * 4}, {"sum", 0}}) {
+    CAPTURE(mixing);
+    auto model = make_model({"hqlt", {{"mixing", mixing}}}, 10, torch::kFloat32);
+    const ModelCost cost = model->cost();
+    CHECK(cost.parameters == 3 * (block + gate) + 100);
+    // Fast weights and a window of 64 keys and values in each layer, and the position.
+    CHECK(cost.state_bytes == 3 * 4 * (2 * 50 * 50 + 2 * 64 * 100) + 8);
+    CHECK(cost.multiply_adds_per_step ==
+          3 * (4 * 100 * 100 + 100 * 2 + gate + 3 * 2 * 50 * 50 + 2 * 64 * 100 + 3 * 100 * 512));
+    const Parameters p = parameters_by_name(*model);
+    if (gate > 0) check_normal(p.at("blocks.1.mixer.gate.weight"), 0.02);
+    for (const char* name : {"mixer.query", "mixer.key", "mixer.value", "mixer.beta", "mlp.gate", "mlp.up"})
+      check_normal(p.at("blocks.2." + std::string(name) + ".weight"), 0.02);
+    for (const char* name : {"mixer.output", "mlp.down"})
+      check_normal(p.at("blocks.0." + std::string(name) + ".weight"), 0.02 / std::sqrt(6.0));
+  }
+}
+
+TEST_CASE("rotary positions ask for an even head width") {
+  CHECK_THROWS_WITH_AS(
+      make_model({"hqlt", {{"width", "30"}, {"heads", "2"}}}, 10, torch::kFloat32),
+      "memory.positions rope needs an even head width, but memory.width 30 / memory.heads 2 is 15; change "
+      "them or take memory.positions none",
+      UserError);
+  CHECK_NOTHROW(make_model({"hqlt", {{"width", "30"}, {"heads", "2"}, {"positions", "none"}}}, 10, torch::kFloat32));
+}

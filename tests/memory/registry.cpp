@@ -1,0 +1,41 @@
+#include "memory/registry.h"
+
+#include "base/error.h"
+#include "tests/memory/support.h"
+
+using namespace engram;
+
+TEST_CASE("every backbone is built by its name, with the defaults of the experiments") {
+  CHECK(backbone_names() == std::vector<std::string>{"transformer", "deltanet", "hqlt", "lstm", "gru", "none"});
+  for (const std::string& name : backbone_names()) {
+    CAPTURE(name);
+    BackboneConfig config(name);
+    CHECK(config.name() == name);
+    CHECK(config.width() == 100);
+    CHECK_NOTHROW(config.check());
+    auto model = make_backbone(config, 10);
+    CHECK(model->width() == 100);
+    CHECK(model->forward(torch::zeros({2, 3, 100})).sizes() == torch::IntArrayRef({2, 3, 100}));
+  }
+}
+
+TEST_CASE("an unknown name is refused with the nearest and all known ones") {
+  CHECK_THROWS_WITH_AS(
+      BackboneConfig("deltenet"),
+      "unknown backbone 'deltenet'; did you mean 'deltanet'? (known: transformer, deltanet, hqlt, lstm, gru, "
+      "none)",
+      UserError);
+}
+
+TEST_CASE("options are bound to the config that made them") {
+  BackboneConfig config("hqlt");
+  OptionList options = config.options();
+  options.set("memory.width", "60");
+  options.set("memory.mixing", "scalar");
+  options.set("memory.positions", "none");
+  CHECK(config.width() == 60);
+  CHECK(std::get<HqltOptions>(config.variant()).mixing == Mixing::kScalar);
+  CHECK(std::get<HqltOptions>(config.variant()).positions == PositionCode::kNone);
+  CHECK_THROWS_AS(options.set("memory.mixing", "mean"), UserError);
+  CHECK_THROWS_AS(options.set("memory.windw", "3"), UserError);
+}
