@@ -23,7 +23,7 @@ std::shared_ptr<AgentNetwork> decided_network(const std::string& backbone, const
   torch::manual_seed(3);
   const NetworkOptions options{.previous_action_width = 3, .previous_reward_width = 2, .hidden_width = 8, .dropout = 0};
   auto network = std::make_shared<AgentNetwork>(options, small_backbone(backbone, 8), task);
-  scatter_weights(*network, 0.5);
+  scatter_weights(*network, 1);
   const torch::NoGradGuard no_grad;
   network->named_parameters()["actor.output.weight"].mul_(1e4);
   network->named_parameters()["actor.output.bias"].zero_();  // so that what is seen and remembered decides
