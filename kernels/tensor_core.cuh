@@ -45,6 +45,18 @@ __device__ inline std::uint32_t pack_bf16(float low, float high) {
 __device__ inline float unpack_low(std::uint32_t packed) { return __uint_as_float(packed << 16); }
 __device__ inline float unpack_high(std::uint32_t packed) { return __uint_as_float(packed & 0xffff0000u); }
 
+__device__ inline float2 load_pair(const bf16* p) {
+  const auto packed = *reinterpret_cast<const std::uint32_t*>(p);
+  return make_float2(unpack_low(packed), unpack_high(packed));
+}
+__device__ inline float2 load_pair(const float* p) { return *reinterpret_cast<const float2*>(p); }
+__device__ inline void store_pair(bf16* p, float low, float high) {
+  *reinterpret_cast<std::uint32_t*>(p) = pack_bf16(low, high);
+}
+__device__ inline void store_pair(float* p, float low, float high) {
+  *reinterpret_cast<float2*>(p) = make_float2(low, high);
+}
+
 // Puts the pair (low, high) into register `index` of every plane.
 template <template <int> typename Fragment, int kCount>
 __device__ inline void set_pair(Fragment<kCount>& fragment, int index, float low, float high) {
@@ -65,18 +77,34 @@ __device__ inline void negate(FragmentA<kCount>& fragment) {
     for (int i = 0; i < 4; ++i) fragment.plane[p][i] ^= 0x80008000u;
 }
 
-// sum += a b
-template <int kCount>
-__device__ inline void multiply_add(Accumulator& sum, const FragmentA<kCount>& a, const FragmentB<kCount>& b) {
+// sum += a b, leaving out the products of planes that are smaller than either operand's last.
+template <int kCountA, int kCountB>
+__device__ inline void multiply_add_planes(Accumulator& sum, const FragmentA<kCountA>& a, const FragmentB<kCountB>& b) {
+  constexpr int kOrders = kCountA > kCountB ? kCountA : kCountB;
 #pragma unroll
-  for (int order = kCount - 1; order >= 0; --order)  // smallest first
+  for (int order = kOrders - 1; order >= 0; --order)  // smallest first
 #pragma unroll
-    for (int i = 0; i <= order; ++i)
-      asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
-          "{%0, %1, %2, %3};"
-          : "+f"(sum.x[0]), "+f"(sum.x[1]), "+f"(sum.x[2]), "+f"(sum.x[3])
-          : "r"(a.plane[i][0]), "r"(a.plane[i][1]), "r"(a.plane[i][2]), "r"(a.plane[i][3]),
-            "r"(b.plane[order - i][0]), "r"(b.plane[order - i][1]));
+    for (int i = 0; i < kCountA; ++i)
+      if (order - i >= 0 && order - i < kCountB)
+        asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
+            "{%0, %1, %2, %3};"
+            : "+f"(sum.x[0]), "+f"(sum.x[1]), "+f"(sum.x[2]), "+f"(sum.x[3])
+            : "r"(a.plane[i][0]), "r"(a.plane[i][1]), "r"(a.plane[i][2]), "r"(a.plane[i][3]),
+              "r"(b.plane[order - i][0]), "r"(b.plane[order - i][1]));
+}
+
+// sum += a b. The tensor cores truncate where they add; for float operands that bias would add up over a long
+// sequence, so their product is formed apart and added with rounding.
+template <int kCountA, int kCountB>
+__device__ inline void multiply_add(Accumulator& sum, const FragmentA<kCountA>& a, const FragmentB<kCountB>& b) {
+  if constexpr (kCountA < 3) {
+    multiply_add_planes(sum, a, b);
+  } else {
+    Accumulator product = {};
+    multiply_add_planes(product, a, b);
+#pragma unroll
+    for (int i = 0; i < 4; ++i) sum.x[i] += product.x[i];
+  }
 }
 
 // Transposes an 8 x 8 tile of pairs held by a warp.
@@ -197,41 +225,35 @@ __device__ inline void load_transposed(Accumulator& left, Accumulator& right, co
   }
 }
 
-// Stores to global memory what lies inside `rows` x `columns` of memory's rows and columns; columns is even.
+// Stores to global memory what lies inside `rows` x `columns` of memory's rows and columns; columns is even. A tile's
+// offsets fit 32 bits, which spares most of the address arithmetic.
 
 // p[row * stride + column] = x(row, column)
-__device__ inline void store(bf16* p, std::int64_t stride, const Accumulator& x, int rows, int columns) {
+template <typename T>
+__device__ inline void store(T* p, int stride, const Accumulator& x, int rows, int columns) {
   const int g = lane_id() / 4, t = lane_id() % 4;
+  T* own = p + (g * stride + 2 * t);
 #pragma unroll
   for (int i = 0; i < 2; ++i)
-    if (g + 8 * i < rows && 2 * t < columns)
-      *reinterpret_cast<std::uint32_t*>(p + (g + 8 * i) * stride + 2 * t) = pack_bf16(x.x[2 * i], x.x[2 * i + 1]);
-}
-__device__ inline void store(float* p, std::int64_t stride, const Accumulator& x, int rows, int columns) {
-  const int g = lane_id() / 4, t = lane_id() % 4;
-#pragma unroll
-  for (int i = 0; i < 2; ++i)
-    if (g + 8 * i < rows && 2 * t < columns)
-      *reinterpret_cast<float2*>(p + (g + 8 * i) * stride + 2 * t) = make_float2(x.x[2 * i], x.x[2 * i + 1]);
+    if (g + 8 * i < rows && 2 * t < columns) store_pair(own + 8 * i * stride, x.x[2 * i], x.x[2 * i + 1]);
 }
 
 // p[column * stride + row] = x(row, column): memory's rows are the tile's columns.
-__device__ inline void store_transposed(bf16* p, std::int64_t stride, const Accumulator& x, int rows, int columns) {
+__device__ inline void store_transposed(bf16* p, int stride, const Accumulator& x, int rows, int columns) {
   const int g = lane_id() / 4, t = lane_id() % 4;
+  bf16* own = p + (g * stride + 2 * t);
 #pragma unroll
   for (int i = 0; i < 2; ++i) {
     const std::uint32_t pair = transpose_pairs(pack_bf16(x.x[2 * i], x.x[2 * i + 1]));
-    if (g < rows && 2 * t + 8 * i < columns)
-      *reinterpret_cast<std::uint32_t*>(p + g * stride + 2 * t + 8 * i) = pair;
+    if (g < rows && 2 * t + 8 * i < columns) *reinterpret_cast<std::uint32_t*>(own + 8 * i) = pair;
   }
 }
-__device__ inline void store_transposed(float* p, std::int64_t stride, const Accumulator& x, int rows, int columns) {
+__device__ inline void store_transposed(float* p, int stride, const Accumulator& x, int rows, int columns) {
   const int g = lane_id() / 4, t = lane_id() % 4;
+  float* own = p + (2 * t * stride + g);
 #pragma unroll
-  for (int i = 0; i < 4; ++i) {
-    const int row = 2 * t + i % 2, column = g + i / 2 * 8;
-    if (row < rows && column < columns) p[row * stride + column] = x.x[i];
-  }
+  for (int i = 0; i < 4; ++i)
+    if (2 * t + i % 2 < rows && g + i / 2 * 8 < columns) own[i % 2 * stride + i / 2 * 8] = x.x[i];
 }
 
 // A 16 x 8 tile in global memory, in the order in which a later product reads it as its right operand with
@@ -260,9 +282,10 @@ __device__ inline void load_operand(FragmentB<kCount>& b, const float* tile) {
   set_pair(b, 1, x.z, x.w);
 }
 
-// Copies from global to shared memory, asynchronously; `valid` false writes zeros and reads nothing.
+// Copies 8 or 16 bytes from global to shared memory, asynchronously; `valid` false writes zeros and reads nothing.
 template <int kBytes>
 __device__ inline void copy_async(void* shared, const void* global, bool valid) {
+  static_assert(kBytes == 8 || kBytes == 16);
   const auto address = static_cast<std::uint32_t>(__cvta_generic_to_shared(shared));
   const int source_bytes = valid ? kBytes : 0;
   if constexpr (kBytes == 16)
@@ -272,6 +295,12 @@ __device__ inline void copy_async(void* shared, const void* global, bool valid) 
     asm volatile("cp.async.ca.shared.global [%0], [%1], %2, %3;" ::"r"(address), "l"(global), "n"(kBytes),
                  "r"(source_bytes)
                  : "memory");
+}
+__device__ inline void commit_copies() { asm volatile("cp.async.commit_group;" ::: "memory"); }
+// Waits until at most `kPending` of the committed groups are under way.
+template <int kPending>
+__device__ inline void wait_for_groups() {
+  asm volatile("cp.async.wait_group %0;" ::"n"(kPending) : "memory");
 }
 __device__ inline void wait_for_copies() { asm volatile("cp.async.wait_all;" ::: "memory"); }
 

@@ -24,7 +24,7 @@ __global__ void __launch_bounds__(32 * kMaxConsumers + kProducerThreads)
 backward_recurrence_kernel(Problem<T> problem, BackwardRows<T> rows, const float* final_state_gradient, const T* solve,
                            const T* attend, BackwardScratch<T> scratch, float* initial_state_gradient) {
   constexpr int kSize = kChunk<T>, kBlocks = kSize / 16, kVector = kRowStride<kWidth>, kSquare = kRowStride<kSize>;
-  constexpr int kKeyTiles = kWidth / 8, kKeyBlocks = kWidth / 16, kCount = kPlanes<T>;
+  constexpr int kKeyTiles = kWidth / 8, kKeyBlocks = kWidth / 16, kCount = kPlanes<T>, kSums = kSumPlanes<T>;
   extern __shared__ __align__(16) unsigned char shared_memory[];
   auto* stages = reinterpret_cast<Stage<T, kWidth>*>(shared_memory);
   const auto at = problem.pair(blockIdx.x);
@@ -32,7 +32,7 @@ backward_recurrence_kernel(Problem<T> problem, BackwardRows<T> rows, const float
   const int first_value = (blockIdx.y * consumers + warp) * 16;
   const int columns = problem.width - first_value;
   const bool consumes = warp < consumers && columns > 0;
-  const std::int64_t step_stride = static_cast<std::int64_t>(problem.heads) * problem.width;
+  const int step_stride = problem.heads * problem.width;
   const float scale = problem.scale, inverse_scale = 1.0f / problem.scale;
 
   Accumulator state[kKeyTiles];  // the gradient
@@ -42,7 +42,7 @@ backward_recurrence_kernel(Problem<T> problem, BackwardRows<T> rows, const float
   for_each_chunk<true, kStages>(problem, values, solve, attend, stages, [&](const Stage<T, kWidth>& stage, int chunk) {
     if (columns <= 0) return;
     const int begin = chunk * kSize, valid = min(kSize, at.length - begin);
-    FragmentA<kCount> state_fragment[kKeyBlocks];
+    FragmentA<kSums> state_fragment[kKeyBlocks];
     T* tiles = scratch.state_gradient + problem.chunk_index(blockIdx.x, chunk) * kStateElements<kWidth> +
                first_value / 16 * kKeyTiles * kOperandTile;
 #pragma unroll
@@ -66,37 +66,39 @@ backward_recurrence_kernel(Problem<T> problem, BackwardRows<T> rows, const float
         multiply_add(x[2 * i], state_fragment[key], right[0]);
         multiply_add(x[2 * i + 1], state_fragment[key], right[1]);
       }
-    FragmentA<kCount> left[kBlocks];
+    FragmentA<kCount> d_output[kBlocks];
 #pragma unroll
     for (int i = 0; i < kBlocks; ++i)
-      load_a_transposed(left[i], stage.value + i * 16 * kValueStride + warp * 16, kValueStride);
+      load_a_transposed(d_output[i], stage.value + i * 16 * kValueStride + warp * 16, kValueStride);
 #pragma unroll
     for (int i = kBlocks - 1; i >= 0; --i)
 #pragma unroll
       for (int j = 0; j <= i; ++j) {
         load_b_transposed(right, stage.attend + i * 16 * kSquare + j * 16, kSquare);
-        multiply_add(x[2 * j], left[i], right[0]);
-        multiply_add(x[2 * j + 1], left[i], right[1]);
+        multiply_add(x[2 * j], d_output[i], right[0]);
+        multiply_add(x[2 * j + 1], d_output[i], right[1]);
       }
 #pragma unroll
     for (int i = 0; i < kBlocks; ++i)
 #pragma unroll
       for (int key = 0; key < kKeyBlocks; ++key) {
         load_b_transposed(right, stage.q + i * 16 * kVector + key * 16, kVector);
-        multiply_add(state[2 * key], left[i], right[0]);
-        multiply_add(state[2 * key + 1], left[i], right[1]);
+        multiply_add(state[2 * key], d_output[i], right[0]);
+        multiply_add(state[2 * key + 1], d_output[i], right[1]);
       }
 
     // dY = dU - Z^T D dU
+    FragmentA<kSums> left[kBlocks];
 #pragma unroll
     for (int i = 0; i < kBlocks; ++i) weigh(left[i], x[2 * i], x[2 * i + 1], stage.beta + i * 16, 1.0f);
 #pragma unroll
     for (int i = kBlocks - 1; i >= 0; --i)
 #pragma unroll
       for (int j = 0; j <= i; ++j) {
-        load_b_transposed(right, stage.solve + i * 16 * kSquare + j * 16, kSquare);
-        multiply_add(x[2 * j], left[i], right[0]);
-        multiply_add(x[2 * j + 1], left[i], right[1]);
+        SolveOperand<T> z;
+        z.template load<true>(stage, i * 16, j * 16);
+        multiply_add(x[2 * j], left[i], z.tile[0]);
+        multiply_add(x[2 * j + 1], left[i], z.tile[1]);
       }
     T* error_gradient = scratch.error_gradient + problem.contiguous(at, begin) + first_value;
 #pragma unroll
@@ -164,7 +166,7 @@ __device__ void add_weighted_rows(Accumulator (&sum)[kWidth / 8], const Accumula
 }
 
 template <int kTiles, typename T>
-__device__ void store_rows(T* origin, std::int64_t stride, const Accumulator (&x)[kTiles], int rows, int columns) {
+__device__ void store_rows(T* origin, int stride, const Accumulator (&x)[kTiles], int rows, int columns) {
 #pragma unroll
   for (int tile = 0; tile < kTiles; ++tile) store(origin + tile * 8, stride, x[tile], rows, columns - tile * 8);
 }
@@ -182,7 +184,7 @@ gradient_kernel(Problem<T> problem, BackwardRows<T> rows, const T* states, const
   const auto at = problem.pair(blockIdx.x);
   const int begin = blockIdx.y * kSize, width = problem.width;
   const int valid = max(0, min(kSize, at.length - begin));
-  const std::int64_t step_stride = static_cast<std::int64_t>(problem.heads) * width;
+  const int step_stride = problem.heads * width;
 
   for (int step = valid + warp; step < min(kSize, problem.time - begin); step += kThreads / 32) {
     const std::int64_t origin = problem.strided(at, begin + step);
@@ -194,8 +196,7 @@ gradient_kernel(Problem<T> problem, BackwardRows<T> rows, const T* states, const
 
   const std::int64_t strided = problem.strided(at, begin), contiguous = problem.contiguous(at, begin);
   const auto copy = [&](T* target, const T* source, std::int64_t stride, int bytes) {
-    copy_rows(target, kVector, source, stride, valid, kSize, width, bytes, thread, kThreads);
-    zero_columns(target, kVector, kSize, width, kWidth, thread, kThreads);
+    copy_rows<kWidth>(target, source, stride, valid, width, bytes, thread);
   };
   copy(shared.output_gradient, rows.output_gradient + contiguous, step_stride, rows.copy_bytes);
   copy(shared.error, errors + contiguous, step_stride, rows.saved_copy_bytes);
@@ -207,21 +208,21 @@ gradient_kernel(Problem<T> problem, BackwardRows<T> rows, const T* states, const
   __syncthreads();
 
   // dV = D dY, dbeta = rowsum(dY * E)
-  for (int step = warp; step < valid; step += kThreads / 32) {
+  T* d_value = gradient.v + strided + warp * problem.row_stride;
+  for (int step = warp; step < valid; step += kThreads / 32, d_value += kThreads / 32 * problem.row_stride) {
     float sum = 0;
-    for (int column = 2 * lane_id(); column < width; column += 64)
-#pragma unroll
-      for (int i = 0; i < 2; ++i) {
-        const float error_gradient = static_cast<float>(shared.error_gradient[step * kVector + column + i]);
-        sum += error_gradient * static_cast<float>(shared.error[step * kVector + column + i]);
-        gradient.v[strided + step * problem.row_stride + column + i] = T(shared.beta[step] * error_gradient);
-      }
+    for (int column = 2 * lane_id(); column < width; column += 64) {
+      const float2 d_error = load_pair(shared.error_gradient + step * kVector + column);
+      const float2 error = load_pair(shared.error + step * kVector + column);
+      sum += d_error.x * error.x + d_error.y * error.y;
+      store_pair(d_value + column, shared.beta[step] * d_error.x, shared.beta[step] * d_error.y);
+    }
 #pragma unroll
     for (int offset = 16; offset > 0; offset /= 2) sum += __shfl_xor_sync(~0u, sum, offset);
     if (lane_id() == 0) gradient.beta[problem.scalar(at, begin + step)] = T(sum);
   }
 
-  const int row = warp * 16;
+  const int row = warp * 16, row_stride = static_cast<int>(problem.row_stride);
   const std::int64_t state_offset = problem.chunk_index(blockIdx.x, blockIdx.y) * kStateElements<kWidth>;
   const T* state = states + state_offset;
   const T* state_gradient = scratch.state_gradient + state_offset;
@@ -231,17 +232,19 @@ gradient_kernel(Problem<T> problem, BackwardRows<T> rows, const T* states, const
   const auto element_row = [&](int e) { return g + e / 2 * 8; };
   const auto element_column = [&](int tile, int e) { return tile * 8 + 2 * t + e % 2; };
 
+  // Tiles of values past the width were never written; their left operand is zero, so any other tile will do.
+  const auto written = [&](int value) { return value * 16 < width ? value : 0; };
+
   // dQ = scale dO S^T + scale tril(dO U^T) K
   Accumulator sum[kKeyTiles] = {};
   FragmentB<kCount> right;
 #pragma unroll
   for (int value = 0; value < kValueBlocks; ++value) {
-    if (value * 16 >= width) break;
     FragmentA<kCount> d_output;
     load_a(d_output, d_output_i + value * 16, kVector);
 #pragma unroll
     for (int key = 0; key < kKeyTiles; ++key) {
-      load_operand(right, state + (value * kKeyTiles + key) * kOperandTile);
+      load_operand(right, state + (written(value) * kKeyTiles + key) * kOperandTile);
       multiply_add(sum[key], d_output, right);
     }
   }
@@ -261,23 +264,22 @@ gradient_kernel(Problem<T> problem, BackwardRows<T> rows, const T* states, const
       }
     add_weighted_rows<kWidth>(sum, weight, shared.k + j * 16 * kVector);
   }
-  store_rows(gradient.q + strided + row * problem.row_stride, problem.row_stride, sum, valid - row, width);
+  store_rows(gradient.q + strided + row * problem.row_stride, row_stride, sum, valid - row, width);
 
   // dK = U dS'^T - dX S^T + scale tril(dO U^T)^T Q - (F + F^T) K with F = strict_tril(dX U^T)
 #pragma unroll
   for (int key = 0; key < kKeyTiles; ++key) sum[key] = Accumulator{};
 #pragma unroll
   for (int value = 0; value < kValueBlocks; ++value) {
-    if (value * 16 >= width) break;
     FragmentA<kCount> error, minus_d_error;
     load_a(error, error_i + value * 16, kVector);
     load_a(minus_d_error, d_error_i + value * 16, kVector);
     negate(minus_d_error);
 #pragma unroll
     for (int key = 0; key < kKeyTiles; ++key) {
-      load_operand(right, state_gradient + (value * kKeyTiles + key) * kOperandTile);
+      load_operand(right, state_gradient + (written(value) * kKeyTiles + key) * kOperandTile);
       multiply_add(sum[key], error, right);
-      load_operand(right, state + (value * kKeyTiles + key) * kOperandTile);
+      load_operand(right, state + (written(value) * kKeyTiles + key) * kOperandTile);
       multiply_add(sum[key], minus_d_error, right);
     }
   }
@@ -311,7 +313,7 @@ gradient_kernel(Problem<T> problem, BackwardRows<T> rows, const T* states, const
       }
     add_weighted_rows<kWidth>(sum, below, shared.k + j * 16 * kVector);
   }
-  store_rows(gradient.k + strided + row * problem.row_stride, problem.row_stride, sum, valid - row, width);
+  store_rows(gradient.k + strided + row * problem.row_stride, row_stride, sum, valid - row, width);
 }
 
 template <typename T, int kWidth>
@@ -329,7 +331,7 @@ void launch_backward(const DeltaRuleInput& input, const void* saved, const Delta
   T* state_gradient = static_cast<T*>(memory);
   const BackwardScratch<T> scratch{state_gradient, state_gradient + (layout.error - layout.state)};
   const auto shape = RecurrenceLaunch::of<T, kWidth>(problem);
-  launch(shape.stages == 2 ? backward_recurrence_kernel<T, kWidth, 2> : backward_recurrence_kernel<T, kWidth, 1>,
+  launch(shape.stages > 1 ? backward_recurrence_kernel<T, kWidth, kMostStages> : backward_recurrence_kernel<T, kWidth, 1>,
          shape.grid, shape.threads, shape.bytes, stream, "delta rule: backward recurrence", problem, rows,
          output_gradient.final_state_BHKV, solve, attend, scratch, input_gradient.initial_state_BHKV);
   const VectorGradients<T> gradient{static_cast<T*>(input_gradient.q_BTHD), static_cast<T*>(input_gradient.k_BTHD),

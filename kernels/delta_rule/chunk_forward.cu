@@ -17,7 +17,7 @@ template <typename T, int kWidth, int kStages, bool kSaving>
 __global__ void __launch_bounds__(32 * kMaxConsumers + kProducerThreads)
 forward_kernel(Problem<T> problem, const float* initial_state, const T* solve, const T* attend, ForwardOutput<T> out) {
   constexpr int kSize = kChunk<T>, kBlocks = kSize / 16, kVector = kRowStride<kWidth>, kSquare = kRowStride<kSize>;
-  constexpr int kKeyTiles = kWidth / 8, kKeyBlocks = kWidth / 16, kCount = kPlanes<T>;
+  constexpr int kKeyTiles = kWidth / 8, kKeyBlocks = kWidth / 16, kCount = kPlanes<T>, kSums = kSumPlanes<T>;
   extern __shared__ __align__(16) unsigned char shared_memory[];
   auto* stages = reinterpret_cast<Stage<T, kWidth>*>(shared_memory);
   const auto at = problem.pair(blockIdx.x);
@@ -25,7 +25,7 @@ forward_kernel(Problem<T> problem, const float* initial_state, const T* solve, c
   const int first_value = (blockIdx.y * consumers + warp) * 16;
   const int columns = problem.width - first_value;
   const bool consumes = warp < consumers && columns > 0;
-  const std::int64_t step_stride = static_cast<std::int64_t>(problem.heads) * problem.width;
+  const int step_stride = problem.heads * problem.width;
 
   Accumulator state[kKeyTiles];
   if (consumes) load_state(state, problem, initial_state, first_value, 1.0f);
@@ -41,7 +41,7 @@ forward_kernel(Problem<T> problem, const float* initial_state, const T* solve, c
 #pragma unroll
       for (int key = 0; key < kKeyTiles; ++key) store_operand(tiles + key * kOperandTile, state[key]);
     }
-    FragmentA<kCount> minus_state[kKeyBlocks];
+    FragmentA<kSums> minus_state[kKeyBlocks];
 #pragma unroll
     for (int key = 0; key < kKeyBlocks; ++key) {
       to_fragment(minus_state[key], state[2 * key], state[2 * key + 1]);
@@ -64,16 +64,17 @@ forward_kernel(Problem<T> problem, const float* initial_state, const T* solve, c
       }
 
     // E = X - Z D X
-    FragmentA<kCount> weighted[kBlocks];
+    FragmentA<kSums> weighted[kBlocks];
 #pragma unroll
     for (int i = 0; i < kBlocks; ++i) weigh(weighted[i], x[2 * i], x[2 * i + 1], stage.beta + i * 16, 1.0f);
 #pragma unroll
     for (int j = 0; j < kBlocks; ++j)
 #pragma unroll
       for (int i = j; i < kBlocks; ++i) {
-        load_b(right, stage.solve + i * 16 * kSquare + j * 16, kSquare);
-        multiply_add(x[2 * i], weighted[j], right[0]);
-        multiply_add(x[2 * i + 1], weighted[j], right[1]);
+        SolveOperand<T> z;
+        z.template load<false>(stage, i * 16, j * 16);
+        multiply_add(x[2 * i], weighted[j], z.tile[0]);
+        multiply_add(x[2 * i + 1], weighted[j], z.tile[1]);
       }
     if constexpr (kSaving) {
 #pragma unroll
@@ -138,7 +139,7 @@ void launch_forward(const DeltaRuleInput& input, const DeltaRuleOutput& output, 
   const ForwardOutput<T> out{static_cast<T*>(output.output_BTHD), output.final_state_BHKV,
                              kSaving ? base + layout.state : nullptr, kSaving ? base + layout.error : nullptr};
   const auto shape = RecurrenceLaunch::of<T, kWidth>(problem);
-  launch(shape.stages == 2 ? forward_kernel<T, kWidth, 2, kSaving> : forward_kernel<T, kWidth, 1, kSaving>, shape.grid,
+  launch(shape.stages > 1 ? forward_kernel<T, kWidth, kMostStages, kSaving> : forward_kernel<T, kWidth, 1, kSaving>, shape.grid,
          shape.threads, shape.bytes, stream, "delta rule: forward", problem, input.initial_state_BHKV,
          static_cast<const T*>(solve), static_cast<const T*>(attend), out);
 }

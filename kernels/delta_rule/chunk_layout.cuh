@@ -22,6 +22,15 @@ constexpr int kChunk = sizeof(T) == 2 ? 64 : 32;
 template <int kWidth>
 constexpr int kRowStride = kWidth + 8;
 
+// Planes of operands that are sums in float and act on the recurrence, whose errors the next steps would carry on:
+// bfloat16 sequences too keep 16 bits there.
+template <typename T>
+constexpr int kSumPlanes = sizeof(T) == 2 ? 2 : 3;
+
+// Matrices of T that hold Z: for bfloat16 the sum of two.
+template <typename T>
+constexpr int kSolveMatrices = sizeof(T) == 2 ? 2 : 1;
+
 // Elements of one state in operand tiles, 16 values x 8 keys each, keys fastest.
 template <int kWidth>
 constexpr std::size_t kStateElements = std::size_t{kWidth} * kWidth;
@@ -31,7 +40,7 @@ struct Problem {
   int batch, time, heads, width, chunks;
   float scale;
   std::int64_t row_stride;
-  int copy_bytes;  // 4, 8 or 16: what the alignment of q, k, v allows in one copy
+  int copy_bytes;  // 4, 8 or 16: the largest piece that the alignment of q, k, v allows
   const T *q, *k, *v, *beta;
   const int* length;
 
@@ -69,8 +78,8 @@ struct SavedLayout {
     const std::size_t square = pairs * chunks * kChunk<T> * kChunk<T>;
     SavedLayout layout{};
     layout.solve = 0;
-    layout.attend = square;
-    layout.state = layout.forward_elements = 2 * square;
+    layout.attend = kSolveMatrices<T> * square;
+    layout.state = layout.forward_elements = layout.attend + square;
     layout.error = layout.state + pairs * chunks * padded_width * padded_width;
     layout.elements = layout.error + round_up(pairs * shape.time * shape.width);
     return layout;
@@ -88,12 +97,16 @@ inline void check_shape(const DeltaRuleShape& shape) {
            std::to_string(shape.time) + ", " + std::to_string(shape.heads));
 }
 
+// Offsets inside a chunk are 32-bit.
+constexpr std::int64_t kMaxRowStride = 1 << 24;
+
 inline void check_input(const DeltaRuleInput& input) {
   check_shape(input.shape);
   if (!(input.scale > 0)) throw std::runtime_error("delta rule: scale " + std::to_string(input.scale) + " is not > 0");
-  if (input.row_stride % 2 != 0 || input.row_stride < std::int64_t{input.shape.heads} * input.shape.width)
+  if (input.row_stride % 2 != 0 || input.row_stride < std::int64_t{input.shape.heads} * input.shape.width ||
+      input.row_stride > kMaxRowStride)
     throw std::runtime_error("delta rule: row stride " + std::to_string(input.row_stride) +
-                             " is odd or less than heads x width");
+                             " is odd, less than heads x width, or more than " + std::to_string(kMaxRowStride));
 }
 
 // The largest copy that every row's start allows.
@@ -137,32 +150,87 @@ void launch(void (*kernel)(Parameters...), dim3 grid, int threads, std::size_t b
   check_cuda(cudaGetLastError(), name);
 }
 
-// ---- device side ----
+// A barrier for all threads of the block that warps of different roles reach at different places.
+__device__ inline void role_barrier() { asm volatile("bar.sync 1, %0;" ::"r"(blockDim.x) : "memory"); }
 
 template <int kBytes, typename T>
 __device__ inline void copy_rows_by(T* shared, int shared_stride, const T* global, std::int64_t global_stride,
-                                    int valid_rows, int rows, int columns, int thread, int threads) {
-  constexpr int kElements = kBytes / sizeof(T) > 0 ? kBytes / sizeof(T) : 1;
+                                    int valid_rows, int columns, int thread, int threads) {
+  constexpr int kElements = kBytes / sizeof(T);
+  const T* origin = global;
   const int pieces = columns / kElements;
   const int lanes = pieces <= 4 ? 4 : pieces <= 8 ? 8 : pieces <= 16 ? 16 : 32;
-  const int first = thread % lanes;
-  for (int row = thread / lanes; row < rows; row += threads / lanes)
-    for (int piece = first; piece < pieces; piece += lanes)
-      copy_async<kBytes>(shared + row * shared_stride + piece * kElements,
-                         row < valid_rows ? global + row * global_stride + piece * kElements : global,
+  const int first = thread % lanes * kElements;
+  global += thread / lanes * global_stride;
+  for (int row = thread / lanes; row < kChunk<T>; row += threads / lanes) {
+    for (int column = first; column < columns; column += lanes * kElements)
+      copy_async<kBytes>(shared + (row * shared_stride + column), row < valid_rows ? global + column : origin,
                          row < valid_rows);
+    global += threads / lanes * global_stride;
+  }
 }
 
-// Starts the copy of `rows` rows of `columns` elements; rows from valid_rows on become zero.
+// Starts the copy of a chunk's rows in pieces of 8 or 16 bytes; rows from valid_rows on become zero.
 template <typename T>
-__device__ inline void copy_rows(T* shared, int shared_stride, const T* global, std::int64_t global_stride,
-                                 int valid_rows, int rows, int columns, int bytes, int thread, int threads) {
+__device__ inline void copy_rows_async(T* shared, int shared_stride, const T* global, std::int64_t global_stride,
+                                       int valid_rows, int columns, int bytes, int thread, int threads) {
   if (bytes == 16)
-    copy_rows_by<16>(shared, shared_stride, global, global_stride, valid_rows, rows, columns, thread, threads);
-  else if (bytes == 8)
-    copy_rows_by<8>(shared, shared_stride, global, global_stride, valid_rows, rows, columns, thread, threads);
-  else if constexpr (sizeof(T) == 2)
-    copy_rows_by<4>(shared, shared_stride, global, global_stride, valid_rows, rows, columns, thread, threads);
+    copy_rows_by<16>(shared, shared_stride, global, global_stride, valid_rows, columns, thread, threads);
+  else
+    copy_rows_by<8>(shared, shared_stride, global, global_stride, valid_rows, columns, thread, threads);
+}
+
+// A chunk's bfloat16 rows on their way through the registers of four warps, in pairs: for rows that are aligned to
+// 4 bytes only, where asynchronous copies are slow.
+template <int kWidth>
+struct RowRegisters {
+  static constexpr int kRows = kChunk<bf16> / 4, kPairs = kWidth / 64;
+  std::uint32_t pair[kRows][kPairs];
+
+  __device__ void load(const bf16* global, std::int64_t stride, int valid_rows, int columns, int thread) {
+    const bf16* row = global + thread / 32 * stride;
+#pragma unroll
+    for (int i = 0; i < kRows; ++i, row += 4 * stride)
+#pragma unroll
+      for (int p = 0; p < kPairs; ++p) {
+        const int column = 2 * (thread % 32 + 32 * p);
+        const bool inside = thread / 32 + 4 * i < valid_rows && column < columns;
+        const std::uint32_t x = *reinterpret_cast<const std::uint32_t*>(inside ? row + column : global);
+        pair[i][p] = inside ? x : 0u;
+      }
+  }
+  // Writes the padding too, as zeros.
+  __device__ void store(bf16* shared, int stride, int thread) const {
+#pragma unroll
+    for (int i = 0; i < kRows; ++i)
+#pragma unroll
+      for (int p = 0; p < kPairs; ++p)
+        *reinterpret_cast<std::uint32_t*>(shared + (thread / 32 + 4 * i) * stride + 2 * (thread % 32 + 32 * p)) =
+            pair[i][p];
+  }
+};
+
+// Zeroes the columns that pad a row.
+template <typename T>
+__device__ inline void zero_columns(T* shared, int stride, int begin, int end, int thread, int threads) {
+  for (int row = thread / 32; row < kChunk<T>; row += threads / 32)
+    for (int column = begin + thread % 32; column < end; column += 32) shared[row * stride + column] = T(0.0f);
+}
+
+// Copies a chunk's rows, and zeroes what pads them, with all of a block's threads; complete after wait_for_copies and a barrier.
+template <int kWidth, typename T>
+__device__ inline void copy_rows(T* shared, const T* global, std::int64_t global_stride, int valid_rows, int columns,
+                                 int bytes, int thread) {
+  if constexpr (sizeof(T) == 2)
+    if (bytes == 4) {
+      RowRegisters<kWidth> registers;
+      registers.load(global, global_stride, valid_rows, columns, thread);
+      registers.store(shared, kRowStride<kWidth>, thread);
+      return;
+    }
+  copy_rows_async(shared, kRowStride<kWidth>, global, global_stride, valid_rows, columns, bytes, thread,
+                  kChunk<T> * 2);
+  zero_columns(shared, kRowStride<kWidth>, columns, kWidth, thread, kChunk<T> * 2);
 }
 
 // Starts the copy of a chunk's lower triangle, in blocks of 16 x 16: what lies above is never read.
@@ -174,13 +242,6 @@ __device__ inline void copy_triangle(T* shared, const T* global, int thread, int
     if (column <= (row | 15))
       copy_async<16>(shared + row * kRowStride<kChunk<T>> + column, global + row * kChunk<T> + column, true);
   }
-}
-
-// Zeroes the columns that pad a row.
-template <typename T>
-__device__ inline void zero_columns(T* shared, int stride, int rows, int begin, int end, int thread, int threads) {
-  const int count = end - begin;
-  for (int i = thread; i < rows * count; i += threads) shared[i / count * stride + begin + i % count] = T(0.0f);
 }
 
 template <typename T>

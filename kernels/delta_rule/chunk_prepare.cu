@@ -3,11 +3,6 @@
 namespace engram::delta_rule {
 namespace {
 
-// Planes of the solve's operands, which start as float sums: two bfloat16 planes carry 16 bits, more than the
-// bfloat16 result keeps.
-template <typename T>
-constexpr int kSolvePlanes = sizeof(T) == 2 ? 2 : 3;
-
 template <typename T>
 constexpr int kStride = kRowStride<kChunk<T>>;
 
@@ -93,18 +88,15 @@ prepare_kernel(Problem<T> problem, T* solve, T* attend) {
 
   const int valid = min(kSize, at.length - begin);
   const std::int64_t offset = problem.strided(at, begin);
-  copy_rows(shared.k, kVector, problem.k + offset, problem.row_stride, valid, kSize, problem.width, problem.copy_bytes,
-            thread, kThreads);
-  copy_rows(shared.q, kVector, problem.q + offset, problem.row_stride, valid, kSize, problem.width, problem.copy_bytes,
-            thread, kThreads);
-  zero_columns(shared.k, kVector, kSize, problem.width, kWidth, thread, kThreads);
-  zero_columns(shared.q, kVector, kSize, problem.width, kWidth, thread, kThreads);
+  copy_rows<kWidth>(shared.k, problem.k + offset, problem.row_stride, valid, problem.width, problem.copy_bytes, thread);
+  copy_rows<kWidth>(shared.q, problem.q + offset, problem.row_stride, valid, problem.width, problem.copy_bytes, thread);
   load_beta(shared.beta, problem, at, begin, thread, kThreads);
   wait_for_copies();
   __syncthreads();
 
   const int g = lane_id() / 4, t = lane_id() % 4;
-  const std::int64_t square = problem.chunk_index(blockIdx.x, blockIdx.y) * (kSize * kSize);
+  attend += problem.chunk_index(blockIdx.x, blockIdx.y) * (kSize * kSize);
+  solve += problem.chunk_index(blockIdx.x, blockIdx.y) * (kSize * kSize * kSolveMatrices<T>);
   for (int block = 0; block < kSize / 16; ++block) {
     Accumulator gram[2] = {}, score[2] = {};
     if (block <= warp) {
@@ -129,7 +121,7 @@ prepare_kernel(Problem<T> problem, T* solve, T* attend) {
           if (column >= row) gram[i].x[e] = 0.0f;
           score[i].x[e] = column > row ? 0.0f : score[i].x[e] * problem.scale;
         }
-        store(attend + square + warp * 16 * kSize + block * 16 + i * 8, kSize, score[i], 16, 8);
+        store(attend + warp * 16 * kSize + block * 16 + i * 8, kSize, score[i], 16, 8);
       }
     }
 #pragma unroll
@@ -152,7 +144,7 @@ prepare_kernel(Problem<T> problem, T* solve, T* attend) {
 #pragma unroll
       for (int i = 0; i < 2; ++i)
         load_shared(sum[i], corner + tile_row * kStride<T> + tile_column + i * 8, kStride<T>);
-      multiply_scaled<kSolvePlanes<T>>(sum, corner + tile_row * kStride<T>, kStride<T>, shared.beta + base,
+      multiply_scaled<kSumPlanes<T>>(sum, corner + tile_row * kStride<T>, kStride<T>, shared.beta + base,
                                        shared.g + base * (kStride<T> + 1) + tile_column, kStride<T>, across);
 #pragma unroll
       for (int i = 0; i < 2; ++i)
@@ -160,7 +152,7 @@ prepare_kernel(Problem<T> problem, T* solve, T* attend) {
     }
     __syncthreads();
     if (base < kSize) {
-      multiply_scaled<kSolvePlanes<T>>(sum, corner + half + tile_row * kStride<T>, kStride<T>,
+      multiply_scaled<kSumPlanes<T>>(sum, corner + half + tile_row * kStride<T>, kStride<T>,
                                        shared.beta + base + half, y + tile_column, kHalfStride<T>, across);
 #pragma unroll
       for (int i = 0; i < 2; ++i)
@@ -175,7 +167,13 @@ prepare_kernel(Problem<T> problem, T* solve, T* attend) {
       load_shared(z, shared.g + warp * 16 * kStride<T> + block * 16 + i * 8, kStride<T>);
 #pragma unroll
       for (int e = 0; e < 4; ++e) z.x[e] = -z.x[e];
-      store(solve + square + warp * 16 * kSize + block * 16 + i * 8, kSize, z, 16, 8);
+      T* target = solve + warp * 16 * kSize + block * 16 + i * 8;
+      store(target, kSize, z, 16, 8);
+      if constexpr (kSolveMatrices<T> == 2) {
+#pragma unroll
+        for (int e = 0; e < 4; ++e) z.x[e] -= static_cast<float>(T(z.x[e]));
+        store(target + kSize * kSize, kSize, z, 16, 8);
+      }
     }
 }
 

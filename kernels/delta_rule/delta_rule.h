@@ -10,9 +10,11 @@
 //
 // Dimensions: B rows, T steps, H heads, D head width = K = V, even, 2 <= D <= 128 (padded inside to 64 or 128).
 // Element types: q, k, v, beta, output and their gradients are all float or all bfloat16 (`dtype`); states and
-// their gradients are float. Sums are accumulated in float; float products are exact to float's rounding.
+// their gradients are float. Sums are accumulated in float; float products are exact to float's rounding. RMS error
+// over RMS, for keys of length 1 and beta in [0, 2]: at most 1e-5 in float; in bfloat16 0.005 forward and 0.008
+// backward from width 16 on (0.014 at width 2).
 // Layout: [B, T, H, D] with D contiguous and heads D apart; q, k, v may be slices of one product: the rows (b, t) of
-// q, k and v and of their gradients are `row_stride` elements apart (even, >= H * D). Everything else is contiguous.
+// q, k and v and of their gradients are `row_stride` elements apart (even, H * D to 2^24). Everything else is contiguous.
 // Alignment: 4 bytes for bfloat16, 8 for float; 16 where D and row_stride allow it is faster.
 // Aliasing: no output may overlap an input or another output. Scratch and saved buffers: 16-byte aligned, any contents.
 // All work is queued on `stream`; nothing synchronises. The same input gives the same bits. Devices: 8.0 and later.

@@ -39,3 +39,17 @@ TEST_CASE("the chunked gradients equal the recurrence's at the edges of the inpu
   if (skip_without_gpu()) return;
   for (const Case& c : edge_cases()) check_case(c);
 }
+
+// Few and small, so that compute-sanitizer can watch them: test_kernels --test-case="small shapes*"
+TEST_CASE("small shapes of every kind, forward and backward") {
+  if (skip_without_gpu()) return;
+  unsigned seed = 500;
+  for (const Dtype dtype : {Dtype::kFloat32, Dtype::kBfloat16})
+    for (const int width : {16, 50, 64, 100, 128})
+      for (const int time : {1, 33, 130}) {
+        Case c{{3, time, 2, width}, dtype};
+        c.gap = width % 4;
+        c.seed = seed++;
+        check_case(c);
+      }
+}

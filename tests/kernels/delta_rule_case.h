@@ -245,13 +245,15 @@ inline double relative_error(const std::vector<double>& actual, const std::vecto
   return error == 0 ? 0 : std::sqrt(error / size);
 }
 
-// Every head width is met with every length, in both types; rows, heads and gaps vary.
+// Every head width is met with every length, in both types; rows, heads and gaps vary. The contract promises
+// bfloat16's accuracy from width 16 on.
 inline std::vector<Case> all_cases() {
   std::vector<Case> cases;
   unsigned seed = 1;
   for (const Dtype dtype : {Dtype::kFloat32, Dtype::kBfloat16})
     for (const int time : {1, 2, 3, 15, 16, 17, 31, 63, 64, 65, 127, 128, 129, 255, 781, 1023, 1025, 8192})
       for (const int width : {2, 16, 40, 50, 60, 64, 100, 128}) {
+        if (dtype == Dtype::kBfloat16 && width < 16) continue;
         const int batches[] = {1, 2, 3, 5, 64, 4, 7};
         int batch = batches[seed % 7];
         while (batch > 1 && 1.0 * batch * time * width * width > 1.5e8) batch /= 2;
