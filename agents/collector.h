@@ -2,7 +2,9 @@
 // starts its next one at once, with fresh memory.
 #pragma once
 
+#include <cstdint>
 #include <functional>
+#include <vector>
 
 #include "agents/episode.h"
 #include "agents/policy.h"
@@ -13,20 +15,27 @@ namespace engram {
 
 class Collector {
  public:
-  // `random` draws the actions of collect_random.
+  // Starts episode 0 in every environment. `random` draws the actions of step_random. Environments and policy must outlive the collector
+  // and are stepped by nobody else.
   Collector(VecEnv& environments, Policy& policy, Rng random);
 
   // Steps all environments once with sampled actions; passes every episode that ended to `finished`, in row order.
   void step(const std::function<void(Episode)>& finished);
-  // The same with uniformly random actions. A row's memory sees nothing of them: the policy starts a row's
-  // next episode fresh.
+  // The same with uniformly random actions. An episode that has had one goes on at random to its end, in step() as well: the
+  // policy's memory has not seen all of it.
   void step_random(const std::function<void(Episode)>& finished);
 
  private:
+  void advance(const std::function<void(Episode)>& finished);
+  void append_observation(int row);
+  std::int32_t random_action();
+
   VecEnv& environments_;
   Policy& policy_;
   Rng random_;
-  std::vector<Episode> running_N_;  // the episode under way in each row
+  std::vector<Episode> running_N_;     // the episode under way in each row
+  std::vector<std::uint8_t> random_N_;  // 1: that episode goes on at random
+  std::vector<std::int32_t> action_N_;  // of the step under way
 };
 
 }  // namespace engram

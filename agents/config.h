@@ -19,21 +19,22 @@ namespace engram {
 
 struct RunOptions {
   std::uint64_t seed = 1;
-  std::int64_t steps = 2'000'000;     // environment steps of the whole run
-  int random_episodes = 10;           // collected with random actions before the first update
-  double updates_per_step = 0.25;     // gradient updates per environment step
-  int num_envs = 1;                   // environments that collect in lockstep
-  int threads = 0;                    // of the CPU; 0: all cores
-  std::string device = "auto";        // auto | cpu | cuda | cuda:N
-  double report_seconds = 1;          // between status reports and metric rows
+  std::int64_t steps = 2'000'000;  // environment steps of the whole run
+  int random_episodes = 10;        // collected with random actions before the first update
+  double updates_per_step = 0.25;  // gradient updates per environment step
+  int num_envs = 1;                // environments that collect in lockstep
+  int threads = 0;                 // of the CPU; 0: all cores
+  std::string device = "auto";     // auto | cpu | cuda | cuda:N
+  double report_seconds = 1;       // between status reports and metric rows
+  double max_seconds = 0;          // the run stops after this time; 0: no limit
 
   void list_options(OptionList& list);
-  void check() const;
 };
 
 struct EvaluationOptions {
   std::int64_t every_steps = 7800;  // environment steps between evaluations
   int episodes = 20;                // greedy episodes of one evaluation
+  double stop_at_success = 0;       // the run stops once an evaluation's success reaches this; 0: never
 
   void list_options(OptionList& list);
 };
@@ -52,8 +53,8 @@ struct Config {
   ReplayOptions replay;
   EvaluationOptions evaluation;
 
-  // Later settings win. "task.preset", "task.name" and "memory.name" are taken first, whatever their place. Throws UserError for an
-  // unknown key, a value out of bounds, or values that contradict each other.
+  // Later settings win. "task.preset", "task.name" and "memory.name" are taken first, whatever their place. Throws
+  // UserError for an unknown key, a value out of bounds, or values that contradict each other.
   static Config from_settings(const Settings& settings);
 
   // All options, bound to this object; without task.name, task.preset and memory.name.
@@ -62,8 +63,11 @@ struct Config {
   std::string to_ini();
 };
 
-// Reads an INI file through Boost.Program_options. Throws UserError for an unreadable or malformed file, or
-// one of another format.
+// Every key that some config takes: of all sections, all tasks and all backbones.
+std::vector<std::string> all_config_keys();
+
+// Reads an INI file through Boost.Program_options. Throws UserError for an unreadable or malformed file, a key given
+// twice, or a file of another format.
 Settings read_settings(const std::filesystem::path& file);
 
 }  // namespace engram

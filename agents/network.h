@@ -1,10 +1,12 @@
 // AgentNetwork: observation encoder, memory backbone, and the heads actor, critic 1, critic 2 with target critics.
+// D is the backbone's width, A the number of actions; [...] stands for any leading shape, the same in all arguments.
 #pragma once
 
 #include <torch/torch.h>
 
 #include <cstdint>
 #include <memory>
+#include <vector>
 
 #include "base/options.h"
 #include "envs/vec_env.h"
@@ -21,33 +23,59 @@ struct NetworkOptions {
   void list_options(OptionList& list);
 };
 
+// Maps features to one number per action: D -> hidden -> hidden -> A, with relu between.
+class HeadImpl : public torch::nn::Module {
+ public:
+  // Hidden layers: weights U(+-1/sqrt(outputs of the layer)), as the reference has it (it takes the first dimension of a weight
+  // [out, in] for the fan-in), bias 0.1. Last layer: weights and bias U(+-last_layer_bound).
+  HeadImpl(std::int64_t width, std::int64_t hidden_width, std::int64_t num_actions, double last_layer_bound);
+
+  torch::Tensor forward(const torch::Tensor& hidden);
+
+ private:
+  torch::nn::Linear hidden1_, hidden2_, output_;
+};
+TORCH_MODULE(Head);
+
 class AgentNetwork : public torch::nn::Module {
  public:
+  // Weights are drawn from torch's default generator. Throws UserError for an image smaller than 3 x 3, or options of the backbone
+  // that contradict each other.
   AgentNetwork(const NetworkOptions& options, const BackboneConfig& backbone, const TaskInfo& task);
 
-  // Any leading shape [...]: observation [..., *observation shape], previous_action int64 [...], previous_reward [...]
-  // -> [..., D].
+  // The backbone's input: observation [..., *observation shape], previous_action int64 [...] (A: none), previous_reward [...]
+  // -> [..., D]. An image or vector of uint8 is divided by 255. Image: two 2 x 2 convolutions with 8 and 16 channels, relu
+  // after each, linear to D; vector: linear to D, relu. Where previous action or reward are seen, their embeddings (a table;
+  // linear, relu) are concatenated behind that and a linear map takes all to D. Dropout last.
   torch::Tensor encode(const torch::Tensor& observation, const torch::Tensor& previous_action,
                        const torch::Tensor& previous_reward);
   SequenceModel& backbone() { return *backbone_; }
 
   // [..., D] -> [..., A]
-  torch::Tensor actor_logits(const torch::Tensor& hidden);
+  torch::Tensor actor_logits(const torch::Tensor& hidden) { return actor_(hidden); }
   struct QValues {
     torch::Tensor first, second;
   };
-  QValues critics(const torch::Tensor& hidden);
-  QValues target_critics(const torch::Tensor& hidden);
+  QValues critics(const torch::Tensor& hidden) { return {critic1_(hidden), critic2_(hidden)}; }
+  QValues target_critics(const torch::Tensor& hidden) { return {target_critic1_(hidden), target_critic2_(hidden)}; }
   // target <- (1 - tau) target + tau critic
   void update_targets(double tau);
 
-  // Everything that an optimiser trains: all but the target critics.
+  // Everything that an optimiser trains: all but the target critics (which are among parameters(), without gradient).
   std::vector<torch::Tensor> trainable_parameters() const;
   std::int64_t num_actions() const { return num_actions_; }
 
  private:
   std::int64_t num_actions_;
+  std::vector<std::int64_t> observation_shape_;
+  torch::nn::Conv2d convolution1_{nullptr}, convolution2_{nullptr};  // of an image
+  torch::nn::Linear observation_{nullptr};
+  torch::nn::Embedding previous_action_{nullptr};  // where its width is not 0
+  torch::nn::Linear previous_reward_{nullptr};     // where its width is not 0
+  torch::nn::Linear joined_{nullptr};              // where one of the two is there
+  torch::nn::Dropout dropout_;
   std::shared_ptr<SequenceModel> backbone_;
+  Head actor_{nullptr}, critic1_{nullptr}, critic2_{nullptr}, target_critic1_{nullptr}, target_critic2_{nullptr};
 };
 
 }  // namespace engram

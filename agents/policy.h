@@ -2,9 +2,10 @@
 // collecting, evaluating, filming and tracing all act through it.
 #pragma once
 
+#include <torch/torch.h>
+
 #include <cstdint>
 #include <memory>
-#include <span>
 #include <vector>
 
 #include "agents/network.h"
@@ -25,7 +26,8 @@ class Policy {
     std::vector<std::int32_t> action_N;
   };
 
-  // Actions are sampled from the stream (seed, Purpose::kAction, stream); the greedy choice draws nothing.
+  // Row i samples its actions from the stream (seed, Purpose::kAction, i, stream), so that what it does depends on no other row; the
+  // greedy choice draws nothing. The network is on `device`.
   Policy(std::shared_ptr<AgentNetwork> network, torch::Device device, int num_envs, std::uint64_t seed,
          std::uint32_t stream);
 
@@ -34,16 +36,19 @@ class Policy {
   // Forgets row i: the next act() begins an episode there.
   void reset_row(int row);
 
-  // Reads the environments' current observations and their last rewards, returns what to do. The network's training
-  // mode decides about dropout alone.
+  // Reads the environments' current observations and last rewards and returns what to do; the caller takes exactly these actions, which
+  // the next act() shows the network as the previous ones. The network's training mode decides about dropout alone. Throws
+  // std::runtime_error if the probabilities are not finite.
   const Step& act(const VecEnv& environments, ActionChoice choice);
+
+  AgentNetwork& network() { return *network_; }
 
  private:
   std::shared_ptr<AgentNetwork> network_;
   torch::Device device_;
   MemoryState memory_;
   std::vector<std::uint8_t> fresh_N_;  // 1: row starts an episode with the next act()
-  Rng rng_;
+  std::vector<Rng> rng_N_;
   Step step_;
 };
 

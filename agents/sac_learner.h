@@ -5,6 +5,7 @@
 
 #include <memory>
 
+#include "agents/adam.h"
 #include "agents/episode.h"
 #include "agents/network.h"
 #include "base/options.h"
@@ -18,8 +19,8 @@ struct SacOptions {
   double learning_rate = 3e-4;
   double target_rate = 0.005;  // tau
   Temperature temperature = Temperature::kFixed;
-  double alpha = 0.1;                   // fixed temperature, or the first value of a learnt one
-  double alpha_min = 1e-4;              // bounds of a learnt temperature
+  double alpha = 0.1;                    // fixed temperature, or the first value of a learnt one
+  double alpha_min = 1e-4;               // bounds of a learnt temperature
   double alpha_max = 1.0;
   double target_entropy_fraction = 0.5;  // learnt: target entropy as a fraction of log |A|
   double clip_gradient_norm = 0;         // 0: no clipping
@@ -28,23 +29,48 @@ struct SacOptions {
   void check() const;
 };
 
+// The loss of one batch and what it was made of; scalars on the device. All but `total` are without gradient.
+struct SacLoss {
+  torch::Tensor total;                   // 0.5 (L1 + L2) + actor
+  torch::Tensor critic1, critic2, actor;
+  torch::Tensor entropy;                 // of the policy, nats
+  torch::Tensor mean_q;                  // Q1(h_t, a_t)
+  torch::Tensor target_BT;               // Bellman targets, 0 in the padding
+};
+
+// Encoder and backbone run once over all rows. The critics learn at rows 0 .. T-1 from the targets of rows 1 .. T; the actor's loss
+// takes the critics' values without gradient, so that its own gradient reaches the backbone through pi alone. Padding has no influence.
+SacLoss sac_loss(AgentNetwork& network, const EpisodeBatch& batch, const torch::Tensor& alpha, double gamma);
+
 // Means over the valid steps of one update, as tensors on the device: reading them is what synchronises.
 struct LossReport {
-  torch::Tensor critic_loss, actor_loss, entropy, alpha, mean_q, gradient_norm;
+  torch::Tensor critic_loss;    // 0.5 (L1 + L2)
+  torch::Tensor actor_loss;
+  torch::Tensor entropy;        // of the policy, nats
+  torch::Tensor alpha;          // that the update used
+  torch::Tensor mean_q;         // Q1(h_t, a_t)
+  torch::Tensor gradient_norm;  // before clipping
 };
 
 class SacLearner {
  public:
+  // The network stays on its device and in its dtype from now on. Calls options.check().
   SacLearner(const SacOptions& options, std::shared_ptr<AgentNetwork> network);
 
-  // The network must be in training mode; it is left there.
+  // One Adam step of all trainable parameters, of the temperature where it is learnt, and of the target critics. The network must be in
+  // training mode (std::logic_error otherwise); it is left there. Nothing in here waits for the device.
   LossReport update(const EpisodeBatch& batch);
 
+  torch::Tensor alpha() const { return log_alpha_.detach().exp(); }
+
  private:
+  void update_temperature(const torch::Tensor& entropy);
+
   SacOptions options_;
   std::shared_ptr<AgentNetwork> network_;
-  torch::optim::Adam optimizer_;
   torch::Tensor log_alpha_;
+  Adam optimizer_;
+  Adam temperature_optimizer_;
 };
 
 }  // namespace engram

@@ -1,17 +1,20 @@
 // The losses of discrete soft actor-critic (Christodoulou 2019) over whole episodes: pure functions of tensors.
-// Shapes: B episodes, T steps, A actions; rows have T+1 entries. A masked mean is a sum over valid steps divided by their
-// number. Probabilities are clamped at 1e-8 before the logarithm.
+// Shapes: B episodes, T steps, A actions. mask is 1 for valid steps, 0 for padding; what stands in the padding of rewards, actions (valid
+// numbers) and targets has no influence, NaN included. Any floating dtype, the same for all arguments.
 #pragma once
 
 #include <torch/torch.h>
 
 namespace engram::sac {
 
-// log(max(softmax(logits), 1e-8)); [..., A] -> [..., A]
-torch::Tensor clamped_log_probabilities(const torch::Tensor& probabilities);
+// log(max(p, 1e-8)), element by element.
+torch::Tensor clamped_log(const torch::Tensor& probabilities);
+
+// Sum over the valid steps divided by their number. Scalar.
+torch::Tensor masked_mean(const torch::Tensor& value_BT, const torch::Tensor& mask_BT);
 
 // r_t + gamma (1 - terminated_t) sum_a pi(a|h_{t+1}) [min(Q1', Q2')(h_{t+1}, a) - alpha log pi(a|h_{t+1})], without gradient.
-// probabilities, target_q1, target_q2: of rows 1 .. T, [B, T, A]. Returns [B, T].
+// probabilities, target_q1, target_q2: of rows 1 .. T, [B, T, A]; alpha: scalar. Returns [B, T].
 torch::Tensor bellman_targets(const torch::Tensor& reward_BT, const torch::Tensor& terminated_BT,
                               const torch::Tensor& next_probabilities_BTA, const torch::Tensor& next_target_q1_BTA,
                               const torch::Tensor& next_target_q2_BTA, const torch::Tensor& alpha, double gamma);

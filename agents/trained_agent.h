@@ -3,16 +3,21 @@
 
 #include <torch/torch.h>
 
+#include <cstdint>
 #include <filesystem>
 #include <memory>
+#include <string>
 
 #include "agents/config.h"
 #include "agents/network.h"
+#include "agents/run_directory.h"
 #include "envs/vec_env.h"
 
 namespace engram {
 
-enum class WhichWeights { kBest, kLast };
+// Training's own evaluations begin at episode 0 of the evaluation streams and pick the best weights; from this episode
+// on are ones that neither saw.
+inline constexpr std::uint32_t kFirstUnseenEpisode = 1u << 30;
 
 struct TrainedAgent {
   Config config;
@@ -22,10 +27,15 @@ struct TrainedAgent {
 // Throws UserError if the folder is not a run directory, or its config or weights are missing or damaged.
 TrainedAgent load_trained_agent(const std::filesystem::path& run_directory, WhichWeights which, torch::Device device);
 
-// A network with the weights that a fresh run of this config starts from.
+// A network with the weights that a fresh run of this config starts from; seeds torch's default generators with the
+// run's seed.
 std::shared_ptr<AgentNetwork> make_network(const Config& config, const TaskInfo& task, torch::Device device);
 
-// "auto" (a GPU where there is one), "cpu", "cuda", "cuda:N". Throws UserError for anything else, or a GPU that is not there.
+// "auto" (a GPU where there is one), "cpu", "cuda", "cuda:N". Throws UserError for anything else, or a GPU that is not
+// there.
 torch::Device parse_device(const std::string& text);
+
+// Threads of LibTorch and of environments; 0: all cores. Call once, before any parallel work. Returns the number.
+int use_threads(int threads);
 
 }  // namespace engram

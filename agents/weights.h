@@ -1,4 +1,4 @@
-// Weights on disk: safetensors files (an 8-byte little-endian header length, a JSON header, raw little-endian
+// Tensors on disk: safetensors files (an 8-byte little-endian header length, a JSON header, raw little-endian
 // tensors). Reading trusts nothing: every length, shape, dtype and offset is checked against the file.
 #pragma once
 
@@ -24,8 +24,8 @@ struct SafetensorsFile {
 // Throws UserError for a missing or damaged file, saying what is wrong with it.
 SafetensorsFile load_safetensors(const std::filesystem::path& file);
 
-// All parameters of a module, by their names. load throws UserError if a tensor is missing, left over, or of another
-// shape, and then changes nothing.
+// All parameters of a module, by their names; views, not copies. load throws UserError if a tensor is missing, left
+// over, or of another shape, and then changes nothing; `where` names the source in the message.
 TensorMap module_weights(const torch::nn::Module& module);
 void load_module_weights(torch::nn::Module& module, const TensorMap& weights, const std::string& where);
 

@@ -85,6 +85,14 @@ class OptionList {
   std::vector<Option> options_;
 };
 
+// Throws UserError if a field of an options struct lies outside the bounds that its list_options gives it.
+template <class Options>
+void check_bounds(Options options, const char* section) {
+  OptionList list(section);
+  options.list_options(list);
+  for (const Option& option : list.options()) option.set(option.get());
+}
+
 // The candidate nearest to `text` in edit distance, for "did you mean ...?"; empty if none is near.
 std::string nearest(const std::string& text, const std::vector<std::string>& candidates);
 

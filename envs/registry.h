@@ -18,6 +18,12 @@ namespace engram {
 template <class... Tasks>
 struct TaskList {
   using OptionsVariant = std::variant<typename Tasks::Options...>;
+
+  // Calls function.operator()<Task>() for each task.
+  template <class Function>
+  static void for_each(Function function) {
+    (function.template operator()<Tasks>(), ...);
+  }
 };
 using AllTasks = TaskList<VisualMatch, KeyToDoor, TMaze>;
 
@@ -43,8 +49,10 @@ class TaskConfig {
   const std::string& name() const { return name_; }
   // Options under the section "task", bound to this object.
   OptionList options();
-  // Throws UserError if values contradict each other.
+  // Throws UserError if a value is out of bounds or values contradict each other.
   void check() const;
+  // What the task looks like with these options.
+  TaskInfo info() const;
 
   const AllTasks::OptionsVariant& variant() const { return options_; }
 

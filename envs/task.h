@@ -1,8 +1,10 @@
 // What a task is: plain-data parameters and state, and pure rules compiled for the CPU and the GPU alike.
 //
 // A task is a struct without data that names these members (VisualMatch, tasks/visual_match.h, is an example):
-//   kName, kNumActions, kActionNames     constants
-//   Options                              host-side options, with list_options(OptionList&) and check()
+//   kName, kDescription (one line), kNumActions, kActionNames     constants
+//   kChanceSuccess                       success rate of guessing without memory; nullopt where there is no such figure
+//   Options                              host-side options, with list_options(OptionList&), check() and, as Task, the
+//                                        task itself
 //   Params, State                        plain data; static maps live in Params, State stays small
 //   Element                              std::uint8_t (an image, channels x height x width) or float (a vector)
 //   make_params(options, seed, purpose)  host; draws what is fixed for a whole run (seed = the run's seed)
@@ -18,6 +20,7 @@
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <type_traits>
 #include <vector>
@@ -58,13 +61,45 @@ class Canvas {
   std::vector<Rgb> cells_;
 };
 
+enum class ElementType : std::uint8_t { kUint8, kFloat32 };
+
+struct ObservationSpec {
+  ElementType type = ElementType::kUint8;
+  std::vector<std::int64_t> shape;  // of one observation; 3 dimensions: an image, channels x height x width; 1: a vector
+
+  std::int64_t elements() const {
+    std::int64_t product = 1;
+    for (const std::int64_t size : shape) product *= size;
+    return product;
+  }
+  std::int64_t bytes() const { return elements() * (type == ElementType::kUint8 ? 1 : 4); }
+};
+
+// What there is to know about a task with its options set.
+struct TaskInfo {
+  std::string name;
+  std::string description;  // one line
+  std::vector<std::string> action_names;
+  ObservationSpec observation;
+  int max_episode_steps = 0;             // length of the longest episode, in steps
+  std::optional<double> chance_success;  // success rate of guessing without memory, where there is such a figure
+
+  int num_actions() const { return static_cast<int>(action_names.size()); }
+};
+
+// The section that a task's options stand under.
+inline constexpr const char* kTaskSection = "task";
+
 template <class Task>
 concept GridTask =
     std::is_trivially_copyable_v<typename Task::Params> && std::is_trivially_copyable_v<typename Task::State> &&
     (std::same_as<typename Task::Element, std::uint8_t> || std::same_as<typename Task::Element, float>) &&
     requires(const typename Task::Options& options, const typename Task::Params& params, typename Task::State& state,
              const typename Task::State& const_state, Rng& rng, typename Task::Element* observation, Canvas& canvas) {
+      requires std::same_as<typename Task::Options::Task, Task>;
       { Task::kName } -> std::convertible_to<std::string>;
+      { Task::kDescription } -> std::convertible_to<std::string>;
+      { Task::kChanceSuccess } -> std::convertible_to<std::optional<double>>;
       { Task::kNumActions } -> std::convertible_to<int>;
       { options.check() };
       { Task::make_params(options, std::uint64_t{}, Purpose{}) } -> std::same_as<typename Task::Params>;

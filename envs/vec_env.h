@@ -16,25 +16,6 @@
 
 namespace engram {
 
-enum class ElementType : std::uint8_t { kUint8, kFloat32 };
-
-struct ObservationSpec {
-  ElementType type = ElementType::kUint8;
-  std::vector<std::int64_t> shape;  // of one observation; 3 dimensions: an image, channels x height x width; 1: a vector
-
-  std::int64_t elements() const;
-  std::int64_t bytes() const;
-};
-
-struct TaskInfo {
-  std::string name;
-  std::vector<std::string> action_names;
-  ObservationSpec observation;
-  int max_episode_steps = 0;  // length of the longest episode, in steps
-
-  int num_actions() const { return static_cast<int>(action_names.size()); }
-};
-
 class VecEnv {
  public:
   virtual ~VecEnv() = default;

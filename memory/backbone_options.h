@@ -1,14 +1,21 @@
-// Options of every backbone. Defaults are those of the RL experiments of the HQLT paper.
+// Options of every backbone. Defaults are those of the RL experiments of the HQLT paper (Irie et al. 2025).
+//
+// Each struct has its name, its list of options, check(), which throws UserError if values are out of bounds or contradict each
+// other, and make(), which checks and builds: weights are drawn from torch's default generator, and max_steps is the longest
+// sequence that one row will ever see.
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <variant>
 
 #include "base/options.h"
 
 namespace engram {
 
-// GPT-2 block: pre-LayerNorm, causal attention over the whole episode, GELU MLP.
+class SequenceModel;
+
+// GPT-2 block (Radford et al. 2019): pre-LayerNorm, causal attention over the whole episode, GELU MLP.
 struct TransformerOptions {
   static constexpr const char* kName = "transformer";
   int width = 100;
@@ -18,25 +25,28 @@ struct TransformerOptions {
 
   void list_options(OptionList& list);
   void check() const;
+  std::shared_ptr<SequenceModel> make(std::int64_t max_steps) const;
 };
 
-// Delta-rule fast weights (Yang et al. 2024; Schlag et al. 2021).
+// Delta-rule fast weights (Schlag et al. 2021; Yang et al. 2024).
 struct DeltaNetOptions {
   static constexpr const char* kName = "deltanet";
   int width = 100;
   int layers = 3;
   int heads = 2;
-  double beta_factor = 2;  // 1 or 2; 2 admits negative eigenvalues
+  int beta_factor = 2;  // 1 or 2; 2 admits negative eigenvalues
   double dropout = 0.1;
 
   void list_options(OptionList& list);
   void check() const;
+  std::shared_ptr<SequenceModel> make(std::int64_t max_steps) const;
 };
 
+// How fast weights and window are mixed: a gate per channel, two gates per head, or none.
 enum class Mixing { kVector, kScalar, kSum };
 enum class PositionCode { kRope, kNone };
 
-// Synchronous hybrid quadratic-linear Transformer (Irie et al. 2025).
+// Synchronous hybrid quadratic-linear Transformer (Irie et al. 2025): fast weights beside attention over a window.
 struct HqltOptions {
   static constexpr const char* kName = "hqlt";
   int width = 100;
@@ -45,11 +55,12 @@ struct HqltOptions {
   int window = 64;  // steps, the current one included
   Mixing mixing = Mixing::kVector;
   PositionCode positions = PositionCode::kRope;
-  double beta_factor = 2;  // 1 or 2
+  int beta_factor = 2;  // 1 or 2; 2 admits negative eigenvalues
   double dropout = 0.1;
 
   void list_options(OptionList& list);
   void check() const;
+  std::shared_ptr<SequenceModel> make(std::int64_t max_steps) const;
 };
 
 struct LstmOptions {
@@ -59,6 +70,7 @@ struct LstmOptions {
 
   void list_options(OptionList& list);
   void check() const;
+  std::shared_ptr<SequenceModel> make(std::int64_t max_steps) const;
 };
 
 struct GruOptions {
@@ -68,9 +80,10 @@ struct GruOptions {
 
   void list_options(OptionList& list);
   void check() const;
+  std::shared_ptr<SequenceModel> make(std::int64_t max_steps) const;
 };
 
-// Memoryless control: the output at t depends on the input at t alone.
+// Memoryless control, an MLP: the output at t depends on the input at t alone.
 struct NoneOptions {
   static constexpr const char* kName = "none";
   int width = 100;
@@ -78,9 +91,21 @@ struct NoneOptions {
 
   void list_options(OptionList& list);
   void check() const;
+  std::shared_ptr<SequenceModel> make(std::int64_t max_steps) const;
 };
 
 using BackboneOptions =
     std::variant<TransformerOptions, DeltaNetOptions, HqltOptions, LstmOptions, GruOptions, NoneOptions>;
+
+// Helpers of the structs above, each of which lists its options the same way.
+void list_width(OptionList& list, int& width);
+void list_layers(OptionList& list, int& layers);
+void list_heads(OptionList& list, int& heads);
+void list_dropout(OptionList& list, double& dropout);
+void list_beta_factor(OptionList& list, int& beta_factor);
+void check_heads(int width, int heads);
+
+// The section that all options of a backbone stand under.
+inline constexpr const char* kMemorySection = "memory";
 
 }  // namespace engram

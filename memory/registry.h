@@ -1,5 +1,5 @@
 // The list of all memory backbones, and BackboneConfig: a backbone chosen by name, with its options.
-// To add a backbone: write its file and add it to AllBackbones here and to make_backbone in registry.cpp.
+// To add a backbone: declare its options in backbone_options.h, with a place in BackboneOptions, and write its file.
 #pragma once
 
 #include <cstdint>
@@ -36,8 +36,8 @@ class BackboneConfig {
   BackboneOptions options_;
 };
 
-// Builds the backbone; its weights are drawn from torch's default generator. max_steps: the longest sequence that one row will
-// ever see (episode length + 1), the bound of the Transformer's cache. Calls check() first.
+// Builds the backbone; its weights are drawn from torch's default generator. max_steps >= 1: the longest sequence that one
+// row will ever see (episode length + 1), the bound of the Transformer's cache. Calls check() first.
 std::shared_ptr<SequenceModel> make_backbone(const BackboneConfig& config, std::int64_t max_steps);
 
 }  // namespace engram

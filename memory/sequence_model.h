@@ -13,10 +13,11 @@
 namespace engram {
 
 // The memory of B independent rows: a list of tensors, each with the batch first. All zero means a fresh
-// episode, for every backbone.
+// episode, for every backbone. Floating tensors have the parameters' dtype; positions in time are int64.
 struct MemoryState {
   std::vector<torch::Tensor> tensors;
 
+  // 0 for a backbone that remembers nothing.
   std::int64_t batch() const { return tensors.empty() ? 0 : tensors.front().size(0); }
   // Forgets the rows where reset_B (bool [B]) is true, in place and without a trace of what they held (NaN included).
   void reset_rows(const torch::Tensor& reset_B);
@@ -27,8 +28,8 @@ struct MemoryState {
 // What a backbone costs, for matched comparisons. Reported for one row.
 struct ModelCost {
   std::int64_t parameters = 0;
-  std::int64_t state_bytes = 0;             // of one row's MemoryState in float32
-  std::int64_t multiply_adds_per_step = 0;  // of step(); for attention at a full window or a full cache
+  std::int64_t state_bytes = 0;             // of one row's MemoryState, numbers as float32, positions as int64
+  std::int64_t multiply_adds_per_step = 0;  // of step()'s matrix products; for attention at a full window or a full cache
 };
 
 class SequenceModel : public torch::nn::Module {
@@ -45,16 +46,34 @@ class SequenceModel : public torch::nn::Module {
 
   // Row b takes the steps t < lengths_B[b] (int64 [B], 0 <= length <= T, on the input's device); what stands behind them
   // in the input is not read into any valid output, gradient or state, and the output there is unspecified but finite.
-  virtual Output forward(const torch::Tensor& input_BTD, const MemoryState& initial, const torch::Tensor& lengths_B) = 0;
+  // A row of length 0 keeps its state. Gradients reach the initial state. Rows may stand at different positions; a backbone
+  // that counts them reads them on the host, which waits for a GPU.
+  Output forward(const torch::Tensor& input_BTD, const MemoryState& initial, const torch::Tensor& lengths_B);
 
-  // One step of every row, in place on `state`. Never records gradients through the state.
-  // In training mode the memory is carried exactly as in evaluation mode; only dropout differs.
-  virtual torch::Tensor step(const torch::Tensor& input_BD, MemoryState& state) = 0;
-
-  virtual ModelCost cost() const = 0;
+  // All rows fresh: the same as with initial_state(B), without waiting for a GPU. The form for learning.
+  Output forward(const torch::Tensor& input_BTD, const torch::Tensor& lengths_B);
 
   // All rows fresh and of full length.
   torch::Tensor forward(const torch::Tensor& input_BTD);
+
+  // One step of every row, which writes into the tensors of `state` (clone() keeps the old one). Records no gradients.
+  // In training mode the memory is carried exactly as in evaluation mode; only dropout differs.
+  torch::Tensor step(const torch::Tensor& input_BD, MemoryState& state);
+
+  ModelCost cost() const;
+
+ protected:
+  enum class Rows { kFresh, kCarried };
+
+  // forward() with T >= 1 and an input that is zero behind the lengths. With Rows::kFresh `initial` is all zero.
+  virtual Output run(const torch::Tensor& input_BTD, const MemoryState& initial, const torch::Tensor& lengths_B,
+                     Rows rows) = 0;
+  // step() without gradients.
+  virtual torch::Tensor run_step(const torch::Tensor& input_BD, MemoryState& state) = 0;
+  virtual std::int64_t multiply_adds_per_step() const = 0;
+
+ private:
+  Output run_masked(const torch::Tensor& input_BTD, const MemoryState& initial, const torch::Tensor& lengths_B, Rows rows);
 };
 
 }  // namespace engram

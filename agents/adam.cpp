@@ -1,0 +1,38 @@
+#include "agents/adam.h"
+
+#include <stdexcept>
+#include <utility>
+
+namespace engram {
+
+Adam::Adam(std::vector<torch::Tensor> parameters, double learning_rate)
+    : learning_rate_(learning_rate), parameters_(std::move(parameters)) {
+  for (const torch::Tensor& parameter : parameters_) {
+    mean_.push_back(torch::zeros_like(parameter, torch::requires_grad(false)));
+    mean_square_.push_back(torch::zeros_like(parameter, torch::requires_grad(false)));
+    steps_.push_back(torch::zeros({}, torch::dtype(torch::kFloat32).device(parameter.device())));
+  }
+}
+
+std::vector<torch::Tensor> Adam::gradients() const {
+  std::vector<torch::Tensor> gradients;
+  for (const torch::Tensor& parameter : parameters_) {
+    if (!parameter.grad().defined()) throw std::logic_error("a trained parameter has no gradient");
+    gradients.push_back(parameter.grad());
+  }
+  return gradients;
+}
+
+void Adam::zero_gradients() {
+  for (torch::Tensor& parameter : parameters_) parameter.mutable_grad().reset();
+}
+
+void Adam::step() {
+  const torch::NoGradGuard no_grad;
+  torch::_foreach_add_(steps_, 1);
+  torch::_fused_adam_(parameters_, gradients(), mean_, mean_square_, /*max_exp_avg_sqs=*/{}, steps_, learning_rate_,
+                      /*beta1=*/0.9, /*beta2=*/0.999, /*weight_decay=*/0, /*eps=*/1e-8, /*amsgrad=*/false,
+                      /*maximize=*/false);
+}
+
+}  // namespace engram

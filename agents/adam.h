@@ -1,0 +1,26 @@
+// Adam (Kingma and Ba 2015) over all tensors in one fused pass. torch::optim::Adam runs a dozen small operations for each tensor.
+#pragma once
+
+#include <torch/torch.h>
+
+#include <vector>
+
+namespace engram {
+
+class Adam {
+ public:
+  // beta 0.9 and 0.999, epsilon 1e-8, no weight decay.
+  Adam(std::vector<torch::Tensor> parameters, double learning_rate);
+
+  const std::vector<torch::Tensor>& parameters() const { return parameters_; }
+  // The parameters' gradients, in order. Throws std::logic_error if one has none.
+  std::vector<torch::Tensor> gradients() const;
+  void zero_gradients();
+  void step();
+
+ private:
+  double learning_rate_;
+  std::vector<torch::Tensor> parameters_, mean_, mean_square_, steps_;
+};
+
+}  // namespace engram

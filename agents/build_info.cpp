@@ -1,0 +1,25 @@
+#include "agents/build_info.h"
+
+#include <torch/version.h>
+
+#include "engram_commit.h"  // generated at every build
+
+namespace engram {
+
+const BuildInfo& build_info() {
+  static const BuildInfo info = {
+      .version = ENGRAM_VERSION,
+      .commit = ENGRAM_COMMIT,
+      .build_type = ENGRAM_BUILD_TYPE,
+      .compiler = ENGRAM_COMPILER,
+      .torch_version = TORCH_VERSION,
+#ifdef ENGRAM_WITH_CUDA
+      .cuda = true,
+#else
+      .cuda = false,
+#endif
+  };
+  return info;
+}
+
+}  // namespace engram

@@ -1,0 +1,19 @@
+// What built this program: for --version, a run's about.json and the metadata of weights.
+#pragma once
+
+#include <string>
+
+namespace engram {
+
+struct BuildInfo {
+  std::string version;        // of engram
+  std::string commit;         // short hash, with "+changes" where the sources differed from it; "unknown" without git
+  std::string build_type;     // Release, Debug ...
+  std::string compiler;       // name and version
+  std::string torch_version;  // of LibTorch
+  bool cuda = false;          // built with GPU support
+};
+
+const BuildInfo& build_info();
+
+}  // namespace engram

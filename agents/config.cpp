@@ -1,0 +1,179 @@
+#include "agents/config.h"
+
+#include <algorithm>
+#include <boost/program_options/parsers.hpp>
+#include <fstream>
+#include <optional>
+#include <set>
+
+#include "base/error.h"
+
+namespace engram {
+namespace {
+
+// The keys that choose a task or a backbone; all others are values of an options struct.
+const std::vector<std::string> kChoiceKeys = {"task.name", "task.preset", "memory.name"};
+
+bool is_choice(const std::string& key) {
+  return std::find(kChoiceKeys.begin(), kChoiceKeys.end(), key) != kChoiceKeys.end();
+}
+
+std::optional<std::string> last_value(const Settings& settings, const std::string& key) {
+  std::optional<std::string> value;
+  for (const auto& [name, text] : settings)
+    if (name == key) value = text;
+  return value;
+}
+
+bool has_key(const OptionList& list, const std::string& key) {
+  return std::any_of(list.options().begin(), list.options().end(),
+                     [&key](const Option& option) { return option.name == key; });
+}
+
+void append_keys(std::vector<std::string>& keys, const OptionList& list) {
+  for (const Option& option : list.options())
+    if (std::find(keys.begin(), keys.end(), option.name) == keys.end()) keys.push_back(option.name);
+}
+
+// Of the tasks (or backbones) called `names`, those that have the option, as "a, b"; empty if none has.
+template <class Choice>
+std::string owners_of(const std::string& key, const std::vector<std::string>& names) {
+  std::string owners;
+  for (const std::string& name : names) {
+    Choice choice(name);
+    if (has_key(choice.options(), key)) owners += (owners.empty() ? "" : ", ") + name;
+  }
+  return owners;
+}
+
+void set_value(Config& config, OptionList& options, const std::string& key, const std::string& value) {
+  if (!has_key(options, key)) {
+    if (const std::string tasks = owners_of<TaskConfig>(key, task_names()); !tasks.empty())
+      throw UserError("unknown key '" + key + "' for task " + config.task.name() + "; it is an option of: " + tasks);
+    if (const std::string backbones = owners_of<BackboneConfig>(key, backbone_names()); !backbones.empty())
+      throw UserError("unknown key '" + key + "' for backbone " + config.memory.name() +
+                      "; it is an option of: " + backbones);
+    const std::string near = nearest(key, all_config_keys());
+    throw UserError("unknown key '" + key + "'" + (near.empty() ? "" : "; did you mean '" + near + "'?"));
+  }
+  options.set(key, value);
+}
+
+TaskConfig choose_task(const Settings& settings) {
+  const std::optional<std::string> name = last_value(settings, "task.name");
+  const std::optional<std::string> preset = last_value(settings, "task.preset");
+  if (!preset) return name ? TaskConfig(*name) : Config{}.task;
+  TaskConfig task = TaskConfig::from_preset(*preset);
+  if (name && TaskConfig(*name).name() != task.name())
+    throw UserError("task.preset '" + *preset + "' is a size of task " + task.name() + ", but task.name is '" + *name +
+                    "'");
+  return task;
+}
+
+}  // namespace
+
+void RunOptions::list_options(OptionList& list) {
+  list.add("seed", seed, "of everything random in the run");
+  list.add("steps", steps, {1, 1'000'000'000'000}, "environment steps of the whole run");
+  list.add("random_episodes", random_episodes, {0, 1'000'000}, "episodes of random actions before the first update");
+  list.add("updates_per_step", updates_per_step, {0, 1000}, "gradient updates per environment step");
+  list.add("num_envs", num_envs, {1, 1'000'000}, "environments that collect in lockstep");
+  list.add("threads", threads, {0, 1024}, "CPU threads; 0: all cores");
+  list.add("device", device, "auto (a GPU where there is one) | cpu | cuda | cuda:N");
+  list.add("report_seconds", report_seconds, {0.01, 86'400}, "seconds between status reports and rows of metrics");
+  list.add("max_seconds", max_seconds, {0, 1e9}, "seconds after which the run stops; 0: no limit");
+}
+
+void EvaluationOptions::list_options(OptionList& list) {
+  list.add("every_steps", every_steps, {1, 1'000'000'000'000}, "environment steps between evaluations");
+  list.add("episodes", episodes, {1, 1'000'000}, "greedy episodes of one evaluation");
+  list.add("stop_at_success", stop_at_success, {0, 1},
+           "the run stops once an evaluation's success rate reaches this; 0: never");
+}
+
+Config Config::from_settings(const Settings& settings) {
+  Config config;
+  config.task = choose_task(settings);
+  if (const auto name = last_value(settings, "memory.name")) config.memory = BackboneConfig(*name);
+  OptionList options = config.options();
+  for (const auto& [key, value] : settings)
+    if (!is_choice(key)) set_value(config, options, key, value);
+  config.task.check();
+  config.memory.check();
+  config.learner.check();
+  return config;
+}
+
+OptionList Config::options() {
+  OptionList all("");
+  const auto add_section = [&all](const char* section, auto& options) {
+    OptionList list(section);
+    options.list_options(list);
+    all.append(std::move(list));
+  };
+  add_section("run", run);
+  all.append(task.options());
+  add_section("network", network);
+  all.append(memory.options());
+  add_section("learner", learner);
+  add_section("replay", replay);
+  add_section("evaluation", evaluation);
+  return all;
+}
+
+std::string Config::to_ini() {
+  std::string text = "format = " + std::to_string(kFormat) + "\n";
+  std::string section;
+  const OptionList all = options();
+  for (const Option& option : all.options()) {
+    const std::size_t dot = option.name.find('.');
+    if (const std::string next = option.name.substr(0, dot); next != section) {
+      section = next;
+      text += "\n[" + section + "]\n";
+      if (section == "task") text += "name = " + task.name() + "\n";
+      if (section == "memory") text += "name = " + memory.name() + "\n";
+    }
+    text += option.name.substr(dot + 1) + " = " + option.get() + "\n";
+  }
+  return text;
+}
+
+std::vector<std::string> all_config_keys() {
+  std::vector<std::string> keys = kChoiceKeys;
+  Config config;
+  append_keys(keys, config.options());
+  for (const std::string& name : task_names()) append_keys(keys, TaskConfig(name).options());
+  for (const std::string& name : backbone_names()) append_keys(keys, BackboneConfig(name).options());
+  return keys;
+}
+
+Settings read_settings(const std::filesystem::path& file) {
+  namespace po = boost::program_options;
+  const std::string where = "config file '" + file.string() + "'";
+  if (std::filesystem::is_directory(file)) throw UserError(where + " is a folder");
+  std::ifstream stream(file);
+  if (!stream) throw UserError(where + " cannot be read");
+  std::vector<po::option> parsed;
+  try {
+    parsed = po::parse_config_file(stream, po::options_description(), true).options;
+  } catch (const po::error& error) {
+    throw UserError(where + " is malformed: " + error.what());
+  }
+  Settings settings;
+  std::set<std::string> seen;
+  for (const po::option& option : parsed) {
+    const std::string& key = option.string_key;
+    const std::string value = option.value.empty() ? "" : option.value.front();
+    if (!seen.insert(key).second) throw UserError(where + " gives '" + key + "' twice");
+    if (key == "format") {
+      if (value != std::to_string(Config::kFormat))
+        throw UserError(where + " is a config of another version: format '" + value + "', this program reads format " +
+                        std::to_string(Config::kFormat));
+      continue;
+    }
+    settings.emplace_back(key, value);
+  }
+  return settings;
+}
+
+}  // namespace engram

@@ -1,0 +1,61 @@
+#include "agents/evaluator.h"
+
+#include <stdexcept>
+#include <string>
+
+namespace engram {
+namespace {
+
+class EvaluationMode {
+ public:
+  explicit EvaluationMode(torch::nn::Module& module) : module_(module), was_training_(module.is_training()) {
+    module_.eval();
+  }
+  ~EvaluationMode() { module_.train(was_training_); }
+  EvaluationMode(const EvaluationMode&) = delete;
+  EvaluationMode& operator=(const EvaluationMode&) = delete;
+
+ private:
+  torch::nn::Module& module_;
+  bool was_training_;
+};
+
+}  // namespace
+
+std::vector<EpisodeResult> evaluate(VecEnv& environments, Policy& policy, int episodes, ActionChoice choice,
+                                    std::uint32_t first_episode) {
+  if (episodes < 1) throw std::invalid_argument("an evaluation of " + std::to_string(episodes) + " episodes");
+  const EvaluationMode evaluation_mode(policy.network());
+  const int size = environments.size();
+  environments.reset_all(first_episode);
+  policy.reset_all();
+
+  std::vector<std::vector<EpisodeResult>> finished_N(size);
+  std::vector<EpisodeResult> running_N(size);
+  const auto quota = [&](int row) { return static_cast<std::size_t>(episodes / size + (row < episodes % size)); };
+  int missing = episodes;
+  while (missing > 0) {
+    environments.step(policy.act(environments, choice).action_N);
+    for (int row = 0; row < size; ++row) {
+      EpisodeResult& running = running_N[row];
+      running.total_reward += environments.reward_N()[row];
+      ++running.steps;
+      if (environments.end_N()[row] == End::kNone) continue;
+      running.success = environments.success_N()[row] != 0;
+      if (finished_N[row].size() < quota(row)) {
+        finished_N[row].push_back(running);
+        --missing;
+      }
+      running = {};
+      policy.reset_row(row);
+    }
+    environments.reset_finished();
+  }
+  policy.reset_all();
+
+  std::vector<EpisodeResult> results;
+  for (const auto& finished : finished_N) results.insert(results.end(), finished.begin(), finished.end());
+  return results;
+}
+
+}  // namespace engram

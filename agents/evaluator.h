@@ -1,0 +1,25 @@
+// Evaluator: plays whole episodes without dropout and reports each of them.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "agents/policy.h"
+#include "envs/vec_env.h"
+
+namespace engram {
+
+struct EpisodeResult {
+  double total_reward = 0;
+  bool success = false;
+  std::int64_t steps = 0;
+};
+
+// Plays exactly `episodes` episodes, in the order environment 0's, environment 1's, ... Each environment has a quota fixed beforehand:
+// taking the first to finish instead would favour short episodes. The environments start at episode `first_episode` of their streams,
+// so that the same call plays the same episodes. The policy's network is in evaluation mode meanwhile and is put back; all of the
+// policy's rows are forgotten. Throws std::invalid_argument if episodes < 1.
+std::vector<EpisodeResult> evaluate(VecEnv& environments, Policy& policy, int episodes, ActionChoice choice,
+                                    std::uint32_t first_episode = 0);
+
+}  // namespace engram

@@ -1,0 +1,100 @@
+#include "agents/policy.h"
+
+#include <algorithm>
+#include <cmath>
+#include <stdexcept>
+#include <string>
+
+namespace engram {
+namespace {
+
+// A copy of the environments' views, so that nothing on the device depends on when they are rewritten.
+torch::Tensor observation_tensor(const VecEnv& environments) {
+  const ObservationSpec& spec = environments.info().observation;
+  std::vector<std::int64_t> shape{environments.size()};
+  shape.insert(shape.end(), spec.shape.begin(), spec.shape.end());
+  const auto observation =
+      torch::empty(shape, spec.type == ElementType::kUint8 ? torch::kUInt8 : torch::kFloat32);
+  std::ranges::copy(environments.observation_N(), static_cast<std::byte*>(observation.data_ptr()));
+  return observation;
+}
+
+std::int32_t sample(const float* probabilities, std::int64_t num_actions, Rng& rng) {
+  double total = 0;
+  for (std::int64_t action = 0; action < num_actions; ++action) total += probabilities[action];
+  double rest = rng.uniform() * total;
+  std::int64_t chosen = 0;
+  // Rounding may leave a rest behind the last action: then the last one that is possible is taken.
+  for (std::int64_t action = 0; action < num_actions; ++action) {
+    if (probabilities[action] <= 0) continue;
+    chosen = action;
+    rest -= probabilities[action];
+    if (rest < 0) break;
+  }
+  return static_cast<std::int32_t>(chosen);
+}
+
+}  // namespace
+
+Policy::Policy(std::shared_ptr<AgentNetwork> network, torch::Device device, int num_envs, std::uint64_t seed,
+               std::uint32_t stream)
+    : network_(std::move(network)),
+      device_(device),
+      memory_(network_->backbone().initial_state(num_envs)),
+      fresh_N_(num_envs, 1) {
+  for (int row = 0; row < num_envs; ++row)
+    rng_N_.emplace_back(seed, Purpose::kAction, static_cast<std::uint32_t>(row), stream);
+  step_.action_N.resize(num_envs);
+}
+
+void Policy::reset_all() { std::ranges::fill(fresh_N_, std::uint8_t{1}); }
+
+void Policy::reset_row(int row) { fresh_N_.at(row) = 1; }
+
+const Policy::Step& Policy::act(const VecEnv& environments, ActionChoice choice) {
+  const torch::NoGradGuard no_grad;
+  const auto size = static_cast<std::int64_t>(fresh_N_.size());
+  const std::int64_t num_actions = network_->num_actions();
+  if (environments.size() != size)
+    throw std::invalid_argument("a policy of " + std::to_string(size) + " rows acts in " +
+                                std::to_string(environments.size()) + " environments");
+
+  const auto previous_action_N = torch::empty({size}, torch::kInt64);
+  const auto previous_reward_N = torch::empty({size});
+  for (std::int64_t row = 0; row < size; ++row) {
+    const bool fresh = fresh_N_[row] != 0;
+    previous_action_N.data_ptr<std::int64_t>()[row] = fresh ? num_actions : step_.action_N[row];
+    previous_reward_N.data_ptr<float>()[row] = fresh ? 0 : environments.reward_N()[row];
+  }
+  if (std::ranges::count(fresh_N_, 0) < size) {
+    const auto fresh = torch::from_blob(fresh_N_.data(), {size}, torch::kUInt8).to(torch::kBool);
+    memory_.reset_rows(fresh.to(device_));
+    std::ranges::fill(fresh_N_, std::uint8_t{0});
+  }
+
+  const auto encoded_ND = network_->encode(observation_tensor(environments).to(device_), previous_action_N.to(device_),
+                                           previous_reward_N.to(device_));
+  const auto features_ND = network_->backbone().step(encoded_ND, memory_);
+  const auto probabilities_NA = network_->actor_logits(features_ND).softmax(-1);
+  const auto [q1_NA, q2_NA] = network_->critics(features_ND);
+  // One transfer for all three.
+  const auto all = torch::cat({features_ND, probabilities_NA, torch::minimum(q1_NA, q2_NA)}, -1)
+                       .to(torch::TensorOptions(torch::kCPU).dtype(torch::kFloat32));
+  const std::int64_t width = features_ND.size(-1);
+  step_.features_ND = all.narrow(-1, 0, width);
+  step_.probabilities_NA = all.narrow(-1, width, num_actions).contiguous();
+  step_.q_NA = all.narrow(-1, width + num_actions, num_actions);
+
+  for (std::int64_t row = 0; row < size; ++row) {
+    const float* const probabilities = step_.probabilities_NA.data_ptr<float>() + row * num_actions;
+    if (!std::all_of(probabilities, probabilities + num_actions, [](float p) { return std::isfinite(p); }))
+      throw std::runtime_error("the policy's action probabilities are not finite: training has diverged");
+    step_.action_N[row] =
+        choice == ActionChoice::kGreedy
+            ? static_cast<std::int32_t>(std::max_element(probabilities, probabilities + num_actions) - probabilities)
+            : sample(probabilities, num_actions, rng_N_[row]);
+  }
+  return step_;
+}
+
+}  // namespace engram

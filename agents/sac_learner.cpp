@@ -1,0 +1,117 @@
+#include "agents/sac_learner.h"
+
+#include <cmath>
+#include <stdexcept>
+#include <string>
+#include <utility>
+
+#include "agents/sac_losses.h"
+#include "base/error.h"
+
+namespace engram {
+
+void SacOptions::list_options(OptionList& list) {
+  list.add("gamma", gamma, {0, 1}, "discount of the reward one step later");
+  list.add("learning_rate", learning_rate, {0, 1}, "of Adam, for all weights and a learnt temperature");
+  list.add("target_rate", target_rate, {0, 1}, "tau: how far the target critics move towards the critics in one update");
+  list.add("temperature", temperature, {{Temperature::kFixed, "fixed"}, {Temperature::kLearnt, "learnt"}},
+           "whether alpha, the weight of the policy's entropy, is fixed or learnt");
+  list.add("alpha", alpha, {1e-8, 1e3}, "the fixed temperature, or the first value of a learnt one");
+  list.add("alpha_min", alpha_min, {1e-8, 1e3}, "least value of a learnt temperature");
+  list.add("alpha_max", alpha_max, {1e-8, 1e3}, "greatest value of a learnt temperature");
+  list.add("target_entropy_fraction", target_entropy_fraction, {0, 1},
+           "entropy that a learnt temperature aims at, as a fraction of log(number of actions)");
+  list.add("clip_gradient_norm", clip_gradient_norm, {0, 1e9}, "greatest norm of the whole gradient; 0: no clipping");
+}
+
+void SacOptions::check() const {
+  const auto text = [](double value) { return (std::ostringstream() << value).str(); };
+  if (temperature == Temperature::kLearnt && !(alpha_min <= alpha && alpha <= alpha_max))
+    throw UserError("learner.alpha " + text(alpha) + " is not between learner.alpha_min " + text(alpha_min) +
+                    " and learner.alpha_max " + text(alpha_max));
+}
+
+SacLoss sac_loss(AgentNetwork& network, const EpisodeBatch& batch, const torch::Tensor& alpha, double gamma) {
+  const std::int64_t rows = batch.previous_action_BT1.size(1), steps = rows - 1;
+  const auto dtype = alpha.scalar_type();
+  const auto valid_BT = batch.mask_BT > 0;
+  const auto lengths_B = batch.steps_B + 1;
+  const auto padding_BT1 = torch::arange(rows, lengths_B.options()) >= lengths_B.unsqueeze(1);
+
+  // The padding is wiped where it comes in: behind the first product a NaN would reach the gradient as 0 * NaN.
+  std::vector<std::int64_t> padding_shape(batch.observation.dim(), 1);
+  padding_shape[0] = padding_BT1.size(0);
+  padding_shape[1] = rows;
+  const auto observation = batch.observation.masked_fill(padding_BT1.reshape(padding_shape), 0);
+  const auto previous_reward_BT1 = batch.previous_reward_BT1.masked_fill(padding_BT1, 0);
+  const auto reward_BT = batch.reward_BT.to(dtype), mask_BT = batch.mask_BT.to(dtype);
+
+  const auto encoded_BTD = network.encode(observation, batch.previous_action_BT1, previous_reward_BT1);
+  SequenceModel& backbone = network.backbone();
+  const auto features_BTD =
+      backbone.forward(encoded_BTD, lengths_B).output_BTD;
+  const auto probabilities_BTA = network.actor_logits(features_BTD).softmax(-1);
+
+  SacLoss loss;
+  {
+    const torch::NoGradGuard no_grad;
+    const auto next = network.target_critics(features_BTD.narrow(1, 1, steps).contiguous());
+    loss.target_BT = sac::bellman_targets(reward_BT, batch.terminated_BT.to(dtype), probabilities_BTA.narrow(1, 1, steps),
+                                          next.first, next.second, alpha, gamma);
+    loss.target_BT = torch::where(valid_BT, loss.target_BT, 0);
+  }
+  const auto q = network.critics(features_BTD.narrow(1, 0, steps).contiguous());
+  const auto current_probabilities_BTA = probabilities_BTA.narrow(1, 0, steps);
+  const auto critic1 = sac::critic_loss(q.first, batch.action_BT, loss.target_BT, mask_BT);
+  const auto critic2 = sac::critic_loss(q.second, batch.action_BT, loss.target_BT, mask_BT);
+  const auto actor = sac::actor_loss(current_probabilities_BTA, q.first, q.second, alpha, mask_BT);
+  loss.total = 0.5 * (critic1 + critic2) + actor;
+
+  const torch::NoGradGuard no_grad;
+  loss.critic1 = critic1.detach();
+  loss.critic2 = critic2.detach();
+  loss.actor = actor.detach();
+  loss.entropy = sac::mean_entropy(current_probabilities_BTA, mask_BT);
+  loss.mean_q = sac::masked_mean(q.first.gather(-1, batch.action_BT.unsqueeze(-1)).squeeze(-1), mask_BT);
+  return loss;
+}
+
+SacLearner::SacLearner(const SacOptions& options, std::shared_ptr<AgentNetwork> network)
+    : options_((options.check(), options)),
+      network_(std::move(network)),
+      log_alpha_(torch::full({}, std::log(options.alpha), network_->parameters().front().options().requires_grad(true))),
+      optimizer_(network_->trainable_parameters(), options.learning_rate),
+      temperature_optimizer_({log_alpha_}, options.learning_rate) {}
+
+LossReport SacLearner::update(const EpisodeBatch& batch) {
+  if (!network_->is_training()) throw std::logic_error("an update of a network in evaluation mode");
+  LossReport report;
+  report.alpha = alpha();
+  const SacLoss loss = sac_loss(*network_, batch, report.alpha, options_.gamma);
+  report.critic_loss = 0.5 * (loss.critic1 + loss.critic2);
+  report.actor_loss = loss.actor;
+  report.entropy = loss.entropy;
+  report.mean_q = loss.mean_q;
+
+  optimizer_.zero_gradients();
+  loss.total.backward();
+  const std::vector<torch::Tensor> gradients = optimizer_.gradients();
+  report.gradient_norm = torch::stack(torch::_foreach_norm(gradients)).norm();
+  if (options_.clip_gradient_norm > 0)
+    torch::_foreach_mul_(gradients, (options_.clip_gradient_norm / report.gradient_norm).clamp_max(1));
+  optimizer_.step();
+  network_->update_targets(options_.target_rate);
+  if (options_.temperature == Temperature::kLearnt) update_temperature(loss.entropy);
+  return report;
+}
+
+// Descends log(alpha) (H - target): alpha falls while the policy's entropy H is above the target.
+void SacLearner::update_temperature(const torch::Tensor& entropy) {
+  const double target = options_.target_entropy_fraction * std::log(static_cast<double>(network_->num_actions()));
+  log_alpha_.mutable_grad() = entropy - target;
+  temperature_optimizer_.step();
+  const torch::NoGradGuard no_grad;
+  log_alpha_.clamp_(std::log(options_.alpha_min), std::log(options_.alpha_max));
+}
+
+}  // namespace engram

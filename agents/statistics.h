@@ -1,0 +1,25 @@
+// Intervals for what an evaluation measures: a success rate and a mean return.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+namespace engram {
+
+struct Interval {
+  double estimate;
+  double low, high;  // of the 95% interval
+};
+
+// Success rate with Wilson's score interval (Wilson 1927; Brown, Cai and DasGupta 2001), which stays inside [0, 1] and is not
+// empty at 0 or `count` successes. Throws std::invalid_argument unless 0 <= successes <= count and count >= 1.
+Interval wilson_interval(std::int64_t successes, std::int64_t count);
+
+// Mean with Student's t interval: mean +- t(0.975, n-1) s / sqrt(n), s the sample's standard deviation. One value gives an infinite
+// interval. Throws std::invalid_argument for no value.
+Interval mean_interval(std::span<const double> values);
+
+// The quantile t with P(T <= t) = probability of Student's distribution; degrees >= 1, 0.5 <= probability < 1.
+double student_t_quantile(double probability, std::int64_t degrees);
+
+}  // namespace engram

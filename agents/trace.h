@@ -1,0 +1,38 @@
+// A trace: everything that an agent saw, computed and did, step by step, as tensors for a safetensors file.
+//
+// M steps of E episodes, one after the other; D backbone width, A actions. Row m:
+//   observations [M, ...]            o_t, in the task's own type
+//   features [M, D]                  backbone output h_t
+//   action_probabilities [M, A]      pi(a | h_t)
+//   q_values [M, A]                  min(Q1, Q2)(h_t, a)
+//   actions [M]                      a_t, int32
+//   rewards [M]                      r_t, what a_t earned
+// Episode e:
+//   episode_starts [E]               its first row, int64
+//   final_observations [E, ...]      what its last step led to
+//   episode_ends [E]                 1 terminated, 2 truncated; uint8
+//   successes [E]                    uint8
+#pragma once
+
+#include <torch/torch.h>
+
+#include <cstdint>
+#include <vector>
+
+#include "agents/evaluator.h"
+#include "agents/policy.h"
+#include "agents/weights.h"
+#include "envs/vec_env.h"
+
+namespace engram {
+
+struct Trace {
+  TensorMap tensors;
+  std::vector<EpisodeResult> results;
+};
+
+// Plays `episodes` >= 1 episodes in a single environment, beginning with `first_episode` of its stream; the policy's
+// network must be in evaluation mode.
+Trace record_trace(VecEnv& environment, Policy& policy, int episodes, ActionChoice choice, std::uint32_t first_episode);
+
+}  // namespace engram

@@ -1,0 +1,58 @@
+#include "agents/trained_agent.h"
+
+#include <ATen/Parallel.h>
+
+#include <algorithm>
+#include <charconv>
+#include <thread>
+
+#include "agents/weights.h"
+#include "base/error.h"
+
+namespace engram {
+
+TrainedAgent load_trained_agent(const std::filesystem::path& run_directory, WhichWeights which, torch::Device device) {
+  const RunDirectory run = RunDirectory::open(run_directory);
+  TrainedAgent agent{Config::from_settings(read_settings(run.config_file())), nullptr};
+  const std::filesystem::path file = run.weights_file(which);
+  const SafetensorsFile weights = load_safetensors(file);
+  agent.network = make_network(agent.config, agent.config.task.info(), device);
+  load_module_weights(*agent.network, weights.tensors, "weights file '" + file.string() + "'");
+  agent.network->eval();
+  return agent;
+}
+
+std::shared_ptr<AgentNetwork> make_network(const Config& config, const TaskInfo& task, torch::Device device) {
+  torch::manual_seed(config.run.seed);
+  auto network = std::make_shared<AgentNetwork>(config.network, config.memory, task);
+  network->to(device);
+  return network;
+}
+
+torch::Device parse_device(const std::string& text) {
+  const int gpus = static_cast<int>(torch::cuda::device_count());
+  if (text == "cpu") return torch::kCPU;
+  if (text == "auto") return gpus > 0 ? torch::Device(torch::kCUDA, 0) : torch::Device(torch::kCPU);
+  int index = 0;
+  if (text != "cuda") {
+    const std::string prefix = "cuda:";
+    const char* const end = text.data() + text.size();
+    const auto parsed = text.starts_with(prefix) ? std::from_chars(text.data() + prefix.size(), end, index)
+                                                 : std::from_chars_result{nullptr, std::errc::invalid_argument};
+    if (parsed.ec != std::errc{} || parsed.ptr != end || index < 0)
+      throw UserError("device '" + text + "' is unknown; it is one of auto, cpu, cuda, cuda:N");
+  }
+  if (index >= gpus)
+    throw UserError("device '" + text + "' is not there: " +
+                    (gpus == 0 ? "no usable GPU was found; use --device cpu" : "GPUs found: " + std::to_string(gpus)));
+  return torch::Device(torch::kCUDA, static_cast<torch::DeviceIndex>(index));
+}
+
+int use_threads(int threads) {
+  const int count = threads > 0 ? threads : std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+  at::set_num_threads(count);
+  at::set_num_interop_threads(1);
+  return count;
+}
+
+}  // namespace engram

@@ -1,0 +1,114 @@
+#include "apps/command_line.h"
+
+#include <algorithm>
+#include <boost/program_options.hpp>
+#include <sstream>
+
+#include "base/error.h"
+
+namespace engram {
+namespace {
+
+namespace po = boost::program_options;
+
+constexpr std::size_t kColumns = 100;
+constexpr std::size_t kHelpColumn = 34;
+constexpr const char* kFlag = "false | true";  // how an OptionList describes a true/false option
+
+bool contains(const std::vector<std::string>& names, const std::string& name) {
+  return std::find(names.begin(), names.end(), name) != names.end();
+}
+
+std::vector<std::string> option_names(const OptionList& options, const CommandSyntax& syntax) {
+  std::vector<std::string> names = {"help"};
+  for (const Option& option : options.options()) names.push_back(option.name);
+  names.insert(names.end(), syntax.setting_keys.begin(), syntax.setting_keys.end());
+  return names;
+}
+
+po::options_description describe(const OptionList& options, const CommandSyntax& syntax) {
+  po::options_description description;
+  auto add = description.add_options();
+  add("help", "");
+  for (const Option& option : options.options()) {
+    if (option.allowed == kFlag) add(option.name.c_str(), "");
+    else add(option.name.c_str(), po::value<std::string>(), "");
+  }
+  for (const std::string& key : syntax.setting_keys) add(key.c_str(), po::value<std::string>(), "");
+  return description;
+}
+
+std::vector<po::option> parse(const std::vector<std::string>& arguments, const OptionList& options,
+                              const CommandSyntax& syntax) {
+  using namespace po::command_line_style;
+  const po::options_description description = describe(options, syntax);
+  try {
+    return po::command_line_parser(arguments)
+        .options(description)
+        .style(allow_long | long_allow_adjacent | long_allow_next)
+        .run()
+        .options;
+  } catch (const po::unknown_option& error) {
+    const std::string text = error.get_option_name();
+    const std::string name = text.substr(std::min(text.find_first_not_of('-'), text.size()));
+    const std::string near = nearest(name, option_names(options, syntax));
+    throw UserError("unknown option '--" + name + "'" + (near.empty() ? "" : "; did you mean '--" + near + "'?"));
+  } catch (const po::invalid_command_line_syntax& error) {
+    throw UserError(error.what());
+  }
+}
+
+}  // namespace
+
+CommandLine parse_command_line(const std::vector<std::string>& arguments, OptionList& options,
+                               const CommandSyntax& syntax) {
+  CommandLine line;
+  if (contains(arguments, "--help") || contains(arguments, "-h")) line.help = true;
+  std::vector<std::string> plain = arguments;
+  std::erase(plain, "-h");
+  for (const po::option& option : parse(plain, options, syntax)) {
+    const std::string value = option.value.empty() ? "true" : option.value.front();
+    if (option.position_key >= 0) line.positional.push_back(option.value.front());
+    else if (contains(syntax.setting_keys, option.string_key)) line.settings.emplace_back(option.string_key, value);
+    else if (option.string_key != "help") options.set(option.string_key, value);
+  }
+  const std::size_t most = syntax.positional.size();
+  if (line.positional.size() > most) throw UserError("argument '" + line.positional[most] + "' is one too many");
+  if (line.positional.size() + syntax.optional < most && !line.help)
+    throw UserError("the argument " + syntax.positional[line.positional.size()] + " is missing; see --help");
+  return line;
+}
+
+std::string wrapped(const std::string& text, std::size_t indent) {
+  std::string result;
+  std::size_t column = indent;
+  std::istringstream words(text);
+  for (std::string word; words >> word; column += word.size()) {
+    if (column + word.size() + 1 > kColumns) {
+      result += "\n" + std::string(indent, ' ');
+      column = indent;
+    } else if (!result.empty()) {
+      result += " ";
+      ++column;
+    }
+    result += word;
+  }
+  return result;
+}
+
+void print_options(std::ostream& out, const OptionList& list, const std::string& section) {
+  for (const Option& option : list.options()) {
+    if (!section.empty() && !option.name.starts_with(section + ".")) continue;
+    const bool flag = option.allowed == kFlag;
+    std::string left = "  --" + option.name;
+    if (left.size() + 2 > kHelpColumn) left += "\n" + std::string(kHelpColumn, ' ');
+    else left.resize(kHelpColumn, ' ');
+    std::string text = option.help;
+    if (!flag || option.get() == "true")
+      text += " [" + (option.allowed == "text" ? "" : option.allowed + "; ") + "default " +
+              (option.get().empty() ? "none" : option.get()) + "]";
+    out << left << wrapped(text, kHelpColumn) << "\n";
+  }
+}
+
+}  // namespace engram

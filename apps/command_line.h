@@ -1,0 +1,44 @@
+// What all commands share: parsing arguments through Boost.Program_options into an OptionList, and printing help from
+// one. A command keeps its own options in a struct with list_options(), in a list without a section:
+//
+//   EvaluateOptions options;
+//   OptionList list("");
+//   options.list_options(list);
+//   const CommandLine line = parse_command_line(arguments, list, {.positional = {"DIR"}});
+#pragma once
+
+#include <cstddef>
+#include <ostream>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/options.h"
+
+namespace engram {
+
+struct CommandSyntax {
+  std::vector<std::string> positional = {};    // names of the arguments without dashes
+  std::size_t optional = 0;                    // how many of the last of them may be left out
+  std::vector<std::string> setting_keys = {};  // options collected as text instead of being set
+};
+
+struct CommandLine {
+  bool help = false;                                          // --help or -h was given; positional may be incomplete
+  std::vector<std::string> positional;                        // in order
+  std::vector<std::pair<std::string, std::string>> settings;  // (key, value), in order
+};
+
+// Takes `--name value` and `--name=value`, and true | false options as a bare `--name`. Throws UserError for an unknown
+// option (with the nearest known one), a missing value, a missing or needless argument, or a value out of bounds.
+CommandLine parse_command_line(const std::vector<std::string>& arguments, OptionList& options,
+                               const CommandSyntax& syntax = {});
+
+// One paragraph an option, with what it takes and its default, which is its present value. Of a list with several
+// sections only those of `section`, if it is given.
+void print_options(std::ostream& out, const OptionList& list, const std::string& section = "");
+
+// `text` broken at blanks into lines of at most 100 columns, all but the first indented.
+std::string wrapped(const std::string& text, std::size_t indent);
+
+}  // namespace engram

@@ -1,0 +1,88 @@
+// engram COMMAND [arguments]: finds the command and turns what it throws into an exit status:
+// 0 success, 1 a failure of the program or the machine, 2 bad input.
+#include <c10/util/Exception.h>
+
+#include <iostream>
+#include <string>
+#include <vector>
+
+#include "agents/build_info.h"
+#include "apps/commands.h"
+#include "base/error.h"
+#include "base/options.h"
+
+namespace engram {
+namespace {
+
+struct Command {
+  const char* name;
+  const char* summary;
+  int (*run)(const std::vector<std::string>& arguments);
+};
+
+const std::vector<Command> kCommands = {
+    {"train", "train an agent on a task and keep everything in a run directory", run_train},
+    {"evaluate", "measure success and return of a trained agent", run_evaluate},
+    {"render", "film an agent at work", run_render},
+    {"list", "show the tasks, their published sizes, and the memory backbones", run_list},
+    {"replay", "check recorded episodes against the rules of the environments", run_replay},
+    {"bench", "measure speed", run_bench},
+};
+
+void print_help() {
+  std::cout << "engram trains, evaluates and films reinforcement-learning agents that must remember.\n\n"
+               "Usage: engram COMMAND [arguments]\n\nCommands\n";
+  for (const Command& command : kCommands)
+    std::cout << "  " << command.name << std::string(12 - std::string(command.name).size(), ' ') << command.summary << "\n";
+  std::cout << "\n  engram COMMAND --help   what a command does and takes, with units and defaults\n"
+               "  engram --version        version, commit, LibTorch, GPU support\n\n"
+               "A first run: a T-maze whose goal is shown once, at the start\n"
+               "  engram train --task.name tmaze --task.corridor_length 10 --run.steps 20000 --run runs/first\n"
+               "  engram evaluate runs/first\n"
+               "  engram render runs/first --output first.mp4\n\n"
+               "Exit status: 0 success, 1 a failure of the program or the machine, 2 bad input.\n";
+}
+
+void print_version() {
+  const BuildInfo& build = build_info();
+  std::cout << "engram " << build.version << " (commit " << build.commit << ", " << build.build_type << ", "
+            << build.compiler << ")\nLibTorch " << build.torch_version << ", GPU support: " << (build.cuda ? "yes" : "no")
+            << "\n";
+}
+
+int run(const std::vector<std::string>& arguments) {
+  if (arguments.empty() || arguments[0] == "--help" || arguments[0] == "-h" || arguments[0] == "help") {
+    print_help();
+    return 0;
+  }
+  if (arguments[0] == "--version") {
+    print_version();
+    return 0;
+  }
+  std::vector<std::string> names;
+  for (const Command& command : kCommands) {
+    if (arguments[0] == command.name) return command.run({arguments.begin() + 1, arguments.end()});
+    names.push_back(command.name);
+  }
+  const std::string near = nearest(arguments[0], names);
+  throw UserError("unknown command '" + arguments[0] + "'; " +
+                  (near.empty() ? "see engram --help" : "did you mean '" + near + "'?"));
+}
+
+}  // namespace
+}  // namespace engram
+
+int main(int argc, char** argv) {
+  try {
+    return engram::run({argv + 1, argv + argc});
+  } catch (const engram::UserError& error) {
+    std::cerr << "engram: " << error.what() << std::endl;
+    return 2;
+  } catch (const c10::Error& error) {
+    std::cerr << "engram: " << error.what_without_backtrace() << std::endl;
+    return 1;
+  } catch (const std::exception& error) {
+    std::cerr << "engram: " << error.what() << std::endl;
+    return 1;
+  }
+}

@@ -1,0 +1,162 @@
+// engram render: a video of an agent at work.
+#include <algorithm>
+#include <cmath>
+#include <iostream>
+#include <optional>
+
+#include "agents/policy.h"
+#include "agents/trained_agent.h"
+#include "apps/command_line.h"
+#include "apps/commands.h"
+#include "base/error.h"
+#include "video/film.h"
+#include "video/frame_painter.h"
+#include "video/video_writer.h"
+
+namespace engram {
+namespace {
+
+constexpr double kOutcomeSeconds = 1.5;  // how long the end of an episode stands
+
+enum class FilmedPolicy { kGreedy, kSample, kRandom };
+
+struct RenderOptions {
+  std::string output;
+  int episodes = 3;
+  double fps = 10;
+  int scale = 1;
+  WhichWeights weights = WhichWeights::kBest;
+  FilmedPolicy policy = FilmedPolicy::kGreedy;
+  std::int64_t first_episode = 0;
+
+  void list_options(OptionList& list) {
+    list.add("output", output, "video file to write: .mp4 (H.264, plays in a browser), .webm (VP8) or .avi (MJPG)");
+    list.add("episodes", episodes, {1, 10'000}, "episodes to film, one after the other");
+    list.add("fps", fps, {0.1, 120}, "frames, and so environment steps, per second");
+    list.add("scale", scale, {1, 4}, "size of the picture; 1 is some 960 pixels wide");
+    list.add("weights", weights, {{WhichWeights::kBest, "best"}, {WhichWeights::kLast, "last"}},
+             "of the best evaluation during training, or of the end");
+    list.add("policy", policy,
+             {{FilmedPolicy::kGreedy, "greedy"}, {FilmedPolicy::kSample, "sample"}, {FilmedPolicy::kRandom, "random"}},
+             "the most probable action, one drawn from the agent's policy, or any action with equal chances");
+    list.add("first_episode", first_episode, {0, 1'000'000}, "where in the sequence of evaluation episodes to begin");
+  }
+};
+
+void print_help(const OptionList& own, const Settings& settings) {
+  Config config = Config::from_settings(settings);
+  std::cout << "engram render DIR --output FILE [--episodes N] [--policy greedy|sample|random] ...\n"
+               "engram render --policy random --task.name NAME [--task.key value ...] --output FILE ...\n\n"
+            << wrapped(
+                   "Films the agent of the run directory DIR: the board with what the agent sees of it framed, the "
+                   "observation itself, the step and its reward, the probabilities of the next action with their Q "
+                   "values, and at last whether the episode was a success. The episodes are the ones that engram "
+                   "evaluate --trace plays, which training never used. Random actions need no agent: instead of DIR a "
+                   "task can be given.",
+                   0)
+            << "\n\nOptions\n";
+  print_options(std::cout, own);
+  std::cout << "\nWithout DIR (engram list tells more)\n"
+            << "  --task.name                     " << wrapped("of the task to film [default visual_match]", 34) << "\n"
+            << "  --task.preset                   " << wrapped("a published size of a task, by name", 34) << "\n";
+  print_options(std::cout, config.options(), "task");
+  std::cout << "\nExamples\n"
+               "  engram render runs/first --output first.mp4\n"
+               "  engram render --policy random --task.name key_to_door --output random.mp4\n";
+}
+
+std::vector<std::string> task_keys() {
+  std::vector<std::string> keys = all_config_keys();
+  std::erase_if(keys, [](const std::string& key) { return !key.starts_with("task."); });
+  return keys;
+}
+
+// The run directory, if one is given. Throws UserError unless it is clear what is to be filmed.
+std::optional<std::string> run_directory(const CommandLine& line, const RenderOptions& options) {
+  if (line.positional.empty()) {
+    if (options.policy == FilmedPolicy::kRandom) return {};
+    throw UserError("the argument DIR is missing: the run directory of the agent; without one, --policy random");
+  }
+  if (!line.settings.empty()) {
+    throw UserError("--" + line.settings[0].first + " cannot be given with a run directory: '" + line.positional[0] +
+                    "' says what its task is");
+  }
+  return line.positional[0];
+}
+
+std::vector<float> row_of(const torch::Tensor& values_NA) {
+  const torch::Tensor row = values_NA[0].contiguous();
+  return {row.data_ptr<float>(), row.data_ptr<float>() + row.numel()};
+}
+
+}  // namespace
+
+int run_render(const std::vector<std::string>& arguments) {
+  RenderOptions options;
+  OptionList own("");
+  options.list_options(own);
+  const CommandLine line =
+      parse_command_line(arguments, own, {.positional = {"DIR"}, .optional = 1, .setting_keys = task_keys()});
+  if (line.help) {
+    print_help(own, line.settings);
+    return 0;
+  }
+  const std::optional<std::string> directory = run_directory(line, options);
+  if (options.output.empty()) throw UserError("--output FILE is missing: the video to write, such as episodes.mp4");
+  check_video_file(options.output);
+  use_threads(1);  // a single environment
+
+  Config config;
+  std::string subtitle = "random policy";
+  std::shared_ptr<AgentNetwork> network;
+  if (options.policy != FilmedPolicy::kRandom) {
+    TrainedAgent agent = load_trained_agent(*directory, options.weights, torch::kCPU);
+    config = agent.config;
+    network = agent.network;
+    subtitle = config.memory.name() + ", " + (options.policy == FilmedPolicy::kGreedy ? "greedy" : "sampled") +
+               " actions, " + (options.weights == WhichWeights::kBest ? "best" : "last") + " weights";
+  } else {
+    config =
+        Config::from_settings(directory ? read_settings(RunDirectory::open(*directory).config_file()) : line.settings);
+  }
+
+  const std::uint64_t seed = config.run.seed;
+  const std::uint32_t first = kFirstUnseenEpisode + static_cast<std::uint32_t>(options.first_episode);
+  const auto environment = make_cpu_vec_env(config.task, seed, Purpose::kEvaluation, 1, 1);
+  environment->reset_all(first);
+  std::optional<Policy> policy;
+  Decide decide = random_policy(seed);
+  if (network) {
+    policy.emplace(network, torch::kCPU, 1, seed, first);
+    decide = [&](const VecEnv& current) {
+      const Policy::Step& step =
+          policy->act(current, options.policy == FilmedPolicy::kGreedy ? ActionChoice::kGreedy : ActionChoice::kSample);
+      return Decision{step.action_N[0], row_of(step.probabilities_NA), row_of(step.q_NA)};
+    };
+  }
+
+  Canvas board;
+  environment->draw(0, board);
+  const FramePainter painter(environment->info(), subtitle, board.rows(), board.columns(), options.scale);
+  VideoWriter writer(options.output, painter.width(), painter.height(), options.fps);
+  const int outcome_frames = std::max(1, static_cast<int>(std::ceil(kOutcomeSeconds * options.fps)));
+  int successes = 0;
+  for (int episode = 1; episode <= options.episodes; ++episode) {
+    if (policy) policy->reset_all();
+    const FilmedEpisode filmed =
+        film_episode(*environment, decide, episode, options.episodes, [&](const FrameContents& contents) {
+          const RgbImage frame = painter.paint(contents);
+          for (int i = 0; i < (contents.outcome ? outcome_frames : 1); ++i) writer.write(frame);
+        });
+    environment->reset_finished();
+    successes += filmed.success ? 1 : 0;
+    std::cout << "episode " << episode << ": " << (filmed.success ? "success" : "failure") << ", return "
+              << filmed.total_reward << ", " << filmed.steps << " steps" << std::endl;
+  }
+  writer.finish();
+  std::cout << successes << " of " << options.episodes << " solved; " << writer.frames() << " frames of "
+            << painter.width() << " x " << painter.height() << " in " << options.output << std::endl;
+  return 0;
+}
+
+}  // namespace engram

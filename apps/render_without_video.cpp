@@ -1,0 +1,13 @@
+// engram render of a program that was built without OpenCV.
+#include "apps/commands.h"
+#include "base/error.h"
+
+namespace engram {
+
+int run_render(const std::vector<std::string>&) {
+  throw UserError(
+      "this engram was built without video; install OpenCV (Debian: libopencv-dev) and build it with "
+      "-DENGRAM_VIDEO=ON");
+}
+
+}  // namespace engram

@@ -1,0 +1,122 @@
+// engram train: trains an agent and keeps everything in a run directory.
+#include <unistd.h>
+
+#include <csignal>
+#include <iostream>
+
+#include "agents/run_recorder.h"
+#include "agents/trained_agent.h"
+#include "agents/trainer.h"
+#include "apps/command_line.h"
+#include "apps/commands.h"
+#include "apps/status_display.h"
+#include "base/error.h"
+
+namespace engram {
+namespace {
+
+struct TrainOptions {
+  std::string config;
+  std::string run;
+  std::string seed;
+  std::string device;
+
+  void list_options(OptionList& list) {
+    list.add("run", run, "folder for everything that the run leaves behind; must be new or empty");
+    list.add("config", config, "INI file with the settings that differ from the defaults");
+    list.add("seed", seed, "short for --run.seed");
+    list.add("device", device, "short for --run.device");
+  }
+};
+
+Settings gather_settings(const TrainOptions& options, const CommandLine& line) {
+  Settings settings = options.config.empty() ? Settings{} : read_settings(options.config);
+  settings.insert(settings.end(), line.settings.begin(), line.settings.end());
+  if (!options.seed.empty()) settings.emplace_back("run.seed", options.seed);
+  if (!options.device.empty()) settings.emplace_back("run.device", options.device);
+  return settings;
+}
+
+void print_help(const OptionList& own, const Settings& settings) {
+  Config config = Config::from_settings(settings);
+  std::cout << "engram train --run DIR [--config FILE] [--seed S] [--section.key value ...]\n\n"
+            << wrapped(
+                   "Trains an agent on a memory task with discrete soft actor-critic. Settings come from the defaults, "
+                   "the task's preset, the config file and the command line, each overriding the ones before.",
+                   0)
+            << "\n\nThe command's own options\n";
+  print_options(std::cout, own);
+  std::string names;
+  for (const std::string& name : task_names()) names += (names.empty() ? "" : " | ") + name;
+  std::cout << "\nWhat to train (engram list tells more)\n"
+            << "  --task.name                     " << wrapped("[" + names + "; default visual_match]", 34) << "\n"
+            << "  --task.preset                   " << wrapped("a published size of a task, by name", 34) << "\n";
+  names.clear();
+  for (const std::string& name : backbone_names()) names += (names.empty() ? "" : " | ") + name;
+  std::cout << "  --memory.name                   " << wrapped("[" + names + "; default hqlt]", 34) << "\n";
+
+  const std::vector<std::pair<std::string, std::string>> titles = {
+      {"run", "The run"},
+      {"task", "The task " + config.task.name() + " (give --task.name for another one's options)"},
+      {"network", "Encoder and heads"},
+      {"memory", "The backbone " + config.memory.name() + " (give --memory.name for another one's options)"},
+      {"learner", "Soft actor-critic"},
+      {"replay", "Replay of whole episodes"},
+      {"evaluation", "Evaluation during training"}};
+  const OptionList all = config.options();
+  for (const auto& [section, title] : titles) {
+    std::cout << "\n" << title << "\n";
+    print_options(std::cout, all, section);
+  }
+  std::cout << "\nConfig file: the same keys as INI, [section] and then key = value; # begins a comment.\n\n"
+               "Example\n  engram train --task.name tmaze --task.corridor_length 10 --memory.name lstm --run runs/first\n";
+}
+
+// Ctrl-C ends the run in good order; the handler may touch nothing but the trainer's flag.
+Trainer* g_running = nullptr;
+void stop_running(int) {
+  g_running->stop();
+  std::signal(SIGINT, SIG_DFL);  // a second Ctrl-C ends at once
+}
+
+}  // namespace
+
+int run_train(const std::vector<std::string>& arguments) {
+  TrainOptions options;
+  OptionList own("");
+  options.list_options(own);
+  const CommandLine line = parse_command_line(arguments, own, {.setting_keys = all_config_keys()});
+  const Settings settings = gather_settings(options, line);
+  if (line.help) {
+    print_help(own, settings);
+    return 0;
+  }
+  if (options.run.empty()) throw UserError("--run DIR is missing: the folder for everything that the run leaves behind");
+
+  Config config = Config::from_settings(settings);
+  const torch::Device device = parse_device(config.run.device);
+  const int threads = use_threads(config.run.threads);
+  Trainer trainer(config, device, threads);
+
+  std::vector<std::string> command_line = {"engram", "train"};
+  command_line.insert(command_line.end(), arguments.begin(), arguments.end());
+  const RunDirectory run = RunDirectory::create(options.run, config, device, command_line);
+  RunRecorder recorder(run, config.to_ini());
+  StatusDisplay display(std::cout, isatty(STDOUT_FILENO) != 0);
+
+  std::cout << "Training " << config.memory.name() << " on " << config.task.name() << " for "
+            << count_text(static_cast<double>(config.run.steps)) << " steps (" << device_text(device) << ", " << threads
+            << " CPU threads) in " << run.path().string() << std::endl;
+  g_running = &trainer;
+  std::signal(SIGINT, stop_running);
+  trainer.run({&recorder, &display});
+  std::signal(SIGINT, SIG_DFL);
+
+  std::cout << "Everything is in " << run.path().string() << ". What next:\n"
+            << "  engram evaluate " << run.path().string() << "\n"
+            << "  engram render " << run.path().string() << " --output " << (run.path() / "episodes.mp4").string() << "\n"
+            << "  tensorboard --logdir " << run.path().string() << std::endl;
+  return 0;
+}
+
+}  // namespace engram

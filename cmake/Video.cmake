@@ -1,0 +1,16 @@
+# Decides ENGRAM_VIDEO_ENABLED from ENGRAM_VIDEO and OpenCV.
+set(ENGRAM_VIDEO_ENABLED OFF)
+if(ENGRAM_VIDEO STREQUAL "OFF")
+  message(STATUS "Video: off (ENGRAM_VIDEO is OFF)")
+else()
+  find_package(OpenCV 4.6 QUIET COMPONENTS core imgproc imgcodecs videoio)
+  if(OpenCV_FOUND)
+    set(ENGRAM_VIDEO_ENABLED ON)
+    message(STATUS "Video: on (OpenCV ${OpenCV_VERSION})")
+  elseif(ENGRAM_VIDEO STREQUAL "ON")
+    message(FATAL_ERROR "ENGRAM_VIDEO is ON, but OpenCV 4.6 or later with core, imgproc, imgcodecs and videoio was not "
+      "found. Run apps/setup.sh, which installs it, or name one with OpenCV_DIR, or set ENGRAM_VIDEO to OFF.")
+  else()
+    message(STATUS "Video: off (OpenCV 4.6 or later was not found)")
+  endif()
+endif()

@@ -1,0 +1,13 @@
+// Strict base64 (RFC 4648, with padding): no white space, no missing or surplus characters.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace engram {
+
+// Throws UserError that says what is wrong and where.
+std::vector<std::uint8_t> decode_base64(const std::string& text);
+
+}  // namespace engram

@@ -1,0 +1,21 @@
+// Recorded episodes as JSON lines (the format of tests/golden/README.md), played against the rules of the tasks.
+#pragma once
+
+#include <string>
+
+namespace engram {
+
+struct EpisodeFileReport {
+  int episodes = 0;
+  int mismatches = 0;          // episodes that differ in anything
+  std::string first_mismatch;  // line, task and step of the first difference, what the file holds and what came
+};
+
+// Sets each episode's task to the recorded layout, gives it the recorded actions and compares observations, rewards,
+// player positions, the end and success. Observations are compared byte for byte; a reward agrees if the file's number,
+// rounded to float32, equals ours (0 and -0 are equal).
+// Throws UserError, naming file, line and what is wrong, for a file that cannot be read, holds no episode, or has a line
+// that is not an episode of this format.
+EpisodeFileReport replay_episode_file(const std::string& path);
+
+}  // namespace engram

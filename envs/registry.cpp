@@ -1,0 +1,110 @@
+#include "envs/registry.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+
+namespace engram {
+namespace {
+
+std::vector<TaskPreset> make_presets() {
+  const std::string memory_rl = "Ni et al., When do Transformers shine in RL?, NeurIPS 2023 (Memory-RL)";
+  std::vector<TaskPreset> presets = {
+      {"visual_match_hqlt",
+       "visual_match",
+       {{"explore_steps", "15"}, {"distractor_steps", "750"}, {"reward_steps", "15"}, {"final_reward", "100"}},
+       "Irie et al., Blending complementary memory systems in hybrid quadratic-linear Transformers, 2025, figure 2"}};
+  for (const char* steps : {"60", "120", "250", "500", "750", "1000"})
+    presets.push_back({std::string("visual_match_") + steps,
+                       "visual_match",
+                       {{"distractor_steps", steps}, {"final_reward", "10"}},
+                       memory_rl});
+  for (const char* steps : {"60", "120", "250", "500"})
+    presets.push_back({std::string("key_to_door_") + steps, "key_to_door", {{"distractor_steps", steps}}, memory_rl});
+  for (const char* length : {"50", "100", "250", "500", "750", "1000", "1250", "1500"})
+    presets.push_back({std::string("tmaze_passive_") + length, "tmaze", {{"corridor_length", length}}, memory_rl});
+  for (const char* length : {"20", "50", "100", "250", "500"})
+    presets.push_back({std::string("tmaze_active_") + length,
+                       "tmaze",
+                       {{"active", "true"}, {"corridor_length", length}},
+                       memory_rl});
+  return presets;
+}
+
+// "; did you mean 'x'?" where something is near, otherwise the list of what there is.
+std::string hint(const std::string& name, const std::vector<std::string>& known) {
+  const std::string near = nearest(name, known);
+  if (!near.empty()) return "; did you mean '" + near + "'?";
+  std::string list;
+  for (const std::string& entry : known) list += (list.empty() ? "" : ", ") + entry;
+  return "; there are " + list;
+}
+
+}  // namespace
+
+std::vector<std::string> task_names() {
+  std::vector<std::string> names;
+  AllTasks::for_each([&]<class Task>() { names.push_back(Task::kName); });
+  return names;
+}
+
+const std::vector<TaskPreset>& task_presets() {
+  static const std::vector<TaskPreset> presets = make_presets();
+  return presets;
+}
+
+TaskConfig::TaskConfig(const std::string& name) : name_(name) {
+  bool found = false;
+  AllTasks::for_each([&]<class Task>() {
+    if (name != Task::kName) return;
+    options_ = typename Task::Options{};
+    found = true;
+  });
+  if (!found) throw UserError("unknown task '" + name + "'" + hint(name, task_names()));
+}
+
+TaskConfig TaskConfig::from_preset(const std::string& preset) {
+  std::vector<std::string> names;
+  for (const TaskPreset& known : task_presets()) {
+    names.push_back(known.name);
+    if (known.name != preset) continue;
+    TaskConfig config(known.task);
+    OptionList options = config.options();
+    for (const auto& [key, value] : known.values) options.set(std::string(kTaskSection) + "." + key, value);
+    return config;
+  }
+  throw UserError("unknown preset '" + preset + "'" + hint(preset, names));
+}
+
+OptionList TaskConfig::options() {
+  OptionList list(kTaskSection);
+  std::visit([&](auto& options) { options.list_options(list); }, options_);
+  return list;
+}
+
+void TaskConfig::check() const {
+  std::visit([](const auto& options) { options.check(); }, options_);
+}
+
+TaskInfo TaskConfig::info() const {
+  check();
+  return std::visit(
+      [](const auto& options) {
+        using Task = typename std::decay_t<decltype(options)>::Task;
+        const typename Task::Params params = Task::make_params(options, 0, Purpose::kTraining);
+        TaskInfo info;
+        info.name = Task::kName;
+        info.description = Task::kDescription;
+        info.action_names.assign(std::begin(Task::kActionNames), std::end(Task::kActionNames));
+        static_assert(std::size(Task::kActionNames) == Task::kNumActions);
+        info.observation.type =
+            std::is_same_v<typename Task::Element, float> ? ElementType::kFloat32 : ElementType::kUint8;
+        info.observation.shape = Task::observation_shape(params);
+        info.max_episode_steps = Task::max_episode_steps(params);
+        info.chance_success = Task::kChanceSuccess;
+        return info;
+      },
+      options_);
+}
+
+}  // namespace engram

@@ -1,0 +1,36 @@
+#include "envs/tasks/tmaze.h"
+
+namespace engram {
+
+void TMaze::Options::list_options(OptionList& list) {
+  list.add("active", active, "false: the sign is seen at the start; true: it is one step behind the start");
+  list.add("corridor_length", corridor_length, {1, 1'000'000}, "steps from the start to the junction");
+  list.add("penalty", penalty, {-1e6, 0}, "reward, divided by corridor_length, of a step that lags behind walking ahead");
+  list.add("goal_reward", goal_reward, {-1e6, 1e6}, "reward of ending the episode on the right goal");
+}
+
+void TMaze::Options::check() const { check_bounds(*this, kTaskSection); }
+
+TMaze::Params TMaze::make_params(const Options& options, std::uint64_t, Purpose) {
+  return {options.active ? 1 : 0, options.corridor_length, static_cast<float>(options.penalty / options.corridor_length),
+          static_cast<float>(options.goal_reward)};
+}
+
+void TMaze::draw(const Params& params, const State& state, Canvas& canvas) {
+  constexpr Rgb kWall{25, 25, 25}, kFloor{204, 204, 204}, kOracle{134, 206, 235}, kPlayer{228, 148, 109};
+  constexpr Rgb kRight{0, 160, 0}, kWrong{200, 0, 0};
+  const int end = params.oracle + params.corridor_length;
+  canvas.resize(3, end + 1, kWall);
+  for (int x = 0; x <= end; ++x) canvas.set(1, x, kFloor);
+  canvas.set(1, 0, kOracle);
+  canvas.set(1 - state.goal_y, end, kRight);
+  canvas.set(1 + state.goal_y, end, kWrong);
+  canvas.set(1 - state.y, state.x, kPlayer);
+}
+
+std::string TMaze::phase(const Params& params, const State& state) {
+  if (state.x < params.oracle + params.corridor_length) return state.oracle == kShown ? "oracle" : "corridor";
+  return state.y == 0 ? "junction" : "goal";
+}
+
+}  // namespace engram

@@ -1,0 +1,144 @@
+#include "envs/tasks/visual_match.h"
+
+#include "base/error.h"
+
+namespace engram {
+namespace {
+
+constexpr const char* kSquareNames = "bce";
+
+const board::Text& passive_text() {
+  static const board::Text text = {
+      "           ",  //
+      "    ppp    ",  //
+      "    p+p    ",  //
+      "    ppp    ",  //
+      "           ",  //
+      "           ",  //
+      "           ",
+  };
+  return text;
+}
+
+const board::Text& active_text() {
+  static const board::Text text = {
+      "  ppppppp  ",  //
+      "  p     p  ",  //
+      "  p     p  ",  //
+      "  pp   pp  ",  //
+      "  p+++++p  ",  //
+      "  p+++++p  ",  //
+      "  ppppppp  ",
+  };
+  return text;
+}
+
+const board::Text& reward_text() {
+  static const board::Text text = {
+      "###########",  //
+      "# b  c  e #",  //
+      "#         #",  //
+      "#         #",  //
+      "####   ####",  //
+      "   # + #   ",  //
+      "   #####   ",
+  };
+  return text;
+}
+
+// The reward phase's map and the six ways to colour its squares; the first gives them the palette's order.
+void set_squares(VisualMatch::Params& params, const board::Text& text) {
+  constexpr int kColours[VisualMatch::kAssignments][VisualMatch::kSquares] = {{0, 1, 2}, {0, 2, 1}, {1, 0, 2},
+                                                                             {1, 2, 0}, {2, 0, 1}, {2, 1, 0}};
+  for (int assignment = 0; assignment < VisualMatch::kAssignments; ++assignment)
+    for (int i = 0; i < VisualMatch::kSquares; ++i)
+      params.square_colour[assignment][i] = params.board.palette.square[kColours[assignment][i]];
+
+  board::set_map(params.board, board::kReward, text, "#");
+  for (int i = 0; i < VisualMatch::kSquares; ++i)
+    params.square[i] = board::find_only_cell(text, kSquareNames[i], board::kReward);
+}
+
+std::uint8_t draw_run_assignment(SquareColours colours, std::uint64_t seed, Purpose purpose) {
+  Rng rng(seed, Purpose::kRun, 0, 0);
+  const std::uint32_t training = rng.below(VisualMatch::kAssignments);
+  if (colours == SquareColours::kReference && purpose == Purpose::kEvaluation)
+    return static_cast<std::uint8_t>((training + 1 + rng.below(VisualMatch::kAssignments - 1)) %
+                                     VisualMatch::kAssignments);
+  return static_cast<std::uint8_t>(training);
+}
+
+}  // namespace
+
+void VisualMatch::Options::list_options(OptionList& list) {
+  list.add("active", active, "false: the colour is shown at once; true: it has to be found in a room");
+  list.add("explore_steps", explore_steps, {1, board::kMaxPhaseSteps}, "length of phase 1, where the colour is shown, in steps");
+  list.add("distractor_steps", distractor_steps, {0, board::kMaxPhaseSteps}, "length of phase 2, among the apples, in steps");
+  list.add("reward_steps", reward_steps, {1, board::kMaxPhaseSteps}, "length of phase 3, before the three squares, in steps");
+  list.add("num_apples", num_apples, {0, board::kMaxApples}, "apples in phase 2");
+  list.add("apple_reward", apple_reward, {-1e6, 1e6}, "reward of an apple");
+  list.add("final_reward", final_reward, {-1e6, 1e6}, "reward of the square of the right colour");
+  list.add("respawn_every", respawn_every, {0, board::kMaxPhaseSteps}, "steps until a taken apple comes back; 0: never");
+  list.add("colours", colours,
+           {{SquareColours::kEpisode, "episode"},
+            {SquareColours::kFixed, "fixed"},
+            {SquareColours::kReference, "reference"}},
+           "which square has which colour: drawn every episode; once for training and evaluation; once for each of them");
+}
+
+void VisualMatch::Options::check() const { check_bounds(*this, kTaskSection); }
+
+VisualMatch::Params VisualMatch::make_params(const Options& options, std::uint64_t seed, Purpose purpose) {
+  Params params{};
+  params.board.phase_steps[board::kExplore] = options.explore_steps;
+  params.board.phase_steps[board::kDistractor] = options.distractor_steps;
+  params.board.phase_steps[board::kReward] = options.reward_steps;
+  params.board.num_apples = options.num_apples;
+  params.board.respawn_every = options.respawn_every;
+  params.board.apple_reward = static_cast<float>(options.apple_reward);
+  params.board.final_reward = static_cast<float>(options.final_reward);
+  params.board.palette = board::Palette{};
+  params.colours = options.colours;
+  params.run_assignment = draw_run_assignment(options.colours, seed, purpose);
+
+  const board::Text& explore = options.active ? active_text() : passive_text();
+  board::set_map(params.board, board::kExplore, explore, "p");
+  params.signal_cells = board::find_cells(explore, 'p');
+  board::set_apple_map(params.board, board::apple_text());
+  set_squares(params, reward_text());
+  return params;
+}
+
+void VisualMatch::draw(const Params& params, const State& state, Canvas& canvas) {
+  board::draw_map(params.board, state.board, canvas);
+  if (state.board.phase == board::kExplore)
+    canvas.set(state.signal.row, state.signal.column, params.square_colour[state.assignment][state.target]);
+  if (state.board.phase == board::kReward && !state.squares_gone)
+    for (int i = 0; i < kSquares; ++i)
+      canvas.set(params.square[i].row, params.square[i].column, params.square_colour[state.assignment][i]);
+}
+
+VisualMatch::State VisualMatch::set_level(Params& params, const board::Level& level, char target) {
+  const std::string squares = kSquareNames;
+  const std::size_t target_index = squares.find(target);
+  if (target_index == std::string::npos)
+    throw UserError(std::string("target '") + target + "' is not one of the squares b, c, e");
+  board::check_map(level, board::kExplore, std::string("# +") + target);
+  board::check_map(level, board::kDistractor, "# +a");
+  board::check_map(level, board::kReward, "# +bce");
+  for (const board::Phase phase : {board::kExplore, board::kDistractor, board::kReward})
+    board::find_only_cell(level.maps[phase], '+', phase);
+
+  params.board.palette = level.palette;
+  board::set_map(params.board, board::kExplore, level.maps[board::kExplore], std::string("#") + target);
+  board::set_apple_map(params.board, level.maps[board::kDistractor]);
+  set_squares(params, level.maps[board::kReward]);
+
+  State state{};
+  state.board = board::state_of_level(params.board);
+  state.target = static_cast<std::uint8_t>(target_index);
+  state.signal = board::find_only_cell(level.maps[board::kExplore], target, board::kExplore);
+  return state;
+}
+
+}  // namespace engram

@@ -1,0 +1,125 @@
+// Visual match: see a colour, collect apples for a while, then step on the square of that colour.
+//
+// Phase 1 (explore) shows a coloured cell, phase 2 (distractor) is a room of apples, phase 3 (reward) has three
+// coloured squares of which one matches. An episode always lasts the sum of the three phases.
+// Source: Hung et al., "Optimizing agent behavior over long time scales by transporting value", 2019, in the form of
+// Memory-RL (Ni et al., "When do Transformers shine in RL?", 2023). Observation: [3, 5, 5] uint8, the crop of board.h.
+#pragma once
+
+#include <optional>
+
+#include "envs/tasks/board.h"
+
+namespace engram {
+
+// Which square has which colour. kEpisode: drawn anew every episode. kFixed: drawn once for a run, the same in training
+// and evaluation. kReference: training and evaluation each have one assignment for the run and the two differ, which is
+// what happens in 5 of 6 runs of the reference implementation.
+enum class SquareColours { kEpisode, kFixed, kReference };
+
+struct VisualMatch {
+  static constexpr const char* kName = "visual_match";
+  static constexpr const char* kDescription = "see a colour, collect apples, then step on the square of that colour";
+  static constexpr int kNumActions = board::kActions;
+  static constexpr const char* kActionNames[] = {"north", "south", "west", "east"};
+  static constexpr std::optional<double> kChanceSuccess = 1.0 / 3;
+  static constexpr int kSquares = 3;
+  static constexpr int kAssignments = 6;  // ways to give three squares three colours
+
+  struct Options {
+    using Task = VisualMatch;
+
+    bool active = false;
+    int explore_steps = 15;
+    int distractor_steps = 60;
+    int reward_steps = 15;
+    int num_apples = 10;
+    double apple_reward = 1;
+    double final_reward = 10;
+    int respawn_every = 20;
+    SquareColours colours = SquareColours::kEpisode;
+
+    void list_options(OptionList& list);
+    void check() const;
+  };
+
+  struct Params {
+    board::Params board;
+    board::CellList signal_cells;  // where phase 1 may show the colour
+    board::Cell square[kSquares];
+    Rgb square_colour[kAssignments][kSquares];
+    SquareColours colours;
+    std::uint8_t run_assignment;  // for kFixed and kReference
+  };
+
+  struct State {
+    board::State board;
+    std::uint8_t target;      // the square that pays, 0 .. 2
+    std::uint8_t assignment;  // a row of square_colour
+    board::Cell signal;       // the coloured cell of phase 1
+    bool squares_gone;
+    bool solved;
+  };
+
+  using Element = std::uint8_t;
+
+  static Params make_params(const Options& options, std::uint64_t seed, Purpose purpose);
+  static std::vector<std::int64_t> observation_shape(const Params&) { return {3, board::kCrop, board::kCrop}; }
+  static int max_episode_steps(const Params& params) {
+    return params.board.phase_steps[0] + params.board.phase_steps[1] + params.board.phase_steps[2];
+  }
+
+  HOST_DEVICE static constexpr State reset(const Params& params, Rng& rng) {
+    State state{};
+    state.board.player = board::draw_cell(params.board.starts[board::kExplore], rng);
+    state.signal = board::draw_cell(params.signal_cells, rng);
+    state.target = static_cast<std::uint8_t>(rng.below(kSquares));
+    state.assignment = params.colours == SquareColours::kEpisode ? static_cast<std::uint8_t>(rng.below(kAssignments))
+                                                                 : params.run_assignment;
+    state.board.apples = board::draw_apples(params.board, rng);
+    return state;
+  }
+
+  HOST_DEVICE static constexpr Outcome step(const Params& params, State& state, int action, Rng&) {
+    board::State& board = state.board;
+    ++board.frame;
+    const board::Target target = board::target_of(board.player, action);
+    board::move_to(board, target, board::is_open(params.board.map[board.phase], target.row, target.column));
+    float reward = 0;
+    if (board.phase == board::kDistractor) {
+      reward = board::update_apples(params.board, board);
+    } else if (board.phase == board::kReward && !state.squares_gone) {
+      for (int i = 0; i < kSquares; ++i) {
+        if (!board::same(board.player, params.square[i])) continue;
+        state.squares_gone = true;
+        if (i != state.target) continue;
+        reward = params.board.final_reward;
+        state.solved = reward > 0;
+      }
+    }
+    return {reward, board::end_phase(params.board, board, params.board.starts[board::kReward].cell[0])};
+  }
+
+  HOST_DEVICE static constexpr bool success(const Params&, const State& state) { return state.solved; }
+
+  HOST_DEVICE static void observe(const Params& params, const State& state, Element* out) {
+    board::observe_map(params.board, state.board, out);
+    if (state.board.phase == board::kExplore) {
+      board::paint(state.board, state.signal, params.square_colour[state.assignment][state.target], out);
+    } else if (state.board.phase == board::kReward && !state.squares_gone) {
+      for (int i = 0; i < kSquares; ++i)
+        board::paint(state.board, params.square[i], params.square_colour[state.assignment][i], out);
+    }
+  }
+
+  static void draw(const Params& params, const State& state, Canvas& canvas);
+  static std::string phase(const Params&, const State& state) { return board::phase_name(state.board); }
+
+  // The state in which a written level begins; its maps and colours replace those of `params`. `target` is the right
+  // square's character, b, c or e. Throws UserError for a level that breaks the form of the task's maps.
+  static State set_level(Params& params, const board::Level& level, char target);
+};
+
+static_assert(GridTask<VisualMatch>);
+
+}  // namespace engram

@@ -1,0 +1,31 @@
+#include "memory/backbone_options.h"
+
+#include "base/error.h"
+
+namespace engram {
+
+void list_width(OptionList& list, int& width) {
+  list.add("width", width, {1, 1 << 14}, "channels of the backbone's input, output and hidden layers");
+}
+
+void list_layers(OptionList& list, int& layers) { list.add("layers", layers, {1, 256}, "layers, one above the other"); }
+
+void list_heads(OptionList& list, int& heads) {
+  list.add("heads", heads, {1, 1 << 10}, "heads, which share the width equally");
+}
+
+void list_dropout(OptionList& list, double& dropout) {
+  list.add("dropout", dropout, {0, 0.9}, "probability that a channel is dropped in training");
+}
+
+void list_beta_factor(OptionList& list, int& beta_factor) {
+  list.add("beta_factor", beta_factor, {1, 2}, "largest write strength of the delta rule; 2 admits negative eigenvalues");
+}
+
+void check_heads(int width, int heads) {
+  if (width % heads != 0)
+    throw UserError("memory.width " + std::to_string(width) + " is not divisible by memory.heads " +
+                    std::to_string(heads));
+}
+
+}  // namespace engram

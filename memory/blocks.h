@@ -1,0 +1,165 @@
+// The block of DeltaNet and HQLT ("Transformer++" shape) and the stack of blocks that is a whole backbone:
+//   x <- x + Mixer(RMSNorm(x)),   x <- x + SwiGLU(RMSNorm(x)),   and one more RMSNorm after the last block.
+// Linear maps without bias, weights N(0, 0.02), those that write into x smaller by sqrt(2 * layers).
+#pragma once
+
+#include <torch/torch.h>
+
+#include <cmath>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "memory/sequence_model.h"
+
+namespace engram {
+
+inline constexpr double kWeightStd = 0.02;
+
+// Of the linear maps whose output is added to x, two a layer (Radford et al. 2019).
+inline double residual_weight_std(int layers) { return kWeightStd / std::sqrt(2.0 * layers); }
+
+// Without bias, weights N(0, std).
+torch::nn::Linear make_linear(std::int64_t inputs, std::int64_t outputs, double std);
+
+// [..., D] -> [..., H, D / H] and back.
+torch::Tensor split_heads(const torch::Tensor& x, std::int64_t heads);
+torch::Tensor join_heads(const torch::Tensor& x);
+
+// x / sqrt(mean(x^2) + 1e-6) * weight over the last dimension (Zhang and Sennrich 2019).
+class RmsNorm : public torch::nn::Module {
+ public:
+  explicit RmsNorm(std::int64_t width);
+  torch::Tensor forward(const torch::Tensor& x);
+
+ private:
+  torch::Tensor weight_;
+};
+
+// down(silu(gate x) * up x) (Shazeer 2020).
+class SwiGlu : public torch::nn::Module {
+ public:
+  SwiGlu(std::int64_t width, double residual_std);
+  torch::Tensor forward(const torch::Tensor& x);
+  // 8/3 of the width, rounded up to a multiple of 256.
+  static std::int64_t inner_width(std::int64_t width) { return (width * 8 / 3 + 255) / 256 * 256; }
+
+ private:
+  torch::nn::Linear gate_, up_, down_;
+};
+
+// Where the rows of one forward() stand in time. Positions are those of a mixer that counts steps, else undefined and 0.
+struct Span {
+  std::int64_t steps;
+  torch::Tensor lengths_B;
+  torch::Tensor position_B;   // steps taken before
+  std::int64_t max_position;  // none is larger; 0 says that all rows are fresh
+  torch::ScalarType dtype;
+};
+
+// A backbone of blocks around a Mixer, a module with
+//   using Options               with width, layers, heads, dropout
+//   using Plan, StepPlan        what all layers of a call share: Plan(options, Span), StepPlan(options, position_B, dtype)
+//   kCountsSteps                whether the state holds the position of each row, before the layers' tensors
+//   state_shapes(options)       of one row and layer
+//   forward(x_BTD, plan, state, final_state), step(x_BD, plan, state), multiply_adds_per_step()
+template <class Mixer>
+class BlockStack final : public SequenceModel {
+ public:
+  using Options = typename Mixer::Options;
+
+  explicit BlockStack(const Options& options)
+      : options_(options),
+        blocks_(register_module("blocks", torch::nn::ModuleList())),
+        norm_(register_module("norm", std::make_shared<RmsNorm>(options.width))) {
+    for (int layer = 0; layer < options.layers; ++layer) blocks_->push_back(std::make_shared<Block>(options));
+  }
+
+  std::int64_t width() const override { return options_.width; }
+
+  MemoryState initial_state(std::int64_t batch) const override {
+    const auto tensor_options = parameters().front().options().requires_grad(false);
+    MemoryState state;
+    if constexpr (Mixer::kCountsSteps) state.tensors.push_back(torch::zeros({batch}, tensor_options.dtype(torch::kInt64)));
+    for (int layer = 0; layer < options_.layers; ++layer)
+      for (std::vector<std::int64_t> shape : Mixer::state_shapes(options_)) {
+        shape.insert(shape.begin(), batch);
+        state.tensors.push_back(torch::zeros(shape, tensor_options));
+      }
+    return state;
+  }
+
+ private:
+  struct Block : torch::nn::Module {
+    explicit Block(const Options& options)
+        : dropout(options.dropout),
+          mixer_norm(register_module("mixer_norm", std::make_shared<RmsNorm>(options.width))),
+          mixer(register_module("mixer", std::make_shared<Mixer>(options))),
+          mlp_norm(register_module("mlp_norm", std::make_shared<RmsNorm>(options.width))),
+          mlp(register_module("mlp", std::make_shared<SwiGlu>(options.width, residual_weight_std(options.layers)))) {}
+
+    // mix: the mixer over sequences or over one step.
+    template <class Mix>
+    torch::Tensor run(const torch::Tensor& x, Mix mix) {
+      const torch::Tensor mixed = x + torch::dropout(mix(*mixer, mixer_norm->forward(x)), dropout, is_training());
+      return mixed + torch::dropout(mlp->forward(mlp_norm->forward(mixed)), dropout, is_training());
+    }
+
+    double dropout;
+    std::shared_ptr<RmsNorm> mixer_norm;
+    std::shared_ptr<Mixer> mixer;
+    std::shared_ptr<RmsNorm> mlp_norm;
+    std::shared_ptr<SwiGlu> mlp;
+  };
+
+  Output run(const torch::Tensor& input_BTD, const MemoryState& initial, const torch::Tensor& lengths_B,
+             Rows rows) override {
+    Span span{input_BTD.size(1), lengths_B, {}, 0, input_BTD.scalar_type()};
+    MemoryState final_state;
+    if constexpr (Mixer::kCountsSteps) {
+      span.position_B = initial.tensors[0];
+      if (rows == Rows::kCarried) span.max_position = span.position_B.max().template item<std::int64_t>();
+      final_state.tensors.push_back(span.position_B + lengths_B);
+    }
+    const typename Mixer::Plan plan(options_, span);
+    torch::Tensor x_BTD = torch::dropout(input_BTD, options_.dropout, is_training());
+    for (int layer = 0; layer < options_.layers; ++layer)
+      x_BTD = block(layer).run(x_BTD, [&](Mixer& mixer, const torch::Tensor& normed_BTD) {
+        return mixer.forward(normed_BTD, plan, layer_state(initial, layer), final_state.tensors);
+      });
+    return {norm_->forward(x_BTD), std::move(final_state)};
+  }
+
+  torch::Tensor run_step(const torch::Tensor& input_BD, MemoryState& state) override {
+    const torch::Tensor position_B = Mixer::kCountsSteps ? state.tensors[0] : torch::Tensor();
+    const typename Mixer::StepPlan plan(options_, position_B, input_BD.scalar_type());
+    torch::Tensor x_BD = torch::dropout(input_BD, options_.dropout, is_training());
+    for (int layer = 0; layer < options_.layers; ++layer)
+      x_BD = block(layer).run(x_BD, [&](Mixer& mixer, const torch::Tensor& normed_BD) {
+        return mixer.step(normed_BD, plan, layer_state(state, layer));
+      });
+    if constexpr (Mixer::kCountsSteps) state.tensors[0].add_(1);
+    return norm_->forward(x_BD);
+  }
+
+  std::int64_t multiply_adds_per_step() const override {
+    const std::int64_t mlp = 3 * options_.width * SwiGlu::inner_width(options_.width);
+    return options_.layers * (Mixer::multiply_adds_per_step(options_) + mlp);
+  }
+
+  Block& block(int layer) { return blocks_->at<Block>(static_cast<std::size_t>(layer)); }
+
+  std::span<const torch::Tensor> layer_state(const MemoryState& state, int layer) const {
+    const std::size_t count = Mixer::state_shapes(options_).size();
+    return std::span(state.tensors).subspan((Mixer::kCountsSteps ? 1 : 0) + static_cast<std::size_t>(layer) * count, count);
+  }
+
+  Options options_;
+  torch::nn::ModuleList blocks_;
+  std::shared_ptr<RmsNorm> norm_;
+};
+
+}  // namespace engram

@@ -1,0 +1,101 @@
+// DeltaNet (Yang et al. 2024): fast weights written by the delta rule, read by a query.
+//   q, k = l2-normalised silu(W x),  v = silu(Wv x),  beta = factor * sigmoid(w_b x) per head;
+//   o = the delta rule's output, RMS-normalised per head, then Wo.
+#include "memory/backbone_options.h"
+#include "memory/blocks.h"
+#include "memory/ops.h"
+
+namespace engram {
+namespace {
+
+class DeltaNetMixer : public torch::nn::Module {
+ public:
+  using Options = DeltaNetOptions;
+  static constexpr bool kCountsSteps = false;
+
+  struct Plan {
+    Plan(const Options&, const Span& span) : lengths_B(span.lengths_B) {}
+    torch::Tensor lengths_B;
+  };
+  struct StepPlan {
+    StepPlan(const Options&, const torch::Tensor&, torch::ScalarType) {}
+  };
+
+  explicit DeltaNetMixer(const Options& options)
+      : options_(options),
+        query_(register_module("query", make_linear(options.width, options.width, kWeightStd))),
+        key_(register_module("key", make_linear(options.width, options.width, kWeightStd))),
+        value_(register_module("value", make_linear(options.width, options.width, kWeightStd))),
+        beta_(register_module("beta", make_linear(options.width, options.heads, kWeightStd))),
+        head_norm_(register_module("head_norm", std::make_shared<RmsNorm>(options.width / options.heads))),
+        output_(register_module(
+            "output", make_linear(options.width, options.width, residual_weight_std(options.layers)))) {}
+
+  static std::vector<std::vector<std::int64_t>> state_shapes(const Options& options) {
+    const std::int64_t head_width = options.width / options.heads;
+    return {{options.heads, head_width, head_width}};
+  }
+
+  torch::Tensor forward(const torch::Tensor& x_BTD, const Plan& plan, std::span<const torch::Tensor> state,
+                        std::vector<torch::Tensor>& final_state) {
+    const Projected in = project(x_BTD);
+    const DeltaRuleOutput out = delta_rule(in.query, in.key, in.value, in.beta, state[0], plan.lengths_B);
+    final_state.push_back(out.state_BHKV);
+    return join(out.output_BTHV);
+  }
+
+  torch::Tensor step(const torch::Tensor& x_BD, const StepPlan&, std::span<const torch::Tensor> state) {
+    const Projected in = project(x_BD);
+    return join(delta_rule_step(in.query, in.key, in.value, in.beta, state[0]));
+  }
+
+  static std::int64_t multiply_adds_per_step(const Options& options) {
+    const std::int64_t width = options.width, head_width = width / options.heads;
+    // Projections, then three passes over the fast weights: predict, write, read.
+    return 4 * width * width + width * options.heads + 3 * width * head_width;
+  }
+
+ private:
+  struct Projected {
+    torch::Tensor query, key, value;  // [..., H, D / H]
+    torch::Tensor beta;               // [..., H]
+  };
+
+  Projected project(const torch::Tensor& x) {
+    const auto feature = [&](torch::nn::Linear& linear) {
+      const torch::Tensor projected = torch::dropout(linear->forward(x), options_.dropout, is_training());
+      return split_heads(torch::silu(projected), options_.heads);
+    };
+    return {l2_normalize(feature(query_)), l2_normalize(feature(key_)), feature(value_),
+            options_.beta_factor * torch::sigmoid(beta_->forward(x))};
+  }
+
+  torch::Tensor join(const torch::Tensor& heads) { return output_->forward(join_heads(head_norm_->forward(heads))); }
+
+  Options options_;
+  torch::nn::Linear query_, key_, value_, beta_;
+  std::shared_ptr<RmsNorm> head_norm_;
+  torch::nn::Linear output_;
+};
+
+}  // namespace
+
+void DeltaNetOptions::list_options(OptionList& list) {
+  list_width(list, width);
+  list_layers(list, layers);
+  list_heads(list, heads);
+  list_beta_factor(list, beta_factor);
+  list_dropout(list, dropout);
+}
+
+void DeltaNetOptions::check() const {
+  check_bounds(*this, kMemorySection);
+  check_heads(width, heads);
+}
+
+std::shared_ptr<SequenceModel> DeltaNetOptions::make(std::int64_t) const {
+  check();
+  return std::make_shared<BlockStack<DeltaNetMixer>>(*this);
+}
+
+}  // namespace engram

@@ -1,0 +1,173 @@
+// Synchronous hybrid quadratic-linear Transformer (Irie et al. 2025): one query, key and value for two memories, fast weights
+// (delta rule) and softmax attention over a window, mixed per head.
+//   v = silu(Wv x). The window sees q = Wq x and k = Wk x, turned by RoPE; the fast weights see l2-normalised silu(q), silu(k).
+//   vector: g = sigmoid(Wg x) per channel, o = g o_FW + (1 - g) o_KV;  scalar: two sigmoids a head, o = a o_FW + b o_KV;
+//   sum: o = o_FW + o_KV.  Then RMS-normalised per head, and Wo.
+#include <optional>
+
+#include "base/error.h"
+#include "memory/backbone_options.h"
+#include "memory/blocks.h"
+#include "memory/ops.h"
+
+namespace engram {
+namespace {
+
+using torch::Tensor;
+
+// Turns queries and keys where the options ask for it.
+class WindowPositions {
+ public:
+  WindowPositions(const HqltOptions& options, const Tensor& positions, torch::ScalarType dtype) {
+    if (options.positions == PositionCode::kRope) rotary_.emplace(positions, options.width / options.heads, dtype);
+  }
+  Tensor turn(const Tensor& vectors) const { return rotary_ ? rotary_->turn(vectors) : vectors; }
+
+ private:
+  std::optional<Rotary> rotary_;
+};
+
+// [B, T], or [1, T] if all rows are fresh.
+Tensor step_positions(const Span& span) {
+  const Tensor step_1T = torch::arange(span.steps, span.position_B.options()).unsqueeze(0);
+  return span.max_position == 0 ? step_1T : span.position_B.unsqueeze(1) + step_1T;
+}
+
+class HqltMixer : public torch::nn::Module {
+ public:
+  using Options = HqltOptions;
+  static constexpr bool kCountsSteps = true;
+
+  struct Plan {
+    Plan(const Options& options, const Span& span)
+        : lengths_B(span.lengths_B),
+          window(options.window, span.steps, span.max_position, span.position_B, span.lengths_B, span.dtype),
+          positions(options, step_positions(span), span.dtype) {}
+    Tensor lengths_B;
+    WindowPlan window;
+    WindowPositions positions;
+  };
+  struct StepPlan {
+    StepPlan(const Options& options, const Tensor& position_B, torch::ScalarType dtype)
+        : window(options.window, options.window, position_B, dtype), positions(options, position_B, dtype) {}
+    WindowStepPlan window;
+    WindowPositions positions;
+  };
+
+  explicit HqltMixer(const Options& options)
+      : options_(options),
+        query_(register_module("query", make_linear(options.width, options.width, kWeightStd))),
+        key_(register_module("key", make_linear(options.width, options.width, kWeightStd))),
+        value_(register_module("value", make_linear(options.width, options.width, kWeightStd))),
+        beta_(register_module("beta", make_linear(options.width, options.heads, kWeightStd))) {
+    if (gate_width(options) > 0)
+      gate_ = register_module("gate", make_linear(options.width, gate_width(options), kWeightStd));
+    head_norm_ = register_module("head_norm", std::make_shared<RmsNorm>(options.width / options.heads));
+    output_ = register_module("output", make_linear(options.width, options.width, residual_weight_std(options.layers)));
+  }
+
+  static std::vector<std::vector<std::int64_t>> state_shapes(const Options& options) {
+    const std::int64_t heads = options.heads, head_width = options.width / options.heads;
+    return {{heads, head_width, head_width}, {options.window, heads, head_width}, {options.window, heads, head_width}};
+  }
+
+  Tensor forward(const Tensor& x_BTD, const Plan& plan, std::span<const Tensor> state, std::vector<Tensor>& final_state) {
+    const Projected in = project(x_BTD);
+    const DeltaRuleOutput fast =
+        delta_rule(fast_feature(in.query), fast_feature(in.key), in.value, in.beta, state[0], plan.lengths_B);
+    const WindowPlan::Output window = plan.window.attend(plan.positions.turn(in.query), plan.positions.turn(in.key),
+                                                         in.value, {state[1], state[2]}, /*dropout=*/0);
+    final_state.insert(final_state.end(), {fast.state_BHKV, window.ring.key_BSHK, window.ring.value_BSHV});
+    return mix(x_BTD, fast.output_BTHV, window.output_BTHV);
+  }
+
+  Tensor step(const Tensor& x_BD, const StepPlan& plan, std::span<const Tensor> state) {
+    const Projected in = project(x_BD);
+    const Tensor fast_BHV = delta_rule_step(fast_feature(in.query), fast_feature(in.key), in.value, in.beta, state[0]);
+    const Tensor window_BHV = plan.window.attend(plan.positions.turn(in.query), plan.positions.turn(in.key), in.value,
+                                                 {state[1], state[2]}, /*dropout=*/0);
+    return mix(x_BD, fast_BHV, window_BHV);
+  }
+
+  static std::int64_t multiply_adds_per_step(const Options& options) {
+    const std::int64_t width = options.width, head_width = width / options.heads;
+    // Projections; three passes over the fast weights: predict, write, read; two over the window: scores, values.
+    return 4 * width * width + width * (options.heads + gate_width(options)) + 3 * width * head_width +
+           2 * width * options.window;
+  }
+
+ private:
+  struct Projected {
+    Tensor query, key, value;  // [..., H, D / H]
+    Tensor beta;               // [..., H]
+  };
+
+  static std::int64_t gate_width(const Options& options) {
+    switch (options.mixing) {
+      case Mixing::kVector: return options.width;
+      case Mixing::kScalar: return 2 * options.heads;
+      case Mixing::kSum: return 0;
+    }
+    return 0;
+  }
+
+  Projected project(const Tensor& x) {
+    const auto projected = [&](torch::nn::Linear& linear) {
+      return split_heads(torch::dropout(linear->forward(x), options_.dropout, is_training()), options_.heads);
+    };
+    return {projected(query_), projected(key_), torch::silu(projected(value_)),
+            options_.beta_factor * torch::sigmoid(beta_->forward(x))};
+  }
+
+  static Tensor fast_feature(const Tensor& x) { return l2_normalize(torch::silu(x)); }
+
+  // x [..., D]; fast, window [..., H, D / H] -> [..., D]
+  Tensor mix(const Tensor& x, const Tensor& fast, const Tensor& window) {
+    Tensor mixed;
+    if (options_.mixing == Mixing::kSum) {
+      mixed = fast + window;
+    } else {
+      const Tensor gate = split_heads(torch::sigmoid(gate_->forward(x)), options_.heads);
+      mixed = options_.mixing == Mixing::kVector ? torch::lerp(window, fast, gate)
+                                                 : gate.narrow(-1, 0, 1) * fast + gate.narrow(-1, 1, 1) * window;
+    }
+    return output_->forward(join_heads(head_norm_->forward(mixed)));
+  }
+
+  Options options_;
+  torch::nn::Linear query_, key_, value_, beta_;
+  torch::nn::Linear gate_{nullptr};  // none with Mixing::kSum
+  std::shared_ptr<RmsNorm> head_norm_;
+  torch::nn::Linear output_{nullptr};
+};
+
+}  // namespace
+
+void HqltOptions::list_options(OptionList& list) {
+  list_width(list, width);
+  list_layers(list, layers);
+  list_heads(list, heads);
+  list.add("window", window, {1, 1 << 20}, "steps that attention sees, the current one included");
+  list.add("mixing", mixing, {{Mixing::kVector, "vector"}, {Mixing::kScalar, "scalar"}, {Mixing::kSum, "sum"}},
+           "how fast weights and window are mixed: a gate per channel, two gates per head, or their sum");
+  list.add("positions", positions, {{PositionCode::kRope, "rope"}, {PositionCode::kNone, "none"}},
+           "positions in the window's attention");
+  list_beta_factor(list, beta_factor);
+  list_dropout(list, dropout);
+}
+
+void HqltOptions::check() const {
+  check_bounds(*this, kMemorySection);
+  check_heads(width, heads);
+  if (positions == PositionCode::kRope && width / heads % 2 != 0)
+    throw UserError("memory.positions rope needs an even head width, but memory.width " + std::to_string(width) +
+                    " / memory.heads " + std::to_string(heads) + " is " + std::to_string(width / heads) +
+                    "; change them or take memory.positions none");
+}
+
+std::shared_ptr<SequenceModel> HqltOptions::make(std::int64_t) const {
+  check();
+  return std::make_shared<BlockStack<HqltMixer>>(*this);
+}
+
+}  // namespace engram

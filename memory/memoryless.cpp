@@ -1,0 +1,49 @@
+// The memoryless control: an MLP whose output at t depends on the input at t alone.
+#include "memory/backbone_options.h"
+#include "memory/sequence_model.h"
+
+namespace engram {
+namespace {
+
+class Memoryless final : public SequenceModel {
+ public:
+  explicit Memoryless(const NoneOptions& options)
+      : options_(options), layers_(register_module("layers", torch::nn::ModuleList())) {
+    for (int layer = 0; layer < options.layers; ++layer)
+      layers_->push_back(torch::nn::Linear(options.width, options.width));
+  }
+
+  std::int64_t width() const override { return options_.width; }
+  MemoryState initial_state(std::int64_t) const override { return {}; }
+
+ private:
+  Output run(const torch::Tensor& input_BTD, const MemoryState&, const torch::Tensor&, Rows) override {
+    return {hidden(input_BTD), {}};
+  }
+  torch::Tensor run_step(const torch::Tensor& input_BD, MemoryState&) override { return hidden(input_BD); }
+  std::int64_t multiply_adds_per_step() const override { return std::int64_t{1} * options_.layers * options_.width * options_.width; }
+
+  torch::Tensor hidden(torch::Tensor x) {
+    for (const auto& layer : *layers_) x = torch::relu(layer->as<torch::nn::Linear>()->forward(x));
+    return x;
+  }
+
+  NoneOptions options_;
+  torch::nn::ModuleList layers_;
+};
+
+}  // namespace
+
+void NoneOptions::list_options(OptionList& list) {
+  list_width(list, width);
+  list_layers(list, layers);
+}
+
+void NoneOptions::check() const { check_bounds(*this, kMemorySection); }
+
+std::shared_ptr<SequenceModel> NoneOptions::make(std::int64_t) const {
+  check();
+  return std::make_shared<Memoryless>(*this);
+}
+
+}  // namespace engram

@@ -1,0 +1,203 @@
+#include "memory/ops.h"
+
+#include <ATen/OpMathType.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <vector>
+
+namespace engram {
+namespace {
+
+using torch::Tensor;
+namespace functional = torch::nn::functional;
+
+// [B, n*C, H, X] -> [n, B*H, C, X], after padding the time with zeros to n*C.
+Tensor to_chunks(const Tensor& x_BTHX, std::int64_t chunks, std::int64_t chunk) {
+  const std::int64_t batch = x_BTHX.size(0), missing = chunks * chunk - x_BTHX.size(1);
+  const std::int64_t heads = x_BTHX.size(2), channels = x_BTHX.size(3);
+  const Tensor padded = missing == 0 ? x_BTHX : torch::constant_pad_nd(x_BTHX, {0, 0, 0, 0, 0, missing});
+  return padded.reshape({batch, chunks, chunk, heads, channels})
+      .permute({1, 0, 3, 2, 4})
+      .reshape({chunks, batch * heads, chunk, channels});
+}
+
+// 0 where `visible`, else -inf.
+Tensor attention_bias(const Tensor& visible, torch::ScalarType dtype) {
+  return torch::zeros(visible.sizes(), visible.options().dtype(dtype))
+      .masked_fill_(visible.logical_not(), -std::numeric_limits<double>::infinity());
+}
+
+// Rows of x_BSHX picked by index_BI: result[b, i] = x[b, index[b, i]].
+Tensor pick_steps(const Tensor& x_BSHX, const Tensor& index_BI) {
+  const Tensor index = index_BI.unsqueeze(2).unsqueeze(3);
+  return x_BSHX.gather(1, index.expand({-1, -1, x_BSHX.size(2), x_BSHX.size(3)}));
+}
+
+}  // namespace
+
+DeltaRuleOutput delta_rule(const Tensor& query_BTHK, const Tensor& key_BTHK, const Tensor& value_BTHV,
+                           const Tensor& beta_BTH, const Tensor& state_BHKV, const Tensor& lengths_B) {
+  const std::int64_t batch = query_BTHK.size(0), steps = query_BTHK.size(1), heads = query_BTHK.size(2);
+  const std::int64_t key_width = query_BTHK.size(3), value_width = value_BTHV.size(3);
+  const std::int64_t chunk = std::min(steps, kDeltaRuleChunk), chunks = (steps + chunk - 1) / chunk;
+  const auto dtype = query_BTHK.scalar_type();
+  const auto solve_dtype = at::toOpMathType(dtype);
+
+  // A write strength of zero leaves the state as it is: that is all that a row's end takes.
+  const Tensor behind_BT1 = (torch::arange(steps, lengths_B.options()) >= lengths_B.unsqueeze(1)).unsqueeze(2);
+  const Tensor beta_BTH1 = beta_BTH.masked_fill(behind_BT1, 0).unsqueeze(3);
+
+  // n chunks, M = B*H matrices, C steps of a chunk.
+  const Tensor query_nMCK = to_chunks(query_BTHK.to(solve_dtype) / std::sqrt(static_cast<double>(key_width)), chunks, chunk);
+  const Tensor key_nMCK = to_chunks(key_BTHK.to(solve_dtype), chunks, chunk);
+  const Tensor value_nMCV = to_chunks(value_BTHV.to(solve_dtype), chunks, chunk);
+  const Tensor beta_nMC1 = to_chunks(beta_BTH1.to(solve_dtype), chunks, chunk);
+
+  // Equations 10 and 11: (I + tril(diag(beta) K K^T, -1)) [U W] = diag(beta) [V K].
+  const Tensor key_nMKC = key_nMCK.transpose(2, 3);
+  const Tensor written_nMCK = key_nMCK * beta_nMC1;
+  const auto updates = torch::linalg_solve_triangular(torch::matmul(written_nMCK, key_nMKC),
+                                                      torch::cat({value_nMCV * beta_nMC1, written_nMCK}, 3),
+                                                      /*upper=*/false, /*left=*/true, /*unitriangular=*/true)
+                           .split_with_sizes({value_width, key_width}, 3);
+  const Tensor scores_nMCC = torch::matmul(query_nMCK, key_nMKC).tril();
+
+  // Equations 8 and 9.
+  const auto u = updates[0].unbind(), w = updates[1].unbind();
+  const auto query = query_nMCK.unbind(), key_transposed = key_nMKC.unbind(), scores = scores_nMCC.unbind();
+  Tensor state_MKV = state_BHKV.to(solve_dtype).reshape({batch * heads, key_width, value_width});
+  std::vector<Tensor> outputs;
+  for (std::size_t i = 0; i < u.size(); ++i) {
+    const Tensor update_MCV = torch::baddbmm(u[i], w[i], state_MKV, /*beta=*/1, /*alpha=*/-1);
+    outputs.push_back(torch::baddbmm(torch::bmm(query[i], state_MKV), scores[i], update_MCV));
+    state_MKV = torch::baddbmm(state_MKV, key_transposed[i], update_MCV);
+  }
+  const Tensor output_BTHV = torch::stack(outputs)
+                                 .view({chunks, batch, heads, chunk, value_width})
+                                 .permute({1, 0, 3, 2, 4})
+                                 .reshape({batch, chunks * chunk, heads, value_width});
+  return {output_BTHV.narrow(1, 0, steps).to(dtype), state_MKV.view(state_BHKV.sizes()).to(dtype)};
+}
+
+Tensor delta_rule_step(const Tensor& query_BHK, const Tensor& key_BHK, const Tensor& value_BHV, const Tensor& beta_BH,
+                       const Tensor& state_BHKV) {
+  const std::int64_t matrices = state_BHKV.size(0) * state_BHKV.size(1);
+  const std::int64_t key_width = state_BHKV.size(2), value_width = state_BHKV.size(3);
+  Tensor state_MKV = state_BHKV.view({matrices, key_width, value_width});
+  const Tensor query_M1K = query_BHK.reshape({matrices, 1, key_width});
+  const Tensor key_M1K = key_BHK.reshape({matrices, 1, key_width});
+  const Tensor value_M1V = value_BHV.reshape({matrices, 1, value_width});
+  const Tensor update_M1V =
+      torch::baddbmm(value_M1V, key_M1K, state_MKV, /*beta=*/1, /*alpha=*/-1) * beta_BH.reshape({matrices, 1, 1});
+  state_MKV.baddbmm_(key_M1K.transpose(1, 2), update_M1V);
+  return torch::bmm(query_M1K, state_MKV).div_(std::sqrt(static_cast<double>(key_width))).view(value_BHV.sizes());
+}
+
+WindowPlan::WindowPlan(std::int64_t window, std::int64_t steps, std::int64_t max_position, const Tensor& position_B,
+                       const Tensor& lengths_B, torch::ScalarType dtype)
+    : steps_(steps), past_(std::min(max_position, window - 1)) {
+  // Blocks much smaller than this would make small matrix products.
+  constexpr std::int64_t kSmallestBlock = 64;
+  block_ = std::min(steps, std::max(window, kSmallestBlock));
+  blocks_ = (steps + block_ - 1) / block_;
+  reach_ = blocks_ == 1 ? past_ : window - 1;
+
+  const auto options = position_B.options();
+  const Tensor position_B1 = position_B.unsqueeze(1);
+  if (past_ > 0) past_slot_BP_ = (position_B1 + torch::arange(-past_, 0, options)).remainder(window);
+
+  if (blocks_ > 1 || past_ > 0 || steps > window) {
+    // Steps count from the first of this call; earlier ones are negative.
+    const Tensor first_n = torch::arange(blocks_, options) * block_;
+    const Tensor query_nQ1 = (first_n.unsqueeze(1) + torch::arange(block_, options)).unsqueeze(2);
+    const Tensor key_n1U = (first_n.unsqueeze(1) + torch::arange(-reach_, block_, options)).unsqueeze(1);
+    const Tensor in_window_nQU = (key_n1U <= query_nQ1) & (key_n1U > query_nQ1 - window);
+    const Tensor oldest = past_ == 0 ? torch::zeros({1, 1, 1, 1}, options) : -position_B.view({-1, 1, 1, 1});
+    Tensor visible_BnQU = in_window_nQU & (key_n1U >= oldest);
+    if (blocks_ > 1) visible_BnQU = visible_BnQU.expand({position_B.size(0), -1, -1, -1});
+    bias_N1QU_ = attention_bias(visible_BnQU.reshape({-1, 1, block_, reach_ + block_}), dtype);
+  }
+
+  // The youngest step p = slot (mod window) of each row, counted from the beginning of its episode.
+  const Tensor last_B1 = (position_B + lengths_B - 1).unsqueeze(1);
+  const Tensor youngest_BS = last_B1 - (last_B1 - torch::arange(window, options)).remainder(window);
+  store_step_BS_ = (youngest_BS - position_B1).clamp_min(0);
+  store_BS11_ = (youngest_BS >= position_B1).unsqueeze(2).unsqueeze(3);
+}
+
+// [B, reach + blocks * block, H, K]: what the ring holds of the past, then the new steps, zeros on either side.
+Tensor WindowPlan::with_past(const Tensor& ring_BSHK, const Tensor& new_BTHK) const {
+  const Tensor all = past_ == 0 ? new_BTHK : torch::cat({pick_steps(ring_BSHK, past_slot_BP_), new_BTHK}, 1);
+  const std::int64_t before = reach_ - past_, behind = blocks_ * block_ - steps_;
+  return before == 0 && behind == 0 ? all : torch::constant_pad_nd(all, {0, 0, 0, 0, before, behind});
+}
+
+Tensor WindowPlan::stored(const Tensor& ring_BSHK, const Tensor& new_BTHK) const {
+  return torch::where(store_BS11_, pick_steps(new_BTHK, store_step_BS_), ring_BSHK);
+}
+
+WindowPlan::Output WindowPlan::attend(const Tensor& query_BTHK, const Tensor& key_BTHK, const Tensor& value_BTHV,
+                                      const KeyValueRing& ring, double dropout) const {
+  const std::int64_t batch = query_BTHK.size(0), heads = query_BTHK.size(2);
+  const auto block_queries = [&](const Tensor& x_BTHK) {
+    const std::int64_t behind = blocks_ * block_ - steps_;
+    const Tensor padded = behind == 0 ? x_BTHK : torch::constant_pad_nd(x_BTHK, {0, 0, 0, 0, 0, behind});
+    return padded.reshape({batch * blocks_, block_, heads, x_BTHK.size(3)}).transpose(1, 2);
+  };
+  // Neighbouring blocks share keys: [B, n, H, K, U] -> [B * n, H, U, K].
+  const auto block_keys = [&](const Tensor& all_BUHK) {
+    if (blocks_ == 1) return all_BUHK.transpose(1, 2);
+    return all_BUHK.unfold(1, reach_ + block_, block_).transpose(3, 4).flatten(0, 1);
+  };
+  const Tensor output_NHQV = at::scaled_dot_product_attention(
+      block_queries(query_BTHK), block_keys(with_past(ring.key_BSHK, key_BTHK)),
+      block_keys(with_past(ring.value_BSHV, value_BTHV)),
+      bias_N1QU_.defined() ? std::optional<Tensor>(bias_N1QU_) : std::nullopt, dropout, !bias_N1QU_.defined());
+  const Tensor output_BTHV =
+      output_NHQV.transpose(1, 2).reshape({batch, blocks_ * block_, heads, value_BTHV.size(3)}).narrow(1, 0, steps_);
+  return {output_BTHV, {stored(ring.key_BSHK, key_BTHK), stored(ring.value_BSHV, value_BTHV)}};
+}
+
+WindowStepPlan::WindowStepPlan(std::int64_t window, std::int64_t slots, const Tensor& position_B,
+                               torch::ScalarType dtype)
+    : slots_(slots),
+      row_B_(torch::arange(position_B.size(0), position_B.options())),
+      slot_B_(position_B.remainder(window)),
+      bias_B11S_(attention_bias(
+          torch::arange(slots, position_B.options()) <= position_B.unsqueeze(1).unsqueeze(2).unsqueeze(3), dtype)) {}
+
+Tensor WindowStepPlan::attend(const Tensor& query_BHK, const Tensor& key_BHK, const Tensor& value_BHV,
+                              const KeyValueRing& ring, double dropout) const {
+  Tensor key_BSHK = ring.key_BSHK, value_BSHV = ring.value_BSHV;
+  key_BSHK.index_put_({row_B_, slot_B_}, key_BHK);
+  value_BSHV.index_put_({row_B_, slot_B_}, value_BHV);
+  return at::scaled_dot_product_attention(query_BHK.unsqueeze(2), key_BSHK.narrow(1, 0, slots_).transpose(1, 2),
+                                          value_BSHV.narrow(1, 0, slots_).transpose(1, 2), bias_B11S_, dropout)
+      .squeeze(2);
+}
+
+Rotary::Rotary(const Tensor& positions, std::int64_t key_width, torch::ScalarType dtype) {
+  TORCH_CHECK(key_width % 2 == 0, "rotary positions need an even head width, not ", key_width);
+  const std::int64_t half = key_width / 2;
+  // In double, so that late positions keep their angle.
+  const auto options = positions.options().dtype(torch::kFloat64);
+  const Tensor frequency = torch::pow(10000.0, torch::arange(half, options) * (-2.0 / static_cast<double>(key_width)));
+  const Tensor angle = positions.to(torch::kFloat64).unsqueeze(-1).unsqueeze(-1) * frequency;
+  const Tensor cos = angle.cos().to(dtype), sin = angle.sin().to(dtype);
+  cos_ = torch::cat({cos, cos}, -1);
+  sin_ = torch::cat({-sin, sin}, -1);
+}
+
+Tensor Rotary::turn(const Tensor& vectors) const {
+  // Rolling by half the width swaps the halves.
+  return torch::addcmul(vectors * cos_, vectors.roll(vectors.size(-1) / 2, -1), sin_);
+}
+
+Tensor l2_normalize(const Tensor& vectors) {
+  constexpr double kEpsilon = 1e-6;
+  return vectors * (vectors.square().sum(-1, /*keepdim=*/true) + kEpsilon).rsqrt();
+}
+
+}  // namespace engram

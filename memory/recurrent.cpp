@@ -1,0 +1,130 @@
+// LSTM and GRU from LibTorch's own modules, with their initialisation.
+#include "memory/backbone_options.h"
+#include "memory/sequence_model.h"
+
+namespace engram {
+namespace {
+
+namespace rnn = torch::nn::utils::rnn;
+using torch::Tensor;
+using Memory = std::vector<Tensor>;  // h, and for the LSTM c, each [layers, B, D]
+
+// One form for both cells: the input, whole or packed, and the memory in; the output and the new memory out.
+template <class Output>
+struct CellOutput {
+  Output output;
+  Memory memory;
+};
+
+CellOutput<Tensor> run_cell(torch::nn::LSTM& lstm, const Tensor& input_BTD, const Memory& memory) {
+  auto [output, state] = lstm->forward(input_BTD, std::make_tuple(memory[0], memory[1]));
+  return {output, {std::get<0>(state), std::get<1>(state)}};
+}
+
+CellOutput<rnn::PackedSequence> run_cell(torch::nn::LSTM& lstm, const rnn::PackedSequence& input, const Memory& memory) {
+  auto [output, state] = lstm->forward_with_packed_input(input, std::make_tuple(memory[0], memory[1]));
+  return {output, {std::get<0>(state), std::get<1>(state)}};
+}
+
+CellOutput<Tensor> run_cell(torch::nn::GRU& gru, const Tensor& input_BTD, const Memory& memory) {
+  auto [output, state] = gru->forward(input_BTD, memory[0]);
+  return {output, {state}};
+}
+
+CellOutput<rnn::PackedSequence> run_cell(torch::nn::GRU& gru, const rnn::PackedSequence& input, const Memory& memory) {
+  auto [output, state] = gru->forward_with_packed_input(input, memory[0]);
+  return {output, {state}};
+}
+
+// gates: matrix products from input and from memory, each as many as the cell has gates.
+template <class Cell, class CellOptions, std::size_t memory_tensors, int gates>
+class Recurrent final : public SequenceModel {
+ public:
+  template <class Options>
+  explicit Recurrent(const Options& options)
+      : width_(options.width),
+        layers_(options.layers),
+        cell_(register_module(Options::kName, Cell(CellOptions(options.width, options.width)
+                                                       .num_layers(options.layers)
+                                                       .batch_first(true)))) {}
+
+  std::int64_t width() const override { return width_; }
+
+  MemoryState initial_state(std::int64_t batch) const override {
+    MemoryState state;
+    const auto options = cell_->parameters().front().options().requires_grad(false);
+    for (std::size_t i = 0; i < memory_tensors; ++i) state.tensors.push_back(torch::zeros({batch, layers_, width_}, options));
+    return state;
+  }
+
+ private:
+  static Memory layer_first(const MemoryState& state) {
+    Memory memory;
+    for (const Tensor& tensor_BLD : state.tensors) memory.push_back(tensor_BLD.transpose(0, 1).contiguous());
+    return memory;
+  }
+
+  Output run(const Tensor& input_BTD, const MemoryState& initial, const Tensor& lengths_B, Rows) override {
+    const std::int64_t steps = input_BTD.size(1);
+    const Memory memory = layer_first(initial);
+    const Tensor lengths_on_host_B = lengths_B.cpu();
+    Output result;
+    if ((lengths_on_host_B == steps).all().item<bool>()) {
+      const auto out = run_cell(cell_, input_BTD, memory);
+      result.output_BTD = out.output;
+      for (const Tensor& tensor_LBD : out.memory) result.final_state.tensors.push_back(tensor_LBD.transpose(0, 1));
+      return result;
+    }
+    // Packing takes rows of at least one step: an empty row takes one and then keeps its old memory.
+    const auto out = run_cell(cell_,
+                              rnn::pack_padded_sequence(input_BTD, lengths_on_host_B.clamp_min(1), /*batch_first=*/true,
+                                                        /*enforce_sorted=*/false),
+                              memory);
+    result.output_BTD = std::get<0>(rnn::pad_packed_sequence(out.output, /*batch_first=*/true, 0.0, steps));
+    const Tensor empty_B11 = (lengths_B == 0).unsqueeze(1).unsqueeze(2);
+    for (std::size_t i = 0; i < memory_tensors; ++i)
+      result.final_state.tensors.push_back(
+          torch::where(empty_B11, initial.tensors[i], out.memory[i].transpose(0, 1)));
+    return result;
+  }
+
+  Tensor run_step(const Tensor& input_BD, MemoryState& state) override {
+    const auto out = run_cell(cell_, input_BD.unsqueeze(1), layer_first(state));
+    for (std::size_t i = 0; i < memory_tensors; ++i) state.tensors[i].copy_(out.memory[i].transpose(0, 1));
+    return out.output.squeeze(1);
+  }
+
+  std::int64_t multiply_adds_per_step() const override { return layers_ * gates * 2 * width_ * width_; }
+
+  std::int64_t width_;
+  std::int64_t layers_;
+  Cell cell_;
+};
+
+}  // namespace
+
+void LstmOptions::list_options(OptionList& list) {
+  list_width(list, width);
+  list_layers(list, layers);
+}
+
+void LstmOptions::check() const { check_bounds(*this, kMemorySection); }
+
+std::shared_ptr<SequenceModel> LstmOptions::make(std::int64_t) const {
+  check();
+  return std::make_shared<Recurrent<torch::nn::LSTM, torch::nn::LSTMOptions, 2, 4>>(*this);
+}
+
+void GruOptions::list_options(OptionList& list) {
+  list_width(list, width);
+  list_layers(list, layers);
+}
+
+void GruOptions::check() const { check_bounds(*this, kMemorySection); }
+
+std::shared_ptr<SequenceModel> GruOptions::make(std::int64_t) const {
+  check();
+  return std::make_shared<Recurrent<torch::nn::GRU, torch::nn::GRUOptions, 1, 3>>(*this);
+}
+
+}  // namespace engram

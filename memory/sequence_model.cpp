@@ -1,0 +1,86 @@
+#include "memory/sequence_model.h"
+
+namespace engram {
+namespace {
+
+// bool, with as many dimensions as `tensor`, to broadcast over all but the first.
+torch::Tensor broadcast_rows(const torch::Tensor& mask_B, const torch::Tensor& tensor) {
+  std::vector<std::int64_t> shape(static_cast<std::size_t>(tensor.dim()), 1);
+  shape[0] = -1;
+  return mask_B.view(shape);
+}
+
+void check_state(const MemoryState& state, const MemoryState& expected) {
+  TORCH_CHECK(state.tensors.size() == expected.tensors.size(), "memory state has ", state.tensors.size(),
+              " tensors; this backbone has ", expected.tensors.size());
+  for (std::size_t i = 0; i < state.tensors.size(); ++i)
+    TORCH_CHECK(state.tensors[i].sizes() == expected.tensors[i].sizes(), "memory state tensor ", i, " has shape ",
+                state.tensors[i].sizes(), "; here it must be ", expected.tensors[i].sizes());
+}
+
+}  // namespace
+
+void MemoryState::reset_rows(const torch::Tensor& reset_B) {
+  const torch::NoGradGuard no_grad;
+  for (torch::Tensor& tensor : tensors) tensor.masked_fill_(broadcast_rows(reset_B, tensor), 0);
+}
+
+MemoryState MemoryState::clone() const {
+  MemoryState copy;
+  for (const torch::Tensor& tensor : tensors) copy.tensors.push_back(tensor.clone());
+  return copy;
+}
+
+MemoryState MemoryState::detach() const {
+  MemoryState copy;
+  for (const torch::Tensor& tensor : tensors) copy.tensors.push_back(tensor.detach());
+  return copy;
+}
+
+SequenceModel::Output SequenceModel::forward(const torch::Tensor& input_BTD, const MemoryState& initial,
+                                             const torch::Tensor& lengths_B) {
+  return run_masked(input_BTD, initial, lengths_B, Rows::kCarried);
+}
+
+SequenceModel::Output SequenceModel::forward(const torch::Tensor& input_BTD, const torch::Tensor& lengths_B) {
+  return run_masked(input_BTD, initial_state(input_BTD.size(0)), lengths_B, Rows::kFresh);
+}
+
+torch::Tensor SequenceModel::forward(const torch::Tensor& input_BTD) {
+  const auto lengths_B = torch::full({input_BTD.size(0)}, input_BTD.size(1), input_BTD.options().dtype(torch::kInt64));
+  return forward(input_BTD, lengths_B).output_BTD;
+}
+
+SequenceModel::Output SequenceModel::run_masked(const torch::Tensor& input_BTD, const MemoryState& initial,
+                                                const torch::Tensor& lengths_B, Rows rows) {
+  TORCH_CHECK(input_BTD.dim() == 3 && input_BTD.size(2) == width() && input_BTD.size(0) >= 1, "input has shape ",
+              input_BTD.sizes(), "; it must be [batch, time, ", width(), "] with at least one row");
+  const std::int64_t batch = input_BTD.size(0), steps = input_BTD.size(1);
+  TORCH_CHECK(lengths_B.scalar_type() == torch::kInt64 && lengths_B.dim() == 1 && lengths_B.size(0) == batch,
+              "lengths must be int64 [", batch, "], not ", lengths_B.scalar_type(), " ", lengths_B.sizes());
+  if (lengths_B.is_cpu())
+    TORCH_CHECK(lengths_B.min().item<std::int64_t>() >= 0 && lengths_B.max().item<std::int64_t>() <= steps,
+                "lengths must lie in 0..", steps, ", not ", lengths_B);
+  if (rows == Rows::kCarried) check_state(initial, initial_state(batch));
+  if (steps == 0) return {input_BTD, initial.clone()};
+  const auto behind_BT = torch::arange(steps, lengths_B.options()) >= lengths_B.unsqueeze(1);
+  return run(input_BTD.masked_fill(behind_BT.unsqueeze(2), 0), initial, lengths_B, rows);
+}
+
+torch::Tensor SequenceModel::step(const torch::Tensor& input_BD, MemoryState& state) {
+  TORCH_CHECK(input_BD.dim() == 2 && input_BD.size(1) == width(), "input has shape ", input_BD.sizes(),
+              "; it must be [batch, ", width(), "]");
+  const torch::NoGradGuard no_grad;
+  return run_step(input_BD, state);
+}
+
+ModelCost SequenceModel::cost() const {
+  ModelCost cost;
+  for (const torch::Tensor& parameter : parameters()) cost.parameters += parameter.numel();
+  for (const torch::Tensor& tensor : initial_state(1).tensors)
+    cost.state_bytes += tensor.numel() * (tensor.is_floating_point() ? 4 : 8);
+  cost.multiply_adds_per_step = multiply_adds_per_step();
+  return cost;
+}
+
+}  // namespace engram

@@ -1,0 +1,208 @@
+// GPT-2 block (Radford et al. 2019) as the RL baseline has it: input + sinusoidal position code (Vaswani et al. 2017), then
+//   x <- x + Attention(LayerNorm(x)),   x <- x + MLP(LayerNorm(x)),   and one more LayerNorm after the last block.
+// Attention sees the whole episode, through a cache of max_steps. Biases; weights N(0, 0.02), biases 0; GELU in GPT-2's tanh form.
+#include "base/error.h"
+#include "memory/backbone_options.h"
+#include "memory/blocks.h"
+#include "memory/ops.h"
+
+namespace engram {
+namespace {
+
+using torch::Tensor;
+
+torch::nn::Linear make_biased_linear(std::int64_t inputs, std::int64_t outputs) {
+  torch::nn::Linear linear(inputs, outputs);
+  torch::nn::init::normal_(linear->weight, 0, kWeightStd);
+  torch::nn::init::zeros_(linear->bias);
+  return linear;
+}
+
+torch::nn::LayerNorm make_layer_norm(std::int64_t width) {
+  return torch::nn::LayerNorm(torch::nn::LayerNormOptions({width}).eps(1e-5));
+}
+
+// [steps, D]: sin in the even channels, cos in the odd ones, of p / 10000^(2i/D).
+Tensor sinusoidal_code(std::int64_t steps, std::int64_t width) {
+  const Tensor channel_D = torch::arange(width, torch::kFloat64);
+  const Tensor frequency_D = torch::pow(10000.0, torch::floor(channel_D / 2) * (-2.0 / static_cast<double>(width)));
+  const Tensor angle_TD = torch::arange(steps, torch::kFloat64).unsqueeze(1) * frequency_D;
+  return torch::where(channel_D.remainder(2) == 0, angle_TD.sin(), angle_TD.cos()).to(torch::kFloat32);
+}
+
+class Attention : public torch::nn::Module {
+ public:
+  explicit Attention(const TransformerOptions& options)
+      : options_(options),
+        query_(register_module("query", make_biased_linear(options.width, options.width))),
+        key_(register_module("key", make_biased_linear(options.width, options.width))),
+        value_(register_module("value", make_biased_linear(options.width, options.width))),
+        output_(register_module("output", make_biased_linear(options.width, options.width))) {}
+
+  Tensor forward(const Tensor& x_BTD, const WindowPlan& plan, const KeyValueRing& ring, std::vector<Tensor>& final_state) {
+    const WindowPlan::Output out =
+        plan.attend(heads(query_, x_BTD), heads(key_, x_BTD), heads(value_, x_BTD), ring, weight_dropout());
+    final_state.insert(final_state.end(), {out.ring.key_BSHK, out.ring.value_BSHV});
+    return output_->forward(join_heads(out.output_BTHV));
+  }
+
+  Tensor step(const Tensor& x_BD, const WindowStepPlan& plan, const KeyValueRing& ring) {
+    return output_->forward(join_heads(
+        plan.attend(heads(query_, x_BD), heads(key_, x_BD), heads(value_, x_BD), ring, weight_dropout())));
+  }
+
+ private:
+  Tensor heads(torch::nn::Linear& linear, const Tensor& x) const {
+    return split_heads(linear->forward(x), options_.heads);
+  }
+  double weight_dropout() const { return is_training() ? options_.dropout : 0; }
+
+  TransformerOptions options_;
+  torch::nn::Linear query_, key_, value_, output_;
+};
+
+class Mlp : public torch::nn::Module {
+ public:
+  explicit Mlp(std::int64_t width)
+      : up_(register_module("up", make_biased_linear(width, 4 * width))),
+        down_(register_module("down", make_biased_linear(4 * width, width))) {}
+
+  Tensor forward(const Tensor& x) { return down_->forward(torch::gelu(up_->forward(x), "tanh")); }
+
+ private:
+  torch::nn::Linear up_, down_;
+};
+
+class Block : public torch::nn::Module {
+ public:
+  explicit Block(const TransformerOptions& options)
+      : dropout_(options.dropout),
+        attention_norm_(register_module("attention_norm", make_layer_norm(options.width))),
+        attention_(register_module("attention", std::make_shared<Attention>(options))),
+        mlp_norm_(register_module("mlp_norm", make_layer_norm(options.width))),
+        mlp_(register_module("mlp", std::make_shared<Mlp>(options.width))) {}
+
+  // attend: the attention over sequences or over one step.
+  template <class Attend>
+  Tensor run(const Tensor& x, Attend attend) {
+    const Tensor mixed = x + torch::dropout(attend(*attention_, attention_norm_->forward(x)), dropout_, is_training());
+    return mixed + torch::dropout(mlp_->forward(mlp_norm_->forward(mixed)), dropout_, is_training());
+  }
+
+ private:
+  double dropout_;
+  torch::nn::LayerNorm attention_norm_;
+  std::shared_ptr<Attention> attention_;
+  torch::nn::LayerNorm mlp_norm_;
+  std::shared_ptr<Mlp> mlp_;
+};
+
+class Transformer final : public SequenceModel {
+ public:
+  Transformer(const TransformerOptions& options, std::int64_t max_steps)
+      : options_(options),
+        max_steps_(max_steps),
+        position_code_TD_(register_buffer("position_code", sinusoidal_code(max_steps, options.width))),
+        blocks_(register_module("blocks", torch::nn::ModuleList())),
+        norm_(register_module("norm", make_layer_norm(options.width))) {
+    for (int layer = 0; layer < options.layers; ++layer) blocks_->push_back(std::make_shared<Block>(options));
+  }
+
+  std::int64_t width() const override { return options_.width; }
+
+  MemoryState initial_state(std::int64_t batch) const override {
+    const auto options = position_code_TD_.options();
+    MemoryState state;
+    state.tensors.push_back(torch::zeros({batch}, options.dtype(torch::kInt64)));
+    for (int i = 0; i < 2 * options_.layers; ++i)
+      state.tensors.push_back(
+          torch::zeros({batch, max_steps_, options_.heads, options_.width / options_.heads}, options));
+    return state;
+  }
+
+ private:
+  Output run(const Tensor& input_BTD, const MemoryState& initial, const Tensor& lengths_B, Rows rows) override {
+    const std::int64_t steps = input_BTD.size(1);
+    const Tensor& position_B = initial.tensors[0];
+    const Tensor next_B = position_B + lengths_B;
+    std::int64_t max_position = 0;
+    Tensor code = position_code_TD_.narrow(0, 0, std::min(steps, max_steps_));
+    if (rows == Rows::kFresh) {
+      check_bound(steps);
+    } else {
+      check_bound(next_B.max().item<std::int64_t>());
+      max_position = position_B.max().item<std::int64_t>();
+      const Tensor index_BT = position_B.unsqueeze(1) + torch::arange(steps, position_B.options());
+      code = position_code_TD_.index({index_BT.clamp_max(max_steps_ - 1)});
+    }
+
+    const WindowPlan plan(max_steps_, steps, max_position, position_B, lengths_B, input_BTD.scalar_type());
+    MemoryState final_state{{next_B}};
+    Tensor x_BTD = input_BTD + code;
+    for (int layer = 0; layer < options_.layers; ++layer)
+      x_BTD = block(layer).run(x_BTD, [&](Attention& attention, const Tensor& normed_BTD) {
+        return attention.forward(normed_BTD, plan, ring(initial, layer), final_state.tensors);
+      });
+    return {norm_->forward(x_BTD), std::move(final_state)};
+  }
+
+  Tensor run_step(const Tensor& input_BD, MemoryState& state) override {
+    const Tensor& position_B = state.tensors[0];
+    const std::int64_t slots = position_B.max().item<std::int64_t>() + 1;
+    check_bound(slots);
+    const WindowStepPlan plan(max_steps_, slots, position_B, input_BD.scalar_type());
+    Tensor x_BD = input_BD + position_code_TD_.index_select(0, position_B);
+    for (int layer = 0; layer < options_.layers; ++layer)
+      x_BD = block(layer).run(x_BD, [&](Attention& attention, const Tensor& normed_BD) {
+        return attention.step(normed_BD, plan, ring(state, layer));
+      });
+    state.tensors[0].add_(1);
+    return norm_->forward(x_BD);
+  }
+
+  std::int64_t multiply_adds_per_step() const override {
+    const std::int64_t width = options_.width;
+    return options_.layers * (12 * width * width + 2 * width * max_steps_);
+  }
+
+  void check_bound(std::int64_t steps) const {
+    if (steps > max_steps_)
+      throw UserError("a sequence of " + std::to_string(steps) + " steps exceeds the transformer's cache of " +
+                      std::to_string(max_steps_) + "; build it for longer episodes");
+  }
+
+  Block& block(int layer) { return blocks_->at<Block>(static_cast<std::size_t>(layer)); }
+
+  static KeyValueRing ring(const MemoryState& state, int layer) {
+    const auto first = static_cast<std::size_t>(1 + 2 * layer);
+    return {state.tensors[first], state.tensors[first + 1]};
+  }
+
+  TransformerOptions options_;
+  std::int64_t max_steps_;
+  Tensor position_code_TD_;
+  torch::nn::ModuleList blocks_;
+  torch::nn::LayerNorm norm_;
+};
+
+}  // namespace
+
+void TransformerOptions::list_options(OptionList& list) {
+  list_width(list, width);
+  list_layers(list, layers);
+  list_heads(list, heads);
+  list_dropout(list, dropout);
+}
+
+void TransformerOptions::check() const {
+  check_bounds(*this, kMemorySection);
+  check_heads(width, heads);
+}
+
+std::shared_ptr<SequenceModel> TransformerOptions::make(std::int64_t max_steps) const {
+  check();
+  if (max_steps < 1) throw UserError("max_steps " + std::to_string(max_steps) + " of a transformer must be at least 1");
+  return std::make_shared<Transformer>(*this, max_steps);
+}
+
+}  // namespace engram

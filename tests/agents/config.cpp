@@ -1,0 +1,100 @@
+#include "agents/config.h"
+
+#include <doctest/doctest.h>
+
+#include "base/error.h"
+#include "tests/agents/temporary_folder.h"
+
+using namespace engram;
+
+namespace {
+
+std::string settings_error(const Settings& settings) {
+  return message_of<UserError>([&] { Config::from_settings(settings); });
+}
+
+std::string file_error(const std::string& text) {
+  const TemporaryFolder folder;
+  write_text(folder / "c.ini", text);
+  return message_of<UserError>([&] { read_settings(folder / "c.ini"); });
+}
+
+}  // namespace
+
+TEST_CASE("defaults are those of the published runs") {
+  Config config = Config::from_settings({});
+  CHECK(config.task.name() == "visual_match");
+  CHECK(config.memory.name() == "hqlt");
+  CHECK(config.run.steps == 2'000'000);
+  CHECK(config.run.updates_per_step == 0.25);
+  CHECK(config.replay.batch_episodes == 64);
+}
+
+TEST_CASE("later settings win, and the choice of task and backbone comes first wherever it stands") {
+  Config config = Config::from_settings(
+      {{"memory.window", "8"}, {"task.corridor_length", "7"}, {"task.corridor_length", "9"}, {"memory.name", "hqlt"}, {"task.name", "tmaze"}});
+  CHECK(std::get<TMaze::Options>(config.task.variant()).corridor_length == 9);
+  CHECK(std::get<HqltOptions>(config.memory.variant()).window == 8);
+}
+
+TEST_CASE("every preset is taken, and a setting overrides it") {
+  REQUIRE(!task_presets().empty());
+  for (const TaskPreset& preset : task_presets()) {
+    CAPTURE(preset.name);
+    CHECK(Config::from_settings({{"task.preset", preset.name}}).task.name() == preset.task);
+    for (const auto& [key, value] : preset.values) {
+      Config config = Config::from_settings({{"task." + key, value}, {"task.preset", preset.name}});
+      CHECK(config.to_ini() == Config::from_settings({{"task.preset", preset.name}}).to_ini());
+    }
+  }
+  CHECK(mentions(settings_error({{"task.preset", task_presets()[0].name},
+                                 {"task.name", task_presets()[0].task == "tmaze" ? "visual_match" : "tmaze"}}),
+                 "is a size of task"));
+}
+
+TEST_CASE("a resolved config reads back to itself, for every task and backbone") {
+  const TemporaryFolder folder;
+  for (const std::string& task : task_names())
+    for (const std::string& backbone : backbone_names()) {
+      Config config = Config::from_settings({{"task.name", task},
+                                             {"memory.name", backbone},
+                                             {"run.seed", "18446744073709551615"},
+                                             {"learner.alpha", "0.1234567890123"},
+                                             {"run.device", "cuda:1"}});
+      write_text(folder / "c.ini", config.to_ini());
+      CHECK(Config::from_settings(read_settings(folder / "c.ini")).to_ini() == config.to_ini());
+    }
+}
+
+TEST_CASE("all keys are known to the command line") {
+  const auto keys = all_config_keys();
+  for (const char* key : {"run.seed", "task.name", "task.preset", "task.corridor_length", "task.distractor_steps", "memory.name",
+                          "memory.window", "learner.gamma", "evaluation.episodes"})
+    CHECK(std::count(keys.begin(), keys.end(), key) == 1);
+}
+
+TEST_CASE("wrong settings are named, with what would be right") {
+  CHECK(mentions(settings_error({{"run.sed", "1"}}), "unknown key 'run.sed'; did you mean 'run.seed'?"));
+  CHECK(mentions(settings_error({{"memory.name", "lstm"}, {"memory.window", "8"}}),
+                 "unknown key 'memory.window' for backbone lstm; it is an option of: hqlt"));
+  CHECK(mentions(settings_error({{"task.corridor_length", "8"}}),
+                 "unknown key 'task.corridor_length' for task visual_match; it is an option of: tmaze"));
+  CHECK(mentions(settings_error({{"task.name", "tmase"}}), "tmase"));
+  CHECK(mentions(settings_error({{"memory.name", "lsmt"}}), "lsmt"));
+  CHECK(mentions(settings_error({{"task.preset", "none_such"}}), "none_such"));
+  CHECK(mentions(settings_error({{"run.steps", "many"}}), "run.steps = 'many' is not allowed; it takes integer"));
+  CHECK(mentions(settings_error({{"learner.gamma", "2"}}), "learner.gamma = '2'"));
+  CHECK(mentions(settings_error({{"learner.gamma", "nan"}}), "learner.gamma = 'nan'"));
+  CHECK(mentions(settings_error({{"memory.width", "30"}, {"memory.heads", "4"}}), "30"));
+}
+
+TEST_CASE("config files: sections, comments, errors") {
+  const TemporaryFolder folder;
+  write_text(folder / "c.ini", "format = 1\n# a comment\n[run]\nseed = 3  # another\n\n[task]\nname=tmaze\n");
+  CHECK(read_settings(folder / "c.ini") == Settings{{"run.seed", "3"}, {"task.name", "tmaze"}});
+  CHECK(mentions(file_error("[run]\nseed = 1\nseed = 2\n"), "gives 'run.seed' twice"));
+  CHECK(mentions(file_error("format = 7\n"), "another version: format '7', this program reads format 1"));
+  CHECK(mentions(file_error("[run]\nseed 1\n"), "malformed"));
+  CHECK(mentions(message_of<UserError>([] { read_settings("/no/such/file.ini"); }), "'/no/such/file.ini' cannot be read"));
+  CHECK(mentions(message_of<UserError>([&] { read_settings(folder.path()); }), "is a folder"));
+}

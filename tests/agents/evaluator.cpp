@@ -1,0 +1,91 @@
+#include "agents/evaluator.h"
+
+#include <doctest/doctest.h>
+
+#include <memory>
+#include <stdexcept>
+#include <vector>
+
+#include "tests/agents/probe_env.h"
+#include "tests/agents/small_agent.h"
+
+using namespace engram;
+
+namespace {
+
+// Environment 0 plays episodes of 1 step, environment i of 1 + 4 i; every step pays 1 + episode / 100; the long ones succeed.
+ProbeRules unequal() {
+  return {2, 1, 20, [](ProbeRow& row) { row.state = 1 + 4 * row.environment; },
+          [](ProbeRow& row, int) -> Outcome {
+            row.success = row.environment > 0;
+            return {1 + static_cast<float>(row.episode) / 100, row.step == row.state ? End::kTerminated : End::kNone};
+          },
+          [](const ProbeRow&, float* observation) { observation[0] = 1; }};
+}
+
+struct Fixture {
+  explicit Fixture(int size)
+      : environments(unequal(), size),
+        network(std::make_shared<AgentNetwork>(NetworkOptions{.hidden_width = 4}, small_backbone("none", 4), environments.info())),
+        policy(network, torch::kCPU, size, 1, 0) {}
+  ProbeEnv environments;
+  std::shared_ptr<AgentNetwork> network;
+  Policy policy;
+};
+
+}  // namespace
+
+TEST_CASE("every environment plays its quota, however long its episodes are") {
+  Fixture f(3);
+  const auto results = evaluate(f.environments, f.policy, 8, ActionChoice::kGreedy);
+  REQUIRE(results.size() == 8);
+  const std::vector<int> environment_of{0, 0, 0, 1, 1, 1, 2, 2};
+  const std::vector<int> episode_of{0, 1, 2, 0, 1, 2, 0, 1};
+  for (std::size_t i = 0; i < results.size(); ++i) {
+    const int steps = 1 + 4 * environment_of[i];
+    CHECK(results[i].steps == steps);
+    CHECK(results[i].total_reward == doctest::Approx(steps * (1 + episode_of[i] / 100.0)).epsilon(1e-6));
+    CHECK(results[i].success == (environment_of[i] > 0));
+  }
+}
+
+TEST_CASE("fewer episodes than environments are played by the first ones, from the episode asked for") {
+  Fixture f(3);
+  const auto results = evaluate(f.environments, f.policy, 2, ActionChoice::kSample, 7);
+  REQUIRE(results.size() == 2);
+  CHECK(results[0].total_reward == doctest::Approx(1.07));
+  CHECK(results[1].total_reward == doctest::Approx(5 * 1.07));
+  CHECK_THROWS_AS(evaluate(f.environments, f.policy, 0, ActionChoice::kGreedy), std::invalid_argument);
+}
+
+TEST_CASE("the network is evaluated without dropout and gets its mode back") {
+  // The observation carries no news, so that greedy actions can only differ through dropout; the reward tells the action.
+  ProbeRules rules{2, 1, 20, [](ProbeRow&) {},
+                   [](ProbeRow& row, int action) -> Outcome {
+                     return {static_cast<float>(action), row.step == 20 ? End::kTerminated : End::kNone};
+                   },
+                   [](const ProbeRow&, float* observation) { observation[0] = 1; }};
+  ProbeEnv environments(rules, 2);
+  torch::manual_seed(1);
+  const auto network = std::make_shared<AgentNetwork>(NetworkOptions{.hidden_width = 8, .dropout = 0.8},
+                                                      small_backbone("none", 8), environments.info());
+  scatter_weights(*network, 0.5);
+  Policy policy(network, torch::kCPU, 2, 1, 0);
+  for (const bool training : {true, false}) {
+    network->train(training);
+    for (const EpisodeResult& result : evaluate(environments, policy, 4, ActionChoice::kGreedy))
+      CHECK((result.total_reward == 0 || result.total_reward == 20));
+    CHECK(network->is_training() == training);
+    CHECK(network->backbone().is_training() == training);
+  }
+  // In training mode the dropout would have shown.
+  network->train();
+  environments.reset_all();
+  double total = 0;
+  for (int step = 0; step < 20; ++step) {
+    environments.step(policy.act(environments, ActionChoice::kGreedy).action_N);
+    total += environments.reward_N()[0];
+  }
+  CHECK(total > 0);
+  CHECK(total < 20);
+}

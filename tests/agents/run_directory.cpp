@@ -1,0 +1,49 @@
+#include "agents/run_directory.h"
+
+#include <doctest/doctest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "base/error.h"
+#include "tests/agents/temporary_folder.h"
+
+using namespace engram;
+
+namespace {
+RunDirectory create(const std::filesystem::path& path) {
+  Config config = Config::from_settings({{"run.seed", "5"}});
+  return RunDirectory::create(path, config, torch::kCPU, {"engram", "train", "--run.seed", "5"});
+}
+}  // namespace
+
+TEST_CASE("a new run directory holds config and origin") {
+  const TemporaryFolder folder;
+  const RunDirectory run = create(folder / "deep/run");
+  CHECK(Config::from_settings(read_settings(run.config_file())).run.seed == 5);
+  const auto about = nlohmann::json::parse(read_text(folder / "deep/run/about.json"));
+  for (const char* key : {"engram", "commit", "build_type", "compiler", "libtorch", "device", "cpu_cores", "started"})
+    CHECK(about.contains(key));
+  CHECK(about["command_line"][3] == "5");
+  CHECK(run.weights_file(WhichWeights::kBest) == folder / "deep/run/weights/best.safetensors");
+  CHECK(mentions(run.new_events_file().string(), "tfevents"));
+  CHECK(RunDirectory::open(folder / "deep/run").path() == run.path());
+}
+
+TEST_CASE("what is there is never overwritten") {
+  const TemporaryFolder folder;
+  std::filesystem::create_directory(folder / "run");
+  create(folder / "run");  // an empty folder is fine
+  const std::string before = read_text(folder / "run/config.ini");
+  const auto message = message_of<UserError>([&] { create(folder / "run"); });
+  CHECK(mentions(message, "exists and is not empty: choose another --run, remove it"));
+  CHECK(read_text(folder / "run/config.ini") == before);
+  write_text(folder / "file", "x");
+  CHECK(mentions(message_of<UserError>([&] { create(folder / "file"); }), "is a file"));
+  CHECK(mentions(message_of<UserError>([&] { create(folder / "file/run"); }), "file/run"));
+}
+
+TEST_CASE("a folder that is no run directory is refused") {
+  const TemporaryFolder folder;
+  CHECK(mentions(message_of<UserError>([&] { RunDirectory::open(folder / "none"); }), "none' does not exist"));
+  CHECK(mentions(message_of<UserError>([&] { RunDirectory::open(folder.path()); }), "has no config.ini"));
+}

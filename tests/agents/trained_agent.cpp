@@ -1,0 +1,79 @@
+#include "agents/trained_agent.h"
+
+#include <doctest/doctest.h>
+
+#include "agents/run_recorder.h"
+#include "agents/trainer.h"
+#include "agents/weights.h"
+#include "base/error.h"
+#include "tests/agents/temporary_folder.h"
+
+using namespace engram;
+
+namespace {
+
+Config tiny_config() {
+  return Config::from_settings({{"task.name", "tmaze"},         {"task.corridor_length", "5"},
+                                {"memory.name", "lstm"},        {"memory.width", "8"},
+                                {"network.hidden_width", "16"}, {"run.steps", "60"},
+                                {"run.random_episodes", "2"},   {"replay.batch_episodes", "2"},
+                                {"evaluation.episodes", "2"},   {"run.report_seconds", "0.01"}});
+}
+
+struct LastWeights : TrainObserver {
+  TensorMap weights;
+  void report(const TrainStatus&) override {}
+  void evaluated(const TrainStatus&, const AgentNetwork&, bool) override {}
+  void finished(const TrainStatus&, const AgentNetwork& network) override {
+    for (const auto& [name, tensor] : module_weights(network)) weights[name] = tensor.clone();
+  }
+};
+
+}  // namespace
+
+TEST_CASE("a recorded run comes back as it was") {
+  const TemporaryFolder folder;
+  Config config = tiny_config();
+  const RunDirectory run = RunDirectory::create(folder / "run", config, torch::kCPU, {});
+  RunRecorder recorder(run, config.to_ini());
+  LastWeights last;
+  Trainer trainer(config, torch::kCPU, 1);
+  trainer.run({&recorder, &last});
+
+  TrainedAgent agent = load_trained_agent(folder / "run", WhichWeights::kLast, torch::kCPU);
+  CHECK(agent.config.to_ini() == config.to_ini());
+  CHECK_FALSE(agent.network->is_training());
+  for (const auto& [name, tensor] : module_weights(*agent.network)) CHECK(torch::equal(tensor, last.weights.at(name)));
+  const SafetensorsFile file = load_safetensors(run.weights_file(WhichWeights::kLast));
+  CHECK(file.metadata.at("config") == config.to_ini());
+  CHECK(file.metadata.at("environment_steps") == "60");
+  CHECK_NOTHROW(load_trained_agent(folder / "run", WhichWeights::kBest, torch::kCPU));
+  CHECK(mentions(read_text(run.metrics_file()), "\"kind\":\"evaluation\""));
+  CHECK(mentions(read_text(run.metrics_file()), "\"critic_loss\""));
+
+  std::filesystem::remove(run.weights_file(WhichWeights::kBest));
+  const auto load = [&](WhichWeights which) {
+    return message_of<UserError>([&] { load_trained_agent(folder / "run", which, torch::kCPU); });
+  };
+  CHECK(mentions(load(WhichWeights::kBest), "best.safetensors' does not exist"));
+  save_safetensors(run.weights_file(WhichWeights::kLast), {{"x", torch::ones({1})}}, {});
+  CHECK(mentions(load(WhichWeights::kLast), "is missing"));
+}
+
+TEST_CASE("a fresh network depends on the seed alone") {
+  const Config config = tiny_config();
+  const TensorMap first = module_weights(*make_network(config, config.task.info(), torch::kCPU));
+  torch::rand({3});
+  for (const auto& [name, tensor] : module_weights(*make_network(config, config.task.info(), torch::kCPU)))
+    CHECK(torch::equal(tensor, first.at(name)));
+}
+
+TEST_CASE("devices") {
+  CHECK(parse_device("cpu") == torch::Device(torch::kCPU));
+  CHECK_NOTHROW(parse_device("auto"));
+  const auto error = [](const std::string& text) { return message_of<UserError>([&] { parse_device(text); }); };
+  for (const char* text : {"gpu", "", "cuda:", "cuda:x", "cuda:-1", "cuda:1x", "cpu:0"})
+    CHECK(mentions(error(text), "device '" + std::string(text) + "' is unknown"));
+  CHECK(mentions(error("cuda:99"), "device 'cuda:99' is not there"));
+  if (!torch::cuda::is_available()) CHECK(mentions(error("cuda"), "no usable GPU was found"));
+}

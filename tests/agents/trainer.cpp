@@ -1,0 +1,148 @@
+#include "agents/trainer.h"
+
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <functional>
+
+#include "agents/trained_agent.h"
+#include "agents/weights.h"
+
+using namespace engram;
+
+namespace {
+
+// A T-maze of 6 steps (length 5) and a small network: a run of a second.
+Settings tiny(Settings more = {}) {
+  Settings settings = {{"task.name", "tmaze"},           {"task.corridor_length", "5"},
+                       {"memory.name", "lstm"},          {"memory.width", "8"},
+                       {"network.hidden_width", "16"},   {"run.steps", "120"},
+                       {"run.random_episodes", "4"},     {"replay.batch_episodes", "4"},
+                       {"evaluation.every_steps", "30"}, {"evaluation.episodes", "3"},
+                       {"run.report_seconds", "0.01"}};
+  settings.insert(settings.end(), more.begin(), more.end());
+  return settings;
+}
+
+struct Recording : TrainObserver {
+  std::vector<EvaluationSummary> evaluations;
+  std::vector<bool> best;
+  int reports = 0, ends = 0;
+  TensorMap weights;
+  std::function<void()> on_evaluation = [] {};
+
+  void report(const TrainStatus&) override { ++reports; }
+  void evaluated(const TrainStatus& status, const AgentNetwork&, bool is_best) override {
+    evaluations.push_back(*status.last_evaluation);
+    best.push_back(is_best);
+    on_evaluation();
+  }
+  void finished(const TrainStatus&, const AgentNetwork& network) override {
+    ++ends;
+    for (const auto& [name, tensor] : module_weights(network)) weights[name] = tensor.clone();
+  }
+};
+
+TrainStatus train(const Settings& settings, Recording& recording) {
+  Trainer trainer(Config::from_settings(settings), torch::kCPU, 1);
+  return trainer.run({&recording});
+}
+
+bool equal(const TensorMap& a, const TensorMap& b) {
+  return a.size() == b.size() &&
+         std::all_of(a.begin(), a.end(), [&b](const auto& item) { return torch::equal(item.second, b.at(item.first)); });
+}
+
+}  // namespace
+
+TEST_CASE("a run follows the schedule: steps, updates, evaluations") {
+  Recording recording;
+  const TrainStatus status = train(tiny(), recording);
+  CHECK(status.steps == 120);
+  CHECK(status.episodes == 20);
+  CHECK(status.updates == 20 * 2);  // ceil(0.25 x 6) an episode
+  CHECK(status.stopped == StopReason::kSteps);
+  CHECK(status.done == 1);
+  CHECK(status.losses.has_value());
+  REQUIRE(recording.evaluations.size() == 4);  // 30, 60, 90 and, once, 120
+  CHECK(recording.evaluations[0].environment_steps == 30);
+  CHECK(recording.evaluations[3].environment_steps == 120);
+  CHECK(recording.evaluations[3].episodes == 3);
+  CHECK(recording.ends == 1);
+}
+
+TEST_CASE("updates keep their ratio to steps for any number of environments") {
+  Recording recording;
+  const TrainStatus status = train(tiny({{"run.num_envs", "4"}, {"run.updates_per_step", "0.5"}}), recording);
+  CHECK(status.steps == 120);
+  CHECK(status.updates == 60);
+}
+
+TEST_CASE("the last evaluation is made even if none was due") {
+  Recording recording;
+  train(tiny({{"evaluation.every_steps", "1000"}}), recording);
+  REQUIRE(recording.evaluations.size() == 1);
+  CHECK(recording.evaluations[0].environment_steps == 120);
+}
+
+TEST_CASE("the same seed gives the same weights, another seed others") {
+  Recording first, again, other;
+  train(tiny(), first);
+  train(tiny(), again);
+  train(tiny({{"run.seed", "2"}}), other);
+  CHECK(equal(first.weights, again.weights));
+  CHECK_FALSE(equal(first.weights, other.weights));
+}
+
+TEST_CASE("evaluating more often changes nothing of the training") {
+  Recording often, rarely;
+  train(tiny({{"evaluation.every_steps", "6"}, {"evaluation.episodes", "7"}}), often);
+  train(tiny({{"evaluation.every_steps", "1000"}}), rarely);
+  CHECK(often.evaluations.size() > rarely.evaluations.size());
+  CHECK(equal(often.weights, rarely.weights));
+}
+
+TEST_CASE("the best evaluation has the highest success, then return; the later wins a tie") {
+  Recording recording;
+  train(tiny({{"evaluation.every_steps", "6"}}), recording);
+  REQUIRE(recording.best.size() > 5);
+  EvaluationSummary best = recording.evaluations[0];
+  CHECK(recording.best[0]);
+  for (std::size_t i = 1; i < recording.best.size(); ++i) {
+    const EvaluationSummary& next = recording.evaluations[i];
+    const bool expected =
+        next.success > best.success || (next.success == best.success && next.mean_return >= best.mean_return);
+    CHECK(recording.best[i] == expected);
+    if (expected) best = next;
+  }
+}
+
+TEST_CASE("a run stops when it is solved, when its time is up, and when it is told to") {
+  Recording solved;
+  // Any policy of some 3 episodes solves one of them sooner or later.
+  const TrainStatus status =
+      train(tiny({{"evaluation.stop_at_success", "0.3"}, {"evaluation.every_steps", "6"}, {"run.steps", "100000"}}), solved);
+  CHECK(status.stopped == StopReason::kSolved);
+  CHECK(status.last_evaluation->success >= 0.3);
+
+  Recording timed;
+  const TrainStatus short_run = train(tiny({{"run.max_seconds", "0.2"}, {"run.steps", "1000000000"}}), timed);
+  CHECK(short_run.stopped == StopReason::kTime);
+  CHECK(timed.evaluations.back().environment_steps == short_run.steps);
+
+  Recording told;
+  Trainer trainer(Config::from_settings(tiny({{"run.steps", "1000000000"}})), torch::kCPU, 1);
+  told.on_evaluation = [&trainer] { trainer.stop(); };
+  CHECK(trainer.run({&told}).stopped == StopReason::kRequest);
+  CHECK(told.evaluations.size() == 1);
+  CHECK(told.ends == 1);
+  CHECK(told.reports >= 0);
+}
+
+TEST_CASE("without updates nothing is learnt") {
+  Recording recording;
+  const Config config = Config::from_settings(tiny({{"run.updates_per_step", "0"}}));
+  Trainer(config, torch::kCPU, 1).run({&recording});
+  const auto fresh = make_network(config, config.task.info(), torch::kCPU);
+  CHECK(equal(recording.weights, module_weights(*fresh)));
+}

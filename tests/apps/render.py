@@ -1,0 +1,112 @@
+"""Films random and trained agents, and checks what engram render prints, writes and refuses.
+usage: render.py ENGRAM"""
+
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+
+ENGRAM = sys.argv[1]
+SHORT_TASK = ["--task.name=visual_match", "--task.explore_steps=2", "--task.distractor_steps=3", "--task.reward_steps=4"]
+RANDOM = ["render", "--policy=random", *SHORT_TASK]
+TINY_RUN = [
+    "--task.name=tmaze", "--task.corridor_length=5", "--memory.name=lstm", "--memory.width=8", "--network.hidden_width=16",
+    "--run.steps=60", "--run.random_episodes=2", "--replay.batch_episodes=2", "--evaluation.episodes=2",
+    "--run.threads=1", "--device=cpu",
+]
+MAGIC = {".mp4": (4, b"ftyp"), ".webm": (0, b"\x1a\x45\xdf\xa3"), ".avi": (0, b"RIFF")}  # offset, bytes
+
+
+def engram(folder, *arguments):
+    result = subprocess.run([ENGRAM, *arguments], cwd=folder, capture_output=True, text=True, timeout=120)
+    assert result.returncode == 0, f"{arguments}: {result.stderr}"
+    assert result.stderr == "", result.stderr
+    return result.stdout
+
+
+def expect_refusal(folder, *arguments, mentions):
+    before = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+    result = subprocess.run([ENGRAM, *arguments], cwd=folder, capture_output=True, text=True, timeout=60)
+    assert result.returncode == 2, (arguments, result)
+    lines = result.stderr.splitlines()
+    assert len(lines) == 1 and lines[0].startswith("engram: "), (arguments, result.stderr)
+    for text in mentions:
+        assert text in lines[0], (arguments, text, lines[0])
+    assert {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()} == before, arguments
+
+
+def check_report(report, output, episodes, steps, fps):
+    """One line an episode, then how many were solved and what was written."""
+    lines = report.splitlines()
+    assert len(lines) == episodes + 1, report
+    solved = 0
+    for number, line in enumerate(lines[:-1], start=1):
+        match = re.fullmatch(rf"episode {number}: (success|failure), return (\S+), {steps} steps", line)
+        assert match, line
+        solved += match[1] == "success"
+        float(match[2])
+    frames = episodes * (steps + -(-3 * fps // 2))  # the last moment stands for a second and a half
+    assert re.fullmatch(rf"{solved} of {episodes} solved; {frames} frames of \d+ x \d+ in {re.escape(output)}", lines[-1]), \
+        lines[-1]
+
+
+def check_random(folder):
+    for suffix, (offset, magic) in MAGIC.items():
+        name = "random" + suffix
+        report = engram(folder, *RANDOM, "--output", name, "--episodes=2")
+        check_report(report, name, 2, 9, 10)
+        assert (folder / name).read_bytes()[offset:offset + len(magic)] == magic, name
+    first = engram(folder, *RANDOM, "--output=again.mp4", "--episodes=2", "--fps=5", "--scale=2")
+    check_report(first, "again.mp4", 2, 9, 5)
+    engram(folder, *RANDOM, "--output=again.mp4", "--episodes=1")  # replaces its own
+    engram(folder, "render", "--policy", "random", "--task.preset=tmaze_passive_50", "--output=corridor.mp4", "--episodes=1")
+    assert not list(folder.glob(".*"))
+
+
+def check_trained(folder):
+    engram(folder, "train", "--run=run", *TINY_RUN)
+    for arguments in ([], ["--weights=last"], ["--policy=sample"], ["--policy=random"], ["--first_episode=7"]):
+        check_report(engram(folder, "render", "run", "--output=film.mp4", *arguments), "film.mp4", 3, 6, 10)
+    # It films what evaluate plays.
+    import numpy
+    import safetensors.numpy
+    engram(folder, "evaluate", "run", "--episodes=3", "--trace=trace.safetensors")
+    trace = safetensors.numpy.load_file(folder / "trace.safetensors")
+    starts = trace["episode_starts"]
+    returns = [rewards.sum() for rewards in numpy.split(trace["rewards"], starts[1:])]
+    filmed = re.findall(r"return (\S+),", engram(folder, "render", "run", "--output=film.mp4"))
+    assert numpy.allclose([float(value) for value in filmed], returns, atol=1e-4), (filmed, returns)
+
+
+def check_refusals(folder):
+    expect_refusal(folder, "render", mentions=["DIR"])
+    expect_refusal(folder, "render", *SHORT_TASK, "--output=new.mp4", mentions=["DIR", "random"])
+    expect_refusal(folder, "render", "run", mentions=["--output"])
+    expect_refusal(folder, "render", "nowhere", "--output=new.mp4", mentions=["nowhere"])
+    expect_refusal(folder, "render", "nowhere", "--policy=random", "--output=new.mp4", mentions=["nowhere"])
+    expect_refusal(folder, "render", "run", "--task.corridor_length=9", "--output=new.mp4",
+                   mentions=["task.corridor_length", "run"])
+    expect_refusal(folder, *RANDOM, "--output=new.gif", mentions=[".gif", ".mp4, .webm, .avi"])
+    expect_refusal(folder, *RANDOM, "--output=new", mentions=["new", ".mp4, .webm, .avi"])
+    expect_refusal(folder, *RANDOM, "--output=no/folder/new.mp4", mentions=["no/folder"])
+    expect_refusal(folder, *RANDOM, "--output=/proc/new.mp4", mentions=["/proc/new.mp4"])
+    expect_refusal(folder, *RANDOM, "--output=new.mp4", "--fps=0", mentions=["fps", "0"])
+    expect_refusal(folder, *RANDOM, "--output=new.mp4", "--scale=9", mentions=["scale", "9"])
+    expect_refusal(folder, *RANDOM, "--output=new.mp4", "--episodes=none", mentions=["episodes", "none"])
+    expect_refusal(folder, *RANDOM, "--output=new.mp4", "--policy=best", mentions=["policy", "best", "greedy"])
+    expect_refusal(folder, *RANDOM, "--output=new.mp4", "--task.penalty=1", mentions=["task.penalty", "visual_match"])
+    expect_refusal(folder, *RANDOM, "--output=new.mp4", "--run.steps=1", mentions=["run.steps"])
+    weights = folder / "run/weights/best.safetensors"
+    weights.write_bytes(weights.read_bytes()[:-1])
+    expect_refusal(folder, "render", "run", "--output=random.mp4", mentions=["best.safetensors", "damaged"])
+
+
+with tempfile.TemporaryDirectory() as name:
+    folder = pathlib.Path(name)
+    help_text = engram(folder, "render", "--help")
+    for part in ("--output", "--fps", "--policy", "--task.name", ".webm", "default"):
+        assert part in help_text, part
+    check_random(folder)
+    check_trained(folder)
+    check_refusals(folder)

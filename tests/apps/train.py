@@ -1,0 +1,109 @@
+"""Trains for a moment and reads everything that the run leaves behind, with the official readers of each format.
+usage: train.py ENGRAM"""
+
+import json
+import math
+import pathlib
+import struct
+import subprocess
+import sys
+import tempfile
+
+import numpy
+import safetensors.numpy
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+ENGRAM = sys.argv[1]
+
+
+def engram(folder, *arguments):
+    result = subprocess.run([ENGRAM, *arguments], cwd=folder, capture_output=True, text=True, timeout=120)
+    assert result.returncode == 0, f"{arguments}: {result.stderr}"
+    assert result.stderr == "", result.stderr
+    return result.stdout
+
+
+def check_run_directory(folder):
+    run = folder / "runs/a"
+    config = (run / "config.ini").read_text()
+    for line in ("format = 1", "seed = 7", "name = tmaze", "corridor_length = 9", "name = lstm", "width = 12", "gamma = 0.99"):
+        assert line in config.splitlines(), line
+    about = json.loads((run / "about.json").read_text())
+    assert about["command_line"][:2] == ["engram", "train"] and about["device"] == "cpu", about
+    rows = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
+    train = [row for row in rows if row["kind"] == "train"]
+    evaluations = [row for row in rows if row["kind"] == "evaluation"]
+    for key in ("environment_steps", "wall_seconds", "updates", "episodes", "return", "success", "critic_loss",
+                "actor_loss", "entropy", "alpha", "steps_per_second", "updates_per_second"):
+        assert math.isfinite(train[-1][key]), key
+    assert train[-1]["environment_steps"] == 400 and train[-1]["updates"] == 120, train[-1]
+    assert [row["environment_steps"] for row in evaluations] == [150, 300, 400], evaluations
+
+    # TensorBoard's reader sees the same numbers, in float32.
+    events = EventAccumulator(str(run)).Reload()
+    for kind, expected in (("train", train), ("evaluation", evaluations)):
+        for tag in ("return", "success", "updates"):
+            seen = [(event.step, event.value) for event in events.Scalars(f"{kind}/{tag}")]
+            assert seen == [(row["environment_steps"], struct.unpack("f", struct.pack("f", row[tag]))[0])
+                            for row in expected], (kind, tag)
+
+    for which in ("best", "last"):
+        file = run / f"weights/{which}.safetensors"
+        tensors = safetensors.numpy.load_file(file)
+        assert all(numpy.isfinite(tensor).all() for tensor in tensors.values())
+        with safetensors.safe_open(file, "numpy") as opened:
+            assert opened.metadata()["config"] == config
+    assert not list(run.rglob("*.partial*"))
+
+
+def check_evaluate(folder):
+    result = json.loads(engram(folder, "evaluate", "runs/a", "--episodes=40", "--json"))
+    for kind in ("greedy", "sampled"):
+        low, high = result[kind]["success_interval"]
+        assert 0 <= low <= result[kind]["success"] <= high <= 1 and low < high, result
+    assert result["chance_success"] == 0.5 and result["episodes"] == 40
+    assert result == json.loads(engram(folder, "evaluate", "runs/a", "--episodes=40", "--json", "--weights=best"))
+    text = engram(folder, "evaluate", "runs/a", "--episodes=40", "--weights=last")
+    assert "greedy" in text and "chance" in text and "last weights" in text, text
+
+    engram(folder, "evaluate", "runs/a", "--episodes=5", "--trace=t.safetensors")
+    trace = safetensors.numpy.load_file(folder / "t.safetensors")
+    shapes = {name: tensor.shape for name, tensor in trace.items()}
+    assert shapes == {"observations": (50, 2), "features": (50, 12), "action_probabilities": (50, 4),
+                      "q_values": (50, 4), "actions": (50,), "rewards": (50,), "episode_starts": (5,),
+                      "final_observations": (5, 2), "episode_ends": (5,), "successes": (5,)}, shapes
+    assert (trace["actions"] == trace["action_probabilities"].argmax(1)).all()
+    last_rewards = trace["rewards"].reshape(5, 10)[:, -1]
+    assert ((last_rewards > 0) == (trace["successes"] == 1)).all()
+
+
+def check_help(folder):
+    assert "train" in engram(folder, "--help")
+    assert "LibTorch" in engram(folder, "--version")
+    text = engram(folder, "train", "--help")
+    for option in ("--run.seed", "--task.distractor_steps", "--memory.window", "--learner.gamma", "--replay.capacity_steps"):
+        assert option in text, option
+    assert "--task.corridor_length" in engram(folder, "train", "--help", "--task.name=tmaze")
+    assert "features [M, D]" in engram(folder, "evaluate", "--help")
+    listed = json.loads(engram(folder, "list", "--json"))
+    assert {task["name"] for task in listed["tasks"]} >= {"visual_match", "key_to_door", "tmaze"}
+    assert {item["name"] for item in listed["backbones"]} >= {"transformer", "deltanet", "hqlt", "lstm", "gru", "none"}
+    text = engram(folder, "list")
+    for preset in listed["presets"]:
+        assert preset["name"] in text, preset
+    assert max(map(len, engram(folder, "train", "--help").splitlines())) <= 110
+
+
+with tempfile.TemporaryDirectory() as name:
+    folder = pathlib.Path(name)
+    (folder / "c.ini").write_text(
+        "[task]\nname = tmaze\ncorridor_length = 8\n[memory]\nname = lstm\nwidth = 12\n[network]\nhidden_width = 16\n"
+        "[run]\nsteps = 400\nrandom_episodes = 4\nthreads = 1\nreport_seconds = 0.05\n"
+        "[evaluation]\nevery_steps = 150\nepisodes = 5\n[replay]\nbatch_episodes = 8\n")
+    output = engram(folder, "train", "--config", "c.ini", "--seed", "7", "--run", "runs/a", "--task.corridor_length", "9",
+                    "--device", "cpu")
+    assert "engram evaluate runs/a" in output, output
+    check_run_directory(folder)
+    check_evaluate(folder)
+    check_help(folder)
+print("ok")

@@ -1,0 +1,27 @@
+#include "envs/base64.h"
+
+#include <doctest/doctest.h>
+
+#include "base/error.h"
+
+using namespace engram;
+
+TEST_CASE("the test vectors of RFC 4648") {
+  const auto decode = [](const std::string& text) {
+    const std::vector<std::uint8_t> bytes = decode_base64(text);
+    return std::string(bytes.begin(), bytes.end());
+  };
+  CHECK(decode("") == "");
+  CHECK(decode("Zg==") == "f");
+  CHECK(decode("Zm8=") == "fo");
+  CHECK(decode("Zm9v") == "foo");
+  CHECK(decode("Zm9vYg==") == "foob");
+  CHECK(decode("Zm9vYmE=") == "fooba");
+  CHECK(decode("Zm9vYmFy") == "foobar");
+  CHECK(decode_base64("+/+/") == std::vector<std::uint8_t>{0xfb, 0xff, 0xbf});
+}
+
+TEST_CASE("anything else is refused") {
+  for (const char* bad : {"Z", "Zg", "Zg=", "Zm9v\n", "Zm 9", "Zm9-", "Z===", "====", "Zg==Zg==", "Zh==", "Zm9="})
+    CHECK_THROWS_AS(decode_base64(bad), UserError);
+}

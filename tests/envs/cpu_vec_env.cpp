@@ -1,0 +1,260 @@
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <set>
+#include <stdexcept>
+#include <string>
+
+#include "base/error.h"
+#include "envs/vec_env.h"
+
+using namespace engram;
+
+namespace {
+
+std::vector<TaskConfig> all_tasks() {
+  std::vector<TaskConfig> tasks;
+  for (const std::string& name : task_names()) tasks.emplace_back(name);
+  OptionList options = tasks[0].options();
+  options.set("task.distractor_steps", "30");
+  TaskConfig reference("visual_match");
+  options = reference.options();
+  options.set("task.colours", "reference");
+  options.set("task.active", "true");
+  tasks.push_back(reference);
+  return tasks;
+}
+
+std::vector<std::int32_t> random_actions(Rng& rng, const VecEnv& env) {
+  std::vector<std::int32_t> actions(env.size());
+  for (std::int32_t& action : actions) action = static_cast<std::int32_t>(rng.below(env.info().num_actions()));
+  return actions;
+}
+
+// Everything that can be seen of an env, as bytes.
+void append_views(const VecEnv& env, std::vector<std::byte>& bytes) {
+  const auto append = [&](std::span<const std::byte> view) { bytes.insert(bytes.end(), view.begin(), view.end()); };
+  append(env.observation_N());
+  append(std::as_bytes(env.reward_N()));
+  append(std::as_bytes(env.end_N()));
+  append(std::as_bytes(env.success_N()));
+}
+
+std::vector<std::byte> play(VecEnv& env, int steps, std::uint32_t action_stream = 0) {
+  std::vector<std::byte> bytes;
+  Rng rng(11, Purpose::kAction, action_stream, 0);
+  append_views(env, bytes);
+  for (int t = 0; t < steps; ++t) {
+    env.reset_finished();
+    env.step(random_actions(rng, env));
+    append_views(env, bytes);
+  }
+  return bytes;
+}
+
+}  // namespace
+
+TEST_CASE("the same seed gives the same bytes for any number of threads") {
+  for (const TaskConfig& task : all_tasks()) {
+    const auto expected = play(*make_cpu_vec_env(task, 3, Purpose::kTraining, 13, 1), 400);
+    for (const int threads : {2, 3, 8, 13, 40})
+      CHECK(play(*make_cpu_vec_env(task, 3, Purpose::kTraining, 13, threads), 400) == expected);
+  }
+}
+
+TEST_CASE("an environment's bytes do not depend on how many others there are") {
+  for (const TaskConfig& task : all_tasks()) {
+    const auto few = make_cpu_vec_env(task, 3, Purpose::kTraining, 2, 1);
+    const auto many = make_cpu_vec_env(task, 3, Purpose::kTraining, 9, 2);
+    const std::size_t bytes = 2 * static_cast<std::size_t>(few->info().observation.bytes());
+    Rng rng(1, Purpose::kAction, 0, 0);
+    for (int t = 0; t < 300; ++t) {
+      const auto actions = random_actions(rng, *many);
+      few->reset_finished();
+      many->reset_finished();
+      few->step({actions.data(), 2});
+      many->step(actions);
+      REQUIRE(std::ranges::equal(few->observation_N(), many->observation_N().first(bytes)));
+    }
+  }
+}
+
+TEST_CASE("other seeds, purposes, environments and episodes give other bytes") {
+  for (const TaskConfig& task : all_tasks()) {
+    const auto bytes = [&](std::uint64_t seed, Purpose purpose, std::uint32_t first_episode) {
+      const auto env = make_cpu_vec_env(task, seed, purpose, 16, 1);
+      env->reset_all(first_episode);
+      return play(*env, 100);
+    };
+    const auto base = bytes(3, Purpose::kTraining, 0);
+    CHECK(base == bytes(3, Purpose::kTraining, 0));
+    CHECK(base != bytes(4, Purpose::kTraining, 0));
+    CHECK(base != bytes(3, Purpose::kEvaluation, 0));
+    CHECK(base != bytes(3, Purpose::kTraining, 1));
+  }
+  // Of one object, too: sixteen rooms, and hardly two with the same apples.
+  TaskConfig task("visual_match");
+  OptionList options = task.options();
+  options.set("task.explore_steps", "1");
+  const auto env = make_cpu_vec_env(task, 1, Purpose::kTraining, 16, 1);
+  env->step(std::vector<std::int32_t>(16, 0));
+  std::set<std::string> rooms;
+  for (int i = 0; i < 16; ++i)
+    rooms.emplace(reinterpret_cast<const char*>(env->observation_N().data()) + i * 75, 75);
+  CHECK(rooms.size() >= 8);
+}
+
+TEST_CASE("reset_all starts the episode that it is told, as playing up to it does") {
+  const TaskConfig task("tmaze");
+  const auto played = make_cpu_vec_env(task, 5, Purpose::kTraining, 32, 2);
+  const auto jumped = make_cpu_vec_env(task, 5, Purpose::kTraining, 32, 2);
+  for (int t = 0; t < 3 * 51; ++t) {
+    played->reset_finished();
+    played->step(std::vector<std::int32_t>(32, 0));
+  }
+  played->reset_finished();
+  jumped->reset_all(3);
+  CHECK(play(*played, 200) == play(*jumped, 200));
+}
+
+TEST_CASE("a snapshot brings everything back, in another object too") {
+  for (const TaskConfig& task : all_tasks())
+    for (const int steps : {0, 37, 51, 85}) {  // in an episode, and at its end before the reset
+      const auto env = make_cpu_vec_env(task, 3, Purpose::kTraining, 7, 2);
+      play(*env, steps);
+      const std::vector<std::byte> snapshot = env->snapshot();
+      std::vector<std::byte> views;
+      append_views(*env, views);
+      const auto future = play(*env, 250, 1);
+
+      env->restore(snapshot);
+      std::vector<std::byte> restored_views;
+      append_views(*env, restored_views);
+      CHECK(restored_views == views);
+      CHECK(env->snapshot() == snapshot);
+      CHECK(play(*env, 250, 1) == future);
+
+      const auto other = make_cpu_vec_env(task, 99, Purpose::kEvaluation, 7, 1);
+      play(*other, 20, 2);
+      other->restore(snapshot);
+      CHECK(play(*other, 250, 1) == future);
+    }
+}
+
+TEST_CASE("a snapshot of another task, other options, another N or another size is refused") {
+  const auto env = make_cpu_vec_env(TaskConfig("tmaze"), 1, Purpose::kTraining, 4, 1);
+  TaskConfig longer("tmaze");
+  OptionList options = longer.options();
+  options.set("task.corridor_length", "51");
+  const auto before = env->snapshot();
+  CHECK_THROWS_AS(env->restore(make_cpu_vec_env(longer, 1, Purpose::kTraining, 4, 1)->snapshot()), std::invalid_argument);
+  CHECK_THROWS_AS(env->restore(make_cpu_vec_env(TaskConfig("tmaze"), 1, Purpose::kTraining, 5, 1)->snapshot()),
+                  std::invalid_argument);
+  CHECK_THROWS_AS(env->restore(make_cpu_vec_env(TaskConfig("visual_match"), 1, Purpose::kTraining, 4, 1)->snapshot()),
+                  std::invalid_argument);
+  CHECK_THROWS_AS(env->restore({}), std::invalid_argument);
+  CHECK_THROWS_AS(env->restore(std::span(before).first(before.size() - 1)), std::invalid_argument);
+  CHECK(env->snapshot() == before);
+}
+
+TEST_CASE("looking changes nothing") {
+  for (const TaskConfig& task : all_tasks()) {
+    const auto env = make_cpu_vec_env(task, 3, Purpose::kTraining, 5, 1);
+    const auto looked_at = make_cpu_vec_env(task, 3, Purpose::kTraining, 5, 1);
+    Rng rng(1, Purpose::kAction, 0, 0);
+    for (int t = 0; t < 200; ++t) {
+      Canvas canvas;
+      for (int i = 0; i < 5; ++i) {
+        looked_at->draw(i, canvas);
+        looked_at->phase(i);
+      }
+      looked_at->snapshot();
+      looked_at->observation_N();
+      env->reset_finished();
+      looked_at->reset_finished();
+      const auto actions = random_actions(rng, *env);
+      env->step(actions);
+      looked_at->step(actions);
+      REQUIRE(std::ranges::equal(env->observation_N(), looked_at->observation_N()));
+    }
+    CHECK(env->snapshot().size() == looked_at->snapshot().size());
+  }
+}
+
+TEST_CASE("the last observation stays until the reset, and a step before it is refused") {
+  const TaskConfig task("tmaze");
+  const auto env = make_cpu_vec_env(task, 1, Purpose::kTraining, 3, 2);
+  const auto observation = [&] {
+    const auto* const floats = reinterpret_cast<const float*>(env->observation_N().data());
+    return std::vector<float>(floats, floats + 6);
+  };
+  const std::vector<std::int32_t> ahead(3, 0);
+  for (int t = 0; t < 50; ++t) env->step(ahead);
+  CHECK(observation() == std::vector<float>{1, 0, 1, 0, 1, 0});
+  env->step(std::vector<std::int32_t>{1, 3, 0});
+  const std::vector<float> last = {1, 1, 1, -1, 1, 0};
+  CHECK(observation() == last);
+  CHECK(std::ranges::equal(env->end_N(), std::vector<End>(3, End::kTerminated)));
+  CHECK(env->success_N()[0] + env->success_N()[1] == (env->reward_N()[0] + env->reward_N()[1]));
+  CHECK(env->success_N()[2] == 0);
+
+  const auto before = env->snapshot();
+  CHECK_THROWS_WITH_AS(env->step(ahead), "the episode of environment 0 has ended; reset it before the next step",
+                       std::invalid_argument);
+  CHECK(env->snapshot() == before);
+  CHECK(observation() == last);
+
+  env->reset_finished();
+  CHECK(std::ranges::equal(env->end_N(), std::vector<End>(3, End::kNone)));
+  CHECK(std::ranges::equal(env->reward_N(), std::vector<float>(3, 0)));
+  CHECK(std::ranges::equal(env->success_N(), std::vector<std::uint8_t>(3, 0)));
+  CHECK(observation() != last);
+  env->step(ahead);
+}
+
+TEST_CASE("the reward phase's last observation is its own, not a new episode's") {
+  TaskConfig task("visual_match");
+  OptionList options = task.options();
+  options.set("task.distractor_steps", "2");
+  const auto env = make_cpu_vec_env(task, 1, Purpose::kTraining, 1, 1);
+  for (int t = 0; t < 17; ++t) env->step(std::vector<std::int32_t>{1});
+  for (int t = 0; t < 4; ++t) env->step(std::vector<std::int32_t>{0});  // to the middle square
+  for (int t = 0; t < 11; ++t) env->step(std::vector<std::int32_t>{1});  // and back to the start of the phase
+  CHECK(env->end_N()[0] == End::kTerminated);
+  CHECK(env->phase(0) == "reward");
+  const auto* const image = reinterpret_cast<const std::uint8_t*>(env->observation_N().data());
+  // Rows 3 to 7, columns 3 to 7 of the reward map in red: open above, the niche with its player, walls, outside.
+  const std::vector<int> expected = {204, 204, 204, 204, 204, 25,  204, 204, 204, 25,  25,  204, 228,
+                                     204, 25,  25,  25,  25,  25,  25,  204, 204, 204, 204, 204};
+  CHECK(std::vector<int>(image, image + 25) == expected);
+}
+
+TEST_CASE("bad actions and sizes are refused and change nothing") {
+  for (const TaskConfig& task : all_tasks()) {
+    const auto env = make_cpu_vec_env(task, 1, Purpose::kTraining, 3, 1);
+    const auto before = env->snapshot();
+    CHECK_THROWS_WITH_AS(env->step(std::vector<std::int32_t>{0, 4, 0}), "action 4 of environment 1 is not one of 0..3",
+                         std::invalid_argument);
+    CHECK_THROWS_AS(env->step(std::vector<std::int32_t>{0, 0, -1}), std::invalid_argument);
+    CHECK_THROWS_WITH_AS(env->step(std::vector<std::int32_t>{0, 0}), "2 actions for 3 environments",
+                         std::invalid_argument);
+    CHECK(env->snapshot() == before);
+    CHECK_THROWS_AS(make_cpu_vec_env(task, 1, Purpose::kTraining, 0, 1), std::invalid_argument);
+    CHECK_THROWS_AS(make_cpu_vec_env(task, 1, Purpose::kTraining, 1, 0), std::invalid_argument);
+  }
+}
+
+TEST_CASE("info says what the views hold") {
+  for (const TaskConfig& task : all_tasks()) {
+    const auto env = make_cpu_vec_env(task, 1, Purpose::kTraining, 3, 1);
+    CHECK(env->info().name == task.name());
+    CHECK(env->size() == 3);
+    CHECK(env->observation_N().size() == static_cast<std::size_t>(3 * env->info().observation.bytes()));
+    int steps = 0;
+    while (env->end_N()[0] == End::kNone) {
+      env->step(std::vector<std::int32_t>(3, 2));
+      ++steps;
+    }
+    CHECK(steps == env->info().max_episode_steps);
+  }
+}

@@ -1,0 +1,87 @@
+#include "envs/registry.h"
+
+#include <doctest/doctest.h>
+
+#include <set>
+
+#include "base/error.h"
+#include "envs/vec_env.h"
+
+using namespace engram;
+
+TEST_CASE("every task can be made by name, listed, and set option by option") {
+  CHECK(task_names() == std::vector<std::string>{"visual_match", "key_to_door", "tmaze"});
+  for (const std::string& name : task_names()) {
+    TaskConfig config(name);
+    CHECK(config.name() == name);
+    config.check();
+    TaskConfig copy(name);
+    const OptionList options = config.options();
+    CHECK_FALSE(options.options().empty());
+    for (const Option& option : options.options()) {
+      CHECK(option.name.starts_with("task."));
+      CHECK_FALSE(option.help.empty());
+      CHECK_FALSE(option.help.ends_with("."));
+      OptionList copied = copy.options();
+      copied.set(option.name, option.get());
+    }
+    const TaskInfo info = config.info();
+    CHECK(info.name == name);
+    CHECK_FALSE(info.description.empty());
+    CHECK(info.num_actions() == 4);
+    CHECK(info.max_episode_steps > 0);
+    CHECK(info.observation.shape == (name == "tmaze" ? std::vector<std::int64_t>{2} : std::vector<std::int64_t>{3, 5, 5}));
+    CHECK(info.observation.bytes() == (name == "tmaze" ? 8 : 75));
+  }
+  CHECK(*TaskConfig("visual_match").info().chance_success == doctest::Approx(1.0 / 3));
+  CHECK(*TaskConfig("tmaze").info().chance_success == 0.5);
+  CHECK_FALSE(TaskConfig("key_to_door").info().chance_success.has_value());
+}
+
+TEST_CASE("options of a config are those of its own task, and a copy has its own") {
+  TaskConfig config("visual_match");
+  OptionList options = config.options();
+  options.set("task.distractor_steps", "5");
+  options.set("task.colours", "fixed");
+  CHECK(config.info().max_episode_steps == 35);
+  TaskConfig copy = config;
+  OptionList copied = copy.options();
+  copied.set("task.distractor_steps", "6");
+  CHECK(copy.info().max_episode_steps == 36);
+  CHECK(config.info().max_episode_steps == 35);
+  CHECK_THROWS_WITH_AS(options.set("task.corridor_length", "3"), "unknown key 'task.corridor_length'", UserError);
+  CHECK_THROWS_WITH_AS(options.set("task.colours", "random"),
+                       "task.colours = 'random' is not allowed; it takes episode | fixed | reference", UserError);
+}
+
+TEST_CASE("every preset is valid, named once and has the published size") {
+  std::set<std::string> names;
+  for (const TaskPreset& preset : task_presets()) {
+    const TaskConfig config = TaskConfig::from_preset(preset.name);
+    config.check();
+    CHECK(config.name() == preset.task);
+    CHECK_FALSE(preset.source.empty());
+    CHECK(names.insert(preset.name).second);
+    CHECK(make_cpu_vec_env(config, 1, Purpose::kTraining, 2, 1)->size() == 2);
+  }
+  const auto steps = [](const std::string& preset) { return TaskConfig::from_preset(preset).info().max_episode_steps; };
+  CHECK(steps("visual_match_hqlt") == 780);
+  CHECK(steps("visual_match_60") == 90);
+  CHECK(steps("visual_match_1000") == 1030);
+  CHECK(steps("key_to_door_250") == 275);
+  CHECK(steps("tmaze_passive_50") == 51);
+  CHECK(steps("tmaze_active_20") == 23);
+  const TaskConfig paper = TaskConfig::from_preset("visual_match_hqlt");
+  const auto& options = std::get<VisualMatch::Options>(paper.variant());
+  CHECK(options.final_reward == 100);
+  CHECK(options.apple_reward == 1);
+  CHECK(options.respawn_every == 20);
+  CHECK_FALSE(options.active);
+}
+
+TEST_CASE("an unknown task or preset is refused with the nearest one, or with all") {
+  CHECK_THROWS_WITH_AS(TaskConfig("visual_macth"), "unknown task 'visual_macth'; did you mean 'visual_match'?", UserError);
+  CHECK_THROWS_WITH_AS(TaskConfig("chess"), "unknown task 'chess'; there are visual_match, key_to_door, tmaze", UserError);
+  CHECK_THROWS_WITH_AS(TaskConfig::from_preset("tmaze_passive_51"),
+                       "unknown preset 'tmaze_passive_51'; did you mean 'tmaze_passive_50'?", UserError);
+}

@@ -1,0 +1,76 @@
+// Shared by the tests of the backbones: small models of every kind, random inputs, and comparison.
+#pragma once
+
+#include <doctest/doctest.h>
+#include <torch/torch.h>
+
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "memory/registry.h"
+#include "memory/sequence_model.h"
+
+namespace engram {
+
+struct Variant {
+  std::string backbone;
+  std::vector<std::pair<std::string, std::string>> settings;  // without the section
+
+  std::string label() const {
+    std::string text = backbone;
+    for (const auto& [key, value] : settings) text += " " + key + "=" + value;
+    return text;
+  }
+};
+
+// Every backbone and every option that changes what it computes; widths that are no powers of two. The window of 5 is
+// smaller than most sequences of the tests, that of 70 larger than a block of queries.
+inline std::vector<Variant> small_variants() {
+  const std::pair<std::string, std::string> width{"width", "12"}, layers{"layers", "2"};
+  return {{"transformer", {width, layers}},
+          {"deltanet", {width, layers}},
+          {"deltanet", {width, layers, {"heads", "4"}, {"beta_factor", "1"}}},
+          {"hqlt", {width, layers, {"window", "5"}}},
+          {"hqlt", {width, layers, {"window", "70"}, {"mixing", "scalar"}, {"positions", "none"}}},
+          {"hqlt", {width, layers, {"window", "1"}, {"mixing", "sum"}, {"beta_factor", "1"}}},
+          {"lstm", {width, layers}},
+          {"gru", {width}},
+          {"none", {width, layers}}};
+}
+
+// Dropout is off unless it is set.
+inline std::shared_ptr<SequenceModel> make_model(const Variant& variant, std::int64_t max_steps,
+                                                 torch::ScalarType dtype) {
+  BackboneConfig config(variant.backbone);
+  OptionList options = config.options();
+  for (const Option& option : options.options())
+    if (option.name == "memory.dropout") option.set("0");
+  for (const auto& [key, value] : variant.settings) options.set("memory." + key, value);
+  auto model = make_backbone(config, max_steps);
+  model->to(dtype);
+  return model;
+}
+
+// Weights large enough for the memory to matter: at initialisation the layers hardly change their input.
+inline void enlarge_weights(SequenceModel& model) {
+  const torch::NoGradGuard no_grad;
+  for (torch::Tensor& parameter : model.parameters())
+    if (parameter.dim() == 2)
+      parameter.normal_(0, 1.5 / std::sqrt(static_cast<double>(parameter.size(1))));
+    else
+      parameter.add_(torch::randn_like(parameter) * 0.3);
+}
+
+// max |a - b| / max |b|
+inline double relative_error(const torch::Tensor& a, const torch::Tensor& b) {
+  REQUIRE(a.sizes() == b.sizes());
+  if (b.numel() == 0) return 0;
+  const double scale = b.abs().max().item<double>();
+  return (a - b).abs().max().item<double>() / std::max(scale, 1e-30);
+}
+
+inline torch::Tensor lengths(const std::vector<std::int64_t>& values) { return torch::tensor(values, torch::kInt64); }
+
+}  // namespace engram

@@ -1,0 +1,170 @@
+#include "video/film.h"
+
+#include <doctest/doctest.h>
+
+#include <opencv2/videoio.hpp>
+#include <stdexcept>
+
+#include "tests/video/pictures.h"
+#include "tests/video/temporary_folder.h"
+#include "video/drawing.h"
+#include "video/video_writer.h"
+
+namespace engram {
+namespace {
+
+std::unique_ptr<VecEnv> short_visual_match(std::uint64_t seed, int num_envs = 1) {
+  TaskConfig task("visual_match");
+  OptionList options = task.options();
+  options.set("task.explore_steps", "3");
+  options.set("task.distractor_steps", "20");
+  options.set("task.reward_steps", "10");
+  auto environment = make_cpu_vec_env(task, seed, Purpose::kTest, num_envs, 1);
+  environment->reset_all();
+  return environment;
+}
+
+// Everything that is shown of one episode.
+std::vector<FrameContents> filmed(VecEnv& environment, const Decide& decide) {
+  std::vector<FrameContents> moments;
+  film_episode(environment, decide, 1, 1, [&](const FrameContents& contents) { moments.push_back(contents); });
+  return moments;
+}
+
+bool same(const Canvas& a, const Canvas& b) {
+  if (a.rows() != b.rows() || a.columns() != b.columns()) return false;
+  for (int row = 0; row < a.rows(); ++row) {
+    for (int column = 0; column < a.columns(); ++column) {
+      if (!(a.at(row, column) == b.at(row, column))) return false;
+    }
+  }
+  return true;
+}
+
+TEST_CASE("every moment is shown as the environment has it, with the decision that is then taken") {
+  const auto environment = short_visual_match(5);
+  const std::vector<FrameContents> moments = filmed(*environment, random_policy(2));
+  REQUIRE(moments.size() == 34);
+
+  // The same episode played by hand.
+  const auto again = short_visual_match(5);
+  double total = 0;
+  for (int t = 0; t <= 33; ++t) {
+    CAPTURE(t);
+    const FrameContents& moment = moments[static_cast<std::size_t>(t)];
+    Canvas board;
+    again->draw(0, board);
+    CHECK(same(moment.board, board));
+    CHECK(moment.phase == again->phase(0));
+    CHECK(moment.step == t);
+    CHECK(std::ranges::equal(moment.observation, again->observation_N()));
+    CHECK(moment.last_reward == again->reward_N()[0]);
+    CHECK(moment.total_reward == total);
+    CHECK(moment.decision.has_value() == (t < 33));
+    CHECK(moment.outcome.has_value() == (t == 33));
+    CHECK(moment.last_action.has_value() == (t > 0));
+    if (t == 33) break;
+    if (t > 0) CHECK(*moment.last_action == moments[static_cast<std::size_t>(t - 1)].decision->action);
+    const std::int32_t action = moment.decision->action;
+    again->step({&action, 1});
+    total += again->reward_N()[0];
+  }
+  CHECK(moments.back().outcome->success == (again->success_N()[0] != 0));
+  CHECK(moments.back().outcome->total_reward == total);
+}
+
+TEST_CASE("a policy decides what happens") {
+  TaskConfig task("tmaze");
+  OptionList options = task.options();
+  options.set("task.corridor_length", "5");
+  const auto environment = make_cpu_vec_env(task, 1, Purpose::kTest, 1, 1);
+  environment->reset_all();
+  // Along the corridor, then where the sign at the start pointed.
+  int turn = 0;
+  const auto expert = [&turn](const VecEnv& current) {
+    float seen[2];
+    std::memcpy(seen, current.observation_N().data(), sizeof seen);
+    if (turn == 0) turn = seen[1] > 0 ? 1 : 3;
+    return Decision{seen[0] > 0 ? turn : 0, {}, {}};
+  };
+  const FilmedEpisode episode = film_episode(*environment, expert, 1, 1, [](const FrameContents&) {});
+  CHECK(episode.success);
+  CHECK(episode.steps == 6);
+  CHECK(episode.total_reward == doctest::Approx(1));
+}
+
+TEST_CASE("random actions are uniform and follow from the seed") {
+  const auto environment = short_visual_match(5);
+  const Decide decide = random_policy(3), again = random_policy(3), other = random_policy(4);
+  int counts[4] = {};
+  int equal_to_other = 0;
+  constexpr int kDraws = 4000;
+  for (int i = 0; i < kDraws; ++i) {
+    const Decision decision = decide(*environment);
+    CHECK(decision.probabilities == std::vector<float>(4, 0.25f));
+    CHECK(decision.action == again(*environment).action);
+    equal_to_other += decision.action == other(*environment).action;
+    ++counts[decision.action];
+  }
+  for (const int count : counts) CHECK(std::abs(count - kDraws / 4) < 137);  // 5 standard deviations
+  CHECK(equal_to_other < kDraws / 2);
+}
+
+TEST_CASE("only a single environment is filmed") {
+  const auto environment = short_visual_match(5, 2);
+  CHECK_THROWS_AS(film_episode(*environment, random_policy(1), 1, 1, [](const FrameContents&) {}),
+                  std::invalid_argument);
+}
+
+TEST_CASE("a written film shows the player where the environment has it, frame by frame") {
+  const test::TemporaryFolder folder;
+  const auto file = folder.path() / "film.mp4";
+  const auto environment = short_visual_match(9);
+  Canvas board;
+  environment->draw(0, board);
+  const FramePainter painter(environment->info(), "random policy", board.rows(), board.columns(), 1);
+  std::vector<FrameContents> moments;
+  VideoWriter writer(file, painter.width(), painter.height(), 10);
+  film_episode(*environment, random_policy(6), 1, 1, [&](const FrameContents& contents) {
+    moments.push_back(contents);
+    writer.write(painter.paint(contents));
+  });
+  writer.finish();
+
+  cv::VideoCapture capture(file.string());
+  cv::Mat frame;
+  int moves = 0;
+  CellPosition before{-1, -1};
+  for (const FrameContents& moment : moments) {
+    REQUIRE(capture.read(frame));
+    const auto pixel = [&frame](const Box& box) {
+      const auto bgr = frame.at<cv::Vec3b>(box.y + box.height / 2, box.x + box.width / 2);
+      return Rgb{bgr[2], bgr[1], bgr[0]};
+    };
+    const auto near = [](Rgb a, Rgb b) {  // lossy coding; the tasks' colours are at least 40 apart in some channel
+      return std::abs(a.red - b.red) < 16 && std::abs(a.green - b.green) < 16 && std::abs(a.blue - b.blue) < 16;
+    };
+    const auto player = find_view_centre(moment.board, environment->info().observation, moment.observation);
+    REQUIRE(player);
+    for (int row = 0; row < board.rows(); ++row) {
+      for (int column = 0; column < board.columns(); ++column) {
+        CHECK(near(pixel(painter.board_cell(row, column)), moment.board.at(row, column)));
+      }
+    }
+    CHECK(near(pixel(painter.board_cell(player->row, player->column)), test::kPlayer));
+    CHECK(near(pixel(painter.observation()), test::kPlayer));
+    CHECK(near(Rgb{frame.at<cv::Vec3b>(painter.footer().y + 4, painter.footer().x + 40)[2],
+                   frame.at<cv::Vec3b>(painter.footer().y + 4, painter.footer().x + 40)[1],
+                   frame.at<cv::Vec3b>(painter.footer().y + 4, painter.footer().x + 40)[0]},
+               !moment.outcome           ? palette::kBackground
+               : moment.outcome->success ? palette::kSuccess
+                                         : palette::kFailure));
+    moves += before.row >= 0 && (before.row != player->row || before.column != player->column);
+    before = *player;
+  }
+  CHECK_FALSE(capture.read(frame));
+  CHECK(moves > 10);
+}
+
+}  // namespace
+}  // namespace engram

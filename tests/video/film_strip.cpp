@@ -1,0 +1,47 @@
+#include "video/film_strip.h"
+
+#include <doctest/doctest.h>
+
+#include <stdexcept>
+
+#include "tests/video/pictures.h"
+
+namespace engram {
+namespace {
+
+using namespace test;
+
+int count_colour(const RgbImage& image, Rgb colour) {
+  int count = 0;
+  for (int y = 0; y < image.height; ++y) {
+    for (int x = 0; x < image.width; ++x) count += image.at(x, y) == colour;
+  }
+  return count;
+}
+
+TEST_CASE("every moment of every row is in the strip, board and observation") {
+  FrameContents moment;
+  moment.board = board_of({"#######", "#  g  #", "#     #", "##   ##", " # + # ", " ##### "});
+  moment.phase = "search";
+  moment.observation = crop_of(moment.board, 4, 3, 5);
+  const FilmStripRow one{"one", crop_spec(5), {moment}};
+  const RgbImage single = film_strip({one});
+  const int goal = count_colour(single, kGoal);
+  CHECK(goal > 0);
+
+  const RgbImage strip = film_strip({{"three", crop_spec(5), {moment, moment, moment}}, one});
+  CHECK(strip.width > 2 * single.width);
+  CHECK(strip.height > single.height);
+  CHECK(count_colour(strip, kGoal) == 4 * goal);
+  CHECK(count_colour(strip, kPlayer) == 4 * count_colour(single, kPlayer));
+  // On the board a cell of 22 pixels with a line at two sides; in the observation one of 22.
+  CHECK(count_colour(single, kPlayer) == 21 * 21 + 22 * 22);
+}
+
+TEST_CASE("a strip of nothing is refused") {
+  CHECK_THROWS_AS(film_strip({}), std::invalid_argument);
+  CHECK_THROWS_AS(film_strip({{"empty", crop_spec(5), {}}}), std::invalid_argument);
+}
+
+}  // namespace
+}  // namespace engram

@@ -1,0 +1,180 @@
+#include "video/video_writer.h"
+
+#include <doctest/doctest.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <fstream>
+#include <opencv2/imgproc.hpp>
+#include <opencv2/videoio.hpp>
+#include <sstream>
+#include <stdexcept>
+#include <string>
+
+#include "base/error.h"
+#include "tests/video/temporary_folder.h"
+#include "video/drawing.h"
+
+namespace engram {
+namespace {
+
+using test::TemporaryFolder;
+
+constexpr int kWidth = 162, kHeight = 94, kFrames = 15;  // even, and no multiple of a codec's block of 8 or 16
+const Rgb kColours[] = {{200, 40, 40}, {40, 180, 60}, {50, 60, 210}};
+
+Rgb colour_of_frame(int frame) { return kColours[frame / 5]; }
+
+void write_colours(VideoWriter& writer) {
+  for (int frame = 0; frame < kFrames; ++frame) writer.write(RgbImage(kWidth, kHeight, colour_of_frame(frame)));
+}
+
+std::string contents_of(const std::filesystem::path& file) {
+  std::ostringstream text;
+  text << std::ifstream(file, std::ios::binary).rdbuf();
+  return text.str();
+}
+
+int count_entries(const std::filesystem::path& folder) {
+  int entries = 0;
+  for ([[maybe_unused]] const auto& entry : std::filesystem::directory_iterator(folder)) ++entries;
+  return entries;
+}
+
+// The message of the UserError that making a writer for the file throws.
+std::string refusal(const std::filesystem::path& file) {
+  try {
+    VideoWriter writer(file, kWidth, kHeight, 10);
+  } catch (const UserError& error) {
+    return error.what();
+  }
+  return "";
+}
+
+bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+
+TEST_CASE("every kind of file is read back: frames, size, rate and colours") {
+  const TemporaryFolder folder;
+  for (const char* name : {"film.mp4", "film.webm", "film.avi", "FILM.MP4"}) {
+    CAPTURE(name);
+    const auto file = folder.path() / name;
+    VideoWriter writer(file, kWidth, kHeight, 12);
+    write_colours(writer);
+    CHECK_FALSE(std::filesystem::exists(file));
+    writer.finish();
+    CHECK(writer.frames() == kFrames);
+
+    cv::VideoCapture capture(file.string());
+    REQUIRE(capture.isOpened());
+    CHECK(capture.get(cv::CAP_PROP_FRAME_WIDTH) == kWidth);
+    CHECK(capture.get(cv::CAP_PROP_FRAME_HEIGHT) == kHeight);
+    CHECK(capture.get(cv::CAP_PROP_FPS) == doctest::Approx(12).epsilon(0.001));
+    int frames = 0;
+    for (cv::Mat frame; capture.read(frame); ++frames) {
+      const cv::Scalar mean = cv::mean(frame);
+      const Rgb expected = colour_of_frame(std::min(frames, kFrames - 1));
+      // Lossy coding and the rounding of the colour conversion; a swap of channels would be off by more than 100.
+      CHECK(std::abs(mean[2] - expected.red) < 8);
+      CHECK(std::abs(mean[1] - expected.green) < 8);
+      CHECK(std::abs(mean[0] - expected.blue) < 8);
+    }
+    CHECK(frames == kFrames);
+  }
+}
+
+TEST_CASE("an mp4 holds H.264, which browsers play") {
+  const TemporaryFolder folder;
+  VideoWriter writer(folder.path() / "film.mp4", kWidth, kHeight, 10);
+  write_colours(writer);
+  writer.finish();
+  const std::string bytes = contents_of(folder.path() / "film.mp4");
+  CHECK(contains(bytes, "avc1"));
+  CHECK_FALSE(contains(bytes, "mp4v"));
+}
+
+TEST_CASE("an interrupted film leaves nothing, and an older one as it was") {
+  const TemporaryFolder folder;
+  const auto file = folder.path() / "film.mp4";
+  std::ofstream(file) << "an older film";
+  {
+    VideoWriter writer(file, kWidth, kHeight, 10);
+    write_colours(writer);
+    CHECK(contents_of(file) == "an older film");
+  }
+  CHECK(contents_of(file) == "an older film");
+  CHECK(count_entries(folder.path()) == 1);
+
+  VideoWriter writer(file, kWidth, kHeight, 10);
+  write_colours(writer);
+  writer.finish();
+  CHECK(contents_of(file) != "an older film");
+  CHECK(count_entries(folder.path()) == 1);
+}
+
+TEST_CASE("what cannot be written is refused in one line that says why") {
+  const TemporaryFolder folder;
+  const std::string gif = refusal(folder.path() / "film.gif");
+  CHECK(contains(gif, "'.gif'"));
+  CHECK(contains(gif, ".mp4, .webm, .avi"));
+  CHECK(contains(refusal(folder.path() / "film"), "no extension"));
+  CHECK(contains(refusal(folder.path() / "missing" / "film.mp4"), "missing"));
+  std::filesystem::create_directory(folder.path() / "folder.mp4");
+  CHECK(contains(refusal(folder.path() / "folder.mp4"), "is a folder"));
+  CHECK(contains(refusal("/proc/film.mp4"), "cannot be written"));  // not even root can
+  CHECK(refusal("/proc/film.mp4").find('\n') == std::string::npos);
+  CHECK(count_entries(folder.path()) == 1);
+}
+
+TEST_CASE("a full disk is noticed") {
+  const TemporaryFolder folder;
+  const auto file = folder.path() / "film.avi";
+  rlimit previous;
+  getrlimit(RLIMIT_FSIZE, &previous);
+  const auto previous_handler = std::signal(SIGXFSZ, SIG_IGN);
+  const rlimit small{10'000, previous.rlim_max};  // bytes; the whole film takes more
+  setrlimit(RLIMIT_FSIZE, &small);
+  {
+    VideoWriter writer(file, kWidth, kHeight, 10);
+    RgbImage noise(kWidth, kHeight, {0, 0, 0});
+    std::uint32_t state = 1;
+    for (int frame = 0; frame < kFrames; ++frame) {
+      for (auto& value : noise.pixels) value = static_cast<std::uint8_t>((state = state * 1664525 + 1013904223) >> 24);
+      writer.write(noise);
+    }
+    CHECK_THROWS_AS(writer.finish(), UserError);
+  }
+  setrlimit(RLIMIT_FSIZE, &previous);
+  std::signal(SIGXFSZ, previous_handler);
+  CHECK_FALSE(std::filesystem::exists(file));
+  CHECK(count_entries(folder.path()) == 0);
+}
+
+TEST_CASE("odd sizes and other frames are refused, never cut") {
+  const TemporaryFolder folder;
+  const auto file = folder.path() / "film.mp4";
+  CHECK_THROWS_AS(VideoWriter(file, 161, 94, 10), std::invalid_argument);
+  CHECK_THROWS_AS(VideoWriter(file, 162, 93, 10), std::invalid_argument);
+  CHECK_THROWS_AS(VideoWriter(file, 162, 94, 0), std::invalid_argument);
+  VideoWriter writer(file, kWidth, kHeight, 10);
+  CHECK_THROWS_AS(writer.write(RgbImage(kWidth, kHeight + 2, {0, 0, 0})), std::invalid_argument);
+}
+
+TEST_CASE("nothing is printed on standard error") {
+  const TemporaryFolder folder;
+  const auto log = folder.path() / "log.txt";
+  const int kept = dup(STDERR_FILENO);
+  REQUIRE(std::freopen(log.c_str(), "w", stderr) != nullptr);
+  for (const char* name : {"film.mp4", "film.webm", "film.avi"}) {
+    VideoWriter writer(folder.path() / name, kWidth, kHeight, 10);
+    write_colours(writer);
+    writer.finish();
+  }
+  std::fflush(stderr);
+  dup2(kept, STDERR_FILENO);
+  close(kept);
+  CHECK(contents_of(log) == "");
+}
+
+}  // namespace
+}  // namespace engram

@@ -1,0 +1,24 @@
+// film_strip: chosen moments of episodes in one picture, an episode a row; each moment is its board, what the agent
+// sees of it, and a caption.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "envs/vec_env.h"
+#include "video/frame_painter.h"
+#include "video/rgb_image.h"
+
+namespace engram {
+
+struct FilmStripRow {
+  std::string title;
+  ObservationSpec observation;
+  std::vector<FrameContents> moments;  // their decisions are not shown
+};
+
+// Boards that are narrower than the widest stand at the left of their place. Throws std::invalid_argument for a strip
+// without moments.
+RgbImage film_strip(const std::vector<FilmStripRow>& rows);
+
+}  // namespace engram

@@ -1,0 +1,207 @@
+#include "video/frame_painter.h"
+
+#include <algorithm>
+#include <cmath>
+#include <stdexcept>
+#include <utility>
+
+#include "video/drawing.h"
+
+namespace engram {
+namespace {
+
+// Lengths at scale 1, in pixels.
+constexpr int kMargin = 24;
+constexpr int kGap = 28;  // between blocks
+constexpr int kHeaderHeight = 36;
+constexpr int kLabelHeight = 24;  // the line above a block that says what it is
+constexpr int kObservationSize = 140;
+constexpr int kStatusWidth = 236;
+constexpr int kActionRowHeight = 26;
+constexpr int kActionNameWidth = 96;
+constexpr int kTrackWidth = 164;
+constexpr int kPanelWidth = kObservationSize + kGap + kStatusWidth;
+constexpr int kFooterHeight = 52;
+constexpr int kWideBoard = 912;         // a board above the panels may be this wide
+constexpr int kBoardBesidePanel = 484;  // one beside them this wide ...
+constexpr int kBoardHeight = 420;       // ... and either this high
+constexpr int kLargestCell = 44;
+
+bool beside_panel(int rows, int columns) { return columns <= 2 * rows; }
+
+int even(int length) { return length + length % 2; }
+
+void require_count(const char* what, std::size_t count, int expected) {
+  if (count != static_cast<std::size_t>(expected)) {
+    throw std::invalid_argument("FramePainter: " + std::to_string(count) + " " + what + " instead of " +
+                                std::to_string(expected));
+  }
+}
+
+void require_action(int action, int num_actions) {
+  if (action < 0 || action >= num_actions) {
+    throw std::invalid_argument("FramePainter: action " + std::to_string(action) + " of " +
+                                std::to_string(num_actions));
+  }
+}
+
+}  // namespace
+
+FramePainter::FramePainter(TaskInfo task, std::string subtitle, int board_rows, int board_columns, int scale)
+    : task_(std::move(task)),
+      subtitle_(std::move(subtitle)),
+      scale_(scale),
+      board_(board_rows, board_columns,
+             scale * (beside_panel(board_rows, board_columns) ? kBoardBesidePanel : kWideBoard), scale * kBoardHeight,
+             scale * kLargestCell) {
+  const int margin = scale * kMargin;
+  const int gap = scale * kGap;
+  const int top = margin + scale * kHeaderHeight + scale * 16;
+  const int size = scale * kObservationSize;
+  const int label = scale * kLabelHeight;
+  const int actions_height = label + scale * kActionRowHeight * task_.num_actions();
+  board_.place(margin, top);
+  int right = 0;
+  int bottom = 0;
+  if (beside_panel(board_rows, board_columns)) {
+    const int x = board_.box().right() + gap;
+    observation_ = {x, top + label, size, size};
+    actions_ = {x, observation_.bottom() + scale * 18, scale * kPanelWidth, actions_height};
+    right = x + scale * kPanelWidth;
+    bottom = std::max(board_.box().bottom(), actions_.bottom());
+  } else {
+    observation_ = {margin, board_.box().bottom() + gap + label, size, size};
+    actions_ = {margin + scale * (kPanelWidth + 2 * kGap), observation_.y - label, scale * kPanelWidth, actions_height};
+    right = std::max(board_.box().right(), actions_.right());
+    bottom = std::max(observation_.bottom(), actions_.bottom());
+    // A board narrower than the panels stands in the middle.
+    board_.place(margin + (right - margin - board_.box().width) / 2, top);
+  }
+  status_ = {observation_.right() + gap, observation_.y, scale * kStatusWidth, size};
+  header_ = {margin, margin, right - margin, scale * kHeaderHeight};
+  footer_ = {margin, bottom + scale * 20, right - margin, scale * kFooterHeight};
+  width_ = even(right + margin);
+  height_ = even(footer_.bottom() + margin);
+}
+
+RgbImage FramePainter::paint(const FrameContents& contents) const {
+  RgbImage image(width_, height_, palette::kBackground);
+  paint_header(image, contents);
+  draw_board(image, board_, contents.board);
+  mark_view(image, board_, contents.board, task_.observation, contents.observation);
+  const Box label{observation_.x, observation_.y - scale_ * kLabelHeight, observation_.width,
+                  scale_ * (kLabelHeight - 8)};
+  draw_text(image, "agent sees", label, {scale_ * 9, palette::kMuted});
+  draw_observation(image, task_.observation, contents.observation, observation_, scale_);
+  paint_status(image, contents);
+  paint_actions(image, contents);
+  paint_footer(image, contents);
+  return image;
+}
+
+Box FramePainter::observation() const { return observation_box(task_.observation, observation_); }
+
+Box FramePainter::probability_track(int action) const {
+  const int row_height = scale_ * kActionRowHeight;
+  return {actions_.x + scale_ * kActionNameWidth, actions_.y + scale_ * kLabelHeight + action * row_height + scale_ * 6,
+          scale_ * kTrackWidth, row_height - scale_ * 12};
+}
+
+void FramePainter::paint_header(RgbImage& image, const FrameContents& contents) const {
+  const TextStyle title{scale_ * 15, palette::kText, true};
+  const std::string episode =
+      "episode " + std::to_string(contents.episode) + " of " + std::to_string(contents.episodes);
+  const TextStyle small{scale_ * 10, palette::kMuted};
+  const int episode_width = text_width(episode, small);
+  Box line{header_.x, header_.y, header_.width, scale_ * 24};
+  draw_text(image, episode, line, small, Align::kRight);
+  line.width -= episode_width + scale_ * kGap;
+  draw_text(image, task_.name, line, title);
+  const int title_width = std::min(line.width, text_width(task_.name, title) + scale_ * 16);
+  draw_text(image, subtitle_, {line.x + title_width, line.y + 2 * scale_, line.width - title_width, line.height},
+            small);
+  fill_box(image, {header_.x, header_.bottom() - scale_, header_.width, scale_}, palette::kTrack);
+}
+
+void FramePainter::paint_status(RgbImage& image, const FrameContents& contents) const {
+  if (contents.last_action) require_action(*contents.last_action, task_.num_actions());
+  const std::pair<const char*, std::string> lines[] = {
+      {"phase", contents.phase},
+      {"step", std::to_string(contents.step) + " / " + std::to_string(task_.max_episode_steps)},
+      {"last action",
+       contents.last_action ? task_.action_names[static_cast<std::size_t>(*contents.last_action)] : std::string("-")},
+      {"last reward", contents.last_action ? signed_number_text(contents.last_reward) : std::string("-")},
+      {"return", number_text(contents.total_reward)},
+  };
+  const int line_height = status_.height / static_cast<int>(std::size(lines));
+  const int label_width = scale_ * 96;
+  Box line{status_.x, status_.y, status_.width, line_height};
+  for (const auto& [label, value] : lines) {
+    const bool paid = std::string(label) == "last reward" && contents.last_reward != 0;
+    const Rgb colour = !paid ? palette::kText : contents.last_reward > 0 ? palette::kSuccess : palette::kFailure;
+    draw_text(image, label, {line.x, line.y, label_width, line_height}, {scale_ * 10, palette::kMuted});
+    draw_text(image, value, {line.x + label_width, line.y, line.width - label_width, line_height},
+              {scale_ * 11, colour, paid});
+    line.y += line_height;
+  }
+}
+
+void FramePainter::paint_actions(RgbImage& image, const FrameContents& contents) const {
+  const Decision decision = contents.decision.value_or(Decision{});
+  const bool has_probabilities = !decision.probabilities.empty();
+  const bool has_q_values = !decision.q_values.empty();
+  if (has_probabilities) require_count("probabilities", decision.probabilities.size(), task_.num_actions());
+  if (has_q_values) require_count("Q values", decision.q_values.size(), task_.num_actions());
+  if (contents.decision) require_action(decision.action, task_.num_actions());
+
+  const TextStyle muted{scale_ * 9, palette::kMuted};
+  const Box first = probability_track(0);
+  const Box label_line{actions_.x, actions_.y, first.right() - actions_.x, scale_ * (kLabelHeight - 8)};
+  draw_text(image, "next action, probability", label_line, muted);
+  const Box number_column{first.right() + scale_ * 8, 0, scale_ * 48, scale_ * kActionRowHeight};
+  const Box q_column{number_column.right() + scale_ * 8, 0, actions_.right() - number_column.right() - scale_ * 8,
+                     scale_ * kActionRowHeight};
+  if (has_q_values) {
+    draw_text(image, "Q", {q_column.x, label_line.y, q_column.width, label_line.height}, muted, Align::kRight);
+  }
+  for (int action = 0; action < task_.num_actions(); ++action) {
+    const auto index = static_cast<std::size_t>(action);
+    const Box track = probability_track(action);
+    const int row_y = track.y - scale_ * 6;
+    const bool chosen = contents.decision && decision.action == action;
+    const Rgb colour = chosen ? palette::kAccent : contents.decision ? palette::kText : palette::kMuted;
+    const TextStyle text{scale_ * 10, colour, chosen};
+    draw_text(image, (chosen ? "> " : "") + task_.action_names[index],
+              {actions_.x, row_y, scale_ * (kActionNameWidth - 8), scale_ * kActionRowHeight}, text);
+    fill_box(image, track, palette::kTrack);
+    if (has_probabilities) {
+      const double probability = decision.probabilities[index];
+      const int length = static_cast<int>(std::lround(std::clamp(probability, 0.0, 1.0) * track.width));
+      fill_box(image, {track.x, track.y, length, track.height}, chosen ? palette::kAccent : palette::kBar);
+      draw_text(image, fixed_number_text(probability, 2),
+                {number_column.x, row_y, number_column.width, number_column.height}, text, Align::kRight);
+    }
+    if (has_q_values) {
+      draw_text(image, fixed_number_text(decision.q_values[index], 2),
+                {q_column.x, row_y, q_column.width, q_column.height}, text, Align::kRight);
+    }
+  }
+}
+
+void FramePainter::paint_footer(RgbImage& image, const FrameContents& contents) const {
+  if (!contents.outcome) {
+    const Box track{footer_.x, footer_.y + (footer_.height - scale_ * 8) / 2, footer_.width, scale_ * 8};
+    const double done = static_cast<double>(contents.step) / std::max(1, task_.max_episode_steps);
+    fill_box(image, track, palette::kTrack);
+    fill_box(image, {track.x, track.y, static_cast<int>(std::min(1.0, done) * track.width), track.height},
+             palette::kMuted);
+    return;
+  }
+  fill_box(image, footer_, contents.outcome->success ? palette::kSuccess : palette::kFailure);
+  draw_text(image,
+            std::string(contents.outcome->success ? "SUCCESS" : "FAILURE") + "     return " +
+                number_text(contents.outcome->total_reward),
+            footer_, {scale_ * 18, palette::kOnColour, true}, Align::kCentre);
+}
+
+}  // namespace engram

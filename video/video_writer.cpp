@@ -1,0 +1,174 @@
+#include "video/video_writer.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cctype>
+#include <cstdio>
+#include <cstdlib>
+#include <fstream>
+#include <opencv2/core/utils/logger.hpp>
+#include <opencv2/imgproc.hpp>
+#include <opencv2/videoio.hpp>
+#include <stdexcept>
+#include <string>
+#include <system_error>
+#include <utility>
+
+#include "base/error.h"
+
+namespace engram {
+namespace {
+
+struct Container {
+  const char* extension;
+  const char* fourcc;
+  int backend;  // named, so that no other backend is tried, and heard, first
+};
+constexpr Container kContainers[] = {
+    {".mp4", "avc1", cv::CAP_FFMPEG},
+    {".webm", "VP80", cv::CAP_FFMPEG},
+    {".avi", "MJPG", cv::CAP_OPENCV_MJPEG},
+};
+
+// Throws UserError for an extension that is none of the containers'.
+const Container& container_of(const std::filesystem::path& file) {
+  std::string extension = file.extension().string();
+  std::ranges::transform(extension, extension.begin(), [](unsigned char c) { return std::tolower(c); });
+  for (const Container& container : kContainers) {
+    if (extension == container.extension) return container;
+  }
+  std::string supported;
+  for (const Container& container : kContainers) {
+    supported += (supported.empty() ? "" : ", ") + std::string(container.extension);
+  }
+  throw UserError("cannot write a video to '" + file.string() + "': " +
+                  (extension.empty() ? "it has no extension" : "extension '" + extension + "' is not supported") +
+                  "; use one of " + supported);
+}
+
+std::filesystem::path partial_of(const std::filesystem::path& file) {
+  std::filesystem::path name = ".";
+  name += file.stem();
+  name += ".partial";
+  name += file.extension();
+  return file.parent_path() / name;
+}
+
+// What OpenCV and FFmpeg print of their own is of no use to our user: failures are found and told here.
+void silence_logs() {
+  setenv("OPENCV_FFMPEG_LOGLEVEL", "-8", 0);  // AV_LOG_QUIET; read when FFmpeg is first used
+  cv::utils::logging::setLogLevel(cv::utils::logging::LOG_LEVEL_SILENT);
+}
+
+// Sends standard error nowhere while it lives: opening a .webm prints a remark past every log level.
+class QuietStderr {
+ public:
+  QuietStderr() : kept_(dup(STDERR_FILENO)) {
+    std::fflush(stderr);
+    const int nowhere = open("/dev/null", O_WRONLY);
+    dup2(nowhere, STDERR_FILENO);
+    close(nowhere);
+  }
+  ~QuietStderr() {
+    std::fflush(stderr);
+    dup2(kept_, STDERR_FILENO);
+    close(kept_);
+  }
+  QuietStderr(const QuietStderr&) = delete;
+  QuietStderr& operator=(const QuietStderr&) = delete;
+
+ private:
+  int kept_;
+};
+
+// Counts by decoding: what a container's header says of its length is a guess in some of them.
+std::int64_t count_frames(const std::filesystem::path& file) {
+  cv::VideoCapture capture(file.string());
+  std::int64_t frames = 0;
+  while (capture.grab()) ++frames;
+  return frames;
+}
+
+}  // namespace
+
+struct VideoWriter::Encoder {
+  cv::VideoWriter writer;
+};
+
+void check_video_file(const std::filesystem::path& file) {
+  container_of(file);
+  const std::filesystem::path folder = file.has_parent_path() ? file.parent_path() : ".";
+  if (!std::filesystem::is_directory(folder)) {
+    throw UserError("cannot write '" + file.string() + "': there is no folder '" + folder.string() + "'");
+  }
+  if (std::filesystem::is_directory(file)) throw UserError("cannot write '" + file.string() + "': it is a folder");
+  const std::filesystem::path partial = partial_of(file);
+  if (!std::ofstream(partial, std::ios::binary)) {
+    throw UserError("cannot write '" + file.string() + "': folder '" + folder.string() + "' cannot be written");
+  }
+  std::filesystem::remove(partial);
+}
+
+VideoWriter::VideoWriter(std::filesystem::path file, int width, int height, double frames_per_second)
+    : file_(std::move(file)),
+      partial_(partial_of(file_)),
+      width_(width),
+      height_(height),
+      encoder_(std::make_unique<Encoder>()) {
+  if (width < 2 || height < 2 || width % 2 != 0 || height % 2 != 0 || !(frames_per_second > 0)) {
+    throw std::invalid_argument("VideoWriter: " + std::to_string(width) + " x " + std::to_string(height) + " at " +
+                                std::to_string(frames_per_second) + " frames per second");
+  }
+  check_video_file(file_);
+  silence_logs();
+  const Container& container = container_of(file_);
+  const char* const code = container.fourcc;
+  {
+    const QuietStderr quiet;
+    encoder_->writer.open(partial_.string(), container.backend,
+                          cv::VideoWriter::fourcc(code[0], code[1], code[2], code[3]), frames_per_second,
+                          cv::Size(width, height));
+  }
+  if (!encoder_->writer.isOpened()) {
+    std::error_code ignored;
+    std::filesystem::remove(partial_, ignored);
+    throw UserError("cannot write '" + file_.string() + "': OpenCV has no encoder for " + container.extension + " (" +
+                    code + ") here; try another of .mp4, .webm, .avi");
+  }
+}
+
+VideoWriter::~VideoWriter() {
+  if (!encoder_) return;
+  encoder_->writer.release();
+  std::error_code ignored;
+  std::filesystem::remove(partial_, ignored);
+}
+
+void VideoWriter::write(const RgbImage& frame) {
+  if (frame.width != width_ || frame.height != height_) {
+    throw std::invalid_argument("VideoWriter: a frame of another size");
+  }
+  const cv::Mat rgb(height_, width_, CV_8UC3, const_cast<std::uint8_t*>(frame.pixels.data()));
+  cv::Mat bgr;
+  cv::cvtColor(rgb, bgr, cv::COLOR_RGB2BGR);
+  encoder_->writer.write(bgr);
+  ++frames_;
+}
+
+void VideoWriter::finish() {
+  encoder_->writer.release();
+  // OpenCV reports no failure of a write.
+  const std::int64_t readable = count_frames(partial_);
+  if (readable != frames_) {
+    throw UserError("cannot write '" + file_.string() + "': " + std::to_string(readable) + " of " +
+                    std::to_string(frames_) + " frames can be read back; is the disk full?");
+  }
+  std::error_code error;
+  std::filesystem::rename(partial_, file_, error);
+  if (error) throw UserError("cannot write '" + file_.string() + "': " + error.message());
+  encoder_.reset();
+}
+
+}  // namespace engram
