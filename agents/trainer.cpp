@@ -110,11 +110,15 @@ void Trainer::evaluate_policy() {
                                                       ActionChoice::kGreedy, evaluations_++ * episodes_per_environment);
   next_evaluation_ = (status_.steps / config_.evaluation.every_steps + 1) * config_.evaluation.every_steps;
 
-  EvaluationSummary summary{status_.steps, episodes, 0, 0};
+  // Counted and divided once: a sum of fractions may miss the 1 that stop_at_success waits for.
+  int solved = 0;
+  double total_reward = 0;
   for (const EpisodeResult& result : results) {
-    summary.success += (result.success ? 1.0 : 0.0) / episodes;
-    summary.mean_return += result.total_reward / episodes;
+    solved += result.success ? 1 : 0;
+    total_reward += result.total_reward;
   }
+  const EvaluationSummary summary{status_.steps, episodes, static_cast<double>(solved) / episodes,
+                                  total_reward / episodes};
   const bool best = !status_.best_evaluation || better_or_equal(summary, *status_.best_evaluation);
   status_.last_evaluation = summary;
   if (best) status_.best_evaluation = summary;
