@@ -25,6 +25,7 @@ TrainStatus some_status() {
   return status;
 }
 
+auto count(const std::string& text, char character) { return std::count(text.begin(), text.end(), character); }
 bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
 }  // namespace
@@ -48,8 +49,8 @@ TEST_CASE("a terminal gets one live line with everything in it") {
   for (const char* part : {"[##########..........]", " 50%", "12.3k steps", "950 steps/s", "240 updates/s",
                            "2m05s left", "return 1.50", "success 75%"})
     CHECK(contains(out.str(), part));
-  CHECK(std::count(out.str().begin(), out.str().end(), '\n') == 0);
-  CHECK(std::count(out.str().begin(), out.str().end(), '\r') == 2);
+  CHECK(count(out.str(), '\n') == 0);
+  CHECK(count(out.str(), '\r') == 2);
 }
 
 TEST_CASE("a file gets plain lines, not more than one every few seconds") {
@@ -57,7 +58,7 @@ TEST_CASE("a file gets plain lines, not more than one every few seconds") {
   StatusDisplay display(out, false);
   display.report(some_status());
   display.report(some_status());
-  CHECK(std::count(out.str().begin(), out.str().end(), '\n') == 1);
+  CHECK(count(out.str(), '\n') == 1);
   CHECK_FALSE(contains(out.str(), "\r"));
   CHECK_FALSE(contains(out.str(), "\033"));
 }
