@@ -116,7 +116,8 @@ int run_evaluate(const std::vector<std::string>& arguments) {
 
   const auto play = [&](ActionChoice choice) {
     const int size = std::min(options.episodes, kMaxEnvs);
-    const auto environments = make_cpu_vec_env(agent.config.task, seed, Purpose::kEvaluation, size, threads);
+    const auto environments = make_cpu_vec_env(agent.config.task, seed, Purpose::kEvaluation, size,
+                                               worthwhile_threads(size, threads));
     Policy policy(agent.network, device, size, seed, kFirstUnseenEpisode);
     return evaluate(*environments, policy, options.episodes, choice, kFirstUnseenEpisode);
   };

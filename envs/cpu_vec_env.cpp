@@ -198,6 +198,11 @@ class CpuVecEnv final : public VecEnv {
 
 }  // namespace
 
+int worthwhile_threads(int num_envs, int num_threads) {
+  constexpr int kEnvsPerThread = 256;
+  return std::clamp(num_envs / kEnvsPerThread, 1, num_threads);
+}
+
 std::unique_ptr<VecEnv> make_cpu_vec_env(const TaskConfig& task, std::uint64_t seed, Purpose purpose, int num_envs,
                                          int num_threads) {
   if (num_envs < 1) throw std::invalid_argument(std::to_string(num_envs) + " environments; at least 1 is needed");

@@ -52,4 +52,7 @@ class VecEnv {
 std::unique_ptr<VecEnv> make_cpu_vec_env(const TaskConfig& task, std::uint64_t seed, Purpose purpose, int num_envs,
                                          int num_threads);
 
+// How many of `num_threads` (>= 1) are worth their hand-over, which costs about as much as stepping 256 environments.
+int worthwhile_threads(int num_envs, int num_threads);
+
 }  // namespace engram

@@ -34,6 +34,7 @@ struct Training {
 Agent train(const ProbeRules& rules, const BackboneConfig& backbone, const SacOptions& options,
             const Training& training) {
   torch::manual_seed(1);
+  torch::set_num_threads(1);  // a second thread would wait more than compute at these sizes
   Agent agent;
   agent.environments = std::make_unique<ProbeEnv>(rules, training.envs);
   agent.network = std::make_shared<AgentNetwork>(NetworkOptions{.hidden_width = 32, .dropout = 0}, backbone,
@@ -149,12 +150,15 @@ TEST_CASE("every backbone learns the identity") {
 
 TEST_CASE("a bit is remembered by every recurrent backbone and not by `none`") {
   const ProbeRules rules = one_bit_memory(3);
+  const auto success_after = [&](const std::string& name, int updates) {
+    Agent agent = train(rules, small_backbone(name, 16), fast_options(), {.updates = updates});
+    return success_rate(agent, rules);
+  };
   for (const std::string& name : kMemoryBackbones) {
     CAPTURE(name);
-    Agent agent = train(rules, small_backbone(name, 16), fast_options(), {.updates = 300});
-    CHECK(success_rate(agent, rules) >= 0.95);
+    const bool gated = name == "lstm" || name == "gru";  // these need to find their gates first
+    CHECK(success_after(name, gated ? 1500 : 300) >= 0.95);
   }
-  Agent agent = train(rules, small_backbone("none", 16), fast_options(), {.updates = 300});
   // Half, within four standard errors of 200 episodes.
-  CHECK(std::abs(success_rate(agent, rules) - 0.5) <= 0.15);
+  CHECK(std::abs(success_after("none", 1500) - 0.5) <= 0.15);
 }

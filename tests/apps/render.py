@@ -22,7 +22,7 @@ MAGIC = {".mp4": (4, b"ftyp"), ".webm": (0, b"\x1a\x45\xdf\xa3"), ".avi": (0, b"
 
 
 def engram(folder, *arguments):
-    result = subprocess.run([ENGRAM, *arguments], cwd=folder, capture_output=True, text=True, timeout=120)
+    result = subprocess.run([ENGRAM, *arguments], cwd=folder, capture_output=True, text=True, timeout=300)
     assert result.returncode == 0, f"{arguments}: {result.stderr}"
     assert result.stderr == "", result.stderr
     return result.stdout
@@ -30,7 +30,7 @@ def engram(folder, *arguments):
 
 def expect_refusal(folder, *arguments, mentions):
     before = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
-    result = subprocess.run([ENGRAM, *arguments], cwd=folder, capture_output=True, text=True, timeout=60)
+    result = subprocess.run([ENGRAM, *arguments], cwd=folder, capture_output=True, text=True, timeout=300)
     assert result.returncode == 2, (arguments, result)
     lines = result.stderr.splitlines()
     assert len(lines) == 1 and lines[0].startswith("engram: "), (arguments, result.stderr)

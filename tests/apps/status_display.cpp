@@ -25,7 +25,10 @@ TrainStatus some_status() {
   return status;
 }
 
-auto count(const std::string& text, char character) { return std::count(text.begin(), text.end(), character); }
+std::ptrdiff_t count(const std::string& text, char character) {
+  return std::count(text.begin(), text.end(), character);
+}
+
 bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
 }  // namespace

@@ -258,3 +258,10 @@ TEST_CASE("info says what the views hold") {
     CHECK(steps == env->info().max_episode_steps);
   }
 }
+
+TEST_CASE("few environments are left to one thread, many use all") {
+  CHECK(worthwhile_threads(1, 16) == 1);
+  CHECK(worthwhile_threads(511, 16) == 1);
+  CHECK(worthwhile_threads(1024, 16) == 4);
+  CHECK(worthwhile_threads(1'000'000, 16) == 16);
+}

@@ -1,0 +1,254 @@
+// What the chunked forward and backward kernels share: chunk size, the problem as the device sees it, the layout of
+// the saved buffer, and the copy of a chunk's rows to shared memory.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <stdexcept>
+#include <string>
+
+#include "kernels/delta_rule/delta_rule.h"
+#include "kernels/tensor_core.cuh"
+
+namespace engram::delta_rule {
+
+// Steps a chunk. Smaller for float, whose tiles take twice the shared memory.
+template <typename T>
+constexpr int kChunk = sizeof(T) == 2 ? 64 : 32;
+
+// Elements between rows in shared memory: eight more than a row, which keeps 16-byte alignment and spreads a
+// column's elements over the banks.
+template <int kWidth>
+constexpr int kRowStride = kWidth + 8;
+
+// Planes of operands that are sums in float and act on the recurrence, whose errors the next steps would carry on:
+// bfloat16 sequences too keep 16 bits there.
+template <typename T>
+constexpr int kSumPlanes = sizeof(T) == 2 ? 2 : 3;
+
+// Matrices of T that hold Z: for bfloat16 the sum of two.
+template <typename T>
+constexpr int kSolveMatrices = sizeof(T) == 2 ? 2 : 1;
+
+// Elements of one state in operand tiles, 16 values x 8 keys each, keys fastest.
+template <int kWidth>
+constexpr std::size_t kStateElements = std::size_t{kWidth} * kWidth;
+
+template <typename T>
+struct Problem {
+  int batch, time, heads, width, chunks;
+  float scale;
+  std::int64_t row_stride;
+  int copy_bytes;  // 4, 8 or 16: the largest piece that the alignment of q, k, v allows
+  const T *q, *k, *v, *beta;
+  const int* length;
+
+  // The pair of row and head that a block works on, and its length.
+  struct Pair {
+    int row, head, length;
+  };
+  __device__ Pair pair(int index) const {
+    const int row = index / heads;
+    return {row, index % heads, length == nullptr ? time : length[row]};
+  }
+  // Offset of (row, t, head) in q, k, v and in contiguous [B, T, H, D].
+  __device__ std::int64_t strided(const Pair& at, int t) const {
+    return (static_cast<std::int64_t>(at.row) * time + t) * row_stride + static_cast<std::int64_t>(at.head) * width;
+  }
+  __device__ std::int64_t contiguous(const Pair& at, int t) const { return scalar(at, t) * width; }
+  __device__ std::int64_t scalar(const Pair& at, int t) const {
+    return (static_cast<std::int64_t>(at.row) * time + t) * heads + at.head;
+  }
+  __device__ std::int64_t chunk_index(int pair_index, int chunk) const {
+    return static_cast<std::int64_t>(pair_index) * chunks + chunk;
+  }
+};
+
+// The parts of the saved buffer, in elements of T from its start; the scratch of a forward pass that keeps nothing
+// has the first two. README.md names the matrices.
+struct SavedLayout {
+  std::size_t solve, attend, state, error, forward_elements, elements;
+
+  template <typename T>
+  static SavedLayout of(const DeltaRuleShape& shape, int padded_width) {
+    const auto round_up = [](std::size_t size) { return (size + 127) / 128 * 128; };
+    const std::size_t pairs = static_cast<std::size_t>(shape.batch) * shape.heads;
+    const std::size_t chunks = (shape.time + kChunk<T> - 1) / kChunk<T>;
+    const std::size_t square = pairs * chunks * kChunk<T> * kChunk<T>;
+    SavedLayout layout{};
+    layout.solve = 0;
+    layout.attend = kSolveMatrices<T> * square;
+    layout.state = layout.forward_elements = layout.attend + square;
+    layout.error = layout.state + pairs * chunks * padded_width * padded_width;
+    layout.elements = layout.error + round_up(pairs * shape.time * shape.width);
+    return layout;
+  }
+};
+
+inline int padded_width(int width) { return width <= 64 ? 64 : 128; }
+
+inline void check_shape(const DeltaRuleShape& shape) {
+  const auto refuse = [](const std::string& what) { throw std::runtime_error("delta rule: " + what); };
+  if (shape.width < 2 || shape.width > 128 || shape.width % 2 != 0)
+    refuse("head width " + std::to_string(shape.width) + " is not an even number from 2 to 128");
+  if (shape.batch < 1 || shape.time < 1 || shape.heads < 1)
+    refuse("batch, time and heads must be at least 1, got " + std::to_string(shape.batch) + ", " +
+           std::to_string(shape.time) + ", " + std::to_string(shape.heads));
+}
+
+// Offsets inside a chunk are 32-bit.
+constexpr std::int64_t kMaxRowStride = 1 << 24;
+
+inline void check_input(const DeltaRuleInput& input) {
+  check_shape(input.shape);
+  if (!(input.scale > 0)) throw std::runtime_error("delta rule: scale " + std::to_string(input.scale) + " is not > 0");
+  if (input.row_stride % 2 != 0 || input.row_stride < std::int64_t{input.shape.heads} * input.shape.width ||
+      input.row_stride > kMaxRowStride)
+    throw std::runtime_error("delta rule: row stride " + std::to_string(input.row_stride) +
+                             " is odd, less than heads x width, or more than " + std::to_string(kMaxRowStride));
+}
+
+// The largest copy that every row's start allows.
+template <typename T>
+int copy_bytes(std::initializer_list<const void*> pointers, std::int64_t row_stride, int width) {
+  std::uintptr_t bits = static_cast<std::uintptr_t>(row_stride) * sizeof(T) | width * sizeof(T);
+  for (const void* pointer : pointers) bits |= reinterpret_cast<std::uintptr_t>(pointer);
+  return bits % 16 == 0 ? 16 : bits % 8 == 0 ? 8 : 4;
+}
+
+template <typename T>
+Problem<T> make_problem(const DeltaRuleInput& input) {
+  const DeltaRuleShape& s = input.shape;
+  return {s.batch, s.time, s.heads, s.width, (s.time + kChunk<T> - 1) / kChunk<T>, input.scale, input.row_stride,
+          copy_bytes<T>({input.q_BTHD, input.k_BTHD, input.v_BTHD}, input.row_stride, s.width),
+          static_cast<const T*>(input.q_BTHD), static_cast<const T*>(input.k_BTHD),
+          static_cast<const T*>(input.v_BTHD), static_cast<const T*>(input.beta_BTH), input.length_B};
+}
+
+// Calls function(T{}, width constant) for the element type and the padded width.
+template <int kValue>
+struct Width {
+  static constexpr int value = kValue;
+};
+template <typename Function>
+void dispatch(Dtype dtype, int width, Function&& function) {
+  dispatch_dtype(dtype, [&](auto element) {
+    if (width <= 64)
+      function(element, Width<64>{});
+    else
+      function(element, Width<128>{});
+  });
+}
+
+// Launches with `bytes` of dynamic shared memory and checks the launch.
+template <typename... Parameters, typename... Arguments>
+void launch(void (*kernel)(Parameters...), dim3 grid, int threads, std::size_t bytes, cudaStream_t stream,
+            const char* name, const Arguments&... arguments) {
+  check_cuda(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(bytes)), name);
+  kernel<<<grid, threads, bytes, stream>>>(arguments...);
+  check_cuda(cudaGetLastError(), name);
+}
+
+// A barrier for all threads of the block that warps of different roles reach at different places.
+__device__ inline void role_barrier() { asm volatile("bar.sync 1, %0;" ::"r"(blockDim.x) : "memory"); }
+
+template <int kBytes, typename T>
+__device__ inline void copy_rows_by(T* shared, int shared_stride, const T* global, std::int64_t global_stride,
+                                    int valid_rows, int columns, int thread, int threads) {
+  constexpr int kElements = kBytes / sizeof(T);
+  const T* origin = global;
+  const int pieces = columns / kElements;
+  const int lanes = pieces <= 4 ? 4 : pieces <= 8 ? 8 : pieces <= 16 ? 16 : 32;
+  const int first = thread % lanes * kElements;
+  global += thread / lanes * global_stride;
+  for (int row = thread / lanes; row < kChunk<T>; row += threads / lanes) {
+    for (int column = first; column < columns; column += lanes * kElements)
+      copy_async<kBytes>(shared + (row * shared_stride + column), row < valid_rows ? global + column : origin,
+                         row < valid_rows);
+    global += threads / lanes * global_stride;
+  }
+}
+
+// Starts the copy of a chunk's rows in pieces of 8 or 16 bytes; rows from valid_rows on become zero.
+template <typename T>
+__device__ inline void copy_rows_async(T* shared, int shared_stride, const T* global, std::int64_t global_stride,
+                                       int valid_rows, int columns, int bytes, int thread, int threads) {
+  if (bytes == 16)
+    copy_rows_by<16>(shared, shared_stride, global, global_stride, valid_rows, columns, thread, threads);
+  else
+    copy_rows_by<8>(shared, shared_stride, global, global_stride, valid_rows, columns, thread, threads);
+}
+
+// A chunk's bfloat16 rows on their way through the registers of four warps, in pairs: for rows that are aligned to
+// 4 bytes only, where asynchronous copies are slow.
+template <int kWidth>
+struct RowRegisters {
+  static constexpr int kRows = kChunk<bf16> / 4, kPairs = kWidth / 64;
+  std::uint32_t pair[kRows][kPairs];
+
+  __device__ void load(const bf16* global, std::int64_t stride, int valid_rows, int columns, int thread) {
+    const bf16* row = global + thread / 32 * stride;
+#pragma unroll
+    for (int i = 0; i < kRows; ++i, row += 4 * stride)
+#pragma unroll
+      for (int p = 0; p < kPairs; ++p) {
+        const int column = 2 * (thread % 32 + 32 * p);
+        const bool inside = thread / 32 + 4 * i < valid_rows && column < columns;
+        const std::uint32_t x = *reinterpret_cast<const std::uint32_t*>(inside ? row + column : global);
+        pair[i][p] = inside ? x : 0u;
+      }
+  }
+  // Writes the padding too, as zeros.
+  __device__ void store(bf16* shared, int stride, int thread) const {
+#pragma unroll
+    for (int i = 0; i < kRows; ++i)
+#pragma unroll
+      for (int p = 0; p < kPairs; ++p)
+        *reinterpret_cast<std::uint32_t*>(shared + (thread / 32 + 4 * i) * stride + 2 * (thread % 32 + 32 * p)) =
+            pair[i][p];
+  }
+};
+
+// Zeroes the columns that pad a row.
+template <typename T>
+__device__ inline void zero_columns(T* shared, int stride, int begin, int end, int thread, int threads) {
+  for (int row = thread / 32; row < kChunk<T>; row += threads / 32)
+    for (int column = begin + thread % 32; column < end; column += 32) shared[row * stride + column] = T(0.0f);
+}
+
+// Copies a chunk's rows, and zeroes what pads them, with all of a block's threads; complete after wait_for_copies and a barrier.
+template <int kWidth, typename T>
+__device__ inline void copy_rows(T* shared, const T* global, std::int64_t global_stride, int valid_rows, int columns,
+                                 int bytes, int thread) {
+  if constexpr (sizeof(T) == 2)
+    if (bytes == 4) {
+      RowRegisters<kWidth> registers;
+      registers.load(global, global_stride, valid_rows, columns, thread);
+      registers.store(shared, kRowStride<kWidth>, thread);
+      return;
+    }
+  copy_rows_async(shared, kRowStride<kWidth>, global, global_stride, valid_rows, columns, bytes, thread,
+                  kChunk<T> * 2);
+  zero_columns(shared, kRowStride<kWidth>, columns, kWidth, thread, kChunk<T> * 2);
+}
+
+// Starts the copy of a chunk's lower triangle, in blocks of 16 x 16: what lies above is never read.
+template <typename T>
+__device__ inline void copy_triangle(T* shared, const T* global, int thread, int threads) {
+  constexpr int kElements = 16 / sizeof(T), kPieces = kChunk<T> / kElements;
+  for (int i = thread; i < kChunk<T> * kPieces; i += threads) {
+    const int row = i / kPieces, column = i % kPieces * kElements;
+    if (column <= (row | 15))
+      copy_async<16>(shared + row * kRowStride<kChunk<T>> + column, global + row * kChunk<T> + column, true);
+  }
+}
+
+template <typename T>
+__device__ inline void load_beta(float* shared, const Problem<T>& problem, const typename Problem<T>::Pair& at,
+                                 int begin, int thread, int threads) {
+  for (int i = thread; i < kChunk<T>; i += threads)
+    shared[i] = begin + i < at.length ? static_cast<float>(problem.beta[problem.scalar(at, begin + i)]) : 0.0f;
+}
+
+}  // namespace engram::delta_rule

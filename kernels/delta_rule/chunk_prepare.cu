@@ -1,0 +1,194 @@
+#include "kernels/delta_rule/chunk_prepare.cuh"
+
+namespace engram::delta_rule {
+namespace {
+
+template <typename T>
+constexpr int kStride = kRowStride<kChunk<T>>;
+
+template <typename T>
+constexpr int kHalfStride = kRowStride<kChunk<T> / 2>;
+
+// A(m, k) = -p[m * stride + k] * factor[k]
+template <int kCount>
+__device__ void load_a_scaled(FragmentA<kCount>& a, const float* p, int stride, const float* factor) {
+  const int g = lane_id() / 4, t = lane_id() % 4;
+#pragma unroll
+  for (int i = 0; i < 4; ++i) {
+    const int k = i / 2 * 8 + 2 * t;
+    const float* x = p + (g + i % 2 * 8) * stride + k;
+    set_pair(a, i, -x[0] * factor[k], -x[1] * factor[k + 1]);
+  }
+}
+
+__device__ void store_shared(float* p, int stride, const Accumulator& x) {
+  const int g = lane_id() / 4, t = lane_id() % 4;
+#pragma unroll
+  for (int i = 0; i < 4; ++i) p[(g + i / 2 * 8) * stride + 2 * t + i % 2] = x.x[i];
+}
+__device__ void load_shared(Accumulator& x, const float* p, int stride) {
+  const int g = lane_id() / 4, t = lane_id() % 4;
+#pragma unroll
+  for (int i = 0; i < 4; ++i) x.x[i] = p[(g + i / 2 * 8) * stride + 2 * t + i % 2];
+}
+
+// left, right += a b over `steps` of 16, with `a` scaled and negated.
+template <int kCount>
+__device__ void multiply_scaled(Accumulator (&sum)[2], const float* a, int a_stride, const float* factor,
+                                const float* b, int b_stride, int steps) {
+  for (int step = 0; step < steps; ++step) {
+    FragmentA<kCount> left;
+    FragmentB<kCount> right[2];
+    load_a_scaled(left, a + step * 16, a_stride, factor + step * 16);
+    load_b_transposed(right, b + step * 16 * b_stride, b_stride);
+    multiply_add(sum[0], left, right[0]);
+    multiply_add(sum[1], left, right[1]);
+  }
+}
+
+// g, 16 x 16 and strictly lower triangular, becomes z with z_i = g_i - sum_{j < i} g_ij beta_j z_j (rows). One warp;
+// each lane solves for a column, both half warps the same.
+__device__ void solve_diagonal(float* g, int stride, const float* beta) {
+  const int column = lane_id() % 16;
+  float z[16];
+#pragma unroll
+  for (int i = 0; i < 16; ++i) {
+    float sum[2] = {g[i * stride + column], 0.0f};
+#pragma unroll
+    for (int j = 0; j < i; ++j) sum[j % 2] -= g[i * stride + j] * beta[j] * z[j];
+    z[i] = sum[0] + sum[1];
+  }
+  __syncwarp();
+  if (lane_id() < 16) {
+#pragma unroll
+    for (int i = 0; i < 16; ++i) g[i * stride + column] = z[i];
+  }
+}
+
+template <typename T, int kWidth>
+struct PrepareShared {
+  T k[kChunk<T> * kRowStride<kWidth>];
+  T q[kChunk<T> * kRowStride<kWidth>];
+  float g[kChunk<T> * kStride<T>];  // G, then Z in its place
+  float y[kChunk<T> / 2 * kHalfStride<T>];
+  float beta[kChunk<T>];
+};
+
+// One block a chunk, one warp a block of 16 rows.
+template <typename T, int kWidth>
+__global__ void __launch_bounds__(kChunk<T> * 2)
+prepare_kernel(Problem<T> problem, T* solve, T* attend) {
+  constexpr int kSize = kChunk<T>, kThreads = kSize * 2, kVector = kRowStride<kWidth>;
+  extern __shared__ __align__(16) unsigned char shared_memory[];
+  auto& shared = *reinterpret_cast<PrepareShared<T, kWidth>*>(shared_memory);
+  const int thread = threadIdx.x, warp = thread / 32;
+  const auto at = problem.pair(blockIdx.x);
+  const int begin = blockIdx.y * kSize;
+  if (begin >= at.length) return;
+
+  const int valid = min(kSize, at.length - begin);
+  const std::int64_t offset = problem.strided(at, begin);
+  copy_rows<kWidth>(shared.k, problem.k + offset, problem.row_stride, valid, problem.width, problem.copy_bytes, thread);
+  copy_rows<kWidth>(shared.q, problem.q + offset, problem.row_stride, valid, problem.width, problem.copy_bytes, thread);
+  load_beta(shared.beta, problem, at, begin, thread, kThreads);
+  wait_for_copies();
+  __syncthreads();
+
+  const int g = lane_id() / 4, t = lane_id() % 4;
+  attend += problem.chunk_index(blockIdx.x, blockIdx.y) * (kSize * kSize);
+  solve += problem.chunk_index(blockIdx.x, blockIdx.y) * (kSize * kSize * kSolveMatrices<T>);
+  for (int block = 0; block < kSize / 16; ++block) {
+    Accumulator gram[2] = {}, score[2] = {};
+    if (block <= warp) {
+#pragma unroll
+      for (int step = 0; step < kWidth / 16; ++step) {
+        FragmentA<kPlanes<T>> key, query;
+        FragmentB<kPlanes<T>> right[2];
+        load_a(key, shared.k + warp * 16 * kVector + step * 16, kVector);
+        load_a(query, shared.q + warp * 16 * kVector + step * 16, kVector);
+        load_b(right, shared.k + block * 16 * kVector + step * 16, kVector);
+#pragma unroll
+        for (int i = 0; i < 2; ++i) {
+          multiply_add(gram[i], key, right[i]);
+          multiply_add(score[i], query, right[i]);
+        }
+      }
+#pragma unroll
+      for (int i = 0; i < 2; ++i) {
+#pragma unroll
+        for (int e = 0; e < 4; ++e) {
+          const int row = warp * 16 + g + e / 2 * 8, column = block * 16 + i * 8 + 2 * t + e % 2;
+          if (column >= row) gram[i].x[e] = 0.0f;
+          score[i].x[e] = column > row ? 0.0f : score[i].x[e] * problem.scale;
+        }
+        store(attend + warp * 16 * kSize + block * 16 + i * 8, kSize, score[i], 16, 8);
+      }
+    }
+#pragma unroll
+    for (int i = 0; i < 2; ++i)
+      store_shared(shared.g + warp * 16 * kStride<T> + block * 16 + i * 8, kStride<T>, gram[i]);
+  }
+  __syncwarp();
+  solve_diagonal(shared.g + warp * 16 * (kStride<T> + 1), kStride<T>, shared.beta + warp * 16);
+
+  // Merge pairs of solved diagonal blocks of `half` rows: Z_21 = (I - Z_22 D_2) G_21 (I - D_1 Z_11).
+  for (int half = 16; half < kSize; half *= 2) {
+    __syncthreads();
+    const int across = half / 16;  // tiles of 16 across a block
+    const int tile_row = warp % across * 16, tile_column = warp / across % across * 16;
+    const int base = warp / (across * across) * 2 * half;
+    float* corner = shared.g + (base + half) * kStride<T> + base;
+    float* y = shared.y + base / 2 * kHalfStride<T>;
+    Accumulator sum[2];
+    if (base < kSize) {
+#pragma unroll
+      for (int i = 0; i < 2; ++i)
+        load_shared(sum[i], corner + tile_row * kStride<T> + tile_column + i * 8, kStride<T>);
+      multiply_scaled<kSumPlanes<T>>(sum, corner + tile_row * kStride<T>, kStride<T>, shared.beta + base,
+                                       shared.g + base * (kStride<T> + 1) + tile_column, kStride<T>, across);
+#pragma unroll
+      for (int i = 0; i < 2; ++i)
+        store_shared(y + tile_row * kHalfStride<T> + tile_column + i * 8, kHalfStride<T>, sum[i]);
+    }
+    __syncthreads();
+    if (base < kSize) {
+      multiply_scaled<kSumPlanes<T>>(sum, corner + half + tile_row * kStride<T>, kStride<T>,
+                                       shared.beta + base + half, y + tile_column, kHalfStride<T>, across);
+#pragma unroll
+      for (int i = 0; i < 2; ++i)
+        store_shared(corner + tile_row * kStride<T> + tile_column + i * 8, kStride<T>, sum[i]);
+    }
+  }
+  __syncthreads();
+  for (int block = 0; block <= warp; ++block)
+#pragma unroll
+    for (int i = 0; i < 2; ++i) {
+      Accumulator z;
+      load_shared(z, shared.g + warp * 16 * kStride<T> + block * 16 + i * 8, kStride<T>);
+#pragma unroll
+      for (int e = 0; e < 4; ++e) z.x[e] = -z.x[e];
+      T* target = solve + warp * 16 * kSize + block * 16 + i * 8;
+      store(target, kSize, z, 16, 8);
+      if constexpr (kSolveMatrices<T> == 2) {
+#pragma unroll
+        for (int e = 0; e < 4; ++e) z.x[e] -= static_cast<float>(T(z.x[e]));
+        store(target + kSize * kSize, kSize, z, 16, 8);
+      }
+    }
+}
+
+}  // namespace
+
+template <typename T, int kWidth>
+void launch_prepare(const Problem<T>& problem, T* solve, T* attend, cudaStream_t stream) {
+  const dim3 grid(problem.batch * problem.heads, problem.chunks);
+  launch(prepare_kernel<T, kWidth>, grid, kChunk<T> * 2, sizeof(PrepareShared<T, kWidth>), stream,
+         "delta rule: preparation", problem, solve, attend);
+}
+
+template void launch_prepare<float, 64>(const Problem<float>&, float*, float*, cudaStream_t);
+template void launch_prepare<float, 128>(const Problem<float>&, float*, float*, cudaStream_t);
+template void launch_prepare<bf16, 64>(const Problem<bf16>&, bf16*, bf16*, cudaStream_t);
+template void launch_prepare<bf16, 128>(const Problem<bf16>&, bf16*, bf16*, cudaStream_t);
+
+}  // namespace engram::delta_rule

@@ -1,0 +1,55 @@
+#include <doctest/doctest.h>
+
+#include "tests/kernels/delta_rule_case.h"
+
+using namespace engram;
+using namespace engram::testing;
+
+namespace {
+
+// As in the forward pass, with about twice as many rounded intermediates between input and gradient.
+double tolerance(Dtype dtype) { return dtype == Dtype::kFloat32 ? 1e-5 : 0.008; }
+
+void check_case(const Case& c) {
+  INFO(c.name());
+  const Problem problem = make_problem(c);
+  const auto expected = delta_rule_reference_backward(problem.input, problem.output_gradient);
+  DeviceProblem device(c, problem);
+  device.poison();
+  device.forward_saving();
+  device.backward();
+  const KernelResult actual = device.result();
+  CHECK(relative_error(actual.q, expected.q_BTHD) <= tolerance(c.dtype));
+  CHECK(relative_error(actual.k, expected.k_BTHD) <= tolerance(c.dtype));
+  CHECK(relative_error(actual.v, expected.v_BTHD) <= tolerance(c.dtype));
+  CHECK(relative_error(actual.beta, expected.beta_BTH) <= tolerance(c.dtype));
+  if (c.states) CHECK(relative_error(actual.initial_state, expected.initial_state_BHKV) <= tolerance(c.dtype));
+}
+
+}  // namespace
+
+TEST_CASE("the chunked gradients equal the recurrence's at every shape") {
+  if (skip_without_gpu()) return;
+  const auto cases = all_cases();
+  REQUIRE(cases.size() >= 200);
+  for (const Case& c : cases) check_case(c);
+}
+
+TEST_CASE("the chunked gradients equal the recurrence's at the edges of the inputs") {
+  if (skip_without_gpu()) return;
+  for (const Case& c : edge_cases()) check_case(c);
+}
+
+// Few and small, so that compute-sanitizer can watch them: test_kernels --test-case="small shapes*"
+TEST_CASE("small shapes of every kind, forward and backward") {
+  if (skip_without_gpu()) return;
+  unsigned seed = 500;
+  for (const Dtype dtype : {Dtype::kFloat32, Dtype::kBfloat16})
+    for (const int width : {16, 50, 64, 100, 128})
+      for (const int time : {1, 33, 130}) {
+        Case c{{3, time, 2, width}, dtype};
+        c.gap = width % 4;
+        c.seed = seed++;
+        check_case(c);
+      }
+}

@@ -1,0 +1,25 @@
+#include "kernels/cuda_support.h"
+
+#include <doctest/doctest.h>
+
+#include "tests/kernels/delta_rule_case.h"
+
+using namespace engram;
+
+TEST_CASE("a failed call throws what was tried and why") {
+  CHECK_NOTHROW(check_cuda(cudaSuccess, "nothing"));
+  CHECK_THROWS_WITH(check_cuda(cudaErrorInvalidValue, "a copy"), "a copy: cudaErrorInvalidValue: invalid argument");
+}
+
+TEST_CASE("a device buffer brings back what it was given, and moves") {
+  if (testing::skip_without_gpu()) return;
+  const std::vector<int> host{1, 2, 3};
+  DeviceBuffer<int> first(host);
+  DeviceBuffer<int> second(std::move(first));
+  CHECK(first.data() == nullptr);
+  CHECK(second.to_host() == host);
+  first = std::move(second);
+  CHECK(first.size() == 3);
+  CHECK(first.to_host() == host);
+  CHECK(DeviceBuffer<int>().to_host().empty());
+}

@@ -1,0 +1,286 @@
+// Random delta-rule problems, run through the kernels with poisoned memory and through the reference.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include "base/rng.h"
+#include "kernels/delta_rule/delta_rule.h"
+#include "kernels/delta_rule/reference.h"
+
+namespace engram::testing {
+
+// True, with a line that ctest recognises, where there is no GPU.
+inline bool skip_without_gpu() {
+  if (has_cuda_device()) return false;
+  std::printf("skipped: no CUDA device\n");
+  return true;
+}
+
+enum class Betas { kRandom, kZeroOneTwo };
+enum class Keys { kRandom, kDuplicate, kZeroRows };
+
+struct Case {
+  DeltaRuleShape shape;
+  Dtype dtype = Dtype::kBfloat16;
+  bool ragged = true;   // lengths 0 .. T, the first row's T
+  bool states = true;   // initial state in, final state out
+  int gap = 0;          // elements between the rows of q, k, v
+  Betas betas = Betas::kRandom;
+  Keys keys = Keys::kRandom;
+  double value_scale = 1;
+  unsigned seed = 0;
+
+  std::string name() const {
+    return "B " + std::to_string(shape.batch) + " T " + std::to_string(shape.time) + " H " +
+           std::to_string(shape.heads) + " D " + std::to_string(shape.width) +
+           (dtype == Dtype::kFloat32 ? " float" : " bfloat16") + " seed " + std::to_string(seed);
+  }
+};
+
+inline double normal(Rng& rng) {
+  const double u = 1.0 - rng.uniform(), v = rng.uniform();
+  return std::sqrt(-2 * std::log(u)) * std::cos(6.283185307179586 * v);
+}
+
+inline double rounded(double x, Dtype dtype) {
+  const auto single = static_cast<float>(x);
+  return dtype == Dtype::kFloat32 ? single : __bfloat162float(__float2bfloat16(single));
+}
+
+struct Problem {
+  DeltaRuleReferenceInput input;
+  DeltaRuleReferenceOutput output_gradient;
+};
+
+inline Problem make_problem(const Case& c) {
+  Rng rng(c.seed, Purpose::kTest, static_cast<unsigned>(c.shape.width), static_cast<unsigned>(c.shape.time));
+  const DeltaRuleShape& s = c.shape;
+  const std::size_t scalars = static_cast<std::size_t>(s.batch) * s.time * s.heads, vectors = scalars * s.width;
+  const std::size_t states = static_cast<std::size_t>(s.batch) * s.heads * s.width * s.width;
+  const auto normals = [&](std::size_t size, double scale, Dtype dtype) {
+    std::vector<double> x(size);
+    for (double& element : x) element = rounded(scale * normal(rng), dtype);
+    return x;
+  };
+  const auto unit_vectors = [&] {
+    std::vector<double> x = normals(vectors, 1, Dtype::kFloat32);
+    for (std::size_t i = 0; i < vectors; i += s.width) {
+      double norm = 1e-6;
+      for (int j = 0; j < s.width; ++j) norm += x[i + j] * x[i + j];
+      for (int j = 0; j < s.width; ++j) x[i + j] = rounded(x[i + j] / std::sqrt(norm), c.dtype);
+    }
+    return x;
+  };
+  Problem problem;
+  DeltaRuleReferenceInput& in = problem.input;
+  in.shape = s;
+  in.scale = static_cast<float>(1 / std::sqrt(static_cast<double>(s.width)));
+  in.q_BTHD = unit_vectors();
+  in.k_BTHD = unit_vectors();
+  const std::size_t step = static_cast<std::size_t>(s.heads) * s.width;
+  for (std::size_t i = 0; i < vectors; ++i) {
+    const std::size_t t = i / step % s.time;
+    if (c.keys == Keys::kDuplicate && t > 0) in.k_BTHD[i] = in.k_BTHD[i - step];
+    if (c.keys == Keys::kZeroRows && t % 3 == 1) in.k_BTHD[i] = in.q_BTHD[i] = 0;
+  }
+  in.v_BTHD = normals(vectors, c.value_scale, c.dtype);
+  in.beta_BTH.resize(scalars);
+  for (double& beta : in.beta_BTH)
+    beta = c.betas == Betas::kZeroOneTwo ? rng.below(3) : rounded(2 / (1 + std::exp(-normal(rng))), c.dtype);
+  in.length_B.assign(s.batch, s.time);
+  if (c.ragged)
+    for (int row = 1; row < s.batch; ++row) in.length_B[row] = static_cast<int>(rng.below(s.time + 1));
+  if (c.ragged && s.batch > 2) in.length_B[2] = 0;
+  const double state_scale = c.states ? c.value_scale : 0;
+  in.initial_state_BHKV = normals(states, state_scale, Dtype::kFloat32);
+  problem.output_gradient.output_BTHD = normals(vectors, 1, c.dtype);
+  problem.output_gradient.final_state_BHKV = normals(states, c.states ? 1 : 0, Dtype::kFloat32);
+  return problem;
+}
+
+// Everything the kernels write, as bytes of the element type in use, and as doubles.
+struct KernelResult {
+  std::vector<double> output, final_state, q, k, v, beta, initial_state;
+  std::vector<std::vector<unsigned char>> bytes;
+};
+
+// The device's copy of a problem. Memory the kernels must not depend on holds NaN: outputs, scratch, and inputs at
+// t >= length.
+class DeviceProblem {
+ public:
+  DeviceProblem(const Case& c, const Problem& problem) : case_(c), length_(problem.input.length_B) {
+    const DeltaRuleShape& s = c.shape;
+    row_stride_ = static_cast<std::int64_t>(s.heads) * s.width + c.gap;
+    const std::size_t rows = static_cast<std::size_t>(s.batch) * s.time;
+    const auto upload = [&](const std::vector<double>& x, std::int64_t columns, std::int64_t stride, bool by_step) {
+      std::vector<double> padded(rows * stride, std::nan(""));
+      for (std::size_t row = 0; row < rows; ++row)
+        if (!by_step || static_cast<int>(row % s.time) < problem.input.length_B[row / s.time])
+          std::copy_n(&x[row * columns], columns, &padded[row * stride]);
+      return encode(padded);
+    };
+    const std::int64_t columns = static_cast<std::int64_t>(s.heads) * s.width;
+    q_ = upload(problem.input.q_BTHD, columns, row_stride_, true);
+    k_ = upload(problem.input.k_BTHD, columns, row_stride_, true);
+    v_ = upload(problem.input.v_BTHD, columns, row_stride_, true);
+    beta_ = upload(problem.input.beta_BTH, s.heads, s.heads, true);
+    d_output_ = upload(problem.output_gradient.output_BTHD, columns, columns, true);
+    const auto floats = [](const std::vector<double>& x) {
+      return DeviceBuffer<float>(std::vector<float>(x.begin(), x.end()));
+    };
+    initial_state_ = floats(problem.input.initial_state_BHKV);
+    d_final_state_ = floats(problem.output_gradient.final_state_BHKV);
+    const std::size_t bytes = dtype_bytes(c.dtype);
+    output_ = DeviceBuffer<unsigned char>(rows * columns * bytes);
+    for (auto* buffer : {&d_q_, &d_k_, &d_v_}) *buffer = DeviceBuffer<unsigned char>(rows * row_stride_ * bytes);
+    d_beta_ = DeviceBuffer<unsigned char>(rows * s.heads * bytes);
+    final_state_ = DeviceBuffer<float>(initial_state_.size());
+    d_initial_state_ = DeviceBuffer<float>(initial_state_.size());
+    saved_ = DeviceBuffer<unsigned char>(delta_rule_saved_bytes(s, c.dtype));
+    forward_scratch_ = DeviceBuffer<unsigned char>(delta_rule_forward_scratch_bytes(s, c.dtype));
+    backward_scratch_ = DeviceBuffer<unsigned char>(delta_rule_backward_scratch_bytes(s, c.dtype));
+    input_ = {s, c.dtype, static_cast<float>(problem.input.scale), row_stride_, q_.data(), k_.data(), v_.data(),
+              beta_.data(), c.ragged ? length_.data() : nullptr, c.states ? initial_state_.data() : nullptr};
+  }
+
+  void poison() {
+    for (auto* buffer : {&output_, &d_q_, &d_k_, &d_v_, &d_beta_, &saved_, &forward_scratch_, &backward_scratch_})
+      check_cuda(cudaMemset(buffer->data(), 0xff, buffer->size()), "poison");
+    for (auto* buffer : {&final_state_, &d_initial_state_})
+      check_cuda(cudaMemset(buffer->data(), 0xff, buffer->size() * sizeof(float)), "poison");
+  }
+
+  void forward(cudaStream_t stream = nullptr) {
+    delta_rule_forward(input_, output(), forward_scratch_.data(), stream);
+  }
+  void forward_saving(cudaStream_t stream = nullptr) {
+    delta_rule_forward_saving(input_, output(), saved_.data(), stream);
+  }
+  void backward(cudaStream_t stream = nullptr) {
+    delta_rule_backward(input_, saved_.data(),
+                        {d_output_.data(), case_.states ? d_final_state_.data() : nullptr},
+                        {d_q_.data(), d_k_.data(), d_v_.data(), d_beta_.data(),
+                         case_.states ? d_initial_state_.data() : nullptr},
+                        backward_scratch_.data(), stream);
+  }
+
+  KernelResult result() {
+    check_cuda(cudaDeviceSynchronize(), "run");
+    const std::int64_t columns = static_cast<std::int64_t>(case_.shape.heads) * case_.shape.width;
+    KernelResult r;
+    const auto download = [&](const DeviceBuffer<unsigned char>& buffer, std::int64_t count, std::int64_t stride) {
+      r.bytes.push_back(buffer.to_host());
+      return decode(r.bytes.back(), count, stride);
+    };
+    const auto states = [&](const DeviceBuffer<float>& buffer) {
+      const std::vector<float> host = buffer.to_host();
+      r.bytes.emplace_back(host.size() * sizeof(float));
+      std::memcpy(r.bytes.back().data(), host.data(), r.bytes.back().size());
+      return std::vector<double>(host.begin(), host.end());
+    };
+    r.output = download(output_, columns, columns);
+    r.q = download(d_q_, columns, row_stride_);
+    r.k = download(d_k_, columns, row_stride_);
+    r.v = download(d_v_, columns, row_stride_);
+    r.beta = download(d_beta_, case_.shape.heads, case_.shape.heads);
+    r.final_state = states(final_state_);
+    r.initial_state = states(d_initial_state_);
+    return r;
+  }
+
+ private:
+  DeltaRuleOutput output() { return {output_.data(), case_.states ? final_state_.data() : nullptr}; }
+
+  DeviceBuffer<unsigned char> encode(const std::vector<double>& x) const {
+    std::vector<unsigned char> bytes(x.size() * dtype_bytes(case_.dtype));
+    for (std::size_t i = 0; i < x.size(); ++i) {
+      const auto single = static_cast<float>(x[i]);
+      const __nv_bfloat16 half = __float2bfloat16(single);
+      if (case_.dtype == Dtype::kFloat32)
+        std::memcpy(&bytes[i * 4], &single, 4);
+      else
+        std::memcpy(&bytes[i * 2], &half, 2);
+    }
+    return DeviceBuffer<unsigned char>(bytes);
+  }
+  std::vector<double> decode(const std::vector<unsigned char>& bytes, std::int64_t columns, std::int64_t stride) const {
+    const std::size_t rows = bytes.size() / dtype_bytes(case_.dtype) / stride;
+    std::vector<double> x(rows * columns);
+    for (std::size_t i = 0; i < x.size(); ++i) {
+      const std::size_t from = i / columns * stride + i % columns;
+      if (case_.dtype == Dtype::kFloat32) {
+        float single;
+        std::memcpy(&single, &bytes[from * 4], 4);
+        x[i] = single;
+      } else {
+        __nv_bfloat16 half;
+        std::memcpy(&half, &bytes[from * 2], 2);
+        x[i] = __bfloat162float(half);
+      }
+    }
+    return x;
+  }
+
+  Case case_;
+  std::int64_t row_stride_;
+  DeltaRuleInput input_{};
+  DeviceBuffer<int> length_;
+  DeviceBuffer<unsigned char> q_, k_, v_, beta_, d_output_, output_, d_q_, d_k_, d_v_, d_beta_, saved_,
+      forward_scratch_, backward_scratch_;
+  DeviceBuffer<float> initial_state_, d_final_state_, final_state_, d_initial_state_;
+};
+
+// RMS(actual - expected) / RMS(expected); NaN where anything is NaN. Zero expected wants zero.
+inline double relative_error(const std::vector<double>& actual, const std::vector<double>& expected) {
+  double error = 0, size = 0;
+  for (std::size_t i = 0; i < expected.size(); ++i) {
+    error += (actual[i] - expected[i]) * (actual[i] - expected[i]);
+    size += expected[i] * expected[i];
+  }
+  return error == 0 ? 0 : std::sqrt(error / size);
+}
+
+// Every head width is met with every length, in both types; rows, heads and gaps vary. The contract promises
+// bfloat16's accuracy from width 16 on.
+inline std::vector<Case> all_cases() {
+  std::vector<Case> cases;
+  unsigned seed = 1;
+  for (const Dtype dtype : {Dtype::kFloat32, Dtype::kBfloat16})
+    for (const int time : {1, 2, 3, 15, 16, 17, 31, 63, 64, 65, 127, 128, 129, 255, 781, 1023, 1025, 8192})
+      for (const int width : {2, 16, 40, 50, 60, 64, 100, 128}) {
+        if (dtype == Dtype::kBfloat16 && width < 16) continue;
+        const int batches[] = {1, 2, 3, 5, 64, 4, 7};
+        int batch = batches[seed % 7];
+        while (batch > 1 && 1.0 * batch * time * width * width > 1.5e8) batch /= 2;
+        Case c{{batch, time, 1 + static_cast<int>(seed % 3), width}, dtype};
+        c.ragged = seed % 4 != 0;
+        c.states = seed % 5 != 0;
+        c.gap = seed % 3 == 0 ? 2 * (1 + width) : 0;
+        c.seed = seed++;
+        cases.push_back(c);
+      }
+  return cases;
+}
+
+// Inputs at the edge of what the contract allows, at a length that is no multiple of the chunk.
+inline std::vector<Case> edge_cases() {
+  std::vector<Case> cases;
+  unsigned seed = 1000;
+  for (const Dtype dtype : {Dtype::kFloat32, Dtype::kBfloat16})
+    for (const int width : {50, 64, 128})
+      for (const Betas betas : {Betas::kRandom, Betas::kZeroOneTwo})
+        for (const Keys keys : {Keys::kRandom, Keys::kDuplicate, Keys::kZeroRows})
+          for (const double value_scale : {1.0, 1e18}) {
+            Case c{{4, 200, 2, width}, dtype};
+            c.betas = betas, c.keys = keys, c.value_scale = value_scale, c.seed = seed++;
+            cases.push_back(c);
+          }
+  return cases;
+}
+
+}  // namespace engram::testing
