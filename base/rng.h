@@ -11,7 +11,15 @@ namespace engram {
 
 // What random numbers are drawn for. Part of every counter, so that streams of different purposes never
 // coincide, whatever the seed: evaluation episodes are disjoint from training episodes by construction.
-enum class Purpose : std::uint32_t { kTraining = 0, kEvaluation = 1, kRun = 2, kReplay = 3, kAction = 4, kTest = 5 };
+enum class Purpose : std::uint32_t {
+  kTraining = 0,
+  kEvaluation = 1,
+  kRun = 2,
+  kReplay = 3,
+  kAction = 4,
+  kTest = 5,
+  kDropout = 6
+};
 
 struct PhiloxBlock {
   std::uint32_t word[4];
