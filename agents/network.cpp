@@ -5,6 +5,10 @@
 
 #include "base/error.h"
 
+#ifdef ENGRAM_WITH_CUDA
+#include "agents/gpu_network.h"
+#endif
+
 namespace engram {
 namespace {
 
@@ -45,10 +49,11 @@ torch::Tensor HeadImpl::forward(const torch::Tensor& hidden) {
   return output_(hidden2_(hidden1_(hidden).relu_()).relu_());
 }
 
-AgentNetwork::AgentNetwork(const NetworkOptions& options, const BackboneConfig& backbone, const TaskInfo& task)
+AgentNetwork::AgentNetwork(const NetworkOptions& options, const BackboneConfig& backbone, const TaskInfo& task,
+                           std::uint64_t seed)
     : num_actions_(task.num_actions()),
       observation_shape_(task.observation.shape),
-      dropout_(register_module("dropout", torch::nn::Dropout(options.dropout))) {
+      dropout_(register_module("dropout", std::make_shared<Dropout>(options.dropout))) {
   const std::int64_t width = backbone.width();
   // The longest sequence: one row more than steps.
   backbone_ = register_module("backbone", make_backbone(backbone, task.max_episode_steps + 1));
@@ -87,33 +92,65 @@ AgentNetwork::AgentNetwork(const NetworkOptions& options, const BackboneConfig& 
   for (Head* target : {&target_critic1_, &target_critic2_})
     for (torch::Tensor& parameter : (*target)->parameters()) parameter.requires_grad_(false);
   update_targets(1);
+  dropout_clock_ = seed_dropout(*this, seed);
 }
 
 torch::Tensor AgentNetwork::encode(const torch::Tensor& observation, const torch::Tensor& previous_action,
                                    const torch::Tensor& previous_reward) {
   const auto leading = previous_action.sizes();
-  std::vector<std::int64_t> flat_shape{-1};
-  flat_shape.insert(flat_shape.end(), observation_shape_.begin(), observation_shape_.end());
-  torch::Tensor input = observation.reshape(flat_shape).to(observation_->weight.scalar_type());
-  if (observation.scalar_type() == torch::kUInt8) input.div_(255);
-
-  torch::Tensor encoded;
-  if (convolution1_) {
-    input = convolution2_(convolution1_(input).relu_()).relu_();
-    encoded = observation_(input.flatten(1));
-  } else {
-    encoded = observation_(input.flatten(1)).relu_();
-  }
-  if (joined_) {
-    std::vector<torch::Tensor> parts{encoded};
-    if (previous_action_) parts.push_back(previous_action_(previous_action.reshape(-1)));
-    if (previous_reward_)
-      parts.push_back(previous_reward_(previous_reward.reshape({-1, 1}).to(encoded.dtype())).relu_());
-    encoded = joined_(torch::cat(parts, -1));
-  }
+  torch::Tensor encoded = encode_observation(observation.reshape({previous_action.numel(), -1}));
+  if (joined_) encoded = join_previous(encoded, previous_action, previous_reward);
   std::vector<std::int64_t> shape(leading.begin(), leading.end());
   shape.push_back(encoded.size(-1));
-  return dropout_(encoded).reshape(shape);
+  if (is_training()) dropout_clock_->tick();
+  return dropout_->forward(encoded).reshape(shape);
+}
+
+torch::Tensor AgentNetwork::encode_observation(const torch::Tensor& observation) {
+#ifdef ENGRAM_WITH_CUDA
+  if (use_kernels_ && GpuEncoder::takes(observation, observation_->weight)) {
+    const GpuEncoder encoder(observation, compute_dtype_);
+    return convolution1_ ? encoder.image(observation_shape_, convolution1_, convolution2_, observation_)
+                         : encoder.vector(observation_);
+  }
+#endif
+  std::vector<std::int64_t> shape{-1};
+  shape.insert(shape.end(), observation_shape_.begin(), observation_shape_.end());
+  torch::Tensor input = observation.reshape(shape).to(observation_->weight.scalar_type());
+  if (observation.scalar_type() == torch::kUInt8) input.div_(255);
+  if (!convolution1_) return observation_(input.flatten(1)).relu_();
+  input = convolution2_(convolution1_(input).relu_()).relu_();
+  return observation_(input.flatten(1));
+}
+
+torch::Tensor AgentNetwork::join_previous(const torch::Tensor& encoded, const torch::Tensor& previous_action,
+                                          const torch::Tensor& previous_reward) {
+  std::vector<torch::Tensor> parts{encoded.to(joined_->weight.scalar_type())};
+  if (previous_action_) parts.push_back(previous_action_(previous_action.reshape(-1)));
+  if (previous_reward_)
+    parts.push_back(previous_reward_(previous_reward.reshape({-1, 1}).to(parts[0].scalar_type())).relu_());
+  return joined_(torch::cat(parts, -1)).to(encoded.scalar_type());
+}
+
+torch::Tensor AgentNetwork::features(const torch::Tensor& encoded_BTD, const torch::Tensor& lengths_B) {
+  return use_kernels_ ? backbone_->forward_fresh(encoded_BTD, lengths_B)
+                      : backbone_->forward(encoded_BTD, lengths_B).output_BTD;
+}
+
+AgentNetwork::HeadOutputs AgentNetwork::heads(const torch::Tensor& features) {
+#ifdef ENGRAM_WITH_CUDA
+  if (use_kernels_ && gpu_heads_take(features, actor_->layers())) {
+    const auto learning = gpu_heads(features, {actor_->layers(), critic1_->layers(), critic2_->layers()});
+    const torch::NoGradGuard no_grad;
+    const auto targets = gpu_heads(features.detach(), {target_critic1_->layers(), target_critic2_->layers()});
+    return {learning[0], {learning[1], learning[2]}, {targets[0], targets[1]}};
+  }
+#endif
+  const auto input = features.to(observation_->weight.scalar_type());
+  HeadOutputs outputs{actor_logits(input), critics(input), {}};
+  const torch::NoGradGuard no_grad;
+  outputs.target_q = target_critics(input);
+  return outputs;
 }
 
 void AgentNetwork::update_targets(double tau) {

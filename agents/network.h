@@ -10,6 +10,7 @@
 
 #include "base/options.h"
 #include "envs/vec_env.h"
+#include "memory/dropout.h"
 #include "memory/registry.h"
 
 namespace engram {
@@ -32,6 +33,11 @@ class HeadImpl : public torch::nn::Module {
 
   torch::Tensor forward(const torch::Tensor& hidden);
 
+  struct Layers {
+    torch::nn::Linear hidden1, hidden2, output;
+  };
+  Layers layers() const { return {hidden1_, hidden2_, output_}; }
+
  private:
   torch::nn::Linear hidden1_, hidden2_, output_;
 };
@@ -41,16 +47,29 @@ class AgentNetwork : public torch::nn::Module {
  public:
   // Weights are drawn from torch's default generator. Throws UserError for an image smaller than 3 x 3, or options of
   // the backbone that contradict each other.
-  AgentNetwork(const NetworkOptions& options, const BackboneConfig& backbone, const TaskInfo& task);
+  // `seed` is that of the dropout.
+  AgentNetwork(const NetworkOptions& options, const BackboneConfig& backbone, const TaskInfo& task,
+               std::uint64_t seed = 0);
 
   // The backbone's input: observation [..., *observation shape], previous_action int64 [...] (A: none), previous_reward
   // [...]
   // -> [..., D]. An image or vector of uint8 is divided by 255. Image: two 2 x 2 convolutions with 8 and 16 channels,
   // relu after each, linear to D; vector: linear to D, relu. Where previous action or reward are seen, their embeddings
-  // (a table; linear, relu) are concatenated behind that and a linear map takes all to D. Dropout last.
+  // (a table; linear, relu) are concatenated behind that and a linear map takes all to D. Dropout last. In training
+  // mode all dropouts of the network draw afresh from here on.
   torch::Tensor encode(const torch::Tensor& observation, const torch::Tensor& previous_action,
                        const torch::Tensor& previous_reward);
   SequenceModel& backbone() { return *backbone_; }
+
+  // Backbone outputs of whole episodes from their first step on, for learning: encoded [B, T, D] -> [B, T, D].
+  torch::Tensor features(const torch::Tensor& encoded_BTD, const torch::Tensor& lengths_B);
+
+  // On a GPU: the type of activations and matrix products while learning, kFloat32 (as at first) or kBFloat16.
+  // Parameters stay float32, products are summed in float32.
+  void compute_in(torch::ScalarType dtype) { compute_dtype_ = dtype; }
+  // On a GPU: whether learning takes the project's kernels (as at first) or LibTorch's operations in the parameters'
+  // type, which is what they are measured against.
+  void use_kernels(bool use) { use_kernels_ = use; }
 
   // [..., D] -> [..., A]
   torch::Tensor actor_logits(const torch::Tensor& hidden) { return actor_(hidden); }
@@ -59,6 +78,14 @@ class AgentNetwork : public torch::nn::Module {
   };
   QValues critics(const torch::Tensor& hidden) { return {critic1_(hidden), critic2_(hidden)}; }
   QValues target_critics(const torch::Tensor& hidden) { return {target_critic1_(hidden), target_critic2_(hidden)}; }
+
+  // All five heads on the same features [..., D], for learning; the target critics without gradient. On a GPU each has
+  // float32 [..., A or more], zeros behind A.
+  struct HeadOutputs {
+    torch::Tensor logits;
+    QValues q, target_q;
+  };
+  HeadOutputs heads(const torch::Tensor& features);
   // target <- (1 - tau) target + tau critic
   void update_targets(double tau);
 
@@ -67,15 +94,23 @@ class AgentNetwork : public torch::nn::Module {
   std::int64_t num_actions() const { return num_actions_; }
 
  private:
+  // observation [M, elements] -> [M, D], before embeddings and dropout.
+  torch::Tensor encode_observation(const torch::Tensor& observation);
+  torch::Tensor join_previous(const torch::Tensor& encoded, const torch::Tensor& previous_action,
+                              const torch::Tensor& previous_reward);
+
   std::int64_t num_actions_;
   std::vector<std::int64_t> observation_shape_;
+  torch::ScalarType compute_dtype_ = torch::kFloat32;
+  bool use_kernels_ = true;
   torch::nn::Conv2d convolution1_{nullptr}, convolution2_{nullptr};  // of an image
   torch::nn::Linear observation_{nullptr};
   torch::nn::Embedding previous_action_{nullptr};  // where its width is not 0
   torch::nn::Linear previous_reward_{nullptr};     // where its width is not 0
   torch::nn::Linear joined_{nullptr};              // where one of the two is there
-  torch::nn::Dropout dropout_;
+  std::shared_ptr<Dropout> dropout_;
   std::shared_ptr<SequenceModel> backbone_;
+  std::shared_ptr<DropoutClock> dropout_clock_;
   Head actor_{nullptr}, critic1_{nullptr}, critic2_{nullptr}, target_critic1_{nullptr}, target_critic2_{nullptr};
 };
 

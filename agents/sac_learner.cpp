@@ -9,6 +9,11 @@
 #include "agents/sac_losses.h"
 #include "base/error.h"
 
+#ifdef ENGRAM_WITH_CUDA
+#include "agents/device_graph.h"
+#include "agents/gpu_sac_loss.h"
+#endif
+
 namespace engram {
 
 void SacOptions::list_options(OptionList& list) {
@@ -50,19 +55,22 @@ SacLoss sac_loss(AgentNetwork& network, const EpisodeBatch& batch, const torch::
   const auto reward_BT = batch.reward_BT.to(dtype), mask_BT = batch.mask_BT.to(dtype);
 
   const auto encoded_BTD = network.encode(observation, batch.previous_action_BT1, previous_reward_BT1);
-  SequenceModel& backbone = network.backbone();
-  const auto features_BTD = backbone.forward(encoded_BTD, lengths_B).output_BTD;
-  const auto probabilities_BTA = network.actor_logits(features_BTD).softmax(-1);
+  const auto heads = network.heads(network.features(encoded_BTD, lengths_B));
+#ifdef ENGRAM_WITH_CUDA
+  if (heads.logits.is_cuda() && heads.logits.scalar_type() == torch::kFloat32)
+    return gpu_sac_loss(heads, batch, alpha, gamma, network.num_actions());
+#endif
+  const auto probabilities_BTA = heads.logits.softmax(-1);
 
   SacLoss loss;
   {
     const torch::NoGradGuard no_grad;
-    const auto next = network.target_critics(features_BTD.narrow(1, 1, steps).contiguous());
-    loss.target_BT = sac::bellman_targets(reward_BT, batch.terminated_BT.to(dtype),
-                                          probabilities_BTA.narrow(1, 1, steps), next.first, next.second, alpha, gamma);
+    loss.target_BT = sac::bellman_targets(
+        reward_BT, batch.terminated_BT.to(dtype), probabilities_BTA.narrow(1, 1, steps),
+        heads.target_q.first.narrow(1, 1, steps), heads.target_q.second.narrow(1, 1, steps), alpha, gamma);
     loss.target_BT = torch::where(valid_BT, loss.target_BT, 0);
   }
-  const auto q = network.critics(features_BTD.narrow(1, 0, steps).contiguous());
+  const AgentNetwork::QValues q{heads.q.first.narrow(1, 0, steps), heads.q.second.narrow(1, 0, steps)};
   const auto current_probabilities_BTA = probabilities_BTA.narrow(1, 0, steps);
   const auto critic1 = sac::critic_loss(q.first, batch.action_BT, loss.target_BT, mask_BT);
   const auto critic2 = sac::critic_loss(q.second, batch.action_BT, loss.target_BT, mask_BT);
@@ -78,16 +86,76 @@ SacLoss sac_loss(AgentNetwork& network, const EpisodeBatch& batch, const torch::
   return loss;
 }
 
+#ifdef ENGRAM_WITH_CUDA
+namespace {
+
+std::vector<const void*> addresses_of(const EpisodeBatch& batch) {
+  std::vector<const void*> addresses;
+  for (const torch::Tensor* tensor :
+       {&batch.observation, &batch.previous_action_BT1, &batch.previous_reward_BT1, &batch.action_BT, &batch.reward_BT,
+        &batch.terminated_BT, &batch.steps_B, &batch.mask_BT})
+    addresses.push_back(tensor->data_ptr());
+  return addresses;
+}
+
+}  // namespace
+
+struct SacLearner::Recording {
+  static constexpr int kWarmUp = 3;  // updates without a recording, in which libraries make their plans
+
+  void start(std::vector<const void*> batch_addresses) {
+    addresses = std::move(batch_addresses);
+    launched = 0;
+    graph = std::make_unique<DeviceGraph>();
+  }
+
+  SideStream stream;
+  std::vector<const void*> addresses;
+  int launched = 0;
+  std::unique_ptr<DeviceGraph> graph;
+  LossReport report;
+};
+#else
+struct SacLearner::Recording {};
+#endif
+
 SacLearner::SacLearner(const SacOptions& options, std::shared_ptr<AgentNetwork> network)
     : options_((options.check(), options)),
       network_(std::move(network)),
       log_alpha_(
           torch::full({}, std::log(options.alpha), network_->parameters().front().options().requires_grad(true))),
       optimizer_(network_->trainable_parameters(), options.learning_rate),
-      temperature_optimizer_({log_alpha_}, options.learning_rate) {}
+      temperature_optimizer_({log_alpha_}, options.learning_rate) {
+#ifdef ENGRAM_WITH_CUDA
+  if (log_alpha_.is_cuda()) recording_ = std::make_unique<Recording>();
+#endif
+}
+
+SacLearner::~SacLearner() = default;
 
 LossReport SacLearner::update(const EpisodeBatch& batch) {
   if (!network_->is_training()) throw std::logic_error("an update of a network in evaluation mode");
+#ifdef ENGRAM_WITH_CUDA
+  if (recording_) {
+    const auto addresses = addresses_of(batch);
+    Recording& recording = *recording_;
+    recording.stream.run([&] {
+      if (recording.addresses != addresses) recording.start(addresses);
+      if (recording.launched < Recording::kWarmUp) {
+        ++recording.launched;
+        recording.report = launch_update(batch);
+        return;
+      }
+      if (!recording.graph->captured()) recording.graph->capture([&] { recording.report = launch_update(batch); });
+      recording.graph->replay();
+    });
+    return recording.report;
+  }
+#endif
+  return launch_update(batch);
+}
+
+LossReport SacLearner::launch_update(const EpisodeBatch& batch) {
   LossReport report;
   report.alpha = alpha();
   const SacLoss loss = sac_loss(*network_, batch, report.alpha, options_.gamma);

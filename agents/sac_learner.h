@@ -58,14 +58,20 @@ class SacLearner {
   // The network stays on its device and in its dtype from now on. Calls options.check().
   SacLearner(const SacOptions& options, std::shared_ptr<AgentNetwork> network);
 
+  ~SacLearner();
+
   // One Adam step of all trainable parameters, of the temperature where it is learnt, and of the target critics. The
   // network must be in training mode (std::logic_error otherwise); it is left there. Nothing in here waits for the
   // device.
+  //
+  // On a GPU, the update is recorded as a graph once several batches in a row came in the same memory, and replayed for
+  // further ones there: the same kernels on the same numbers. What it returns then stays valid until the next update.
   LossReport update(const EpisodeBatch& batch);
 
   torch::Tensor alpha() const { return log_alpha_.detach().exp(); }
 
  private:
+  LossReport launch_update(const EpisodeBatch& batch);
   void update_temperature(const torch::Tensor& entropy);
 
   SacOptions options_;
@@ -73,6 +79,8 @@ class SacLearner {
   torch::Tensor log_alpha_;
   Adam optimizer_;
   Adam temperature_optimizer_;
+  struct Recording;
+  std::unique_ptr<Recording> recording_;  // on a GPU alone
 };
 
 }  // namespace engram

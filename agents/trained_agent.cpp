@@ -28,7 +28,7 @@ TrainedAgent load_trained_agent(const std::filesystem::path& run_directory, Whic
 
 std::shared_ptr<AgentNetwork> make_network(const Config& config, const TaskInfo& task, torch::Device device) {
   torch::manual_seed(config.run.seed);
-  auto network = std::make_shared<AgentNetwork>(config.network, config.memory, task);
+  auto network = std::make_shared<AgentNetwork>(config.network, config.memory, task, config.run.seed);
   network->to(device);
   return network;
 }

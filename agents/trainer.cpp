@@ -32,9 +32,9 @@ Trainer::Trainer(const Config& config, torch::Device device, int threads)
       device_(device),
       environments_(make_cpu_vec_env(config.task, config.run.seed, Purpose::kTraining, config.run.num_envs,
                                      worthwhile_threads(config.run.num_envs, threads))),
-      evaluation_environments_(
-          make_cpu_vec_env(config.task, config.run.seed, Purpose::kEvaluation, evaluation_envs(config),
-                           worthwhile_threads(evaluation_envs(config), threads))),
+      evaluation_environments_(make_cpu_vec_env(config.task, config.run.seed, Purpose::kEvaluation,
+                                                evaluation_envs(config),
+                                                worthwhile_threads(evaluation_envs(config), threads))),
       network_(make_network(config, environments_->info(), device)),
       policy_(network_, device, config.run.num_envs, config.run.seed, kTrainingActions),
       evaluation_policy_(network_, device, evaluation_envs(config), config.run.seed, kEvaluationActions),

@@ -1,12 +1,6 @@
 #include "memory/blocks.h"
 
 namespace engram {
-namespace {
-
-constexpr double kRmsNormEpsilon = 1e-6;
-
-}  // namespace
-
 torch::nn::Linear make_linear(std::int64_t inputs, std::int64_t outputs, double std) {
   torch::nn::Linear linear(torch::nn::LinearOptions(inputs, outputs).bias(false));
   torch::nn::init::normal_(linear->weight, 0, std);

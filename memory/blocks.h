@@ -13,11 +13,17 @@
 #include <utility>
 #include <vector>
 
+#include "memory/dropout.h"
 #include "memory/sequence_model.h"
+
+#ifdef ENGRAM_WITH_CUDA
+#include "memory/fused_block.h"
+#endif
 
 namespace engram {
 
 inline constexpr double kWeightStd = 0.02;
+inline constexpr double kRmsNormEpsilon = 1e-6;
 
 // Of the linear maps whose output is added to x, two a layer (Radford et al. 2019).
 inline double residual_weight_std(int layers) { return kWeightStd / std::sqrt(2.0 * layers); }
@@ -34,6 +40,7 @@ class RmsNorm : public torch::nn::Module {
  public:
   explicit RmsNorm(std::int64_t width);
   torch::Tensor forward(const torch::Tensor& x);
+  const torch::Tensor& weight() const { return weight_; }
 
  private:
   torch::Tensor weight_;
@@ -46,6 +53,11 @@ class SwiGlu : public torch::nn::Module {
   torch::Tensor forward(const torch::Tensor& x);
   // 8/3 of the width, rounded up to a multiple of 256.
   static std::int64_t inner_width(std::int64_t width) { return (width * 8 / 3 + 255) / 256 * 256; }
+#ifdef ENGRAM_WITH_CUDA
+  fused::SwiGluWeights fused_weights(const RmsNorm& norm) const {
+    return {norm.weight(), gate_->weight, up_->weight, down_->weight};
+  }
+#endif
 
  private:
   torch::nn::Linear gate_, up_, down_;
@@ -73,6 +85,7 @@ class BlockStack final : public SequenceModel {
 
   explicit BlockStack(const Options& options)
       : options_(options),
+        input_dropout_(register_module("input_dropout", std::make_shared<Dropout>(options.dropout))),
         blocks_(register_module("blocks", torch::nn::ModuleList())),
         norm_(register_module("norm", std::make_shared<RmsNorm>(options.width))) {
     for (int layer = 0; layer < options.layers; ++layer) blocks_->push_back(std::make_shared<Block>(options));
@@ -96,24 +109,25 @@ class BlockStack final : public SequenceModel {
  private:
   struct Block : torch::nn::Module {
     explicit Block(const Options& options)
-        : dropout(options.dropout),
-          mixer_norm(register_module("mixer_norm", std::make_shared<RmsNorm>(options.width))),
+        : mixer_norm(register_module("mixer_norm", std::make_shared<RmsNorm>(options.width))),
           mixer(register_module("mixer", std::make_shared<Mixer>(options))),
           mlp_norm(register_module("mlp_norm", std::make_shared<RmsNorm>(options.width))),
-          mlp(register_module("mlp", std::make_shared<SwiGlu>(options.width, residual_weight_std(options.layers)))) {}
+          mlp(register_module("mlp", std::make_shared<SwiGlu>(options.width, residual_weight_std(options.layers)))),
+          mixer_dropout(register_module("mixer_dropout", std::make_shared<Dropout>(options.dropout))),
+          mlp_dropout(register_module("mlp_dropout", std::make_shared<Dropout>(options.dropout))) {}
 
     // mix: the mixer over sequences or over one step.
     template <class Mix>
     torch::Tensor run(const torch::Tensor& x, Mix mix) {
-      const torch::Tensor mixed = x + torch::dropout(mix(*mixer, mixer_norm->forward(x)), dropout, is_training());
-      return mixed + torch::dropout(mlp->forward(mlp_norm->forward(mixed)), dropout, is_training());
+      const torch::Tensor mixed = x + mixer_dropout->forward(mix(*mixer, mixer_norm->forward(x)));
+      return mixed + mlp_dropout->forward(mlp->forward(mlp_norm->forward(mixed)));
     }
 
-    double dropout;
     std::shared_ptr<RmsNorm> mixer_norm;
     std::shared_ptr<Mixer> mixer;
     std::shared_ptr<RmsNorm> mlp_norm;
     std::shared_ptr<SwiGlu> mlp;
+    std::shared_ptr<Dropout> mixer_dropout, mlp_dropout;
   };
 
   Output run(const torch::Tensor& input_BTD, const MemoryState& initial, const torch::Tensor& lengths_B,
@@ -126,7 +140,7 @@ class BlockStack final : public SequenceModel {
       final_state.tensors.push_back(span.position_B + lengths_B);
     }
     const typename Mixer::Plan plan(options_, span);
-    torch::Tensor x_BTD = torch::dropout(input_BTD, options_.dropout, is_training());
+    torch::Tensor x_BTD = input_dropout_->forward(input_BTD);
     for (int layer = 0; layer < options_.layers; ++layer)
       x_BTD = block(layer).run(x_BTD, [&](Mixer& mixer, const torch::Tensor& normed_BTD) {
         return mixer.forward(normed_BTD, plan, layer_state(initial, layer), final_state.tensors);
@@ -134,10 +148,36 @@ class BlockStack final : public SequenceModel {
     return {norm_->forward(x_BTD), std::move(final_state)};
   }
 
+#ifdef ENGRAM_WITH_CUDA
+  // By the fused halves of a block, where the GPU's kernels reach; wider layers go the way of the CPU.
+  torch::Tensor run_fresh(const torch::Tensor& input_BTD, const torch::Tensor& lengths_B) override {
+    if (!input_BTD.is_cuda() || options_.width > fused::kMaxWidth ||
+        options_.width / options_.heads > fused::kMaxHeadWidth || input_BTD.scalar_type() == torch::kFloat64)
+      return SequenceModel::run_fresh(input_BTD, lengths_B);
+    const torch::Device device = input_BTD.device();
+    fused::MixerSettings settings{};
+    settings.batch = input_BTD.size(0);
+    settings.steps = input_BTD.size(1);
+    settings.width = options_.width;
+    settings.heads = options_.heads;
+    settings.lengths_B = lengths_B;
+    settings.length_B = lengths_B.to(torch::kInt32);
+    torch::Tensor x_MP = fused::to_rows(input_dropout_->forward(input_BTD));
+    for (int layer = 0; layer < options_.layers; ++layer) {
+      const Block& own = block(layer);
+      settings.output_dropout = own.mixer_dropout->place(device);
+      const fused::MixerWeights weights = own.mixer->fused_weights(*own.mixer_norm, settings, device);
+      x_MP = fused::swiglu(fused::mixer(x_MP, weights, settings), own.mlp->fused_weights(*own.mlp_norm),
+                           own.mlp_dropout->place(device));
+    }
+    return fused::from_rows(fused::rms_norm(x_MP, norm_->weight()), settings.batch, options_.width);
+  }
+#endif
+
   torch::Tensor run_step(const torch::Tensor& input_BD, MemoryState& state) override {
     const torch::Tensor position_B = Mixer::kCountsSteps ? state.tensors[0] : torch::Tensor();
     const typename Mixer::StepPlan plan(options_, position_B, input_BD.scalar_type());
-    torch::Tensor x_BD = torch::dropout(input_BD, options_.dropout, is_training());
+    torch::Tensor x_BD = input_dropout_->forward(input_BD);
     for (int layer = 0; layer < options_.layers; ++layer)
       x_BD = block(layer).run(x_BD, [&](Mixer& mixer, const torch::Tensor& normed_BD) {
         return mixer.step(normed_BD, plan, layer_state(state, layer));
@@ -160,6 +200,7 @@ class BlockStack final : public SequenceModel {
   }
 
   Options options_;
+  std::shared_ptr<Dropout> input_dropout_;
   torch::nn::ModuleList blocks_;
   std::shared_ptr<RmsNorm> norm_;
 };

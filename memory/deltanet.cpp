@@ -27,6 +27,9 @@ class DeltaNetMixer : public torch::nn::Module {
         key_(register_module("key", make_linear(options.width, options.width, kWeightStd))),
         value_(register_module("value", make_linear(options.width, options.width, kWeightStd))),
         beta_(register_module("beta", make_linear(options.width, options.heads, kWeightStd))),
+        query_dropout_(register_module("query_dropout", std::make_shared<Dropout>(options.dropout))),
+        key_dropout_(register_module("key_dropout", std::make_shared<Dropout>(options.dropout))),
+        value_dropout_(register_module("value_dropout", std::make_shared<Dropout>(options.dropout))),
         head_norm_(register_module("head_norm", std::make_shared<RmsNorm>(options.width / options.heads))),
         output_(register_module("output",
                                 make_linear(options.width, options.width, residual_weight_std(options.layers)))) {}
@@ -49,6 +52,19 @@ class DeltaNetMixer : public torch::nn::Module {
     return join(delta_rule_step(in.query, in.key, in.value, in.beta, state[0]));
   }
 
+#ifdef ENGRAM_WITH_CUDA
+  // Also fills in what is the mixer's own of the settings.
+  fused::MixerWeights fused_weights(const RmsNorm& norm, fused::MixerSettings& settings, torch::Device device) const {
+    settings.mix = MixKind::kFast;
+    settings.beta_factor = static_cast<float>(options_.beta_factor);
+    settings.query_dropout = query_dropout_->place(device);
+    settings.key_dropout = key_dropout_->place(device);
+    settings.value_dropout = value_dropout_->place(device);
+    return {norm.weight(), query_->weight,  key_->weight,         value_->weight,
+            beta_->weight, torch::Tensor(), head_norm_->weight(), output_->weight};
+  }
+#endif
+
   static std::int64_t multiply_adds_per_step(const Options& options) {
     const std::int64_t width = options.width, head_width = width / options.heads;
     // Projections, then three passes over the fast weights: predict, write, read.
@@ -62,18 +78,18 @@ class DeltaNetMixer : public torch::nn::Module {
   };
 
   Projected project(const torch::Tensor& x) {
-    const auto feature = [&](torch::nn::Linear& linear) {
-      const torch::Tensor projected = torch::dropout(linear->forward(x), options_.dropout, is_training());
-      return split_heads(torch::silu(projected), options_.heads);
+    const auto feature = [&](torch::nn::Linear& linear, const Dropout& dropout) {
+      return torch::silu(dropout.forward(split_heads(linear->forward(x), options_.heads)));
     };
-    return {l2_normalize(feature(query_)), l2_normalize(feature(key_)), feature(value_),
-            options_.beta_factor * torch::sigmoid(beta_->forward(x))};
+    return {l2_normalize(feature(query_, *query_dropout_)), l2_normalize(feature(key_, *key_dropout_)),
+            feature(value_, *value_dropout_), options_.beta_factor * torch::sigmoid(beta_->forward(x))};
   }
 
   torch::Tensor join(const torch::Tensor& heads) { return output_->forward(join_heads(head_norm_->forward(heads))); }
 
   Options options_;
   torch::nn::Linear query_, key_, value_, beta_;
+  std::shared_ptr<Dropout> query_dropout_, key_dropout_, value_dropout_;
   std::shared_ptr<RmsNorm> head_norm_;
   torch::nn::Linear output_;
 };

@@ -59,7 +59,10 @@ class HqltMixer : public torch::nn::Module {
         query_(register_module("query", make_linear(options.width, options.width, kWeightStd))),
         key_(register_module("key", make_linear(options.width, options.width, kWeightStd))),
         value_(register_module("value", make_linear(options.width, options.width, kWeightStd))),
-        beta_(register_module("beta", make_linear(options.width, options.heads, kWeightStd))) {
+        beta_(register_module("beta", make_linear(options.width, options.heads, kWeightStd))),
+        query_dropout_(register_module("query_dropout", std::make_shared<Dropout>(options.dropout))),
+        key_dropout_(register_module("key_dropout", std::make_shared<Dropout>(options.dropout))),
+        value_dropout_(register_module("value_dropout", std::make_shared<Dropout>(options.dropout))) {
     if (gate_width(options) > 0)
       gate_ = register_module("gate", make_linear(options.width, gate_width(options), kWeightStd));
     head_norm_ = register_module("head_norm", std::make_shared<RmsNorm>(options.width / options.heads));
@@ -76,8 +79,8 @@ class HqltMixer : public torch::nn::Module {
     const Projected in = project(x_BTD);
     const DeltaRuleOutput fast =
         delta_rule(fast_feature(in.query), fast_feature(in.key), in.value, in.beta, state[0], plan.lengths_B);
-    const WindowPlan::Output window = plan.window.attend(plan.positions.turn(in.query), plan.positions.turn(in.key),
-                                                         in.value, {state[1], state[2]}, /*dropout=*/0);
+    const WindowPlan::Output window =
+        plan.window.attend(plan.positions.turn(in.query), plan.positions.turn(in.key), in.value, {state[1], state[2]});
     final_state.insert(final_state.end(), {fast.state_BHKV, window.ring.key_BSHK, window.ring.value_BSHV});
     return mix(x_BTD, fast.output_BTHV, window.output_BTHV);
   }
@@ -85,10 +88,28 @@ class HqltMixer : public torch::nn::Module {
   Tensor step(const Tensor& x_BD, const StepPlan& plan, std::span<const Tensor> state) {
     const Projected in = project(x_BD);
     const Tensor fast_BHV = delta_rule_step(fast_feature(in.query), fast_feature(in.key), in.value, in.beta, state[0]);
-    const Tensor window_BHV = plan.window.attend(plan.positions.turn(in.query), plan.positions.turn(in.key), in.value,
-                                                 {state[1], state[2]}, /*dropout=*/0);
+    const Tensor window_BHV =
+        plan.window.attend(plan.positions.turn(in.query), plan.positions.turn(in.key), in.value, {state[1], state[2]});
     return mix(x_BD, fast_BHV, window_BHV);
   }
+
+#ifdef ENGRAM_WITH_CUDA
+  // Also fills in what is the mixer's own of the settings.
+  fused::MixerWeights fused_weights(const RmsNorm& norm, fused::MixerSettings& settings, torch::Device device) const {
+    settings.mix = options_.mixing == Mixing::kVector   ? MixKind::kVector
+                   : options_.mixing == Mixing::kScalar ? MixKind::kScalar
+                                                        : MixKind::kSum;
+    settings.window = options_.window;
+    settings.rotary = options_.positions == PositionCode::kRope;
+    settings.beta_factor = static_cast<float>(options_.beta_factor);
+    settings.query_dropout = query_dropout_->place(device);
+    settings.key_dropout = key_dropout_->place(device);
+    settings.value_dropout = value_dropout_->place(device);
+    return {norm.weight(),        query_->weight, key_->weight,
+            value_->weight,       beta_->weight,  gate_ ? gate_->weight : torch::Tensor(),
+            head_norm_->weight(), output_->weight};
+  }
+#endif
 
   static std::int64_t multiply_adds_per_step(const Options& options) {
     const std::int64_t width = options.width, head_width = width / options.heads;
@@ -116,11 +137,11 @@ class HqltMixer : public torch::nn::Module {
   }
 
   Projected project(const Tensor& x) {
-    const auto projected = [&](torch::nn::Linear& linear) {
-      return split_heads(torch::dropout(linear->forward(x), options_.dropout, is_training()), options_.heads);
+    const auto projected = [&](torch::nn::Linear& linear, const Dropout& dropout) {
+      return dropout.forward(split_heads(linear->forward(x), options_.heads));
     };
-    return {projected(query_), projected(key_), torch::silu(projected(value_)),
-            options_.beta_factor * torch::sigmoid(beta_->forward(x))};
+    return {projected(query_, *query_dropout_), projected(key_, *key_dropout_),
+            torch::silu(projected(value_, *value_dropout_)), options_.beta_factor * torch::sigmoid(beta_->forward(x))};
   }
 
   static Tensor fast_feature(const Tensor& x) { return l2_normalize(torch::silu(x)); }
@@ -140,6 +161,7 @@ class HqltMixer : public torch::nn::Module {
 
   Options options_;
   torch::nn::Linear query_, key_, value_, beta_;
+  std::shared_ptr<Dropout> query_dropout_, key_dropout_, value_dropout_;
   torch::nn::Linear gate_{nullptr};  // none with Mixing::kSum
   std::shared_ptr<RmsNorm> head_norm_;
   torch::nn::Linear output_{nullptr};

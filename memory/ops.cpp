@@ -35,6 +35,24 @@ Tensor pick_steps(const Tensor& x_BSHX, const Tensor& index_BI) {
   return x_BSHX.gather(1, index.expand({-1, -1, x_BSHX.size(2), x_BSHX.size(3)}));
 }
 
+// softmax(q k^T / sqrt(K) + bias) v, all [N, H, ., .]; without a bias causal, Q = U.
+Tensor softmax_attention(const Tensor& query_NHQK, const Tensor& key_NHUK, const Tensor& value_NHUV,
+                         const Tensor& bias_N1QU, const Dropout* weight_dropout) {
+  if (weight_dropout == nullptr || !weight_dropout->place(query_NHQK.device()).drops())
+    return at::scaled_dot_product_attention(query_NHQK, key_NHUK, value_NHUV,
+                                            bias_N1QU.defined() ? std::optional<Tensor>(bias_N1QU) : std::nullopt,
+                                            /*dropout_p=*/0, /*is_causal=*/!bias_N1QU.defined());
+  const Tensor score_NHQU =
+      torch::matmul(query_NHQK, key_NHUK.transpose(2, 3)) / std::sqrt(static_cast<double>(query_NHQK.size(3)));
+  const Tensor bias = bias_N1QU.defined()
+                          ? bias_N1QU
+                          : attention_bias(torch::ones({query_NHQK.size(2), key_NHUK.size(2)},
+                                                       query_NHQK.options().dtype(torch::kBool).requires_grad(false))
+                                               .tril_(),
+                                           query_NHQK.scalar_type());
+  return torch::matmul(weight_dropout->forward((score_NHQU + bias).softmax(-1)), value_NHUV);
+}
+
 }  // namespace
 
 DeltaRuleOutput delta_rule(const Tensor& query_BTHK, const Tensor& key_BTHK, const Tensor& value_BTHV,
@@ -140,7 +158,7 @@ Tensor WindowPlan::stored(const Tensor& ring_BSHK, const Tensor& new_BTHK) const
 }
 
 WindowPlan::Output WindowPlan::attend(const Tensor& query_BTHK, const Tensor& key_BTHK, const Tensor& value_BTHV,
-                                      const KeyValueRing& ring, double dropout) const {
+                                      const KeyValueRing& ring, const Dropout* weight_dropout) const {
   const std::int64_t batch = query_BTHK.size(0), heads = query_BTHK.size(2);
   const auto block_queries = [&](const Tensor& x_BTHK) {
     const std::int64_t behind = blocks_ * block_ - steps_;
@@ -152,10 +170,9 @@ WindowPlan::Output WindowPlan::attend(const Tensor& query_BTHK, const Tensor& ke
     if (blocks_ == 1) return all_BUHK.transpose(1, 2);
     return all_BUHK.unfold(1, reach_ + block_, block_).transpose(3, 4).flatten(0, 1);
   };
-  const Tensor output_NHQV = at::scaled_dot_product_attention(
-      block_queries(query_BTHK), block_keys(with_past(ring.key_BSHK, key_BTHK)),
-      block_keys(with_past(ring.value_BSHV, value_BTHV)),
-      bias_N1QU_.defined() ? std::optional<Tensor>(bias_N1QU_) : std::nullopt, dropout, !bias_N1QU_.defined());
+  const Tensor output_NHQV =
+      softmax_attention(block_queries(query_BTHK), block_keys(with_past(ring.key_BSHK, key_BTHK)),
+                        block_keys(with_past(ring.value_BSHV, value_BTHV)), bias_N1QU_, weight_dropout);
   const Tensor output_BTHV =
       output_NHQV.transpose(1, 2).reshape({batch, blocks_ * block_, heads, value_BTHV.size(3)}).narrow(1, 0, steps_);
   return {output_BTHV, {stored(ring.key_BSHK, key_BTHK), stored(ring.value_BSHV, value_BTHV)}};
@@ -170,12 +187,12 @@ WindowStepPlan::WindowStepPlan(std::int64_t window, std::int64_t slots, const Te
           torch::arange(slots, position_B.options()) <= position_B.unsqueeze(1).unsqueeze(2).unsqueeze(3), dtype)) {}
 
 Tensor WindowStepPlan::attend(const Tensor& query_BHK, const Tensor& key_BHK, const Tensor& value_BHV,
-                              const KeyValueRing& ring, double dropout) const {
+                              const KeyValueRing& ring, const Dropout* weight_dropout) const {
   Tensor key_BSHK = ring.key_BSHK, value_BSHV = ring.value_BSHV;
   key_BSHK.index_put_({row_B_, slot_B_}, key_BHK);
   value_BSHV.index_put_({row_B_, slot_B_}, value_BHV);
-  return at::scaled_dot_product_attention(query_BHK.unsqueeze(2), key_BSHK.narrow(1, 0, slots_).transpose(1, 2),
-                                          value_BSHV.narrow(1, 0, slots_).transpose(1, 2), bias_B11S_, dropout)
+  return softmax_attention(query_BHK.unsqueeze(2), key_BSHK.narrow(1, 0, slots_).transpose(1, 2),
+                           value_BSHV.narrow(1, 0, slots_).transpose(1, 2), bias_B11S_, weight_dropout)
       .squeeze(2);
 }
 

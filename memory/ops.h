@@ -11,6 +11,8 @@
 
 #include <cstdint>
 
+#include "memory/dropout.h"
+
 namespace engram {
 
 // Delta rule (Schlag et al. 2021): with the fast weights S in R^{K x V}, from their initial value on,
@@ -52,9 +54,10 @@ class WindowPlan {
     torch::Tensor output_BTHV;
     KeyValueRing ring;  // of row b after lengths_B[b] steps
   };
-  // dropout: probability that an attention weight is dropped; 0 outside training.
+  // weight_dropout: of the attention weights, as rows [B, H, T] of T channels (if that is one block: a window of T
+  // steps or more, no past); null: none.
   Output attend(const torch::Tensor& query_BTHK, const torch::Tensor& key_BTHK, const torch::Tensor& value_BTHV,
-                const KeyValueRing& ring, double dropout) const;
+                const KeyValueRing& ring, const Dropout* weight_dropout = nullptr) const;
 
  private:
   torch::Tensor with_past(const torch::Tensor& ring_BSHK, const torch::Tensor& new_BTHK) const;
@@ -79,7 +82,7 @@ class WindowStepPlan {
 
   // Returns o [B, H, V]; writes the step into the ring. Without gradients.
   torch::Tensor attend(const torch::Tensor& query_BHK, const torch::Tensor& key_BHK, const torch::Tensor& value_BHV,
-                       const KeyValueRing& ring, double dropout) const;
+                       const KeyValueRing& ring, const Dropout* weight_dropout = nullptr) const;
 
  private:
   std::int64_t slots_;

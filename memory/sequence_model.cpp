@@ -22,6 +22,11 @@ void check_state(const MemoryState& state, const MemoryState& row, std::int64_t 
   }
 }
 
+torch::Tensor zero_behind(const torch::Tensor& input_BTD, const torch::Tensor& lengths_B) {
+  const auto behind_BT = torch::arange(input_BTD.size(1), lengths_B.options()) >= lengths_B.unsqueeze(1);
+  return input_BTD.masked_fill(behind_BT.unsqueeze(2), 0);
+}
+
 }  // namespace
 
 void MemoryState::reset_rows(const torch::Tensor& reset_B) {
@@ -52,11 +57,21 @@ SequenceModel::Output SequenceModel::forward(const torch::Tensor& input_BTD, con
 
 torch::Tensor SequenceModel::forward(const torch::Tensor& input_BTD) {
   const auto lengths_B = torch::full({input_BTD.size(0)}, input_BTD.size(1), input_BTD.options().dtype(torch::kInt64));
-  return forward(input_BTD, lengths_B).output_BTD;
+  return forward_fresh(input_BTD, lengths_B);
 }
 
-SequenceModel::Output SequenceModel::run_masked(const torch::Tensor& input_BTD, const MemoryState& initial,
-                                                const torch::Tensor& lengths_B, Rows rows) {
+torch::Tensor SequenceModel::forward_fresh(const torch::Tensor& input_BTD, const torch::Tensor& lengths_B) {
+  check_input(input_BTD, lengths_B);
+  return input_BTD.size(1) == 0 ? input_BTD : run_fresh(input_BTD, lengths_B);
+}
+
+torch::Tensor SequenceModel::run_fresh(const torch::Tensor& input_BTD, const torch::Tensor& lengths_B) {
+  MemoryState initial = initial_state(input_BTD.size(0));
+  const auto dtype = parameters().front().scalar_type();
+  return run(zero_behind(input_BTD.to(dtype), lengths_B), initial, lengths_B, Rows::kFresh).output_BTD;
+}
+
+void SequenceModel::check_input(const torch::Tensor& input_BTD, const torch::Tensor& lengths_B) const {
   TORCH_CHECK(input_BTD.dim() == 3 && input_BTD.size(2) == width() && input_BTD.size(0) >= 1, "input has shape ",
               input_BTD.sizes(), "; it must be [batch, time, ", width(), "] with at least one row");
   const std::int64_t batch = input_BTD.size(0), steps = input_BTD.size(1);
@@ -65,10 +80,14 @@ SequenceModel::Output SequenceModel::run_masked(const torch::Tensor& input_BTD, 
   if (lengths_B.is_cpu())
     TORCH_CHECK(lengths_B.min().item<std::int64_t>() >= 0 && lengths_B.max().item<std::int64_t>() <= steps,
                 "lengths must lie in 0..", steps, ", not ", lengths_B);
-  if (rows == Rows::kCarried) check_state(initial, initial_state(1), batch);
-  if (steps == 0) return {input_BTD, initial.clone()};
-  const auto behind_BT = torch::arange(steps, lengths_B.options()) >= lengths_B.unsqueeze(1);
-  return run(input_BTD.masked_fill(behind_BT.unsqueeze(2), 0), initial, lengths_B, rows);
+}
+
+SequenceModel::Output SequenceModel::run_masked(const torch::Tensor& input_BTD, const MemoryState& initial,
+                                                const torch::Tensor& lengths_B, Rows rows) {
+  check_input(input_BTD, lengths_B);
+  if (rows == Rows::kCarried) check_state(initial, initial_state(1), input_BTD.size(0));
+  if (input_BTD.size(1) == 0) return {input_BTD, initial.clone()};
+  return run(zero_behind(input_BTD, lengths_B), initial, lengths_B, rows);
 }
 
 torch::Tensor SequenceModel::step(const torch::Tensor& input_BD, MemoryState& state) {

@@ -50,8 +50,13 @@ class SequenceModel : public torch::nn::Module {
   // positions; a backbone that counts them reads them on the host, which waits for a GPU.
   Output forward(const torch::Tensor& input_BTD, const MemoryState& initial, const torch::Tensor& lengths_B);
 
-  // All rows fresh: the same as with initial_state(B), for learning. Only LSTM and GRU wait for a GPU here.
+  // All rows fresh: the same as with initial_state(B). Only LSTM and GRU wait for a GPU here.
   Output forward(const torch::Tensor& input_BTD, const torch::Tensor& lengths_B);
+
+  // The output alone of rows that are all fresh, for learning: on a GPU the fastest way. What stands behind the lengths
+  // in the input must be finite; the input may be bfloat16 while the parameters are float32, and then so may the
+  // output.
+  torch::Tensor forward_fresh(const torch::Tensor& input_BTD, const torch::Tensor& lengths_B);
 
   // All rows fresh and of full length.
   torch::Tensor forward(const torch::Tensor& input_BTD);
@@ -68,6 +73,8 @@ class SequenceModel : public torch::nn::Module {
   // forward() with T >= 1 and an input that is zero behind the lengths. With Rows::kFresh `initial` is all zero.
   virtual Output run(const torch::Tensor& input_BTD, const MemoryState& initial, const torch::Tensor& lengths_B,
                      Rows rows) = 0;
+  // forward_fresh() with T >= 1.
+  virtual torch::Tensor run_fresh(const torch::Tensor& input_BTD, const torch::Tensor& lengths_B);
   // step() without gradients.
   virtual torch::Tensor run_step(const torch::Tensor& input_BD, MemoryState& state) = 0;
   virtual std::int64_t multiply_adds_per_step() const = 0;
@@ -75,6 +82,7 @@ class SequenceModel : public torch::nn::Module {
  private:
   Output run_masked(const torch::Tensor& input_BTD, const MemoryState& initial, const torch::Tensor& lengths_B,
                     Rows rows);
+  void check_input(const torch::Tensor& input_BTD, const torch::Tensor& lengths_B) const;
 };
 
 }  // namespace engram

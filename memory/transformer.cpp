@@ -38,29 +38,30 @@ class Attention : public torch::nn::Module {
         query_(register_module("query", make_biased_linear(options.width, options.width))),
         key_(register_module("key", make_biased_linear(options.width, options.width))),
         value_(register_module("value", make_biased_linear(options.width, options.width))),
-        output_(register_module("output", make_biased_linear(options.width, options.width))) {}
+        output_(register_module("output", make_biased_linear(options.width, options.width))),
+        weight_dropout_(register_module("weight_dropout", std::make_shared<Dropout>(options.dropout))) {}
 
   Tensor forward(const Tensor& x_BTD, const WindowPlan& plan, const KeyValueRing& ring,
                  std::vector<Tensor>& final_state) {
     const WindowPlan::Output out =
-        plan.attend(heads(query_, x_BTD), heads(key_, x_BTD), heads(value_, x_BTD), ring, weight_dropout());
+        plan.attend(heads(query_, x_BTD), heads(key_, x_BTD), heads(value_, x_BTD), ring, weight_dropout_.get());
     final_state.insert(final_state.end(), {out.ring.key_BSHK, out.ring.value_BSHV});
     return output_->forward(join_heads(out.output_BTHV));
   }
 
   Tensor step(const Tensor& x_BD, const WindowStepPlan& plan, const KeyValueRing& ring) {
-    return output_->forward(
-        join_heads(plan.attend(heads(query_, x_BD), heads(key_, x_BD), heads(value_, x_BD), ring, weight_dropout())));
+    return output_->forward(join_heads(
+        plan.attend(heads(query_, x_BD), heads(key_, x_BD), heads(value_, x_BD), ring, weight_dropout_.get())));
   }
 
  private:
   Tensor heads(torch::nn::Linear& linear, const Tensor& x) const {
     return split_heads(linear->forward(x), options_.heads);
   }
-  double weight_dropout() const { return is_training() ? options_.dropout : 0; }
 
   TransformerOptions options_;
   torch::nn::Linear query_, key_, value_, output_;
+  std::shared_ptr<Dropout> weight_dropout_;
 };
 
 class Mlp : public torch::nn::Module {
@@ -78,25 +79,26 @@ class Mlp : public torch::nn::Module {
 class Block : public torch::nn::Module {
  public:
   explicit Block(const TransformerOptions& options)
-      : dropout_(options.dropout),
-        attention_norm_(register_module("attention_norm", make_layer_norm(options.width))),
+      : attention_norm_(register_module("attention_norm", make_layer_norm(options.width))),
         attention_(register_module("attention", std::make_shared<Attention>(options))),
         mlp_norm_(register_module("mlp_norm", make_layer_norm(options.width))),
-        mlp_(register_module("mlp", std::make_shared<Mlp>(options.width))) {}
+        mlp_(register_module("mlp", std::make_shared<Mlp>(options.width))),
+        attention_dropout_(register_module("attention_dropout", std::make_shared<Dropout>(options.dropout))),
+        mlp_dropout_(register_module("mlp_dropout", std::make_shared<Dropout>(options.dropout))) {}
 
   // attend: the attention over sequences or over one step.
   template <class Attend>
   Tensor run(const Tensor& x, Attend attend) {
-    const Tensor mixed = x + torch::dropout(attend(*attention_, attention_norm_->forward(x)), dropout_, is_training());
-    return mixed + torch::dropout(mlp_->forward(mlp_norm_->forward(mixed)), dropout_, is_training());
+    const Tensor mixed = x + attention_dropout_->forward(attend(*attention_, attention_norm_->forward(x)));
+    return mixed + mlp_dropout_->forward(mlp_->forward(mlp_norm_->forward(mixed)));
   }
 
  private:
-  double dropout_;
   torch::nn::LayerNorm attention_norm_;
   std::shared_ptr<Attention> attention_;
   torch::nn::LayerNorm mlp_norm_;
   std::shared_ptr<Mlp> mlp_;
+  std::shared_ptr<Dropout> attention_dropout_, mlp_dropout_;
 };
 
 class Transformer final : public SequenceModel {

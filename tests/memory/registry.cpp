@@ -15,6 +15,7 @@ TEST_CASE("every backbone is built by its name, with the defaults of the experim
     CHECK_NOTHROW(config.check());
     auto model = make_backbone(config, 10);
     CHECK(model->width() == 100);
+    model->eval();
     CHECK(model->forward(torch::zeros({2, 3, 100})).sizes() == torch::IntArrayRef({2, 3, 100}));
   }
 }

@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "memory/dropout.h"
 #include "memory/registry.h"
 #include "memory/sequence_model.h"
 
@@ -58,6 +59,7 @@ inline std::shared_ptr<SequenceModel> make_model(const Variant& variant, std::in
   for (const auto& [key, value] : variant.settings) options.set("memory." + key, value);
   auto model = make_backbone(config, max_steps);
   model->to(dtype);
+  seed_dropout(*model, 1);
   return model;
 }
 

@@ -1,0 +1,60 @@
+// DeviceGraph: work on a GPU that is recorded once and then replayed without the host's part in it.
+#pragma once
+
+#include <ATen/cuda/CUDAEvent.h>
+#include <ATen/cuda/CUDAGraph.h>
+#include <c10/cuda/CUDAGuard.h>
+#include <c10/cuda/CUDAStream.h>
+
+namespace engram {
+
+// Runs work on a stream of its own, between what the current stream was given before and what it gets afterwards: work
+// can only be recorded away from the default stream, and libraries keep a workspace for each stream.
+class SideStream {
+ public:
+  SideStream() : stream_(c10::cuda::getStreamFromPool()) {}
+
+  template <class Work>
+  void run(Work work) const {
+    const c10::cuda::CUDAStream before = c10::cuda::getCurrentCUDAStream();
+    at::cuda::CUDAEvent begin, end;
+    begin.record(before);
+    begin.block(stream_);
+    {
+      const c10::cuda::CUDAStreamGuard guard(stream_);
+      work();
+    }
+    end.record(stream_);
+    end.block(before);
+  }
+
+ private:
+  c10::cuda::CUDAStream stream_;
+};
+
+class DeviceGraph {
+ public:
+  // Records what `work` launches on the current stream, which is not the default one; nothing runs yet. Tensors that
+  // `work` makes stay where they are in every replay. `work` may not wait for the device.
+  template <class Work>
+  void capture(Work work) {
+    graph_.capture_begin();
+    try {
+      work();
+    } catch (...) {
+      graph_.capture_end();
+      graph_.reset();
+      throw;
+    }
+    graph_.capture_end();
+    captured_ = true;
+  }
+  bool captured() const { return captured_; }
+  void replay() { graph_.replay(); }
+
+ private:
+  at::cuda::CUDAGraph graph_;
+  bool captured_ = false;
+};
+
+}  // namespace engram

@@ -1,0 +1,170 @@
+#include <stdexcept>
+#include <string>
+
+#include "kernels/block/column_sums.cuh"
+#include "kernels/block/elementwise.h"
+
+namespace engram {
+namespace {
+
+constexpr int kThreads = 256;
+
+// One thread a group of dropout: eight channels of one row, of which the last ones may lie outside.
+template <typename T, bool kAligned>
+__global__ void __launch_bounds__(kThreads) dropout_add_kernel(DropoutAdd input, T* __restrict__ y) {
+  const std::int64_t groups = (input.stride + kDropoutGroup - 1) / kDropoutGroup;
+  const std::int64_t drawn = dropout_row(input.width) / kDropoutGroup;
+  const std::int64_t step = std::int64_t{gridDim.x} * kThreads;
+  for (std::int64_t i = std::int64_t{blockIdx.x} * kThreads + threadIdx.x; i < input.rows * groups; i += step) {
+    const std::int64_t row = i / groups, group = i % groups;
+    const int column = static_cast<int>(group) * kVector, count = min(kVector, input.stride - column);
+    const std::int64_t offset = row * input.stride + column;
+    const T* const x = static_cast<const T*>(input.x) + offset;
+    const T* const residual = input.residual ? static_cast<const T*>(input.residual) + offset : nullptr;
+    float factor[kVector] = {1, 1, 1, 1, 1, 1, 1, 1};
+    if (input.dropout.drops() && group < drawn) input.dropout.draw(row * drawn + group, factor);
+    if constexpr (kAligned) {
+      RowVector v = load_vector(x);
+      const RowVector added = residual ? load_vector(residual) : RowVector{};
+#pragma unroll
+      for (int j = 0; j < kVector; ++j) v.x[j] = v.x[j] * factor[j] + added.x[j];
+      store_vector(y + offset, v);
+    } else {
+#pragma unroll
+      for (int j = 0; j < kVector; ++j)
+        if (j < count)
+          y[offset + j] = static_cast<T>(static_cast<float>(x[j]) * factor[j] +
+                                         (residual ? static_cast<float>(residual[j]) : 0.0f));
+    }
+  }
+}
+
+template <typename T>
+__global__ void __launch_bounds__(kThreads)
+    swiglu_forward_kernel(std::int64_t rows, int inner, const T* __restrict__ gate_up, T* __restrict__ hidden) {
+  const int vectors = inner / kVector;
+  const std::int64_t step = std::int64_t{gridDim.x} * kThreads;
+  for (std::int64_t i = std::int64_t{blockIdx.x} * kThreads + threadIdx.x; i < rows * vectors; i += step) {
+    const T* const gate = gate_up + i / vectors * 2 * inner + i % vectors * kVector;
+    RowVector g = load_vector(gate);
+    const RowVector u = load_vector(gate + inner);
+#pragma unroll
+    for (int j = 0; j < kVector; ++j) g.x[j] = silu(g.x[j]) * u.x[j];
+    store_vector(hidden + i * kVector, g);
+  }
+}
+
+template <typename T>
+__global__ void __launch_bounds__(kThreads)
+    swiglu_backward_kernel(std::int64_t rows, int inner, const T* __restrict__ gate_up, const T* __restrict__ d_hidden,
+                           T* __restrict__ d_gate_up) {
+  const int vectors = inner / kVector;
+  const std::int64_t step = std::int64_t{gridDim.x} * kThreads;
+  for (std::int64_t i = std::int64_t{blockIdx.x} * kThreads + threadIdx.x; i < rows * vectors; i += step) {
+    const std::int64_t offset = i / vectors * 2 * inner + i % vectors * kVector;
+    RowVector g = load_vector(gate_up + offset), u = load_vector(gate_up + offset + inner);
+    const RowVector d = load_vector(d_hidden + i * kVector);
+#pragma unroll
+    for (int j = 0; j < kVector; ++j) {
+      const float s = sigmoid(g.x[j]), up = u.x[j];
+      u.x[j] = d.x[j] * g.x[j] * s;
+      g.x[j] = d.x[j] * up * s * (1.0f + g.x[j] * (1.0f - s));
+    }
+    store_vector(d_gate_up + offset, g);
+    store_vector(d_gate_up + offset + inner, u);
+  }
+}
+
+// kThreads / vectors rows at a time, one thread a vector of columns.
+template <typename T>
+__global__ void __launch_bounds__(kThreads) relu_bias_kernel(ReluBiasGradient gradient, float* __restrict__ sums) {
+  extern __shared__ float shared[];
+  const int vectors = gradient.columns / kVector, slots = kThreads / vectors;
+  const int slot = threadIdx.x / vectors, column = threadIdx.x % vectors * kVector;
+  RowVector sum = {};
+  if (slot < slots)
+    for (std::int64_t row = std::int64_t{blockIdx.x} * slots + slot; row < gradient.rows;
+         row += std::int64_t{gridDim.x} * slots) {
+      RowVector d = load_vector(static_cast<const T*>(gradient.dy) + row * gradient.dy_stride + column);
+      if (gradient.y) {
+        const RowVector y = load_vector(static_cast<const T*>(gradient.y) + row * gradient.y_stride + column);
+#pragma unroll
+        for (int i = 0; i < kVector; ++i) d.x[i] = y.x[i] > 0 ? d.x[i] : 0.0f;
+      }
+#pragma unroll
+      for (int i = 0; i < kVector; ++i) sum.x[i] += d.x[i];
+      if (gradient.dx) store_vector(static_cast<T*>(gradient.dx) + row * gradient.dx_stride + column, d);
+    }
+  write_block_sums(sum, slot < slots, column, slot, slots, gradient.columns, shared,
+                   sums + std::int64_t{blockIdx.x} * gradient.columns);
+}
+
+int blocks_of(const ReluBiasGradient& gradient) {
+  return row_blocks(gradient.rows, kThreads / (gradient.columns / kVector));
+}
+
+// As many blocks as `threads` need, for kernels that take one vector a thread.
+int blocks_for(std::int64_t threads) {
+  return static_cast<int>(std::clamp<std::int64_t>((threads + kThreads - 1) / kThreads, 1, 1 << 20));
+}
+
+}  // namespace
+
+void dropout_add(const DropoutAdd& input, void* y, cudaStream_t stream) {
+  if (input.rows < 1 || input.width < 1 || input.width > input.stride)
+    throw std::runtime_error("dropout_add: " + std::to_string(input.rows) + " rows of " + std::to_string(input.width) +
+                             " elements, " + std::to_string(input.stride) + " apart");
+  const std::int64_t threads = input.rows * ((input.stride + kVector - 1) / kVector);
+  dispatch_dtype(input.dtype, [&](auto element) {
+    using T = decltype(element);
+    if (input.stride % kVector == 0)
+      dropout_add_kernel<T, true><<<blocks_for(threads), kThreads, 0, stream>>>(input, static_cast<T*>(y));
+    else
+      dropout_add_kernel<T, false><<<blocks_for(threads), kThreads, 0, stream>>>(input, static_cast<T*>(y));
+  });
+  check_cuda(cudaGetLastError(), "dropout_add");
+}
+
+void swiglu_forward(std::int64_t rows, int inner, Dtype dtype, const void* gate_up, void* hidden, cudaStream_t stream) {
+  if (rows < 1 || inner < kVector || inner % kVector != 0)
+    throw std::runtime_error("swiglu: " + std::to_string(rows) + " rows of inner width " + std::to_string(inner));
+  dispatch_dtype(dtype, [&](auto element) {
+    using T = decltype(element);
+    swiglu_forward_kernel<<<blocks_for(rows * (inner / kVector)), kThreads, 0, stream>>>(
+        rows, inner, static_cast<const T*>(gate_up), static_cast<T*>(hidden));
+  });
+  check_cuda(cudaGetLastError(), "swiglu_forward");
+}
+
+void swiglu_backward(std::int64_t rows, int inner, Dtype dtype, const void* gate_up, const void* hidden_gradient,
+                     void* gate_up_gradient, cudaStream_t stream) {
+  if (rows < 1 || inner < kVector || inner % kVector != 0)
+    throw std::runtime_error("swiglu: " + std::to_string(rows) + " rows of inner width " + std::to_string(inner));
+  dispatch_dtype(dtype, [&](auto element) {
+    using T = decltype(element);
+    swiglu_backward_kernel<<<blocks_for(rows * (inner / kVector)), kThreads, 0, stream>>>(
+        rows, inner, static_cast<const T*>(gate_up), static_cast<const T*>(hidden_gradient),
+        static_cast<T*>(gate_up_gradient));
+  });
+  check_cuda(cudaGetLastError(), "swiglu_backward");
+}
+
+std::size_t relu_bias_backward_scratch_bytes(const ReluBiasGradient& gradient) {
+  return std::size_t{1} * blocks_of(gradient) * gradient.columns * sizeof(float);
+}
+
+void relu_bias_backward(const ReluBiasGradient& gradient, void* scratch, cudaStream_t stream) {
+  if (gradient.rows < 1 || gradient.columns < kVector || gradient.columns % kVector != 0 || gradient.columns > 1024)
+    throw std::runtime_error("relu_bias_backward: " + std::to_string(gradient.rows) + " rows of " +
+                             std::to_string(gradient.columns) + " columns");
+  const int blocks = blocks_of(gradient);
+  dispatch_dtype(gradient.dtype, [&](auto element) {
+    using T = decltype(element);
+    relu_bias_kernel<T>
+        <<<blocks, kThreads, kThreads * kVector * sizeof(float), stream>>>(gradient, static_cast<float*>(scratch));
+  });
+  check_cuda(cudaGetLastError(), "relu_bias_backward");
+  add_block_sums(static_cast<const float*>(scratch), blocks, gradient.columns, gradient.columns, gradient.bias, stream);
+}
+
+}  // namespace engram

@@ -1,0 +1,56 @@
+// The passes of a block that treat every element, or every column, on its own, forward and backward.
+//
+// Matrices of float or bfloat16 (`dtype`), contiguous unless a stride is given, 16-byte aligned; computed in float. All
+// work is queued on `stream`; the same input gives the same bits.
+// Errors: std::runtime_error for a shape outside the contract or a failed launch.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <cstddef>
+#include <cstdint>
+
+#include "base/dropout.h"
+#include "kernels/cuda_support.h"
+
+namespace engram {
+
+// y = dropout(x) [+ residual] for rows of `width` channels, `stride` elements apart; what stands behind the width is
+// taken over like an element that is never dropped. y may be x or the residual. The gradient of x is the same call for
+// dy without a residual.
+struct DropoutAdd {
+  std::int64_t rows;
+  int width;
+  int stride;
+  Dtype dtype;
+  DropoutPlace dropout;
+  const void* x;
+  const void* residual;  // null: none
+};
+void dropout_add(const DropoutAdd& input, void* y, cudaStream_t stream);
+
+// SwiGLU's activation (Shazeer 2020): hidden = silu(gate) * up for rows [gate | up] of 2 * inner elements; inner is a
+// multiple of 8.
+void swiglu_forward(std::int64_t rows, int inner, Dtype dtype, const void* gate_up, void* hidden, cudaStream_t stream);
+void swiglu_backward(std::int64_t rows, int inner, Dtype dtype, const void* gate_up, const void* hidden_gradient,
+                     void* gate_up_gradient, cudaStream_t stream);
+
+// Behind y = relu(x + bias): dx = dy where y > 0 [or everywhere, without a relu], and the bias's gradient, the sum of
+// dx over the rows. Rows of `columns` elements (a multiple of 8, at most 1,024), y and dy and dx each with its own
+// distance of rows (a multiple of 8). dx may be dy.
+struct ReluBiasGradient {
+  std::int64_t rows;
+  int columns;
+  Dtype dtype;
+  const void* y;  // null: no relu
+  std::int64_t y_stride;
+  const void* dy;
+  std::int64_t dy_stride;
+  void* dx;  // null: not wanted (without a relu it is dy)
+  std::int64_t dx_stride;
+  float* bias;  // [columns]
+};
+std::size_t relu_bias_backward_scratch_bytes(const ReluBiasGradient& gradient);
+void relu_bias_backward(const ReluBiasGradient& gradient, void* scratch, cudaStream_t stream);
+
+}  // namespace engram

@@ -1,0 +1,378 @@
+#include <stdexcept>
+#include <string>
+
+#include "kernels/block/column_sums.cuh"
+#include "kernels/block/mixer.h"
+
+namespace engram {
+namespace {
+
+constexpr int kThreads = 256;
+constexpr float kLengthEpsilon = 1e-6f;
+
+// kLanes lanes share one (row, head), a vector each. Whole warps stay in the loops: the sums over a head need all
+// lanes.
+template <int kLanes>
+struct HeadLoop {
+  std::int64_t items, item, step;  // of rows * H
+  __device__ HeadLoop(const MixerShape& shape)
+      : items(shape.rows * shape.heads),
+        item(std::int64_t{blockIdx.x} * (kThreads / kLanes) + threadIdx.x / kLanes),
+        step(std::int64_t{gridDim.x} * (kThreads / kLanes)) {}
+  __device__ bool block_goes_on() const { return item - threadIdx.x / kLanes < items; }
+  __device__ bool inside() const { return item < items; }
+};
+
+__device__ RowVector dropped(const DropoutPlace& dropout, std::int64_t group, RowVector v) {
+  if (!dropout.drops()) return v;
+  float factor[kDropoutGroup];
+  dropout.draw(group, factor);
+#pragma unroll
+  for (int i = 0; i < kVector; ++i) v.x[i] *= factor[i];
+  return v;
+}
+
+// silu(x) / |silu(x)|, and what the backward pass needs of it.
+template <int kLanes>
+struct UnitFeature {
+  RowVector y;
+  float inverse_length;
+
+  __device__ UnitFeature(const RowVector& x) {
+    float square = 0;
+#pragma unroll
+    for (int i = 0; i < kVector; ++i) {
+      y.x[i] = silu(x.x[i]);
+      square += y.x[i] * y.x[i];
+    }
+    inverse_length = rsqrtf(row_sum<kLanes>(square) + kLengthEpsilon);
+#pragma unroll
+    for (int i = 0; i < kVector; ++i) y.x[i] *= inverse_length;
+  }
+  // dx from dy: d silu = (dy - y (y . dy)) / |silu|
+  __device__ RowVector backward(const RowVector& x, const RowVector& dy) const {
+    float along = 0;
+#pragma unroll
+    for (int i = 0; i < kVector; ++i) along += y.x[i] * dy.x[i];
+    along = row_sum<kLanes>(along);
+    RowVector dx;
+#pragma unroll
+    for (int i = 0; i < kVector; ++i) dx.x[i] = inverse_length * (dy.x[i] - y.x[i] * along) * silu_derivative(x.x[i]);
+    return dx;
+  }
+};
+
+// Where the vectors of one (row, head) stand.
+struct HeadPlace {
+  std::int64_t row;
+  int head;
+  bool holds;                                    // this lane holds a vector of it
+  std::int64_t projected, features, contiguous;  // offsets of q, of the unit q, and in [rows, H, P]
+  int part;                                      // H * P: from q to k, from k to v
+  std::int64_t group;                            // of dropout
+
+  template <int kLanes>
+  __device__ static HeadPlace of(const HeadLoop<kLanes>& loop, const MixerShape& shape, std::int64_t projected_stride) {
+    HeadPlace place;
+    const std::int64_t item = loop.inside() ? loop.item : 0;
+    place.row = item / shape.heads;
+    place.head = static_cast<int>(item % shape.heads);
+    const int column = lane_id() % kLanes * kVector;
+    place.holds = loop.inside() && column < shape.padded;
+    place.part = shape.heads * shape.padded;
+    const int at = place.head * shape.padded + (place.holds ? column : 0);
+    place.projected = place.row * projected_stride + at;
+    place.features = place.row * 3 * place.part + at;
+    place.contiguous = place.row * place.part + at;
+    place.group = (item * shape.padded + column) / kDropoutGroup;
+    return place;
+  }
+};
+
+template <typename T>
+__device__ RowVector load_held(const HeadPlace& place, const T* p) {
+  return place.holds ? load_vector(p) : RowVector{};
+}
+
+template <typename T, int kLanes>
+__global__ void __launch_bounds__(kThreads)
+    features_forward_kernel(MixerFeatures input, T* __restrict__ features, T* __restrict__ beta) {
+  T* const projected = static_cast<T*>(input.projected);
+  for (HeadLoop<kLanes> loop(input.shape); loop.block_goes_on(); loop.item += loop.step) {
+    const auto place = HeadPlace::of(loop, input.shape, input.projected_stride);
+    T* const q = projected + place.projected;
+    T* const k = q + place.part;
+    T* const v = k + place.part;
+    const RowVector x_q = dropped(input.query_dropout, place.group, load_held(place, q));
+    const RowVector x_k = dropped(input.key_dropout, place.group, load_held(place, k));
+    const RowVector x_v = dropped(input.value_dropout, place.group, load_held(place, v));
+    const UnitFeature<kLanes> unit_q(x_q), unit_k(x_k);
+    if (place.holds) {
+      if (input.query_dropout.drops()) store_vector(q, x_q);
+      if (input.key_dropout.drops()) store_vector(k, x_k);
+      if (input.value_dropout.drops()) store_vector(v, x_v);
+      T* const out = features + place.features;
+      store_vector(out, unit_q.y);
+      store_vector(out + place.part, unit_k.y);
+      RowVector y_v;
+#pragma unroll
+      for (int i = 0; i < kVector; ++i) y_v.x[i] = silu(x_v.x[i]);
+      store_vector(out + 2 * place.part, y_v);
+    }
+    if (loop.inside() && lane_id() % kLanes == 0) {
+      const float x =
+          static_cast<float>(projected[place.row * input.projected_stride + input.beta_column + place.head]);
+      beta[loop.item] = static_cast<T>(input.beta_factor * sigmoid(x));
+    }
+  }
+}
+
+template <typename T, int kLanes>
+__global__ void __launch_bounds__(kThreads)
+    features_backward_kernel(MixerFeatures input, MixerFeaturesGradient gradient) {
+  const T* const projected = static_cast<const T*>(input.projected);
+  T* const d_projected = static_cast<T*>(gradient.projected);
+  const bool window = gradient.window_value != nullptr;
+  for (HeadLoop<kLanes> loop(input.shape); loop.block_goes_on(); loop.item += loop.step) {
+    const auto place = HeadPlace::of(loop, input.shape, input.projected_stride);
+    const T* const q = projected + place.projected;
+    T* const d_q = d_projected + place.projected;
+    const T* const d_features = static_cast<const T*>(gradient.features) + place.features;
+    const auto unit_backward = [&](int part, const DropoutPlace& dropout) {
+      const RowVector x = load_held(place, q + part * place.part);
+      const UnitFeature<kLanes> unit(x);
+      RowVector dx = unit.backward(x, load_held(place, d_features + part * place.part));
+      if (window && place.holds) {
+        const RowVector from_window = load_vector(d_q + part * place.part);
+#pragma unroll
+        for (int i = 0; i < kVector; ++i) dx.x[i] += from_window.x[i];
+      }
+      dx = dropped(dropout, place.group, dx);
+      if (place.holds) store_vector(d_q + part * place.part, dx);
+    };
+    unit_backward(0, input.query_dropout);
+    unit_backward(1, input.key_dropout);
+
+    if (place.holds) {
+      const RowVector x = load_vector(q + 2 * place.part);
+      RowVector dx = load_vector(d_features + 2 * place.part);
+      if (window) {
+        const RowVector other = load_vector(static_cast<const T*>(gradient.window_value) + place.contiguous);
+#pragma unroll
+        for (int i = 0; i < kVector; ++i) dx.x[i] += other.x[i];
+      }
+#pragma unroll
+      for (int i = 0; i < kVector; ++i) dx.x[i] *= silu_derivative(x.x[i]);
+      store_vector(d_q + 2 * place.part, dropped(input.value_dropout, place.group, dx));
+    }
+
+    const std::int64_t first_beta = place.row * input.projected_stride + input.beta_column;
+    if (loop.inside() && lane_id() % kLanes == 0) {
+      const float s = sigmoid(static_cast<float>(projected[first_beta + place.head]));
+      const float d_beta = static_cast<float>(static_cast<const T*>(gradient.beta)[loop.item]);
+      d_projected[first_beta + place.head] = static_cast<T>(d_beta * input.beta_factor * s * (1.0f - s));
+    }
+    if (loop.inside() && place.head == 0)
+      for (std::int64_t c = input.shape.heads + lane_id() % kLanes; c < input.projected_stride - input.beta_column;
+           c += kLanes)
+        d_projected[first_beta + c] = static_cast<T>(0.0f);
+  }
+}
+
+// The gate of one lane's channels: what fast weights and window are weighted with. It may be stored in one element for
+// the whole head or in one a channel.
+struct Gate {
+  RowVector fast, window;
+};
+
+template <typename T>
+__device__ Gate load_gate(const MixerMix& input, const HeadPlace& place) {
+  Gate gate = {};
+  const T* const row = static_cast<const T*>(input.gate) + place.row * input.projected_stride;
+  if (input.kind == MixKind::kVector) {
+    const RowVector x = load_held(place, row + (place.projected - place.row * input.projected_stride));
+#pragma unroll
+    for (int i = 0; i < kVector; ++i) {
+      gate.fast.x[i] = sigmoid(x.x[i]);
+      gate.window.x[i] = 1.0f - gate.fast.x[i];
+    }
+    return gate;
+  }
+  float fast = 1.0f, window = input.kind == MixKind::kFast ? 0.0f : 1.0f;
+  if (input.kind == MixKind::kScalar) {
+    fast = sigmoid(static_cast<float>(row[2 * place.head]));
+    window = sigmoid(static_cast<float>(row[2 * place.head + 1]));
+  }
+#pragma unroll
+  for (int i = 0; i < kVector; ++i) gate.fast.x[i] = fast, gate.window.x[i] = window;
+  return gate;
+}
+
+// m and its norm n = m * inverse.
+template <int kLanes>
+__device__ float mix_and_normalize(const MixerMix& input, const Gate& gate, const RowVector& fast,
+                                   const RowVector& window, RowVector& n) {
+  float square = 0;
+#pragma unroll
+  for (int i = 0; i < kVector; ++i) {
+    n.x[i] = gate.fast.x[i] * fast.x[i] + gate.window.x[i] * window.x[i];
+    square += n.x[i] * n.x[i];
+  }
+  const float inverse = rsqrtf(row_sum<kLanes>(square) / static_cast<float>(input.shape.width) + input.epsilon);
+#pragma unroll
+  for (int i = 0; i < kVector; ++i) n.x[i] *= inverse;
+  return inverse;
+}
+
+template <typename T, int kLanes>
+__global__ void __launch_bounds__(kThreads) mix_forward_kernel(MixerMix input, T* __restrict__ out) {
+  const RowVector weight = load_bounded(input.weight, lane_id() % kLanes * kVector, input.shape.width);
+  for (HeadLoop<kLanes> loop(input.shape); loop.block_goes_on(); loop.item += loop.step) {
+    const auto place = HeadPlace::of(loop, input.shape, input.projected_stride);
+    const Gate gate = load_gate<T>(input, place);
+    const RowVector fast = load_held(place, static_cast<const T*>(input.fast) + place.contiguous);
+    const RowVector window = input.kind == MixKind::kFast
+                                 ? RowVector{}
+                                 : load_held(place, static_cast<const T*>(input.window) + place.contiguous);
+    RowVector n;
+    mix_and_normalize<kLanes>(input, gate, fast, window, n);
+#pragma unroll
+    for (int i = 0; i < kVector; ++i) n.x[i] *= weight.x[i];
+    if (place.holds) store_vector(out + place.contiguous, n);
+  }
+}
+
+template <typename T, int kLanes>
+__global__ void __launch_bounds__(kThreads)
+    mix_backward_kernel(MixerMix input, MixerMixGradient gradient, float* __restrict__ weight_sums) {
+  extern __shared__ float shared[];
+  const int column = lane_id() % kLanes * kVector;
+  const RowVector weight = load_bounded(input.weight, column, input.shape.width);
+  RowVector weight_sum = {};
+  const float inverse_width = 1.0f / static_cast<float>(input.shape.width);
+  for (HeadLoop<kLanes> loop(input.shape); loop.block_goes_on(); loop.item += loop.step) {
+    const auto place = HeadPlace::of(loop, input.shape, input.projected_stride);
+    const Gate gate = load_gate<T>(input, place);
+    const RowVector fast = load_held(place, static_cast<const T*>(input.fast) + place.contiguous);
+    const RowVector window = input.kind == MixKind::kFast
+                                 ? RowVector{}
+                                 : load_held(place, static_cast<const T*>(input.window) + place.contiguous);
+    RowVector n;
+    const float inverse = mix_and_normalize<kLanes>(input, gate, fast, window, n);
+    RowVector d_m = load_held(place, static_cast<const T*>(gradient.out) + place.contiguous);
+    float along = 0;
+#pragma unroll
+    for (int i = 0; i < kVector; ++i) {
+      weight_sum.x[i] += d_m.x[i] * n.x[i];
+      d_m.x[i] *= weight.x[i];
+      along += d_m.x[i] * n.x[i];
+    }
+    along = row_sum<kLanes>(along) * inverse_width;
+    RowVector d_fast, d_window, d_gate;
+    float fast_sum = 0, window_sum = 0;
+#pragma unroll
+    for (int i = 0; i < kVector; ++i) {
+      d_m.x[i] = inverse * (d_m.x[i] - n.x[i] * along);
+      d_fast.x[i] = d_m.x[i] * gate.fast.x[i];
+      d_window.x[i] = d_m.x[i] * gate.window.x[i];
+      d_gate.x[i] = d_m.x[i] * (fast.x[i] - window.x[i]) * gate.fast.x[i] * gate.window.x[i];
+      fast_sum += d_m.x[i] * fast.x[i];
+      window_sum += d_m.x[i] * window.x[i];
+    }
+    if (place.holds) {
+      store_vector(static_cast<T*>(gradient.fast) + place.contiguous, d_fast);
+      if (input.kind != MixKind::kFast) store_vector(static_cast<T*>(gradient.window) + place.contiguous, d_window);
+    }
+    T* const d_gate_row = static_cast<T*>(gradient.gate) + place.row * input.projected_stride;
+    if (input.kind == MixKind::kVector && place.holds)
+      store_vector(d_gate_row + (place.projected - place.row * input.projected_stride), d_gate);
+    if (input.kind == MixKind::kScalar) {
+      fast_sum = row_sum<kLanes>(fast_sum);
+      window_sum = row_sum<kLanes>(window_sum);
+      const float a = gate.fast.x[0], b = gate.window.x[0];
+      if (loop.inside() && lane_id() % kLanes == 0) {
+        d_gate_row[2 * place.head] = static_cast<T>(fast_sum * a * (1.0f - a));
+        d_gate_row[2 * place.head + 1] = static_cast<T>(window_sum * b * (1.0f - b));
+      }
+      if (loop.inside() && place.head == 0)
+        for (int c = 2 * input.shape.heads + lane_id() % kLanes; c < (2 * input.shape.heads + 7) / 8 * 8; c += kLanes)
+          d_gate_row[c] = static_cast<T>(0.0f);
+    }
+  }
+  write_block_sums(weight_sum, column < input.shape.padded, column, threadIdx.x / kLanes, kThreads / kLanes,
+                   input.shape.padded, shared, weight_sums + std::int64_t{blockIdx.x} * input.shape.padded);
+}
+
+void check_shape(const MixerShape& shape, std::int64_t projected_stride) {
+  if (shape.rows < 1 || shape.heads < 1 || shape.width < 1 || shape.padded != (shape.width + 7) / 8 * 8 ||
+      shape.padded > 128 || projected_stride % kVector != 0)
+    throw std::runtime_error("mixer: " + std::to_string(shape.rows) + " rows of " + std::to_string(shape.heads) +
+                             " heads of " + std::to_string(shape.width) + " elements stored as " +
+                             std::to_string(shape.padded) + ", projections " + std::to_string(projected_stride) +
+                             " apart");
+}
+
+int lanes_of(const MixerShape& shape) { return shape.padded <= 64 ? 8 : 16; }
+int blocks_of(const MixerShape& shape) { return row_blocks(shape.rows * shape.heads, kThreads / lanes_of(shape)); }
+
+// Calls launch.operator()<T, kLanes>().
+template <typename Launch>
+void dispatch(Dtype dtype, const MixerShape& shape, Launch launch) {
+  dispatch_dtype(dtype, [&](auto element) {
+    using T = decltype(element);
+    if (lanes_of(shape) == 8)
+      launch.template operator()<T, 8>();
+    else
+      launch.template operator()<T, 16>();
+  });
+}
+
+}  // namespace
+
+void mixer_features_forward(const MixerFeatures& input, void* features, void* beta, cudaStream_t stream) {
+  check_shape(input.shape, input.projected_stride);
+  dispatch(input.dtype, input.shape, [&]<typename T, int kLanes>() {
+    features_forward_kernel<T, kLanes>
+        <<<blocks_of(input.shape), kThreads, 0, stream>>>(input, static_cast<T*>(features), static_cast<T*>(beta));
+  });
+  check_cuda(cudaGetLastError(), "mixer_features_forward");
+}
+
+void mixer_features_backward(const MixerFeatures& input, const MixerFeaturesGradient& gradient, cudaStream_t stream) {
+  check_shape(input.shape, input.projected_stride);
+  dispatch(input.dtype, input.shape, [&]<typename T, int kLanes>() {
+    features_backward_kernel<T, kLanes><<<blocks_of(input.shape), kThreads, 0, stream>>>(input, gradient);
+  });
+  check_cuda(cudaGetLastError(), "mixer_features_backward");
+}
+
+int mixer_gate_columns(MixKind kind, int heads, int padded) {
+  if (kind == MixKind::kVector) return heads * padded;
+  return kind == MixKind::kScalar ? (2 * heads + 7) / 8 * 8 : 0;
+}
+
+void mixer_mix_forward(const MixerMix& input, void* out, cudaStream_t stream) {
+  check_shape(input.shape, input.projected_stride);
+  dispatch(input.dtype, input.shape, [&]<typename T, int kLanes>() {
+    mix_forward_kernel<T, kLanes><<<blocks_of(input.shape), kThreads, 0, stream>>>(input, static_cast<T*>(out));
+  });
+  check_cuda(cudaGetLastError(), "mixer_mix_forward");
+}
+
+std::size_t mixer_mix_backward_scratch_bytes(const MixerShape& shape) {
+  return std::size_t{1} * blocks_of(shape) * shape.padded * sizeof(float);
+}
+
+void mixer_mix_backward(const MixerMix& input, const MixerMixGradient& gradient, void* scratch, cudaStream_t stream) {
+  check_shape(input.shape, input.projected_stride);
+  const int blocks = blocks_of(input.shape);
+  dispatch(input.dtype, input.shape, [&]<typename T, int kLanes>() {
+    const std::size_t shared = std::size_t{kThreads / kLanes} * input.shape.padded * sizeof(float);
+    mix_backward_kernel<T, kLanes><<<blocks, kThreads, shared, stream>>>(input, gradient, static_cast<float*>(scratch));
+  });
+  check_cuda(cudaGetLastError(), "mixer_mix_backward");
+  add_block_sums(static_cast<const float*>(scratch), blocks, input.shape.padded, input.shape.width, gradient.weight,
+                 stream);
+}
+
+}  // namespace engram

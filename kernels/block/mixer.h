@@ -1,0 +1,87 @@
+// What stands around the memories of a DeltaNet or HQLT block, in one pass each, forward and backward.
+//
+// Features, from a projection's rows [q | k | v | ... | beta | ...] (H heads of P elements each for q, k, v):
+//   q, k, v <- dropout(q), dropout(k), dropout(v)                in place
+//   features = [silu(q) / |silu(q)|, silu(k) / |silu(k)|, silu(v)]   with |x| = sqrt(x . x + 1e-6)
+//   beta     = factor sigmoid(projected beta)
+// Mix, from the memories' outputs f (fast weights) and w (window):
+//   vector: m = g f + (1 - g) w, g = sigmoid(gate) in R^{H x W};   scalar: m = a f + b w, (a, b) = sigmoid(gate) in
+//   R^{H x 2}; sum: m = f + w;   fast: m = f;   and then out = RMS norm of m per head, with one weight [W] for all
+//   heads (Irie et al. 2025, synchronous HQLT; Yang et al. 2024, DeltaNet).
+//
+// A head has W elements, stored as P = W rounded up to a multiple of 8, P <= 128; what stands behind W is zero in the
+// inputs and is written as zero. Projections are rows `projected_stride` apart (a multiple of 8) and their gradients
+// have the same layout. Everything but the norm's weight is float or bfloat16 (`dtype`) and 16-byte aligned; the rest
+// is contiguous. Computed in float. All work is queued on `stream`; the same input gives the same bits. Errors:
+// std::runtime_error for a shape outside the contract or a failed launch.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <cstddef>
+#include <cstdint>
+
+#include "base/dropout.h"
+#include "kernels/cuda_support.h"
+
+namespace engram {
+
+struct MixerShape {
+  std::int64_t rows;
+  int heads;
+  int width;   // W
+  int padded;  // P
+};
+
+struct MixerFeatures {
+  MixerShape shape;
+  Dtype dtype;
+  std::int64_t projected_stride;
+  int beta_column;  // of the first head's beta, a multiple of 8; the columns behind the last beta are padding
+  float beta_factor;
+  DropoutPlace query_dropout, key_dropout, value_dropout;  // row = row * H + head, W channels
+  void* projected;
+};
+// features [rows, 3, H, P], beta [rows, H]
+void mixer_features_forward(const MixerFeatures& input, void* features, void* beta, cudaStream_t stream);
+
+struct MixerFeaturesGradient {
+  const void* features;      // [rows, 3, H, P]
+  const void* beta;          // [rows, H]
+  const void* window_value;  // added to the gradient of silu(v), [rows, H, P]; null: no window
+  void* projected;  // out: q, k, v, beta and the columns behind beta up to the stride. With a window the columns of q
+                    // and k hold the window's gradient on entry, which is added to
+};
+// `input` as the forward pass left it.
+void mixer_features_backward(const MixerFeatures& input, const MixerFeaturesGradient& gradient, cudaStream_t stream);
+
+enum class MixKind { kFast, kSum, kScalar, kVector };
+
+// Columns of a projection that hold the gate: H * P, 2 H rounded up to a multiple of 8, or none.
+int mixer_gate_columns(MixKind kind, int heads, int padded);
+
+struct MixerMix {
+  MixerShape shape;
+  Dtype dtype;
+  MixKind kind;
+  std::int64_t projected_stride;
+  const void* gate;     // the projection's first gate column
+  const void* fast;     // [rows, H, P]
+  const void* window;   // [rows, H, P]; null for kFast
+  const float* weight;  // [W]
+  float epsilon;
+};
+// out [rows, H, P]
+void mixer_mix_forward(const MixerMix& input, void* out, cudaStream_t stream);
+
+struct MixerMixGradient {
+  const void* out;  // [rows, H, P]
+  void* gate;       // the projection's gradient at the first gate column, padding included
+  void* fast;
+  void* window;
+  float* weight;
+};
+std::size_t mixer_mix_backward_scratch_bytes(const MixerShape& shape);
+void mixer_mix_backward(const MixerMix& input, const MixerMixGradient& gradient, void* scratch, cudaStream_t stream);
+
+}  // namespace engram

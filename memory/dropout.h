@@ -1,0 +1,50 @@
+// Dropout (Srivastava et al. 2014) that draws from a counter (base/dropout.h) in place of a generator's state.
+#pragma once
+
+#include <torch/torch.h>
+
+#include <cstdint>
+#include <memory>
+
+#include "base/dropout.h"
+
+namespace engram {
+
+// Seed and tick of all dropouts of a network, in memory of the network's device.
+class DropoutClock {
+ public:
+  explicit DropoutClock(std::uint64_t seed);
+
+  // The next forward pass draws afresh. On a GPU that is an operation on the device, which a graph may capture.
+  void tick();
+  // int64 [2]. Moves there first if need be, which waits for a GPU.
+  const torch::Tensor& seed_tick(torch::Device device);
+
+ private:
+  torch::Tensor seed_tick_;
+};
+
+class Dropout : public torch::nn::Module {
+ public:
+  // 0 <= probability < 1
+  explicit Dropout(double probability) : probability_(probability) {}
+
+  // dropout(x [..., C]); outside training nothing is dropped.
+  torch::Tensor forward(const torch::Tensor& x) const;
+
+  // For kernels that drop by themselves. Throws std::logic_error if it would drop and seed_dropout() has not seen it.
+  DropoutPlace place(torch::Device device) const;
+
+ private:
+  friend std::shared_ptr<DropoutClock> seed_dropout(torch::nn::Module& root, std::uint64_t seed);
+
+  double probability_;
+  std::uint32_t place_ = 0;
+  std::shared_ptr<DropoutClock> clock_;
+};
+
+// Gives every Dropout under `root` a place, in the order of registration, and all of them one clock, which the caller
+// ticks before each forward pass.
+std::shared_ptr<DropoutClock> seed_dropout(torch::nn::Module& root, std::uint64_t seed);
+
+}  // namespace engram

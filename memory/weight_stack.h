@@ -1,0 +1,59 @@
+// WeightStack: float32 parameters as one padded matrix in the type of the products, and the gradient of that matrix
+// back as gradients of the parameters. One kernel each way (kernels/block/pack.h).
+#pragma once
+
+#include <torch/torch.h>
+
+#include <vector>
+
+#include "kernels/block/pack.h"
+#include "memory/cuda_support.h"
+
+namespace engram::fused {
+
+class WeightStack {
+ public:
+  WeightStack(int rows, int columns) : matrix_{} {
+    matrix_.rows = rows;
+    matrix_.columns = columns;
+  }
+
+  // At most kMaxPackSegments parameters [rows, columns], or [columns] for one row.
+  void add(const torch::Tensor& parameter, int first_row, PackGroups rows, PackGroups columns) {
+    TORCH_CHECK(matrix_.segments < kMaxPackSegments, "more than ", kMaxPackSegments, " parameters in one matrix");
+    parameters_.push_back(parameter.detach().contiguous());
+    matrix_.segment[matrix_.segments++] = {parameters_.back().data_ptr<float>(), first_row, rows, columns};
+  }
+
+  // [rows, columns]
+  torch::Tensor packed(torch::ScalarType dtype) const {
+    const torch::Tensor out = torch::empty({matrix_.rows, matrix_.columns}, parameters_[0].options().dtype(dtype));
+    pack(with_data(out), current_stream());
+    return out;
+  }
+
+  // In the order of add(), each in its parameter's shape.
+  std::vector<torch::Tensor> unpacked(const torch::Tensor& gradient) const {
+    PackedMatrix matrix = with_data(gradient);
+    std::vector<torch::Tensor> gradients;
+    for (std::size_t i = 0; i < parameters_.size(); ++i) {
+      gradients.push_back(torch::empty_like(parameters_[i]));
+      matrix.segment[i].matrix = gradients[i].data_ptr<float>();
+    }
+    unpack(matrix, current_stream());
+    return gradients;
+  }
+
+ private:
+  PackedMatrix with_data(const torch::Tensor& tensor) const {
+    PackedMatrix matrix = matrix_;
+    matrix.dtype = kernel_dtype(tensor);
+    matrix.data = tensor.data_ptr();
+    return matrix;
+  }
+
+  PackedMatrix matrix_;
+  std::vector<torch::Tensor> parameters_;  // what the segments point into
+};
+
+}  // namespace engram::fused

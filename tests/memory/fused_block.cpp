@@ -1,0 +1,141 @@
+// The fused path of a GPU against the definition on the CPU in double precision, dropout included: both draw the same
+// masks.
+#include "memory/fused_block.h"
+
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <cstdio>
+#include <string>
+#include <vector>
+
+#include "memory/sequence_model.h"
+#include "tests/memory/support.h"
+
+using namespace engram;
+using torch::Tensor;
+
+namespace {
+
+bool skipped() {
+  if (torch::cuda::is_available()) return false;
+  std::puts("skipped: no CUDA device");
+  return true;
+}
+
+// RMS(a - b) / RMS(b)
+double rms_error(const Tensor& a, const Tensor& b) {
+  const Tensor wide = a.detach().to(torch::kCPU, torch::kFloat64);
+  return ((wide - b).square().mean().sqrt() / (b.square().mean().sqrt() + 1e-30)).item<double>();
+}
+
+struct Gradients {
+  Tensor output_BTD, input_BTD;
+  std::vector<Tensor> parameters;
+};
+
+// Of sum(output * weight) over the valid rows.
+Gradients differentiate(SequenceModel& model, const Tensor& input_BTD, const Tensor& weight_BTD,
+                        const Tensor& lengths_B) {
+  const Tensor input = input_BTD.detach().clone().requires_grad_(true);
+  const Tensor behind_BT1 = (torch::arange(input.size(1), lengths_B.options()) >= lengths_B.unsqueeze(1)).unsqueeze(2);
+  const Tensor output = model.forward_fresh(input, lengths_B).masked_fill(behind_BT1, 0);
+  model.zero_grad();
+  (output.to(weight_BTD.dtype()) * weight_BTD).sum().backward();
+  Gradients gradients{output.detach(), input.grad(), {}};
+  for (const Tensor& parameter : model.parameters()) gradients.parameters.push_back(parameter.grad().clone());
+  return gradients;
+}
+
+struct Case {
+  std::string width, heads;
+  std::int64_t steps;
+  std::vector<std::int64_t> lengths;
+};
+
+const std::vector<Case> kCases = {{"100", "2", 130, {130, 67, 0, 1}},
+                                  {"12", "1", 2, {2, 1, 0}},
+                                  {"32", "4", 65, {65, 64, 3}},
+                                  {"200", "2", 31, {31, 30}},
+                                  {"300", "3", 20, {20}}};
+
+void check_case(const Case& c, const Variant& base, torch::ScalarType dtype, double output_bound,
+                double gradient_bound) {
+  Variant variant = base;
+  variant.settings.insert(variant.settings.end(),
+                          {{"width", c.width}, {"heads", c.heads}, {"layers", "2"}, {"dropout", "0.2"}});
+  CAPTURE(variant.backbone);
+  CAPTURE(c.width);
+  CAPTURE(c.steps);
+  CAPTURE(dtype);
+  torch::manual_seed(5);
+  const auto reference = make_model(variant, c.steps, torch::kFloat64);
+  enlarge_weights(*reference);
+  const auto model = make_model(variant, c.steps, torch::kFloat32);
+  {
+    const torch::NoGradGuard no_grad;
+    for (std::size_t i = 0; i < model->parameters().size(); ++i) {
+      // The weights that bfloat16 products see are the reference's.
+      reference->parameters()[i].copy_(reference->parameters()[i].to(dtype));
+      model->parameters()[i].copy_(reference->parameters()[i]);
+    }
+  }
+  model->to(torch::kCUDA);
+  const auto batch = static_cast<std::int64_t>(c.lengths.size());
+  const Tensor input = torch::randn({batch, c.steps, model->width()}).to(dtype).to(torch::kFloat64);
+  const Tensor weight = torch::randn_like(input);
+  const Gradients expected = differentiate(*reference, input, weight, lengths(c.lengths));
+  const Gradients got = differentiate(*model, input.to(torch::kCUDA, dtype), weight.to(torch::kCUDA, torch::kFloat32),
+                                      lengths(c.lengths).to(torch::kCUDA));
+  CHECK(rms_error(got.output_BTD, expected.output_BTD) < output_bound);
+  CHECK(rms_error(got.input_BTD, expected.input_BTD) < gradient_bound);
+  for (std::size_t i = 0; i < expected.parameters.size(); ++i) {
+    const std::string name = model->named_parameters().keys()[i];
+    CAPTURE(name);
+    CHECK(rms_error(got.parameters[i], expected.parameters[i]) < gradient_bound);
+  }
+}
+
+const std::vector<Variant> kVariants = {
+    {"deltanet", {{"beta_factor", "1"}}},
+    {"deltanet", {}},
+    {"hqlt", {}},
+    {"hqlt", {{"window", "7"}, {"mixing", "scalar"}, {"positions", "none"}}},
+    {"hqlt", {{"window", "200"}, {"mixing", "sum"}}},
+};
+
+}  // namespace
+
+// Float32 rounds at 6e-8; two layers whose states add up over a hundred steps amplify that a few hundred times.
+TEST_CASE("in float32 output and all gradients are the definition's") {
+  if (skipped()) return;
+  for (const Variant& variant : kVariants)
+    for (const Case& c : kCases) check_case(c, variant, torch::kFloat32, 3e-5, 1e-4);
+}
+
+// bfloat16 rounds at 4e-3; every activation between two products is rounded, some twenty in a row through two layers
+// with enlarged weights. Heads narrower than 16 channels average too little of it away to be compared this closely.
+TEST_CASE("in bfloat16 output and all gradients are near the definition's") {
+  if (skipped()) return;
+  for (const Variant& variant : kVariants)
+    for (const Case& c : kCases)
+      if (std::stoi(c.width) / std::stoi(c.heads) >= 16) check_case(c, variant, torch::kBFloat16, 0.04, 0.12);
+}
+
+TEST_CASE("the same input gives the same bits") {
+  if (skipped()) return;
+  torch::manual_seed(6);
+  const auto model = make_model({"hqlt", {{"width", "100"}}}, 200, torch::kFloat32);
+  model->to(torch::kCUDA);
+  const Tensor input = torch::randn({8, 200, 100}, torch::kCUDA).to(torch::kBFloat16);
+  const Tensor weight = torch::randn({8, 200, 100}, torch::kCUDA);
+  const Tensor lengths_B = torch::full({8}, 200, torch::dtype(torch::kInt64).device(torch::kCUDA));
+  const Gradients first = differentiate(*model, input, weight, lengths_B);
+  for (int i = 0; i < 100; ++i) {
+    const Gradients again = differentiate(*model, input, weight, lengths_B);
+    REQUIRE(torch::equal(again.output_BTD, first.output_BTD));
+    REQUIRE(torch::equal(again.input_BTD, first.input_BTD));
+    for (std::size_t p = 0; p < first.parameters.size(); ++p)
+      REQUIRE(torch::equal(again.parameters[p], first.parameters[p]));
+  }
+}
