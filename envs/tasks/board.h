@@ -56,7 +56,7 @@ struct Map {
   static constexpr int kPlane = (kRows + 4) * kStride;
 
   std::uint16_t open[kRows + 2];
-  std::uint8_t planes[3 * kPlane + 8];
+  alignas(4) std::uint8_t planes[3 * kPlane + 8];
 };
 
 struct Params {
@@ -166,6 +166,23 @@ HOST_DEVICE constexpr End end_phase(const Params& params, State& state, Cell rew
   return End::kNone;
 }
 
+// The apples in each row of the crop: eight bytes, 255 where the crop shows an apple.
+struct AppleRows {
+  std::uint64_t row[kCrop];
+};
+HOST_DEVICE inline AppleRows apples_in_crop(const Params& params, const State& state) {
+  AppleRows apples{};
+  if (state.phase != kDistractor) return apples;
+  // Bit 11 i + j of the window is row i, column j of the crop; `inside` clears columns that lie off the board.
+  const int shift = (state.player.row - 3) * kColumns + state.player.column - 2;
+  const std::uint64_t window = shift >= 0 ? state.apples >> shift : state.apples << -shift;
+  const unsigned inside = (((1u << kColumns) - 1) << 2 >> state.player.column) & ((1u << kCrop) - 1);
+  for (int i = 0; i < kCrop; ++i) apples.row[i] = params.spread[(window >> (kColumns * i)) & inside];
+  return apples;
+}
+
+#if !defined(__CUDA_ARCH__)
+
 // Eight bytes from any address, in memory order.
 HOST_DEVICE inline std::uint64_t load8(const std::uint8_t* from) {
   std::uint64_t word;
@@ -178,18 +195,11 @@ HOST_DEVICE inline std::uint64_t load8(const std::uint8_t* from) {
 HOST_DEVICE inline void observe_map(const Params& params, const State& state, std::uint8_t* out) {
   const std::uint8_t* const corner =
       params.map[state.phase].planes + state.player.row * Map::kStride + state.player.column;
-  std::uint64_t apple_rows[kCrop] = {0, 0, 0, 0, 0};
-  if (state.phase == kDistractor) {
-    // Bit 11 i + j of the window is row i, column j of the crop; `inside` clears columns that lie off the board.
-    const int shift = (state.player.row - 3) * kColumns + state.player.column - 2;
-    const std::uint64_t window = shift >= 0 ? state.apples >> shift : state.apples << -shift;
-    const unsigned inside = (((1u << kColumns) - 1) << 2 >> state.player.column) & ((1u << kCrop) - 1);
-    for (int i = 0; i < kCrop; ++i) apple_rows[i] = params.spread[(window >> (kColumns * i)) & inside];
-  }
+  const AppleRows apples = apples_in_crop(params, state);
   for (int channel = 0; channel < 3; ++channel)
     for (int i = 0; i < kCrop; ++i) {
       const std::uint64_t row =
-          load8(corner + channel * Map::kPlane + i * Map::kStride) ^ (apple_rows[i] & params.floor_to_apple[channel]);
+          load8(corner + channel * Map::kPlane + i * Map::kStride) ^ (apples.row[i] & params.floor_to_apple[channel]);
       const int at = (channel * kCrop + i) * kCrop;
       memcpy(out + at, &row, at + 8 <= kObservationBytes ? 8 : kCrop);
     }
@@ -198,6 +208,57 @@ HOST_DEVICE inline void observe_map(const Params& params, const State& state, st
   out[kMiddle + kCrop * kCrop] = params.palette.player.green;
   out[kMiddle + 2 * kCrop * kCrop] = params.palette.player.blue;
 }
+
+#else
+
+// The same bytes. A GPU reads and writes words only where they are aligned: the five bytes of a row lie in two aligned
+// words, the 75 bytes of the crop are packed in registers and written as 17 aligned words and the seven bytes before
+// and behind them.
+HOST_DEVICE inline void observe_map(const Params& params, const State& state, std::uint8_t* out) {
+  static_assert(Map::kStride % 4 == 0 && Map::kPlane % 4 == 0 && kCrop == 5);
+  const auto* const corner = reinterpret_cast<const std::uint32_t*>(params.map[state.phase].planes) +
+                             state.player.row * (Map::kStride / 4) + state.player.column / 4;
+  const unsigned shift = state.player.column % 4 * 8;
+  const AppleRows apples = apples_in_crop(params, state);
+  constexpr int kWords = (kObservationBytes + 3) / 4;
+  std::uint32_t word[kWords];
+  std::uint64_t packed = 0;
+  int bits = 0, words = 0;
+#pragma unroll
+  for (int channel = 0; channel < 3; ++channel)
+#pragma unroll
+    for (int i = 0; i < kCrop; ++i) {
+      const std::uint32_t* const from = corner + (channel * Map::kPlane + i * Map::kStride) / 4;
+      const std::uint32_t low = __funnelshift_r(from[0], from[1], shift), high = (from[1] >> shift) & 255;
+      const std::uint64_t apple = apples.row[i] & params.floor_to_apple[channel] & ((std::uint64_t{1} << 40) - 1);
+      packed |= ((static_cast<std::uint64_t>(high) << 32 | low) ^ apple) << bits;
+      for (bits += 8 * kCrop; bits >= 32; bits -= 32) {
+        word[words++] = static_cast<std::uint32_t>(packed);
+        packed >>= 32;
+      }
+    }
+  word[kWords - 1] = static_cast<std::uint32_t>(packed);
+  const auto set_byte = [&word](int at, std::uint32_t value) {
+    word[at / 4] = (word[at / 4] & ~(255u << at % 4 * 8)) | value << at % 4 * 8;
+  };
+  constexpr int kMiddle = kCrop * kCrop / 2;
+  set_byte(kMiddle, params.palette.player.red);
+  set_byte(kMiddle + kCrop * kCrop, params.palette.player.green);
+  set_byte(kMiddle + 2 * kCrop * kCrop, params.palette.player.blue);
+
+  const unsigned before = reinterpret_cast<std::uintptr_t>(out) % 4;  // bytes of the first word that are not ours
+  auto* const aligned = reinterpret_cast<std::uint32_t*>(out - before);
+#pragma unroll
+  for (int i = 1; i < kWords - 1; ++i) aligned[i] = __funnelshift_l(word[i - 1], word[i], 8 * before);
+#pragma unroll
+  for (int i = 0; i < 7; ++i) {
+    const int at = i < 4 - static_cast<int>(before) ? i : i + 68;
+    const std::uint32_t source = at == i ? word[0] : i < 4 ? word[17] : word[18];
+    out[at] = static_cast<std::uint8_t>(source >> i % 4 * 8);
+  }
+}
+
+#endif
 
 // Paints one cell of the board, if the crop shows it.
 HOST_DEVICE inline void paint(const State& state, Cell cell, Rgb colour, std::uint8_t* out) {

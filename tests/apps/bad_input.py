@@ -65,8 +65,11 @@ def main(folder):
     expect_refusal(folder, train("--memory.name=hqlt", "--memory.width=30", "--memory.heads=4"), "30", "4")
     expect_refusal(folder, train("--device=gpu"), "gpu", "cuda")
     expect_refusal(folder, train("--device=cuda:77"), "cuda:77")
+    expect_refusal(folder, ["bench", "env", "--device=cuda:77"], "cuda:77")
+    expect_refusal(folder, ["bench", "env", "--num_envs=0"], "num_envs", "1..")
     if not shutil.which("nvidia-smi"):
         expect_refusal(folder, train("--device=cuda"), "cuda", "cpu")
+        expect_refusal(folder, ["bench", "env", "--device=cuda"], "cuda", "cpu")
 
     (folder / "version.ini").write_text("format = 99\n[run]\nseed = 1\n")
     (folder / "twice.ini").write_text("[run]\nseed = 1\nseed = 2\n")

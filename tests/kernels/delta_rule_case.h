@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdio>
 #include <cstring>
 #include <string>
 #include <vector>
@@ -11,15 +10,9 @@
 #include "base/rng.h"
 #include "kernels/delta_rule/delta_rule.h"
 #include "kernels/delta_rule/reference.h"
+#include "tests/gpu.h"
 
 namespace engram::testing {
-
-// True, with a line that ctest recognises, where there is no GPU.
-inline bool skip_without_gpu() {
-  if (has_cuda_device()) return false;
-  std::printf("skipped: no CUDA device\n");
-  return true;
-}
 
 enum class Betas { kRandom, kZeroOneTwo };
 enum class Keys { kRandom, kDuplicate, kZeroRows };

@@ -15,7 +15,7 @@ ALLOWED = {
     "memory": {"kernels", "base"},
     "agents": {"memory", "envs", "kernels", "base"},
     "video": {"envs", "base"},
-    "apps": {"agents", "video", "envs", "memory", "base"},
+    "apps": {"agents", "video", "envs", "memory", "kernels/cuda_support.h", "base"},
 }
 SUFFIXES = {".h", ".cpp", ".cu", ".cuh"}
 MAX_LINES = 600

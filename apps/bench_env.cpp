@@ -1,0 +1,272 @@
+#include "apps/bench_env.h"
+
+#include <algorithm>
+#include <boost/program_options.hpp>
+#include <chrono>
+#include <cstdio>
+#include <iostream>
+#include <nlohmann/json.hpp>
+#include <sstream>
+#include <stdexcept>
+#include <thread>
+
+#include "agents/trained_agent.h"
+#include "base/error.h"
+#include "base/rng.h"
+#include "envs/vec_env.h"
+
+namespace engram {
+namespace {
+
+namespace po = boost::program_options;
+
+struct EnvBenchmark {
+  int num_envs = 512;
+  int num_threads = 1;
+  double seconds = 1;
+};
+
+// An image must show the drawn board around the player, and floor beyond the board: a plain second way to the same
+// pixels. The player is found by its colour; where something covers it, there is nothing to compare.
+void check_image(const VecEnv& env, int i, std::span<const std::uint8_t> image, Rgb player, Rgb floor) {
+  Canvas board;
+  env.draw(i, board);
+  const auto side = static_cast<int>(env.info().observation.shape[1]);
+  const int plane = side * side;
+  const auto pixel = [&](int at) { return Rgb{image[at], image[plane + at], image[2 * plane + at]}; };
+  if (pixel(plane / 2) != player) return;
+  for (int row = 0; row < board.rows(); ++row)
+    for (int column = 0; column < board.columns(); ++column) {
+      if (board.at(row, column) != player) continue;
+      for (int at = 0; at < plane; ++at) {
+        const int r = row + at / side - side / 2;
+        const int c = column + at % side - side / 2;
+        const bool inside = r >= 0 && r < board.rows() && c >= 0 && c < board.columns();
+        if (pixel(at) != (inside ? board.at(r, c) : floor))
+          throw std::runtime_error("check failed: an observation of " + env.info().name + " differs from its board");
+      }
+      return;
+    }
+  throw std::runtime_error("check failed: the board of " + env.info().name + " shows no player");
+}
+
+// One thread and all threads must give the same bytes, over more than an episode, and images must show the board.
+void check_env(const TaskConfig& task, int num_threads) {
+  constexpr int kEnvs = 24;
+  constexpr int kSteps = 2000;
+  const auto one = make_cpu_vec_env(task, 1, Purpose::kTest, kEnvs, 1);
+  const auto all = make_cpu_vec_env(task, 1, Purpose::kTest, kEnvs, std::max(2, num_threads));
+  const ObservationSpec& observation = one->info().observation;
+  const std::vector<std::int32_t> actions = draw_actions(kSteps, kEnvs, one->info().num_actions());
+  for (int t = 0; t < kSteps; ++t) {
+    const std::span step(actions.data() + t * kEnvs, kEnvs);
+    one->reset_finished();
+    all->reset_finished();
+    one->step(step);
+    all->step(step);
+    if (!std::ranges::equal(one->observation_N(), all->observation_N()) ||
+        !std::ranges::equal(one->reward_N(), all->reward_N()) || !std::ranges::equal(one->end_N(), all->end_N()))
+      throw std::runtime_error("check failed: " + task.name() + " depends on the number of threads");
+    if (observation.shape.size() != 3) continue;
+    const auto bytes = static_cast<std::size_t>(observation.bytes());
+    for (int i = 0; i < kEnvs; ++i) {
+      const auto* const image = reinterpret_cast<const std::uint8_t*>(one->observation_N().data()) + i * bytes;
+      check_image(*one, i, {image, bytes}, Rgb{228, 148, 109}, Rgb{204, 204, 204});
+    }
+  }
+}
+
+// Steps per second of the best of fifty parts of the time: other work on the machine only ever slows a part down.
+double time_env(const TaskConfig& task, const EnvBenchmark& benchmark) {
+  constexpr int kParts = 50;
+  constexpr int kActionSteps = 128;
+  const auto env = make_cpu_vec_env(task, 1, Purpose::kTest, benchmark.num_envs, benchmark.num_threads);
+  const std::vector<std::int32_t> actions = draw_actions(kActionSteps, benchmark.num_envs, env->info().num_actions());
+  double best = 0;
+  for (int part = 0; part < kParts; ++part) {
+    using Clock = std::chrono::steady_clock;
+    const Clock::time_point begin = Clock::now();
+    std::int64_t steps = 0;
+    double elapsed = 0;
+    while (elapsed < benchmark.seconds / kParts) {
+      for (int t = 0; t < kActionSteps; ++t) {
+        env->reset_finished();
+        env->step({actions.data() + static_cast<std::size_t>(t) * benchmark.num_envs,
+                   static_cast<std::size_t>(benchmark.num_envs)});
+      }
+      steps += static_cast<std::int64_t>(kActionSteps) * benchmark.num_envs;
+      elapsed = std::chrono::duration<double>(Clock::now() - begin).count();
+    }
+    best = std::max(best, static_cast<double>(steps) / elapsed);
+  }
+  return best;
+}
+
+// The sizes that are timed: visual match as in the HQLT paper, other tasks with their defaults.
+TaskConfig benchmark_config(const std::string& task) {
+  return task == "visual_match" ? TaskConfig::from_preset("visual_match_hqlt") : TaskConfig(task);
+}
+
+struct Arguments {
+  std::string task;  // empty: all
+  std::string device = "cpu";
+  int num_envs = 0;  // together on a GPU, per thread on the CPU
+  int num_threads = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+  double seconds = 1;
+  bool json = false;
+};
+
+constexpr int kCpuEnvs = 512;
+constexpr int kGpuEnvs = 1 << 20;
+
+constexpr const char* kHelp = R"(Usage: engram bench env [options]
+
+Environment steps per second on one core and on all cores: actions from a prepared random sequence,
+rules, observations and resets. Visual match is timed at 15 + 750 + 15 steps an episode, the other
+tasks with their defaults.
+With --device cuda: the same on a GPU, replayed from a CUDA graph, after every byte of some episodes
+was found equal to the CPU's; the share of a device copy's bandwidth that the steps' reads and writes
+take; and the CPU's figure on all cores.
+
+)";
+
+// False where only the help was asked for.
+bool parse(const std::vector<std::string>& words, Arguments& arguments) {
+  po::options_description options("Options", 100);
+  options.add_options()("help", "this text")("task", po::value(&arguments.task)->value_name("NAME"),
+                                             "only this task; without it every task is timed")(
+      "device", po::value(&arguments.device)->value_name("DEVICE")->default_value(arguments.device),
+      "cpu | cuda | cuda:N | auto (a GPU where there is one)")(
+      "num_envs", po::value(&arguments.num_envs)->value_name("N"),
+      "environments that are stepped together; on the CPU for each thread (default 512, on a GPU 1048576)")(
+      "threads", po::value(&arguments.num_threads)->value_name("N")->default_value(arguments.num_threads),
+      "threads of the run on all cores")(
+      "seconds", po::value(&arguments.seconds)->value_name("S")->default_value(arguments.seconds),
+      "time measured for each figure, in seconds; the best of fifty parts on the CPU, the median on a GPU")(
+      "json", "one JSON object a task instead of the table");
+  po::variables_map values;
+  try {
+    po::store(po::command_line_parser(words).options(options).positional({}).run(), values);
+    po::notify(values);
+  } catch (const po::error& error) {
+    throw UserError(std::string("bench env: ") + error.what() + "; see engram bench env --help");
+  }
+  if (values.count("help") > 0) {
+    std::cout << kHelp << options;
+    return false;
+  }
+  const bool gpu = parse_device(arguments.device).is_cuda();
+  if (values.count("num_envs") == 0) arguments.num_envs = gpu ? kGpuEnvs : kCpuEnvs;
+  arguments.json = values.count("json") > 0;
+  const auto in_range = [](const char* name, double value, double low, double high) {
+    std::ostringstream text;
+    text << "--" << name << " is " << value << "; it takes " << low << ".." << high;
+    if (!(value >= low && value <= high)) throw UserError(text.str());
+  };
+  in_range("num_envs", arguments.num_envs, 1, gpu ? 10e6 : 100e3);
+  in_range("threads", arguments.num_threads, 1, 1024);
+  in_range("seconds", arguments.seconds, 0.01, 600);
+  return true;
+}
+
+std::string fixed(double value, int digits, const char* unit) {
+  std::ostringstream text;
+  text.precision(digits);
+  text << std::fixed << value << unit;
+  return text.str();
+}
+std::string rate_text(double steps_per_second) { return fixed(steps_per_second / 1e6, 1, " M steps/s"); }
+
+void bench_on_cpu(const std::vector<std::string>& tasks, const Arguments& arguments) {
+  const int threads = arguments.num_threads;
+  if (!arguments.json)
+    std::printf("%-14s %14s %18s %18s\n", "task", "episode steps", "one core",
+                ("threads: " + std::to_string(threads)).c_str());
+  for (const std::string& name : tasks) {
+    const TaskConfig task = benchmark_config(name);
+    check_env(task, threads);
+    const double one_core = time_env(task, {arguments.num_envs, 1, arguments.seconds});
+    const double all_cores = time_env(task, {arguments.num_envs * threads, threads, arguments.seconds});
+    const int episode_steps = task.info().max_episode_steps;
+    if (arguments.json) {
+      const nlohmann::json line = {{"task", name},
+                                   {"device", "cpu"},
+                                   {"episode_steps", episode_steps},
+                                   {"steps_per_second_one_core", one_core},
+                                   {"steps_per_second_all_cores", all_cores},
+                                   {"threads", threads},
+                                   {"envs_per_thread", arguments.num_envs}};
+      std::printf("%s\n", line.dump().c_str());
+    } else {
+      std::printf("%-14s %14d %18s %18s\n", name.c_str(), episode_steps, rate_text(one_core).c_str(),
+                  rate_text(all_cores).c_str());
+    }
+    std::fflush(stdout);
+  }
+}
+
+#ifdef ENGRAM_WITH_CUDA
+void bench_on_gpu(const std::vector<std::string>& tasks, const Arguments& arguments) {
+  const torch::DeviceGuard guard(parse_device(arguments.device));
+  const int threads = arguments.num_threads;
+  const double copy = device_copy_bytes_per_second();
+  if (!arguments.json)
+    std::printf("a device copy reads and writes %s\n%-14s %14s %10s %20s %10s %18s %8s\n",
+                fixed(copy * 1e-12, 2, " TB/s").c_str(), "task", "episode steps", "envs", "GPU", "of copy",
+                ("CPU, threads: " + std::to_string(threads)).c_str(), "ratio");
+  for (const std::string& name : tasks) {
+    const TaskConfig task = benchmark_config(name);
+    check_env(task, threads);
+    check_cuda_env(task);
+    const CudaEnvFigures gpu = time_cuda_env(task, arguments.num_envs, arguments.seconds);
+    const double cpu = time_env(task, {kCpuEnvs * threads, threads, arguments.seconds});
+    const double share = gpu.steps_per_second * gpu.step_bytes / copy, ratio = gpu.steps_per_second / cpu;
+    const int episode_steps = task.info().max_episode_steps;
+    if (arguments.json) {
+      const nlohmann::json line = {{"task", name},
+                                   {"device", arguments.device},
+                                   {"episode_steps", episode_steps},
+                                   {"envs", arguments.num_envs},
+                                   {"steps_per_second", gpu.steps_per_second},
+                                   {"bytes_per_step", gpu.step_bytes},
+                                   {"device_copy_bytes_per_second", copy},
+                                   {"share_of_device_copy", share},
+                                   {"steps_per_second_cpu", cpu},
+                                   {"threads", threads},
+                                   {"ratio", ratio}};
+      std::printf("%s\n", line.dump().c_str());
+    } else {
+      std::printf("%-14s %14d %10d %20s %10s %18s %8s\n", name.c_str(), episode_steps, arguments.num_envs,
+                  rate_text(gpu.steps_per_second).c_str(), fixed(100 * share, 0, "%").c_str(), rate_text(cpu).c_str(),
+                  fixed(ratio, 0, " x").c_str());
+    }
+    std::fflush(stdout);
+  }
+}
+#endif
+
+}  // namespace
+
+std::vector<std::int32_t> draw_actions(int steps, int num_envs, int num_actions) {
+  Rng rng(1, Purpose::kAction, 0, 0);
+  std::vector<std::int32_t> actions(static_cast<std::size_t>(steps) * num_envs);
+  for (std::int32_t& action : actions) action = static_cast<std::int32_t>(rng.below(num_actions));
+  return actions;
+}
+
+int bench_env(const std::vector<std::string>& words) {
+  Arguments arguments;
+  if (!parse(words, arguments)) return 0;
+  std::vector<std::string> tasks = task_names();
+  if (!arguments.task.empty()) tasks = {TaskConfig(arguments.task).name()};
+#ifdef ENGRAM_WITH_CUDA
+  if (parse_device(arguments.device).is_cuda()) {
+    bench_on_gpu(tasks, arguments);
+    return 0;
+  }
+#endif
+  bench_on_cpu(tasks, arguments);
+  return 0;
+}
+
+}  // namespace engram

@@ -1,0 +1,361 @@
+#include <stdexcept>
+#include <string>
+#include <type_traits>
+#include <variant>
+
+#include "envs/cuda_vec_env.h"
+#include "envs/snapshot.h"
+#include "kernels/cuda_support.h"
+
+namespace engram {
+namespace {
+
+constexpr int kTile = 128;  // environments, and threads, of a block
+constexpr unsigned long long kNoBadAction = ~0ull;
+
+// What all environments share.
+template <class Task>
+struct alignas(16) Rules {
+  typename Task::Params params;
+  std::uint64_t seed;
+  Purpose purpose;
+};
+
+// The environments, one element an environment. The same bytes as on the CPU, so that a snapshot is a copy.
+template <class Task>
+struct Rows {
+  std::int64_t size;
+  int elements;  // of one observation
+  const Rules<Task>* rules;
+  typename Task::State* states;
+  Rng* rngs;
+  std::uint32_t* episodes;
+  float* rewards;
+  End* ends;
+  std::uint8_t* successes;
+  typename Task::Element* observations;
+};
+
+// ---- What happens to environment i, if it concerns it at all. kRare: mostly it concerns none. ----
+
+template <class Task>
+using StateOf = typename Task::State;
+
+template <class Task>
+__device__ void reset_row(const Rules<Task>& rules, const Rows<Task>& rows, StateOf<Task>& state, std::int64_t i,
+                          std::uint32_t episode) {
+  Rng rng(rules.seed, rules.purpose, static_cast<std::uint32_t>(i), episode);
+  state = Task::reset(rules.params, rng);
+  rows.episodes[i] = episode;
+  rows.rngs[i] = rng;
+  rows.rewards[i] = 0;
+  rows.ends[i] = End::kNone;
+  rows.successes[i] = Task::success(rules.params, state);
+}
+
+template <class Task>
+struct ResetAll {
+  static constexpr bool kRare = false;
+  std::uint32_t episode;
+
+  __device__ static bool concerns(const Rows<Task>&, std::int64_t) { return true; }
+  __device__ void operator()(const Rules<Task>& rules, const Rows<Task>& rows, StateOf<Task>& state,
+                             std::int64_t i) const {
+    reset_row(rules, rows, state, i, episode);
+  }
+};
+
+template <class Task>
+struct ResetFinished {
+  static constexpr bool kRare = true;
+
+  __device__ static bool concerns(const Rows<Task>& rows, std::int64_t i) { return rows.ends[i] != End::kNone; }
+  __device__ void operator()(const Rules<Task>& rules, const Rows<Task>& rows, StateOf<Task>& state,
+                             std::int64_t i) const {
+    reset_row(rules, rows, state, i, rows.episodes[i] + 1);
+  }
+};
+
+template <class Task>
+struct Step {
+  static constexpr bool kRare = false;
+  const std::int32_t* action_N;
+  unsigned long long* bad_action;  // environment << 32 | action of the first out of range
+
+  __device__ static bool concerns(const Rows<Task>& rows, std::int64_t i) { return rows.ends[i] == End::kNone; }
+  __device__ void operator()(const Rules<Task>& rules, const Rows<Task>& rows, StateOf<Task>& state,
+                             std::int64_t i) const {
+    const std::int32_t action = action_N[i];
+    if (static_cast<std::uint32_t>(action) >= static_cast<std::uint32_t>(Task::kNumActions)) {
+      atomicMin(bad_action, static_cast<unsigned long long>(i) << 32 | static_cast<std::uint32_t>(action));
+      return;
+    }
+    const Outcome outcome = Task::step(rules.params, state, action, rows.rngs[i]);
+    rows.rewards[i] = outcome.reward;
+    rows.ends[i] = outcome.end;
+    rows.successes[i] = Task::success(rules.params, state);
+  }
+};
+
+template <class Task>
+struct Observe {
+  static constexpr bool kRare = false;
+
+  __device__ static bool concerns(const Rows<Task>&, std::int64_t) { return true; }
+  __device__ void operator()(const Rules<Task>& rules, const Rows<Task>& rows, StateOf<Task>& state,
+                             std::int64_t i) const {
+    rows.successes[i] = Task::success(rules.params, state);
+  }
+};
+
+// ---- The kernel: one thread an environment, one block a tile of them ----
+
+// Copies between shared and global memory, both aligned to 16 bytes.
+__device__ void copy_by_block(const void* from, void* to, int bytes) {
+  const int vectors = bytes / 16;
+#pragma unroll 4
+  for (int at = threadIdx.x; at < vectors; at += kTile)
+    static_cast<uint4*>(to)[at] = static_cast<const uint4*>(from)[at];
+  for (int at = vectors * 16 + threadIdx.x; at < bytes; at += kTile)
+    static_cast<std::uint8_t*>(to)[at] = static_cast<const std::uint8_t*>(from)[at];
+}
+
+// The tile's states in shared memory, where rules may index their arrays at run time (in registers they could not, and
+// would go to the stack). A state's units are as wide as its alignment; where their number is even, each state gets one
+// more, so that threads meet in few banks.
+template <class State>
+struct StateTile {
+  using Unit = std::conditional_t<alignof(State) % 8 == 0, std::uint64_t,
+                                  std::conditional_t<alignof(State) % 4 == 0, std::uint32_t, std::uint8_t>>;
+  static constexpr int kUnits = sizeof(State) / sizeof(Unit);
+  static constexpr int kStride = kUnits | 1;
+  static constexpr int kBytes = kTile * kStride * static_cast<int>(sizeof(Unit));
+
+  Unit* shared;
+
+  __device__ State& mine() const { return *reinterpret_cast<State*>(shared + threadIdx.x * kStride); }
+  __device__ void load(const State* states, int count) const {
+    if constexpr (kStride == kUnits) return copy_by_block(states, shared, count * static_cast<int>(sizeof(State)));
+    const auto* const from = reinterpret_cast<const Unit*>(states);
+#pragma unroll 4
+    for (int at = threadIdx.x; at < count * kUnits; at += kTile) shared[at / kUnits * kStride + at % kUnits] = from[at];
+  }
+  __device__ void store(State* states, int count) const {
+    if constexpr (kStride == kUnits) return copy_by_block(shared, states, count * static_cast<int>(sizeof(State)));
+    auto* const to = reinterpret_cast<Unit*>(states);
+#pragma unroll 4
+    for (int at = threadIdx.x; at < count * kUnits; at += kTile) to[at] = shared[at / kUnits * kStride + at % kUnits];
+  }
+};
+
+// As many blocks as shared memory has room for; fewer registers for more blocks would spill.
+template <class Task>
+constexpr int kBlocksPerMultiprocessor = StateTile<StateOf<Task>>::kBytes > 8192 ? 8 : 12;
+
+// Shared memory: the rules, the tile's observations as they lie in global memory, the tile's states. Threads work on
+// their own byte by byte; global memory is read and written by the block as a whole, in order.
+template <class Task>
+std::size_t shared_bytes(std::int64_t observation_bytes) {
+  return sizeof(Rules<Task>) + kTile * static_cast<std::size_t>(observation_bytes) + StateTile<StateOf<Task>>::kBytes;
+}
+
+template <class Task, class Advance>
+__global__ void __launch_bounds__(kTile, kBlocksPerMultiprocessor<Task>)
+    advance_kernel(Rows<Task> rows, Advance advance) {
+  extern __shared__ uint4 shared[];
+  const std::int64_t first = static_cast<std::int64_t>(blockIdx.x) * kTile;
+  const std::int64_t i = first + threadIdx.x;
+  const bool concerned = i < rows.size && advance.concerns(rows, i);
+  if (Advance::kRare && !__syncthreads_or(concerned)) return;
+
+  using Element = typename Task::Element;
+  constexpr int kRuleVectors = sizeof(Rules<Task>) / 16;
+  const int observation_bytes = rows.elements * static_cast<int>(sizeof(Element));
+  const auto count = static_cast<int>(min(std::int64_t{kTile}, rows.size - first));
+  uint4* const observations = shared + kRuleVectors;
+  using Tile = StateTile<StateOf<Task>>;
+  const Tile states{reinterpret_cast<typename Tile::Unit*>(observations + kTile * observation_bytes / 16)};
+  for (int at = threadIdx.x; at < kRuleVectors; at += kTile)
+    shared[at] = reinterpret_cast<const uint4*>(rows.rules)[at];
+  states.load(rows.states + first, count);
+  __syncthreads();
+
+  const Rules<Task>& rules = *reinterpret_cast<const Rules<Task>*>(shared);
+  if (concerned) advance(rules, rows, states.mine(), i);
+  // Those that it does not concern, too: the tile is written as a whole, and to observe again gives the same bytes.
+  if (i < rows.size)
+    Task::observe(rules.params, states.mine(),
+                  reinterpret_cast<Element*>(observations) + static_cast<int>(threadIdx.x) * rows.elements);
+  __syncthreads();
+  states.store(rows.states + first, count);
+  copy_by_block(observations, rows.observations + first * rows.elements, count * observation_bytes);
+}
+
+template <GridTask Task>
+class CudaVecEnvOf final : public CudaVecEnv {
+ public:
+  using State = typename Task::State;
+  using Element = typename Task::Element;
+
+  CudaVecEnvOf(const TaskConfig& task, const typename Task::Options& options, std::uint64_t seed, Purpose purpose,
+               int num_envs)
+      : options_(options),
+        info_(task.info()),
+        identity_(snapshot_identity(task, num_envs)),
+        size_(num_envs),
+        shared_bytes_(shared_bytes<Task>(info_.observation.bytes())),
+        rules_(1),
+        states_(num_envs),
+        rngs_(num_envs),
+        episodes_(num_envs),
+        observations_(num_envs * static_cast<std::size_t>(info_.observation.elements())),
+        rewards_(num_envs),
+        ends_(num_envs),
+        successes_(num_envs),
+        bad_action_(1),
+        destination_(observations_.data()) {
+    allow_shared_memory<ResetAll<Task>, ResetFinished<Task>, Step<Task>, Observe<Task>>();
+    set_rules(seed, purpose);
+    copy_to_device(bad_action_, &kNoBadAction);
+    // A tile is read before it is written, even by the first reset.
+    check_cuda(cudaMemset(states_.data(), 0, states_.size() * sizeof(State)), "environments: first reset");
+    reset_all(0, nullptr);
+    check_cuda(cudaStreamSynchronize(nullptr), "environments: first reset");
+  }
+
+  const TaskInfo& info() const override { return info_; }
+  int size() const override { return size_; }
+
+  void reset_all(std::uint32_t first_episode, cudaStream_t stream) override {
+    launch(ResetAll<Task>{first_episode}, stream, "environments: reset");
+  }
+  void step(const std::int32_t* action_N, cudaStream_t stream) override {
+    launch(Step<Task>{action_N, bad_action_.data()}, stream, "environments: step");
+  }
+  void reset_finished(cudaStream_t stream) override {
+    launch(ResetFinished<Task>{}, stream, "environments: reset of the finished");
+  }
+  void observe_into(void* observation_N, cudaStream_t stream) override {
+    if (reinterpret_cast<std::uintptr_t>(observation_N) % 16 != 0)
+      throw std::runtime_error("environments: the memory for observations is not aligned to 16 bytes");
+    destination_ = static_cast<Element*>(observation_N);
+    launch(Observe<Task>{}, stream, "environments: observe");
+  }
+
+  std::int64_t step_bytes() const override {
+    return 2 * sizeof(State) + sizeof(std::int32_t) + sizeof(float) + 2 * sizeof(End) + sizeof(std::uint8_t) +
+           info_.observation.bytes();
+  }
+
+  const void* observation_N() const override { return destination_; }
+  const float* reward_N() const override { return rewards_.data(); }
+  const End* end_N() const override { return ends_.data(); }
+  const std::uint8_t* success_N() const override { return successes_.data(); }
+
+  void check(cudaStream_t stream) override {
+    check_cuda(cudaStreamSynchronize(stream), "environments");
+    const unsigned long long bad = bad_action_.to_host()[0];
+    if (bad == kNoBadAction) return;
+    copy_to_device(bad_action_, &kNoBadAction);
+    throw std::invalid_argument("action " + std::to_string(static_cast<std::int32_t>(bad)) + " of environment " +
+                                std::to_string(bad >> 32) + " is not one of 0.." +
+                                std::to_string(Task::kNumActions - 1));
+  }
+
+  std::vector<std::byte> snapshot() const override {
+    check_cuda(cudaDeviceSynchronize(), "environments: snapshot");
+    const Rules<Task> rules = rules_.to_host()[0];
+    EnvRows<State> rows(rules.seed, rules.purpose, 0);
+    rows.states = states_.to_host();
+    rows.rngs = rngs_.to_host();
+    rows.episodes = episodes_.to_host();
+    rows.rewards = rewards_.to_host();
+    rows.ends = ends_.to_host();
+    return rows.to_snapshot(identity_);
+  }
+
+  void restore(std::span<const std::byte> snapshot) override {
+    EnvRows<State> rows(0, Purpose{}, size_);
+    rows.from_snapshot(identity_, snapshot);
+    check_cuda(cudaDeviceSynchronize(), "environments: restore");
+    set_rules(rows.seed, rows.purpose);
+    copy_to_device(states_, rows.states.data());
+    copy_to_device(rngs_, rows.rngs.data());
+    copy_to_device(episodes_, rows.episodes.data());
+    copy_to_device(rewards_, rows.rewards.data());
+    copy_to_device(ends_, rows.ends.data());
+    launch(Observe<Task>{}, nullptr, "environments: observe");
+    check_cuda(cudaStreamSynchronize(nullptr), "environments: restore");
+  }
+
+ private:
+  template <class T>
+  static void copy_to_device(DeviceBuffer<T>& to, const T* from) {
+    check_cuda(cudaMemcpy(to.data(), from, to.size() * sizeof(T), cudaMemcpyHostToDevice), "copy to the device");
+  }
+
+  void set_rules(std::uint64_t seed, Purpose purpose) {
+    Rules<Task> rules{};
+    rules.params = Task::make_params(options_, seed, purpose);
+    rules.seed = seed;
+    rules.purpose = purpose;
+    copy_to_device(rules_, &rules);
+  }
+
+  template <class... Advances>
+  void allow_shared_memory() const {
+    (check_cuda(cudaFuncSetAttribute(advance_kernel<Task, Advances>, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                     static_cast<int>(shared_bytes_)),
+                "environments: shared memory"),
+     ...);
+  }
+
+  template <class Advance>
+  void launch(const Advance& advance, cudaStream_t stream, const char* what) {
+    const Rows<Task> rows{size_,
+                          static_cast<int>(info_.observation.elements()),
+                          rules_.data(),
+                          states_.data(),
+                          rngs_.data(),
+                          episodes_.data(),
+                          rewards_.data(),
+                          ends_.data(),
+                          successes_.data(),
+                          destination_};
+    const int blocks = (size_ + kTile - 1) / kTile;
+    advance_kernel<Task><<<blocks, kTile, shared_bytes_, stream>>>(rows, advance);
+    check_cuda(cudaGetLastError(), what);
+  }
+
+  const typename Task::Options options_;
+  const TaskInfo info_;
+  const std::string identity_;
+  const int size_;
+  const std::size_t shared_bytes_;
+  DeviceBuffer<Rules<Task>> rules_;
+  DeviceBuffer<State> states_;
+  DeviceBuffer<Rng> rngs_;
+  DeviceBuffer<std::uint32_t> episodes_;
+  DeviceBuffer<Element> observations_;
+  DeviceBuffer<float> rewards_;
+  DeviceBuffer<End> ends_;
+  DeviceBuffer<std::uint8_t> successes_;
+  DeviceBuffer<unsigned long long> bad_action_;
+  Element* destination_;  // of the observations
+};
+
+}  // namespace
+
+std::unique_ptr<CudaVecEnv> make_cuda_vec_env(const TaskConfig& task, std::uint64_t seed, Purpose purpose,
+                                              int num_envs) {
+  if (num_envs < 1) throw std::invalid_argument(std::to_string(num_envs) + " environments; at least 1 is needed");
+  task.check();
+  return std::visit(
+      [&](const auto& options) -> std::unique_ptr<CudaVecEnv> {
+        using Task = typename std::decay_t<decltype(options)>::Task;
+        return std::make_unique<CudaVecEnvOf<Task>>(task, options, seed, purpose, num_envs);
+      },
+      task.variant());
+}
+
+}  // namespace engram
