@@ -282,10 +282,10 @@ __device__ inline void load_operand(FragmentB<kCount>& b, const float* tile) {
   set_pair(b, 1, x.z, x.w);
 }
 
-// Copies 8 or 16 bytes from global to shared memory, asynchronously; `valid` false writes zeros and reads nothing.
+// Copies 4, 8 or 16 bytes from global to shared memory, asynchronously; `valid` false writes zeros and reads nothing.
 template <int kBytes>
 __device__ inline void copy_async(void* shared, const void* global, bool valid) {
-  static_assert(kBytes == 8 || kBytes == 16);
+  static_assert(kBytes == 4 || kBytes == 8 || kBytes == 16);
   const auto address = static_cast<std::uint32_t>(__cvta_generic_to_shared(shared));
   const int source_bytes = valid ? kBytes : 0;
   if constexpr (kBytes == 16)

@@ -1,0 +1,41 @@
+// Rotary positions: frequencies in fixed point, so that the angle of any position is exact modulo a full turn.
+#pragma once
+
+#include <cmath>
+#include <cstdint>
+
+namespace engram::attention {
+
+constexpr int kMaxPairs = 64;
+
+// turns[i]: what one step turns the pair of channels i, i + pairs by, in 2^-64 of a full turn.
+struct Frequencies {
+  int pairs;
+  std::uint64_t turns[kMaxPairs];
+};
+
+inline Frequencies make_frequencies(int rotary_width) {
+  Frequencies f{rotary_width / 2, {}};
+  for (int i = 0; i < f.pairs; ++i)
+    f.turns[i] = static_cast<std::uint64_t>(
+        std::ldexp(std::pow(10000.0, -2.0 * i / rotary_width) / 6.283185307179586476925286766559, 64));
+  return f;
+}
+
+struct Rotation {
+  float cosine, sine;
+
+  // The rotation by `turns` * 2^-64 of a full turn; unsigned arithmetic wraps where angles do.
+  __device__ static Rotation by(std::uint64_t turns) {
+    Rotation r;
+    sincospif(static_cast<float>(static_cast<std::int32_t>(turns >> 32)) * 0x1p-31f, &r.sine, &r.cosine);
+    return r;
+  }
+  __device__ Rotation then(const Rotation& next) const {
+    return {cosine * next.cosine - sine * next.sine, sine * next.cosine + cosine * next.sine};
+  }
+  __device__ float2 turn(float x, float y) const { return {x * cosine - y * sine, y * cosine + x * sine}; }
+  __device__ float2 turn_back(float x, float y) const { return {x * cosine + y * sine, y * cosine - x * sine}; }
+};
+
+}  // namespace engram::attention

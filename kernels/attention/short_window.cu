@@ -1,0 +1,284 @@
+#include "kernels/attention/short_window.cuh"
+
+namespace engram::attention {
+namespace {
+
+constexpr int kSize = kBlock<bf16>, kWidth = 64, kRow = kStride<kWidth>, kReach = 5;  // 16-step tiles that a warp needs
+using Tile = bf16[kTile<bf16, kWidth>];
+
+// Element e of two accumulators beside each other: row g + element_row(e), column element_column(e) of 16.
+__device__ int element_row(int e) { return e / 2 % 2 * 8; }
+__device__ int element_column(int e) { return e / 4 * 8 + lane_id() % 4 * 2 + e % 2; }
+
+struct ForwardShared {
+  Tile q, k[2], v[2];  // k, v: the block before, then the queries' own
+};
+
+__global__ void __launch_bounds__(128, 4)
+forward_kernel(const __grid_constant__ Problem<bf16> problem, bf16* output, float* log2_sum_exp) {
+  extern __shared__ __align__(16) unsigned char shared_memory[];
+  auto& shared = *reinterpret_cast<ForwardShared*>(shared_memory);
+  const auto at = problem.head(blockIdx.x);
+  const int begin = blockIdx.y * kSize, own = threadIdx.x / 32 * 16, t = begin + own, g = lane_id() / 4;
+  const std::int64_t output_stride = static_cast<std::int64_t>(problem.heads) * problem.width;
+  bf16* output_rows = output + problem.contiguous(at, begin);
+  if (begin >= at.length) {
+    zero_rows(output_rows, output_stride, problem.width, problem.time - begin);
+    if (log2_sum_exp != nullptr && threadIdx.x < kSize && begin + static_cast<int>(threadIdx.x) < problem.time)
+      log2_sum_exp[problem.scalar(at, begin + threadIdx.x)] = 0.0f;
+    return;
+  }
+
+  const auto copy_keys = [&](Tile(&tiles)[2], const bf16* from, std::int64_t stride, const void* past) {
+    if (begin == 0)
+      copy_ring<kWidth>(tiles[0], past, problem, at, -kSize);
+    else
+      copy_rows<kWidth>(tiles[0], from + problem.strided(at, begin - kSize, stride, problem.head_stride), stride,
+                        at.length - begin + kSize, problem.width, problem.copy_bytes);
+    copy_rows<kWidth>(tiles[1], from + problem.strided(at, begin, stride, problem.head_stride), stride,
+                      at.length - begin, problem.width, problem.copy_bytes);
+  };
+  copy_rows<kWidth>(shared.q, problem.q + problem.strided(at, begin, problem.q_stride, problem.head_stride),
+                    problem.q_stride, at.length - begin, problem.width, problem.copy_bytes);
+  copy_keys(shared.k, problem.k, problem.k_stride, problem.past_key);
+  commit_copies();
+  copy_keys(shared.v, problem.v, problem.v_stride, problem.past_value);
+  commit_copies();
+  zero_padding<kWidth>(shared.q, 5, problem.width);
+  wait_for_groups<1>();
+  __syncthreads();
+  turn_rows<kWidth>(shared.q, problem.frequencies, at.position + begin);
+  turn_rows<kWidth>(shared.k[1], problem.frequencies, at.position + begin);
+  if (begin > 0) turn_rows<kWidth>(shared.k[0], problem.frequencies, at.position + begin - kSize);
+  wait_for_copies();
+  __syncthreads();
+
+  // The warp's keys begin 64 steps before its first query.
+  Accumulator score[2 * kReach];
+  float largest[2] = {-INFINITY, -INFINITY}, weight[2] = {};
+  {
+    Rows<bf16, kWidth> queries(shared.q + own * kRow);
+#pragma unroll
+    for (int tile = 0; tile < kReach; ++tile)
+      queries.multiply(score[2 * tile], score[2 * tile + 1], shared.k[0] + (own + tile * 16) * kRow);
+  }
+#pragma unroll
+  for (int tile = 0; tile < kReach; ++tile) {
+    const int key = t - kSize + tile * 16;
+    const bool whole = problem.all_see(at, t, key);
+#pragma unroll
+    for (int e = 0; e < 8; ++e) {
+      float& x = score[2 * tile + e / 4].x[e % 4];
+      if (!whole && !problem.sees(at, t + g + element_row(e), key + element_column(e))) x = -INFINITY;
+      largest[e / 2 % 2] = fmaxf(largest[e / 2 % 2], x);
+    }
+  }
+#pragma unroll
+  for (int row = 0; row < 2; ++row) {  // every query sees itself: the largest is finite
+    largest[row] = fmaxf(largest[row], __shfl_xor_sync(~0u, largest[row], 1));
+    largest[row] = fmaxf(largest[row], __shfl_xor_sync(~0u, largest[row], 2));
+  }
+  const float exponent = problem.scale * kLog2E;
+  Accumulator sum[kWidth / 8] = {};
+#pragma unroll
+  for (int tile = 0; tile < kReach; ++tile) {
+#pragma unroll
+    for (int e = 0; e < 8; ++e) {
+      float& x = score[2 * tile + e / 4].x[e % 4];
+      x = exp2f((x - largest[e / 2 % 2]) * exponent);
+      weight[e / 2 % 2] += x;
+    }
+    add_weighted<kWidth>(sum, score[2 * tile], score[2 * tile + 1], shared.v[0] + (own + tile * 16) * kRow);
+  }
+#pragma unroll
+  for (int row = 0; row < 2; ++row) {
+    weight[row] += __shfl_xor_sync(~0u, weight[row], 1);
+    weight[row] += __shfl_xor_sync(~0u, weight[row], 2);
+    const int step = t + g + 8 * row;
+    const bool inside = step < at.length;
+    const float inverse = 1.0f / weight[row];
+#pragma unroll
+    for (int i = 0; i < kWidth / 8; ++i)
+#pragma unroll
+      for (int e = 0; e < 2; ++e) sum[i].x[2 * row + e] = inside ? sum[i].x[2 * row + e] * inverse : 0.0f;
+    if (log2_sum_exp != nullptr && lane_id() % 4 == 0 && step < problem.time)
+      log2_sum_exp[problem.scalar(at, step)] = inside ? largest[row] * exponent + log2f(weight[row]) : 0.0f;
+  }
+#pragma unroll
+  for (int i = 0; i < kWidth / 8; ++i)
+    store(output_rows + own * output_stride + 8 * i, static_cast<int>(output_stride), sum[i], problem.time - t,
+          problem.width - 8 * i);
+}
+
+struct BackwardShared {
+  Tile q[2], d_output[2];  // the block, then the one behind it
+  Tile k[2], v[2];         // the block before, then the block
+  float log2_sum_exp[2 * kSize], mean[2 * kSize];
+};
+
+// The gradients of a block of queries (first four warps) and of the same block of keys and values (last four).
+__global__ void __launch_bounds__(256, 2)
+backward_kernel(const __grid_constant__ Problem<bf16> problem, const __grid_constant__ Gradient<bf16> gradient) {
+  extern __shared__ __align__(16) unsigned char shared_memory[];
+  auto& shared = *reinterpret_cast<BackwardShared*>(shared_memory);
+  const auto at = problem.head(blockIdx.x);
+  const int begin = blockIdx.y * kSize, warp = threadIdx.x / 32, own = warp % 4 * 16, first = begin + own;
+  const int g = lane_id() / 4, c = lane_id() % 4 * 2;
+  const bool for_queries = warp < 4;
+  const std::int64_t output_stride = static_cast<std::int64_t>(problem.heads) * problem.width;
+  bf16* d_q = gradient.q + problem.strided(at, begin, gradient.q_stride, gradient.head_stride);
+  bf16* d_k = gradient.k + problem.strided(at, begin, gradient.k_stride, gradient.head_stride);
+  bf16* d_v = gradient.v + problem.strided(at, begin, gradient.v_stride, gradient.head_stride);
+  if (begin >= at.length) {
+    if (for_queries) {
+      zero_rows(d_q, gradient.q_stride, problem.width, problem.time - begin);
+    } else {
+      zero_rows(d_k, gradient.k_stride, problem.width, problem.time - begin);
+      zero_rows(d_v, gradient.v_stride, problem.width, problem.time - begin);
+    }
+    return;
+  }
+
+  const auto copy = [&](bf16* tile, const bf16* from, int step, std::int64_t stride, std::int64_t head_stride) {
+    copy_rows<kWidth>(tile, from + problem.strided(at, min(step, at.length - 1), stride, head_stride), stride,
+                      at.length - step, problem.width, problem.copy_bytes);
+  };
+  if (for_queries) {
+    for (int block = 0; block < 2; ++block) {
+      copy(shared.q[block], problem.q, begin + block * kSize, problem.q_stride, problem.head_stride);
+      copy(shared.d_output[block], gradient.d_output, begin + block * kSize, output_stride, problem.width);
+    }
+    zero_padding<kWidth>(shared.q[0], 4, problem.width);
+  } else {
+    if (begin == 0) {
+      copy_ring<kWidth>(shared.k[0], problem.past_key, problem, at, -kSize);
+      copy_ring<kWidth>(shared.v[0], problem.past_value, problem, at, -kSize);
+    } else {
+      copy(shared.k[0], problem.k, begin - kSize, problem.k_stride, problem.head_stride);
+      copy(shared.v[0], problem.v, begin - kSize, problem.v_stride, problem.head_stride);
+    }
+    copy(shared.k[1], problem.k, begin, problem.k_stride, problem.head_stride);
+    copy(shared.v[1], problem.v, begin, problem.v_stride, problem.head_stride);
+    zero_padding<kWidth>(shared.k[0], 4, problem.width);
+  }
+  commit_copies();
+  // Each warp finds the means of 16 of the 128 queries; what it reads from global memory it asks for now.
+  std::uint32_t output[2][kWidth / 8];
+#pragma unroll
+  for (int row = 0; row < 2; ++row) {
+    const int i = warp * 16 + g + 8 * row, step = begin + i;
+    const bf16* from = gradient.output + problem.contiguous(at, step) + c;
+#pragma unroll
+    for (int n = 0; n < kWidth / 8; ++n)
+      output[row][n] = step < at.length && c + 8 * n < problem.width
+                           ? *reinterpret_cast<const std::uint32_t*>(from + 8 * n)
+                           : 0u;
+    if (c == 0) shared.log2_sum_exp[i] = step < at.length ? gradient.log2_sum_exp[problem.scalar(at, step)] : 0.0f;
+  }
+  wait_for_copies();
+  __syncthreads();
+#pragma unroll
+  for (int row = 0; row < 2; ++row) {
+    const int i = warp * 16 + g + 8 * row;
+    float mean = 0;
+#pragma unroll
+    for (int n = 0; n < kWidth / 8; ++n) {
+      const float2 d = load_pair(shared.d_output[0] + i * kRow + c + 8 * n);
+      mean += d.x * unpack_low(output[row][n]) + d.y * unpack_high(output[row][n]);
+    }
+    mean += __shfl_xor_sync(~0u, mean, 1);
+    mean += __shfl_xor_sync(~0u, mean, 2);
+    if (c == 0) shared.mean[i] = mean;
+  }
+  if (for_queries) {
+    turn_rows<kWidth>(shared.q[0], problem.frequencies, at.position + begin);
+    turn_rows<kWidth>(shared.q[1], problem.frequencies, at.position + begin + kSize);
+  } else {
+    turn_rows<kWidth>(shared.k[1], problem.frequencies, at.position + begin);
+    if (begin > 0) turn_rows<kWidth>(shared.k[0], problem.frequencies, at.position + begin - kSize);
+  }
+  __syncthreads();
+
+  const float exponent = problem.scale * kLog2E;
+  Accumulator sum[kWidth / 8] = {};  // of queries or keys
+  if (for_queries) {
+    const float log2_sum_exp[2] = {shared.log2_sum_exp[own + g], shared.log2_sum_exp[own + g + 8]};
+    const float mean[2] = {shared.mean[own + g], shared.mean[own + g + 8]};
+    Rows<bf16, kWidth> queries(shared.q[0] + own * kRow), d_outputs(shared.d_output[0] + own * kRow);
+#pragma unroll
+    for (int tile = 0; tile < kReach; ++tile) {  // keys from 64 steps before the warp's first query on
+      const int key = first - kSize + tile * 16;
+      Accumulator score[2], d_weight[2];
+      queries.multiply(score[0], score[1], shared.k[0] + (own + tile * 16) * kRow);
+      d_outputs.multiply(d_weight[0], d_weight[1], shared.v[0] + (own + tile * 16) * kRow);
+      const bool whole = problem.all_see(at, first, key);
+#pragma unroll
+      for (int e = 0; e < 8; ++e) {
+        float& x = score[e / 4].x[e % 4];
+        const float weight = exp2f(x * exponent - log2_sum_exp[e / 2 % 2]);
+        x = whole || problem.sees(at, first + g + element_row(e), key + element_column(e))
+                ? weight * (d_weight[e / 4].x[e % 4] - mean[e / 2 % 2])
+                : 0.0f;
+      }
+      add_weighted<kWidth>(sum, score[0], score[1], shared.k[0] + (own + tile * 16) * kRow);
+    }
+  } else {
+    Accumulator sum_v[kWidth / 8] = {};
+    Rows<bf16, kWidth> keys(shared.k[1] + own * kRow), values(shared.v[1] + own * kRow);
+#pragma unroll
+    for (int tile = 0; tile < kReach; ++tile) {  // queries from the warp's first key on; weights transposed
+      const int query = first + tile * 16, row = own + tile * 16;
+      Accumulator weight[2], d_score[2];
+      keys.multiply(weight[0], weight[1], shared.q[0] + row * kRow);
+      values.multiply(d_score[0], d_score[1], shared.d_output[0] + row * kRow);
+      const bool whole = problem.all_see(at, query, first);
+#pragma unroll
+      for (int e = 0; e < 8; ++e) {
+        const int column = element_column(e);
+        float& x = weight[e / 4].x[e % 4];
+        float& d = d_score[e / 4].x[e % 4];
+        x = whole || problem.sees(at, query + column, first + g + element_row(e))
+                ? exp2f(x * exponent - shared.log2_sum_exp[row + column])
+                : 0.0f;
+        d = x * (d - shared.mean[row + column]);
+      }
+      add_weighted<kWidth>(sum_v, weight[0], weight[1], shared.d_output[0] + row * kRow);
+      add_weighted<kWidth>(sum, d_score[0], d_score[1], shared.q[0] + row * kRow);
+    }
+#pragma unroll
+    for (int i = 0; i < kWidth / 8; ++i) {
+#pragma unroll
+      for (int e = 0; e < 4; ++e)
+        if (first + g + element_row(e) >= at.length) sum_v[i].x[e] = 0.0f;
+      store(d_v + own * gradient.v_stride + 8 * i, static_cast<int>(gradient.v_stride), sum_v[i],
+            problem.time - first, problem.width - 8 * i);
+    }
+  }
+  __syncthreads();
+  // The tiles become the warps' staging.
+  float* staging = reinterpret_cast<float*>(shared_memory) + warp * 16 * kRow;
+  if (first >= problem.time) return;
+  store_turned_back<kWidth>(for_queries ? d_q + own * gradient.q_stride : d_k + own * gradient.k_stride,
+                            for_queries ? gradient.q_stride : gradient.k_stride, sum, staging, problem.frequencies,
+                            at.position + first, problem.scale, problem.width, at.length - first,
+                            problem.time - first);
+}
+
+dim3 grid(const Problem<bf16>& problem) {
+  return dim3(problem.batch * problem.heads, (problem.time + kSize - 1) / kSize);
+}
+
+}  // namespace
+
+void short_window_forward(const AttentionInput& input, const AttentionOutput& output, cudaStream_t stream) {
+  const Problem<bf16> problem = make_problem<bf16>(input);
+  launch<forward_kernel>(grid(problem), 128, sizeof(ForwardShared), stream, "attention: forward, short window", problem,
+                         static_cast<bf16*>(output.output_BTHW), output.log2_sum_exp_BHT);
+}
+
+void short_window_backward(const Problem<bf16>& problem, const Gradient<bf16>& gradient, cudaStream_t stream) {
+  launch<backward_kernel>(grid(problem), 256, sizeof(BackwardShared), stream, "attention: backward, short window",
+                          problem, gradient);
+}
+
+}  // namespace engram::attention

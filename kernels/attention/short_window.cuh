@@ -1,0 +1,21 @@
+// Attention over windows of at most 64 steps in bfloat16, width at most 64, without dropout: what the general kernels
+// compute, in one pass. The 64 queries of a block see keys of two blocks only, a warp's 16 queries see 80 keys in a
+// row, and the 16 keys of a warp are seen by 80 queries in a row: no loop over blocks, no running softmax.
+#pragma once
+
+#include "kernels/attention/tiles.cuh"
+
+namespace engram::attention {
+
+constexpr int kShortWindow = 64;
+
+// True where the short kernels serve.
+inline bool is_short_window(const AttentionInput& input) {
+  return input.dtype == Dtype::kBfloat16 && input.shape.width <= 64 && input.window <= kShortWindow &&
+         !input.dropout.drops();
+}
+
+void short_window_forward(const AttentionInput& input, const AttentionOutput& output, cudaStream_t stream);
+void short_window_backward(const Problem<bf16>& problem, const Gradient<bf16>& gradient, cudaStream_t stream);
+
+}  // namespace engram::attention

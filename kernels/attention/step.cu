@@ -1,0 +1,262 @@
+#include <algorithm>
+
+#include "kernels/attention/tiles.cuh"
+
+namespace engram::attention {
+namespace {
+
+constexpr int kMaxWidth = 128;
+constexpr int kMaxWarps = 16;
+constexpr int kGroup = 8;  // lanes that share a slot
+constexpr int kGroups = 32 / kGroup;
+
+template <typename T, typename Ring>
+struct StepArguments {
+  int heads, width, slots;
+  float scale;
+  std::int64_t head_stride, q_stride, k_stride, v_stride;
+  const T *q, *k, *v;
+  const std::int64_t* position;
+  Ring *key, *value;
+  T* output;
+  Frequencies frequencies;
+};
+
+// A part of a softmax-weighted sum: sum over its slots of exp2(score - largest) (1, value).
+template <int kPairs>
+struct Partial {
+  float largest = -INFINITY, weight = 0;
+  float2 sum[kPairs] = {};
+
+  __device__ void rescale(float top) {
+    const float factor = largest == -INFINITY ? 0.0f : exp2f(largest - top);
+    largest = top;
+    weight *= factor;
+#pragma unroll
+    for (int i = 0; i < kPairs; ++i) sum[i].x *= factor, sum[i].y *= factor;
+  }
+  // Adds what the lane `distance` away holds, in an order that is the same for both.
+  __device__ void merge(int distance) {
+    rescale(fmaxf(largest, __shfl_xor_sync(~0u, largest, distance)));
+    weight += __shfl_xor_sync(~0u, weight, distance);
+#pragma unroll
+    for (int i = 0; i < kPairs; ++i) {
+      sum[i].x += __shfl_xor_sync(~0u, sum[i].x, distance);
+      sum[i].y += __shfl_xor_sync(~0u, sum[i].y, distance);
+    }
+  }
+};
+
+// One block a row and head. Eight lanes share a slot, each with every eighth pair of channels; a pass over the ring
+// takes kUnroll slots a group of lanes.
+template <typename T, typename Ring, int kPairs>
+__global__ void __launch_bounds__(kMaxWarps * 32)
+step_kernel(const __grid_constant__ StepArguments<T, Ring> arguments) {
+  constexpr int kUnroll = 16 / kPairs;
+  __shared__ __align__(16) float q[kMaxWidth], k[kMaxWidth], v[kMaxWidth];
+  __shared__ float warp_sum[kMaxWarps][kMaxWidth], warp_largest[kMaxWarps], warp_weight[kMaxWarps];
+  const int row = blockIdx.x / arguments.heads, head = blockIdx.x % arguments.heads;
+  const int width = arguments.width, pairs = arguments.frequencies.pairs, thread = threadIdx.x;
+  const int warp = thread / 32, warps = blockDim.x / 32;
+  const std::int64_t position = arguments.position[row];
+  const int slot = static_cast<int>(position % arguments.slots);
+  const int filled = static_cast<int>(position < arguments.slots ? position + 1 : arguments.slots);
+  const std::int64_t at = row, head_offset = head * arguments.head_stride;
+  const std::int64_t slot_stride = static_cast<std::int64_t>(arguments.heads) * width;
+  const std::int64_t ring = (at * arguments.slots * arguments.heads + head) * width;
+
+  // Threads from 0 on turn q, threads from 64 on k.
+  {
+    const bool key = thread >= kMaxPairs;
+    const int i = thread % kMaxPairs;
+    const T* from = key ? arguments.k + at * arguments.k_stride + head_offset
+                        : arguments.q + at * arguments.q_stride + head_offset;
+    float* to = key ? k : q;
+    if (thread < 2 * kMaxPairs) {
+      if (i < pairs) {
+        const Rotation rotation = Rotation::by(arguments.frequencies.turns[i] * static_cast<std::uint64_t>(position));
+        const float2 turned = rotation.turn(static_cast<float>(from[i]), static_cast<float>(from[i + pairs]));
+        to[i] = turned.x;
+        to[i + pairs] = turned.y;
+      }
+      for (int c = 2 * pairs + i; c < width; c += kMaxPairs) to[c] = static_cast<float>(from[c]);
+      if (thread < width) v[thread] = static_cast<float>(arguments.v[at * arguments.v_stride + head_offset + thread]);
+    }
+  }
+  __syncthreads();
+  if (thread < width) {
+    const std::int64_t to = ring + slot * slot_stride + thread;
+    arguments.key[to] = Ring(k[thread]);
+    arguments.value[to] = Ring(v[thread]);
+  }
+
+  const int sub = lane_id() % kGroup, group = warp * kGroups + lane_id() / kGroup;
+  float2 query[kPairs];
+#pragma unroll
+  for (int i = 0; i < kPairs; ++i) {
+    const int pair = sub + i * kGroup;
+    const float factor = arguments.scale * kLog2E;
+    query[i] = 2 * pair < width ? make_float2(factor * q[2 * pair], factor * q[2 * pair + 1]) : make_float2(0, 0);
+  }
+  Partial<kPairs> partial;
+  for (int base = 0; base < filled; base += warps * kGroups * kUnroll) {
+    float2 key[kUnroll][kPairs], value[kUnroll][kPairs];
+    float score[kUnroll];
+#pragma unroll
+    for (int n = 0; n < kUnroll; ++n) {
+      const int s = base + n * warps * kGroups + group;
+      const std::int64_t offset = ring + s * slot_stride;
+#pragma unroll
+      for (int i = 0; i < kPairs; ++i) {
+        const int column = 2 * (sub + i * kGroup);
+        const bool inside = s < filled && s != slot && column < width;
+        key[n][i] = inside ? load_pair(arguments.key + offset + column) : make_float2(0, 0);
+        value[n][i] = inside ? load_pair(arguments.value + offset + column) : make_float2(0, 0);
+        if (s == slot && column < width) {  // as the ring holds them, which another thread may still be writing
+          key[n][i] = make_float2(float(Ring(k[column])), float(Ring(k[column + 1])));
+          value[n][i] = make_float2(float(Ring(v[column])), float(Ring(v[column + 1])));
+        }
+      }
+    }
+    float top = partial.largest;
+#pragma unroll
+    for (int n = 0; n < kUnroll; ++n) {
+      float sum = 0;
+#pragma unroll
+      for (int i = 0; i < kPairs; ++i) sum += query[i].x * key[n][i].x + query[i].y * key[n][i].y;
+#pragma unroll
+      for (int distance = kGroup / 2; distance > 0; distance /= 2) sum += __shfl_xor_sync(~0u, sum, distance);
+      score[n] = base + n * warps * kGroups + group < filled ? sum : -INFINITY;
+      top = fmaxf(top, score[n]);
+    }
+    partial.rescale(top);
+#pragma unroll
+    for (int n = 0; n < kUnroll; ++n) {
+      const float weight = score[n] == -INFINITY ? 0.0f : exp2f(score[n] - top);
+      partial.weight += weight;
+#pragma unroll
+      for (int i = 0; i < kPairs; ++i) {
+        partial.sum[i].x += weight * value[n][i].x;
+        partial.sum[i].y += weight * value[n][i].y;
+      }
+    }
+  }
+#pragma unroll
+  for (int distance = kGroup; distance < 32; distance *= 2) partial.merge(distance);
+  if (lane_id() < kGroup) {
+#pragma unroll
+    for (int i = 0; i < kPairs; ++i) {
+      warp_sum[warp][2 * (sub + i * kGroup)] = partial.sum[i].x;
+      warp_sum[warp][2 * (sub + i * kGroup) + 1] = partial.sum[i].y;
+    }
+    if (sub == 0) {
+      warp_largest[warp] = partial.largest;
+      warp_weight[warp] = partial.weight;
+    }
+  }
+  __syncthreads();
+  if (thread >= width) return;
+  float largest = -INFINITY, weight = 0, sum = 0;
+  for (int i = 0; i < warps; ++i) largest = fmaxf(largest, warp_largest[i]);
+  for (int i = 0; i < warps; ++i) {
+    const float factor = exp2f(warp_largest[i] - largest);
+    weight += factor * warp_weight[i];
+    sum += factor * warp_sum[i][thread];
+  }
+  arguments.output[(at * arguments.heads + head) * width + thread] = T(sum / weight);
+}
+
+template <typename T, typename Ring>
+struct RingArguments {
+  Problem<T> problem;
+  Ring *key, *value;
+  int slots;
+};
+
+// One warp a row, slot and head of the final ring.
+template <typename T, typename Ring>
+__global__ void __launch_bounds__(128) ring_kernel(const __grid_constant__ RingArguments<T, Ring> arguments) {
+  const Problem<T>& problem = arguments.problem;
+  const int width = problem.width, pairs = problem.frequencies.pairs, slots = arguments.slots;
+  const std::int64_t index = blockIdx.x * std::int64_t{4} + threadIdx.x / 32;
+  if (index >= static_cast<std::int64_t>(problem.batch) * slots * problem.heads) return;
+  const int head = static_cast<int>(index % problem.heads);
+  const int slot = static_cast<int>(index / problem.heads % slots);
+  const auto at = problem.head(static_cast<int>(index / problem.heads / slots) * problem.heads + head);
+  Ring *key = arguments.key + index * width, *value = arguments.value + index * width;
+  const std::int64_t last = at.position + at.length - 1;  // of all steps
+  if (slot > last) {
+    for (int c = lane_id(); c < width; c += 32) key[c] = value[c] = Ring(0.0f);
+    return;
+  }
+  const std::int64_t step = last - (last - slot) % slots;  // that the slot holds in the end
+  if (step < at.position) {
+    for (int c = lane_id(); c < width; c += 32) {
+      key[c] = static_cast<const Ring*>(problem.past_key)[index * width + c];
+      value[c] = static_cast<const Ring*>(problem.past_value)[index * width + c];
+    }
+    return;
+  }
+  const int t = static_cast<int>(step - at.position);
+  const T* k = problem.k + problem.strided(at, t, problem.k_stride, problem.head_stride);
+  const T* v = problem.v + problem.strided(at, t, problem.v_stride, problem.head_stride);
+  for (int i = lane_id(); i < pairs; i += 32) {
+    const Rotation rotation = Rotation::by(problem.frequencies.turns[i] * static_cast<std::uint64_t>(step));
+    const float2 turned = rotation.turn(static_cast<float>(k[i]), static_cast<float>(k[i + pairs]));
+    key[i] = Ring(turned.x);
+    key[i + pairs] = Ring(turned.y);
+  }
+  for (int c = 2 * pairs + lane_id(); c < width; c += 32) key[c] = Ring(static_cast<float>(k[c]));
+  for (int c = lane_id(); c < width; c += 32) value[c] = Ring(static_cast<float>(v[c]));
+}
+
+}  // namespace
+}  // namespace engram::attention
+
+namespace engram {
+
+void attention_final_ring(const AttentionInput& input, const AttentionRing& ring, cudaStream_t stream) {
+  using namespace attention;
+  check_input(input);
+  if (ring.slots < 1 ||
+      (input.past.position_B != nullptr && (ring.slots != input.past.ring.slots || ring.dtype != input.past.ring.dtype)))
+    throw std::runtime_error("attention: a ring of " + std::to_string(ring.slots) + " slots after one of " +
+                             std::to_string(input.past.ring.slots) + ", or of another type");
+  const std::int64_t warps = std::int64_t{input.shape.batch} * ring.slots * input.shape.heads;
+  dispatch_dtype(input.dtype, [&](auto element) {
+    dispatch_dtype(ring.dtype, [&](auto ring_element) {
+      using T = decltype(element);
+      using Ring = decltype(ring_element);
+      const RingArguments<T, Ring> arguments{make_problem<T>(input), static_cast<Ring*>(ring.key_BSHW),
+                                             static_cast<Ring*>(ring.value_BSHW), ring.slots};
+      ring_kernel<<<static_cast<unsigned>((warps + 3) / 4), 128, 0, stream>>>(arguments);
+      check_cuda(cudaGetLastError(), "attention: final ring");
+    });
+  });
+}
+
+void attention_step(const AttentionStep& step, cudaStream_t stream) {
+  using namespace attention;
+  check_shape({step.rows, 1, step.heads, step.width});
+  check_vectors(step.rotary_width, step.width, step.scale,
+                {step.head_stride, step.q.row_stride, step.k.row_stride, step.v.row_stride});
+  if (step.ring.slots < 1) throw std::runtime_error("attention: a ring of no slots");
+  const int warps = step.ring.slots <= 64 ? 4 : step.ring.slots <= 128 ? 8 : kMaxWarps;
+  dispatch_dtype(step.dtype, [&](auto element) {
+    dispatch_dtype(step.ring.dtype, [&](auto ring_element) {
+      using T = decltype(element);
+      using Ring = decltype(ring_element);
+      const StepArguments<T, Ring> arguments{
+          step.heads, step.width, step.ring.slots, step.scale, step.head_stride, step.q.row_stride,
+          step.k.row_stride, step.v.row_stride, static_cast<const T*>(step.q.data),
+          static_cast<const T*>(step.k.data), static_cast<const T*>(step.v.data), step.position_N,
+          static_cast<Ring*>(step.ring.key_BSHW), static_cast<Ring*>(step.ring.value_BSHW),
+          static_cast<T*>(step.output_NHW), make_frequencies(step.rotary_width)};
+      const auto kernel = step.width <= 64 ? step_kernel<T, Ring, 4> : step_kernel<T, Ring, 8>;
+      kernel<<<step.rows * step.heads, warps * 32, 0, stream>>>(arguments);
+      check_cuda(cudaGetLastError(), "attention: step");
+    });
+  });
+}
+
+}  // namespace engram

@@ -1,0 +1,383 @@
+// What the kernels over whole sequences share: the problem as the device sees it, blocks of rows in shared memory, who
+// sees whom, and the launch.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <initializer_list>
+#include <stdexcept>
+#include <string>
+
+#include "kernels/attention/attention.h"
+#include "kernels/attention/rotary.cuh"
+#include "kernels/tensor_core.cuh"
+
+namespace engram::attention {
+
+// Queries, and keys, of a block; a warp owns 16 rows. Smaller for float, whose rows take twice the shared memory.
+template <typename T>
+constexpr int kBlock = sizeof(T) == 2 ? 64 : 32;
+template <typename T>
+constexpr int kThreads = kBlock<T> * 2;
+
+// Elements between rows in shared memory: eight more than a row, which keeps 16-byte alignment and spreads a
+// column's elements over the banks.
+template <int kWidth>
+constexpr int kStride = kWidth + 8;
+template <typename T, int kWidth>
+constexpr int kTile = kBlock<T> * kStride<kWidth>;  // elements of a block in shared memory
+
+constexpr float kLog2E = 1.4426950408889634f;
+
+template <typename T>
+struct Problem {
+  static constexpr int kBlockShift = sizeof(T) == 2 ? 6 : 5;
+  int batch, time, heads, width, window;
+  float scale;
+  int copy_bytes;  // 4, 8 or 16: the largest piece that the alignment of q, k, v allows
+  std::int64_t head_stride, q_stride, k_stride, v_stride;
+  const T *q, *k, *v;
+  const std::int64_t* length;
+  DropoutPlace dropout;
+  Frequencies frequencies;
+  Dtype ring_dtype;
+  int slots;
+  const void *past_key, *past_value;
+  const std::int64_t* position;  // null: there is no past
+
+  // The row and head that a block works on.
+  struct Head {
+    int row, head, length, past;  // past: steps of the ring that queries may see
+    std::int64_t position;
+  };
+  __device__ Head head(int index) const {
+    const int row = index / heads;
+    const std::int64_t before = position == nullptr ? 0 : position[row];
+    return {row, index % heads, length == nullptr ? time : static_cast<int>(length[row]),
+            static_cast<int>(before < slots ? before : slots), before};
+  }
+  // Offset of (row, t, head) in rows of `row_stride`, in contiguous [B, T, H, W], and in [B, H, T].
+  __device__ std::int64_t strided(const Head& at, int t, std::int64_t row_stride, std::int64_t stride) const {
+    return (static_cast<std::int64_t>(at.row) * time + t) * row_stride + at.head * stride;
+  }
+  __device__ std::int64_t contiguous(const Head& at, int t) const {
+    return strided(at, t, static_cast<std::int64_t>(heads) * width, width);
+  }
+  __device__ std::int64_t scalar(const Head& at, int t) const {
+    return (static_cast<std::int64_t>(at.row) * heads + at.head) * time + t;
+  }
+  // Whether the query at t sees the key at u; steps before the first are negative.
+  __device__ bool sees(const Head& at, int t, int u) const { return u <= t && u > t - window && u >= -at.past; }
+  // Whether any of the queries t .. t + 15 sees any of the keys u .. u + 15, and whether all see all.
+  __device__ bool any_sees(int t, int u) const { return u <= t + 15 && u + 15 > t - window; }
+  __device__ bool all_see(const Head& at, int t, int u) const {
+    return u + 15 <= t && u > t + 15 - window && u >= -at.past;
+  }
+  // The first key block that queries from t on see, and the last query block that sees keys up to u.
+  __device__ int first_key_block(const Head& at, int t) const { return max(t - window + 1, -at.past) >> kBlockShift; }
+  __device__ int last_query_block(const Head& at, int u) const {
+    return min(static_cast<std::int64_t>(u) + window, static_cast<std::int64_t>(at.length)) - 1 >> kBlockShift;
+  }
+};
+
+// What the backward pass gets and writes besides.
+template <typename T>
+struct Gradient {
+  const T *output, *d_output;
+  const float* log2_sum_exp;
+  float* mean;  // [B, H, T]: d_output . output, the mean of the weights' gradients
+  std::int64_t head_stride, q_stride, k_stride, v_stride;
+  T *q, *k, *v;
+};
+
+inline void check_shape(const AttentionShape& shape) {
+  const auto refuse = [](const std::string& what) { throw std::runtime_error("attention: " + what); };
+  if (shape.width < 2 || shape.width > 128 || shape.width % 2 != 0)
+    refuse("head width " + std::to_string(shape.width) + " is not an even number from 2 to 128");
+  if (shape.batch < 1 || shape.time < 1 || shape.heads < 1)
+    refuse("batch, time and heads must be at least 1, got " + std::to_string(shape.batch) + ", " +
+           std::to_string(shape.time) + ", " + std::to_string(shape.heads));
+}
+
+inline void check_vectors(int rotary_width, int width, float scale, std::initializer_list<std::int64_t> strides) {
+  if (rotary_width < 0 || rotary_width > width || rotary_width % 2 != 0)
+    throw std::runtime_error("attention: rotary width " + std::to_string(rotary_width) +
+                             " is not an even number from 0 to the head width " + std::to_string(width));
+  if (!(scale > 0)) throw std::runtime_error("attention: scale " + std::to_string(scale) + " is not > 0");
+  for (const std::int64_t stride : strides)
+    if (stride % 2 != 0 || stride < 0 || stride > 1 << 24)
+      throw std::runtime_error("attention: stride " + std::to_string(stride) + " is not an even number from 0 to 2^24");
+}
+
+inline void check_input(const AttentionInput& input) {
+  check_shape(input.shape);
+  check_vectors(input.rotary_width, input.shape.width, input.scale,
+                {input.head_stride, input.q.row_stride, input.k.row_stride, input.v.row_stride});
+  if (input.window < 1)
+    throw std::runtime_error("attention: window " + std::to_string(input.window) + " is not at least 1");
+  if (input.past.position_B != nullptr && input.past.ring.slots < 1)
+    throw std::runtime_error("attention: a past in a ring of no slots");
+  if (input.past.position_B != nullptr && input.dropout.drops())
+    throw std::runtime_error("attention: dropout is not defined for weights of carried steps");
+}
+
+// The largest copy that every row's start allows.
+template <typename T>
+int copy_bytes(std::initializer_list<const void*> pointers, std::initializer_list<std::int64_t> strides) {
+  std::uintptr_t bits = 0;
+  for (const std::int64_t stride : strides) bits |= static_cast<std::uintptr_t>(stride) * sizeof(T);
+  for (const void* pointer : pointers) bits |= reinterpret_cast<std::uintptr_t>(pointer);
+  return bits % 16 == 0 ? 16 : bits % 8 == 0 ? 8 : 4;
+}
+
+template <typename T>
+Problem<T> make_problem(const AttentionInput& input) {
+  const AttentionShape& s = input.shape;
+  const AttentionRing& ring = input.past.ring;
+  return {s.batch, s.time, s.heads, s.width, input.window, input.scale,
+          copy_bytes<T>({input.q.data, input.k.data, input.v.data},
+                        {input.head_stride, input.q.row_stride, input.k.row_stride, input.v.row_stride, s.width}),
+          input.head_stride, input.q.row_stride, input.k.row_stride, input.v.row_stride,
+          static_cast<const T*>(input.q.data), static_cast<const T*>(input.k.data),
+          static_cast<const T*>(input.v.data), input.length_B, input.dropout, make_frequencies(input.rotary_width),
+          ring.dtype, ring.slots, ring.key_BSHW, ring.value_BSHW, input.past.position_B};
+}
+
+// Calls function(T{}, width constant) for the element type and the padded width.
+template <int kValue>
+struct Width {
+  static constexpr int value = kValue;
+};
+template <typename Function>
+void dispatch(Dtype dtype, int width, Function&& function) {
+  dispatch_dtype(dtype, [&](auto element) {
+    if (width <= 64)
+      function(element, Width<64>{});
+    else
+      function(element, Width<128>{});
+  });
+}
+
+// Launches with `bytes` of dynamic shared memory, opted in to at the kernel's first launch, and checks the launch.
+template <auto kKernel, typename... Arguments>
+void launch(dim3 grid, int threads, std::size_t bytes, cudaStream_t stream, const char* name,
+            const Arguments&... arguments) {
+  static const cudaError_t opted_in =
+      cudaFuncSetAttribute(kKernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(bytes));
+  check_cuda(opted_in, name);
+  kKernel<<<grid, threads, bytes, stream>>>(arguments...);
+  check_cuda(cudaGetLastError(), name);
+}
+
+// The functions below share work among a team of kThreads<T> threads: a block, or its first or second half.
+template <typename T>
+__device__ inline int team_thread() {
+  return threadIdx.x % kThreads<T>;
+}
+
+template <int kBytes, typename T>
+__device__ inline void copy_rows_by(T* tile, int stride, const T* global, std::int64_t global_stride, int valid_rows,
+                                    int columns) {
+  constexpr int kElements = kBytes / sizeof(T);
+  const T* origin = global;
+  const int pieces = columns / kElements;
+  const int lanes = pieces <= 8 ? 8 : pieces <= 16 ? 16 : 32, rows = kThreads<T> / lanes;
+  const int first = team_thread<T>() % lanes * kElements, first_row = team_thread<T>() / lanes;
+  global += first_row * global_stride;
+  for (int row = first_row; row < kBlock<T>; row += rows, global += rows * global_stride)
+    for (int column = first; column < columns; column += lanes * kElements)
+      copy_async<kBytes>(tile + row * stride + column, row < valid_rows ? global + column : origin, row < valid_rows);
+}
+
+// Starts the copy of a block of rows; rows from valid_rows on become zero.
+template <int kWidth, typename T>
+__device__ inline void copy_rows(T* tile, const T* global, std::int64_t global_stride, int valid_rows, int columns,
+                                 int bytes) {
+  if (bytes == 16)
+    copy_rows_by<16>(tile, kStride<kWidth>, global, global_stride, valid_rows, columns);
+  else if (bytes == 8)
+    copy_rows_by<8>(tile, kStride<kWidth>, global, global_stride, valid_rows, columns);
+  else
+    copy_rows_by<4>(tile, kStride<kWidth>, global, global_stride, valid_rows, columns);
+}
+
+// Zeroes the columns that pad the rows of `count` tiles.
+template <int kWidth, typename T>
+__device__ inline void zero_padding(T* tiles, int count, int columns) {
+  const int pairs = (kWidth - columns) / 2;
+  for (int i = team_thread<T>(); i < count * kBlock<T> * pairs; i += kThreads<T>)
+    store_pair(tiles + i / pairs * kStride<kWidth> + columns + i % pairs * 2, 0.0f, 0.0f);
+}
+
+// Copies a block of the ring's rows, the steps u < 0 and later of `at`; steps before `oldest` become zero.
+template <int kWidth, typename T>
+__device__ void copy_ring(T* tile, const void* ring, const Problem<T>& problem, const typename Problem<T>::Head& at,
+                          int u) {
+  const int pairs = problem.width / 2;
+  for (int i = team_thread<T>(); i < kBlock<T> * pairs; i += kThreads<T>) {
+    const int row = i / pairs, column = i % pairs * 2;
+    float2 x = {};
+    if (u + row >= -at.past) {
+      const std::int64_t slot = (at.position + u + row) % problem.slots;
+      const std::int64_t from =
+          ((at.row * static_cast<std::int64_t>(problem.slots) + slot) * problem.heads + at.head) * problem.width +
+          column;
+      x = problem.ring_dtype == Dtype::kFloat32 ? load_pair(static_cast<const float*>(ring) + from)
+                                                : load_pair(static_cast<const bf16*>(ring) + from);
+    }
+    store_pair(tile + row * kStride<kWidth> + column, x.x, x.y);
+  }
+}
+
+// Starts the copy of keys and values of the block whose first step is u, a multiple of the block, negative in the past.
+template <int kWidth, typename T>
+__device__ inline void copy_keys(T* k, T* v, const Problem<T>& problem, const typename Problem<T>::Head& at, int u) {
+  if (u < 0) {
+    copy_ring<kWidth>(k, problem.past_key, problem, at, u);
+    copy_ring<kWidth>(v, problem.past_value, problem, at, u);
+    return;
+  }
+  copy_rows<kWidth>(k, problem.k + problem.strided(at, u, problem.k_stride, problem.head_stride), problem.k_stride,
+                    at.length - u, problem.width, problem.copy_bytes);
+  copy_rows<kWidth>(v, problem.v + problem.strided(at, u, problem.v_stride, problem.head_stride), problem.v_stride,
+                    at.length - u, problem.width, problem.copy_bytes);
+}
+
+// Turns a block of rows in place, the first of which stands at `position`. A lane owns a pair of channels and walks
+// down its warp's rows.
+template <int kWidth, typename T>
+__device__ inline void turn_rows(T* tile, const Frequencies& frequencies, std::int64_t position) {
+  constexpr int kWarps = kThreads<T> / 32, kBatch = 8;
+  const int warp = team_thread<T>() / 32, pairs = frequencies.pairs;
+  for (int i = lane_id(); i < pairs; i += 32) {
+    const std::uint64_t turns = frequencies.turns[i];
+    Rotation rotation = Rotation::by(turns * static_cast<std::uint64_t>(position + warp));
+    const Rotation step = Rotation::by(turns * kWarps);
+    T* own = tile + warp * kStride<kWidth> + i;
+    for (int batch = 0; batch < kBlock<T> / kWarps / kBatch; ++batch) {
+      float x[kBatch], y[kBatch];
+#pragma unroll
+      for (int r = 0; r < kBatch; ++r) {
+        x[r] = static_cast<float>(own[r * kWarps * kStride<kWidth>]);
+        y[r] = static_cast<float>(own[r * kWarps * kStride<kWidth> + pairs]);
+      }
+#pragma unroll
+      for (int r = 0; r < kBatch; ++r) {
+        const float2 turned = rotation.turn(x[r], y[r]);
+        own[r * kWarps * kStride<kWidth>] = T(turned.x);
+        own[r * kWarps * kStride<kWidth> + pairs] = T(turned.y);
+        rotation = rotation.then(step);
+      }
+      own += kBatch * kWarps * kStride<kWidth>;
+    }
+  }
+}
+
+// Stores a warp's 16 rows, the first of which stands at `position`, turned back and scaled; rows from `valid` on as
+// zeros. `staging`: 16 rows of kStride<kWidth> floats of the warp's own.
+template <int kWidth, typename T>
+__device__ inline void store_turned_back(T* global, std::int64_t stride, const Accumulator (&x)[kWidth / 8],
+                                         float* staging, const Frequencies& frequencies, std::int64_t position,
+                                         float scale, int width, int valid, int rows) {
+  const int g = lane_id() / 4, t = lane_id() % 4, pairs = frequencies.pairs;
+#pragma unroll
+  for (int i = 0; i < kWidth / 8; ++i)
+#pragma unroll
+    for (int r = 0; r < 2; ++r) {
+      const bool inside = g + 8 * r < valid;
+      store_pair(staging + (g + 8 * r) * kStride<kWidth> + 8 * i + 2 * t, inside ? scale * x[i].x[2 * r] : 0.0f,
+                 inside ? scale * x[i].x[2 * r + 1] : 0.0f);
+    }
+  __syncwarp();
+  rows = min(rows, 16);
+  for (int i = lane_id(); i < pairs; i += 32) {
+    const std::uint64_t turns = frequencies.turns[i];
+    Rotation rotation = Rotation::by(turns * static_cast<std::uint64_t>(position));
+    const Rotation step = Rotation::by(turns);
+#pragma unroll 4
+    for (int row = 0; row < rows; ++row) {
+      const float2 turned =
+          rotation.turn_back(staging[row * kStride<kWidth> + i], staging[row * kStride<kWidth> + i + pairs]);
+      global[row * stride + i] = T(turned.x);
+      global[row * stride + i + pairs] = T(turned.y);
+      rotation = rotation.then(step);
+    }
+  }
+  const int rest = width - 2 * pairs;
+  for (int i = lane_id(); i < rows * rest; i += 32) {
+    const int row = i / rest, column = 2 * pairs + i % rest;
+    global[row * stride + column] = T(staging[row * kStride<kWidth> + column]);
+  }
+}
+
+// Zeroes a block of rows of `width` elements, at most `rows`.
+template <typename T>
+__device__ inline void zero_rows(T* global, std::int64_t stride, int width, int rows) {
+  const int pairs = width / 2;
+  for (int i = team_thread<T>(); i < min(rows, kBlock<T>) * pairs; i += kThreads<T>)
+    store_pair(global + i / pairs * stride + i % pairs * 2, 0.0f, 0.0f);
+}
+
+// Which weights of a block of queries and keys dropout keeps, a bit each: byte [query][key / 8].
+template <typename T>
+struct KeptWeights {
+  static constexpr int kGroups = kBlock<T> / kDropoutGroup;
+  unsigned char bits[kBlock<T> * kGroups];
+
+  __device__ void draw(const Problem<T>& problem, std::int64_t first_row, int u) {
+    for (int i = team_thread<T>(); i < kBlock<T> * kGroups; i += kThreads<T>) {
+      const std::int64_t row = first_row + i / kGroups;
+      float factor[kDropoutGroup];
+      problem.dropout.draw((row * dropout_row(problem.time) + u) / kDropoutGroup + i % kGroups, factor);
+      unsigned kept = 0;
+#pragma unroll
+      for (int e = 0; e < kDropoutGroup; ++e) kept |= (factor[e] != 0.0f ? 1u : 0u) << e;
+      bits[i] = static_cast<unsigned char>(kept);
+    }
+  }
+  __device__ bool kept(int query, int key) const { return bits[query * kGroups + key / 8] >> key % 8 & 1; }
+};
+
+// The left operand of a warp's 16 rows, kept in registers where they are few, else loaded for each use.
+template <typename T, int kWidth>
+struct Rows {
+  static constexpr bool kKept = sizeof(T) == 2 && kWidth == 64;
+  FragmentA<kPlanes<T>> fragment[kKept ? kWidth / 16 : 1];
+  const T* tile;
+
+  __device__ explicit Rows(const T* rows) : tile(rows) {
+    if constexpr (kKept)
+#pragma unroll
+      for (int step = 0; step < kWidth / 16; ++step) load_a(fragment[step], tile + step * 16, kStride<kWidth>);
+  }
+  // left, right = the 16 x 16 products of the rows with 16 rows of `other`.
+  __device__ void multiply(Accumulator& left, Accumulator& right, const T* other) {
+    left = right = {};
+#pragma unroll
+    for (int step = 0; step < kWidth / 16; ++step) {
+      FragmentB<kPlanes<T>> b[2];
+      load_b(b, other + step * 16, kStride<kWidth>);
+      if constexpr (!kKept) load_a(fragment[0], tile + step * 16, kStride<kWidth>);
+      multiply_add(left, fragment[kKept ? step : 0], b[0]);
+      multiply_add(right, fragment[kKept ? step : 0], b[1]);
+    }
+  }
+};
+
+// sum (16 x width) += weights (16 x 16, in two accumulators) times 16 rows of `tile`.
+template <int kWidth, typename T>
+__device__ inline void add_weighted(Accumulator (&sum)[kWidth / 8], const Accumulator& left, const Accumulator& right,
+                                    const T* tile) {
+  FragmentA<kPlanes<T>> weights;
+  to_fragment(weights, left, right);
+#pragma unroll
+  for (int column = 0; column < kWidth / 16; ++column) {
+    FragmentB<kPlanes<T>> b[2];
+    load_b_transposed(b, tile + column * 16, kStride<kWidth>);
+    multiply_add(sum[2 * column], weights, b[0]);
+    multiply_add(sum[2 * column + 1], weights, b[1]);
+  }
+}
+
+}  // namespace engram::attention

@@ -1,0 +1,81 @@
+// Times the attention kernels: medians of CUDA-graph replays, printed only where the result passed its check.
+#include "tests/kernels/attention_case.h"
+#include "tests/kernels/median_ms.h"
+
+using namespace engram;
+using namespace engram::testing;
+
+namespace {
+
+void time_sequence(AttentionCase c) {
+  c.ragged = false;
+  AttentionProblem problem = make_attention(c);
+  std::int64_t seed_tick[2];
+  draw_as_device(problem.input, c, seed_tick);
+  AttentionDevice device(c, problem);
+  device.poison();
+  device.forward(true);
+  device.backward();
+  const AttentionResult r = device.result();
+  // The reference of the long and wide shapes takes minutes; a few rows and heads of them are checked in the tests.
+  std::printf("%-72s", c.name().c_str());
+  if (attention_work(c) <= 6e9) {
+    const auto output = attention_reference(problem.input);
+    const auto gradient = attention_reference_backward(problem.input, problem.d_output_BTHW);
+    const double forward_error = relative_error(r.output, output.output_BTHW);
+    const double backward_error =
+        std::max({relative_error(r.q, gradient.q_BTHW), relative_error(r.k, gradient.k_BTHW),
+                  relative_error(r.v, gradient.v_BTHW)});
+    const bool exact = c.dtype == Dtype::kFloat32;
+    std::printf(" error %.2g / %.2g", forward_error, backward_error);
+    if (!(forward_error <= (exact ? 1e-5 : 0.005)) || !(backward_error <= (exact ? 1e-5 : 0.008))) {
+      std::printf("  check FAILED, not timed\n");
+      return;
+    }
+  }
+  const double infer = median_ms(50, [&](cudaStream_t s) { device.forward(false, s); });
+  const double forward = median_ms(50, [&](cudaStream_t s) { device.forward(true, s); });
+  const double both = median_ms(50, [&](cudaStream_t s) {
+    device.forward(true, s);
+    device.backward(s);
+  });
+  std::printf("  forward %.4f ms  saving %.4f  with backward %.4f\n", infer, forward, both);
+}
+
+void time_step(int rows, int slots, Dtype ring_dtype) {
+  AttentionCase c{{rows, 1, 2, 56}, slots};
+  c.zero_channels = 6, c.ragged = false, c.slots = slots, c.ring_dtype = ring_dtype;
+  AttentionProblem problem = make_attention(c);
+  for (auto& position : problem.input.position_B) position = slots;  // a full ring
+  AttentionDevice device(c, problem);
+  const AttentionInput& input = device.input();
+  DeviceBuffer<unsigned char> output(problem.input.q_BTHW.size() * 2);
+  const double ms = median_ms(200, [&](cudaStream_t s) {
+    attention_step({rows, 2, 56, c.dtype, input.scale, input.rotary_width, input.head_stride, input.q, input.k, input.v,
+                    input.past.position_B, input.past.ring, output.data()}, s);
+  });
+  std::printf("step N %d H 2 W 56, %d slots of %s, full: %.2f us\n", rows, slots,
+              ring_dtype == Dtype::kFloat32 ? "float" : "bfloat16", 1000 * ms);
+}
+
+}  // namespace
+
+int main() {
+  std::setvbuf(stdout, nullptr, _IOLBF, 0);
+  for (const int window : {64, kFullWindow}) {
+    AttentionCase padded{{64, 781, 2, 56}, window};
+    padded.zero_channels = 6;
+    time_sequence(padded);
+    padded.dropout = 0.1;
+    time_sequence(padded);
+    time_sequence({{64, 781, 2, 50}, window});
+    time_sequence({{64, 781, 2, 64}, window});
+    time_sequence({{8, 1024, 16, 128}, window});
+    time_sequence({{1, 8192, 8, 128}, window});
+    time_sequence({{64, 781, 2, 50}, window, Dtype::kFloat32});
+    time_sequence({{64, 781, 2, 64}, window, Dtype::kFloat32});
+  }
+  for (const Dtype ring_dtype : {Dtype::kFloat32, Dtype::kBfloat16})
+    for (const int slots : {64, 781})
+      for (const int rows : {1, 64, 1024, 4096}) time_step(rows, slots, ring_dtype);
+}
