@@ -4,56 +4,69 @@
 namespace engram::attention {
 namespace {
 
+// Blocks of queries that share the keys in shared memory, each with a team of threads.
+template <typename T, int kWidth>
+constexpr int kTeams = sizeof(T) == 2 && kWidth == 64 ? 2 : 1;
+
 template <typename T, int kWidth>
 struct ForwardShared {
-  T q[kTile<T, kWidth>];
+  T q[kTeams<T, kWidth>][kTile<T, kWidth>];
   T k[2][kTile<T, kWidth>], v[2][kTile<T, kWidth>];
-  KeptWeights<T> kept;
+  KeptWeights<T> kept[kTeams<T, kWidth>];
 };
 
-// One block of threads a block of queries; a warp owns 16 of them and walks with the others through the key blocks
-// that they see, two of which are in shared memory: one in use, one on its way.
+// A warp owns 16 queries and walks with the others through the key blocks that they see, two of which are in shared
+// memory: one in use, one on its way.
 template <typename T, int kWidth, bool kDropout>
-__global__ void __launch_bounds__(kThreads<T>)
-forward_kernel(const __grid_constant__ Problem<T> problem, T* output, float* log2_sum_exp) {
-  constexpr int kSize = kBlock<T>, kKeyTiles = kSize / 16;
+__global__ void __launch_bounds__(kThreads<T> * kTeams<T, kWidth>, kTeams<T, kWidth>)
+forward_kernel(const __grid_constant__ Problem<T> problem, T* output, const Saved<T> saved) {
+  constexpr int kSize = kBlock<T>, kKeyTiles = kSize / 16, kQueryBlocks = kTeams<T, kWidth>;
+  constexpr int kQueries = kSize * kQueryBlocks;
   extern __shared__ __align__(16) unsigned char shared_memory[];
   auto& shared = *reinterpret_cast<ForwardShared<T, kWidth>*>(shared_memory);
   const auto at = problem.head(blockIdx.x);
-  const int begin = (gridDim.y - 1 - blockIdx.y) * kSize;  // the longest first
+  const int begin = (gridDim.y - 1 - blockIdx.y) * kQueries;  // the longest first
   const int g = lane_id() / 4, own = threadIdx.x / 32 * 16, t = begin + own;
+  const int team = threadIdx.x / kThreads<T>, team_begin = begin + team * kSize;
   const std::int64_t output_stride = static_cast<std::int64_t>(problem.heads) * problem.width;
-  T* output_rows = output + problem.contiguous(at, begin);
   if (begin >= at.length) {
-    zero_rows(output_rows, output_stride, problem.width, problem.time - begin);
-    if (log2_sum_exp != nullptr && threadIdx.x < kSize && begin + static_cast<int>(threadIdx.x) < problem.time)
-      log2_sum_exp[problem.scalar(at, begin + threadIdx.x)] = 0.0f;
+    zero_rows(output + problem.contiguous(at, team_begin), output_stride, problem.width, problem.time - team_begin);
     return;
   }
 
-  const int first = problem.first_key_block(at, begin), last = (min(begin + kSize, at.length) - 1) / kSize;
-  copy_rows<kWidth>(shared.q, problem.q + problem.strided(at, begin, problem.q_stride, problem.head_stride),
-                    problem.q_stride, at.length - begin, problem.width, problem.copy_bytes);
-  copy_keys<kWidth>(shared.k[0], shared.v[0], problem, at, first * kSize);
-  commit_copies();
-  zero_padding<kWidth>(shared.q, 5, problem.width);
+  const int first = problem.first_key_block(at, begin), last = (min(begin + kQueries, at.length) - 1) / kSize;
+  const auto copy_keys = [&](int stage, int u) {
+    if (team == 0)
+      copy_block<kWidth>(shared.k[stage], problem.k, problem.k_stride, problem.past_key, problem, at, u);
+    if (team == kQueryBlocks - 1)
+      copy_block<kWidth>(shared.v[stage], problem.v, problem.v_stride, problem.past_value, problem, at, u);
+  };
+  copy_rows<kWidth>(shared.q[team], problem.q + problem.strided(at, team_begin, problem.q_stride, problem.head_stride),
+                    problem.q_stride, at.length - team_begin, problem.width, problem.copy_bytes);
+  copy_keys(0, first * kSize);
+  zero_padding<kWidth>(shared.q[0], 4 + kQueryBlocks, problem.width);
+  const Turner turner(problem.frequencies);
 
   Accumulator sum[kWidth / 8] = {};
   float largest[2] = {-INFINITY, -INFINITY}, weight[2] = {};
   const float exponent = problem.scale * kLog2E;
   for (int block = first; block <= last; ++block) {
     const int stage = (block - first) % 2, u = block * kSize;
-    if (block < last)
-      copy_keys<kWidth>(shared.k[1 - stage], shared.v[1 - stage], problem, at, u + kSize);
-    commit_copies();
-    wait_for_groups<1>();
+    wait_for_copies();
     __syncthreads();
-    if (block == first) turn_rows<kWidth>(shared.q, problem.frequencies, at.position + begin);
-    if (block >= 0) turn_rows<kWidth>(shared.k[stage], problem.frequencies, at.position + u);
-    if constexpr (kDropout) shared.kept.draw(problem, problem.scalar(at, begin), u);
+    if (block < last) copy_keys(1 - stage, u + kSize);
+    if (block == first)
+      for (int i = 0; i < kQueryBlocks; ++i)
+        turner.turn<kWidth, T, 1>({shared.q[i]}, at.position + begin + i * kSize);
+    if (block >= 0) turner.turn<kWidth, T, 1>({shared.k[stage]}, at.position + u);
+    if constexpr (kDropout) shared.kept[team].draw(problem, problem.scalar(at, team_begin), u);
     __syncthreads();
+    if (saved.q != nullptr) {
+      if (block == first && team_begin < at.length) save_rows<kWidth>(saved.q, shared.q[team], problem, at, team_begin);
+      if (u == team_begin) save_rows<kWidth>(saved.k, shared.k[stage], problem, at, u);
+    }
 
-    Rows<T, kWidth> queries(shared.q + own * kStride<kWidth>);
+    Rows<T, kWidth> queries(shared.q[0] + own * kStride<kWidth>);
     Accumulator score[2 * kKeyTiles];
     float top[2] = {largest[0], largest[1]};
 #pragma unroll
@@ -76,8 +89,11 @@ forward_kernel(const __grid_constant__ Problem<T> problem, T* output, float* log
       top[row] = fmaxf(top[row], __shfl_xor_sync(~0u, top[row], 1));
       top[row] = fmaxf(top[row], __shfl_xor_sync(~0u, top[row], 2));
     }
-    const float base[2] = {top[0] == -INFINITY ? 0.0f : top[0], top[1] == -INFINITY ? 0.0f : top[1]};
-    const float shrink[2] = {exp2f((largest[0] - base[0]) * exponent), exp2f((largest[1] - base[1]) * exponent)};
+    // Nothing seen so far: any finite base gives zero weights.
+    const float base[2] = {top[0] == -INFINITY ? 0.0f : top[0] * exponent,
+                           top[1] == -INFINITY ? 0.0f : top[1] * exponent};
+    const float shrink[2] = {exp2_flushed(largest[0] * exponent - base[0]),
+                             exp2_flushed(largest[1] * exponent - base[1])};
     if (block > first) {
 #pragma unroll
       for (int i = 0; i < kWidth / 8; ++i)
@@ -96,17 +112,16 @@ forward_kernel(const __grid_constant__ Problem<T> problem, T* output, float* log
       for (int e = 0; e < 8; ++e) {
         const int row = e / 2 % 2;
         float& x = score[2 * tile + e / 4].x[e % 4];
-        x = exp2f((x - base[row]) * exponent);
+        x = exp2_flushed(x * exponent - base[row]);
         weight[row] += x;
         if constexpr (kDropout) {
           const int column = e / 4 * 8 + lane_id() % 4 * 2 + e % 2;
-          x = shared.kept.kept(own + g + 8 * row, tile * 16 + column) ? x * problem.dropout.scale : 0.0f;
+          x = shared.kept[team].kept(own % kSize + g + 8 * row, tile * 16 + column) ? x * problem.dropout.scale : 0.0f;
         }
       }
       add_weighted<kWidth>(sum, score[2 * tile], score[2 * tile + 1],
                            shared.v[stage] + tile * 16 * kStride<kWidth>);
     }
-    __syncthreads();
   }
 
 #pragma unroll
@@ -120,12 +135,13 @@ forward_kernel(const __grid_constant__ Problem<T> problem, T* output, float* log
     for (int i = 0; i < kWidth / 8; ++i)
 #pragma unroll
       for (int e = 0; e < 2; ++e) sum[i].x[2 * row + e] = inside ? sum[i].x[2 * row + e] * inverse : 0.0f;
-    if (log2_sum_exp != nullptr && lane_id() % 4 == 0 && step < problem.time)
-      log2_sum_exp[problem.scalar(at, step)] = inside ? largest[row] * exponent + log2f(weight[row]) : 0.0f;
+    if (saved.log2_sum_exp != nullptr && lane_id() % 4 == 0 && inside)
+      saved.log2_sum_exp[problem.scalar(at, step)] = largest[row] * exponent + log2f(weight[row]);
   }
+  if (t >= problem.time) return;
 #pragma unroll
   for (int i = 0; i < kWidth / 8; ++i)
-    store(output_rows + own * output_stride + 8 * i, static_cast<int>(output_stride), sum[i], problem.time - t,
+    store(output + problem.contiguous(at, t) + 8 * i, static_cast<int>(output_stride), sum[i], problem.time - t,
           problem.width - 8 * i);
 }
 
@@ -134,23 +150,28 @@ forward_kernel(const __grid_constant__ Problem<T> problem, T* output, float* log
 
 namespace engram {
 
-void attention_forward(const AttentionInput& input, const AttentionOutput& output, cudaStream_t stream) {
+std::size_t attention_saved_bytes(const AttentionShape& shape, Dtype dtype) {
+  attention::check_shape(shape);
+  return dispatch_dtype(dtype, [&](auto element) {
+    return 2 * attention::Saved<decltype(element)>::vector_bytes(shape) +
+           sizeof(float) * shape.batch * shape.heads * shape.time;
+  });
+}
+
+void attention_forward(const AttentionInput& input, void* output_BTHW, void* saved, cudaStream_t stream) {
   using namespace attention;
   check_input(input);
-  if (is_short_window(input)) return short_window_forward(input, output, stream);
+  if (is_short_window(input)) return short_window_forward(input, output_BTHW, saved, stream);
   dispatch(input.dtype, input.shape.width, [&](auto element, auto width) {
     using T = decltype(element);
-    constexpr int kWidth = decltype(width)::value;
-    const dim3 grid(input.shape.batch * input.shape.heads, (input.shape.time + kBlock<T> - 1) / kBlock<T>);
-    const Problem<T> problem = make_problem<T>(input);
-    auto* o = static_cast<T*>(output.output_BTHW);
-    constexpr std::size_t kBytes = sizeof(ForwardShared<T, kWidth>);
-    if (input.dropout.drops())
-      launch<forward_kernel<T, kWidth, true>>(grid, kThreads<T>, kBytes, stream, "attention: forward", problem, o,
-                                              output.log2_sum_exp_BHT);
-    else
-      launch<forward_kernel<T, kWidth, false>>(grid, kThreads<T>, kBytes, stream, "attention: forward", problem, o,
-                                               output.log2_sum_exp_BHT);
+    constexpr int kWidth = decltype(width)::value, kQueries = kBlock<T> * kTeams<T, kWidth>;
+    const auto run = [&]<bool kDropout>() {
+      launch<forward_kernel<T, kWidth, kDropout>>(
+          dim3(input.shape.batch * input.shape.heads, (input.shape.time + kQueries - 1) / kQueries),
+          kThreads<T> * kTeams<T, kWidth>, sizeof(ForwardShared<T, kWidth>), stream, "attention: forward",
+          make_problem<T>(input), static_cast<T*>(output_BTHW), Saved<T>::of(saved, input.shape));
+    };
+    input.dropout.drops() ? run.template operator()<true>() : run.template operator()<false>();
   });
 }
 

@@ -30,6 +30,19 @@ Gradients run(const AttentionCase& c) {
 // the rounding of a difference of two equal numbers the size of d_output . v, in units of scale times k or q.
 bool sees_one_key(const AttentionCase& c) { return c.window == 1 || (c.shape.time == 1 && c.slots == 0); }
 
+// With two or three keys a draw of scores can leave one weight near 1: then the gradients of queries and keys are small
+// differences of d_output . v and d_output . output, whose second is rounded to bfloat16 (2^-9) with the output. The
+// error is measured against the size of these terms (1 for the standard normal inputs here) as well.
+double cancelled(const AttentionCase& c) {
+  return c.dtype == Dtype::kBfloat16 && c.shape.time <= 3 && c.slots == 0 ? 0.002 : 0;
+}
+
+double root_mean_square(const std::vector<double>& x) {
+  double sum = 0;
+  for (const double element : x) sum += element * element;
+  return std::sqrt(sum / static_cast<double>(x.size()));
+}
+
 void check_case(const AttentionCase& c) {
   INFO(c.name());
   const Gradients g = run(c);
@@ -39,8 +52,10 @@ void check_case(const AttentionCase& c) {
     for (const double x : g.actual.k) REQUIRE(std::abs(x) <= 1e-5 * c.value_scale);
     return;
   }
-  CHECK(relative_error(g.actual.q, g.expected.q_BTHW) <= tolerance(c.dtype));
-  CHECK(relative_error(g.actual.k, g.expected.k_BTHW) <= tolerance(c.dtype));
+  CHECK(relative_error(g.actual.q, g.expected.q_BTHW) <=
+        tolerance(c.dtype) + cancelled(c) / root_mean_square(g.expected.q_BTHW));
+  CHECK(relative_error(g.actual.k, g.expected.k_BTHW) <=
+        tolerance(c.dtype) + cancelled(c) / root_mean_square(g.expected.k_BTHW));
 }
 
 }  // namespace

@@ -117,7 +117,7 @@ class AttentionDevice {
     d_output_ = DeviceBuffer<unsigned char>(encode(d_output, c.dtype));
     output_ = DeviceBuffer<unsigned char>(rows * step * bytes);
     d_projection_ = DeviceBuffer<unsigned char>(rows * row_stride_ * bytes);
-    log2_sum_exp_ = DeviceBuffer<float>(rows * s.heads);
+    saved_ = DeviceBuffer<unsigned char>(attention_saved_bytes(s, c.dtype));
     scratch_ = DeviceBuffer<unsigned char>(attention_backward_scratch_bytes(s));
     seed_tick_ = DeviceBuffer<std::int64_t>(std::vector<std::int64_t>{7, static_cast<std::int64_t>(c.seed)});
     const std::size_t ring_bytes = step * s.batch * c.slots * dtype_bytes(c.ring_dtype);
@@ -144,17 +144,15 @@ class AttentionDevice {
   }
 
   void poison() {
-    for (auto* buffer : {&output_, &d_projection_, &scratch_, &ring_key_, &ring_value_})
+    for (auto* buffer : {&output_, &d_projection_, &saved_, &scratch_, &ring_key_, &ring_value_})
       check_cuda(cudaMemset(buffer->data(), 0xff, buffer->size()), "poison");
-    check_cuda(cudaMemset(log2_sum_exp_.data(), 0xff, log2_sum_exp_.size() * sizeof(float)), "poison");
   }
 
   void forward(bool saving, cudaStream_t stream = nullptr) {
-    attention_forward(input_, {output_.data(), saving ? log2_sum_exp_.data() : nullptr}, stream);
+    attention_forward(input_, output_.data(), saving ? saved_.data() : nullptr, stream);
   }
   void backward(cudaStream_t stream = nullptr) {
-    attention_backward(input_, {output_.data(), log2_sum_exp_.data(), d_output_.data()}, gradient_, scratch_.data(),
-                       stream);
+    attention_backward(input_, {output_.data(), saved_.data(), d_output_.data()}, gradient_, scratch_.data(), stream);
   }
   void final_ring(cudaStream_t stream = nullptr) {
     attention_final_ring(input_, {case_.ring_dtype, case_.slots, ring_key_.data(), ring_value_.data()}, stream);
@@ -184,9 +182,8 @@ class AttentionDevice {
   AttentionInput input_{};
   AttentionInputGradient gradient_{};
   DeviceBuffer<std::int64_t> length_, position_, seed_tick_;
-  DeviceBuffer<unsigned char> projection_, d_projection_, output_, d_output_, scratch_, past_key_, past_value_,
-      ring_key_, ring_value_;
-  DeviceBuffer<float> log2_sum_exp_;
+  DeviceBuffer<unsigned char> projection_, d_projection_, output_, d_output_, saved_, scratch_, past_key_,
+      past_value_, ring_key_, ring_value_;
 };
 
 // The reference's input with dropout as the device draws it; `seed_tick` must outlive it.

@@ -42,19 +42,26 @@ void time_sequence(AttentionCase c) {
   std::printf("  forward %.4f ms  saving %.4f  with backward %.4f\n", infer, forward, both);
 }
 
+// Values do not matter to the time; tests check them.
 void time_step(int rows, int slots, Dtype ring_dtype) {
-  AttentionCase c{{rows, 1, 2, 56}, slots};
-  c.zero_channels = 6, c.ragged = false, c.slots = slots, c.ring_dtype = ring_dtype;
-  AttentionProblem problem = make_attention(c);
-  for (auto& position : problem.input.position_B) position = slots;  // a full ring
-  AttentionDevice device(c, problem);
-  const AttentionInput& input = device.input();
-  DeviceBuffer<unsigned char> output(problem.input.q_BTHW.size() * 2);
-  const double ms = median_ms(200, [&](cudaStream_t s) {
-    attention_step({rows, 2, 56, c.dtype, input.scale, input.rotary_width, input.head_stride, input.q, input.k, input.v,
-                    input.past.position_B, input.past.ring, output.data()}, s);
-  });
-  std::printf("step N %d H 2 W 56, %d slots of %s, full: %.2f us\n", rows, slots,
+  constexpr int kHeads = 2, kWidth = 56;
+  const auto filled = [](std::size_t bytes) {
+    DeviceBuffer<unsigned char> buffer(bytes);
+    check_cuda(cudaMemset(buffer.data(), 0x3c, bytes), "fill");  // a small number in either type
+    return buffer;
+  };
+  const std::size_t step = static_cast<std::size_t>(rows) * kHeads * kWidth;
+  auto projection = filled(3 * step * 2), output = filled(step * 2);
+  auto key = filled(step * slots * dtype_bytes(ring_dtype)), value = filled(step * slots * dtype_bytes(ring_dtype));
+  const DeviceBuffer<std::int64_t> position(std::vector<std::int64_t>(rows, slots));  // a full ring
+  const auto part = [&](int i) {
+    return AttentionRows{projection.data() + i * kHeads * kWidth * 2, 3 * kHeads * kWidth};
+  };
+  const AttentionStep arguments{rows,    kHeads,  kWidth,  Dtype::kBfloat16, 0.14f,
+                                50,      kWidth,  part(0), part(1),          part(2),
+                                position.data(), {ring_dtype, slots, key.data(), value.data()}, output.data()};
+  const double ms = median_ms(50, [&](cudaStream_t s) { attention_step(arguments, s); });
+  std::printf("step N %d H %d W %d, %d slots of %s, full: %.2f us\n", rows, kHeads, kWidth, slots,
               ring_dtype == Dtype::kFloat32 ? "float" : "bfloat16", 1000 * ms);
 }
 
