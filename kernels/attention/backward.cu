@@ -104,20 +104,21 @@ query_kernel(const __grid_constant__ Problem<T> problem, const __grid_constant__
       const int key = u + tile * 16;
       if (!problem.any_sees(t, key)) continue;
       Accumulator score[2], d_weight[2];
-      queries.multiply(score[0], score[1], shared.k[stage] + tile * 16 * kStride<kWidth>);
-      d_outputs.multiply(d_weight[0], d_weight[1], shared.v[stage] + tile * 16 * kStride<kWidth>);
-      const bool whole = problem.all_see(at, t, key);
+      queries.multiply(score, shared.k[stage] + tile * 16 * kStride<kWidth>);
+      d_outputs.multiply(d_weight, shared.v[stage] + tile * 16 * kStride<kWidth>);
+      problem.template mask<false>(score, at, t, key);
 #pragma unroll
       for (int e = 0; e < 8; ++e) {
-        const int row = e / 2 % 2, column = e / 4 * 8 + lane_id() % 4 * 2 + e % 2;
+        const int row = e / 2 % 2;
         float& x = score[e / 4].x[e % 4];
         float d = d_weight[e / 4].x[e % 4];
-        if constexpr (kDropout)
+        if constexpr (kDropout) {
+          const int column = e / 4 * 8 + lane_id() % 4 * 2 + e % 2;
           d = kept.kept(own + g + 8 * row, tile * 16 + column) ? d * problem.dropout.scale : 0.0f;
-        const float weight = exp2_flushed(x * exponent - log2_sum_exp[row]);
-        x = whole || problem.sees(at, t + g + 8 * row, key + column) ? weight * (d - mean[row]) : 0.0f;
+        }
+        x = exp2_flushed(x * exponent - log2_sum_exp[row]) * (d - mean[row]);
       }
-      add_weighted<kWidth>(sum, score[0], score[1], shared.k[stage] + tile * 16 * kStride<kWidth>);
+      add_weighted<kWidth>(sum, score, shared.k[stage] + tile * 16 * kStride<kWidth>);
     }
     if (kStages<kWidth> == 1 && block < last) {
       __syncthreads();
@@ -188,25 +189,23 @@ key_kernel(const __grid_constant__ Problem<T> problem, const __grid_constant__ G
       const int query = t + tile * 16;
       if (!problem.any_sees(query, u)) continue;
       Accumulator weight[2], d_score[2];
-      keys.multiply(weight[0], weight[1], shared.q[stage] + tile * 16 * kStride<kWidth>);
-      values.multiply(d_score[0], d_score[1], shared.d_output[stage] + tile * 16 * kStride<kWidth>);
-      const bool whole = problem.all_see(at, query, u);
+      keys.multiply(weight, shared.q[stage] + tile * 16 * kStride<kWidth>);
+      values.multiply(d_score, shared.d_output[stage] + tile * 16 * kStride<kWidth>);
+      problem.template mask<true>(weight, at, query, u);
 #pragma unroll
       for (int e = 0; e < 8; ++e) {
-        const int row = e / 2 % 2 * 8 + g, column = e / 4 * 8 + lane_id() % 4 * 2 + e % 2;
+        const int column = e / 4 * 8 + lane_id() % 4 * 2 + e % 2;
         float& x = weight[e / 4].x[e % 4];
         float& d = d_score[e / 4].x[e % 4];
-        x = whole || problem.sees(at, query + column, u + row)
-                ? exp2_flushed(x * exponent - shared.log2_sum_exp[stage][tile * 16 + column])
-                : 0.0f;
+        x = exp2_flushed(x * exponent - shared.log2_sum_exp[stage][tile * 16 + column]);
         float factor = 1.0f;
         if constexpr (kDropout)
-          factor = kept.kept(tile * 16 + column, own + row) ? problem.dropout.scale : 0.0f;
+          factor = kept.kept(tile * 16 + column, own + g + e / 2 % 2 * 8) ? problem.dropout.scale : 0.0f;
         d = x * (d * factor - shared.mean[stage][tile * 16 + column]);
         x *= factor;
       }
-      add_weighted<kWidth>(sum_v, weight[0], weight[1], shared.d_output[stage] + tile * 16 * kStride<kWidth>);
-      add_weighted<kWidth>(sum_k, d_score[0], d_score[1], shared.q[stage] + tile * 16 * kStride<kWidth>);
+      add_weighted<kWidth>(sum_v, weight, shared.d_output[stage] + tile * 16 * kStride<kWidth>);
+      add_weighted<kWidth>(sum_k, d_score, shared.q[stage] + tile * 16 * kStride<kWidth>);
     }
     if (kStages<kWidth> == 1 && block < last) {
       __syncthreads();
@@ -215,14 +214,8 @@ key_kernel(const __grid_constant__ Problem<T> problem, const __grid_constant__ G
   }
   __syncthreads();
   if (u >= problem.time) return;
-#pragma unroll
-  for (int i = 0; i < kWidth / 8; ++i) {
-#pragma unroll
-    for (int e = 0; e < 4; ++e)
-      if (u + g + e / 2 * 8 >= at.length) sum_v[i].x[e] = 0.0f;
-    store(d_v + own * gradient.v_stride + 8 * i, static_cast<int>(gradient.v_stride), sum_v[i], problem.time - u,
-          problem.width - 8 * i);
-  }
+  store_rows<kWidth>(d_v + own * gradient.v_stride, gradient.v_stride, sum_v, problem.width, at.length - u,
+                     problem.time - u);
   float* staging = reinterpret_cast<float*>(shared_memory) + warp * 16 * kStride<kWidth>;
   store_turned_back<kWidth>(d_k + own * gradient.k_stride, gradient.k_stride, sum_k, staging, problem.frequencies,
                             at.position + u, problem.scale, problem.width, at.length - u, problem.time - u);

@@ -67,22 +67,16 @@ forward_kernel(const __grid_constant__ Problem<T> problem, T* output, const Save
     }
 
     Rows<T, kWidth> queries(shared.q[0] + own * kStride<kWidth>);
-    Accumulator score[2 * kKeyTiles];
+    Accumulator score[kKeyTiles][2];
     float top[2] = {largest[0], largest[1]};
 #pragma unroll
     for (int tile = 0; tile < kKeyTiles; ++tile) {
       const int key = u + tile * 16;
       if (!problem.any_sees(t, key)) continue;
-      Accumulator(&s)[2] = reinterpret_cast<Accumulator(&)[2]>(score[2 * tile]);
-      queries.multiply(s[0], s[1], shared.k[stage] + tile * 16 * kStride<kWidth>);
-      const bool whole = problem.all_see(at, t, key);
+      queries.multiply(score[tile], shared.k[stage] + tile * 16 * kStride<kWidth>);
+      problem.template mask<false>(score[tile], at, t, key);
 #pragma unroll
-      for (int e = 0; e < 8; ++e) {
-        const int row = e / 2 % 2, column = e / 4 * 8 + lane_id() % 4 * 2 + e % 2;
-        float& x = s[e / 4].x[e % 4];
-        if (!whole && !problem.sees(at, t + g + 8 * row, key + column)) x = -INFINITY;
-        top[row] = fmaxf(top[row], x);
-      }
+      for (int e = 0; e < 8; ++e) top[e / 2 % 2] = fmaxf(top[e / 2 % 2], score[tile][e / 4].x[e % 4]);
     }
 #pragma unroll
     for (int row = 0; row < 2; ++row) {
@@ -111,7 +105,7 @@ forward_kernel(const __grid_constant__ Problem<T> problem, T* output, const Save
 #pragma unroll
       for (int e = 0; e < 8; ++e) {
         const int row = e / 2 % 2;
-        float& x = score[2 * tile + e / 4].x[e % 4];
+        float& x = score[tile][e / 4].x[e % 4];
         x = exp2_flushed(x * exponent - base[row]);
         weight[row] += x;
         if constexpr (kDropout) {
@@ -119,8 +113,7 @@ forward_kernel(const __grid_constant__ Problem<T> problem, T* output, const Save
           x = shared.kept[team].kept(own % kSize + g + 8 * row, tile * 16 + column) ? x * problem.dropout.scale : 0.0f;
         }
       }
-      add_weighted<kWidth>(sum, score[2 * tile], score[2 * tile + 1],
-                           shared.v[stage] + tile * 16 * kStride<kWidth>);
+      add_weighted<kWidth>(sum, score[tile], shared.v[stage] + tile * 16 * kStride<kWidth>);
     }
   }
 
@@ -129,20 +122,16 @@ forward_kernel(const __grid_constant__ Problem<T> problem, T* output, const Save
     weight[row] += __shfl_xor_sync(~0u, weight[row], 1);
     weight[row] += __shfl_xor_sync(~0u, weight[row], 2);
     const int step = t + g + 8 * row;
-    const bool inside = step < at.length;
-    const float inverse = 1.0f / weight[row];
+    const float inverse = weight[row] > 0.0f ? 1.0f / weight[row] : 0.0f;  // behind the length, maybe no keys
 #pragma unroll
     for (int i = 0; i < kWidth / 8; ++i)
 #pragma unroll
-      for (int e = 0; e < 2; ++e) sum[i].x[2 * row + e] = inside ? sum[i].x[2 * row + e] * inverse : 0.0f;
-    if (saved.log2_sum_exp != nullptr && lane_id() % 4 == 0 && inside)
+      for (int e = 0; e < 2; ++e) sum[i].x[2 * row + e] *= inverse;
+    if (saved.log2_sum_exp != nullptr && lane_id() % 4 == 0 && step < at.length)
       saved.log2_sum_exp[problem.scalar(at, step)] = largest[row] * exponent + log2f(weight[row]);
   }
-  if (t >= problem.time) return;
-#pragma unroll
-  for (int i = 0; i < kWidth / 8; ++i)
-    store(output + problem.contiguous(at, t) + 8 * i, static_cast<int>(output_stride), sum[i], problem.time - t,
-          problem.width - 8 * i);
+  store_rows<kWidth>(output + problem.contiguous(at, t), output_stride, sum, problem.width, at.length - t,
+                     problem.time - t);
 }
 
 }  // namespace

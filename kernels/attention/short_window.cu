@@ -6,10 +6,6 @@ namespace {
 constexpr int kSize = kBlock<bf16>, kWidth = 64, kRow = kStride<kWidth>, kReach = 5;  // 16-step tiles that a warp needs
 using Tile = bf16[kTile<bf16, kWidth>];
 
-// Element e of two accumulators beside each other: row g + element_row(e), column element_column(e) of 16.
-__device__ int element_row(int e) { return e / 2 % 2 * 8; }
-__device__ int element_column(int e) { return e / 4 * 8 + lane_id() % 4 * 2 + e % 2; }
-
 struct ForwardShared {
   Tile q, k[2], v[2];  // k, v: the block before, then the queries' own
 };
@@ -51,24 +47,19 @@ forward_kernel(const __grid_constant__ Problem<bf16> problem, bf16* output, cons
   }
 
   // The warp's keys begin 64 steps before its first query.
-  Accumulator score[2 * kReach];
+  Accumulator score[kReach][2];
   float largest[2] = {-INFINITY, -INFINITY}, weight[2] = {};
   {
     Rows<bf16, kWidth> queries(shared.q + own * kRow);
 #pragma unroll
     for (int tile = 0; tile < kReach; ++tile)
-      queries.multiply(score[2 * tile], score[2 * tile + 1], shared.k[0] + (own + tile * 16) * kRow);
+      queries.multiply(score[tile], shared.k[0] + (own + tile * 16) * kRow);
   }
 #pragma unroll
   for (int tile = 0; tile < kReach; ++tile) {
-    const int key = t - kSize + tile * 16;
-    const bool whole = problem.all_see(at, t, key);
+    problem.mask<false>(score[tile], at, t, t - kSize + tile * 16);
 #pragma unroll
-    for (int e = 0; e < 8; ++e) {
-      float& x = score[2 * tile + e / 4].x[e % 4];
-      if (!whole && !problem.sees(at, t + g + element_row(e), key + element_column(e))) x = -INFINITY;
-      largest[e / 2 % 2] = fmaxf(largest[e / 2 % 2], x);
-    }
+    for (int e = 0; e < 8; ++e) largest[e / 2 % 2] = fmaxf(largest[e / 2 % 2], score[tile][e / 4].x[e % 4]);
   }
 #pragma unroll
   for (int row = 0; row < 2; ++row) {  // every query sees itself: the largest is finite
@@ -81,30 +72,27 @@ forward_kernel(const __grid_constant__ Problem<bf16> problem, bf16* output, cons
   for (int tile = 0; tile < kReach; ++tile) {
 #pragma unroll
     for (int e = 0; e < 8; ++e) {
-      float& x = score[2 * tile + e / 4].x[e % 4];
+      float& x = score[tile][e / 4].x[e % 4];
       x = exp2_flushed(x * exponent - base[e / 2 % 2]);
       weight[e / 2 % 2] += x;
     }
-    add_weighted<kWidth>(sum, score[2 * tile], score[2 * tile + 1], shared.v[0] + (own + tile * 16) * kRow);
+    add_weighted<kWidth>(sum, score[tile], shared.v[0] + (own + tile * 16) * kRow);
   }
 #pragma unroll
   for (int row = 0; row < 2; ++row) {
     weight[row] += __shfl_xor_sync(~0u, weight[row], 1);
     weight[row] += __shfl_xor_sync(~0u, weight[row], 2);
     const int step = t + g + 8 * row;
-    const bool inside = step < at.length;
     const float inverse = 1.0f / weight[row];
 #pragma unroll
     for (int i = 0; i < kWidth / 8; ++i)
 #pragma unroll
-      for (int e = 0; e < 2; ++e) sum[i].x[2 * row + e] = inside ? sum[i].x[2 * row + e] * inverse : 0.0f;
-    if (saved.log2_sum_exp != nullptr && lane_id() % 4 == 0 && inside)
+      for (int e = 0; e < 2; ++e) sum[i].x[2 * row + e] *= inverse;
+    if (saved.log2_sum_exp != nullptr && lane_id() % 4 == 0 && step < at.length)
       saved.log2_sum_exp[problem.scalar(at, step)] = base[row] + log2f(weight[row]);
   }
-#pragma unroll
-  for (int i = 0; i < kWidth / 8; ++i)
-    store(output_rows + own * output_stride + 8 * i, static_cast<int>(output_stride), sum[i], problem.time - t,
-          problem.width - 8 * i);
+  store_rows<kWidth>(output_rows + own * output_stride, output_stride, sum, problem.width, at.length - t,
+                     problem.time - t);
 }
 
 struct BackwardShared {
@@ -190,52 +178,39 @@ backward_kernel(const __grid_constant__ Problem<bf16> problem, const __grid_cons
     Rows<bf16, kWidth> queries(shared.q[0] + own * kRow), d_outputs(shared.d_output[0] + own * kRow);
 #pragma unroll
     for (int tile = 0; tile < kReach; ++tile) {  // keys from 64 steps before the warp's first query on
-      const int key = first - kSize + tile * 16;
       Accumulator score[2], d_weight[2];
-      queries.multiply(score[0], score[1], shared.k[0] + (own + tile * 16) * kRow);
-      d_outputs.multiply(d_weight[0], d_weight[1], shared.v[0] + (own + tile * 16) * kRow);
-      const bool whole = problem.all_see(at, first, key);
+      queries.multiply(score, shared.k[0] + (own + tile * 16) * kRow);
+      d_outputs.multiply(d_weight, shared.v[0] + (own + tile * 16) * kRow);
+      problem.mask<false>(score, at, first, first - kSize + tile * 16);
 #pragma unroll
       for (int e = 0; e < 8; ++e) {
         float& x = score[e / 4].x[e % 4];
-        const float weight = exp2_flushed(x * exponent - log2_sum_exp[e / 2 % 2]);
-        x = whole || problem.sees(at, first + g + element_row(e), key + element_column(e))
-                ? weight * (d_weight[e / 4].x[e % 4] - mean[e / 2 % 2])
-                : 0.0f;
+        x = exp2_flushed(x * exponent - log2_sum_exp[e / 2 % 2]) * (d_weight[e / 4].x[e % 4] - mean[e / 2 % 2]);
       }
-      add_weighted<kWidth>(sum, score[0], score[1], shared.k[0] + (own + tile * 16) * kRow);
+      add_weighted<kWidth>(sum, score, shared.k[0] + (own + tile * 16) * kRow);
     }
   } else {
     Accumulator sum_v[kWidth / 8] = {};
     Rows<bf16, kWidth> keys(shared.k[1] + own * kRow), values(shared.v[1] + own * kRow);
 #pragma unroll
     for (int tile = 0; tile < kReach; ++tile) {  // queries from the warp's first key on; weights transposed
-      const int query = first + tile * 16, row = own + tile * 16;
+      const int row = own + tile * 16;
       Accumulator weight[2], d_score[2];
-      keys.multiply(weight[0], weight[1], shared.q[0] + row * kRow);
-      values.multiply(d_score[0], d_score[1], shared.d_output[0] + row * kRow);
-      const bool whole = problem.all_see(at, query, first);
+      keys.multiply(weight, shared.q[0] + row * kRow);
+      values.multiply(d_score, shared.d_output[0] + row * kRow);
+      problem.mask<true>(weight, at, first + tile * 16, first);
 #pragma unroll
       for (int e = 0; e < 8; ++e) {
-        const int column = element_column(e);
+        const int query = row + e / 4 * 8 + c + e % 2;
         float& x = weight[e / 4].x[e % 4];
-        float& d = d_score[e / 4].x[e % 4];
-        x = whole || problem.sees(at, query + column, first + g + element_row(e))
-                ? exp2_flushed(x * exponent - shared.log2_sum_exp[row + column])
-                : 0.0f;
-        d = x * (d - shared.mean[row + column]);
+        x = exp2_flushed(x * exponent - shared.log2_sum_exp[query]);
+        d_score[e / 4].x[e % 4] = x * (d_score[e / 4].x[e % 4] - shared.mean[query]);
       }
-      add_weighted<kWidth>(sum_v, weight[0], weight[1], shared.d_output[0] + row * kRow);
-      add_weighted<kWidth>(sum, d_score[0], d_score[1], shared.q[0] + row * kRow);
+      add_weighted<kWidth>(sum_v, weight, shared.d_output[0] + row * kRow);
+      add_weighted<kWidth>(sum, d_score, shared.q[0] + row * kRow);
     }
-#pragma unroll
-    for (int i = 0; i < kWidth / 8; ++i) {
-#pragma unroll
-      for (int e = 0; e < 4; ++e)
-        if (first + g + element_row(e) >= at.length) sum_v[i].x[e] = 0.0f;
-      store(d_v + own * gradient.v_stride + 8 * i, static_cast<int>(gradient.v_stride), sum_v[i],
-            problem.time - first, problem.width - 8 * i);
-    }
+    store_rows<kWidth>(d_v + own * gradient.v_stride, gradient.v_stride, sum_v, problem.width, at.length - first,
+                       problem.time - first);
   }
   __syncthreads();
   // The tiles become the warps' staging.

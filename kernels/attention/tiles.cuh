@@ -70,12 +70,23 @@ struct Problem {
   __device__ std::int64_t scalar(const Head& at, int t) const {
     return (static_cast<std::int64_t>(at.row) * heads + at.head) * time + t;
   }
-  // Whether the query at t sees the key at u; steps before the first are negative.
-  __device__ bool sees(const Head& at, int t, int u) const { return u <= t && u > t - window && u >= -at.past; }
-  // Whether any of the queries t .. t + 15 sees any of the keys u .. u + 15, and whether all see all.
+  // Whether any of the queries t .. t + 15 sees any of the keys u .. u + 15.
   __device__ bool any_sees(int t, int u) const { return u <= t + 15 && u + 15 > t - window; }
-  __device__ bool all_see(const Head& at, int t, int u) const {
-    return u + 15 <= t && u > t + 15 - window && u >= -at.past;
+  // Puts -infinity in place of the scores of what queries do not see: element e, of two accumulators beside each other,
+  // of the queries t .. t + 15 and keys u .. u + 15; kTransposed: of keys (rows) and queries. Negative steps are past.
+  template <bool kTransposed>
+  __device__ void mask(Accumulator (&score)[2], const Head& at, int t, int u) const {
+    if (u + 15 <= t && u > t + 15 - window && u >= -at.past) return;
+    const int row = lane_id() / 4, column = lane_id() % 4 * 2;
+    const int distance = t - u + (kTransposed ? column - row : row - column);
+#pragma unroll
+    for (int e = 0; e < 8; ++e) {
+      const int to_row = e / 2 % 2 * 8, to_column = e / 4 * 8 + e % 2;
+      if (static_cast<unsigned>(distance + (kTransposed ? to_column - to_row : to_row - to_column)) >=
+          static_cast<unsigned>(window))
+        score[e / 4].x[e % 4] = -INFINITY;
+      if (u < 0 && u + (kTransposed ? row + to_row : column + to_column) < -at.past) score[e / 4].x[e % 4] = -INFINITY;
+    }
   }
   // The first key block that queries from t on see, and the last query block that sees keys up to u.
   __device__ int first_key_block(const Head& at, int t) const { return max(t - window + 1, -at.past) >> kBlockShift; }
@@ -206,11 +217,24 @@ __device__ inline void copy_rows_by(T* tile, const T* global, std::int64_t strid
   const int column = team_thread<T>() % kLanes * kElements, row = team_thread<T>() / kLanes;
   global += row * stride + column;
   tile += row * kStride<kWidth> + column;
-#pragma unroll 4
-  for (int i = 0; i < kBlock<T>; i += kRows, global += kRows * stride, tile += kRows * kStride<kWidth>)
 #pragma unroll
-    for (int piece = 0; piece < kPieces * kElements; piece += kLanes * kElements)
-      if (column + piece < columns) copy_async<kBytes>(tile + piece, global + piece, row + i < valid_rows);
+  for (int piece = 0; piece < kPieces * kElements; piece += kLanes * kElements) {
+    if (column + piece >= columns) break;
+    const T* from = global + piece;
+#pragma unroll
+    for (int i = 0; i < kBlock<T>; i += kRows, from += kRows * stride)
+      copy_async<kBytes>(tile + i * kStride<kWidth> + piece, from, row + i < valid_rows);
+  }
+}
+
+// Rows that are aligned to less than 16 bytes.
+template <int kWidth, typename T>
+__device__ __noinline__ void copy_rows_unaligned(T* tile, const T* global, std::int64_t stride, int valid_rows,
+                                                 int columns, int bytes) {
+  if (bytes == 8)
+    copy_rows_by<8, kWidth>(tile, global, stride, valid_rows, columns);
+  else
+    copy_rows_by<4, kWidth>(tile, global, stride, valid_rows, columns);
 }
 
 // Starts the copy of a block of rows; rows from valid_rows on become zero.
@@ -219,10 +243,8 @@ __device__ inline void copy_rows(T* tile, const T* global, std::int64_t stride, 
                                  int bytes) {
   if (bytes == 16)
     copy_rows_by<16, kWidth>(tile, global, stride, valid_rows, columns);
-  else if (bytes == 8)
-    copy_rows_by<8, kWidth>(tile, global, stride, valid_rows, columns);
   else
-    copy_rows_by<4, kWidth>(tile, global, stride, valid_rows, columns);
+    copy_rows_unaligned<kWidth>(tile, global, stride, valid_rows, columns, bytes);
 }
 
 // Starts the copy of a block of rows of saved queries or keys.
@@ -236,11 +258,14 @@ __device__ inline void copy_saved(T* tile, const T* saved, const Problem<T>& pro
 template <int kWidth, typename T>
 __device__ inline void save_rows(T* saved, const T* tile, const Problem<T>& problem,
                                  const typename Problem<T>::Head& at, int t) {
-  constexpr int kElements = 16 / sizeof(T), kPieces = kWidth / kElements;
-  saved += problem.scalar(at, t) * kWidth;
-  for (int i = team_thread<T>(); i < min(kBlock<T>, at.length - t) * kPieces; i += kThreads<T>)
-    reinterpret_cast<uint4*>(saved)[i] =
-        *reinterpret_cast<const uint4*>(tile + i / kPieces * kStride<kWidth> + i % kPieces * kElements);
+  constexpr int kElements = 16 / sizeof(T), kPieces = kWidth / kElements, kRows = kThreads<T> / kPieces;
+  const int row = team_thread<T>() / kPieces, column = team_thread<T>() % kPieces * kElements;
+  saved += problem.scalar(at, t + row) * kWidth + column;
+  tile += row * kStride<kWidth> + column;
+#pragma unroll
+  for (int i = 0; i < kBlock<T>; i += kRows)
+    if (t + row + i < at.length)
+      *reinterpret_cast<uint4*>(saved + i * kWidth) = *reinterpret_cast<const uint4*>(tile + i * kStride<kWidth>);
 }
 
 // Zeroes the columns that pad the rows of `count` tiles; all threads of the block.
@@ -253,7 +278,7 @@ __device__ inline void zero_padding(T* tiles, int count, int columns) {
 
 // Copies a block of the ring's rows, the steps from u < 0 on, padded with zeros; so become steps that it does not hold.
 template <int kWidth, typename T>
-__device__ void copy_ring(T* tile, const void* ring, const Problem<T>& problem, const typename Problem<T>::Head& at,
+__device__ __noinline__ void copy_ring(T* tile, const void* ring, const Problem<T>& problem, const typename Problem<T>::Head& at,
                           int u) {
   constexpr int kPairs = kWidth / 2;
   for (int i = team_thread<T>(); i < kBlock<T> * kPairs; i += kThreads<T>) {
@@ -326,49 +351,66 @@ struct Turner {
   }
 };
 
-// Stores a warp's 16 rows, the first of which stands at `position`, turned back and scaled; rows from `valid` on as
-// zeros. `staging`: 16 rows of kStride<kWidth> floats of the warp's own.
+// Stores a warp's rows, at most `rows` of 16, in pairs; rows from `valid` on as zeros. x must be finite there.
+template <int kWidth, typename T>
+__device__ inline void store_rows(T* global, std::int64_t stride, const Accumulator (&x)[kWidth / 8], int width,
+                                  int valid, int rows) {
+  const int g = lane_id() / 4, t = lane_id() % 4 * 2;
+#pragma unroll
+  for (int r = 0; r < 2; ++r) {
+    if (g + 8 * r >= rows) return;
+    T* own = global + (g + 8 * r) * stride + t;
+    const float factor = g + 8 * r < valid ? 1.0f : 0.0f;
+#pragma unroll
+    for (int i = 0; i < kWidth / 8; ++i)
+      if (t + 8 * i < width) store_pair(own + 8 * i, x[i].x[2 * r] * factor, x[i].x[2 * r + 1] * factor);
+  }
+}
+
+// The same, turned back and scaled; the first row stands at `position`. `staging`: 16 rows of kStride<kWidth> floats of
+// the warp's own.
 template <int kWidth, typename T>
 __device__ inline void store_turned_back(T* global, std::int64_t stride, const Accumulator (&x)[kWidth / 8],
                                          float* staging, const Frequencies& frequencies, std::int64_t position,
                                          float scale, int width, int valid, int rows) {
-  const int g = lane_id() / 4, t = lane_id() % 4, pairs = frequencies.pairs;
+  const int g = lane_id() / 4, t = lane_id() % 4 * 2, pairs = frequencies.pairs;
 #pragma unroll
-  for (int i = 0; i < kWidth / 8; ++i)
+  for (int r = 0; r < 2; ++r) {
+    const float factor = g + 8 * r < valid ? scale : 0.0f;
 #pragma unroll
-    for (int r = 0; r < 2; ++r) {
-      const bool inside = g + 8 * r < valid;
-      store_pair(staging + (g + 8 * r) * kStride<kWidth> + 8 * i + 2 * t, inside ? scale * x[i].x[2 * r] : 0.0f,
-                 inside ? scale * x[i].x[2 * r + 1] : 0.0f);
-    }
+    for (int i = 0; i < kWidth / 8; ++i)
+      store_pair(staging + (g + 8 * r) * kStride<kWidth> + 8 * i + t, factor * x[i].x[2 * r],
+                 factor * x[i].x[2 * r + 1]);
+  }
   __syncwarp();
   rows = min(rows, 16);
   for (int i = lane_id(); i < pairs; i += 32) {
     const std::uint64_t turns = frequencies.turns[i];
     Rotation rotation = Rotation::by(turns * static_cast<std::uint64_t>(position));
     const Rotation step = Rotation::by(turns);
+    const float* from = staging + i;
+    T* to = global + i;
 #pragma unroll 4
-    for (int row = 0; row < rows; ++row) {
-      const float2 turned =
-          rotation.turn_back(staging[row * kStride<kWidth> + i], staging[row * kStride<kWidth> + i + pairs]);
-      global[row * stride + i] = T(turned.x);
-      global[row * stride + i + pairs] = T(turned.y);
+    for (int row = 0; row < rows; ++row, from += kStride<kWidth>, to += stride) {
+      const float2 turned = rotation.turn_back(from[0], from[pairs]);
+      to[0] = T(turned.x);
+      to[pairs] = T(turned.y);
       rotation = rotation.then(step);
     }
   }
-  const int rest = width - 2 * pairs;
-  for (int i = lane_id(); i < rows * rest; i += 32) {
-    const int row = i / rest, column = 2 * pairs + i % rest;
-    global[row * stride + column] = T(staging[row * kStride<kWidth> + column]);
-  }
+  const int row = lane_id() % 16;
+  if (row < rows)
+    for (int column = 2 * pairs + lane_id() / 16 * 2; column < width; column += 4) {
+      const float2 pair = load_pair(staging + row * kStride<kWidth> + column);
+      store_pair(global + row * stride + column, pair.x, pair.y);
+    }
 }
 
 // Zeroes a block of rows of `width` elements, at most `rows`.
 template <typename T>
 __device__ inline void zero_rows(T* global, std::int64_t stride, int width, int rows) {
-  const int pairs = width / 2;
-  for (int i = team_thread<T>(); i < min(rows, kBlock<T>) * pairs; i += kThreads<T>)
-    store_pair(global + i / pairs * stride + i % pairs * 2, 0.0f, 0.0f);
+  for (int row = team_thread<T>() / 32; row < min(rows, kBlock<T>); row += kThreads<T> / 32)
+    for (int column = lane_id() * 2; column < width; column += 64) store_pair(global + row * stride + column, 0.0f, 0.0f);
 }
 
 // Which weights of a block of queries and keys dropout keeps, a bit each: byte [query][key / 8].
@@ -410,26 +452,25 @@ struct Rows {
 #pragma unroll
       for (int step = 0; step < kWidth / 16; ++step) load_a(fragment[step], tile + step * 16, kStride<kWidth>);
   }
-  // left, right = the 16 x 16 products of the rows with 16 rows of `other`.
-  __device__ void multiply(Accumulator& left, Accumulator& right, const T* other) {
-    left = right = {};
+  // The 16 x 16 products of the rows with 16 rows of `other`.
+  __device__ void multiply(Accumulator (&product)[2], const T* other) {
+    product[0] = product[1] = {};
 #pragma unroll
     for (int step = 0; step < kWidth / 16; ++step) {
       FragmentB<kPlanes<T>> b[2];
       load_b(b, other + step * 16, kStride<kWidth>);
       if constexpr (!kKept) load_a(fragment[0], tile + step * 16, kStride<kWidth>);
-      multiply_add(left, fragment[kKept ? step : 0], b[0]);
-      multiply_add(right, fragment[kKept ? step : 0], b[1]);
+      multiply_add(product[0], fragment[kKept ? step : 0], b[0]);
+      multiply_add(product[1], fragment[kKept ? step : 0], b[1]);
     }
   }
 };
 
 // sum (16 x width) += weights (16 x 16, in two accumulators) times 16 rows of `tile`.
 template <int kWidth, typename T>
-__device__ inline void add_weighted(Accumulator (&sum)[kWidth / 8], const Accumulator& left, const Accumulator& right,
-                                    const T* tile) {
+__device__ inline void add_weighted(Accumulator (&sum)[kWidth / 8], const Accumulator (&weight)[2], const T* tile) {
   FragmentA<kPlanes<T>> weights;
-  to_fragment(weights, left, right);
+  to_fragment(weights, weight[0], weight[1]);
 #pragma unroll
   for (int column = 0; column < kWidth / 16; ++column) {
     FragmentB<kPlanes<T>> b[2];
