@@ -79,7 +79,8 @@ struct AttentionInput {
   AttentionPast past;
 };
 
-// Writes output [B, T, H, W], and to `saved` what the backward pass needs, unless it is null.
+// Writes output [B, T, H, W], and to `saved` what the backward pass needs, turned queries and keys among it. The forward
+// pass itself works there too: a caller without a backward pass may use the buffer anew for each call.
 std::size_t attention_saved_bytes(const AttentionShape& shape, Dtype dtype);
 void attention_forward(const AttentionInput& input, void* output_BTHW, void* saved, cudaStream_t stream);
 

@@ -61,13 +61,10 @@ query_kernel(const __grid_constant__ Problem<T> problem, const __grid_constant__
   const std::int64_t output_stride = static_cast<std::int64_t>(problem.heads) * problem.width;
   const int first = problem.first_key_block(at, begin), last = (min(begin + kSize, at.length) - 1) / kSize;
   const auto copy_keys = [&](int stage, int u) {
-    if (u < 0)
-      copy_ring<kWidth>(shared.k[stage], problem.past_key, problem, at, u);
-    else
-      copy_saved<kWidth>(shared.k[stage], gradient.saved.k, problem, at, u);
+    copy_saved<kWidth>(shared.k[stage], gradient.saved.k, problem.past_key, problem, at, u);
     copy_block<kWidth>(shared.v[stage], problem.v, problem.v_stride, problem.past_value, problem, at, u);
   };
-  copy_saved<kWidth>(shared.q, gradient.saved.q, problem, at, begin);
+  copy_saved<kWidth>(shared.q, gradient.saved.q, nullptr, problem, at, begin);
   copy_rows<kWidth>(shared.d_output, gradient.d_output + problem.contiguous(at, begin), output_stride,
                     at.length - begin, problem.width, problem.copy_bytes);
   copy_keys(0, first * kSize);
@@ -136,7 +133,7 @@ query_kernel(const __grid_constant__ Problem<T> problem, const __grid_constant__
 template <int kWidth, typename T>
 __device__ void copy_queries(KeyShared<T, kWidth>& shared, int stage, const Problem<T>& problem,
                              const Gradient<T>& gradient, const typename Problem<T>::Head& at, int t) {
-  copy_saved<kWidth>(shared.q[stage], gradient.saved.q, problem, at, t);
+  copy_saved<kWidth>(shared.q[stage], gradient.saved.q, nullptr, problem, at, t);
   copy_rows<kWidth>(shared.d_output[stage], gradient.d_output + problem.contiguous(at, t),
                     static_cast<std::int64_t>(problem.heads) * problem.width, at.length - t, problem.width,
                     problem.copy_bytes);
@@ -167,7 +164,7 @@ key_kernel(const __grid_constant__ Problem<T> problem, const __grid_constant__ G
   }
 
   const int first = blockIdx.y, last = problem.last_query_block(at, begin + kSize - 1);
-  copy_saved<kWidth>(shared.k, gradient.saved.k, problem, at, begin);
+  copy_saved<kWidth>(shared.k, gradient.saved.k, nullptr, problem, at, begin);
   copy_block<kWidth>(shared.v, problem.v, problem.v_stride, nullptr, problem, at, begin);
   copy_queries<kWidth>(shared, 0, problem, gradient, at, begin);
   zero_padding<kWidth>(shared.v, 1, problem.width);

@@ -12,8 +12,34 @@ template <typename T, int kWidth>
 struct ForwardShared {
   T q[kTeams<T, kWidth>][kTile<T, kWidth>];
   T k[2][kTile<T, kWidth>], v[2][kTile<T, kWidth>];
-  KeptWeights<T> kept[kTeams<T, kWidth>];
+  KeptWeights<T> kept[2][kTeams<T, kWidth>];
 };
+
+template <typename T, int kWidth>
+struct TurnShared {
+  T q[kTile<T, kWidth>], k[kTile<T, kWidth>];
+};
+
+// Turns and saves queries and keys, a block of 64 or 32 steps each, so that nobody turns them twice.
+template <typename T, int kWidth>
+__global__ void __launch_bounds__(kThreads<T>)
+turn_kernel(const __grid_constant__ Problem<T> problem, const Saved<T> saved) {
+  extern __shared__ __align__(16) unsigned char shared_memory[];
+  auto& shared = *reinterpret_cast<TurnShared<T, kWidth>*>(shared_memory);
+  const auto at = problem.head(blockIdx.x);
+  const int begin = blockIdx.y * kBlock<T>;
+  if (begin >= at.length) return;
+  copy_block<kWidth>(shared.q, problem.q, problem.q_stride, nullptr, problem, at, begin);
+  copy_block<kWidth>(shared.k, problem.k, problem.k_stride, nullptr, problem, at, begin);
+  zero_padding<kWidth>(shared.q, 2, problem.width);
+  const Turner turner(problem.frequencies);
+  wait_for_copies();
+  __syncthreads();
+  turner.turn<kWidth, T, 2>({shared.q, shared.k}, at.position + begin);
+  __syncthreads();
+  save_rows<kWidth>(saved.q, shared.q, problem, at, begin);
+  save_rows<kWidth>(saved.k, shared.k, problem, at, begin);
+}
 
 // A warp owns 16 queries and walks with the others through the key blocks that they see, two of which are in shared
 // memory: one in use, one on its way.
@@ -36,35 +62,24 @@ forward_kernel(const __grid_constant__ Problem<T> problem, T* output, const Save
 
   const int first = problem.first_key_block(at, begin), last = (min(begin + kQueries, at.length) - 1) / kSize;
   const auto copy_keys = [&](int stage, int u) {
-    if (team == 0)
-      copy_block<kWidth>(shared.k[stage], problem.k, problem.k_stride, problem.past_key, problem, at, u);
+    if (team == 0) copy_saved<kWidth>(shared.k[stage], saved.k, problem.past_key, problem, at, u);
     if (team == kQueryBlocks - 1)
       copy_block<kWidth>(shared.v[stage], problem.v, problem.v_stride, problem.past_value, problem, at, u);
   };
-  copy_rows<kWidth>(shared.q[team], problem.q + problem.strided(at, team_begin, problem.q_stride, problem.head_stride),
-                    problem.q_stride, at.length - team_begin, problem.width, problem.copy_bytes);
+  copy_saved<kWidth>(shared.q[team], saved.q, nullptr, problem, at, team_begin);
   copy_keys(0, first * kSize);
-  zero_padding<kWidth>(shared.q[0], 4 + kQueryBlocks, problem.width);
-  const Turner turner(problem.frequencies);
+  zero_padding<kWidth>(shared.v[0], 2, problem.width);
 
   Accumulator sum[kWidth / 8] = {};
   float largest[2] = {-INFINITY, -INFINITY}, weight[2] = {};
   const float exponent = problem.scale * kLog2E;
   for (int block = first; block <= last; ++block) {
     const int stage = (block - first) % 2, u = block * kSize;
+    KeptWeights<T>& kept = shared.kept[stage][team];
+    if constexpr (kDropout) kept.draw(problem, problem.scalar(at, team_begin), u);
     wait_for_copies();
     __syncthreads();
     if (block < last) copy_keys(1 - stage, u + kSize);
-    if (block == first)
-      for (int i = 0; i < kQueryBlocks; ++i)
-        turner.turn<kWidth, T, 1>({shared.q[i]}, at.position + begin + i * kSize);
-    if (block >= 0) turner.turn<kWidth, T, 1>({shared.k[stage]}, at.position + u);
-    if constexpr (kDropout) shared.kept[team].draw(problem, problem.scalar(at, team_begin), u);
-    __syncthreads();
-    if (saved.q != nullptr) {
-      if (block == first && team_begin < at.length) save_rows<kWidth>(saved.q, shared.q[team], problem, at, team_begin);
-      if (u == team_begin) save_rows<kWidth>(saved.k, shared.k[stage], problem, at, u);
-    }
 
     Rows<T, kWidth> queries(shared.q[0] + own * kStride<kWidth>);
     Accumulator score[kKeyTiles][2];
@@ -110,7 +125,7 @@ forward_kernel(const __grid_constant__ Problem<T> problem, T* output, const Save
         weight[row] += x;
         if constexpr (kDropout) {
           const int column = e / 4 * 8 + lane_id() % 4 * 2 + e % 2;
-          x = shared.kept[team].kept(own % kSize + g + 8 * row, tile * 16 + column) ? x * problem.dropout.scale : 0.0f;
+          x = kept.kept(own % kSize + g + 8 * row, tile * 16 + column) ? x * problem.dropout.scale : 0.0f;
         }
       }
       add_weighted<kWidth>(sum, score[tile], shared.v[stage] + tile * 16 * kStride<kWidth>);
@@ -127,7 +142,7 @@ forward_kernel(const __grid_constant__ Problem<T> problem, T* output, const Save
     for (int i = 0; i < kWidth / 8; ++i)
 #pragma unroll
       for (int e = 0; e < 2; ++e) sum[i].x[2 * row + e] *= inverse;
-    if (saved.log2_sum_exp != nullptr && lane_id() % 4 == 0 && step < at.length)
+    if (lane_id() % 4 == 0 && step < at.length)
       saved.log2_sum_exp[problem.scalar(at, step)] = largest[row] * exponent + log2f(weight[row]);
   }
   store_rows<kWidth>(output + problem.contiguous(at, t), output_stride, sum, problem.width, at.length - t,
@@ -154,11 +169,16 @@ void attention_forward(const AttentionInput& input, void* output_BTHW, void* sav
   dispatch(input.dtype, input.shape.width, [&](auto element, auto width) {
     using T = decltype(element);
     constexpr int kWidth = decltype(width)::value, kQueries = kBlock<T> * kTeams<T, kWidth>;
+    const int heads = input.shape.batch * input.shape.heads, time = input.shape.time;
+    const Problem<T> problem = make_problem<T>(input);
+    const Saved<T> kept = Saved<T>::of(saved, input.shape);
+    launch<turn_kernel<T, kWidth>>(dim3(heads, (time + kBlock<T> - 1) / kBlock<T>), kThreads<T>,
+                                   sizeof(TurnShared<T, kWidth>), stream, "attention: turning", problem, kept);
     const auto run = [&]<bool kDropout>() {
-      launch<forward_kernel<T, kWidth, kDropout>>(
-          dim3(input.shape.batch * input.shape.heads, (input.shape.time + kQueries - 1) / kQueries),
-          kThreads<T> * kTeams<T, kWidth>, sizeof(ForwardShared<T, kWidth>), stream, "attention: forward",
-          make_problem<T>(input), static_cast<T*>(output_BTHW), Saved<T>::of(saved, input.shape));
+      launch<forward_kernel<T, kWidth, kDropout>>(dim3(heads, (time + kQueries - 1) / kQueries),
+                                                  kThreads<T> * kTeams<T, kWidth>, sizeof(ForwardShared<T, kWidth>),
+                                                  stream, "attention: forward", problem,
+                                                  static_cast<T*>(output_BTHW), kept);
     };
     input.dropout.drops() ? run.template operator()<true>() : run.template operator()<false>();
   });

@@ -41,10 +41,8 @@ forward_kernel(const __grid_constant__ Problem<bf16> problem, bf16* output, cons
   if (begin > 0) turner.turn<kWidth, bf16, 1>({shared.k[0]}, at.position + begin - kSize);
   wait_for_copies();
   __syncthreads();
-  if (saved.q != nullptr) {
-    save_rows<kWidth>(saved.q, shared.q, problem, at, begin);
-    save_rows<kWidth>(saved.k, shared.k[1], problem, at, begin);
-  }
+  save_rows<kWidth>(saved.q, shared.q, problem, at, begin);
+  save_rows<kWidth>(saved.k, shared.k[1], problem, at, begin);
 
   // The warp's keys begin 64 steps before its first query.
   Accumulator score[kReach][2];
@@ -88,7 +86,7 @@ forward_kernel(const __grid_constant__ Problem<bf16> problem, bf16* output, cons
     for (int i = 0; i < kWidth / 8; ++i)
 #pragma unroll
       for (int e = 0; e < 2; ++e) sum[i].x[2 * row + e] *= inverse;
-    if (saved.log2_sum_exp != nullptr && lane_id() % 4 == 0 && step < at.length)
+    if (lane_id() % 4 == 0 && step < at.length)
       saved.log2_sum_exp[problem.scalar(at, step)] = base[row] + log2f(weight[row]);
   }
   store_rows<kWidth>(output_rows + own * output_stride, output_stride, sum, problem.width, at.length - t,
@@ -127,14 +125,11 @@ backward_kernel(const __grid_constant__ Problem<bf16> problem, const __grid_cons
   for (int block = 0; block < 2; ++block) {
     const int t = begin + block * kSize, u = t - kSize;
     if (for_queries) {
-      copy_saved<kWidth>(shared.q[block], gradient.saved.q, problem, at, t);
+      copy_saved<kWidth>(shared.q[block], gradient.saved.q, nullptr, problem, at, t);
       copy_rows<kWidth>(shared.d_output[block], gradient.d_output + problem.contiguous(at, t), output_stride,
                         at.length - t, problem.width, problem.copy_bytes);
     } else {
-      if (u < 0)
-        copy_ring<kWidth>(shared.k[block], problem.past_key, problem, at, u);
-      else
-        copy_saved<kWidth>(shared.k[block], gradient.saved.k, problem, at, u);
+      copy_saved<kWidth>(shared.k[block], gradient.saved.k, problem.past_key, problem, at, u);
       copy_block<kWidth>(shared.v[block], problem.v, problem.v_stride, problem.past_value, problem, at, u);
     }
   }

@@ -247,13 +247,6 @@ __device__ inline void copy_rows(T* tile, const T* global, std::int64_t stride, 
     copy_rows_unaligned<kWidth>(tile, global, stride, valid_rows, columns, bytes);
 }
 
-// Starts the copy of a block of rows of saved queries or keys.
-template <int kWidth, typename T>
-__device__ inline void copy_saved(T* tile, const T* saved, const Problem<T>& problem,
-                                  const typename Problem<T>::Head& at, int t) {
-  copy_rows_by<16, kWidth>(tile, saved + problem.scalar(at, t) * kWidth, kWidth, at.length - t, kWidth);
-}
-
 // Saves a block of turned queries or keys.
 template <int kWidth, typename T>
 __device__ inline void save_rows(T* saved, const T* tile, const Problem<T>& problem,
@@ -306,6 +299,16 @@ __device__ inline void copy_block(T* tile, const T* global, std::int64_t stride,
   else
     copy_rows<kWidth>(tile, global + problem.strided(at, u, stride, problem.head_stride), stride, at.length - u,
                       problem.width, problem.copy_bytes);
+}
+
+// The same from saved queries or keys.
+template <int kWidth, typename T>
+__device__ inline void copy_saved(T* tile, const T* saved, const void* past, const Problem<T>& problem,
+                                  const typename Problem<T>::Head& at, int u) {
+  if (u < 0)
+    copy_ring<kWidth>(tile, past, problem, at, u);
+  else
+    copy_rows_by<16, kWidth>(tile, saved + problem.scalar(at, u) * kWidth, kWidth, at.length - u, kWidth);
 }
 
 // Turns blocks of rows in place, with all threads of a block: a thread owns a pair of channels of every `phases`-th row.

@@ -27,7 +27,7 @@ Gradients run(const AttentionCase& c) {
   draw_as_device(problem.input, c, seed_tick);
   AttentionDevice device(c, problem);
   device.poison();
-  device.forward(true);
+  device.forward();
   device.backward();
   return {attention_reference_backward(problem.input, problem.d_output_BTHW), device.result()};
 }
@@ -103,7 +103,7 @@ TEST_CASE("the same attention gives the same bits 1,000 times") {
       AttentionDevice device(c, make_attention(c));
       const auto bytes = [&] {
         device.poison();
-        device.forward(true);
+        device.forward();
         device.backward();
         return device.result().bytes;
       };

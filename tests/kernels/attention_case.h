@@ -148,8 +148,8 @@ class AttentionDevice {
       check_cuda(cudaMemset(buffer->data(), 0xff, buffer->size()), "poison");
   }
 
-  void forward(bool saving, cudaStream_t stream = nullptr) {
-    attention_forward(input_, output_.data(), saving ? saved_.data() : nullptr, stream);
+  void forward(cudaStream_t stream = nullptr) {
+    attention_forward(input_, output_.data(), saved_.data(), stream);
   }
   void backward(cudaStream_t stream = nullptr) {
     attention_backward(input_, {output_.data(), saved_.data(), d_output_.data()}, gradient_, scratch_.data(), stream);

@@ -14,7 +14,7 @@ void time_sequence(AttentionCase c) {
   draw_as_device(problem.input, c, seed_tick);
   AttentionDevice device(c, problem);
   device.poison();
-  device.forward(true);
+  device.forward();
   device.backward();
   const AttentionResult r = device.result();
   // The reference of the long and wide shapes takes minutes; a few rows and heads of them are checked in the tests.
@@ -33,13 +33,12 @@ void time_sequence(AttentionCase c) {
       return;
     }
   }
-  const double infer = median_ms(50, [&](cudaStream_t s) { device.forward(false, s); });
-  const double forward = median_ms(50, [&](cudaStream_t s) { device.forward(true, s); });
+  const double forward = median_ms(50, [&](cudaStream_t s) { device.forward(s); });
   const double both = median_ms(50, [&](cudaStream_t s) {
-    device.forward(true, s);
+    device.forward(s);
     device.backward(s);
   });
-  std::printf("  forward %.4f ms  saving %.4f  with backward %.4f\n", infer, forward, both);
+  std::printf("  forward %.4f ms  with backward %.4f\n", forward, both);
 }
 
 // Values do not matter to the time; tests check them.
