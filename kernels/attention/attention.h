@@ -20,7 +20,7 @@
 // so that they may be slices of one product; row_stride and head_stride even. Outputs and output gradients are
 // contiguous [B, T, H, W], rings [B, S, H, W].
 // Alignment: 4 bytes for bfloat16, 8 for float; 16 where pointers, strides and W allow it is faster.
-// Aliasing: no output may overlap an input or another output.
+// Aliasing: no output may overlap an input or another output. Scratch and saved buffers: 16-byte aligned, any contents.
 // All work is queued on `stream`; nothing synchronises. The same input gives the same bits. Devices: 8.0 and later.
 // Errors: std::runtime_error for a shape outside the contract or a failed launch.
 #pragma once
@@ -79,16 +79,15 @@ struct AttentionInput {
   AttentionPast past;
 };
 
-struct AttentionOutput {
-  void* output_BTHW;
-  float* log2_sum_exp_BHT;  // log2(sum over u of exp(s_tu)), kept for the backward pass; null: not wanted
-};
-void attention_forward(const AttentionInput& input, const AttentionOutput& output, cudaStream_t stream);
+// Writes output [B, T, H, W], and to `saved` what the backward pass needs, turned queries and keys among it. The forward
+// pass itself works there too: a caller without a backward pass may use the buffer anew for each call.
+std::size_t attention_saved_bytes(const AttentionShape& shape, Dtype dtype);
+void attention_forward(const AttentionInput& input, void* output_BTHW, void* saved, cudaStream_t stream);
 
-// `output` and `log2_sum_exp` as written by attention_forward for the same input.
+// `output` and `saved` as written by attention_forward for the same input.
 struct AttentionOutputGradient {
   const void* output_BTHW;
-  const float* log2_sum_exp_BHT;
+  const void* saved;
   const void* d_output_BTHW;
 };
 
@@ -97,7 +96,7 @@ struct AttentionInputGradient {
   AttentionMutableRows q, k, v;
 };
 
-// The past counts as constant. Scratch: 4-byte aligned, any contents.
+// The past counts as constant.
 std::size_t attention_backward_scratch_bytes(const AttentionShape& shape);
 void attention_backward(const AttentionInput& input, const AttentionOutputGradient& output_gradient,
                         const AttentionInputGradient& input_gradient, void* scratch, cudaStream_t stream);

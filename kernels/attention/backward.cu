@@ -12,7 +12,7 @@ template <typename T, int kWidth>
 struct QueryShared {
   T q[kTile<T, kWidth>], d_output[kTile<T, kWidth>];
   T k[kStages<kWidth>][kTile<T, kWidth>], v[kStages<kWidth>][kTile<T, kWidth>];
-  KeptWeights<T> kept;
+  KeptWeights<T> kept[2];  // in turns
 };
 
 template <typename T, int kWidth>
@@ -20,7 +20,7 @@ struct KeyShared {
   T k[kTile<T, kWidth>], v[kTile<T, kWidth>];
   T q[kStages<kWidth>][kTile<T, kWidth>], d_output[kStages<kWidth>][kTile<T, kWidth>];
   float log2_sum_exp[kStages<kWidth>][kBlock<T>], mean[kStages<kWidth>][kBlock<T>];
-  KeptWeights<T> kept;
+  KeptWeights<T> kept[2];  // in turns
 };
 
 // d_output . output of the warp's 16 rows: mean[0] of row g, mean[1] of row g + 8.
@@ -44,7 +44,7 @@ __device__ void row_means(float (&mean)[2], const T* d_output, const T* output, 
 
 // The gradient of a block of queries; writes `mean` for the kernel below.
 template <typename T, int kWidth, bool kDropout>
-__global__ void __launch_bounds__(kThreads<T>)
+__global__ void __launch_bounds__(kThreads<T>, sizeof(T) == 2 && kWidth == 64 ? 4 : 1)
 query_kernel(const __grid_constant__ Problem<T> problem, const __grid_constant__ Gradient<T> gradient) {
   constexpr int kSize = kBlock<T>, kKeyTiles = kSize / 16;
   extern __shared__ __align__(16) unsigned char shared_memory[];
@@ -60,34 +60,33 @@ query_kernel(const __grid_constant__ Problem<T> problem, const __grid_constant__
 
   const std::int64_t output_stride = static_cast<std::int64_t>(problem.heads) * problem.width;
   const int first = problem.first_key_block(at, begin), last = (min(begin + kSize, at.length) - 1) / kSize;
-  copy_rows<kWidth>(shared.q, problem.q + problem.strided(at, begin, problem.q_stride, problem.head_stride),
-                    problem.q_stride, at.length - begin, problem.width, problem.copy_bytes);
+  const auto copy_keys = [&](int stage, int u) {
+    copy_saved<kWidth>(shared.k[stage], gradient.saved.k, problem.past_key, problem, at, u);
+    copy_block<kWidth>(shared.v[stage], problem.v, problem.v_stride, problem.past_value, problem, at, u);
+  };
+  copy_saved<kWidth>(shared.q, gradient.saved.q, nullptr, problem, at, begin);
   copy_rows<kWidth>(shared.d_output, gradient.d_output + problem.contiguous(at, begin), output_stride,
                     at.length - begin, problem.width, problem.copy_bytes);
-  copy_keys<kWidth>(shared.k[0], shared.v[0], problem, at, first * kSize);
-  commit_copies();
-  zero_padding<kWidth>(shared.q, 2 + 2 * kStages<kWidth>, problem.width);
-  float log2_sum_exp[2], mean[2];
+  copy_keys(0, first * kSize);
+  zero_padding<kWidth>(shared.d_output, 1, problem.width);
+  zero_padding<kWidth>(shared.v[0], kStages<kWidth>, problem.width);
+  float log2_sum_exp[2], mean[2] = {};
 #pragma unroll
   for (int row = 0; row < 2; ++row) {
     const int step = t + g + 8 * row;
-    log2_sum_exp[row] = step < at.length ? gradient.log2_sum_exp[problem.scalar(at, step)] : 0.0f;
+    log2_sum_exp[row] = step < at.length ? gradient.saved.log2_sum_exp[problem.scalar(at, step)] : 0.0f;
   }
 
   Accumulator sum[kWidth / 8] = {};
   const float exponent = problem.scale * kLog2E;
   for (int block = first; block <= last; ++block) {
     const int stage = (block - first) % kStages<kWidth>, u = block * kSize;
-    if (kStages<kWidth> == 2 && block < last) {
-      copy_keys<kWidth>(shared.k[1 - stage], shared.v[1 - stage], problem, at, u + kSize);
-    } else if (kStages<kWidth> == 1 && block > first) {
-      copy_keys<kWidth>(shared.k[0], shared.v[0], problem, at, u);
-    }
-    commit_copies();
-    wait_for_groups<kStages<kWidth> - 1>();
+    const KeptWeights<T>& kept = shared.kept[block & 1];
+    if constexpr (kDropout) shared.kept[block & 1].draw(problem, problem.scalar(at, begin), u);
+    wait_for_copies();
     __syncthreads();
+    if (kStages<kWidth> == 2 && block < last) copy_keys(1 - stage, u + kSize);
     if (block == first) {
-      turn_rows<kWidth>(shared.q, problem.frequencies, at.position + begin);
       row_means<kWidth>(mean, shared.d_output + own * kStride<kWidth>, gradient.output + problem.contiguous(at, t),
                         output_stride, problem.width, at.length - t);
 #pragma unroll
@@ -95,9 +94,6 @@ query_kernel(const __grid_constant__ Problem<T> problem, const __grid_constant__
         if (lane_id() % 4 == 0 && t + g + 8 * row < at.length)
           gradient.mean[problem.scalar(at, t + g + 8 * row)] = mean[row];
     }
-    if (block >= 0) turn_rows<kWidth>(shared.k[stage], problem.frequencies, at.position + u);
-    if constexpr (kDropout) shared.kept.draw(problem, problem.scalar(at, begin), u);
-    __syncthreads();
 
     Rows<T, kWidth> queries(shared.q + own * kStride<kWidth>), d_outputs(shared.d_output + own * kStride<kWidth>);
 #pragma unroll
@@ -105,23 +101,28 @@ query_kernel(const __grid_constant__ Problem<T> problem, const __grid_constant__
       const int key = u + tile * 16;
       if (!problem.any_sees(t, key)) continue;
       Accumulator score[2], d_weight[2];
-      queries.multiply(score[0], score[1], shared.k[stage] + tile * 16 * kStride<kWidth>);
-      d_outputs.multiply(d_weight[0], d_weight[1], shared.v[stage] + tile * 16 * kStride<kWidth>);
-      const bool whole = problem.all_see(at, t, key);
+      queries.multiply(score, shared.k[stage] + tile * 16 * kStride<kWidth>);
+      d_outputs.multiply(d_weight, shared.v[stage] + tile * 16 * kStride<kWidth>);
+      problem.template mask<false>(score, at, t, key);
 #pragma unroll
       for (int e = 0; e < 8; ++e) {
-        const int row = e / 2 % 2, column = e / 4 * 8 + lane_id() % 4 * 2 + e % 2;
+        const int row = e / 2 % 2;
         float& x = score[e / 4].x[e % 4];
         float d = d_weight[e / 4].x[e % 4];
-        if constexpr (kDropout)
-          d = shared.kept.kept(own + g + 8 * row, tile * 16 + column) ? d * problem.dropout.scale : 0.0f;
-        const float weight = exp2f(x * exponent - log2_sum_exp[row]);
-        x = whole || problem.sees(at, t + g + 8 * row, key + column) ? weight * (d - mean[row]) : 0.0f;
+        if constexpr (kDropout) {
+          const int column = e / 4 * 8 + lane_id() % 4 * 2 + e % 2;
+          d = kept.kept(own + g + 8 * row, tile * 16 + column) ? d * problem.dropout.scale : 0.0f;
+        }
+        x = exp2_flushed(x * exponent - log2_sum_exp[row]) * (d - mean[row]);
       }
-      add_weighted<kWidth>(sum, score[0], score[1], shared.k[stage] + tile * 16 * kStride<kWidth>);
+      add_weighted<kWidth>(sum, score, shared.k[stage] + tile * 16 * kStride<kWidth>);
     }
-    __syncthreads();
+    if (kStages<kWidth> == 1 && block < last) {
+      __syncthreads();
+      copy_keys(0, u + kSize);
+    }
   }
+  __syncthreads();
   // The query's block of shared memory, and the next, become the warps' staging.
   float* staging = reinterpret_cast<float*>(shared_memory) + warp * 16 * kStride<kWidth>;
   if (t < problem.time)
@@ -132,23 +133,21 @@ query_kernel(const __grid_constant__ Problem<T> problem, const __grid_constant__
 template <int kWidth, typename T>
 __device__ void copy_queries(KeyShared<T, kWidth>& shared, int stage, const Problem<T>& problem,
                              const Gradient<T>& gradient, const typename Problem<T>::Head& at, int t) {
-  copy_rows<kWidth>(shared.q[stage], problem.q + problem.strided(at, t, problem.q_stride, problem.head_stride),
-                    problem.q_stride, at.length - t, problem.width, problem.copy_bytes);
+  copy_saved<kWidth>(shared.q[stage], gradient.saved.q, nullptr, problem, at, t);
   copy_rows<kWidth>(shared.d_output[stage], gradient.d_output + problem.contiguous(at, t),
                     static_cast<std::int64_t>(problem.heads) * problem.width, at.length - t, problem.width,
                     problem.copy_bytes);
   const int i = threadIdx.x % kBlock<T>;
-  const bool valid = t + i < at.length;
-  const std::int64_t from = problem.scalar(at, valid ? t + i : 0);
+  const std::int64_t from = problem.scalar(at, t + i);
   if (threadIdx.x < kBlock<T>)
-    copy_async<4>(&shared.log2_sum_exp[stage][i], gradient.log2_sum_exp + from, valid);
+    copy_async<4>(&shared.log2_sum_exp[stage][i], gradient.saved.log2_sum_exp + from, t + i < at.length);
   else
-    copy_async<4>(&shared.mean[stage][i], gradient.mean + from, valid);
+    copy_async<4>(&shared.mean[stage][i], gradient.mean + from, t + i < at.length);
 }
 
 // The gradients of a block of keys and values; weights are held transposed, keys x queries.
 template <typename T, int kWidth, bool kDropout>
-__global__ void __launch_bounds__(kThreads<T>)
+__global__ void __launch_bounds__(kThreads<T>, sizeof(T) == 2 && kWidth == 64 ? 3 : 1)
 key_kernel(const __grid_constant__ Problem<T> problem, const __grid_constant__ Gradient<T> gradient) {
   constexpr int kSize = kBlock<T>, kQueryTiles = kSize / 16;
   extern __shared__ __align__(16) unsigned char shared_memory[];
@@ -165,27 +164,21 @@ key_kernel(const __grid_constant__ Problem<T> problem, const __grid_constant__ G
   }
 
   const int first = blockIdx.y, last = problem.last_query_block(at, begin + kSize - 1);
-  copy_keys<kWidth>(shared.k, shared.v, problem, at, begin);
+  copy_saved<kWidth>(shared.k, gradient.saved.k, nullptr, problem, at, begin);
+  copy_block<kWidth>(shared.v, problem.v, problem.v_stride, nullptr, problem, at, begin);
   copy_queries<kWidth>(shared, 0, problem, gradient, at, begin);
-  commit_copies();
-  zero_padding<kWidth>(shared.k, 2 + 2 * kStages<kWidth>, problem.width);
+  zero_padding<kWidth>(shared.v, 1, problem.width);
+  zero_padding<kWidth>(shared.d_output[0], kStages<kWidth>, problem.width);
 
   Accumulator sum_k[kWidth / 8] = {}, sum_v[kWidth / 8] = {};
   const float exponent = problem.scale * kLog2E;
   for (int block = first; block <= last; ++block) {
     const int stage = (block - first) % kStages<kWidth>, t = block * kSize;
-    if (kStages<kWidth> == 2 && block < last) {
-      copy_queries<kWidth>(shared, 1 - stage, problem, gradient, at, t + kSize);
-    } else if (kStages<kWidth> == 1 && block > first) {
-      copy_queries<kWidth>(shared, 0, problem, gradient, at, t);
-    }
-    commit_copies();
-    wait_for_groups<kStages<kWidth> - 1>();
+    const KeptWeights<T>& kept = shared.kept[block & 1];
+    if constexpr (kDropout) shared.kept[block & 1].draw(problem, problem.scalar(at, t), begin);
+    wait_for_copies();
     __syncthreads();
-    if (block == first) turn_rows<kWidth>(shared.k, problem.frequencies, at.position + begin);
-    turn_rows<kWidth>(shared.q[stage], problem.frequencies, at.position + t);
-    if constexpr (kDropout) shared.kept.draw(problem, problem.scalar(at, t), begin);
-    __syncthreads();
+    if (kStages<kWidth> == 2 && block < last) copy_queries<kWidth>(shared, 1 - stage, problem, gradient, at, t + kSize);
 
     Rows<T, kWidth> keys(shared.k + own * kStride<kWidth>), values(shared.v + own * kStride<kWidth>);
 #pragma unroll
@@ -193,37 +186,33 @@ key_kernel(const __grid_constant__ Problem<T> problem, const __grid_constant__ G
       const int query = t + tile * 16;
       if (!problem.any_sees(query, u)) continue;
       Accumulator weight[2], d_score[2];
-      keys.multiply(weight[0], weight[1], shared.q[stage] + tile * 16 * kStride<kWidth>);
-      values.multiply(d_score[0], d_score[1], shared.d_output[stage] + tile * 16 * kStride<kWidth>);
-      const bool whole = problem.all_see(at, query, u);
+      keys.multiply(weight, shared.q[stage] + tile * 16 * kStride<kWidth>);
+      values.multiply(d_score, shared.d_output[stage] + tile * 16 * kStride<kWidth>);
+      problem.template mask<true>(weight, at, query, u);
 #pragma unroll
       for (int e = 0; e < 8; ++e) {
-        const int row = e / 2 % 2 * 8 + g, column = e / 4 * 8 + lane_id() % 4 * 2 + e % 2;
+        const int column = e / 4 * 8 + lane_id() % 4 * 2 + e % 2;
         float& x = weight[e / 4].x[e % 4];
         float& d = d_score[e / 4].x[e % 4];
-        x = whole || problem.sees(at, query + column, u + row)
-                ? exp2f(x * exponent - shared.log2_sum_exp[stage][tile * 16 + column])
-                : 0.0f;
+        x = exp2_flushed(x * exponent - shared.log2_sum_exp[stage][tile * 16 + column]);
         float factor = 1.0f;
         if constexpr (kDropout)
-          factor = shared.kept.kept(tile * 16 + column, own + row) ? problem.dropout.scale : 0.0f;
+          factor = kept.kept(tile * 16 + column, own + g + e / 2 % 2 * 8) ? problem.dropout.scale : 0.0f;
         d = x * (d * factor - shared.mean[stage][tile * 16 + column]);
         x *= factor;
       }
-      add_weighted<kWidth>(sum_v, weight[0], weight[1], shared.d_output[stage] + tile * 16 * kStride<kWidth>);
-      add_weighted<kWidth>(sum_k, d_score[0], d_score[1], shared.q[stage] + tile * 16 * kStride<kWidth>);
+      add_weighted<kWidth>(sum_v, weight, shared.d_output[stage] + tile * 16 * kStride<kWidth>);
+      add_weighted<kWidth>(sum_k, d_score, shared.q[stage] + tile * 16 * kStride<kWidth>);
     }
-    __syncthreads();
+    if (kStages<kWidth> == 1 && block < last) {
+      __syncthreads();
+      copy_queries<kWidth>(shared, 0, problem, gradient, at, t + kSize);
+    }
   }
+  __syncthreads();
   if (u >= problem.time) return;
-#pragma unroll
-  for (int i = 0; i < kWidth / 8; ++i) {
-#pragma unroll
-    for (int e = 0; e < 4; ++e)
-      if (u + g + e / 2 * 8 >= at.length) sum_v[i].x[e] = 0.0f;
-    store(d_v + own * gradient.v_stride + 8 * i, static_cast<int>(gradient.v_stride), sum_v[i], problem.time - u,
-          problem.width - 8 * i);
-  }
+  store_rows<kWidth>(d_v + own * gradient.v_stride, gradient.v_stride, sum_v, problem.width, at.length - u,
+                     problem.time - u);
   float* staging = reinterpret_cast<float*>(shared_memory) + warp * 16 * kStride<kWidth>;
   store_turned_back<kWidth>(d_k + own * gradient.k_stride, gradient.k_stride, sum_k, staging, problem.frequencies,
                             at.position + u, problem.scale, problem.width, at.length - u, problem.time - u);
@@ -252,9 +241,9 @@ void attention_backward(const AttentionInput& input, const AttentionOutputGradie
     const dim3 grid(input.shape.batch * input.shape.heads, (input.shape.time + kBlock<T> - 1) / kBlock<T>);
     Problem<T> problem = make_problem<T>(input);
     problem.copy_bytes = std::min(problem.copy_bytes, copy_bytes<T>({output_gradient.d_output_BTHW}, {problem.width}));
-    const Gradient<T> gradient{static_cast<const T*>(output_gradient.output_BTHW),
+    const Gradient<T> gradient{Saved<T>::of(const_cast<void*>(output_gradient.saved), input.shape),
+                               static_cast<const T*>(output_gradient.output_BTHW),
                                static_cast<const T*>(output_gradient.d_output_BTHW),
-                               output_gradient.log2_sum_exp_BHT,
                                static_cast<float*>(scratch),
                                input_gradient.head_stride,
                                input_gradient.q.row_stride,

@@ -6,16 +6,12 @@ namespace {
 constexpr int kSize = kBlock<bf16>, kWidth = 64, kRow = kStride<kWidth>, kReach = 5;  // 16-step tiles that a warp needs
 using Tile = bf16[kTile<bf16, kWidth>];
 
-// Element e of two accumulators beside each other: row g + element_row(e), column element_column(e) of 16.
-__device__ int element_row(int e) { return e / 2 % 2 * 8; }
-__device__ int element_column(int e) { return e / 4 * 8 + lane_id() % 4 * 2 + e % 2; }
-
 struct ForwardShared {
   Tile q, k[2], v[2];  // k, v: the block before, then the queries' own
 };
 
 __global__ void __launch_bounds__(128, 4)
-forward_kernel(const __grid_constant__ Problem<bf16> problem, bf16* output, float* log2_sum_exp) {
+forward_kernel(const __grid_constant__ Problem<bf16> problem, bf16* output, const Saved<bf16> saved) {
   extern __shared__ __align__(16) unsigned char shared_memory[];
   auto& shared = *reinterpret_cast<ForwardShared*>(shared_memory);
   const auto at = problem.head(blockIdx.x);
@@ -24,19 +20,12 @@ forward_kernel(const __grid_constant__ Problem<bf16> problem, bf16* output, floa
   bf16* output_rows = output + problem.contiguous(at, begin);
   if (begin >= at.length) {
     zero_rows(output_rows, output_stride, problem.width, problem.time - begin);
-    if (log2_sum_exp != nullptr && threadIdx.x < kSize && begin + static_cast<int>(threadIdx.x) < problem.time)
-      log2_sum_exp[problem.scalar(at, begin + threadIdx.x)] = 0.0f;
     return;
   }
 
   const auto copy_keys = [&](Tile(&tiles)[2], const bf16* from, std::int64_t stride, const void* past) {
-    if (begin == 0)
-      copy_ring<kWidth>(tiles[0], past, problem, at, -kSize);
-    else
-      copy_rows<kWidth>(tiles[0], from + problem.strided(at, begin - kSize, stride, problem.head_stride), stride,
-                        at.length - begin + kSize, problem.width, problem.copy_bytes);
-    copy_rows<kWidth>(tiles[1], from + problem.strided(at, begin, stride, problem.head_stride), stride,
-                      at.length - begin, problem.width, problem.copy_bytes);
+    copy_block<kWidth>(tiles[0], from, stride, past, problem, at, begin - kSize);
+    copy_block<kWidth>(tiles[1], from, stride, past, problem, at, begin);
   };
   copy_rows<kWidth>(shared.q, problem.q + problem.strided(at, begin, problem.q_stride, problem.head_stride),
                     problem.q_stride, at.length - begin, problem.width, problem.copy_bytes);
@@ -45,69 +34,63 @@ forward_kernel(const __grid_constant__ Problem<bf16> problem, bf16* output, floa
   copy_keys(shared.v, problem.v, problem.v_stride, problem.past_value);
   commit_copies();
   zero_padding<kWidth>(shared.q, 5, problem.width);
+  const Turner turner(problem.frequencies);
   wait_for_groups<1>();
   __syncthreads();
-  turn_rows<kWidth>(shared.q, problem.frequencies, at.position + begin);
-  turn_rows<kWidth>(shared.k[1], problem.frequencies, at.position + begin);
-  if (begin > 0) turn_rows<kWidth>(shared.k[0], problem.frequencies, at.position + begin - kSize);
+  turner.turn<kWidth, bf16, 2>({shared.q, shared.k[1]}, at.position + begin);
+  if (begin > 0) turner.turn<kWidth, bf16, 1>({shared.k[0]}, at.position + begin - kSize);
   wait_for_copies();
   __syncthreads();
+  save_rows<kWidth>(saved.q, shared.q, problem, at, begin);
+  save_rows<kWidth>(saved.k, shared.k[1], problem, at, begin);
 
   // The warp's keys begin 64 steps before its first query.
-  Accumulator score[2 * kReach];
+  Accumulator score[kReach][2];
   float largest[2] = {-INFINITY, -INFINITY}, weight[2] = {};
   {
     Rows<bf16, kWidth> queries(shared.q + own * kRow);
 #pragma unroll
     for (int tile = 0; tile < kReach; ++tile)
-      queries.multiply(score[2 * tile], score[2 * tile + 1], shared.k[0] + (own + tile * 16) * kRow);
+      queries.multiply(score[tile], shared.k[0] + (own + tile * 16) * kRow);
   }
 #pragma unroll
   for (int tile = 0; tile < kReach; ++tile) {
-    const int key = t - kSize + tile * 16;
-    const bool whole = problem.all_see(at, t, key);
+    problem.mask<false>(score[tile], at, t, t - kSize + tile * 16);
 #pragma unroll
-    for (int e = 0; e < 8; ++e) {
-      float& x = score[2 * tile + e / 4].x[e % 4];
-      if (!whole && !problem.sees(at, t + g + element_row(e), key + element_column(e))) x = -INFINITY;
-      largest[e / 2 % 2] = fmaxf(largest[e / 2 % 2], x);
-    }
+    for (int e = 0; e < 8; ++e) largest[e / 2 % 2] = fmaxf(largest[e / 2 % 2], score[tile][e / 4].x[e % 4]);
   }
 #pragma unroll
   for (int row = 0; row < 2; ++row) {  // every query sees itself: the largest is finite
     largest[row] = fmaxf(largest[row], __shfl_xor_sync(~0u, largest[row], 1));
     largest[row] = fmaxf(largest[row], __shfl_xor_sync(~0u, largest[row], 2));
   }
-  const float exponent = problem.scale * kLog2E;
+  const float exponent = problem.scale * kLog2E, base[2] = {largest[0] * exponent, largest[1] * exponent};
   Accumulator sum[kWidth / 8] = {};
 #pragma unroll
   for (int tile = 0; tile < kReach; ++tile) {
 #pragma unroll
     for (int e = 0; e < 8; ++e) {
-      float& x = score[2 * tile + e / 4].x[e % 4];
-      x = exp2f((x - largest[e / 2 % 2]) * exponent);
+      float& x = score[tile][e / 4].x[e % 4];
+      x = exp2_flushed(x * exponent - base[e / 2 % 2]);
       weight[e / 2 % 2] += x;
     }
-    add_weighted<kWidth>(sum, score[2 * tile], score[2 * tile + 1], shared.v[0] + (own + tile * 16) * kRow);
+    add_weighted<kWidth>(sum, score[tile], shared.v[0] + (own + tile * 16) * kRow);
   }
 #pragma unroll
   for (int row = 0; row < 2; ++row) {
     weight[row] += __shfl_xor_sync(~0u, weight[row], 1);
     weight[row] += __shfl_xor_sync(~0u, weight[row], 2);
     const int step = t + g + 8 * row;
-    const bool inside = step < at.length;
     const float inverse = 1.0f / weight[row];
 #pragma unroll
     for (int i = 0; i < kWidth / 8; ++i)
 #pragma unroll
-      for (int e = 0; e < 2; ++e) sum[i].x[2 * row + e] = inside ? sum[i].x[2 * row + e] * inverse : 0.0f;
-    if (log2_sum_exp != nullptr && lane_id() % 4 == 0 && step < problem.time)
-      log2_sum_exp[problem.scalar(at, step)] = inside ? largest[row] * exponent + log2f(weight[row]) : 0.0f;
+      for (int e = 0; e < 2; ++e) sum[i].x[2 * row + e] *= inverse;
+    if (lane_id() % 4 == 0 && step < at.length)
+      saved.log2_sum_exp[problem.scalar(at, step)] = base[row] + log2f(weight[row]);
   }
-#pragma unroll
-  for (int i = 0; i < kWidth / 8; ++i)
-    store(output_rows + own * output_stride + 8 * i, static_cast<int>(output_stride), sum[i], problem.time - t,
-          problem.width - 8 * i);
+  store_rows<kWidth>(output_rows + own * output_stride, output_stride, sum, problem.width, at.length - t,
+                     problem.time - t);
 }
 
 struct BackwardShared {
@@ -139,29 +122,19 @@ backward_kernel(const __grid_constant__ Problem<bf16> problem, const __grid_cons
     return;
   }
 
-  const auto copy = [&](bf16* tile, const bf16* from, int step, std::int64_t stride, std::int64_t head_stride) {
-    copy_rows<kWidth>(tile, from + problem.strided(at, min(step, at.length - 1), stride, head_stride), stride,
-                      at.length - step, problem.width, problem.copy_bytes);
-  };
-  if (for_queries) {
-    for (int block = 0; block < 2; ++block) {
-      copy(shared.q[block], problem.q, begin + block * kSize, problem.q_stride, problem.head_stride);
-      copy(shared.d_output[block], gradient.d_output, begin + block * kSize, output_stride, problem.width);
-    }
-    zero_padding<kWidth>(shared.q[0], 4, problem.width);
-  } else {
-    if (begin == 0) {
-      copy_ring<kWidth>(shared.k[0], problem.past_key, problem, at, -kSize);
-      copy_ring<kWidth>(shared.v[0], problem.past_value, problem, at, -kSize);
+  for (int block = 0; block < 2; ++block) {
+    const int t = begin + block * kSize, u = t - kSize;
+    if (for_queries) {
+      copy_saved<kWidth>(shared.q[block], gradient.saved.q, nullptr, problem, at, t);
+      copy_rows<kWidth>(shared.d_output[block], gradient.d_output + problem.contiguous(at, t), output_stride,
+                        at.length - t, problem.width, problem.copy_bytes);
     } else {
-      copy(shared.k[0], problem.k, begin - kSize, problem.k_stride, problem.head_stride);
-      copy(shared.v[0], problem.v, begin - kSize, problem.v_stride, problem.head_stride);
+      copy_saved<kWidth>(shared.k[block], gradient.saved.k, problem.past_key, problem, at, u);
+      copy_block<kWidth>(shared.v[block], problem.v, problem.v_stride, problem.past_value, problem, at, u);
     }
-    copy(shared.k[1], problem.k, begin, problem.k_stride, problem.head_stride);
-    copy(shared.v[1], problem.v, begin, problem.v_stride, problem.head_stride);
-    zero_padding<kWidth>(shared.k[0], 4, problem.width);
   }
-  commit_copies();
+  zero_padding<kWidth>(shared.d_output[0], 2, problem.width);
+  zero_padding<kWidth>(shared.v[0], 2, problem.width);
   // Each warp finds the means of 16 of the 128 queries; what it reads from global memory it asks for now.
   std::uint32_t output[2][kWidth / 8];
 #pragma unroll
@@ -173,7 +146,7 @@ backward_kernel(const __grid_constant__ Problem<bf16> problem, const __grid_cons
       output[row][n] = step < at.length && c + 8 * n < problem.width
                            ? *reinterpret_cast<const std::uint32_t*>(from + 8 * n)
                            : 0u;
-    if (c == 0) shared.log2_sum_exp[i] = step < at.length ? gradient.log2_sum_exp[problem.scalar(at, step)] : 0.0f;
+    if (c == 0) shared.log2_sum_exp[i] = step < at.length ? gradient.saved.log2_sum_exp[problem.scalar(at, step)] : 0.0f;
   }
   wait_for_copies();
   __syncthreads();
@@ -190,13 +163,6 @@ backward_kernel(const __grid_constant__ Problem<bf16> problem, const __grid_cons
     mean += __shfl_xor_sync(~0u, mean, 2);
     if (c == 0) shared.mean[i] = mean;
   }
-  if (for_queries) {
-    turn_rows<kWidth>(shared.q[0], problem.frequencies, at.position + begin);
-    turn_rows<kWidth>(shared.q[1], problem.frequencies, at.position + begin + kSize);
-  } else {
-    turn_rows<kWidth>(shared.k[1], problem.frequencies, at.position + begin);
-    if (begin > 0) turn_rows<kWidth>(shared.k[0], problem.frequencies, at.position + begin - kSize);
-  }
   __syncthreads();
 
   const float exponent = problem.scale * kLog2E;
@@ -207,52 +173,39 @@ backward_kernel(const __grid_constant__ Problem<bf16> problem, const __grid_cons
     Rows<bf16, kWidth> queries(shared.q[0] + own * kRow), d_outputs(shared.d_output[0] + own * kRow);
 #pragma unroll
     for (int tile = 0; tile < kReach; ++tile) {  // keys from 64 steps before the warp's first query on
-      const int key = first - kSize + tile * 16;
       Accumulator score[2], d_weight[2];
-      queries.multiply(score[0], score[1], shared.k[0] + (own + tile * 16) * kRow);
-      d_outputs.multiply(d_weight[0], d_weight[1], shared.v[0] + (own + tile * 16) * kRow);
-      const bool whole = problem.all_see(at, first, key);
+      queries.multiply(score, shared.k[0] + (own + tile * 16) * kRow);
+      d_outputs.multiply(d_weight, shared.v[0] + (own + tile * 16) * kRow);
+      problem.mask<false>(score, at, first, first - kSize + tile * 16);
 #pragma unroll
       for (int e = 0; e < 8; ++e) {
         float& x = score[e / 4].x[e % 4];
-        const float weight = exp2f(x * exponent - log2_sum_exp[e / 2 % 2]);
-        x = whole || problem.sees(at, first + g + element_row(e), key + element_column(e))
-                ? weight * (d_weight[e / 4].x[e % 4] - mean[e / 2 % 2])
-                : 0.0f;
+        x = exp2_flushed(x * exponent - log2_sum_exp[e / 2 % 2]) * (d_weight[e / 4].x[e % 4] - mean[e / 2 % 2]);
       }
-      add_weighted<kWidth>(sum, score[0], score[1], shared.k[0] + (own + tile * 16) * kRow);
+      add_weighted<kWidth>(sum, score, shared.k[0] + (own + tile * 16) * kRow);
     }
   } else {
     Accumulator sum_v[kWidth / 8] = {};
     Rows<bf16, kWidth> keys(shared.k[1] + own * kRow), values(shared.v[1] + own * kRow);
 #pragma unroll
     for (int tile = 0; tile < kReach; ++tile) {  // queries from the warp's first key on; weights transposed
-      const int query = first + tile * 16, row = own + tile * 16;
+      const int row = own + tile * 16;
       Accumulator weight[2], d_score[2];
-      keys.multiply(weight[0], weight[1], shared.q[0] + row * kRow);
-      values.multiply(d_score[0], d_score[1], shared.d_output[0] + row * kRow);
-      const bool whole = problem.all_see(at, query, first);
+      keys.multiply(weight, shared.q[0] + row * kRow);
+      values.multiply(d_score, shared.d_output[0] + row * kRow);
+      problem.mask<true>(weight, at, first + tile * 16, first);
 #pragma unroll
       for (int e = 0; e < 8; ++e) {
-        const int column = element_column(e);
+        const int query = row + e / 4 * 8 + c + e % 2;
         float& x = weight[e / 4].x[e % 4];
-        float& d = d_score[e / 4].x[e % 4];
-        x = whole || problem.sees(at, query + column, first + g + element_row(e))
-                ? exp2f(x * exponent - shared.log2_sum_exp[row + column])
-                : 0.0f;
-        d = x * (d - shared.mean[row + column]);
+        x = exp2_flushed(x * exponent - shared.log2_sum_exp[query]);
+        d_score[e / 4].x[e % 4] = x * (d_score[e / 4].x[e % 4] - shared.mean[query]);
       }
-      add_weighted<kWidth>(sum_v, weight[0], weight[1], shared.d_output[0] + row * kRow);
-      add_weighted<kWidth>(sum, d_score[0], d_score[1], shared.q[0] + row * kRow);
+      add_weighted<kWidth>(sum_v, weight, shared.d_output[0] + row * kRow);
+      add_weighted<kWidth>(sum, d_score, shared.q[0] + row * kRow);
     }
-#pragma unroll
-    for (int i = 0; i < kWidth / 8; ++i) {
-#pragma unroll
-      for (int e = 0; e < 4; ++e)
-        if (first + g + element_row(e) >= at.length) sum_v[i].x[e] = 0.0f;
-      store(d_v + own * gradient.v_stride + 8 * i, static_cast<int>(gradient.v_stride), sum_v[i],
-            problem.time - first, problem.width - 8 * i);
-    }
+    store_rows<kWidth>(d_v + own * gradient.v_stride, gradient.v_stride, sum_v, problem.width, at.length - first,
+                       problem.time - first);
   }
   __syncthreads();
   // The tiles become the warps' staging.
@@ -270,10 +223,10 @@ dim3 grid(const Problem<bf16>& problem) {
 
 }  // namespace
 
-void short_window_forward(const AttentionInput& input, const AttentionOutput& output, cudaStream_t stream) {
+void short_window_forward(const AttentionInput& input, void* output, void* saved, cudaStream_t stream) {
   const Problem<bf16> problem = make_problem<bf16>(input);
   launch<forward_kernel>(grid(problem), 128, sizeof(ForwardShared), stream, "attention: forward, short window", problem,
-                         static_cast<bf16*>(output.output_BTHW), output.log2_sum_exp_BHT);
+                         static_cast<bf16*>(output), Saved<bf16>::of(saved, input.shape));
 }
 
 void short_window_backward(const Problem<bf16>& problem, const Gradient<bf16>& gradient, cudaStream_t stream) {

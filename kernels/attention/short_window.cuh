@@ -15,7 +15,7 @@ inline bool is_short_window(const AttentionInput& input) {
          !input.dropout.drops();
 }
 
-void short_window_forward(const AttentionInput& input, const AttentionOutput& output, cudaStream_t stream);
+void short_window_forward(const AttentionInput& input, void* output, void* saved, cudaStream_t stream);
 void short_window_backward(const Problem<bf16>& problem, const Gradient<bf16>& gradient, cudaStream_t stream);
 
 }  // namespace engram::attention

@@ -10,7 +10,7 @@
 #include "base/rng.h"
 #include "kernels/delta_rule/delta_rule.h"
 #include "kernels/delta_rule/reference.h"
-#include "tests/gpu.h"
+#include "tests/kernels/gpu_test.h"
 
 namespace engram::testing {
 
@@ -34,16 +34,6 @@ struct Case {
            (dtype == Dtype::kFloat32 ? " float" : " bfloat16") + " seed " + std::to_string(seed);
   }
 };
-
-inline double normal(Rng& rng) {
-  const double u = 1.0 - rng.uniform(), v = rng.uniform();
-  return std::sqrt(-2 * std::log(u)) * std::cos(6.283185307179586 * v);
-}
-
-inline double rounded(double x, Dtype dtype) {
-  const auto single = static_cast<float>(x);
-  return dtype == Dtype::kFloat32 ? single : __bfloat162float(__float2bfloat16(single));
-}
 
 struct Problem {
   DeltaRuleReferenceInput input;
@@ -115,7 +105,7 @@ class DeviceProblem {
       for (std::size_t row = 0; row < rows; ++row)
         if (!by_step || static_cast<int>(row % s.time) < problem.input.length_B[row / s.time])
           std::copy_n(&x[row * columns], columns, &padded[row * stride]);
-      return encode(padded);
+      return DeviceBuffer<unsigned char>(encode(padded, case_.dtype));
     };
     const std::int64_t columns = static_cast<std::int64_t>(s.heads) * s.width;
     q_ = upload(problem.input.q_BTHD, columns, row_stride_, true);
@@ -168,7 +158,7 @@ class DeviceProblem {
     KernelResult r;
     const auto download = [&](const DeviceBuffer<unsigned char>& buffer, std::int64_t count, std::int64_t stride) {
       r.bytes.push_back(buffer.to_host());
-      return decode(r.bytes.back(), count, stride);
+      return decode(r.bytes.back(), case_.dtype, count, stride);
     };
     const auto states = [&](const DeviceBuffer<float>& buffer) {
       const std::vector<float> host = buffer.to_host();
@@ -189,36 +179,6 @@ class DeviceProblem {
  private:
   DeltaRuleOutput output() { return {output_.data(), case_.states ? final_state_.data() : nullptr}; }
 
-  DeviceBuffer<unsigned char> encode(const std::vector<double>& x) const {
-    std::vector<unsigned char> bytes(x.size() * dtype_bytes(case_.dtype));
-    for (std::size_t i = 0; i < x.size(); ++i) {
-      const auto single = static_cast<float>(x[i]);
-      const __nv_bfloat16 half = __float2bfloat16(single);
-      if (case_.dtype == Dtype::kFloat32)
-        std::memcpy(&bytes[i * 4], &single, 4);
-      else
-        std::memcpy(&bytes[i * 2], &half, 2);
-    }
-    return DeviceBuffer<unsigned char>(bytes);
-  }
-  std::vector<double> decode(const std::vector<unsigned char>& bytes, std::int64_t columns, std::int64_t stride) const {
-    const std::size_t rows = bytes.size() / dtype_bytes(case_.dtype) / stride;
-    std::vector<double> x(rows * columns);
-    for (std::size_t i = 0; i < x.size(); ++i) {
-      const std::size_t from = i / columns * stride + i % columns;
-      if (case_.dtype == Dtype::kFloat32) {
-        float single;
-        std::memcpy(&single, &bytes[from * 4], 4);
-        x[i] = single;
-      } else {
-        __nv_bfloat16 half;
-        std::memcpy(&half, &bytes[from * 2], 2);
-        x[i] = __bfloat162float(half);
-      }
-    }
-    return x;
-  }
-
   Case case_;
   std::int64_t row_stride_;
   DeltaRuleInput input_{};
@@ -227,16 +187,6 @@ class DeviceProblem {
       forward_scratch_, backward_scratch_;
   DeviceBuffer<float> initial_state_, d_final_state_, final_state_, d_initial_state_;
 };
-
-// RMS(actual - expected) / RMS(expected); NaN where anything is NaN. Zero expected wants zero.
-inline double relative_error(const std::vector<double>& actual, const std::vector<double>& expected) {
-  double error = 0, size = 0;
-  for (std::size_t i = 0; i < expected.size(); ++i) {
-    error += (actual[i] - expected[i]) * (actual[i] - expected[i]);
-    size += expected[i] * expected[i];
-  }
-  return error == 0 ? 0 : std::sqrt(error / size);
-}
 
 // Every head width is met with every length, in both types; rows, heads and gaps vary. The contract promises
 // bfloat16's accuracy from width 16 on.

@@ -1,0 +1,108 @@
+#include <doctest/doctest.h>
+
+#include "tests/kernels/attention_case.h"
+
+using namespace engram;
+using namespace engram::testing;
+
+namespace {
+
+// bfloat16 keeps 8 bits: rounding the output gives 0.0017, turned queries and keys and the weights add about as much.
+// float: 24 bits, a few hundred roundings.
+double tolerance(Dtype dtype) { return dtype == Dtype::kFloat32 ? 1e-5 : 0.005; }
+
+void check_case(const AttentionCase& c) {
+  INFO(c.name());
+  AttentionProblem problem = make_attention(c);
+  std::int64_t seed_tick[2];
+  draw_as_device(problem.input, c, seed_tick);
+  const auto expected = attention_reference(problem.input);
+  AttentionDevice device(c, problem);
+  device.poison();
+  device.forward();
+  if (c.slots > 0) device.final_ring();
+  const AttentionResult actual = device.result();
+  CHECK(relative_error(actual.output, expected.output_BTHW) <= tolerance(c.dtype));
+  if (c.slots == 0) return;
+  // Keys and values are rounded to the ring's type, keys after turning.
+  const double ring_tolerance = c.ring_dtype == Dtype::kFloat32 ? 1e-6 : 0.002;
+  CHECK(relative_error(actual.ring_key, expected.ring_key_BSHW) <= ring_tolerance);
+  CHECK(relative_error(actual.ring_value, expected.ring_value_BSHW) <= ring_tolerance);
+}
+
+}  // namespace
+
+TEST_CASE("attention equals the formula at every shape") {
+  if (skip_without_gpu()) return;
+  const auto cases = attention_cases();
+  REQUIRE(cases.size() >= 200);
+  for (const AttentionCase& c : cases) check_case(c);
+}
+
+TEST_CASE("attention equals the formula at the edges of its inputs, with dropout and without") {
+  if (skip_without_gpu()) return;
+  for (const AttentionCase& c : attention_edge_cases()) check_case(c);
+}
+
+TEST_CASE("attention sees the steps that rows carry, and leaves the ring behind") {
+  if (skip_without_gpu()) return;
+  for (const AttentionCase& c : attention_past_cases()) check_case(c);
+}
+
+TEST_CASE("attention with scores in the millions picks the largest") {
+  if (skip_without_gpu()) return;
+  for (const Dtype dtype : {Dtype::kFloat32, Dtype::kBfloat16})
+    for (const int window : {64, kFullWindow}) {
+      AttentionCase c{{2, 150, 2, 64}, window, dtype};
+      c.key_scale = 1e7, c.rotary_width = 0;
+      check_case(c);
+    }
+}
+
+TEST_CASE("NaN in one row of attention reaches no other") {
+  if (skip_without_gpu()) return;
+  for (const Dtype dtype : {Dtype::kFloat32, Dtype::kBfloat16})
+    for (const int window : {64, kFullWindow}) {
+      AttentionCase c{{3, 130, 2, 56}, window, dtype};
+      c.ragged = false;
+      AttentionProblem problem = make_attention(c);
+      const auto run = [&] {
+        AttentionDevice device(c, problem);
+        device.poison();
+        device.forward();
+        device.backward();
+        return device.result();
+      };
+      const AttentionResult clean = run();
+      const std::size_t row = clean.output.size() / 3;
+      std::fill_n(problem.input.k_BTHW.begin() + row, row, std::nan(""));
+      std::fill_n(problem.input.v_BTHW.begin() + row, row, std::nan(""));
+      const AttentionResult poisoned = run();
+      for (const auto part : {&AttentionResult::output, &AttentionResult::q, &AttentionResult::k, &AttentionResult::v}) {
+        const std::vector<double>&before = clean.*part, &after = poisoned.*part;
+        CHECK(std::equal(before.begin(), before.begin() + row, after.begin()));
+        CHECK(std::isnan(after[row]));
+        CHECK(std::equal(before.begin() + 2 * row, before.end(), after.begin() + 2 * row));
+      }
+    }
+}
+
+TEST_CASE("attention refuses shapes outside the contract") {
+  CHECK_THROWS_WITH(attention_backward_scratch_bytes({1, 8, 1, 51}),
+                    "attention: head width 51 is not an even number from 2 to 128");
+  CHECK_THROWS(attention_backward_scratch_bytes({1, 8, 1, 130}));
+  CHECK_THROWS(attention_backward_scratch_bytes({0, 8, 1, 64}));
+  AttentionInput input{{1, 8, 1, 64}, Dtype::kFloat32, 1.0f, 4, 64, 64, {nullptr, 192}, {nullptr, 192}, {nullptr, 192},
+                       nullptr, {}, {}};
+  input.window = 0;
+  CHECK_THROWS_WITH(attention_forward(input, nullptr, nullptr, nullptr), "attention: window 0 is not at least 1");
+  input.window = 4, input.rotary_width = 66;
+  CHECK_THROWS(attention_forward(input, nullptr, nullptr, nullptr));
+  input.rotary_width = 64, input.q.row_stride = 191;
+  CHECK_THROWS(attention_forward(input, nullptr, nullptr, nullptr));
+  const std::int64_t position = 0;
+  input.q.row_stride = 192, input.past.position_B = &position;
+  CHECK_THROWS_WITH(attention_forward(input, nullptr, nullptr, nullptr), "attention: a past in a ring of no slots");
+  input.past.ring.slots = 4, input.dropout = DropoutPlace(nullptr, 0, 0.1);
+  CHECK_THROWS(attention_forward(input, nullptr, nullptr, nullptr));
+}

@@ -1,0 +1,86 @@
+#include <doctest/doctest.h>
+
+#include "tests/kernels/attention_case.h"
+
+using namespace engram;
+using namespace engram::testing;
+
+namespace {
+
+// One step of rows at random positions against the formula over a sequence of one step after a past.
+void check_step(const AttentionCase& c) {
+  INFO(c.name());
+  const AttentionProblem problem = make_attention(c);
+  const AttentionReferenceInput& in = problem.input;
+  const auto expected = attention_reference(in);
+  AttentionDevice device(c, problem);
+  const AttentionInput& input = device.input();
+  DeviceBuffer<unsigned char> output(in.q_BTHW.size() * dtype_bytes(c.dtype));
+  check_cuda(cudaMemset(output.data(), 0xff, output.size()), "poison");
+  attention_step({c.shape.batch, c.shape.heads, c.shape.width, c.dtype, input.scale, input.rotary_width,
+                  input.head_stride, input.q, input.k, input.v, input.past.position_B, input.past.ring, output.data()},
+                 nullptr);
+  const std::int64_t step = static_cast<std::int64_t>(c.shape.heads) * c.shape.width;
+  // The output is rounded, and the own key and value where the ring is bfloat16; nothing else.
+  const bool exact = c.dtype == Dtype::kFloat32 && c.ring_dtype == Dtype::kFloat32;
+  CHECK(relative_error(decode(output.to_host(), c.dtype, step, step), expected.output_BTHW) <= (exact ? 2e-6 : 0.004));
+
+  for (const auto& [ring, wanted] : {std::pair(input.past.ring.key_BSHW, &expected.ring_key_BSHW),
+                                     std::pair(input.past.ring.value_BSHW, &expected.ring_value_BSHW)}) {
+    std::vector<unsigned char> bytes(wanted->size() * dtype_bytes(c.ring_dtype));
+    check_cuda(cudaMemcpy(bytes.data(), ring, bytes.size(), cudaMemcpyDeviceToHost), "copy the ring");
+    std::vector<double> actual = decode(bytes, c.ring_dtype, step, step);
+    for (std::size_t i = 0; i < actual.size(); ++i)
+      if (static_cast<std::int64_t>(i / step % c.slots) > in.position_B[i / step / c.slots]) {
+        REQUIRE(std::isnan(actual[i]));  // a slot that no step has filled stays as it was
+        actual[i] = 0;
+      }
+    CHECK(relative_error(actual, *wanted) <= (c.ring_dtype == Dtype::kFloat32 ? 1e-6 : 0.002));
+  }
+}
+
+std::vector<AttentionCase> step_cases(std::initializer_list<int> rows, std::initializer_list<int> widths,
+                                      std::initializer_list<int> slots) {
+  std::vector<AttentionCase> cases;
+  unsigned seed = 3000;
+  for (const Dtype dtype : {Dtype::kFloat32, Dtype::kBfloat16})
+    for (const Dtype ring_dtype : {Dtype::kFloat32, Dtype::kBfloat16})
+      for (const int n : rows)
+        for (const int width : widths)
+          for (const int size : slots) {
+            AttentionCase c{{n, 1, 1 + static_cast<int>(seed % 3), width}, size, dtype};
+            c.ragged = false, c.slots = size, c.ring_dtype = ring_dtype, c.zero_channels = width == 56 ? 6 : 0;
+            if (seed % 5 == 0) c.rotary_width = seed % 2 == 0 ? 0 : width / 4 * 2;
+            c.gap = seed % 4 == 0 ? 6 : 0;
+            c.seed = seed++;
+            cases.push_back(c);
+          }
+  return cases;
+}
+
+}  // namespace
+
+TEST_CASE("a step of attention equals the formula, for every number of rows, width and ring") {
+  if (skip_without_gpu()) return;
+  for (const AttentionCase& c : step_cases({1, 2, 37}, {2, 16, 40, 50, 56, 64, 100, 128}, {1, 5, 63, 64, 65, 256, 781}))
+    check_step(c);
+}
+
+TEST_CASE("small shapes: attention step and ring") {
+  if (skip_without_gpu()) return;
+  for (const AttentionCase& c : step_cases({3}, {50, 128}, {5, 65})) check_step(c);
+  AttentionCase c{{3, 70, 2, 50}, 5};
+  c.slots = 5;
+  AttentionDevice device(c, make_attention(c));
+  device.forward();
+  device.final_ring();
+  device.result();
+}
+
+TEST_CASE("a step of attention refuses a ring of no slots") {
+  AttentionStep step{};
+  step.rows = step.heads = 1, step.width = 50, step.scale = 1;
+  CHECK_THROWS_WITH(attention_step(step, nullptr), "attention: a ring of no slots");
+  step.width = 51;
+  CHECK_THROWS(attention_step(step, nullptr));
+}
