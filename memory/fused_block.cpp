@@ -143,10 +143,10 @@ class MixerPass : public torch::CustomClassHolder {
     };
     if (has_window()) {
       window_ = empty({head_.rows, part_});
-      log2_sum_exp_ = torch::empty({settings_.batch, head_.heads, settings_.steps}, norm_D_.options());
+      window_saved_ = scratch_bytes(attention_saved_bytes(attention_input().shape, dtype()), x_MP_);
       side_by_side(
           [&](cudaStream_t stream) {
-            attention_forward(attention_input(), {window_.data_ptr(), log2_sum_exp_.data_ptr<float>()}, stream);
+            attention_forward(attention_input(), window_.data_ptr(), window_saved_.data_ptr(), stream);
           },
           run_delta_rule);
     } else {
@@ -194,7 +194,7 @@ class MixerPass : public torch::CustomClassHolder {
       side_by_side(
           [&](cudaStream_t stream) {
             attention_backward(attention_input(),
-                               {window_.data_ptr(), log2_sum_exp_.data_ptr<float>(), d_window.data_ptr()},
+                               {window_.data_ptr(), window_saved_.data_ptr(), d_window.data_ptr()},
                                {.head_stride = head_.padded,
                                 .q = {d_projected.data_ptr(), projected_columns_},
                                 .k = {at_element(d_projected, part_), projected_columns_},
@@ -294,7 +294,7 @@ class MixerPass : public torch::CustomClassHolder {
   WeightStack input_stack_, output_stack_;
   Tensor input_weight_, output_weight_;
   Tensor normed_MP_, projected_, features_, beta_;
-  Tensor fast_, delta_saved_, window_, log2_sum_exp_, mixed_;
+  Tensor fast_, delta_saved_, window_, window_saved_, mixed_;
 };
 
 class MixerFunction : public torch::autograd::Function<MixerFunction> {
