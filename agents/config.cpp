@@ -80,6 +80,9 @@ void RunOptions::list_options(OptionList& list) {
   list.add("num_envs", num_envs, {1, 1'000'000}, "environments that collect in lockstep");
   list.add("threads", threads, {0, 1024}, "CPU threads; 0: all cores");
   list.add("device", device, "auto (a GPU where there is one) | cpu | cuda | cuda:N");
+  list.add("precision", precision,
+           {{Precision::kAuto, "auto"}, {Precision::kFloat32, "float32"}, {Precision::kBfloat16, "bfloat16"}},
+           "of matrix products on a GPU, where auto is bfloat16; the CPU computes in float32");
   list.add("report_seconds", report_seconds, {0.01, 86'400}, "seconds between status reports and rows of metrics");
   list.add("max_seconds", max_seconds, {0, 1e9}, "seconds after which the run stops; 0: no limit");
 }

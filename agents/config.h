@@ -18,16 +18,20 @@
 
 namespace engram {
 
+// kAuto: bfloat16 on a GPU, float32 on the CPU.
+enum class Precision { kAuto, kFloat32, kBfloat16 };
+
 struct RunOptions {
   std::uint64_t seed = 1;
-  std::int64_t steps = 2'000'000;  // environment steps of the whole run
-  int random_episodes = 10;        // collected with random actions before the first update
-  double updates_per_step = 0.25;  // gradient updates per environment step
-  int num_envs = 1;                // environments that collect in lockstep
-  int threads = 0;                 // of the CPU; 0: all cores
-  std::string device = "auto";     // auto | cpu | cuda | cuda:N
-  double report_seconds = 1;       // between status reports and metric rows
-  double max_seconds = 0;          // the run stops after this time; 0: no limit
+  std::int64_t steps = 2'000'000;          // environment steps of the whole run
+  int random_episodes = 10;                // collected with random actions before the first update
+  double updates_per_step = 0.25;          // gradient updates per environment step
+  int num_envs = 1;                        // environments that collect in lockstep
+  int threads = 0;                         // of the CPU; 0: all cores
+  std::string device = "auto";             // auto | cpu | cuda | cuda:N
+  Precision precision = Precision::kAuto;  // of matrix products on a GPU
+  double report_seconds = 1;               // between status reports and metric rows
+  double max_seconds = 0;                  // the run stops after this time; 0: no limit
 
   void list_options(OptionList& list);
 };

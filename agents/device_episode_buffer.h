@@ -37,6 +37,8 @@ class DeviceEpisodeBuffer {
   // The two halves of sample, for a captured graph: which episodes (host and device), and their data (one kernel).
   void draw(Rng& rng);
   const EpisodeBatch& gather();
+  // The tensors that sample() fills.
+  const EpisodeBatch& batch() const { return batch_; }
 
   std::int64_t episodes() const { return held_; }
   std::int64_t capacity() const { return capacity_; }  // in episodes

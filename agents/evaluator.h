@@ -15,6 +15,21 @@ struct EpisodeResult {
   std::int64_t steps = 0;
 };
 
+// Puts a network into evaluation mode, and back.
+class EvaluationMode {
+ public:
+  explicit EvaluationMode(torch::nn::Module& module) : module_(module), was_training_(module.is_training()) {
+    module_.eval();
+  }
+  ~EvaluationMode() { module_.train(was_training_); }
+  EvaluationMode(const EvaluationMode&) = delete;
+  EvaluationMode& operator=(const EvaluationMode&) = delete;
+
+ private:
+  torch::nn::Module& module_;
+  bool was_training_;
+};
+
 // Plays exactly `episodes` episodes, in the order environment 0's, environment 1's, ... Each environment has a quota
 // fixed beforehand: taking the first to finish instead would favour short episodes. The environments start at episode
 // `first_episode` of their streams, so that the same call plays the same episodes. The policy's network is in

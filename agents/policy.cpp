@@ -73,7 +73,7 @@ const Policy::Step& Policy::act(const VecEnv& environments, ActionChoice choice)
 
   const auto encoded_ND = network_->encode(observation_tensor(environments).to(device_), previous_action_N.to(device_),
                                            previous_reward_N.to(device_));
-  const auto features_ND = network_->backbone().step(encoded_ND, memory_);
+  const auto features_ND = network_->backbone().step(encoded_ND.to(network_->parameters().front().dtype()), memory_);
   const auto probabilities_NA = network_->actor_logits(features_ND).softmax(-1);
   const auto [q1_NA, q2_NA] = network_->critics(features_ND);
   // One transfer for all three.

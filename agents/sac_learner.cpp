@@ -1,5 +1,7 @@
 #include "agents/sac_learner.h"
 
+#include <algorithm>
+#include <array>
 #include <cmath>
 #include <sstream>
 #include <stdexcept>
@@ -89,13 +91,16 @@ SacLoss sac_loss(AgentNetwork& network, const EpisodeBatch& batch, const torch::
 #ifdef ENGRAM_WITH_CUDA
 namespace {
 
-std::vector<const void*> addresses_of(const EpisodeBatch& batch) {
-  std::vector<const void*> addresses;
-  for (const torch::Tensor* tensor :
-       {&batch.observation, &batch.previous_action_BT1, &batch.previous_reward_BT1, &batch.action_BT, &batch.reward_BT,
-        &batch.terminated_BT, &batch.steps_B, &batch.mask_BT})
-    addresses.push_back(tensor->data_ptr());
-  return addresses;
+// Handles: what they point to can be written.
+std::array<torch::Tensor, 8> tensors_of(const EpisodeBatch& batch) {
+  return {batch.observation,
+          batch.previous_action_BT1,
+          batch.previous_reward_BT1,
+          batch.action_BT,
+          batch.reward_BT,
+          batch.terminated_BT,
+          batch.steps_B,
+          batch.mask_BT};
 }
 
 }  // namespace
@@ -103,14 +108,36 @@ std::vector<const void*> addresses_of(const EpisodeBatch& batch) {
 struct SacLearner::Recording {
   static constexpr int kWarmUp = 3;  // updates without a recording, in which libraries make their plans
 
-  void start(std::vector<const void*> batch_addresses) {
-    addresses = std::move(batch_addresses);
+  // The recorded batch's memory, with the contents of `given`.
+  const EpisodeBatch& take(const EpisodeBatch& given) {
+    const auto own = tensors_of(batch), other = tensors_of(given);
+    const auto all = [&](auto same) { return std::ranges::equal(own, other, same); };
+    if (all([](const torch::Tensor& a, const torch::Tensor& b) { return a.is_same(b); })) return batch;
+    if (!all([](const torch::Tensor& a, const torch::Tensor& b) { return a.defined() && a.sizes() == b.sizes(); })) {
+      restart(given);
+      return batch;
+    }
+    if (!copies) {
+      restart({given.observation.clone(), given.previous_action_BT1.clone(), given.previous_reward_BT1.clone(),
+               given.action_BT.clone(), given.reward_BT.clone(), given.terminated_BT.clone(), given.steps_B.clone(),
+               given.mask_BT.clone()});
+      copies = true;
+      return batch;
+    }
+    for (std::size_t i = 0; i < own.size(); ++i) own[i].copy_(other[i]);
+    return batch;
+  }
+
+  void restart(const EpisodeBatch& with) {
+    batch = with;
+    copies = false;
     launched = 0;
     graph = std::make_unique<DeviceGraph>();
   }
 
   SideStream stream;
-  std::vector<const void*> addresses;
+  EpisodeBatch batch;   // what the recording reads
+  bool copies = false;  // the batch is the recording's own
   int launched = 0;
   std::unique_ptr<DeviceGraph> graph;
   LossReport report;
@@ -137,16 +164,15 @@ LossReport SacLearner::update(const EpisodeBatch& batch) {
   if (!network_->is_training()) throw std::logic_error("an update of a network in evaluation mode");
 #ifdef ENGRAM_WITH_CUDA
   if (recording_) {
-    const auto addresses = addresses_of(batch);
     Recording& recording = *recording_;
     recording.stream.run([&] {
-      if (recording.addresses != addresses) recording.start(addresses);
+      const EpisodeBatch& own = recording.take(batch);
       if (recording.launched < Recording::kWarmUp) {
         ++recording.launched;
-        recording.report = launch_update(batch);
+        recording.report = launch_update(own);
         return;
       }
-      if (!recording.graph->captured()) recording.graph->capture([&] { recording.report = launch_update(batch); });
+      if (!recording.graph->captured()) recording.graph->capture([&] { recording.report = launch_update(own); });
       recording.graph->replay();
     });
     return recording.report;

@@ -64,8 +64,9 @@ class SacLearner {
   // network must be in training mode (std::logic_error otherwise); it is left there. Nothing in here waits for the
   // device.
   //
-  // On a GPU, the update is recorded as a graph once several batches in a row came in the same memory, and replayed for
-  // further ones there: the same kernels on the same numbers. What it returns then stays valid until the next update.
+  // On a GPU, the update is recorded as a graph once several batches in a row had the same shapes, and replayed for
+  // further ones: the same kernels on the same numbers. A batch in other memory than the one before is copied. What
+  // update returns stays valid until the next one.
   LossReport update(const EpisodeBatch& batch);
 
   torch::Tensor alpha() const { return log_alpha_.detach().exp(); }

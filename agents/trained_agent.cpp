@@ -26,10 +26,15 @@ TrainedAgent load_trained_agent(const std::filesystem::path& run_directory, Whic
   return agent;
 }
 
+torch::ScalarType compute_dtype(const Config& config, torch::Device device) {
+  return device.is_cuda() && config.run.precision != Precision::kFloat32 ? torch::kBFloat16 : torch::kFloat32;
+}
+
 std::shared_ptr<AgentNetwork> make_network(const Config& config, const TaskInfo& task, torch::Device device) {
   torch::manual_seed(config.run.seed);
   auto network = std::make_shared<AgentNetwork>(config.network, config.memory, task, config.run.seed);
   network->to(device);
+  network->compute_in(compute_dtype(config, device));
   return network;
 }
 

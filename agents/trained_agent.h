@@ -27,6 +27,10 @@ struct TrainedAgent {
 // Throws UserError if the folder is not a run directory, or its config or weights are missing or damaged.
 TrainedAgent load_trained_agent(const std::filesystem::path& run_directory, WhichWeights which, torch::Device device);
 
+// The type of activations and matrix products on `device`, by run.precision: auto is bfloat16 on a GPU and float32 on
+// the CPU, which knows no other.
+torch::ScalarType compute_dtype(const Config& config, torch::Device device);
+
 // A network with the weights that a fresh run of this config starts from; seeds torch's default generators with the
 // run's seed.
 std::shared_ptr<AgentNetwork> make_network(const Config& config, const TaskInfo& task, torch::Device device);

@@ -12,14 +12,10 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr std::size_t kRecentEpisodes = 50;
-constexpr int kMaxEvaluationEnvs = 64;
-constexpr std::uint32_t kTrainingActions = 0, kEvaluationActions = 1;  // streams of the policies
 
 double seconds_between(Clock::time_point from, Clock::time_point to) {
   return std::chrono::duration<double>(to - from).count();
 }
-
-int evaluation_envs(const Config& config) { return std::min(config.evaluation.episodes, kMaxEvaluationEnvs); }
 
 bool better_or_equal(const EvaluationSummary& a, const EvaluationSummary& b) {
   return std::pair(a.success, a.mean_return) >= std::pair(b.success, b.mean_return);
@@ -29,19 +25,9 @@ bool better_or_equal(const EvaluationSummary& a, const EvaluationSummary& b) {
 
 Trainer::Trainer(const Config& config, torch::Device device, int threads)
     : config_(config),
-      device_(device),
-      environments_(make_cpu_vec_env(config.task, config.run.seed, Purpose::kTraining, config.run.num_envs,
-                                     worthwhile_threads(config.run.num_envs, threads))),
-      evaluation_environments_(make_cpu_vec_env(config.task, config.run.seed, Purpose::kEvaluation,
-                                                evaluation_envs(config),
-                                                worthwhile_threads(evaluation_envs(config), threads))),
-      network_(make_network(config, environments_->info(), device)),
-      policy_(network_, device, config.run.num_envs, config.run.seed, kTrainingActions),
-      evaluation_policy_(network_, device, evaluation_envs(config), config.run.seed, kEvaluationActions),
-      collector_(*environments_, policy_, Rng(config.run.seed, Purpose::kRun, 0, 0)),
-      buffer_(config.replay, environments_->info()),
+      network_(make_network(config, config.task.info(), device)),
+      experience_(make_experience(config, network_, device, threads)),
       learner_(config.learner, network_),
-      replay_random_(config.run.seed, Purpose::kReplay, 0, 0),
       next_evaluation_(config.evaluation.every_steps) {
   status_.total_steps = config.run.steps;
 }
@@ -67,47 +53,45 @@ TrainStatus Trainer::run(const std::vector<TrainObserver*>& observers) {
 
 void Trainer::collect_random_episodes() {
   while (status_.episodes < config_.run.random_episodes && !finished()) {
-    collector_.step_random([this](Episode episode) { add_episode(std::move(episode)); });
-    status_.steps += environments_->size();
-    report_if_due();
+    collect(Acting::kRandom);
   }
   random_steps_ = status_.steps;
   learning_start_ = Clock::now();
 }
 
-// Steps all environments until at least one episode ends.
+void Trainer::collect(Acting acting) {
+  status_.steps += experience_->collect(acting, [this](const EpisodeResult& episode) { add_episode(episode); });
+  report_if_due();
+}
+
+// Until at least one episode ends.
 void Trainer::collect_episode() {
   const std::int64_t before = status_.episodes;
   while (status_.episodes == before && !finished()) {
-    collector_.step([this](Episode episode) { add_episode(std::move(episode)); });
-    status_.steps += environments_->size();
-    report_if_due();
+    collect(Acting::kPolicy);
   }
 }
 
-void Trainer::add_episode(Episode episode) {
+void Trainer::add_episode(const EpisodeResult& episode) {
   ++status_.episodes;
-  recent_.emplace_back(episode.total_reward(), episode.success);
+  recent_.emplace_back(episode.total_reward, episode.success);
   if (recent_.size() > kRecentEpisodes) recent_.pop_front();
   pending_updates_ +=
-      static_cast<std::int64_t>(std::ceil(config_.run.updates_per_step * static_cast<double>(episode.steps())));
-  buffer_.add(std::move(episode));
+      static_cast<std::int64_t>(std::ceil(config_.run.updates_per_step * static_cast<double>(episode.steps)));
 }
 
 void Trainer::learn() {
   for (; pending_updates_ > 0 && !interrupted(); --pending_updates_) {
-    last_losses_ = learner_.update(buffer_.sample(config_.replay.batch_episodes, replay_random_, device_));
+    last_losses_ = learner_.update(experience_->sample());
     ++status_.updates;
     report_if_due();
   }
 }
 
 void Trainer::evaluate_policy() {
-  const int episodes = config_.evaluation.episodes;
-  const auto episodes_per_environment =
-      static_cast<std::uint32_t>((episodes + evaluation_environments_->size() - 1) / evaluation_environments_->size());
-  const std::vector<EpisodeResult> results = evaluate(*evaluation_environments_, evaluation_policy_, episodes,
-                                                      ActionChoice::kGreedy, evaluations_++ * episodes_per_environment);
+  const int episodes = config_.evaluation.episodes, environments = experience_->evaluation_environments();
+  const auto episodes_per_environment = static_cast<std::uint32_t>((episodes + environments - 1) / environments);
+  const std::vector<EpisodeResult> results = experience_->evaluate(episodes, evaluations_++ * episodes_per_environment);
   next_evaluation_ = (status_.steps / config_.evaluation.every_steps + 1) * config_.evaluation.every_steps;
 
   // Counted and divided once: a sum of fractions may miss the 1 that stop_at_success waits for.

@@ -16,13 +16,10 @@
 #include <optional>
 #include <vector>
 
-#include "agents/collector.h"
 #include "agents/config.h"
-#include "agents/episode_buffer.h"
+#include "agents/experience.h"
 #include "agents/network.h"
-#include "agents/policy.h"
 #include "agents/sac_learner.h"
-#include "envs/vec_env.h"
 
 namespace engram {
 
@@ -75,13 +72,17 @@ class Trainer {
   // Runs the whole schedule, once. Ends with an evaluation, unless stop() cut it short.
   TrainStatus run(const std::vector<TrainObserver*>& observers);
 
+  // Where it acts, for people.
+  std::string acts_in() const { return experience_->description(); }
+
   // Makes run() return after the present step or update. May be called from a signal handler.
   void stop() { stop_requested_ = true; }
 
  private:
   void collect_random_episodes();
   void collect_episode();
-  void add_episode(Episode episode);
+  void collect(Acting acting);
+  void add_episode(const EpisodeResult& episode);
   void learn();
   void evaluate_policy();
   bool evaluation_due() const { return status_.steps >= next_evaluation_; }
@@ -92,14 +93,9 @@ class Trainer {
   void update_status();
 
   const Config config_;
-  const torch::Device device_;
-  std::unique_ptr<VecEnv> environments_, evaluation_environments_;
   std::shared_ptr<AgentNetwork> network_;
-  Policy policy_, evaluation_policy_;
-  Collector collector_;
-  EpisodeBuffer buffer_;
+  std::unique_ptr<Experience> experience_;
   SacLearner learner_;
-  Rng replay_random_;
 
   std::vector<TrainObserver*> observers_;
   TrainStatus status_;

@@ -68,9 +68,8 @@ void print_help(const OptionList& own, const Settings& settings) {
     std::cout << "\n" << title << "\n";
     print_options(std::cout, all, section);
   }
-  std::cout
-      << "\nConfig file: the same keys as INI, [section] and then key = value; # begins a comment.\n\n"
-         "Example\n  engram train --task.name tmaze --memory.name lstm --learner.alpha 0.01 --run runs/first\n";
+  std::cout << "\nConfig file: the same keys as INI, [section] and then key = value; # begins a comment.\n\n"
+               "Example\n  engram train --task.name tmaze --memory.name lstm --learner.alpha 0.01 --run runs/first\n";
 }
 
 // Ctrl-C ends the run in good order; the handler may touch nothing but the trainer's flag.
@@ -98,6 +97,8 @@ int run_train(const std::vector<std::string>& arguments) {
   Config config = Config::from_settings(settings);
   const torch::Device device = parse_device(config.run.device);
   const int threads = use_threads(config.run.threads);
+  if (config.run.precision == Precision::kBfloat16 && !device.is_cuda())
+    throw UserError("run.precision bfloat16 is for GPUs; on the CPU take float32 or auto");
   Trainer trainer(config, device, threads);
 
   std::vector<std::string> command_line = {"engram", "train"};
@@ -108,7 +109,7 @@ int run_train(const std::vector<std::string>& arguments) {
 
   std::cout << "Training " << config.memory.name() << " on " << config.task.name() << " for "
             << count_text(static_cast<double>(config.run.steps)) << " steps (" << device_text(device) << ", " << threads
-            << " CPU threads) in " << run.path().string() << std::endl;
+            << " CPU threads, " << trainer.acts_in() << ") in " << run.path().string() << std::endl;
   g_running = &trainer;
   std::signal(SIGINT, stop_running);
   const TrainStatus status = trainer.run({&recorder, &display});
