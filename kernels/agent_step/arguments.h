@@ -1,0 +1,34 @@
+// What the kernel of agent_step is launched with.
+#pragma once
+
+#include "kernels/agent_step/agent_step.h"
+#include "kernels/agent_step/layout.h"
+#include "kernels/tensor_core.cuh"
+
+namespace engram {
+
+struct StepArguments {
+  AgentStepShape shape;
+  AgentStepLayout layout;
+  AgentStepShared shared;
+  AgentStepRows rows;
+  int rows_per_cluster;
+  const bf16* tiles;
+  const float* vectors;
+  const double* rope_frequencies;
+};
+
+constexpr int kStepCluster = 8;            // blocks, where the device has clusters
+constexpr int kStaticSharedBytes = 1024;   // kept for what the kernel declares itself, and the runtime
+
+struct StepLaunch {
+  int cluster;
+  int rows_per_cluster;  // 0: no number of rows fits
+  AgentStepShared shared;
+};
+
+StepLaunch plan_step(const AgentStepShape& shape, Dtype operands, int rows);
+void allow_shared_memory(Dtype operands);
+void launch_step(const StepLaunch& launch, Dtype operands, const StepArguments& arguments, cudaStream_t stream);
+
+}  // namespace engram

@@ -1,0 +1,221 @@
+#include <algorithm>
+#include <stdexcept>
+#include <string>
+
+#include "kernels/agent_step/block.cuh"
+
+namespace engram {
+namespace {
+
+// A cluster of blocks takes rows_per_cluster environments. Each block owns some of them; products are spread over the
+// cluster by outputs (by inputs where the inputs were made here), and their results written to the owners.
+template <typename T, int kCluster>
+__global__ void __launch_bounds__(kStepThreads, 1) step_kernel(const __grid_constant__ StepArguments arguments) {
+  extern __shared__ __align__(128) unsigned char memory[];
+  const AgentStepLayout& layout = arguments.layout;
+  const AgentStepShared& at = arguments.shared;
+  const int rank = blockIdx.x % kCluster;
+  StepBlock<T, kCluster> block(arguments, memory, rank, blockIdx.x / kCluster);
+  cluster_arrive<kCluster>();  // the others may write to this block's memory once it runs
+
+  const int columns = block.columns(), column_tiles = (columns + 7) / 8;
+  const auto matrix = [&](int tile) {
+    return arguments.tiles + static_cast<std::int64_t>(tile) * kPlanes<T> * kTileElements;
+  };
+  const auto block_barrier = [] { __syncthreads(); };
+  const auto cluster_barrier = [] { cluster_wait<kCluster>(); };
+  const T* normed = block.template shared<T>(at.normed);
+
+  // W X for the block's own environments; store(output, own, x).
+  const auto multiply_local = [&](int tile, int inputs, const T* operand, int stride, const auto& store) {
+    const bf16* const first[1] = {matrix(tile)};
+    multiply<T, 1>(first, layout.width_tiles, inputs, inputs, operand, stride, 1, block_barrier,
+                   [&](int m, int, const Accumulator(&sum)[1]) {
+#pragma unroll
+                     for (int i = 0; i < 4; ++i) {
+                       const int own = lane_id() % 4 * 2 + i % 2;
+                       if (own < block.own_rows())
+                         store(m * kStepTile + lane_id() / 4 + i / 2 * 8, own, sum[0].x[i]);
+                     }
+                   });
+  };
+  // Writes a tile of results for all environments to their owners, at `offset` of their memory, `stride` floats a row.
+  const auto store_to_owners = [&](int offset, int stride, int m, int n, const Accumulator& sum) {
+#pragma unroll
+    for (int j = 0; j < 2; ++j) {
+      const int column = n * 8 + lane_id() % 4 * 2 + j;
+      if (column >= columns) continue;
+      const int owner = column / at.own, own = column - owner * at.own;
+      float* target = peer<kCluster>(block.template shared<float>(offset), owner) + own * stride + m * kStepTile +
+                      lane_id() / 4;
+      target[0] = sum.x[j];
+      target[8] = sum.x[2 + j];
+    }
+  };
+  const auto store_operand_tile = [&](T* operand, int stride, int m, int n, const Accumulator& x) {
+    store_transposed(operand + n * 8 * stride + m * kStepTile, stride, x, columns - n * 8, kStepTile);
+  };
+
+  block.begin();
+  block.encode(multiply_local);
+  cluster_barrier();
+  block.start_and_normalise(arguments.vectors + layout.mixer_norm);
+  cluster_arrive<kCluster>();
+
+  const int width = layout.width_tiles * kStepTile;
+  for (int layer = 0; layer < arguments.shape.layers; ++layer) {
+    const int tiles = layer * layout.layer_tiles;
+    const float* vectors = arguments.vectors + layer * layout.layer_floats;
+    {
+      const int share = (layout.projection_tiles + kCluster - 1) / kCluster, first_m = rank * share;
+      const bf16* const first[1] = {matrix(tiles + layout.projection + first_m * layout.width_tiles)};
+      multiply<T, 1>(first, max(0, min(share, layout.projection_tiles - first_m)), layout.width_tiles,
+                     layout.width_tiles, normed, at.operand_stride, column_tiles, cluster_barrier,
+                     [&](int m, int n, const Accumulator(&sum)[1]) {
+                       store_to_owners(at.projection, at.projection_stride, first_m + m, n, sum[0]);
+                     });
+    }
+    cluster_arrive<kCluster>();
+    cluster_barrier();
+
+    block.prepare(layer);
+    for (int own = 0; own < block.own_rows(); ++own) block.remember(layer, own);
+    float* partial = block.template shared<float>(at.partial);
+    multiply_local(tiles + layout.output, layout.width_tiles, block.template shared<T>(at.mixed), at.operand_stride,
+                   [&](int output, int own, float x) { partial[own * width + output] = x; });
+    __syncthreads();
+    block.add_and_normalise(1, arguments.rows.dropout[layer].mixer, vectors + layout.mlp_norm);
+    cluster_arrive<kCluster>();
+
+    // The MLP's inner channels are spread over the cluster; each block's share gives a part of every output.
+    const int share = layout.inner_tiles / kCluster, first_inner = rank * share;
+    T* inner = block.template shared<T>(at.projection);
+    {
+      const bf16* const first[2] = {matrix(tiles + layout.gate + first_inner * layout.width_tiles),
+                                    matrix(tiles + layout.up + first_inner * layout.width_tiles)};
+      multiply<T, 2>(first, share, layout.width_tiles, layout.width_tiles, normed, at.operand_stride, column_tiles,
+                     cluster_barrier, [&](int m, int n, const Accumulator(&sum)[2]) {
+                       Accumulator x;
+#pragma unroll
+                       for (int i = 0; i < 4; ++i) x.x[i] = silu(sum[0].x[i]) * sum[1].x[i];
+                       store_operand_tile(inner, at.inner_stride, m, n, x);
+                     });
+    }
+    {
+      const bf16* const first[1] = {matrix(tiles + layout.down + first_inner)};
+      multiply<T, 1>(first, layout.width_tiles, share, layout.inner_tiles, inner, at.inner_stride, column_tiles,
+                     block_barrier, [&](int m, int n, const Accumulator(&sum)[1]) {
+                       store_to_owners(at.partial + rank * at.own * width * 4, width, m, n, sum[0]);
+                     });
+    }
+    cluster_arrive<kCluster>();
+    cluster_barrier();
+    block.add_and_normalise(kCluster, arguments.rows.dropout[layer].mlp,
+                            layer + 1 < arguments.shape.layers ? vectors + layout.layer_floats + layout.mixer_norm
+                                                               : arguments.vectors + layout.norm);
+    cluster_arrive<kCluster>();
+  }
+
+  const int share = (layout.hidden_tiles + kCluster - 1) / kCluster, first_hidden = min(rank * share, layout.hidden_tiles);
+  const int hidden_count = min(share, layout.hidden_tiles - first_hidden);
+  const auto biased_relu = [&](int bias, int m, const Accumulator& sum) {
+    const float* own = arguments.vectors + bias + (first_hidden + m) * kStepTile + lane_id() / 4;
+    const float low = __ldg(own), high = __ldg(own + 8);
+    return Accumulator{{fmaxf(sum.x[0] + low, 0.0f), fmaxf(sum.x[1] + low, 0.0f), fmaxf(sum.x[2] + high, 0.0f),
+                        fmaxf(sum.x[3] + high, 0.0f)}};
+  };
+  T* hidden1 = block.template shared<T>(at.hidden1);
+  {
+    const bf16* const first[1] = {matrix(layout.hidden1 + first_hidden * layout.width_tiles)};
+    multiply<T, 1>(first, hidden_count, layout.width_tiles, layout.width_tiles, normed, at.operand_stride, column_tiles,
+                   cluster_barrier, [&](int m, int n, const Accumulator(&sum)[1]) {
+                     const Accumulator x = biased_relu(layout.hidden1_bias, m, sum[0]);
+#pragma unroll
+                     for (int i = 0; i < kCluster; ++i)
+                       store_operand_tile(peer<kCluster>(hidden1, i), at.hidden_stride, first_hidden + m, n, x);
+                   });
+  }
+  cluster_arrive<kCluster>();
+  T* hidden2 = block.template shared<T>(at.projection);
+  {
+    const bf16* const first[1] = {matrix(layout.hidden2 + first_hidden * layout.hidden_tiles)};
+    multiply<T, 1>(first, hidden_count, layout.hidden_tiles, layout.hidden_tiles, hidden1, at.hidden_stride,
+                   column_tiles, cluster_barrier, [&](int m, int n, const Accumulator(&sum)[1]) {
+                     store_operand_tile(hidden2, at.action_stride, m, n, biased_relu(layout.hidden2_bias, m, sum[0]));
+                   });
+  }
+  {
+    const bf16* const first[1] = {matrix(layout.action + first_hidden)};
+    const int stride = layout.action_tiles * kStepTile;
+    multiply<T, 1>(first, layout.action_tiles, hidden_count, layout.hidden_tiles, hidden2, at.action_stride,
+                   column_tiles, block_barrier, [&](int m, int n, const Accumulator(&sum)[1]) {
+                     store_to_owners(at.partial + rank * at.own * stride * 4, stride, m, n, sum[0]);
+                   });
+  }
+  cluster_arrive<kCluster>();
+  cluster_barrier();
+  block.choose();
+}
+
+using StepKernel = void (*)(StepArguments);
+
+StepKernel step_kernel_of(Dtype operands, int cluster) {
+  if (operands == Dtype::kBfloat16)
+    return cluster == 1 ? step_kernel<__nv_bfloat16, 1> : step_kernel<__nv_bfloat16, kStepCluster>;
+  return cluster == 1 ? step_kernel<float, 1> : step_kernel<float, kStepCluster>;
+}
+
+// Of the current device, and of the code that it runs.
+int cluster_size() {
+  if (cuda_device_attribute(cudaDevAttrClusterLaunch) == 0) return 1;
+  cudaFuncAttributes attributes;
+  check_cuda(cudaFuncGetAttributes(&attributes, step_kernel<__nv_bfloat16, kStepCluster>), "agent step: attributes");
+  return attributes.ptxVersion >= 90 ? kStepCluster : 1;
+}
+
+}  // namespace
+
+StepLaunch plan_step(const AgentStepShape& shape, Dtype operands, int rows) {
+  const AgentStepLayout layout(shape);
+  StepLaunch launch{cluster_size(), 0, AgentStepShared(shape, layout, 1, 1, 1, 4)};
+  const int limit = cuda_device_attribute(cudaDevAttrMaxSharedMemoryPerBlockOptin) - kStaticSharedBytes;
+  const int clusters = std::max(1, cuda_device_attribute(cudaDevAttrMultiProcessorCount) / launch.cluster);
+  const int most = launch.cluster * (operands == Dtype::kBfloat16 ? kStepMaxOwn : kStepMaxOwn / 2);
+  // As many clusters as run at a time, then as few rows a cluster as that leaves.
+  for (int per_cluster = std::clamp((rows + clusters - 1) / clusters, 1, most); per_cluster >= 1;) {
+    const int own = (per_cluster + launch.cluster - 1) / launch.cluster;
+    for (const int stages : {2, 1}) {
+      launch.shared = AgentStepShared(shape, layout, launch.cluster, own, stages, static_cast<int>(dtype_bytes(operands)));
+      launch.rows_per_cluster = per_cluster;
+      if (launch.shared.bytes <= limit) return launch;
+    }
+    per_cluster = (own - 1) * launch.cluster;
+  }
+  launch.rows_per_cluster = 0;
+  return launch;
+}
+
+void launch_step(const StepLaunch& launch, Dtype operands, const StepArguments& arguments, cudaStream_t stream) {
+  const StepKernel kernel = step_kernel_of(operands, launch.cluster);
+  cudaLaunchAttribute cluster{};
+  cluster.id = cudaLaunchAttributeClusterDimension;
+  cluster.val.clusterDim = {static_cast<unsigned>(launch.cluster), 1, 1};
+  cudaLaunchConfig_t config{};
+  const int clusters = (arguments.rows.rows + launch.rows_per_cluster - 1) / launch.rows_per_cluster;
+  config.gridDim = static_cast<unsigned>(clusters * launch.cluster);
+  config.blockDim = kStepThreads;
+  config.dynamicSmemBytes = static_cast<std::size_t>(launch.shared.bytes);
+  config.stream = stream;
+  config.attrs = &cluster;
+  config.numAttrs = launch.cluster > 1 ? 1 : 0;
+  check_cuda(cudaLaunchKernelEx(&config, kernel, arguments), "agent step");
+}
+
+void allow_shared_memory(Dtype operands) {
+  const int limit = cuda_device_attribute(cudaDevAttrMaxSharedMemoryPerBlockOptin) - kStaticSharedBytes;
+  check_cuda(cudaFuncSetAttribute(step_kernel_of(operands, cluster_size()), cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                  limit),
+             "agent step: shared memory");
+}
+
+}  // namespace engram
