@@ -109,7 +109,7 @@ std::optional<std::string> AgentStepper::unsupported(const AgentStepShape& shape
     return "width " + width + " does not make " + heads + " heads of even width";
   if (shape.layers > kAgentStepMaxLayers) return "more than " + std::to_string(kAgentStepMaxLayers) + " layers";
   if (shape.actions > 32) return "more than 32 actions";
-  if (plan_step(shape, operands, 1).rows_per_cluster == 0)
+  if (plan_step(shape, operands, prepare_step_kernel(operands), 1).rows_per_cluster == 0)
     return "window, observation or hidden width do not fit shared memory";
   return std::nullopt;
 }
@@ -117,6 +117,7 @@ std::optional<std::string> AgentStepper::unsupported(const AgentStepShape& shape
 AgentStepper::AgentStepper(const AgentStepShape& shape, Dtype operands, const AgentStepWeights& weights)
     : shape_(shape), operands_(operands) {
   if (const auto reason = unsupported(shape, operands)) throw std::runtime_error("agent step: " + *reason);
+  device_ = std::make_unique<StepDevice>(prepare_step_kernel(operands));
   const AgentStepLayout layout(shape);
   const std::size_t planes = operands == Dtype::kBfloat16 ? kPlanes<bf16> : kPlanes<float>;
   packing_ = DeviceBuffer<AgentStepPacking>(packing_of(shape, weights));
@@ -126,7 +127,6 @@ AgentStepper::AgentStepper(const AgentStepShape& shape, Dtype operands, const Ag
   std::vector<double> frequencies(half);
   for (int i = 0; i < half; ++i) frequencies[i] = std::pow(10000.0, i * (-2.0 / shape.head_width()));
   rope_frequencies_ = DeviceBuffer<double>(frequencies);
-  allow_shared_memory(operands);
 }
 
 AgentStepper::~AgentStepper() = default;
@@ -140,7 +140,7 @@ void AgentStepper::pack_weights(cudaStream_t stream) {
 
 void AgentStepper::step(const AgentStepRows& rows, cudaStream_t stream) const {
   if (rows.rows < 1) throw std::runtime_error("agent step: " + std::to_string(rows.rows) + " rows");
-  const StepLaunch launch = plan_step(shape_, operands_, rows.rows);
+  const StepLaunch launch = plan_step(shape_, operands_, *device_, rows.rows);
   launch_step(launch, operands_,
               {shape_, AgentStepLayout(shape_), launch.shared, rows, launch.rows_per_cluster, tiles_.data(),
                vectors_.data(), rope_frequencies_.data()},

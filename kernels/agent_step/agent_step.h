@@ -18,6 +18,7 @@
 #include <cuda_runtime_api.h>
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -103,8 +104,8 @@ struct AgentStepRows {
   int* diverged = nullptr;              // set to 1 if a probability is not finite; never set to 0
 };
 
-struct AgentStepLayout;
 struct AgentStepPacking;
+struct StepDevice;
 
 // Holds the weights as the kernel reads them: operands of matrix products as bfloat16 (Dtype::kBfloat16), or as three
 // bfloat16 planes, whose products are exact in float (Dtype::kFloat32). Everything else is computed in float.
@@ -128,6 +129,7 @@ class AgentStepper {
  private:
   AgentStepShape shape_;
   Dtype operands_;
+  std::unique_ptr<StepDevice> device_;
   DeviceBuffer<AgentStepPacking> packing_;
   DeviceBuffer<__nv_bfloat16> tiles_;
   DeviceBuffer<float> vectors_;

@@ -18,17 +18,24 @@ struct StepArguments {
   const double* rope_frequencies;
 };
 
-constexpr int kStepCluster = 8;            // blocks, where the device has clusters
-constexpr int kStaticSharedBytes = 1024;   // kept for what the kernel declares itself, and the runtime
+constexpr int kStepCluster = 8;           // blocks, where the device has clusters
+constexpr int kStaticSharedBytes = 1024;  // kept for what the kernel declares itself, and the runtime
+
+// What the kernel has on the current device.
+struct StepDevice {
+  int cluster;       // blocks
+  int clusters;      // that run at a time
+  int shared_bytes;  // of a block
+};
+// Lets the kernel have that much shared memory.
+StepDevice prepare_step_kernel(Dtype operands);
 
 struct StepLaunch {
   int cluster;
-  int rows_per_cluster;  // 0: no number of rows fits
+  int rows_per_cluster;  // 0: not even one row fits
   AgentStepShared shared;
 };
-
-StepLaunch plan_step(const AgentStepShape& shape, Dtype operands, int rows);
-void allow_shared_memory(Dtype operands);
+StepLaunch plan_step(const AgentStepShape& shape, Dtype operands, const StepDevice& device, int rows);
 void launch_step(const StepLaunch& launch, Dtype operands, const StepArguments& arguments, cudaStream_t stream);
 
 }  // namespace engram

@@ -11,16 +11,23 @@ namespace engram {
 __device__ inline float sigmoid(float x) { return 1.0f / (1.0f + expf(-x)); }
 __device__ inline float silu(float x) { return x * sigmoid(x); }
 
+// Not max(x, 0), which would hide a NaN.
+__device__ inline float relu(float x) { return x < 0.0f ? 0.0f : x; }
+
+// Not inlined: what a step executes only once has to be fetched first, and while nothing is dropped it is not executed.
+__device__ __noinline__ float draw_factor(const DropoutPlace& place, std::int64_t group, int index) {
+  float factor[kDropoutGroup];
+  place.draw(group, factor);
+  float own = factor[0];
+#pragma unroll
+  for (int i = 1; i < kDropoutGroup; ++i) own = index == i ? factor[i] : own;
+  return own;
+}
+
 // The factor of element `channel` of row `row` of a tensor with `channels` channels.
 __device__ inline float dropout_factor(const DropoutPlace& place, std::int64_t row, int channels, int channel) {
   if (!place.drops()) return 1;
-  float factor[kDropoutGroup];
-  place.draw((row * dropout_row(channels) + channel) / kDropoutGroup, factor);
-  float own = factor[0];
-#pragma unroll
-  for (int i = 1; i < kDropoutGroup; ++i)
-    if (channel % kDropoutGroup == i) own = factor[i];
-  return own;
+  return draw_factor(place, (row * dropout_row(channels) + channel) / kDropoutGroup, channel % kDropoutGroup);
 }
 
 template <typename T, int kCluster>
@@ -210,7 +217,7 @@ __device__ void StepBlock<T, kCluster>::encode(const Multiply& multiply_local) {
       for (int c = 0; c < shape.channels; ++c, from += shape.height * shape.columns, weight += 4)
         sum += weight[0] * from[0] + weight[1] * from[1] + weight[2] * from[shape.columns] +
                weight[3] * from[shape.columns + 1];
-      hidden[i] = fmaxf(sum, 0.0f);
+      hidden[i] = relu(sum);
     }
     __syncthreads();
     for (int i = threadIdx.x; i < own_rows_ * padded; i += kStepThreads) {
@@ -225,16 +232,16 @@ __device__ void StepBlock<T, kCluster>::encode(const Multiply& multiply_local) {
           sum += weight[0] * from[0] + weight[1] * from[1] + weight[2] * from[columns1] +
                  weight[3] * from[columns1 + 1];
       }
-      features[own * stride + feature] = T(fmaxf(sum, 0.0f));
+      features[own * stride + feature] = T(relu(sum));
     }
   }
   float* residual = shared<float>(arguments_.shared.residual);
   const int residual_stride = layout.width_tiles * kStepTile;
-  const bool relu = shape.height == 0;
+  const bool vector = shape.height == 0;
   multiply_local(layout.encoder, layout.feature_tiles, features, stride, [&](int output, int own, float x) {
     if (output >= width_) return;
     x += __ldg(arguments_.vectors + layout.encoder_bias + output);
-    residual[own * residual_stride + output] = relu ? fmaxf(x, 0.0f) : x;
+    residual[own * residual_stride + output] = vector ? relu(x) : x;
   });
   __syncthreads();
 }

@@ -71,7 +71,7 @@ class Step {
   }
 
   static Vector biased_relu(Vector x, const Weights& bias) {
-    for (std::size_t i = 0; i < x.size(); ++i) x[i] = std::max(0.0, x[i] + bias[i]);
+    for (std::size_t i = 0; i < x.size(); ++i) x[i] = std::max(x[i] + bias[i], 0.0);
     return x;
   }
 
@@ -115,7 +115,7 @@ class Step {
           for (int c = 0; c < channels; ++c)
             for (int tap = 0; tap < 4; ++tap)
               sum += weight[(o * channels + c) * 4 + tap] * x[(c * height + i + tap / 2) * columns + j + tap % 2];
-          y.push_back(std::max(0.0, sum));
+          y.push_back(std::max(sum, 0.0));
         }
     return y;
   }

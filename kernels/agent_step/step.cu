@@ -121,8 +121,7 @@ __global__ void __launch_bounds__(kStepThreads, 1) step_kernel(const __grid_cons
   const auto biased_relu = [&](int bias, int m, const Accumulator& sum) {
     const float* own = arguments.vectors + bias + (first_hidden + m) * kStepTile + lane_id() / 4;
     const float low = __ldg(own), high = __ldg(own + 8);
-    return Accumulator{{fmaxf(sum.x[0] + low, 0.0f), fmaxf(sum.x[1] + low, 0.0f), fmaxf(sum.x[2] + high, 0.0f),
-                        fmaxf(sum.x[3] + high, 0.0f)}};
+    return Accumulator{{relu(sum.x[0] + low), relu(sum.x[1] + low), relu(sum.x[2] + high), relu(sum.x[3] + high)}};
   };
   T* hidden1 = block.template shared<T>(at.hidden1);
   {
@@ -165,57 +164,66 @@ StepKernel step_kernel_of(Dtype operands, int cluster) {
   return cluster == 1 ? step_kernel<float, 1> : step_kernel<float, kStepCluster>;
 }
 
-// Of the current device, and of the code that it runs.
-int cluster_size() {
-  if (cuda_device_attribute(cudaDevAttrClusterLaunch) == 0) return 1;
+// The code that runs may have been compiled for a device without clusters.
+bool has_clusters() {
+  if (cuda_device_attribute(cudaDevAttrClusterLaunch) == 0) return false;
   cudaFuncAttributes attributes;
   check_cuda(cudaFuncGetAttributes(&attributes, step_kernel<__nv_bfloat16, kStepCluster>), "agent step: attributes");
-  return attributes.ptxVersion >= 90 ? kStepCluster : 1;
+  return attributes.ptxVersion >= 90;
+}
+
+// Calls launch(config) for a grid of clusters.
+template <typename Launch>
+void with_config(int cluster, int clusters, int shared_bytes, cudaStream_t stream, const Launch& launch) {
+  cudaLaunchAttribute attribute{};
+  attribute.id = cudaLaunchAttributeClusterDimension;
+  attribute.val.clusterDim = {static_cast<unsigned>(cluster), 1, 1};
+  cudaLaunchConfig_t config{};
+  config.gridDim = static_cast<unsigned>(clusters * cluster);
+  config.blockDim = kStepThreads;
+  config.dynamicSmemBytes = static_cast<std::size_t>(shared_bytes);
+  config.stream = stream;
+  config.attrs = &attribute;
+  config.numAttrs = cluster > 1 ? 1 : 0;
+  launch(config);
 }
 
 }  // namespace
 
-StepLaunch plan_step(const AgentStepShape& shape, Dtype operands, int rows) {
+StepDevice prepare_step_kernel(Dtype operands) {
+  StepDevice device{has_clusters() ? kStepCluster : 1, cuda_device_attribute(cudaDevAttrMultiProcessorCount),
+                    cuda_device_attribute(cudaDevAttrMaxSharedMemoryPerBlockOptin) - kStaticSharedBytes};
+  const StepKernel kernel = step_kernel_of(operands, device.cluster);
+  check_cuda(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, device.shared_bytes),
+             "agent step: shared memory");
+  if (device.cluster > 1)
+    with_config(device.cluster, 1, device.shared_bytes, nullptr, [&](const cudaLaunchConfig_t& config) {
+      check_cuda(cudaOccupancyMaxActiveClusters(&device.clusters, kernel, &config), "agent step: clusters");
+    });
+  return device;
+}
+
+StepLaunch plan_step(const AgentStepShape& shape, Dtype operands, const StepDevice& device, int rows) {
   const AgentStepLayout layout(shape);
-  StepLaunch launch{cluster_size(), 0, AgentStepShared(shape, layout, 1, 1, 1, 4)};
-  const int limit = cuda_device_attribute(cudaDevAttrMaxSharedMemoryPerBlockOptin) - kStaticSharedBytes;
-  const int clusters = std::max(1, cuda_device_attribute(cudaDevAttrMultiProcessorCount) / launch.cluster);
-  const int most = launch.cluster * (operands == Dtype::kBfloat16 ? kStepMaxOwn : kStepMaxOwn / 2);
+  const int element_bytes = static_cast<int>(dtype_bytes(operands));
+  const int most = device.cluster * (operands == Dtype::kBfloat16 ? kStepMaxOwn : kStepMaxOwn / 2);
   // As many clusters as run at a time, then as few rows a cluster as that leaves.
-  for (int per_cluster = std::clamp((rows + clusters - 1) / clusters, 1, most); per_cluster >= 1;) {
-    const int own = (per_cluster + launch.cluster - 1) / launch.cluster;
+  for (int per_cluster = std::clamp((rows + device.clusters - 1) / device.clusters, 1, most); per_cluster >= 1;) {
+    const int own = (per_cluster + device.cluster - 1) / device.cluster;
     for (const int stages : {2, 1}) {
-      launch.shared = AgentStepShared(shape, layout, launch.cluster, own, stages, static_cast<int>(dtype_bytes(operands)));
-      launch.rows_per_cluster = per_cluster;
-      if (launch.shared.bytes <= limit) return launch;
+      const AgentStepShared shared(shape, layout, device.cluster, own, stages, element_bytes);
+      if (shared.bytes <= device.shared_bytes) return {device.cluster, per_cluster, shared};
     }
-    per_cluster = (own - 1) * launch.cluster;
+    per_cluster = (own - 1) * device.cluster;
   }
-  launch.rows_per_cluster = 0;
-  return launch;
+  return {device.cluster, 0, AgentStepShared(shape, layout, device.cluster, 1, 1, element_bytes)};
 }
 
 void launch_step(const StepLaunch& launch, Dtype operands, const StepArguments& arguments, cudaStream_t stream) {
-  const StepKernel kernel = step_kernel_of(operands, launch.cluster);
-  cudaLaunchAttribute cluster{};
-  cluster.id = cudaLaunchAttributeClusterDimension;
-  cluster.val.clusterDim = {static_cast<unsigned>(launch.cluster), 1, 1};
-  cudaLaunchConfig_t config{};
   const int clusters = (arguments.rows.rows + launch.rows_per_cluster - 1) / launch.rows_per_cluster;
-  config.gridDim = static_cast<unsigned>(clusters * launch.cluster);
-  config.blockDim = kStepThreads;
-  config.dynamicSmemBytes = static_cast<std::size_t>(launch.shared.bytes);
-  config.stream = stream;
-  config.attrs = &cluster;
-  config.numAttrs = launch.cluster > 1 ? 1 : 0;
-  check_cuda(cudaLaunchKernelEx(&config, kernel, arguments), "agent step");
-}
-
-void allow_shared_memory(Dtype operands) {
-  const int limit = cuda_device_attribute(cudaDevAttrMaxSharedMemoryPerBlockOptin) - kStaticSharedBytes;
-  check_cuda(cudaFuncSetAttribute(step_kernel_of(operands, cluster_size()), cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                  limit),
-             "agent step: shared memory");
+  with_config(launch.cluster, clusters, launch.shared.bytes, stream, [&](const cudaLaunchConfig_t& config) {
+    check_cuda(cudaLaunchKernelEx(&config, step_kernel_of(operands, launch.cluster), arguments), "agent step");
+  });
 }
 
 }  // namespace engram
