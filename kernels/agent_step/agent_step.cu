@@ -1,6 +1,7 @@
 #include "kernels/agent_step/agent_step.h"
 
 #include <cmath>
+#include <numbers>
 #include <stdexcept>
 #include <type_traits>
 
@@ -109,7 +110,7 @@ std::optional<std::string> AgentStepper::unsupported(const AgentStepShape& shape
     return "width " + width + " does not make " + heads + " heads of even width";
   if (shape.layers > kAgentStepMaxLayers) return "more than " + std::to_string(kAgentStepMaxLayers) + " layers";
   if (shape.actions > 32) return "more than 32 actions";
-  if (plan_step(shape, operands, prepare_step_kernel(operands), 1).rows_per_cluster == 0)
+  if (plan_step(shape, operands, prepare_step_kernel(shape, operands), 1).rows_per_cluster == 0)
     return "window, observation or hidden width do not fit shared memory";
   return std::nullopt;
 }
@@ -117,7 +118,7 @@ std::optional<std::string> AgentStepper::unsupported(const AgentStepShape& shape
 AgentStepper::AgentStepper(const AgentStepShape& shape, Dtype operands, const AgentStepWeights& weights)
     : shape_(shape), operands_(operands) {
   if (const auto reason = unsupported(shape, operands)) throw std::runtime_error("agent step: " + *reason);
-  device_ = std::make_unique<StepDevice>(prepare_step_kernel(operands));
+  device_ = std::make_unique<StepDevice>(prepare_step_kernel(shape, operands));
   const AgentStepLayout layout(shape);
   const std::size_t planes = operands == Dtype::kBfloat16 ? kPlanes<bf16> : kPlanes<float>;
   packing_ = DeviceBuffer<AgentStepPacking>(packing_of(shape, weights));
@@ -125,7 +126,7 @@ AgentStepper::AgentStepper(const AgentStepShape& shape, Dtype operands, const Ag
   vectors_ = zeros<float>(static_cast<std::size_t>(layout.float_count));
   const int half = shape.head_width() / 2;
   std::vector<double> frequencies(half);
-  for (int i = 0; i < half; ++i) frequencies[i] = std::pow(10000.0, i * (-2.0 / shape.head_width()));
+  for (int i = 0; i < half; ++i) frequencies[i] = std::pow(10000.0, i * (-2.0 / shape.head_width())) / (2 * std::numbers::pi);
   rope_frequencies_ = DeviceBuffer<double>(frequencies);
 }
 

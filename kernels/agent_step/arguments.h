@@ -15,7 +15,7 @@ struct StepArguments {
   int rows_per_cluster;
   const bf16* tiles;
   const float* vectors;
-  const double* rope_frequencies;
+  const double* rope_frequencies;  // turns a step
 };
 
 constexpr int kStepCluster = 8;           // blocks, where the device has clusters
@@ -28,7 +28,7 @@ struct StepDevice {
   int shared_bytes;  // of a block
 };
 // Lets the kernel have that much shared memory.
-StepDevice prepare_step_kernel(Dtype operands);
+StepDevice prepare_step_kernel(const AgentStepShape& shape, Dtype operands);
 
 struct StepLaunch {
   int cluster;

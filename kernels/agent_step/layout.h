@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "base/host_device.h"
 #include "kernels/agent_step/agent_step.h"
 
 namespace engram {
@@ -16,13 +17,21 @@ constexpr int kStepThreads = 512;
 constexpr int kStepTile = 16;
 constexpr int kConvolution1 = 8, kConvolution2 = 16;  // channels
 
-constexpr int tiles_of(int count) { return (count + kStepTile - 1) / kStepTile; }
+HOST_DEVICE constexpr int tiles_of(int count) { return (count + kStepTile - 1) / kStepTile; }
 
-constexpr int kStepMaxOwn = 8;  // environments of a block
+constexpr int kStepMaxOwn = 12;  // environments of a block
+
+// Elements between the rows of an operand in shared memory: ldmatrix then meets no bank twice.
+HOST_DEVICE constexpr int operand_stride_of(int tiles) { return tiles * kStepTile + 8; }
+HOST_DEVICE constexpr int projection_stride_of(int tiles) { return tiles * kStepTile + 4; }
+// Floats between the slots of a ring: 8 or 24 modulo 32, so that half a warp of 64-bit loads, four lanes a slot, meets no
+// bank twice.
+HOST_DEVICE constexpr int ring_stride_of(int width) { return (width + 7) / 16 * 16 + 8; }
+HOST_DEVICE constexpr int shares_of(int tiles, int cluster) { return (tiles + cluster - 1) / cluster; }
 
 struct AgentStepLayout {
-  // Sizes, in tiles but for the first two.
-  int features, projection_rows;
+  // Sizes, in tiles but for the first three.
+  int features, projection_rows, head_width;
   int feature_tiles, width_tiles, projection_tiles, inner_tiles, hidden_tiles, action_tiles;
 
   // Packed matrices, in tiles; those of a layer from layer * layer_tiles on.
@@ -34,6 +43,7 @@ struct AgentStepLayout {
   explicit AgentStepLayout(const AgentStepShape& shape) {
     features = shape.image() ? kConvolution2 * (shape.height - 2) * (shape.columns - 2) : shape.channels;
     projection_rows = 3 * shape.width + shape.heads + shape.gate_rows();
+    head_width = shape.head_width();
     feature_tiles = tiles_of(features);
     width_tiles = tiles_of(shape.width);
     projection_tiles = tiles_of(projection_rows);
@@ -83,8 +93,7 @@ struct AgentStepLayout {
 // of all its environments.
 struct AgentStepShared {
   int own, stages;
-  int operand_stride, hidden_stride, inner_stride, action_stride, feature_stride;  // of operand rows, in elements
-  int projection_stride, ring_stride;                                             // in floats
+  int own_reciprocal;  // column / own = column * own_reciprocal >> 16
   int normed, residual, partial, projection, mixed, rope, stage, hidden1;
   // Inside `partial`, which is free while the mixer runs.
   int fast_pair, fast_partial, value_partial, score, update, fast_output, overlap;
@@ -95,18 +104,16 @@ struct AgentStepShared {
   AgentStepShared(const AgentStepShape& shape, const AgentStepLayout& layout, int cluster, int own_rows,
                   int stage_count, int element_bytes)
       : own(own_rows), stages(stage_count) {
-    const auto operand_row = [](int tiles) { return tiles * kStepTile + 8; };
     const int rows = (cluster * own + 15) / 16 * 16;  // operands are loaded two tiles of 8 rows at a time
     const int width = layout.width_tiles * kStepTile;
-    const int inner_share = layout.inner_tiles / cluster, hidden_share = (layout.hidden_tiles + cluster - 1) / cluster;
-    operand_stride = operand_row(layout.width_tiles);
-    feature_stride = operand_row(layout.feature_tiles);
-    inner_stride = operand_row(inner_share);
-    hidden_stride = operand_row(layout.hidden_tiles);
-    action_stride = operand_row(hidden_share);
-    projection_stride = layout.projection_tiles * kStepTile + 4;
-    // 8 or 24 modulo 32: four lanes a slot, half a warp of 64-bit loads then meets no bank twice.
-    ring_stride = (shape.width + 7) / 16 * 16 + 8;
+    const int inner_share = layout.inner_tiles / cluster, hidden_share = shares_of(layout.hidden_tiles, cluster);
+    const int operand_stride = operand_stride_of(layout.width_tiles);
+    const int feature_stride = operand_stride_of(layout.feature_tiles);
+    const int inner_stride = operand_stride_of(inner_share), action_stride = operand_stride_of(hidden_share);
+    const int hidden_stride = operand_stride_of(layout.hidden_tiles);
+    const int projection_stride = projection_stride_of(layout.projection_tiles);
+    const int ring_stride = ring_stride_of(shape.width);
+    own_reciprocal = 65536 / own + 1;
 
     int next = 0;
     const auto take = [&next](int size) {

@@ -70,7 +70,7 @@ template <typename T, int kStreams, typename Ready, typename Store>
 __device__ inline void multiply(const bf16* const (&first)[kStreams], int outputs, int inputs, int pitch,
                                 const T* operand, int stride, int column_tiles, const Ready& ready,
                                 const Store& store) {
-  constexpr int kAhead = kPlanes<T> == 1 ? 8 : kStreams == 1 ? 3 : 1;  // tiles in flight
+  constexpr int kAhead = kPlanes<T> == 1 ? 8 / kStreams : 2 / kStreams;  // tiles in flight
   constexpr int kElements = kPlanes<T> * kTileElements;
   FragmentA<kPlanes<T>> a[kStreams][kAhead];
   const auto fetch = [&](int m, int k, int slot) {

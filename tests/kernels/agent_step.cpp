@@ -142,8 +142,10 @@ void set_dropout(AgentStepRows& rows, int layers, const std::int64_t* seed_tick,
 }
 
 void check_run(const AgentStepShape& shape, const Run& run, unsigned seed) {
-  INFO(name_of(shape), " rows ", run.rows, " operands ", run.operands == Dtype::kFloat32 ? "float" : "bfloat16",
-       run.adopt ? " step by step" : "");
+  const std::string name = name_of(shape) + " rows " + std::to_string(run.rows) +
+                           (run.operands == Dtype::kFloat32 ? " float" : " bfloat16") +
+                           (run.adopt ? " step by step" : "");
+  INFO(name);
   Rng rng(seed, Purpose::kTest, 0, 0);
   const AgentStepHostWeights weights = random_weights(shape, rng);
   DeviceAgents device(shape, run.operands, weights, run.rows);
@@ -190,9 +192,8 @@ void check_run(const AgentStepShape& shape, const Run& run, unsigned seed) {
     for (int row = 0; row < run.rows; ++row) CHECK(positions[row] == reference.position(row));
   }
   if (std::getenv("ENGRAM_SHOW_ERRORS"))
-    std::printf("%s rows %d %s%s: probability %.2g (spread %.2g) memory %.2g first %d %d\n", name_of(shape).c_str(),
-                run.rows, run.operands == Dtype::kFloat32 ? "float" : "bfloat16", run.adopt ? " step by step" : "",
-                errors.probability, spread, errors.memory, errors.first_step, errors.first_element);
+    std::printf("%s: probability %.2g (spread %.2g) memory %.2g first %d %d\n", name.c_str(), errors.probability, spread,
+                errors.memory, errors.first_step, errors.first_element);
   INFO("first at step ", errors.first_step, ", element ", errors.first_element);
   CHECK(spread > 0.05);  // else there is nothing to compare
   CHECK(errors.probability <= run.probability_bound);
@@ -229,11 +230,13 @@ TEST_CASE("dropout drops what the reference drops") {
 TEST_CASE("bfloat16 products: each step equals a reference that rounds the same operands") {
   if (skip_without_gpu()) return;
   unsigned seed = 300;
-  // An operand that float and double round to different neighbours differs by 2^-8: few do, and each is one of 100.
+  // Where float and double round an operand to different neighbours, 2^-8 apart, later operands differ, too, up to what
+  // rounding itself does to the probabilities (the test below); the first layer's memory is out of its reach, the worst
+  // one is not.
   for (const AgentStepShape& shape : shapes())
-    check_run(shape, {Dtype::kBfloat16, true, true, 9, 70, 5e-3, 2e-3}, ++seed);
+    check_run(shape, {Dtype::kBfloat16, true, true, 9, 70, 0.02, 4e-3}, ++seed);
   for (const int rows : {1, 64, 130, 1000})
-    check_run(published(), {Dtype::kBfloat16, true, true, rows, 3, 5e-3, 2e-3}, ++seed);
+    check_run(published(), {Dtype::kBfloat16, true, true, rows, 3, 0.02, 4e-3}, ++seed);
 }
 
 TEST_CASE("bfloat16 products: 150 steps stay near the exact network") {
