@@ -5,6 +5,8 @@
 #include <stdexcept>
 #include <string>
 
+#include "base/sample_action.h"
+
 namespace engram {
 namespace {
 
@@ -16,21 +18,6 @@ torch::Tensor observation_tensor(const VecEnv& environments) {
   const auto observation = torch::empty(shape, spec.type == ElementType::kUint8 ? torch::kUInt8 : torch::kFloat32);
   std::ranges::copy(environments.observation_N(), static_cast<std::byte*>(observation.data_ptr()));
   return observation;
-}
-
-std::int32_t sample(const float* probabilities, std::int64_t num_actions, Rng& rng) {
-  double total = 0;
-  for (std::int64_t action = 0; action < num_actions; ++action) total += probabilities[action];
-  double rest = rng.uniform() * total;
-  std::int64_t chosen = 0;
-  // Rounding may leave a rest behind the last action: then the last one that is possible is taken.
-  for (std::int64_t action = 0; action < num_actions; ++action) {
-    if (probabilities[action] <= 0) continue;
-    chosen = action;
-    rest -= probabilities[action];
-    if (rest < 0) break;
-  }
-  return static_cast<std::int32_t>(chosen);
 }
 
 }  // namespace
@@ -88,10 +75,8 @@ const Policy::Step& Policy::act(const VecEnv& environments, ActionChoice choice)
     const float* const probabilities = step_.probabilities_NA.data_ptr<float>() + row * num_actions;
     if (!std::all_of(probabilities, probabilities + num_actions, [](float p) { return std::isfinite(p); }))
       throw std::runtime_error("the policy's action probabilities are not finite: training has diverged");
-    step_.action_N[row] =
-        choice == ActionChoice::kGreedy
-            ? static_cast<std::int32_t>(std::max_element(probabilities, probabilities + num_actions) - probabilities)
-            : sample(probabilities, num_actions, rng_N_[row]);
+    step_.action_N[row] = choice == ActionChoice::kGreedy ? greedy_action(probabilities, num_actions)
+                                                          : sample_action(probabilities, num_actions, rng_N_[row]);
   }
   return step_;
 }

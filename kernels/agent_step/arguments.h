@@ -1,0 +1,41 @@
+// What the kernel of agent_step is launched with.
+#pragma once
+
+#include "kernels/agent_step/agent_step.h"
+#include "kernels/agent_step/layout.h"
+#include "kernels/tensor_core.cuh"
+
+namespace engram {
+
+struct StepArguments {
+  AgentStepShape shape;
+  AgentStepLayout layout;
+  AgentStepShared shared;
+  AgentStepRows rows;
+  int rows_per_cluster;
+  const bf16* tiles;
+  const float* vectors;
+  const double* rope_frequencies;  // turns a step
+};
+
+constexpr int kStepCluster = 8;           // blocks, where the device has clusters
+constexpr int kStaticSharedBytes = 1024;  // kept for what the kernel declares itself, and the runtime
+
+// What the kernel has on the current device.
+struct StepDevice {
+  int cluster;       // blocks
+  int clusters;      // that run at a time
+  int shared_bytes;  // of a block
+};
+// Lets the kernel have that much shared memory.
+StepDevice prepare_step_kernel(const AgentStepShape& shape, Dtype operands);
+
+struct StepLaunch {
+  int cluster;
+  int rows_per_cluster;  // 0: not even one row fits
+  AgentStepShared shared;
+};
+StepLaunch plan_step(const AgentStepShape& shape, Dtype operands, const StepDevice& device, int rows);
+void launch_step(const StepLaunch& launch, Dtype operands, const StepArguments& arguments, cudaStream_t stream);
+
+}  // namespace engram

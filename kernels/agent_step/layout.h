@@ -1,0 +1,159 @@
+// Where the packed weights and the shared memory of agent_step's kernel lie. Host code; the kernel gets the results.
+//
+// Weights of a product lie in 16 x 16 tiles [output tile][input tile], padded with zeros, each in the order in which a
+// warp reads it as the left operand of mma.sync m16n8k16: [plane][lane][4 registers].
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+
+#include "base/host_device.h"
+#include "kernels/agent_step/agent_step.h"
+
+namespace engram {
+
+constexpr int kStepThreads = 512;
+constexpr int kStepTile = 16;
+constexpr int kConvolution1 = 8, kConvolution2 = 16;  // channels
+
+HOST_DEVICE constexpr int tiles_of(int count) { return (count + kStepTile - 1) / kStepTile; }
+
+constexpr int kStepMaxOwn = 12;  // environments of a block
+
+// Elements between the rows of an operand in shared memory: ldmatrix then meets no bank twice.
+HOST_DEVICE constexpr int operand_stride_of(int tiles) { return tiles * kStepTile + 8; }
+HOST_DEVICE constexpr int projection_stride_of(int tiles) { return tiles * kStepTile + 4; }
+// Floats between the slots of a ring: 8 or 24 modulo 32, so that half a warp of 64-bit loads, four lanes a slot, meets no
+// bank twice.
+HOST_DEVICE constexpr int ring_stride_of(int width) { return (width + 7) / 16 * 16 + 8; }
+HOST_DEVICE constexpr int shares_of(int tiles, int cluster) { return (tiles + cluster - 1) / cluster; }
+
+struct AgentStepLayout {
+  // Sizes, in tiles but for the first three.
+  int features, projection_rows, head_width;
+  int feature_tiles, width_tiles, projection_tiles, inner_tiles, hidden_tiles, action_tiles;
+
+  // Packed matrices, in tiles; those of a layer from layer * layer_tiles on.
+  int encoder, projection, output, gate, up, down, layer_tiles, hidden1, hidden2, action, tile_count;
+  // Packed vectors, in floats; those of a layer from layer * layer_floats on.
+  int convolution1, convolution1_bias, convolution2, convolution2_bias, encoder_bias;
+  int mixer_norm, head_norm, mlp_norm, layer_floats, norm, hidden1_bias, hidden2_bias, action_bias, float_count;
+
+  explicit AgentStepLayout(const AgentStepShape& shape) {
+    features = shape.image() ? kConvolution2 * (shape.height - 2) * (shape.columns - 2) : shape.channels;
+    projection_rows = 3 * shape.width + shape.heads + shape.gate_rows();
+    head_width = shape.head_width();
+    feature_tiles = tiles_of(features);
+    width_tiles = tiles_of(shape.width);
+    projection_tiles = tiles_of(projection_rows);
+    inner_tiles = shape.inner_width() / kStepTile;
+    hidden_tiles = tiles_of(shape.hidden_width);
+    action_tiles = tiles_of(shape.actions);
+
+    int next = 0;
+    const auto take = [&next](int count) {
+      next += count;
+      return next - count;
+    };
+    projection = take(projection_tiles * width_tiles);
+    output = take(width_tiles * width_tiles);
+    gate = take(inner_tiles * width_tiles);
+    up = take(inner_tiles * width_tiles);
+    down = take(width_tiles * inner_tiles);
+    layer_tiles = next;
+    next *= shape.layers;
+    encoder = take(width_tiles * feature_tiles);
+    hidden1 = take(hidden_tiles * width_tiles);
+    hidden2 = take(hidden_tiles * hidden_tiles);
+    action = take(action_tiles * hidden_tiles);
+    tile_count = next;
+
+    next = 0;
+    mixer_norm = take(shape.width);
+    head_norm = take(shape.head_width());
+    mlp_norm = take(shape.width);
+    layer_floats = next;
+    next *= shape.layers;
+    convolution1 = take(kConvolution1 * shape.channels * 4);
+    convolution1_bias = take(kConvolution1);
+    convolution2 = take(kConvolution2 * kConvolution1 * 4);
+    convolution2_bias = take(kConvolution2);
+    encoder_bias = take(shape.width);
+    norm = take(shape.width);
+    hidden1_bias = take(hidden_tiles * kStepTile);
+    hidden2_bias = take(hidden_tiles * kStepTile);
+    action_bias = take(action_tiles * kStepTile);
+    float_count = next;
+  }
+};
+
+// Shared memory of a block, in bytes. A cluster of `cluster` blocks takes cluster * own environments; each block owns
+// `own` of them: their residual stream and memory. Products are spread over the cluster, so that a block holds operands
+// of all its environments.
+struct AgentStepShared {
+  int own, stages;
+  int own_reciprocal;  // column / own = column * own_reciprocal >> 16
+  int normed, residual, partial, projection, mixed, rope, stage, hidden1;
+  // Inside `partial`, which is free while the mixer runs.
+  int fast_pair, fast_partial, value_partial, score, update, fast_output, overlap;
+  // Inside a stage.
+  int stage_key, stage_value, stage_bytes;
+  int bytes;
+
+  AgentStepShared(const AgentStepShape& shape, const AgentStepLayout& layout, int cluster, int own_rows,
+                  int stage_count, int element_bytes)
+      : own(own_rows), stages(stage_count) {
+    const int rows = (cluster * own + 15) / 16 * 16;  // operands are loaded two tiles of 8 rows at a time
+    const int width = layout.width_tiles * kStepTile;
+    const int inner_share = layout.inner_tiles / cluster, hidden_share = shares_of(layout.hidden_tiles, cluster);
+    const int operand_stride = operand_stride_of(layout.width_tiles);
+    const int feature_stride = operand_stride_of(layout.feature_tiles);
+    const int inner_stride = operand_stride_of(inner_share), action_stride = operand_stride_of(hidden_share);
+    const int hidden_stride = operand_stride_of(layout.hidden_tiles);
+    const int projection_stride = projection_stride_of(layout.projection_tiles);
+    const int ring_stride = ring_stride_of(shape.width);
+    own_reciprocal = 65536 / own + 1;
+
+    int next = 0;
+    const auto take = [&next](int size) {
+      next += (size + 127) / 128 * 128;
+      return next - (size + 127) / 128 * 128;
+    };
+    normed = take(rows * operand_stride * element_bytes);
+    residual = take(own * width * 4);
+    rope = take(own * shape.head_width() / 2 * 8);
+    mixed = take(16 * operand_stride * element_bytes);
+    const int begin_shared = next;
+    fast_pair = take(own * shape.width * 8);
+    fast_partial = take(kStepThreads * 16);
+    value_partial = take(kStepThreads * 8);
+    score = take(shape.window * shape.heads * 4);
+    update = take(shape.width * 4);
+    fast_output = take(shape.width * 4);
+    overlap = take(own * shape.heads * 4);
+    const int end_mixer = next;
+    next = begin_shared;
+    partial = take(cluster * own * std::max(width, layout.action_tiles * kStepTile) * 4);
+    next = std::max(next, end_mixer);
+    projection = take(std::max(own * projection_stride * 4,
+                               rows * std::max(inner_stride, action_stride) * element_bytes));
+    // The encoder's scratch shares `partial` and `projection`.
+    int encoder_bytes = 16 * feature_stride * element_bytes;
+    if (shape.image())
+      encoder_bytes += 4 * (kConvolution1 * (4 * shape.channels + 1) + kConvolution2 * (4 * kConvolution1 + 1) +
+                            own * (shape.channels * shape.height * shape.columns +
+                                   kConvolution1 * (shape.height - 1) * (shape.columns - 1)));
+    next = std::max(next, partial + (encoder_bytes + 127) / 128 * 128);
+
+    stage = hidden1 = next;
+    next = 0;
+    take(shape.width * shape.head_width() * 4);
+    stage_key = take(shape.window * ring_stride * 4);
+    stage_value = take(shape.window * ring_stride * 4);
+    stage_bytes = next;
+    bytes = stage + std::max(stages * stage_bytes, rows * hidden_stride * element_bytes);
+  }
+};
+
+}  // namespace engram

@@ -1,0 +1,181 @@
+#include "agents/device_policy.h"
+
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/sample_action.h"
+#include "tests/agents/small_agent.h"
+
+using namespace engram;
+
+namespace {
+
+bool skip_without_gpu() {
+  if (has_cuda_device()) return false;
+  std::printf("skipped: no CUDA device\n");
+  return true;
+}
+
+struct Agent {
+  NetworkOptions options{.hidden_width = 48, .dropout = 0};
+  BackboneConfig backbone;
+  TaskInfo task;
+
+  Agent(const std::string& name, std::vector<std::pair<std::string, std::string>> values, TaskInfo of_task)
+      : backbone(name), task(std::move(of_task)) {
+    values.emplace_back("dropout", "0");
+    OptionList list = backbone.options();
+    for (const auto& [key, value] : values)
+      for (const Option& option : list.options())
+        if (option.name == "memory." + key) option.set(value);
+  }
+
+  // The same weights on both sides, scattered so that observations and memory matter.
+  std::shared_ptr<AgentNetwork> network(torch::Device device, torch::ScalarType type) const {
+    torch::manual_seed(1);
+    auto network = std::make_shared<AgentNetwork>(options, backbone, task);
+    const torch::NoGradGuard no_grad;
+    for (torch::Tensor& parameter : network->parameters())
+      if (parameter.dim() > 1) parameter.normal_(0, 1.5 / std::sqrt(parameter[0].numel()));
+    network->to(device, type);
+    network->eval();
+    return network;
+  }
+};
+
+// 150 steps of both, with episodes that end at different times.
+void check_agent(const Agent& agent, int rows) {
+  const auto name = agent.backbone.name() + " rows " + std::to_string(rows);
+  INFO(name);
+  const auto expected_network = agent.network(torch::kCPU, torch::kFloat64);
+  const auto network = agent.network(torch::kCUDA, torch::kFloat32);
+  DevicePolicy policy(network, agent.options, agent.backbone, agent.task, Dtype::kFloat32, rows, 7, 3, 0);
+  MemoryState memory = expected_network->backbone().initial_state(rows);
+  std::vector<Rng> streams;
+  for (int row = 0; row < rows; ++row) streams.emplace_back(7, Purpose::kAction, static_cast<std::uint32_t>(row), 3);
+
+  std::vector<std::int64_t> shape{rows};
+  shape.insert(shape.end(), agent.task.observation.shape.begin(), agent.task.observation.shape.end());
+  const bool bytes = agent.task.observation.type == ElementType::kUint8;
+  const auto action_N = torch::zeros({rows}, torch::TensorOptions(torch::kCUDA).dtype(torch::kInt32));
+  const torch::NoGradGuard no_grad;
+  double worst = 0, spread = 0;
+  int different = 0;
+  torch::Tensor before;
+  for (int step = 0; step < 150; ++step) {
+    if (step == 70) {
+      policy.reset_all(nullptr);
+      memory.reset_rows(torch::ones({rows}, torch::kBool));
+    } else if (step > 0) {
+      const auto finished = torch::rand({rows}) < 0.02;
+      memory.reset_rows(finished);
+      policy.reset_rows(finished.to(torch::kUInt8).to(torch::kCUDA).data_ptr<std::uint8_t>(), nullptr);
+    }
+    const auto observation = bytes ? torch::randint(256, shape, torch::kUInt8) : torch::randn(shape);
+    const auto on_device = observation.to(torch::kCUDA);
+    const auto choice = step % 3 == 2 ? ActionChoice::kGreedy : ActionChoice::kSample;
+    policy.act(on_device.data_ptr(), action_N.data_ptr<std::int32_t>(), choice, nullptr);
+
+    const auto encoded = expected_network->encode(observation, torch::zeros({rows}, torch::kInt64), torch::zeros({rows}));
+    const auto expected = expected_network->actor_logits(expected_network->backbone().step(encoded, memory)).softmax(-1);
+    const auto actual = policy.probabilities_NA().to(torch::kCPU);
+    worst = std::max(worst, (actual.to(torch::kFloat64) - expected).abs().max().item<double>());
+    if (before.defined()) spread = std::max(spread, (expected - before).abs().max().item<double>());
+    before = expected;
+    const auto actions = action_N.to(torch::kCPU);
+    for (int row = 0; row < rows; ++row) {
+      const float* own = actual.const_data_ptr<float>() + row * agent.task.num_actions();
+      const auto wanted = choice == ActionChoice::kGreedy
+                              ? greedy_action(own, agent.task.num_actions())
+                              : sample_action(own, agent.task.num_actions(), streams[static_cast<std::size_t>(row)]);
+      different += actions.const_data_ptr<std::int32_t>()[row] != wanted;
+    }
+  }
+  // Float arithmetic against double: 1e-7 an operation, grown by twelve products a layer.
+  CHECK(worst <= 5e-5);
+  CHECK(spread > 0.05);
+  CHECK(different == 0);
+  CHECK(!policy.diverged());
+  REQUIRE(memory.tensors.size() == policy.memory().tensors.size());
+  for (std::size_t i = 0; i < memory.tensors.size(); ++i) {
+    CAPTURE(i);
+    const auto expected = memory.tensors[i].to(torch::kFloat64);
+    const auto actual = policy.memory().tensors[i].to(torch::kCPU, torch::kFloat64);
+    CHECK((actual - expected).norm().item<double>() <= 2e-5 * expected.norm().item<double>());
+  }
+}
+
+}  // namespace
+
+TEST_CASE("one kernel a step computes what the network computes") {
+  if (skip_without_gpu()) return;
+  const TaskInfo image = image_task(4, 200), vector = vector_task(6, 3, 200);
+  check_agent({"hqlt", {{"width", "100"}, {"layers", "3"}}, image}, 3);
+  check_agent({"hqlt", {{"width", "32"}, {"layers", "2"}, {"heads", "4"}, {"window", "9"}, {"mixing", "scalar"}}, vector},
+              10);
+  check_agent({"hqlt",
+               {{"width", "64"}, {"layers", "1"}, {"heads", "1"}, {"mixing", "sum"}, {"positions", "none"},
+                {"beta_factor", "1"}},
+               vector},
+              1);
+  check_agent({"deltanet", {{"width", "48"}, {"layers", "2"}, {"heads", "3"}}, image}, 9);
+}
+
+TEST_CASE("changed weights are seen after a refresh, not before") {
+  if (skip_without_gpu()) return;
+  const Agent agent("deltanet", {{"width", "32"}, {"layers", "1"}}, vector_task(6, 3, 200));
+  const auto network = agent.network(torch::kCUDA, torch::kFloat32);
+  DevicePolicy policy(network, agent.options, agent.backbone, agent.task, Dtype::kBfloat16, 2, 7, 3, 0);
+  const auto observation = torch::randn({2, 6}).to(torch::kCUDA);
+  const auto action_N = torch::zeros({2}, torch::TensorOptions(torch::kCUDA).dtype(torch::kInt32));
+  const auto probabilities = [&] {
+    policy.reset_all(nullptr);
+    policy.act(observation.data_ptr(), action_N.data_ptr<std::int32_t>(), ActionChoice::kGreedy, nullptr);
+    return policy.probabilities_NA().to(torch::kCPU);
+  };
+  const auto before = probabilities();
+  {
+    const torch::NoGradGuard no_grad;
+    for (torch::Tensor& parameter : network->parameters()) parameter.mul_(1.5);
+  }
+  torch::cuda::synchronize();
+  CHECK(torch::equal(probabilities(), before));
+  policy.refresh_weights(nullptr);
+  CHECK_FALSE(torch::equal(probabilities(), before));
+}
+
+TEST_CASE("dropout acts in training mode alone and draws afresh every step") {
+  if (skip_without_gpu()) return;
+  Agent agent("hqlt", {{"width", "32"}, {"layers", "2"}}, vector_task(6, 3, 200));
+  agent.options.dropout = 0.3;
+  const auto network = agent.network(torch::kCUDA, torch::kFloat32);
+  DevicePolicy policy(network, agent.options, agent.backbone, agent.task, Dtype::kBfloat16, 4, 7, 3, 0);
+  const auto observation = torch::randn({4, 6}).to(torch::kCUDA);
+  const auto action_N = torch::zeros({4}, torch::TensorOptions(torch::kCUDA).dtype(torch::kInt32));
+  const auto probabilities = [&](bool training) {
+    network->train(training);
+    policy.reset_all(nullptr);
+    policy.act(observation.data_ptr(), action_N.data_ptr<std::int32_t>(), ActionChoice::kGreedy, nullptr);
+    return policy.probabilities_NA().to(torch::kCPU);
+  };
+  const auto plain = probabilities(false), first = probabilities(true), second = probabilities(true);
+  CHECK_FALSE(torch::equal(plain, first));
+  CHECK_FALSE(torch::equal(first, second));
+  CHECK(torch::equal(plain, probabilities(false)));
+}
+
+TEST_CASE("what one kernel cannot compute is refused with its reason") {
+  if (skip_without_gpu()) return;
+  const Agent agent("hqlt", {}, image_task(4, 200));
+  CHECK_FALSE(DevicePolicy::unsupported(agent.options, agent.backbone, agent.task, Dtype::kBfloat16));
+  NetworkOptions seeing = agent.options;
+  seeing.previous_action_width = 3;
+  CHECK(DevicePolicy::unsupported(seeing, agent.backbone, agent.task, Dtype::kBfloat16)->find("previous actions") !=
+        std::string::npos);
+  CHECK(DevicePolicy::unsupported(agent.options, BackboneConfig("lstm"), agent.task, Dtype::kBfloat16)->find("lstm") !=
+        std::string::npos);
+}
