@@ -13,7 +13,7 @@ ALLOWED = {
     "kernels": {"base"},
     "envs": {"kernels/cuda_support.h", "base"},
     "memory": {"kernels", "base"},
-    "agents": {"memory", "envs", "base"},
+    "agents": {"memory", "envs", "kernels", "base"},
     "video": {"envs", "base"},
     "apps": {"agents", "video", "envs", "memory", "base"},
 }
