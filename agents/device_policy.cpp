@@ -74,13 +74,12 @@ AgentStepWeights step_weights(const AgentNetwork& network, const AgentStepShape&
   weights.observation = weight("observation.weight"), weights.observation_bias = weight("observation.bias");
   for (int i = 0; i < shape.layers; ++i) {
     const auto in_block = [&](const char* name) { return weight("backbone.blocks." + std::to_string(i) + "." + name); };
-    weights.layers.push_back({in_block("mixer_norm.weight"), in_block("mixer.query.weight"),
-                              in_block("mixer.key.weight"), in_block("mixer.value.weight"),
-                              in_block("mixer.beta.weight"),
-                              shape.gate_rows() > 0 ? in_block("mixer.gate.weight") : nullptr,
-                              in_block("mixer.head_norm.weight"), in_block("mixer.output.weight"),
-                              in_block("mlp_norm.weight"), in_block("mlp.gate.weight"), in_block("mlp.up.weight"),
-                              in_block("mlp.down.weight")});
+    weights.layers.push_back(
+        {in_block("mixer_norm.weight"), in_block("mixer.query.weight"), in_block("mixer.key.weight"),
+         in_block("mixer.value.weight"), in_block("mixer.beta.weight"),
+         shape.gate_rows() > 0 ? in_block("mixer.gate.weight") : nullptr, in_block("mixer.head_norm.weight"),
+         in_block("mixer.output.weight"), in_block("mlp_norm.weight"), in_block("mlp.gate.weight"),
+         in_block("mlp.up.weight"), in_block("mlp.down.weight")});
   }
   weights.norm = weight("backbone.norm.weight");
   weights.hidden1 = weight("actor.hidden1.weight"), weights.hidden1_bias = weight("actor.hidden1.bias");

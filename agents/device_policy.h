@@ -1,8 +1,8 @@
 // DevicePolicy: acts in N environments on the GPU, one kernel a step (kernels/agent_step). Nothing comes to the host:
 // observations are read and actions written where the environments keep them, and a step can be captured in a graph.
 //
-// The same agent as Policy: the same encoder, memory and actor, actions drawn from the same streams. It computes neither
-// critics nor what is seen of previous actions and rewards.
+// The same agent as Policy: the same encoder, memory and actor, actions drawn from the same streams. It computes
+// neither critics nor what is seen of previous actions and rewards.
 #pragma once
 
 #include <torch/torch.h>

@@ -1,10 +1,9 @@
-#include "kernels/agent_step/agent_step.h"
-
 #include <cmath>
 #include <numbers>
 #include <stdexcept>
 #include <type_traits>
 
+#include "kernels/agent_step/agent_step.h"
 #include "kernels/agent_step/arguments.h"
 #include "kernels/agent_step/product.cuh"
 
@@ -24,7 +23,8 @@ namespace {
 constexpr int kPackThreads = 256, kPackBlocks = 32;  // blocks a source
 
 template <typename T>
-__global__ void __launch_bounds__(kPackThreads) pack_kernel(const AgentStepPacking* packing, bf16* tiles, float* vectors) {
+__global__ void __launch_bounds__(kPackThreads)
+    pack_kernel(const AgentStepPacking* packing, bf16* tiles, float* vectors) {
   const AgentStepPacking own = packing[blockIdx.y];
   const int count = own.rows * own.columns;
   for (int i = blockIdx.x * kPackThreads + threadIdx.x; i < count; i += kPackBlocks * kPackThreads) {
@@ -126,7 +126,8 @@ AgentStepper::AgentStepper(const AgentStepShape& shape, Dtype operands, const Ag
   vectors_ = zeros<float>(static_cast<std::size_t>(layout.float_count));
   const int half = shape.head_width() / 2;
   std::vector<double> frequencies(half);
-  for (int i = 0; i < half; ++i) frequencies[i] = std::pow(10000.0, i * (-2.0 / shape.head_width())) / (2 * std::numbers::pi);
+  for (int i = 0; i < half; ++i)
+    frequencies[i] = std::pow(10000.0, i * (-2.0 / shape.head_width())) / (2 * std::numbers::pi);
   rope_frequencies_ = DeviceBuffer<double>(frequencies);
 }
 

@@ -1,5 +1,5 @@
-// One step of an agent in N environments as one kernel: observation -> encoder -> backbone (memory in place) -> actor ->
-// action. The backbone is HQLT (synchronous; Irie et al. 2025) or, without a window, DeltaNet (Yang et al. 2024).
+// One step of an agent in N environments as one kernel: observation -> encoder -> backbone (memory in place) -> actor
+// -> action. The backbone is HQLT (synchronous; Irie et al. 2025) or, without a window, DeltaNet (Yang et al. 2024).
 //
 // Formulas, of one row (agents/network.h, memory/hqlt.cpp, memory/deltanet.cpp say the same for LibTorch):
 //   encoder   image: two 2 x 2 convolutions with 8 and 16 channels, relu after each, linear; vector: linear, relu.
@@ -81,8 +81,8 @@ constexpr int kAgentStepMaxLayers = 12;
 struct AgentStepRows {
   int rows = 0;
   const void* observation_N = nullptr;  // uint8 or float
-  std::uint8_t* fresh_N = nullptr;      // not 0: the row's state counts as zero, whatever it holds; the call sets it to 0
-  std::int64_t* position_N = nullptr;   // steps taken, counted up; null without a window
+  std::uint8_t* fresh_N = nullptr;  // not 0: the row's state counts as zero, whatever it holds; the call sets it to 0
+  std::int64_t* position_N = nullptr;  // steps taken, counted up; null without a window
   struct Layer {
     float* fast_weights_NHKV;
     float* key_ring_NSHK;  // the step at position p in slot p mod S; null without a window
@@ -98,10 +98,10 @@ struct AgentStepRows {
   LayerDropout dropout[kAgentStepMaxLayers] = {};
 
   bool greedy = false;
-  Rng* stream_N = nullptr;              // advanced by one draw where the action is sampled; not read by the greedy choice
-  std::int32_t* action_N = nullptr;     // 0 .. A - 1
-  float* probabilities_NA = nullptr;    // null: not wanted
-  int* diverged = nullptr;              // set to 1 if a probability is not finite; never set to 0
+  Rng* stream_N = nullptr;            // advanced by one draw where the action is sampled; not read by the greedy choice
+  std::int32_t* action_N = nullptr;   // 0 .. A - 1
+  float* probabilities_NA = nullptr;  // null: not wanted
+  int* diverged = nullptr;            // set to 1 if a probability is not finite; never set to 0
 };
 
 struct AgentStepPacking;

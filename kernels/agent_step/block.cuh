@@ -85,92 +85,6 @@ class StepBlock : public Dimensions<Sizes> {
   int first_column_, columns_, own_rows_, first_row_;
 };
 
-// Per own environment, of a whole step.
-struct RowTime {
-  std::int64_t position;
-  int slot;   // of the window's ring that this step is written to
-  int past;   // slots that hold earlier steps
-  bool fresh;
-};
-__device__ inline RowTime* row_times() {
-  __shared__ RowTime times[kStepMaxOwn];
-  return times;
-}
-
-template <typename T, int kCluster, class Sizes>
-__device__ void StepBlock<T, kCluster, Sizes>::begin() {
-  const AgentStepRows& rows = arguments_.rows;
-  if (threadIdx.x < own_rows_) {
-    const std::int64_t own_row = row(threadIdx.x);
-    std::int64_t position = 0;
-    if (D::window() > 0) position = rows.position_N[own_row];
-    RowTime time{};
-    time.fresh = rows.fresh_N[own_row] != 0;
-    if (D::window() > 0) {
-      time.position = time.fresh ? 0 : position;
-      rows.position_N[own_row] = time.position + 1;
-      time.slot = static_cast<int>(time.position % D::window());
-      time.past = static_cast<int>(time.position < D::window() ? time.position : D::window());
-    }
-    rows.fresh_N[own_row] = 0;
-    row_times()[threadIdx.x] = time;
-  }
-  // Channels behind the width are operands, too.
-  auto* mixed = shared<std::uint32_t>(arguments_.shared.mixed);
-  for (int i = threadIdx.x; i < 16 * operand_stride() * static_cast<int>(sizeof(T)) / 4; i += kStepThreads) mixed[i] = 0;
-  __syncthreads();
-  for (int i = 0; i < arguments_.shared.stages; ++i) start_copy(i);
-  if (D::window() > 0 && arguments_.shape.rope) {
-    auto* rope = shared<float2>(arguments_.shared.rope);
-    const int half = D::head_width() / 2;
-    for (int i = threadIdx.x; i < own_rows_ * half; i += kStepThreads) {
-      // In double, so that late positions keep their angle.
-      const double turns = static_cast<double>(row_times()[i / half].position) * arguments_.rope_frequencies[i % half];
-      sincospif(static_cast<float>(2 * (turns - rint(turns))), &rope[i].y, &rope[i].x);
-    }
-  }
-}
-
-// Copies the memory of item = (layer, own row) to its stage; every thread commits one group a call.
-template <typename T, int kCluster, class Sizes>
-__device__ void StepBlock<T, kCluster, Sizes>::start_copy(int item) {
-  if (item < own_rows_ * arguments_.shape.layers) {
-    const int layer = item / own_rows_, own = item - layer * own_rows_;
-    const AgentStepRows::Layer& state = arguments_.rows.layers[layer];
-    unsigned char* target = stage(item);
-    const bool fresh = row_times()[own].fresh;
-    const int fast_pieces = D::width() * D::head_width() / 4;
-    const float* fast = state.fast_weights_NHKV + row(own) * (fast_pieces * 4);
-#pragma unroll 4
-    for (int i = threadIdx.x; i < fast_pieces; i += kStepThreads)
-      copy_async<16>(target + i * 16, fast + i * 4, !fresh);
-
-    if (D::window() > 0) {
-      const int pieces = D::width() / 4, slot = row_times()[own].slot;
-      const int used = (fresh ? D::window() : row_times()[own].past) * pieces;
-      const std::int64_t ring = row(own) * (D::window() * D::width());
-      float* key_ring = state.key_ring_NSHK + ring;
-      float* value_ring = state.value_ring_NSHK + ring;
-      unsigned char* key = target + arguments_.shared.stage_key;
-      unsigned char* value = target + arguments_.shared.stage_value;
-#pragma unroll 4
-      for (int i = threadIdx.x; i < used; i += kStepThreads) {
-        const int at = i / pieces;
-        if (at == slot) continue;
-        const int to = (at * ring_stride_of(D::width()) + (i - at * pieces) * 4) * 4;
-        if (fresh) {
-          *reinterpret_cast<float4*>(key_ring + i * 4) = float4{};
-          *reinterpret_cast<float4*>(value_ring + i * 4) = float4{};
-        } else {
-          copy_async<16>(key + to, key_ring + i * 4, true);
-          copy_async<16>(value + to, value_ring + i * 4, true);
-        }
-      }
-    }
-  }
-  commit_copies();
-}
-
 template <typename T, int kCluster, class Sizes>
 template <typename Multiply>
 __device__ void StepBlock<T, kCluster, Sizes>::encode(const Multiply& multiply_local) {
@@ -216,7 +130,8 @@ __device__ void StepBlock<T, kCluster, Sizes>::encode(const Multiply& multiply_l
       const float* from = image_N + own * elements + pixel / columns1 * columns + pixel % columns1;
       float sum = bias1[channel];
 #pragma unroll 3
-      for (int c = 0; c < D::channels(); ++c) sum += tap(weight1[channel * D::channels() + c], from + c * plane, columns);
+      for (int c = 0; c < D::channels(); ++c)
+        sum += tap(weight1[channel * D::channels() + c], from + c * plane, columns);
       hidden[i] = relu(sum);
     }
     __syncthreads();
@@ -284,7 +199,8 @@ __device__ void StepBlock<T, kCluster, Sizes>::start_and_normalise(const float* 
       if (channel >= D::width()) continue;
       x[i] = load_pair(residual + channel);
       const DropoutPlace &first = arguments_.rows.encoder_dropout, &second = arguments_.rows.input_dropout;
-      x[i].x *= dropout_factor(first, row(own), D::width(), channel) * dropout_factor(second, row(own), D::width(), channel);
+      x[i].x *=
+          dropout_factor(first, row(own), D::width(), channel) * dropout_factor(second, row(own), D::width(), channel);
       x[i].y *= dropout_factor(first, row(own), D::width(), channel + 1) *
                 dropout_factor(second, row(own), D::width(), channel + 1);
     }
@@ -318,276 +234,6 @@ __device__ void StepBlock<T, kCluster, Sizes>::add_and_normalise(const DropoutPl
   }
 }
 
-// A warp a row and head. Turned queries (times 1/sqrt(K)), turned keys, values, beta and gates stay where the
-// projections were; the fast weights' keys and queries are written beside each other.
-template <typename T, int kCluster, class Sizes>
-__device__ void StepBlock<T, kCluster, Sizes>::prepare(int layer) {
-  constexpr int kChannels = Sizes::kFixed ? (Sizes::kHeadWidth + 31) / 32 : 4;  // a lane
-  const int width = D::width(), heads = D::heads(), size = D::head_width(), window = D::window();
-  const AgentStepRows::LayerDropout& dropout = arguments_.rows.dropout[layer];
-  const AgentStepRows::Layer& state = arguments_.rows.layers[layer];
-  for (int unit = warp_id(); unit < own_rows_ * heads; unit += kStepWarps) {
-    const int own = unit / heads, head = unit % heads, first = head * size;
-    float* projected = shared<float>(arguments_.shared.projection) + own * projection_stride();
-    float* query = projected + first;
-    float* key = query + width;
-    float* value = key + width;
-    const std::int64_t vector = row(own) * heads + head;
-    float q[kChannels], k[kChannels], v[kChannels], q_fast[kChannels], k_fast[kChannels];
-    float q_squares = 0, k_squares = 0, overlap = 0;
-#pragma unroll
-    for (int i = 0; i < kChannels; ++i) {
-      const int c = lane_id() + 32 * i;
-      const bool inside = c < size;
-      q[i] = inside ? query[c] : 0.0f;
-      k[i] = inside ? key[c] : 0.0f;
-      v[i] = inside ? value[c] : 0.0f;
-    }
-    if (dropout.query.drops() || dropout.key.drops() || dropout.value.drops())
-#pragma unroll
-      for (int i = 0; i < kChannels; ++i) {
-        const int c = lane_id() + 32 * i;
-        if (c >= size) continue;
-        q[i] *= dropout_factor(dropout.query, vector, size, c);
-        k[i] *= dropout_factor(dropout.key, vector, size, c);
-        v[i] *= dropout_factor(dropout.value, vector, size, c);
-      }
-#pragma unroll
-    for (int i = 0; i < kChannels; ++i) {
-      v[i] = silu(v[i]);
-      q_fast[i] = silu(q[i]), k_fast[i] = silu(k[i]);
-      q_squares += q_fast[i] * q_fast[i];
-      k_squares += k_fast[i] * k_fast[i];
-      overlap += q_fast[i] * k_fast[i];
-    }
-    const float q_factor = rsqrtf(warp_sum(q_squares) + 1e-6f), k_factor = rsqrtf(warp_sum(k_squares) + 1e-6f);
-    overlap = warp_sum(overlap) * q_factor * k_factor;
-    float* beta = projected + 3 * width + head;
-    if (lane_id() == 0) {
-      shared<float>(arguments_.shared.overlap)[unit] = overlap;
-      *beta = arguments_.shape.beta_factor * sigmoid(*beta);
-    }
-    auto* fast_pair = shared<float2>(arguments_.shared.fast_pair) + own * width + first;
-#pragma unroll
-    for (int i = 0; i < kChannels; ++i) {
-      const int c = lane_id() + 32 * i;
-      if (c >= size) continue;
-      fast_pair[c] = make_float2(k_fast[i] * k_factor, q_fast[i] * q_factor);
-      value[c] = v[i];
-      query[c] = q[i];
-      key[c] = k[i];
-    }
-    if (window == 0) continue;
-    float* gate = projected + 3 * width + heads;
-    if (D::mixing() == AgentStepMixing::kVector) {
-#pragma unroll
-      for (int i = 0; i < kChannels; ++i)
-        if (const int c = lane_id() + 32 * i; c < size) gate[first + c] = sigmoid(gate[first + c]);
-    } else if (D::mixing() == AgentStepMixing::kScalar && lane_id() < 2) {
-      gate[2 * head + lane_id()] = sigmoid(gate[2 * head + lane_id()]);
-    }
-    __syncwarp();
-    const int half = size / 2;
-    const auto* rope = shared<float2>(arguments_.shared.rope) + own * half;
-    if (arguments_.shape.rope) {
-#pragma unroll
-      for (int i = 0; i < kChannels; ++i) {
-        const int c = lane_id() + 32 * i;
-        if (c >= size) continue;
-        const bool lower = c < half;
-        const int partner = lower ? c + half : c - half;
-        const float2 turn = rope[lower ? c : partner];
-        const float sine = lower ? -turn.y : turn.y;
-        q[i] = q[i] * turn.x + query[partner] * sine;
-        k[i] = k[i] * turn.x + key[partner] * sine;
-      }
-      __syncwarp();
-    }
-    const float scale = rsqrtf(static_cast<float>(size));
-    const std::int64_t ring = (row(own) * window + row_times()[own].slot) * width + first;
-#pragma unroll
-    for (int i = 0; i < kChannels; ++i) {
-      const int c = lane_id() + 32 * i;
-      if (c >= size) continue;
-      query[c] = q[i] * scale;
-      key[c] = k[i];
-      state.key_ring_NSHK[ring + c] = k[i];
-      state.value_ring_NSHK[ring + c] = v[i];
-    }
-  }
-}
-
-// Thread (group, pair) takes two channels of all heads' and every groups-th row of the fast weights or slot of the
-// window; partial sums meet in shared memory.
-template <typename T, int kCluster, class Sizes>
-__device__ void StepBlock<T, kCluster, Sizes>::remember(int layer, int own) {
-  const AgentStepShared& at = arguments_.shared;
-  const int width = D::width(), heads = D::heads(), size = D::head_width(), window = D::window();
-  const int half = size / 2, pairs = width / 2, groups = kStepThreads / pairs, ring_stride = ring_stride_of(width);
-  const int pair = static_cast<int>(threadIdx.x) % pairs, group = static_cast<int>(threadIdx.x) / pairs;
-  const int pair_head = pair / half;
-  const bool active = group < groups;
-  const int item = layer * own_rows_ + own;
-  const int slot_now = row_times()[own].slot;
-  const int slots = min(row_times()[own].past + 1, window);
-  const unsigned char* memory = stage(item);
-  const float* query = shared<float>(at.projection) + own * projection_stride();
-  const float* new_key = query + width;
-  const float* new_value = new_key + width;
-  const float* beta = new_value + width;
-  const float* gate = beta + heads;
-  const auto* ring_key = reinterpret_cast<const float*>(memory + at.stage_key);
-  const auto* ring_value = reinterpret_cast<const float*>(memory + at.stage_value);
-  auto* fast_partial = shared<float4>(at.fast_partial);
-  auto* value_partial = shared<float2>(at.value_partial);
-  float* score = shared<float>(at.score);
-  auto* update = shared<float2>(at.update);
-  auto* fast_output = shared<float2>(at.fast_output);
-  const auto* fast_pair = shared<float2>(at.fast_pair) + own * width + pair_head * size;
-  // The thread's pair of columns: rows of the fast weights are `half` pairs apart.
-  const int column = pair_head * size * half + pair - pair_head * half;
-  const auto* fast = reinterpret_cast<const float2*>(memory) + column;
-
-  if (at.stages == 2)
-    wait_for_groups<1>();
-  else
-    wait_for_groups<0>();
-  __syncthreads();
-
-  // k^T S and q^T S, and the window's scores.
-  if (active) {
-    float4 sum = {};
-#pragma unroll 8
-    for (int i = group; i < size; i += groups) {
-      const float2 s = fast[i * half], key_query = fast_pair[i];
-      sum.x += key_query.x * s.x;
-      sum.y += key_query.x * s.y;
-      sum.z += key_query.y * s.x;
-      sum.w += key_query.y * s.y;
-    }
-    fast_partial[group * pairs + pair] = sum;
-  }
-  for (int first = warp_id() * 8; first < window * heads; first += kStepWarps * 8) {
-    const int dot = first + lane_id() / 4, head = min(dot / window, heads - 1), slot = dot % window;
-    const float* key = (slot == slot_now ? new_key : ring_key + slot * ring_stride) + head * size;
-    float sum = 0;
-    if (slot < slots) {
-#pragma unroll 8
-      for (int i = lane_id() % 4; i < half; i += 4) {
-        const float2 k = load_pair(key + 2 * i), q = load_pair(query + head * size + 2 * i);
-        sum += k.x * q.x + k.y * q.y;
-      }
-    }
-    sum += __shfl_xor_sync(~0u, sum, 1);
-    sum += __shfl_xor_sync(~0u, sum, 2);
-    if (lane_id() % 4 == 0 && dot < window * heads) score[dot] = slot < slots ? sum : -INFINITY;
-  }
-  __syncthreads();
-
-  // What is written, what the fast weights answer, and the window's weights.
-  if (threadIdx.x < pairs) {
-    float4 sum = {};
-#pragma unroll 10
-    for (int i = 0; i < groups; ++i) {
-      const float4 part = fast_partial[i * pairs + pair];
-      sum.x += part.x, sum.y += part.y, sum.z += part.z, sum.w += part.w;
-    }
-    const float2 value = load_pair(new_value + 2 * pair);
-    const float strength = beta[pair_head], overlap = shared<float>(at.overlap)[own * heads + pair_head];
-    const float scale = rsqrtf(static_cast<float>(size));
-    const float2 u = make_float2(strength * (value.x - sum.x), strength * (value.y - sum.y));
-    update[pair] = u;
-    fast_output[pair] = make_float2(scale * (sum.z + overlap * u.x), scale * (sum.w + overlap * u.y));
-  }
-  if (window > 0) {
-    for (int head = kStepWarps - 1 - warp_id(); head < heads; head += kStepWarps) {
-      float* own_score = score + head * window;
-      float largest = -INFINITY, sum = 0;
-#pragma unroll 2
-      for (int slot = lane_id(); slot < window; slot += 32) largest = fmaxf(largest, own_score[slot]);
-      largest = warp_max(largest);
-#pragma unroll 2
-      for (int slot = lane_id(); slot < window; slot += 32) {
-        const float weight = __expf(own_score[slot] - largest);
-        own_score[slot] = weight;
-        sum += weight;
-      }
-      const float factor = 1.0f / warp_sum(sum);
-#pragma unroll 2
-      for (int slot = lane_id(); slot < window; slot += 32) own_score[slot] *= factor;
-    }
-  }
-  __syncthreads();
-
-  if (active) {
-    auto* state = reinterpret_cast<float2*>(arguments_.rows.layers[layer].fast_weights_NHKV + row(own) * (width * size)) +
-                  column;
-    const float2 u = update[pair];
-#pragma unroll 8
-    for (int i = group; i < size; i += groups) {
-      const float2 s = fast[i * half];
-      const float k = fast_pair[i].x;
-      state[i * half] = make_float2(s.x + k * u.x, s.y + k * u.y);
-    }
-    if (window > 0) {
-      float2 sum = make_float2(0.0f, 0.0f);
-#pragma unroll 8
-      for (int slot = group; slot < window; slot += groups) {
-        if (slot >= slots) continue;
-        const float weight = score[pair_head * window + slot];
-        const float2 value = load_pair((slot == slot_now ? new_value : ring_value + slot * ring_stride) + 2 * pair);
-        sum.x += weight * value.x;
-        sum.y += weight * value.y;
-      }
-      value_partial[group * pairs + pair] = sum;
-    }
-  }
-  __syncthreads();
-  start_copy(item + at.stages);
-
-  constexpr int kPairs = Sizes::kFixed ? (Sizes::kHeadWidth / 2 + 31) / 32 : 2;  // a lane
-  const float* head_norm = arguments_.vectors + arguments_.layout.head_norm + layer * arguments_.layout.layer_floats;
-  T* mixed = shared<T>(at.mixed) + own * operand_stride();
-  for (int head = warp_id(); head < heads; head += kStepWarps) {
-    float2 x[kPairs];
-    float squares = 0;
-#pragma unroll
-    for (int i = 0; i < kPairs; ++i) {
-      const int in_head = lane_id() + 32 * i, own_pair = head * half + in_head;
-      x[i] = make_float2(0.0f, 0.0f);
-      if (in_head >= half) continue;
-      x[i] = fast_output[own_pair];
-      if (window > 0) {
-        float2 seen = make_float2(0.0f, 0.0f);
-#pragma unroll 10
-        for (int part = 0; part < groups; ++part) {
-          const float2 value = value_partial[part * pairs + own_pair];
-          seen.x += value.x, seen.y += value.y;
-        }
-        float2 fast_gate = make_float2(1.0f, 1.0f), seen_gate = fast_gate;
-        if (D::mixing() == AgentStepMixing::kVector) {
-          fast_gate = make_float2(gate[2 * own_pair], gate[2 * own_pair + 1]);
-          seen_gate = make_float2(1.0f - fast_gate.x, 1.0f - fast_gate.y);
-        } else if (D::mixing() == AgentStepMixing::kScalar) {
-          fast_gate.x = fast_gate.y = gate[2 * head];
-          seen_gate.x = seen_gate.y = gate[2 * head + 1];
-        }
-        x[i].x = fast_gate.x * x[i].x + seen_gate.x * seen.x;
-        x[i].y = fast_gate.y * x[i].y + seen_gate.y * seen.y;
-      }
-      squares += x[i].x * x[i].x + x[i].y * x[i].y;
-    }
-    const float factor = rsqrtf(warp_sum(squares) / static_cast<float>(size) + 1e-6f);
-#pragma unroll
-    for (int i = 0; i < kPairs; ++i) {
-      const int in_head = lane_id() + 32 * i;
-      if (in_head < half)
-        store_pair(mixed + head * size + 2 * in_head, x[i].x * factor * __ldg(head_norm + 2 * in_head),
-                   x[i].y * factor * __ldg(head_norm + 2 * in_head + 1));
-    }
-  }
-}
-
 // A warp a row; a lane an action.
 template <typename T, int kCluster, class Sizes>
 __device__ void StepBlock<T, kCluster, Sizes>::choose() {
@@ -613,8 +259,8 @@ __device__ void StepBlock<T, kCluster, Sizes>::choose() {
     if (__any_sync(~0u, !isfinite(probability)) && lane_id() == 0) *rows.diverged = 1;
     __syncwarp();
     if (lane_id() == 0)
-      rows.action_N[row(own)] = rows.greedy ? greedy_action(partial, actions)
-                                            : sample_action(partial, actions, rows.stream_N[row(own)]);
+      rows.action_N[row(own)] =
+          rows.greedy ? greedy_action(partial, actions) : sample_action(partial, actions, rows.stream_N[row(own)]);
   }
 }
 

@@ -24,8 +24,8 @@ constexpr int kStepMaxOwn = 12;  // environments of a block
 // Elements between the rows of an operand in shared memory: ldmatrix then meets no bank twice.
 HOST_DEVICE constexpr int operand_stride_of(int tiles) { return tiles * kStepTile + 8; }
 HOST_DEVICE constexpr int projection_stride_of(int tiles) { return tiles * kStepTile + 4; }
-// Floats between the slots of a ring: 8 or 24 modulo 32, so that half a warp of 64-bit loads, four lanes a slot, meets no
-// bank twice.
+// Floats between the slots of a ring: 8 or 24 modulo 32, so that half a warp of 64-bit loads, four lanes a slot, meets
+// no bank twice.
 HOST_DEVICE constexpr int ring_stride_of(int width) { return (width + 7) / 16 * 16 + 8; }
 HOST_DEVICE constexpr int shares_of(int tiles, int cluster) { return (tiles + cluster - 1) / cluster; }
 
@@ -136,8 +136,8 @@ struct AgentStepShared {
     next = begin_shared;
     partial = take(cluster * own * std::max(width, layout.action_tiles * kStepTile) * 4);
     next = std::max(next, end_mixer);
-    projection = take(std::max(own * projection_stride * 4,
-                               rows * std::max(inner_stride, action_stride) * element_bytes));
+    projection =
+        take(std::max(own * projection_stride * 4, rows * std::max(inner_stride, action_stride) * element_bytes));
     // The encoder's scratch shares `partial` and `projection`.
     int encoder_bytes = 16 * feature_stride * element_bytes;
     if (shape.image())

@@ -65,7 +65,8 @@ __device__ inline void load_tile(FragmentA<kPlanes<T>>& a, const bf16* tile) {
 // For kStreams matrices at once, Y_s = W_s X: `outputs` x `inputs` tiles, tile (m, k) of a matrix m * pitch + k tiles
 // behind its first; X(k, n) = operand[n * stride + k], with columns in tiles of 8 of which an even number is stored.
 // A warp takes 16 outputs of 16 columns at a time. The first tiles are fetched before ready(), which every thread calls
-// once and behind which the operand is there. Then store(m, n, sum), sum an Accumulator [kStreams], for every tile of Y.
+// once and behind which the operand is there. Then store(m, n, sum), sum an Accumulator [kStreams], for every tile of
+// Y.
 template <typename T, int kStreams, typename Ready, typename Store>
 __device__ inline void multiply(const bf16* const (&first)[kStreams], int outputs, int inputs, int pitch,
                                 const T* operand, int stride, int column_tiles, const Ready& ready,

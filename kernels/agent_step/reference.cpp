@@ -121,8 +121,7 @@ class Step {
   }
 
   Vector encode(Vector x) const {
-    if (!shape_.image())
-      return biased_relu(product(weights_.observation, x, shape_.width), weights_.observation_bias);
+    if (!shape_.image()) return biased_relu(product(weights_.observation, x, shape_.width), weights_.observation_bias);
     x = convolution(x, shape_.channels, shape_.height, shape_.columns, kConvolution1, weights_.convolution1,
                     weights_.convolution1_bias);
     x = convolution(x, kConvolution1, shape_.height - 1, shape_.columns - 1, kConvolution2, weights_.convolution2,
@@ -147,8 +146,7 @@ class Step {
     Vector mixed(width);
     for (int h = 0; h < heads; ++h) {
       const int first = h * size;
-      const Vector fast = fast_weights(&query[first], &key[first], &value[first],
-                                       shape_.beta_factor * sigmoid(beta[h]),
+      const Vector fast = fast_weights(&query[first], &key[first], &value[first], shape_.beta_factor * sigmoid(beta[h]),
                                        &state.layers[index].fast_weights_HKV[first * size]);
       Vector seen(size);
       if (shape_.window > 0) seen = window(h, &query[first], &key[first], &value[first], state, index);

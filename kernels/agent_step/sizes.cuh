@@ -1,5 +1,5 @@
-// The sizes of an agent as the kernel sees them: those of a StepSizes with values are known when it is compiled, so that
-// loops unroll and addresses fold; those of AnySizes come with the arguments.
+// The sizes of an agent as the kernel sees them: those of a StepSizes with values are known when it is compiled, so
+// that loops unroll and addresses fold; those of AnySizes come with the arguments.
 #pragma once
 
 #include "kernels/agent_step/arguments.h"
@@ -42,9 +42,7 @@ class Dimensions {
 
   // In tiles.
   __device__ int width_tiles() const { return Sizes::kFixed ? tiles_of(Sizes::kWidth) : arguments_.layout.width_tiles; }
-  __device__ int feature_tiles() const {
-    return Sizes::kFixed ? tiles_of(kFeatures) : arguments_.layout.feature_tiles;
-  }
+  __device__ int feature_tiles() const { return Sizes::kFixed ? tiles_of(kFeatures) : arguments_.layout.feature_tiles; }
   __device__ int projection_tiles() const {
     return Sizes::kFixed ? tiles_of(kProjections) : arguments_.layout.projection_tiles;
   }

@@ -2,7 +2,7 @@
 #include <stdexcept>
 #include <string>
 
-#include "kernels/agent_step/block.cuh"
+#include "kernels/agent_step/memory.cuh"
 
 namespace engram {
 namespace {
@@ -35,8 +35,7 @@ __global__ void __launch_bounds__(kStepThreads, 1) step_kernel(const __grid_cons
 #pragma unroll
                      for (int i = 0; i < 4; ++i) {
                        const int own = n * 8 + lane_id() % 4 * 2 + i % 2;
-                       if (own < block.own_rows())
-                         store(m * kStepTile + lane_id() / 4 + i / 2 * 8, own, sum[0].x[i]);
+                       if (own < block.own_rows()) store(m * kStepTile + lane_id() / 4 + i / 2 * 8, own, sum[0].x[i]);
                      }
                    });
   };
@@ -111,10 +110,10 @@ __global__ void __launch_bounds__(kStepThreads, 1) step_kernel(const __grid_cons
     }
     cluster_arrive<kCluster>();
     cluster_barrier();
-    block.template add_and_normalise<kCluster>(
-        arguments.rows.dropout[layer].mlp, layer + 1 < arguments.shape.layers
-                                               ? vectors + layout.layer_floats + layout.mixer_norm
-                                               : arguments.vectors + layout.norm);
+    block.template add_and_normalise<kCluster>(arguments.rows.dropout[layer].mlp,
+                                               layer + 1 < arguments.shape.layers
+                                                   ? vectors + layout.layer_floats + layout.mixer_norm
+                                                   : arguments.vectors + layout.norm);
     cluster_arrive<kCluster>();
   }
 
@@ -228,7 +227,8 @@ StepLaunch plan_step(const AgentStepShape& shape, Dtype operands, const StepDevi
 void launch_step(const StepLaunch& launch, Dtype operands, const StepArguments& arguments, cudaStream_t stream) {
   const int clusters = (arguments.rows.rows + launch.rows_per_cluster - 1) / launch.rows_per_cluster;
   with_config(launch.cluster, clusters, launch.shared.bytes, stream, [&](const cudaLaunchConfig_t& config) {
-    check_cuda(cudaLaunchKernelEx(&config, step_kernel_of(arguments.shape, operands, launch.cluster), arguments), "agent step");
+    check_cuda(cudaLaunchKernelEx(&config, step_kernel_of(arguments.shape, operands, launch.cluster), arguments),
+               "agent step");
   });
 }
 

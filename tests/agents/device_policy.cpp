@@ -80,8 +80,10 @@ void check_agent(const Agent& agent, int rows) {
     const auto choice = step % 3 == 2 ? ActionChoice::kGreedy : ActionChoice::kSample;
     policy.act(on_device.data_ptr(), action_N.data_ptr<std::int32_t>(), choice, nullptr);
 
-    const auto encoded = expected_network->encode(observation, torch::zeros({rows}, torch::kInt64), torch::zeros({rows}));
-    const auto expected = expected_network->actor_logits(expected_network->backbone().step(encoded, memory)).softmax(-1);
+    const auto encoded =
+        expected_network->encode(observation, torch::zeros({rows}, torch::kInt64), torch::zeros({rows}));
+    const auto expected =
+        expected_network->actor_logits(expected_network->backbone().step(encoded, memory)).softmax(-1);
     const auto actual = policy.probabilities_NA().to(torch::kCPU);
     worst = std::max(worst, (actual.to(torch::kFloat64) - expected).abs().max().item<double>());
     if (before.defined()) spread = std::max(spread, (expected - before).abs().max().item<double>());
@@ -115,10 +117,14 @@ TEST_CASE("one kernel a step computes what the network computes") {
   if (skip_without_gpu()) return;
   const TaskInfo image = image_task(4, 200), vector = vector_task(6, 3, 200);
   check_agent({"hqlt", {{"width", "100"}, {"layers", "3"}}, image}, 3);
-  check_agent({"hqlt", {{"width", "32"}, {"layers", "2"}, {"heads", "4"}, {"window", "9"}, {"mixing", "scalar"}}, vector},
-              10);
+  check_agent(
+      {"hqlt", {{"width", "32"}, {"layers", "2"}, {"heads", "4"}, {"window", "9"}, {"mixing", "scalar"}}, vector}, 10);
   check_agent({"hqlt",
-               {{"width", "64"}, {"layers", "1"}, {"heads", "1"}, {"mixing", "sum"}, {"positions", "none"},
+               {{"width", "64"},
+                {"layers", "1"},
+                {"heads", "1"},
+                {"mixing", "sum"},
+                {"positions", "none"},
                 {"beta_factor", "1"}},
                vector},
               1);

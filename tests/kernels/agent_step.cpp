@@ -1,7 +1,6 @@
 #include <doctest/doctest.h>
 
 #include <atomic>
-#include <cstdlib>
 #include <thread>
 
 #include "tests/kernels/agent_step_case.h"
@@ -32,21 +31,26 @@ std::vector<AgentStepShape> shapes() {
           changed(p, [](auto& s) { s.window = 0; }),
           changed(p, [](auto& s) { s.window = 5, s.mixing = AgentStepMixing::kScalar, s.beta_factor = 1; }),
           changed(p, [](auto& s) { s.window = 1, s.mixing = AgentStepMixing::kSum, s.rope = false, s.heads = 1; }),
-          changed(p, [](auto& s) {
-            s.width = 64, s.heads = 4, s.layers = 2, s.mixing = AgentStepMixing::kSum, s.hidden_width = 64;
-          }),
-          changed(p, [](auto& s) {
-            s.width = 32, s.heads = 4, s.layers = 1, s.mixing = AgentStepMixing::kScalar, s.hidden_width = 40;
-            s.channels = 7, s.height = s.columns = 0, s.observation_is_uint8 = false, s.rope = false, s.window = 20;
-          }),
-          changed(p, [](auto& s) {
-            s.width = 128, s.heads = 1, s.window = 16, s.actions = 17, s.hidden_width = 100;
-            s.channels = 40, s.height = s.columns = 0, s.beta_factor = 1;
-          }),
-          changed(p, [](auto& s) {
-            s.width = 64, s.heads = 2, s.layers = 2, s.window = 0, s.actions = 2;
-            s.channels = 2, s.height = s.columns = 0, s.observation_is_uint8 = false;
-          }),
+          changed(p,
+                  [](auto& s) {
+                    s.width = 64, s.heads = 4, s.layers = 2, s.mixing = AgentStepMixing::kSum, s.hidden_width = 64;
+                  }),
+          changed(p,
+                  [](auto& s) {
+                    s.width = 32, s.heads = 4, s.layers = 1, s.mixing = AgentStepMixing::kScalar, s.hidden_width = 40;
+                    s.channels = 7, s.height = s.columns = 0, s.observation_is_uint8 = false, s.rope = false,
+                    s.window = 20;
+                  }),
+          changed(p,
+                  [](auto& s) {
+                    s.width = 128, s.heads = 1, s.window = 16, s.actions = 17, s.hidden_width = 100;
+                    s.channels = 40, s.height = s.columns = 0, s.beta_factor = 1;
+                  }),
+          changed(p,
+                  [](auto& s) {
+                    s.width = 64, s.heads = 2, s.layers = 2, s.window = 0, s.actions = 2;
+                    s.channels = 2, s.height = s.columns = 0, s.observation_is_uint8 = false;
+                  }),
           changed(p, [](auto& s) {
             s.width = 12, s.heads = 3, s.layers = 2, s.window = 7, s.hidden_width = 8;
             s.channels = 1, s.height = 3, s.columns = 7;
@@ -75,8 +79,8 @@ class ReferenceAgents {
     std::atomic<std::size_t> next{0};
     const auto work = [&] {
       for (std::size_t row = next++; row < row_.size(); row = next++) {
-        const auto own =
-            agent_step_reference(shape_, weights_, rows, round_, static_cast<std::int64_t>(row), observation[row], row_[row]);
+        const auto own = agent_step_reference(shape_, weights_, rows, round_, static_cast<std::int64_t>(row),
+                                              observation[row], row_[row]);
         std::copy(own.begin(), own.end(), probabilities.begin() + row * shape_.actions);
       }
     };
@@ -110,8 +114,8 @@ class ReferenceAgents {
 };
 
 struct Errors {
-  double probability = 0;  // largest difference
-  double memory = 0;       // RMS(difference) / RMS(reference), the worst tensor
+  double probability = 0;                   // largest difference
+  double memory = 0;                        // RMS(difference) / RMS(reference), the worst tensor
   int first_step = -1, first_element = -1;  // where the probability's bound was first missed
 };
 
@@ -160,6 +164,7 @@ void check_run(const AgentStepShape& shape, const Run& run, unsigned seed) {
   Errors errors;
   double spread = 0;
   std::vector<double> before;
+  int equal_rows = 0;  // rows and steps whose probabilities are equal up to float arithmetic
   for (int step = 0; step < run.steps; ++step) {
     for (int row = 0; row < run.rows; ++row)
       if (step > 0 && rng.below(60) == 0) {
@@ -178,6 +183,12 @@ void check_run(const AgentStepShape& shape, const Run& run, unsigned seed) {
       if (!before.empty()) spread = std::max(spread, std::abs(expected[i] - before[i]));
     }
     before = expected;
+    for (int row = 0; row < run.rows; ++row) {
+      bool equal = true;
+      for (int i = row * shape.actions; i < (row + 1) * shape.actions; ++i)
+        equal = equal && std::abs(actual[i] - expected[i]) <= 2e-5;
+      equal_rows += equal;
+    }
     if (run.adopt || step + 1 == run.steps) {
       for (int layer = 0; layer < shape.layers; ++layer)
         for (int kind = 0; kind < (shape.window > 0 ? 3 : 1); ++kind) {
@@ -191,13 +202,11 @@ void check_run(const AgentStepShape& shape, const Run& run, unsigned seed) {
     const auto positions = device.positions();
     for (int row = 0; row < run.rows; ++row) CHECK(positions[row] == reference.position(row));
   }
-  if (std::getenv("ENGRAM_SHOW_ERRORS"))
-    std::printf("%s: probability %.2g (spread %.2g) memory %.2g first %d %d\n", name.c_str(), errors.probability, spread,
-                errors.memory, errors.first_step, errors.first_element);
   INFO("first at step ", errors.first_step, ", element ", errors.first_element);
   CHECK(spread > 0.05);  // else there is nothing to compare
   CHECK(errors.probability <= run.probability_bound);
   CHECK(errors.memory <= run.memory_bound);
+  if (run.adopt) CHECK(equal_rows >= 0.05 * run.rows * run.steps);
   CHECK(!device.diverged());
 }
 
@@ -208,8 +217,7 @@ TEST_CASE("exact products: 150 steps with episodes of any length equal the refer
   unsigned seed = 0;
   // Float arithmetic: 1e-7 an operation, grown by sums of 500 terms and by what 12 products a layer pass on.
   for (const AgentStepShape& shape : shapes())
-    for (const int rows : {1, 3})
-      check_run(shape, {Dtype::kFloat32, false, false, rows, 150, 5e-5, 2e-5}, ++seed);
+    for (const int rows : {1, 3}) check_run(shape, {Dtype::kFloat32, false, false, rows, 150, 5e-5, 2e-5}, ++seed);
 }
 
 TEST_CASE("exact products: any number of rows") {
@@ -217,7 +225,8 @@ TEST_CASE("exact products: any number of rows") {
   unsigned seed = 100;
   for (const int rows : {8, 9, 64, 67, 1000})
     check_run(published(), {Dtype::kFloat32, false, false, rows, rows < 100 ? 8 : 3, 5e-5, 2e-5}, ++seed);
-  for (const int rows : {17, 600}) check_run(shapes()[5], {Dtype::kFloat32, false, false, rows, 30, 5e-5, 2e-5}, ++seed);
+  for (const int rows : {17, 600})
+    check_run(shapes()[5], {Dtype::kFloat32, false, false, rows, 30, 5e-5, 2e-5}, ++seed);
 }
 
 TEST_CASE("dropout drops what the reference drops") {
@@ -230,9 +239,9 @@ TEST_CASE("dropout drops what the reference drops") {
 TEST_CASE("bfloat16 products: each step equals a reference that rounds the same operands") {
   if (skip_without_gpu()) return;
   unsigned seed = 300;
-  // Where float and double round an operand to different neighbours, 2^-8 apart, later operands differ, too, up to what
-  // rounding itself does to the probabilities (the test below); the first layer's memory is out of its reach, the worst
-  // one is not.
+  // Where float and double round an operand to different neighbours, 2^-8 apart, later operands differ, too: such steps
+  // come near what rounding itself does to the probabilities (the test below). In all others, and that some are is
+  // checked, the difference is that of float arithmetic.
   for (const AgentStepShape& shape : shapes())
     check_run(shape, {Dtype::kBfloat16, true, true, 9, 70, 0.02, 4e-3}, ++seed);
   for (const int rows : {1, 64, 130, 1000})
@@ -264,8 +273,8 @@ TEST_CASE("the actions are those that the host samples from the same probabiliti
     const auto actions = device.actions();
     for (int row = 0; row < rows; ++row) {
       const float* own = &probabilities[static_cast<std::size_t>(row) * shape.actions];
-      const int expected = device.rows().greedy ? greedy_action(own, shape.actions)
-                                                : sample_action(own, shape.actions, streams[row]);
+      const int expected =
+          device.rows().greedy ? greedy_action(own, shape.actions) : sample_action(own, shape.actions, streams[row]);
       different += actions[row] != expected;
       ++drawn[actions[row]];
     }
@@ -361,7 +370,8 @@ TEST_CASE("a NaN in one row reaches no other and is reported") {
   const float nan = NAN;
   Rng observations(6, Purpose::kTest, 2, 2);
   device.observe(observations);
-  check_cuda(cudaMemcpy(const_cast<void*>(device.rows().observation_N), &nan, sizeof nan, cudaMemcpyHostToDevice), "NaN");
+  check_cuda(cudaMemcpy(const_cast<void*>(device.rows().observation_N), &nan, sizeof nan, cudaMemcpyHostToDevice),
+             "NaN");
   device.step();
   const auto probabilities = device.probabilities();
   CHECK(device.diverged());

@@ -15,10 +15,10 @@
 namespace engram::testing {
 
 inline std::string name_of(const AgentStepShape& s) {
-  const char* const mixing = s.window == 0                              ? "none"
+  const char* const mixing = s.window == 0                          ? "none"
                              : s.mixing == AgentStepMixing::kVector ? "vector"
                              : s.mixing == AgentStepMixing::kScalar ? "scalar"
-                                                                        : "sum";
+                                                                    : "sum";
   return "observation " + std::to_string(s.channels) + "x" + std::to_string(s.height) + "x" +
          std::to_string(s.columns) + (s.observation_is_uint8 ? " uint8" : " float") + " width " +
          std::to_string(s.width) + " layers " + std::to_string(s.layers) + " heads " + std::to_string(s.heads) +
