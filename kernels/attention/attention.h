@@ -68,10 +68,10 @@ struct AttentionPast {
 struct AttentionInput {
   AttentionShape shape;
   Dtype dtype;
-  float scale;                  // > 0
-  int window;                   // >= 1, the own step included
-  int rotary_width;             // even, 0 .. W
-  std::int64_t head_stride;     // of q, k, v
+  float scale;               // > 0
+  int window;                // >= 1, the own step included
+  int rotary_width;          // even, 0 .. W
+  std::int64_t head_stride;  // of q, k, v
   AttentionRows q, k, v;
   const std::int64_t* length_B;  // on the device, 0 <= length <= T; null: all T
   // Element (row (b * H + h) * T + t, channel u) of a tensor with T channels. Not together with a past.
@@ -79,8 +79,8 @@ struct AttentionInput {
   AttentionPast past;
 };
 
-// Writes output [B, T, H, W], and to `saved` what the backward pass needs, turned queries and keys among it. The forward
-// pass itself works there too: a caller without a backward pass may use the buffer anew for each call.
+// Writes output [B, T, H, W], and to `saved` what the backward pass needs, turned queries and keys among it. The
+// forward pass itself works there too: a caller without a backward pass may use the buffer anew for each call.
 std::size_t attention_saved_bytes(const AttentionShape& shape, Dtype dtype);
 void attention_forward(const AttentionInput& input, void* output_BTHW, void* saved, cudaStream_t stream);
 

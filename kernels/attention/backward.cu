@@ -45,7 +45,7 @@ __device__ void row_means(float (&mean)[2], const T* d_output, const T* output, 
 // The gradient of a block of queries; writes `mean` for the kernel below.
 template <typename T, int kWidth, bool kDropout>
 __global__ void __launch_bounds__(kThreads<T>, sizeof(T) == 2 && kWidth == 64 ? 4 : 1)
-query_kernel(const __grid_constant__ Problem<T> problem, const __grid_constant__ Gradient<T> gradient) {
+    query_kernel(const __grid_constant__ Problem<T> problem, const __grid_constant__ Gradient<T> gradient) {
   constexpr int kSize = kBlock<T>, kKeyTiles = kSize / 16;
   extern __shared__ __align__(16) unsigned char shared_memory[];
   auto& shared = *reinterpret_cast<QueryShared<T, kWidth>*>(shared_memory);
@@ -148,7 +148,7 @@ __device__ void copy_queries(KeyShared<T, kWidth>& shared, int stage, const Prob
 // The gradients of a block of keys and values; weights are held transposed, keys x queries.
 template <typename T, int kWidth, bool kDropout>
 __global__ void __launch_bounds__(kThreads<T>, sizeof(T) == 2 && kWidth == 64 ? 3 : 1)
-key_kernel(const __grid_constant__ Problem<T> problem, const __grid_constant__ Gradient<T> gradient) {
+    key_kernel(const __grid_constant__ Problem<T> problem, const __grid_constant__ Gradient<T> gradient) {
   constexpr int kSize = kBlock<T>, kQueryTiles = kSize / 16;
   extern __shared__ __align__(16) unsigned char shared_memory[];
   auto& shared = *reinterpret_cast<KeyShared<T, kWidth>*>(shared_memory);

@@ -23,7 +23,7 @@ struct TurnShared {
 // Turns and saves queries and keys, a block of 64 or 32 steps each, so that nobody turns them twice.
 template <typename T, int kWidth>
 __global__ void __launch_bounds__(kThreads<T>)
-turn_kernel(const __grid_constant__ Problem<T> problem, const Saved<T> saved) {
+    turn_kernel(const __grid_constant__ Problem<T> problem, const Saved<T> saved) {
   extern __shared__ __align__(16) unsigned char shared_memory[];
   auto& shared = *reinterpret_cast<TurnShared<T, kWidth>*>(shared_memory);
   const auto at = problem.head(blockIdx.x);
@@ -44,8 +44,8 @@ turn_kernel(const __grid_constant__ Problem<T> problem, const Saved<T> saved) {
 // A warp owns 16 queries and walks with the others through the key blocks that they see, two of which are in shared
 // memory: one in use, one on its way.
 template <typename T, int kWidth, bool kDropout>
-__global__ void __launch_bounds__(kThreads<T> * kTeams<T, kWidth>, kTeams<T, kWidth>)
-forward_kernel(const __grid_constant__ Problem<T> problem, T* output, const Saved<T> saved) {
+__global__ void __launch_bounds__(kThreads<T>* kTeams<T, kWidth>, kTeams<T, kWidth>)
+    forward_kernel(const __grid_constant__ Problem<T> problem, T* output, const Saved<T> saved) {
   constexpr int kSize = kBlock<T>, kKeyTiles = kSize / 16, kQueryBlocks = kTeams<T, kWidth>;
   constexpr int kQueries = kSize * kQueryBlocks;
   extern __shared__ __align__(16) unsigned char shared_memory[];
@@ -175,10 +175,9 @@ void attention_forward(const AttentionInput& input, void* output_BTHW, void* sav
     launch<turn_kernel<T, kWidth>>(dim3(heads, (time + kBlock<T> - 1) / kBlock<T>), kThreads<T>,
                                    sizeof(TurnShared<T, kWidth>), stream, "attention: turning", problem, kept);
     const auto run = [&]<bool kDropout>() {
-      launch<forward_kernel<T, kWidth, kDropout>>(dim3(heads, (time + kQueries - 1) / kQueries),
-                                                  kThreads<T> * kTeams<T, kWidth>, sizeof(ForwardShared<T, kWidth>),
-                                                  stream, "attention: forward", problem,
-                                                  static_cast<T*>(output_BTHW), kept);
+      launch<forward_kernel<T, kWidth, kDropout>>(
+          dim3(heads, (time + kQueries - 1) / kQueries), kThreads<T> * kTeams<T, kWidth>,
+          sizeof(ForwardShared<T, kWidth>), stream, "attention: forward", problem, static_cast<T*>(output_BTHW), kept);
     };
     input.dropout.drops() ? run.template operator()<true>() : run.template operator()<false>();
   });

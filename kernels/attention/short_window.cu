@@ -11,7 +11,7 @@ struct ForwardShared {
 };
 
 __global__ void __launch_bounds__(128, 4)
-forward_kernel(const __grid_constant__ Problem<bf16> problem, bf16* output, const Saved<bf16> saved) {
+    forward_kernel(const __grid_constant__ Problem<bf16> problem, bf16* output, const Saved<bf16> saved) {
   extern __shared__ __align__(16) unsigned char shared_memory[];
   auto& shared = *reinterpret_cast<ForwardShared*>(shared_memory);
   const auto at = problem.head(blockIdx.x);
@@ -50,8 +50,7 @@ forward_kernel(const __grid_constant__ Problem<bf16> problem, bf16* output, cons
   {
     Rows<bf16, kWidth> queries(shared.q + own * kRow);
 #pragma unroll
-    for (int tile = 0; tile < kReach; ++tile)
-      queries.multiply(score[tile], shared.k[0] + (own + tile * 16) * kRow);
+    for (int tile = 0; tile < kReach; ++tile) queries.multiply(score[tile], shared.k[0] + (own + tile * 16) * kRow);
   }
 #pragma unroll
   for (int tile = 0; tile < kReach; ++tile) {
@@ -101,7 +100,7 @@ struct BackwardShared {
 
 // The gradients of a block of queries (first four warps) and of the same block of keys and values (last four).
 __global__ void __launch_bounds__(256, 2)
-backward_kernel(const __grid_constant__ Problem<bf16> problem, const __grid_constant__ Gradient<bf16> gradient) {
+    backward_kernel(const __grid_constant__ Problem<bf16> problem, const __grid_constant__ Gradient<bf16> gradient) {
   extern __shared__ __align__(16) unsigned char shared_memory[];
   auto& shared = *reinterpret_cast<BackwardShared*>(shared_memory);
   const auto at = problem.head(blockIdx.x);
@@ -143,10 +142,10 @@ backward_kernel(const __grid_constant__ Problem<bf16> problem, const __grid_cons
     const bf16* from = gradient.output + problem.contiguous(at, step) + c;
 #pragma unroll
     for (int n = 0; n < kWidth / 8; ++n)
-      output[row][n] = step < at.length && c + 8 * n < problem.width
-                           ? *reinterpret_cast<const std::uint32_t*>(from + 8 * n)
-                           : 0u;
-    if (c == 0) shared.log2_sum_exp[i] = step < at.length ? gradient.saved.log2_sum_exp[problem.scalar(at, step)] : 0.0f;
+      output[row][n] =
+          step < at.length && c + 8 * n < problem.width ? *reinterpret_cast<const std::uint32_t*>(from + 8 * n) : 0u;
+    if (c == 0)
+      shared.log2_sum_exp[i] = step < at.length ? gradient.saved.log2_sum_exp[problem.scalar(at, step)] : 0.0f;
   }
   wait_for_copies();
   __syncthreads();
@@ -213,8 +212,7 @@ backward_kernel(const __grid_constant__ Problem<bf16> problem, const __grid_cons
   if (first >= problem.time) return;
   store_turned_back<kWidth>(for_queries ? d_q + own * gradient.q_stride : d_k + own * gradient.k_stride,
                             for_queries ? gradient.q_stride : gradient.k_stride, sum, staging, problem.frequencies,
-                            at.position + first, problem.scale, problem.width, at.length - first,
-                            problem.time - first);
+                            at.position + first, problem.scale, problem.width, at.length - first, problem.time - first);
 }
 
 dim3 grid(const Problem<bf16>& problem) {

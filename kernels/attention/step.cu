@@ -51,7 +51,7 @@ struct Partial {
 // takes kUnroll slots a group of lanes.
 template <typename T, typename Ring, int kPairs>
 __global__ void __launch_bounds__(kMaxWarps * 32)
-step_kernel(const __grid_constant__ StepArguments<T, Ring> arguments) {
+    step_kernel(const __grid_constant__ StepArguments<T, Ring> arguments) {
   constexpr int kUnroll = 16 / kPairs;
   __shared__ __align__(16) float q[kMaxWidth], k[kMaxWidth], v[kMaxWidth];
   __shared__ float warp_sum[kMaxWarps][kMaxWidth], warp_largest[kMaxWarps], warp_weight[kMaxWarps];
@@ -69,8 +69,8 @@ step_kernel(const __grid_constant__ StepArguments<T, Ring> arguments) {
   {
     const bool key = thread >= kMaxPairs;
     const int i = thread % kMaxPairs;
-    const T* from = key ? arguments.k + at * arguments.k_stride + head_offset
-                        : arguments.q + at * arguments.q_stride + head_offset;
+    const T* from =
+        key ? arguments.k + at * arguments.k_stride + head_offset : arguments.q + at * arguments.q_stride + head_offset;
     float* to = key ? k : q;
     if (thread < 2 * kMaxPairs) {
       if (i < pairs) {
@@ -218,8 +218,8 @@ namespace engram {
 void attention_final_ring(const AttentionInput& input, const AttentionRing& ring, cudaStream_t stream) {
   using namespace attention;
   check_input(input);
-  if (ring.slots < 1 ||
-      (input.past.position_B != nullptr && (ring.slots != input.past.ring.slots || ring.dtype != input.past.ring.dtype)))
+  if (ring.slots < 1 || (input.past.position_B != nullptr &&
+                         (ring.slots != input.past.ring.slots || ring.dtype != input.past.ring.dtype)))
     throw std::runtime_error("attention: a ring of " + std::to_string(ring.slots) + " slots after one of " +
                              std::to_string(input.past.ring.slots) + ", or of another type");
   const std::int64_t warps = std::int64_t{input.shape.batch} * ring.slots * input.shape.heads;
@@ -246,12 +246,22 @@ void attention_step(const AttentionStep& step, cudaStream_t stream) {
     dispatch_dtype(step.ring.dtype, [&](auto ring_element) {
       using T = decltype(element);
       using Ring = decltype(ring_element);
-      const StepArguments<T, Ring> arguments{
-          step.heads, step.width, step.ring.slots, step.scale, step.head_stride, step.q.row_stride,
-          step.k.row_stride, step.v.row_stride, static_cast<const T*>(step.q.data),
-          static_cast<const T*>(step.k.data), static_cast<const T*>(step.v.data), step.position_N,
-          static_cast<Ring*>(step.ring.key_BSHW), static_cast<Ring*>(step.ring.value_BSHW),
-          static_cast<T*>(step.output_NHW), make_frequencies(step.rotary_width)};
+      const StepArguments<T, Ring> arguments{step.heads,
+                                             step.width,
+                                             step.ring.slots,
+                                             step.scale,
+                                             step.head_stride,
+                                             step.q.row_stride,
+                                             step.k.row_stride,
+                                             step.v.row_stride,
+                                             static_cast<const T*>(step.q.data),
+                                             static_cast<const T*>(step.k.data),
+                                             static_cast<const T*>(step.v.data),
+                                             step.position_N,
+                                             static_cast<Ring*>(step.ring.key_BSHW),
+                                             static_cast<Ring*>(step.ring.value_BSHW),
+                                             static_cast<T*>(step.output_NHW),
+                                             make_frequencies(step.rotary_width)};
       const auto kernel = step.width <= 64 ? step_kernel<T, Ring, 4> : step_kernel<T, Ring, 8>;
       kernel<<<step.rows * step.heads, warps * 32, 0, stream>>>(arguments);
       check_cuda(cudaGetLastError(), "attention: step");

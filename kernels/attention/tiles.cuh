@@ -21,13 +21,12 @@ constexpr int kBlock = sizeof(T) == 2 ? 64 : 32;
 template <typename T>
 constexpr int kThreads = kBlock<T> * 2;
 
-
 // Elements between rows in shared memory: eight more than a row, which keeps 16-byte alignment and spreads a
 // column's elements over the banks.
 template <int kWidth>
 constexpr int kStride = kWidth + 8;
 template <typename T, int kWidth>
-constexpr int kTile = kBlock<T> * kStride<kWidth>;  // elements of a block in shared memory
+constexpr int kTile = kBlock<T>* kStride<kWidth>;  // elements of a block in shared memory
 
 constexpr float kLog2E = 1.4426950408889634f;
 
@@ -95,8 +94,8 @@ struct Problem {
   }
 };
 
-// What the forward pass keeps for the backward pass: turned queries and keys [B, H, T, padded width], padded with zeros,
-// and log2(sum over u of exp(s_tu)) [B, H, T]. Rows at t >= length stay unwritten.
+// What the forward pass keeps for the backward pass: turned queries and keys [B, H, T, padded width], padded with
+// zeros, and log2(sum over u of exp(s_tu)) [B, H, T]. Rows at t >= length stay unwritten.
 template <typename T>
 struct Saved {
   T *q, *k;
@@ -168,13 +167,29 @@ template <typename T>
 Problem<T> make_problem(const AttentionInput& input) {
   const AttentionShape& s = input.shape;
   const AttentionRing& ring = input.past.ring;
-  return {s.batch, s.time, s.heads, s.width, input.window, input.scale,
+  return {s.batch,
+          s.time,
+          s.heads,
+          s.width,
+          input.window,
+          input.scale,
           copy_bytes<T>({input.q.data, input.k.data, input.v.data},
                         {input.head_stride, input.q.row_stride, input.k.row_stride, input.v.row_stride, s.width}),
-          input.head_stride, input.q.row_stride, input.k.row_stride, input.v.row_stride,
-          static_cast<const T*>(input.q.data), static_cast<const T*>(input.k.data),
-          static_cast<const T*>(input.v.data), input.length_B, input.dropout, make_frequencies(input.rotary_width),
-          ring.dtype, ring.slots, ring.key_BSHW, ring.value_BSHW, input.past.position_B};
+          input.head_stride,
+          input.q.row_stride,
+          input.k.row_stride,
+          input.v.row_stride,
+          static_cast<const T*>(input.q.data),
+          static_cast<const T*>(input.k.data),
+          static_cast<const T*>(input.v.data),
+          input.length_B,
+          input.dropout,
+          make_frequencies(input.rotary_width),
+          ring.dtype,
+          ring.slots,
+          ring.key_BSHW,
+          ring.value_BSHW,
+          input.past.position_B};
 }
 
 // Calls function(T{}, width constant) for the element type and the padded width.
@@ -271,8 +286,8 @@ __device__ inline void zero_padding(T* tiles, int count, int columns) {
 
 // Copies a block of the ring's rows, the steps from u < 0 on, padded with zeros; so become steps that it does not hold.
 template <int kWidth, typename T>
-__device__ __noinline__ void copy_ring(T* tile, const void* ring, const Problem<T>& problem, const typename Problem<T>::Head& at,
-                          int u) {
+__device__ __noinline__ void copy_ring(T* tile, const void* ring, const Problem<T>& problem,
+                                       const typename Problem<T>::Head& at, int u) {
   constexpr int kPairs = kWidth / 2;
   for (int i = team_thread<T>(); i < kBlock<T> * kPairs; i += kThreads<T>) {
     const int row = i / kPairs, column = i % kPairs * 2;
@@ -311,7 +326,8 @@ __device__ inline void copy_saved(T* tile, const T* saved, const void* past, con
     copy_rows_by<16, kWidth>(tile, saved + problem.scalar(at, u) * kWidth, kWidth, at.length - u, kWidth);
 }
 
-// Turns blocks of rows in place, with all threads of a block: a thread owns a pair of channels of every `phases`-th row.
+// Turns blocks of rows in place, with all threads of a block: a thread owns a pair of channels of every `phases`-th
+// row.
 struct Turner {
   int pairs, channel, phase, phases;
   std::uint64_t turns;
@@ -413,7 +429,8 @@ __device__ inline void store_turned_back(T* global, std::int64_t stride, const A
 template <typename T>
 __device__ inline void zero_rows(T* global, std::int64_t stride, int width, int rows) {
   for (int row = team_thread<T>() / 32; row < min(rows, kBlock<T>); row += kThreads<T> / 32)
-    for (int column = lane_id() * 2; column < width; column += 64) store_pair(global + row * stride + column, 0.0f, 0.0f);
+    for (int column = lane_id() * 2; column < width; column += 64)
+      store_pair(global + row * stride + column, 0.0f, 0.0f);
 }
 
 // Which weights of a block of queries and keys dropout keeps, a bit each: byte [query][key / 8].

@@ -84,9 +84,9 @@ TEST_CASE("an error of 2 % in any gradient of attention is caught") {
   for (const Dtype dtype : {Dtype::kFloat32, Dtype::kBfloat16})
     for (const int window : {64, kFullWindow}) {
       Gradients g = run({{3, 130, 2, 56}, window, dtype});
-      for (auto [actual, expected] : {std::pair(&g.actual.q, &g.expected.q_BTHW),
-                                      std::pair(&g.actual.k, &g.expected.k_BTHW),
-                                      std::pair(&g.actual.v, &g.expected.v_BTHW)}) {
+      for (auto [actual, expected] :
+           {std::pair(&g.actual.q, &g.expected.q_BTHW), std::pair(&g.actual.k, &g.expected.k_BTHW),
+            std::pair(&g.actual.v, &g.expected.v_BTHW)}) {
         CHECK(relative_error(*actual, *expected) <= tolerance(dtype));
         for (double& x : *actual) x *= 1.02;
         CHECK(relative_error(*actual, *expected) > tolerance(dtype));

@@ -37,9 +37,8 @@ struct AttentionCase {
     return "B " + std::to_string(shape.batch) + " T " + std::to_string(shape.time) + " H " +
            std::to_string(shape.heads) + " W " + std::to_string(shape.width) + " window " +
            (window == kFullWindow ? "full" : std::to_string(window)) + " rotary " + std::to_string(rotary()) + " gap " +
-           std::to_string(gap) + (dtype == Dtype::kFloat32 ? " float" : " bfloat16") +
-           (dropout > 0 ? " dropout" : "") + (slots > 0 ? " slots " + std::to_string(slots) : "") + " seed " +
-           std::to_string(seed);
+           std::to_string(gap) + (dtype == Dtype::kFloat32 ? " float" : " bfloat16") + (dropout > 0 ? " dropout" : "") +
+           (slots > 0 ? " slots " + std::to_string(slots) : "") + " seed " + std::to_string(seed);
   }
 };
 
@@ -124,7 +123,8 @@ class AttentionDevice {
     if (!in.past_key_BSHW.empty()) {
       const auto upload = [&](std::vector<double> ring) {
         for (std::size_t i = 0; i < ring.size(); ++i)
-          if (static_cast<std::int64_t>(i / step % c.slots) >= in.position_B[i / step / c.slots]) ring[i] = std::nan("");
+          if (static_cast<std::int64_t>(i / step % c.slots) >= in.position_B[i / step / c.slots])
+            ring[i] = std::nan("");
         return DeviceBuffer<unsigned char>(encode(ring, c.ring_dtype));
       };
       past_key_ = upload(in.past_key_BSHW);
@@ -133,13 +133,23 @@ class AttentionDevice {
     ring_key_ = DeviceBuffer<unsigned char>(ring_bytes);
     ring_value_ = DeviceBuffer<unsigned char>(ring_bytes);
     const auto part = [&](DeviceBuffer<unsigned char>& of, int i) { return of.data() + i * step * bytes; };
-    input_ = {s, c.dtype, static_cast<float>(in.scale), c.window, c.rotary(), s.width,
-              {part(projection_, 0), row_stride_}, {part(projection_, 1), row_stride_},
-              {part(projection_, 2), row_stride_}, c.ragged ? length_.data() : nullptr,
-              DropoutPlace(seed_tick_.data(), 3, c.dropout), {}};
+    input_ = {s,
+              c.dtype,
+              static_cast<float>(in.scale),
+              c.window,
+              c.rotary(),
+              s.width,
+              {part(projection_, 0), row_stride_},
+              {part(projection_, 1), row_stride_},
+              {part(projection_, 2), row_stride_},
+              c.ragged ? length_.data() : nullptr,
+              DropoutPlace(seed_tick_.data(), 3, c.dropout),
+              {}};
     if (!in.past_key_BSHW.empty())
       input_.past = {{c.ring_dtype, c.slots, past_key_.data(), past_value_.data()}, position_.data()};
-    gradient_ = {s.width, {part(d_projection_, 0), row_stride_}, {part(d_projection_, 1), row_stride_},
+    gradient_ = {s.width,
+                 {part(d_projection_, 0), row_stride_},
+                 {part(d_projection_, 1), row_stride_},
                  {part(d_projection_, 2), row_stride_}};
   }
 
@@ -148,9 +158,7 @@ class AttentionDevice {
       check_cuda(cudaMemset(buffer->data(), 0xff, buffer->size()), "poison");
   }
 
-  void forward(cudaStream_t stream = nullptr) {
-    attention_forward(input_, output_.data(), saved_.data(), stream);
-  }
+  void forward(cudaStream_t stream = nullptr) { attention_forward(input_, output_.data(), saved_.data(), stream); }
   void backward(cudaStream_t stream = nullptr) {
     attention_backward(input_, {output_.data(), saved_.data(), d_output_.data()}, gradient_, scratch_.data(), stream);
   }
@@ -182,8 +190,8 @@ class AttentionDevice {
   AttentionInput input_{};
   AttentionInputGradient gradient_{};
   DeviceBuffer<std::int64_t> length_, position_, seed_tick_;
-  DeviceBuffer<unsigned char> projection_, d_projection_, output_, d_output_, saved_, scratch_, past_key_,
-      past_value_, ring_key_, ring_value_;
+  DeviceBuffer<unsigned char> projection_, d_projection_, output_, d_output_, saved_, scratch_, past_key_, past_value_,
+      ring_key_, ring_value_;
 };
 
 // The reference's input with dropout as the device draws it; `seed_tick` must outlive it.
@@ -229,8 +237,7 @@ inline std::vector<AttentionCase> attention_edge_cases() {
     for (const int width : {50, 56, 64, 128})
       for (const int window : {64, kFullWindow})
         for (const double dropout : {0.0, 0.1})
-          for (const AttentionKeys keys :
-               {AttentionKeys::kRandom, AttentionKeys::kDuplicate, AttentionKeys::kZeroRows})
+          for (const AttentionKeys keys : {AttentionKeys::kRandom, AttentionKeys::kDuplicate, AttentionKeys::kZeroRows})
             for (const double value_scale : {1.0, 1e18}) {
               AttentionCase c{{4, 200, 2, width}, window, dtype};
               c.keys = keys, c.value_scale = value_scale, c.dropout = dropout, c.seed = seed++;

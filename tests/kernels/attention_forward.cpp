@@ -78,7 +78,8 @@ TEST_CASE("NaN in one row of attention reaches no other") {
       std::fill_n(problem.input.k_BTHW.begin() + row, row, std::nan(""));
       std::fill_n(problem.input.v_BTHW.begin() + row, row, std::nan(""));
       const AttentionResult poisoned = run();
-      for (const auto part : {&AttentionResult::output, &AttentionResult::q, &AttentionResult::k, &AttentionResult::v}) {
+      for (const auto part :
+           {&AttentionResult::output, &AttentionResult::q, &AttentionResult::k, &AttentionResult::v}) {
         const std::vector<double>&before = clean.*part, &after = poisoned.*part;
         CHECK(std::equal(before.begin(), before.begin() + row, after.begin()));
         CHECK(std::isnan(after[row]));
@@ -92,8 +93,8 @@ TEST_CASE("attention refuses shapes outside the contract") {
                     "attention: head width 51 is not an even number from 2 to 128");
   CHECK_THROWS(attention_backward_scratch_bytes({1, 8, 1, 130}));
   CHECK_THROWS(attention_backward_scratch_bytes({0, 8, 1, 64}));
-  AttentionInput input{{1, 8, 1, 64}, Dtype::kFloat32, 1.0f, 4, 64, 64, {nullptr, 192}, {nullptr, 192}, {nullptr, 192},
-                       nullptr, {}, {}};
+  AttentionInput input{{1, 8, 1, 64},  Dtype::kFloat32, 1.0f,           4,       64, 64,
+                       {nullptr, 192}, {nullptr, 192},  {nullptr, 192}, nullptr, {}, {}};
   input.window = 0;
   CHECK_THROWS_WITH(attention_forward(input, nullptr, nullptr, nullptr), "attention: window 0 is not at least 1");
   input.window = 4, input.rotary_width = 66;

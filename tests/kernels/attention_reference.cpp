@@ -18,7 +18,8 @@ double loss(const AttentionReferenceInput& input, const std::vector<double>& d_o
 
 TEST_CASE("the reference of attention: numbers by hand") {
   // Two steps, one head of width 2, no positions: scores 1 and 3, weights softmax(1, 3).
-  AttentionReferenceInput input{{1, 2, 1, 2}, 1.0, 2, 0, {0, 0, 1, 1}, {1, 0, 1, 2}, {5, 6, 7, 8}, {2}, {}, 0, {}, {}, {}};
+  AttentionReferenceInput input{{1, 2, 1, 2}, 1.0, 2, 0, {0, 0, 1, 1}, {1, 0, 1, 2}, {5, 6, 7, 8}, {2}, {}, 0,
+                                {},           {},  {}};
   const auto output = attention_reference(input).output_BTHW;
   const double w = 1 / (1 + std::exp(2.0));
   CHECK(output[0] == doctest::Approx(5));
@@ -41,9 +42,9 @@ TEST_CASE("the reference's gradient of attention equals finite differences") {
       std::int64_t seed_tick[2];
       draw_as_device(problem.input, c, seed_tick);
       const auto gradient = attention_reference_backward(problem.input, problem.d_output_BTHW);
-      for (const auto& [x, d_x] : {std::pair(&problem.input.q_BTHW, &gradient.q_BTHW),
-                                   std::pair(&problem.input.k_BTHW, &gradient.k_BTHW),
-                                   std::pair(&problem.input.v_BTHW, &gradient.v_BTHW)})
+      for (const auto& [x, d_x] :
+           {std::pair(&problem.input.q_BTHW, &gradient.q_BTHW), std::pair(&problem.input.k_BTHW, &gradient.k_BTHW),
+            std::pair(&problem.input.v_BTHW, &gradient.v_BTHW)})
         for (std::size_t i = 0; i < x->size(); i += 5) {
           constexpr double kStep = 1e-5;
           const double before = (*x)[i];
@@ -66,12 +67,13 @@ TEST_CASE("the reference of attention: a sequence in pieces equals the whole") {
   piece.shape.time = 4;
   piece.length_B = {4, 4};
   for (int begin = 0; begin < 12; begin += 4) {
-    for (const auto part : {&AttentionReferenceInput::q_BTHW, &AttentionReferenceInput::k_BTHW,
-                            &AttentionReferenceInput::v_BTHW}) {
+    for (const auto part :
+         {&AttentionReferenceInput::q_BTHW, &AttentionReferenceInput::k_BTHW, &AttentionReferenceInput::v_BTHW}) {
       (piece.*part).clear();
       for (int row = 0; row < 2; ++row)
-        (piece.*part).insert((piece.*part).end(), &(whole.*part)[(row * 12 + begin) * 12],
-                             &(whole.*part)[(row * 12 + begin + 4) * 12 - 1] + 1);
+        (piece.*part)
+            .insert((piece.*part).end(), &(whole.*part)[(row * 12 + begin) * 12],
+                    &(whole.*part)[(row * 12 + begin + 4) * 12 - 1] + 1);
     }
     const auto actual = attention_reference(piece);
     for (int row = 0; row < 2; ++row)

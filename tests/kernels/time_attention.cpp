@@ -23,9 +23,8 @@ void time_sequence(AttentionCase c) {
     const auto output = attention_reference(problem.input);
     const auto gradient = attention_reference_backward(problem.input, problem.d_output_BTHW);
     const double forward_error = relative_error(r.output, output.output_BTHW);
-    const double backward_error =
-        std::max({relative_error(r.q, gradient.q_BTHW), relative_error(r.k, gradient.k_BTHW),
-                  relative_error(r.v, gradient.v_BTHW)});
+    const double backward_error = std::max({relative_error(r.q, gradient.q_BTHW), relative_error(r.k, gradient.k_BTHW),
+                                            relative_error(r.v, gradient.v_BTHW)});
     const bool exact = c.dtype == Dtype::kFloat32;
     std::printf(" error %.2g / %.2g", forward_error, backward_error);
     if (!(forward_error <= (exact ? 1e-5 : 0.005)) || !(backward_error <= (exact ? 1e-5 : 0.008))) {
@@ -56,9 +55,10 @@ void time_step(int rows, int slots, Dtype ring_dtype) {
   const auto part = [&](int i) {
     return AttentionRows{projection.data() + i * kHeads * kWidth * 2, 3 * kHeads * kWidth};
   };
-  const AttentionStep arguments{rows,    kHeads,  kWidth,  Dtype::kBfloat16, 0.14f,
-                                50,      kWidth,  part(0), part(1),          part(2),
-                                position.data(), {ring_dtype, slots, key.data(), value.data()}, output.data()};
+  const AttentionStep arguments{rows,         kHeads,  kWidth,          Dtype::kBfloat16,
+                                0.14f,        50,      kWidth,          part(0),
+                                part(1),      part(2), position.data(), {ring_dtype, slots, key.data(), value.data()},
+                                output.data()};
   const double ms = median_ms(50, [&](cudaStream_t s) { attention_step(arguments, s); });
   std::printf("step N %d H %d W %d, %d slots of %s, full: %.2f us\n", rows, kHeads, kWidth, slots,
               ring_dtype == Dtype::kFloat32 ? "float" : "bfloat16", 1000 * ms);
