@@ -205,6 +205,45 @@ __device__ inline void to_fragment(FragmentA<kCount>& a, const Accumulator& left
   set_pair(a, 3, right.x[2], right.x[3]);
 }
 
+// The inverse: the operand as two accumulators.
+template <int kCount>
+__device__ inline void to_accumulators(Accumulator& left, Accumulator& right, const FragmentA<kCount>& a) {
+#pragma unroll
+  for (int i = 0; i < 4; ++i) {
+    float low = 0, high = 0;
+#pragma unroll
+    for (int p = kCount - 1; p >= 0; --p) {
+      low += unpack_low(a.plane[p][i]);
+      high += unpack_high(a.plane[p][i]);
+    }
+    Accumulator& tile = i < 2 ? left : right;
+    tile.x[i % 2 * 2] = low, tile.x[i % 2 * 2 + 1] = high;
+  }
+}
+
+// Registers of a warp in shared memory, to be read by the same lanes of another warp.
+template <int kCount>
+__device__ inline void store_fragment(uint4 (&slot)[kCount][32], const FragmentA<kCount>& a) {
+#pragma unroll
+  for (int p = 0; p < kCount; ++p)
+    slot[p][lane_id()] = make_uint4(a.plane[p][0], a.plane[p][1], a.plane[p][2], a.plane[p][3]);
+}
+template <int kCount>
+__device__ inline void load_fragment(FragmentA<kCount>& a, const uint4 (&slot)[kCount][32]) {
+#pragma unroll
+  for (int p = 0; p < kCount; ++p) {
+    const uint4 x = slot[p][lane_id()];
+    a.plane[p][0] = x.x, a.plane[p][1] = x.y, a.plane[p][2] = x.z, a.plane[p][3] = x.w;
+  }
+}
+__device__ inline void store_accumulator(float4 (&slot)[32], const Accumulator& x) {
+  slot[lane_id()] = make_float4(x.x[0], x.x[1], x.x[2], x.x[3]);
+}
+__device__ inline void add_accumulator(Accumulator& sum, const float4 (&slot)[32]) {
+  const float4 x = slot[lane_id()];
+  sum.x[0] += x.x, sum.x[1] += x.y, sum.x[2] += x.z, sum.x[3] += x.w;
+}
+
 // Two accumulators beside each other from shared memory: x(row, column) = p[column * stride + row]
 __device__ inline void load_transposed(Accumulator& left, Accumulator& right, const bf16* p, int stride) {
   FragmentA<1> a;
@@ -256,7 +295,7 @@ __device__ inline void store_transposed(float* p, int stride, const Accumulator&
     if (2 * t + i % 2 < rows && g + i / 2 * 8 < columns) own[i % 2 * stride + i / 2 * 8] = x.x[i];
 }
 
-// A 16 x 8 tile in global memory, in the order in which a later product reads it as its right operand with
+// A 16 x 8 tile in global or shared memory, in the order in which a later product reads it as its right operand with
 // k = the tile's row and n = its column: one coalesced access a warp.
 constexpr int kOperandTile = 128;
 
@@ -272,12 +311,12 @@ __device__ inline void store_operand(float* tile, const Accumulator& x) {
   for (int i = 0; i < 4; ++i) tile[((2 * t + i % 2) * 4 + g / 2) * 4 + g % 2 + i / 2 * 2] = x.x[i];
 }
 __device__ inline void load_operand(FragmentB<1>& b, const bf16* tile) {
-  const uint2 pairs = __ldg(reinterpret_cast<const uint2*>(tile) + lane_id());
+  const uint2 pairs = reinterpret_cast<const uint2*>(tile)[lane_id()];
   b.plane[0][0] = pairs.x, b.plane[0][1] = pairs.y;
 }
 template <int kCount>
 __device__ inline void load_operand(FragmentB<kCount>& b, const float* tile) {
-  const float4 x = __ldg(reinterpret_cast<const float4*>(tile) + lane_id());
+  const float4 x = reinterpret_cast<const float4*>(tile)[lane_id()];
   set_pair(b, 0, x.x, x.y);
   set_pair(b, 1, x.z, x.w);
 }

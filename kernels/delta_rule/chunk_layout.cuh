@@ -150,9 +150,6 @@ void launch(void (*kernel)(Parameters...), dim3 grid, int threads, std::size_t b
   check_cuda(cudaGetLastError(), name);
 }
 
-// A barrier for all threads of the block that warps of different roles reach at different places.
-__device__ inline void role_barrier() { asm volatile("bar.sync 1, %0;" ::"r"(blockDim.x) : "memory"); }
-
 template <int kBytes, typename T>
 __device__ inline void copy_rows_by(T* shared, int shared_stride, const T* global, std::int64_t global_stride,
                                     int valid_rows, int columns, int thread, int threads) {
@@ -180,33 +177,36 @@ __device__ inline void copy_rows_async(T* shared, int shared_stride, const T* gl
     copy_rows_by<8>(shared, shared_stride, global, global_stride, valid_rows, columns, thread, threads);
 }
 
-// A chunk's bfloat16 rows on their way through the registers of four warps, in pairs: for rows that are aligned to
-// 4 bytes only, where asynchronous copies are slow.
-template <int kWidth>
+// A chunk's bfloat16 rows on their way through the registers of kThreads threads, in pairs: for rows that are aligned
+// to 4 bytes only, where asynchronous copies are slow.
+template <int kWidth, int kThreads>
 struct RowRegisters {
-  static constexpr int kRows = kChunk<bf16> / 4, kPairs = kWidth / 64;
+  static constexpr int kWarps = kThreads / 32, kRows = kChunk<bf16> / kWarps, kPairs = kWidth / 64;
   std::uint32_t pair[kRows][kPairs];
 
+  // Starts the loads; a place outside is read elsewhere.
   __device__ void load(const bf16* global, std::int64_t stride, int valid_rows, int columns, int thread) {
     const bf16* row = global + thread / 32 * stride;
 #pragma unroll
-    for (int i = 0; i < kRows; ++i, row += 4 * stride)
+    for (int i = 0; i < kRows; ++i, row += kWarps * stride)
 #pragma unroll
       for (int p = 0; p < kPairs; ++p) {
         const int column = 2 * (thread % 32 + 32 * p);
-        const bool inside = thread / 32 + 4 * i < valid_rows && column < columns;
-        const std::uint32_t x = *reinterpret_cast<const std::uint32_t*>(inside ? row + column : global);
-        pair[i][p] = inside ? x : 0u;
+        const bool inside = thread / 32 + kWarps * i < valid_rows && column < columns;
+        pair[i][p] = *reinterpret_cast<const std::uint32_t*>(inside ? row + column : global);
       }
   }
-  // Writes the padding too, as zeros.
-  __device__ void store(bf16* shared, int stride, int thread) const {
+  // Writes what lies inside, and zeros outside, padding included. Only here is a loaded value looked at, so that what
+  // stands between load and store overlaps the loads.
+  __device__ void store(bf16* shared, int stride, int valid_rows, int columns, int thread) const {
 #pragma unroll
     for (int i = 0; i < kRows; ++i)
 #pragma unroll
-      for (int p = 0; p < kPairs; ++p)
-        *reinterpret_cast<std::uint32_t*>(shared + (thread / 32 + 4 * i) * stride + 2 * (thread % 32 + 32 * p)) =
-            pair[i][p];
+      for (int p = 0; p < kPairs; ++p) {
+        const int row = thread / 32 + kWarps * i, column = 2 * (thread % 32 + 32 * p);
+        *reinterpret_cast<std::uint32_t*>(shared + row * stride + column) =
+            row < valid_rows && column < columns ? pair[i][p] : 0u;
+      }
   }
 };
 
@@ -217,20 +217,43 @@ __device__ inline void zero_columns(T* shared, int stride, int begin, int end, i
     for (int column = begin + thread % 32; column < end; column += 32) shared[row * stride + column] = T(0.0f);
 }
 
-// Copies a chunk's rows, and zeroes what pads them, with all of a block's threads; complete after wait_for_copies and a barrier.
-template <int kWidth, typename T>
-__device__ inline void copy_rows(T* shared, const T* global, std::int64_t global_stride, int valid_rows, int columns,
-                                 int bytes, int thread) {
-  if constexpr (sizeof(T) == 2)
-    if (bytes == 4) {
-      RowRegisters<kWidth> registers;
-      registers.load(global, global_stride, valid_rows, columns, thread);
-      registers.store(shared, kRowStride<kWidth>, thread);
-      return;
+// Rows of one tensor on their way to shared memory.
+template <typename T>
+struct RowCopy {
+  T* shared;
+  const T* global;
+  std::int64_t global_stride;
+  int bytes;
+};
+
+// Copies a chunk's rows of several tensors, and zeroes what pads them, with kThreads threads; complete after the
+// asynchronous copies and a barrier. Narrow rows that go through registers are all loaded before the first is awaited.
+template <int kWidth, int kThreads, int kTensors, typename T>
+__device__ inline void copy_rows(const RowCopy<T> (&copies)[kTensors], int valid_rows, int columns, int thread) {
+  constexpr int kStride = kRowStride<kWidth>, kTogether = kWidth == 64 ? kTensors : 1;
+#pragma unroll
+  for (const RowCopy<T>& copy : copies)
+    if (sizeof(T) == 4 || copy.bytes > 4) {
+      copy_rows_async(copy.shared, kStride, copy.global, copy.global_stride, valid_rows, columns, copy.bytes, thread,
+                      kThreads);
+      zero_columns(copy.shared, kStride, columns, kWidth, thread, kThreads);
     }
-  copy_rows_async(shared, kRowStride<kWidth>, global, global_stride, valid_rows, columns, bytes, thread,
-                  kChunk<T> * 2);
-  zero_columns(shared, kRowStride<kWidth>, columns, kWidth, thread, kChunk<T> * 2);
+  if constexpr (sizeof(T) == 2) {
+    RowRegisters<kWidth, kThreads> registers[kTogether];
+#pragma unroll
+    for (int first = 0; first < kTensors; first += kTogether) {
+#pragma unroll
+      for (int i = 0; i < kTogether; ++i) {
+        const RowCopy<T>& copy = copies[first + i];
+        if (copy.bytes == 4) registers[i].load(copy.global, copy.global_stride, valid_rows, columns, thread);
+      }
+#pragma unroll
+      for (int i = 0; i < kTogether; ++i) {
+        const RowCopy<T>& copy = copies[first + i];
+        if (copy.bytes == 4) registers[i].store(copy.shared, kStride, valid_rows, columns, thread);
+      }
+    }
+  }
 }
 
 // Starts the copy of a chunk's lower triangle, in blocks of 16 x 16: what lies above is never read.

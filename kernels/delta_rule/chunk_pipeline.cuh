@@ -1,7 +1,8 @@
 // The serial walk over a sequence's chunks that the forward and the backward recurrence share. A block holds the
-// columns of one head's state for 16 values a consumer warp, on chip for the whole walk; the columns are
-// independent, so consumer warps never wait for each other. Four producer warps bring the next chunk to shared
-// memory meanwhile.
+// columns of one head's state for up to four slices of 16 values, on chip for the whole walk. A slice has two warps: the
+// recurrence warp, which keeps the slice's state and does only what the next chunk waits for, and the side warp, which
+// does the rest. Four producer warps bring the next chunks to shared memory meanwhile. A chunk is worked on in phases,
+// between which all warps meet at one barrier, and through which the two warps of a slice exchange registers.
 #pragma once
 
 #include "kernels/delta_rule/chunk_layout.cuh"
@@ -9,8 +10,9 @@
 namespace engram::delta_rule {
 
 constexpr int kProducerThreads = 128;
-constexpr int kMaxConsumers = 4;
-constexpr int kValueStride = kRowStride<16 * kMaxConsumers>;
+constexpr int kMaxSlices = 4;
+constexpr int kRecurrenceThreads = 64 * kMaxSlices + kProducerThreads;  // at most
+constexpr int kValueStride = kRowStride<16 * kMaxSlices>;
 
 template <typename T, int kWidth>
 struct Stage {
@@ -30,6 +32,15 @@ struct ValueRows {
   int copy_bytes;
 };
 
+// A producer thread's part of rows on their way. Each kernel overlays it with what the other roles keep from phase to
+// phase: at a barrier that all roles reach, the compiler counts the registers of all of them.
+template <typename T, int kWidth>
+struct ProducerRegisters {
+  float beta;
+  RowRegisters<kWidth, kProducerThreads> k, q;  // used only where rows are aligned to 4 bytes
+  RowRegisters<64, kProducerThreads> value;
+};
+
 // The producer warps' side of one block.
 template <bool kReverse, int kStages, typename T, int kWidth>
 struct Producer {
@@ -41,9 +52,7 @@ struct Producer {
   typename Problem<T>::Pair at;
   int chunks, first_value, columns, thread;
 
-  float beta;
-  RowRegisters<kWidth> k, q;  // used only where rows are aligned to 4 bytes
-  RowRegisters<64> value;
+  ProducerRegisters<T, kWidth>& own;
 
   __device__ int chunk_at(int i) const { return kReverse ? chunks - 1 - i : i; }
   __device__ Stage<T, kWidth>& stage(int i) const { return stages[i % kStages]; }
@@ -75,88 +84,99 @@ struct Producer {
     }
     commit_copies();
   }
-  // What goes through registers, in two halves so that the loads are under way while others compute.
+  // What goes through registers, in two halves so that the loads are under way while others compute. Wide rows would
+  // take too many registers for that.
+  static constexpr bool kEarly = kWidth == 64;
   __device__ void load(int i) {
     if (i >= chunks) return;
     if (thread < kSize)
-      beta = thread < valid(i) ? static_cast<float>(problem.beta[problem.scalar(at, begin(i) + thread)]) : 0.0f;
-    if constexpr (sizeof(T) == 2) {
-      const std::int64_t offset = problem.strided(at, begin(i));
-      if (problem.copy_bytes == 4) {
-        k.load(problem.k + offset, problem.row_stride, valid(i), problem.width, thread);
-        q.load(problem.q + offset, problem.row_stride, valid(i), problem.width, thread);
-      }
-      if (values.copy_bytes == 4)
-        value.load(values.data + value_offset(i), values.row_stride, valid(i), columns, thread);
+      own.beta = thread < valid(i) ? static_cast<float>(problem.beta[problem.scalar(at, begin(i) + thread)]) : 0.0f;
+    if constexpr (sizeof(T) == 2 && kEarly) {
+      load_vector(own.k, problem.k, i);
+      load_vector(own.q, problem.q, i);
+      load_value(i);
     }
   }
   __device__ void store(int i) {
     if (i >= chunks) return;
-    if (thread < kSize) stage(i).beta[thread] = beta;
+    if (thread < kSize) stage(i).beta[thread] = own.beta;
     if constexpr (sizeof(T) == 2) {
-      if (problem.copy_bytes == 4) {
-        k.store(stage(i).k, kVector, thread);
-        q.store(stage(i).q, kVector, thread);
-      }
-      if (values.copy_bytes == 4) value.store(stage(i).value, kValueStride, thread);
+      if constexpr (!kEarly) load_vector(own.k, problem.k, i);
+      if (problem.copy_bytes == 4) own.k.store(stage(i).k, kVector, valid(i), problem.width, thread);
+      if constexpr (!kEarly) load_vector(own.q, problem.q, i);
+      if (problem.copy_bytes == 4) own.q.store(stage(i).q, kVector, valid(i), problem.width, thread);
+      if constexpr (!kEarly) load_value(i);
+      if (values.copy_bytes == 4) own.value.store(stage(i).value, kValueStride, valid(i), columns, thread);
     }
+  }
+  __device__ void load_vector(RowRegisters<kWidth, kProducerThreads>& registers, const T* source, int i) const {
+    if (problem.copy_bytes == 4)
+      registers.load(source + problem.strided(at, begin(i)), problem.row_stride, valid(i), problem.width, thread);
+  }
+  __device__ void load_value(int i) {
+    if (values.copy_bytes == 4)
+      own.value.load(values.data + value_offset(i), values.row_stride, valid(i), columns, thread);
   }
 };
 
-// Calls compute(stage, chunk) in every consumer thread, for chunks 0, 1, ... or, reversed, from the last.
-template <bool kReverse, int kStages, typename T, int kWidth, typename Compute>
+// Calls every phase(stage, chunk) in turn in the threads of the slices' warps, for chunks 0, 1, ... or, reversed, from the
+// last. What was written to shared memory in one phase, or before the walk, may be read in the next.
+template <bool kReverse, int kStages, typename T, int kWidth, typename... Phases>
 __device__ void for_each_chunk(const Problem<T>& problem, const ValueRows<T>& values, const T* solve, const T* attend,
-                               Stage<T, kWidth>* stages, const Compute& compute) {
+                               Stage<T, kWidth>* stages, ProducerRegisters<T, kWidth>& registers,
+                               const Phases&... phases) {
   constexpr int kSize = kChunk<T>, kVector = kRowStride<kWidth>;
   const auto at = problem.pair(blockIdx.x);
   const int chunks = (at.length + kSize - 1) / kSize;
-  const int consumer_threads = blockDim.x - kProducerThreads;
-  const int first_value = blockIdx.y * (consumer_threads / 2);
-  const int columns = min(problem.width - first_value, consumer_threads / 2);
+  const int slice_threads = blockDim.x - kProducerThreads;
+  const int first_value = blockIdx.y * (slice_threads / 4);
+  const int columns = min(problem.width - first_value, slice_threads / 4);
   for (int i = 0; i < kStages; ++i) {  // the padding; copies write beside it
     zero_columns(stages[i].k, kVector, problem.width, kWidth, threadIdx.x, blockDim.x);
     zero_columns(stages[i].q, kVector, problem.width, kWidth, threadIdx.x, blockDim.x);
-    zero_columns(stages[i].value, kValueStride, columns, 16 * kMaxConsumers, threadIdx.x, blockDim.x);
+    zero_columns(stages[i].value, kValueStride, columns, 16 * kMaxSlices, threadIdx.x, blockDim.x);
   }
-  if (static_cast<int>(threadIdx.x) < consumer_threads) {
-    for (int i = 0; i < chunks; ++i) {
-      role_barrier();
-      if constexpr (kStages == 1) role_barrier();
-      compute(stages[i % kStages], kReverse ? chunks - 1 - i : i);
-    }
-    return;
-  }
-
+  const bool produces = static_cast<int>(threadIdx.x) >= slice_threads;
   Producer<kReverse, kStages, T, kWidth> producer{problem, values, solve, attend, stages, at, chunks, first_value,
-                                                  columns, static_cast<int>(threadIdx.x) - consumer_threads};
-  if constexpr (kStages == 1) {
-    for (int i = 0; i < chunks; ++i) {
-      producer.load(i);
-      role_barrier();
-      producer.copy(i);
-      producer.store(i);
-      wait_for_copies();
-      role_barrier();
-    }
-  } else {
+                                                  columns, static_cast<int>(threadIdx.x) - slice_threads, registers};
+  constexpr int kPending = kStages > 1 ? kStages - 2 : 0;
+  if (kStages > 1 && produces) {
     for (int i = 0; i < kStages - 1; ++i) producer.copy(i);
     producer.load(0);
     producer.store(0);
     producer.load(1);
-    wait_for_groups<kStages - 2>();
-    for (int i = 0; i < chunks; ++i) {
-      role_barrier();
+    wait_for_groups<kPending>();
+  }
+  for (int i = 0; i < chunks; ++i) {
+    __syncthreads();
+    if constexpr (kStages == 1) {
+      if (produces) {
+        producer.load(i);
+        producer.copy(i);
+        producer.store(i);
+        wait_for_groups<0>();
+      }
+      __syncthreads();
+    } else if (produces) {
       producer.copy(i + kStages - 1);
       producer.store(i + 1);
       producer.load(i + 2);
-      wait_for_groups<kStages - 2>();
     }
+    bool first = true;
+    const auto run = [&](const auto& phase) {
+      if (!first) __syncthreads();
+      first = false;
+      if (!produces) phase(stages[i % kStages], kReverse ? chunks - 1 - i : i);
+    };
+    (run(phases), ...);
+    if (kStages > 1 && produces) wait_for_groups<kPending>();
   }
 }
 
-// How a recurrence is launched: kMostStages where shared memory holds them, else one; as many consumer warps a block as keep
-// the multiprocessors busy.
-constexpr int kMostStages = 3;
+// How a recurrence is launched: with kMostStages where shared memory holds them, else one; as many slices a block as keep
+// the multiprocessors busy. `exchange_bytes`: what a slice's two warps exchange.
+template <int kWidth>
+constexpr int kMostStages = kWidth == 64 ? 3 : 2;
 
 struct RecurrenceLaunch {
   dim3 grid;
@@ -164,16 +184,17 @@ struct RecurrenceLaunch {
   std::size_t bytes;
 
   template <typename T, int kWidth>
-  static RecurrenceLaunch of(const Problem<T>& problem) {
+  static RecurrenceLaunch of(const Problem<T>& problem, std::size_t exchange_bytes) {
     const int pairs = problem.batch * problem.heads, tiles = (problem.width + 15) / 16;
     const int multiprocessors = cuda_device_attribute(cudaDevAttrMultiProcessorCount);
     const std::size_t most = cuda_device_attribute(cudaDevAttrMaxSharedMemoryPerBlockOptin);
-    int consumers = std::min(tiles, kMaxConsumers);
-    while (consumers > 1 && pairs * ((tiles + (consumers + 1) / 2 - 1) / ((consumers + 1) / 2)) <= multiprocessors)
-      consumers = (consumers + 1) / 2;
-    const int stages = kMostStages * sizeof(Stage<T, kWidth>) <= most ? kMostStages : 1;
-    return {dim3(pairs, (tiles + consumers - 1) / consumers), 32 * consumers + kProducerThreads, stages,
-            stages * sizeof(Stage<T, kWidth>)};
+    int slices = std::min(tiles, kMaxSlices);
+    while (slices > 1 && pairs * ((tiles + (slices + 1) / 2 - 1) / ((slices + 1) / 2)) <= multiprocessors)
+      slices = (slices + 1) / 2;
+    const auto bytes = [&](int stages) { return stages * sizeof(Stage<T, kWidth>) + slices * exchange_bytes; };
+    while (slices > 1 && bytes(1) > most) slices = (slices + 1) / 2;
+    const int stages = bytes(kMostStages<kWidth>) <= most ? kMostStages<kWidth> : 1;
+    return {dim3(pairs, (tiles + slices - 1) / slices), 64 * slices + kProducerThreads, stages, bytes(stages)};
   }
 };
 

@@ -24,12 +24,15 @@ __device__ void load_a_scaled(FragmentA<kCount>& a, const float* p, int stride, 
 __device__ void store_shared(float* p, int stride, const Accumulator& x) {
   const int g = lane_id() / 4, t = lane_id() % 4;
 #pragma unroll
-  for (int i = 0; i < 4; ++i) p[(g + i / 2 * 8) * stride + 2 * t + i % 2] = x.x[i];
+  for (int i = 0; i < 2; ++i) store_pair(p + (g + i * 8) * stride + 2 * t, x.x[2 * i], x.x[2 * i + 1]);
 }
 __device__ void load_shared(Accumulator& x, const float* p, int stride) {
   const int g = lane_id() / 4, t = lane_id() % 4;
 #pragma unroll
-  for (int i = 0; i < 4; ++i) x.x[i] = p[(g + i / 2 * 8) * stride + 2 * t + i % 2];
+  for (int i = 0; i < 2; ++i) {
+    const float2 pair = load_pair(p + (g + i * 8) * stride + 2 * t);
+    x.x[2 * i] = pair.x, x.x[2 * i + 1] = pair.y;
+  }
 }
 
 // left, right += a b over `steps` of 16, with `a` scaled and negated.
@@ -50,13 +53,20 @@ __device__ void multiply_scaled(Accumulator (&sum)[2], const float* a, int a_str
 // each lane solves for a column, both half warps the same.
 __device__ void solve_diagonal(float* g, int stride, const float* beta) {
   const int column = lane_id() % 16;
-  float z[16];
+  float z[16], weighted[16];  // beta_j z_j
 #pragma unroll
   for (int i = 0; i < 16; ++i) {
     float sum[2] = {g[i * stride + column], 0.0f};
 #pragma unroll
-    for (int j = 0; j < i; ++j) sum[j % 2] -= g[i * stride + j] * beta[j] * z[j];
+    for (int j = 0; j < i; j += 4) {
+      const float4 row = *reinterpret_cast<const float4*>(g + i * stride + j);
+      sum[0] -= row.x * weighted[j];
+      if (j + 1 < i) sum[1] -= row.y * weighted[j + 1];
+      if (j + 2 < i) sum[0] -= row.z * weighted[j + 2];
+      if (j + 3 < i) sum[1] -= row.w * weighted[j + 3];
+    }
     z[i] = sum[0] + sum[1];
+    weighted[i] = beta[i] * z[i];
   }
   __syncwarp();
   if (lane_id() < 16) {
@@ -68,9 +78,11 @@ __device__ void solve_diagonal(float* g, int stride, const float* beta) {
 template <typename T, int kWidth>
 struct PrepareShared {
   T k[kChunk<T> * kRowStride<kWidth>];
-  T q[kChunk<T> * kRowStride<kWidth>];
+  union {
+    T q[kChunk<T> * kRowStride<kWidth>];
+    float y[kChunk<T> / 2 * kHalfStride<T>];  // once the scores are done
+  };
   float g[kChunk<T> * kStride<T>];  // G, then Z in its place
-  float y[kChunk<T> / 2 * kHalfStride<T>];
   float beta[kChunk<T>];
 };
 
@@ -88,9 +100,10 @@ prepare_kernel(Problem<T> problem, T* solve, T* attend) {
 
   const int valid = min(kSize, at.length - begin);
   const std::int64_t offset = problem.strided(at, begin);
-  copy_rows<kWidth>(shared.k, problem.k + offset, problem.row_stride, valid, problem.width, problem.copy_bytes, thread);
-  copy_rows<kWidth>(shared.q, problem.q + offset, problem.row_stride, valid, problem.width, problem.copy_bytes, thread);
+  const RowCopy<T> copies[] = {{shared.k, problem.k + offset, problem.row_stride, problem.copy_bytes},
+                               {shared.q, problem.q + offset, problem.row_stride, problem.copy_bytes}};
   load_beta(shared.beta, problem, at, begin, thread, kThreads);
+  copy_rows<kWidth, kThreads>(copies, valid, problem.width, thread);
   wait_for_copies();
   __syncthreads();
 

@@ -38,7 +38,7 @@ struct Case {
   std::string name() const {
     return "B " + std::to_string(shape.batch) + " T " + std::to_string(shape.time) + " H " +
            std::to_string(shape.heads) + " D " + std::to_string(shape.width) +
-           (dtype == Dtype::kFloat32 ? " float" : " bfloat16") + " seed " + std::to_string(seed);
+           (gap > 0 ? " gap " + std::to_string(gap) : "") + (dtype == Dtype::kFloat32 ? " float" : " bfloat16") + " seed " + std::to_string(seed);
   }
 };
 
@@ -252,7 +252,7 @@ inline std::vector<Case> all_cases() {
   unsigned seed = 1;
   for (const Dtype dtype : {Dtype::kFloat32, Dtype::kBfloat16})
     for (const int time : {1, 2, 3, 15, 16, 17, 31, 63, 64, 65, 127, 128, 129, 255, 781, 1023, 1025, 8192})
-      for (const int width : {2, 16, 40, 50, 60, 64, 100, 128}) {
+      for (const int width : {2, 16, 40, 50, 56, 60, 64, 100, 128}) {
         if (dtype == Dtype::kBfloat16 && width < 16) continue;
         const int batches[] = {1, 2, 3, 5, 64, 4, 7};
         int batch = batches[seed % 7];
@@ -272,7 +272,7 @@ inline std::vector<Case> edge_cases() {
   std::vector<Case> cases;
   unsigned seed = 1000;
   for (const Dtype dtype : {Dtype::kFloat32, Dtype::kBfloat16})
-    for (const int width : {50, 64, 128})
+    for (const int width : {16, 50, 56, 64, 128})
       for (const Betas betas : {Betas::kRandom, Betas::kZeroOneTwo})
         for (const Keys keys : {Keys::kRandom, Keys::kDuplicate, Keys::kZeroRows})
           for (const double value_scale : {1.0, 1e18}) {
