@@ -196,6 +196,43 @@ __device__ inline void load_b_transposed(FragmentB<kCount> (&b)[2], const float*
   }
 }
 
+// A 16 x 16 block stored as its left and its right 16 x 8 tile, each row by row: what a warp reads or writes at once is
+// contiguous.
+constexpr int kBlockTile = 128;
+
+// As load_b, B(k, n) = block(n, k).
+__device__ inline void load_b_block(FragmentB<1> (&b)[2], const bf16* block) {
+  const int lane = lane_id();
+  std::uint32_t x[4];
+  load_matrices<false>(x, block + lane / 8 % 2 * kBlockTile + (lane % 8 + lane / 16 * 8) * 8);
+  b[0].plane[0][0] = x[0], b[0].plane[0][1] = x[1], b[1].plane[0][0] = x[2], b[1].plane[0][1] = x[3];
+}
+template <int kCount>
+__device__ inline void load_b_block(FragmentB<kCount> (&b)[2], const float* block) {
+  const int g = lane_id() / 4, t = lane_id() % 4;
+#pragma unroll
+  for (int i = 0; i < 4; ++i) {
+    const float2 x = load_pair(block + i % 2 * kBlockTile + (g + i / 2 * 8) * 8 + 2 * t);
+    set_pair(b[i / 2], i % 2, x.x, x.y);
+  }
+}
+
+// As load_b_transposed, B(k, n) = block(k, n).
+__device__ inline void load_b_block_transposed(FragmentB<1> (&b)[2], const bf16* block) {
+  std::uint32_t x[4];
+  load_matrices<true>(x, block + lane_id() * 8);
+  b[0].plane[0][0] = x[0], b[0].plane[0][1] = x[1], b[1].plane[0][0] = x[2], b[1].plane[0][1] = x[3];
+}
+template <int kCount>
+__device__ inline void load_b_block_transposed(FragmentB<kCount> (&b)[2], const float* block) {
+  const int g = lane_id() / 4, t = lane_id() % 4;
+#pragma unroll
+  for (int i = 0; i < 4; ++i) {
+    const float* x = block + i / 2 * kBlockTile + (i % 2 * 8 + 2 * t) * 8 + g;
+    set_pair(b[i / 2], i % 2, x[0], x[8]);
+  }
+}
+
 // Two accumulators beside each other as the left operand of the next product.
 template <int kCount>
 __device__ inline void to_fragment(FragmentA<kCount>& a, const Accumulator& left, const Accumulator& right) {
@@ -228,8 +265,10 @@ __device__ inline void store_fragment(uint4 (&slot)[kCount][32], const FragmentA
   for (int p = 0; p < kCount; ++p)
     slot[p][lane_id()] = make_uint4(a.plane[p][0], a.plane[p][1], a.plane[p][2], a.plane[p][3]);
 }
-template <int kCount>
-__device__ inline void load_fragment(FragmentA<kCount>& a, const uint4 (&slot)[kCount][32]) {
+// The leading planes, if the reader wants fewer than were stored.
+template <int kCount, int kStored>
+__device__ inline void load_fragment(FragmentA<kCount>& a, const uint4 (&slot)[kStored][32]) {
+  static_assert(kCount <= kStored);
 #pragma unroll
   for (int p = 0; p < kCount; ++p) {
     const uint4 x = slot[p][lane_id()];

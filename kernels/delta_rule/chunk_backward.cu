@@ -22,7 +22,7 @@ struct BackwardScratch {
 // transposed.
 template <typename T, int kWidth>
 struct BackwardExchange {
-  uint4 state_gradient[kWidth / 16][kPlanes<T>][32];
+  uint4 state_gradient[kWidth / 16][kSumPlanes<T>][32];
   uint4 error_gradient[kChunk<T> / 16][kPlanes<T>][32];
   float4 attended[kChunk<T> / 8][32];
   float4 queried[kWidth / 8][32];
@@ -31,9 +31,9 @@ struct BackwardExchange {
 // The recurrence, from the last chunk to the first. State gradients are held in units of `scale`.
 template <typename T, int kWidth, int kStages>
 __global__ void __launch_bounds__(kRecurrenceThreads)
-backward_recurrence_kernel(Problem<T> problem, BackwardRows<T> rows, const float* final_state_gradient, const T* solve,
-                           const T* attend, BackwardScratch<T> scratch, float* initial_state_gradient) {
-  constexpr int kSize = kChunk<T>, kBlocks = kSize / 16, kVector = kRowStride<kWidth>, kSquare = kRowStride<kSize>;
+backward_recurrence_kernel(Problem<T> problem, BackwardRows<T> rows, const float* final_state_gradient,
+                           const Triangles<T>* triangles, BackwardScratch<T> scratch, float* initial_state_gradient) {
+  constexpr int kSize = kChunk<T>, kBlocks = kSize / 16, kVector = kRowStride<kWidth>;
   constexpr int kKeyTiles = kWidth / 8, kKeyBlocks = kWidth / 16, kCount = kPlanes<T>, kSums = kSumPlanes<T>;
   extern __shared__ __align__(16) unsigned char shared_memory[];
   auto* stages = reinterpret_cast<Stage<T, kWidth>*>(shared_memory);
@@ -63,7 +63,7 @@ backward_recurrence_kernel(Problem<T> problem, BackwardRows<T> rows, const float
       for (int i = 0; i < 2; ++i)
 #pragma unroll
         for (int e = 0; e < 4; ++e) scaled[i].x[e] = state[2 * key + i].x[e] * scale;
-      FragmentA<kCount> fragment;
+      FragmentA<kSums> fragment;
       to_fragment(fragment, scaled[0], scaled[1]);
       store_fragment(exchange.state_gradient[key], fragment);
     }
@@ -79,7 +79,7 @@ backward_recurrence_kernel(Problem<T> problem, BackwardRows<T> rows, const float
     for (int i = 0; i < 2 * kBlocks; ++i) x[i] = Accumulator{};
 #pragma unroll
     for (int key = 0; key < kKeyBlocks; ++key) {
-      FragmentA<kCount> state_gradient;
+      FragmentA<kSums> state_gradient;
       load_fragment(state_gradient, exchange.state_gradient[key]);
 #pragma unroll
       for (int i = 0; i < kBlocks; ++i) {
@@ -92,22 +92,20 @@ backward_recurrence_kernel(Problem<T> problem, BackwardRows<T> rows, const float
   };
   // dY = dU - Z^T D dU;
   const auto solve_errors = [&](const Stage<T, kWidth>& stage) {
-    FragmentA<kSums> left[kBlocks];
 #pragma unroll
-    for (int i = 0; i < kBlocks; ++i) {
-      add_accumulator(x[2 * i], exchange.attended[2 * i]);
-      add_accumulator(x[2 * i + 1], exchange.attended[2 * i + 1]);
-      weigh(left[i], x[2 * i], x[2 * i + 1], stage.beta + i * 16, 1.0f);
-    }
+    for (int i = 0; i < 2 * kBlocks; ++i) add_accumulator(x[i], exchange.attended[i]);
 #pragma unroll
-    for (int i = kBlocks - 1; i >= 0; --i)
+    for (int i = 0; i < kBlocks; ++i) {  // from the first: dU_i is whole until its own turn
+      FragmentA<kSums> left;
+      weigh(left, x[2 * i], x[2 * i + 1], stage.beta + i * 16, 1.0f);
 #pragma unroll
       for (int j = 0; j <= i; ++j) {
         SolveOperand<T> z;
-        z.template load<true>(stage, i * 16, j * 16);
-        multiply_add(x[2 * j], left[i], z.tile[0]);
-        multiply_add(x[2 * j + 1], left[i], z.tile[1]);
+        z.template load<true>(stage.triangles, i, j);
+        multiply_add(x[2 * j], left, z.tile[0]);
+        multiply_add(x[2 * j + 1], left, z.tile[1]);
       }
+    }
 #pragma unroll
     for (int i = 0; i < kBlocks; ++i) {
       FragmentA<kCount> error_gradient;
@@ -144,7 +142,7 @@ backward_recurrence_kernel(Problem<T> problem, BackwardRows<T> rows, const float
 #pragma unroll
       for (int j = 0; j <= i; ++j) {
         FragmentB<kCount> right[2];
-        load_b_transposed(right, stage.attend + i * 16 * kSquare + j * 16, kSquare);
+        load_b_block_transposed(right, stage.triangles.attend + Triangles<T>::block(i, j));
         multiply_add(sum[2 * j], d_output, right[0]);
         multiply_add(sum[2 * j + 1], d_output, right[1]);
       }
@@ -200,7 +198,7 @@ backward_recurrence_kernel(Problem<T> problem, BackwardRows<T> rows, const float
 
   const ValueRows<T> values{rows.output_gradient, step_stride, rows.copy_bytes};
   for_each_chunk<true, kStages>(
-      problem, values, solve, attend, stages, own.producer,
+      problem, values, triangles, stages, own.producer,
       [&](const Stage<T, kWidth>& stage, int chunk) {
         if (columns <= 0) return;
         recurs ? read_state(stage) : attend_gradient(stage, chunk);
@@ -278,8 +276,8 @@ constexpr std::size_t kGradientBytes =
 template <typename T, int kWidth>
 constexpr int kGradientBlocks = sizeof(T) == 4 ? 1 : kWidth == 64 ? 3 : 2;  // a multiprocessor
 
-// The token-parallel part: dQ, dK, dV and dbeta of one chunk a block. Two warps share 16 steps: one makes dQ, dV and
-// dbeta, the other dK.
+// The token-parallel part: dQ, dK, dV and dbeta of one chunk a block. Two warps share 16 steps: one makes dQ and
+// dV, the other dK and dbeta.
 template <typename T, int kWidth>
 __global__ void __launch_bounds__(kChunk<T> * 4, kGradientBlocks<T, kWidth>)
 gradient_kernel(Problem<T> problem, BackwardRows<T> rows, const T* states, const T* errors, BackwardScratch<T> scratch,
@@ -318,12 +316,9 @@ gradient_kernel(Problem<T> problem, BackwardRows<T> rows, const T* states, const
   commit_copies();
   if constexpr (kStagesStates<T, kWidth>) {
     auto* staged = reinterpret_cast<T*>(shared_memory + sizeof(GradientShared<T, kWidth>));
-    constexpr int kElements = 16 / sizeof(T);
     const int written = (width + 15) / 16 * kKeyTiles * kOperandTile;
-    for (int i = thread * kElements; i < written; i += kThreads * kElements) {
-      copy_async<16>(staged + i, state + i, true);
-      copy_async<16>(staged + kStateElements<kWidth> + i, state_gradient + i, true);
-    }
+    copy_flat<kThreads>(staged, state, written, thread);
+    copy_flat<kThreads>(staged + kStateElements<kWidth>, state_gradient, written, thread);
     commit_copies();
     state = staged;
     state_gradient = staged + kStateElements<kWidth>;
@@ -345,24 +340,18 @@ gradient_kernel(Problem<T> problem, BackwardRows<T> rows, const T* states, const
   // First what rows alone give, then, when the states are there, their products.
   Accumulator sum[kKeyTiles] = {};
   if (!makes_keys) {
-    // dV = D dY, dbeta = rowsum(dY * E)
-    T* d_value = gradient.v + strided + row * problem.row_stride;
-#pragma unroll 4
+    // dV = D dY
+    T* d_value = gradient.v + strided + row * problem.row_stride + 2 * lane_id();
+    const T* d_error = d_error_i + 2 * lane_id();
+#pragma unroll 8
     for (int i = 0; i < 16; ++i) {
-      const int step = row + i;
-      float product = 0;
 #pragma unroll
-      for (int pair = 0; pair < kWidth / 64; ++pair) {
-        const int column = 64 * pair + 2 * lane_id();
-        const float2 d_error = load_pair(shared.error_gradient + step * kVector + column);
-        const float2 error = load_pair(shared.error + step * kVector + column);
-        product += d_error.x * error.x + d_error.y * error.y;
-        if (step < valid && column < width)
-          store_pair(d_value + i * row_stride + column, shared.beta[step] * d_error.x, shared.beta[step] * d_error.y);
+      for (int column = 0; column < kWidth; column += 64) {
+        const float2 pair = load_pair(d_error + i * kVector + column);
+        const float beta = shared.beta[row + i];
+        if (row + i < valid && column + 2 * lane_id() < width)
+          store_pair(d_value + i * row_stride + column, beta * pair.x, beta * pair.y);
       }
-#pragma unroll
-      for (int offset = 16; offset > 0; offset /= 2) product += __shfl_xor_sync(~0u, product, offset);
-      if (lane_id() == 0 && step < valid) gradient.beta[problem.scalar(at, begin + step)] = T(product);
     }
     // dQ = scale (dO S^T + tril(dO U^T) K)
     for (int j = 0; j <= warp; ++j) {
@@ -401,6 +390,9 @@ gradient_kernel(Problem<T> problem, BackwardRows<T> rows, const T* states, const
         for (int e = 0; e < 4; ++e) {
           const int difference = (j - warp) * 16 + element_column(i, e) - element_row(e);
           const float product = difference < 0 ? below[i].x[e] : difference > 0 ? above[i].x[e] : 0.0f;
+          // dbeta_i = dY_i . E_i
+          if (difference == 0 && row + element_row(e) < valid)
+            gradient.beta[problem.scalar(at, begin + row + element_row(e))] = T(below[i].x[e]);
           below[i].x[e] = -product * shared.beta[j * 16 + element_column(i, e)];
         }
       add_weighted_rows<kWidth>(sum, below, shared.k + j * 16 * kVector);
@@ -453,7 +445,6 @@ void launch_backward(const DeltaRuleInput& input, const void* saved, const Delta
   const auto layout = SavedLayout::of<T>(s, kWidth);
   const Problem<T> problem = make_problem<T>(input);
   const T* base = static_cast<const T*>(saved);
-  const T *solve = base + layout.solve, *attend = base + layout.attend;
   const std::int64_t step_stride = std::int64_t{s.heads} * s.width;
   const BackwardRows<T> rows{static_cast<const T*>(output_gradient.output_BTHD),
                              copy_bytes<T>({output_gradient.output_BTHD}, step_stride, s.width),
@@ -464,7 +455,7 @@ void launch_backward(const DeltaRuleInput& input, const void* saved, const Delta
   launch(shape.stages > 1 ? backward_recurrence_kernel<T, kWidth, kMostStages<kWidth>>
                           : backward_recurrence_kernel<T, kWidth, 1>,
          shape.grid, shape.threads, shape.bytes, stream, "delta rule: backward recurrence", problem, rows,
-         output_gradient.final_state_BHKV, solve, attend, scratch, input_gradient.initial_state_BHKV);
+         output_gradient.final_state_BHKV, static_cast<const Triangles<T>*>(saved), scratch, input_gradient.initial_state_BHKV);
   const VectorGradients<T> gradient{static_cast<T*>(input_gradient.q_BTHD), static_cast<T*>(input_gradient.k_BTHD),
                                     static_cast<T*>(input_gradient.v_BTHD), static_cast<T*>(input_gradient.beta_BTH)};
   launch(gradient_kernel<T, kWidth>, dim3(s.batch * s.heads, problem.chunks), kChunk<T> * 4,

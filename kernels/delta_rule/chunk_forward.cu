@@ -16,15 +16,15 @@ struct ForwardOutput {
 // What the recurrence warp of a slice hands to its side warp: -S, U and, where saving, E, transposed.
 template <typename T, int kWidth>
 struct ForwardExchange {
-  uint4 minus_state[kWidth / 16][kPlanes<T>][32];
+  uint4 minus_state[kWidth / 16][kSumPlanes<T>][32];
   uint4 update[kChunk<T> / 16][kSumPlanes<T>][32];
   uint4 error[kChunk<T> / 16][kPlanes<T>][32];
 };
 
 template <typename T, int kWidth, int kStages, bool kSaving>
 __global__ void __launch_bounds__(kRecurrenceThreads)
-forward_kernel(Problem<T> problem, const float* initial_state, const T* solve, const T* attend, ForwardOutput<T> out) {
-  constexpr int kSize = kChunk<T>, kBlocks = kSize / 16, kVector = kRowStride<kWidth>, kSquare = kRowStride<kSize>;
+forward_kernel(Problem<T> problem, const float* initial_state, const Triangles<T>* triangles, ForwardOutput<T> out) {
+  constexpr int kSize = kChunk<T>, kBlocks = kSize / 16, kVector = kRowStride<kWidth>;
   constexpr int kKeyTiles = kWidth / 8, kKeyBlocks = kWidth / 16, kCount = kPlanes<T>, kSums = kSumPlanes<T>;
   extern __shared__ __align__(16) unsigned char shared_memory[];
   auto* stages = reinterpret_cast<Stage<T, kWidth>*>(shared_memory);
@@ -46,7 +46,7 @@ forward_kernel(Problem<T> problem, const float* initial_state, const T* solve, c
   const auto hand_state = [&] {
 #pragma unroll
     for (int key = 0; key < kKeyBlocks; ++key) {
-      FragmentA<kCount> minus_state;
+      FragmentA<kSums> minus_state;
       to_fragment(minus_state, state[2 * key], state[2 * key + 1]);
       negate(minus_state);
       store_fragment(exchange.minus_state[key], minus_state);
@@ -92,13 +92,12 @@ forward_kernel(Problem<T> problem, const float* initial_state, const T* solve, c
   // X = V - K S, E = X - Z D X, U = D E
   const auto solve_errors = [&](const Stage<T, kWidth>& stage) {
     Accumulator x[2 * kBlocks];
-    FragmentA<kSums> weighted[kBlocks];
 #pragma unroll
     for (int i = 0; i < kBlocks; ++i)
       load_transposed(x[2 * i], x[2 * i + 1], stage.value + i * 16 * kValueStride + slice * 16, kValueStride);
 #pragma unroll
     for (int key = 0; key < kKeyBlocks; ++key) {
-      FragmentA<kCount> minus_state;
+      FragmentA<kSums> minus_state;
       load_fragment(minus_state, exchange.minus_state[key]);
 #pragma unroll
       for (int i = 0; i < kBlocks; ++i) {
@@ -109,20 +108,22 @@ forward_kernel(Problem<T> problem, const float* initial_state, const T* solve, c
       }
     }
 #pragma unroll
-    for (int i = 0; i < kBlocks; ++i) weigh(weighted[i], x[2 * i], x[2 * i + 1], stage.beta + i * 16, 1.0f);
-#pragma unroll
-    for (int j = 0; j < kBlocks; ++j)
+    for (int j = kBlocks - 1; j >= 0; --j) {  // from the last: X_j is whole until its own turn
+      FragmentA<kSums> weighted;
+      weigh(weighted, x[2 * j], x[2 * j + 1], stage.beta + j * 16, 1.0f);
 #pragma unroll
       for (int i = j; i < kBlocks; ++i) {
         SolveOperand<T> z;
-        z.template load<false>(stage, i * 16, j * 16);
-        multiply_add(x[2 * i], weighted[j], z.tile[0]);
-        multiply_add(x[2 * i + 1], weighted[j], z.tile[1]);
+        z.template load<false>(stage.triangles, i, j);
+        multiply_add(x[2 * i], weighted, z.tile[0]);
+        multiply_add(x[2 * i + 1], weighted, z.tile[1]);
       }
+    }
 #pragma unroll
     for (int i = 0; i < kBlocks; ++i) {
-      weigh(weighted[i], x[2 * i], x[2 * i + 1], stage.beta + i * 16, 1.0f);
-      store_fragment(exchange.update[i], weighted[i]);
+      FragmentA<kSums> update;
+      weigh(update, x[2 * i], x[2 * i + 1], stage.beta + i * 16, 1.0f);
+      store_fragment(exchange.update[i], update);
       if constexpr (kSaving) {
         FragmentA<kCount> error;
         to_fragment(error, x[2 * i], x[2 * i + 1]);
@@ -157,7 +158,7 @@ forward_kernel(Problem<T> problem, const float* initial_state, const T* solve, c
 #pragma unroll
       for (int i = j; i < kBlocks; ++i) {
         FragmentB<kCount> right[2];
-        load_b(right, stage.attend + i * 16 * kSquare + j * 16, kSquare);
+        load_b_block(right, stage.triangles.attend + Triangles<T>::block(i, j));
         multiply_add(output[2 * i], written, right[0]);
         multiply_add(output[2 * i + 1], written, right[1]);
       }
@@ -182,7 +183,7 @@ forward_kernel(Problem<T> problem, const float* initial_state, const T* solve, c
 
   const ValueRows<T> values{problem.v, problem.row_stride, problem.copy_bytes};
   for_each_chunk<false, kStages>(
-      problem, values, solve, attend, stages, own.producer,
+      problem, values, triangles, stages, own.producer,
       [&](const Stage<T, kWidth>& stage, int chunk) {
         if (columns <= 0) return;
         recurs ? solve_errors(stage) : read_state(stage, chunk);
@@ -205,15 +206,15 @@ void launch_forward(const DeltaRuleInput& input, const DeltaRuleOutput& output, 
   const auto layout = SavedLayout::of<T>(input.shape, kWidth);
   const Problem<T> problem = make_problem<T>(input);
   T* base = static_cast<T*>(memory);
-  T *solve = base + layout.solve, *attend = base + layout.attend;
-  launch_prepare<T, kWidth>(problem, solve, attend, stream);
+  auto* triangles = static_cast<Triangles<T>*>(memory);
+  launch_prepare<T, kWidth>(problem, triangles, stream);
   const ForwardOutput<T> out{static_cast<T*>(output.output_BTHD), output.final_state_BHKV,
                              kSaving ? base + layout.state : nullptr, kSaving ? base + layout.error : nullptr};
   const auto shape = RecurrenceLaunch::of<T, kWidth>(problem, sizeof(ForwardExchange<T, kWidth>));
   launch(shape.stages > 1 ? forward_kernel<T, kWidth, kMostStages<kWidth>, kSaving>
                           : forward_kernel<T, kWidth, 1, kSaving>,
          shape.grid, shape.threads, shape.bytes, stream, "delta rule: forward", problem, input.initial_state_BHKV,
-         static_cast<const T*>(solve), static_cast<const T*>(attend), out);
+         static_cast<const Triangles<T>*>(triangles), out);
 }
 
 template <bool kSaving>
@@ -231,7 +232,7 @@ std::size_t delta_rule_forward_scratch_bytes(const DeltaRuleShape& shape, Dtype 
   delta_rule::check_shape(shape);
   return dispatch_dtype(dtype, [&](auto element) {
     using T = decltype(element);
-    return delta_rule::SavedLayout::of<T>(shape, delta_rule::padded_width(shape.width)).forward_elements * sizeof(T);
+    return delta_rule::SavedLayout::of<T>(shape, delta_rule::padded_width(shape.width)).state * sizeof(T);
   });
 }
 

@@ -31,6 +31,17 @@ constexpr int kSumPlanes = sizeof(T) == 2 ? 2 : 3;
 template <typename T>
 constexpr int kSolveMatrices = sizeof(T) == 2 ? 2 : 1;
 
+// A chunk's lower triangular matrices as their 16 x 16 blocks (load_b_block), row by row up to the diagonal: -Z, whose
+// bfloat16 matrices add up, and P.
+template <typename T>
+struct Triangles {
+  static constexpr int kRows = kChunk<T> / 16, kBlock = 256, kElements = kRows * (kRows + 1) / 2 * kBlock;
+  T solve[kSolveMatrices<T>][kElements];
+  T attend[kElements];
+
+  __host__ __device__ static constexpr int block(int row, int column) { return (row * (row + 1) / 2 + column) * kBlock; }
+};
+
 // Elements of one state in operand tiles, 16 values x 8 keys each, keys fastest.
 template <int kWidth>
 constexpr std::size_t kStateElements = std::size_t{kWidth} * kWidth;
@@ -65,21 +76,18 @@ struct Problem {
   }
 };
 
-// The parts of the saved buffer, in elements of T from its start; the scratch of a forward pass that keeps nothing
-// has the first two. README.md names the matrices.
+// The parts of the saved buffer, in elements of T from its start: the chunks' triangles, which is all the scratch of a
+// forward pass that keeps nothing, then states at the chunks' starts and errors.
 struct SavedLayout {
-  std::size_t solve, attend, state, error, forward_elements, elements;
+  std::size_t state, error, elements;
 
   template <typename T>
   static SavedLayout of(const DeltaRuleShape& shape, int padded_width) {
     const auto round_up = [](std::size_t size) { return (size + 127) / 128 * 128; };
     const std::size_t pairs = static_cast<std::size_t>(shape.batch) * shape.heads;
     const std::size_t chunks = (shape.time + kChunk<T> - 1) / kChunk<T>;
-    const std::size_t square = pairs * chunks * kChunk<T> * kChunk<T>;
     SavedLayout layout{};
-    layout.solve = 0;
-    layout.attend = kSolveMatrices<T> * square;
-    layout.state = layout.forward_elements = layout.attend + square;
+    layout.state = pairs * chunks * sizeof(Triangles<T>) / sizeof(T);
     layout.error = layout.state + pairs * chunks * padded_width * padded_width;
     layout.elements = layout.error + round_up(pairs * shape.time * shape.width);
     return layout;
@@ -150,31 +158,32 @@ void launch(void (*kernel)(Parameters...), dim3 grid, int threads, std::size_t b
   check_cuda(cudaGetLastError(), name);
 }
 
-template <int kBytes, typename T>
+// Starts the copy of a chunk's rows in pieces of kBytes. Rows from valid_rows on, and columns from `columns` to kPadded,
+// become zero.
+template <int kBytes, int kPadded, int kThreads, typename T>
 __device__ inline void copy_rows_by(T* shared, int shared_stride, const T* global, std::int64_t global_stride,
-                                    int valid_rows, int columns, int thread, int threads) {
-  constexpr int kElements = kBytes / sizeof(T);
-  const T* origin = global;
-  const int pieces = columns / kElements;
-  const int lanes = pieces <= 4 ? 4 : pieces <= 8 ? 8 : pieces <= 16 ? 16 : 32;
-  const int first = thread % lanes * kElements;
-  global += thread / lanes * global_stride;
-  for (int row = thread / lanes; row < kChunk<T>; row += threads / lanes) {
-    for (int column = first; column < columns; column += lanes * kElements)
-      copy_async<kBytes>(shared + (row * shared_stride + column), row < valid_rows ? global + column : origin,
-                         row < valid_rows);
-    global += threads / lanes * global_stride;
+                                    int valid_rows, int columns, int thread) {
+  constexpr int kElements = kBytes / sizeof(T), kLanes = kPadded / kElements, kRows = kThreads / kLanes;
+  const int column = thread % kLanes * kElements, row = thread / kLanes;
+  const T* source = global + row * global_stride + column;
+  shared += row * shared_stride + column;
+  const int inside_rows = column < columns ? valid_rows - row : 0;
+#pragma unroll 8
+  for (int i = 0; i < kChunk<T>; i += kRows) {
+    const bool inside = i < inside_rows;
+    copy_async<kBytes>(shared + i * shared_stride, inside ? source : global, inside);
+    source += kRows * global_stride;
   }
 }
 
-// Starts the copy of a chunk's rows in pieces of 8 or 16 bytes; rows from valid_rows on become zero.
-template <typename T>
+// The same in pieces of 8 or 16 bytes.
+template <int kPadded, int kThreads, typename T>
 __device__ inline void copy_rows_async(T* shared, int shared_stride, const T* global, std::int64_t global_stride,
-                                       int valid_rows, int columns, int bytes, int thread, int threads) {
+                                       int valid_rows, int columns, int bytes, int thread) {
   if (bytes == 16)
-    copy_rows_by<16>(shared, shared_stride, global, global_stride, valid_rows, columns, thread, threads);
+    copy_rows_by<16, kPadded, kThreads>(shared, shared_stride, global, global_stride, valid_rows, columns, thread);
   else
-    copy_rows_by<8>(shared, shared_stride, global, global_stride, valid_rows, columns, thread, threads);
+    copy_rows_by<8, kPadded, kThreads>(shared, shared_stride, global, global_stride, valid_rows, columns, thread);
 }
 
 // A chunk's bfloat16 rows on their way through the registers of kThreads threads, in pairs: for rows that are aligned
@@ -210,13 +219,6 @@ struct RowRegisters {
   }
 };
 
-// Zeroes the columns that pad a row.
-template <typename T>
-__device__ inline void zero_columns(T* shared, int stride, int begin, int end, int thread, int threads) {
-  for (int row = thread / 32; row < kChunk<T>; row += threads / 32)
-    for (int column = begin + thread % 32; column < end; column += 32) shared[row * stride + column] = T(0.0f);
-}
-
 // Rows of one tensor on their way to shared memory.
 template <typename T>
 struct RowCopy {
@@ -233,11 +235,9 @@ __device__ inline void copy_rows(const RowCopy<T> (&copies)[kTensors], int valid
   constexpr int kStride = kRowStride<kWidth>, kTogether = kWidth == 64 ? kTensors : 1;
 #pragma unroll
   for (const RowCopy<T>& copy : copies)
-    if (sizeof(T) == 4 || copy.bytes > 4) {
-      copy_rows_async(copy.shared, kStride, copy.global, copy.global_stride, valid_rows, columns, copy.bytes, thread,
-                      kThreads);
-      zero_columns(copy.shared, kStride, columns, kWidth, thread, kThreads);
-    }
+    if (sizeof(T) == 4 || copy.bytes > 4)
+      copy_rows_async<kWidth, kThreads>(copy.shared, kStride, copy.global, copy.global_stride, valid_rows, columns,
+                                        copy.bytes, thread);
   if constexpr (sizeof(T) == 2) {
     RowRegisters<kWidth, kThreads> registers[kTogether];
 #pragma unroll
@@ -256,15 +256,12 @@ __device__ inline void copy_rows(const RowCopy<T> (&copies)[kTensors], int valid
   }
 }
 
-// Starts the copy of a chunk's lower triangle, in blocks of 16 x 16: what lies above is never read.
-template <typename T>
-__device__ inline void copy_triangle(T* shared, const T* global, int thread, int threads) {
-  constexpr int kElements = 16 / sizeof(T), kPieces = kChunk<T> / kElements;
-  for (int i = thread; i < kChunk<T> * kPieces; i += threads) {
-    const int row = i / kPieces, column = i % kPieces * kElements;
-    if (column <= (row | 15))
-      copy_async<16>(shared + row * kRowStride<kChunk<T>> + column, global + row * kChunk<T> + column, true);
-  }
+// Starts the copy of whole 16-byte pieces of `size` elements.
+template <int kThreads, typename T>
+__device__ inline void copy_flat(T* shared, const T* global, int size, int thread) {
+  constexpr int kElements = 16 / sizeof(T);
+#pragma unroll 4
+  for (int i = thread * kElements; i < size; i += kThreads * kElements) copy_async<16>(shared + i, global + i, true);
 }
 
 template <typename T>

@@ -19,8 +19,7 @@ struct Stage {
   T k[kChunk<T> * kRowStride<kWidth>];
   T q[kChunk<T> * kRowStride<kWidth>];
   T value[kChunk<T> * kValueStride];  // the block's columns of v, or of the output's gradient
-  T solve[kSolveMatrices<T>][kChunk<T> * kRowStride<kChunk<T>>];
-  T attend[kChunk<T> * kRowStride<kChunk<T>>];
+  Triangles<T> triangles;
   float beta[kChunk<T>];
 };
 
@@ -47,7 +46,7 @@ struct Producer {
   static constexpr int kSize = kChunk<T>, kVector = kRowStride<kWidth>;
   const Problem<T>& problem;
   const ValueRows<T>& values;
-  const T *solve, *attend;
+  const Triangles<T>* triangles;
   Stage<T, kWidth>* stages;
   typename Problem<T>::Pair at;
   int chunks, first_value, columns, thread;
@@ -66,21 +65,20 @@ struct Producer {
   // Starts the asynchronous copies of the i-th chunk of the walk, as one group, empty past the end.
   __device__ void copy(int i) {
     if (i < chunks) {
-      const std::int64_t offset = problem.strided(at, begin(i)), square = problem.chunk_index(blockIdx.x, chunk_at(i));
+      const std::int64_t offset = problem.strided(at, begin(i));
       if (problem.copy_bytes > 4) {
-        copy_rows_async(stage(i).k, kVector, problem.k + offset, problem.row_stride, valid(i), problem.width,
-                        problem.copy_bytes, thread, kProducerThreads);
-        copy_rows_async(stage(i).q, kVector, problem.q + offset, problem.row_stride, valid(i), problem.width,
-                        problem.copy_bytes, thread, kProducerThreads);
+        copy_rows_async<kWidth, kProducerThreads>(stage(i).k, kVector, problem.k + offset, problem.row_stride, valid(i),
+                                                  problem.width, problem.copy_bytes, thread);
+        copy_rows_async<kWidth, kProducerThreads>(stage(i).q, kVector, problem.q + offset, problem.row_stride, valid(i),
+                                                  problem.width, problem.copy_bytes, thread);
       }
       if (values.copy_bytes > 4)
-        copy_rows_async(stage(i).value, kValueStride, values.data + value_offset(i), values.row_stride, valid(i),
-                        columns, values.copy_bytes, thread, kProducerThreads);
-#pragma unroll
-      for (int m = 0; m < kSolveMatrices<T>; ++m)
-        copy_triangle(stage(i).solve[m], solve + (square * kSolveMatrices<T> + m) * (kSize * kSize), thread,
-                      kProducerThreads);
-      copy_triangle(stage(i).attend, attend + square * (kSize * kSize), thread, kProducerThreads);
+        copy_rows_async<16 * kMaxSlices, kProducerThreads>(stage(i).value, kValueStride, values.data + value_offset(i),
+                                                           values.row_stride, valid(i), columns, values.copy_bytes,
+                                                           thread);
+      constexpr int kPieces = sizeof(Triangles<T>) / sizeof(T);
+      copy_flat<kProducerThreads>(&stage(i).triangles.solve[0][0],
+                                  &triangles[problem.chunk_index(blockIdx.x, chunk_at(i))].solve[0][0], kPieces, thread);
     }
     commit_copies();
   }
@@ -122,22 +120,17 @@ struct Producer {
 // Calls every phase(stage, chunk) in turn in the threads of the slices' warps, for chunks 0, 1, ... or, reversed, from the
 // last. What was written to shared memory in one phase, or before the walk, may be read in the next.
 template <bool kReverse, int kStages, typename T, int kWidth, typename... Phases>
-__device__ void for_each_chunk(const Problem<T>& problem, const ValueRows<T>& values, const T* solve, const T* attend,
-                               Stage<T, kWidth>* stages, ProducerRegisters<T, kWidth>& registers,
+__device__ void for_each_chunk(const Problem<T>& problem, const ValueRows<T>& values,
+                               const Triangles<T>* triangles, Stage<T, kWidth>* stages, ProducerRegisters<T, kWidth>& registers,
                                const Phases&... phases) {
-  constexpr int kSize = kChunk<T>, kVector = kRowStride<kWidth>;
+  constexpr int kSize = kChunk<T>;
   const auto at = problem.pair(blockIdx.x);
   const int chunks = (at.length + kSize - 1) / kSize;
   const int slice_threads = blockDim.x - kProducerThreads;
   const int first_value = blockIdx.y * (slice_threads / 4);
   const int columns = min(problem.width - first_value, slice_threads / 4);
-  for (int i = 0; i < kStages; ++i) {  // the padding; copies write beside it
-    zero_columns(stages[i].k, kVector, problem.width, kWidth, threadIdx.x, blockDim.x);
-    zero_columns(stages[i].q, kVector, problem.width, kWidth, threadIdx.x, blockDim.x);
-    zero_columns(stages[i].value, kValueStride, columns, 16 * kMaxSlices, threadIdx.x, blockDim.x);
-  }
   const bool produces = static_cast<int>(threadIdx.x) >= slice_threads;
-  Producer<kReverse, kStages, T, kWidth> producer{problem, values, solve, attend, stages, at, chunks, first_value,
+  Producer<kReverse, kStages, T, kWidth> producer{problem, values, triangles, stages, at, chunks, first_value,
                                                   columns, static_cast<int>(threadIdx.x) - slice_threads, registers};
   constexpr int kPending = kStages > 1 ? kStages - 2 : 0;
   if (kStages > 1 && produces) {
@@ -248,24 +241,24 @@ struct SolveOperand {
   static constexpr int kCount = sizeof(T) == 2 ? kSolveMatrices<T> : kPlanes<T>;
   FragmentB<kCount> tile[2];
 
-  template <bool kTransposed, int kWidth>
-  __device__ void load(const Stage<T, kWidth>& stage, int row, int column) {
-    constexpr int kSquare = kRowStride<kChunk<T>>;
+  template <bool kTransposed>
+  __device__ void load(const Triangles<T>& triangles, int row, int column) {
+    const int block = Triangles<T>::block(row, column);
     if constexpr (sizeof(T) == 2) {
 #pragma unroll
       for (int m = 0; m < kCount; ++m) {
         FragmentB<1> part[2];
         if constexpr (kTransposed)
-          load_b_transposed(part, stage.solve[m] + row * kSquare + column, kSquare);
+          load_b_block_transposed(part, triangles.solve[m] + block);
         else
-          load_b(part, stage.solve[m] + row * kSquare + column, kSquare);
+          load_b_block(part, triangles.solve[m] + block);
 #pragma unroll
         for (int i = 0; i < 4; ++i) tile[i / 2].plane[m][i % 2] = part[i / 2].plane[0][i % 2];
       }
     } else if constexpr (kTransposed) {
-      load_b_transposed(tile, stage.solve[0] + row * kSquare + column, kSquare);
+      load_b_block_transposed(tile, triangles.solve[0] + block);
     } else {
-      load_b(tile, stage.solve[0] + row * kSquare + column, kSquare);
+      load_b_block(tile, triangles.solve[0] + block);
     }
   }
 };

@@ -89,7 +89,7 @@ struct PrepareShared {
 // One block a chunk, one warp a block of 16 rows.
 template <typename T, int kWidth>
 __global__ void __launch_bounds__(kChunk<T> * 2)
-prepare_kernel(Problem<T> problem, T* solve, T* attend) {
+prepare_kernel(Problem<T> problem, Triangles<T>* triangles) {
   constexpr int kSize = kChunk<T>, kThreads = kSize * 2, kVector = kRowStride<kWidth>;
   extern __shared__ __align__(16) unsigned char shared_memory[];
   auto& shared = *reinterpret_cast<PrepareShared<T, kWidth>*>(shared_memory);
@@ -108,8 +108,7 @@ prepare_kernel(Problem<T> problem, T* solve, T* attend) {
   __syncthreads();
 
   const int g = lane_id() / 4, t = lane_id() % 4;
-  attend += problem.chunk_index(blockIdx.x, blockIdx.y) * (kSize * kSize);
-  solve += problem.chunk_index(blockIdx.x, blockIdx.y) * (kSize * kSize * kSolveMatrices<T>);
+  Triangles<T>& target = triangles[problem.chunk_index(blockIdx.x, blockIdx.y)];
   for (int block = 0; block < kSize / 16; ++block) {
     Accumulator gram[2] = {}, score[2] = {};
     if (block <= warp) {
@@ -134,7 +133,7 @@ prepare_kernel(Problem<T> problem, T* solve, T* attend) {
           if (column >= row) gram[i].x[e] = 0.0f;
           score[i].x[e] = column > row ? 0.0f : score[i].x[e] * problem.scale;
         }
-        store(attend + warp * 16 * kSize + block * 16 + i * 8, kSize, score[i], 16, 8);
+        store(target.attend + Triangles<T>::block(warp, block) + i * kBlockTile, 8, score[i], 16, 8);
       }
     }
 #pragma unroll
@@ -180,12 +179,12 @@ prepare_kernel(Problem<T> problem, T* solve, T* attend) {
       load_shared(z, shared.g + warp * 16 * kStride<T> + block * 16 + i * 8, kStride<T>);
 #pragma unroll
       for (int e = 0; e < 4; ++e) z.x[e] = -z.x[e];
-      T* target = solve + warp * 16 * kSize + block * 16 + i * 8;
-      store(target, kSize, z, 16, 8);
+      const int tile = Triangles<T>::block(warp, block) + i * kBlockTile;
+      store(target.solve[0] + tile, 8, z, 16, 8);
       if constexpr (kSolveMatrices<T> == 2) {
 #pragma unroll
         for (int e = 0; e < 4; ++e) z.x[e] -= static_cast<float>(T(z.x[e]));
-        store(target + kSize * kSize, kSize, z, 16, 8);
+        store(target.solve[1] + tile, 8, z, 16, 8);
       }
     }
 }
@@ -193,15 +192,15 @@ prepare_kernel(Problem<T> problem, T* solve, T* attend) {
 }  // namespace
 
 template <typename T, int kWidth>
-void launch_prepare(const Problem<T>& problem, T* solve, T* attend, cudaStream_t stream) {
+void launch_prepare(const Problem<T>& problem, Triangles<T>* triangles, cudaStream_t stream) {
   const dim3 grid(problem.batch * problem.heads, problem.chunks);
   launch(prepare_kernel<T, kWidth>, grid, kChunk<T> * 2, sizeof(PrepareShared<T, kWidth>), stream,
-         "delta rule: preparation", problem, solve, attend);
+         "delta rule: preparation", problem, triangles);
 }
 
-template void launch_prepare<float, 64>(const Problem<float>&, float*, float*, cudaStream_t);
-template void launch_prepare<float, 128>(const Problem<float>&, float*, float*, cudaStream_t);
-template void launch_prepare<bf16, 64>(const Problem<bf16>&, bf16*, bf16*, cudaStream_t);
-template void launch_prepare<bf16, 128>(const Problem<bf16>&, bf16*, bf16*, cudaStream_t);
+template void launch_prepare<float, 64>(const Problem<float>&, Triangles<float>*, cudaStream_t);
+template void launch_prepare<float, 128>(const Problem<float>&, Triangles<float>*, cudaStream_t);
+template void launch_prepare<bf16, 64>(const Problem<bf16>&, Triangles<bf16>*, cudaStream_t);
+template void launch_prepare<bf16, 128>(const Problem<bf16>&, Triangles<bf16>*, cudaStream_t);
 
 }  // namespace engram::delta_rule
