@@ -242,33 +242,17 @@ __device__ inline void to_fragment(FragmentA<kCount>& a, const Accumulator& left
   set_pair(a, 3, right.x[2], right.x[3]);
 }
 
-// The inverse: the operand as two accumulators.
-template <int kCount>
-__device__ inline void to_accumulators(Accumulator& left, Accumulator& right, const FragmentA<kCount>& a) {
-#pragma unroll
-  for (int i = 0; i < 4; ++i) {
-    float low = 0, high = 0;
-#pragma unroll
-    for (int p = kCount - 1; p >= 0; --p) {
-      low += unpack_low(a.plane[p][i]);
-      high += unpack_high(a.plane[p][i]);
-    }
-    Accumulator& tile = i < 2 ? left : right;
-    tile.x[i % 2 * 2] = low, tile.x[i % 2 * 2 + 1] = high;
-  }
-}
-
 // Registers of a warp in shared memory, to be read by the same lanes of another warp.
-template <int kCount>
-__device__ inline void store_fragment(uint4 (&slot)[kCount][32], const FragmentA<kCount>& a) {
+// A slot holds the leading planes, all or fewer.
+template <int kCount, int kStored>
+__device__ inline void store_fragment(uint4 (&slot)[kStored][32], const FragmentA<kCount>& a) {
+  static_assert(kStored <= kCount);
 #pragma unroll
-  for (int p = 0; p < kCount; ++p)
+  for (int p = 0; p < kStored; ++p)
     slot[p][lane_id()] = make_uint4(a.plane[p][0], a.plane[p][1], a.plane[p][2], a.plane[p][3]);
 }
-// The leading planes, if the reader wants fewer than were stored.
-template <int kCount, int kStored>
-__device__ inline void load_fragment(FragmentA<kCount>& a, const uint4 (&slot)[kStored][32]) {
-  static_assert(kCount <= kStored);
+template <int kCount>
+__device__ inline void load_fragment(FragmentA<kCount>& a, const uint4 (&slot)[kCount][32]) {
 #pragma unroll
   for (int p = 0; p < kCount; ++p) {
     const uint4 x = slot[p][lane_id()];

@@ -18,14 +18,11 @@ struct BackwardScratch {
   T* error_gradient;
 };
 
-// What the two warps of a slice exchange: dS' and dY from the recurrence warp, P^T dO and Q^T dO from the side warp,
-// transposed.
-template <typename T, int kWidth>
+// What the two warps of a slice exchange, transposed: their parts of dU, then -dX in units of scale.
+template <typename T>
 struct BackwardExchange {
-  uint4 state_gradient[kWidth / 16][kSumPlanes<T>][32];
-  uint4 error_gradient[kChunk<T> / 16][kPlanes<T>][32];
-  float4 attended[kChunk<T> / 8][32];
-  float4 queried[kWidth / 8][32];
+  float4 part[2][kChunk<T> / 8][32];
+  uint4 update[kChunk<T> / 16][kSumPlanes<T>][32];
 };
 
 // The recurrence, from the last chunk to the first. State gradients are held in units of `scale`.
@@ -33,54 +30,48 @@ template <typename T, int kWidth, int kStages>
 __global__ void __launch_bounds__(kRecurrenceThreads)
 backward_recurrence_kernel(Problem<T> problem, BackwardRows<T> rows, const float* final_state_gradient,
                            const Triangles<T>* triangles, BackwardScratch<T> scratch, float* initial_state_gradient) {
+  using Walk = SliceWarp<T, kWidth>;
   constexpr int kSize = kChunk<T>, kBlocks = kSize / 16, kVector = kRowStride<kWidth>;
-  constexpr int kKeyTiles = kWidth / 8, kKeyBlocks = kWidth / 16, kCount = kPlanes<T>, kSums = kSumPlanes<T>;
+  constexpr int kOwnBlocks = Walk::kOwnBlocks, kOwnKeys = Walk::kOwnKeys, kCount = kPlanes<T>, kSums = kSumPlanes<T>;
   extern __shared__ __align__(16) unsigned char shared_memory[];
   auto* stages = reinterpret_cast<Stage<T, kWidth>*>(shared_memory);
   const auto at = problem.pair(blockIdx.x);
-  const int slices = (blockDim.x - kProducerThreads) / 64, warp = threadIdx.x / 32, slice = warp % slices;
-  const bool recurs = warp < slices;
-  const int first_value = (blockIdx.y * slices + slice) * 16;
-  const int columns = problem.width - first_value;
+  const Walk walk = Walk::of(problem.width);
   const int step_stride = problem.heads * problem.width;
   const float scale = problem.scale, inverse_scale = 1.0f / problem.scale;
-  auto& exchange = reinterpret_cast<BackwardExchange<T, kWidth>*>(shared_memory + kStages * sizeof(*stages))[slice];
+  auto& exchange = reinterpret_cast<BackwardExchange<T>*>(shared_memory + kStages * sizeof(*stages))[walk.slice];
 
   union {
     struct {
-      Accumulator state[kKeyTiles];  // the gradient
+      Accumulator state[2 * kOwnKeys];  // the gradient, this warp's keys
       Accumulator x[2 * kBlocks];
-    } recurrence;
+    } slice;
     ProducerRegisters<T, kWidth> producer;
   } own;
-  auto& state = own.recurrence.state;
-  auto& x = own.recurrence.x;
-  const auto hand_state = [&] {
-#pragma unroll
-    for (int key = 0; key < kKeyBlocks; ++key) {
-      Accumulator scaled[2];
-#pragma unroll
-      for (int i = 0; i < 2; ++i)
-#pragma unroll
-        for (int e = 0; e < 4; ++e) scaled[i].x[e] = state[2 * key + i].x[e] * scale;
-      FragmentA<kSums> fragment;
-      to_fragment(fragment, scaled[0], scaled[1]);
-      store_fragment(exchange.state_gradient[key], fragment);
-    }
+  auto& state = own.slice.state;
+  auto& x = own.slice.x;
+  if (walk.works) load_state(state, problem, final_state_gradient, walk.first_value, walk.first_key, inverse_scale);
+  const auto load_output_gradient = [&](FragmentA<kCount>& d_output, const Stage<T, kWidth>& stage, int i) {
+    load_a_transposed(d_output, stage.value + i * 16 * kValueStride + walk.slice * 16, kValueStride);
   };
-  if (recurs && columns > 0) {
-    load_state(state, problem, final_state_gradient, first_value, inverse_scale);
-    hand_state();
-  }
 
-  // The recurrence warp, a phase each: dU = P^T dO + K dS', its second term;
-  const auto read_state = [&](const Stage<T, kWidth>& stage) {
+  // This warp's part of dU = P^T dO + K dS': its steps' of the first term, its keys' of the second; dS' is kept.
+  const auto read_state = [&](const Stage<T, kWidth>& stage, int chunk) {
 #pragma unroll
     for (int i = 0; i < 2 * kBlocks; ++i) x[i] = Accumulator{};
 #pragma unroll
-    for (int key = 0; key < kKeyBlocks; ++key) {
+    for (int k = 0; k < kOwnKeys; ++k) {
+      const int key = walk.first_key / 16 + k;
+      T* tiles = scratch.state_gradient + Walk::state_tiles(problem, chunk, walk.first_value, key);
+      Accumulator scaled[2];
+#pragma unroll
+      for (int half = 0; half < 2; ++half) {
+#pragma unroll
+        for (int e = 0; e < 4; ++e) scaled[half].x[e] = state[2 * k + half].x[e] * scale;
+        store_operand(tiles + half * kOperandTile, scaled[half]);
+      }
       FragmentA<kSums> state_gradient;
-      load_fragment(state_gradient, exchange.state_gradient[key]);
+      to_fragment(state_gradient, scaled[0], scaled[1]);
 #pragma unroll
       for (int i = 0; i < kBlocks; ++i) {
         FragmentB<kCount> right[2];
@@ -89,130 +80,89 @@ backward_recurrence_kernel(Problem<T> problem, BackwardRows<T> rows, const float
         multiply_add(x[2 * i + 1], state_gradient, right[1]);
       }
     }
-  };
-  // dY = dU - Z^T D dU;
-  const auto solve_errors = [&](const Stage<T, kWidth>& stage) {
 #pragma unroll
-    for (int i = 0; i < 2 * kBlocks; ++i) add_accumulator(x[i], exchange.attended[i]);
-#pragma unroll
-    for (int i = 0; i < kBlocks; ++i) {  // from the first: dU_i is whole until its own turn
-      FragmentA<kSums> left;
-      weigh(left, x[2 * i], x[2 * i + 1], stage.beta + i * 16, 1.0f);
-#pragma unroll
-      for (int j = 0; j <= i; ++j) {
-        SolveOperand<T> z;
-        z.template load<true>(stage.triangles, i, j);
-        multiply_add(x[2 * j], left, z.tile[0]);
-        multiply_add(x[2 * j + 1], left, z.tile[1]);
-      }
-    }
-#pragma unroll
-    for (int i = 0; i < kBlocks; ++i) {
-      FragmentA<kCount> error_gradient;
-      to_fragment(error_gradient, x[2 * i], x[2 * i + 1]);
-      store_fragment(exchange.error_gradient[i], error_gradient);
-    }
-  };
-  // dX = D dY, dS = dS' + scale Q^T dO - K^T dX.
-  const auto write_state = [&](const Stage<T, kWidth>& stage) {
-#pragma unroll
-    for (int key = 0; key < kKeyTiles; ++key) add_accumulator(state[key], exchange.queried[key]);
-#pragma unroll
-    for (int i = 0; i < kBlocks; ++i) {
-      FragmentA<kSums> left;
-      weigh(left, x[2 * i], x[2 * i + 1], stage.beta + i * 16, -inverse_scale);
-#pragma unroll
-      for (int key = 0; key < kKeyBlocks; ++key) {
-        FragmentB<kCount> right[2];
-        load_b_transposed(right, stage.k + i * 16 * kVector + key * 16, kVector);
-        multiply_add(state[2 * key], left, right[0]);
-        multiply_add(state[2 * key + 1], left, right[1]);
-      }
-    }
-    hand_state();
-  };
-
-  // The side warp, a phase each: P^T dO; dS' is kept;
-  const auto attend_gradient = [&](const Stage<T, kWidth>& stage, int chunk) {
-    Accumulator sum[2 * kBlocks] = {};
-#pragma unroll
-    for (int i = kBlocks - 1; i >= 0; --i) {
+    for (int b = 0; b < kOwnBlocks; ++b) {
+      const int i = walk.own_block(b);
       FragmentA<kCount> d_output;
-      load_a_transposed(d_output, stage.value + i * 16 * kValueStride + slice * 16, kValueStride);
+      load_output_gradient(d_output, stage, i);
 #pragma unroll
-      for (int j = 0; j <= i; ++j) {
+      for (int j = 0; j < kBlocks; ++j) {
+        if (j > i) continue;
         FragmentB<kCount> right[2];
         load_b_block_transposed(right, stage.triangles.attend + Triangles<T>::block(i, j));
-        multiply_add(sum[2 * j], d_output, right[0]);
-        multiply_add(sum[2 * j + 1], d_output, right[1]);
+        multiply_add(x[2 * j], d_output, right[0]);
+        multiply_add(x[2 * j + 1], d_output, right[1]);
       }
     }
 #pragma unroll
-    for (int i = 0; i < 2 * kBlocks; ++i) store_accumulator(exchange.attended[i], sum[i]);
-    T* tiles = scratch.state_gradient + problem.chunk_index(blockIdx.x, chunk) * kStateElements<kWidth> +
-               first_value / 16 * kKeyTiles * kOperandTile;
-#pragma unroll
-    for (int key = 0; key < kKeyBlocks; ++key) {
-      FragmentA<kCount> state_gradient;
-      Accumulator left, right;
-      load_fragment(state_gradient, exchange.state_gradient[key]);
-      to_accumulators(left, right, state_gradient);
-      store_operand(tiles + 2 * key * kOperandTile, left);
-      store_operand(tiles + (2 * key + 1) * kOperandTile, right);
-    }
+    for (int i = 0; i < 2 * kBlocks; ++i) store_accumulator(exchange.part[walk.half][i], x[i]);
   };
-  // Q^T dO;
-  const auto query_gradient = [&](const Stage<T, kWidth>& stage) {
-    Accumulator sum[kKeyTiles] = {};
+
+  // dU, then of this warp's steps dY = dU - Z^T D dU, which is kept, and dX = D dY; of its keys dS' + scale Q^T dO.
+  const auto solve_errors = [&](const Stage<T, kWidth>& stage, int chunk) {
+    const int begin = chunk * kSize, valid = min(kSize, at.length - begin);
+#pragma unroll
+    for (int i = 0; i < 2 * kBlocks; ++i) add_accumulator(x[i], exchange.part[1 - walk.half][i]);
+    Accumulator d_error[2 * kOwnBlocks];
+    walk.select_own(d_error, x);
+#pragma unroll
+    for (int i = kBlocks - 1; i >= 0; --i) {
+      if (i < walk.own_block(0)) continue;
+      FragmentA<kSums> weighted;
+      weigh(weighted, x[2 * i], x[2 * i + 1], stage.beta + i * 16, 1.0f);
+#pragma unroll
+      for (int b = 0; b < kOwnBlocks; ++b) {
+        if (i < walk.own_block(b)) continue;
+        SolveOperand<T> z;
+        z.template load<true>(stage.triangles, i, walk.own_block(b));
+        multiply_add(d_error[2 * b], weighted, z.tile[0]);
+        multiply_add(d_error[2 * b + 1], weighted, z.tile[1]);
+      }
+    }
+#pragma unroll
+    for (int b = 0; b < kOwnBlocks; ++b) {
+      const int j = walk.own_block(b);
+      FragmentA<kSums> update;
+      weigh(update, d_error[2 * b], d_error[2 * b + 1], stage.beta + j * 16, -inverse_scale);
+      store_fragment(exchange.update[j], update);
+      walk.store_steps(scratch.error_gradient + problem.contiguous(at, begin), step_stride, d_error[2 * b],
+                       d_error[2 * b + 1], j, valid);
+    }
 #pragma unroll
     for (int i = 0; i < kBlocks; ++i) {
       FragmentA<kCount> d_output;
-      load_a_transposed(d_output, stage.value + i * 16 * kValueStride + slice * 16, kValueStride);
+      load_output_gradient(d_output, stage, i);
 #pragma unroll
-      for (int key = 0; key < kKeyBlocks; ++key) {
+      for (int k = 0; k < kOwnKeys; ++k) {
         FragmentB<kCount> right[2];
-        load_b_transposed(right, stage.q + i * 16 * kVector + key * 16, kVector);
-        multiply_add(sum[2 * key], d_output, right[0]);
-        multiply_add(sum[2 * key + 1], d_output, right[1]);
+        load_b_transposed(right, stage.q + i * 16 * kVector + walk.first_key + k * 16, kVector);
+        multiply_add(state[2 * k], d_output, right[0]);
+        multiply_add(state[2 * k + 1], d_output, right[1]);
       }
     }
-#pragma unroll
-    for (int key = 0; key < kKeyTiles; ++key) store_accumulator(exchange.queried[key], sum[key]);
   };
-  // dY is kept.
-  const auto store_errors = [&](int chunk) {
-    const int begin = chunk * kSize, valid = min(kSize, at.length - begin);
-    T* target = scratch.error_gradient + problem.contiguous(at, begin) + first_value;
+
+  // dS = dS' + scale Q^T dO - K^T dX, its last term, for this warp's keys.
+  const auto write_state = [&](const Stage<T, kWidth>& stage, int) {
 #pragma unroll
     for (int i = 0; i < kBlocks; ++i) {
-      FragmentA<kCount> error_gradient;
-      Accumulator tile[2];
-      load_fragment(error_gradient, exchange.error_gradient[i]);
-      to_accumulators(tile[0], tile[1], error_gradient);
+      FragmentA<kSums> update;
+      load_fragment(update, exchange.update[i]);
 #pragma unroll
-      for (int half = 0; half < 2; ++half)
-        store_transposed(target + (i * 16 + half * 8) * step_stride, step_stride, tile[half],
-                         valid - i * 16 - half * 8, columns);
+      for (int k = 0; k < kOwnKeys; ++k) {
+        FragmentB<kCount> right[2];
+        load_b_transposed(right, stage.k + i * 16 * kVector + walk.first_key + k * 16, kVector);
+        multiply_add(state[2 * k], update, right[0]);
+        multiply_add(state[2 * k + 1], update, right[1]);
+      }
     }
   };
 
   const ValueRows<T> values{rows.output_gradient, step_stride, rows.copy_bytes};
-  for_each_chunk<true, kStages>(
-      problem, values, triangles, stages, own.producer,
-      [&](const Stage<T, kWidth>& stage, int chunk) {
-        if (columns <= 0) return;
-        recurs ? read_state(stage) : attend_gradient(stage, chunk);
-      },
-      [&](const Stage<T, kWidth>& stage, int) {
-        if (columns <= 0) return;
-        recurs ? solve_errors(stage) : query_gradient(stage);
-      },
-      [&](const Stage<T, kWidth>& stage, int chunk) {
-        if (columns <= 0) return;
-        recurs ? write_state(stage) : store_errors(chunk);
-      });
-  if (recurs && columns > 0 && initial_state_gradient != nullptr)
-    store_state(state, problem, initial_state_gradient, first_value, scale);
+  for_each_chunk<true, kStages>(problem, values, triangles, stages, own.producer, walk, read_state, solve_errors,
+                                write_state);
+  if (walk.works && initial_state_gradient != nullptr)
+    store_state(state, problem, initial_state_gradient, walk.first_value, walk.first_key, scale);
 }
 
 template <typename T>
@@ -451,7 +401,7 @@ void launch_backward(const DeltaRuleInput& input, const void* saved, const Delta
                              copy_bytes<T>({saved, memory}, step_stride, s.width)};
   T* state_gradient = static_cast<T*>(memory);
   const BackwardScratch<T> scratch{state_gradient, state_gradient + (layout.error - layout.state)};
-  const auto shape = RecurrenceLaunch::of<T, kWidth>(problem, sizeof(BackwardExchange<T, kWidth>));
+  const auto shape = RecurrenceLaunch::of<T, kWidth>(problem, sizeof(BackwardExchange<T>));
   launch(shape.stages > 1 ? backward_recurrence_kernel<T, kWidth, kMostStages<kWidth>>
                           : backward_recurrence_kernel<T, kWidth, 1>,
          shape.grid, shape.threads, shape.bytes, stream, "delta rule: backward recurrence", problem, rows,

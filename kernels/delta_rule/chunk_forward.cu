@@ -13,92 +13,61 @@ struct ForwardOutput {
   T* error;
 };
 
-// What the recurrence warp of a slice hands to its side warp: -S, U and, where saving, E, transposed.
+// What the two warps of a slice exchange, transposed: their parts of X, then -S and U.
 template <typename T, int kWidth>
 struct ForwardExchange {
-  uint4 minus_state[kWidth / 16][kSumPlanes<T>][32];
+  float4 part[2][kChunk<T> / 8][32];
+  uint4 minus_state[kWidth / 16][kPlanes<T>][32];
   uint4 update[kChunk<T> / 16][kSumPlanes<T>][32];
-  uint4 error[kChunk<T> / 16][kPlanes<T>][32];
 };
 
 template <typename T, int kWidth, int kStages, bool kSaving>
 __global__ void __launch_bounds__(kRecurrenceThreads)
 forward_kernel(Problem<T> problem, const float* initial_state, const Triangles<T>* triangles, ForwardOutput<T> out) {
-  constexpr int kSize = kChunk<T>, kBlocks = kSize / 16, kVector = kRowStride<kWidth>;
-  constexpr int kKeyTiles = kWidth / 8, kKeyBlocks = kWidth / 16, kCount = kPlanes<T>, kSums = kSumPlanes<T>;
+  using Walk = SliceWarp<T, kWidth>;
+  constexpr int kSize = kChunk<T>, kBlocks = kSize / 16, kVector = kRowStride<kWidth>, kKeyBlocks = kWidth / 16;
+  constexpr int kOwnBlocks = Walk::kOwnBlocks, kOwnKeys = Walk::kOwnKeys, kCount = kPlanes<T>, kSums = kSumPlanes<T>;
   extern __shared__ __align__(16) unsigned char shared_memory[];
   auto* stages = reinterpret_cast<Stage<T, kWidth>*>(shared_memory);
   const auto at = problem.pair(blockIdx.x);
-  const int slices = (blockDim.x - kProducerThreads) / 64, warp = threadIdx.x / 32, slice = warp % slices;
-  const bool recurs = warp < slices;
-  const int first_value = (blockIdx.y * slices + slice) * 16;
-  const int columns = problem.width - first_value;
+  const Walk walk = Walk::of(problem.width);
   const int step_stride = problem.heads * problem.width;
-  auto& exchange = reinterpret_cast<ForwardExchange<T, kWidth>*>(shared_memory + kStages * sizeof(*stages))[slice];
+  auto& exchange = reinterpret_cast<ForwardExchange<T, kWidth>*>(shared_memory + kStages * sizeof(*stages))[walk.slice];
 
   union {
-    Accumulator state[kKeyTiles];     // of the recurrence warp
-    Accumulator output[2 * kBlocks];  // of the side warp
+    struct {
+      Accumulator state[2 * kOwnKeys];  // this warp's keys
+      Accumulator x[2 * kBlocks];
+      Accumulator output[2 * kOwnBlocks];  // this warp's steps
+    } slice;
     ProducerRegisters<T, kWidth> producer;
   } own;
-  auto& state = own.state;
-  auto& output = own.output;
-  const auto hand_state = [&] {
+  auto& state = own.slice.state;
+  auto& x = own.slice.x;
+  auto& output = own.slice.output;
+  if (walk.works) load_state(state, problem, initial_state, walk.first_value, walk.first_key, 1.0f);
+
+  // This warp's keys' part of X = V - K S; the state is handed over and saved.
+  const auto read_state = [&](const Stage<T, kWidth>& stage, int chunk) {
 #pragma unroll
-    for (int key = 0; key < kKeyBlocks; ++key) {
+    for (int i = 0; i < kBlocks; ++i) {
+      if (walk.half == 0)
+        load_transposed(x[2 * i], x[2 * i + 1], stage.value + i * 16 * kValueStride + walk.slice * 16, kValueStride);
+      else
+        x[2 * i] = x[2 * i + 1] = Accumulator{};
+    }
+#pragma unroll
+    for (int k = 0; k < kOwnKeys; ++k) {
+      const int key = walk.first_key / 16 + k;
       FragmentA<kSums> minus_state;
-      to_fragment(minus_state, state[2 * key], state[2 * key + 1]);
+      to_fragment(minus_state, state[2 * k], state[2 * k + 1]);
       negate(minus_state);
       store_fragment(exchange.minus_state[key], minus_state);
-    }
-  };
-  if (recurs && columns > 0) {
-    load_state(state, problem, initial_state, first_value, 1.0f);
-    hand_state();
-  }
-
-  // O = scale Q S + P U, its first term; the state at the chunk's start is saved
-  const auto read_state = [&](const Stage<T, kWidth>& stage, int chunk) {
-    T* tiles = nullptr;
-    if constexpr (kSaving)
-      tiles = out.state + problem.chunk_index(blockIdx.x, chunk) * kStateElements<kWidth> +
-              first_value / 16 * kKeyTiles * kOperandTile;
-#pragma unroll
-    for (int i = 0; i < 2 * kBlocks; ++i) output[i] = Accumulator{};
-#pragma unroll
-    for (int key = 0; key < kKeyBlocks; ++key) {
-      FragmentA<kCount> minus_state;
-      load_fragment(minus_state, exchange.minus_state[key]);
-#pragma unroll
-      for (int i = 0; i < kBlocks; ++i) {
-        FragmentB<kCount> right[2];
-        load_b(right, stage.q + i * 16 * kVector + key * 16, kVector);
-        multiply_add(output[2 * i], minus_state, right[0]);
-        multiply_add(output[2 * i + 1], minus_state, right[1]);
-      }
       if constexpr (kSaving) {
-        Accumulator left, right;
-        negate(minus_state);
-        to_accumulators(left, right, minus_state);
-        store_operand(tiles + 2 * key * kOperandTile, left);
-        store_operand(tiles + (2 * key + 1) * kOperandTile, right);
+        T* tiles = out.state + Walk::state_tiles(problem, chunk, walk.first_value, key);
+        store_operand(tiles, state[2 * k]);
+        store_operand(tiles + kOperandTile, state[2 * k + 1]);
       }
-    }
-#pragma unroll
-    for (int i = 0; i < 2 * kBlocks; ++i)
-#pragma unroll
-      for (int e = 0; e < 4; ++e) output[i].x[e] *= -problem.scale;
-  };
-  // X = V - K S, E = X - Z D X, U = D E
-  const auto solve_errors = [&](const Stage<T, kWidth>& stage) {
-    Accumulator x[2 * kBlocks];
-#pragma unroll
-    for (int i = 0; i < kBlocks; ++i)
-      load_transposed(x[2 * i], x[2 * i + 1], stage.value + i * 16 * kValueStride + slice * 16, kValueStride);
-#pragma unroll
-    for (int key = 0; key < kKeyBlocks; ++key) {
-      FragmentA<kSums> minus_state;
-      load_fragment(minus_state, exchange.minus_state[key]);
 #pragma unroll
       for (int i = 0; i < kBlocks; ++i) {
         FragmentB<kCount> right[2];
@@ -108,95 +77,95 @@ forward_kernel(Problem<T> problem, const float* initial_state, const Triangles<T
       }
     }
 #pragma unroll
-    for (int j = kBlocks - 1; j >= 0; --j) {  // from the last: X_j is whole until its own turn
+    for (int i = 0; i < 2 * kBlocks; ++i) store_accumulator(exchange.part[walk.half][i], x[i]);
+  };
+
+  // X, then of this warp's steps E = X - Z D X, U = D E, and the first term of O = scale Q S + P U.
+  const auto solve_errors = [&](const Stage<T, kWidth>& stage, int chunk) {
+    const int begin = chunk * kSize, valid = min(kSize, at.length - begin);
+#pragma unroll
+    for (int i = 0; i < 2 * kBlocks; ++i) add_accumulator(x[i], exchange.part[1 - walk.half][i]);
+    Accumulator error[2 * kOwnBlocks];
+    walk.select_own(error, x);
+#pragma unroll
+    for (int j = 0; j < kBlocks; ++j) {
+      if (j > walk.own_block(kOwnBlocks - 1)) continue;
       FragmentA<kSums> weighted;
       weigh(weighted, x[2 * j], x[2 * j + 1], stage.beta + j * 16, 1.0f);
 #pragma unroll
-      for (int i = j; i < kBlocks; ++i) {
+      for (int b = 0; b < kOwnBlocks; ++b) {
+        if (j > walk.own_block(b)) continue;
         SolveOperand<T> z;
-        z.template load<false>(stage.triangles, i, j);
-        multiply_add(x[2 * i], weighted, z.tile[0]);
-        multiply_add(x[2 * i + 1], weighted, z.tile[1]);
+        z.template load<false>(stage.triangles, walk.own_block(b), j);
+        multiply_add(error[2 * b], weighted, z.tile[0]);
+        multiply_add(error[2 * b + 1], weighted, z.tile[1]);
       }
     }
 #pragma unroll
-    for (int i = 0; i < kBlocks; ++i) {
+    for (int b = 0; b < kOwnBlocks; ++b) {
+      const int i = walk.own_block(b);
       FragmentA<kSums> update;
-      weigh(update, x[2 * i], x[2 * i + 1], stage.beta + i * 16, 1.0f);
+      weigh(update, error[2 * b], error[2 * b + 1], stage.beta + i * 16, 1.0f);
       store_fragment(exchange.update[i], update);
-      if constexpr (kSaving) {
-        FragmentA<kCount> error;
-        to_fragment(error, x[2 * i], x[2 * i + 1]);
-        store_fragment(exchange.error[i], error);
-      }
+      if constexpr (kSaving)
+        walk.store_steps(out.error + problem.contiguous(at, begin), step_stride, error[2 * b], error[2 * b + 1], i, valid);
     }
-  };
-  // S' = S + K^T U
-  const auto write_state = [&](const Stage<T, kWidth>& stage) {
 #pragma unroll
-    for (int i = 0; i < kBlocks; ++i) {
-      FragmentA<kSums> update;
-      load_fragment(update, exchange.update[i]);
+    for (int i = 0; i < 2 * kOwnBlocks; ++i) output[i] = Accumulator{};
 #pragma unroll
-      for (int key = 0; key < kKeyBlocks; ++key) {
+    for (int key = 0; key < kKeyBlocks; ++key) {
+      FragmentA<kCount> minus_state;
+      load_fragment(minus_state, exchange.minus_state[key]);
+#pragma unroll
+      for (int b = 0; b < kOwnBlocks; ++b) {
         FragmentB<kCount> right[2];
-        load_b_transposed(right, stage.k + i * 16 * kVector + key * 16, kVector);
-        multiply_add(state[2 * key], update, right[0]);
-        multiply_add(state[2 * key + 1], update, right[1]);
+        load_b(right, stage.q + walk.own_block(b) * 16 * kVector + key * 16, kVector);
+        multiply_add(output[2 * b], minus_state, right[0]);
+        multiply_add(output[2 * b + 1], minus_state, right[1]);
       }
     }
-    hand_state();
+#pragma unroll
+    for (int i = 0; i < 2 * kOwnBlocks; ++i)
+#pragma unroll
+      for (int e = 0; e < 4; ++e) output[i].x[e] *= -problem.scale;
   };
-  // O's second term; the errors are saved
-  const auto finish_output = [&](const Stage<T, kWidth>& stage, int chunk) {
+
+  // S' = S + K^T U for this warp's keys, and O for its steps.
+  const auto write_state = [&](const Stage<T, kWidth>& stage, int chunk) {
     const int begin = chunk * kSize, valid = min(kSize, at.length - begin);
-    const std::int64_t origin = problem.contiguous(at, begin) + first_value;
 #pragma unroll
     for (int j = 0; j < kBlocks; ++j) {
-      FragmentA<kSums> written;
-      load_fragment(written, exchange.update[j]);
+      FragmentA<kSums> update;
+      FragmentB<kCount> right[2];
+      load_fragment(update, exchange.update[j]);
 #pragma unroll
-      for (int i = j; i < kBlocks; ++i) {
-        FragmentB<kCount> right[2];
-        load_b_block(right, stage.triangles.attend + Triangles<T>::block(i, j));
-        multiply_add(output[2 * i], written, right[0]);
-        multiply_add(output[2 * i + 1], written, right[1]);
+      for (int k = 0; k < kOwnKeys; ++k) {
+        load_b_transposed(right, stage.k + j * 16 * kVector + walk.first_key + k * 16, kVector);
+        multiply_add(state[2 * k], update, right[0]);
+        multiply_add(state[2 * k + 1], update, right[1]);
+      }
+#pragma unroll
+      for (int b = 0; b < kOwnBlocks; ++b) {
+        if (j > walk.own_block(b)) continue;
+        load_b_block(right, stage.triangles.attend + Triangles<T>::block(walk.own_block(b), j));
+        multiply_add(output[2 * b], update, right[0]);
+        multiply_add(output[2 * b + 1], update, right[1]);
       }
     }
 #pragma unroll
-    for (int i = 0; i < 2 * kBlocks; ++i)
-      store_transposed(out.output + origin + i * 8 * step_stride, step_stride, output[i], valid - i * 8, columns);
-    if constexpr (kSaving) {
-#pragma unroll
-      for (int i = 0; i < kBlocks; ++i) {
-        FragmentA<kCount> error;
-        Accumulator x[2];
-        load_fragment(error, exchange.error[i]);
-        to_accumulators(x[0], x[1], error);
-#pragma unroll
-        for (int half = 0; half < 2; ++half)
-          store_transposed(out.error + origin + (i * 16 + half * 8) * step_stride, step_stride, x[half],
-                           valid - i * 16 - half * 8, columns);
-      }
-    }
+    for (int b = 0; b < kOwnBlocks; ++b)
+      walk.store_steps(out.output + problem.contiguous(at, begin), step_stride, output[2 * b], output[2 * b + 1],
+                       walk.own_block(b), valid);
   };
 
   const ValueRows<T> values{problem.v, problem.row_stride, problem.copy_bytes};
-  for_each_chunk<false, kStages>(
-      problem, values, triangles, stages, own.producer,
-      [&](const Stage<T, kWidth>& stage, int chunk) {
-        if (columns <= 0) return;
-        recurs ? solve_errors(stage) : read_state(stage, chunk);
-      },
-      [&](const Stage<T, kWidth>& stage, int chunk) {
-        if (columns <= 0) return;
-        recurs ? write_state(stage) : finish_output(stage, chunk);
-      });
+  for_each_chunk<false, kStages>(problem, values, triangles, stages, own.producer, walk, read_state, solve_errors,
+                                 write_state);
 
-  if (recurs && columns > 0 && out.final_state != nullptr)
-    store_state(state, problem, out.final_state, first_value, 1.0f);
-  const int begin = blockIdx.y * slices * 16, end = min(problem.width, begin + slices * 16);
-  for (int t = at.length + warp; t < problem.time; t += blockDim.x / 32)
+  if (walk.works && out.final_state != nullptr)
+    store_state(state, problem, out.final_state, walk.first_value, walk.first_key, 1.0f);
+  const int begin = walk.block_value, end = min(problem.width, begin + 16 * walk.slices);
+  for (int t = at.length + threadIdx.x / 32; t < problem.time; t += blockDim.x / 32)
     for (int column = begin + lane_id(); column < end; column += 32)
       out.output[problem.contiguous(at, t) + column] = T(0.0f);
 }

@@ -1,8 +1,7 @@
 // The serial walk over a sequence's chunks that the forward and the backward recurrence share. A block holds the
-// columns of one head's state for up to four slices of 16 values, on chip for the whole walk. A slice has two warps: the
-// recurrence warp, which keeps the slice's state and does only what the next chunk waits for, and the side warp, which
-// does the rest. Four producer warps bring the next chunks to shared memory meanwhile. A chunk is worked on in phases,
-// between which all warps meet at one barrier, and through which the two warps of a slice exchange registers.
+// columns of one head's state for up to four slices of 16 values, on chip for the whole walk. A slice has two warps,
+// which halve the keys where a product sums or writes over keys, and the steps elsewhere. Four producer warps bring the
+// next chunks to shared memory meanwhile. A chunk is worked on in phases, between which all warps meet at one barrier.
 #pragma once
 
 #include "kernels/delta_rule/chunk_layout.cuh"
@@ -29,6 +28,50 @@ struct ValueRows {
   const T* data;
   std::int64_t row_stride;
   int copy_bytes;
+};
+
+// What a warp of a slice works on. Of the steps it has the blocks of 16 that the triangles make equal work.
+template <typename T, int kWidth>
+struct SliceWarp {
+  static constexpr int kBlocks = kChunk<T> / 16, kOwnBlocks = kBlocks / 2, kOwnKeys = kWidth / 32;  // blocks of 16
+  int slices, slice, half;
+  int block_value, first_value, columns;  // of the block, of the slice, from the slice's first to the width
+  int first_key;
+  bool works;
+
+  __device__ static SliceWarp of(int width) {
+    const int slices = (blockDim.x - kProducerThreads) / 64, warp = threadIdx.x / 32;
+    const int slice = warp % slices, half = warp / slices % 2, block_value = blockIdx.y * slices * 16;
+    const int columns = width - block_value - slice * 16;
+    return {slices, slice, half, block_value, block_value + slice * 16, columns, half * (kWidth / 2),
+            warp < 2 * slices && columns > 0};
+  }
+  __device__ int own_block(int b) const { return b == 0 ? half : kBlocks - 1 - half; }
+
+  // The tiles of this warp's steps among those of all.
+  __device__ void select_own(Accumulator (&own)[2 * kOwnBlocks], const Accumulator (&all)[2 * kBlocks]) const {
+#pragma unroll
+    for (int b = 0; b < kOwnBlocks; ++b)
+#pragma unroll
+      for (int i = 0; i < 2; ++i)
+#pragma unroll
+        for (int e = 0; e < 4; ++e) {
+          const int low = b == 0 ? 0 : kBlocks - 1, high = b == 0 ? 1 : kBlocks - 2;
+          own[2 * b + i].x[e] = half == 0 ? all[2 * low + i].x[e] : all[2 * high + i].x[e];
+        }
+  }
+  // Stores a block of steps' two transposed tiles to rows whose chunk starts at `rows`.
+  __device__ void store_steps(T* rows, int step_stride, const Accumulator& left, const Accumulator& right, int block,
+                              int valid) const {
+    T* origin = rows + (block * 16 * step_stride + first_value);
+    store_transposed(origin, step_stride, left, valid - block * 16, columns);
+    store_transposed(origin + 8 * step_stride, step_stride, right, valid - block * 16 - 8, columns);
+  }
+  // Where a chunk's state has the two operand tiles of 16 values and 16 keys.
+  __device__ static std::int64_t state_tiles(const Problem<T>& problem, int chunk, int value, int key_block) {
+    return problem.chunk_index(blockIdx.x, chunk) * kStateElements<kWidth> +
+           (value / 16 * (kWidth / 8) + 2 * key_block) * kOperandTile;
+  }
 };
 
 // A producer thread's part of rows on their way. Each kernel overlays it with what the other roles keep from phase to
@@ -117,20 +160,19 @@ struct Producer {
   }
 };
 
-// Calls every phase(stage, chunk) in turn in the threads of the slices' warps, for chunks 0, 1, ... or, reversed, from the
+// Calls every phase(stage, chunk) in turn in the warps that work on a slice, for chunks 0, 1, ... or, reversed, from the
 // last. What was written to shared memory in one phase, or before the walk, may be read in the next.
 template <bool kReverse, int kStages, typename T, int kWidth, typename... Phases>
 __device__ void for_each_chunk(const Problem<T>& problem, const ValueRows<T>& values,
                                const Triangles<T>* triangles, Stage<T, kWidth>* stages, ProducerRegisters<T, kWidth>& registers,
-                               const Phases&... phases) {
+                               const SliceWarp<T, kWidth>& walk, const Phases&... phases) {
   constexpr int kSize = kChunk<T>;
   const auto at = problem.pair(blockIdx.x);
   const int chunks = (at.length + kSize - 1) / kSize;
   const int slice_threads = blockDim.x - kProducerThreads;
-  const int first_value = blockIdx.y * (slice_threads / 4);
-  const int columns = min(problem.width - first_value, slice_threads / 4);
+  const int columns = min(problem.width - walk.block_value, 16 * walk.slices);
   const bool produces = static_cast<int>(threadIdx.x) >= slice_threads;
-  Producer<kReverse, kStages, T, kWidth> producer{problem, values, triangles, stages, at, chunks, first_value,
+  Producer<kReverse, kStages, T, kWidth> producer{problem, values, triangles, stages, at, chunks, walk.block_value,
                                                   columns, static_cast<int>(threadIdx.x) - slice_threads, registers};
   constexpr int kPending = kStages > 1 ? kStages - 2 : 0;
   if (kStages > 1 && produces) {
@@ -159,7 +201,7 @@ __device__ void for_each_chunk(const Problem<T>& problem, const ValueRows<T>& va
     const auto run = [&](const auto& phase) {
       if (!first) __syncthreads();
       first = false;
-      if (!produces) phase(stages[i % kStages], kReverse ? chunks - 1 - i : i);
+      if (walk.works) phase(stages[i % kStages], kReverse ? chunks - 1 - i : i);
     };
     (run(phases), ...);
     if (kStages > 1 && produces) wait_for_groups<kPending>();
@@ -191,32 +233,32 @@ struct RecurrenceLaunch {
   }
 };
 
-// A column of tiles of the transposed state (rows: 16 values from `first_value`; columns: keys) from and to global
+// A column of tiles of the transposed state (rows: 16 values from `first_value`; columns: keys from `first_key`) from and to global
 // memory [B, H, K, V], times `factor`; a null source is zero.
 template <int kTiles, typename T>
 __device__ inline void load_state(Accumulator (&state)[kTiles], const Problem<T>& problem, const float* source,
-                                  int first_value, float factor) {
+                                  int first_value, int first_key, float factor) {
   const float* origin = source + static_cast<std::int64_t>(blockIdx.x) * problem.width * problem.width;
   const int g = lane_id() / 4, t = lane_id() % 4;
 #pragma unroll
   for (int tile = 0; tile < kTiles; ++tile)
 #pragma unroll
     for (int e = 0; e < 4; ++e) {
-      const int key = tile * 8 + 2 * t + e % 2, value = first_value + g + e / 2 * 8;
+      const int key = first_key + tile * 8 + 2 * t + e % 2, value = first_value + g + e / 2 * 8;
       const bool inside = source != nullptr && key < problem.width && value < problem.width;
       state[tile].x[e] = inside ? origin[key * problem.width + value] * factor : 0.0f;
     }
 }
 template <int kTiles, typename T>
 __device__ inline void store_state(const Accumulator (&state)[kTiles], const Problem<T>& problem, float* target,
-                                   int first_value, float factor) {
+                                   int first_value, int first_key, float factor) {
   float* origin = target + static_cast<std::int64_t>(blockIdx.x) * problem.width * problem.width;
   const int g = lane_id() / 4, t = lane_id() % 4;
 #pragma unroll
   for (int tile = 0; tile < kTiles; ++tile)
 #pragma unroll
     for (int e = 0; e < 4; ++e) {
-      const int key = tile * 8 + 2 * t + e % 2, value = first_value + g + e / 2 * 8;
+      const int key = first_key + tile * 8 + 2 * t + e % 2, value = first_value + g + e / 2 * 8;
       if (key < problem.width && value < problem.width) origin[key * problem.width + value] = state[tile].x[e] * factor;
     }
 }
