@@ -28,8 +28,9 @@ struct BackwardExchange {
 // The recurrence, from the last chunk to the first. State gradients are held in units of `scale`.
 template <typename T, int kWidth, int kStages>
 __global__ void __launch_bounds__(kRecurrenceThreads)
-backward_recurrence_kernel(Problem<T> problem, BackwardRows<T> rows, const float* final_state_gradient,
-                           const Triangles<T>* triangles, BackwardScratch<T> scratch, float* initial_state_gradient) {
+    backward_recurrence_kernel(Problem<T> problem, BackwardRows<T> rows, const float* final_state_gradient,
+                               const Triangles<T>* triangles, BackwardScratch<T> scratch,
+                               float* initial_state_gradient) {
   using Walk = SliceWarp<T, kWidth>;
   constexpr int kSize = kChunk<T>, kBlocks = kSize / 16, kVector = kRowStride<kWidth>;
   constexpr int kOwnBlocks = Walk::kOwnBlocks, kOwnKeys = Walk::kOwnKeys, kCount = kPlanes<T>, kSums = kSumPlanes<T>;
@@ -46,7 +47,7 @@ backward_recurrence_kernel(Problem<T> problem, BackwardRows<T> rows, const float
       Accumulator state[2 * kOwnKeys];  // the gradient, this warp's keys
       Accumulator x[2 * kBlocks];
     } slice;
-    ProducerRegisters<T, kWidth> producer;
+    ProducerRegisters producer;
   } own;
   auto& state = own.slice.state;
   auto& x = own.slice.x;
@@ -220,18 +221,20 @@ template <typename T, int kWidth>
 constexpr bool kStagesStates = sizeof(T) == 2 && kWidth == 64;
 
 template <typename T, int kWidth>
-constexpr std::size_t kGradientBytes =
-    sizeof(GradientShared<T, kWidth>) + (kStagesStates<T, kWidth> ? 2 * kStateElements<kWidth> * sizeof(T) : 0);
+constexpr std::size_t kGradientBytes = sizeof(GradientShared<T, kWidth>) +
+                                       (kStagesStates<T, kWidth> ? 2 * kStateElements<kWidth> * sizeof(T) : 0);
 
 template <typename T, int kWidth>
-constexpr int kGradientBlocks = sizeof(T) == 4 ? 1 : kWidth == 64 ? 3 : 2;  // a multiprocessor
+constexpr int kGradientBlocks = sizeof(T) == 4 ? 1
+                                : kWidth == 64 ? 3
+                                               : 2;  // a multiprocessor
 
 // The token-parallel part: dQ, dK, dV and dbeta of one chunk a block. Two warps share 16 steps: one makes dQ and
 // dV, the other dK and dbeta.
 template <typename T, int kWidth>
 __global__ void __launch_bounds__(kChunk<T> * 4, kGradientBlocks<T, kWidth>)
-gradient_kernel(Problem<T> problem, BackwardRows<T> rows, const T* states, const T* errors, BackwardScratch<T> scratch,
-                VectorGradients<T> gradient) {
+    gradient_kernel(Problem<T> problem, BackwardRows<T> rows, const T* states, const T* errors,
+                    BackwardScratch<T> scratch, VectorGradients<T> gradient) {
   constexpr int kSize = kChunk<T>, kThreads = kSize * 4, kVector = kRowStride<kWidth>, kBlocks = kSize / 16;
   constexpr int kKeyTiles = kWidth / 8, kValueBlocks = kWidth / 16, kCount = kPlanes<T>;
   extern __shared__ __align__(16) unsigned char shared_memory[];
@@ -382,8 +385,7 @@ gradient_kernel(Problem<T> problem, BackwardRows<T> rows, const T* states, const
 #pragma unroll
   for (int key = 0; key < kKeyTiles; ++key)
 #pragma unroll
-    for (int e = 0; e < 4; ++e)
-      sum[key].x[e] *= makes_keys ? shared.beta[row + element_row(e)] : problem.scale;
+    for (int e = 0; e < 4; ++e) sum[key].x[e] *= makes_keys ? shared.beta[row + element_row(e)] : problem.scale;
   store_rows((makes_keys ? gradient.k : gradient.q) + strided + row * problem.row_stride, row_stride, sum, valid - row,
              width);
 }
@@ -405,12 +407,12 @@ void launch_backward(const DeltaRuleInput& input, const void* saved, const Delta
   launch(shape.stages > 1 ? backward_recurrence_kernel<T, kWidth, kMostStages<kWidth>>
                           : backward_recurrence_kernel<T, kWidth, 1>,
          shape.grid, shape.threads, shape.bytes, stream, "delta rule: backward recurrence", problem, rows,
-         output_gradient.final_state_BHKV, static_cast<const Triangles<T>*>(saved), scratch, input_gradient.initial_state_BHKV);
+         output_gradient.final_state_BHKV, static_cast<const Triangles<T>*>(saved), scratch,
+         input_gradient.initial_state_BHKV);
   const VectorGradients<T> gradient{static_cast<T*>(input_gradient.q_BTHD), static_cast<T*>(input_gradient.k_BTHD),
                                     static_cast<T*>(input_gradient.v_BTHD), static_cast<T*>(input_gradient.beta_BTH)};
-  launch(gradient_kernel<T, kWidth>, dim3(s.batch * s.heads, problem.chunks), kChunk<T> * 4,
-         kGradientBytes<T, kWidth>, stream, "delta rule: gradients", problem, rows, base + layout.state,
-         base + layout.error, scratch, gradient);
+  launch(gradient_kernel<T, kWidth>, dim3(s.batch * s.heads, problem.chunks), kChunk<T> * 4, kGradientBytes<T, kWidth>,
+         stream, "delta rule: gradients", problem, rows, base + layout.state, base + layout.error, scratch, gradient);
 }
 
 }  // namespace

@@ -23,7 +23,8 @@ struct ForwardExchange {
 
 template <typename T, int kWidth, int kStages, bool kSaving>
 __global__ void __launch_bounds__(kRecurrenceThreads)
-forward_kernel(Problem<T> problem, const float* initial_state, const Triangles<T>* triangles, ForwardOutput<T> out) {
+    forward_kernel(Problem<T> problem, const float* initial_state, const Triangles<T>* triangles,
+                   ForwardOutput<T> out) {
   using Walk = SliceWarp<T, kWidth>;
   constexpr int kSize = kChunk<T>, kBlocks = kSize / 16, kVector = kRowStride<kWidth>, kKeyBlocks = kWidth / 16;
   constexpr int kOwnBlocks = Walk::kOwnBlocks, kOwnKeys = Walk::kOwnKeys, kCount = kPlanes<T>, kSums = kSumPlanes<T>;
@@ -40,7 +41,7 @@ forward_kernel(Problem<T> problem, const float* initial_state, const Triangles<T
       Accumulator x[2 * kBlocks];
       Accumulator output[2 * kOwnBlocks];  // this warp's steps
     } slice;
-    ProducerRegisters<T, kWidth> producer;
+    ProducerRegisters producer;
   } own;
   auto& state = own.slice.state;
   auto& x = own.slice.x;
@@ -108,7 +109,8 @@ forward_kernel(Problem<T> problem, const float* initial_state, const Triangles<T
       weigh(update, error[2 * b], error[2 * b + 1], stage.beta + i * 16, 1.0f);
       store_fragment(exchange.update[i], update);
       if constexpr (kSaving)
-        walk.store_steps(out.error + problem.contiguous(at, begin), step_stride, error[2 * b], error[2 * b + 1], i, valid);
+        walk.store_steps(out.error + problem.contiguous(at, begin), step_stride, error[2 * b], error[2 * b + 1], i,
+                         valid);
     }
 #pragma unroll
     for (int i = 0; i < 2 * kOwnBlocks; ++i) output[i] = Accumulator{};

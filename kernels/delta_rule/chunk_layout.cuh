@@ -39,7 +39,9 @@ struct Triangles {
   T solve[kSolveMatrices<T>][kElements];
   T attend[kElements];
 
-  __host__ __device__ static constexpr int block(int row, int column) { return (row * (row + 1) / 2 + column) * kBlock; }
+  __host__ __device__ static constexpr int block(int row, int column) {
+    return (row * (row + 1) / 2 + column) * kBlock;
+  }
 };
 
 // Elements of one state in operand tiles, 16 values x 8 keys each, keys fastest.
@@ -128,10 +130,19 @@ int copy_bytes(std::initializer_list<const void*> pointers, std::int64_t row_str
 template <typename T>
 Problem<T> make_problem(const DeltaRuleInput& input) {
   const DeltaRuleShape& s = input.shape;
-  return {s.batch, s.time, s.heads, s.width, (s.time + kChunk<T> - 1) / kChunk<T>, input.scale, input.row_stride,
+  return {s.batch,
+          s.time,
+          s.heads,
+          s.width,
+          (s.time + kChunk<T> - 1) / kChunk<T>,
+          input.scale,
+          input.row_stride,
           copy_bytes<T>({input.q_BTHD, input.k_BTHD, input.v_BTHD}, input.row_stride, s.width),
-          static_cast<const T*>(input.q_BTHD), static_cast<const T*>(input.k_BTHD),
-          static_cast<const T*>(input.v_BTHD), static_cast<const T*>(input.beta_BTH), input.length_B};
+          static_cast<const T*>(input.q_BTHD),
+          static_cast<const T*>(input.k_BTHD),
+          static_cast<const T*>(input.v_BTHD),
+          static_cast<const T*>(input.beta_BTH),
+          input.length_B};
 }
 
 // Calls function(T{}, width constant) for the element type and the padded width.
@@ -158,8 +169,8 @@ void launch(void (*kernel)(Parameters...), dim3 grid, int threads, std::size_t b
   check_cuda(cudaGetLastError(), name);
 }
 
-// Starts the copy of a chunk's rows in pieces of kBytes. Rows from valid_rows on, and columns from `columns` to kPadded,
-// become zero.
+// Starts the copy of a chunk's rows in pieces of kBytes. Rows from valid_rows on, and columns from `columns` to
+// kPadded, become zero.
 template <int kBytes, int kPadded, int kThreads, typename T>
 __device__ inline void copy_rows_by(T* shared, int shared_stride, const T* global, std::int64_t global_stride,
                                     int valid_rows, int columns, int thread) {
@@ -186,38 +197,47 @@ __device__ inline void copy_rows_async(T* shared, int shared_stride, const T* gl
     copy_rows_by<8, kPadded, kThreads>(shared, shared_stride, global, global_stride, valid_rows, columns, thread);
 }
 
-// A chunk's bfloat16 rows on their way through the registers of kThreads threads, in pairs: for rows that are aligned
-// to 4 bytes only, where asynchronous copies are slow.
-template <int kWidth, int kThreads>
+// A chunk's bfloat16 rows, at most 64 wide, on their way through the registers of kThreads threads, in pairs: for rows
+// that are aligned to 4 bytes only, where asynchronous copies are slow.
+template <int kThreads>
 struct RowRegisters {
-  static constexpr int kWarps = kThreads / 32, kRows = kChunk<bf16> / kWarps, kPairs = kWidth / 64;
-  std::uint32_t pair[kRows][kPairs];
+  static constexpr int kWarps = kThreads / 32, kRows = kChunk<bf16> / kWarps;
+  std::uint32_t pair[kRows];
 
   // Starts the loads; a place outside is read elsewhere.
   __device__ void load(const bf16* global, std::int64_t stride, int valid_rows, int columns, int thread) {
     const bf16* row = global + thread / 32 * stride;
 #pragma unroll
-    for (int i = 0; i < kRows; ++i, row += kWarps * stride)
-#pragma unroll
-      for (int p = 0; p < kPairs; ++p) {
-        const int column = 2 * (thread % 32 + 32 * p);
-        const bool inside = thread / 32 + kWarps * i < valid_rows && column < columns;
-        pair[i][p] = *reinterpret_cast<const std::uint32_t*>(inside ? row + column : global);
-      }
+    for (int i = 0; i < kRows; ++i, row += kWarps * stride) {
+      const bool inside = thread / 32 + kWarps * i < valid_rows && 2 * (thread % 32) < columns;
+      pair[i] = *reinterpret_cast<const std::uint32_t*>(inside ? row + 2 * (thread % 32) : global);
+    }
   }
   // Writes what lies inside, and zeros outside, padding included. Only here is a loaded value looked at, so that what
   // stands between load and store overlaps the loads.
   __device__ void store(bf16* shared, int stride, int valid_rows, int columns, int thread) const {
 #pragma unroll
-    for (int i = 0; i < kRows; ++i)
-#pragma unroll
-      for (int p = 0; p < kPairs; ++p) {
-        const int row = thread / 32 + kWarps * i, column = 2 * (thread % 32 + 32 * p);
-        *reinterpret_cast<std::uint32_t*>(shared + row * stride + column) =
-            row < valid_rows && column < columns ? pair[i][p] : 0u;
-      }
+    for (int i = 0; i < kRows; ++i) {
+      const int row = thread / 32 + kWarps * i, column = 2 * (thread % 32);
+      *reinterpret_cast<std::uint32_t*>(shared + row * stride + column) =
+          row < valid_rows && column < columns ? pair[i] : 0u;
+    }
   }
 };
+
+// The same for wider rows, a few at a time: all would take too many registers.
+template <int kPadded, int kThreads>
+__device__ inline void copy_pairs(bf16* shared, int shared_stride, const bf16* global, std::int64_t global_stride,
+                                  int valid_rows, int columns, int thread) {
+#pragma unroll 4
+  for (int i = thread; i < kChunk<bf16> * kPadded / 2; i += kThreads) {
+    const int row = i / (kPadded / 2), column = 2 * (i % (kPadded / 2));
+    const bool inside = row < valid_rows && column < columns;
+    const std::uint32_t x =
+        *reinterpret_cast<const std::uint32_t*>(global + (inside ? row * global_stride + column : 0));
+    *reinterpret_cast<std::uint32_t*>(shared + row * shared_stride + column) = inside ? x : 0u;
+  }
+}
 
 // Rows of one tensor on their way to shared memory.
 template <typename T>
@@ -232,27 +252,26 @@ struct RowCopy {
 // asynchronous copies and a barrier. Narrow rows that go through registers are all loaded before the first is awaited.
 template <int kWidth, int kThreads, int kTensors, typename T>
 __device__ inline void copy_rows(const RowCopy<T> (&copies)[kTensors], int valid_rows, int columns, int thread) {
-  constexpr int kStride = kRowStride<kWidth>, kTogether = kWidth == 64 ? kTensors : 1;
+  constexpr int kStride = kRowStride<kWidth>;
 #pragma unroll
   for (const RowCopy<T>& copy : copies)
     if (sizeof(T) == 4 || copy.bytes > 4)
       copy_rows_async<kWidth, kThreads>(copy.shared, kStride, copy.global, copy.global_stride, valid_rows, columns,
                                         copy.bytes, thread);
-  if constexpr (sizeof(T) == 2) {
-    RowRegisters<kWidth, kThreads> registers[kTogether];
+  if constexpr (sizeof(T) == 2 && kWidth == 64) {
+    RowRegisters<kThreads> registers[kTensors];
 #pragma unroll
-    for (int first = 0; first < kTensors; first += kTogether) {
+    for (int i = 0; i < kTensors; ++i)
+      if (copies[i].bytes == 4)
+        registers[i].load(copies[i].global, copies[i].global_stride, valid_rows, columns, thread);
 #pragma unroll
-      for (int i = 0; i < kTogether; ++i) {
-        const RowCopy<T>& copy = copies[first + i];
-        if (copy.bytes == 4) registers[i].load(copy.global, copy.global_stride, valid_rows, columns, thread);
-      }
-#pragma unroll
-      for (int i = 0; i < kTogether; ++i) {
-        const RowCopy<T>& copy = copies[first + i];
-        if (copy.bytes == 4) registers[i].store(copy.shared, kStride, valid_rows, columns, thread);
-      }
-    }
+    for (int i = 0; i < kTensors; ++i)
+      if (copies[i].bytes == 4) registers[i].store(copies[i].shared, kStride, valid_rows, columns, thread);
+  } else if constexpr (sizeof(T) == 2) {
+    for (const RowCopy<T>& copy : copies)
+      if (copy.bytes == 4)
+        copy_pairs<kWidth, kThreads>(copy.shared, kStride, copy.global, copy.global_stride, valid_rows, columns,
+                                     thread);
   }
 }
 

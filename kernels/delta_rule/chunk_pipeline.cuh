@@ -43,7 +43,13 @@ struct SliceWarp {
     const int slices = (blockDim.x - kProducerThreads) / 64, warp = threadIdx.x / 32;
     const int slice = warp % slices, half = warp / slices % 2, block_value = blockIdx.y * slices * 16;
     const int columns = width - block_value - slice * 16;
-    return {slices, slice, half, block_value, block_value + slice * 16, columns, half * (kWidth / 2),
+    return {slices,
+            slice,
+            half,
+            block_value,
+            block_value + slice * 16,
+            columns,
+            half * (kWidth / 2),
             warp < 2 * slices && columns > 0};
   }
   __device__ int own_block(int b) const { return b == 0 ? half : kBlocks - 1 - half; }
@@ -74,13 +80,11 @@ struct SliceWarp {
   }
 };
 
-// A producer thread's part of rows on their way. Each kernel overlays it with what the other roles keep from phase to
-// phase: at a barrier that all roles reach, the compiler counts the registers of all of them.
-template <typename T, int kWidth>
+// A producer thread's part of rows on their way. Each kernel overlays it with what the other warps keep from phase to
+// phase: at a barrier that all reach, the compiler counts the registers of all of them.
 struct ProducerRegisters {
   float beta;
-  RowRegisters<kWidth, kProducerThreads> k, q;  // used only where rows are aligned to 4 bytes
-  RowRegisters<64, kProducerThreads> value;
+  RowRegisters<kProducerThreads> k, q, value;  // used only where narrow rows are aligned to 4 bytes
 };
 
 // The producer warps' side of one block.
@@ -94,15 +98,15 @@ struct Producer {
   typename Problem<T>::Pair at;
   int chunks, first_value, columns, thread;
 
-  ProducerRegisters<T, kWidth>& own;
+  ProducerRegisters& own;
 
   __device__ int chunk_at(int i) const { return kReverse ? chunks - 1 - i : i; }
   __device__ Stage<T, kWidth>& stage(int i) const { return stages[i % kStages]; }
   __device__ int begin(int i) const { return chunk_at(i) * kSize; }
   __device__ int valid(int i) const { return min(kSize, at.length - begin(i)); }
   __device__ std::int64_t value_offset(int i) const {
-    return (static_cast<std::int64_t>(at.row) * problem.time + begin(i)) * values.row_stride +
-           at.head * problem.width + first_value;
+    return (static_cast<std::int64_t>(at.row) * problem.time + begin(i)) * values.row_stride + at.head * problem.width +
+           first_value;
   }
 
   // Starts the asynchronous copies of the i-th chunk of the walk, as one group, empty past the end.
@@ -121,59 +125,68 @@ struct Producer {
                                                            thread);
       constexpr int kPieces = sizeof(Triangles<T>) / sizeof(T);
       copy_flat<kProducerThreads>(&stage(i).triangles.solve[0][0],
-                                  &triangles[problem.chunk_index(blockIdx.x, chunk_at(i))].solve[0][0], kPieces, thread);
+                                  &triangles[problem.chunk_index(blockIdx.x, chunk_at(i))].solve[0][0], kPieces,
+                                  thread);
     }
     commit_copies();
   }
-  // What goes through registers, in two halves so that the loads are under way while others compute. Wide rows would
-  // take too many registers for that.
-  static constexpr bool kEarly = kWidth == 64;
+  // What goes through registers, in two halves so that the loads are under way while others compute.
+  static constexpr bool kEarly = sizeof(T) == 2 && kWidth == 64;
   __device__ void load(int i) {
     if (i >= chunks) return;
     if (thread < kSize)
       own.beta = thread < valid(i) ? static_cast<float>(problem.beta[problem.scalar(at, begin(i) + thread)]) : 0.0f;
-    if constexpr (sizeof(T) == 2 && kEarly) {
-      load_vector(own.k, problem.k, i);
-      load_vector(own.q, problem.q, i);
-      load_value(i);
+    if constexpr (kEarly) {
+      const std::int64_t offset = problem.strided(at, begin(i));
+      if (problem.copy_bytes == 4) {
+        own.k.load(problem.k + offset, problem.row_stride, valid(i), problem.width, thread);
+        own.q.load(problem.q + offset, problem.row_stride, valid(i), problem.width, thread);
+      }
+      if (values.copy_bytes == 4)
+        own.value.load(values.data + value_offset(i), values.row_stride, valid(i), columns, thread);
     }
   }
   __device__ void store(int i) {
     if (i >= chunks) return;
     if (thread < kSize) stage(i).beta[thread] = own.beta;
-    if constexpr (sizeof(T) == 2) {
-      if constexpr (!kEarly) load_vector(own.k, problem.k, i);
-      if (problem.copy_bytes == 4) own.k.store(stage(i).k, kVector, valid(i), problem.width, thread);
-      if constexpr (!kEarly) load_vector(own.q, problem.q, i);
-      if (problem.copy_bytes == 4) own.q.store(stage(i).q, kVector, valid(i), problem.width, thread);
-      if constexpr (!kEarly) load_value(i);
+    if constexpr (kEarly) {
+      if (problem.copy_bytes == 4) {
+        own.k.store(stage(i).k, kVector, valid(i), problem.width, thread);
+        own.q.store(stage(i).q, kVector, valid(i), problem.width, thread);
+      }
       if (values.copy_bytes == 4) own.value.store(stage(i).value, kValueStride, valid(i), columns, thread);
+    } else if constexpr (sizeof(T) == 2) {
+      const std::int64_t offset = problem.strided(at, begin(i));
+      if (problem.copy_bytes == 4) {
+        copy_pairs<kWidth, kProducerThreads>(stage(i).k, kVector, problem.k + offset, problem.row_stride, valid(i),
+                                             problem.width, thread);
+        copy_pairs<kWidth, kProducerThreads>(stage(i).q, kVector, problem.q + offset, problem.row_stride, valid(i),
+                                             problem.width, thread);
+      }
+      if (values.copy_bytes == 4)
+        copy_pairs<16 * kMaxSlices, kProducerThreads>(stage(i).value, kValueStride, values.data + value_offset(i),
+                                                      values.row_stride, valid(i), columns, thread);
     }
-  }
-  __device__ void load_vector(RowRegisters<kWidth, kProducerThreads>& registers, const T* source, int i) const {
-    if (problem.copy_bytes == 4)
-      registers.load(source + problem.strided(at, begin(i)), problem.row_stride, valid(i), problem.width, thread);
-  }
-  __device__ void load_value(int i) {
-    if (values.copy_bytes == 4)
-      own.value.load(values.data + value_offset(i), values.row_stride, valid(i), columns, thread);
   }
 };
 
-// Calls every phase(stage, chunk) in turn in the warps that work on a slice, for chunks 0, 1, ... or, reversed, from the
-// last. What was written to shared memory in one phase, or before the walk, may be read in the next.
+// Calls every phase(stage, chunk) in turn in the warps that work on a slice, for chunks 0, 1, ... or, reversed, from
+// the last. What was written to shared memory in one phase, or before the walk, may be read in the next.
 template <bool kReverse, int kStages, typename T, int kWidth, typename... Phases>
-__device__ void for_each_chunk(const Problem<T>& problem, const ValueRows<T>& values,
-                               const Triangles<T>* triangles, Stage<T, kWidth>* stages, ProducerRegisters<T, kWidth>& registers,
-                               const SliceWarp<T, kWidth>& walk, const Phases&... phases) {
+__device__ void for_each_chunk(const Problem<T>& problem, const ValueRows<T>& values, const Triangles<T>* triangles,
+                               Stage<T, kWidth>* stages, ProducerRegisters& registers, const SliceWarp<T, kWidth>& walk,
+                               const Phases&... phases) {
   constexpr int kSize = kChunk<T>;
   const auto at = problem.pair(blockIdx.x);
   const int chunks = (at.length + kSize - 1) / kSize;
   const int slice_threads = blockDim.x - kProducerThreads;
   const int columns = min(problem.width - walk.block_value, 16 * walk.slices);
   const bool produces = static_cast<int>(threadIdx.x) >= slice_threads;
-  Producer<kReverse, kStages, T, kWidth> producer{problem, values, triangles, stages, at, chunks, walk.block_value,
-                                                  columns, static_cast<int>(threadIdx.x) - slice_threads, registers};
+  Producer<kReverse, kStages, T, kWidth> producer{
+      problem,          values,  triangles,
+      stages,           at,      chunks,
+      walk.block_value, columns, static_cast<int>(threadIdx.x) - slice_threads,
+      registers};
   constexpr int kPending = kStages > 1 ? kStages - 2 : 0;
   if (kStages > 1 && produces) {
     for (int i = 0; i < kStages - 1; ++i) producer.copy(i);
@@ -208,8 +221,8 @@ __device__ void for_each_chunk(const Problem<T>& problem, const ValueRows<T>& va
   }
 }
 
-// How a recurrence is launched: with kMostStages where shared memory holds them, else one; as many slices a block as keep
-// the multiprocessors busy. `exchange_bytes`: what a slice's two warps exchange.
+// How a recurrence is launched: with kMostStages where shared memory holds them, else one; as many slices a block as
+// keep the multiprocessors busy. `exchange_bytes`: what a slice's two warps exchange.
 template <int kWidth>
 constexpr int kMostStages = kWidth == 64 ? 3 : 2;
 
@@ -233,8 +246,8 @@ struct RecurrenceLaunch {
   }
 };
 
-// A column of tiles of the transposed state (rows: 16 values from `first_value`; columns: keys from `first_key`) from and to global
-// memory [B, H, K, V], times `factor`; a null source is zero.
+// A column of tiles of the transposed state (rows: 16 values from `first_value`; columns: keys from `first_key`) from
+// and to global memory [B, H, K, V], times `factor`; a null source is zero.
 template <int kTiles, typename T>
 __device__ inline void load_state(Accumulator (&state)[kTiles], const Problem<T>& problem, const float* source,
                                   int first_value, int first_key, float factor) {
@@ -265,15 +278,15 @@ __device__ inline void store_state(const Accumulator (&state)[kTiles], const Pro
 
 // Two tiles [16 values x 8 steps] beside each other, times beta of their steps, as a left operand.
 template <int kCount>
-__device__ inline void weigh(FragmentA<kCount>& a, const Accumulator& left, const Accumulator& right,
-                             const float* beta, float factor) {
+__device__ inline void weigh(FragmentA<kCount>& a, const Accumulator& left, const Accumulator& right, const float* beta,
+                             float factor) {
   const int t = lane_id() % 4;
   const float2 b0 = *reinterpret_cast<const float2*>(beta + 2 * t);
   const float2 b1 = *reinterpret_cast<const float2*>(beta + 8 + 2 * t);
-  const Accumulator x{{left.x[0] * b0.x * factor, left.x[1] * b0.y * factor, left.x[2] * b0.x * factor,
-                       left.x[3] * b0.y * factor}};
-  const Accumulator y{{right.x[0] * b1.x * factor, right.x[1] * b1.y * factor, right.x[2] * b1.x * factor,
-                       right.x[3] * b1.y * factor}};
+  const Accumulator x{
+      {left.x[0] * b0.x * factor, left.x[1] * b0.y * factor, left.x[2] * b0.x * factor, left.x[3] * b0.y * factor}};
+  const Accumulator y{
+      {right.x[0] * b1.x * factor, right.x[1] * b1.y * factor, right.x[2] * b1.x * factor, right.x[3] * b1.y * factor}};
   to_fragment(a, x, y);
 }
 

@@ -35,11 +35,11 @@ __device__ void load_shared(Accumulator& x, const float* p, int stride) {
   }
 }
 
-// left, right += a b over `steps` of 16, with `a` scaled and negated.
+// left, right += a b over the steps of 16 from `begin` to `end`, with `a` scaled and negated.
 template <int kCount>
 __device__ void multiply_scaled(Accumulator (&sum)[2], const float* a, int a_stride, const float* factor,
-                                const float* b, int b_stride, int steps) {
-  for (int step = 0; step < steps; ++step) {
+                                const float* b, int b_stride, int begin, int end) {
+  for (int step = begin; step < end; ++step) {
     FragmentA<kCount> left;
     FragmentB<kCount> right[2];
     load_a_scaled(left, a + step * 16, a_stride, factor + step * 16);
@@ -88,8 +88,7 @@ struct PrepareShared {
 
 // One block a chunk, one warp a block of 16 rows.
 template <typename T, int kWidth>
-__global__ void __launch_bounds__(kChunk<T> * 2)
-prepare_kernel(Problem<T> problem, Triangles<T>* triangles) {
+__global__ void __launch_bounds__(kChunk<T> * 2) prepare_kernel(Problem<T> problem, Triangles<T>* triangles) {
   constexpr int kSize = kChunk<T>, kThreads = kSize * 2, kVector = kRowStride<kWidth>;
   extern __shared__ __align__(16) unsigned char shared_memory[];
   auto& shared = *reinterpret_cast<PrepareShared<T, kWidth>*>(shared_memory);
@@ -143,7 +142,8 @@ prepare_kernel(Problem<T> problem, Triangles<T>* triangles) {
   __syncwarp();
   solve_diagonal(shared.g + warp * 16 * (kStride<T> + 1), kStride<T>, shared.beta + warp * 16);
 
-  // Merge pairs of solved diagonal blocks of `half` rows: Z_21 = (I - Z_22 D_2) G_21 (I - D_1 Z_11).
+  // Merge pairs of solved diagonal blocks of `half` rows: Z_21 = (I - Z_22 D_2) G_21 (I - D_1 Z_11). Both Z are lower
+  // triangular, which leaves out steps.
   for (int half = 16; half < kSize; half *= 2) {
     __syncthreads();
     const int across = half / 16;  // tiles of 16 across a block
@@ -154,18 +154,18 @@ prepare_kernel(Problem<T> problem, Triangles<T>* triangles) {
     Accumulator sum[2];
     if (base < kSize) {
 #pragma unroll
-      for (int i = 0; i < 2; ++i)
-        load_shared(sum[i], corner + tile_row * kStride<T> + tile_column + i * 8, kStride<T>);
+      for (int i = 0; i < 2; ++i) load_shared(sum[i], corner + tile_row * kStride<T> + tile_column + i * 8, kStride<T>);
       multiply_scaled<kSumPlanes<T>>(sum, corner + tile_row * kStride<T>, kStride<T>, shared.beta + base,
-                                       shared.g + base * (kStride<T> + 1) + tile_column, kStride<T>, across);
+                                     shared.g + base * (kStride<T> + 1) + tile_column, kStride<T>, tile_column / 16,
+                                     across);
 #pragma unroll
       for (int i = 0; i < 2; ++i)
         store_shared(y + tile_row * kHalfStride<T> + tile_column + i * 8, kHalfStride<T>, sum[i]);
     }
     __syncthreads();
     if (base < kSize) {
-      multiply_scaled<kSumPlanes<T>>(sum, corner + half + tile_row * kStride<T>, kStride<T>,
-                                       shared.beta + base + half, y + tile_column, kHalfStride<T>, across);
+      multiply_scaled<kSumPlanes<T>>(sum, corner + half + tile_row * kStride<T>, kStride<T>, shared.beta + base + half,
+                                     y + tile_column, kHalfStride<T>, 0, tile_row / 16 + 1);
 #pragma unroll
       for (int i = 0; i < 2; ++i)
         store_shared(corner + tile_row * kStride<T> + tile_column + i * 8, kStride<T>, sum[i]);

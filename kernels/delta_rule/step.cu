@@ -98,8 +98,8 @@ __global__ void __launch_bounds__(kMaxThreads, kBands <= 4 ? 5 : 2) step_kernel(
     const int at = threadIdx.x + i * stride, row = (group + i * groups) * band_rows;
     if (at >= pieces) continue;
     const float k_a = k[row + row_a], k_b = k[row + row_b];
-    state[at] = make_float4(own[i].x + k_a * u_a.x, own[i].y + k_a * u_a.y, own[i].z + k_b * u_b.x,
-                            own[i].w + k_b * u_b.y);
+    state[at] =
+        make_float4(own[i].x + k_a * u_a.x, own[i].y + k_a * u_a.y, own[i].z + k_b * u_b.x, own[i].w + k_b * u_b.y);
   }
 }
 
@@ -116,10 +116,17 @@ void delta_rule_step(const DeltaRuleStep& step, cudaStream_t stream) {
     using T = decltype(element);
     const int band_rows = step.width % 4 == 0 ? 1 : 2, band_pieces = step.width * band_rows / 4;
     const int bands = step.width / band_rows, groups = std::min(bands, kMaxThreads / band_pieces);
-    const StepArguments<T> arguments{step.width, band_rows, band_pieces, groups, step.scale,
-                                     static_cast<const T*>(step.q_NHD), static_cast<const T*>(step.k_NHD),
-                                     static_cast<const T*>(step.v_NHD), static_cast<const T*>(step.beta_NH),
-                                     step.state_NHKV, static_cast<T*>(step.output_NHD)};
+    const StepArguments<T> arguments{step.width,
+                                     band_rows,
+                                     band_pieces,
+                                     groups,
+                                     step.scale,
+                                     static_cast<const T*>(step.q_NHD),
+                                     static_cast<const T*>(step.k_NHD),
+                                     static_cast<const T*>(step.v_NHD),
+                                     static_cast<const T*>(step.beta_NH),
+                                     step.state_NHKV,
+                                     static_cast<T*>(step.output_NHD)};
     const int threads = (std::max(band_pieces * groups, step.width) + 31) / 32 * 32;
     const auto kernel = (bands + groups - 1) / groups <= 4 ? step_kernel<T, 4> : step_kernel<T, 16>;
     kernel<<<step.rows * step.heads, threads, 0, stream>>>(arguments);

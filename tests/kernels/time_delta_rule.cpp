@@ -79,8 +79,8 @@ void time_step(int rows, int heads, int width, Dtype dtype) {
   DeviceBuffer<T> output(vectors);
   DeviceBuffer<float> state(std::vector<float>(vectors * width, 0.5f));
   const double ms = median_ms(500, [&](cudaStream_t s) {
-    delta_rule_step({rows, heads, width, dtype, 0.1f, q.data(), k.data(), v.data(), beta.data(), state.data(),
-                     output.data()}, s);
+    delta_rule_step(
+        {rows, heads, width, dtype, 0.1f, q.data(), k.data(), v.data(), beta.data(), state.data(), output.data()}, s);
   });
   std::printf("step N %d H %d D %d: %.2f us\n", rows, heads, width, 1000 * ms);
 }
