@@ -170,12 +170,13 @@ struct Producer {
   }
 };
 
-// Calls every phase(stage, chunk) in turn in the warps that work on a slice, for chunks 0, 1, ... or, reversed, from
-// the last. What was written to shared memory in one phase, or before the walk, may be read in the next.
-template <bool kReverse, int kStages, typename T, int kWidth, typename... Phases>
+// Calls read(stage, chunk), solve(stage, chunk) and write(stage, chunk) in the warps that work on a slice, for chunks
+// 0, 1, ... or, reversed, from the last. What was written to shared memory in one phase may be read in the next. With
+// three stages a chunk's write and the next chunk's read are one phase.
+template <bool kReverse, int kStages, typename T, int kWidth, typename Read, typename Solve, typename Write>
 __device__ void for_each_chunk(const Problem<T>& problem, const ValueRows<T>& values, const Triangles<T>* triangles,
                                Stage<T, kWidth>* stages, ProducerRegisters& registers, const SliceWarp<T, kWidth>& walk,
-                               const Phases&... phases) {
+                               const Read& read, const Solve& solve, const Write& write) {
   constexpr int kSize = kChunk<T>;
   const auto at = problem.pair(blockIdx.x);
   const int chunks = (at.length + kSize - 1) / kSize;
@@ -187,6 +188,9 @@ __device__ void for_each_chunk(const Problem<T>& problem, const ValueRows<T>& va
       stages,           at,      chunks,
       walk.block_value, columns, static_cast<int>(threadIdx.x) - slice_threads,
       registers};
+  const auto run = [&](const auto& phase, int i) {
+    if (walk.works) phase(stages[i % kStages], kReverse ? chunks - 1 - i : i);
+  };
   constexpr int kPending = kStages > 1 ? kStages - 2 : 0;
   if (kStages > 1 && produces) {
     for (int i = 0; i < kStages - 1; ++i) producer.copy(i);
@@ -195,29 +199,44 @@ __device__ void for_each_chunk(const Problem<T>& problem, const ValueRows<T>& va
     producer.load(1);
     wait_for_groups<kPending>();
   }
-  for (int i = 0; i < chunks; ++i) {
-    __syncthreads();
-    if constexpr (kStages == 1) {
-      if (produces) {
-        producer.load(i);
-        producer.copy(i);
-        producer.store(i);
-        wait_for_groups<0>();
-      }
+  if constexpr (kStages > 2) {
+    for (int i = 0; i <= chunks; ++i) {
       __syncthreads();
-    } else if (produces) {
-      producer.copy(i + kStages - 1);
-      producer.store(i + 1);
-      producer.load(i + 2);
+      if (produces) {
+        producer.store(i + 1);
+        producer.load(i + 2);
+      }
+      if (i > 0) run(write, i - 1);
+      if (i == chunks) break;
+      run(read, i);
+      __syncthreads();
+      if (produces) producer.copy(i + kStages - 1);
+      run(solve, i);
+      if (produces) wait_for_groups<kPending>();
     }
-    bool first = true;
-    const auto run = [&](const auto& phase) {
-      if (!first) __syncthreads();
-      first = false;
-      if (walk.works) phase(stages[i % kStages], kReverse ? chunks - 1 - i : i);
-    };
-    (run(phases), ...);
-    if (kStages > 1 && produces) wait_for_groups<kPending>();
+  } else {
+    for (int i = 0; i < chunks; ++i) {
+      __syncthreads();
+      if (produces) {
+        if (kStages > 1) {
+          producer.copy(i + 1);
+          producer.store(i + 1);
+          producer.load(i + 2);
+        } else {
+          producer.load(i);
+          producer.copy(i);
+          producer.store(i);
+          wait_for_groups<0>();
+        }
+      }
+      if (kStages == 1) __syncthreads();
+      run(read, i);
+      __syncthreads();
+      run(solve, i);
+      __syncthreads();
+      run(write, i);
+      if (produces) wait_for_groups<0>();
+    }
   }
 }
 
