@@ -196,6 +196,43 @@ __device__ inline void load_b_transposed(FragmentB<kCount> (&b)[2], const float*
   }
 }
 
+// A 16 x 16 block stored as its left and its right 16 x 8 tile, each row by row: what a warp reads or writes at once is
+// contiguous.
+constexpr int kBlockTile = 128;
+
+// As load_b, B(k, n) = block(n, k).
+__device__ inline void load_b_block(FragmentB<1> (&b)[2], const bf16* block) {
+  const int lane = lane_id();
+  std::uint32_t x[4];
+  load_matrices<false>(x, block + lane / 8 % 2 * kBlockTile + (lane % 8 + lane / 16 * 8) * 8);
+  b[0].plane[0][0] = x[0], b[0].plane[0][1] = x[1], b[1].plane[0][0] = x[2], b[1].plane[0][1] = x[3];
+}
+template <int kCount>
+__device__ inline void load_b_block(FragmentB<kCount> (&b)[2], const float* block) {
+  const int g = lane_id() / 4, t = lane_id() % 4;
+#pragma unroll
+  for (int i = 0; i < 4; ++i) {
+    const float2 x = load_pair(block + i % 2 * kBlockTile + (g + i / 2 * 8) * 8 + 2 * t);
+    set_pair(b[i / 2], i % 2, x.x, x.y);
+  }
+}
+
+// As load_b_transposed, B(k, n) = block(k, n).
+__device__ inline void load_b_block_transposed(FragmentB<1> (&b)[2], const bf16* block) {
+  std::uint32_t x[4];
+  load_matrices<true>(x, block + lane_id() * 8);
+  b[0].plane[0][0] = x[0], b[0].plane[0][1] = x[1], b[1].plane[0][0] = x[2], b[1].plane[0][1] = x[3];
+}
+template <int kCount>
+__device__ inline void load_b_block_transposed(FragmentB<kCount> (&b)[2], const float* block) {
+  const int g = lane_id() / 4, t = lane_id() % 4;
+#pragma unroll
+  for (int i = 0; i < 4; ++i) {
+    const float* x = block + i / 2 * kBlockTile + (i % 2 * 8 + 2 * t) * 8 + g;
+    set_pair(b[i / 2], i % 2, x[0], x[8]);
+  }
+}
+
 // Two accumulators beside each other as the left operand of the next product.
 template <int kCount>
 __device__ inline void to_fragment(FragmentA<kCount>& a, const Accumulator& left, const Accumulator& right) {
@@ -203,6 +240,31 @@ __device__ inline void to_fragment(FragmentA<kCount>& a, const Accumulator& left
   set_pair(a, 1, left.x[2], left.x[3]);
   set_pair(a, 2, right.x[0], right.x[1]);
   set_pair(a, 3, right.x[2], right.x[3]);
+}
+
+// Registers of a warp in shared memory, to be read by the same lanes of another warp.
+// A slot holds the leading planes, all or fewer.
+template <int kCount, int kStored>
+__device__ inline void store_fragment(uint4 (&slot)[kStored][32], const FragmentA<kCount>& a) {
+  static_assert(kStored <= kCount);
+#pragma unroll
+  for (int p = 0; p < kStored; ++p)
+    slot[p][lane_id()] = make_uint4(a.plane[p][0], a.plane[p][1], a.plane[p][2], a.plane[p][3]);
+}
+template <int kCount>
+__device__ inline void load_fragment(FragmentA<kCount>& a, const uint4 (&slot)[kCount][32]) {
+#pragma unroll
+  for (int p = 0; p < kCount; ++p) {
+    const uint4 x = slot[p][lane_id()];
+    a.plane[p][0] = x.x, a.plane[p][1] = x.y, a.plane[p][2] = x.z, a.plane[p][3] = x.w;
+  }
+}
+__device__ inline void store_accumulator(float4 (&slot)[32], const Accumulator& x) {
+  slot[lane_id()] = make_float4(x.x[0], x.x[1], x.x[2], x.x[3]);
+}
+__device__ inline void add_accumulator(Accumulator& sum, const float4 (&slot)[32]) {
+  const float4 x = slot[lane_id()];
+  sum.x[0] += x.x, sum.x[1] += x.y, sum.x[2] += x.z, sum.x[3] += x.w;
 }
 
 // Two accumulators beside each other from shared memory: x(row, column) = p[column * stride + row]
@@ -256,7 +318,7 @@ __device__ inline void store_transposed(float* p, int stride, const Accumulator&
     if (2 * t + i % 2 < rows && g + i / 2 * 8 < columns) own[i % 2 * stride + i / 2 * 8] = x.x[i];
 }
 
-// A 16 x 8 tile in global memory, in the order in which a later product reads it as its right operand with
+// A 16 x 8 tile in global or shared memory, in the order in which a later product reads it as its right operand with
 // k = the tile's row and n = its column: one coalesced access a warp.
 constexpr int kOperandTile = 128;
 
@@ -272,12 +334,12 @@ __device__ inline void store_operand(float* tile, const Accumulator& x) {
   for (int i = 0; i < 4; ++i) tile[((2 * t + i % 2) * 4 + g / 2) * 4 + g % 2 + i / 2 * 2] = x.x[i];
 }
 __device__ inline void load_operand(FragmentB<1>& b, const bf16* tile) {
-  const uint2 pairs = __ldg(reinterpret_cast<const uint2*>(tile) + lane_id());
+  const uint2 pairs = reinterpret_cast<const uint2*>(tile)[lane_id()];
   b.plane[0][0] = pairs.x, b.plane[0][1] = pairs.y;
 }
 template <int kCount>
 __device__ inline void load_operand(FragmentB<kCount>& b, const float* tile) {
-  const float4 x = __ldg(reinterpret_cast<const float4*>(tile) + lane_id());
+  const float4 x = reinterpret_cast<const float4*>(tile)[lane_id()];
   set_pair(b, 0, x.x, x.y);
   set_pair(b, 1, x.z, x.w);
 }

@@ -18,107 +18,152 @@ struct BackwardScratch {
   T* error_gradient;
 };
 
+// What the two warps of a slice exchange, transposed: their parts of dU, then -dX in units of scale.
+template <typename T>
+struct BackwardExchange {
+  float4 part[2][kChunk<T> / 8][32];
+  uint4 update[kChunk<T> / 16][kSumPlanes<T>][32];
+};
+
 // The recurrence, from the last chunk to the first. State gradients are held in units of `scale`.
 template <typename T, int kWidth, int kStages>
-__global__ void __launch_bounds__(32 * kMaxConsumers + kProducerThreads)
-backward_recurrence_kernel(Problem<T> problem, BackwardRows<T> rows, const float* final_state_gradient, const T* solve,
-                           const T* attend, BackwardScratch<T> scratch, float* initial_state_gradient) {
-  constexpr int kSize = kChunk<T>, kBlocks = kSize / 16, kVector = kRowStride<kWidth>, kSquare = kRowStride<kSize>;
-  constexpr int kKeyTiles = kWidth / 8, kKeyBlocks = kWidth / 16, kCount = kPlanes<T>, kSums = kSumPlanes<T>;
+__global__ void __launch_bounds__(kRecurrenceThreads)
+    backward_recurrence_kernel(Problem<T> problem, BackwardRows<T> rows, const float* final_state_gradient,
+                               const Triangles<T>* triangles, BackwardScratch<T> scratch,
+                               float* initial_state_gradient) {
+  using Walk = SliceWarp<T, kWidth>;
+  constexpr int kSize = kChunk<T>, kBlocks = kSize / 16, kVector = kRowStride<kWidth>;
+  constexpr int kOwnBlocks = Walk::kOwnBlocks, kOwnKeys = Walk::kOwnKeys, kCount = kPlanes<T>, kSums = kSumPlanes<T>;
   extern __shared__ __align__(16) unsigned char shared_memory[];
   auto* stages = reinterpret_cast<Stage<T, kWidth>*>(shared_memory);
   const auto at = problem.pair(blockIdx.x);
-  const int consumers = (blockDim.x - kProducerThreads) / 32, warp = threadIdx.x / 32;
-  const int first_value = (blockIdx.y * consumers + warp) * 16;
-  const int columns = problem.width - first_value;
-  const bool consumes = warp < consumers && columns > 0;
+  const Walk walk = Walk::of(problem.width);
   const int step_stride = problem.heads * problem.width;
   const float scale = problem.scale, inverse_scale = 1.0f / problem.scale;
+  auto& exchange = reinterpret_cast<BackwardExchange<T>*>(shared_memory + kStages * sizeof(*stages))[walk.slice];
 
-  Accumulator state[kKeyTiles];  // the gradient
-  if (consumes) load_state(state, problem, final_state_gradient, first_value, inverse_scale);
+  union {
+    struct {
+      Accumulator state[2 * kOwnKeys];  // the gradient, this warp's keys
+      Accumulator x[2 * kBlocks];
+    } slice;
+    ProducerRegisters producer;
+  } own;
+  auto& state = own.slice.state;
+  auto& x = own.slice.x;
+  if (walk.works) load_state(state, problem, final_state_gradient, walk.first_value, walk.first_key, inverse_scale);
+  const auto load_output_gradient = [&](FragmentA<kCount>& d_output, const Stage<T, kWidth>& stage, int i) {
+    load_a_transposed(d_output, stage.value + i * 16 * kValueStride + walk.slice * 16, kValueStride);
+  };
 
-  const ValueRows<T> values{rows.output_gradient, step_stride, rows.copy_bytes};
-  for_each_chunk<true, kStages>(problem, values, solve, attend, stages, [&](const Stage<T, kWidth>& stage, int chunk) {
-    if (columns <= 0) return;
-    const int begin = chunk * kSize, valid = min(kSize, at.length - begin);
-    FragmentA<kSums> state_fragment[kKeyBlocks];
-    T* tiles = scratch.state_gradient + problem.chunk_index(blockIdx.x, chunk) * kStateElements<kWidth> +
-               first_value / 16 * kKeyTiles * kOperandTile;
+  // This warp's part of dU = P^T dO + K dS': its steps' of the first term, its keys' of the second; dS' is kept.
+  const auto read_state = [&](const Stage<T, kWidth>& stage, int chunk) {
 #pragma unroll
-    for (int key = 0; key < kKeyTiles; ++key) {
-      Accumulator scaled;
+    for (int i = 0; i < 2 * kBlocks; ++i) x[i] = Accumulator{};
 #pragma unroll
-      for (int e = 0; e < 4; ++e) scaled.x[e] = state[key].x[e] * scale;
-      store_operand(tiles + key * kOperandTile, scaled);
-      set_pair(state_fragment[key / 2], key % 2 * 2, scaled.x[0], scaled.x[1]);
-      set_pair(state_fragment[key / 2], key % 2 * 2 + 1, scaled.x[2], scaled.x[3]);
-    }
-    FragmentB<kCount> right[2];
-
-    // dU = P^T dO + K dS', and dS = scale Q^T dO + dS' - K^T dX
-    Accumulator x[2 * kBlocks] = {};
+    for (int k = 0; k < kOwnKeys; ++k) {
+      const int key = walk.first_key / 16 + k;
+      T* tiles = scratch.state_gradient + Walk::state_tiles(problem, chunk, walk.first_value, key);
+      Accumulator scaled[2];
 #pragma unroll
-    for (int key = 0; key < kKeyBlocks; ++key)
+      for (int half = 0; half < 2; ++half) {
+#pragma unroll
+        for (int e = 0; e < 4; ++e) scaled[half].x[e] = state[2 * k + half].x[e] * scale;
+        store_operand(tiles + half * kOperandTile, scaled[half]);
+      }
+      FragmentA<kSums> state_gradient;
+      to_fragment(state_gradient, scaled[0], scaled[1]);
 #pragma unroll
       for (int i = 0; i < kBlocks; ++i) {
+        FragmentB<kCount> right[2];
         load_b(right, stage.k + i * 16 * kVector + key * 16, kVector);
-        multiply_add(x[2 * i], state_fragment[key], right[0]);
-        multiply_add(x[2 * i + 1], state_fragment[key], right[1]);
+        multiply_add(x[2 * i], state_gradient, right[0]);
+        multiply_add(x[2 * i + 1], state_gradient, right[1]);
       }
-    FragmentA<kCount> d_output[kBlocks];
+    }
 #pragma unroll
-    for (int i = 0; i < kBlocks; ++i)
-      load_a_transposed(d_output[i], stage.value + i * 16 * kValueStride + warp * 16, kValueStride);
+    for (int b = 0; b < kOwnBlocks; ++b) {
+      const int i = walk.own_block(b);
+      FragmentA<kCount> d_output;
+      load_output_gradient(d_output, stage, i);
 #pragma unroll
-    for (int i = kBlocks - 1; i >= 0; --i)
-#pragma unroll
-      for (int j = 0; j <= i; ++j) {
-        load_b_transposed(right, stage.attend + i * 16 * kSquare + j * 16, kSquare);
-        multiply_add(x[2 * j], d_output[i], right[0]);
-        multiply_add(x[2 * j + 1], d_output[i], right[1]);
+      for (int j = 0; j < kBlocks; ++j) {
+        if (j > i) continue;
+        FragmentB<kCount> right[2];
+        load_b_block_transposed(right, stage.triangles.attend + Triangles<T>::block(i, j));
+        multiply_add(x[2 * j], d_output, right[0]);
+        multiply_add(x[2 * j + 1], d_output, right[1]);
       }
+    }
 #pragma unroll
-    for (int i = 0; i < kBlocks; ++i)
-#pragma unroll
-      for (int key = 0; key < kKeyBlocks; ++key) {
-        load_b_transposed(right, stage.q + i * 16 * kVector + key * 16, kVector);
-        multiply_add(state[2 * key], d_output[i], right[0]);
-        multiply_add(state[2 * key + 1], d_output[i], right[1]);
-      }
+    for (int i = 0; i < 2 * kBlocks; ++i) store_accumulator(exchange.part[walk.half][i], x[i]);
+  };
 
-    // dY = dU - Z^T D dU
-    FragmentA<kSums> left[kBlocks];
+  // dU, then of this warp's steps dY = dU - Z^T D dU, which is kept, and dX = D dY; of its keys dS' + scale Q^T dO.
+  const auto solve_errors = [&](const Stage<T, kWidth>& stage, int chunk) {
+    const int begin = chunk * kSize, valid = min(kSize, at.length - begin);
 #pragma unroll
-    for (int i = 0; i < kBlocks; ++i) weigh(left[i], x[2 * i], x[2 * i + 1], stage.beta + i * 16, 1.0f);
+    for (int i = 0; i < 2 * kBlocks; ++i) add_accumulator(x[i], exchange.part[1 - walk.half][i]);
+    Accumulator d_error[2 * kOwnBlocks];
+    walk.select_own(d_error, x);
 #pragma unroll
-    for (int i = kBlocks - 1; i >= 0; --i)
+    for (int i = kBlocks - 1; i >= 0; --i) {
+      if (i < walk.own_block(0)) continue;
+      FragmentA<kSums> weighted;
+      weigh(weighted, x[2 * i], x[2 * i + 1], stage.beta + i * 16, 1.0f);
 #pragma unroll
-      for (int j = 0; j <= i; ++j) {
+      for (int b = 0; b < kOwnBlocks; ++b) {
+        if (i < walk.own_block(b)) continue;
         SolveOperand<T> z;
-        z.template load<true>(stage, i * 16, j * 16);
-        multiply_add(x[2 * j], left[i], z.tile[0]);
-        multiply_add(x[2 * j + 1], left[i], z.tile[1]);
+        z.template load<true>(stage.triangles, i, walk.own_block(b));
+        multiply_add(d_error[2 * b], weighted, z.tile[0]);
+        multiply_add(d_error[2 * b + 1], weighted, z.tile[1]);
       }
-    T* error_gradient = scratch.error_gradient + problem.contiguous(at, begin) + first_value;
+    }
 #pragma unroll
-    for (int i = 0; i < 2 * kBlocks; ++i)
-      store_transposed(error_gradient + i * 8 * step_stride, step_stride, x[i], valid - i * 8, columns);
+    for (int b = 0; b < kOwnBlocks; ++b) {
+      const int j = walk.own_block(b);
+      FragmentA<kSums> update;
+      weigh(update, d_error[2 * b], d_error[2 * b + 1], stage.beta + j * 16, -inverse_scale);
+      store_fragment(exchange.update[j], update);
+      walk.store_steps(scratch.error_gradient + problem.contiguous(at, begin), step_stride, d_error[2 * b],
+                       d_error[2 * b + 1], j, valid);
+    }
+#pragma unroll
+    for (int i = 0; i < kBlocks; ++i) {
+      FragmentA<kCount> d_output;
+      load_output_gradient(d_output, stage, i);
+#pragma unroll
+      for (int k = 0; k < kOwnKeys; ++k) {
+        FragmentB<kCount> right[2];
+        load_b_transposed(right, stage.q + i * 16 * kVector + walk.first_key + k * 16, kVector);
+        multiply_add(state[2 * k], d_output, right[0]);
+        multiply_add(state[2 * k + 1], d_output, right[1]);
+      }
+    }
+  };
 
-    // dX = D dY
+  // dS = dS' + scale Q^T dO - K^T dX, its last term, for this warp's keys.
+  const auto write_state = [&](const Stage<T, kWidth>& stage, int) {
 #pragma unroll
-    for (int i = 0; i < kBlocks; ++i) weigh(left[i], x[2 * i], x[2 * i + 1], stage.beta + i * 16, -inverse_scale);
+    for (int i = 0; i < kBlocks; ++i) {
+      FragmentA<kSums> update;
+      load_fragment(update, exchange.update[i]);
 #pragma unroll
-    for (int i = 0; i < kBlocks; ++i)
-#pragma unroll
-      for (int key = 0; key < kKeyBlocks; ++key) {
-        load_b_transposed(right, stage.k + i * 16 * kVector + key * 16, kVector);
-        multiply_add(state[2 * key], left[i], right[0]);
-        multiply_add(state[2 * key + 1], left[i], right[1]);
+      for (int k = 0; k < kOwnKeys; ++k) {
+        FragmentB<kCount> right[2];
+        load_b_transposed(right, stage.k + i * 16 * kVector + walk.first_key + k * 16, kVector);
+        multiply_add(state[2 * k], update, right[0]);
+        multiply_add(state[2 * k + 1], update, right[1]);
       }
-  });
-  if (consumes && initial_state_gradient != nullptr)
-    store_state(state, problem, initial_state_gradient, first_value, scale);
+    }
+  };
+
+  const ValueRows<T> values{rows.output_gradient, step_stride, rows.copy_bytes};
+  for_each_chunk<true, kStages>(problem, values, triangles, stages, own.producer, walk, read_state, solve_errors,
+                                write_state);
+  if (walk.works && initial_state_gradient != nullptr)
+    store_state(state, problem, initial_state_gradient, walk.first_value, walk.first_key, scale);
 }
 
 template <typename T>
@@ -171,22 +216,37 @@ __device__ void store_rows(T* origin, int stride, const Accumulator (&x)[kTiles]
   for (int tile = 0; tile < kTiles; ++tile) store(origin + tile * 8, stride, x[tile], rows, columns - tile * 8);
 }
 
-// The token-parallel part: dQ, dK, dV and dbeta of one chunk a block, 16 steps a warp.
+// The states' tiles are brought to shared memory where that leaves enough blocks a multiprocessor.
 template <typename T, int kWidth>
-__global__ void __launch_bounds__(kChunk<T> * 2)
-gradient_kernel(Problem<T> problem, BackwardRows<T> rows, const T* states, const T* errors, BackwardScratch<T> scratch,
-                VectorGradients<T> gradient) {
-  constexpr int kSize = kChunk<T>, kThreads = kSize * 2, kVector = kRowStride<kWidth>, kBlocks = kSize / 16;
+constexpr bool kStagesStates = sizeof(T) == 2 && kWidth == 64;
+
+template <typename T, int kWidth>
+constexpr std::size_t kGradientBytes = sizeof(GradientShared<T, kWidth>) +
+                                       (kStagesStates<T, kWidth> ? 2 * kStateElements<kWidth> * sizeof(T) : 0);
+
+template <typename T, int kWidth>
+constexpr int kGradientBlocks = sizeof(T) == 4 ? 1
+                                : kWidth == 64 ? 3
+                                               : 2;  // a multiprocessor
+
+// The token-parallel part: dQ, dK, dV and dbeta of one chunk a block. Two warps share 16 steps: one makes dQ and
+// dV, the other dK and dbeta.
+template <typename T, int kWidth>
+__global__ void __launch_bounds__(kChunk<T> * 4, kGradientBlocks<T, kWidth>)
+    gradient_kernel(Problem<T> problem, BackwardRows<T> rows, const T* states, const T* errors,
+                    BackwardScratch<T> scratch, VectorGradients<T> gradient) {
+  constexpr int kSize = kChunk<T>, kThreads = kSize * 4, kVector = kRowStride<kWidth>, kBlocks = kSize / 16;
   constexpr int kKeyTiles = kWidth / 8, kValueBlocks = kWidth / 16, kCount = kPlanes<T>;
   extern __shared__ __align__(16) unsigned char shared_memory[];
   auto& shared = *reinterpret_cast<GradientShared<T, kWidth>*>(shared_memory);
-  const int thread = threadIdx.x, warp = thread / 32, g = lane_id() / 4, t = lane_id() % 4;
+  const int thread = threadIdx.x, warp = thread / 32 % kBlocks, g = lane_id() / 4, t = lane_id() % 4;
+  const bool makes_keys = thread / 32 >= kBlocks;
   const auto at = problem.pair(blockIdx.x);
   const int begin = blockIdx.y * kSize, width = problem.width;
   const int valid = max(0, min(kSize, at.length - begin));
   const int step_stride = problem.heads * width;
 
-  for (int step = valid + warp; step < min(kSize, problem.time - begin); step += kThreads / 32) {
+  for (int step = valid + thread / 32; step < min(kSize, problem.time - begin); step += kThreads / 32) {
     const std::int64_t origin = problem.strided(at, begin + step);
     for (int column = lane_id(); column < width; column += 32)
       gradient.q[origin + column] = gradient.k[origin + column] = gradient.v[origin + column] = T(0.0f);
@@ -195,125 +255,139 @@ gradient_kernel(Problem<T> problem, BackwardRows<T> rows, const T* states, const
   if (valid == 0) return;
 
   const std::int64_t strided = problem.strided(at, begin), contiguous = problem.contiguous(at, begin);
-  const auto copy = [&](T* target, const T* source, std::int64_t stride, int bytes) {
-    copy_rows<kWidth>(target, source, stride, valid, width, bytes, thread);
-  };
-  copy(shared.output_gradient, rows.output_gradient + contiguous, step_stride, rows.copy_bytes);
-  copy(shared.error, errors + contiguous, step_stride, rows.saved_copy_bytes);
-  copy(shared.error_gradient, scratch.error_gradient + contiguous, step_stride, rows.saved_copy_bytes);
-  copy(shared.k, problem.k + strided, problem.row_stride, problem.copy_bytes);
-  copy(shared.q, problem.q + strided, problem.row_stride, problem.copy_bytes);
-  load_beta(shared.beta, problem, at, begin, thread, kThreads);
-  wait_for_copies();
-  __syncthreads();
-
-  // dV = D dY, dbeta = rowsum(dY * E)
-  T* d_value = gradient.v + strided + warp * problem.row_stride;
-  for (int step = warp; step < valid; step += kThreads / 32, d_value += kThreads / 32 * problem.row_stride) {
-    float sum = 0;
-    for (int column = 2 * lane_id(); column < width; column += 64) {
-      const float2 d_error = load_pair(shared.error_gradient + step * kVector + column);
-      const float2 error = load_pair(shared.error + step * kVector + column);
-      sum += d_error.x * error.x + d_error.y * error.y;
-      store_pair(d_value + column, shared.beta[step] * d_error.x, shared.beta[step] * d_error.y);
-    }
-#pragma unroll
-    for (int offset = 16; offset > 0; offset /= 2) sum += __shfl_xor_sync(~0u, sum, offset);
-    if (lane_id() == 0) gradient.beta[problem.scalar(at, begin + step)] = T(sum);
-  }
-
-  const int row = warp * 16, row_stride = static_cast<int>(problem.row_stride);
+  const RowCopy<T> copies[] = {
+      {shared.output_gradient, rows.output_gradient + contiguous, step_stride, rows.copy_bytes},
+      {shared.error, errors + contiguous, step_stride, rows.saved_copy_bytes},
+      {shared.error_gradient, scratch.error_gradient + contiguous, step_stride, rows.saved_copy_bytes},
+      {shared.k, problem.k + strided, problem.row_stride, problem.copy_bytes},
+      {shared.q, problem.q + strided, problem.row_stride, problem.copy_bytes}};
   const std::int64_t state_offset = problem.chunk_index(blockIdx.x, blockIdx.y) * kStateElements<kWidth>;
   const T* state = states + state_offset;
   const T* state_gradient = scratch.state_gradient + state_offset;
+  load_beta(shared.beta, problem, at, begin, thread, kThreads);
+  copy_rows<kWidth, kThreads>(copies, valid, width, thread);
+  commit_copies();
+  if constexpr (kStagesStates<T, kWidth>) {
+    auto* staged = reinterpret_cast<T*>(shared_memory + sizeof(GradientShared<T, kWidth>));
+    const int written = (width + 15) / 16 * kKeyTiles * kOperandTile;
+    copy_flat<kThreads>(staged, state, written, thread);
+    copy_flat<kThreads>(staged + kStateElements<kWidth>, state_gradient, written, thread);
+    commit_copies();
+    state = staged;
+    state_gradient = staged + kStateElements<kWidth>;
+    wait_for_groups<1>();
+  } else {
+    wait_for_groups<0>();
+  }
+  __syncthreads();
+
+  const int row = warp * 16, row_stride = static_cast<int>(problem.row_stride);
   const T *d_output_i = shared.output_gradient + row * kVector, *error_i = shared.error + row * kVector,
           *d_error_i = shared.error_gradient + row * kVector;
   // Row and column of an accumulator's element inside a block of 16 x 16.
   const auto element_row = [&](int e) { return g + e / 2 * 8; };
   const auto element_column = [&](int tile, int e) { return tile * 8 + 2 * t + e % 2; };
-
   // Tiles of values past the width were never written; their left operand is zero, so any other tile will do.
   const auto written = [&](int value) { return value * 16 < width ? value : 0; };
 
-  // dQ = scale dO S^T + scale tril(dO U^T) K
+  // First what rows alone give, then, when the states are there, their products.
   Accumulator sum[kKeyTiles] = {};
-  FragmentB<kCount> right;
+  if (!makes_keys) {
+    // dV = D dY
+    T* d_value = gradient.v + strided + row * problem.row_stride + 2 * lane_id();
+    const T* d_error = d_error_i + 2 * lane_id();
+#pragma unroll 8
+    for (int i = 0; i < 16; ++i) {
 #pragma unroll
-  for (int value = 0; value < kValueBlocks; ++value) {
-    FragmentA<kCount> d_output;
-    load_a(d_output, d_output_i + value * 16, kVector);
+      for (int column = 0; column < kWidth; column += 64) {
+        const float2 pair = load_pair(d_error + i * kVector + column);
+        const float beta = shared.beta[row + i];
+        if (row + i < valid && column + 2 * lane_id() < width)
+          store_pair(d_value + i * row_stride + column, beta * pair.x, beta * pair.y);
+      }
+    }
+    // dQ = scale (dO S^T + tril(dO U^T) K)
+    for (int j = 0; j <= warp; ++j) {
+      Accumulator weight[2] = {};
+      multiply_rows<kWidth>(weight, d_output_i, shared.error + j * 16 * kVector);
 #pragma unroll
-    for (int key = 0; key < kKeyTiles; ++key) {
-      load_operand(right, state + (written(value) * kKeyTiles + key) * kOperandTile);
-      multiply_add(sum[key], d_output, right);
+      for (int i = 0; i < 2; ++i)
+#pragma unroll
+        for (int e = 0; e < 4; ++e) {
+          const bool seen = j < warp || element_column(i, e) <= element_row(e);
+          weight[i].x[e] = seen ? weight[i].x[e] * shared.beta[j * 16 + element_column(i, e)] : 0.0f;
+        }
+      add_weighted_rows<kWidth>(sum, weight, shared.k + j * 16 * kVector);
+    }
+  } else {
+    // dK = D (E dS'^T - dY S^T + scale tril(dO E^T)^T Q - (F + F^T) K), F_ij = dY_i . U_j below the diagonal
+    for (int j = warp; j < kBlocks; ++j) {
+      Accumulator weight[2] = {};
+      multiply_rows<kWidth>(weight, error_i, shared.output_gradient + j * 16 * kVector);
+#pragma unroll
+      for (int i = 0; i < 2; ++i)
+#pragma unroll
+        for (int e = 0; e < 4; ++e) {
+          const bool seen = j > warp || element_column(i, e) >= element_row(e);
+          weight[i].x[e] = seen ? weight[i].x[e] * problem.scale : 0.0f;
+        }
+      add_weighted_rows<kWidth>(sum, weight, shared.q + j * 16 * kVector);
+    }
+    for (int j = 0; j < kBlocks; ++j) {
+      Accumulator below[2] = {}, above[2] = {};  // of this warp's rows, left and right of the diagonal
+      if (j <= warp) multiply_rows<kWidth>(below, d_error_i, shared.error + j * 16 * kVector);
+      if (j >= warp) multiply_rows<kWidth>(above, error_i, shared.error_gradient + j * 16 * kVector);
+#pragma unroll
+      for (int i = 0; i < 2; ++i)
+#pragma unroll
+        for (int e = 0; e < 4; ++e) {
+          const int difference = (j - warp) * 16 + element_column(i, e) - element_row(e);
+          const float product = difference < 0 ? below[i].x[e] : difference > 0 ? above[i].x[e] : 0.0f;
+          // dbeta_i = dY_i . E_i
+          if (difference == 0 && row + element_row(e) < valid)
+            gradient.beta[problem.scalar(at, begin + row + element_row(e))] = T(below[i].x[e]);
+          below[i].x[e] = -product * shared.beta[j * 16 + element_column(i, e)];
+        }
+      add_weighted_rows<kWidth>(sum, below, shared.k + j * 16 * kVector);
     }
   }
-#pragma unroll
-  for (int key = 0; key < kKeyTiles; ++key)
-#pragma unroll
-    for (int e = 0; e < 4; ++e) sum[key].x[e] *= problem.scale;
-  for (int j = 0; j <= warp; ++j) {
-    Accumulator weight[2] = {};
-    multiply_rows<kWidth>(weight, d_output_i, shared.error + j * 16 * kVector);
-#pragma unroll
-    for (int i = 0; i < 2; ++i)
-#pragma unroll
-      for (int e = 0; e < 4; ++e) {
-        const bool seen = j < warp || element_column(i, e) <= element_row(e);
-        weight[i].x[e] = seen ? weight[i].x[e] * problem.scale * shared.beta[j * 16 + element_column(i, e)] : 0.0f;
-      }
-    add_weighted_rows<kWidth>(sum, weight, shared.k + j * 16 * kVector);
-  }
-  store_rows(gradient.q + strided + row * problem.row_stride, row_stride, sum, valid - row, width);
 
-  // dK = U dS'^T - dX S^T + scale tril(dO U^T)^T Q - (F + F^T) K with F = strict_tril(dX U^T)
-#pragma unroll
-  for (int key = 0; key < kKeyTiles; ++key) sum[key] = Accumulator{};
-#pragma unroll
-  for (int value = 0; value < kValueBlocks; ++value) {
-    FragmentA<kCount> error, minus_d_error;
-    load_a(error, error_i + value * 16, kVector);
-    load_a(minus_d_error, d_error_i + value * 16, kVector);
-    negate(minus_d_error);
+  if constexpr (kStagesStates<T, kWidth>) {
+    wait_for_groups<0>();
+    __syncthreads();
+  }
+  // sum += left(16 x values) times a state's transposed tiles.
+  const auto add_state = [&](FragmentA<kCount>& left, const T* tiles, int value) {
+    constexpr int kTogether = 8 / kCount;  // loads under way
+    FragmentB<kCount> right[kTogether];
 #pragma unroll
     for (int key = 0; key < kKeyTiles; ++key) {
-      load_operand(right, state_gradient + (written(value) * kKeyTiles + key) * kOperandTile);
-      multiply_add(sum[key], error, right);
-      load_operand(right, state + (written(value) * kKeyTiles + key) * kOperandTile);
-      multiply_add(sum[key], minus_d_error, right);
+      if (key % kTogether == 0)
+#pragma unroll
+        for (int i = 0; i < kTogether; ++i)
+          load_operand(right[i], tiles + (written(value) * kKeyTiles + key + i) * kOperandTile);
+      multiply_add(sum[key], left, right[key % kTogether]);
     }
+  };
+#pragma unroll
+  for (int value = 0; value < kValueBlocks; ++value) {
+    FragmentA<kCount> left;
+    if (makes_keys) {
+      load_a(left, error_i + value * 16, kVector);
+      add_state(left, state_gradient, value);
+      load_a(left, d_error_i + value * 16, kVector);
+      negate(left);
+    } else {
+      load_a(left, d_output_i + value * 16, kVector);
+    }
+    add_state(left, state, value);
   }
 #pragma unroll
   for (int key = 0; key < kKeyTiles; ++key)
 #pragma unroll
-    for (int e = 0; e < 4; ++e) sum[key].x[e] *= shared.beta[row + element_row(e)];
-  for (int j = warp; j < kBlocks; ++j) {
-    Accumulator weight[2] = {};
-    multiply_rows<kWidth>(weight, error_i, shared.output_gradient + j * 16 * kVector);
-#pragma unroll
-    for (int i = 0; i < 2; ++i)
-#pragma unroll
-      for (int e = 0; e < 4; ++e) {
-        const bool seen = j > warp || element_column(i, e) >= element_row(e);
-        weight[i].x[e] = seen ? weight[i].x[e] * problem.scale * shared.beta[row + element_row(e)] : 0.0f;
-      }
-    add_weighted_rows<kWidth>(sum, weight, shared.q + j * 16 * kVector);
-  }
-  for (int j = 0; j < kBlocks; ++j) {
-    Accumulator below[2] = {}, above[2] = {};  // of this warp's rows, left and right of the diagonal
-    if (j <= warp) multiply_rows<kWidth>(below, d_error_i, shared.error + j * 16 * kVector);
-    if (j >= warp) multiply_rows<kWidth>(above, error_i, shared.error_gradient + j * 16 * kVector);
-#pragma unroll
-    for (int i = 0; i < 2; ++i)
-#pragma unroll
-      for (int e = 0; e < 4; ++e) {
-        const int difference = (j - warp) * 16 + element_column(i, e) - element_row(e);
-        const float product = difference < 0 ? below[i].x[e] : difference > 0 ? above[i].x[e] : 0.0f;
-        below[i].x[e] = -product * shared.beta[row + element_row(e)] * shared.beta[j * 16 + element_column(i, e)];
-      }
-    add_weighted_rows<kWidth>(sum, below, shared.k + j * 16 * kVector);
-  }
-  store_rows(gradient.k + strided + row * problem.row_stride, row_stride, sum, valid - row, width);
+    for (int e = 0; e < 4; ++e) sum[key].x[e] *= makes_keys ? shared.beta[row + element_row(e)] : problem.scale;
+  store_rows((makes_keys ? gradient.k : gradient.q) + strided + row * problem.row_stride, row_stride, sum, valid - row,
+             width);
 }
 
 template <typename T, int kWidth>
@@ -323,22 +397,22 @@ void launch_backward(const DeltaRuleInput& input, const void* saved, const Delta
   const auto layout = SavedLayout::of<T>(s, kWidth);
   const Problem<T> problem = make_problem<T>(input);
   const T* base = static_cast<const T*>(saved);
-  const T *solve = base + layout.solve, *attend = base + layout.attend;
   const std::int64_t step_stride = std::int64_t{s.heads} * s.width;
   const BackwardRows<T> rows{static_cast<const T*>(output_gradient.output_BTHD),
                              copy_bytes<T>({output_gradient.output_BTHD}, step_stride, s.width),
                              copy_bytes<T>({saved, memory}, step_stride, s.width)};
   T* state_gradient = static_cast<T*>(memory);
   const BackwardScratch<T> scratch{state_gradient, state_gradient + (layout.error - layout.state)};
-  const auto shape = RecurrenceLaunch::of<T, kWidth>(problem);
-  launch(shape.stages > 1 ? backward_recurrence_kernel<T, kWidth, kMostStages> : backward_recurrence_kernel<T, kWidth, 1>,
+  const auto shape = RecurrenceLaunch::of<T, kWidth>(problem, sizeof(BackwardExchange<T>));
+  launch(shape.stages > 1 ? backward_recurrence_kernel<T, kWidth, kMostStages<kWidth>>
+                          : backward_recurrence_kernel<T, kWidth, 1>,
          shape.grid, shape.threads, shape.bytes, stream, "delta rule: backward recurrence", problem, rows,
-         output_gradient.final_state_BHKV, solve, attend, scratch, input_gradient.initial_state_BHKV);
+         output_gradient.final_state_BHKV, static_cast<const Triangles<T>*>(saved), scratch,
+         input_gradient.initial_state_BHKV);
   const VectorGradients<T> gradient{static_cast<T*>(input_gradient.q_BTHD), static_cast<T*>(input_gradient.k_BTHD),
                                     static_cast<T*>(input_gradient.v_BTHD), static_cast<T*>(input_gradient.beta_BTH)};
-  launch(gradient_kernel<T, kWidth>, dim3(s.batch * s.heads, problem.chunks), kChunk<T> * 2,
-         sizeof(GradientShared<T, kWidth>), stream, "delta rule: gradients", problem, rows, base + layout.state,
-         base + layout.error, scratch, gradient);
+  launch(gradient_kernel<T, kWidth>, dim3(s.batch * s.heads, problem.chunks), kChunk<T> * 4, kGradientBytes<T, kWidth>,
+         stream, "delta rule: gradients", problem, rows, base + layout.state, base + layout.error, scratch, gradient);
 }
 
 }  // namespace

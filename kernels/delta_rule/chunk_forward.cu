@@ -13,120 +13,163 @@ struct ForwardOutput {
   T* error;
 };
 
+// What the two warps of a slice exchange, transposed: their parts of X, then -S and U.
+template <typename T, int kWidth>
+struct ForwardExchange {
+  float4 part[2][kChunk<T> / 8][32];
+  uint4 minus_state[kWidth / 16][kPlanes<T>][32];
+  uint4 update[kChunk<T> / 16][kSumPlanes<T>][32];
+};
+
 template <typename T, int kWidth, int kStages, bool kSaving>
-__global__ void __launch_bounds__(32 * kMaxConsumers + kProducerThreads)
-forward_kernel(Problem<T> problem, const float* initial_state, const T* solve, const T* attend, ForwardOutput<T> out) {
-  constexpr int kSize = kChunk<T>, kBlocks = kSize / 16, kVector = kRowStride<kWidth>, kSquare = kRowStride<kSize>;
-  constexpr int kKeyTiles = kWidth / 8, kKeyBlocks = kWidth / 16, kCount = kPlanes<T>, kSums = kSumPlanes<T>;
+__global__ void __launch_bounds__(kRecurrenceThreads)
+    forward_kernel(Problem<T> problem, const float* initial_state, const Triangles<T>* triangles,
+                   ForwardOutput<T> out) {
+  using Walk = SliceWarp<T, kWidth>;
+  constexpr int kSize = kChunk<T>, kBlocks = kSize / 16, kVector = kRowStride<kWidth>, kKeyBlocks = kWidth / 16;
+  constexpr int kOwnBlocks = Walk::kOwnBlocks, kOwnKeys = Walk::kOwnKeys, kCount = kPlanes<T>, kSums = kSumPlanes<T>;
   extern __shared__ __align__(16) unsigned char shared_memory[];
   auto* stages = reinterpret_cast<Stage<T, kWidth>*>(shared_memory);
   const auto at = problem.pair(blockIdx.x);
-  const int consumers = (blockDim.x - kProducerThreads) / 32, warp = threadIdx.x / 32;
-  const int first_value = (blockIdx.y * consumers + warp) * 16;
-  const int columns = problem.width - first_value;
-  const bool consumes = warp < consumers && columns > 0;
+  const Walk walk = Walk::of(problem.width);
   const int step_stride = problem.heads * problem.width;
+  auto& exchange = reinterpret_cast<ForwardExchange<T, kWidth>*>(shared_memory + kStages * sizeof(*stages))[walk.slice];
 
-  Accumulator state[kKeyTiles];
-  if (consumes) load_state(state, problem, initial_state, first_value, 1.0f);
+  union {
+    struct {
+      Accumulator state[2 * kOwnKeys];  // this warp's keys
+      Accumulator x[2 * kBlocks];
+      Accumulator output[2 * kOwnBlocks];  // this warp's steps
+    } slice;
+    ProducerRegisters producer;
+  } own;
+  auto& state = own.slice.state;
+  auto& x = own.slice.x;
+  auto& output = own.slice.output;
+  if (walk.works) load_state(state, problem, initial_state, walk.first_value, walk.first_key, 1.0f);
 
-  const ValueRows<T> values{problem.v, problem.row_stride, problem.copy_bytes};
-  for_each_chunk<false, kStages>(problem, values, solve, attend, stages, [&](const Stage<T, kWidth>& stage, int chunk) {
-    if (columns <= 0) return;
-    const int begin = chunk * kSize, valid = min(kSize, at.length - begin);
-    const std::int64_t origin = problem.contiguous(at, begin) + first_value;
-    if constexpr (kSaving) {
-      T* tiles = out.state + problem.chunk_index(blockIdx.x, chunk) * kStateElements<kWidth> +
-                 first_value / 16 * kKeyTiles * kOperandTile;
+  // This warp's keys' part of X = V - K S; the state is handed over and saved.
+  const auto read_state = [&](const Stage<T, kWidth>& stage, int chunk) {
 #pragma unroll
-      for (int key = 0; key < kKeyTiles; ++key) store_operand(tiles + key * kOperandTile, state[key]);
+    for (int i = 0; i < kBlocks; ++i) {
+      if (walk.half == 0)
+        load_transposed(x[2 * i], x[2 * i + 1], stage.value + i * 16 * kValueStride + walk.slice * 16, kValueStride);
+      else
+        x[2 * i] = x[2 * i + 1] = Accumulator{};
     }
-    FragmentA<kSums> minus_state[kKeyBlocks];
+#pragma unroll
+    for (int k = 0; k < kOwnKeys; ++k) {
+      const int key = walk.first_key / 16 + k;
+      FragmentA<kSums> minus_state;
+      to_fragment(minus_state, state[2 * k], state[2 * k + 1]);
+      negate(minus_state);
+      store_fragment(exchange.minus_state[key], minus_state);
+      if constexpr (kSaving) {
+        T* tiles = out.state + Walk::state_tiles(problem, chunk, walk.first_value, key);
+        store_operand(tiles, state[2 * k]);
+        store_operand(tiles + kOperandTile, state[2 * k + 1]);
+      }
+#pragma unroll
+      for (int i = 0; i < kBlocks; ++i) {
+        FragmentB<kCount> right[2];
+        load_b(right, stage.k + i * 16 * kVector + key * 16, kVector);
+        multiply_add(x[2 * i], minus_state, right[0]);
+        multiply_add(x[2 * i + 1], minus_state, right[1]);
+      }
+    }
+#pragma unroll
+    for (int i = 0; i < 2 * kBlocks; ++i) store_accumulator(exchange.part[walk.half][i], x[i]);
+  };
+
+  // X, then of this warp's steps E = X - Z D X, U = D E, and the first term of O = scale Q S + P U.
+  const auto solve_errors = [&](const Stage<T, kWidth>& stage, int chunk) {
+    const int begin = chunk * kSize, valid = min(kSize, at.length - begin);
+#pragma unroll
+    for (int i = 0; i < 2 * kBlocks; ++i) add_accumulator(x[i], exchange.part[1 - walk.half][i]);
+    Accumulator error[2 * kOwnBlocks];
+    walk.select_own(error, x);
+#pragma unroll
+    for (int j = 0; j < kBlocks; ++j) {
+      if (j > walk.own_block(kOwnBlocks - 1)) continue;
+      FragmentA<kSums> weighted;
+      weigh(weighted, x[2 * j], x[2 * j + 1], stage.beta + j * 16, 1.0f);
+#pragma unroll
+      for (int b = 0; b < kOwnBlocks; ++b) {
+        if (j > walk.own_block(b)) continue;
+        SolveOperand<T> z;
+        z.template load<false>(stage.triangles, walk.own_block(b), j);
+        multiply_add(error[2 * b], weighted, z.tile[0]);
+        multiply_add(error[2 * b + 1], weighted, z.tile[1]);
+      }
+    }
+#pragma unroll
+    for (int b = 0; b < kOwnBlocks; ++b) {
+      const int i = walk.own_block(b);
+      FragmentA<kSums> update;
+      weigh(update, error[2 * b], error[2 * b + 1], stage.beta + i * 16, 1.0f);
+      store_fragment(exchange.update[i], update);
+      if constexpr (kSaving)
+        walk.store_steps(out.error + problem.contiguous(at, begin), step_stride, error[2 * b], error[2 * b + 1], i,
+                         valid);
+    }
+#pragma unroll
+    for (int i = 0; i < 2 * kOwnBlocks; ++i) output[i] = Accumulator{};
 #pragma unroll
     for (int key = 0; key < kKeyBlocks; ++key) {
-      to_fragment(minus_state[key], state[2 * key], state[2 * key + 1]);
-      negate(minus_state[key]);
+      FragmentA<kCount> minus_state;
+      load_fragment(minus_state, exchange.minus_state[key]);
+#pragma unroll
+      for (int b = 0; b < kOwnBlocks; ++b) {
+        FragmentB<kCount> right[2];
+        load_b(right, stage.q + walk.own_block(b) * 16 * kVector + key * 16, kVector);
+        multiply_add(output[2 * b], minus_state, right[0]);
+        multiply_add(output[2 * b + 1], minus_state, right[1]);
+      }
     }
-    FragmentB<kCount> right[2];
+#pragma unroll
+    for (int i = 0; i < 2 * kOwnBlocks; ++i)
+#pragma unroll
+      for (int e = 0; e < 4; ++e) output[i].x[e] *= -problem.scale;
+  };
 
-    // X = V - K S
-    Accumulator x[2 * kBlocks];
+  // S' = S + K^T U for this warp's keys, and O for its steps.
+  const auto write_state = [&](const Stage<T, kWidth>& stage, int chunk) {
+    const int begin = chunk * kSize, valid = min(kSize, at.length - begin);
 #pragma unroll
-    for (int i = 0; i < kBlocks; ++i)
-      load_transposed(x[2 * i], x[2 * i + 1], stage.value + i * 16 * kValueStride + warp * 16, kValueStride);
+    for (int j = 0; j < kBlocks; ++j) {
+      FragmentA<kSums> update;
+      FragmentB<kCount> right[2];
+      load_fragment(update, exchange.update[j]);
 #pragma unroll
-    for (int key = 0; key < kKeyBlocks; ++key)
-#pragma unroll
-      for (int i = 0; i < kBlocks; ++i) {
-        load_b(right, stage.k + i * 16 * kVector + key * 16, kVector);
-        multiply_add(x[2 * i], minus_state[key], right[0]);
-        multiply_add(x[2 * i + 1], minus_state[key], right[1]);
+      for (int k = 0; k < kOwnKeys; ++k) {
+        load_b_transposed(right, stage.k + j * 16 * kVector + walk.first_key + k * 16, kVector);
+        multiply_add(state[2 * k], update, right[0]);
+        multiply_add(state[2 * k + 1], update, right[1]);
       }
-
-    // E = X - Z D X
-    FragmentA<kSums> weighted[kBlocks];
 #pragma unroll
-    for (int i = 0; i < kBlocks; ++i) weigh(weighted[i], x[2 * i], x[2 * i + 1], stage.beta + i * 16, 1.0f);
-#pragma unroll
-    for (int j = 0; j < kBlocks; ++j)
-#pragma unroll
-      for (int i = j; i < kBlocks; ++i) {
-        SolveOperand<T> z;
-        z.template load<false>(stage, i * 16, j * 16);
-        multiply_add(x[2 * i], weighted[j], z.tile[0]);
-        multiply_add(x[2 * i + 1], weighted[j], z.tile[1]);
+      for (int b = 0; b < kOwnBlocks; ++b) {
+        if (j > walk.own_block(b)) continue;
+        load_b_block(right, stage.triangles.attend + Triangles<T>::block(walk.own_block(b), j));
+        multiply_add(output[2 * b], update, right[0]);
+        multiply_add(output[2 * b + 1], update, right[1]);
       }
-    if constexpr (kSaving) {
-#pragma unroll
-      for (int i = 0; i < 2 * kBlocks; ++i)
-        store_transposed(out.error + origin + i * 8 * step_stride, step_stride, x[i], valid - i * 8, columns);
     }
+#pragma unroll
+    for (int b = 0; b < kOwnBlocks; ++b)
+      walk.store_steps(out.output + problem.contiguous(at, begin), step_stride, output[2 * b], output[2 * b + 1],
+                       walk.own_block(b), valid);
+  };
 
-    // O = scale Q S + P U with U = D E
-#pragma unroll
-    for (int i = 0; i < kBlocks; ++i) weigh(weighted[i], x[2 * i], x[2 * i + 1], stage.beta + i * 16, 1.0f);
-#pragma unroll
-    for (int i = 0; i < 2 * kBlocks; ++i) x[i] = Accumulator{};
-#pragma unroll
-    for (int key = 0; key < kKeyBlocks; ++key)
-#pragma unroll
-      for (int i = 0; i < kBlocks; ++i) {
-        load_b(right, stage.q + i * 16 * kVector + key * 16, kVector);
-        multiply_add(x[2 * i], minus_state[key], right[0]);
-        multiply_add(x[2 * i + 1], minus_state[key], right[1]);
-      }
-#pragma unroll
-    for (int i = 0; i < 2 * kBlocks; ++i)
-#pragma unroll
-      for (int e = 0; e < 4; ++e) x[i].x[e] *= -problem.scale;
-#pragma unroll
-    for (int j = 0; j < kBlocks; ++j)
-#pragma unroll
-      for (int i = j; i < kBlocks; ++i) {
-        load_b(right, stage.attend + i * 16 * kSquare + j * 16, kSquare);
-        multiply_add(x[2 * i], weighted[j], right[0]);
-        multiply_add(x[2 * i + 1], weighted[j], right[1]);
-      }
-#pragma unroll
-    for (int i = 0; i < 2 * kBlocks; ++i)
-      store_transposed(out.output + origin + i * 8 * step_stride, step_stride, x[i], valid - i * 8, columns);
+  const ValueRows<T> values{problem.v, problem.row_stride, problem.copy_bytes};
+  for_each_chunk<false, kStages>(problem, values, triangles, stages, own.producer, walk, read_state, solve_errors,
+                                 write_state);
 
-    // S' = S + K^T U
-#pragma unroll
-    for (int i = 0; i < kBlocks; ++i)
-#pragma unroll
-      for (int key = 0; key < kKeyBlocks; ++key) {
-        load_b_transposed(right, stage.k + i * 16 * kVector + key * 16, kVector);
-        multiply_add(state[2 * key], weighted[i], right[0]);
-        multiply_add(state[2 * key + 1], weighted[i], right[1]);
-      }
-  });
-
-  if (consumes && out.final_state != nullptr) store_state(state, problem, out.final_state, first_value, 1.0f);
-  const int slice = blockIdx.y * consumers * 16, slice_columns = min(problem.width - slice, consumers * 16);
-  for (int t = at.length + warp; t < problem.time; t += blockDim.x / 32)
-    for (int column = lane_id(); column < slice_columns; column += 32)
-      out.output[problem.contiguous(at, t) + slice + column] = T(0.0f);
+  if (walk.works && out.final_state != nullptr)
+    store_state(state, problem, out.final_state, walk.first_value, walk.first_key, 1.0f);
+  const int begin = walk.block_value, end = min(problem.width, begin + 16 * walk.slices);
+  for (int t = at.length + threadIdx.x / 32; t < problem.time; t += blockDim.x / 32)
+    for (int column = begin + lane_id(); column < end; column += 32)
+      out.output[problem.contiguous(at, t) + column] = T(0.0f);
 }
 
 template <typename T, int kWidth, bool kSaving>
@@ -134,14 +177,15 @@ void launch_forward(const DeltaRuleInput& input, const DeltaRuleOutput& output, 
   const auto layout = SavedLayout::of<T>(input.shape, kWidth);
   const Problem<T> problem = make_problem<T>(input);
   T* base = static_cast<T*>(memory);
-  T *solve = base + layout.solve, *attend = base + layout.attend;
-  launch_prepare<T, kWidth>(problem, solve, attend, stream);
+  auto* triangles = static_cast<Triangles<T>*>(memory);
+  launch_prepare<T, kWidth>(problem, triangles, stream);
   const ForwardOutput<T> out{static_cast<T*>(output.output_BTHD), output.final_state_BHKV,
                              kSaving ? base + layout.state : nullptr, kSaving ? base + layout.error : nullptr};
-  const auto shape = RecurrenceLaunch::of<T, kWidth>(problem);
-  launch(shape.stages > 1 ? forward_kernel<T, kWidth, kMostStages, kSaving> : forward_kernel<T, kWidth, 1, kSaving>, shape.grid,
-         shape.threads, shape.bytes, stream, "delta rule: forward", problem, input.initial_state_BHKV,
-         static_cast<const T*>(solve), static_cast<const T*>(attend), out);
+  const auto shape = RecurrenceLaunch::of<T, kWidth>(problem, sizeof(ForwardExchange<T, kWidth>));
+  launch(shape.stages > 1 ? forward_kernel<T, kWidth, kMostStages<kWidth>, kSaving>
+                          : forward_kernel<T, kWidth, 1, kSaving>,
+         shape.grid, shape.threads, shape.bytes, stream, "delta rule: forward", problem, input.initial_state_BHKV,
+         static_cast<const Triangles<T>*>(triangles), out);
 }
 
 template <bool kSaving>
@@ -159,7 +203,7 @@ std::size_t delta_rule_forward_scratch_bytes(const DeltaRuleShape& shape, Dtype 
   delta_rule::check_shape(shape);
   return dispatch_dtype(dtype, [&](auto element) {
     using T = decltype(element);
-    return delta_rule::SavedLayout::of<T>(shape, delta_rule::padded_width(shape.width)).forward_elements * sizeof(T);
+    return delta_rule::SavedLayout::of<T>(shape, delta_rule::padded_width(shape.width)).state * sizeof(T);
   });
 }
 

@@ -31,6 +31,19 @@ constexpr int kSumPlanes = sizeof(T) == 2 ? 2 : 3;
 template <typename T>
 constexpr int kSolveMatrices = sizeof(T) == 2 ? 2 : 1;
 
+// A chunk's lower triangular matrices as their 16 x 16 blocks (load_b_block), row by row up to the diagonal: -Z, whose
+// bfloat16 matrices add up, and P.
+template <typename T>
+struct Triangles {
+  static constexpr int kRows = kChunk<T> / 16, kBlock = 256, kElements = kRows * (kRows + 1) / 2 * kBlock;
+  T solve[kSolveMatrices<T>][kElements];
+  T attend[kElements];
+
+  __host__ __device__ static constexpr int block(int row, int column) {
+    return (row * (row + 1) / 2 + column) * kBlock;
+  }
+};
+
 // Elements of one state in operand tiles, 16 values x 8 keys each, keys fastest.
 template <int kWidth>
 constexpr std::size_t kStateElements = std::size_t{kWidth} * kWidth;
@@ -65,21 +78,18 @@ struct Problem {
   }
 };
 
-// The parts of the saved buffer, in elements of T from its start; the scratch of a forward pass that keeps nothing
-// has the first two. README.md names the matrices.
+// The parts of the saved buffer, in elements of T from its start: the chunks' triangles, which is all the scratch of a
+// forward pass that keeps nothing, then states at the chunks' starts and errors.
 struct SavedLayout {
-  std::size_t solve, attend, state, error, forward_elements, elements;
+  std::size_t state, error, elements;
 
   template <typename T>
   static SavedLayout of(const DeltaRuleShape& shape, int padded_width) {
     const auto round_up = [](std::size_t size) { return (size + 127) / 128 * 128; };
     const std::size_t pairs = static_cast<std::size_t>(shape.batch) * shape.heads;
     const std::size_t chunks = (shape.time + kChunk<T> - 1) / kChunk<T>;
-    const std::size_t square = pairs * chunks * kChunk<T> * kChunk<T>;
     SavedLayout layout{};
-    layout.solve = 0;
-    layout.attend = kSolveMatrices<T> * square;
-    layout.state = layout.forward_elements = layout.attend + square;
+    layout.state = pairs * chunks * sizeof(Triangles<T>) / sizeof(T);
     layout.error = layout.state + pairs * chunks * padded_width * padded_width;
     layout.elements = layout.error + round_up(pairs * shape.time * shape.width);
     return layout;
@@ -120,10 +130,19 @@ int copy_bytes(std::initializer_list<const void*> pointers, std::int64_t row_str
 template <typename T>
 Problem<T> make_problem(const DeltaRuleInput& input) {
   const DeltaRuleShape& s = input.shape;
-  return {s.batch, s.time, s.heads, s.width, (s.time + kChunk<T> - 1) / kChunk<T>, input.scale, input.row_stride,
+  return {s.batch,
+          s.time,
+          s.heads,
+          s.width,
+          (s.time + kChunk<T> - 1) / kChunk<T>,
+          input.scale,
+          input.row_stride,
           copy_bytes<T>({input.q_BTHD, input.k_BTHD, input.v_BTHD}, input.row_stride, s.width),
-          static_cast<const T*>(input.q_BTHD), static_cast<const T*>(input.k_BTHD),
-          static_cast<const T*>(input.v_BTHD), static_cast<const T*>(input.beta_BTH), input.length_B};
+          static_cast<const T*>(input.q_BTHD),
+          static_cast<const T*>(input.k_BTHD),
+          static_cast<const T*>(input.v_BTHD),
+          static_cast<const T*>(input.beta_BTH),
+          input.length_B};
 }
 
 // Calls function(T{}, width constant) for the element type and the padded width.
@@ -150,98 +169,118 @@ void launch(void (*kernel)(Parameters...), dim3 grid, int threads, std::size_t b
   check_cuda(cudaGetLastError(), name);
 }
 
-// A barrier for all threads of the block that warps of different roles reach at different places.
-__device__ inline void role_barrier() { asm volatile("bar.sync 1, %0;" ::"r"(blockDim.x) : "memory"); }
-
-template <int kBytes, typename T>
+// Starts the copy of a chunk's rows in pieces of kBytes. Rows from valid_rows on, and columns from `columns` to
+// kPadded, become zero.
+template <int kBytes, int kPadded, int kThreads, typename T>
 __device__ inline void copy_rows_by(T* shared, int shared_stride, const T* global, std::int64_t global_stride,
-                                    int valid_rows, int columns, int thread, int threads) {
-  constexpr int kElements = kBytes / sizeof(T);
-  const T* origin = global;
-  const int pieces = columns / kElements;
-  const int lanes = pieces <= 4 ? 4 : pieces <= 8 ? 8 : pieces <= 16 ? 16 : 32;
-  const int first = thread % lanes * kElements;
-  global += thread / lanes * global_stride;
-  for (int row = thread / lanes; row < kChunk<T>; row += threads / lanes) {
-    for (int column = first; column < columns; column += lanes * kElements)
-      copy_async<kBytes>(shared + (row * shared_stride + column), row < valid_rows ? global + column : origin,
-                         row < valid_rows);
-    global += threads / lanes * global_stride;
+                                    int valid_rows, int columns, int thread) {
+  constexpr int kElements = kBytes / sizeof(T), kLanes = kPadded / kElements, kRows = kThreads / kLanes;
+  const int column = thread % kLanes * kElements, row = thread / kLanes;
+  const T* source = global + row * global_stride + column;
+  shared += row * shared_stride + column;
+  const int inside_rows = column < columns ? valid_rows - row : 0;
+#pragma unroll 8
+  for (int i = 0; i < kChunk<T>; i += kRows) {
+    const bool inside = i < inside_rows;
+    copy_async<kBytes>(shared + i * shared_stride, inside ? source : global, inside);
+    source += kRows * global_stride;
   }
 }
 
-// Starts the copy of a chunk's rows in pieces of 8 or 16 bytes; rows from valid_rows on become zero.
-template <typename T>
+// The same in pieces of 8 or 16 bytes.
+template <int kPadded, int kThreads, typename T>
 __device__ inline void copy_rows_async(T* shared, int shared_stride, const T* global, std::int64_t global_stride,
-                                       int valid_rows, int columns, int bytes, int thread, int threads) {
+                                       int valid_rows, int columns, int bytes, int thread) {
   if (bytes == 16)
-    copy_rows_by<16>(shared, shared_stride, global, global_stride, valid_rows, columns, thread, threads);
+    copy_rows_by<16, kPadded, kThreads>(shared, shared_stride, global, global_stride, valid_rows, columns, thread);
   else
-    copy_rows_by<8>(shared, shared_stride, global, global_stride, valid_rows, columns, thread, threads);
+    copy_rows_by<8, kPadded, kThreads>(shared, shared_stride, global, global_stride, valid_rows, columns, thread);
 }
 
-// A chunk's bfloat16 rows on their way through the registers of four warps, in pairs: for rows that are aligned to
-// 4 bytes only, where asynchronous copies are slow.
-template <int kWidth>
+// A chunk's bfloat16 rows, at most 64 wide, on their way through the registers of kThreads threads, in pairs: for rows
+// that are aligned to 4 bytes only, where asynchronous copies are slow.
+template <int kThreads>
 struct RowRegisters {
-  static constexpr int kRows = kChunk<bf16> / 4, kPairs = kWidth / 64;
-  std::uint32_t pair[kRows][kPairs];
+  static constexpr int kWarps = kThreads / 32, kRows = kChunk<bf16> / kWarps;
+  std::uint32_t pair[kRows];
 
+  // Starts the loads; a place outside is read elsewhere.
   __device__ void load(const bf16* global, std::int64_t stride, int valid_rows, int columns, int thread) {
     const bf16* row = global + thread / 32 * stride;
 #pragma unroll
-    for (int i = 0; i < kRows; ++i, row += 4 * stride)
-#pragma unroll
-      for (int p = 0; p < kPairs; ++p) {
-        const int column = 2 * (thread % 32 + 32 * p);
-        const bool inside = thread / 32 + 4 * i < valid_rows && column < columns;
-        const std::uint32_t x = *reinterpret_cast<const std::uint32_t*>(inside ? row + column : global);
-        pair[i][p] = inside ? x : 0u;
-      }
+    for (int i = 0; i < kRows; ++i, row += kWarps * stride) {
+      const bool inside = thread / 32 + kWarps * i < valid_rows && 2 * (thread % 32) < columns;
+      pair[i] = *reinterpret_cast<const std::uint32_t*>(inside ? row + 2 * (thread % 32) : global);
+    }
   }
-  // Writes the padding too, as zeros.
-  __device__ void store(bf16* shared, int stride, int thread) const {
+  // Writes what lies inside, and zeros outside, padding included. Only here is a loaded value looked at, so that what
+  // stands between load and store overlaps the loads.
+  __device__ void store(bf16* shared, int stride, int valid_rows, int columns, int thread) const {
 #pragma unroll
-    for (int i = 0; i < kRows; ++i)
-#pragma unroll
-      for (int p = 0; p < kPairs; ++p)
-        *reinterpret_cast<std::uint32_t*>(shared + (thread / 32 + 4 * i) * stride + 2 * (thread % 32 + 32 * p)) =
-            pair[i][p];
+    for (int i = 0; i < kRows; ++i) {
+      const int row = thread / 32 + kWarps * i, column = 2 * (thread % 32);
+      *reinterpret_cast<std::uint32_t*>(shared + row * stride + column) =
+          row < valid_rows && column < columns ? pair[i] : 0u;
+    }
   }
 };
 
-// Zeroes the columns that pad a row.
-template <typename T>
-__device__ inline void zero_columns(T* shared, int stride, int begin, int end, int thread, int threads) {
-  for (int row = thread / 32; row < kChunk<T>; row += threads / 32)
-    for (int column = begin + thread % 32; column < end; column += 32) shared[row * stride + column] = T(0.0f);
-}
-
-// Copies a chunk's rows, and zeroes what pads them, with all of a block's threads; complete after wait_for_copies and a barrier.
-template <int kWidth, typename T>
-__device__ inline void copy_rows(T* shared, const T* global, std::int64_t global_stride, int valid_rows, int columns,
-                                 int bytes, int thread) {
-  if constexpr (sizeof(T) == 2)
-    if (bytes == 4) {
-      RowRegisters<kWidth> registers;
-      registers.load(global, global_stride, valid_rows, columns, thread);
-      registers.store(shared, kRowStride<kWidth>, thread);
-      return;
-    }
-  copy_rows_async(shared, kRowStride<kWidth>, global, global_stride, valid_rows, columns, bytes, thread,
-                  kChunk<T> * 2);
-  zero_columns(shared, kRowStride<kWidth>, columns, kWidth, thread, kChunk<T> * 2);
-}
-
-// Starts the copy of a chunk's lower triangle, in blocks of 16 x 16: what lies above is never read.
-template <typename T>
-__device__ inline void copy_triangle(T* shared, const T* global, int thread, int threads) {
-  constexpr int kElements = 16 / sizeof(T), kPieces = kChunk<T> / kElements;
-  for (int i = thread; i < kChunk<T> * kPieces; i += threads) {
-    const int row = i / kPieces, column = i % kPieces * kElements;
-    if (column <= (row | 15))
-      copy_async<16>(shared + row * kRowStride<kChunk<T>> + column, global + row * kChunk<T> + column, true);
+// The same for wider rows, a few at a time: all would take too many registers.
+template <int kPadded, int kThreads>
+__device__ inline void copy_pairs(bf16* shared, int shared_stride, const bf16* global, std::int64_t global_stride,
+                                  int valid_rows, int columns, int thread) {
+#pragma unroll 4
+  for (int i = thread; i < kChunk<bf16> * kPadded / 2; i += kThreads) {
+    const int row = i / (kPadded / 2), column = 2 * (i % (kPadded / 2));
+    const bool inside = row < valid_rows && column < columns;
+    const std::uint32_t x =
+        *reinterpret_cast<const std::uint32_t*>(global + (inside ? row * global_stride + column : 0));
+    *reinterpret_cast<std::uint32_t*>(shared + row * shared_stride + column) = inside ? x : 0u;
   }
+}
+
+// Rows of one tensor on their way to shared memory.
+template <typename T>
+struct RowCopy {
+  T* shared;
+  const T* global;
+  std::int64_t global_stride;
+  int bytes;
+};
+
+// Copies a chunk's rows of several tensors, and zeroes what pads them, with kThreads threads; complete after the
+// asynchronous copies and a barrier. Narrow rows that go through registers are all loaded before the first is awaited.
+template <int kWidth, int kThreads, int kTensors, typename T>
+__device__ inline void copy_rows(const RowCopy<T> (&copies)[kTensors], int valid_rows, int columns, int thread) {
+  constexpr int kStride = kRowStride<kWidth>;
+#pragma unroll
+  for (const RowCopy<T>& copy : copies)
+    if (sizeof(T) == 4 || copy.bytes > 4)
+      copy_rows_async<kWidth, kThreads>(copy.shared, kStride, copy.global, copy.global_stride, valid_rows, columns,
+                                        copy.bytes, thread);
+  if constexpr (sizeof(T) == 2 && kWidth == 64) {
+    RowRegisters<kThreads> registers[kTensors];
+#pragma unroll
+    for (int i = 0; i < kTensors; ++i)
+      if (copies[i].bytes == 4)
+        registers[i].load(copies[i].global, copies[i].global_stride, valid_rows, columns, thread);
+#pragma unroll
+    for (int i = 0; i < kTensors; ++i)
+      if (copies[i].bytes == 4) registers[i].store(copies[i].shared, kStride, valid_rows, columns, thread);
+  } else if constexpr (sizeof(T) == 2) {
+    for (const RowCopy<T>& copy : copies)
+      if (copy.bytes == 4)
+        copy_pairs<kWidth, kThreads>(copy.shared, kStride, copy.global, copy.global_stride, valid_rows, columns,
+                                     thread);
+  }
+}
+
+// Starts the copy of whole 16-byte pieces of `size` elements.
+template <int kThreads, typename T>
+__device__ inline void copy_flat(T* shared, const T* global, int size, int thread) {
+  constexpr int kElements = 16 / sizeof(T);
+#pragma unroll 4
+  for (int i = thread * kElements; i < size; i += kThreads * kElements) copy_async<16>(shared + i, global + i, true);
 }
 
 template <typename T>

@@ -1,7 +1,7 @@
 // The serial walk over a sequence's chunks that the forward and the backward recurrence share. A block holds the
-// columns of one head's state for 16 values a consumer warp, on chip for the whole walk; the columns are
-// independent, so consumer warps never wait for each other. Four producer warps bring the next chunk to shared
-// memory meanwhile.
+// columns of one head's state for up to four slices of 16 values, on chip for the whole walk. A slice has two warps,
+// which halve the keys where a product sums or writes over keys, and the steps elsewhere. Four producer warps bring the
+// next chunks to shared memory meanwhile. A chunk is worked on in phases, between which all warps meet at one barrier.
 #pragma once
 
 #include "kernels/delta_rule/chunk_layout.cuh"
@@ -9,16 +9,16 @@
 namespace engram::delta_rule {
 
 constexpr int kProducerThreads = 128;
-constexpr int kMaxConsumers = 4;
-constexpr int kValueStride = kRowStride<16 * kMaxConsumers>;
+constexpr int kMaxSlices = 4;
+constexpr int kRecurrenceThreads = 64 * kMaxSlices + kProducerThreads;  // at most
+constexpr int kValueStride = kRowStride<16 * kMaxSlices>;
 
 template <typename T, int kWidth>
 struct Stage {
   T k[kChunk<T> * kRowStride<kWidth>];
   T q[kChunk<T> * kRowStride<kWidth>];
   T value[kChunk<T> * kValueStride];  // the block's columns of v, or of the output's gradient
-  T solve[kSolveMatrices<T>][kChunk<T> * kRowStride<kChunk<T>>];
-  T attend[kChunk<T> * kRowStride<kChunk<T>>];
+  Triangles<T> triangles;
   float beta[kChunk<T>];
 };
 
@@ -30,133 +30,220 @@ struct ValueRows {
   int copy_bytes;
 };
 
+// What a warp of a slice works on. Of the steps it has the blocks of 16 that the triangles make equal work.
+template <typename T, int kWidth>
+struct SliceWarp {
+  static constexpr int kBlocks = kChunk<T> / 16, kOwnBlocks = kBlocks / 2, kOwnKeys = kWidth / 32;  // blocks of 16
+  int slices, slice, half;
+  int block_value, first_value, columns;  // of the block, of the slice, from the slice's first to the width
+  int first_key;
+  bool works;
+
+  __device__ static SliceWarp of(int width) {
+    const int slices = (blockDim.x - kProducerThreads) / 64, warp = threadIdx.x / 32;
+    const int slice = warp % slices, half = warp / slices % 2, block_value = blockIdx.y * slices * 16;
+    const int columns = width - block_value - slice * 16;
+    return {slices,
+            slice,
+            half,
+            block_value,
+            block_value + slice * 16,
+            columns,
+            half * (kWidth / 2),
+            warp < 2 * slices && columns > 0};
+  }
+  __device__ int own_block(int b) const { return b == 0 ? half : kBlocks - 1 - half; }
+
+  // The tiles of this warp's steps among those of all.
+  __device__ void select_own(Accumulator (&own)[2 * kOwnBlocks], const Accumulator (&all)[2 * kBlocks]) const {
+#pragma unroll
+    for (int b = 0; b < kOwnBlocks; ++b)
+#pragma unroll
+      for (int i = 0; i < 2; ++i)
+#pragma unroll
+        for (int e = 0; e < 4; ++e) {
+          const int low = b == 0 ? 0 : kBlocks - 1, high = b == 0 ? 1 : kBlocks - 2;
+          own[2 * b + i].x[e] = half == 0 ? all[2 * low + i].x[e] : all[2 * high + i].x[e];
+        }
+  }
+  // Stores a block of steps' two transposed tiles to rows whose chunk starts at `rows`.
+  __device__ void store_steps(T* rows, int step_stride, const Accumulator& left, const Accumulator& right, int block,
+                              int valid) const {
+    T* origin = rows + (block * 16 * step_stride + first_value);
+    store_transposed(origin, step_stride, left, valid - block * 16, columns);
+    store_transposed(origin + 8 * step_stride, step_stride, right, valid - block * 16 - 8, columns);
+  }
+  // Where a chunk's state has the two operand tiles of 16 values and 16 keys.
+  __device__ static std::int64_t state_tiles(const Problem<T>& problem, int chunk, int value, int key_block) {
+    return problem.chunk_index(blockIdx.x, chunk) * kStateElements<kWidth> +
+           (value / 16 * (kWidth / 8) + 2 * key_block) * kOperandTile;
+  }
+};
+
+// A producer thread's part of rows on their way. Each kernel overlays it with what the other warps keep from phase to
+// phase: at a barrier that all reach, the compiler counts the registers of all of them.
+struct ProducerRegisters {
+  float beta;
+  RowRegisters<kProducerThreads> k, q, value;  // used only where narrow rows are aligned to 4 bytes
+};
+
 // The producer warps' side of one block.
 template <bool kReverse, int kStages, typename T, int kWidth>
 struct Producer {
   static constexpr int kSize = kChunk<T>, kVector = kRowStride<kWidth>;
   const Problem<T>& problem;
   const ValueRows<T>& values;
-  const T *solve, *attend;
+  const Triangles<T>* triangles;
   Stage<T, kWidth>* stages;
   typename Problem<T>::Pair at;
   int chunks, first_value, columns, thread;
 
-  float beta;
-  RowRegisters<kWidth> k, q;  // used only where rows are aligned to 4 bytes
-  RowRegisters<64> value;
+  ProducerRegisters& own;
 
   __device__ int chunk_at(int i) const { return kReverse ? chunks - 1 - i : i; }
   __device__ Stage<T, kWidth>& stage(int i) const { return stages[i % kStages]; }
   __device__ int begin(int i) const { return chunk_at(i) * kSize; }
   __device__ int valid(int i) const { return min(kSize, at.length - begin(i)); }
   __device__ std::int64_t value_offset(int i) const {
-    return (static_cast<std::int64_t>(at.row) * problem.time + begin(i)) * values.row_stride +
-           at.head * problem.width + first_value;
+    return (static_cast<std::int64_t>(at.row) * problem.time + begin(i)) * values.row_stride + at.head * problem.width +
+           first_value;
   }
 
   // Starts the asynchronous copies of the i-th chunk of the walk, as one group, empty past the end.
   __device__ void copy(int i) {
     if (i < chunks) {
-      const std::int64_t offset = problem.strided(at, begin(i)), square = problem.chunk_index(blockIdx.x, chunk_at(i));
+      const std::int64_t offset = problem.strided(at, begin(i));
       if (problem.copy_bytes > 4) {
-        copy_rows_async(stage(i).k, kVector, problem.k + offset, problem.row_stride, valid(i), problem.width,
-                        problem.copy_bytes, thread, kProducerThreads);
-        copy_rows_async(stage(i).q, kVector, problem.q + offset, problem.row_stride, valid(i), problem.width,
-                        problem.copy_bytes, thread, kProducerThreads);
+        copy_rows_async<kWidth, kProducerThreads>(stage(i).k, kVector, problem.k + offset, problem.row_stride, valid(i),
+                                                  problem.width, problem.copy_bytes, thread);
+        copy_rows_async<kWidth, kProducerThreads>(stage(i).q, kVector, problem.q + offset, problem.row_stride, valid(i),
+                                                  problem.width, problem.copy_bytes, thread);
       }
       if (values.copy_bytes > 4)
-        copy_rows_async(stage(i).value, kValueStride, values.data + value_offset(i), values.row_stride, valid(i),
-                        columns, values.copy_bytes, thread, kProducerThreads);
-#pragma unroll
-      for (int m = 0; m < kSolveMatrices<T>; ++m)
-        copy_triangle(stage(i).solve[m], solve + (square * kSolveMatrices<T> + m) * (kSize * kSize), thread,
-                      kProducerThreads);
-      copy_triangle(stage(i).attend, attend + square * (kSize * kSize), thread, kProducerThreads);
+        copy_rows_async<16 * kMaxSlices, kProducerThreads>(stage(i).value, kValueStride, values.data + value_offset(i),
+                                                           values.row_stride, valid(i), columns, values.copy_bytes,
+                                                           thread);
+      constexpr int kPieces = sizeof(Triangles<T>) / sizeof(T);
+      copy_flat<kProducerThreads>(&stage(i).triangles.solve[0][0],
+                                  &triangles[problem.chunk_index(blockIdx.x, chunk_at(i))].solve[0][0], kPieces,
+                                  thread);
     }
     commit_copies();
   }
   // What goes through registers, in two halves so that the loads are under way while others compute.
+  static constexpr bool kEarly = sizeof(T) == 2 && kWidth == 64;
   __device__ void load(int i) {
     if (i >= chunks) return;
     if (thread < kSize)
-      beta = thread < valid(i) ? static_cast<float>(problem.beta[problem.scalar(at, begin(i) + thread)]) : 0.0f;
-    if constexpr (sizeof(T) == 2) {
+      own.beta = thread < valid(i) ? static_cast<float>(problem.beta[problem.scalar(at, begin(i) + thread)]) : 0.0f;
+    if constexpr (kEarly) {
       const std::int64_t offset = problem.strided(at, begin(i));
       if (problem.copy_bytes == 4) {
-        k.load(problem.k + offset, problem.row_stride, valid(i), problem.width, thread);
-        q.load(problem.q + offset, problem.row_stride, valid(i), problem.width, thread);
+        own.k.load(problem.k + offset, problem.row_stride, valid(i), problem.width, thread);
+        own.q.load(problem.q + offset, problem.row_stride, valid(i), problem.width, thread);
       }
       if (values.copy_bytes == 4)
-        value.load(values.data + value_offset(i), values.row_stride, valid(i), columns, thread);
+        own.value.load(values.data + value_offset(i), values.row_stride, valid(i), columns, thread);
     }
   }
   __device__ void store(int i) {
     if (i >= chunks) return;
-    if (thread < kSize) stage(i).beta[thread] = beta;
-    if constexpr (sizeof(T) == 2) {
+    if (thread < kSize) stage(i).beta[thread] = own.beta;
+    if constexpr (kEarly) {
       if (problem.copy_bytes == 4) {
-        k.store(stage(i).k, kVector, thread);
-        q.store(stage(i).q, kVector, thread);
+        own.k.store(stage(i).k, kVector, valid(i), problem.width, thread);
+        own.q.store(stage(i).q, kVector, valid(i), problem.width, thread);
       }
-      if (values.copy_bytes == 4) value.store(stage(i).value, kValueStride, thread);
+      if (values.copy_bytes == 4) own.value.store(stage(i).value, kValueStride, valid(i), columns, thread);
+    } else if constexpr (sizeof(T) == 2) {
+      const std::int64_t offset = problem.strided(at, begin(i));
+      if (problem.copy_bytes == 4) {
+        copy_pairs<kWidth, kProducerThreads>(stage(i).k, kVector, problem.k + offset, problem.row_stride, valid(i),
+                                             problem.width, thread);
+        copy_pairs<kWidth, kProducerThreads>(stage(i).q, kVector, problem.q + offset, problem.row_stride, valid(i),
+                                             problem.width, thread);
+      }
+      if (values.copy_bytes == 4)
+        copy_pairs<16 * kMaxSlices, kProducerThreads>(stage(i).value, kValueStride, values.data + value_offset(i),
+                                                      values.row_stride, valid(i), columns, thread);
     }
   }
 };
 
-// Calls compute(stage, chunk) in every consumer thread, for chunks 0, 1, ... or, reversed, from the last.
-template <bool kReverse, int kStages, typename T, int kWidth, typename Compute>
-__device__ void for_each_chunk(const Problem<T>& problem, const ValueRows<T>& values, const T* solve, const T* attend,
-                               Stage<T, kWidth>* stages, const Compute& compute) {
-  constexpr int kSize = kChunk<T>, kVector = kRowStride<kWidth>;
+// Calls read(stage, chunk), solve(stage, chunk) and write(stage, chunk) in the warps that work on a slice, for chunks
+// 0, 1, ... or, reversed, from the last. What was written to shared memory in one phase may be read in the next. With
+// three stages a chunk's write and the next chunk's read are one phase.
+template <bool kReverse, int kStages, typename T, int kWidth, typename Read, typename Solve, typename Write>
+__device__ void for_each_chunk(const Problem<T>& problem, const ValueRows<T>& values, const Triangles<T>* triangles,
+                               Stage<T, kWidth>* stages, ProducerRegisters& registers, const SliceWarp<T, kWidth>& walk,
+                               const Read& read, const Solve& solve, const Write& write) {
+  constexpr int kSize = kChunk<T>;
   const auto at = problem.pair(blockIdx.x);
   const int chunks = (at.length + kSize - 1) / kSize;
-  const int consumer_threads = blockDim.x - kProducerThreads;
-  const int first_value = blockIdx.y * (consumer_threads / 2);
-  const int columns = min(problem.width - first_value, consumer_threads / 2);
-  for (int i = 0; i < kStages; ++i) {  // the padding; copies write beside it
-    zero_columns(stages[i].k, kVector, problem.width, kWidth, threadIdx.x, blockDim.x);
-    zero_columns(stages[i].q, kVector, problem.width, kWidth, threadIdx.x, blockDim.x);
-    zero_columns(stages[i].value, kValueStride, columns, 16 * kMaxConsumers, threadIdx.x, blockDim.x);
-  }
-  if (static_cast<int>(threadIdx.x) < consumer_threads) {
-    for (int i = 0; i < chunks; ++i) {
-      role_barrier();
-      if constexpr (kStages == 1) role_barrier();
-      compute(stages[i % kStages], kReverse ? chunks - 1 - i : i);
-    }
-    return;
-  }
-
-  Producer<kReverse, kStages, T, kWidth> producer{problem, values, solve, attend, stages, at, chunks, first_value,
-                                                  columns, static_cast<int>(threadIdx.x) - consumer_threads};
-  if constexpr (kStages == 1) {
-    for (int i = 0; i < chunks; ++i) {
-      producer.load(i);
-      role_barrier();
-      producer.copy(i);
-      producer.store(i);
-      wait_for_copies();
-      role_barrier();
-    }
-  } else {
+  const int slice_threads = blockDim.x - kProducerThreads;
+  const int columns = min(problem.width - walk.block_value, 16 * walk.slices);
+  const bool produces = static_cast<int>(threadIdx.x) >= slice_threads;
+  Producer<kReverse, kStages, T, kWidth> producer{
+      problem,          values,  triangles,
+      stages,           at,      chunks,
+      walk.block_value, columns, static_cast<int>(threadIdx.x) - slice_threads,
+      registers};
+  const auto run = [&](const auto& phase, int i) {
+    if (walk.works) phase(stages[i % kStages], kReverse ? chunks - 1 - i : i);
+  };
+  constexpr int kPending = kStages > 1 ? kStages - 2 : 0;
+  if (kStages > 1 && produces) {
     for (int i = 0; i < kStages - 1; ++i) producer.copy(i);
     producer.load(0);
     producer.store(0);
     producer.load(1);
-    wait_for_groups<kStages - 2>();
+    wait_for_groups<kPending>();
+  }
+  if constexpr (kStages > 2) {
+    for (int i = 0; i <= chunks; ++i) {
+      __syncthreads();
+      if (produces) {
+        producer.store(i + 1);
+        producer.load(i + 2);
+      }
+      if (i > 0) run(write, i - 1);
+      if (i == chunks) break;
+      run(read, i);
+      __syncthreads();
+      if (produces) producer.copy(i + kStages - 1);
+      run(solve, i);
+      if (produces) wait_for_groups<kPending>();
+    }
+  } else {
     for (int i = 0; i < chunks; ++i) {
-      role_barrier();
-      producer.copy(i + kStages - 1);
-      producer.store(i + 1);
-      producer.load(i + 2);
-      wait_for_groups<kStages - 2>();
+      __syncthreads();
+      if (produces) {
+        if (kStages > 1) {
+          producer.copy(i + 1);
+          producer.store(i + 1);
+          producer.load(i + 2);
+        } else {
+          producer.load(i);
+          producer.copy(i);
+          producer.store(i);
+          wait_for_groups<0>();
+        }
+      }
+      if (kStages == 1) __syncthreads();
+      run(read, i);
+      __syncthreads();
+      run(solve, i);
+      __syncthreads();
+      run(write, i);
+      if (produces) wait_for_groups<0>();
     }
   }
 }
 
-// How a recurrence is launched: kMostStages where shared memory holds them, else one; as many consumer warps a block as keep
-// the multiprocessors busy.
-constexpr int kMostStages = 3;
+// How a recurrence is launched: with kMostStages where shared memory holds them, else one; as many slices a block as
+// keep the multiprocessors busy. `exchange_bytes`: what a slice's two warps exchange.
+template <int kWidth>
+constexpr int kMostStages = kWidth == 64 ? 3 : 2;
 
 struct RecurrenceLaunch {
   dim3 grid;
@@ -164,60 +251,61 @@ struct RecurrenceLaunch {
   std::size_t bytes;
 
   template <typename T, int kWidth>
-  static RecurrenceLaunch of(const Problem<T>& problem) {
+  static RecurrenceLaunch of(const Problem<T>& problem, std::size_t exchange_bytes) {
     const int pairs = problem.batch * problem.heads, tiles = (problem.width + 15) / 16;
     const int multiprocessors = cuda_device_attribute(cudaDevAttrMultiProcessorCount);
     const std::size_t most = cuda_device_attribute(cudaDevAttrMaxSharedMemoryPerBlockOptin);
-    int consumers = std::min(tiles, kMaxConsumers);
-    while (consumers > 1 && pairs * ((tiles + (consumers + 1) / 2 - 1) / ((consumers + 1) / 2)) <= multiprocessors)
-      consumers = (consumers + 1) / 2;
-    const int stages = kMostStages * sizeof(Stage<T, kWidth>) <= most ? kMostStages : 1;
-    return {dim3(pairs, (tiles + consumers - 1) / consumers), 32 * consumers + kProducerThreads, stages,
-            stages * sizeof(Stage<T, kWidth>)};
+    int slices = std::min(tiles, kMaxSlices);
+    while (slices > 1 && pairs * ((tiles + (slices + 1) / 2 - 1) / ((slices + 1) / 2)) <= multiprocessors)
+      slices = (slices + 1) / 2;
+    const auto bytes = [&](int stages) { return stages * sizeof(Stage<T, kWidth>) + slices * exchange_bytes; };
+    while (slices > 1 && bytes(1) > most) slices = (slices + 1) / 2;
+    const int stages = bytes(kMostStages<kWidth>) <= most ? kMostStages<kWidth> : 1;
+    return {dim3(pairs, (tiles + slices - 1) / slices), 64 * slices + kProducerThreads, stages, bytes(stages)};
   }
 };
 
-// A column of tiles of the transposed state (rows: 16 values from `first_value`; columns: keys) from and to global
-// memory [B, H, K, V], times `factor`; a null source is zero.
+// A column of tiles of the transposed state (rows: 16 values from `first_value`; columns: keys from `first_key`) from
+// and to global memory [B, H, K, V], times `factor`; a null source is zero.
 template <int kTiles, typename T>
 __device__ inline void load_state(Accumulator (&state)[kTiles], const Problem<T>& problem, const float* source,
-                                  int first_value, float factor) {
+                                  int first_value, int first_key, float factor) {
   const float* origin = source + static_cast<std::int64_t>(blockIdx.x) * problem.width * problem.width;
   const int g = lane_id() / 4, t = lane_id() % 4;
 #pragma unroll
   for (int tile = 0; tile < kTiles; ++tile)
 #pragma unroll
     for (int e = 0; e < 4; ++e) {
-      const int key = tile * 8 + 2 * t + e % 2, value = first_value + g + e / 2 * 8;
+      const int key = first_key + tile * 8 + 2 * t + e % 2, value = first_value + g + e / 2 * 8;
       const bool inside = source != nullptr && key < problem.width && value < problem.width;
       state[tile].x[e] = inside ? origin[key * problem.width + value] * factor : 0.0f;
     }
 }
 template <int kTiles, typename T>
 __device__ inline void store_state(const Accumulator (&state)[kTiles], const Problem<T>& problem, float* target,
-                                   int first_value, float factor) {
+                                   int first_value, int first_key, float factor) {
   float* origin = target + static_cast<std::int64_t>(blockIdx.x) * problem.width * problem.width;
   const int g = lane_id() / 4, t = lane_id() % 4;
 #pragma unroll
   for (int tile = 0; tile < kTiles; ++tile)
 #pragma unroll
     for (int e = 0; e < 4; ++e) {
-      const int key = tile * 8 + 2 * t + e % 2, value = first_value + g + e / 2 * 8;
+      const int key = first_key + tile * 8 + 2 * t + e % 2, value = first_value + g + e / 2 * 8;
       if (key < problem.width && value < problem.width) origin[key * problem.width + value] = state[tile].x[e] * factor;
     }
 }
 
 // Two tiles [16 values x 8 steps] beside each other, times beta of their steps, as a left operand.
 template <int kCount>
-__device__ inline void weigh(FragmentA<kCount>& a, const Accumulator& left, const Accumulator& right,
-                             const float* beta, float factor) {
+__device__ inline void weigh(FragmentA<kCount>& a, const Accumulator& left, const Accumulator& right, const float* beta,
+                             float factor) {
   const int t = lane_id() % 4;
   const float2 b0 = *reinterpret_cast<const float2*>(beta + 2 * t);
   const float2 b1 = *reinterpret_cast<const float2*>(beta + 8 + 2 * t);
-  const Accumulator x{{left.x[0] * b0.x * factor, left.x[1] * b0.y * factor, left.x[2] * b0.x * factor,
-                       left.x[3] * b0.y * factor}};
-  const Accumulator y{{right.x[0] * b1.x * factor, right.x[1] * b1.y * factor, right.x[2] * b1.x * factor,
-                       right.x[3] * b1.y * factor}};
+  const Accumulator x{
+      {left.x[0] * b0.x * factor, left.x[1] * b0.y * factor, left.x[2] * b0.x * factor, left.x[3] * b0.y * factor}};
+  const Accumulator y{
+      {right.x[0] * b1.x * factor, right.x[1] * b1.y * factor, right.x[2] * b1.x * factor, right.x[3] * b1.y * factor}};
   to_fragment(a, x, y);
 }
 
@@ -227,24 +315,24 @@ struct SolveOperand {
   static constexpr int kCount = sizeof(T) == 2 ? kSolveMatrices<T> : kPlanes<T>;
   FragmentB<kCount> tile[2];
 
-  template <bool kTransposed, int kWidth>
-  __device__ void load(const Stage<T, kWidth>& stage, int row, int column) {
-    constexpr int kSquare = kRowStride<kChunk<T>>;
+  template <bool kTransposed>
+  __device__ void load(const Triangles<T>& triangles, int row, int column) {
+    const int block = Triangles<T>::block(row, column);
     if constexpr (sizeof(T) == 2) {
 #pragma unroll
       for (int m = 0; m < kCount; ++m) {
         FragmentB<1> part[2];
         if constexpr (kTransposed)
-          load_b_transposed(part, stage.solve[m] + row * kSquare + column, kSquare);
+          load_b_block_transposed(part, triangles.solve[m] + block);
         else
-          load_b(part, stage.solve[m] + row * kSquare + column, kSquare);
+          load_b_block(part, triangles.solve[m] + block);
 #pragma unroll
         for (int i = 0; i < 4; ++i) tile[i / 2].plane[m][i % 2] = part[i / 2].plane[0][i % 2];
       }
     } else if constexpr (kTransposed) {
-      load_b_transposed(tile, stage.solve[0] + row * kSquare + column, kSquare);
+      load_b_block_transposed(tile, triangles.solve[0] + block);
     } else {
-      load_b(tile, stage.solve[0] + row * kSquare + column, kSquare);
+      load_b_block(tile, triangles.solve[0] + block);
     }
   }
 };

@@ -24,19 +24,22 @@ __device__ void load_a_scaled(FragmentA<kCount>& a, const float* p, int stride, 
 __device__ void store_shared(float* p, int stride, const Accumulator& x) {
   const int g = lane_id() / 4, t = lane_id() % 4;
 #pragma unroll
-  for (int i = 0; i < 4; ++i) p[(g + i / 2 * 8) * stride + 2 * t + i % 2] = x.x[i];
+  for (int i = 0; i < 2; ++i) store_pair(p + (g + i * 8) * stride + 2 * t, x.x[2 * i], x.x[2 * i + 1]);
 }
 __device__ void load_shared(Accumulator& x, const float* p, int stride) {
   const int g = lane_id() / 4, t = lane_id() % 4;
 #pragma unroll
-  for (int i = 0; i < 4; ++i) x.x[i] = p[(g + i / 2 * 8) * stride + 2 * t + i % 2];
+  for (int i = 0; i < 2; ++i) {
+    const float2 pair = load_pair(p + (g + i * 8) * stride + 2 * t);
+    x.x[2 * i] = pair.x, x.x[2 * i + 1] = pair.y;
+  }
 }
 
-// left, right += a b over `steps` of 16, with `a` scaled and negated.
+// left, right += a b over the steps of 16 from `begin` to `end`, with `a` scaled and negated.
 template <int kCount>
 __device__ void multiply_scaled(Accumulator (&sum)[2], const float* a, int a_stride, const float* factor,
-                                const float* b, int b_stride, int steps) {
-  for (int step = 0; step < steps; ++step) {
+                                const float* b, int b_stride, int begin, int end) {
+  for (int step = begin; step < end; ++step) {
     FragmentA<kCount> left;
     FragmentB<kCount> right[2];
     load_a_scaled(left, a + step * 16, a_stride, factor + step * 16);
@@ -50,13 +53,20 @@ __device__ void multiply_scaled(Accumulator (&sum)[2], const float* a, int a_str
 // each lane solves for a column, both half warps the same.
 __device__ void solve_diagonal(float* g, int stride, const float* beta) {
   const int column = lane_id() % 16;
-  float z[16];
+  float z[16], weighted[16];  // beta_j z_j
 #pragma unroll
   for (int i = 0; i < 16; ++i) {
     float sum[2] = {g[i * stride + column], 0.0f};
 #pragma unroll
-    for (int j = 0; j < i; ++j) sum[j % 2] -= g[i * stride + j] * beta[j] * z[j];
+    for (int j = 0; j < i; j += 4) {
+      const float4 row = *reinterpret_cast<const float4*>(g + i * stride + j);
+      sum[0] -= row.x * weighted[j];
+      if (j + 1 < i) sum[1] -= row.y * weighted[j + 1];
+      if (j + 2 < i) sum[0] -= row.z * weighted[j + 2];
+      if (j + 3 < i) sum[1] -= row.w * weighted[j + 3];
+    }
     z[i] = sum[0] + sum[1];
+    weighted[i] = beta[i] * z[i];
   }
   __syncwarp();
   if (lane_id() < 16) {
@@ -68,16 +78,17 @@ __device__ void solve_diagonal(float* g, int stride, const float* beta) {
 template <typename T, int kWidth>
 struct PrepareShared {
   T k[kChunk<T> * kRowStride<kWidth>];
-  T q[kChunk<T> * kRowStride<kWidth>];
+  union {
+    T q[kChunk<T> * kRowStride<kWidth>];
+    float y[kChunk<T> / 2 * kHalfStride<T>];  // once the scores are done
+  };
   float g[kChunk<T> * kStride<T>];  // G, then Z in its place
-  float y[kChunk<T> / 2 * kHalfStride<T>];
   float beta[kChunk<T>];
 };
 
 // One block a chunk, one warp a block of 16 rows.
 template <typename T, int kWidth>
-__global__ void __launch_bounds__(kChunk<T> * 2)
-prepare_kernel(Problem<T> problem, T* solve, T* attend) {
+__global__ void __launch_bounds__(kChunk<T> * 2) prepare_kernel(Problem<T> problem, Triangles<T>* triangles) {
   constexpr int kSize = kChunk<T>, kThreads = kSize * 2, kVector = kRowStride<kWidth>;
   extern __shared__ __align__(16) unsigned char shared_memory[];
   auto& shared = *reinterpret_cast<PrepareShared<T, kWidth>*>(shared_memory);
@@ -88,15 +99,15 @@ prepare_kernel(Problem<T> problem, T* solve, T* attend) {
 
   const int valid = min(kSize, at.length - begin);
   const std::int64_t offset = problem.strided(at, begin);
-  copy_rows<kWidth>(shared.k, problem.k + offset, problem.row_stride, valid, problem.width, problem.copy_bytes, thread);
-  copy_rows<kWidth>(shared.q, problem.q + offset, problem.row_stride, valid, problem.width, problem.copy_bytes, thread);
+  const RowCopy<T> copies[] = {{shared.k, problem.k + offset, problem.row_stride, problem.copy_bytes},
+                               {shared.q, problem.q + offset, problem.row_stride, problem.copy_bytes}};
   load_beta(shared.beta, problem, at, begin, thread, kThreads);
+  copy_rows<kWidth, kThreads>(copies, valid, problem.width, thread);
   wait_for_copies();
   __syncthreads();
 
   const int g = lane_id() / 4, t = lane_id() % 4;
-  attend += problem.chunk_index(blockIdx.x, blockIdx.y) * (kSize * kSize);
-  solve += problem.chunk_index(blockIdx.x, blockIdx.y) * (kSize * kSize * kSolveMatrices<T>);
+  Triangles<T>& target = triangles[problem.chunk_index(blockIdx.x, blockIdx.y)];
   for (int block = 0; block < kSize / 16; ++block) {
     Accumulator gram[2] = {}, score[2] = {};
     if (block <= warp) {
@@ -121,7 +132,7 @@ prepare_kernel(Problem<T> problem, T* solve, T* attend) {
           if (column >= row) gram[i].x[e] = 0.0f;
           score[i].x[e] = column > row ? 0.0f : score[i].x[e] * problem.scale;
         }
-        store(attend + warp * 16 * kSize + block * 16 + i * 8, kSize, score[i], 16, 8);
+        store(target.attend + Triangles<T>::block(warp, block) + i * kBlockTile, 8, score[i], 16, 8);
       }
     }
 #pragma unroll
@@ -131,7 +142,8 @@ prepare_kernel(Problem<T> problem, T* solve, T* attend) {
   __syncwarp();
   solve_diagonal(shared.g + warp * 16 * (kStride<T> + 1), kStride<T>, shared.beta + warp * 16);
 
-  // Merge pairs of solved diagonal blocks of `half` rows: Z_21 = (I - Z_22 D_2) G_21 (I - D_1 Z_11).
+  // Merge pairs of solved diagonal blocks of `half` rows: Z_21 = (I - Z_22 D_2) G_21 (I - D_1 Z_11). Both Z are lower
+  // triangular, which leaves out steps.
   for (int half = 16; half < kSize; half *= 2) {
     __syncthreads();
     const int across = half / 16;  // tiles of 16 across a block
@@ -142,18 +154,18 @@ prepare_kernel(Problem<T> problem, T* solve, T* attend) {
     Accumulator sum[2];
     if (base < kSize) {
 #pragma unroll
-      for (int i = 0; i < 2; ++i)
-        load_shared(sum[i], corner + tile_row * kStride<T> + tile_column + i * 8, kStride<T>);
+      for (int i = 0; i < 2; ++i) load_shared(sum[i], corner + tile_row * kStride<T> + tile_column + i * 8, kStride<T>);
       multiply_scaled<kSumPlanes<T>>(sum, corner + tile_row * kStride<T>, kStride<T>, shared.beta + base,
-                                       shared.g + base * (kStride<T> + 1) + tile_column, kStride<T>, across);
+                                     shared.g + base * (kStride<T> + 1) + tile_column, kStride<T>, tile_column / 16,
+                                     across);
 #pragma unroll
       for (int i = 0; i < 2; ++i)
         store_shared(y + tile_row * kHalfStride<T> + tile_column + i * 8, kHalfStride<T>, sum[i]);
     }
     __syncthreads();
     if (base < kSize) {
-      multiply_scaled<kSumPlanes<T>>(sum, corner + half + tile_row * kStride<T>, kStride<T>,
-                                       shared.beta + base + half, y + tile_column, kHalfStride<T>, across);
+      multiply_scaled<kSumPlanes<T>>(sum, corner + half + tile_row * kStride<T>, kStride<T>, shared.beta + base + half,
+                                     y + tile_column, kHalfStride<T>, 0, tile_row / 16 + 1);
 #pragma unroll
       for (int i = 0; i < 2; ++i)
         store_shared(corner + tile_row * kStride<T> + tile_column + i * 8, kStride<T>, sum[i]);
@@ -167,12 +179,12 @@ prepare_kernel(Problem<T> problem, T* solve, T* attend) {
       load_shared(z, shared.g + warp * 16 * kStride<T> + block * 16 + i * 8, kStride<T>);
 #pragma unroll
       for (int e = 0; e < 4; ++e) z.x[e] = -z.x[e];
-      T* target = solve + warp * 16 * kSize + block * 16 + i * 8;
-      store(target, kSize, z, 16, 8);
+      const int tile = Triangles<T>::block(warp, block) + i * kBlockTile;
+      store(target.solve[0] + tile, 8, z, 16, 8);
       if constexpr (kSolveMatrices<T> == 2) {
 #pragma unroll
         for (int e = 0; e < 4; ++e) z.x[e] -= static_cast<float>(T(z.x[e]));
-        store(target + kSize * kSize, kSize, z, 16, 8);
+        store(target.solve[1] + tile, 8, z, 16, 8);
       }
     }
 }
@@ -180,15 +192,15 @@ prepare_kernel(Problem<T> problem, T* solve, T* attend) {
 }  // namespace
 
 template <typename T, int kWidth>
-void launch_prepare(const Problem<T>& problem, T* solve, T* attend, cudaStream_t stream) {
+void launch_prepare(const Problem<T>& problem, Triangles<T>* triangles, cudaStream_t stream) {
   const dim3 grid(problem.batch * problem.heads, problem.chunks);
   launch(prepare_kernel<T, kWidth>, grid, kChunk<T> * 2, sizeof(PrepareShared<T, kWidth>), stream,
-         "delta rule: preparation", problem, solve, attend);
+         "delta rule: preparation", problem, triangles);
 }
 
-template void launch_prepare<float, 64>(const Problem<float>&, float*, float*, cudaStream_t);
-template void launch_prepare<float, 128>(const Problem<float>&, float*, float*, cudaStream_t);
-template void launch_prepare<bf16, 64>(const Problem<bf16>&, bf16*, bf16*, cudaStream_t);
-template void launch_prepare<bf16, 128>(const Problem<bf16>&, bf16*, bf16*, cudaStream_t);
+template void launch_prepare<float, 64>(const Problem<float>&, Triangles<float>*, cudaStream_t);
+template void launch_prepare<float, 128>(const Problem<float>&, Triangles<float>*, cudaStream_t);
+template void launch_prepare<bf16, 64>(const Problem<bf16>&, Triangles<bf16>*, cudaStream_t);
+template void launch_prepare<bf16, 128>(const Problem<bf16>&, Triangles<bf16>*, cudaStream_t);
 
 }  // namespace engram::delta_rule

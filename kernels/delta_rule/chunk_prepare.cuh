@@ -5,8 +5,8 @@
 
 namespace engram::delta_rule {
 
-// Queues the computation of solve = -Z and attend = P (README.md) for every chunk.
+// Queues the computation of every chunk's triangles (README.md: -Z and P).
 template <typename T, int kWidth>
-void launch_prepare(const Problem<T>& problem, T* solve, T* attend, cudaStream_t stream);
+void launch_prepare(const Problem<T>& problem, Triangles<T>* triangles, cudaStream_t stream);
 
 }  // namespace engram::delta_rule

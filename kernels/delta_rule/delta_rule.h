@@ -14,7 +14,7 @@
 // over RMS, for keys of length 1 and beta in [0, 2]: at most 1e-5 in float; in bfloat16 0.005 forward and 0.008
 // backward from width 16 on (0.014 at width 2).
 // Layout: [B, T, H, D] with D contiguous and heads D apart; q, k, v may be slices of one product: the rows (b, t) of
-// q, k and v and of their gradients are `row_stride` elements apart (even, H * D to 2^24). Everything else is contiguous.
+// q, k and v and of their gradients are `row_stride` elements apart (even, H * D to 2^24). All else is contiguous.
 // Alignment: 4 bytes for bfloat16, 8 for float; 16 where D and row_stride allow it is faster.
 // Aliasing: no output may overlap an input or another output. Scratch and saved buffers: 16-byte aligned, any contents.
 // All work is queued on `stream`; nothing synchronises. The same input gives the same bits. Devices: 8.0 and later.
@@ -82,7 +82,8 @@ std::size_t delta_rule_backward_scratch_bytes(const DeltaRuleShape& shape, Dtype
 void delta_rule_backward(const DeltaRuleInput& input, const void* saved, const DeltaRuleOutputGradient& output_gradient,
                          const DeltaRuleInputGradient& input_gradient, void* scratch, cudaStream_t stream);
 
-// One step of N rows: state_NHKV is updated in place, output_NHD is the read after the write. All contiguous.
+// One step of N rows: state_NHKV is updated in place, output_NHD is the read after the write. All contiguous; the state
+// aligned to 16 bytes.
 struct DeltaRuleStep {
   int rows;
   int heads;
