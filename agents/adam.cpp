@@ -1,6 +1,7 @@
 #include "agents/adam.h"
 
 #include <stdexcept>
+#include <string>
 #include <utility>
 
 namespace engram {
@@ -33,6 +34,15 @@ void Adam::step() {
   torch::_fused_adam_(parameters_, gradients(), mean_, mean_square_, /*max_exp_avg_sqs=*/{}, steps_, learning_rate_,
                       /*beta1=*/0.9, /*beta2=*/0.999, /*weight_decay=*/0, /*eps=*/1e-8, /*amsgrad=*/false,
                       /*maximize=*/false);
+}
+
+void Adam::visit_state(StateArchive& archive) {
+  for (std::size_t i = 0; i < parameters_.size(); ++i) {
+    const std::string number = std::to_string(i);
+    archive.tensor("mean" + number, mean_[i]);
+    archive.tensor("mean_square" + number, mean_square_[i]);
+    archive.tensor("steps" + number, steps_[i]);
+  }
 }
 
 }  // namespace engram

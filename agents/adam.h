@@ -6,6 +6,8 @@
 
 #include <vector>
 
+#include "agents/state_archive.h"
+
 namespace engram {
 
 class Adam {
@@ -18,6 +20,8 @@ class Adam {
   std::vector<torch::Tensor> gradients() const;
   void zero_gradients();
   void step();
+
+  void visit_state(StateArchive& archive);
 
  private:
   double learning_rate_;

@@ -8,7 +8,8 @@ namespace {
 
 using torch::Tensor;
 
-// A convolution of a small image as a linear layer: its responses to the unit vectors.
+// A convolution of a small image as a linear layer: its responses to the unit vectors, as a product with the patches of
+// those, whose gradient is a product too. (cuDNN's gradient of a convolution's weight is summed in no fixed order.)
 struct DenseConvolution {
   Tensor weight_OI, bias_O;
   std::vector<std::int64_t> output_shape;
@@ -17,9 +18,13 @@ struct DenseConvolution {
     const std::int64_t inputs = input_shape[0] * input_shape[1] * input_shape[2];
     const Tensor basis = torch::eye(inputs, convolution->weight.options().requires_grad(false))
                              .view({inputs, input_shape[0], input_shape[1], input_shape[2]});
-    const Tensor response = torch::conv2d(basis, convolution->weight);
-    output_shape = {response.size(1), response.size(2), response.size(3)};
-    weight_OI = response.flatten(1).t();
+    const torch::ExpandingArray<2> kernel = convolution->options.kernel_size();
+    const Tensor patch_IKL = torch::im2col(basis, *kernel, {1, 1}, {0, 0}, {1, 1});
+    const std::int64_t channels = convolution->weight.size(0), places = patch_IKL.size(2);
+    output_shape = {channels, input_shape[1] - (*kernel)[0] + 1, input_shape[2] - (*kernel)[1] + 1};
+    const Tensor response_CLI =
+        convolution->weight.flatten(1).mm(patch_IKL.permute({1, 2, 0}).flatten(1)).view({channels, places, inputs});
+    weight_OI = response_CLI.flatten(0, 1);
     bias_O = convolution->bias.unsqueeze(1).expand({-1, output_shape[1] * output_shape[2]}).reshape({-1});
   }
 };

@@ -170,4 +170,13 @@ std::vector<torch::Tensor> AgentNetwork::trainable_parameters() const {
   return trainable;
 }
 
+void AgentNetwork::visit_state(StateArchive& archive) {
+  for (const auto& item : named_parameters()) {
+    torch::Tensor parameter = item.value();
+    archive.tensor(item.key(), parameter);
+  }
+  torch::Tensor seed_tick = dropout_clock_->seed_tick(parameters().front().device());
+  archive.tensor("dropout_seed_tick", seed_tick);
+}
+
 }  // namespace engram
