@@ -24,6 +24,7 @@ namespace engram {
 
 inline constexpr double kWeightStd = 0.02;
 inline constexpr double kRmsNormEpsilon = 1e-6;
+inline constexpr double kLayerNormEpsilon = 1e-5;
 
 // Of the linear maps whose output is added to x, two a layer (Radford et al. 2019).
 inline double residual_weight_std(int layers) { return kWeightStd / std::sqrt(2.0 * layers); }
@@ -151,8 +152,7 @@ class BlockStack final : public SequenceModel {
 #ifdef ENGRAM_WITH_CUDA
   // By the fused halves of a block, where the GPU's kernels reach; wider layers go the way of the CPU.
   torch::Tensor run_fresh(const torch::Tensor& input_BTD, const torch::Tensor& lengths_B) override {
-    if (!input_BTD.is_cuda() || options_.width > fused::kMaxWidth ||
-        options_.width / options_.heads > fused::kMaxHeadWidth || input_BTD.scalar_type() == torch::kFloat64)
+    if (!fused::takes(input_BTD, options_.width, options_.heads))
       return SequenceModel::run_fresh(input_BTD, lengths_B);
     const torch::Device device = input_BTD.device();
     fused::MixerSettings settings{};

@@ -9,10 +9,10 @@
 
 #include "kernels/attention/attention.h"
 #include "kernels/block/elementwise.h"
-#include "kernels/block/row_norm.h"
 #include "kernels/delta_rule/delta_rule.h"
 #include "memory/blocks.h"
 #include "memory/cuda_support.h"
+#include "memory/fused_rows.h"
 #include "memory/weight_stack.h"
 
 namespace engram::fused {
@@ -21,15 +21,6 @@ namespace {
 using torch::Tensor;
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
-
-int round_up(int value, int multiple) { return (value + multiple - 1) / multiple * multiple; }
-
-float* float_data(const Tensor& tensor) { return tensor.defined() ? tensor.data_ptr<float>() : nullptr; }
-
-// Where element `offset` of the tensor stands.
-void* at_element(const Tensor& tensor, std::int64_t offset) {
-  return static_cast<char*>(tensor.data_ptr()) + offset * static_cast<std::int64_t>(tensor.element_size());
-}
 
 // Two kernels that do not depend on each other run at the same time; what follows waits for both.
 template <class Side, class Main>
@@ -43,58 +34,6 @@ void side_by_side(Side side, Main main) {
   end.record(side_stream);
   main(main_stream.stream());
   end.block(main_stream);
-}
-
-RowNorm row_norm(const Tensor& x_MP, const Tensor& weight_D) {
-  return {.kind = NormKind::kRms,
-          .rows = x_MP.size(0),
-          .width = static_cast<int>(weight_D.size(0)),
-          .stride = static_cast<int>(x_MP.size(1)),
-          .epsilon = static_cast<float>(kRmsNormEpsilon),
-          .dtype = kernel_dtype(x_MP),
-          .x = x_MP.data_ptr(),
-          .weight = weight_D.data_ptr<float>(),
-          .bias = nullptr};
-}
-
-Tensor normalized(const Tensor& x_MP, const Tensor& weight_D) {
-  const Tensor y_MP = torch::empty_like(x_MP);
-  row_norm_forward(row_norm(x_MP, weight_D), y_MP.data_ptr(), current_stream());
-  return y_MP;
-}
-
-struct NormGradients {
-  Tensor x_MP, weight_D;
-};
-// residual_MP: added to x's gradient; may be undefined.
-NormGradients normalized_backward(const Tensor& x_MP, const Tensor& weight_D, const Tensor& gradient_MP,
-                                  const Tensor& residual_MP) {
-  const RowNorm norm = row_norm(x_MP, weight_D);
-  NormGradients out{torch::empty_like(x_MP), torch::empty_like(weight_D, torch::requires_grad(false))};
-  const Tensor scratch = scratch_bytes(row_norm_backward_scratch_bytes(norm), x_MP);
-  row_norm_backward(norm,
-                    {.y = gradient_MP.data_ptr(),
-                     .residual = residual_MP.defined() ? residual_MP.data_ptr() : nullptr,
-                     .x = out.x_MP.data_ptr(),
-                     .weight = out.weight_D.data_ptr<float>(),
-                     .bias = nullptr},
-                    scratch.data_ptr(), current_stream());
-  return out;
-}
-
-// dropout(x) [+ residual] over rows of D of P channels.
-Tensor dropped(const Tensor& x_MP, std::int64_t width, const DropoutPlace& dropout, const Tensor& residual_MP) {
-  if (!dropout.drops() && !residual_MP.defined()) return x_MP;
-  const Tensor y_MP = torch::empty_like(x_MP);
-  dropout_add({.rows = x_MP.size(0),
-               .width = static_cast<int>(width),
-               .stride = static_cast<int>(x_MP.size(1)),
-               .dtype = kernel_dtype(x_MP),
-               .dropout = dropout,
-               .x = x_MP.data_ptr(),
-               .residual = residual_MP.defined() ? residual_MP.data_ptr() : nullptr},
-              y_MP.data_ptr(), current_stream());
-  return y_MP;
 }
 
 // One pass through the mixer's half, kept for its backward pass.
@@ -399,6 +338,10 @@ class RmsNormFunction : public torch::autograd::Function<RmsNormFunction> {
 };
 
 }  // namespace
+
+bool takes(const Tensor& x, std::int64_t width, std::int64_t heads) {
+  return x.is_cuda() && x.scalar_type() != torch::kFloat64 && width <= kMaxWidth && width / heads <= kMaxHeadWidth;
+}
 
 Tensor to_rows(const Tensor& x) {
   const std::int64_t width = x.size(-1);

@@ -20,6 +20,9 @@ namespace engram::fused {
 constexpr int kWidthMultiple = 16;
 constexpr int kMaxWidth = 1024, kMaxHeadWidth = 128;  // of D and D / heads
 
+// Whether x and a block of `heads` heads lie within what these operations take.
+bool takes(const torch::Tensor& x, std::int64_t width, std::int64_t heads);
+
 // [..., D] -> [M, P], and back to [B, T, D].
 torch::Tensor to_rows(const torch::Tensor& x);
 torch::Tensor from_rows(const torch::Tensor& x_MP, std::int64_t batch, std::int64_t width);

@@ -99,6 +99,69 @@ __global__ void __launch_bounds__(kThreads) relu_bias_kernel(ReluBiasGradient gr
                    sums + std::int64_t{blockIdx.x} * gradient.columns);
 }
 
+// gelu(z) = z sigmoid(2 u), u = sqrt(2 / pi) (z + 0.044715 z^3).
+constexpr float kGeluSlope = 1.5957691216057308f, kGeluCube = 0.044715f;  // 2 sqrt(2 / pi)
+
+__device__ inline float gelu(float z) { return z * sigmoid(kGeluSlope * (z + kGeluCube * z * z * z)); }
+__device__ inline float gelu_derivative(float z) {
+  const float s = sigmoid(kGeluSlope * (z + kGeluCube * z * z * z));
+  return s + z * s * (1.0f - s) * kGeluSlope * (1.0f + 3 * kGeluCube * z * z);
+}
+
+// Columns that a block takes; a wider matrix has several in the grid's second dimension.
+constexpr int kBlockColumns = 1024;
+
+// kThreads / vectors rows at a time, one thread a vector of columns. With kBackward y is the gradient of y, x's is
+// written to `out` and its sums to `sums`.
+template <typename T, bool kBackward>
+__global__ void __launch_bounds__(kThreads)
+    gelu_bias_kernel(GeluBias input, const T* y, T* out, float* __restrict__ sums) {
+  extern __shared__ float shared[];
+  const int begin = static_cast<int>(blockIdx.y) * kBlockColumns, columns = min(input.columns - begin, kBlockColumns);
+  const int vectors = columns / kVector, slots = kThreads / vectors;
+  const int slot = threadIdx.x / vectors, column = threadIdx.x % vectors * kVector;
+  RowVector sum = {};
+  if (slot < slots) {
+    const RowVector bias = load_bounded(input.bias, begin + column, input.width);
+    for (std::int64_t row = std::int64_t{blockIdx.x} * slots + slot; row < input.rows;
+         row += std::int64_t{gridDim.x} * slots) {
+      const std::int64_t offset = row * input.columns + begin + column;
+      RowVector x = load_vector(static_cast<const T*>(input.x) + offset);
+      const RowVector d = kBackward ? load_vector(y + offset) : RowVector{};
+#pragma unroll
+      for (int i = 0; i < kVector; ++i) {
+        const float z = x.x[i] + bias.x[i];
+        x.x[i] = kBackward ? d.x[i] * gelu_derivative(z) : gelu(z);
+        if (kBackward) sum.x[i] += x.x[i];
+      }
+      store_vector(out + offset, x);
+    }
+  }
+  if constexpr (kBackward)
+    write_block_sums(sum, slot < slots, column, slot, slots, columns, shared,
+                     sums + std::int64_t{blockIdx.x} * input.columns + begin);
+}
+
+int blocks_of(const GeluBias& input) {
+  return row_blocks(input.rows, kThreads / (std::min(input.columns, kBlockColumns) / kVector));
+}
+
+template <bool kBackward>
+void launch_gelu_bias(const GeluBias& input, const void* y, void* out, float* sums, cudaStream_t stream) {
+  if (input.rows < 1 || input.columns < kVector || input.columns % kVector != 0 || input.width < 0 ||
+      input.width > input.columns)
+    throw std::runtime_error("gelu_bias: " + std::to_string(input.rows) + " rows of " + std::to_string(input.columns) +
+                             " columns, a bias of " + std::to_string(input.width));
+  const dim3 grid(blocks_of(input), (input.columns + kBlockColumns - 1) / kBlockColumns);
+  const std::size_t shared = kBackward ? kThreads * kVector * sizeof(float) : 0;
+  dispatch_dtype(input.dtype, [&](auto element) {
+    using T = decltype(element);
+    gelu_bias_kernel<T, kBackward>
+        <<<grid, kThreads, shared, stream>>>(input, static_cast<const T*>(y), static_cast<T*>(out), sums);
+  });
+  check_cuda(cudaGetLastError(), "gelu_bias");
+}
+
 int blocks_of(const ReluBiasGradient& gradient) {
   return row_blocks(gradient.rows, kThreads / (gradient.columns / kVector));
 }
@@ -147,6 +210,21 @@ void swiglu_backward(std::int64_t rows, int inner, Dtype dtype, const void* gate
         static_cast<T*>(gate_up_gradient));
   });
   check_cuda(cudaGetLastError(), "swiglu_backward");
+}
+
+void gelu_bias_forward(const GeluBias& input, void* y, cudaStream_t stream) {
+  launch_gelu_bias<false>(input, nullptr, y, nullptr, stream);
+}
+
+std::size_t gelu_bias_backward_scratch_bytes(const GeluBias& input) {
+  return std::size_t{1} * blocks_of(input) * input.columns * sizeof(float);
+}
+
+void gelu_bias_backward(const GeluBias& input, const void* y_gradient, void* x_gradient, float* bias_gradient,
+                        void* scratch, cudaStream_t stream) {
+  auto* const sums = static_cast<float*>(scratch);
+  launch_gelu_bias<true>(input, y_gradient, x_gradient, sums, stream);
+  add_block_sums(sums, blocks_of(input), input.columns, input.width, bias_gradient, stream);
 }
 
 std::size_t relu_bias_backward_scratch_bytes(const ReluBiasGradient& gradient) {

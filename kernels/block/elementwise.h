@@ -53,4 +53,20 @@ struct ReluBiasGradient {
 std::size_t relu_bias_backward_scratch_bytes(const ReluBiasGradient& gradient);
 void relu_bias_backward(const ReluBiasGradient& gradient, void* scratch, cudaStream_t stream);
 
+// y = gelu(x + bias), gelu(z) = z (1 + tanh(sqrt(2 / pi) (z + 0.044715 z^3))) / 2 (Hendrycks and Gimpel 2016), for
+// contiguous rows of `columns` elements, a multiple of 8; the bias counts as zero behind its `width` elements.
+struct GeluBias {
+  std::int64_t rows;
+  int columns;
+  int width;  // <= columns
+  Dtype dtype;
+  const void* x;
+  const float* bias;  // [width]
+};
+void gelu_bias_forward(const GeluBias& input, void* y, cudaStream_t stream);
+// x's gradient, which may be written over y's, and the bias's, the sum of x's over the rows [width].
+std::size_t gelu_bias_backward_scratch_bytes(const GeluBias& input);
+void gelu_bias_backward(const GeluBias& input, const void* y_gradient, void* x_gradient, float* bias_gradient,
+                        void* scratch, cudaStream_t stream);
+
 }  // namespace engram

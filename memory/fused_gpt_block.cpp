@@ -1,0 +1,269 @@
+#include "memory/fused_gpt_block.h"
+
+#include <cmath>
+#include <utility>
+#include <vector>
+
+#include "kernels/attention/attention.h"
+#include "kernels/block/elementwise.h"
+#include "memory/cuda_support.h"
+#include "memory/fused_block.h"
+#include "memory/fused_rows.h"
+#include "memory/weight_stack.h"
+
+namespace engram::fused {
+namespace {
+
+using torch::Tensor;
+using torch::autograd::AutogradContext;
+using torch::autograd::variable_list;
+
+constexpr int kVectorElements = 8;
+
+PackGroups padded_to(int count, int padded) { return {count, count, padded}; }
+
+// A pass is what forward() computes from x and its parameters, kept for its backward(), which gives the gradients of x
+// and of each parameter.
+template <class Pass>
+class PassFunction : public torch::autograd::Function<PassFunction<Pass>> {
+ public:
+  using Settings = typename Pass::Settings;
+
+  static Tensor forward(AutogradContext* context, const Tensor& x_MP, at::TensorList parameters,
+                        const Settings& settings) {
+    auto pass = c10::make_intrusive<Pass>(x_MP.detach(), parameters, settings);
+    const Tensor y_MP = pass->forward();
+    context->saved_data["pass"] = c10::IValue::make_capsule(std::move(pass));
+    return y_MP;
+  }
+  static variable_list backward(AutogradContext* context, const variable_list& gradient) {
+    const auto holder = context->saved_data["pass"].toCapsule();
+    variable_list gradients = static_cast<Pass*>(holder.get())->backward(gradient[0].contiguous());
+    gradients.emplace_back();  // of the settings
+    return gradients;
+  }
+};
+
+class CausalAttentionPass : public torch::CustomClassHolder {
+ public:
+  using Settings = CausalAttentionSettings;
+
+  // Parameters: weight and bias of norm, query, key, value, output.
+  CausalAttentionPass(const Tensor& x_MP, at::TensorList parameters, const Settings& settings)
+      : settings_(settings),
+        x_MP_(x_MP),
+        norm_(parameters[0].detach(), parameters[1].detach()),
+        head_width_(settings.width / settings.heads),
+        padded_(round_up(head_width_, kVectorElements)),
+        part_(settings.heads * padded_),
+        input_stack_(3 * part_, static_cast<int>(x_MP.size(1))),
+        input_bias_(3, part_),
+        output_stack_(static_cast<int>(x_MP.size(1)), part_),
+        output_bias_(1, static_cast<int>(x_MP.size(1))) {
+    const PackGroups by_head{settings.width, head_width_, padded_}, one = padded_to(1, 1);
+    const PackGroups by_row = padded_to(settings.width, static_cast<int>(x_MP.size(1)));
+    for (int i = 0; i < 3; ++i) {
+      input_stack_.add(parameters[2 + 2 * i], i * part_, by_head, by_row);
+      input_bias_.add(parameters[3 + 2 * i], i, one, by_head);
+    }
+    output_stack_.add(parameters[8], 0, by_row, by_head);
+    output_bias_.add(parameters[9], 0, one, by_row);
+  }
+
+  Tensor forward() {
+    const auto dtype = x_MP_.scalar_type();
+    input_weight_ = input_stack_.packed(dtype);
+    output_weight_ = output_stack_.packed(dtype);
+    normed_MP_ = normalized(x_MP_, norm_);
+    projected_ = torch::addmm(input_bias_.packed(dtype).view({-1}), normed_MP_, input_weight_.t());
+    attended_ = torch::empty({x_MP_.size(0), part_}, projected_.options());
+    attention_saved_ = scratch_bytes(attention_saved_bytes(attention_input().shape, kernel_dtype(x_MP_)), x_MP_);
+    attention_forward(attention_input(), attended_.data_ptr(), attention_saved_.data_ptr(), current_stream());
+    const Tensor output_MP = torch::addmm(output_bias_.packed(dtype).view({-1}), attended_, output_weight_.t());
+    return dropped(output_MP, settings_.width, settings_.output_dropout, x_MP_);
+  }
+
+  variable_list backward(const Tensor& gradient_MP) {
+    const Tensor d_output_MP = dropped(gradient_MP, settings_.width, settings_.output_dropout, {});
+    const Tensor d_output_weight = product_float(d_output_MP.t(), attended_);
+    const Tensor d_attended = product(d_output_MP, output_weight_);
+
+    const AttentionInput input = attention_input();
+    const Tensor d_projected = torch::empty_like(projected_);
+    const Tensor scratch = scratch_bytes(attention_backward_scratch_bytes(input.shape), x_MP_);
+    attention_backward(input, {attended_.data_ptr(), attention_saved_.data_ptr(), d_attended.data_ptr()},
+                       {.head_stride = padded_,
+                        .q = {d_projected.data_ptr(), 3 * part_},
+                        .k = {at_element(d_projected, part_), 3 * part_},
+                        .v = {at_element(d_projected, 2 * part_), 3 * part_}},
+                       scratch.data_ptr(), current_stream());
+
+    const NormGradients d_x = normalized_backward(x_MP_, norm_, product(d_projected, input_weight_), gradient_MP);
+    const std::vector<Tensor> d_weight = input_stack_.unpacked(product_float(d_projected.t(), normed_MP_));
+    const std::vector<Tensor> d_bias = input_bias_.unpacked(column_sums(d_projected));
+    variable_list gradients{d_x.x_MP, d_x.weight_D, d_x.bias_D};
+    for (std::size_t i = 0; i < d_weight.size(); ++i) gradients.insert(gradients.end(), {d_weight[i], d_bias[i]});
+    gradients.insert(gradients.end(), {output_stack_.unpacked(d_output_weight)[0],
+                                       column_sums(d_output_MP).narrow(0, 0, settings_.width)});
+    return gradients;
+  }
+
+ private:
+  AttentionInput attention_input() const {
+    const auto steps = static_cast<int>(settings_.steps);
+    return {.shape = {static_cast<int>(settings_.batch), steps, settings_.heads, padded_},
+            .dtype = kernel_dtype(x_MP_),
+            .scale = 1.0f / std::sqrt(static_cast<float>(head_width_)),
+            .window = steps,
+            .rotary_width = 0,
+            .head_stride = padded_,
+            .q = {projected_.data_ptr(), 3 * part_},
+            .k = {at_element(projected_, part_), 3 * part_},
+            .v = {at_element(projected_, 2 * part_), 3 * part_},
+            .length_B = settings_.lengths_B.data_ptr<std::int64_t>(),
+            .dropout = settings_.weight_dropout,
+            .past = {}};
+  }
+
+  CausalAttentionSettings settings_;
+  Tensor x_MP_;
+  Norm norm_;
+  int head_width_, padded_;
+  int part_;  // columns of all heads
+  WeightStack input_stack_, input_bias_, output_stack_, output_bias_;
+  Tensor input_weight_, output_weight_;
+  Tensor normed_MP_, projected_, attended_, attention_saved_;
+};
+
+class GeluMlpPass : public torch::CustomClassHolder {
+ public:
+  using Settings = DropoutPlace;
+
+  // Parameters: weight and bias of norm, up, down.
+  GeluMlpPass(const Tensor& x_MP, at::TensorList parameters, const DropoutPlace& dropout)
+      : x_MP_(x_MP),
+        norm_(parameters[0].detach(), parameters[1].detach()),
+        up_bias_I_(parameters[3].detach()),
+        dropout_(dropout),
+        width_(static_cast<int>(norm_.weight_D.size(0))),
+        inner_(round_up(static_cast<int>(up_bias_I_.size(0)), kWidthMultiple)),
+        up_stack_(inner_, static_cast<int>(x_MP.size(1))),
+        down_stack_(static_cast<int>(x_MP.size(1)), inner_),
+        down_bias_(1, static_cast<int>(x_MP.size(1))) {
+    const PackGroups inner = padded_to(static_cast<int>(up_bias_I_.size(0)), inner_);
+    const PackGroups by_row = padded_to(width_, static_cast<int>(x_MP.size(1)));
+    up_stack_.add(parameters[2], 0, inner, by_row);
+    down_stack_.add(parameters[4], 0, by_row, inner);
+    down_bias_.add(parameters[5], 0, padded_to(1, 1), by_row);
+  }
+
+  Tensor forward() {
+    const auto dtype = x_MP_.scalar_type();
+    up_weight_ = up_stack_.packed(dtype);
+    down_weight_ = down_stack_.packed(dtype);
+    normed_MP_ = normalized(x_MP_, norm_);
+    up_ = product(normed_MP_, up_weight_.t());
+    hidden_ = torch::empty_like(up_);
+    gelu_bias_forward(gelu(), hidden_.data_ptr(), current_stream());
+    const Tensor output_MP = torch::addmm(down_bias_.packed(dtype).view({-1}), hidden_, down_weight_.t());
+    return dropped(output_MP, width_, dropout_, x_MP_);
+  }
+
+  variable_list backward(const Tensor& gradient_MP) {
+    const Tensor d_output_MP = dropped(gradient_MP, width_, dropout_, {});
+    const Tensor d_down_weight = product_float(d_output_MP.t(), hidden_);
+    const Tensor d_up = product(d_output_MP, down_weight_);  // of the hidden layer, and before gelu
+    const Tensor d_up_bias = torch::empty_like(up_bias_I_);
+    const Tensor scratch = scratch_bytes(gelu_bias_backward_scratch_bytes(gelu()), x_MP_);
+    gelu_bias_backward(gelu(), d_up.data_ptr(), d_up.data_ptr(), d_up_bias.data_ptr<float>(), scratch.data_ptr(),
+                       current_stream());
+    const Tensor d_up_weight = product_float(d_up.t(), normed_MP_);
+    const NormGradients d_x = normalized_backward(x_MP_, norm_, product(d_up, up_weight_), gradient_MP);
+    return {d_x.x_MP,
+            d_x.weight_D,
+            d_x.bias_D,
+            up_stack_.unpacked(d_up_weight)[0],
+            d_up_bias,
+            down_stack_.unpacked(d_down_weight)[0],
+            column_sums(d_output_MP).narrow(0, 0, width_)};
+  }
+
+ private:
+  GeluBias gelu() const {
+    return {.rows = up_.size(0),
+            .columns = inner_,
+            .width = static_cast<int>(up_bias_I_.size(0)),
+            .dtype = kernel_dtype(up_),
+            .x = up_.data_ptr(),
+            .bias = up_bias_I_.data_ptr<float>()};
+  }
+
+  Tensor x_MP_;
+  Norm norm_;
+  Tensor up_bias_I_;
+  DropoutPlace dropout_;
+  int width_, inner_;
+  WeightStack up_stack_, down_stack_, down_bias_;
+  Tensor up_weight_, down_weight_;
+  Tensor normed_MP_, up_, hidden_;
+};
+
+class LayerNormFunction : public torch::autograd::Function<LayerNormFunction> {
+ public:
+  static Tensor forward(AutogradContext* context, const Tensor& x_MP, const Tensor& weight_D, const Tensor& bias_D) {
+    context->save_for_backward({x_MP, weight_D, bias_D});
+    return normalized(x_MP.detach(), {weight_D.detach(), bias_D.detach()});
+  }
+  static variable_list backward(AutogradContext* context, const variable_list& gradient) {
+    const variable_list saved = context->get_saved_variables();
+    const NormGradients out = normalized_backward(saved[0].detach(), {saved[1].detach(), saved[2].detach()},
+                                                  gradient[0].contiguous(), Tensor());
+    return {out.x_MP, out.weight_D, out.bias_D};
+  }
+};
+
+class CodedRowsFunction : public torch::autograd::Function<CodedRowsFunction> {
+ public:
+  static Tensor forward(AutogradContext* context, const Tensor& x_BTD, const Tensor& code_TD) {
+    const std::int64_t batch = x_BTD.size(0), steps = x_BTD.size(1), width = x_BTD.size(2);
+    context->saved_data["batch"] = batch;
+    context->saved_data["width"] = width;
+    const Tensor rows_MP = torch::zeros({batch * steps, round_up(static_cast<int>(width), kWidthMultiple)},
+                                        x_BTD.options().requires_grad(false));
+    Tensor coded_BTD = from_rows(rows_MP, batch, width);
+    torch::add_out(coded_BTD, x_BTD.detach(), code_TD);
+    return rows_MP;
+  }
+  static variable_list backward(AutogradContext* context, const variable_list& gradient) {
+    return {from_rows(gradient[0].contiguous(), context->saved_data["batch"].toInt(),
+                      context->saved_data["width"].toInt()),
+            Tensor()};
+  }
+};
+
+}  // namespace
+
+Tensor rows_with_code(const Tensor& x_BTD, const Tensor& code_TD) { return CodedRowsFunction::apply(x_BTD, code_TD); }
+
+Tensor layer_norm(const Tensor& x_MP, const AffineWeights& norm) {
+  return LayerNormFunction::apply(x_MP, norm.weight_OI, norm.bias_O);
+}
+
+Tensor causal_attention(const Tensor& x_MP, const CausalAttentionWeights& weights,
+                        const CausalAttentionSettings& settings) {
+  TORCH_CHECK(x_MP.size(0) == settings.batch * settings.steps, x_MP.size(0), " rows of ", settings.batch, " x ",
+              settings.steps);
+  variable_list parameters;
+  for (const AffineWeights& part : {weights.norm, weights.query, weights.key, weights.value, weights.output})
+    parameters.insert(parameters.end(), {part.weight_OI, part.bias_O});
+  return PassFunction<CausalAttentionPass>::apply(x_MP, at::TensorList(parameters), settings);
+}
+
+Tensor gelu_mlp(const Tensor& x_MP, const GeluMlpWeights& weights, const DropoutPlace& dropout) {
+  variable_list parameters;
+  for (const AffineWeights& part : {weights.norm, weights.up, weights.down})
+    parameters.insert(parameters.end(), {part.weight_OI, part.bias_O});
+  return PassFunction<GeluMlpPass>::apply(x_MP, at::TensorList(parameters), dropout);
+}
+
+}  // namespace engram::fused
