@@ -162,7 +162,7 @@ class BlockStack final : public SequenceModel {
     settings.heads = options_.heads;
     settings.lengths_B = lengths_B;
     settings.length_B = lengths_B.to(torch::kInt32);
-    torch::Tensor x_MP = fused::to_rows(input_dropout_->forward(input_BTD));
+    torch::Tensor x_MP = fused::to_rows(input_BTD, input_dropout_->place(device));
     for (int layer = 0; layer < options_.layers; ++layer) {
       const Block& own = block(layer);
       settings.output_dropout = own.mixer_dropout->place(device);
@@ -170,7 +170,7 @@ class BlockStack final : public SequenceModel {
       x_MP = fused::swiglu(fused::mixer(x_MP, weights, settings), own.mlp->fused_weights(*own.mlp_norm),
                            own.mlp_dropout->place(device));
     }
-    return fused::from_rows(fused::rms_norm(x_MP, norm_->weight()), settings.batch, options_.width);
+    return fused::from_rows(fused::rms_norm(x_MP, norm_->weight()), input_BTD.sizes().vec());
   }
 #endif
 

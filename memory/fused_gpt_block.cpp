@@ -9,6 +9,7 @@
 #include "memory/cuda_support.h"
 #include "memory/fused_block.h"
 #include "memory/fused_rows.h"
+#include "memory/side_work.h"
 #include "memory/weight_stack.h"
 
 namespace engram::fused {
@@ -19,8 +20,6 @@ using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
 constexpr int kVectorElements = 8;
-
-PackGroups padded_to(int count, int padded) { return {count, count, padded}; }
 
 // A pass is what forward() computes from x and its parameters, kept for its backward(), which gives the gradients of x
 // and of each parameter.
@@ -72,20 +71,33 @@ class CausalAttentionPass : public torch::CustomClassHolder {
 
   Tensor forward() {
     const auto dtype = x_MP_.scalar_type();
-    input_weight_ = input_stack_.packed(dtype);
-    output_weight_ = output_stack_.packed(dtype);
+    const SideWork side(SideStreamOf::kWeights);
+    std::vector<Tensor> packed;
+    side.run([&] {
+      packed = WeightStack::packed(
+          {{input_stack_, dtype}, {output_stack_, dtype}, {input_bias_, dtype}, {output_bias_, dtype}});
+    });
     normed_MP_ = normalized(x_MP_, norm_);
-    projected_ = torch::addmm(input_bias_.packed(dtype).view({-1}), normed_MP_, input_weight_.t());
+    side.join();
+    input_weight_ = packed[0];
+    output_weight_ = packed[1];
+    projected_ = torch::addmm(packed[2].view({-1}), normed_MP_, input_weight_.t());
     attended_ = torch::empty({x_MP_.size(0), part_}, projected_.options());
     attention_saved_ = scratch_bytes(attention_saved_bytes(attention_input().shape, kernel_dtype(x_MP_)), x_MP_);
     attention_forward(attention_input(), attended_.data_ptr(), attention_saved_.data_ptr(), current_stream());
-    const Tensor output_MP = torch::addmm(output_bias_.packed(dtype).view({-1}), attended_, output_weight_.t());
+    const Tensor output_MP = torch::addmm(packed[3].view({-1}), attended_, output_weight_.t());
     return dropped(output_MP, settings_.width, settings_.output_dropout, x_MP_);
   }
 
   variable_list backward(const Tensor& gradient_MP) {
     const Tensor d_output_MP = dropped(gradient_MP, settings_.width, settings_.output_dropout, {});
-    const Tensor d_output_weight = product_float(d_output_MP.t(), attended_);
+    const SideWork side(SideStreamOf::kWeights);
+    std::vector<Tensor> d_output_weight, d_weight, d_bias;
+    Tensor d_output_bias;
+    side.run([&] {
+      d_output_weight = output_stack_.unpacked(product_float(d_output_MP.t(), attended_));
+      d_output_bias = column_sums(d_output_MP).narrow(0, 0, settings_.width);
+    });
     const Tensor d_attended = product(d_output_MP, output_weight_);
 
     const AttentionInput input = attention_input();
@@ -98,13 +110,16 @@ class CausalAttentionPass : public torch::CustomClassHolder {
                         .v = {at_element(d_projected, 2 * part_), 3 * part_}},
                        scratch.data_ptr(), current_stream());
 
-    const NormGradients d_x = normalized_backward(x_MP_, norm_, product(d_projected, input_weight_), gradient_MP);
-    const std::vector<Tensor> d_weight = input_stack_.unpacked(product_float(d_projected.t(), normed_MP_));
-    const std::vector<Tensor> d_bias = input_bias_.unpacked(column_sums(d_projected));
+    side.run([&] {
+      d_weight = input_stack_.unpacked(product_float(d_projected.t(), normed_MP_));
+      d_bias = input_bias_.unpacked(column_sums(d_projected));
+    });
+    const NormGradients d_x =
+        normalized_backward(x_MP_, norm_, product(d_projected, input_weight_), gradient_MP, side);
+    side.join();
     variable_list gradients{d_x.x_MP, d_x.weight_D, d_x.bias_D};
     for (std::size_t i = 0; i < d_weight.size(); ++i) gradients.insert(gradients.end(), {d_weight[i], d_bias[i]});
-    gradients.insert(gradients.end(), {output_stack_.unpacked(d_output_weight)[0],
-                                       column_sums(d_output_MP).narrow(0, 0, settings_.width)});
+    gradients.insert(gradients.end(), {d_output_weight[0], d_output_bias});
     return gradients;
   }
 
@@ -159,33 +174,47 @@ class GeluMlpPass : public torch::CustomClassHolder {
 
   Tensor forward() {
     const auto dtype = x_MP_.scalar_type();
-    up_weight_ = up_stack_.packed(dtype);
-    down_weight_ = down_stack_.packed(dtype);
+    const SideWork side(SideStreamOf::kWeights);
+    std::vector<Tensor> packed;
+    side.run(
+        [&] { packed = WeightStack::packed({{up_stack_, dtype}, {down_stack_, dtype}, {down_bias_, dtype}}); });
     normed_MP_ = normalized(x_MP_, norm_);
+    side.join();
+    up_weight_ = packed[0];
+    down_weight_ = packed[1];
     up_ = product(normed_MP_, up_weight_.t());
     hidden_ = torch::empty_like(up_);
     gelu_bias_forward(gelu(), hidden_.data_ptr(), current_stream());
-    const Tensor output_MP = torch::addmm(down_bias_.packed(dtype).view({-1}), hidden_, down_weight_.t());
+    const Tensor output_MP = torch::addmm(packed[2].view({-1}), hidden_, down_weight_.t());
     return dropped(output_MP, width_, dropout_, x_MP_);
   }
 
   variable_list backward(const Tensor& gradient_MP) {
     const Tensor d_output_MP = dropped(gradient_MP, width_, dropout_, {});
-    const Tensor d_down_weight = product_float(d_output_MP.t(), hidden_);
+    const SideWork side(SideStreamOf::kWeights);
+    std::vector<Tensor> d_up_weight, d_down_weight;
+    Tensor d_down_bias;
+    side.run([&] {
+      d_down_weight = down_stack_.unpacked(product_float(d_output_MP.t(), hidden_));
+      d_down_bias = column_sums(d_output_MP).narrow(0, 0, width_);
+    });
     const Tensor d_up = product(d_output_MP, down_weight_);  // of the hidden layer, and before gelu
     const Tensor d_up_bias = torch::empty_like(up_bias_I_);
     const Tensor scratch = scratch_bytes(gelu_bias_backward_scratch_bytes(gelu()), x_MP_);
-    gelu_bias_backward(gelu(), d_up.data_ptr(), d_up.data_ptr(), d_up_bias.data_ptr<float>(), scratch.data_ptr(),
-                       current_stream());
-    const Tensor d_up_weight = product_float(d_up.t(), normed_MP_);
-    const NormGradients d_x = normalized_backward(x_MP_, norm_, product(d_up, up_weight_), gradient_MP);
+    gelu_bias_backward(gelu(), d_up.data_ptr(), d_up.data_ptr(), scratch.data_ptr(), current_stream());
+    side.run([&] {
+      d_up_weight = up_stack_.unpacked(product_float(d_up.t(), normed_MP_));
+      gelu_bias_add_sums(gelu(), scratch.data_ptr(), d_up_bias.data_ptr<float>(), current_stream());
+    });
+    const NormGradients d_x = normalized_backward(x_MP_, norm_, product(d_up, up_weight_), gradient_MP, side);
+    side.join();
     return {d_x.x_MP,
             d_x.weight_D,
             d_x.bias_D,
-            up_stack_.unpacked(d_up_weight)[0],
+            d_up_weight[0],
             d_up_bias,
-            down_stack_.unpacked(d_down_weight)[0],
-            column_sums(d_output_MP).narrow(0, 0, width_)};
+            d_down_weight[0],
+            d_down_bias};
   }
 
  private:
@@ -216,8 +245,10 @@ class LayerNormFunction : public torch::autograd::Function<LayerNormFunction> {
   }
   static variable_list backward(AutogradContext* context, const variable_list& gradient) {
     const variable_list saved = context->get_saved_variables();
+    const SideWork side(SideStreamOf::kWeights);
     const NormGradients out = normalized_backward(saved[0].detach(), {saved[1].detach(), saved[2].detach()},
-                                                  gradient[0].contiguous(), Tensor());
+                                                  gradient[0].contiguous(), Tensor(), side);
+    side.join();
     return {out.x_MP, out.weight_D, out.bias_D};
   }
 };
@@ -225,19 +256,16 @@ class LayerNormFunction : public torch::autograd::Function<LayerNormFunction> {
 class CodedRowsFunction : public torch::autograd::Function<CodedRowsFunction> {
  public:
   static Tensor forward(AutogradContext* context, const Tensor& x_BTD, const Tensor& code_TD) {
-    const std::int64_t batch = x_BTD.size(0), steps = x_BTD.size(1), width = x_BTD.size(2);
-    context->saved_data["batch"] = batch;
-    context->saved_data["width"] = width;
-    const Tensor rows_MP = torch::zeros({batch * steps, round_up(static_cast<int>(width), kWidthMultiple)},
+    context->saved_data["shape"] = x_BTD.sizes().vec();
+    const Tensor rows_MP = torch::zeros({x_BTD.size(0) * x_BTD.size(1), round_up(x_BTD.size(2), kWidthMultiple)},
                                         x_BTD.options().requires_grad(false));
-    Tensor coded_BTD = from_rows(rows_MP, batch, width);
+    Tensor coded_BTD = unpadded_view(rows_MP, x_BTD.sizes());
     torch::add_out(coded_BTD, x_BTD.detach(), code_TD);
     return rows_MP;
   }
   static variable_list backward(AutogradContext* context, const variable_list& gradient) {
-    return {from_rows(gradient[0].contiguous(), context->saved_data["batch"].toInt(),
-                      context->saved_data["width"].toInt()),
-            Tensor()};
+    const std::vector<std::int64_t> shape = context->saved_data["shape"].toIntVector();
+    return {unpadded_view(gradient[0].contiguous(), shape), Tensor()};
   }
 };
 

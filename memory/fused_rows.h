@@ -13,10 +13,13 @@
 #include "kernels/block/row_norm.h"
 #include "memory/blocks.h"
 #include "memory/cuda_support.h"
+#include "memory/side_work.h"
 
 namespace engram::fused {
 
-inline int round_up(int value, int multiple) { return (value + multiple - 1) / multiple * multiple; }
+inline int round_up(std::int64_t value, int multiple) {
+  return static_cast<int>((value + multiple - 1) / multiple * multiple);
+}
 
 inline float* float_data(const torch::Tensor& tensor) {
   return tensor.defined() ? tensor.data_ptr<float>() : nullptr;
@@ -25,6 +28,11 @@ inline float* float_data(const torch::Tensor& tensor) {
 // Where element `offset` of the tensor stands.
 inline void* at_element(const torch::Tensor& tensor, std::int64_t offset) {
   return static_cast<char*>(tensor.data_ptr()) + offset * static_cast<std::int64_t>(tensor.element_size());
+}
+
+// The first D channels of [M, P] as `shape`, [..., D].
+inline torch::Tensor unpadded_view(const torch::Tensor& x_MP, torch::IntArrayRef shape) {
+  return x_MP.narrow(1, 0, shape.back()).view(shape);
 }
 
 // RMS norm where it has a weight alone, layer norm where it has a bias too.
@@ -56,22 +64,23 @@ inline torch::Tensor normalized(const torch::Tensor& x_MP, const Norm& norm) {
 
 struct NormGradients {
   torch::Tensor x_MP, weight_D;
-  torch::Tensor bias_D;  // of a layer norm
+  torch::Tensor bias_D;   // of a layer norm
+  torch::Tensor scratch;  // read until the side has ended
 };
-// residual_MP: added to x's gradient; may be undefined.
+// residual_MP: added to x's gradient; may be undefined. The gradients of weight and bias are the side's.
 inline NormGradients normalized_backward(const torch::Tensor& x_MP, const Norm& norm, const torch::Tensor& gradient_MP,
-                                         const torch::Tensor& residual_MP) {
+                                         const torch::Tensor& residual_MP, const SideWork& side) {
   const RowNorm rows = norm.over(x_MP);
-  NormGradients out{torch::empty_like(x_MP), torch::empty_like(norm.weight_D, torch::requires_grad(false)), {}};
+  NormGradients out{torch::empty_like(x_MP), torch::empty_like(norm.weight_D, torch::requires_grad(false)), {},
+                    scratch_bytes(row_norm_backward_scratch_bytes(rows), x_MP)};
   if (norm.bias_D.defined()) out.bias_D = torch::empty_like(out.weight_D);
-  const torch::Tensor scratch = scratch_bytes(row_norm_backward_scratch_bytes(rows), x_MP);
-  row_norm_backward(rows,
-                    {.y = gradient_MP.data_ptr(),
-                     .residual = residual_MP.defined() ? residual_MP.data_ptr() : nullptr,
-                     .x = out.x_MP.data_ptr(),
-                     .weight = out.weight_D.data_ptr<float>(),
-                     .bias = float_data(out.bias_D)},
-                    scratch.data_ptr(), current_stream());
+  const RowNormGradient gradient{.y = gradient_MP.data_ptr(),
+                                 .residual = residual_MP.defined() ? residual_MP.data_ptr() : nullptr,
+                                 .x = out.x_MP.data_ptr(),
+                                 .weight = out.weight_D.data_ptr<float>(),
+                                 .bias = float_data(out.bias_D)};
+  row_norm_backward(rows, gradient, out.scratch.data_ptr(), current_stream());
+  side.run([&] { row_norm_add_sums(rows, gradient, out.scratch.data_ptr(), current_stream()); });
   return out;
 }
 
@@ -82,6 +91,7 @@ inline torch::Tensor dropped(const torch::Tensor& x_MP, std::int64_t width, cons
   const torch::Tensor y_MP = torch::empty_like(x_MP);
   dropout_add({.rows = x_MP.size(0),
                .width = static_cast<int>(width),
+               .x_stride = x_MP.size(1),
                .stride = static_cast<int>(x_MP.size(1)),
                .dtype = kernel_dtype(x_MP),
                .dropout = dropout,
@@ -108,6 +118,7 @@ inline torch::Tensor column_sums(const torch::Tensor& x_MC) {
                                     .bias = sums_C.data_ptr<float>() + first};
     const torch::Tensor scratch = scratch_bytes(relu_bias_backward_scratch_bytes(gradient), x_MC);
     relu_bias_backward(gradient, scratch.data_ptr(), current_stream());
+    relu_bias_add_sums(gradient, scratch.data_ptr(), current_stream());
   }
   return sums_C;
 }

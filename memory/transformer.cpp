@@ -199,7 +199,7 @@ class Transformer final : public SequenceModel {
     check_bound(settings.steps);
     Tensor x_MP = fused::rows_with_code(input_BTD, position_code_TD_.narrow(0, 0, settings.steps));
     for (int layer = 0; layer < options_.layers; ++layer) x_MP = block(layer).run_rows(x_MP, settings);
-    return fused::from_rows(fused::layer_norm(x_MP, affine(norm_)), settings.batch, options_.width);
+    return fused::from_rows(fused::layer_norm(x_MP, affine(norm_)), input_BTD.sizes().vec());
   }
 #endif
 
