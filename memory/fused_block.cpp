@@ -10,6 +10,7 @@
 #include "memory/blocks.h"
 #include "memory/cuda_support.h"
 #include "memory/fused_rows.h"
+#include "memory/pass_function.h"
 #include "memory/side_work.h"
 #include "memory/weight_stack.h"
 
@@ -23,11 +24,14 @@ using torch::autograd::variable_list;
 // One pass through the mixer's half, kept for its backward pass.
 class MixerPass : public torch::CustomClassHolder {
  public:
-  MixerPass(const Tensor& x_MP, const MixerWeights& weights, const MixerSettings& settings)
+  using Settings = MixerSettings;
+
+  // Parameters: norm, query, key, value, beta, [gate,] head norm, output.
+  MixerPass(const Tensor& x_MP, at::TensorList parameters, const MixerSettings& settings)
       : settings_(settings),
         x_MP_(x_MP),
-        norm_D_(weights.norm_D.detach()),
-        head_norm_K_(weights.head_norm_K.detach()),
+        norm_D_(parameters[0].detach()),
+        head_norm_K_(parameters[parameters.size() - 2].detach()),
         head_{.rows = x_MP.size(0),
               .heads = settings.heads,
               .width = settings.width / settings.heads,
@@ -40,14 +44,14 @@ class MixerPass : public torch::CustomClassHolder {
         output_stack_(static_cast<int>(x_MP.size(1)), part_) {
     const PackGroups by_head{settings.width, head_.width, head_.padded};
     const PackGroups by_row = padded_to(settings.width, static_cast<int>(x_MP.size(1)));
-    input_stack_.add(weights.query_DD, 0, by_head, by_row);
-    input_stack_.add(weights.key_DD, part_, by_head, by_row);
-    input_stack_.add(weights.value_DD, 2 * part_, by_head, by_row);
-    input_stack_.add(weights.beta_HD, beta_column_, padded_to(head_.heads, head_.heads), by_row);
-    if (settings.mix == MixKind::kVector) input_stack_.add(weights.gate_GD, gate_column_, by_head, by_row);
+    input_stack_.add(parameters[1], 0, by_head, by_row);
+    input_stack_.add(parameters[2], part_, by_head, by_row);
+    input_stack_.add(parameters[3], 2 * part_, by_head, by_row);
+    input_stack_.add(parameters[4], beta_column_, padded_to(head_.heads, head_.heads), by_row);
+    if (settings.mix == MixKind::kVector) input_stack_.add(parameters[5], gate_column_, by_head, by_row);
     if (settings.mix == MixKind::kScalar)
-      input_stack_.add(weights.gate_GD, gate_column_, padded_to(2 * head_.heads, 2 * head_.heads), by_row);
-    output_stack_.add(weights.output_DD, 0, by_row, by_head);
+      input_stack_.add(parameters[5], gate_column_, padded_to(2 * head_.heads, 2 * head_.heads), by_row);
+    output_stack_.add(parameters.back(), 0, by_row, by_head);
   }
 
   Tensor forward() {
@@ -88,7 +92,6 @@ class MixerPass : public torch::CustomClassHolder {
     return dropped(product(mixed_, output_weight_.t()), settings_.width, settings_.output_dropout, x_MP_);
   }
 
-  // Gradients of x, norm, query, key, value, beta, gate, head norm, output.
   variable_list backward(const Tensor& gradient_MP) {
     const Tensor d_output_MP = dropped(gradient_MP, settings_.width, settings_.output_dropout, {});
     const SideWork weights(SideStreamOf::kWeights);
@@ -106,9 +109,8 @@ class MixerPass : public torch::CustomClassHolder {
                         .fast = d_fast.data_ptr(),
                         .window = has_window() ? d_window.data_ptr() : nullptr},
                        mix_scratch.data_ptr(), current_stream());
-    weights.run([&] {
-      mixer_mix_add_sums(head_, mix_scratch.data_ptr(), d_head_norm_K.data_ptr<float>(), current_stream());
-    });
+    weights.run(
+        [&] { mixer_mix_add_sums(head_, mix_scratch.data_ptr(), d_head_norm_K.data_ptr<float>(), current_stream()); });
 
     const Tensor d_features = torch::empty_like(features_), d_beta = torch::empty_like(beta_);
     const Tensor delta_scratch = scratch_bytes(delta_rule_backward_scratch_bytes(delta_shape(), dtype()), x_MP_);
@@ -127,8 +129,7 @@ class MixerPass : public torch::CustomClassHolder {
       const Tensor window_scratch = scratch_bytes(attention_backward_scratch_bytes(attention_input().shape), x_MP_);
       const SideWork attention(SideStreamOf::kAttention);
       attention.run([&] {
-        attention_backward(attention_input(),
-                           {window_.data_ptr(), window_saved_.data_ptr(), d_window.data_ptr()},
+        attention_backward(attention_input(), {window_.data_ptr(), window_saved_.data_ptr(), d_window.data_ptr()},
                            {.head_stride = head_.padded,
                             .q = {d_projected.data_ptr(), projected_columns_},
                             .k = {at_element(d_projected, part_), projected_columns_},
@@ -148,18 +149,13 @@ class MixerPass : public torch::CustomClassHolder {
                              .projected = d_projected.data_ptr()},
                             current_stream());
     weights.run([&] { d_inputs = input_stack_.unpacked(product_float(d_projected.t(), normed_MP_)); });
-    const NormGradients d_x = normalized_backward(x_MP_, norm_D_, product(d_projected, input_weight_), gradient_MP,
-                                                  weights);
+    const NormGradients d_x =
+        normalized_backward(x_MP_, norm_D_, product(d_projected, input_weight_), gradient_MP, weights);
     weights.join();
-    return {d_x.x_MP,
-            d_x.weight_D,
-            d_inputs[0],
-            d_inputs[1],
-            d_inputs[2],
-            d_inputs[3],
-            d_inputs.size() > 4 ? d_inputs[4] : Tensor(),
-            d_head_norm_K,
-            d_outputs[0]};
+    variable_list gradients{d_x.x_MP, d_x.weight_D};
+    gradients.insert(gradients.end(), d_inputs.begin(), d_inputs.end());
+    gradients.insert(gradients.end(), {d_head_norm_K, d_outputs[0]});
+    return gradients;
   }
 
  private:
@@ -233,40 +229,23 @@ class MixerPass : public torch::CustomClassHolder {
   Tensor fast_, delta_saved_, window_, window_saved_, mixed_;
 };
 
-class MixerFunction : public torch::autograd::Function<MixerFunction> {
- public:
-  static Tensor forward(AutogradContext* context, const Tensor& x_MP, const Tensor& norm, const Tensor& query,
-                        const Tensor& key, const Tensor& value, const Tensor& beta, const std::optional<Tensor>& gate,
-                        const Tensor& head_norm, const Tensor& output, const MixerSettings& settings) {
-    auto pass = c10::make_intrusive<MixerPass>(
-        x_MP.detach(), MixerWeights{norm, query, key, value, beta, gate.value_or(Tensor()), head_norm, output},
-        settings);
-    const Tensor y_MP = pass->forward();
-    context->saved_data["pass"] = c10::IValue::make_capsule(std::move(pass));
-    return y_MP;
-  }
-  static variable_list backward(AutogradContext* context, const variable_list& gradient) {
-    const auto holder = context->saved_data["pass"].toCapsule();
-    variable_list gradients = static_cast<MixerPass*>(holder.get())->backward(gradient[0].contiguous());
-    gradients.emplace_back();  // of the settings
-    return gradients;
-  }
-};
-
 class SwiGluPass : public torch::CustomClassHolder {
  public:
-  SwiGluPass(const Tensor& x_MP, const SwiGluWeights& weights, const DropoutPlace& dropout)
+  using Settings = DropoutPlace;
+
+  // Parameters: norm, gate, up, down.
+  SwiGluPass(const Tensor& x_MP, at::TensorList parameters, const DropoutPlace& dropout)
       : x_MP_(x_MP),
-        norm_D_(weights.norm_D.detach()),
+        norm_D_(parameters[0].detach()),
         dropout_(dropout),
-        width_(static_cast<int>(weights.norm_D.size(0))),
-        inner_(static_cast<int>(weights.gate_ID.size(0))),
+        width_(static_cast<int>(parameters[0].size(0))),
+        inner_(static_cast<int>(parameters[1].size(0))),
         input_stack_(2 * inner_, static_cast<int>(x_MP.size(1))),
         output_stack_(static_cast<int>(x_MP.size(1)), inner_) {
     const PackGroups inner = padded_to(inner_, inner_), width = padded_to(width_, static_cast<int>(x_MP.size(1)));
-    input_stack_.add(weights.gate_ID, 0, inner, width);
-    input_stack_.add(weights.up_ID, inner_, inner, width);
-    output_stack_.add(weights.down_DI, 0, width, inner);
+    input_stack_.add(parameters[1], 0, inner, width);
+    input_stack_.add(parameters[2], inner_, inner, width);
+    output_stack_.add(parameters[3], 0, width, inner);
   }
 
   Tensor forward() {
@@ -286,7 +265,6 @@ class SwiGluPass : public torch::CustomClassHolder {
     return dropped(product(hidden_, output_weight_.t()), width_, dropout_, x_MP_);
   }
 
-  // Gradients of x, norm, gate, up, down.
   variable_list backward(const Tensor& gradient_MP) {
     const Tensor d_output_MP = dropped(gradient_MP, width_, dropout_, {});
     const SideWork side(SideStreamOf::kWeights);
@@ -297,8 +275,7 @@ class SwiGluPass : public torch::CustomClassHolder {
     swiglu_backward(x_MP_.size(0), inner_, kernel_dtype(x_MP_), gate_up_.data_ptr(), d_hidden.data_ptr(),
                     d_gate_up.data_ptr(), current_stream());
     side.run([&] { d_inputs = input_stack_.unpacked(product_float(d_gate_up.t(), normed_MP_)); });
-    const NormGradients d_x =
-        normalized_backward(x_MP_, norm_D_, product(d_gate_up, input_weight_), gradient_MP, side);
+    const NormGradients d_x = normalized_backward(x_MP_, norm_D_, product(d_gate_up, input_weight_), gradient_MP, side);
     side.join();
     return {d_x.x_MP, d_x.weight_D, d_inputs[0], d_inputs[1], d_outputs[0]};
   }
@@ -312,37 +289,21 @@ class SwiGluPass : public torch::CustomClassHolder {
   Tensor normed_MP_, gate_up_, hidden_;
 };
 
-class SwiGluFunction : public torch::autograd::Function<SwiGluFunction> {
+class RmsNormPass : public torch::CustomClassHolder {
  public:
-  static Tensor forward(AutogradContext* context, const Tensor& x_MP, const Tensor& norm, const Tensor& gate,
-                        const Tensor& up, const Tensor& down, const DropoutPlace& dropout) {
-    auto pass = c10::make_intrusive<SwiGluPass>(x_MP.detach(), SwiGluWeights{norm, gate, up, down}, dropout);
-    const Tensor y_MP = pass->forward();
-    context->saved_data["pass"] = c10::IValue::make_capsule(std::move(pass));
-    return y_MP;
-  }
-  static variable_list backward(AutogradContext* context, const variable_list& gradient) {
-    const auto holder = context->saved_data["pass"].toCapsule();
-    variable_list gradients = static_cast<SwiGluPass*>(holder.get())->backward(gradient[0].contiguous());
-    gradients.emplace_back();  // of the dropout
-    return gradients;
-  }
-};
+  using Settings = NoSettings;
 
-class RmsNormFunction : public torch::autograd::Function<RmsNormFunction> {
- public:
-  static Tensor forward(AutogradContext* context, const Tensor& x_MP, const Tensor& weight_D) {
-    context->save_for_backward({x_MP, weight_D});
-    return normalized(x_MP.detach(), weight_D.detach());
-  }
-  static variable_list backward(AutogradContext* context, const variable_list& gradient) {
-    const variable_list saved = context->get_saved_variables();
-    const SideWork weights(SideStreamOf::kWeights);
-    const NormGradients out =
-        normalized_backward(saved[0].detach(), saved[1].detach(), gradient[0].contiguous(), Tensor(), weights);
-    weights.join();
+  RmsNormPass(const Tensor& x_MP, at::TensorList parameters, Settings) : x_MP_(x_MP), norm_D_(parameters[0].detach()) {}
+  Tensor forward() const { return normalized(x_MP_, norm_D_); }
+  variable_list backward(const Tensor& gradient_MP) {
+    const SideWork side(SideStreamOf::kWeights);
+    const NormGradients out = normalized_backward(x_MP_, norm_D_, gradient_MP, Tensor(), side);
+    side.join();
     return {out.x_MP, out.weight_D};
   }
+
+ private:
+  Tensor x_MP_, norm_D_;
 };
 
 // dropout(x) as rows of P channels, zero behind D.
@@ -410,16 +371,20 @@ Tensor from_rows(const Tensor& x_MP, const std::vector<std::int64_t>& shape) {
 Tensor mixer(const Tensor& x_MP, const MixerWeights& weights, const MixerSettings& settings) {
   TORCH_CHECK(x_MP.size(0) == settings.batch * settings.steps, x_MP.size(0), " rows of ", settings.batch, " x ",
               settings.steps);
-  return MixerFunction::apply(x_MP, weights.norm_D, weights.query_DD, weights.key_DD, weights.value_DD, weights.beta_HD,
-                              weights.gate_GD.defined() ? std::optional<Tensor>(weights.gate_GD) : std::nullopt,
-                              weights.head_norm_K, weights.output_DD, settings);
+  variable_list parameters{weights.norm_D, weights.query_DD, weights.key_DD, weights.value_DD, weights.beta_HD};
+  if (weights.gate_GD.defined()) parameters.push_back(weights.gate_GD);
+  parameters.insert(parameters.end(), {weights.head_norm_K, weights.output_DD});
+  return PassFunction<MixerPass>::apply(x_MP, at::TensorList(parameters), settings);
 }
 
 Tensor swiglu(const Tensor& x_MP, const SwiGluWeights& weights, const DropoutPlace& dropout) {
-  return SwiGluFunction::apply(x_MP, weights.norm_D, weights.gate_ID, weights.up_ID, weights.down_DI, dropout);
+  const variable_list parameters{weights.norm_D, weights.gate_ID, weights.up_ID, weights.down_DI};
+  return PassFunction<SwiGluPass>::apply(x_MP, at::TensorList(parameters), dropout);
 }
 
-Tensor rms_norm(const Tensor& x_MP, const Tensor& weight_D) { return RmsNormFunction::apply(x_MP, weight_D); }
+Tensor rms_norm(const Tensor& x_MP, const Tensor& weight_D) {
+  return PassFunction<RmsNormPass>::apply(x_MP, at::TensorList(weight_D), NoSettings{});
+}
 
 Tensor product(const Tensor& a, const Tensor& b) { return torch::mm(a, b); }
 

@@ -24,8 +24,8 @@ constexpr int kMaxWidth = 1024, kMaxHeadWidth = 128;  // of D and D / heads
 // Whether x and a block of `heads` heads lie within what these operations take.
 bool takes(const torch::Tensor& x, std::int64_t width, std::int64_t heads);
 
-// dropout(x [..., D]) as [M, P], and back to `shape`, [..., D], a view. Neither they nor their backward passes need rows
-// to be D apart: a view that from_rows() gave is read where it stands.
+// dropout(x [..., D]) as [M, P], and back to `shape`, [..., D], a view. Neither they nor their backward passes need
+// rows to be D apart: a view that from_rows() gave is read where it stands.
 torch::Tensor to_rows(const torch::Tensor& x, const DropoutPlace& dropout = {});
 torch::Tensor from_rows(const torch::Tensor& x_MP, const std::vector<std::int64_t>& shape);
 

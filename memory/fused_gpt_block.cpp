@@ -9,6 +9,7 @@
 #include "memory/cuda_support.h"
 #include "memory/fused_block.h"
 #include "memory/fused_rows.h"
+#include "memory/pass_function.h"
 #include "memory/side_work.h"
 #include "memory/weight_stack.h"
 
@@ -20,28 +21,6 @@ using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
 constexpr int kVectorElements = 8;
-
-// A pass is what forward() computes from x and its parameters, kept for its backward(), which gives the gradients of x
-// and of each parameter.
-template <class Pass>
-class PassFunction : public torch::autograd::Function<PassFunction<Pass>> {
- public:
-  using Settings = typename Pass::Settings;
-
-  static Tensor forward(AutogradContext* context, const Tensor& x_MP, at::TensorList parameters,
-                        const Settings& settings) {
-    auto pass = c10::make_intrusive<Pass>(x_MP.detach(), parameters, settings);
-    const Tensor y_MP = pass->forward();
-    context->saved_data["pass"] = c10::IValue::make_capsule(std::move(pass));
-    return y_MP;
-  }
-  static variable_list backward(AutogradContext* context, const variable_list& gradient) {
-    const auto holder = context->saved_data["pass"].toCapsule();
-    variable_list gradients = static_cast<Pass*>(holder.get())->backward(gradient[0].contiguous());
-    gradients.emplace_back();  // of the settings
-    return gradients;
-  }
-};
 
 class CausalAttentionPass : public torch::CustomClassHolder {
  public:
@@ -114,8 +93,7 @@ class CausalAttentionPass : public torch::CustomClassHolder {
       d_weight = input_stack_.unpacked(product_float(d_projected.t(), normed_MP_));
       d_bias = input_bias_.unpacked(column_sums(d_projected));
     });
-    const NormGradients d_x =
-        normalized_backward(x_MP_, norm_, product(d_projected, input_weight_), gradient_MP, side);
+    const NormGradients d_x = normalized_backward(x_MP_, norm_, product(d_projected, input_weight_), gradient_MP, side);
     side.join();
     variable_list gradients{d_x.x_MP, d_x.weight_D, d_x.bias_D};
     for (std::size_t i = 0; i < d_weight.size(); ++i) gradients.insert(gradients.end(), {d_weight[i], d_bias[i]});
@@ -176,8 +154,7 @@ class GeluMlpPass : public torch::CustomClassHolder {
     const auto dtype = x_MP_.scalar_type();
     const SideWork side(SideStreamOf::kWeights);
     std::vector<Tensor> packed;
-    side.run(
-        [&] { packed = WeightStack::packed({{up_stack_, dtype}, {down_stack_, dtype}, {down_bias_, dtype}}); });
+    side.run([&] { packed = WeightStack::packed({{up_stack_, dtype}, {down_stack_, dtype}, {down_bias_, dtype}}); });
     normed_MP_ = normalized(x_MP_, norm_);
     side.join();
     up_weight_ = packed[0];
@@ -208,13 +185,7 @@ class GeluMlpPass : public torch::CustomClassHolder {
     });
     const NormGradients d_x = normalized_backward(x_MP_, norm_, product(d_up, up_weight_), gradient_MP, side);
     side.join();
-    return {d_x.x_MP,
-            d_x.weight_D,
-            d_x.bias_D,
-            d_up_weight[0],
-            d_up_bias,
-            d_down_weight[0],
-            d_down_bias};
+    return {d_x.x_MP, d_x.weight_D, d_x.bias_D, d_up_weight[0], d_up_bias, d_down_weight[0], d_down_bias};
   }
 
  private:
@@ -237,20 +208,24 @@ class GeluMlpPass : public torch::CustomClassHolder {
   Tensor normed_MP_, up_, hidden_;
 };
 
-class LayerNormFunction : public torch::autograd::Function<LayerNormFunction> {
+class LayerNormPass : public torch::CustomClassHolder {
  public:
-  static Tensor forward(AutogradContext* context, const Tensor& x_MP, const Tensor& weight_D, const Tensor& bias_D) {
-    context->save_for_backward({x_MP, weight_D, bias_D});
-    return normalized(x_MP.detach(), {weight_D.detach(), bias_D.detach()});
-  }
-  static variable_list backward(AutogradContext* context, const variable_list& gradient) {
-    const variable_list saved = context->get_saved_variables();
+  using Settings = NoSettings;
+
+  // Parameters: weight and bias.
+  LayerNormPass(const Tensor& x_MP, at::TensorList parameters, Settings)
+      : x_MP_(x_MP), norm_(parameters[0].detach(), parameters[1].detach()) {}
+  Tensor forward() const { return normalized(x_MP_, norm_); }
+  variable_list backward(const Tensor& gradient_MP) {
     const SideWork side(SideStreamOf::kWeights);
-    const NormGradients out = normalized_backward(saved[0].detach(), {saved[1].detach(), saved[2].detach()},
-                                                  gradient[0].contiguous(), Tensor(), side);
+    const NormGradients out = normalized_backward(x_MP_, norm_, gradient_MP, Tensor(), side);
     side.join();
     return {out.x_MP, out.weight_D, out.bias_D};
   }
+
+ private:
+  Tensor x_MP_;
+  Norm norm_;
 };
 
 class CodedRowsFunction : public torch::autograd::Function<CodedRowsFunction> {
@@ -274,7 +249,8 @@ class CodedRowsFunction : public torch::autograd::Function<CodedRowsFunction> {
 Tensor rows_with_code(const Tensor& x_BTD, const Tensor& code_TD) { return CodedRowsFunction::apply(x_BTD, code_TD); }
 
 Tensor layer_norm(const Tensor& x_MP, const AffineWeights& norm) {
-  return LayerNormFunction::apply(x_MP, norm.weight_OI, norm.bias_O);
+  const variable_list parameters{norm.weight_OI, norm.bias_O};
+  return PassFunction<LayerNormPass>::apply(x_MP, at::TensorList(parameters), NoSettings{});
 }
 
 Tensor causal_attention(const Tensor& x_MP, const CausalAttentionWeights& weights,

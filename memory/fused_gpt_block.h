@@ -1,5 +1,5 @@
-// The two halves of a GPT-2 block and the ends of its stack on a GPU, each one differentiable operation over all rows of
-// a batch with a backward pass of its own. They compute what transformer.cpp defines, for rows that all begin fresh.
+// The two halves of a GPT-2 block and the ends of its stack on a GPU, each one differentiable operation over all rows
+// of a batch with a backward pass of its own. They compute what transformer.cpp defines, for rows that all begin fresh.
 // Rows [M, P], types and the clock of a dropout: as in fused_block.h.
 #pragma once
 

@@ -21,9 +21,7 @@ inline int round_up(std::int64_t value, int multiple) {
   return static_cast<int>((value + multiple - 1) / multiple * multiple);
 }
 
-inline float* float_data(const torch::Tensor& tensor) {
-  return tensor.defined() ? tensor.data_ptr<float>() : nullptr;
-}
+inline float* float_data(const torch::Tensor& tensor) { return tensor.defined() ? tensor.data_ptr<float>() : nullptr; }
 
 // Where element `offset` of the tensor stands.
 inline void* at_element(const torch::Tensor& tensor, std::int64_t offset) {
@@ -71,7 +69,9 @@ struct NormGradients {
 inline NormGradients normalized_backward(const torch::Tensor& x_MP, const Norm& norm, const torch::Tensor& gradient_MP,
                                          const torch::Tensor& residual_MP, const SideWork& side) {
   const RowNorm rows = norm.over(x_MP);
-  NormGradients out{torch::empty_like(x_MP), torch::empty_like(norm.weight_D, torch::requires_grad(false)), {},
+  NormGradients out{torch::empty_like(x_MP),
+                    torch::empty_like(norm.weight_D, torch::requires_grad(false)),
+                    {},
                     scratch_bytes(row_norm_backward_scratch_bytes(rows), x_MP)};
   if (norm.bias_D.defined()) out.bias_D = torch::empty_like(out.weight_D);
   const RowNormGradient gradient{.y = gradient_MP.data_ptr(),

@@ -39,8 +39,8 @@ class WeightStack {
     std::vector<torch::Tensor> out;
     std::vector<PackedMatrix> matrices;
     for (const auto& [stack, dtype] : wanted) {
-      out.push_back(torch::empty({stack.matrix_.rows, stack.matrix_.columns},
-                                 stack.parameters_[0].options().dtype(dtype)));
+      out.push_back(
+          torch::empty({stack.matrix_.rows, stack.matrix_.columns}, stack.parameters_[0].options().dtype(dtype)));
       matrices.push_back(stack.with_data(out.back()));
     }
     pack(matrices, current_stream());

@@ -40,6 +40,7 @@ static __global__ void add_block_sums_kernel(const float* __restrict__ sums, int
   const int c = blockIdx.x * 32 + threadIdx.x;
   float total = 0;
   if (c < columns)
+#pragma unroll 8  // loads on their way together: there are few threads to hide them
     for (int b = threadIdx.y; b < blocks; b += 32) total += sums[static_cast<std::int64_t>(b) * columns + c];
   part[threadIdx.y][threadIdx.x] = total;
   __syncthreads();

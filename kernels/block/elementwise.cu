@@ -266,7 +266,8 @@ void relu_bias_backward(const ReluBiasGradient& gradient, void* scratch, cudaStr
 }
 
 void relu_bias_add_sums(const ReluBiasGradient& gradient, const void* scratch, cudaStream_t stream) {
-  add_block_sums(static_cast<const float*>(scratch), blocks_of(gradient), gradient.columns, gradient.columns, gradient.bias, stream);
+  add_block_sums(static_cast<const float*>(scratch), blocks_of(gradient), gradient.columns, gradient.columns,
+                 gradient.bias, stream);
 }
 
 }  // namespace engram

@@ -69,8 +69,8 @@ struct GeluBias {
 };
 void gelu_bias_forward(const GeluBias& input, void* y, cudaStream_t stream);
 std::size_t gelu_bias_backward_scratch_bytes(const GeluBias& input);
-// x's gradient, which may be written over y's, and in `scratch` what the second call makes the bias's of, the sum of x's
-// over the rows [width].
+// x's gradient, which may be written over y's, and in `scratch` what the second call makes the bias's of, the sum of
+// x's over the rows [width].
 void gelu_bias_backward(const GeluBias& input, const void* y_gradient, void* x_gradient, void* scratch,
                         cudaStream_t stream);
 void gelu_bias_add_sums(const GeluBias& input, const void* scratch, float* bias_gradient, cudaStream_t stream);

@@ -137,8 +137,7 @@ __global__ void __launch_bounds__(kThreads)
     for (int i = 0; i < kVector; ++i) y_v.x[i] = silu(x_v.x[i]);
     store_vector(out + 2 * place.part, y_v);
   }
-  if (loop.inside() && lane_id() % kLanes == 0)
-    beta[loop.item] = static_cast<T>(input.beta_factor * sigmoid(x_beta));
+  if (loop.inside() && lane_id() % kLanes == 0) beta[loop.item] = static_cast<T>(input.beta_factor * sigmoid(x_beta));
 }
 
 template <typename T, int kLanes>
@@ -152,10 +151,10 @@ __global__ void __launch_bounds__(kThreads)
   const T* const d_features = static_cast<const T*>(gradient.features) + place.features;
   T* const d_q = d_projected + place.projected;
   const bool window = gradient.window_value != nullptr && place.holds;
-  const StoredVector<T> stored[3] = {{place.holds, q}, {place.holds, q + place.part}, {place.holds, q + 2 * place.part}};
-  const StoredVector<T> d_stored[3] = {{place.holds, d_features},
-                                       {place.holds, d_features + place.part},
-                                       {place.holds, d_features + 2 * place.part}};
+  const StoredVector<T> stored[3] = {
+      {place.holds, q}, {place.holds, q + place.part}, {place.holds, q + 2 * place.part}};
+  const StoredVector<T> d_stored[3] = {
+      {place.holds, d_features}, {place.holds, d_features + place.part}, {place.holds, d_features + 2 * place.part}};
   const StoredVector<T> d_window[3] = {{window, d_q},
                                        {window, d_q + place.part},
                                        {window, static_cast<const T*>(gradient.window_value) + place.contiguous}};
@@ -330,7 +329,9 @@ unsigned all_blocks_of(const MixerShape& shape) {
   const int items = kThreads / lanes_of(shape);
   return static_cast<unsigned>((shape.rows * shape.heads + items - 1) / items);
 }
-int blocks_of(const MixerShape& shape) { return row_blocks(shape.rows * shape.heads, kThreads / lanes_of(shape), kResident); }
+int blocks_of(const MixerShape& shape) {
+  return row_blocks(shape.rows * shape.heads, kThreads / lanes_of(shape), kResident);
+}
 
 // Calls launch.operator()<T, kLanes>().
 template <typename Launch>

@@ -11,9 +11,9 @@
 //
 // A head has W elements, stored as P = W rounded up to a multiple of 8, P <= 128; what stands behind W is zero in the
 // inputs and is written as zero. Projections are rows `projected_stride` apart (a multiple of 8) and their gradients
-// have the same layout; rows * H < 2^31. Everything but the norm's weight is float or bfloat16 (`dtype`) and 16-byte aligned; the rest
-// is contiguous. Computed in float. All work is queued on `stream`; the same input gives the same bits. Errors:
-// std::runtime_error for a shape outside the contract or a failed launch.
+// have the same layout; rows * H < 2^31. Everything but the norm's weight is float or bfloat16 (`dtype`) and 16-byte
+// aligned; the rest is contiguous. Computed in float. All work is queued on `stream`; the same input gives the same
+// bits. Errors: std::runtime_error for a shape outside the contract or a failed launch.
 #pragma once
 
 #include <cuda_runtime_api.h>

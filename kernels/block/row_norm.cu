@@ -163,7 +163,9 @@ void dispatch(const RowNorm& norm, Launch launch) {
   });
 }
 
-int blocks_of(const RowNorm& norm) { return row_blocks(norm.rows, kThreads / (norm.stride <= 128 ? 16 : 32), kResident); }
+int blocks_of(const RowNorm& norm) {
+  return row_blocks(norm.rows, kThreads / (norm.stride <= 128 ? 16 : 32), kResident);
+}
 
 }  // namespace
 

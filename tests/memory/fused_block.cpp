@@ -131,7 +131,7 @@ TEST_CASE("in bfloat16 output and all gradients are near the definition's") {
 
 TEST_CASE("the same input gives the same bits") {
   if (skipped()) return;
-  for (const char* backbone : {"hqlt", "transformer"}) {
+  for (const char* backbone : {"deltanet", "hqlt", "transformer"}) {
     CAPTURE(backbone);
     torch::manual_seed(6);
     const auto model = make_model({backbone, {{"width", "100"}, {"dropout", "0.2"}}}, 200, torch::kFloat32);
@@ -147,5 +147,24 @@ TEST_CASE("the same input gives the same bits") {
       for (std::size_t p = 0; p < first.parameters.size(); ++p)
         REQUIRE(torch::equal(again.parameters[p], first.parameters[p]));
     }
+  }
+}
+
+// What is added to must have been computed: the products of the weights run on a stream of their own.
+TEST_CASE("a second gradient is added to the first") {
+  if (skipped()) return;
+  for (const char* backbone : {"deltanet", "hqlt", "transformer"}) {
+    CAPTURE(backbone);
+    torch::manual_seed(7);
+    const auto model = make_model({backbone, {{"width", "100"}, {"dropout", "0.2"}}}, 300, torch::kFloat32);
+    model->to(torch::kCUDA);
+    const Tensor input = torch::randn({16, 300, 100}, torch::kCUDA).to(torch::kBFloat16);
+    const Tensor weight = torch::randn({16, 300, 100}, torch::kCUDA);
+    const Tensor lengths_B = torch::full({16}, 300, torch::dtype(torch::kInt64).device(torch::kCUDA));
+    const Gradients first = differentiate(*model, input, weight, lengths_B);
+    (model->forward_fresh(input, lengths_B).to(torch::kFloat32) * weight).sum().backward();
+    const std::vector<Tensor> parameters = model->parameters();
+    for (std::size_t p = 0; p < parameters.size(); ++p)
+      REQUIRE(torch::equal(parameters[p].grad(), 2 * first.parameters[p]));
   }
 }
