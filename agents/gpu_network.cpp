@@ -49,11 +49,13 @@ Tensor GpuEncoder::image(const std::vector<std::int64_t>& shape, torch::nn::Conv
   const DenseConvolution first(convolution1, shape), second(convolution2, first.output_shape);
   Tensor x_MP = fused::linear(input_MP_, first.weight_OI, first.bias_O, /*relu=*/true);
   x_MP = fused::linear(x_MP, second.weight_OI, second.bias_O, /*relu=*/true);
-  return fused::linear(x_MP, linear->weight, linear->bias, /*relu=*/false).narrow(1, 0, linear->weight.size(0));
+  return fused::from_rows(fused::linear(x_MP, linear->weight, linear->bias, /*relu=*/false),
+                          {x_MP.size(0), linear->weight.size(0)});
 }
 
 Tensor GpuEncoder::vector(torch::nn::Linear linear) const {
-  return fused::linear(input_MP_, linear->weight, linear->bias, /*relu=*/true).narrow(1, 0, linear->weight.size(0));
+  return fused::from_rows(fused::linear(input_MP_, linear->weight, linear->bias, /*relu=*/true),
+                          {input_MP_.size(0), linear->weight.size(0)});
 }
 
 bool gpu_heads_take(const Tensor& features, const HeadImpl::Layers& head) {
@@ -62,17 +64,25 @@ bool gpu_heads_take(const Tensor& features, const HeadImpl::Layers& head) {
          3 * hidden <= fused::kMaxHeadColumns;
 }
 
-std::vector<Tensor> gpu_heads(const Tensor& features, const std::vector<HeadImpl::Layers>& heads) {
-  std::vector<fused::HeadWeights> weights;
-  for (const HeadImpl::Layers& head : heads)
-    weights.push_back({head.hidden1->weight, head.hidden1->bias, head.hidden2->weight, head.hidden2->bias,
-                       head.output->weight, head.output->bias});
-  std::vector<std::int64_t> shape = features.sizes().vec();
-  std::vector<Tensor> outputs = fused::heads(fused::to_rows(features), weights);
-  for (Tensor& output : outputs) {
-    shape.back() = output.size(1);
-    output = output.view(shape);
-  }
+GpuHeads gpu_heads(const Tensor& features, const std::vector<HeadImpl::Layers>& learning,
+                   const std::vector<HeadImpl::Layers>& targets) {
+  const Tensor features_MP = fused::to_rows(features);
+  const auto run = [&](const Tensor& x_MP, const std::vector<HeadImpl::Layers>& heads) {
+    std::vector<fused::HeadWeights> weights;
+    for (const HeadImpl::Layers& head : heads)
+      weights.push_back({head.hidden1->weight, head.hidden1->bias, head.hidden2->weight, head.hidden2->bias,
+                         head.output->weight, head.output->bias});
+    std::vector<std::int64_t> shape = features.sizes().vec();
+    std::vector<Tensor> outputs = fused::heads(x_MP, weights);
+    for (Tensor& output : outputs) {
+      shape.back() = output.size(1);
+      output = output.view(shape);
+    }
+    return outputs;
+  };
+  GpuHeads outputs{run(features_MP, learning), {}};
+  const torch::NoGradGuard no_grad;
+  outputs.targets = run(features_MP.detach(), targets);
   return outputs;
 }
 
