@@ -151,11 +151,16 @@ std::vector<std::string> all_config_keys() {
 }
 
 Settings read_settings(const std::filesystem::path& file) {
-  namespace po = boost::program_options;
   const std::string where = "config file '" + file.string() + "'";
-  if (std::filesystem::is_directory(file)) throw UserError(where + " is a folder");
+  std::error_code ignored;
+  if (std::filesystem::is_directory(file, ignored)) throw UserError(where + " is a folder");
   std::ifstream stream(file);
   if (!stream) throw UserError(where + " cannot be read");
+  return read_settings(stream, where);
+}
+
+Settings read_settings(std::istream& stream, const std::string& where) {
+  namespace po = boost::program_options;
   std::vector<po::option> parsed;
   try {
     parsed = po::parse_config_file(stream, po::options_description(), true).options;

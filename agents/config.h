@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <istream>
 #include <string>
 #include <utility>
 #include <vector>
@@ -74,5 +75,8 @@ std::vector<std::string> all_config_keys();
 // Reads an INI file through Boost.Program_options. Throws UserError for an unreadable or malformed file, a key given
 // twice, or a file of another format.
 Settings read_settings(const std::filesystem::path& file);
+
+// The same from a stream; `where` names it in messages.
+Settings read_settings(std::istream& stream, const std::string& where);
 
 }  // namespace engram
