@@ -4,7 +4,10 @@
 #include <cuda_runtime_api.h>
 #endif
 
+#include <unistd.h>
+
 #include <chrono>
+#include <cstdio>
 #include <ctime>
 #include <nlohmann/json.hpp>
 #include <thread>
@@ -23,8 +26,37 @@ bool is_empty_run(const fs::path& path) {
   std::error_code error;
   for (fs::directory_iterator entry(path, error), end; !error && entry != end; entry.increment(error))
     if (entry->path().filename() != "lock") return false;
-  return !error;
+  if (error) throw UserError("run directory '" + path.string() + "' cannot be read: " + error.message());
+  return true;
 }
+
+// Creates a folder and those on the way to it; unless kept, removes again those that it created and that are empty.
+class NewFolders {
+ public:
+  explicit NewFolders(const fs::path& path) {
+    std::error_code error;
+    fs::path on_the_way;
+    for (const fs::path& part : path) {
+      on_the_way /= part;
+      if (!fs::exists(on_the_way, error)) created_.push_back(on_the_way);
+      if (fs::create_directory(on_the_way, error); !error) continue;
+      remove();
+      throw UserError("run directory '" + path.string() + "' cannot be created: " + error.message());
+    }
+  }
+  ~NewFolders() { remove(); }
+  NewFolders(const NewFolders&) = delete;
+  NewFolders& operator=(const NewFolders&) = delete;
+
+  void keep() { created_.clear(); }
+
+ private:
+  void remove() {
+    for (; !created_.empty(); created_.pop_back()) ::rmdir(created_.back().c_str());
+  }
+
+  std::vector<fs::path> created_;
+};
 
 std::string utc_now() {
   const std::time_t now = std::time(nullptr);
@@ -60,6 +92,7 @@ std::string device_text(torch::Device device) {
 RunDirectory RunDirectory::create(const std::filesystem::path& path, Config& config, torch::Device device,
                                   const std::vector<std::string>& command_line) {
   const std::string where = "run directory '" + path.string() + "'";
+  if (path.empty()) throw UserError(where + " is not a name");
   std::error_code error;
   const bool existed = fs::exists(path, error);
   if (existed && !fs::is_directory(path, error)) throw UserError(where + " is a file");
@@ -70,20 +103,21 @@ RunDirectory RunDirectory::create(const std::filesystem::path& path, Config& con
                     path.string() + "'");
   };
   if (existed) refuse_unless_empty();
-  fs::create_directories(path, error);
-  if (error) throw UserError(where + " cannot be created: " + error.message());
+  NewFolders folders(path);
   RunDirectory run(path);
   run.lock_ = std::make_shared<RunLock>(path);
-  refuse_unless_empty();  // now that no other program can be filling it
+  std::vector<const char*> made = {"lock"};
   try {
+    refuse_unless_empty();  // now that no other program can be filling it
+    made = {"weights", "config.ini", "about.json", "lock"};
     fs::create_directory(path / "weights", error);
     if (error) throw UserError(where + " cannot be created: " + error.message());
     replace_file(run.config_file(), [&](std::ostream& stream) { stream << config.to_ini(); });
     replace_file(path / "about.json", [&](std::ostream& stream) { stream << about_text(device, command_line); });
+    folders.keep();
     return run;
   } catch (...) {
-    for (const char* name : {"weights", "config.ini", "about.json", "lock"}) fs::remove_all(path / name, error);
-    if (!existed) fs::remove(path, error);
+    for (const char* const name : made) std::remove((path / name).c_str());
     throw;
   }
 }
@@ -99,6 +133,10 @@ RunDirectory RunDirectory::open(const std::filesystem::path& path) {
 
 RunDirectory RunDirectory::open_to_write(const std::filesystem::path& path) {
   RunDirectory run = open(path);
+  std::error_code error;
+  // A run from elsewhere could lead what is written here to other places.
+  if (fs::symlink_status(path / "weights", error).type() != fs::file_type::directory)
+    throw UserError("'" + (path / "weights").string() + "' is not a folder of the run directory");
   run.lock_ = std::make_shared<RunLock>(path);
   remove_leftovers(path);
   remove_leftovers(path / "weights");

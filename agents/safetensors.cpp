@@ -38,7 +38,7 @@ constexpr const char* kWriterKey = "engram";
 constexpr const char* kDigestKey = "xxh3_128";
 // As it stands in a header that engram wrote. Inside a JSON string its quotes would be escaped: it can only be the key.
 constexpr std::string_view kDigestText = "\"xxh3_128\":\"";
-constexpr std::uint64_t kChunkBytes = 1 << 20;              // read or written, and digested while it is in the cache
+constexpr std::uint64_t kChunkBytes = 1 << 20;          // read or written, and digested while it is in the cache
 constexpr std::uint64_t kMaxHeaderBytes = 100'000'000;  // as the official reader has it
 constexpr int kMaxDimensions = 16;
 
