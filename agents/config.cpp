@@ -153,6 +153,28 @@ std::string Config::to_ini() {
   return text;
 }
 
+void check_same_run(Config& saved, Config& wanted, const std::string& where) {
+  const std::set<std::string> free = {"run.steps",
+                                      "run.max_seconds",
+                                      "run.threads",
+                                      "run.device",
+                                      "run.report_seconds",
+                                      "evaluation.stop_at_success",
+                                      "evaluation.final_episodes"};
+  const auto differ = [&](const std::string& key, const std::string& before, const std::string& now) {
+    if (before != now)
+      throw UserError(where + " was made with " + key + " = " + before + " and cannot go on with " + now);
+  };
+  differ("task.name", saved.task.name(), wanted.task.name());
+  differ("memory.name", saved.memory.name(), wanted.memory.name());
+  const OptionList before = saved.options(), now = wanted.options();
+  for (std::size_t i = 0; i < before.options().size(); ++i) {
+    const Option& option = before.options()[i];
+    if (!free.contains(option.name) && !option.name.starts_with("checkpoint."))
+      differ(option.name, option.get(), now.options()[i].get());
+  }
+}
+
 std::vector<std::string> all_config_keys() {
   std::vector<std::string> keys = kChoiceKeys;
   Config config;
@@ -163,11 +185,16 @@ std::vector<std::string> all_config_keys() {
 }
 
 Settings read_settings(const std::filesystem::path& file) {
-  namespace po = boost::program_options;
   const std::string where = "config file '" + file.string() + "'";
-  if (std::filesystem::is_directory(file)) throw UserError(where + " is a folder");
+  std::error_code ignored;
+  if (std::filesystem::is_directory(file, ignored)) throw UserError(where + " is a folder");
   std::ifstream stream(file);
   if (!stream) throw UserError(where + " cannot be read");
+  return read_settings(stream, where);
+}
+
+Settings read_settings(std::istream& stream, const std::string& where) {
+  namespace po = boost::program_options;
   std::vector<po::option> parsed;
   try {
     parsed = po::parse_config_file(stream, po::options_description(), true).options;

@@ -1,10 +1,11 @@
 // Config: everything that defines a run, from defaults, preset, config file and command line, in rising precedence.
-// Sections: run, task, network, memory, learner, replay, evaluation, checkpoint. INI files hold only what differs from the
-// defaults.
+// Sections: run, task, network, memory, learner, replay, evaluation, checkpoint. INI files hold only what differs from
+// the defaults.
 #pragma once
 
 #include <cstdint>
 #include <filesystem>
+#include <istream>
 #include <string>
 #include <utility>
 #include <vector>
@@ -23,16 +24,16 @@ enum class Precision { kAuto, kFloat32, kBfloat16 };
 
 struct RunOptions {
   std::uint64_t seed = 1;
-  std::int64_t steps = 2'000'000;          // environment steps of the whole run
-  int random_episodes = 10;                // collected with random actions before the first update
-  double updates_per_step = 0.25;          // gradient updates per environment step
-  int num_envs = 1;                        // environments that collect in lockstep
-  int threads = 0;                         // of the CPU; 0: all cores
-  std::string device = "auto";             // auto | cpu | cuda | cuda:N
-  Precision precision = Precision::kAuto;  // of matrix products on a GPU
-  double report_seconds = 1;               // between status reports
-  std::int64_t metrics_every_steps = 1000; // environment steps between rows of metrics
-  double max_seconds = 0;                  // the run stops after this time; 0: no limit
+  std::int64_t steps = 2'000'000;           // environment steps of the whole run
+  int random_episodes = 10;                 // collected with random actions before the first update
+  double updates_per_step = 0.25;           // gradient updates per environment step
+  int num_envs = 1;                         // environments that collect in lockstep
+  int threads = 0;                          // of the CPU; 0: all cores
+  std::string device = "auto";              // auto | cpu | cuda | cuda:N
+  Precision precision = Precision::kAuto;   // of matrix products on a GPU
+  double report_seconds = 1;                // between status reports
+  std::int64_t metrics_every_steps = 1000;  // environment steps between rows of metrics
+  double max_seconds = 0;                   // the run stops after this time; 0: no limit
 
   void list_options(OptionList& list);
 };
@@ -80,11 +81,19 @@ struct Config {
   std::string to_ini();
 };
 
+// Throws UserError, naming the key and both values, if the configs differ in something that the state of a run depends
+// on. A run may go on with other values of run.steps, run.max_seconds, run.threads, run.device, run.report_seconds,
+// evaluation.stop_at_success, evaluation.final_episodes and all of checkpoint. `where` names the run.
+void check_same_run(Config& saved, Config& wanted, const std::string& where);
+
 // Every key that some config takes: of all sections, all tasks and all backbones.
 std::vector<std::string> all_config_keys();
 
 // Reads an INI file through Boost.Program_options. Throws UserError for an unreadable or malformed file, a key given
 // twice, or a file of another format.
 Settings read_settings(const std::filesystem::path& file);
+
+// The same from a stream; `where` names it in messages.
+Settings read_settings(std::istream& stream, const std::string& where);
 
 }  // namespace engram

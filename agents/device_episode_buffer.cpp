@@ -129,7 +129,8 @@ torch::Tensor DeviceEpisodeBuffer::held_slots() const {
 
 EpisodeLog DeviceEpisodeBuffer::log() const {
   const torch::Tensor slots = held_slots(), on_device = slots.to(device_);
-  const torch::Tensor action = action_.index_select(0, on_device).cpu(), steps = steps_.index_select(0, on_device).cpu();
+  const torch::Tensor action = action_.index_select(0, on_device).cpu(),
+                      steps = steps_.index_select(0, on_device).cpu();
   EpisodeLog log;
   for (std::int64_t i = 0; i < held_; ++i) {
     const Origin origin = origin_S_[slots.data_ptr<std::int64_t>()[i]];

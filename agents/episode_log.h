@@ -1,6 +1,6 @@
-// EpisodeLog: episodes as the actions taken in them. The rules give the rest again, byte for byte, at tens of millions of
-// steps a second: a checkpoint's replay takes a few bytes a step, and nothing of an environment's state is believed that
-// stands in a file.
+// EpisodeLog: episodes as the actions taken in them. The rules give the rest again, byte for byte, at tens of millions
+// of steps a second: a checkpoint's replay takes a few bytes a step, and nothing of an environment's state is believed
+// that stands in a file.
 #pragma once
 
 #include <cstdint>
@@ -28,9 +28,9 @@ class EpisodeLog {
     kAll,  // every episode ends with its last action
     kNone  // none does: they are under way
   };
-  // Plays all of them again, in order, in the environments where they were played, and passes each to `use`. Leaves every
-  // environment played in where its last episode leads. Throws UserError through the archive that the log came from if
-  // these rules do not give such episodes.
+  // Plays all of them again, in order, in the environments where they were played, and passes each to `use`. Leaves
+  // every environment played in where its last episode leads. Throws UserError through the archive that the log came
+  // from if these rules do not give such episodes.
   void play(VecEnv& environments, Ends ends, const StateArchive& archive,
             const std::function<void(Episode)>& use) const;
 

@@ -66,20 +66,6 @@ void sync_folder(const fs::path& file) {
   if (const int error = sync_file(folder.number()); error != 0 && error != EINVAL) fail(file, error);
 }
 
-// All bytes at an offset; 0 or the error number.
-int write_all(int descriptor, const char* bytes, std::size_t count, std::uint64_t offset) {
-  while (count > 0) {
-    const ssize_t written =
-        uninterrupted([&] { return ::pwrite(descriptor, bytes, count, static_cast<off_t>(offset)); });
-    if (written < 0) return errno;
-    if (written == 0) return EIO;  // nothing went out and nothing says why
-    bytes += written;
-    count -= static_cast<std::size_t>(written);
-    offset += static_cast<std::uint64_t>(written);
-  }
-  return 0;
-}
-
 // Writes through to a descriptor; throws FileError, naming `file`, at the first write that fails.
 class DescriptorBuffer : public std::streambuf {
  public:
@@ -168,6 +154,19 @@ Descriptor::~Descriptor() {
 
 int Descriptor::release() { return std::exchange(number_, -1); }
 
+int write_all(int descriptor, const char* bytes, std::size_t count, std::uint64_t offset) {
+  while (count > 0) {
+    const ssize_t written =
+        uninterrupted([&] { return ::pwrite(descriptor, bytes, count, static_cast<off_t>(offset)); });
+    if (written < 0) return errno;
+    if (written == 0) return EIO;  // nothing went out and nothing says why
+    bytes += written;
+    count -= static_cast<std::size_t>(written);
+    offset += static_cast<std::uint64_t>(written);
+  }
+  return 0;
+}
+
 void replace_file(const fs::path& file, const std::function<void(std::ostream&)>& write) {
   const fs::path beside = path_beside(file);
   Descriptor descriptor = open_beside(file);
@@ -179,7 +178,7 @@ void replace_file(const fs::path& file, const std::function<void(std::ostream&)>
     stream.flush();
     if (const int error = sync_file(descriptor.number())) fail(file, error);
     if (::close(descriptor.release()) != 0 && errno != EINTR) fail(file, errno);
-    if (::rename(beside.c_str(), file.c_str()) != 0) fail(file, errno);
+    if (uninterrupted([&] { return ::rename(beside.c_str(), file.c_str()); }) != 0) fail(file, errno);
   } catch (...) {
     ::unlink(beside.c_str());
     throw;

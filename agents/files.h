@@ -9,6 +9,7 @@
 // (disk full, quota, input/output error).
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <filesystem>
 #include <functional>
@@ -33,6 +34,9 @@ class Descriptor {
  private:
   int number_;
 };
+
+// Writes all bytes at an offset, in spite of signals and short writes. Returns 0 or the error number.
+int write_all(int descriptor, const char* bytes, std::size_t count, std::uint64_t offset);
 
 // Replaces `file` by what `write` puts into the stream, which can seek: written to NAME.partialPID beside it, synced,
 // renamed, and the folder synced. If `write` or the machine fails, the old file stays and the new one is removed (after

@@ -4,7 +4,10 @@
 #include <cuda_runtime_api.h>
 #endif
 
-#include <chrono>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
 #include <ctime>
 #include <nlohmann/json.hpp>
 #include <thread>
@@ -17,14 +20,49 @@ namespace engram {
 namespace {
 
 namespace fs = std::filesystem;
+using Json = nlohmann::ordered_json;
 
-// Whether nothing but a lock is there.
+constexpr const char* kFolders[] = {"weights", "checkpoints"};
+
+// Whether nothing but a lock and empty folders of a run are there, as a program leaves them that was killed at once.
 bool is_empty_run(const fs::path& path) {
   std::error_code error;
-  for (fs::directory_iterator entry(path, error), end; !error && entry != end; entry.increment(error))
-    if (entry->path().filename() != "lock") return false;
-  return !error;
+  for (fs::directory_iterator entry(path, error), end; !error && entry != end; entry.increment(error)) {
+    const std::string name = entry->path().filename().string();
+    const bool folder = std::ranges::find(kFolders, name) != std::end(kFolders);
+    if (name != "lock" && !(folder && fs::is_empty(entry->path(), error))) return false;
+  }
+  if (error) throw UserError("run directory '" + path.string() + "' cannot be read: " + error.message());
+  return true;
 }
+
+// Creates a folder and those on the way to it; unless kept, removes again those that it created and that are empty.
+class NewFolders {
+ public:
+  explicit NewFolders(const fs::path& path) {
+    std::error_code error;
+    fs::path on_the_way;
+    for (const fs::path& part : path) {
+      on_the_way /= part;
+      if (!fs::exists(on_the_way, error)) created_.push_back(on_the_way);
+      if (fs::create_directory(on_the_way, error); !error) continue;
+      remove();
+      throw UserError("run directory '" + path.string() + "' cannot be created: " + error.message());
+    }
+  }
+  ~NewFolders() { remove(); }
+  NewFolders(const NewFolders&) = delete;
+  NewFolders& operator=(const NewFolders&) = delete;
+
+  void keep() { created_.clear(); }
+
+ private:
+  void remove() {
+    for (; !created_.empty(); created_.pop_back()) ::rmdir(created_.back().c_str());
+  }
+
+  std::vector<fs::path> created_;
+};
 
 std::string utc_now() {
   const std::time_t now = std::time(nullptr);
@@ -35,15 +73,13 @@ std::string utc_now() {
   return text;
 }
 
-std::string about_text(torch::Device device, const std::vector<std::string>& command_line) {
+Json about(torch::Device device, const std::vector<std::string>& command_line) {
   const BuildInfo& build = build_info();
-  const nlohmann::ordered_json about = {
-      {"engram", build.version},         {"commit", build.commit},
-      {"build_type", build.build_type},  {"compiler", build.compiler},
-      {"libtorch", build.torch_version}, {"gpu_support", build.cuda},
-      {"device", device_text(device)},   {"cpu_cores", std::thread::hardware_concurrency()},
-      {"command_line", command_line},    {"started", utc_now()}};
-  return about.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
+  return {{"engram", build.version},         {"commit", build.commit},
+          {"build_type", build.build_type},  {"compiler", build.compiler},
+          {"libtorch", build.torch_version}, {"gpu_support", build.cuda},
+          {"device", device_text(device)},   {"cpu_cores", std::thread::hardware_concurrency()},
+          {"command_line", command_line},    {"started", utc_now()}};
 }
 
 }  // namespace
@@ -60,6 +96,7 @@ std::string device_text(torch::Device device) {
 RunDirectory RunDirectory::create(const std::filesystem::path& path, Config& config, torch::Device device,
                                   const std::vector<std::string>& command_line) {
   const std::string where = "run directory '" + path.string() + "'";
+  if (path.empty()) throw UserError(where + " is not a name");
   std::error_code error;
   const bool existed = fs::exists(path, error);
   if (existed && !fs::is_directory(path, error)) throw UserError(where + " is a file");
@@ -70,20 +107,22 @@ RunDirectory RunDirectory::create(const std::filesystem::path& path, Config& con
                     path.string() + "'");
   };
   if (existed) refuse_unless_empty();
-  fs::create_directories(path, error);
-  if (error) throw UserError(where + " cannot be created: " + error.message());
+  NewFolders folders(path);
   RunDirectory run(path);
   run.lock_ = std::make_shared<RunLock>(path);
-  refuse_unless_empty();  // now that no other program can be filling it
+  std::vector<const char*> made = {"lock"};
   try {
-    fs::create_directory(path / "weights", error);
-    if (error) throw UserError(where + " cannot be created: " + error.message());
-    replace_file(run.config_file(), [&](std::ostream& stream) { stream << config.to_ini(); });
-    replace_file(path / "about.json", [&](std::ostream& stream) { stream << about_text(device, command_line); });
+    refuse_unless_empty();  // now that no other program can be filling it
+    made = {"weights", "checkpoints", "config.ini", "about.json", "lock"};
+    for (const char* const name : kFolders) {
+      fs::create_directory(path / name, error);
+      if (error) throw UserError(where + " cannot be created: " + error.message());
+    }
+    run.write_start(config, device, command_line);
+    folders.keep();
     return run;
   } catch (...) {
-    for (const char* name : {"weights", "config.ini", "about.json", "lock"}) fs::remove_all(path / name, error);
-    if (!existed) fs::remove(path, error);
+    for (const char* const name : made) std::remove((path / name).c_str());
     throw;
   }
 }
@@ -99,16 +138,47 @@ RunDirectory RunDirectory::open(const std::filesystem::path& path) {
 
 RunDirectory RunDirectory::open_to_write(const std::filesystem::path& path) {
   RunDirectory run = open(path);
+  std::error_code error;
+  // A run from elsewhere could lead what is written here to other places.
+  for (const char* const name : kFolders)
+    if (fs::symlink_status(path / name, error).type() != fs::file_type::directory)
+      throw UserError("'" + (path / name).string() + "' is not a folder of the run directory");
   run.lock_ = std::make_shared<RunLock>(path);
   remove_leftovers(path);
-  remove_leftovers(path / "weights");
+  for (const char* const name : kFolders) remove_leftovers(path / name);
   return run;
 }
 
-std::filesystem::path RunDirectory::new_events_file() const {
-  const auto now = std::chrono::system_clock::now().time_since_epoch();
-  const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(now).count();
-  return path_ / ("events.out.tfevents." + std::to_string(seconds) + ".engram");
+RunDirectory RunDirectory::start_over(const fs::path& path, Config& config, torch::Device device,
+                                      const std::vector<std::string>& command_line) {
+  const RunDirectory run = open_to_write(path);
+  run.write_start(config, device, command_line);
+  return run;
+}
+
+bool RunDirectory::is_run(const fs::path& path) {
+  std::error_code error;
+  return fs::is_regular_file(path / "config.ini", error);
+}
+
+// config.ini last: it makes the folder a run.
+void RunDirectory::write_start(Config& config, torch::Device device,
+                               const std::vector<std::string>& command_line) const {
+  replace_file(path_ / "about.json", [&](std::ostream& stream) {
+    stream << about(device, command_line).dump(2, ' ', false, Json::error_handler_t::replace) << "\n";
+  });
+  replace_file(config_file(), [&](std::ostream& stream) { stream << config.to_ini(); });
+}
+
+void RunDirectory::record_resume(Config& config, const fs::path& checkpoint, torch::Device device,
+                                 const std::vector<std::string>& command_line) const {
+  Json row = about(device, command_line);
+  row["checkpoint"] = checkpoint.filename().string();
+  const fs::path file = path_ / "resumes.jsonl";
+  std::error_code error;
+  const std::uintmax_t size = fs::file_size(file, error);
+  AppendFile(file, error ? 0 : size).append(row.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n");
+  replace_file(config_file(), [&](std::ostream& stream) { stream << config.to_ini(); });
 }
 
 std::filesystem::path RunDirectory::weights_file(WhichWeights which) const {

@@ -35,7 +35,8 @@ int open_locked(const std::filesystem::path& folder) {
                       (number.empty() ? "another process" : "process " + number));
     }
     // The file may have been removed, with its folder, between the two calls: then the lock keeps nobody out.
-    struct stat locked {}, there {};
+    struct stat locked {
+    }, there{};
     if (::fstat(descriptor.number(), &locked) == 0 && ::stat(file.c_str(), &there) == 0 &&
         locked.st_dev == there.st_dev && locked.st_ino == there.st_ino)
       return descriptor.release();
@@ -46,9 +47,11 @@ int open_locked(const std::filesystem::path& folder) {
 
 RunLock::RunLock(const std::filesystem::path& folder) : descriptor_(open_locked(folder)) {
   const std::string number = std::to_string(getpid()) + "\n";
-  if (::ftruncate(descriptor_.number(), 0) != 0 ||
-      ::pwrite(descriptor_.number(), number.data(), number.size(), 0) != static_cast<ssize_t>(number.size()))
-    throw FileError("'" + (folder / "lock").string() + "' cannot be written: " + reason());
+  int error = ::ftruncate(descriptor_.number(), 0) == 0 ? 0 : errno;
+  if (error == 0) error = write_all(descriptor_.number(), number.data(), number.size(), 0);
+  if (error == 0) return;
+  ::unlink((folder / "lock").c_str());
+  throw FileError("'" + (folder / "lock").string() + "' cannot be written: " + std::generic_category().message(error));
 }
 
 }  // namespace engram

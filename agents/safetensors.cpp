@@ -38,7 +38,7 @@ constexpr const char* kWriterKey = "engram";
 constexpr const char* kDigestKey = "xxh3_128";
 // As it stands in a header that engram wrote. Inside a JSON string its quotes would be escaped: it can only be the key.
 constexpr std::string_view kDigestText = "\"xxh3_128\":\"";
-constexpr std::uint64_t kChunkBytes = 1 << 20;              // read or written, and digested while it is in the cache
+constexpr std::uint64_t kChunkBytes = 1 << 20;          // read or written, and digested while it is in the cache
 constexpr std::uint64_t kMaxHeaderBytes = 100'000'000;  // as the official reader has it
 constexpr int kMaxDimensions = 16;
 
@@ -260,8 +260,8 @@ SafetensorsFile read_safetensors(std::istream& stream, std::uint64_t bytes, cons
   }
 }
 
-SafetensorsFile load_safetensors(const std::filesystem::path& file) {
-  const std::string where = "weights file '" + file.string() + "'";
+SafetensorsFile load_safetensors(const std::filesystem::path& file, const std::string& what) {
+  const std::string where = what + " '" + file.string() + "'";
   std::error_code error;
   const auto status = std::filesystem::status(file, error);
   if (status.type() == std::filesystem::file_type::not_found) throw UserError(where + " does not exist");

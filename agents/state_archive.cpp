@@ -29,7 +29,8 @@ void StateArchive::refuse(const std::string& name, const std::string& why) const
 
 void StateArchive::check_all_restored() const {
   if (!values_.empty()) throw UserError(where_ + ": '" + values_.begin()->first + "' is unknown to this version");
-  if (!tensors_.empty()) throw UserError(where_ + ": tensor '" + tensors_.begin()->first + "' is unknown to this version");
+  if (!tensors_.empty())
+    throw UserError(where_ + ": tensor '" + tensors_.begin()->first + "' is unknown to this version");
 }
 
 void StateArchive::value(const std::string& name, std::string& text) {
@@ -58,8 +59,8 @@ torch::Tensor StateArchive::restored_tensor(const std::string& name, torch::Scal
   const auto found = tensors_.extract(prefix_ + name);
   if (found.empty()) refuse(name, "it is missing");
   if (found.mapped().scalar_type() != type)
-    refuse(name, std::string("it is ") + torch::toString(found.mapped().scalar_type()) + ", not " +
-                     torch::toString(type));
+    refuse(name,
+           std::string("it is ") + torch::toString(found.mapped().scalar_type()) + ", not " + torch::toString(type));
   return found.mapped();
 }
 

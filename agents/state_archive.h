@@ -6,8 +6,8 @@
 //     archive.within("replay", [&] { buffer_.visit_state(archive); });
 //   }
 //
-// which saves and restores: an archive does either. What is restored may come from a damaged or hostile file: the archive
-// checks names, types and shapes, and who lists a number checks what it means.
+// which saves and restores: an archive does either. What is restored may come from a damaged or hostile file: the
+// archive checks names, types and shapes, and who lists a number checks what it means.
 #pragma once
 
 #include <torch/torch.h>
@@ -46,11 +46,11 @@ class StateArchive {
   void tensor(const std::string& name, torch::Tensor& tensor);
   // Of any length, which the caller checks; T is a number or another type whose bytes are all there is to it.
   template <class T>
-    requires std::is_trivially_copyable_v<T>
+  requires std::is_trivially_copyable_v<T>
   void array(const std::string& name, std::vector<T>& values);
   // One such value.
   template <class T>
-    requires std::is_trivially_copyable_v<T>
+  requires std::is_trivially_copyable_v<T>
   void object(const std::string& name, T& value) {
     std::vector<T> values(1, value);
     array(name, values);
@@ -122,7 +122,7 @@ constexpr torch::ScalarType StateArchive::element_type() {
 }
 
 template <class T>
-  requires std::is_trivially_copyable_v<T>
+requires std::is_trivially_copyable_v<T>
 void StateArchive::array(const std::string& name, std::vector<T>& values) {
   constexpr torch::ScalarType kType = element_type<T>();
   const auto size = static_cast<std::int64_t>(torch::elementSize(kType));

@@ -59,6 +59,7 @@ TrainStatus Trainer::run(const std::vector<TrainObserver*>& observers) {
   updates_before_ = status_.updates;
   network_->train();
 
+  if (status_.steps == 0) save();  // so that there is always something to go on from
   while (!finished()) {
     move();
     report_if_due();
@@ -217,6 +218,10 @@ void Trainer::visit_evaluation(StateArchive& archive, const std::string& name,
 }
 
 void Trainer::visit_state(StateArchive& archive) {
+  std::string place = experience_->description();
+  archive.value("acts_in", place);
+  if (place != experience_->description())
+    archive.refuse("acts_in", "the run had " + place + ", here it has " + experience_->description());
   archive.within("experience", [&] { experience_->visit_state(archive); });
   archive.within("learner", [&] { learner_.visit_state(archive); });
 

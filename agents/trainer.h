@@ -2,10 +2,11 @@
 // mode: dropout on, memory carried) and do the updates that they pay for, over and over, with an evaluation every so
 // often.
 //
-// A run is a sequence of small moves, each a function of the state before it alone; between any two of them the state can
-// be saved, and a run restored from it goes on as if it had never stopped. Clocks decide when to report, when to save and
-// when time is up, and nothing else. An evaluation changes nothing of what follows: its environments, its policy and
-// their random numbers are its own, and the greedy policy without dropout draws nothing from torch's default generators.
+// A run is a sequence of small moves, each a function of the state before it alone; between any two of them the state
+// can be saved, and a run restored from it goes on as if it had never stopped. Clocks decide when to report, when to
+// save and when time is up, and nothing else. An evaluation changes nothing of what follows: its environments, its
+// policy and their random numbers are its own, and the greedy policy without dropout draws nothing from torch's default
+// generators.
 #pragma once
 
 #include <torch/torch.h>
@@ -134,15 +135,15 @@ class Trainer {
   std::deque<std::pair<double, bool>> recent_;  // return and success of the last collected episodes
   std::optional<LossReport> last_losses_;
   TensorMap best_weights_;
-  std::int64_t pending_updates_ = 0;               // that collected episodes pay for
-  std::int64_t next_evaluation_, next_metrics_;    // environment steps
+  std::int64_t pending_updates_ = 0;             // that collected episodes pay for
+  std::int64_t next_evaluation_, next_metrics_;  // environment steps
   std::uint32_t evaluations_ = 0;
 
   using Clock = std::chrono::steady_clock;
   Clock::time_point start_, learning_start_, last_report_, last_save_;
-  double seconds_before_ = 0;                              // restoration
-  std::int64_t steps_before_ = 0, updates_before_ = 0;     // learning began or went on
-  std::int64_t next_save_ = 0;                             // environment steps
+  double seconds_before_ = 0;                           // restoration
+  std::int64_t steps_before_ = 0, updates_before_ = 0;  // learning began or went on
+  std::int64_t next_save_ = 0;                          // environment steps
   std::atomic<bool> stop_requested_ = false, save_requested_ = false;
 };
 

@@ -5,7 +5,8 @@
 namespace engram {
 
 std::string one_line(const std::string& text) {
-  constexpr std::array<char, 16> kDigits = {'0', '1', '2', '3', '4', '5', '6', '7', '8', '9', 'a', 'b', 'c', 'd', 'e', 'f'};
+  constexpr std::array<char, 16> kDigits = {'0', '1', '2', '3', '4', '5', '6', '7',
+                                            '8', '9', 'a', 'b', 'c', 'd', 'e', 'f'};
   const auto is_control = [](unsigned char byte) { return byte < 0x20 || byte == 0x7f; };
   std::string line;
   for (const char byte : text) {

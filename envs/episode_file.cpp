@@ -286,6 +286,15 @@ std::optional<std::string> replay_tmaze(const Json& episode) {
   return play<TMaze>(params, TMaze::start(params, goal_y), recording, std::nullopt);
 }
 
+// JSON whose depth is bounded: what walks over a value calls itself once a level.
+Json parse_line(const std::string& line) {
+  constexpr int kMaxDepth = 8;
+  return Json::parse(line, [](int depth, Json::parse_event_t, Json&) {
+    if (depth > kMaxDepth) throw UserError("it is nested too deeply");
+    return true;
+  });
+}
+
 std::optional<std::string> replay_episode(const Json& episode) {
   if (!episode.is_object()) throw UserError("the line is not a JSON object");
   const std::string task = get_text(episode, "env");
@@ -300,13 +309,17 @@ std::optional<std::string> replay_episode(const Json& episode) {
 EpisodeFileReport replay_episode_file(const std::string& path) {
   std::ifstream file(path);
   if (!file) throw UserError("cannot read '" + path + "'");
+  return replay_episodes(file, path);
+}
+
+EpisodeFileReport replay_episodes(std::istream& file, const std::string& path) {
   EpisodeFileReport report;
   std::string line;
   for (int line_number = 1; std::getline(file, line); ++line_number) {
     if (line.find_first_not_of(" \t\r") == std::string::npos) continue;
     const std::string where = path + ", line " + std::to_string(line_number);
     try {
-      const Json episode = Json::parse(line);
+      const Json episode = parse_line(line);
       const std::optional<std::string> mismatch = replay_episode(episode);
       ++report.episodes;
       if (!mismatch) continue;

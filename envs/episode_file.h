@@ -1,6 +1,7 @@
 // Recorded episodes as JSON lines (the format of tests/golden/README.md), played against the rules of the tasks.
 #pragma once
 
+#include <istream>
 #include <string>
 
 namespace engram {
@@ -17,5 +18,8 @@ struct EpisodeFileReport {
 // Throws UserError, naming file, line and what is wrong, for a file that cannot be read, holds no episode, or has a
 // line that is not an episode of this format.
 EpisodeFileReport replay_episode_file(const std::string& path);
+
+// The same from a stream; `path` names it in messages.
+EpisodeFileReport replay_episodes(std::istream& stream, const std::string& path);
 
 }  // namespace engram

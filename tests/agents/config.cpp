@@ -2,6 +2,10 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
+#include <random>
+#include <sstream>
+
 #include "base/error.h"
 #include "tests/agents/temporary_folder.h"
 
@@ -101,4 +105,50 @@ TEST_CASE("config files: sections, comments, errors") {
   CHECK(mentions(message_of<UserError>([] { read_settings("/no/such/file.ini"); }),
                  "'/no/such/file.ini' cannot be read"));
   CHECK(mentions(message_of<UserError>([&] { read_settings(folder.path()); }), "is a folder"));
+}
+
+TEST_CASE("a config file that is cut or flipped is refused in one line or taken, never more") {
+  // What reading and taking it says; "" if it is taken.
+  const auto error_of = [](const std::string& text) -> std::string {
+    std::istringstream stream(text);
+    try {
+      Config::from_settings(read_settings(stream, "it"));
+      return "";
+    } catch (const UserError& error) {
+      return error.what();
+    }
+  };
+  const auto readable = [](const std::string& message) {
+    return message.size() <= kMaxErrorBytes &&
+           std::ranges::all_of(message, [](unsigned char byte) { return byte >= 0x20 && byte != 0x7f; });
+  };
+  const std::string whole = Config::from_settings({{"task.name", "tmaze"}, {"memory.name", "hqlt"}}).to_ini();
+  REQUIRE(error_of(whole) == "");
+  for (std::size_t length = 0; length < whole.size(); ++length) REQUIRE(readable(error_of(whole.substr(0, length))));
+  std::mt19937_64 random(1);
+  int refused = 0;
+  for (int i = 0; i < 10'000; ++i) {
+    std::string flipped = whole;
+    const std::size_t bit = random() % (whole.size() * 8);
+    flipped[bit / 8] = static_cast<char>(flipped[bit / 8] ^ (1 << bit % 8));
+    const std::string message = error_of(flipped);
+    REQUIRE(readable(message));
+    refused += message.empty() ? 0 : 1;
+  }
+  CHECK(refused > 1000);
+}
+
+TEST_CASE("a hostile config file is refused in one line of bounded length, and soon") {
+  const std::string long_text(1'000'000, 'k');
+  for (const std::string& text :
+       {"[run]\n" + long_text + " = 1\n", "[run]\nseed = " + long_text, "[" + long_text + "]\nseed = 1\n",
+        std::string("[run]\nse\0ed = 1\n", 16), std::string("\xff\xfe\x00", 3), std::string("[run\nseed=1"),
+        std::string("[run]\nseed = \x1b[2J\n"), std::string("= 3\n"), std::string("[run]\n = 3\n")}) {
+    const TemporaryFolder folder;
+    write_text(folder / "c.ini", text);
+    const std::string message = message_of<UserError>([&] { Config::from_settings(read_settings(folder / "c.ini")); });
+    CHECK(message != "nothing was thrown");
+    CHECK(message.size() <= kMaxErrorBytes);
+    CHECK(std::ranges::all_of(message, [](unsigned char byte) { return byte >= 0x20; }));
+  }
 }

@@ -17,10 +17,18 @@ using namespace engram;
 namespace {
 
 Settings tiny(const std::string& backbone, const Settings& more = {}) {
-  Settings settings = {{"task.name", "tmaze"},           {"task.corridor_length", "4"},  {"memory.name", backbone},
-                       {"network.hidden_width", "16"},   {"run.steps", "70"},            {"run.random_episodes", "3"},
-                       {"run.metrics_every_steps", "7"}, {"replay.batch_episodes", "3"}, {"evaluation.every_steps", "20"},
-                       {"evaluation.episodes", "3"},     {"run.num_envs", "2"},          {"evaluation.final_episodes", "4"},
+  Settings settings = {{"task.name", "tmaze"},
+                       {"task.corridor_length", "4"},
+                       {"memory.name", backbone},
+                       {"network.hidden_width", "16"},
+                       {"run.steps", "70"},
+                       {"run.random_episodes", "3"},
+                       {"run.metrics_every_steps", "7"},
+                       {"replay.batch_episodes", "3"},
+                       {"evaluation.every_steps", "20"},
+                       {"evaluation.episodes", "3"},
+                       {"run.num_envs", "2"},
+                       {"evaluation.final_episodes", "4"},
                        {"checkpoint.every_minutes", "0"}};
   if (backbone != "none") settings.emplace_back("memory.width", "8");
   settings.insert(settings.end(), more.begin(), more.end());
@@ -143,10 +151,16 @@ TEST_CASE("so does one with any backbone") {
   }
 }
 
-TEST_CASE("so does one of images, with episodes of different lengths, dropout, a learnt temperature and a full replay") {
-  const Settings more = {{"task.name", "key_to_door"},     {"run.num_envs", "3"},        {"run.steps", "100"},
-                         {"network.dropout", "0.1"},       {"replay.capacity_steps", "60"}, {"replay.minimum_episodes", "2"},
-                         {"learner.temperature", "learnt"}, {"evaluation.every_steps", "40"},
+TEST_CASE(
+    "so does one of images, with episodes of different lengths, dropout, a learnt temperature and a full replay") {
+  const Settings more = {{"task.name", "key_to_door"},
+                         {"run.num_envs", "3"},
+                         {"run.steps", "100"},
+                         {"network.dropout", "0.1"},
+                         {"replay.capacity_steps", "60"},
+                         {"replay.minimum_episodes", "2"},
+                         {"learner.temperature", "learnt"},
+                         {"evaluation.every_steps", "40"},
                          {"network.previous_action_width", "3"}};
   Settings settings = tiny("hqlt", more);
   std::erase_if(settings, [](const auto& item) { return item.first == "task.corridor_length"; });
@@ -158,8 +172,10 @@ TEST_CASE("so does one of images, with episodes of different lengths, dropout, a
 
 TEST_CASE("so does one on several threads") {
   at::set_num_threads(2);
-  check_resumed_equals_uninterrupted(tiny("deltanet", {{"run.num_envs", "520"}, {"run.steps", "4000"},
-                                                       {"run.random_episodes", "520"}, {"run.updates_per_step", "0.002"}}),
+  check_resumed_equals_uninterrupted(tiny("deltanet", {{"run.num_envs", "520"},
+                                                       {"run.steps", "4000"},
+                                                       {"run.random_episodes", "520"},
+                                                       {"run.updates_per_step", "0.002"}}),
                                      2, 2);
   at::set_num_threads(1);
 }
@@ -278,6 +294,6 @@ TEST_CASE("a state that does not fit is refused, with the entry that does not") 
   });
   // Another config.
   CHECK(message([](SafetensorsFile&) {}, Config::from_settings(tiny("lstm"))) != "accepted");
-  CHECK(message([](SafetensorsFile&) {},
-                Config::from_settings(tiny("transformer", {{"run.num_envs", "3"}}))) != "accepted");
+  CHECK(message([](SafetensorsFile&) {}, Config::from_settings(tiny("transformer", {{"run.num_envs", "3"}}))) !=
+        "accepted");
 }

@@ -27,8 +27,8 @@ TEST_CASE("a lock keeps others out while it lives, and names its process") {
   const TemporaryFolder folder;
   {
     const RunLock lock(folder.path());
-    CHECK(lock_error(folder.path()) == "run directory '" + folder.path().string() + "' is in use by process " +
-                                           std::to_string(getpid()));
+    CHECK(lock_error(folder.path()) ==
+          "run directory '" + folder.path().string() + "' is in use by process " + std::to_string(getpid()));
   }
   CHECK(lock_error(folder.path()) == "nothing was thrown");
   CHECK(mentions(lock_error(folder / "none"), "none/lock' cannot be written: No such file"));
@@ -64,7 +64,8 @@ TEST_CASE("a run directory that is written to is locked") {
   {
     const RunDirectory run = create(folder / "run");
     CHECK(mentions(message_of<UserError>([&] { create(folder / "run"); }), "is not empty"));
-    CHECK(mentions(message_of<UserError>([&] { RunDirectory::open_to_write(folder / "run"); }), "is in use by process"));
+    CHECK(
+        mentions(message_of<UserError>([&] { RunDirectory::open_to_write(folder / "run"); }), "is in use by process"));
     CHECK(RunDirectory::open(folder / "run").path() == run.path());  // reading is free
   }
   // What a killed process has left goes, what a living one writes stays.

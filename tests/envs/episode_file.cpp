@@ -7,6 +7,8 @@
 #include <fstream>
 #include <functional>
 #include <nlohmann/json.hpp>
+#include <random>
+#include <sstream>
 
 #include "base/error.h"
 
@@ -239,4 +241,41 @@ TEST_CASE("a file that is missing, empty or a folder is refused") {
   CHECK(error_of("").find("holds no episode") != std::string::npos);
   CHECK(error_of("\n\n").find("holds no episode") != std::string::npos);
   CHECK_THROWS_AS(replay_episode_file(std::filesystem::temp_directory_path().string()), UserError);
+}
+
+TEST_CASE("an episode that is cut, flipped or nested is refused or replayed, never more") {
+  // One line on what is wrong; "" if nothing is.
+  const auto error_in_memory = [](const std::string& text) -> std::string {
+    std::istringstream stream(text);
+    try {
+      replay_episodes(stream, "it");
+      return "";
+    } catch (const UserError& error) {
+      return error.what();
+    }
+  };
+  std::mt19937_64 random(1);
+  for (const char* task : {"tmaze", "key_to_door", "visual_match"}) {
+    CAPTURE(task);
+    const std::string whole = find_episode({{"env", task}}).dump();
+    REQUIRE(error_in_memory(whole) == "");
+    const std::size_t steps = whole.size() < 20'000 ? 1 : whole.size() / 5'000;
+    for (std::size_t length = 1; length < whole.size(); length += steps)
+      REQUIRE(error_in_memory(whole.substr(0, length)).starts_with("it, line 1: not JSON"));
+    int refused = 0;
+    for (int i = 0; i < 10'000; ++i) {
+      std::string flipped = whole;
+      const std::size_t bit = random() % (whole.size() * 8);
+      flipped[bit / 8] = static_cast<char>(flipped[bit / 8] ^ (1 << bit % 8));
+      const std::string message = error_in_memory(flipped);
+      refused += message.empty() ? 0 : 1;
+      REQUIRE(message.size() <= kMaxErrorBytes);
+      for (const char byte : message) REQUIRE(static_cast<unsigned char>(byte) >= 0x20);
+    }
+    CHECK(refused > 1000);
+  }
+  const std::string deep(1'000'000, '[');
+  CHECK(error_in_memory("{\"env\":\"tmaze\",\"length\":" + deep + std::string(deep.size(), ']') + "}") ==
+        "it, line 1: it is nested too deeply");
+  CHECK(error_in_memory(deep) == "it, line 1: it is nested too deeply");
 }
