@@ -1,0 +1,31 @@
+#include "agents/config.h"
+
+#include <sstream>
+
+#include "tests/fuzz/target.h"
+
+namespace engram {
+
+std::vector<std::string> fuzz_seeds() {
+  std::vector<std::string> seeds = {"# nothing\n", "format = 1\n[run]\nseed=3\n\n[task]\npreset = visual_match_750\n"};
+  for (const std::string& task : task_names())
+    for (const std::string& backbone : backbone_names())
+      seeds.push_back(Config::from_settings({{"task.name", task}, {"memory.name", backbone}}).to_ini());
+  return seeds;
+}
+
+}  // namespace engram
+
+int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  using namespace engram;
+  take_or_refuse([&] {
+    std::istringstream stream(std::string(reinterpret_cast<const char*>(data), size));
+    Config config = Config::from_settings(read_settings(stream, "it"));
+    // What is taken is written in a form that is taken again, for the same config. A text can hold a comment's '#'.
+    const std::string text = config.to_ini();
+    if (config.run.device.find_first_of("#\n") != std::string::npos) return;
+    std::istringstream again(text);
+    require(Config::from_settings(read_settings(again, "its copy")).to_ini() == text, "a config that changes: " + text);
+  });
+  return 0;
+}

@@ -1,0 +1,68 @@
+// Weights, checkpoints and traces are all safetensors files.
+#include "agents/safetensors.h"
+
+#include <unistd.h>
+
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <sstream>
+
+#include "tests/fuzz/target.h"
+
+namespace engram {
+namespace {
+
+std::string saved(const TensorMap& tensors, const std::map<std::string, std::string>& metadata) {
+  const auto file = std::filesystem::temp_directory_path() / ("engram_fuzz_" + std::to_string(getpid()));
+  save_safetensors(file, tensors, metadata);
+  std::ifstream stream(file, std::ios::binary);
+  const std::string text{std::istreambuf_iterator<char>(stream), {}};
+  std::filesystem::remove(file);
+  return text;
+}
+
+// As another program writes it: no digest stands in the way of the parser.
+std::string foreign(const std::string& header, std::size_t bytes) {
+  const std::uint64_t length = header.size();
+  std::string text(sizeof(length), '\0');
+  std::memcpy(text.data(), &length, sizeof(length));
+  return text + header + std::string(bytes, 'x');
+}
+
+}  // namespace
+
+std::vector<std::string> fuzz_seeds() {
+  const TensorMap weights = {{"actor.hidden1.weight", torch::ones({4, 3})}, {"actor.hidden1.bias", torch::ones({4})}};
+  const TensorMap trace = {{"observations", torch::zeros({3, 2}, torch::kUInt8)},
+                           {"actions", torch::zeros({3}, torch::kInt32)},
+                           {"rewards", torch::zeros({3})},
+                           {"episode_starts", torch::zeros({1}, torch::kInt64)}};
+  return {saved(weights, {{"format", "1"}, {"config", "[run]\nseed = 1\n"}}), saved(trace, {{"policy", "greedy"}}),
+          saved({}, {}),
+          foreign(R"({"a":{"dtype":"F32","shape":[2,1],"data_offsets":[0,8]},)"
+                  R"("b":{"dtype":"U8","shape":[],"data_offsets":[8,9]},"c":{"dtype":"I64","shape":[0,7],)"
+                  R"("data_offsets":[9,9]},"__metadata__":{"format":"pt"}})",
+                  9),
+          foreign(R"({"d":{"dtype":"F64","shape":[1],"data_offsets":[0,8]}})", 8)};
+}
+
+}  // namespace engram
+
+int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  using namespace engram;
+  take_or_refuse([&] {
+    std::istringstream stream(std::string(reinterpret_cast<const char*>(data), size));
+    const SafetensorsFile file = read_safetensors(stream, size, "it");
+    std::size_t bytes = 0;
+    for (const auto& [name, tensor] : file.tensors) {
+      bytes += tensor.nbytes();
+      // Reads every byte: all of them must be there.
+      if (tensor.numel() > 0) require(tensor.equal(tensor) || tensor.is_floating_point(), "a tensor is not itself");
+    }
+    require(bytes <= size, "more bytes than the file has");
+    require(file.digest_checked == file.metadata.contains("xxh3_128"), "a digest was not checked");
+  });
+  return 0;
+}
