@@ -76,7 +76,8 @@ class MixerPass : public torch::CustomClassHolder {
     };
     if (has_window()) {
       window_ = empty({head_.rows, part_});
-      window_saved_ = scratch_bytes(attention_saved_bytes(attention_input().shape, dtype()), x_MP_);
+      const AttentionInput input = attention_input();
+      window_saved_ = scratch_bytes(attention_saved_bytes(input.shape, dtype(), input.dropout.drops()), x_MP_);
       const SideWork attention(SideStreamOf::kAttention);
       attention.run([&] {
         attention_forward(attention_input(), window_.data_ptr(), window_saved_.data_ptr(), current_stream());

@@ -62,7 +62,9 @@ class CausalAttentionPass : public torch::CustomClassHolder {
     output_weight_ = packed[1];
     projected_ = torch::addmm(packed[2].view({-1}), normed_MP_, input_weight_.t());
     attended_ = torch::empty({x_MP_.size(0), part_}, projected_.options());
-    attention_saved_ = scratch_bytes(attention_saved_bytes(attention_input().shape, kernel_dtype(x_MP_)), x_MP_);
+    const AttentionInput input = attention_input();
+    attention_saved_ =
+        scratch_bytes(attention_saved_bytes(input.shape, kernel_dtype(x_MP_), input.dropout.drops()), x_MP_);
     attention_forward(attention_input(), attended_.data_ptr(), attention_saved_.data_ptr(), current_stream());
     const Tensor output_MP = torch::addmm(packed[3].view({-1}), attended_, output_weight_.t());
     return dropped(output_MP, settings_.width, settings_.output_dropout, x_MP_);
