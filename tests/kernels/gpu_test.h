@@ -2,21 +2,14 @@
 #pragma once
 
 #include <cmath>
-#include <cstdio>
 #include <cstring>
 #include <vector>
 
 #include "base/rng.h"
 #include "kernels/cuda_support.h"
+#include "tests/gpu.h"
 
 namespace engram::testing {
-
-// True, with a line that ctest recognises, where there is no GPU.
-inline bool skip_without_gpu() {
-  if (has_cuda_device()) return false;
-  std::printf("skipped: no CUDA device\n");
-  return true;
-}
 
 inline double normal(Rng& rng) {
   const double u = 1.0 - rng.uniform(), v = rng.uniform();
