@@ -2,8 +2,12 @@
 #include <unistd.h>
 
 #include <csignal>
+#include <filesystem>
 #include <iostream>
+#include <optional>
+#include <stdexcept>
 
+#include "agents/device_failure.h"
 #include "agents/run_recorder.h"
 #include "agents/trained_agent.h"
 #include "agents/trainer.h"
@@ -79,6 +83,43 @@ void stop_running(int) {
   std::signal(SIGINT, SIG_DFL);  // a second Ctrl-C ends at once
 }
 
+// `run`: set as soon as there is one.
+void train(Config config, const std::string& directory, const std::vector<std::string>& arguments,
+           std::optional<RunDirectory>& run) {
+  const torch::Device device = parse_device(config.run.device);
+  const int threads = use_threads(config.run.threads);
+  if (config.run.precision == Precision::kBfloat16 && !device.is_cuda())
+    throw UserError("run.precision bfloat16 is for GPUs; on the CPU take float32 or auto");
+  Trainer trainer(config, device, threads);
+
+  std::vector<std::string> command_line = {"engram", "train"};
+  command_line.insert(command_line.end(), arguments.begin(), arguments.end());
+  run = RunDirectory::create(directory, config, device, command_line);
+  RunRecorder recorder(*run, config.to_ini());
+  StatusDisplay display(std::cout, isatty(STDOUT_FILENO) != 0);
+
+  std::cout << "Training " << config.memory.name() << " on " << config.task.name() << " for "
+            << count_text(static_cast<double>(config.run.steps)) << " steps (" << device_text(device) << ", " << threads
+            << " CPU threads, " << trainer.acts_in() << ") in " << run->path().string() << std::endl;
+  g_running = &trainer;
+  std::signal(SIGINT, stop_running);
+  const TrainStatus status = trainer.run({&recorder, &display});
+  std::signal(SIGINT, SIG_DFL);
+
+  const std::string folder = run->path().string();
+  const char* const weights = status.best_evaluation ? "" : " --weights last";  // nothing was evaluated
+  std::cout << "Everything is in " << folder << ". What next:\n"
+            << "  engram evaluate " << folder << weights << "\n"
+            << "  engram render " << folder << weights << " --output " << (run->path() / "episodes.mp4").string() << "\n"
+            << "  tensorboard --logdir " << folder << std::endl;
+}
+
+// Behind a message about a run that failed.
+std::string where_weights_are(const std::optional<RunDirectory>& run) {
+  if (!run || !std::filesystem::exists(run->weights_file(WhichWeights::kLast))) return "";
+  return "; the weights of the last evaluation are in " + run->weights_file(WhichWeights::kLast).string();
+}
+
 }  // namespace
 
 int run_train(const std::vector<std::string>& arguments) {
@@ -94,33 +135,15 @@ int run_train(const std::vector<std::string>& arguments) {
   if (options.run.empty())
     throw UserError("--run DIR is missing: the folder for everything that the run leaves behind");
 
-  Config config = Config::from_settings(settings);
-  const torch::Device device = parse_device(config.run.device);
-  const int threads = use_threads(config.run.threads);
-  if (config.run.precision == Precision::kBfloat16 && !device.is_cuda())
-    throw UserError("run.precision bfloat16 is for GPUs; on the CPU take float32 or auto");
-  Trainer trainer(config, device, threads);
-
-  std::vector<std::string> command_line = {"engram", "train"};
-  command_line.insert(command_line.end(), arguments.begin(), arguments.end());
-  const RunDirectory run = RunDirectory::create(options.run, config, device, command_line);
-  RunRecorder recorder(run, config.to_ini());
-  StatusDisplay display(std::cout, isatty(STDOUT_FILENO) != 0);
-
-  std::cout << "Training " << config.memory.name() << " on " << config.task.name() << " for "
-            << count_text(static_cast<double>(config.run.steps)) << " steps (" << device_text(device) << ", " << threads
-            << " CPU threads, " << trainer.acts_in() << ") in " << run.path().string() << std::endl;
-  g_running = &trainer;
-  std::signal(SIGINT, stop_running);
-  const TrainStatus status = trainer.run({&recorder, &display});
-  std::signal(SIGINT, SIG_DFL);
-
-  const std::string folder = run.path().string();
-  const char* const weights = status.best_evaluation ? "" : " --weights last";  // nothing was evaluated
-  std::cout << "Everything is in " << folder << ". What next:\n"
-            << "  engram evaluate " << folder << weights << "\n"
-            << "  engram render " << folder << weights << " --output " << (run.path() / "episodes.mp4").string() << "\n"
-            << "  tensorboard --logdir " << folder << std::endl;
+  const Config config = Config::from_settings(settings);
+  std::optional<RunDirectory> run;
+  try {
+    train(config, options.run, arguments, run);
+  } catch (const std::exception& error) {
+    const std::optional<std::string> failure = device_failure(error, config);
+    if (!failure) throw;
+    throw std::runtime_error(*failure + where_weights_are(run));
+  }
   return 0;
 }
 
