@@ -110,7 +110,8 @@ void train(Config config, const std::string& directory, const std::vector<std::s
   const char* const weights = status.best_evaluation ? "" : " --weights last";  // nothing was evaluated
   std::cout << "Everything is in " << folder << ". What next:\n"
             << "  engram evaluate " << folder << weights << "\n"
-            << "  engram render " << folder << weights << " --output " << (run->path() / "episodes.mp4").string() << "\n"
+            << "  engram render " << folder << weights << " --output " << (run->path() / "episodes.mp4").string()
+            << "\n"
             << "  tensorboard --logdir " << folder << std::endl;
 }
 

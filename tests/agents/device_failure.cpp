@@ -46,8 +46,9 @@ bool names_sizes(const std::string& message) {
 
 TEST_CASE("a GPU out of memory is one line that names the sizes to lower and their values") {
   const std::string message = message_of(c10::OutOfMemoryError(
-      kHere, "CUDA out of memory. Tried to allocate 93.13 GiB. GPU 0 has a total capacity of 79.11 GiB of which 2 are "
-             "free.\nSee documentation"));
+      kHere,
+      "CUDA out of memory. Tried to allocate 93.13 GiB. GPU 0 has a total capacity of 79.11 GiB of which 2 are "
+      "free.\nSee documentation"));
   CHECK(names_sizes(message));
   CHECK(message.find("(93.13 GiB more were wanted)") != std::string::npos);
   CHECK(names_sizes(message_of(c10::AcceleratorError(kHere, 2, "CUDA error: out of memory\nSearch for ..."))));
@@ -60,8 +61,9 @@ TEST_CASE("a GPU out of memory is one line that names the sizes to lower and the
 TEST_CASE("a lost GPU is one line with the device's own words") {
   const std::string message = message_of(
       c10::AcceleratorError(kHere, 700, "CUDA error: an illegal memory access was encountered\nSearch for ..."));
-  CHECK(message ==
-        "the GPU has failed and can do nothing more for this run: CUDA error: an illegal memory access was encountered");
+  CHECK(
+      message ==
+      "the GPU has failed and can do nothing more for this run: CUDA error: an illegal memory access was encountered");
   CHECK(message_of(c10::Error(kHere, "CUDA error: CUBLAS_STATUS_EXECUTION_FAILED when calling cublasSgemm")) != "");
 #ifdef ENGRAM_WITH_CUDA
   CHECK(message_of(CudaError(cudaErrorLaunchFailure, "a kernel")).find("cudaErrorLaunchFailure") != std::string::npos);

@@ -19,17 +19,20 @@ using engram::testing::skip_without_gpu;
 namespace {
 
 Config config_of(const Settings& more) {
-  Settings settings = {{"memory.width", "24"},         {"memory.layers", "2"},        {"memory.heads", "2"},
+  Settings settings = {{"memory.width", "24"},         {"memory.layers", "2"},         {"memory.heads", "2"},
                        {"network.hidden_width", "32"}, {"replay.batch_episodes", "9"}, {"run.num_envs", "3"},
-                       {"run.precision", "float32"},   {"evaluation.episodes", "4"},  {"run.seed", "5"}};
+                       {"run.precision", "float32"},   {"evaluation.episodes", "4"},   {"run.seed", "5"}};
   settings.insert(settings.end(), more.begin(), more.end());
   return Config::from_settings(settings);
 }
 
 // Episodes of one length: environments in lockstep and in rounds play them in the same order.
 const Settings kMaze = {{"task.name", "tmaze"}, {"task.corridor_length", "25"}, {"memory.name", "hqlt"}};
-const Settings kMatch = {{"task.name", "visual_match"}, {"task.explore_steps", "2"}, {"task.distractor_steps", "20"},
-                         {"task.reward_steps", "15"},   {"memory.name", "deltanet"}};
+const Settings kMatch = {{"task.name", "visual_match"},
+                         {"task.explore_steps", "2"},
+                         {"task.distractor_steps", "20"},
+                         {"task.reward_steps", "15"},
+                         {"memory.name", "deltanet"}};
 
 // The run's weights, moved so far that actions depend on what is seen.
 std::shared_ptr<AgentNetwork> network_of(const Config& config, torch::Device device) {
@@ -119,8 +122,9 @@ TEST_CASE("captured rounds take the actions of steps launched one by one") {
     const auto actions = [&](Side& of, const torch::Tensor& slot_N) {
       const EpisodeStore& store = of.buffer.store();
       const auto options = torch::TensorOptions(torch::kCUDA).dtype(torch::kInt32);
-      return std::pair(torch::from_blob(store.action_SM, {store.slots, store.max_steps}, options).index_select(0, slot_N),
-                       torch::from_blob(store.steps_S, {store.slots}, options).index_select(0, slot_N));
+      return std::pair(
+          torch::from_blob(store.action_SM, {store.slots, store.max_steps}, options).index_select(0, slot_N),
+          torch::from_blob(store.steps_S, {store.slots}, options).index_select(0, slot_N));
     };
     SideStream stream;
     GpuRound round(*captured.environments, captured.policy, captured.buffer.store(), ActionChoice::kSample);
@@ -196,7 +200,8 @@ TEST_CASE("the same run on a GPU ends with the same bits, another seed with othe
     return recorder.weights;
   };
   const auto equal = [](const TensorMap& a, const TensorMap& b) {
-    return std::all_of(a.begin(), a.end(), [&](const auto& item) { return torch::equal(item.second, b.at(item.first)); });
+    return std::all_of(a.begin(), a.end(),
+                       [&](const auto& item) { return torch::equal(item.second, b.at(item.first)); });
   };
   const TensorMap first = run("5");
   CHECK(equal(first, run("5")));

@@ -26,8 +26,8 @@ const TaskInfo& task() {
 
 // Small, with dropout on.
 Config config_of(const std::string& backbone, const std::string& precision) {
-  Settings settings = {{"memory.name", backbone},  {"memory.width", "20"},         {"memory.layers", "2"},
-                       {"memory.heads", "2"},      {"network.hidden_width", "32"}, {"run.seed", "3"},
+  Settings settings = {{"memory.name", backbone},   {"memory.width", "20"},         {"memory.layers", "2"},
+                       {"memory.heads", "2"},       {"network.hidden_width", "32"}, {"run.seed", "3"},
                        {"run.precision", precision}};
   if (backbone == "hqlt") settings.emplace_back("memory.window", "7");
   return Config::from_settings(settings);
@@ -63,7 +63,8 @@ constexpr std::size_t kLossCount = std::size(kLosses);
 // One series of numbers for each of the losses.
 using Curves = std::vector<std::vector<double>>;
 
-Curves learn(const std::shared_ptr<AgentNetwork>& network, const SacOptions& options, torch::Device device, int updates) {
+Curves learn(const std::shared_ptr<AgentNetwork>& network, const SacOptions& options, torch::Device device,
+             int updates) {
   network->train();
   SacLearner learner(options, network);
   Batches batches(device);
@@ -154,7 +155,8 @@ TEST_CASE("the losses of the first 100 updates are those of the CPU") {
       network->to(type);
       return learn(network, options, device, 100);
     };
-    const Curves exact = curves(torch::kCPU, config, torch::kFloat64), host = curves(torch::kCPU, config, torch::kFloat32),
+    const Curves exact = curves(torch::kCPU, config, torch::kFloat64),
+                 host = curves(torch::kCPU, config, torch::kFloat32),
                  single = curves(torch::kCUDA, config, torch::kFloat32),
                  half = curves(torch::kCUDA, config_of(backbone, "bfloat16"), torch::kFloat32);
     for (std::size_t i = 0; i < kLossCount; ++i) {

@@ -63,12 +63,12 @@ TEST_CASE("the losses on a GPU and all their gradients are those of the definiti
         const auto mask = expected_batch.mask_BT.to(torch::kFloat64);
         const auto probabilities = host[0].softmax(-1);
         const auto rows = [](const torch::Tensor& x, int first) { return x.narrow(1, first, kSteps); };
-        const auto target = torch::where(
-            mask > 0,
-            sac::bellman_targets(expected_batch.reward_BT.to(torch::kFloat64),
-                                 expected_batch.terminated_BT.to(torch::kFloat64), rows(probabilities, 1),
-                                 rows(host[3], 1), rows(host[4], 1), alpha_host, kGamma),
-            0);
+        const auto target =
+            torch::where(mask > 0,
+                         sac::bellman_targets(expected_batch.reward_BT.to(torch::kFloat64),
+                                              expected_batch.terminated_BT.to(torch::kFloat64), rows(probabilities, 1),
+                                              rows(host[3], 1), rows(host[4], 1), alpha_host, kGamma),
+                         0);
         const auto critic1 = sac::critic_loss(rows(host[1], 0), expected_batch.action_BT, target, mask);
         const auto critic2 = sac::critic_loss(rows(host[2], 0), expected_batch.action_BT, target, mask);
         const auto actor =

@@ -28,9 +28,9 @@ DropoutAdd dropout_of(const Shape& s, Dtype dtype, const DropoutPlace& dropout, 
 }
 
 // Odd numbers of rows and channels, with gaps and without, less than a block and many blocks.
-const std::vector<Shape> kShapes = {{1, 1, 1},     {1, 5, 5},      {3, 7, 8},      {17, 50, 50},   {33, 50, 56},
-                                    {65, 59, 64},  {129, 100, 100}, {129, 100, 104}, {1000, 111, 112}, {31, 333, 336},
-                                    {7, 1000, 1024}, {50'001, 100, 104}};
+const std::vector<Shape> kShapes = {{1, 1, 1},        {1, 5, 5},      {3, 7, 8},       {17, 50, 50},
+                                    {33, 50, 56},     {65, 59, 64},   {129, 100, 100}, {129, 100, 104},
+                                    {1000, 111, 112}, {31, 333, 336}, {7, 1000, 1024}, {50'001, 100, 104}};
 const std::vector<Shape> kSmallShapes = {{3, 7, 8}, {17, 50, 50}, {33, 50, 56}};
 
 // base/dropout.h: element c of a row belongs to group row * dropout_row(width) / 8 + c / 8; behind the width nothing
@@ -125,16 +125,9 @@ struct ReluBias {
   void run() {
     y_bytes = upload(y, dtype), dy_bytes = upload(dy, dtype);
     dx_bytes = poisoned(rows * dx_stride, dtype), bias = poisoned(columns, Dtype::kFloat32);
-    const ReluBiasGradient gradient{rows,
-                                    columns,
-                                    dtype,
-                                    relu ? y_bytes.data() : nullptr,
-                                    y_stride,
-                                    dy_bytes.data(),
-                                    dy_stride,
-                                    in_place ? dy_bytes.data() : dx_bytes.data(),
-                                    dx_stride,
-                                    floats(bias)};
+    const ReluBiasGradient gradient{rows,      columns,         dtype,     relu ? y_bytes.data() : nullptr,
+                                    y_stride,  dy_bytes.data(), dy_stride, in_place ? dy_bytes.data() : dx_bytes.data(),
+                                    dx_stride, floats(bias)};
     scratch = poisoned(relu_bias_backward_scratch_bytes(gradient));
     relu_bias_backward(gradient, scratch.data(), nullptr);
   }

@@ -38,7 +38,9 @@ struct MixerCase {
 constexpr std::int64_t kMixerSeedTick[2] = {7, 11};
 
 // One rounding of the result; in float the differences dy - y (y . dy) of a head lose a bit or two.
-inline double gradient_tolerance(const MixerCase& c) { return c.dtype == Dtype::kFloat32 ? 1e-5 : rounded_once(c.dtype); }
+inline double gradient_tolerance(const MixerCase& c) {
+  return c.dtype == Dtype::kFloat32 ? 1e-5 : rounded_once(c.dtype);
+}
 
 inline double sigmoid(double x) { return 1 / (1 + std::exp(-x)); }
 
@@ -152,7 +154,7 @@ struct FeaturesDevice {
     d_projected = upload(entry, c.dtype);
     features = poisoned(c.items() * 3 * c.padded(), c.dtype), beta = poisoned(c.items(), c.dtype);
     const auto dropout = [&](int which) { return DropoutPlace(seed_tick.data(), 20 + which, c.dropout); };
-    const MixerFeatures input{c.shape(),  c.dtype,    c.stride(), c.beta(),         static_cast<float>(kBetaFactor),
+    const MixerFeatures input{c.shape(),  c.dtype,    c.stride(), c.beta(),        static_cast<float>(kBetaFactor),
                               dropout(0), dropout(1), dropout(2), projected.data()};
     mixer_features_forward(input, features.data(), beta.data(), nullptr);
     mixer_features_backward(
@@ -175,8 +177,7 @@ struct FeaturesDevice {
     // The reference lists q, k, v of one head after the other.
     for (std::int64_t item = 0; item < c.items(); ++item)
       for (int which = 0; which < 3; ++which) {
-        const Numbers own =
-            part(out, ((item / c.heads * 3 + which) * c.heads + item % c.heads) * c.padded(), c.width);
+        const Numbers own = part(out, ((item / c.heads * 3 + which) * c.heads + item % c.heads) * c.padded(), c.width);
         r.features.insert(r.features.end(), own.begin(), own.end());
       }
     r.beta = download(beta, c.dtype);
@@ -223,7 +224,7 @@ inline Numbers mix_head(MixKind kind, int width, const Numbers& in) {
   const double *fast = &in[0], *window = fast + width, *gate = window + width, *weight = gate + gate_size;
   Numbers m(width);
   double square = 0;
-  const double a = kind == MixKind::kScalar ? sigmoid(gate[0]) : 1, b = kind == MixKind::kScalar  ? sigmoid(gate[1])
+  const double a = kind == MixKind::kScalar ? sigmoid(gate[0]) : 1, b = kind == MixKind::kScalar ? sigmoid(gate[1])
                                                                         : kind == MixKind::kFast ? 0
                                                                                                  : 1;
   for (int i = 0; i < width; ++i) {
@@ -287,9 +288,9 @@ struct MixDevice {
                          floats(weight),
                          static_cast<float>(kMixEpsilon)};
     mixer_mix_forward(input, out.data(), nullptr);
-    mixer_mix_backward(
-        input, {d_out.data(), d_projected.data() + gate, d_fast.data(), d_window.data(), floats(d_weight)},
-        scratch.data(), nullptr);
+    mixer_mix_backward(input,
+                       {d_out.data(), d_projected.data() + gate, d_fast.data(), d_window.data(), floats(d_weight)},
+                       scratch.data(), nullptr);
   }
 
   // As the reference lists it; throws std::logic_error where padding is not zero.
@@ -300,8 +301,8 @@ struct MixDevice {
           throw std::logic_error("padding at " + std::to_string(i) + " is " + std::to_string(of[i]));
       return columns(of, c.padded(), 0, c.width);
     };
-    MixResult r{heads(download(out, c.dtype)), heads(download(d_fast, c.dtype)), {}, {},
-                download(d_weight, Dtype::kFloat32)};
+    MixResult r{
+        heads(download(out, c.dtype)), heads(download(d_fast, c.dtype)), {}, {}, download(d_weight, Dtype::kFloat32)};
     if (c.window()) r.d_window = heads(download(d_window, c.dtype));
     const Numbers gate = columns(download(d_projected, c.dtype), c.stride(), c.gate(), c.gate_columns());
     if (c.kind == MixKind::kVector) r.d_gate = heads(gate);

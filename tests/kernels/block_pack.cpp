@@ -20,12 +20,15 @@ struct Packing {
 const std::vector<Packing> kPackings = {
     {Dtype::kFloat32, {{100, 50, 56}, {2, 2, 8}}, {{100, 100, 104}, {100, 100, 104}}, {0, 112}, 120, 104},
     {Dtype::kBfloat16, {{100, 50, 56}, {2, 2, 8}}, {{100, 100, 104}, {100, 100, 104}}, {0, 112}, 120, 104},
-    {Dtype::kBfloat16, {{59, 59, 64}, {17, 5, 8}}, {{7, 7, 8}, {3, 1, 4}}, {0, 70}, 104, 16},  // rows that no segment has
+    {Dtype::kBfloat16, {{59, 59, 64}, {17, 5, 8}}, {{7, 7, 8}, {3, 1, 4}}, {0, 70}, 104, 16},  // rows that no segment
+                                                                                               // has
     {Dtype::kFloat32, {{1, 1, 1}, {3, 3, 3}}, {{5, 5, 5}, {4, 2, 3}}, {0, 1}, 5, 6}};
 
 // Where element (r, c) of a segment's matrix stands.
 std::size_t position(const Packing& p, int segment, int r, int c) {
-  const auto spread = [](const PackGroups& groups, int i) { return i / groups.group * groups.padded + i % groups.group; };
+  const auto spread = [](const PackGroups& groups, int i) {
+    return i / groups.group * groups.padded + i % groups.group;
+  };
   return static_cast<std::size_t>(p.first_row[segment] + spread(p.rows[segment], r)) * p.packed_columns +
          spread(p.columns[segment], c);
 }

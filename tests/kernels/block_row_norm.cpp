@@ -105,8 +105,15 @@ struct Device {
         residual(upload(p.residual, c.dtype)) {}
 
   RowNorm norm() const {
-    return {c.kind,   c.rows,        c.width,       c.stride, static_cast<float>(kEpsilon), c.dtype,
-            x.data(), floats(weight), c.bias ? floats(bias) : nullptr};
+    return {c.kind,
+            c.rows,
+            c.width,
+            c.stride,
+            static_cast<float>(kEpsilon),
+            c.dtype,
+            x.data(),
+            floats(weight),
+            c.bias ? floats(bias) : nullptr};
   }
   void run() {
     y = poisoned(c.rows * c.stride, c.dtype), dx = poisoned(c.rows * c.stride, c.dtype);
@@ -167,7 +174,8 @@ std::vector<Case> cases(std::initializer_list<std::pair<int, int>> widths, std::
       for (const auto& [width, stride] : widths)
         for (const int n : rows)
           if (static_cast<std::int64_t>(n) * width * width < 30'000'000)
-            all.push_back({kind, n, width, stride, dtype, kind == NormKind::kLayer && seed % 3 != 0, seed % 2 == 0, seed}),
+            all.push_back(
+                {kind, n, width, stride, dtype, kind == NormKind::kLayer && seed % 3 != 0, seed % 2 == 0, seed}),
                 ++seed;
   return all;
 }
@@ -176,8 +184,21 @@ std::vector<Case> cases(std::initializer_list<std::pair<int, int>> widths, std::
 
 TEST_CASE("a norm of rows and its gradients equal the formula's, for odd widths, gaps and every number of rows") {
   if (skip_without_gpu()) return;
-  for (const Case& c : cases({{1, 8}, {2, 8}, {3, 8}, {7, 8}, {8, 16}, {50, 56}, {100, 104}, {111, 128}, {128, 128}, {129, 136},
-                              {255, 256}, {257, 264}, {500, 512}, {1000, 1024}, {1024, 1024}},
+  for (const Case& c : cases({{1, 8},
+                              {2, 8},
+                              {3, 8},
+                              {7, 8},
+                              {8, 16},
+                              {50, 56},
+                              {100, 104},
+                              {111, 128},
+                              {128, 128},
+                              {129, 136},
+                              {255, 256},
+                              {257, 264},
+                              {500, 512},
+                              {1000, 1024},
+                              {1024, 1024}},
                              {1, 2, 15, 33, 1000, 9001}))
     check_case(c);
 }

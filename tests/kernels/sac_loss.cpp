@@ -43,7 +43,8 @@ Problem make_problem(const Case& c) {
     for (std::int64_t row = 0; row < c.rows(); ++row)
       for (int a = 0; a < c.stride; ++a) {
         const std::int64_t t = row % (c.time + 1), steps = p.steps[row / (c.time + 1)];
-        const bool read = a < c.actions && (t < steps || (next && t == steps && steps > 0)) && (logits || !next || t > 0);
+        const bool read =
+            a < c.actions && (t < steps || (next && t == steps && steps > 0)) && (logits || !next || t > 0);
         matrix->push_back(read ? rounded((logits ? c.logit_scale : 2) * normal(rng), Dtype::kFloat32) : nan);
       }
   }
@@ -141,9 +142,10 @@ struct Device {
         steps(p.steps) {}
 
   void run() {
-    const SacLossInput input{c.batch,          c.time,           c.actions,     c.stride,      static_cast<float>(kGamma),
-                             floats(alpha),    floats(logits),   floats(q1),    floats(q2),    floats(target_q1),
-                             floats(target_q2), action.data(),   floats(reward), floats(terminated), steps.data()};
+    const SacLossInput input{
+        c.batch,           c.time,         c.actions,      c.stride,           static_cast<float>(kGamma),
+        floats(alpha),     floats(logits), floats(q1),     floats(q2),         floats(target_q1),
+        floats(target_q2), action.data(),  floats(reward), floats(terminated), steps.data()};
     losses = poisoned(kSacLosses, Dtype::kFloat32), target = poisoned(c.batch * c.time, Dtype::kFloat32);
     for (DeviceBytes* d : {&d_logits, &d_q1, &d_q2}) *d = poisoned(c.rows() * c.stride, c.dtype);
     scratch = poisoned(sac_loss_scratch_bytes(input));
