@@ -8,19 +8,31 @@ namespace {
 
 using torch::Tensor;
 
-// A convolution of a small image as a linear layer: its responses to the unit vectors.
+// A convolution of a small image as a linear layer: every element of its weight stands wherever the kernel is laid.
+// Made by a product with zeros and ones: cuDNN's convolutions may round float32 to TF32, and add up the weight's
+// gradient in any order.
 struct DenseConvolution {
   Tensor weight_OI, bias_O;
   std::vector<std::int64_t> output_shape;
 
   DenseConvolution(torch::nn::Conv2d& convolution, const std::vector<std::int64_t>& input_shape) {
-    const std::int64_t inputs = input_shape[0] * input_shape[1] * input_shape[2];
-    const Tensor basis = torch::eye(inputs, convolution->weight.options().requires_grad(false))
-                             .view({inputs, input_shape[0], input_shape[1], input_shape[2]});
-    const Tensor response = torch::conv2d(basis, convolution->weight);
-    output_shape = {response.size(1), response.size(2), response.size(3)};
-    weight_OI = response.flatten(1).t();
-    bias_O = convolution->bias.unsqueeze(1).expand({-1, output_shape[1] * output_shape[2]}).reshape({-1});
+    const Tensor& weight = convolution->weight;  // [outputs, channels, K, L]
+    const std::int64_t outputs = weight.size(0), K = weight.size(2), L = weight.size(3);
+    const std::int64_t channels = input_shape[0], height = input_shape[1], width = input_shape[2];
+    const std::int64_t Y = height - K + 1, X = width - L + 1;
+    output_shape = {outputs, Y, X};
+    const auto options = weight.options().requires_grad(false);
+    // Whether row k of a kernel at output row y meets input row h: [K, height, Y]; columns likewise.
+    const Tensor rows = torch::eye(height, options).unfold(0, Y, 1),
+                 columns = torch::eye(width, options).unfold(0, X, 1);
+    const Tensor places =
+        (rows.reshape({K, 1, height * Y, 1}) * columns.reshape({1, L, 1, width * X})).view({K * L, -1});
+    weight_OI = weight.reshape({outputs * channels, K * L})
+                    .mm(places)
+                    .view({outputs, channels, height, Y, width, X})
+                    .permute({0, 3, 5, 1, 2, 4})
+                    .reshape({outputs * Y * X, channels * height * width});
+    bias_O = convolution->bias.unsqueeze(1).expand({-1, Y * X}).reshape({-1});
   }
 };
 

@@ -1,4 +1,5 @@
 // engram train: trains an agent and keeps everything in a run directory.
+#include <c10/util/Exception.h>
 #include <unistd.h>
 
 #include <csignal>
@@ -115,6 +116,14 @@ void train(Config config, const std::string& directory, const std::vector<std::s
             << "  tensorboard --logdir " << folder << std::endl;
 }
 
+// LibTorch warns of everything that it cannot tidy up behind a device that has failed: the failure is what matters.
+class CleanUpWarnings : public c10::WarningHandler {
+ public:
+  void process(const c10::Warning& warning) override {
+    if (warning.msg().find("CUDA warning") == std::string::npos) c10::WarningHandler::process(warning);
+  }
+};
+
 // Behind a message about a run that failed.
 std::string where_weights_are(const std::optional<RunDirectory>& run) {
   if (!run || !std::filesystem::exists(run->weights_file(WhichWeights::kLast))) return "";
@@ -138,6 +147,8 @@ int run_train(const std::vector<std::string>& arguments) {
 
   const Config config = Config::from_settings(settings);
   std::optional<RunDirectory> run;
+  CleanUpWarnings warnings;
+  const c10::WarningUtils::WarningHandlerGuard guard(&warnings);
   try {
     train(config, options.run, arguments, run);
   } catch (const std::exception& error) {

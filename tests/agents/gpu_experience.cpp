@@ -36,6 +36,7 @@ const Settings kMatch = {{"task.name", "visual_match"},
 
 // The run's weights, moved so far that actions depend on what is seen.
 std::shared_ptr<AgentNetwork> network_of(const Config& config, torch::Device device) {
+  torch::set_num_threads(1);  // a second thread would wait more than compute at these sizes
   const auto network = make_network(config, config.task.info(), torch::kCPU);
   torch::manual_seed(11);
   scatter_weights(*network, 0.3);

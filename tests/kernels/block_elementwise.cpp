@@ -30,7 +30,7 @@ DropoutAdd dropout_of(const Shape& s, Dtype dtype, const DropoutPlace& dropout, 
 // Odd numbers of rows and channels, with gaps and without, less than a block and many blocks.
 const std::vector<Shape> kShapes = {{1, 1, 1},        {1, 5, 5},      {3, 7, 8},       {17, 50, 50},
                                     {33, 50, 56},     {65, 59, 64},   {129, 100, 100}, {129, 100, 104},
-                                    {1000, 111, 112}, {31, 333, 336}, {7, 1000, 1024}, {50'001, 100, 104}};
+                                    {1000, 111, 112}, {31, 333, 336}, {7, 1000, 1024}, {9001, 100, 104}};
 const std::vector<Shape> kSmallShapes = {{3, 7, 8}, {17, 50, 50}, {33, 50, 56}};
 
 // base/dropout.h: element c of a row belongs to group row * dropout_row(width) / 8 + c / 8; behind the width nothing
@@ -70,8 +70,9 @@ void check_dropout(const Shape& s, Dtype dtype, double probability, bool add) {
   CHECK(run(over_x, over_x, other) == actual);
   if (add) CHECK(run(over_residual, on_device, over_residual) == actual);
   // Dropped is exactly zero, or exactly the residual.
-  for (std::size_t i = 0; i < x.size(); ++i)
-    if (factor[i] == 0) REQUIRE(actual[i] == (add ? residual[i] : 0));
+  std::size_t wrong = 0;
+  for (std::size_t i = 0; i < x.size(); ++i) wrong += factor[i] == 0 && actual[i] != (add ? residual[i] : 0);
+  CHECK(wrong == 0);
 }
 
 double silu(double x) { return x / (1 + std::exp(-x)); }
@@ -107,7 +108,7 @@ struct ReluBias {
   bool relu, in_place;
   std::int64_t y_stride, dy_stride, dx_stride;
   Numbers y, dy;
-  DeviceBytes y_bytes, dy_bytes, dx_bytes, bias, scratch;
+  DeviceBytes given_y, given_dy, y_bytes, dy_bytes, dx_bytes, bias, scratch;
 
   ReluBias(std::int64_t n, int width, Dtype type, bool with_relu, bool over_dy)
       : rows(n),
@@ -123,12 +124,13 @@ struct ReluBias {
     for (double& element : y) element = std::max(element, 0.0);
   }
   void run() {
-    y_bytes = upload(y, dtype), dy_bytes = upload(dy, dtype);
-    dx_bytes = poisoned(rows * dx_stride, dtype), bias = poisoned(columns, Dtype::kFloat32);
+    if (given_y.size() == 0) given_y = upload(y, dtype), given_dy = upload(dy, dtype);
+    copy(y_bytes, given_y), copy(dy_bytes, given_dy);
+    poison(dx_bytes, rows * dx_stride, dtype), poison(bias, columns, Dtype::kFloat32);
     const ReluBiasGradient gradient{rows,      columns,         dtype,     relu ? y_bytes.data() : nullptr,
                                     y_stride,  dy_bytes.data(), dy_stride, in_place ? dy_bytes.data() : dx_bytes.data(),
                                     dx_stride, floats(bias)};
-    scratch = poisoned(relu_bias_backward_scratch_bytes(gradient));
+    poison(scratch, relu_bias_backward_scratch_bytes(gradient));
     relu_bias_backward(gradient, scratch.data(), nullptr);
   }
   Numbers dx() const {
@@ -174,7 +176,7 @@ TEST_CASE("gradients behind relu and bias equal the definition, in place and apa
     for (const bool relu : {false, true})
       for (const bool in_place : {false, true})
         for (const auto& [rows, width] :
-             {std::pair(1, 8), {3, 40}, {33, 104}, {17, 1024}, {129, 768}, {1001, 256}, {50'001, 16}})
+             {std::pair(1, 8), {3, 40}, {33, 104}, {17, 1024}, {129, 768}, {1001, 256}, {20'001, 16}})
           check_relu_bias(rows, width, dtype, relu, in_place);
 }
 
@@ -205,6 +207,7 @@ TEST_CASE("NaN in one row of the passes by element reaches no other row") {
     const Numbers dx = problem.dx();
     std::fill_n(problem.dy.begin() + 5 * problem.dy_stride, kInner, nan);
     std::fill_n(problem.y.begin() + 5 * problem.y_stride, kInner, 1.0);
+    problem.given_y = upload(problem.y, dtype), problem.given_dy = upload(problem.dy, dtype);
     problem.run();
     CHECK(equal_but_for(dx, problem.dx(), kInner, 5, 6));
     CHECK(std::isnan(problem.dx()[5 * kInner]));
@@ -232,9 +235,10 @@ TEST_CASE("the same passes by element give the same bits 1,000 times") {
   for (const Dtype dtype : kDtypes) {
     Rng rng(1, Purpose::kTest, 6, 0);
     const DeviceBytes x = upload(normals(rng, kRows * 2 * kWidth, dtype), dtype);
+    DeviceBytes y, d, dropped;
     CHECK(different_runs([&] {
-            DeviceBytes y = poisoned(kRows * kWidth, dtype), d = poisoned(kRows * 2 * kWidth, dtype),
-                        dropped = poisoned(kRows * kWidth, dtype);
+            poison(y, kRows * kWidth, dtype), poison(d, kRows * 2 * kWidth, dtype);
+            poison(dropped, kRows * kWidth, dtype);
             dropout_add(dropout_of({kRows, 100, kWidth}, dtype, dropout, x.data(), x.data()), dropped.data(), nullptr);
             swiglu_forward(kRows, kWidth, dtype, x.data(), y.data(), nullptr);
             swiglu_backward(kRows, kWidth, dtype, x.data(), y.data(), d.data(), nullptr);

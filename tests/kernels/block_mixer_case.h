@@ -133,26 +133,27 @@ inline FeaturesResult features_reference(const MixerCase& c, const FeaturesProbl
 
 struct FeaturesDevice {
   MixerCase c;
-  const FeaturesProblem& problem;
-  DeviceBytes projected, d_features, d_beta, window_value, d_projected, features, beta;
+  DeviceBytes given_projected, given_d_projected, projected, d_features, d_beta, window_value, d_projected, features,
+      beta;
   DeviceBuffer<std::int64_t> seed_tick{std::vector<std::int64_t>{kMixerSeedTick[0], kMixerSeedTick[1]}};
 
   FeaturesDevice(const MixerCase& of, const FeaturesProblem& p)
       : c(of),
-        problem(p),
+        given_projected(upload(p.projected, c.dtype)),
         d_features(upload(p.d_features, c.dtype)),
         d_beta(upload(p.d_beta, c.dtype)),
-        window_value(upload(p.window_value, c.dtype)) {}
-
-  void run() {
-    projected = upload(problem.projected, c.dtype);
+        window_value(upload(p.window_value, c.dtype)) {
     // The backward pass adds to what the window left in the columns of q and k; all else is new.
     Numbers entry(c.rows * c.stride(), std::nan(""));
     if (c.window())
       for (std::size_t i = 0; i < entry.size(); ++i)
-        if (static_cast<int>(i % c.stride()) < 2 * c.heads * c.padded()) entry[i] = problem.d_projected[i];
-    d_projected = upload(entry, c.dtype);
-    features = poisoned(c.items() * 3 * c.padded(), c.dtype), beta = poisoned(c.items(), c.dtype);
+        if (static_cast<int>(i % c.stride()) < 2 * c.heads * c.padded()) entry[i] = p.d_projected[i];
+    given_d_projected = upload(entry, c.dtype);
+  }
+
+  void run() {
+    copy(projected, given_projected), copy(d_projected, given_d_projected);
+    poison(features, c.items() * 3 * c.padded(), c.dtype), poison(beta, c.items(), c.dtype);
     const auto dropout = [&](int which) { return DropoutPlace(seed_tick.data(), 20 + which, c.dropout); };
     const MixerFeatures input{c.shape(),  c.dtype,    c.stride(), c.beta(),        static_cast<float>(kBetaFactor),
                               dropout(0), dropout(1), dropout(2), projected.data()};
@@ -274,9 +275,9 @@ struct MixDevice {
 
   void run() {
     const std::int64_t size = c.items() * c.padded();
-    out = poisoned(size, c.dtype), d_fast = poisoned(size, c.dtype), d_window = poisoned(size, c.dtype);
-    d_projected = poisoned(c.rows * c.stride(), c.dtype), d_weight = poisoned(c.width, Dtype::kFloat32);
-    scratch = poisoned(mixer_mix_backward_scratch_bytes(c.shape()));
+    for (DeviceBytes* bytes : {&out, &d_fast, &d_window}) poison(*bytes, size, c.dtype);
+    poison(d_projected, c.rows * c.stride(), c.dtype), poison(d_weight, c.width, Dtype::kFloat32);
+    poison(scratch, mixer_mix_backward_scratch_bytes(c.shape()));
     const std::size_t gate = c.gate() * dtype_bytes(c.dtype);
     const MixerMix input{c.shape(),
                          c.dtype,

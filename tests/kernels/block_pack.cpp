@@ -88,7 +88,7 @@ TEST_CASE("the same weights give the same packed bits 1,000 times") {
   for (int s = 0; s < 2; ++s)
     device.segment[s] = upload(normals(rng, p.rows[s].count * p.columns[s].count, Dtype::kFloat32), Dtype::kFloat32);
   CHECK(different_runs([&] {
-          device.packed = poisoned(p.size(), p.dtype);
+          poison(device.packed, p.size(), p.dtype);
           pack({device.matrix()}, nullptr);
           unpack({device.matrix()}, nullptr);
           return std::vector{device.packed.to_host(), device.segment[0].to_host(), device.segment[1].to_host()};

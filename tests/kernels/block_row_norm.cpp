@@ -116,9 +116,9 @@ struct Device {
             c.bias ? floats(bias) : nullptr};
   }
   void run() {
-    y = poisoned(c.rows * c.stride, c.dtype), dx = poisoned(c.rows * c.stride, c.dtype);
-    d_weight = poisoned(c.width, Dtype::kFloat32), d_bias = poisoned(c.bias ? c.width : 0, Dtype::kFloat32);
-    scratch = poisoned(row_norm_backward_scratch_bytes(norm()));
+    poison(y, c.rows * c.stride, c.dtype), poison(dx, c.rows * c.stride, c.dtype);
+    poison(d_weight, c.width, Dtype::kFloat32), poison(d_bias, c.bias ? c.width : 0, Dtype::kFloat32);
+    poison(scratch, row_norm_backward_scratch_bytes(norm()));
     row_norm_forward(norm(), y.data(), nullptr);
     row_norm_backward(norm(),
                       {dy.data(), c.residual ? residual.data() : nullptr, dx.data(), floats(d_weight),
@@ -159,11 +159,9 @@ void check_case(const Case& c) {
   // Sums over rows, in float whatever the rows' type.
   check(actual.d_weight, expected.d_weight, 1e-5);
   check(actual.d_bias, expected.d_bias, 1e-5);
-  for (std::size_t i = 0; i < actual.y.size(); ++i)
-    if (static_cast<int>(i % c.stride) >= c.width) {
-      REQUIRE(actual.y[i] == 0);
-      REQUIRE(actual.dx[i] == 0);
-    }
+  const auto behind = [&](const Numbers& x) { return columns(x, c.stride, c.width, c.stride - c.width); };
+  CHECK(behind(actual.y) == Numbers(c.rows * (c.stride - c.width)));
+  CHECK(behind(actual.dx) == Numbers(c.rows * (c.stride - c.width)));
 }
 
 std::vector<Case> cases(std::initializer_list<std::pair<int, int>> widths, std::initializer_list<int> rows) {
@@ -173,7 +171,7 @@ std::vector<Case> cases(std::initializer_list<std::pair<int, int>> widths, std::
     for (const Dtype dtype : kDtypes)
       for (const auto& [width, stride] : widths)
         for (const int n : rows)
-          if (static_cast<std::int64_t>(n) * width * width < 30'000'000)
+          if (static_cast<std::int64_t>(n) * width * width < 5'000'000)
             all.push_back(
                 {kind, n, width, stride, dtype, kind == NormKind::kLayer && seed % 3 != 0, seed % 2 == 0, seed}),
                 ++seed;

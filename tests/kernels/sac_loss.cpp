@@ -146,9 +146,9 @@ struct Device {
         c.batch,           c.time,         c.actions,      c.stride,           static_cast<float>(kGamma),
         floats(alpha),     floats(logits), floats(q1),     floats(q2),         floats(target_q1),
         floats(target_q2), action.data(),  floats(reward), floats(terminated), steps.data()};
-    losses = poisoned(kSacLosses, Dtype::kFloat32), target = poisoned(c.batch * c.time, Dtype::kFloat32);
-    for (DeviceBytes* d : {&d_logits, &d_q1, &d_q2}) *d = poisoned(c.rows() * c.stride, c.dtype);
-    scratch = poisoned(sac_loss_scratch_bytes(input));
+    poison(losses, kSacLosses, Dtype::kFloat32), poison(target, c.batch * c.time, Dtype::kFloat32);
+    for (DeviceBytes* d : {&d_logits, &d_q1, &d_q2}) poison(*d, c.rows() * c.stride, c.dtype);
+    poison(scratch, sac_loss_scratch_bytes(input));
     sac_loss(input, {floats(losses), floats(target), c.dtype, d_logits.data(), d_q1.data(), d_q2.data()},
              scratch.data(), nullptr);
   }
@@ -177,17 +177,19 @@ void check_case(const Case& c) {
   CHECK(relative_error(actual.d_logits, expected.d_logits) <= tolerance);
   CHECK(relative_error(actual.d_q1, expected.d_q1) <= tolerance);
   CHECK(relative_error(actual.d_q2, expected.d_q2) <= tolerance);
-  for (std::size_t i = 0; i < expected.d_logits.size(); ++i)
-    if (expected.d_q1[i] == 0) REQUIRE(actual.d_q1[i] == 0);  // other actions, padding, columns behind the actions
+  // Other actions, padding, columns behind the actions.
+  std::size_t wrong = 0;
+  for (std::size_t i = 0; i < expected.d_q1.size(); ++i) wrong += expected.d_q1[i] == 0 && actual.d_q1[i] != 0;
+  CHECK(wrong == 0);
 }
 
 std::vector<Case> cases() {
   std::vector<Case> all;
   unsigned seed = 1;
   for (const Dtype dtype : kDtypes)
-    for (const auto& [batch, time] : {std::pair(1, 1), {3, 5}, {5, 127}, {4, 255}, {7, 256}, {64, 781}})
+    for (const auto& [batch, time] : {std::pair(1, 1), {3, 5}, {5, 127}, {4, 255}, {7, 256}, {20, 781}})
       for (const auto& [actions, stride] : {std::pair(2, 2), {3, 8}, {4, 8}, {8, 8}, {31, 32}, {32, 32}})
-        if (batch < 64 || stride == 8)
+        if (batch < 20 || stride == 8)
           // Probabilities below 1e-8 where logits are wide: their logarithm stands still.
           for (const double scale : {1.0, 15.0})
             all.push_back({batch, time, actions, stride, dtype, seed % 3 == 0 ? 0.01 : 0.5, scale, seed}), ++seed;
