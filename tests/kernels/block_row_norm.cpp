@@ -120,10 +120,10 @@ struct Device {
     poison(d_weight, c.width, Dtype::kFloat32), poison(d_bias, c.bias ? c.width : 0, Dtype::kFloat32);
     poison(scratch, row_norm_backward_scratch_bytes(norm()));
     row_norm_forward(norm(), y.data(), nullptr);
-    row_norm_backward(norm(),
-                      {dy.data(), c.residual ? residual.data() : nullptr, dx.data(), floats(d_weight),
-                       c.bias ? floats(d_bias) : nullptr},
-                      scratch.data(), nullptr);
+    const RowNormGradient gradient{dy.data(), c.residual ? residual.data() : nullptr, dx.data(), floats(d_weight),
+                                   c.bias ? floats(d_bias) : nullptr};
+    row_norm_backward(norm(), gradient, scratch.data(), nullptr);
+    row_norm_add_sums(norm(), gradient, scratch.data(), nullptr);
   }
   Result result() const {
     return {download(y, c.dtype), download(dx, c.dtype), download(d_weight, Dtype::kFloat32),
