@@ -65,8 +65,8 @@ void Adam::visit_state(StateArchive& archive) {
     const std::string number = std::to_string(i);
     archive.tensor("mean" + number, mean_[i]);
     archive.tensor("mean_square" + number, mean_square_[i]);
-    archive.tensor("steps" + number, steps_[i]);
   }
+  archive.tensor("step", step_);
 }
 
 }  // namespace engram
