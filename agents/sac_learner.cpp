@@ -160,6 +160,8 @@ SacLearner::SacLearner(const SacOptions& options, std::shared_ptr<AgentNetwork> 
 
 SacLearner::~SacLearner() = default;
 
+void SacLearner::launch_every_update() { recording_.reset(); }
+
 LossReport SacLearner::update(const EpisodeBatch& batch) {
   if (!network_->is_training()) throw std::logic_error("an update of a network in evaluation mode");
 #ifdef ENGRAM_WITH_CUDA

@@ -69,6 +69,9 @@ class SacLearner {
   // update returns stays valid until the next one.
   LossReport update(const EpisodeBatch& batch);
 
+  // From now on no update is recorded or replayed: what recorded ones are measured against.
+  void launch_every_update();
+
   // The network's included.
   void visit_state(StateArchive& archive);
 

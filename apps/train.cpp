@@ -1,11 +1,14 @@
 // engram train: trains an agent and keeps everything in a run directory.
+#include <c10/util/Exception.h>
 #include <unistd.h>
 
 #include <csignal>
 #include <iostream>
 #include <optional>
+#include <stdexcept>
 
 #include "agents/checkpoint.h"
+#include "agents/device_failure.h"
 #include "agents/run_recorder.h"
 #include "agents/trained_agent.h"
 #include "agents/trainer.h"
@@ -168,6 +171,63 @@ void print_end(const RunDirectory& run, const TrainStatus& status) {
             << "  tensorboard --logdir " << folder << std::endl;
 }
 
+// `run`: set as soon as there is one.
+void train(Start& start, const std::string& directory, const std::vector<std::string>& arguments,
+           std::optional<RunDirectory>& run) {
+  Config& config = start.config;
+  const torch::Device device = parse_device(config.run.device);
+  const int threads = use_threads(config.run.threads);
+  if (config.run.precision == Precision::kBfloat16 && !device.is_cuda())
+    throw UserError("run.precision bfloat16 is for GPUs; on the CPU take float32 or auto");
+  Trainer trainer(config, device, threads);
+  StateArchive* const state = start.checkpoint ? &start.checkpoint->state : nullptr;
+  if (state != nullptr) trainer.restore(*state);
+
+  std::vector<std::string> command_line = {"engram", "train"};
+  command_line.insert(command_line.end(), arguments.begin(), arguments.end());
+  run = state != nullptr ? *start.run
+        : start.over     ? RunDirectory::start_over(directory, config, device, command_line)
+                         : RunDirectory::create(directory, config, device, command_line);
+  start.run.reset();
+  RunRecorder recorder(*run, config.to_ini(), config.checkpoint.keep, state);
+  if (state != nullptr) {
+    state->check_all_restored();
+    run->record_resume(config, start.checkpoint->file, device, command_line);
+    if (const auto& best = trainer.status().best_evaluation) recorder.write_best(*best, trainer.best_weights());
+  }
+  StatusDisplay display(std::cout, isatty(STDOUT_FILENO) != 0);
+
+  std::cout << (state != nullptr ? "Going on with " : "Training ") << config.memory.name() << " on "
+            << config.task.name() << " for " << count_text(static_cast<double>(config.run.steps)) << " steps ("
+            << device_text(device) << ", " << threads << " CPU threads, " << trainer.acts_in() << ") in "
+            << run->path().string();
+  if (state != nullptr)
+    std::cout << ", from step " << trainer.status().steps << " of " << start.checkpoint->file.filename().string();
+  std::cout << std::endl;
+  start.checkpoint.reset();  // its tensors are of no more use
+  TrainStatus status;
+  {
+    const StopSignals signals(trainer);
+    status = trainer.run({&recorder, &display});
+  }
+  print_end(*run, status);
+}
+
+// LibTorch warns of everything that it cannot tidy up behind a device that has failed: the failure is what matters.
+class CleanUpWarnings : public c10::WarningHandler {
+ public:
+  void process(const c10::Warning& warning) override {
+    if (warning.msg().find("CUDA warning") == std::string::npos) c10::WarningHandler::process(warning);
+  }
+};
+
+// Behind a message about a run that failed.
+std::string how_to_go_on(const std::optional<RunDirectory>& run) {
+  if (!run || list_checkpoints(run->checkpoints_folder()).empty()) return "";
+  return "; the run is saved up to " + list_checkpoints(run->checkpoints_folder()).back().string() +
+         ", go on with engram train --resume " + run->path().string();
+}
+
 }  // namespace
 
 int run_train(const std::vector<std::string>& arguments) {
@@ -183,41 +243,16 @@ int run_train(const std::vector<std::string>& arguments) {
   set_handler(SIGUSR1, handle_save);
 
   Start start = find_start(options, settings);
-  Config& config = start.config;
-  const torch::Device device = parse_device(config.run.device);
-  const int threads = use_threads(config.run.threads);
-  if (config.run.precision == Precision::kBfloat16 && !device.is_cuda())
-    throw UserError("run.precision bfloat16 is for GPUs; on the CPU take float32 or auto");
-  Trainer trainer(config, device, threads);
-  StateArchive* const state = start.checkpoint ? &start.checkpoint->state : nullptr;
-  if (state != nullptr) trainer.restore(*state);
-
-  std::vector<std::string> command_line = {"engram", "train"};
-  command_line.insert(command_line.end(), arguments.begin(), arguments.end());
-  const RunDirectory run = state != nullptr ? *start.run
-                           : start.over     ? RunDirectory::start_over(options.run, config, device, command_line)
-                                            : RunDirectory::create(options.run, config, device, command_line);
-  RunRecorder recorder(run, config.to_ini(), config.checkpoint.keep, state);
-  if (state != nullptr) {
-    state->check_all_restored();
-    run.record_resume(config, start.checkpoint->file, device, command_line);
-    if (const auto& best = trainer.status().best_evaluation) recorder.write_best(*best, trainer.best_weights());
+  std::optional<RunDirectory> run;
+  CleanUpWarnings warnings;
+  const c10::WarningUtils::WarningHandlerGuard guard(&warnings);
+  try {
+    train(start, options.run, arguments, run);
+  } catch (const std::exception& error) {
+    const std::optional<std::string> failure = device_failure(error, start.config);
+    if (!failure) throw;
+    throw std::runtime_error(*failure + how_to_go_on(run));
   }
-  StatusDisplay display(std::cout, isatty(STDOUT_FILENO) != 0);
-
-  std::cout << (state != nullptr ? "Going on with " : "Training ") << config.memory.name() << " on "
-            << config.task.name() << " for " << count_text(static_cast<double>(config.run.steps)) << " steps ("
-            << device_text(device) << ", " << threads << " CPU threads, " << trainer.acts_in() << ") in "
-            << run.path().string();
-  if (state != nullptr)
-    std::cout << ", from step " << trainer.status().steps << " of " << start.checkpoint->file.filename().string();
-  std::cout << std::endl;
-  TrainStatus status;
-  {
-    const StopSignals signals(trainer);
-    status = trainer.run({&recorder, &display});
-  }
-  print_end(run, status);
   constexpr int kSignalStatus = 128;  // as a shell reports a program that a signal ended
   return g_stopped_by != 0 ? kSignalStatus + g_stopped_by : 0;
 }

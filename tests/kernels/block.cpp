@@ -9,7 +9,6 @@
 
 #include "kernels/block/elementwise.h"
 #include "kernels/block/pack.h"
-#include "kernels/block/row_norm.h"
 #include "tests/kernels/gpu_test.h"
 
 using namespace engram;
@@ -137,114 +136,6 @@ TEST_CASE("gelu with a bias, and both gradients") {
   });
 }
 
-TEST_CASE("relu's gradient and the sums of its columns") {
-  if (skip_without_gpu()) return;
-  for_each_dtype([&](Dtype dtype) {
-    for (const auto& [rows, columns] : {std::array{1, 8}, {999, 768}, {2000, 112}})
-      for (const bool relu : {false, true}) {
-        CAPTURE(rows);
-        CAPTURE(columns);
-        CAPTURE(relu);
-        Rng rng(7, Purpose::kTest, rows, columns);
-        const Doubles y = random_rows(rng, rows, columns, columns, dtype),
-                      dy = random_rows(rng, rows, columns, columns, dtype);
-        Doubles dx = dy, d_bias(static_cast<std::size_t>(columns));
-        for (std::size_t i = 0; i < dx.size(); ++i) {
-          if (relu && y[i] <= 0) dx[i] = 0;
-          d_bias[i % columns] += dx[i];
-        }
-        const DeviceBuffer<unsigned char> device_y(encode(y, dtype));
-        DeviceBuffer<unsigned char> device_dx(encode(dy, dtype));
-        DeviceBuffer<float> bias = poisoned_floats(d_bias.size());
-        const ReluBiasGradient gradient{.rows = rows,
-                                        .columns = columns,
-                                        .dtype = dtype,
-                                        .y = relu ? device_y.data() : nullptr,
-                                        .y_stride = columns,
-                                        .dy = device_dx.data(),
-                                        .dy_stride = columns,
-                                        .dx = relu ? device_dx.data() : nullptr,
-                                        .dx_stride = columns,
-                                        .bias = bias.data()};
-        DeviceBuffer<unsigned char> scratch = poisoned(relu_bias_backward_scratch_bytes(gradient));
-        relu_bias_backward(gradient, scratch.data(), nullptr);
-        relu_bias_add_sums(gradient, scratch.data(), nullptr);
-        CHECK(decode(device_dx.to_host(), dtype, columns, columns) == dx);
-        CHECK(relative_error(doubles(bias.to_host()), d_bias) < bound(Dtype::kFloat32));
-      }
-  });
-}
-
-TEST_CASE("norms of rows, and their gradients") {
-  if (skip_without_gpu()) return;
-  constexpr float kEpsilon = 1e-3f;
-  for_each_dtype([&](Dtype dtype) {
-    for (const NormKind kind : {NormKind::kRms, NormKind::kLayer})
-      for (const auto& [rows, width, stride] :
-           {std::array{1, 1, 16}, {999, 100, 112}, {77, 200, 208}, {33, 500, 512}, {9, 1024, 1024}}) {
-        const bool layer = kind == NormKind::kLayer;
-        CAPTURE(layer);
-        CAPTURE(rows);
-        CAPTURE(width);
-        Rng rng(8, Purpose::kTest, rows, width);
-        const Doubles x = random_rows(rng, rows, width, stride, dtype),
-                      dy = random_rows(rng, rows, width, stride, dtype);
-        const Doubles residual = random_rows(rng, rows, width, stride, dtype);
-        const Doubles weight = random_rows(rng, 1, width, width, Dtype::kFloat32);
-        const Doubles bias = random_rows(rng, 1, width, width, Dtype::kFloat32);
-        Doubles y(x.size()), dx(x.size()), d_weight(weight.size()), d_bias(weight.size());
-        for (int row = 0; row < rows; ++row) {
-          const double* const own = &x[static_cast<std::size_t>(row) * stride];
-          double mean = 0, square = 0, along = 0, d_mean = 0;
-          for (int c = 0; c < width; ++c) mean += layer ? own[c] / width : 0.0;
-          for (int c = 0; c < width; ++c) square += (own[c] - mean) * (own[c] - mean) / width;
-          const double inverse = 1 / std::sqrt(square + static_cast<double>(kEpsilon));
-          for (int c = 0; c < width; ++c) {
-            const std::size_t i = static_cast<std::size_t>(row) * stride + c;
-            const double n = (own[c] - mean) * inverse;
-            y[i] = n * weight[c] + (layer ? bias[c] : 0.0);
-            d_weight[c] += dy[i] * n;
-            d_bias[c] += dy[i];
-            along += dy[i] * weight[c] * n / width;
-            d_mean += layer ? dy[i] * weight[c] / width : 0.0;
-          }
-          for (int c = 0; c < width; ++c) {
-            const std::size_t i = static_cast<std::size_t>(row) * stride + c;
-            dx[i] = residual[i] + inverse * (dy[i] * weight[c] - (own[c] - mean) * inverse * along - d_mean);
-          }
-        }
-        const DeviceBuffer<unsigned char> device_x(encode(x, dtype)), device_dy(encode(dy, dtype)),
-            device_residual(encode(residual, dtype));
-        const DeviceBuffer<float> device_weight(floats(weight)), device_bias(floats(bias));
-        const RowNorm norm{.kind = kind,
-                           .rows = rows,
-                           .width = width,
-                           .stride = stride,
-                           .epsilon = kEpsilon,
-                           .dtype = dtype,
-                           .x = device_x.data(),
-                           .weight = device_weight.data(),
-                           .bias = layer ? device_bias.data() : nullptr};
-        DeviceBuffer<unsigned char> out = poisoned(x.size() * dtype_bytes(dtype)),
-                                    out_dx = poisoned(x.size() * dtype_bytes(dtype)),
-                                    scratch = poisoned(row_norm_backward_scratch_bytes(norm));
-        DeviceBuffer<float> out_weight = poisoned_floats(weight.size()), out_bias = poisoned_floats(weight.size());
-        row_norm_forward(norm, out.data(), nullptr);
-        const RowNormGradient gradient{.y = device_dy.data(),
-                                       .residual = device_residual.data(),
-                                       .x = out_dx.data(),
-                                       .weight = out_weight.data(),
-                                       .bias = layer ? out_bias.data() : nullptr};
-        row_norm_backward(norm, gradient, scratch.data(), nullptr);
-        row_norm_add_sums(norm, gradient, scratch.data(), nullptr);
-        CHECK(relative_error(decode(out.to_host(), dtype, stride, stride), y) < bound(dtype));
-        CHECK(relative_error(decode(out_dx.to_host(), dtype, stride, stride), dx) < bound(dtype));
-        CHECK(relative_error(doubles(out_weight.to_host()), d_weight) < bound(Dtype::kFloat32));
-        if (layer) CHECK(relative_error(doubles(out_bias.to_host()), d_bias) < bound(Dtype::kFloat32));
-      }
-  });
-}
-
 TEST_CASE("several matrices of segments are packed in one call, and unpacked") {
   if (skip_without_gpu()) return;
   // Two heads of 5 stored as 8 above a row of its own; and a vector.
@@ -288,9 +179,6 @@ TEST_CASE("several matrices of segments are packed in one call, and unpacked") {
 TEST_CASE("shapes outside the contract are refused") {
   if (skip_without_gpu()) return;
   CHECK_THROWS_AS(pack({}, nullptr), std::runtime_error);
-  RowNorm norm{};
-  norm.rows = 3, norm.width = 20, norm.stride = 12;
-  CHECK_THROWS_AS(row_norm_forward(norm, nullptr, nullptr), std::runtime_error);
   GeluBias gelu{};
   gelu.rows = 3, gelu.columns = 12;
   CHECK_THROWS_AS(gelu_bias_forward(gelu, nullptr, nullptr), std::runtime_error);

@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <atomic>
 #include <cmath>
-#include <cstdio>
 #include <cstring>
 #include <future>
 #include <mutex>
@@ -13,15 +12,9 @@
 
 #include "base/rng.h"
 #include "kernels/cuda_support.h"
+#include "tests/gpu.h"
 
 namespace engram::testing {
-
-// True, with a line that ctest recognises, where there is no GPU.
-inline bool skip_without_gpu() {
-  if (has_cuda_device()) return false;
-  std::printf("skipped: no CUDA device\n");
-  return true;
-}
 
 // Calls check(case) for every case on all processors, since most of the time goes into the references; `check` holds
 // `gpu_in_use` where it uses the GPU.

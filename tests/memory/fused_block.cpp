@@ -129,6 +129,16 @@ TEST_CASE("in bfloat16 output and all gradients are near the definition's") {
       if (std::stoi(c.width) / std::stoi(c.heads) >= 16) check_case(c, variant, torch::kBFloat16, 0.04, 0.12);
 }
 
+// So that compute-sanitizer can watch it.
+TEST_CASE("small shapes: fused blocks") {
+  if (skipped()) return;
+  const Case small = kCases[3];
+  for (const Variant& variant : kVariants) {
+    check_case(small, variant, torch::kFloat32, 3e-5, 1e-4);
+    check_case(small, variant, torch::kBFloat16, 0.04, 0.12);
+  }
+}
+
 TEST_CASE("the same input gives the same bits") {
   if (skipped()) return;
   for (const char* backbone : {"deltanet", "hqlt", "transformer"}) {
