@@ -55,7 +55,7 @@ Tensor softmax_attention(const Tensor& query_NHQK, const Tensor& key_NHUK, const
 
 }  // namespace
 
-DeltaRuleOutput delta_rule(const Tensor& query_BTHK, const Tensor& key_BTHK, const Tensor& value_BTHV,
+DeltaRuleResult delta_rule(const Tensor& query_BTHK, const Tensor& key_BTHK, const Tensor& value_BTHV,
                            const Tensor& beta_BTH, const Tensor& state_BHKV, const Tensor& lengths_B) {
   const std::int64_t batch = query_BTHK.size(0), steps = query_BTHK.size(1), heads = query_BTHK.size(2);
   const std::int64_t key_width = query_BTHK.size(3), value_width = value_BTHV.size(3);
