@@ -17,6 +17,19 @@ double seconds_between(Clock::time_point from, Clock::time_point to) {
   return std::chrono::duration<double>(to - from).count();
 }
 
+// Adds the seconds of its life to a total.
+class Stopwatch {
+ public:
+  explicit Stopwatch(double& total) : total_(total) {}
+  ~Stopwatch() { total_ += seconds_between(begin_, Clock::now()); }
+  Stopwatch(const Stopwatch&) = delete;
+  Stopwatch& operator=(const Stopwatch&) = delete;
+
+ private:
+  double& total_;
+  const Clock::time_point begin_ = Clock::now();
+};
+
 bool better_or_equal(const EvaluationSummary& a, const EvaluationSummary& b) {
   return std::pair(a.success, a.mean_return) >= std::pair(b.success, b.mean_return);
 }
@@ -66,6 +79,7 @@ void Trainer::collect(Acting acting) {
 
 // Until at least one episode ends.
 void Trainer::collect_episode() {
+  const Stopwatch stopwatch(status_.seconds_acting);
   const std::int64_t before = status_.episodes;
   while (status_.episodes == before && !finished()) {
     collect(Acting::kPolicy);
@@ -81,17 +95,22 @@ void Trainer::add_episode(const EpisodeResult& episode) {
 }
 
 void Trainer::learn() {
+  const Stopwatch stopwatch(status_.seconds_learning);
   for (; pending_updates_ > 0 && !interrupted(); --pending_updates_) {
     last_losses_ = learner_.update(experience_->sample());
     ++status_.updates;
     report_if_due();
   }
+  if (last_losses_) last_losses_->critic_loss.item();  // waits for a GPU, whose work would count as acting
 }
 
 void Trainer::evaluate_policy() {
   const int episodes = config_.evaluation.episodes, environments = experience_->evaluation_environments();
   const auto episodes_per_environment = static_cast<std::uint32_t>((episodes + environments - 1) / environments);
-  const std::vector<EpisodeResult> results = experience_->evaluate(episodes, evaluations_++ * episodes_per_environment);
+  const std::vector<EpisodeResult> results = [&] {
+    const Stopwatch stopwatch(status_.seconds_evaluating);
+    return experience_->evaluate(episodes, evaluations_++ * episodes_per_environment);
+  }();
   next_evaluation_ = (status_.steps / config_.evaluation.every_steps + 1) * config_.evaluation.every_steps;
 
   // Counted and divided once: a sum of fractions may miss the 1 that stop_at_success waits for.

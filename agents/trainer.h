@@ -49,6 +49,8 @@ struct TrainStatus {
   double recent_return = 0, recent_success = 0;         // of the last 50 collected episodes; 0 before the first
   std::optional<LossValues> losses;                     // none before the first update
   std::optional<EvaluationSummary> last_evaluation, best_evaluation;
+  // Of `seconds`: acting with the policy to collect, updating, evaluating; on a GPU each waits for what it began.
+  double seconds_acting = 0, seconds_learning = 0, seconds_evaluating = 0;
   StopReason stopped = StopReason::kNone;
 };
 
