@@ -1,5 +1,5 @@
 // Config: everything that defines a run, from defaults, preset, config file and command line, in rising precedence.
-// Sections: run, task, network, memory, learner, replay, evaluation. INI files hold only what differs from the
+// Sections: run, task, network, memory, learner, replay, evaluation, checkpoint. INI files hold only what differs from the
 // defaults.
 #pragma once
 
@@ -30,7 +30,8 @@ struct RunOptions {
   int threads = 0;                         // of the CPU; 0: all cores
   std::string device = "auto";             // auto | cpu | cuda | cuda:N
   Precision precision = Precision::kAuto;  // of matrix products on a GPU
-  double report_seconds = 1;               // between status reports and metric rows
+  double report_seconds = 1;               // between status reports
+  std::int64_t metrics_every_steps = 1000; // environment steps between rows of metrics
   double max_seconds = 0;                  // the run stops after this time; 0: no limit
 
   void list_options(OptionList& list);
@@ -40,6 +41,16 @@ struct EvaluationOptions {
   std::int64_t every_steps = 7800;  // environment steps between evaluations
   int episodes = 20;                // greedy episodes of one evaluation
   double stop_at_success = 0;       // the run stops once an evaluation's success reaches this; 0: never
+  int final_episodes = 100;         // greedy episodes of the best weights when the run is over; 0: none
+
+  void list_options(OptionList& list);
+};
+
+// When a run saves all that it needs to go on.
+struct CheckpointOptions {
+  std::int64_t every_steps = 0;  // environment steps; 0: by time alone
+  double every_minutes = 10;     // 0: by steps alone
+  int keep = 2;                  // the newest so many files
 
   void list_options(OptionList& list);
 };
@@ -57,6 +68,7 @@ struct Config {
   SacOptions learner;
   ReplayOptions replay;
   EvaluationOptions evaluation;
+  CheckpointOptions checkpoint;
 
   // Later settings win. "task.preset", "task.name" and "memory.name" are taken first, whatever their place. Throws
   // UserError for an unknown key, a value out of bounds, or values that contradict each other.

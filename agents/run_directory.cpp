@@ -16,6 +16,16 @@
 namespace engram {
 namespace {
 
+namespace fs = std::filesystem;
+
+// Whether nothing but a lock is there.
+bool is_empty_run(const fs::path& path) {
+  std::error_code error;
+  for (fs::directory_iterator entry(path, error), end; !error && entry != end; entry.increment(error))
+    if (entry->path().filename() != "lock") return false;
+  return !error;
+}
+
 std::string utc_now() {
   const std::time_t now = std::time(nullptr);
   std::tm parts{};
@@ -49,33 +59,49 @@ std::string device_text(torch::Device device) {
 
 RunDirectory RunDirectory::create(const std::filesystem::path& path, Config& config, torch::Device device,
                                   const std::vector<std::string>& command_line) {
-  namespace fs = std::filesystem;
   const std::string where = "run directory '" + path.string() + "'";
   std::error_code error;
   const bool existed = fs::exists(path, error);
   if (existed && !fs::is_directory(path, error)) throw UserError(where + " is a file");
-  if (existed && !fs::is_empty(path, error))
+  const auto refuse_unless_empty = [&] {
+    if (is_empty_run(path)) return;
     throw UserError(where +
                     " exists and is not empty: choose another --run, remove it, or look at it with 'engram evaluate " +
                     path.string() + "'");
-  fs::create_directories(path / "weights", error);
+  };
+  if (existed) refuse_unless_empty();
+  fs::create_directories(path, error);
   if (error) throw UserError(where + " cannot be created: " + error.message());
+  RunDirectory run(path);
+  run.lock_ = std::make_shared<RunLock>(path);
+  refuse_unless_empty();  // now that no other program can be filling it
   try {
-    RunDirectory run(path);
+    fs::create_directory(path / "weights", error);
+    if (error) throw UserError(where + " cannot be created: " + error.message());
     replace_file(run.config_file(), [&](std::ostream& stream) { stream << config.to_ini(); });
     replace_file(path / "about.json", [&](std::ostream& stream) { stream << about_text(device, command_line); });
     return run;
   } catch (...) {
-    fs::remove_all(existed ? path / "weights" : path, error);
+    for (const char* name : {"weights", "config.ini", "about.json", "lock"}) fs::remove_all(path / name, error);
+    if (!existed) fs::remove(path, error);
     throw;
   }
 }
 
 RunDirectory RunDirectory::open(const std::filesystem::path& path) {
-  if (!std::filesystem::is_directory(path)) throw UserError("run directory '" + path.string() + "' does not exist");
+  std::error_code error;
+  if (!fs::is_directory(path, error)) throw UserError("run directory '" + path.string() + "' does not exist");
   RunDirectory run(path);
-  if (!std::filesystem::is_regular_file(run.config_file()))
+  if (!fs::is_regular_file(run.config_file(), error))
     throw UserError("'" + path.string() + "' is not a run directory: it has no config.ini");
+  return run;
+}
+
+RunDirectory RunDirectory::open_to_write(const std::filesystem::path& path) {
+  RunDirectory run = open(path);
+  run.lock_ = std::make_shared<RunLock>(path);
+  remove_leftovers(path);
+  remove_leftovers(path / "weights");
   return run;
 }
 

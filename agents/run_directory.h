@@ -6,15 +6,18 @@
 //   events.out.tfevents.*       the same rows for TensorBoard
 //   weights/best.safetensors    of the best evaluation
 //   weights/last.safetensors    of the last save
+//   lock                        held while a program writes here (agents/run_lock.h)
 #pragma once
 
 #include <torch/torch.h>
 
 #include <filesystem>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "agents/config.h"
+#include "agents/run_lock.h"
 
 namespace engram {
 
@@ -22,12 +25,17 @@ enum class WhichWeights { kBest, kLast };
 
 class RunDirectory {
  public:
-  // Creates the folder and its config.ini and about.json. Throws UserError if it exists and is not empty, or cannot be
-  // written; then nothing is left behind. `command_line`: the arguments of the program, for about.json.
+  // Creates the folder, its config.ini and about.json, and holds its lock for as long as a copy of the object lives.
+  // Throws UserError if the folder exists and is not empty, is in use, or cannot be written; then nothing is left
+  // behind. Everything inside has a fixed name: no text of a config or a task becomes part of a path.
+  // `command_line`: the arguments of the program, for about.json.
   static RunDirectory create(const std::filesystem::path& path, Config& config, torch::Device device,
                              const std::vector<std::string>& command_line);
-  // Opens the directory of a finished or running run. Throws UserError if there is none.
+  // Opens the directory of a finished or running run for reading. Throws UserError if there is none.
   static RunDirectory open(const std::filesystem::path& path);
+  // Opens it for going on: takes the lock and removes what killed processes have left half written. Throws UserError
+  // if there is none, or it is in use.
+  static RunDirectory open_to_write(const std::filesystem::path& path);
 
   const std::filesystem::path& path() const { return path_; }
   std::filesystem::path config_file() const { return path_ / "config.ini"; }
@@ -39,6 +47,7 @@ class RunDirectory {
   explicit RunDirectory(std::filesystem::path path) : path_(std::move(path)) {}
 
   std::filesystem::path path_;
+  std::shared_ptr<RunLock> lock_;  // none in one opened for reading
 };
 
 // "cpu", or "cuda:0 (name of the GPU)".

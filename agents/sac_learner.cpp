@@ -211,4 +211,11 @@ void SacLearner::update_temperature(const torch::Tensor& entropy) {
   log_alpha_.clamp_(std::log(options_.alpha_min), std::log(options_.alpha_max));
 }
 
+void SacLearner::visit_state(StateArchive& archive) {
+  archive.within("network", [&] { network_->visit_state(archive); });
+  archive.tensor("log_alpha", log_alpha_);
+  archive.within("adam", [&] { optimizer_.visit_state(archive); });
+  archive.within("temperature_adam", [&] { temperature_optimizer_.visit_state(archive); });
+}
+
 }  // namespace engram

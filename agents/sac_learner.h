@@ -69,6 +69,9 @@ class SacLearner {
   // update returns stays valid until the next one.
   LossReport update(const EpisodeBatch& batch);
 
+  // The network's included.
+  void visit_state(StateArchive& archive);
+
   torch::Tensor alpha() const { return log_alpha_.detach().exp(); }
 
  private:

@@ -23,9 +23,7 @@ reference's acting step and update would make it (measured on an H200). Nothing 
 
 class EvaluationCount final : public TrainObserver {
  public:
-  void report(const TrainStatus&) override {}
   void evaluated(const TrainStatus&, const AgentNetwork&, bool) override { ++count; }
-  void finished(const TrainStatus&, const AgentNetwork&) override {}
 
   int count = 0;
 };
@@ -141,6 +139,7 @@ int bench_run(const std::vector<std::string>& words) {
   const torch::DeviceGuard guard(device);
   Config config = published_run(backbone);
   config.run.max_seconds = seconds;
+  config.evaluation.final_episodes = 0;
   print(config, measure(config, device), values.count("json") > 0);
   return 0;
 }

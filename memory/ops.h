@@ -10,6 +10,7 @@
 #include <torch/torch.h>
 
 #include <cstdint>
+#include <optional>
 
 #include "memory/dropout.h"
 
@@ -74,7 +75,7 @@ class WindowPlan {
   torch::Tensor store_BS11_;     // ... if true; else it keeps what it held
 };
 
-// The same for one step.
+// The same for one step; on a GPU by kernels/attention where its contract holds and no weights are dropped.
 class WindowStepPlan {
  public:
   // `slots`: how many of the ring's slots, from the first, are in use after this step (at most the window).
@@ -85,9 +86,17 @@ class WindowStepPlan {
                        const KeyValueRing& ring, const Dropout* weight_dropout = nullptr) const;
 
  private:
-  std::int64_t slots_;
-  torch::Tensor row_B_, slot_B_;
-  torch::Tensor bias_B11S_;
+  // What LibTorch's operations need besides, made by the first layer that takes them.
+  struct Index {
+    torch::Tensor row_B, slot_B;
+    torch::Tensor bias_B11S;
+  };
+  const Index& index() const;
+
+  std::int64_t window_, slots_;
+  torch::Tensor position_B_;
+  torch::ScalarType dtype_;
+  mutable std::optional<Index> index_;
 };
 
 // Rotary positions (Su et al. 2021): channels i and i + K/2 of a vector at position p are turned by the angle

@@ -80,9 +80,9 @@ class HqltMixer {
                        {.out = d_output.data_ptr(),
                         .gate = d_gate_.data_ptr(),
                         .fast = fast_.d_output.data_ptr(),
-                        .window = window_.d_output.data_ptr(),
-                        .weight = d_weight_.data_ptr<float>()},
+                        .window = window_.d_output.data_ptr()},
                        scratch_.data_ptr(), stream);
+    mixer_mix_add_sums(kernel_shape(), scratch_.data_ptr(), d_weight_.data_ptr<float>(), stream);
     second_.side_by_side(
         stream, [&](cudaStream_t side) { window_.backward(side); }, [&](cudaStream_t main) { fast_.backward(main); });
   }

@@ -1,0 +1,54 @@
+#include "agents/run_lock.h"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <string>
+#include <system_error>
+
+namespace engram {
+namespace {
+
+std::string reason() { return std::generic_category().message(errno); }
+
+// The number that the holder has written; empty in the moment before it has.
+std::string holder(int descriptor) {
+  char text[21];
+  const ssize_t count = ::pread(descriptor, text, sizeof(text) - 1, 0);
+  const std::string number(text, count > 0 ? static_cast<std::size_t>(count) : 0);
+  return number.substr(0, number.find_first_not_of("0123456789"));
+}
+
+int open_locked(const std::filesystem::path& folder) {
+  const std::filesystem::path file = folder / "lock";
+  for (;;) {
+    Descriptor descriptor(::open(file.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0666));
+    if (descriptor.number() < 0) throw UserError("'" + file.string() + "' cannot be written: " + reason());
+    while (::flock(descriptor.number(), LOCK_EX | LOCK_NB) != 0) {
+      if (errno == EINTR) continue;
+      if (errno != EWOULDBLOCK) throw FileError("'" + file.string() + "' cannot be locked: " + reason());
+      const std::string number = holder(descriptor.number());
+      throw UserError("run directory '" + folder.string() + "' is in use by " +
+                      (number.empty() ? "another process" : "process " + number));
+    }
+    // The file may have been removed, with its folder, between the two calls: then the lock keeps nobody out.
+    struct stat locked {}, there {};
+    if (::fstat(descriptor.number(), &locked) == 0 && ::stat(file.c_str(), &there) == 0 &&
+        locked.st_dev == there.st_dev && locked.st_ino == there.st_ino)
+      return descriptor.release();
+  }
+}
+
+}  // namespace
+
+RunLock::RunLock(const std::filesystem::path& folder) : descriptor_(open_locked(folder)) {
+  const std::string number = std::to_string(getpid()) + "\n";
+  if (::ftruncate(descriptor_.number(), 0) != 0 ||
+      ::pwrite(descriptor_.number(), number.data(), number.size(), 0) != static_cast<ssize_t>(number.size()))
+    throw FileError("'" + (folder / "lock").string() + "' cannot be written: " + reason());
+}
+
+}  // namespace engram
