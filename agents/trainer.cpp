@@ -16,6 +16,19 @@ double seconds_between(std::chrono::steady_clock::time_point from, std::chrono::
   return std::chrono::duration<double>(to - from).count();
 }
 
+// Adds the seconds of its life to a total.
+class Stopwatch {
+ public:
+  explicit Stopwatch(double& total) : total_(total) {}
+  ~Stopwatch() { total_ += seconds_between(begin_, std::chrono::steady_clock::now()); }
+  Stopwatch(const Stopwatch&) = delete;
+  Stopwatch& operator=(const Stopwatch&) = delete;
+
+ private:
+  double& total_;
+  const std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
+};
+
 bool better_or_equal(const EvaluationSummary& a, const EvaluationSummary& b) {
   return std::pair(a.success, a.mean_return) >= std::pair(b.success, b.mean_return);
 }
@@ -88,17 +101,22 @@ void Trainer::move() {
       steps_before_ = status_.steps;
       break;
     case Phase::kCollect: {
+      const Stopwatch stopwatch(status_.seconds_acting);
       const std::int64_t before = status_.episodes;
       collect(Acting::kPolicy);
       if (status_.episodes > before) phase_ = Phase::kLearn;
       break;
     }
-    case Phase::kLearn:
-      if (pending_updates_ > 0)
+    case Phase::kLearn: {
+      const Stopwatch stopwatch(status_.seconds_learning);
+      if (pending_updates_ > 0) {
         update();
-      else
-        phase_ = Phase::kMeasure;
+        break;
+      }
+      if (last_losses_) last_losses_->critic_loss.item();  // waits for a GPU, whose work would count as acting
+      phase_ = Phase::kMeasure;
       break;
+    }
     case Phase::kMeasure:
       if (status_.steps >= next_metrics_) measure();
       if (status_.steps < next_evaluation_ || evaluate_policy()) phase_ = Phase::kCollect;
@@ -134,8 +152,11 @@ void Trainer::measure() {
 bool Trainer::evaluate_policy() {
   const int episodes = config_.evaluation.episodes, environments = experience_->evaluation_environments();
   const auto episodes_per_environment = static_cast<std::uint32_t>((episodes + environments - 1) / environments);
-  const std::vector<EpisodeResult> results = experience_->evaluate(episodes, evaluations_ * episodes_per_environment,
-                                                                   [this] { return stop_requested_.load(); });
+  const std::vector<EpisodeResult> results = [&] {
+    const Stopwatch stopwatch(status_.seconds_evaluating);
+    return experience_->evaluate(episodes, evaluations_ * episodes_per_environment,
+                                 [this] { return stop_requested_.load(); });
+  }();
   if (stop_requested_) return false;
   ++evaluations_;
   next_evaluation_ = next_multiple(status_.steps, config_.evaluation.every_steps);

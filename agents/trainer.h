@@ -63,6 +63,9 @@ struct TrainStatus {
   std::optional<LossValues> losses;                     // none before the first update
   std::optional<EvaluationSummary> last_evaluation, best_evaluation;
   std::optional<FinalEvaluation> final_evaluation;
+  // Since the run began or went on: collecting with the policy, updating, evaluating; on a GPU each waits for what it
+  // began.
+  double seconds_acting = 0, seconds_learning = 0, seconds_evaluating = 0;
   StopReason stopped = StopReason::kNone;
 };
 

@@ -97,7 +97,7 @@ Tensor step_by_kernel(const Tensor& query_BHK, const Tensor& key_BHK, const Tens
 
 }  // namespace
 
-DeltaRuleOutput delta_rule(const Tensor& query_BTHK, const Tensor& key_BTHK, const Tensor& value_BTHV,
+DeltaRuleResult delta_rule(const Tensor& query_BTHK, const Tensor& key_BTHK, const Tensor& value_BTHV,
                            const Tensor& beta_BTH, const Tensor& state_BHKV, const Tensor& lengths_B) {
   const std::int64_t batch = query_BTHK.size(0), steps = query_BTHK.size(1), heads = query_BTHK.size(2);
   const std::int64_t key_width = query_BTHK.size(3), value_width = value_BTHV.size(3);

@@ -22,11 +22,11 @@ namespace engram {
 // equation 10 the sign before tril is that of their listing, I + tril(...)). Solved in float32 at least.
 inline constexpr std::int64_t kDeltaRuleChunk = 64;
 
-struct DeltaRuleOutput {
+struct DeltaRuleResult {
   torch::Tensor output_BTHV;
   torch::Tensor state_BHKV;  // of row b after lengths_B[b] steps
 };
-DeltaRuleOutput delta_rule(const torch::Tensor& query_BTHK, const torch::Tensor& key_BTHK,
+DeltaRuleResult delta_rule(const torch::Tensor& query_BTHK, const torch::Tensor& key_BTHK,
                            const torch::Tensor& value_BTHV, const torch::Tensor& beta_BTH,
                            const torch::Tensor& state_BHKV, const torch::Tensor& lengths_B);
 
