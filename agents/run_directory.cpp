@@ -149,13 +149,6 @@ RunDirectory RunDirectory::open_to_write(const std::filesystem::path& path) {
   return run;
 }
 
-RunDirectory RunDirectory::start_over(const fs::path& path, Config& config, torch::Device device,
-                                      const std::vector<std::string>& command_line) {
-  const RunDirectory run = open_to_write(path);
-  run.write_start(config, device, command_line);
-  return run;
-}
-
 bool RunDirectory::is_run(const fs::path& path) {
   std::error_code error;
   return fs::is_regular_file(path / "config.ini", error);
