@@ -26,7 +26,7 @@ bool is_empty_run(const fs::path& path) {
   std::error_code error;
   for (fs::directory_iterator entry(path, error), end; !error && entry != end; entry.increment(error))
     if (entry->path().filename() != "lock") return false;
-  if (error) throw UserError("run directory '" + path.string() + "' cannot be read: " + error.message());
+  if (error) throw_error("run directory '" + path.string() + "' cannot be read", error.value());
   return true;
 }
 
@@ -41,7 +41,7 @@ class NewFolders {
       if (!fs::exists(on_the_way, error)) created_.push_back(on_the_way);
       if (fs::create_directory(on_the_way, error); !error) continue;
       remove();
-      throw UserError("run directory '" + path.string() + "' cannot be created: " + error.message());
+      throw_error("run directory '" + path.string() + "' cannot be created", error.value());
     }
   }
   ~NewFolders() { remove(); }
@@ -111,7 +111,7 @@ RunDirectory RunDirectory::create(const std::filesystem::path& path, Config& con
     refuse_unless_empty();  // now that no other program can be filling it
     made = {"weights", "config.ini", "about.json", "lock"};
     fs::create_directory(path / "weights", error);
-    if (error) throw UserError(where + " cannot be created: " + error.message());
+    if (error) throw_error(where + " cannot be created", error.value());
     replace_file(run.config_file(), [&](std::ostream& stream) { stream << config.to_ini(); });
     replace_file(path / "about.json", [&](std::ostream& stream) { stream << about_text(device, command_line); });
     folders.keep();
