@@ -1,7 +1,13 @@
 #include "agents/adam.h"
 
 #include <stdexcept>
+#include <string>
 #include <utility>
+
+#ifdef ENGRAM_WITH_CUDA
+#include "kernels/adam/adam.h"
+#include "memory/cuda_support.h"
+#endif
 
 namespace engram {
 
@@ -10,8 +16,8 @@ Adam::Adam(std::vector<torch::Tensor> parameters, double learning_rate)
   for (const torch::Tensor& parameter : parameters_) {
     mean_.push_back(torch::zeros_like(parameter, torch::requires_grad(false)));
     mean_square_.push_back(torch::zeros_like(parameter, torch::requires_grad(false)));
-    steps_.push_back(torch::zeros({}, torch::dtype(torch::kFloat32).device(parameter.device())));
   }
+  step_ = torch::zeros({}, torch::dtype(torch::kFloat32).device(parameters_.at(0).device()));
 }
 
 std::vector<torch::Tensor> Adam::gradients() const {
@@ -29,10 +35,38 @@ void Adam::zero_gradients() {
 
 void Adam::step() {
   const torch::NoGradGuard no_grad;
-  torch::_foreach_add_(steps_, 1);
-  torch::_fused_adam_(parameters_, gradients(), mean_, mean_square_, /*max_exp_avg_sqs=*/{}, steps_, learning_rate_,
+  const std::vector<torch::Tensor> all_gradients = gradients();
+  step_.add_(1);
+#ifdef ENGRAM_WITH_CUDA
+  if (step_.is_cuda() && parameters_[0].scalar_type() == torch::kFloat32) {
+    std::vector<AdamTensor> tensors;
+    std::vector<torch::Tensor> contiguous;
+    for (std::size_t i = 0; i < parameters_.size(); ++i) {
+      TORCH_CHECK(parameters_[i].is_contiguous(), "a parameter that is not contiguous");
+      contiguous.push_back(all_gradients[i].contiguous());
+      tensors.push_back({.parameter = parameters_[i].data_ptr<float>(),
+                         .gradient = contiguous[i].data_ptr<float>(),
+                         .mean = mean_[i].data_ptr<float>(),
+                         .mean_square = mean_square_[i].data_ptr<float>(),
+                         .size = parameters_[i].numel()});
+    }
+    adam_step(tensors, static_cast<float>(learning_rate_), step_.data_ptr<float>(), current_stream());
+    return;
+  }
+#endif
+  const std::vector<torch::Tensor> steps(parameters_.size(), step_);
+  torch::_fused_adam_(parameters_, all_gradients, mean_, mean_square_, /*max_exp_avg_sqs=*/{}, steps, learning_rate_,
                       /*beta1=*/0.9, /*beta2=*/0.999, /*weight_decay=*/0, /*eps=*/1e-8, /*amsgrad=*/false,
                       /*maximize=*/false);
+}
+
+void Adam::visit_state(StateArchive& archive) {
+  for (std::size_t i = 0; i < parameters_.size(); ++i) {
+    const std::string number = std::to_string(i);
+    archive.tensor("mean" + number, mean_[i]);
+    archive.tensor("mean_square" + number, mean_square_[i]);
+  }
+  archive.tensor("step", step_);
 }
 
 }  // namespace engram

@@ -1,6 +1,9 @@
 #include "agents/collector.h"
 
+#include <algorithm>
 #include <utility>
+
+#include "agents/episode_log.h"
 
 namespace engram {
 
@@ -13,7 +16,14 @@ Collector::Collector(VecEnv& environments, Policy& policy, Rng random)
       action_N_(environments.size()) {
   environments_.reset_all();
   policy_.reset_all();
-  for (int row = 0; row < environments_.size(); ++row) append_observation(row);
+  for (int row = 0; row < environments_.size(); ++row) begin_episode(row, 0);
+}
+
+void Collector::begin_episode(int row, std::uint32_t number) {
+  running_N_[row] = {};
+  running_N_[row].environment = row;
+  running_N_[row].number = number;
+  append_observation(row);
 }
 
 std::int32_t Collector::random_action() {
@@ -45,7 +55,6 @@ void Collector::step_random(const std::function<void(Episode)>& finished) {
 void Collector::advance(const std::function<void(Episode)>& finished) {
   environments_.step(action_N_);
   std::vector<Episode> ended;
-  std::vector<int> ended_rows;
   for (int row = 0; row < environments_.size(); ++row) {
     Episode& running = running_N_[row];
     running.actions.push_back(action_N_[row]);
@@ -55,18 +64,35 @@ void Collector::advance(const std::function<void(Episode)>& finished) {
     running.end = environments_.end_N()[row];
     running.success = environments_.success_N()[row] != 0;
     ended.push_back(std::move(running));
-    ended_rows.push_back(row);
   }
   if (ended.empty()) return;
 
   environments_.reset_finished();
-  for (const int row : ended_rows) {
-    running_N_[row] = {};
-    random_N_[row] = 0;
-    append_observation(row);
-    policy_.reset_row(row);
+  for (const Episode& episode : ended) {
+    begin_episode(episode.environment, episode.number + 1);
+    random_N_[episode.environment] = 0;
+    policy_.reset_row(episode.environment);
   }
   for (Episode& episode : ended) finished(std::move(episode));
+}
+
+void Collector::visit_state(StateArchive& archive) {
+  archive.object("random", random_);
+  archive.array("at_random", random_N_);
+  archive.within("policy", [&] { policy_.visit_state(archive, environments_.info().max_episode_steps); });
+
+  EpisodeLog log;
+  if (!archive.restoring())
+    for (const Episode& episode : running_N_) log.add(episode);
+  archive.within("running", [&] { log.visit_state(archive); });
+  if (!archive.restoring()) return;
+  if (log.episodes() != environments_.size() || static_cast<int>(random_N_.size()) != environments_.size())
+    archive.refuse("running", "it is of another number of environments");
+  int row = 0;
+  log.play(environments_, EpisodeLog::Ends::kNone, archive, [&](Episode episode) {
+    if (episode.environment != row) archive.refuse("running", "an environment is missing");
+    running_N_[row++] = std::move(episode);
+  });
 }
 
 }  // namespace engram

@@ -8,6 +8,7 @@
 
 #include "agents/episode.h"
 #include "agents/policy.h"
+#include "agents/state_archive.h"
 #include "base/rng.h"
 #include "envs/vec_env.h"
 
@@ -25,9 +26,13 @@ class Collector {
   // well: the policy's memory has not seen all of it.
   void step_random(const std::function<void(Episode)>& finished);
 
+  // Environments' and policy's included; restoring plays the episodes under way again.
+  void visit_state(StateArchive& archive);
+
  private:
   void advance(const std::function<void(Episode)>& finished);
   void append_observation(int row);
+  void begin_episode(int row, std::uint32_t number);
   std::int32_t random_action();
 
   VecEnv& environments_;

@@ -83,7 +83,9 @@ void RunOptions::list_options(OptionList& list) {
   list.add("precision", precision,
            {{Precision::kAuto, "auto"}, {Precision::kFloat32, "float32"}, {Precision::kBfloat16, "bfloat16"}},
            "of matrix products on a GPU, where auto is bfloat16; the CPU computes in float32");
-  list.add("report_seconds", report_seconds, {0.01, 86'400}, "seconds between status reports and rows of metrics");
+  list.add("report_seconds", report_seconds, {0.01, 86'400}, "seconds between status reports");
+  list.add("metrics_every_steps", metrics_every_steps, {1, 1'000'000'000'000},
+           "environment steps between rows of metrics");
   list.add("max_seconds", max_seconds, {0, 1e9}, "seconds after which the run stops; 0: no limit");
 }
 
@@ -92,6 +94,15 @@ void EvaluationOptions::list_options(OptionList& list) {
   list.add("episodes", episodes, {1, 1'000'000}, "greedy episodes of one evaluation");
   list.add("stop_at_success", stop_at_success, {0, 1},
            "the run stops once an evaluation's success rate reaches this; 0: never");
+  list.add("final_episodes", final_episodes, {0, 1'000'000},
+           "greedy episodes of the best weights when the run is over, none of which chose them; 0: none");
+}
+
+void CheckpointOptions::list_options(OptionList& list) {
+  list.add("every_steps", every_steps, {0, 1'000'000'000'000},
+           "environment steps between checkpoints; 0: by time alone");
+  list.add("every_minutes", every_minutes, {0, 1e6}, "minutes between checkpoints; 0: by steps alone");
+  list.add("keep", keep, {1, 1000}, "checkpoints kept, the newest");
 }
 
 Config Config::from_settings(const Settings& settings) {
@@ -121,6 +132,7 @@ OptionList Config::options() {
   add_section("learner", learner);
   add_section("replay", replay);
   add_section("evaluation", evaluation);
+  add_section("checkpoint", checkpoint);
   return all;
 }
 
@@ -139,6 +151,28 @@ std::string Config::to_ini() {
     text += option.name.substr(dot + 1) + " = " + option.get() + "\n";
   }
   return text;
+}
+
+void check_same_run(Config& saved, Config& wanted, const std::string& where) {
+  const std::set<std::string> free = {"run.steps",
+                                      "run.max_seconds",
+                                      "run.threads",
+                                      "run.device",
+                                      "run.report_seconds",
+                                      "evaluation.stop_at_success",
+                                      "evaluation.final_episodes"};
+  const auto differ = [&](const std::string& key, const std::string& before, const std::string& now) {
+    if (before != now)
+      throw UserError(where + " was made with " + key + " = " + before + " and cannot go on with " + now);
+  };
+  differ("task.name", saved.task.name(), wanted.task.name());
+  differ("memory.name", saved.memory.name(), wanted.memory.name());
+  const OptionList before = saved.options(), now = wanted.options();
+  for (std::size_t i = 0; i < before.options().size(); ++i) {
+    const Option& option = before.options()[i];
+    if (!free.contains(option.name) && !option.name.starts_with("checkpoint."))
+      differ(option.name, option.get(), now.options()[i].get());
+  }
 }
 
 std::vector<std::string> all_config_keys() {

@@ -1,6 +1,6 @@
 // Config: everything that defines a run, from defaults, preset, config file and command line, in rising precedence.
-// Sections: run, task, network, memory, learner, replay, evaluation. INI files hold only what differs from the
-// defaults.
+// Sections: run, task, network, memory, learner, replay, evaluation, checkpoint. INI files hold only what differs from
+// the defaults.
 #pragma once
 
 #include <cstdint>
@@ -24,15 +24,16 @@ enum class Precision { kAuto, kFloat32, kBfloat16 };
 
 struct RunOptions {
   std::uint64_t seed = 1;
-  std::int64_t steps = 2'000'000;          // environment steps of the whole run
-  int random_episodes = 10;                // collected with random actions before the first update
-  double updates_per_step = 0.25;          // gradient updates per environment step
-  int num_envs = 1;                        // environments that collect in lockstep
-  int threads = 0;                         // of the CPU; 0: all cores
-  std::string device = "auto";             // auto | cpu | cuda | cuda:N
-  Precision precision = Precision::kAuto;  // of matrix products on a GPU
-  double report_seconds = 1;               // between status reports and metric rows
-  double max_seconds = 0;                  // the run stops after this time; 0: no limit
+  std::int64_t steps = 2'000'000;           // environment steps of the whole run
+  int random_episodes = 10;                 // collected with random actions before the first update
+  double updates_per_step = 0.25;           // gradient updates per environment step
+  int num_envs = 1;                         // environments that collect in lockstep
+  int threads = 0;                          // of the CPU; 0: all cores
+  std::string device = "auto";              // auto | cpu | cuda | cuda:N
+  Precision precision = Precision::kAuto;   // of matrix products on a GPU
+  double report_seconds = 1;                // between status reports
+  std::int64_t metrics_every_steps = 1000;  // environment steps between rows of metrics
+  double max_seconds = 0;                   // the run stops after this time; 0: no limit
 
   void list_options(OptionList& list);
 };
@@ -41,6 +42,16 @@ struct EvaluationOptions {
   std::int64_t every_steps = 7800;  // environment steps between evaluations
   int episodes = 20;                // greedy episodes of one evaluation
   double stop_at_success = 0;       // the run stops once an evaluation's success reaches this; 0: never
+  int final_episodes = 100;         // greedy episodes of the best weights when the run is over; 0: none
+
+  void list_options(OptionList& list);
+};
+
+// When a run saves all that it needs to go on.
+struct CheckpointOptions {
+  std::int64_t every_steps = 0;  // environment steps; 0: by time alone
+  double every_minutes = 10;     // 0: by steps alone
+  int keep = 2;                  // the newest so many files
 
   void list_options(OptionList& list);
 };
@@ -58,6 +69,7 @@ struct Config {
   SacOptions learner;
   ReplayOptions replay;
   EvaluationOptions evaluation;
+  CheckpointOptions checkpoint;
 
   // Later settings win. "task.preset", "task.name" and "memory.name" are taken first, whatever their place. Throws
   // UserError for an unknown key, a value out of bounds, or values that contradict each other.
@@ -68,6 +80,11 @@ struct Config {
   // The whole config as an INI file that read_settings() takes back to an equal config.
   std::string to_ini();
 };
+
+// Throws UserError, naming the key and both values, if the configs differ in something that the state of a run depends
+// on. A run may go on with other values of run.steps, run.max_seconds, run.threads, run.device, run.report_seconds,
+// evaluation.stop_at_success, evaluation.final_episodes and all of checkpoint. `where` names the run.
+void check_same_run(Config& saved, Config& wanted, const std::string& where);
 
 // Every key that some config takes: of all sections, all tasks and all backbones.
 std::vector<std::string> all_config_keys();

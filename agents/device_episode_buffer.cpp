@@ -4,8 +4,10 @@
 #include <c10/cuda/CUDAStream.h>
 
 #include <algorithm>
+#include <cstring>
 #include <stdexcept>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace engram {
@@ -24,7 +26,8 @@ DeviceEpisodeBuffer::DeviceEpisodeBuffer(const ReplayOptions& options, const Tas
     : task_(task),
       device_(device),
       capacity_(std::max(options.minimum_episodes, options.capacity_steps / task.max_episode_steps)),
-      slots_(capacity_ + max_recorded) {
+      slots_(capacity_ + max_recorded),
+      origin_S_(slots_) {
   if (!device.is_cuda() || max_recorded < 1)
     throw std::invalid_argument("a device episode buffer on " + device.str() + " for " + std::to_string(max_recorded) +
                                 " episodes at a time");
@@ -86,7 +89,8 @@ torch::Tensor DeviceEpisodeBuffer::slots_for(int count) {
   return upload(slots, recorded_slot_N_);
 }
 
-void DeviceEpisodeBuffer::add_recorded() {
+void DeviceEpisodeBuffer::add_recorded(std::uint32_t number) {
+  for (int i = 0; i < handed_out_; ++i) origin_S_[(next_ + i) % slots_] = {i, number};
   next_ = (next_ + handed_out_) % slots_;
   held_ = std::min(held_ + handed_out_, capacity_);
   handed_out_ = 0;
@@ -115,6 +119,68 @@ const EpisodeBatch& DeviceEpisodeBuffer::gather() {
 const EpisodeBatch& DeviceEpisodeBuffer::sample(Rng& rng) {
   draw(rng);
   return gather();
+}
+
+torch::Tensor DeviceEpisodeBuffer::held_slots() const {
+  const torch::Tensor slots = torch::empty({held_}, torch::kInt64);
+  for (std::int64_t i = 0; i < held_; ++i) slots.data_ptr<std::int64_t>()[i] = slot_of(i);
+  return slots;
+}
+
+EpisodeLog DeviceEpisodeBuffer::log() const {
+  const torch::Tensor slots = held_slots(), on_device = slots.to(device_);
+  const torch::Tensor action = action_.index_select(0, on_device).cpu(),
+                      steps = steps_.index_select(0, on_device).cpu();
+  EpisodeLog log;
+  for (std::int64_t i = 0; i < held_; ++i) {
+    const Origin origin = origin_S_[slots.data_ptr<std::int64_t>()[i]];
+    log.add(origin.environment, origin.number,
+            {action.data_ptr<std::int32_t>() + i * action.size(1),
+             static_cast<std::size_t>(steps.data_ptr<std::int32_t>()[i])});
+  }
+  return log;
+}
+
+// Into the first slots, in place of all.
+void DeviceEpisodeBuffer::keep(const std::vector<Episode>& episodes) {
+  const auto count = static_cast<std::int64_t>(episodes.size());
+  const auto first = [count](const torch::Tensor& on_device) {
+    std::vector<std::int64_t> shape = on_device.sizes().vec();
+    shape[0] = count;
+    return torch::zeros(shape, on_device.dtype());
+  };
+  const torch::Tensor observation = first(observation_), action = first(action_), reward = first(reward_),
+                      steps = first(steps_), terminated = first(terminated_), success = first(success_);
+  for (std::int64_t i = 0; i < count; ++i) {
+    const Episode& episode = episodes[i];
+    std::memcpy(observation[i].data_ptr(), episode.observations.data(), episode.observations.size());
+    std::ranges::copy(episode.actions, action[i].data_ptr<std::int32_t>());
+    std::ranges::copy(episode.rewards, reward[i].data_ptr<float>());
+    steps.data_ptr<std::int32_t>()[i] = static_cast<std::int32_t>(episode.steps());
+    terminated.data_ptr<std::uint8_t>()[i] = episode.end == End::kTerminated;
+    success.data_ptr<std::uint8_t>()[i] = episode.success;
+    origin_S_[i] = {episode.environment, episode.number};
+  }
+  const auto upload_first = [count](torch::Tensor& on_device, const torch::Tensor& rows) {
+    on_device.narrow(0, 0, count).copy_(rows);
+  };
+  upload_first(observation_, observation), upload_first(action_, action), upload_first(reward_, reward);
+  upload_first(steps_, steps), upload_first(terminated_, terminated), upload_first(success_, success);
+  held_ = count;
+  next_ = count % slots_;
+  handed_out_ = 0;
+}
+
+void DeviceEpisodeBuffer::visit_state(StateArchive& archive, VecEnv& environments) {
+  EpisodeLog log = archive.restoring() ? EpisodeLog() : this->log();
+  log.visit_state(archive);
+  if (!archive.restoring()) return;
+  if (log.episodes() > capacity_) archive.refuse("steps", "there are more episodes than this replay holds");
+  std::vector<Episode> episodes;
+  log.play(environments, EpisodeLog::Ends::kAll, archive, [&](Episode e) { episodes.push_back(std::move(e)); });
+  for (const Episode& episode : episodes)
+    if (episode.steps() > task_.max_episode_steps) archive.refuse("steps", "an episode is longer than the task allows");
+  keep(episodes);
 }
 
 }  // namespace engram

@@ -6,6 +6,8 @@
 #include <c10/cuda/CUDAGuard.h>
 #include <c10/cuda/CUDAStream.h>
 
+#include <exception>
+
 namespace engram {
 
 // Runs work on a stream of its own, between what the current stream was given before and what it gets afterwards: work
@@ -42,7 +44,10 @@ class DeviceGraph {
     try {
       work();
     } catch (...) {
-      graph_.capture_end();
+      try {
+        graph_.capture_end();
+      } catch (const std::exception&) {  // a broken recording: what broke it is thrown below
+      }
       graph_.reset();
       throw;
     }

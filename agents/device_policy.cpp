@@ -185,4 +185,9 @@ void DevicePolicy::act(const void* observation_N, std::int32_t* action_N, Action
 
 bool DevicePolicy::diverged() const { return diverged_.item<int>() != 0; }
 
+void DevicePolicy::visit_state(StateArchive& archive) {
+  archive.tensor("random", stream_N_);
+  archive.tensor("dropout_seed_tick", seed_tick_);
+}
+
 }  // namespace engram

@@ -14,6 +14,7 @@
 
 #include "agents/network.h"
 #include "agents/policy.h"
+#include "agents/state_archive.h"
 #include "kernels/agent_step/agent_step.h"
 
 namespace engram {
@@ -47,6 +48,9 @@ class DevicePolicy {
 
   // Whether action probabilities have not been finite since the beginning: training has diverged. Waits for the device.
   bool diverged() const;
+
+  // Of rows that are all forgotten. On the current stream.
+  void visit_state(StateArchive& archive);
 
   // Of the last act(), float [N, A], on the device.
   const torch::Tensor& probabilities_NA() const { return probabilities_NA_; }

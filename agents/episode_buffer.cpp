@@ -4,6 +4,9 @@
 #include <cstring>
 #include <stdexcept>
 #include <string>
+#include <utility>
+
+#include "agents/episode_log.h"
 
 namespace engram {
 
@@ -82,6 +85,17 @@ EpisodeBatch EpisodeBuffer::gather(const std::vector<std::int64_t>& indices, tor
         &result.reward_BT, &result.terminated_BT, &result.steps_B, &result.mask_BT})
     *tensor = tensor->to(device);
   return result;
+}
+
+void EpisodeBuffer::visit_state(StateArchive& archive, VecEnv& environments) {
+  EpisodeLog log;
+  if (!archive.restoring())
+    for (const Episode& episode : episodes_) log.add(episode);
+  log.visit_state(archive);
+  if (!archive.restoring()) return;
+  episodes_.clear();
+  steps_ = 0;
+  log.play(environments, EpisodeLog::Ends::kAll, archive, [this](Episode episode) { add(std::move(episode)); });
 }
 
 }  // namespace engram

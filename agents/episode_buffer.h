@@ -5,6 +5,7 @@
 #include <deque>
 
 #include "agents/episode.h"
+#include "agents/state_archive.h"
 #include "base/options.h"
 #include "base/rng.h"
 #include "envs/vec_env.h"
@@ -27,8 +28,11 @@ class EpisodeBuffer {
   void add(Episode episode);
   // B episodes drawn uniformly, with replacement, on `device`. The buffer must not be empty.
   EpisodeBatch sample(int batch, Rng& rng, torch::Device device) const;
-  // The same for chosen episodes (index 0 is the oldest); for tests and resumed runs.
+  // The same for chosen episodes (index 0 is the oldest).
   EpisodeBatch gather(const std::vector<std::int64_t>& indices, torch::Device device) const;
+
+  // Restoring plays the episodes again in `environments`, where they were played.
+  void visit_state(StateArchive& archive, VecEnv& environments);
 
   std::int64_t episodes() const { return static_cast<std::int64_t>(episodes_.size()); }
   std::int64_t steps() const { return steps_; }

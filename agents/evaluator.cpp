@@ -5,7 +5,7 @@
 
 namespace engram {
 std::vector<EpisodeResult> evaluate(VecEnv& environments, Policy& policy, int episodes, ActionChoice choice,
-                                    std::uint32_t first_episode) {
+                                    std::uint32_t first_episode, const std::function<bool()>& interrupted) {
   if (episodes < 1) throw std::invalid_argument("an evaluation of " + std::to_string(episodes) + " episodes");
   const EvaluationMode evaluation_mode(policy.network());
   const int size = environments.size();
@@ -16,7 +16,7 @@ std::vector<EpisodeResult> evaluate(VecEnv& environments, Policy& policy, int ep
   std::vector<EpisodeResult> running_N(size);
   const auto quota = [&](int row) { return static_cast<std::size_t>(episodes / size + (row < episodes % size)); };
   int missing = episodes;
-  while (missing > 0) {
+  while (missing > 0 && !interrupted()) {
     environments.step(policy.act(environments, choice).action_N);
     for (int row = 0; row < size; ++row) {
       EpisodeResult& running = running_N[row];

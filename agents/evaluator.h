@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <vector>
 
 #include "agents/policy.h"
@@ -33,9 +34,10 @@ class EvaluationMode {
 // Plays exactly `episodes` episodes, in the order environment 0's, environment 1's, ... Each environment has a quota
 // fixed beforehand: taking the first to finish instead would favour short episodes. The environments start at episode
 // `first_episode` of their streams, so that the same call plays the same episodes. The policy's network is in
-// evaluation mode meanwhile and is put back; all of the policy's rows are forgotten. Throws std::invalid_argument if
-// episodes < 1.
+// evaluation mode meanwhile and is put back; all of the policy's rows are forgotten. Leaves off, with fewer episodes that
+// say nothing, once `interrupted` returns true. Throws std::invalid_argument if episodes < 1.
 std::vector<EpisodeResult> evaluate(VecEnv& environments, Policy& policy, int episodes, ActionChoice choice,
-                                    std::uint32_t first_episode = 0);
+                                    std::uint32_t first_episode = 0,
+                                    const std::function<bool()>& interrupted = [] { return false; });
 
 }  // namespace engram

@@ -53,9 +53,17 @@ std::int64_t HostExperience::collect(Acting acting, const std::function<void(con
 
 EpisodeBatch HostExperience::sample() { return buffer_.sample(batch_episodes_, replay_random_, device_); }
 
-std::vector<EpisodeResult> HostExperience::evaluate(int episodes, std::uint32_t first_episode) {
-  return engram::evaluate(*evaluation_environments_, evaluation_policy_, episodes, ActionChoice::kGreedy,
-                          first_episode);
+std::vector<EpisodeResult> HostExperience::evaluate(int episodes, std::uint32_t first_episode,
+                                                    const std::function<bool()>& interrupted) {
+  return engram::evaluate(*evaluation_environments_, evaluation_policy_, episodes, ActionChoice::kGreedy, first_episode,
+                          interrupted);
+}
+
+// The replay first: playing it again moves the environments.
+void HostExperience::visit_state(StateArchive& archive) {
+  archive.within("replay", [&] { buffer_.visit_state(archive, *environments_); });
+  archive.object("replay_random", replay_random_);
+  archive.within("collector", [&] { collector_.visit_state(archive); });
 }
 
 }  // namespace engram

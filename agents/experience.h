@@ -15,6 +15,7 @@
 #include "agents/evaluator.h"
 #include "agents/network.h"
 #include "agents/policy.h"
+#include "agents/state_archive.h"
 
 namespace engram {
 
@@ -32,8 +33,12 @@ class Experience {
   virtual EpisodeBatch sample() = 0;
   // Plays `episodes` greedy episodes without dropout, from episode `first_episode` of every evaluation environment on.
   // Nothing of it reaches the learner.
-  virtual std::vector<EpisodeResult> evaluate(int episodes, std::uint32_t first_episode) = 0;
+  // Fewer episodes, which say nothing, once `interrupted` returns true.
+  virtual std::vector<EpisodeResult> evaluate(int episodes, std::uint32_t first_episode,
+                                              const std::function<bool()>& interrupted) = 0;
   virtual int evaluation_environments() const = 0;
+  // What the next collect() and sample() depend on, besides the network.
+  virtual void visit_state(StateArchive& archive) = 0;
   // Where it acts, for people: "one kernel a step on the GPU".
   virtual std::string description() const = 0;
 };
@@ -48,8 +53,10 @@ class HostExperience final : public Experience {
 
   std::int64_t collect(Acting acting, const std::function<void(const EpisodeResult&)>& finished) override;
   EpisodeBatch sample() override;
-  std::vector<EpisodeResult> evaluate(int episodes, std::uint32_t first_episode) override;
+  std::vector<EpisodeResult> evaluate(int episodes, std::uint32_t first_episode,
+                                      const std::function<bool()>& interrupted) override;
   int evaluation_environments() const override { return evaluation_environments_->size(); }
+  void visit_state(StateArchive& archive) override;
   std::string description() const override { return "environments on the CPU"; }
 
  private:

@@ -124,7 +124,7 @@ std::int64_t GpuExperience::collect(Acting acting, const std::function<void(cons
       round_.play(slot_N);
     }
     episodes = results(buffer_.store(), slot_N);
-    buffer_.add_recorded();
+    buffer_.add_recorded(rounds_++);
   });
   std::int64_t steps = 0;
   for (const EpisodeResult& episode : episodes) {
@@ -139,7 +139,8 @@ EpisodeBatch GpuExperience::sample() {
   return buffer_.batch();
 }
 
-std::vector<EpisodeResult> GpuExperience::evaluate(int episodes, std::uint32_t first_episode) {
+std::vector<EpisodeResult> GpuExperience::evaluate(int episodes, std::uint32_t first_episode,
+                                                   const std::function<bool()>& interrupted) {
   const EvaluationMode evaluation_mode(*network_);
   const int size = evaluation_environments_->size();
   // Each environment has its quota; the last round may play a few episodes more than wanted.
@@ -147,7 +148,7 @@ std::vector<EpisodeResult> GpuExperience::evaluate(int episodes, std::uint32_t f
   stream_.run([&] {
     evaluation_environments_->reset_all(first_episode, current_stream());
     evaluation_policy_.refresh_weights(current_stream());
-    for (int round = 0; round * size < episodes; ++round) {
+    for (int round = 0; round * size < episodes && !interrupted(); ++round) {
       const torch::Tensor slot_N = evaluation_buffer_.slots_for(size);
       evaluation_round_.play(slot_N);
       const std::vector<EpisodeResult> played = results(evaluation_buffer_.store(), slot_N);
@@ -157,6 +158,22 @@ std::vector<EpisodeResult> GpuExperience::evaluate(int episodes, std::uint32_t f
   std::vector<EpisodeResult> all;
   for (const auto& played : played_N) all.insert(all.end(), played.begin(), played.end());
   return all;
+}
+
+// Between rounds every environment's episode has ended, or none has begun, and the policy remembers nothing.
+void GpuExperience::visit_state(StateArchive& archive) {
+  archive.value("rounds", rounds_);
+  archive.object("random", random_);
+  archive.object("replay_random", replay_random_);
+  stream_.run([&] {
+    archive.within("policy", [&] { policy_.visit_state(archive); });
+    archive.within("replay", [&] {
+      const auto environments =
+          make_cpu_vec_env(config_.task, config_.run.seed, Purpose::kTraining, config_.run.num_envs, 1);
+      buffer_.visit_state(archive, *environments);
+    });
+    if (archive.restoring()) environments_->reset_all(rounds_, current_stream());
+  });
 }
 
 std::vector<EpisodeResult> GpuExperience::results(const EpisodeStore& store, const torch::Tensor& slot_N) const {

@@ -59,8 +59,10 @@ class GpuExperience final : public Experience {
 
   std::int64_t collect(Acting acting, const std::function<void(const EpisodeResult&)>& finished) override;
   EpisodeBatch sample() override;
-  std::vector<EpisodeResult> evaluate(int episodes, std::uint32_t first_episode) override;
+  std::vector<EpisodeResult> evaluate(int episodes, std::uint32_t first_episode,
+                                      const std::function<bool()>& interrupted) override;
   int evaluation_environments() const override { return evaluation_environments_->size(); }
+  void visit_state(StateArchive& archive) override;
   std::string description() const override { return "environments and policy on the GPU"; }
 
  private:
@@ -78,6 +80,7 @@ class GpuExperience final : public Experience {
   DeviceEpisodeBuffer buffer_, evaluation_buffer_;  // the latter only records
   GpuRound round_, evaluation_round_;
   Rng random_, replay_random_;
+  std::uint32_t rounds_ = 0;  // collected: every environment has played so many episodes
 };
 
 }  // namespace engram

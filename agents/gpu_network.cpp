@@ -8,7 +8,8 @@ namespace {
 
 using torch::Tensor;
 
-// A convolution of a small image as a linear layer: its responses to the unit vectors.
+// A convolution of a small image as a linear layer: its responses to the unit vectors, as a product with the patches of
+// those, whose gradient is a product too. (cuDNN's gradient of a convolution's weight is summed in no fixed order.)
 struct DenseConvolution {
   Tensor weight_OI, bias_O;
   std::vector<std::int64_t> output_shape;
@@ -17,9 +18,13 @@ struct DenseConvolution {
     const std::int64_t inputs = input_shape[0] * input_shape[1] * input_shape[2];
     const Tensor basis = torch::eye(inputs, convolution->weight.options().requires_grad(false))
                              .view({inputs, input_shape[0], input_shape[1], input_shape[2]});
-    const Tensor response = torch::conv2d(basis, convolution->weight);
-    output_shape = {response.size(1), response.size(2), response.size(3)};
-    weight_OI = response.flatten(1).t();
+    const torch::ExpandingArray<2> kernel = convolution->options.kernel_size();
+    const Tensor patch_IKL = torch::im2col(basis, *kernel, {1, 1}, {0, 0}, {1, 1});
+    const std::int64_t channels = convolution->weight.size(0), places = patch_IKL.size(2);
+    output_shape = {channels, input_shape[1] - (*kernel)[0] + 1, input_shape[2] - (*kernel)[1] + 1};
+    const Tensor response_CLI =
+        convolution->weight.flatten(1).mm(patch_IKL.permute({1, 2, 0}).flatten(1)).view({channels, places, inputs});
+    weight_OI = response_CLI.flatten(0, 1);
     bias_O = convolution->bias.unsqueeze(1).expand({-1, output_shape[1] * output_shape[2]}).reshape({-1});
   }
 };
@@ -44,11 +49,13 @@ Tensor GpuEncoder::image(const std::vector<std::int64_t>& shape, torch::nn::Conv
   const DenseConvolution first(convolution1, shape), second(convolution2, first.output_shape);
   Tensor x_MP = fused::linear(input_MP_, first.weight_OI, first.bias_O, /*relu=*/true);
   x_MP = fused::linear(x_MP, second.weight_OI, second.bias_O, /*relu=*/true);
-  return fused::linear(x_MP, linear->weight, linear->bias, /*relu=*/false).narrow(1, 0, linear->weight.size(0));
+  return fused::from_rows(fused::linear(x_MP, linear->weight, linear->bias, /*relu=*/false),
+                          {x_MP.size(0), linear->weight.size(0)});
 }
 
 Tensor GpuEncoder::vector(torch::nn::Linear linear) const {
-  return fused::linear(input_MP_, linear->weight, linear->bias, /*relu=*/true).narrow(1, 0, linear->weight.size(0));
+  return fused::from_rows(fused::linear(input_MP_, linear->weight, linear->bias, /*relu=*/true),
+                          {input_MP_.size(0), linear->weight.size(0)});
 }
 
 bool gpu_heads_take(const Tensor& features, const HeadImpl::Layers& head) {
@@ -57,17 +64,25 @@ bool gpu_heads_take(const Tensor& features, const HeadImpl::Layers& head) {
          3 * hidden <= fused::kMaxHeadColumns;
 }
 
-std::vector<Tensor> gpu_heads(const Tensor& features, const std::vector<HeadImpl::Layers>& heads) {
-  std::vector<fused::HeadWeights> weights;
-  for (const HeadImpl::Layers& head : heads)
-    weights.push_back({head.hidden1->weight, head.hidden1->bias, head.hidden2->weight, head.hidden2->bias,
-                       head.output->weight, head.output->bias});
-  std::vector<std::int64_t> shape = features.sizes().vec();
-  std::vector<Tensor> outputs = fused::heads(fused::to_rows(features), weights);
-  for (Tensor& output : outputs) {
-    shape.back() = output.size(1);
-    output = output.view(shape);
-  }
+GpuHeads gpu_heads(const Tensor& features, const std::vector<HeadImpl::Layers>& learning,
+                   const std::vector<HeadImpl::Layers>& targets) {
+  const Tensor features_MP = fused::to_rows(features);
+  const auto run = [&](const Tensor& x_MP, const std::vector<HeadImpl::Layers>& heads) {
+    std::vector<fused::HeadWeights> weights;
+    for (const HeadImpl::Layers& head : heads)
+      weights.push_back({head.hidden1->weight, head.hidden1->bias, head.hidden2->weight, head.hidden2->bias,
+                         head.output->weight, head.output->bias});
+    std::vector<std::int64_t> shape = features.sizes().vec();
+    std::vector<Tensor> outputs = fused::heads(x_MP, weights);
+    for (Tensor& output : outputs) {
+      shape.back() = output.size(1);
+      output = output.view(shape);
+    }
+    return outputs;
+  };
+  GpuHeads outputs{run(features_MP, learning), {}};
+  const torch::NoGradGuard no_grad;
+  outputs.targets = run(features_MP.detach(), targets);
   return outputs;
 }
 

@@ -30,7 +30,11 @@ class GpuEncoder {
 
 // Whether the kernels take heads of this form on these features.
 bool gpu_heads_take(const torch::Tensor& features, const HeadImpl::Layers& head);
-// features [..., D] -> for each head float32 [..., A rounded up to a multiple of 8].
-std::vector<torch::Tensor> gpu_heads(const torch::Tensor& features, const std::vector<HeadImpl::Layers>& heads);
+// features [..., D] -> for each head float32 [..., A rounded up to a multiple of 8]; of the targets without gradient.
+struct GpuHeads {
+  std::vector<torch::Tensor> learning, targets;
+};
+GpuHeads gpu_heads(const torch::Tensor& features, const std::vector<HeadImpl::Layers>& learning,
+                   const std::vector<HeadImpl::Layers>& targets);
 
 }  // namespace engram

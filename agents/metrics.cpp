@@ -1,33 +1,55 @@
 #include "agents/metrics.h"
 
+#include <chrono>
 #include <nlohmann/json.hpp>
 #include <vector>
 
-#include "base/error.h"
-
 namespace engram {
+namespace {
 
-MetricsLog::MetricsLog(const std::filesystem::path& json_lines, const std::filesystem::path& events)
-    : json_file_(json_lines),
-      json_lines_(json_lines, std::ios::trunc),
-      events_(events),
-      start_(std::chrono::steady_clock::now()) {
-  if (!json_lines_) throw UserError("'" + json_file_.string() + "' cannot be written");
+std::uint64_t length(std::int64_t position) { return static_cast<std::uint64_t>(position); }
+
+}  // namespace
+
+void MetricPositions::visit_state(StateArchive& archive) {
+  archive.value("metrics_bytes", metrics);
+  archive.value("timings_bytes", timings);
+  archive.value("events_bytes", events);
+  if (metrics < 0 || timings < 0 || events < 0) archive.refuse("metrics_bytes", "a length is negative");
 }
 
-void MetricsLog::write(const std::string& kind, std::int64_t environment_steps, std::span<const Scalar> values) {
-  const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - start_;
+MetricsLog::MetricsLog(const std::filesystem::path& metrics, const std::filesystem::path& timings,
+                       const std::filesystem::path& events, const MetricPositions& positions)
+    : metrics_(metrics, length(positions.metrics)),
+      timings_(timings, length(positions.timings)),
+      events_(events, length(positions.events)) {}
+
+void MetricsLog::write(const std::string& kind, std::int64_t environment_steps, std::span<const Scalar> values,
+                       std::span<const Scalar> timings) {
   const std::chrono::duration<double> now = std::chrono::system_clock::now().time_since_epoch();
-  nlohmann::ordered_json row = {
-      {"kind", kind}, {"environment_steps", environment_steps}, {"wall_seconds", elapsed.count()}};
   std::vector<Scalar> tagged;
-  for (const auto& [name, value] : values) {
-    row[name] = value;
-    tagged.emplace_back(kind + "/" + name, value);
-  }
-  json_lines_ << row.dump() << std::endl;
-  if (!json_lines_) throw UserError("'" + json_file_.string() + "' cannot be written");
+  const auto append = [&](AppendFile& file, std::span<const Scalar> scalars) {
+    nlohmann::ordered_json row = {{"kind", kind}, {"environment_steps", environment_steps}};
+    for (const auto& [name, value] : scalars) {
+      row[name] = value;
+      tagged.emplace_back(kind + "/" + name, value);
+    }
+    file.append(row.dump() + "\n");
+  };
+  append(metrics_, values);
+  append(timings_, timings);
   events_.write(environment_steps, now.count(), tagged);
+}
+
+void MetricsLog::sync() {
+  metrics_.sync();
+  timings_.sync();
+  events_.sync();
+}
+
+MetricPositions MetricsLog::positions() const {
+  return {static_cast<std::int64_t>(metrics_.position()), static_cast<std::int64_t>(timings_.position()),
+          static_cast<std::int64_t>(events_.position())};
 }
 
 }  // namespace engram

@@ -1,31 +1,46 @@
 // MetricsLog: what a run measures, as JSON lines (one object a row) and as TensorBoard events.
+//
+//   metrics.jsonl  what config and seed determine: the same in every run of them, interrupted or not
+//   timings.jsonl  what the clock says at the same moments
+//
 // A row of kind "train" with the value "return" appears in TensorBoard under "train/return".
 #pragma once
 
-#include <chrono>
 #include <cstdint>
 #include <filesystem>
-#include <fstream>
 #include <span>
 #include <string>
 
+#include "agents/files.h"
+#include "agents/state_archive.h"
 #include "agents/tensorboard.h"
 
 namespace engram {
 
+// Lengths of the files, in bytes.
+struct MetricPositions {
+  std::int64_t metrics = 0, timings = 0, events = 0;
+
+  void visit_state(StateArchive& archive);
+};
+
 class MetricsLog {
  public:
-  // Creates both files. Throws UserError if one cannot be written.
-  MetricsLog(const std::filesystem::path& json_lines, const std::filesystem::path& events);
+  // Creates the files, or goes on at positions in them and cuts off what is behind. Errors are those of AppendFile.
+  MetricsLog(const std::filesystem::path& metrics, const std::filesystem::path& timings,
+             const std::filesystem::path& events, const MetricPositions& positions = {});
 
-  // Appends one row and flushes it. A value that is not finite becomes null in JSON.
-  void write(const std::string& kind, std::int64_t environment_steps, std::span<const Scalar> values);
+  // Appends one row to each file. A value that is not finite becomes null in JSON.
+  void write(const std::string& kind, std::int64_t environment_steps, std::span<const Scalar> values,
+             std::span<const Scalar> timings);
+
+  // All rows are on the disk when it returns.
+  void sync();
+  MetricPositions positions() const;
 
  private:
-  std::filesystem::path json_file_;
-  std::ofstream json_lines_;
+  AppendFile metrics_, timings_;
   TensorBoardWriter events_;
-  std::chrono::steady_clock::time_point start_;
 };
 
 }  // namespace engram

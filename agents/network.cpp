@@ -140,10 +140,9 @@ torch::Tensor AgentNetwork::features(const torch::Tensor& encoded_BTD, const tor
 AgentNetwork::HeadOutputs AgentNetwork::heads(const torch::Tensor& features) {
 #ifdef ENGRAM_WITH_CUDA
   if (use_kernels_ && gpu_heads_take(features, actor_->layers())) {
-    const auto learning = gpu_heads(features, {actor_->layers(), critic1_->layers(), critic2_->layers()});
-    const torch::NoGradGuard no_grad;
-    const auto targets = gpu_heads(features.detach(), {target_critic1_->layers(), target_critic2_->layers()});
-    return {learning[0], {learning[1], learning[2]}, {targets[0], targets[1]}};
+    const GpuHeads out = gpu_heads(features, {actor_->layers(), critic1_->layers(), critic2_->layers()},
+                                   {target_critic1_->layers(), target_critic2_->layers()});
+    return {out.learning[0], {out.learning[1], out.learning[2]}, {out.targets[0], out.targets[1]}};
   }
 #endif
   const auto input = features.to(observation_->weight.scalar_type());
@@ -168,6 +167,15 @@ std::vector<torch::Tensor> AgentNetwork::trainable_parameters() const {
   for (const torch::Tensor& parameter : parameters())
     if (parameter.requires_grad()) trainable.push_back(parameter);
   return trainable;
+}
+
+void AgentNetwork::visit_state(StateArchive& archive) {
+  for (const auto& item : named_parameters()) {
+    torch::Tensor parameter = item.value();
+    archive.tensor(item.key(), parameter);
+  }
+  torch::Tensor seed_tick = dropout_clock_->seed_tick(parameters().front().device());
+  archive.tensor("dropout_seed_tick", seed_tick);
 }
 
 }  // namespace engram

@@ -8,6 +8,7 @@
 #include <memory>
 #include <vector>
 
+#include "agents/state_archive.h"
 #include "base/options.h"
 #include "envs/vec_env.h"
 #include "memory/dropout.h"
@@ -88,6 +89,9 @@ class AgentNetwork : public torch::nn::Module {
   HeadOutputs heads(const torch::Tensor& features);
   // target <- (1 - tau) target + tau critic
   void update_targets(double tau);
+
+  // All parameters, those of the target critics included, and where the dropout's draws are.
+  void visit_state(StateArchive& archive);
 
   // Everything that an optimiser trains: all but the target critics (which are among parameters(), without gradient).
   std::vector<torch::Tensor> trainable_parameters() const;

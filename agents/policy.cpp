@@ -81,4 +81,23 @@ const Policy::Step& Policy::act(const VecEnv& environments, ActionChoice choice)
   return step_;
 }
 
+void Policy::visit_state(StateArchive& archive, std::int64_t max_position) {
+  const std::size_t size = fresh_N_.size();
+  archive.array("fresh", fresh_N_);
+  archive.array("random", rng_N_);
+  archive.array("action", step_.action_N);
+  for (std::size_t i = 0; i < memory_.tensors.size(); ++i)
+    archive.tensor("memory" + std::to_string(i), memory_.tensors[i]);
+  if (!archive.restoring()) return;
+  if (fresh_N_.size() != size || rng_N_.size() != size || step_.action_N.size() != size)
+    archive.refuse("fresh", "it is of another number of environments");
+  for (const std::int32_t action : step_.action_N)
+    if (action < 0 || action >= network_->num_actions())
+      archive.refuse("action", std::to_string(action) + " is not an action");
+  // The whole numbers of a memory are positions, and index it.
+  for (const torch::Tensor& tensor : memory_.tensors)
+    if (tensor.scalar_type() == torch::kInt64 && ((tensor < 0) | (tensor > max_position)).any().item<bool>())
+      archive.refuse("memory", "a row is at a step that no episode has");
+}
+
 }  // namespace engram

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "agents/network.h"
+#include "agents/state_archive.h"
 #include "base/rng.h"
 #include "envs/vec_env.h"
 
@@ -42,6 +43,9 @@ class Policy {
   const Step& act(const VecEnv& environments, ActionChoice choice);
 
   AgentNetwork& network() { return *network_; }
+
+  // `max_position`: no row's memory has taken more steps.
+  void visit_state(StateArchive& archive, std::int64_t max_position);
 
  private:
   std::shared_ptr<AgentNetwork> network_;

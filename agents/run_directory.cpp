@@ -6,7 +6,7 @@
 
 #include <unistd.h>
 
-#include <chrono>
+#include <algorithm>
 #include <cstdio>
 #include <ctime>
 #include <nlohmann/json.hpp>
@@ -20,12 +20,19 @@ namespace engram {
 namespace {
 
 namespace fs = std::filesystem;
+using Json = nlohmann::ordered_json;
 
-// Whether nothing but a lock is there.
+constexpr const char* kFolders[] = {"weights", "checkpoints"};
+
+// Whether nothing but a lock and empty folders of a run are there, as a program leaves them that was killed at once.
 bool is_empty_run(const fs::path& path) {
   std::error_code error;
-  for (fs::directory_iterator entry(path, error), end; !error && entry != end; entry.increment(error))
-    if (entry->path().filename() != "lock") return false;
+  for (fs::directory_iterator entry(path, error), end; !error && entry != end; entry.increment(error)) {
+    const std::string name = entry->path().filename().string();
+    const bool folder = std::ranges::find(kFolders, name) != std::end(kFolders) &&
+                        entry->symlink_status(error).type() == fs::file_type::directory;
+    if (name != "lock" && !(folder && fs::is_empty(entry->path(), error))) return false;
+  }
   if (error) throw_error("run directory '" + path.string() + "' cannot be read", error.value());
   return true;
 }
@@ -67,15 +74,13 @@ std::string utc_now() {
   return text;
 }
 
-std::string about_text(torch::Device device, const std::vector<std::string>& command_line) {
+Json about(torch::Device device, const std::vector<std::string>& command_line) {
   const BuildInfo& build = build_info();
-  const nlohmann::ordered_json about = {
-      {"engram", build.version},         {"commit", build.commit},
-      {"build_type", build.build_type},  {"compiler", build.compiler},
-      {"libtorch", build.torch_version}, {"gpu_support", build.cuda},
-      {"device", device_text(device)},   {"cpu_cores", std::thread::hardware_concurrency()},
-      {"command_line", command_line},    {"started", utc_now()}};
-  return about.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
+  return {{"engram", build.version},         {"commit", build.commit},
+          {"build_type", build.build_type},  {"compiler", build.compiler},
+          {"libtorch", build.torch_version}, {"gpu_support", build.cuda},
+          {"device", device_text(device)},   {"cpu_cores", std::thread::hardware_concurrency()},
+          {"command_line", command_line},    {"started", utc_now()}};
 }
 
 }  // namespace
@@ -109,11 +114,12 @@ RunDirectory RunDirectory::create(const std::filesystem::path& path, Config& con
   std::vector<const char*> made = {"lock"};
   try {
     refuse_unless_empty();  // now that no other program can be filling it
-    made = {"weights", "config.ini", "about.json", "lock"};
-    fs::create_directory(path / "weights", error);
-    if (error) throw_error(where + " cannot be created", error.value());
-    replace_file(run.config_file(), [&](std::ostream& stream) { stream << config.to_ini(); });
-    replace_file(path / "about.json", [&](std::ostream& stream) { stream << about_text(device, command_line); });
+    made = {"weights", "checkpoints", "config.ini", "about.json", "lock"};
+    for (const char* const name : kFolders) {
+      fs::create_directory(path / name, error);
+      if (error) throw_error(where + " cannot be created", error.value());
+    }
+    run.write_start(config, device, command_line);
     folders.keep();
     return run;
   } catch (...) {
@@ -135,18 +141,45 @@ RunDirectory RunDirectory::open_to_write(const std::filesystem::path& path) {
   RunDirectory run = open(path);
   std::error_code error;
   // A run from elsewhere could lead what is written here to other places.
-  if (fs::symlink_status(path / "weights", error).type() != fs::file_type::directory)
-    throw UserError("'" + (path / "weights").string() + "' is not a folder of the run directory");
+  for (const char* const name : kFolders)
+    if (fs::symlink_status(path / name, error).type() != fs::file_type::directory)
+      throw UserError("'" + (path / name).string() + "' is not a folder of the run directory");
   run.lock_ = std::make_shared<RunLock>(path);
   remove_leftovers(path);
-  remove_leftovers(path / "weights");
+  for (const char* const name : kFolders) remove_leftovers(path / name);
   return run;
 }
 
-std::filesystem::path RunDirectory::new_events_file() const {
-  const auto now = std::chrono::system_clock::now().time_since_epoch();
-  const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(now).count();
-  return path_ / ("events.out.tfevents." + std::to_string(seconds) + ".engram");
+RunDirectory RunDirectory::start_over(const fs::path& path, Config& config, torch::Device device,
+                                      const std::vector<std::string>& command_line) {
+  const RunDirectory run = open_to_write(path);
+  run.write_start(config, device, command_line);
+  return run;
+}
+
+bool RunDirectory::is_run(const fs::path& path) {
+  std::error_code error;
+  return fs::is_regular_file(path / "config.ini", error);
+}
+
+// config.ini last: it makes the folder a run.
+void RunDirectory::write_start(Config& config, torch::Device device,
+                               const std::vector<std::string>& command_line) const {
+  replace_file(path_ / "about.json", [&](std::ostream& stream) {
+    stream << about(device, command_line).dump(2, ' ', false, Json::error_handler_t::replace) << "\n";
+  });
+  replace_file(config_file(), [&](std::ostream& stream) { stream << config.to_ini(); });
+}
+
+void RunDirectory::record_resume(Config& config, const fs::path& checkpoint, torch::Device device,
+                                 const std::vector<std::string>& command_line) const {
+  Json row = about(device, command_line);
+  row["checkpoint"] = checkpoint.filename().string();
+  const fs::path file = path_ / "resumes.jsonl";
+  std::error_code error;
+  const std::uintmax_t size = fs::file_size(file, error);
+  AppendFile(file, error ? 0 : size).append(row.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n");
+  replace_file(config_file(), [&](std::ostream& stream) { stream << config.to_ini(); });
 }
 
 std::filesystem::path RunDirectory::weights_file(WhichWeights which) const {

@@ -3,9 +3,13 @@
 //   config.ini                  the resolved config, every value
 //   about.json                  what built and ran it: version, commit, compiler, LibTorch, device, command line, start
 //   metrics.jsonl               one JSON object a row, kinds "train" and "evaluation"
-//   events.out.tfevents.*       the same rows for TensorBoard
+//   timings.jsonl               when they were written, and rates
+//   events.out.tfevents.engram  the same rows for TensorBoard
 //   weights/best.safetensors    of the best evaluation
-//   weights/last.safetensors    of the last save
+//   weights/last.safetensors    of the last evaluation, or of the end
+//   checkpoints/                whole states of the run, to go on from (checkpoint.h)
+//   resumes.jsonl               when, where and with which command line it went on
+//   lock                        held by the program that trains
 //   lock                        held while a program writes here (agents/run_lock.h)
 #pragma once
 
@@ -31,6 +35,11 @@ class RunDirectory {
   // `command_line`: the arguments of the program, for about.json.
   static RunDirectory create(const std::filesystem::path& path, Config& config, torch::Device device,
                              const std::vector<std::string>& command_line);
+  // The same where a run was begun that has saved nothing yet: its files are written anew.
+  static RunDirectory start_over(const std::filesystem::path& path, Config& config, torch::Device device,
+                                 const std::vector<std::string>& command_line);
+  // Whether there is a run, be it finished, running or begun.
+  static bool is_run(const std::filesystem::path& path);
   // Opens the directory of a finished or running run for reading. Throws UserError if there is none.
   static RunDirectory open(const std::filesystem::path& path);
   // Opens it for going on: takes the lock and removes what killed processes have left half written. Throws UserError
@@ -40,11 +49,19 @@ class RunDirectory {
   const std::filesystem::path& path() const { return path_; }
   std::filesystem::path config_file() const { return path_ / "config.ini"; }
   std::filesystem::path metrics_file() const { return path_ / "metrics.jsonl"; }
-  std::filesystem::path new_events_file() const;  // a name with the time in it
+  std::filesystem::path timings_file() const { return path_ / "timings.jsonl"; }
+  std::filesystem::path events_file() const { return path_ / "events.out.tfevents.engram"; }
+  std::filesystem::path checkpoints_folder() const { return path_ / "checkpoints"; }
   std::filesystem::path weights_file(WhichWeights which) const;
+
+  // The run goes on from `checkpoint` with this config: rewrites config.ini and adds a line to resumes.jsonl.
+  void record_resume(Config& config, const std::filesystem::path& checkpoint, torch::Device device,
+                     const std::vector<std::string>& command_line) const;
 
  private:
   explicit RunDirectory(std::filesystem::path path) : path_(std::move(path)) {}
+
+  void write_start(Config& config, torch::Device device, const std::vector<std::string>& command_line) const;
 
   std::filesystem::path path_;
   std::shared_ptr<RunLock> lock_;  // none in one opened for reading

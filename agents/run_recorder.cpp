@@ -7,17 +7,27 @@
 #include "agents/weights.h"
 
 namespace engram {
+namespace {
 
-RunRecorder::RunRecorder(const RunDirectory& run, std::string config_text)
-    : run_(run), config_text_(std::move(config_text)), metrics_(run.metrics_file(), run.new_events_file()) {}
+MetricPositions restored_positions(StateArchive* archive) {
+  MetricPositions positions;
+  if (archive != nullptr) positions.visit_state(*archive);
+  return positions;
+}
 
-void RunRecorder::report(const TrainStatus& status) {
+}  // namespace
+
+RunRecorder::RunRecorder(const RunDirectory& run, std::string config_text, int keep, StateArchive* restored)
+    : run_(run),
+      config_text_(std::move(config_text)),
+      keep_(keep),
+      metrics_(run.metrics_file(), run.timings_file(), run.events_file(), restored_positions(restored)) {}
+
+void RunRecorder::measured(const TrainStatus& status) {
   std::vector<Scalar> row = {{"updates", static_cast<double>(status.updates)},
                              {"episodes", static_cast<double>(status.episodes)},
                              {"return", status.recent_return},
-                             {"success", status.recent_success},
-                             {"steps_per_second", status.steps_per_second},
-                             {"updates_per_second", status.updates_per_second}};
+                             {"success", status.recent_success}};
   if (status.losses) {
     const LossValues& losses = *status.losses;
     row.insert(row.end(), {{"critic_loss", losses.critic_loss},
@@ -27,32 +37,61 @@ void RunRecorder::report(const TrainStatus& status) {
                            {"mean_q", losses.mean_q},
                            {"gradient_norm", losses.gradient_norm}});
   }
-  metrics_.write("train", status.steps, row);
+  const std::vector<Scalar> timings = {{"wall_seconds", status.seconds},
+                                       {"steps_per_second", status.steps_per_second},
+                                       {"updates_per_second", status.updates_per_second}};
+  metrics_.write("train", status.steps, row, timings);
 }
 
 void RunRecorder::evaluated(const TrainStatus& status, const AgentNetwork& network, bool best) {
   const EvaluationSummary& evaluation = *status.last_evaluation;
-  const std::vector<Scalar> row = {{"updates", static_cast<double>(status.updates)},
+  const std::vector<Scalar> row = {{"updates", static_cast<double>(evaluation.updates)},
                                    {"episodes", static_cast<double>(evaluation.episodes)},
                                    {"return", evaluation.mean_return},
                                    {"success", evaluation.success}};
-  metrics_.write("evaluation", evaluation.environment_steps, row);
-  if (best) save(WhichWeights::kBest, status, network);
-  save(WhichWeights::kLast, status, network);
+  metrics_.write("evaluation", evaluation.environment_steps, row,
+                 std::vector<Scalar>{{"wall_seconds", status.seconds}});
+  const TensorMap weights = module_weights(network);
+  if (best) write_best(evaluation, weights);
+  write_weights(WhichWeights::kLast, status.steps, status.updates, weights);
+}
+
+// The rows are on the disk before the checkpoint that counts on them.
+void RunRecorder::save(const TrainStatus& status, StateArchive& archive) {
+  metrics_.sync();
+  MetricPositions positions = metrics_.positions();
+  positions.visit_state(archive);
+  last_checkpoint_ =
+      write_checkpoint(run_.checkpoints_folder(), archive, config_text_, status.steps, status.updates, keep_);
 }
 
 void RunRecorder::finished(const TrainStatus& status, const AgentNetwork& network) {
-  report(status);
-  save(WhichWeights::kLast, status, network);
+  if (status.stopped != StopReason::kRequest) measured(status);
+  if (const auto& last = status.final_evaluation) {
+    const std::vector<Scalar> row = {{"updates", static_cast<double>(last->weights.updates)},
+                                     {"episodes", static_cast<double>(last->episodes)},
+                                     {"return", last->mean_return},
+                                     {"success", last->success.estimate},
+                                     {"success_low", last->success.low},
+                                     {"success_high", last->success.high}};
+    metrics_.write("final", last->weights.environment_steps, row,
+                   std::vector<Scalar>{{"wall_seconds", status.seconds}});
+  }
+  metrics_.sync();
+  write_weights(WhichWeights::kLast, status.steps, status.updates, module_weights(network));
 }
 
-void RunRecorder::save(WhichWeights which, const TrainStatus& status, const AgentNetwork& network) const {
-  save_safetensors(run_.weights_file(which), module_weights(network),
-                   {{"engram", build_info().version},
-                    {"format", std::to_string(Config::kFormat)},
+void RunRecorder::write_best(const EvaluationSummary& evaluation, const TensorMap& weights) const {
+  write_weights(WhichWeights::kBest, evaluation.environment_steps, evaluation.updates, weights);
+}
+
+void RunRecorder::write_weights(WhichWeights which, std::int64_t steps, std::int64_t updates,
+                                const TensorMap& weights) const {
+  save_safetensors(run_.weights_file(which), weights,
+                   {{"format", std::to_string(Config::kFormat)},
                     {"config", config_text_},
-                    {"environment_steps", std::to_string(status.steps)},
-                    {"updates", std::to_string(status.updates)}});
+                    {"environment_steps", std::to_string(steps)},
+                    {"updates", std::to_string(updates)}});
 }
 
 }  // namespace engram

@@ -1,9 +1,9 @@
-// RunRecorder: writes what a Trainer reports into a run directory: rows of metrics, and weights.
+// RunRecorder: writes what a Trainer reports into a run directory: rows of metrics, weights, and checkpoints.
 #pragma once
 
-#include <map>
 #include <string>
 
+#include "agents/checkpoint.h"
 #include "agents/metrics.h"
 #include "agents/run_directory.h"
 #include "agents/trainer.h"
@@ -12,19 +12,29 @@ namespace engram {
 
 class RunRecorder : public TrainObserver {
  public:
-  // `config_text`: the resolved config, kept in the metadata of weights. Throws UserError if a file cannot be written.
-  RunRecorder(const RunDirectory& run, std::string config_text);
+  // `config_text`: the resolved config, kept in the metadata of weights and checkpoints, of which `keep` stay.
+  // `restored`: goes on from this checkpoint; the rows behind it are cut off. Errors are those of AppendFile.
+  RunRecorder(const RunDirectory& run, std::string config_text, int keep, StateArchive* restored = nullptr);
 
-  void report(const TrainStatus& status) override;
+  void measured(const TrainStatus& status) override;
   void evaluated(const TrainStatus& status, const AgentNetwork& network, bool best) override;
+  void save(const TrainStatus& status, StateArchive& archive) override;
   void finished(const TrainStatus& status, const AgentNetwork& network) override;
 
+  // Puts the best weights of a restored run into their file, where those of a time behind its checkpoint may stand.
+  void write_best(const EvaluationSummary& evaluation, const TensorMap& weights) const;
+
+  // The file of the last save; empty before the first.
+  const std::filesystem::path& last_checkpoint() const { return last_checkpoint_; }
+
  private:
-  void save(WhichWeights which, const TrainStatus& status, const AgentNetwork& network) const;
+  void write_weights(WhichWeights which, std::int64_t steps, std::int64_t updates, const TensorMap& weights) const;
 
   RunDirectory run_;
   std::string config_text_;
+  int keep_;
   MetricsLog metrics_;
+  std::filesystem::path last_checkpoint_;
 };
 
 }  // namespace engram

@@ -160,6 +160,8 @@ SacLearner::SacLearner(const SacOptions& options, std::shared_ptr<AgentNetwork> 
 
 SacLearner::~SacLearner() = default;
 
+void SacLearner::launch_every_update() { recording_.reset(); }
+
 LossReport SacLearner::update(const EpisodeBatch& batch) {
   if (!network_->is_training()) throw std::logic_error("an update of a network in evaluation mode");
 #ifdef ENGRAM_WITH_CUDA
@@ -209,6 +211,13 @@ void SacLearner::update_temperature(const torch::Tensor& entropy) {
   temperature_optimizer_.step();
   const torch::NoGradGuard no_grad;
   log_alpha_.clamp_(std::log(options_.alpha_min), std::log(options_.alpha_max));
+}
+
+void SacLearner::visit_state(StateArchive& archive) {
+  archive.within("network", [&] { network_->visit_state(archive); });
+  archive.tensor("log_alpha", log_alpha_);
+  archive.within("adam", [&] { optimizer_.visit_state(archive); });
+  archive.within("temperature_adam", [&] { temperature_optimizer_.visit_state(archive); });
 }
 
 }  // namespace engram

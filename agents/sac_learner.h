@@ -69,6 +69,12 @@ class SacLearner {
   // update returns stays valid until the next one.
   LossReport update(const EpisodeBatch& batch);
 
+  // From now on no update is recorded or replayed: what recorded ones are measured against.
+  void launch_every_update();
+
+  // The network's included.
+  void visit_state(StateArchive& archive);
+
   torch::Tensor alpha() const { return log_alpha_.detach().exp(); }
 
  private:

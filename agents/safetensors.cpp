@@ -260,8 +260,8 @@ SafetensorsFile read_safetensors(std::istream& stream, std::uint64_t bytes, cons
   }
 }
 
-SafetensorsFile load_safetensors(const std::filesystem::path& file) {
-  const std::string where = "weights file '" + file.string() + "'";
+SafetensorsFile load_safetensors(const std::filesystem::path& file, const std::string& what) {
+  const std::string where = what + " '" + file.string() + "'";
   std::error_code error;
   const auto status = std::filesystem::status(file, error);
   if (status.type() == std::filesystem::file_type::not_found) throw UserError(where + " does not exist");

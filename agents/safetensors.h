@@ -30,8 +30,8 @@ struct SafetensorsFile {
   bool digest_checked = false;  // false: a file of another program, without a digest
 };
 // Throws UserError for a missing or damaged file, saying what is wrong with it. A file with "engram" in its metadata
-// must have a digest, and a digest must match.
-SafetensorsFile load_safetensors(const std::filesystem::path& file);
+// must have a digest, and a digest must match. `what` is what messages call it.
+SafetensorsFile load_safetensors(const std::filesystem::path& file, const std::string& what = "weights file");
 
 // The same from a stream that holds `bytes` bytes; `where` names it in messages.
 SafetensorsFile read_safetensors(std::istream& stream, std::uint64_t bytes, const std::string& where);

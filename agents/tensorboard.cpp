@@ -4,8 +4,6 @@
 #include <bit>
 #include <chrono>
 
-#include "base/error.h"
-
 namespace engram {
 namespace {
 
@@ -56,8 +54,9 @@ std::uint32_t crc32c(std::span<const char> data) {
   return ~crc;
 }
 
-TensorBoardWriter::TensorBoardWriter(const std::filesystem::path& file)
-    : file_(file), stream_(file, std::ios::binary | std::ios::trunc) {
+TensorBoardWriter::TensorBoardWriter(const std::filesystem::path& file, std::uint64_t position)
+    : file_(file, position) {
+  if (position > 0) return;
   const std::chrono::duration<double> now = std::chrono::system_clock::now().time_since_epoch();
   // Event { string file_version = 3; } opens every file.
   write_record(event_start(now.count(), 0) + bytes_field(3, "brain.Event:2"));
@@ -77,8 +76,7 @@ void TensorBoardWriter::write_record(const std::string& data) {
   // TFRecord: length, masked CRC of the length, data, masked CRC of the data.
   const auto masked_crc = [](const std::string& bytes) { return fixed(std::rotr(crc32c(bytes), 15) + 0xA282EAD8u); };
   const std::string length = fixed(static_cast<std::uint64_t>(data.size()));
-  stream_ << length << masked_crc(length) << data << masked_crc(data) << std::flush;
-  if (!stream_) throw UserError("'" + file_.string() + "' cannot be written");
+  file_.append(length + masked_crc(length) + data + masked_crc(data));
 }
 
 }  // namespace engram

@@ -4,11 +4,12 @@
 
 #include <cstdint>
 #include <filesystem>
-#include <fstream>
 #include <span>
 #include <string>
 #include <utility>
 #include <vector>
+
+#include "agents/files.h"
 
 namespace engram {
 
@@ -17,18 +18,20 @@ using Scalar = std::pair<std::string, double>;
 
 class TensorBoardWriter {
  public:
-  // Creates `file`, whose name must contain "tfevents" for TensorBoard to see it. Throws UserError if it cannot be
-  // written.
-  explicit TensorBoardWriter(const std::filesystem::path& file);
+  // Creates `file`, whose name must contain "tfevents" for TensorBoard to see it, or goes on at `position`. Errors are
+  // those of AppendFile.
+  explicit TensorBoardWriter(const std::filesystem::path& file, std::uint64_t position = 0);
 
-  // Appends one event and flushes it. Values are stored as float32.
+  // Appends one event. Values are stored as float32.
   void write(std::int64_t step, double wall_seconds, std::span<const Scalar> scalars);
+
+  void sync() { file_.sync(); }
+  std::uint64_t position() const { return file_.position(); }
 
  private:
   void write_record(const std::string& data);
 
-  std::filesystem::path file_;
-  std::ofstream stream_;
+  AppendFile file_;
 };
 
 // CRC-32C (Castagnoli, reflected polynomial 0x82F63B78), as TFRecords use it before masking.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "agents/evaluator.h"
 #include "agents/trained_agent.h"
@@ -9,16 +10,46 @@
 namespace engram {
 namespace {
 
-using Clock = std::chrono::steady_clock;
-
 constexpr std::size_t kRecentEpisodes = 50;
 
-double seconds_between(Clock::time_point from, Clock::time_point to) {
+double seconds_between(std::chrono::steady_clock::time_point from, std::chrono::steady_clock::time_point to) {
   return std::chrono::duration<double>(to - from).count();
 }
 
+// Adds the seconds of its life to a total.
+class Stopwatch {
+ public:
+  explicit Stopwatch(double& total) : total_(total) {}
+  ~Stopwatch() { total_ += seconds_between(begin_, std::chrono::steady_clock::now()); }
+  Stopwatch(const Stopwatch&) = delete;
+  Stopwatch& operator=(const Stopwatch&) = delete;
+
+ private:
+  double& total_;
+  const std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
+};
+
 bool better_or_equal(const EvaluationSummary& a, const EvaluationSummary& b) {
   return std::pair(a.success, a.mean_return) >= std::pair(b.success, b.mean_return);
+}
+
+// The first multiple of `every` behind `steps`.
+std::int64_t next_multiple(std::int64_t steps, std::int64_t every) { return (steps / every + 1) * every; }
+
+int count_solved(const std::vector<EpisodeResult>& episodes) {
+  return static_cast<int>(std::ranges::count_if(episodes, &EpisodeResult::success));
+}
+
+double mean_return(const std::vector<EpisodeResult>& episodes) {
+  double total = 0;
+  for (const EpisodeResult& episode : episodes) total += episode.total_reward;
+  return total / static_cast<double>(episodes.size());
+}
+
+TensorMap copied_weights(const AgentNetwork& network) {
+  TensorMap weights = module_weights(network);
+  for (auto& [name, tensor] : weights) tensor = tensor.to(torch::kCPU, /*non_blocking=*/false, /*copy=*/true);
+  return weights;
 }
 
 }  // namespace
@@ -28,48 +59,73 @@ Trainer::Trainer(const Config& config, torch::Device device, int threads)
       network_(make_network(config, config.task.info(), device)),
       experience_(make_experience(config, network_, device, threads)),
       learner_(config.learner, network_),
-      next_evaluation_(config.evaluation.every_steps) {
+      next_evaluation_(config.evaluation.every_steps),
+      next_metrics_(config.run.metrics_every_steps) {
   status_.total_steps = config.run.steps;
 }
 
 TrainStatus Trainer::run(const std::vector<TrainObserver*>& observers) {
   observers_ = observers;
-  start_ = learning_start_ = last_report_ = Clock::now();
+  start_ = learning_start_ = last_report_ = last_save_ = Clock::now();
+  if (config_.checkpoint.every_steps > 0) next_save_ = next_multiple(status_.steps, config_.checkpoint.every_steps);
+  steps_before_ = status_.steps;
+  updates_before_ = status_.updates;
   network_->train();
 
-  collect_random_episodes();
+  if (status_.steps == 0) save();  // so that there is always something to go on from
   while (!finished()) {
-    collect_episode();
-    learn();
-    if (evaluation_due()) evaluate_policy();
+    move();
+    report_if_due();
+    save_if_due();
   }
-  const bool evaluated = status_.last_evaluation && status_.last_evaluation->environment_steps == status_.steps;
-  if (!evaluated && status_.stopped != StopReason::kRequest) evaluate_policy();
-
+  save();
+  if (status_.stopped != StopReason::kRequest) {
+    const bool evaluated = status_.last_evaluation && status_.last_evaluation->environment_steps == status_.steps;
+    if (evaluated || evaluate_policy()) evaluate_finally();
+    if (stop_requested_) status_.stopped = StopReason::kRequest;
+  }
   update_status();
   for (TrainObserver* observer : observers_) observer->finished(status_, *network_);
   return status_;
 }
 
-void Trainer::collect_random_episodes() {
-  while (status_.episodes < config_.run.random_episodes && !finished()) {
-    collect(Acting::kRandom);
+void Trainer::move() {
+  switch (phase_) {
+    case Phase::kRandom:
+      if (status_.episodes < config_.run.random_episodes) {
+        collect(Acting::kRandom);
+        break;
+      }
+      phase_ = Phase::kCollect;
+      learning_start_ = Clock::now();
+      steps_before_ = status_.steps;
+      break;
+    case Phase::kCollect: {
+      const Stopwatch stopwatch(status_.seconds_acting);
+      const std::int64_t before = status_.episodes;
+      collect(Acting::kPolicy);
+      if (status_.episodes > before) phase_ = Phase::kLearn;
+      break;
+    }
+    case Phase::kLearn: {
+      const Stopwatch stopwatch(status_.seconds_learning);
+      if (pending_updates_ > 0) {
+        update();
+        break;
+      }
+      if (last_losses_) last_losses_->critic_loss.item();  // waits for a GPU, whose work would count as acting
+      phase_ = Phase::kMeasure;
+      break;
+    }
+    case Phase::kMeasure:
+      if (status_.steps >= next_metrics_) measure();
+      if (status_.steps < next_evaluation_ || evaluate_policy()) phase_ = Phase::kCollect;
+      break;
   }
-  random_steps_ = status_.steps;
-  learning_start_ = Clock::now();
 }
 
 void Trainer::collect(Acting acting) {
   status_.steps += experience_->collect(acting, [this](const EpisodeResult& episode) { add_episode(episode); });
-  report_if_due();
-}
-
-// Until at least one episode ends.
-void Trainer::collect_episode() {
-  const std::int64_t before = status_.episodes;
-  while (status_.episodes == before && !finished()) {
-    collect(Acting::kPolicy);
-  }
 }
 
 void Trainer::add_episode(const EpisodeResult& episode) {
@@ -80,49 +136,164 @@ void Trainer::add_episode(const EpisodeResult& episode) {
       static_cast<std::int64_t>(std::ceil(config_.run.updates_per_step * static_cast<double>(episode.steps)));
 }
 
-void Trainer::learn() {
-  for (; pending_updates_ > 0 && !interrupted(); --pending_updates_) {
-    last_losses_ = learner_.update(experience_->sample());
-    ++status_.updates;
-    report_if_due();
-  }
+void Trainer::update() {
+  last_losses_ = learner_.update(experience_->sample());
+  ++status_.updates;
+  --pending_updates_;
 }
 
-void Trainer::evaluate_policy() {
+void Trainer::measure() {
+  next_metrics_ = next_multiple(status_.steps, config_.run.metrics_every_steps);
+  update_status();
+  for (TrainObserver* observer : observers_) observer->measured(status_);
+}
+
+// False, and nothing has happened, if it was interrupted.
+bool Trainer::evaluate_policy() {
   const int episodes = config_.evaluation.episodes, environments = experience_->evaluation_environments();
   const auto episodes_per_environment = static_cast<std::uint32_t>((episodes + environments - 1) / environments);
-  const std::vector<EpisodeResult> results = experience_->evaluate(episodes, evaluations_++ * episodes_per_environment);
-  next_evaluation_ = (status_.steps / config_.evaluation.every_steps + 1) * config_.evaluation.every_steps;
+  const std::vector<EpisodeResult> results = [&] {
+    const Stopwatch stopwatch(status_.seconds_evaluating);
+    return experience_->evaluate(episodes, evaluations_ * episodes_per_environment,
+                                 [this] { return stop_requested_.load(); });
+  }();
+  if (stop_requested_) return false;
+  ++evaluations_;
+  next_evaluation_ = next_multiple(status_.steps, config_.evaluation.every_steps);
 
   // Counted and divided once: a sum of fractions may miss the 1 that stop_at_success waits for.
-  int solved = 0;
-  double total_reward = 0;
-  for (const EpisodeResult& result : results) {
-    solved += result.success ? 1 : 0;
-    total_reward += result.total_reward;
-  }
-  const EvaluationSummary summary{status_.steps, episodes, static_cast<double>(solved) / episodes,
-                                  total_reward / episodes};
+  const EvaluationSummary summary{status_.steps, status_.updates, episodes,
+                                  static_cast<double>(count_solved(results)) / episodes, mean_return(results)};
   const bool best = !status_.best_evaluation || better_or_equal(summary, *status_.best_evaluation);
   status_.last_evaluation = summary;
-  if (best) status_.best_evaluation = summary;
+  if (best) {
+    status_.best_evaluation = summary;
+    best_weights_ = copied_weights(*network_);
+  }
   update_status();
   for (TrainObserver* observer : observers_) observer->evaluated(status_, *network_, best);
+  return true;
+}
+
+void Trainer::evaluate_finally() {
+  const int episodes = config_.evaluation.final_episodes;
+  if (episodes == 0 || !status_.best_evaluation) return;
+  const TensorMap last_weights = copied_weights(*network_);
+  load_module_weights(*network_, best_weights_, "the best weights");
+  const std::vector<EpisodeResult> results =
+      experience_->evaluate(episodes, kFirstUnseenEpisode, [this] { return stop_requested_.load(); });
+  load_module_weights(*network_, last_weights, "the last weights");
+  if (stop_requested_) return;
+  const int solved = count_solved(results);
+  status_.final_evaluation = {*status_.best_evaluation, episodes, solved, wilson_interval(solved, episodes),
+                              mean_return(results)};
 }
 
 bool Trainer::time_is_up() const {
-  return config_.run.max_seconds > 0 && seconds_between(start_, Clock::now()) >= config_.run.max_seconds;
+  return config_.run.max_seconds > 0 &&
+         seconds_before_ + seconds_between(start_, Clock::now()) >= config_.run.max_seconds;
 }
 
 bool Trainer::finished() {
   const double goal = config_.evaluation.stop_at_success;
+  const bool collects = phase_ == Phase::kRandom || phase_ == Phase::kCollect;
   const bool solved = goal > 0 && status_.last_evaluation && status_.last_evaluation->success >= goal;
-  status_.stopped = stop_requested_                      ? StopReason::kRequest
-                    : solved                             ? StopReason::kSolved
-                    : time_is_up()                       ? StopReason::kTime
-                    : status_.steps >= config_.run.steps ? StopReason::kSteps
-                                                         : StopReason::kNone;
+  status_.stopped = stop_requested_                                  ? StopReason::kRequest
+                    : solved                                         ? StopReason::kSolved
+                    : time_is_up()                                   ? StopReason::kTime
+                    : collects && status_.steps >= config_.run.steps ? StopReason::kSteps
+                                                                     : StopReason::kNone;
   return status_.stopped != StopReason::kNone;
+}
+
+void Trainer::save_if_due() {
+  const double minutes = config_.checkpoint.every_minutes;
+  const bool by_steps = config_.checkpoint.every_steps > 0 && status_.steps >= next_save_;
+  const bool by_time = minutes > 0 && seconds_between(last_save_, Clock::now()) >= 60 * minutes;
+  if (by_steps || by_time || save_requested_) save();
+}
+
+void Trainer::save() {
+  save_requested_ = false;
+  update_status();
+  StateArchive archive;
+  visit_state(archive);
+  for (TrainObserver* observer : observers_) observer->save(status_, archive);
+  last_save_ = Clock::now();
+  if (config_.checkpoint.every_steps > 0) next_save_ = next_multiple(status_.steps, config_.checkpoint.every_steps);
+}
+
+void Trainer::visit_evaluation(StateArchive& archive, const std::string& name,
+                               std::optional<EvaluationSummary>& evaluation) {
+  bool made = evaluation.has_value();
+  archive.value(name + "_made", made);
+  if (!made) return;
+  if (!evaluation) evaluation.emplace();
+  archive.within(name, [&] {
+    archive.value("environment_steps", evaluation->environment_steps);
+    archive.value("updates", evaluation->updates);
+    archive.value("episodes", evaluation->episodes);
+    archive.value("success", evaluation->success);
+    archive.value("mean_return", evaluation->mean_return);
+  });
+}
+
+void Trainer::visit_state(StateArchive& archive) {
+  std::string place = experience_->description();
+  archive.value("acts_in", place);
+  if (place != experience_->description())
+    archive.refuse("acts_in", "the run had " + place + ", here it has " + experience_->description());
+  archive.within("experience", [&] { experience_->visit_state(archive); });
+  archive.within("learner", [&] { learner_.visit_state(archive); });
+
+  int phase = static_cast<int>(phase_);
+  archive.value("phase", phase);
+  if (phase < 0 || phase > static_cast<int>(Phase::kMeasure)) archive.refuse("phase", "there is no such phase");
+  phase_ = static_cast<Phase>(phase);
+  archive.value("steps", status_.steps);
+  archive.value("updates", status_.updates);
+  archive.value("episodes", status_.episodes);
+  archive.value("pending_updates", pending_updates_);
+  archive.value("next_evaluation", next_evaluation_);
+  archive.value("next_metrics", next_metrics_);
+  archive.value("evaluations", evaluations_);
+  if (std::min({status_.steps, status_.updates, status_.episodes, pending_updates_}) < 0)
+    archive.refuse("steps", "a count is negative");
+  archive.value("seconds", archive.restoring() ? seconds_before_ : status_.seconds);
+  visit_evaluation(archive, "last_evaluation", status_.last_evaluation);
+  visit_evaluation(archive, "best_evaluation", status_.best_evaluation);
+  if (status_.best_evaluation) {
+    if (best_weights_.empty()) best_weights_ = copied_weights(*network_);
+    archive.within("best_weights", [&] {
+      for (auto& [name, tensor] : best_weights_) archive.tensor(name, tensor);
+    });
+  }
+
+  std::vector<double> returns;
+  std::vector<std::uint8_t> successes;
+  for (const auto& [total_reward, success] : recent_) returns.push_back(total_reward), successes.push_back(success);
+  archive.array("recent_returns", returns);
+  archive.array("recent_successes", successes);
+  if (returns.size() != successes.size() || returns.size() > kRecentEpisodes)
+    archive.refuse("recent_returns", "it has another length than recent_successes");
+  recent_.clear();
+  for (std::size_t i = 0; i < returns.size(); ++i) recent_.emplace_back(returns[i], successes[i] != 0);
+
+  bool learnt = last_losses_.has_value();
+  archive.value("learnt", learnt);
+  if (!learnt) return;
+  if (!last_losses_) {
+    const auto scalar = [] { return torch::zeros({}); };
+    last_losses_ = LossReport{scalar(), scalar(), scalar(), scalar(), scalar(), scalar()};
+  }
+  archive.within("losses", [&] {
+    archive.tensor("critic_loss", last_losses_->critic_loss);
+    archive.tensor("actor_loss", last_losses_->actor_loss);
+    archive.tensor("entropy", last_losses_->entropy);
+    archive.tensor("alpha", last_losses_->alpha);
+    archive.tensor("mean_q", last_losses_->mean_q);
+    archive.tensor("gradient_norm", last_losses_->gradient_norm);
+  });
 }
 
 void Trainer::report_if_due() {
@@ -135,10 +306,10 @@ void Trainer::report_if_due() {
 void Trainer::update_status() {
   const auto now = Clock::now();
   const double learning_seconds = seconds_between(learning_start_, now);
-  status_.seconds = seconds_between(start_, now);
+  status_.seconds = seconds_before_ + seconds_between(start_, now);
   if (learning_seconds > 0) {
-    status_.steps_per_second = static_cast<double>(status_.steps - random_steps_) / learning_seconds;
-    status_.updates_per_second = static_cast<double>(status_.updates) / learning_seconds;
+    status_.steps_per_second = static_cast<double>(status_.steps - steps_before_) / learning_seconds;
+    status_.updates_per_second = static_cast<double>(status_.updates - updates_before_) / learning_seconds;
   }
 
   // Steps whose updates are still to come are not done yet.
@@ -146,8 +317,9 @@ void Trainer::update_status() {
       config_.run.updates_per_step > 0 ? static_cast<double>(pending_updates_) / config_.run.updates_per_step : 0;
   const double settled = std::max(0.0, static_cast<double>(status_.steps) - owed);
   const double total = static_cast<double>(status_.total_steps);
+  const double settled_now = settled - static_cast<double>(steps_before_);
   status_.done = std::min(1.0, settled / total);
-  status_.seconds_left = settled > 0 ? learning_seconds * std::max(0.0, total - settled) / settled : 0;
+  status_.seconds_left = settled_now > 0 ? learning_seconds * std::max(0.0, total - settled) / settled_now : 0;
   if (config_.run.max_seconds > 0) {
     status_.seconds_left = std::min(status_.seconds_left, std::max(0.0, config_.run.max_seconds - status_.seconds));
     status_.done = std::max(status_.done, std::min(1.0, status_.seconds / config_.run.max_seconds));

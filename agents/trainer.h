@@ -2,8 +2,11 @@
 // mode: dropout on, memory carried) and do the updates that they pay for, over and over, with an evaluation every so
 // often.
 //
-// An evaluation changes nothing of what follows: its environments, its policy and their random numbers are its own, and
-// the greedy policy without dropout draws nothing from torch's default generators.
+// A run is a sequence of small moves, each a function of the state before it alone; between any two of them the state
+// can be saved, and a run restored from it goes on as if it had never stopped. Clocks decide when to report, when to
+// save and when time is up, and nothing else. An evaluation changes nothing of what follows: its environments, its
+// policy and their random numbers are its own, and the greedy policy without dropout draws nothing from torch's default
+// generators.
 #pragma once
 
 #include <torch/torch.h>
@@ -20,13 +23,23 @@
 #include "agents/experience.h"
 #include "agents/network.h"
 #include "agents/sac_learner.h"
+#include "agents/state_archive.h"
+#include "agents/statistics.h"
 
 namespace engram {
 
 struct EvaluationSummary {
-  std::int64_t environment_steps = 0;  // collected when it was made
+  std::int64_t environment_steps = 0, updates = 0;  // when it was made
   int episodes = 0;
   double success = 0;      // rate
+  double mean_return = 0;  // undiscounted
+};
+
+// Of the best weights, on episodes that did not choose them.
+struct FinalEvaluation {
+  EvaluationSummary weights;  // of the evaluation that chose them
+  int episodes = 0, solved = 0;
+  Interval success;        // Wilson's 95% interval
   double mean_return = 0;  // undiscounted
 };
 
@@ -42,13 +55,17 @@ struct TrainStatus {
   std::int64_t total_steps = 0;  // of the whole run
   std::int64_t updates = 0;
   std::int64_t episodes = 0;                            // finished
-  double seconds = 0;                                   // since the run began
-  double steps_per_second = 0, updates_per_second = 0;  // since learning began, evaluations included
+  double seconds = 0;                                   // of training, those before a restoration included
+  double steps_per_second = 0, updates_per_second = 0;  // since learning began or went on, evaluations included
   double seconds_left = 0;                              // estimate
   double done = 0;                                      // fraction of the run
   double recent_return = 0, recent_success = 0;         // of the last 50 collected episodes; 0 before the first
   std::optional<LossValues> losses;                     // none before the first update
   std::optional<EvaluationSummary> last_evaluation, best_evaluation;
+  std::optional<FinalEvaluation> final_evaluation;
+  // Since the run began or went on: collecting with the policy, updating, evaluating; on a GPU each waits for what it
+  // began.
+  double seconds_acting = 0, seconds_learning = 0, seconds_evaluating = 0;
   StopReason stopped = StopReason::kNone;
 };
 
@@ -57,11 +74,15 @@ class TrainObserver {
  public:
   virtual ~TrainObserver() = default;
   // Every run.report_seconds.
-  virtual void report(const TrainStatus& status) = 0;
+  virtual void report(const TrainStatus&) {}
+  // Every run.metrics_every_steps, when the updates owed are done. All but the times is a function of config and seed.
+  virtual void measured(const TrainStatus&) {}
   // After an evaluation. `best`: it is the best so far (highest success, then return; the later wins a tie).
-  virtual void evaluated(const TrainStatus& status, const AgentNetwork& network, bool best) = 0;
-  // At the end, once.
-  virtual void finished(const TrainStatus& status, const AgentNetwork& network) = 0;
+  virtual void evaluated(const TrainStatus&, const AgentNetwork&, bool /*best*/) {}
+  // A checkpoint is due. Lists its own state after the trainer's and writes the archive.
+  virtual void save(const TrainStatus&, StateArchive&) {}
+  // At the end, once, after the last save.
+  virtual void finished(const TrainStatus&, const AgentNetwork&) {}
 };
 
 class Trainer {
@@ -69,26 +90,40 @@ class Trainer {
   // Seeds torch's default generators with the run's seed. `threads`: of the environments.
   Trainer(const Config& config, torch::Device device, int threads);
 
-  // Runs the whole schedule, once. Ends with an evaluation, unless stop() cut it short.
+  // Goes on from a saved state. Before run(); at most once. Throws UserError for a state of another config.
+  void restore(StateArchive& archive) { visit_state(archive); }
+
+  // Runs the schedule to its end, once; then saves, makes an evaluation if the last one is of an earlier step, and the
+  // final evaluation. stop() cuts it short behind the save.
   TrainStatus run(const std::vector<TrainObserver*>& observers);
 
+  const TrainStatus& status() const { return status_; }
+  // Of the best evaluation so far; empty before the first.
+  const TensorMap& best_weights() const { return best_weights_; }
   // Where it acts, for people.
   std::string acts_in() const { return experience_->description(); }
 
-  // Makes run() return after the present step or update. May be called from a signal handler.
+  // Make run() save and return, or save and go on, after the present move; an evaluation is given up and made again
+  // later. May be called from a signal handler.
   void stop() { stop_requested_ = true; }
+  void save_soon() { save_requested_ = true; }
 
  private:
-  void collect_random_episodes();
-  void collect_episode();
+  enum class Phase { kRandom, kCollect, kLearn, kMeasure };
+
+  void visit_state(StateArchive& archive);
+  void visit_evaluation(StateArchive& archive, const std::string& name, std::optional<EvaluationSummary>& evaluation);
+  void move();
   void collect(Acting acting);
   void add_episode(const EpisodeResult& episode);
-  void learn();
-  void evaluate_policy();
-  bool evaluation_due() const { return status_.steps >= next_evaluation_; }
+  void update();
+  void measure();
+  bool evaluate_policy();
+  void evaluate_finally();
   bool time_is_up() const;
-  bool interrupted() const { return stop_requested_ || time_is_up(); }
   bool finished();
+  void save();
+  void save_if_due();
   void report_if_due();
   void update_status();
 
@@ -98,15 +133,21 @@ class Trainer {
   SacLearner learner_;
 
   std::vector<TrainObserver*> observers_;
+  Phase phase_ = Phase::kRandom;
   TrainStatus status_;
   std::deque<std::pair<double, bool>> recent_;  // return and success of the last collected episodes
   std::optional<LossReport> last_losses_;
-  std::int64_t pending_updates_ = 0;  // that collected episodes pay for
-  std::int64_t next_evaluation_;      // environment steps
+  TensorMap best_weights_;
+  std::int64_t pending_updates_ = 0;             // that collected episodes pay for
+  std::int64_t next_evaluation_, next_metrics_;  // environment steps
   std::uint32_t evaluations_ = 0;
-  std::int64_t random_steps_ = 0;
-  std::chrono::steady_clock::time_point start_, learning_start_, last_report_;
-  std::atomic<bool> stop_requested_ = false;
+
+  using Clock = std::chrono::steady_clock;
+  Clock::time_point start_, learning_start_, last_report_, last_save_;
+  double seconds_before_ = 0;                           // restoration
+  std::int64_t steps_before_ = 0, updates_before_ = 0;  // learning began or went on
+  std::int64_t next_save_ = 0;                          // environment steps
+  std::atomic<bool> stop_requested_ = false, save_requested_ = false;
 };
 
 }  // namespace engram

@@ -1,11 +1,61 @@
-// The subjects of engram bench, one source file each. Each takes its own command line and returns the exit status.
+// engram bench: the subjects, one source file each, and what they share.
 #pragma once
 
+#include <torch/torch.h>
+
+#include <boost/program_options.hpp>
+#include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
+#include "agents/config.h"
+#include "envs/registry.h"
+
 namespace engram {
 
-int bench_update(const std::vector<std::string>& arguments);
+// Each takes the words behind its name on the command line and returns the exit status.
+int bench_env(const std::vector<std::string>& words);
+// These measure a GPU; in programs that are built with CUDA.
+int bench_kernels(const std::vector<std::string>& words);
+int bench_act(const std::vector<std::string>& words);
+int bench_update(const std::vector<std::string>& words);
+int bench_run(const std::vector<std::string>& words);
+
+// Options of a subject, to which --help and --json are added. False where only the help was asked for; it is printed.
+// Throws UserError, naming the subject.
+bool parse_bench_options(const std::string& subject, const std::string& help,
+                         boost::program_options::options_description& options, const std::vector<std::string>& words,
+                         boost::program_options::variables_map& values);
+// Throws UserError unless low <= value <= high.
+void check_bench_option(const std::string& name, double value, double low, double high);
+// The words of a comma-separated list.
+std::vector<std::string> split_list(const std::string& list);
+// 0.1234 to so many digits behind the point; "-" for what is not a number.
+std::string fixed(double value, int digits, const std::string& unit = "");
+
+// Actions for `steps` steps, uniformly random, drawn before the clock starts: [steps, num_envs].
+std::vector<std::int32_t> draw_actions(int steps, int num_envs, int num_actions);
+
+// ---- On the current GPU, in programs that are built with CUDA. ----
+
+// The first GPU. Throws UserError where there is none.
+torch::Device bench_gpu(const std::string& subject);
+// The published visual-match run with this backbone, on the first GPU. Throws UserError for an unknown backbone.
+Config published_run(const std::string& backbone);
+
+// Of a device-to-device copy too large for any cache: bytes read and bytes written.
+double device_copy_bytes_per_second();
+// Of a product of two bfloat16 matrices of 8192 x 8192, which LibTorch leaves to cuBLAS.
+double large_product_flops_per_second();
+
+// The GPU must give the CPU's bytes, over more than an episode. Throws std::runtime_error where it does not.
+void check_cuda_env(const TaskConfig& task);
+
+struct CudaEnvFigures {
+  double steps_per_second;  // the median of the replays of a graph of 64 steps, each with a reset of what has ended
+  double step_bytes;        // that a step of one environment reads and writes
+};
+CudaEnvFigures time_cuda_env(const TaskConfig& task, int num_envs, double seconds);
 
 }  // namespace engram

@@ -1,12 +1,9 @@
-#include "apps/bench_env.h"
+#include "apps/bench.h"
 
 #include <algorithm>
-#include <boost/program_options.hpp>
 #include <chrono>
 #include <cstdio>
-#include <iostream>
 #include <nlohmann/json.hpp>
-#include <sstream>
 #include <stdexcept>
 #include <thread>
 
@@ -119,22 +116,20 @@ struct Arguments {
 constexpr int kCpuEnvs = 512;
 constexpr int kGpuEnvs = 1 << 20;
 
-constexpr const char* kHelp = R"(Usage: engram bench env [options]
-
-Environment steps per second on one core and on all cores: actions from a prepared random sequence,
+constexpr const char* kHelp =
+    R"(Environment steps per second on one core and on all cores: actions from a prepared random sequence,
 rules, observations and resets. Visual match is timed at 15 + 750 + 15 steps an episode, the other
 tasks with their defaults.
 With --device cuda: the same on a GPU, replayed from a CUDA graph, after every byte of some episodes
 was found equal to the CPU's; the share of a device copy's bandwidth that the steps' reads and writes
 take; and the CPU's figure on all cores.
-
 )";
 
 // False where only the help was asked for.
 bool parse(const std::vector<std::string>& words, Arguments& arguments) {
   po::options_description options("Options", 100);
-  options.add_options()("help", "this text")("task", po::value(&arguments.task)->value_name("NAME"),
-                                             "only this task; without it every task is timed")(
+  options.add_options()("task", po::value(&arguments.task)->value_name("NAME"),
+                        "only this task; without it every task is timed")(
       "device", po::value(&arguments.device)->value_name("DEVICE")->default_value(arguments.device),
       "cpu | cuda | cuda:N | auto (a GPU where there is one)")(
       "num_envs", po::value(&arguments.num_envs)->value_name("N"),
@@ -142,39 +137,18 @@ bool parse(const std::vector<std::string>& words, Arguments& arguments) {
       "threads", po::value(&arguments.num_threads)->value_name("N")->default_value(arguments.num_threads),
       "threads of the run on all cores")(
       "seconds", po::value(&arguments.seconds)->value_name("S")->default_value(arguments.seconds),
-      "time measured for each figure, in seconds; the best of fifty parts on the CPU, the median on a GPU")(
-      "json", "one JSON object a task instead of the table");
+      "time measured for each figure, in seconds; the best of fifty parts on the CPU, the median on a GPU");
   po::variables_map values;
-  try {
-    po::store(po::command_line_parser(words).options(options).positional({}).run(), values);
-    po::notify(values);
-  } catch (const po::error& error) {
-    throw UserError(std::string("bench env: ") + error.what() + "; see engram bench env --help");
-  }
-  if (values.count("help") > 0) {
-    std::cout << kHelp << options;
-    return false;
-  }
+  if (!parse_bench_options("env", kHelp, options, words, values)) return false;
   const bool gpu = parse_device(arguments.device).is_cuda();
   if (values.count("num_envs") == 0) arguments.num_envs = gpu ? kGpuEnvs : kCpuEnvs;
   arguments.json = values.count("json") > 0;
-  const auto in_range = [](const char* name, double value, double low, double high) {
-    std::ostringstream text;
-    text << "--" << name << " is " << value << "; it takes " << low << ".." << high;
-    if (!(value >= low && value <= high)) throw UserError(text.str());
-  };
-  in_range("num_envs", arguments.num_envs, 1, gpu ? 10e6 : 100e3);
-  in_range("threads", arguments.num_threads, 1, 1024);
-  in_range("seconds", arguments.seconds, 0.01, 600);
+  check_bench_option("num_envs", arguments.num_envs, 1, gpu ? 10e6 : 100e3);
+  check_bench_option("threads", arguments.num_threads, 1, 1024);
+  check_bench_option("seconds", arguments.seconds, 0.01, 600);
   return true;
 }
 
-std::string fixed(double value, int digits, const char* unit) {
-  std::ostringstream text;
-  text.precision(digits);
-  text << std::fixed << value << unit;
-  return text.str();
-}
 std::string rate_text(double steps_per_second) { return fixed(steps_per_second / 1e6, 1, " M steps/s"); }
 
 void bench_on_cpu(const std::vector<std::string>& tasks, const Arguments& arguments) {

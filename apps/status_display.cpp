@@ -76,6 +76,14 @@ void StatusDisplay::evaluated(const TrainStatus& status, const AgentNetwork&, bo
        << std::endl;
 }
 
+// Behind the recorder, so that what it says is true.
+void StatusDisplay::save(const TrainStatus& status, StateArchive&) {
+  clear();
+  out_ << format("%8s steps %8s: saved", count_text(static_cast<double>(status.steps)).c_str(),
+                 duration_text(status.seconds).c_str())
+       << std::endl;
+}
+
 void StatusDisplay::finished(const TrainStatus& status, const AgentNetwork&) {
   clear();
   const char* reason = "";
@@ -91,13 +99,21 @@ void StatusDisplay::finished(const TrainStatus& status, const AgentNetwork&) {
       reason = "evaluation.stop_at_success is reached";
       break;
     case StopReason::kRequest:
-      reason = "stopped by hand";
+      reason = "stopped on request";
       break;
   }
   out_ << format("Finished after %s: %s steps, %s updates (%s).", duration_text(status.seconds).c_str(),
                  count_text(static_cast<double>(status.steps)).c_str(),
                  count_text(static_cast<double>(status.updates)).c_str(), reason)
        << std::endl;
+  if (const auto& last = status.final_evaluation)
+    out_
+        << format(
+               "The best weights, of %s steps: greedy success %.1f%% (95%% interval %.1f to %.1f), return %.2f over %d "
+               "further episodes.",
+               count_text(static_cast<double>(last->weights.environment_steps)).c_str(), 100 * last->success.estimate,
+               100 * last->success.low, 100 * last->success.high, last->mean_return, last->episodes)
+        << std::endl;
 }
 
 }  // namespace engram

@@ -17,6 +17,7 @@ class StatusDisplay : public TrainObserver {
 
   void report(const TrainStatus& status) override;
   void evaluated(const TrainStatus& status, const AgentNetwork& network, bool best) override;
+  void save(const TrainStatus& status, StateArchive& archive) override;
   void finished(const TrainStatus& status, const AgentNetwork& network) override;
 
  private:

@@ -1,6 +1,6 @@
 // Dropout without a generator: whether an element is dropped is a pure function of (seed, tick, place, index), the same
 // on the CPU and on the GPU, so that a run is reproducible, a captured CUDA graph draws afresh at each replay, and a
-// backward pass draws the forward pass's mask again instead of keeping it.
+// backward pass may draw the forward pass's mask again instead of keeping it.
 //
 // seed: of the run. tick: counts the forward passes of a network, in memory that its device reads. place: which dropout
 // of the network it is. index: of element (row, c) of a tensor with C channels in its last dimension, row *
@@ -36,18 +36,27 @@ struct DropoutPlace {
 
   HOST_DEVICE constexpr bool drops() const { return threshold != 0; }
 
-  // What the elements 8 * group .. 8 * group + 7 are multiplied with: 0 or `scale`.
-  HOST_DEVICE constexpr void draw(std::int64_t group, float (&factor)[kDropoutGroup]) const {
+  // Which of the elements 8 * group .. 8 * group + 7 are kept, a bit each, the first element's the lowest.
+  HOST_DEVICE constexpr std::uint32_t kept(std::int64_t group) const {
     const auto seed = static_cast<std::uint64_t>(seed_tick[0]);
     const PhiloxBlock block = philox4x32_10(
         PhiloxBlock{
             {static_cast<std::uint32_t>(group), static_cast<std::uint32_t>(static_cast<std::uint64_t>(group) >> 32),
              static_cast<std::uint32_t>(seed_tick[1]), place << 8 | static_cast<std::uint32_t>(Purpose::kDropout)}},
         static_cast<std::uint32_t>(seed), static_cast<std::uint32_t>(seed >> 32));
+    // A word's upper half decides a comparison with the threshold in the upper half, whatever the lower half is.
+    const std::uint32_t bound = threshold << 16;
+    std::uint32_t bits = 0;
     for (int i = 0; i < kDropoutGroup; ++i) {
-      const std::uint32_t bits = i % 2 == 0 ? block.word[i / 2] & 0xffffu : block.word[i / 2] >> 16;
-      factor[i] = bits < threshold ? 0.0f : scale;
+      const std::uint32_t word = i % 2 == 0 ? block.word[i / 2] << 16 : block.word[i / 2];
+      bits |= (word >= bound ? 1u : 0u) << i;
     }
+    return bits;
+  }
+  // What the elements 8 * group .. 8 * group + 7 are multiplied with: 0 or `scale`.
+  HOST_DEVICE constexpr void draw(std::int64_t group, float (&factor)[kDropoutGroup]) const {
+    const std::uint32_t bits = kept(group);
+    for (int i = 0; i < kDropoutGroup; ++i) factor[i] = (bits >> i & 1) != 0 ? scale : 0.0f;
   }
 };
 

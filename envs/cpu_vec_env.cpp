@@ -38,7 +38,7 @@ class CpuVecEnv final : public VecEnv {
     pool_.run(size(), [&](int begin, int end) {
       for (int i = begin; i < end; ++i) reset_one(i, first_episode);
     });
-    any_ended_ = false;
+    may_have_ended_ = false;
   }
 
   void step(std::span<const std::int32_t> action_N) override {
@@ -46,26 +46,30 @@ class CpuVecEnv final : public VecEnv {
     std::atomic<bool> any_ended = false;
     pool_.run(size(), [&](int begin, int end) {
       bool ended = false;
-      for (int i = begin; i < end; ++i) {
-        const Outcome outcome = Task::step(params_, rows_.states[i], action_N[i], rows_.rngs[i]);
-        rows_.rewards[i] = outcome.reward;
-        rows_.ends[i] = outcome.end;
-        ended |= outcome.end != End::kNone;
-        successes_[i] = Task::success(params_, rows_.states[i]);
-        observe_one(i);
-      }
+      for (int i = begin; i < end; ++i) ended |= step_one(i, action_N[i]);
       if (ended) any_ended.store(true, std::memory_order_relaxed);
     });
-    any_ended_ = any_ended;
+    may_have_ended_ = any_ended;
   }
 
   void reset_finished() override {
-    if (!any_ended_) return;
+    if (!may_have_ended_) return;
     pool_.run(size(), [&](int begin, int end) {
       for (int i = begin; i < end; ++i)
         if (rows_.ends[i] != End::kNone) reset_one(i, rows_.episodes[i] + 1);
     });
-    any_ended_ = false;
+    may_have_ended_ = false;
+  }
+
+  void reset_row(int row, std::uint32_t episode) override {
+    check_row(row);
+    reset_one(row, episode);
+  }
+  void step_row(int row, std::int32_t action) override {
+    check_row(row);
+    check_action(row, action);
+    if (rows_.ends[row] != End::kNone) refuse_ended(row);
+    may_have_ended_ |= step_one(row, action);
   }
 
   std::span<const std::byte> observation_N() const override { return std::as_bytes(std::span(observations_)); }
@@ -78,7 +82,7 @@ class CpuVecEnv final : public VecEnv {
   void restore(std::span<const std::byte> snapshot) override {
     rows_.from_snapshot(identity_, snapshot);
     params_ = Task::make_params(options_, rows_.seed, rows_.purpose);
-    any_ended_ = std::any_of(rows_.ends.begin(), rows_.ends.end(), [](End end) { return end != End::kNone; });
+    may_have_ended_ = true;
     for (int i = 0; i < size(); ++i) {
       successes_[i] = Task::success(params_, rows_.states[i]);
       observe_one(i);
@@ -95,14 +99,34 @@ class CpuVecEnv final : public VecEnv {
     if (action_N.size() != rows_.states.size())
       throw std::invalid_argument(std::to_string(action_N.size()) + " actions for " +
                                   std::to_string(rows_.states.size()) + " environments");
-    for (std::size_t i = 0; i < action_N.size(); ++i)
-      if (static_cast<std::uint32_t>(action_N[i]) >= static_cast<std::uint32_t>(Task::kNumActions))
-        throw std::invalid_argument("action " + std::to_string(action_N[i]) + " of environment " + std::to_string(i) +
-                                    " is not one of 0.." + std::to_string(Task::kNumActions - 1));
-    if (!any_ended_) return;
-    const auto ended = std::find_if(rows_.ends.begin(), rows_.ends.end(), [](End end) { return end != End::kNone; });
-    throw std::invalid_argument("the episode of environment " + std::to_string(ended - rows_.ends.begin()) +
+    for (int i = 0; i < size(); ++i) check_action(i, action_N[i]);
+    if (!may_have_ended_) return;
+    for (int i = 0; i < size(); ++i)
+      if (rows_.ends[i] != End::kNone) refuse_ended(i);
+  }
+  static void check_action(int i, std::int32_t action) {
+    if (static_cast<std::uint32_t>(action) >= static_cast<std::uint32_t>(Task::kNumActions))
+      throw std::invalid_argument("action " + std::to_string(action) + " of environment " + std::to_string(i) +
+                                  " is not one of 0.." + std::to_string(Task::kNumActions - 1));
+  }
+  void check_row(int row) const {
+    if (row < 0 || row >= size())
+      throw std::invalid_argument("environment " + std::to_string(row) + " is not one of 0.." +
+                                  std::to_string(size() - 1));
+  }
+  [[noreturn]] static void refuse_ended(int i) {
+    throw std::invalid_argument("the episode of environment " + std::to_string(i) +
                                 " has ended; reset it before the next step");
+  }
+
+  // Whether that ended the episode.
+  bool step_one(int i, std::int32_t action) {
+    const Outcome outcome = Task::step(params_, rows_.states[i], action, rows_.rngs[i]);
+    rows_.rewards[i] = outcome.reward;
+    rows_.ends[i] = outcome.end;
+    successes_[i] = Task::success(params_, rows_.states[i]);
+    observe_one(i);
+    return outcome.end != End::kNone;
   }
 
   void reset_one(int i, std::uint32_t episode) {
@@ -125,7 +149,7 @@ class CpuVecEnv final : public VecEnv {
   EnvRows<State> rows_;
   std::vector<Element> observations_;
   std::vector<std::uint8_t> successes_;
-  bool any_ended_ = false;
+  bool may_have_ended_ = false;  // an episode, since the last reset of all that had
   WorkerPool pool_;
 };
 

@@ -31,6 +31,10 @@ class VecEnv {
   // Starts the next episode in every environment whose episode has ended.
   virtual void reset_finished() = 0;
 
+  // One environment alone: starts its episode `episode`, or takes a step as step() does.
+  virtual void reset_row(int row, std::uint32_t episode) = 0;
+  virtual void step_row(int row, std::int32_t action) = 0;
+
   // Views that stay valid for the life of the object and are rewritten by step and reset.
   virtual std::span<const std::byte> observation_N() const = 0;  // N x info().observation.bytes()
   virtual std::span<const float> reward_N() const = 0;           // of the last step; 0 after a reset

@@ -24,6 +24,7 @@ namespace engram {
 
 inline constexpr double kWeightStd = 0.02;
 inline constexpr double kRmsNormEpsilon = 1e-6;
+inline constexpr double kLayerNormEpsilon = 1e-5;
 
 // Of the linear maps whose output is added to x, two a layer (Radford et al. 2019).
 inline double residual_weight_std(int layers) { return kWeightStd / std::sqrt(2.0 * layers); }
@@ -151,8 +152,7 @@ class BlockStack final : public SequenceModel {
 #ifdef ENGRAM_WITH_CUDA
   // By the fused halves of a block, where the GPU's kernels reach; wider layers go the way of the CPU.
   torch::Tensor run_fresh(const torch::Tensor& input_BTD, const torch::Tensor& lengths_B) override {
-    if (!input_BTD.is_cuda() || options_.width > fused::kMaxWidth ||
-        options_.width / options_.heads > fused::kMaxHeadWidth || input_BTD.scalar_type() == torch::kFloat64)
+    if (!fused::takes(input_BTD, options_.width, options_.heads))
       return SequenceModel::run_fresh(input_BTD, lengths_B);
     const torch::Device device = input_BTD.device();
     fused::MixerSettings settings{};
@@ -162,7 +162,7 @@ class BlockStack final : public SequenceModel {
     settings.heads = options_.heads;
     settings.lengths_B = lengths_B;
     settings.length_B = lengths_B.to(torch::kInt32);
-    torch::Tensor x_MP = fused::to_rows(input_dropout_->forward(input_BTD));
+    torch::Tensor x_MP = fused::to_rows(input_BTD, input_dropout_->place(device));
     for (int layer = 0; layer < options_.layers; ++layer) {
       const Block& own = block(layer);
       settings.output_dropout = own.mixer_dropout->place(device);
@@ -170,7 +170,7 @@ class BlockStack final : public SequenceModel {
       x_MP = fused::swiglu(fused::mixer(x_MP, weights, settings), own.mlp->fused_weights(*own.mlp_norm),
                            own.mlp_dropout->place(device));
     }
-    return fused::from_rows(fused::rms_norm(x_MP, norm_->weight()), settings.batch, options_.width);
+    return fused::from_rows(fused::rms_norm(x_MP, norm_->weight()), input_BTD.sizes().vec());
   }
 #endif
 

@@ -42,7 +42,7 @@ class DeltaNetMixer : public torch::nn::Module {
   torch::Tensor forward(const torch::Tensor& x_BTD, const Plan& plan, std::span<const torch::Tensor> state,
                         std::vector<torch::Tensor>& final_state) {
     const Projected in = project(x_BTD);
-    const DeltaRuleOutput out = delta_rule(in.query, in.key, in.value, in.beta, state[0], plan.lengths_B);
+    const DeltaRuleResult out = delta_rule(in.query, in.key, in.value, in.beta, state[0], plan.lengths_B);
     final_state.push_back(out.state_BHKV);
     return join(out.output_BTHV);
   }

@@ -4,6 +4,7 @@
 
 #include <stdexcept>
 #include <utility>
+#include <vector>
 
 #ifdef ENGRAM_WITH_CUDA
 #include "kernels/block/elementwise.h"
@@ -34,19 +35,24 @@ Tensor draw_factors(const Tensor& x, const DropoutPlace& place) {
 }
 
 #ifdef ENGRAM_WITH_CUDA
+// The result's rows begin at multiples of 16 channels, as those of the fused layers do.
 Tensor dropout_on_gpu(const Tensor& x, const DropoutPlace& place) {
-  const Tensor contiguous = x.contiguous();
-  const Tensor y = torch::empty_like(contiguous);
-  const auto channels = static_cast<int>(x.size(-1));
-  dropout_add({.rows = x.numel() / channels,
-               .width = channels,
-               .stride = channels,
+  const std::int64_t channels = x.size(-1), stride = (channels + 15) / 16 * 16;
+  Tensor x_MC = x.reshape({-1, channels});
+  if (x_MC.stride(1) != 1 || x_MC.stride(0) < channels) x_MC = x_MC.contiguous();
+  std::vector<std::int64_t> shape = x.sizes().vec();
+  shape.back() = stride;
+  const Tensor y = torch::empty(shape, x.options().requires_grad(false));
+  dropout_add({.rows = x_MC.size(0),
+               .width = static_cast<int>(channels),
+               .x_stride = x_MC.stride(0),
+               .stride = static_cast<int>(stride),
                .dtype = kernel_dtype(x),
                .dropout = place,
-               .x = contiguous.data_ptr(),
+               .x = x_MC.data_ptr(),
                .residual = nullptr},
               y.data_ptr(), current_stream());
-  return y;
+  return y.narrow(-1, 0, channels);
 }
 
 class GpuDropout : public torch::autograd::Function<GpuDropout> {

@@ -1,18 +1,17 @@
 #include "memory/fused_block.h"
 
-#include <ATen/cuda/CUDAEvent.h>
-#include <c10/cuda/CUDAStream.h>
-
 #include <cmath>
 #include <utility>
 #include <vector>
 
 #include "kernels/attention/attention.h"
 #include "kernels/block/elementwise.h"
-#include "kernels/block/row_norm.h"
 #include "kernels/delta_rule/delta_rule.h"
 #include "memory/blocks.h"
 #include "memory/cuda_support.h"
+#include "memory/fused_rows.h"
+#include "memory/pass_function.h"
+#include "memory/side_work.h"
 #include "memory/weight_stack.h"
 
 namespace engram::fused {
@@ -22,89 +21,17 @@ using torch::Tensor;
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
-int round_up(int value, int multiple) { return (value + multiple - 1) / multiple * multiple; }
-
-float* float_data(const Tensor& tensor) { return tensor.defined() ? tensor.data_ptr<float>() : nullptr; }
-
-// Where element `offset` of the tensor stands.
-void* at_element(const Tensor& tensor, std::int64_t offset) {
-  return static_cast<char*>(tensor.data_ptr()) + offset * static_cast<std::int64_t>(tensor.element_size());
-}
-
-// Two kernels that do not depend on each other run at the same time; what follows waits for both.
-template <class Side, class Main>
-void side_by_side(Side side, Main main) {
-  const c10::cuda::CUDAStream main_stream = c10::cuda::getCurrentCUDAStream();
-  static const c10::cuda::CUDAStream side_stream = c10::cuda::getStreamFromPool();
-  at::cuda::CUDAEvent begin, end;
-  begin.record(main_stream);
-  begin.block(side_stream);
-  side(side_stream.stream());
-  end.record(side_stream);
-  main(main_stream.stream());
-  end.block(main_stream);
-}
-
-RowNorm row_norm(const Tensor& x_MP, const Tensor& weight_D) {
-  return {.kind = NormKind::kRms,
-          .rows = x_MP.size(0),
-          .width = static_cast<int>(weight_D.size(0)),
-          .stride = static_cast<int>(x_MP.size(1)),
-          .epsilon = static_cast<float>(kRmsNormEpsilon),
-          .dtype = kernel_dtype(x_MP),
-          .x = x_MP.data_ptr(),
-          .weight = weight_D.data_ptr<float>(),
-          .bias = nullptr};
-}
-
-Tensor normalized(const Tensor& x_MP, const Tensor& weight_D) {
-  const Tensor y_MP = torch::empty_like(x_MP);
-  row_norm_forward(row_norm(x_MP, weight_D), y_MP.data_ptr(), current_stream());
-  return y_MP;
-}
-
-struct NormGradients {
-  Tensor x_MP, weight_D;
-};
-// residual_MP: added to x's gradient; may be undefined.
-NormGradients normalized_backward(const Tensor& x_MP, const Tensor& weight_D, const Tensor& gradient_MP,
-                                  const Tensor& residual_MP) {
-  const RowNorm norm = row_norm(x_MP, weight_D);
-  NormGradients out{torch::empty_like(x_MP), torch::empty_like(weight_D, torch::requires_grad(false))};
-  const Tensor scratch = scratch_bytes(row_norm_backward_scratch_bytes(norm), x_MP);
-  row_norm_backward(norm,
-                    {.y = gradient_MP.data_ptr(),
-                     .residual = residual_MP.defined() ? residual_MP.data_ptr() : nullptr,
-                     .x = out.x_MP.data_ptr(),
-                     .weight = out.weight_D.data_ptr<float>(),
-                     .bias = nullptr},
-                    scratch.data_ptr(), current_stream());
-  return out;
-}
-
-// dropout(x) [+ residual] over rows of D of P channels.
-Tensor dropped(const Tensor& x_MP, std::int64_t width, const DropoutPlace& dropout, const Tensor& residual_MP) {
-  if (!dropout.drops() && !residual_MP.defined()) return x_MP;
-  const Tensor y_MP = torch::empty_like(x_MP);
-  dropout_add({.rows = x_MP.size(0),
-               .width = static_cast<int>(width),
-               .stride = static_cast<int>(x_MP.size(1)),
-               .dtype = kernel_dtype(x_MP),
-               .dropout = dropout,
-               .x = x_MP.data_ptr(),
-               .residual = residual_MP.defined() ? residual_MP.data_ptr() : nullptr},
-              y_MP.data_ptr(), current_stream());
-  return y_MP;
-}
-
 // One pass through the mixer's half, kept for its backward pass.
 class MixerPass : public torch::CustomClassHolder {
  public:
-  MixerPass(const Tensor& x_MP, const MixerWeights& weights, const MixerSettings& settings)
+  using Settings = MixerSettings;
+
+  // Parameters: norm, query, key, value, beta, [gate,] head norm, output.
+  MixerPass(const Tensor& x_MP, at::TensorList parameters, const MixerSettings& settings)
       : settings_(settings),
         x_MP_(x_MP),
-        norm_D_(weights.norm_D.detach()),
-        head_norm_K_(weights.head_norm_K.detach()),
+        norm_D_(parameters[0].detach()),
+        head_norm_K_(parameters[parameters.size() - 2].detach()),
         head_{.rows = x_MP.size(0),
               .heads = settings.heads,
               .width = settings.width / settings.heads,
@@ -116,21 +43,27 @@ class MixerPass : public torch::CustomClassHolder {
         input_stack_(projected_columns_, static_cast<int>(x_MP.size(1))),
         output_stack_(static_cast<int>(x_MP.size(1)), part_) {
     const PackGroups by_head{settings.width, head_.width, head_.padded};
-    const PackGroups by_row{settings.width, settings.width, static_cast<int>(x_MP.size(1))};
-    input_stack_.add(weights.query_DD, 0, by_head, by_row);
-    input_stack_.add(weights.key_DD, part_, by_head, by_row);
-    input_stack_.add(weights.value_DD, 2 * part_, by_head, by_row);
-    input_stack_.add(weights.beta_HD, beta_column_, {head_.heads, head_.heads, head_.heads}, by_row);
-    if (settings.mix == MixKind::kVector) input_stack_.add(weights.gate_GD, gate_column_, by_head, by_row);
+    const PackGroups by_row = padded_to(settings.width, static_cast<int>(x_MP.size(1)));
+    input_stack_.add(parameters[1], 0, by_head, by_row);
+    input_stack_.add(parameters[2], part_, by_head, by_row);
+    input_stack_.add(parameters[3], 2 * part_, by_head, by_row);
+    input_stack_.add(parameters[4], beta_column_, padded_to(head_.heads, head_.heads), by_row);
+    if (settings.mix == MixKind::kVector) input_stack_.add(parameters[5], gate_column_, by_head, by_row);
     if (settings.mix == MixKind::kScalar)
-      input_stack_.add(weights.gate_GD, gate_column_, {2 * head_.heads, 2 * head_.heads, 2 * head_.heads}, by_row);
-    output_stack_.add(weights.output_DD, 0, by_row, by_head);
+      input_stack_.add(parameters[5], gate_column_, padded_to(2 * head_.heads, 2 * head_.heads), by_row);
+    output_stack_.add(parameters.back(), 0, by_row, by_head);
   }
 
   Tensor forward() {
-    input_weight_ = input_stack_.packed(x_MP_.scalar_type());
-    output_weight_ = output_stack_.packed(x_MP_.scalar_type());
+    const SideWork weights(SideStreamOf::kWeights);
+    weights.run([&] {
+      const auto packed =
+          WeightStack::packed({{input_stack_, x_MP_.scalar_type()}, {output_stack_, x_MP_.scalar_type()}});
+      input_weight_ = packed[0];
+      output_weight_ = packed[1];
+    });
     normed_MP_ = normalized(x_MP_, norm_D_);
+    weights.join();
     projected_ = product(normed_MP_, input_weight_.t());
     features_ = empty({head_.rows, 3, part_});
     beta_ = empty({head_.rows, head_.heads});
@@ -138,19 +71,21 @@ class MixerPass : public torch::CustomClassHolder {
 
     fast_ = empty({head_.rows, part_});
     delta_saved_ = scratch_bytes(delta_rule_saved_bytes(delta_shape(), dtype()), x_MP_);
-    const auto run_delta_rule = [&](cudaStream_t stream) {
-      delta_rule_forward_saving(delta_input(), {fast_.data_ptr(), nullptr}, delta_saved_.data_ptr(), stream);
+    const auto run_delta_rule = [&] {
+      delta_rule_forward_saving(delta_input(), {fast_.data_ptr(), nullptr}, delta_saved_.data_ptr(), current_stream());
     };
     if (has_window()) {
       window_ = empty({head_.rows, part_});
-      window_saved_ = scratch_bytes(attention_saved_bytes(attention_input().shape, dtype()), x_MP_);
-      side_by_side(
-          [&](cudaStream_t stream) {
-            attention_forward(attention_input(), window_.data_ptr(), window_saved_.data_ptr(), stream);
-          },
-          run_delta_rule);
+      const AttentionInput input = attention_input();
+      window_saved_ = scratch_bytes(attention_saved_bytes(input.shape, dtype(), input.dropout.drops()), x_MP_);
+      const SideWork attention(SideStreamOf::kAttention);
+      attention.run([&] {
+        attention_forward(attention_input(), window_.data_ptr(), window_saved_.data_ptr(), current_stream());
+      });
+      run_delta_rule();
+      attention.join();
     } else {
-      run_delta_rule(current_stream());
+      run_delta_rule();
     }
 
     mixed_ = empty({head_.rows, part_});
@@ -158,10 +93,11 @@ class MixerPass : public torch::CustomClassHolder {
     return dropped(product(mixed_, output_weight_.t()), settings_.width, settings_.output_dropout, x_MP_);
   }
 
-  // Gradients of x, norm, query, key, value, beta, gate, head norm, output.
   variable_list backward(const Tensor& gradient_MP) {
     const Tensor d_output_MP = dropped(gradient_MP, settings_.width, settings_.output_dropout, {});
-    const Tensor d_output_weight = product_float(d_output_MP.t(), mixed_);
+    const SideWork weights(SideStreamOf::kWeights);
+    variable_list d_outputs, d_inputs;
+    weights.run([&] { d_outputs = output_stack_.unpacked(product_float(d_output_MP.t(), mixed_)); });
     const Tensor d_mixed = product(d_output_MP, output_weight_);
 
     const Tensor d_projected = torch::empty_like(projected_), d_fast = torch::empty_like(fast_);
@@ -172,38 +108,39 @@ class MixerPass : public torch::CustomClassHolder {
                        {.out = d_mixed.data_ptr(),
                         .gate = at_element(d_projected, gate_column_),
                         .fast = d_fast.data_ptr(),
-                        .window = has_window() ? d_window.data_ptr() : nullptr,
-                        .weight = d_head_norm_K.data_ptr<float>()},
+                        .window = has_window() ? d_window.data_ptr() : nullptr},
                        mix_scratch.data_ptr(), current_stream());
+    weights.run(
+        [&] { mixer_mix_add_sums(head_, mix_scratch.data_ptr(), d_head_norm_K.data_ptr<float>(), current_stream()); });
 
     const Tensor d_features = torch::empty_like(features_), d_beta = torch::empty_like(beta_);
     const Tensor delta_scratch = scratch_bytes(delta_rule_backward_scratch_bytes(delta_shape(), dtype()), x_MP_);
-    const auto run_delta_rule = [&](cudaStream_t stream) {
+    const auto run_delta_rule = [&] {
       delta_rule_backward(delta_input(), delta_saved_.data_ptr(), {d_fast.data_ptr(), nullptr},
                           {.q_BTHD = d_features.data_ptr(),
                            .k_BTHD = at_element(d_features, part_),
                            .v_BTHD = at_element(d_features, 2 * part_),
                            .beta_BTH = d_beta.data_ptr(),
                            .initial_state_BHKV = nullptr},
-                          delta_scratch.data_ptr(), stream);
+                          delta_scratch.data_ptr(), current_stream());
     };
     Tensor d_window_value;
     if (has_window()) {
       d_window_value = torch::empty_like(window_);
       const Tensor window_scratch = scratch_bytes(attention_backward_scratch_bytes(attention_input().shape), x_MP_);
-      side_by_side(
-          [&](cudaStream_t stream) {
-            attention_backward(attention_input(),
-                               {window_.data_ptr(), window_saved_.data_ptr(), d_window.data_ptr()},
-                               {.head_stride = head_.padded,
-                                .q = {d_projected.data_ptr(), projected_columns_},
-                                .k = {at_element(d_projected, part_), projected_columns_},
-                                .v = {d_window_value.data_ptr(), part_}},
-                               window_scratch.data_ptr(), stream);
-          },
-          run_delta_rule);
+      const SideWork attention(SideStreamOf::kAttention);
+      attention.run([&] {
+        attention_backward(attention_input(), {window_.data_ptr(), window_saved_.data_ptr(), d_window.data_ptr()},
+                           {.head_stride = head_.padded,
+                            .q = {d_projected.data_ptr(), projected_columns_},
+                            .k = {at_element(d_projected, part_), projected_columns_},
+                            .v = {d_window_value.data_ptr(), part_}},
+                           window_scratch.data_ptr(), current_stream());
+      });
+      run_delta_rule();
+      attention.join();
     } else {
-      run_delta_rule(current_stream());
+      run_delta_rule();
     }
 
     mixer_features_backward(features(),
@@ -212,18 +149,14 @@ class MixerPass : public torch::CustomClassHolder {
                              .window_value = has_window() ? d_window_value.data_ptr() : nullptr,
                              .projected = d_projected.data_ptr()},
                             current_stream());
-    const Tensor d_input_weight = product_float(d_projected.t(), normed_MP_);
-    const NormGradients d_x = normalized_backward(x_MP_, norm_D_, product(d_projected, input_weight_), gradient_MP);
-    const std::vector<Tensor> d_inputs = input_stack_.unpacked(d_input_weight);
-    return {d_x.x_MP,
-            d_x.weight_D,
-            d_inputs[0],
-            d_inputs[1],
-            d_inputs[2],
-            d_inputs[3],
-            d_inputs.size() > 4 ? d_inputs[4] : Tensor(),
-            d_head_norm_K,
-            output_stack_.unpacked(d_output_weight)[0]};
+    weights.run([&] { d_inputs = input_stack_.unpacked(product_float(d_projected.t(), normed_MP_)); });
+    const NormGradients d_x =
+        normalized_backward(x_MP_, norm_D_, product(d_projected, input_weight_), gradient_MP, weights);
+    weights.join();
+    variable_list gradients{d_x.x_MP, d_x.weight_D};
+    gradients.insert(gradients.end(), d_inputs.begin(), d_inputs.end());
+    gradients.insert(gradients.end(), {d_head_norm_K, d_outputs[0]});
+    return gradients;
   }
 
  private:
@@ -297,46 +230,35 @@ class MixerPass : public torch::CustomClassHolder {
   Tensor fast_, delta_saved_, window_, window_saved_, mixed_;
 };
 
-class MixerFunction : public torch::autograd::Function<MixerFunction> {
- public:
-  static Tensor forward(AutogradContext* context, const Tensor& x_MP, const Tensor& norm, const Tensor& query,
-                        const Tensor& key, const Tensor& value, const Tensor& beta, const std::optional<Tensor>& gate,
-                        const Tensor& head_norm, const Tensor& output, const MixerSettings& settings) {
-    auto pass = c10::make_intrusive<MixerPass>(
-        x_MP.detach(), MixerWeights{norm, query, key, value, beta, gate.value_or(Tensor()), head_norm, output},
-        settings);
-    const Tensor y_MP = pass->forward();
-    context->saved_data["pass"] = c10::IValue::make_capsule(std::move(pass));
-    return y_MP;
-  }
-  static variable_list backward(AutogradContext* context, const variable_list& gradient) {
-    const auto holder = context->saved_data["pass"].toCapsule();
-    variable_list gradients = static_cast<MixerPass*>(holder.get())->backward(gradient[0].contiguous());
-    gradients.emplace_back();  // of the settings
-    return gradients;
-  }
-};
-
 class SwiGluPass : public torch::CustomClassHolder {
  public:
-  SwiGluPass(const Tensor& x_MP, const SwiGluWeights& weights, const DropoutPlace& dropout)
+  using Settings = DropoutPlace;
+
+  // Parameters: norm, gate, up, down.
+  SwiGluPass(const Tensor& x_MP, at::TensorList parameters, const DropoutPlace& dropout)
       : x_MP_(x_MP),
-        norm_D_(weights.norm_D.detach()),
+        norm_D_(parameters[0].detach()),
         dropout_(dropout),
-        width_(static_cast<int>(norm_D_.size(0))),
-        inner_(static_cast<int>(weights.gate_ID.size(0))),
+        width_(static_cast<int>(parameters[0].size(0))),
+        inner_(static_cast<int>(parameters[1].size(0))),
         input_stack_(2 * inner_, static_cast<int>(x_MP.size(1))),
         output_stack_(static_cast<int>(x_MP.size(1)), inner_) {
-    const PackGroups inner{inner_, inner_, inner_}, width{width_, width_, static_cast<int>(x_MP.size(1))};
-    input_stack_.add(weights.gate_ID, 0, inner, width);
-    input_stack_.add(weights.up_ID, inner_, inner, width);
-    output_stack_.add(weights.down_DI, 0, width, inner);
+    const PackGroups inner = padded_to(inner_, inner_), width = padded_to(width_, static_cast<int>(x_MP.size(1)));
+    input_stack_.add(parameters[1], 0, inner, width);
+    input_stack_.add(parameters[2], inner_, inner, width);
+    output_stack_.add(parameters[3], 0, width, inner);
   }
 
   Tensor forward() {
-    input_weight_ = input_stack_.packed(x_MP_.scalar_type());
-    output_weight_ = output_stack_.packed(x_MP_.scalar_type());
+    const SideWork weights(SideStreamOf::kWeights);
+    weights.run([&] {
+      const auto packed =
+          WeightStack::packed({{input_stack_, x_MP_.scalar_type()}, {output_stack_, x_MP_.scalar_type()}});
+      input_weight_ = packed[0];
+      output_weight_ = packed[1];
+    });
     normed_MP_ = normalized(x_MP_, norm_D_);
+    weights.join();
     gate_up_ = product(normed_MP_, input_weight_.t());
     hidden_ = torch::empty({x_MP_.size(0), inner_}, gate_up_.options());
     swiglu_forward(x_MP_.size(0), inner_, kernel_dtype(x_MP_), gate_up_.data_ptr(), hidden_.data_ptr(),
@@ -344,18 +266,19 @@ class SwiGluPass : public torch::CustomClassHolder {
     return dropped(product(hidden_, output_weight_.t()), width_, dropout_, x_MP_);
   }
 
-  // Gradients of x, norm, gate, up, down.
   variable_list backward(const Tensor& gradient_MP) {
     const Tensor d_output_MP = dropped(gradient_MP, width_, dropout_, {});
-    const Tensor d_output_weight = product_float(d_output_MP.t(), hidden_);
+    const SideWork side(SideStreamOf::kWeights);
+    variable_list d_outputs, d_inputs;
+    side.run([&] { d_outputs = output_stack_.unpacked(product_float(d_output_MP.t(), hidden_)); });
     const Tensor d_hidden = product(d_output_MP, output_weight_);
     const Tensor d_gate_up = torch::empty_like(gate_up_);
     swiglu_backward(x_MP_.size(0), inner_, kernel_dtype(x_MP_), gate_up_.data_ptr(), d_hidden.data_ptr(),
                     d_gate_up.data_ptr(), current_stream());
-    const Tensor d_input_weight = product_float(d_gate_up.t(), normed_MP_);
-    const NormGradients d_x = normalized_backward(x_MP_, norm_D_, product(d_gate_up, input_weight_), gradient_MP);
-    const std::vector<Tensor> d_inputs = input_stack_.unpacked(d_input_weight);
-    return {d_x.x_MP, d_x.weight_D, d_inputs[0], d_inputs[1], output_stack_.unpacked(d_output_weight)[0]};
+    side.run([&] { d_inputs = input_stack_.unpacked(product_float(d_gate_up.t(), normed_MP_)); });
+    const NormGradients d_x = normalized_backward(x_MP_, norm_D_, product(d_gate_up, input_weight_), gradient_MP, side);
+    side.join();
+    return {d_x.x_MP, d_x.weight_D, d_inputs[0], d_inputs[1], d_outputs[0]};
   }
 
  private:
@@ -367,63 +290,102 @@ class SwiGluPass : public torch::CustomClassHolder {
   Tensor normed_MP_, gate_up_, hidden_;
 };
 
-class SwiGluFunction : public torch::autograd::Function<SwiGluFunction> {
+class RmsNormPass : public torch::CustomClassHolder {
  public:
-  static Tensor forward(AutogradContext* context, const Tensor& x_MP, const Tensor& norm, const Tensor& gate,
-                        const Tensor& up, const Tensor& down, const DropoutPlace& dropout) {
-    auto pass = c10::make_intrusive<SwiGluPass>(x_MP.detach(), SwiGluWeights{norm, gate, up, down}, dropout);
-    const Tensor y_MP = pass->forward();
-    context->saved_data["pass"] = c10::IValue::make_capsule(std::move(pass));
-    return y_MP;
+  using Settings = NoSettings;
+
+  RmsNormPass(const Tensor& x_MP, at::TensorList parameters, Settings) : x_MP_(x_MP), norm_D_(parameters[0].detach()) {}
+  Tensor forward() const { return normalized(x_MP_, norm_D_); }
+  variable_list backward(const Tensor& gradient_MP) {
+    const SideWork side(SideStreamOf::kWeights);
+    const NormGradients out = normalized_backward(x_MP_, norm_D_, gradient_MP, Tensor(), side);
+    side.join();
+    return {out.x_MP, out.weight_D};
   }
-  static variable_list backward(AutogradContext* context, const variable_list& gradient) {
-    const auto holder = context->saved_data["pass"].toCapsule();
-    variable_list gradients = static_cast<SwiGluPass*>(holder.get())->backward(gradient[0].contiguous());
-    gradients.emplace_back();  // of the dropout
-    return gradients;
-  }
+
+ private:
+  Tensor x_MP_, norm_D_;
 };
 
-class RmsNormFunction : public torch::autograd::Function<RmsNormFunction> {
+// dropout(x) as rows of P channels, zero behind D.
+Tensor padded_rows(const Tensor& x, const DropoutPlace& dropout) {
+  const std::int64_t width = x.size(-1), padded = round_up(static_cast<int>(width), kWidthMultiple);
+  Tensor x_MD = x.reshape({-1, width});
+  if (x_MD.stride(1) != 1 || x_MD.stride(0) < width) x_MD = x_MD.contiguous();
+  if (width == padded && x_MD.is_contiguous() && !dropout.drops()) return x_MD;
+  const Tensor y_MP = torch::empty({x_MD.size(0), padded}, x.options().requires_grad(false));
+  dropout_add({.rows = x_MD.size(0),
+               .width = static_cast<int>(width),
+               .x_stride = x_MD.stride(0),
+               .stride = static_cast<int>(padded),
+               .dtype = kernel_dtype(x),
+               .dropout = dropout,
+               .x = x_MD.data_ptr(),
+               .residual = nullptr},
+              y_MP.data_ptr(), current_stream());
+  return y_MP;
+}
+
+class ToRowsFunction : public torch::autograd::Function<ToRowsFunction> {
  public:
-  static Tensor forward(AutogradContext* context, const Tensor& x_MP, const Tensor& weight_D) {
-    context->save_for_backward({x_MP, weight_D});
-    return normalized(x_MP.detach(), weight_D.detach());
+  static Tensor forward(AutogradContext* context, const Tensor& x, const DropoutPlace& dropout) {
+    context->saved_data["shape"] = x.sizes().vec();
+    context->saved_data["dropout"] = c10::IValue::make_capsule(c10::make_intrusive<KeptDropout>(dropout));
+    return padded_rows(x.detach(), dropout).alias();
   }
   static variable_list backward(AutogradContext* context, const variable_list& gradient) {
-    const variable_list saved = context->get_saved_variables();
-    const NormGradients out =
-        normalized_backward(saved[0].detach(), saved[1].detach(), gradient[0].contiguous(), Tensor());
-    return {out.x_MP, out.weight_D};
+    const std::vector<std::int64_t> shape = context->saved_data["shape"].toIntVector();
+    const auto holder = context->saved_data["dropout"].toCapsule();
+    const DropoutPlace& dropout = static_cast<KeptDropout*>(holder.get())->place;
+    return {unpadded_view(dropped(gradient[0].contiguous(), shape.back(), dropout, {}), shape), Tensor()};
+  }
+
+ private:
+  struct KeptDropout : torch::CustomClassHolder {
+    explicit KeptDropout(const DropoutPlace& kept) : place(kept) {}
+    DropoutPlace place;
+  };
+};
+
+class FromRowsFunction : public torch::autograd::Function<FromRowsFunction> {
+ public:
+  static Tensor forward(AutogradContext*, const Tensor& x_MP, const std::vector<std::int64_t>& shape) {
+    return unpadded_view(x_MP.detach(), shape);
+  }
+  static variable_list backward(AutogradContext*, const variable_list& gradient) {
+    return {padded_rows(gradient[0], {}), Tensor()};
   }
 };
 
 }  // namespace
 
-Tensor to_rows(const Tensor& x) {
-  const std::int64_t width = x.size(-1);
-  const std::int64_t missing = (kWidthMultiple - width % kWidthMultiple) % kWidthMultiple;
-  const Tensor x_MD = x.reshape({-1, width});
-  return missing == 0 ? x_MD.contiguous() : torch::constant_pad_nd(x_MD, {0, missing});
+bool takes(const Tensor& x, std::int64_t width, std::int64_t heads) {
+  return x.is_cuda() && x.scalar_type() != torch::kFloat64 && width <= kMaxWidth && width / heads <= kMaxHeadWidth;
 }
 
-Tensor from_rows(const Tensor& x_MP, std::int64_t batch, std::int64_t width) {
-  return x_MP.view({batch, -1, x_MP.size(1)}).narrow(2, 0, width);
+Tensor to_rows(const Tensor& x, const DropoutPlace& dropout) { return ToRowsFunction::apply(x, dropout); }
+
+Tensor from_rows(const Tensor& x_MP, const std::vector<std::int64_t>& shape) {
+  return FromRowsFunction::apply(x_MP, shape);
 }
 
 Tensor mixer(const Tensor& x_MP, const MixerWeights& weights, const MixerSettings& settings) {
   TORCH_CHECK(x_MP.size(0) == settings.batch * settings.steps, x_MP.size(0), " rows of ", settings.batch, " x ",
               settings.steps);
-  return MixerFunction::apply(x_MP, weights.norm_D, weights.query_DD, weights.key_DD, weights.value_DD, weights.beta_HD,
-                              weights.gate_GD.defined() ? std::optional<Tensor>(weights.gate_GD) : std::nullopt,
-                              weights.head_norm_K, weights.output_DD, settings);
+  variable_list parameters{weights.norm_D, weights.query_DD, weights.key_DD, weights.value_DD, weights.beta_HD};
+  if (weights.gate_GD.defined()) parameters.push_back(weights.gate_GD);
+  parameters.insert(parameters.end(), {weights.head_norm_K, weights.output_DD});
+  return PassFunction<MixerPass>::apply(x_MP, at::TensorList(parameters), settings);
 }
 
 Tensor swiglu(const Tensor& x_MP, const SwiGluWeights& weights, const DropoutPlace& dropout) {
-  return SwiGluFunction::apply(x_MP, weights.norm_D, weights.gate_ID, weights.up_ID, weights.down_DI, dropout);
+  const variable_list parameters{weights.norm_D, weights.gate_ID, weights.up_ID, weights.down_DI};
+  return PassFunction<SwiGluPass>::apply(x_MP, at::TensorList(parameters), dropout);
 }
 
-Tensor rms_norm(const Tensor& x_MP, const Tensor& weight_D) { return RmsNormFunction::apply(x_MP, weight_D); }
+Tensor rms_norm(const Tensor& x_MP, const Tensor& weight_D) {
+  return PassFunction<RmsNormPass>::apply(x_MP, at::TensorList(weight_D), NoSettings{});
+}
 
 Tensor product(const Tensor& a, const Tensor& b) { return torch::mm(a, b); }
 

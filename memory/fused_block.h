@@ -11,6 +11,7 @@
 #include <torch/torch.h>
 
 #include <cstdint>
+#include <vector>
 
 #include "base/dropout.h"
 #include "kernels/block/mixer.h"
@@ -20,9 +21,13 @@ namespace engram::fused {
 constexpr int kWidthMultiple = 16;
 constexpr int kMaxWidth = 1024, kMaxHeadWidth = 128;  // of D and D / heads
 
-// [..., D] -> [M, P], and back to [B, T, D].
-torch::Tensor to_rows(const torch::Tensor& x);
-torch::Tensor from_rows(const torch::Tensor& x_MP, std::int64_t batch, std::int64_t width);
+// Whether x and a block of `heads` heads lie within what these operations take.
+bool takes(const torch::Tensor& x, std::int64_t width, std::int64_t heads);
+
+// dropout(x [..., D]) as [M, P], and back to `shape`, [..., D], a view. Neither they nor their backward passes need
+// rows to be D apart: a view that from_rows() gave is read where it stands.
+torch::Tensor to_rows(const torch::Tensor& x, const DropoutPlace& dropout = {});
+torch::Tensor from_rows(const torch::Tensor& x_MP, const std::vector<std::int64_t>& shape);
 
 struct MixerWeights {
   torch::Tensor norm_D;  // of the block's input

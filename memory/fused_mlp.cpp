@@ -4,6 +4,8 @@
 
 #include "kernels/block/elementwise.h"
 #include "memory/fused_block.h"
+#include "memory/fused_rows.h"
+#include "memory/side_work.h"
 #include "memory/weight_stack.h"
 
 namespace engram::fused {
@@ -15,21 +17,18 @@ using torch::autograd::variable_list;
 
 constexpr int kActionMultiple = 8;
 
-int round_up(std::int64_t value, int multiple) {
-  return static_cast<int>((value + multiple - 1) / multiple * multiple);
-}
-
-PackGroups padded_to(std::int64_t count, int padded) {
-  return {static_cast<int>(count), static_cast<int>(count), padded};
-}
-
 // [relu](x W^T + b)
 Tensor affine(const Tensor& x, const Tensor& weight, const Tensor& bias, bool relu) {
   return relu ? torch::_addmm_activation(bias, x, weight.t()) : torch::addmm(bias, x, weight.t());
 }
 
-// Through relu where y is given: dx, written over dy where that is contiguous, and the bias's gradient.
-Tensor relu_backward(const Tensor& dy, const Tensor& y, const Tensor& dx) {
+// The bias's gradient, which is the side's, and what it reads until it has ended.
+struct BiasGradient {
+  Tensor bias, scratch;
+};
+
+// Through relu where y is given: dx, which may be dy.
+BiasGradient relu_backward(const Tensor& dy, const Tensor& y, const Tensor& dx, const SideWork& side) {
   const Tensor bias = torch::empty({dy.size(1)}, dy.options().dtype(torch::kFloat32));
   const ReluBiasGradient gradient{.rows = dy.size(0),
                                   .columns = static_cast<int>(dy.size(1)),
@@ -42,8 +41,13 @@ Tensor relu_backward(const Tensor& dy, const Tensor& y, const Tensor& dx) {
                                   .dx_stride = dx.defined() ? dx.stride(0) : 0,
                                   .bias = bias.data_ptr<float>()};
   const Tensor scratch = scratch_bytes(relu_bias_backward_scratch_bytes(gradient), dy);
-  relu_bias_backward(gradient, scratch.data_ptr(), current_stream());
-  return bias;
+  // Without a relu nothing but the bias's gradient is computed.
+  if (dx.defined()) relu_bias_backward(gradient, scratch.data_ptr(), current_stream());
+  side.run([&] {
+    if (!dx.defined()) relu_bias_backward(gradient, scratch.data_ptr(), current_stream());
+    relu_bias_add_sums(gradient, scratch.data_ptr(), current_stream());
+  });
+  return {bias, scratch};
 }
 
 class LinearPass : public torch::CustomClassHolder {
@@ -60,17 +64,26 @@ class LinearPass : public torch::CustomClassHolder {
   }
 
   Tensor forward() {
-    weight_ = weight_stack_.packed(x_MP_.scalar_type());
-    y_MP_ = affine(x_MP_, weight_, bias_stack_.packed(x_MP_.scalar_type()).view({-1}), relu_);
+    const auto dtype = x_MP_.scalar_type();
+    const auto packed = WeightStack::packed({{weight_stack_, dtype}, {bias_stack_, dtype}});
+    weight_ = packed[0];
+    y_MP_ = affine(x_MP_, weight_, packed[1].view({-1}), relu_);
     return y_MP_;
   }
 
   // Gradients of x (if it is wanted), weight and bias.
   variable_list backward(const Tensor& gradient_MP, bool wants_x) {
     const Tensor d_y = relu_ ? torch::empty_like(gradient_MP) : gradient_MP;
-    const Tensor d_bias = relu_backward(gradient_MP, relu_ ? y_MP_ : Tensor(), relu_ ? d_y : Tensor());
-    return {wants_x ? product(d_y, weight_) : Tensor(), weight_stack_.unpacked(product_float(d_y.t(), x_MP_))[0],
-            bias_stack_.unpacked(d_bias)[0]};
+    const SideWork weights(SideStreamOf::kWeights);
+    const BiasGradient d_bias = relu_backward(gradient_MP, relu_ ? y_MP_ : Tensor(), relu_ ? d_y : Tensor(), weights);
+    variable_list gradients{Tensor()};
+    weights.run([&] {
+      gradients.push_back(weight_stack_.unpacked(product_float(d_y.t(), x_MP_))[0]);
+      gradients.push_back(bias_stack_.unpacked(d_bias.bias)[0]);
+    });
+    if (wants_x) gradients[0] = product(d_y, weight_);
+    weights.join();
+    return gradients;
   }
 
  private:
@@ -130,10 +143,16 @@ class HeadsPass : public torch::CustomClassHolder {
   // For each head [M, actions] in float32.
   variable_list forward() {
     const auto dtype = x_MP_.scalar_type();
-    packed1_ = weight1_.packed(dtype);
-    packed2_ = weight2_.packed(dtype);
-    packed3_ = weight3_.packed(dtype);
-    const Tensor hidden_bias = hidden_bias_.packed(dtype), output_bias = output_bias_.packed(torch::kFloat32);
+    const auto packed = WeightStack::packed({{weight1_, dtype},
+                                             {weight2_, dtype},
+                                             {weight3_, dtype},
+                                             {hidden_bias_, dtype},
+                                             {output_bias_, torch::kFloat32}});
+    packed1_ = packed[0];
+    packed2_ = packed[1];
+    packed3_ = packed[2];
+    const Tensor& hidden_bias = packed[3];
+    const Tensor& output_bias = packed[4];
     first_ = affine(x_MP_, packed1_, hidden_bias.narrow(0, 0, count_).reshape({-1}), /*relu=*/true);
     variable_list outputs;
     for (int i = 0; i < count_; ++i) {
@@ -152,24 +171,37 @@ class HeadsPass : public torch::CustomClassHolder {
     const Tensor d_weight3 = torch::empty({count_ * actions_, hidden_}, float_options);
     const Tensor d_hidden_bias = torch::empty({2 * count_, hidden_}, float_options);
     const Tensor d_output_bias = torch::empty({count_, actions_}, float_options);
+    const SideWork side(SideStreamOf::kWeights);
+    variable_list kept;  // what the side still reads
+    // The side's too: its gradient of the bias goes where all of them are unpacked from.
+    const auto take = [&](const BiasGradient& gradient, const Tensor& to) {
+      side.run([&] { to.copy_(gradient.bias.view(to.sizes())); });
+      kept.insert(kept.end(), {gradient.bias, gradient.scratch});
+    };
     for (int i = 0; i < count_; ++i) {
       const Tensor d_output = gradient[static_cast<std::size_t>(i)].contiguous();
       const Tensor& second = second_[static_cast<std::size_t>(i)];
-      d_output_bias.select(0, i).copy_(relu_backward(d_output, {}, {}));
       const Tensor d_narrow = d_output.to(dtype);
-      rows(d_weight3, i, actions_).copy_(product_float(d_narrow.t(), second));
+      take(relu_backward(d_output, {}, {}, side), d_output_bias.select(0, i));
+      side.run([&] { rows(d_weight3, i, actions_).copy_(product_float(d_narrow.t(), second)); });
       const Tensor d_second = product(d_narrow, rows(packed3_, i, actions_));
-      d_hidden_bias.select(0, count_ + i).copy_(relu_backward(d_second, second, d_second));
-      rows(d_weight2, i, hidden_).copy_(product_float(d_second.t(), own(first_, i)));
+      take(relu_backward(d_second, second, d_second, side), d_hidden_bias.select(0, count_ + i));
+      side.run([&] { rows(d_weight2, i, hidden_).copy_(product_float(d_second.t(), own(first_, i))); });
       Tensor own_d_first = own(d_first, i);
       torch::mm_out(own_d_first, d_second, rows(packed2_, i, hidden_));
+      kept.insert(kept.end(), {d_output, d_narrow, d_second});
     }
-    d_hidden_bias.narrow(0, 0, count_).copy_(relu_backward(d_first, first_, d_first).view({count_, hidden_}));
-    const std::vector<Tensor> weight1 = weight1_.unpacked(product_float(d_first.t(), x_MP_));
-    const std::vector<Tensor> weight2 = weight2_.unpacked(d_weight2), weight3 = weight3_.unpacked(d_weight3);
-    const std::vector<Tensor> hidden_bias = hidden_bias_.unpacked(d_hidden_bias);
-    const std::vector<Tensor> output_bias = output_bias_.unpacked(d_output_bias);
+    take(relu_backward(d_first, first_, d_first, side), d_hidden_bias.narrow(0, 0, count_));
+    std::vector<Tensor> weight1, weight2, weight3, hidden_bias, output_bias;
+    side.run([&] {
+      weight1 = weight1_.unpacked(product_float(d_first.t(), x_MP_));
+      weight2 = weight2_.unpacked(d_weight2);
+      weight3 = weight3_.unpacked(d_weight3);
+      hidden_bias = hidden_bias_.unpacked(d_hidden_bias);
+      output_bias = output_bias_.unpacked(d_output_bias);
+    });
     variable_list gradients{product(d_first, packed1_)};
+    side.join();
     for (std::size_t i = 0; i < weight1.size(); ++i)
       gradients.insert(gradients.end(), {weight1[i], hidden_bias[i], weight2[i], hidden_bias[weight1.size() + i],
                                          weight3[i], output_bias[i]});

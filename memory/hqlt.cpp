@@ -77,7 +77,7 @@ class HqltMixer : public torch::nn::Module {
   Tensor forward(const Tensor& x_BTD, const Plan& plan, std::span<const Tensor> state,
                  std::vector<Tensor>& final_state) {
     const Projected in = project(x_BTD);
-    const DeltaRuleOutput fast =
+    const DeltaRuleResult fast =
         delta_rule(fast_feature(in.query), fast_feature(in.key), in.value, in.beta, state[0], plan.lengths_B);
     const WindowPlan::Output window =
         plan.window.attend(plan.positions.turn(in.query), plan.positions.turn(in.key), in.value, {state[1], state[2]});

@@ -7,6 +7,11 @@
 #include <limits>
 #include <vector>
 
+#ifdef ENGRAM_WITH_CUDA
+#include "kernels/attention/attention.h"
+#include "memory/cuda_support.h"
+#endif
+
 namespace engram {
 namespace {
 
@@ -53,9 +58,46 @@ Tensor softmax_attention(const Tensor& query_NHQK, const Tensor& key_NHUK, const
   return torch::matmul(weight_dropout->forward((score_NHQU + bias).softmax(-1)), value_NHUV);
 }
 
+#ifdef ENGRAM_WITH_CUDA
+// Whether attention_step's contract (kernels/attention/attention.h) holds; it drops no weights.
+bool step_kernel_takes(const Tensor& query_BHK, const Tensor& value_BHV, const KeyValueRing& ring,
+                       const Dropout* weight_dropout) {
+  constexpr std::int64_t kMaxWidth = 128;
+  const std::int64_t width = query_BHK.size(2);
+  return query_BHK.is_cuda() && query_BHK.scalar_type() != torch::kFloat64 && width % 2 == 0 && width <= kMaxWidth &&
+         value_BHV.size(2) == width && ring.key_BSHK.is_contiguous() && ring.value_BSHV.is_contiguous() &&
+         (weight_dropout == nullptr || !weight_dropout->place(query_BHK.device()).drops());
+}
+
+Tensor step_by_kernel(const Tensor& query_BHK, const Tensor& key_BHK, const Tensor& value_BHV, const Tensor& position_B,
+                      const KeyValueRing& ring) {
+  const Tensor query = query_BHK.contiguous(), key = key_BHK.contiguous(), value = value_BHV.contiguous();
+  const std::int64_t heads = query.size(1), width = query.size(2);
+  const Tensor output_BHV = torch::empty_like(query);
+  attention_step({.rows = static_cast<int>(query.size(0)),
+                  .heads = static_cast<int>(heads),
+                  .width = static_cast<int>(width),
+                  .dtype = kernel_dtype(query),
+                  .scale = 1.0f / std::sqrt(static_cast<float>(width)),
+                  .rotary_width = 0,
+                  .head_stride = width,
+                  .q = {query.data_ptr(), heads * width},
+                  .k = {key.data_ptr(), heads * width},
+                  .v = {value.data_ptr(), heads * width},
+                  .position_N = position_B.data_ptr<std::int64_t>(),
+                  .ring = {.dtype = kernel_dtype(ring.key_BSHK),
+                           .slots = static_cast<int>(ring.key_BSHK.size(1)),
+                           .key_BSHW = ring.key_BSHK.data_ptr(),
+                           .value_BSHW = ring.value_BSHV.data_ptr()},
+                  .output_NHW = output_BHV.data_ptr()},
+                 current_stream());
+  return output_BHV;
+}
+#endif
+
 }  // namespace
 
-DeltaRuleOutput delta_rule(const Tensor& query_BTHK, const Tensor& key_BTHK, const Tensor& value_BTHV,
+DeltaRuleResult delta_rule(const Tensor& query_BTHK, const Tensor& key_BTHK, const Tensor& value_BTHV,
                            const Tensor& beta_BTH, const Tensor& state_BHKV, const Tensor& lengths_B) {
   const std::int64_t batch = query_BTHK.size(0), steps = query_BTHK.size(1), heads = query_BTHK.size(2);
   const std::int64_t key_width = query_BTHK.size(3), value_width = value_BTHV.size(3);
@@ -180,19 +222,29 @@ WindowPlan::Output WindowPlan::attend(const Tensor& query_BTHK, const Tensor& ke
 
 WindowStepPlan::WindowStepPlan(std::int64_t window, std::int64_t slots, const Tensor& position_B,
                                torch::ScalarType dtype)
-    : slots_(slots),
-      row_B_(torch::arange(position_B.size(0), position_B.options())),
-      slot_B_(position_B.remainder(window)),
-      bias_B11S_(attention_bias(
-          torch::arange(slots, position_B.options()) <= position_B.unsqueeze(1).unsqueeze(2).unsqueeze(3), dtype)) {}
+    : window_(window), slots_(slots), position_B_(position_B), dtype_(dtype) {}
+
+const WindowStepPlan::Index& WindowStepPlan::index() const {
+  if (!index_) {
+    const auto options = position_B_.options();
+    const Tensor used_B11S = torch::arange(slots_, options) <= position_B_.unsqueeze(1).unsqueeze(2).unsqueeze(3);
+    index_ = {torch::arange(position_B_.size(0), options), position_B_.remainder(window_),
+              attention_bias(used_B11S, dtype_)};
+  }
+  return *index_;
+}
 
 Tensor WindowStepPlan::attend(const Tensor& query_BHK, const Tensor& key_BHK, const Tensor& value_BHV,
                               const KeyValueRing& ring, const Dropout* weight_dropout) const {
+#ifdef ENGRAM_WITH_CUDA
+  if (step_kernel_takes(query_BHK, value_BHV, ring, weight_dropout))
+    return step_by_kernel(query_BHK, key_BHK, value_BHV, position_B_, ring);
+#endif
   Tensor key_BSHK = ring.key_BSHK, value_BSHV = ring.value_BSHV;
-  key_BSHK.index_put_({row_B_, slot_B_}, key_BHK);
-  value_BSHV.index_put_({row_B_, slot_B_}, value_BHV);
+  key_BSHK.index_put_({index().row_B, index().slot_B}, key_BHK);
+  value_BSHV.index_put_({index().row_B, index().slot_B}, value_BHV);
   return softmax_attention(query_BHK.unsqueeze(2), key_BSHK.narrow(1, 0, slots_).transpose(1, 2),
-                           value_BSHV.narrow(1, 0, slots_).transpose(1, 2), bias_B11S_, weight_dropout)
+                           value_BSHV.narrow(1, 0, slots_).transpose(1, 2), index().bias_B11S, weight_dropout)
       .squeeze(2);
 }
 

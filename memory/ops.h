@@ -10,6 +10,7 @@
 #include <torch/torch.h>
 
 #include <cstdint>
+#include <optional>
 
 #include "memory/dropout.h"
 
@@ -21,11 +22,11 @@ namespace engram {
 // equation 10 the sign before tril is that of their listing, I + tril(...)). Solved in float32 at least.
 inline constexpr std::int64_t kDeltaRuleChunk = 64;
 
-struct DeltaRuleOutput {
+struct DeltaRuleResult {
   torch::Tensor output_BTHV;
   torch::Tensor state_BHKV;  // of row b after lengths_B[b] steps
 };
-DeltaRuleOutput delta_rule(const torch::Tensor& query_BTHK, const torch::Tensor& key_BTHK,
+DeltaRuleResult delta_rule(const torch::Tensor& query_BTHK, const torch::Tensor& key_BTHK,
                            const torch::Tensor& value_BTHV, const torch::Tensor& beta_BTH,
                            const torch::Tensor& state_BHKV, const torch::Tensor& lengths_B);
 
@@ -74,7 +75,7 @@ class WindowPlan {
   torch::Tensor store_BS11_;     // ... if true; else it keeps what it held
 };
 
-// The same for one step.
+// The same for one step; on a GPU by kernels/attention where its contract holds and no weights are dropped.
 class WindowStepPlan {
  public:
   // `slots`: how many of the ring's slots, from the first, are in use after this step (at most the window).
@@ -85,9 +86,17 @@ class WindowStepPlan {
                        const KeyValueRing& ring, const Dropout* weight_dropout = nullptr) const;
 
  private:
-  std::int64_t slots_;
-  torch::Tensor row_B_, slot_B_;
-  torch::Tensor bias_B11S_;
+  // What LibTorch's operations need besides, made by the first layer that takes them.
+  struct Index {
+    torch::Tensor row_B, slot_B;
+    torch::Tensor bias_B11S;
+  };
+  const Index& index() const;
+
+  std::int64_t window_, slots_;
+  torch::Tensor position_B_;
+  torch::ScalarType dtype_;
+  mutable std::optional<Index> index_;
 };
 
 // Rotary positions (Su et al. 2021): channels i and i + K/2 of a vector at position p are turned by the angle

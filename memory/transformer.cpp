@@ -7,6 +7,10 @@
 #include "memory/blocks.h"
 #include "memory/ops.h"
 
+#ifdef ENGRAM_WITH_CUDA
+#include "memory/fused_gpt_block.h"
+#endif
+
 namespace engram {
 namespace {
 
@@ -20,8 +24,15 @@ torch::nn::Linear make_biased_linear(std::int64_t inputs, std::int64_t outputs) 
 }
 
 torch::nn::LayerNorm make_layer_norm(std::int64_t width) {
-  return torch::nn::LayerNorm(torch::nn::LayerNormOptions({width}).eps(1e-5));
+  return torch::nn::LayerNorm(torch::nn::LayerNormOptions({width}).eps(kLayerNormEpsilon));
 }
+
+#ifdef ENGRAM_WITH_CUDA
+template <class Layer>
+fused::AffineWeights affine(const Layer& layer) {
+  return {layer->weight, layer->bias};
+}
+#endif
 
 // [steps, D]: sin in the even channels, cos in the odd ones, of p / 10000^(2i/D).
 Tensor sinusoidal_code(std::int64_t steps, std::int64_t width) {
@@ -54,6 +65,13 @@ class Attention : public torch::nn::Module {
         plan.attend(heads(query_, x_BD), heads(key_, x_BD), heads(value_, x_BD), ring, weight_dropout_.get())));
   }
 
+#ifdef ENGRAM_WITH_CUDA
+  fused::CausalAttentionWeights fused_weights(const torch::nn::LayerNorm& norm) const {
+    return {affine(norm), affine(query_), affine(key_), affine(value_), affine(output_)};
+  }
+  DropoutPlace weight_dropout(torch::Device device) const { return weight_dropout_->place(device); }
+#endif
+
  private:
   Tensor heads(torch::nn::Linear& linear, const Tensor& x) const {
     return split_heads(linear->forward(x), options_.heads);
@@ -71,6 +89,12 @@ class Mlp : public torch::nn::Module {
         down_(register_module("down", make_biased_linear(4 * width, width))) {}
 
   Tensor forward(const Tensor& x) { return down_->forward(torch::gelu(up_->forward(x), "tanh")); }
+
+#ifdef ENGRAM_WITH_CUDA
+  fused::GeluMlpWeights fused_weights(const torch::nn::LayerNorm& norm) const {
+    return {affine(norm), affine(up_), affine(down_)};
+  }
+#endif
 
  private:
   torch::nn::Linear up_, down_;
@@ -92,6 +116,17 @@ class Block : public torch::nn::Module {
     const Tensor mixed = x + attention_dropout_->forward(attend(*attention_, attention_norm_->forward(x)));
     return mixed + mlp_dropout_->forward(mlp_->forward(mlp_norm_->forward(mixed)));
   }
+
+#ifdef ENGRAM_WITH_CUDA
+  // run() with the attention over fresh sequences, on rows; sets the dropouts of `settings`.
+  Tensor run_rows(const Tensor& x_MP, fused::CausalAttentionSettings& settings) const {
+    const torch::Device device = x_MP.device();
+    settings.weight_dropout = attention_->weight_dropout(device);
+    settings.output_dropout = attention_dropout_->place(device);
+    return fused::gelu_mlp(fused::causal_attention(x_MP, attention_->fused_weights(attention_norm_), settings),
+                           mlp_->fused_weights(mlp_norm_), mlp_dropout_->place(device));
+  }
+#endif
 
  private:
   torch::nn::LayerNorm attention_norm_;
@@ -150,10 +185,35 @@ class Transformer final : public SequenceModel {
     return {norm_->forward(x_BTD), std::move(final_state)};
   }
 
+#ifdef ENGRAM_WITH_CUDA
+  // By the fused halves of a block, where the GPU's kernels reach; wider layers go the way of the CPU.
+  Tensor run_fresh(const Tensor& input_BTD, const Tensor& lengths_B) override {
+    if (!fused::takes(input_BTD, options_.width, options_.heads))
+      return SequenceModel::run_fresh(input_BTD, lengths_B);
+    fused::CausalAttentionSettings settings{};
+    settings.batch = input_BTD.size(0);
+    settings.steps = input_BTD.size(1);
+    settings.width = options_.width;
+    settings.heads = options_.heads;
+    settings.lengths_B = lengths_B;
+    check_bound(settings.steps);
+    Tensor x_MP = fused::rows_with_code(input_BTD, position_code_TD_.narrow(0, 0, settings.steps));
+    for (int layer = 0; layer < options_.layers; ++layer) x_MP = block(layer).run_rows(x_MP, settings);
+    return fused::from_rows(fused::layer_norm(x_MP, affine(norm_)), input_BTD.sizes().vec());
+  }
+#endif
+
+  // On a GPU nothing waits for it, so that a graph may capture the step; a step beyond the cache fails there in the
+  // look-up of the position code, as an index out of bounds.
   Tensor run_step(const Tensor& input_BD, MemoryState& state) override {
     const Tensor& position_B = state.tensors[0];
-    const std::int64_t slots = position_B.max().item<std::int64_t>() + 1;
-    check_bound(slots);
+    // Dropout numbers the weights by the slots of the whole cache, used or not.
+    std::int64_t slots = max_steps_;
+    if (!position_B.is_cuda()) {
+      const std::int64_t used = position_B.max().item<std::int64_t>() + 1;
+      check_bound(used);
+      if (options_.dropout == 0 || !is_training()) slots = used;
+    }
     const WindowStepPlan plan(max_steps_, slots, position_B, input_BD.scalar_type());
     Tensor x_BD = input_BD + position_code_TD_.index_select(0, position_B);
     for (int layer = 0; layer < options_.layers; ++layer)

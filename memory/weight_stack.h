@@ -1,5 +1,5 @@
 // WeightStack: float32 parameters as one padded matrix in the type of the products, and the gradient of that matrix
-// back as gradients of the parameters. One kernel each way (kernels/block/pack.h).
+// back as gradients of the parameters (kernels/block/pack.h).
 #pragma once
 
 #include <torch/torch.h>
@@ -10,6 +10,11 @@
 #include "memory/cuda_support.h"
 
 namespace engram::fused {
+
+// `count` indices in one piece.
+inline PackGroups padded_to(std::int64_t count, int padded) {
+  return {static_cast<int>(count), static_cast<int>(count), padded};
+}
 
 class WeightStack {
  public:
@@ -25,10 +30,20 @@ class WeightStack {
     matrix_.segment[matrix_.segments++] = {parameters_.back().data_ptr<float>(), first_row, rows, columns};
   }
 
-  // [rows, columns]
-  torch::Tensor packed(torch::ScalarType dtype) const {
-    const torch::Tensor out = torch::empty({matrix_.rows, matrix_.columns}, parameters_[0].options().dtype(dtype));
-    pack(with_data(out), current_stream());
+  // Each [rows, columns], of one kernel.
+  struct Wanted {
+    const WeightStack& stack;
+    torch::ScalarType dtype;
+  };
+  static std::vector<torch::Tensor> packed(const std::vector<Wanted>& wanted) {
+    std::vector<torch::Tensor> out;
+    std::vector<PackedMatrix> matrices;
+    for (const auto& [stack, dtype] : wanted) {
+      out.push_back(
+          torch::empty({stack.matrix_.rows, stack.matrix_.columns}, stack.parameters_[0].options().dtype(dtype)));
+      matrices.push_back(stack.with_data(out.back()));
+    }
+    pack(matrices, current_stream());
     return out;
   }
 
@@ -40,7 +55,7 @@ class WeightStack {
       gradients.push_back(torch::empty_like(parameters_[i]));
       matrix.segment[i].matrix = gradients[i].data_ptr<float>();
     }
-    unpack(matrix, current_stream());
+    unpack({matrix}, current_stream());
     return gradients;
   }
 

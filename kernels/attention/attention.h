@@ -79,9 +79,10 @@ struct AttentionInput {
   AttentionPast past;
 };
 
-// Writes output [B, T, H, W], and to `saved` what the backward pass needs, turned queries and keys among it. The
-// forward pass itself works there too: a caller without a backward pass may use the buffer anew for each call.
-std::size_t attention_saved_bytes(const AttentionShape& shape, Dtype dtype);
+// Writes output [B, T, H, W], and to `saved` what the backward pass needs, turned queries and keys among it, and with
+// dropout T^2 / 8 bytes a row and head. The forward pass itself works there too: a caller without a backward pass may
+// use the buffer anew for each call.
+std::size_t attention_saved_bytes(const AttentionShape& shape, Dtype dtype, bool dropout);
 void attention_forward(const AttentionInput& input, void* output_BTHW, void* saved, cudaStream_t stream);
 
 // `output` and `saved` as written by attention_forward for the same input.

@@ -12,7 +12,7 @@ template <typename T, int kWidth>
 struct QueryShared {
   T q[kTile<T, kWidth>], d_output[kTile<T, kWidth>];
   T k[kStages<kWidth>][kTile<T, kWidth>], v[kStages<kWidth>][kTile<T, kWidth>];
-  KeptWeights<T> kept[2];  // in turns
+  KeptWeights<T> kept[kStages<kWidth>];
 };
 
 template <typename T, int kWidth>
@@ -20,10 +20,10 @@ struct KeyShared {
   T k[kTile<T, kWidth>], v[kTile<T, kWidth>];
   T q[kStages<kWidth>][kTile<T, kWidth>], d_output[kStages<kWidth>][kTile<T, kWidth>];
   float log2_sum_exp[kStages<kWidth>][kBlock<T>], mean[kStages<kWidth>][kBlock<T>];
-  KeptWeights<T> kept[2];  // in turns
+  KeptWeights<T> kept[kStages<kWidth>];
 };
 
-// d_output . output of the warp's 16 rows: mean[0] of row g, mean[1] of row g + 8.
+// d_output . output of the warp's 16 rows of `width` elements: mean[0] of row g, mean[1] of row g + 8.
 template <int kWidth, typename T>
 __device__ void row_means(float (&mean)[2], const T* d_output, const T* output, std::int64_t stride, int width,
                           int valid) {
@@ -31,10 +31,11 @@ __device__ void row_means(float (&mean)[2], const T* d_output, const T* output, 
 #pragma unroll
   for (int row = 0; row < 2; ++row) {
     float sum = 0;
-    if (g + 8 * row < valid)
-      for (int column = 2 * t; column < width; column += 8) {
-        const float2 x = load_pair(d_output + (g + 8 * row) * kStride<kWidth> + column);
-        const float2 y = load_pair(output + (g + 8 * row) * stride + column);
+    const std::int64_t from = (g + 8 * row) * stride + 2 * t;
+#pragma unroll
+    for (int i = 0; i < kWidth / 8; ++i)
+      if (g + 8 * row < valid && 2 * t + 8 * i < width) {
+        const float2 x = load_pair(d_output + from + 8 * i), y = load_pair(output + from + 8 * i);
         sum += x.x * y.x + x.y * y.y;
       }
     sum += __shfl_xor_sync(~0u, sum, 1);
@@ -63,6 +64,8 @@ __global__ void __launch_bounds__(kThreads<T>, sizeof(T) == 2 && kWidth == 64 ? 
   const auto copy_keys = [&](int stage, int u) {
     copy_saved<kWidth>(shared.k[stage], gradient.saved.k, problem.past_key, problem, at, u);
     copy_block<kWidth>(shared.v[stage], problem.v, problem.v_stride, problem.past_value, problem, at, u);
+    if constexpr (kDropout)
+      shared.kept[stage].copy(gradient.saved.kept + KeptWeights<T>::index(problem.time, blockIdx.x, begin, u));
   };
   copy_saved<kWidth>(shared.q, gradient.saved.q, nullptr, problem, at, begin);
   copy_rows<kWidth>(shared.d_output, gradient.d_output + problem.contiguous(at, begin), output_stride,
@@ -70,53 +73,54 @@ __global__ void __launch_bounds__(kThreads<T>, sizeof(T) == 2 && kWidth == 64 ? 
   copy_keys(0, first * kSize);
   zero_padding<kWidth>(shared.d_output, 1, problem.width);
   zero_padding<kWidth>(shared.v[0], kStages<kWidth>, problem.width);
-  float log2_sum_exp[2], mean[2] = {};
+  float log2_sum_exp[2], mean[2];
+  row_means<kWidth>(mean, gradient.d_output + problem.contiguous(at, t), gradient.output + problem.contiguous(at, t),
+                    output_stride, problem.width, at.length - t);
 #pragma unroll
   for (int row = 0; row < 2; ++row) {
     const int step = t + g + 8 * row;
     log2_sum_exp[row] = step < at.length ? gradient.saved.log2_sum_exp[problem.scalar(at, step)] : 0.0f;
+    if (lane_id() % 4 == 0 && step < at.length) gradient.mean[problem.scalar(at, step)] = mean[row];
   }
 
   Accumulator sum[kWidth / 8] = {};
   const float exponent = problem.scale * kLog2E;
-  for (int block = first; block <= last; ++block) {
-    const int stage = (block - first) % kStages<kWidth>, u = block * kSize;
-    const KeptWeights<T>& kept = shared.kept[block & 1];
-    if constexpr (kDropout) shared.kept[block & 1].draw(problem, problem.scalar(at, begin), u);
-    wait_for_copies();
-    __syncthreads();
-    if (kStages<kWidth> == 2 && block < last) copy_keys(1 - stage, u + kSize);
-    if (block == first) {
-      row_means<kWidth>(mean, shared.d_output + own * kStride<kWidth>, gradient.output + problem.contiguous(at, t),
-                        output_stride, problem.width, at.length - t);
-#pragma unroll
-      for (int row = 0; row < 2; ++row)
-        if (lane_id() % 4 == 0 && t + g + 8 * row < at.length)
-          gradient.mean[problem.scalar(at, t + g + 8 * row)] = mean[row];
-    }
-
+  // kEdge: some queries do not see some keys of the block. Without branches the tiles' instructions interleave.
+  const auto visit = [&]<bool kEdge>(int stage, int u) {
     Rows<T, kWidth> queries(shared.q + own * kStride<kWidth>), d_outputs(shared.d_output + own * kStride<kWidth>);
 #pragma unroll
     for (int tile = 0; tile < kKeyTiles; ++tile) {
       const int key = u + tile * 16;
-      if (!problem.any_sees(t, key)) continue;
+      if (kEdge && !problem.any_sees(t, 16, key, 16)) continue;
       Accumulator score[2], d_weight[2];
       queries.multiply(score, shared.k[stage] + tile * 16 * kStride<kWidth>);
       d_outputs.multiply(d_weight, shared.v[stage] + tile * 16 * kStride<kWidth>);
-      problem.template mask<false>(score, at, t, key);
+      if (kEdge) problem.template mask<false>(score, at, t, key);
 #pragma unroll
-      for (int e = 0; e < 8; ++e) {
-        const int row = e / 2 % 2;
-        float& x = score[e / 4].x[e % 4];
-        float d = d_weight[e / 4].x[e % 4];
-        if constexpr (kDropout) {
-          const int column = e / 4 * 8 + lane_id() % 4 * 2 + e % 2;
-          d = kept.kept(own + g + 8 * row, tile * 16 + column) ? d * problem.dropout.scale : 0.0f;
+      for (int row = 0; row < 2; ++row) {
+        [[maybe_unused]] std::uint32_t bits = 0;
+        if constexpr (kDropout)
+          bits = shared.kept[stage].word[own + g + 8 * row][tile / 2] >> (tile % 2 * 16 + lane_id() % 4 * 2);
+#pragma unroll
+        for (int e = 0; e < 4; ++e) {
+          float& x = score[e / 2].x[2 * row + e % 2];
+          float d = d_weight[e / 2].x[2 * row + e % 2];
+          if constexpr (kDropout) d = (bits >> (e / 2 * 8 + e % 2) & 1) != 0 ? d * problem.dropout.scale : 0.0f;
+          x = exp2_flushed(x * exponent - log2_sum_exp[row]) * (d - mean[row]);
         }
-        x = exp2_flushed(x * exponent - log2_sum_exp[row]) * (d - mean[row]);
       }
       add_weighted<kWidth>(sum, score, shared.k[stage] + tile * 16 * kStride<kWidth>);
     }
+  };
+  for (int block = first; block <= last; ++block) {
+    const int stage = (block - first) % kStages<kWidth>, u = block * kSize;
+    wait_for_copies();
+    __syncthreads();
+    if (kStages<kWidth> == 2 && block < last) copy_keys(1 - stage, u + kSize);
+    if (sizeof(T) == 2 && problem.all_see(at, t, 16, u, kSize))
+      visit.template operator()<false>(stage, u);
+    else
+      visit.template operator()<true>(stage, u);
     if (kStages<kWidth> == 1 && block < last) {
       __syncthreads();
       copy_keys(0, u + kSize);
@@ -130,13 +134,15 @@ __global__ void __launch_bounds__(kThreads<T>, sizeof(T) == 2 && kWidth == 64 ? 
                               at.position + t, problem.scale, problem.width, at.length - t, problem.time - t);
 }
 
-template <int kWidth, typename T>
+template <int kWidth, bool kDropout, typename T>
 __device__ void copy_queries(KeyShared<T, kWidth>& shared, int stage, const Problem<T>& problem,
-                             const Gradient<T>& gradient, const typename Problem<T>::Head& at, int t) {
+                             const Gradient<T>& gradient, const typename Problem<T>::Head& at, int t, int u) {
   copy_saved<kWidth>(shared.q[stage], gradient.saved.q, nullptr, problem, at, t);
   copy_rows<kWidth>(shared.d_output[stage], gradient.d_output + problem.contiguous(at, t),
                     static_cast<std::int64_t>(problem.heads) * problem.width, at.length - t, problem.width,
                     problem.copy_bytes);
+  if constexpr (kDropout)
+    shared.kept[stage].copy(gradient.saved.kept + KeptWeights<T>::index(problem.time, blockIdx.x, t, u));
   const int i = threadIdx.x % kBlock<T>;
   const std::int64_t from = problem.scalar(at, t + i);
   if (threadIdx.x < kBlock<T>)
@@ -166,47 +172,56 @@ __global__ void __launch_bounds__(kThreads<T>, sizeof(T) == 2 && kWidth == 64 ? 
   const int first = blockIdx.y, last = problem.last_query_block(at, begin + kSize - 1);
   copy_saved<kWidth>(shared.k, gradient.saved.k, nullptr, problem, at, begin);
   copy_block<kWidth>(shared.v, problem.v, problem.v_stride, nullptr, problem, at, begin);
-  copy_queries<kWidth>(shared, 0, problem, gradient, at, begin);
+  copy_queries<kWidth, kDropout>(shared, 0, problem, gradient, at, begin, begin);
   zero_padding<kWidth>(shared.v, 1, problem.width);
   zero_padding<kWidth>(shared.d_output[0], kStages<kWidth>, problem.width);
 
   Accumulator sum_k[kWidth / 8] = {}, sum_v[kWidth / 8] = {};
   const float exponent = problem.scale * kLog2E;
-  for (int block = first; block <= last; ++block) {
-    const int stage = (block - first) % kStages<kWidth>, t = block * kSize;
-    const KeptWeights<T>& kept = shared.kept[block & 1];
-    if constexpr (kDropout) shared.kept[block & 1].draw(problem, problem.scalar(at, t), begin);
-    wait_for_copies();
-    __syncthreads();
-    if (kStages<kWidth> == 2 && block < last) copy_queries<kWidth>(shared, 1 - stage, problem, gradient, at, t + kSize);
-
+  const auto visit = [&]<bool kEdge>(int stage, int t) {
     Rows<T, kWidth> keys(shared.k + own * kStride<kWidth>), values(shared.v + own * kStride<kWidth>);
 #pragma unroll
     for (int tile = 0; tile < kQueryTiles; ++tile) {
       const int query = t + tile * 16;
-      if (!problem.any_sees(query, u)) continue;
+      if (kEdge && !problem.any_sees(query, 16, u, 16)) continue;
       Accumulator weight[2], d_score[2];
       keys.multiply(weight, shared.q[stage] + tile * 16 * kStride<kWidth>);
       values.multiply(d_score, shared.d_output[stage] + tile * 16 * kStride<kWidth>);
-      problem.template mask<true>(weight, at, query, u);
+      if (kEdge) problem.template mask<true>(weight, at, query, u);
 #pragma unroll
-      for (int e = 0; e < 8; ++e) {
-        const int column = e / 4 * 8 + lane_id() % 4 * 2 + e % 2;
-        float& x = weight[e / 4].x[e % 4];
-        float& d = d_score[e / 4].x[e % 4];
-        x = exp2_flushed(x * exponent - shared.log2_sum_exp[stage][tile * 16 + column]);
-        float factor = 1.0f;
-        if constexpr (kDropout)
-          factor = kept.kept(tile * 16 + column, own + g + e / 2 % 2 * 8) ? problem.dropout.scale : 0.0f;
-        d = x * (d * factor - shared.mean[stage][tile * 16 + column]);
-        x *= factor;
+      for (int n = 0; n < 4; ++n) {
+        const int column = tile * 16 + n / 2 * 8 + lane_id() % 4 * 2 + n % 2;
+        const float log2_sum_exp = shared.log2_sum_exp[stage][column], mean = shared.mean[stage][column];
+        [[maybe_unused]] std::uint32_t bits = 0;
+        if constexpr (kDropout) bits = shared.kept[stage].word[column][own / 32] >> (own % 32 + g);
+#pragma unroll
+        for (int row = 0; row < 2; ++row) {
+          float& x = weight[n / 2].x[2 * row + n % 2];
+          float& d = d_score[n / 2].x[2 * row + n % 2];
+          x = exp2_flushed(x * exponent - log2_sum_exp);
+          float factor = 1.0f;
+          if constexpr (kDropout) factor = (bits >> 8 * row & 1) != 0 ? problem.dropout.scale : 0.0f;
+          d = x * (d * factor - mean);
+          x *= factor;
+        }
       }
       add_weighted<kWidth>(sum_v, weight, shared.d_output[stage] + tile * 16 * kStride<kWidth>);
       add_weighted<kWidth>(sum_k, d_score, shared.q[stage] + tile * 16 * kStride<kWidth>);
     }
+  };
+  for (int block = first; block <= last; ++block) {
+    const int stage = (block - first) % kStages<kWidth>, t = block * kSize;
+    wait_for_copies();
+    __syncthreads();
+    if (kStages<kWidth> == 2 && block < last)
+      copy_queries<kWidth, kDropout>(shared, 1 - stage, problem, gradient, at, t + kSize, begin);
+    if (sizeof(T) == 2 && problem.all_see(at, t, kSize, u, 16))
+      visit.template operator()<false>(stage, t);
+    else
+      visit.template operator()<true>(stage, t);
     if (kStages<kWidth> == 1 && block < last) {
       __syncthreads();
-      copy_queries<kWidth>(shared, 0, problem, gradient, at, t + kSize);
+      copy_queries<kWidth, kDropout>(shared, 0, problem, gradient, at, t + kSize, begin);
     }
   }
   __syncthreads();

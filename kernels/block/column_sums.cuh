@@ -10,10 +10,11 @@
 
 namespace engram {
 
-// Blocks of a kernel whose threads stride over the rows: enough to fill the GPU, few enough to add up.
-inline int row_blocks(std::int64_t rows, int rows_per_block) {
+// Blocks of a kernel whose threads stride over the rows: as many as are resident at a time, few enough to add up.
+inline int row_blocks(std::int64_t rows, int rows_per_block, int resident) {
   const std::int64_t all = (rows + rows_per_block - 1) / rows_per_block;
-  return static_cast<int>(std::clamp<std::int64_t>(all, 1, 4 * cuda_device_attribute(cudaDevAttrMultiProcessorCount)));
+  return static_cast<int>(
+      std::clamp<std::int64_t>(all, 1, resident * cuda_device_attribute(cudaDevAttrMultiProcessorCount)));
 }
 
 // Adds up what the block's threads hold for column `column` .. + 7 and writes it to block_sums[column ...]. Threads of
@@ -39,6 +40,7 @@ static __global__ void add_block_sums_kernel(const float* __restrict__ sums, int
   const int c = blockIdx.x * 32 + threadIdx.x;
   float total = 0;
   if (c < columns)
+#pragma unroll 8  // loads on their way together: there are few threads to hide them
     for (int b = threadIdx.y; b < blocks; b += 32) total += sums[static_cast<std::int64_t>(b) * columns + c];
   part[threadIdx.y][threadIdx.x] = total;
   __syncthreads();

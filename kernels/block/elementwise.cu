@@ -8,34 +8,46 @@ namespace engram {
 namespace {
 
 constexpr int kThreads = 256;
+constexpr int kResident = 6;  // blocks a multiprocessor of the kernels that add up
 
 // One thread a group of dropout: eight channels of one row, of which the last ones may lie outside.
 template <typename T, bool kAligned>
 __global__ void __launch_bounds__(kThreads) dropout_add_kernel(DropoutAdd input, T* __restrict__ y) {
-  const std::int64_t groups = (input.stride + kDropoutGroup - 1) / kDropoutGroup;
-  const std::int64_t drawn = dropout_row(input.width) / kDropoutGroup;
-  const std::int64_t step = std::int64_t{gridDim.x} * kThreads;
-  for (std::int64_t i = std::int64_t{blockIdx.x} * kThreads + threadIdx.x; i < input.rows * groups; i += step) {
-    const std::int64_t row = i / groups, group = i % groups;
-    const int column = static_cast<int>(group) * kVector, count = min(kVector, input.stride - column);
-    const std::int64_t offset = row * input.stride + column;
-    const T* const x = static_cast<const T*>(input.x) + offset;
-    const T* const residual = input.residual ? static_cast<const T*>(input.residual) + offset : nullptr;
-    float factor[kVector] = {1, 1, 1, 1, 1, 1, 1, 1};
-    if (input.dropout.drops() && group < drawn) input.dropout.draw(row * drawn + group, factor);
+  const unsigned groups = (input.stride + kDropoutGroup - 1) / kDropoutGroup;
+  const unsigned i = blockIdx.x * kThreads + threadIdx.x, row = i / groups, group = i % groups;
+  if (row >= input.rows) return;
+  const int column = static_cast<int>(group) * kVector;
+  const T* const x = static_cast<const T*>(input.x) + row * input.x_stride + column;
+  const std::int64_t offset = std::int64_t{row} * input.stride + column;
+  const T* const residual = input.residual ? static_cast<const T*>(input.residual) + offset : nullptr;
+  RowVector v = {}, added = {};
+  if (column < input.width) {
     if constexpr (kAligned) {
-      RowVector v = load_vector(x);
-      const RowVector added = residual ? load_vector(residual) : RowVector{};
-#pragma unroll
-      for (int j = 0; j < kVector; ++j) v.x[j] = v.x[j] * factor[j] + added.x[j];
-      store_vector(y + offset, v);
+      v = load_vector(x);
+      if (residual) added = load_vector(residual);
     } else {
 #pragma unroll
       for (int j = 0; j < kVector; ++j)
-        if (j < count)
-          y[offset + j] = static_cast<T>(static_cast<float>(x[j]) * factor[j] +
-                                         (residual ? static_cast<float>(residual[j]) : 0.0f));
+        if (column + j < input.width) {
+          v.x[j] = static_cast<float>(x[j]);
+          if (residual) added.x[j] = static_cast<float>(residual[j]);
+        }
     }
+    if (input.dropout.drops()) {
+      float factor[kVector];
+      input.dropout.draw(row * (dropout_row(input.width) / kDropoutGroup) + group, factor);
+#pragma unroll
+      for (int j = 0; j < kVector; ++j) v.x[j] *= factor[j];
+    }
+#pragma unroll
+    for (int j = 0; j < kVector; ++j) v.x[j] = column + j < input.width ? v.x[j] + added.x[j] : 0.0f;
+  }
+  if constexpr (kAligned) {
+    store_vector(y + offset, v);
+  } else {
+#pragma unroll
+    for (int j = 0; j < kVector; ++j)
+      if (column + j < input.stride) y[offset + j] = static_cast<T>(v.x[j]);
   }
 }
 
@@ -99,8 +111,71 @@ __global__ void __launch_bounds__(kThreads) relu_bias_kernel(ReluBiasGradient gr
                    sums + std::int64_t{blockIdx.x} * gradient.columns);
 }
 
+// gelu(z) = z sigmoid(2 u), u = sqrt(2 / pi) (z + 0.044715 z^3).
+constexpr float kGeluSlope = 1.5957691216057308f, kGeluCube = 0.044715f;  // 2 sqrt(2 / pi)
+
+__device__ inline float gelu(float z) { return z * sigmoid(kGeluSlope * (z + kGeluCube * z * z * z)); }
+__device__ inline float gelu_derivative(float z) {
+  const float s = sigmoid(kGeluSlope * (z + kGeluCube * z * z * z));
+  return s + z * s * (1.0f - s) * kGeluSlope * (1.0f + 3 * kGeluCube * z * z);
+}
+
+// Columns that a block takes; a wider matrix has several in the grid's second dimension.
+constexpr int kBlockColumns = 1024;
+
+// kThreads / vectors rows at a time, one thread a vector of columns. With kBackward y is the gradient of y, x's is
+// written to `out` and its sums to `sums`.
+template <typename T, bool kBackward>
+__global__ void __launch_bounds__(kThreads)
+    gelu_bias_kernel(GeluBias input, const T* y, T* out, float* __restrict__ sums) {
+  extern __shared__ float shared[];
+  const int begin = static_cast<int>(blockIdx.y) * kBlockColumns, columns = min(input.columns - begin, kBlockColumns);
+  const int vectors = columns / kVector, slots = kThreads / vectors;
+  const int slot = threadIdx.x / vectors, column = threadIdx.x % vectors * kVector;
+  RowVector sum = {};
+  if (slot < slots) {
+    const RowVector bias = load_bounded(input.bias, begin + column, input.width);
+    for (std::int64_t row = std::int64_t{blockIdx.x} * slots + slot; row < input.rows;
+         row += std::int64_t{gridDim.x} * slots) {
+      const std::int64_t offset = row * input.columns + begin + column;
+      RowVector x = load_vector(static_cast<const T*>(input.x) + offset);
+      const RowVector d = kBackward ? load_vector(y + offset) : RowVector{};
+#pragma unroll
+      for (int i = 0; i < kVector; ++i) {
+        const float z = x.x[i] + bias.x[i];
+        x.x[i] = kBackward ? d.x[i] * gelu_derivative(z) : gelu(z);
+        if (kBackward) sum.x[i] += x.x[i];
+      }
+      store_vector(out + offset, x);
+    }
+  }
+  if constexpr (kBackward)
+    write_block_sums(sum, slot < slots, column, slot, slots, columns, shared,
+                     sums + std::int64_t{blockIdx.x} * input.columns + begin);
+}
+
+int blocks_of(const GeluBias& input) {
+  return row_blocks(input.rows, kThreads / (std::min(input.columns, kBlockColumns) / kVector), kResident);
+}
+
+template <bool kBackward>
+void launch_gelu_bias(const GeluBias& input, const void* y, void* out, float* sums, cudaStream_t stream) {
+  if (input.rows < 1 || input.columns < kVector || input.columns % kVector != 0 || input.width < 0 ||
+      input.width > input.columns)
+    throw std::runtime_error("gelu_bias: " + std::to_string(input.rows) + " rows of " + std::to_string(input.columns) +
+                             " columns, a bias of " + std::to_string(input.width));
+  const dim3 grid(blocks_of(input), (input.columns + kBlockColumns - 1) / kBlockColumns);
+  const std::size_t shared = kBackward ? kThreads * kVector * sizeof(float) : 0;
+  dispatch_dtype(input.dtype, [&](auto element) {
+    using T = decltype(element);
+    gelu_bias_kernel<T, kBackward>
+        <<<grid, kThreads, shared, stream>>>(input, static_cast<const T*>(y), static_cast<T*>(out), sums);
+  });
+  check_cuda(cudaGetLastError(), "gelu_bias");
+}
+
 int blocks_of(const ReluBiasGradient& gradient) {
-  return row_blocks(gradient.rows, kThreads / (gradient.columns / kVector));
+  return row_blocks(gradient.rows, kThreads / (gradient.columns / kVector), kResident);
 }
 
 // As many blocks as `threads` need, for kernels that take one vector a thread.
@@ -111,16 +186,22 @@ int blocks_for(std::int64_t threads) {
 }  // namespace
 
 void dropout_add(const DropoutAdd& input, void* y, cudaStream_t stream) {
-  if (input.rows < 1 || input.width < 1 || input.width > input.stride)
+  const std::int64_t groups = (input.stride + kVector - 1) / kVector;
+  if (input.rows < 1 || input.width < 1 || input.width > input.stride || input.width > input.x_stride ||
+      input.rows * groups > INT32_MAX)
     throw std::runtime_error("dropout_add: " + std::to_string(input.rows) + " rows of " + std::to_string(input.width) +
-                             " elements, " + std::to_string(input.stride) + " apart");
-  const std::int64_t threads = input.rows * ((input.stride + kVector - 1) / kVector);
+                             " elements, " + std::to_string(input.x_stride) + " and " + std::to_string(input.stride) +
+                             " apart");
+  const auto addresses = reinterpret_cast<std::uintptr_t>(input.x) | reinterpret_cast<std::uintptr_t>(y) |
+                         reinterpret_cast<std::uintptr_t>(input.residual);
+  const bool aligned = input.stride % kVector == 0 && input.x_stride % kVector == 0 && addresses % 16 == 0;
+  const auto blocks = static_cast<unsigned>((input.rows * groups + kThreads - 1) / kThreads);
   dispatch_dtype(input.dtype, [&](auto element) {
     using T = decltype(element);
-    if (input.stride % kVector == 0)
-      dropout_add_kernel<T, true><<<blocks_for(threads), kThreads, 0, stream>>>(input, static_cast<T*>(y));
+    if (aligned)
+      dropout_add_kernel<T, true><<<blocks, kThreads, 0, stream>>>(input, static_cast<T*>(y));
     else
-      dropout_add_kernel<T, false><<<blocks_for(threads), kThreads, 0, stream>>>(input, static_cast<T*>(y));
+      dropout_add_kernel<T, false><<<blocks, kThreads, 0, stream>>>(input, static_cast<T*>(y));
   });
   check_cuda(cudaGetLastError(), "dropout_add");
 }
@@ -149,6 +230,24 @@ void swiglu_backward(std::int64_t rows, int inner, Dtype dtype, const void* gate
   check_cuda(cudaGetLastError(), "swiglu_backward");
 }
 
+void gelu_bias_forward(const GeluBias& input, void* y, cudaStream_t stream) {
+  launch_gelu_bias<false>(input, nullptr, y, nullptr, stream);
+}
+
+std::size_t gelu_bias_backward_scratch_bytes(const GeluBias& input) {
+  return std::size_t{1} * blocks_of(input) * input.columns * sizeof(float);
+}
+
+void gelu_bias_backward(const GeluBias& input, const void* y_gradient, void* x_gradient, void* scratch,
+                        cudaStream_t stream) {
+  launch_gelu_bias<true>(input, y_gradient, x_gradient, static_cast<float*>(scratch), stream);
+}
+
+void gelu_bias_add_sums(const GeluBias& input, const void* scratch, float* bias_gradient, cudaStream_t stream) {
+  add_block_sums(static_cast<const float*>(scratch), blocks_of(input), input.columns, input.width, bias_gradient,
+                 stream);
+}
+
 std::size_t relu_bias_backward_scratch_bytes(const ReluBiasGradient& gradient) {
   return std::size_t{1} * blocks_of(gradient) * gradient.columns * sizeof(float);
 }
@@ -164,7 +263,11 @@ void relu_bias_backward(const ReluBiasGradient& gradient, void* scratch, cudaStr
         <<<blocks, kThreads, kThreads * kVector * sizeof(float), stream>>>(gradient, static_cast<float*>(scratch));
   });
   check_cuda(cudaGetLastError(), "relu_bias_backward");
-  add_block_sums(static_cast<const float*>(scratch), blocks, gradient.columns, gradient.columns, gradient.bias, stream);
+}
+
+void relu_bias_add_sums(const ReluBiasGradient& gradient, const void* scratch, cudaStream_t stream) {
+  add_block_sums(static_cast<const float*>(scratch), blocks_of(gradient), gradient.columns, gradient.columns,
+                 gradient.bias, stream);
 }
 
 }  // namespace engram

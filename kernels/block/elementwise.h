@@ -15,12 +15,14 @@
 
 namespace engram {
 
-// y = dropout(x) [+ residual] for rows of `width` channels, `stride` elements apart; what stands behind the width is
-// taken over like an element that is never dropped. y may be x or the residual. The gradient of x is the same call for
-// dy without a residual.
+// y = dropout(x) [+ residual] for rows of `width` channels; those of x are `x_stride` elements apart, those of y and of
+// the residual `stride`. What stands behind the width is not read, and is zero in y. y may be x, where the strides are
+// equal, or the residual. Rows and strides that are multiples of 16 bytes are fast, others are taken too. The gradient
+// of x is the same call for dy without a residual. rows * ceil(stride / 8) < 2^31.
 struct DropoutAdd {
   std::int64_t rows;
   int width;
+  std::int64_t x_stride;
   int stride;
   Dtype dtype;
   DropoutPlace dropout;
@@ -51,6 +53,26 @@ struct ReluBiasGradient {
   float* bias;  // [columns]
 };
 std::size_t relu_bias_backward_scratch_bytes(const ReluBiasGradient& gradient);
+// dx, and in `scratch` what the second call makes the bias's gradient of.
 void relu_bias_backward(const ReluBiasGradient& gradient, void* scratch, cudaStream_t stream);
+void relu_bias_add_sums(const ReluBiasGradient& gradient, const void* scratch, cudaStream_t stream);
+
+// y = gelu(x + bias), gelu(z) = z (1 + tanh(sqrt(2 / pi) (z + 0.044715 z^3))) / 2 (Hendrycks and Gimpel 2016), for
+// contiguous rows of `columns` elements, a multiple of 8; the bias counts as zero behind its `width` elements.
+struct GeluBias {
+  std::int64_t rows;
+  int columns;
+  int width;  // <= columns
+  Dtype dtype;
+  const void* x;
+  const float* bias;  // [width]
+};
+void gelu_bias_forward(const GeluBias& input, void* y, cudaStream_t stream);
+std::size_t gelu_bias_backward_scratch_bytes(const GeluBias& input);
+// x's gradient, which may be written over y's, and in `scratch` what the second call makes the bias's of, the sum of
+// x's over the rows [width].
+void gelu_bias_backward(const GeluBias& input, const void* y_gradient, void* x_gradient, void* scratch,
+                        cudaStream_t stream);
+void gelu_bias_add_sums(const GeluBias& input, const void* scratch, float* bias_gradient, cudaStream_t stream);
 
 }  // namespace engram

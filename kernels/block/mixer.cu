@@ -8,17 +8,18 @@ namespace engram {
 namespace {
 
 constexpr int kThreads = 256;
+constexpr int kResident = 3;  // blocks a multiprocessor of the kernel that adds up
 constexpr float kLengthEpsilon = 1e-6f;
 
 // kLanes lanes share one (row, head), a vector each. Whole warps stay in the loops: the sums over a head need all
-// lanes.
+// lanes. 32 bits hold the count of items: dividing 64 would cost more than the rest of the address.
 template <int kLanes>
 struct HeadLoop {
-  std::int64_t items, item, step;  // of rows * H
+  unsigned items, item, step;  // of rows * H
   __device__ HeadLoop(const MixerShape& shape)
-      : items(shape.rows * shape.heads),
-        item(std::int64_t{blockIdx.x} * (kThreads / kLanes) + threadIdx.x / kLanes),
-        step(std::int64_t{gridDim.x} * (kThreads / kLanes)) {}
+      : items(static_cast<unsigned>(shape.rows) * shape.heads),
+        item(blockIdx.x * (kThreads / kLanes) + threadIdx.x / kLanes),
+        step(gridDim.x * (kThreads / kLanes)) {}
   __device__ bool block_goes_on() const { return item - threadIdx.x / kLanes < items; }
   __device__ bool inside() const { return item < items; }
 };
@@ -74,9 +75,9 @@ struct HeadPlace {
   template <int kLanes>
   __device__ static HeadPlace of(const HeadLoop<kLanes>& loop, const MixerShape& shape, std::int64_t projected_stride) {
     HeadPlace place;
-    const std::int64_t item = loop.inside() ? loop.item : 0;
-    place.row = item / shape.heads;
-    place.head = static_cast<int>(item % shape.heads);
+    const unsigned item = loop.inside() ? loop.item : 0, heads = static_cast<unsigned>(shape.heads);
+    place.row = item / heads;
+    place.head = static_cast<int>(item % heads);
     const int column = lane_id() % kLanes * kVector;
     place.holds = loop.inside() && column < shape.padded;
     place.part = shape.heads * shape.padded;
@@ -84,7 +85,7 @@ struct HeadPlace {
     place.projected = place.row * projected_stride + at;
     place.features = place.row * 3 * place.part + at;
     place.contiguous = place.row * place.part + at;
-    place.group = (item * shape.padded + column) / kDropoutGroup;
+    place.group = std::int64_t{item} * (shape.padded / kDropoutGroup) + column / kDropoutGroup;
     return place;
   }
 };
@@ -94,89 +95,99 @@ __device__ RowVector load_held(const HeadPlace& place, const T* p) {
   return place.holds ? load_vector(p) : RowVector{};
 }
 
+// A vector as it is stored: what is loaded before it is needed takes half the registers.
+template <typename T>
+struct StoredVector {
+  uint4 word[sizeof(T) / 2] = {};
+
+  __device__ StoredVector(bool holds, const T* p) {
+    if (!holds) return;
+#pragma unroll
+    for (unsigned i = 0; i < sizeof(T) / 2; ++i) word[i] = reinterpret_cast<const uint4*>(p)[i];
+  }
+  __device__ RowVector floats() const { return load_vector(reinterpret_cast<const T*>(word)); }
+};
+
+// Both kernels take one item a thread and load all of it first: they are bound by memory.
 template <typename T, int kLanes>
 __global__ void __launch_bounds__(kThreads)
     features_forward_kernel(MixerFeatures input, T* __restrict__ features, T* __restrict__ beta) {
+  const HeadLoop<kLanes> loop(input.shape);
+  const auto place = HeadPlace::of(loop, input.shape, input.projected_stride);
   T* const projected = static_cast<T*>(input.projected);
-  for (HeadLoop<kLanes> loop(input.shape); loop.block_goes_on(); loop.item += loop.step) {
-    const auto place = HeadPlace::of(loop, input.shape, input.projected_stride);
-    T* const q = projected + place.projected;
-    T* const k = q + place.part;
-    T* const v = k + place.part;
-    const RowVector x_q = dropped(input.query_dropout, place.group, load_held(place, q));
-    const RowVector x_k = dropped(input.key_dropout, place.group, load_held(place, k));
-    const RowVector x_v = dropped(input.value_dropout, place.group, load_held(place, v));
-    const UnitFeature<kLanes> unit_q(x_q), unit_k(x_k);
-    if (place.holds) {
-      if (input.query_dropout.drops()) store_vector(q, x_q);
-      if (input.key_dropout.drops()) store_vector(k, x_k);
-      if (input.value_dropout.drops()) store_vector(v, x_v);
-      T* const out = features + place.features;
-      store_vector(out, unit_q.y);
-      store_vector(out + place.part, unit_k.y);
-      RowVector y_v;
+  T* const q = projected + place.projected;
+  T* const k = q + place.part;
+  T* const v = k + place.part;
+  const StoredVector<T> stored_q(place.holds, q), stored_k(place.holds, k), stored_v(place.holds, v);
+  const float x_beta =
+      static_cast<float>(projected[place.row * input.projected_stride + input.beta_column + place.head]);
+  const RowVector x_q = dropped(input.query_dropout, place.group, stored_q.floats());
+  const RowVector x_k = dropped(input.key_dropout, place.group, stored_k.floats());
+  const RowVector x_v = dropped(input.value_dropout, place.group, stored_v.floats());
+  const UnitFeature<kLanes> unit_q(x_q), unit_k(x_k);
+  if (place.holds) {
+    if (input.query_dropout.drops()) store_vector(q, x_q);
+    if (input.key_dropout.drops()) store_vector(k, x_k);
+    if (input.value_dropout.drops()) store_vector(v, x_v);
+    T* const out = features + place.features;
+    store_vector(out, unit_q.y);
+    store_vector(out + place.part, unit_k.y);
+    RowVector y_v;
 #pragma unroll
-      for (int i = 0; i < kVector; ++i) y_v.x[i] = silu(x_v.x[i]);
-      store_vector(out + 2 * place.part, y_v);
-    }
-    if (loop.inside() && lane_id() % kLanes == 0) {
-      const float x =
-          static_cast<float>(projected[place.row * input.projected_stride + input.beta_column + place.head]);
-      beta[loop.item] = static_cast<T>(input.beta_factor * sigmoid(x));
-    }
+    for (int i = 0; i < kVector; ++i) y_v.x[i] = silu(x_v.x[i]);
+    store_vector(out + 2 * place.part, y_v);
   }
+  if (loop.inside() && lane_id() % kLanes == 0) beta[loop.item] = static_cast<T>(input.beta_factor * sigmoid(x_beta));
 }
 
 template <typename T, int kLanes>
 __global__ void __launch_bounds__(kThreads)
     features_backward_kernel(MixerFeatures input, MixerFeaturesGradient gradient) {
+  const HeadLoop<kLanes> loop(input.shape);
+  const auto place = HeadPlace::of(loop, input.shape, input.projected_stride);
   const T* const projected = static_cast<const T*>(input.projected);
   T* const d_projected = static_cast<T*>(gradient.projected);
-  const bool window = gradient.window_value != nullptr;
-  for (HeadLoop<kLanes> loop(input.shape); loop.block_goes_on(); loop.item += loop.step) {
-    const auto place = HeadPlace::of(loop, input.shape, input.projected_stride);
-    const T* const q = projected + place.projected;
-    T* const d_q = d_projected + place.projected;
-    const T* const d_features = static_cast<const T*>(gradient.features) + place.features;
-    const auto unit_backward = [&](int part, const DropoutPlace& dropout) {
-      const RowVector x = load_held(place, q + part * place.part);
-      const UnitFeature<kLanes> unit(x);
-      RowVector dx = unit.backward(x, load_held(place, d_features + part * place.part));
-      if (window && place.holds) {
-        const RowVector from_window = load_vector(d_q + part * place.part);
-#pragma unroll
-        for (int i = 0; i < kVector; ++i) dx.x[i] += from_window.x[i];
-      }
-      dx = dropped(dropout, place.group, dx);
-      if (place.holds) store_vector(d_q + part * place.part, dx);
-    };
-    unit_backward(0, input.query_dropout);
-    unit_backward(1, input.key_dropout);
+  const T* const q = projected + place.projected;
+  const T* const d_features = static_cast<const T*>(gradient.features) + place.features;
+  T* const d_q = d_projected + place.projected;
+  const bool window = gradient.window_value != nullptr && place.holds;
+  const StoredVector<T> stored[3] = {
+      {place.holds, q}, {place.holds, q + place.part}, {place.holds, q + 2 * place.part}};
+  const StoredVector<T> d_stored[3] = {
+      {place.holds, d_features}, {place.holds, d_features + place.part}, {place.holds, d_features + 2 * place.part}};
+  const StoredVector<T> d_window[3] = {{window, d_q},
+                                       {window, d_q + place.part},
+                                       {window, static_cast<const T*>(gradient.window_value) + place.contiguous}};
+  const std::int64_t first_beta = place.row * input.projected_stride + input.beta_column;
+  const float x_beta = static_cast<float>(projected[first_beta + place.head]);
+  const float d_beta = static_cast<float>(static_cast<const T*>(gradient.beta)[loop.inside() ? loop.item : 0]);
 
-    if (place.holds) {
-      const RowVector x = load_vector(q + 2 * place.part);
-      RowVector dx = load_vector(d_features + 2 * place.part);
-      if (window) {
-        const RowVector other = load_vector(static_cast<const T*>(gradient.window_value) + place.contiguous);
+  RowVector dx[3];
 #pragma unroll
-        for (int i = 0; i < kVector; ++i) dx.x[i] += other.x[i];
-      }
+  for (int part = 0; part < 3; ++part) {
+    const RowVector x = stored[part].floats(), from_window = d_window[part].floats();
+    dx[part] = d_stored[part].floats();
+    if (part < 2) dx[part] = UnitFeature<kLanes>(x).backward(x, dx[part]);
 #pragma unroll
-      for (int i = 0; i < kVector; ++i) dx.x[i] *= silu_derivative(x.x[i]);
-      store_vector(d_q + 2 * place.part, dropped(input.value_dropout, place.group, dx));
-    }
-
-    const std::int64_t first_beta = place.row * input.projected_stride + input.beta_column;
-    if (loop.inside() && lane_id() % kLanes == 0) {
-      const float s = sigmoid(static_cast<float>(projected[first_beta + place.head]));
-      const float d_beta = static_cast<float>(static_cast<const T*>(gradient.beta)[loop.item]);
-      d_projected[first_beta + place.head] = static_cast<T>(d_beta * input.beta_factor * s * (1.0f - s));
-    }
-    if (loop.inside() && place.head == 0)
-      for (std::int64_t c = input.shape.heads + lane_id() % kLanes; c < input.projected_stride - input.beta_column;
-           c += kLanes)
-        d_projected[first_beta + c] = static_cast<T>(0.0f);
+    for (int i = 0; i < kVector; ++i) dx[part].x[i] += from_window.x[i];
+    if (part == 2)  // of silu(v), which the window reads too
+#pragma unroll
+      for (int i = 0; i < kVector; ++i) dx[part].x[i] *= silu_derivative(x.x[i]);
   }
+  if (place.holds) {
+    store_vector(d_q, dropped(input.query_dropout, place.group, dx[0]));
+    store_vector(d_q + place.part, dropped(input.key_dropout, place.group, dx[1]));
+    store_vector(d_q + 2 * place.part, dropped(input.value_dropout, place.group, dx[2]));
+  }
+  if (!loop.inside()) return;
+  if (lane_id() % kLanes == 0) {
+    const float s = sigmoid(x_beta);
+    d_projected[first_beta + place.head] = static_cast<T>(d_beta * input.beta_factor * s * (1.0f - s));
+  }
+  if (place.head == 0)
+    for (std::int64_t c = input.shape.heads + lane_id() % kLanes; c < input.projected_stride - input.beta_column;
+         c += kLanes)
+      d_projected[first_beta + c] = static_cast<T>(0.0f);
 }
 
 // The gate of one lane's channels: what fast weights and window are weighted with. It may be stored in one element for
@@ -243,7 +254,7 @@ __global__ void __launch_bounds__(kThreads) mix_forward_kernel(MixerMix input, T
 }
 
 template <typename T, int kLanes>
-__global__ void __launch_bounds__(kThreads)
+__global__ void __launch_bounds__(kThreads, kResident)
     mix_backward_kernel(MixerMix input, MixerMixGradient gradient, float* __restrict__ weight_sums) {
   extern __shared__ float shared[];
   const int column = lane_id() % kLanes * kVector;
@@ -257,9 +268,9 @@ __global__ void __launch_bounds__(kThreads)
     const RowVector window = input.kind == MixKind::kFast
                                  ? RowVector{}
                                  : load_held(place, static_cast<const T*>(input.window) + place.contiguous);
+    RowVector d_m = load_held(place, static_cast<const T*>(gradient.out) + place.contiguous);
     RowVector n;
     const float inverse = mix_and_normalize<kLanes>(input, gate, fast, window, n);
-    RowVector d_m = load_held(place, static_cast<const T*>(gradient.out) + place.contiguous);
     float along = 0;
 #pragma unroll
     for (int i = 0; i < kVector; ++i) {
@@ -305,7 +316,7 @@ __global__ void __launch_bounds__(kThreads)
 
 void check_shape(const MixerShape& shape, std::int64_t projected_stride) {
   if (shape.rows < 1 || shape.heads < 1 || shape.width < 1 || shape.padded != (shape.width + 7) / 8 * 8 ||
-      shape.padded > 128 || projected_stride % kVector != 0)
+      shape.padded > 128 || projected_stride % kVector != 0 || shape.rows * shape.heads > INT32_MAX)
     throw std::runtime_error("mixer: " + std::to_string(shape.rows) + " rows of " + std::to_string(shape.heads) +
                              " heads of " + std::to_string(shape.width) + " elements stored as " +
                              std::to_string(shape.padded) + ", projections " + std::to_string(projected_stride) +
@@ -313,7 +324,14 @@ void check_shape(const MixerShape& shape, std::int64_t projected_stride) {
 }
 
 int lanes_of(const MixerShape& shape) { return shape.padded <= 64 ? 8 : 16; }
-int blocks_of(const MixerShape& shape) { return row_blocks(shape.rows * shape.heads, kThreads / lanes_of(shape)); }
+// Of the kernels that take one item a thread, and of those that take many and add up.
+unsigned all_blocks_of(const MixerShape& shape) {
+  const int items = kThreads / lanes_of(shape);
+  return static_cast<unsigned>((shape.rows * shape.heads + items - 1) / items);
+}
+int blocks_of(const MixerShape& shape) {
+  return row_blocks(shape.rows * shape.heads, kThreads / lanes_of(shape), kResident);
+}
 
 // Calls launch.operator()<T, kLanes>().
 template <typename Launch>
@@ -333,7 +351,7 @@ void mixer_features_forward(const MixerFeatures& input, void* features, void* be
   check_shape(input.shape, input.projected_stride);
   dispatch(input.dtype, input.shape, [&]<typename T, int kLanes>() {
     features_forward_kernel<T, kLanes>
-        <<<blocks_of(input.shape), kThreads, 0, stream>>>(input, static_cast<T*>(features), static_cast<T*>(beta));
+        <<<all_blocks_of(input.shape), kThreads, 0, stream>>>(input, static_cast<T*>(features), static_cast<T*>(beta));
   });
   check_cuda(cudaGetLastError(), "mixer_features_forward");
 }
@@ -341,7 +359,7 @@ void mixer_features_forward(const MixerFeatures& input, void* features, void* be
 void mixer_features_backward(const MixerFeatures& input, const MixerFeaturesGradient& gradient, cudaStream_t stream) {
   check_shape(input.shape, input.projected_stride);
   dispatch(input.dtype, input.shape, [&]<typename T, int kLanes>() {
-    features_backward_kernel<T, kLanes><<<blocks_of(input.shape), kThreads, 0, stream>>>(input, gradient);
+    features_backward_kernel<T, kLanes><<<all_blocks_of(input.shape), kThreads, 0, stream>>>(input, gradient);
   });
   check_cuda(cudaGetLastError(), "mixer_features_backward");
 }
@@ -354,7 +372,7 @@ int mixer_gate_columns(MixKind kind, int heads, int padded) {
 void mixer_mix_forward(const MixerMix& input, void* out, cudaStream_t stream) {
   check_shape(input.shape, input.projected_stride);
   dispatch(input.dtype, input.shape, [&]<typename T, int kLanes>() {
-    mix_forward_kernel<T, kLanes><<<blocks_of(input.shape), kThreads, 0, stream>>>(input, static_cast<T*>(out));
+    mix_forward_kernel<T, kLanes><<<all_blocks_of(input.shape), kThreads, 0, stream>>>(input, static_cast<T*>(out));
   });
   check_cuda(cudaGetLastError(), "mixer_mix_forward");
 }
@@ -371,8 +389,10 @@ void mixer_mix_backward(const MixerMix& input, const MixerMixGradient& gradient,
     mix_backward_kernel<T, kLanes><<<blocks, kThreads, shared, stream>>>(input, gradient, static_cast<float*>(scratch));
   });
   check_cuda(cudaGetLastError(), "mixer_mix_backward");
-  add_block_sums(static_cast<const float*>(scratch), blocks, input.shape.padded, input.shape.width, gradient.weight,
-                 stream);
+}
+
+void mixer_mix_add_sums(const MixerShape& shape, const void* scratch, float* weight, cudaStream_t stream) {
+  add_block_sums(static_cast<const float*>(scratch), blocks_of(shape), shape.padded, shape.width, weight, stream);
 }
 
 }  // namespace engram

@@ -11,9 +11,9 @@
 //
 // A head has W elements, stored as P = W rounded up to a multiple of 8, P <= 128; what stands behind W is zero in the
 // inputs and is written as zero. Projections are rows `projected_stride` apart (a multiple of 8) and their gradients
-// have the same layout. Everything but the norm's weight is float or bfloat16 (`dtype`) and 16-byte aligned; the rest
-// is contiguous. Computed in float. All work is queued on `stream`; the same input gives the same bits. Errors:
-// std::runtime_error for a shape outside the contract or a failed launch.
+// have the same layout; rows * H < 2^31. Everything but the norm's weight is float or bfloat16 (`dtype`) and 16-byte
+// aligned; the rest is contiguous. Computed in float. All work is queued on `stream`; the same input gives the same
+// bits. Errors: std::runtime_error for a shape outside the contract or a failed launch.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -79,9 +79,10 @@ struct MixerMixGradient {
   void* gate;       // the projection's gradient at the first gate column, padding included
   void* fast;
   void* window;
-  float* weight;
 };
 std::size_t mixer_mix_backward_scratch_bytes(const MixerShape& shape);
+// All but the weight's gradient, and in `scratch` what the second call makes that of.
 void mixer_mix_backward(const MixerMix& input, const MixerMixGradient& gradient, void* scratch, cudaStream_t stream);
+void mixer_mix_add_sums(const MixerShape& shape, const void* scratch, float* weight, cudaStream_t stream);
 
 }  // namespace engram

@@ -8,6 +8,7 @@
 #include <cuda_runtime_api.h>
 
 #include <cstdint>
+#include <vector>
 
 #include "base/host_device.h"
 #include "kernels/cuda_support.h"
@@ -43,9 +44,11 @@ struct PackedMatrix {
   PackSegment segment[kMaxPackSegments];
 };
 
-// packed <- segments
-void pack(const PackedMatrix& packed, cudaStream_t stream);
+constexpr int kMaxPackMatrices = 8;
+
+// packed <- segments, for up to kMaxPackMatrices matrices at a time
+void pack(const std::vector<PackedMatrix>& packed, cudaStream_t stream);
 // segments <- packed; what stands in the padding is not read
-void unpack(const PackedMatrix& packed, cudaStream_t stream);
+void unpack(const std::vector<PackedMatrix>& packed, cudaStream_t stream);
 
 }  // namespace engram

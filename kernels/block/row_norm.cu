@@ -8,6 +8,7 @@ namespace engram {
 namespace {
 
 constexpr int kThreads = 256;
+constexpr int kResident = 4;  // blocks a multiprocessor
 
 // What kLanes lanes hold of one row: kChunks vectors each.
 template <typename T, int kLanes, int kChunks>
@@ -162,7 +163,9 @@ void dispatch(const RowNorm& norm, Launch launch) {
   });
 }
 
-int blocks_of(const RowNorm& norm) { return row_blocks(norm.rows, kThreads / (norm.stride <= 128 ? 16 : 32)); }
+int blocks_of(const RowNorm& norm) {
+  return row_blocks(norm.rows, kThreads / (norm.stride <= 128 ? 16 : 32), kResident);
+}
 
 }  // namespace
 
@@ -189,6 +192,12 @@ void row_norm_backward(const RowNorm& norm, const RowNormGradient& gradient, voi
         <<<blocks, kThreads, kThreads * kVector * sizeof(float), stream>>>(norm, gradient, weight_sums, bias_sums);
   });
   check_cuda(cudaGetLastError(), "row_norm_backward");
+}
+
+void row_norm_add_sums(const RowNorm& norm, const RowNormGradient& gradient, const void* scratch, cudaStream_t stream) {
+  const int blocks = blocks_of(norm);
+  const auto* const weight_sums = static_cast<const float*>(scratch);
+  const float* const bias_sums = weight_sums + std::int64_t{blocks} * norm.stride;
   add_block_sums(weight_sums, blocks, norm.stride, norm.width, gradient.weight, stream);
   if (gradient.bias) add_block_sums(bias_sums, blocks, norm.stride, norm.width, gradient.bias, stream);
 }

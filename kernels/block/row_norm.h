@@ -42,6 +42,8 @@ struct RowNormGradient {
   float* bias;  // null: not wanted
 };
 std::size_t row_norm_backward_scratch_bytes(const RowNorm& norm);
+// dx, and in `scratch` what the second call makes the weight's and the bias's gradients of.
 void row_norm_backward(const RowNorm& norm, const RowNormGradient& gradient, void* scratch, cudaStream_t stream);
+void row_norm_add_sums(const RowNorm& norm, const RowNormGradient& gradient, const void* scratch, cudaStream_t stream);
 
 }  // namespace engram

@@ -18,20 +18,20 @@ struct BackwardScratch {
   T* error_gradient;
 };
 
-// What the two warps of a slice exchange, transposed: their parts of dU, then -dX in units of scale.
-template <typename T>
+// What the warps of a slice exchange, transposed: their parts of dU, then -dX in units of scale.
+template <typename T, int kParts>
 struct BackwardExchange {
-  float4 part[2][kChunk<T> / 8][32];
+  float4 part[kParts][kChunk<T> / 8][32];
   uint4 update[kChunk<T> / 16][kSumPlanes<T>][32];
 };
 
 // The recurrence, from the last chunk to the first. State gradients are held in units of `scale`.
-template <typename T, int kWidth, int kStages>
-__global__ void __launch_bounds__(kRecurrenceThreads)
+template <typename T, int kWidth, int kParts, int kStages>
+__global__ void __launch_bounds__(kMostThreads<kParts>)
     backward_recurrence_kernel(Problem<T> problem, BackwardRows<T> rows, const float* final_state_gradient,
                                const Triangles<T>* triangles, BackwardScratch<T> scratch,
                                float* initial_state_gradient) {
-  using Walk = SliceWarp<T, kWidth>;
+  using Walk = SliceWarp<T, kWidth, kParts>;
   constexpr int kSize = kChunk<T>, kBlocks = kSize / 16, kVector = kRowStride<kWidth>;
   constexpr int kOwnBlocks = Walk::kOwnBlocks, kOwnKeys = Walk::kOwnKeys, kCount = kPlanes<T>, kSums = kSumPlanes<T>;
   extern __shared__ __align__(16) unsigned char shared_memory[];
@@ -40,7 +40,8 @@ __global__ void __launch_bounds__(kRecurrenceThreads)
   const Walk walk = Walk::of(problem.width);
   const int step_stride = problem.heads * problem.width;
   const float scale = problem.scale, inverse_scale = 1.0f / problem.scale;
-  auto& exchange = reinterpret_cast<BackwardExchange<T>*>(shared_memory + kStages * sizeof(*stages))[walk.slice];
+  auto& exchange =
+      reinterpret_cast<BackwardExchange<T, kParts>*>(shared_memory + kStages * sizeof(*stages))[walk.slice];
 
   union {
     struct {
@@ -96,14 +97,13 @@ __global__ void __launch_bounds__(kRecurrenceThreads)
       }
     }
 #pragma unroll
-    for (int i = 0; i < 2 * kBlocks; ++i) store_accumulator(exchange.part[walk.half][i], x[i]);
+    for (int i = 0; i < 2 * kBlocks; ++i) store_accumulator(exchange.part[walk.part][i], x[i]);
   };
 
   // dU, then of this warp's steps dY = dU - Z^T D dU, which is kept, and dX = D dY; of its keys dS' + scale Q^T dO.
   const auto solve_errors = [&](const Stage<T, kWidth>& stage, int chunk) {
     const int begin = chunk * kSize, valid = min(kSize, at.length - begin);
-#pragma unroll
-    for (int i = 0; i < 2 * kBlocks; ++i) add_accumulator(x[i], exchange.part[1 - walk.half][i]);
+    walk.add_parts(x, exchange.part);
     Accumulator d_error[2 * kOwnBlocks];
     walk.select_own(d_error, x);
 #pragma unroll
@@ -403,10 +403,13 @@ void launch_backward(const DeltaRuleInput& input, const void* saved, const Delta
                              copy_bytes<T>({saved, memory}, step_stride, s.width)};
   T* state_gradient = static_cast<T*>(memory);
   const BackwardScratch<T> scratch{state_gradient, state_gradient + (layout.error - layout.state)};
-  const auto shape = RecurrenceLaunch::of<T, kWidth>(problem, sizeof(BackwardExchange<T>));
-  launch(shape.stages > 1 ? backward_recurrence_kernel<T, kWidth, kMostStages<kWidth>>
-                          : backward_recurrence_kernel<T, kWidth, 1>,
-         shape.grid, shape.threads, shape.bytes, stream, "delta rule: backward recurrence", problem, rows,
+  auto shape = RecurrenceLaunch::of<T, kWidth>(problem, sizeof(BackwardExchange<T, 2>));
+  auto kernel = shape.stages > 1 ? backward_recurrence_kernel<T, kWidth, 2, kMostStages<kWidth>>
+                                 : backward_recurrence_kernel<T, kWidth, 2, 1>;
+  if constexpr (kSharesSlice<T, kWidth>)
+    if (shape.template share_slice<T, kWidth>(sizeof(BackwardExchange<T, 4>)))
+      kernel = backward_recurrence_kernel<T, kWidth, 4, 3>;
+  launch(kernel, shape.grid, shape.threads, shape.bytes, stream, "delta rule: backward recurrence", problem, rows,
          output_gradient.final_state_BHKV, static_cast<const Triangles<T>*>(saved), scratch,
          input_gradient.initial_state_BHKV);
   const VectorGradients<T> gradient{static_cast<T*>(input_gradient.q_BTHD), static_cast<T*>(input_gradient.k_BTHD),

@@ -13,19 +13,19 @@ struct ForwardOutput {
   T* error;
 };
 
-// What the two warps of a slice exchange, transposed: their parts of X, then -S and U.
-template <typename T, int kWidth>
+// What the warps of a slice exchange, transposed: their parts of X, then -S and U.
+template <typename T, int kWidth, int kParts>
 struct ForwardExchange {
-  float4 part[2][kChunk<T> / 8][32];
+  float4 part[kParts][kChunk<T> / 8][32];
   uint4 minus_state[kWidth / 16][kPlanes<T>][32];
   uint4 update[kChunk<T> / 16][kSumPlanes<T>][32];
 };
 
-template <typename T, int kWidth, int kStages, bool kSaving>
-__global__ void __launch_bounds__(kRecurrenceThreads)
+template <typename T, int kWidth, int kParts, int kStages, bool kSaving>
+__global__ void __launch_bounds__(kMostThreads<kParts>)
     forward_kernel(Problem<T> problem, const float* initial_state, const Triangles<T>* triangles,
                    ForwardOutput<T> out) {
-  using Walk = SliceWarp<T, kWidth>;
+  using Walk = SliceWarp<T, kWidth, kParts>;
   constexpr int kSize = kChunk<T>, kBlocks = kSize / 16, kVector = kRowStride<kWidth>, kKeyBlocks = kWidth / 16;
   constexpr int kOwnBlocks = Walk::kOwnBlocks, kOwnKeys = Walk::kOwnKeys, kCount = kPlanes<T>, kSums = kSumPlanes<T>;
   extern __shared__ __align__(16) unsigned char shared_memory[];
@@ -33,7 +33,8 @@ __global__ void __launch_bounds__(kRecurrenceThreads)
   const auto at = problem.pair(blockIdx.x);
   const Walk walk = Walk::of(problem.width);
   const int step_stride = problem.heads * problem.width;
-  auto& exchange = reinterpret_cast<ForwardExchange<T, kWidth>*>(shared_memory + kStages * sizeof(*stages))[walk.slice];
+  auto& exchange =
+      reinterpret_cast<ForwardExchange<T, kWidth, kParts>*>(shared_memory + kStages * sizeof(*stages))[walk.slice];
 
   union {
     struct {
@@ -52,7 +53,7 @@ __global__ void __launch_bounds__(kRecurrenceThreads)
   const auto read_state = [&](const Stage<T, kWidth>& stage, int chunk) {
 #pragma unroll
     for (int i = 0; i < kBlocks; ++i) {
-      if (walk.half == 0)
+      if (walk.part == 0)
         load_transposed(x[2 * i], x[2 * i + 1], stage.value + i * 16 * kValueStride + walk.slice * 16, kValueStride);
       else
         x[2 * i] = x[2 * i + 1] = Accumulator{};
@@ -78,14 +79,13 @@ __global__ void __launch_bounds__(kRecurrenceThreads)
       }
     }
 #pragma unroll
-    for (int i = 0; i < 2 * kBlocks; ++i) store_accumulator(exchange.part[walk.half][i], x[i]);
+    for (int i = 0; i < 2 * kBlocks; ++i) store_accumulator(exchange.part[walk.part][i], x[i]);
   };
 
   // X, then of this warp's steps E = X - Z D X, U = D E, and the first term of O = scale Q S + P U.
   const auto solve_errors = [&](const Stage<T, kWidth>& stage, int chunk) {
     const int begin = chunk * kSize, valid = min(kSize, at.length - begin);
-#pragma unroll
-    for (int i = 0; i < 2 * kBlocks; ++i) add_accumulator(x[i], exchange.part[1 - walk.half][i]);
+    walk.add_parts(x, exchange.part);
     Accumulator error[2 * kOwnBlocks];
     walk.select_own(error, x);
 #pragma unroll
@@ -181,11 +181,14 @@ void launch_forward(const DeltaRuleInput& input, const DeltaRuleOutput& output, 
   launch_prepare<T, kWidth>(problem, triangles, stream);
   const ForwardOutput<T> out{static_cast<T*>(output.output_BTHD), output.final_state_BHKV,
                              kSaving ? base + layout.state : nullptr, kSaving ? base + layout.error : nullptr};
-  const auto shape = RecurrenceLaunch::of<T, kWidth>(problem, sizeof(ForwardExchange<T, kWidth>));
-  launch(shape.stages > 1 ? forward_kernel<T, kWidth, kMostStages<kWidth>, kSaving>
-                          : forward_kernel<T, kWidth, 1, kSaving>,
-         shape.grid, shape.threads, shape.bytes, stream, "delta rule: forward", problem, input.initial_state_BHKV,
-         static_cast<const Triangles<T>*>(triangles), out);
+  auto shape = RecurrenceLaunch::of<T, kWidth>(problem, sizeof(ForwardExchange<T, kWidth, 2>));
+  auto kernel = shape.stages > 1 ? forward_kernel<T, kWidth, 2, kMostStages<kWidth>, kSaving>
+                                 : forward_kernel<T, kWidth, 2, 1, kSaving>;
+  if constexpr (kSharesSlice<T, kWidth>)
+    if (shape.template share_slice<T, kWidth>(sizeof(ForwardExchange<T, kWidth, 4>)))
+      kernel = forward_kernel<T, kWidth, 4, 3, kSaving>;
+  launch(kernel, shape.grid, shape.threads, shape.bytes, stream, "delta rule: forward", problem,
+         input.initial_state_BHKV, static_cast<const Triangles<T>*>(triangles), out);
 }
 
 template <bool kSaving>

@@ -1,7 +1,8 @@
 // The serial walk over a sequence's chunks that the forward and the backward recurrence share. A block holds the
-// columns of one head's state for up to four slices of 16 values, on chip for the whole walk. A slice has two warps,
-// which halve the keys where a product sums or writes over keys, and the steps elsewhere. Four producer warps bring the
-// next chunks to shared memory meanwhile. A chunk is worked on in phases, between which all warps meet at one barrier.
+// columns of one head's state for up to four slices of 16 values, on chip for the whole walk. A slice has two or four
+// warps, which share the keys where a product sums or writes over keys, and the steps elsewhere. Four producer warps
+// bring the next chunks to shared memory meanwhile. A chunk is worked on in phases, between which all warps meet at one
+// barrier.
 #pragma once
 
 #include "kernels/delta_rule/chunk_layout.cuh"
@@ -30,30 +31,46 @@ struct ValueRows {
   int copy_bytes;
 };
 
-// What a warp of a slice works on. Of the steps it has the blocks of 16 that the triangles make equal work.
-template <typename T, int kWidth>
+// What a warp, one of kParts, of a slice works on. Of the steps two warps have the blocks of 16 that the triangles make
+// equal work.
+template <typename T, int kWidth, int kParts>
 struct SliceWarp {
-  static constexpr int kBlocks = kChunk<T> / 16, kOwnBlocks = kBlocks / 2, kOwnKeys = kWidth / 32;  // blocks of 16
-  int slices, slice, half;
+  static constexpr int kBlocks = kChunk<T> / 16;
+  static constexpr int kOwnBlocks = kBlocks / kParts, kOwnKeys = kWidth / 16 / kParts;  // blocks of 16
+  static_assert(kParts == 2 || kOwnBlocks == 1);
+  int slices, slice, part;
   int block_value, first_value, columns;  // of the block, of the slice, from the slice's first to the width
   int first_key;
   bool works;
 
   __device__ static SliceWarp of(int width) {
-    const int slices = (blockDim.x - kProducerThreads) / 64, warp = threadIdx.x / 32;
-    const int slice = warp % slices, half = warp / slices % 2, block_value = blockIdx.y * slices * 16;
+    const int slices = (blockDim.x - kProducerThreads) / (32 * kParts), warp = threadIdx.x / 32;
+    const int slice = warp % slices, part = warp / slices % kParts, block_value = blockIdx.y * slices * 16;
     const int columns = width - block_value - slice * 16;
     return {slices,
             slice,
-            half,
+            part,
             block_value,
             block_value + slice * 16,
             columns,
-            half * (kWidth / 2),
-            warp < 2 * slices && columns > 0};
+            part * (kWidth / kParts),
+            warp < kParts * slices && columns > 0};
   }
-  __device__ int own_block(int b) const { return b == 0 ? half : kBlocks - 1 - half; }
+  __device__ int own_block(int b) const { return b == 0 ? part : kBlocks - 1 - part; }
 
+  // The sum of the parts' x, in the same order in every warp; `own` is this warp's.
+  __device__ void add_parts(Accumulator (&own)[2 * kBlocks], const float4 (&part_x)[kParts][2 * kBlocks][32]) const {
+#pragma unroll
+    for (int i = 0; i < 2 * kBlocks; ++i) {
+      if constexpr (kParts == 2) {
+        add_accumulator(own[i], part_x[1 - part][i]);
+      } else {
+        own[i] = Accumulator{};
+#pragma unroll
+        for (int p = 0; p < kParts; ++p) add_accumulator(own[i], part_x[p][i]);
+      }
+    }
+  }
   // The tiles of this warp's steps among those of all.
   __device__ void select_own(Accumulator (&own)[2 * kOwnBlocks], const Accumulator (&all)[2 * kBlocks]) const {
 #pragma unroll
@@ -62,8 +79,9 @@ struct SliceWarp {
       for (int i = 0; i < 2; ++i)
 #pragma unroll
         for (int e = 0; e < 4; ++e) {
-          const int low = b == 0 ? 0 : kBlocks - 1, high = b == 0 ? 1 : kBlocks - 2;
-          own[2 * b + i].x[e] = half == 0 ? all[2 * low + i].x[e] : all[2 * high + i].x[e];
+#pragma unroll
+          for (int p = 0; p < kParts; ++p)
+            if (p == part) own[2 * b + i].x[e] = all[2 * (b == 0 ? p : kBlocks - 1 - p) + i].x[e];
         }
   }
   // Stores a block of steps' two transposed tiles to rows whose chunk starts at `rows`.
@@ -173,10 +191,11 @@ struct Producer {
 // Calls read(stage, chunk), solve(stage, chunk) and write(stage, chunk) in the warps that work on a slice, for chunks
 // 0, 1, ... or, reversed, from the last. What was written to shared memory in one phase may be read in the next. With
 // three stages a chunk's write and the next chunk's read are one phase.
-template <bool kReverse, int kStages, typename T, int kWidth, typename Read, typename Solve, typename Write>
+template <bool kReverse, int kStages, typename T, int kWidth, int kParts, typename Read, typename Solve, typename Write>
 __device__ void for_each_chunk(const Problem<T>& problem, const ValueRows<T>& values, const Triangles<T>* triangles,
-                               Stage<T, kWidth>* stages, ProducerRegisters& registers, const SliceWarp<T, kWidth>& walk,
-                               const Read& read, const Solve& solve, const Write& write) {
+                               Stage<T, kWidth>* stages, ProducerRegisters& registers,
+                               const SliceWarp<T, kWidth, kParts>& walk, const Read& read, const Solve& solve,
+                               const Write& write) {
   constexpr int kSize = kChunk<T>;
   const auto at = problem.pair(blockIdx.x);
   const int chunks = (at.length + kSize - 1) / kSize;
@@ -245,6 +264,12 @@ __device__ void for_each_chunk(const Problem<T>& problem, const ValueRows<T>& va
 template <int kWidth>
 constexpr int kMostStages = kWidth == 64 ? 3 : 2;
 
+// Whether a slice may have four warps: where two have much to do.
+template <typename T, int kWidth>
+constexpr bool kSharesSlice = sizeof(T) == 2 && kWidth == 128;
+template <int kParts>
+constexpr int kMostThreads = kParts == 2 ? kRecurrenceThreads : 128 + kProducerThreads;
+
 struct RecurrenceLaunch {
   dim3 grid;
   int threads, stages;
@@ -262,6 +287,16 @@ struct RecurrenceLaunch {
     while (slices > 1 && bytes(1) > most) slices = (slices + 1) / 2;
     const int stages = bytes(kMostStages<kWidth>) <= most ? kMostStages<kWidth> : 1;
     return {dim3(pairs, (tiles + slices - 1) / slices), 64 * slices + kProducerThreads, stages, bytes(stages)};
+  }
+  // Where a block has one slice, and shared memory allows it: four warps for it, and three stages.
+  template <typename T, int kWidth>
+  bool share_slice(std::size_t exchange_bytes) {
+    const std::size_t shared = 3 * sizeof(Stage<T, kWidth>) + exchange_bytes;
+    if (threads != 64 + kProducerThreads ||
+        shared > static_cast<std::size_t>(cuda_device_attribute(cudaDevAttrMaxSharedMemoryPerBlockOptin)))
+      return false;
+    threads = 128 + kProducerThreads, stages = 3, bytes = shared;
+    return true;
   }
 };
 

@@ -8,7 +8,6 @@
 namespace engram {
 namespace {
 
-constexpr int kMaxThreads = 256;
 constexpr int kMaxWidth = 128;
 
 // A state is read and written in pieces of four floats, whatever the width: where a row is no whole number of pieces,
@@ -23,11 +22,13 @@ struct StepArguments {
 };
 
 // One block a row and head. Thread (group, piece) holds a piece of the bands group, group + groups, ...; the state is
-// read once, kept in registers, and written once. All that is read from memory is asked for at the start.
-template <typename T, int kBands>
-__global__ void __launch_bounds__(kMaxThreads, kBands <= 4 ? 5 : 2) step_kernel(StepArguments<T> arguments) {
+// read once, kept in registers, and written once. All that is read from memory is asked for at the start, before
+// anything is used; small blocks keep more states under way. kBlocks: of a multiprocessor, at least.
+template <typename T, int kThreads, int kBands, int kBlocks>
+__global__ void __launch_bounds__(kThreads, kBlocks) step_kernel(StepArguments<T> arguments) {
+  constexpr int kColumns = (kMaxWidth + kThreads - 1) / kThreads;  // of a thread, at most
   __shared__ float q[kMaxWidth], k[kMaxWidth], score;
-  __shared__ float4 partial[2 * kMaxThreads];  // columns of K^T S, then of Q^T S
+  __shared__ float4 partial[2 * kThreads];  // columns of K^T S, then of Q^T S
   __shared__ float2 write[kMaxWidth / 2];
   const int width = arguments.width, pairs = width / 2, groups = arguments.groups;
   const int band_rows = arguments.band_rows, band_pieces = arguments.band_pieces, bands = width / band_rows;
@@ -43,21 +44,22 @@ __global__ void __launch_bounds__(kMaxThreads, kBands <= 4 ? 5 : 2) step_kernel(
     const int at = threadIdx.x + i * stride;
     own[i] = active && at < pieces ? state[at] : float4{};
   }
-  const int column = threadIdx.x;
-  float value = 0, beta = 0;
-  if (column < width) {
-    value = static_cast<float>(arguments.v[vector + column]);
-    beta = static_cast<float>(arguments.beta[blockIdx.x]);
+  T own_q[kColumns], own_k[kColumns], value[kColumns];
+#pragma unroll
+  for (int i = 0; i < kColumns; ++i) {
+    const int column = threadIdx.x + i * kThreads;
+    if (column >= width) continue;
+    own_q[i] = arguments.q[vector + column];
+    own_k[i] = arguments.k[vector + column];
+    value[i] = arguments.v[vector + column];
   }
-  if (threadIdx.x < 32) {
-    float sum = 0;
-    for (int i = threadIdx.x; i < width; i += 32) {
-      q[i] = static_cast<float>(arguments.q[vector + i]);
-      k[i] = static_cast<float>(arguments.k[vector + i]);
-      sum += q[i] * k[i];
-    }
-    for (int offset = 16; offset > 0; offset /= 2) sum += __shfl_xor_sync(~0u, sum, offset);
-    if (threadIdx.x == 0) score = sum;
+  const float beta = static_cast<float>(arguments.beta[blockIdx.x]);
+#pragma unroll
+  for (int i = 0; i < kColumns; ++i) {
+    const int column = threadIdx.x + i * kThreads;
+    if (column >= width) continue;
+    q[column] = static_cast<float>(own_q[i]);
+    k[column] = static_cast<float>(own_k[i]);
   }
   __syncthreads();
 
@@ -77,8 +79,17 @@ __global__ void __launch_bounds__(kMaxThreads, kBands <= 4 ? 5 : 2) step_kernel(
     partial[2 * threadIdx.x] = a;
     partial[2 * threadIdx.x + 1] = b;
   }
+  if (threadIdx.x < 32) {
+    float sum = 0;
+    for (int i = threadIdx.x; i < width; i += 32) sum += q[i] * k[i];
+    for (int offset = 16; offset > 0; offset /= 2) sum += __shfl_xor_sync(~0u, sum, offset);
+    if (threadIdx.x == 0) score = sum;
+  }
   __syncthreads();
-  if (column < width) {
+#pragma unroll
+  for (int j = 0; j < kColumns; ++j) {
+    const int column = threadIdx.x + j * kThreads;
+    if (column >= width) continue;
     const auto* parts = reinterpret_cast<const float*>(partial) + column / 2 * 4 + column % 2;
     float read_k = 0, read_q = 0;
 #pragma unroll 4
@@ -86,7 +97,7 @@ __global__ void __launch_bounds__(kMaxThreads, kBands <= 4 ? 5 : 2) step_kernel(
       read_k += parts[i * pairs * 4];
       read_q += parts[i * pairs * 4 + 2];
     }
-    const float u = beta * (value - read_k);
+    const float u = beta * (static_cast<float>(value[j]) - read_k);
     reinterpret_cast<float*>(write)[column] = u;
     arguments.output[vector + column] = T(arguments.scale * (read_q + score * u));
   }
@@ -103,6 +114,16 @@ __global__ void __launch_bounds__(kMaxThreads, kBands <= 4 ? 5 : 2) step_kernel(
   }
 }
 
+// False where a thread would have more bands than it can keep.
+template <typename T, int kThreads, int kBands, int kBlocks>
+bool launch(StepArguments<T> arguments, int blocks, cudaStream_t stream) {
+  const int bands = arguments.width / arguments.band_rows;
+  arguments.groups = std::min(bands, kThreads / arguments.band_pieces);
+  if ((bands + arguments.groups - 1) / arguments.groups > kBands) return false;
+  step_kernel<T, kThreads, kBands, kBlocks><<<blocks, kThreads, 0, stream>>>(arguments);
+  return true;
+}
+
 }  // namespace
 
 void delta_rule_step(const DeltaRuleStep& step, cudaStream_t stream) {
@@ -114,12 +135,11 @@ void delta_rule_step(const DeltaRuleStep& step, cudaStream_t stream) {
     throw std::runtime_error("delta rule step: the state is not aligned to 16 bytes");
   dispatch_dtype(step.dtype, [&](auto element) {
     using T = decltype(element);
-    const int band_rows = step.width % 4 == 0 ? 1 : 2, band_pieces = step.width * band_rows / 4;
-    const int bands = step.width / band_rows, groups = std::min(bands, kMaxThreads / band_pieces);
+    const int band_rows = step.width % 4 == 0 ? 1 : 2;
     const StepArguments<T> arguments{step.width,
                                      band_rows,
-                                     band_pieces,
-                                     groups,
+                                     step.width * band_rows / 4,
+                                     0,
                                      step.scale,
                                      static_cast<const T*>(step.q_NHD),
                                      static_cast<const T*>(step.k_NHD),
@@ -127,9 +147,8 @@ void delta_rule_step(const DeltaRuleStep& step, cudaStream_t stream) {
                                      static_cast<const T*>(step.beta_NH),
                                      step.state_NHKV,
                                      static_cast<T*>(step.output_NHD)};
-    const int threads = (std::max(band_pieces * groups, step.width) + 31) / 32 * 32;
-    const auto kernel = (bands + groups - 1) / groups <= 4 ? step_kernel<T, 4> : step_kernel<T, 16>;
-    kernel<<<step.rows * step.heads, threads, 0, stream>>>(arguments);
+    const int blocks = step.rows * step.heads;
+    if (!launch<T, 128, 8, 8>(arguments, blocks, stream)) launch<T, 256, 16, 2>(arguments, blocks, stream);
     check_cuda(cudaGetLastError(), "delta rule: step");
   });
 }

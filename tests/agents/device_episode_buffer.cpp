@@ -74,7 +74,7 @@ void record(DeviceEpisodeBuffer& buffer, const TaskInfo& task, const std::vector
                  success.data_ptr<std::uint8_t>(), observation.data_ptr()},
                 nullptr);
   }
-  buffer.add_recorded();
+  buffer.add_recorded(0);
 }
 
 // Nothing where the device's batch holds the host's, and only padding behind it.

@@ -54,13 +54,15 @@ class ProbeEnv : public VecEnv {
     for (int i = 0; i < size(); ++i)
       if (end_N_[i] != End::kNone || action_N[i] < 0 || action_N[i] >= rules_.num_actions)
         throw std::invalid_argument("a step of a probe that has ended, or a bad action");
-    for (int i = 0; i < size(); ++i) {
-      ++row_N_[i].step;
-      const Outcome outcome = rules_.step(row_N_[i], action_N[i]);
-      reward_N_[i] = outcome.reward;
-      end_N_[i] = outcome.end;
-      observe(i);
-    }
+    for (int i = 0; i < size(); ++i) ProbeEnv::step_row(i, action_N[i]);
+  }
+  void reset_row(int row, std::uint32_t episode) override { start(row, episode); }
+  void step_row(int row, std::int32_t action) override {
+    ++row_N_[row].step;
+    const Outcome outcome = rules_.step(row_N_[row], action);
+    reward_N_[row] = outcome.reward;
+    end_N_[row] = outcome.end;
+    observe(row);
   }
   void reset_finished() override {
     for (int i = 0; i < size(); ++i)

@@ -63,6 +63,8 @@ TEST_CASE("a run follows the schedule: steps, updates, evaluations") {
   CHECK(status.stopped == StopReason::kSteps);
   CHECK(status.done == 1);
   CHECK(status.losses.has_value());
+  for (const double part : {status.seconds_acting, status.seconds_learning, status.seconds_evaluating}) CHECK(part > 0);
+  CHECK(status.seconds_acting + status.seconds_learning + status.seconds_evaluating <= status.seconds);
   REQUIRE(recording.evaluations.size() == 4);  // 30, 60, 90 and, once, 120
   CHECK(recording.evaluations[0].environment_steps == 30);
   CHECK(recording.evaluations[3].environment_steps == 120);

@@ -67,7 +67,11 @@ def main(folder):
     expect_refusal(folder, train("--device=cuda:77"), "cuda:77")
     expect_refusal(folder, ["bench", "env", "--device=cuda:77"], "cuda:77")
     expect_refusal(folder, ["bench", "env", "--num_envs=0"], "num_envs", "1..")
+    expect_refusal(folder, ["bench"], "env", "run")
+    expect_refusal(folder, ["bench", "kernelz"], "kernelz", "kernels")
     if not shutil.which("nvidia-smi"):
+        for subject in ("kernels", "act", "update", "run"):
+            expect_refusal(folder, ["bench", subject], f"bench {subject}", "GPU")
         expect_refusal(folder, train("--device=cuda"), "cuda", "cpu")
         expect_refusal(folder, ["bench", "env", "--device=cuda"], "cuda", "cpu")
 

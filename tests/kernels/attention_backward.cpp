@@ -25,11 +25,13 @@ Gradients run(const AttentionCase& c) {
   AttentionProblem problem = make_attention(c);
   std::int64_t seed_tick[2];
   draw_as_device(problem.input, c, seed_tick);
+  AttentionReferenceGradient expected = attention_reference_backward(problem.input, problem.d_output_BTHW);
+  const std::lock_guard lock(gpu_in_use);
   AttentionDevice device(c, problem);
   device.poison();
   device.forward();
   device.backward();
-  return {attention_reference_backward(problem.input, problem.d_output_BTHW), device.result()};
+  return {std::move(expected), device.result()};
 }
 
 // Where every query sees one key only, weights are 1 and the gradients of queries and keys exactly 0: the kernels' is
@@ -64,12 +66,12 @@ TEST_CASE("attention's gradients equal the formula's at every shape") {
   if (skip_without_gpu()) return;
   const auto cases = attention_cases();
   REQUIRE(cases.size() >= 200);
-  for (const AttentionCase& c : cases) check_case(c);
+  check_each(cases, check_case);
 }
 
 TEST_CASE("attention's gradients equal the formula's at the edges of the inputs, with dropout and without") {
   if (skip_without_gpu()) return;
-  for (const AttentionCase& c : attention_edge_cases()) check_case(c);
+  check_each(attention_edge_cases(), check_case);
 }
 
 TEST_CASE("attention's gradients equal the formula's where rows carry a past") {

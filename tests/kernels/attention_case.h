@@ -116,7 +116,7 @@ class AttentionDevice {
     d_output_ = DeviceBuffer<unsigned char>(encode(d_output, c.dtype));
     output_ = DeviceBuffer<unsigned char>(rows * step * bytes);
     d_projection_ = DeviceBuffer<unsigned char>(rows * row_stride_ * bytes);
-    saved_ = DeviceBuffer<unsigned char>(attention_saved_bytes(s, c.dtype));
+    saved_ = DeviceBuffer<unsigned char>(attention_saved_bytes(s, c.dtype, c.dropout > 0));
     scratch_ = DeviceBuffer<unsigned char>(attention_backward_scratch_bytes(s));
     seed_tick_ = DeviceBuffer<std::int64_t>(std::vector<std::int64_t>{7, static_cast<std::int64_t>(c.seed)});
     const std::size_t ring_bytes = step * s.batch * c.slots * dtype_bytes(c.ring_dtype);

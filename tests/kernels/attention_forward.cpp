@@ -17,6 +17,7 @@ void check_case(const AttentionCase& c) {
   std::int64_t seed_tick[2];
   draw_as_device(problem.input, c, seed_tick);
   const auto expected = attention_reference(problem.input);
+  const std::lock_guard lock(gpu_in_use);
   AttentionDevice device(c, problem);
   device.poison();
   device.forward();
@@ -36,12 +37,12 @@ TEST_CASE("attention equals the formula at every shape") {
   if (skip_without_gpu()) return;
   const auto cases = attention_cases();
   REQUIRE(cases.size() >= 200);
-  for (const AttentionCase& c : cases) check_case(c);
+  check_each(cases, check_case);
 }
 
 TEST_CASE("attention equals the formula at the edges of its inputs, with dropout and without") {
   if (skip_without_gpu()) return;
-  for (const AttentionCase& c : attention_edge_cases()) check_case(c);
+  check_each(attention_edge_cases(), check_case);
 }
 
 TEST_CASE("attention sees the steps that rows carry, and leaves the ring behind") {

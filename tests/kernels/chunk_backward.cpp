@@ -14,6 +14,7 @@ void check_case(const Case& c) {
   INFO(c.name());
   const Problem problem = make_problem(c);
   const auto expected = delta_rule_reference_backward(problem.input, problem.output_gradient);
+  const std::lock_guard lock(gpu_in_use);
   DeviceProblem device(c, problem);
   device.poison();
   device.forward_saving();
@@ -32,12 +33,12 @@ TEST_CASE("the chunked gradients equal the recurrence's at every shape") {
   if (skip_without_gpu()) return;
   const auto cases = all_cases();
   REQUIRE(cases.size() >= 200);
-  for (const Case& c : cases) check_case(c);
+  check_each(cases, check_case);
 }
 
 TEST_CASE("the chunked gradients equal the recurrence's at the edges of the inputs") {
   if (skip_without_gpu()) return;
-  for (const Case& c : edge_cases()) check_case(c);
+  check_each(edge_cases(), check_case);
 }
 
 // Few and small, so that compute-sanitizer can watch them: test_kernels --test-case="small shapes*"

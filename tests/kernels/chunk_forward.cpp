@@ -15,6 +15,7 @@ void check_case(const Case& c) {
   INFO(c.name());
   const Problem problem = make_problem(c);
   const auto expected = delta_rule_reference(problem.input);
+  const std::lock_guard lock(gpu_in_use);
   DeviceProblem device(c, problem);
   for (const bool saving : {false, true}) {
     device.poison();
@@ -31,12 +32,12 @@ TEST_CASE("the chunked forward pass equals the recurrence at every shape") {
   if (skip_without_gpu()) return;
   const auto cases = all_cases();
   REQUIRE(cases.size() >= 200);
-  for (const Case& c : cases) check_case(c);
+  check_each(cases, check_case);
 }
 
 TEST_CASE("the chunked forward pass equals the recurrence at the edges of its inputs") {
   if (skip_without_gpu()) return;
-  for (const Case& c : edge_cases()) check_case(c);
+  check_each(edge_cases(), check_case);
 }
 
 TEST_CASE("NaN in one row reaches no other") {

@@ -1,21 +1,33 @@
 // What tests of kernels share: random numbers, element types on the host, errors.
 #pragma once
 
+#include <algorithm>
+#include <atomic>
 #include <cmath>
-#include <cstdio>
 #include <cstring>
+#include <future>
+#include <mutex>
+#include <thread>
 #include <vector>
 
 #include "base/rng.h"
 #include "kernels/cuda_support.h"
+#include "tests/gpu.h"
 
 namespace engram::testing {
 
-// True, with a line that ctest recognises, where there is no GPU.
-inline bool skip_without_gpu() {
-  if (has_cuda_device()) return false;
-  std::printf("skipped: no CUDA device\n");
-  return true;
+// Calls check(case) for every case on all processors, since most of the time goes into the references; `check` holds
+// `gpu_in_use` where it uses the GPU.
+inline std::mutex gpu_in_use;
+template <typename Case, typename Check>
+void check_each(const std::vector<Case>& cases, const Check& check) {
+  std::atomic<std::size_t> next = 0;
+  std::vector<std::future<void>> workers(std::max(1u, std::thread::hardware_concurrency()));
+  for (auto& worker : workers)
+    worker = std::async(std::launch::async, [&] {
+      for (std::size_t i = next++; i < cases.size(); i = next++) check(cases[i]);
+    });
+  for (auto& worker : workers) worker.get();
 }
 
 inline double normal(Rng& rng) {

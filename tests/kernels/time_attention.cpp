@@ -1,6 +1,6 @@
 // Times the attention kernels: medians of CUDA-graph replays, printed only where the result passed its check.
 #include "tests/kernels/attention_case.h"
-#include "tests/kernels/median_ms.h"
+#include "kernels/median_ms.h"
 
 using namespace engram;
 using namespace engram::testing;
@@ -32,8 +32,8 @@ void time_sequence(AttentionCase c) {
       return;
     }
   }
-  const double forward = median_ms(50, [&](cudaStream_t s) { device.forward(s); });
-  const double both = median_ms(50, [&](cudaStream_t s) {
+  const double forward = median_graph_ms(50, [&](cudaStream_t s) { device.forward(s); });
+  const double both = median_graph_ms(50, [&](cudaStream_t s) {
     device.forward(s);
     device.backward(s);
   });
@@ -59,7 +59,7 @@ void time_step(int rows, int slots, Dtype ring_dtype) {
                                 0.14f,        50,      kWidth,          part(0),
                                 part(1),      part(2), position.data(), {ring_dtype, slots, key.data(), value.data()},
                                 output.data()};
-  const double ms = median_ms(50, [&](cudaStream_t s) { attention_step(arguments, s); });
+  const double ms = median_graph_ms(50, [&](cudaStream_t s) { attention_step(arguments, s); });
   std::printf("step N %d H %d W %d, %d slots of %s, full: %.2f us\n", rows, kHeads, kWidth, slots,
               ring_dtype == Dtype::kFloat32 ? "float" : "bfloat16", 1000 * ms);
 }

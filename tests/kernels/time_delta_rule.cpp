@@ -1,6 +1,6 @@
 // Times the delta-rule kernels: medians of CUDA-graph replays, printed only where the result passed its check.
 #include "tests/kernels/delta_rule_case.h"
-#include "tests/kernels/median_ms.h"
+#include "kernels/median_ms.h"
 
 using namespace engram;
 using namespace engram::testing;
@@ -30,9 +30,9 @@ void time_sequence(const DeltaRuleShape& shape, Dtype dtype, int gap = 0) {
     std::printf("  check FAILED, not timed\n");
     return;
   }
-  const double infer = median_ms(50, [&](cudaStream_t s) { device.forward(s); });
-  const double forward = median_ms(50, [&](cudaStream_t s) { device.forward_saving(s); });
-  const double both = median_ms(50, [&](cudaStream_t s) {
+  const double infer = median_graph_ms(50, [&](cudaStream_t s) { device.forward(s); });
+  const double forward = median_graph_ms(50, [&](cudaStream_t s) { device.forward_saving(s); });
+  const double both = median_graph_ms(50, [&](cudaStream_t s) {
     device.forward_saving(s);
     device.backward(s);
   });
@@ -46,7 +46,7 @@ void time_step(int rows, int heads, int width, Dtype dtype) {
   const DeviceBuffer<T> q(host), k(host), v(host), beta(host);
   DeviceBuffer<T> output(vectors);
   DeviceBuffer<float> state(std::vector<float>(vectors * width, 0.5f));
-  const double ms = median_ms(500, [&](cudaStream_t s) {
+  const double ms = median_graph_ms(500, [&](cudaStream_t s) {
     delta_rule_step(
         {rows, heads, width, dtype, 0.1f, q.data(), k.data(), v.data(), beta.data(), state.data(), output.data()}, s);
   });

@@ -51,7 +51,7 @@ TEST_CASE("the chunked delta rule equals the plain recurrence, at ragged lengths
     const Tensor beta = 2 * torch::sigmoid(2 * random({batch, steps, heads}));
     const Tensor state = random({batch, heads, key_width, value_width});
     const Tensor lengths_B = lengths({steps, steps, steps / 2});
-    const DeltaRuleOutput out = delta_rule(query, key, value, beta, state, lengths_B);
+    const DeltaRuleResult out = delta_rule(query, key, value, beta, state, lengths_B);
 
     Tensor stepped = state.clone();
     for (std::int64_t b = 0; b < batch; ++b)
@@ -92,9 +92,9 @@ TEST_CASE("the delta rule in float32 keeps its precision where the triangular sy
   const Tensor query = random({1, 128, 1, 50}), value = random({1, 128, 1, 50}),
                beta = torch::full({1, 128, 1}, 2.0, torch::kFloat64);
   const Tensor state = random({1, 1, 50, 50});
-  const DeltaRuleOutput exact = delta_rule(query, key, value, beta, state, lengths({128}));
+  const DeltaRuleResult exact = delta_rule(query, key, value, beta, state, lengths({128}));
   const auto f = torch::kFloat32;
-  const DeltaRuleOutput out = delta_rule(query.to(f), key.to(f), value.to(f), beta.to(f), state.to(f), lengths({128}));
+  const DeltaRuleResult out = delta_rule(query.to(f), key.to(f), value.to(f), beta.to(f), state.to(f), lengths({128}));
   // 128 reflections, each rounding at 6e-8.
   CHECK(relative_error(out.output_BTHV, exact.output_BTHV) < 1e-4);
   CHECK(relative_error(out.state_BHKV, exact.state_BHKV) < 1e-4);
@@ -106,9 +106,9 @@ TEST_CASE("half precision is solved in float32 and returned in half precision") 
   const Tensor beta = torch::sigmoid(random({2, 70, 1})), state = random({2, 1, 6, 6});
   const auto b = torch::kBFloat16;
   const auto rounded = [&](const Tensor& x) { return x.to(b).to(torch::kFloat64); };
-  const DeltaRuleOutput out =
+  const DeltaRuleResult out =
       delta_rule(query.to(b), key.to(b), value.to(b), beta.to(b), state.to(b), lengths({70, 9}));
-  const DeltaRuleOutput exact =
+  const DeltaRuleResult exact =
       delta_rule(rounded(query), rounded(key), rounded(value), rounded(beta), rounded(state), lengths({70, 9}));
   CHECK((out.output_BTHV.scalar_type() == b));
   CHECK((out.state_BHKV.scalar_type() == b));

@@ -1,0 +1,121 @@
+#include "agents/checkpoint.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cstdio>
+#include <sstream>
+#include <utility>
+
+#include "agents/safetensors.h"
+#include "base/error.h"
+
+namespace engram {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kPrefix = "checkpoint_";
+constexpr const char* kSuffix = ".safetensors";
+
+// 0 for a file of another name.
+std::int64_t number_of(const fs::path& file) {
+  std::string name = file.filename().string();
+  if (!name.starts_with(kPrefix) || !name.ends_with(kSuffix)) return 0;
+  name =
+      name.substr(std::string(kPrefix).size(), name.size() - std::string(kPrefix).size() - std::string(kSuffix).size());
+  std::int64_t number = 0;
+  const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), number);
+  return error == std::errc{} && end == name.data() + name.size() && number > 0 ? number : 0;
+}
+
+fs::path file_of(const fs::path& folder, std::int64_t number) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%06lld", static_cast<long long>(number));
+  return folder / (kPrefix + std::string(text) + kSuffix);
+}
+
+const std::string& entry(const SafetensorsFile& file, const std::string& key, const std::string& where) {
+  const auto found = file.metadata.find(key);
+  if (found == file.metadata.end()) throw UserError(where + " is not a checkpoint: it has no '" + key + "'");
+  return found->second;
+}
+
+}  // namespace
+
+std::vector<fs::path> list_checkpoints(const fs::path& folder) {
+  std::vector<fs::path> files;
+  std::error_code error;
+  for (fs::directory_iterator item(folder, error), end; !error && item != end; item.increment(error))
+    if (number_of(item->path()) > 0) files.push_back(item->path());
+  if (error && error != std::errc::no_such_file_or_directory)
+    throw UserError("'" + folder.string() + "' cannot be read: " + error.message());
+  std::ranges::sort(files, {}, number_of);
+  return files;
+}
+
+fs::path write_checkpoint(const fs::path& folder, const StateArchive& state, const std::string& config_text,
+                          std::int64_t steps, std::int64_t updates, int keep) {
+  std::map<std::string, std::string> metadata = {{"kind", "checkpoint"},
+                                                 {"checkpoint_format", std::to_string(Checkpoint::kFormat)},
+                                                 {"config", config_text},
+                                                 {"environment_steps", std::to_string(steps)},
+                                                 {"updates", std::to_string(updates)}};
+  for (const auto& [name, text] : state.saved_values()) metadata[StateArchive::kValuePrefix + name] = text;
+  std::vector<fs::path> files = list_checkpoints(folder);
+  const fs::path file = file_of(folder, files.empty() ? 1 : number_of(files.back()) + 1);
+  save_safetensors(file, state.saved_tensors(), metadata);
+
+  files.push_back(file);
+  for (std::size_t i = 0; i + static_cast<std::size_t>(keep) < files.size(); ++i) {
+    std::error_code error;
+    if (!fs::remove(files[i], error) && error)
+      throw FileError("'" + files[i].string() + "' cannot be removed: " + error.message());
+  }
+  return file;
+}
+
+Checkpoint load_checkpoint(const fs::path& file) {
+  const std::string where = "checkpoint '" + file.string() + "'";
+  SafetensorsFile contents = load_safetensors(file, "checkpoint");
+  if (entry(contents, "kind", where) != "checkpoint") throw UserError(where + " is not a checkpoint");
+  if (const std::string& format = entry(contents, "checkpoint_format", where);
+      format != std::to_string(Checkpoint::kFormat))
+    throw UserError(where + " is of another version: format '" + format + "', this program reads format " +
+                    std::to_string(Checkpoint::kFormat));
+  if (!contents.digest_checked) throw UserError(where + " has no digest");
+  Checkpoint checkpoint;
+  checkpoint.file = file;
+  std::istringstream config(entry(contents, "config", where));
+  checkpoint.config = read_settings(config, "the config in " + where);
+  const auto count = [&](const char* key) {
+    const std::string& text = entry(contents, key, where);
+    std::int64_t number = -1;
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+    if (error != std::errc{} || end != text.data() + text.size() || number < 0)
+      throw UserError(where + ": '" + text + "' is not a number of " + key);
+    return number;
+  };
+  checkpoint.steps = count("environment_steps");
+  checkpoint.updates = count("updates");
+  checkpoint.state = StateArchive(std::move(contents), where);
+  return checkpoint;
+}
+
+std::optional<Checkpoint> load_newest_checkpoint(const fs::path& folder,
+                                                 const std::function<void(const std::string&)>& warn) {
+  const std::vector<fs::path> files = list_checkpoints(folder);
+  std::string newest_damage;
+  for (auto file = files.rbegin(); file != files.rend(); ++file) {
+    try {
+      return load_checkpoint(*file);
+    } catch (const UserError& error) {
+      if (newest_damage.empty()) newest_damage = error.what();
+      warn(error.what());
+    }
+  }
+  if (!files.empty())
+    throw UserError("no checkpoint in '" + folder.string() + "' can be read; the newest: " + newest_damage);
+  return std::nullopt;
+}
+
+}  // namespace engram

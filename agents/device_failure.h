@@ -1,0 +1,17 @@
+// What to tell people when the GPU of a run fails.
+#pragma once
+
+#include <exception>
+#include <optional>
+#include <string>
+
+#include "agents/config.h"
+
+namespace engram {
+
+// One line for a failure of the GPU that LibTorch or a kernel's launch has thrown; nothing for any other error.
+//   out of memory: which of the run's sizes to lower, with their present values.
+//   anything else: the device's own words. No such failure can be recovered from in the same process.
+std::optional<std::string> device_failure(const std::exception& error, const Config& config);
+
+}  // namespace engram

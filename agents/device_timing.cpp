@@ -1,0 +1,22 @@
+#include "agents/device_timing.h"
+
+#include "agents/device_graph.h"
+#include "memory/cuda_support.h"
+
+namespace engram {
+
+double torch_graph_ms(int launches, const std::function<void()>& work) {
+  double ms = 0;
+  const SideStream stream;
+  stream.run([&] {
+    for (int i = 0; i < 2; ++i) work();
+    DeviceGraph graph;
+    graph.capture([&] {
+      for (int i = 0; i < launches; ++i) work();
+    });
+    ms = median_ms(current_stream(), [&] { graph.replay(); }) / launches;
+  });
+  return ms;
+}
+
+}  // namespace engram

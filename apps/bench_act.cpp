@@ -1,0 +1,259 @@
+// engram bench act: one step of the agent on a GPU, as it acts while collecting.
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <cstdio>
+#include <limits>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "agents/config.h"
+#include "agents/device_episode_buffer.h"
+#include "agents/device_policy.h"
+#include "agents/device_timing.h"
+#include "agents/gpu_experience.h"
+#include "agents/trained_agent.h"
+#include "apps/bench.h"
+#include "base/error.h"
+#include "envs/cuda_vec_env.h"
+#include "memory/cuda_support.h"
+
+namespace engram {
+namespace {
+
+using torch::Tensor;
+
+constexpr const char* kHelp =
+    R"(A step of N agents on a GPU, at the sizes of the published run, with sampled actions: microseconds of the
+agent alone (encoder, memory, actor, action; median of CUDA-graph replays) without dropout, as in evaluating,
+and with it, as in collecting; of agent with dropout, environment and recording together (rounds of whole
+episodes, all that the host does included), with the environment steps per second that this makes; and the
+agent's step with dropout by LibTorch's operations, and its ratio to the agent alone. Before that, 80 steps
+without dropout must be LibTorch's in double precision: the RMS error of the action probabilities, and of
+the memory relative to its own, at most 2e-5 with exact products, and with the bfloat16 products that are
+timed at most that of LibTorch in bfloat16.
+)";
+
+// Float arithmetic: 1e-7 an operation, grown by sums of 500 terms and by what 12 products a layer pass on.
+constexpr double kExactBound = 2e-5;
+constexpr int kCheckedSteps = 80;  // the window is full
+
+// Weights so large that observations and memory matter to the probabilities.
+std::shared_ptr<AgentNetwork> scattered_network(const Config& config, torch::Device device) {
+  auto network = make_network(config, config.task.info(), device);
+  const torch::NoGradGuard no_grad;
+  for (Tensor& parameter : network->parameters())
+    if (parameter.dim() > 1) parameter.normal_(0, 1.5 / std::sqrt(static_cast<double>(parameter[0].numel())));
+  return network;
+}
+
+DevicePolicy device_policy(const Config& config, std::shared_ptr<AgentNetwork> network, Dtype operands, int rows) {
+  return DevicePolicy(std::move(network), config.network, config.memory, config.task.info(), operands, rows, 1, 0,
+                      /*first_place=*/1 << 16);
+}
+
+Tensor random_observation(const TaskInfo& task, int rows) {
+  std::vector<std::int64_t> shape{rows};
+  shape.insert(shape.end(), task.observation.shape.begin(), task.observation.shape.end());
+  return torch::randint(256, shape, torch::TensorOptions(torch::kCUDA).dtype(torch::kUInt8));
+}
+
+// Memory and probabilities of a step by LibTorch's operations.
+class PlainAgent {
+ public:
+  PlainAgent(std::shared_ptr<AgentNetwork> network, int rows)
+      : network_(std::move(network)), memory_(network_->backbone().initial_state(rows)) {
+    network_->use_kernels(false);
+    const auto options = torch::TensorOptions(torch::kCUDA);
+    previous_action_ = torch::zeros({rows}, options.dtype(torch::kInt64));
+    previous_reward_ = torch::zeros({rows}, options);
+  }
+  Tensor step(const Tensor& observation) {
+    const torch::NoGradGuard no_grad;
+    const Tensor encoded = network_->encode(observation, previous_action_, previous_reward_);
+    return network_->actor_logits(network_->backbone().step(encoded, memory_)).softmax(-1);
+  }
+  const MemoryState& memory() const { return memory_; }
+
+ private:
+  std::shared_ptr<AgentNetwork> network_;
+  MemoryState memory_;
+  Tensor previous_action_, previous_reward_;
+};
+
+// With the weights of `network`, converted.
+std::shared_ptr<AgentNetwork> copy_in(torch::ScalarType type, const Config& config, AgentNetwork& network,
+                                      torch::Device device) {
+  const auto copy = make_network(config, config.task.info(), device);
+  copy->to(type);
+  copy->eval();
+  const torch::NoGradGuard no_grad;
+  const auto from = network.named_parameters();
+  for (auto& parameter : copy->named_parameters()) parameter.value().copy_(from[parameter.key()]);
+  return copy;
+}
+
+// The greatest of the RMS error of the action probabilities, over all steps, and of RMS(error) / RMS(reference) of the
+// memory's tensors after the last; NaN where one is. `step` takes an observation and returns probabilities.
+double error_of(const Config& config, PlainAgent reference, int rows, const std::function<Tensor(const Tensor&)>& step,
+                const MemoryState& memory) {
+  torch::manual_seed(1);
+  double squares = 0;
+  for (int i = 0; i < kCheckedSteps; ++i) {
+    const Tensor observation = random_observation(config.task.info(), rows);
+    squares += (step(observation) - reference.step(observation)).square().mean().item<double>();
+  }
+  double worst = std::sqrt(squares / kCheckedSteps);
+  for (std::size_t i = 0; i < memory.tensors.size(); ++i) {
+    const Tensor expected = reference.memory().tensors[i].to(torch::kFloat64);
+    const double error = ((memory.tensors[i] - expected).norm() / expected.norm()).item<double>();
+    if (std::isnan(error) || error > worst) worst = error;
+  }
+  return worst;
+}
+
+double kernel_error(const Config& config, torch::Device device, Dtype operands, int rows) {
+  const auto network = scattered_network(config, device);
+  network->eval();
+  DevicePolicy policy = device_policy(config, network, operands, rows);
+  const Tensor action_N = torch::zeros({rows}, torch::TensorOptions(torch::kCUDA).dtype(torch::kInt32));
+  const auto step = [&](const Tensor& observation) {
+    policy.act(observation.data_ptr(), action_N.data_ptr<std::int32_t>(), ActionChoice::kSample, current_stream());
+    return policy.probabilities_NA();
+  };
+  return error_of(config, {copy_in(torch::kFloat64, config, *network, device), rows}, rows, step, policy.memory());
+}
+
+// The same of LibTorch in bfloat16.
+double libtorch_error(const Config& config, torch::Device device, int rows) {
+  const auto network = scattered_network(config, device);
+  PlainAgent agent(copy_in(torch::kBFloat16, config, *network, device), rows);
+  const auto step = [&](const Tensor& observation) { return agent.step(observation); };
+  return error_of(config, {copy_in(torch::kFloat64, config, *network, device), rows}, rows, step, agent.memory());
+}
+
+double median(std::vector<double> values) {
+  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
+  std::nth_element(values.begin(), middle, values.end());
+  return *middle;
+}
+
+// Median microseconds of a call of `work` and of what it queues.
+double host_us(int calls, const std::function<void()>& work) {
+  std::vector<double> us;
+  for (int i = 0; i < calls + 2; ++i) {
+    torch::cuda::synchronize();
+    const auto begin = std::chrono::steady_clock::now();
+    work();
+    torch::cuda::synchronize();
+    if (i >= 2)
+      us.push_back(std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - begin).count());
+  }
+  return median(us);
+}
+
+struct ActFigures {
+  double exact_error = NAN, error = NAN, bound = NAN;
+  // A step of all rows; the first without dropout.
+  double evaluating_us = NAN, agent_us = NAN, round_us = NAN, libtorch_us = NAN;
+
+  bool passed() const { return exact_error <= kExactBound && error <= bound; }
+};
+
+ActFigures measure(const Config& config, torch::Device device, int rows) {
+  ActFigures figures;
+  figures.exact_error = kernel_error(config, device, Dtype::kFloat32, rows);
+  figures.error = kernel_error(config, device, Dtype::kBfloat16, rows);
+  figures.bound = libtorch_error(config, device, rows);
+  if (!figures.passed()) return figures;
+
+  const TaskInfo task = config.task.info();
+  const auto network = scattered_network(config, device);
+  DevicePolicy policy = device_policy(config, network, Dtype::kBfloat16, rows);
+  const Tensor observation = random_observation(task, rows);
+  const Tensor action_N = torch::zeros({rows}, torch::TensorOptions(torch::kCUDA).dtype(torch::kInt32));
+  const auto agent_us = [&] {
+    return 1e3 * torch_graph_ms(50, [&] {
+             policy.act(observation.data_ptr(), action_N.data_ptr<std::int32_t>(), ActionChoice::kSample,
+                        current_stream());
+           });
+  };
+  network->eval();
+  figures.evaluating_us = agent_us();
+  network->train();
+  figures.agent_us = agent_us();
+
+  const auto environments = make_cuda_vec_env(config.task, 1, Purpose::kTraining, rows);
+  // Holds the round that is being recorded and no more.
+  DeviceEpisodeBuffer buffer({.capacity_steps = 1, .minimum_episodes = 1, .batch_episodes = 1}, task, rows, device);
+  GpuRound round(*environments, policy, buffer.store(), ActionChoice::kSample);
+  const SideStream stream;
+  figures.round_us = host_us(5, [&] { stream.run([&] { round.play(buffer.slots_for(rows)); }); }) /
+                     static_cast<double>(task.max_episode_steps);
+
+  PlainAgent plain(network, rows);
+  figures.libtorch_us = host_us(30, [&] { plain.step(observation).multinomial(1); });
+  return figures;
+}
+
+void print(const std::string& backbone, int rows, const ActFigures& figures, bool json) {
+  const double rate = 1e6 * rows / figures.round_us, ratio = figures.libtorch_us / figures.agent_us;
+  if (json) {
+    const auto number = [](double x) { return std::isfinite(x) ? nlohmann::json(x) : nlohmann::json(); };
+    const nlohmann::json line = {{"backbone", backbone},
+                                 {"envs", rows},
+                                 {"exact_error", number(figures.exact_error)},
+                                 {"exact_bound", kExactBound},
+                                 {"error", number(figures.error)},
+                                 {"bound", number(figures.bound)},
+                                 {"passed", figures.passed()},
+                                 {"agent_without_dropout_us", number(figures.evaluating_us)},
+                                 {"agent_us", number(figures.agent_us)},
+                                 {"agent_environment_record_us", number(figures.round_us)},
+                                 {"environment_steps_per_second", number(rate)},
+                                 {"libtorch_agent_us", number(figures.libtorch_us)},
+                                 {"ratio", number(ratio)}};
+    std::printf("%s\n", line.dump().c_str());
+  } else {
+    std::printf("%-10s %6d %9.2g %9.2g %9s %9s %13s %12s %9s %7s%s\n", backbone.c_str(), rows, figures.exact_error,
+                figures.error, fixed(figures.evaluating_us, 1).c_str(), fixed(figures.agent_us, 1).c_str(),
+                fixed(figures.round_us, 1).c_str(), fixed(rate * 1e-6, 3, " M").c_str(),
+                fixed(figures.libtorch_us, 0).c_str(), fixed(ratio, 0, " x").c_str(),
+                figures.passed() ? "" : "  CHECK FAILED");
+  }
+  std::fflush(stdout);
+}
+
+}  // namespace
+
+int bench_act(const std::vector<std::string>& words) {
+  boost::program_options::options_description options("Options", 100);
+  std::string backbones = "hqlt,deltanet";
+  options.add_options()("memory",
+                        boost::program_options::value(&backbones)->value_name("NAMES")->default_value(backbones),
+                        "backbones, of hqlt and deltanet");
+  boost::program_options::variables_map values;
+  if (!parse_bench_options("act", kHelp, options, words, values)) return 0;
+  const bool json = values.count("json") > 0;
+  const torch::Device device = bench_gpu("act");
+  const torch::DeviceGuard guard(device);
+
+  bool passed = true;
+  if (!json)
+    std::printf("%-10s %6s %9s %9s %9s %9s %13s %12s %9s %7s\n", "backbone", "N", "error", "bfloat16", "agent, us",
+                "dropout", "+ env, record", "env steps/s", "LibTorch", "ratio");
+  for (const std::string& backbone : split_list(backbones)) {
+    const Config config = published_run(backbone);
+    if (const auto reason = GpuExperience::unsupported(config)) throw UserError("bench act: " + *reason);
+    for (const int rows : {1, 64, 1024, 4096}) {
+      const ActFigures figures = measure(config, device, rows);
+      print(backbone, rows, figures, json);
+      passed = passed && figures.passed();
+    }
+  }
+  return passed ? 0 : 1;
+}
+
+}  // namespace engram

@@ -1,0 +1,38 @@
+// What the subjects that measure a GPU share.
+#include "agents/device_timing.h"
+#include "apps/bench.h"
+#include "base/error.h"
+#include "kernels/cuda_support.h"
+
+namespace engram {
+
+torch::Device bench_gpu(const std::string& subject) {
+  if (!has_cuda_device()) throw UserError("bench " + subject + " measures a GPU, and no usable GPU was found");
+  return torch::Device(torch::kCUDA, 0);
+}
+
+Config published_run(const std::string& backbone) {
+  return Config::from_settings(
+      {{"task.preset", "visual_match_hqlt"}, {"memory.name", backbone}, {"run.device", "cuda:0"}});
+}
+
+double device_copy_bytes_per_second() {
+  constexpr std::size_t kBytes = std::size_t{1} << 30;
+  const DeviceBuffer<std::uint8_t> from(kBytes);
+  DeviceBuffer<std::uint8_t> to(kBytes);
+  const double ms = median_graph_ms(4, [&](cudaStream_t stream) {
+    check_cuda(cudaMemcpyAsync(to.data(), from.data(), kBytes, cudaMemcpyDeviceToDevice, stream), "a copy");
+  });
+  return 2e3 * static_cast<double>(kBytes) / ms;
+}
+
+double large_product_flops_per_second() {
+  constexpr std::int64_t kSide = 8192;
+  const auto options = torch::TensorOptions(torch::kCUDA).dtype(torch::kBFloat16);
+  const torch::Tensor a = torch::randn({kSide, kSide}, options), b = torch::randn({kSide, kSide}, options);
+  torch::Tensor c = torch::empty_like(a);
+  const double ms = torch_graph_ms(4, [&] { torch::mm_out(c, a, b); });
+  return 2e3 * static_cast<double>(kSide) * kSide * kSide / ms;
+}
+
+}  // namespace engram

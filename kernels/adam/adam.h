@@ -1,0 +1,26 @@
+// One step of Adam (Kingma and Ba 2015, algorithm 1) over many tensors, in one pass:
+//   m <- b1 m + (1 - b1) g,   v <- b2 v + (1 - b2) g^2,
+//   p <- p - rate / (1 - b1^t) m / (sqrt(v / (1 - b2^t)) + epsilon)
+// with b1 0.9, b2 0.999, epsilon 1e-8. All float32, contiguous. All work is queued on `stream`; the same input gives
+// the same bits. Errors: std::runtime_error for an empty tensor or a failed launch.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <cstdint>
+#include <vector>
+
+namespace engram {
+
+struct AdamTensor {
+  float* parameter;
+  const float* gradient;
+  float* mean;
+  float* mean_square;
+  std::int64_t size;
+};
+
+// step: t on the device, 1 at the first step.
+void adam_step(const std::vector<AdamTensor>& tensors, float learning_rate, const float* step, cudaStream_t stream);
+
+}  // namespace engram

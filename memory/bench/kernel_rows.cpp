@@ -1,0 +1,145 @@
+#include <cmath>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "memory/bench/kernel_row.h"
+#include "memory/bench/memories.h"
+#include "memory/bench/mixer.h"
+
+namespace engram {
+namespace {
+
+using torch::Tensor;
+
+// The row of a class with shape, check, forward, backward, plain_inputs and plain_output.
+template <class Operation>
+KernelRow row_of(std::string name, ForwardBackward flops, ForwardBackward bytes, ForwardBackward bound,
+                 std::shared_ptr<Operation> operation) {
+  const std::vector<Tensor> inputs = leaves(operation->plain_inputs());
+  const Tensor d_output = plain(operation->d_output, operation->shape);
+  return {.operation = std::move(name),
+          .shape = operation->shape.text(),
+          .flops = flops,
+          .bytes = bytes,
+          .bound = bound,
+          .check = [operation] { return operation->check(); },
+          .forward = [operation](cudaStream_t stream) { operation->forward(stream); },
+          .backward = [operation](cudaStream_t stream) { operation->backward(stream); },
+          .torch_forward =
+              [operation, inputs] {
+                const torch::NoGradGuard no_grad;
+                operation->plain_output(inputs);
+              },
+          .torch_forward_and_backward =
+              [operation, inputs, d_output] {
+                torch::autograd::grad({operation->plain_output(inputs)}, inputs, {d_output});
+              }};
+}
+
+KernelRow delta_rule_row(const KernelShape& shape, std::int64_t columns) {
+  return row_of(columns > 0 ? "delta rule, learner's layout" : "delta rule", delta_flops(shape), delta_bytes(shape),
+                kBfloat16Bound, std::make_shared<DeltaRule>(shape, columns));
+}
+
+KernelRow attention_row(const KernelShape& shape, int window, std::int64_t columns) {
+  const Vectors in = zero_vectors(shape, columns);
+  for (const Tensor& x : {in.q, in.k, in.v}) x.narrow(3, 0, shape.width).copy_(random_vectors(shape));
+  const auto attention = std::make_shared<Attention>(shape, window, in, zero_vectors(shape, columns));
+  const std::string name =
+      attention->window < shape.time ? "window attention, " + std::to_string(window) : "full causal attention";
+  return row_of(name + (columns > 0 ? ", learner's layout" : ""), attention_flops(shape, attention->window),
+                attention_bytes(shape), kBfloat16Bound, attention);
+}
+
+KernelRow mixer_row(const KernelShape& shape, int window) {
+  // Two memories, each within its bound, and the rounding of what passes between three kernels.
+  constexpr ForwardBackward kMixerBound{0.007, 0.012};
+  return row_of("synchronous HQLT mixer, " + std::to_string(window), mixer_flops(shape, window), mixer_bytes(shape),
+                kMixerBound, std::make_shared<HqltMixer>(shape, window));
+}
+
+// ---- A step of the delta rule ----
+
+// Bytes: the state in and out as float, and the vectors.
+KernelRow delta_step_row(int rows, int heads, int width) {
+  struct Step {
+    KernelShape shape;
+    Tensor q, k, v, beta, state, output, plain_state;
+  };
+  const KernelShape s{rows, 1, heads, width, width};
+  const auto step = std::make_shared<Step>();
+  const Vectors x{random_padded(s), random_padded(s), random_padded(s)};
+  *step = {s,
+           l2_normalize(x.q.to(torch::kFloat32)).to(torch::kBFloat16),
+           l2_normalize(x.k.to(torch::kFloat32)).to(torch::kBFloat16),
+           x.v,
+           (2 * random_vectors(s).select(3, 0).sigmoid()).to(torch::kBFloat16).contiguous(),
+           torch::randn({rows, heads, width, width}, on_gpu(torch::kFloat32)),
+           torch::empty_like(x.v),
+           torch::zeros({rows, heads, width, width}, on_gpu(torch::kFloat32))};
+  const auto forward = [step](cudaStream_t stream) {
+    const KernelShape& s = step->shape;
+    delta_rule_step({s.batch, s.heads, s.width, Dtype::kBfloat16, s.scale(), step->q.data_ptr(), step->k.data_ptr(),
+                     step->v.data_ptr(), step->beta.data_ptr(), step->state.data_ptr<float>(), step->output.data_ptr()},
+                    stream);
+  };
+  // LibTorch's takes one type, which is that of the state.
+  const auto row = [&](const Tensor& x) { return x.select(1, 0).to(torch::kFloat32); };
+  const std::vector<Tensor> plain_inputs{row(step->q), row(step->k), row(step->v), row(step->beta)};
+  const double states = 1.0 * rows * heads * width * width, vectors = 1.0 * rows * heads * (4 * width + 1);
+  return {.operation = "delta step",
+          .shape = "N " + std::to_string(rows) + " " + std::to_string(heads) + " x " + std::to_string(width),
+          .flops = {6 * states, NAN},
+          .bytes = {2 * sizeof(float) * states + kElementBytes * vectors, NAN},
+          .bound = kBfloat16Bound,
+          .check =
+              [step, forward] {
+                const KernelShape& s = step->shape;
+                // checked() but of all heads, and of states, too.
+                const auto some = [&](const Tensor& x) {
+                  return x.slice(0, 0, s.batch, s.checked_every_row()).to(torch::kCPU, torch::kFloat64).contiguous();
+                };
+                const int rows = s.checked_rows();
+                const DeltaRuleReferenceInput reference{{rows, 1, s.heads, s.width}, s.scale(),
+                                                        numbers(some(step->q)),      numbers(some(step->k)),
+                                                        numbers(some(step->v)),      numbers(some(step->beta)),
+                                                        std::vector<int>(rows, 1),   numbers(some(step->state))};
+                forward(current_stream());
+                const auto expected = delta_rule_reference(reference);
+                WorstError error(s);
+                for (const auto& [actual, wanted] : {std::pair(&step->output, &expected.output_BTHD),
+                                                     std::pair(&step->state, &expected.final_state_BHKV)})
+                  error.compare(some(*actual), tensor_of(*wanted, some(*actual).sizes()));
+                return ForwardBackward{error.get(), NAN};
+              },
+          .forward = forward,
+          .backward = {},
+          .torch_forward =
+              [step, plain_inputs] {
+                delta_rule_step(plain_inputs[0], plain_inputs[1], plain_inputs[2], plain_inputs[3], step->plain_state);
+              },
+          .torch_forward_and_backward = {}};
+}
+
+}  // namespace
+
+std::vector<std::function<KernelRow()>> kernel_rows() {
+  constexpr int kWindow = 64, kFull = 781;
+  constexpr KernelShape kStored{64, 781, 2, 50, 56}, kPlain{64, 781, 2, 50, 50}, kLong{1, 8192, 8, 128, 128};
+  std::vector<std::function<KernelRow()>> rows = {
+      [=] { return delta_rule_row(kStored, 3 * kStored.part()); },
+      [=] { return delta_rule_row(kPlain, 0); },
+      [=] { return attention_row(kStored, kWindow, projected_columns(kStored)); },
+      [=] { return attention_row(kPlain, kWindow, 0); },
+      [=] { return attention_row(kStored, kFull, projected_columns(kStored)); },
+      [=] { return attention_row(kPlain, kFull, 0); },
+      [=] { return mixer_row(kStored, kWindow); },
+      [=] { return delta_rule_row(kLong, 0); },
+  };
+  for (const int n : {1, 64, 1024, 4096}) rows.push_back([n] { return delta_step_row(n, 2, 50); });
+  return rows;
+}
+
+}  // namespace engram

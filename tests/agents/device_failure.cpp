@@ -1,0 +1,69 @@
+#include "agents/device_failure.h"
+
+#include <c10/util/Exception.h>
+#include <doctest/doctest.h>
+
+#include <stdexcept>
+#include <string>
+
+using namespace engram;
+
+namespace {
+
+const c10::SourceLocation kHere{"function", "file.cpp", 1};
+
+Config some_config() {
+  return Config::from_settings({{"task.name", "tmaze"},
+                                {"task.corridor_length", "9"},
+                                {"replay.capacity_steps", "123456789"},
+                                {"replay.minimum_episodes", "77"},
+                                {"replay.batch_episodes", "33"},
+                                {"run.num_envs", "44"}});
+}
+
+// What the program says where `error` is thrown; "" for an error that is none of the device.
+template <class Error>
+std::string message_of(const Error& error) {
+  try {
+    throw error;
+  } catch (const std::exception& caught) {
+    return device_failure(caught, some_config()).value_or("");
+  }
+}
+
+bool names_sizes(const std::string& message) {
+  for (const char* part : {"out of memory", "replay.capacity_steps (now 123456789)", "replay.minimum_episodes (now 77)",
+                           "replay.batch_episodes (now 33)", "run.num_envs (now 44)", "GiB"})
+    if (message.find(part) == std::string::npos) return false;
+  return message.find('\n') == std::string::npos;
+}
+
+}  // namespace
+
+TEST_CASE("a GPU out of memory is one line that names the sizes to lower and their values") {
+  const std::string message = message_of(c10::OutOfMemoryError(
+      kHere,
+      "CUDA out of memory. Tried to allocate 93.13 GiB. GPU 0 has a total capacity of 79.11 GiB of which 2 are "
+      "free.\nSee documentation"));
+  CHECK(names_sizes(message));
+  CHECK(message.find("(93.13 GiB more were wanted)") != std::string::npos);
+  CHECK(names_sizes(message_of(c10::AcceleratorError(kHere, 2, "CUDA error: out of memory\nSearch for ..."))));
+  CHECK(names_sizes(message_of(c10::Error(kHere, "CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling cublasCreate"))));
+  CHECK(names_sizes(message_of(std::runtime_error("cudaMalloc: cudaErrorMemoryAllocation: out of memory"))));
+}
+
+TEST_CASE("a lost GPU is one line with the device's own words") {
+  const std::string message = message_of(
+      c10::AcceleratorError(kHere, 700, "CUDA error: an illegal memory access was encountered\nSearch for ..."));
+  CHECK(
+      message ==
+      "the GPU has failed and can do nothing more for this run: CUDA error: an illegal memory access was encountered");
+  CHECK(message_of(c10::Error(kHere, "CUDA error: CUBLAS_STATUS_EXECUTION_FAILED when calling cublasSgemm")) != "");
+  CHECK(message_of(std::runtime_error("step: cudaErrorLaunchFailure: unspecified launch failure")) != "");
+}
+
+TEST_CASE("other errors are not the device's") {
+  CHECK(message_of(std::runtime_error("training has diverged")) == "");
+  CHECK(message_of(c10::Error(kHere, "The size of tensor a (3) must match the size of tensor b (4)")) == "");
+  CHECK(message_of(c10::IndexError(kHere, "index 3 is out of bounds")) == "");
+}

@@ -1,0 +1,299 @@
+// A run restored from any point of another equals it, byte for byte.
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <functional>
+#include <random>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "agents/state_archive.h"
+#include "agents/trainer.h"
+#include "base/error.h"
+
+using namespace engram;
+
+namespace {
+
+Settings tiny(const std::string& backbone, const Settings& more = {}) {
+  Settings settings = {{"task.name", "tmaze"},
+                       {"task.corridor_length", "4"},
+                       {"memory.name", backbone},
+                       {"network.hidden_width", "16"},
+                       {"run.steps", "70"},
+                       {"run.random_episodes", "3"},
+                       {"run.metrics_every_steps", "7"},
+                       {"replay.batch_episodes", "3"},
+                       {"evaluation.every_steps", "20"},
+                       {"evaluation.episodes", "3"},
+                       {"run.num_envs", "2"},
+                       {"evaluation.final_episodes", "4"},
+                       {"checkpoint.every_minutes", "0"}};
+  if (backbone != "none") settings.emplace_back("memory.width", "8");
+  settings.insert(settings.end(), more.begin(), more.end());
+  return settings;
+}
+
+// What a file of the archive would hold.
+SafetensorsFile contents(const StateArchive& archive) {
+  SafetensorsFile file;
+  for (const auto& [name, tensor] : archive.saved_tensors()) file.tensors[name] = tensor.clone();
+  for (const auto& [name, text] : archive.saved_values()) file.metadata[StateArchive::kValuePrefix + name] = text;
+  return file;
+}
+
+using Row = std::vector<double>;
+using Rows = std::vector<Row>;
+
+// Keeps the states after chosen moves (0: before the first), the last state, and all rows.
+struct Observer : TrainObserver {
+  explicit Observer(std::set<int> wanted = {}) : wanted(std::move(wanted)) {}
+
+  void measured(const TrainStatus& status) override {
+    Row row = {0, double(status.steps), double(status.updates), status.recent_return, status.recent_success};
+    if (status.losses)
+      for (const double value : {status.losses->critic_loss, status.losses->actor_loss, status.losses->gradient_norm})
+        row.push_back(value);
+    rows.push_back(row);
+  }
+  void evaluated(const TrainStatus& status, const AgentNetwork&, bool best) override {
+    const EvaluationSummary& last = *status.last_evaluation;
+    rows.push_back({1, double(last.environment_steps), last.success, last.mean_return, double(best)});
+  }
+  void save(const TrainStatus&, StateArchive& archive) override {
+    ++moves;
+    if (wanted.contains(moves)) {
+      states.push_back(contents(archive));
+      rows_at.push_back(rows);
+    }
+    last = contents(archive);
+    if (trainer) trainer->save_soon();  // after every move
+  }
+
+  std::set<int> wanted;
+  Trainer* trainer = nullptr;
+  int moves = 0;
+  std::vector<SafetensorsFile> states;
+  std::vector<Rows> rows_at;
+  Rows rows;
+  SafetensorsFile last;
+};
+
+std::vector<std::string> differences(const SafetensorsFile& a, const SafetensorsFile& b) {
+  std::vector<std::string> found;
+  if (a.tensors.size() != b.tensors.size() || a.metadata.size() != b.metadata.size()) found.push_back("other names");
+  for (const auto& [name, tensor] : a.tensors)
+    if (!b.tensors.contains(name) || !torch::equal(tensor, b.tensors.at(name))) found.push_back(name);
+  for (const auto& [name, text] : a.metadata)
+    if (name != "state.seconds" && (!b.metadata.contains(name) || text != b.metadata.at(name))) found.push_back(name);
+  return found;
+}
+
+std::set<int> random_moves(int count, int of, unsigned seed) {
+  std::mt19937 random(seed);
+  std::set<int> moves;
+  while (static_cast<int>(moves.size()) < std::min(count, of)) moves.insert(1 + static_cast<int>(random() % of));
+  return moves;
+}
+
+int count_moves(const Config& config, int threads) {
+  Trainer trainer(config, torch::kCPU, threads);
+  Observer observer;
+  observer.trainer = &trainer;
+  trainer.save_soon();
+  trainer.run({&observer});
+  return observer.moves;
+}
+
+void check_resumed_equals_uninterrupted(const Settings& settings, int points, int threads = 1) {
+  const Config config = Config::from_settings(settings);
+  Observer whole(random_moves(points, count_moves(config, threads), 7));
+  TrainStatus end;
+  {
+    Trainer trainer(config, torch::kCPU, threads);
+    whole.trainer = &trainer;
+    trainer.save_soon();
+    end = trainer.run({&whole});
+  }
+  REQUIRE(static_cast<int>(whole.states.size()) == points);
+  std::set<std::string> phases;
+  for (std::size_t i = 0; i < whole.states.size(); ++i) {
+    phases.insert(whole.states[i].metadata.at("state.phase"));
+    Trainer trainer(config, torch::kCPU, threads);
+    StateArchive archive(whole.states[i], "the state");
+    trainer.restore(archive);
+    archive.check_all_restored();
+    Observer rest;
+    rest.rows = whole.rows_at[i];
+    const TrainStatus resumed = trainer.run({&rest});
+    CAPTURE(whole.states[i].metadata.at("state.steps"));
+    CAPTURE(whole.states[i].metadata.at("state.phase"));
+    CHECK(differences(whole.last, rest.last) == std::vector<std::string>{});
+    CHECK(rest.rows == whole.rows);
+    REQUIRE((end.final_evaluation && resumed.final_evaluation));
+    CHECK(resumed.final_evaluation->solved == end.final_evaluation->solved);
+    CHECK(resumed.final_evaluation->mean_return == end.final_evaluation->mean_return);
+  }
+  if (points >= 20) CHECK(phases.size() >= 3);  // otherwise the points say little
+}
+
+}  // namespace
+
+TEST_CASE("a run resumed at 20 random points equals the uninterrupted one") {
+  check_resumed_equals_uninterrupted(tiny("lstm"), 20);
+}
+
+TEST_CASE("so does one with any backbone") {
+  for (const std::string& backbone : backbone_names()) {
+    CAPTURE(backbone);
+    check_resumed_equals_uninterrupted(tiny(backbone, {{"run.steps", "44"}}), 3);
+  }
+}
+
+TEST_CASE(
+    "so does one of images, with episodes of different lengths, dropout, a learnt temperature and a full replay") {
+  const Settings more = {{"task.name", "key_to_door"},
+                         {"run.num_envs", "3"},
+                         {"run.steps", "100"},
+                         {"network.dropout", "0.1"},
+                         {"replay.capacity_steps", "60"},
+                         {"replay.minimum_episodes", "2"},
+                         {"learner.temperature", "learnt"},
+                         {"evaluation.every_steps", "40"},
+                         {"network.previous_action_width", "3"}};
+  Settings settings = tiny("hqlt", more);
+  std::erase_if(settings, [](const auto& item) { return item.first == "task.corridor_length"; });
+  for (const char* phase : {"task.explore_steps", "task.distractor_steps", "task.reward_steps"})
+    if (const auto keys = all_config_keys(); std::ranges::find(keys, phase) != keys.end())
+      settings.emplace_back(phase, "5");
+  check_resumed_equals_uninterrupted(settings, 20);
+}
+
+TEST_CASE("so does one on several threads") {
+  at::set_num_threads(2);
+  check_resumed_equals_uninterrupted(tiny("deltanet", {{"run.num_envs", "520"},
+                                                       {"run.steps", "4000"},
+                                                       {"run.random_episodes", "520"},
+                                                       {"run.updates_per_step", "0.002"}}),
+                                     2, 2);
+  at::set_num_threads(1);
+}
+
+TEST_CASE("a finished run that is given more steps equals a long one") {
+  for (const char* steps : {"50", "53"}) {  // behind an episode, and in the middle of one
+    Observer first, extended, whole;
+    Trainer(Config::from_settings(tiny("lstm", {{"run.steps", steps}})), torch::kCPU, 1).run({&first});
+    const Config longer = Config::from_settings(tiny("lstm", {{"run.steps", "120"}}));
+    Trainer(longer, torch::kCPU, 1).run({&whole});
+    Trainer trainer(longer, torch::kCPU, 1);
+    StateArchive archive(first.last, "the state");
+    trainer.restore(archive);
+    trainer.run({&extended});
+    CHECK(differences(whole.last, extended.last) == std::vector<std::string>{});
+  }
+}
+
+TEST_CASE("an evaluation that is interrupted is made again, and leaves no trace") {
+  const Config config = Config::from_settings(tiny("gru"));
+  Observer whole;
+  Trainer(config, torch::kCPU, 1).run({&whole});
+
+  struct Stopping : Observer {
+    void measured(const TrainStatus& status) override {
+      Observer::measured(status);
+      if (status.steps >= 20) stopped->stop();  // an evaluation is due next
+    }
+    Trainer* stopped = nullptr;
+  } first;
+  Trainer trainer(config, torch::kCPU, 1);
+  first.stopped = &trainer;
+  CHECK(trainer.run({&first}).stopped == StopReason::kRequest);
+  CHECK_FALSE(trainer.status().last_evaluation.has_value());
+
+  Trainer again(config, torch::kCPU, 1);
+  StateArchive archive(first.last, "the state");
+  again.restore(archive);
+  Observer rest;
+  rest.rows = first.rows;
+  again.run({&rest});
+  CHECK(rest.rows == whole.rows);
+  CHECK(differences(whole.last, rest.last) == std::vector<std::string>{});
+}
+
+TEST_CASE("a state that does not fit is refused, with the entry that does not") {
+  const Config config = Config::from_settings(tiny("transformer"));
+  Observer observer({30});
+  {
+    Trainer trainer(config, torch::kCPU, 1);
+    observer.trainer = &trainer;
+    trainer.save_soon();
+    trainer.run({&observer});
+  }
+  REQUIRE(observer.states.size() == 1);
+  const auto message = [&](const std::function<void(SafetensorsFile&)>& damage, const Config& with) -> std::string {
+    SafetensorsFile file;
+    file.metadata = observer.states[0].metadata;
+    for (const auto& [name, tensor] : observer.states[0].tensors) file.tensors[name] = tensor.clone();
+    damage(file);
+    try {
+      Trainer trainer(with, torch::kCPU, 1);
+      StateArchive archive(file, "checkpoint 'x'");
+      trainer.restore(archive);
+      archive.check_all_restored();
+    } catch (const UserError& error) {
+      return error.what();
+    }
+    return "accepted";
+  };
+  const auto refused = [&](const std::string& name, const std::function<void(SafetensorsFile&)>& damage) {
+    const std::string text = message(damage, config);
+    CAPTURE(text);
+    CHECK(text.find(name) != std::string::npos);
+    CHECK(text.find("checkpoint 'x'") != std::string::npos);
+  };
+  CHECK(message([](SafetensorsFile&) {}, config) == "accepted");
+  for (const auto& [key, text] : observer.states[0].metadata) {
+    const std::string name = key.substr(std::string(StateArchive::kValuePrefix).size());
+    refused(name, [&](SafetensorsFile& file) { file.metadata.erase(key); });
+    refused(name, [&](SafetensorsFile& file) { file.metadata[key] = "12x"; });
+    if (text.find('.') != std::string::npos || name.ends_with("success") || name.ends_with("return")) continue;  // real
+    refused(name, [&](SafetensorsFile& file) { file.metadata[key] = "999999999999999999999999"; });
+  }
+  for (const auto& [name, tensor] : observer.states[0].tensors) {
+    refused(name, [&](SafetensorsFile& file) { file.tensors.erase(name); });
+    refused(name, [&](SafetensorsFile& file) { file.tensors[name] = torch::zeros({3, 1, 7}, tensor.scalar_type()); });
+    refused(name, [&](SafetensorsFile& file) {
+      file.tensors[name] =
+          tensor.scalar_type() == torch::kUInt8 ? tensor.to(torch::kFloat32) : tensor.to(torch::kUInt8);
+    });
+  }
+  refused("'left'", [](SafetensorsFile& file) { file.metadata["state.left"] = "1"; });
+  refused("'left'", [](SafetensorsFile& file) { file.tensors["left"] = torch::zeros({1}); });
+  // Numbers that index something.
+  refused("phase", [](SafetensorsFile& file) { file.metadata["state.phase"] = "9"; });
+  refused("negative", [](SafetensorsFile& file) { file.metadata["state.steps"] = "-1"; });
+  for (const char* log : {"experience.replay.", "experience.collector.running."}) {
+    const std::string prefix = log;
+    for (const std::int64_t bad : {std::int64_t{-1}, std::int64_t{2}, std::int64_t{1} << 30})
+      refused("environment", [&](SafetensorsFile& file) { file.tensors[prefix + "environment"].fill_(bad); });
+    for (const int bad : {-1, 4, 1 << 30})
+      refused("action", [&](SafetensorsFile& file) {
+        file.tensors[prefix + "action"].fill_(bad);
+        if (file.tensors[prefix + "action"].numel() == 0) file.tensors.erase(prefix + "action");
+      });
+    refused("number", [&](SafetensorsFile& file) { file.tensors[prefix + "number"].fill_(-1); });
+    refused("steps", [&](SafetensorsFile& file) { file.tensors[prefix + "steps"].add_(1); });
+    refused("steps", [&](SafetensorsFile& file) { file.tensors[prefix + "steps"].fill_(-1); });
+  }
+  refused("action", [](SafetensorsFile& file) { file.tensors["experience.collector.policy.action"].fill_(7); });
+  refused("memory", [](SafetensorsFile& file) {
+    for (auto& [name, tensor] : file.tensors)
+      if (name.starts_with("experience.collector.policy.memory") && tensor.scalar_type() == torch::kInt64)
+        tensor.fill_(1 << 20);
+  });
+  // Another config.
+  CHECK(message([](SafetensorsFile&) {}, Config::from_settings(tiny("lstm"))) != "accepted");
+  CHECK(message([](SafetensorsFile&) {}, Config::from_settings(tiny("transformer", {{"run.num_envs", "3"}}))) !=
+        "accepted");
+}
