@@ -12,8 +12,6 @@
 namespace engram {
 namespace {
 
-std::string reason() { return std::generic_category().message(errno); }
-
 // The number that the holder has written; empty in the moment before it has.
 std::string holder(int descriptor) {
   char text[21];
@@ -26,10 +24,11 @@ int open_locked(const std::filesystem::path& folder) {
   const std::filesystem::path file = folder / "lock";
   for (;;) {
     Descriptor descriptor(::open(file.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0666));
-    if (descriptor.number() < 0) throw UserError("'" + file.string() + "' cannot be written: " + reason());
+    if (descriptor.number() < 0) throw_error("'" + file.string() + "' cannot be written", errno);
     while (::flock(descriptor.number(), LOCK_EX | LOCK_NB) != 0) {
       if (errno == EINTR) continue;
-      if (errno != EWOULDBLOCK) throw FileError("'" + file.string() + "' cannot be locked: " + reason());
+      if (errno != EWOULDBLOCK)
+        throw FileError("'" + file.string() + "' cannot be locked: " + std::generic_category().message(errno));
       const std::string number = holder(descriptor.number());
       throw UserError("run directory '" + folder.string() + "' is in use by " +
                       (number.empty() ? "another process" : "process " + number));
