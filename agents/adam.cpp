@@ -1,5 +1,6 @@
 #include "agents/adam.h"
 
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <utility>
@@ -33,10 +34,13 @@ void Adam::zero_gradients() {
   for (torch::Tensor& parameter : parameters_) parameter.mutable_grad().reset();
 }
 
-void Adam::step() {
+void Adam::step(const torch::Tensor& skip) {
   const torch::NoGradGuard no_grad;
   const std::vector<torch::Tensor> all_gradients = gradients();
-  step_.add_(1);
+  if (skip.defined())
+    step_.add_(1 - skip);
+  else
+    step_.add_(1);
 #ifdef ENGRAM_WITH_CUDA
   if (step_.is_cuda() && parameters_[0].scalar_type() == torch::kFloat32) {
     std::vector<AdamTensor> tensors;
@@ -50,14 +54,16 @@ void Adam::step() {
                          .mean_square = mean_square_[i].data_ptr<float>(),
                          .size = parameters_[i].numel()});
     }
-    adam_step(tensors, static_cast<float>(learning_rate_), step_.data_ptr<float>(), current_stream());
+    adam_step(tensors, static_cast<float>(learning_rate_), step_.data_ptr<float>(),
+              skip.defined() ? skip.data_ptr<float>() : nullptr, current_stream());
     return;
   }
 #endif
   const std::vector<torch::Tensor> steps(parameters_.size(), step_);
   torch::_fused_adam_(parameters_, all_gradients, mean_, mean_square_, /*max_exp_avg_sqs=*/{}, steps, learning_rate_,
                       /*beta1=*/0.9, /*beta2=*/0.999, /*weight_decay=*/0, /*eps=*/1e-8, /*amsgrad=*/false,
-                      /*maximize=*/false);
+                      /*maximize=*/false, /*grad_scale=*/{},
+                      skip.defined() ? std::optional<torch::Tensor>(skip) : std::nullopt);
 }
 
 void Adam::visit_state(StateArchive& archive) {

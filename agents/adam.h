@@ -20,7 +20,8 @@ class Adam {
   // The parameters' gradients, in order. Throws std::logic_error if one has none.
   std::vector<torch::Tensor> gradients() const;
   void zero_gradients();
-  void step();
+  // `skip`: a float32 scalar on the parameters' device; where it is 1, nothing happens. Undefined: never skipped.
+  void step(const torch::Tensor& skip = {});
 
   void visit_state(StateArchive& archive);
 

@@ -159,6 +159,7 @@ void check_same_run(Config& saved, Config& wanted, const std::string& where) {
                                       "run.threads",
                                       "run.device",
                                       "run.report_seconds",
+                                      "run.on_nan",
                                       "evaluation.stop_at_success",
                                       "evaluation.final_episodes"};
   const auto differ = [&](const std::string& key, const std::string& before, const std::string& now) {

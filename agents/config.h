@@ -22,15 +22,19 @@ namespace engram {
 // kAuto: bfloat16 on a GPU, float32 on the CPU.
 enum class Precision { kAuto, kFloat32, kBfloat16 };
 
+// What becomes of a run whose loss or gradients are not finite. An update of such never changes the weights.
+enum class OnNan { kStop, kSkip };
+
 struct RunOptions {
   std::uint64_t seed = 1;
-  std::int64_t steps = 2'000'000;           // environment steps of the whole run
-  int random_episodes = 10;                 // collected with random actions before the first update
-  double updates_per_step = 0.25;           // gradient updates per environment step
-  int num_envs = 1;                         // environments that collect in lockstep
-  int threads = 0;                          // of the CPU; 0: all cores
-  std::string device = "auto";              // auto | cpu | cuda | cuda:N
-  Precision precision = Precision::kAuto;   // of matrix products on a GPU
+  std::int64_t steps = 2'000'000;          // environment steps of the whole run
+  int random_episodes = 10;                // collected with random actions before the first update
+  double updates_per_step = 0.25;          // gradient updates per environment step
+  int num_envs = 1;                        // environments that collect in lockstep
+  int threads = 0;                         // of the CPU; 0: all cores
+  std::string device = "auto";             // auto | cpu | cuda | cuda:N
+  Precision precision = Precision::kAuto;  // of matrix products on a GPU
+  OnNan on_nan = OnNan::kStop;
   double report_seconds = 1;                // between status reports
   std::int64_t metrics_every_steps = 1000;  // environment steps between rows of metrics
   double max_seconds = 0;                   // the run stops after this time; 0: no limit
@@ -83,7 +87,7 @@ struct Config {
 
 // Throws UserError, naming the key and both values, if the configs differ in something that the state of a run depends
 // on. A run may go on with other values of run.steps, run.max_seconds, run.threads, run.device, run.report_seconds,
-// evaluation.stop_at_success, evaluation.final_episodes and all of checkpoint. `where` names the run.
+// run.on_nan, evaluation.stop_at_success, evaluation.final_episodes and all of checkpoint. `where` names the run.
 void check_same_run(Config& saved, Config& wanted, const std::string& where);
 
 // Every key that some config takes: of all sections, all tasks and all backbones.

@@ -27,21 +27,17 @@ fs::path path_beside(const fs::path& file) { return file.string() + std::string(
 
 fs::path folder_of(const fs::path& file) { return file.has_parent_path() ? file.parent_path() : "."; }
 
-std::string failure(const fs::path& file, int error) {
-  return "'" + file.string() + "' cannot be written: " + std::generic_category().message(error);
+std::string cannot_write(const fs::path& file) {
+  std::string text = "'";
+  return text.append(file.string()).append("' cannot be written");
 }
 
-[[noreturn]] void fail(const fs::path& file, int error) { throw FileError(failure(file, error)); }
+[[noreturn]] void fail(const fs::path& file, int error) {
+  throw FileError(cannot_write(file) + ": " + std::generic_category().message(error));
+}
 
 [[noreturn]] void refuse(const fs::path& file, const std::string& reason) {
-  throw UserError("'" + file.string() + "' cannot be written: " + reason);
-}
-
-// The error of an open() that failed: the machine's, or the path's.
-[[noreturn]] void fail_to_open(const fs::path& file, int error) {
-  for (const int of_machine : {ENOSPC, EDQUOT, EIO, EMFILE, ENFILE, ENOMEM})
-    if (error == of_machine) fail(file, error);
-  refuse(file, std::generic_category().message(error));
+  throw UserError(cannot_write(file) + ": " + reason);
 }
 
 // Calls again what a signal has interrupted.
@@ -133,7 +129,7 @@ Descriptor open_beside(const fs::path& file) {
   int descriptor = create();
   // Of a killed process whose number this one has got.
   if (descriptor < 0 && errno == EEXIST && ::unlink(beside.c_str()) == 0) descriptor = create();
-  if (descriptor < 0) fail_to_open(file, errno);
+  if (descriptor < 0) throw_error(cannot_write(file), errno);
   return Descriptor(descriptor);
 }
 
@@ -142,11 +138,18 @@ int open_to_append(const fs::path& file, bool anew) {
   const int flags = O_WRONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | (anew ? O_CREAT : 0);
   const int descriptor = uninterrupted([&] { return ::open(file.c_str(), flags, kMode); });
   if (descriptor < 0 && errno == ELOOP) refuse(file, "it is a symbolic link");
-  if (descriptor < 0) fail_to_open(file, errno);
+  if (descriptor < 0) throw_error(cannot_write(file), errno);
   return descriptor;
 }
 
 }  // namespace
+
+void throw_error(const std::string& what, int error) {
+  const std::string message = what + ": " + std::generic_category().message(error);
+  for (const int of_machine : {ENOSPC, EDQUOT, EIO, EMFILE, ENFILE, ENOMEM})
+    if (error == of_machine) throw FileError(message);
+  throw UserError(message);
+}
 
 Descriptor::~Descriptor() {
   if (number_ >= 0) ::close(number_);

@@ -14,6 +14,7 @@
 #include <filesystem>
 #include <functional>
 #include <ostream>
+#include <string>
 #include <string_view>
 
 #include "base/error.h"
@@ -34,6 +35,10 @@ class Descriptor {
  private:
   int number_;
 };
+
+// Throws "`what`: reason" for an error number: FileError if it is the machine's (disk full, quota, input/output, out of
+// descriptors or memory), UserError if it is the path's.
+[[noreturn]] void throw_error(const std::string& what, int error);
 
 // Writes all bytes at an offset, in spite of signals and short writes. Returns 0 or the error number.
 int write_all(int descriptor, const char* bytes, std::size_t count, std::uint64_t offset);

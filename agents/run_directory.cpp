@@ -29,10 +29,11 @@ bool is_empty_run(const fs::path& path) {
   std::error_code error;
   for (fs::directory_iterator entry(path, error), end; !error && entry != end; entry.increment(error)) {
     const std::string name = entry->path().filename().string();
-    const bool folder = std::ranges::find(kFolders, name) != std::end(kFolders);
+    const bool folder = std::ranges::find(kFolders, name) != std::end(kFolders) &&
+                        entry->symlink_status(error).type() == fs::file_type::directory;
     if (name != "lock" && !(folder && fs::is_empty(entry->path(), error))) return false;
   }
-  if (error) throw UserError("run directory '" + path.string() + "' cannot be read: " + error.message());
+  if (error) throw_error("run directory '" + path.string() + "' cannot be read", error.value());
   return true;
 }
 
@@ -47,7 +48,7 @@ class NewFolders {
       if (!fs::exists(on_the_way, error)) created_.push_back(on_the_way);
       if (fs::create_directory(on_the_way, error); !error) continue;
       remove();
-      throw UserError("run directory '" + path.string() + "' cannot be created: " + error.message());
+      throw_error("run directory '" + path.string() + "' cannot be created", error.value());
     }
   }
   ~NewFolders() { remove(); }
@@ -116,7 +117,7 @@ RunDirectory RunDirectory::create(const std::filesystem::path& path, Config& con
     made = {"weights", "checkpoints", "config.ini", "about.json", "lock"};
     for (const char* const name : kFolders) {
       fs::create_directory(path / name, error);
-      if (error) throw UserError(where + " cannot be created: " + error.message());
+      if (error) throw_error(where + " cannot be created", error.value());
     }
     run.write_start(config, device, command_line);
     folders.keep();
@@ -146,13 +147,6 @@ RunDirectory RunDirectory::open_to_write(const std::filesystem::path& path) {
   run.lock_ = std::make_shared<RunLock>(path);
   remove_leftovers(path);
   for (const char* const name : kFolders) remove_leftovers(path / name);
-  return run;
-}
-
-RunDirectory RunDirectory::start_over(const fs::path& path, Config& config, torch::Device device,
-                                      const std::vector<std::string>& command_line) {
-  const RunDirectory run = open_to_write(path);
-  run.write_start(config, device, command_line);
   return run;
 }
 

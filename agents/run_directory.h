@@ -35,9 +35,6 @@ class RunDirectory {
   // `command_line`: the arguments of the program, for about.json.
   static RunDirectory create(const std::filesystem::path& path, Config& config, torch::Device device,
                              const std::vector<std::string>& command_line);
-  // The same where a run was begun that has saved nothing yet: its files are written anew.
-  static RunDirectory start_over(const std::filesystem::path& path, Config& config, torch::Device device,
-                                 const std::vector<std::string>& command_line);
   // Whether there is a run, be it finished, running or begun.
   static bool is_run(const std::filesystem::path& path);
   // Opens the directory of a finished or running run for reading. Throws UserError if there is none.
@@ -54,6 +51,10 @@ class RunDirectory {
   std::filesystem::path checkpoints_folder() const { return path_ / "checkpoints"; }
   std::filesystem::path weights_file(WhichWeights which) const;
 
+  // The run has saved nothing yet and is begun again, with this config.
+  void start_over(Config& config, torch::Device device, const std::vector<std::string>& command_line) const {
+    write_start(config, device, command_line);
+  }
   // The run goes on from `checkpoint` with this config: rewrites config.ini and adds a line to resumes.jsonl.
   void record_resume(Config& config, const std::filesystem::path& checkpoint, torch::Device device,
                      const std::vector<std::string>& command_line) const;

@@ -14,14 +14,16 @@
 namespace engram {
 namespace {
 
-std::string reason() { return std::generic_category().message(errno); }
-
 // The number that the holder has written; empty in the moment before it has.
 std::string holder(int descriptor) {
   char text[21];
   const ssize_t count = ::pread(descriptor, text, sizeof(text) - 1, 0);
   const std::string number(text, count > 0 ? static_cast<std::size_t>(count) : 0);
   return number.substr(0, number.find_first_not_of("0123456789"));
+}
+
+[[noreturn]] void throw_unlockable(const std::filesystem::path& file) {
+  throw FileError("'" + file.string() + "' cannot be locked: " + std::generic_category().message(errno));
 }
 
 // Tries, 10 ms apart, for as long as the lock may be held by one that only looks.
@@ -31,11 +33,11 @@ int open_locked(const std::filesystem::path& folder) {
   const std::filesystem::path file = folder / "lock";
   for (;;) {
     Descriptor descriptor(::open(file.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0666));
-    if (descriptor.number() < 0) throw UserError("'" + file.string() + "' cannot be written: " + reason());
+    if (descriptor.number() < 0) throw_error("'" + file.string() + "' cannot be written", errno);
     int patience = kPatience;
     while (::flock(descriptor.number(), LOCK_EX | LOCK_NB) != 0) {
       if (errno == EINTR) continue;
-      if (errno != EWOULDBLOCK) throw FileError("'" + file.string() + "' cannot be locked: " + reason());
+      if (errno != EWOULDBLOCK) throw_unlockable(file);
       if (patience-- > 0) {
         std::this_thread::sleep_for(std::chrono::milliseconds(10));
         continue;
@@ -60,12 +62,12 @@ bool RunLock::held(const std::filesystem::path& folder) {
   const Descriptor descriptor(::open(file.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
   if (descriptor.number() < 0) {
     if (errno == ENOENT) return false;
-    throw UserError("'" + file.string() + "' cannot be read: " + reason());
+    throw_error("'" + file.string() + "' cannot be read", errno);
   }
   // A shared one, so that several may look at once; gone with the descriptor.
   while (::flock(descriptor.number(), LOCK_SH | LOCK_NB) != 0) {
     if (errno == EWOULDBLOCK) return true;
-    if (errno != EINTR) throw FileError("'" + file.string() + "' cannot be locked: " + reason());
+    if (errno != EINTR) throw_unlockable(file);
   }
   return false;
 }

@@ -27,7 +27,8 @@ void RunRecorder::measured(const TrainStatus& status) {
   std::vector<Scalar> row = {{"updates", static_cast<double>(status.updates)},
                              {"episodes", static_cast<double>(status.episodes)},
                              {"return", status.recent_return},
-                             {"success", status.recent_success}};
+                             {"success", status.recent_success},
+                             {"skipped_updates", static_cast<double>(status.skipped_updates)}};
   if (status.losses) {
     const LossValues& losses = *status.losses;
     row.insert(row.end(), {{"critic_loss", losses.critic_loss},

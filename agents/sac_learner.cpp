@@ -152,7 +152,8 @@ SacLearner::SacLearner(const SacOptions& options, std::shared_ptr<AgentNetwork> 
       log_alpha_(
           torch::full({}, std::log(options.alpha), network_->parameters().front().options().requires_grad(true))),
       optimizer_(network_->trainable_parameters(), options.learning_rate),
-      temperature_optimizer_({log_alpha_}, options.learning_rate) {
+      temperature_optimizer_({log_alpha_}, options.learning_rate),
+      watch_(torch::zeros({4}, torch::dtype(torch::kInt64).device(log_alpha_.device()))) {
 #ifdef ENGRAM_WITH_CUDA
   if (log_alpha_.is_cuda()) recording_ = std::make_unique<Recording>();
 #endif
@@ -195,27 +196,56 @@ LossReport SacLearner::launch_update(const EpisodeBatch& batch) {
   optimizer_.zero_gradients();
   loss.total.backward();
   const std::vector<torch::Tensor> gradients = optimizer_.gradients();
-  report.gradient_norm = torch::stack(torch::_foreach_norm(gradients)).norm();
+  const torch::Tensor norms = torch::stack(torch::_foreach_norm(gradients));
+  report.gradient_norm = norms.norm();
+  const torch::Tensor skip = watch(loss.total, norms);
   if (options_.clip_gradient_norm > 0)
     torch::_foreach_mul_(gradients, (options_.clip_gradient_norm / report.gradient_norm).clamp_max(1));
-  optimizer_.step();
+  optimizer_.step(skip);
   network_->update_targets(options_.target_rate);
-  if (options_.temperature == Temperature::kLearnt) update_temperature(loss.entropy);
+  if (options_.temperature == Temperature::kLearnt) update_temperature(loss.entropy, skip);
   return report;
 }
 
 // Descends log(alpha) (H - target): alpha falls while the policy's entropy H is above the target.
-void SacLearner::update_temperature(const torch::Tensor& entropy) {
+void SacLearner::update_temperature(const torch::Tensor& entropy, const torch::Tensor& skip) {
   const double target = options_.target_entropy_fraction * std::log(static_cast<double>(network_->num_actions()));
   log_alpha_.mutable_grad() = entropy - target;
-  temperature_optimizer_.step();
+  temperature_optimizer_.step(skip);
   const torch::NoGradGuard no_grad;
   log_alpha_.clamp_(std::log(options_.alpha_min), std::log(options_.alpha_max));
+}
+
+// Counts the update; 1 if it is to be skipped. All on the device.
+torch::Tensor SacLearner::watch(const torch::Tensor& loss, const torch::Tensor& gradient_norms) {
+  const torch::NoGradGuard no_grad;
+  const torch::Tensor bad =
+      torch::cat({loss.detach().reshape({1}).to(gradient_norms.dtype()), gradient_norms}).isfinite().logical_not();
+  const torch::Tensor any = bad.any(), first = any.logical_and(watch_[1] == 0);
+  const torch::Tensor updates = watch_[0] + 1;
+  watch_.copy_(torch::stack({updates, watch_[1] + any, torch::where(first, updates, watch_[2]),
+                             torch::where(first, bad.to(torch::kUInt8).argmax(), watch_[3])}));
+  return any.to(torch::kFloat32);
+}
+
+SacLearner::Faults SacLearner::faults() const {
+  const torch::Tensor watch = watch_.cpu();
+  const std::int64_t* const values = watch.const_data_ptr<std::int64_t>();
+  if (values[1] == 0) return {};
+  std::vector<std::string> names = {"the loss"};
+  for (const auto& item : network_->named_parameters())
+    if (item.value().requires_grad()) names.push_back("the gradient of " + item.key());
+  return {values[1], values[2], names.at(static_cast<std::size_t>(values[3]))};
 }
 
 void SacLearner::visit_state(StateArchive& archive) {
   archive.within("network", [&] { network_->visit_state(archive); });
   archive.tensor("log_alpha", log_alpha_);
+  archive.tensor("watch", watch_);
+  if (archive.restoring() &&
+      (watch_[3].item<std::int64_t>() < 0 ||
+       watch_[3].item<std::int64_t>() > static_cast<std::int64_t>(optimizer_.parameters().size())))
+    archive.refuse("watch", "there is no such tensor");
   archive.within("adam", [&] { optimizer_.visit_state(archive); });
   archive.within("temperature_adam", [&] { temperature_optimizer_.visit_state(archive); });
 }

@@ -3,7 +3,9 @@
 
 #include <torch/torch.h>
 
+#include <cstdint>
 #include <memory>
+#include <string>
 
 #include "agents/adam.h"
 #include "agents/episode.h"
@@ -60,7 +62,8 @@ class SacLearner {
 
   ~SacLearner();
 
-  // One Adam step of all trainable parameters, of the temperature where it is learnt, and of the target critics. The
+  // One Adam step of all trainable parameters, of the temperature where it is learnt, and of the target critics. Where
+  // the loss or a gradient is not finite, neither weights nor temperature change, and faults() will tell. The
   // network must be in training mode (std::logic_error otherwise); it is left there. Nothing in here waits for the
   // device.
   //
@@ -72,6 +75,14 @@ class SacLearner {
   // From now on no update is recorded or replayed: what recorded ones are measured against.
   void launch_every_update();
 
+  // Updates whose loss or gradients were not finite, since the beginning of the run. Waits for the device.
+  struct Faults {
+    std::int64_t count = 0;
+    std::int64_t first_update = 0;  // from 1 on
+    std::string first_tensor;       // "the loss" or "the gradient of NAME"
+  };
+  Faults faults() const;
+
   // The network's included.
   void visit_state(StateArchive& archive);
 
@@ -79,13 +90,15 @@ class SacLearner {
 
  private:
   LossReport launch_update(const EpisodeBatch& batch);
-  void update_temperature(const torch::Tensor& entropy);
+  void update_temperature(const torch::Tensor& entropy, const torch::Tensor& skip);
+  torch::Tensor watch(const torch::Tensor& loss, const torch::Tensor& gradient_norms);
 
   SacOptions options_;
   std::shared_ptr<AgentNetwork> network_;
   torch::Tensor log_alpha_;
   Adam optimizer_;
   Adam temperature_optimizer_;
+  torch::Tensor watch_;  // int64 [4], on the device: updates, faults, the first one's update and tensor
   struct Recording;
   std::unique_ptr<Recording> recording_;  // on a GPU alone
 };

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <stdexcept>
+#include <string>
 #include <utility>
 
 #include "agents/evaluator.h"
@@ -113,7 +115,7 @@ void Trainer::move() {
         update();
         break;
       }
-      if (last_losses_) last_losses_->critic_loss.item();  // waits for a GPU, whose work would count as acting
+      check_finite();  // waits for a GPU, whose work would count as acting
       phase_ = Phase::kMeasure;
       break;
     }
@@ -213,8 +215,17 @@ void Trainer::save_if_due() {
   if (by_steps || by_time || save_requested_) save();
 }
 
+void Trainer::check_finite() {
+  const SacLearner::Faults faults = learner_.faults();
+  status_.skipped_updates = faults.count;
+  if (faults.count > 0 && config_.run.on_nan == OnNan::kStop)
+    throw std::runtime_error("update " + std::to_string(faults.first_update) + ": " + faults.first_tensor +
+                             " is not finite; it changed no weights");
+}
+
 void Trainer::save() {
   save_requested_ = false;
+  check_finite();
   update_status();
   StateArchive archive;
   visit_state(archive);

@@ -63,6 +63,7 @@ struct TrainStatus {
   double seconds_left = 0;                              // estimate
   double done = 0;                                      // fraction of the run
   double recent_return = 0, recent_success = 0;         // of the last 50 collected episodes; 0 before the first
+  std::int64_t skipped_updates = 0;                     // whose loss or gradients were not finite
   std::optional<LossValues> losses;                     // none before the first update
   std::optional<EvaluationSummary> last_evaluation, best_evaluation;
   std::optional<FinalEvaluation> final_evaluation;
@@ -97,7 +98,8 @@ class Trainer {
   void restore(StateArchive& archive) { visit_state(archive); }
 
   // Runs the schedule to its end, once; then saves, makes an evaluation if the last one is of an earlier step, and the
-  // final evaluation. stop() cuts it short behind the save.
+  // final evaluation. stop() cuts it short behind the save. Throws std::runtime_error when a loss or gradient has not
+  // been finite and run.on_nan is stop; nothing is saved then.
   TrainStatus run(const std::vector<TrainObserver*>& observers);
 
   const TrainStatus& status() const { return status_; }
@@ -120,6 +122,7 @@ class Trainer {
   void collect(Acting acting);
   void add_episode(const EpisodeResult& episode);
   void update();
+  void check_finite();
   void measure();
   bool evaluate_policy();
   void evaluate_finally();

@@ -26,6 +26,7 @@ struct TrainOptions {
   std::string resume;
   std::string seed;
   std::string device;
+  std::string on_nan;
 
   void list_options(OptionList& list) {
     list.add("run", run, "folder for everything that the run leaves behind; must be new or empty");
@@ -35,6 +36,7 @@ struct TrainOptions {
     list.add("config", config, "INI file with the settings that differ from the defaults");
     list.add("seed", seed, "short for --run.seed");
     list.add("device", device, "short for --run.device");
+    list.add("on-nan", on_nan, "short for --run.on_nan");
   }
 };
 
@@ -43,6 +45,7 @@ Settings gather_settings(const TrainOptions& options, const CommandLine& line) {
   settings.insert(settings.end(), line.settings.begin(), line.settings.end());
   if (!options.seed.empty()) settings.emplace_back("run.seed", options.seed);
   if (!options.device.empty()) settings.emplace_back("run.device", options.device);
+  if (!options.on_nan.empty()) settings.emplace_back("run.on_nan", options.on_nan);
   return settings;
 }
 
@@ -185,9 +188,8 @@ void train(Start& start, const std::string& directory, const std::vector<std::st
 
   std::vector<std::string> command_line = {"engram", "train"};
   command_line.insert(command_line.end(), arguments.begin(), arguments.end());
-  run = state != nullptr ? *start.run
-        : start.over     ? RunDirectory::start_over(directory, config, device, command_line)
-                         : RunDirectory::create(directory, config, device, command_line);
+  run = start.run ? *start.run : RunDirectory::create(directory, config, device, command_line);
+  if (start.over) run->start_over(config, device, command_line);
   start.run.reset();
   RunRecorder recorder(*run, config.to_ini(), config.checkpoint.keep, state);
   if (state != nullptr) {
@@ -248,10 +250,10 @@ int run_train(const std::vector<std::string>& arguments) {
   const c10::WarningUtils::WarningHandlerGuard guard(&warnings);
   try {
     train(start, options.run, arguments, run);
+  } catch (const UserError&) {
+    throw;
   } catch (const std::exception& error) {
-    const std::optional<std::string> failure = device_failure(error, start.config);
-    if (!failure) throw;
-    throw std::runtime_error(*failure + how_to_go_on(run));
+    throw std::runtime_error(device_failure(error, start.config).value_or(error.what()) + how_to_go_on(run));
   }
   constexpr int kSignalStatus = 128;  // as a shell reports a program that a signal ended
   return g_stopped_by != 0 ? kSignalStatus + g_stopped_by : 0;

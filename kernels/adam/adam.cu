@@ -20,7 +20,9 @@ struct Launch {
   int count;
 };
 
-__global__ void __launch_bounds__(kThreads) adam_kernel(Launch launch, float learning_rate, const float* step) {
+__global__ void __launch_bounds__(kThreads) adam_kernel(Launch launch, float learning_rate, const float* step,
+                                                        const float* skip) {
+  if (skip != nullptr && *skip != 0) return;
   __shared__ float rate, inverse_correction;
   if (threadIdx.x == 0) {
     const double t = *step;
@@ -48,7 +50,8 @@ __global__ void __launch_bounds__(kThreads) adam_kernel(Launch launch, float lea
 
 }  // namespace
 
-void adam_step(const std::vector<AdamTensor>& tensors, float learning_rate, const float* step, cudaStream_t stream) {
+void adam_step(const std::vector<AdamTensor>& tensors, float learning_rate, const float* step, const float* skip,
+               cudaStream_t stream) {
   for (std::size_t begin = 0; begin < tensors.size(); begin += kTensors) {
     Launch launch{};
     launch.count = static_cast<int>(std::min<std::size_t>(kTensors, tensors.size() - begin));
@@ -61,7 +64,7 @@ void adam_step(const std::vector<AdamTensor>& tensors, float learning_rate, cons
       if (size < 1 || blocks > INT32_MAX)
         throw std::runtime_error("adam_step: a tensor of " + std::to_string(size) + " elements");
     }
-    adam_kernel<<<static_cast<unsigned>(blocks), kThreads, 0, stream>>>(launch, learning_rate, step);
+    adam_kernel<<<static_cast<unsigned>(blocks), kThreads, 0, stream>>>(launch, learning_rate, step, skip);
     check_cuda(cudaGetLastError(), "adam_step");
   }
 }

@@ -20,7 +20,9 @@ struct AdamTensor {
   std::int64_t size;
 };
 
-// step: t on the device, 1 at the first step.
-void adam_step(const std::vector<AdamTensor>& tensors, float learning_rate, const float* step, cudaStream_t stream);
+// step: t on the device, 1 at the first step. skip: nothing happens where it points to anything but 0 on the device;
+// null: never skipped.
+void adam_step(const std::vector<AdamTensor>& tensors, float learning_rate, const float* step, const float* skip,
+               cudaStream_t stream);
 
 }  // namespace engram

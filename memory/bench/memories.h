@@ -138,7 +138,7 @@ class Attention {
     }
     output = torch::empty_like(random_padded(shape));
     d_output = random_padded(shape);
-    saved = scratch_bytes(attention_saved_bytes(kernel_shape(), Dtype::kBfloat16), output);
+    saved = scratch_bytes(attention_saved_bytes(kernel_shape(), Dtype::kBfloat16, /*dropout=*/false), output);
     scratch = scratch_bytes(attention_backward_scratch_bytes(kernel_shape()), output);
   }
 

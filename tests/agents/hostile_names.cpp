@@ -135,7 +135,7 @@ bool is_one_line(const std::string& message) {
   return !message.empty() && message.size() <= kMaxErrorBytes;
 }
 
-const std::set<std::string> kRunFiles = {"config.ini", "about.json", "lock", "weights"};
+const std::set<std::string> kRunFiles = {"config.ini", "about.json", "lock", "weights", "checkpoints"};
 
 }  // namespace
 

@@ -3,8 +3,10 @@
 
 #include <algorithm>
 #include <functional>
+#include <limits>
 #include <random>
 #include <set>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -296,4 +298,45 @@ TEST_CASE("a state that does not fit is refused, with the entry that does not") 
   CHECK(message([](SafetensorsFile&) {}, Config::from_settings(tiny("lstm"))) != "accepted");
   CHECK(message([](SafetensorsFile&) {}, Config::from_settings(tiny("transformer", {{"run.num_envs", "3"}}))) !=
         "accepted");
+}
+
+TEST_CASE("a loss that is not finite stops the run by name, or is skipped and counted") {
+  const Settings settings = tiny("lstm");
+  Observer observer({30});
+  {
+    Trainer trainer(Config::from_settings(settings), torch::kCPU, 1);
+    observer.trainer = &trainer;
+    trainer.save_soon();
+    trainer.run({&observer});
+  }
+  REQUIRE(observer.states.size() == 1);
+  const auto run = [&](const Config& config, Observer& rest) {
+    SafetensorsFile file;
+    file.metadata = observer.states[0].metadata;
+    for (const auto& [name, tensor] : observer.states[0].tensors) file.tensors[name] = tensor.clone();
+    file.tensors.at("learner.network.critic1.output.bias")[0] = std::numeric_limits<float>::quiet_NaN();
+    Trainer trainer(config, torch::kCPU, 1);
+    StateArchive archive(file, "the state");
+    trainer.restore(archive);
+    return trainer.run({&rest});
+  };
+  Observer stopped;
+  std::string message;
+  try {
+    run(Config::from_settings(settings), stopped);
+  } catch (const std::runtime_error& error) {
+    message = error.what();
+  }
+  const std::int64_t next = 1 + std::stoll(observer.states[0].metadata.at("state.updates"));
+  CHECK(message == "update " + std::to_string(next) + ": the loss is not finite; it changed no weights");
+  CHECK(stopped.moves == 0);  // nothing is saved behind it
+
+  Settings skipping = settings;
+  skipping.emplace_back("run.on_nan", "skip");
+  Observer skipped;
+  const TrainStatus end = run(Config::from_settings(skipping), skipped);
+  CHECK(end.stopped == StopReason::kSteps);
+  CHECK(end.skipped_updates == end.updates - (next - 1));
+  for (const auto& [name, tensor] : observer.states[0].tensors)
+    if (name.starts_with("learner.network.actor.")) CHECK(torch::equal(tensor, skipped.last.tensors.at(name)));
 }

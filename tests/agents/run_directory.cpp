@@ -25,7 +25,7 @@ TEST_CASE("a new run directory holds config and origin") {
     CHECK(about.contains(key));
   CHECK(about["command_line"][3] == "5");
   CHECK(run.weights_file(WhichWeights::kBest) == folder / "deep/run/weights/best.safetensors");
-  CHECK(mentions(run.new_events_file().string(), "tfevents"));
+  CHECK(mentions(run.events_file().string(), "tfevents"));
   CHECK(RunDirectory::open(folder / "deep/run").path() == run.path());
 }
 

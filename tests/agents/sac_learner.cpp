@@ -350,3 +350,46 @@ TEST_CASE("a first temperature outside its bounds is refused") {
   options.temperature = Temperature::kLearnt;
   CHECK_THROWS_AS(options.check(), UserError);
 }
+
+TEST_CASE("an update that is not finite changes neither weights nor temperature, and its first tensor is told") {
+  const TaskInfo task = vector_task(4, 3, 7);
+  const auto network = scattered_network("lstm", task);
+  network->train();
+  SacLearner learner({.temperature = Temperature::kLearnt}, network);
+  const EpisodeBatch batch = random_batch(task, 1);
+  learner.update(batch);
+  CHECK(learner.faults().count == 0);
+  const auto weights = [&] {
+    std::vector<torch::Tensor> all;
+    for (const torch::Tensor& parameter : network->trainable_parameters()) all.push_back(parameter.detach().clone());
+    all.push_back(learner.alpha());
+    return all;
+  };
+  const auto equal = [](const std::vector<torch::Tensor>& a, const std::vector<torch::Tensor>& b) {
+    return std::equal(a.begin(), a.end(), b.begin(), b.end(),
+                      [](const torch::Tensor& x, const torch::Tensor& y) { return torch::equal(x, y); });
+  };
+  const auto before = weights();
+
+  // A gradient alone.
+  const unsigned hook = network->named_parameters()["actor.hidden2.weight"].register_hook(
+      [](const torch::Tensor& gradient) { return gradient / 0; });
+  learner.update(batch);
+  network->named_parameters()["actor.hidden2.weight"].remove_hook(hook);
+  CHECK(equal(weights(), before));
+  CHECK(learner.faults().count == 1);
+  CHECK(learner.faults().first_update == 2);
+  CHECK(learner.faults().first_tensor == "the gradient of actor.hidden2.weight");
+
+  EpisodeBatch bad = batch;
+  bad.reward_BT = batch.reward_BT.clone();
+  bad.reward_BT[0][0] = std::numeric_limits<float>::infinity();
+  learner.update(bad);
+  CHECK(equal(weights(), before));
+  CHECK(learner.faults().count == 2);
+  CHECK(learner.faults().first_update == 2);  // still the first
+
+  learner.update(batch);
+  CHECK_FALSE(equal(weights(), before));
+  CHECK(learner.faults().count == 2);
+}

@@ -40,7 +40,7 @@ TEST_CASE("a recorded run comes back as it was") {
   const TemporaryFolder folder;
   Config config = tiny_config();
   const RunDirectory run = RunDirectory::create(folder / "run", config, torch::kCPU, {});
-  RunRecorder recorder(run, config.to_ini());
+  RunRecorder recorder(run, config.to_ini(), config.checkpoint.keep);
   LastWeights last;
   Trainer trainer(config, torch::kCPU, 1);
   trainer.run({&recorder, &last});

@@ -72,7 +72,7 @@ TEST_CASE("evaluations and the end are told in lines that stay") {
   const Config config = Config::from_settings({{"task.name", "tmaze"}, {"memory.name", "none"}});
   const auto network = make_network(config, config.task.info(), torch::kCPU);
   TrainStatus status = some_status();
-  status.last_evaluation = EvaluationSummary{10'000, 20, 0.9, 0.85};
+  status.last_evaluation = EvaluationSummary{10'000, 2'500, 20, 0.9, 0.85};
   display.evaluated(status, *network, true);
   CHECK(contains(out.str(), "greedy success  90%"));
   CHECK(contains(out.str(), "over 20 episodes (best)\n"));

@@ -33,9 +33,17 @@ def check_run_directory(folder):
     rows = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
     train = [row for row in rows if row["kind"] == "train"]
     evaluations = [row for row in rows if row["kind"] == "evaluation"]
-    for key in ("environment_steps", "wall_seconds", "updates", "episodes", "return", "success", "critic_loss",
-                "actor_loss", "entropy", "alpha", "steps_per_second", "updates_per_second"):
+    for key in ("environment_steps", "updates", "episodes", "return", "success", "critic_loss",
+                "actor_loss", "entropy", "alpha"):
         assert math.isfinite(train[-1][key]), key
+    timings = [json.loads(line) for line in (run / "timings.jsonl").read_text().splitlines()]
+    assert [(row["kind"], row["environment_steps"]) for row in timings] == [
+        (row["kind"], row["environment_steps"]) for row in rows]
+    for key in ("wall_seconds", "steps_per_second", "updates_per_second"):
+        assert math.isfinite(next(row for row in reversed(timings) if row["kind"] == "train")[key]), key
+    final = rows[-1]
+    assert final["kind"] == "final" and final["episodes"] == 100, final
+    assert 0 <= final["success_low"] <= final["success"] <= final["success_high"] <= 1, final
     assert train[-1]["environment_steps"] == 400 and train[-1]["updates"] == 120, train[-1]
     assert [row["environment_steps"] for row in evaluations] == [150, 300, 400], evaluations
 
@@ -98,7 +106,7 @@ with tempfile.TemporaryDirectory() as name:
     folder = pathlib.Path(name)
     (folder / "c.ini").write_text(
         "[task]\nname = tmaze\ncorridor_length = 8\n[memory]\nname = lstm\nwidth = 12\n[network]\nhidden_width = 16\n"
-        "[run]\nsteps = 400\nrandom_episodes = 4\nthreads = 1\nreport_seconds = 0.05\n"
+        "[run]\nsteps = 400\nrandom_episodes = 4\nthreads = 1\nreport_seconds = 0.05\nmetrics_every_steps = 50\n"
         "[evaluation]\nevery_steps = 150\nepisodes = 5\n[replay]\nbatch_episodes = 8\n")
     output = engram(folder, "train", "--config", "c.ini", "--seed", "7", "--run", "runs/a", "--task.corridor_length", "9",
                     "--device", "cpu")

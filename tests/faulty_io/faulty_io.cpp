@@ -39,7 +39,16 @@ __attribute__((constructor)) void read_environment() {
 
 enum class Fate { kPass, kFail, kHalf };
 
-// Counts the call and decides; kFail has set errno.
+// Where a descriptor leads; false if nowhere.
+bool path_of(int descriptor, char (&path)[kPathBytes]) {
+  char link[64];
+  snprintf(link, sizeof(link), "/proc/self/fd/%d", descriptor);
+  const ssize_t length = readlink(link, path, sizeof(path) - 1);
+  if (length >= 0) path[length] = '\0';
+  return length >= 0;
+}
+
+// Counts the call on an absolute path and decides; kFail has set errno.
 Fate decide(const char* path, const char* name, bool writes) {
   const std::lock_guard lock(mutex);
   if (plan.prefix[0] == '\0' || strncmp(path, plan.prefix, strlen(plan.prefix)) != 0) return Fate::kPass;
@@ -53,12 +62,17 @@ Fate decide(const char* path, const char* name, bool writes) {
 }
 
 Fate decide(int descriptor, const char* name, bool writes = false) {
-  char link[64], path[kPathBytes];
-  snprintf(link, sizeof(link), "/proc/self/fd/%d", descriptor);
-  const ssize_t length = readlink(link, path, sizeof(path) - 1);
-  if (length < 0) return Fate::kPass;
-  path[length] = '\0';
-  return decide(path, name, writes);
+  char path[kPathBytes];
+  return path_of(descriptor, path) ? decide(path, name, writes) : Fate::kPass;
+}
+
+// Of a path that may be relative to a folder, or to the current one (AT_FDCWD).
+Fate decide_path(int folder, const char* path, const char* name) {
+  if (path[0] == '/') return decide(path, name, false);
+  char start[kPathBytes], whole[2 * kPathBytes];
+  if (!(folder == AT_FDCWD ? getcwd(start, sizeof(start)) != nullptr : path_of(folder, start))) return Fate::kPass;
+  snprintf(whole, sizeof(whole), "%s/%s", start, path);
+  return decide(whole, name, false);
 }
 
 size_t half(size_t count) { return count > 1 ? count / 2 : count; }
@@ -93,14 +107,14 @@ void faulty_io_disarm() {
 long faulty_io_calls() { return plan.calls; }
 const char* faulty_io_failed() { return plan.failed; }
 
-#define FAULTY_OPEN(name)                                                           \
-  int name(const char* path, int flags, ...) {                                      \
-    va_list arguments;                                                              \
-    va_start(arguments, flags);                                                     \
-    const mode_t mode = mode_of(flags, arguments);                                  \
-    va_end(arguments);                                                              \
-    if (counts(flags) && decide(path, "open", false) == Fate::kFail) return -1;     \
-    return real<int (*)(const char*, int, ...)>(#name, nullptr)(path, flags, mode); \
+#define FAULTY_OPEN(name)                                                               \
+  int name(const char* path, int flags, ...) {                                          \
+    va_list arguments;                                                                  \
+    va_start(arguments, flags);                                                         \
+    const mode_t mode = mode_of(flags, arguments);                                      \
+    va_end(arguments);                                                                  \
+    if (counts(flags) && decide_path(AT_FDCWD, path, "open") == Fate::kFail) return -1; \
+    return real<int (*)(const char*, int, ...)>(#name, nullptr)(path, flags, mode);     \
   }
 FAULTY_OPEN(open)
 FAULTY_OPEN(open64)
@@ -111,7 +125,7 @@ FAULTY_OPEN(open64)
     va_start(arguments, flags);                                                                  \
     const mode_t mode = mode_of(flags, arguments);                                               \
     va_end(arguments);                                                                           \
-    if (counts(flags) && decide(path, "openat", false) == Fate::kFail) return -1;                \
+    if (counts(flags) && decide_path(folder, path, "openat") == Fate::kFail) return -1;          \
     return real<int (*)(int, const char*, int, ...)>(#name, nullptr)(folder, path, flags, mode); \
   }
 FAULTY_OPENAT(openat)
@@ -158,7 +172,7 @@ FAULTY_TRUNCATE(ftruncate)
 FAULTY_TRUNCATE(ftruncate64)
 
 int rename(const char* from, const char* to) {
-  if (decide(to, "rename", false) == Fate::kFail) return -1;
+  if (decide_path(AT_FDCWD, to, "rename") == Fate::kFail) return -1;
   return real<int (*)(const char*, const char*)>("rename", nullptr)(from, to);
 }
 }
