@@ -64,10 +64,12 @@ void add_row(MetricsSummary& summary, const std::string& text) {
   if (!row.is_object() || !row.contains("kind") || !row["kind"].is_string()) throw BadRow("kind");
   const std::string kind = row["kind"].get<std::string>();
   if (kind == "train") {
-    const std::int64_t steps = count(row, "environment_steps"), updates = count(row, "updates");
-    summary.episodes = count(row, "episodes");
+    const std::int64_t steps = count(row, "environment_steps"), updates = count(row, "updates"),
+                       episodes = count(row, "episodes"), skipped = count(row, "skipped_updates");
     summary.steps = steps;
     summary.updates = updates;
+    summary.episodes = episodes;
+    summary.skipped_updates = skipped;
   } else if (kind == "evaluation") {
     const EvaluationSummary latest = evaluation(row);
     ++summary.evaluations;
@@ -81,15 +83,18 @@ void add_row(MetricsSummary& summary, const std::string& text) {
 }  // namespace
 
 MetricsSummary summarize_metrics(const std::filesystem::path& file) {
-  MetricsSummary summary;
   std::error_code error;
   const auto type = std::filesystem::status(file, error).type();
-  if (type == std::filesystem::file_type::not_found) return summary;
+  if (type == std::filesystem::file_type::not_found) return {};
   const std::string where = "'" + file.string() + "'";
   if (type != std::filesystem::file_type::regular) throw UserError(where + " is not a file");
   std::ifstream stream(file, std::ios::binary);
   if (!stream) throw UserError(where + " cannot be read");
+  return summarize_metrics(stream, where);
+}
 
+MetricsSummary summarize_metrics(std::istream& stream, const std::string& where) {
+  MetricsSummary summary;
   std::vector<char> buffer(kMaxRowBytes);
   for (;;) {
     stream.getline(buffer.data(), static_cast<std::streamsize>(buffer.size()));

@@ -258,7 +258,17 @@ SafetensorsSummary summarize(std::istream& stream, std::uint64_t file_bytes) {
   return summary;
 }
 
-// Opens a regular file and gives it and its size to `read`.
+// What `read` makes of a stream, whose name `where` stands in front of what is wrong with it.
+template <class Read>
+auto read_stream(std::istream& stream, std::uint64_t bytes, const std::string& where, const Read& read) {
+  try {
+    return read(stream, bytes);
+  } catch (const Damage& damage) {
+    throw UserError(where + " is damaged: " + damage.what());
+  }
+}
+
+// The same of a regular file.
 template <class Read>
 auto read_file(const std::filesystem::path& file, const std::string& where, const Read& read) {
   std::error_code error;
@@ -269,11 +279,7 @@ auto read_file(const std::filesystem::path& file, const std::string& where, cons
   std::ifstream stream(file, std::ios::binary);
   const std::uint64_t bytes = std::filesystem::file_size(file, error);
   if (!stream || error) throw UserError(where + " cannot be read");
-  try {
-    return read(stream, bytes);
-  } catch (const Damage& damage) {
-    throw UserError(where + " is damaged: " + damage.what());
-  }
+  return read_stream(stream, bytes, where, read);
 }
 
 }  // namespace
@@ -323,15 +329,15 @@ void save_safetensors(const std::filesystem::path& file, const TensorMap& tensor
 }
 
 SafetensorsFile read_safetensors(std::istream& stream, std::uint64_t bytes, const std::string& where) {
-  try {
-    return parse(stream, bytes);
-  } catch (const Damage& damage) {
-    throw UserError(where + " is damaged: " + damage.what());
-  }
+  return read_stream(stream, bytes, where, parse);
 }
 
 SafetensorsFile load_safetensors(const std::filesystem::path& file, const std::string& what) {
   return read_file(file, what + " '" + file.string() + "'", parse);
+}
+
+SafetensorsSummary summarize_safetensors(std::istream& stream, std::uint64_t bytes, const std::string& where) {
+  return read_stream(stream, bytes, where, summarize);
 }
 
 SafetensorsSummary summarize_safetensors(const std::filesystem::path& file, const std::string& what) {

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <istream>
 #include <map>
 #include <string>
 #include <vector>
@@ -23,5 +24,8 @@ struct SafetensorsSummary {
 };
 // Refuses what load_safetensors() refuses, but knows more dtypes. Holds a megabyte of tensors at a time.
 SafetensorsSummary summarize_safetensors(const std::filesystem::path& file, const std::string& what = "file");
+
+// The same from a stream that holds `bytes` bytes; `where` names it in messages.
+SafetensorsSummary summarize_safetensors(std::istream& stream, std::uint64_t bytes, const std::string& where);
 
 }  // namespace engram

@@ -242,6 +242,7 @@ Json run_json(const fs::path& folder) {
                 {{"environment_steps", facts.steps},
                  {"total_steps", facts.config.run.steps},
                  {"updates", facts.updates},
+                 {"skipped_updates", facts.metrics.skipped_updates},
                  {"episodes", facts.episodes}}},
                {"evaluations",
                 {{"count", facts.metrics.evaluations},
@@ -269,6 +270,8 @@ void print_run(const fs::path& folder) {
                            static_cast<long long>(facts.steps), std::to_string(facts.config.run.steps).c_str(),
                            100 * static_cast<double>(facts.steps) / static_cast<double>(facts.config.run.steps),
                            static_cast<long long>(facts.updates), static_cast<long long>(facts.episodes)));
+  if (facts.metrics.skipped_updates > 0)
+    print("  skipped", std::to_string(facts.metrics.skipped_updates) + " updates that were not finite");
   print("evaluations", std::to_string(facts.metrics.evaluations));
   if (const auto& last = facts.metrics.last_evaluation) print("  last", evaluation_text(*last));
   if (const auto& best = facts.metrics.best_evaluation) print("  best", evaluation_text(*best));

@@ -12,14 +12,14 @@ using namespace engram;
 namespace {
 
 const std::string kRows =
-    "{\"kind\":\"train\",\"environment_steps\":10,\"updates\":2.0,\"episodes\":3.0,\"return\":null}\n"
+    "{\"kind\":\"train\",\"environment_steps\":10,\"updates\":2.0,\"episodes\":3.0,\"skipped_updates\":0.0}\n"
     "{\"kind\":\"evaluation\",\"environment_steps\":20,\"updates\":4.0,\"episodes\":5.0,\"return\":1.5,\"success\":0.4}"
     "\n"
     "{\"kind\":\"evaluation\",\"environment_steps\":30,\"updates\":6.0,\"episodes\":5.0,\"return\":1.5,\"success\":0.4}"
     "\n"
     "{\"kind\":\"evaluation\",\"environment_steps\":40,\"updates\":8.0,\"episodes\":5.0,\"return\":9.0,\"success\":0.2}"
     "\n"
-    "{\"kind\":\"train\",\"environment_steps\":50,\"updates\":9.0,\"episodes\":7.0}\n"
+    "{\"kind\":\"train\",\"environment_steps\":50,\"updates\":9.0,\"episodes\":7.0,\"skipped_updates\":1.0}\n"
     "{\"kind\":\"final\",\"environment_steps\":30,\"updates\":6.0,\"episodes\":10.0,\"return\":null,\"success\":0.3,"
     "\"success_low\":0.1,\"success_high\":0.6}\n";
 
@@ -37,6 +37,7 @@ TEST_CASE("rows give the progress, the last evaluation, the best one and the fin
   CHECK(summary.steps == 50);
   CHECK(summary.updates == 9);
   CHECK(summary.episodes == 7);
+  CHECK(summary.skipped_updates == 1);
   CHECK(summary.evaluations == 3);
   REQUIRE((summary.last_evaluation && summary.best_evaluation && summary.final_evaluation));
   CHECK(summary.last_evaluation->environment_steps == 40);
@@ -52,7 +53,7 @@ TEST_CASE("a row in writing is left out, a damaged one counted") {
     CAPTURE(length);
     REQUIRE(summary_of(kRows.substr(0, length)).damaged_rows == 0);
   }
-  const std::string end = ",\"updates\":2,\"episodes\":3,\"return\":0,\"success\":0}\n";
+  const std::string end = ",\"updates\":2,\"episodes\":3,\"skipped_updates\":0,\"return\":0,\"success\":0}\n";
   for (const std::string& bad :
        {std::string("\n"), std::string("x\n"), std::string("3\n"), std::string("{}\n"), std::string("{\"kind\":3}\n"),
         std::string("\0\xff\n", 3), std::string(1'000'000, '[') + "\n", "\"" + std::string(65'536, 'x') + "\"\n",

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <chrono>
 #include <thread>
 
 #include "agents/run_directory.h"
@@ -53,7 +54,10 @@ TEST_CASE("who only looks whether a lock is held changes nothing and keeps nobod
   CHECK_FALSE(RunLock::held(folder.path()));
   std::atomic<bool> done = false;
   std::thread looks([&] {
-    while (!done) RunLock::held(folder.path());
+    while (!done) {
+      RunLock::held(folder.path());
+      std::this_thread::sleep_for(std::chrono::microseconds(200));
+    }
   });
   for (int i = 0; i < 200; ++i) CHECK(lock_error(folder.path()) == "nothing was thrown");
   done = true;

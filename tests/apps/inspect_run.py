@@ -57,7 +57,8 @@ def flip_last_byte(file):
 def check_finished(run):
     found, text = inspect(run)
     assert (found["run"], found["task"], found["backbone"], found["state"]) == (str(run), "tmaze", "lstm", "finished")
-    assert found["progress"] == {"environment_steps": 400, "total_steps": 400, "updates": 120, "episodes": 40}, found
+    assert found["progress"] == {"environment_steps": 400, "total_steps": 400, "updates": 120, "skipped_updates": 0,
+                                 "episodes": 40}, found
     rows = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
     evaluations = [row for row in rows if row["kind"] == "evaluation"]
     best = max(reversed(evaluations), key=lambda row: (row["success"], row["return"]))
