@@ -17,8 +17,22 @@ namespace fs = std::filesystem;
 constexpr const char* kPrefix = "checkpoint_";
 constexpr const char* kSuffix = ".safetensors";
 
-// 0 for a file of another name.
-std::int64_t number_of(const fs::path& file) {
+fs::path file_of(const fs::path& folder, std::int64_t number) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%06lld", static_cast<long long>(number));
+  return folder / (kPrefix + std::string(text) + kSuffix);
+}
+
+const std::string& entry(const std::map<std::string, std::string>& metadata, const std::string& key,
+                         const std::string& where) {
+  const auto found = metadata.find(key);
+  if (found == metadata.end()) throw UserError(where + " is not a checkpoint: it has no '" + key + "'");
+  return found->second;
+}
+
+}  // namespace
+
+std::int64_t checkpoint_number(const fs::path& file) {
   std::string name = file.filename().string();
   if (!name.starts_with(kPrefix) || !name.ends_with(kSuffix)) return 0;
   name =
@@ -28,28 +42,14 @@ std::int64_t number_of(const fs::path& file) {
   return error == std::errc{} && end == name.data() + name.size() && number > 0 ? number : 0;
 }
 
-fs::path file_of(const fs::path& folder, std::int64_t number) {
-  char text[32];
-  std::snprintf(text, sizeof text, "%06lld", static_cast<long long>(number));
-  return folder / (kPrefix + std::string(text) + kSuffix);
-}
-
-const std::string& entry(const SafetensorsFile& file, const std::string& key, const std::string& where) {
-  const auto found = file.metadata.find(key);
-  if (found == file.metadata.end()) throw UserError(where + " is not a checkpoint: it has no '" + key + "'");
-  return found->second;
-}
-
-}  // namespace
-
 std::vector<fs::path> list_checkpoints(const fs::path& folder) {
   std::vector<fs::path> files;
   std::error_code error;
   for (fs::directory_iterator item(folder, error), end; !error && item != end; item.increment(error))
-    if (number_of(item->path()) > 0) files.push_back(item->path());
+    if (checkpoint_number(item->path()) > 0) files.push_back(item->path());
   if (error && error != std::errc::no_such_file_or_directory)
     throw UserError("'" + folder.string() + "' cannot be read: " + error.message());
-  std::ranges::sort(files, {}, number_of);
+  std::ranges::sort(files, {}, checkpoint_number);
   return files;
 }
 
@@ -62,7 +62,7 @@ fs::path write_checkpoint(const fs::path& folder, const StateArchive& state, con
                                                  {"updates", std::to_string(updates)}};
   for (const auto& [name, text] : state.saved_values()) metadata[StateArchive::kValuePrefix + name] = text;
   std::vector<fs::path> files = list_checkpoints(folder);
-  const fs::path file = file_of(folder, files.empty() ? 1 : number_of(files.back()) + 1);
+  const fs::path file = file_of(folder, files.empty() ? 1 : checkpoint_number(files.back()) + 1);
   save_safetensors(file, state.saved_tensors(), metadata);
 
   files.push_back(file);
@@ -74,29 +74,34 @@ fs::path write_checkpoint(const fs::path& folder, const StateArchive& state, con
   return file;
 }
 
-Checkpoint load_checkpoint(const fs::path& file) {
-  const std::string where = "checkpoint '" + file.string() + "'";
-  SafetensorsFile contents = load_safetensors(file, "checkpoint");
-  if (entry(contents, "kind", where) != "checkpoint") throw UserError(where + " is not a checkpoint");
-  if (const std::string& format = entry(contents, "checkpoint_format", where);
+CheckpointHeader read_checkpoint_header(const std::map<std::string, std::string>& metadata, bool digest_checked,
+                                        const std::string& where) {
+  if (entry(metadata, "kind", where) != "checkpoint") throw UserError(where + " is not a checkpoint");
+  if (const std::string& format = entry(metadata, "checkpoint_format", where);
       format != std::to_string(Checkpoint::kFormat))
     throw UserError(where + " is of another version: format '" + format + "', this program reads format " +
                     std::to_string(Checkpoint::kFormat));
-  if (!contents.digest_checked) throw UserError(where + " has no digest");
-  Checkpoint checkpoint;
-  checkpoint.file = file;
-  std::istringstream config(entry(contents, "config", where));
-  checkpoint.config = read_settings(config, "the config in " + where);
+  if (!digest_checked) throw UserError(where + " has no digest");
+  CheckpointHeader header;
+  std::istringstream config(entry(metadata, "config", where));
+  header.config = read_settings(config, "the config in " + where);
   const auto count = [&](const char* key) {
-    const std::string& text = entry(contents, key, where);
+    const std::string& text = entry(metadata, key, where);
     std::int64_t number = -1;
     const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
     if (error != std::errc{} || end != text.data() + text.size() || number < 0)
       throw UserError(where + ": '" + text + "' is not a number of " + key);
     return number;
   };
-  checkpoint.steps = count("environment_steps");
-  checkpoint.updates = count("updates");
+  header.steps = count("environment_steps");
+  header.updates = count("updates");
+  return header;
+}
+
+Checkpoint load_checkpoint(const fs::path& file) {
+  const std::string where = "checkpoint '" + file.string() + "'";
+  SafetensorsFile contents = load_safetensors(file, "checkpoint");
+  Checkpoint checkpoint{read_checkpoint_header(contents.metadata, contents.digest_checked, where), file, {}};
   checkpoint.state = StateArchive(std::move(contents), where);
   return checkpoint;
 }

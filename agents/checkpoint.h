@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <functional>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -14,14 +15,20 @@
 
 namespace engram {
 
-struct Checkpoint {
+struct CheckpointHeader {
+  Settings config;  // every value of the run's config
+  std::int64_t steps = 0, updates = 0;
+};
+
+struct Checkpoint : CheckpointHeader {
   static constexpr int kFormat = 1;
 
   std::filesystem::path file;
-  Settings config;  // every value of the run's config
-  std::int64_t steps = 0, updates = 0;
   StateArchive state;
 };
+
+// The number in the name of a checkpoint's file; 0 for a file of another name.
+std::int64_t checkpoint_number(const std::filesystem::path& file);
 
 // Files of checkpoints in `folder`, oldest first; none where there is no such folder.
 std::vector<std::filesystem::path> list_checkpoints(const std::filesystem::path& folder);
@@ -30,6 +37,11 @@ std::vector<std::filesystem::path> list_checkpoints(const std::filesystem::path&
 std::filesystem::path write_checkpoint(const std::filesystem::path& folder, const StateArchive& state,
                                        const std::string& config_text, std::int64_t steps, std::int64_t updates,
                                        int keep);
+
+// From a file's metadata. Throws UserError for a file that is no checkpoint, or one of another format; `where` names
+// it.
+CheckpointHeader read_checkpoint_header(const std::map<std::string, std::string>& metadata, bool digest_checked,
+                                        const std::string& where);
 
 // Throws UserError for a file that is damaged, no checkpoint, or one of another format.
 Checkpoint load_checkpoint(const std::filesystem::path& file);

@@ -6,8 +6,10 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <chrono>
 #include <string>
 #include <system_error>
+#include <thread>
 
 namespace engram {
 namespace {
@@ -20,15 +22,26 @@ std::string holder(int descriptor) {
   return number.substr(0, number.find_first_not_of("0123456789"));
 }
 
+[[noreturn]] void throw_unlockable(const std::filesystem::path& file) {
+  throw FileError("'" + file.string() + "' cannot be locked: " + std::generic_category().message(errno));
+}
+
+// Tries, 10 ms apart, for as long as the lock may be held by one that only looks.
+constexpr int kPatience = 5;
+
 int open_locked(const std::filesystem::path& folder) {
   const std::filesystem::path file = folder / "lock";
   for (;;) {
     Descriptor descriptor(::open(file.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0666));
     if (descriptor.number() < 0) throw_error("'" + file.string() + "' cannot be written", errno);
+    int patience = kPatience;
     while (::flock(descriptor.number(), LOCK_EX | LOCK_NB) != 0) {
       if (errno == EINTR) continue;
-      if (errno != EWOULDBLOCK)
-        throw FileError("'" + file.string() + "' cannot be locked: " + std::generic_category().message(errno));
+      if (errno != EWOULDBLOCK) throw_unlockable(file);
+      if (patience-- > 0) {
+        std::this_thread::sleep_for(std::chrono::milliseconds(10));
+        continue;
+      }
       const std::string number = holder(descriptor.number());
       throw UserError("run directory '" + folder.string() + "' is in use by " +
                       (number.empty() ? "another process" : "process " + number));
@@ -43,6 +56,21 @@ int open_locked(const std::filesystem::path& folder) {
 }
 
 }  // namespace
+
+bool RunLock::held(const std::filesystem::path& folder) {
+  const std::filesystem::path file = folder / "lock";
+  const Descriptor descriptor(::open(file.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
+  if (descriptor.number() < 0) {
+    if (errno == ENOENT) return false;
+    throw_error("'" + file.string() + "' cannot be read", errno);
+  }
+  // A shared one, so that several may look at once; gone with the descriptor.
+  while (::flock(descriptor.number(), LOCK_SH | LOCK_NB) != 0) {
+    if (errno == EWOULDBLOCK) return true;
+    if (errno != EINTR) throw_unlockable(file);
+  }
+  return false;
+}
 
 RunLock::RunLock(const std::filesystem::path& folder) : descriptor_(open_locked(folder)) {
   const std::string number = std::to_string(getpid()) + "\n";

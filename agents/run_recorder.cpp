@@ -89,7 +89,8 @@ void RunRecorder::write_best(const EvaluationSummary& evaluation, const TensorMa
 void RunRecorder::write_weights(WhichWeights which, std::int64_t steps, std::int64_t updates,
                                 const TensorMap& weights) const {
   save_safetensors(run_.weights_file(which), weights,
-                   {{"format", std::to_string(Config::kFormat)},
+                   {{"kind", "weights"},
+                    {"format", std::to_string(Config::kFormat)},
                     {"config", config_text_},
                     {"environment_steps", std::to_string(steps)},
                     {"updates", std::to_string(updates)}});

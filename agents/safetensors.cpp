@@ -16,6 +16,7 @@
 #include "agents/build_info.h"
 #include "agents/digest.h"
 #include "agents/files.h"
+#include "agents/safetensors_summary.h"
 #include "base/error.h"
 
 namespace engram {
@@ -24,15 +25,26 @@ namespace {
 using Json = nlohmann::ordered_json;
 static_assert(std::endian::native == std::endian::little, "tensors are written as they lie in memory");
 
-struct DtypeName {
+struct Dtype {
   const char* name;
-  torch::ScalarType type;
+  std::uint64_t bytes;
+  torch::ScalarType type = torch::ScalarType::Undefined;  // Undefined: described, neither read nor written
 };
-constexpr std::array<DtypeName, 5> kDtypes = {{{"F64", torch::kFloat64},
-                                               {"F32", torch::kFloat32},
-                                               {"I64", torch::kInt64},
-                                               {"I32", torch::kInt32},
-                                               {"U8", torch::kUInt8}}};
+constexpr std::array<Dtype, 15> kDtypes = {{{"F64", 8, torch::kFloat64},
+                                            {"F32", 4, torch::kFloat32},
+                                            {"I64", 8, torch::kInt64},
+                                            {"I32", 4, torch::kInt32},
+                                            {"U8", 1, torch::kUInt8},
+                                            {"BF16", 2},
+                                            {"F16", 2},
+                                            {"F8_E4M3", 1},
+                                            {"F8_E5M2", 1},
+                                            {"U64", 8},
+                                            {"U32", 4},
+                                            {"U16", 2},
+                                            {"I16", 2},
+                                            {"I8", 1},
+                                            {"BOOL", 1}}};
 constexpr const char* kMetadataKey = "__metadata__";
 constexpr const char* kWriterKey = "engram";
 constexpr const char* kDigestKey = "xxh3_128";
@@ -43,8 +55,8 @@ constexpr std::uint64_t kMaxHeaderBytes = 100'000'000;  // as the official reade
 constexpr int kMaxDimensions = 16;
 
 std::string dtype_name(torch::ScalarType type) {
-  for (const DtypeName& dtype : kDtypes)
-    if (dtype.type == type) return dtype.name;
+  for (const Dtype& dtype : kDtypes)
+    if (type != torch::ScalarType::Undefined && dtype.type == type) return dtype.name;
   throw std::invalid_argument(std::string("save_safetensors: unsupported type ") + torch::toString(type));
 }
 
@@ -55,7 +67,7 @@ struct Damage : std::runtime_error {
 
 struct Entry {
   std::string name;
-  torch::ScalarType type;
+  Dtype dtype;
   std::vector<std::int64_t> shape;
   std::uint64_t begin, end;  // of its bytes behind the header
 };
@@ -86,7 +98,7 @@ Json parse_header(const std::string& text) {
 // The number of bytes of a tensor; throws where it does not fit or a stride would overflow.
 std::uint64_t checked_bytes(const Entry& entry) {
   constexpr std::uint64_t kLimit = std::uint64_t{1} << 62;
-  std::uint64_t bytes = torch::elementSize(entry.type);
+  std::uint64_t bytes = entry.dtype.bytes;
   bool empty = false;
   for (const std::int64_t size : entry.shape) {
     empty = empty || size == 0;
@@ -105,13 +117,12 @@ Entry parse_entry(const std::string& name, const Json& value) {
   const Json& dtype = value["dtype"];
   const Json& shape = value["shape"];
   const Json& offsets = value["data_offsets"];
-  const auto found = std::find_if(kDtypes.begin(), kDtypes.end(), [&dtype](const DtypeName& known) {
-    return dtype.is_string() && dtype == known.name;
-  });
+  const auto found = std::find_if(kDtypes.begin(), kDtypes.end(),
+                                  [&dtype](const Dtype& known) { return dtype.is_string() && dtype == known.name; });
   if (found == kDtypes.end()) throw Damage(what + " has the unknown dtype " + dtype.dump());
   if (!shape.is_array() || shape.size() > kMaxDimensions) throw Damage(what + " has a malformed shape");
   if (!offsets.is_array() || offsets.size() != 2) throw Damage(what + " has malformed data_offsets");
-  Entry entry{name, found->type, {}, 0, 0};
+  Entry entry{name, *found, {}, 0, 0};
   for (const Json& size : shape) {
     const std::uint64_t number = read_unsigned(size, what + ": a size");
     if (number > std::numeric_limits<std::int64_t>::max()) throw Damage(what + " is too large");
@@ -159,51 +170,116 @@ void read_bytes(std::istream& stream, char* bytes, std::uint64_t count, Digest& 
   }
 }
 
-SafetensorsFile parse(std::istream& stream, std::uint64_t file_bytes) {
-  std::uint64_t header_bytes = 0;
-  if (file_bytes < sizeof(header_bytes)) throw Damage("it is shorter than a header");
-  stream.read(reinterpret_cast<char*>(&header_bytes), sizeof(header_bytes));
-  if (header_bytes > kMaxHeaderBytes || header_bytes > file_bytes - sizeof(header_bytes))
-    throw Damage("its header is longer than the file");
-  std::string text(header_bytes, '\0');
-  stream.read(text.data(), static_cast<std::streamsize>(header_bytes));
-  if (!stream) throw Damage("it cannot be read to its end");
-  if (text.empty() || text.front() != '{') throw Damage("its header is not a JSON object");
-  const Json header = parse_header(text);
+// Everything in front of the tensors.
+struct Header {
+  std::uint64_t bytes;
+  std::string text;            // the digest's digits as '0'
+  std::vector<Entry> entries;  // in the order of their bytes
+  std::map<std::string, std::string> metadata;
+  std::optional<std::string> digest;
+};
 
-  SafetensorsFile file;
-  std::vector<Entry> entries;
-  for (const auto& [name, value] : header.items()) {
+Header read_header(std::istream& stream, std::uint64_t file_bytes) {
+  Header header{};
+  if (file_bytes < sizeof(header.bytes)) throw Damage("it is shorter than a header");
+  stream.read(reinterpret_cast<char*>(&header.bytes), sizeof(header.bytes));
+  if (header.bytes > kMaxHeaderBytes || header.bytes > file_bytes - sizeof(header.bytes))
+    throw Damage("its header is longer than the file");
+  header.text.resize(header.bytes);
+  stream.read(header.text.data(), static_cast<std::streamsize>(header.bytes));
+  if (!stream) throw Damage("it cannot be read to its end");
+  if (header.text.empty() || header.text.front() != '{') throw Damage("its header is not a JSON object");
+  const Json json = parse_header(header.text);
+
+  for (const auto& [name, value] : json.items()) {
     if (name == kMetadataKey)
-      file.metadata = parse_metadata(value);
+      header.metadata = parse_metadata(value);
     else
-      entries.push_back(parse_entry(name, value));
+      header.entries.push_back(parse_entry(name, value));
   }
-  const std::optional<std::string> expected_digest = take_digest(text, file.metadata);
+  header.digest = take_digest(header.text, header.metadata);
 
   // The tensors must fill what stands behind the header, without gap or overlap.
-  std::sort(entries.begin(), entries.end(),
+  std::sort(header.entries.begin(), header.entries.end(),
             [](const Entry& a, const Entry& b) { return std::pair(a.begin, a.end) < std::pair(b.begin, b.end); });
   std::uint64_t position = 0;
-  for (const Entry& entry : entries) {
+  for (const Entry& entry : header.entries) {
     if (entry.begin != position)
       throw Damage("tensor '" + entry.name + "' does not begin where the one before it ends");
     position = entry.end;
   }
-  if (position != file_bytes - sizeof(header_bytes) - header_bytes)
+  if (position != file_bytes - sizeof(header.bytes) - header.bytes)
     throw Damage("its tensors do not end where the file ends");
+  return header;
+}
 
+// Takes the tensors' bytes, in order, as `read_tensor` gives them to the digest.
+template <class ReadTensor>
+void check_digest(const Header& header, const ReadTensor& read_tensor) {
   Digest digest;
-  digest.update(&header_bytes, sizeof(header_bytes));
-  digest.update(text.data(), text.size());
-  for (const Entry& entry : entries) {
-    torch::Tensor tensor = torch::empty(entry.shape, entry.type);
+  digest.update(&header.bytes, sizeof(header.bytes));
+  digest.update(header.text.data(), header.text.size());
+  for (const Entry& entry : header.entries) read_tensor(entry, digest);
+  if (header.digest && digest.hex() != *header.digest) throw Damage("its digest does not match");
+}
+
+SafetensorsFile parse(std::istream& stream, std::uint64_t file_bytes) {
+  Header header = read_header(stream, file_bytes);
+  for (const Entry& entry : header.entries)
+    if (entry.dtype.type == torch::ScalarType::Undefined)
+      throw Damage("tensor '" + entry.name + "' has the unknown dtype \"" + entry.dtype.name + "\"");
+  SafetensorsFile file;
+  check_digest(header, [&](const Entry& entry, Digest& digest) {
+    torch::Tensor tensor = torch::empty(entry.shape, entry.dtype.type);
     read_bytes(stream, static_cast<char*>(tensor.data_ptr()), entry.end - entry.begin, digest);
     file.tensors[entry.name] = tensor;
-  }
-  if (expected_digest && digest.hex() != *expected_digest) throw Damage("its digest does not match");
-  file.digest_checked = expected_digest.has_value();
+  });
+  file.metadata = std::move(header.metadata);
+  file.digest_checked = header.digest.has_value();
   return file;
+}
+
+SafetensorsSummary summarize(std::istream& stream, std::uint64_t file_bytes) {
+  Header header = read_header(stream, file_bytes);
+  std::vector<char> chunk(kChunkBytes);
+  if (header.digest)
+    check_digest(header, [&](const Entry& entry, Digest& digest) {
+      for (std::uint64_t left = entry.end - entry.begin, count = 0; left > 0; left -= count) {
+        count = std::min(kChunkBytes, left);
+        read_bytes(stream, chunk.data(), count, digest);
+      }
+    });
+  SafetensorsSummary summary;
+  for (const Entry& entry : header.entries)
+    summary.tensors.push_back({entry.name, entry.dtype.name, entry.shape, entry.end - entry.begin});
+  summary.metadata = std::move(header.metadata);
+  summary.digest_checked = header.digest.has_value();
+  summary.bytes = file_bytes;
+  return summary;
+}
+
+// What `read` makes of a stream, whose name `where` stands in front of what is wrong with it.
+template <class Read>
+auto read_stream(std::istream& stream, std::uint64_t bytes, const std::string& where, const Read& read) {
+  try {
+    return read(stream, bytes);
+  } catch (const Damage& damage) {
+    throw UserError(where + " is damaged: " + damage.what());
+  }
+}
+
+// The same of a regular file.
+template <class Read>
+auto read_file(const std::filesystem::path& file, const std::string& where, const Read& read) {
+  std::error_code error;
+  const auto status = std::filesystem::status(file, error);
+  if (status.type() == std::filesystem::file_type::not_found) throw UserError(where + " does not exist");
+  if (error) throw UserError(where + " cannot be read: " + error.message());
+  if (!std::filesystem::is_regular_file(status)) throw UserError(where + " is not a file");
+  std::ifstream stream(file, std::ios::binary);
+  const std::uint64_t bytes = std::filesystem::file_size(file, error);
+  if (!stream || error) throw UserError(where + " cannot be read");
+  return read_stream(stream, bytes, where, read);
 }
 
 }  // namespace
@@ -253,24 +329,19 @@ void save_safetensors(const std::filesystem::path& file, const TensorMap& tensor
 }
 
 SafetensorsFile read_safetensors(std::istream& stream, std::uint64_t bytes, const std::string& where) {
-  try {
-    return parse(stream, bytes);
-  } catch (const Damage& damage) {
-    throw UserError(where + " is damaged: " + damage.what());
-  }
+  return read_stream(stream, bytes, where, parse);
 }
 
 SafetensorsFile load_safetensors(const std::filesystem::path& file, const std::string& what) {
-  const std::string where = what + " '" + file.string() + "'";
-  std::error_code error;
-  const auto status = std::filesystem::status(file, error);
-  if (status.type() == std::filesystem::file_type::not_found) throw UserError(where + " does not exist");
-  if (error) throw UserError(where + " cannot be read: " + error.message());
-  if (!std::filesystem::is_regular_file(status)) throw UserError(where + " is not a file");
-  std::ifstream stream(file, std::ios::binary);
-  const std::uint64_t bytes = std::filesystem::file_size(file, error);
-  if (!stream || error) throw UserError(where + " cannot be read");
-  return read_safetensors(stream, bytes, where);
+  return read_file(file, what + " '" + file.string() + "'", parse);
+}
+
+SafetensorsSummary summarize_safetensors(std::istream& stream, std::uint64_t bytes, const std::string& where) {
+  return read_stream(stream, bytes, where, summarize);
+}
+
+SafetensorsSummary summarize_safetensors(const std::filesystem::path& file, const std::string& what) {
+  return read_file(file, what + " '" + file.string() + "'", summarize);
 }
 
 }  // namespace engram

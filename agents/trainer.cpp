@@ -31,10 +31,6 @@ class Stopwatch {
   const std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
 };
 
-bool better_or_equal(const EvaluationSummary& a, const EvaluationSummary& b) {
-  return std::pair(a.success, a.mean_return) >= std::pair(b.success, b.mean_return);
-}
-
 // The first multiple of `every` behind `steps`.
 std::int64_t next_multiple(std::int64_t steps, std::int64_t every) { return (steps / every + 1) * every; }
 
@@ -55,6 +51,10 @@ TensorMap copied_weights(const AgentNetwork& network) {
 }
 
 }  // namespace
+
+bool better_or_equal(const EvaluationSummary& a, const EvaluationSummary& b) {
+  return std::pair(a.success, a.mean_return) >= std::pair(b.success, b.mean_return);
+}
 
 Trainer::Trainer(const Config& config, torch::Device device, int threads)
     : config_(config),

@@ -35,6 +35,9 @@ struct EvaluationSummary {
   double mean_return = 0;  // undiscounted
 };
 
+// Which of two evaluations shows the better weights: highest success, then return; the later one, `a`, wins a tie.
+bool better_or_equal(const EvaluationSummary& a, const EvaluationSummary& b);
+
 // Of the best weights, on episodes that did not choose them.
 struct FinalEvaluation {
   EvaluationSummary weights;  // of the evaluation that chose them
@@ -78,7 +81,7 @@ class TrainObserver {
   virtual void report(const TrainStatus&) {}
   // Every run.metrics_every_steps, when the updates owed are done. All but the times is a function of config and seed.
   virtual void measured(const TrainStatus&) {}
-  // After an evaluation. `best`: it is the best so far (highest success, then return; the later wins a tie).
+  // After an evaluation. `best`: it is the best so far (better_or_equal()).
   virtual void evaluated(const TrainStatus&, const AgentNetwork&, bool /*best*/) {}
   // A checkpoint is due. Lists its own state after the trainer's and writes the archive.
   virtual void save(const TrainStatus&, StateArchive&) {}

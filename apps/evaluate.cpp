@@ -5,7 +5,6 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
-#include "agents/build_info.h"
 #include "agents/evaluator.h"
 #include "agents/files.h"
 #include "agents/statistics.h"
@@ -126,7 +125,7 @@ int run_evaluate(const std::vector<std::string>& arguments) {
     Policy policy(agent.network, device, 1, seed, kFirstUnseenEpisode);
     Trace trace = record_trace(*environment, policy, options.episodes, ActionChoice::kGreedy, kFirstUnseenEpisode);
     save_safetensors(options.trace, trace.tensors,
-                     {{"engram", build_info().version}, {"config", agent.config.to_ini()}, {"policy", "greedy"}});
+                     {{"kind", "trace"}, {"config", agent.config.to_ini()}, {"policy", "greedy"}});
     return trace.results;
   };
   const Measured greedy = measure(options.trace.empty() ? play(ActionChoice::kGreedy) : play_traced());

@@ -24,6 +24,7 @@ const std::vector<Command> kCommands = {
     {"train", "train an agent on a task and keep everything in a run directory", run_train},
     {"evaluate", "measure success and return of a trained agent", run_evaluate},
     {"render", "film an agent at work", run_render},
+    {"inspect", "say what a run directory or a file of tensors is, and where a run stands", run_inspect},
     {"list", "show the tasks, their published sizes, and the memory backbones", run_list},
     {"replay", "check recorded episodes against the rules of the environments", run_replay},
     {"bench", "measure speed", run_bench},

@@ -5,6 +5,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <atomic>
+#include <chrono>
+#include <thread>
+
 #include "agents/run_directory.h"
 #include "tests/agents/temporary_folder.h"
 
@@ -36,6 +40,31 @@ TEST_CASE("a lock keeps others out while it lives, and names its process") {
   std::filesystem::create_symlink(folder / "elsewhere", folder / "lock");
   CHECK(mentions(lock_error(folder.path()), "cannot be written"));
   CHECK_FALSE(std::filesystem::exists(folder / "elsewhere"));
+}
+
+TEST_CASE("who only looks whether a lock is held changes nothing and keeps nobody out") {
+  const TemporaryFolder folder;
+  CHECK_FALSE(RunLock::held(folder.path()));
+  CHECK_FALSE(std::filesystem::exists(folder / "lock"));
+  {
+    const RunLock lock(folder.path());
+    CHECK(RunLock::held(folder.path()));
+    CHECK(read_text(folder / "lock") == std::to_string(getpid()) + "\n");
+  }
+  CHECK_FALSE(RunLock::held(folder.path()));
+  std::atomic<bool> done = false;
+  std::thread looks([&] {
+    while (!done) {
+      RunLock::held(folder.path());
+      std::this_thread::sleep_for(std::chrono::microseconds(200));
+    }
+  });
+  for (int i = 0; i < 200; ++i) CHECK(lock_error(folder.path()) == "nothing was thrown");
+  done = true;
+  looks.join();
+  std::filesystem::remove(folder / "lock");
+  std::filesystem::create_symlink(folder / "elsewhere", folder / "lock");
+  CHECK(mentions(message_of<UserError>([&] { RunLock::held(folder.path()); }), "lock' cannot be read"));
 }
 
 TEST_CASE("a lock dies with its process") {

@@ -8,6 +8,7 @@
 #include <sstream>
 
 #include "agents/digest.h"
+#include "agents/safetensors_summary.h"
 #include "base/error.h"
 #include "tests/agents/temporary_folder.h"
 
@@ -84,6 +85,38 @@ TEST_CASE("tensors of every type survive a round trip") {
   std::uint64_t header_bytes = 0;
   std::memcpy(&header_bytes, read_text(folder / "w").data(), sizeof(header_bytes));
   CHECK(header_bytes % 8 == 0);
+}
+
+TEST_CASE("a summary describes the tensors, checks the digest and refuses damage") {
+  const TemporaryFolder folder;
+  const TensorMap tensors = some_tensors();
+  save_safetensors(folder / "w", tensors, {{"note", "text"}});
+  const SafetensorsSummary summary = summarize_safetensors(folder / "w");
+  CHECK(summary.digest_checked);
+  CHECK(summary.bytes == std::filesystem::file_size(folder / "w"));
+  CHECK(summary.metadata.at("note") == "text");
+  REQUIRE(summary.tensors.size() == tensors.size());
+  for (const auto& tensor : summary.tensors) {
+    CAPTURE(tensor.name);
+    CHECK(tensor.shape == tensors.at(tensor.name).sizes().vec());
+    CHECK(tensor.bytes == tensors.at(tensor.name).nbytes());
+  }
+  const auto error = [&](const std::string& text) {
+    write_text(folder / "x", text);
+    return message_of<UserError>([&] { summarize_safetensors(folder / "x"); });
+  };
+  const std::string whole = read_text(folder / "w");
+  for (std::size_t byte = 0; byte < whole.size(); ++byte) {
+    std::string damaged = whole;
+    damaged[byte] = static_cast<char>(damaged[byte] ^ 4);
+    REQUIRE_MESSAGE(mentions(error(damaged), "' is damaged: "), byte);
+    REQUIRE_MESSAGE(mentions(error(whole.substr(0, byte)), "' is damaged: "), byte);
+  }
+  // Types that only summaries know.
+  const std::string half = "{\"x\":{\"dtype\":\"F16\",\"shape\":[4],\"data_offsets\":[0,8]}}";
+  CHECK(error(file_text(half, 8)) == "nothing was thrown");
+  CHECK_FALSE(summarize_safetensors(folder / "x").digest_checked);
+  CHECK(mentions(error(file_text(half, 7)), "do not end where the file ends"));
 }
 
 TEST_CASE("a non-contiguous tensor is written by its values") {

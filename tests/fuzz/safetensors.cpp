@@ -9,6 +9,7 @@
 #include <iterator>
 #include <sstream>
 
+#include "agents/safetensors_summary.h"
 #include "tests/fuzz/target.h"
 
 namespace engram {
@@ -63,6 +64,24 @@ int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
     }
     require(bytes <= size, "more bytes than the file has");
     require(file.digest_checked == file.metadata.contains("xxh3_128"), "a digest was not checked");
+
+    // What is loaded can be described, and is what is described.
+    std::istringstream again(stream.str());
+    const SafetensorsSummary summary = summarize_safetensors(again, size, "it");
+    require(summary.digest_checked == file.digest_checked && summary.metadata == file.metadata &&
+                summary.tensors.size() == file.tensors.size(),
+            "a summary of another file");
+    for (const SafetensorsSummary::Tensor& tensor : summary.tensors) {
+      const torch::Tensor& loaded = file.tensors.at(tensor.name);
+      require(loaded.sizes() == tensor.shape && loaded.nbytes() == tensor.bytes, "a summary of another tensor");
+    }
+  });
+  take_or_refuse([&] {
+    std::istringstream stream(std::string(reinterpret_cast<const char*>(data), size));
+    const SafetensorsSummary summary = summarize_safetensors(stream, size, "it");
+    std::uint64_t bytes = 0;
+    for (const SafetensorsSummary::Tensor& tensor : summary.tensors) bytes += tensor.bytes;
+    require(bytes <= size, "a summary of more bytes than the file has");
   });
   return 0;
 }

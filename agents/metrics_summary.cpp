@@ -1,0 +1,118 @@
+#include "agents/metrics_summary.h"
+
+#include <cmath>
+#include <fstream>
+#include <limits>
+#include <nlohmann/json.hpp>
+#include <stdexcept>
+#include <string>
+#include <system_error>
+#include <vector>
+
+#include "base/error.h"
+
+namespace engram {
+namespace {
+
+using Json = nlohmann::json;
+
+constexpr std::size_t kMaxRowBytes = 1 << 16;
+
+struct BadRow : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
+// null stands for what is not finite.
+double number(const Json& row, const char* key) {
+  const auto found = row.find(key);
+  if (found != row.end() && found->is_null()) return std::numeric_limits<double>::quiet_NaN();
+  if (found == row.end() || !found->is_number()) throw BadRow(key);
+  return found->get<double>();
+}
+
+std::int64_t count(const Json& row, const char* key, double most = 9e15) {
+  const double value = number(row, key);
+  if (!(value >= 0 && value <= most) || value != std::floor(value)) throw BadRow(key);
+  return static_cast<std::int64_t>(value);
+}
+
+double rate(const Json& row, const char* key) {
+  const double value = number(row, key);
+  if (!(value >= 0 && value <= 1)) throw BadRow(key);
+  return value;
+}
+
+EvaluationSummary evaluation(const Json& row) {
+  return {count(row, "environment_steps"), count(row, "updates"), static_cast<int>(count(row, "episodes", 1e9)),
+          rate(row, "success"), number(row, "return")};
+}
+
+FinalEvaluation final_evaluation(const Json& row) {
+  const EvaluationSummary all = evaluation(row);
+  FinalEvaluation last{};
+  last.weights.environment_steps = all.environment_steps;
+  last.weights.updates = all.updates;
+  last.episodes = all.episodes;
+  last.solved = static_cast<int>(std::lround(all.success * all.episodes));
+  last.success = {all.success, rate(row, "success_low"), rate(row, "success_high")};
+  last.mean_return = all.mean_return;
+  return last;
+}
+
+void add_row(MetricsSummary& summary, const std::string& text) {
+  const Json row = Json::parse(text, nullptr, /*allow_exceptions=*/false);
+  if (!row.is_object() || !row.contains("kind") || !row["kind"].is_string()) throw BadRow("kind");
+  const std::string kind = row["kind"].get<std::string>();
+  if (kind == "train") {
+    const std::int64_t steps = count(row, "environment_steps"), updates = count(row, "updates"),
+                       episodes = count(row, "episodes"), skipped = count(row, "skipped_updates");
+    summary.steps = steps;
+    summary.updates = updates;
+    summary.episodes = episodes;
+    summary.skipped_updates = skipped;
+  } else if (kind == "evaluation") {
+    const EvaluationSummary latest = evaluation(row);
+    ++summary.evaluations;
+    summary.last_evaluation = latest;
+    if (!summary.best_evaluation || better_or_equal(latest, *summary.best_evaluation)) summary.best_evaluation = latest;
+  } else if (kind == "final") {
+    summary.final_evaluation = final_evaluation(row);
+  }
+}
+
+}  // namespace
+
+MetricsSummary summarize_metrics(const std::filesystem::path& file) {
+  std::error_code error;
+  const auto type = std::filesystem::status(file, error).type();
+  if (type == std::filesystem::file_type::not_found) return {};
+  const std::string where = "'" + file.string() + "'";
+  if (type != std::filesystem::file_type::regular) throw UserError(where + " is not a file");
+  std::ifstream stream(file, std::ios::binary);
+  if (!stream) throw UserError(where + " cannot be read");
+  return summarize_metrics(stream, where);
+}
+
+MetricsSummary summarize_metrics(std::istream& stream, const std::string& where) {
+  MetricsSummary summary;
+  std::vector<char> buffer(kMaxRowBytes);
+  for (;;) {
+    stream.getline(buffer.data(), static_cast<std::streamsize>(buffer.size()));
+    if (stream.eof() || stream.bad()) break;  // without a newline: nothing, or a row in writing
+    if (stream.fail()) {                      // longer than any row
+      stream.clear();
+      stream.ignore(std::numeric_limits<std::streamsize>::max(), '\n');
+      ++summary.damaged_rows;
+      continue;
+    }
+    try {
+      add_row(summary, std::string(buffer.data(), static_cast<std::size_t>(stream.gcount() - 1)));
+    } catch (const BadRow&) {
+      ++summary.damaged_rows;
+    }
+  }
+  if (stream.bad()) throw UserError(where + " cannot be read to its end");
+  return summary;
+}
+
+}  // namespace engram

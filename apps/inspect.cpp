@@ -1,0 +1,262 @@
+// engram inspect: what a run directory or a file of tensors is.
+#include "apps/inspect.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cstdio>
+#include <iostream>
+#include <sstream>
+#include <system_error>
+
+#include "apps/command_line.h"
+#include "apps/commands.h"
+#include "apps/status_display.h"
+#include "base/error.h"
+
+namespace engram {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr std::size_t kMaxNameWidth = 62, kMaxShapeWidth = 24, kMaxValueWidth = 40;
+
+struct InspectOptions {
+  bool json = false;
+
+  void list_options(OptionList& list) { list.add("json", json, "one JSON object instead of text"); }
+};
+
+void print_help(const OptionList& own) {
+  std::cout << "engram inspect DIR|FILE [--json]\n\n"
+            << wrapped(
+                   "Of a run directory DIR: where it stands and how to go on, its progress and evaluations, the "
+                   "settings that differ from the defaults of its task and backbone, its weights and checkpoints with "
+                   "their digests checked. It may be training meanwhile.",
+                   0)
+            << "\n\n"
+            << wrapped(
+                   "Of a safetensors file FILE (weights, a checkpoint, a trace, or one of another program): what it "
+                   "is, which version wrote it and when in its run, and its tensors. A damaged one is refused.",
+                   0)
+            << "\n\nOptions\n";
+  print_options(std::cout, own);
+  std::cout << "\nExamples\n  engram inspect runs/a\n  engram inspect runs/a/weights/best.safetensors --json\n";
+}
+
+std::string entry(const SafetensorsSummary& contents, const std::string& key) {
+  const auto found = contents.metadata.find(key);
+  return found == contents.metadata.end() ? "" : found->second;
+}
+
+std::string shape_text(const std::vector<std::int64_t>& shape) {
+  std::string text;
+  for (const std::int64_t size : shape) text += (text.empty() ? "" : ", ") + std::to_string(size);
+  return "[" + text + "]";
+}
+
+std::uint64_t elements_of(const SafetensorsSummary::Tensor& tensor) {
+  std::uint64_t count = 1;
+  for (const std::int64_t size : tensor.shape) count *= static_cast<std::uint64_t>(size);
+  return count;
+}
+
+struct Totals {
+  std::uint64_t elements = 0, bytes = 0;
+};
+
+Totals totals_of(const SafetensorsSummary& contents) {
+  Totals totals;
+  for (const SafetensorsSummary::Tensor& tensor : contents.tensors) {
+    totals.elements += elements_of(tensor);
+    totals.bytes += tensor.bytes;
+  }
+  return totals;
+}
+
+std::string title(const FileFacts& facts) {
+  if (!facts.version) return "tensors of another program";
+  std::string text = facts.kind == "unknown" ? "tensors" : facts.kind;
+  if (facts.kind == "checkpoint") text += " (format " + shortened(entry(facts.contents, "checkpoint_format"), 20) + ")";
+  if (facts.config) text += " of " + facts.config->memory.name() + " on " + facts.config->task.name();
+  return text;
+}
+
+void print_tensors(const SafetensorsSummary& contents) {
+  std::size_t names = 6, shapes = 5;
+  for (const SafetensorsSummary::Tensor& tensor : contents.tensors) {
+    names = std::max(names, shortened(tensor.name, kMaxNameWidth).size());
+    shapes = std::max(shapes, shortened(shape_text(tensor.shape), kMaxShapeWidth).size());
+  }
+  const auto print = [&](const std::string& name, const std::string& dtype, const std::string& shape,
+                         const std::string& bytes) {
+    std::printf("  %-*s  %-7s  %-*s  %8s\n", static_cast<int>(names), name.c_str(), dtype.c_str(),
+                static_cast<int>(shapes), shape.c_str(), bytes.c_str());
+  };
+  if (contents.tensors.empty()) return;
+  std::printf("\n");
+  print("tensor", "dtype", "shape", "bytes");
+  for (const SafetensorsSummary::Tensor& tensor : contents.tensors)
+    print(shortened(tensor.name, kMaxNameWidth), tensor.dtype, shortened(shape_text(tensor.shape), kMaxShapeWidth),
+          bytes_text(tensor.bytes));
+}
+
+}  // namespace
+
+std::optional<std::int64_t> count_entry(const SafetensorsSummary& contents, const std::string& key) {
+  const std::string text = entry(contents, key);
+  std::int64_t number = -1;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (error != std::errc{} || end != text.data() + text.size() || number < 0) return std::nullopt;
+  return number;
+}
+
+std::string digest_text(const SafetensorsSummary& contents) { return contents.digest_checked ? "checked" : "none"; }
+
+std::string bytes_text(std::uint64_t bytes) {
+  const auto count = static_cast<double>(bytes);
+  return count < 999.995e6 ? count_text(count) + "B" : count_text(count / 1e9) + "GB";
+}
+
+// Not through the middle of a UTF-8 character.
+std::string shortened(const std::string& text, std::size_t width) {
+  const std::string line = one_line(text);
+  if (line.size() <= width) return line;
+  const std::string cut = "...";
+  const auto continues = [&line](std::size_t i) { return (static_cast<unsigned char>(line[i]) & 0xc0) == 0x80; };
+  std::size_t head = (width - cut.size()) / 2, tail = line.size() - (width - cut.size() - head);
+  while (head > 0 && continues(head)) --head;
+  while (tail < line.size() && continues(tail)) ++tail;
+  return line.substr(0, head) + cut + line.substr(tail);
+}
+
+Json config_json(Config& config) {
+  Json json = {{"task.name", config.task.name()}, {"memory.name", config.memory.name()}};
+  const OptionList all = config.options();
+  for (const Option& option : all.options()) {
+    const std::string text = option.get();
+    const bool plain = option.allowed.starts_with("integer") || option.allowed.starts_with("number") ||
+                       option.allowed == "false | true";
+    const Json value = plain ? Json::parse(text, nullptr, /*allow_exceptions=*/false) : Json(text);
+    json[option.name] = value.is_discarded() ? Json(text) : value;
+  }
+  return json;
+}
+
+void print_settings(Config& config) {
+  Config defaults = Config::from_settings({{"task.name", config.task.name()}, {"memory.name", config.memory.name()}});
+  const OptionList now = config.options(), before = defaults.options();
+  bool any = false;
+  for (std::size_t i = 0; i < now.options().size(); ++i) {
+    const Option& option = now.options()[i];
+    const std::string value = option.get(), usual = before.options()[i].get();
+    if (value == usual) continue;
+    if (!any)
+      std::printf("\n  %-32s  %-16s  default of %s and %s\n", "setting", "value", config.task.name().c_str(),
+                  config.memory.name().c_str());
+    any = true;
+    std::printf("  %-32s  %-16s  %s\n", option.name.c_str(), shortened(value, kMaxValueWidth).c_str(),
+                usual.empty() ? "none" : usual.c_str());
+  }
+  if (!any) std::printf("\n  every setting has its default\n");
+}
+
+FileFacts read_file_facts(const std::filesystem::path& file) {
+  FileFacts facts{.file = file,
+                  .contents = summarize_safetensors(file),
+                  .kind = "unknown",
+                  .version = {},
+                  .steps = {},
+                  .updates = {},
+                  .config = {},
+                  .config_damage = {}};
+  const SafetensorsSummary& contents = facts.contents;
+  if (!contents.metadata.contains("engram")) return facts;
+  facts.version = entry(contents, "engram");
+  for (const char* const kind : {"weights", "checkpoint", "trace"})
+    if (entry(contents, "kind") == kind) facts.kind = kind;
+  facts.steps = count_entry(contents, "environment_steps");
+  facts.updates = count_entry(contents, "updates");
+  if (!contents.metadata.contains("config")) return facts;
+  try {
+    std::istringstream stream(entry(contents, "config"));
+    facts.config = Config::from_settings(read_settings(stream, "its config"));
+  } catch (const UserError& error) {
+    facts.config_damage = error.what();
+  }
+  return facts;
+}
+
+Json file_json(FileFacts& facts) {
+  const SafetensorsSummary& contents = facts.contents;
+  const auto optional = [](const auto& value) { return value ? Json(*value) : Json(); };
+  const Totals totals = totals_of(contents);
+  Json json = {
+      {"file", facts.file.string()},
+      {"kind", facts.version ? facts.kind : "foreign"},
+      {"engram", optional(facts.version)},
+      {"format", optional(count_entry(contents, "checkpoint_format"))},
+      {"environment_steps", optional(facts.steps)},
+      {"updates", optional(facts.updates)},
+      {"task", facts.config ? Json(facts.config->task.name()) : Json()},
+      {"backbone", facts.config ? Json(facts.config->memory.name()) : Json()},
+      {"digest", digest_text(contents)},
+      {"bytes", contents.bytes},
+      {"totals", {{"tensors", contents.tensors.size()}, {"elements", totals.elements}, {"bytes", totals.bytes}}},
+      {"config", facts.config ? config_json(*facts.config) : Json()},
+      {"config_damage", facts.config_damage.empty() ? Json() : Json(facts.config_damage)},
+      {"tensors", Json::array()}};
+  for (const SafetensorsSummary::Tensor& tensor : contents.tensors)
+    json["tensors"].push_back(
+        {{"name", tensor.name}, {"dtype", tensor.dtype}, {"shape", tensor.shape}, {"bytes", tensor.bytes}});
+  return json;
+}
+
+void print_file(FileFacts& facts) {
+  const auto print = [](const char* name, const std::string& text) {
+    std::printf("  %-10s  %s\n", name, text.c_str());
+  };
+  const Totals totals = totals_of(facts.contents);
+  std::printf("%s\n", one_line(facts.file.string()).c_str());
+  print("what", title(facts));
+  if (facts.version) print("written by", "engram " + shortened(*facts.version, 40));
+  if (facts.steps && facts.updates)
+    print("after", std::to_string(*facts.steps) + " steps, " + std::to_string(*facts.updates) + " updates");
+  print("digest", digest_text(facts.contents));
+  print("size", bytes_text(facts.contents.bytes) + ": " + std::to_string(facts.contents.tensors.size()) + " tensors, " +
+                    std::to_string(totals.elements) + (facts.kind == "weights" ? " parameters, " : " elements, ") +
+                    bytes_text(totals.bytes));
+  if (!facts.config_damage.empty()) print("config", shortened(facts.config_damage, 96));
+  if (facts.config) print_settings(*facts.config);
+  print_tensors(facts.contents);
+}
+
+int run_inspect(const std::vector<std::string>& arguments) {
+  InspectOptions options;
+  OptionList own("");
+  options.list_options(own);
+  const CommandLine line = parse_command_line(arguments, own, {.positional = {"DIR|FILE"}});
+  if (line.help) {
+    print_help(own);
+    return 0;
+  }
+  const std::filesystem::path path = line.positional[0];
+  std::error_code error;
+  const bool is_run = std::filesystem::is_directory(path, error);
+  const auto print_json = [](const Json& json) {
+    std::cout << json.dump(2, ' ', false, Json::error_handler_t::replace) << std::endl;
+  };
+  if (is_run && options.json) {
+    print_json(run_json(path));
+  } else if (is_run) {
+    print_run(path);
+  } else {
+    FileFacts facts = read_file_facts(path);
+    if (options.json)
+      print_json(file_json(facts));
+    else
+      print_file(facts);
+  }
+  return 0;
+}
+
+}  // namespace engram

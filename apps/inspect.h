@@ -1,0 +1,52 @@
+// What `engram inspect` finds out about files of tensors and run directories, and how it says it. Nothing here trusts
+// what it reads, and text from a file comes out as one line without control characters.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+
+#include "agents/config.h"
+#include "agents/safetensors_summary.h"
+
+namespace engram {
+
+// A file of tensors: weights, checkpoint or trace of this program, or another program's.
+struct FileFacts {
+  std::filesystem::path file;
+  SafetensorsSummary contents;
+  std::string kind;                            // "weights", "checkpoint", "trace"; else "unknown"
+  std::optional<std::string> version;          // of the engram that wrote it; none: another program
+  std::optional<std::int64_t> steps, updates;  // none where it has none that are numbers
+  std::optional<Config> config;                // none where it has none, or config_damage says what is wrong with it
+  std::string config_damage;
+};
+
+// Throws UserError for a missing or damaged file.
+FileFacts read_file_facts(const std::filesystem::path& file);
+nlohmann::ordered_json file_json(FileFacts& facts);
+void print_file(FileFacts& facts);
+
+// Throw UserError for a folder that is no run directory, or one whose config cannot be read. Files in it that are
+// damaged are part of what is told.
+nlohmann::ordered_json run_json(const std::filesystem::path& folder);
+void print_run(const std::filesystem::path& folder);
+
+// A whole number >= 0 in the metadata of a file; none where it is anything else.
+std::optional<std::int64_t> count_entry(const SafetensorsSummary& contents, const std::string& key);
+
+// "checked" or "none".
+std::string digest_text(const SafetensorsSummary& contents);
+// "812B", "12.3kB", "1.46GB"
+std::string bytes_text(std::uint64_t bytes);
+// In one line of at most `width` bytes; a longer text loses its middle.
+std::string shortened(const std::string& text, std::size_t width);
+
+// Every value of a config, by key.
+nlohmann::ordered_json config_json(Config& config);
+// The values that differ from the defaults of the config's task and backbone, with those.
+void print_settings(Config& config);
+
+}  // namespace engram

@@ -1,0 +1,286 @@
+// What a run directory holds and where the run stands.
+#include <charconv>
+#include <cstdio>
+#include <optional>
+#include <system_error>
+#include <vector>
+
+#include "agents/checkpoint.h"
+#include "agents/metrics_summary.h"
+#include "agents/run_directory.h"
+#include "agents/run_lock.h"
+#include "apps/inspect.h"
+#include "apps/status_display.h"
+#include "base/error.h"
+
+namespace engram {
+namespace {
+
+namespace fs = std::filesystem;
+using Json = nlohmann::ordered_json;
+
+enum class Standing { kRunning, kNotBegun, kCanGoOn, kCannotGoOn, kFinished };
+
+const char* standing_name(Standing standing) {
+  switch (standing) {
+    case Standing::kRunning:
+      return "running";
+    case Standing::kNotBegun:
+      return "not begun";
+    case Standing::kCanGoOn:
+      return "can go on";
+    case Standing::kCannotGoOn:
+      return "cannot go on";
+    case Standing::kFinished:
+      return "finished";
+  }
+  return "";
+}
+
+// One of the run's weights files or checkpoints.
+struct SavedFile {
+  fs::path file;
+  std::optional<SafetensorsSummary> contents;  // none where it is damaged
+  std::string damage;
+};
+
+struct RunFacts {
+  fs::path folder;
+  Config config;
+  bool running = false;
+  MetricsSummary metrics;
+  std::vector<SavedFile> weights, checkpoints;
+  const SavedFile* newest = nullptr;                  // checkpoint that can be gone on from
+  std::int64_t steps = 0, updates = 0, episodes = 0;  // the furthest that is written anywhere
+  Standing standing = Standing::kNotBegun;
+};
+
+// Reads files, passing over those that are not there: a run that trains removes old checkpoints.
+void read_saved(const fs::path& file, const std::string& what, std::vector<SavedFile>& files) {
+  SavedFile saved{file, {}, {}};
+  try {
+    SafetensorsSummary contents = summarize_safetensors(file, what);
+    if (what == "checkpoint") read_checkpoint_header(contents.metadata, contents.digest_checked, "it");
+    saved.contents = std::move(contents);
+  } catch (const UserError& error) {
+    std::error_code ignored;
+    if (!fs::exists(file, ignored)) return;
+    saved.damage = error.what();
+  }
+  files.push_back(std::move(saved));
+}
+
+// Whether the run has done all that its config asks for.
+bool is_finished(const RunFacts& facts) {
+  if (facts.metrics.final_evaluation) return true;
+  if (facts.config.evaluation.final_episodes > 0 || facts.newest == nullptr) return false;
+  // Without a final evaluation the last that a run writes are its last weights, behind an evaluation of them.
+  const SafetensorsSummary& state = *facts.newest->contents;
+  const std::optional<std::int64_t> steps = count_entry(state, "environment_steps");
+  const std::optional<EvaluationSummary>& last = facts.metrics.last_evaluation;
+  bool written = false;
+  for (const SavedFile& file : facts.weights)
+    written = written || (file.contents && file.file.stem() == "last" &&
+                          count_entry(*file.contents, "environment_steps") == steps &&
+                          count_entry(*file.contents, "updates") == count_entry(state, "updates"));
+  if (!written || !last || last->environment_steps != steps) return false;
+  double seconds = 0;
+  if (const auto found = state.metadata.find("state.seconds"); found != state.metadata.end())
+    std::from_chars(found->second.data(), found->second.data() + found->second.size(), seconds);
+  const double goal = facts.config.evaluation.stop_at_success, limit = facts.config.run.max_seconds;
+  return *steps >= facts.config.run.steps || (goal > 0 && last->success >= goal) || (limit > 0 && seconds >= limit);
+}
+
+Standing standing_of(const RunFacts& facts) {
+  if (facts.running) return Standing::kRunning;
+  if (is_finished(facts)) return Standing::kFinished;
+  if (facts.newest != nullptr) return Standing::kCanGoOn;
+  const bool begun = !facts.checkpoints.empty() || facts.steps > 0 || !facts.weights.empty();
+  return begun ? Standing::kCannotGoOn : Standing::kNotBegun;
+}
+
+RunFacts read_run_facts(const fs::path& folder) {
+  const RunDirectory run = RunDirectory::open(folder);
+  RunFacts facts;
+  facts.folder = folder;
+  facts.config = Config::from_settings(read_settings(run.config_file()));
+  facts.running = RunLock::held(folder);
+  facts.metrics = summarize_metrics(run.metrics_file());
+  for (const WhichWeights which : {WhichWeights::kBest, WhichWeights::kLast})
+    read_saved(run.weights_file(which), "weights file", facts.weights);
+  for (const fs::path& file : list_checkpoints(run.checkpoints_folder()))
+    read_saved(file, "checkpoint", facts.checkpoints);
+  for (const SavedFile& file : facts.checkpoints)
+    if (file.contents) facts.newest = &file;
+
+  facts.steps = facts.metrics.steps;
+  facts.updates = facts.metrics.updates;
+  facts.episodes = facts.metrics.episodes;
+  if (facts.newest != nullptr) {
+    const SafetensorsSummary& state = *facts.newest->contents;
+    const std::int64_t steps = *count_entry(state, "environment_steps"), updates = *count_entry(state, "updates");
+    if (std::pair(steps, updates) > std::pair(facts.steps, facts.updates)) {
+      facts.steps = steps;
+      facts.updates = updates;
+      facts.episodes = count_entry(state, "state.episodes").value_or(facts.episodes);
+    }
+  }
+  facts.standing = standing_of(facts);
+  return facts;
+}
+
+std::string standing_text(const RunFacts& facts) {
+  const std::string folder = one_line(facts.folder.string());
+  switch (facts.standing) {
+    case Standing::kRunning:
+      return "running: a program is training in it now";
+    case Standing::kNotBegun:
+      return "not begun: nothing is saved yet";
+    case Standing::kCanGoOn:
+      return "can go on from step " + std::to_string(*count_entry(*facts.newest->contents, "environment_steps")) +
+             ": engram train --resume " + folder;
+    case Standing::kCannotGoOn:
+      return facts.checkpoints.empty() ? "cannot go on: it has no checkpoint"
+                                       : "cannot go on: no checkpoint can be read";
+    case Standing::kFinished:
+      return facts.newest == nullptr ? "finished"
+                                     : "finished; for more: engram train --resume " + folder + " --run.steps N";
+  }
+  return "";
+}
+
+template <class... Values>
+std::string format(const char* pattern, Values... values) {
+  char text[256];
+  std::snprintf(text, sizeof text, pattern, values...);
+  return text;
+}
+
+std::string evaluation_text(const EvaluationSummary& evaluation) {
+  return format("at step %lld: success %.1f%%, return %.4g over %d episodes",
+                static_cast<long long>(evaluation.environment_steps), 100 * evaluation.success, evaluation.mean_return,
+                evaluation.episodes);
+}
+
+std::string final_text(const FinalEvaluation& last) {
+  return format("of step %lld: success %.1f%% (95%%: %.1f to %.1f), return %.4g over %d episodes",
+                static_cast<long long>(last.weights.environment_steps), 100 * last.success.estimate,
+                100 * last.success.low, 100 * last.success.high, last.mean_return, last.episodes);
+}
+
+void print_saved(const char* title, const std::vector<SavedFile>& files) {
+  if (files.empty()) {
+    std::printf("\n  %s: none\n", title);
+    return;
+  }
+  std::printf("\n  %-32s  %12s  %12s  %8s  digest\n", title, "steps", "updates", "bytes");
+  for (const SavedFile& file : files) {
+    const std::string name = shortened(file.file.filename().string(), 32);
+    if (!file.contents) {
+      // Behind the file's name, which stands in front of it already.
+      const std::string quoted = "'" + one_line(file.file.string()) + "' ";
+      const std::size_t place = file.damage.find(quoted);
+      const std::string reason = place == std::string::npos ? file.damage : file.damage.substr(place + quoted.size());
+      std::printf("  %-32s  %s\n", name.c_str(), shortened(reason, 74).c_str());
+      continue;
+    }
+    const auto count = [&](const char* key) {
+      const std::optional<std::int64_t> number = count_entry(*file.contents, key);
+      return number ? std::to_string(*number) : "?";
+    };
+    std::printf("  %-32s  %12s  %12s  %8s  %s\n", name.c_str(), count("environment_steps").c_str(),
+                count("updates").c_str(), bytes_text(file.contents->bytes).c_str(),
+                digest_text(*file.contents).c_str());
+  }
+}
+
+Json saved_json(const SavedFile& file) {
+  Json json = {{"file", file.file.string()}};
+  if (const std::int64_t number = checkpoint_number(file.file); number > 0) json["number"] = number;
+  const auto count = [&](const char* key) {
+    const auto number = file.contents ? count_entry(*file.contents, key) : std::nullopt;
+    return number ? Json(*number) : Json();
+  };
+  json["environment_steps"] = count("environment_steps");
+  json["updates"] = count("updates");
+  json["bytes"] = file.contents ? Json(file.contents->bytes) : Json();
+  json["digest"] = file.contents ? Json(digest_text(*file.contents)) : Json();
+  json["damage"] = file.contents ? Json() : Json(file.damage);
+  return json;
+}
+
+Json evaluation_json(const std::optional<EvaluationSummary>& evaluation) {
+  if (!evaluation) return {};
+  return {{"environment_steps", evaluation->environment_steps},
+          {"updates", evaluation->updates},
+          {"episodes", evaluation->episodes},
+          {"success", evaluation->success},
+          {"return", evaluation->mean_return}};
+}
+
+Json final_json(const std::optional<FinalEvaluation>& last) {
+  if (!last) return {};
+  return {{"environment_steps", last->weights.environment_steps},
+          {"updates", last->weights.updates},
+          {"episodes", last->episodes},
+          {"success", last->success.estimate},
+          {"success_interval", {last->success.low, last->success.high}},
+          {"return", last->mean_return}};
+}
+
+}  // namespace
+
+Json run_json(const fs::path& folder) {
+  RunFacts facts = read_run_facts(folder);
+  const bool goes_on = facts.newest != nullptr && !facts.running;
+  Json json = {{"run", folder.string()},
+               {"task", facts.config.task.name()},
+               {"backbone", facts.config.memory.name()},
+               {"state", standing_name(facts.standing)},
+               {"resume", goes_on ? Json("engram train --resume " + folder.string()) : Json()},
+               {"progress",
+                {{"environment_steps", facts.steps},
+                 {"total_steps", facts.config.run.steps},
+                 {"updates", facts.updates},
+                 {"skipped_updates", facts.metrics.skipped_updates},
+                 {"episodes", facts.episodes}}},
+               {"evaluations",
+                {{"count", facts.metrics.evaluations},
+                 {"last", evaluation_json(facts.metrics.last_evaluation)},
+                 {"best", evaluation_json(facts.metrics.best_evaluation)},
+                 {"final", final_json(facts.metrics.final_evaluation)}}},
+               {"damaged_metric_rows", facts.metrics.damaged_rows},
+               {"weights", Json::array()},
+               {"checkpoints", Json::array()},
+               {"config", config_json(facts.config)}};
+  for (const SavedFile& file : facts.weights) json["weights"].push_back(saved_json(file));
+  for (const SavedFile& file : facts.checkpoints) json["checkpoints"].push_back(saved_json(file));
+  return json;
+}
+
+void print_run(const fs::path& folder) {
+  RunFacts facts = read_run_facts(folder);
+  const auto print = [](const char* name, const std::string& text) {
+    std::printf("  %-11s  %s\n", name, text.c_str());
+  };
+  std::printf("%s\n", one_line(folder.string()).c_str());
+  print("what", "run of " + facts.config.memory.name() + " on " + facts.config.task.name());
+  print("stands", standing_text(facts));
+  print("progress", format("%lld of %s steps (%.0f%%), %lld updates, %lld episodes",
+                           static_cast<long long>(facts.steps), std::to_string(facts.config.run.steps).c_str(),
+                           100 * static_cast<double>(facts.steps) / static_cast<double>(facts.config.run.steps),
+                           static_cast<long long>(facts.updates), static_cast<long long>(facts.episodes)));
+  if (facts.metrics.skipped_updates > 0)
+    print("  skipped", std::to_string(facts.metrics.skipped_updates) + " updates that were not finite");
+  print("evaluations", std::to_string(facts.metrics.evaluations));
+  if (const auto& last = facts.metrics.last_evaluation) print("  last", evaluation_text(*last));
+  if (const auto& best = facts.metrics.best_evaluation) print("  best", evaluation_text(*best));
+  if (const auto& last = facts.metrics.final_evaluation) print("  final", final_text(*last));
+  if (facts.metrics.damaged_rows > 0)
+    print("damage", std::to_string(facts.metrics.damaged_rows) + " lines of metrics.jsonl are no rows of metrics");
+  print_settings(facts.config);
+  print_saved("weights", facts.weights);
+  print_saved("checkpoints", facts.checkpoints);
+}
+
+}  // namespace engram

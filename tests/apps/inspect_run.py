@@ -1,0 +1,194 @@
+"""Inspects runs that are finished, in training, stopped, damaged and no runs at all, and files of every kind.
+usage: inspect_run.py ENGRAM    (a script called inspect.py would hide the module of that name)"""
+
+import json
+import pathlib
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+import numpy
+import safetensors.numpy
+
+ENGRAM = sys.argv[1]
+CONFIG = ("[task]\nname = tmaze\ncorridor_length = 9\n[memory]\nname = lstm\nwidth = 12\n[network]\nhidden_width = 16\n"
+          "[run]\nsteps = 400\nrandom_episodes = 4\nthreads = 1\ndevice = cpu\n"
+          "[evaluation]\nevery_steps = 150\nepisodes = 5\nfinal_episodes = 10\n[replay]\nbatch_episodes = 8\n")
+
+
+def engram(*arguments, status=0):
+    result = subprocess.run([ENGRAM, *map(str, arguments)], capture_output=True, text=True, timeout=120)
+    assert result.returncode == status, (arguments, result.returncode, result.stderr)
+    return result
+
+
+def contents(path):
+    return {file: file.read_bytes() for file in sorted(path.rglob("*")) if file.is_file()}
+
+
+def inspect(path):
+    """The object of --json, after a look at the text; nothing in the folder may change."""
+    before = contents(path.parent)
+    text = engram("inspect", path)
+    parsed = json.loads(engram("inspect", path, "--json").stdout)
+    assert contents(path.parent) == before
+    assert text.stderr == "", text.stderr
+    short = [line for line in text.stdout.splitlines() if str(path) not in line]
+    assert max(map(len, short)) <= 110, text.stdout
+    return parsed, text.stdout
+
+
+def refused(path, *words):
+    result = engram("inspect", path, status=2)
+    assert result.stdout == "" and result.stderr.count("\n") == 1, result
+    assert all(str(word) in result.stderr for word in words), (result.stderr, words)
+    assert engram("inspect", path, "--json", status=2).stderr == result.stderr
+
+
+def flip_last_byte(file):
+    data = bytearray(file.read_bytes())
+    data[-1] ^= 1
+    file.write_bytes(data)
+
+
+def check_finished(run):
+    found, text = inspect(run)
+    assert (found["run"], found["task"], found["backbone"], found["state"]) == (str(run), "tmaze", "lstm", "finished")
+    assert found["progress"] == {"environment_steps": 400, "total_steps": 400, "updates": 120, "skipped_updates": 0,
+                                 "episodes": 40}, found
+    rows = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
+    evaluations = [row for row in rows if row["kind"] == "evaluation"]
+    best = max(reversed(evaluations), key=lambda row: (row["success"], row["return"]))
+    final = next(row for row in rows if row["kind"] == "final")
+    assert found["evaluations"]["count"] == len(evaluations) == 3
+    for name, row in (("last", evaluations[-1]), ("best", best), ("final", final)):
+        for key in ("environment_steps", "updates", "episodes", "success", "return"):
+            assert found["evaluations"][name][key] == row[key], (name, key)
+    assert found["evaluations"]["final"]["success_interval"] == [final["success_low"], final["success_high"]]
+    assert found["config"]["run.steps"] == 400 and found["config"]["learner.gamma"] == 0.99
+    assert found["config"]["run.device"] == "cpu" and found["config"]["memory.name"] == "lstm"
+    assert found["damaged_metric_rows"] == 0
+    saved = [(pathlib.Path(item["file"]).name, item["environment_steps"], item["updates"], item["digest"])
+             for item in found["weights"]]
+    assert saved == [("best.safetensors", best["environment_steps"], best["updates"], "checked"),
+                     ("last.safetensors", 400, 120, "checked")], saved
+    assert [(item["number"], item["environment_steps"], item["damage"]) for item in found["checkpoints"]] == [
+        (1, 0, None), (2, 400, None)], found["checkpoints"]
+    assert found["checkpoints"][1]["bytes"] == (run / "checkpoints/checkpoint_000002.safetensors").stat().st_size
+    for words in ("finished", "400 of 400 steps", "task.corridor_length", "checkpoint_000002.safetensors", "checked",
+                  f"--resume {run}"):
+        assert words in text, (words, text)
+    assert "learner.gamma" not in text  # has its default
+
+
+def check_files(run, folder):
+    file = run / "weights/best.safetensors"
+    found, text = inspect(file)
+    tensors = safetensors.numpy.load_file(file)
+    assert {item["name"]: (item["shape"], item["bytes"]) for item in found["tensors"]} == {
+        name: (list(tensor.shape), tensor.nbytes) for name, tensor in tensors.items()}
+    assert found["kind"] == "weights" and found["digest"] == "checked" and found["backbone"] == "lstm"
+    assert found["totals"] == {"tensors": len(tensors), "elements": sum(tensor.size for tensor in tensors.values()),
+                               "bytes": sum(tensor.nbytes for tensor in tensors.values())}
+    assert found["bytes"] == file.stat().st_size and found["config"]["task.corridor_length"] == 9
+    version = engram("--version").stdout.split()[1]
+    assert found["engram"] == version
+    for words in ("weights of lstm on tmaze", f"engram {version}", "checked", "actor.hidden1.weight", "F32"):
+        assert words in text, (words, text)
+
+    found, text = inspect(run / "checkpoints/checkpoint_000002.safetensors")
+    assert (found["kind"], found["format"], found["environment_steps"], found["updates"]) == ("checkpoint", 1, 400, 120)
+    assert "checkpoint (format 1) of lstm on tmaze" in text and "400 steps, 120 updates" in text, text
+
+    engram("evaluate", run, "--episodes=2", f"--trace={folder / 't'}", "--device=cpu")
+    assert inspect(folder / "t")[0]["kind"] == "trace"
+
+    safetensors.numpy.save_file({"half": numpy.zeros((2, 3), numpy.float16), "x\x1b[2J" + "y" * 200: numpy.zeros(())},
+                                folder / "foreign", {"kind": "weights"})
+    found, text = inspect(folder / "foreign")
+    assert found["kind"] == "foreign" and found["digest"] == "none" and found["task"] is None
+    assert {(item["dtype"], tuple(item["shape"]), item["bytes"]) for item in found["tensors"]} == {
+        ("F16", (2, 3), 12), ("F64", (), 8)}, found
+    assert "another program" in text and "F16" in text and "\x1b" not in text, text
+
+    shutil.copy(file, folder / "damaged")
+    flip_last_byte(folder / "damaged")
+    refused(folder / "damaged", folder / "damaged", "digest")
+    (folder / "damaged").write_bytes(file.read_bytes()[:-100])
+    refused(folder / "damaged", folder / "damaged", "damaged")
+    refused(folder / "none", folder / "none", "does not exist")
+    refused(folder, folder, "not a run directory")
+
+
+def check_running_and_stopped(folder):
+    run = folder / "long"
+    process = subprocess.Popen([ENGRAM, "train", "--config", folder / "c.ini", "--run", run, "--run.steps=1000000000",
+                                "--checkpoint.every_steps=50"], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+    try:
+        end = time.time() + 60
+        while not (run / "weights/last.safetensors").exists():
+            assert time.time() < end and process.poll() is None, process.returncode
+            time.sleep(0.02)
+        for _ in range(4):  # while files come and go
+            found = json.loads(engram("inspect", run, "--json").stdout)
+            assert found["state"] == "running" and found["resume"] is None, found
+            assert found["progress"]["environment_steps"] >= 150 and found["progress"]["total_steps"] == 1000000000
+            assert all(item["damage"] is None for item in found["checkpoints"]), found["checkpoints"]
+        assert "running" in engram("inspect", run).stdout
+    finally:
+        process.send_signal(signal.SIGTERM)
+        process.communicate(timeout=60)
+    assert process.returncode == 143, process.returncode
+
+    found, text = inspect(run)
+    newest, before = found["checkpoints"][-1], found["checkpoints"][-2]
+    assert found["state"] == "can go on" and found["resume"] == f"engram train --resume {run}", found
+    assert found["progress"]["environment_steps"] == newest["environment_steps"], found["progress"]
+    assert f"can go on from step {newest['environment_steps']}: engram train --resume {run}" in text, text
+
+    # A damaged file is told, and the run goes on from the one before.
+    flip_last_byte(pathlib.Path(newest["file"]))
+    flip_last_byte(run / "weights/best.safetensors")
+    with open(run / "metrics.jsonl", "r+b") as file:
+        rows = file.read()
+        file.seek(0)
+        file.write(b"nonsense\n" + b"[" * 100000 + b"\n{\"kind\": \"train\", \"environment_steps\": -4}\n" + rows)
+        file.write(b"{\"kind\": \"tra")
+    found, text = inspect(run)
+    assert "digest" in found["checkpoints"][-1]["damage"] and "digest" in found["weights"][0]["damage"], found
+    assert found["damaged_metric_rows"] == 3 and found["state"] == "can go on"
+    assert f"from step {before['environment_steps']}:" in text, text
+    assert text.count("is damaged: its digest does not match") == 2, text
+
+    for item in found["checkpoints"]:
+        pathlib.Path(item["file"]).unlink()
+    assert inspect(run)[0]["state"] == "cannot go on"
+    (folder / "fresh").mkdir()
+    shutil.copy(run / "config.ini", folder / "fresh/config.ini")
+    found, text = inspect(folder / "fresh")
+    assert found["state"] == "not begun" and found["checkpoints"] == [] and "nothing is saved" in text, found
+    (folder / "fresh/config.ini").write_text("[run]\nsteps = many\n")
+    refused(folder / "fresh", "run.steps", "many")
+
+
+with tempfile.TemporaryDirectory() as name:
+    folder = pathlib.Path(name)
+    (folder / "c.ini").write_text(CONFIG)
+    run = folder / "a"
+    engram("train", "--config", folder / "c.ini", "--run", run)
+    check_finished(run)
+    check_files(run, folder)
+    check_running_and_stopped(folder)
+
+    # Without a final evaluation a run is finished as well, and no longer once more is asked of it.
+    engram("train", "--config", folder / "c.ini", "--run", folder / "b", "--evaluation.final_episodes=0")
+    found, text = inspect(folder / "b")
+    assert found["state"] == "finished" and found["evaluations"]["final"] is None, found
+    config = folder / "b/config.ini"
+    config.write_text(config.read_text().replace("\nsteps = 400\n", "\nsteps = 500\n"))
+    assert inspect(folder / "b")[0]["state"] == "can go on"
+    assert "--json" in engram("inspect", "--help").stdout
+print("ok")

@@ -1,0 +1,33 @@
+#include <sstream>
+
+#include "agents/metrics_summary.h"
+#include "tests/fuzz/target.h"
+
+namespace engram {
+
+std::vector<std::string> fuzz_seeds() {
+  return {"",
+          "{\"kind\":\"train\",\"environment_steps\":10,\"updates\":2.0,\"episodes\":3.0,\"skipped_updates\":0.0,"
+          "\"return\":null}\n",
+          "{\"kind\":\"evaluation\",\"environment_steps\":20,\"updates\":4.0,\"episodes\":5.0,\"return\":-1.5e3,"
+          "\"success\":0.4}\n{\"kind\":\"final\",\"environment_steps\":20,\"updates\":4.0,\"episodes\":10.0,"
+          "\"return\":1,\"success\":0.3,\"success_low\":0.1,\"success_high\":0.6}\n"};
+}
+
+}  // namespace engram
+
+int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  using namespace engram;
+  take_or_refuse([&] {
+    std::istringstream stream(std::string(reinterpret_cast<const char*>(data), size));
+    const MetricsSummary summary = summarize_metrics(stream, "it");
+    require(summary.steps >= 0 && summary.updates >= 0 && summary.episodes >= 0 && summary.skipped_updates >= 0,
+            "a negative count");
+    require(summary.last_evaluation.has_value() == (summary.evaluations > 0) &&
+                summary.best_evaluation.has_value() == (summary.evaluations > 0),
+            "evaluations without a last or a best one");
+    for (const auto& evaluation : {summary.last_evaluation, summary.best_evaluation})
+      require(!evaluation || (evaluation->success >= 0 && evaluation->success <= 1), "a rate that is none");
+  });
+  return 0;
+}
