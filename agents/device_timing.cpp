@@ -5,7 +5,7 @@
 
 namespace engram {
 
-double torch_graph_ms(int launches, const std::function<void()>& work) {
+double torch_graph_ms(int launches, const std::function<void()>& work, double seconds) {
   double ms = 0;
   const SideStream stream;
   stream.run([&] {
@@ -14,7 +14,7 @@ double torch_graph_ms(int launches, const std::function<void()>& work) {
     graph.capture([&] {
       for (int i = 0; i < launches; ++i) work();
     });
-    ms = median_ms(current_stream(), [&] { graph.replay(); }) / launches;
+    ms = median_ms(current_stream(), [&] { graph.replay(); }, seconds) / launches;
   });
   return ms;
 }

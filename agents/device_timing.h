@@ -8,7 +8,7 @@
 namespace engram {
 
 // Median milliseconds of what `work` queues on the current stream through LibTorch, replayed from a CUDA graph of
-// `launches` times the work. `work` is called twice before.
-double torch_graph_ms(int launches, const std::function<void()>& work);
+// `launches` times the work, for `seconds` at least. `work` is called twice before.
+double torch_graph_ms(int launches, const std::function<void()>& work, double seconds = 0);
 
 }  // namespace engram

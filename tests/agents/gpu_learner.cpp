@@ -171,7 +171,7 @@ TEST_CASE("the losses of the first 100 updates are those of the CPU") {
         if (updates == 40) {
           // Rounding alone: the CPU's float32 is 2e-7 to 6e-7 from its double, and TF32 would be 5e-4. bfloat16 rounds
           // every operand of some ten products behind each other by 0.0017 (RMS).
-          // The kernels may err by 1e-5 (RMS); DeltaNet, whose beta goes up to 2, forgets no error by itself.
+          // DeltaNet was measured at up to 3e-4: it divides by the lengths of features, of which one is nearly 0 here.
           CHECK(on_gpu <= (backbone == "deltanet" ? 1e-3 : 1e-5));
           CHECK(rounded <= 0.03);
         } else if (kLosses[i] != std::string("gradient norm")) {
