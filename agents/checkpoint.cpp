@@ -6,6 +6,7 @@
 #include <sstream>
 #include <utility>
 
+#include "agents/files.h"
 #include "agents/safetensors.h"
 #include "base/error.h"
 
@@ -48,7 +49,7 @@ std::vector<fs::path> list_checkpoints(const fs::path& folder) {
   for (fs::directory_iterator item(folder, error), end; !error && item != end; item.increment(error))
     if (checkpoint_number(item->path()) > 0) files.push_back(item->path());
   if (error && error != std::errc::no_such_file_or_directory)
-    throw UserError("'" + folder.string() + "' cannot be read: " + error.message());
+    throw_error("'" + folder.string() + "' cannot be read", error.value());
   std::ranges::sort(files, {}, checkpoint_number);
   return files;
 }

@@ -83,6 +83,8 @@ void RunOptions::list_options(OptionList& list) {
   list.add("precision", precision,
            {{Precision::kAuto, "auto"}, {Precision::kFloat32, "float32"}, {Precision::kBfloat16, "bfloat16"}},
            "of matrix products on a GPU, where auto is bfloat16; the CPU computes in float32");
+  list.add("on_nan", on_nan, {{OnNan::kStop, "stop"}, {OnNan::kSkip, "skip"}},
+           "when a loss or gradient is not finite: stop the run, or skip the update and go on");
   list.add("report_seconds", report_seconds, {0.01, 86'400}, "seconds between status reports");
   list.add("metrics_every_steps", metrics_every_steps, {1, 1'000'000'000'000},
            "environment steps between rows of metrics");

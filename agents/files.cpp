@@ -210,7 +210,7 @@ void remove_leftovers(const fs::path& folder) {
         errno == ESRCH)
       ::unlink(entry->path().c_str());
   }
-  if (error) throw UserError("'" + folder.string() + "' cannot be read: " + error.message());
+  if (error) throw_error("'" + folder.string() + "' cannot be read", error.value());
 }
 
 AppendFile::AppendFile(const fs::path& file, std::uint64_t position)

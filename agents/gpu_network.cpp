@@ -18,12 +18,13 @@ struct DenseConvolution {
     const std::int64_t inputs = input_shape[0] * input_shape[1] * input_shape[2];
     const Tensor basis = torch::eye(inputs, convolution->weight.options().requires_grad(false))
                              .view({inputs, input_shape[0], input_shape[1], input_shape[2]});
-    const torch::ExpandingArray<2> kernel = convolution->options.kernel_size();
-    const Tensor patch_IKL = torch::im2col(basis, *kernel, {1, 1}, {0, 0}, {1, 1});
-    const std::int64_t channels = convolution->weight.size(0), places = patch_IKL.size(2);
-    output_shape = {channels, input_shape[1] - (*kernel)[0] + 1, input_shape[2] - (*kernel)[1] + 1};
-    const Tensor response_CLI =
-        convolution->weight.flatten(1).mm(patch_IKL.permute({1, 2, 0}).flatten(1)).view({channels, places, inputs});
+    const std::int64_t height = convolution->weight.size(2), columns = convolution->weight.size(3);
+    const Tensor patch =
+        basis.unfold(2, height, 1).unfold(3, columns, 1);  // [I, channels, places, places, height, columns]
+    const std::int64_t channels = convolution->weight.size(0);
+    output_shape = {channels, patch.size(2), patch.size(3)};
+    const Tensor patch_KL = patch.permute({1, 4, 5, 2, 3, 0}).reshape({convolution->weight[0].numel(), -1});
+    const Tensor response_CLI = convolution->weight.flatten(1).mm(patch_KL).view({channels, -1, inputs});
     weight_OI = response_CLI.flatten(0, 1);
     bias_O = convolution->bias.unsqueeze(1).expand({-1, output_shape[1] * output_shape[2]}).reshape({-1});
   }

@@ -76,8 +76,15 @@ TrainStatus Trainer::run(const std::vector<TrainObserver*>& observers) {
 
   if (status_.steps == 0) save();  // so that there is always something to go on from
   while (!finished()) {
-    move();
-    report_if_due();
+    {
+      // A report waits for a GPU that works off what the phase gave it.
+      double other = 0;
+      const Stopwatch stopwatch(phase_ == Phase::kCollect ? status_.seconds_acting
+                                : phase_ == Phase::kLearn ? status_.seconds_learning
+                                                          : other);
+      move();
+      report_if_due();
+    }
     save_if_due();
   }
   save();
@@ -103,14 +110,12 @@ void Trainer::move() {
       steps_before_ = status_.steps;
       break;
     case Phase::kCollect: {
-      const Stopwatch stopwatch(status_.seconds_acting);
       const std::int64_t before = status_.episodes;
       collect(Acting::kPolicy);
       if (status_.episodes > before) phase_ = Phase::kLearn;
       break;
     }
     case Phase::kLearn: {
-      const Stopwatch stopwatch(status_.seconds_learning);
       if (pending_updates_ > 0) {
         update();
         break;

@@ -82,12 +82,14 @@ void print_help(const OptionList& own, const Settings& settings) {
     std::cout << "\n" << title << "\n";
     print_options(std::cout, all, section);
   }
-  std::cout
-      << "\nConfig file: the same keys as INI, [section] and then key = value; # begins a comment.\n\n"
-         "Signals: SIGINT and SIGTERM save and leave with status 130 or 143, a second one at once; SIGUSR1 saves and "
-         "goes on.\n\n"
-         "Examples\n  engram train --task.name tmaze --memory.name lstm --learner.alpha 0.01 --run runs/first\n"
-         "  engram train --resume runs/first --run.steps 4000000\n";
+  std::cout << "\nConfig file: the same keys as INI, [section] and then key = value; # begins a comment.\n\n"
+            << wrapped(
+                   "Signals: SIGINT and SIGTERM save and leave with status 130 or 143, a second one at once; SIGUSR1 "
+                   "saves and goes on.",
+                   0)
+            << "\n\n"
+               "Examples\n  engram train --task.name tmaze --memory.name lstm --learner.alpha 0.01 --run runs/first\n"
+               "  engram train --resume runs/first --run.steps 4000000\n";
 }
 
 // The handlers may touch nothing but the trainer's flags and this.

@@ -171,7 +171,8 @@ TEST_CASE("the losses of the first 100 updates are those of the CPU") {
         if (updates == 40) {
           // Rounding alone: the CPU's float32 is 2e-7 to 6e-7 from its double, and TF32 would be 5e-4. bfloat16 rounds
           // every operand of some ten products behind each other by 0.0017 (RMS).
-          CHECK(on_gpu <= 1e-5);
+          // The kernels may err by 1e-5 (RMS); DeltaNet, whose beta goes up to 2, forgets no error by itself.
+          CHECK(on_gpu <= (backbone == "deltanet" ? 1e-3 : 1e-5));
           CHECK(rounded <= 0.03);
         } else if (kLosses[i] != std::string("gradient norm")) {
           // Sooner or later a feature of nearly no length turns, and curves part by up to 0.05, between float32 and

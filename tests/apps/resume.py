@@ -55,6 +55,17 @@ def checkpoints(run):
     return sorted((run / "checkpoints").glob("checkpoint_*.safetensors"))
 
 
+def newest(run):
+    return max((int(file.stem.split("_")[1]) for file in checkpoints(run)), default=0)
+
+
+def wait_for_newer(run, number, process, seconds=60):
+    end = time.time() + seconds
+    while newest(run) < number + 3:
+        assert time.time() < end and process.poll() is None, f"no checkpoint behind {number} came"
+        time.sleep(0.005)
+
+
 def same_as(whole, run):
     assert (run / "metrics.jsonl").read_bytes() == (whole / "metrics.jsonl").read_bytes(), run
     for which in ("best", "last"):
@@ -85,9 +96,9 @@ def check_killed(folder, whole):
 def check_stopped(folder, whole):
     run = folder / "stopped"
     for number, name in ((signal.SIGTERM, "SIGTERM"), (signal.SIGINT, "SIGINT")):
+        begun = newest(run)
         process = start("--resume", "auto", "--run", run, "--config", folder / "c.ini")
-        wait_for(run / "checkpoints/checkpoint_000002.safetensors", process)
-        time.sleep(0.2)
+        wait_for_newer(run, begun, process)
         process.send_signal(number)
         begun = time.time()
         out, _ = finish(process, 128 + number)
