@@ -110,17 +110,18 @@ Checkpoint load_checkpoint(const fs::path& file) {
 std::optional<Checkpoint> load_newest_checkpoint(const fs::path& folder,
                                                  const std::function<void(const std::string&)>& warn) {
   const std::vector<fs::path> files = list_checkpoints(folder);
-  std::string newest_damage;
+  std::vector<std::string> damages;
   for (auto file = files.rbegin(); file != files.rend(); ++file) {
     try {
-      return load_checkpoint(*file);
+      Checkpoint checkpoint = load_checkpoint(*file);
+      for (const std::string& damage : damages) warn(damage);
+      return checkpoint;
     } catch (const UserError& error) {
-      if (newest_damage.empty()) newest_damage = error.what();
-      warn(error.what());
+      damages.emplace_back(error.what());
     }
   }
-  if (!files.empty())
-    throw UserError("no checkpoint in '" + folder.string() + "' can be read; the newest: " + newest_damage);
+  if (!damages.empty())
+    throw UserError("no checkpoint in '" + folder.string() + "' can be read; the newest: " + damages.front());
   return std::nullopt;
 }
 

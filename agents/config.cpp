@@ -59,6 +59,12 @@ void set_value(Config& config, OptionList& options, const std::string& key, cons
   options.set(key, value);
 }
 
+void refuse_change(const std::string& where, const std::string& key, const std::string& before,
+                   const std::string& now) {
+  if (before != now)
+    throw UserError(where + " was made with " + key + " = " + before + " and cannot go on with " + now);
+}
+
 TaskConfig choose_task(const Settings& settings) {
   const std::optional<std::string> name = last_value(settings, "task.name");
   const std::optional<std::string> preset = last_value(settings, "task.preset");
@@ -155,6 +161,13 @@ std::string Config::to_ini() {
   return text;
 }
 
+void check_same_choices(const Config& saved, const Settings& wanted, const std::string& where) {
+  for (const auto& [key, value] : wanted) {
+    if (key == "task.name") refuse_change(where, key, saved.task.name(), value);
+    if (key == "memory.name") refuse_change(where, key, saved.memory.name(), value);
+  }
+}
+
 void check_same_run(Config& saved, Config& wanted, const std::string& where) {
   const std::set<std::string> free = {"run.steps",
                                       "run.max_seconds",
@@ -164,17 +177,11 @@ void check_same_run(Config& saved, Config& wanted, const std::string& where) {
                                       "run.on_nan",
                                       "evaluation.stop_at_success",
                                       "evaluation.final_episodes"};
-  const auto differ = [&](const std::string& key, const std::string& before, const std::string& now) {
-    if (before != now)
-      throw UserError(where + " was made with " + key + " = " + before + " and cannot go on with " + now);
-  };
-  differ("task.name", saved.task.name(), wanted.task.name());
-  differ("memory.name", saved.memory.name(), wanted.memory.name());
   const OptionList before = saved.options(), now = wanted.options();
   for (std::size_t i = 0; i < before.options().size(); ++i) {
     const Option& option = before.options()[i];
     if (!free.contains(option.name) && !option.name.starts_with("checkpoint."))
-      differ(option.name, option.get(), now.options()[i].get());
+      refuse_change(where, option.name, option.get(), now.options()[i].get());
   }
 }
 

@@ -146,7 +146,7 @@ Start find_start(const TrainOptions& options, const Settings& settings) {
 
   Start start{.config = Config{}, .run = RunDirectory::open_to_write(folder), .checkpoint = {}};
   start.checkpoint = load_newest_checkpoint(start.run->checkpoints_folder(), [](const std::string& damage) {
-    std::cerr << "engram: " << damage << "; going on from the one before" << std::endl;
+    std::cerr << "engram: " << damage << "; going on from an older one" << std::endl;
   });
   if (!start.checkpoint) {
     if (!automatic) throw UserError("run directory '" + folder + "' has no checkpoint to go on from");
@@ -154,11 +154,13 @@ Start find_start(const TrainOptions& options, const Settings& settings) {
     start.config = Config::from_settings(settings);
     return start;
   }
+  const std::string where = "run '" + folder + "'";
+  Config saved = Config::from_settings(start.checkpoint->config);
   Settings all = read_settings(start.run->config_file());
   all.insert(all.end(), settings.begin(), settings.end());
+  check_same_choices(saved, all, where);
   start.config = Config::from_settings(all);
-  Config saved = Config::from_settings(start.checkpoint->config);
-  check_same_run(saved, start.config, "run '" + folder + "'");
+  check_same_run(saved, start.config, where);
   return start;
 }
 
@@ -225,11 +227,16 @@ class CleanUpWarnings : public c10::WarningHandler {
   }
 };
 
-// Behind a message about a run that failed.
+// Behind a message about a run that failed; the folder may be what failed.
 std::string how_to_go_on(const std::optional<RunDirectory>& run) {
-  if (!run || list_checkpoints(run->checkpoints_folder()).empty()) return "";
-  return "; the run is saved up to " + list_checkpoints(run->checkpoints_folder()).back().string() +
-         ", go on with engram train --resume " + run->path().string();
+  if (!run) return "";
+  std::string text = "; go on with engram train --resume " + run->path().string();
+  try {
+    const auto files = list_checkpoints(run->checkpoints_folder());
+    if (!files.empty()) text += ", from " + files.back().filename().string();
+  } catch (const std::exception&) {
+  }
+  return text;
 }
 
 }  // namespace

@@ -76,19 +76,16 @@ def same_as(whole, run):
 
 def check_killed(folder, whole):
     """SIGKILL at random moments while checkpoints are written as often as there are steps."""
-    run, generator, kills = folder / "killed", random.Random(1), 0
-    while True:
+    run, generator = folder / "killed", random.Random(1)
+    for kill in range(8):
+        begun = newest(run)
         process = start("--resume", "auto", "--run", run, "--config", folder / "c.ini")
-        try:
-            process.wait(generator.uniform(0.3, 1.6) if kills < 8 else 300)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            kills += 1
+        wait_for_newer(run, begun + generator.randrange(10), process)
+        time.sleep(generator.uniform(0, 0.01))
+        process.kill()
         process.communicate()
-        if process.returncode == 0:
-            break
         assert process.returncode == -signal.SIGKILL, process.returncode
-    assert kills > 3
+    train("--resume", "auto", "--run", run, "--config", folder / "c.ini")
     same_as(whole, run)
     assert len(checkpoints(run)) == 2, checkpoints(run)
 
