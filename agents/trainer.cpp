@@ -335,9 +335,11 @@ void Trainer::update_status() {
   const double total = static_cast<double>(status_.total_steps);
   const double settled_now = settled - static_cast<double>(steps_before_);
   status_.done = std::min(1.0, settled / total);
-  status_.seconds_left = settled_now > 0 ? learning_seconds * std::max(0.0, total - settled) / settled_now : 0;
+  status_.seconds_left.reset();
+  if (settled_now > 0) status_.seconds_left = learning_seconds * std::max(0.0, total - settled) / settled_now;
   if (config_.run.max_seconds > 0) {
-    status_.seconds_left = std::min(status_.seconds_left, std::max(0.0, config_.run.max_seconds - status_.seconds));
+    const double to_limit = std::max(0.0, config_.run.max_seconds - status_.seconds);
+    status_.seconds_left = std::min(status_.seconds_left.value_or(to_limit), to_limit);
     status_.done = std::max(status_.done, std::min(1.0, status_.seconds / config_.run.max_seconds));
   }
 

@@ -60,7 +60,7 @@ struct TrainStatus {
   std::int64_t episodes = 0;                            // finished
   double seconds = 0;                                   // of training, those before a restoration included
   double steps_per_second = 0, updates_per_second = 0;  // since learning began or went on, evaluations included
-  double seconds_left = 0;                              // estimate
+  std::optional<double> seconds_left;                   // estimate; none before the first update
   double done = 0;                                      // fraction of the run
   double recent_return = 0, recent_success = 0;         // of the last 50 collected episodes; 0 before the first
   std::int64_t skipped_updates = 0;                     // whose loss or gradients were not finite

@@ -26,9 +26,10 @@ std::string bar(double done) {
 
 std::string status_text(const TrainStatus& status) {
   std::string text =
-      format("%3.0f%%  %s steps  %s steps/s  %s updates/s  %s left", 100 * status.done,
+      format("%3.0f%%  %s steps  %s steps/s  %s updates/s", 100 * status.done,
              count_text(static_cast<double>(status.steps)).c_str(), count_text(status.steps_per_second).c_str(),
-             count_text(status.updates_per_second).c_str(), duration_text(status.seconds_left).c_str());
+             count_text(status.updates_per_second).c_str());
+  if (status.seconds_left) text += "  " + duration_text(*status.seconds_left) + " left";
   if (status.episodes > 0)
     text += format("  return %.2f  success %s", status.recent_return, percent(status.recent_success).c_str());
   if (status.last_evaluation) text += "  evaluated " + percent(status.last_evaluation->success);

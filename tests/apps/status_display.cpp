@@ -56,6 +56,14 @@ TEST_CASE("a terminal gets one live line with everything in it") {
   CHECK(count(out.str(), '\r') == 2);
 }
 
+TEST_CASE("before the first update no time left is claimed") {
+  std::ostringstream out;
+  TrainStatus status = some_status();
+  status.seconds_left.reset();
+  StatusDisplay(out, true).report(status);
+  CHECK_FALSE(contains(out.str(), "left"));
+}
+
 TEST_CASE("a file gets plain lines, not more than one every few seconds") {
   std::ostringstream out;
   StatusDisplay display(out, false);
