@@ -197,6 +197,11 @@ __device__ inline void meet(int id, int threads) {
   asm volatile("bar.sync %0, %1;" ::"r"(id), "r"(threads) : "memory");
 }
 
+// Counts at a barrier where others meet(), and goes on.
+__device__ inline void meet_later(int id, int threads) {
+  asm volatile("bar.arrive %0, %1;" ::"r"(id), "r"(threads) : "memory");
+}
+
 // Gives registers of a warpgroup back, or takes what others gave: each thread then has kCount, a multiple of 8.
 template <int kCount>
 __device__ inline void shrink_registers() {
