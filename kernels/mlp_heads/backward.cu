@@ -11,8 +11,8 @@ namespace mlp {
 namespace {
 
 struct BackwardArguments {
-  std::int64_t rows, tiles;
-  int stride, output_stride, kept;
+  std::int64_t rows;
+  int tiles, stride, output_stride, kept;
   const unsigned char* packed;  // the backward images
   const uint4* masks;
   const float* d_output[kMaxMlpHeads];
@@ -117,11 +117,11 @@ __global__ __launch_bounds__(kThreads, 1) void backward_kernel(BackwardArguments
     const unsigned char* const next_head = head + 1 < a.kept ? a.packed + (head + 1) * Image::kBytes : nullptr;
     for (int i = lane; i < kSumColumns; i += 32) sums[i] = 0;
     __syncwarp();
-    for (std::int64_t tile = group; tile < a.tiles; tile += groups) {
+    for (int tile = group; tile < a.tiles; tile += groups) {
       const bool last_tile = tile + groups >= a.tiles;
-      const std::int64_t row = tile * kTileRows + row_of_thread;
+      const std::int64_t row = static_cast<std::int64_t>(tile) * kTileRows + row_of_thread;
       const bool upper_row = row < a.rows, lower_row = row + 8 < a.rows;
-      const auto mask_of = [&](int h, int layer, std::int64_t of_tile) {
+      const auto mask_of = [&](int h, int layer, int of_tile) {
         return a.masks + mask_index(h, layer, a.tiles, of_tile, thread);
       };
       const uint4 mask2 = *mask_of(head, 1, tile), mask1 = *mask_of(head, 0, tile);
@@ -130,11 +130,11 @@ __global__ __launch_bounds__(kThreads, 1) void backward_kernel(BackwardArguments
       weights.wait(0, head);
       const FragmentA<1> d_output = load_d_output(a, head, row, sums + 2 * kHidden);
       const int coming_head = last_tile ? head + 1 : head;
-      const std::int64_t coming_tile = last_tile ? group : tile + groups;
+      const int coming_tile = last_tile ? group : tile + groups;
       if (coming_head < a.kept) {
         prefetch(mask_of(coming_head, 1, coming_tile));
         prefetch(mask_of(coming_head, 0, coming_tile));
-        const std::int64_t coming_row = coming_tile * kTileRows + thread / 2;  // a row has a line's half at most
+        const std::int64_t coming_row = static_cast<std::int64_t>(coming_tile) * kTileRows + thread / 2;  // a row has a line's half at most
         if (coming_row < a.rows) prefetch(a.d_output[coming_head] + coming_row * a.output_stride);
       }
 
@@ -159,7 +159,7 @@ __global__ __launch_bounds__(kThreads, 1) void backward_kernel(BackwardArguments
       if (last_tile) weights.give_back(0, shared, next_head);
 
       float d_x[kWidth / 2];
-      float4* const partial = a.partial_d_x + tile * (kWidth / 8) * kWarpgroup + thread;
+      float4* const partial = a.partial_d_x + static_cast<std::int64_t>(tile) * (kWidth / 8) * kWarpgroup + thread;
       if (head > 0)
 #pragma unroll
         for (int j = 0; j < kWidth / 8; ++j) {
@@ -254,7 +254,7 @@ std::size_t sums_bytes(const MlpHeadsShape& shape) {
 }  // namespace mlp
 
 std::size_t mlp_heads_backward_scratch_bytes(const MlpHeadsShape& shape) {
-  const std::size_t partial = shape.kept > 1 ? sizeof(float) * mlp::row_tiles(shape.rows) * mlp::kTileRows *
+  const std::size_t partial = shape.kept > 1 ? sizeof(float) * mlp::row_tiles(shape.rows) * std::size_t{mlp::kTileRows} *
                                                    mlp::kernel_width(shape.stride)
                                              : 0;
   return mlp::sums_bytes(shape) + partial;

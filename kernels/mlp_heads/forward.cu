@@ -11,8 +11,8 @@ namespace mlp {
 namespace {
 
 struct ForwardArguments {
-  std::int64_t rows, tiles;
-  int stride, output_stride, heads, kept;
+  std::int64_t rows;
+  int tiles, stride, output_stride, heads, kept;
   const bf16* x;
   const unsigned char* packed;
   bf16 *first, *second;
@@ -101,10 +101,13 @@ __global__ __launch_bounds__(kThreads, 1) void forward_kernel(ForwardArguments a
   extern __shared__ __align__(128) unsigned char shared[];
   __shared__ ResidentWeights<Image> weights;
   const int warpgroup = threadIdx.x / kWarpgroup, thread = threadIdx.x % kWarpgroup;
-  const int row_of_thread = thread / 32 * 16 + thread % 32 / 4;
-  const std::int64_t items = a.tiles * a.heads;
-  const std::int64_t begin = items * blockIdx.x / gridDim.x, end = items * (blockIdx.x + 1) / gridDim.x;
-  if (threadIdx.x == 0) weights.start(shared, a.packed + begin / a.tiles * Image::kBytes);
+  const auto tile_row = [&](int tile) {
+    return static_cast<std::int64_t>(tile) * kTileRows + thread / 32 * 16 + thread % 32 / 4;
+  };
+  const int tiles = a.tiles, blocks = gridDim.x, block = blockIdx.x;
+  const std::int64_t items = static_cast<std::int64_t>(tiles) * a.heads;
+  const int begin = static_cast<int>(items * block / blocks), end = static_cast<int>(items * (block + 1) / blocks);
+  if (threadIdx.x == 0) weights.start(shared, a.packed + begin / tiles * Image::kBytes);
   __syncthreads();
   const auto* const weight1 = reinterpret_cast<const bf16*>(shared + Image::kWeight1);
   const auto* const weight2 = reinterpret_cast<const bf16*>(shared + Image::kWeight2);
@@ -112,16 +115,17 @@ __global__ __launch_bounds__(kThreads, 1) void forward_kernel(ForwardArguments a
   const auto* const bias2 = reinterpret_cast<const float*>(shared + Image::kBias2);
   const auto* const bias3 = reinterpret_cast<const float*>(shared + Image::kBias3);
 
-  constexpr int kLayers = 2;  // a turn each
-  const auto own_items = static_cast<int>(end - begin);
-  Turns turns(warpgroup, kLayers * ((own_items + 1) / 2), kLayers * (own_items / 2));
   std::uint32_t x[kWidth / 16][4];
-  std::int64_t item = begin + warpgroup;
-  if (item < end) load_x<kWidth>(x, a, item % a.tiles * kTileRows + row_of_thread);
+  int item = begin + warpgroup;
+  if (item < end) load_x<kWidth>(x, a, tile_row(item % tiles));
   int phase = 0;
-  for (std::int64_t head = begin / a.tiles; head * a.tiles < end; ++head, ++phase) {
-    for (; item < end && item < (head + 1) * a.tiles; item += kWarpgroups) {
-      const std::int64_t tile = item - head * a.tiles, row = tile * kTileRows + row_of_thread;
+  for (int head = begin / tiles; head * tiles < end; ++head, ++phase) {
+    const int first_item = max(begin, head * tiles), last_item = min(end, (head + 1) * tiles), count = last_item - first_item;
+    // A turn a layer. At a new head the warpgroups meet, as the weights are replaced when both have given them back.
+    Turns turns(warpgroup, (first_item - begin) % kWarpgroups == warpgroup, (count + 1) / 2 * 2, count / 2 * 2);
+    for (; item < last_item; item += kWarpgroups) {
+      const int tile = item - head * tiles;
+      const std::int64_t row = tile_row(tile);
       const bool kept = head < a.kept;
       float sum[kHidden / 2];
       std::uint32_t h[kHidden / 16][4];
@@ -149,19 +153,18 @@ __global__ __launch_bounds__(kThreads, 1) void forward_kernel(ForwardArguments a
       turns.pass();
       if (kept)  // beside the products
         keep(h, a.first + head * kHidden, row, a.rows, a.kept * kHidden,
-             a.masks + mask_index(static_cast<int>(head), 0, a.tiles, tile, thread));
+             a.masks + mask_index(head, 0, tiles, tile, thread));
       wait_for_products<0>();
       hold_registers(sum);
       weights.wait(2, phase);
       activate(h, sum, bias2);
-      if (item + kWarpgroups < end)
-        load_x<kWidth>(x, a, (item + kWarpgroups) % a.tiles * kTileRows + row_of_thread);
+      if (item + kWarpgroups < end) load_x<kWidth>(x, a, tile_row((item + kWarpgroups) % tiles));
       write_outputs(h, shared + Image::kWeight3, bias3, a.output + head * a.rows * a.output_stride, row, a);
       if (kept)
         keep(h, a.second + head * kHidden, row, a.rows, a.kept * kHidden,
-             a.masks + mask_index(static_cast<int>(head), 1, a.tiles, tile, thread));
+             a.masks + mask_index(head, 1, tiles, tile, thread));
     }
-    const unsigned char* const next = (head + 1) * a.tiles < end ? a.packed + (head + 1) * Image::kBytes : nullptr;
+    const unsigned char* const next = (head + 1) * tiles < end ? a.packed + (head + 1) * Image::kBytes : nullptr;
 #pragma unroll
     for (int piece = 0; piece < Image::kPieces; ++piece) {
       weights.wait(piece, phase);  // also where there was no tile

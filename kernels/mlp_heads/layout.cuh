@@ -75,12 +75,12 @@ HOST_DEVICE constexpr std::size_t backward_image_bytes(int width) {
                         : BackwardImage<128>::kBytes;
 }
 
-inline std::int64_t row_tiles(std::int64_t rows) { return (rows + kTileRows - 1) / kTileRows; }
+inline int row_tiles(std::int64_t rows) { return static_cast<int>((rows + kTileRows - 1) / kTileRows); }
 
 // The masks: [head][first, second][tile][thread of a warpgroup] of 16 bytes, a bit for each of a thread's 128 hidden
 // values. Value (row half r, 8-column tile j, column e) is bit 2 (j % 8) + r + 16 e of word j / 8.
-HOST_DEVICE constexpr std::int64_t mask_index(int head, int layer, std::int64_t tiles, std::int64_t tile, int thread) {
-  return ((2 * head + layer) * tiles + tile) * kWarpgroup + thread;
+HOST_DEVICE constexpr std::int64_t mask_index(int head, int layer, int tiles, int tile, int thread) {
+  return ((2 * head + layer) * static_cast<std::int64_t>(tiles) + tile) * kWarpgroup + thread;
 }
 
 bool valid(const MlpHeadsShape& shape);

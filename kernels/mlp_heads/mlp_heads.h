@@ -24,7 +24,7 @@ constexpr int kMlpHeadsHidden = 256;  // the one hidden width
 constexpr int kMaxMlpHeads = 8;
 
 struct MlpHeadsShape {
-  std::int64_t rows;  // M
+  std::int64_t rows;  // M, 1 .. 2^31 - 1
   int width;          // D, 1 .. P
   int stride;         // P, a multiple of 16, 16 .. 128
   int hidden;         // I, 256

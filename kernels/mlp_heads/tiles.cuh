@@ -11,16 +11,16 @@
 
 namespace engram::mlp {
 
-// The block's two warpgroups take turns, warpgroup 0 first, as long as both have any left: take() waits for the other's
-// last pass(). Warpgroup 0 has as many turns as warpgroup 1 or more.
+// The block's two warpgroups take turns, one of them first, as long as both have any left: take() waits for the other's
+// last pass(). The first one has as many turns as the second or more.
 class Turns {
  public:
-  __device__ Turns(int warpgroup, int turns0, int turns1)
+  __device__ Turns(int warpgroup, bool first, int turns_of_first, int turns_of_second)
       : id_(1 + warpgroup),
         other_id_(2 - warpgroup),
-        first_(warpgroup == 0),
-        waits_(warpgroup == 0 ? min(turns0 - 1, turns1) : turns1),
-        passes_(warpgroup == 0 ? turns1 : min(turns0 - 1, turns1)) {}
+        first_(first),
+        waits_(first ? min(turns_of_first - 1, turns_of_second) : turns_of_second),
+        passes_(first ? turns_of_second : min(turns_of_first - 1, turns_of_second)) {}
   __device__ void take() {
     if (!first_ && waits_-- > 0) meet(id_, kThreads);
     first_ = false;
