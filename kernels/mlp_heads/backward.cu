@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <stdexcept>
 
 #include "kernels/block/column_sums.cuh"
 #include "kernels/mlp_heads/layout.cuh"
@@ -27,7 +28,7 @@ constexpr int kSumColumns = 2 * kHidden + kMostOutputs;
 int sum_columns(const MlpHeadsShape& shape) { return shape.kept * (2 * kHidden + shape.output_stride()); }
 
 // Adds each of 8 values over the lanes of equal lane % 4; lane 4 g + t returns the sum of value g.
-__device__ float sum_over_rows(float (&x)[8]) {
+__device__ inline float sum_over_rows(float (&x)[8]) {
   const int lane = lane_id();
 #pragma unroll
   for (int count = 4; count >= 1; count /= 2) {
@@ -44,7 +45,7 @@ __device__ float sum_over_rows(float (&x)[8]) {
 // 32 columns of a layer's gradient, sums of products: zero where the layer was, then to memory, to the left operands of
 // the next product, and added up over the rows.
 // bits: of row half r, tile j, column e at 2 j + r + 16 e.
-__device__ void through_relu(float (&x)[16], std::uint32_t bits, std::uint32_t (&left)[4], std::uint32_t (&right)[4],
+__device__ inline void through_relu(float (&x)[16], std::uint32_t bits, std::uint32_t (&left)[4], std::uint32_t (&right)[4],
                              bf16* p, int stride, bool upper_row, bool lower_row, float* sums) {
 #pragma unroll
   for (int i = 0; i < 16; ++i)
@@ -65,7 +66,7 @@ __device__ void through_relu(float (&x)[16], std::uint32_t bits, std::uint32_t (
 
 // d_output's rows `row` and row + 8 as left operand, zero behind the outputs and the matrix; rounded to memory, and
 // added up over the rows.
-__device__ FragmentA<1> load_d_output(const BackwardArguments& a, int head, std::int64_t row, float* sums) {
+__device__ inline FragmentA<1> load_d_output(const BackwardArguments& a, int head, std::int64_t row, float* sums) {
   const int t = threadIdx.x % 4;
   FragmentA<1> d = {};
 #pragma unroll
@@ -92,7 +93,7 @@ __device__ FragmentA<1> load_d_output(const BackwardArguments& a, int head, std:
   return d;
 }
 
-__device__ void prefetch(const void* p) { asm volatile("prefetch.global.L2 [%0];" ::"l"(p)); }
+__device__ inline void prefetch(const void* p) { asm volatile("prefetch.global.L2 [%0];" ::"l"(p)); }
 
 // Every warpgroup has its own tiles of 64 rows and takes them through one head after the other, whose weights are in
 // shared memory; d_x's sum over the heads waits in global memory, each thread's part in its own place.
@@ -263,6 +264,7 @@ std::size_t mlp_heads_backward_scratch_bytes(const MlpHeadsShape& shape) {
 void mlp_heads_backward(const MlpHeadsBackward& backward, void* scratch, cudaStream_t stream) {
   const MlpHeadsShape& shape = backward.shape;
   mlp::check_shape(shape, "mlp_heads_backward");
+  if (shape.kept == 0) throw std::runtime_error("mlp_heads_backward: no head was kept");
   const int width = mlp::kernel_width(shape.stride);
   auto* const bytes = static_cast<unsigned char*>(scratch);
   mlp::BackwardArguments arguments{
@@ -280,7 +282,7 @@ void mlp_heads_backward(const MlpHeadsBackward& backward, void* scratch, cudaStr
       .d_x = static_cast<bf16*>(backward.d_x_MP),
       .sums = reinterpret_cast<float*>(bytes),
       .partial_d_x = reinterpret_cast<float4*>(bytes + mlp::sums_bytes(shape))};
-  std::copy_n(backward.d_output, shape.kept, arguments.d_output);
+  std::copy_n(backward.d_output_MA, shape.kept, arguments.d_output);
   mlp::for_width(shape, [&](auto kernel_width) {
     mlp::launch<mlp::backward_kernel<kernel_width>>(mlp::blocks_for(arguments.tiles),
                                                     mlp::BackwardImage<kernel_width>::kBytes, arguments, stream,

@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <stdexcept>
 
 #include "kernels/mlp_heads/layout.cuh"
 #include "kernels/mlp_heads/resident.cuh"
@@ -17,7 +16,7 @@ struct ForwardArguments {
   const unsigned char* packed;
   bf16 *first, *second;
   uint4* masks;
-  float* output;
+  float* output[kMaxMlpHeads];
 };
 
 // x's rows `row` and row + 8 as left operands, zero behind the matrix.
@@ -36,7 +35,7 @@ __device__ void load_x(std::uint32_t (&x)[kWidth / 16][4], const ForwardArgument
 }
 
 // relu(sum + bias) as left operands of the next layer.
-__device__ void activate(std::uint32_t (&h)[kHidden / 16][4], const float (&sum)[kHidden / 2], const float* bias) {
+__device__ inline void activate(std::uint32_t (&h)[kHidden / 16][4], const float (&sum)[kHidden / 2], const float* bias) {
   const int t = threadIdx.x % 4;
 #pragma unroll
   for (int j = 0; j < kHidden / 8; ++j) {
@@ -48,7 +47,7 @@ __device__ void activate(std::uint32_t (&h)[kHidden / 16][4], const float (&sum)
 }
 
 // A layer's hidden units and which of them are not zero.
-__device__ void keep(const std::uint32_t (&h)[kHidden / 16][4], bf16* rows_at, std::int64_t row, std::int64_t rows,
+__device__ inline void keep(const std::uint32_t (&h)[kHidden / 16][4], bf16* rows_at, std::int64_t row, std::int64_t rows,
                      int row_stride, uint4* mask) {
   const int t = threadIdx.x % 4;
   std::uint32_t word[4];
@@ -70,7 +69,7 @@ __device__ void keep(const std::uint32_t (&h)[kHidden / 16][4], bf16* rows_at, s
 }
 
 // second W3^T + b3 of a warp's 16 rows.
-__device__ void write_outputs(const std::uint32_t (&h)[kHidden / 16][4], const unsigned char* weight3,
+__device__ inline void write_outputs(const std::uint32_t (&h)[kHidden / 16][4], const unsigned char* weight3,
                               const float* bias3, float* rows_at, std::int64_t row, const ForwardArguments& a) {
   const int lane = lane_id(), t = lane % 4;
   for (int tile = 0; 8 * tile < a.output_stride; ++tile) {
@@ -159,7 +158,7 @@ __global__ __launch_bounds__(kThreads, 1) void forward_kernel(ForwardArguments a
       weights.wait(2, phase);
       activate(h, sum, bias2);
       if (item + kWarpgroups < end) load_x<kWidth>(x, a, tile_row((item + kWarpgroups) % tiles));
-      write_outputs(h, shared + Image::kWeight3, bias3, a.output + head * a.rows * a.output_stride, row, a);
+      write_outputs(h, shared + Image::kWeight3, bias3, a.output[head], row, a);
       if (kept)
         keep(h, a.second + head * kHidden, row, a.rows, a.kept * kHidden,
              a.masks + mask_index(head, 1, tiles, tile, thread));
@@ -197,7 +196,7 @@ std::size_t mlp_heads_mask_bytes(const MlpHeadsShape& shape) {
 void mlp_heads_forward(const MlpHeadsForward& forward, cudaStream_t stream) {
   const MlpHeadsShape& shape = forward.shape;
   mlp::check_shape(shape, "mlp_heads_forward");
-  const mlp::ForwardArguments arguments{.rows = shape.rows,
+  mlp::ForwardArguments arguments{.rows = shape.rows,
                                         .tiles = mlp::row_tiles(shape.rows),
                                         .stride = shape.stride,
                                         .output_stride = shape.output_stride(),
@@ -208,7 +207,8 @@ void mlp_heads_forward(const MlpHeadsForward& forward, cudaStream_t stream) {
                                         .first = static_cast<bf16*>(forward.first),
                                         .second = static_cast<bf16*>(forward.second),
                                         .masks = static_cast<uint4*>(forward.masks),
-                                        .output = forward.output_HMA};
+                                        .output = {}};
+  std::copy_n(forward.output_MA, shape.heads, arguments.output);
   mlp::for_width(shape, [&](auto width) {
     mlp::launch<mlp::forward_kernel<width>>(mlp::blocks_for(arguments.tiles * shape.heads),
                                             mlp::ForwardImage<width>::kBytes, arguments, stream, "mlp_heads_forward");

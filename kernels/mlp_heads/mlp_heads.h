@@ -57,20 +57,20 @@ struct MlpHeadsForward {
   // backward pass.
   void *first, *second;
   void* masks;
-  float* output_HMA;  // [H, M, output_stride]
+  float* output_MA[kMaxMlpHeads];  // [M, output_stride] each
 };
 std::size_t mlp_heads_mask_bytes(const MlpHeadsShape& shape);
 void mlp_heads_forward(const MlpHeadsForward& forward, cudaStream_t stream);
 
-// Gradients of the kept heads: d_second = (d_output W3) where second != 0, d_first = (d_second W2) where first != 0,
+// Gradients of the kept heads, one or more: d_second = (d_output W3) where second != 0, d_first = (d_second W2) where first != 0,
 // d_x = the sum over the heads of d_first W1. d_output is rounded to bfloat16 for the first product.
 struct MlpHeadsBackward {
   MlpHeadsShape shape;
   const void *packed, *masks;
-  const float* d_output[kMaxMlpHeads];  // [M, output_stride] each
-  void *d_first, *d_second;             // bfloat16 [M, kept, I]
-  void* d_output_rounded;               // bfloat16 [M, kept, output_stride]
-  void* d_x_MP;                         // bfloat16, zero behind the D channels
+  const float* d_output_MA[kMaxMlpHeads];  // [M, output_stride] each, zero behind the A outputs
+  void *d_first, *d_second;                // bfloat16 [M, kept, I]
+  void* d_output_rounded;                  // bfloat16 [M, kept, output_stride]
+  void* d_x_MP;                            // bfloat16, zero behind the D channels
 };
 std::size_t mlp_heads_backward_scratch_bytes(const MlpHeadsShape& shape);
 // All of these, and in `scratch` what the second call makes the biases' gradients of.

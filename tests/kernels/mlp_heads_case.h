@@ -73,13 +73,15 @@ class MlpHeadsOnDevice {
     mlp_heads_pack(shape_, weights, packed.data(), stream);
   }
   void forward(cudaStream_t stream = nullptr) {
-    mlp_heads_forward({shape_, x_.data(), packed.data(), first.data(), second.data(), masks.data(), floats(output)},
-                      stream);
+    MlpHeadsForward arguments{shape_, x_.data(), packed.data(), first.data(), second.data(), masks.data(), {}};
+    for (int head = 0; head < shape_.heads; ++head)
+      arguments.output_MA[head] = floats(output) + head * shape_.rows * shape_.output_stride();
+    mlp_heads_forward(arguments, stream);
   }
   void backward(cudaStream_t stream = nullptr) {
     MlpHeadsBackward arguments{shape_,         packed.data(),           masks.data(), {}, d_first.data(),
                                d_second.data(), d_output_rounded.data(), d_x.data()};
-    for (int head = 0; head < shape_.kept; ++head) arguments.d_output[head] = floats(d_output_[head]);
+    for (int head = 0; head < shape_.kept; ++head) arguments.d_output_MA[head] = floats(d_output_[head]);
     mlp_heads_backward(arguments, scratch.data(), stream);
   }
   void bias_sums(cudaStream_t stream = nullptr) {
