@@ -147,8 +147,8 @@ struct HeadStacks {
                output_biases = output_bias.unpacked(d_output_bias);
     variable_list gradients;
     for (std::size_t i = 0; i < weights1.size(); ++i)
-      gradients.insert(gradients.end(), {weights1[i], hidden_biases[i], weights2[i],
-                                         hidden_biases[weights1.size() + i], weights3[i], output_biases[i]});
+      gradients.insert(gradients.end(), {weights1[i], hidden_biases[i], weights2[i], hidden_biases[weights1.size() + i],
+                                         weights3[i], output_biases[i]});
     return gradients;
   }
   // A head's columns of a matrix of all heads' hidden units, and its rows of a stack.
@@ -173,9 +173,9 @@ class HeadsPass : public torch::CustomClassHolder {
   variable_list of_learning(const variable_list& gradient) const {
     variable_list own;
     for (std::size_t i = 0; i < static_cast<std::size_t>(stacks_.count); ++i)
-      own.push_back(gradient[i].defined() ? gradient[i].contiguous()
-                                          : torch::zeros({x_MP_.size(0), stacks_.actions},
-                                                         x_MP_.options().dtype(torch::kFloat32)));
+      own.push_back(gradient[i].defined()
+                        ? gradient[i].contiguous()
+                        : torch::zeros({x_MP_.size(0), stacks_.actions}, x_MP_.options().dtype(torch::kFloat32)));
     return own;
   }
 
@@ -225,7 +225,8 @@ class LayeredHeads : public HeadsPass {
       side.run([&] { HeadStacks::rows(d_weight3, i, actions).copy_(product_float(d_narrow.t(), second)); });
       const Tensor d_second = product(d_narrow, HeadStacks::rows(packed3, i, actions));
       take(relu_backward(d_second, second, d_second, side), d_hidden_bias.select(0, count + i));
-      side.run([&] { HeadStacks::rows(d_weight2, i, hidden).copy_(product_float(d_second.t(), stacks_.own(first, i))); });
+      side.run(
+          [&] { HeadStacks::rows(d_weight2, i, hidden).copy_(product_float(d_second.t(), stacks_.own(first, i))); });
       Tensor own_d_first = stacks_.own(d_first, i);
       torch::mm_out(own_d_first, d_second, HeadStacks::rows(packed2, i, hidden));
       kept.insert(kept.end(), {d_narrow, d_second});
@@ -259,8 +260,11 @@ class LayeredHeads : public HeadsPass {
                                              {stacks.output_bias, torch::kFloat32}});
     const Tensor &hidden_bias = packed[3], &output_bias = packed[4];
     const int count = stacks.count;
-    *kept = {packed[0], packed[1], packed[2],
-             affine(x_MP_, packed[0], hidden_bias.narrow(0, 0, count).reshape({-1}), /*relu=*/true), {}};
+    *kept = {packed[0],
+             packed[1],
+             packed[2],
+             affine(x_MP_, packed[0], hidden_bias.narrow(0, 0, count).reshape({-1}), /*relu=*/true),
+             {}};
     variable_list outputs;
     for (int i = 0; i < count; ++i) {
       kept->second.push_back(affine(stacks.own(kept->first, i), HeadStacks::rows(kept->packed2, i, stacks.hidden),
@@ -312,8 +316,7 @@ class FusedHeads : public HeadsPass {
                               .output_MA = {}};
     variable_list outputs;
     for (std::size_t i = 0; i < weights.size(); ++i) {
-      outputs.push_back(
-          torch::empty({shape_.rows, shape_.output_stride()}, x_MP_.options().dtype(torch::kFloat32)));
+      outputs.push_back(torch::empty({shape_.rows, shape_.output_stride()}, x_MP_.options().dtype(torch::kFloat32)));
       arguments.output_MA[i] = outputs.back().data_ptr<float>();
     }
     mlp_heads_forward(arguments, current_stream());
@@ -352,10 +355,10 @@ class FusedHeads : public HeadsPass {
             .copy_(product_float(stacks_.own(d_second, i).t(), stacks_.own(first_, i)));
       }
       const int hidden_biases = 2 * count * hidden;
-      const variable_list parameters = stacks_.unpacked(
-          product_float(d_first.t(), x_MP_), d_weight2, d_weight3,
-          d_bias.narrow(0, 0, hidden_biases).view({2 * count, hidden}),
-          d_bias.narrow(0, hidden_biases, count * actions).view({count, actions}));
+      const variable_list parameters =
+          stacks_.unpacked(product_float(d_first.t(), x_MP_), d_weight2, d_weight3,
+                           d_bias.narrow(0, 0, hidden_biases).view({2 * count, hidden}),
+                           d_bias.narrow(0, hidden_biases, count * actions).view({count, actions}));
       gradients.insert(gradients.end(), parameters.begin(), parameters.end());
     });
     side.join();

@@ -45,8 +45,9 @@ __device__ inline float sum_over_rows(float (&x)[8]) {
 // 32 columns of a layer's gradient, sums of products: zero where the layer was, then to memory, to the left operands of
 // the next product, and added up over the rows.
 // bits: of row half r, tile j, column e at 2 j + r + 16 e.
-__device__ inline void through_relu(float (&x)[16], std::uint32_t bits, std::uint32_t (&left)[4], std::uint32_t (&right)[4],
-                             bf16* p, int stride, bool upper_row, bool lower_row, float* sums) {
+__device__ inline void through_relu(float (&x)[16], std::uint32_t bits, std::uint32_t (&left)[4],
+                                    std::uint32_t (&right)[4], bf16* p, int stride, bool upper_row, bool lower_row,
+                                    float* sums) {
 #pragma unroll
   for (int i = 0; i < 16; ++i)
     if ((bits >> (i / 4 * 2 + i / 2 % 2 + i % 2 * 16) & 1) == 0) x[i] = 0;
@@ -135,7 +136,8 @@ __global__ __launch_bounds__(kThreads, 1) void backward_kernel(BackwardArguments
       if (coming_head < a.kept) {
         prefetch(mask_of(coming_head, 1, coming_tile));
         prefetch(mask_of(coming_head, 0, coming_tile));
-        const std::int64_t coming_row = static_cast<std::int64_t>(coming_tile) * kTileRows + thread / 2;  // a row has a line's half at most
+        const std::int64_t coming_row =
+            static_cast<std::int64_t>(coming_tile) * kTileRows + thread / 2;  // a row has a line's half at most
         if (coming_row < a.rows) prefetch(a.d_output[coming_head] + coming_row * a.output_stride);
       }
 
@@ -193,8 +195,8 @@ __global__ __launch_bounds__(kThreads, 1) void backward_kernel(BackwardArguments
 #pragma unroll
           for (int i = 0; i < 16; ++i) x[i] = sum[16 * q + i];
           const int unit = half * Image::kHalf + 32 * q;
-          through_relu(x, words1[unit / 64] >> (unit / 32 % 2 * 8), d_first[2 * q], d_first[2 * q + 1],
-                       first_at + unit, row_stride, upper_row, lower_row, sums + unit);
+          through_relu(x, words1[unit / 64] >> (unit / 32 % 2 * 8), d_first[2 * q], d_first[2 * q + 1], first_at + unit,
+                       row_stride, upper_row, lower_row, sums + unit);
         }
         weights.wait(2 + 2 * half, head);
         start_products();
@@ -255,8 +257,8 @@ std::size_t sums_bytes(const MlpHeadsShape& shape) {
 }  // namespace mlp
 
 std::size_t mlp_heads_backward_scratch_bytes(const MlpHeadsShape& shape) {
-  const std::size_t partial = shape.kept > 1 ? sizeof(float) * mlp::row_tiles(shape.rows) * std::size_t{mlp::kTileRows} *
-                                                   mlp::kernel_width(shape.stride)
+  const std::size_t partial = shape.kept > 1 ? sizeof(float) * mlp::row_tiles(shape.rows) *
+                                                   std::size_t{mlp::kTileRows} * mlp::kernel_width(shape.stride)
                                              : 0;
   return mlp::sums_bytes(shape) + partial;
 }

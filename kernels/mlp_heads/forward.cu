@@ -35,7 +35,8 @@ __device__ void load_x(std::uint32_t (&x)[kWidth / 16][4], const ForwardArgument
 }
 
 // relu(sum + bias) as left operands of the next layer.
-__device__ inline void activate(std::uint32_t (&h)[kHidden / 16][4], const float (&sum)[kHidden / 2], const float* bias) {
+__device__ inline void activate(std::uint32_t (&h)[kHidden / 16][4], const float (&sum)[kHidden / 2],
+                                const float* bias) {
   const int t = threadIdx.x % 4;
 #pragma unroll
   for (int j = 0; j < kHidden / 8; ++j) {
@@ -47,8 +48,8 @@ __device__ inline void activate(std::uint32_t (&h)[kHidden / 16][4], const float
 }
 
 // A layer's hidden units and which of them are not zero.
-__device__ inline void keep(const std::uint32_t (&h)[kHidden / 16][4], bf16* rows_at, std::int64_t row, std::int64_t rows,
-                     int row_stride, uint4* mask) {
+__device__ inline void keep(const std::uint32_t (&h)[kHidden / 16][4], bf16* rows_at, std::int64_t row,
+                            std::int64_t rows, int row_stride, uint4* mask) {
   const int t = threadIdx.x % 4;
   std::uint32_t word[4];
 #pragma unroll
@@ -70,7 +71,7 @@ __device__ inline void keep(const std::uint32_t (&h)[kHidden / 16][4], bf16* row
 
 // second W3^T + b3 of a warp's 16 rows.
 __device__ inline void write_outputs(const std::uint32_t (&h)[kHidden / 16][4], const unsigned char* weight3,
-                              const float* bias3, float* rows_at, std::int64_t row, const ForwardArguments& a) {
+                                     const float* bias3, float* rows_at, std::int64_t row, const ForwardArguments& a) {
   const int lane = lane_id(), t = lane % 4;
   for (int tile = 0; 8 * tile < a.output_stride; ++tile) {
     const float2 b = *reinterpret_cast<const float2*>(bias3 + 8 * tile + 2 * t);
@@ -91,8 +92,8 @@ __device__ inline void write_outputs(const std::uint32_t (&h)[kHidden / 16][4], 
   }
 }
 
-// A block takes a range of (head, tile of 64 rows), its two warpgroups every other one; few blocks meet two heads. Their
-// products take turns, so that one's stand beside what the other does between them.
+// A block takes a range of (head, tile of 64 rows), its two warpgroups every other one; few blocks meet two heads.
+// Their products take turns, so that one's stand beside what the other does between them.
 template <int kWidth>
 __global__ __launch_bounds__(kThreads, 1) void forward_kernel(ForwardArguments a) {
 #ifdef ENGRAM_HAS_WGMMA
@@ -119,7 +120,8 @@ __global__ __launch_bounds__(kThreads, 1) void forward_kernel(ForwardArguments a
   if (item < end) load_x<kWidth>(x, a, tile_row(item % tiles));
   int phase = 0;
   for (int head = begin / tiles; head * tiles < end; ++head, ++phase) {
-    const int first_item = max(begin, head * tiles), last_item = min(end, (head + 1) * tiles), count = last_item - first_item;
+    const int first_item = max(begin, head * tiles), last_item = min(end, (head + 1) * tiles),
+              count = last_item - first_item;
     // A turn a layer. At a new head the warpgroups meet, as the weights are replaced when both have given them back.
     Turns turns(warpgroup, (first_item - begin) % kWarpgroups == warpgroup, (count + 1) / 2 * 2, count / 2 * 2);
     for (; item < last_item; item += kWarpgroups) {
@@ -197,17 +199,17 @@ void mlp_heads_forward(const MlpHeadsForward& forward, cudaStream_t stream) {
   const MlpHeadsShape& shape = forward.shape;
   mlp::check_shape(shape, "mlp_heads_forward");
   mlp::ForwardArguments arguments{.rows = shape.rows,
-                                        .tiles = mlp::row_tiles(shape.rows),
-                                        .stride = shape.stride,
-                                        .output_stride = shape.output_stride(),
-                                        .heads = shape.heads,
-                                        .kept = shape.kept,
-                                        .x = static_cast<const bf16*>(forward.x_MP),
-                                        .packed = static_cast<const unsigned char*>(forward.packed),
-                                        .first = static_cast<bf16*>(forward.first),
-                                        .second = static_cast<bf16*>(forward.second),
-                                        .masks = static_cast<uint4*>(forward.masks),
-                                        .output = {}};
+                                  .tiles = mlp::row_tiles(shape.rows),
+                                  .stride = shape.stride,
+                                  .output_stride = shape.output_stride(),
+                                  .heads = shape.heads,
+                                  .kept = shape.kept,
+                                  .x = static_cast<const bf16*>(forward.x_MP),
+                                  .packed = static_cast<const unsigned char*>(forward.packed),
+                                  .first = static_cast<bf16*>(forward.first),
+                                  .second = static_cast<bf16*>(forward.second),
+                                  .masks = static_cast<uint4*>(forward.masks),
+                                  .output = {}};
   std::copy_n(forward.output_MA, shape.heads, arguments.output);
   mlp::for_width(shape, [&](auto width) {
     mlp::launch<mlp::forward_kernel<width>>(mlp::blocks_for(arguments.tiles * shape.heads),

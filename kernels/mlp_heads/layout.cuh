@@ -33,8 +33,8 @@ HOST_DEVICE constexpr int channel(int index) {
 }
 
 // A head's parameters as the forward pass keeps them in shared memory: operands (n, k) of wgmma, and the third layer as
-// fragments of mma.m16n8k16's right operand, [output tile][k / 16][lane] of 8 bytes. Offsets in bytes. Pieces are loaded
-// and waited for one by one: W1 and its bias, W2, the rest.
+// fragments of mma.m16n8k16's right operand, [output tile][k / 16][lane] of 8 bytes. Offsets in bytes. Pieces are
+// loaded and waited for one by one: W1 and its bias, W2, the rest.
 template <int kWidth>
 struct ForwardImage {
   using Weight1 = BlockTile<kHidden, kWidth>;

@@ -62,8 +62,8 @@ struct MlpHeadsForward {
 std::size_t mlp_heads_mask_bytes(const MlpHeadsShape& shape);
 void mlp_heads_forward(const MlpHeadsForward& forward, cudaStream_t stream);
 
-// Gradients of the kept heads, one or more: d_second = (d_output W3) where second != 0, d_first = (d_second W2) where first != 0,
-// d_x = the sum over the heads of d_first W1. d_output is rounded to bfloat16 for the first product.
+// Gradients of the kept heads, one or more: d_second = (d_output W3) where second != 0, d_first = (d_second W2) where
+// first != 0, d_x = the sum over the heads of d_first W1. d_output is rounded to bfloat16 for the first product.
 struct MlpHeadsBackward {
   MlpHeadsShape shape;
   const void *packed, *masks;

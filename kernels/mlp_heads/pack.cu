@@ -10,9 +10,9 @@ namespace engram {
 namespace mlp {
 
 bool valid(const MlpHeadsShape& s) {
-  return s.rows >= 1 && s.rows < std::int64_t{1} << 31 && s.stride % 16 == 0 && s.stride >= 16 && s.stride <= 128 && s.width >= 1 && s.width <= s.stride &&
-      s.hidden == kHidden && s.outputs >= 1 && s.outputs <= kMostOutputs && s.heads >= 1 && s.heads <= kMaxMlpHeads &&
-      s.kept >= 0 && s.kept <= s.heads;
+  return s.rows >= 1 && s.rows < std::int64_t{1} << 31 && s.stride % 16 == 0 && s.stride >= 16 && s.stride <= 128 &&
+         s.width >= 1 && s.width <= s.stride && s.hidden == kHidden && s.outputs >= 1 && s.outputs <= kMostOutputs &&
+         s.heads >= 1 && s.heads <= kMaxMlpHeads && s.kept >= 0 && s.kept <= s.heads;
 }
 
 void check_shape(const MlpHeadsShape& s, const char* what) {

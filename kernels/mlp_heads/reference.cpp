@@ -61,8 +61,8 @@ MlpHeadsReferenceOutput mlp_heads_reference(const MlpHeadsShape& s, const MlpHea
 }
 
 MlpHeadsReferenceGradient mlp_heads_reference_backward(const MlpHeadsShape& s, const MlpHeadReferenceWeights& w,
-                                                       const MlpHeadsReferenceOutput& hidden,
-                                                       const Matrix& d_output_MA, const MlpHeadsRounding& round) {
+                                                       const MlpHeadsReferenceOutput& hidden, const Matrix& d_output_MA,
+                                                       const MlpHeadsRounding& round) {
   const auto through_relu = [&](Matrix d, const Matrix& y) {
     for (std::size_t i = 0; i < d.size(); ++i) d[i] = y[i] != 0 ? d[i] : 0;
     return d;

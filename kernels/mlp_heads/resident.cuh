@@ -1,5 +1,5 @@
-// ResidentWeights: a head's packed weights in shared memory, which all warps of a block read and, piece by piece, replace
-// by the next head's: the warp that is the last to give a piece back loads the next.
+// ResidentWeights: a head's packed weights in shared memory, which all warps of a block read and, piece by piece,
+// replace by the next head's: the warp that is the last to give a piece back loads the next.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@ namespace engram::mlp {
 template <class Image>
 struct ResidentWeights {
   SharedBarrier loaded[Image::kPieces];  // a phase a head
-  unsigned given_back[Image::kPieces];    // by how many warps so far
+  unsigned given_back[Image::kPieces];   // by how many warps so far
 
   // By one thread, before the others are let in.
   __device__ void start(unsigned char* shared, const unsigned char* image) {

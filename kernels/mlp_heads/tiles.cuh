@@ -56,9 +56,12 @@ __device__ inline void hold_operands(std::uint32_t (&x)[kCount][4]) {
 template <typename Function>
 void for_width(const MlpHeadsShape& shape, const Function& function) {
   switch (kernel_width(shape.stride)) {
-    case 64: return function(std::integral_constant<int, 64>{});
-    case 112: return function(std::integral_constant<int, 112>{});
-    default: return function(std::integral_constant<int, 128>{});
+    case 64:
+      return function(std::integral_constant<int, 64>{});
+    case 112:
+      return function(std::integral_constant<int, 112>{});
+    default:
+      return function(std::integral_constant<int, 128>{});
   }
 }
 
@@ -71,8 +74,7 @@ inline int blocks_for(std::int64_t tiles) {
 // Launches with `bytes` of dynamic shared memory, opted in to at the kernel's first launch, and checks the launch.
 template <auto kKernel, typename Arguments>
 void launch(int blocks, int bytes, const Arguments& arguments, cudaStream_t stream, const char* name) {
-  static const cudaError_t opted_in =
-      cudaFuncSetAttribute(kKernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes);
+  static const cudaError_t opted_in = cudaFuncSetAttribute(kKernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes);
   check_cuda(opted_in, name);
   kKernel<<<static_cast<unsigned>(blocks), kThreads, static_cast<std::size_t>(bytes), stream>>>(arguments);
   check_cuda(cudaGetLastError(), name);

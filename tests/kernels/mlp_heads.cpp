@@ -38,10 +38,15 @@ void check_shape(const MlpHeadsShape& shape, const std::vector<std::int64_t>& ro
 // the inputs adds about as much; where plain products are no better, neither can these be.
 TEST_CASE("heads against the reference") {
   if (skip_without_hopper()) return;
-  for (const MlpHeadsShape& shape :
-       {MlpHeadsShape{1, 100, 112, kHidden, 4, 5, 3}, {63, 16, 16, kHidden, 2, 1, 1}, {64, 100, 112, kHidden, 8, 3, 3},
-        {65, 50, 64, kHidden, 3, 2, 2}, {191, 128, 128, kHidden, 16, 2, 1}, {200, 70, 80, kHidden, 9, 4, 2},
-        {1000, 100, 112, kHidden, 4, 5, 3}, {130, 111, 112, kHidden, 7, 2, 0}, {70, 20, 32, kHidden, 12, 5, 5}})
+  for (const MlpHeadsShape& shape : {MlpHeadsShape{1, 100, 112, kHidden, 4, 5, 3},
+                                     {63, 16, 16, kHidden, 2, 1, 1},
+                                     {64, 100, 112, kHidden, 8, 3, 3},
+                                     {65, 50, 64, kHidden, 3, 2, 2},
+                                     {191, 128, 128, kHidden, 16, 2, 1},
+                                     {200, 70, 80, kHidden, 9, 4, 2},
+                                     {1000, 100, 112, kHidden, 4, 5, 3},
+                                     {130, 111, 112, kHidden, 7, 2, 0},
+                                     {70, 20, 32, kHidden, 12, 5, 5}})
     check_shape(shape, all_rows(shape));
 }
 
@@ -97,10 +102,13 @@ TEST_CASE("small shapes: heads") {
 TEST_CASE("heads refuse shapes outside the contract") {
   CHECK_THROWS_WITH(mlp_heads_pack({0, 100, 112, kHidden, 4, 1, 1}, {}, nullptr, nullptr),
                     "mlp_heads_pack: 0 rows of 100 in 112, 1 heads (1 kept) of 256 hidden units and 4 outputs");
-  for (const MlpHeadsShape& shape :
-       {MlpHeadsShape{1, 100, 100, kHidden, 4, 1, 1}, {1, 113, 112, kHidden, 4, 1, 1}, {1, 144, 144, kHidden, 4, 1, 1},
-        {1, 100, 112, 128, 4, 1, 1}, {1, 100, 112, kHidden, 17, 1, 1}, {1, 100, 112, kHidden, 4, 9, 1},
-        {1, 100, 112, kHidden, 4, 1, 2}}) {
+  for (const MlpHeadsShape& shape : {MlpHeadsShape{1, 100, 100, kHidden, 4, 1, 1},
+                                     {1, 113, 112, kHidden, 4, 1, 1},
+                                     {1, 144, 144, kHidden, 4, 1, 1},
+                                     {1, 100, 112, 128, 4, 1, 1},
+                                     {1, 100, 112, kHidden, 17, 1, 1},
+                                     {1, 100, 112, kHidden, 4, 9, 1},
+                                     {1, 100, 112, kHidden, 4, 1, 2}}) {
     const std::string name = text(shape);
     INFO(name);
     MlpHeadsForward forward{};

@@ -79,14 +79,12 @@ class MlpHeadsOnDevice {
     mlp_heads_forward(arguments, stream);
   }
   void backward(cudaStream_t stream = nullptr) {
-    MlpHeadsBackward arguments{shape_,         packed.data(),           masks.data(), {}, d_first.data(),
+    MlpHeadsBackward arguments{shape_,          packed.data(),           masks.data(), {}, d_first.data(),
                                d_second.data(), d_output_rounded.data(), d_x.data()};
     for (int head = 0; head < shape_.kept; ++head) arguments.d_output_MA[head] = floats(d_output_[head]);
     mlp_heads_backward(arguments, scratch.data(), stream);
   }
-  void bias_sums(cudaStream_t stream = nullptr) {
-    mlp_heads_bias_sums(shape_, scratch.data(), floats(d_bias), stream);
-  }
+  void bias_sums(cudaStream_t stream = nullptr) { mlp_heads_bias_sums(shape_, scratch.data(), floats(d_bias), stream); }
   void run() {
     poison_all();
     pack();
@@ -96,8 +94,8 @@ class MlpHeadsOnDevice {
     bias_sums();
   }
   std::vector<std::vector<unsigned char>> bits() const {
-    return {first.to_host(),   second.to_host(), output.to_host(), d_first.to_host(),
-            d_second.to_host(), d_x.to_host(),   d_bias.to_host(), d_output_rounded.to_host()};
+    return {first.to_host(),    second.to_host(), output.to_host(), d_first.to_host(),
+            d_second.to_host(), d_x.to_host(),    d_bias.to_host(), d_output_rounded.to_host()};
   }
 
   DeviceBytes packed, masks, scratch, first, second, output, d_first, d_second, d_output_rounded, d_x, d_bias;
@@ -168,22 +166,24 @@ inline MlpHeadsErrors mlp_heads_errors(const MlpHeadsProblem& problem, const Mlp
   Numbers d_x_expected(rows.size() * s.width), d_x_plain = d_x_expected;
   for (int head = 0; head < s.heads; ++head) {
     const auto& weights = problem.weights[head];
-    const auto expected = mlp_heads_reference(s, weights, x, exact), plain = mlp_heads_reference(s, weights, x, to_bf16);
+    const auto expected = mlp_heads_reference(s, weights, x, exact),
+               plain = mlp_heads_reference(s, weights, x, to_bf16);
     const Numbers own_output = part(output, head * s.rows * outputs, s.rows * outputs);
     compare("output", head, of_rows(own_output, outputs, 0, s.outputs), expected.output_MA, plain.output_MA, false);
     const Numbers zeros(rows.size() * (outputs - s.outputs));
-    compare("output's padding", head, of_rows(own_output, outputs, s.outputs, outputs - s.outputs), zeros, zeros, false);
+    compare("output's padding", head, of_rows(own_output, outputs, s.outputs, outputs - s.outputs), zeros, zeros,
+            false);
     if (head >= s.kept) continue;
-    const MlpHeadsReferenceOutput kept{of_rows(first, row_width, head * hidden, hidden),
-                                       of_rows(second, row_width, head * hidden, hidden),
-                                       {}};
+    const MlpHeadsReferenceOutput kept{
+        of_rows(first, row_width, head * hidden, hidden), of_rows(second, row_width, head * hidden, hidden), {}};
     compare("first", head, kept.first_MI, expected.first_MI, plain.first_MI, false);
     compare("second", head, kept.second_MI, expected.second_MI, plain.second_MI, false);
     const Numbers d_output = of_rows(problem.d_output[head], outputs, 0, s.outputs);
     // What is near zero is so by rounding: the gradient is that of the hidden layers as they were kept.
     const auto gradient = mlp_heads_reference_backward(s, weights, kept, d_output, exact),
                plain_gradient = mlp_heads_reference_backward(s, weights, kept, d_output, to_bf16);
-    compare("d_output", head, of_rows(d_rounded, s.kept * outputs, head * outputs, s.outputs), d_output, d_output, true);
+    compare("d_output", head, of_rows(d_rounded, s.kept * outputs, head * outputs, s.outputs), d_output, d_output,
+            true);
     compare("d_second", head, of_rows(d_second, row_width, head * hidden, hidden), gradient.second_MI,
             plain_gradient.second_MI, true);
     compare("d_first", head, of_rows(d_first, row_width, head * hidden, hidden), gradient.first_MI,
