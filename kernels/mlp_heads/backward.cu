@@ -42,12 +42,10 @@ __device__ inline float sum_over_rows(float (&x)[8]) {
   return x[0];
 }
 
-// 32 columns of a layer's gradient, sums of products: zero where the layer was, then to memory, to the left operands of
-// the next product, and added up over the rows.
-// bits: of row half r, tile j, column e at 2 j + r + 16 e.
+// 32 columns of a layer's gradient, sums of products: zero where the layer was, as left operands of the next product,
+// and added up over the rows. bits: of row half r, tile j, column e at 2 j + r + 16 e.
 __device__ inline void through_relu(float (&x)[16], std::uint32_t bits, std::uint32_t (&left)[4],
-                                    std::uint32_t (&right)[4], bf16* p, int stride, bool upper_row, bool lower_row,
-                                    float* sums) {
+                                    std::uint32_t (&right)[4], float* sums) {
 #pragma unroll
   for (int i = 0; i < 16; ++i)
     if ((bits >> (i / 4 * 2 + i / 2 % 2 + i % 2 * 16) & 1) == 0) x[i] = 0;
@@ -56,13 +54,23 @@ __device__ inline void through_relu(float (&x)[16], std::uint32_t bits, std::uin
     left[i] = pack_bf16(x[2 * i], x[2 * i + 1]);
     right[i] = pack_bf16(x[8 + 2 * i], x[8 + 2 * i + 1]);
   }
-  if (upper_row) *reinterpret_cast<uint4*>(p) = make_uint4(left[0], left[2], right[0], right[2]);
-  if (lower_row) *reinterpret_cast<uint4*>(p + 8 * stride) = make_uint4(left[1], left[3], right[1], right[3]);
   float column[8];
 #pragma unroll
   for (int i = 0; i < 8; ++i) column[i] = x[i / 2 * 4 + i % 2] + x[i / 2 * 4 + 2 + i % 2];
   const float sum = sum_over_rows(column);
   sums[8 * (lane_id() % 4) + lane_id() / 4] += sum;
+}
+
+// Left operands to memory, of which p is the upper row's first vector; not to be read again soon.
+template <int kSteps>
+__device__ void write_rows(const std::uint32_t (&x)[kSteps][4], bf16* p, int stride, bool upper_row, bool lower_row) {
+#pragma unroll
+  for (int s = 0; s < kSteps; s += 2) {
+    uint4* const upper = reinterpret_cast<uint4*>(p + 16 * s);
+    uint4* const lower = reinterpret_cast<uint4*>(p + 8 * stride + 16 * s);
+    if (upper_row) __stcs(upper, make_uint4(x[s][0], x[s][2], x[s + 1][0], x[s + 1][2]));
+    if (lower_row) __stcs(lower, make_uint4(x[s][1], x[s][3], x[s + 1][1], x[s + 1][3]));
+  }
 }
 
 // d_output's rows `row` and row + 8 as left operand, zero behind the outputs and the matrix; rounded to memory, and
@@ -156,10 +164,9 @@ __global__ __launch_bounds__(kThreads, 1) void backward_kernel(BackwardArguments
 #pragma unroll
           for (int i = 0; i < 4; ++i) x[4 * j + i] = sum.x[i];
         }
-        through_relu(x, words2[q / 2] >> (q % 2 * 8), d_second[2 * q], d_second[2 * q + 1], second_at + 32 * q,
-                     row_stride, upper_row, lower_row, sums + kHidden + 32 * q);
+        through_relu(x, words2[q / 2] >> (q % 2 * 8), d_second[2 * q], d_second[2 * q + 1], sums + kHidden + 32 * q);
       }
-      if (last_tile) weights.give_back(0, shared, next_head);
+      if (last_tile) weights.give_back(0, head, shared, next_head);
 
       float d_x[kWidth / 2];
       float4* const partial = a.partial_d_x + static_cast<std::int64_t>(tile) * (kWidth / 8) * kWarpgroup + thread;
@@ -181,12 +188,13 @@ __global__ __launch_bounds__(kThreads, 1) void backward_kernel(BackwardArguments
         for (int s = 0; s < kHidden / 16; ++s)
           multiply<Image::kHalf>(sum, d_second[s], Image::Weight2::k_in_columns(weight2, 0, 16 * s), s > 0);
         commit_products();
+        if (half == 0) write_rows(d_second, second_at, row_stride, upper_row, lower_row);  // beside the products
         wait_for_products<0>();
         hold_registers(sum);
         hold_operands(d_second);
         if (last_tile) {
-          weights.give_back(1 + 2 * half, shared, next_head);
-          if (half == 1) weights.give_back(2, shared, next_head);
+          weights.give_back(1 + 2 * half, head, shared, next_head);
+          if (half == 1) weights.give_back(2, head, shared, next_head);
         }
         std::uint32_t d_first[Image::kHalf / 16][4];
 #pragma unroll
@@ -195,8 +203,7 @@ __global__ __launch_bounds__(kThreads, 1) void backward_kernel(BackwardArguments
 #pragma unroll
           for (int i = 0; i < 16; ++i) x[i] = sum[16 * q + i];
           const int unit = half * Image::kHalf + 32 * q;
-          through_relu(x, words1[unit / 64] >> (unit / 32 % 2 * 8), d_first[2 * q], d_first[2 * q + 1], first_at + unit,
-                       row_stride, upper_row, lower_row, sums + unit);
+          through_relu(x, words1[unit / 64] >> (unit / 32 % 2 * 8), d_first[2 * q], d_first[2 * q + 1], sums + unit);
         }
         weights.wait(2 + 2 * half, head);
         start_products();
@@ -205,11 +212,12 @@ __global__ __launch_bounds__(kThreads, 1) void backward_kernel(BackwardArguments
           multiply<kWidth>(d_x, d_first[s], Image::Weight1::k_in_columns(weight1, 0, 16 * s),
                            head > 0 || half > 0 || s > 0);
         commit_products();
+        write_rows(d_first, first_at + half * Image::kHalf, row_stride, upper_row, lower_row);
         wait_for_products<0>();
         hold_registers(d_x);
         hold_operands(d_first);
       }
-      if (last_tile) weights.give_back(4, shared, next_head);
+      if (last_tile) weights.give_back(4, head, shared, next_head);
 
       if (head + 1 < a.kept) {
 #pragma unroll
@@ -231,7 +239,7 @@ __global__ __launch_bounds__(kThreads, 1) void backward_kernel(BackwardArguments
 #pragma unroll
       for (int piece = 0; piece < Image::kPieces; ++piece) {
         weights.wait(piece, head);
-        weights.give_back(piece, shared, next_head);
+        weights.give_back(piece, head, shared, next_head);
       }
 
     meet(1 + warpgroup, kWarpgroup);

@@ -75,7 +75,8 @@ __device__ inline void write_outputs(const std::uint32_t (&h)[kHidden / 16][4], 
   const int lane = lane_id(), t = lane % 4;
   for (int tile = 0; 8 * tile < a.output_stride; ++tile) {
     const float2 b = *reinterpret_cast<const float2*>(bias3 + 8 * tile + 2 * t);
-    Accumulator sum = {{b.x, b.y, b.x, b.y}};
+    constexpr int kChains = 4;  // that do not wait for each other
+    Accumulator sums[kChains] = {{{b.x, b.y, b.x, b.y}}};
 #pragma unroll
     for (int s = 0; s < kHidden / 16; ++s) {
       FragmentA<1> left;
@@ -84,8 +85,11 @@ __device__ inline void write_outputs(const std::uint32_t (&h)[kHidden / 16][4], 
 #pragma unroll
       for (int i = 0; i < 4; ++i) left.plane[0][i] = h[s][i];
       right.plane[0][0] = w.x, right.plane[0][1] = w.y;
-      multiply_add(sum, left, right);
+      multiply_add(sums[s % kChains], left, right);
     }
+    Accumulator sum;
+#pragma unroll
+    for (int i = 0; i < 4; ++i) sum.x[i] = (sums[0].x[i] + sums[1].x[i]) + (sums[2].x[i] + sums[3].x[i]);
     float* const p = rows_at + row * a.output_stride + 8 * tile + 2 * t;
     if (row < a.rows) store_pair(p, sum.x[0], sum.x[1]);
     if (row + 8 < a.rows) store_pair(p + 8 * a.output_stride, sum.x[2], sum.x[3]);
@@ -115,7 +119,14 @@ __global__ __launch_bounds__(kThreads, 1) void forward_kernel(ForwardArguments a
   const auto* const bias2 = reinterpret_cast<const float*>(shared + Image::kBias2);
   const auto* const bias3 = reinterpret_cast<const float*>(shared + Image::kBias3);
 
-  std::uint32_t x[kWidth / 16][4];
+  std::uint32_t x[kWidth / 16][4], h[kHidden / 16][4];
+  int second_head = 0, second_tile = -1;  // whose second layer is in h and is still to be written
+  const auto keep_second = [&] {
+    if (second_tile < 0) return;
+    keep(h, a.second + second_head * kHidden, tile_row(second_tile), a.rows, a.kept * kHidden,
+         a.masks + mask_index(second_head, 1, tiles, second_tile, thread));
+    second_tile = -1;
+  };
   int item = begin + warpgroup;
   if (item < end) load_x<kWidth>(x, a, tile_row(item % tiles));
   int phase = 0;
@@ -129,7 +140,6 @@ __global__ __launch_bounds__(kThreads, 1) void forward_kernel(ForwardArguments a
       const std::int64_t row = tile_row(tile);
       const bool kept = head < a.kept;
       float sum[kHidden / 2];
-      std::uint32_t h[kHidden / 16][4];
 
       weights.wait(0, phase);
       turns.take();
@@ -139,6 +149,7 @@ __global__ __launch_bounds__(kThreads, 1) void forward_kernel(ForwardArguments a
         multiply<kHidden>(sum, x[s], Image::Weight1::k_in_columns(weight1, 0, 16 * s), s > 0);
       commit_products();
       turns.pass();
+      keep_second();  // of the tile before, beside the products
       wait_for_products<0>();
       hold_registers(sum);
       hold_operands(x);
@@ -161,17 +172,16 @@ __global__ __launch_bounds__(kThreads, 1) void forward_kernel(ForwardArguments a
       activate(h, sum, bias2);
       if (item + kWarpgroups < end) load_x<kWidth>(x, a, tile_row((item + kWarpgroups) % tiles));
       write_outputs(h, shared + Image::kWeight3, bias3, a.output[head], row, a);
-      if (kept)
-        keep(h, a.second + head * kHidden, row, a.rows, a.kept * kHidden,
-             a.masks + mask_index(head, 1, tiles, tile, thread));
+      if (kept) second_head = head, second_tile = tile;
     }
     const unsigned char* const next = (head + 1) * tiles < end ? a.packed + (head + 1) * Image::kBytes : nullptr;
 #pragma unroll
     for (int piece = 0; piece < Image::kPieces; ++piece) {
       weights.wait(piece, phase);  // also where there was no tile
-      weights.give_back(piece, shared, next);
+      weights.give_back(piece, phase, shared, next);
     }
   }
+  keep_second();
 #endif
 }
 
