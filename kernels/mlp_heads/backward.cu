@@ -22,13 +22,14 @@ struct BackwardArguments {
   float4* partial_d_x;
 };
 
+int sum_columns(const MlpHeadsShape& shape) { return shape.kept * (2 * kHidden + shape.output_stride()); }
+
+#ifdef ENGRAM_HAS_WGMMA
 // A warp's own sums over its rows of a head: first layer's units, second's, outputs.
 constexpr int kSumColumns = 2 * kHidden + kMostOutputs;
 
-int sum_columns(const MlpHeadsShape& shape) { return shape.kept * (2 * kHidden + shape.output_stride()); }
-
 // Adds each of 8 values over the lanes of equal lane % 4; lane 4 g + t returns the sum of value g.
-__device__ inline float sum_over_rows(float (&x)[8]) {
+__device__ float sum_over_rows(float (&x)[8]) {
   const int lane = lane_id();
 #pragma unroll
   for (int count = 4; count >= 1; count /= 2) {
@@ -44,8 +45,8 @@ __device__ inline float sum_over_rows(float (&x)[8]) {
 
 // 32 columns of a layer's gradient, sums of products: zero where the layer was, as left operands of the next product,
 // and added up over the rows. bits: of row half r, tile j, column e at 2 j + r + 16 e.
-__device__ inline void through_relu(float (&x)[16], std::uint32_t bits, std::uint32_t (&left)[4],
-                                    std::uint32_t (&right)[4], float* sums) {
+__device__ void through_relu(float (&x)[16], std::uint32_t bits, std::uint32_t (&left)[4], std::uint32_t (&right)[4],
+                             float* sums) {
 #pragma unroll
   for (int i = 0; i < 16; ++i)
     if ((bits >> (i / 4 * 2 + i / 2 % 2 + i % 2 * 16) & 1) == 0) x[i] = 0;
@@ -75,7 +76,7 @@ __device__ void write_rows(const std::uint32_t (&x)[kSteps][4], bf16* p, int str
 
 // d_output's rows `row` and row + 8 as left operand, zero behind the outputs and the matrix; rounded to memory, and
 // added up over the rows.
-__device__ inline FragmentA<1> load_d_output(const BackwardArguments& a, int head, std::int64_t row, float* sums) {
+__device__ FragmentA<1> load_d_output(const BackwardArguments& a, int head, std::int64_t row, float* sums) {
   const int t = threadIdx.x % 4;
   FragmentA<1> d = {};
 #pragma unroll
@@ -102,7 +103,8 @@ __device__ inline FragmentA<1> load_d_output(const BackwardArguments& a, int hea
   return d;
 }
 
-__device__ inline void prefetch(const void* p) { asm volatile("prefetch.global.L2 [%0];" ::"l"(p)); }
+__device__ void prefetch(const void* p) { asm volatile("prefetch.global.L2 [%0];" ::"l"(p)); }
+#endif
 
 // Every warpgroup has its own tiles of 64 rows and takes them through one head after the other, whose weights are in
 // shared memory; d_x's sum over the heads waits in global memory, each thread's part in its own place.

@@ -19,6 +19,7 @@ struct ForwardArguments {
   float* output[kMaxMlpHeads];
 };
 
+#ifdef ENGRAM_HAS_WGMMA
 // x's rows `row` and row + 8 as left operands, zero behind the matrix.
 template <int kWidth>
 __device__ void load_x(std::uint32_t (&x)[kWidth / 16][4], const ForwardArguments& a, std::int64_t row) {
@@ -35,8 +36,7 @@ __device__ void load_x(std::uint32_t (&x)[kWidth / 16][4], const ForwardArgument
 }
 
 // relu(sum + bias) as left operands of the next layer.
-__device__ inline void activate(std::uint32_t (&h)[kHidden / 16][4], const float (&sum)[kHidden / 2],
-                                const float* bias) {
+__device__ void activate(std::uint32_t (&h)[kHidden / 16][4], const float (&sum)[kHidden / 2], const float* bias) {
   const int t = threadIdx.x % 4;
 #pragma unroll
   for (int j = 0; j < kHidden / 8; ++j) {
@@ -48,8 +48,8 @@ __device__ inline void activate(std::uint32_t (&h)[kHidden / 16][4], const float
 }
 
 // A layer's hidden units and which of them are not zero.
-__device__ inline void keep(const std::uint32_t (&h)[kHidden / 16][4], bf16* rows_at, std::int64_t row,
-                            std::int64_t rows, int row_stride, uint4* mask) {
+__device__ void keep(const std::uint32_t (&h)[kHidden / 16][4], bf16* rows_at, std::int64_t row, std::int64_t rows,
+                     int row_stride, uint4* mask) {
   const int t = threadIdx.x % 4;
   std::uint32_t word[4];
 #pragma unroll
@@ -70,8 +70,8 @@ __device__ inline void keep(const std::uint32_t (&h)[kHidden / 16][4], bf16* row
 }
 
 // second W3^T + b3 of a warp's 16 rows.
-__device__ inline void write_outputs(const std::uint32_t (&h)[kHidden / 16][4], const unsigned char* weight3,
-                                     const float* bias3, float* rows_at, std::int64_t row, const ForwardArguments& a) {
+__device__ void write_outputs(const std::uint32_t (&h)[kHidden / 16][4], const unsigned char* weight3,
+                              const float* bias3, float* rows_at, std::int64_t row, const ForwardArguments& a) {
   const int lane = lane_id(), t = lane % 4;
   for (int tile = 0; 8 * tile < a.output_stride; ++tile) {
     const float2 b = *reinterpret_cast<const float2*>(bias3 + 8 * tile + 2 * t);
@@ -95,6 +95,7 @@ __device__ inline void write_outputs(const std::uint32_t (&h)[kHidden / 16][4], 
     if (row + 8 < a.rows) store_pair(p + 8 * a.output_stride, sum.x[2], sum.x[3]);
   }
 }
+#endif
 
 // A block takes a range of (head, tile of 64 rows), its two warpgroups every other one; few blocks meet two heads.
 // Their products take turns, so that one's stand beside what the other does between them.
