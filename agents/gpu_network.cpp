@@ -68,23 +68,21 @@ bool gpu_heads_take(const Tensor& features, const HeadImpl::Layers& head) {
 GpuHeads gpu_heads(const Tensor& features, const std::vector<HeadImpl::Layers>& learning,
                    const std::vector<HeadImpl::Layers>& targets) {
   const Tensor features_MP = fused::to_rows(features);
-  const auto run = [&](const Tensor& x_MP, const std::vector<HeadImpl::Layers>& heads) {
+  const auto weights_of = [](const std::vector<HeadImpl::Layers>& heads) {
     std::vector<fused::HeadWeights> weights;
     for (const HeadImpl::Layers& head : heads)
       weights.push_back({head.hidden1->weight, head.hidden1->bias, head.hidden2->weight, head.hidden2->bias,
                          head.output->weight, head.output->bias});
-    std::vector<std::int64_t> shape = features.sizes().vec();
-    std::vector<Tensor> outputs = fused::heads(x_MP, weights);
-    for (Tensor& output : outputs) {
+    return weights;
+  };
+  fused::HeadOutputs outputs = fused::heads(features_MP, weights_of(learning), weights_of(targets));
+  for (std::vector<Tensor>* heads : {&outputs.learning, &outputs.targets})
+    for (Tensor& output : *heads) {
+      std::vector<std::int64_t> shape = features.sizes().vec();
       shape.back() = output.size(1);
       output = output.view(shape);
     }
-    return outputs;
-  };
-  GpuHeads outputs{run(features_MP, learning), {}};
-  const torch::NoGradGuard no_grad;
-  outputs.targets = run(features_MP.detach(), targets);
-  return outputs;
+  return {std::move(outputs.learning), std::move(outputs.targets)};
 }
 
 }  // namespace engram

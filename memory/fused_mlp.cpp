@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "kernels/block/elementwise.h"
+#include "kernels/mlp_heads/mlp_heads.h"
 #include "memory/fused_block.h"
 #include "memory/fused_rows.h"
 #include "memory/side_work.h"
@@ -112,65 +113,103 @@ class LinearFunction : public torch::autograd::Function<LinearFunction> {
   }
 };
 
-class HeadsPass : public torch::CustomClassHolder {
- public:
-  HeadsPass(const Tensor& x_MP, const std::vector<HeadWeights>& weights)
-      : x_MP_(x_MP),
-        hidden_(static_cast<int>(weights[0].weight1_ID.size(0))),
-        actions_(round_up(weights[0].weight3_AI.size(0), kActionMultiple)),
-        count_(static_cast<int>(weights.size())),
-        weight1_(count_ * hidden_, static_cast<int>(x_MP.size(1))),
-        weight2_(count_ * hidden_, hidden_),
-        weight3_(count_ * actions_, hidden_),
-        hidden_bias_(2 * count_, hidden_),
-        output_bias_(count_, actions_) {
-    TORCH_CHECK(hidden_ % 8 == 0 && count_ * hidden_ <= kMaxHeadColumns, count_, " heads of hidden width ", hidden_);
-    const PackGroups hidden = padded_to(hidden_, hidden_), one = padded_to(1, 1);
-    for (int i = 0; i < count_; ++i) {
+// The heads' parameters as stacked matrices.
+struct HeadStacks {
+  HeadStacks(const std::vector<HeadWeights>& weights, int stride)
+      : hidden(static_cast<int>(weights[0].weight1_ID.size(0))),
+        actions(round_up(weights[0].weight3_AI.size(0), kActionMultiple)),
+        count(static_cast<int>(weights.size())),
+        weight1(count * hidden, stride),
+        weight2(count * hidden, hidden),
+        weight3(count * actions, hidden),
+        hidden_bias(2 * count, hidden),
+        output_bias(count, actions) {
+    TORCH_CHECK(hidden % 8 == 0 && count * hidden <= kMaxHeadColumns, count, " heads of hidden width ", hidden);
+    const PackGroups all_hidden = padded_to(hidden, hidden), one = padded_to(1, 1);
+    for (int i = 0; i < count; ++i) {
       const HeadWeights& head = weights[static_cast<std::size_t>(i)];
-      const PackGroups actions = padded_to(head.weight3_AI.size(0), actions_);
-      weight1_.add(head.weight1_ID, i * hidden_, hidden,
-                   padded_to(head.weight1_ID.size(1), static_cast<int>(x_MP.size(1))));
-      weight2_.add(head.weight2_II, i * hidden_, hidden, hidden);
-      weight3_.add(head.weight3_AI, i * actions_, actions, hidden);
-      hidden_bias_.add(head.bias1_I, i, one, hidden);
-      output_bias_.add(head.bias3_A, i, one, actions);
+      const PackGroups own_actions = padded_to(head.weight3_AI.size(0), actions);
+      weight1.add(head.weight1_ID, i * hidden, all_hidden, padded_to(head.weight1_ID.size(1), stride));
+      weight2.add(head.weight2_II, i * hidden, all_hidden, all_hidden);
+      weight3.add(head.weight3_AI, i * actions, own_actions, all_hidden);
+      hidden_bias.add(head.bias1_I, i, one, all_hidden);
+      output_bias.add(head.bias3_A, i, one, own_actions);
     }
-    for (int i = 0; i < count_; ++i)
-      hidden_bias_.add(weights[static_cast<std::size_t>(i)].bias2_I, count_ + i, one, hidden);
+    for (int i = 0; i < count; ++i)
+      hidden_bias.add(weights[static_cast<std::size_t>(i)].bias2_I, count + i, one, all_hidden);
   }
 
-  // For each head [M, actions] in float32.
-  variable_list forward() {
-    const auto dtype = x_MP_.scalar_type();
-    const auto packed = WeightStack::packed({{weight1_, dtype},
-                                             {weight2_, dtype},
-                                             {weight3_, dtype},
-                                             {hidden_bias_, dtype},
-                                             {output_bias_, torch::kFloat32}});
-    packed1_ = packed[0];
-    packed2_ = packed[1];
-    packed3_ = packed[2];
-    const Tensor& hidden_bias = packed[3];
-    const Tensor& output_bias = packed[4];
-    first_ = affine(x_MP_, packed1_, hidden_bias.narrow(0, 0, count_).reshape({-1}), /*relu=*/true);
-    variable_list outputs;
-    for (int i = 0; i < count_; ++i) {
-      second_.push_back(affine(own(first_, i), rows(packed2_, i, hidden_), hidden_bias.select(0, count_ + i), true));
-      outputs.push_back(product_float(second_.back(), rows(packed3_, i, actions_).t()).add_(output_bias.select(0, i)));
+  // Gradients of the stacks as those of each head's six parameters.
+  variable_list unpacked(const Tensor& d_weight1, const Tensor& d_weight2, const Tensor& d_weight3,
+                         const Tensor& d_hidden_bias, const Tensor& d_output_bias) const {
+    const auto weights1 = weight1.unpacked(d_weight1), weights2 = weight2.unpacked(d_weight2),
+               weights3 = weight3.unpacked(d_weight3), hidden_biases = hidden_bias.unpacked(d_hidden_bias),
+               output_biases = output_bias.unpacked(d_output_bias);
+    variable_list gradients;
+    for (std::size_t i = 0; i < weights1.size(); ++i)
+      gradients.insert(gradients.end(), {weights1[i], hidden_biases[i], weights2[i], hidden_biases[weights1.size() + i],
+                                         weights3[i], output_biases[i]});
+    return gradients;
+  }
+  // A head's columns of a matrix of all heads' hidden units, and its rows of a stack.
+  Tensor own(const Tensor& all_heads, int head) const { return all_heads.narrow(1, head * hidden, hidden); }
+  static Tensor rows(const Tensor& stack, int head, int count) { return stack.narrow(0, head * count, count); }
+
+  int hidden, actions, count;
+  WeightStack weight1, weight2, weight3, hidden_bias, output_bias;
+};
+
+// The learning heads forward and backward, the targets forward.
+class HeadsPass : public torch::CustomClassHolder {
+ public:
+  HeadsPass(const Tensor& x_MP, const std::vector<HeadWeights>& learning)
+      : x_MP_(x_MP), stacks_(learning, static_cast<int>(x_MP.size(1))) {}
+  // Of the learning heads, then of the targets, [M, actions] in float32.
+  virtual variable_list forward() = 0;
+  // Gradients of x and of each learning head's six parameters, given those of the outputs, contiguous.
+  virtual variable_list backward(const variable_list& gradient) = 0;
+
+  // The learning heads' outputs' gradients, which are undefined where nothing depends on an output.
+  variable_list of_learning(const variable_list& gradient) const {
+    variable_list own;
+    for (std::size_t i = 0; i < static_cast<std::size_t>(stacks_.count); ++i)
+      own.push_back(gradient[i].defined()
+                        ? gradient[i].contiguous()
+                        : torch::zeros({x_MP_.size(0), stacks_.actions}, x_MP_.options().dtype(torch::kFloat32)));
+    return own;
+  }
+
+ protected:
+  Tensor x_MP_;
+  HeadStacks stacks_;
+};
+
+// A product a layer.
+class LayeredHeads : public HeadsPass {
+ public:
+  LayeredHeads(const Tensor& x_MP, const std::vector<HeadWeights>& learning, const std::vector<HeadWeights>& targets)
+      : HeadsPass(x_MP, learning), targets_(targets) {}
+
+  variable_list forward() override {
+    variable_list outputs = forward(stacks_, &kept_);
+    if (!targets_.empty()) {
+      Kept unused;
+      const variable_list own = forward(HeadStacks(targets_, static_cast<int>(x_MP_.size(1))), &unused);
+      outputs.insert(outputs.end(), own.begin(), own.end());
     }
     return outputs;
   }
 
-  // Gradients of x and of each head's six parameters.
-  variable_list backward(const variable_list& gradient) {
+  variable_list backward(const variable_list& gradient) override {
+    const auto& [packed1, packed2, packed3, first, seconds] = kept_;
+    const int count = stacks_.count, hidden = stacks_.hidden, actions = stacks_.actions;
     const auto dtype = x_MP_.scalar_type();
-    const Tensor d_first = torch::empty_like(first_);
-    const auto float_options = first_.options().dtype(torch::kFloat32);
-    const Tensor d_weight2 = torch::empty({count_ * hidden_, hidden_}, float_options);
-    const Tensor d_weight3 = torch::empty({count_ * actions_, hidden_}, float_options);
-    const Tensor d_hidden_bias = torch::empty({2 * count_, hidden_}, float_options);
-    const Tensor d_output_bias = torch::empty({count_, actions_}, float_options);
+    const Tensor d_first = torch::empty_like(first);
+    const auto float_options = first.options().dtype(torch::kFloat32);
+    const Tensor d_weight2 = torch::empty({count * hidden, hidden}, float_options);
+    const Tensor d_weight3 = torch::empty({count * actions, hidden}, float_options);
+    const Tensor d_hidden_bias = torch::empty({2 * count, hidden}, float_options);
+    const Tensor d_output_bias = torch::empty({count, actions}, float_options);
     const SideWork side(SideStreamOf::kWeights);
     variable_list kept;  // what the side still reads
     // The side's too: its gradient of the bias goes where all of them are unpacked from.
@@ -178,63 +217,197 @@ class HeadsPass : public torch::CustomClassHolder {
       side.run([&] { to.copy_(gradient.bias.view(to.sizes())); });
       kept.insert(kept.end(), {gradient.bias, gradient.scratch});
     };
-    for (int i = 0; i < count_; ++i) {
-      const Tensor d_output = gradient[static_cast<std::size_t>(i)].contiguous();
-      const Tensor& second = second_[static_cast<std::size_t>(i)];
+    for (int i = 0; i < count; ++i) {
+      const Tensor& d_output = gradient[static_cast<std::size_t>(i)];
+      const Tensor& second = seconds[static_cast<std::size_t>(i)];
       const Tensor d_narrow = d_output.to(dtype);
       take(relu_backward(d_output, {}, {}, side), d_output_bias.select(0, i));
-      side.run([&] { rows(d_weight3, i, actions_).copy_(product_float(d_narrow.t(), second)); });
-      const Tensor d_second = product(d_narrow, rows(packed3_, i, actions_));
-      take(relu_backward(d_second, second, d_second, side), d_hidden_bias.select(0, count_ + i));
-      side.run([&] { rows(d_weight2, i, hidden_).copy_(product_float(d_second.t(), own(first_, i))); });
-      Tensor own_d_first = own(d_first, i);
-      torch::mm_out(own_d_first, d_second, rows(packed2_, i, hidden_));
-      kept.insert(kept.end(), {d_output, d_narrow, d_second});
+      side.run([&] { HeadStacks::rows(d_weight3, i, actions).copy_(product_float(d_narrow.t(), second)); });
+      const Tensor d_second = product(d_narrow, HeadStacks::rows(packed3, i, actions));
+      take(relu_backward(d_second, second, d_second, side), d_hidden_bias.select(0, count + i));
+      side.run(
+          [&] { HeadStacks::rows(d_weight2, i, hidden).copy_(product_float(d_second.t(), stacks_.own(first, i))); });
+      Tensor own_d_first = stacks_.own(d_first, i);
+      torch::mm_out(own_d_first, d_second, HeadStacks::rows(packed2, i, hidden));
+      kept.insert(kept.end(), {d_narrow, d_second});
     }
-    take(relu_backward(d_first, first_, d_first, side), d_hidden_bias.narrow(0, 0, count_));
-    std::vector<Tensor> weight1, weight2, weight3, hidden_bias, output_bias;
+    take(relu_backward(d_first, first, d_first, side), d_hidden_bias.narrow(0, 0, count));
+    variable_list parameters;
     side.run([&] {
-      weight1 = weight1_.unpacked(product_float(d_first.t(), x_MP_));
-      weight2 = weight2_.unpacked(d_weight2);
-      weight3 = weight3_.unpacked(d_weight3);
-      hidden_bias = hidden_bias_.unpacked(d_hidden_bias);
-      output_bias = output_bias_.unpacked(d_output_bias);
+      parameters =
+          stacks_.unpacked(product_float(d_first.t(), x_MP_), d_weight2, d_weight3, d_hidden_bias, d_output_bias);
     });
-    variable_list gradients{product(d_first, packed1_)};
+    variable_list gradients{product(d_first, packed1)};
     side.join();
-    for (std::size_t i = 0; i < weight1.size(); ++i)
-      gradients.insert(gradients.end(), {weight1[i], hidden_bias[i], weight2[i], hidden_bias[weight1.size() + i],
-                                         weight3[i], output_bias[i]});
+    gradients.insert(gradients.end(), parameters.begin(), parameters.end());
     return gradients;
   }
 
  private:
-  Tensor own(const Tensor& all_heads, int head) const { return all_heads.narrow(1, head * hidden_, hidden_); }
-  static Tensor rows(const Tensor& stack, int head, int count) { return stack.narrow(0, head * count, count); }
+  // What the backward pass needs.
+  struct Kept {
+    Tensor packed1, packed2, packed3;
+    Tensor first;
+    std::vector<Tensor> second;
+  };
 
-  Tensor x_MP_;
-  int hidden_, actions_, count_;
-  WeightStack weight1_, weight2_, weight3_, hidden_bias_, output_bias_;
-  Tensor packed1_, packed2_, packed3_;
-  Tensor first_;
-  std::vector<Tensor> second_;
+  variable_list forward(const HeadStacks& stacks, Kept* kept) const {
+    const auto dtype = x_MP_.scalar_type();
+    const auto packed = WeightStack::packed({{stacks.weight1, dtype},
+                                             {stacks.weight2, dtype},
+                                             {stacks.weight3, dtype},
+                                             {stacks.hidden_bias, dtype},
+                                             {stacks.output_bias, torch::kFloat32}});
+    const Tensor &hidden_bias = packed[3], &output_bias = packed[4];
+    const int count = stacks.count;
+    *kept = {packed[0],
+             packed[1],
+             packed[2],
+             affine(x_MP_, packed[0], hidden_bias.narrow(0, 0, count).reshape({-1}), /*relu=*/true),
+             {}};
+    variable_list outputs;
+    for (int i = 0; i < count; ++i) {
+      kept->second.push_back(affine(stacks.own(kept->first, i), HeadStacks::rows(kept->packed2, i, stacks.hidden),
+                                    hidden_bias.select(0, count + i), /*relu=*/true));
+      const Tensor weight3 = HeadStacks::rows(kept->packed3, i, stacks.actions);
+      outputs.push_back(product_float(kept->second.back(), weight3.t()).add_(output_bias.select(0, i)));
+    }
+    return outputs;
+  }
+
+  std::vector<HeadWeights> targets_;
+  Kept kept_;
+};
+
+// All layers in one kernel (kernels/mlp_heads), in bfloat16 on a device that it is for.
+class FusedHeads : public HeadsPass {
+ public:
+  FusedHeads(const Tensor& x_MP, const std::vector<HeadWeights>& learning, const std::vector<HeadWeights>& targets)
+      : HeadsPass(x_MP, learning), shape_(shape(x_MP, learning, targets)) {
+    for (const auto* heads : {&learning, &targets})
+      for (const HeadWeights& head : *heads)
+        for (const Tensor& parameter :
+             {head.weight1_ID, head.bias1_I, head.weight2_II, head.bias2_I, head.weight3_AI, head.bias3_A})
+          parameters_.push_back(parameter.detach().contiguous());
+  }
+
+  static bool takes(const Tensor& x_MP, const std::vector<HeadWeights>& learning,
+                    const std::vector<HeadWeights>& targets) {
+    return x_MP.scalar_type() == torch::kBFloat16 && mlp_heads_take(shape(x_MP, learning, targets));
+  }
+
+  variable_list forward() override {
+    std::vector<MlpHeadWeights> weights;
+    for (std::size_t i = 0; i < parameters_.size(); i += 6) {
+      const auto parameter = [&](std::size_t j) { return parameters_[i + j].data_ptr<float>(); };
+      weights.push_back({parameter(0), parameter(1), parameter(2), parameter(3), parameter(4), parameter(5)});
+    }
+    packed_ = scratch_bytes(mlp_heads_packed_bytes(shape_), x_MP_);
+    mlp_heads_pack(shape_, weights, packed_.data_ptr(), current_stream());
+    first_ = torch::empty({shape_.rows, shape_.kept * shape_.hidden}, x_MP_.options());
+    second_ = torch::empty_like(first_);
+    masks_ = scratch_bytes(mlp_heads_mask_bytes(shape_), x_MP_);
+    MlpHeadsForward arguments{.shape = shape_,
+                              .x_MP = x_MP_.data_ptr(),
+                              .packed = packed_.data_ptr(),
+                              .first = first_.data_ptr(),
+                              .second = second_.data_ptr(),
+                              .masks = masks_.data_ptr(),
+                              .output_MA = {}};
+    variable_list outputs;
+    for (std::size_t i = 0; i < weights.size(); ++i) {
+      outputs.push_back(torch::empty({shape_.rows, shape_.output_stride()}, x_MP_.options().dtype(torch::kFloat32)));
+      arguments.output_MA[i] = outputs.back().data_ptr<float>();
+    }
+    mlp_heads_forward(arguments, current_stream());
+    return outputs;
+  }
+
+  variable_list backward(const variable_list& gradient) override {
+    const int count = stacks_.count, hidden = stacks_.hidden, actions = stacks_.actions;
+    const auto float_options = x_MP_.options().dtype(torch::kFloat32);
+    const Tensor d_first = torch::empty_like(first_), d_second = torch::empty_like(first_);
+    const Tensor d_output = torch::empty({shape_.rows, count * actions}, x_MP_.options());
+    const Tensor d_x = torch::empty_like(x_MP_);
+    const Tensor scratch = scratch_bytes(mlp_heads_backward_scratch_bytes(shape_), x_MP_);
+    MlpHeadsBackward arguments{.shape = shape_,
+                               .packed = packed_.data_ptr(),
+                               .masks = masks_.data_ptr(),
+                               .d_output_MA = {},
+                               .d_first = d_first.data_ptr(),
+                               .d_second = d_second.data_ptr(),
+                               .d_output_rounded = d_output.data_ptr(),
+                               .d_x_MP = d_x.data_ptr()};
+    for (std::size_t i = 0; i < gradient.size(); ++i) arguments.d_output_MA[i] = gradient[i].data_ptr<float>();
+    mlp_heads_backward(arguments, scratch.data_ptr(), current_stream());
+
+    const SideWork side(SideStreamOf::kWeights);
+    const Tensor d_bias = torch::empty({count * (2 * hidden + actions)}, float_options);
+    const Tensor d_weight2 = torch::empty({count * hidden, hidden}, float_options);
+    const Tensor d_weight3 = torch::empty({count * actions, hidden}, float_options);
+    variable_list gradients{d_x};
+    side.run([&] {
+      mlp_heads_bias_sums(shape_, scratch.data_ptr(), d_bias.data_ptr<float>(), current_stream());
+      for (int i = 0; i < count; ++i) {
+        const Tensor second = stacks_.own(second_, i), d_own_output = d_output.narrow(1, i * actions, actions);
+        HeadStacks::rows(d_weight3, i, actions).copy_(product_float(d_own_output.t(), second));
+        HeadStacks::rows(d_weight2, i, hidden)
+            .copy_(product_float(stacks_.own(d_second, i).t(), stacks_.own(first_, i)));
+      }
+      const int hidden_biases = 2 * count * hidden;
+      const variable_list parameters =
+          stacks_.unpacked(product_float(d_first.t(), x_MP_), d_weight2, d_weight3,
+                           d_bias.narrow(0, 0, hidden_biases).view({2 * count, hidden}),
+                           d_bias.narrow(0, hidden_biases, count * actions).view({count, actions}));
+      gradients.insert(gradients.end(), parameters.begin(), parameters.end());
+    });
+    side.join();
+    return gradients;
+  }
+
+ private:
+  static MlpHeadsShape shape(const Tensor& x_MP, const std::vector<HeadWeights>& learning,
+                             const std::vector<HeadWeights>& targets) {
+    const HeadWeights& head = learning[0];
+    return {.rows = x_MP.size(0),
+            .width = static_cast<int>(head.weight1_ID.size(1)),
+            .stride = static_cast<int>(x_MP.size(1)),
+            .hidden = static_cast<int>(head.weight1_ID.size(0)),
+            .outputs = static_cast<int>(head.weight3_AI.size(0)),
+            .heads = static_cast<int>(learning.size() + targets.size()),
+            .kept = static_cast<int>(learning.size())};
+  }
+
+  MlpHeadsShape shape_;
+  std::vector<Tensor> parameters_;  // float32, of the learning heads, then of the targets
+  Tensor packed_, masks_, first_, second_;
 };
 
 class HeadsFunction : public torch::autograd::Function<HeadsFunction> {
  public:
-  static variable_list forward(AutogradContext* context, const Tensor& x_MP, at::TensorList parameters) {
-    std::vector<HeadWeights> weights;
+  static variable_list forward(AutogradContext* context, const Tensor& x_MP, at::TensorList parameters,
+                               const std::vector<HeadWeights>& targets) {
+    std::vector<HeadWeights> learning;
     for (std::size_t i = 0; i < parameters.size(); i += 6)
-      weights.push_back({parameters[i], parameters[i + 1], parameters[i + 2], parameters[i + 3], parameters[i + 4],
-                         parameters[i + 5]});
-    auto pass = c10::make_intrusive<HeadsPass>(x_MP.detach(), weights);
+      learning.push_back({parameters[i], parameters[i + 1], parameters[i + 2], parameters[i + 3], parameters[i + 4],
+                          parameters[i + 5]});
+    c10::intrusive_ptr<HeadsPass> pass;
+    if (FusedHeads::takes(x_MP, learning, targets))
+      pass = c10::make_intrusive<FusedHeads>(x_MP.detach(), learning, targets);
+    else
+      pass = c10::make_intrusive<LayeredHeads>(x_MP.detach(), learning, targets);
     variable_list outputs = pass->forward();
+    context->set_materialize_grads(false);  // of the targets' outputs
+    context->mark_non_differentiable({outputs.begin() + static_cast<std::ptrdiff_t>(learning.size()), outputs.end()});
     context->saved_data["pass"] = c10::IValue::make_capsule(std::move(pass));
     return outputs;
   }
   static variable_list backward(AutogradContext* context, const variable_list& gradient) {
     const auto holder = context->saved_data["pass"].toCapsule();
-    return static_cast<HeadsPass*>(holder.get())->backward(gradient);
+    HeadsPass& pass = static_cast<HeadsPass&>(*holder);
+    variable_list gradients = pass.backward(pass.of_learning(gradient));
+    gradients.emplace_back();  // of the targets
+    return gradients;
   }
 };
 
@@ -244,12 +417,15 @@ Tensor linear(const Tensor& x_MP, const Tensor& weight_OI, const Tensor& bias_O,
   return LinearFunction::apply(x_MP, weight_OI, bias_O, relu);
 }
 
-std::vector<Tensor> heads(const Tensor& x_MP, const std::vector<HeadWeights>& weights) {
+HeadOutputs heads(const Tensor& x_MP, const std::vector<HeadWeights>& learning,
+                  const std::vector<HeadWeights>& targets) {
   variable_list parameters;
-  for (const HeadWeights& head : weights)
+  for (const HeadWeights& head : learning)
     parameters.insert(parameters.end(),
                       {head.weight1_ID, head.bias1_I, head.weight2_II, head.bias2_I, head.weight3_AI, head.bias3_A});
-  return HeadsFunction::apply(x_MP, at::TensorList(parameters));
+  const variable_list outputs = HeadsFunction::apply(x_MP, at::TensorList(parameters), targets);
+  const auto behind_learning = outputs.begin() + static_cast<std::ptrdiff_t>(learning.size());
+  return {{outputs.begin(), behind_learning}, {behind_learning, outputs.end()}};
 }
 
 }  // namespace engram::fused

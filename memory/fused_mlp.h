@@ -18,10 +18,14 @@ struct HeadWeights {
   torch::Tensor weight2_II, bias2_I;
   torch::Tensor weight3_AI, bias3_A;
 };
-constexpr int kMaxHeadColumns = 1024;  // of all heads' first hidden layers together
+constexpr int kMaxHeadColumns = 1024;  // of all learning heads' first hidden layers together
 
 // Several heads on the same rows: x [M, P] -> for each head float32 [M, A rounded up to a multiple of 8], A numbers and
-// zeros behind.
-std::vector<torch::Tensor> heads(const torch::Tensor& x_MP, const std::vector<HeadWeights>& weights);
+// zeros behind; of the targets without gradient.
+struct HeadOutputs {
+  std::vector<torch::Tensor> learning, targets;
+};
+HeadOutputs heads(const torch::Tensor& x_MP, const std::vector<HeadWeights>& learning,
+                  const std::vector<HeadWeights>& targets);
 
 }  // namespace engram::fused

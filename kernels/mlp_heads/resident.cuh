@@ -1,0 +1,46 @@
+// ResidentWeights: a head's packed weights in shared memory, which all warps of a block read and, piece by piece,
+// replace by the next head's: the warp that is the last to give a piece back loads the next.
+#pragma once
+
+#include <cstdint>
+
+#include "kernels/mlp_heads/layout.cuh"
+#include "kernels/wgmma.cuh"
+
+namespace engram::mlp {
+
+template <class Image>
+struct ResidentWeights {
+  SharedBarrier loaded[Image::kPieces], free[Image::kPieces];  // a phase a head
+  unsigned given_back[Image::kPieces];                         // by how many warps so far
+
+  // By one thread, before the others are let in.
+  __device__ void start(unsigned char* shared, const unsigned char* image) {
+    for (int piece = 0; piece < Image::kPieces; ++piece) {
+      loaded[piece].initialize(/*arrivals=*/1);
+      free[piece].initialize(/*arrivals=*/kWarps);
+      given_back[piece] = 0;
+    }
+    publish_barriers();
+    for (int piece = 0; piece < Image::kPieces; ++piece) load(piece, shared, image);
+  }
+  __device__ void wait(int piece, int phase) { loaded[piece].wait(phase % 2); }
+  // By all threads of a warp that has waited for the piece and read it, once a head. next_image: null behind the last.
+  __device__ void give_back(int piece, int phase, unsigned char* shared, const unsigned char* next_image) {
+    __syncwarp();
+    if (next_image == nullptr || threadIdx.x % 32 != 0) return;
+    free[piece].arrive();
+    if (atomicAdd(&given_back[piece], 1) % kWarps != kWarps - 1) return;
+    free[piece].wait(phase % 2);
+    load(piece, shared, next_image);
+  }
+
+ private:
+  __device__ void load(int piece, unsigned char* shared, const unsigned char* image) {
+    const int begin = Image::piece_begin(piece), bytes = Image::piece_begin(piece + 1) - begin;
+    loaded[piece].arrive_expecting(bytes);
+    loaded[piece].copy(shared + begin, image + begin, bytes);
+  }
+};
+
+}  // namespace engram::mlp

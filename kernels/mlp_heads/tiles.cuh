@@ -1,0 +1,83 @@
+// What the forward and the backward kernel share: turns of the warpgroups, registers, launching.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <type_traits>
+
+#include "kernels/cuda_support.h"
+#include "kernels/mlp_heads/layout.cuh"
+#include "kernels/wgmma.cuh"
+
+namespace engram::mlp {
+
+// The block's two warpgroups take turns, one of them first, as long as both have any left: take() waits for the other's
+// last pass(). The first one has as many turns as the second or more.
+class Turns {
+ public:
+  __device__ Turns(int warpgroup, bool first, int turns_of_first, int turns_of_second)
+      : id_(1 + warpgroup),
+        other_id_(2 - warpgroup),
+        first_(first),
+        waits_(first ? min(turns_of_first - 1, turns_of_second) : turns_of_second),
+        passes_(first ? turns_of_second : min(turns_of_first - 1, turns_of_second)) {}
+  __device__ void take() {
+    if (!first_ && waits_-- > 0) meet(id_, kThreads);
+    first_ = false;
+  }
+  __device__ void pass() {
+    if (passes_-- > 0) meet_later(other_id_, kThreads);
+  }
+
+ private:
+  int id_, other_id_;
+  bool first_;
+  int waits_, passes_;
+};
+
+__device__ inline std::uint32_t relu_pair(std::uint32_t pair) {
+  std::uint32_t y;
+  asm("max.NaN.bf16x2 %0, %1, %2;" : "=r"(y) : "r"(pair), "r"(0));
+  return y;
+}
+// Bits 15 and 31: whether the lower and the upper of two bfloat16 that are not negative is not zero.
+__device__ inline std::uint32_t nonzero_halves(std::uint32_t pair) { return (pair + 0x7fff7fffu) & 0x80008000u; }
+
+// As hold_registers, of left operands.
+template <int kCount>
+__device__ inline void hold_operands(std::uint32_t (&x)[kCount][4]) {
+#pragma unroll
+  for (int s = 0; s < kCount; ++s)
+#pragma unroll
+    for (int i = 0; i < 4; ++i) asm volatile("" : "+r"(x[s][i])::"memory");
+}
+
+// Calls function(width) with the kernels' width as a compile-time constant.
+template <typename Function>
+void for_width(const MlpHeadsShape& shape, const Function& function) {
+  switch (kernel_width(shape.stride)) {
+    case 64:
+      return function(std::integral_constant<int, 64>{});
+    case 112:
+      return function(std::integral_constant<int, 112>{});
+    default:
+      return function(std::integral_constant<int, 128>{});
+  }
+}
+
+// One block a multiprocessor, or fewer: none without two tiles.
+inline int blocks_for(std::int64_t tiles) {
+  return static_cast<int>(std::min<std::int64_t>(cuda_device_attribute(cudaDevAttrMultiProcessorCount),
+                                                 (tiles + kWarpgroups - 1) / kWarpgroups));
+}
+
+// Launches with `bytes` of dynamic shared memory, opted in to at the kernel's first launch, and checks the launch.
+template <auto kKernel, typename Arguments>
+void launch(int blocks, int bytes, const Arguments& arguments, cudaStream_t stream, const char* name) {
+  static const cudaError_t opted_in = cudaFuncSetAttribute(kKernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes);
+  check_cuda(opted_in, name);
+  kKernel<<<static_cast<unsigned>(blocks), kThreads, static_cast<std::size_t>(bytes), stream>>>(arguments);
+  check_cuda(cudaGetLastError(), name);
+}
+
+}  // namespace engram::mlp
