@@ -152,6 +152,7 @@ DevicePolicy::DevicePolicy(std::shared_ptr<AgentNetwork> network, const NetworkO
   const auto place = [&](double probability) {
     return DropoutPlace(seed_tick_.const_data_ptr<std::int64_t>(), next_place++, probability);
   };
+  dropping_.dropout_tick = seed_tick_.data_ptr<std::int64_t>() + 1;
   const double dropout = memory_dropout(backbone);
   dropping_.encoder_dropout = place(options.dropout);
   dropping_.input_dropout = place(dropout);
@@ -178,9 +179,6 @@ void DevicePolicy::act(const void* observation_N, std::int32_t* action_N, Action
   rows.action_N = action_N;
   rows.greedy = choice == ActionChoice::kGreedy;
   stepper_.step(rows, stream);
-  if (!network_->is_training()) return;
-  const auto guard = on_stream(stream);
-  seed_tick_[1].add_(1);
 }
 
 bool DevicePolicy::diverged() const { return diverged_.item<int>() != 0; }

@@ -53,14 +53,15 @@ bool GpuRound::all_ended() const { return !running_N_.any().item<bool>(); }
 void GpuRound::play(const torch::Tensor& slot_N) {
   begin(slot_N);
   policy_.reset_all(current_stream());
+  const Graphs graphs(store_.max_steps);
   const auto steps = [&] {
-    for (int i = 0; i < kGraphSteps; ++i) {
+    for (std::int64_t i = 0; i < graphs.steps; ++i) {
       policy_.act(environments_.observation_N(), action_N_.data_ptr<std::int32_t>(), choice_, current_stream());
       step_environments(action_N_.data_ptr<std::int32_t>());
     }
   };
-  for (std::int64_t taken = 0, graphs = 0; taken < store_.max_steps; taken += kGraphSteps, ++graphs) {
-    if (graphs > 0 && graphs % kGraphsBetweenLooks == 0 && all_ended()) break;
+  for (std::int64_t i = 0; i < graphs.count; ++i) {
+    if (i > 0 && i % kGraphsBetweenLooks == 0 && all_ended()) break;
     if (!warm_) {
       steps();  // loads the kernels, which a recording may not
       warm_ = true;

@@ -32,9 +32,20 @@ class GpuRound {
   // The same with given actions: int32 [max steps, N] on the device.
   void play(const torch::Tensor& slot_N, const torch::Tensor& action_TN);
 
+  // Graphs of equal length that together are hardly longer than the longest episode. The policy steps on, and keeps
+  // drawing, until the last one has ended.
+  struct Graphs {
+    std::int64_t count, steps;
+
+    explicit Graphs(std::int64_t max_steps)
+        : count((max_steps + kMostSteps - 1) / kMostSteps), steps((max_steps + count - 1) / count) {}
+
+   private:
+    static constexpr std::int64_t kMostSteps = 50;
+  };
+
  private:
-  static constexpr int kGraphSteps = 20;  // recorded together
-  static constexpr int kGraphsBetweenLooks = 8;
+  static constexpr std::int64_t kGraphsBetweenLooks = 4;
 
   void begin(const torch::Tensor& slot_N);
   void step_environments(const std::int32_t* action_N);

@@ -6,6 +6,7 @@
 #include "envs/cuda_vec_env.h"
 #include "envs/snapshot.h"
 #include "kernels/cuda_support.h"
+#include "kernels/early_launch.h"
 
 namespace engram {
 namespace {
@@ -163,6 +164,7 @@ template <class Task, class Advance>
 __global__ void __launch_bounds__(kTile, kBlocksPerMultiprocessor<Task>)
     advance_kernel(Rows<Task> rows, Advance advance) {
   extern __shared__ uint4 shared[];
+  wait_for_previous_kernel();
   const std::int64_t first = static_cast<std::int64_t>(blockIdx.x) * kTile;
   const std::int64_t i = first + threadIdx.x;
   const bool concerned = i < rows.size && advance.concerns(rows, i);
@@ -323,8 +325,7 @@ class CudaVecEnvOf final : public CudaVecEnv {
                           successes_.data(),
                           destination_};
     const int blocks = (size_ + kTile - 1) / kTile;
-    advance_kernel<Task><<<blocks, kTile, shared_bytes_, stream>>>(rows, advance);
-    check_cuda(cudaGetLastError(), what);
+    launch_early<advance_kernel<Task, Advance>>(blocks, kTile, shared_bytes_, stream, what, rows, advance);
   }
 
   const typename Task::Options options_;

@@ -129,6 +129,7 @@ AgentStepper::AgentStepper(const AgentStepShape& shape, Dtype operands, const Ag
   for (int i = 0; i < half; ++i)
     frequencies[i] = std::pow(10000.0, i * (-2.0 / shape.head_width())) / (2 * std::numbers::pi);
   rope_frequencies_ = DeviceBuffer<double>(frequencies);
+  finished_ = zeros<unsigned>(1);
 }
 
 AgentStepper::~AgentStepper() = default;
@@ -140,12 +141,18 @@ void AgentStepper::pack_weights(cudaStream_t stream) {
   check_cuda(cudaGetLastError(), "agent step: packing");
 }
 
-void AgentStepper::step(const AgentStepRows& rows, cudaStream_t stream) const {
+void AgentStepper::step(const AgentStepRows& rows, cudaStream_t stream) {
   if (rows.rows < 1) throw std::runtime_error("agent step: " + std::to_string(rows.rows) + " rows");
   const StepLaunch launch = plan_step(shape_, operands_, *device_, rows.rows);
+  bool drops = rows.encoder_dropout.drops() || rows.input_dropout.drops();
+  for (int i = 0; i < shape_.layers; ++i) {
+    const AgentStepRows::LayerDropout& layer = rows.dropout[i];
+    for (const DropoutPlace* place : {&layer.query, &layer.key, &layer.value, &layer.mixer, &layer.mlp})
+      drops = drops || place->drops();
+  }
   launch_step(launch, operands_,
-              {shape_, AgentStepLayout(shape_), launch.shared, rows, launch.rows_per_cluster, tiles_.data(),
-               vectors_.data(), rope_frequencies_.data()},
+              {shape_, AgentStepLayout(shape_), launch.shared, rows, AgentStepDropout(shape_), drops,
+               launch.rows_per_cluster, tiles_.data(), vectors_.data(), rope_frequencies_.data(), finished_.data()},
               stream);
 }
 

@@ -96,6 +96,7 @@ struct AgentStepRows {
   };
   DropoutPlace encoder_dropout, input_dropout;
   LayerDropout dropout[kAgentStepMaxLayers] = {};
+  std::int64_t* dropout_tick = nullptr;  // the tick of all these places, counted up when they are drawn; null: it stays
 
   bool greedy = false;
   Rng* stream_N = nullptr;            // advanced by one draw where the action is sampled; not read by the greedy choice
@@ -123,8 +124,9 @@ class AgentStepper {
   // Takes over the current weights; to be called before the first step and whenever they have changed.
   void pack_weights(cudaStream_t stream);
 
-  // One step of all rows. Same input, same bits, whatever the number of rows.
-  void step(const AgentStepRows& rows, cudaStream_t stream) const;
+  // One step of all rows. Same input, same bits, whatever the number of rows. One step at a time: calls on different
+  // streams must be ordered by the caller.
+  void step(const AgentStepRows& rows, cudaStream_t stream);
 
  private:
   AgentStepShape shape_;
@@ -134,6 +136,7 @@ class AgentStepper {
   DeviceBuffer<__nv_bfloat16> tiles_;
   DeviceBuffer<float> vectors_;
   DeviceBuffer<double> rope_frequencies_;
+  DeviceBuffer<unsigned> finished_;
 };
 
 }  // namespace engram

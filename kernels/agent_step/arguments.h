@@ -12,11 +12,18 @@ struct StepArguments {
   AgentStepLayout layout;
   AgentStepShared shared;
   AgentStepRows rows;
+  AgentStepDropout dropout;
+  bool drops;  // anywhere
   int rows_per_cluster;
   const bf16* tiles;
   const float* vectors;
   const double* rope_frequencies;  // turns a step
+  unsigned* finished;              // clusters of this call; 0 between calls
 };
+
+using StepKernel = void (*)(StepArguments);
+// For few environments, each of which a cluster takes.
+StepKernel alone_kernel_of(const AgentStepShape& shape, Dtype operands);
 
 constexpr int kStepCluster = 8;           // blocks, where the device has clusters
 constexpr int kStaticSharedBytes = 1024;  // kept for what the kernel declares itself, and the runtime
@@ -32,6 +39,7 @@ StepDevice prepare_step_kernel(const AgentStepShape& shape, Dtype operands);
 
 struct StepLaunch {
   int cluster;
+  bool alone;            // one row a cluster, by alone.cu
   int rows_per_cluster;  // 0: not even one row fits
   AgentStepShared shared;
 };

@@ -88,21 +88,42 @@ struct AgentStepLayout {
   }
 };
 
+// Where dropout's decisions lie: a byte for each group of eight elements, the places of an environment in this order.
+struct AgentStepDropout {
+  int width_groups, head_groups;  // of all heads of q, k or v
+  int first_layer, query, key, value, mixer, mlp, layer_groups, groups;
+
+  AgentStepDropout() = default;
+  explicit AgentStepDropout(const AgentStepShape& shape)
+      : width_groups(static_cast<int>(dropout_row(shape.width)) / kDropoutGroup),
+        head_groups(shape.heads * static_cast<int>(dropout_row(shape.head_width())) / kDropoutGroup),
+        first_layer(2 * width_groups),  // behind the encoder's and the backbone's input
+        query(0),
+        key(head_groups),
+        value(2 * head_groups),
+        mixer(3 * head_groups),
+        mlp(mixer + width_groups),
+        layer_groups(mlp + width_groups),
+        groups(first_layer + shape.layers * layer_groups) {}
+};
+
 // Shared memory of a block, in bytes. A cluster of `cluster` blocks takes cluster * own environments; each block owns
 // `own` of them: their residual stream and memory. Products are spread over the cluster, so that a block holds operands
-// of all its environments.
+// of all its environments. Alone (`sources` not 0): one environment, of which every block holds all but the products of
+// the others, `sources` blocks together.
 struct AgentStepShared {
   int own, stages;
   int own_reciprocal;  // column / own = column * own_reciprocal >> 16
-  int normed, residual, partial, projection, mixed, rope, stage, hidden1;
-  // Inside `partial`, which is free while the mixer runs.
+  int normed, residual, kept, partial, projection, mixed, rope, vectors, stage, hidden1;
+  int scratch;  // of the encoder, and of the block's own products; partial, too, unless alone
+  // Inside `scratch`, which is free while the mixer runs.
   int fast_pair, fast_partial, value_partial, score, update, fast_output, overlap;
   // Inside a stage.
   int stage_key, stage_value, stage_bytes;
   int bytes;
 
   AgentStepShared(const AgentStepShape& shape, const AgentStepLayout& layout, int cluster, int own_rows,
-                  int stage_count, int element_bytes)
+                  int stage_count, int element_bytes, int sources = 0)
       : own(own_rows), stages(stage_count) {
     const int rows = (cluster * own + 15) / 16 * 16;  // operands are loaded two tiles of 8 rows at a time
     const int width = layout.width_tiles * kStepTile;
@@ -122,9 +143,11 @@ struct AgentStepShared {
     };
     normed = take(rows * operand_stride * element_bytes);
     residual = take(own * width * 4);
+    kept = take(own * AgentStepDropout(shape).groups);
     rope = take(own * shape.head_width() / 2 * 8);
     mixed = take(16 * operand_stride * element_bytes);
-    const int begin_shared = next;
+    vectors = take(sources > 0 ? layout.float_count * 4 : 0);
+    scratch = next;
     fast_pair = take(own * shape.width * 8);
     fast_partial = take(kStepThreads * 16);
     value_partial = take(kStepThreads * 8);
@@ -132,19 +155,20 @@ struct AgentStepShared {
     update = take(shape.width * 4);
     fast_output = take(shape.width * 4);
     overlap = take(own * shape.heads * 4);
-    const int end_mixer = next;
-    next = begin_shared;
-    partial = take(cluster * own * std::max(width, layout.action_tiles * kStepTile) * 4);
-    next = std::max(next, end_mixer);
-    projection =
-        take(std::max(own * projection_stride * 4, rows * std::max(inner_stride, action_stride) * element_bytes));
-    // The encoder's scratch shares `partial` and `projection`.
+    const int end_scratch = next;
     int encoder_bytes = 16 * feature_stride * element_bytes;
     if (shape.image())
       encoder_bytes += 4 * (kConvolution1 * (4 * shape.channels + 1) + kConvolution2 * (4 * kConvolution1 + 1) +
                             own * (shape.channels * shape.height * shape.columns +
                                    kConvolution1 * (shape.height - 1) * (shape.columns - 1)));
-    next = std::max(next, partial + (encoder_bytes + 127) / 128 * 128);
+    const int end_encoder = scratch + (encoder_bytes + 127) / 128 * 128;
+    // Alone, the other blocks may send their parts while this one still reads its scratch.
+    next = sources > 0 ? std::max(end_scratch, end_encoder) : scratch;
+    partial = take(std::max(sources, cluster) * own * std::max(width, layout.action_tiles * kStepTile) * 4);
+    if (sources == 0) next = std::max(next, end_scratch);
+    projection =
+        take(std::max(own * projection_stride * 4, rows * std::max(inner_stride, action_stride) * element_bytes));
+    next = std::max(next, end_encoder);
 
     stage = hidden1 = next;
     next = 0;

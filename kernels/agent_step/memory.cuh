@@ -5,46 +5,42 @@
 
 namespace engram {
 
-// Per own environment, of a whole step.
-struct RowTime {
-  std::int64_t position;
-  int slot;  // of the window's ring that this step is written to
-  int past;  // slots that hold earlier steps
-  bool fresh;
-};
-__device__ inline RowTime* row_times() {
-  __shared__ RowTime times[kStepMaxOwn];
-  return times;
-}
-
-template <typename T, int kCluster, class Sizes>
-__device__ void StepBlock<T, kCluster, Sizes>::begin() {
+template <typename T, int kCluster, class Sizes, bool kAlone>
+__device__ void StepBlock<T, kCluster, Sizes, kAlone>::begin() {
   const AgentStepRows& rows = arguments_.rows;
-  if (threadIdx.x < own_rows_) {
-    const std::int64_t own_row = row(threadIdx.x);
-    std::int64_t position = 0;
-    if (D::window() > 0) position = rows.position_N[own_row];
+  read_observations();
+  if constexpr (kAlone) {
+    float* vectors = shared<float>(arguments_.shared.vectors);
+    for (int i = threadIdx.x; i < arguments_.layout.float_count; i += kStepThreads)
+      copy_async<4>(vectors + i, arguments_.vectors + i, true);
+  }
+  // The last threads, which have nothing to read otherwise.
+  if (const int own = kStepThreads - 1 - static_cast<int>(threadIdx.x); own < own_rows()) {
     RowTime time{};
-    time.fresh = rows.fresh_N[own_row] != 0;
+    time.fresh = rows.fresh_N[row(own)] != 0;
+    if (!rows.greedy) memcpy(time.stream, &rows.stream_N[row(own)], sizeof time.stream);
     if (D::window() > 0) {
+      const std::int64_t position = rows.position_N[row(own)];
       time.position = time.fresh ? 0 : position;
-      rows.position_N[own_row] = time.position + 1;
       time.slot = static_cast<int>(time.position % D::window());
       time.past = static_cast<int>(time.position < D::window() ? time.position : D::window());
     }
-    rows.fresh_N[own_row] = 0;
-    row_times()[threadIdx.x] = time;
+    row_times()[own] = time;
   }
   // Channels behind the width are operands, too.
   auto* mixed = shared<std::uint32_t>(arguments_.shared.mixed);
   for (int i = threadIdx.x; i < 16 * operand_stride() * static_cast<int>(sizeof(T)) / 4; i += kStepThreads)
     mixed[i] = 0;
+  wait_for_copies();
   __syncthreads();
   for (int i = 0; i < arguments_.shared.stages; ++i) start_copy(i);
+  // The encoder goes on with the first threads.
+  const int late = (static_cast<int>(threadIdx.x) + kStepThreads / 2) % kStepThreads;
+  if (arguments_.drops) draw_dropout(late);
   if (D::window() > 0 && arguments_.shape.rope) {
     auto* rope = shared<float2>(arguments_.shared.rope);
     const int half = D::head_width() / 2;
-    for (int i = threadIdx.x; i < own_rows_ * half; i += kStepThreads) {
+    for (int i = late; i < own_rows() * half; i += kStepThreads) {
       // In double, so that late positions keep their angle.
       const double turns = static_cast<double>(row_times()[i / half].position) * arguments_.rope_frequencies[i % half];
       sincospif(static_cast<float>(2 * (turns - rint(turns))), &rope[i].y, &rope[i].x);
@@ -52,11 +48,39 @@ __device__ void StepBlock<T, kCluster, Sizes>::begin() {
   }
 }
 
+template <typename T, int kCluster, class Sizes, bool kAlone>
+__device__ void StepBlock<T, kCluster, Sizes, kAlone>::draw_dropout(int first) {
+  const AgentStepRows& rows = arguments_.rows;
+  const AgentStepDropout& at = arguments_.dropout;
+  const int width_groups = at.width_groups, head_groups = at.head_groups;
+  std::uint8_t* kept = shared<std::uint8_t>(arguments_.shared.kept);
+  for (int i = first; i < own_rows() * at.groups; i += kStepThreads) {
+    const int own = i / at.groups, in_row = i - own * at.groups, in_layers = in_row - at.first_layer;
+    const DropoutPlace* place;
+    int group, count;  // of the place and row
+    if (in_layers < 0) {
+      place = in_row < width_groups ? &rows.encoder_dropout : &rows.input_dropout;
+      group = in_row % width_groups, count = width_groups;
+    } else {
+      const int layer = in_layers / at.layer_groups, in_layer = in_layers - layer * at.layer_groups;
+      const AgentStepRows::LayerDropout& places = rows.dropout[layer];
+      if (in_layer < at.mixer) {
+        place = in_layer < at.key ? &places.query : in_layer < at.value ? &places.key : &places.value;
+        group = in_layer % head_groups, count = head_groups;
+      } else {
+        place = in_layer < at.mlp ? &places.mixer : &places.mlp;
+        group = (in_layer - at.mixer) % width_groups, count = width_groups;
+      }
+    }
+    if (place->drops()) kept[i] = static_cast<std::uint8_t>(place->kept(row(own) * count + group));
+  }
+}
+
 // Copies the memory of item = (layer, own row) to its stage; every thread commits one group a call.
-template <typename T, int kCluster, class Sizes>
-__device__ void StepBlock<T, kCluster, Sizes>::start_copy(int item) {
-  if (item < own_rows_ * arguments_.shape.layers) {
-    const int layer = item / own_rows_, own = item - layer * own_rows_;
+template <typename T, int kCluster, class Sizes, bool kAlone>
+__device__ void StepBlock<T, kCluster, Sizes, kAlone>::start_copy(int item) {
+  if (item < own_rows() * arguments_.shape.layers) {
+    const int layer = item / own_rows(), own = item - layer * own_rows();
     const AgentStepRows::Layer& state = arguments_.rows.layers[layer];
     unsigned char* target = stage(item);
     const bool fresh = row_times()[own].fresh;
@@ -79,6 +103,7 @@ __device__ void StepBlock<T, kCluster, Sizes>::start_copy(int item) {
         if (at == slot) continue;
         const int to = (at * ring_stride_of(D::width()) + (i - at * pieces) * 4) * 4;
         if (fresh) {
+          if (!writes_) continue;
           *reinterpret_cast<float4*>(key_ring + i * 4) = float4{};
           *reinterpret_cast<float4*>(value_ring + i * 4) = float4{};
         } else {
@@ -93,19 +118,20 @@ __device__ void StepBlock<T, kCluster, Sizes>::start_copy(int item) {
 
 // A warp a row and head. Turned queries (times 1/sqrt(K)), turned keys, values, beta and gates stay where the
 // projections were; the fast weights' keys and queries are written beside each other.
-template <typename T, int kCluster, class Sizes>
-__device__ void StepBlock<T, kCluster, Sizes>::prepare(int layer) {
+template <typename T, int kCluster, class Sizes, bool kAlone>
+__device__ void StepBlock<T, kCluster, Sizes, kAlone>::prepare(int layer) {
   constexpr int kChannels = Sizes::kFixed ? (Sizes::kHeadWidth + 31) / 32 : 4;  // a lane
   const int width = D::width(), heads = D::heads(), size = D::head_width(), window = D::window();
   const AgentStepRows::LayerDropout& dropout = arguments_.rows.dropout[layer];
   const AgentStepRows::Layer& state = arguments_.rows.layers[layer];
-  for (int unit = warp_id(); unit < own_rows_ * heads; unit += kStepWarps) {
+  for (int unit = warp_id(); unit < own_rows() * heads; unit += kStepWarps) {
     const int own = unit / heads, head = unit % heads, first = head * size;
     float* projected = shared<float>(arguments_.shared.projection) + own * projection_stride();
     float* query = projected + first;
     float* key = query + width;
     float* value = key + width;
-    const std::int64_t vector = row(own) * heads + head;
+    const int groups = arguments_.dropout.head_groups / heads;
+    const int first_group = layer_groups(layer) + head * groups;
     float q[kChannels], k[kChannels], v[kChannels], q_fast[kChannels], k_fast[kChannels];
     float q_squares = 0, k_squares = 0, overlap = 0;
 #pragma unroll
@@ -121,9 +147,9 @@ __device__ void StepBlock<T, kCluster, Sizes>::prepare(int layer) {
       for (int i = 0; i < kChannels; ++i) {
         const int c = lane_id() + 32 * i;
         if (c >= size) continue;
-        q[i] *= dropout_factor(dropout.query, vector, size, c);
-        k[i] *= dropout_factor(dropout.key, vector, size, c);
-        v[i] *= dropout_factor(dropout.value, vector, size, c);
+        q[i] *= dropout_factor(dropout.query, own, first_group + arguments_.dropout.query, c);
+        k[i] *= dropout_factor(dropout.key, own, first_group + arguments_.dropout.key, c);
+        v[i] *= dropout_factor(dropout.value, own, first_group + arguments_.dropout.value, c);
       }
 #pragma unroll
     for (int i = 0; i < kChannels; ++i) {
@@ -184,6 +210,7 @@ __device__ void StepBlock<T, kCluster, Sizes>::prepare(int layer) {
       if (c >= size) continue;
       query[c] = q[i] * scale;
       key[c] = k[i];
+      if (!writes_) continue;
       state.key_ring_NSHK[ring + c] = k[i];
       state.value_ring_NSHK[ring + c] = v[i];
     }
@@ -192,15 +219,15 @@ __device__ void StepBlock<T, kCluster, Sizes>::prepare(int layer) {
 
 // Thread (group, pair) takes two channels of all heads' and every groups-th row of the fast weights or slot of the
 // window; partial sums meet in shared memory.
-template <typename T, int kCluster, class Sizes>
-__device__ void StepBlock<T, kCluster, Sizes>::remember(int layer, int own) {
+template <typename T, int kCluster, class Sizes, bool kAlone>
+__device__ void StepBlock<T, kCluster, Sizes, kAlone>::remember(int layer, int own) {
   const AgentStepShared& at = arguments_.shared;
   const int width = D::width(), heads = D::heads(), size = D::head_width(), window = D::window();
   const int half = size / 2, pairs = width / 2, groups = kStepThreads / pairs, ring_stride = ring_stride_of(width);
   const int pair = static_cast<int>(threadIdx.x) % pairs, group = static_cast<int>(threadIdx.x) / pairs;
   const int pair_head = pair / half;
   const bool active = group < groups;
-  const int item = layer * own_rows_ + own;
+  const int item = layer * own_rows() + own;
   const int slot_now = row_times()[own].slot;
   const int slots = min(row_times()[own].past + 1, window);
   const unsigned char* memory = stage(item);
@@ -221,10 +248,7 @@ __device__ void StepBlock<T, kCluster, Sizes>::remember(int layer, int own) {
   const int column = pair_head * size * half + pair - pair_head * half;
   const auto* fast = reinterpret_cast<const float2*>(memory) + column;
 
-  if (at.stages == 2)
-    wait_for_groups<1>();
-  else
-    wait_for_groups<0>();
+  wait_for_copy();
   __syncthreads();
 
   // k^T S and q^T S, and the window's scores.
@@ -297,7 +321,7 @@ __device__ void StepBlock<T, kCluster, Sizes>::remember(int layer, int own) {
         reinterpret_cast<float2*>(arguments_.rows.layers[layer].fast_weights_NHKV + row(own) * (width * size)) + column;
     const float2 u = update[pair];
 #pragma unroll 8
-    for (int i = group; i < size; i += groups) {
+    for (int i = group; i < size && writes_; i += groups) {
       const float2 s = fast[i * half];
       const float k = fast_pair[i].x;
       state[i * half] = make_float2(s.x + k * u.x, s.y + k * u.y);
@@ -319,7 +343,7 @@ __device__ void StepBlock<T, kCluster, Sizes>::remember(int layer, int own) {
   start_copy(item + at.stages);
 
   constexpr int kPairs = Sizes::kFixed ? (Sizes::kHeadWidth / 2 + 31) / 32 : 2;  // a lane
-  const float* head_norm = arguments_.vectors + arguments_.layout.head_norm + layer * arguments_.layout.layer_floats;
+  const int head_norm = arguments_.layout.head_norm + layer_vectors(layer);
   T* mixed = shared<T>(at.mixed) + own * operand_stride();
   for (int head = warp_id(); head < heads; head += kStepWarps) {
     float2 x[kPairs];
@@ -355,8 +379,8 @@ __device__ void StepBlock<T, kCluster, Sizes>::remember(int layer, int own) {
     for (int i = 0; i < kPairs; ++i) {
       const int in_head = lane_id() + 32 * i;
       if (in_head < half)
-        store_pair(mixed + head * size + 2 * in_head, x[i].x * factor * __ldg(head_norm + 2 * in_head),
-                   x[i].y * factor * __ldg(head_norm + 2 * in_head + 1));
+        store_pair(mixed + head * size + 2 * in_head, x[i].x * factor * vector(head_norm + 2 * in_head),
+                   x[i].y * factor * vector(head_norm + 2 * in_head + 1));
     }
   }
 }

@@ -64,14 +64,14 @@ __device__ inline void load_tile(FragmentA<kPlanes<T>>& a, const bf16* tile) {
 
 // For kStreams matrices at once, Y_s = W_s X: `outputs` x `inputs` tiles, tile (m, k) of a matrix m * pitch + k tiles
 // behind its first; X(k, n) = operand[n * stride + k], with columns in tiles of 8 of which an even number is stored.
-// A warp takes 16 outputs of 16 columns at a time. The first tiles are fetched before ready(), which every thread calls
-// once and behind which the operand is there. Then store(m, n, sum), sum an Accumulator [kStreams], for every tile of
-// Y.
-template <typename T, int kStreams, typename Ready, typename Store>
+// A warp takes 16 outputs of 16 columns at a time, warp `first_warp` the first. The first kAhead tiles are fetched
+// before ready(), which every thread calls once and behind which the operand is there. Then store(m, n, sum), sum an
+// Accumulator [kStreams], for every tile of Y.
+template <typename T, int kStreams, int kAhead = kPlanes<T> == 1 ? 8 / kStreams : 2 / kStreams, typename Ready,
+          typename Store>
 __device__ inline void multiply(const bf16* const (&first)[kStreams], int outputs, int inputs, int pitch,
-                                const T* operand, int stride, int column_tiles, const Ready& ready,
-                                const Store& store) {
-  constexpr int kAhead = kPlanes<T> == 1 ? 8 / kStreams : 2 / kStreams;  // tiles in flight
+                                const T* operand, int stride, int column_tiles, const Ready& ready, const Store& store,
+                                int first_warp = 0) {
   constexpr int kElements = kPlanes<T> * kTileElements;
   FragmentA<kPlanes<T>> a[kStreams][kAhead];
   const auto fetch = [&](int m, int k, int slot) {
@@ -86,11 +86,12 @@ __device__ inline void multiply(const bf16* const (&first)[kStreams], int output
   };
 
   const int items = outputs * ((column_tiles + 1) / 2);
-  if (warp_id() < items) fetch_first(warp_id() % outputs);
+  const int first_item = (warp_id() - first_warp) & (kStepWarps - 1);
+  if (first_item < items) fetch_first(first_item % outputs);
   ready();
-  for (int item = warp_id(); item < items; item += kStepWarps) {
+  for (int item = first_item; item < items; item += kStepWarps) {
     const int m = item % outputs, n = item / outputs * 2;
-    if (item != warp_id()) fetch_first(m);
+    if (item != first_item) fetch_first(m);
     Accumulator sum[2][kStreams] = {};
     for (int begin = 0; begin < inputs; begin += kAhead)
 #pragma unroll

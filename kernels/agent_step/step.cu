@@ -3,6 +3,7 @@
 #include <string>
 
 #include "kernels/agent_step/memory.cuh"
+#include "kernels/early_launch.h"
 
 namespace engram {
 namespace {
@@ -15,8 +16,9 @@ __global__ void __launch_bounds__(kStepThreads, 1) step_kernel(const __grid_cons
   const AgentStepLayout& layout = arguments.layout;
   const AgentStepShared& at = arguments.shared;
   const int rank = blockIdx.x % kCluster;
-  StepBlock<T, kCluster, Sizes> block(arguments, memory, rank, blockIdx.x / kCluster);
+  StepBlock<T, kCluster, Sizes, false> block(arguments, memory, rank, blockIdx.x / kCluster, true);
   cluster_arrive<kCluster>();  // the others may write to this block's memory once it runs
+  wait_for_previous_kernel();
 
   const int columns = block.columns(), column_tiles = (columns + 7) / 8;
   const int width_tiles = block.width_tiles(), width = width_tiles * kStepTile, stride = operand_stride_of(width_tiles);
@@ -59,12 +61,13 @@ __global__ void __launch_bounds__(kStepThreads, 1) step_kernel(const __grid_cons
   block.begin();
   block.encode(multiply_local);
   cluster_barrier();
-  block.start_and_normalise(arguments.vectors + layout.mixer_norm);
+  block.start_and_normalise(layout.mixer_norm);
   cluster_arrive<kCluster>();
 
   for (int layer = 0; layer < arguments.shape.layers; ++layer) {
     const int tiles = layer * layout.layer_tiles;
-    const float* vectors = arguments.vectors + layer * layout.layer_floats;
+    const int vectors = block.layer_vectors(layer);
+    const AgentStepRows::LayerDropout& dropout = arguments.rows.dropout[layer];
     {
       const int share = shares_of(block.projection_tiles(), kCluster), first_m = rank * share;
       const bf16* const first[1] = {matrix(tiles + layout.projection + first_m * width_tiles)};
@@ -79,11 +82,12 @@ __global__ void __launch_bounds__(kStepThreads, 1) step_kernel(const __grid_cons
 
     block.prepare(layer);
     for (int own = 0; own < block.own_rows(); ++own) block.remember(layer, own);
-    float* partial = block.template shared<float>(at.partial);
+    float* output_N = block.template shared<float>(at.scratch);
     multiply_local(tiles + layout.output, width_tiles, block.template shared<T>(at.mixed), stride,
-                   [&](int output, int own, float x) { partial[own * width + output] = x; });
+                   [&](int output, int own, float x) { output_N[own * width + output] = x; });
     __syncthreads();
-    block.template add_and_normalise<1>(arguments.rows.dropout[layer].mixer, vectors + layout.mlp_norm);
+    block.template add_and_normalise<1>(at.scratch, dropout.mixer, block.layer_groups(layer) + arguments.dropout.mixer,
+                                        vectors + layout.mlp_norm);
     cluster_arrive<kCluster>();
 
     // The MLP's inner channels are spread over the cluster; each block's share gives a part of every output.
@@ -110,10 +114,9 @@ __global__ void __launch_bounds__(kStepThreads, 1) step_kernel(const __grid_cons
     }
     cluster_arrive<kCluster>();
     cluster_barrier();
-    block.template add_and_normalise<kCluster>(arguments.rows.dropout[layer].mlp,
-                                               layer + 1 < arguments.shape.layers
-                                                   ? vectors + layout.layer_floats + layout.mixer_norm
-                                                   : arguments.vectors + layout.norm);
+    block.template add_and_normalise<kCluster>(
+        at.partial, dropout.mlp, block.layer_groups(layer) + arguments.dropout.mlp,
+        layer + 1 < arguments.shape.layers ? block.layer_vectors(layer + 1) + layout.mixer_norm : layout.norm);
     cluster_arrive<kCluster>();
   }
 
@@ -121,8 +124,8 @@ __global__ void __launch_bounds__(kStepThreads, 1) step_kernel(const __grid_cons
   const int share = shares_of(hidden_tiles, kCluster), share_stride = operand_stride_of(share);
   const int first_hidden = min(rank * share, hidden_tiles), hidden_count = min(share, hidden_tiles - first_hidden);
   const auto biased_relu = [&](int bias, int m, const Accumulator& sum) {
-    const float* own = arguments.vectors + bias + (first_hidden + m) * kStepTile + lane_id() / 4;
-    const float low = __ldg(own), high = __ldg(own + 8);
+    const int own = bias + (first_hidden + m) * kStepTile + lane_id() / 4;
+    const float low = block.vector(own), high = block.vector(own + 8);
     return Accumulator{{relu(sum.x[0] + low), relu(sum.x[1] + low), relu(sum.x[2] + high), relu(sum.x[3] + high)}};
   };
   T* hidden1 = block.template shared<T>(at.hidden1);
@@ -155,10 +158,9 @@ __global__ void __launch_bounds__(kStepThreads, 1) step_kernel(const __grid_cons
   }
   cluster_arrive<kCluster>();
   cluster_barrier();
-  block.choose();
+  block.template choose<kCluster>();
+  if (rank == 0 && threadIdx.x == kStepThreads - 1) count_tick(arguments, gridDim.x / kCluster);
 }
-
-using StepKernel = void (*)(StepArguments);
 
 StepKernel step_kernel_of(const AgentStepShape& shape, Dtype operands, int cluster) {
   if (operands == Dtype::kFloat32)
@@ -171,26 +173,29 @@ StepKernel step_kernel_of(const AgentStepShape& shape, Dtype operands, int clust
 
 // The code that runs may have been compiled for a device without clusters.
 bool has_clusters() {
-  if (cuda_device_attribute(cudaDevAttrClusterLaunch) == 0) return false;
-  cudaFuncAttributes attributes;
-  check_cuda(cudaFuncGetAttributes(&attributes, step_kernel<bf16, kStepCluster, AnySizes>), "agent step: attributes");
-  return attributes.ptxVersion >= 90;
+  return cuda_device_attribute(cudaDevAttrClusterLaunch) != 0 &&
+         can_launch_early(reinterpret_cast<const void*>(step_kernel<bf16, kStepCluster, AnySizes>));
 }
 
 // Calls launch(config) for a grid of clusters.
 template <typename Launch>
 void with_config(int cluster, int clusters, int shared_bytes, cudaStream_t stream, const Launch& launch) {
-  cudaLaunchAttribute attribute{};
-  attribute.id = cudaLaunchAttributeClusterDimension;
-  attribute.val.clusterDim = {static_cast<unsigned>(cluster), 1, 1};
+  cudaLaunchAttribute attributes[2] = {early_launch(), {}};
+  attributes[1].id = cudaLaunchAttributeClusterDimension;
+  attributes[1].val.clusterDim = {static_cast<unsigned>(cluster), 1, 1};
   cudaLaunchConfig_t config{};
   config.gridDim = static_cast<unsigned>(clusters * cluster);
   config.blockDim = kStepThreads;
   config.dynamicSmemBytes = static_cast<std::size_t>(shared_bytes);
   config.stream = stream;
-  config.attrs = &attribute;
-  config.numAttrs = cluster > 1 ? 1 : 0;
+  config.attrs = attributes;
+  config.numAttrs = cluster > 1 ? 2 : 0;
   launch(config);
+}
+
+void allow_shared_memory(StepKernel kernel, int bytes) {
+  check_cuda(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes),
+             "agent step: shared memory");
 }
 
 }  // namespace
@@ -199,36 +204,44 @@ StepDevice prepare_step_kernel(const AgentStepShape& shape, Dtype operands) {
   StepDevice device{has_clusters() ? kStepCluster : 1, cuda_device_attribute(cudaDevAttrMultiProcessorCount),
                     cuda_device_attribute(cudaDevAttrMaxSharedMemoryPerBlockOptin) - kStaticSharedBytes};
   const StepKernel kernel = step_kernel_of(shape, operands, device.cluster);
-  check_cuda(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, device.shared_bytes),
-             "agent step: shared memory");
-  if (device.cluster > 1)
+  allow_shared_memory(kernel, device.shared_bytes);
+  if (device.cluster > 1) {
+    allow_shared_memory(alone_kernel_of(shape, operands), device.shared_bytes);
     with_config(device.cluster, 1, device.shared_bytes, nullptr, [&](const cudaLaunchConfig_t& config) {
       check_cuda(cudaOccupancyMaxActiveClusters(&device.clusters, kernel, &config), "agent step: clusters");
     });
+  }
   return device;
 }
 
 StepLaunch plan_step(const AgentStepShape& shape, Dtype operands, const StepDevice& device, int rows) {
   const AgentStepLayout layout(shape);
   const int element_bytes = static_cast<int>(dtype_bytes(operands));
+  // Every block of a cluster must have something to send to the others.
+  if (device.cluster > 1 && rows <= device.clusters && layout.projection_tiles >= device.cluster)
+    for (const int stages : {2, 1}) {
+      const AgentStepShared shared(shape, layout, 1, 1, stages, element_bytes, device.cluster);
+      if (shared.bytes <= device.shared_bytes) return {device.cluster, true, 1, shared};
+    }
   const int most = device.cluster * (operands == Dtype::kBfloat16 ? kStepMaxOwn : kStepMaxOwn / 2);
   // As many clusters as run at a time, then as few rows a cluster as that leaves.
   for (int per_cluster = std::clamp((rows + device.clusters - 1) / device.clusters, 1, most); per_cluster >= 1;) {
     const int own = (per_cluster + device.cluster - 1) / device.cluster;
     for (const int stages : {2, 1}) {
       const AgentStepShared shared(shape, layout, device.cluster, own, stages, element_bytes);
-      if (shared.bytes <= device.shared_bytes) return {device.cluster, per_cluster, shared};
+      if (shared.bytes <= device.shared_bytes) return {device.cluster, false, per_cluster, shared};
     }
     per_cluster = (own - 1) * device.cluster;
   }
-  return {device.cluster, 0, AgentStepShared(shape, layout, device.cluster, 1, 1, element_bytes)};
+  return {device.cluster, false, 0, AgentStepShared(shape, layout, device.cluster, 1, 1, element_bytes)};
 }
 
 void launch_step(const StepLaunch& launch, Dtype operands, const StepArguments& arguments, cudaStream_t stream) {
   const int clusters = (arguments.rows.rows + launch.rows_per_cluster - 1) / launch.rows_per_cluster;
+  const StepKernel kernel = launch.alone ? alone_kernel_of(arguments.shape, operands)
+                                         : step_kernel_of(arguments.shape, operands, launch.cluster);
   with_config(launch.cluster, clusters, launch.shared.bytes, stream, [&](const cudaLaunchConfig_t& config) {
-    check_cuda(cudaLaunchKernelEx(&config, step_kernel_of(arguments.shape, operands, launch.cluster), arguments),
-               "agent step");
+    check_cuda(cudaLaunchKernelEx(&config, kernel, arguments), "agent step");
   });
 }
 

@@ -2,7 +2,7 @@
 #include <stdexcept>
 #include <string>
 
-#include "kernels/cuda_support.h"
+#include "kernels/early_launch.h"
 #include "kernels/episode_store/episode_store.h"
 
 namespace engram {
@@ -29,6 +29,7 @@ __device__ std::int64_t environment_of_warp() {
 
 __global__ void __launch_bounds__(kThreads)
     begin_kernel(EpisodeStore store, EpisodeRecorders recorders, const void* observation_N) {
+  wait_for_previous_kernel();
   const std::int64_t i = environment_of_warp();
   if (i >= recorders.size) return;
   const std::int64_t slot = recorders.slot_N[i];
@@ -42,21 +43,26 @@ __global__ void __launch_bounds__(kThreads)
 
 __global__ void __launch_bounds__(kThreads)
     record_kernel(EpisodeStore store, EpisodeRecorders recorders, EpisodeStep step) {
+  wait_for_previous_kernel();
   const std::int64_t i = environment_of_warp();
-  if (i >= recorders.size || recorders.running_N[i] == 0) return;
+  if (i >= recorders.size) return;
+  // Read together, whether they are needed or not, so that one load's latency hides the others'.
+  const bool running = recorders.running_N[i] != 0;
   const std::int64_t slot = recorders.slot_N[i];
+  const std::int32_t action = step.action_N[i];
+  const float reward = step.reward_N[i];
+  const std::uint8_t end = step.end_N[i], success = step.success_N[i];
   const std::int64_t t = store.steps_S[slot];
-  if (t >= store.max_steps) return;
+  if (!running || t >= store.max_steps) return;
   copy_observation(store, step.observation_N, i, slot, t + 1);
   __syncwarp();  // every lane has read what the first one changes now
   if (threadIdx.x % kWarp != 0) return;
-  store.action_SM[slot * store.max_steps + t] = step.action_N[i];
-  store.reward_SM[slot * store.max_steps + t] = step.reward_N[i];
+  store.action_SM[slot * store.max_steps + t] = action;
+  store.reward_SM[slot * store.max_steps + t] = reward;
   store.steps_S[slot] = static_cast<std::int32_t>(t + 1);
-  const std::uint8_t end = step.end_N[i];
   if (end == 0) return;
   store.terminated_S[slot] = end == 1;
-  store.success_S[slot] = step.success_N[i];
+  store.success_S[slot] = success;
   recorders.running_N[i] = 0;
 }
 
@@ -127,15 +133,15 @@ int blocks_of(int environments) { return (environments + kWarps - 1) / kWarps; }
 void begin_episodes(const EpisodeStore& store, const EpisodeRecorders& recorders, const void* observation_N,
                     cudaStream_t stream) {
   check_sizes(store, recorders.size, "begin of episodes");
-  begin_kernel<<<blocks_of(recorders.size), kThreads, 0, stream>>>(store, recorders, observation_N);
-  check_cuda(cudaGetLastError(), "begin of episodes");
+  launch_early<begin_kernel>(blocks_of(recorders.size), kThreads, 0, stream, "begin of episodes", store, recorders,
+                             observation_N);
 }
 
 void record_step(const EpisodeStore& store, const EpisodeRecorders& recorders, const EpisodeStep& step,
                  cudaStream_t stream) {
   check_sizes(store, recorders.size, "record of a step");
-  record_kernel<<<blocks_of(recorders.size), kThreads, 0, stream>>>(store, recorders, step);
-  check_cuda(cudaGetLastError(), "record of a step");
+  launch_early<record_kernel>(blocks_of(recorders.size), kThreads, 0, stream, "record of a step", store, recorders,
+                              step);
 }
 
 void gather_episodes(const EpisodeStore& store, const EpisodeGather& batch, cudaStream_t stream) {

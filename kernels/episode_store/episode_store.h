@@ -48,7 +48,7 @@ struct EpisodeStep {
 };
 
 // Appends one step to the slot of every environment that is running; where it ended the episode, keeps how and clears
-// running_N. Other environments' inputs are not read. A slot that holds max_steps takes no more.
+// running_N. Other environments' inputs do not matter. A slot that holds max_steps takes no more.
 void record_step(const EpisodeStore& store, const EpisodeRecorders& recorders, const EpisodeStep& step,
                  cudaStream_t stream);
 

@@ -138,8 +138,8 @@ TEST_CASE("captured rounds take the actions of steps launched one by one") {
         slot_N = captured.buffer.slots_for(kEnvs);
         round.play(slot_N);
       });
-      // Whole graphs of 20 steps are played; a policy that steps on keeps drawing.
-      const std::int64_t steps = (info.max_episode_steps + 19) / 20 * 20;
+      const GpuRound::Graphs graphs(info.max_episode_steps);
+      const std::int64_t steps = graphs.count * graphs.steps;
       stream.run([&] {
         other_N = launched.buffer.slots_for(kEnvs);
         const EpisodeRecorders recorders{kEnvs, other_N.data_ptr<std::int64_t>(), running_N.data_ptr<std::uint8_t>()};

@@ -1,4 +1,4 @@
-// Times the step of N agents: medians of replays of a CUDA graph of 50 steps.
+// Times the step of N agents, without dropout and with it: medians of replays of a CUDA graph of 50 steps.
 #include <cstdlib>
 
 #include "kernels/median_ms.h"
@@ -18,14 +18,20 @@ int main(int argc, char** argv) {
       shape.hidden_width = 256, shape.actions = 4;
       Rng rng(1, Purpose::kTest, 0, 0);
       const AgentStepHostWeights weights = random_weights(shape, rng);
-      for (const int rows : {1, 64, 1024, 4096}) {
+      for (const int rows : {1, 8, 64, 1024, 4096}) {
         if (only > 0 && (rows != only || operands != Dtype::kBfloat16)) continue;
         DeviceAgents agents(shape, operands, weights, rows);
         agents.observe(rng);
         for (int i = 0; i < 70; ++i) agents.step();  // fills the window
-        const double us = 1000 * median_graph_ms(50, [&](cudaStream_t stream) { agents.step(stream); });
-        std::printf("%s, %s products, N %d: %.2f us a step, %.3g steps/s\n", window > 0 ? "hqlt" : "deltanet",
-                    operands == Dtype::kFloat32 ? "float" : "bfloat16", rows, us, rows / us * 1e6);
+        DeviceBuffer<std::int64_t> seed_tick(std::vector<std::int64_t>{1, 0});
+        for (const double dropout : {0.0, 0.1}) {
+          set_dropout(agents.rows(), shape.layers, seed_tick.data(), dropout);
+          agents.rows().dropout_tick = seed_tick.data() + 1;
+          const double us = 1000 * median_graph_ms(50, [&](cudaStream_t stream) { agents.step(stream); });
+          std::printf("%s, %s products, N %d, dropout %.1f: %.2f us a step, %.3g steps/s\n",
+                      window > 0 ? "hqlt" : "deltanet", operands == Dtype::kFloat32 ? "float" : "bfloat16", rows,
+                      dropout, us, rows / us * 1e6);
+        }
       }
     }
 }

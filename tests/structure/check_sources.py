@@ -11,7 +11,7 @@ import sys
 ALLOWED = {
     "base": set(),
     "kernels": {"base"},
-    "envs": {"kernels/cuda_support.h", "base"},
+    "envs": {"kernels/cuda_support.h", "kernels/early_launch.h", "base"},
     "memory": {"kernels", "base"},
     "agents": {"memory", "envs", "kernels", "base"},
     "video": {"envs", "base"},
