@@ -26,6 +26,9 @@ namespace engram {
 
 constexpr int kWarpgroup = 128;
 
+// Which of the block's warpgroups this thread is in, as a number that the compiler knows to be a warp's.
+__device__ inline int warpgroup_id() { return __shfl_sync(0xffffffffu, static_cast<int>(threadIdx.x) / kWarpgroup, 0); }
+
 __device__ inline std::uint32_t shared_address(const void* p) {
   return static_cast<std::uint32_t>(__cvta_generic_to_shared(p));
 }
@@ -41,6 +44,8 @@ struct BlockTile {
   HOST_DEVICE static constexpr int index(int row, int column) {
     return (column / 8 * (kRows / 8) + row / 8) * 64 + row % 8 * 8 + column % 8;
   }
+  HOST_DEVICE static constexpr int row_of(int index) { return index / 64 % (kRows / 8) * 8 + index % 64 / 8; }
+  HOST_DEVICE static constexpr int column_of(int index) { return index / (8 * kRows) * 8 + index % 8; }
   // The operand of which k = kColumn is a tile's column: m or n = 0 is `row`. To be multiplied as it is ("K-major").
   __device__ static std::uint64_t k_in_columns(const bf16* tile, int row, int column) {
     return descriptor(tile + index(row, column), 16 * kRows, 128);
@@ -192,9 +197,13 @@ __device__ inline void publish_barriers() { asm volatile("fence.mbarrier_init.re
 // barrier.
 __device__ inline void publish_to_products() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
 
-// A barrier of `threads` threads (whole warps); `id` 1 .. 15.
+// Barriers of `threads` threads (whole warps) by number, 1 .. 15: meet() waits until all have arrived, announce() arrives
+// without waiting.
 __device__ inline void meet(int id, int threads) {
   asm volatile("bar.sync %0, %1;" ::"r"(id), "r"(threads) : "memory");
+}
+__device__ inline void announce(int id, int threads) {
+  asm volatile("bar.arrive %0, %1;" ::"r"(id), "r"(threads) : "memory");
 }
 
 // Gives registers of a warpgroup back, or takes what others gave: each thread then has kCount, a multiple of 8.
