@@ -26,28 +26,36 @@ namespace engram {
 
 constexpr int kWarpgroup = 128;
 
+// Which of the block's warpgroups this thread is in, as a number that the compiler knows to be a warp's.
+__device__ inline int warpgroup_id() { return __shfl_sync(0xffffffffu, static_cast<int>(threadIdx.x) / kWarpgroup, 0); }
+
 __device__ inline std::uint32_t shared_address(const void* p) {
   return static_cast<std::uint32_t>(__cvta_generic_to_shared(p));
 }
 
 // kRows x kColumns bfloat16 elements, multiples of 8, as 8 x 8 blocks of 128 bytes, those of the same columns one after
-// the other: what the PTX manual calls core matrices without swizzle. Any access to a whole block meets all banks once.
-// 16-byte aligned; wgmma reads it with the products' k along its rows or down its columns.
-template <int kRows, int kColumns>
+// the other: what the PTX manual calls core matrices without swizzle. 16-byte aligned; wgmma reads it with the
+// products' k along its rows or down its columns. With k down the columns it fetches a row of neighbouring blocks at
+// once: kPad, 8 elements behind the blocks of the same columns, puts these into different banks.
+template <int kRows, int kColumns, int kPad = 0>
 struct BlockTile {
-  static constexpr int kElements = kRows * kColumns;
+  static_assert(kPad % 8 == 0);
+  static constexpr int kColumnElements = 8 * kRows + kPad;  // of eight columns
+  static constexpr int kElements = kColumns / 8 * kColumnElements;
   static constexpr int kBytes = 2 * kElements;
 
   HOST_DEVICE static constexpr int index(int row, int column) {
-    return (column / 8 * (kRows / 8) + row / 8) * 64 + row % 8 * 8 + column % 8;
+    return column / 8 * kColumnElements + row * 8 + column % 8;
   }
-  // The operand of which k = kColumn is a tile's column: m or n = 0 is `row`. To be multiplied as it is ("K-major").
+  HOST_DEVICE static constexpr int row_of(int index) { return index % kColumnElements / 8; }  // kRows: in the pad
+  HOST_DEVICE static constexpr int column_of(int index) { return index / kColumnElements * 8 + index % 8; }
+  // The operand of which k is a tile's column and m or n = 0 is `row`. To be multiplied as it is ("K-major").
   __device__ static std::uint64_t k_in_columns(const bf16* tile, int row, int column) {
-    return descriptor(tile + index(row, column), 16 * kRows, 128);
+    return descriptor(tile + index(row, column), 2 * kColumnElements, 128);
   }
   // The operand of which k is a tile's row and m or n = 0 is `column`. To be multiplied transposed ("MN-major").
   __device__ static std::uint64_t k_in_rows(const bf16* tile, int row, int column) {
-    return descriptor(tile + index(row, column), 128, 16 * kRows);
+    return descriptor(tile + index(row, column), 128, 2 * kColumnElements);
   }
 
  private:
@@ -192,9 +200,13 @@ __device__ inline void publish_barriers() { asm volatile("fence.mbarrier_init.re
 // barrier.
 __device__ inline void publish_to_products() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
 
-// A barrier of `threads` threads (whole warps); `id` 1 .. 15.
+// Barriers of `threads` threads (whole warps) by number, 1 .. 15: meet() waits until all have arrived, announce()
+// arrives without waiting.
 __device__ inline void meet(int id, int threads) {
   asm volatile("bar.sync %0, %1;" ::"r"(id), "r"(threads) : "memory");
+}
+__device__ inline void announce(int id, int threads) {
+  asm volatile("bar.arrive %0, %1;" ::"r"(id), "r"(threads) : "memory");
 }
 
 // Counts at a barrier where others meet(), and goes on.

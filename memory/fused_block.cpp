@@ -230,66 +230,6 @@ class MixerPass : public torch::CustomClassHolder {
   Tensor fast_, delta_saved_, window_, window_saved_, mixed_;
 };
 
-class SwiGluPass : public torch::CustomClassHolder {
- public:
-  using Settings = DropoutPlace;
-
-  // Parameters: norm, gate, up, down.
-  SwiGluPass(const Tensor& x_MP, at::TensorList parameters, const DropoutPlace& dropout)
-      : x_MP_(x_MP),
-        norm_D_(parameters[0].detach()),
-        dropout_(dropout),
-        width_(static_cast<int>(parameters[0].size(0))),
-        inner_(static_cast<int>(parameters[1].size(0))),
-        input_stack_(2 * inner_, static_cast<int>(x_MP.size(1))),
-        output_stack_(static_cast<int>(x_MP.size(1)), inner_) {
-    const PackGroups inner = padded_to(inner_, inner_), width = padded_to(width_, static_cast<int>(x_MP.size(1)));
-    input_stack_.add(parameters[1], 0, inner, width);
-    input_stack_.add(parameters[2], inner_, inner, width);
-    output_stack_.add(parameters[3], 0, width, inner);
-  }
-
-  Tensor forward() {
-    const SideWork weights(SideStreamOf::kWeights);
-    weights.run([&] {
-      const auto packed =
-          WeightStack::packed({{input_stack_, x_MP_.scalar_type()}, {output_stack_, x_MP_.scalar_type()}});
-      input_weight_ = packed[0];
-      output_weight_ = packed[1];
-    });
-    normed_MP_ = normalized(x_MP_, norm_D_);
-    weights.join();
-    gate_up_ = product(normed_MP_, input_weight_.t());
-    hidden_ = torch::empty({x_MP_.size(0), inner_}, gate_up_.options());
-    swiglu_forward(x_MP_.size(0), inner_, kernel_dtype(x_MP_), gate_up_.data_ptr(), hidden_.data_ptr(),
-                   current_stream());
-    return dropped(product(hidden_, output_weight_.t()), width_, dropout_, x_MP_);
-  }
-
-  variable_list backward(const Tensor& gradient_MP) {
-    const Tensor d_output_MP = dropped(gradient_MP, width_, dropout_, {});
-    const SideWork side(SideStreamOf::kWeights);
-    variable_list d_outputs, d_inputs;
-    side.run([&] { d_outputs = output_stack_.unpacked(product_float(d_output_MP.t(), hidden_)); });
-    const Tensor d_hidden = product(d_output_MP, output_weight_);
-    const Tensor d_gate_up = torch::empty_like(gate_up_);
-    swiglu_backward(x_MP_.size(0), inner_, kernel_dtype(x_MP_), gate_up_.data_ptr(), d_hidden.data_ptr(),
-                    d_gate_up.data_ptr(), current_stream());
-    side.run([&] { d_inputs = input_stack_.unpacked(product_float(d_gate_up.t(), normed_MP_)); });
-    const NormGradients d_x = normalized_backward(x_MP_, norm_D_, product(d_gate_up, input_weight_), gradient_MP, side);
-    side.join();
-    return {d_x.x_MP, d_x.weight_D, d_inputs[0], d_inputs[1], d_outputs[0]};
-  }
-
- private:
-  Tensor x_MP_, norm_D_;
-  DropoutPlace dropout_;
-  int width_, inner_;
-  WeightStack input_stack_, output_stack_;
-  Tensor input_weight_, output_weight_;
-  Tensor normed_MP_, gate_up_, hidden_;
-};
-
 class RmsNormPass : public torch::CustomClassHolder {
  public:
   using Settings = NoSettings;
@@ -376,11 +316,6 @@ Tensor mixer(const Tensor& x_MP, const MixerWeights& weights, const MixerSetting
   if (weights.gate_GD.defined()) parameters.push_back(weights.gate_GD);
   parameters.insert(parameters.end(), {weights.head_norm_K, weights.output_DD});
   return PassFunction<MixerPass>::apply(x_MP, at::TensorList(parameters), settings);
-}
-
-Tensor swiglu(const Tensor& x_MP, const SwiGluWeights& weights, const DropoutPlace& dropout) {
-  const variable_list parameters{weights.norm_D, weights.gate_ID, weights.up_ID, weights.down_DI};
-  return PassFunction<SwiGluPass>::apply(x_MP, at::TensorList(parameters), dropout);
 }
 
 Tensor rms_norm(const Tensor& x_MP, const Tensor& weight_D) {

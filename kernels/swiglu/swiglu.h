@@ -1,0 +1,64 @@
+// SwiGLU (Shazeer 2020) on Hopper, with the hidden units on chip: y = Wd (silu(Wg x) * (Wu x)) for M rows of D
+// channels, stored as P channels. One kernel forward, one for x's gradient, one for the weights'; the latter two
+// compute the hidden units again. A specialisation beside plain products with swiglu_forward() and swiglu_backward()
+// between them (kernels/block/elementwise.h), for bfloat16 where fused_swiglu_takes() says so.
+//
+// Rows are bfloat16 [M, P], contiguous, 16-byte aligned, zero behind D; products are summed in float, and gates
+// and what they multiply stay floats. Outputs overlap no input. All work is queued on `stream`; the same input gives
+// the same bits; rows do not influence each other. Errors: std::runtime_error for a shape or a device outside the
+// contract or a failed launch.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <cstddef>
+#include <cstdint>
+
+namespace engram {
+
+// Whether the current device and this build have these kernels for rows of `stride` channels, a multiple of 16 up to
+// 128, and `inner` hidden units, a multiple of 64.
+bool fused_swiglu_takes(int stride, int inner);
+
+// The weights, float32 and contiguous, in the order and the type in which the kernels read them.
+struct SwiGluWeightsInput {
+  int width;   // D
+  int stride;  // P
+  int inner;   // I
+  const float* gate_ID;
+  const float* up_ID;
+  const float* down_DI;
+};
+std::size_t fused_swiglu_weight_bytes(int stride, int inner);
+void fused_swiglu_pack(const SwiGluWeightsInput& input, void* weights, cudaStream_t stream);
+
+struct FusedSwiGlu {
+  std::int64_t rows;    // M
+  int width;            // D
+  int stride;           // P
+  int inner;            // I
+  const void* weights;  // of fused_swiglu_pack(), 16-byte aligned
+  const void* x;        // [M, P]
+};
+
+void fused_swiglu_forward(const FusedSwiGlu& input, void* y, cudaStream_t stream);  // y: [M, P], zero behind D
+
+// From dy [M, P]: x's gradient [M, P], zero behind D.
+struct FusedSwiGluGradient {
+  const void* y;
+  void* x;
+};
+void fused_swiglu_backward(const FusedSwiGlu& input, const FusedSwiGluGradient& gradient, cudaStream_t stream);
+
+// From dy [M, P]: the weights' gradients, summed over the rows in float; all of them are overwritten.
+struct SwiGluWeightGradient {
+  const void* y;
+  float* gate_ID;
+  float* up_ID;
+  float* down_DI;
+};
+std::size_t fused_swiglu_weight_gradient_scratch_bytes(const FusedSwiGlu& input);
+void fused_swiglu_weight_gradient(const FusedSwiGlu& input, const SwiGluWeightGradient& gradient, void* scratch,
+                                  cudaStream_t stream);
+
+}  // namespace engram
