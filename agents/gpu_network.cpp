@@ -41,9 +41,8 @@ bool GpuEncoder::takes(const Tensor& observation_MX, const Tensor& weight) {
 }
 
 GpuEncoder::GpuEncoder(const Tensor& observation_MX, torch::ScalarType dtype)
-    : input_MP_(fused::to_rows(observation_MX.to(dtype))) {
-  if (observation_MX.scalar_type() == torch::kUInt8) input_MP_.div_(255);
-}
+    : input_MP_(observation_MX.scalar_type() == torch::kUInt8 ? fused::image_rows(observation_MX, dtype)
+                                                              : fused::to_rows(observation_MX.to(dtype))) {}
 
 Tensor GpuEncoder::image(const std::vector<std::int64_t>& shape, torch::nn::Conv2d convolution1,
                          torch::nn::Conv2d convolution2, torch::nn::Linear linear) const {

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <string>
 
+#include "agents/parameter_lists.h"
 #include "base/error.h"
 
 #ifdef ENGRAM_WITH_CUDA
@@ -159,7 +160,7 @@ void AgentNetwork::update_targets(double tau) {
     for (const torch::Tensor& parameter : target->parameters()) targets.push_back(parameter);
     for (const torch::Tensor& parameter : critic->parameters()) critics.push_back(parameter);
   }
-  torch::_foreach_lerp_(targets, critics, tau);
+  move_towards(targets, critics, tau);
 }
 
 std::vector<torch::Tensor> AgentNetwork::trainable_parameters() const {

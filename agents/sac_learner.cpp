@@ -8,6 +8,7 @@
 #include <string>
 #include <utility>
 
+#include "agents/parameter_lists.h"
 #include "agents/sac_losses.h"
 #include "base/error.h"
 
@@ -43,18 +44,19 @@ void SacOptions::check() const {
 
 SacLoss sac_loss(AgentNetwork& network, const EpisodeBatch& batch, const torch::Tensor& alpha, double gamma) {
   const std::int64_t rows = batch.previous_action_BT1.size(1), steps = rows - 1;
-  const auto dtype = alpha.scalar_type();
-  const auto valid_BT = batch.mask_BT > 0;
   const auto lengths_B = batch.steps_B + 1;
   const auto padding_BT1 = torch::arange(rows, lengths_B.options()) >= lengths_B.unsqueeze(1);
 
-  // The padding is wiped where it comes in: behind the first product a NaN would reach the gradient as 0 * NaN.
-  std::vector<std::int64_t> padding_shape(batch.observation.dim(), 1);
-  padding_shape[0] = padding_BT1.size(0);
-  padding_shape[1] = rows;
-  const auto observation = batch.observation.masked_fill(padding_BT1.reshape(padding_shape), 0);
+  // The padding is wiped where it comes in: behind the first product a NaN would reach the gradient as 0 * NaN. An
+  // image's bytes are finite.
+  torch::Tensor observation = batch.observation;
+  if (observation.is_floating_point()) {
+    std::vector<std::int64_t> padding_shape(observation.dim(), 1);
+    padding_shape[0] = padding_BT1.size(0);
+    padding_shape[1] = rows;
+    observation = observation.masked_fill(padding_BT1.reshape(padding_shape), 0);
+  }
   const auto previous_reward_BT1 = batch.previous_reward_BT1.masked_fill(padding_BT1, 0);
-  const auto reward_BT = batch.reward_BT.to(dtype), mask_BT = batch.mask_BT.to(dtype);
 
   const auto encoded_BTD = network.encode(observation, batch.previous_action_BT1, previous_reward_BT1);
   const auto heads = network.heads(network.features(encoded_BTD, lengths_B));
@@ -62,6 +64,8 @@ SacLoss sac_loss(AgentNetwork& network, const EpisodeBatch& batch, const torch::
   if (heads.logits.is_cuda() && heads.logits.scalar_type() == torch::kFloat32)
     return gpu_sac_loss(heads, batch, alpha, gamma, network.num_actions());
 #endif
+  const auto dtype = alpha.scalar_type();
+  const auto reward_BT = batch.reward_BT.to(dtype), mask_BT = batch.mask_BT.to(dtype);
   const auto probabilities_BTA = heads.logits.softmax(-1);
 
   SacLoss loss;
@@ -70,7 +74,7 @@ SacLoss sac_loss(AgentNetwork& network, const EpisodeBatch& batch, const torch::
     loss.target_BT = sac::bellman_targets(
         reward_BT, batch.terminated_BT.to(dtype), probabilities_BTA.narrow(1, 1, steps),
         heads.target_q.first.narrow(1, 1, steps), heads.target_q.second.narrow(1, 1, steps), alpha, gamma);
-    loss.target_BT = torch::where(valid_BT, loss.target_BT, 0);
+    loss.target_BT = torch::where(batch.mask_BT > 0, loss.target_BT, 0);
   }
   const AgentNetwork::QValues q{heads.q.first.narrow(1, 0, steps), heads.q.second.narrow(1, 0, steps)};
   const auto current_probabilities_BTA = probabilities_BTA.narrow(1, 0, steps);
@@ -196,14 +200,13 @@ LossReport SacLearner::launch_update(const EpisodeBatch& batch) {
   optimizer_.zero_gradients();
   loss.total.backward();
   const std::vector<torch::Tensor> gradients = optimizer_.gradients();
-  const torch::Tensor norms = torch::stack(torch::_foreach_norm(gradients));
-  report.gradient_norm = norms.norm();
-  const torch::Tensor skip = watch(loss.total, norms);
+  const WatchedUpdate watched = watch_update(loss.total, list_norms(gradients), watch_);
+  report.gradient_norm = watched.norm;
   if (options_.clip_gradient_norm > 0)
     torch::_foreach_mul_(gradients, (options_.clip_gradient_norm / report.gradient_norm).clamp_max(1));
-  optimizer_.step(skip);
+  optimizer_.step(watched.bad);
   network_->update_targets(options_.target_rate);
-  if (options_.temperature == Temperature::kLearnt) update_temperature(loss.entropy, skip);
+  if (options_.temperature == Temperature::kLearnt) update_temperature(loss.entropy, watched.bad);
   return report;
 }
 
@@ -214,18 +217,6 @@ void SacLearner::update_temperature(const torch::Tensor& entropy, const torch::T
   temperature_optimizer_.step(skip);
   const torch::NoGradGuard no_grad;
   log_alpha_.clamp_(std::log(options_.alpha_min), std::log(options_.alpha_max));
-}
-
-// Counts the update; 1 if it is to be skipped. All on the device.
-torch::Tensor SacLearner::watch(const torch::Tensor& loss, const torch::Tensor& gradient_norms) {
-  const torch::NoGradGuard no_grad;
-  const torch::Tensor bad =
-      torch::cat({loss.detach().reshape({1}).to(gradient_norms.dtype()), gradient_norms}).isfinite().logical_not();
-  const torch::Tensor any = bad.any(), first = any.logical_and(watch_[1] == 0);
-  const torch::Tensor updates = watch_[0] + 1;
-  watch_.copy_(torch::stack({updates, watch_[1] + any, torch::where(first, updates, watch_[2]),
-                             torch::where(first, bad.to(torch::kUInt8).argmax(), watch_[3])}));
-  return any.to(torch::kFloat32);
 }
 
 SacLearner::Faults SacLearner::faults() const {

@@ -91,7 +91,6 @@ class SacLearner {
  private:
   LossReport launch_update(const EpisodeBatch& batch);
   void update_temperature(const torch::Tensor& entropy, const torch::Tensor& skip);
-  torch::Tensor watch(const torch::Tensor& loss, const torch::Tensor& gradient_norms);
 
   SacOptions options_;
   std::shared_ptr<AgentNetwork> network_;

@@ -210,9 +210,6 @@ __device__ inline void announce(int id, int threads) {
 }
 
 // Counts at a barrier where others meet(), and goes on.
-__device__ inline void meet_later(int id, int threads) {
-  asm volatile("bar.arrive %0, %1;" ::"r"(id), "r"(threads) : "memory");
-}
 
 // Gives registers of a warpgroup back, or takes what others gave: each thread then has kCount, a multiple of 8.
 template <int kCount>

@@ -55,9 +55,7 @@ class SwiGlu : public torch::nn::Module {
   // 8/3 of the width, rounded up to a multiple of 256.
   static std::int64_t inner_width(std::int64_t width) { return (width * 8 / 3 + 255) / 256 * 256; }
 #ifdef ENGRAM_WITH_CUDA
-  fused::SwiGluWeights fused_weights(const RmsNorm& norm) const {
-    return {norm.weight(), gate_->weight, up_->weight, down_->weight};
-  }
+  fused::SwiGluWeights fused_weights() const { return {gate_->weight, up_->weight, down_->weight}; }
 #endif
 
  private:
@@ -150,10 +148,9 @@ class BlockStack final : public SequenceModel {
   }
 
 #ifdef ENGRAM_WITH_CUDA
-  // By the fused halves of a block, where the GPU's kernels reach; wider layers go the way of the CPU.
+  // By the fused branches of the blocks, where the GPU's kernels reach; wider layers go the way of the CPU.
   torch::Tensor run_fresh(const torch::Tensor& input_BTD, const torch::Tensor& lengths_B) override {
-    if (!fused::takes(input_BTD, options_.width, options_.heads))
-      return SequenceModel::run_fresh(input_BTD, lengths_B);
+    if (!fused::takes(input_BTD, options_.width, options_.heads)) return SequenceModel::run_fresh(input_BTD, lengths_B);
     const torch::Device device = input_BTD.device();
     fused::MixerSettings settings{};
     settings.batch = input_BTD.size(0);
@@ -162,15 +159,17 @@ class BlockStack final : public SequenceModel {
     settings.heads = options_.heads;
     settings.lengths_B = lengths_B;
     settings.length_B = lengths_B.to(torch::kInt32);
-    torch::Tensor x_MP = fused::to_rows(input_BTD, input_dropout_->place(device));
+    std::vector<fused::Residual> residuals;
     for (int layer = 0; layer < options_.layers; ++layer) {
       const Block& own = block(layer);
-      settings.output_dropout = own.mixer_dropout->place(device);
-      const fused::MixerWeights weights = own.mixer->fused_weights(*own.mixer_norm, settings, device);
-      x_MP = fused::swiglu(fused::mixer(x_MP, weights, settings), own.mlp->fused_weights(*own.mlp_norm),
-                           own.mlp_dropout->place(device));
+      const fused::MixerWeights weights = own.mixer->fused_weights(settings, device);
+      residuals.push_back(
+          {own.mixer_norm->weight(), fused::mixer_branch(weights, settings), own.mixer_dropout->place(device)});
+      residuals.push_back({own.mlp_norm->weight(),
+                           fused::swiglu_branch(own.mlp->fused_weights(), input_BTD.scalar_type()),
+                           own.mlp_dropout->place(device)});
     }
-    return fused::from_rows(fused::rms_norm(x_MP, norm_->weight()), input_BTD.sizes().vec());
+    return fused::residual_stack(input_BTD, input_dropout_->place(device), std::move(residuals), norm_->weight());
   }
 #endif
 

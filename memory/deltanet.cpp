@@ -54,14 +54,14 @@ class DeltaNetMixer : public torch::nn::Module {
 
 #ifdef ENGRAM_WITH_CUDA
   // Also fills in what is the mixer's own of the settings.
-  fused::MixerWeights fused_weights(const RmsNorm& norm, fused::MixerSettings& settings, torch::Device device) const {
+  fused::MixerWeights fused_weights(fused::MixerSettings& settings, torch::Device device) const {
     settings.mix = MixKind::kFast;
     settings.beta_factor = static_cast<float>(options_.beta_factor);
     settings.query_dropout = query_dropout_->place(device);
     settings.key_dropout = key_dropout_->place(device);
     settings.value_dropout = value_dropout_->place(device);
-    return {norm.weight(), query_->weight,  key_->weight,         value_->weight,
-            beta_->weight, torch::Tensor(), head_norm_->weight(), output_->weight};
+    return {query_->weight,  key_->weight,         value_->weight, beta_->weight,
+            torch::Tensor(), head_norm_->weight(), output_->weight};
   }
 #endif
 

@@ -10,7 +10,7 @@
 #include "memory/blocks.h"
 #include "memory/cuda_support.h"
 #include "memory/fused_rows.h"
-#include "memory/pass_function.h"
+#include "memory/residual_stack.h"
 #include "memory/side_work.h"
 #include "memory/weight_stack.h"
 
@@ -21,18 +21,21 @@ using torch::Tensor;
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
-// One pass through the mixer's half, kept for its backward pass.
-class MixerPass : public torch::CustomClassHolder {
- public:
-  using Settings = MixerSettings;
+// Query, key, value, beta, [gate,] head norm, output.
+std::vector<Tensor> list_of(const MixerWeights& weights) {
+  std::vector<Tensor> list{weights.query_DD, weights.key_DD, weights.value_DD, weights.beta_HD};
+  if (weights.gate_GD.defined()) list.push_back(weights.gate_GD);
+  list.insert(list.end(), {weights.head_norm_K, weights.output_DD});
+  return list;
+}
 
-  // Parameters: norm, query, key, value, beta, [gate,] head norm, output.
-  MixerPass(const Tensor& x_MP, at::TensorList parameters, const MixerSettings& settings)
-      : settings_(settings),
-        x_MP_(x_MP),
-        norm_D_(parameters[0].detach()),
-        head_norm_K_(parameters[parameters.size() - 2].detach()),
-        head_{.rows = x_MP.size(0),
+class MixerBranch : public Branch {
+ public:
+  MixerBranch(const MixerWeights& weights, const MixerSettings& settings)
+      : Branch(list_of(weights)),
+        settings_(settings),
+        head_norm_K_(weights.head_norm_K.detach()),
+        head_{.rows = settings.batch * settings.steps,
               .heads = settings.heads,
               .width = settings.width / settings.heads,
               .padded = round_up(settings.width / settings.heads, kVectorElements)},
@@ -40,44 +43,44 @@ class MixerPass : public torch::CustomClassHolder {
         gate_column_(3 * part_),
         beta_column_(gate_column_ + mixer_gate_columns(settings.mix, head_.heads, head_.padded)),
         projected_columns_(round_up(beta_column_ + head_.heads, kVectorElements)),
-        input_stack_(projected_columns_, static_cast<int>(x_MP.size(1))),
-        output_stack_(static_cast<int>(x_MP.size(1)), part_) {
+        input_stack_(projected_columns_, padded_width()),
+        output_stack_(padded_width(), part_) {
     const PackGroups by_head{settings.width, head_.width, head_.padded};
-    const PackGroups by_row = padded_to(settings.width, static_cast<int>(x_MP.size(1)));
-    input_stack_.add(parameters[1], 0, by_head, by_row);
-    input_stack_.add(parameters[2], part_, by_head, by_row);
-    input_stack_.add(parameters[3], 2 * part_, by_head, by_row);
-    input_stack_.add(parameters[4], beta_column_, padded_to(head_.heads, head_.heads), by_row);
-    if (settings.mix == MixKind::kVector) input_stack_.add(parameters[5], gate_column_, by_head, by_row);
+    const PackGroups by_row = padded_to(settings.width, padded_width());
+    input_stack_.add(weights.query_DD, 0, by_head, by_row);
+    input_stack_.add(weights.key_DD, part_, by_head, by_row);
+    input_stack_.add(weights.value_DD, 2 * part_, by_head, by_row);
+    input_stack_.add(weights.beta_HD, beta_column_, padded_to(head_.heads, head_.heads), by_row);
+    if (settings.mix == MixKind::kVector) input_stack_.add(weights.gate_GD, gate_column_, by_head, by_row);
     if (settings.mix == MixKind::kScalar)
-      input_stack_.add(parameters[5], gate_column_, padded_to(2 * head_.heads, 2 * head_.heads), by_row);
-    output_stack_.add(parameters.back(), 0, by_row, by_head);
+      input_stack_.add(weights.gate_GD, gate_column_, padded_to(2 * head_.heads, 2 * head_.heads), by_row);
+    output_stack_.add(weights.output_DD, 0, by_row, by_head);
   }
 
-  Tensor forward() {
-    const SideWork weights(SideStreamOf::kWeights);
-    weights.run([&] {
-      const auto packed =
-          WeightStack::packed({{input_stack_, x_MP_.scalar_type()}, {output_stack_, x_MP_.scalar_type()}});
-      input_weight_ = packed[0];
-      output_weight_ = packed[1];
-    });
-    normed_MP_ = normalized(x_MP_, norm_D_);
-    weights.join();
+  void pack_weights(torch::ScalarType dtype) override {
+    const auto packed = WeightStack::packed({{input_stack_, dtype}, {output_stack_, dtype}});
+    input_weight_ = packed[0];
+    output_weight_ = packed[1];
+  }
+
+  Tensor forward(const Tensor& normed_MP) override {
+    TORCH_CHECK(normed_MP.size(0) == head_.rows, normed_MP.size(0), " rows of ", settings_.batch, " x ",
+                settings_.steps);
+    normed_MP_ = normed_MP;
     projected_ = product(normed_MP_, input_weight_.t());
     features_ = empty({head_.rows, 3, part_});
     beta_ = empty({head_.rows, head_.heads});
     mixer_features_forward(features(), features_.data_ptr(), beta_.data_ptr(), current_stream());
 
     fast_ = empty({head_.rows, part_});
-    delta_saved_ = scratch_bytes(delta_rule_saved_bytes(delta_shape(), dtype()), x_MP_);
+    delta_saved_ = scratch_bytes(delta_rule_saved_bytes(delta_shape(), dtype()), normed_MP_);
     const auto run_delta_rule = [&] {
       delta_rule_forward_saving(delta_input(), {fast_.data_ptr(), nullptr}, delta_saved_.data_ptr(), current_stream());
     };
     if (has_window()) {
       window_ = empty({head_.rows, part_});
       const AttentionInput input = attention_input();
-      window_saved_ = scratch_bytes(attention_saved_bytes(input.shape, dtype(), input.dropout.drops()), x_MP_);
+      window_saved_ = scratch_bytes(attention_saved_bytes(input.shape, dtype(), input.dropout.drops()), normed_MP_);
       const SideWork attention(SideStreamOf::kAttention);
       attention.run([&] {
         attention_forward(attention_input(), window_.data_ptr(), window_saved_.data_ptr(), current_stream());
@@ -90,31 +93,29 @@ class MixerPass : public torch::CustomClassHolder {
 
     mixed_ = empty({head_.rows, part_});
     mixer_mix_forward(mix(), mixed_.data_ptr(), current_stream());
-    return dropped(product(mixed_, output_weight_.t()), settings_.width, settings_.output_dropout, x_MP_);
+    return product(mixed_, output_weight_.t());
   }
 
-  variable_list backward(const Tensor& gradient_MP) {
-    const Tensor d_output_MP = dropped(gradient_MP, settings_.width, settings_.output_dropout, {});
-    const SideWork weights(SideStreamOf::kWeights);
-    variable_list d_outputs, d_inputs;
-    weights.run([&] { d_outputs = output_stack_.unpacked(product_float(d_output_MP.t(), mixed_)); });
+  Gradients backward(const Tensor& d_output_MP, SideWork& side) override {
+    std::vector<Tensor> d_outputs, d_inputs;
+    side.run([&] { d_outputs = output_stack_.unpacked(product_float(d_output_MP.t(), mixed_)); });
     const Tensor d_mixed = product(d_output_MP, output_weight_);
 
     const Tensor d_projected = torch::empty_like(projected_), d_fast = torch::empty_like(fast_);
     const Tensor d_window = has_window() ? torch::empty_like(window_) : Tensor();
     const Tensor d_head_norm_K = torch::empty_like(head_norm_K_);
-    const Tensor mix_scratch = scratch_bytes(mixer_mix_backward_scratch_bytes(head_), x_MP_);
+    const Tensor mix_scratch = scratch_bytes(mixer_mix_backward_scratch_bytes(head_), mixed_);
     mixer_mix_backward(mix(),
                        {.out = d_mixed.data_ptr(),
                         .gate = at_element(d_projected, gate_column_),
                         .fast = d_fast.data_ptr(),
                         .window = has_window() ? d_window.data_ptr() : nullptr},
                        mix_scratch.data_ptr(), current_stream());
-    weights.run(
+    side.run(
         [&] { mixer_mix_add_sums(head_, mix_scratch.data_ptr(), d_head_norm_K.data_ptr<float>(), current_stream()); });
 
     const Tensor d_features = torch::empty_like(features_), d_beta = torch::empty_like(beta_);
-    const Tensor delta_scratch = scratch_bytes(delta_rule_backward_scratch_bytes(delta_shape(), dtype()), x_MP_);
+    const Tensor delta_scratch = scratch_bytes(delta_rule_backward_scratch_bytes(delta_shape(), dtype()), mixed_);
     const auto run_delta_rule = [&] {
       delta_rule_backward(delta_input(), delta_saved_.data_ptr(), {d_fast.data_ptr(), nullptr},
                           {.q_BTHD = d_features.data_ptr(),
@@ -127,7 +128,7 @@ class MixerPass : public torch::CustomClassHolder {
     Tensor d_window_value;
     if (has_window()) {
       d_window_value = torch::empty_like(window_);
-      const Tensor window_scratch = scratch_bytes(attention_backward_scratch_bytes(attention_input().shape), x_MP_);
+      const Tensor window_scratch = scratch_bytes(attention_backward_scratch_bytes(attention_input().shape), mixed_);
       const SideWork attention(SideStreamOf::kAttention);
       attention.run([&] {
         attention_backward(attention_input(), {window_.data_ptr(), window_saved_.data_ptr(), d_window.data_ptr()},
@@ -149,22 +150,18 @@ class MixerPass : public torch::CustomClassHolder {
                              .window_value = has_window() ? d_window_value.data_ptr() : nullptr,
                              .projected = d_projected.data_ptr()},
                             current_stream());
-    weights.run([&] { d_inputs = input_stack_.unpacked(product_float(d_projected.t(), normed_MP_)); });
-    const NormGradients d_x =
-        normalized_backward(x_MP_, norm_D_, product(d_projected, input_weight_), gradient_MP, weights);
-    weights.join();
-    variable_list gradients{d_x.x_MP, d_x.weight_D};
-    gradients.insert(gradients.end(), d_inputs.begin(), d_inputs.end());
-    gradients.insert(gradients.end(), {d_head_norm_K, d_outputs[0]});
+    side.run([&] { d_inputs = input_stack_.unpacked(product_float(d_projected.t(), normed_MP_)); });
+    side.keep({d_output_MP, mix_scratch, d_projected});
+    Gradients gradients{product(d_projected, input_weight_), std::move(d_inputs)};
+    gradients.parameters.insert(gradients.parameters.end(), {d_head_norm_K, d_outputs[0]});
     return gradients;
   }
 
  private:
-  static constexpr int kVectorElements = 8;
-
+  int padded_width() const { return round_up(settings_.width, kWidthMultiple); }
   bool has_window() const { return settings_.mix != MixKind::kFast; }
-  Dtype dtype() const { return kernel_dtype(x_MP_); }
-  Tensor empty(torch::IntArrayRef shape) const { return torch::empty(shape, x_MP_.options().requires_grad(false)); }
+  Dtype dtype() const { return kernel_dtype(normed_MP_); }
+  Tensor empty(torch::IntArrayRef shape) const { return torch::empty(shape, normed_MP_.options()); }
 
   MixerFeatures features() const {
     return {.shape = head_,
@@ -175,6 +172,7 @@ class MixerPass : public torch::CustomClassHolder {
             .query_dropout = settings_.query_dropout,
             .key_dropout = settings_.key_dropout,
             .value_dropout = settings_.value_dropout,
+            .drops_in_place = has_window(),
             .projected = projected_.data_ptr()};
   }
   MixerMix mix() const {
@@ -220,7 +218,7 @@ class MixerPass : public torch::CustomClassHolder {
   }
 
   MixerSettings settings_;
-  Tensor x_MP_, norm_D_, head_norm_K_;
+  Tensor head_norm_K_;
   MixerShape head_;
   int part_;  // columns of all heads
   int gate_column_, beta_column_, projected_columns_;
@@ -230,36 +228,19 @@ class MixerPass : public torch::CustomClassHolder {
   Tensor fast_, delta_saved_, window_, window_saved_, mixed_;
 };
 
-class RmsNormPass : public torch::CustomClassHolder {
- public:
-  using Settings = NoSettings;
-
-  RmsNormPass(const Tensor& x_MP, at::TensorList parameters, Settings) : x_MP_(x_MP), norm_D_(parameters[0].detach()) {}
-  Tensor forward() const { return normalized(x_MP_, norm_D_); }
-  variable_list backward(const Tensor& gradient_MP) {
-    const SideWork side(SideStreamOf::kWeights);
-    const NormGradients out = normalized_backward(x_MP_, norm_D_, gradient_MP, Tensor(), side);
-    side.join();
-    return {out.x_MP, out.weight_D};
-  }
-
- private:
-  Tensor x_MP_, norm_D_;
-};
-
-// dropout(x) as rows of P channels, zero behind D.
-Tensor padded_rows(const Tensor& x, const DropoutPlace& dropout) {
+// x as rows of P channels, zero behind D.
+Tensor padded_rows(const Tensor& x) {
   const std::int64_t width = x.size(-1), padded = round_up(static_cast<int>(width), kWidthMultiple);
   Tensor x_MD = x.reshape({-1, width});
   if (x_MD.stride(1) != 1 || x_MD.stride(0) < width) x_MD = x_MD.contiguous();
-  if (width == padded && x_MD.is_contiguous() && !dropout.drops()) return x_MD;
+  if (width == padded && x_MD.is_contiguous()) return x_MD;
   const Tensor y_MP = torch::empty({x_MD.size(0), padded}, x.options().requires_grad(false));
   dropout_add({.rows = x_MD.size(0),
                .width = static_cast<int>(width),
                .x_stride = x_MD.stride(0),
                .stride = static_cast<int>(padded),
                .dtype = kernel_dtype(x),
-               .dropout = dropout,
+               .dropout = {},
                .x = x_MD.data_ptr(),
                .residual = nullptr},
               y_MP.data_ptr(), current_stream());
@@ -268,23 +249,13 @@ Tensor padded_rows(const Tensor& x, const DropoutPlace& dropout) {
 
 class ToRowsFunction : public torch::autograd::Function<ToRowsFunction> {
  public:
-  static Tensor forward(AutogradContext* context, const Tensor& x, const DropoutPlace& dropout) {
+  static Tensor forward(AutogradContext* context, const Tensor& x) {
     context->saved_data["shape"] = x.sizes().vec();
-    context->saved_data["dropout"] = c10::IValue::make_capsule(c10::make_intrusive<KeptDropout>(dropout));
-    return padded_rows(x.detach(), dropout).alias();
+    return padded_rows(x.detach()).alias();
   }
   static variable_list backward(AutogradContext* context, const variable_list& gradient) {
-    const std::vector<std::int64_t> shape = context->saved_data["shape"].toIntVector();
-    const auto holder = context->saved_data["dropout"].toCapsule();
-    const DropoutPlace& dropout = static_cast<KeptDropout*>(holder.get())->place;
-    return {unpadded_view(dropped(gradient[0].contiguous(), shape.back(), dropout, {}), shape), Tensor()};
+    return {unpadded_view(gradient[0].contiguous(), context->saved_data["shape"].toIntVector())};
   }
-
- private:
-  struct KeptDropout : torch::CustomClassHolder {
-    explicit KeptDropout(const DropoutPlace& kept) : place(kept) {}
-    DropoutPlace place;
-  };
 };
 
 class FromRowsFunction : public torch::autograd::Function<FromRowsFunction> {
@@ -293,7 +264,7 @@ class FromRowsFunction : public torch::autograd::Function<FromRowsFunction> {
     return unpadded_view(x_MP.detach(), shape);
   }
   static variable_list backward(AutogradContext*, const variable_list& gradient) {
-    return {padded_rows(gradient[0], {}), Tensor()};
+    return {padded_rows(gradient[0]), Tensor()};
   }
 };
 
@@ -303,23 +274,23 @@ bool takes(const Tensor& x, std::int64_t width, std::int64_t heads) {
   return x.is_cuda() && x.scalar_type() != torch::kFloat64 && width <= kMaxWidth && width / heads <= kMaxHeadWidth;
 }
 
-Tensor to_rows(const Tensor& x, const DropoutPlace& dropout) { return ToRowsFunction::apply(x, dropout); }
+Tensor to_rows(const Tensor& x) { return ToRowsFunction::apply(x); }
 
 Tensor from_rows(const Tensor& x_MP, const std::vector<std::int64_t>& shape) {
   return FromRowsFunction::apply(x_MP, shape);
 }
 
-Tensor mixer(const Tensor& x_MP, const MixerWeights& weights, const MixerSettings& settings) {
-  TORCH_CHECK(x_MP.size(0) == settings.batch * settings.steps, x_MP.size(0), " rows of ", settings.batch, " x ",
-              settings.steps);
-  variable_list parameters{weights.norm_D, weights.query_DD, weights.key_DD, weights.value_DD, weights.beta_HD};
-  if (weights.gate_GD.defined()) parameters.push_back(weights.gate_GD);
-  parameters.insert(parameters.end(), {weights.head_norm_K, weights.output_DD});
-  return PassFunction<MixerPass>::apply(x_MP, at::TensorList(parameters), settings);
+Tensor image_rows(const Tensor& x_MX, torch::ScalarType dtype) {
+  const Tensor bytes = x_MX.contiguous();
+  const int padded = round_up(bytes.size(1), kWidthMultiple);
+  const Tensor y_MP = torch::empty({bytes.size(0), padded}, bytes.options().dtype(dtype));
+  scale_bytes(bytes.size(0), static_cast<int>(bytes.size(1)), bytes.data_ptr<std::uint8_t>(), padded,
+              kernel_dtype(y_MP), y_MP.data_ptr(), current_stream());
+  return y_MP;
 }
 
-Tensor rms_norm(const Tensor& x_MP, const Tensor& weight_D) {
-  return PassFunction<RmsNormPass>::apply(x_MP, at::TensorList(weight_D), NoSettings{});
+std::unique_ptr<Branch> mixer_branch(const MixerWeights& weights, const MixerSettings& settings) {
+  return std::make_unique<MixerBranch>(weights, settings);
 }
 
 Tensor product(const Tensor& a, const Tensor& b) { return torch::mm(a, b); }

@@ -1,13 +1,15 @@
-// The two halves of a GPT-2 block and the ends of its stack on a GPU, each one differentiable operation over all rows
-// of a batch with a backward pass of its own. They compute what transformer.cpp defines, for rows that all begin fresh.
-// Rows [M, P], types and the clock of a dropout: as in fused_block.h.
+// What stands in the two residual branches of a GPT-2 block on a GPU (residual_stack.h), and the stack's input. They
+// compute what transformer.cpp defines, for rows that all begin fresh. Rows [M, P], types and the clock of a dropout:
+// as in fused_block.h.
 #pragma once
 
 #include <torch/torch.h>
 
 #include <cstdint>
+#include <memory>
 
 #include "base/dropout.h"
+#include "memory/residual_stack.h"
 
 namespace engram::fused {
 
@@ -15,14 +17,10 @@ struct AffineWeights {
   torch::Tensor weight_OI, bias_O;
 };
 
-// x [B, T, D] + code [T, D], as rows.
+// x [B, T, D] + code [T, D], a view of rows that residual_stack() reads where they stand.
 torch::Tensor rows_with_code(const torch::Tensor& x_BTD, const torch::Tensor& code_TD);
 
-// (x - mean(x)) / sqrt(var(x) + epsilon) * weight + bias over the first D of P channels
-torch::Tensor layer_norm(const torch::Tensor& x_MP, const AffineWeights& norm);
-
 struct CausalAttentionWeights {
-  AffineWeights norm;
   AffineWeights query, key, value, output;
 };
 
@@ -31,19 +29,17 @@ struct CausalAttentionSettings {
   int width, heads;
   torch::Tensor lengths_B;      // int64
   DropoutPlace weight_dropout;  // of rows [B, H, T] of T channels
-  DropoutPlace output_dropout;
 };
 
-// x + dropout(Wo attention(Wq n + bq, Wk n + bk, Wv n + bv) + bo), n = layer_norm(x)
-torch::Tensor causal_attention(const torch::Tensor& x_MP, const CausalAttentionWeights& weights,
-                               const CausalAttentionSettings& settings);
+// Wo attention(Wq n + bq, Wk n + bk, Wv n + bv) + bo
+std::unique_ptr<Branch> causal_attention_branch(const CausalAttentionWeights& weights,
+                                                const CausalAttentionSettings& settings);
 
 struct GeluMlpWeights {
-  AffineWeights norm;
   AffineWeights up, down;
 };
 
-// x + dropout(Wdown gelu(Wup n + bup) + bdown), n = layer_norm(x), gelu in its tanh form
-torch::Tensor gelu_mlp(const torch::Tensor& x_MP, const GeluMlpWeights& weights, const DropoutPlace& dropout);
+// Wdown gelu(Wup n + bup) + bdown, gelu in its tanh form
+std::unique_ptr<Branch> gelu_mlp_branch(const GeluMlpWeights& weights);
 
 }  // namespace engram::fused

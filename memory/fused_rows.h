@@ -1,5 +1,5 @@
-// What the fused passes share: norms, dropout and sums over rows [M, P] of D channels, zero behind (fused_block.h), by
-// kernels/block.
+// What the fused passes share: residual sums, norms and sums over rows [M, P] of D channels, zero behind
+// (fused_block.h), by kernels/block.
 #pragma once
 
 #include <torch/torch.h>
@@ -7,15 +7,19 @@
 #include <algorithm>
 #include <cstdint>
 #include <utility>
+#include <vector>
 
 #include "base/dropout.h"
 #include "kernels/block/elementwise.h"
 #include "kernels/block/row_norm.h"
 #include "memory/blocks.h"
 #include "memory/cuda_support.h"
+#include "memory/residual_stack.h"
 #include "memory/side_work.h"
 
 namespace engram::fused {
+
+constexpr int kVectorElements = 8;  // that the kernels load together
 
 inline int round_up(std::int64_t value, int multiple) {
   return static_cast<int>((value + multiple - 1) / multiple * multiple);
@@ -33,72 +37,86 @@ inline torch::Tensor unpadded_view(const torch::Tensor& x_MP, torch::IntArrayRef
   return x_MP.narrow(1, 0, shape.back()).view(shape);
 }
 
-// RMS norm where it has a weight alone, layer norm where it has a bias too.
-struct Norm {
-  Norm(torch::Tensor rms_weight_D) : weight_D(std::move(rms_weight_D)) {}
-  Norm(torch::Tensor layer_weight_D, torch::Tensor layer_bias_D)
-      : weight_D(std::move(layer_weight_D)), bias_D(std::move(layer_bias_D)) {}
-
-  RowNorm over(const torch::Tensor& x_MP) const {
-    return {.kind = bias_D.defined() ? NormKind::kLayer : NormKind::kRms,
-            .rows = x_MP.size(0),
-            .width = static_cast<int>(weight_D.size(0)),
-            .stride = static_cast<int>(x_MP.size(1)),
-            .epsilon = static_cast<float>(bias_D.defined() ? kLayerNormEpsilon : kRmsNormEpsilon),
-            .dtype = kernel_dtype(x_MP),
-            .x = x_MP.data_ptr(),
-            .weight = weight_D.data_ptr<float>(),
-            .bias = float_data(bias_D)};
-  }
-
-  torch::Tensor weight_D, bias_D;
-};
-
-inline torch::Tensor normalized(const torch::Tensor& x_MP, const Norm& norm) {
-  const torch::Tensor y_MP = torch::empty_like(x_MP);
-  row_norm_forward(norm.over(x_MP), y_MP.data_ptr(), current_stream());
-  return y_MP;
+inline std::vector<torch::Tensor> parameters_of(const Norm& norm) {
+  if (norm.bias_D.defined()) return {norm.weight_D, norm.bias_D};
+  return {norm.weight_D};
 }
 
-struct NormGradients {
-  torch::Tensor x_MP, weight_D;
-  torch::Tensor bias_D;   // of a layer norm
-  torch::Tensor scratch;  // read until the side has ended
+inline RowNorm row_norm(const Norm& norm, const torch::Tensor& x_MP) {
+  const bool layer = norm.bias_D.defined();
+  return {.kind = layer ? NormKind::kLayer : NormKind::kRms,
+          .rows = x_MP.size(0),
+          .width = static_cast<int>(norm.weight_D.size(0)),
+          .stride = static_cast<int>(x_MP.size(1)),
+          .epsilon = static_cast<float>(layer ? kLayerNormEpsilon : kRmsNormEpsilon),
+          .dtype = kernel_dtype(x_MP),
+          .x = x_MP.data_ptr(),
+          .weight = norm.weight_D.data_ptr<float>(),
+          .bias = float_data(norm.bias_D)};
+}
+
+// Rows that the kernels can read where they stand: x [..., D] as [M, D], a multiple of 8 elements apart. What stands
+// between them is undefined.
+inline torch::Tensor readable_rows(const torch::Tensor& x) {
+  const torch::Tensor x_MD = x.reshape({-1, x.size(-1)});
+  const std::int64_t padded = round_up(x_MD.size(1), kVectorElements), stride = x_MD.stride(0);
+  const auto end = static_cast<std::size_t>(x_MD.storage_offset() + (x_MD.size(0) - 1) * stride + padded);
+  if (x_MD.stride(1) == 1 && stride >= padded && stride % kVectorElements == 0 &&
+      end * x_MD.element_size() <= x_MD.storage().nbytes() &&
+      reinterpret_cast<std::uintptr_t>(x_MD.data_ptr()) % 16 == 0)
+    return x_MD;
+  const torch::Tensor copy_MP = torch::empty({x_MD.size(0), padded}, x.options().requires_grad(false));
+  return copy_MP.narrow(1, 0, x_MD.size(1)).copy_(x_MD);
+}
+
+struct NormedSum {
+  torch::Tensor x_MP, normed_MP;
 };
-// residual_MP: added to x's gradient; may be undefined. The gradients of weight and bias are the side's.
-inline NormGradients normalized_backward(const torch::Tensor& x_MP, const Norm& norm, const torch::Tensor& gradient_MP,
-                                         const torch::Tensor& residual_MP, const SideWork& side) {
-  const RowNorm rows = norm.over(x_MP);
-  NormGradients out{torch::empty_like(x_MP),
-                    torch::empty_like(norm.weight_D, torch::requires_grad(false)),
-                    {},
-                    scratch_bytes(row_norm_backward_scratch_bytes(rows), x_MP)};
-  if (norm.bias_D.defined()) out.bias_D = torch::empty_like(out.weight_D);
-  const RowNormGradient gradient{.y = gradient_MP.data_ptr(),
-                                 .residual = residual_MP.defined() ? residual_MP.data_ptr() : nullptr,
-                                 .x = out.x_MP.data_ptr(),
-                                 .weight = out.weight_D.data_ptr<float>(),
-                                 .bias = float_data(out.bias_D)};
-  row_norm_backward(rows, gradient, out.scratch.data_ptr(), current_stream());
-  side.run([&] { row_norm_add_sums(rows, gradient, out.scratch.data_ptr(), current_stream()); });
+// x = dropout(branch) [+ residual] and its norm. The branch is [M, D] or [M, P].
+inline NormedSum normed_sum(const torch::Tensor& branch, const DropoutPlace& dropout, const torch::Tensor& residual_MP,
+                            const Norm& norm) {
+  const std::int64_t padded = round_up(norm.weight_D.size(0), kWidthMultiple);
+  const auto rows = [&] { return torch::empty({branch.size(0), padded}, branch.options()); };
+  const NormedSum out{rows(), rows()};
+  residual_norm_forward(row_norm(norm, out.x_MP),
+                        {.dropout = dropout,
+                         .branch = branch.data_ptr(),
+                         .branch_stride = branch.stride(0),
+                         .residual = residual_MP.defined() ? residual_MP.data_ptr() : nullptr,
+                         .x = out.x_MP.data_ptr()},
+                        out.normed_MP.data_ptr(), current_stream());
   return out;
 }
 
-// dropout(x) [+ residual] over rows of D of P channels.
-inline torch::Tensor dropped(const torch::Tensor& x_MP, std::int64_t width, const DropoutPlace& dropout,
-                             const torch::Tensor& residual_MP) {
-  if (!dropout.drops() && !residual_MP.defined()) return x_MP;
-  const torch::Tensor y_MP = torch::empty_like(x_MP);
-  dropout_add({.rows = x_MP.size(0),
-               .width = static_cast<int>(width),
-               .x_stride = x_MP.size(1),
-               .stride = static_cast<int>(x_MP.size(1)),
-               .dtype = kernel_dtype(x_MP),
-               .dropout = dropout,
-               .x = x_MP.data_ptr(),
-               .residual = residual_MP.defined() ? residual_MP.data_ptr() : nullptr},
-              y_MP.data_ptr(), current_stream());
-  return y_MP;
+struct NormGradients {
+  torch::Tensor x_MP;                     // undefined where it is not wanted
+  torch::Tensor dropped_MP;               // dropout(x_MP)
+  std::vector<torch::Tensor> parameters;  // weight [and bias]
+};
+// The gradient is [M, D] or [M, P]. residual_MP: added to x's gradient; may be undefined. The gradients of weight and
+// bias are the side's.
+inline NormGradients normalized_backward(const torch::Tensor& x_MP, const Norm& norm, const torch::Tensor& gradient,
+                                         const torch::Tensor& residual_MP, const DropoutPlace& dropout, bool wants_x,
+                                         SideWork& side) {
+  const RowNorm rows = row_norm(norm, x_MP);
+  NormGradients out;
+  if (wants_x || !dropout.drops()) out.x_MP = torch::empty_like(x_MP);
+  out.dropped_MP = dropout.drops() ? torch::empty_like(x_MP) : out.x_MP;
+  for (const torch::Tensor& parameter : parameters_of(norm))
+    out.parameters.push_back(torch::empty_like(parameter, torch::requires_grad(false)));
+  const torch::Tensor scratch = scratch_bytes(row_norm_backward_scratch_bytes(rows), x_MP);
+  const RowNormGradient into{.y = gradient.data_ptr(),
+                             .y_stride = gradient.stride(0),
+                             .residual = residual_MP.defined() ? residual_MP.data_ptr() : nullptr,
+                             .x = out.x_MP.defined() ? out.x_MP.data_ptr() : nullptr,
+                             .weight = out.parameters[0].data_ptr<float>(),
+                             .bias = norm.bias_D.defined() ? out.parameters[1].data_ptr<float>() : nullptr,
+                             .dropout = dropout,
+                             .dropped = dropout.drops() ? out.dropped_MP.data_ptr() : nullptr};
+  row_norm_backward(rows, into, scratch.data_ptr(), current_stream());
+  side.keep({scratch});
+  side.run([&] { row_norm_add_sums(rows, into, scratch.data_ptr(), current_stream()); });
+  return out;
 }
 
 // The sum over the rows of each of C columns, C a multiple of 8, as float32 [C].

@@ -95,7 +95,7 @@ class HqltMixer : public torch::nn::Module {
 
 #ifdef ENGRAM_WITH_CUDA
   // Also fills in what is the mixer's own of the settings.
-  fused::MixerWeights fused_weights(const RmsNorm& norm, fused::MixerSettings& settings, torch::Device device) const {
+  fused::MixerWeights fused_weights(fused::MixerSettings& settings, torch::Device device) const {
     settings.mix = options_.mixing == Mixing::kVector   ? MixKind::kVector
                    : options_.mixing == Mixing::kScalar ? MixKind::kScalar
                                                         : MixKind::kSum;
@@ -105,9 +105,9 @@ class HqltMixer : public torch::nn::Module {
     settings.query_dropout = query_dropout_->place(device);
     settings.key_dropout = key_dropout_->place(device);
     settings.value_dropout = value_dropout_->place(device);
-    return {norm.weight(),        query_->weight, key_->weight,
-            value_->weight,       beta_->weight,  gate_ ? gate_->weight : torch::Tensor(),
-            head_norm_->weight(), output_->weight};
+    return {
+        query_->weight,       key_->weight,   value_->weight, beta_->weight, gate_ ? gate_->weight : torch::Tensor(),
+        head_norm_->weight(), output_->weight};
   }
 #endif
 

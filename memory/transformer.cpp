@@ -28,10 +28,8 @@ torch::nn::LayerNorm make_layer_norm(std::int64_t width) {
 }
 
 #ifdef ENGRAM_WITH_CUDA
-template <class Layer>
-fused::AffineWeights affine(const Layer& layer) {
-  return {layer->weight, layer->bias};
-}
+fused::AffineWeights affine(const torch::nn::Linear& linear) { return {linear->weight, linear->bias}; }
+fused::Norm fused_norm(const torch::nn::LayerNorm& norm) { return {norm->weight, norm->bias}; }
 #endif
 
 // [steps, D]: sin in the even channels, cos in the odd ones, of p / 10000^(2i/D).
@@ -66,8 +64,8 @@ class Attention : public torch::nn::Module {
   }
 
 #ifdef ENGRAM_WITH_CUDA
-  fused::CausalAttentionWeights fused_weights(const torch::nn::LayerNorm& norm) const {
-    return {affine(norm), affine(query_), affine(key_), affine(value_), affine(output_)};
+  fused::CausalAttentionWeights fused_weights() const {
+    return {affine(query_), affine(key_), affine(value_), affine(output_)};
   }
   DropoutPlace weight_dropout(torch::Device device) const { return weight_dropout_->place(device); }
 #endif
@@ -91,9 +89,7 @@ class Mlp : public torch::nn::Module {
   Tensor forward(const Tensor& x) { return down_->forward(torch::gelu(up_->forward(x), "tanh")); }
 
 #ifdef ENGRAM_WITH_CUDA
-  fused::GeluMlpWeights fused_weights(const torch::nn::LayerNorm& norm) const {
-    return {affine(norm), affine(up_), affine(down_)};
-  }
+  fused::GeluMlpWeights fused_weights() const { return {affine(up_), affine(down_)}; }
 #endif
 
  private:
@@ -118,13 +114,15 @@ class Block : public torch::nn::Module {
   }
 
 #ifdef ENGRAM_WITH_CUDA
-  // run() with the attention over fresh sequences, on rows; sets the dropouts of `settings`.
-  Tensor run_rows(const Tensor& x_MP, fused::CausalAttentionSettings& settings) const {
-    const torch::Device device = x_MP.device();
+  // What run() adds, with the attention over fresh sequences; sets the dropout of `settings`.
+  void add_residuals(std::vector<fused::Residual>& residuals, fused::CausalAttentionSettings& settings,
+                     torch::Device device) const {
     settings.weight_dropout = attention_->weight_dropout(device);
-    settings.output_dropout = attention_dropout_->place(device);
-    return fused::gelu_mlp(fused::causal_attention(x_MP, attention_->fused_weights(attention_norm_), settings),
-                           mlp_->fused_weights(mlp_norm_), mlp_dropout_->place(device));
+    residuals.push_back({fused_norm(attention_norm_),
+                         fused::causal_attention_branch(attention_->fused_weights(), settings),
+                         attention_dropout_->place(device)});
+    residuals.push_back(
+        {fused_norm(mlp_norm_), fused::gelu_mlp_branch(mlp_->fused_weights()), mlp_dropout_->place(device)});
   }
 #endif
 
@@ -186,10 +184,9 @@ class Transformer final : public SequenceModel {
   }
 
 #ifdef ENGRAM_WITH_CUDA
-  // By the fused halves of a block, where the GPU's kernels reach; wider layers go the way of the CPU.
+  // By the fused branches of the blocks, where the GPU's kernels reach; wider layers go the way of the CPU.
   Tensor run_fresh(const Tensor& input_BTD, const Tensor& lengths_B) override {
-    if (!fused::takes(input_BTD, options_.width, options_.heads))
-      return SequenceModel::run_fresh(input_BTD, lengths_B);
+    if (!fused::takes(input_BTD, options_.width, options_.heads)) return SequenceModel::run_fresh(input_BTD, lengths_B);
     fused::CausalAttentionSettings settings{};
     settings.batch = input_BTD.size(0);
     settings.steps = input_BTD.size(1);
@@ -197,9 +194,11 @@ class Transformer final : public SequenceModel {
     settings.heads = options_.heads;
     settings.lengths_B = lengths_B;
     check_bound(settings.steps);
-    Tensor x_MP = fused::rows_with_code(input_BTD, position_code_TD_.narrow(0, 0, settings.steps));
-    for (int layer = 0; layer < options_.layers; ++layer) x_MP = block(layer).run_rows(x_MP, settings);
-    return fused::from_rows(fused::layer_norm(x_MP, affine(norm_)), input_BTD.sizes().vec());
+    const Tensor x_BTD = fused::rows_with_code(input_BTD, position_code_TD_.narrow(0, 0, settings.steps));
+    std::vector<fused::Residual> residuals;
+    for (int layer = 0; layer < options_.layers; ++layer)
+      block(layer).add_residuals(residuals, settings, input_BTD.device());
+    return fused::residual_stack(x_BTD, /*input_dropout=*/{}, std::move(residuals), fused_norm(norm_));
   }
 #endif
 

@@ -33,12 +33,7 @@ __global__ void __launch_bounds__(kThreads) dropout_add_kernel(DropoutAdd input,
           if (residual) added.x[j] = static_cast<float>(residual[j]);
         }
     }
-    if (input.dropout.drops()) {
-      float factor[kVector];
-      input.dropout.draw(row * (dropout_row(input.width) / kDropoutGroup) + group, factor);
-#pragma unroll
-      for (int j = 0; j < kVector; ++j) v.x[j] *= factor[j];
-    }
+    v = dropped(input.dropout, row * (dropout_row(input.width) / kDropoutGroup) + group, v);
 #pragma unroll
     for (int j = 0; j < kVector; ++j) v.x[j] = column + j < input.width ? v.x[j] + added.x[j] : 0.0f;
   }
@@ -51,40 +46,58 @@ __global__ void __launch_bounds__(kThreads) dropout_add_kernel(DropoutAdd input,
   }
 }
 
+// One thread an element.
+template <typename T>
+__global__ void __launch_bounds__(kThreads)
+    scale_bytes_kernel(unsigned elements, int width, const std::uint8_t* __restrict__ x, int stride,
+                       T* __restrict__ y) {
+  const unsigned i = blockIdx.x * kThreads + threadIdx.x, row = i / stride;
+  const int column = static_cast<int>(i % stride);
+  if (i >= elements) return;
+  y[i] = static_cast<T>(column < width ? static_cast<float>(x[std::int64_t{row} * width + column]) / 255.0f : 0.0f);
+}
+
+// Where this thread's vectors stand. 32 bits count the vectors: dividing 64 would cost more than all the rest.
+struct SwiGluPlace {
+  bool inside;
+  std::int64_t gate, hidden;
+
+  __device__ SwiGluPlace(std::int64_t rows, int inner) {
+    const unsigned vectors = inner / kVector, i = blockIdx.x * kThreads + threadIdx.x, row = i / vectors;
+    inside = row < rows;
+    gate = std::int64_t{row} * 2 * inner + i % vectors * kVector;
+    hidden = std::int64_t{i} * kVector;
+  }
+};
+
 template <typename T>
 __global__ void __launch_bounds__(kThreads)
     swiglu_forward_kernel(std::int64_t rows, int inner, const T* __restrict__ gate_up, T* __restrict__ hidden) {
-  const int vectors = inner / kVector;
-  const std::int64_t step = std::int64_t{gridDim.x} * kThreads;
-  for (std::int64_t i = std::int64_t{blockIdx.x} * kThreads + threadIdx.x; i < rows * vectors; i += step) {
-    const T* const gate = gate_up + i / vectors * 2 * inner + i % vectors * kVector;
-    RowVector g = load_vector(gate);
-    const RowVector u = load_vector(gate + inner);
+  const SwiGluPlace place(rows, inner);
+  if (!place.inside) return;
+  RowVector g = load_vector(gate_up + place.gate);
+  const RowVector u = load_vector(gate_up + place.gate + inner);
 #pragma unroll
-    for (int j = 0; j < kVector; ++j) g.x[j] = silu(g.x[j]) * u.x[j];
-    store_vector(hidden + i * kVector, g);
-  }
+  for (int j = 0; j < kVector; ++j) g.x[j] = silu(g.x[j]) * u.x[j];
+  store_vector(hidden + place.hidden, g);
 }
 
 template <typename T>
 __global__ void __launch_bounds__(kThreads)
     swiglu_backward_kernel(std::int64_t rows, int inner, const T* __restrict__ gate_up, const T* __restrict__ d_hidden,
                            T* __restrict__ d_gate_up) {
-  const int vectors = inner / kVector;
-  const std::int64_t step = std::int64_t{gridDim.x} * kThreads;
-  for (std::int64_t i = std::int64_t{blockIdx.x} * kThreads + threadIdx.x; i < rows * vectors; i += step) {
-    const std::int64_t offset = i / vectors * 2 * inner + i % vectors * kVector;
-    RowVector g = load_vector(gate_up + offset), u = load_vector(gate_up + offset + inner);
-    const RowVector d = load_vector(d_hidden + i * kVector);
+  const SwiGluPlace place(rows, inner);
+  if (!place.inside) return;
+  RowVector g = load_vector(gate_up + place.gate), u = load_vector(gate_up + place.gate + inner);
+  const RowVector d = load_vector(d_hidden + place.hidden);
 #pragma unroll
-    for (int j = 0; j < kVector; ++j) {
-      const float s = sigmoid(g.x[j]), up = u.x[j];
-      u.x[j] = d.x[j] * g.x[j] * s;
-      g.x[j] = d.x[j] * up * s * (1.0f + g.x[j] * (1.0f - s));
-    }
-    store_vector(d_gate_up + offset, g);
-    store_vector(d_gate_up + offset + inner, u);
+  for (int j = 0; j < kVector; ++j) {
+    const float s = sigmoid(g.x[j]), up = u.x[j];
+    u.x[j] = d.x[j] * g.x[j] * s;
+    g.x[j] = d.x[j] * up * s * (1.0f + g.x[j] * (1.0f - s));
   }
+  store_vector(d_gate_up + place.gate, g);
+  store_vector(d_gate_up + place.gate + inner, u);
 }
 
 // kThreads / vectors rows at a time, one thread a vector of columns.
@@ -178,10 +191,8 @@ int blocks_of(const ReluBiasGradient& gradient) {
   return row_blocks(gradient.rows, kThreads / (gradient.columns / kVector), kResident);
 }
 
-// As many blocks as `threads` need, for kernels that take one vector a thread.
-int blocks_for(std::int64_t threads) {
-  return static_cast<int>(std::clamp<std::int64_t>((threads + kThreads - 1) / kThreads, 1, 1 << 20));
-}
+// As many blocks as `threads` need.
+unsigned blocks_for(std::int64_t threads) { return static_cast<unsigned>((threads + kThreads - 1) / kThreads); }
 
 }  // namespace
 
@@ -206,8 +217,21 @@ void dropout_add(const DropoutAdd& input, void* y, cudaStream_t stream) {
   check_cuda(cudaGetLastError(), "dropout_add");
 }
 
+void scale_bytes(std::int64_t rows, int width, const std::uint8_t* x, int stride, Dtype dtype, void* y,
+                 cudaStream_t stream) {
+  if (rows < 1 || width < 1 || width > stride || rows * stride > INT32_MAX)
+    throw std::runtime_error("scale_bytes: " + std::to_string(rows) + " rows of " + std::to_string(width) +
+                             " bytes as " + std::to_string(stride) + " elements");
+  const auto elements = static_cast<unsigned>(rows * stride);
+  dispatch_dtype(dtype, [&](auto element) {
+    using T = decltype(element);
+    scale_bytes_kernel<<<blocks_for(elements), kThreads, 0, stream>>>(elements, width, x, stride, static_cast<T*>(y));
+  });
+  check_cuda(cudaGetLastError(), "scale_bytes");
+}
+
 void swiglu_forward(std::int64_t rows, int inner, Dtype dtype, const void* gate_up, void* hidden, cudaStream_t stream) {
-  if (rows < 1 || inner < kVector || inner % kVector != 0)
+  if (rows < 1 || inner < kVector || inner % kVector != 0 || rows * (inner / kVector) > INT32_MAX)
     throw std::runtime_error("swiglu: " + std::to_string(rows) + " rows of inner width " + std::to_string(inner));
   dispatch_dtype(dtype, [&](auto element) {
     using T = decltype(element);
@@ -219,7 +243,7 @@ void swiglu_forward(std::int64_t rows, int inner, Dtype dtype, const void* gate_
 
 void swiglu_backward(std::int64_t rows, int inner, Dtype dtype, const void* gate_up, const void* hidden_gradient,
                      void* gate_up_gradient, cudaStream_t stream) {
-  if (rows < 1 || inner < kVector || inner % kVector != 0)
+  if (rows < 1 || inner < kVector || inner % kVector != 0 || rows * (inner / kVector) > INT32_MAX)
     throw std::runtime_error("swiglu: " + std::to_string(rows) + " rows of inner width " + std::to_string(inner));
   dispatch_dtype(dtype, [&](auto element) {
     using T = decltype(element);

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <stdexcept>
 #include <string>
 
@@ -8,7 +9,8 @@ namespace engram {
 namespace {
 
 constexpr int kThreads = 256;
-constexpr int kResident = 3;  // blocks a multiprocessor of the kernel that adds up
+constexpr int kResident = 3;  // blocks a multiprocessor of the backward kernels
+constexpr int kMaxPadded = 128;
 constexpr float kLengthEpsilon = 1e-6f;
 
 // kLanes lanes share one (row, head), a vector each. Whole warps stay in the loops: the sums over a head need all
@@ -23,15 +25,6 @@ struct HeadLoop {
   __device__ bool block_goes_on() const { return item - threadIdx.x / kLanes < items; }
   __device__ bool inside() const { return item < items; }
 };
-
-__device__ RowVector dropped(const DropoutPlace& dropout, std::int64_t group, RowVector v) {
-  if (!dropout.drops()) return v;
-  float factor[kDropoutGroup];
-  dropout.draw(group, factor);
-#pragma unroll
-  for (int i = 0; i < kVector; ++i) v.x[i] *= factor[i];
-  return v;
-}
 
 // silu(x) / |silu(x)|, and what the backward pass needs of it.
 template <int kLanes>
@@ -90,24 +83,6 @@ struct HeadPlace {
   }
 };
 
-template <typename T>
-__device__ RowVector load_held(const HeadPlace& place, const T* p) {
-  return place.holds ? load_vector(p) : RowVector{};
-}
-
-// A vector as it is stored: what is loaded before it is needed takes half the registers.
-template <typename T>
-struct StoredVector {
-  uint4 word[sizeof(T) / 2] = {};
-
-  __device__ StoredVector(bool holds, const T* p) {
-    if (!holds) return;
-#pragma unroll
-    for (unsigned i = 0; i < sizeof(T) / 2; ++i) word[i] = reinterpret_cast<const uint4*>(p)[i];
-  }
-  __device__ RowVector floats() const { return load_vector(reinterpret_cast<const T*>(word)); }
-};
-
 // Both kernels take one item a thread and load all of it first: they are bound by memory.
 template <typename T, int kLanes>
 __global__ void __launch_bounds__(kThreads)
@@ -126,9 +101,8 @@ __global__ void __launch_bounds__(kThreads)
   const RowVector x_v = dropped(input.value_dropout, place.group, stored_v.floats());
   const UnitFeature<kLanes> unit_q(x_q), unit_k(x_k);
   if (place.holds) {
-    if (input.query_dropout.drops()) store_vector(q, x_q);
-    if (input.key_dropout.drops()) store_vector(k, x_k);
-    if (input.value_dropout.drops()) store_vector(v, x_v);
+    if (input.drops_in_place && input.query_dropout.drops()) store_vector(q, x_q);
+    if (input.drops_in_place && input.key_dropout.drops()) store_vector(k, x_k);
     T* const out = features + place.features;
     store_vector(out, unit_q.y);
     store_vector(out + place.part, unit_k.y);
@@ -141,7 +115,7 @@ __global__ void __launch_bounds__(kThreads)
 }
 
 template <typename T, int kLanes>
-__global__ void __launch_bounds__(kThreads)
+__global__ void __launch_bounds__(kThreads, sizeof(T) == 2 ? kResident : kResident - 1)
     features_backward_kernel(MixerFeatures input, MixerFeaturesGradient gradient) {
   const HeadLoop<kLanes> loop(input.shape);
   const auto place = HeadPlace::of(loop, input.shape, input.projected_stride);
@@ -159,74 +133,98 @@ __global__ void __launch_bounds__(kThreads)
                                        {window, d_q + place.part},
                                        {window, static_cast<const T*>(gradient.window_value) + place.contiguous}};
   const std::int64_t first_beta = place.row * input.projected_stride + input.beta_column;
-  const float x_beta = static_cast<float>(projected[first_beta + place.head]);
-  const float d_beta = static_cast<float>(static_cast<const T*>(gradient.beta)[loop.inside() ? loop.item : 0]);
-
-  RowVector dx[3];
-#pragma unroll
-  for (int part = 0; part < 3; ++part) {
-    const RowVector x = stored[part].floats(), from_window = d_window[part].floats();
-    dx[part] = d_stored[part].floats();
-    if (part < 2) dx[part] = UnitFeature<kLanes>(x).backward(x, dx[part]);
-#pragma unroll
-    for (int i = 0; i < kVector; ++i) dx[part].x[i] += from_window.x[i];
-    if (part == 2)  // of silu(v), which the window reads too
-#pragma unroll
-      for (int i = 0; i < kVector; ++i) dx[part].x[i] *= silu_derivative(x.x[i]);
-  }
-  if (place.holds) {
-    store_vector(d_q, dropped(input.query_dropout, place.group, dx[0]));
-    store_vector(d_q + place.part, dropped(input.key_dropout, place.group, dx[1]));
-    store_vector(d_q + 2 * place.part, dropped(input.value_dropout, place.group, dx[2]));
-  }
-  if (!loop.inside()) return;
-  if (lane_id() % kLanes == 0) {
-    const float s = sigmoid(x_beta);
+  if (loop.inside() && lane_id() % kLanes == 0) {
+    const float s = sigmoid(static_cast<float>(projected[first_beta + place.head]));
+    const auto d_beta = static_cast<float>(static_cast<const T*>(gradient.beta)[loop.item]);
     d_projected[first_beta + place.head] = static_cast<T>(d_beta * input.beta_factor * s * (1.0f - s));
   }
-  if (place.head == 0)
-    for (std::int64_t c = input.shape.heads + lane_id() % kLanes; c < input.projected_stride - input.beta_column;
-         c += kLanes)
+  if (loop.inside() && place.head == 0)
+    for (int c = input.shape.heads + lane_id() % kLanes; c < input.projected_stride - input.beta_column; c += kLanes)
       d_projected[first_beta + c] = static_cast<T>(0.0f);
+
+#pragma unroll
+  for (int part = 0; part < 3; ++part) {
+    const RowVector factor = dropout_factors(part == 0   ? input.query_dropout
+                                             : part == 1 ? input.key_dropout
+                                                         : input.value_dropout,
+                                             place.group);
+    RowVector x = stored[part].floats();
+    const RowVector from_window = d_window[part].floats();
+    if (part == 2 || !input.drops_in_place)
+#pragma unroll
+      for (int i = 0; i < kVector; ++i) x.x[i] *= factor.x[i];
+    RowVector dx = d_stored[part].floats();
+    if (part < 2) dx = UnitFeature<kLanes>(x).backward(x, dx);
+#pragma unroll
+    for (int i = 0; i < kVector; ++i) dx.x[i] += from_window.x[i];
+    if (part == 2)  // of silu(v), which the window reads too
+#pragma unroll
+      for (int i = 0; i < kVector; ++i) dx.x[i] *= silu_derivative(x.x[i]);
+#pragma unroll
+    for (int i = 0; i < kVector; ++i) dx.x[i] *= factor.x[i];
+    if (place.holds) store_vector(d_q + part * place.part, dx);
+  }
 }
 
-// The gate of one lane's channels: what fast weights and window are weighted with. It may be stored in one element for
-// the whole head or in one a channel.
-struct Gate {
-  RowVector fast, window;
+// What a mix reads of one (row, head), as it is stored.
+template <MixKind kKind, typename T>
+struct MixInputs {
+  StoredVector<T> fast, window;
+  StoredVector<T> gate;                  // of kVector
+  float fast_gate = 0, window_gate = 0;  // of kScalar
+
+  __device__ MixInputs(const MixerMix& input, const HeadPlace& place)
+      : fast(place.holds, static_cast<const T*>(input.fast) + place.contiguous) {
+    if constexpr (kKind != MixKind::kFast)
+      window = {place.holds, static_cast<const T*>(input.window) + place.contiguous};
+    if constexpr (kKind == MixKind::kVector) gate = {place.holds, static_cast<const T*>(input.gate) + place.projected};
+    if constexpr (kKind == MixKind::kScalar) {
+      const T* const row = static_cast<const T*>(input.gate) + place.row * input.projected_stride;
+      fast_gate = static_cast<float>(row[2 * place.head]);
+      window_gate = static_cast<float>(row[2 * place.head + 1]);
+    }
+  }
 };
 
-template <typename T>
-__device__ Gate load_gate(const MixerMix& input, const HeadPlace& place) {
-  Gate gate = {};
-  const T* const row = static_cast<const T*>(input.gate) + place.row * input.projected_stride;
-  if (input.kind == MixKind::kVector) {
-    const RowVector x = load_held(place, row + (place.projected - place.row * input.projected_stride));
+// What fast weights and window are weighted with.
+template <MixKind kKind, typename T>
+struct Gate {
+  RowVector channels;          // of kVector
+  float fast = 1, window = 1;  // of the others
+
+  __device__ explicit Gate(const MixInputs<kKind, T>& inputs) {
+    if constexpr (kKind == MixKind::kVector) {
+      channels = inputs.gate.floats();
 #pragma unroll
-    for (int i = 0; i < kVector; ++i) {
-      gate.fast.x[i] = sigmoid(x.x[i]);
-      gate.window.x[i] = 1.0f - gate.fast.x[i];
+      for (int i = 0; i < kVector; ++i) channels.x[i] = sigmoid(channels.x[i]);
     }
-    return gate;
+    if constexpr (kKind == MixKind::kScalar) {
+      fast = sigmoid(inputs.fast_gate);
+      window = sigmoid(inputs.window_gate);
+    }
   }
-  float fast = 1.0f, window = input.kind == MixKind::kFast ? 0.0f : 1.0f;
-  if (input.kind == MixKind::kScalar) {
-    fast = sigmoid(static_cast<float>(row[2 * place.head]));
-    window = sigmoid(static_cast<float>(row[2 * place.head + 1]));
-  }
-#pragma unroll
-  for (int i = 0; i < kVector; ++i) gate.fast.x[i] = fast, gate.window.x[i] = window;
-  return gate;
+  __device__ float of_fast(int i) const { return kKind == MixKind::kVector ? channels.x[i] : fast; }
+  __device__ float of_window(int i) const { return kKind == MixKind::kVector ? 1.0f - channels.x[i] : window; }
+};
+
+// The norm's weight of this lane's channels, zero behind the width; `shared`: kMaxPadded floats. All threads call it.
+__device__ RowVector shared_weight(const MixerMix& input, int column, float* shared) {
+  for (int c = threadIdx.x; c < kMaxPadded; c += kThreads) shared[c] = c < input.shape.width ? input.weight[c] : 0.0f;
+  __syncthreads();
+  return load_vector(shared + column);
 }
 
 // m and its norm n = m * inverse.
-template <int kLanes>
-__device__ float mix_and_normalize(const MixerMix& input, const Gate& gate, const RowVector& fast,
-                                   const RowVector& window, RowVector& n) {
+template <int kLanes, MixKind kKind, typename T>
+__device__ float mix_and_normalize(const MixerMix& input, const Gate<kKind, T>& gate, const MixInputs<kKind, T>& inputs,
+                                   RowVector& n) {
+  n = inputs.fast.floats();
+  const RowVector window = inputs.window.floats();
   float square = 0;
 #pragma unroll
   for (int i = 0; i < kVector; ++i) {
-    n.x[i] = gate.fast.x[i] * fast.x[i] + gate.window.x[i] * window.x[i];
+    n.x[i] *= gate.of_fast(i);
+    if constexpr (kKind != MixKind::kFast) n.x[i] += gate.of_window(i) * window.x[i];
     square += n.x[i] * n.x[i];
   }
   const float inverse = rsqrtf(row_sum<kLanes>(square) / static_cast<float>(input.shape.width) + input.epsilon);
@@ -235,42 +233,36 @@ __device__ float mix_and_normalize(const MixerMix& input, const Gate& gate, cons
   return inverse;
 }
 
-template <typename T, int kLanes>
+template <MixKind kKind, typename T, int kLanes>
 __global__ void __launch_bounds__(kThreads) mix_forward_kernel(MixerMix input, T* __restrict__ out) {
-  const RowVector weight = load_bounded(input.weight, lane_id() % kLanes * kVector, input.shape.width);
-  for (HeadLoop<kLanes> loop(input.shape); loop.block_goes_on(); loop.item += loop.step) {
-    const auto place = HeadPlace::of(loop, input.shape, input.projected_stride);
-    const Gate gate = load_gate<T>(input, place);
-    const RowVector fast = load_held(place, static_cast<const T*>(input.fast) + place.contiguous);
-    const RowVector window = input.kind == MixKind::kFast
-                                 ? RowVector{}
-                                 : load_held(place, static_cast<const T*>(input.window) + place.contiguous);
-    RowVector n;
-    mix_and_normalize<kLanes>(input, gate, fast, window, n);
+  __shared__ float4 shared[kMaxPadded / 4];
+  const HeadLoop<kLanes> loop(input.shape);
+  const auto place = HeadPlace::of(loop, input.shape, input.projected_stride);
+  const MixInputs<kKind, T> inputs(input, place);
+  const RowVector weight = shared_weight(input, lane_id() % kLanes * kVector, &shared[0].x);
+  RowVector n;
+  mix_and_normalize<kLanes>(input, Gate<kKind, T>(inputs), inputs, n);
 #pragma unroll
-    for (int i = 0; i < kVector; ++i) n.x[i] *= weight.x[i];
-    if (place.holds) store_vector(out + place.contiguous, n);
-  }
+  for (int i = 0; i < kVector; ++i) n.x[i] *= weight.x[i];
+  if (place.holds) store_vector(out + place.contiguous, n);
 }
 
-template <typename T, int kLanes>
+template <MixKind kKind, typename T, int kLanes>
 __global__ void __launch_bounds__(kThreads, kResident)
     mix_backward_kernel(MixerMix input, MixerMixGradient gradient, float* __restrict__ weight_sums) {
-  extern __shared__ float shared[];
+  extern __shared__ float4 shared_vectors[];
+  float* const shared = &shared_vectors[0].x;
   const int column = lane_id() % kLanes * kVector;
-  const RowVector weight = load_bounded(input.weight, column, input.shape.width);
+  const RowVector weight = shared_weight(input, column, shared);
   RowVector weight_sum = {};
   const float inverse_width = 1.0f / static_cast<float>(input.shape.width);
   for (HeadLoop<kLanes> loop(input.shape); loop.block_goes_on(); loop.item += loop.step) {
     const auto place = HeadPlace::of(loop, input.shape, input.projected_stride);
-    const Gate gate = load_gate<T>(input, place);
-    const RowVector fast = load_held(place, static_cast<const T*>(input.fast) + place.contiguous);
-    const RowVector window = input.kind == MixKind::kFast
-                                 ? RowVector{}
-                                 : load_held(place, static_cast<const T*>(input.window) + place.contiguous);
-    RowVector d_m = load_held(place, static_cast<const T*>(gradient.out) + place.contiguous);
-    RowVector n;
-    const float inverse = mix_and_normalize<kLanes>(input, gate, fast, window, n);
+    const MixInputs<kKind, T> inputs(input, place);
+    const StoredVector<T> d_out(place.holds, static_cast<const T*>(gradient.out) + place.contiguous);
+    const Gate<kKind, T> gate(inputs);
+    RowVector d_m = d_out.floats(), n;
+    const float inverse = mix_and_normalize<kLanes>(input, gate, inputs, n);
     float along = 0;
 #pragma unroll
     for (int i = 0; i < kVector; ++i) {
@@ -279,35 +271,45 @@ __global__ void __launch_bounds__(kThreads, kResident)
       along += d_m.x[i] * n.x[i];
     }
     along = row_sum<kLanes>(along) * inverse_width;
-    RowVector d_fast, d_window, d_gate;
-    float fast_sum = 0, window_sum = 0;
 #pragma unroll
-    for (int i = 0; i < kVector; ++i) {
-      d_m.x[i] = inverse * (d_m.x[i] - n.x[i] * along);
-      d_fast.x[i] = d_m.x[i] * gate.fast.x[i];
-      d_window.x[i] = d_m.x[i] * gate.window.x[i];
-      d_gate.x[i] = d_m.x[i] * (fast.x[i] - window.x[i]) * gate.fast.x[i] * gate.window.x[i];
-      fast_sum += d_m.x[i] * fast.x[i];
-      window_sum += d_m.x[i] * window.x[i];
+    for (int i = 0; i < kVector; ++i) d_m.x[i] = inverse * (d_m.x[i] - n.x[i] * along);
+    // Zero where nothing is held, as d_m is.
+    const RowVector fast = inputs.fast.floats(), window = inputs.window.floats();
+    RowVector d;
+    const auto store = [&](void* to, std::int64_t offset) {
+      if (place.holds) store_vector(static_cast<T*>(to) + offset, d);
+    };
+#pragma unroll
+    for (int i = 0; i < kVector; ++i) d.x[i] = d_m.x[i] * gate.of_fast(i);
+    store(gradient.fast, place.contiguous);
+    if constexpr (kKind != MixKind::kFast) {
+#pragma unroll
+      for (int i = 0; i < kVector; ++i) d.x[i] = d_m.x[i] * gate.of_window(i);
+      store(gradient.window, place.contiguous);
     }
-    if (place.holds) {
-      store_vector(static_cast<T*>(gradient.fast) + place.contiguous, d_fast);
-      if (input.kind != MixKind::kFast) store_vector(static_cast<T*>(gradient.window) + place.contiguous, d_window);
+    if constexpr (kKind == MixKind::kVector) {
+#pragma unroll
+      for (int i = 0; i < kVector; ++i)
+        d.x[i] = d_m.x[i] * (fast.x[i] - window.x[i]) * gate.of_fast(i) * gate.of_window(i);
+      store(gradient.gate, place.projected);
     }
-    T* const d_gate_row = static_cast<T*>(gradient.gate) + place.row * input.projected_stride;
-    if (input.kind == MixKind::kVector && place.holds)
-      store_vector(d_gate_row + (place.projected - place.row * input.projected_stride), d_gate);
-    if (input.kind == MixKind::kScalar) {
-      fast_sum = row_sum<kLanes>(fast_sum);
-      window_sum = row_sum<kLanes>(window_sum);
-      const float a = gate.fast.x[0], b = gate.window.x[0];
+    if constexpr (kKind == MixKind::kScalar) {
+      float d_fast = 0, d_window = 0;
+#pragma unroll
+      for (int i = 0; i < kVector; ++i) {
+        d_fast += d_m.x[i] * fast.x[i];
+        d_window += d_m.x[i] * window.x[i];
+      }
+      d_fast = row_sum<kLanes>(d_fast) * gate.fast * (1.0f - gate.fast);
+      d_window = row_sum<kLanes>(d_window) * gate.window * (1.0f - gate.window);
+      T* const row = static_cast<T*>(gradient.gate) + place.row * input.projected_stride;
       if (loop.inside() && lane_id() % kLanes == 0) {
-        d_gate_row[2 * place.head] = static_cast<T>(fast_sum * a * (1.0f - a));
-        d_gate_row[2 * place.head + 1] = static_cast<T>(window_sum * b * (1.0f - b));
+        row[2 * place.head] = static_cast<T>(d_fast);
+        row[2 * place.head + 1] = static_cast<T>(d_window);
       }
       if (loop.inside() && place.head == 0)
         for (int c = 2 * input.shape.heads + lane_id() % kLanes; c < (2 * input.shape.heads + 7) / 8 * 8; c += kLanes)
-          d_gate_row[c] = static_cast<T>(0.0f);
+          row[c] = static_cast<T>(0.0f);
     }
   }
   write_block_sums(weight_sum, column < input.shape.padded, column, threadIdx.x / kLanes, kThreads / kLanes,
@@ -316,7 +318,7 @@ __global__ void __launch_bounds__(kThreads, kResident)
 
 void check_shape(const MixerShape& shape, std::int64_t projected_stride) {
   if (shape.rows < 1 || shape.heads < 1 || shape.width < 1 || shape.padded != (shape.width + 7) / 8 * 8 ||
-      shape.padded > 128 || projected_stride % kVector != 0 || shape.rows * shape.heads > INT32_MAX)
+      shape.padded > kMaxPadded || projected_stride % kVector != 0 || shape.rows * shape.heads > INT32_MAX)
     throw std::runtime_error("mixer: " + std::to_string(shape.rows) + " rows of " + std::to_string(shape.heads) +
                              " heads of " + std::to_string(shape.width) + " elements stored as " +
                              std::to_string(shape.padded) + ", projections " + std::to_string(projected_stride) +
@@ -342,6 +344,23 @@ void dispatch(Dtype dtype, const MixerShape& shape, Launch launch) {
       launch.template operator()<T, 8>();
     else
       launch.template operator()<T, 16>();
+  });
+}
+
+// Calls launch.operator()<kKind, T, kLanes>().
+template <typename Launch>
+void dispatch_mix(const MixerMix& input, Launch launch) {
+  dispatch(input.dtype, input.shape, [&]<typename T, int kLanes>() {
+    switch (input.kind) {
+      case MixKind::kFast:
+        return launch.template operator()<MixKind::kFast, T, kLanes>();
+      case MixKind::kSum:
+        return launch.template operator()<MixKind::kSum, T, kLanes>();
+      case MixKind::kScalar:
+        return launch.template operator()<MixKind::kScalar, T, kLanes>();
+      case MixKind::kVector:
+        return launch.template operator()<MixKind::kVector, T, kLanes>();
+    }
   });
 }
 
@@ -371,8 +390,9 @@ int mixer_gate_columns(MixKind kind, int heads, int padded) {
 
 void mixer_mix_forward(const MixerMix& input, void* out, cudaStream_t stream) {
   check_shape(input.shape, input.projected_stride);
-  dispatch(input.dtype, input.shape, [&]<typename T, int kLanes>() {
-    mix_forward_kernel<T, kLanes><<<all_blocks_of(input.shape), kThreads, 0, stream>>>(input, static_cast<T*>(out));
+  dispatch_mix(input, [&]<MixKind kKind, typename T, int kLanes>() {
+    mix_forward_kernel<kKind, T, kLanes>
+        <<<all_blocks_of(input.shape), kThreads, 0, stream>>>(input, static_cast<T*>(out));
   });
   check_cuda(cudaGetLastError(), "mixer_mix_forward");
 }
@@ -384,9 +404,11 @@ std::size_t mixer_mix_backward_scratch_bytes(const MixerShape& shape) {
 void mixer_mix_backward(const MixerMix& input, const MixerMixGradient& gradient, void* scratch, cudaStream_t stream) {
   check_shape(input.shape, input.projected_stride);
   const int blocks = blocks_of(input.shape);
-  dispatch(input.dtype, input.shape, [&]<typename T, int kLanes>() {
-    const std::size_t shared = std::size_t{kThreads / kLanes} * input.shape.padded * sizeof(float);
-    mix_backward_kernel<T, kLanes><<<blocks, kThreads, shared, stream>>>(input, gradient, static_cast<float*>(scratch));
+  dispatch_mix(input, [&]<MixKind kKind, typename T, int kLanes>() {
+    // Of the sums, and before them of the weight.
+    const std::size_t shared = std::max(kThreads / kLanes * input.shape.padded, kMaxPadded) * sizeof(float);
+    mix_backward_kernel<kKind, T, kLanes>
+        <<<blocks, kThreads, shared, stream>>>(input, gradient, static_cast<float*>(scratch));
   });
   check_cuda(cudaGetLastError(), "mixer_mix_backward");
 }

@@ -1,7 +1,7 @@
 // What stands around the memories of a DeltaNet or HQLT block, in one pass each, forward and backward.
 //
 // Features, from a projection's rows [q | k | v | ... | beta | ...] (H heads of P elements each for q, k, v):
-//   q, k, v <- dropout(q), dropout(k), dropout(v)                in place
+//   q, k, v <- dropout(q), dropout(k), dropout(v)
 //   features = [silu(q) / |silu(q)|, silu(k) / |silu(k)|, silu(v)]   with |x| = sqrt(x . x + 1e-6)
 //   beta     = factor sigmoid(projected beta)
 // Mix, from the memories' outputs f (fast weights) and w (window):
@@ -40,6 +40,7 @@ struct MixerFeatures {
   int beta_column;  // of the first head's beta, a multiple of 8; the columns behind the last beta are padding
   float beta_factor;
   DropoutPlace query_dropout, key_dropout, value_dropout;  // row = row * H + head, W channels
+  bool drops_in_place;  // the projection's q and k become what is left of them, for the window to read
   void* projected;
 };
 // features [rows, 3, H, P], beta [rows, H]

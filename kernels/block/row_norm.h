@@ -2,11 +2,11 @@
 //   RMS norm (Zhang and Sennrich 2019):  y = w x / sqrt(mean(x^2) + eps)
 //   layer norm (Ba et al. 2016):         y = w (x - mean(x)) / sqrt(var(x) + eps) + b
 //
-// Rows of `width` elements stand `stride` apart, a multiple of 8 and at most 1,024; elements behind the width are zero
-// in x and in dy, and are written as zero. x, y and their gradients are float or bfloat16 (`dtype`), 16-byte aligned;
-// weight, bias and their gradients are float [width]. Computed in float, x's statistics anew in the backward pass. The
-// output may be the input. All work is queued on `stream`; the same input gives the same bits. Errors:
-// std::runtime_error for a shape outside the contract or a failed launch.
+// Rows of `width` elements stand `stride` apart, a multiple of 8 and at most 1,024, unless a matrix has a stride of its
+// own; elements behind the width are zero in x, are not read in dy, and are written as zero. x, y and their gradients
+// are float or bfloat16 (`dtype`), 16-byte aligned; weight, bias and their gradients are float [width]. Computed in
+// float, x's statistics anew in the backward pass. An output may be an input. All work is queued on `stream`; the same
+// input gives the same bits. Errors: std::runtime_error for a shape outside the contract or a failed launch.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -14,6 +14,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "base/dropout.h"
 #include "kernels/cuda_support.h"
 
 namespace engram {
@@ -29,20 +30,35 @@ struct RowNorm {
   Dtype dtype;
   const void* x;
   const float* weight;
-  const float* bias;  // of kLayer; null: none
+  const float* bias;  // of kLayer alone; null: none
 };
 
 void row_norm_forward(const RowNorm& norm, void* y, cudaStream_t stream);
 
+// One step along a residual stream: x = dropout(branch) [+ residual], rounded to `dtype`, and its norm y, in one pass.
+// Dropout counts rows of `width` channels. What stands behind the width of the branch is not read.
+struct ResidualSum {
+  DropoutPlace dropout;
+  const void* branch;
+  std::int64_t branch_stride;  // of its rows, at least the width, a multiple of 8
+  const void* residual;        // null: none
+  void* x;                     // null: not wanted
+};
+// norm.x is not read: what is normalised is sum.x.
+void residual_norm_forward(const RowNorm& norm, const ResidualSum& sum, void* y, cudaStream_t stream);
+
 struct RowNormGradient {
-  const void* y;         // dy
-  const void* residual;  // added to dx; null: nothing
-  void* x;               // dx
+  const void* y;          // dy
+  std::int64_t y_stride;  // of its rows, at least the width, a multiple of 8
+  const void* residual;   // added to dx; null: nothing
+  void* x;                // dx; null: not wanted
   float* weight;
-  float* bias;  // null: not wanted
+  float* bias;  // of kLayer alone; null: not wanted
+  DropoutPlace dropout;
+  void* dropped;  // dropout(dx), the gradient of a ResidualSum's branch; null: not wanted
 };
 std::size_t row_norm_backward_scratch_bytes(const RowNorm& norm);
-// dx, and in `scratch` what the second call makes the weight's and the bias's gradients of.
+// dx and dropout(dx), and in `scratch` what the second call makes the weight's and the bias's gradients of.
 void row_norm_backward(const RowNorm& norm, const RowNormGradient& gradient, void* scratch, cudaStream_t stream);
 void row_norm_add_sums(const RowNorm& norm, const RowNormGradient& gradient, const void* scratch, cudaStream_t stream);
 

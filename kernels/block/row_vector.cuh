@@ -5,6 +5,7 @@
 
 #include <cstdint>
 
+#include "base/dropout.h"
 #include "kernels/tensor_core.cuh"
 
 namespace engram {
@@ -34,11 +35,47 @@ __device__ inline void store_vector(bf16* p, const RowVector& v) {
                                             pack_bf16(v.x[4], v.x[5]), pack_bf16(v.x[6], v.x[7]));
 }
 
+// A vector as it is stored: what is loaded before it is needed takes half the registers.
+template <typename T>
+struct StoredVector {
+  uint4 word[sizeof(T) / 2] = {};
+
+  StoredVector() = default;
+  // Zero where nothing is held.
+  __device__ StoredVector(bool holds, const T* p) {
+    if (!holds) return;
+#pragma unroll
+    for (unsigned i = 0; i < sizeof(T) / 2; ++i) word[i] = reinterpret_cast<const uint4*>(p)[i];
+  }
+  __device__ explicit StoredVector(const RowVector& rounded) { store_vector(reinterpret_cast<T*>(word), rounded); }
+
+  __device__ RowVector floats() const { return load_vector(reinterpret_cast<const T*>(word)); }
+  __device__ void store(T* p) const {
+#pragma unroll
+    for (unsigned i = 0; i < sizeof(T) / 2; ++i) reinterpret_cast<uint4*>(p)[i] = word[i];
+  }
+};
+
 // Elements `first` .. `first` + 7 of an array of `size` floats of any alignment; 0 behind its end.
 __device__ inline RowVector load_bounded(const float* p, int first, int size) {
   RowVector v;
 #pragma unroll
   for (int i = 0; i < kVector; ++i) v.x[i] = first + i < size ? p[first + i] : 0.0f;
+  return v;
+}
+
+// What dropout multiplies the elements of its group `group` with.
+__device__ inline RowVector dropout_factors(const DropoutPlace& dropout, std::int64_t group) {
+  if (!dropout.drops()) return {{1, 1, 1, 1, 1, 1, 1, 1}};
+  RowVector factor;
+  dropout.draw(group, factor.x);
+  return factor;
+}
+__device__ inline RowVector dropped(const DropoutPlace& dropout, std::int64_t group, RowVector v) {
+  if (!dropout.drops()) return v;
+  const RowVector factor = dropout_factors(dropout, group);
+#pragma unroll
+  for (int i = 0; i < kVector; ++i) v.x[i] *= factor.x[i];
   return v;
 }
 
@@ -50,8 +87,13 @@ __device__ inline float row_sum(float x) {
   return x;
 }
 
-// Within a few units in the last place; a division rounded to the last one would cost a dozen instructions.
-__device__ inline float sigmoid(float x) { return __fdividef(1.0f, 1.0f + __expf(-x)); }
+// Within a few units in the last place, and 0 below 2^-126: four instructions, where exact ones would cost a dozen.
+__device__ inline float sigmoid(float x) {
+  float power, inverse;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(power) : "f"(-1.4426950408889634f * x));
+  asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(inverse) : "f"(1.0f + power));
+  return inverse;
+}
 __device__ inline float silu(float x) { return x * sigmoid(x); }
 __device__ inline float silu_derivative(float x) {
   const float s = sigmoid(x);

@@ -26,7 +26,7 @@ class Turns {
     first_ = false;
   }
   __device__ void pass() {
-    if (passes_-- > 0) meet_later(other_id_, kThreads);
+    if (passes_-- > 0) announce(other_id_, kThreads);
   }
 
  private:

@@ -95,6 +95,25 @@ TEST_CASE("dropout_add drops what the host draws, adds, and pads with zeros") {
   });
 }
 
+TEST_CASE("an image's bytes become numbers of 0 to 1, padded with zeros") {
+  if (skip_without_gpu()) return;
+  for_each_dtype([&](Dtype dtype) {
+    for (const auto& [rows, width, stride] : {std::array{1, 1, 16}, {700, 75, 80}, {33, 64, 64}}) {
+      Bytes x(static_cast<std::size_t>(rows) * width);
+      for (std::size_t i = 0; i < x.size(); ++i) x[i] = static_cast<unsigned char>(i * 37 + i / 256);
+      Doubles expected(static_cast<std::size_t>(rows) * stride);
+      for (int row = 0; row < rows; ++row)
+        for (int c = 0; c < width; ++c)
+          expected[static_cast<std::size_t>(row * stride + c)] =
+              rounded(static_cast<float>(x[static_cast<std::size_t>(row * width + c)]) / 255.0f, dtype);
+      const DeviceBuffer<unsigned char> device_x(x);
+      DeviceBuffer<unsigned char> y = poisoned(expected.size() * dtype_bytes(dtype));
+      scale_bytes(rows, width, device_x.data(), stride, dtype, y.data(), nullptr);
+      CHECK(decode(y.to_host(), dtype, stride, stride) == expected);
+    }
+  });
+}
+
 TEST_CASE("gelu with a bias, and both gradients") {
   if (skip_without_gpu()) return;
   for_each_dtype([&](Dtype dtype) {

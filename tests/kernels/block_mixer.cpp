@@ -18,7 +18,7 @@ void check_features(const MixerCase& c) {
   FeaturesDevice device(c, p);
   device.run();
   const FeaturesResult actual = device.result();
-  CHECK(relative_error(actual.dropped, expected.dropped) <= rounded_once(c.dtype));
+  CHECK(relative_error(actual.projected, expected.projected) <= rounded_once(c.dtype));
   CHECK(relative_error(actual.features, expected.features) <= rounded_once(c.dtype));
   CHECK(relative_error(actual.beta, expected.beta) <= rounded_once(c.dtype));
   CHECK(actual.behind_beta == Numbers(actual.behind_beta.size()));

@@ -66,7 +66,8 @@ struct FeaturesProblem {
 
 // All of one row after the other, heads of `width` without padding.
 struct FeaturesResult {
-  Numbers dropped, features, beta, d_q, d_k, d_v, d_beta, behind_beta;
+  Numbers projected;  // as the forward pass leaves q, k and v
+  Numbers features, beta, d_q, d_k, d_v, d_beta, behind_beta;
 };
 
 inline FeaturesProblem make_features(const MixerCase& c) {
@@ -89,7 +90,7 @@ constexpr double kBetaFactor = 2;
 
 inline FeaturesResult features_reference(const MixerCase& c, const FeaturesProblem& p) {
   FeaturesResult r;
-  Numbers dropped[3], d[3];
+  Numbers projected[3], d[3];
   for (std::int64_t item = 0; item < c.items(); ++item) {
     const std::int64_t row = item / c.heads, head = item % c.heads;
     for (int which = 0; which < 3; ++which) {
@@ -102,10 +103,16 @@ inline FeaturesResult features_reference(const MixerCase& c, const FeaturesProbl
           dropout.draw((item * dropout_row(c.width) + i) / kDropoutGroup, drawn);
           for (int j = 0; j < kDropoutGroup && i + j < c.width; ++j) factor[i + j] = drawn[j];
         }
-      // The kernel goes on with what it drops in registers; its backward pass reads what it stored, rounded.
+      // The kernel goes on with what it drops in registers; where a window reads what is left, it is stored, rounded,
+      // and the backward pass reads that.
       Numbers x = part(p.projected, at, c.width), stored = x;
-      for (int i = 0; i < c.width; ++i) x[i] *= factor[i], stored[i] = rounded(x[i], c.dtype);
-      dropped[which].insert(dropped[which].end(), stored.begin(), stored.end());
+      const bool in_place = c.window() && which < 2;
+      for (int i = 0; i < c.width; ++i) {
+        x[i] *= factor[i];
+        if (in_place) stored[i] = rounded(x[i], c.dtype);
+      }
+      projected[which].insert(projected[which].end(), stored.begin(), stored.end());
+      if (!in_place) stored = x;
       const Numbers y = which < 2 ? unit_feature(x) : value_feature(x);
       r.features.insert(r.features.end(), y.begin(), y.end());
       const Numbers dy = part(p.d_features, row * 3 * c.heads * c.padded() + column, c.width);
@@ -126,7 +133,7 @@ inline FeaturesResult features_reference(const MixerCase& c, const FeaturesProbl
     r.beta.push_back(beta({x})[0]);
     r.d_beta.push_back(numeric_gradient(beta, {x}, {p.d_beta[item]})[0]);
   }
-  for (const Numbers& which : dropped) r.dropped.insert(r.dropped.end(), which.begin(), which.end());
+  for (const Numbers& which : projected) r.projected.insert(r.projected.end(), which.begin(), which.end());
   r.d_q = d[0], r.d_k = d[1], r.d_v = d[2];
   return r;
 }
@@ -155,8 +162,8 @@ struct FeaturesDevice {
     copy(projected, given_projected), copy(d_projected, given_d_projected);
     poison(features, c.items() * 3 * c.padded(), c.dtype), poison(beta, c.items(), c.dtype);
     const auto dropout = [&](int which) { return DropoutPlace(seed_tick.data(), 20 + which, c.dropout); };
-    const MixerFeatures input{c.shape(),  c.dtype,    c.stride(), c.beta(),        static_cast<float>(kBetaFactor),
-                              dropout(0), dropout(1), dropout(2), projected.data()};
+    const MixerFeatures input{c.shape(),  c.dtype,    c.stride(), c.beta(),   static_cast<float>(kBetaFactor),
+                              dropout(0), dropout(1), dropout(2), c.window(), projected.data()};
     mixer_features_forward(input, features.data(), beta.data(), nullptr);
     mixer_features_backward(
         input, {d_features.data(), d_beta.data(), c.window() ? window_value.data() : nullptr, d_projected.data()},
@@ -173,7 +180,7 @@ struct FeaturesDevice {
     FeaturesResult r;
     for (int which = 0; which < 3; ++which) {
       const Numbers own = heads(in, c.stride(), which * c.heads * c.padded(), c.heads);
-      r.dropped.insert(r.dropped.end(), own.begin(), own.end());
+      r.projected.insert(r.projected.end(), own.begin(), own.end());
     }
     // The reference lists q, k, v of one head after the other.
     for (std::int64_t item = 0; item < c.items(); ++item)
