@@ -209,8 +209,6 @@ __device__ inline void announce(int id, int threads) {
   asm volatile("bar.arrive %0, %1;" ::"r"(id), "r"(threads) : "memory");
 }
 
-// Counts at a barrier where others meet(), and goes on.
-
 // Gives registers of a warpgroup back, or takes what others gave: each thread then has kCount, a multiple of 8.
 template <int kCount>
 __device__ inline void shrink_registers() {
