@@ -246,6 +246,8 @@ void Experiment::select_backbones(const std::vector<std::string>& labels) {
 void Experiment::override_settings(const Settings& settings) {
   for (const auto& [key, value] : settings) {
     if (key == "run.seed") throw UserError("--run.seed is not for a comparison; give --seeds");
+    if (key == "task.name" || key == "task.preset" || key == "memory.name")
+      throw UserError("--" + key + " is not for a comparison, whose entries choose it; give --tasks or --backbones");
     if (value.find('#') != std::string::npos || one_line(value) != value || (!value.empty() && value.front() == ' ') ||
         value.ends_with(' '))
       throw UserError("--" + key + " '" + value + "' cannot be kept in an INI file");
@@ -296,6 +298,10 @@ Config Experiment::config(const ExperimentEntry& task, const ExperimentEntry& ba
 }
 
 fs::path experiment_file(const fs::path& directory) { return directory / "experiment.ini"; }
+
+fs::path config_file(const fs::path& directory, const PlannedRun& run) {
+  return directory / "configs" / run.task / (run.backbone + ".ini");
+}
 
 fs::path failure_file(const fs::path& directory, const PlannedRun& run) {
   return directory / "failures" / run.task / run.backbone / (std::to_string(run.seed) + ".txt");

@@ -19,7 +19,8 @@
 // Its directory:
 //
 //   experiment.ini                       the experiment, in the same form; a later call goes on from it
-//   plan.json                            its runs and their budgets (plan.h)
+//   plan.json                            its runs, with budgets and commands (plan.h)
+//   configs/TASK/BACKBONE.ini            every setting of those runs but the seed
 //   runs/TASK/BACKBONE/SEED/             a run directory each (agents/run_directory.h)
 //   output/TASK/BACKBONE/SEED.txt        what the run's program printed last
 //   failures/TASK/BACKBONE/SEED.txt      one line: why its last attempt failed; none of a run that has not failed
@@ -46,7 +47,7 @@ struct ExperimentEntry {
   Settings settings;  // (section.key, value); override the experiment's own
 };
 
-// Of the backbone of one run, for matched comparisons: ModelCost (memory/sequence_model.h).
+// Of the backbone of one run, counted from its module: ModelCost (memory/sequence_model.h).
 struct Budget {
   std::int64_t width = 0;
   std::int64_t parameters = 0;
@@ -57,7 +58,7 @@ struct Budget {
 struct PlannedRun {
   std::string task, backbone;  // labels
   std::uint64_t seed = 0;
-  std::filesystem::path folder;  // run directory
+  std::filesystem::path folder;  // the run directory
   Config config;                 // every value, the matched width included
   Control control = Control::kNone;
   Budget budget;
@@ -131,6 +132,7 @@ std::vector<PlannedRun> plan_runs(const Experiment& experiment, const std::files
 RunState read_run_state(const std::filesystem::path& directory, const PlannedRun& run);
 
 std::filesystem::path experiment_file(const std::filesystem::path& directory);
+std::filesystem::path config_file(const std::filesystem::path& directory, const PlannedRun& run);
 std::filesystem::path failure_file(const std::filesystem::path& directory, const PlannedRun& run);
 std::filesystem::path output_file(const std::filesystem::path& directory, const PlannedRun& run);
 
