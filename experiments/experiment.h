@@ -86,7 +86,7 @@ struct Experiment {
 
   std::string question;
   Match match = Match::kNone;
-  std::string reference;  // label of a backbone; the first that is no control where the file names none
+  std::string reference;  // label of a backbone; the first where the file names none
   Settings common;
   std::vector<ExperimentEntry> tasks, backbones;  // in the order of the file, the controls last
   std::vector<std::uint64_t> seeds;               // ascending
