@@ -31,7 +31,8 @@ typename std::vector<T>::const_iterator repeated(const std::vector<T>& values) {
 
 void check_labels(const std::vector<std::string>& labels, const std::string& what) {
   if (labels.empty()) throw UserError("a table of scores needs at least one " + what);
-  if (std::find(labels.begin(), labels.end(), "") != labels.end()) throw UserError("the label of a " + what + " is empty");
+  if (std::find(labels.begin(), labels.end(), "") != labels.end())
+    throw UserError("the label of a " + what + " is empty");
   if (const auto twice = repeated(labels); twice != labels.end())
     throw UserError("the " + what + " '" + *twice + "' is there twice");
 }
@@ -184,9 +185,9 @@ ScoreTable ScoreTable::from_json(std::string_view text, const std::string& where
     if (!seed.is_number_unsigned()) throw UserError(where + ": 'seeds' holds what is not a whole number");
     seeds.push_back(seed.get<std::uint64_t>());
   }
-  ScoreTable table = table_of(text_of(json, "metric", where), text_of(json, "units", where),
-                              labels_of(json, "tasks", where), labels_of(json, "methods", where), std::move(seeds),
-                              where);
+  ScoreTable table =
+      table_of(text_of(json, "metric", where), text_of(json, "units", where), labels_of(json, "tasks", where),
+               labels_of(json, "methods", where), std::move(seeds), where);
   const Json& scores = list_of(json, "scores", where);
   for (std::size_t task = 0; task < table.tasks.size(); ++task) {
     for (std::size_t method = 0; method < table.methods.size(); ++method) {

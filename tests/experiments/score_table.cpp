@@ -43,7 +43,8 @@ TEST_CASE("a table reads back from JSON and from CSV, every bit of it") {
     CHECK(read_score_table(folder / name) == table);
   }
   std::string windows;
-  for (const char c : ScoreTable("m", "", {"a"}, {"b"}, {1}).to_csv()) windows += c == '\n' ? "\r\n" : std::string(1, c);
+  for (const char c : ScoreTable("m", "", {"a"}, {"b"}, {1}).to_csv())
+    windows += c == '\n' ? "\r\n" : std::string(1, c);
   CHECK(ScoreTable::from_csv(windows, "it") == ScoreTable("m", "", {"a"}, {"b"}, {1}));
 }
 
