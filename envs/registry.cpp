@@ -100,6 +100,7 @@ TaskInfo TaskConfig::info() const {
         info.observation.shape = Task::observation_shape(params);
         info.max_episode_steps = Task::max_episode_steps(params);
         info.chance_success = Task::kChanceSuccess;
+        info.chance_source = Task::kChanceSource;
         return info;
       },
       options_);

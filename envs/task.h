@@ -2,9 +2,11 @@
 //
 // A task is a struct without data that names these members (VisualMatch, tasks/visual_match.h, is an example):
 //   kName, kDescription (one line), kNumActions, kActionNames     constants
-//   kChanceSuccess                       success rate of guessing without memory; nullopt where there is no such figure
+//   kChanceSuccess, kChanceSource        success rate of guessing without memory, nullopt where there is no such figure;
+//                                        where the figure comes from, or why there is none
 //   Options                              host-side options, with list_options(OptionList&), check() and, as Task, the
-//                                        task itself
+//                                        task itself; full_state: the observation also shows, at every step, what else
+//                                        has to be remembered
 //   Params, State                        plain data; static maps live in Params, State stays small
 //   Element                              std::uint8_t (an image, channels x height x width) or float (a vector)
 //   make_params(options, seed, purpose)  host; draws what is fixed for a whole run (seed = the run's seed)
@@ -84,12 +86,18 @@ struct TaskInfo {
   ObservationSpec observation;
   int max_episode_steps = 0;             // length of the longest episode, in steps
   std::optional<double> chance_success;  // success rate of guessing without memory, where there is such a figure
+  std::string chance_source;             // where it comes from, or why there is none
 
   int num_actions() const { return static_cast<int>(action_names.size()); }
 };
 
 // The section that a task's options stand under.
 inline constexpr const char* kTaskSection = "task";
+
+// The option full_state, which every task lists: the upper bound of a comparison of memories.
+inline void list_full_state(OptionList& list, bool& full_state) {
+  list.add("full_state", full_state, "the observation also shows, at every step, what else has to be remembered");
+}
 
 template <class Task>
 concept GridTask = std::is_trivially_copyable_v<typename Task::Params> &&
@@ -101,6 +109,7 @@ concept GridTask = std::is_trivially_copyable_v<typename Task::Params> &&
   { Task::kName } -> std::convertible_to<std::string>;
   { Task::kDescription } -> std::convertible_to<std::string>;
   { Task::kChanceSuccess } -> std::convertible_to<std::optional<double>>;
+  { Task::kChanceSource } -> std::convertible_to<std::string>;
   { Task::kNumActions } -> std::convertible_to<int>;
   {options.check()};
   { Task::make_params(options, std::uint64_t{}, Purpose{}) } -> std::same_as<typename Task::Params>;

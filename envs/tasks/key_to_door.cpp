@@ -56,6 +56,7 @@ void KeyToDoor::Options::list_options(OptionList& list) {
   list.add("final_reward", final_reward, {-1e6, 1e6}, "reward of opening the door");
   list.add("respawn_every", respawn_every, {0, board::kMaxPhaseSteps},
            "steps until a taken apple comes back; 0: never");
+  list_full_state(list, full_state);
 }
 
 void KeyToDoor::Options::check() const { check_bounds(*this, kTaskSection); }
@@ -70,6 +71,7 @@ KeyToDoor::Params KeyToDoor::make_params(const Options& options, std::uint64_t, 
   params.board.apple_reward = static_cast<float>(options.apple_reward);
   params.board.final_reward = static_cast<float>(options.final_reward);
   params.board.palette = board::Palette{};
+  params.full_state = options.full_state;
 
   const board::Text& reward = options.variant == DoorVariant::kSr ? sr_text() : cca_text();
   board::set_map(params.board, board::kExplore, explore_text(), "#");
@@ -82,6 +84,8 @@ KeyToDoor::Params KeyToDoor::make_params(const Options& options, std::uint64_t, 
 
 void KeyToDoor::draw(const Params& params, const State& state, Canvas& canvas) {
   board::draw_map(params.board, state.board, canvas);
+  const board::Cell player = state.board.player;
+  if (params.full_state && state.has_key) canvas.set(player.row, player.column, params.board.palette.key);
   if (state.board.phase == board::kExplore) {
     if (!state.key_taken) canvas.set(state.key.row, state.key.column, params.board.palette.key);
     if (state.indicator) canvas.set(indicator_cell().row, indicator_cell().column, params.board.palette.indicator);

@@ -3,7 +3,8 @@
 // Phase 1 (explore) has the key, phase 2 (distractor) apples, phase 3 (reward) the door. An episode always lasts the
 // sum of the three phases. Variant sr has a fixed door and start in phase 3; cca draws both (Memory-RL's two reward
 // maps). Source: Raposo et al., "Synthetic returns for long-term credit assignment", 2021, in the form of Memory-RL (Ni
-// et al., "When do Transformers shine in RL?", 2023). Observation: [3, 5, 5] uint8, the crop of board.h.
+// et al., "When do Transformers shine in RL?", 2023). Observation: [3, 5, 5] uint8, the crop of board.h; with full_state
+// a player that has the key wears its colour.
 #pragma once
 
 #include <optional>
@@ -19,8 +20,8 @@ struct KeyToDoor {
   static constexpr const char* kDescription = "find a key, collect apples, then open the door that needs the key";
   static constexpr int kNumActions = board::kActions;
   static constexpr const char* kActionNames[] = {"north", "south", "west", "east"};
-  static constexpr std::optional<double> kChanceSuccess =
-      std::nullopt;  // no guess among equals: key and door are found
+  static constexpr std::optional<double> kChanceSuccess = std::nullopt;
+  static constexpr const char* kChanceSource = "no guess among equals: key and door are found, not chosen";
 
   struct Options {
     using Task = KeyToDoor;
@@ -33,6 +34,7 @@ struct KeyToDoor {
     double apple_reward = 1;
     double final_reward = 5;
     int respawn_every = 20;
+    bool full_state = false;
 
     void list_options(OptionList& list);
     void check() const;
@@ -42,6 +44,7 @@ struct KeyToDoor {
     board::Params board;
     board::CellList key_cells;
     board::CellList door_cells;
+    bool full_state;
   };
 
   struct State {
@@ -102,6 +105,8 @@ struct KeyToDoor {
 
   HOST_DEVICE static void observe(const Params& params, const State& state, Element* out) {
     board::observe_map(params.board, state.board, out);
+    if (params.full_state && state.has_key)
+      board::paint(state.board, state.board.player, params.board.palette.key, out);
     if (state.board.phase == board::kExplore) {
       if (!state.key_taken) board::paint(state.board, state.key, params.board.palette.key, out);
       if (state.indicator) board::paint(state.board, indicator_cell(), params.board.palette.indicator, out);

@@ -8,13 +8,15 @@ void TMaze::Options::list_options(OptionList& list) {
   list.add("penalty", penalty, {-1e6, 0},
            "reward, divided by corridor_length, of a step that lags behind walking ahead");
   list.add("goal_reward", goal_reward, {-1e6, 1e6}, "reward of ending the episode on the right goal");
+  list_full_state(list, full_state);
 }
 
 void TMaze::Options::check() const { check_bounds(*this, kTaskSection); }
 
 TMaze::Params TMaze::make_params(const Options& options, std::uint64_t, Purpose) {
   return {options.active ? 1 : 0, options.corridor_length,
-          static_cast<float>(options.penalty / options.corridor_length), static_cast<float>(options.goal_reward)};
+          static_cast<float>(options.penalty / options.corridor_length), static_cast<float>(options.goal_reward),
+          options.full_state};
 }
 
 void TMaze::draw(const Params& params, const State& state, Canvas& canvas) {

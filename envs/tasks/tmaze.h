@@ -8,7 +8,7 @@
 // active form, where the agent has to step back to see it. An episode lasts corridor_length + 2 o + 1 steps.
 // Source: Ni et al., "When do Transformers shine in RL?", 2023 (Memory-RL), after Bakker, "Reinforcement learning with
 // long short-term memory", 2001. Observation: [2] float, at x = 0 [0, goal] the first time and [0, 0] afterwards, in
-// the corridor [0, 0], at its end [1, y].
+// the corridor [0, 0], at its end [1, y]; with full_state [3], the goal behind these two at every step.
 #pragma once
 
 #include <optional>
@@ -24,6 +24,7 @@ struct TMaze {
   static constexpr int kNumActions = 4;
   static constexpr const char* kActionNames[] = {"+x", "+y", "-x", "-y"};
   static constexpr std::optional<double> kChanceSuccess = 0.5;
+  static constexpr const char* kChanceSource = "one of two goals, the right one drawn with even odds";
 
   struct Options {
     using Task = TMaze;
@@ -32,6 +33,7 @@ struct TMaze {
     int corridor_length = 50;
     double penalty = -1;
     double goal_reward = 1;
+    bool full_state = false;
 
     void list_options(OptionList& list);
     void check() const;
@@ -42,6 +44,7 @@ struct TMaze {
     int corridor_length;  // L
     float step_penalty;   // for every step, but the last, at which x < t - o
     float goal_reward;
+    bool full_state;
   };
 
   enum Oracle : std::uint8_t { kUnseen = 0, kShown = 1, kSeen = 2 };
@@ -58,7 +61,7 @@ struct TMaze {
   using Element = float;
 
   static Params make_params(const Options& options, std::uint64_t seed, Purpose purpose);
-  static std::vector<std::int64_t> observation_shape(const Params&) { return {2}; }
+  static std::vector<std::int64_t> observation_shape(const Params& params) { return {params.full_state ? 3 : 2}; }
   static int max_episode_steps(const Params& params) { return num_steps(params); }
 
   HOST_DEVICE static constexpr State reset(const Params& params, Rng& rng) {
@@ -98,6 +101,7 @@ struct TMaze {
     const bool at_end = state.x == params.oracle + params.corridor_length;
     out[0] = at_end ? 1.0f : 0.0f;
     out[1] = at_end ? static_cast<float>(state.y) : state.oracle == kShown ? static_cast<float>(state.goal_y) : 0.0f;
+    if (params.full_state) out[2] = static_cast<float>(state.goal_y);
   }
 
   // Three rows: y = +1, 0 and -1. The goals are drawn from the start: the right one green, the other red.

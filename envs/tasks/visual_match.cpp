@@ -89,6 +89,7 @@ void VisualMatch::Options::list_options(OptionList& list) {
        {SquareColours::kFixed, "fixed"},
        {SquareColours::kReference, "reference"}},
       "which square has which colour: drawn every episode; once for training and evaluation; once for each of them");
+  list_full_state(list, full_state);
 }
 
 void VisualMatch::Options::check() const { check_bounds(*this, kTaskSection); }
@@ -104,6 +105,7 @@ VisualMatch::Params VisualMatch::make_params(const Options& options, std::uint64
   params.board.final_reward = static_cast<float>(options.final_reward);
   params.board.palette = board::Palette{};
   params.colours = options.colours;
+  params.full_state = options.full_state;
   params.run_assignment = draw_run_assignment(options.colours, seed, purpose);
 
   const board::Text& explore = options.active ? active_text() : passive_text();
@@ -116,8 +118,10 @@ VisualMatch::Params VisualMatch::make_params(const Options& options, std::uint64
 
 void VisualMatch::draw(const Params& params, const State& state, Canvas& canvas) {
   board::draw_map(params.board, state.board, canvas);
+  const board::Cell player = state.board.player;
+  if (params.full_state) canvas.set(player.row, player.column, target_colour(params, state));
   if (state.board.phase == board::kExplore)
-    canvas.set(state.signal.row, state.signal.column, params.square_colour[state.assignment][state.target]);
+    canvas.set(state.signal.row, state.signal.column, target_colour(params, state));
   if (state.board.phase == board::kReward && !state.squares_gone)
     for (int i = 0; i < kSquares; ++i)
       canvas.set(params.square[i].row, params.square[i].column, params.square_colour[state.assignment][i]);

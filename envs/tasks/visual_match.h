@@ -3,7 +3,8 @@
 // Phase 1 (explore) shows a coloured cell, phase 2 (distractor) is a room of apples, phase 3 (reward) has three
 // coloured squares of which one matches. An episode always lasts the sum of the three phases.
 // Source: Hung et al., "Optimizing agent behavior over long time scales by transporting value", 2019, in the form of
-// Memory-RL (Ni et al., "When do Transformers shine in RL?", 2023). Observation: [3, 5, 5] uint8, the crop of board.h.
+// Memory-RL (Ni et al., "When do Transformers shine in RL?", 2023). Observation: [3, 5, 5] uint8, the crop of board.h;
+// with full_state the player wears the colour to match.
 #pragma once
 
 #include <optional>
@@ -23,6 +24,7 @@ struct VisualMatch {
   static constexpr int kNumActions = board::kActions;
   static constexpr const char* kActionNames[] = {"north", "south", "west", "east"};
   static constexpr std::optional<double> kChanceSuccess = 1.0 / 3;
+  static constexpr const char* kChanceSource = "one of three squares, the right one drawn with even odds";
   static constexpr int kSquares = 3;
   static constexpr int kAssignments = 6;  // ways to give three squares three colours
 
@@ -38,6 +40,7 @@ struct VisualMatch {
     double final_reward = 10;
     int respawn_every = 20;
     SquareColours colours = SquareColours::kEpisode;
+    bool full_state = false;
 
     void list_options(OptionList& list);
     void check() const;
@@ -50,6 +53,7 @@ struct VisualMatch {
     Rgb square_colour[kAssignments][kSquares];
     SquareColours colours;
     std::uint8_t run_assignment;  // for kFixed and kReference
+    bool full_state;
   };
 
   struct State {
@@ -104,8 +108,9 @@ struct VisualMatch {
 
   HOST_DEVICE static void observe(const Params& params, const State& state, Element* out) {
     board::observe_map(params.board, state.board, out);
+    if (params.full_state) board::paint(state.board, state.board.player, target_colour(params, state), out);
     if (state.board.phase == board::kExplore) {
-      board::paint(state.board, state.signal, params.square_colour[state.assignment][state.target], out);
+      board::paint(state.board, state.signal, target_colour(params, state), out);
     } else if (state.board.phase == board::kReward && !state.squares_gone) {
       for (int i = 0; i < kSquares; ++i)
         board::paint(state.board, params.square[i], params.square_colour[state.assignment][i], out);
@@ -118,6 +123,11 @@ struct VisualMatch {
   // The state in which a written level begins; its maps and colours replace those of `params`. `target` is the right
   // square's character, b, c or e. Throws UserError for a level that breaks the form of the task's maps.
   static State set_level(Params& params, const board::Level& level, char target);
+
+ private:
+  HOST_DEVICE static constexpr Rgb target_colour(const Params& params, const State& state) {
+    return params.square_colour[state.assignment][state.target];
+  }
 };
 
 static_assert(GridTask<VisualMatch>);

@@ -39,6 +39,7 @@ std::vector<TaskConfig> many_tasks() {
   tasks.push_back(task_with("key_to_door", {{"variant", "cca"}, {"reward_steps", "15"}, {"respawn_every", "0"}}));
   tasks.push_back(task_with("key_to_door", {{"distractor_steps", "0"}}));
   tasks.push_back(task_with("tmaze", {{"active", "true"}, {"corridor_length", "20"}}));
+  for (const std::string& name : task_names()) tasks.push_back(task_with(name, {{"full_state", "true"}}));
   return tasks;
 }
 
