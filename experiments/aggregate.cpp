@@ -79,8 +79,8 @@ struct SortedRuns {
       task.push_back(t);
     }
     for (int i = 0; i < kProfileThresholds; ++i)
-      above.push_back(static_cast<std::size_t>(
-          std::upper_bound(score.begin(), score.end(), profile_threshold(i)) - score.begin()));
+      above.push_back(
+          static_cast<std::size_t>(std::upper_bound(score.begin(), score.end(), profile_threshold(i)) - score.begin()));
   }
 
   std::size_t tasks() const { return places.size(); }
@@ -188,8 +188,9 @@ MethodScores method_scores(const std::string& method, const TaskScores& scores, 
     for (std::size_t figure = 0; figure < kFigures; ++figure)
       estimates[figure] = distribution.estimate(figure, value[figure]);
   }
-  return {method, estimates[kIqm], estimates[kMean], estimates[kMedian], estimates[kGap],
-          {estimates.begin() + kProfile, estimates.end()}};
+  return {method,           estimates[kIqm],
+          estimates[kMean], estimates[kMedian],
+          estimates[kGap],  {estimates.begin() + kProfile, estimates.end()}};
 }
 
 Estimate improvement(const TaskScores& x, std::size_t stratum_x, const TaskScores& y, std::size_t stratum_y,
@@ -406,10 +407,12 @@ AggregateScores aggregate(const ScoreTable& table, const BootstrapOptions& optio
   std::size_t first_stratum = table.methods.size() * all_tasks;
   for (std::size_t x = 0; x < methods.size(); ++x) {
     for (std::size_t y = x + 1; y < methods.size(); ++y, first_stratum += all_tasks) {
-      MethodComparison comparison{table.methods[methods[x]], table.methods[methods[y]],
-                                  improvement(scores[x], methods[x] * all_tasks, scores[y], methods[y] * all_tasks,
-                                              options),
-                                  {}, 0};
+      MethodComparison comparison{
+          table.methods[methods[x]],
+          table.methods[methods[y]],
+          improvement(scores[x], methods[x] * all_tasks, scores[y], methods[y] * all_tasks, options),
+          {},
+          0};
       TaskScores differences;
       bool everywhere = true;
       for (const std::size_t task : tasks) {
@@ -446,8 +449,7 @@ std::vector<Estimate> mean_curve(const std::vector<std::vector<double>>& curves,
       const std::vector<double>& curve = curves[draws.below(curves.size())];
       for (std::size_t i = 0; i < places; ++i) sum[i] += curve[i];
     }
-    for (std::size_t i = 0; i < places; ++i)
-      distribution.set(i, resample, sum[i] / static_cast<double>(curves.size()));
+    for (std::size_t i = 0; i < places; ++i) distribution.set(i, resample, sum[i] / static_cast<double>(curves.size()));
   });
   for (std::size_t i = 0; i < places; ++i) means[i] = distribution.estimate(i, means[i].value);
   return means;

@@ -36,7 +36,8 @@ double area_under_curve(std::span<const std::pair<double, double>> points, doubl
 // Height of the same curve at a place.
 double height_at(std::span<const std::pair<double, double>> points, double place);
 
-// The value below which a fraction of `values`, which it reorders, lies, interpolated linearly as numpy.percentile does.
+// The value below which a fraction of `values`, which it reorders, lies, interpolated linearly as numpy.percentile
+// does.
 double quantile(std::span<double> values, double fraction);
 
 struct Estimate {
@@ -69,18 +70,18 @@ struct MethodComparison {
 };
 
 struct AggregateScores {
-  std::vector<std::string> tasks;            // those in which each of the methods has a score
-  std::vector<MethodScores> methods;         // those with any score
-  std::vector<MethodComparison> comparisons;  // of all pairs, each once
+  std::vector<std::string> tasks;                           // those in which each of the methods has a score
+  std::vector<MethodScores> methods;                        // those with any score
+  std::vector<MethodComparison> comparisons;                // of all pairs, each once
   std::vector<std::vector<std::optional<Estimate>>> cells;  // the mean of each task and method of the table
-  std::vector<std::string> left_out;         // a sentence for everything of the table that is not in the figures
+  std::vector<std::string> left_out;  // a sentence for everything of the table that is not in the figures
 };
 
 inline constexpr int kProfileThresholds = 101;  // 0, 0.01, ... 1
 double profile_threshold(int index);
 
-// Scores are fractions: 1 is perfect. A resample draws, for each task and method, as many of its runs as there are, with
-// replacement (rliable's StratifiedBootstrap). Throws UserError for a table without any score.
+// Scores are fractions: 1 is perfect. A resample draws, for each task and method, as many of its runs as there are,
+// with replacement (rliable's StratifiedBootstrap). Throws UserError for a table without any score.
 AggregateScores aggregate(const ScoreTable& table, const BootstrapOptions& options = {});
 
 // Pointwise mean of curves sampled at the same places (run, then place), with intervals from resampling whole curves.

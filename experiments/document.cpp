@@ -209,25 +209,25 @@ std::string Document::to_html() const {
 std::string Document::to_markdown(const std::string& figures) const {
   std::string text = "# " + markdown_escaped(title_) + "\n";
   for (const Block& block : blocks_) {
-    text += "\n" +
-            std::visit(Overloaded{[](const Heading& heading) {
-                                    return std::string(static_cast<std::size_t>(heading.level), '#') + " " +
-                                           markdown_escaped(heading.text) + "\n";
-                                  },
-                                  [](const Paragraph& paragraph) { return markdown_escaped(paragraph.text) + "\n"; },
-                                  [](const BulletList& list) {
-                                    std::string items;
-                                    for (const std::string& item : list.items)
-                                      items += "- " + markdown_escaped(item) + "\n";
-                                    return items;
-                                  },
-                                  [&](const Figure& figure) {
-                                    return "![" + markdown_escaped(figure.caption) + "](<" + figures + "/" +
-                                           figure.name + (figure.svg.empty() ? ".png" : ".svg") + ">)\n\n*" +
-                                           markdown_escaped(figure.caption) + "*\n";
-                                  },
-                                  [](const auto& part) { return markdown(part); }},
-                       block);
+    text +=
+        "\n" + std::visit(Overloaded{[](const Heading& heading) {
+                                       return std::string(static_cast<std::size_t>(heading.level), '#') + " " +
+                                              markdown_escaped(heading.text) + "\n";
+                                     },
+                                     [](const Paragraph& paragraph) { return markdown_escaped(paragraph.text) + "\n"; },
+                                     [](const BulletList& list) {
+                                       std::string items;
+                                       for (const std::string& item : list.items)
+                                         items += "- " + markdown_escaped(item) + "\n";
+                                       return items;
+                                     },
+                                     [&](const Figure& figure) {
+                                       return "![" + markdown_escaped(figure.caption) + "](<" + figures + "/" +
+                                              figure.name + (figure.svg.empty() ? ".png" : ".svg") + ">)\n\n*" +
+                                              markdown_escaped(figure.caption) + "*\n";
+                                     },
+                                     [](const auto& part) { return markdown(part); }},
+                          block);
   }
   return text;
 }

@@ -77,14 +77,13 @@ std::string line_styles(const std::vector<PlottedMethod>& methods) {
   for (std::size_t i = 0; i < methods.size(); ++i) {
     const bool control = methods[i].control;
     const std::size_t place = control ? controls++ : others++;
-    styles += "set style line " + std::to_string(i + 1) + " lc rgb '" +
-              colours[i] + "' dt " +
+    styles += "set style line " + std::to_string(i + 1) + " lc rgb '" + colours[i] + "' dt " +
               (control ? cycled(kControlDashes, place) : cycled(kDashes, place)) + " lw 2 pt " +
               std::to_string(control ? cycled(kControlMarkers, place) : cycled(kMarkers, place)) + " ps 0.8\n";
   }
   for (std::size_t i = 0; i < std::size(kLevelColours); ++i)
-    styles += "set style line " + std::to_string(100 + i) + " lc rgb '" + kLevelColours[i] + "' dt " +
-              kLevelDashes[i] + " lw 1.5\n";
+    styles += "set style line " + std::to_string(100 + i) + " lc rgb '" + kLevelColours[i] + "' dt " + kLevelDashes[i] +
+              " lw 1.5\n";
   return styles;
 }
 
@@ -103,8 +102,9 @@ int legend_height(std::size_t entries, int width) { return legend_rows(entries, 
 
 // The names in rows above everything.
 std::string legend(const Plot& plot, const std::vector<std::pair<std::string, std::string>>& entries) {
-  std::string script = "unset border\nunset tics\nunset xlabel\nunset ylabel\nunset title\nunset logscale\nunset grid\n"
-                       "set xrange [0:1]\nset yrange [0:1]\n";
+  std::string script =
+      "unset border\nunset tics\nunset xlabel\nunset ylabel\nunset title\nunset logscale\nunset grid\n"
+      "set xrange [0:1]\nset yrange [0:1]\n";
   const auto columns = static_cast<std::size_t>(legend_columns(entries.size(), plot.width));
   for (std::size_t begin = 0; begin < entries.size(); begin += columns) {
     const int top = static_cast<int>(begin / columns) * kLegendRow + 6;
@@ -180,7 +180,8 @@ std::string panel_script(Plot& plot, const Panel& panel, const Area& area, bool 
   script += "set title " + gnuplot_string(panel.title) + " offset 0,-0.6\n";
   script += "set xlabel " + gnuplot_string(panel.x_label) + " offset 0,0.4\n";
   script += first_of_row ? "set ylabel " + gnuplot_string(panel.y_label) + " offset 1.2,0\n" : "unset ylabel\n";
-  script += "set xrange [" + text(left) + ":" + text(right) + "]\nset yrange [-0.03:1.03]\nset ytics nomirror " + kPercentTics + "\n";
+  script += "set xrange [" + text(left) + ":" + text(right) + "]\nset yrange [-0.03:1.03]\nset ytics nomirror " +
+            kPercentTics + "\n";
   script += "set grid ytics lc rgb '#E4E4E4' lt 1 lw 0.7\n";
   script += std::string(logarithmic ? "set" : "unset") + " logscale x\n";
   if (logarithmic) {
@@ -214,8 +215,8 @@ std::string panel_script(Plot& plot, const Panel& panel, const Area& area, bool 
       lines += (lines.empty() ? "" : ", ") + source + " using 1:2 with linespoints" + style + " pointinterval " +
                std::to_string(every) + " notitle";
     } else {
-      lines += (lines.empty() ? "" : ", ") + source + " using 1:2:3:4 with yerrorbars" + style + " dt 1 lw 1.2 notitle, " +
-               source + " using 1:2 with linespoints" + style + " notitle";
+      lines += (lines.empty() ? "" : ", ") + source + " using 1:2:3:4 with yerrorbars" + style +
+               " dt 1 lw 1.2 notitle, " + source + " using 1:2 with linespoints" + style + " notitle";
     }
   }
   return script + "plot " + bands + (bands.empty() || lines.empty() ? "" : ", ") + lines + "\n";
@@ -235,12 +236,15 @@ Figure plot_panels(const fs::path& folder, const std::string& name, const std::s
   const int columns = static_cast<int>(std::min<std::size_t>(panels.size(), panels.size() == 4 ? 2 : 3));
   const int rows = (static_cast<int>(panels.size()) + columns - 1) / columns;
   const int width = columns == 1 ? kNarrowWidth : kWidth, top = legend_height(entries.size(), width);
-  const int panel_width = (width - kHeightsLabel) / columns, panel_height = columns == 1 ? 380 : columns == 2 ? 290 : 250;
+  const int panel_width = (width - kHeightsLabel) / columns, panel_height = columns == 1   ? 380
+                                                                            : columns == 2 ? 290
+                                                                                           : 250;
   Plot plot{.name = name, .width = width, .height = top + rows * panel_height, .body = "", .data = ""};
   plot.body = line_styles(methods) + legend(plot, entries);
   for (int i = 0; i < static_cast<int>(panels.size()); ++i) {
     const int x = kHeightsLabel + i % columns * panel_width, y = top + i / columns * panel_height;
-    const Area area = plot.area(x + 34, x + panel_width - 16, y + (panels[0].title.empty() ? 8 : 24), y + panel_height - 52);
+    const Area area =
+        plot.area(x + 34, x + panel_width - 16, y + (panels[0].title.empty() ? 8 : 24), y + panel_height - 52);
     plot.body += panel_script(plot, panels[static_cast<std::size_t>(i)], area, i % columns == 0, methods);
   }
   return draw(folder, plot, caption);
@@ -258,7 +262,8 @@ Figure plot_intervals(const fs::path& folder, const std::string& name, const std
   const int panel_width = (plot.width - names) / static_cast<int>(panels.size());
   plot.body = line_styles(methods) +
               "unset key\nset border 1 lc rgb '#333333'\nset tics out scale 0.6\nset grid xtics lc rgb "
-              "'#E4E4E4' lt 1 lw 0.7\nset xtics nomirror " + kPercentTics + "\nset xrange [-0.03:1.03]\n";
+              "'#E4E4E4' lt 1 lw 0.7\nset xtics nomirror " +
+              kPercentTics + "\nset xrange [-0.03:1.03]\n";
   plot.body += "set yrange [" + text(rows - 0.4) + ":-0.6]\n";
   for (int panel = 0; panel < static_cast<int>(panels.size()); ++panel) {
     const IntervalPanel& shown = panels[static_cast<std::size_t>(panel)];
@@ -268,10 +273,10 @@ Figure plot_intervals(const fs::path& folder, const std::string& name, const std
     std::string tics, curves;
     for (std::size_t row = 0; row < shown.rows.size(); ++row) {
       const auto& [method, estimate] = shown.rows[row];
-      tics += (row == 0 ? "" : ", ") + gnuplot_string(panel == 0 ? methods[method].label : "") + " " +
-              std::to_string(row);
-      const int block = add_block(plot, shown.title + ", " + methods[method].label,
-                                  {{static_cast<double>(row), estimate}});
+      tics +=
+          (row == 0 ? "" : ", ") + gnuplot_string(panel == 0 ? methods[method].label : "") + " " + std::to_string(row);
+      const int block =
+          add_block(plot, shown.title + ", " + methods[method].label, {{static_cast<double>(row), estimate}});
       const std::string source = gnuplot_string(plot.name + ".dat") + " index " + std::to_string(block);
       curves += (row == 0 ? "" : ", ") + source + " using 3:1:($4-$3):(0) with vectors nohead lc rgb '#90" +
                 colours[method].substr(1) + "' lw 9 notitle, " + source + " using 2:1 with points ls " +

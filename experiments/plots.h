@@ -43,8 +43,8 @@ struct IntervalPanel {
 };
 
 // Each of these writes NAME.gp, NAME.dat, NAME.svg and NAME.png into `folder`, which exists, and reads the pictures
-// back. Heights are fractions between 0 and 1. Throw UserError if there is no gnuplot, std::runtime_error with its words
-// if it fails.
+// back. Heights are fractions between 0 and 1. Throw UserError if there is no gnuplot, std::runtime_error with its
+// words if it fails.
 Figure plot_panels(const std::filesystem::path& folder, const std::string& name, const std::string& caption,
                    const std::vector<PlottedMethod>& methods, const std::vector<Panel>& panels);
 Figure plot_intervals(const std::filesystem::path& folder, const std::string& name, const std::string& caption,

@@ -67,8 +67,14 @@ std::string remark_on(const RunResult& run) {
 }
 
 RunResult read_run(const fs::path& folder, PlannedRun plan) {
-  RunResult run{.plan = std::move(plan), .state = {}, .metrics = {}, .timings = {}, .provenance = {}, .curve = {},
-                .scores = {}, .remark = ""};
+  RunResult run{.plan = std::move(plan),
+                .state = {},
+                .metrics = {},
+                .timings = {},
+                .provenance = {},
+                .curve = {},
+                .scores = {},
+                .remark = ""};
   run.state = read_run_state(folder, run.plan);
   if (!RunDirectory::is_run(run.plan.folder)) return run;
   const RunDirectory directory = RunDirectory::open(run.plan.folder);
@@ -82,10 +88,9 @@ RunResult read_run(const fs::path& folder, PlannedRun plan) {
     return run;
   }
   const FinalEvaluation& last = *run.metrics.final_evaluation;
-  run.scores = RunScores{last.success.estimate, run.metrics.last_evaluation->success,
-                         run.metrics.best_evaluation->success,
-                         area_under_curve(run.curve, static_cast<double>(run.plan.config.run.steps)),
-                         last.mean_return};
+  run.scores =
+      RunScores{last.success.estimate, run.metrics.last_evaluation->success, run.metrics.best_evaluation->success,
+                area_under_curve(run.curve, static_cast<double>(run.plan.config.run.steps)), last.mean_return};
   run.remark = remark_on(run);
   return run;
 }
@@ -137,7 +142,8 @@ const std::vector<ScoreKind> kScoreKinds = {
      "the weights of the best evaluation on evaluation.final_episodes new episodes, which did not choose them",
      &RunScores::final_success},
     {"best evaluation", "best_evaluation",
-     "the highest success of any evaluation during training; what is selected as the highest is higher than it would be "
+     "the highest success of any evaluation during training; what is selected as the highest is higher than it would "
+     "be "
      "on new episodes",
      &RunScores::best_evaluation},
     {"last evaluation", "last_evaluation", "the evaluation of the weights at the end of training",
@@ -171,8 +177,7 @@ Results read_results(const fs::path& folder) {
   }
   for (std::size_t task = 0; task < results.experiment.tasks.size(); ++task) {
     Config config = results.run(task, 0, 0).plan.config;
-    results.tasks.push_back(
-        {results.experiment.tasks[task].label, config.task.info(), play_at_random(config.task)});
+    results.tasks.push_back({results.experiment.tasks[task].label, config.task.info(), play_at_random(config.task)});
   }
   results.sweep = find_sweep(results);
   return results;

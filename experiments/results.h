@@ -23,10 +23,10 @@ struct Provenance {
 
 // The scores of a run, all of them success as a fraction of episodes. Of a finished run alone.
 struct RunScores {
-  double final_success = 0;   // of the best weights, on episodes that did not choose them
+  double final_success = 0;  // of the best weights, on episodes that did not choose them
   double last_evaluation = 0, best_evaluation = 0;
-  double area = 0;            // under the curve of evaluations, over the planned steps (area_under_curve())
-  double mean_return = 0;     // undiscounted, of the final evaluation; may not be finite
+  double area = 0;         // under the curve of evaluations, over the planned steps (area_under_curve())
+  double mean_return = 0;  // undiscounted, of the final evaluation; may not be finite
 };
 
 struct RunResult {

@@ -1,0 +1,590 @@
+#include "experiments/report.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <functional>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <ostream>
+#include <set>
+#include <system_error>
+
+#include "agents/build_info.h"
+#include "agents/files.h"
+#include "base/error.h"
+#include "experiments/budgets.h"
+#include "experiments/document.h"
+#include "experiments/plan.h"
+#include "experiments/plots.h"
+
+namespace engram {
+namespace {
+
+namespace fs = std::filesystem;
+
+template <class... Values>
+std::string format(const char* pattern, Values... values) {
+  char text[256];
+  std::snprintf(text, sizeof text, pattern, values...);
+  return text;
+}
+
+std::string percent(double fraction) { return format("%.1f", 100 * fraction); }
+
+std::string percent(const Estimate& estimate) {
+  if (!estimate.interval) return percent(estimate.value);
+  return percent(estimate.value) + " (" + percent(estimate.interval->first) + " to " +
+         percent(estimate.interval->second) + ")";
+}
+
+std::string count_with_commas(std::int64_t number) {
+  std::string digits = std::to_string(number);
+  for (std::size_t i = digits.size(); i > 3 + (digits[0] == '-' ? 1 : 0);) digits.insert(i -= 3, ",");
+  return digits;
+}
+
+std::string duration(double seconds) {
+  const auto whole = static_cast<long long>(std::min(seconds + 0.5, 1e15));
+  if (whole < 60) return format("%llds", whole);
+  if (whole < 3600) return format("%lldm%02llds", whole / 60, whole % 60);
+  return format("%lldh%02lldm", whole / 3600, whole % 3600 / 60);
+}
+
+std::string joined(const std::vector<std::string>& parts, const char* between = ", ") {
+  std::string text;
+  for (const std::string& part : parts) text += (text.empty() ? "" : between) + part;
+  return text;
+}
+
+std::string settings_text(const Settings& settings) {
+  std::vector<std::string> parts;
+  for (const auto& [key, value] : settings) parts.push_back(key + " = " + value);
+  return joined(parts);
+}
+
+// "5", or "5 to 9" where not all are the same.
+std::string range_text(std::vector<double> values) {
+  std::sort(values.begin(), values.end());
+  const auto text = [](double value) {
+    return std::abs(value) < 1e15 && value == std::floor(value) ? count_with_commas(static_cast<std::int64_t>(value))
+                                                                : format("%g", value);
+  };
+  return values.front() == values.back() ? text(values.front()) : text(values.front()) + " to " + text(values.back());
+}
+
+// A table with a row for each backbone and a column for each task.
+TextTable by_backbone(const Results& results, const std::string& caption,
+                      const std::function<std::string(std::size_t task, std::size_t backbone)>& cell) {
+  TextTable table{caption, {"backbone"}, {}};
+  for (const TaskFacts& task : results.tasks) table.header.push_back(task.label);
+  for (std::size_t backbone = 0; backbone < results.experiment.backbones.size(); ++backbone) {
+    std::vector<std::string> row = {results.experiment.backbones[backbone].label};
+    for (std::size_t task = 0; task < results.tasks.size(); ++task) row.push_back(cell(task, backbone));
+    table.rows.push_back(std::move(row));
+  }
+  return table;
+}
+
+// The figures of the finished runs of a backbone in a task, those that there are.
+std::vector<double> figures_of(const Results& results, std::size_t task, std::size_t backbone,
+                               const std::function<std::optional<double>(const RunResult&)>& figure) {
+  std::vector<double> figures;
+  for (std::size_t seed = 0; seed < results.experiment.seeds.size(); ++seed) {
+    const RunResult& run = results.run(task, backbone, seed);
+    if (!run.scores) continue;
+    if (const std::optional<double> value = figure(run)) figures.push_back(*value);
+  }
+  return figures;
+}
+
+class ReportWriter {
+ public:
+  ReportWriter(const Results& results, const Analysis& analysis, const ReportFiles& files, const FilmStrip& film,
+               const BootstrapOptions& bootstrap)
+      : results_(results),
+        experiment_(results.experiment),
+        analysis_(analysis),
+        folder_(files.folder),
+        film_(film),
+        bootstrap_(bootstrap),
+        document_(title()) {
+    for (std::size_t backbone = 0; backbone < experiment_.backbones.size(); ++backbone)
+      methods_.push_back(
+          {experiment_.backbones[backbone].label, results.run(0, backbone, 0).plan.control != Control::kNone});
+  }
+
+  Document write() {
+    add_question();
+    add_protocol();
+    add_results();
+    add_budgets();
+    add_cost();
+    add_film();
+    add_left_out();
+    add_reproduction();
+    return std::move(document_);
+  }
+
+ private:
+  std::string title() const {
+    fs::path name = fs::absolute(results_.folder).lexically_normal();
+    if (!name.has_filename()) name = name.parent_path();
+    return "Comparison " + one_line(name.filename().string());
+  }
+  void paragraph(const std::string& text) { document_.add(Paragraph{text}); }
+  void heading(int level, const std::string& text) { document_.add(Heading{level, text}); }
+
+  std::size_t method_index(const std::string& label) const {
+    return static_cast<std::size_t>(std::find_if(methods_.begin(), methods_.end(),
+                                                 [&](const PlottedMethod& method) { return method.label == label; }) -
+                                    methods_.begin());
+  }
+  std::map<std::string, int> stage_counts() const {
+    std::map<std::string, int> counts;
+    for (const RunResult& run : results_.runs) {
+      const bool scored = run.scores.has_value();
+      ++counts[scored                                  ? "finished"
+               : run.state.stage == RunStage::kMissing ? "not begun"
+               : run.state.stage == RunStage::kFailed  ? "failed"
+                                                       : "unfinished"];
+    }
+    return counts;
+  }
+  std::vector<Level> levels(std::size_t task) const {
+    std::vector<Level> lines;
+    if (results_.tasks[task].info.chance_success)
+      lines.push_back({"chance", *results_.tasks[task].info.chance_success});
+    lines.push_back({"random play", results_.tasks[task].random.success.estimate});
+    return lines;
+  }
+
+  void add_question();
+  void add_protocol();
+  void add_results();
+  void add_score_table();
+  void add_sweep();
+  void add_curves();
+  void add_over_tasks();
+  void add_profiles();
+  void add_pairs();
+  void add_budgets();
+  void add_cost();
+  void add_film();
+  void add_left_out();
+  void add_reproduction();
+
+  const Results& results_;
+  const Experiment& experiment_;
+  const Analysis& analysis_;
+  const fs::path folder_;
+  const FilmStrip& film_;
+  const BootstrapOptions bootstrap_;
+  Document document_;
+  std::vector<PlottedMethod> methods_;
+};
+
+void ReportWriter::add_question() {
+  if (!experiment_.question.empty()) paragraph(one_line(experiment_.question));
+  std::vector<std::string> counts;
+  for (const auto& [stage, count] : stage_counts()) counts.push_back(std::to_string(count) + " " + stage);
+  paragraph(std::to_string(experiment_.tasks.size()) + " tasks, " + std::to_string(experiment_.backbones.size()) +
+            " backbones, " + std::to_string(experiment_.seeds.size()) + " seeds (" + seeds_text(experiment_.seeds) +
+            "): " + std::to_string(results_.runs.size()) + " runs, of them " + joined(counts) +
+            ". The figures below are of the finished ones.");
+
+  std::vector<MethodScores> methods = analysis_.scores[0].methods;
+  if (methods.empty()) return;
+  std::stable_sort(methods.begin(), methods.end(), [](const MethodScores& a, const MethodScores& b) {
+    return a.interquartile_mean.value > b.interquartile_mean.value;
+  });
+  std::vector<std::string> order;
+  for (const MethodScores& method : methods) order.push_back(method.method + " " + percent(method.interquartile_mean));
+  paragraph(std::string("Interquartile mean of ") + kScoreKinds[0].name +
+            " in percent, with 95% intervals: " + joined(order) + ".");
+}
+
+void ReportWriter::add_protocol() {
+  heading(2, "Protocol");
+  TextTable tasks{"The tasks. Random play: 1,000 episodes of uniformly random actions.",
+                  {"task", "rules", "settings of its own", "steps an episode", "chance", "random play"},
+                  {},
+                  3};
+  std::set<std::string> sources;
+  for (std::size_t i = 0; i < results_.tasks.size(); ++i) {
+    const TaskFacts& task = results_.tasks[i];
+    tasks.rows.push_back({task.label, task.info.name, settings_text(experiment_.tasks[i].settings),
+                          count_with_commas(task.info.max_episode_steps),
+                          task.info.chance_success ? percent(*task.info.chance_success) + "%" : "none",
+                          percent(task.random.success.estimate) + "%"});
+    sources.insert("Chance in " + task.info.name + ": " + task.info.chance_source + ".");
+  }
+  document_.add(tasks);
+  for (const std::string& source : sources) paragraph(source);
+
+  TextTable backbones{
+      "The backbones. Controls: a memoryless agent, and an agent that sees at every step what has to be "
+      "remembered: the upper bound of what a memory can reach.",
+      {"label", "backbone", "role", "settings of its own"},
+      {},
+      4};
+  for (std::size_t i = 0; i < experiment_.backbones.size(); ++i) {
+    const PlannedRun& plan = results_.run(0, i, 0).plan;
+    const std::string role = plan.control == Control::kMemoryless  ? "control: memoryless"
+                             : plan.control == Control::kFullState ? "control: full state"
+                                                                   : "";
+    backbones.rows.push_back({experiment_.backbones[i].label, plan.config.memory.name(), role,
+                              settings_text(experiment_.backbones[i].settings)});
+  }
+  document_.add(backbones);
+
+  const auto over_runs = [&](const std::function<double(const Config&)>& value) {
+    std::vector<double> values;
+    for (const RunResult& run : results_.runs) values.push_back(value(run.plan.config));
+    return range_text(values);
+  };
+  const std::string goal = over_runs([](const Config& c) { return 100 * c.evaluation.stop_at_success; });
+  BulletList list;
+  list.items.push_back(
+      "A run: " + over_runs([](const Config& c) { return static_cast<double>(c.run.steps); }) + " environment steps, " +
+      over_runs([](const Config& c) { return c.run.updates_per_step; }) + " updates a step; an evaluation of " +
+      over_runs([](const Config& c) { return static_cast<double>(c.evaluation.episodes); }) +
+      " greedy episodes every " +
+      over_runs([](const Config& c) { return static_cast<double>(c.evaluation.every_steps); }) +
+      " steps; a final evaluation of " +
+      over_runs([](const Config& c) { return static_cast<double>(c.evaluation.final_episodes); }) + " episodes" +
+      (goal == "0" ? "." : ". It ends early once an evaluation's success reaches " + goal + "%."));
+  list.items.push_back(experiment_.match == Match::kNone
+                           ? "Widths are those of the settings: budgets are not matched."
+                           : std::string("Widths are chosen so that the backbones agree in ") +
+                                 figure_name(experiment_.match) + " with " + experiment_.reference + " within " +
+                                 format("%g", 100 * kMatchTolerance) + "%.");
+  for (const ScoreKind& kind : kScoreKinds) list.items.push_back(std::string(kind.name) + ": " + kind.about + ".");
+  list.items.push_back(
+      "Intervals are 95% percentile intervals of " + count_with_commas(bootstrap_.resamples) +
+      " stratified bootstrap resamples (runs drawn with replacement within each task), as in rliable (Agarwal et al. "
+      "2021). They say how far the figures could be elsewhere with other seeds; where all runs have the same score, "
+      "the "
+      "interval is that one score, whatever more runs would show. Of a single run there is no interval.");
+  document_.add(list);
+}
+
+void ReportWriter::add_results() {
+  heading(2, "Results");
+  add_score_table();
+  add_sweep();
+  add_curves();
+  add_over_tasks();
+  add_profiles();
+  add_pairs();
+}
+
+void ReportWriter::add_score_table() {
+  TextTable table = by_backbone(
+      results_,
+      "Final success in percent: mean of the runs and its 95% interval; n: finished runs, where it is not all of the "
+      "seeds. Of random play the interval is Wilson's over episodes.",
+      [&](std::size_t task, std::size_t backbone) {
+        const auto& cell = analysis_.scores[0].cells[task][backbone];
+        if (!cell) return std::string("n=0");
+        const std::size_t runs =
+            figures_of(results_, task, backbone, [](const RunResult&) { return std::optional(0.0); }).size();
+        return percent(*cell) + (runs < experiment_.seeds.size() ? ", n=" + std::to_string(runs) : "");
+      });
+  std::vector<std::string> random = {"random play"}, chance = {"chance"};
+  for (const TaskFacts& task : results_.tasks) {
+    const Interval& success = task.random.success;
+    random.push_back(percent({success.estimate, std::pair(success.low, success.high)}));
+    chance.push_back(task.info.chance_success ? percent(*task.info.chance_success) : "none");
+  }
+  table.rows.push_back(std::move(random));
+  table.rows.push_back(std::move(chance));
+  document_.add(std::move(table));
+}
+
+void ReportWriter::add_sweep() {
+  if (!results_.sweep) return;
+  Panel panel{"", results_.sweep->key, "final success, %", {}, levels(0), /*bands=*/false};
+  for (std::size_t backbone = 0; backbone < methods_.size(); ++backbone) {
+    Curve curve{backbone, {}};
+    for (std::size_t task = 0; task < results_.tasks.size(); ++task)
+      if (const auto& cell = analysis_.scores[0].cells[task][backbone])
+        curve.points.emplace_back(results_.sweep->values[task], *cell);
+    std::sort(curve.points.begin(), curve.points.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
+    if (!curve.points.empty()) panel.curves.push_back(std::move(curve));
+  }
+  document_.add(plot_panels(folder_, "sweep",
+                            "Final success against " + results_.sweep->key +
+                                ": mean over runs with 95% bootstrap intervals; markers stand a little aside of each "
+                                "other.",
+                            methods_, {panel}));
+}
+
+void ReportWriter::add_curves() {
+  std::vector<Panel> panels;
+  double end = 0;
+  for (const auto& task : analysis_.curves)
+    for (const auto& curve : task)
+      if (!curve.empty()) end = std::max(end, curve.back().first);
+  const double unit = end >= 3e6 ? 1e6 : end >= 3e3 ? 1e3 : 1;
+  const std::string name = unit == 1e6   ? "million environment steps"
+                           : unit == 1e3 ? "thousand environment steps"
+                                         : "environment steps";
+  for (std::size_t task = 0; task < results_.tasks.size(); ++task) {
+    Panel panel{results_.tasks[task].label, name, "success, %", {}, levels(task), /*bands=*/true};
+    for (std::size_t backbone = 0; backbone < methods_.size(); ++backbone) {
+      if (analysis_.curves[task][backbone].empty()) continue;
+      Curve curve{backbone, analysis_.curves[task][backbone]};
+      for (auto& point : curve.points) point.first /= unit;
+      panel.curves.push_back(std::move(curve));
+    }
+    if (!panel.curves.empty()) panels.push_back(std::move(panel));
+  }
+  document_.add(plot_panels(folder_, "curves",
+                            "Success of the greedy policy during training: mean over runs, bands of 95% bootstrap "
+                            "intervals (pointwise). Behind the end of a run that stopped early its last evaluation is "
+                            "held.",
+                            methods_, panels));
+}
+
+void ReportWriter::add_over_tasks() {
+  heading(3, "Over all tasks");
+  if (analysis_.scores[0].tasks.empty()) {
+    paragraph("There is no task in which every backbone has a finished run: no figure over tasks can be given.");
+    return;
+  }
+  if (analysis_.scores[0].tasks.size() < experiment_.tasks.size())
+    paragraph("These figures are over the tasks in which every backbone has a finished run: " +
+              joined(analysis_.scores[0].tasks) + ".");
+  for (std::size_t kind = 0; kind < kScoreKinds.size(); ++kind) {
+    TextTable table{std::string(kScoreKinds[kind].name) + ", percent (95% interval)",
+                    {"backbone", "interquartile mean", "mean", "median of tasks", "optimality gap"},
+                    {}};
+    table.caption[0] = static_cast<char>(std::toupper(static_cast<unsigned char>(table.caption[0])));
+    for (const MethodScores& method : analysis_.scores[kind].methods)
+      table.rows.push_back({method.method, percent(method.interquartile_mean), percent(method.mean),
+                            percent(method.median), percent(method.optimality_gap)});
+    document_.add(std::move(table));
+  }
+  std::vector<IntervalPanel> panels = {
+      {"interquartile mean, %", {}}, {"mean, %", {}}, {"median of tasks, %", {}}, {"optimality gap, %", {}}};
+  for (const MethodScores& method : analysis_.scores[0].methods) {
+    const std::size_t place = method_index(method.method);
+    panels[0].rows.emplace_back(place, method.interquartile_mean);
+    panels[1].rows.emplace_back(place, method.mean);
+    panels[2].rows.emplace_back(place, method.median);
+    panels[3].rows.emplace_back(place, method.optimality_gap);
+  }
+  document_.add(plot_intervals(folder_, "over_tasks",
+                               "Final success over all tasks: markers are the figures, bars their 95% bootstrap "
+                               "intervals. Of the optimality gap, how far from 100% the runs are, less is better.",
+                               methods_, panels));
+}
+
+void ReportWriter::add_profiles() {
+  if (analysis_.scores[0].methods.empty()) return;
+  Panel panel{"", "final success above, %", "fraction of runs, %", {}, {}, /*bands=*/true};
+  for (const MethodScores& method : analysis_.scores[0].methods) {
+    Curve curve{method_index(method.method), {}};
+    for (int i = 0; i < kProfileThresholds; ++i)
+      curve.points.emplace_back(100 * profile_threshold(i), method.profile[static_cast<std::size_t>(i)]);
+    panel.curves.push_back(std::move(curve));
+  }
+  document_.add(
+      plot_panels(folder_, "profiles",
+                  "Performance profiles: the fraction of runs whose final success is above what the axis says, "
+                  "mean over tasks, with 95% bootstrap bands (pointwise).",
+                  methods_, {panel}));
+}
+
+void ReportWriter::add_pairs() {
+  if (analysis_.scores[0].comparisons.empty()) return;
+  heading(3, "Backbone against backbone");
+  TextTable table{
+      "Final success of x against y. Probability of improvement: that a run of x is better than one of y, a "
+      "tie counted half, mean over tasks. Difference: x - y in percentage points, of runs of the same task "
+      "and seed, resampled in pairs.",
+      {"x", "y", "probability of improvement, %", "paired difference, points", "pairs"},
+      {},
+      2};
+  for (const MethodComparison& pair : analysis_.scores[0].comparisons)
+    table.rows.push_back({pair.x, pair.y, percent(pair.probability_of_improvement),
+                          pair.paired_difference ? percent(*pair.paired_difference) : "no pairs in some task",
+                          std::to_string(pair.pairs)});
+  document_.add(std::move(table));
+}
+
+void ReportWriter::add_budgets() {
+  heading(2, "Budgets");
+  TextTable table{
+      "What a backbone costs: parameters of the backbone alone, bytes of one environment's memory, and "
+      "floating-point operations of a step (2 a multiply-add; attention at a full window or cache).",
+      {"backbone", "task", "width", "parameters", "state, bytes", "flops per step"},
+      {},
+      2};
+  for (std::size_t backbone = 0; backbone < experiment_.backbones.size(); ++backbone) {
+    // Tasks in a row where the budgets are the same.
+    std::vector<std::pair<Budget, std::vector<std::string>>> groups;
+    const auto numbers = [](const Budget& budget) {
+      return std::tuple(budget.width, budget.parameters, budget.state_bytes, budget.flops_per_step);
+    };
+    for (std::size_t task = 0; task < results_.tasks.size(); ++task) {
+      const Budget& budget = results_.run(task, backbone, 0).plan.budget;
+      const auto found = std::find_if(groups.begin(), groups.end(),
+                                      [&](const auto& group) { return numbers(group.first) == numbers(budget); });
+      if (found == groups.end())
+        groups.push_back({budget, {results_.tasks[task].label}});
+      else
+        found->second.push_back(results_.tasks[task].label);
+    }
+    for (const auto& [budget, tasks] : groups)
+      table.rows.push_back({experiment_.backbones[backbone].label, groups.size() == 1 ? "all" : joined(tasks),
+                            count_with_commas(budget.width), count_with_commas(budget.parameters),
+                            count_with_commas(budget.state_bytes), count_with_commas(budget.flops_per_step)});
+  }
+  document_.add(std::move(table));
+}
+
+void ReportWriter::add_cost() {
+  heading(2, "Cost");
+  const auto median_text = [&](const std::function<std::optional<double>(const RunResult&)>& figure,
+                               const std::function<std::string(double)>& text) {
+    return [this, figure, text](std::size_t task, std::size_t backbone) {
+      std::vector<double> figures = figures_of(results_, task, backbone, figure);
+      return figures.empty() ? std::string() : text(quantile(figures, 0.5));
+    };
+  };
+  document_.add(by_backbone(results_, "Wall time of a run, evaluations included; median of the finished runs.",
+                            median_text([](const RunResult& run) { return run.timings.wall_seconds; }, duration)));
+  document_.add(by_backbone(
+      results_, "Environment steps a run took; median.",
+      median_text([](const RunResult& run) { return std::optional(static_cast<double>(run.metrics.steps)); },
+                  [](double steps) { return count_with_commas(std::llround(steps)); })));
+  document_.add(by_backbone(results_, "Environment steps a second, with acting, learning and evaluating; median.",
+                            median_text([](const RunResult& run) { return run.timings.steps_per_second; },
+                                        [](double rate) { return format(rate < 100 ? "%.1f" : "%.0f", rate); })));
+  document_.add(by_backbone(results_, "Peak memory of a run's program in megabytes, without that of a GPU; median.",
+                            median_text([](const RunResult& run) { return run.timings.peak_memory_mb; },
+                                        [](double memory) { return format("%.0f", memory); })));
+}
+
+void ReportWriter::add_film() {
+  heading(2, "An episode of each");
+  if (film_.png.empty())
+    paragraph(film_.note);
+  else
+    document_.add(Figure{"film", film_.note, "", film_.png});
+}
+
+void ReportWriter::add_left_out() {
+  heading(2, "What is left out, and what is unusual");
+  BulletList list;
+  for (const RunResult& run : results_.runs) {
+    if (run.state.stage == RunStage::kFailed)
+      list.items.push_back(run.plan.name() + " has failed: " + run.state.reason);
+    else if (!run.scores && run.state.stage != RunStage::kMissing)
+      list.items.push_back(run.plan.name() + (run.state.running ? " is running" : " is unfinished") + ": " +
+                           count_with_commas(run.metrics.steps) + " of " +
+                           count_with_commas(run.plan.config.run.steps) + " steps");
+    if (!run.remark.empty()) list.items.push_back(run.plan.name() + ": " + run.remark);
+  }
+  for (const std::string& sentence : analysis_.scores[0].left_out) list.items.push_back(sentence);
+  if (list.items.empty())
+    paragraph("Nothing: every run is finished and has taken its planned course.");
+  else
+    document_.add(std::move(list));
+}
+
+void ReportWriter::add_reproduction() {
+  heading(2, "To do it again");
+  const std::string folder = one_line(results_.folder.string());
+  document_.add(CodeBlock{
+      "engram compare --config experiment.ini --run " + folder + "\nengram compare report " + folder + "\n", ""});
+  document_.add(CodeBlock{experiment_.to_ini(), "experiment.ini"});
+  std::string commands;
+  for (const RunResult& run : results_.runs)
+    commands += "engram " + joined(train_arguments(results_.folder, run.plan), " ") + "\n";
+  document_.add(CodeBlock{commands, "The command of every run; configs/ in the folder has the settings that it names"});
+
+  std::map<Provenance, int> versions;
+  for (const RunResult& run : results_.runs)
+    if (run.scores) ++versions[run.provenance];
+  TextTable table{"What the finished runs were made with.",
+                  {"engram", "commit", "build", "compiler", "LibTorch", "device", "CPU cores", "runs"},
+                  {},
+                  6};
+  for (const auto& [version, runs] : versions)
+    table.rows.push_back({version.engram, version.commit, version.build_type, version.compiler, version.libtorch,
+                          version.device, version.cpu_cores, std::to_string(runs)});
+  document_.add(std::move(table));
+  const BuildInfo& build = build_info();
+  paragraph("This page was made by engram " + build.version + " (commit " + build.commit + ") and " +
+            gnuplot_version() + ", bootstrap seed " + std::to_string(bootstrap_.seed) + ".");
+}
+
+void write_text_file(const fs::path& file, const std::string& text) {
+  replace_file(file, [&](std::ostream& stream) { stream << text; });
+}
+
+}  // namespace
+
+ReportFiles ReportFiles::beside(const fs::path& html) {
+  if (html.extension() != ".html")
+    throw UserError("a report is an .html file, with others beside it, not '" + html.string() + "'");
+  const auto with = [&](const std::string& ending) {
+    fs::path file = html;
+    return file.replace_filename(html.stem().string() + ending);
+  };
+  return {html, with(".md"), with(".csv"), with(".json"), with("_figures")};
+}
+
+std::vector<const RunResult*> runs_to_film(const Results& results) {
+  const Experiment& experiment = results.experiment;
+  const auto finished = [&](std::size_t task, std::size_t backbone) {
+    std::vector<const RunResult*> runs;
+    for (std::size_t seed = 0; seed < experiment.seeds.size(); ++seed)
+      if (const RunResult& run = results.run(task, backbone, seed); run.scores) runs.push_back(&run);
+    std::stable_sort(runs.begin(), runs.end(), [](const RunResult* a, const RunResult* b) {
+      return a->scores->final_success < b->scores->final_success;
+    });
+    return runs;
+  };
+  // The task with runs of most backbones, among those the one with the widest spread of their middle runs.
+  std::vector<const RunResult*> best;
+  double best_spread = -1;
+  for (std::size_t task = 0; task < experiment.tasks.size(); ++task) {
+    std::vector<const RunResult*> chosen;
+    double low = 1, high = 0;
+    for (std::size_t backbone = 0; backbone < experiment.backbones.size(); ++backbone) {
+      const std::vector<const RunResult*> runs = finished(task, backbone);
+      if (runs.empty()) continue;
+      chosen.push_back(runs[(runs.size() - 1) / 2]);
+      if (chosen.back()->plan.control == Control::kFullState) continue;
+      low = std::min(low, chosen.back()->scores->final_success);
+      high = std::max(high, chosen.back()->scores->final_success);
+    }
+    if (std::pair(chosen.size(), high - low) > std::pair(best.size(), best_spread)) {
+      best = std::move(chosen);
+      best_spread = high - low;
+    }
+  }
+  return best;
+}
+
+void write_report(const Results& results, const ReportFiles& files, const FilmStrip& film,
+                  const BootstrapOptions& bootstrap) {
+  std::error_code error;
+  for (const fs::path& folder : {files.html.parent_path(), files.folder}) {
+    if (!folder.empty()) fs::create_directories(folder, error);
+    if (error) throw_error("folder '" + folder.string() + "' cannot be created", error.value());
+  }
+  const Analysis analysis = analyse(results, bootstrap);
+  const Document document = ReportWriter(results, analysis, files, film, bootstrap).write();
+  if (!film.png.empty()) write_text_file(files.folder / "film.png", film.png);
+  write_text_file(files.csv, report_csv(results));
+  write_text_file(files.json, report_json(results, analysis, bootstrap));
+  write_text_file(files.markdown, document.to_markdown(files.folder.filename().string()));
+  write_text_file(files.html, document.to_html());
+}
+
+}  // namespace engram
