@@ -89,6 +89,9 @@ void RunOptions::list_options(OptionList& list) {
   list.add("precision", precision,
            {{Precision::kAuto, "auto"}, {Precision::kFloat32, "float32"}, {Precision::kBfloat16, "bfloat16"}},
            "of matrix products on a GPU, where auto is bfloat16; the CPU computes in float32");
+  list.add("memoryless_collection", memoryless_collection,
+           "collect with an empty memory at every step, as the reference code of the HQLT paper does with DeltaNet and "
+           "HQLT; evaluation remembers");
   list.add("on_nan", on_nan, {{OnNan::kStop, "stop"}, {OnNan::kSkip, "skip"}},
            "when a loss or gradient is not finite: stop the run, or skip the update and go on");
   list.add("report_seconds", report_seconds, {0.01, 86'400}, "seconds between status reports");

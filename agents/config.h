@@ -34,6 +34,7 @@ struct RunOptions {
   int threads = 0;                         // of the CPU; 0: all cores
   std::string device = "auto";             // auto | cpu | cuda | cuda:N
   Precision precision = Precision::kAuto;  // of matrix products on a GPU
+  bool memoryless_collection = false;      // every collected step is acted with an empty memory
   OnNan on_nan = OnNan::kStop;
   double report_seconds = 1;                // between status reports
   std::int64_t metrics_every_steps = 1000;  // environment steps between rows of metrics

@@ -115,8 +115,9 @@ std::optional<std::string> DevicePolicy::unsupported(const NetworkOptions& optio
 
 DevicePolicy::DevicePolicy(std::shared_ptr<AgentNetwork> network, const NetworkOptions& options,
                            const BackboneConfig& backbone, const TaskInfo& task, Dtype operands, int num_envs,
-                           std::uint64_t seed, std::uint32_t stream, std::uint32_t first_place)
+                           std::uint64_t seed, std::uint32_t stream, std::uint32_t first_place, Remembering remembering)
     : network_(std::move(network)),
+      remembering_(remembering),
       shape_(supported_shape(options, backbone, task, operands)),
       stepper_(shape_, operands, step_weights(*network_, shape_)),
       memory_(network_->backbone().initial_state(num_envs)) {
@@ -177,6 +178,7 @@ void DevicePolicy::act(const void* observation_N, std::int32_t* action_N, Action
   rows.observation_N = observation_N;
   rows.action_N = action_N;
   rows.greedy = choice == ActionChoice::kGreedy;
+  if (remembering_ == Remembering::kNothing) reset_all(stream);
   stepper_.step(rows, stream);
   if (!network_->is_training()) return;
   const auto guard = on_stream(stream);

@@ -32,7 +32,7 @@ class DevicePolicy {
   // for what is not supported.
   DevicePolicy(std::shared_ptr<AgentNetwork> network, const NetworkOptions& options, const BackboneConfig& backbone,
                const TaskInfo& task, Dtype operands, int num_envs, std::uint64_t seed, std::uint32_t stream,
-               std::uint32_t first_place);
+               std::uint32_t first_place, Remembering remembering = Remembering::kEpisode);
 
   // Takes over the network's weights; to be called whenever they have changed.
   void refresh_weights(cudaStream_t stream);
@@ -60,6 +60,7 @@ class DevicePolicy {
 
  private:
   std::shared_ptr<AgentNetwork> network_;
+  Remembering remembering_;
   AgentStepShape shape_;
   AgentStepper stepper_;
   MemoryState memory_;

@@ -9,6 +9,10 @@
 
 namespace engram {
 
+Remembering collecting_memory(const Config& config) {
+  return config.run.memoryless_collection ? Remembering::kNothing : Remembering::kEpisode;
+}
+
 int evaluation_envs(const Config& config) {
   constexpr int kMaxEvaluationEnvs = 64;
   return std::min(config.evaluation.episodes, kMaxEvaluationEnvs);
@@ -32,7 +36,8 @@ HostExperience::HostExperience(const Config& config, std::shared_ptr<AgentNetwor
       evaluation_environments_(make_cpu_vec_env(config.task, config.run.seed, Purpose::kEvaluation,
                                                 evaluation_envs(config),
                                                 worthwhile_threads(evaluation_envs(config), threads))),
-      policy_(network, device, config.run.num_envs, config.run.seed, kTrainingActions),
+      policy_(network, device, config.run.num_envs, config.run.seed, kTrainingActions,
+              collecting_memory(config)),
       evaluation_policy_(network, device, evaluation_envs(config), config.run.seed, kEvaluationActions),
       collector_(*environments_, policy_, Rng(config.run.seed, Purpose::kRun, 0, 0)),
       buffer_(config.replay, environments_->info()),

@@ -72,5 +72,6 @@ class HostExperience final : public Experience {
 // What both kinds agree on, so that a run draws the same numbers on either.
 inline constexpr std::uint32_t kTrainingActions = 0, kEvaluationActions = 1;  // streams of the policies
 int evaluation_envs(const Config& config);
+Remembering collecting_memory(const Config& config);
 
 }  // namespace engram

@@ -93,7 +93,7 @@ GpuExperience::GpuExperience(const Config& config, std::shared_ptr<AgentNetwork>
       evaluation_environments_(
           make_cuda_vec_env(config.task, config.run.seed, Purpose::kEvaluation, evaluation_envs(config))),
       policy_(network_, config.network, config.memory, task_, operands_of(config), config.run.num_envs, config.run.seed,
-              kTrainingActions, kActingPlaces),
+              kTrainingActions, kActingPlaces, collecting_memory(config)),
       evaluation_policy_(network_, config.network, config.memory, task_, operands_of(config), evaluation_envs(config),
                          config.run.seed, kEvaluationActions, kActingPlaces),
       buffer_(config.replay, task_, config.run.num_envs, device),

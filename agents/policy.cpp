@@ -23,9 +23,10 @@ torch::Tensor observation_tensor(const VecEnv& environments) {
 }  // namespace
 
 Policy::Policy(std::shared_ptr<AgentNetwork> network, torch::Device device, int num_envs, std::uint64_t seed,
-               std::uint32_t stream)
+               std::uint32_t stream, Remembering remembering)
     : network_(std::move(network)),
       device_(device),
+      remembering_(remembering),
       memory_(network_->backbone().initial_state(num_envs)),
       fresh_N_(num_envs, 1) {
   for (int row = 0; row < num_envs; ++row)
@@ -52,11 +53,13 @@ const Policy::Step& Policy::act(const VecEnv& environments, ActionChoice choice)
     previous_action_N.data_ptr<std::int64_t>()[row] = fresh ? num_actions : step_.action_N[row];
     previous_reward_N.data_ptr<float>()[row] = fresh ? 0 : environments.reward_N()[row];
   }
-  if (std::ranges::count(fresh_N_, 0) < size) {
+  if (remembering_ == Remembering::kNothing) {
+    for (torch::Tensor& tensor : memory_.tensors) tensor.zero_();
+  } else if (std::ranges::count(fresh_N_, 0) < size) {
     const auto fresh = torch::from_blob(fresh_N_.data(), {size}, torch::kUInt8).to(torch::kBool);
     memory_.reset_rows(fresh.to(device_));
-    std::ranges::fill(fresh_N_, std::uint8_t{0});
   }
+  std::ranges::fill(fresh_N_, std::uint8_t{0});
 
   const auto encoded_ND = network_->encode(observation_tensor(environments).to(device_), previous_action_N.to(device_),
                                            previous_reward_N.to(device_));

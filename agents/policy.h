@@ -17,6 +17,9 @@ namespace engram {
 
 enum class ActionChoice { kSample, kGreedy };
 
+// kNothing: every step begins with an empty memory, as if its episode began there; previous action and reward are seen.
+enum class Remembering { kEpisode, kNothing };
+
 class Policy {
  public:
   // What the network computed for the last act(); on the CPU, float32.
@@ -30,7 +33,7 @@ class Policy {
   // Row i samples its actions from the stream (seed, Purpose::kAction, i, stream), so that what it does depends on no
   // other row; the greedy choice draws nothing. The network is on `device`.
   Policy(std::shared_ptr<AgentNetwork> network, torch::Device device, int num_envs, std::uint64_t seed,
-         std::uint32_t stream);
+         std::uint32_t stream, Remembering remembering = Remembering::kEpisode);
 
   // Forgets every row: the next act() begins N episodes.
   void reset_all();
@@ -50,6 +53,7 @@ class Policy {
  private:
   std::shared_ptr<AgentNetwork> network_;
   torch::Device device_;
+  Remembering remembering_;
   MemoryState memory_;
   std::vector<std::uint8_t> fresh_N_;  // 1: row starts an episode with the next act()
   std::vector<Rng> rng_N_;

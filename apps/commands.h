@@ -8,6 +8,7 @@
 namespace engram {
 
 int run_train(const std::vector<std::string>& arguments);
+int run_compare(const std::vector<std::string>& arguments);
 int run_evaluate(const std::vector<std::string>& arguments);
 int run_render(const std::vector<std::string>& arguments);
 int run_inspect(const std::vector<std::string>& arguments);

@@ -23,6 +23,7 @@ struct Command {
 const std::vector<Command> kCommands = {
     {"train", "train an agent on a task and keep everything in a run directory", run_train},
     {"evaluate", "measure success and return of a trained agent", run_evaluate},
+    {"compare", "train several backbones on several tasks, and report on them", run_compare},
     {"render", "film an agent at work", run_render},
     {"inspect", "say what a run directory or a file of tensors is, and where a run stands", run_inspect},
     {"list", "show the tasks, their published sizes, and the memory backbones", run_list},

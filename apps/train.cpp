@@ -144,7 +144,8 @@ Start find_start(const TrainOptions& options, const Settings& settings) {
   if (options.resume.empty() || (automatic && !RunDirectory::is_run(folder)))
     return {.config = Config::from_settings(settings), .run = {}, .checkpoint = {}};
 
-  Start start{.config = Config{}, .run = RunDirectory::open_to_write(folder), .checkpoint = {}};
+  Start start;
+  start.run = RunDirectory::open_to_write(folder);
   start.checkpoint = load_newest_checkpoint(start.run->checkpoints_folder(), [](const std::string& damage) {
     std::cerr << "engram: " << damage << "; going on from an older one" << std::endl;
   });

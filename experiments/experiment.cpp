@@ -16,10 +16,8 @@ constexpr std::size_t kMaxSeeds = 10'000;
 constexpr const char* kTasks = "tasks";
 constexpr const char* kBackbones = "backbones";
 
-const EnumNames<Match> kMatchNames = {{Match::kParameters, "parameters"},
-                                      {Match::kState, "state"},
-                                      {Match::kFlops, "flops"},
-                                      {Match::kNone, "none"}};
+const EnumNames<Match> kMatchNames = {
+    {Match::kParameters, "parameters"}, {Match::kState, "state"}, {Match::kFlops, "flops"}, {Match::kNone, "none"}};
 
 // The section [compare].
 struct CompareOptions {
@@ -154,8 +152,9 @@ std::string seeds_text(const std::vector<std::uint64_t>& seeds) {
   std::string text;
   for (std::size_t i = 0, end; i < seeds.size(); i = end) {
     for (end = i + 1; end < seeds.size() && seeds[end] == seeds[end - 1] + 1;) ++end;
-    text += (text.empty() ? "" : ",") + std::to_string(seeds[i]);
-    if (end - i > 1) text += "-" + std::to_string(seeds[end - 1]);
+    if (!text.empty()) text += ",";
+    text += std::to_string(seeds[i]);
+    if (end - i > 1) text.append("-").append(std::to_string(seeds[end - 1]));
   }
   return text;
 }
@@ -201,15 +200,17 @@ Experiment Experiment::from_settings(const Settings& settings, const std::string
   return experiment;
 }
 
-Experiment Experiment::from_file(const fs::path& file) {
-  return from_settings(read_settings(file), "config file '" + file.string() + "'");
+Experiment Experiment::from_file(const fs::path& file, const Settings& more) {
+  Settings settings = read_settings(file);
+  settings.insert(settings.end(), more.begin(), more.end());
+  return from_settings(settings, "config file '" + file.string() + "'");
 }
 
-Experiment Experiment::read(const fs::path& directory) {
+Experiment Experiment::read(const fs::path& directory, const Settings& more) {
   std::error_code error;
   if (!fs::is_regular_file(experiment_file(directory), error))
     throw UserError("'" + directory.string() + "' is not the folder of a comparison: it has no experiment.ini");
-  return from_file(experiment_file(directory));
+  return from_file(experiment_file(directory), more);
 }
 
 std::string Experiment::to_ini() const {

@@ -53,6 +53,8 @@ struct Budget {
   std::int64_t parameters = 0;
   std::int64_t state_bytes = 0;     // of one environment's memory
   std::int64_t flops_per_step = 0;  // 2 x multiply-adds of a step; attention at a full window or cache
+
+  friend bool operator==(const Budget&, const Budget&) = default;
 };
 
 struct PlannedRun {
@@ -92,9 +94,10 @@ struct Experiment {
   // Throw UserError for an unknown key of [compare], an unsafe label, no task, backbone or seed, or run.seed as a
   // setting. Other settings are looked at in config().
   static Experiment from_settings(const Settings& settings, const std::string& where);
-  static Experiment from_file(const std::filesystem::path& file);
+  // `more`: settings behind those of the file, which win.
+  static Experiment from_file(const std::filesystem::path& file, const Settings& more = {});
   // That of a directory. Throws UserError if it is none.
-  static Experiment read(const std::filesystem::path& directory);
+  static Experiment read(const std::filesystem::path& directory, const Settings& more = {});
 
   std::string to_ini() const;
 

@@ -128,8 +128,15 @@ RunState read_run_state(const fs::path& directory, const PlannedRun& run) {
 }
 
 std::vector<std::string> train_arguments(const fs::path& directory, const PlannedRun& run) {
-  return {"train", "--config", config_file(directory, run).string(), "--seed", std::to_string(run.seed), "--resume",
-          "auto",  "--run",    run.folder.string()};
+  return {"train",
+          "--config",
+          config_file(directory, run).string(),
+          "--seed",
+          std::to_string(run.seed),
+          "--resume",
+          "auto",
+          "--run",
+          run.folder.string()};
 }
 
 const char* control_name(Control control) {
@@ -145,14 +152,14 @@ const char* control_name(Control control) {
 }
 
 void write_plan(const fs::path& directory, const Experiment& experiment, std::vector<PlannedRun> runs) {
+  write_if_new(experiment_file(directory), experiment.to_ini());  // first: it says what the folder is
   Json plan = {{"question", experiment.question},
                {"match", experiment.match == Match::kNone ? "none" : figure_name(experiment.match)},
                {"reference", experiment.reference},
                {"tasks", Json::array()},
                {"runs", Json::array()}};
   for (const ExperimentEntry& task : experiment.tasks) {
-    const TaskInfo info =
-        experiment.config(task, experiment.backbones.front(), experiment.seeds.front()).task.info();
+    const TaskInfo info = experiment.config(task, experiment.backbones.front(), experiment.seeds.front()).task.info();
     plan["tasks"].push_back({{"label", task.label},
                              {"name", info.name},
                              {"chance_success", info.chance_success ? Json(*info.chance_success) : Json()},
@@ -163,7 +170,6 @@ void write_plan(const fs::path& directory, const Experiment& experiment, std::ve
     plan["runs"].push_back(run_json(directory, run));
   }
   write_if_new(directory / "plan.json", plan.dump(2, ' ', false, Json::error_handler_t::replace) + "\n");
-  write_if_new(experiment_file(directory), experiment.to_ini());
 }
 
 }  // namespace engram

@@ -174,6 +174,33 @@ TEST_CASE("dropout acts in training mode alone and draws afresh every step") {
   CHECK(torch::equal(plain, probabilities(false)));
 }
 
+TEST_CASE("a policy that remembers nothing acts at every step as at the first of an episode") {
+  if (skip_without_gpu()) return;
+  for (const char* backbone : {"hqlt", "deltanet"}) {
+    const Agent agent(backbone, {{"width", "32"}, {"layers", "2"}}, vector_task(6, 3, 200));
+    const auto network = agent.network(torch::kCUDA, torch::kFloat32);
+    network->eval();
+    const auto on_device = torch::TensorOptions(torch::kCUDA);
+    const auto action_N = torch::zeros({2}, on_device.dtype(torch::kInt32));
+    const auto first = torch::randn({2, 6}).to(torch::kCUDA), second = torch::randn({2, 6}).to(torch::kCUDA);
+    const auto act = [&](DevicePolicy& policy, const torch::Tensor& observation) {
+      policy.act(observation.data_ptr(), action_N.data_ptr<std::int32_t>(), ActionChoice::kGreedy, nullptr);
+      return policy.probabilities_NA().to(torch::kCPU);
+    };
+    const auto make = [&](Remembering remembering) {
+      return DevicePolicy(network, agent.options, agent.backbone, agent.task, Dtype::kBfloat16, 2, 7, 3, 0,
+                          remembering);
+    };
+    DevicePolicy forgetful = make(Remembering::kNothing), remembers = make(Remembering::kEpisode);
+    const auto alone = act(forgetful, second);
+    act(forgetful, first);
+    CHECK(torch::equal(act(forgetful, second), alone));
+    CHECK(torch::equal(act(remembers, second), alone));
+    act(remembers, first);
+    CHECK_FALSE(torch::equal(act(remembers, second), alone));
+  }
+}
+
 TEST_CASE("what one kernel cannot compute is refused with its reason") {
   if (skip_without_gpu()) return;
   const Agent agent("hqlt", {}, image_task(4, 200));

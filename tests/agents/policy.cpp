@@ -29,7 +29,8 @@ std::shared_ptr<AgentNetwork> scattered_network(const std::string& backbone, con
 
 // Features of the last of `steps` steps of one environment; the first observation is that of state `first`, all others
 // are alike, rewards are 0, and so are the actions.
-torch::Tensor features_after(const std::string& backbone, int first, bool training) {
+torch::Tensor features_after(const std::string& backbone, int first, bool training,
+                             Remembering remembering = Remembering::kEpisode) {
   ProbeRules rules{1,
                    2,
                    5,
@@ -43,7 +44,7 @@ torch::Tensor features_after(const std::string& backbone, int first, bool traini
   ProbeEnv environment(rules, 1);
   const auto network = scattered_network(backbone, environment.info());
   network->train(training);
-  Policy policy(network, torch::kCPU, 1, 1, 0);
+  Policy policy(network, torch::kCPU, 1, 1, 0, remembering);
   for (int step = 0; step < 3; ++step) environment.step(policy.act(environment, ActionChoice::kGreedy).action_N);
   return policy.act(environment, ActionChoice::kGreedy).features_ND.clone();
 }
@@ -62,6 +63,15 @@ TEST_CASE("memory is carried while acting, in training mode as in evaluation mod
       CHECK(torch::equal(features_after(backbone, 1, false), features_after(backbone, 1, true)));
     }
   CHECK(torch::equal(features_after("none", 0, true), features_after("none", 1, true)));
+}
+
+TEST_CASE("a policy that remembers nothing acts at every step as at the first of an episode") {
+  for (const std::string& backbone : kMemoryBackbones)
+    for (const bool training : {false, true}) {
+      CAPTURE(backbone);
+      CHECK(torch::equal(features_after(backbone, 0, training, Remembering::kNothing),
+                         features_after(backbone, 1, training, Remembering::kNothing)));
+    }
 }
 
 TEST_CASE("what the policy computes step by step is what the learner computes from the replayed episode") {

@@ -1,1 +1,111 @@
+#include "experiments/budgets.h"
 
+#include <doctest/doctest.h>
+
+#include <cmath>
+
+#include "base/error.h"
+
+using namespace engram;
+
+namespace {
+
+Config config_of(const std::string& backbone, const Settings& more = {}) {
+  Settings settings = {{"task.name", "visual_match"}, {"memory.name", backbone}};
+  settings.insert(settings.end(), more.begin(), more.end());
+  return Config::from_settings(settings);
+}
+
+std::int64_t count_parameters(const Config& config) {
+  std::int64_t count = 0;
+  const auto model = make_backbone(config.memory, config.task.info().max_episode_steps + 1);
+  for (const torch::Tensor& parameter : model->parameters()) count += parameter.numel();
+  return count;
+}
+
+}  // namespace
+
+TEST_CASE("budgets are those of the definitions") {
+  constexpr std::int64_t kWidth = 64, kHeads = 2, kLayers = 3, kWindow = 16;
+  const Settings sizes = {{"memory.width", "64"}, {"memory.layers", "3"}, {"memory.heads", "2"}};
+  // Numbers a layer: H (d/H)^2; that and 2 S d; 2 T d. T is 15 + 60 + 15 steps and one observation more.
+  const std::int64_t fast = kHeads * (kWidth / kHeads) * (kWidth / kHeads), window = 2 * kWindow * kWidth;
+  CHECK(budget_of(config_of("deltanet", sizes)).state_bytes == 4 * kLayers * fast);
+  Settings with_window = sizes;
+  with_window.emplace_back("memory.window", "16");
+  CHECK(budget_of(config_of("hqlt", with_window)).state_bytes == 4 * kLayers * (fast + window) + 8);
+  CHECK(budget_of(config_of("transformer", sizes)).state_bytes == 4 * kLayers * 2 * 91 * kWidth + 8);
+  CHECK(budget_of(config_of("none", {{"memory.width", "64"}})).state_bytes == 0);
+  CHECK(budget_of(config_of("lstm", {{"memory.width", "64"}})).state_bytes == 4 * 2 * kWidth);
+
+  const Budget lstm = budget_of(config_of("lstm", {{"memory.width", "64"}}));
+  CHECK(lstm.width == kWidth);
+  CHECK(lstm.parameters == 8 * kWidth * kWidth + 8 * kWidth);
+  CHECK(lstm.flops_per_step == 2 * 8 * kWidth * kWidth);
+  for (const std::string& name : backbone_names()) {
+    const Config config = config_of(name);
+    CHECK(budget_of(config).parameters == count_parameters(config));
+  }
+}
+
+TEST_CASE("widths are chosen so that every backbone agrees within 3%, in each figure") {
+  const Config reference = config_of("hqlt", {{"memory.width", "128"}, {"memory.layers", "2"}});
+  for (const Match match : {Match::kParameters, Match::kState, Match::kFlops}) {
+    const auto target = static_cast<double>(matched_figure(budget_of(reference), match));
+    for (const std::string& name : backbone_names()) {
+      if (name == "none" && match == Match::kState) continue;
+      CAPTURE(name);
+      CAPTURE(figure_name(match));
+      Config config = config_of(name);
+      const Budget budget = match_width(config, match, static_cast<std::int64_t>(target), "here");
+      CHECK(std::abs(static_cast<double>(matched_figure(budget, match)) / target - 1) <= 0.03);
+      CHECK(budget == budget_of(config));
+      CHECK(config.memory.width() == budget.width);
+    }
+  }
+}
+
+TEST_CASE("the width chosen is the best of all legal ones") {
+  const std::int64_t target = budget_of(config_of("hqlt", {{"memory.width", "36"}, {"memory.layers", "1"}})).parameters;
+  for (const char* name : {"deltanet", "lstm", "gru", "none"}) {
+    CAPTURE(name);
+    Settings settings;
+    if (std::string(name) == "deltanet") settings = {{"memory.layers", "1"}, {"memory.heads", "3"}};
+    Config config = config_of(name, [&] {
+      Settings with_width = settings;
+      with_width.emplace_back("memory.width", "9");
+      return with_width;
+    }());
+    std::int64_t best = 1'000'000'000;
+    for (int width = 3; width < 400; width += 3) {
+      const int step = std::string(name) == "deltanet" ? 3 : 1;
+      for (int w = width; w < width + 3; w += step) {
+        Settings sized = settings;
+        sized.emplace_back("memory.width", std::to_string(w));
+        best = std::min(best, std::abs(budget_of(config_of(name, sized)).parameters - target));
+      }
+    }
+    std::int64_t found = -1;
+    try {
+      found = match_width(config, Match::kParameters, target, "here").parameters;
+    } catch (const UserError&) {
+      CHECK(static_cast<double>(best) / static_cast<double>(target) > 0.03);
+      continue;
+    }
+    CHECK(std::abs(found - target) == best);
+  }
+}
+
+TEST_CASE("what no width can match is refused in one line that says how near it comes") {
+  Config config = config_of("deltanet", {{"memory.heads", "64"}, {"memory.width", "64"}});
+  const std::int64_t target =
+      budget_of(config_of("deltanet", {{"memory.heads", "1"}, {"memory.width", "90"}})).state_bytes;
+  try {
+    match_width(config, Match::kState, target, "t/deltanet");
+    CHECK(false);
+  } catch (const UserError& error) {
+    const std::string message = error.what();
+    CHECK(message.starts_with("t/deltanet: its state bytes cannot be brought within 3% of "));
+    CHECK(message.find("at width ") != std::string::npos);
+  }
+}

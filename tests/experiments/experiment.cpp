@@ -1,1 +1,230 @@
+#include "experiments/experiment.h"
 
+#include <doctest/doctest.h>
+
+#include <sstream>
+
+#include "agents/files.h"
+#include "agents/run_lock.h"
+#include "base/error.h"
+#include "experiments/plan.h"
+#include "tests/agents/temporary_folder.h"
+
+using namespace engram;
+
+namespace {
+
+const std::string kSmall =
+    "[compare]\nquestion = Which?\nseeds = 3,0-1\n[task]\nname = tmaze\n[memory]\nwidth = 16\nlayers = 1\n"
+    "[tasks.short]\ntask.corridor_length = 4\n[tasks.long]\ntask.corridor_length = 8\nrun.steps = 500\n"
+    "[backbones.gru]\nmemory.name = gru\n[backbones.wide+lstm]\nmemory.name = lstm\nmemory.width = 32\n";
+
+Experiment parse(const std::string& text) {
+  std::istringstream stream(text);
+  return Experiment::from_settings(read_settings(stream, "it"), "it");
+}
+
+std::string refusal(const std::string& text) {
+  return message_of<UserError>([&] { plan_runs(parse(text), "folder"); });
+}
+
+std::vector<std::string> labels(const std::vector<ExperimentEntry>& entries) {
+  std::vector<std::string> result;
+  for (const ExperimentEntry& entry : entries) result.push_back(entry.label);
+  return result;
+}
+
+using Labels = std::vector<std::string>;
+
+}  // namespace
+
+TEST_CASE("seeds are ranges and numbers, ascending, each once") {
+  CHECK(parse_seeds("5") == std::vector<std::uint64_t>{5});
+  CHECK(parse_seeds("7, 0-2") == std::vector<std::uint64_t>{0, 1, 2, 7});
+  CHECK(seeds_text({0, 1, 2, 5, 7, 8}) == "0-2,5,7-8");
+  for (const char* text : {"", "a", "1-", "-1", "3-1", "1,,2", "1-2-3", "1.5", "0-99999999999", "1,1", "0-3,2",
+                           "99999999999999999999", "0x1", "1 2"}) {
+    CAPTURE(text);
+    CHECK(message_of<UserError>([&] { parse_seeds(text); }).starts_with(std::string("seeds '") + text + "'"));
+  }
+}
+
+TEST_CASE("an experiment is read with its entries in order, and its controls behind them") {
+  const Experiment experiment = parse(kSmall);
+  CHECK(experiment.question == "Which?");
+  CHECK(experiment.match == Match::kNone);
+  CHECK(experiment.reference == "gru");
+  CHECK(labels(experiment.tasks) == Labels{"short", "long"});
+  CHECK(labels(experiment.backbones) == Labels{"gru", "wide+lstm", "none", "full_state"});
+  CHECK(experiment.seeds == std::vector<std::uint64_t>{0, 1, 3});
+
+  const std::vector<PlannedRun> runs = plan_runs(experiment, "folder");
+  REQUIRE(runs.size() == 2 * 4 * 3);
+  CHECK(runs[0].name() == "short/gru/0");
+  CHECK(runs[5].name() == "short/wide+lstm/3");
+  CHECK(runs[5].folder == "folder/runs/short/wide+lstm/3");
+  CHECK(runs[5].config.run.seed == 3);
+  CHECK(runs[5].config.memory.width() == 32);
+  CHECK(runs[5].config.task.info().max_episode_steps == 5);
+  CHECK(runs[5].control == Control::kNone);
+  CHECK(runs[6].control == Control::kMemoryless);
+  CHECK(runs[9].control == Control::kFullState);
+  CHECK(runs[9].config.task.info().observation.shape == std::vector<std::int64_t>{3});
+  CHECK(runs[12].config.run.steps == 500);
+}
+
+TEST_CASE("the text of an experiment reads back to the same experiment") {
+  for (const std::string& text :
+       {kSmall, std::string("[compare]\nmatch = state\nreference = lstm\ncontrols =\n[tasks.t]\ntask.name = tmaze\n"
+                            "[backbones.lstm]\nmemory.name = lstm\n")}) {
+    const Experiment before = parse(text), after = parse(before.to_ini());
+    CHECK(after.to_ini() == before.to_ini());
+    CHECK(labels(after.backbones) == labels(before.backbones));
+    CHECK(after.match == before.match);
+    CHECK(after.reference == before.reference);
+    CHECK(after.common == before.common);
+    CHECK(plan_runs(after, "d").back().name() == plan_runs(before, "d").back().name());
+  }
+}
+
+TEST_CASE("controls are those asked for, and an entry of the same label replaces one") {
+  CHECK(labels(parse(kSmall + "[backbones.none]\nmemory.name = none\nmemory.layers = 2\n").backbones) ==
+        Labels{"gru", "wide+lstm", "none", "full_state"});
+  std::string text = kSmall;
+  text.insert(text.find("[task]"), "controls = full_state\n");
+  CHECK(labels(parse(text).backbones) == Labels{"gru", "wide+lstm", "full_state"});
+  text.replace(text.find("full_state"), 10, "random");
+  CHECK(mentions(refusal(text), "compare.controls names 'random'; there are none and full_state"));
+}
+
+TEST_CASE("bad experiments are refused in one line") {
+  const auto with = [](const std::string& more) { return kSmall + more; };
+  CHECK(mentions(refusal(with("[backbones.x]\nmemory.name = gruu\n")), "short/x: unknown backbone 'gruu'"));
+  CHECK(mentions(refusal(with("[tasks.x]\ntask.corridor = 3\n")), "x/gru: unknown key 'task.corridor'"));
+  CHECK(mentions(refusal(with("[compare]\nmatched = flops\n")), "unknown key 'compare.matched'"));
+  CHECK(mentions(refusal(with("[compare]\nmatch = width\n")), "parameters | state | flops | none"));
+  CHECK(mentions(refusal(with("[compare]\nreference = hqlt\n")), "compare.reference 'hqlt' is none of"));
+  CHECK(mentions(refusal(with("[run]\nseed = 3\n")), "seeds stand in compare.seeds"));
+  CHECK(mentions(refusal(with("[tasks.long]\nrun.seed = 3\n")), "seeds stand in compare.seeds"));
+  CHECK(mentions(refusal(with("[evaluation]\nfinal_episodes = 0\n")), "leaves no final score"));
+  CHECK(mentions(refusal(with("[tasks.x]\nlength = 3\n")), "is no setting of x"));
+  CHECK(mentions(refusal("[tasks.t]\ntask.name = tmaze\n[compare]\ncontrols =\n"), "has no backbone"));
+  CHECK(mentions(refusal("[backbones.b]\nmemory.name = gru\n"), "has no task"));
+}
+
+TEST_CASE("labels that are no plain names are refused: they become folders") {
+  for (const std::string& label : {std::string("../x"), std::string("a/b"), std::string("-rf"), std::string(""),
+                                   std::string("a b"), std::string("~"), std::string("$(x)"), std::string("\xc3\xa4"),
+                                   std::string(65, 'l'), std::string("a\\b"), std::string("*")}) {
+    CAPTURE(label);
+    CHECK(mentions(message_of<UserError>([&] {
+                     Experiment::from_settings(
+                         {{"tasks." + label + ".task.name", "tmaze"}, {"backbones.gru.memory.name", "gru"}}, "it");
+                   }),
+                   "is not allowed; it takes 1 to 64 letters"));
+  }
+}
+
+TEST_CASE("parts are selected by label, and settings of the command line hold for all") {
+  Experiment experiment = parse(kSmall);
+  experiment.select_tasks({"long"});
+  experiment.select_backbones({"full_state", "wide+lstm"});
+  CHECK(labels(experiment.tasks) == Labels{"long"});
+  CHECK(labels(experiment.backbones) == Labels{"wide+lstm", "full_state"});
+  CHECK(experiment.reference == "wide+lstm");
+  CHECK(mentions(message_of<UserError>([&] { experiment.select_tasks({"lang"}); }), "did you mean 'long'?"));
+  CHECK(mentions(message_of<UserError>([&] { experiment.select_backbones({"zzz"}); }),
+                 "no backbone 'zzz'; there are wide+lstm, full_state"));
+  experiment.override_settings({{"memory.width", "24"}, {"run.steps", "77"}});
+  for (const PlannedRun& run : plan_runs(experiment, "d")) {
+    CHECK(run.config.memory.width() == 24);
+    CHECK(run.config.run.steps == 77);
+  }
+  CHECK(mentions(message_of<UserError>([&] { experiment.override_settings({{"run.seed", "1"}}); }), "--seeds"));
+  CHECK(mentions(message_of<UserError>([&] {
+                   experiment.override_settings({{"memory.name", "gru"}});
+                 }),
+                 "--backbones"));
+  CHECK(mentions(message_of<UserError>([&] {
+                   experiment.override_settings({{"run.device", "cpu # x"}});
+                 }),
+                 "cannot be kept"));
+}
+
+TEST_CASE("an experiment grows, and what contradicts it is refused by name") {
+  const Experiment saved = parse(kSmall);
+  Experiment more = parse(kSmall + "[backbones.gru2]\nmemory.name = gru\nmemory.layers = 2\n");
+  more.select_tasks({"long"});
+  more.seeds = {7};
+  more.add_saved(saved, "'d'");
+  CHECK(labels(more.tasks) == Labels{"short", "long"});
+  CHECK(labels(more.backbones) == Labels{"gru", "wide+lstm", "none", "full_state", "gru2"});
+  CHECK(more.seeds == std::vector<std::uint64_t>{0, 1, 3, 7});
+
+  const auto against = [&](const std::string& from, const std::string& to) {
+    std::string text = kSmall;
+    text.replace(text.find(from), from.size(), to);
+    return message_of<UserError>([&] { parse(text).add_saved(saved, "'d'"); });
+  };
+  CHECK(against("width = 16", "width = 20") ==
+        "'d', short/gru, was made with memory.width = 16 and cannot go on with 20");
+  CHECK(against("corridor_length = 8", "corridor_length = 9") ==
+        "'d', long/gru, was made with task.corridor_length = 8 and cannot go on with 9");
+  CHECK(against("name = lstm", "name = gru") ==
+        "'d', short/wide+lstm, was made with memory.name = lstm and cannot go on with gru");
+  CHECK(mentions(against("seeds = 3,0-1", "match = flops"), "compare.match = none and cannot go on with flops"));
+  CHECK(against("run.steps = 500", "run.steps = 900") == "nothing was thrown");
+}
+
+TEST_CASE("matched widths stand in the plan, and memoryless controls keep theirs where states are matched") {
+  Experiment experiment = parse(
+      "[compare]\nmatch = state\nreference = lstm\nseeds = 0\n[task]\nname = visual_match\n[memory]\nwidth = 100\n"
+      "[tasks.t]\ntask.distractor_steps = 5\n[backbones.lstm]\nmemory.name = lstm\n[backbones.gru]\nmemory.name = "
+      "gru\n");
+  const std::vector<PlannedRun> runs = plan_runs(experiment, "d");
+  REQUIRE(runs.size() == 4);
+  CHECK(runs[0].config.memory.width() == 100);
+  CHECK(runs[1].config.memory.width() == 200);
+  CHECK(runs[1].budget.state_bytes == runs[0].budget.state_bytes);
+  CHECK(runs[2].config.memory.width() == 100);
+  CHECK(runs[2].budget.state_bytes == 0);
+}
+
+TEST_CASE("where a run stands is read from its files") {
+  const TemporaryFolder folder;
+  const Experiment experiment = parse(kSmall);
+  const std::vector<PlannedRun> runs = plan_runs(experiment, folder.path());
+  write_plan(folder.path(), experiment, runs);
+  CHECK(Experiment::read(folder.path()).to_ini() == experiment.to_ini());
+  const PlannedRun& run = runs.front();
+  const auto state = [&] { return read_run_state(folder.path(), run); };
+  CHECK(state().stage == RunStage::kMissing);
+
+  std::filesystem::create_directories(run.folder);
+  Config config = run.config;
+  write_text(run.folder / "config.ini", config.to_ini());
+  CHECK(state().stage == RunStage::kUnfinished);
+  const std::string final_row =
+      "{\"kind\":\"final\",\"environment_steps\":10,\"updates\":2,\"episodes\":100,\"success\":0.5,"
+      "\"success_low\":0.4,\"success_high\":0.6,\"return\":1}\n";
+  write_text(run.folder / "metrics.jsonl", final_row);
+  CHECK(state().stage == RunStage::kFinished);
+  {
+    const RunLock lock(run.folder);
+    CHECK(state().stage == RunStage::kUnfinished);
+    CHECK(state().running);
+  }
+  config.run.steps += 1;  // it was asked for less than the plan has now
+  write_text(run.folder / "config.ini", config.to_ini());
+  CHECK(state().stage == RunStage::kUnfinished);
+  std::filesystem::create_directories(failure_file(folder.path(), run).parent_path());
+  write_text(failure_file(folder.path(), run), "no memory\nleft\n");
+  CHECK(state().stage == RunStage::kFailed);
+  CHECK(state().reason == "no memory");
+
+  config.learner.gamma = 0.5;
+  write_text(run.folder / "config.ini", config.to_ini());
+  CHECK(mentions(message_of<UserError>(state), "runs/short/gru/0' was made with learner.gamma = 0.5"));
+  write_text(run.folder / "config.ini", runs[3].config.task.name() + "[memory]\nname = lstm\n");
+  CHECK_THROWS_AS(state(), UserError);
+}

@@ -1,0 +1,403 @@
+// engram compare: plans the runs of an experiment, runs them as processes of their own, and goes on where it was.
+#include <signal.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <charconv>
+#include <cmath>
+#include <cstdio>
+#include <deque>
+#include <iostream>
+#include <map>
+#include <optional>
+#include <stdexcept>
+#include <thread>
+
+#include "agents/trained_agent.h"
+#include "apps/command_line.h"
+#include "apps/commands.h"
+#include "apps/compare_estimate.h"
+#include "apps/compare_progress.h"
+#include "apps/compare_report.h"
+#include "apps/job_pool.h"
+#include "apps/status_display.h"
+#include "base/error.h"
+#include "experiments/budgets.h"
+#include "experiments/plan.h"
+#include "experiments/random_play.h"
+
+namespace engram {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct CompareOptions {
+  std::string config;
+  std::string run;
+  std::string tasks;
+  std::string backbones;
+  std::string seeds;
+  std::string match;
+  std::string reference;
+  std::string device = "auto";
+  int jobs = 0;
+  std::string shard = "1/1";
+  bool dry_run = false;
+
+  void list_options(OptionList& list) {
+    list.add("run", run, "folder of the comparison; new, empty, or one to go on with");
+    list.add("config", config, "INI file of the experiment; needless to go on");
+    list.add("tasks", tasks, "labels of the tasks to run, as in a,b; all where it is not given");
+    list.add("backbones", backbones, "labels of the backbones to run, controls included; all where it is not given");
+    list.add("seeds", seeds, "as in 0-4,8; those of the experiment where it is not given");
+    list.add("match", match, "parameters | state | flops | none: what widths are chosen to agree in");
+    list.add("reference", reference, "label of the backbone whose width stays");
+    list.add("device", device, "auto (GPUs where there are some) | cpu | cuda");
+    list.add("jobs", jobs, {0, 4096}, "runs at once; 0: one for each GPU, or each core");
+    list.add("shard", shard, "I/N: the I-th of N parts of the runs, for N machines or the array of a cluster");
+    list.add("dry-run", dry_run, "show the plan, the budgets and how long it takes at most; write nothing");
+  }
+};
+
+void print_help(const OptionList& own) {
+  std::cout << "engram compare --config FILE --run DIR [--tasks a,b] [--backbones a,b] [--seeds 0-4] [--section.key "
+               "value ...]\n"
+               "engram compare --run DIR\n\n"
+            << wrapped(
+                   "Trains tasks x backbones x seeds, each run a process and a run directory of its own, several at "
+                   "once. It may be stopped and killed at any time: the same command goes on where it was, and tries "
+                   "again what has failed. A later call may add tasks, backbones and seeds. Settings on the command "
+                   "line hold for every run.",
+                   0)
+            << "\n\nThe command's own options\n";
+  print_options(std::cout, own);
+  std::cout << "\n"
+            << wrapped(
+                   "Config file: [compare] with question, seeds, match, reference and controls; the sections of a "
+                   "run's config for what all runs share; [tasks.LABEL] and [backbones.LABEL] with section.key = value "
+                   "for what is theirs. configs/compare/ has examples.",
+                   0)
+            << "\n\n"
+            << wrapped(
+                   "Signals: SIGINT and SIGTERM let all runs save and leave with status 130 or 143, a second one at "
+                   "once; SIGUSR1 lets them save and go on. Exit status 1: a run has failed; the others are done.",
+                   0)
+            << "\n\nExamples\n"
+               "  engram compare --config configs/compare/tmaze_length.ini --run runs/tmaze --dry-run\n"
+               "  engram compare --config configs/compare/tmaze_length.ini --run runs/tmaze --seeds 0-9 --jobs 16 "
+               "--device cpu\n";
+}
+
+struct Shard {
+  std::size_t index = 0, count = 1;  // index from 0
+};
+
+Shard parse_shard(const std::string& text) {
+  Shard shard;
+  const char* const end = text.data() + text.size();
+  const auto first = std::from_chars(text.data(), end, shard.index);
+  if (first.ec == std::errc{} && first.ptr != end && *first.ptr == '/') {
+    const auto second = std::from_chars(first.ptr + 1, end, shard.count);
+    if (second.ec == std::errc{} && second.ptr == end && shard.index >= 1 && shard.index <= shard.count) {
+      --shard.index;
+      return shard;
+    }
+  }
+  throw UserError("--shard '" + text + "' is not allowed; it takes I/N with I from 1 to N");
+}
+
+// The experiment that this call asks for, and that of the folder with it.
+struct Wanted {
+  Experiment now, all;
+};
+
+// Or another shard is beginning it at this moment.
+bool is_empty_or_new(const fs::path& folder) {
+  std::error_code error;
+  if (!fs::exists(fs::symlink_status(folder, error))) return true;
+  const std::string begun = experiment_file(folder).filename().string();
+  fs::directory_iterator entry(folder, error);
+  for (const fs::directory_iterator end; !error && entry != end; entry.increment(error))
+    if (!entry->path().filename().string().starts_with(begun)) return fs::exists(experiment_file(folder), error);
+  return !error;
+}
+
+Wanted find_experiment(const CompareOptions& options, const Settings& settings) {
+  if (options.run.empty()) throw UserError("--run DIR is missing: the folder of the comparison");
+  const fs::path folder = options.run;
+  std::error_code error;
+  const bool begun = fs::exists(experiment_file(folder), error);
+  if (!begun && options.config.empty())
+    throw UserError("--config FILE is missing: '" + folder.string() + "' holds no comparison to go on with");
+  if (!begun && !is_empty_or_new(folder))
+    throw UserError("'" + folder.string() + "' exists, is not empty and holds no comparison: choose another --run");
+  Settings more;
+  if (!options.seeds.empty()) more.emplace_back("compare.seeds", options.seeds);
+  if (!options.match.empty()) more.emplace_back("compare.match", options.match);
+  if (!options.reference.empty()) more.emplace_back("compare.reference", options.reference);
+  Experiment now =
+      options.config.empty() ? Experiment::read(folder, more) : Experiment::from_file(options.config, more);
+  if (!options.tasks.empty()) now.select_tasks(parse_labels(options.tasks));
+  if (!options.backbones.empty()) now.select_backbones(parse_labels(options.backbones));
+  now.override_settings(settings);
+  Wanted wanted{now, now};
+  if (begun) wanted.all.add_saved(Experiment::read(folder), "'" + options.run + "'");
+  return wanted;
+}
+
+// The runs of this call: seed by seed, so that what is finished first can be compared. Shards are drawn, so that each
+// has of everything; the draw depends on nothing but the number of runs.
+std::vector<const PlannedRun*> runs_of_call(const std::vector<PlannedRun>& runs, const Experiment& now, Shard shard) {
+  std::vector<const PlannedRun*> selected;
+  for (const PlannedRun& run : runs)
+    if (find_entry(now.tasks, run.task) != nullptr && find_entry(now.backbones, run.backbone) != nullptr &&
+        std::ranges::binary_search(now.seeds, run.seed))
+      selected.push_back(&run);
+  std::vector<std::size_t> order(selected.size());
+  for (std::size_t i = 0; i < order.size(); ++i) order[i] = i;
+  Rng random(0, Purpose::kRun, 0, 0);
+  for (std::size_t i = order.size(); i > 1; --i)
+    std::swap(order[i - 1], order[random.below(static_cast<std::uint32_t>(i))]);
+  std::vector<const PlannedRun*> mine;
+  for (std::size_t i = 0; i < order.size(); ++i)
+    if (i % shard.count == shard.index) mine.push_back(selected[order[i]]);
+  std::ranges::sort(mine, [](const PlannedRun* a, const PlannedRun* b) {
+    return std::pair(a->seed, a) < std::pair(b->seed, b);  // in one vector: by task and backbone
+  });
+  return mine;
+}
+
+Machine find_machine(const CompareOptions& options, const std::vector<const PlannedRun*>& runs) {
+  if (options.device != "auto" && options.device != "cpu" && options.device != "cuda")
+    throw UserError("--device '" + options.device + "' is not allowed; it takes auto | cpu | cuda");
+  const int cores = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+  const int gpus = options.device == "cpu" ? 0 : static_cast<int>(torch::cuda::device_count());
+  const bool needs_gpu = options.device == "cuda" || std::ranges::any_of(runs, [&](const PlannedRun* run) {
+                           return options.device != "cpu" && run->config.run.device.starts_with("cuda");
+                         });
+  if (needs_gpu && gpus == 0) throw UserError("no usable GPU was found; use --device cpu");
+  int threads = 1;
+  for (const PlannedRun* run : runs) threads = std::max(threads, run->config.run.threads);
+  Machine machine{.jobs = options.jobs, .gpus = gpus, .threads = 1};
+  if (machine.jobs == 0) machine.jobs = gpus > 0 ? gpus : std::max(1, cores / threads);
+  machine.jobs = std::min(machine.jobs, std::max(1, static_cast<int>(runs.size())));
+  machine.threads = std::max(1, cores / machine.jobs);
+  return machine;
+}
+
+std::string machine_text(const Machine& machine) {
+  std::string text = std::to_string(machine.jobs) + (machine.jobs == 1 ? " run" : " runs") + " at once on ";
+  if (machine.gpus == 0) return text + "the CPU";
+  return text + std::to_string(machine.gpus) + (machine.gpus == 1 ? " GPU" : " GPUs");
+}
+
+// ---- The plan, for people.
+
+void print_tasks(const Experiment& experiment, const std::vector<const PlannedRun*>& runs) {
+  std::printf("%-20s %-14s %13s %11s %8s %12s\n", "task", "of", "longest", "env steps", "chance", "random play");
+  for (const ExperimentEntry& task : experiment.tasks) {
+    const auto found = std::ranges::find(runs, task.label, &PlannedRun::task);
+    if (found == runs.end()) continue;
+    const Config& config = (*found)->config;
+    const TaskInfo info = config.task.info();
+    char chance[32] = "-";
+    if (info.chance_success) std::snprintf(chance, sizeof(chance), "%.1f%%", 100 * *info.chance_success);
+    std::printf("%-20s %-14s %7d steps %11s %8s %11.1f%%\n", task.label.c_str(), info.name.c_str(),
+                info.max_episode_steps, count_text(static_cast<double>(config.run.steps)).c_str(), chance,
+                100 * play_at_random(config.task).success.estimate);
+  }
+}
+
+void print_budgets(const Experiment& experiment, const std::vector<const PlannedRun*>& runs) {
+  std::printf("\n%-20s %-12s %6s %12s %12s %12s  %s\n", "backbone", "memory", "width", "parameters", "state bytes",
+              "flops/step", "in");
+  for (const ExperimentEntry& backbone : experiment.backbones) {
+    // The state and the work of some grow with the task's length.
+    std::vector<std::pair<const PlannedRun*, std::string>> rows;
+    for (const PlannedRun* run : runs) {
+      if (run->backbone != backbone.label || run->seed != runs.front()->seed) continue;
+      const auto same = std::ranges::find_if(rows, [&](const auto& row) { return row.first->budget == run->budget; });
+      if (same == rows.end())
+        rows.emplace_back(run, run->task);
+      else
+        same->second += ", " + run->task;
+    }
+    for (const auto& [run, tasks] : rows)
+      std::printf("%-20s %-12s %6lld %12lld %12lld %12lld  %s\n", backbone.label.c_str(),
+                  run->config.memory.name().c_str(), static_cast<long long>(run->budget.width),
+                  static_cast<long long>(run->budget.parameters), static_cast<long long>(run->budget.state_bytes),
+                  static_cast<long long>(run->budget.flops_per_step), rows.size() == 1 ? "all" : tasks.c_str());
+  }
+}
+
+void print_estimate(const std::vector<const PlannedRun*>& runs, const Machine& machine) {
+  std::map<std::pair<std::string, std::string>, std::vector<const PlannedRun*>> pairs;
+  for (const PlannedRun* run : runs) pairs[{run->task, run->backbone}].push_back(run);
+  const int named = runs.front()->config.run.threads;
+  const int threads = use_threads(named > 0 ? named : machine.threads);
+  std::printf("\n%-41s %5s %14s\n", "to do", "runs", "each at most");
+  double total = 0, longest = 0;
+  for (const auto& [pair, group] : pairs) {
+    const PlannedRun& run = *group.front();
+    const bool gpu = machine.gpus > 0 && run.config.run.device != "cpu";
+    const double seconds = estimate_seconds(run, gpu ? torch::Device(torch::kCUDA, 0) : torch::kCPU, threads);
+    total += seconds * static_cast<double>(group.size());
+    longest = std::max(longest, seconds);
+    std::printf("%-20s %-20s %5zu %14s\n", run.task.c_str(), run.backbone.c_str(), group.size(),
+                duration_text(seconds).c_str());
+    std::fflush(stdout);
+  }
+  std::printf(
+      "\nAt most about %s with %s, as measured here now; runs that reach evaluation.stop_at_success end "
+      "earlier, runs beside each other are slower.\n",
+      duration_text(std::max(longest, total / machine.jobs)).c_str(), machine_text(machine).c_str());
+}
+
+// ---- Running.
+
+// While it lives, these signals are taken one by one instead of ending the program.
+class Signals {
+ public:
+  Signals() {
+    sigemptyset(&set_);
+    for (const int number : {SIGINT, SIGTERM, SIGUSR1, SIGCHLD}) sigaddset(&set_, number);
+    pthread_sigmask(SIG_BLOCK, &set_, &before_);
+  }
+  ~Signals() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
+  Signals(const Signals&) = delete;
+  Signals& operator=(const Signals&) = delete;
+
+  // The next one; 0 when none came in time.
+  int wait(double seconds) {
+    timespec time{};
+    time.tv_nsec = static_cast<long>(seconds * 1e9);
+    const int number = sigtimedwait(&set_, nullptr, &time);
+    return number > 0 ? number : 0;
+  }
+
+ private:
+  sigset_t set_, before_;
+};
+
+struct CallOutcome {
+  int stopped_by = 0;  // signal
+  std::vector<FinishedJob> failed;
+};
+
+CallOutcome run_all(const fs::path& directory, const std::vector<const PlannedRun*>& runs, const Machine& machine,
+                    Signals& signals) {
+  CompareProgress progress(std::cout, isatty(STDOUT_FILENO) != 0, runs, machine.jobs);
+  CallOutcome outcome;
+  std::deque<const PlannedRun*> waiting, elsewhere;  // elsewhere: another program trains there
+  for (const PlannedRun* run : runs) {
+    const RunState state = read_run_state(directory, *run);
+    if (state.stage == RunStage::kFinished)
+      progress.count_finished(*run);
+    else
+      (state.running ? elsewhere : waiting).push_back(run);
+  }
+  if (!elsewhere.empty())
+    progress.say("Another program trains " + elsewhere.front()->name() +
+                 (elsewhere.size() == 1 ? "" : " and " + std::to_string(elsewhere.size() - 1) + " more") +
+                 "; waiting for it where it is not done.");
+
+  JobPool pool(directory, machine);
+  constexpr double kLookElsewhereSeconds = 2;
+  auto last_look = JobPool::Clock::now();
+  while (!pool.jobs().empty() || (outcome.stopped_by == 0 && (!waiting.empty() || !elsewhere.empty()))) {
+    while (outcome.stopped_by == 0 && !pool.full() && !waiting.empty()) {
+      progress.started(*waiting.front());
+      pool.start(*waiting.front());
+      waiting.pop_front();
+    }
+    if (const int number = signals.wait(0.2); number != 0 && number != SIGCHLD) {
+      if (number != SIGUSR1 && outcome.stopped_by == 0) {
+        outcome.stopped_by = number;
+        progress.say("Stopping: " + std::to_string(pool.jobs().size()) + " runs save what they have.");
+      }
+      pool.signal(number);
+    }
+    while (const auto job = pool.take_finished()) {
+      progress.ended(*job);
+      if (job->end == JobEnd::kFailed) outcome.failed.push_back(*job);
+      if (job->end == JobEnd::kBusy) elsewhere.push_back(job->run);
+    }
+    progress.report(pool.jobs());
+
+    const auto now = JobPool::Clock::now();
+    if (elsewhere.empty() || std::chrono::duration<double>(now - last_look).count() < kLookElsewhereSeconds) continue;
+    last_look = now;
+    for (std::size_t i = elsewhere.size(); i > 0; --i) {
+      const PlannedRun* const run = elsewhere.front();
+      elsewhere.pop_front();
+      const RunState state = read_run_state(directory, *run);
+      if (state.stage == RunStage::kFinished)
+        progress.count_finished(*run);
+      else
+        (state.running ? elsewhere : waiting).push_back(run);
+    }
+  }
+  return outcome;
+}
+
+}  // namespace
+
+int run_compare(const std::vector<std::string>& arguments) {
+  if (!arguments.empty() && arguments.front() == "report")
+    return run_compare_report({arguments.begin() + 1, arguments.end()});
+  CompareOptions options;
+  OptionList own("");
+  options.list_options(own);
+  const CommandLine line = parse_command_line(arguments, own, {.setting_keys = all_config_keys()});
+  if (line.help) {
+    print_help(own);
+    return 0;
+  }
+  std::optional<Signals> signals;
+  if (!options.dry_run) signals.emplace();  // before anything makes threads, which inherit what is blocked
+  const Shard shard = parse_shard(options.shard);
+  const fs::path directory = options.run;
+  const Wanted wanted = find_experiment(options, line.settings);
+  const std::vector<PlannedRun> all = plan_runs(wanted.all, directory);
+  const std::vector<const PlannedRun*> runs = runs_of_call(all, wanted.now, shard);
+  if (runs.empty()) throw UserError("--shard " + options.shard + " has no run: there are fewer runs than shards");
+  std::vector<const PlannedRun*> to_do;
+  for (const PlannedRun* run : runs)
+    if (read_run_state(directory, *run).stage != RunStage::kFinished) to_do.push_back(run);
+  const Machine machine = find_machine(options, to_do);
+
+  if (!wanted.all.question.empty()) std::cout << wanted.all.question << "\n";
+  std::cout << wanted.now.tasks.size() << " tasks x " << wanted.now.backbones.size() << " backbones x "
+            << wanted.now.seeds.size() << " seeds"
+            << (shard.count > 1 ? ", shard " + options.shard + ": " + std::to_string(runs.size()) + " runs" : "")
+            << ", " << to_do.size() << " of " << runs.size() << " to do, " << machine_text(machine) << ", in "
+            << directory.string() << std::endl;
+  if (options.dry_run) {
+    print_tasks(wanted.now, runs);
+    print_budgets(wanted.now, runs);
+    if (!to_do.empty()) print_estimate(to_do, machine);
+    return 0;
+  }
+
+  write_plan(directory, wanted.all, all);
+  const CallOutcome outcome = run_all(directory, runs, machine, *signals);
+  if (outcome.stopped_by != 0) {
+    std::cout << "Stopped by " << (outcome.stopped_by == SIGINT ? "SIGINT" : "SIGTERM")
+              << ". To go on:\n  engram compare --run " << directory.string() << std::endl;
+    constexpr int kSignalStatus = 128;  // as a shell reports a program that a signal ended
+    return kSignalStatus + outcome.stopped_by;
+  }
+  if (outcome.failed.empty()) {
+    std::cout << "All " << runs.size() << " runs are finished. What next:\n  engram compare report "
+              << directory.string() << std::endl;
+    return 0;
+  }
+  const FinishedJob& first = outcome.failed.front();
+  throw std::runtime_error(std::to_string(outcome.failed.size()) + " of " + std::to_string(runs.size()) +
+                           " runs failed: " + first.run->name() + " (" + first.reason + ")" +
+                           (outcome.failed.size() > 1 ? " and others, see " + (directory / "failures").string() : "") +
+                           "; the same command tries again");
+}
+
+}  // namespace engram

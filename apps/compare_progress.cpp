@@ -1,0 +1,158 @@
+#include "apps/compare_progress.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <map>
+
+#include "agents/metrics_summary.h"
+#include "apps/status_display.h"
+#include "base/error.h"
+
+namespace engram {
+namespace {
+
+constexpr double kLookSeconds = 2;
+constexpr double kPlainLineSeconds = 30;
+constexpr int kBarCells = 20;
+
+MetricsSummary metrics_of(const PlannedRun& run) {
+  try {
+    return summarize_metrics(run.folder / "metrics.jsonl");
+  } catch (const UserError&) {
+    return {};  // what is shown, not what is decided
+  }
+}
+
+std::string percent(double fraction) {
+  char text[32];
+  std::snprintf(text, sizeof(text), "%.1f%%", 100 * fraction);
+  return text;
+}
+
+}  // namespace
+
+CompareProgress::CompareProgress(std::ostream& out, bool live, const std::vector<const PlannedRun*>& runs, int jobs)
+    : out_(out), live_(live), jobs_(jobs) {
+  for (const PlannedRun* run : runs) runs_.push_back({run});
+}
+
+CompareProgress::Progress& CompareProgress::of(const PlannedRun& run) {
+  return *std::ranges::find(runs_, &run, &Progress::run);
+}
+
+int CompareProgress::count(Stage stage) const {
+  return static_cast<int>(std::ranges::count(runs_, stage, &Progress::stage));
+}
+
+void CompareProgress::count_finished(const PlannedRun& run) {
+  Progress& progress = of(run);
+  progress.stage = Stage::kFinished;
+  progress.steps = metrics_of(run).steps;
+}
+
+void CompareProgress::started(const PlannedRun& run) {
+  Progress& progress = of(run);
+  progress.stage = Stage::kRunning;
+  progress.steps = progress.first_steps = metrics_of(run).steps;
+  progress.seconds = 0;
+}
+
+void CompareProgress::say(const std::string& text) {
+  if (live_) out_ << "\r\033[K";
+  out_ << text << std::endl;
+}
+
+void CompareProgress::ended(const FinishedJob& job) {
+  Progress& progress = of(*job.run);
+  const MetricsSummary metrics = metrics_of(*job.run);
+  progress.steps = metrics.steps;
+  progress.seconds = job.seconds;
+  progress.stage = job.end == JobEnd::kFinished ? Stage::kFinished
+                   : job.end == JobEnd::kFailed ? Stage::kFailed
+                                                : Stage::kWaiting;
+  const std::string steps = count_text(static_cast<double>(metrics.steps)) + " steps";
+  if (job.end == JobEnd::kFailed) say(job.run->name() + " failed: " + job.reason);
+  if (job.end == JobEnd::kStopped) say(job.run->name() + ": stopped, saved");
+  if (job.end == JobEnd::kFinished && metrics.final_evaluation)
+    say(job.run->name() + ": success " + percent(metrics.final_evaluation->success.estimate) + " after " + steps +
+        ", " + duration_text(job.seconds));
+}
+
+// From the speed of each pair of task and backbone where one of its runs has gone some way, else the mean speed; and
+// from the length of its finished runs, which may have stopped early.
+double CompareProgress::seconds_left() const {
+  using Pair = std::pair<std::string, std::string>;
+  struct Known {
+    double seconds = 0, steps = 0, finished_steps = 0;
+    int finished = 0;
+  };
+  std::map<Pair, Known> known;
+  Known all;
+  for (const Progress& progress : runs_) {
+    Known& pair = known[{progress.run->task, progress.run->backbone}];
+    const double steps = static_cast<double>(progress.steps - progress.first_steps);
+    if (progress.seconds > 0 && steps > 0) {
+      pair.seconds += progress.seconds, pair.steps += steps;
+      all.seconds += progress.seconds, all.steps += steps;
+    }
+    if (progress.stage == Stage::kFinished) {
+      pair.finished_steps += static_cast<double>(progress.steps);
+      ++pair.finished;
+    }
+  }
+  if (all.steps == 0) return NAN;
+  double total = 0, longest = 0;
+  for (const Progress& progress : runs_) {
+    if (progress.stage != Stage::kWaiting && progress.stage != Stage::kRunning) continue;
+    const Known& pair = known.at({progress.run->task, progress.run->backbone});
+    const double length =
+        pair.finished > 0 ? pair.finished_steps / pair.finished : static_cast<double>(progress.run->config.run.steps);
+    const double left = std::max(0.0, length - static_cast<double>(progress.steps));
+    const double seconds = left * (pair.steps > 0 ? pair.seconds / pair.steps : all.seconds / all.steps);
+    total += seconds;
+    longest = std::max(longest, seconds);
+  }
+  return std::max(longest, total / jobs_);
+}
+
+std::string CompareProgress::line() const {
+  double done = 0;
+  for (const Progress& progress : runs_)
+    done +=
+        progress.stage == Stage::kFinished || progress.stage == Stage::kFailed
+            ? 1
+            : std::min(1.0, static_cast<double>(progress.steps) / static_cast<double>(progress.run->config.run.steps));
+  done /= static_cast<double>(runs_.size());
+  const int failed = count(Stage::kFailed);
+  std::string text = std::to_string(count(Stage::kFinished)) + " of " + std::to_string(runs_.size()) +
+                     " runs finished, " + std::to_string(count(Stage::kRunning)) + " running";
+  if (failed > 0) text += ", " + std::to_string(failed) + " failed";
+  char numbers[64];
+  std::snprintf(numbers, sizeof(numbers), "  %.0f%%", 100 * done);
+  text += numbers;
+  if (const double left = seconds_left(); std::isfinite(left)) text += "  about " + duration_text(left) + " left";
+  if (!live_) return text;
+  const int full = std::clamp(static_cast<int>(done * kBarCells), 0, kBarCells);
+  return std::string("[").append(full, '#').append(kBarCells - full, '.').append("] ") + text;
+}
+
+void CompareProgress::report(const std::vector<JobPool::Job>& jobs) {
+  const auto now = std::chrono::steady_clock::now();
+  const auto seconds = [&](auto since) { return std::chrono::duration<double>(now - since).count(); };
+  if (seconds(last_look_) < kLookSeconds) return;
+  last_look_ = now;
+  for (const JobPool::Job& job : jobs) {
+    Progress& progress = of(*job.run);
+    progress.steps = metrics_of(*job.run).steps;
+    progress.seconds = seconds(job.begin);
+  }
+  if (live_) {
+    out_ << "\r\033[K" << line() << std::flush;
+  } else if (seconds(last_line_) >= kPlainLineSeconds) {
+    last_line_ = now;
+    out_ << line() << std::endl;
+  }
+}
+
+}  // namespace engram

@@ -1,0 +1,294 @@
+"""engram compare: plans, runs, is stopped and killed, goes on, carries on beside failures.
+usage: compare.py ENGRAM"""
+
+import json
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+import numpy
+import safetensors.numpy
+
+ENGRAM = sys.argv[1]
+CONFIG = """[compare]
+question = Which memory keeps a sign?
+seeds = 0-1
+match = parameters
+reference = gru
+controls = full_state
+[task]
+name = tmaze
+[network]
+hidden_width = 16
+[memory]
+width = 16
+layers = 1
+[run]
+steps = 400
+random_episodes = 4
+threads = 1
+report_seconds = 0.05
+metrics_every_steps = 20
+[evaluation]
+every_steps = 100
+episodes = 4
+final_episodes = 20
+[replay]
+batch_episodes = 8
+[checkpoint]
+every_steps = 20
+[tasks.short]
+task.corridor_length = 4
+[tasks.long]
+task.corridor_length = 6
+[backbones.gru]
+memory.name = gru
+[backbones.lstm]
+memory.name = lstm
+"""
+RUNS = {f"{task}/{backbone}/{seed}" for task in ("short", "long") for backbone in ("gru", "lstm", "full_state")
+        for seed in (0, 1)}
+
+
+def start(folder, *arguments, **options):
+    return subprocess.Popen([ENGRAM, "compare", "--device=cpu", *map(str, arguments)], cwd=folder,
+                            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **options)
+
+
+def finish(process, status=0, seconds=300):
+    out, err = process.communicate(timeout=seconds)
+    assert process.returncode == status, (process.returncode, out[-1000:], err)
+    if status == 0:
+        assert err == "", err
+    return out, err
+
+
+def compare(folder, *arguments, status=0, **options):
+    return finish(start(folder, *arguments, **options), status)
+
+
+def refused(folder, *arguments, saying):
+    _, err = compare(folder, *arguments, status=2)
+    assert err.count("\n") == 1 and all(words in err for words in saying), (err, saying)
+
+
+def rows(run):
+    return [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
+
+
+def finished(directory):
+    names = set()
+    for file in directory.glob("runs/*/*/*/metrics.jsonl"):
+        lines = file.read_text().splitlines()
+        if lines and json.loads(lines[-1])["kind"] == "final":
+            names.add(str(file.parent.relative_to(directory / "runs")))
+    return names
+
+
+def wait_for(condition, process, seconds=60):
+    end = time.time() + seconds
+    while not condition():
+        assert time.time() < end and process.poll() is None, (process.poll(), process.stderr.read())
+        time.sleep(0.01)
+
+
+def training(directory):
+    """Numbers of the processes that train under the folder."""
+    found = []
+    for process in pathlib.Path("/proc").glob("[0-9]*"):
+        try:
+            words = (process / "cmdline").read_bytes().split(b"\0")
+        except OSError:
+            continue
+        if b"train" in words[1:2] and any(str(directory.name).encode() + b"/runs/" in word for word in words):
+            found.append(int(process.name))
+    return found
+
+
+def same_weights(a, b):
+    for which in ("best", "last"):
+        first, second = (safetensors.numpy.load_file(run / f"weights/{which}.safetensors") for run in (a, b))
+        assert all(numpy.array_equal(first[name], second[name]) for name in first), (a, b)
+
+
+def check_dry_run(folder):
+    out, _ = compare(folder, "--config", "c.ini", "--run", "dry", "--dry-run")
+    assert "Which memory keeps a sign?" in out and "2 tasks x 3 backbones x 2 seeds, 12 of 12 to do" in out, out
+    for word in ("50.0%", "random play", "parameters", "state bytes", "flops/step", "full_state", "At most about"):
+        assert word in out, (word, out)
+    assert not (folder / "dry").exists()
+
+
+def check_whole(folder):
+    whole = folder / "whole"
+    out, _ = compare(folder, "--config", "c.ini", "--run", "whole", "--jobs", "2")
+    assert finished(whole) == RUNS, finished(whole)
+    assert "All 12 runs are finished" in out and "short/lstm/1: success" in out, out
+    plan = json.loads((whole / "plan.json").read_text())
+    assert {run["folder"] for run in plan["runs"]} == {f"runs/{name}" for name in RUNS}
+    sizes = {run["backbone"]: run for run in plan["runs"]}
+    for backbone in ("lstm", "full_state"):
+        assert abs(sizes[backbone]["parameters"] / sizes["gru"]["parameters"] - 1) <= 0.03, sizes
+    assert plan["tasks"][0]["chance_success"] == 0.5, plan["tasks"]
+    before = {path: path.stat().st_mtime_ns for path in whole.rglob("*") if path.is_file()}
+    out, _ = compare(folder, "--run", "whole")
+    assert "0 of 12 to do" in out, out
+    assert before == {path: path.stat().st_mtime_ns for path in whole.rglob("*") if path.is_file()}
+    # A run on its own, by the command of the plan, is the same run.
+    command = next(run["command"] for run in plan["runs"] if run["folder"] == "runs/long/gru/1")
+    command = command.replace("whole/runs/long/gru/1", "alone").split()[1:]
+    subprocess.run([ENGRAM, *command, "--device=cpu"], cwd=folder, check=True, capture_output=True, timeout=120)
+    assert rows(folder / "alone") == rows(whole / "runs/long/gru/1")
+    same_weights(folder / "alone", whole / "runs/long/gru/1")
+    return whole
+
+
+def same_runs(whole, other, names=RUNS):
+    for name in sorted(names):
+        assert rows(whole / "runs" / name) == rows(other / "runs" / name), name
+        same_weights(whole / "runs" / name, other / "runs" / name)
+    assert not list(other.rglob("*.partial*"))
+
+
+def check_stopped(folder, whole):
+    """SIGTERM and SIGINT: the runs save, the same command goes on, and the whole is as if nothing had happened."""
+    directory = folder / "stopped"
+    for number, status in ((signal.SIGTERM, 143), (signal.SIGINT, 130)):
+        begun = len(finished(directory))
+        process = start(folder, "--config", "c.ini", "--run", "stopped", "--jobs", "3")
+        wait_for(lambda: len(finished(directory)) > begun, process)
+        process.send_signal(number)
+        out, err = finish(process, status)
+        assert err == "" and "engram compare --run stopped" in out, (out, err)
+        assert training(directory) == [] and begun < len(finished(directory)) < len(RUNS)
+        assert not (directory / "failures").exists()
+    compare(folder, "--run", "stopped", "--jobs", "3")
+    assert finished(directory) == RUNS
+    same_runs(whole, directory)
+
+
+def check_killed(folder, whole):
+    """SIGKILL at any time leaves no process behind and nothing that cannot be gone on from."""
+    directory = folder / "killed"
+    for round in range(4):
+        process = start(folder, "--config", "c.ini", "--run", "killed", "--jobs", "3")
+        wait_for(lambda: training(directory), process)
+        time.sleep(0.4 * round)
+        process.kill()
+        process.communicate()
+        end = time.time() + 30
+        while training(directory):
+            assert time.time() < end, "runs outlive the program that started them"
+            time.sleep(0.02)
+    compare(folder, "--run", "killed", "--jobs", "3")
+    assert finished(directory) == RUNS
+    same_runs(whole, directory)
+
+
+def check_failing(folder):
+    """A run that fails, and one that is killed, are recorded; the others are done; the same command tries again."""
+    directory = folder / "failing"
+    compare(folder, "--config", "c.ini", "--run", "failing", "--seeds", "0", "--tasks", "short", "--backbones", "gru")
+    (directory / "runs/short/lstm").mkdir(parents=True)
+    (directory / "runs/short/lstm/1").write_text("in the way")
+    process = start(folder, "--config", "c.ini", "--run", "failing", "--jobs", "1", "--tasks", "short")
+    wait_for(lambda: training(directory), process)
+    victim = training(directory)[0]
+    name = pathlib.Path(f"/proc/{victim}/cmdline").read_bytes().split(b"/runs/")[1].split(b"\0")[0].decode()
+    os.kill(victim, signal.SIGKILL)
+    out, err = finish(process, 1)
+    assert err.count("\n") == 1 and "2 of 6 runs failed" in err, err
+    assert "signal 9" in (directory / f"failures/{name}.txt").read_text()
+    assert "is a file" in (directory / "failures/short/lstm/1.txt").read_text(), out
+    short = {run for run in RUNS if run.startswith("short")}
+    assert finished(directory) == short - {name, "short/lstm/1"}, finished(directory)
+    (directory / "runs/short/lstm/1").unlink()
+    compare(folder, "--run", "failing", "--jobs", "2")
+    assert finished(directory) == short
+    assert not list((directory / "failures").rglob("*.txt"))
+
+
+def check_shards(folder, whole):
+    """Three shards at once, one of which dies and is repeated."""
+    directory = folder / "shards"
+    arguments = ["--config", "c.ini", "--run", "shards", "--jobs", "1"]
+    processes = [start(folder, *arguments, "--shard", f"{i}/3") for i in (1, 2, 3)]
+    wait_for(lambda: training(directory), processes[1])
+    processes[1].kill()
+    processes[1].communicate()
+    for i in (0, 2):
+        finish(processes[i])
+    assert 0 < len(finished(directory)) < len(RUNS)
+    compare(folder, *arguments, "--shard", "2/3")
+    assert finished(directory) == RUNS
+    same_runs(whole, directory)
+    for text in ("0/3", "4/3", "1", "a/b", "1/0", "1/3/5"):
+        refused(folder, *arguments, "--shard", text, saying=[f"'{text}'", "I/N"])
+
+
+def check_beside_each_other(folder, whole):
+    """Two programs with the same runs wait for each other's instead of failing."""
+    processes = [start(folder, "--config", "c.ini", "--run", "both", "--jobs", "1", "--seeds", "0") for _ in range(2)]
+    for process in processes:
+        finish(process)
+    zero = {run for run in RUNS if run.endswith("/0")}
+    assert finished(folder / "both") == zero
+    same_runs(whole, folder / "both", zero)
+
+
+def check_growing(folder, whole):
+    directory = folder / "growing"
+    compare(folder, "--config", "c.ini", "--run", "growing", "--seeds", "0", "--tasks", "short")
+    compare(folder, "--config", "c.ini", "--run", "growing", "--backbones", "gru")
+    names = {run for run in RUNS if run.startswith("short") and run.endswith("/0")}
+    names |= {run for run in RUNS if "/gru/" in run}
+    assert finished(directory) == names, finished(directory)
+    same_runs(whole, directory, names)
+
+
+def check_refusals(folder, whole):
+    refused(folder, "--config", "c.ini", saying=["--run DIR is missing"])
+    refused(folder, "--run", "nothing", saying=["--config FILE is missing", "'nothing'"])
+    refused(folder, "--config", "none.ini", "--run", "new", saying=["'none.ini'", "cannot be read"])
+    refused(folder, "--config", "c.ini", "--run", "c.ini", saying=["'c.ini' exists"])
+    refused(folder, "--config", "c.ini", "--run", "new", "--tasks", "shirt", saying=["'shirt'", "did you mean 'short'"])
+    refused(folder, "--config", "c.ini", "--run", "new", "--seeds", "1-", saying=["seeds '1-'"])
+    refused(folder, "--config", "c.ini", "--run", "new", "--match", "width", saying=["'width'", "parameters | state"])
+    refused(folder, "--config", "c.ini", "--run", "new", "--backbones", "lstm", saying=["compare.reference 'gru'"])
+    refused(folder, "--config", "c.ini", "--run", "new", "--memory.widht", "3", saying=["memory.widht"])
+    refused(folder, "--config", "c.ini", "--run", "new", "--device", "tpu", saying=["'tpu'", "auto | cpu | cuda"])
+    assert not (folder / "new").exists()
+    (folder / "full").mkdir()
+    (folder / "full/file").write_text("mine")
+    refused(folder, "--config", "c.ini", "--run", "full", saying=["'full' exists, is not empty"])
+    refused(folder, "--config", "c.ini", "--run", "whole", "--learner.gamma", "0.5",
+            saying=["'whole', short/gru, was made with learner.gamma = 0.99", "0.5"])
+    refused(folder, "--run", "whole", "--match", "none", saying=["compare.match = parameters", "none"])
+    # A run of another experiment in the place of one of this.
+    other = whole / "runs/short/gru/0"
+    other.rename(folder / "kept")
+    (whole / "runs/long/lstm/0").rename(other)
+    refused(folder, "--run", "whole", saying=["short/gru/0' was made with"])
+    other.rename(whole / "runs/long/lstm/0")
+    (folder / "kept").rename(other)
+    compare(folder, "--run", "whole")
+
+
+with tempfile.TemporaryDirectory() as name:
+    folder = pathlib.Path(name)
+    (folder / "c.ini").write_text(CONFIG)
+    assert "--shard" in compare(folder, "--help")[0]
+    check_dry_run(folder)
+    whole = check_whole(folder)
+    check_refusals(folder, whole)
+    check_stopped(folder, whole)
+    check_killed(folder, whole)
+    check_failing(folder)
+    check_shards(folder, whole)
+    check_beside_each_other(folder, whole)
+    check_growing(folder, whole)
+print("ok")
