@@ -14,7 +14,7 @@
 namespace engram {
 namespace {
 
-constexpr std::size_t kMoments = 6;
+constexpr std::size_t kMoments = 5;
 
 // Where each phase begins and how it ends, and between them moments at equal distances.
 std::vector<FrameContents> chosen_moments(const std::vector<FrameContents>& frames) {

@@ -24,10 +24,10 @@ h1 { font-size: 1.9rem; line-height: 1.25; margin: 0 0 .5rem; }
 h2 { font-size: 1.35rem; margin: 2.75rem 0 .75rem; padding-bottom: .25rem; border-bottom: 1px solid #d0d0d0; }
 h3 { font-size: 1.08rem; margin: 2rem 0 .5rem; }
 p, li { max-width: 52rem; }
-.scroll { overflow-x: auto; margin: 1rem 0 1.5rem; }
+.scroll { overflow-x: auto; margin: 0 0 1.5rem; }
 table { border-collapse: collapse; border-top: 2px solid #1a1a1a; border-bottom: 2px solid #1a1a1a; font-size: .92rem;
   font-variant-numeric: tabular-nums; }
-caption { text-align: left; padding: 0 0 .5rem; color: #444; max-width: 52rem; }
+.caption { margin: 1.5rem 0 .5rem; color: #444; font-size: .92rem; break-after: avoid; }
 th, td { padding: .28rem .9rem .28rem 0; text-align: right; vertical-align: top; white-space: nowrap; }
 thead th { border-bottom: 1px solid #1a1a1a; font-weight: 600; }
 th.text, td.text { text-align: left; font-weight: inherit; }
@@ -42,7 +42,7 @@ details { margin: .75rem 0; }
 summary { cursor: pointer; }
 @media print {
   body { margin: 0; max-width: none; font-size: 10pt; }
-  h2, h3, caption { break-after: avoid; }
+  h2, h3 { break-after: avoid; }
   figure, tr { break-inside: avoid; }
   .scroll { overflow: visible; }
   th, td { white-space: normal; }
@@ -83,12 +83,18 @@ std::string data_uri(const char* type, const std::string& bytes) {
          encode_base64({reinterpret_cast<const std::uint8_t*>(bytes.data()), bytes.size()});
 }
 
+std::string html_lines(const std::string& text) {
+  std::string lines;
+  for (const char c : html_escaped(text)) lines += c == '\n' ? std::string("<br>") : std::string(1, c);
+  return lines;
+}
+
 std::string html_row(const std::vector<std::string>& cells, const char* tag, int text_columns) {
   std::string text = "<tr>";
   for (std::size_t i = 0; i < cells.size(); ++i) {
     const std::string name = tag;
     const bool left = i < static_cast<std::size_t>(text_columns);
-    text += "<" + name + (left ? " class=\"text\">" : ">") + html_escaped(cells[i]) + "</" + name + ">";
+    text += "<" + name + (left ? " class=\"text\">" : ">") + html_lines(cells[i]) + "</" + name + ">";
   }
   return text + "</tr>\n";
 }
@@ -107,9 +113,10 @@ std::string html(const BulletList& list) {
 }
 
 std::string html(const TextTable& table) {
-  std::string text = "<div class=\"scroll\"><table>\n";
-  if (!table.caption.empty()) text += "<caption>" + html_escaped(table.caption) + "</caption>\n";
-  text += "<thead>" + html_row(table.header, "th", table.text_columns) + "</thead>\n<tbody>\n";
+  std::string text;
+  if (!table.caption.empty()) text += "<p class=\"caption\">" + html_escaped(table.caption) + "</p>\n";
+  text += "<div class=\"scroll\"><table>\n<thead>" + html_row(table.header, "th", table.text_columns) +
+          "</thead>\n<tbody>\n";
   for (const auto& row : table.rows) text += html_row(row, "td", table.text_columns);
   return text + "</tbody></table></div>\n";
 }

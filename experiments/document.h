@@ -24,7 +24,7 @@ struct BulletList {
 struct TextTable {
   std::string caption;
   std::vector<std::string> header;
-  std::vector<std::vector<std::string>> rows;  // of as many cells as the header
+  std::vector<std::vector<std::string>> rows;  // of as many cells as the header; a cell may have several lines
   int text_columns = 1;                        // the first so many are flush left, the others flush right
 };
 

@@ -150,7 +150,7 @@ Figure draw(const fs::path& folder, const Plot& plot, const std::string& caption
     script += "\nreset\nset terminal " + terminal + "\nset output '" + plot.name + ending + "'\nset multiplot\n" +
               plot.body + "unset multiplot\nset output\n";
   };
-  draw_as("svg noenhanced size " + size(1) + " dynamic font 'Helvetica,13' background rgb 'white'", ".svg");
+  draw_as("svg noenhanced size " + size(1) + " font 'Helvetica,13' background rgb 'white'", ".svg");
   draw_as("pngcairo noenhanced size " + size(2) + " font 'Helvetica,20' linewidth 2 pointscale 2", ".png");
   write_file(folder / (plot.name + ".dat"), plot.data);
   write_file(folder / (plot.name + ".gp"), script);
@@ -167,6 +167,14 @@ std::pair<double, double> x_range(const Panel& panel) {
     }
   if (!(low < high)) return std::isfinite(low) ? std::pair(low - 1, low + 1) : std::pair(0.0, 1.0);
   return {low, high};
+}
+
+// 1, 2 or 5 times a power of ten, so that about `tics` of them make `range`.
+double tic_step(double range, int tics) {
+  const double power = std::pow(10, std::floor(std::log10(range / tics)));
+  for (const double factor : {1, 2, 5})
+    if (factor * power * tics >= range) return factor * power;
+  return 10 * power;
 }
 
 // A panel's axes and curves; `first_of_row`: it has the label of the heights.
@@ -189,7 +197,7 @@ std::string panel_script(Plot& plot, const Panel& panel, const Area& area, bool 
     for (const auto& point : panel.curves.front().points) tics += (tics.empty() ? "" : ",") + text(point.first);
     script += "set xtics nomirror (" + tics + ")\n";
   } else {
-    script += "set xtics nomirror autofreq\n";
+    script += "set xtics nomirror " + text(tic_step(high - low, panel.bands ? 5 : 8)) + "\n";
   }
   std::string bands, lines;
   const std::string file = gnuplot_string(plot.name + ".dat");
@@ -244,7 +252,7 @@ Figure plot_panels(const fs::path& folder, const std::string& name, const std::s
   for (int i = 0; i < static_cast<int>(panels.size()); ++i) {
     const int x = kHeightsLabel + i % columns * panel_width, y = top + i / columns * panel_height;
     const Area area =
-        plot.area(x + 34, x + panel_width - 16, y + (panels[0].title.empty() ? 8 : 24), y + panel_height - 52);
+        plot.area(x + 34, x + panel_width - 16, y + (panels[0].title.empty() ? 8 : 24), y + panel_height - 62);
     plot.body += panel_script(plot, panels[static_cast<std::size_t>(i)], area, i % columns == 0, methods);
   }
   return draw(folder, plot, caption);

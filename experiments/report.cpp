@@ -2,10 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdio>
-#include <functional>
 #include <map>
-#include <nlohmann/json.hpp>
 #include <ostream>
 #include <set>
 #include <system_error>
@@ -14,48 +11,14 @@
 #include "agents/files.h"
 #include "base/error.h"
 #include "experiments/budgets.h"
-#include "experiments/document.h"
 #include "experiments/plan.h"
-#include "experiments/plots.h"
+#include "experiments/report_text.h"
+#include "experiments/report_writer.h"
 
 namespace engram {
 namespace {
 
 namespace fs = std::filesystem;
-
-template <class... Values>
-std::string format(const char* pattern, Values... values) {
-  char text[256];
-  std::snprintf(text, sizeof text, pattern, values...);
-  return text;
-}
-
-std::string percent(double fraction) { return format("%.1f", 100 * fraction); }
-
-std::string percent(const Estimate& estimate) {
-  if (!estimate.interval) return percent(estimate.value);
-  return percent(estimate.value) + " (" + percent(estimate.interval->first) + " to " +
-         percent(estimate.interval->second) + ")";
-}
-
-std::string count_with_commas(std::int64_t number) {
-  std::string digits = std::to_string(number);
-  for (std::size_t i = digits.size(); i > 3 + (digits[0] == '-' ? 1 : 0);) digits.insert(i -= 3, ",");
-  return digits;
-}
-
-std::string duration(double seconds) {
-  const auto whole = static_cast<long long>(std::min(seconds + 0.5, 1e15));
-  if (whole < 60) return format("%llds", whole);
-  if (whole < 3600) return format("%lldm%02llds", whole / 60, whole % 60);
-  return format("%lldh%02lldm", whole / 3600, whole % 3600 / 60);
-}
-
-std::string joined(const std::vector<std::string>& parts, const char* between = ", ") {
-  std::string text;
-  for (const std::string& part : parts) text += (text.empty() ? "" : between) + part;
-  return text;
-}
 
 std::string settings_text(const Settings& settings) {
   std::vector<std::string> parts;
@@ -63,17 +26,18 @@ std::string settings_text(const Settings& settings) {
   return joined(parts);
 }
 
-// "5", or "5 to 9" where not all are the same.
-std::string range_text(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  const auto text = [](double value) {
-    return std::abs(value) < 1e15 && value == std::floor(value) ? count_with_commas(static_cast<std::int64_t>(value))
-                                                                : format("%g", value);
-  };
-  return values.front() == values.back() ? text(values.front()) : text(values.front()) + " to " + text(values.back());
+std::string title_of(const fs::path& folder) {
+  fs::path name = fs::absolute(folder).lexically_normal();
+  if (!name.has_filename()) name = name.parent_path();
+  return "Comparison " + one_line(name.filename().string());
 }
 
-// A table with a row for each backbone and a column for each task.
+void write_text_file(const fs::path& file, const std::string& text) {
+  replace_file(file, [&](std::ostream& stream) { stream << text; });
+}
+
+}  // namespace
+
 TextTable by_backbone(const Results& results, const std::string& caption,
                       const std::function<std::string(std::size_t task, std::size_t backbone)>& cell) {
   TextTable table{caption, {"backbone"}, {}};
@@ -86,7 +50,6 @@ TextTable by_backbone(const Results& results, const std::string& caption,
   return table;
 }
 
-// The figures of the finished runs of a backbone in a task, those that there are.
 std::vector<double> figures_of(const Results& results, std::size_t task, std::size_t backbone,
                                const std::function<std::optional<double>(const RunResult&)>& figure) {
   std::vector<double> figures;
@@ -98,99 +61,63 @@ std::vector<double> figures_of(const Results& results, std::size_t task, std::si
   return figures;
 }
 
-class ReportWriter {
- public:
-  ReportWriter(const Results& results, const Analysis& analysis, const ReportFiles& files, const FilmStrip& film,
-               const BootstrapOptions& bootstrap)
-      : results_(results),
-        experiment_(results.experiment),
-        analysis_(analysis),
-        folder_(files.folder),
-        film_(film),
-        bootstrap_(bootstrap),
-        document_(title()) {
-    for (std::size_t backbone = 0; backbone < experiment_.backbones.size(); ++backbone)
-      methods_.push_back(
-          {experiment_.backbones[backbone].label, results.run(0, backbone, 0).plan.control != Control::kNone});
-  }
+ReportWriter::ReportWriter(const Results& results, const Analysis& analysis, const ReportFiles& files,
+                           const FilmStrip& film, const BootstrapOptions& bootstrap)
+    : results_(results),
+      experiment_(results.experiment),
+      analysis_(analysis),
+      folder_(files.folder),
+      film_(film),
+      bootstrap_(bootstrap),
+      document_(title_of(results.folder)) {
+  for (std::size_t backbone = 0; backbone < experiment_.backbones.size(); ++backbone)
+    methods_.push_back(
+        {experiment_.backbones[backbone].label, results.run(0, backbone, 0).plan.control != Control::kNone});
+}
 
-  Document write() {
-    add_question();
-    add_protocol();
-    add_results();
-    add_budgets();
-    add_cost();
-    add_film();
-    add_left_out();
-    add_reproduction();
-    return std::move(document_);
-  }
+Document ReportWriter::write() {
+  add_question();
+  add_protocol();
+  add_results();
+  add_budgets();
+  add_cost();
+  add_film();
+  add_left_out();
+  add_reproduction();
+  return std::move(document_);
+}
 
- private:
-  std::string title() const {
-    fs::path name = fs::absolute(results_.folder).lexically_normal();
-    if (!name.has_filename()) name = name.parent_path();
-    return "Comparison " + one_line(name.filename().string());
-  }
-  void paragraph(const std::string& text) { document_.add(Paragraph{text}); }
-  void heading(int level, const std::string& text) { document_.add(Heading{level, text}); }
+std::size_t ReportWriter::method_index(const std::string& label) const {
+  const auto found = std::find_if(methods_.begin(), methods_.end(),
+                                  [&](const PlottedMethod& method) { return method.label == label; });
+  return static_cast<std::size_t>(found - methods_.begin());
+}
 
-  std::size_t method_index(const std::string& label) const {
-    return static_cast<std::size_t>(std::find_if(methods_.begin(), methods_.end(),
-                                                 [&](const PlottedMethod& method) { return method.label == label; }) -
-                                    methods_.begin());
-  }
-  std::map<std::string, int> stage_counts() const {
-    std::map<std::string, int> counts;
-    for (const RunResult& run : results_.runs) {
-      const bool scored = run.scores.has_value();
-      ++counts[scored                                  ? "finished"
-               : run.state.stage == RunStage::kMissing ? "not begun"
-               : run.state.stage == RunStage::kFailed  ? "failed"
-                                                       : "unfinished"];
-    }
-    return counts;
-  }
-  std::vector<Level> levels(std::size_t task) const {
-    std::vector<Level> lines;
-    if (results_.tasks[task].info.chance_success)
-      lines.push_back({"chance", *results_.tasks[task].info.chance_success});
-    lines.push_back({"random play", results_.tasks[task].random.success.estimate});
-    return lines;
-  }
+std::string ReportWriter::stages() const {
+  std::map<std::string, int> counts;
+  for (const RunResult& run : results_.runs)
+    ++counts[run.scores                              ? "finished"
+             : run.state.stage == RunStage::kMissing ? "not begun"
+             : run.state.stage == RunStage::kFailed  ? "failed"
+                                                     : "unfinished"];
+  std::vector<std::string> texts;
+  for (const auto& [stage, count] : counts) texts.push_back(std::to_string(count) + " " + stage);
+  return joined(texts);
+}
 
-  void add_question();
-  void add_protocol();
-  void add_results();
-  void add_score_table();
-  void add_sweep();
-  void add_curves();
-  void add_over_tasks();
-  void add_profiles();
-  void add_pairs();
-  void add_budgets();
-  void add_cost();
-  void add_film();
-  void add_left_out();
-  void add_reproduction();
-
-  const Results& results_;
-  const Experiment& experiment_;
-  const Analysis& analysis_;
-  const fs::path folder_;
-  const FilmStrip& film_;
-  const BootstrapOptions bootstrap_;
-  Document document_;
-  std::vector<PlottedMethod> methods_;
-};
+std::vector<Level> ReportWriter::levels(std::size_t task) const {
+  const TaskFacts& facts = results_.tasks[task];
+  std::vector<Level> lines;
+  if (facts.info.chance_success) lines.push_back({"chance", *facts.info.chance_success});
+  lines.push_back({"random play", facts.random.success.estimate});
+  return lines;
+}
 
 void ReportWriter::add_question() {
   if (!experiment_.question.empty()) paragraph(one_line(experiment_.question));
-  std::vector<std::string> counts;
-  for (const auto& [stage, count] : stage_counts()) counts.push_back(std::to_string(count) + " " + stage);
   paragraph(std::to_string(experiment_.tasks.size()) + " tasks, " + std::to_string(experiment_.backbones.size()) +
             " backbones, " + std::to_string(experiment_.seeds.size()) + " seeds (" + seeds_text(experiment_.seeds) +
-            "): " + std::to_string(results_.runs.size()) + " runs, of them " + joined(counts) +
+            "): " + std::to_string(results_.runs.size()) + " runs, of them " + stages() +
             ". The figures below are of the finished ones.");
 
   std::vector<MethodScores> methods = analysis_.scores[0].methods;
@@ -269,151 +196,6 @@ void ReportWriter::add_protocol() {
   document_.add(list);
 }
 
-void ReportWriter::add_results() {
-  heading(2, "Results");
-  add_score_table();
-  add_sweep();
-  add_curves();
-  add_over_tasks();
-  add_profiles();
-  add_pairs();
-}
-
-void ReportWriter::add_score_table() {
-  TextTable table = by_backbone(
-      results_,
-      "Final success in percent: mean of the runs and its 95% interval; n: finished runs, where it is not all of the "
-      "seeds. Of random play the interval is Wilson's over episodes.",
-      [&](std::size_t task, std::size_t backbone) {
-        const auto& cell = analysis_.scores[0].cells[task][backbone];
-        if (!cell) return std::string("n=0");
-        const std::size_t runs =
-            figures_of(results_, task, backbone, [](const RunResult&) { return std::optional(0.0); }).size();
-        return percent(*cell) + (runs < experiment_.seeds.size() ? ", n=" + std::to_string(runs) : "");
-      });
-  std::vector<std::string> random = {"random play"}, chance = {"chance"};
-  for (const TaskFacts& task : results_.tasks) {
-    const Interval& success = task.random.success;
-    random.push_back(percent({success.estimate, std::pair(success.low, success.high)}));
-    chance.push_back(task.info.chance_success ? percent(*task.info.chance_success) : "none");
-  }
-  table.rows.push_back(std::move(random));
-  table.rows.push_back(std::move(chance));
-  document_.add(std::move(table));
-}
-
-void ReportWriter::add_sweep() {
-  if (!results_.sweep) return;
-  Panel panel{"", results_.sweep->key, "final success, %", {}, levels(0), /*bands=*/false};
-  for (std::size_t backbone = 0; backbone < methods_.size(); ++backbone) {
-    Curve curve{backbone, {}};
-    for (std::size_t task = 0; task < results_.tasks.size(); ++task)
-      if (const auto& cell = analysis_.scores[0].cells[task][backbone])
-        curve.points.emplace_back(results_.sweep->values[task], *cell);
-    std::sort(curve.points.begin(), curve.points.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
-    if (!curve.points.empty()) panel.curves.push_back(std::move(curve));
-  }
-  document_.add(plot_panels(folder_, "sweep",
-                            "Final success against " + results_.sweep->key +
-                                ": mean over runs with 95% bootstrap intervals; markers stand a little aside of each "
-                                "other.",
-                            methods_, {panel}));
-}
-
-void ReportWriter::add_curves() {
-  std::vector<Panel> panels;
-  double end = 0;
-  for (const auto& task : analysis_.curves)
-    for (const auto& curve : task)
-      if (!curve.empty()) end = std::max(end, curve.back().first);
-  const double unit = end >= 3e6 ? 1e6 : end >= 3e3 ? 1e3 : 1;
-  const std::string name = unit == 1e6   ? "million environment steps"
-                           : unit == 1e3 ? "thousand environment steps"
-                                         : "environment steps";
-  for (std::size_t task = 0; task < results_.tasks.size(); ++task) {
-    Panel panel{results_.tasks[task].label, name, "success, %", {}, levels(task), /*bands=*/true};
-    for (std::size_t backbone = 0; backbone < methods_.size(); ++backbone) {
-      if (analysis_.curves[task][backbone].empty()) continue;
-      Curve curve{backbone, analysis_.curves[task][backbone]};
-      for (auto& point : curve.points) point.first /= unit;
-      panel.curves.push_back(std::move(curve));
-    }
-    if (!panel.curves.empty()) panels.push_back(std::move(panel));
-  }
-  document_.add(plot_panels(folder_, "curves",
-                            "Success of the greedy policy during training: mean over runs, bands of 95% bootstrap "
-                            "intervals (pointwise). Behind the end of a run that stopped early its last evaluation is "
-                            "held.",
-                            methods_, panels));
-}
-
-void ReportWriter::add_over_tasks() {
-  heading(3, "Over all tasks");
-  if (analysis_.scores[0].tasks.empty()) {
-    paragraph("There is no task in which every backbone has a finished run: no figure over tasks can be given.");
-    return;
-  }
-  if (analysis_.scores[0].tasks.size() < experiment_.tasks.size())
-    paragraph("These figures are over the tasks in which every backbone has a finished run: " +
-              joined(analysis_.scores[0].tasks) + ".");
-  for (std::size_t kind = 0; kind < kScoreKinds.size(); ++kind) {
-    TextTable table{std::string(kScoreKinds[kind].name) + ", percent (95% interval)",
-                    {"backbone", "interquartile mean", "mean", "median of tasks", "optimality gap"},
-                    {}};
-    table.caption[0] = static_cast<char>(std::toupper(static_cast<unsigned char>(table.caption[0])));
-    for (const MethodScores& method : analysis_.scores[kind].methods)
-      table.rows.push_back({method.method, percent(method.interquartile_mean), percent(method.mean),
-                            percent(method.median), percent(method.optimality_gap)});
-    document_.add(std::move(table));
-  }
-  std::vector<IntervalPanel> panels = {
-      {"interquartile mean, %", {}}, {"mean, %", {}}, {"median of tasks, %", {}}, {"optimality gap, %", {}}};
-  for (const MethodScores& method : analysis_.scores[0].methods) {
-    const std::size_t place = method_index(method.method);
-    panels[0].rows.emplace_back(place, method.interquartile_mean);
-    panels[1].rows.emplace_back(place, method.mean);
-    panels[2].rows.emplace_back(place, method.median);
-    panels[3].rows.emplace_back(place, method.optimality_gap);
-  }
-  document_.add(plot_intervals(folder_, "over_tasks",
-                               "Final success over all tasks: markers are the figures, bars their 95% bootstrap "
-                               "intervals. Of the optimality gap, how far from 100% the runs are, less is better.",
-                               methods_, panels));
-}
-
-void ReportWriter::add_profiles() {
-  if (analysis_.scores[0].methods.empty()) return;
-  Panel panel{"", "final success above, %", "fraction of runs, %", {}, {}, /*bands=*/true};
-  for (const MethodScores& method : analysis_.scores[0].methods) {
-    Curve curve{method_index(method.method), {}};
-    for (int i = 0; i < kProfileThresholds; ++i)
-      curve.points.emplace_back(100 * profile_threshold(i), method.profile[static_cast<std::size_t>(i)]);
-    panel.curves.push_back(std::move(curve));
-  }
-  document_.add(
-      plot_panels(folder_, "profiles",
-                  "Performance profiles: the fraction of runs whose final success is above what the axis says, "
-                  "mean over tasks, with 95% bootstrap bands (pointwise).",
-                  methods_, {panel}));
-}
-
-void ReportWriter::add_pairs() {
-  if (analysis_.scores[0].comparisons.empty()) return;
-  heading(3, "Backbone against backbone");
-  TextTable table{
-      "Final success of x against y. Probability of improvement: that a run of x is better than one of y, a "
-      "tie counted half, mean over tasks. Difference: x - y in percentage points, of runs of the same task "
-      "and seed, resampled in pairs.",
-      {"x", "y", "probability of improvement, %", "paired difference, points", "pairs"},
-      {},
-      2};
-  for (const MethodComparison& pair : analysis_.scores[0].comparisons)
-    table.rows.push_back({pair.x, pair.y, percent(pair.probability_of_improvement),
-                          pair.paired_difference ? percent(*pair.paired_difference) : "no pairs in some task",
-                          std::to_string(pair.pairs)});
-  document_.add(std::move(table));
-}
-
 void ReportWriter::add_budgets() {
   heading(2, "Budgets");
   TextTable table{
@@ -478,16 +260,27 @@ void ReportWriter::add_film() {
 
 void ReportWriter::add_left_out() {
   heading(2, "What is left out, and what is unusual");
-  BulletList list;
+  // What is the same of several runs of a backbone in a task is said once.
+  std::vector<std::pair<std::string, std::vector<std::uint64_t>>> notes;
+  const auto note = [&](const RunResult& run, const std::string& text) {
+    const std::string all = run.plan.task + "/" + run.plan.backbone + ": " + text;
+    const auto found = std::find_if(notes.begin(), notes.end(), [&](const auto& other) { return other.first == all; });
+    if (found == notes.end())
+      notes.push_back({all, {run.plan.seed}});
+    else
+      found->second.push_back(run.plan.seed);
+  };
   for (const RunResult& run : results_.runs) {
+    const std::string steps =
+        count_with_commas(run.metrics.steps) + " of " + count_with_commas(run.plan.config.run.steps) + " steps";
     if (run.state.stage == RunStage::kFailed)
-      list.items.push_back(run.plan.name() + " has failed: " + run.state.reason);
+      note(run, "failed: " + run.state.reason);
     else if (!run.scores && run.state.stage != RunStage::kMissing)
-      list.items.push_back(run.plan.name() + (run.state.running ? " is running" : " is unfinished") + ": " +
-                           count_with_commas(run.metrics.steps) + " of " +
-                           count_with_commas(run.plan.config.run.steps) + " steps");
-    if (!run.remark.empty()) list.items.push_back(run.plan.name() + ": " + run.remark);
+      note(run, (run.state.running ? "running, " : "unfinished, ") + steps);
+    if (!run.remark.empty()) note(run, run.remark);
   }
+  BulletList list;
+  for (const auto& [text, seeds] : notes) list.items.push_back(text + " (seed " + seeds_text(seeds) + ")");
   for (const std::string& sentence : analysis_.scores[0].left_out) list.items.push_back(sentence);
   if (list.items.empty())
     paragraph("Nothing: every run is finished and has taken its planned course.");
@@ -521,12 +314,6 @@ void ReportWriter::add_reproduction() {
   paragraph("This page was made by engram " + build.version + " (commit " + build.commit + ") and " +
             gnuplot_version() + ", bootstrap seed " + std::to_string(bootstrap_.seed) + ".");
 }
-
-void write_text_file(const fs::path& file, const std::string& text) {
-  replace_file(file, [&](std::ostream& stream) { stream << text; });
-}
-
-}  // namespace
 
 ReportFiles ReportFiles::beside(const fs::path& html) {
   if (html.extension() != ".html")

@@ -54,11 +54,11 @@ void append(std::string& text, const std::string& remark) { text += (text.empty(
 std::string remark_on(const RunResult& run) {
   std::string remark;
   const auto steps = static_cast<double>(run.plan.config.run.steps);
+  const double taken = std::max(run.curve.back().first, static_cast<double>(run.metrics.steps));
   const double goal = run.plan.config.evaluation.stop_at_success;
   const bool solved = goal > 0 && run.curve.back().second >= goal;
-  if (run.curve.back().first < 0.999 * steps && !solved)
-    append(remark, "ended by the clock after " + std::to_string(std::lround(100 * run.curve.back().first / steps)) +
-                       "% of its steps");
+  if (taken < 0.999 * steps && !solved)
+    append(remark, "ended by the clock after " + std::to_string(std::lround(100 * taken / steps)) + "% of its steps");
   if (run.metrics.damaged_rows > 0)
     append(remark, std::to_string(run.metrics.damaged_rows) + " lines of metrics.jsonl are no rows of metrics");
   if (run.metrics.skipped_updates > 0)

@@ -144,7 +144,7 @@ def check_parts(run, folder):
     (run / "failures/length_4/none/2.txt").write_text("no <memory> left\n")
     assert "9 of 12 runs are finished" in report(run, folder / "c.html").stdout
     page = Page((folder / "c.html").read_text())
-    for words in ("length_4/gru/1 is unfinished: 300 of 300 steps", "length_4/none/2 has failed: no <memory> left",
+    for words in ("length_4/gru: unfinished, 300 of 300 steps (seed 1)", "length_4/none: failed: no <memory> left (seed 2)",
                   "lstm on length_8: 1 of 2 runs have a score, not seed 2; one run gives no interval", "n=1",
                   "9 finished, 1 not begun, 1 unfinished"):
         assert words in page.text, words
