@@ -15,7 +15,7 @@ namespace engram {
 
 class CompareProgress {
  public:
-  // `runs`: those of this call, which must outlive the object; `over`: how many of them were finished before.
+  // `runs`: those of this call, which must outlive the object; `jobs`: how many run at once.
   CompareProgress(std::ostream& out, bool live, const std::vector<const PlannedRun*>& runs, int jobs);
 
   // Is finished already; says nothing.

@@ -39,6 +39,7 @@ Json everything() {
     result["tasks"].push_back({{"name", name},
                                {"description", info.description},
                                {"chance_success", info.chance_success ? Json(*info.chance_success) : Json()},
+                               {"chance_source", info.chance_source},
                                {"actions", info.action_names},
                                {"observation_shape", info.observation.shape},
                                {"observation_type", info.observation.type == ElementType::kUint8 ? "uint8" : "float32"},

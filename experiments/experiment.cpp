@@ -56,9 +56,18 @@ void check_label(const std::string& label, const std::string& where) {
                     " letters, digits, '_', '-' and '+', and begins with no '-'");
 }
 
+void add_setting(Settings& settings, const std::string& key, const std::string& value,
+                 const std::vector<std::string>& known_keys, const std::string& where) {
+  if (std::ranges::find(known_keys, key) == known_keys.end()) {
+    const std::string near = nearest(key, known_keys);
+    throw UserError(where + ": unknown key '" + key + "'" + (near.empty() ? "" : "; did you mean '" + near + "'?"));
+  }
+  settings.emplace_back(key, value);
+}
+
 // "tasks.LABEL.section.key" without its first part, into the entry of that label.
 void add_entry_setting(std::vector<ExperimentEntry>& entries, const std::string& rest, const std::string& value,
-                       const std::string& where) {
+                       const std::vector<std::string>& known_keys, const std::string& where) {
   const std::size_t dot = rest.find('.');
   const std::string label = rest.substr(0, dot);
   check_label(label, where);
@@ -66,7 +75,7 @@ void add_entry_setting(std::vector<ExperimentEntry>& entries, const std::string&
     throw UserError(where + ": '" + rest + "' is no setting of " + label + "; it takes section.key = value");
   auto entry = std::ranges::find(entries, label, &ExperimentEntry::label);
   if (entry == entries.end()) entry = entries.insert(entries.end(), {label, {}});
-  entry->settings.emplace_back(rest.substr(dot + 1), value);
+  add_setting(entry->settings, rest.substr(dot + 1), value, known_keys, where);
 }
 
 Settings control_settings(const std::string& control, const std::string& where) {
@@ -175,6 +184,7 @@ Experiment Experiment::from_settings(const Settings& settings, const std::string
   CompareOptions options;
   OptionList list("compare");
   options.list_options(list);
+  const std::vector<std::string> known_keys = all_config_keys();
   Experiment experiment;
   for (const auto& [key, value] : settings) {
     const std::string section = section_of(key);
@@ -183,9 +193,9 @@ Experiment Experiment::from_settings(const Settings& settings, const std::string
     if (section == "compare")
       list.set(key, value);
     else if (of_task || section == kBackbones)
-      add_entry_setting(of_task ? experiment.tasks : experiment.backbones, rest, value, where);
+      add_entry_setting(of_task ? experiment.tasks : experiment.backbones, rest, value, known_keys, where);
     else
-      experiment.common.emplace_back(key, value);
+      add_setting(experiment.common, key, value, known_keys, where);
     if (key.ends_with("run.seed")) throw UserError(where + " gives '" + key + "'; seeds stand in compare.seeds");
   }
   for (const std::string& control : split(options.controls, ','))

@@ -86,13 +86,13 @@ struct Experiment {
 
   std::string question;
   Match match = Match::kNone;
-  std::string reference;  // label of a backbone; the first that is no control where the file names none
+  std::string reference;  // label of a backbone; the first where the file names none
   Settings common;
   std::vector<ExperimentEntry> tasks, backbones;  // in the order of the file, the controls last
   std::vector<std::uint64_t> seeds;               // ascending
 
-  // Throw UserError for an unknown key of [compare], an unsafe label, no task, backbone or seed, or run.seed as a
-  // setting. Other settings are looked at in config().
+  // Throw UserError for an unknown key, an unsafe label, no task, backbone or seed, or run.seed as a setting. Values,
+  // and what goes together, are looked at in config().
   static Experiment from_settings(const Settings& settings, const std::string& where);
   // `more`: settings behind those of the file, which win.
   static Experiment from_file(const std::filesystem::path& file, const Settings& more = {});

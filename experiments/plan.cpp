@@ -163,6 +163,7 @@ void write_plan(const fs::path& directory, const Experiment& experiment, std::ve
     plan["tasks"].push_back({{"label", task.label},
                              {"name", info.name},
                              {"chance_success", info.chance_success ? Json(*info.chance_success) : Json()},
+                             {"chance_source", info.chance_source},
                              {"max_episode_steps", info.max_episode_steps}});
   }
   for (PlannedRun& run : runs) {

@@ -56,7 +56,7 @@ TEST_CASE("T-maze: the goal stands behind the usual observation") {
     options.active = active;
     options.corridor_length = 6;
     play_both<TMaze>(options, [](const auto& plain, const auto& full, const auto& state) {
-      float before[2], now[3];
+      float before[2] = {}, now[3] = {};
       TMaze::observe(plain, state, before);
       TMaze::observe(full, state, now);
       REQUIRE(now[0] == before[0]);

@@ -49,20 +49,27 @@ TEST_CASE("budgets are those of the definitions") {
 }
 
 TEST_CASE("widths are chosen so that every backbone agrees within 3%, in each figure") {
-  const Config reference = config_of("hqlt", {{"memory.width", "128"}, {"memory.layers", "2"}});
-  for (const Match match : {Match::kParameters, Match::kState, Match::kFlops}) {
-    const auto target = static_cast<double>(matched_figure(budget_of(reference), match));
-    for (const std::string& name : backbone_names()) {
-      if (name == "none" && match == Match::kState) continue;
+  struct Case {
+    Match match;
+    Config reference;
+    std::vector<std::string> backbones;
+  };
+  const Config hqlt = config_of("hqlt");
+  const Config lstm = config_of("lstm", {{"memory.width", "512"}});
+  for (const auto& [match, reference, backbones] :
+       {Case{Match::kParameters, hqlt, backbone_names()}, Case{Match::kFlops, hqlt, backbone_names()},
+        Case{Match::kState, hqlt, {"transformer", "deltanet", "hqlt"}},
+        Case{Match::kState, lstm, {"gru", "deltanet", "lstm"}}})
+    for (const std::string& name : backbones) {
       CAPTURE(name);
       CAPTURE(figure_name(match));
+      const std::int64_t target = matched_figure(budget_of(reference), match);
       Config config = config_of(name);
-      const Budget budget = match_width(config, match, static_cast<std::int64_t>(target), "here");
-      CHECK(std::abs(static_cast<double>(matched_figure(budget, match)) / target - 1) <= 0.03);
+      const Budget budget = match_width(config, match, target, "here");
+      CHECK(std::abs(static_cast<double>(matched_figure(budget, match)) / static_cast<double>(target) - 1) <= 0.03);
       CHECK(budget == budget_of(config));
       CHECK(config.memory.width() == budget.width);
     }
-  }
 }
 
 TEST_CASE("the width chosen is the best of all legal ones") {

@@ -100,7 +100,7 @@ TEST_CASE("controls are those asked for, and an entry of the same label replaces
 TEST_CASE("bad experiments are refused in one line") {
   const auto with = [](const std::string& more) { return kSmall + more; };
   CHECK(mentions(refusal(with("[backbones.x]\nmemory.name = gruu\n")), "short/x: unknown backbone 'gruu'"));
-  CHECK(mentions(refusal(with("[tasks.x]\ntask.corridor = 3\n")), "x/gru: unknown key 'task.corridor'"));
+  CHECK(mentions(refusal(with("[tasks.x]\ntask.corridor = 3\n")), "it: unknown key 'task.corridor'"));
   CHECK(mentions(refusal(with("[compare]\nmatched = flops\n")), "unknown key 'compare.matched'"));
   CHECK(mentions(refusal(with("[compare]\nmatch = width\n")), "parameters | state | flops | none"));
   CHECK(mentions(refusal(with("[compare]\nreference = hqlt\n")), "compare.reference 'hqlt' is none of"));
@@ -108,6 +108,7 @@ TEST_CASE("bad experiments are refused in one line") {
   CHECK(mentions(refusal(with("[tasks.long]\nrun.seed = 3\n")), "seeds stand in compare.seeds"));
   CHECK(mentions(refusal(with("[evaluation]\nfinal_episodes = 0\n")), "leaves no final score"));
   CHECK(mentions(refusal(with("[tasks.x]\nlength = 3\n")), "is no setting of x"));
+  CHECK(mentions(refusal("steps = 3\n" + kSmall), "it: unknown key 'steps'"));
   CHECK(mentions(refusal("[tasks.t]\ntask.name = tmaze\n[compare]\ncontrols =\n"), "has no backbone"));
   CHECK(mentions(refusal("[backbones.b]\nmemory.name = gru\n"), "has no task"));
 }
