@@ -100,7 +100,7 @@ std::string html_row(const std::vector<std::string>& cells, const char* tag, int
 }
 
 std::string html(const Heading& heading) {
-  const std::string tag = "h" + std::to_string(heading.level);
+  const std::string tag = std::string("h").append(std::to_string(heading.level));
   return "<" + tag + ">" + html_escaped(heading.text) + "</" + tag + ">\n";
 }
 
@@ -171,7 +171,7 @@ std::string markdown_escaped(std::string text) {
 
 std::string markdown_row(const std::vector<std::string>& cells) {
   std::string text = "|";
-  for (const std::string& cell : cells) text += " " + markdown_escaped(cell) + " |";
+  for (const std::string& cell : cells) text.append(" ").append(markdown_escaped(cell)).append(" |");
   return text + "\n";
 }
 
@@ -214,27 +214,27 @@ std::string Document::to_html() const {
 }
 
 std::string Document::to_markdown(const std::string& figures) const {
-  std::string text = "# " + markdown_escaped(title_) + "\n";
+  std::string text = std::string("# ").append(markdown_escaped(title_)).append("\n");
   for (const Block& block : blocks_) {
-    text +=
-        "\n" + std::visit(Overloaded{[](const Heading& heading) {
-                                       return std::string(static_cast<std::size_t>(heading.level), '#') + " " +
-                                              markdown_escaped(heading.text) + "\n";
-                                     },
-                                     [](const Paragraph& paragraph) { return markdown_escaped(paragraph.text) + "\n"; },
-                                     [](const BulletList& list) {
-                                       std::string items;
-                                       for (const std::string& item : list.items)
-                                         items += "- " + markdown_escaped(item) + "\n";
-                                       return items;
-                                     },
-                                     [&](const Figure& figure) {
-                                       return "![" + markdown_escaped(figure.caption) + "](<" + figures + "/" +
-                                              figure.name + (figure.svg.empty() ? ".png" : ".svg") + ">)\n\n*" +
-                                              markdown_escaped(figure.caption) + "*\n";
-                                     },
-                                     [](const auto& part) { return markdown(part); }},
-                          block);
+    text += "\n";
+    text += std::visit(Overloaded{[](const Heading& heading) {
+                                    return std::string(static_cast<std::size_t>(heading.level), '#') + " " +
+                                           markdown_escaped(heading.text) + "\n";
+                                  },
+                                  [](const Paragraph& paragraph) { return markdown_escaped(paragraph.text) + "\n"; },
+                                  [](const BulletList& list) {
+                                    std::string items;
+                                    for (const std::string& item : list.items)
+                                      items += "- " + markdown_escaped(item) + "\n";
+                                    return items;
+                                  },
+                                  [&](const Figure& figure) {
+                                    return "![" + markdown_escaped(figure.caption) + "](<" + figures + "/" +
+                                           figure.name + (figure.svg.empty() ? ".png" : ".svg") + ">)\n\n*" +
+                                           markdown_escaped(figure.caption) + "*\n";
+                                  },
+                                  [](const auto& part) { return markdown(part); }},
+                       block);
   }
   return text;
 }
