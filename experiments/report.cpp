@@ -12,6 +12,7 @@
 #include "base/error.h"
 #include "experiments/budgets.h"
 #include "experiments/plan.h"
+#include "experiments/report_statistics.h"
 #include "experiments/report_text.h"
 #include "experiments/report_writer.h"
 
@@ -34,6 +35,14 @@ std::string title_of(const fs::path& folder) {
 
 void write_text_file(const fs::path& file, const std::string& text) {
   replace_file(file, [&](std::ostream& stream) { stream << text; });
+}
+
+void create_folders(const ReportFiles& files) {
+  std::error_code error;
+  for (const fs::path& folder : {files.html.parent_path(), files.folder}) {
+    if (!folder.empty()) fs::create_directories(folder, error);
+    if (error) throw_error("folder '" + folder.string() + "' cannot be created", error.value());
+  }
 }
 
 }  // namespace
@@ -85,12 +94,6 @@ Document ReportWriter::write() {
   add_left_out();
   add_reproduction();
   return std::move(document_);
-}
-
-std::size_t ReportWriter::method_index(const std::string& label) const {
-  const auto found = std::find_if(methods_.begin(), methods_.end(),
-                                  [&](const PlottedMethod& method) { return method.label == label; });
-  return static_cast<std::size_t>(found - methods_.begin());
 }
 
 std::string ReportWriter::stages() const {
@@ -187,12 +190,7 @@ void ReportWriter::add_protocol() {
                                  figure_name(experiment_.match) + " with " + experiment_.reference + " within " +
                                  format("%g", 100 * kMatchTolerance) + "%.");
   for (const ScoreKind& kind : kScoreKinds) list.items.push_back(std::string(kind.name) + ": " + kind.about + ".");
-  list.items.push_back(
-      "Intervals are 95% percentile intervals of " + count_with_commas(bootstrap_.resamples) +
-      " stratified bootstrap resamples (runs drawn with replacement within each task), as in rliable (Agarwal et al. "
-      "2021). They say how far the figures could be elsewhere with other seeds; where all runs have the same score, "
-      "the "
-      "interval is that one score, whatever more runs would show. Of a single run there is no interval.");
+  list.items.push_back(about_intervals(bootstrap_));
   document_.add(list);
 }
 
@@ -360,16 +358,52 @@ std::vector<const RunResult*> runs_to_film(const Results& results) {
 
 void write_report(const Results& results, const ReportFiles& files, const FilmStrip& film,
                   const BootstrapOptions& bootstrap) {
-  std::error_code error;
-  for (const fs::path& folder : {files.html.parent_path(), files.folder}) {
-    if (!folder.empty()) fs::create_directories(folder, error);
-    if (error) throw_error("folder '" + folder.string() + "' cannot be created", error.value());
-  }
+  create_folders(files);
   const Analysis analysis = analyse(results, bootstrap);
   const Document document = ReportWriter(results, analysis, files, film, bootstrap).write();
   if (!film.png.empty()) write_text_file(files.folder / "film.png", film.png);
   write_text_file(files.csv, report_csv(results));
   write_text_file(files.json, report_json(results, analysis, bootstrap));
+  write_text_file(files.markdown, document.to_markdown(files.folder.filename().string()));
+  write_text_file(files.html, document.to_html());
+}
+
+void write_score_report(const ScoreTable& table, const std::string& title, const ReportFiles& files,
+                        const BootstrapOptions& bootstrap) {
+  const AggregateScores scores = aggregate(table, bootstrap);
+  create_folders(files);
+  std::vector<PlottedMethod> methods;
+  for (const std::string& method : table.methods) methods.push_back({method, false});
+  Document document(title);
+  document.add(Paragraph{table.metric + " (" + table.units + ") of " + std::to_string(table.methods.size()) +
+                         " backbones in " + std::to_string(table.tasks.size()) + " tasks, seeds " +
+                         seeds_text(table.seeds) + ". " + about_intervals(bootstrap)});
+  TextTable means{table.metric + " in percent: mean of the runs and its 95% interval", {"backbone"}, {}};
+  means.header.insert(means.header.end(), table.tasks.begin(), table.tasks.end());
+  for (std::size_t method = 0; method < table.methods.size(); ++method) {
+    means.rows.push_back({table.methods[method]});
+    for (std::size_t task = 0; task < table.tasks.size(); ++task) {
+      const auto& cell = scores.cells[task][method];
+      means.rows.back().push_back(cell ? percent_in_lines(*cell) : "n=0");
+    }
+  }
+  document.add(std::move(means));
+  if (!scores.tasks.empty()) {
+    document.add(Heading{2, "Over the tasks " + joined(scores.tasks)});
+    document.add(over_tasks_table(scores, table.metric));
+    document.add(over_tasks_plot(scores, table.metric, methods, files.folder));
+    document.add(profiles_plot(scores, table.metric, methods, files.folder));
+  }
+  if (!scores.comparisons.empty()) {
+    document.add(Heading{2, "Backbone against backbone"});
+    document.add(pairs_table(scores, table.metric));
+  }
+  if (!scores.left_out.empty()) {
+    document.add(Heading{2, "What is left out"});
+    document.add(BulletList{scores.left_out});
+  }
+  write_text_file(files.csv, table.to_csv());
+  write_text_file(files.json, scores_json(table, scores));
   write_text_file(files.markdown, document.to_markdown(files.folder.filename().string()));
   write_text_file(files.html, document.to_html());
 }

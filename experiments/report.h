@@ -32,6 +32,11 @@ struct FilmStrip {
 void write_report(const Results& results, const ReportFiles& files, const FilmStrip& film,
                   const BootstrapOptions& bootstrap);
 
+// The same of a table of scores alone, such as a probe's: means, figures over tasks, profiles and pairs; its CSV is the
+// table's own.
+void write_score_report(const ScoreTable& table, const std::string& title, const ReportFiles& files,
+                        const BootstrapOptions& bootstrap);
+
 // What a report says, in numbers.
 struct Analysis {
   std::vector<AggregateScores> scores;  // one of each of kScoreKinds
@@ -43,5 +48,6 @@ Analysis analyse(const Results& results, const BootstrapOptions& bootstrap);
 // The files that programs read.
 std::string report_json(const Results& results, const Analysis& analysis, const BootstrapOptions& bootstrap);
 std::string report_csv(const Results& results);  // a row a run
+std::string scores_json(const ScoreTable& table, const AggregateScores& scores);
 
 }  // namespace engram

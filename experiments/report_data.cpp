@@ -166,6 +166,10 @@ std::string report_json(const Results& results, const Analysis& analysis, const 
   return json.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
+std::string scores_json(const ScoreTable& table, const AggregateScores& scores) {
+  return aggregate_json(scores, table).dump(1, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
 std::string report_csv(const Results& results) {
   std::string text;
   for (const RunResult& run : results.runs) {

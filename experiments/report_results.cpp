@@ -1,22 +1,11 @@
 // The part of a report that says what was measured.
 #include <algorithm>
-#include <cctype>
 
+#include "experiments/report_statistics.h"
 #include "experiments/report_text.h"
 #include "experiments/report_writer.h"
 
 namespace engram {
-namespace {
-
-// As percent(), the interval in a line of its own: a table has a column for each task.
-std::string in_lines(const Estimate& estimate) {
-  std::string text = percent(estimate);
-  if (const std::size_t blank = text.find(' '); blank != std::string::npos) text[blank] = '\n';
-  return text;
-}
-
-}  // namespace
-
 void ReportWriter::add_results() {
   heading(2, "Results");
   add_score_table();
@@ -37,12 +26,12 @@ void ReportWriter::add_score_table() {
         if (!cell) return std::string("n=0");
         const std::size_t runs =
             figures_of(results_, task, backbone, [](const RunResult&) { return std::optional(0.0); }).size();
-        return in_lines(*cell) + (runs < experiment_.seeds.size() ? "\nn=" + std::to_string(runs) : "");
+        return percent_in_lines(*cell) + (runs < experiment_.seeds.size() ? "\nn=" + std::to_string(runs) : "");
       });
   std::vector<std::string> random = {"random play"}, chance = {"chance"};
   for (const TaskFacts& task : results_.tasks) {
     const Interval& success = task.random.success;
-    random.push_back(in_lines({success.estimate, std::pair(success.low, success.high)}));
+    random.push_back(percent_in_lines({success.estimate, std::pair(success.low, success.high)}));
     chance.push_back(task.info.chance_success ? percent(*task.info.chance_success) : "none");
   }
   table.rows.push_back(std::move(random));
@@ -104,62 +93,20 @@ void ReportWriter::add_over_tasks() {
   if (analysis_.scores[0].tasks.size() < experiment_.tasks.size())
     paragraph("These figures are over the tasks in which every backbone has a finished run: " +
               joined(analysis_.scores[0].tasks) + ".");
-  for (std::size_t kind = 0; kind < kScoreKinds.size(); ++kind) {
-    TextTable table{std::string(kScoreKinds[kind].name) + ", percent (95% interval)",
-                    {"backbone", "interquartile mean", "mean", "median of tasks", "optimality gap"},
-                    {}};
-    table.caption[0] = static_cast<char>(std::toupper(static_cast<unsigned char>(table.caption[0])));
-    for (const MethodScores& method : analysis_.scores[kind].methods)
-      table.rows.push_back({method.method, percent(method.interquartile_mean), percent(method.mean),
-                            percent(method.median), percent(method.optimality_gap)});
-    document_.add(std::move(table));
-  }
-  std::vector<IntervalPanel> panels = {
-      {"interquartile mean, %", {}}, {"mean, %", {}}, {"median of tasks, %", {}}, {"optimality gap, %", {}}};
-  for (const MethodScores& method : analysis_.scores[0].methods) {
-    const std::size_t place = method_index(method.method);
-    panels[0].rows.emplace_back(place, method.interquartile_mean);
-    panels[1].rows.emplace_back(place, method.mean);
-    panels[2].rows.emplace_back(place, method.median);
-    panels[3].rows.emplace_back(place, method.optimality_gap);
-  }
-  document_.add(plot_intervals(folder_, "over_tasks",
-                               "Final success over all tasks: markers are the figures, bars their 95% bootstrap "
-                               "intervals. Of the optimality gap, how far from 100% the runs are, less is better.",
-                               methods_, panels));
+  for (std::size_t kind = 0; kind < kScoreKinds.size(); ++kind)
+    document_.add(over_tasks_table(analysis_.scores[kind], kScoreKinds[kind].name));
+  document_.add(over_tasks_plot(analysis_.scores[0], kScoreKinds[0].name, methods_, folder_));
 }
 
 void ReportWriter::add_profiles() {
-  if (analysis_.scores[0].methods.empty()) return;
-  Panel panel{"", "final success above, %", "fraction of runs, %", {}, {}, /*bands=*/true};
-  for (const MethodScores& method : analysis_.scores[0].methods) {
-    Curve curve{method_index(method.method), {}};
-    for (int i = 0; i < kProfileThresholds; ++i)
-      curve.points.emplace_back(100 * profile_threshold(i), method.profile[static_cast<std::size_t>(i)]);
-    panel.curves.push_back(std::move(curve));
-  }
-  document_.add(
-      plot_panels(folder_, "profiles",
-                  "Performance profiles: the fraction of runs whose final success is above what the axis says, "
-                  "mean over tasks, with 95% bootstrap bands (pointwise).",
-                  methods_, {panel}));
+  if (!analysis_.scores[0].methods.empty())
+    document_.add(profiles_plot(analysis_.scores[0], kScoreKinds[0].name, methods_, folder_));
 }
 
 void ReportWriter::add_pairs() {
   if (analysis_.scores[0].comparisons.empty()) return;
   heading(3, "Backbone against backbone");
-  TextTable table{
-      "Final success of x against y. Probability of improvement: that a run of x is better than one of y, a "
-      "tie counted half, mean over tasks. Difference: x - y in percentage points, of runs of the same task "
-      "and seed, resampled in pairs.",
-      {"x", "y", "probability of improvement, %", "paired difference, points", "pairs"},
-      {},
-      2};
-  for (const MethodComparison& pair : analysis_.scores[0].comparisons)
-    table.rows.push_back({pair.x, pair.y, percent(pair.probability_of_improvement),
-                          pair.paired_difference ? percent(*pair.paired_difference) : "no pairs in some task",
-                          std::to_string(pair.pairs)});
-  document_.add(std::move(table));
+  document_.add(pairs_table(analysis_.scores[0], kScoreKinds[0].name));
 }
 
 }  // namespace engram

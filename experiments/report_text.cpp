@@ -15,7 +15,7 @@ std::string percent(const Estimate& estimate) {
 
 std::string count_with_commas(std::int64_t number) {
   std::string digits = std::to_string(number);
-  for (std::size_t i = digits.size(); i > 3 + (digits[0] == '-' ? 1 : 0);) digits.insert(i -= 3, ",");
+  for (std::size_t i = digits.size(); i > 3 + (digits[0] == '-' ? 1 : 0);) digits.insert(i -= 3, 1, ',');
   return digits;
 }
 

@@ -25,7 +25,6 @@ class ReportWriter {
  private:
   void paragraph(const std::string& text) { document_.add(Paragraph{text}); }
   void heading(int level, const std::string& text) { document_.add(Heading{level, text}); }
-  std::size_t method_index(const std::string& label) const;
   // How many runs are finished, unfinished ..., as a text.
   std::string stages() const;
   // Chance and random play in a task.

@@ -144,7 +144,8 @@ def check_parts(run, folder):
     (run / "failures/length_4/none/2.txt").write_text("no <memory> left\n")
     assert "9 of 12 runs are finished" in report(run, folder / "c.html").stdout
     page = Page((folder / "c.html").read_text())
-    for words in ("length_4/gru: unfinished, 300 of 300 steps (seed 1)", "length_4/none: failed: no <memory> left (seed 2)",
+    for words in ("length_4/gru: unfinished, 300 of 300 steps (seed 1)",
+                  "length_4/none: failed: no <memory> left (seed 2)",
                   "lstm on length_8: 1 of 2 runs have a score, not seed 2; one run gives no interval", "n=1",
                   "9 finished, 1 not begun, 1 unfinished"):
         assert words in page.text, words
@@ -157,6 +158,24 @@ def check_parts(run, folder):
     report(run, folder / "d.html")
     page = Page((folder / "d.html").read_text())
     assert "length_4 is left out of the figures over tasks" in page.text or "There is no task" in page.text
+
+
+def check_scores(folder):
+    """The statistics of a table of scores, as JSON or as CSV."""
+    table = json.loads((folder / "a.json").read_text())["scores"]["final_success"]["table"]
+    table["methods"][0] = "<b>"
+    (folder / "s.json").write_text(json.dumps(table))
+    engram("compare", "report", folder / "s.json", "--output", folder / "e.html", "--resamples=1000")
+    page = Page((folder / "e.html").read_text())
+    for words in ("<b>", "length_8", "optimality gap", "probability of improvement", "rliable"):
+        assert words in page.text, words
+    assert len(page.images) == 2 and "b" not in page.tags
+    engram("compare", "report", folder / "e.csv", "--output", folder / "f.html", "--resamples=1000")
+    assert (folder / "f.json").read_text() == (folder / "e.json").read_text()
+    refused(folder / "s.json", words=["--output"])
+    (folder / "s.json").write_text("{}")
+    refused(folder / "s.json", "--output", folder / "x.html", words=["s.json", "seeds"])
+    assert not (folder / "x.html").exists()
 
 
 def check_refusals(run, folder):
@@ -181,6 +200,7 @@ with tempfile.TemporaryDirectory() as name:
     engram("compare", "--config", folder / "c.ini", "--run", run, "--jobs=2")
     check_whole(run, folder)
     check_parts(run, folder)
+    check_scores(folder)
     check_refusals(run, folder)
     assert "--output" in engram("compare", "report", "--help").stdout
 print("ok")

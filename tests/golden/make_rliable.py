@@ -1,8 +1,8 @@
 """Makes rliable.json: scores, and what rliable itself says of them.
 usage: python3 make_rliable.py > rliable.json    (pip install rliable==1.2.0; some minutes)
 
-"interval" is rliable's 95% interval. "low_range" and "high_range" say how far another bootstrap of as many resamples may
-be from it: a quantile p of B resamples stands at the true quantile p +- sqrt(p (1 - p) / B), and two bootstraps differ
+"interval" is rliable's 95% interval. "low_range" and "high_range" say how far another bootstrap of as many resamples
+may be from it: a quantile p of B resamples stands at the true quantile p +- sqrt(p (1 - p) / B), and two bootstraps differ
 by sqrt(2) times that. The ranges are the quantiles of rliable's own resamples at p +- 5 of these standard deviations.
 """
 
