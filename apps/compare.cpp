@@ -376,6 +376,7 @@ int run_compare(const std::vector<std::string>& arguments) {
   if (options.dry_run) {
     print_tasks(wanted.now, runs);
     print_budgets(wanted.now, runs);
+    std::fflush(stdout);
     if (!to_do.empty()) print_estimate(to_do, machine);
     return 0;
   }

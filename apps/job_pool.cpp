@@ -181,7 +181,9 @@ FinishedJob JobPool::finish(const Job& job, int status) {
   const int code = WIFEXITED(status) ? WEXITSTATUS(status) : kSignalStatus + WTERMSIG(status);
   if (code == 0) {
     try {
-      if (read_run_state(directory_, run).stage == RunStage::kFinished) finished.end = JobEnd::kFinished;
+      const RunState state = read_run_state(directory_, run);
+      if (state.stage == RunStage::kFinished) finished.end = JobEnd::kFinished;
+      if (state.running) finished.end = JobEnd::kBusy;  // another program has taken it up meanwhile
     } catch (const UserError& error) {
       finished.reason = error.what();
     }

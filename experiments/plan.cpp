@@ -79,7 +79,8 @@ Json run_json(const fs::path& directory, const PlannedRun& run) {
 std::vector<PlannedRun> plan_runs(const Experiment& experiment, const fs::path& directory) {
   const ExperimentEntry* const reference = find_entry(experiment.backbones, experiment.reference);
   if (reference == nullptr)
-    throw UserError("compare.reference '" + experiment.reference + "' is none of the experiment's backbones");
+    throw UserError("compare.reference '" + experiment.reference +
+                    "' is none of the backbones; add it to --backbones, or give --reference or --match none");
   std::vector<PlannedRun> runs;
   for (const ExperimentEntry& task : experiment.tasks) {
     const Budget goal = budget_of(experiment.config(task, *reference, experiment.seeds.front()));
