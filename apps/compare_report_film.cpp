@@ -1,6 +1,7 @@
 // The film strip of a report.
 #include <algorithm>
 #include <cstdio>
+#include <iterator>
 #include <set>
 
 #include "agents/policy.h"
@@ -16,13 +17,20 @@ namespace {
 
 constexpr std::size_t kMoments = 5;
 
-// Where each phase begins and how it ends, and between them moments at equal distances.
+// Where each phase begins and how it ends, and between them the middles of the longest stretches.
 std::vector<FrameContents> chosen_moments(const std::vector<FrameContents>& frames) {
   std::set<std::size_t> chosen = {0, frames.size() - 1};
   for (std::size_t i = 1; i < frames.size() && chosen.size() < kMoments; ++i)
     if (frames[i].phase != frames[i - 1].phase) chosen.insert(i);
-  for (std::size_t part = 1; part < kMoments && chosen.size() < kMoments; ++part)
-    chosen.insert(part * (frames.size() - 1) / kMoments);
+  while (chosen.size() < std::min(kMoments, frames.size())) {
+    std::size_t longest = 0, middle = 0;
+    for (auto from = chosen.begin(), to = std::next(from); to != chosen.end(); ++from, ++to) {
+      if (*to - *from <= longest) continue;
+      longest = *to - *from;
+      middle = *from + longest / 2;
+    }
+    chosen.insert(middle);
+  }
   std::vector<FrameContents> moments;
   for (const std::size_t i : chosen) moments.push_back(frames[i]);
   return moments;
