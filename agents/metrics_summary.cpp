@@ -72,7 +72,7 @@ void add_row(MetricsSummary& summary, const std::string& text) {
     summary.skipped_updates = skipped;
   } else if (kind == "evaluation") {
     const EvaluationSummary latest = evaluation(row);
-    ++summary.evaluations;
+    summary.evaluations.push_back(latest);
     summary.last_evaluation = latest;
     if (!summary.best_evaluation || better_or_equal(latest, *summary.best_evaluation)) summary.best_evaluation = latest;
   } else if (kind == "final") {
@@ -80,21 +80,27 @@ void add_row(MetricsSummary& summary, const std::string& text) {
   }
 }
 
-}  // namespace
-
-MetricsSummary summarize_metrics(const std::filesystem::path& file) {
-  std::error_code error;
-  const auto type = std::filesystem::status(file, error).type();
-  if (type == std::filesystem::file_type::not_found) return {};
-  const std::string where = "'" + file.string() + "'";
-  if (type != std::filesystem::file_type::regular) throw UserError(where + " is not a file");
-  std::ifstream stream(file, std::ios::binary);
-  if (!stream) throw UserError(where + " cannot be read");
-  return summarize_metrics(stream, where);
+// A figure that is not there, or null, says nothing.
+void set_amount(std::optional<double>& amount, const Json& row, const char* key) {
+  if (!row.contains(key) || row[key].is_null()) return;
+  const double value = number(row, key);
+  if (!(value >= 0 && value <= 1e18)) throw BadRow(key);
+  amount = value;
 }
 
-MetricsSummary summarize_metrics(std::istream& stream, const std::string& where) {
-  MetricsSummary summary;
+void add_row(TimingsSummary& summary, const std::string& text) {
+  const Json row = Json::parse(text, nullptr, /*allow_exceptions=*/false);
+  if (!row.is_object()) throw BadRow("kind");
+  TimingsSummary latest = summary;
+  set_amount(latest.wall_seconds, row, "wall_seconds");
+  set_amount(latest.steps_per_second, row, "steps_per_second");
+  set_amount(latest.peak_memory_mb, row, "peak_memory_mb");
+  summary = latest;
+}
+
+template <class Summary>
+Summary summarize_rows(std::istream& stream, const std::string& where) {
+  Summary summary;
   std::vector<char> buffer(kMaxRowBytes);
   for (;;) {
     stream.getline(buffer.data(), static_cast<std::streamsize>(buffer.size()));
@@ -114,5 +120,27 @@ MetricsSummary summarize_metrics(std::istream& stream, const std::string& where)
   if (stream.bad()) throw UserError(where + " cannot be read to its end");
   return summary;
 }
+
+template <class Summary>
+Summary summarize_file(const std::filesystem::path& file) {
+  std::error_code error;
+  const auto type = std::filesystem::status(file, error).type();
+  if (type == std::filesystem::file_type::not_found) return {};
+  const std::string where = std::string("'").append(file.string()).append("'");
+  if (type != std::filesystem::file_type::regular) throw UserError(where + " is not a file");
+  std::ifstream stream(file, std::ios::binary);
+  if (!stream) throw UserError(where + " cannot be read");
+  return summarize_rows<Summary>(stream, where);
+}
+
+}  // namespace
+
+MetricsSummary summarize_metrics(const std::filesystem::path& file) { return summarize_file<MetricsSummary>(file); }
+
+MetricsSummary summarize_metrics(std::istream& stream, const std::string& where) {
+  return summarize_rows<MetricsSummary>(stream, where);
+}
+
+TimingsSummary summarize_timings(const std::filesystem::path& file) { return summarize_file<TimingsSummary>(file); }
 
 }  // namespace engram

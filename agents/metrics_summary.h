@@ -1,4 +1,5 @@
-// MetricsSummary: how far a run has come and what its evaluations were, from its metrics.jsonl.
+// MetricsSummary: how far a run has come and what its evaluations were, from its metrics.jsonl. TimingsSummary: what it
+// cost, from its timings.jsonl.
 #pragma once
 
 #include <cstdint>
@@ -6,6 +7,7 @@
 #include <istream>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "agents/trainer.h"
 
@@ -14,9 +16,16 @@ namespace engram {
 struct MetricsSummary {
   std::int64_t steps = 0, updates = 0, episodes = 0;  // of the last row of kind "train"
   std::int64_t skipped_updates = 0;                   // of the same row
-  std::int64_t evaluations = 0;
+  std::vector<EvaluationSummary> evaluations;
   std::optional<EvaluationSummary> last_evaluation, best_evaluation;  // best: by better_or_equal()
   std::optional<FinalEvaluation> final_evaluation;
+  std::int64_t damaged_rows = 0;
+};
+
+struct TimingsSummary {
+  std::optional<double> wall_seconds;      // of training, evaluations included
+  std::optional<double> steps_per_second;  // environment steps, since learning began or went on
+  std::optional<double> peak_memory_mb;    // of the program, in 10^6 bytes, without that of a GPU
   std::int64_t damaged_rows = 0;
 };
 
@@ -26,5 +35,8 @@ MetricsSummary summarize_metrics(const std::filesystem::path& file);
 
 // The same from a stream; `where` names it in messages.
 MetricsSummary summarize_metrics(std::istream& stream, const std::string& where);
+
+// Likewise; each figure is that of the last row that has it.
+TimingsSummary summarize_timings(const std::filesystem::path& file);
 
 }  // namespace engram

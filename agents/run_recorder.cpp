@@ -1,5 +1,7 @@
 #include "agents/run_recorder.h"
 
+#include <sys/resource.h>
+
 #include <utility>
 #include <vector>
 
@@ -13,6 +15,13 @@ MetricPositions restored_positions(StateArchive* archive) {
   MetricPositions positions;
   if (archive != nullptr) positions.visit_state(*archive);
   return positions;
+}
+
+// Of the program since it started, in 10^6 bytes.
+double peak_memory_mb() {
+  rusage usage{};
+  getrusage(RUSAGE_SELF, &usage);
+  return static_cast<double>(usage.ru_maxrss) * 1024e-6;  // Linux counts in KiB
 }
 
 }  // namespace
@@ -40,7 +49,8 @@ void RunRecorder::measured(const TrainStatus& status) {
   }
   const std::vector<Scalar> timings = {{"wall_seconds", status.seconds},
                                        {"steps_per_second", status.steps_per_second},
-                                       {"updates_per_second", status.updates_per_second}};
+                                       {"updates_per_second", status.updates_per_second},
+                                       {"peak_memory_mb", peak_memory_mb()}};
   metrics_.write("train", status.steps, row, timings);
 }
 

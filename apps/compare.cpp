@@ -19,6 +19,7 @@
 #include "apps/commands.h"
 #include "apps/compare_estimate.h"
 #include "apps/compare_progress.h"
+#include "apps/compare_report.h"
 #include "apps/job_pool.h"
 #include "apps/status_display.h"
 #include "base/error.h"
@@ -343,6 +344,8 @@ CallOutcome run_all(const fs::path& directory, const std::vector<const PlannedRu
 }  // namespace
 
 int run_compare(const std::vector<std::string>& arguments) {
+  if (!arguments.empty() && arguments.front() == "report")
+    return run_compare_report({arguments.begin() + 1, arguments.end()});
   CompareOptions options;
   OptionList own("");
   options.list_options(own);

@@ -245,7 +245,7 @@ Json run_json(const fs::path& folder) {
                  {"skipped_updates", facts.metrics.skipped_updates},
                  {"episodes", facts.episodes}}},
                {"evaluations",
-                {{"count", facts.metrics.evaluations},
+                {{"count", facts.metrics.evaluations.size()},
                  {"last", evaluation_json(facts.metrics.last_evaluation)},
                  {"best", evaluation_json(facts.metrics.best_evaluation)},
                  {"final", final_json(facts.metrics.final_evaluation)}}},
@@ -272,7 +272,7 @@ void print_run(const fs::path& folder) {
                            static_cast<long long>(facts.updates), static_cast<long long>(facts.episodes)));
   if (facts.metrics.skipped_updates > 0)
     print("  skipped", std::to_string(facts.metrics.skipped_updates) + " updates that were not finite");
-  print("evaluations", std::to_string(facts.metrics.evaluations));
+  print("evaluations", std::to_string(facts.metrics.evaluations.size()));
   if (const auto& last = facts.metrics.last_evaluation) print("  last", evaluation_text(*last));
   if (const auto& best = facts.metrics.best_evaluation) print("  best", evaluation_text(*best));
   if (const auto& last = facts.metrics.final_evaluation) print("  final", final_text(*last));

@@ -42,4 +42,21 @@ std::vector<std::uint8_t> decode_base64(const std::string& text) {
   return bytes;
 }
 
+std::string encode_base64(std::span<const std::uint8_t> bytes) {
+  constexpr char kDigits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+  std::string text;
+  text.reserve((bytes.size() + 2) / 3 * 4);
+  for (std::size_t i = 0; i < bytes.size(); i += 3) {
+    const std::size_t count = bytes.size() - i;  // left
+    const std::uint32_t bits = static_cast<std::uint32_t>(bytes[i]) << 16 |
+                               (count > 1 ? static_cast<std::uint32_t>(bytes[i + 1]) << 8 : 0u) |
+                               (count > 2 ? static_cast<std::uint32_t>(bytes[i + 2]) : 0u);
+    text += kDigits[bits >> 18];
+    text += kDigits[bits >> 12 & 63];
+    text += count > 1 ? kDigits[bits >> 6 & 63] : '=';
+    text += count > 2 ? kDigits[bits & 63] : '=';
+  }
+  return text;
+}
+
 }  // namespace engram

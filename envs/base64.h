@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -9,5 +10,7 @@ namespace engram {
 
 // Throws UserError that says what is wrong and where.
 std::vector<std::uint8_t> decode_base64(const std::string& text);
+
+std::string encode_base64(std::span<const std::uint8_t> bytes);
 
 }  // namespace engram

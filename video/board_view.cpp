@@ -65,7 +65,7 @@ void draw_vector(RgbImage& image, const ObservationSpec& spec, std::span<const s
     const Box row{box.x, box.y + i * row_height, box.width, row_height};
     draw_text(image, std::string("x").append(std::to_string(i)), {row.x, row.y, 26 * scale, row.height},
               {10 * scale, palette::kMuted});
-    draw_text(image, number_text(value), {row.x + 26 * scale, row.y, 44 * scale, row.height}, {10 * scale},
+    draw_text(image, rounded_number_text(value), {row.x + 26 * scale, row.y, 44 * scale, row.height}, {10 * scale},
               Align::kRight);
     // A bar from the middle: -1 at the left end, +1 at the right end.
     const Box track{row.x + 80 * scale, row.y + 10 * scale, row.width - 80 * scale, row.height - 20 * scale};

@@ -94,7 +94,7 @@ std::string fixed_number_text(double value, int decimals) {
   return text.str();
 }
 
-std::string number_text(double value) {
+std::string rounded_number_text(double value) {
   std::string text = fixed_number_text(value, 3);
   if (text.find('.') != std::string::npos) {
     text.erase(text.find_last_not_of('0') + 1);
@@ -104,7 +104,7 @@ std::string number_text(double value) {
 }
 
 std::string signed_number_text(double value) {
-  const std::string text = number_text(value);
+  const std::string text = rounded_number_text(value);
   return text[0] == '-' || text == "0" ? text : "+" + text;
 }
 

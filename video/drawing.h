@@ -43,7 +43,7 @@ void draw_text(RgbImage& image, const std::string& text, const Box& box, const T
 // "0.50" for 2 decimals.
 std::string fixed_number_text(double value, int decimals);
 // "1", "-0.02", "0.125": at most three decimals, no trailing zeros.
-std::string number_text(double value);
+std::string rounded_number_text(double value);
 // The same with a sign before positive numbers.
 std::string signed_number_text(double value);
 

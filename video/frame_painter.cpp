@@ -131,7 +131,7 @@ void FramePainter::paint_status(RgbImage& image, const FrameContents& contents) 
       {"last action",
        contents.last_action ? task_.action_names[static_cast<std::size_t>(*contents.last_action)] : std::string("-")},
       {"last reward", contents.last_action ? signed_number_text(contents.last_reward) : std::string("-")},
-      {"return", number_text(contents.total_reward)},
+      {"return", rounded_number_text(contents.total_reward)},
   };
   const int line_height = status_.height / static_cast<int>(std::size(lines));
   const int label_width = scale_ * 96;
@@ -200,7 +200,7 @@ void FramePainter::paint_footer(RgbImage& image, const FrameContents& contents) 
   fill_box(image, footer_, contents.outcome->success ? palette::kSuccess : palette::kFailure);
   draw_text(image,
             std::string(contents.outcome->success ? "SUCCESS" : "FAILURE") + "     return " +
-                number_text(contents.outcome->total_reward),
+                rounded_number_text(contents.outcome->total_reward),
             footer_, {scale_ * 18, palette::kOnColour, true}, Align::kCentre);
 }
 

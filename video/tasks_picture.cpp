@@ -3,8 +3,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <exception>
-#include <opencv2/imgcodecs.hpp>
-#include <opencv2/imgproc.hpp>
+#include <fstream>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -12,6 +11,7 @@
 #include "envs/vec_env.h"
 #include "video/film.h"
 #include "video/film_strip.h"
+#include "video/png.h"
 
 namespace engram {
 namespace {
@@ -66,11 +66,9 @@ FilmStripRow play(const Scene& scene) {
 void write_picture(const std::string& file) {
   std::vector<FilmStripRow> rows;
   for (const Scene& scene : kScenes) rows.push_back(play(scene));
-  RgbImage picture = film_strip(rows);
-  const cv::Mat rgb(picture.height, picture.width, CV_8UC3, picture.pixels.data());
-  cv::Mat bgr;
-  cv::cvtColor(rgb, bgr, cv::COLOR_RGB2BGR);
-  if (!cv::imwrite(file, bgr, {cv::IMWRITE_PNG_COMPRESSION, 9})) throw std::runtime_error("cannot write " + file);
+  std::ofstream stream(file, std::ios::binary);
+  stream << encode_png(film_strip(rows));
+  if (!stream.flush()) throw std::runtime_error("cannot write " + file);
 }
 
 }  // namespace

@@ -38,7 +38,7 @@ TEST_CASE("rows give the progress, the last evaluation, the best one and the fin
   CHECK(summary.updates == 9);
   CHECK(summary.episodes == 7);
   CHECK(summary.skipped_updates == 1);
-  CHECK(summary.evaluations == 3);
+  CHECK(summary.evaluations.size() == 3);
   REQUIRE((summary.last_evaluation && summary.best_evaluation && summary.final_evaluation));
   CHECK(summary.last_evaluation->environment_steps == 40);
   CHECK(summary.best_evaluation->environment_steps == 30);  // the later of a tie
@@ -69,13 +69,27 @@ TEST_CASE("a row in writing is left out, a damaged one counted") {
     CAPTURE(bad.substr(0, 100));
     const MetricsSummary summary = summary_of(bad + kRows);
     CHECK(summary.damaged_rows == 1);
-    CHECK(summary.evaluations == 3);
+    CHECK(summary.evaluations.size() == 3);
     CHECK(summary.steps == 50);
   }
 }
 
 TEST_CASE("no file gives nothing, what is no file is refused") {
   const TemporaryFolder folder;
-  CHECK(summarize_metrics(folder / "none").evaluations == 0);
+  CHECK(summarize_metrics(folder / "none").evaluations.empty());
   CHECK(mentions(message_of<UserError>([&] { summarize_metrics(folder.path()); }), "is not a file"));
+}
+
+TEST_CASE("timings: each figure is that of the last row that has it") {
+  const TemporaryFolder folder;
+  write_text(folder / "timings.jsonl",
+             "{\"kind\":\"train\",\"wall_seconds\":1.5,\"steps_per_second\":100,\"peak_memory_mb\":200}\n"
+             "nonsense\n{\"wall_seconds\":-1}\n{\"wall_seconds\":\"2\"}\n[3]\n"
+             "{\"kind\":\"evaluation\",\"wall_seconds\":2.5,\"steps_per_second\":null}\n{\"wall_seconds\":9");
+  const TimingsSummary summary = summarize_timings(folder / "timings.jsonl");
+  CHECK(summary.wall_seconds == 2.5);
+  CHECK(summary.steps_per_second == 100);
+  CHECK(summary.peak_memory_mb == 200);
+  CHECK(summary.damaged_rows == 4);
+  CHECK(!summarize_timings(folder / "none").wall_seconds);
 }

@@ -23,8 +23,8 @@ int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
     const MetricsSummary summary = summarize_metrics(stream, "it");
     require(summary.steps >= 0 && summary.updates >= 0 && summary.episodes >= 0 && summary.skipped_updates >= 0,
             "a negative count");
-    require(summary.last_evaluation.has_value() == (summary.evaluations > 0) &&
-                summary.best_evaluation.has_value() == (summary.evaluations > 0),
+    require(summary.last_evaluation.has_value() == !summary.evaluations.empty() &&
+                summary.best_evaluation.has_value() == !summary.evaluations.empty(),
             "evaluations without a last or a best one");
     for (const auto& evaluation : {summary.last_evaluation, summary.best_evaluation})
       require(!evaluation || (evaluation->success >= 0 && evaluation->success <= 1), "a rate that is none");

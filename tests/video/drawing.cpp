@@ -79,11 +79,11 @@ TEST_CASE("text that is too long is shortened to its box") {
 }
 
 TEST_CASE("numbers") {
-  CHECK(number_text(1) == "1");
-  CHECK(number_text(100) == "100");
-  CHECK(number_text(-0.02) == "-0.02");
-  CHECK(number_text(0.12345) == "0.123");
-  CHECK(number_text(-0.0001) == "0");
+  CHECK(rounded_number_text(1) == "1");
+  CHECK(rounded_number_text(100) == "100");
+  CHECK(rounded_number_text(-0.02) == "-0.02");
+  CHECK(rounded_number_text(0.12345) == "0.123");
+  CHECK(rounded_number_text(-0.0001) == "0");
   CHECK(signed_number_text(5) == "+5");
   CHECK(signed_number_text(0) == "0");
   CHECK(signed_number_text(-1.5) == "-1.5");

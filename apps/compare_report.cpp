@@ -1,0 +1,75 @@
+#include "apps/compare_report.h"
+
+#include <algorithm>
+#include <iostream>
+
+#include "agents/trained_agent.h"
+#include "apps/command_line.h"
+#include "base/error.h"
+#include "experiments/plots.h"
+
+namespace engram {
+namespace {
+
+struct ReportOptions {
+  std::string output;
+  int resamples = BootstrapOptions{}.resamples;
+  std::uint64_t bootstrap_seed = 0;
+
+  void list_options(OptionList& list) {
+    list.add("output", output, "page to write, .html; without it, report/report.html in DIR");
+    list.add("resamples", resamples, {1000, 10'000'000}, "bootstrap resamples behind the intervals");
+    list.add("bootstrap_seed", bootstrap_seed, "of their random numbers");
+  }
+};
+
+void print_help(const OptionList& own) {
+  std::cout << "engram compare report DIR [--output FILE.html]\n"
+               "engram compare report SCORES.json --output FILE.html\n\n"
+            << wrapped(
+                   "Reports on the comparison in DIR from the runs that are finished: one page that opens without a "
+                   "network, with protocol, tables, plots, costs, a film strip and how to do it again; beside it the "
+                   "same as Markdown (.md), the runs as .csv, every figure as .json, and the plots as SVG and PNG with "
+                   "gnuplot's scripts and data (FILE_figures/). Needs gnuplot; the film strip, a build with video. Of "
+                   "a table of "
+                   "scores (.json or .csv, as engram probe writes them) the statistics alone.",
+                   0)
+            << "\n\nOptions\n";
+  print_options(std::cout, own);
+  std::cout << "\nExample\n  engram compare report runs/delay --output delay.html\n";
+}
+
+}  // namespace
+
+int run_compare_report(const std::vector<std::string>& arguments) {
+  ReportOptions options;
+  OptionList own("");
+  options.list_options(own);
+  const CommandLine line = parse_command_line(arguments, own, {.positional = {"DIR"}});
+  if (line.help) {
+    print_help(own);
+    return 0;
+  }
+  const std::filesystem::path folder = line.positional[0];
+  const bool scores = folder.extension() == ".json" || folder.extension() == ".csv";
+  if (scores && options.output.empty()) throw UserError("--output FILE.html is missing: the page to write");
+  const ReportFiles files = ReportFiles::beside(options.output.empty() ? folder / "report" / "report.html"
+                                                                       : std::filesystem::path(options.output));
+  const BootstrapOptions bootstrap{.resamples = options.resamples, .seed = options.bootstrap_seed};
+  gnuplot_version();  // before anything takes time
+  if (scores) {
+    write_score_report(read_score_table(folder), "Scores " + one_line(folder.filename().string()), files, bootstrap);
+    std::cout << "The report is " << files.html.string() << "\n";
+    return 0;
+  }
+  use_threads(0);
+  const Results results = read_results(folder);
+  const auto finished = std::count_if(results.runs.begin(), results.runs.end(),
+                                      [](const RunResult& run) { return run.scores.has_value(); });
+  write_report(results, files, film_runs(runs_to_film(results)), bootstrap);
+  std::cout << finished << " of " << results.runs.size() << " runs are finished. The report is " << files.html.string()
+            << "\n";
+  return 0;
+}
+
+}  // namespace engram

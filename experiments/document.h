@@ -1,0 +1,62 @@
+// Document: headings, text, tables and figures that become one self-contained HTML page, or Markdown beside its
+// figures. All text is plain: what is special in HTML or Markdown is escaped here, and nowhere else.
+#pragma once
+
+#include <string>
+#include <variant>
+#include <vector>
+
+namespace engram {
+
+struct Heading {
+  int level = 2;  // 1 to 4
+  std::string text;
+};
+
+struct Paragraph {
+  std::string text;
+};
+
+struct BulletList {
+  std::vector<std::string> items;
+};
+
+struct TextTable {
+  std::string caption;
+  std::vector<std::string> header;
+  std::vector<std::vector<std::string>> rows;  // of as many cells as the header; a cell may have several lines
+  int text_columns = 1;                        // the first so many are flush left, the others flush right
+};
+
+struct Figure {
+  std::string name;     // file name without its ending
+  std::string caption;  // also what is read aloud instead of it
+  std::string svg;      // contents of the files; may be empty
+  std::string png;
+};
+
+struct CodeBlock {
+  std::string text;
+  std::string summary;  // if not empty, the block is folded behind it in HTML
+};
+
+class Document {
+ public:
+  using Block = std::variant<Heading, Paragraph, BulletList, TextTable, Figure, CodeBlock>;
+
+  explicit Document(std::string title) : title_(std::move(title)) {}
+  void add(Block block) { blocks_.push_back(std::move(block)); }
+
+  // With everything inside: opens without a network and without other files.
+  std::string to_html() const;
+  // Refers to figures as FIGURES/NAME.svg, or NAME.png where there is no SVG.
+  std::string to_markdown(const std::string& figures) const;
+
+ private:
+  std::string title_;
+  std::vector<Block> blocks_;
+};
+
+std::string html_escaped(const std::string& text);
+
+}  // namespace engram

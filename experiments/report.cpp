@@ -1,0 +1,411 @@
+#include "experiments/report.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <ostream>
+#include <set>
+#include <system_error>
+
+#include "agents/build_info.h"
+#include "agents/files.h"
+#include "base/error.h"
+#include "experiments/budgets.h"
+#include "experiments/plan.h"
+#include "experiments/report_statistics.h"
+#include "experiments/report_text.h"
+#include "experiments/report_writer.h"
+
+namespace engram {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::string settings_text(const Settings& settings) {
+  std::vector<std::string> parts;
+  for (const auto& [key, value] : settings) parts.push_back(key + " = " + value);
+  return joined(parts);
+}
+
+std::string title_of(const fs::path& folder) {
+  fs::path name = fs::absolute(folder).lexically_normal();
+  if (!name.has_filename()) name = name.parent_path();
+  return "Comparison " + one_line(name.filename().string());
+}
+
+void write_text_file(const fs::path& file, const std::string& text) {
+  replace_file(file, [&](std::ostream& stream) { stream << text; });
+}
+
+void create_folders(const ReportFiles& files) {
+  std::error_code error;
+  for (const fs::path& folder : {files.html.parent_path(), files.folder}) {
+    if (!folder.empty()) fs::create_directories(folder, error);
+    if (error) throw_error("folder '" + folder.string() + "' cannot be created", error.value());
+  }
+}
+
+}  // namespace
+
+TextTable by_backbone(const Results& results, const std::string& caption,
+                      const std::function<std::string(std::size_t task, std::size_t backbone)>& cell) {
+  TextTable table{caption, {"backbone"}, {}};
+  for (const TaskFacts& task : results.tasks) table.header.push_back(task.label);
+  for (std::size_t backbone = 0; backbone < results.experiment.backbones.size(); ++backbone) {
+    std::vector<std::string> row = {results.experiment.backbones[backbone].label};
+    for (std::size_t task = 0; task < results.tasks.size(); ++task) row.push_back(cell(task, backbone));
+    table.rows.push_back(std::move(row));
+  }
+  return table;
+}
+
+std::vector<double> figures_of(const Results& results, std::size_t task, std::size_t backbone,
+                               const std::function<std::optional<double>(const RunResult&)>& figure) {
+  std::vector<double> figures;
+  for (std::size_t seed = 0; seed < results.experiment.seeds.size(); ++seed) {
+    const RunResult& run = results.run(task, backbone, seed);
+    if (!run.scores) continue;
+    if (const std::optional<double> value = figure(run)) figures.push_back(*value);
+  }
+  return figures;
+}
+
+ReportWriter::ReportWriter(const Results& results, const Analysis& analysis, const ReportFiles& files,
+                           const FilmStrip& film, const BootstrapOptions& bootstrap)
+    : results_(results),
+      experiment_(results.experiment),
+      analysis_(analysis),
+      folder_(files.folder),
+      film_(film),
+      bootstrap_(bootstrap),
+      document_(title_of(results.folder)) {
+  for (std::size_t backbone = 0; backbone < experiment_.backbones.size(); ++backbone)
+    methods_.push_back(
+        {experiment_.backbones[backbone].label, results.run(0, backbone, 0).plan.control != Control::kNone});
+}
+
+Document ReportWriter::write() {
+  add_question();
+  add_protocol();
+  add_results();
+  add_budgets();
+  add_cost();
+  add_film();
+  add_left_out();
+  add_reproduction();
+  return std::move(document_);
+}
+
+std::string ReportWriter::stages() const {
+  std::map<std::string, int> counts;
+  for (const RunResult& run : results_.runs)
+    ++counts[run.scores                              ? "finished"
+             : run.state.stage == RunStage::kMissing ? "not begun"
+             : run.state.stage == RunStage::kFailed  ? "failed"
+                                                     : "unfinished"];
+  std::vector<std::string> texts;
+  for (const auto& [stage, count] : counts) texts.push_back(std::to_string(count) + " " + stage);
+  return joined(texts);
+}
+
+std::vector<Level> ReportWriter::levels(std::size_t task) const {
+  const TaskFacts& facts = results_.tasks[task];
+  std::vector<Level> lines;
+  if (facts.info.chance_success) lines.push_back({"chance", *facts.info.chance_success});
+  lines.push_back({"random play", facts.random.success.estimate});
+  return lines;
+}
+
+void ReportWriter::add_question() {
+  if (!experiment_.question.empty()) paragraph(one_line(experiment_.question));
+  paragraph(std::to_string(experiment_.tasks.size()) + " tasks, " + std::to_string(experiment_.backbones.size()) +
+            " backbones, " + std::to_string(experiment_.seeds.size()) + " seeds (" + seeds_text(experiment_.seeds) +
+            "): " + std::to_string(results_.runs.size()) + " runs, of them " + stages() +
+            ". The figures below are of the finished ones.");
+
+  std::vector<MethodScores> methods = analysis_.scores[0].methods;
+  if (methods.empty()) return;
+  std::stable_sort(methods.begin(), methods.end(), [](const MethodScores& a, const MethodScores& b) {
+    return a.interquartile_mean.value > b.interquartile_mean.value;
+  });
+  std::vector<std::string> order;
+  for (const MethodScores& method : methods) order.push_back(method.method + " " + percent(method.interquartile_mean));
+  paragraph(std::string("Interquartile mean of ") + kScoreKinds[0].name +
+            " in percent, with 95% intervals: " + joined(order) + ".");
+}
+
+void ReportWriter::add_protocol() {
+  heading(2, "Protocol");
+  TextTable tasks{"The tasks. Random play: 1,000 episodes of uniformly random actions.",
+                  {"task", "rules", "settings of its own", "steps an episode", "chance", "random play"},
+                  {},
+                  3};
+  std::set<std::string> sources;
+  for (std::size_t i = 0; i < results_.tasks.size(); ++i) {
+    const TaskFacts& task = results_.tasks[i];
+    tasks.rows.push_back({task.label, task.info.name, settings_text(experiment_.tasks[i].settings),
+                          count_with_commas(task.info.max_episode_steps),
+                          task.info.chance_success ? percent(*task.info.chance_success) + "%" : "none",
+                          percent(task.random.success.estimate) + "%"});
+    sources.insert("Chance in " + task.info.name + ": " + task.info.chance_source + ".");
+  }
+  document_.add(tasks);
+  for (const std::string& source : sources) paragraph(source);
+
+  TextTable backbones{
+      "The backbones. Controls: a memoryless agent, and an agent that sees at every step what has to be "
+      "remembered: the upper bound of what a memory can reach.",
+      {"label", "backbone", "role", "settings of its own"},
+      {},
+      4};
+  for (std::size_t i = 0; i < experiment_.backbones.size(); ++i) {
+    const PlannedRun& plan = results_.run(0, i, 0).plan;
+    const std::string role = plan.control == Control::kMemoryless  ? "control: memoryless"
+                             : plan.control == Control::kFullState ? "control: full state"
+                                                                   : "";
+    backbones.rows.push_back({experiment_.backbones[i].label, plan.config.memory.name(), role,
+                              settings_text(experiment_.backbones[i].settings)});
+  }
+  document_.add(backbones);
+
+  const auto over_runs = [&](const std::function<double(const Config&)>& value) {
+    std::vector<double> values;
+    for (const RunResult& run : results_.runs) values.push_back(value(run.plan.config));
+    return range_text(values);
+  };
+  const std::string goal = over_runs([](const Config& c) { return 100 * c.evaluation.stop_at_success; });
+  BulletList list;
+  list.items.push_back(
+      "A run: " + over_runs([](const Config& c) { return static_cast<double>(c.run.steps); }) + " environment steps, " +
+      over_runs([](const Config& c) { return c.run.updates_per_step; }) + " updates a step; an evaluation of " +
+      over_runs([](const Config& c) { return static_cast<double>(c.evaluation.episodes); }) +
+      " greedy episodes every " +
+      over_runs([](const Config& c) { return static_cast<double>(c.evaluation.every_steps); }) +
+      " steps; a final evaluation of " +
+      over_runs([](const Config& c) { return static_cast<double>(c.evaluation.final_episodes); }) + " episodes" +
+      (goal == "0" ? "." : ". It ends early once an evaluation's success reaches " + goal + "%."));
+  list.items.push_back(experiment_.match == Match::kNone
+                           ? "Widths are those of the settings: budgets are not matched."
+                           : std::string("Widths are chosen so that the backbones agree in ") +
+                                 figure_name(experiment_.match) + " with " + experiment_.reference + " within " +
+                                 format("%g", 100 * kMatchTolerance) + "%.");
+  for (const ScoreKind& kind : kScoreKinds) list.items.push_back(std::string(kind.name) + ": " + kind.about + ".");
+  list.items.push_back(about_intervals(bootstrap_));
+  document_.add(list);
+}
+
+void ReportWriter::add_budgets() {
+  heading(2, "Budgets");
+  TextTable table{
+      "What a backbone costs: parameters of the backbone alone, bytes of one environment's memory, and "
+      "floating-point operations of a step (2 a multiply-add; attention at a full window or cache).",
+      {"backbone", "task", "width", "parameters", "state, bytes", "flops per step"},
+      {},
+      2};
+  for (std::size_t backbone = 0; backbone < experiment_.backbones.size(); ++backbone) {
+    // Tasks in a row where the budgets are the same.
+    std::vector<std::pair<Budget, std::vector<std::string>>> groups;
+    const auto numbers = [](const Budget& budget) {
+      return std::tuple(budget.width, budget.parameters, budget.state_bytes, budget.flops_per_step);
+    };
+    for (std::size_t task = 0; task < results_.tasks.size(); ++task) {
+      const Budget& budget = results_.run(task, backbone, 0).plan.budget;
+      const auto found = std::find_if(groups.begin(), groups.end(),
+                                      [&](const auto& group) { return numbers(group.first) == numbers(budget); });
+      if (found == groups.end())
+        groups.push_back({budget, {results_.tasks[task].label}});
+      else
+        found->second.push_back(results_.tasks[task].label);
+    }
+    for (const auto& [budget, tasks] : groups)
+      table.rows.push_back({experiment_.backbones[backbone].label, groups.size() == 1 ? "all" : joined(tasks),
+                            count_with_commas(budget.width), count_with_commas(budget.parameters),
+                            count_with_commas(budget.state_bytes), count_with_commas(budget.flops_per_step)});
+  }
+  document_.add(std::move(table));
+}
+
+void ReportWriter::add_cost() {
+  heading(2, "Cost");
+  const auto median_text = [&](const std::function<std::optional<double>(const RunResult&)>& figure,
+                               const std::function<std::string(double)>& text) {
+    return [this, figure, text](std::size_t task, std::size_t backbone) {
+      std::vector<double> figures = figures_of(results_, task, backbone, figure);
+      return figures.empty() ? std::string() : text(quantile(figures, 0.5));
+    };
+  };
+  document_.add(by_backbone(results_, "Wall time of a run, evaluations included; median of the finished runs.",
+                            median_text([](const RunResult& run) { return run.timings.wall_seconds; }, duration)));
+  document_.add(by_backbone(
+      results_, "Environment steps a run took; median.",
+      median_text([](const RunResult& run) { return std::optional(static_cast<double>(run.metrics.steps)); },
+                  [](double steps) { return count_with_commas(std::llround(steps)); })));
+  document_.add(by_backbone(results_, "Environment steps a second, with acting, learning and evaluating; median.",
+                            median_text([](const RunResult& run) { return run.timings.steps_per_second; },
+                                        [](double rate) { return format(rate < 100 ? "%.1f" : "%.0f", rate); })));
+  document_.add(by_backbone(results_, "Peak memory of a run's program in megabytes, without that of a GPU; median.",
+                            median_text([](const RunResult& run) { return run.timings.peak_memory_mb; },
+                                        [](double memory) { return format("%.0f", memory); })));
+}
+
+void ReportWriter::add_film() {
+  heading(2, "An episode of each");
+  if (film_.png.empty())
+    paragraph(film_.note);
+  else
+    document_.add(Figure{"film", film_.note, "", film_.png});
+}
+
+void ReportWriter::add_left_out() {
+  heading(2, "What is left out, and what is unusual");
+  // What is the same of several runs of a backbone in a task is said once.
+  std::vector<std::pair<std::string, std::vector<std::uint64_t>>> notes;
+  const auto note = [&](const RunResult& run, const std::string& text) {
+    const std::string all = run.plan.task + "/" + run.plan.backbone + ": " + text;
+    const auto found = std::find_if(notes.begin(), notes.end(), [&](const auto& other) { return other.first == all; });
+    if (found == notes.end())
+      notes.push_back({all, {run.plan.seed}});
+    else
+      found->second.push_back(run.plan.seed);
+  };
+  for (const RunResult& run : results_.runs) {
+    const std::string steps =
+        count_with_commas(run.metrics.steps) + " of " + count_with_commas(run.plan.config.run.steps) + " steps";
+    if (run.state.stage == RunStage::kFailed)
+      note(run, "failed: " + run.state.reason);
+    else if (!run.scores && run.state.stage != RunStage::kMissing)
+      note(run, (run.state.running ? "running, " : "unfinished, ") + steps);
+    if (!run.remark.empty()) note(run, run.remark);
+  }
+  BulletList list;
+  for (const auto& [text, seeds] : notes) list.items.push_back(text + " (seed " + seeds_text(seeds) + ")");
+  for (const std::string& sentence : analysis_.scores[0].left_out) list.items.push_back(sentence);
+  if (list.items.empty())
+    paragraph("Nothing: every run is finished and has taken its planned course.");
+  else
+    document_.add(std::move(list));
+}
+
+void ReportWriter::add_reproduction() {
+  heading(2, "To do it again");
+  const std::string folder = one_line(results_.folder.string());
+  document_.add(CodeBlock{
+      "engram compare --config experiment.ini --run " + folder + "\nengram compare report " + folder + "\n", ""});
+  document_.add(CodeBlock{experiment_.to_ini(), "experiment.ini"});
+  std::string commands;
+  for (const RunResult& run : results_.runs)
+    commands += "engram " + joined(train_arguments(results_.folder, run.plan), " ") + "\n";
+  document_.add(CodeBlock{commands, "The command of every run; configs/ in the folder has the settings that it names"});
+
+  std::map<Provenance, int> versions;
+  for (const RunResult& run : results_.runs)
+    if (run.scores) ++versions[run.provenance];
+  TextTable table{"What the finished runs were made with.",
+                  {"engram", "commit", "build", "compiler", "LibTorch", "device", "CPU cores", "runs"},
+                  {},
+                  6};
+  for (const auto& [version, runs] : versions)
+    table.rows.push_back({version.engram, version.commit, version.build_type, version.compiler, version.libtorch,
+                          version.device, version.cpu_cores, std::to_string(runs)});
+  document_.add(std::move(table));
+  const BuildInfo& build = build_info();
+  paragraph("This page was made by engram " + build.version + " (commit " + build.commit + ") and " +
+            gnuplot_version() + ", bootstrap seed " + std::to_string(bootstrap_.seed) + ".");
+}
+
+ReportFiles ReportFiles::beside(const fs::path& html) {
+  if (html.extension() != ".html")
+    throw UserError("a report is an .html file, with others beside it, not '" + html.string() + "'");
+  const auto with = [&](const std::string& ending) {
+    fs::path file = html;
+    return file.replace_filename(html.stem().string() + ending);
+  };
+  return {html, with(".md"), with(".csv"), with(".json"), with("_figures")};
+}
+
+std::vector<const RunResult*> runs_to_film(const Results& results) {
+  const Experiment& experiment = results.experiment;
+  const auto finished = [&](std::size_t task, std::size_t backbone) {
+    std::vector<const RunResult*> runs;
+    for (std::size_t seed = 0; seed < experiment.seeds.size(); ++seed)
+      if (const RunResult& run = results.run(task, backbone, seed); run.scores) runs.push_back(&run);
+    std::stable_sort(runs.begin(), runs.end(), [](const RunResult* a, const RunResult* b) {
+      return a->scores->final_success < b->scores->final_success;
+    });
+    return runs;
+  };
+  // The task with runs of most backbones, among those the one with the widest spread of their middle runs.
+  std::vector<const RunResult*> best;
+  double best_spread = -1;
+  for (std::size_t task = 0; task < experiment.tasks.size(); ++task) {
+    std::vector<const RunResult*> chosen;
+    double low = 1, high = 0;
+    for (std::size_t backbone = 0; backbone < experiment.backbones.size(); ++backbone) {
+      const std::vector<const RunResult*> runs = finished(task, backbone);
+      if (runs.empty()) continue;
+      chosen.push_back(runs[(runs.size() - 1) / 2]);
+      if (chosen.back()->plan.control == Control::kFullState) continue;
+      low = std::min(low, chosen.back()->scores->final_success);
+      high = std::max(high, chosen.back()->scores->final_success);
+    }
+    if (std::pair(chosen.size(), high - low) > std::pair(best.size(), best_spread)) {
+      best = std::move(chosen);
+      best_spread = high - low;
+    }
+  }
+  return best;
+}
+
+void write_report(const Results& results, const ReportFiles& files, const FilmStrip& film,
+                  const BootstrapOptions& bootstrap) {
+  create_folders(files);
+  const Analysis analysis = analyse(results, bootstrap);
+  const Document document = ReportWriter(results, analysis, files, film, bootstrap).write();
+  if (!film.png.empty()) write_text_file(files.folder / "film.png", film.png);
+  write_text_file(files.csv, report_csv(results));
+  write_text_file(files.json, report_json(results, analysis, bootstrap));
+  write_text_file(files.markdown, document.to_markdown(files.folder.filename().string()));
+  write_text_file(files.html, document.to_html());
+}
+
+void write_score_report(const ScoreTable& table, const std::string& title, const ReportFiles& files,
+                        const BootstrapOptions& bootstrap) {
+  const AggregateScores scores = aggregate(table, bootstrap);
+  create_folders(files);
+  std::vector<PlottedMethod> methods;
+  for (const std::string& method : table.methods) methods.push_back({method, false});
+  Document document(title);
+  document.add(Paragraph{table.metric + " (" + table.units + ") of " + std::to_string(table.methods.size()) +
+                         " backbones in " + std::to_string(table.tasks.size()) + " tasks, seeds " +
+                         seeds_text(table.seeds) + ". " + about_intervals(bootstrap)});
+  TextTable means{table.metric + " in percent: mean of the runs and its 95% interval", {"backbone"}, {}};
+  means.header.insert(means.header.end(), table.tasks.begin(), table.tasks.end());
+  for (std::size_t method = 0; method < table.methods.size(); ++method) {
+    means.rows.push_back({table.methods[method]});
+    for (std::size_t task = 0; task < table.tasks.size(); ++task) {
+      const auto& cell = scores.cells[task][method];
+      means.rows.back().push_back(cell ? percent_in_lines(*cell) : "n=0");
+    }
+  }
+  document.add(std::move(means));
+  if (!scores.tasks.empty()) {
+    document.add(Heading{2, "Over the tasks " + joined(scores.tasks)});
+    document.add(over_tasks_table(scores, table.metric));
+    document.add(over_tasks_plot(scores, table.metric, methods, files.folder));
+    document.add(profiles_plot(scores, table.metric, methods, files.folder));
+  }
+  if (!scores.comparisons.empty()) {
+    document.add(Heading{2, "Backbone against backbone"});
+    document.add(pairs_table(scores, table.metric));
+  }
+  if (!scores.left_out.empty()) {
+    document.add(Heading{2, "What is left out"});
+    document.add(BulletList{scores.left_out});
+  }
+  write_text_file(files.csv, table.to_csv());
+  write_text_file(files.json, scores_json(table, scores));
+  write_text_file(files.markdown, document.to_markdown(files.folder.filename().string()));
+  write_text_file(files.html, document.to_html());
+}
+
+}  // namespace engram

@@ -1,0 +1,53 @@
+// The report of a comparison, made from whatever of it is finished.
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "experiments/aggregate.h"
+#include "experiments/results.h"
+
+namespace engram {
+
+// Where the parts of a report go: the page itself, the same as Markdown, the runs as CSV, every figure as JSON, and the
+// plots as SVG and PNG with gnuplot's scripts and data.
+struct ReportFiles {
+  std::filesystem::path html, markdown, csv, json, folder;
+
+  // Beside FILE.html: FILE.md, FILE.csv, FILE.json and FILE_figures/. Throws UserError for another ending.
+  static ReportFiles beside(const std::filesystem::path& html);
+};
+
+// One finished run of each backbone, all of the task in which the backbones differ most: of a backbone's runs the one
+// in the middle, by final success.
+std::vector<const RunResult*> runs_to_film(const Results& results);
+
+struct FilmStrip {
+  std::string png;   // empty: none
+  std::string note;  // what it shows, or why there is none
+};
+
+// Writes all files; creates the folders. Throws UserError if they cannot be written, or there is no gnuplot.
+void write_report(const Results& results, const ReportFiles& files, const FilmStrip& film,
+                  const BootstrapOptions& bootstrap);
+
+// The same of a table of scores alone, such as a probe's: means, figures over tasks, profiles and pairs; its CSV is the
+// table's own.
+void write_score_report(const ScoreTable& table, const std::string& title, const ReportFiles& files,
+                        const BootstrapOptions& bootstrap);
+
+// What a report says, in numbers.
+struct Analysis {
+  std::vector<AggregateScores> scores;  // one of each of kScoreKinds
+  std::vector<std::vector<std::vector<std::pair<double, Estimate>>>>
+      curves;  // by task, backbone; empty: no finished run
+};
+Analysis analyse(const Results& results, const BootstrapOptions& bootstrap);
+
+// The files that programs read.
+std::string report_json(const Results& results, const Analysis& analysis, const BootstrapOptions& bootstrap);
+std::string report_csv(const Results& results);  // a row a run
+std::string scores_json(const ScoreTable& table, const AggregateScores& scores);
+
+}  // namespace engram

@@ -1,0 +1,196 @@
+// The numbers of a report, and the files that programs read them from.
+#include <algorithm>
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "agents/build_info.h"
+#include "experiments/plan.h"
+#include "experiments/report.h"
+
+namespace engram {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr int kCurvePoints = 60;
+constexpr int kCurveResamples = 5'000;
+
+Json estimate_json(const Estimate& estimate) {
+  Json json = {{"value", estimate.value}, {"interval", nullptr}};
+  if (estimate.interval) json["interval"] = {estimate.interval->first, estimate.interval->second};
+  return json;
+}
+
+Json aggregate_json(const AggregateScores& scores, const ScoreTable& table) {
+  Json json = {{"tasks", scores.tasks},   {"methods", Json::object()},   {"comparisons", Json::array()},
+               {"cells", Json::object()}, {"left_out", scores.left_out}, {"table", Json::parse(table.to_json())}};
+  for (const MethodScores& method : scores.methods) {
+    Json& own = json["methods"][method.method];
+    own = {{"interquartile_mean", estimate_json(method.interquartile_mean)},
+           {"mean", estimate_json(method.mean)},
+           {"median", estimate_json(method.median)},
+           {"optimality_gap", estimate_json(method.optimality_gap)},
+           {"profile", Json::array()}};
+    for (const Estimate& estimate : method.profile) own["profile"].push_back(estimate_json(estimate));
+  }
+  for (const MethodComparison& comparison : scores.comparisons) {
+    const auto& difference = comparison.paired_difference;
+    json["comparisons"].push_back({{"x", comparison.x},
+                                   {"y", comparison.y},
+                                   {"probability_of_improvement", estimate_json(comparison.probability_of_improvement)},
+                                   {"paired_difference", difference ? estimate_json(*difference) : Json()},
+                                   {"pairs", comparison.pairs}});
+  }
+  for (std::size_t task = 0; task < table.tasks.size(); ++task) {
+    Json& row = json["cells"][table.tasks[task]] = Json::object();
+    for (std::size_t method = 0; method < table.methods.size(); ++method)
+      row[table.methods[method]] = scores.cells[task][method] ? estimate_json(*scores.cells[task][method]) : Json();
+  }
+  return json;
+}
+
+const char* stage_name(const RunState& state) {
+  if (state.running) return "running";
+  switch (state.stage) {
+    case RunStage::kMissing:
+      return "missing";
+    case RunStage::kUnfinished:
+      return "unfinished";
+    case RunStage::kFinished:
+      return "finished";
+    case RunStage::kFailed:
+      return "failed";
+  }
+  return "";
+}
+
+Json optional_json(const std::optional<double>& value) { return value ? Json(*value) : Json(); }
+
+Json run_json(const RunResult& run) {
+  Json json = {{"task", run.plan.task},
+               {"backbone", run.plan.backbone},
+               {"seed", run.plan.seed},
+               {"control", control_name(run.plan.control)},
+               {"state", stage_name(run.state)},
+               {"reason", run.state.reason},
+               {"remark", run.remark}};
+  for (const ScoreKind& kind : kScoreKinds) json[kind.key] = run.scores ? Json((*run.scores).*kind.member) : Json();
+  json["mean_return"] = run.scores ? Json(run.scores->mean_return) : Json();
+  json["environment_steps"] = run.metrics.steps;
+  json["updates"] = run.metrics.updates;
+  json["wall_seconds"] = optional_json(run.timings.wall_seconds);
+  json["steps_per_second"] = optional_json(run.timings.steps_per_second);
+  json["peak_memory_mb"] = optional_json(run.timings.peak_memory_mb);
+  json["width"] = run.plan.budget.width;
+  json["parameters"] = run.plan.budget.parameters;
+  json["state_bytes"] = run.plan.budget.state_bytes;
+  json["flops_per_step"] = run.plan.budget.flops_per_step;
+  json["device"] = run.provenance.device;
+  json["engram"] = run.provenance.engram;
+  json["commit"] = run.provenance.commit;
+  return json;
+}
+
+}  // namespace
+
+Analysis analyse(const Results& results, const BootstrapOptions& bootstrap) {
+  Analysis analysis;
+  for (const ScoreKind& kind : kScoreKinds) analysis.scores.push_back(aggregate(results.table(kind), bootstrap));
+
+  BootstrapOptions curve_bootstrap = bootstrap;
+  curve_bootstrap.resamples = std::min(bootstrap.resamples, kCurveResamples);
+  const Experiment& experiment = results.experiment;
+  for (std::size_t task = 0; task < experiment.tasks.size(); ++task) {
+    auto& task_curves = analysis.curves.emplace_back();
+    for (std::size_t backbone = 0; backbone < experiment.backbones.size(); ++backbone) {
+      const Config& config = results.run(task, backbone, 0).plan.config;
+      const auto steps = static_cast<double>(config.run.steps);
+      const double evaluations = steps / static_cast<double>(config.evaluation.every_steps);
+      const int points = std::clamp(static_cast<int>(std::min(evaluations, 1e6)), 1, kCurvePoints);
+      std::vector<std::vector<double>> curves;
+      for (std::size_t seed = 0; seed < experiment.seeds.size(); ++seed) {
+        const RunResult& run = results.run(task, backbone, seed);
+        if (!run.scores) continue;
+        auto& curve = curves.emplace_back();
+        for (int i = 1; i <= points; ++i) curve.push_back(height_at(run.curve, steps * i / points));
+      }
+      auto& shown = task_curves.emplace_back();
+      if (curves.empty()) continue;
+      const std::vector<Estimate> mean = mean_curve(curves, curve_bootstrap);
+      for (int i = 1; i <= points; ++i) shown.emplace_back(steps * i / points, mean[static_cast<std::size_t>(i - 1)]);
+    }
+  }
+  return analysis;
+}
+
+std::string report_json(const Results& results, const Analysis& analysis, const BootstrapOptions& bootstrap) {
+  const BuildInfo& build = build_info();
+  Json json = {{"question", results.experiment.question},
+               {"engram", build.version},
+               {"commit", build.commit},
+               {"resamples", bootstrap.resamples},
+               {"bootstrap_seed", bootstrap.seed},
+               {"tasks", Json::array()},
+               {"runs", Json::array()},
+               {"scores", Json::object()},
+               {"curves", Json::array()},
+               {"experiment", results.experiment.to_ini()}};
+  for (std::size_t task = 0; task < results.tasks.size(); ++task) {
+    const TaskFacts& facts = results.tasks[task];
+    Json entry = {{"label", facts.label},
+                  {"name", facts.info.name},
+                  {"max_episode_steps", facts.info.max_episode_steps},
+                  {"chance_success", optional_json(facts.info.chance_success)},
+                  {"random_success", facts.random.success.estimate},
+                  {"random_success_interval", {facts.random.success.low, facts.random.success.high}},
+                  {"random_return", facts.random.mean_return.estimate}};
+    if (results.sweep) entry[results.sweep->key] = results.sweep->values[task];
+    json["tasks"].push_back(std::move(entry));
+  }
+  for (const RunResult& run : results.runs) json["runs"].push_back(run_json(run));
+  for (std::size_t kind = 0; kind < kScoreKinds.size(); ++kind)
+    json["scores"][kScoreKinds[kind].key] = aggregate_json(analysis.scores[kind], results.table(kScoreKinds[kind]));
+  for (std::size_t task = 0; task < analysis.curves.size(); ++task) {
+    for (std::size_t backbone = 0; backbone < analysis.curves[task].size(); ++backbone) {
+      Json curve = {{"task", results.tasks[task].label},
+                    {"backbone", results.experiment.backbones[backbone].label},
+                    {"points", Json::array()}};
+      for (const auto& [steps, estimate] : analysis.curves[task][backbone]) {
+        Json point = estimate_json(estimate);
+        point["environment_steps"] = steps;
+        curve["points"].push_back(std::move(point));
+      }
+      json["curves"].push_back(std::move(curve));
+    }
+  }
+  return json.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+std::string scores_json(const ScoreTable& table, const AggregateScores& scores) {
+  return aggregate_json(scores, table).dump(1, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+std::string report_csv(const Results& results) {
+  std::string text;
+  for (const RunResult& run : results.runs) {
+    const Json json = run_json(run);
+    if (text.empty()) {
+      for (const auto& [key, value] : json.items()) text += (text.empty() ? "" : ",") + key;
+      text += "\n";
+    }
+    std::string row;
+    for (const auto& [key, value] : json.items()) {
+      const std::string field =
+          value.is_null()     ? ""
+          : value.is_string() ? csv_field(value.get<std::string>())
+          : value.is_number_float()
+              ? (std::isfinite(value.get<double>()) ? number_text(value.get<double>()) : std::string())
+              : value.dump();
+      row += (&value == &json.front() ? "" : ",") + field;
+    }
+    text += row + "\n";
+  }
+  return text;
+}
+
+}  // namespace engram

@@ -1,0 +1,112 @@
+// The part of a report that says what was measured.
+#include <algorithm>
+
+#include "experiments/report_statistics.h"
+#include "experiments/report_text.h"
+#include "experiments/report_writer.h"
+
+namespace engram {
+void ReportWriter::add_results() {
+  heading(2, "Results");
+  add_score_table();
+  add_sweep();
+  add_curves();
+  add_over_tasks();
+  add_profiles();
+  add_pairs();
+}
+
+void ReportWriter::add_score_table() {
+  TextTable table = by_backbone(
+      results_,
+      "Final success in percent: mean of the runs and its 95% interval; n: finished runs, where it is not all of the "
+      "seeds. Of random play the interval is Wilson's over episodes.",
+      [&](std::size_t task, std::size_t backbone) {
+        const auto& cell = analysis_.scores[0].cells[task][backbone];
+        if (!cell) return std::string("n=0");
+        const std::size_t runs =
+            figures_of(results_, task, backbone, [](const RunResult&) { return std::optional(0.0); }).size();
+        return percent_in_lines(*cell) + (runs < experiment_.seeds.size() ? "\nn=" + std::to_string(runs) : "");
+      });
+  std::vector<std::string> random = {"random play"}, chance = {"chance"};
+  for (const TaskFacts& task : results_.tasks) {
+    const Interval& success = task.random.success;
+    random.push_back(percent_in_lines({success.estimate, std::pair(success.low, success.high)}));
+    chance.push_back(task.info.chance_success ? percent(*task.info.chance_success) : "none");
+  }
+  table.rows.push_back(std::move(random));
+  table.rows.push_back(std::move(chance));
+  document_.add(std::move(table));
+}
+
+void ReportWriter::add_sweep() {
+  if (!results_.sweep) return;
+  Panel panel{"", results_.sweep->key, "final success, %", {}, levels(0), /*bands=*/false};
+  for (std::size_t backbone = 0; backbone < methods_.size(); ++backbone) {
+    Curve curve{backbone, {}};
+    for (std::size_t task = 0; task < results_.tasks.size(); ++task)
+      if (const auto& cell = analysis_.scores[0].cells[task][backbone])
+        curve.points.emplace_back(results_.sweep->values[task], *cell);
+    std::sort(curve.points.begin(), curve.points.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
+    if (!curve.points.empty()) panel.curves.push_back(std::move(curve));
+  }
+  document_.add(plot_panels(folder_, "sweep",
+                            "Final success against " + results_.sweep->key +
+                                ": mean over runs with 95% bootstrap intervals; markers stand a little aside of each "
+                                "other.",
+                            methods_, {panel}));
+}
+
+void ReportWriter::add_curves() {
+  std::vector<Panel> panels;
+  double end = 0;
+  for (const auto& task : analysis_.curves)
+    for (const auto& curve : task)
+      if (!curve.empty()) end = std::max(end, curve.back().first);
+  const double unit = end >= 3e6 ? 1e6 : end >= 3e3 ? 1e3 : 1;
+  const std::string name = unit == 1e6   ? "million environment steps"
+                           : unit == 1e3 ? "thousand environment steps"
+                                         : "environment steps";
+  for (std::size_t task = 0; task < results_.tasks.size(); ++task) {
+    Panel panel{results_.tasks[task].label, name, "success, %", {}, levels(task), /*bands=*/true};
+    for (std::size_t backbone = 0; backbone < methods_.size(); ++backbone) {
+      if (analysis_.curves[task][backbone].empty()) continue;
+      Curve curve{backbone, analysis_.curves[task][backbone]};
+      for (auto& point : curve.points) point.first /= unit;
+      panel.curves.push_back(std::move(curve));
+    }
+    if (!panel.curves.empty()) panels.push_back(std::move(panel));
+  }
+  document_.add(plot_panels(folder_, "curves",
+                            "Success of the greedy policy during training: mean over runs, bands of 95% bootstrap "
+                            "intervals (pointwise). Behind the end of a run that stopped early its last evaluation is "
+                            "held.",
+                            methods_, panels));
+}
+
+void ReportWriter::add_over_tasks() {
+  heading(3, "Over all tasks");
+  if (analysis_.scores[0].tasks.empty()) {
+    paragraph("There is no task in which every backbone has a finished run: no figure over tasks can be given.");
+    return;
+  }
+  if (analysis_.scores[0].tasks.size() < experiment_.tasks.size())
+    paragraph("These figures are over the tasks in which every backbone has a finished run: " +
+              joined(analysis_.scores[0].tasks) + ".");
+  for (std::size_t kind = 0; kind < kScoreKinds.size(); ++kind)
+    document_.add(over_tasks_table(analysis_.scores[kind], kScoreKinds[kind].name));
+  document_.add(over_tasks_plot(analysis_.scores[0], kScoreKinds[0].name, methods_, folder_));
+}
+
+void ReportWriter::add_profiles() {
+  if (!analysis_.scores[0].methods.empty())
+    document_.add(profiles_plot(analysis_.scores[0], kScoreKinds[0].name, methods_, folder_));
+}
+
+void ReportWriter::add_pairs() {
+  if (analysis_.scores[0].comparisons.empty()) return;
+  heading(3, "Backbone against backbone");
+  document_.add(pairs_table(analysis_.scores[0], kScoreKinds[0].name));
+}
+
+}  // namespace engram

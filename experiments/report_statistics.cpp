@@ -1,0 +1,96 @@
+#include "experiments/report_statistics.h"
+
+#include <algorithm>
+#include <cctype>
+
+#include "experiments/report_text.h"
+
+namespace engram {
+namespace {
+
+std::string capitalised(std::string text) {
+  if (!text.empty()) text[0] = static_cast<char>(std::toupper(static_cast<unsigned char>(text[0])));
+  return text;
+}
+
+std::size_t place_of(const std::vector<PlottedMethod>& methods, const std::string& label) {
+  const auto found =
+      std::find_if(methods.begin(), methods.end(), [&](const PlottedMethod& method) { return method.label == label; });
+  return static_cast<std::size_t>(found - methods.begin());
+}
+
+}  // namespace
+
+TextTable over_tasks_table(const AggregateScores& scores, const std::string& metric) {
+  TextTable table{capitalised(metric) + ", percent (95% interval)",
+                  {"backbone", "interquartile mean", "mean", "median of tasks", "optimality gap"},
+                  {}};
+  for (const MethodScores& method : scores.methods)
+    table.rows.push_back({method.method, percent(method.interquartile_mean), percent(method.mean),
+                          percent(method.median), percent(method.optimality_gap)});
+  return table;
+}
+
+Figure over_tasks_plot(const AggregateScores& scores, const std::string& metric,
+                       const std::vector<PlottedMethod>& methods, const std::filesystem::path& folder) {
+  std::vector<IntervalPanel> panels = {
+      {"interquartile mean, %", {}}, {"mean, %", {}}, {"median of tasks, %", {}}, {"optimality gap, %", {}}};
+  for (const MethodScores& method : scores.methods) {
+    const std::size_t place = place_of(methods, method.method);
+    panels[0].rows.emplace_back(place, method.interquartile_mean);
+    panels[1].rows.emplace_back(place, method.mean);
+    panels[2].rows.emplace_back(place, method.median);
+    panels[3].rows.emplace_back(place, method.optimality_gap);
+  }
+  return plot_intervals(folder, "over_tasks",
+                        capitalised(metric) +
+                            " over all tasks: markers are the figures, bars their 95% bootstrap intervals. Of the "
+                            "optimality gap, how far from 100% the runs are, less is better.",
+                        methods, panels);
+}
+
+Figure profiles_plot(const AggregateScores& scores, const std::string& metric,
+                     const std::vector<PlottedMethod>& methods, const std::filesystem::path& folder) {
+  Panel panel{"", metric + " above, %", "fraction of runs, %", {}, {}, /*bands=*/true};
+  for (const MethodScores& method : scores.methods) {
+    Curve curve{place_of(methods, method.method), {}};
+    for (int i = 0; i < kProfileThresholds; ++i)
+      curve.points.emplace_back(100 * profile_threshold(i), method.profile[static_cast<std::size_t>(i)]);
+    panel.curves.push_back(std::move(curve));
+  }
+  return plot_panels(folder, "profiles",
+                     "Performance profiles: the fraction of runs whose " + metric +
+                         " is above what the axis says, mean over tasks, with 95% bootstrap bands (pointwise).",
+                     methods, {panel});
+}
+
+TextTable pairs_table(const AggregateScores& scores, const std::string& metric) {
+  TextTable table{capitalised(metric) +
+                      " of x against y. Probability of improvement: that a run of x is better than one of y, a tie "
+                      "counted half, mean over tasks. Difference: x - y in percentage points, of runs of the same task "
+                      "and seed, resampled in pairs.",
+                  {"x", "y", "probability of improvement, %", "paired difference, points", "pairs"},
+                  {},
+                  2};
+  for (const MethodComparison& pair : scores.comparisons)
+    table.rows.push_back({pair.x, pair.y, percent(pair.probability_of_improvement),
+                          pair.paired_difference ? percent(*pair.paired_difference) : "no pairs in some task",
+                          std::to_string(pair.pairs)});
+  return table;
+}
+
+std::string percent_in_lines(const Estimate& estimate) {
+  std::string text = percent(estimate);
+  if (const std::size_t blank = text.find(' '); blank != std::string::npos) text[blank] = '\n';
+  return text;
+}
+
+std::string about_intervals(const BootstrapOptions& bootstrap) {
+  return "Intervals are 95% percentile intervals of " + count_with_commas(bootstrap.resamples) +
+         " stratified bootstrap resamples (runs drawn with replacement within each task), as in rliable (Agarwal et "
+         "al. "
+         "2021). They say how far the figures could be elsewhere with other seeds; where all runs have the same score, "
+         "the interval is that one score, whatever more runs would show. Of a single run there is no interval.";
+}
+
+}  // namespace engram

@@ -1,0 +1,44 @@
+#include "experiments/report_text.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace engram {
+
+std::string percent(double fraction) { return format("%.1f", 100 * fraction); }
+
+std::string percent(const Estimate& estimate) {
+  if (!estimate.interval) return percent(estimate.value);
+  return percent(estimate.value) + " (" + percent(estimate.interval->first) + " to " +
+         percent(estimate.interval->second) + ")";
+}
+
+std::string count_with_commas(std::int64_t number) {
+  std::string digits = std::to_string(number);
+  for (std::size_t i = digits.size(); i > 3 + (digits[0] == '-' ? 1 : 0);) digits.insert(i -= 3, 1, ',');
+  return digits;
+}
+
+std::string duration(double seconds) {
+  const auto whole = static_cast<long long>(std::min(seconds + 0.5, 1e15));
+  if (whole < 60) return format("%llds", whole);
+  if (whole < 3600) return format("%lldm%02llds", whole / 60, whole % 60);
+  return format("%lldh%02lldm", whole / 3600, whole % 3600 / 60);
+}
+
+std::string joined(const std::vector<std::string>& parts, const char* between) {
+  std::string text;
+  for (const std::string& part : parts) text += (text.empty() ? "" : between) + part;
+  return text;
+}
+
+std::string range_text(std::vector<double> values) {
+  std::sort(values.begin(), values.end());
+  const auto text = [](double value) {
+    return std::abs(value) < 1e15 && value == std::floor(value) ? count_with_commas(static_cast<std::int64_t>(value))
+                                                                : format("%g", value);
+  };
+  return values.front() == values.back() ? text(values.front()) : text(values.front()) + " to " + text(values.back());
+}
+
+}  // namespace engram

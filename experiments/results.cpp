@@ -1,0 +1,186 @@
+#include "experiments/results.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <fstream>
+#include <iterator>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <system_error>
+
+#include "agents/run_directory.h"
+#include "base/error.h"
+#include "experiments/aggregate.h"
+
+namespace engram {
+namespace {
+
+namespace fs = std::filesystem;
+using Json = nlohmann::json;
+
+constexpr std::size_t kMaxAboutBytes = 1 << 20;
+
+std::string text_entry(const Json& json, const char* key) {
+  const auto found = json.find(key);
+  if (found == json.end()) return "";
+  if (found->is_number_integer()) return std::to_string(found->get<std::int64_t>());
+  return found->is_string() ? one_line(found->get<std::string>()) : "";
+}
+
+Provenance read_provenance(const fs::path& file) {
+  std::error_code error;
+  if (!fs::is_regular_file(file, error) || fs::file_size(file, error) > kMaxAboutBytes || error) return {};
+  std::ifstream stream(file, std::ios::binary);
+  const Json json = Json::parse(std::string{std::istreambuf_iterator<char>(stream), {}}, nullptr, false);
+  if (!json.is_object()) return {};
+  return {text_entry(json, "engram"),   text_entry(json, "commit"),   text_entry(json, "build_type"),
+          text_entry(json, "compiler"), text_entry(json, "libtorch"), text_entry(json, "device"),
+          text_entry(json, "cpu_cores")};
+}
+
+// Leaves out what does not go on from the evaluation before it.
+std::vector<std::pair<double, double>> curve_of(const MetricsSummary& metrics) {
+  std::vector<std::pair<double, double>> curve;
+  for (const EvaluationSummary& evaluation : metrics.evaluations) {
+    const auto steps = static_cast<double>(evaluation.environment_steps);
+    if (curve.empty() || curve.back().first < steps) curve.emplace_back(steps, evaluation.success);
+  }
+  return curve;
+}
+
+void append(std::string& text, const std::string& remark) { text += (text.empty() ? "" : "; ") + remark; }
+
+std::string remark_on(const RunResult& run) {
+  std::string remark;
+  const auto steps = static_cast<double>(run.plan.config.run.steps);
+  const double taken = std::max(run.curve.back().first, static_cast<double>(run.metrics.steps));
+  const double goal = run.plan.config.evaluation.stop_at_success;
+  const bool solved = goal > 0 && run.curve.back().second >= goal;
+  if (taken < 0.999 * steps && !solved)
+    append(remark, "ended by the clock after " + std::to_string(std::lround(100 * taken / steps)) + "% of its steps");
+  if (run.metrics.damaged_rows > 0)
+    append(remark, std::to_string(run.metrics.damaged_rows) + " lines of metrics.jsonl are no rows of metrics");
+  if (run.metrics.skipped_updates > 0)
+    append(remark, std::to_string(run.metrics.skipped_updates) + " updates were skipped that were not finite");
+  return remark;
+}
+
+RunResult read_run(const fs::path& folder, PlannedRun plan) {
+  RunResult run{.plan = std::move(plan),
+                .state = {},
+                .metrics = {},
+                .timings = {},
+                .provenance = {},
+                .curve = {},
+                .scores = {},
+                .remark = ""};
+  run.state = read_run_state(folder, run.plan);
+  if (!RunDirectory::is_run(run.plan.folder)) return run;
+  const RunDirectory directory = RunDirectory::open(run.plan.folder);
+  run.metrics = summarize_metrics(directory.metrics_file());
+  run.timings = summarize_timings(directory.timings_file());
+  run.provenance = read_provenance(directory.path() / "about.json");
+  run.curve = curve_of(run.metrics);
+  if (run.state.stage != RunStage::kFinished) return run;
+  if (run.curve.empty()) {
+    run.remark = "its metrics.jsonl has no evaluation";
+    return run;
+  }
+  const FinalEvaluation& last = *run.metrics.final_evaluation;
+  run.scores =
+      RunScores{last.success.estimate, run.metrics.last_evaluation->success, run.metrics.best_evaluation->success,
+                area_under_curve(run.curve, static_cast<double>(run.plan.config.run.steps)), last.mean_return};
+  run.remark = remark_on(run);
+  return run;
+}
+
+std::optional<double> number_in(const std::string& text) {
+  double value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size() || !std::isfinite(value)) return {};
+  return value;
+}
+
+std::map<std::string, std::string> task_settings(const PlannedRun& run) {
+  Config config = run.config;
+  std::map<std::string, std::string> settings = {{"task.name", config.task.name()}};
+  const OptionList options = config.task.options();
+  for (const Option& option : options.options()) settings[option.name] = option.get();
+  return settings;
+}
+
+std::optional<Sweep> find_sweep(const Results& results) {
+  if (results.tasks.size() < 2) return {};
+  std::vector<std::map<std::string, std::string>> settings;
+  for (std::size_t task = 0; task < results.tasks.size(); ++task)
+    settings.push_back(task_settings(results.run(task, 0, 0).plan));
+  std::string key;
+  for (const auto& entry : settings[0]) {
+    const auto same = [&](const auto& other) {
+      const auto found = other.find(entry.first);
+      return found != other.end() && found->second == entry.second;
+    };
+    if (std::all_of(settings.begin(), settings.end(), same)) continue;
+    if (!key.empty()) return {};
+    key = entry.first;
+  }
+  Sweep sweep{key, {}};
+  for (const auto& task : settings) {
+    const auto found = task.find(key);
+    const std::optional<double> value = found == task.end() ? std::nullopt : number_in(found->second);
+    if (!value || std::count(sweep.values.begin(), sweep.values.end(), *value) > 0) return {};
+    sweep.values.push_back(*value);
+  }
+  return sweep;
+}
+
+}  // namespace
+
+const std::vector<ScoreKind> kScoreKinds = {
+    {"final success", "final_success",
+     "the weights of the best evaluation on evaluation.final_episodes new episodes, which did not choose them",
+     &RunScores::final_success},
+    {"best evaluation", "best_evaluation",
+     "the highest success of any evaluation during training; what is selected as the highest is higher than it would "
+     "be "
+     "on new episodes",
+     &RunScores::best_evaluation},
+    {"last evaluation", "last_evaluation", "the evaluation of the weights at the end of training",
+     &RunScores::last_evaluation},
+    {"area under the curve", "area_under_curve",
+     "mean success of the evaluations over the planned environment steps, straight between evaluations, level before "
+     "the first and behind the last: a run that ends early because it has reached its goal keeps its last success",
+     &RunScores::area},
+};
+
+ScoreTable Results::table(const ScoreKind& kind) const {
+  std::vector<std::string> task_labels, methods;
+  for (const ExperimentEntry& task : experiment.tasks) task_labels.push_back(task.label);
+  for (const ExperimentEntry& backbone : experiment.backbones) methods.push_back(backbone.label);
+  ScoreTable scores(kind.name, "fraction of episodes", task_labels, methods, experiment.seeds);
+  for (std::size_t i = 0; i < runs.size(); ++i)
+    if (runs[i].scores) scores.scores[i] = (*runs[i].scores).*kind.member;
+  return scores;
+}
+
+Results read_results(const fs::path& folder) {
+  Results results{.folder = folder, .experiment = Experiment::read(folder), .runs = {}, .tasks = {}, .sweep = {}};
+  std::vector<PlannedRun> plan = plan_runs(results.experiment, folder);
+  if (plan.empty()) throw UserError("the comparison '" + folder.string() + "' has no runs");
+  for (PlannedRun& run : plan) results.runs.push_back(read_run(folder, std::move(run)));
+  const auto finished = std::count_if(results.runs.begin(), results.runs.end(),
+                                      [](const RunResult& run) { return run.scores.has_value(); });
+  if (finished == 0) {
+    throw UserError("no run of '" + folder.string() + "' is finished yet (of " + std::to_string(results.runs.size()) +
+                    "): go on with engram compare --run " + folder.string());
+  }
+  for (std::size_t task = 0; task < results.experiment.tasks.size(); ++task) {
+    Config config = results.run(task, 0, 0).plan.config;
+    results.tasks.push_back({results.experiment.tasks[task].label, config.task.info(), play_at_random(config.task)});
+  }
+  results.sweep = find_sweep(results);
+  return results;
+}
+
+}  // namespace engram

@@ -1,0 +1,81 @@
+// Results: what the runs of a comparison have measured so far, read from its folder and trusted in nothing.
+#pragma once
+
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "agents/metrics_summary.h"
+#include "experiments/experiment.h"
+#include "experiments/random_play.h"
+#include "experiments/score_table.h"
+
+namespace engram {
+
+// What produced a run, from its about.json; empty where that does not say.
+struct Provenance {
+  std::string engram, commit, build_type, compiler, libtorch, device, cpu_cores;
+
+  auto operator<=>(const Provenance&) const = default;
+};
+
+// The scores of a run, all of them success as a fraction of episodes. Of a finished run alone.
+struct RunScores {
+  double final_success = 0;  // of the best weights, on episodes that did not choose them
+  double last_evaluation = 0, best_evaluation = 0;
+  double area = 0;         // under the curve of evaluations, over the planned steps (area_under_curve())
+  double mean_return = 0;  // undiscounted, of the final evaluation; may not be finite
+};
+
+struct RunResult {
+  PlannedRun plan;
+  RunState state;
+  MetricsSummary metrics;
+  TimingsSummary timings;
+  Provenance provenance;
+  std::vector<std::pair<double, double>> curve;  // (environment steps, success) of the evaluations; steps ascend
+  std::optional<RunScores> scores;               // of a finished run
+  std::string remark;                            // what is wrong with a finished run, or unusual
+};
+
+// One of the numbers that RunScores holds.
+struct ScoreKind {
+  const char* name;   // as in "final success"
+  const char* key;    // as in "final_success"
+  const char* about;  // how it is measured
+  double RunScores::*member;
+};
+extern const std::vector<ScoreKind> kScoreKinds;  // what a report leads with first
+
+struct TaskFacts {
+  std::string label;
+  TaskInfo info;
+  RandomPlay random;
+};
+
+// A numeric option that alone tells the tasks apart, and its value in each.
+struct Sweep {
+  std::string key;             // such as "task.distractor_steps"
+  std::vector<double> values;  // one a task
+};
+
+struct Results {
+  std::filesystem::path folder;
+  Experiment experiment;
+  std::vector<RunResult> runs;  // in the plan's order: task, backbone, seed
+  std::vector<TaskFacts> tasks;
+  std::optional<Sweep> sweep;
+
+  const RunResult& run(std::size_t task, std::size_t backbone, std::size_t seed) const {
+    return runs[(task * experiment.backbones.size() + backbone) * experiment.seeds.size() + seed];
+  }
+  ScoreTable table(const ScoreKind& kind) const;
+};
+
+// Throws UserError for a folder that holds no comparison, or a run of another one, and for a comparison of which no run
+// is finished.
+Results read_results(const std::filesystem::path& folder);
+
+}  // namespace engram

@@ -1,0 +1,206 @@
+"""Reports on comparisons of tiny runs: finished, unfinished, failed, missing and of another comparison.
+usage: compare_report.py ENGRAM"""
+
+import csv
+import html.parser
+import json
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+import tempfile
+
+ENGRAM = sys.argv[1]
+CONFIG = """[compare]
+question = Which of <these> & "those" remembers?
+seeds = 1-2
+controls = none
+
+[task]
+name = tmaze
+
+[memory]
+width = 8
+
+[network]
+hidden_width = 8
+
+[run]
+steps = 300
+random_episodes = 4
+threads = 1
+device = cpu
+
+[replay]
+batch_episodes = 4
+
+[evaluation]
+every_steps = 100
+episodes = 5
+final_episodes = 10
+
+[tasks.length_4]
+task.corridor_length = 4
+[tasks.length_8]
+task.corridor_length = 8
+
+[backbones.gru]
+memory.name = gru
+[backbones.lstm]
+memory.name = lstm
+"""
+
+
+def engram(*arguments, status=0, **options):
+    result = subprocess.run([ENGRAM, *map(str, arguments)], capture_output=True, text=True, timeout=500, **options)
+    assert result.returncode == status, (arguments, result.returncode, result.stdout, result.stderr)
+    return result
+
+
+def report(run, output):
+    return engram("compare", "report", run, "--output", output, "--resamples=1000")
+
+
+def refused(*arguments, words, **options):
+    result = engram("compare", "report", *arguments, status=2, **options)
+    assert result.stdout == "" and result.stderr.count("\n") == 1, result
+    assert all(str(word) in result.stderr for word in words), (result.stderr, words)
+
+
+class Page(html.parser.HTMLParser):
+    """Collects what the page is made of, and checks that nothing is outside of it."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.tags, self.images, self.text = [], [], ""
+        self.feed(text)
+
+    def handle_starttag(self, tag, attributes):
+        self.tags.append(tag)
+        for name, value in attributes:
+            assert name not in ("href", "srcset", "action") and not name.startswith("on"), (tag, name, value)
+            if name == "src":
+                assert tag == "img" and value.startswith("data:image/"), (tag, value[:50])
+                self.images.append(value)
+
+    def handle_data(self, data):
+        self.text += data
+
+
+def scores(run):
+    rows = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
+    evaluations = [row["success"] for row in rows if row["kind"] == "evaluation"]
+    return {"final_success": next(row["success"] for row in rows if row["kind"] == "final"),
+            "best_evaluation": max(evaluations), "last_evaluation": evaluations[-1]}
+
+
+def check_whole(run, folder):
+    said = report(run, folder / "a.html").stdout
+    assert "12 of 12 runs are finished" in said and str(folder / "a.html") in said, said
+    page = Page((folder / "a.html").read_text())
+    assert {"script", "iframe", "link"}.isdisjoint(page.tags)
+    for words in ('Which of <these> & "those" remembers?', "length_4", "lstm", "control: memoryless", "random play",
+                  "chance", "Probability of improvement", "Wall time", "Peak memory", "engram compare report",
+                  "corridor_length = 8", "Nothing: every run is finished", "LibTorch", "gnuplot 5."):
+        assert words in page.text, words
+    assert sum(image.startswith("data:image/svg+xml") for image in page.images) == 4, len(page.images)
+
+    markdown = (folder / "a.md").read_text()
+    for name in ("sweep", "curves", "over_tasks", "profiles"):
+        assert f"](<a_figures/{name}.svg>)" in markdown, name
+        assert (folder / f"a_figures/{name}.png").read_bytes().startswith(b"\x89PNG")
+        assert (folder / f"a_figures/{name}.gp").exists() and (folder / f"a_figures/{name}.dat").exists()
+    assert "| lstm |" in markdown and "&lt;these&gt; &amp;" in markdown
+
+    found = json.loads((folder / "a.json").read_text())
+    rows = list(csv.DictReader(open(folder / "a.csv", newline="")))
+    assert len(found["runs"]) == len(rows) == 12
+    for row, item in zip(rows, found["runs"]):
+        expected = scores(run / "runs" / row["task"] / row["backbone"] / row["seed"])
+        for key, value in expected.items():
+            assert float(row[key]) == item[key] == value, (row, key)
+        assert row["state"] == "finished" and float(row["wall_seconds"]) > 0 and float(row["peak_memory_mb"]) > 10, row
+    table = found["scores"]["final_success"]
+    own = [item["final_success"] for item in found["runs"] if item["backbone"] == "gru"]
+    assert abs(table["methods"]["gru"]["mean"]["value"] - sum(own) / 4) < 1e-12
+    assert table["methods"]["gru"]["mean"]["interval"] is not None and table["left_out"] == []
+
+    # The same again: nothing depends on the clock or on the number of threads.
+    report(run, folder / "b.html")
+    assert (folder / "b.json").read_text() == (folder / "a.json").read_text()
+    assert (folder / "b.html").read_text() == (folder / "a.html").read_text()
+    engram("compare", "report", run, "--resamples=1000")
+    assert (run / "report/report.html").read_text() == (folder / "a.html").read_text()
+
+
+def check_parts(run, folder):
+    """A missing, an unfinished and a failed run are named; one run of a task gives no interval."""
+    shutil.rmtree(run / "runs/length_8/lstm/2")
+    metrics = run / "runs/length_4/gru/1/metrics.jsonl"
+    metrics.write_text("".join(line for line in metrics.read_text().splitlines(True) if '"final"' not in line))
+    shutil.rmtree(run / "runs/length_4/none/2")
+    (run / "failures/length_4/none").mkdir(parents=True)
+    (run / "failures/length_4/none/2.txt").write_text("no <memory> left\n")
+    assert "9 of 12 runs are finished" in report(run, folder / "c.html").stdout
+    page = Page((folder / "c.html").read_text())
+    for words in ("length_4/gru: unfinished, 300 of 300 steps (seed 1)",
+                  "length_4/none: failed: no <memory> left (seed 2)",
+                  "lstm on length_8: 1 of 2 runs have a score, not seed 2; one run gives no interval", "n=1",
+                  "9 finished, 1 not begun, 1 unfinished"):
+        assert words in page.text, words
+    found = json.loads((folder / "c.json").read_text())
+    assert found["scores"]["final_success"]["cells"]["length_8"]["lstm"]["interval"] is None
+    assert found["scores"]["final_success"]["methods"]["lstm"]["mean"]["interval"] is None
+
+    for backbone in ("gru", "lstm", "none"):
+        shutil.rmtree(run / "runs/length_4" / backbone)
+    report(run, folder / "d.html")
+    page = Page((folder / "d.html").read_text())
+    assert "length_4 is left out of the figures over tasks" in page.text or "There is no task" in page.text
+
+
+def check_scores(folder):
+    """The statistics of a table of scores, as JSON or as CSV."""
+    table = json.loads((folder / "a.json").read_text())["scores"]["final_success"]["table"]
+    table["methods"][0] = "<b>"
+    (folder / "s.json").write_text(json.dumps(table))
+    engram("compare", "report", folder / "s.json", "--output", folder / "e.html", "--resamples=1000")
+    page = Page((folder / "e.html").read_text())
+    for words in ("<b>", "length_8", "optimality gap", "probability of improvement", "rliable"):
+        assert words in page.text, words
+    assert len(page.images) == 2 and "b" not in page.tags
+    engram("compare", "report", folder / "e.csv", "--output", folder / "f.html", "--resamples=1000")
+    assert (folder / "f.json").read_text() == (folder / "e.json").read_text()
+    refused(folder / "s.json", words=["--output"])
+    (folder / "s.json").write_text("{}")
+    refused(folder / "s.json", "--output", folder / "x.html", words=["s.json", "seeds"])
+    assert not (folder / "x.html").exists()
+
+
+def check_refusals(run, folder):
+    refused(folder / "none", words=["none", "not the folder of a comparison"])
+    refused(words=["DIR"])
+    refused(run, "--output", folder / "x.pdf", words=["x.pdf", ".html"])
+    refused(run, "--resamples=3", words=["resamples", "1000"])
+    refused(run, words=["gnuplot-nox"], env={**os.environ, "PATH": str(folder)})
+    refused(run, "--output", "/proc/x/y.html", words=["/proc/x"])
+    assert not (folder / "x.pdf").exists()
+    config = run / "runs/length_8/gru/1/config.ini"
+    config.write_text(config.read_text().replace("gamma = 0.99", "gamma = 0.5"))
+    refused(run, words=["length_8/gru/1", "learner.gamma"])
+    shutil.rmtree(run / "runs")
+    refused(run, words=["no run of", "is finished yet"])
+
+
+with tempfile.TemporaryDirectory() as name:
+    folder = pathlib.Path(name)
+    (folder / "c.ini").write_text(CONFIG)
+    run = folder / "run"
+    engram("compare", "--config", folder / "c.ini", "--run", run, "--jobs=2")
+    check_whole(run, folder)
+    check_parts(run, folder)
+    check_scores(folder)
+    check_refusals(run, folder)
+    assert "--output" in engram("compare", "report", "--help").stdout
+print("ok")

@@ -1,0 +1,83 @@
+#include "experiments/plots.h"
+
+#include <doctest/doctest.h>
+
+#include <cstdlib>
+#include <string>
+
+#include "base/error.h"
+#include "experiments/gnuplot.h"
+#include "tests/agents/temporary_folder.h"
+
+using namespace engram;
+
+namespace {
+
+// With another PATH while it lives.
+class Path {
+ public:
+  explicit Path(const std::string& path) : before_(std::getenv("PATH")) { setenv("PATH", path.c_str(), 1); }
+  ~Path() { setenv("PATH", before_.c_str(), 1); }
+
+ private:
+  std::string before_;
+};
+
+const std::string kHostile = "it's `touch here` \"$(touch here)\" %s {/Bold x} \\n\n@ &<b>";
+const std::vector<PlottedMethod> kMethods = {{"hqlt", false}, {kHostile, false}, {"none", true}};
+
+bool is_png(const std::string& bytes) { return bytes.starts_with("\x89PNG\r\n\x1a\n"); }
+
+}  // namespace
+
+TEST_CASE("plots are SVG and PNG with their script and data, and labels are text, whatever they say") {
+  const TemporaryFolder folder;
+  Panel panel{kHostile, kHostile, kHostile, {}, {{kHostile, 0.5}}};
+  for (std::size_t method = 0; method < 3; ++method)
+    panel.curves.push_back(
+        {method, {{0, {0.1, {}}}, {10, {0.5, std::pair(0.2, 0.9)}}, {20, {1, std::pair(1.0, 1.0)}}}});
+  std::vector<Figure> figures = {plot_panels(folder.path(), "bands", "c", kMethods, {panel, panel})};
+  panel.bands = false;
+  figures.push_back(plot_panels(folder.path(), "bars", "c", kMethods, {panel}));
+  figures.push_back(plot_intervals(folder.path(), "rows", "c", kMethods,
+                                   {{kHostile, {{0, {0.5, std::pair(0.1, 0.6)}}, {1, {0.2, {}}}}}}));
+  for (const Figure& figure : figures) {
+    CAPTURE(figure.name);
+    CHECK(mentions(figure.svg, "<svg"));
+    CHECK(mentions(figure.svg, "</svg>"));
+    CHECK(mentions(figure.svg, "\\n @ &amp;&lt;b>"));  // the end of the hostile label
+    CHECK(mentions(figure.svg, "rgb(  0, 114, 178)"));
+    CHECK(is_png(figure.png));
+    CHECK(read_text(folder / (figure.name + ".svg")) == figure.svg);
+    CHECK(read_text(folder / (figure.name + ".png")) == figure.png);
+    CHECK(std::filesystem::exists(folder / (figure.name + ".gp")));
+    CHECK(std::filesystem::exists(folder / (figure.name + ".dat")));
+  }
+  CHECK(!std::filesystem::exists(folder / "here"));
+}
+
+TEST_CASE("a single point, a single place and a logarithmic sweep can be drawn") {
+  const TemporaryFolder folder;
+  Panel panel{"", "x", "y", {{0, {{5, {0.5, {}}}}}}, {}};
+  CHECK(is_png(plot_panels(folder.path(), "one", "c", kMethods, {panel}).png));
+  panel.bands = false;
+  panel.curves[0].points = {{1, {0.5, {}}}, {10, {0.5, {}}}, {1000, {0.5, {}}}};
+  const Figure figure = plot_panels(folder.path(), "log", "c", kMethods, {panel});
+  CHECK(mentions(read_text(folder / "log.gp"), "set logscale x"));
+  CHECK(mentions(figure.svg, "> 1000<"));
+}
+
+TEST_CASE("without gnuplot there is one readable line; if it fails, its words") {
+  const TemporaryFolder folder;
+  CHECK(mentions(gnuplot_version(), "gnuplot 5."));
+  {
+    const Path path(folder.path().string());
+    const std::string message = message_of<UserError>([] { gnuplot_version(); });
+    CHECK(mentions(message, "gnuplot-nox"));
+    CHECK(!mentions(message, "\n"));
+  }
+  write_text(folder / "bad.gp", "set term svg\nplot nonsense(\n");
+  const std::string message = message_of<std::runtime_error>([&] { run_gnuplot({"bad.gp"}, folder.path()); });
+  CHECK(mentions(message, "gnuplot failed: \"bad.gp\" line 2: "));
+  CHECK(!mentions(message, "\n"));
+}

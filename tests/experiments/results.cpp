@@ -1,0 +1,193 @@
+#include "experiments/results.h"
+
+#include <doctest/doctest.h>
+
+#include <string>
+#include <vector>
+
+#include "base/error.h"
+#include "experiments/aggregate.h"
+#include "experiments/plan.h"
+#include "experiments/report.h"
+#include "tests/agents/temporary_folder.h"
+
+using namespace engram;
+
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kExperiment =
+    "[compare]\nseeds = 1-2\ncontrols = none\n"
+    "[task]\nname = tmaze\n[memory]\nname = gru\nwidth = 8\n[run]\nsteps = 400\n"
+    "[evaluation]\nevery_steps = 100\nepisodes = 10\nfinal_episodes = 20\nstop_at_success = 1\n"
+    "[tasks.long]\ntask.corridor_length = 20\n[tasks.short]\ntask.corridor_length = 5\n"
+    "[backbones.gru]\nmemory.name = gru\n[backbones.lstm]\nmemory.name = lstm\n";
+
+std::string evaluation_row(int steps, double success) {
+  return "{\"kind\":\"evaluation\",\"environment_steps\":" + std::to_string(steps) +
+         ",\"updates\":1,\"episodes\":10,\"return\":0.5,\"success\":" + std::to_string(success) + "}\n";
+}
+
+std::string final_row(double success) {
+  return "{\"kind\":\"final\",\"environment_steps\":100,\"updates\":1,\"episodes\":20,\"return\":null,\"success\":" +
+         std::to_string(success) + ",\"success_low\":0,\"success_high\":1}\n";
+}
+
+// The folder of a comparison whose runs are written by hand.
+struct Comparison {
+  TemporaryFolder folder;
+  std::vector<PlannedRun> plan;
+
+  explicit Comparison(const std::string& ini = kExperiment) {
+    write_text(folder / "x.ini", ini);
+    const Experiment experiment = Experiment::from_file(folder / "x.ini");
+    plan = plan_runs(experiment, folder.path());
+    write_plan(folder.path(), experiment, plan);
+  }
+  const fs::path& path() const { return folder.path(); }
+  PlannedRun& run(const std::string& name) {
+    for (PlannedRun& run : plan)
+      if (run.name() == name) return run;
+    throw std::runtime_error(name);
+  }
+  void write(const std::string& name, const std::string& metrics) {
+    fs::create_directories(run(name).folder / "weights");
+    fs::create_directories(run(name).folder / "checkpoints");
+    write_text(run(name).folder / "config.ini", run(name).config.to_ini());
+    write_text(run(name).folder / "metrics.jsonl", metrics);
+    write_text(run(name).folder / "timings.jsonl", "{\"wall_seconds\":5,\"steps_per_second\":80}\n");
+    write_text(run(name).folder / "about.json",
+               "{\"engram\":\"1.2.3\",\"commit\":\"abc\",\"device\":\"cpu\\n\\u001b\",\"cpu_cores\":4}");
+  }
+};
+
+const RunResult& result(const Results& results, const std::string& name) {
+  for (const RunResult& run : results.runs)
+    if (run.plan.name() == name) return run;
+  throw std::runtime_error(name);
+}
+
+}  // namespace
+
+TEST_CASE("scores of finished runs, and what the others are") {
+  Comparison comparison;
+  comparison.write("long/gru/1",
+                   evaluation_row(100, 0.2) + evaluation_row(200, 0.6) + evaluation_row(400, 0.4) + final_row(0.5));
+  comparison.write("long/gru/2", evaluation_row(100, 0) + evaluation_row(200, 1) + final_row(0.9));  // stopped early
+  comparison.write("long/lstm/1", evaluation_row(100, 0.2) + evaluation_row(200, 0.6));
+  comparison.write("short/gru/1", "nonsense\n" + evaluation_row(300, 0.5) + evaluation_row(200, 0.7) + final_row(0.5));
+  comparison.write("short/none/1", final_row(0.5));
+  comparison.write("short/lstm/2", evaluation_row(100, 0.1));
+  const fs::path failure = failure_file(comparison.path(), comparison.run("short/lstm/2"));
+  fs::create_directories(failure.parent_path());
+  write_text(failure, "out of memory\n");
+
+  const Results results = read_results(comparison.path());
+  CHECK(results.runs.size() == 12);
+  const RunResult& full = result(results, "long/gru/1");
+  REQUIRE(full.scores);
+  CHECK(full.scores->final_success == 0.5);
+  CHECK(full.scores->best_evaluation == 0.6);
+  CHECK(full.scores->last_evaluation == 0.4);
+  CHECK(full.scores->area == doctest::Approx((0.2 * 100 + 0.4 * 100 + 0.5 * 200) / 400));
+  CHECK(full.remark == "");
+  CHECK(full.timings.wall_seconds == 5);
+  CHECK(full.provenance.engram == "1.2.3");
+  CHECK(!mentions(full.provenance.device, "\x1b"));
+  CHECK(full.provenance.cpu_cores == "4");
+  const RunResult& early = result(results, "long/gru/2");
+  REQUIRE(early.scores);
+  CHECK(early.scores->area == doctest::Approx((0.5 * 100 + 200) / 400));
+  CHECK(early.remark == "");
+
+  CHECK(!result(results, "long/lstm/1").scores);
+  CHECK(result(results, "long/lstm/1").state.stage == RunStage::kUnfinished);
+  CHECK(result(results, "long/lstm/2").state.stage == RunStage::kMissing);
+  CHECK(result(results, "short/lstm/2").state.stage == RunStage::kFailed);
+  CHECK(result(results, "short/lstm/2").state.reason == "out of memory");
+  const RunResult& odd = result(results, "short/gru/1");
+  REQUIRE(odd.scores);
+  CHECK(odd.curve.size() == 1);  // steps that go back are left out
+  CHECK(mentions(odd.remark, "ended by the clock after 75% of its steps"));
+  CHECK(mentions(odd.remark, "1 lines of metrics.jsonl"));
+  CHECK(!result(results, "short/none/1").scores);
+  CHECK(mentions(result(results, "short/none/1").remark, "no evaluation"));
+
+  REQUIRE(results.sweep);
+  CHECK(results.sweep->key == "task.corridor_length");
+  CHECK(results.sweep->values == std::vector<double>{20, 5});
+  CHECK(results.tasks[0].random.episodes == 1000);
+
+  const ScoreTable table = results.table(kScoreKinds[0]);
+  CHECK(table.metric == "final success");
+  CHECK(table.methods == std::vector<std::string>{"gru", "lstm", "none"});
+  CHECK(table.at(0, 0, 0) == 0.5);
+  CHECK(table.at(0, 0, 1) == 0.9);
+  CHECK(!table.at(0, 1, 0));
+
+  // One task has one backbone alone: the figures over tasks have none to be over.
+  const AggregateScores scores = aggregate(table, {.resamples = 100});
+  CHECK(scores.cells[0][0]->interval);
+  CHECK(!scores.cells[1][0]->interval);
+
+  const std::vector<const RunResult*> filmed = runs_to_film(results);
+  REQUIRE(filmed.size() == 1);
+  CHECK(filmed[0]->plan.name() == "long/gru/1");
+}
+
+TEST_CASE("the CSV has a row a run, the JSON everything") {
+  Comparison comparison;
+  for (const char* task : {"long", "short"})
+    for (const char* backbone : {"gru", "lstm", "none"})
+      for (int seed = 1; seed <= 2; ++seed)
+        comparison.write(std::string(task) + "/" + backbone + "/" + std::to_string(seed),
+                         evaluation_row(100, 0.25 * seed) + evaluation_row(400, 0.5) + final_row(0.5));
+  const Results results = read_results(comparison.path());
+  const std::string csv = report_csv(results);
+  CHECK(std::count(csv.begin(), csv.end(), '\n') == 13);
+  CHECK(csv.starts_with("task,backbone,seed,control,state,reason,remark,final_success,"));
+  CHECK(mentions(csv, "\nshort,none,2,memoryless,finished,,,0.5,0.5,0.5,"));
+  const BootstrapOptions bootstrap{.resamples = 1000};
+  const std::string json = report_json(results, analyse(results, bootstrap), bootstrap);
+  for (const char* part : {"\"final_success\"", "\"interquartile_mean\"", "\"comparisons\"", "\"curves\"",
+                           "\"chance_success\"", "\"mean_return\": null", "\"task.corridor_length\": 20"})
+    CHECK_MESSAGE(mentions(json, part), part);
+}
+
+TEST_CASE("tasks that differ in more than one number, or in a name, are no sweep") {
+  const auto sweep_of = [](const std::string& tasks) {
+    const std::string ini = kExperiment;
+    Comparison comparison(ini.substr(0, ini.find("[tasks.long]")) + tasks + ini.substr(ini.find("[backbones.gru]")));
+    comparison.write(comparison.plan.front().name(), evaluation_row(400, 0.5) + final_row(0.5));
+    return read_results(comparison.path()).sweep;
+  };
+  CHECK(!sweep_of("[tasks.a]\ntask.corridor_length = 20\n"));
+  CHECK(!sweep_of("[tasks.a]\ntask.corridor_length = 20\n[tasks.b]\ntask.active = true\n"));
+  CHECK(!sweep_of("[tasks.a]\ntask.active = false\n[tasks.b]\ntask.active = true\n"));
+  CHECK(!sweep_of("[tasks.a]\ntask.name = tmaze\n[tasks.b]\ntask.name = key_to_door\n"));
+  CHECK(sweep_of("[tasks.a]\ntask.corridor_length = 20\n[tasks.b]\ntask.corridor_length = 9\n"));
+}
+
+TEST_CASE("what is no comparison, or not its runs, or not finished anywhere, is refused in a line") {
+  const auto error_of = [](const Comparison& comparison) {
+    return message_of<UserError>([&] { read_results(comparison.path()); });
+  };
+  const TemporaryFolder empty;
+  CHECK(mentions(message_of<UserError>([&] { read_results(empty.path()); }), "not the folder of a comparison"));
+  Comparison comparison;
+  CHECK(mentions(error_of(comparison), "is finished yet (of 12)"));
+  comparison.run("long/lstm/1").config.learner.gamma = 0.5;  // a run of another experiment
+  comparison.write("long/lstm/1", evaluation_row(400, 0.5) + final_row(0.5));
+  CHECK(mentions(error_of(comparison), "long/lstm/1"));
+  CHECK(mentions(error_of(comparison), "learner.gamma"));
+}
+
+TEST_CASE("a report stands beside its page") {
+  const ReportFiles files = ReportFiles::beside("a/b.c.html");
+  CHECK(files.markdown == "a/b.c.md");
+  CHECK(files.json == "a/b.c.json");
+  CHECK(files.csv == "a/b.c.csv");
+  CHECK(files.folder == "a/b.c_figures");
+  CHECK(mentions(message_of<UserError>([] { ReportFiles::beside("a/b.pdf"); }), "'a/b.pdf'"));
+}
