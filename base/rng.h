@@ -18,7 +18,8 @@ enum class Purpose : std::uint32_t {
   kReplay = 3,
   kAction = 4,
   kTest = 5,
-  kDropout = 6
+  kDropout = 6,
+  kBootstrap = 7
 };
 
 struct PhiloxBlock {

@@ -14,8 +14,9 @@ ALLOWED = {
     "envs": {"kernels/cuda_support.h", "base"},
     "memory": {"kernels", "base"},
     "agents": {"memory", "envs", "kernels", "base"},
+    "experiments": {"agents", "memory", "envs", "base"},
     "video": {"envs", "base"},
-    "apps": {"agents", "video", "envs", "memory", "kernels/cuda_support.h", "base"},
+    "apps": {"experiments", "agents", "video", "envs", "memory", "kernels/cuda_support.h", "base"},
 }
 SUFFIXES = {".h", ".cpp", ".cu", ".cuh"}
 MAX_LINES = 600

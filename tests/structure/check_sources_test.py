@@ -32,6 +32,7 @@ ALLOWED = [
 ]
 REFUSED = [
     ("base/rng.h", '#include "envs/task.h"'),
+    ("agents/policy.h", '#include "experiments/experiment.h"'),
     ("envs/task.h", '#include "memory/sequence_model.h"'),
     ("envs/cuda_vec_env.cu", '#include "kernels/delta_rule/delta_rule.h"'),
     ("envs/tasks/tmaze.h", '  #  include <agents/policy.h>'),

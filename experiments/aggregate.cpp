@@ -1,0 +1,456 @@
+#include "experiments/aggregate.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+#include <stdexcept>
+#include <thread>
+
+#include "base/error.h"
+#include "base/rng.h"
+
+namespace engram {
+namespace {
+
+constexpr double kTail = 0.025;  // of a 95% interval, on each side
+constexpr double kTrimmed = 0.25;
+
+void check(const TaskScores& scores) {
+  if (scores.empty()) throw std::invalid_argument("scores of no task");
+  for (const std::vector<double>& runs : scores)
+    if (runs.empty()) throw std::invalid_argument("a task without a run");
+}
+
+double mean_of(std::span<const double> values) {
+  return std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
+}
+
+double median_in_place(std::vector<double>& values) {
+  std::sort(values.begin(), values.end());
+  const std::size_t half = values.size() / 2;
+  return values.size() % 2 == 1 ? values[half] : (values[half - 1] + values[half]) / 2;
+}
+
+// 1, 1/2 or 0.
+double wins(double x, double y) { return x > y ? 1 : x == y ? 0.5 : 0; }
+
+// Draws that a stratum (the runs of one method in one task) makes in one resample: a stream of its own, so that neither
+// the order nor the number of threads matters. Four draws a block; a multiple of the run's number is never preferred,
+// except by less than count / 2^32.
+class Draws {
+ public:
+  Draws(std::uint64_t seed, std::size_t stratum, std::size_t resample)
+      : key0_(static_cast<std::uint32_t>(seed)),
+        key1_(static_cast<std::uint32_t>(seed >> 32)),
+        stratum_(static_cast<std::uint32_t>(stratum)),
+        resample_(static_cast<std::uint32_t>(resample)) {}
+
+  std::size_t below(std::size_t count) {
+    if (used_ == 4) {
+      block_ = philox4x32_10({{blocks_++, resample_, stratum_, static_cast<std::uint32_t>(Purpose::kBootstrap)}}, key0_,
+                             key1_);
+      used_ = 0;
+    }
+    return static_cast<std::size_t>((std::uint64_t{block_.word[used_++]} * count) >> 32);
+  }
+
+ private:
+  std::uint32_t key0_, key1_, stratum_, resample_;
+  std::uint32_t blocks_ = 0;
+  int used_ = 4;
+  PhiloxBlock block_{};
+};
+
+// The runs of one method, in ascending order of their scores, so that a resample is a number for each of them.
+struct SortedRuns {
+  std::vector<double> score;
+  std::vector<std::size_t> task;
+  std::vector<std::vector<std::size_t>> places;  // of each task's runs
+  std::vector<std::size_t> above;                // first run above each threshold of the profile
+
+  explicit SortedRuns(const TaskScores& scores) : places(scores.size()) {
+    std::vector<std::pair<double, std::size_t>> runs;
+    for (std::size_t t = 0; t < scores.size(); ++t)
+      for (const double value : scores[t]) runs.emplace_back(value, t);
+    std::sort(runs.begin(), runs.end());
+    for (const auto& [value, t] : runs) {
+      places[t].push_back(score.size());
+      score.push_back(value);
+      task.push_back(t);
+    }
+    for (int i = 0; i < kProfileThresholds; ++i)
+      above.push_back(static_cast<std::size_t>(
+          std::upper_bound(score.begin(), score.end(), profile_threshold(i)) - score.begin()));
+  }
+
+  std::size_t tasks() const { return places.size(); }
+  bool has_interval() const {
+    return std::all_of(places.begin(), places.end(), [](const auto& runs) { return runs.size() >= 2; });
+  }
+  // How often each run is drawn.
+  void draw(std::uint64_t seed, std::size_t first_stratum, std::size_t resample, std::vector<int>& times) const {
+    times.assign(score.size(), 0);
+    for (std::size_t t = 0; t < tasks(); ++t) {
+      Draws draws(seed, first_stratum + t, resample);
+      for (std::size_t i = 0; i < places[t].size(); ++i) ++times[places[t][draws.below(places[t].size())]];
+    }
+  }
+};
+
+// All figures of one method from how often each run counts.
+enum Figure { kIqm, kMean, kMedian, kGap, kProfile, kFigures = kProfile + kProfileThresholds };
+
+struct Scratch {
+  std::vector<int> times, other_times;
+  std::vector<double> task_mean, above;
+};
+
+void compute_figures(const SortedRuns& runs, Scratch& scratch, double* figures) {
+  const std::size_t count = runs.score.size(), tasks = runs.tasks();
+  const auto cut = static_cast<std::int64_t>(kTrimmed * static_cast<double>(count));
+  const std::int64_t end = static_cast<std::int64_t>(count) - cut;
+  std::int64_t seen = 0;
+  double kept = 0, capped = 0;
+  scratch.task_mean.assign(tasks, 0);
+  scratch.above.assign(count + 1, 0);
+  for (std::size_t i = 0; i < count; ++i) {
+    const std::int64_t times = scratch.times[i];
+    const std::int64_t inside = std::min(seen + times, end) - std::max(seen, cut);
+    if (inside > 0) kept += runs.score[i] * static_cast<double>(inside);
+    seen += times;
+    const double weight = static_cast<double>(times) / static_cast<double>(runs.places[runs.task[i]].size());
+    scratch.task_mean[runs.task[i]] += weight * runs.score[i];
+    capped += weight * std::min(runs.score[i], 1.0);
+    scratch.above[i] = weight;
+  }
+  for (std::size_t i = count; i-- > 0;) scratch.above[i] += scratch.above[i + 1];
+  const double number = static_cast<double>(tasks);
+  figures[kIqm] = kept / static_cast<double>(end - cut);
+  figures[kMean] = mean_of(scratch.task_mean);
+  figures[kMedian] = median_in_place(scratch.task_mean);
+  figures[kGap] = 1 - capped / number;
+  for (int i = 0; i < kProfileThresholds; ++i)
+    figures[kProfile + i] = scratch.above[runs.above[static_cast<std::size_t>(i)]] / number;
+}
+
+// Calls work(resample, scratch) for every resample, in several threads.
+template <class Work>
+void for_each_resample(const BootstrapOptions& options, const Work& work) {
+  const int cores = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
+  const int threads = std::clamp(options.threads > 0 ? options.threads : cores, 1, 64);
+  std::vector<std::thread> helpers;
+  const auto part = [&](int thread) {
+    Scratch scratch;
+    for (int resample = thread; resample < options.resamples; resample += threads)
+      work(static_cast<std::size_t>(resample), scratch);
+  };
+  for (int thread = 1; thread < threads; ++thread) helpers.emplace_back(part, thread);
+  part(0);
+  for (std::thread& helper : helpers) helper.join();
+}
+
+// Resampled figures, a row a figure.
+class Distribution {
+ public:
+  Distribution(std::size_t figures, const BootstrapOptions& options)
+      : resamples_(static_cast<std::size_t>(options.resamples)), values_(figures * resamples_) {}
+
+  void set(std::size_t figure, std::size_t resample, double value) { values_[figure * resamples_ + resample] = value; }
+  Estimate estimate(std::size_t figure, double value) {
+    const std::span<double> row(&values_[figure * resamples_], resamples_);
+    const double low = quantile(row, kTail);
+    return {value, std::pair(low, quantile(row, 1 - kTail))};
+  }
+
+ private:
+  std::size_t resamples_;
+  std::vector<double> values_;
+};
+
+MethodScores method_scores(const std::string& method, const TaskScores& scores, std::size_t first_stratum,
+                           const BootstrapOptions& options) {
+  const SortedRuns runs(scores);
+  Scratch once;
+  once.times.assign(runs.score.size(), 1);
+  std::vector<double> value(kFigures);
+  compute_figures(runs, once, value.data());
+
+  std::vector<Estimate> estimates(kFigures);
+  for (std::size_t figure = 0; figure < kFigures; ++figure) estimates[figure].value = value[figure];
+  if (runs.has_interval()) {
+    Distribution distribution(kFigures, options);
+    for_each_resample(options, [&](std::size_t resample, Scratch& scratch) {
+      runs.draw(options.seed, first_stratum, resample, scratch.times);
+      double figures[kFigures];
+      compute_figures(runs, scratch, figures);
+      for (std::size_t figure = 0; figure < kFigures; ++figure) distribution.set(figure, resample, figures[figure]);
+    });
+    for (std::size_t figure = 0; figure < kFigures; ++figure)
+      estimates[figure] = distribution.estimate(figure, value[figure]);
+  }
+  return {method, estimates[kIqm], estimates[kMean], estimates[kMedian], estimates[kGap],
+          {estimates.begin() + kProfile, estimates.end()}};
+}
+
+Estimate improvement(const TaskScores& x, std::size_t stratum_x, const TaskScores& y, std::size_t stratum_y,
+                     const BootstrapOptions& options) {
+  Estimate estimate{probability_of_improvement(x, y), {}};
+  const SortedRuns runs_x(x), runs_y(y);
+  if (!runs_x.has_interval() || !runs_y.has_interval()) return estimate;
+  Distribution distribution(1, options);
+  for_each_resample(options, [&](std::size_t resample, Scratch& scratch) {
+    runs_x.draw(options.seed, stratum_x, resample, scratch.times);
+    runs_y.draw(options.seed, stratum_y, resample, scratch.other_times);
+    double sum = 0;
+    for (std::size_t t = 0; t < runs_x.tasks(); ++t) {
+      double task_wins = 0;
+      for (const std::size_t i : runs_x.places[t]) {
+        if (scratch.times[i] == 0) continue;
+        double run_wins = 0;
+        for (const std::size_t j : runs_y.places[t])
+          run_wins += scratch.other_times[j] * wins(runs_x.score[i], runs_y.score[j]);
+        task_wins += scratch.times[i] * run_wins;
+      }
+      sum += task_wins / static_cast<double>(runs_x.places[t].size() * runs_y.places[t].size());
+    }
+    distribution.set(0, resample, sum / static_cast<double>(runs_x.tasks()));
+  });
+  return distribution.estimate(0, estimate.value);
+}
+
+// The mean of tasks, of values that are resampled together.
+Estimate resampled_mean(const TaskScores& values, std::size_t first_stratum, const BootstrapOptions& options) {
+  Estimate estimate{mean_of_tasks(values), {}};
+  for (const std::vector<double>& runs : values)
+    if (runs.size() < 2) return estimate;
+  Distribution distribution(1, options);
+  for_each_resample(options, [&](std::size_t resample, Scratch&) {
+    double sum = 0;
+    for (std::size_t t = 0; t < values.size(); ++t) {
+      Draws draws(options.seed, first_stratum + t, resample);
+      double task_sum = 0;
+      for (std::size_t i = 0; i < values[t].size(); ++i) task_sum += values[t][draws.below(values[t].size())];
+      sum += task_sum / static_cast<double>(values[t].size());
+    }
+    distribution.set(0, resample, sum / static_cast<double>(values.size()));
+  });
+  return distribution.estimate(0, estimate.value);
+}
+
+std::vector<double> runs_of(const ScoreTable& table, std::size_t task, std::size_t method) {
+  std::vector<double> runs;
+  for (std::size_t seed = 0; seed < table.seeds.size(); ++seed)
+    if (const auto& score = table.at(task, method, seed)) runs.push_back(*score);
+  return runs;
+}
+
+// What is missing, a sentence for each task and method, and for each that is left out of the figures for it.
+std::vector<std::string> missing_scores(const ScoreTable& table) {
+  std::vector<std::string> sentences;
+  for (std::size_t method = 0; method < table.methods.size(); ++method) {
+    for (std::size_t task = 0; task < table.tasks.size(); ++task) {
+      const std::size_t runs = runs_of(table, task, method).size();
+      if (runs == table.seeds.size()) continue;
+      std::string seeds;
+      for (std::size_t seed = 0; seed < table.seeds.size(); ++seed)
+        if (!table.at(task, method, seed)) seeds += (seeds.empty() ? "" : ", ") + std::to_string(table.seeds[seed]);
+      sentences.push_back(table.methods[method] + " on " + table.tasks[task] + ": " + std::to_string(runs) + " of " +
+                          std::to_string(table.seeds.size()) + " runs have a score, not seed " + seeds +
+                          (runs == 1 ? "; one run gives no interval" : ""));
+    }
+  }
+  return sentences;
+}
+
+}  // namespace
+
+double interquartile_mean(const TaskScores& scores) {
+  check(scores);
+  std::vector<double> all;
+  for (const std::vector<double>& runs : scores) all.insert(all.end(), runs.begin(), runs.end());
+  std::sort(all.begin(), all.end());
+  const auto cut = static_cast<std::size_t>(kTrimmed * static_cast<double>(all.size()));
+  return mean_of(std::span(all).subspan(cut, all.size() - 2 * cut));
+}
+
+double mean_of_tasks(const TaskScores& scores) {
+  check(scores);
+  double sum = 0;
+  for (const std::vector<double>& runs : scores) sum += mean_of(runs);
+  return sum / static_cast<double>(scores.size());
+}
+
+double median_of_tasks(const TaskScores& scores) {
+  check(scores);
+  std::vector<double> means;
+  for (const std::vector<double>& runs : scores) means.push_back(mean_of(runs));
+  return median_in_place(means);
+}
+
+double optimality_gap(const TaskScores& scores, double goal) {
+  TaskScores capped = scores;
+  for (std::vector<double>& runs : capped)
+    for (double& score : runs) score = std::min(score, goal);
+  return goal - mean_of_tasks(capped);
+}
+
+double probability_of_improvement(const TaskScores& x, const TaskScores& y) {
+  check(x);
+  check(y);
+  if (x.size() != y.size()) throw std::invalid_argument("scores of different tasks");
+  double sum = 0;
+  for (std::size_t t = 0; t < x.size(); ++t) {
+    double task_wins = 0;
+    for (const double a : x[t])
+      for (const double b : y[t]) task_wins += wins(a, b);
+    sum += task_wins / static_cast<double>(x[t].size() * y[t].size());
+  }
+  return sum / static_cast<double>(x.size());
+}
+
+std::vector<double> performance_profile(const TaskScores& scores, std::span<const double> thresholds) {
+  check(scores);
+  std::vector<double> profile;
+  for (const double threshold : thresholds) {
+    double sum = 0;
+    for (const std::vector<double>& runs : scores) {
+      const auto above = std::count_if(runs.begin(), runs.end(), [&](double score) { return score > threshold; });
+      sum += static_cast<double>(above) / static_cast<double>(runs.size());
+    }
+    profile.push_back(sum / static_cast<double>(scores.size()));
+  }
+  return profile;
+}
+
+double height_at(std::span<const std::pair<double, double>> points, double place) {
+  if (points.empty()) throw std::invalid_argument("a curve without a point");
+  const auto right = std::upper_bound(points.begin(), points.end(), place,
+                                      [](double value, const auto& point) { return value < point.first; });
+  if (right == points.begin()) return right->second;
+  const auto left = right - 1;
+  if (right == points.end()) return left->second;
+  return left->second + (right->second - left->second) * (place - left->first) / (right->first - left->first);
+}
+
+double area_under_curve(std::span<const std::pair<double, double>> points, double end) {
+  if (!(end > 0)) throw std::invalid_argument("a curve without length");
+  for (std::size_t i = 1; i < points.size(); ++i)
+    if (!(points[i - 1].first < points[i].first)) throw std::invalid_argument("steps of a curve do not ascend");
+  double area = 0, place = 0, height = height_at(points, 0);
+  const auto go_on_to = [&](double next) {
+    const double next_height = height_at(points, next);
+    area += (next - place) * (height + next_height) / 2;
+    place = next;
+    height = next_height;
+  };
+  for (const auto& point : points)
+    if (point.first > 0 && point.first < end) go_on_to(point.first);
+  go_on_to(end);
+  return area / end;
+}
+
+double quantile(std::span<double> values, double fraction) {
+  if (values.empty() || !(fraction >= 0 && fraction <= 1)) throw std::invalid_argument("quantile of nothing");
+  const double place = fraction * static_cast<double>(values.size() - 1);
+  const auto below = static_cast<std::size_t>(place);
+  const auto nth = values.begin() + static_cast<std::ptrdiff_t>(below);
+  std::nth_element(values.begin(), nth, values.end());
+  if (below + 1 == values.size()) return *nth;
+  const double next = *std::min_element(nth + 1, values.end());
+  return *nth + (next - *nth) * (place - static_cast<double>(below));
+}
+
+double profile_threshold(int index) { return static_cast<double>(index) / (kProfileThresholds - 1); }
+
+AggregateScores aggregate(const ScoreTable& table, const BootstrapOptions& options) {
+  AggregateScores result;
+  result.left_out = missing_scores(table);
+  std::vector<std::size_t> methods, tasks;
+  for (std::size_t method = 0; method < table.methods.size(); ++method) {
+    bool any = false;
+    for (std::size_t task = 0; task < table.tasks.size(); ++task) any = any || !runs_of(table, task, method).empty();
+    if (any)
+      methods.push_back(method);
+    else
+      result.left_out.push_back(table.methods[method] + " has no score and is left out of the figures over tasks");
+  }
+  if (methods.empty()) throw UserError("there is no score of " + table.metric + " yet");
+  for (std::size_t task = 0; task < table.tasks.size(); ++task) {
+    std::string without;
+    for (const std::size_t method : methods)
+      if (runs_of(table, task, method).empty()) without += (without.empty() ? "" : ", ") + table.methods[method];
+    if (without.empty()) {
+      tasks.push_back(task);
+      result.tasks.push_back(table.tasks[task]);
+    } else {
+      result.left_out.push_back(table.tasks[task] + " is left out of the figures over tasks: it has no score of " +
+                                without);
+    }
+  }
+
+  // Strata: the runs of every method and task, then the pairs of every two methods.
+  const std::size_t all_tasks = table.tasks.size();
+  for (std::size_t task = 0; task < all_tasks; ++task) {
+    auto& row = result.cells.emplace_back(table.methods.size());
+    for (std::size_t method = 0; method < table.methods.size(); ++method)
+      if (std::vector<double> runs = runs_of(table, task, method); !runs.empty())
+        row[method] = resampled_mean({std::move(runs)}, method * all_tasks + task, options);
+  }
+  if (tasks.empty()) return result;
+  std::vector<TaskScores> scores;
+  for (const std::size_t method : methods) {
+    TaskScores& own = scores.emplace_back();
+    for (const std::size_t task : tasks) own.push_back(runs_of(table, task, method));
+    result.methods.push_back(method_scores(table.methods[method], own, method * all_tasks, options));
+  }
+  std::size_t first_stratum = table.methods.size() * all_tasks;
+  for (std::size_t x = 0; x < methods.size(); ++x) {
+    for (std::size_t y = x + 1; y < methods.size(); ++y, first_stratum += all_tasks) {
+      MethodComparison comparison{table.methods[methods[x]], table.methods[methods[y]],
+                                  improvement(scores[x], methods[x] * all_tasks, scores[y], methods[y] * all_tasks,
+                                              options),
+                                  {}, 0};
+      TaskScores differences;
+      bool everywhere = true;
+      for (const std::size_t task : tasks) {
+        std::vector<double>& own = differences.emplace_back();
+        for (std::size_t seed = 0; seed < table.seeds.size(); ++seed) {
+          const auto &a = table.at(task, methods[x], seed), &b = table.at(task, methods[y], seed);
+          if (a && b) own.push_back(*a - *b);
+        }
+        comparison.pairs += static_cast<int>(own.size());
+        everywhere = everywhere && !own.empty();
+      }
+      if (everywhere) comparison.paired_difference = resampled_mean(differences, first_stratum, options);
+      result.comparisons.push_back(std::move(comparison));
+    }
+  }
+  return result;
+}
+
+std::vector<Estimate> mean_curve(const std::vector<std::vector<double>>& curves, const BootstrapOptions& options) {
+  if (curves.empty()) throw std::invalid_argument("the mean of no curve");
+  const std::size_t places = curves[0].size();
+  std::vector<Estimate> means(places);
+  for (const std::vector<double>& curve : curves) {
+    if (curve.size() != places) throw std::invalid_argument("curves of different lengths");
+    for (std::size_t i = 0; i < places; ++i) means[i].value += curve[i] / static_cast<double>(curves.size());
+  }
+  if (curves.size() < 2) return means;
+  Distribution distribution(places, options);
+  for_each_resample(options, [&](std::size_t resample, Scratch& scratch) {
+    std::vector<double>& sum = scratch.task_mean;
+    sum.assign(places, 0);
+    Draws draws(options.seed, 0, resample);
+    for (std::size_t run = 0; run < curves.size(); ++run) {
+      const std::vector<double>& curve = curves[draws.below(curves.size())];
+      for (std::size_t i = 0; i < places; ++i) sum[i] += curve[i];
+    }
+    for (std::size_t i = 0; i < places; ++i)
+      distribution.set(i, resample, sum[i] / static_cast<double>(curves.size()));
+  });
+  for (std::size_t i = 0; i < places; ++i) means[i] = distribution.estimate(i, means[i].value);
+  return means;
+}
+
+}  // namespace engram

@@ -1,0 +1,314 @@
+#include "experiments/experiment.h"
+
+#include <algorithm>
+#include <charconv>
+#include <sstream>
+
+#include "base/error.h"
+
+namespace engram {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::size_t kMaxLabelBytes = 64;
+constexpr std::size_t kMaxSeeds = 10'000;
+constexpr const char* kTasks = "tasks";
+constexpr const char* kBackbones = "backbones";
+
+const EnumNames<Match> kMatchNames = {{Match::kParameters, "parameters"},
+                                      {Match::kState, "state"},
+                                      {Match::kFlops, "flops"},
+                                      {Match::kNone, "none"}};
+
+// The section [compare].
+struct CompareOptions {
+  std::string question;
+  std::string seeds = "0-4";
+  Match match = Match::kNone;
+  std::string reference;
+  std::string controls = Experiment::kDefaultControls;
+
+  void list_options(OptionList& list) {
+    list.add("question", question, "what the experiment asks");
+    list.add("seeds", seeds, "of the runs, as in 0-4,8");
+    list.add("match", match, kMatchNames, "what widths are chosen to agree in");
+    list.add("reference", reference, "the backbone whose width stays");
+    list.add("controls", controls, "added as backbones: none,full_state");
+  }
+};
+
+std::vector<std::string> split(const std::string& text, char separator) {
+  std::vector<std::string> parts;
+  std::istringstream stream(text);
+  for (std::string part; std::getline(stream, part, separator);) {
+    const std::size_t begin = part.find_first_not_of(' '), end = part.find_last_not_of(' ');
+    parts.push_back(begin == std::string::npos ? "" : part.substr(begin, end - begin + 1));
+  }
+  return parts;
+}
+
+void check_label(const std::string& label, const std::string& where) {
+  const auto safe = [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '-' ||
+           c == '+';
+  };
+  if (label.empty() || label.size() > kMaxLabelBytes || label[0] == '-' || !std::ranges::all_of(label, safe))
+    throw UserError(where + ": label '" + label + "' is not allowed; it takes 1 to " + std::to_string(kMaxLabelBytes) +
+                    " letters, digits, '_', '-' and '+', and begins with no '-'");
+}
+
+// "tasks.LABEL.section.key" without its first part, into the entry of that label.
+void add_entry_setting(std::vector<ExperimentEntry>& entries, const std::string& rest, const std::string& value,
+                       const std::string& where) {
+  const std::size_t dot = rest.find('.');
+  const std::string label = rest.substr(0, dot);
+  check_label(label, where);
+  if (dot == std::string::npos || rest.find('.', dot + 1) == std::string::npos)
+    throw UserError(where + ": '" + rest + "' is no setting of " + label + "; it takes section.key = value");
+  auto entry = std::ranges::find(entries, label, &ExperimentEntry::label);
+  if (entry == entries.end()) entry = entries.insert(entries.end(), {label, {}});
+  entry->settings.emplace_back(rest.substr(dot + 1), value);
+}
+
+Settings control_settings(const std::string& control, const std::string& where) {
+  if (control == "none") return {{"memory.name", "none"}};
+  if (control == "full_state") return {{"memory.name", "none"}, {"task.full_state", "true"}};
+  throw UserError(where + ": compare.controls names '" + control + "'; there are none and full_state");
+}
+
+void remove_setting(Settings& settings, const std::string& key) {
+  std::erase_if(settings, [&](const auto& setting) { return setting.first == key; });
+}
+
+std::vector<ExperimentEntry> selected(const std::vector<ExperimentEntry>& entries,
+                                      const std::vector<std::string>& labels, const char* what) {
+  std::vector<std::string> known;
+  for (const ExperimentEntry& entry : entries) known.push_back(entry.label);
+  for (const std::string& label : labels) {
+    if (find_entry(entries, label) != nullptr) continue;
+    const std::string near = nearest(label, known);
+    std::string all;
+    for (const std::string& name : known) all += (all.empty() ? "" : ", ") + name;
+    throw UserError(std::string("the experiment has no ") + what + " '" + label + "'" +
+                    (near.empty() ? "; there are " + all : "; did you mean '" + near + "'?"));
+  }
+  std::vector<ExperimentEntry> kept;
+  for (const ExperimentEntry& entry : entries)
+    if (std::ranges::find(labels, entry.label) != labels.end()) kept.push_back(entry);
+  return kept;
+}
+
+// The entries of `saved`, in their order, with the settings of `now` where it has them; then the others of `now`.
+std::vector<ExperimentEntry> joined(const std::vector<ExperimentEntry>& saved,
+                                    const std::vector<ExperimentEntry>& now) {
+  std::vector<ExperimentEntry> all = saved;
+  for (const ExperimentEntry& entry : now) {
+    const auto found = std::ranges::find(all, entry.label, &ExperimentEntry::label);
+    if (found == all.end())
+      all.push_back(entry);
+    else
+      *found = entry;
+  }
+  return all;
+}
+
+std::string match_name(Match match) {
+  for (const auto& [value, name] : kMatchNames)
+    if (value == match) return name;
+  return "";
+}
+
+std::string section_of(const std::string& key) { return key.substr(0, key.find('.')); }
+
+}  // namespace
+
+std::vector<std::uint64_t> parse_seeds(const std::string& text) {
+  const auto refuse = [&](const std::string& why) {
+    throw UserError("seeds '" + text + "' are not allowed" + why + "; as in 0-4,8");
+  };
+  const auto number = [&](std::string_view part) {
+    std::uint64_t value = 0;
+    const auto result = std::from_chars(part.data(), part.data() + part.size(), value);
+    if (result.ec != std::errc{} || result.ptr != part.data() + part.size()) refuse("");
+    return value;
+  };
+  std::vector<std::uint64_t> seeds;
+  for (const std::string& part : split(text, ',')) {
+    const std::size_t dash = part.find('-');
+    const std::uint64_t first = number(std::string_view(part).substr(0, dash));
+    const std::uint64_t last = dash == std::string::npos ? first : number(std::string_view(part).substr(dash + 1));
+    if (last < first) refuse(", " + part + " is empty");
+    if (last - first >= kMaxSeeds || seeds.size() + (last - first) >= kMaxSeeds)
+      refuse(", there may be " + std::to_string(kMaxSeeds) + " at most");
+    for (std::uint64_t i = 0; i <= last - first; ++i) seeds.push_back(first + i);
+  }
+  if (seeds.empty()) refuse("");
+  std::ranges::sort(seeds);
+  if (const auto twice = std::ranges::adjacent_find(seeds); twice != seeds.end())
+    refuse(", " + std::to_string(*twice) + " is there twice");
+  return seeds;
+}
+
+std::string seeds_text(const std::vector<std::uint64_t>& seeds) {
+  std::string text;
+  for (std::size_t i = 0, end; i < seeds.size(); i = end) {
+    for (end = i + 1; end < seeds.size() && seeds[end] == seeds[end - 1] + 1;) ++end;
+    text += (text.empty() ? "" : ",") + std::to_string(seeds[i]);
+    if (end - i > 1) text += "-" + std::to_string(seeds[end - 1]);
+  }
+  return text;
+}
+
+std::vector<std::string> parse_labels(const std::string& text) {
+  std::vector<std::string> labels = split(text, ',');
+  if (labels.empty() || std::ranges::count(labels, "") > 0)
+    throw UserError("'" + text + "' is no list of labels; as in a,b");
+  return labels;
+}
+
+const ExperimentEntry* find_entry(const std::vector<ExperimentEntry>& entries, const std::string& label) {
+  const auto found = std::ranges::find(entries, label, &ExperimentEntry::label);
+  return found == entries.end() ? nullptr : &*found;
+}
+
+Experiment Experiment::from_settings(const Settings& settings, const std::string& where) {
+  CompareOptions options;
+  OptionList list("compare");
+  options.list_options(list);
+  Experiment experiment;
+  for (const auto& [key, value] : settings) {
+    const std::string section = section_of(key);
+    const std::string rest = section.size() < key.size() ? key.substr(section.size() + 1) : "";
+    const bool of_task = section == kTasks;
+    if (section == "compare")
+      list.set(key, value);
+    else if (of_task || section == kBackbones)
+      add_entry_setting(of_task ? experiment.tasks : experiment.backbones, rest, value, where);
+    else
+      experiment.common.emplace_back(key, value);
+    if (key.ends_with("run.seed")) throw UserError(where + " gives '" + key + "'; seeds stand in compare.seeds");
+  }
+  for (const std::string& control : split(options.controls, ','))
+    if (find_entry(experiment.backbones, control) == nullptr)
+      experiment.backbones.push_back({control, control_settings(control, where)});
+  if (experiment.tasks.empty()) throw UserError(where + " has no task: a section [tasks.LABEL]");
+  if (experiment.backbones.empty()) throw UserError(where + " has no backbone: a section [backbones.LABEL]");
+  experiment.question = options.question;
+  experiment.match = options.match;
+  experiment.reference = options.reference.empty() ? experiment.backbones.front().label : options.reference;
+  experiment.seeds = parse_seeds(options.seeds);
+  return experiment;
+}
+
+Experiment Experiment::from_file(const fs::path& file) {
+  return from_settings(read_settings(file), "config file '" + file.string() + "'");
+}
+
+Experiment Experiment::read(const fs::path& directory) {
+  std::error_code error;
+  if (!fs::is_regular_file(experiment_file(directory), error))
+    throw UserError("'" + directory.string() + "' is not the folder of a comparison: it has no experiment.ini");
+  return from_file(experiment_file(directory));
+}
+
+std::string Experiment::to_ini() const {
+  std::string text = "[compare]\n";
+  if (!question.empty()) text += "question = " + question + "\n";
+  text += "seeds = " + seeds_text(seeds) + "\nmatch = " + match_name(match) + "\nreference = " + reference +
+          "\ncontrols =\n";
+  std::string section;
+  for (const auto& [key, value] : common) {
+    if (section_of(key) != section) {
+      section = section_of(key);
+      text += "\n[" + section + "]\n";
+    }
+    text += key.substr(section.size() + 1) + " = " + value + "\n";
+  }
+  const auto add_entries = [&](const char* kind, const std::vector<ExperimentEntry>& entries) {
+    for (const ExperimentEntry& entry : entries) {
+      text += "\n[" + std::string(kind) + "." + entry.label + "]\n";
+      for (const auto& [key, value] : entry.settings) text += key + " = " + value + "\n";
+    }
+  };
+  add_entries(kTasks, tasks);
+  add_entries(kBackbones, backbones);
+  return text;
+}
+
+void Experiment::select_tasks(const std::vector<std::string>& labels) { tasks = selected(tasks, labels, "task"); }
+
+void Experiment::select_backbones(const std::vector<std::string>& labels) {
+  backbones = selected(backbones, labels, "backbone");
+  if (match == Match::kNone && find_entry(backbones, reference) == nullptr) reference = backbones.front().label;
+}
+
+void Experiment::override_settings(const Settings& settings) {
+  for (const auto& [key, value] : settings) {
+    if (key == "run.seed") throw UserError("--run.seed is not for a comparison; give --seeds");
+    if (key == "task.name" || key == "task.preset" || key == "memory.name")
+      throw UserError("--" + key + " is not for a comparison, whose entries choose it; give --tasks or --backbones");
+    if (value.find('#') != std::string::npos || one_line(value) != value || (!value.empty() && value.front() == ' ') ||
+        value.ends_with(' '))
+      throw UserError("--" + key + " '" + value + "' cannot be kept in an INI file");
+    remove_setting(common, key);
+    for (ExperimentEntry& entry : tasks) remove_setting(entry.settings, key);
+    for (ExperimentEntry& entry : backbones) remove_setting(entry.settings, key);
+    common.emplace_back(key, value);
+  }
+}
+
+void Experiment::add_saved(const Experiment& saved, const std::string& where) {
+  if (saved.match != match)
+    throw UserError(where + " was made with compare.match = " + match_name(saved.match) + " and cannot go on with " +
+                    match_name(match));
+  if (match != Match::kNone && saved.reference != reference)
+    throw UserError(where + " was made with compare.reference = " + saved.reference + " and cannot go on with " +
+                    reference);
+  tasks = joined(saved.tasks, tasks);
+  backbones = joined(saved.backbones, backbones);
+  if (find_entry(saved.backbones, saved.reference) != nullptr) reference = saved.reference;
+  seeds.insert(seeds.end(), saved.seeds.begin(), saved.seeds.end());
+  std::ranges::sort(seeds);
+  seeds.erase(std::ranges::unique(seeds).begin(), seeds.end());
+  for (const ExperimentEntry& task : saved.tasks)
+    for (const ExperimentEntry& backbone : saved.backbones) {
+      const std::string which = where + ", " + task.label + "/" + backbone.label + ",";
+      Config before = saved.config(task, backbone, seeds.front());
+      Config now = config(*find_entry(tasks, task.label), *find_entry(backbones, backbone.label), seeds.front());
+      check_same_choices(before, {{"task.name", now.task.name()}, {"memory.name", now.memory.name()}}, which);
+      check_same_run(before, now, which);
+    }
+}
+
+Config Experiment::config(const ExperimentEntry& task, const ExperimentEntry& backbone, std::uint64_t seed) const {
+  Settings settings = common;
+  settings.insert(settings.end(), task.settings.begin(), task.settings.end());
+  settings.insert(settings.end(), backbone.settings.begin(), backbone.settings.end());
+  settings.emplace_back("run.seed", std::to_string(seed));
+  const std::string where = task.label + "/" + backbone.label + ": ";
+  try {
+    Config config = Config::from_settings(settings);
+    if (config.evaluation.final_episodes == 0)
+      throw UserError("evaluation.final_episodes = 0 leaves no final score to compare");
+    return config;
+  } catch (const UserError& error) {
+    throw UserError(where + error.what());
+  }
+}
+
+fs::path experiment_file(const fs::path& directory) { return directory / "experiment.ini"; }
+
+fs::path config_file(const fs::path& directory, const PlannedRun& run) {
+  return directory / "configs" / run.task / (run.backbone + ".ini");
+}
+
+fs::path failure_file(const fs::path& directory, const PlannedRun& run) {
+  return directory / "failures" / run.task / run.backbone / (std::to_string(run.seed) + ".txt");
+}
+
+fs::path output_file(const fs::path& directory, const PlannedRun& run) {
+  return directory / "output" / run.task / run.backbone / (std::to_string(run.seed) + ".txt");
+}
+
+}  // namespace engram

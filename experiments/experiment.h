@@ -1,0 +1,139 @@
+// Experiment: tasks x backbones x seeds, what `engram compare` runs and reports on. One INI file defines it:
+//
+//   [compare]
+//   question = Which memory carries a colour over a longer delay?
+//   seeds = 0-4                  # also "0-4,8"
+//   match = parameters           # parameters | state | flops | none: what widths are chosen to agree in
+//   reference = hqlt             # the backbone whose width stays
+//   controls = none,full_state   # added as backbones unless the file has entries of these labels; may be empty
+//
+//   [task]                       # settings of every run, in the sections of a run's config
+//   name = visual_match
+//
+//   [tasks.delay_250]            # a task: its label, and settings that override those above
+//   task.distractor_steps = 250
+//
+//   [backbones.hqlt]             # a backbone: its label, and settings that override those above
+//   memory.name = hqlt
+//
+// Its directory:
+//
+//   experiment.ini                       the experiment, in the same form; a later call goes on from it
+//   plan.json                            its runs, with budgets and commands (plan.h)
+//   configs/TASK/BACKBONE.ini            every setting of those runs but the seed
+//   runs/TASK/BACKBONE/SEED/             a run directory each (agents/run_directory.h)
+//   output/TASK/BACKBONE/SEED.txt        what the run's program printed last
+//   failures/TASK/BACKBONE/SEED.txt      one line: why its last attempt failed; none of a run that has not failed
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "agents/config.h"
+
+namespace engram {
+
+// What the widths of the backbones are chosen to agree in; kNone: the settings' own widths.
+enum class Match { kNone, kParameters, kState, kFlops };
+
+// kMemoryless: backbone `none`. kFullState: the observation also shows what must be remembered (task.full_state).
+enum class Control { kNone, kMemoryless, kFullState };
+
+// A task or a backbone of an experiment.
+struct ExperimentEntry {
+  std::string label;  // a name of letters, digits, "_", "-" and "+": also that of a folder
+  Settings settings;  // (section.key, value); override the experiment's own
+};
+
+// Of the backbone of one run, counted from its module: ModelCost (memory/sequence_model.h).
+struct Budget {
+  std::int64_t width = 0;
+  std::int64_t parameters = 0;
+  std::int64_t state_bytes = 0;     // of one environment's memory
+  std::int64_t flops_per_step = 0;  // 2 x multiply-adds of a step; attention at a full window or cache
+};
+
+struct PlannedRun {
+  std::string task, backbone;  // labels
+  std::uint64_t seed = 0;
+  std::filesystem::path folder;  // the run directory
+  Config config;                 // every value, the matched width included
+  Control control = Control::kNone;
+  Budget budget;
+
+  std::string name() const { return task + "/" + backbone + "/" + std::to_string(seed); }
+};
+
+enum class RunStage {
+  kMissing,     // not begun
+  kUnfinished,  // begun; it can go on
+  kFinished,    // its final evaluation is made, with the experiment's length and limits
+  kFailed       // its last attempt has failed
+};
+
+struct RunState {
+  RunStage stage = RunStage::kMissing;
+  bool running = false;  // a program trains in it now
+  std::string reason;    // of a failure, one line
+};
+
+struct Experiment {
+  static constexpr const char* kDefaultControls = "none,full_state";
+
+  std::string question;
+  Match match = Match::kNone;
+  std::string reference;  // label of a backbone; the first that is no control where the file names none
+  Settings common;
+  std::vector<ExperimentEntry> tasks, backbones;  // in the order of the file, the controls last
+  std::vector<std::uint64_t> seeds;               // ascending
+
+  // Throw UserError for an unknown key of [compare], an unsafe label, no task, backbone or seed, or run.seed as a
+  // setting. Other settings are looked at in config().
+  static Experiment from_settings(const Settings& settings, const std::string& where);
+  static Experiment from_file(const std::filesystem::path& file);
+  // That of a directory. Throws UserError if it is none.
+  static Experiment read(const std::filesystem::path& directory);
+
+  std::string to_ini() const;
+
+  // Keeps the entries of these labels alone, in the experiment's order. Throw UserError for an unknown one.
+  void select_tasks(const std::vector<std::string>& labels);
+  void select_backbones(const std::vector<std::string>& labels);
+  // Gives every run these settings, whatever its task and backbone say. Throws UserError for a value that an INI file
+  // cannot hold.
+  void override_settings(const Settings& settings);
+  // Adds what `saved`, the experiment of the same directory, has beside this one. Throws UserError, naming the setting
+  // and both values, if a run of `saved` cannot go on with this experiment's settings; `where` names the directory.
+  void add_saved(const Experiment& saved, const std::string& where);
+
+  // The config of one run with the width that the settings give. Throws UserError, with the labels, for settings that
+  // do not go together.
+  Config config(const ExperimentEntry& task, const ExperimentEntry& backbone, std::uint64_t seed) const;
+};
+
+// "0-4,8" as ascending numbers. Throws UserError for anything else, and for more than 10,000.
+std::vector<std::uint64_t> parse_seeds(const std::string& text);
+std::string seeds_text(const std::vector<std::uint64_t>& seeds);
+
+// The entry of this label, or null.
+const ExperimentEntry* find_entry(const std::vector<ExperimentEntry>& entries, const std::string& label);
+
+// "a,b" as labels. Throws UserError for an empty one.
+std::vector<std::string> parse_labels(const std::string& text);
+
+// All runs of the experiment in `directory`, task by task, backbone by backbone, seed by seed, with matched widths and
+// budgets. Throws UserError for settings that do not go together, or if a width cannot be matched within 3%.
+std::vector<PlannedRun> plan_runs(const Experiment& experiment, const std::filesystem::path& directory);
+
+// Where the run stands, from its files, which are not trusted. Throws UserError if the folder holds a run of other
+// settings, naming the first that differs.
+RunState read_run_state(const std::filesystem::path& directory, const PlannedRun& run);
+
+std::filesystem::path experiment_file(const std::filesystem::path& directory);
+std::filesystem::path config_file(const std::filesystem::path& directory, const PlannedRun& run);
+std::filesystem::path failure_file(const std::filesystem::path& directory, const PlannedRun& run);
+std::filesystem::path output_file(const std::filesystem::path& directory, const PlannedRun& run);
+
+}  // namespace engram

@@ -1,0 +1,169 @@
+#include "experiments/plan.h"
+
+#include <algorithm>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <sstream>
+#include <system_error>
+
+#include "agents/files.h"
+#include "agents/metrics_summary.h"
+#include "agents/run_directory.h"
+#include "agents/run_lock.h"
+#include "base/error.h"
+#include "experiments/budgets.h"
+
+namespace engram {
+namespace {
+
+namespace fs = std::filesystem;
+using Json = nlohmann::ordered_json;
+
+constexpr std::size_t kMaxReasonBytes = 2000;
+
+Control control_of(Config& config) {
+  const OptionList options = config.task.options();
+  for (const Option& option : options.options())
+    if (option.name == "task.full_state" && option.get() == "true") return Control::kFullState;
+  return config.memory.name() == "none" ? Control::kMemoryless : Control::kNone;
+}
+
+void create_folders(const fs::path& folder) {
+  std::error_code error;
+  fs::create_directories(folder, error);
+  if (error) throw_error("folder '" + folder.string() + "' cannot be created", error.value());
+}
+
+void write_if_new(const fs::path& file, const std::string& text) {
+  std::ostringstream present;
+  if (std::ifstream stream(file, std::ios::binary); stream) present << stream.rdbuf();
+  if (present.str() == text) return;
+  create_folders(file.parent_path());
+  replace_file(file, [&](std::ostream& stream) { stream << text; });
+}
+
+std::string first_line(const fs::path& file) {
+  std::ifstream stream(file, std::ios::binary);
+  std::string line(kMaxReasonBytes, '\0');
+  stream.read(line.data(), static_cast<std::streamsize>(line.size()));
+  line.resize(static_cast<std::size_t>(std::max<std::streamsize>(stream.gcount(), 0)));
+  return one_line(line.substr(0, line.find('\n')));
+}
+
+// Whether the run that `saved` describes was asked for as much as `planned`.
+bool same_length(const Config& saved, const Config& planned) {
+  return saved.run.steps == planned.run.steps && saved.run.max_seconds == planned.run.max_seconds &&
+         saved.evaluation.stop_at_success == planned.evaluation.stop_at_success &&
+         saved.evaluation.final_episodes == planned.evaluation.final_episodes;
+}
+
+Json run_json(const fs::path& directory, const PlannedRun& run) {
+  std::string command = "engram";
+  for (const std::string& argument : train_arguments(directory, run)) command += " " + argument;
+  return {{"task", run.task},
+          {"backbone", run.backbone},
+          {"seed", run.seed},
+          {"folder", run.folder.lexically_relative(directory).string()},
+          {"control", control_name(run.control)},
+          {"memory", run.config.memory.name()},
+          {"width", run.budget.width},
+          {"parameters", run.budget.parameters},
+          {"state_bytes", run.budget.state_bytes},
+          {"flops_per_step", run.budget.flops_per_step},
+          {"steps", run.config.run.steps},
+          {"command", command}};
+}
+
+}  // namespace
+
+std::vector<PlannedRun> plan_runs(const Experiment& experiment, const fs::path& directory) {
+  const ExperimentEntry* const reference = find_entry(experiment.backbones, experiment.reference);
+  if (reference == nullptr)
+    throw UserError("compare.reference '" + experiment.reference + "' is none of the experiment's backbones");
+  std::vector<PlannedRun> runs;
+  for (const ExperimentEntry& task : experiment.tasks) {
+    const Budget goal = budget_of(experiment.config(task, *reference, experiment.seeds.front()));
+    for (const ExperimentEntry& backbone : experiment.backbones) {
+      PlannedRun run{.task = task.label,
+                     .backbone = backbone.label,
+                     .folder = {},
+                     .config = experiment.config(task, backbone, experiment.seeds.front()),
+                     .budget = {}};
+      run.control = control_of(run.config);
+      // A control without memory has no state to match.
+      const bool keeps_width = experiment.match == Match::kNone || &backbone == reference ||
+                               (experiment.match == Match::kState && run.config.memory.name() == "none");
+      run.budget = keeps_width ? budget_of(run.config)
+                               : match_width(run.config, experiment.match, matched_figure(goal, experiment.match),
+                                             run.task + "/" + run.backbone);
+      for (const std::uint64_t seed : experiment.seeds) {
+        run.seed = run.config.run.seed = seed;
+        run.folder = directory / "runs" / run.task / run.backbone / std::to_string(seed);
+        runs.push_back(run);
+      }
+    }
+  }
+  return runs;
+}
+
+RunState read_run_state(const fs::path& directory, const PlannedRun& run) {
+  RunState state;
+  std::error_code error;
+  if (RunDirectory::is_run(run.folder)) {
+    const std::string where = "run '" + run.folder.string() + "'";
+    const RunDirectory saved_run = RunDirectory::open(run.folder);
+    Config saved = Config::from_settings(read_settings(saved_run.config_file())), planned = run.config;
+    check_same_choices(saved, {{"task.name", planned.task.name()}, {"memory.name", planned.memory.name()}}, where);
+    check_same_run(saved, planned, where);
+    const bool over = summarize_metrics(saved_run.metrics_file()).final_evaluation && same_length(saved, planned);
+    state.running = RunLock::held(run.folder);
+    state.stage = over && !state.running ? RunStage::kFinished : RunStage::kUnfinished;
+  }
+  if (const fs::path file = failure_file(directory, run);
+      state.stage != RunStage::kFinished && !state.running && fs::is_regular_file(file, error)) {
+    state.stage = RunStage::kFailed;
+    state.reason = first_line(file);
+  }
+  return state;
+}
+
+std::vector<std::string> train_arguments(const fs::path& directory, const PlannedRun& run) {
+  return {"train", "--config", config_file(directory, run).string(), "--seed", std::to_string(run.seed), "--resume",
+          "auto",  "--run",    run.folder.string()};
+}
+
+const char* control_name(Control control) {
+  switch (control) {
+    case Control::kNone:
+      return "none";
+    case Control::kMemoryless:
+      return "memoryless";
+    case Control::kFullState:
+      return "full_state";
+  }
+  return "";
+}
+
+void write_plan(const fs::path& directory, const Experiment& experiment, std::vector<PlannedRun> runs) {
+  Json plan = {{"question", experiment.question},
+               {"match", experiment.match == Match::kNone ? "none" : figure_name(experiment.match)},
+               {"reference", experiment.reference},
+               {"tasks", Json::array()},
+               {"runs", Json::array()}};
+  for (const ExperimentEntry& task : experiment.tasks) {
+    const TaskInfo info =
+        experiment.config(task, experiment.backbones.front(), experiment.seeds.front()).task.info();
+    plan["tasks"].push_back({{"label", task.label},
+                             {"name", info.name},
+                             {"chance_success", info.chance_success ? Json(*info.chance_success) : Json()},
+                             {"max_episode_steps", info.max_episode_steps}});
+  }
+  for (PlannedRun& run : runs) {
+    if (run.seed == experiment.seeds.front()) write_if_new(config_file(directory, run), run.config.to_ini());
+    plan["runs"].push_back(run_json(directory, run));
+  }
+  write_if_new(directory / "plan.json", plan.dump(2, ' ', false, Json::error_handler_t::replace) + "\n");
+  write_if_new(experiment_file(directory), experiment.to_ini());
+}
+
+}  // namespace engram
