@@ -94,20 +94,31 @@ Shard parse_shard(const std::string& text) {
   return shard;
 }
 
-// Of the cells, those of the shard that are not finished.
-void compute(const ProbeCommand& command, const std::vector<ProbeCell>& cells, const Shard& shard,
-             torch::Device device) {
+// Of the cells, those of the shard that are not finished. One that fails says so and does not stop the others. Returns
+// how many failed.
+int compute(const ProbeCommand& command, const std::vector<ProbeCell>& cells, const Shard& shard,
+            torch::Device device) {
   const std::filesystem::path folder = std::filesystem::path(command.run) / "cells";
   const torch::DeviceGuard guard(device);
+  int failed = 0;
   for (std::size_t i = shard.index; i < cells.size(); i += shard.count) {
     const ProbeCell& cell = cells[i];
-    const bool known = read_probe_cell(cell, folder).has_value();
-    if (known) continue;
-    const ProbeResult result = run_probe_cell(cell, command.probe, device, folder);
-    std::fprintf(stderr, "%zu/%zu  %s  %s  seed %llu  rate %g: %.1f%% (%.1f s)\n", i + 1, cells.size(),
-                 cell.task.c_str(), cell.backbone.c_str(), static_cast<unsigned long long>(cell.seed), cell.rate,
-                 100 * result.normalised(), result.seconds);
+    if (read_probe_cell(cell, folder)) continue;
+    std::string outcome;
+    try {
+      const ProbeResult result = run_probe_cell(cell, command.probe, device, folder);
+      char text[64];
+      std::snprintf(text, sizeof text, "%.1f%% (%.1f s)", 100 * result.normalised(), result.seconds);
+      outcome = text;
+    } catch (const c10::Error& error) {
+      outcome = error.what_without_backtrace();
+      outcome.erase(std::min(outcome.find('\n'), outcome.size()));
+      ++failed;
+    }
+    std::fprintf(stderr, "%zu/%zu  %s  %s  seed %llu  rate %g: %s\n", i + 1, cells.size(), cell.task.c_str(),
+                 cell.backbone.c_str(), static_cast<unsigned long long>(cell.seed), cell.rate, outcome.c_str());
   }
+  return failed;
 }
 
 // One process for each shard of this command. Returns how many of them failed.
@@ -176,15 +187,14 @@ int run_probe(const std::vector<std::string>& arguments) {
     failed = compute_in_processes(command, arguments);
   } else {
     use_threads(command.threads);
-    compute(command, cells, shard, device);
+    failed = compute(command, cells, shard, device);
   }
-  if (!command.shard.empty()) return 0;  // the others' work may not be there yet
+  if (!command.shard.empty()) return failed > 0 ? 1 : 0;  // the others' work may not be there yet
   const ProbeSummary summary = summarise_probe(command.probe, folder);
   std::cout << summary.markdown;
   if (failed > 0)
-    throw std::runtime_error(std::to_string(failed) + " of " + std::to_string(command.jobs) + " processes failed, " +
-                             std::to_string(summary.missing) + " of " + std::to_string(cells.size()) +
-                             " parts are missing; the same command goes on");
+    throw std::runtime_error(std::to_string(summary.missing) + " of " + std::to_string(cells.size()) +
+                             " parts failed; the same command tries them again");
   return 0;
 }
 

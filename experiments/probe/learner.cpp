@@ -108,7 +108,10 @@ ProbeLearner::ProbeLearner(const ProbeTask& task, const BackboneConfig& backbone
   step_ = torch::zeros({1}, torch::dtype(torch::kInt64).device(device));
   loss_ = torch::zeros({}, torch::dtype(torch::kFloat32).device(device));
 #ifdef ENGRAM_WITH_CUDA
-  if (device.is_cuda()) recording_ = std::make_unique<Recording>();
+  // LSTM and GRU wait for the GPU in every pass (sequence_model.h), which no recording can.
+  const bool waits =
+      std::holds_alternative<LstmOptions>(backbone.variant()) || std::holds_alternative<GruOptions>(backbone.variant());
+  if (device.is_cuda() && !waits) recording_ = std::make_unique<Recording>();
 #endif
 }
 
