@@ -13,6 +13,7 @@ int run_evaluate(const std::vector<std::string>& arguments);
 int run_render(const std::vector<std::string>& arguments);
 int run_inspect(const std::vector<std::string>& arguments);
 int run_list(const std::vector<std::string>& arguments);
+int run_probe(const std::vector<std::string>& arguments);
 int run_replay(const std::vector<std::string>& arguments);
 int run_bench(const std::vector<std::string>& arguments);
 

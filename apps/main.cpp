@@ -27,6 +27,7 @@ const std::vector<Command> kCommands = {
     {"render", "film an agent at work", run_render},
     {"inspect", "say what a run directory or a file of tensors is, and where a run stands", run_inspect},
     {"list", "show the tasks, their published sizes, and the memory backbones", run_list},
+    {"probe", "test what backbones can do without reinforcement learning", run_probe},
     {"replay", "check recorded episodes against the rules of the environments", run_replay},
     {"bench", "measure speed", run_bench},
 };

@@ -63,6 +63,19 @@ struct HqltOptions {
   std::shared_ptr<SequenceModel> make(std::int64_t max_steps) const;
 };
 
+// HQLT whose fast weights are written what leaves the window: (k_{t-S}, v_{t-S}) with beta_t (the paper's section 3.1).
+struct HqltDelayedStreamOptions : HqltOptions {
+  static constexpr const char* kName = "hqlt_delayed_stream";
+  std::shared_ptr<SequenceModel> make(std::int64_t max_steps) const;
+};
+
+// HQLT by chunks of `window` steps: attention inside the present chunk, fast weights as they were at its start (the
+// paper's section 3.2).
+struct HqltDelayedChunkOptions : HqltOptions {
+  static constexpr const char* kName = "hqlt_delayed_chunk";
+  std::shared_ptr<SequenceModel> make(std::int64_t max_steps) const;
+};
+
 struct LstmOptions {
   static constexpr const char* kName = "lstm";
   int width = 100;
@@ -94,8 +107,8 @@ struct NoneOptions {
   std::shared_ptr<SequenceModel> make(std::int64_t max_steps) const;
 };
 
-using BackboneOptions =
-    std::variant<TransformerOptions, DeltaNetOptions, HqltOptions, LstmOptions, GruOptions, NoneOptions>;
+using BackboneOptions = std::variant<TransformerOptions, DeltaNetOptions, HqltOptions, HqltDelayedStreamOptions,
+                                     HqltDelayedChunkOptions, LstmOptions, GruOptions, NoneOptions>;
 
 // Helpers of the structs above, each of which lists its options the same way.
 void list_width(OptionList& list, int& width);

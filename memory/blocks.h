@@ -148,9 +148,15 @@ class BlockStack final : public SequenceModel {
   }
 
 #ifdef ENGRAM_WITH_CUDA
-  // By the fused branches of the blocks, where the GPU's kernels reach; wider layers go the way of the CPU.
+  // By the fused branches of the blocks, where the GPU's kernels reach; wider layers, and mixers that there are none for, go
+  // the way of the CPU.
   torch::Tensor run_fresh(const torch::Tensor& input_BTD, const torch::Tensor& lengths_B) override {
-    if (!fused::takes(input_BTD, options_.width, options_.heads)) return SequenceModel::run_fresh(input_BTD, lengths_B);
+    if constexpr (requires { &Mixer::fused_weights; })
+      if (fused::takes(input_BTD, options_.width, options_.heads)) return run_fused(input_BTD, lengths_B);
+    return SequenceModel::run_fresh(input_BTD, lengths_B);
+  }
+
+  torch::Tensor run_fused(const torch::Tensor& input_BTD, const torch::Tensor& lengths_B) {
     const torch::Device device = input_BTD.device();
     fused::MixerSettings settings{};
     settings.batch = input_BTD.size(0);

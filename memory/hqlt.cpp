@@ -3,40 +3,87 @@
 //   v = silu(Wv x). The window sees q = Wq x and k = Wk x, turned by RoPE, the fast weights l2-normalised silu(q),
 //   silu(k). vector: g = sigmoid(Wg x) per channel, o = g o_FW + (1 - g) o_KV;  scalar: two sigmoids a head, o = a o_FW
 //   + b o_KV; sum: o = o_FW + o_KV.  Then RMS-normalised per head, and Wo.
-#include <optional>
+#include "memory/hqlt.h"
 
 #include "base/error.h"
-#include "memory/backbone_options.h"
-#include "memory/blocks.h"
-#include "memory/ops.h"
 
 namespace engram {
-namespace {
 
 using torch::Tensor;
 
-// Turns queries and keys where the options ask for it.
-class WindowPositions {
- public:
-  WindowPositions(const HqltOptions& options, const Tensor& positions, torch::ScalarType dtype) {
-    if (options.positions == PositionCode::kRope) rotary_.emplace(positions, options.width / options.heads, dtype);
-  }
-  Tensor turn(const Tensor& vectors) const { return rotary_ ? rotary_->turn(vectors) : vectors; }
+WindowPositions::WindowPositions(const HqltOptions& options, const Tensor& positions, torch::ScalarType dtype) {
+  if (options.positions == PositionCode::kRope) rotary_.emplace(positions, options.width / options.heads, dtype);
+}
 
- private:
-  std::optional<Rotary> rotary_;
-};
-
-// [B, T], or [1, T] if all rows are fresh.
 Tensor step_positions(const Span& span) {
   const Tensor step_1T = torch::arange(span.steps, span.position_B.options()).unsqueeze(0);
   return span.max_position == 0 ? step_1T : span.position_B.unsqueeze(1) + step_1T;
 }
 
-class HqltMixer : public torch::nn::Module {
+std::vector<std::vector<std::int64_t>> hqlt_state_shapes(const HqltOptions& options) {
+  const std::int64_t heads = options.heads, head_width = options.width / options.heads;
+  return {{heads, head_width, head_width}, {options.window, heads, head_width}, {options.window, heads, head_width}};
+}
+
+HqltMixerBase::HqltMixerBase(const HqltOptions& options)
+    : options_(options),
+      query_(register_module("query", make_linear(options.width, options.width, kWeightStd))),
+      key_(register_module("key", make_linear(options.width, options.width, kWeightStd))),
+      value_(register_module("value", make_linear(options.width, options.width, kWeightStd))),
+      beta_(register_module("beta", make_linear(options.width, options.heads, kWeightStd))),
+      query_dropout_(register_module("query_dropout", std::make_shared<Dropout>(options.dropout))),
+      key_dropout_(register_module("key_dropout", std::make_shared<Dropout>(options.dropout))),
+      value_dropout_(register_module("value_dropout", std::make_shared<Dropout>(options.dropout))) {
+  if (gate_width(options) > 0)
+    gate_ = register_module("gate", make_linear(options.width, gate_width(options), kWeightStd));
+  head_norm_ = register_module("head_norm", std::make_shared<RmsNorm>(options.width / options.heads));
+  output_ = register_module("output", make_linear(options.width, options.width, residual_weight_std(options.layers)));
+}
+
+std::int64_t HqltMixerBase::multiply_adds_per_step(const HqltOptions& options) {
+  const std::int64_t width = options.width, head_width = width / options.heads;
+  // Projections; three passes over the fast weights: predict, write, read; two over the window: scores, values.
+  return 4 * width * width + width * (options.heads + gate_width(options)) + 3 * width * head_width +
+         2 * width * options.window;
+}
+
+std::int64_t HqltMixerBase::gate_width(const HqltOptions& options) {
+  switch (options.mixing) {
+    case Mixing::kVector:
+      return options.width;
+    case Mixing::kScalar:
+      return 2 * options.heads;
+    case Mixing::kSum:
+      return 0;
+  }
+  return 0;
+}
+
+HqltMixerBase::Projected HqltMixerBase::project(const Tensor& x) {
+  const auto projected = [&](torch::nn::Linear& linear, const Dropout& dropout) {
+    return dropout.forward(split_heads(linear->forward(x), options_.heads));
+  };
+  return {projected(query_, *query_dropout_), projected(key_, *key_dropout_),
+          torch::silu(projected(value_, *value_dropout_)), options_.beta_factor * torch::sigmoid(beta_->forward(x))};
+}
+
+Tensor HqltMixerBase::mix(const Tensor& x, const Tensor& fast, const Tensor& window) {
+  Tensor mixed;
+  if (options_.mixing == Mixing::kSum) {
+    mixed = fast + window;
+  } else {
+    const Tensor gate = split_heads(torch::sigmoid(gate_->forward(x)), options_.heads);
+    mixed = options_.mixing == Mixing::kVector ? torch::lerp(window, fast, gate)
+                                               : gate.narrow(-1, 0, 1) * fast + gate.narrow(-1, 1, 1) * window;
+  }
+  return output_->forward(join_heads(head_norm_->forward(mixed)));
+}
+
+namespace {
+
+class HqltMixer : public HqltMixerBase {
  public:
   using Options = HqltOptions;
-  static constexpr bool kCountsSteps = true;
 
   struct Plan {
     Plan(const Options& options, const Span& span)
@@ -54,24 +101,10 @@ class HqltMixer : public torch::nn::Module {
     WindowPositions positions;
   };
 
-  explicit HqltMixer(const Options& options)
-      : options_(options),
-        query_(register_module("query", make_linear(options.width, options.width, kWeightStd))),
-        key_(register_module("key", make_linear(options.width, options.width, kWeightStd))),
-        value_(register_module("value", make_linear(options.width, options.width, kWeightStd))),
-        beta_(register_module("beta", make_linear(options.width, options.heads, kWeightStd))),
-        query_dropout_(register_module("query_dropout", std::make_shared<Dropout>(options.dropout))),
-        key_dropout_(register_module("key_dropout", std::make_shared<Dropout>(options.dropout))),
-        value_dropout_(register_module("value_dropout", std::make_shared<Dropout>(options.dropout))) {
-    if (gate_width(options) > 0)
-      gate_ = register_module("gate", make_linear(options.width, gate_width(options), kWeightStd));
-    head_norm_ = register_module("head_norm", std::make_shared<RmsNorm>(options.width / options.heads));
-    output_ = register_module("output", make_linear(options.width, options.width, residual_weight_std(options.layers)));
-  }
+  explicit HqltMixer(const Options& options) : HqltMixerBase(options) {}
 
   static std::vector<std::vector<std::int64_t>> state_shapes(const Options& options) {
-    const std::int64_t heads = options.heads, head_width = options.width / options.heads;
-    return {{heads, head_width, head_width}, {options.window, heads, head_width}, {options.window, heads, head_width}};
+    return hqlt_state_shapes(options);
   }
 
   Tensor forward(const Tensor& x_BTD, const Plan& plan, std::span<const Tensor> state,
@@ -110,61 +143,6 @@ class HqltMixer : public torch::nn::Module {
         head_norm_->weight(), output_->weight};
   }
 #endif
-
-  static std::int64_t multiply_adds_per_step(const Options& options) {
-    const std::int64_t width = options.width, head_width = width / options.heads;
-    // Projections; three passes over the fast weights: predict, write, read; two over the window: scores, values.
-    return 4 * width * width + width * (options.heads + gate_width(options)) + 3 * width * head_width +
-           2 * width * options.window;
-  }
-
- private:
-  struct Projected {
-    Tensor query, key, value;  // [..., H, D / H]
-    Tensor beta;               // [..., H]
-  };
-
-  static std::int64_t gate_width(const Options& options) {
-    switch (options.mixing) {
-      case Mixing::kVector:
-        return options.width;
-      case Mixing::kScalar:
-        return 2 * options.heads;
-      case Mixing::kSum:
-        return 0;
-    }
-    return 0;
-  }
-
-  Projected project(const Tensor& x) {
-    const auto projected = [&](torch::nn::Linear& linear, const Dropout& dropout) {
-      return dropout.forward(split_heads(linear->forward(x), options_.heads));
-    };
-    return {projected(query_, *query_dropout_), projected(key_, *key_dropout_),
-            torch::silu(projected(value_, *value_dropout_)), options_.beta_factor * torch::sigmoid(beta_->forward(x))};
-  }
-
-  static Tensor fast_feature(const Tensor& x) { return l2_normalize(torch::silu(x)); }
-
-  // x [..., D]; fast, window [..., H, D / H] -> [..., D]
-  Tensor mix(const Tensor& x, const Tensor& fast, const Tensor& window) {
-    Tensor mixed;
-    if (options_.mixing == Mixing::kSum) {
-      mixed = fast + window;
-    } else {
-      const Tensor gate = split_heads(torch::sigmoid(gate_->forward(x)), options_.heads);
-      mixed = options_.mixing == Mixing::kVector ? torch::lerp(window, fast, gate)
-                                                 : gate.narrow(-1, 0, 1) * fast + gate.narrow(-1, 1, 1) * window;
-    }
-    return output_->forward(join_heads(head_norm_->forward(mixed)));
-  }
-
-  Options options_;
-  torch::nn::Linear query_, key_, value_, beta_;
-  std::shared_ptr<Dropout> query_dropout_, key_dropout_, value_dropout_;
-  torch::nn::Linear gate_{nullptr};  // none with Mixing::kSum
-  std::shared_ptr<RmsNorm> head_norm_;
-  torch::nn::Linear output_{nullptr};
 };
 
 }  // namespace
@@ -173,7 +151,7 @@ void HqltOptions::list_options(OptionList& list) {
   list_width(list, width);
   list_layers(list, layers);
   list_heads(list, heads);
-  list.add("window", window, {1, 1 << 20}, "steps that attention sees, the current one included");
+  list.add("window", window, {1, 1 << 20}, "steps that attention sees at most, the current one included");
   list.add("mixing", mixing, {{Mixing::kVector, "vector"}, {Mixing::kScalar, "scalar"}, {Mixing::kSum, "sum"}},
            "how fast weights and window are mixed: a gate per channel, two gates per head, or their sum");
   list.add("positions", positions, {{PositionCode::kRope, "rope"}, {PositionCode::kNone, "none"}},

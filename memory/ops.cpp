@@ -34,12 +34,6 @@ Tensor attention_bias(const Tensor& visible, torch::ScalarType dtype) {
       .masked_fill_(visible.logical_not(), -std::numeric_limits<double>::infinity());
 }
 
-// Rows of x_BSHX picked by index_BI: result[b, i] = x[b, index[b, i]].
-Tensor pick_steps(const Tensor& x_BSHX, const Tensor& index_BI) {
-  const Tensor index = index_BI.unsqueeze(2).unsqueeze(3);
-  return x_BSHX.gather(1, index.expand({-1, -1, x_BSHX.size(2), x_BSHX.size(3)}));
-}
-
 // softmax(q k^T / sqrt(K) + bias) v, all [N, H, ., .]; without a bias causal, Q = U.
 Tensor softmax_attention(const Tensor& query_NHQK, const Tensor& key_NHUK, const Tensor& value_NHUV,
                          const Tensor& bias_N1QU, const Dropout* weight_dropout) {
@@ -156,9 +150,22 @@ Tensor delta_rule_step(const Tensor& query_BHK, const Tensor& key_BHK, const Ten
   return torch::bmm(query_M1K, state_MKV).div_(std::sqrt(static_cast<double>(key_width))).view(value_BHV.sizes());
 }
 
+Tensor pick_steps(const Tensor& x_BSHX, const Tensor& index_BI) {
+  const Tensor index = index_BI.unsqueeze(2).unsqueeze(3);
+  return x_BSHX.gather(1, index.expand({-1, -1, x_BSHX.size(2), x_BSHX.size(3)}));
+}
+
+RingPlan::RingPlan(std::int64_t slots, const Tensor& position_B, const Tensor& lengths_B) {
+  // The youngest step p = slot (mod slots) of each row, counted from the beginning of its episode.
+  const Tensor position_B1 = position_B.unsqueeze(1), last_B1 = position_B1 + lengths_B.unsqueeze(1) - 1;
+  const Tensor youngest_BS = last_B1 - (last_B1 - torch::arange(slots, position_B.options())).remainder(slots);
+  step_BS_ = (youngest_BS - position_B1).clamp_min(0);
+  store_BS11_ = (youngest_BS >= position_B1).unsqueeze(2).unsqueeze(3);
+}
+
 WindowPlan::WindowPlan(std::int64_t window, std::int64_t steps, std::int64_t max_position, const Tensor& position_B,
                        const Tensor& lengths_B, torch::ScalarType dtype)
-    : steps_(steps), past_(std::min(max_position, window - 1)) {
+    : steps_(steps), past_(std::min(max_position, window - 1)), ring_(window, position_B, lengths_B) {
   // Blocks much smaller than this would make small matrix products.
   constexpr std::int64_t kSmallestBlock = 64;
   block_ = std::min(steps, std::max(window, kSmallestBlock));
@@ -180,12 +187,6 @@ WindowPlan::WindowPlan(std::int64_t window, std::int64_t steps, std::int64_t max
     if (blocks_ > 1) visible_BnQU = visible_BnQU.expand({position_B.size(0), -1, -1, -1});
     bias_N1QU_ = attention_bias(visible_BnQU.reshape({-1, 1, block_, reach_ + block_}), dtype);
   }
-
-  // The youngest step p = slot (mod window) of each row, counted from the beginning of its episode.
-  const Tensor last_B1 = (position_B + lengths_B - 1).unsqueeze(1);
-  const Tensor youngest_BS = last_B1 - (last_B1 - torch::arange(window, options)).remainder(window);
-  store_step_BS_ = (youngest_BS - position_B1).clamp_min(0);
-  store_BS11_ = (youngest_BS >= position_B1).unsqueeze(2).unsqueeze(3);
 }
 
 // [B, reach + blocks * block, H, K]: what the ring holds of the past, then the new steps, zeros on either side.
@@ -193,10 +194,6 @@ Tensor WindowPlan::with_past(const Tensor& ring_BSHK, const Tensor& new_BTHK) co
   const Tensor all = past_ == 0 ? new_BTHK : torch::cat({pick_steps(ring_BSHK, past_slot_BP_), new_BTHK}, 1);
   const std::int64_t before = reach_ - past_, behind = blocks_ * block_ - steps_;
   return before == 0 && behind == 0 ? all : torch::constant_pad_nd(all, {0, 0, 0, 0, before, behind});
-}
-
-Tensor WindowPlan::stored(const Tensor& ring_BSHK, const Tensor& new_BTHK) const {
-  return torch::where(store_BS11_, pick_steps(new_BTHK, store_step_BS_), ring_BSHK);
 }
 
 WindowPlan::Output WindowPlan::attend(const Tensor& query_BTHK, const Tensor& key_BTHK, const Tensor& value_BTHV,
@@ -217,7 +214,7 @@ WindowPlan::Output WindowPlan::attend(const Tensor& query_BTHK, const Tensor& ke
                         block_keys(with_past(ring.value_BSHV, value_BTHV)), bias_N1QU_, weight_dropout);
   const Tensor output_BTHV =
       output_NHQV.transpose(1, 2).reshape({batch, blocks_ * block_, heads, value_BTHV.size(3)}).narrow(1, 0, steps_);
-  return {output_BTHV, {stored(ring.key_BSHK, key_BTHK), stored(ring.value_BSHV, value_BTHV)}};
+  return {output_BTHV, {ring_.stored(ring.key_BSHK, key_BTHK), ring_.stored(ring.value_BSHV, value_BTHV)}};
 }
 
 WindowStepPlan::WindowStepPlan(std::int64_t window, std::int64_t slots, const Tensor& position_B,

@@ -44,6 +44,25 @@ struct KeyValueRing {
   torch::Tensor value_BSHV;
 };
 
+// Rows of x_BSHX picked by index_BI: result[b, i] = x[b, index[b, i]].
+torch::Tensor pick_steps(const torch::Tensor& x_BSHX, const torch::Tensor& index_BI);
+
+// How a ring takes the steps of one call.
+class RingPlan {
+ public:
+  // position_B, lengths_B: steps that each row has taken before this call and takes in it.
+  RingPlan(std::int64_t slots, const torch::Tensor& position_B, const torch::Tensor& lengths_B);
+
+  // The ring after the call, of what it was and the new steps.
+  torch::Tensor stored(const torch::Tensor& ring_BSHX, const torch::Tensor& new_BTHX) const {
+    return torch::where(store_BS11_, pick_steps(new_BTHX, step_BS_), ring_BSHX);
+  }
+
+ private:
+  torch::Tensor step_BS_;     // the step that each slot holds in the end ...
+  torch::Tensor store_BS11_;  // ... if true; else it keeps what it held
+};
+
 // Where the rows of one call stand in time, and all that follows from it; shared by the layers of a model.
 class WindowPlan {
  public:
@@ -62,17 +81,15 @@ class WindowPlan {
 
  private:
   torch::Tensor with_past(const torch::Tensor& ring_BSHK, const torch::Tensor& new_BTHK) const;
-  torch::Tensor stored(const torch::Tensor& ring_BSHK, const torch::Tensor& new_BTHK) const;
 
   std::int64_t steps_;
-  std::int64_t past_;            // steps taken from the ring: no row sees more
-  std::int64_t block_;           // queries are taken in blocks of this many steps ...
-  std::int64_t blocks_;          // ... this many of them
-  std::int64_t reach_;           // keys that a block sees before its first step
-  torch::Tensor bias_N1QU_;      // 0 where visible, else -inf; N rows or rows x blocks; undefined: plain causal
-  torch::Tensor past_slot_BP_;   // the ring's slots in the order of time; undefined without a past
-  torch::Tensor store_step_BS_;  // the step that each slot holds in the end ...
-  torch::Tensor store_BS11_;     // ... if true; else it keeps what it held
+  std::int64_t past_;           // steps taken from the ring: no row sees more
+  std::int64_t block_;          // queries are taken in blocks of this many steps ...
+  std::int64_t blocks_;         // ... this many of them
+  std::int64_t reach_;          // keys that a block sees before its first step
+  torch::Tensor bias_N1QU_;     // 0 where visible, else -inf; N rows or rows x blocks; undefined: plain causal
+  torch::Tensor past_slot_BP_;  // the ring's slots in the order of time; undefined without a past
+  RingPlan ring_;
 };
 
 // The same for one step; on a GPU by kernels/attention where its contract holds and no weights are dropped.

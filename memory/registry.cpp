@@ -20,7 +20,7 @@ void for_each_backbone(Visitor visit) {
 
 std::vector<std::string> backbone_names() {
   std::vector<std::string> names;
-  for_each_backbone([&names](const auto& options) { names.push_back(options.kName); });
+  for_each_backbone([&names](const auto& options) { names.emplace_back(options.kName); });
   return names;
 }
 

@@ -75,6 +75,7 @@ inline void scatter_weights(AgentNetwork& network, double scale) {
   for (torch::Tensor& parameter : network.parameters()) parameter.add_(scale * torch::randn_like(parameter));
 }
 
-inline const std::vector<std::string> kMemoryBackbones{"transformer", "deltanet", "hqlt", "lstm", "gru"};
+inline const std::vector<std::string> kMemoryBackbones{"transformer",        "deltanet", "hqlt", "hqlt_delayed_stream",
+                                                       "hqlt_delayed_chunk", "lstm",     "gru"};
 
 }  // namespace engram

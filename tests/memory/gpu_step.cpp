@@ -33,6 +33,10 @@ const std::vector<Variant> kVariants = {
     {"transformer", {{"width", "32"}, {"dropout", "0.3"}}},
     {"hqlt", {{"width", "100"}, {"window", "64"}}},
     {"hqlt", {{"width", "32"}, {"window", "7"}, {"mixing", "scalar"}, {"dropout", "0.3"}}},
+    {"hqlt_delayed_stream", {{"width", "100"}, {"window", "16"}}},
+    {"hqlt_delayed_stream", {{"width", "32"}, {"window", "7"}, {"mixing", "scalar"}, {"dropout", "0.3"}}},
+    {"hqlt_delayed_chunk", {{"width", "100"}, {"window", "16"}}},
+    {"hqlt_delayed_chunk", {{"width", "32"}, {"window", "7"}, {"mixing", "scalar"}, {"dropout", "0.3"}}},
 };
 
 // The rows that begin anew before step t.

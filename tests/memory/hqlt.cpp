@@ -20,17 +20,57 @@ Tensor rope(const Tensor& x_TK) {
   return turned_TK;
 }
 
+// What one head's fast weights answer, [T, V], and what of keys and values [T, K], [T, V] attention sees at each step.
+enum class Timing { kSynchronous, kDelayedStream, kDelayedChunk };
+
+struct HeadInputs {
+  Tensor query, key, value, beta;  // the fast weights': features; [T]
+  Tensor window_query, window_key;
+};
+
+Tensor fast_answers(Timing timing, std::int64_t window, const HeadInputs& in) {
+  const std::int64_t steps = in.query.size(0);
+  if (timing == Timing::kSynchronous) return fast_weights(in.query, in.key, in.value, in.beta);
+  Tensor state_VK = torch::zeros({in.value.size(1), in.key.size(1)}, in.query.options());
+  const auto write = [&](std::int64_t u, std::int64_t t) {
+    state_VK = state_VK + in.beta[t] * torch::outer(in.value[u] - state_VK.mv(in.key[u]), in.key[u]);
+  };
+  std::vector<Tensor> answers;
+  for (std::int64_t t = 0; t < steps; ++t) {
+    if (timing == Timing::kDelayedStream && t >= window) write(t - window, t);
+    if (timing == Timing::kDelayedChunk && t > 0 && t % window == 0)
+      for (std::int64_t u = t - window; u < t; ++u) write(u, u);
+    answers.push_back(state_VK.mv(in.query[t]) / std::sqrt(static_cast<double>(in.query.size(1))));
+  }
+  return torch::stack(answers);
+}
+
+Tensor window_answers(Timing timing, std::int64_t window, const HeadInputs& in) {
+  if (timing != Timing::kDelayedChunk) return window_attention(in.window_query, in.window_key, in.value, window);
+  std::vector<Tensor> chunks;
+  for (std::int64_t t = 0; t < in.query.size(0); t += window) {
+    const auto chunk = [&](const Tensor& x) { return x.narrow(0, t, std::min(window, x.size(0) - t)); };
+    chunks.push_back(window_attention(chunk(in.window_query), chunk(in.window_key), chunk(in.value), window));
+  }
+  return torch::cat(chunks);
+}
+
 }  // namespace
 
-TEST_CASE("HQLT equals its definition, computed step by step from its named parameters") {
+TEST_CASE("HQLT and its delayed variants equal their definitions, computed step by step from named parameters") {
   torch::manual_seed(1);
   const torch::NoGradGuard no_grad;
-  for (const std::string mixing : {"vector", "scalar", "sum"})
-    for (const std::string positions : {"rope", "none"}) {
+  const std::vector<std::pair<std::string, Timing>> backbones = {{"hqlt", Timing::kSynchronous},
+                                                                 {"hqlt_delayed_stream", Timing::kDelayedStream},
+                                                                 {"hqlt_delayed_chunk", Timing::kDelayedChunk}};
+  for (const auto& [backbone, timing] : backbones)
+    for (const auto& [mixing, positions] : std::vector<std::pair<std::string, std::string>>{
+             {"vector", "rope"}, {"scalar", "rope"}, {"sum", "rope"}, {"vector", "none"}, {"sum", "none"}}) {
+      CAPTURE(backbone);
       CAPTURE(mixing);
       CAPTURE(positions);
       auto model = make_model(
-          {"hqlt", {{"width", "12"}, {"layers", "2"}, {"window", "4"}, {"mixing", mixing}, {"positions", positions}}},
+          {backbone, {{"width", "12"}, {"layers", "2"}, {"window", "4"}, {"mixing", mixing}, {"positions", positions}}},
           20, torch::kFloat64);
       enlarge_weights(*model);
       const Parameters p = parameters_by_name(*model);
@@ -44,11 +84,12 @@ TEST_CASE("HQLT equals its definition, computed step by step from its named para
         std::vector<Tensor> heads;
         for (std::int64_t h = 0; h < 2; ++h) {
           const auto head = [&](const char* name) { return project(name).narrow(1, 6 * h, 6); };
-          const Tensor query = head("query"), key = head("key"), value = plain_silu(head("value"));
-          const Tensor fast = fast_weights(fast_feature(query), fast_feature(key), value,
-                                           2 * plain_sigmoid(project("beta").select(1, h)));
-          const Tensor window = positions == "rope" ? window_attention(rope(query), rope(key), value, 4)
-                                                    : window_attention(query, key, value, 4);
+          const Tensor query = head("query"), key = head("key");
+          const bool turned = positions == "rope";
+          const HeadInputs in{fast_feature(query),          fast_feature(key),
+                              plain_silu(head("value")),    2 * plain_sigmoid(project("beta").select(1, h)),
+                              turned ? rope(query) : query, turned ? rope(key) : key};
+          const Tensor fast = fast_answers(timing, 4, in), window = window_answers(timing, 4, in);
           Tensor mixed = fast + window;
           if (mixing == "vector") {
             const Tensor gate = plain_sigmoid(head("gate"));
@@ -86,6 +127,24 @@ TEST_CASE("HQLT has the parameters of its definition, initialised as defined") {
       check_normal(p.at("blocks.2." + std::string(name) + ".weight"), 0.02);
     for (const char* name : {"mixer.output", "mlp.down"})
       check_normal(p.at("blocks.0." + std::string(name) + ".weight"), 0.02 / std::sqrt(6.0));
+  }
+}
+
+TEST_CASE("the delayed variants have HQLT's parameters and initial weights; a chunk keeps its write strengths") {
+  const auto made = [](const char* backbone) {
+    torch::manual_seed(3);
+    return make_model({backbone, {}}, 10, torch::kFloat32);
+  };
+  const auto hqlt = made("hqlt");
+  for (const char* backbone : {"hqlt_delayed_stream", "hqlt_delayed_chunk"}) {
+    CAPTURE(backbone);
+    const auto delayed = made(backbone);
+    const Parameters expected = parameters_by_name(*hqlt), parameters = parameters_by_name(*delayed);
+    REQUIRE(parameters.size() == expected.size());
+    for (const auto& [name, value] : expected) CHECK(torch::equal(parameters.at(name), value));
+    CHECK(delayed->cost().multiply_adds_per_step == hqlt->cost().multiply_adds_per_step);
+    const std::int64_t strengths = backbone == std::string("hqlt_delayed_chunk") ? 3 * 64 * 2 * 4 : 0;
+    CHECK(delayed->cost().state_bytes == hqlt->cost().state_bytes + strengths);
   }
 }
 

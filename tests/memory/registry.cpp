@@ -6,7 +6,8 @@
 using namespace engram;
 
 TEST_CASE("every backbone is built by its name, with the defaults of the experiments") {
-  CHECK(backbone_names() == std::vector<std::string>{"transformer", "deltanet", "hqlt", "lstm", "gru", "none"});
+  CHECK(backbone_names() == std::vector<std::string>{"transformer", "deltanet", "hqlt", "hqlt_delayed_stream",
+                                                     "hqlt_delayed_chunk", "lstm", "gru", "none"});
   for (const std::string& name : backbone_names()) {
     CAPTURE(name);
     BackboneConfig config(name);
@@ -21,11 +22,10 @@ TEST_CASE("every backbone is built by its name, with the defaults of the experim
 }
 
 TEST_CASE("an unknown name is refused with the nearest and all known ones") {
-  CHECK_THROWS_WITH_AS(
-      BackboneConfig("deltenet"),
-      "unknown backbone 'deltenet'; did you mean 'deltanet'? (known: transformer, deltanet, hqlt, lstm, gru, "
-      "none)",
-      UserError);
+  CHECK_THROWS_WITH_AS(BackboneConfig("deltenet"),
+                       "unknown backbone 'deltenet'; did you mean 'deltanet'? (known: transformer, deltanet, hqlt, "
+                       "hqlt_delayed_stream, hqlt_delayed_chunk, lstm, gru, none)",
+                       UserError);
 }
 
 TEST_CASE("options are bound to the config that made them") {

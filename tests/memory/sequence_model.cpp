@@ -139,7 +139,7 @@ TEST_CASE("forward equals repeated step equals any split, in float64 and float32
 }
 
 TEST_CASE("forward equals repeated step at the width of the experiments, 100 with heads of 50") {
-  for (const char* backbone : {"transformer", "deltanet", "hqlt", "lstm", "gru", "none"}) {
+  for (const std::string& backbone : backbone_names()) {
     CAPTURE(backbone);
     torch::manual_seed(2);
     std::mt19937 random(2);
@@ -222,15 +222,16 @@ TEST_CASE("what stands behind a row's length has no influence on outputs, gradie
 }
 
 TEST_CASE("an empty row keeps its state") {
+  constexpr std::int64_t kLong = 71;  // steps, more than the longest delay
   const torch::NoGradGuard no_grad;
   for (const Variant& variant : small_variants()) {
     CAPTURE(variant.label());
     torch::manual_seed(5);
-    auto model = make_model(variant, 20, torch::kFloat64);
+    auto model = make_model(variant, 150, torch::kFloat64);
     enlarge_weights(*model);
-    const Tensor input_BTD = torch::randn({2, 9, model->width()}, torch::kFloat64);
-    const MemoryState before = model->forward(input_BTD, lengths({9, 9})).final_state;
-    for (const std::int64_t steps : {0, 9}) {
+    const Tensor input_BTD = torch::randn({2, kLong, model->width()}, torch::kFloat64);
+    const MemoryState before = model->forward(input_BTD, lengths({kLong, kLong})).final_state;
+    for (const std::int64_t steps : {std::int64_t{0}, kLong}) {
       const auto input = -input_BTD.narrow(1, 0, steps);
       const MemoryState after = model->forward(input, before, lengths({steps, 0})).final_state;
       for (std::size_t i = 0; i < before.tensors.size(); ++i) {
@@ -340,16 +341,20 @@ TEST_CASE("in training mode the step path carries memory exactly as in evaluatio
 
 TEST_CASE("dropout acts in training mode alone, in forward and in step, and leaves the memory to be carried") {
   const torch::NoGradGuard no_grad;
-  for (const char* backbone : {"transformer", "deltanet", "hqlt"}) {
-    CAPTURE(backbone);
+  const Variant::Settings settings{{"width", "12"}, {"dropout", "0.5"}};
+  for (Variant variant : {Variant{"transformer", settings}, Variant{"deltanet", settings}, Variant{"hqlt", settings},
+                          Variant{"hqlt_delayed_stream", settings}, Variant{"hqlt_delayed_chunk", settings}}) {
+    if (variant.backbone.starts_with("hqlt")) variant.settings.emplace_back("window", "2");
+    CAPTURE(variant.label());
     torch::manual_seed(9);
-    auto model = make_model({backbone, {{"width", "12"}, {"dropout", "0.5"}}}, 10, torch::kFloat64);
+    auto model = make_model(variant, 10, torch::kFloat64);
     enlarge_weights(*model);
     const Tensor input_BTD = torch::randn({2, 4, 12}, torch::kFloat64);
+    // Longer than the window, so that the delayed fast weights are written, too.
     const auto steps = [&] {
       MemoryState state = model->initial_state(2);
-      model->step(input_BTD.select(1, 0), state);
-      return std::pair{model->step(input_BTD.select(1, 1), state), state};
+      for (int t = 0; t < 3; ++t) model->step(input_BTD.select(1, t), state);
+      return std::pair{model->step(input_BTD.select(1, 3), state), state};
     };
     model->eval();
     CHECK(torch::equal(model->forward(input_BTD), model->forward(input_BTD)));
@@ -370,7 +375,7 @@ TEST_CASE("dropout acts in training mode alone, in forward and in step, and leav
 TEST_CASE("the initial state is all zero, and a state is copied, detached and reset") {
   for (const Variant& variant : small_variants()) {
     CAPTURE(variant.label());
-    auto model = make_model(variant, 10, torch::kFloat32);
+    auto model = make_model(variant, 80, torch::kFloat32);
     MemoryState state = model->initial_state(3);
     CHECK(state.batch() == (variant.backbone == "none" ? 0 : 3));
     for (const Tensor& tensor : state.tensors) {
@@ -379,7 +384,8 @@ TEST_CASE("the initial state is all zero, and a state is copied, detached and re
       CHECK(!tensor.requires_grad());
     }
     const MemoryState before = state.clone();
-    model->step(torch::randn({3, model->width()}), state);
+    // More steps than the longest delay.
+    for (int t = 0; t < 71; ++t) model->step(torch::randn({3, model->width()}), state);
     for (std::size_t i = 0; i < state.tensors.size(); ++i) {
       CHECK(!torch::equal(state.tensors[i], before.tensors[i]));
       CHECK((before.tensors[i] == 0).all().item<bool>());

@@ -24,8 +24,9 @@ inline const bool kSingleThread = [] {
 }();
 
 struct Variant {
+  using Settings = std::vector<std::pair<std::string, std::string>>;
   std::string backbone;
-  std::vector<std::pair<std::string, std::string>> settings;  // without the section
+  Settings settings;  // without the section
 
   std::string label() const {
     std::string text = backbone;
@@ -44,6 +45,12 @@ inline std::vector<Variant> small_variants() {
           {"hqlt", {width, layers, {"window", "5"}}},
           {"hqlt", {width, layers, {"window", "70"}, {"mixing", "scalar"}, {"positions", "none"}}},
           {"hqlt", {width, layers, {"window", "1"}, {"mixing", "sum"}, {"beta_factor", "1"}}},
+          {"hqlt_delayed_stream", {width, layers, {"window", "5"}}},
+          {"hqlt_delayed_stream", {width, layers, {"window", "70"}, {"mixing", "scalar"}, {"positions", "none"}}},
+          {"hqlt_delayed_stream", {width, layers, {"window", "1"}, {"mixing", "sum"}, {"beta_factor", "1"}}},
+          {"hqlt_delayed_chunk", {width, layers, {"window", "5"}}},
+          {"hqlt_delayed_chunk", {width, layers, {"window", "70"}, {"mixing", "scalar"}, {"positions", "none"}}},
+          {"hqlt_delayed_chunk", {width, layers, {"window", "1"}, {"mixing", "sum"}, {"beta_factor", "1"}}},
           {"lstm", {width, layers}},
           {"gru", {width}},
           {"none", {width, layers}}};

@@ -1,0 +1,201 @@
+// engram probe: what the backbones can do without reinforcement learning.
+#include "experiments/probe/probe.h"
+
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <charconv>
+#include <csignal>
+#include <cstdio>
+#include <filesystem>
+#include <iostream>
+#include <string>
+#include <vector>
+
+#include "agents/trained_agent.h"
+#include "apps/command_line.h"
+#include "apps/commands.h"
+#include "base/error.h"
+
+namespace engram {
+namespace {
+
+struct ProbeCommand {
+  ProbePreset preset = ProbePreset::kFull;
+  std::string run;
+  std::string device = "auto";
+  int threads = 0;
+  int jobs = 1;
+  std::string shard;
+  ProbeOptions probe;
+
+  explicit ProbeCommand(ProbePreset chosen) : preset(chosen), probe(chosen) {}
+
+  void list_options(OptionList& list) {
+    list.add("run", run, "folder of the results; what is finished there is not computed again");
+    list.add("preset", preset, {{ProbePreset::kFull, "full"}, {ProbePreset::kSmall, "small"}},
+             "defaults of all that follows: the published sizes, for a GPU, or sizes for minutes on a CPU");
+    probe.list_options(list);
+    list.add("device", device, "auto (a GPU where there is one), cpu, cuda or cuda:N");
+    list.add("threads", threads, {0, 1024}, "threads on the CPU, of all jobs together; 0: all cores");
+    list.add("jobs", jobs, {1, 1024}, "processes that share the work; with --device auto they share the GPUs, too");
+    list.add("shard", shard, "I/N: only every N-th part of the work, from the I-th (0 .. N-1) on");
+  }
+};
+
+// The options given, over the defaults of the preset among them.
+CommandLine parse(const std::vector<std::string>& arguments, ProbeCommand& command) {
+  OptionList list("");
+  command.list_options(list);
+  return parse_command_line(arguments, list);
+}
+
+void print_help(ProbeCommand& command) {
+  std::cout << "Usage: engram probe --run DIR [options]\n\n"
+            << wrapped(
+                   "Teaches backbones tasks without reinforcement learning, embedding, backbone and a linear map with "
+                   "AdamW, and measures what they have learnt on longer or harder sequences. DIR gets a file for each "
+                   "task, backbone, seed and rate, a table (scores.json, scores.csv) and the same to read (probe.md).",
+                   0)
+            << "\n\nTasks, each with its options\n";
+  for (const ProbeTaskInfo& info : probe_tasks()) {
+    OptionList options("");
+    const auto task = make_probe_task(info.name);
+    task->list_options(options);
+    std::string text = info.description;
+    for (const Option& option : options.options()) text += "; " + option.name + "=" + option.get() + ": " + option.help;
+    std::cout << "  " << info.name << std::string(12 - info.name.size(), ' ') << wrapped(text, 14) << "\n";
+  }
+  std::cout << "\nOptions\n";
+  OptionList list("");
+  command.list_options(list);
+  print_options(std::cout, list);
+  std::cout << "\nExamples\n"
+               "  engram probe --preset small --run runs/probe\n"
+               "  engram probe --tasks parity,recall --backbones deltanet,hqlt:mixing=sum,transformer --seeds 0-4 \\\n"
+               "    --run runs/probe_gpu --jobs 2\n";
+}
+
+struct Shard {
+  std::size_t index = 0, count = 1;
+};
+
+Shard parse_shard(const std::string& text) {
+  if (text.empty()) return {};
+  Shard shard;
+  const char* const end = text.data() + text.size();
+  const auto index = std::from_chars(text.data(), end, shard.index);
+  const bool slash = index.ec == std::errc() && index.ptr != end && *index.ptr == '/';
+  const auto count = slash ? std::from_chars(index.ptr + 1, end, shard.count) : index;
+  if (!slash || count.ec != std::errc() || count.ptr != end || shard.index >= shard.count)
+    throw UserError("--shard '" + text + "' is not I/N with 0 <= I < N");
+  return shard;
+}
+
+// Of the cells, those of the shard that are not finished. One that fails says so and does not stop the others. Returns
+// how many failed.
+int compute(const ProbeCommand& command, const std::vector<ProbeCell>& cells, const Shard& shard,
+            torch::Device device) {
+  const std::filesystem::path folder = std::filesystem::path(command.run) / "cells";
+  const torch::DeviceGuard guard(device);
+  int failed = 0;
+  for (std::size_t i = shard.index; i < cells.size(); i += shard.count) {
+    const ProbeCell& cell = cells[i];
+    if (read_probe_cell(cell, folder)) continue;
+    std::string outcome;
+    try {
+      const ProbeResult result = run_probe_cell(cell, command.probe, device, folder);
+      char text[64];
+      std::snprintf(text, sizeof text, "%.1f%% (%.1f s)", 100 * result.normalised(), result.seconds);
+      outcome = text;
+    } catch (const c10::Error& error) {
+      outcome = error.what_without_backtrace();
+      outcome.erase(std::min(outcome.find('\n'), outcome.size()));
+      ++failed;
+    }
+    std::fprintf(stderr, "%zu/%zu  %s  %s  seed %llu  rate %g: %s\n", i + 1, cells.size(), cell.task.c_str(),
+                 cell.backbone.c_str(), static_cast<unsigned long long>(cell.seed), cell.rate, outcome.c_str());
+  }
+  return failed;
+}
+
+// One process for each shard of this command. Returns how many of them failed.
+int compute_in_processes(const ProbeCommand& command, const std::vector<std::string>& arguments) {
+  const int gpus = static_cast<int>(torch::cuda::device_count());
+  const int threads = command.threads > 0 ? command.threads : static_cast<int>(sysconf(_SC_NPROCESSORS_ONLN));
+  std::vector<pid_t> children;
+  const pid_t parent = getpid();
+  for (int job = 0; job < command.jobs; ++job) {
+    std::vector<std::string> words = {"engram", "probe"};
+    words.insert(words.end(), arguments.begin(), arguments.end());
+    const std::string shard = std::to_string(job) + "/" + std::to_string(command.jobs);
+    words.insert(words.end(),
+                 {"--jobs=1", "--shard=" + shard, "--threads=" + std::to_string(std::max(1, threads / command.jobs))});
+    if (command.device == "auto" && gpus > 0) words.push_back("--device=cuda:" + std::to_string(job % gpus));
+    std::vector<char*> argv;
+    for (std::string& word : words) argv.push_back(word.data());
+    argv.push_back(nullptr);
+    const pid_t child = fork();
+    if (child < 0) throw std::runtime_error("another process cannot be started");
+    if (child == 0) {  // dies with its parent, which may be gone already
+      prctl(PR_SET_PDEATHSIG, SIGTERM);
+      if (getppid() == parent) execv("/proc/self/exe", argv.data());
+      _exit(1);
+    }
+    children.push_back(child);
+  }
+  int failed = 0;
+  for (const pid_t child : children) {
+    int status = 0;
+    if (waitpid(child, &status, 0) != child || !WIFEXITED(status) || WEXITSTATUS(status) != 0) ++failed;
+  }
+  return failed;
+}
+
+}  // namespace
+
+int run_probe(const std::vector<std::string>& arguments) {
+  ProbeCommand command(ProbePreset::kFull);
+  CommandLine line = parse(arguments, command);
+  if (command.preset != ProbePreset::kFull) {
+    const ProbePreset preset = command.preset;
+    command = ProbeCommand(preset);
+    line = parse(arguments, command);
+  }
+  if (line.help) {
+    print_help(command);
+    return 0;
+  }
+  if (command.run.empty()) throw UserError("--run DIR is missing: the folder of the results");
+  const Shard shard = parse_shard(command.shard);
+  if (!command.shard.empty() && command.jobs > 1) throw UserError("--shard is for one process; leave --jobs out");
+  const std::vector<ProbeCell> cells = plan_probe(command.probe);
+  const torch::Device device = parse_device(command.device);
+  if (command.probe.training.bfloat16 && !device.is_cuda())
+    throw UserError("--bfloat16 needs a GPU; the CPU computes in float32");
+  const std::filesystem::path folder(command.run);
+  std::error_code error;
+  std::filesystem::create_directories(folder / "cells", error);
+  if (error)
+    throw UserError(std::string("'").append(folder.string()) +
+                    "' cannot be made a folder of results: " + error.message());
+
+  int failed = 0;
+  if (command.jobs > 1) {
+    failed = compute_in_processes(command, arguments);
+  } else {
+    use_threads(command.threads);
+    failed = compute(command, cells, shard, device);
+  }
+  if (!command.shard.empty()) return failed > 0 ? 1 : 0;  // the others' work may not be there yet
+  const ProbeSummary summary = summarise_probe(command.probe, folder);
+  std::cout << summary.markdown;
+  if (failed > 0)
+    throw std::runtime_error(std::to_string(summary.missing) + " of " + std::to_string(cells.size()) +
+                             " parts failed; the same command tries them again");
+  return 0;
+}
+
+}  // namespace engram

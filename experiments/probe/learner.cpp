@@ -1,0 +1,204 @@
+#include "experiments/probe/learner.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numbers>
+#include <utility>
+
+#ifdef ENGRAM_WITH_CUDA
+#include "agents/device_graph.h"
+#endif
+
+namespace engram {
+
+using torch::Tensor;
+
+class ProbeLearner::Model : public torch::nn::Module {
+ public:
+  Model(const ProbeTask& task, const BackboneConfig& backbone, bool bfloat16)
+      : bfloat16_(bfloat16),
+        embedding_(register_module("embedding", torch::nn::Embedding(task.symbols(), backbone.width()))),
+        backbone_(register_module(
+            "backbone", make_backbone(backbone, std::max(task.length(Split::kTraining), task.length(Split::kTest))))),
+        output_(register_module("output", torch::nn::Linear(backbone.width(), task.classes()))) {}
+
+  // Logits [B, Q, classes].
+  Tensor forward(const ProbeBatch& batch) {
+    Tensor x_BTD = embedding_(batch.symbol_BT);
+    if (bfloat16_) x_BTD = x_BTD.to(torch::kBFloat16);
+    const Tensor lengths_B = torch::full({x_BTD.size(0)}, x_BTD.size(1), batch.symbol_BT.options());
+    const Tensor y_BTD = backbone_->forward_fresh(x_BTD, lengths_B);
+    const Tensor index = batch.position_BQ.unsqueeze(2).expand({-1, -1, y_BTD.size(2)});
+    return output_(y_BTD.gather(1, index).to(torch::kFloat32));
+  }
+
+  const SequenceModel& backbone() const { return *backbone_; }
+
+ private:
+  bool bfloat16_;
+  torch::nn::Embedding embedding_;
+  std::shared_ptr<SequenceModel> backbone_;
+  torch::nn::Linear output_;
+};
+
+#ifdef ENGRAM_WITH_CUDA
+struct ProbeLearner::Recording {
+  static constexpr int kWarmUp = 3;  // steps without a recording, in which libraries make their plans
+
+  SideStream stream;
+  int launched = 0;
+  DeviceGraph graph;
+};
+#else
+struct ProbeLearner::Recording {};
+#endif
+
+namespace {
+
+constexpr int kBlock = 64;  // steps whose sequences are drawn and sent together
+
+Tensor schedule(const ProbeTraining& training) {
+  std::vector<float> rates;
+  const double rising = std::max(1.0, 0.1 * training.steps);
+  for (int i = 0; i < training.steps; ++i) {
+    const double fraction = (i + 1 - rising) / std::max(1.0, training.steps - rising);
+    const double factor = i + 1 < rising ? (i + 1) / rising : 0.5 * (1 + std::cos(std::numbers::pi * fraction));
+    rates.push_back(static_cast<float>(training.learning_rate * factor));
+  }
+  return torch::tensor(rates);
+}
+
+std::vector<Tensor> zeros_like(const std::vector<Tensor>& parameters) {
+  std::vector<Tensor> zeros;
+  for (const Tensor& parameter : parameters) zeros.push_back(torch::zeros_like(parameter, torch::requires_grad(false)));
+  return zeros;
+}
+
+std::vector<Tensor> gradients_of(const std::vector<Tensor>& parameters) {
+  std::vector<Tensor> gradients;
+  for (const Tensor& parameter : parameters) gradients.push_back(parameter.grad());
+  return gradients;
+}
+
+ProbeBatch select(const ProbeBatch& block, std::int64_t index) {
+  return {block.symbol_BT[index], block.position_BQ[index], block.label_BQ[index]};
+}
+
+ProbeBatch to_device(const ProbeBatch& batch, torch::Device device) {
+  return {batch.symbol_BT.to(device), batch.position_BQ.to(device), batch.label_BQ.to(device)};
+}
+
+}  // namespace
+
+ProbeLearner::ProbeLearner(const ProbeTask& task, const BackboneConfig& backbone, const ProbeTraining& training,
+                           std::uint64_t seed, torch::Device device)
+    : task_(task), training_(training), seed_(seed), device_(device) {
+  torch::manual_seed(seed);
+  model_ = std::make_shared<Model>(task, backbone, training.bfloat16);
+  model_->to(device);
+  for (const auto& item : model_->named_parameters()) {
+    const bool matrix = item.value().dim() >= 2 && item.key() != "embedding.weight";
+    (matrix ? decayed_ : plain_).push_back(item.value());
+  }
+  for (int moment = 0; moment < 2; ++moment) {
+    decayed_moments_[moment] = zeros_like(decayed_);
+    plain_moments_[moment] = zeros_like(plain_);
+  }
+  rate_of_step_ = schedule(training).to(device);
+  step_ = torch::zeros({1}, torch::dtype(torch::kInt64).device(device));
+  loss_ = torch::zeros({}, torch::dtype(torch::kFloat32).device(device));
+#ifdef ENGRAM_WITH_CUDA
+  // LSTM and GRU wait for the GPU in every pass (sequence_model.h), which no recording can.
+  const bool waits =
+      std::holds_alternative<LstmOptions>(backbone.variant()) || std::holds_alternative<GruOptions>(backbone.variant());
+  if (device.is_cuda() && !waits) recording_ = std::make_unique<Recording>();
+#endif
+}
+
+ProbeLearner::~ProbeLearner() = default;
+
+std::optional<int> ProbeLearner::train() {
+  model_->train();
+  for (int first = 0; first < training_.steps; first += kBlock) {
+    const int count = std::min(kBlock, training_.steps - first);
+    const ProbeBatch block = to_device(
+        task_.draw(Split::kTraining, seed_, static_cast<std::uint32_t>(first), count, training_.batch), device_);
+    loss_.zero_();
+    for (int i = 0; i < count; ++i) step(select(block, i));
+    last_loss_ = loss_.item<double>() / count;
+    if (!std::isfinite(last_loss_)) return first + count;
+  }
+  return std::nullopt;
+}
+
+void ProbeLearner::step(const ProbeBatch& batch) {
+  if (!recording_) {
+    batch_ = batch;
+    launch_step();
+    return;
+  }
+#ifdef ENGRAM_WITH_CUDA
+  Recording& recording = *recording_;
+  if (!batch_.symbol_BT.defined())
+    batch_ = {batch.symbol_BT.clone(), batch.position_BQ.clone(), batch.label_BQ.clone()};
+  recording.stream.run([&] {
+    batch_.symbol_BT.copy_(batch.symbol_BT);
+    batch_.position_BQ.copy_(batch.position_BQ);
+    batch_.label_BQ.copy_(batch.label_BQ);
+    if (recording.launched < Recording::kWarmUp) {
+      ++recording.launched;
+      launch_step();
+      return;
+    }
+    if (!recording.graph.captured()) recording.graph.capture([&] { launch_step(); });
+    recording.graph.replay();
+  });
+#endif
+}
+
+void ProbeLearner::launch_step() {
+  for (std::vector<Tensor>* parameters : {&decayed_, &plain_})
+    for (Tensor& parameter : *parameters) parameter.mutable_grad().reset();
+  const Tensor logits = model_->forward(batch_);
+  const Tensor loss = torch::nn::functional::cross_entropy(logits.flatten(0, 1), batch_.label_BQ.flatten());
+  loss.backward();
+
+  const torch::NoGradGuard no_grad;
+  loss_.add_(loss);
+  const std::vector<Tensor> decayed_gradients = gradients_of(decayed_), plain_gradients = gradients_of(plain_);
+  std::vector<Tensor> gradients = decayed_gradients;
+  gradients.insert(gradients.end(), plain_gradients.begin(), plain_gradients.end());
+  const Tensor norm = torch::stack(torch::_foreach_norm(gradients)).norm();
+  torch::_foreach_mul_(gradients, (training_.clip_gradient_norm / (norm + 1e-6)).clamp_max(1));
+
+  const Tensor rate = rate_of_step_.index_select(0, step_).squeeze(0);
+  step_.add_(1);
+  const Tensor count = step_.to(torch::kFloat32).squeeze(0);
+  const auto adamw = [&](std::vector<Tensor>& parameters, const std::vector<Tensor>& all_gradients,
+                         std::vector<Tensor>(&moments)[2], double decay) {
+    torch::_fused_adamw_(parameters, all_gradients, moments[0], moments[1], /*max_exp_avg_sqs=*/{},
+                         std::vector<Tensor>(parameters.size(), count), rate, /*beta1=*/0.9, /*beta2=*/0.999, decay,
+                         /*eps=*/1e-8, /*amsgrad=*/false, /*maximize=*/false);
+  };
+  adamw(decayed_, decayed_gradients, decayed_moments_, training_.weight_decay);
+  adamw(plain_, plain_gradients, plain_moments_, 0);
+}
+
+ProbeAccuracy ProbeLearner::evaluate(Split split, int sequences) {
+  const torch::NoGradGuard no_grad;
+  model_->eval();
+  const int batches = (sequences + training_.batch - 1) / training_.batch;
+  Tensor correct_Q = torch::zeros({task_.questions(split)}, torch::dtype(torch::kInt64).device(device_));
+  for (int i = 0; i < batches; ++i) {
+    const ProbeBatch batch =
+        to_device(select(task_.draw(split, seed_, static_cast<std::uint32_t>(i), 1, training_.batch), 0), device_);
+    correct_Q += (model_->forward(batch).argmax(-1) == batch.label_BQ).sum(0);
+  }
+  const Tensor fraction_Q = correct_Q.to(torch::kCPU, torch::kFloat64) / (batches * training_.batch);
+  const double* const values = fraction_Q.const_data_ptr<double>();
+  return {fraction_Q.mean().item<double>(), {values, values + fraction_Q.numel()}};
+}
+
+ModelCost ProbeLearner::backbone_cost() const { return model_->backbone().cost(); }
+
+}  // namespace engram

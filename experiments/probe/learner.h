@@ -1,0 +1,68 @@
+// ProbeLearner: a backbone between an embedding and a linear map, taught a ProbeTask by AdamW on its cross-entropy. On
+// a GPU a training step is recorded once and replayed; the host waits once in 64 steps.
+#pragma once
+
+#include <torch/torch.h>
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "experiments/probe/task.h"
+#include "memory/registry.h"
+
+namespace engram {
+
+struct ProbeTraining {
+  int steps = 10'000;
+  int batch = 128;              // sequences
+  double learning_rate = 1e-3;  // the greatest; a tenth of the steps rises to it, a cosine falls from it to 0
+  double weight_decay = 0.01;   // of matrices (Loshchilov and Hutter 2019)
+  double clip_gradient_norm = 1;
+  bool bfloat16 = false;  // activations and products, on a GPU
+};
+
+struct ProbeAccuracy {
+  double accuracy = 0;              // of all answers
+  std::vector<double> by_question;  // in the order of the questions: for parity by length, for copying by item
+};
+
+class ProbeLearner {
+ public:
+  // Weights and sequences follow from the seed. `task` must outlive the learner.
+  ProbeLearner(const ProbeTask& task, const BackboneConfig& backbone, const ProbeTraining& training, std::uint64_t seed,
+               torch::Device device);
+  ~ProbeLearner();
+
+  // All steps. Nothing, or the number of steps after which the loss was found not to be finite; then it stops there.
+  std::optional<int> train();
+  // Mean loss of the last block of steps.
+  double last_loss() const { return last_loss_; }
+
+  // Over `sequences` of the split, at least.
+  ProbeAccuracy evaluate(Split split, int sequences);
+
+  ModelCost backbone_cost() const;
+
+ private:
+  class Model;
+  struct Recording;
+
+  void step(const ProbeBatch& batch);
+  void launch_step();
+
+  const ProbeTask& task_;
+  const ProbeTraining training_;
+  const std::uint64_t seed_;
+  const torch::Device device_;
+  std::shared_ptr<Model> model_;
+  std::vector<torch::Tensor> decayed_, plain_;  // parameters with and without weight decay
+  std::vector<torch::Tensor> decayed_moments_[2], plain_moments_[2];
+  torch::Tensor rate_of_step_, step_, loss_;  // on the device
+  ProbeBatch batch_;                          // the one that is being learnt from
+  std::unique_ptr<Recording> recording_;      // on a GPU
+  double last_loss_ = 0;
+};
+
+}  // namespace engram

@@ -1,0 +1,353 @@
+#include "experiments/probe/probe.h"
+
+#include <algorithm>
+#include <charconv>
+#include <chrono>
+#include <cmath>
+#include <cstdio>
+#include <fstream>
+#include <iterator>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "agents/build_info.h"
+#include "agents/digest.h"
+#include "agents/files.h"
+#include "base/error.h"
+#include "experiments/aggregate.h"
+#include "experiments/experiment.h"
+
+namespace engram {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+std::vector<std::string> split_words(const std::string& list, const char* option) {
+  std::vector<std::string> words;
+  for (std::size_t begin = 0; begin <= list.size();) {
+    const std::size_t end = std::min(list.find(',', begin), list.size());
+    words.push_back(list.substr(begin, end - begin));
+    if (words.back().empty()) throw UserError(std::string("--") + option + " '" + list + "' has an empty entry");
+    begin = end + 1;
+  }
+  return words;
+}
+
+template <class Number>
+Number parse_number(const std::string& text, const char* option, Number low, Number high) {
+  Number value{};
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size() || !(value >= low && value <= high))
+    throw UserError(std::string("--") + option + " has '" + text + "'; it takes numbers " + number_text(low) + ".." +
+                    number_text(high));
+  return value;
+}
+
+std::vector<double> parse_rates(const std::string& text) {
+  std::vector<double> rates;
+  for (const std::string& word : split_words(text, "rates")) {
+    const double rate = parse_number(word, "rates", 1e-8, 1.0);
+    if (std::find(rates.begin(), rates.end(), rate) != rates.end())
+      throw UserError("--rates '" + text + "' has " + word + " twice");
+    rates.push_back(rate);
+  }
+  return rates;
+}
+
+// The backbone of an entry such as "hqlt:mixing=sum": sizes of the options where it has them, then its own settings.
+BackboneConfig make_config(const std::string& entry, const ProbeOptions& options, const ProbeTask& task) {
+  const ProbeEntry parsed = parse_probe_entry(entry);
+  BackboneConfig config(parsed.name);
+  OptionList list = config.options();
+  const std::string layers = options.layers == "published"
+                                 ? std::to_string(task.layers())
+                                 : std::to_string(parse_number(options.layers, "layers", 1, 256));
+  const std::vector<std::pair<std::string, std::string>> sizes = {{"memory.width", std::to_string(options.width)},
+                                                                  {"memory.heads", std::to_string(options.heads)},
+                                                                  {"memory.layers", layers},
+                                                                  {"memory.window", std::to_string(options.window)},
+                                                                  {"memory.dropout", "0"}};
+  for (const auto& [name, value] : sizes)
+    for (const Option& option : list.options())
+      if (option.name == name) option.set(value);
+  try {
+    for (const auto& [key, value] : parsed.settings) list.set("memory." + key, value);
+    config.check();
+  } catch (const UserError& error) {
+    throw UserError("backbone '" + entry + "': " + error.what());
+  }
+  return config;
+}
+
+std::string hex_digest(const std::string& text) {
+  Digest digest;
+  digest.update(text.data(), text.size());
+  return digest.hex();
+}
+
+std::string cell_identity(const ProbeOptions& options, ProbeTask& task, const BackboneConfig& backbone,
+                          const ProbeCell& cell) {
+  const auto values = [](const OptionList& list) {
+    Json json = Json::object();
+    for (const Option& option : list.options()) json[option.name] = option.get();
+    return json;
+  };
+  OptionList task_options("");
+  task.list_options(task_options);
+  const ProbeTraining& training = options.training;
+  const Json json = {{"task", parse_probe_entry(cell.task).name},
+                     {"task_options", values(task_options)},
+                     {"backbone", backbone.name()},
+                     {"backbone_options", values(BackboneConfig(backbone).options())},
+                     {"seed", cell.seed},
+                     {"learning_rate", cell.rate},
+                     {"steps", training.steps},
+                     {"batch", training.batch},
+                     {"weight_decay", training.weight_decay},
+                     {"clip_gradient_norm", training.clip_gradient_norm},
+                     {"bfloat16", training.bfloat16},
+                     {"test_sequences", options.test_sequences}};
+  return json.dump();
+}
+
+std::string device_text(torch::Device device) { return device.is_cuda() ? "GPU" : "CPU"; }
+
+std::string percent(double fraction) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.1f", 100 * fraction);
+  return text;
+}
+
+// One task's and backbone's cells at the rate that counts.
+struct Row {
+  double rate = 0;
+  std::vector<std::optional<ProbeResult>> by_seed;
+};
+
+Row best_row(const std::vector<Row>& rows) {
+  const auto validation = [](const Row& row) {
+    double sum = 0;
+    int count = 0;
+    for (const auto& result : row.by_seed)
+      if (result) sum += result->diverged_at ? 0 : result->validation_accuracy, ++count;
+    return count == 0 ? -1 : sum / count;
+  };
+  return *std::max_element(rows.begin(), rows.end(),
+                           [&](const Row& a, const Row& b) { return validation(a) < validation(b); });
+}
+
+ScoreTable empty_table(const ProbeOptions& options) {
+  return {"normalised accuracy", "fraction of the way from chance to perfect", split_words(options.tasks, "tasks"),
+          split_words(options.backbones, "backbones"), parse_seeds(options.seeds)};
+}
+
+}  // namespace
+
+ProbeOptions::ProbeOptions(ProbePreset preset) {
+  if (preset == ProbePreset::kFull) return;
+  tasks =
+      "parity:train_length=20:test_length=64,modular:train_length=16:test_length=48,"
+      "recall:pairs=4:length=24:alphabet=8,rewritten:pairs=4:length=24:alphabet=8,copy:items=4:alphabet=4:delay=16";
+  rates = "0.003";
+  width = 32;
+  heads = 2;
+  window = 8;
+  test_sequences = 128;
+  training.steps = 600;
+  training.batch = 32;
+}
+
+void ProbeOptions::list_options(OptionList& list) {
+  list.add("tasks", tasks, "tasks, separated by commas, each NAME or NAME:key=value:key=value");
+  list.add("backbones", backbones, "backbones, each NAME or NAME:key=value..., the keys those of [memory]");
+  list.add("seeds", seeds, "seeds of weights and sequences: 0-4,8");
+  list.add("rates", rates, "learning rates; of several the one that is best in validation counts");
+  list.add("layers", layers, "layers of the backbones: a number, or published (2; modular 3)");
+  list.add("width", width, {1, 1 << 14}, "width of the backbones");
+  list.add("heads", heads, {1, 1 << 10}, "heads of those that have any");
+  list.add("window", window, {1, 1 << 20}, "window or chunk of those that have one, steps");
+  list.add("steps", training.steps, {1, 100'000'000}, "training steps");
+  list.add("batch", training.batch, {1, 1 << 20}, "sequences of a training step");
+  list.add("weight_decay", training.weight_decay, {0, 10}, "of AdamW, for matrices");
+  list.add("clip_gradient_norm", training.clip_gradient_norm, {1e-9, 1e9}, "greatest norm of the whole gradient");
+  list.add("bfloat16", training.bfloat16, "activations and products in bfloat16, on a GPU");
+  list.add("test_sequences", test_sequences, {1, 1 << 24}, "sequences of a test, rounded up to whole batches");
+}
+
+std::vector<ProbeCell> plan_probe(const ProbeOptions& options) {
+  const ScoreTable table = empty_table(options);
+  std::vector<ProbeCell> cells;
+  for (const std::string& task_entry : table.tasks) {
+    const auto task = make_probe_task(task_entry);
+    for (const std::string& backbone_entry : table.methods) {
+      const BackboneConfig backbone = make_config(backbone_entry, options, *task);
+      for (const double rate : parse_rates(options.rates))
+        for (const std::uint64_t seed : table.seeds) {
+          ProbeCell cell{task_entry, backbone_entry, seed, rate, {}, {}};
+          cell.identity = cell_identity(options, *task, backbone, cell);
+          cell.file = parse_probe_entry(task_entry).name + "-" + backbone.name() + "-" + std::to_string(seed) + "-" +
+                      hex_digest(cell.identity).substr(0, 16) + ".json";
+          cells.push_back(std::move(cell));
+        }
+    }
+  }
+  return cells;
+}
+
+ProbeResult run_probe_cell(const ProbeCell& cell, const ProbeOptions& options, torch::Device device,
+                           const std::filesystem::path& folder) {
+  const auto task = make_probe_task(cell.task);
+  ProbeTraining training = options.training;
+  training.learning_rate = cell.rate;
+  const auto begin = std::chrono::steady_clock::now();
+  ProbeLearner learner(*task, make_config(cell.backbone, options, *task), training, cell.seed, device);
+  ProbeResult result{};
+  result.diverged_at = learner.train();
+  const ProbeAccuracy test = learner.evaluate(Split::kTest, options.test_sequences);
+  result.accuracy = test.accuracy;
+  result.validation_accuracy = learner.evaluate(Split::kValidation, options.test_sequences).accuracy;
+  result.chance = 1.0 / task->classes();
+  result.loss = learner.last_loss();
+  result.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  result.cost = learner.backbone_cost();
+
+  const BuildInfo& build = build_info();
+  const Json json = {{"cell", Json::parse(cell.identity)},
+                     {"accuracy", result.accuracy},
+                     {"validation_accuracy", result.validation_accuracy},
+                     {"chance", result.chance},
+                     {"normalised_accuracy", result.normalised()},
+                     {"accuracy_by_question", test.by_question},
+                     {"loss", std::isfinite(result.loss) ? Json(result.loss) : Json()},
+                     {"diverged_at", result.diverged_at ? Json(*result.diverged_at) : Json()},
+                     {"seconds", result.seconds},
+                     {"parameters", result.cost.parameters},
+                     {"state_bytes", result.cost.state_bytes},
+                     {"multiply_adds_per_step", result.cost.multiply_adds_per_step},
+                     {"device", device_text(device)},
+                     {"engram", build.version},
+                     {"commit", build.commit}};
+  replace_file(folder / cell.file, [&](std::ostream& out) { out << json.dump(1) << "\n"; });
+  return result;
+}
+
+std::optional<ProbeResult> read_probe_cell(const ProbeCell& cell, const std::filesystem::path& folder) {
+  const std::filesystem::path file = folder / cell.file;
+  std::error_code error;
+  if (!std::filesystem::exists(file, error)) return std::nullopt;
+  const std::string where = "'" + file.string() + "'";
+  const auto refuse = [&]() {
+    throw UserError(where + " is not this probe's result; move it away to compute it again");
+  };
+  std::ifstream stream(file, std::ios::binary);
+  const std::string text{std::istreambuf_iterator<char>(stream), {}};
+  const Json json = Json::parse(text, nullptr, /*allow_exceptions=*/false);
+  if (!json.is_object() || !json.contains("cell") || json["cell"].dump() != cell.identity) refuse();
+  const auto number = [&](const char* key) {
+    if (!json.contains(key) || !json[key].is_number()) refuse();
+    return json[key].get<double>();
+  };
+  ProbeResult result{};
+  result.accuracy = number("accuracy");
+  result.validation_accuracy = number("validation_accuracy");
+  result.chance = number("chance");
+  if (!(result.chance > 0 && result.chance < 1 && result.accuracy >= 0 && result.accuracy <= 1)) refuse();
+  result.seconds = number("seconds");
+  result.cost.parameters = static_cast<std::int64_t>(number("parameters"));
+  result.cost.state_bytes = static_cast<std::int64_t>(number("state_bytes"));
+  result.cost.multiply_adds_per_step = static_cast<std::int64_t>(number("multiply_adds_per_step"));
+  if (json.contains("diverged_at") && json["diverged_at"].is_number_integer())
+    result.diverged_at = json["diverged_at"].get<int>();
+  else
+    result.loss = number("loss");
+  return result;
+}
+
+ProbeSummary summarise_probe(const ProbeOptions& options, const std::filesystem::path& folder) {
+  const std::vector<ProbeCell> cells = plan_probe(options);
+  const std::size_t rates = parse_rates(options.rates).size();
+  ProbeSummary summary{empty_table(options), {}, 0};
+  const std::vector<std::string>&tasks = summary.table.tasks, &backbones = summary.table.methods;
+  const std::vector<std::uint64_t>& seeds = summary.table.seeds;
+  std::vector<std::string> left_out;
+  std::vector<Row> rows;  // tasks x backbones
+  std::size_t next = 0;
+  for (std::size_t task = 0; task < tasks.size(); ++task)
+    for (std::size_t backbone = 0; backbone < backbones.size(); ++backbone) {
+      std::vector<Row> candidates;
+      for (std::size_t rate = 0; rate < rates; ++rate) {
+        Row row{cells[next].rate, {}};
+        for (std::size_t seed = 0; seed < seeds.size(); ++seed, ++next) {
+          row.by_seed.push_back(read_probe_cell(cells[next], folder / "cells"));
+          if (!row.by_seed.back()) ++summary.missing;
+        }
+        candidates.push_back(std::move(row));
+      }
+      rows.push_back(best_row(candidates));
+      for (std::size_t seed = 0; seed < seeds.size(); ++seed) {
+        const auto& result = rows.back().by_seed[seed];
+        const std::string name = tasks[task] + ", " + backbones[backbone] + ", seed " + std::to_string(seeds[seed]);
+        if (!result)
+          left_out.push_back(name + ": not finished");
+        else if (result->diverged_at)
+          left_out.push_back(name + ": the loss was not finite after " + std::to_string(*result->diverged_at) +
+                             " steps");
+        else
+          summary.table.at(task, backbone, seed) = result->normalised();
+      }
+    }
+
+  std::vector<std::vector<std::optional<Estimate>>> estimates;
+  const bool any = std::any_of(summary.table.scores.begin(), summary.table.scores.end(),
+                               [](const auto& score) { return score.has_value(); });
+  if (any) estimates = aggregate(summary.table).cells;
+
+  std::string& text = summary.markdown;
+  text =
+      "# Probes\n\nNormalised accuracy, (accuracy - chance) / (1 - chance), in percent: mean over seeds, its 95% "
+      "bootstrap interval,\nbest and median. " +
+      std::to_string(options.training.steps) + " steps of " + std::to_string(options.training.batch) +
+      " sequences, width " + std::to_string(options.width) + ", heads " + std::to_string(options.heads) + ", layers " +
+      options.layers + ", window " + std::to_string(options.window) + ", AdamW, learning rates " + options.rates +
+      ", seeds " + options.seeds + ".\n";
+  for (std::size_t task = 0; task < tasks.size(); ++task) {
+    text +=
+        "\n## " + tasks[task] + "\n\n" +
+        "| backbone | mean | 95% interval | best | median | seeds | rate | parameters | state bytes | seconds a run "
+        "|\n|---|---|---|---|---|---|---|---|---|---|\n";
+    for (std::size_t backbone = 0; backbone < backbones.size(); ++backbone) {
+      std::vector<double> scores;
+      for (std::size_t seed = 0; seed < seeds.size(); ++seed)
+        if (const auto& score = summary.table.at(task, backbone, seed)) scores.push_back(*score);
+      text += "| " + backbones[backbone];
+      if (scores.empty()) {
+        text += " | - | - | - | - | 0 | - | - | - | - |\n";
+        continue;
+      }
+      const Row& row = rows[task * backbones.size() + backbone];
+      const Estimate estimate = *estimates[task][backbone];
+      double seconds = 0;
+      const ProbeResult* any_result = nullptr;
+      for (const auto& result : row.by_seed)
+        if (result) seconds += result->seconds, any_result = &*result;
+      const auto count = std::count_if(row.by_seed.begin(), row.by_seed.end(), [](const auto& r) { return !!r; });
+      text += " | " + percent(estimate.value) + " | " +
+              (estimate.interval ? percent(estimate.interval->first) + " to " + percent(estimate.interval->second)
+                                 : std::string("one run")) +
+              " | " + percent(*std::max_element(scores.begin(), scores.end())) + " | " +
+              percent(quantile(scores, 0.5)) + " | " + std::to_string(scores.size()) + " | " + number_text(row.rate) +
+              " | " + std::to_string(any_result->cost.parameters) + " | " +
+              std::to_string(any_result->cost.state_bytes) + " | " +
+              std::to_string(std::lround(seconds / static_cast<double>(count))) + " |\n";
+    }
+  }
+  if (!left_out.empty()) text += "\nLeft out:\n\n";
+  for (const std::string& line : left_out) text += "- " + line + "\n";
+
+  write_score_table(summary.table, folder / "scores.json");
+  write_score_table(summary.table, folder / "scores.csv");
+  replace_file(folder / "probe.md", [&](std::ostream& out) { out << text; });
+  return summary;
+}
+
+}  // namespace engram

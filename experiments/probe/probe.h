@@ -1,0 +1,79 @@
+// engram probe: tasks x backbones x seeds (x learning rates), each cell a ProbeLearner. A finished cell is one file in
+// DIR/cells, named by what defines it, and not computed again; the table is made from whatever is finished.
+#pragma once
+
+#include <torch/torch.h>
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/options.h"
+#include "experiments/probe/learner.h"
+#include "experiments/score_table.h"
+
+namespace engram {
+
+// kFull: the published sizes, for a GPU. kSmall: minutes on a CPU.
+enum class ProbePreset { kFull, kSmall };
+
+struct ProbeOptions {
+  std::string tasks = "parity,modular,recall,rewritten,copy";
+  std::string backbones =
+      "transformer,deltanet,deltanet:beta_factor=1,hqlt,hqlt:beta_factor=1,hqlt_delayed_stream,hqlt_delayed_chunk";
+  std::string seeds = "0-2";
+  std::string rates = "0.001";       // learning rates; of several the best in validation counts
+  std::string layers = "published";  // or a number
+  int width = 128;
+  int heads = 4;
+  int window = 16;
+  int test_sequences = 256;
+  ProbeTraining training;
+
+  explicit ProbeOptions(ProbePreset preset = ProbePreset::kFull);
+  void list_options(OptionList& list);
+};
+
+struct ProbeCell {
+  std::string task, backbone;  // entries as given
+  std::uint64_t seed;
+  double rate;
+  std::string identity;  // all that the result depends on, as JSON
+  std::string file;      // its name in DIR/cells
+};
+
+struct ProbeResult {
+  double accuracy, validation_accuracy, chance;
+  double loss;                     // at the end of training
+  std::optional<int> diverged_at;  // training step
+  double seconds;
+  ModelCost cost;  // of the backbone
+
+  // (accuracy - chance) / (1 - chance)
+  double normalised() const { return (accuracy - chance) / (1 - chance); }
+};
+
+// All cells, the seeds of a backbone side by side. Throws UserError, naming what is wrong, for entries that cannot be
+// made; nothing is computed.
+std::vector<ProbeCell> plan_probe(const ProbeOptions& options);
+
+// Computes the cell and writes its file.
+ProbeResult run_probe_cell(const ProbeCell& cell, const ProbeOptions& options, torch::Device device,
+                           const std::filesystem::path& folder);
+
+// Nothing if the cell is not finished. Throws UserError for a file that is not this cell's.
+std::optional<ProbeResult> read_probe_cell(const ProbeCell& cell, const std::filesystem::path& folder);
+
+struct ProbeSummary {
+  ScoreTable table;      // normalised accuracies
+  std::string markdown;  // the tables, with 95% bootstrap intervals over seeds, and what is left out
+  int missing = 0;       // cells
+};
+
+// Writes scores.json, scores.csv and probe.md into the folder.
+ProbeSummary summarise_probe(const ProbeOptions& options, const std::filesystem::path& folder);
+
+}  // namespace engram

@@ -1,0 +1,316 @@
+#include "experiments/probe/task.h"
+
+#include <ATen/Parallel.h>
+
+#include <algorithm>
+#include <numeric>
+
+#include "base/error.h"
+
+namespace engram {
+namespace {
+
+// The answer of every prefix of a length 3, 3 + stride, ...: up to train_length in training, from there to test_length
+// in testing. One sequence of 40 symbols so trains all lengths up to 40 at once. As published, training asks behind the
+// last symbol alone, of sequences of all lengths: here of a prefix whose length is drawn.
+class PrefixTask : public ProbeTask {
+ public:
+  void list_options(OptionList& list) override {
+    list.add("train_length", train_length_, {kShortest, 4096}, "symbols of the longest sequence in training");
+    list.add("test_length", test_length_, {kShortest, 4096}, "symbols of the longest sequence in testing");
+    list.add("answers", answers_, {{Answers::kEvery, "every"}, {Answers::kLast, "last"}},
+             "asked in training: of every prefix, or of one, as published");
+  }
+  void check() const override {
+    if (test_length_ <= train_length_)
+      throw UserError("test_length " + std::to_string(test_length_) + " is not above train_length " +
+                      std::to_string(train_length_));
+  }
+  int length(Split split) const override { return split == Split::kTraining ? train_length_ : test_length_; }
+  int questions(Split split) const override { return asks_last(split) ? 1 : prefixes(split); }
+
+ protected:
+  explicit PrefixTask(int stride) : stride_(stride) {}
+
+  // Draws a sequence symbol by symbol.
+  class Writer {
+   public:
+    virtual ~Writer() = default;
+    // For t = 0, 1, ...: draws the symbol and returns the answer of the prefix that it ends, if there is one.
+    virtual std::int64_t write(int t, Rng& random, std::int64_t& symbol) = 0;
+  };
+
+ private:
+  enum class Answers { kEvery, kLast };
+  static constexpr int kShortest = 3;
+
+  virtual std::unique_ptr<Writer> writer() const = 0;
+
+  bool asks_last(Split split) const { return split == Split::kTraining && answers_ == Answers::kLast; }
+  int shortest(Split split) const {
+    return split == Split::kTraining ? kShortest
+                                     : kShortest + (train_length_ - kShortest + stride_ - 1) / stride_ * stride_;
+  }
+  int prefixes(Split split) const { return (length(split) - shortest(split)) / stride_ + 1; }
+
+  void fill(Split split, Rng random, std::int64_t* symbol_T, std::int64_t* position_Q,
+            std::int64_t* label_Q) const override {
+    const int only =
+        asks_last(split) ? static_cast<int>(random.below(static_cast<std::uint32_t>(prefixes(split)))) : -1;
+    const auto sequence = writer();
+    for (int t = 0, prefix = 0; t < length(split); ++t) {
+      const std::int64_t answer = sequence->write(t, random, symbol_T[t]);
+      if (t + 1 < shortest(split) || (t + 1 - shortest(split)) % stride_ != 0) continue;
+      if (only >= 0 && prefix++ != only) continue;
+      *position_Q++ = t;
+      *label_Q++ = answer;
+    }
+  }
+
+  const int stride_;
+  int train_length_ = 40, test_length_ = 256;
+  Answers answers_ = Answers::kEvery;
+};
+
+class Parity final : public PrefixTask {
+ public:
+  Parity() : PrefixTask(1) {}
+  int symbols() const override { return 2; }
+  int classes() const override { return 2; }
+
+ private:
+  class Bits final : public Writer {
+    std::int64_t write(int, Rng& random, std::int64_t& symbol) override {
+      symbol = random.below(2);
+      return parity_ ^= symbol;
+    }
+    std::int64_t parity_ = 0;
+  };
+  std::unique_ptr<Writer> writer() const override { return std::make_unique<Bits>(); }
+};
+
+// Numbers 0 .. 4 and the signs + - * between them, * before + and -; the value modulo 5.
+class ModularArithmetic final : public PrefixTask {
+ public:
+  ModularArithmetic() : PrefixTask(2) {}
+  int symbols() const override { return kModulus + 3; }
+  int classes() const override { return kModulus; }
+  int layers() const override { return 3; }
+
+ private:
+  static constexpr std::int64_t kModulus = 5, kPlus = 5, kTimes = 7;  // - is 6
+
+  class Expression final : public Writer {
+    std::int64_t write(int t, Rng& random, std::int64_t& symbol) override {
+      if (t % 2 == 1) {
+        sign_ = symbol = kPlus + random.below(3);
+        return 0;
+      }
+      symbol = random.below(kModulus);
+      if (sign_ == kTimes) {
+        product_ = product_ * symbol % kModulus;
+      } else {
+        sum_ = (sum_ + product_) % kModulus;
+        product_ = sign_ == kPlus ? symbol : (kModulus - symbol) % kModulus;
+      }
+      return (sum_ + product_) % kModulus;
+    }
+    std::int64_t sign_ = kPlus, sum_ = 0, product_ = 0;  // product: of the last signs *
+  };
+  std::unique_ptr<Writer> writer() const override { return std::make_unique<Expression>(); }
+};
+
+// Multi-query associative recall (Arora et al. 2024): first keys and values, k v k v ..., then, among blanks, keys
+// whose values are asked. In training their number is drawn from 1 .. pairs, in testing it is `pairs`.
+class Recall : public ProbeTask {
+ public:
+  void list_options(OptionList& list) override {
+    list.add("pairs", pairs_, {1, 4096}, "keys written with a value, at most, and asked");
+    list.add("length", length_, {3, 1 << 15}, "symbols of a sequence");
+    list.add("alphabet", alphabet_, {2, 1 << 14}, "keys, and as many values");
+  }
+  void check() const override {
+    if (pairs_ > alphabet_)
+      throw UserError("pairs " + std::to_string(pairs_) + " are more than the keys of alphabet " +
+                      std::to_string(alphabet_));
+    const int needed = 2 * writes(pairs_) + questions(Split::kTest);
+    if (length_ < needed)
+      throw UserError("length " + std::to_string(length_) + " is too short: the pairs and questions take " +
+                      std::to_string(needed));
+  }
+  int symbols() const override { return 2 * alphabet_ + 1; }
+  int classes() const override { return alphabet_; }
+  int length(Split) const override { return length_; }
+  int questions(Split) const override { return pairs_; }
+
+ protected:
+  // Of so many keys.
+  virtual int writes(int keys) const { return keys; }
+  // The place among `keys` of the key that is written.
+  virtual int written(int write, int keys, Rng& random) const {
+    (void)keys, (void)random;
+    return write;
+  }
+
+ private:
+  void fill(Split split, Rng random, std::int64_t* symbol_T, std::int64_t* position_Q,
+            std::int64_t* label_Q) const override {
+    const auto below = [&random](int count) {
+      return static_cast<int>(random.below(static_cast<std::uint32_t>(count)));
+    };
+    const auto draw = [&](std::vector<int>& from, int count) {  // without replacement, to the front
+      for (int i = 0; i < count; ++i) std::swap(from[i], from[i + below(static_cast<int>(from.size()) - i)]);
+    };
+    const int keys = split == Split::kTraining ? 1 + below(pairs_) : pairs_, pairs = writes(keys);
+    std::vector<int> key(static_cast<std::size_t>(alphabet_)), value(key.size(), -1), asked_key;
+    std::iota(key.begin(), key.end(), 0);
+    draw(key, keys);
+    std::fill(symbol_T, symbol_T + length_, 2 * alphabet_);
+    for (int i = 0; i < pairs; ++i) {
+      const int k = key[written(i, keys, random)];
+      value[k] = below(alphabet_);
+      symbol_T[2 * i] = k;
+      symbol_T[2 * i + 1] = alphabet_ + value[k];
+      asked_key.push_back(k);
+    }
+    std::vector<int> place(static_cast<std::size_t>(length_ - 2 * pairs));
+    std::iota(place.begin(), place.end(), 2 * pairs);
+    draw(place, pairs_);
+    for (int q = 0; q < pairs_; ++q) {
+      // In testing every pair is asked once; in training there may be fewer pairs than questions.
+      const int k = split == Split::kTraining ? asked_key[below(pairs)] : asked_key[q * pairs / pairs_];
+      symbol_T[place[q]] = k;
+      position_Q[q] = place[q];
+      label_Q[q] = value[k];
+    }
+  }
+
+  int pairs_ = 64, length_ = 512, alphabet_ = 128;
+};
+
+// The same with keys that are rewritten (Schlag et al. 2021, section 6.1.2): twice as many writes as keys, the keys
+// drawn with replacement; the value that counts is the last.
+class RewrittenRecall final : public Recall {
+ private:
+  int writes(int keys) const override { return 2 * keys; }
+  int written(int, int keys, Rng& random) const override {
+    return static_cast<int>(random.below(static_cast<std::uint32_t>(keys)));
+  }
+};
+
+// Symbols, blanks, and then as often as there were symbols a sign on which they are to be said again (Hochreiter and
+// Schmidhuber 1997; Arjovsky et al. 2016). In training the delay is drawn from 0 .. delay.
+class Copying final : public ProbeTask {
+ public:
+  void list_options(OptionList& list) override {
+    list.add("items", items_, {1, 1024}, "symbols to be copied");
+    list.add("alphabet", alphabet_, {2, 1024}, "different ones");
+    list.add("delay", delay_, {0, 1 << 14}, "blanks between them and the copy");
+  }
+  int symbols() const override { return alphabet_ + 2; }
+  int classes() const override { return alphabet_; }
+  int length(Split) const override { return 2 * items_ + delay_; }
+  int questions(Split) const override { return items_; }
+
+ private:
+  void fill(Split split, Rng random, std::int64_t* symbol_T, std::int64_t* position_Q,
+            std::int64_t* label_Q) const override {
+    const std::int64_t blank = alphabet_, go = alphabet_ + 1;
+    std::fill(symbol_T, symbol_T + length(split), blank);
+    const int delay =
+        split == Split::kTraining ? static_cast<int>(random.below(static_cast<std::uint32_t>(delay_) + 1)) : delay_;
+    for (int i = 0; i < items_; ++i) {
+      label_Q[i] = symbol_T[i] = random.below(static_cast<std::uint32_t>(alphabet_));
+      position_Q[i] = items_ + delay + i;
+      symbol_T[position_Q[i]] = go;
+    }
+  }
+
+  int items_ = 10, alphabet_ = 8, delay_ = 100;
+};
+
+std::unique_ptr<ProbeTask> task_by_name(const std::string& name) {
+  if (name == "parity") return std::make_unique<Parity>();
+  if (name == "modular") return std::make_unique<ModularArithmetic>();
+  if (name == "recall") return std::make_unique<Recall>();
+  if (name == "rewritten") return std::make_unique<RewrittenRecall>();
+  if (name == "copy") return std::make_unique<Copying>();
+  std::vector<std::string> names;
+  std::string known;
+  for (const ProbeTaskInfo& task : probe_tasks()) {
+    names.push_back(task.name);
+    known += (known.empty() ? "" : ", ") + task.name;
+  }
+  const std::string near = nearest(name, names);
+  throw UserError("unknown probe task '" + name + "'" + (near.empty() ? "" : "; did you mean '" + near + "'?") +
+                  " (known: " + known + ")");
+}
+
+// Batches of different splits have different numbers or purposes.
+Rng random_of(Split split, std::uint64_t seed, std::uint32_t row, std::uint32_t batch) {
+  constexpr std::uint32_t kFirstTestBatch = 1u << 31;
+  if (split == Split::kTraining) return Rng(seed, Purpose::kTraining, row, batch);
+  return Rng(seed, Purpose::kEvaluation, row, split == Split::kTest ? kFirstTestBatch + batch : batch);
+}
+
+}  // namespace
+
+const std::vector<ProbeTaskInfo>& probe_tasks() {
+  static const std::vector<ProbeTaskInfo> tasks = {{"parity", "whether the number of ones so far is odd"},
+                                                   {"modular", "value modulo 5 of numbers joined by + - *"},
+                                                   {"recall", "values of keys that were written once (MQAR)"},
+                                                   {"rewritten", "last values of keys that were written several times"},
+                                                   {"copy", "symbols said again after a delay"}};
+  return tasks;
+}
+
+ProbeEntry parse_probe_entry(const std::string& entry) {
+  ProbeEntry parsed;
+  std::size_t begin = 0;
+  for (bool first = true; begin <= entry.size(); first = false) {
+    const std::size_t end = std::min(entry.find(':', begin), entry.size());
+    const std::string part = entry.substr(begin, end - begin);
+    const std::size_t equals = part.find('=');
+    if (first)
+      parsed.name = part;
+    else if (equals == std::string::npos || equals == 0 || equals + 1 == part.size())
+      throw UserError("'" + part + "' in '" + entry + "' is not key=value");
+    else
+      parsed.settings.emplace_back(part.substr(0, equals), part.substr(equals + 1));
+    begin = end + 1;
+  }
+  return parsed;
+}
+
+std::unique_ptr<ProbeTask> make_probe_task(const std::string& entry) {
+  const ProbeEntry parsed = parse_probe_entry(entry);
+  auto task = task_by_name(parsed.name);
+  OptionList options("");
+  task->list_options(options);
+  try {
+    for (const auto& [key, value] : parsed.settings) options.set(key, value);
+    task->check();
+  } catch (const UserError& error) {
+    throw UserError("probe task '" + entry + "': " + error.what());
+  }
+  return task;
+}
+
+ProbeBatch ProbeTask::draw(Split split, std::uint64_t seed, std::uint32_t first, std::int64_t batches,
+                           std::int64_t rows) const {
+  const std::int64_t steps = length(split), asked = questions(split);
+  const auto empty = [&](std::int64_t size) { return torch::empty({batches, rows, size}, torch::kInt64); };
+  ProbeBatch batch{empty(steps), empty(asked), empty(asked)};
+  std::int64_t* const symbol = batch.symbol_BT.data_ptr<std::int64_t>();
+  std::int64_t* const position = batch.position_BQ.data_ptr<std::int64_t>();
+  std::int64_t* const label = batch.label_BQ.data_ptr<std::int64_t>();
+  at::parallel_for(0, batches * rows, 64, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t i = begin; i < end; ++i)
+      fill(split,
+           random_of(split, seed, static_cast<std::uint32_t>(i % rows), first + static_cast<std::uint32_t>(i / rows)),
+           symbol + i * steps, position + i * asked, label + i * asked);
+  });
+  return batch;
+}
+
+}  // namespace engram

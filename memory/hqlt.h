@@ -1,0 +1,64 @@
+// What the synchronous HQLT and its delayed variants share: the parameters, the projections, how the outputs of fast
+// weights and attention are mixed, and the plan of a call.
+#pragma once
+
+#include <torch/torch.h>
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "memory/backbone_options.h"
+#include "memory/blocks.h"
+#include "memory/dropout.h"
+#include "memory/ops.h"
+
+namespace engram {
+
+// Turns queries and keys where the options ask for it.
+class WindowPositions {
+ public:
+  WindowPositions(const HqltOptions& options, const torch::Tensor& positions, torch::ScalarType dtype);
+  torch::Tensor turn(const torch::Tensor& vectors) const { return rotary_ ? rotary_->turn(vectors) : vectors; }
+
+ private:
+  std::optional<Rotary> rotary_;
+};
+
+class HqltMixerBase : public torch::nn::Module {
+ public:
+  static constexpr bool kCountsSteps = true;
+
+  static std::int64_t multiply_adds_per_step(const HqltOptions& options);
+
+ protected:
+  explicit HqltMixerBase(const HqltOptions& options);
+
+  struct Projected {
+    torch::Tensor query, key, value;  // [..., H, D / H]
+    torch::Tensor beta;               // [..., H]
+  };
+  Projected project(const torch::Tensor& x);
+  static torch::Tensor fast_feature(const torch::Tensor& x) { return l2_normalize(torch::silu(x)); }
+  // x [..., D]; fast, window [..., H, D / H] -> [..., D]
+  torch::Tensor mix(const torch::Tensor& x, const torch::Tensor& fast, const torch::Tensor& window);
+
+  static std::int64_t gate_width(const HqltOptions& options);
+
+  HqltOptions options_;
+  torch::nn::Linear query_, key_, value_, beta_;
+  std::shared_ptr<Dropout> query_dropout_, key_dropout_, value_dropout_;
+  torch::nn::Linear gate_{nullptr};  // none with Mixing::kSum
+  std::shared_ptr<RmsNorm> head_norm_;
+  torch::nn::Linear output_{nullptr};
+};
+
+// Fast weights; keys and values of a window.
+std::vector<std::vector<std::int64_t>> hqlt_state_shapes(const HqltOptions& options);
+
+// Of each step of a call: [B, T], or [1, T] if all rows are fresh.
+torch::Tensor step_positions(const Span& span);
+
+}  // namespace engram

@@ -1,0 +1,182 @@
+// The probes' sequences: answers found again in another way, and streams that never meet.
+#include <doctest/doctest.h>
+
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "base/error.h"
+#include "experiments/probe/task.h"
+
+using namespace engram;
+
+namespace {
+
+std::vector<std::int64_t> numbers(const torch::Tensor& row) {
+  const auto contiguous = row.contiguous();
+  return {contiguous.data_ptr<std::int64_t>(), contiguous.data_ptr<std::int64_t>() + contiguous.numel()};
+}
+
+struct Sequence {
+  std::vector<std::int64_t> symbols, positions, labels;
+};
+
+std::vector<Sequence> sequences(const ProbeTask& task, Split split, std::uint64_t seed, std::int64_t rows) {
+  const ProbeBatch batch = task.draw(split, seed, 0, 1, rows);
+  std::vector<Sequence> all;
+  for (std::int64_t b = 0; b < rows; ++b)
+    all.push_back({numbers(batch.symbol_BT[0][b]), numbers(batch.position_BQ[0][b]), numbers(batch.label_BQ[0][b])});
+  return all;
+}
+
+const std::vector<std::string> kEntries = {
+    "parity:train_length=10:test_length=30", "modular:train_length=9:test_length=30",
+    "recall:pairs=5:length=30:alphabet=9", "rewritten:pairs=5:length=30:alphabet=9", "copy:items=3:alphabet=4:delay=6"};
+
+// With precedence, by splitting at + and - first.
+std::int64_t value_of(const std::vector<std::int64_t>& symbols, std::size_t count) {
+  std::int64_t sum = 0;
+  for (std::size_t i = 0; i < count;) {
+    std::int64_t product = i > 0 && symbols[i - 1] == 6 ? -1 : 1;
+    product *= symbols[i];
+    for (i += 2; i < count && symbols[i - 1] == 7; i += 2) product = product * symbols[i] % 5;
+    sum += product;
+  }
+  return ((sum % 5) + 5) % 5;
+}
+
+}  // namespace
+
+TEST_CASE("parity and values of expressions are those of the prefixes, of all lengths asked") {
+  for (const Split split : {Split::kTraining, Split::kTest}) {
+    const auto parity = make_probe_task(kEntries[0]), modular = make_probe_task(kEntries[1]);
+    for (const Sequence& s : sequences(*parity, split, 3, 40)) {
+      REQUIRE(s.positions.size() == static_cast<std::size_t>(split == Split::kTraining ? 8 : 21));
+      for (std::size_t q = 0; q < s.positions.size(); ++q) {
+        CHECK(s.positions[q] == static_cast<std::int64_t>(q) + (split == Split::kTraining ? 2 : 9));
+        std::int64_t ones = 0;
+        for (std::int64_t t = 0; t <= s.positions[q]; ++t) ones += s.symbols[t];
+        CHECK(s.labels[q] == ones % 2);
+      }
+    }
+    for (const Sequence& s : sequences(*modular, split, 3, 40)) {
+      // Odd lengths 3, 5, 7, 9 in training, 9, 11, ... 29 in testing.
+      REQUIRE(s.positions.size() == static_cast<std::size_t>(split == Split::kTraining ? 4 : 11));
+      for (std::size_t q = 0; q < s.positions.size(); ++q) {
+        CHECK(s.positions[q] == static_cast<std::int64_t>(2 * q) + (split == Split::kTraining ? 2 : 8));
+        CHECK(s.labels[q] == value_of(s.symbols, static_cast<std::size_t>(s.positions[q]) + 1));
+      }
+      for (std::size_t t = 0; t < s.symbols.size(); ++t) CHECK((s.symbols[t] >= 5) == (t % 2 == 1));
+    }
+  }
+}
+
+TEST_CASE("as published, training asks for one prefix, of any length, and testing for all") {
+  for (const std::string name : {"parity", "modular"}) {
+    CAPTURE(name);
+    const auto every = make_probe_task(name + ":train_length=9:test_length=30");
+    const auto last = make_probe_task(name + ":train_length=9:test_length=30:answers=last");
+    CHECK(last->questions(Split::kTest) == every->questions(Split::kTest));
+    REQUIRE(last->questions(Split::kTraining) == 1);
+    std::set<std::int64_t> lengths;
+    for (const Sequence& s : sequences(*last, Split::kTraining, 3, 100)) {
+      lengths.insert(s.positions[0] + 1);
+      std::int64_t ones = 0;
+      for (std::int64_t t = 0; t <= s.positions[0]; ++t) ones += s.symbols[t];
+      CHECK(s.labels[0] ==
+            (name == "parity" ? ones % 2 : value_of(s.symbols, static_cast<std::size_t>(s.positions[0]) + 1)));
+    }
+    const std::set<std::int64_t> expected =
+        name == "parity" ? std::set<std::int64_t>{3, 4, 5, 6, 7, 8, 9} : std::set<std::int64_t>{3, 5, 7, 9};
+    CHECK(lengths == expected);
+  }
+}
+
+TEST_CASE("an asked key has the value that was written to it last") {
+  for (const bool rewritten : {false, true})
+    for (const Split split : {Split::kTraining, Split::kTest}) {
+      std::size_t most_writes = 0;
+      for (const Sequence& s : sequences(*make_probe_task(kEntries[rewritten ? 3 : 2]), split, 3, 100)) {
+        std::map<std::int64_t, std::int64_t> value;
+        std::size_t writes = 0;
+        for (; s.symbols[2 * writes] < 9 && s.symbols[2 * writes + 1] >= 9 && s.symbols[2 * writes + 1] < 18; ++writes)
+          value[s.symbols[2 * writes]] = s.symbols[2 * writes + 1] - 9;
+        most_writes = std::max(most_writes, writes);
+        if (split == Split::kTest) CHECK(writes == (rewritten ? 10 : 5));
+        if (!rewritten) CHECK(value.size() == writes);
+        std::set<std::int64_t> places;
+        for (std::size_t q = 0; q < s.positions.size(); ++q) {
+          CHECK(s.positions[q] >= static_cast<std::int64_t>(2 * writes));
+          CHECK(places.insert(s.positions[q]).second);
+          REQUIRE(value.count(s.symbols[s.positions[q]]) == 1);
+          CHECK(value[s.symbols[s.positions[q]]] == s.labels[q]);
+        }
+        for (std::size_t t = 2 * writes; t < s.symbols.size(); ++t)
+          CHECK((s.symbols[t] == 18) == (places.count(static_cast<std::int64_t>(t)) == 0));
+      }
+      CHECK(most_writes == (rewritten ? 10 : 5));
+    }
+}
+
+TEST_CASE("what is to be copied is asked for in its order, after the delay") {
+  std::set<std::int64_t> delays;
+  for (const Split split : {Split::kTraining, Split::kTest})
+    for (const Sequence& s : sequences(*make_probe_task(kEntries[4]), split, 3, 100)) {
+      const std::int64_t delay = s.positions[0] - 3;
+      delays.insert(delay);
+      if (split == Split::kTest) CHECK(delay == 6);
+      for (std::size_t i = 0; i < 3; ++i) {
+        CHECK(s.labels[i] == s.symbols[i]);
+        CHECK(s.positions[i] == static_cast<std::int64_t>(i) + 3 + delay);
+        CHECK(s.symbols[s.positions[i]] == 5);
+      }
+    }
+  CHECK(delays.size() == 7);
+}
+
+TEST_CASE("sequences follow from seed, split, batch and row alone, and differ in each of them") {
+  for (const std::string& entry : kEntries) {
+    CAPTURE(entry);
+    const auto task = make_probe_task(entry);
+    const auto drawn = [&](Split split, std::uint64_t seed, std::uint32_t first, std::int64_t batches) {
+      return task->draw(split, seed, first, batches, 16).symbol_BT;
+    };
+    const torch::Tensor base = drawn(Split::kTraining, 1, 0, 3);
+    CHECK(torch::equal(base[2], drawn(Split::kTraining, 1, 2, 1)[0]));
+    CHECK(!torch::equal(base[0], base[1]));
+    CHECK(!torch::equal(base[0][0], base[0][1]));
+    CHECK(!torch::equal(base, drawn(Split::kTraining, 2, 0, 3)));
+    CHECK(!torch::equal(drawn(Split::kValidation, 1, 0, 3), drawn(Split::kTest, 1, 0, 3)));
+    CHECK(base.min().item<std::int64_t>() >= 0);
+    CHECK(base.max().item<std::int64_t>() < task->symbols());
+    // Answers are about equally likely: 5 standard errors around it. Those of a sequence hang together: count
+    // sequences.
+    const ProbeBatch test = task->draw(Split::kTest, 1, 0, 1, 2000);
+    for (int answer = 0; answer < task->classes(); ++answer) {
+      const double fraction = (test.label_BQ == answer).to(torch::kFloat64).mean().item<double>();
+      const double chance = 1.0 / task->classes();
+      CHECK(std::abs(fraction - chance) < 5 * std::sqrt(chance * (1 - chance) / 2000));
+    }
+  }
+}
+
+TEST_CASE("wrong entries are refused by name") {
+  CHECK_THROWS_WITH_AS(make_probe_task("party"),
+                       "unknown probe task 'party'; did you mean 'parity'? (known: parity, modular, recall, rewritten, "
+                       "copy)",
+                       UserError);
+  CHECK_THROWS_WITH_AS(make_probe_task("parity:length"), "'length' in 'parity:length' is not key=value", UserError);
+  CHECK_THROWS_WITH_AS(
+      make_probe_task("parity:train_length=40:test_length=40"),
+      "probe task 'parity:train_length=40:test_length=40': test_length 40 is not above train_length 40", UserError);
+  CHECK_THROWS_WITH_AS(make_probe_task("recall:pairs=9:alphabet=8"),
+                       "probe task 'recall:pairs=9:alphabet=8': pairs 9 are more than the keys of alphabet 8",
+                       UserError);
+  CHECK_THROWS_WITH_AS(make_probe_task("recall:pairs=9:length=26"),
+                       "probe task 'recall:pairs=9:length=26': length 26 is too short: the pairs and questions take 27",
+                       UserError);
+  CHECK_THROWS_AS(make_probe_task("recall:pair=9"), UserError);
+  CHECK_THROWS_AS(make_probe_task("recall:pairs=many"), UserError);
+  CHECK_THROWS_AS(make_probe_task(""), UserError);
+}
