@@ -89,6 +89,13 @@ class Recurrent final : public SequenceModel {
     return result;
   }
 
+  // On a GPU rows are not packed, which would wait for it: no valid output reads what stands behind it.
+  Tensor run_fresh(const Tensor& input_BTD, const Tensor& lengths_B) override {
+    if (!input_BTD.is_cuda()) return SequenceModel::run_fresh(input_BTD, lengths_B);
+    const Memory memory = layer_first(initial_state(input_BTD.size(0)));
+    return run_cell(cell_, input_BTD.to(memory[0].scalar_type()), memory).output;
+  }
+
   Tensor run_step(const Tensor& input_BD, MemoryState& state) override {
     const auto out = run_cell(cell_, input_BD.unsqueeze(1), layer_first(state));
     for (std::size_t i = 0; i < memory_tensors; ++i) state.tensors[i].copy_(out.memory[i].transpose(0, 1));

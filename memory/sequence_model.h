@@ -50,7 +50,7 @@ class SequenceModel : public torch::nn::Module {
   // positions; a backbone that counts them reads them on the host, which waits for a GPU.
   Output forward(const torch::Tensor& input_BTD, const MemoryState& initial, const torch::Tensor& lengths_B);
 
-  // All rows fresh: the same as with initial_state(B). Only LSTM and GRU wait for a GPU here.
+  // All rows fresh: the same as with initial_state(B). LSTM and GRU wait for a GPU here.
   Output forward(const torch::Tensor& input_BTD, const torch::Tensor& lengths_B);
 
   // The output alone of rows that are all fresh, for learning: on a GPU the fastest way. What stands behind the lengths
