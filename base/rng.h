@@ -30,10 +30,9 @@ HOST_DEVICE constexpr PhiloxBlock philox4x32_10(PhiloxBlock counter, std::uint32
   for (int round = 0; round < 10; ++round) {
     const std::uint64_t product0 = std::uint64_t{0xD2511F53u} * counter.word[0];
     const std::uint64_t product1 = std::uint64_t{0xCD9E8D57u} * counter.word[2];
-    counter = PhiloxBlock{{static_cast<std::uint32_t>(product1 >> 32) ^ counter.word[1] ^ key0,
-                           static_cast<std::uint32_t>(product1),
-                           static_cast<std::uint32_t>(product0 >> 32) ^ counter.word[3] ^ key1,
-                           static_cast<std::uint32_t>(product0)}};
+    counter = PhiloxBlock{
+        {static_cast<std::uint32_t>(product1 >> 32) ^ counter.word[1] ^ key0, static_cast<std::uint32_t>(product1),
+         static_cast<std::uint32_t>(product0 >> 32) ^ counter.word[3] ^ key1, static_cast<std::uint32_t>(product0)}};
     key0 += 0x9E3779B9u;
     key1 += 0xBB67AE85u;
   }
@@ -50,9 +49,8 @@ class Rng {
 
   // Uniform over all 32-bit numbers.
   HOST_DEVICE constexpr std::uint32_t next() {
-    const PhiloxBlock block =
-        philox4x32_10(PhiloxBlock{{draw_ / 4, episode_, environment_, purpose_}},
-                      static_cast<std::uint32_t>(seed_), static_cast<std::uint32_t>(seed_ >> 32));
+    const PhiloxBlock block = philox4x32_10(PhiloxBlock{{draw_ / 4, episode_, environment_, purpose_}},
+                                            static_cast<std::uint32_t>(seed_), static_cast<std::uint32_t>(seed_ >> 32));
     return block.word[draw_++ % 4];
   }
 

@@ -148,8 +148,8 @@ class BlockStack final : public SequenceModel {
   }
 
 #ifdef ENGRAM_WITH_CUDA
-  // By the fused branches of the blocks, where the GPU's kernels reach; wider layers, and mixers that there are none for, go
-  // the way of the CPU.
+  // By the fused branches of the blocks, where the GPU's kernels reach; wider layers, and mixers that there are none
+  // for, go the way of the CPU.
   torch::Tensor run_fresh(const torch::Tensor& input_BTD, const torch::Tensor& lengths_B) override {
     if constexpr (requires { &Mixer::fused_weights; })
       if (fused::takes(input_BTD, options_.width, options_.heads)) return run_fused(input_BTD, lengths_B);

@@ -3,8 +3,8 @@
 // Phase 1 (explore) has the key, phase 2 (distractor) apples, phase 3 (reward) the door. An episode always lasts the
 // sum of the three phases. Variant sr has a fixed door and start in phase 3; cca draws both (Memory-RL's two reward
 // maps). Source: Raposo et al., "Synthetic returns for long-term credit assignment", 2021, in the form of Memory-RL (Ni
-// et al., "When do Transformers shine in RL?", 2023). Observation: [3, 5, 5] uint8, the crop of board.h; with full_state
-// a player that has the key wears its colour.
+// et al., "When do Transformers shine in RL?", 2023). Observation: [3, 5, 5] uint8, the crop of board.h; with
+// full_state a player that has the key wears its colour.
 #pragma once
 
 #include <optional>
