@@ -2,8 +2,7 @@
 //
 // A task is a struct without data that names these members (VisualMatch, tasks/visual_match.h, is an example):
 //   kName, kDescription (one line), kNumActions, kActionNames     constants
-//   kChanceSuccess, kChanceSource        success rate of guessing without memory, nullopt where there is no such
-//   figure;
+//   kChanceSuccess, kChanceSource        success rate of guessing without memory, nullopt where there is none;
 //                                        where the figure comes from, or why there is none
 //   Options                              host-side options, with list_options(OptionList&), check() and, as Task, the
 //                                        task itself; full_state: the observation also shows, at every step, what else
