@@ -5,8 +5,8 @@
 #include <opencv2/videoio.hpp>
 #include <stdexcept>
 
+#include "tests/agents/temporary_folder.h"
 #include "tests/video/pictures.h"
-#include "tests/video/temporary_folder.h"
 #include "video/drawing.h"
 #include "video/video_writer.h"
 
@@ -117,7 +117,7 @@ TEST_CASE("only a single environment is filmed") {
 }
 
 TEST_CASE("a written film shows the player where the environment has it, frame by frame") {
-  const test::TemporaryFolder folder;
+  const TemporaryFolder folder;
   const auto file = folder.path() / "film.mp4";
   const auto environment = short_visual_match(9);
   Canvas board;

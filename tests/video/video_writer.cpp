@@ -13,13 +13,12 @@
 #include <string>
 
 #include "base/error.h"
-#include "tests/video/temporary_folder.h"
+#include "tests/agents/temporary_folder.h"
 #include "video/drawing.h"
 
 namespace engram {
 namespace {
 
-using test::TemporaryFolder;
 
 constexpr int kWidth = 162, kHeight = 94, kFrames = 15;  // even, and no multiple of a codec's block of 8 or 16
 const Rgb kColours[] = {{200, 40, 40}, {40, 180, 60}, {50, 60, 210}};
