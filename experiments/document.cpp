@@ -49,7 +49,7 @@ summary { cursor: pointer; }
 }
 )";
 
-std::string escaped(const std::string& text, const char* special, const char* (*replacement)(char)) {
+std::string escaped(const std::string& text, const char* special, std::string (*replacement)(char)) {
   std::string result;
   const std::string all = special;
   for (const char c : text) {
@@ -63,7 +63,7 @@ std::string escaped(const std::string& text, const char* special, const char* (*
   return result;
 }
 
-const char* html_entity(char c) {
+std::string html_entity(char c) {
   switch (c) {
     case '&':
       return "&amp;";
@@ -137,35 +137,8 @@ std::string html(const CodeBlock& code) {
 // One line, and nothing in it that Markdown would take for more than text.
 std::string markdown_escaped(std::string text) {
   std::replace(text.begin(), text.end(), '\n', ' ');
-  return escaped(text, "\\`*_[]<>|#&~$", [](char c) -> const char* {
-    switch (c) {
-      case '&':
-        return "&amp;";
-      case '<':
-        return "&lt;";
-      case '>':
-        return "&gt;";
-      case '\\':
-        return "\\\\";
-      case '`':
-        return "\\`";
-      case '*':
-        return "\\*";
-      case '_':
-        return "\\_";
-      case '[':
-        return "\\[";
-      case ']':
-        return "\\]";
-      case '|':
-        return "\\|";
-      case '#':
-        return "\\#";
-      case '~':
-        return "\\~";
-      default:
-        return "\\$";
-    }
+  return escaped(text, "\\`*_[]<>|#&~$", [](char c) {
+    return c == '&' || c == '<' || c == '>' ? html_entity(c) : std::string{'\\', c};
   });
 }
 

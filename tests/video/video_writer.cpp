@@ -19,7 +19,6 @@
 namespace engram {
 namespace {
 
-
 constexpr int kWidth = 162, kHeight = 94, kFrames = 15;  // even, and no multiple of a codec's block of 8 or 16
 const Rgb kColours[] = {{200, 40, 40}, {40, 180, 60}, {50, 60, 210}};
 
