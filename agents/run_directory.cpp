@@ -10,6 +10,7 @@
 #include <cstdio>
 #include <ctime>
 #include <nlohmann/json.hpp>
+#include <string_view>
 #include <thread>
 
 #include "agents/build_info.h"
@@ -23,18 +24,30 @@ namespace fs = std::filesystem;
 using Json = nlohmann::ordered_json;
 
 constexpr const char* kFolders[] = {"weights", "checkpoints"};
+constexpr std::string_view kAbout = "about.json";
+constexpr std::string_view kConfig = "config.ini";
 
-// Whether nothing but a lock and empty folders of a run are there, as a program leaves them that was killed at once.
+// Whether nothing is there but what a program leaves that was killed before the folder was a run: a lock, and beside it
+// empty folders, the first files and what was half written of them.
 bool is_empty_run(const fs::path& path) {
   std::error_code error;
+  bool locked = false, begun = false;
   for (fs::directory_iterator entry(path, error), end; !error && entry != end; entry.increment(error)) {
     const std::string name = entry->path().filename().string();
-    const bool folder = std::ranges::find(kFolders, name) != std::end(kFolders) &&
-                        entry->symlink_status(error).type() == fs::file_type::directory;
-    if (name != "lock" && !(folder && fs::is_empty(entry->path(), error))) return false;
+    const fs::file_type type = entry->symlink_status(error).type();
+    if (name == "lock") {
+      locked = true;
+    } else if (std::ranges::find(kFolders, name) != std::end(kFolders)) {
+      if (type != fs::file_type::directory || !fs::is_empty(entry->path(), error)) return false;
+    } else if (name.starts_with(kAbout) || (name.starts_with(kConfig) && name != kConfig)) {
+      if (type != fs::file_type::regular) return false;
+      begun = true;
+    } else {
+      return false;
+    }
   }
   if (error) throw_error("run directory '" + path.string() + "' cannot be read", error.value());
-  return true;
+  return locked || !begun;
 }
 
 // Creates a folder and those on the way to it; unless kept, removes again those that it created and that are empty.
@@ -107,14 +120,17 @@ RunDirectory RunDirectory::create(const std::filesystem::path& path, Config& con
                     " exists and is not empty: choose another --run, remove it, or look at it with 'engram evaluate " +
                     path.string() + "'");
   };
-  if (existed) refuse_unless_empty();
+  const bool had_lock = fs::exists(path / "lock", error);
+  if (existed && !had_lock) refuse_unless_empty();  // before one is left in it
   NewFolders folders(path);
   RunDirectory run(path);
   run.lock_ = std::make_shared<RunLock>(path);
-  std::vector<const char*> made = {"lock"};
+  std::vector<std::string_view> made;
+  if (!had_lock) made = {"lock"};
   try {
     refuse_unless_empty();  // now that no other program can be filling it
-    made = {"weights", "checkpoints", "config.ini", "about.json", "lock"};
+    remove_leftovers(path);
+    made = {"weights", "checkpoints", kConfig, kAbout, "lock"};
     for (const char* const name : kFolders) {
       fs::create_directory(path / name, error);
       if (error) throw_error(where + " cannot be created", error.value());
@@ -123,7 +139,7 @@ RunDirectory RunDirectory::create(const std::filesystem::path& path, Config& con
     folders.keep();
     return run;
   } catch (...) {
-    for (const char* const name : made) std::remove((path / name).c_str());
+    for (const std::string_view name : made) std::remove((path / name).c_str());
     throw;
   }
 }
@@ -152,13 +168,13 @@ RunDirectory RunDirectory::open_to_write(const std::filesystem::path& path) {
 
 bool RunDirectory::is_run(const fs::path& path) {
   std::error_code error;
-  return fs::is_regular_file(path / "config.ini", error);
+  return fs::is_regular_file(path / kConfig, error);
 }
 
 // config.ini last: it makes the folder a run.
 void RunDirectory::write_start(Config& config, torch::Device device,
                                const std::vector<std::string>& command_line) const {
-  replace_file(path_ / "about.json", [&](std::ostream& stream) {
+  replace_file(path_ / kAbout, [&](std::ostream& stream) {
     stream << about(device, command_line).dump(2, ' ', false, Json::error_handler_t::replace) << "\n";
   });
   replace_file(config_file(), [&](std::ostream& stream) { stream << config.to_ini(); });

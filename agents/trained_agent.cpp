@@ -60,7 +60,7 @@ torch::Device parse_device(const std::string& text) {
 int use_threads(int threads) {
   const int count = threads > 0 ? threads : std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
   at::set_num_threads(count);
-  at::set_num_interop_threads(1);
+  if (at::get_num_interop_threads() != 1) at::set_num_interop_threads(1);  // it may be set only once
   return count;
 }
 

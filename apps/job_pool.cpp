@@ -29,15 +29,18 @@ constexpr int kSignalStatus = 128;  // as `engram train` reports a signal that i
 constexpr off_t kTailBytes = 4096;
 constexpr const char* kVisible = "CUDA_VISIBLE_DEVICES";
 
-// A new file: a program that trains the same run keeps the one that it has.
+// A new file: a program that trains the same run keeps the one that it has, and may be making one at the same moment.
 Descriptor open_output(const fs::path& file) {
   std::error_code error;
   fs::create_directories(file.parent_path(), error);
   if (error) throw_error("folder '" + file.parent_path().string() + "' cannot be created", error.value());
-  fs::remove(file, error);
-  Descriptor output(::open(file.c_str(), O_RDWR | O_CREAT | O_EXCL | O_APPEND | O_CLOEXEC, 0666));
-  if (output.number() < 0) throw_error("'" + file.string() + "' cannot be written", errno);
-  return output;
+  while (true) {
+    fs::remove(file, error);
+    if (error) throw_error("'" + file.string() + "' cannot be removed", error.value());
+    Descriptor output(::open(file.c_str(), O_RDWR | O_CREAT | O_EXCL | O_APPEND | O_CLOEXEC, 0666));
+    if (output.number() >= 0) return output;
+    if (errno != EEXIST) throw_error("'" + file.string() + "' cannot be written", errno);
+  }
 }
 
 std::vector<char*> pointers(std::vector<std::string>& texts) {

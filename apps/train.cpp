@@ -254,16 +254,22 @@ int run_train(const std::vector<std::string>& arguments) {
   }
   set_handler(SIGUSR1, handle_save);
 
-  Start start = find_start(options, settings);
-  std::optional<RunDirectory> run;
   CleanUpWarnings warnings;
   const c10::WarningUtils::WarningHandlerGuard guard(&warnings);
-  try {
-    train(start, options.run, arguments, run);
-  } catch (const UserError&) {
-    throw;
-  } catch (const std::exception& error) {
-    throw std::runtime_error(device_failure(error, start.config).value_or(error.what()) + how_to_go_on(run));
+  for (bool again = true; again;) {
+    again = false;
+    Start start = find_start(options, settings);
+    const bool is_new = !start.run;
+    std::optional<RunDirectory> run;
+    try {
+      train(start, options.run, arguments, run);
+    } catch (const UserError&) {
+      // Another program may have begun the run meanwhile: then it is one to go on with.
+      again = is_new && !run && options.resume == "auto" && RunDirectory::is_run(options.run);
+      if (!again) throw;
+    } catch (const std::exception& error) {
+      throw std::runtime_error(device_failure(error, start.config).value_or(error.what()) + how_to_go_on(run));
+    }
   }
   constexpr int kSignalStatus = 128;  // as a shell reports a program that a signal ended
   return g_stopped_by != 0 ? kSignalStatus + g_stopped_by : 0;

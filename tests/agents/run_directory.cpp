@@ -42,6 +42,22 @@ TEST_CASE("what is there is never overwritten") {
   CHECK(mentions(message_of<UserError>([&] { create(folder / "file/run"); }), "file/run"));
 }
 
+TEST_CASE("a run that was killed before it was one is begun again") {
+  const TemporaryFolder folder;
+  for (const char* name : {"weights", "checkpoints"}) std::filesystem::create_directories(folder / "run" / name);
+  for (const char* name : {"about.json", "config.ini.partial999999999"}) write_text(folder / "run" / name, "{");
+  CHECK(mentions(message_of<UserError>([&] { create(folder / "run"); }), "is not empty"));  // somebody else's
+  CHECK_FALSE(std::filesystem::exists(folder / "run/lock"));
+  write_text(folder / "run/lock", "999999999\n");
+  write_text(folder / "run/weights/mine", "x");
+  CHECK(mentions(message_of<UserError>([&] { create(folder / "run"); }), "is not empty"));
+  CHECK(read_text(folder / "run/about.json") == "{");
+  std::filesystem::remove(folder / "run/weights/mine");
+  create(folder / "run");
+  CHECK(nlohmann::json::parse(read_text(folder / "run/about.json")).contains("engram"));
+  CHECK_FALSE(std::filesystem::exists(folder / "run/config.ini.partial999999999"));
+}
+
 TEST_CASE("a folder that is no run directory is refused") {
   const TemporaryFolder folder;
   CHECK(mentions(message_of<UserError>([&] { RunDirectory::open(folder / "none"); }), "none' does not exist"));

@@ -92,7 +92,7 @@ TEST_CASE("a run directory that is written to is locked") {
   const TemporaryFolder folder;
   {
     const RunDirectory run = create(folder / "run");
-    CHECK(mentions(message_of<UserError>([&] { create(folder / "run"); }), "is not empty"));
+    CHECK(mentions(message_of<UserError>([&] { create(folder / "run"); }), "is in use by process"));
     CHECK(
         mentions(message_of<UserError>([&] { RunDirectory::open_to_write(folder / "run"); }), "is in use by process"));
     CHECK(RunDirectory::open(folder / "run").path() == run.path());  // reading is free
