@@ -281,7 +281,7 @@ void Experiment::add_saved(const Experiment& saved, const std::string& where) {
   if (find_entry(saved.backbones, saved.reference) != nullptr) reference = saved.reference;
   seeds.insert(seeds.end(), saved.seeds.begin(), saved.seeds.end());
   std::ranges::sort(seeds);
-  seeds.erase(std::ranges::unique(seeds).begin(), seeds.end());
+  seeds.erase(std::unique(seeds.begin(), seeds.end()), seeds.end());
   for (const ExperimentEntry& task : saved.tasks)
     for (const ExperimentEntry& backbone : saved.backbones) {
       const std::string which = where + ", " + task.label + "/" + backbone.label + ",";
