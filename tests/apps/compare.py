@@ -83,7 +83,7 @@ def rows(run):
 def finished(directory):
     names = set()
     for file in directory.glob("runs/*/*/*/metrics.jsonl"):
-        lines = file.read_text().splitlines()
+        lines = file.read_text().split("\n")[:-1]  # what is behind the last newline is in writing
         if lines and json.loads(lines[-1])["kind"] == "final":
             names.add(str(file.parent.relative_to(directory / "runs")))
     return names
@@ -196,8 +196,9 @@ def check_failing(folder):
     (directory / "runs/short/lstm").mkdir(parents=True)
     (directory / "runs/short/lstm/1").write_text("in the way")
     process = start(folder, "--config", "c.ini", "--run", "failing", "--jobs", "1", "--tasks", "short")
-    wait_for(lambda: training(directory), process)
-    victim = training(directory)[0]
+    found = []
+    wait_for(lambda: found.extend(training(directory)) or found, process)
+    victim = found[0]
     name = pathlib.Path(f"/proc/{victim}/cmdline").read_bytes().split(b"/runs/")[1].split(b"\0")[0].decode()
     os.kill(victim, signal.SIGKILL)
     out, err = finish(process, 1)
