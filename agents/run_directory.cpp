@@ -121,7 +121,7 @@ RunDirectory RunDirectory::create(const std::filesystem::path& path, Config& con
                     path.string() + "'");
   };
   const bool had_lock = fs::exists(path / "lock", error);
-  if (existed && !had_lock) refuse_unless_empty();  // before one is left in it
+  if (existed && !RunLock::held(path)) refuse_unless_empty();  // before anything is changed
   NewFolders folders(path);
   RunDirectory run(path);
   run.lock_ = std::make_shared<RunLock>(path);

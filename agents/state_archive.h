@@ -135,6 +135,7 @@ void StateArchive::array(const std::string& name, std::vector<T>& values) {
   const torch::Tensor tensor = restored_tensor(name, kType);
   if (tensor.dim() != 1 || tensor.numel() * size % bytes != 0) refuse(name, "it has a length that it cannot have");
   values.resize(static_cast<std::size_t>(tensor.numel() * size / bytes));
+  if (values.empty()) return;  // memcpy takes no null
   std::memcpy(values.data(), tensor.const_data_ptr(), static_cast<std::size_t>(tensor.numel() * size));
 }
 

@@ -33,10 +33,12 @@ TEST_CASE("what is there is never overwritten") {
   const TemporaryFolder folder;
   std::filesystem::create_directory(folder / "run");
   create(folder / "run");  // an empty folder is fine
+  write_text(folder / "run/lock", "12345\n");
   const std::string before = read_text(folder / "run/config.ini");
   const auto message = message_of<UserError>([&] { create(folder / "run"); });
   CHECK(mentions(message, "exists and is not empty: choose another --run, remove it"));
   CHECK(read_text(folder / "run/config.ini") == before);
+  CHECK(read_text(folder / "run/lock") == "12345\n");
   write_text(folder / "file", "x");
   CHECK(mentions(message_of<UserError>([&] { create(folder / "file"); }), "is a file"));
   CHECK(mentions(message_of<UserError>([&] { create(folder / "file/run"); }), "file/run"));
