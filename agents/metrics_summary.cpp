@@ -95,6 +95,7 @@ void add_row(TimingsSummary& summary, const std::string& text) {
   set_amount(latest.wall_seconds, row, "wall_seconds");
   set_amount(latest.steps_per_second, row, "steps_per_second");
   set_amount(latest.peak_memory_mb, row, "peak_memory_mb");
+  set_amount(latest.peak_gpu_memory_mb, row, "peak_gpu_memory_mb");
   summary = latest;
 }
 

@@ -8,6 +8,10 @@
 #include "agents/build_info.h"
 #include "agents/weights.h"
 
+#ifdef ENGRAM_WITH_CUDA
+#include <c10/cuda/CUDACachingAllocator.h>
+#endif
+
 namespace engram {
 namespace {
 
@@ -22,6 +26,19 @@ double peak_memory_mb() {
   rusage usage{};
   getrusage(RUSAGE_SELF, &usage);
   return static_cast<double>(usage.ru_maxrss) * 1024e-6;  // Linux counts in KiB
+}
+
+// What LibTorch's allocator has held of all GPUs since the program started, in 10^6 bytes; 0 without one.
+double peak_gpu_memory_mb() {
+  double bytes = 0;
+#ifdef ENGRAM_WITH_CUDA
+  using namespace c10::cuda::CUDACachingAllocator;
+  constexpr auto kAll = static_cast<std::size_t>(c10::CachingAllocator::StatType::AGGREGATE);
+  if (get()->initialized())
+    for (c10::DeviceIndex gpu = 0; gpu < c10::cuda::device_count(); ++gpu)
+      bytes += static_cast<double>(getDeviceStats(gpu).reserved_bytes[kAll].peak);
+#endif
+  return bytes * 1e-6;
 }
 
 }  // namespace
@@ -47,10 +64,11 @@ void RunRecorder::measured(const TrainStatus& status) {
                            {"mean_q", losses.mean_q},
                            {"gradient_norm", losses.gradient_norm}});
   }
-  const std::vector<Scalar> timings = {{"wall_seconds", status.seconds},
-                                       {"steps_per_second", status.steps_per_second},
-                                       {"updates_per_second", status.updates_per_second},
-                                       {"peak_memory_mb", peak_memory_mb()}};
+  std::vector<Scalar> timings = {{"wall_seconds", status.seconds},
+                                 {"steps_per_second", status.steps_per_second},
+                                 {"updates_per_second", status.updates_per_second},
+                                 {"peak_memory_mb", peak_memory_mb()}};
+  if (const double gpu = peak_gpu_memory_mb(); gpu > 0) timings.push_back({"peak_gpu_memory_mb", gpu});
   metrics_.write("train", status.steps, row, timings);
 }
 

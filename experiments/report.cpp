@@ -243,9 +243,13 @@ void ReportWriter::add_cost() {
   document_.add(by_backbone(results_, "Environment steps a second, with acting, learning and evaluating; median.",
                             median_text([](const RunResult& run) { return run.timings.steps_per_second; },
                                         [](double rate) { return format(rate < 100 ? "%.1f" : "%.0f", rate); })));
+  const auto megabytes = [](double memory) { return format("%.0f", memory); };
   document_.add(by_backbone(results_, "Peak memory of a run's program in megabytes, without that of a GPU; median.",
-                            median_text([](const RunResult& run) { return run.timings.peak_memory_mb; },
-                                        [](double memory) { return format("%.0f", memory); })));
+                            median_text([](const RunResult& run) { return run.timings.peak_memory_mb; }, megabytes)));
+  const auto gpu_memory = [](const RunResult& run) { return run.timings.peak_gpu_memory_mb; };
+  if (std::ranges::any_of(results_.runs, [&](const RunResult& run) { return gpu_memory(run).has_value(); }))
+    document_.add(by_backbone(results_, "Peak memory of a run on its GPU in megabytes; median.",
+                              median_text(gpu_memory, megabytes)));
 }
 
 void ReportWriter::add_film() {

@@ -81,6 +81,7 @@ Json run_json(const RunResult& run) {
   json["wall_seconds"] = optional_json(run.timings.wall_seconds);
   json["steps_per_second"] = optional_json(run.timings.steps_per_second);
   json["peak_memory_mb"] = optional_json(run.timings.peak_memory_mb);
+  json["peak_gpu_memory_mb"] = optional_json(run.timings.peak_gpu_memory_mb);
   json["width"] = run.plan.budget.width;
   json["parameters"] = run.plan.budget.parameters;
   json["state_bytes"] = run.plan.budget.state_bytes;

@@ -26,6 +26,30 @@ void fill_planes(Map& map, const Text& text, std::string_view walls, const Palet
 
 }  // namespace
 
+void Options::list_phases(OptionList& list, const Words& words) {
+  const std::string in_steps = ", in steps";
+  list.add("explore_steps", explore_steps, {1, kMaxPhaseSteps},
+           std::string("length of phase 1, where ") + words.explore + in_steps);
+  list.add("distractor_steps", distractor_steps, {0, kMaxPhaseSteps}, "length of phase 2, among the apples" + in_steps);
+  list.add("reward_steps", reward_steps, {1, kMaxPhaseSteps},
+           std::string("length of phase 3, ") + words.reward + in_steps);
+  list.add("num_apples", num_apples, {0, kMaxApples}, "apples in phase 2");
+  list.add("apple_reward", apple_reward, {-1e6, 1e6}, "reward of an apple");
+  list.add("final_reward", final_reward, {-1e6, 1e6}, std::string("reward of ") + words.success);
+  list.add("respawn_every", respawn_every, {0, kMaxPhaseSteps}, "steps until a taken apple comes back; 0: never");
+}
+
+void set_options(Params& params, const Options& options) {
+  params.phase_steps[kExplore] = options.explore_steps;
+  params.phase_steps[kDistractor] = options.distractor_steps;
+  params.phase_steps[kReward] = options.reward_steps;
+  params.num_apples = options.num_apples;
+  params.respawn_every = options.respawn_every;
+  params.apple_reward = static_cast<float>(options.apple_reward);
+  params.final_reward = static_cast<float>(options.final_reward);
+  params.palette = Palette{};
+}
+
 void check_map(const Level& level, Phase phase, std::string_view allowed) {
   const std::string where = std::string("the ") + kPhaseNames[phase] + " map";
   for (const std::string& row : level.maps[phase]) {

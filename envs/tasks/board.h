@@ -75,6 +75,10 @@ struct Params {
   std::uint64_t floor_to_apple[3];
 };
 
+HOST_DEVICE constexpr int episode_steps(const Params& params) {
+  return params.phase_steps[kExplore] + params.phase_steps[kDistractor] + params.phase_steps[kReward];
+}
+
 struct State {
   std::uint64_t apples;  // bit apple_bit(cell): an apple lies there
   std::int32_t frame;    // steps since the phase began
@@ -272,6 +276,29 @@ HOST_DEVICE inline void paint(const State& state, Cell cell, Rgb colour, std::ui
 }
 
 // ---- On the host: building maps from text, and pictures for people. Defined in board.cpp. ----
+
+// What the tasks of the board can be configured in.
+struct Options {
+  int explore_steps = 15;
+  int distractor_steps = 60;
+  int reward_steps = 15;
+  int num_apples = 10;
+  double apple_reward = 1;
+  double final_reward = 10;
+  int respawn_every = 20;
+  bool full_state = false;
+
+  // What the help says of a task: "length of phase 1, where `explore`, in steps", "length of phase 3, `reward`, in
+  // steps", "reward of `success`".
+  struct Words {
+    const char *explore, *reward, *success;
+  };
+  // All but full_state, which comes last in every task.
+  void list_phases(OptionList& list, const Words& words);
+};
+
+// Lengths, apples, rewards and the standard palette.
+void set_options(Params& params, const Options& options);
 
 // A map as text, 7 rows of 11 characters.
 using Text = std::array<std::string, kRows>;

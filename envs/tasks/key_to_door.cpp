@@ -47,15 +47,7 @@ const board::Text& cca_text() {
 void KeyToDoor::Options::list_options(OptionList& list) {
   list.add("variant", variant, {{DoorVariant::kSr, "sr"}, {DoorVariant::kCca, "cca"}},
            "phase 3: a fixed door and start (sr), or both drawn every episode (cca)");
-  list.add("explore_steps", explore_steps, {1, board::kMaxPhaseSteps}, "length of phase 1, where the key is, in steps");
-  list.add("distractor_steps", distractor_steps, {0, board::kMaxPhaseSteps},
-           "length of phase 2, among the apples, in steps");
-  list.add("reward_steps", reward_steps, {1, board::kMaxPhaseSteps}, "length of phase 3, where the door is, in steps");
-  list.add("num_apples", num_apples, {0, board::kMaxApples}, "apples in phase 2");
-  list.add("apple_reward", apple_reward, {-1e6, 1e6}, "reward of an apple");
-  list.add("final_reward", final_reward, {-1e6, 1e6}, "reward of opening the door");
-  list.add("respawn_every", respawn_every, {0, board::kMaxPhaseSteps},
-           "steps until a taken apple comes back; 0: never");
+  list_phases(list, {"the key is", "where the door is", "opening the door"});
   list_full_state(list, full_state);
 }
 
@@ -63,14 +55,7 @@ void KeyToDoor::Options::check() const { check_bounds(*this, kTaskSection); }
 
 KeyToDoor::Params KeyToDoor::make_params(const Options& options, std::uint64_t, Purpose) {
   Params params{};
-  params.board.phase_steps[board::kExplore] = options.explore_steps;
-  params.board.phase_steps[board::kDistractor] = options.distractor_steps;
-  params.board.phase_steps[board::kReward] = options.reward_steps;
-  params.board.num_apples = options.num_apples;
-  params.board.respawn_every = options.respawn_every;
-  params.board.apple_reward = static_cast<float>(options.apple_reward);
-  params.board.final_reward = static_cast<float>(options.final_reward);
-  params.board.palette = board::Palette{};
+  board::set_options(params.board, options);
   params.full_state = options.full_state;
 
   const board::Text& reward = options.variant == DoorVariant::kSr ? sr_text() : cca_text();

@@ -23,19 +23,15 @@ struct KeyToDoor {
   static constexpr std::optional<double> kChanceSuccess = std::nullopt;
   static constexpr const char* kChanceSource = "no guess among equals: key and door are found, not chosen";
 
-  struct Options {
+  struct Options : board::Options {
     using Task = KeyToDoor;
 
     DoorVariant variant = DoorVariant::kSr;
-    int explore_steps = 15;
-    int distractor_steps = 60;
-    int reward_steps = 10;
-    int num_apples = 10;
-    double apple_reward = 1;
-    double final_reward = 5;
-    int respawn_every = 20;
-    bool full_state = false;
 
+    Options() {
+      reward_steps = 10;
+      final_reward = 5;
+    }
     void list_options(OptionList& list);
     void check() const;
   };
@@ -61,9 +57,7 @@ struct KeyToDoor {
 
   static Params make_params(const Options& options, std::uint64_t seed, Purpose purpose);
   static std::vector<std::int64_t> observation_shape(const Params&) { return {3, board::kCrop, board::kCrop}; }
-  static int max_episode_steps(const Params& params) {
-    return params.board.phase_steps[0] + params.board.phase_steps[1] + params.board.phase_steps[2];
-  }
+  static int max_episode_steps(const Params& params) { return board::episode_steps(params.board); }
 
   HOST_DEVICE static constexpr State reset(const Params& params, Rng& rng) {
     State state{};

@@ -72,17 +72,7 @@ std::uint8_t draw_run_assignment(SquareColours colours, std::uint64_t seed, Purp
 
 void VisualMatch::Options::list_options(OptionList& list) {
   list.add("active", active, "false: the colour is shown at once; true: it has to be found in a room");
-  list.add("explore_steps", explore_steps, {1, board::kMaxPhaseSteps},
-           "length of phase 1, where the colour is shown, in steps");
-  list.add("distractor_steps", distractor_steps, {0, board::kMaxPhaseSteps},
-           "length of phase 2, among the apples, in steps");
-  list.add("reward_steps", reward_steps, {1, board::kMaxPhaseSteps},
-           "length of phase 3, before the three squares, in steps");
-  list.add("num_apples", num_apples, {0, board::kMaxApples}, "apples in phase 2");
-  list.add("apple_reward", apple_reward, {-1e6, 1e6}, "reward of an apple");
-  list.add("final_reward", final_reward, {-1e6, 1e6}, "reward of the square of the right colour");
-  list.add("respawn_every", respawn_every, {0, board::kMaxPhaseSteps},
-           "steps until a taken apple comes back; 0: never");
+  list_phases(list, {"the colour is shown", "before the three squares", "the square of the right colour"});
   list.add(
       "colours", colours,
       {{SquareColours::kEpisode, "episode"},
@@ -96,14 +86,7 @@ void VisualMatch::Options::check() const { check_bounds(*this, kTaskSection); }
 
 VisualMatch::Params VisualMatch::make_params(const Options& options, std::uint64_t seed, Purpose purpose) {
   Params params{};
-  params.board.phase_steps[board::kExplore] = options.explore_steps;
-  params.board.phase_steps[board::kDistractor] = options.distractor_steps;
-  params.board.phase_steps[board::kReward] = options.reward_steps;
-  params.board.num_apples = options.num_apples;
-  params.board.respawn_every = options.respawn_every;
-  params.board.apple_reward = static_cast<float>(options.apple_reward);
-  params.board.final_reward = static_cast<float>(options.final_reward);
-  params.board.palette = board::Palette{};
+  board::set_options(params.board, options);
   params.colours = options.colours;
   params.full_state = options.full_state;
   params.run_assignment = draw_run_assignment(options.colours, seed, purpose);

@@ -28,19 +28,11 @@ struct VisualMatch {
   static constexpr int kSquares = 3;
   static constexpr int kAssignments = 6;  // ways to give three squares three colours
 
-  struct Options {
+  struct Options : board::Options {
     using Task = VisualMatch;
 
     bool active = false;
-    int explore_steps = 15;
-    int distractor_steps = 60;
-    int reward_steps = 15;
-    int num_apples = 10;
-    double apple_reward = 1;
-    double final_reward = 10;
-    int respawn_every = 20;
     SquareColours colours = SquareColours::kEpisode;
-    bool full_state = false;
 
     void list_options(OptionList& list);
     void check() const;
@@ -69,9 +61,7 @@ struct VisualMatch {
 
   static Params make_params(const Options& options, std::uint64_t seed, Purpose purpose);
   static std::vector<std::int64_t> observation_shape(const Params&) { return {3, board::kCrop, board::kCrop}; }
-  static int max_episode_steps(const Params& params) {
-    return params.board.phase_steps[0] + params.board.phase_steps[1] + params.board.phase_steps[2];
-  }
+  static int max_episode_steps(const Params& params) { return board::episode_steps(params.board); }
 
   HOST_DEVICE static constexpr State reset(const Params& params, Rng& rng) {
     State state{};
