@@ -211,8 +211,9 @@ Settings read_settings(std::istream& stream, const std::string& where) {
   std::vector<po::option> parsed;
   try {
     parsed = po::parse_config_file(stream, po::options_description(), true).options;
-  } catch (const po::error& error) {
-    throw UserError(where + " is malformed: " + error.what());
+  } catch (const po::invalid_config_file_syntax& error) {
+    // Not what(): it replaces %invalid_line% by the line for as long as it finds one, in the line itself, too.
+    throw UserError(where + " is malformed: '" + error.tokens() + "' is neither [section] nor key = value");
   }
   Settings settings;
   std::set<std::string> seen;

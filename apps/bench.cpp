@@ -6,13 +6,12 @@
 #include <iostream>
 #include <sstream>
 
+#include "apps/command_line.h"
 #include "apps/commands.h"
 #include "base/error.h"
 
 namespace engram {
 namespace {
-
-namespace po = boost::program_options;
 
 constexpr const char* kHelp = R"(Usage: engram bench SUBJECT [options]
 
@@ -51,25 +50,13 @@ std::vector<Subject> subjects() {
 
 }  // namespace
 
-bool parse_bench_options(const std::string& subject, const std::string& help, po::options_description& options,
-                         const std::vector<std::string>& words, po::variables_map& values) {
-  options.add_options()("json", "one JSON object a line instead of the table")("help", "this text");
-  try {
-    po::store(po::command_line_parser(words).options(options).positional({}).run(), values);
-    po::notify(values);
-  } catch (const po::error& error) {
-    throw UserError("bench " + subject + ": " + error.what() + "; see engram bench " + subject + " --help");
-  }
-  if (values.count("help") == 0) return true;
-  std::cout << "Usage: engram bench " << subject << " [options]\n\n" << help << "\n" << options;
+bool parse_bench_options(const std::string& subject, const std::string& help, OptionList& options, bool& json,
+                         const std::vector<std::string>& words) {
+  options.add("json", json, "one JSON object a line instead of the table");
+  if (!parse_command_line(words, options).help) return true;
+  std::cout << "Usage: engram bench " << subject << " [options]\n\n" << help << "\nOptions\n";
+  print_options(std::cout, options);
   return false;
-}
-
-void check_bench_option(const std::string& name, double value, double low, double high) {
-  if (value >= low && value <= high) return;
-  std::ostringstream text;
-  text << "--" << name << " is " << value << "; it takes " << low << ".." << high;
-  throw UserError(text.str());
 }
 
 std::vector<std::string> split_list(const std::string& list) {

@@ -3,13 +3,13 @@
 
 #include <torch/torch.h>
 
-#include <boost/program_options.hpp>
 #include <cstdint>
 #include <functional>
 #include <string>
 #include <vector>
 
 #include "agents/config.h"
+#include "base/options.h"
 #include "envs/registry.h"
 
 namespace engram {
@@ -22,13 +22,10 @@ int bench_act(const std::vector<std::string>& words);
 int bench_update(const std::vector<std::string>& words);
 int bench_run(const std::vector<std::string>& words);
 
-// Options of a subject, to which --help and --json are added. False where only the help was asked for; it is printed.
-// Throws UserError, naming the subject.
-bool parse_bench_options(const std::string& subject, const std::string& help,
-                         boost::program_options::options_description& options, const std::vector<std::string>& words,
-                         boost::program_options::variables_map& values);
-// Throws UserError unless low <= value <= high.
-void check_bench_option(const std::string& name, double value, double low, double high);
+// Sets a subject's options, to which --help and --json are added. False where only the help was asked for; it is
+// printed. Throws UserError.
+bool parse_bench_options(const std::string& subject, const std::string& help, OptionList& options, bool& json,
+                         const std::vector<std::string>& words);
 // The words of a comma-separated list.
 std::vector<std::string> split_list(const std::string& list);
 // 0.1234 to so many digits behind the point; "-" for what is not a number.

@@ -229,14 +229,11 @@ void print(const std::string& backbone, int rows, const ActFigures& figures, boo
 }  // namespace
 
 int bench_act(const std::vector<std::string>& words) {
-  boost::program_options::options_description options("Options", 100);
   std::string backbones = "hqlt,deltanet";
-  options.add_options()("memory",
-                        boost::program_options::value(&backbones)->value_name("NAMES")->default_value(backbones),
-                        "backbones, of hqlt and deltanet");
-  boost::program_options::variables_map values;
-  if (!parse_bench_options("act", kHelp, options, words, values)) return 0;
-  const bool json = values.count("json") > 0;
+  bool json = false;
+  OptionList options("");
+  options.add("memory", backbones, "backbones, of hqlt and deltanet");
+  if (!parse_bench_options("act", kHelp, options, json, words)) return 0;
   const torch::Device device = bench_gpu("act");
   const torch::DeviceGuard guard(device);
 

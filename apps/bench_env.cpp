@@ -1,5 +1,3 @@
-#include "apps/bench.h"
-
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -8,14 +6,13 @@
 #include <thread>
 
 #include "agents/trained_agent.h"
+#include "apps/bench.h"
 #include "base/error.h"
 #include "base/rng.h"
 #include "envs/vec_env.h"
 
 namespace engram {
 namespace {
-
-namespace po = boost::program_options;
 
 struct EnvBenchmark {
   int num_envs = 512;
@@ -107,14 +104,12 @@ TaskConfig benchmark_config(const std::string& task) {
 struct Arguments {
   std::string task;  // empty: all
   std::string device = "cpu";
-  int num_envs = 0;  // together on a GPU, per thread on the CPU
+  int num_envs = 512;  // of each thread on the CPU
+  int gpu_envs = 1 << 20;
   int num_threads = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
   double seconds = 1;
   bool json = false;
 };
-
-constexpr int kCpuEnvs = 512;
-constexpr int kGpuEnvs = 1 << 20;
 
 constexpr const char* kHelp =
     R"(Environment steps per second on one core and on all cores: actions from a prepared random sequence,
@@ -127,26 +122,15 @@ take; and the CPU's figure on all cores.
 
 // False where only the help was asked for.
 bool parse(const std::vector<std::string>& words, Arguments& arguments) {
-  po::options_description options("Options", 100);
-  options.add_options()("task", po::value(&arguments.task)->value_name("NAME"),
-                        "only this task; without it every task is timed")(
-      "device", po::value(&arguments.device)->value_name("DEVICE")->default_value(arguments.device),
-      "cpu | cuda | cuda:N | auto (a GPU where there is one)")(
-      "num_envs", po::value(&arguments.num_envs)->value_name("N"),
-      "environments that are stepped together; on the CPU for each thread (default 512, on a GPU 1048576)")(
-      "threads", po::value(&arguments.num_threads)->value_name("N")->default_value(arguments.num_threads),
-      "threads of the run on all cores")(
-      "seconds", po::value(&arguments.seconds)->value_name("S")->default_value(arguments.seconds),
-      "time measured for each figure, in seconds; the best of fifty parts on the CPU, the median on a GPU");
-  po::variables_map values;
-  if (!parse_bench_options("env", kHelp, options, words, values)) return false;
-  const bool gpu = parse_device(arguments.device).is_cuda();
-  if (values.count("num_envs") == 0) arguments.num_envs = gpu ? kGpuEnvs : kCpuEnvs;
-  arguments.json = values.count("json") > 0;
-  check_bench_option("num_envs", arguments.num_envs, 1, gpu ? 10e6 : 100e3);
-  check_bench_option("threads", arguments.num_threads, 1, 1024);
-  check_bench_option("seconds", arguments.seconds, 0.01, 600);
-  return true;
+  OptionList options("");
+  options.add("task", arguments.task, "only this task; without it every task is timed");
+  options.add("device", arguments.device, "cpu | cuda | cuda:N | auto (a GPU where there is one)");
+  options.add("num_envs", arguments.num_envs, {1, 100'000}, "environments that a thread steps together");
+  options.add("gpu_envs", arguments.gpu_envs, {1, 10'000'000}, "environments that a GPU steps together");
+  options.add("threads", arguments.num_threads, {1, 1024}, "threads of the run on all cores");
+  options.add("seconds", arguments.seconds, {0.01, 600},
+              "time measured for each figure, in seconds; the best of fifty parts on the CPU, the median on a GPU");
+  return parse_bench_options("env", kHelp, options, arguments.json, words);
 }
 
 std::string rate_text(double steps_per_second) { return fixed(steps_per_second / 1e6, 1, " M steps/s"); }
@@ -192,15 +176,15 @@ void bench_on_gpu(const std::vector<std::string>& tasks, const Arguments& argume
     const TaskConfig task = benchmark_config(name);
     check_env(task, threads);
     check_cuda_env(task);
-    const CudaEnvFigures gpu = time_cuda_env(task, arguments.num_envs, arguments.seconds);
-    const double cpu = time_env(task, {kCpuEnvs * threads, threads, arguments.seconds});
+    const CudaEnvFigures gpu = time_cuda_env(task, arguments.gpu_envs, arguments.seconds);
+    const double cpu = time_env(task, {arguments.num_envs * threads, threads, arguments.seconds});
     const double share = gpu.steps_per_second * gpu.step_bytes / copy, ratio = gpu.steps_per_second / cpu;
     const int episode_steps = task.info().max_episode_steps;
     if (arguments.json) {
       const nlohmann::json line = {{"task", name},
                                    {"device", arguments.device},
                                    {"episode_steps", episode_steps},
-                                   {"envs", arguments.num_envs},
+                                   {"envs", arguments.gpu_envs},
                                    {"steps_per_second", gpu.steps_per_second},
                                    {"bytes_per_step", gpu.step_bytes},
                                    {"device_copy_bytes_per_second", copy},
@@ -210,7 +194,7 @@ void bench_on_gpu(const std::vector<std::string>& tasks, const Arguments& argume
                                    {"ratio", ratio}};
       std::printf("%s\n", line.dump().c_str());
     } else {
-      std::printf("%-14s %14d %10d %20s %10s %18s %8s\n", name.c_str(), episode_steps, arguments.num_envs,
+      std::printf("%-14s %14d %10d %20s %10s %18s %8s\n", name.c_str(), episode_steps, arguments.gpu_envs,
                   rate_text(gpu.steps_per_second).c_str(), fixed(100 * share, 0, "%").c_str(), rate_text(cpu).c_str(),
                   fixed(ratio, 0, " x").c_str());
     }

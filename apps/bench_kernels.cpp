@@ -93,10 +93,9 @@ bool bench_row(const KernelRow& row, const Limits& limits, bool json) {
 }  // namespace
 
 int bench_kernels(const std::vector<std::string>& words) {
-  boost::program_options::options_description options("Options", 100);
-  boost::program_options::variables_map values;
-  if (!parse_bench_options("kernels", kHelp, options, words, values)) return 0;
-  const bool json = values.count("json") > 0;
+  bool json = false;
+  OptionList options("");
+  if (!parse_bench_options("kernels", kHelp, options, json, words)) return 0;
   const torch::DeviceGuard guard(bench_gpu("kernels"));
   torch::manual_seed(1);
   const Limits limits{large_product_flops_per_second(), device_copy_bytes_per_second()};

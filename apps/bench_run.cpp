@@ -125,22 +125,20 @@ void print(const Config& config, const RunFigures& figures, bool json) {
 }  // namespace
 
 int bench_run(const std::vector<std::string>& words) {
-  namespace po = boost::program_options;
   double seconds = 60;
   std::string backbone = "hqlt";
-  po::options_description options("Options", 100);
-  options.add_options()("seconds", po::value(&seconds)->value_name("S")->default_value(seconds),
-                        "how long, random episodes included; the evaluation that ends it comes on top")(
-      "memory", po::value(&backbone)->value_name("NAME")->default_value(backbone), "the backbone");
-  po::variables_map values;
-  if (!parse_bench_options("run", kHelp, options, words, values)) return 0;
-  check_bench_option("seconds", seconds, 1, 86400);
+  bool json = false;
+  OptionList options("");
+  options.add("seconds", seconds, {1, 86400},
+              "how long, random episodes included; the evaluation that ends it comes on top");
+  options.add("memory", backbone, "the backbone");
+  if (!parse_bench_options("run", kHelp, options, json, words)) return 0;
   const torch::Device device = bench_gpu("run");
   const torch::DeviceGuard guard(device);
   Config config = published_run(backbone);
   config.run.max_seconds = seconds;
   config.evaluation.final_episodes = 0;
-  print(config, measure(config, device), values.count("json") > 0);
+  print(config, measure(config, device), json);
   return 0;
 }
 

@@ -113,13 +113,11 @@ double time_update(const Config& config, torch::Device device, const Setting& se
 }  // namespace
 
 int bench_update(const std::vector<std::string>& words) {
-  boost::program_options::options_description options("Options", 100);
   std::string backbones = "hqlt,deltanet,transformer";
-  options.add_options()(
-      "memory", boost::program_options::value(&backbones)->value_name("NAMES")->default_value(backbones), "backbones");
-  boost::program_options::variables_map values;
-  if (!parse_bench_options("update", kHelp, options, words, values)) return 0;
-  const bool json = values.count("json") > 0;
+  bool json = false;
+  OptionList options("");
+  options.add("memory", backbones, "backbones");
+  if (!parse_bench_options("update", kHelp, options, json, words)) return 0;
   const torch::Device device = bench_gpu("update");
   const torch::DeviceGuard guard(device);
 

@@ -57,7 +57,7 @@ std::vector<po::option> parse(const std::vector<std::string>& arguments, const O
     const std::string near = nearest(name, option_names(options, syntax));
     throw UserError("unknown option '--" + name + "'" + (near.empty() ? "" : "; did you mean '--" + near + "'?"));
   } catch (const po::error& error) {
-    throw UserError(error.what());
+    throw UserError(error.what());  // names of known options alone: what() does not end where a text holds %option%
   }
 }
 

@@ -101,7 +101,9 @@ TEST_CASE("config files: sections, comments, errors") {
   CHECK(read_settings(folder / "c.ini") == Settings{{"run.seed", "3"}, {"task.name", "tmaze"}});
   CHECK(mentions(file_error("[run]\nseed = 1\nseed = 2\n"), "gives 'run.seed' twice"));
   CHECK(mentions(file_error("format = 7\n"), "another version: format '7', this program reads format 1"));
-  CHECK(mentions(file_error("[run]\nseed 1\n"), "malformed"));
+  CHECK(mentions(file_error("[run]\nseed 1\n"), "malformed: 'seed 1' is neither [section] nor key = value"));
+  for (const char* name : {"%invalid_line%", "%prefix%", "%option%", "%canonical_option%", "%value%"})
+    CHECK(mentions(file_error(std::string("[run]\nx") + name + "\n"), std::string("malformed: 'x") + name));
   CHECK(mentions(message_of<UserError>([] { read_settings("/no/such/file.ini"); }),
                  "'/no/such/file.ini' cannot be read"));
   CHECK(mentions(message_of<UserError>([&] { read_settings(folder.path()); }), "is a folder"));

@@ -67,6 +67,11 @@ def main(folder):
     expect_refusal(folder, train("--device=cuda:77"), "cuda:77")
     expect_refusal(folder, ["bench", "env", "--device=cuda:77"], "cuda:77")
     expect_refusal(folder, ["bench", "env", "--num_envs=0"], "num_envs", "1..")
+    for name in ("%value%", "%option%", "%canonical_option%", "%prefix%"):  # of Boost's messages
+        expect_refusal(folder, ["bench", "env", f"--num_envs={name}"], "num_envs", name)
+        expect_refusal(folder, ["bench", "env", f"--{name}=1"], name)
+        expect_refusal(folder, train(f"--run.steps={name}"), "run.steps", name)
+        expect_refusal(folder, train(f"--{name}"), name)
     expect_refusal(folder, ["bench"], "env", "run")
     expect_refusal(folder, ["bench", "kernelz"], "kernelz", "kernels")
     if not shutil.which("nvidia-smi"):

@@ -7,7 +7,8 @@
 namespace engram {
 
 std::vector<std::string> fuzz_seeds() {
-  std::vector<std::string> seeds = {"# nothing\n", "format = 1\n[run]\nseed=3\n\n[task]\npreset = visual_match_750\n"};
+  std::vector<std::string> seeds = {"# nothing\n", "%invalid_line%\n",
+                                    "format = 1\n[run]\nseed=3\n\n[task]\npreset = visual_match_750\n"};
   for (const std::string& task : task_names())
     for (const std::string& backbone : backbone_names())
       seeds.push_back(Config::from_settings({{"task.name", task}, {"memory.name", backbone}}).to_ini());
