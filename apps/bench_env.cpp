@@ -217,11 +217,14 @@ int bench_env(const std::vector<std::string>& words) {
   if (!parse(words, arguments)) return 0;
   std::vector<std::string> tasks = task_names();
   if (!arguments.task.empty()) tasks = {TaskConfig(arguments.task).name()};
+  const bool on_gpu = parse_device(arguments.device).is_cuda();  // refuses a GPU that is not there
 #ifdef ENGRAM_WITH_CUDA
-  if (parse_device(arguments.device).is_cuda()) {
+  if (on_gpu) {
     bench_on_gpu(tasks, arguments);
     return 0;
   }
+#else
+  if (on_gpu) throw UserError("this program was built without GPU support; use --device cpu");
 #endif
   bench_on_cpu(tasks, arguments);
   return 0;
