@@ -15,9 +15,8 @@ namespace engram {
 namespace {
 
 struct EnvBenchmark {
-  int num_envs = 512;
-  int num_threads = 1;
-  double seconds = 1;
+  int num_envs, num_threads;
+  double seconds;
 };
 
 // An image must show the drawn board around the player, and floor beyond the board: a plain second way to the same

@@ -83,7 +83,8 @@ TEST_CASE("no file gives nothing, what is no file is refused") {
 TEST_CASE("timings: each figure is that of the last row that has it") {
   const TemporaryFolder folder;
   write_text(folder / "timings.jsonl",
-             "{\"kind\":\"train\",\"wall_seconds\":1.5,\"steps_per_second\":100,\"peak_memory_mb\":200,\"peak_gpu_memory_mb\":300}\n"
+             "{\"kind\":\"train\",\"wall_seconds\":1.5,\"steps_per_second\":100,"
+             "\"peak_memory_mb\":200,\"peak_gpu_memory_mb\":300}\n"
              "nonsense\n{\"wall_seconds\":-1}\n{\"wall_seconds\":\"2\"}\n[3]\n"
              "{\"kind\":\"evaluation\",\"wall_seconds\":2.5,\"steps_per_second\":null}\n{\"wall_seconds\":9");
   const TimingsSummary summary = summarize_timings(folder / "timings.jsonl");
