@@ -14,7 +14,8 @@ namespace engram {
 // can only be recorded away from the default stream, and libraries keep a workspace for each stream.
 class SideStream {
  public:
-  SideStream() : stream_(c10::cuda::getStreamFromPool()) {}
+  // Less is more urgent, 0 the least.
+  explicit SideStream(int priority = 0) : stream_(c10::cuda::getStreamFromPool(priority)) {}
 
   template <class Work>
   void run(Work work) const {

@@ -15,6 +15,7 @@
 #ifdef ENGRAM_WITH_CUDA
 #include "agents/device_graph.h"
 #include "agents/gpu_sac_loss.h"
+#include "memory/side_work.h"
 #endif
 
 namespace engram {
@@ -139,7 +140,7 @@ struct SacLearner::Recording {
     graph = std::make_unique<DeviceGraph>();
   }
 
-  SideStream stream;
+  SideStream stream{fused::kLearnerPriority};
   EpisodeBatch batch;   // what the recording reads
   bool copies = false;  // the batch is the recording's own
   int launched = 0;
@@ -197,9 +198,7 @@ LossReport SacLearner::launch_update(const EpisodeBatch& batch) {
   report.entropy = loss.entropy;
   report.mean_q = loss.mean_q;
 
-  optimizer_.zero_gradients();
-  loss.total.backward();
-  const std::vector<torch::Tensor> gradients = optimizer_.gradients();
+  const std::vector<torch::Tensor> gradients = gradients_of(loss.total);
   const WatchedUpdate watched = watch_update(loss.total, list_norms(gradients), watch_);
   report.gradient_norm = watched.norm;
   if (options_.clip_gradient_norm > 0)
@@ -208,6 +207,21 @@ LossReport SacLearner::launch_update(const EpisodeBatch& batch) {
   network_->update_targets(options_.target_rate);
   if (options_.temperature == Temperature::kLearnt) update_temperature(loss.entropy, watched.bad);
   return report;
+}
+
+std::vector<torch::Tensor> SacLearner::gradients_of(const torch::Tensor& total) {
+  optimizer_.zero_gradients();
+#ifdef ENGRAM_WITH_CUDA
+  if (total.is_cuda()) {
+    fused::LateWeightGradients late;
+    total.backward();
+    std::vector<torch::Tensor> gradients = optimizer_.gradients();
+    late.join(gradients);
+    return gradients;
+  }
+#endif
+  total.backward();
+  return optimizer_.gradients();
 }
 
 // Descends log(alpha) (H - target): alpha falls while the policy's entropy H is above the target.

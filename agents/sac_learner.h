@@ -89,6 +89,8 @@ class SacLearner {
   torch::Tensor alpha() const { return log_alpha_.detach().exp(); }
 
  private:
+  // Of all trained parameters; the current stream has waited for them.
+  std::vector<torch::Tensor> gradients_of(const torch::Tensor& total);
   LossReport launch_update(const EpisodeBatch& batch);
   void update_temperature(const torch::Tensor& entropy, const torch::Tensor& skip);
 

@@ -81,12 +81,10 @@ class MixerBranch : public Branch {
       window_ = empty({head_.rows, part_});
       const AttentionInput input = attention_input();
       window_saved_ = scratch_bytes(attention_saved_bytes(input.shape, dtype(), input.dropout.drops()), normed_MP_);
-      const SideWork attention(SideStreamOf::kAttention);
-      attention.run([&] {
-        attention_forward(attention_input(), window_.data_ptr(), window_saved_.data_ptr(), current_stream());
-      });
-      run_delta_rule();
-      attention.join();
+      const SideWork delta_rule(SideStreamOf::kDeltaRule);
+      delta_rule.run(run_delta_rule);
+      attention_forward(input, window_.data_ptr(), window_saved_.data_ptr(), current_stream());
+      delta_rule.join();
     } else {
       run_delta_rule();
     }
@@ -129,17 +127,15 @@ class MixerBranch : public Branch {
     if (has_window()) {
       d_window_value = torch::empty_like(window_);
       const Tensor window_scratch = scratch_bytes(attention_backward_scratch_bytes(attention_input().shape), mixed_);
-      const SideWork attention(SideStreamOf::kAttention);
-      attention.run([&] {
-        attention_backward(attention_input(), {window_.data_ptr(), window_saved_.data_ptr(), d_window.data_ptr()},
-                           {.head_stride = head_.padded,
-                            .q = {d_projected.data_ptr(), projected_columns_},
-                            .k = {at_element(d_projected, part_), projected_columns_},
-                            .v = {d_window_value.data_ptr(), part_}},
-                           window_scratch.data_ptr(), current_stream());
-      });
-      run_delta_rule();
-      attention.join();
+      const SideWork delta_rule(SideStreamOf::kDeltaRule);
+      delta_rule.run(run_delta_rule);
+      attention_backward(attention_input(), {window_.data_ptr(), window_saved_.data_ptr(), d_window.data_ptr()},
+                         {.head_stride = head_.padded,
+                          .q = {d_projected.data_ptr(), projected_columns_},
+                          .k = {at_element(d_projected, part_), projected_columns_},
+                          .v = {d_window_value.data_ptr(), part_}},
+                         window_scratch.data_ptr(), current_stream());
+      delta_rule.join();
     } else {
       run_delta_rule();
     }

@@ -56,6 +56,7 @@ class LinearPass : public torch::CustomClassHolder {
   LinearPass(const Tensor& x_MP, const Tensor& weight_OI, const Tensor& bias_O, bool relu)
       : x_MP_(x_MP),
         relu_(relu),
+        of_leaves_(are_leaves({weight_OI, bias_O})),
         weight_stack_(round_up(weight_OI.size(0), kWidthMultiple), static_cast<int>(x_MP.size(1))),
         bias_stack_(1, round_up(weight_OI.size(0), kWidthMultiple)) {
     const int outputs = round_up(weight_OI.size(0), kWidthMultiple);
@@ -75,7 +76,7 @@ class LinearPass : public torch::CustomClassHolder {
   // Gradients of x (if it is wanted), weight and bias.
   variable_list backward(const Tensor& gradient_MP, bool wants_x) {
     const Tensor d_y = relu_ ? torch::empty_like(gradient_MP) : gradient_MP;
-    const SideWork weights(SideStreamOf::kWeights);
+    SideWork weights(SideStreamOf::kLayerWeights);
     const BiasGradient d_bias = relu_backward(gradient_MP, relu_ ? y_MP_ : Tensor(), relu_ ? d_y : Tensor(), weights);
     variable_list gradients{Tensor()};
     weights.run([&] {
@@ -83,13 +84,14 @@ class LinearPass : public torch::CustomClassHolder {
       gradients.push_back(bias_stack_.unpacked(d_bias.bias)[0]);
     });
     if (wants_x) gradients[0] = product(d_y, weight_);
-    weights.join();
+    weights.keep({d_y, d_bias.scratch, d_bias.bias});
+    weights.finish({gradients[1], gradients[2]}, of_leaves_);
     return gradients;
   }
 
  private:
   Tensor x_MP_;
-  bool relu_;
+  bool relu_, of_leaves_;
   WeightStack weight_stack_, bias_stack_;
   Tensor weight_, y_MP_;
 };
@@ -162,8 +164,8 @@ struct HeadStacks {
 // The learning heads forward and backward, the targets forward.
 class HeadsPass : public torch::CustomClassHolder {
  public:
-  HeadsPass(const Tensor& x_MP, const std::vector<HeadWeights>& learning)
-      : x_MP_(x_MP), stacks_(learning, static_cast<int>(x_MP.size(1))) {}
+  HeadsPass(const Tensor& x_MP, const std::vector<HeadWeights>& learning, bool of_leaves)
+      : x_MP_(x_MP), stacks_(learning, static_cast<int>(x_MP.size(1))), of_leaves_(of_leaves) {}
   // Of the learning heads, then of the targets, [M, actions] in float32.
   virtual variable_list forward() = 0;
   // Gradients of x and of each learning head's six parameters, given those of the outputs, contiguous.
@@ -182,13 +184,15 @@ class HeadsPass : public torch::CustomClassHolder {
  protected:
   Tensor x_MP_;
   HeadStacks stacks_;
+  bool of_leaves_;  // the parameters are
 };
 
 // A product a layer.
 class LayeredHeads : public HeadsPass {
  public:
-  LayeredHeads(const Tensor& x_MP, const std::vector<HeadWeights>& learning, const std::vector<HeadWeights>& targets)
-      : HeadsPass(x_MP, learning), targets_(targets) {}
+  LayeredHeads(const Tensor& x_MP, const std::vector<HeadWeights>& learning, const std::vector<HeadWeights>& targets,
+               bool of_leaves)
+      : HeadsPass(x_MP, learning, of_leaves), targets_(targets) {}
 
   variable_list forward() override {
     variable_list outputs = forward(stacks_, &kept_);
@@ -210,12 +214,11 @@ class LayeredHeads : public HeadsPass {
     const Tensor d_weight3 = torch::empty({count * actions, hidden}, float_options);
     const Tensor d_hidden_bias = torch::empty({2 * count, hidden}, float_options);
     const Tensor d_output_bias = torch::empty({count, actions}, float_options);
-    const SideWork side(SideStreamOf::kWeights);
-    variable_list kept;  // what the side still reads
+    SideWork side(SideStreamOf::kWeights);
     // The side's too: its gradient of the bias goes where all of them are unpacked from.
     const auto take = [&](const BiasGradient& gradient, const Tensor& to) {
       side.run([&] { to.copy_(gradient.bias.view(to.sizes())); });
-      kept.insert(kept.end(), {gradient.bias, gradient.scratch});
+      side.keep({gradient.bias, gradient.scratch});
     };
     for (int i = 0; i < count; ++i) {
       const Tensor& d_output = gradient[static_cast<std::size_t>(i)];
@@ -229,7 +232,7 @@ class LayeredHeads : public HeadsPass {
           [&] { HeadStacks::rows(d_weight2, i, hidden).copy_(product_float(d_second.t(), stacks_.own(first, i))); });
       Tensor own_d_first = stacks_.own(d_first, i);
       torch::mm_out(own_d_first, d_second, HeadStacks::rows(packed2, i, hidden));
-      kept.insert(kept.end(), {d_narrow, d_second});
+      side.keep({d_output, d_narrow, d_second});
     }
     take(relu_backward(d_first, first, d_first, side), d_hidden_bias.narrow(0, 0, count));
     variable_list parameters;
@@ -238,7 +241,8 @@ class LayeredHeads : public HeadsPass {
           stacks_.unpacked(product_float(d_first.t(), x_MP_), d_weight2, d_weight3, d_hidden_bias, d_output_bias);
     });
     variable_list gradients{product(d_first, packed1)};
-    side.join();
+    side.keep({d_first, d_weight2, d_weight3, d_hidden_bias, d_output_bias});
+    side.finish(parameters, of_leaves_);
     gradients.insert(gradients.end(), parameters.begin(), parameters.end());
     return gradients;
   }
@@ -282,8 +286,9 @@ class LayeredHeads : public HeadsPass {
 // All layers in one kernel (kernels/mlp_heads), in bfloat16 on a device that it is for.
 class FusedHeads : public HeadsPass {
  public:
-  FusedHeads(const Tensor& x_MP, const std::vector<HeadWeights>& learning, const std::vector<HeadWeights>& targets)
-      : HeadsPass(x_MP, learning), shape_(shape(x_MP, learning, targets)) {
+  FusedHeads(const Tensor& x_MP, const std::vector<HeadWeights>& learning, const std::vector<HeadWeights>& targets,
+             bool of_leaves)
+      : HeadsPass(x_MP, learning, of_leaves), shape_(shape(x_MP, learning, targets)) {
     for (const auto* heads : {&learning, &targets})
       for (const HeadWeights& head : *heads)
         for (const Tensor& parameter :
@@ -341,11 +346,11 @@ class FusedHeads : public HeadsPass {
     for (std::size_t i = 0; i < gradient.size(); ++i) arguments.d_output_MA[i] = gradient[i].data_ptr<float>();
     mlp_heads_backward(arguments, scratch.data_ptr(), current_stream());
 
-    const SideWork side(SideStreamOf::kWeights);
+    SideWork side(SideStreamOf::kWeights);
     const Tensor d_bias = torch::empty({count * (2 * hidden + actions)}, float_options);
     const Tensor d_weight2 = torch::empty({count * hidden, hidden}, float_options);
     const Tensor d_weight3 = torch::empty({count * actions, hidden}, float_options);
-    variable_list gradients{d_x};
+    variable_list parameters;
     side.run([&] {
       mlp_heads_bias_sums(shape_, scratch.data_ptr(), d_bias.data_ptr<float>(), current_stream());
       for (int i = 0; i < count; ++i) {
@@ -355,13 +360,14 @@ class FusedHeads : public HeadsPass {
             .copy_(product_float(stacks_.own(d_second, i).t(), stacks_.own(first_, i)));
       }
       const int hidden_biases = 2 * count * hidden;
-      const variable_list parameters =
-          stacks_.unpacked(product_float(d_first.t(), x_MP_), d_weight2, d_weight3,
-                           d_bias.narrow(0, 0, hidden_biases).view({2 * count, hidden}),
-                           d_bias.narrow(0, hidden_biases, count * actions).view({count, actions}));
-      gradients.insert(gradients.end(), parameters.begin(), parameters.end());
+      parameters = stacks_.unpacked(product_float(d_first.t(), x_MP_), d_weight2, d_weight3,
+                                    d_bias.narrow(0, 0, hidden_biases).view({2 * count, hidden}),
+                                    d_bias.narrow(0, hidden_biases, count * actions).view({count, actions}));
     });
-    side.join();
+    side.keep({d_first, d_second, d_output, scratch, d_bias, d_weight2, d_weight3});
+    side.finish(parameters, of_leaves_);
+    variable_list gradients{d_x};
+    gradients.insert(gradients.end(), parameters.begin(), parameters.end());
     return gradients;
   }
 
@@ -393,9 +399,9 @@ class HeadsFunction : public torch::autograd::Function<HeadsFunction> {
                           parameters[i + 5]});
     c10::intrusive_ptr<HeadsPass> pass;
     if (FusedHeads::takes(x_MP, learning, targets))
-      pass = c10::make_intrusive<FusedHeads>(x_MP.detach(), learning, targets);
+      pass = c10::make_intrusive<FusedHeads>(x_MP.detach(), learning, targets, are_leaves(parameters));
     else
-      pass = c10::make_intrusive<LayeredHeads>(x_MP.detach(), learning, targets);
+      pass = c10::make_intrusive<LayeredHeads>(x_MP.detach(), learning, targets, are_leaves(parameters));
     variable_list outputs = pass->forward();
     context->set_materialize_grads(false);  // of the targets' outputs
     context->mark_non_differentiable({outputs.begin() + static_cast<std::ptrdiff_t>(learning.size()), outputs.end()});

@@ -69,6 +69,9 @@ inline torch::Tensor readable_rows(const torch::Tensor& x) {
   return copy_MP.narrow(1, 0, x_MD.size(1)).copy_(x_MD);
 }
 
+// Whether nothing but an optimizer reads their gradients.
+inline bool are_leaves(at::TensorList parameters) { return std::ranges::all_of(parameters, &torch::Tensor::is_leaf); }
+
 struct NormedSum {
   torch::Tensor x_MP, normed_MP;
 };

@@ -26,6 +26,7 @@ class StackPass : public torch::CustomClassHolder {
     add(parameters_of(last_));
     return all;
   }
+  void set_of_leaves(bool of_leaves) { of_leaves_ = of_leaves; }
 
   Tensor forward(const Tensor& x) {
     const Tensor input = readable_rows(x);
@@ -67,7 +68,7 @@ class StackPass : public torch::CustomClassHolder {
       add(d.parameters);
       side.join_earlier();
     }
-    side.join();
+    side.finish(reversed, of_leaves_);
     add({d.dropped_MP});
     return {reversed.rbegin(), reversed.rend()};
   }
@@ -79,13 +80,15 @@ class StackPass : public torch::CustomClassHolder {
   DropoutPlace input_dropout_;
   std::vector<Residual> residuals_;
   Norm last_;
+  bool of_leaves_ = false;    // all parameters are
   std::vector<Tensor> x_MP_;  // before each norm
 };
 
 class StackFunction : public torch::autograd::Function<StackFunction> {
  public:
-  static Tensor forward(AutogradContext* context, const Tensor& x, at::TensorList /*parameters*/,
+  static Tensor forward(AutogradContext* context, const Tensor& x, at::TensorList parameters,
                         const c10::intrusive_ptr<StackPass>& pass) {
+    pass->set_of_leaves(are_leaves(parameters));
     context->saved_data["shape"] = x.sizes().vec();
     context->saved_data["pass"] = c10::IValue::make_capsule(pass);
     return unpadded_view(pass->forward(x.detach()), x.sizes());

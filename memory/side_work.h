@@ -6,18 +6,60 @@
 #include <c10/cuda/CUDAStream.h>
 #include <torch/torch.h>
 
-#include <optional>
+#include <algorithm>
+#include <cstddef>
+#include <deque>
 #include <utility>
 #include <vector>
 
 namespace engram::fused {
 
-// One stream each.
-enum class SideStreamOf { kAttention, kWeights };
+// One stream each, and its priority: what the learner waits for at once goes before what it wants at the end. A
+// negative number is more urgent; the learner's own stream has kLearnerPriority.
+enum class SideStreamOf { kWeights, kLayerWeights, kDeltaRule };
+constexpr int kWeightsPriority = 0, kLearnerPriority = -1, kDeltaRulePriority = -2;
 
-// Work on a stream of its own, beside what the current stream is given between run() and join(). Memory is safe between
-// the two as long as what either is given to read lives until join(), by keep() or otherwise: run() waits for all that
-// the current stream was given before, so that what was freed by then is free.
+// While it lives, gradients of weights may be returned from a backward pass before they are computed: join() waits for
+// them once, at the end, so that their products run beside all that stands behind. For a backward pass whose gradients
+// are not read before. At most one lives at a time.
+class LateWeightGradients {
+ public:
+  LateWeightGradients() { current() = this; }
+  ~LateWeightGradients() { current() = nullptr; }
+  LateWeightGradients(const LateWeightGradients&) = delete;
+  LateWeightGradients& operator=(const LateWeightGradients&) = delete;
+
+  static LateWeightGradients*& current() {
+    static LateWeightGradients* late = nullptr;  // not of a thread: autograd goes back in threads of its own
+    return late;
+  }
+
+  // By a backward pass: `end` comes behind the work that writes `gradients` and reads `kept`.
+  void add(at::cuda::CUDAEvent end, const std::vector<torch::Tensor>& gradients,
+           const std::vector<torch::Tensor>& kept) {
+    ends_.push_back(std::move(end));
+    for (const torch::Tensor& gradient : gradients) promised_.push_back(gradient.data_ptr());
+    kept_.insert(kept_.end(), kept.begin(), kept.end());
+  }
+
+  // The current stream waits. `gradients`: those of all weights, as the pass has left them.
+  void join(const std::vector<torch::Tensor>& gradients) {
+    for (const void* const promised : promised_)
+      TORCH_CHECK(std::ranges::any_of(gradients,
+                                      [&](const torch::Tensor& gradient) { return gradient.data_ptr() == promised; }),
+                  "a weight's gradient did not arrive as it was returned");
+    for (at::cuda::CUDAEvent& end : ends_) end.block(c10::cuda::getCurrentCUDAStream());
+    ends_.clear();
+    promised_.clear();
+    kept_.clear();
+  }
+
+ private:
+  std::vector<at::cuda::CUDAEvent> ends_;
+  std::vector<const void*> promised_;
+  std::vector<torch::Tensor> kept_;
+};
+
 class SideWork {
  public:
   explicit SideWork(SideStreamOf purpose)
@@ -37,26 +79,46 @@ class SideWork {
     end.block(main_);
   }
 
+  // join(), or later where that is allowed: `gradients` are written by the side, and nothing but the learner reads them
+  // where they are those of leaves.
+  void finish(const std::vector<torch::Tensor>& gradients, bool of_leaves) {
+    LateWeightGradients* const late = LateWeightGradients::current();
+    if (late == nullptr || !of_leaves) return join();
+    at::cuda::CUDAEvent end;
+    end.record(side_);
+    for (const Earlier& earlier : earlier_) kept_.insert(kept_.end(), earlier.kept.begin(), earlier.kept.end());
+    late->add(std::move(end), gradients, kept_);
+  }
+
   // Tensors live until they are joined, or until *this ends.
   void keep(const std::vector<torch::Tensor>& tensors) { kept_.insert(kept_.end(), tensors.begin(), tensors.end()); }
-  // Joins what the side was given before the last call of this function, which ended long ago: so that what is kept
-  // does not grow with the number of calls.
+  // Joins what the side was given before the kLag-th call back, which ended long ago: so that what is kept does not
+  // grow with the number of calls.
   void join_earlier() {
-    if (earlier_) earlier_->block(main_);
-    earlier_.emplace();
-    earlier_->record(side_);
-    kept_earlier_ = std::exchange(kept_, {});
+    at::cuda::CUDAEvent end;
+    end.record(side_);
+    earlier_.push_back({std::move(end), std::exchange(kept_, {})});
+    if (earlier_.size() <= kLag) return;
+    earlier_.front().end.block(main_);
+    earlier_.pop_front();
   }
 
  private:
   static const c10::cuda::CUDAStream& stream(int index) {
-    static const c10::cuda::CUDAStream streams[] = {c10::cuda::getStreamFromPool(), c10::cuda::getStreamFromPool()};
+    static const c10::cuda::CUDAStream streams[] = {c10::cuda::getStreamFromPool(kWeightsPriority),
+                                                    c10::cuda::getStreamFromPool(kWeightsPriority),
+                                                    c10::cuda::getStreamFromPool(kDeltaRulePriority)};
     return streams[index];
   }
 
   c10::cuda::CUDAStream main_, side_;
-  std::optional<at::cuda::CUDAEvent> earlier_;
-  std::vector<torch::Tensor> kept_, kept_earlier_;
+  static constexpr std::size_t kLag = 4;
+  struct Earlier {
+    at::cuda::CUDAEvent end;
+    std::vector<torch::Tensor> kept;
+  };
+  std::deque<Earlier> earlier_;
+  std::vector<torch::Tensor> kept_;
 };
 
 }  // namespace engram::fused
