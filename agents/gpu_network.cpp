@@ -1,5 +1,7 @@
 #include "agents/gpu_network.h"
 
+#include "kernels/dense_convolution/dense_convolution.h"
+#include "memory/cuda_support.h"
 #include "memory/fused_block.h"
 #include "memory/fused_mlp.h"
 
@@ -7,26 +9,54 @@ namespace engram {
 namespace {
 
 using torch::Tensor;
+using torch::autograd::AutogradContext;
+using torch::autograd::variable_list;
 
-// A convolution of a small image as a linear layer: its responses to the unit vectors, as a product with the patches of
-// those, whose gradient is a product too. (cuDNN's gradient of a convolution's weight is summed in no fixed order.)
-struct DenseConvolution {
-  Tensor weight_OI, bias_O;
-  std::vector<std::int64_t> output_shape;
+// A convolution of a small image as a linear layer. (cuDNN's gradient of a convolution's weight is summed in no fixed
+// order.)
+class DenseConvolutionFunction : public torch::autograd::Function<DenseConvolutionFunction> {
+ public:
+  // Weight [outputs, inputs] and bias [outputs].
+  static variable_list forward(AutogradContext* context, const Tensor& weight, const Tensor& bias,
+                               const ConvolutionShape& shape) {
+    context->saved_data["shape"] = std::vector<std::int64_t>{shape.outputs, shape.channels,      shape.height,
+                                                             shape.width,   shape.kernel_height, shape.kernel_width};
+    const auto options = weight.options().requires_grad(false);
+    const Tensor dense_weight = torch::empty({shape.rows(), shape.columns()}, options);
+    const Tensor dense_bias = torch::empty({shape.rows()}, options);
+    const Tensor own_weight = weight.detach().contiguous(), own_bias = bias.detach().contiguous();
+    dense_convolution(shape, own_weight.data_ptr<float>(), own_bias.data_ptr<float>(), dense_weight.data_ptr<float>(),
+                      dense_bias.data_ptr<float>(), current_stream());
+    return {dense_weight, dense_bias};
+  }
+  static variable_list backward(AutogradContext* context, const variable_list& gradient) {
+    const auto sizes = context->saved_data["shape"].toIntVector();
+    const auto size = [&](std::size_t i) { return static_cast<int>(sizes[i]); };
+    const ConvolutionShape shape{size(0), size(1), size(2), size(3), size(4), size(5)};
+    const Tensor d_dense_weight = gradient[0].contiguous(), d_dense_bias = gradient[1].contiguous();
+    const Tensor d_weight = torch::empty({shape.outputs, shape.channels, shape.kernel_height, shape.kernel_width},
+                                         d_dense_weight.options());
+    const Tensor d_bias = torch::empty({shape.outputs}, d_dense_bias.options());
+    dense_convolution_backward(shape, d_dense_weight.data_ptr<float>(), d_dense_bias.data_ptr<float>(),
+                               d_weight.data_ptr<float>(), d_bias.data_ptr<float>(), current_stream());
+    return {d_weight, d_bias, Tensor()};
+  }
+};
 
-  DenseConvolution(torch::nn::Conv2d& convolution, const std::vector<std::int64_t>& input_shape) {
-    const std::int64_t inputs = input_shape[0] * input_shape[1] * input_shape[2];
-    const Tensor basis = torch::eye(inputs, convolution->weight.options().requires_grad(false))
-                             .view({inputs, input_shape[0], input_shape[1], input_shape[2]});
-    const std::int64_t height = convolution->weight.size(2), columns = convolution->weight.size(3);
-    const Tensor patch =
-        basis.unfold(2, height, 1).unfold(3, columns, 1);  // [I, channels, places, places, height, columns]
-    const std::int64_t channels = convolution->weight.size(0);
-    output_shape = {channels, patch.size(2), patch.size(3)};
-    const Tensor patch_KL = patch.permute({1, 4, 5, 2, 3, 0}).reshape({convolution->weight[0].numel(), -1});
-    const Tensor response_CLI = convolution->weight.flatten(1).mm(patch_KL).view({channels, -1, inputs});
-    weight_OI = response_CLI.flatten(0, 1);
-    bias_O = convolution->bias.unsqueeze(1).expand({-1, output_shape[1] * output_shape[2]}).reshape({-1});
+// relu(convolution) of images [channels, height, width] as rows; the result as rows of [outputs, height, width].
+struct ConvolvedRows {
+  Tensor x_MP;
+  ConvolutionShape shape;
+
+  ConvolvedRows(const Tensor& input_MP, std::int64_t height, std::int64_t width, torch::nn::Conv2d& convolution)
+      : shape{.outputs = static_cast<int>(convolution->weight.size(0)),
+              .channels = static_cast<int>(convolution->weight.size(1)),
+              .height = static_cast<int>(height),
+              .width = static_cast<int>(width),
+              .kernel_height = static_cast<int>(convolution->weight.size(2)),
+              .kernel_width = static_cast<int>(convolution->weight.size(3))} {
+    const variable_list dense = DenseConvolutionFunction::apply(convolution->weight, convolution->bias, shape);
+    x_MP = fused::linear(input_MP, dense[0], dense[1], /*relu=*/true);
   }
 };
 
@@ -46,11 +76,10 @@ GpuEncoder::GpuEncoder(const Tensor& observation_MX, torch::ScalarType dtype)
 
 Tensor GpuEncoder::image(const std::vector<std::int64_t>& shape, torch::nn::Conv2d convolution1,
                          torch::nn::Conv2d convolution2, torch::nn::Linear linear) const {
-  const DenseConvolution first(convolution1, shape), second(convolution2, first.output_shape);
-  Tensor x_MP = fused::linear(input_MP_, first.weight_OI, first.bias_O, /*relu=*/true);
-  x_MP = fused::linear(x_MP, second.weight_OI, second.bias_O, /*relu=*/true);
-  return fused::from_rows(fused::linear(x_MP, linear->weight, linear->bias, /*relu=*/false),
-                          {x_MP.size(0), linear->weight.size(0)});
+  const ConvolvedRows first(input_MP_, shape[1], shape[2], convolution1);
+  const ConvolvedRows second(first.x_MP, first.shape.output_height(), first.shape.output_width(), convolution2);
+  return fused::from_rows(fused::linear(second.x_MP, linear->weight, linear->bias, /*relu=*/false),
+                          {input_MP_.size(0), linear->weight.size(0)});
 }
 
 Tensor GpuEncoder::vector(torch::nn::Linear linear) const {

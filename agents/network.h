@@ -96,6 +96,7 @@ class AgentNetwork : public torch::nn::Module {
   // Everything that an optimiser trains: all but the target critics (which are among parameters(), without gradient).
   std::vector<torch::Tensor> trainable_parameters() const;
   std::int64_t num_actions() const { return num_actions_; }
+  bool sees_previous_reward() const { return !previous_reward_.is_empty(); }
 
  private:
   // observation [M, elements] -> [M, D], before embeddings and dropout.

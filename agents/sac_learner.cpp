@@ -46,20 +46,19 @@ void SacOptions::check() const {
 SacLoss sac_loss(AgentNetwork& network, const EpisodeBatch& batch, const torch::Tensor& alpha, double gamma) {
   const std::int64_t rows = batch.previous_action_BT1.size(1), steps = rows - 1;
   const auto lengths_B = batch.steps_B + 1;
-  const auto padding_BT1 = torch::arange(rows, lengths_B.options()) >= lengths_B.unsqueeze(1);
-
   // The padding is wiped where it comes in: behind the first product a NaN would reach the gradient as 0 * NaN. An
   // image's bytes are finite.
-  torch::Tensor observation = batch.observation;
-  if (observation.is_floating_point()) {
-    std::vector<std::int64_t> padding_shape(observation.dim(), 1);
-    padding_shape[0] = padding_BT1.size(0);
-    padding_shape[1] = rows;
-    observation = observation.masked_fill(padding_BT1.reshape(padding_shape), 0);
-  }
-  const auto previous_reward_BT1 = batch.previous_reward_BT1.masked_fill(padding_BT1, 0);
-
-  const auto encoded_BTD = network.encode(observation, batch.previous_action_BT1, previous_reward_BT1);
+  const auto without_padding = [&](const torch::Tensor& x_BT1) {
+    std::vector<std::int64_t> shape(x_BT1.dim(), 1);
+    shape[0] = lengths_B.size(0);
+    shape[1] = rows;
+    const auto padding_BT1 = torch::arange(rows, lengths_B.options()) >= lengths_B.unsqueeze(1);
+    return x_BT1.masked_fill(padding_BT1.reshape(shape), 0);
+  };
+  const torch::Tensor& observation = batch.observation;
+  const auto encoded_BTD = network.encode(
+      observation.is_floating_point() ? without_padding(observation) : observation, batch.previous_action_BT1,
+      network.sees_previous_reward() ? without_padding(batch.previous_reward_BT1) : batch.previous_reward_BT1);
   const auto heads = network.heads(network.features(encoded_BTD, lengths_B));
 #ifdef ENGRAM_WITH_CUDA
   if (heads.logits.is_cuda() && heads.logits.scalar_type() == torch::kFloat32)
@@ -198,7 +197,7 @@ LossReport SacLearner::launch_update(const EpisodeBatch& batch) {
   report.entropy = loss.entropy;
   report.mean_q = loss.mean_q;
 
-  const std::vector<torch::Tensor> gradients = gradients_of(loss.total);
+  const std::vector<torch::Tensor> gradients = gradients_of(loss);
   const WatchedUpdate watched = watch_update(loss.total, list_norms(gradients), watch_);
   report.gradient_norm = watched.norm;
   if (options_.clip_gradient_norm > 0)
@@ -209,18 +208,18 @@ LossReport SacLearner::launch_update(const EpisodeBatch& batch) {
   return report;
 }
 
-std::vector<torch::Tensor> SacLearner::gradients_of(const torch::Tensor& total) {
+std::vector<torch::Tensor> SacLearner::gradients_of(const SacLoss& loss) {
   optimizer_.zero_gradients();
 #ifdef ENGRAM_WITH_CUDA
-  if (total.is_cuda()) {
+  if (loss.total.is_cuda()) {
     fused::LateWeightGradients late;
-    total.backward();
+    loss.backward();
     std::vector<torch::Tensor> gradients = optimizer_.gradients();
     late.join(gradients);
     return gradients;
   }
 #endif
-  total.backward();
+  loss.backward();
   return optimizer_.gradients();
 }
 

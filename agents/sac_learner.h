@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "agents/adam.h"
 #include "agents/episode.h"
@@ -31,13 +32,24 @@ struct SacOptions {
   void check() const;
 };
 
-// The loss of one batch and what it was made of; scalars on the device. All but `total` are without gradient.
+// The loss of one batch and what it was made of; scalars on the device without gradient, but for `total` where there
+// are no `outputs`.
 struct SacLoss {
   torch::Tensor total;  // 0.5 (L1 + L2) + actor
   torch::Tensor critic1, critic2, actor;
   torch::Tensor entropy;    // of the policy, nats
   torch::Tensor mean_q;     // Q1(h_t, a_t)
   torch::Tensor target_BT;  // Bellman targets, 0 in the padding
+  // Logits and Q values with the total's gradients, where these came with the loss.
+  std::vector<torch::Tensor> outputs, gradients;
+
+  // Adds the total's gradients to those of the parameters.
+  void backward() const {
+    if (outputs.empty())
+      total.backward();
+    else
+      torch::autograd::backward(outputs, gradients);
+  }
 };
 
 // Encoder and backbone run once over all rows. The critics learn at rows 0 .. T-1 from the targets of rows 1 .. T; the
@@ -90,7 +102,7 @@ class SacLearner {
 
  private:
   // Of all trained parameters; the current stream has waited for them.
-  std::vector<torch::Tensor> gradients_of(const torch::Tensor& total);
+  std::vector<torch::Tensor> gradients_of(const SacLoss& loss);
   LossReport launch_update(const EpisodeBatch& batch);
   void update_temperature(const torch::Tensor& entropy, const torch::Tensor& skip);
 
