@@ -1,0 +1,140 @@
+// Runs that are resumed from states of another, and what tells them apart: for tests of resuming on the CPU and a GPU.
+#pragma once
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <random>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "agents/state_archive.h"
+#include "agents/trainer.h"
+
+namespace engram::testing {
+
+inline Settings tiny(const std::string& backbone, const Settings& more = {}) {
+  Settings settings = {{"task.name", "tmaze"},
+                       {"task.corridor_length", "4"},
+                       {"memory.name", backbone},
+                       {"network.hidden_width", "16"},
+                       {"run.steps", "70"},
+                       {"run.random_episodes", "3"},
+                       {"run.metrics_every_steps", "7"},
+                       {"replay.batch_episodes", "3"},
+                       {"evaluation.every_steps", "20"},
+                       {"evaluation.episodes", "3"},
+                       {"run.num_envs", "2"},
+                       {"evaluation.final_episodes", "4"},
+                       {"checkpoint.every_minutes", "0"}};
+  if (backbone != "none") settings.emplace_back("memory.width", "8");
+  settings.insert(settings.end(), more.begin(), more.end());
+  return settings;
+}
+
+// What a file of the archive would hold.
+inline SafetensorsFile contents(const StateArchive& archive) {
+  SafetensorsFile file;
+  for (const auto& [name, tensor] : archive.saved_tensors()) file.tensors[name] = tensor.cpu().clone();
+  for (const auto& [name, text] : archive.saved_values()) file.metadata[StateArchive::kValuePrefix + name] = text;
+  return file;
+}
+
+using Row = std::vector<double>;
+using Rows = std::vector<Row>;
+
+// Keeps the states after chosen moves (0: before the first), the last state, and all rows.
+struct Observer : TrainObserver {
+  explicit Observer(std::set<int> wanted = {}) : wanted(std::move(wanted)) {}
+
+  void measured(const TrainStatus& status) override {
+    Row row = {0, double(status.steps), double(status.updates), status.recent_return, status.recent_success};
+    if (status.losses)
+      for (const double value : {status.losses->critic_loss, status.losses->actor_loss, status.losses->gradient_norm})
+        row.push_back(value);
+    rows.push_back(row);
+  }
+  void evaluated(const TrainStatus& status, const AgentNetwork&, bool best) override {
+    const EvaluationSummary& last = *status.last_evaluation;
+    rows.push_back({1, double(last.environment_steps), last.success, last.mean_return, double(best)});
+  }
+  void save(const TrainStatus&, StateArchive& archive) override {
+    ++moves;
+    if (wanted.contains(moves)) {
+      states.push_back(contents(archive));
+      rows_at.push_back(rows);
+    }
+    last = contents(archive);
+    if (trainer) trainer->save_soon();  // after every move
+  }
+
+  std::set<int> wanted;
+  Trainer* trainer = nullptr;
+  int moves = 0;
+  std::vector<SafetensorsFile> states;
+  std::vector<Rows> rows_at;
+  Rows rows;
+  SafetensorsFile last;
+};
+
+inline std::vector<std::string> differences(const SafetensorsFile& a, const SafetensorsFile& b) {
+  std::vector<std::string> found;
+  if (a.tensors.size() != b.tensors.size() || a.metadata.size() != b.metadata.size()) found.push_back("other names");
+  for (const auto& [name, tensor] : a.tensors)
+    if (!b.tensors.contains(name) || !torch::equal(tensor, b.tensors.at(name))) found.push_back(name);
+  for (const auto& [name, text] : a.metadata)
+    if (name != "state.seconds" && (!b.metadata.contains(name) || text != b.metadata.at(name))) found.push_back(name);
+  return found;
+}
+
+inline std::set<int> random_moves(int count, int of, unsigned seed) {
+  std::mt19937 random(seed);
+  std::set<int> moves;
+  while (static_cast<int>(moves.size()) < std::min(count, of)) moves.insert(1 + static_cast<int>(random() % of));
+  return moves;
+}
+
+inline int count_moves(const Config& config, int threads, torch::Device device) {
+  Trainer trainer(config, device, threads);
+  Observer observer;
+  observer.trainer = &trainer;
+  trainer.save_soon();
+  trainer.run({&observer});
+  return observer.moves;
+}
+
+inline void check_resumed_equals_uninterrupted(const Settings& settings, int points, int threads = 1,
+                                               torch::Device device = torch::kCPU) {
+  const Config config = Config::from_settings(settings);
+  Observer whole(random_moves(points, count_moves(config, threads, device), 7));
+  TrainStatus end;
+  {
+    Trainer trainer(config, device, threads);
+    whole.trainer = &trainer;
+    trainer.save_soon();
+    end = trainer.run({&whole});
+  }
+  REQUIRE(static_cast<int>(whole.states.size()) == points);
+  std::set<std::string> phases;
+  for (std::size_t i = 0; i < whole.states.size(); ++i) {
+    phases.insert(whole.states[i].metadata.at("state.phase"));
+    Trainer trainer(config, device, threads);
+    StateArchive archive(whole.states[i], "the state");
+    trainer.restore(archive);
+    archive.check_all_restored();
+    Observer rest;
+    rest.rows = whole.rows_at[i];
+    const TrainStatus resumed = trainer.run({&rest});
+    CAPTURE(whole.states[i].metadata.at("state.steps"));
+    CAPTURE(whole.states[i].metadata.at("state.phase"));
+    CHECK(differences(whole.last, rest.last) == std::vector<std::string>{});
+    CHECK(rest.rows == whole.rows);
+    REQUIRE((end.final_evaluation && resumed.final_evaluation));
+    CHECK(resumed.final_evaluation->solved == end.final_evaluation->solved);
+    CHECK(resumed.final_evaluation->mean_return == end.final_evaluation->mean_return);
+  }
+  if (points >= 20) CHECK(phases.size() >= 3);  // otherwise the points say little
+}
+
+}  // namespace engram::testing
