@@ -4,6 +4,7 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <limits>
 #include <random>
 #include <set>
 #include <string>
@@ -61,17 +62,19 @@ struct Observer : TrainObserver {
   }
   void save(const TrainStatus&, StateArchive& archive) override {
     ++moves;
-    if (wanted.contains(moves)) {
-      states.push_back(contents(archive));
+    const bool kept = wanted.contains(moves);
+    if (kept || moves >= last_move) last = contents(archive);
+    if (kept) {
+      states.push_back(last);
       rows_at.push_back(rows);
     }
-    last = contents(archive);
     if (trainer) trainer->save_soon();  // after every move
   }
 
   std::set<int> wanted;
   Trainer* trainer = nullptr;
   int moves = 0;
+  int last_move = 0;  // where it is known, `last` is not copied before: on a GPU copies take longer than the moves
   std::vector<SafetensorsFile> states;
   std::vector<Rows> rows_at;
   Rows rows;
@@ -99,6 +102,7 @@ inline int count_moves(const Config& config, int threads, torch::Device device) 
   Trainer trainer(config, device, threads);
   Observer observer;
   observer.trainer = &trainer;
+  observer.last_move = std::numeric_limits<int>::max();
   trainer.save_soon();
   trainer.run({&observer});
   return observer.moves;
@@ -107,7 +111,9 @@ inline int count_moves(const Config& config, int threads, torch::Device device) 
 inline void check_resumed_equals_uninterrupted(const Settings& settings, int points, int threads = 1,
                                                torch::Device device = torch::kCPU) {
   const Config config = Config::from_settings(settings);
-  Observer whole(random_moves(points, count_moves(config, threads, device), 7));
+  const int moves = count_moves(config, threads, device);
+  Observer whole(random_moves(points, moves, 7));
+  whole.last_move = moves;
   TrainStatus end;
   {
     Trainer trainer(config, device, threads);
