@@ -18,7 +18,7 @@ struct ResidentWeights {
   __device__ void start(unsigned char* shared, const unsigned char* image) {
     for (int piece = 0; piece < Image::kPieces; ++piece) {
       loaded[piece].initialize(/*arrivals=*/1);
-      free[piece].initialize(/*arrivals=*/kWarps);
+      free[piece].initialize(/*arrivals=*/kWarps * 32);
       given_back[piece] = 0;
     }
     publish_barriers();
@@ -27,9 +27,9 @@ struct ResidentWeights {
   __device__ void wait(int piece, int phase) { loaded[piece].wait(phase % 2); }
   // By all threads of a warp that has waited for the piece and read it, once a head. next_image: null behind the last.
   __device__ void give_back(int piece, int phase, unsigned char* shared, const unsigned char* next_image) {
-    __syncwarp();
-    if (next_image == nullptr || threadIdx.x % 32 != 0) return;
-    free[piece].arrive();
+    if (next_image == nullptr) return;
+    free[piece].arrive();  // every lane for what it has read
+    if (threadIdx.x % 32 != 0) return;
     if (atomicAdd(&given_back[piece], 1) % kWarps != kWarps - 1) return;
     free[piece].wait(phase % 2);
     load(piece, shared, next_image);
