@@ -128,18 +128,13 @@ __global__ void __launch_bounds__(kStepThreads, 1) alone_kernel(const __grid_con
   const int hidden_tiles = block.hidden_tiles(), hidden_stride = operand_stride_of(hidden_tiles);
   const int share = shares_of(hidden_tiles, kStepCluster), share_stride = operand_stride_of(share);
   const int first_hidden = min(rank * share, hidden_tiles), hidden_count = min(share, hidden_tiles - first_hidden);
-  const auto biased_relu = [&](int bias, int m, const Accumulator& sum) {
-    const int own = bias + (first_hidden + m) * kStepTile + lane_id() / 4;
-    const float low = block.vector(own), high = block.vector(own + 8);
-    return Accumulator{{relu(sum.x[0] + low), relu(sum.x[1] + low), relu(sum.x[2] + high), relu(sum.x[3] + high)}};
-  };
   T* hidden1 = block.template shared<T>(at.hidden1);
   {
     const bf16* const first[1] = {matrix(layout.hidden1 + first_hidden * width_tiles)};
     multiply<T, 1, kAhead>(
         first, hidden_count, width_tiles, width_tiles, normed, stride, 1, block_barrier,
         [&](int m, int, const Accumulator(&sum)[1]) {
-          send_column(hidden1 + (first_hidden + m) * kStepTile, hidden, biased_relu(layout.hidden1_bias, m, sum[0]),
+          send_column(hidden1 + (first_hidden + m) * kStepTile, hidden, block.biased_relu(layout.hidden1_bias + (first_hidden + m) * kStepTile, sum[0]),
                       kStepCluster);
         },
         /*first_warp=*/8);
@@ -150,7 +145,7 @@ __global__ void __launch_bounds__(kStepThreads, 1) alone_kernel(const __grid_con
     multiply<T, 1, kAhead>(
         first, hidden_count, hidden_tiles, hidden_tiles, hidden1, hidden_stride, 1, [&] { hidden.wait(0); },
         [&](int m, int, const Accumulator(&sum)[1]) {
-          store_transposed(hidden2 + m * kStepTile, share_stride, biased_relu(layout.hidden2_bias, m, sum[0]), 1,
+          store_transposed(hidden2 + m * kStepTile, share_stride, block.biased_relu(layout.hidden2_bias + (first_hidden + m) * kStepTile, sum[0]), 1,
                            kStepTile);
         },
         /*first_warp=*/0);

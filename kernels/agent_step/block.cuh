@@ -70,6 +70,12 @@ class StepBlock : public Dimensions<Sizes> {
     return __ldg(arguments_.vectors + index);
   }
 
+  // A tile of sums and, a row each, the packed vectors' elements from `first` on, through relu.
+  __device__ Accumulator biased_relu(int first, const Accumulator& sum) const {
+    const float low = vector(first + lane_id() / 4), high = vector(first + lane_id() / 4 + 8);
+    return {{relu(sum.x[0] + low), relu(sum.x[1] + low), relu(sum.x[2] + high), relu(sum.x[3] + high)}};
+  }
+
   // Reads the observations and where the rows stand in time, starts the copies of the first memories, decides what is
   // dropped.
   __device__ void begin();

@@ -123,17 +123,12 @@ __global__ void __launch_bounds__(kStepThreads, 1) step_kernel(const __grid_cons
   const int hidden_tiles = block.hidden_tiles(), hidden_stride = operand_stride_of(hidden_tiles);
   const int share = shares_of(hidden_tiles, kCluster), share_stride = operand_stride_of(share);
   const int first_hidden = min(rank * share, hidden_tiles), hidden_count = min(share, hidden_tiles - first_hidden);
-  const auto biased_relu = [&](int bias, int m, const Accumulator& sum) {
-    const int own = bias + (first_hidden + m) * kStepTile + lane_id() / 4;
-    const float low = block.vector(own), high = block.vector(own + 8);
-    return Accumulator{{relu(sum.x[0] + low), relu(sum.x[1] + low), relu(sum.x[2] + high), relu(sum.x[3] + high)}};
-  };
   T* hidden1 = block.template shared<T>(at.hidden1);
   {
     const bf16* const first[1] = {matrix(layout.hidden1 + first_hidden * width_tiles)};
     multiply<T, 1>(first, hidden_count, width_tiles, width_tiles, normed, stride, column_tiles, cluster_barrier,
                    [&](int m, int n, const Accumulator(&sum)[1]) {
-                     const Accumulator x = biased_relu(layout.hidden1_bias, m, sum[0]);
+                     const Accumulator x = block.biased_relu(layout.hidden1_bias + (first_hidden + m) * kStepTile, sum[0]);
 #pragma unroll
                      for (int i = 0; i < kCluster; ++i)
                        store_operand_tile(peer<kCluster>(hidden1, i), hidden_stride, first_hidden + m, n, x);
@@ -145,7 +140,7 @@ __global__ void __launch_bounds__(kStepThreads, 1) step_kernel(const __grid_cons
     const bf16* const first[1] = {matrix(layout.hidden2 + first_hidden * hidden_tiles)};
     multiply<T, 1>(first, hidden_count, hidden_tiles, hidden_tiles, hidden1, hidden_stride, column_tiles,
                    cluster_barrier, [&](int m, int n, const Accumulator(&sum)[1]) {
-                     store_operand_tile(hidden2, share_stride, m, n, biased_relu(layout.hidden2_bias, m, sum[0]));
+                     store_operand_tile(hidden2, share_stride, m, n, block.biased_relu(layout.hidden2_bias + (first_hidden + m) * kStepTile, sum[0]));
                    });
   }
   {

@@ -250,7 +250,7 @@ void attention_backward(const AttentionInput& input, const AttentionOutputGradie
   check_vectors(input.rotary_width, input.shape.width, input.scale,
                 {input_gradient.head_stride, input_gradient.q.row_stride, input_gradient.k.row_stride,
                  input_gradient.v.row_stride});
-  dispatch(input.dtype, input.shape.width, [&](auto element, auto width) {
+  dispatch_width(input.dtype, input.shape.width, [&](auto element, auto width) {
     using T = decltype(element);
     constexpr int kWidth = decltype(width)::value;
     const dim3 grid(input.shape.batch * input.shape.heads, (input.shape.time + kBlock<T> - 1) / kBlock<T>);
@@ -270,9 +270,9 @@ void attention_backward(const AttentionInput& input, const AttentionOutputGradie
     if constexpr (sizeof(T) == 2)
       if (is_short_window(input)) return short_window_backward(problem, gradient, stream);
     const auto run = [&]<bool kDropout>() {
-      launch<query_kernel<T, kWidth, kDropout>>(grid, kThreads<T>, sizeof(QueryShared<T, kWidth>), stream,
+      launch(query_kernel<T, kWidth, kDropout>, grid, kThreads<T>, sizeof(QueryShared<T, kWidth>), stream,
                                                 "attention: gradient of queries", problem, gradient);
-      launch<key_kernel<T, kWidth, kDropout>>(grid, kThreads<T>, sizeof(KeyShared<T, kWidth>), stream,
+      launch(key_kernel<T, kWidth, kDropout>, grid, kThreads<T>, sizeof(KeyShared<T, kWidth>), stream,
                                               "attention: gradient of keys and values", problem, gradient);
     };
     input.dropout.drops() ? run.template operator()<true>() : run.template operator()<false>();

@@ -196,7 +196,7 @@ void attention_forward(const AttentionInput& input, void* output_BTHW, void* sav
   using namespace attention;
   check_input(input);
   if (is_short_window(input)) return short_window_forward(input, output_BTHW, saved, stream);
-  dispatch(input.dtype, input.shape.width, [&](auto element, auto width) {
+  dispatch_width(input.dtype, input.shape.width, [&](auto element, auto width) {
     using T = decltype(element);
     constexpr int kWidth = decltype(width)::value, kQueries = kBlock<T> * kTeams<T, kWidth>;
     const int heads = input.shape.batch * input.shape.heads, time = input.shape.time;
@@ -204,11 +204,11 @@ void attention_forward(const AttentionInput& input, void* output_BTHW, void* sav
     const Saved<T> kept = Saved<T>::of(saved, input.shape);
     const dim3 blocks(heads, (time + kBlock<T> - 1) / kBlock<T>);
     if (input.dropout.drops())
-      launch<draw_kernel<T>>(blocks, 256, 0, stream, "attention: drawing dropout", problem, kept);
-    launch<turn_kernel<T, kWidth>>(blocks, kThreads<T>, sizeof(TurnShared<T, kWidth>), stream, "attention: turning",
+      launch(draw_kernel<T>, blocks, 256, 0, stream, "attention: drawing dropout", problem, kept);
+    launch(turn_kernel<T, kWidth>, blocks, kThreads<T>, sizeof(TurnShared<T, kWidth>), stream, "attention: turning",
                                    problem, kept);
     const auto run = [&]<bool kDropout>() {
-      launch<forward_kernel<T, kWidth, kDropout>>(
+      launch(forward_kernel<T, kWidth, kDropout>, 
           dim3(heads, (time + kQueries - 1) / kQueries), kThreads<T> * kTeams<T, kWidth>,
           sizeof(ForwardShared<T, kWidth>), stream, "attention: forward", problem, static_cast<T*>(output_BTHW), kept);
     };

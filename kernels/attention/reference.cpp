@@ -1,10 +1,10 @@
 #include "kernels/attention/reference.h"
 
 #include <algorithm>
-#include <atomic>
 #include <cmath>
 #include <cstddef>
-#include <thread>
+
+#include "base/parallel_for.h"
 
 namespace engram {
 namespace {
@@ -12,14 +12,8 @@ namespace {
 // Calls function(row, head) for all of them, spread over the processor's threads.
 template <typename Function>
 void for_each_head(const AttentionShape& shape, const Function& function) {
-  std::atomic<int> next{0};
-  const auto work = [&] {
-    for (int i = next++; i < shape.batch * shape.heads; i = next++) function(i / shape.heads, i % shape.heads);
-  };
-  std::vector<std::thread> threads;
-  for (unsigned i = 1; i < std::max(1u, std::thread::hardware_concurrency()); ++i) threads.emplace_back(work);
-  work();
-  for (auto& thread : threads) thread.join();
+  parallel_for(static_cast<std::size_t>(shape.batch) * shape.heads,
+               [&](std::size_t i) { function(static_cast<int>(i) / shape.heads, static_cast<int>(i) % shape.heads); });
 }
 
 double dot(const double* x, const double* y, int size) {

@@ -1,4 +1,4 @@
-// What the kernels over whole sequences share: blocks of rows in shared memory, products of a warp, and the launch.
+// What the kernels over whole sequences share: blocks of rows in shared memory, products of a warp.
 #pragma once
 
 #include <cstddef>
@@ -6,35 +6,10 @@
 
 #include "kernels/attention/problem.cuh"
 #include "kernels/attention/rotary.cuh"
+#include "kernels/launch.cuh"
 #include "kernels/tensor_core.cuh"
 
 namespace engram::attention {
-
-// Calls function(T{}, width constant) for the element type and the padded width.
-template <int kValue>
-struct Width {
-  static constexpr int value = kValue;
-};
-template <typename Function>
-void dispatch(Dtype dtype, int width, Function&& function) {
-  dispatch_dtype(dtype, [&](auto element) {
-    if (width <= 64)
-      function(element, Width<64>{});
-    else
-      function(element, Width<128>{});
-  });
-}
-
-// Launches with `bytes` of dynamic shared memory, opted in to at the kernel's first launch, and checks the launch.
-template <auto kKernel, typename... Arguments>
-void launch(dim3 grid, int threads, std::size_t bytes, cudaStream_t stream, const char* name,
-            const Arguments&... arguments) {
-  static const cudaError_t opted_in =
-      cudaFuncSetAttribute(kKernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(bytes));
-  check_cuda(opted_in, name);
-  kKernel<<<grid, threads, bytes, stream>>>(arguments...);
-  check_cuda(cudaGetLastError(), name);
-}
 
 // The functions below share work among a team of kThreads<T> threads, a block or its first or second half, unless they
 // say otherwise.

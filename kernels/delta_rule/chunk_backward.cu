@@ -433,7 +433,7 @@ std::size_t delta_rule_backward_scratch_bytes(const DeltaRuleShape& shape, Dtype
 void delta_rule_backward(const DeltaRuleInput& input, const void* saved, const DeltaRuleOutputGradient& output_gradient,
                          const DeltaRuleInputGradient& input_gradient, void* scratch, cudaStream_t stream) {
   delta_rule::check_input(input);
-  delta_rule::dispatch(input.dtype, input.shape.width, [&](auto element, auto width) {
+  dispatch_width(input.dtype, input.shape.width, [&](auto element, auto width) {
     delta_rule::launch_backward<decltype(element), width.value>(input, saved, output_gradient, input_gradient, scratch,
                                                                 stream);
   });

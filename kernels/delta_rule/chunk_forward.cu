@@ -194,7 +194,7 @@ void launch_forward(const DeltaRuleInput& input, const DeltaRuleOutput& output, 
 template <bool kSaving>
 void forward(const DeltaRuleInput& input, const DeltaRuleOutput& output, void* memory, cudaStream_t stream) {
   check_input(input);
-  dispatch(input.dtype, input.shape.width, [&](auto element, auto width) {
+  dispatch_width(input.dtype, input.shape.width, [&](auto element, auto width) {
     launch_forward<decltype(element), width.value, kSaving>(input, output, memory, stream);
   });
 }

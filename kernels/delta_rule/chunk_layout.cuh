@@ -9,6 +9,7 @@
 #include <string>
 
 #include "kernels/delta_rule/delta_rule.h"
+#include "kernels/launch.cuh"
 #include "kernels/tensor_core.cuh"
 
 namespace engram::delta_rule {
@@ -143,30 +144,6 @@ Problem<T> make_problem(const DeltaRuleInput& input) {
           static_cast<const T*>(input.v_BTHD),
           static_cast<const T*>(input.beta_BTH),
           input.length_B};
-}
-
-// Calls function(T{}, width constant) for the element type and the padded width.
-template <int kValue>
-struct Width {
-  static constexpr int value = kValue;
-};
-template <typename Function>
-void dispatch(Dtype dtype, int width, Function&& function) {
-  dispatch_dtype(dtype, [&](auto element) {
-    if (width <= 64)
-      function(element, Width<64>{});
-    else
-      function(element, Width<128>{});
-  });
-}
-
-// Launches with `bytes` of dynamic shared memory and checks the launch.
-template <typename... Parameters, typename... Arguments>
-void launch(void (*kernel)(Parameters...), dim3 grid, int threads, std::size_t bytes, cudaStream_t stream,
-            const char* name, const Arguments&... arguments) {
-  check_cuda(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(bytes)), name);
-  kernel<<<grid, threads, bytes, stream>>>(arguments...);
-  check_cuda(cudaGetLastError(), name);
 }
 
 // Starts the copy of a chunk's rows in pieces of kBytes. Rows from valid_rows on, and columns from `columns` to

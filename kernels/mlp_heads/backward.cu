@@ -296,9 +296,8 @@ void mlp_heads_backward(const MlpHeadsBackward& backward, void* scratch, cudaStr
       .partial_d_x = reinterpret_cast<float4*>(bytes + mlp::sums_bytes(shape))};
   std::copy_n(backward.d_output_MA, shape.kept, arguments.d_output);
   mlp::for_width(shape, [&](auto kernel_width) {
-    mlp::launch<mlp::backward_kernel<kernel_width>>(mlp::blocks_for(arguments.tiles),
-                                                    mlp::BackwardImage<kernel_width>::kBytes, arguments, stream,
-                                                    "mlp_heads_backward");
+    launch(mlp::backward_kernel<kernel_width>, mlp::blocks_for(arguments.tiles), mlp::kThreads,
+           mlp::BackwardImage<kernel_width>::kBytes, stream, "mlp_heads_backward", arguments);
   });
 }
 

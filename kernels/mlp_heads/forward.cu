@@ -223,8 +223,8 @@ void mlp_heads_forward(const MlpHeadsForward& forward, cudaStream_t stream) {
                                   .output = {}};
   std::copy_n(forward.output_MA, shape.heads, arguments.output);
   mlp::for_width(shape, [&](auto width) {
-    mlp::launch<mlp::forward_kernel<width>>(mlp::blocks_for(arguments.tiles * shape.heads),
-                                            mlp::ForwardImage<width>::kBytes, arguments, stream, "mlp_heads_forward");
+    launch(mlp::forward_kernel<width>, mlp::blocks_for(arguments.tiles * shape.heads), mlp::kThreads,
+           mlp::ForwardImage<width>::kBytes, stream, "mlp_heads_forward", arguments);
   });
 }
 

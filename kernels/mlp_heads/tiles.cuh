@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <type_traits>
 
-#include "kernels/cuda_support.h"
+#include "kernels/launch.cuh"
 #include "kernels/mlp_heads/layout.cuh"
 #include "kernels/wgmma.cuh"
 
@@ -69,15 +69,6 @@ void for_width(const MlpHeadsShape& shape, const Function& function) {
 inline int blocks_for(std::int64_t tiles) {
   return static_cast<int>(std::min<std::int64_t>(cuda_device_attribute(cudaDevAttrMultiProcessorCount),
                                                  (tiles + kWarpgroups - 1) / kWarpgroups));
-}
-
-// Launches with `bytes` of dynamic shared memory, opted in to at the kernel's first launch, and checks the launch.
-template <auto kKernel, typename Arguments>
-void launch(int blocks, int bytes, const Arguments& arguments, cudaStream_t stream, const char* name) {
-  static const cudaError_t opted_in = cudaFuncSetAttribute(kKernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes);
-  check_cuda(opted_in, name);
-  kKernel<<<static_cast<unsigned>(blocks), kThreads, static_cast<std::size_t>(bytes), stream>>>(arguments);
-  check_cuda(cudaGetLastError(), name);
 }
 
 }  // namespace engram::mlp

@@ -107,7 +107,7 @@ void fused_swiglu_backward(const FusedSwiGlu& input, const FusedSwiGluGradient& 
   check_shape(input.width, input.stride, input.inner);
   dispatch_channels(input.stride, [&](auto channels) {
     constexpr int kP = channels;
-    launch<backward_kernel<kP>>(blocks_of(input.rows, kWarpgroups * kRows), kThreads, sizeof(Shared<kP>), stream,
+    launch(backward_kernel<kP>, blocks_of(input.rows, kWarpgroups * kRows), kThreads, sizeof(Shared<kP>), stream,
                                 "fused SwiGLU backward", input, gradient);
   });
 }

@@ -104,7 +104,7 @@ void fused_swiglu_forward(const FusedSwiGlu& input, void* y, cudaStream_t stream
   check_shape(input.width, input.stride, input.inner);
   dispatch_channels(input.stride, [&](auto channels) {
     constexpr int kP = channels;
-    launch<forward_kernel<kP>>(blocks_of(input.rows, kWarpgroups * kRows), kThreads, sizeof(Shared<kP>), stream,
+    launch(forward_kernel<kP>, blocks_of(input.rows, kWarpgroups * kRows), kThreads, sizeof(Shared<kP>), stream,
                                "fused SwiGLU forward", input, static_cast<bf16*>(y));
   });
 }

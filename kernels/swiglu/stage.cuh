@@ -7,7 +7,7 @@
 #include <type_traits>
 
 #include "kernels/block/row_vector.cuh"  // silu
-#include "kernels/cuda_support.h"
+#include "kernels/launch.cuh"
 #include "kernels/swiglu/swiglu.h"
 #include "kernels/wgmma.cuh"
 
@@ -163,17 +163,6 @@ inline void check_shape(int width, int stride, int inner) {
   if (!fused_swiglu_takes(stride, inner) || width < 1 || width > stride)
     throw std::runtime_error("fused SwiGLU: width " + std::to_string(width) + " in " + std::to_string(stride) +
                              " and inner " + std::to_string(inner) + " on this device");
-}
-
-template <auto kKernel, class... Arguments>
-void launch(dim3 grid, int threads, std::size_t shared_bytes, cudaStream_t stream, const char* name,
-            const Arguments&... arguments) {
-  static const cudaError_t opted_in =
-      cudaFuncSetAttribute(kKernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(shared_bytes));
-  check_cuda(opted_in, name);
-  if (grid.x == 0) return;
-  kKernel<<<grid, threads, shared_bytes, stream>>>(arguments...);
-  check_cuda(cudaGetLastError(), name);
 }
 
 // Blocks of `block_rows` rows.

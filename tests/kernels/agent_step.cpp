@@ -1,8 +1,6 @@
 #include <doctest/doctest.h>
 
-#include <atomic>
-#include <thread>
-
+#include "base/parallel_for.h"
 #include "tests/kernels/agent_step_case.h"
 
 using namespace engram;
@@ -79,19 +77,11 @@ class ReferenceAgents {
   }
   std::vector<double> step(const AgentStepRows& rows, const std::vector<std::vector<double>>& observation) {
     std::vector<double> probabilities(row_.size() * shape_.actions);
-    std::atomic<std::size_t> next{0};
-    const auto work = [&] {
-      for (std::size_t row = next++; row < row_.size(); row = next++) {
-        const auto own = agent_step_reference(shape_, weights_, rows, round_, static_cast<std::int64_t>(row),
-                                              observation[row], row_[row]);
-        std::copy(own.begin(), own.end(), probabilities.begin() + row * shape_.actions);
-      }
-    };
-    std::vector<std::thread> threads;
-    const auto most = std::min<std::size_t>(row_.size(), std::max(1u, std::thread::hardware_concurrency()));
-    for (std::size_t i = 1; i < most; ++i) threads.emplace_back(work);
-    work();
-    for (auto& thread : threads) thread.join();
+    parallel_for(row_.size(), [&](std::size_t row) {
+      const auto own = agent_step_reference(shape_, weights_, rows, round_, static_cast<std::int64_t>(row),
+                                            observation[row], row_[row]);
+      std::copy(own.begin(), own.end(), probabilities.begin() + row * shape_.actions);
+    });
     return probabilities;
   }
   std::vector<double> memory(std::size_t layer, int kind) {

@@ -1,15 +1,12 @@
 // What tests of kernels share: random numbers, element types on the host, errors.
 #pragma once
 
-#include <algorithm>
-#include <atomic>
 #include <cmath>
 #include <cstring>
-#include <future>
 #include <mutex>
-#include <thread>
 #include <vector>
 
+#include "base/parallel_for.h"
 #include "base/rng.h"
 #include "kernels/cuda_support.h"
 #include "tests/gpu.h"
@@ -21,13 +18,7 @@ namespace engram::testing {
 inline std::mutex gpu_in_use;
 template <typename Case, typename Check>
 void check_each(const std::vector<Case>& cases, const Check& check) {
-  std::atomic<std::size_t> next = 0;
-  std::vector<std::future<void>> workers(std::max(1u, std::thread::hardware_concurrency()));
-  for (auto& worker : workers)
-    worker = std::async(std::launch::async, [&] {
-      for (std::size_t i = next++; i < cases.size(); i = next++) check(cases[i]);
-    });
-  for (auto& worker : workers) worker.get();
+  parallel_for(cases.size(), [&](std::size_t i) { check(cases[i]); });
 }
 
 inline double normal(Rng& rng) {
