@@ -22,7 +22,7 @@ TMaze::Params TMaze::make_params(const Options& options, std::uint64_t, Purpose)
 void TMaze::draw(const Params& params, const State& state, Canvas& canvas) {
   constexpr Rgb kWall{25, 25, 25}, kFloor{204, 204, 204}, kOracle{134, 206, 235}, kPlayer{228, 148, 109};
   constexpr Rgb kRight{0, 160, 0}, kWrong{200, 0, 0};
-  const int end = params.oracle + params.corridor_length;
+  const int end = junction(params);
   canvas.resize(3, end + 1, kWall);
   for (int x = 0; x <= end; ++x) canvas.set(1, x, kFloor);
   canvas.set(1, 0, kOracle);
@@ -32,7 +32,7 @@ void TMaze::draw(const Params& params, const State& state, Canvas& canvas) {
 }
 
 std::string TMaze::phase(const Params& params, const State& state) {
-  if (state.x < params.oracle + params.corridor_length) return state.oracle == kShown ? "oracle" : "corridor";
+  if (state.x < junction(params)) return state.oracle == kShown ? "oracle" : "corridor";
   return state.y == 0 ? "junction" : "goal";
 }
 

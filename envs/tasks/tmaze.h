@@ -8,7 +8,8 @@
 // active form, where the agent has to step back to see it. An episode lasts corridor_length + 2 o + 1 steps.
 // Source: Ni et al., "When do Transformers shine in RL?", 2023 (Memory-RL), after Bakker, "Reinforcement learning with
 // long short-term memory", 2001. Observation: [2] float, at x = 0 [0, goal] the first time and [0, 0] afterwards, in
-// the corridor [0, 0], at its end [1, y]; with full_state [3], the goal behind these two at every step.
+// the corridor [0, 0], at its end [1, y]; with full_state [5], behind these two at every step the goal, the share of the
+// corridor behind the agent, and 1 where it is late, so that a step costs the penalty, else 0.
 #pragma once
 
 #include <optional>
@@ -61,7 +62,7 @@ struct TMaze {
   using Element = float;
 
   static Params make_params(const Options& options, std::uint64_t seed, Purpose purpose);
-  static std::vector<std::int64_t> observation_shape(const Params& params) { return {params.full_state ? 3 : 2}; }
+  static std::vector<std::int64_t> observation_shape(const Params& params) { return {params.full_state ? 5 : 2}; }
   static int max_episode_steps(const Params& params) { return num_steps(params); }
 
   HOST_DEVICE static constexpr State reset(const Params& params, Rng& rng) {
@@ -79,9 +80,9 @@ struct TMaze {
 
   HOST_DEVICE static constexpr Outcome step(const Params& params, State& state, int action, Rng&) {
     ++state.t;
-    const int end = params.oracle + params.corridor_length;
     const int x = state.x + (action == 0) - (action == 2);
     const int y = state.y + (action == 1) - (action == 3);
+    const int end = junction(params);
     const bool open = x >= 0 && x <= end && (y == 0 || (x == end && y >= -1 && y <= 1));
     if (open) {
       state.x = x;
@@ -89,7 +90,7 @@ struct TMaze {
     }
     state.oracle = state.oracle != kUnseen ? kSeen : state.x == 0 ? kShown : kUnseen;
     if (state.t < num_steps(params))
-      return {state.x < state.t - params.oracle ? params.step_penalty : 0.0f, End::kNone};
+      return {late(params, state) ? params.step_penalty : 0.0f, End::kNone};
     const float reward = state.y == state.goal_y ? params.goal_reward : 0.0f;
     state.solved = reward > 0;
     return {reward, End::kTerminated};
@@ -98,10 +99,13 @@ struct TMaze {
   HOST_DEVICE static constexpr bool success(const Params&, const State& state) { return state.solved; }
 
   HOST_DEVICE static constexpr void observe(const Params& params, const State& state, Element* out) {
-    const bool at_end = state.x == params.oracle + params.corridor_length;
+    const bool at_end = state.x == junction(params);
     out[0] = at_end ? 1.0f : 0.0f;
     out[1] = at_end ? static_cast<float>(state.y) : state.oracle == kShown ? static_cast<float>(state.goal_y) : 0.0f;
-    if (params.full_state) out[2] = static_cast<float>(state.goal_y);
+    if (!params.full_state) return;
+    out[2] = static_cast<float>(state.goal_y);
+    out[3] = static_cast<float>(state.x) / static_cast<float>(junction(params));
+    out[4] = late(params, state) ? 1.0f : 0.0f;
   }
 
   // Three rows: y = +1, 0 and -1. The goals are drawn from the start: the right one green, the other red.
@@ -111,6 +115,11 @@ struct TMaze {
  private:
   HOST_DEVICE static constexpr int num_steps(const Params& params) {
     return params.corridor_length + 2 * params.oracle + 1;
+  }
+  HOST_DEVICE static constexpr int junction(const Params& params) { return params.oracle + params.corridor_length; }
+  // Behind an agent that has always walked ahead, or in the active form first to the oracle.
+  HOST_DEVICE static constexpr bool late(const Params& params, const State& state) {
+    return state.x < state.t - params.oracle;
   }
 };
 

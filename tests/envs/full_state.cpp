@@ -50,19 +50,26 @@ Rgb middle_of(const typename Task::Params& plain, const typename Task::Params& f
 
 }  // namespace
 
-TEST_CASE("T-maze: the goal stands behind the usual observation") {
+TEST_CASE("T-maze: goal, way and delay stand behind the usual observation") {
   for (const bool active : {false, true}) {
     TMaze::Options options;
     options.active = active;
     options.corridor_length = 6;
-    play_both<TMaze>(options, [](const auto& plain, const auto& full, const auto& state) {
-      float before[2] = {}, now[3] = {};
+    int late = 0, in_time = 0;
+    play_both<TMaze>(options, [&](const auto& plain, const auto& full, const auto& state) {
+      float before[2] = {}, now[5] = {};
       TMaze::observe(plain, state, before);
       TMaze::observe(full, state, now);
       REQUIRE(now[0] == before[0]);
       REQUIRE(now[1] == before[1]);
       REQUIRE(now[2] == state.goal_y);
+      const int oracle = full.oracle;
+      REQUIRE(now[3] == static_cast<float>(state.x) / static_cast<float>(6 + oracle));
+      REQUIRE(now[4] == (state.t - oracle > state.x ? 1.0f : 0.0f));
+      ++(now[4] == 1 ? late : in_time);
     });
+    CHECK(late > 100);
+    CHECK(in_time > 60);
   }
 }
 
