@@ -5,8 +5,8 @@
 //   kChanceSuccess, kChanceSource        success rate of guessing without memory, nullopt where there is none;
 //                                        where the figure comes from, or why there is none
 //   Options                              host-side options, with list_options(OptionList&), check() and, as Task, the
-//                                        task itself; full_state: the observation also shows, at every step, what else
-//                                        has to be remembered
+//                                        task itself; full_state: the observation also shows, at every step, what an
+//                                        agent without memory needs to solve the task
 //   Params, State                        plain data; static maps live in Params, State stays small
 //   Element                              std::uint8_t (an image, channels x height x width) or float (a vector)
 //   make_params(options, seed, purpose)  host; draws what is fixed for a whole run (seed = the run's seed)
@@ -96,7 +96,7 @@ inline constexpr const char* kTaskSection = "task";
 
 // The option full_state, which every task lists: the upper bound of a comparison of memories.
 inline void list_full_state(OptionList& list, bool& full_state) {
-  list.add("full_state", full_state, "the observation also shows, at every step, what else has to be remembered");
+  list.add("full_state", full_state, "the observation also shows, at every step, what an agent without memory needs");
 }
 
 template <class Task>

@@ -38,7 +38,7 @@ namespace engram {
 // What the widths of the backbones are chosen to agree in; kNone: the settings' own widths.
 enum class Match { kNone, kParameters, kState, kFlops };
 
-// kMemoryless: backbone `none`. kFullState: the observation also shows what must be remembered (task.full_state).
+// kMemoryless: backbone `none`. kFullState: without memory, which the observation makes needless (task.full_state).
 enum class Control { kNone, kMemoryless, kFullState };
 
 // A task or a backbone of an experiment.

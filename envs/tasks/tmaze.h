@@ -8,8 +8,8 @@
 // active form, where the agent has to step back to see it. An episode lasts corridor_length + 2 o + 1 steps.
 // Source: Ni et al., "When do Transformers shine in RL?", 2023 (Memory-RL), after Bakker, "Reinforcement learning with
 // long short-term memory", 2001. Observation: [2] float, at x = 0 [0, goal] the first time and [0, 0] afterwards, in
-// the corridor [0, 0], at its end [1, y]; with full_state [5], behind these two at every step the goal, the share of the
-// corridor behind the agent, and 1 where it is late, so that a step costs the penalty, else 0.
+// the corridor [0, 0], at its end [1, y]; with full_state [5], behind these two at every step the goal, the share of
+// the corridor behind the agent, and 1 where it is late, so that a step costs the penalty, else 0.
 #pragma once
 
 #include <optional>
@@ -89,8 +89,7 @@ struct TMaze {
       state.y = static_cast<std::int8_t>(y);
     }
     state.oracle = state.oracle != kUnseen ? kSeen : state.x == 0 ? kShown : kUnseen;
-    if (state.t < num_steps(params))
-      return {late(params, state) ? params.step_penalty : 0.0f, End::kNone};
+    if (state.t < num_steps(params)) return {late(params, state) ? params.step_penalty : 0.0f, End::kNone};
     const float reward = state.y == state.goal_y ? params.goal_reward : 0.0f;
     state.solved = reward > 0;
     return {reward, End::kTerminated};

@@ -102,7 +102,7 @@ VisualMatch::Params VisualMatch::make_params(const Options& options, std::uint64
 void VisualMatch::draw(const Params& params, const State& state, Canvas& canvas) {
   board::draw_map(params.board, state.board, canvas);
   const board::Cell player = state.board.player;
-  if (params.full_state) canvas.set(player.row, player.column, target_colour(params, state));
+  if (params.full_state) canvas.set(player.row, player.column, place_colour(params, state));
   if (state.board.phase == board::kExplore)
     canvas.set(state.signal.row, state.signal.column, target_colour(params, state));
   if (state.board.phase == board::kReward && !state.squares_gone)

@@ -4,7 +4,7 @@
 // coloured squares of which one matches. An episode always lasts the sum of the three phases.
 // Source: Hung et al., "Optimizing agent behavior over long time scales by transporting value", 2019, in the form of
 // Memory-RL (Ni et al., "When do Transformers shine in RL?", 2023). Observation: [3, 5, 5] uint8, the crop of board.h;
-// with full_state the player wears the colour to match.
+// with full_state the player's own colour tells which of the three places is the right square's.
 #pragma once
 
 #include <optional>
@@ -98,7 +98,7 @@ struct VisualMatch {
 
   HOST_DEVICE static void observe(const Params& params, const State& state, Element* out) {
     board::observe_map(params.board, state.board, out);
-    if (params.full_state) board::paint(state.board, state.board.player, target_colour(params, state), out);
+    if (params.full_state) board::paint(state.board, state.board.player, place_colour(params, state), out);
     if (state.board.phase == board::kExplore) {
       board::paint(state.board, state.signal, target_colour(params, state), out);
     } else if (state.board.phase == board::kReward && !state.squares_gone) {
@@ -117,6 +117,10 @@ struct VisualMatch {
  private:
   HOST_DEVICE static constexpr Rgb target_colour(const Params& params, const State& state) {
     return params.square_colour[state.assignment][state.target];
+  }
+  // A colour a place, whatever the squares' colours: to know these alone would leave a search, which takes memory, too.
+  HOST_DEVICE static constexpr Rgb place_colour(const Params& params, const State& state) {
+    return params.square_colour[0][state.target];
   }
 };
 

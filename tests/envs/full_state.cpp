@@ -1,4 +1,4 @@
-// task.full_state: the same episodes, whose observations also show what has to be remembered.
+// task.full_state: the same episodes, whose observations also show what makes memory needless.
 #include <doctest/doctest.h>
 
 #include <functional>
@@ -73,7 +73,7 @@ TEST_CASE("T-maze: goal, way and delay stand behind the usual observation") {
   }
 }
 
-TEST_CASE("visual match: the player wears the colour to match in all phases") {
+TEST_CASE("visual match: the player's colour tells the right square's place in all phases") {
   for (const bool active : {false, true}) {
     VisualMatch::Options options;
     options.active = active;
@@ -81,7 +81,7 @@ TEST_CASE("visual match: the player wears the colour to match in all phases") {
     int at_squares = 0, total = 0;
     play_both<VisualMatch>(options, [&](const auto& plain, const auto& full, const auto& state) {
       const Rgb middle = middle_of<VisualMatch>(plain, full, state);
-      REQUIRE(middle == full.square_colour[state.assignment][state.target]);
+      REQUIRE(middle == full.square_colour[0][state.target]);
       ++total;
       at_squares += state.board.phase == board::kReward;
     });
