@@ -5,7 +5,10 @@
 
 namespace engram {
 
-std::string percent(double fraction) { return format("%.1f", 100 * fraction); }
+std::string percent(double fraction) {
+  const std::string text = format("%.1f", 100 * fraction);
+  return text == "-0.0" ? "0.0" : text;  // a rounding error's sign says nothing
+}
 
 std::string percent(const Estimate& estimate) {
   if (!estimate.interval) return percent(estimate.value);

@@ -1,0 +1,13 @@
+#include "experiments/report_text.h"
+
+#include <doctest/doctest.h>
+
+using namespace engram;
+
+TEST_CASE("fractions are shown in percent, and rounding errors about zero without their sign") {
+  CHECK(percent(0.5) == "50.0");
+  CHECK(percent(-0.25) == "-25.0");
+  CHECK(percent(-1e-17) == "0.0");
+  CHECK(percent(-0.0006) == "-0.1");
+  CHECK(percent(Estimate{-1e-17, std::pair(-1e-17, 0.125)}) == "0.0 (0.0 to 12.5)");
+}
