@@ -69,7 +69,7 @@ TEST_CASE("an experiment is read with its entries in order, and its controls beh
   CHECK(runs[5].control == Control::kNone);
   CHECK(runs[6].control == Control::kMemoryless);
   CHECK(runs[9].control == Control::kFullState);
-  CHECK(runs[9].config.task.info().observation.shape == std::vector<std::int64_t>{3});
+  CHECK(runs[9].config.task.info().observation.shape == std::vector<std::int64_t>{5});
   CHECK(runs[12].config.run.steps == 500);
 }
 
