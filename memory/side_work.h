@@ -60,6 +60,9 @@ class LateWeightGradients {
   std::vector<torch::Tensor> kept_;
 };
 
+// Work on a stream of its own, beside what the current stream is given between run() and join(). Memory is safe between
+// the two as long as what either is given to read lives until join(), by keep() or otherwise: run() waits for all that
+// the current stream was given before, so that what was freed by then is free.
 class SideWork {
  public:
   explicit SideWork(SideStreamOf purpose)
@@ -111,12 +114,13 @@ class SideWork {
     return streams[index];
   }
 
-  c10::cuda::CUDAStream main_, side_;
   static constexpr std::size_t kLag = 4;
   struct Earlier {
     at::cuda::CUDAEvent end;
     std::vector<torch::Tensor> kept;
   };
+
+  c10::cuda::CUDAStream main_, side_;
   std::deque<Earlier> earlier_;
   std::vector<torch::Tensor> kept_;
 };

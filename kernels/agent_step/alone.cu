@@ -134,8 +134,8 @@ __global__ void __launch_bounds__(kStepThreads, 1) alone_kernel(const __grid_con
     multiply<T, 1, kAhead>(
         first, hidden_count, width_tiles, width_tiles, normed, stride, 1, block_barrier,
         [&](int m, int, const Accumulator(&sum)[1]) {
-          send_column(hidden1 + (first_hidden + m) * kStepTile, hidden, block.biased_relu(layout.hidden1_bias + (first_hidden + m) * kStepTile, sum[0]),
-                      kStepCluster);
+          send_column(hidden1 + (first_hidden + m) * kStepTile, hidden,
+                      block.biased_relu(layout.hidden1_bias + (first_hidden + m) * kStepTile, sum[0]), kStepCluster);
         },
         /*first_warp=*/8);
   }
@@ -145,7 +145,8 @@ __global__ void __launch_bounds__(kStepThreads, 1) alone_kernel(const __grid_con
     multiply<T, 1, kAhead>(
         first, hidden_count, hidden_tiles, hidden_tiles, hidden1, hidden_stride, 1, [&] { hidden.wait(0); },
         [&](int m, int, const Accumulator(&sum)[1]) {
-          store_transposed(hidden2 + m * kStepTile, share_stride, block.biased_relu(layout.hidden2_bias + (first_hidden + m) * kStepTile, sum[0]), 1,
+          store_transposed(hidden2 + m * kStepTile, share_stride,
+                           block.biased_relu(layout.hidden2_bias + (first_hidden + m) * kStepTile, sum[0]), 1,
                            kStepTile);
         },
         /*first_warp=*/0);

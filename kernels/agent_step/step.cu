@@ -128,7 +128,8 @@ __global__ void __launch_bounds__(kStepThreads, 1) step_kernel(const __grid_cons
     const bf16* const first[1] = {matrix(layout.hidden1 + first_hidden * width_tiles)};
     multiply<T, 1>(first, hidden_count, width_tiles, width_tiles, normed, stride, column_tiles, cluster_barrier,
                    [&](int m, int n, const Accumulator(&sum)[1]) {
-                     const Accumulator x = block.biased_relu(layout.hidden1_bias + (first_hidden + m) * kStepTile, sum[0]);
+                     const Accumulator x =
+                         block.biased_relu(layout.hidden1_bias + (first_hidden + m) * kStepTile, sum[0]);
 #pragma unroll
                      for (int i = 0; i < kCluster; ++i)
                        store_operand_tile(peer<kCluster>(hidden1, i), hidden_stride, first_hidden + m, n, x);
@@ -140,7 +141,9 @@ __global__ void __launch_bounds__(kStepThreads, 1) step_kernel(const __grid_cons
     const bf16* const first[1] = {matrix(layout.hidden2 + first_hidden * hidden_tiles)};
     multiply<T, 1>(first, hidden_count, hidden_tiles, hidden_tiles, hidden1, hidden_stride, column_tiles,
                    cluster_barrier, [&](int m, int n, const Accumulator(&sum)[1]) {
-                     store_operand_tile(hidden2, share_stride, m, n, block.biased_relu(layout.hidden2_bias + (first_hidden + m) * kStepTile, sum[0]));
+                     store_operand_tile(
+                         hidden2, share_stride, m, n,
+                         block.biased_relu(layout.hidden2_bias + (first_hidden + m) * kStepTile, sum[0]));
                    });
   }
   {

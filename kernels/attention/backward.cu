@@ -271,9 +271,9 @@ void attention_backward(const AttentionInput& input, const AttentionOutputGradie
       if (is_short_window(input)) return short_window_backward(problem, gradient, stream);
     const auto run = [&]<bool kDropout>() {
       launch(query_kernel<T, kWidth, kDropout>, grid, kThreads<T>, sizeof(QueryShared<T, kWidth>), stream,
-                                                "attention: gradient of queries", problem, gradient);
+             "attention: gradient of queries", problem, gradient);
       launch(key_kernel<T, kWidth, kDropout>, grid, kThreads<T>, sizeof(KeyShared<T, kWidth>), stream,
-                                              "attention: gradient of keys and values", problem, gradient);
+             "attention: gradient of keys and values", problem, gradient);
     };
     input.dropout.drops() ? run.template operator()<true>() : run.template operator()<false>();
   });

@@ -206,11 +206,11 @@ void attention_forward(const AttentionInput& input, void* output_BTHW, void* sav
     if (input.dropout.drops())
       launch(draw_kernel<T>, blocks, 256, 0, stream, "attention: drawing dropout", problem, kept);
     launch(turn_kernel<T, kWidth>, blocks, kThreads<T>, sizeof(TurnShared<T, kWidth>), stream, "attention: turning",
-                                   problem, kept);
+           problem, kept);
     const auto run = [&]<bool kDropout>() {
-      launch(forward_kernel<T, kWidth, kDropout>, 
-          dim3(heads, (time + kQueries - 1) / kQueries), kThreads<T> * kTeams<T, kWidth>,
-          sizeof(ForwardShared<T, kWidth>), stream, "attention: forward", problem, static_cast<T*>(output_BTHW), kept);
+      launch(forward_kernel<T, kWidth, kDropout>, dim3(heads, (time + kQueries - 1) / kQueries),
+             kThreads<T> * kTeams<T, kWidth>, sizeof(ForwardShared<T, kWidth>), stream, "attention: forward", problem,
+             static_cast<T*>(output_BTHW), kept);
     };
     input.dropout.drops() ? run.template operator()<true>() : run.template operator()<false>();
   });

@@ -224,12 +224,12 @@ dim3 grid(const Problem<bf16>& problem) {
 void short_window_forward(const AttentionInput& input, void* output, void* saved, cudaStream_t stream) {
   const Problem<bf16> problem = make_problem<bf16>(input);
   launch(forward_kernel, grid(problem), 128, sizeof(ForwardShared), stream, "attention: forward, short window", problem,
-                         static_cast<bf16*>(output), Saved<bf16>::of(saved, input.shape));
+         static_cast<bf16*>(output), Saved<bf16>::of(saved, input.shape));
 }
 
 void short_window_backward(const Problem<bf16>& problem, const Gradient<bf16>& gradient, cudaStream_t stream) {
   launch(backward_kernel, grid(problem), 256, sizeof(BackwardShared), stream, "attention: backward, short window",
-                          problem, gradient);
+         problem, gradient);
 }
 
 }  // namespace engram::attention

@@ -1,4 +1,4 @@
-// What the kernels over whole sequences share: blocks of rows in shared memory, products of a warp.
+// What the kernels over whole sequences share: blocks of rows in shared memory and products of a warp.
 #pragma once
 
 #include <cstddef>

@@ -108,7 +108,7 @@ void fused_swiglu_backward(const FusedSwiGlu& input, const FusedSwiGluGradient& 
   dispatch_channels(input.stride, [&](auto channels) {
     constexpr int kP = channels;
     launch(backward_kernel<kP>, blocks_of(input.rows, kWarpgroups * kRows), kThreads, sizeof(Shared<kP>), stream,
-                                "fused SwiGLU backward", input, gradient);
+           "fused SwiGLU backward", input, gradient);
   });
 }
 

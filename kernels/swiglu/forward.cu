@@ -105,7 +105,7 @@ void fused_swiglu_forward(const FusedSwiGlu& input, void* y, cudaStream_t stream
   dispatch_channels(input.stride, [&](auto channels) {
     constexpr int kP = channels;
     launch(forward_kernel<kP>, blocks_of(input.rows, kWarpgroups * kRows), kThreads, sizeof(Shared<kP>), stream,
-                               "fused SwiGLU forward", input, static_cast<bf16*>(y));
+           "fused SwiGLU forward", input, static_cast<bf16*>(y));
   });
 }
 

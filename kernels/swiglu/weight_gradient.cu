@@ -230,7 +230,7 @@ void fused_swiglu_weight_gradient(const FusedSwiGlu& input, const SwiGluWeightGr
     const dim3 grid = grid_of<kP>(input);
     auto* const partial = static_cast<float2*>(scratch);
     launch(weight_gradient_kernel<kP>, grid, kThreads, sizeof(Shared<kP>), stream, "SwiGLU's weight gradients", input,
-                                       static_cast<const bf16*>(gradient.y), partial);
+           static_cast<const bf16*>(gradient.y), partial);
     add_weight_gradients<kP><<<static_cast<unsigned>(sums_of<kP>(grid)), kWarpgroup, 0, stream>>>(
         gradient, input.width, input.inner, static_cast<int>(grid.y), partial);
   });
