@@ -117,18 +117,44 @@ ProbeLearner::ProbeLearner(const ProbeTask& task, const BackboneConfig& backbone
 
 ProbeLearner::~ProbeLearner() = default;
 
-std::optional<int> ProbeLearner::train() {
-  model_->train();
-  for (int first = 0; first < training_.steps; first += kBlock) {
-    const int count = std::min(kBlock, training_.steps - first);
+std::optional<int> ProbeLearner::train(int validation_sequences) {
+  std::optional<int> diverged_at;
+  for (int first = 0, count = 0; first < training_.steps; first += count) {
+    model_->train();
+    const int until_validation = training_.validate_every - first % training_.validate_every;
+    count = std::min({kBlock, training_.steps - first, until_validation});
     const ProbeBatch block = to_device(
         task_.draw(Split::kTraining, seed_, static_cast<std::uint32_t>(first), count, training_.batch), device_);
     loss_.zero_();
     for (int i = 0; i < count; ++i) step(select(block, i));
     last_loss_ = loss_.item<double>() / count;
-    if (!std::isfinite(last_loss_)) return first + count;
+    if (!std::isfinite(last_loss_)) {
+      diverged_at = first + count;
+      break;
+    }
+    const bool due = count == until_validation || first + count == training_.steps;
+    if (due && validate(first + count, validation_sequences)) break;
   }
-  return std::nullopt;
+  const torch::NoGradGuard no_grad;
+  if (!best_parameters_.empty()) torch::_foreach_copy_(parameters(), best_parameters_);
+  return diverged_at;
+}
+
+bool ProbeLearner::validate(int step, int sequences) {
+  validations_.push_back({step, evaluate(Split::kValidation, sequences).accuracy});
+  const ProbeValidation& validation = validations_.back();
+  if (best_parameters_.empty() || validation.accuracy > best_.accuracy) {
+    best_ = validation;
+    best_parameters_.clear();
+    for (const Tensor& parameter : parameters()) best_parameters_.push_back(parameter.detach().clone());
+  }
+  return validation.accuracy == 1;
+}
+
+std::vector<Tensor> ProbeLearner::parameters() const {
+  std::vector<Tensor> all = decayed_;
+  all.insert(all.end(), plain_.begin(), plain_.end());
+  return all;
 }
 
 void ProbeLearner::step(const ProbeBatch& batch) {

@@ -20,12 +20,18 @@ struct ProbeTraining {
   double learning_rate = 1e-3;  // the greatest; a tenth of the steps rises to it, a cosine falls from it to 0
   double weight_decay = 0.01;   // of matrices (Loshchilov and Hutter 2019)
   double clip_gradient_norm = 1;
-  bool bfloat16 = false;  // activations and products, on a GPU
+  int validate_every = 200;  // steps, as Grazzi et al. 2025 do
+  bool bfloat16 = false;     // activations and products, on a GPU
 };
 
 struct ProbeAccuracy {
   double accuracy = 0;              // of all answers
   std::vector<double> by_question;  // in the order of the questions: for parity by length, for copying by item
+};
+
+struct ProbeValidation {
+  int step;  // training steps made
+  double accuracy;
 };
 
 class ProbeLearner {
@@ -35,10 +41,15 @@ class ProbeLearner {
                torch::Device device);
   ~ProbeLearner();
 
-  // All steps. Nothing, or the number of steps after which the loss was found not to be finite; then it stops there.
-  std::optional<int> train();
+  // All steps, with a validation on `validation_sequences` at least every `validate_every` steps and at the end. Leaves
+  // the weights of the best validation, the first of equals; as none can be better, it ends with a perfect one. Returns
+  // nothing, or the number of steps after which the loss was found not to be finite; then it stops there.
+  std::optional<int> train(int validation_sequences);
   // Mean loss of the last block of steps.
   double last_loss() const { return last_loss_; }
+  const std::vector<ProbeValidation>& validations() const { return validations_; }
+  // The validation whose weights these are; at step 0 before any.
+  ProbeValidation best() const { return best_; }
 
   // Over `sequences` of the split, at least.
   ProbeAccuracy evaluate(Split split, int sequences);
@@ -51,6 +62,9 @@ class ProbeLearner {
 
   void step(const ProbeBatch& batch);
   void launch_step();
+  // Whether it was perfect.
+  bool validate(int step, int sequences);
+  std::vector<torch::Tensor> parameters() const;
 
   const ProbeTask& task_;
   const ProbeTraining training_;
@@ -63,6 +77,9 @@ class ProbeLearner {
   ProbeBatch batch_;                          // the one that is being learnt from
   std::unique_ptr<Recording> recording_;      // on a GPU
   double last_loss_ = 0;
+  std::vector<ProbeValidation> validations_;
+  ProbeValidation best_{};
+  std::vector<torch::Tensor> best_parameters_;
 };
 
 }  // namespace engram

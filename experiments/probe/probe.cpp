@@ -105,6 +105,7 @@ std::string cell_identity(const ProbeOptions& options, ProbeTask& task, const Ba
                      {"batch", training.batch},
                      {"weight_decay", training.weight_decay},
                      {"clip_gradient_norm", training.clip_gradient_norm},
+                     {"validate_every", training.validate_every},
                      {"bfloat16", training.bfloat16},
                      {"test_sequences", options.test_sequences}};
   return json.dump();
@@ -154,6 +155,7 @@ ProbeOptions::ProbeOptions(ProbePreset preset) {
   window = 8;
   test_sequences = 128;
   training.steps = 600;
+  training.validate_every = 50;
   training.batch = 32;
 }
 
@@ -170,6 +172,8 @@ void ProbeOptions::list_options(OptionList& list) {
   list.add("batch", training.batch, {1, 1 << 20}, "sequences of a training step");
   list.add("weight_decay", training.weight_decay, {0, 10}, "of AdamW, for matrices");
   list.add("clip_gradient_norm", training.clip_gradient_norm, {1e-9, 1e9}, "greatest norm of the whole gradient");
+  list.add("validate_every", training.validate_every, {1, 100'000'000},
+           "training steps from a validation to the next; the best one's weights are tested");
   list.add("bfloat16", training.bfloat16, "activations and products in bfloat16, on a GPU");
   list.add("test_sequences", test_sequences, {1, 1 << 24}, "sequences of a test, rounded up to whole batches");
 }
@@ -202,19 +206,26 @@ ProbeResult run_probe_cell(const ProbeCell& cell, const ProbeOptions& options, t
   const auto begin = std::chrono::steady_clock::now();
   ProbeLearner learner(*task, make_config(cell.backbone, options, *task), training, cell.seed, device);
   ProbeResult result{};
-  result.diverged_at = learner.train();
+  result.diverged_at = learner.train(options.test_sequences);
   const ProbeAccuracy test = learner.evaluate(Split::kTest, options.test_sequences);
   result.accuracy = test.accuracy;
-  result.validation_accuracy = learner.evaluate(Split::kValidation, options.test_sequences).accuracy;
+  result.validation_accuracy = learner.best().accuracy;
+  result.best_step = learner.best().step;
   result.chance = 1.0 / task->classes();
   result.loss = learner.last_loss();
   result.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   result.cost = learner.backbone_cost();
 
+  Json validations = Json::array();
+  for (const ProbeValidation& validation : learner.validations())
+    validations.push_back({{"step", validation.step}, {"accuracy", validation.accuracy}});
+
   const BuildInfo& build = build_info();
   const Json json = {{"cell", Json::parse(cell.identity)},
                      {"accuracy", result.accuracy},
                      {"validation_accuracy", result.validation_accuracy},
+                     {"best_step", result.best_step},
+                     {"validations", validations},
                      {"chance", result.chance},
                      {"normalised_accuracy", result.normalised()},
                      {"accuracy_by_question", test.by_question},
@@ -250,6 +261,7 @@ std::optional<ProbeResult> read_probe_cell(const ProbeCell& cell, const std::fil
   ProbeResult result{};
   result.accuracy = number("accuracy");
   result.validation_accuracy = number("validation_accuracy");
+  result.best_step = static_cast<int>(number("best_step"));
   result.chance = number("chance");
   if (!(result.chance > 0 && result.chance < 1 && result.accuracy >= 0 && result.accuracy <= 1)) refuse();
   result.seconds = number("seconds");
@@ -309,36 +321,40 @@ ProbeSummary summarise_probe(const ProbeOptions& options, const std::filesystem:
       std::to_string(options.training.steps) + " steps of " + std::to_string(options.training.batch) +
       " sequences, width " + std::to_string(options.width) + ", heads " + std::to_string(options.heads) + ", layers " +
       options.layers + ", window " + std::to_string(options.window) + ", AdamW, learning rates " + options.rates +
-      ", seeds " + options.seeds + ".\n";
+      ", seeds " + options.seeds + ".\nTested are the weights that are best in validation, every " +
+      std::to_string(options.training.validate_every) + " steps; best step: their median training steps.\n";
   for (std::size_t task = 0; task < tasks.size(); ++task) {
-    text +=
-        "\n## " + tasks[task] + "\n\n" +
-        "| backbone | mean | 95% interval | best | median | seeds | rate | parameters | state bytes | seconds a run "
-        "|\n|---|---|---|---|---|---|---|---|---|---|\n";
+    text += "\n## " + tasks[task] + "\n\n" +
+            "| backbone | mean | 95% interval | best | median | seeds | rate | best step | parameters | state bytes | "
+            "seconds a run |\n|---|---|---|---|---|---|---|---|---|---|---|\n";
     for (std::size_t backbone = 0; backbone < backbones.size(); ++backbone) {
       std::vector<double> scores;
       for (std::size_t seed = 0; seed < seeds.size(); ++seed)
         if (const auto& score = summary.table.at(task, backbone, seed)) scores.push_back(*score);
       text += "| " + backbones[backbone];
       if (scores.empty()) {
-        text += " | - | - | - | - | 0 | - | - | - | - |\n";
+        text += " | - | - | - | - | 0 | - | - | - | - | - |\n";
         continue;
       }
       const Row& row = rows[task * backbones.size() + backbone];
       const Estimate estimate = *estimates[task][backbone];
       double seconds = 0;
       const ProbeResult* any_result = nullptr;
+      std::vector<double> best_steps;
       for (const auto& result : row.by_seed)
-        if (result) seconds += result->seconds, any_result = &*result;
-      const auto count = std::count_if(row.by_seed.begin(), row.by_seed.end(), [](const auto& r) { return !!r; });
+        if (result) {
+          seconds += result->seconds;
+          best_steps.push_back(result->best_step);
+          any_result = &*result;
+        }
       text += " | " + percent(estimate.value) + " | " +
               (estimate.interval ? percent(estimate.interval->first) + " to " + percent(estimate.interval->second)
                                  : std::string("one run")) +
               " | " + percent(*std::max_element(scores.begin(), scores.end())) + " | " +
               percent(quantile(scores, 0.5)) + " | " + std::to_string(scores.size()) + " | " + number_text(row.rate) +
-              " | " + std::to_string(any_result->cost.parameters) + " | " +
-              std::to_string(any_result->cost.state_bytes) + " | " +
-              std::to_string(std::lround(seconds / static_cast<double>(count))) + " |\n";
+              " | " + std::to_string(std::lround(quantile(best_steps, 0.5))) + " | " +
+              std::to_string(any_result->cost.parameters) + " | " + std::to_string(any_result->cost.state_bytes) +
+              " | " + std::to_string(std::lround(seconds / static_cast<double>(best_steps.size()))) + " |\n";
     }
   }
   if (!left_out.empty()) text += "\nLeft out:\n\n";

@@ -46,9 +46,10 @@ struct ProbeCell {
 };
 
 struct ProbeResult {
-  double accuracy, validation_accuracy, chance;
-  double loss;                     // at the end of training
-  std::optional<int> diverged_at;  // training step
+  double accuracy, validation_accuracy, chance;  // of the weights that are best in validation
+  int best_step;                                 // training steps that they had
+  double loss;                                   // where training ended
+  std::optional<int> diverged_at;                // training step
   double seconds;
   ModelCost cost;  // of the backbone
 

@@ -4,6 +4,7 @@
 #include <doctest/doctest.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <string>
@@ -67,6 +68,40 @@ TEST_CASE("DeltaNet with two heads recalls values of keys") {
   CHECK(result.normalised() > 0.9);
 }
 
+TEST_CASE("the weights of the best validation are kept, and a perfect one ends the training") {
+  torch::set_num_threads(1);
+  constexpr int kSequences = 64;
+  ProbeTraining training;
+  training.batch = 16;
+  training.validate_every = 30;
+  const auto validated = [&](const std::string& task_entry, const BackboneConfig& backbone) {
+    const auto task = make_probe_task(task_entry);
+    ProbeLearner learner(*task, backbone, training, 1, torch::kCPU);
+    CHECK(!learner.train(kSequences));
+    CHECK(learner.evaluate(Split::kValidation, kSequences).accuracy == learner.best().accuracy);
+    const auto& validations = learner.validations();
+    const auto best = std::max_element(validations.begin(), validations.end(),
+                                       [](const auto& a, const auto& b) { return a.accuracy < b.accuracy; });
+    CHECK(best->step == learner.best().step);
+    CHECK(best->accuracy == learner.best().accuracy);
+    return validations;
+  };
+  // Guesses at lengths far beyond those of training: they go up and down.
+  training.steps = 100;
+  auto validations = validated("parity:train_length=4:test_length=40", BackboneConfig("gru"));
+  REQUIRE(validations.size() == 4);
+  CHECK(validations[2].step == 90);
+  CHECK(validations[3].step == 100);
+  const double last = validations.back().accuracy;
+  CHECK(std::any_of(validations.begin(), validations.end(), [&](const auto& v) { return v.accuracy > last; }));
+
+  training.steps = 10'000;
+  training.learning_rate = 0.01;
+  validations = validated("copy:items=2:alphabet=2:delay=3", BackboneConfig("gru"));
+  CHECK(validations.back().step < training.steps);
+  CHECK(validations.back().accuracy == 1);
+}
+
 TEST_CASE("a cell is found again, with what it holds, and made afresh when anything that it depends on changes") {
   const Folder folder;
   ProbeOptions options =
@@ -83,6 +118,7 @@ TEST_CASE("a cell is found again, with what it holds, and made afresh when anyth
   REQUIRE(read);
   CHECK(read->accuracy == result.accuracy);
   CHECK(read->validation_accuracy == result.validation_accuracy);
+  CHECK(read->best_step == result.best_step);
   CHECK(read->cost.parameters == result.cost.parameters);
   CHECK(read->seconds == result.seconds);
   CHECK(!read_probe_cell(cells[1], folder.path / "cells"));
