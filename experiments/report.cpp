@@ -154,7 +154,7 @@ void ReportWriter::add_protocol() {
 
   TextTable backbones{
       "The backbones. Controls: a memoryless agent, and an agent that sees at every step what has to be "
-      "remembered: the upper bound of what a memory can reach.",
+      "remembered, which bounds what a memory can give, as far as the agent learns to use it in the same steps.",
       {"label", "backbone", "role", "settings of its own"},
       {},
       4};
