@@ -72,7 +72,8 @@ FilmStrip film_runs(const std::vector<const RunResult*>& runs) {
       encode_png(film_strip(rows)),
       "An episode of " + runs.front()->plan.task +
           " that training has not seen, played greedily by the best weights of each backbone's middle run (by final "
-          "success). Each moment shows the board and, beside it, what the agent sees." +
+          "success), or of the nearest to it whose weights are there. Each moment shows the board and, beside it, what "
+          "the agent sees." +
           damaged};
 }
 

@@ -9,6 +9,7 @@
 
 #include "agents/build_info.h"
 #include "agents/files.h"
+#include "agents/run_directory.h"
 #include "base/error.h"
 #include "experiments/budgets.h"
 #include "experiments/plan.h"
@@ -327,6 +328,22 @@ ReportFiles ReportFiles::beside(const fs::path& html) {
   return {html, with(".md"), with(".csv"), with(".json"), with("_figures")};
 }
 
+namespace {
+
+// Of runs in order the one in the middle, or the nearest to it whose best weights are there.
+const RunResult* to_film(const std::vector<const RunResult*>& runs) {
+  const auto has_weights = [](const RunResult& run) {
+    return fs::exists(RunDirectory::open(run.plan.folder).weights_file(WhichWeights::kBest));
+  };
+  const std::size_t middle = (runs.size() - 1) / 2;
+  for (std::size_t distance = 0; distance < runs.size(); ++distance)
+    for (const std::size_t i : {middle - distance, middle + distance})  // below 0: behind the end
+      if (i < runs.size() && has_weights(*runs[i])) return runs[i];
+  return runs[middle];
+}
+
+}  // namespace
+
 std::vector<const RunResult*> runs_to_film(const Results& results) {
   const Experiment& experiment = results.experiment;
   const auto finished = [&](std::size_t task, std::size_t backbone) {
@@ -347,7 +364,7 @@ std::vector<const RunResult*> runs_to_film(const Results& results) {
     for (std::size_t backbone = 0; backbone < experiment.backbones.size(); ++backbone) {
       const std::vector<const RunResult*> runs = finished(task, backbone);
       if (runs.empty()) continue;
-      chosen.push_back(runs[(runs.size() - 1) / 2]);
+      chosen.push_back(to_film(runs));
       if (chosen.back()->plan.control == Control::kFullState) continue;
       low = std::min(low, chosen.back()->scores->final_success);
       high = std::max(high, chosen.back()->scores->final_success);

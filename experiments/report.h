@@ -20,7 +20,7 @@ struct ReportFiles {
 };
 
 // One finished run of each backbone, all of the task in which the backbones differ most: of a backbone's runs the one
-// in the middle, by final success.
+// in the middle, by final success, or the nearest to it whose best weights are there.
 std::vector<const RunResult*> runs_to_film(const Results& results);
 
 struct FilmStrip {

@@ -131,9 +131,16 @@ TEST_CASE("scores of finished runs, and what the others are") {
   CHECK(scores.cells[0][0]->interval);
   CHECK(!scores.cells[1][0]->interval);
 
-  const std::vector<const RunResult*> filmed = runs_to_film(results);
-  REQUIRE(filmed.size() == 1);
-  CHECK(filmed[0]->plan.name() == "long/gru/1");
+  const auto filmed = [&] {
+    const std::vector<const RunResult*> runs = runs_to_film(results);
+    REQUIRE(runs.size() == 1);
+    return runs[0]->plan.name();
+  };
+  CHECK(filmed() == "long/gru/1");
+  write_text(comparison.run("long/gru/2").folder / "weights" / "best.safetensors", "");
+  CHECK(filmed() == "long/gru/2");
+  write_text(comparison.run("long/gru/1").folder / "weights" / "best.safetensors", "");
+  CHECK(filmed() == "long/gru/1");
 }
 
 TEST_CASE("the CSV has a row a run, the JSON everything") {
