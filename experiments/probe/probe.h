@@ -25,8 +25,8 @@ struct ProbeOptions {
   std::string backbones =
       "transformer,deltanet,deltanet:beta_factor=1,hqlt,hqlt:beta_factor=1,hqlt_delayed_stream,hqlt_delayed_chunk";
   std::string seeds = "0-2";
-  std::string rates = "0.001";       // learning rates; of several the best in validation counts
-  std::string layers = "published";  // or a number
+  std::string rates = "0.005,0.001";  // learning rates; of several the best in validation counts
+  std::string layers = "published";   // or a number
   int width = 128;
   int heads = 4;
   int window = 16;

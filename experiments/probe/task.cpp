@@ -10,16 +10,16 @@
 namespace engram {
 namespace {
 
-// The answer of every prefix of a length 3, 3 + stride, ...: up to train_length in training, from there to test_length
-// in testing. One sequence of 40 symbols so trains all lengths up to 40 at once. As published, training asks behind the
-// last symbol alone, of sequences of all lengths: here of a prefix whose length is drawn.
+// The answers of prefixes of the lengths 3, 3 + stride, ...: up to train_length in training, from there to test_length
+// in testing. As published, a sequence of training has one answer, that of a prefix whose length is drawn; with
+// answers=every it trains all lengths at once, from which less carries over to longer sequences (docs/probes.md).
 class PrefixTask : public ProbeTask {
  public:
   void list_options(OptionList& list) override {
     list.add("train_length", train_length_, {kShortest, 4096}, "symbols of the longest sequence in training");
     list.add("test_length", test_length_, {kShortest, 4096}, "symbols of the longest sequence in testing");
-    list.add("answers", answers_, {{Answers::kEvery, "every"}, {Answers::kLast, "last"}},
-             "asked in training: of every prefix, or of one, as published");
+    list.add("answers", answers_, {{Answers::kLast, "last"}, {Answers::kEvery, "every"}},
+             "asked in training: of one prefix, as published, or of every one");
   }
   void check() const override {
     if (test_length_ <= train_length_)
@@ -41,7 +41,7 @@ class PrefixTask : public ProbeTask {
   };
 
  private:
-  enum class Answers { kEvery, kLast };
+  enum class Answers { kLast, kEvery };
   static constexpr int kShortest = 3;
 
   virtual std::unique_ptr<Writer> writer() const = 0;
@@ -69,7 +69,7 @@ class PrefixTask : public ProbeTask {
 
   const int stride_;
   int train_length_ = 40, test_length_ = 256;
-  Answers answers_ = Answers::kEvery;
+  Answers answers_ = Answers::kLast;
 };
 
 class Parity final : public PrefixTask {

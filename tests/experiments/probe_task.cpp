@@ -31,7 +31,7 @@ std::vector<Sequence> sequences(const ProbeTask& task, Split split, std::uint64_
 }
 
 const std::vector<std::string> kEntries = {
-    "parity:train_length=10:test_length=30", "modular:train_length=9:test_length=30",
+    "parity:train_length=10:test_length=30:answers=every", "modular:train_length=9:test_length=30:answers=every",
     "recall:pairs=5:length=30:alphabet=9", "rewritten:pairs=5:length=30:alphabet=9", "copy:items=3:alphabet=4:delay=6"};
 
 // With precedence, by splitting at + and - first.
@@ -75,8 +75,8 @@ TEST_CASE("parity and values of expressions are those of the prefixes, of all le
 TEST_CASE("as published, training asks for one prefix, of any length, and testing for all") {
   for (const std::string name : {"parity", "modular"}) {
     CAPTURE(name);
-    const auto every = make_probe_task(name + ":train_length=9:test_length=30");
-    const auto last = make_probe_task(name + ":train_length=9:test_length=30:answers=last");
+    const auto every = make_probe_task(name + ":train_length=9:test_length=30:answers=every");
+    const auto last = make_probe_task(name + ":train_length=9:test_length=30");
     CHECK(last->questions(Split::kTest) == every->questions(Split::kTest));
     REQUIRE(last->questions(Split::kTraining) == 1);
     std::set<std::int64_t> lengths;
