@@ -2,6 +2,8 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
+#include <filesystem>
 #include <sstream>
 
 #include "agents/files.h"
@@ -228,4 +230,23 @@ TEST_CASE("where a run stands is read from its files") {
   CHECK(mentions(message_of<UserError>(state), "runs/short/gru/0' was made with learner.gamma = 0.5"));
   write_text(run.folder / "config.ini", runs[3].config.task.name() + "[memory]\nname = lstm\n");
   CHECK_THROWS_AS(state(), UserError);
+}
+
+TEST_CASE("every config that comes with the program is one that it takes") {
+  int configs = 0, comparisons = 0;
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(ENGRAM_SOURCE_DIR "/configs")) {
+    if (entry.path().extension() != ".ini") continue;
+    const std::string name = entry.path().string();
+    CAPTURE(name);
+    const Settings settings = read_settings(entry.path());
+    const bool compares = std::any_of(settings.begin(), settings.end(),
+                                      [](const auto& setting) { return setting.first.starts_with("compare."); });
+    ++(compares ? comparisons : configs);
+    if (compares)
+      CHECK(!plan_runs(Experiment::from_file(entry.path()), "folder").empty());
+    else
+      CHECK_NOTHROW(Config::from_settings(settings));
+  }
+  CHECK(configs >= 4);
+  CHECK(comparisons >= 5);
 }
