@@ -94,7 +94,7 @@ struct TaskInfo {
 // The section that a task's options stand under.
 inline constexpr const char* kTaskSection = "task";
 
-// The option full_state, which every task lists: the upper bound of a comparison of memories.
+// The option full_state, which every task lists: a control in comparisons of memories.
 inline void list_full_state(OptionList& list, bool& full_state) {
   list.add("full_state", full_state, "the observation also shows, at every step, what an agent without memory needs");
 }

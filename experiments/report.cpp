@@ -330,12 +330,14 @@ ReportFiles ReportFiles::beside(const fs::path& html) {
 
 namespace {
 
+std::size_t middle_of(const std::vector<const RunResult*>& runs) { return (runs.size() - 1) / 2; }
+
 // Of runs in order the one in the middle, or the nearest to it whose best weights are there.
 const RunResult* to_film(const std::vector<const RunResult*>& runs) {
   const auto has_weights = [](const RunResult& run) {
     return fs::exists(RunDirectory::open(run.plan.folder).weights_file(WhichWeights::kBest));
   };
-  const std::size_t middle = (runs.size() - 1) / 2;
+  const std::size_t middle = middle_of(runs);
   for (std::size_t distance = 0; distance < runs.size(); ++distance)
     for (const std::size_t i : {middle - distance, middle + distance})  // below 0: behind the end
       if (i < runs.size() && has_weights(*runs[i])) return runs[i];
@@ -366,8 +368,9 @@ std::vector<const RunResult*> runs_to_film(const Results& results) {
       if (runs.empty()) continue;
       chosen.push_back(to_film(runs));
       if (chosen.back()->plan.control == Control::kFullState) continue;
-      low = std::min(low, chosen.back()->scores->final_success);
-      high = std::max(high, chosen.back()->scores->final_success);
+      const double success = runs[middle_of(runs)]->scores->final_success;
+      low = std::min(low, success);
+      high = std::max(high, success);
     }
     if (std::pair(chosen.size(), high - low) > std::pair(best.size(), best_spread)) {
       best = std::move(chosen);

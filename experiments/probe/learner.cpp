@@ -183,31 +183,28 @@ void ProbeLearner::step(const ProbeBatch& batch) {
 }
 
 void ProbeLearner::launch_step() {
-  for (std::vector<Tensor>* parameters : {&decayed_, &plain_})
-    for (Tensor& parameter : *parameters) parameter.mutable_grad().reset();
+  const std::vector<Tensor> all = parameters();
+  for (const Tensor& parameter : all) parameter.mutable_grad().reset();
   const Tensor logits = model_->forward(batch_);
   const Tensor loss = torch::nn::functional::cross_entropy(logits.flatten(0, 1), batch_.label_BQ.flatten());
   loss.backward();
 
   const torch::NoGradGuard no_grad;
   loss_.add_(loss);
-  const std::vector<Tensor> decayed_gradients = gradients_of(decayed_), plain_gradients = gradients_of(plain_);
-  std::vector<Tensor> gradients = decayed_gradients;
-  gradients.insert(gradients.end(), plain_gradients.begin(), plain_gradients.end());
+  const std::vector<Tensor> gradients = gradients_of(all);
   const Tensor norm = torch::stack(torch::_foreach_norm(gradients)).norm();
   torch::_foreach_mul_(gradients, (training_.clip_gradient_norm / (norm + 1e-6)).clamp_max(1));
 
   const Tensor rate = rate_of_step_.index_select(0, step_).squeeze(0);
   step_.add_(1);
   const Tensor count = step_.to(torch::kFloat32).squeeze(0);
-  const auto adamw = [&](std::vector<Tensor>& parameters, const std::vector<Tensor>& all_gradients,
-                         std::vector<Tensor>(&moments)[2], double decay) {
-    torch::_fused_adamw_(parameters, all_gradients, moments[0], moments[1], /*max_exp_avg_sqs=*/{},
-                         std::vector<Tensor>(parameters.size(), count), rate, /*beta1=*/0.9, /*beta2=*/0.999, decay,
+  const auto adamw = [&](std::vector<Tensor>& own, std::vector<Tensor>(&moments)[2], double decay) {
+    torch::_fused_adamw_(own, gradients_of(own), moments[0], moments[1], /*max_exp_avg_sqs=*/{},
+                         std::vector<Tensor>(own.size(), count), rate, /*beta1=*/0.9, /*beta2=*/0.999, decay,
                          /*eps=*/1e-8, /*amsgrad=*/false, /*maximize=*/false);
   };
-  adamw(decayed_, decayed_gradients, decayed_moments_, training_.weight_decay);
-  adamw(plain_, plain_gradients, plain_moments_, 0);
+  adamw(decayed_, decayed_moments_, training_.weight_decay);
+  adamw(plain_, plain_moments_, 0);
 }
 
 ProbeAccuracy ProbeLearner::evaluate(Split split, int sequences) {

@@ -41,7 +41,7 @@ class ProbeLearner {
                torch::Device device);
   ~ProbeLearner();
 
-  // All steps, with a validation on `validation_sequences` at least every `validate_every` steps and at the end. Leaves
+  // All steps, with a validation on at least `validation_sequences` every `validate_every` steps and at the end. Leaves
   // the weights of the best validation, the first of equals; as none can be better, it ends with a perfect one. Returns
   // nothing, or the number of steps after which the loss was found not to be finite; then it stops there.
   std::optional<int> train(int validation_sequences);
@@ -64,7 +64,7 @@ class ProbeLearner {
   void launch_step();
   // Whether it was perfect.
   bool validate(int step, int sequences);
-  std::vector<torch::Tensor> parameters() const;
+  std::vector<torch::Tensor> parameters() const;  // decayed_, then plain_
 
   const ProbeTask& task_;
   const ProbeTraining training_;
