@@ -8,6 +8,9 @@
 
 #include "agents/weights.h"
 #include "base/error.h"
+#ifdef ENGRAM_WITH_CUDA
+#include "kernels/architecture.h"
+#endif
 
 namespace engram {
 
@@ -38,10 +41,22 @@ std::shared_ptr<AgentNetwork> make_network(const Config& config, const TaskInfo&
   return network;
 }
 
+namespace {
+
+// Throws where the build has no code for it.
+torch::Device usable_gpu(int index) {
+#ifdef ENGRAM_WITH_CUDA
+  check_architecture(index);
+#endif
+  return {torch::kCUDA, static_cast<torch::DeviceIndex>(index)};
+}
+
+}  // namespace
+
 torch::Device parse_device(const std::string& text) {
   const int gpus = static_cast<int>(torch::cuda::device_count());
   if (text == "cpu") return torch::kCPU;
-  if (text == "auto") return gpus > 0 ? torch::Device(torch::kCUDA, 0) : torch::Device(torch::kCPU);
+  if (text == "auto") return gpus > 0 ? usable_gpu(0) : torch::Device(torch::kCPU);
   int index = 0;
   if (text != "cuda") {
     const std::string prefix = "cuda:";
@@ -54,7 +69,7 @@ torch::Device parse_device(const std::string& text) {
   if (index >= gpus)
     throw UserError("device '" + text + "' is not there: " +
                     (gpus == 0 ? "no usable GPU was found; use --device cpu" : "GPUs found: " + std::to_string(gpus)));
-  return torch::Device(torch::kCUDA, static_cast<torch::DeviceIndex>(index));
+  return usable_gpu(index);
 }
 
 int use_threads(int threads) {

@@ -36,7 +36,7 @@ torch::ScalarType compute_dtype(const Config& config, torch::Device device);
 std::shared_ptr<AgentNetwork> make_network(const Config& config, const TaskInfo& task, torch::Device device);
 
 // "auto" (a GPU where there is one), "cpu", "cuda", "cuda:N". Throws UserError for anything else, or a GPU that is not
-// there.
+// there, and std::runtime_error for a GPU that this build has no code for (kernels/architecture.h).
 torch::Device parse_device(const std::string& text);
 
 // Threads of LibTorch and of environments; 0: all cores. Call once, before any parallel work. Returns the number.

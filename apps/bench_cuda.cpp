@@ -1,5 +1,6 @@
 // What the subjects that measure a GPU share.
 #include "agents/device_timing.h"
+#include "agents/trained_agent.h"
 #include "apps/bench.h"
 #include "base/error.h"
 #include "kernels/cuda_support.h"
@@ -8,7 +9,7 @@ namespace engram {
 
 torch::Device bench_gpu(const std::string& subject) {
   if (!has_cuda_device()) throw UserError("bench " + subject + " measures a GPU, and no usable GPU was found");
-  return torch::Device(torch::kCUDA, 0);
+  return parse_device("cuda:0");
 }
 
 Config published_run(const std::string& backbone) {

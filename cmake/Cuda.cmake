@@ -2,7 +2,9 @@
 #
 # nvcc is CMAKE_CUDA_COMPILER, CUDACXX or CUDAToolkit_ROOT where one is set, or the first of a release 13 on PATH, in
 # CUDA_HOME, in /usr/local/cuda and in the cache of apps/setup.sh.
-set(CMAKE_CUDA_ARCHITECTURES 90a CACHE STRING "GPU architectures; a binary for others: 80;86;89;90a;120")
+if(NOT ENGRAM_CUDA STREQUAL "OFF")
+  include(CudaArchitectures)
+endif()
 
 set(_named "")
 foreach(_path "${CMAKE_CUDA_COMPILER}" "$ENV{CUDACXX}" "${CUDAToolkit_ROOT}" "$ENV{CUDAToolkit_ROOT}")

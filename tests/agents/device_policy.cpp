@@ -9,16 +9,12 @@
 
 #include "base/sample_action.h"
 #include "tests/agents/small_agent.h"
+#include "tests/gpu.h"
 
 using namespace engram;
+using engram::testing::skip_without_gpu;
 
 namespace {
-
-bool skip_without_gpu() {
-  if (has_cuda_device()) return false;
-  std::printf("skipped: no CUDA device\n");
-  return true;
-}
 
 struct Agent {
   NetworkOptions options{.hidden_width = 48, .dropout = 0};

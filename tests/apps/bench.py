@@ -1,7 +1,6 @@
 """The helps of engram bench, and its figures of the CPU.  usage: bench.py ENGRAM"""
 
 import json
-import shutil
 import subprocess
 import sys
 
@@ -29,9 +28,3 @@ assert len(lines) == 1, lines
 figures = json.loads(lines[0])
 assert figures["task"] == "tmaze" and figures["device"] == "cpu", figures
 assert figures["steps_per_second_one_core"] > 0, figures
-
-if gpu_support and shutil.which("nvidia-smi"):
-    figures = json.loads(output_of("run", "--seconds=2", "--json"))
-    assert figures["steps"] > 0 and figures["updates"] > 0, figures
-    shares = [figures[f"share_{part}"] for part in ("acting", "learning", "evaluating", "other")]
-    assert all(share >= 0 for share in shares) and abs(sum(shares) - 1) < 1e-6, figures

@@ -87,12 +87,13 @@ TEST_CASE("point figures and intervals are rliable's") {
 TEST_CASE("probabilities of improvement are rliable's") {
   REQUIRE(golden_aggregate().comparisons.size() == 6);
   for (const Json& expected : golden()["improvement"]) {
+    const auto x = expected["x"].get<std::string>(), y = expected["y"].get<std::string>();
     bool found = false;
     for (const MethodComparison& comparison : golden_aggregate().comparisons) {
       Estimate estimate = comparison.probability_of_improvement;
-      if (comparison.x == expected["y"] && comparison.y == expected["x"]) {
+      if (comparison.x == y && comparison.y == x) {
         estimate = {1 - estimate.value, std::pair(1 - estimate.interval->second, 1 - estimate.interval->first)};
-      } else if (comparison.x != expected["x"] || comparison.y != expected["y"]) {
+      } else if (comparison.x != x || comparison.y != y) {
         continue;
       }
       found = true;

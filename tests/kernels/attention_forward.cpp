@@ -88,23 +88,3 @@ TEST_CASE("NaN in one row of attention reaches no other") {
       }
     }
 }
-
-TEST_CASE("attention refuses shapes outside the contract") {
-  CHECK_THROWS_WITH(attention_backward_scratch_bytes({1, 8, 1, 51}),
-                    "attention: head width 51 is not an even number from 2 to 128");
-  CHECK_THROWS(attention_backward_scratch_bytes({1, 8, 1, 130}));
-  CHECK_THROWS(attention_backward_scratch_bytes({0, 8, 1, 64}));
-  AttentionInput input{{1, 8, 1, 64},  Dtype::kFloat32, 1.0f,           4,       64, 64,
-                       {nullptr, 192}, {nullptr, 192},  {nullptr, 192}, nullptr, {}, {}};
-  input.window = 0;
-  CHECK_THROWS_WITH(attention_forward(input, nullptr, nullptr, nullptr), "attention: window 0 is not at least 1");
-  input.window = 4, input.rotary_width = 66;
-  CHECK_THROWS(attention_forward(input, nullptr, nullptr, nullptr));
-  input.rotary_width = 64, input.q.row_stride = 191;
-  CHECK_THROWS(attention_forward(input, nullptr, nullptr, nullptr));
-  const std::int64_t position = 0;
-  input.q.row_stride = 192, input.past.position_B = &position;
-  CHECK_THROWS_WITH(attention_forward(input, nullptr, nullptr, nullptr), "attention: a past in a ring of no slots");
-  input.past.ring.slots = 4, input.dropout = DropoutPlace(nullptr, 0, 0.1);
-  CHECK_THROWS(attention_forward(input, nullptr, nullptr, nullptr));
-}

@@ -79,11 +79,3 @@ TEST_CASE("small shapes: attention step and ring") {
   device.final_ring();
   device.result();
 }
-
-TEST_CASE("a step of attention refuses a ring of no slots") {
-  AttentionStep step{};
-  step.rows = step.heads = 1, step.width = 50, step.scale = 1;
-  CHECK_THROWS_WITH(attention_step(step, nullptr), "attention: a ring of no slots");
-  step.width = 51;
-  CHECK_THROWS(attention_step(step, nullptr));
-}

@@ -13,6 +13,13 @@
 
 namespace engram::testing {
 
+// One number each outside the contract.
+inline const std::vector<MlpHeadsShape> kMlpHeadsRefused = {
+    {1, 100, 100, kMlpHeadsHidden, 4, 1, 1}, {1, 113, 112, kMlpHeadsHidden, 4, 1, 1},
+    {1, 144, 144, kMlpHeadsHidden, 4, 1, 1}, {1, 100, 112, 128, 4, 1, 1},
+    {1, 100, 112, kMlpHeadsHidden, 17, 1, 1}, {1, 100, 112, kMlpHeadsHidden, 4, 9, 1},
+    {1, 100, 112, kMlpHeadsHidden, 4, 1, 2}};
+
 inline std::string text(const MlpHeadsShape& s) {
   return std::to_string(s.rows) + " rows of " + std::to_string(s.width) + " in " + std::to_string(s.stride) + ", " +
          std::to_string(s.heads) + " heads (" + std::to_string(s.kept) + " kept) of " + std::to_string(s.outputs);

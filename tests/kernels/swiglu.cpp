@@ -7,11 +7,10 @@ using namespace engram::testing;
 
 namespace {
 
-// With a line that ctest recognises.
 bool skip_without_hopper() {
   if (skip_without_gpu()) return true;
   if (fused_swiglu_takes(112, 512)) return false;
-  std::printf("skipped: no CUDA device of compute capability 9.0, or a build without sm_90a\n");
+  skip_case("no GPU of compute capability 9.0, or a build without sm_90a");
   return true;
 }
 

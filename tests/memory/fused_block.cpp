@@ -5,23 +5,18 @@
 #include <doctest/doctest.h>
 
 #include <cmath>
-#include <cstdio>
 #include <string>
 #include <vector>
 
 #include "memory/sequence_model.h"
+#include "tests/gpu.h"
 #include "tests/memory/support.h"
 
 using namespace engram;
+using engram::testing::skip_without_gpu;
 using torch::Tensor;
 
 namespace {
-
-bool skipped() {
-  if (torch::cuda::is_available()) return false;
-  std::puts("skipped: no CUDA device");
-  return true;
-}
 
 double rms(const Tensor& x) { return x.square().mean().sqrt().item<double>(); }
 
@@ -115,7 +110,7 @@ const std::vector<Variant> kVariants = {
 
 // Float32 rounds at 6e-8; two layers whose states add up over a hundred steps amplify that a few hundred times.
 TEST_CASE("in float32 output and all gradients are the definition's") {
-  if (skipped()) return;
+  if (skip_without_gpu()) return;
   for (const Variant& variant : kVariants)
     for (const Case& c : kCases) check_case(c, variant, torch::kFloat32, 3e-5, 1e-4);
 }
@@ -123,7 +118,7 @@ TEST_CASE("in float32 output and all gradients are the definition's") {
 // bfloat16 rounds at 4e-3; every activation between two products is rounded, some twenty in a row through two layers
 // with enlarged weights. Heads narrower than 16 channels average too little of it away to be compared this closely.
 TEST_CASE("in bfloat16 output and all gradients are near the definition's") {
-  if (skipped()) return;
+  if (skip_without_gpu()) return;
   for (const Variant& variant : kVariants)
     for (const Case& c : kCases)
       if (std::stoi(c.width) / std::stoi(c.heads) >= 16) check_case(c, variant, torch::kBFloat16, 0.04, 0.12);
@@ -131,7 +126,7 @@ TEST_CASE("in bfloat16 output and all gradients are near the definition's") {
 
 // So that compute-sanitizer can watch it.
 TEST_CASE("small shapes: fused blocks") {
-  if (skipped()) return;
+  if (skip_without_gpu()) return;
   const Case small = kCases[3];
   for (const Variant& variant : kVariants) {
     check_case(small, variant, torch::kFloat32, 3e-5, 1e-4);
@@ -140,7 +135,7 @@ TEST_CASE("small shapes: fused blocks") {
 }
 
 TEST_CASE("the same input gives the same bits") {
-  if (skipped()) return;
+  if (skip_without_gpu()) return;
   for (const char* backbone : {"deltanet", "hqlt", "transformer"}) {
     CAPTURE(backbone);
     torch::manual_seed(6);
@@ -162,7 +157,7 @@ TEST_CASE("the same input gives the same bits") {
 
 // What is added to must have been computed: the products of the weights run on a stream of their own.
 TEST_CASE("a second gradient is added to the first") {
-  if (skipped()) return;
+  if (skip_without_gpu()) return;
   for (const char* backbone : {"deltanet", "hqlt", "transformer"}) {
     CAPTURE(backbone);
     torch::manual_seed(7);

@@ -4,11 +4,11 @@
 #include <doctest/doctest.h>
 
 #include <cmath>
-#include <cstdio>
 #include <string>
 #include <vector>
 
 #include "memory/fused_block.h"
+#include "tests/gpu.h"
 
 using namespace engram;
 using torch::Tensor;
@@ -108,10 +108,7 @@ void check_heads(const Case& c, double output_tolerance, double gradient_toleran
 // bfloat16 rounds an element by 0.0017 (RMS). A unit that is zero or not by this rounding has a wholly wrong gradient:
 // one of about 500, the square root of which is the error.
 TEST_CASE("heads and their gradients are those of the definition") {
-  if (!torch::cuda::is_available()) {
-    std::puts("skipped: no CUDA device");
-    return;
-  }
+  if (testing::skip_without_gpu()) return;
   for (const bool all_used : {true, false})
     for (const Case& c : {Case{333, 100, 256, 4, torch::kBFloat16},
                           {70, 20, 256, 9, torch::kBFloat16},

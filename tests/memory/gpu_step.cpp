@@ -4,25 +4,20 @@
 #include <c10/cuda/CUDAStream.h>
 #include <doctest/doctest.h>
 
-#include <cstdio>
 #include <vector>
 
 #include "memory/sequence_model.h"
+#include "tests/gpu.h"
 #include "tests/memory/support.h"
 
 using namespace engram;
+using engram::testing::skip_without_gpu;
 using torch::Tensor;
 
 namespace {
 
 constexpr int kSteps = 90;
 constexpr std::int64_t kRows = 5;
-
-bool skipped() {
-  if (torch::cuda::is_available()) return false;
-  std::puts("skipped: no CUDA device");
-  return true;
-}
 
 // Heads of 50, of 16 and of 3, which the kernel does not take; with dropout LibTorch's operations do the
 // Transformer's step.
@@ -50,7 +45,7 @@ Tensor reset_rows(int t) {
 
 // Float32 rounds at 6e-8; two layers with enlarged weights amplify that a few hundred times.
 TEST_CASE("steps on a GPU give what they give on the CPU, rows at different positions and dropout included") {
-  if (skipped()) return;
+  if (skip_without_gpu()) return;
   for (const Variant& variant : kVariants) {
     CAPTURE(variant.label());
     torch::manual_seed(3);
@@ -85,7 +80,7 @@ TEST_CASE("steps on a GPU give what they give on the CPU, rows at different posi
 }
 
 TEST_CASE("a step that a graph replays gives the same bits as one that is launched") {
-  if (skipped()) return;
+  if (skip_without_gpu()) return;
   for (const Variant& variant : kVariants) {
     CAPTURE(variant.label());
     torch::manual_seed(4);

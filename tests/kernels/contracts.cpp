@@ -1,0 +1,168 @@
+// What the kernels' launchers refuse, before they launch anything.
+#include <doctest/doctest.h>
+
+#include <exception>
+#include <string>
+
+#include "kernels/attention/attention.h"
+#include "kernels/block/elementwise.h"
+#include "kernels/block/mixer.h"
+#include "kernels/block/pack.h"
+#include "kernels/block/row_norm.h"
+#include "kernels/cuda_support.h"
+#include "kernels/delta_rule/delta_rule.h"
+#include "kernels/episode_store/episode_store.h"
+#include "kernels/sac_loss/sac_loss.h"
+#include "tests/kernels/mlp_heads_case.h"
+
+using namespace engram;
+
+namespace {
+
+// Whether the call throws for what it was given. A failure of CUDA does not count: without a GPU every launch fails.
+template <typename Call>
+bool refused(Call call) {
+  try {
+    call();
+  } catch (const std::exception& error) {
+    return std::string(error.what()).find("cudaError") == std::string::npos;
+  }
+  return false;
+}
+
+}  // namespace
+
+TEST_CASE("a failed call throws what was tried and why") {
+  CHECK_NOTHROW(check_cuda(cudaSuccess, "nothing"));
+  CHECK_THROWS_WITH(check_cuda(cudaErrorInvalidValue, "a copy"), "a copy: cudaErrorInvalidValue: invalid argument");
+}
+
+TEST_CASE("the delta rule refuses shapes outside the contract") {
+  CHECK_THROWS_WITH(delta_rule_saved_bytes({1, 8, 1, 51}, Dtype::kFloat32),
+                    "delta rule: head width 51 is not an even number from 2 to 128");
+  CHECK(refused([] { delta_rule_saved_bytes({1, 8, 1, 130}, Dtype::kFloat32); }));
+  CHECK(refused([] { delta_rule_saved_bytes({0, 8, 1, 64}, Dtype::kFloat32); }));
+  DeltaRuleStep step{};
+  step.rows = step.heads = 1;
+  step.width = 51;
+  CHECK(refused([&] { delta_rule_step(step, nullptr); }));
+}
+
+TEST_CASE("attention refuses shapes outside the contract") {
+  CHECK_THROWS_WITH(attention_backward_scratch_bytes({1, 8, 1, 51}),
+                    "attention: head width 51 is not an even number from 2 to 128");
+  CHECK(refused([] { attention_backward_scratch_bytes({1, 8, 1, 130}); }));
+  CHECK(refused([] { attention_backward_scratch_bytes({0, 8, 1, 64}); }));
+  AttentionInput input{{1, 8, 1, 64},  Dtype::kFloat32, 1.0f,           4,       64, 64,
+                       {nullptr, 192}, {nullptr, 192},  {nullptr, 192}, nullptr, {}, {}};
+  const auto forward = [&] { attention_forward(input, nullptr, nullptr, nullptr); };
+  input.window = 0;
+  CHECK_THROWS_WITH(forward(), "attention: window 0 is not at least 1");
+  input.window = 4, input.rotary_width = 66;
+  CHECK(refused(forward));
+  input.rotary_width = 64, input.q.row_stride = 191;
+  CHECK(refused(forward));
+  const std::int64_t position = 0;
+  input.q.row_stride = 192, input.past.position_B = &position;
+  CHECK_THROWS_WITH(forward(), "attention: a past in a ring of no slots");
+  input.past.ring.slots = 4, input.dropout = DropoutPlace(nullptr, 0, 0.1);
+  CHECK(refused(forward));
+}
+
+TEST_CASE("a step of attention refuses a ring of no slots") {
+  AttentionStep step{};
+  step.rows = step.heads = 1, step.width = 50, step.scale = 1;
+  CHECK_THROWS_WITH(attention_step(step, nullptr), "attention: a ring of no slots");
+  step.width = 51;
+  CHECK(refused([&] { attention_step(step, nullptr); }));
+}
+
+TEST_CASE("passes by element refuse shapes outside the contract") {
+  DropoutAdd dropout{0, 8, 8, 8, Dtype::kFloat32, {}, nullptr, nullptr};
+  CHECK_THROWS_WITH(dropout_add(dropout, nullptr, nullptr), "dropout_add: 0 rows of 8 elements, 8 and 8 apart");
+  dropout.rows = 1, dropout.width = 9;
+  CHECK(refused([&] { dropout_add(dropout, nullptr, nullptr); }));
+  CHECK_THROWS_WITH(swiglu_forward(1, 12, Dtype::kFloat32, nullptr, nullptr, nullptr),
+                    "swiglu: 1 rows of inner width 12");
+  CHECK(refused([] { swiglu_backward(0, 8, Dtype::kFloat32, nullptr, nullptr, nullptr, nullptr); }));
+  for (const int columns : {4, 12, 1032}) {
+    CAPTURE(columns);
+    const ReluBiasGradient gradient{1, columns, Dtype::kFloat32, nullptr, 0, nullptr, 0, nullptr, 0, nullptr};
+    CHECK(refused([&] { relu_bias_backward(gradient, nullptr, nullptr); }));
+  }
+}
+
+TEST_CASE("a mixer refuses shapes outside the contract") {
+  MixerMix mix{{1, 2, 50, 50}, Dtype::kFloat32, MixKind::kSum, 400, nullptr, nullptr, nullptr, nullptr, 1e-5f};
+  const auto forward = [&] { mixer_mix_forward(mix, nullptr, nullptr); };
+  CHECK_THROWS_WITH(forward(), "mixer: 1 rows of 2 heads of 50 elements stored as 50, projections 400 apart");
+  mix.shape = {1, 2, 130, 136};
+  CHECK(refused(forward));
+  mix.shape = {1, 2, 50, 56}, mix.projected_stride = 401;
+  CHECK(refused(forward));
+  mix.shape.rows = 0, mix.projected_stride = 400;
+  CHECK(refused(forward));
+}
+
+TEST_CASE("a mixer's gates have columns in multiples of eight") {
+  CHECK(mixer_gate_columns(MixKind::kFast, 3, 56) == 0);
+  CHECK(mixer_gate_columns(MixKind::kScalar, 3, 56) == 8);
+  CHECK(mixer_gate_columns(MixKind::kScalar, 5, 56) == 16);
+  CHECK(mixer_gate_columns(MixKind::kVector, 3, 56) == 168);
+}
+
+TEST_CASE("packing refuses shapes outside the contract") {
+  PackedMatrix matrix{Dtype::kFloat32, 8, 8, nullptr, 0, {}};
+  CHECK_THROWS_WITH(pack({matrix}, nullptr), "pack: 0 segments in 8 x 8");
+  matrix.segments = kMaxPackSegments + 1;
+  CHECK(refused([&] { pack({matrix}, nullptr); }));
+  matrix.segments = 1, matrix.rows = 0;
+  CHECK(refused([&] { unpack({matrix}, nullptr); }));
+}
+
+TEST_CASE("a norm refuses shapes outside the contract") {
+  RowNorm norm{NormKind::kRms, 1, 50, 56, 1e-5f, Dtype::kFloat32, nullptr, nullptr, nullptr};
+  const auto forward = [&] { row_norm_forward(norm, nullptr, nullptr); };
+  norm.rows = 0;
+  CHECK_THROWS_WITH(forward(), "row_norm: 0 rows of 50 elements, 56 and 56 apart");
+  norm.rows = 1, norm.stride = 50;
+  CHECK(refused(forward));
+  norm.width = 57, norm.stride = 56;
+  CHECK(refused(forward));
+  norm.width = 1025, norm.stride = 1032;
+  CHECK(refused(forward));
+  norm.width = 50, norm.stride = 56;
+  CHECK(refused([&] { residual_norm_forward(norm, {{}, nullptr, 50, nullptr, nullptr}, nullptr, nullptr); }));
+}
+
+TEST_CASE("recording refuses sizes outside the contract") {
+  const EpisodeStore store{};
+  CHECK(refused([&] { begin_episodes(store, {}, nullptr, nullptr); }));
+  CHECK(refused([&] { record_step(store, {}, {}, nullptr); }));
+  CHECK(refused([&] { gather_episodes(store, {}, nullptr); }));
+}
+
+TEST_CASE("heads refuse shapes outside the contract") {
+  CHECK_THROWS_WITH(mlp_heads_pack({0, 100, 112, kMlpHeadsHidden, 4, 1, 1}, {}, nullptr, nullptr),
+                    "mlp_heads_pack: 0 rows of 100 in 112, 1 heads (1 kept) of 256 hidden units and 4 outputs");
+  for (const MlpHeadsShape& shape : testing::kMlpHeadsRefused) {
+    const std::string name = testing::text(shape);
+    INFO(name);
+    MlpHeadsForward forward{};
+    MlpHeadsBackward backward{};
+    forward.shape = backward.shape = shape;
+    CHECK(refused([&] { mlp_heads_forward(forward, nullptr); }));
+    CHECK(refused([&] { mlp_heads_backward(backward, nullptr, nullptr); }));
+  }
+}
+
+TEST_CASE("losses refuse shapes outside the contract") {
+  SacLossInput input{};
+  const auto loss = [&] { sac_loss(input, {}, nullptr, nullptr); };
+  input.batch = input.time = 1, input.actions = 4, input.stride = 3;
+  CHECK_THROWS_WITH(loss(), "sac_loss: 1 episodes of 1 steps, 4 actions in rows of 3");
+  input.stride = 40, input.actions = 33;
+  CHECK(refused(loss));
+  input.actions = 4, input.time = 0;
+  CHECK(refused(loss));
+}

@@ -1,0 +1,77 @@
+"""docs/add_task.diff and docs/add_backbone.diff: both apply in either order and give the same sources, neither needs the
+other, and a build with both passes the tests over all tasks and all backbones.
+
+    example_diffs.py GIT CMAKE SOURCE BUILD SCRATCH
+
+The copy is configured like BUILD and lies in SCRATCH as BUILD lies in SOURCE, so that ccache knows what the diffs leave
+alone.
+"""
+
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+
+GIT, CMAKE = sys.argv[1:3]
+SOURCE, BUILD, SCRATCH = (pathlib.Path(argument).resolve() for argument in sys.argv[3:])
+TASK, BACKBONE = SOURCE / "docs/add_task.diff", SOURCE / "docs/add_backbone.diff"
+WORDS = {TASK: r"memory_length|MemoryLength", BACKBONE: r"frame_stack|FrameStack"}  # what each is about
+FOLDERS = ("agents", "apps", "base", "cmake", "envs", "experiments", "kernels", "memory", "tests", "video")
+# Program -> sources of the cases to run: over task_names() and all tasks' options; over backbone_names().
+TESTS = {"test_envs": "*envs/registry.cpp", "test_memory": "*memory/registry.cpp,*memory/sequence_model.cpp"}
+
+
+def run(*command, **options):
+    result = subprocess.run(command, capture_output=True, text=True, **options)
+    if result.returncode != 0:
+        sys.exit(f"this failed ({result.returncode}): {' '.join(map(str, command))}\n{result.stdout}{result.stderr}")
+    return result.stdout
+
+
+def patched(folder, diffs):
+    """Copies the sources to `folder` and applies the diffs in this order. Returns path -> contents."""
+    shutil.rmtree(folder, ignore_errors=True)
+    for name in FOLDERS:
+        shutil.copytree(SOURCE / name, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copy2(SOURCE / "CMakeLists.txt", folder)
+    alone = {**os.environ, "GIT_CEILING_DIRECTORIES": str(folder.parent)}  # git: not the repository around it
+    for diff in diffs:
+        run(GIT, "apply", diff, cwd=folder, env=alone)
+    return {path.relative_to(folder): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def touched(diff):
+    return set(re.findall(r"^\+\+\+ b/(.*)$", diff.read_text(), re.M))
+
+
+def configure(source, build):
+    """With all that is set in BUILD's cache, what has been found and tried included."""
+    shutil.copytree(BUILD / "CMakeFiles", build / "CMakeFiles",
+                    ignore=lambda folder, names: () if re.search(r"/CMakeFiles/\d[\d.]*", folder) else
+                    [name for name in names if not re.fullmatch(r"\d[\d.]*", name)])
+    cache = (BUILD / "CMakeCache.txt").read_text()
+    cache = cache.replace(str(BUILD), "@build@").replace(str(SOURCE), str(source)).replace("@build@", str(build))
+    (build / "CMakeCache.txt").write_text(cache)
+    run(CMAKE, "-S", source, "-B", build)
+
+
+both = patched(SCRATCH / "backbone_first", [BACKBONE, TASK])
+assert patched(SCRATCH / "sources", [TASK, BACKBONE]) == both, "the order of the diffs matters"
+shutil.rmtree(SCRATCH / "backbone_first")
+for diff, other in ((TASK, BACKBONE), (BACKBONE, TASK)):
+    shared = touched(diff) & touched(other)
+    assert not shared, f"both diffs touch {shared}"
+    assert not re.search(WORDS[other], diff.read_text()), f"{diff.name} speaks of what {other.name} adds"
+
+sources = SCRATCH / "sources"
+build = sources / (BUILD.relative_to(SOURCE) if BUILD.is_relative_to(SOURCE) else "build")
+configure(sources, build)
+run(CMAKE, "--build", build, "--parallel", str(len(os.sched_getaffinity(0))), "--target", *TESTS)
+for program, cases in TESTS.items():
+    folder = build / "tests" / program.removeprefix("test_")
+    print(run(folder / program, f"--source-file={cases}", "--minimal"), end="")
+    names = run(folder / program, "--list-test-cases", f"--source-file={cases}")
+    print(f"{program}: {names.splitlines()[-1]}")
+shutil.rmtree(sources)

@@ -1,0 +1,10 @@
+#include <doctest/doctest.h>
+
+#include "tests/skip.h"
+
+TEST_CASE("a case for what is not here") { engram::testing::skip_case("there is no GPU"); }
+
+TEST_CASE("another one, of two parts") {
+  SUBCASE("first") { engram::testing::skip_case("there is no GPU"); }
+  SUBCASE("second") { engram::testing::skip_case("there is no GPU"); }
+}
