@@ -102,11 +102,12 @@ void RunOptions::list_options(OptionList& list) {
 
 void EvaluationOptions::list_options(OptionList& list) {
   list.add("every_steps", every_steps, {1, 1'000'000'000'000}, "environment steps between evaluations");
-  list.add("episodes", episodes, {1, 1'000'000}, "greedy episodes of one evaluation");
+  list.add("episodes", episodes, {1, 1'000'000}, "greedy episodes of one evaluation, and as many with sampled actions");
   list.add("stop_at_success", stop_at_success, {0, 1},
-           "the run stops once an evaluation's success rate reaches this; 0: never");
+           "the run stops once the success rate of an evaluation's greedy episodes reaches this; 0: never");
   list.add("final_episodes", final_episodes, {0, 1'000'000},
-           "greedy episodes of the best weights when the run is over, none of which chose them; 0: none");
+           "greedy episodes of the best weights when the run is over, and as many with sampled actions, none of which "
+           "chose them; 0: none");
 }
 
 void CheckpointOptions::list_options(OptionList& list) {
@@ -194,6 +195,12 @@ std::vector<std::string> all_config_keys() {
   append_keys(keys, config.options());
   for (const std::string& name : task_names()) append_keys(keys, TaskConfig(name).options());
   for (const std::string& name : backbone_names()) append_keys(keys, BackboneConfig(name).options());
+  return keys;
+}
+
+std::vector<std::string> task_config_keys() {
+  std::vector<std::string> keys = all_config_keys();
+  std::erase_if(keys, [](const std::string& key) { return !key.starts_with("task."); });
   return keys;
 }
 

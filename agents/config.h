@@ -45,9 +45,9 @@ struct RunOptions {
 
 struct EvaluationOptions {
   std::int64_t every_steps = 7800;  // environment steps between evaluations
-  int episodes = 20;                // greedy episodes of one evaluation
-  double stop_at_success = 0;       // the run stops once an evaluation's success reaches this; 0: never
-  int final_episodes = 100;         // greedy episodes of the best weights when the run is over; 0: none
+  int episodes = 20;                // greedy episodes of one evaluation, and as many with sampled actions
+  double stop_at_success = 0;       // the run stops once greedy success reaches this; 0: never
+  int final_episodes = 100;         // the same of the best weights when the run is over; 0: none
 
   void list_options(OptionList& list);
 };
@@ -95,6 +95,8 @@ void check_same_choices(const Config& saved, const Settings& wanted, const std::
 
 // Every key that some config takes: of all sections, all tasks and all backbones.
 std::vector<std::string> all_config_keys();
+// Those of the section task.
+std::vector<std::string> task_config_keys();
 
 // Reads an INI file through Boost.Program_options. Throws UserError for an unreadable or malformed file, a key given
 // twice, or a file of another format.

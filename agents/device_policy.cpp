@@ -117,6 +117,7 @@ DevicePolicy::DevicePolicy(std::shared_ptr<AgentNetwork> network, const NetworkO
                            const BackboneConfig& backbone, const TaskInfo& task, Dtype operands, int num_envs,
                            std::uint64_t seed, std::uint32_t stream, std::uint32_t first_place, Remembering remembering)
     : network_(std::move(network)),
+      seed_(seed),
       remembering_(remembering),
       shape_(supported_shape(options, backbone, task, operands)),
       stepper_(shape_, operands, step_weights(*network_, shape_)),
@@ -126,12 +127,7 @@ DevicePolicy::DevicePolicy(std::shared_ptr<AgentNetwork> network, const NetworkO
   probabilities_NA_ = torch::zeros({num_envs, shape_.actions}, on_device.dtype(torch::kFloat32));
   diverged_ = torch::zeros({1}, on_device.dtype(torch::kInt32));
   seed_tick_ = torch::tensor({static_cast<std::int64_t>(seed), std::int64_t{0}}, torch::kInt64).to(torch::kCUDA);
-  const auto bytes = torch::empty({static_cast<std::int64_t>(num_envs * sizeof(Rng))}, torch::kUInt8);
-  for (int row = 0; row < num_envs; ++row) {
-    const Rng rng(seed, Purpose::kAction, static_cast<std::uint32_t>(row), stream);
-    std::memcpy(bytes.data_ptr<std::uint8_t>() + row * sizeof(Rng), &rng, sizeof rng);
-  }
-  stream_N_ = bytes.to(torch::kCUDA);
+  stream_N_ = torch::empty({static_cast<std::int64_t>(num_envs * sizeof(Rng))}, on_device.dtype(torch::kUInt8));
 
   rows_.rows = num_envs;
   rows_.fresh_N = fresh_N_.data_ptr<std::uint8_t>();
@@ -159,10 +155,21 @@ DevicePolicy::DevicePolicy(std::shared_ptr<AgentNetwork> network, const NetworkO
   dropping_.input_dropout = place(dropout);
   for (int i = 0; i < shape_.layers; ++i)
     dropping_.dropout[i] = {place(dropout), place(dropout), place(dropout), place(dropout), place(dropout)};
+  draw_from(stream);
   stepper_.pack_weights(c10::cuda::getCurrentCUDAStream());
 }
 
 void DevicePolicy::refresh_weights(cudaStream_t stream) { stepper_.pack_weights(stream); }
+
+// In place: a captured step reads the streams where they are.
+void DevicePolicy::draw_from(std::uint32_t stream) {
+  const auto bytes = torch::empty({stream_N_.numel()}, torch::kUInt8);
+  for (int row = 0; row < rows_.rows; ++row) {
+    const Rng rng(seed_, Purpose::kAction, static_cast<std::uint32_t>(row), stream);
+    std::memcpy(bytes.data_ptr<std::uint8_t>() + row * sizeof(Rng), &rng, sizeof rng);
+  }
+  stream_N_.copy_(bytes);
+}
 
 void DevicePolicy::reset_all(cudaStream_t stream) {
   check_cuda(cudaMemsetAsync(rows_.fresh_N, 1, static_cast<std::size_t>(rows_.rows), stream), "reset of the policy");

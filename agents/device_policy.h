@@ -37,6 +37,9 @@ class DevicePolicy {
   // Takes over the network's weights; to be called whenever they have changed.
   void refresh_weights(cudaStream_t stream);
 
+  // From now on row i samples its actions from this stream, from its beginning. On the current stream; waits for it.
+  void draw_from(std::uint32_t stream);
+
   // Forgets every row, or the rows where finished_N (uint8 [N], on the device) is not 0: the next act() begins episodes
   // there.
   void reset_all(cudaStream_t stream);
@@ -60,6 +63,7 @@ class DevicePolicy {
 
  private:
   std::shared_ptr<AgentNetwork> network_;
+  std::uint64_t seed_;
   Remembering remembering_;
   AgentStepShape shape_;
   AgentStepper stepper_;

@@ -1,9 +1,23 @@
 #include "agents/evaluator.h"
 
+#include <algorithm>
 #include <stdexcept>
 #include <string>
 
+#include "agents/statistics.h"
+
 namespace engram {
+
+int count_solved(const std::vector<EpisodeResult>& episodes) {
+  return static_cast<int>(std::ranges::count_if(episodes, &EpisodeResult::success));
+}
+
+PlayedEpisodes summarize(const std::vector<EpisodeResult>& episodes) {
+  std::vector<double> returns;
+  for (const EpisodeResult& episode : episodes) returns.push_back(episode.total_reward);
+  return {static_cast<double>(count_solved(episodes)) / static_cast<double>(episodes.size()), mean_of(returns)};
+}
+
 std::vector<EpisodeResult> evaluate(VecEnv& environments, Policy& policy, int episodes, ActionChoice choice,
                                     std::uint32_t first_episode, const std::function<bool()>& interrupted) {
   if (episodes < 1) throw std::invalid_argument("an evaluation of " + std::to_string(episodes) + " episodes");
@@ -11,6 +25,7 @@ std::vector<EpisodeResult> evaluate(VecEnv& environments, Policy& policy, int ep
   const int size = environments.size();
   environments.reset_all(first_episode);
   policy.reset_all();
+  policy.draw_from(evaluation_actions(first_episode));
 
   std::vector<std::vector<EpisodeResult>> finished_N(size);
   std::vector<EpisodeResult> running_N(size);

@@ -16,6 +16,23 @@ struct EpisodeResult {
   std::int64_t steps = 0;
 };
 
+// What episodes that were played alike came to.
+struct PlayedEpisodes {
+  double success = 0;      // rate
+  double mean_return = 0;  // undiscounted
+
+  friend bool operator==(const PlayedEpisodes&, const PlayedEpisodes&) = default;
+};
+
+int count_solved(const std::vector<EpisodeResult>& episodes);
+// Of at least one episode.
+PlayedEpisodes summarize(const std::vector<EpisodeResult>& episodes);
+
+// The streams that actions are drawn from (Policy): collecting has one for the whole run, every evaluation one that the
+// episode names at which it begins. An evaluation therefore depends on nothing that was drawn before.
+inline constexpr std::uint32_t kTrainingActions = 0;
+constexpr std::uint32_t evaluation_actions(std::uint32_t first_episode) { return kTrainingActions + 1 + first_episode; }
+
 // Puts a network into evaluation mode, and back.
 class EvaluationMode {
  public:
@@ -33,11 +50,12 @@ class EvaluationMode {
 
 // Plays exactly `episodes` episodes, in the order environment 0's, environment 1's, ... Each environment has a quota
 // fixed beforehand: taking the first to finish instead would favour short episodes. The environments start at episode
-// `first_episode` of their streams, so that the same call plays the same episodes. The policy's network is in
-// evaluation mode meanwhile and is put back; all of the policy's rows are forgotten. Leaves off, with fewer episodes that
-// say nothing, once `interrupted` returns true. Throws std::invalid_argument if episodes < 1.
-std::vector<EpisodeResult> evaluate(VecEnv& environments, Policy& policy, int episodes, ActionChoice choice,
-                                    std::uint32_t first_episode = 0,
-                                    const std::function<bool()>& interrupted = [] { return false; });
+// `first_episode` of their streams and sampled actions at the beginning of theirs (evaluation_actions()), so that the
+// same call plays the same episodes. The policy's network is in
+// evaluation mode meanwhile and is put back; all of the policy's rows are forgotten. Leaves off, with fewer episodes
+// that say nothing, once `interrupted` returns true. Throws std::invalid_argument if episodes < 1.
+std::vector<EpisodeResult> evaluate(
+    VecEnv& environments, Policy& policy, int episodes, ActionChoice choice, std::uint32_t first_episode = 0,
+    const std::function<bool()>& interrupted = [] { return false; });
 
 }  // namespace engram

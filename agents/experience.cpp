@@ -37,7 +37,7 @@ HostExperience::HostExperience(const Config& config, std::shared_ptr<AgentNetwor
                                                 evaluation_envs(config),
                                                 worthwhile_threads(evaluation_envs(config), threads))),
       policy_(network, device, config.run.num_envs, config.run.seed, kTrainingActions, collecting_memory(config)),
-      evaluation_policy_(network, device, evaluation_envs(config), config.run.seed, kEvaluationActions),
+      evaluation_policy_(network, device, evaluation_envs(config), config.run.seed, evaluation_actions(0)),
       collector_(*environments_, policy_, Rng(config.run.seed, Purpose::kRun, 0, 0)),
       buffer_(config.replay, environments_->info()),
       replay_random_(config.run.seed, Purpose::kReplay, 0, 0) {}
@@ -57,10 +57,9 @@ std::int64_t HostExperience::collect(Acting acting, const std::function<void(con
 
 EpisodeBatch HostExperience::sample() { return buffer_.sample(batch_episodes_, replay_random_, device_); }
 
-std::vector<EpisodeResult> HostExperience::evaluate(int episodes, std::uint32_t first_episode,
+std::vector<EpisodeResult> HostExperience::evaluate(ActionChoice choice, int episodes, std::uint32_t first_episode,
                                                     const std::function<bool()>& interrupted) {
-  return engram::evaluate(*evaluation_environments_, evaluation_policy_, episodes, ActionChoice::kGreedy, first_episode,
-                          interrupted);
+  return engram::evaluate(*evaluation_environments_, evaluation_policy_, episodes, choice, first_episode, interrupted);
 }
 
 // The replay first: playing it again moves the environments.

@@ -31,10 +31,10 @@ class Experience {
   virtual std::int64_t collect(Acting acting, const std::function<void(const EpisodeResult&)>& finished) = 0;
   // A batch drawn from the episodes kept, of which there must be one; valid until the next call.
   virtual EpisodeBatch sample() = 0;
-  // Plays `episodes` greedy episodes without dropout, from episode `first_episode` of every evaluation environment on.
-  // Nothing of it reaches the learner.
+  // Plays `episodes` episodes without dropout, from episode `first_episode` of every evaluation environment on; sampled
+  // actions are drawn from evaluation_actions(first_episode). Nothing of it reaches the learner or collect().
   // Fewer episodes, which say nothing, once `interrupted` returns true.
-  virtual std::vector<EpisodeResult> evaluate(int episodes, std::uint32_t first_episode,
+  virtual std::vector<EpisodeResult> evaluate(ActionChoice choice, int episodes, std::uint32_t first_episode,
                                               const std::function<bool()>& interrupted) = 0;
   virtual int evaluation_environments() const = 0;
   // What the next collect() and sample() depend on, besides the network.
@@ -53,7 +53,7 @@ class HostExperience final : public Experience {
 
   std::int64_t collect(Acting acting, const std::function<void(const EpisodeResult&)>& finished) override;
   EpisodeBatch sample() override;
-  std::vector<EpisodeResult> evaluate(int episodes, std::uint32_t first_episode,
+  std::vector<EpisodeResult> evaluate(ActionChoice choice, int episodes, std::uint32_t first_episode,
                                       const std::function<bool()>& interrupted) override;
   int evaluation_environments() const override { return evaluation_environments_->size(); }
   void visit_state(StateArchive& archive) override;
@@ -70,7 +70,6 @@ class HostExperience final : public Experience {
 };
 
 // What both kinds agree on, so that a run draws the same numbers on either.
-inline constexpr std::uint32_t kTrainingActions = 0, kEvaluationActions = 1;  // streams of the policies
 int evaluation_envs(const Config& config);
 Remembering collecting_memory(const Config& config);
 

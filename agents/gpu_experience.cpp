@@ -96,12 +96,12 @@ GpuExperience::GpuExperience(const Config& config, std::shared_ptr<AgentNetwork>
       policy_(network_, config.network, config.memory, task_, operands_of(config), config.run.num_envs, config.run.seed,
               kTrainingActions, kActingPlaces, collecting_memory(config)),
       evaluation_policy_(network_, config.network, config.memory, task_, operands_of(config), evaluation_envs(config),
-                         config.run.seed, kEvaluationActions, kActingPlaces),
+                         config.run.seed, evaluation_actions(0), kActingPlaces),
       buffer_(config.replay, task_, config.run.num_envs, device),
       evaluation_buffer_(only_recorded(), task_, evaluation_envs(config), device),
       round_(*environments_, policy_, buffer_.store(), ActionChoice::kSample),
-      evaluation_round_(*evaluation_environments_, evaluation_policy_, evaluation_buffer_.store(),
-                        ActionChoice::kGreedy),
+      greedy_round_(*evaluation_environments_, evaluation_policy_, evaluation_buffer_.store(), ActionChoice::kGreedy),
+      sampled_round_(*evaluation_environments_, evaluation_policy_, evaluation_buffer_.store(), ActionChoice::kSample),
       random_(config.run.seed, Purpose::kRun, 0, 0),
       replay_random_(config.run.seed, Purpose::kReplay, 0, 0) {}
 
@@ -140,18 +140,20 @@ EpisodeBatch GpuExperience::sample() {
   return buffer_.batch();
 }
 
-std::vector<EpisodeResult> GpuExperience::evaluate(int episodes, std::uint32_t first_episode,
+std::vector<EpisodeResult> GpuExperience::evaluate(ActionChoice choice, int episodes, std::uint32_t first_episode,
                                                    const std::function<bool()>& interrupted) {
   const EvaluationMode evaluation_mode(*network_);
+  GpuRound& evaluation_round = choice == ActionChoice::kGreedy ? greedy_round_ : sampled_round_;
   const int size = evaluation_environments_->size();
   // Each environment has its quota; the last round may play a few episodes more than wanted.
   std::vector<std::vector<EpisodeResult>> played_N(size);
   stream_.run([&] {
     evaluation_environments_->reset_all(first_episode, current_stream());
     evaluation_policy_.refresh_weights(current_stream());
+    evaluation_policy_.draw_from(evaluation_actions(first_episode));
     for (int round = 0; round * size < episodes && !interrupted(); ++round) {
       const torch::Tensor slot_N = evaluation_buffer_.slots_for(size);
-      evaluation_round_.play(slot_N);
+      evaluation_round.play(slot_N);
       const std::vector<EpisodeResult> played = results(evaluation_buffer_.store(), slot_N);
       for (int i = 0; i < std::min(size, episodes - round * size); ++i) played_N[i].push_back(played[i]);
     }

@@ -70,7 +70,7 @@ class GpuExperience final : public Experience {
 
   std::int64_t collect(Acting acting, const std::function<void(const EpisodeResult&)>& finished) override;
   EpisodeBatch sample() override;
-  std::vector<EpisodeResult> evaluate(int episodes, std::uint32_t first_episode,
+  std::vector<EpisodeResult> evaluate(ActionChoice choice, int episodes, std::uint32_t first_episode,
                                       const std::function<bool()>& interrupted) override;
   int evaluation_environments() const override { return evaluation_environments_->size(); }
   void visit_state(StateArchive& archive) override;
@@ -89,7 +89,7 @@ class GpuExperience final : public Experience {
   std::unique_ptr<CudaVecEnv> environments_, evaluation_environments_;
   DevicePolicy policy_, evaluation_policy_;
   DeviceEpisodeBuffer buffer_, evaluation_buffer_;  // the latter only records
-  GpuRound round_, evaluation_round_;
+  GpuRound round_, greedy_round_, sampled_round_;   // the last two evaluate
   Rng random_, replay_random_;
   std::uint32_t rounds_ = 0;  // collected: every environment has played so many episodes
 };

@@ -42,9 +42,16 @@ double rate(const Json& row, const char* key) {
   return value;
 }
 
+// Rows of older versions have no sampled episodes.
+bool has_sampled(const Json& row) { return row.contains("sampled_success") || row.contains("sampled_return"); }
+
 EvaluationSummary evaluation(const Json& row) {
-  return {count(row, "environment_steps"), count(row, "updates"), static_cast<int>(count(row, "episodes", 1e9)),
-          rate(row, "success"), number(row, "return")};
+  EvaluationSummary summary{count(row, "environment_steps"),
+                            count(row, "updates"),
+                            static_cast<int>(count(row, "episodes", 1e9)),
+                            {rate(row, "success"), number(row, "return")}};
+  if (has_sampled(row)) summary.sampled = {rate(row, "sampled_success"), number(row, "sampled_return")};
+  return summary;
 }
 
 FinalEvaluation final_evaluation(const Json& row) {
@@ -53,9 +60,13 @@ FinalEvaluation final_evaluation(const Json& row) {
   last.weights.environment_steps = all.environment_steps;
   last.weights.updates = all.updates;
   last.episodes = all.episodes;
-  last.solved = static_cast<int>(std::lround(all.success * all.episodes));
-  last.success = {all.success, rate(row, "success_low"), rate(row, "success_high")};
-  last.mean_return = all.mean_return;
+  const auto played = [&](const PlayedEpisodes& episodes, const char* low, const char* high) {
+    return FinalEvaluation::Played{static_cast<int>(std::lround(episodes.success * all.episodes)),
+                                   {episodes.success, rate(row, low), rate(row, high)},
+                                   episodes.mean_return};
+  };
+  last.greedy = played(all.greedy, "success_low", "success_high");
+  if (all.sampled) last.sampled = played(*all.sampled, "sampled_success_low", "sampled_success_high");
   return last;
 }
 

@@ -26,12 +26,18 @@ Policy::Policy(std::shared_ptr<AgentNetwork> network, torch::Device device, int 
                std::uint32_t stream, Remembering remembering)
     : network_(std::move(network)),
       device_(device),
+      seed_(seed),
       remembering_(remembering),
       memory_(network_->backbone().initial_state(num_envs)),
-      fresh_N_(num_envs, 1) {
-  for (int row = 0; row < num_envs; ++row)
-    rng_N_.emplace_back(seed, Purpose::kAction, static_cast<std::uint32_t>(row), stream);
+      fresh_N_(num_envs, 1),
+      rng_N_(num_envs) {
+  draw_from(stream);
   step_.action_N.resize(num_envs);
+}
+
+void Policy::draw_from(std::uint32_t stream) {
+  for (std::size_t row = 0; row < rng_N_.size(); ++row)
+    rng_N_[row] = Rng(seed_, Purpose::kAction, static_cast<std::uint32_t>(row), stream);
 }
 
 void Policy::reset_all() { std::ranges::fill(fresh_N_, std::uint8_t{1}); }

@@ -35,6 +35,9 @@ class Policy {
   Policy(std::shared_ptr<AgentNetwork> network, torch::Device device, int num_envs, std::uint64_t seed,
          std::uint32_t stream, Remembering remembering = Remembering::kEpisode);
 
+  // From now on row i samples its actions from this stream, from its beginning.
+  void draw_from(std::uint32_t stream);
+
   // Forgets every row: the next act() begins N episodes.
   void reset_all();
   // Forgets row i: the next act() begins an episode there.
@@ -53,6 +56,7 @@ class Policy {
  private:
   std::shared_ptr<AgentNetwork> network_;
   torch::Device device_;
+  std::uint64_t seed_;
   Remembering remembering_;
   MemoryState memory_;
   std::vector<std::uint8_t> fresh_N_;  // 1: row starts an episode with the next act()

@@ -2,11 +2,12 @@
 //
 //   config.ini                  the resolved config, every value
 //   about.json                  what built and ran it: version, commit, compiler, LibTorch, device, command line, start
-//   metrics.jsonl               one JSON object a row, kinds "train" and "evaluation"
+//   metrics.jsonl               one JSON object a row, kinds "train", "evaluation" and "final"
 //   timings.jsonl               when they were written, and rates
 //   events.out.tfevents.engram  the same rows for TensorBoard
 //   weights/best.safetensors    of the best evaluation
 //   weights/last.safetensors    of the last evaluation, or of the end
+//   evaluations.json            of the best weights in tasks of other sizes, where they were asked for
 //   checkpoints/                whole states of the run, to go on from (checkpoint.h)
 //   resumes.jsonl               when, where and with which command line it went on
 //   lock                        held by the program that trains

@@ -74,10 +74,12 @@ void RunRecorder::measured(const TrainStatus& status) {
 
 void RunRecorder::evaluated(const TrainStatus& status, const AgentNetwork& network, bool best) {
   const EvaluationSummary& evaluation = *status.last_evaluation;
-  const std::vector<Scalar> row = {{"updates", static_cast<double>(evaluation.updates)},
-                                   {"episodes", static_cast<double>(evaluation.episodes)},
-                                   {"return", evaluation.mean_return},
-                                   {"success", evaluation.success}};
+  std::vector<Scalar> row = {{"updates", static_cast<double>(evaluation.updates)},
+                             {"episodes", static_cast<double>(evaluation.episodes)},
+                             {"return", evaluation.greedy.mean_return},
+                             {"success", evaluation.greedy.success}};
+  if (const auto& sampled = evaluation.sampled)
+    row.insert(row.end(), {{"sampled_return", sampled->mean_return}, {"sampled_success", sampled->success}});
   metrics_.write("evaluation", evaluation.environment_steps, row,
                  std::vector<Scalar>{{"wall_seconds", status.seconds}});
   const TensorMap weights = module_weights(network);
@@ -97,12 +99,16 @@ void RunRecorder::save(const TrainStatus& status, StateArchive& archive) {
 void RunRecorder::finished(const TrainStatus& status, const AgentNetwork& network) {
   if (status.stopped != StopReason::kRequest) measured(status);
   if (const auto& last = status.final_evaluation) {
-    const std::vector<Scalar> row = {{"updates", static_cast<double>(last->weights.updates)},
-                                     {"episodes", static_cast<double>(last->episodes)},
-                                     {"return", last->mean_return},
-                                     {"success", last->success.estimate},
-                                     {"success_low", last->success.low},
-                                     {"success_high", last->success.high}};
+    std::vector<Scalar> row = {{"updates", static_cast<double>(last->weights.updates)},
+                               {"episodes", static_cast<double>(last->episodes)}};
+    const auto add = [&row](const std::string& prefix, const FinalEvaluation::Played& played) {
+      row.insert(row.end(), {{prefix + "return", played.mean_return},
+                             {prefix + "success", played.success.estimate},
+                             {prefix + "success_low", played.success.low},
+                             {prefix + "success_high", played.success.high}});
+    };
+    add("", last->greedy);
+    if (last->sampled) add("sampled_", *last->sampled);
     metrics_.write("final", last->weights.environment_steps, row,
                    std::vector<Scalar>{{"wall_seconds", status.seconds}});
   }

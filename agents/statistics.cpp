@@ -28,6 +28,13 @@ double central_probability(double t, std::int64_t degrees) {
 
 }  // namespace
 
+double mean_of(std::span<const double> values) {
+  if (values.empty()) throw std::invalid_argument("the mean of no value");
+  long double sum = 0;
+  for (const double value : values) sum += value;
+  return static_cast<double>(sum / static_cast<long double>(values.size()));
+}
+
 Interval wilson_interval(std::int64_t successes, std::int64_t count) {
   if (count < 1 || successes < 0 || successes > count)
     throw std::invalid_argument(std::to_string(successes) + " successes of " + std::to_string(count) + " episodes");
@@ -55,10 +62,8 @@ double student_t_quantile(double probability, std::int64_t degrees) {
 }
 
 Interval mean_interval(std::span<const double> values) {
-  if (values.empty()) throw std::invalid_argument("the mean of no value");
   const double n = static_cast<double>(values.size());
-  double mean = 0;
-  for (const double value : values) mean += value / n;
+  const double mean = mean_of(values);
   if (values.size() == 1)
     return {mean, -std::numeric_limits<double>::infinity(), std::numeric_limits<double>::infinity()};
   double squares = 0;

@@ -1,4 +1,4 @@
-// Intervals for what an evaluation measures: a success rate and a mean return.
+// Means and intervals for what an evaluation measures: a success rate and a mean return.
 #pragma once
 
 #include <cstdint>
@@ -10,6 +10,10 @@ struct Interval {
   double estimate;
   double low, high;  // of the 95% interval
 };
+
+// The mean of at least one value. Summed in long double and divided once, so that the mean of equal values is their
+// value, and that of ones and zeros the count divided by the number. Throws std::invalid_argument for no value.
+double mean_of(std::span<const double> values);
 
 // Success rate with Wilson's score interval (Wilson 1927; Brown, Cai and DasGupta 2001), which stays inside [0, 1] and
 // is not empty at 0 or `count` successes. Throws std::invalid_argument unless 0 <= successes <= count and count >= 1.

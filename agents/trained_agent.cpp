@@ -14,9 +14,12 @@
 
 namespace engram {
 
-TrainedAgent load_trained_agent(const std::filesystem::path& run_directory, WhichWeights which, torch::Device device) {
+TrainedAgent load_trained_agent(const std::filesystem::path& run_directory, WhichWeights which, torch::Device device,
+                                const Settings& task_settings) {
   const RunDirectory run = RunDirectory::open(run_directory);
-  TrainedAgent agent{Config::from_settings(read_settings(run.config_file())), nullptr};
+  const Config trained = Config::from_settings(read_settings(run.config_file()));
+  TrainedAgent agent{with_task_settings(trained, task_settings), {}, nullptr};
+  agent.elsewhere = task_differences(trained, agent.config);
   const std::filesystem::path file = run.weights_file(which);
   if (which == WhichWeights::kBest && !std::filesystem::exists(file) &&
       std::filesystem::exists(run.weights_file(WhichWeights::kLast)))

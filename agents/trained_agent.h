@@ -11,6 +11,7 @@
 #include "agents/config.h"
 #include "agents/network.h"
 #include "agents/run_directory.h"
+#include "agents/task_change.h"
 #include "envs/vec_env.h"
 
 namespace engram {
@@ -20,12 +21,15 @@ namespace engram {
 inline constexpr std::uint32_t kFirstUnseenEpisode = 1u << 30;
 
 struct TrainedAgent {
-  Config config;
+  Config config;                          // with the options of the task that it is to play
+  std::vector<TaskDifference> elsewhere;  // where these are not the ones that it was trained with
   std::shared_ptr<AgentNetwork> network;  // in evaluation mode, on the device
 };
 
-// Throws UserError if the folder is not a run directory, or its config or weights are missing or damaged.
-TrainedAgent load_trained_agent(const std::filesystem::path& run_directory, WhichWeights which, torch::Device device);
+// `task_settings`: what to play instead of the run's own task (with_task_settings()). Throws UserError if the folder is
+// not a run directory, its config or weights are missing or damaged, or the agent cannot play that task.
+TrainedAgent load_trained_agent(const std::filesystem::path& run_directory, WhichWeights which, torch::Device device,
+                                const Settings& task_settings = {});
 
 // The type of activations and matrix products on `device`, by run.precision: auto is bfloat16 on a GPU and float32 on
 // the CPU, which knows no other.

@@ -34,14 +34,9 @@ class Stopwatch {
 // The first multiple of `every` behind `steps`.
 std::int64_t next_multiple(std::int64_t steps, std::int64_t every) { return (steps / every + 1) * every; }
 
-int count_solved(const std::vector<EpisodeResult>& episodes) {
-  return static_cast<int>(std::ranges::count_if(episodes, &EpisodeResult::success));
-}
-
-double mean_return(const std::vector<EpisodeResult>& episodes) {
-  double total = 0;
-  for (const EpisodeResult& episode : episodes) total += episode.total_reward;
-  return total / static_cast<double>(episodes.size());
+FinalEvaluation::Played final_of(const std::vector<EpisodeResult>& episodes) {
+  const int solved = count_solved(episodes);
+  return {solved, wilson_interval(solved, static_cast<std::int64_t>(episodes.size())), summarize(episodes).mean_return};
 }
 
 TensorMap copied_weights(const AgentNetwork& network) {
@@ -53,7 +48,7 @@ TensorMap copied_weights(const AgentNetwork& network) {
 }  // namespace
 
 bool better_or_equal(const EvaluationSummary& a, const EvaluationSummary& b) {
-  return std::pair(a.success, a.mean_return) >= std::pair(b.success, b.mean_return);
+  return std::pair(a.greedy.success, a.greedy.mean_return) >= std::pair(b.greedy.success, b.greedy.mean_return);
 }
 
 Trainer::Trainer(const Config& config, torch::Device device, int threads)
@@ -155,22 +150,29 @@ void Trainer::measure() {
   for (TrainObserver* observer : observers_) observer->measured(status_);
 }
 
+// Nothing if it was interrupted.
+std::optional<Trainer::Results> Trainer::play(int episodes, std::uint32_t first_episode) {
+  const Stopwatch stopwatch(status_.seconds_evaluating);
+  const auto interrupted = [this] { return stop_requested_.load(); };
+  Results results;
+  results.greedy = experience_->evaluate(ActionChoice::kGreedy, episodes, first_episode, interrupted);
+  if (!stop_requested_)
+    results.sampled = experience_->evaluate(ActionChoice::kSample, episodes, first_episode, interrupted);
+  if (stop_requested_) return std::nullopt;
+  return results;
+}
+
 // False, and nothing has happened, if it was interrupted.
 bool Trainer::evaluate_policy() {
   const int episodes = config_.evaluation.episodes, environments = experience_->evaluation_environments();
   const auto episodes_per_environment = static_cast<std::uint32_t>((episodes + environments - 1) / environments);
-  const std::vector<EpisodeResult> results = [&] {
-    const Stopwatch stopwatch(status_.seconds_evaluating);
-    return experience_->evaluate(episodes, evaluations_ * episodes_per_environment,
-                                 [this] { return stop_requested_.load(); });
-  }();
-  if (stop_requested_) return false;
+  const std::optional<Results> results = play(episodes, evaluations_ * episodes_per_environment);
+  if (!results) return false;
   ++evaluations_;
   next_evaluation_ = next_multiple(status_.steps, config_.evaluation.every_steps);
 
-  // Counted and divided once: a sum of fractions may miss the 1 that stop_at_success waits for.
-  const EvaluationSummary summary{status_.steps, status_.updates, episodes,
-                                  static_cast<double>(count_solved(results)) / episodes, mean_return(results)};
+  const EvaluationSummary summary{status_.steps, status_.updates, episodes, summarize(results->greedy),
+                                  summarize(results->sampled)};
   const bool best = !status_.best_evaluation || better_or_equal(summary, *status_.best_evaluation);
   status_.last_evaluation = summary;
   if (best) {
@@ -187,13 +189,11 @@ void Trainer::evaluate_finally() {
   if (episodes == 0 || !status_.best_evaluation) return;
   const TensorMap last_weights = copied_weights(*network_);
   load_module_weights(*network_, best_weights_, "the best weights");
-  const std::vector<EpisodeResult> results =
-      experience_->evaluate(episodes, kFirstUnseenEpisode, [this] { return stop_requested_.load(); });
+  const std::optional<Results> results = play(episodes, kFirstUnseenEpisode);
   load_module_weights(*network_, last_weights, "the last weights");
-  if (stop_requested_) return;
-  const int solved = count_solved(results);
-  status_.final_evaluation = {*status_.best_evaluation, episodes, solved, wilson_interval(solved, episodes),
-                              mean_return(results)};
+  if (!results) return;
+  status_.final_evaluation = {*status_.best_evaluation, episodes, final_of(results->greedy),
+                              final_of(results->sampled)};
 }
 
 bool Trainer::time_is_up() const {
@@ -204,7 +204,7 @@ bool Trainer::time_is_up() const {
 bool Trainer::finished() {
   const double goal = config_.evaluation.stop_at_success;
   const bool collects = phase_ == Phase::kRandom || phase_ == Phase::kCollect;
-  const bool solved = goal > 0 && status_.last_evaluation && status_.last_evaluation->success >= goal;
+  const bool solved = goal > 0 && status_.last_evaluation && status_.last_evaluation->greedy.success >= goal;
   status_.stopped = stop_requested_                                  ? StopReason::kRequest
                     : solved                                         ? StopReason::kSolved
                     : time_is_up()                                   ? StopReason::kTime
@@ -249,8 +249,15 @@ void Trainer::visit_evaluation(StateArchive& archive, const std::string& name,
     archive.value("environment_steps", evaluation->environment_steps);
     archive.value("updates", evaluation->updates);
     archive.value("episodes", evaluation->episodes);
-    archive.value("success", evaluation->success);
-    archive.value("mean_return", evaluation->mean_return);
+    archive.value("success", evaluation->greedy.success);
+    archive.value("mean_return", evaluation->greedy.mean_return);
+    // States of older versions have no sampled episodes.
+    const bool sampled = archive.restoring() ? archive.holds("sampled_success") || archive.holds("sampled_mean_return")
+                                             : evaluation->sampled.has_value();
+    if (!sampled) return;
+    if (!evaluation->sampled) evaluation->sampled.emplace();
+    archive.value("sampled_success", evaluation->sampled->success);
+    archive.value("sampled_mean_return", evaluation->sampled->mean_return);
   });
 }
 
@@ -343,10 +350,12 @@ void Trainer::update_status() {
     status_.done = std::max(status_.done, std::min(1.0, status_.seconds / config_.run.max_seconds));
   }
 
-  status_.recent_return = status_.recent_success = 0;
-  for (const auto& [total_reward, success] : recent_) {
-    status_.recent_return += total_reward / static_cast<double>(recent_.size());
-    status_.recent_success += (success ? 1.0 : 0.0) / static_cast<double>(recent_.size());
+  if (!recent_.empty()) {
+    std::vector<double> returns;
+    for (const auto& episode : recent_) returns.push_back(episode.first);
+    const auto solved = std::ranges::count_if(recent_, [](const auto& episode) { return episode.second; });
+    status_.recent_return = mean_of(returns);
+    status_.recent_success = static_cast<double>(solved) / static_cast<double>(recent_.size());
   }
   if (last_losses_) {
     const auto value = [](const torch::Tensor& tensor) { return tensor.item<double>(); };

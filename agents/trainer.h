@@ -4,9 +4,9 @@
 //
 // A run is a sequence of small moves, each a function of the state before it alone; between any two of them the state
 // can be saved, and a run restored from it goes on as if it had never stopped. Clocks decide when to report, when to
-// save and when time is up, and nothing else. An evaluation changes nothing of what follows: its environments, its
-// policy and their random numbers are its own, and the greedy policy without dropout draws nothing from torch's default
-// generators.
+// save and when time is up, and nothing else. An evaluation plays greedy episodes and as many with sampled actions, and
+// changes nothing of what follows: its environments, its policy and their random numbers are its own, and without
+// dropout nothing is drawn from torch's default generators.
 #pragma once
 
 #include <torch/torch.h>
@@ -30,20 +30,27 @@ namespace engram {
 
 struct EvaluationSummary {
   std::int64_t environment_steps = 0, updates = 0;  // when it was made
-  int episodes = 0;
-  double success = 0;      // rate
-  double mean_return = 0;  // undiscounted
+  int episodes = 0;                                 // greedy ones, and as many sampled ones
+  PlayedEpisodes greedy;                            // the most probable actions
+  std::optional<PlayedEpisodes> sampled = {};       // actions drawn from the policy; none in runs of older versions
 };
 
-// Which of two evaluations shows the better weights: highest success, then return; the later one, `a`, wins a tie.
+// Which of two evaluations shows the better weights, by its greedy episodes alone: highest success, then return; the
+// later one, `a`, wins a tie.
 bool better_or_equal(const EvaluationSummary& a, const EvaluationSummary& b);
 
 // Of the best weights, on episodes that did not choose them.
 struct FinalEvaluation {
-  EvaluationSummary weights;  // of the evaluation that chose them
-  int episodes = 0, solved = 0;
-  Interval success;        // Wilson's 95% interval
-  double mean_return = 0;  // undiscounted
+  struct Played {
+    int solved = 0;
+    Interval success{};      // Wilson's 95% interval
+    double mean_return = 0;  // undiscounted
+  };
+
+  EvaluationSummary weights;           // of the evaluation that chose them
+  int episodes = 0;                    // greedy ones, and as many sampled ones
+  Played greedy;                       // the most probable actions
+  std::optional<Played> sampled = {};  // actions drawn from the policy; none in runs of older versions
 };
 
 // Means over the valid steps of the last update's batch.
@@ -124,6 +131,10 @@ class Trainer {
   void update();
   void check_finite();
   void measure();
+  struct Results {
+    std::vector<EpisodeResult> greedy, sampled;
+  };
+  std::optional<Results> play(int episodes, std::uint32_t first_episode);
   bool evaluate_policy();
   void evaluate_finally();
   bool time_is_up() const;

@@ -74,7 +74,8 @@ void print_help(const OptionList& own) {
   print_options(std::cout, own);
   std::cout << "\n"
             << wrapped(
-                   "Config file: [compare] with question, seeds, match, reference and controls; the sections of a "
+                   "Config file: [compare] with question, seeds, match, reference, controls and evaluate (such as "
+                   "task.corridor_length: 10,20,50, where every trained agent is evaluated, too); the sections of a "
                    "run's config for what all runs share; [tasks.LABEL] and [backbones.LABEL] with section.key = value "
                    "for what is theirs. configs/compare/ has examples.",
                    0)
@@ -253,6 +254,7 @@ void print_estimate(const std::vector<const PlannedRun*>& runs, const Machine& m
       "\nAt most about %s with %s, as measured here now; runs that reach evaluation.stop_at_success end "
       "earlier, runs beside each other are slower.\n",
       duration_text(std::max(longest, total / machine.jobs)).c_str(), machine_text(machine).c_str());
+  if (runs.front()->range) std::printf("The evaluations at %s come on top.\n", runs.front()->range->text().c_str());
 }
 
 // ---- Running.
@@ -323,6 +325,7 @@ CallOutcome run_all(const fs::path& directory, const std::vector<const PlannedRu
       progress.ended(*job);
       if (job->end == JobEnd::kFailed) outcome.failed.push_back(*job);
       if (job->end == JobEnd::kBusy) elsewhere.push_back(job->run);
+      if (job->end == JobEnd::kTrained) waiting.push_front(job->run);
     }
     progress.report(pool.jobs());
 

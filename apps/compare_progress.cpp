@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstdio>
 #include <map>
+#include <utility>
 
 #include "agents/metrics_summary.h"
 #include "apps/status_display.h"
@@ -54,6 +55,7 @@ void CompareProgress::count_finished(const PlannedRun& run) {
 void CompareProgress::started(const PlannedRun& run) {
   Progress& progress = of(run);
   progress.stage = Stage::kRunning;
+  if (progress.trained) return;
   progress.steps = progress.first_steps = metrics_of(run).steps;
   progress.seconds = 0;
 }
@@ -67,16 +69,20 @@ void CompareProgress::ended(const FinishedJob& job) {
   Progress& progress = of(*job.run);
   const MetricsSummary metrics = metrics_of(*job.run);
   progress.steps = metrics.steps;
-  progress.seconds = job.seconds;
+  if (!progress.trained) progress.seconds = job.seconds;
   progress.stage = job.end == JobEnd::kFinished ? Stage::kFinished
                    : job.end == JobEnd::kFailed ? Stage::kFailed
                                                 : Stage::kWaiting;
   const std::string steps = count_text(static_cast<double>(metrics.steps)) + " steps";
   if (job.end == JobEnd::kFailed) say(job.run->name() + " failed: " + job.reason);
   if (job.end == JobEnd::kStopped) say(job.run->name() + ": stopped, saved");
-  if (job.end == JobEnd::kFinished && metrics.final_evaluation)
-    say(job.run->name() + ": success " + percent(metrics.final_evaluation->success.estimate) + " after " + steps +
-        ", " + duration_text(job.seconds));
+  const bool evaluated = std::exchange(progress.trained, progress.trained || job.end == JobEnd::kTrained);
+  if (job.end == JobEnd::kFinished && evaluated) say(job.run->name() + ": evaluated at " + job.run->range->text());
+  if ((job.end != JobEnd::kFinished && job.end != JobEnd::kTrained) || evaluated || !metrics.final_evaluation) return;
+  const auto& sampled = metrics.final_evaluation->sampled;
+  say(job.run->name() + ": success " + percent(metrics.final_evaluation->greedy.success.estimate) +
+      (sampled ? ", sampled " + percent(sampled->success.estimate) : "") + ", after " + steps + ", " +
+      duration_text(job.seconds));
 }
 
 // From the speed of each pair of task and backbone where one of its runs has gone some way, else the mean speed; and
@@ -145,7 +151,7 @@ void CompareProgress::report(const std::vector<JobPool::Job>& jobs) {
   for (const JobPool::Job& job : jobs) {
     Progress& progress = of(*job.run);
     progress.steps = metrics_of(*job.run).steps;
-    progress.seconds = seconds(job.begin);
+    if (!progress.trained) progress.seconds = seconds(job.begin);
   }
   if (live_) {
     out_ << "\r\033[K" << line() << std::flush;

@@ -32,8 +32,9 @@ class CompareProgress {
   struct Progress {
     const PlannedRun* run;
     Stage stage = Stage::kWaiting;
+    bool trained = false;                     // in this call: what is left are evaluations
     std::int64_t steps = 0, first_steps = 0;  // environment steps; first: when its job began
-    double seconds = 0;                       // of its job
+    double seconds = 0;                       // of its training
   };
 
   Progress& of(const PlannedRun& run);

@@ -1,4 +1,5 @@
-// engram evaluate: success and return of a trained agent, greedy and sampled.
+// engram evaluate: success and return of a trained agent, greedy and sampled, where it was trained and elsewhere.
+#include <algorithm>
 #include <cmath>
 #include <cstdio>
 #include <iostream>
@@ -7,13 +8,15 @@
 
 #include "agents/evaluator.h"
 #include "agents/files.h"
-#include "agents/statistics.h"
 #include "agents/trace.h"
 #include "agents/trained_agent.h"
 #include "agents/weights.h"
 #include "apps/command_line.h"
 #include "apps/commands.h"
+#include "apps/inspect.h"
 #include "base/error.h"
+#include "experiments/evaluation_range.h"
+#include "experiments/measured_json.h"
 
 namespace engram {
 namespace {
@@ -27,6 +30,8 @@ struct EvaluateOptions {
   WhichWeights weights = WhichWeights::kBest;
   bool json = false;
   std::string trace;
+  std::string range;
+  bool keep = false;
   std::string device = "auto";
   int threads = 0;
 
@@ -36,18 +41,25 @@ struct EvaluateOptions {
              "of the best evaluation during training, or of the end");
     list.add("json", json, "one JSON object instead of text");
     list.add("trace", trace, "safetensors file to write, with every step of the greedy episodes");
+    list.add("range", range,
+             "a number of the task and values of it to evaluate at, as in task.corridor_length: 10,20,50");
+    list.add("keep", keep, "with --range: keep the results in DIR/evaluations.json, and make only what it lacks");
     list.add("device", device, "auto (a GPU where there is one) | cpu | cuda | cuda:N");
     list.add("threads", threads, {0, 1024}, "CPU threads; 0: all cores");
   }
 };
 
 void print_help(const OptionList& own) {
-  std::cout << "engram evaluate DIR [--episodes N] [--weights best|last] [--json] [--trace FILE]\n\n"
+  std::cout << "engram evaluate DIR [--episodes N] [--weights best|last] [--json] [--trace FILE]\n"
+               "engram evaluate DIR --task.key value ...\n"
+               "engram evaluate DIR --range \"task.key: V1,V2,...\" [--keep]\n\n"
             << wrapped(
                    "Plays the agent of the run directory DIR without dropout and prints its success rate (95% "
                    "interval: Wilson) and return, undiscounted (95% interval: Student's t). Greedy: the most "
                    "probable action; sampled: drawn from the policy. The episodes are of the run's seed, but ones "
-                   "that training never used.",
+                   "that training never used. Options of the task (--task.corridor_length 50; engram list tells which "
+                   "there are) let the agent play elsewhere than where it was trained, as long as it sees and does the "
+                   "same there.",
                    0)
             << "\n\nOptions\n";
   print_options(std::cout, own);
@@ -63,30 +75,7 @@ void print_help(const OptionList& own) {
                "  successes [E]                1 solved, 0 not\n";
 }
 
-struct Measured {
-  Interval success, total_return;
-};
-
-Measured measure(const std::vector<EpisodeResult>& results) {
-  std::int64_t successes = 0;
-  std::vector<double> returns;
-  for (const EpisodeResult& result : results) {
-    successes += result.success ? 1 : 0;
-    returns.push_back(result.total_reward);
-  }
-  return {wilson_interval(successes, static_cast<std::int64_t>(results.size())), mean_interval(returns)};
-}
-
-Json interval_json(const Interval& interval) { return {interval.low, interval.high}; }
-
-Json measured_json(const Measured& measured) {
-  return {{"success", measured.success.estimate},
-          {"success_interval", interval_json(measured.success)},
-          {"return", measured.total_return.estimate},
-          {"return_interval", interval_json(measured.total_return)}};
-}
-
-void print_measured(const char* name, const Measured& measured) {
+void print_measured(const char* name, const MeasuredEpisodes& measured) {
   const auto& [success, total] = measured;
   std::printf("%-8s  success %5.1f%% (%.1f .. %.1f)", name, 100 * success.estimate, 100 * success.low,
               100 * success.high);
@@ -96,57 +85,173 @@ void print_measured(const char* name, const Measured& measured) {
     std::printf("   return %.3f\n", total.estimate);
 }
 
+// Where and how an agent is evaluated.
+struct Stage {
+  torch::Device device;
+  int threads;
+  int episodes;
+};
+
+MeasuredEpisodes play(const TrainedAgent& agent, const Stage& stage, ActionChoice choice) {
+  const int size = std::min(stage.episodes, kMaxEnvs);
+  const std::uint64_t seed = agent.config.run.seed;
+  const auto environments =
+      make_cpu_vec_env(agent.config.task, seed, Purpose::kEvaluation, size, worthwhile_threads(size, stage.threads));
+  Policy policy(agent.network, stage.device, size, seed, kTrainingActions);
+  return measure(evaluate(*environments, policy, stage.episodes, choice, kFirstUnseenEpisode));
+}
+
+// The greedy episodes, with every step of them in `file`.
+MeasuredEpisodes play_traced(TrainedAgent& agent, const Stage& stage, const std::string& file) {
+  const std::uint64_t seed = agent.config.run.seed;
+  const auto environment = make_cpu_vec_env(agent.config.task, seed, Purpose::kEvaluation, 1, 1);
+  Policy policy(agent.network, stage.device, 1, seed, kTrainingActions);
+  const Trace trace = record_trace(*environment, policy, stage.episodes, ActionChoice::kGreedy, kFirstUnseenEpisode);
+  save_safetensors(file, trace.tensors, {{"kind", "trace"}, {"config", agent.config.to_ini()}, {"policy", "greedy"}});
+  return measure(trace.results);
+}
+
+const char* name_of(WhichWeights weights) { return weights == WhichWeights::kBest ? "best" : "last"; }
+
+// What all forms of --json begin with.
+Json json_of(const std::string& run, const EvaluateOptions& options, const Config& config) {
+  const std::optional<double> chance = config.task.info().chance_success;
+  return {{"run", run},
+          {"weights", name_of(options.weights)},
+          {"task", config.task.name()},
+          {"backbone", config.memory.name()},
+          {"episodes", options.episodes},
+          {"chance_success", chance ? Json(*chance) : Json()}};
+}
+
+void print_title(const EvaluateOptions& options, const Config& config) {
+  std::printf("%s on %s, %s weights, %d episodes each; 95%% intervals in brackets\n", config.memory.name().c_str(),
+              config.task.name().c_str(), name_of(options.weights), options.episodes);
+}
+
+void evaluate_once(const std::string& run, const EvaluateOptions& options, const Settings& task_settings,
+                   const Stage& stage) {
+  TrainedAgent agent = load_trained_agent(run, options.weights, stage.device, task_settings);
+  const MeasuredEpisodes greedy =
+      options.trace.empty() ? play(agent, stage, ActionChoice::kGreedy) : play_traced(agent, stage, options.trace);
+  const MeasuredEpisodes sampled = play(agent, stage, ActionChoice::kSample);
+  if (options.json) {
+    Json result = json_of(run, options, agent.config);
+    Json& differs = result["differs"] = Json::object();
+    const OptionList task = agent.config.task.options();
+    for (const Option& option : task.options())
+      for (const TaskDifference& difference : agent.elsewhere)
+        if (difference.key == option.name)
+          differs[option.name] = {{"trained", value_json(option, difference.trained)},
+                                  {"evaluated", value_json(option, difference.played)}};
+    result["greedy"] = measured_json(greedy);
+    result["sampled"] = measured_json(sampled);
+    std::cout << result.dump(2) << std::endl;
+    return;
+  }
+  print_title(options, agent.config);
+  for (const TaskDifference& difference : agent.elsewhere)
+    std::printf("trained with %s %s, evaluated with %s\n", difference.key.c_str(), difference.trained.c_str(),
+                difference.played.c_str());
+  print_measured("greedy", greedy);
+  print_measured("sampled", sampled);
+  if (const auto chance = agent.config.task.info().chance_success)
+    std::printf("chance    success %5.1f%%\n", 100 * *chance);
+  if (!options.trace.empty()) std::printf("trace: %s\n", options.trace.c_str());
+}
+
+// What is kept of the run's best weights already, if it is of so many episodes; else what is to be kept from now on.
+RangeEvaluations kept_evaluations(const RunDirectory& run, int episodes) {
+  const FileFacts weights = read_file_facts(run.weights_file(WhichWeights::kBest));
+  if (!weights.steps || !weights.updates)
+    throw UserError("weights file '" + weights.file.string() + "' does not say after how many steps it was written");
+  try {
+    if (auto kept = read_range_evaluations(run.path());
+        kept && kept->are_of(*weights.steps, *weights.updates, episodes))
+      return *kept;
+  } catch (const UserError& error) {
+    std::cerr << "engram: " << error.what() << "; it is made anew" << std::endl;
+  }
+  return {*weights.steps, *weights.updates, episodes, {}};
+}
+
+void print_point(const std::string& value, const RangePoint& point) {
+  const auto percent = [](const Interval& success) {
+    char text[64];
+    std::snprintf(text, sizeof text, "%5.1f (%.1f .. %.1f)", 100 * success.estimate, 100 * success.low,
+                  100 * success.high);
+    return std::string(text);
+  };
+  std::printf("%12s  %-24s  %-24s\n", value.c_str(), percent(point.greedy.success).c_str(),
+              percent(point.sampled.success).c_str());
+  std::fflush(stdout);
+}
+
+void evaluate_range(const std::string& directory, const EvaluateOptions& options, const Stage& stage) {
+  const EvaluationRange range = parse_range(options.range);
+  const RunDirectory run = RunDirectory::open(directory);
+  Config trained = Config::from_settings(read_settings(run.config_file()));
+  check_range(range, trained);
+  RangeEvaluations evaluations;
+  if (options.keep) {
+    remove_leftovers(directory);
+    evaluations = kept_evaluations(run, options.episodes);
+  }
+
+  const OptionList task = trained.task.options();
+  const Option& option = *std::ranges::find(task.options(), range.key, &Option::name);  // check_range() has found it
+  if (!options.json) {
+    print_title(options, trained);
+    std::printf("trained with %s %s\n%12s  %-24s  %-24s\n", range.key.c_str(), option.get().c_str(), "evaluated",
+                "greedy success, %", "sampled success, %");
+  }
+  Json points = Json::array();
+  for (const EvaluationRange::Value& value : range.values) {
+    if (evaluations.find(range.key, value.number) == nullptr) {
+      const TrainedAgent agent =
+          load_trained_agent(directory, options.weights, stage.device, {{range.key, value.text}});
+      evaluations.points.push_back({range.key, value.number, play(agent, stage, ActionChoice::kGreedy),
+                                    play(agent, stage, ActionChoice::kSample)});
+      if (options.keep) write_range_evaluations(directory, evaluations);
+    }
+    const RangePoint& point = *evaluations.find(range.key, value.number);
+    points.push_back(point_json(point));
+    if (!options.json) print_point(value.text, point);
+  }
+  if (!options.json) return;
+  Json result = json_of(directory, options, trained);
+  result["trained"] = {{range.key, value_json(option, option.get())}};
+  result["evaluations"] = std::move(points);
+  std::cout << result.dump(2) << std::endl;
+}
+
 }  // namespace
 
 int run_evaluate(const std::vector<std::string>& arguments) {
   EvaluateOptions options;
   OptionList own("");
   options.list_options(own);
-  const CommandLine line = parse_command_line(arguments, own, {.positional = {"DIR"}});
+  const CommandLine line =
+      parse_command_line(arguments, own, {.positional = {"DIR"}, .setting_keys = task_config_keys()});
   if (line.help) {
     print_help(own);
     return 0;
   }
-  const torch::Device device = parse_device(options.device);
-  const int threads = use_threads(options.threads);
-  if (!options.trace.empty()) check_writable(options.trace);
-  TrainedAgent agent = load_trained_agent(line.positional[0], options.weights, device);
-  const std::uint64_t seed = agent.config.run.seed;
-
-  const auto play = [&](ActionChoice choice) {
-    const int size = std::min(options.episodes, kMaxEnvs);
-    const auto environments = make_cpu_vec_env(agent.config.task, seed, Purpose::kEvaluation, size,
-                                               worthwhile_threads(size, threads));
-    Policy policy(agent.network, device, size, seed, kFirstUnseenEpisode);
-    return evaluate(*environments, policy, options.episodes, choice, kFirstUnseenEpisode);
-  };
-  const auto play_traced = [&] {
-    const auto environment = make_cpu_vec_env(agent.config.task, seed, Purpose::kEvaluation, 1, 1);
-    Policy policy(agent.network, device, 1, seed, kFirstUnseenEpisode);
-    Trace trace = record_trace(*environment, policy, options.episodes, ActionChoice::kGreedy, kFirstUnseenEpisode);
-    save_safetensors(options.trace, trace.tensors,
-                     {{"kind", "trace"}, {"config", agent.config.to_ini()}, {"policy", "greedy"}});
-    return trace.results;
-  };
-  const Measured greedy = measure(options.trace.empty() ? play(ActionChoice::kGreedy) : play_traced());
-  const Measured sampled = measure(play(ActionChoice::kSample));
-
-  const std::optional<double> chance = agent.config.task.info().chance_success;
-  const char* const weights = options.weights == WhichWeights::kBest ? "best" : "last";
-  if (options.json) {
-    const Json result = {{"run", line.positional[0]},        {"weights", weights},
-                         {"task", agent.config.task.name()}, {"backbone", agent.config.memory.name()},
-                         {"episodes", options.episodes},     {"chance_success", chance ? Json(*chance) : Json()},
-                         {"greedy", measured_json(greedy)},  {"sampled", measured_json(sampled)}};
-    std::cout << result.dump(2) << std::endl;
-    return 0;
+  if (options.range.empty() && options.keep) throw UserError("--keep is for --range, whose results it keeps");
+  if (!options.range.empty()) {
+    if (!line.settings.empty())
+      throw UserError("--range and --" + line.settings[0].first + " cannot be given together");
+    if (!options.trace.empty()) throw UserError("--range and --trace cannot be given together");
+    if (options.keep && options.weights == WhichWeights::kLast)
+      throw UserError("--keep is of the best weights; it cannot be given with --weights last");
   }
-  std::printf("%s on %s, %s weights, %d episodes each; 95%% intervals in brackets\n",
-              agent.config.memory.name().c_str(), agent.config.task.name().c_str(), weights, options.episodes);
-  print_measured("greedy", greedy);
-  print_measured("sampled", sampled);
-  if (chance) std::printf("chance    success %5.1f%%\n", 100 * *chance);
-  if (!options.trace.empty()) std::printf("trace: %s\n", options.trace.c_str());
+  const torch::Device device = parse_device(options.device);
+  const Stage stage{device, use_threads(options.threads), options.episodes};
+  if (!options.trace.empty()) check_writable(options.trace);
+  if (options.range.empty())
+    evaluate_once(line.positional[0], options, line.settings, stage);
+  else
+    evaluate_range(line.positional[0], options, stage);
   return 0;
 }
 

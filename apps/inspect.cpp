@@ -129,16 +129,17 @@ std::string shortened(const std::string& text, std::size_t width) {
   return line.substr(0, head) + cut + line.substr(tail);
 }
 
+Json value_json(const Option& option, const std::string& value) {
+  const bool plain =
+      option.allowed.starts_with("integer") || option.allowed.starts_with("number") || option.allowed == "false | true";
+  const Json parsed = plain ? Json::parse(value, nullptr, /*allow_exceptions=*/false) : Json(value);
+  return parsed.is_discarded() ? Json(value) : parsed;
+}
+
 Json config_json(Config& config) {
   Json json = {{"task.name", config.task.name()}, {"memory.name", config.memory.name()}};
   const OptionList all = config.options();
-  for (const Option& option : all.options()) {
-    const std::string text = option.get();
-    const bool plain = option.allowed.starts_with("integer") || option.allowed.starts_with("number") ||
-                       option.allowed == "false | true";
-    const Json value = plain ? Json::parse(text, nullptr, /*allow_exceptions=*/false) : Json(text);
-    json[option.name] = value.is_discarded() ? Json(text) : value;
-  }
+  for (const Option& option : all.options()) json[option.name] = value_json(option, option.get());
   return json;
 }
 

@@ -44,6 +44,8 @@ std::string bytes_text(std::uint64_t bytes);
 // In one line of at most `width` bytes; a longer text loses its middle.
 std::string shortened(const std::string& text, std::size_t width);
 
+// A value of an option, as its get() tells it.
+nlohmann::ordered_json value_json(const Option& option, const std::string& value);
 // Every value of a config, by key.
 nlohmann::ordered_json config_json(Config& config);
 // The values that differ from the defaults of the config's task and backbone, with those.

@@ -88,7 +88,8 @@ bool is_finished(const RunFacts& facts) {
   if (const auto found = state.metadata.find("state.seconds"); found != state.metadata.end())
     std::from_chars(found->second.data(), found->second.data() + found->second.size(), seconds);
   const double goal = facts.config.evaluation.stop_at_success, limit = facts.config.run.max_seconds;
-  return *steps >= facts.config.run.steps || (goal > 0 && last->success >= goal) || (limit > 0 && seconds >= limit);
+  return *steps >= facts.config.run.steps || (goal > 0 && last->greedy.success >= goal) ||
+         (limit > 0 && seconds >= limit);
 }
 
 Standing standing_of(const RunFacts& facts) {
@@ -157,15 +158,21 @@ std::string format(const char* pattern, Values... values) {
 }
 
 std::string evaluation_text(const EvaluationSummary& evaluation) {
-  return format("at step %lld: success %.1f%%, return %.4g over %d episodes",
-                static_cast<long long>(evaluation.environment_steps), 100 * evaluation.success, evaluation.mean_return,
-                evaluation.episodes);
+  const std::string sampled =
+      evaluation.sampled ? format(", sampled %.1f%%", 100 * evaluation.sampled->success) : std::string();
+  return format("at step %lld: success %.1f%%%s, return %.4g over %d episodes",
+                static_cast<long long>(evaluation.environment_steps), 100 * evaluation.greedy.success, sampled.c_str(),
+                evaluation.greedy.mean_return, evaluation.episodes);
+}
+
+std::string played_text(const FinalEvaluation::Played& played, int episodes) {
+  return format("success %.1f%% (95%%: %.1f to %.1f), return %.4g over %d episodes", 100 * played.success.estimate,
+                100 * played.success.low, 100 * played.success.high, played.mean_return, episodes);
 }
 
 std::string final_text(const FinalEvaluation& last) {
-  return format("of step %lld: success %.1f%% (95%%: %.1f to %.1f), return %.4g over %d episodes",
-                static_cast<long long>(last.weights.environment_steps), 100 * last.success.estimate,
-                100 * last.success.low, 100 * last.success.high, last.mean_return, last.episodes);
+  return format("of step %lld: ", static_cast<long long>(last.weights.environment_steps)) +
+         played_text(last.greedy, last.episodes);
 }
 
 void print_saved(const char* title, const std::vector<SavedFile>& files) {
@@ -209,23 +216,32 @@ Json saved_json(const SavedFile& file) {
   return json;
 }
 
+// The values of the sampled episodes are null where an older version has played none.
 Json evaluation_json(const std::optional<EvaluationSummary>& evaluation) {
   if (!evaluation) return {};
+  const auto& sampled = evaluation->sampled;
   return {{"environment_steps", evaluation->environment_steps},
           {"updates", evaluation->updates},
           {"episodes", evaluation->episodes},
-          {"success", evaluation->success},
-          {"return", evaluation->mean_return}};
+          {"success", evaluation->greedy.success},
+          {"return", evaluation->greedy.mean_return},
+          {"sampled_success", sampled ? Json(sampled->success) : Json()},
+          {"sampled_return", sampled ? Json(sampled->mean_return) : Json()}};
 }
 
 Json final_json(const std::optional<FinalEvaluation>& last) {
   if (!last) return {};
-  return {{"environment_steps", last->weights.environment_steps},
-          {"updates", last->weights.updates},
-          {"episodes", last->episodes},
-          {"success", last->success.estimate},
-          {"success_interval", {last->success.low, last->success.high}},
-          {"return", last->mean_return}};
+  Json json = {{"environment_steps", last->weights.environment_steps},
+               {"updates", last->weights.updates},
+               {"episodes", last->episodes}};
+  const auto add = [&json](const std::string& prefix, const FinalEvaluation::Played* played) {
+    json[prefix + "success"] = played != nullptr ? Json(played->success.estimate) : Json();
+    json[prefix + "success_interval"] = played != nullptr ? Json({played->success.low, played->success.high}) : Json();
+    json[prefix + "return"] = played != nullptr ? Json(played->mean_return) : Json();
+  };
+  add("", &last->greedy);
+  add("sampled_", last->sampled ? &*last->sampled : nullptr);
+  return json;
 }
 
 }  // namespace
@@ -275,7 +291,10 @@ void print_run(const fs::path& folder) {
   print("evaluations", std::to_string(facts.metrics.evaluations.size()));
   if (const auto& last = facts.metrics.last_evaluation) print("  last", evaluation_text(*last));
   if (const auto& best = facts.metrics.best_evaluation) print("  best", evaluation_text(*best));
-  if (const auto& last = facts.metrics.final_evaluation) print("  final", final_text(*last));
+  if (const auto& last = facts.metrics.final_evaluation) {
+    print("  final", final_text(*last));
+    if (last->sampled) print("  sampled", played_text(*last->sampled, last->episodes));
+  }
   if (facts.metrics.damaged_rows > 0)
     print("damage", std::to_string(facts.metrics.damaged_rows) + " lines of metrics.jsonl are no rows of metrics");
   print_settings(facts.config);

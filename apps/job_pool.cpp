@@ -95,14 +95,23 @@ bool in_use(const fs::path& folder) {
   return fs::is_directory(folder, error) && RunLock::held(folder);
 }
 
-std::string failure_reason(int status, const Descriptor& output) {
+// A folder of something else is left to the job, which says what is wrong with it.
+bool is_trained(const fs::path& directory, const PlannedRun& run) {
+  try {
+    return read_run_state(directory, run).trained;
+  } catch (const UserError&) {
+    return false;
+  }
+}
+
+std::string failure_reason(int status, const Descriptor& output, bool trains) {
   if (WIFSIGNALED(status))
     return "ended by signal " + std::to_string(WTERMSIG(status)) + " (" + ::strsignal(WTERMSIG(status)) + ")";
   const int code = WEXITSTATUS(status);
   if (code == kNotStarted) return "the program could not be started";
   if (code == kSignalStatus + SIGTERM || code == kSignalStatus + SIGINT)
     return "stopped by a signal from elsewhere; it can go on";
-  if (code == 0) return "ended without its final evaluation";
+  if (code == 0) return trains ? "ended without its final evaluation" : "ended without the evaluations of its range";
   const std::string said = last_line(output);
   return said.empty() ? "exit status " + std::to_string(code) : said;
 }
@@ -138,17 +147,21 @@ void JobPool::start(const PlannedRun& run) {
   fs::remove(failure_file(directory_, run), ignored);
 
   std::vector<std::string> arguments = {"engram"};
-  for (std::string& argument : train_arguments(directory_, run)) arguments.push_back(std::move(argument));
+  const bool trains = !run.range || !is_trained(directory_, run);
+  for (std::string& argument : trains ? train_arguments(directory_, run) : evaluate_arguments(run))
+    arguments.push_back(std::move(argument));
+  const std::string prefix = trains ? "--run." : "--";
   std::string gpu;
   if (machine_.gpus > 0 && run.config.run.device != "cpu") {
     const std::vector<std::string> gpus = visible_gpus(std::getenv(kVisible), machine_.gpus);
     gpu = gpus[static_cast<std::size_t>(slot) % gpus.size()];
-    arguments.insert(arguments.end(), {"--run.device", "cuda"});
+    arguments.insert(arguments.end(), {prefix + "device", "cuda"});
   } else {
-    arguments.insert(arguments.end(), {"--run.device", "cpu"});
+    arguments.insert(arguments.end(), {prefix + "device", "cpu"});
   }
-  if (run.config.run.threads == 0)
-    arguments.insert(arguments.end(), {"--run.threads", std::to_string(machine_.threads)});
+  const int threads = run.config.run.threads;
+  if (threads == 0 || !trains)
+    arguments.insert(arguments.end(), {prefix + "threads", std::to_string(threads == 0 ? machine_.threads : threads)});
 
   auto output = std::make_shared<Descriptor>(open_output(output_file(directory_, run)));
   std::vector<std::string> variables = environment_with(gpu);
@@ -158,7 +171,7 @@ void JobPool::start(const PlannedRun& run) {
   const pid_t child = ::fork();
   if (child < 0) throw_error("a process for run " + run.name() + " cannot be made", errno);
   if (child == 0) become(parent, output->number(), argv.data(), envp.data());
-  jobs_.push_back({&run, child, slot, Clock::now(), std::move(output)});
+  jobs_.push_back({&run, child, slot, Clock::now(), std::move(output), trains});
 }
 
 void JobPool::signal(int number) {
@@ -186,6 +199,7 @@ FinishedJob JobPool::finish(const Job& job, int status) {
     try {
       const RunState state = read_run_state(directory_, run);
       if (state.stage == RunStage::kFinished) finished.end = JobEnd::kFinished;
+      if (state.stage == RunStage::kUnfinished && state.trained && job.trains) finished.end = JobEnd::kTrained;
       if (state.running) finished.end = JobEnd::kBusy;  // another program has taken it up meanwhile
     } catch (const UserError& error) {
       finished.reason = error.what();
@@ -196,7 +210,7 @@ FinishedJob JobPool::finish(const Job& job, int status) {
     finished.end = JobEnd::kBusy;
   }
   if (finished.end != JobEnd::kFailed) return finished;
-  if (finished.reason.empty()) finished.reason = failure_reason(status, *job.output);
+  if (finished.reason.empty()) finished.reason = failure_reason(status, *job.output, job.trains);
   const fs::path file = failure_file(directory_, run);
   std::error_code error;
   fs::create_directories(file.parent_path(), error);

@@ -1,6 +1,6 @@
 // JobPool: training runs as processes of their own, several at once. Each is this program as `engram train ... --resume
-// auto`, in a process group of its own, with its output in a file; it is told to save and stop when this process dies,
-// however that happens.
+// auto`, or `engram evaluate ... --keep` where a trained run lacks evaluations, in a process group of its own, with its
+// output in a file; it is told to save and stop when this process dies, however that happens.
 #pragma once
 
 #include <sys/types.h>
@@ -25,7 +25,8 @@ struct Machine {
 };
 
 enum class JobEnd {
-  kFinished,  // with its final evaluation
+  kFinished,  // with its final evaluation, and those of the range
+  kTrained,   // with its final evaluation; those of the range are still to be made, by another job
   kStopped,   // saved and left because this program asked it to
   kBusy,      // another program trains in its folder
   kFailed
@@ -47,6 +48,7 @@ class JobPool {
     int slot;
     Clock::time_point begin;
     std::shared_ptr<Descriptor> output;  // what the process prints
+    bool trains = true;                  // else it evaluates what is trained
   };
 
   // `directory`: of the experiment.
@@ -59,8 +61,8 @@ class JobPool {
   bool full() const { return static_cast<int>(jobs_.size()) >= machine_.jobs; }
   const std::vector<Job>& jobs() const { return jobs_; }
 
-  // Starts a run, which must outlive its job; not if full(). Removes the record of an earlier failure. Throws FileError
-  // or UserError if its output cannot be written or no process can be made.
+  // Starts a run, or its evaluations if it is trained, which must outlive its job; not if full(). Removes the record of
+  // an earlier failure. Throws FileError or UserError if its output cannot be written or no process can be made.
   void start(const PlannedRun& run);
   // Sends a signal to every job. Those that end from now on by SIGINT or SIGTERM count as stopped.
   void signal(int number);

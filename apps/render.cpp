@@ -65,12 +65,6 @@ void print_help(const OptionList& own, const Settings& settings) {
                "  engram render --policy random --task.name key_to_door --output random.mp4\n";
 }
 
-std::vector<std::string> task_keys() {
-  std::vector<std::string> keys = all_config_keys();
-  std::erase_if(keys, [](const std::string& key) { return !key.starts_with("task."); });
-  return keys;
-}
-
 // The run directory, if one is given. Throws UserError unless it is clear what is to be filmed.
 std::optional<std::string> run_directory(const CommandLine& line, const RenderOptions& options) {
   if (line.positional.empty()) {
@@ -96,7 +90,7 @@ int run_render(const std::vector<std::string>& arguments) {
   OptionList own("");
   options.list_options(own);
   const CommandLine line =
-      parse_command_line(arguments, own, {.positional = {"DIR"}, .optional = 1, .setting_keys = task_keys()});
+      parse_command_line(arguments, own, {.positional = {"DIR"}, .optional = 1, .setting_keys = task_config_keys()});
   if (line.help) {
     print_help(own, line.settings);
     return 0;

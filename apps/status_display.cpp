@@ -25,14 +25,13 @@ std::string bar(double done) {
 }
 
 std::string status_text(const TrainStatus& status) {
-  std::string text =
-      format("%3.0f%%  %s steps  %s steps/s  %s updates/s", 100 * status.done,
-             count_text(static_cast<double>(status.steps)).c_str(), count_text(status.steps_per_second).c_str(),
-             count_text(status.updates_per_second).c_str());
+  std::string text = format("%3.0f%%  %s steps  %s steps/s  %s updates/s", 100 * status.done,
+                            count_text(static_cast<double>(status.steps)).c_str(),
+                            count_text(status.steps_per_second).c_str(), count_text(status.updates_per_second).c_str());
   if (status.seconds_left) text += "  " + duration_text(*status.seconds_left) + " left";
   if (status.episodes > 0)
     text += format("  return %.2f  success %s", status.recent_return, percent(status.recent_success).c_str());
-  if (status.last_evaluation) text += "  evaluated " + percent(status.last_evaluation->success);
+  if (status.last_evaluation) text += "  evaluated " + percent(status.last_evaluation->greedy.success);
   return text;
 }
 
@@ -70,10 +69,11 @@ void StatusDisplay::report(const TrainStatus& status) {
 void StatusDisplay::evaluated(const TrainStatus& status, const AgentNetwork&, bool best) {
   const EvaluationSummary& evaluation = *status.last_evaluation;
   clear();
-  out_ << format("%8s steps %8s: greedy success %4s, return %7.2f over %d episodes%s",
+  const std::string sampled = evaluation.sampled ? ", sampled " + percent(evaluation.sampled->success) : "";
+  out_ << format("%8s steps %8s: greedy success %4s%s, return %7.2f over %d episodes%s",
                  count_text(static_cast<double>(evaluation.environment_steps)).c_str(),
-                 duration_text(status.seconds).c_str(), percent(evaluation.success).c_str(), evaluation.mean_return,
-                 evaluation.episodes, best ? " (best)" : "")
+                 duration_text(status.seconds).c_str(), percent(evaluation.greedy.success).c_str(), sampled.c_str(),
+                 evaluation.greedy.mean_return, evaluation.episodes, best ? " (best)" : "")
        << std::endl;
 }
 
@@ -107,14 +107,19 @@ void StatusDisplay::finished(const TrainStatus& status, const AgentNetwork&) {
                  count_text(static_cast<double>(status.steps)).c_str(),
                  count_text(static_cast<double>(status.updates)).c_str(), reason)
        << std::endl;
-  if (const auto& last = status.final_evaluation)
-    out_
-        << format(
-               "The best weights, of %s steps: greedy success %.1f%% (95%% interval %.1f to %.1f), return %.2f over %d "
-               "further episodes.",
-               count_text(static_cast<double>(last->weights.environment_steps)).c_str(), 100 * last->success.estimate,
-               100 * last->success.low, 100 * last->success.high, last->mean_return, last->episodes)
-        << std::endl;
+  const auto& last = status.final_evaluation;
+  if (!last) return;
+  out_ << format("The best weights, of %s steps, over %d further episodes:",
+                 count_text(static_cast<double>(last->weights.environment_steps)).c_str(), last->episodes)
+       << std::endl;
+  const auto played = [this](const char* name, const FinalEvaluation::Played& episodes) {
+    out_ << format("  %-7s success %5.1f%% (95%% interval %.1f to %.1f), return %.2f", name,
+                   100 * episodes.success.estimate, 100 * episodes.success.low, 100 * episodes.success.high,
+                   episodes.mean_return)
+         << std::endl;
+  };
+  played("greedy", last->greedy);
+  if (last->sampled) played("sampled", *last->sampled);
 }
 
 }  // namespace engram

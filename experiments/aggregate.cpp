@@ -2,10 +2,10 @@
 
 #include <algorithm>
 #include <cmath>
-#include <numeric>
 #include <stdexcept>
 #include <thread>
 
+#include "agents/statistics.h"
 #include "base/error.h"
 #include "base/rng.h"
 
@@ -19,10 +19,6 @@ void check(const TaskScores& scores) {
   if (scores.empty()) throw std::invalid_argument("scores of no task");
   for (const std::vector<double>& runs : scores)
     if (runs.empty()) throw std::invalid_argument("a task without a run");
-}
-
-double mean_of(std::span<const double> values) {
-  return std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
 }
 
 double median_in_place(std::vector<double>& values) {
@@ -102,7 +98,9 @@ enum Figure { kIqm, kMean, kMedian, kGap, kProfile, kFigures = kProfile + kProfi
 
 struct Scratch {
   std::vector<int> times, other_times;
-  std::vector<double> task_mean, above;
+  std::vector<double> values;
+  std::vector<long double> sums, capped_sums;  // divided once, so that equal scores have themselves as their mean
+  std::vector<std::int64_t> above;             // runs, of each task
 };
 
 void compute_figures(const SortedRuns& runs, Scratch& scratch, double* figures) {
@@ -110,27 +108,37 @@ void compute_figures(const SortedRuns& runs, Scratch& scratch, double* figures) 
   const auto cut = static_cast<std::int64_t>(kTrimmed * static_cast<double>(count));
   const std::int64_t end = static_cast<std::int64_t>(count) - cut;
   std::int64_t seen = 0;
-  double kept = 0, capped = 0;
-  scratch.task_mean.assign(tasks, 0);
-  scratch.above.assign(count + 1, 0);
+  long double kept = 0;
+  scratch.sums.assign(tasks, 0);
+  scratch.capped_sums.assign(tasks, 0);
   for (std::size_t i = 0; i < count; ++i) {
     const std::int64_t times = scratch.times[i];
     const std::int64_t inside = std::min(seen + times, end) - std::max(seen, cut);
-    if (inside > 0) kept += runs.score[i] * static_cast<double>(inside);
+    if (inside > 0) kept += static_cast<long double>(runs.score[i]) * static_cast<long double>(inside);
     seen += times;
-    const double weight = static_cast<double>(times) / static_cast<double>(runs.places[runs.task[i]].size());
-    scratch.task_mean[runs.task[i]] += weight * runs.score[i];
-    capped += weight * std::min(runs.score[i], 1.0);
-    scratch.above[i] = weight;
+    const auto weight = static_cast<long double>(times);
+    scratch.sums[runs.task[i]] += weight * runs.score[i];
+    scratch.capped_sums[runs.task[i]] += weight * std::min(runs.score[i], 1.0);
   }
-  for (std::size_t i = count; i-- > 0;) scratch.above[i] += scratch.above[i + 1];
-  const double number = static_cast<double>(tasks);
-  figures[kIqm] = kept / static_cast<double>(end - cut);
-  figures[kMean] = mean_of(scratch.task_mean);
-  figures[kMedian] = median_in_place(scratch.task_mean);
-  figures[kGap] = 1 - capped / number;
-  for (int i = 0; i < kProfileThresholds; ++i)
-    figures[kProfile + i] = scratch.above[runs.above[static_cast<std::size_t>(i)]] / number;
+  const auto runs_in = [&](std::size_t task) { return static_cast<long double>(runs.places[task].size()); };
+  const auto by_task = [&](const auto& sums) -> std::vector<double>& {
+    scratch.values.resize(tasks);
+    for (std::size_t t = 0; t < tasks; ++t)
+      scratch.values[t] = static_cast<double>(static_cast<long double>(sums[t]) / runs_in(t));
+    return scratch.values;
+  };
+  figures[kIqm] = static_cast<double>(kept / static_cast<long double>(end - cut));
+  figures[kGap] = 1 - mean_of(by_task(scratch.capped_sums));
+  figures[kMean] = mean_of(by_task(scratch.sums));
+  figures[kMedian] = median_in_place(scratch.values);
+  scratch.above.assign(tasks, 0);
+  double fraction = 0;
+  for (std::size_t i = kProfileThresholds, run = count; i-- > 0;) {
+    const std::size_t before = run;
+    for (; run > runs.above[i]; --run) scratch.above[runs.task[run - 1]] += scratch.times[run - 1];
+    if (run < before) fraction = mean_of(by_task(scratch.above));
+    figures[kProfile + i] = fraction;
+  }
 }
 
 // Calls work(resample, scratch) for every resample, in several threads.
@@ -225,15 +233,15 @@ Estimate resampled_mean(const TaskScores& values, std::size_t first_stratum, con
   for (const std::vector<double>& runs : values)
     if (runs.size() < 2) return estimate;
   Distribution distribution(1, options);
-  for_each_resample(options, [&](std::size_t resample, Scratch&) {
-    double sum = 0;
+  for_each_resample(options, [&](std::size_t resample, Scratch& scratch) {
+    scratch.values.clear();
     for (std::size_t t = 0; t < values.size(); ++t) {
       Draws draws(options.seed, first_stratum + t, resample);
-      double task_sum = 0;
-      for (std::size_t i = 0; i < values[t].size(); ++i) task_sum += values[t][draws.below(values[t].size())];
-      sum += task_sum / static_cast<double>(values[t].size());
+      long double sum = 0;
+      for (std::size_t i = 0; i < values[t].size(); ++i) sum += values[t][draws.below(values[t].size())];
+      scratch.values.push_back(static_cast<double>(sum / static_cast<long double>(values[t].size())));
     }
-    distribution.set(0, resample, sum / static_cast<double>(values.size()));
+    distribution.set(0, resample, mean_of(scratch.values));
   });
   return distribution.estimate(0, estimate.value);
 }
@@ -276,9 +284,9 @@ double interquartile_mean(const TaskScores& scores) {
 
 double mean_of_tasks(const TaskScores& scores) {
   check(scores);
-  double sum = 0;
-  for (const std::vector<double>& runs : scores) sum += mean_of(runs);
-  return sum / static_cast<double>(scores.size());
+  std::vector<double> means;
+  for (const std::vector<double>& runs : scores) means.push_back(mean_of(runs));
+  return mean_of(means);
 }
 
 double median_of_tasks(const TaskScores& scores) {
@@ -313,12 +321,12 @@ std::vector<double> performance_profile(const TaskScores& scores, std::span<cons
   check(scores);
   std::vector<double> profile;
   for (const double threshold : thresholds) {
-    double sum = 0;
+    std::vector<double> fractions;
     for (const std::vector<double>& runs : scores) {
       const auto above = std::count_if(runs.begin(), runs.end(), [&](double score) { return score > threshold; });
-      sum += static_cast<double>(above) / static_cast<double>(runs.size());
+      fractions.push_back(static_cast<double>(above) / static_cast<double>(runs.size()));
     }
-    profile.push_back(sum / static_cast<double>(scores.size()));
+    profile.push_back(mean_of(fractions));
   }
   return profile;
 }
@@ -435,21 +443,25 @@ std::vector<Estimate> mean_curve(const std::vector<std::vector<double>>& curves,
   if (curves.empty()) throw std::invalid_argument("the mean of no curve");
   const std::size_t places = curves[0].size();
   std::vector<Estimate> means(places);
-  for (const std::vector<double>& curve : curves) {
+  for (const std::vector<double>& curve : curves)
     if (curve.size() != places) throw std::invalid_argument("curves of different lengths");
-    for (std::size_t i = 0; i < places; ++i) means[i].value += curve[i] / static_cast<double>(curves.size());
+  for (std::size_t i = 0; i < places; ++i) {
+    std::vector<double> heights;
+    for (const std::vector<double>& curve : curves) heights.push_back(curve[i]);
+    means[i].value = mean_of(heights);
   }
   if (curves.size() < 2) return means;
   Distribution distribution(places, options);
   for_each_resample(options, [&](std::size_t resample, Scratch& scratch) {
-    std::vector<double>& sum = scratch.task_mean;
+    std::vector<long double>& sum = scratch.sums;
     sum.assign(places, 0);
     Draws draws(options.seed, 0, resample);
     for (std::size_t run = 0; run < curves.size(); ++run) {
       const std::vector<double>& curve = curves[draws.below(curves.size())];
       for (std::size_t i = 0; i < places; ++i) sum[i] += curve[i];
     }
-    for (std::size_t i = 0; i < places; ++i) distribution.set(i, resample, sum[i] / static_cast<double>(curves.size()));
+    for (std::size_t i = 0; i < places; ++i)
+      distribution.set(i, resample, static_cast<double>(sum[i] / static_cast<long double>(curves.size())));
   });
   for (std::size_t i = 0; i < places; ++i) means[i] = distribution.estimate(i, means[i].value);
   return means;

@@ -26,6 +26,7 @@ struct CompareOptions {
   Match match = Match::kNone;
   std::string reference;
   std::string controls = Experiment::kDefaultControls;
+  std::string evaluate;
 
   void list_options(OptionList& list) {
     list.add("question", question, "what the experiment asks");
@@ -33,6 +34,7 @@ struct CompareOptions {
     list.add("match", match, kMatchNames, "what widths are chosen to agree in");
     list.add("reference", reference, "the backbone whose width stays");
     list.add("controls", controls, "added as backbones: none,full_state");
+    list.add("evaluate", evaluate, "a number of the tasks and values of it to evaluate the trained agents at");
   }
 };
 
@@ -207,6 +209,13 @@ Experiment Experiment::from_settings(const Settings& settings, const std::string
   experiment.match = options.match;
   experiment.reference = options.reference.empty() ? experiment.backbones.front().label : options.reference;
   experiment.seeds = parse_seeds(options.seeds);
+  if (!options.evaluate.empty()) {
+    try {
+      experiment.range = parse_range(options.evaluate);
+    } catch (const UserError& error) {
+      throw UserError(where + ": compare.evaluate: " + error.what());
+    }
+  }
   return experiment;
 }
 
@@ -228,6 +237,7 @@ std::string Experiment::to_ini() const {
   if (!question.empty()) text += "question = " + question + "\n";
   text += "seeds = " + seeds_text(seeds) + "\nmatch = " + match_name(match) + "\nreference = " + reference +
           "\ncontrols =\n";
+  if (range) text += "evaluate = " + range->text() + "\n";
   std::string section;
   for (const auto& [key, value] : common) {
     if (section_of(key) != section) {
@@ -276,6 +286,7 @@ void Experiment::add_saved(const Experiment& saved, const std::string& where) {
   if (match != Match::kNone && saved.reference != reference)
     throw UserError(where + " was made with compare.reference = " + saved.reference + " and cannot go on with " +
                     reference);
+  if (!range) range = saved.range;
   tasks = joined(saved.tasks, tasks);
   backbones = joined(saved.backbones, backbones);
   if (find_entry(saved.backbones, saved.reference) != nullptr) reference = saved.reference;
@@ -302,6 +313,7 @@ Config Experiment::config(const ExperimentEntry& task, const ExperimentEntry& ba
     Config config = Config::from_settings(settings);
     if (config.evaluation.final_episodes == 0)
       throw UserError("evaluation.final_episodes = 0 leaves no final score to compare");
+    if (range) check_range(*range, config);
     return config;
   } catch (const UserError& error) {
     throw UserError(where + error.what());

@@ -6,6 +6,8 @@
 //   match = parameters           # parameters | state | flops | none: what widths are chosen to agree in
 //   reference = hqlt             # the backbone whose width stays
 //   controls = none,full_state   # added as backbones unless the file has entries of these labels; may be empty
+//   evaluate = task.corridor_length: 10,20,50   # every agent is evaluated there, too, once it is trained; may be left
+//   out
 //
 //   [task]                       # settings of every run, in the sections of a run's config
 //   name = visual_match
@@ -21,17 +23,20 @@
 //   experiment.ini                       the experiment, in the same form; a later call goes on from it
 //   plan.json                            its runs, with budgets and commands (plan.h)
 //   configs/TASK/BACKBONE.ini            every setting of those runs but the seed
-//   runs/TASK/BACKBONE/SEED/             a run directory each (agents/run_directory.h)
+//   runs/TASK/BACKBONE/SEED/             a run directory each (agents/run_directory.h), with evaluations.json where
+//                                        the experiment has a range (evaluation_range.h)
 //   output/TASK/BACKBONE/SEED.txt        what the run's program printed last
 //   failures/TASK/BACKBONE/SEED.txt      one line: why its last attempt failed; none of a run that has not failed
 #pragma once
 
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "agents/config.h"
+#include "experiments/evaluation_range.h"
 
 namespace engram {
 
@@ -64,6 +69,7 @@ struct PlannedRun {
   Config config;                 // every value, the matched width included
   Control control = Control::kNone;
   Budget budget;
+  std::optional<EvaluationRange> range = {};  // of the experiment
 
   std::string name() const { return task + "/" + backbone + "/" + std::to_string(seed); }
 };
@@ -71,12 +77,13 @@ struct PlannedRun {
 enum class RunStage {
   kMissing,     // not begun
   kUnfinished,  // begun; it can go on
-  kFinished,    // its final evaluation is made, with the experiment's length and limits
+  kFinished,    // trained, and evaluated over the experiment's range
   kFailed       // its last attempt has failed
 };
 
 struct RunState {
   RunStage stage = RunStage::kMissing;
+  bool trained = false;  // its final evaluation is made, with the experiment's length and limits
   bool running = false;  // a program trains in it now
   std::string reason;    // of a failure, one line
 };
@@ -90,6 +97,7 @@ struct Experiment {
   Settings common;
   std::vector<ExperimentEntry> tasks, backbones;  // in the order of the file, the controls last
   std::vector<std::uint64_t> seeds;               // ascending
+  std::optional<EvaluationRange> range;           // where trained agents are evaluated besides their own task
 
   // Throw UserError for an unknown key, an unsafe label, no task, backbone or seed, or run.seed as a setting. Values,
   // and what goes together, are looked at in config().
@@ -112,7 +120,7 @@ struct Experiment {
   void add_saved(const Experiment& saved, const std::string& where);
 
   // The config of one run with the width that the settings give. Throws UserError, with the labels, for settings that
-  // do not go together.
+  // do not go together, and for a range that its agents cannot be evaluated over.
   Config config(const ExperimentEntry& task, const ExperimentEntry& backbone, std::uint64_t seed) const;
 };
 

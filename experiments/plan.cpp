@@ -57,6 +57,17 @@ bool same_length(const Config& saved, const Config& planned) {
          saved.evaluation.final_episodes == planned.evaluation.final_episodes;
 }
 
+// Whether the run's best weights are evaluated over the whole range, if there is one.
+bool range_is_evaluated(const PlannedRun& run, const FinalEvaluation& last) {
+  if (!run.range) return true;
+  try {
+    const auto points = points_of_run(run.folder, *run.range, last);
+    return std::ranges::all_of(points, [](const auto& point) { return point.has_value(); });
+  } catch (const UserError&) {
+    return false;  // damaged: it is made anew
+  }
+}
+
 Json run_json(const fs::path& directory, const PlannedRun& run) {
   std::string command = "engram";
   for (const std::string& argument : train_arguments(directory, run)) command += " " + argument;
@@ -91,6 +102,7 @@ std::vector<PlannedRun> plan_runs(const Experiment& experiment, const fs::path& 
                      .config = experiment.config(task, backbone, experiment.seeds.front()),
                      .budget = {}};
       run.control = control_of(run.config);
+      run.range = experiment.range;
       // A control without memory has no state to match.
       const bool keeps_width = experiment.match == Match::kNone || &backbone == reference ||
                                (experiment.match == Match::kState && run.config.memory.name() == "none");
@@ -116,9 +128,10 @@ RunState read_run_state(const fs::path& directory, const PlannedRun& run) {
     Config saved = Config::from_settings(read_settings(saved_run.config_file())), planned = run.config;
     check_same_choices(saved, {{"task.name", planned.task.name()}, {"memory.name", planned.memory.name()}}, where);
     check_same_run(saved, planned, where);
-    const bool over = summarize_metrics(saved_run.metrics_file()).final_evaluation && same_length(saved, planned);
+    const auto last = summarize_metrics(saved_run.metrics_file()).final_evaluation;
     state.running = RunLock::held(run.folder);
-    state.stage = over && !state.running ? RunStage::kFinished : RunStage::kUnfinished;
+    state.trained = last && same_length(saved, planned) && !state.running;
+    state.stage = state.trained && range_is_evaluated(run, *last) ? RunStage::kFinished : RunStage::kUnfinished;
   }
   if (const fs::path file = failure_file(directory, run);
       state.stage != RunStage::kFinished && !state.running && fs::is_regular_file(file, error)) {
@@ -140,6 +153,13 @@ std::vector<std::string> train_arguments(const fs::path& directory, const Planne
           run.folder.string()};
 }
 
+std::vector<std::string> evaluate_arguments(const PlannedRun& run) {
+  return {"evaluate",   run.folder.string(),
+          "--range",    run.range.value().text(),
+          "--episodes", std::to_string(run.config.evaluation.final_episodes),
+          "--keep"};
+}
+
 const char* control_name(Control control) {
   switch (control) {
     case Control::kNone:
@@ -157,6 +177,7 @@ void write_plan(const fs::path& directory, const Experiment& experiment, std::ve
   Json plan = {{"question", experiment.question},
                {"match", experiment.match == Match::kNone ? "none" : figure_name(experiment.match)},
                {"reference", experiment.reference},
+               {"evaluate", experiment.range ? Json(experiment.range->text()) : Json()},
                {"tasks", Json::array()},
                {"runs", Json::array()}};
   for (const ExperimentEntry& task : experiment.tasks) {

@@ -39,9 +39,15 @@ void write_score_report(const ScoreTable& table, const std::string& title, const
 
 // What a report says, in numbers.
 struct Analysis {
-  std::vector<AggregateScores> scores;  // one of each of kScoreKinds
+  std::vector<AggregateScores> scores;  // one of each of kScoreKinds; empty where no run has such a score
   std::vector<std::vector<std::vector<std::pair<double, Estimate>>>>
       curves;  // by task, backbone; empty: no finished run
+  // Success at the values of the experiment's range.
+  struct RangeCurve {
+    int runs = 0;                           // with an evaluation at each of them
+    std::vector<Estimate> greedy, sampled;  // by value; empty without such a run
+  };
+  std::vector<std::vector<RangeCurve>> ranges;  // by task, backbone; empty without a range
 };
 Analysis analyse(const Results& results, const BootstrapOptions& bootstrap);
 

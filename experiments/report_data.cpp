@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "agents/build_info.h"
+#include "experiments/measured_json.h"
 #include "experiments/plan.h"
 #include "experiments/report.h"
 
@@ -74,7 +75,7 @@ Json run_json(const RunResult& run) {
                {"state", stage_name(run.state)},
                {"reason", run.state.reason},
                {"remark", run.remark}};
-  for (const ScoreKind& kind : kScoreKinds) json[kind.key] = run.scores ? Json((*run.scores).*kind.member) : Json();
+  for (const ScoreKind& kind : kScoreKinds) json[kind.key] = run.scores ? optional_json(kind.of(*run.scores)) : Json();
   json["mean_return"] = run.scores ? Json(run.scores->mean_return) : Json();
   json["environment_steps"] = run.metrics.steps;
   json["updates"] = run.metrics.updates;
@@ -94,13 +95,43 @@ Json run_json(const RunResult& run) {
 
 }  // namespace
 
+namespace {
+
+Analysis::RangeCurve range_curve(const Results& results, std::size_t task, std::size_t backbone,
+                                 const BootstrapOptions& bootstrap) {
+  std::vector<std::vector<double>> greedy, sampled;
+  for (std::size_t seed = 0; seed < results.experiment.seeds.size(); ++seed) {
+    const auto& points = results.run(task, backbone, seed).range;
+    if (points.empty() || !std::ranges::all_of(points, [](const auto& point) { return point.has_value(); })) continue;
+    greedy.emplace_back();
+    sampled.emplace_back();
+    for (const auto& point : points) {
+      greedy.back().push_back(point->greedy.success.estimate);
+      sampled.back().push_back(point->sampled.success.estimate);
+    }
+  }
+  if (greedy.empty()) return {};
+  return {static_cast<int>(greedy.size()), mean_curve(greedy, bootstrap), mean_curve(sampled, bootstrap)};
+}
+
+}  // namespace
+
 Analysis analyse(const Results& results, const BootstrapOptions& bootstrap) {
   Analysis analysis;
-  for (const ScoreKind& kind : kScoreKinds) analysis.scores.push_back(aggregate(results.table(kind), bootstrap));
+  for (const ScoreKind& kind : kScoreKinds) {
+    const ScoreTable table = results.table(kind);
+    const bool any = std::ranges::any_of(table.scores, [](const auto& score) { return score.has_value(); });
+    analysis.scores.push_back(any ? aggregate(table, bootstrap) : AggregateScores{});
+  }
 
   BootstrapOptions curve_bootstrap = bootstrap;
   curve_bootstrap.resamples = std::min(bootstrap.resamples, kCurveResamples);
   const Experiment& experiment = results.experiment;
+  for (std::size_t task = 0; experiment.range && task < experiment.tasks.size(); ++task) {
+    auto& curves = analysis.ranges.emplace_back();
+    for (std::size_t backbone = 0; backbone < experiment.backbones.size(); ++backbone)
+      curves.push_back(range_curve(results, task, backbone, curve_bootstrap));
+  }
   for (std::size_t task = 0; task < experiment.tasks.size(); ++task) {
     auto& task_curves = analysis.curves.emplace_back();
     for (std::size_t backbone = 0; backbone < experiment.backbones.size(); ++backbone) {
@@ -123,6 +154,36 @@ Analysis analyse(const Results& results, const BootstrapOptions& bootstrap) {
   }
   return analysis;
 }
+
+namespace {
+
+Json ranges_json(const Results& results, const Analysis& analysis) {
+  const EvaluationRange& range = *results.experiment.range;
+  Json json = {{"key", range.key}, {"values", Json::array()}, {"curves", Json::array()}, {"runs", Json::array()}};
+  for (const EvaluationRange::Value& value : range.values) json["values"].push_back(value.number);
+  for (std::size_t task = 0; task < analysis.ranges.size(); ++task) {
+    for (std::size_t backbone = 0; backbone < analysis.ranges[task].size(); ++backbone) {
+      const Analysis::RangeCurve& curve = analysis.ranges[task][backbone];
+      Json entry = {{"task", results.tasks[task].label},
+                    {"backbone", results.experiment.backbones[backbone].label},
+                    {"runs", curve.runs},
+                    {"greedy", Json::array()},
+                    {"sampled", Json::array()}};
+      for (const Estimate& estimate : curve.greedy) entry["greedy"].push_back(estimate_json(estimate));
+      for (const Estimate& estimate : curve.sampled) entry["sampled"].push_back(estimate_json(estimate));
+      json["curves"].push_back(std::move(entry));
+    }
+  }
+  for (const RunResult& run : results.runs) {
+    Json entry = {
+        {"task", run.plan.task}, {"backbone", run.plan.backbone}, {"seed", run.plan.seed}, {"points", Json::array()}};
+    for (const auto& point : run.range) entry["points"].push_back(point ? point_json(*point) : Json());
+    json["runs"].push_back(std::move(entry));
+  }
+  return json;
+}
+
+}  // namespace
 
 std::string report_json(const Results& results, const Analysis& analysis, const BootstrapOptions& bootstrap) {
   const BuildInfo& build = build_info();
@@ -150,7 +211,9 @@ std::string report_json(const Results& results, const Analysis& analysis, const 
   }
   for (const RunResult& run : results.runs) json["runs"].push_back(run_json(run));
   for (std::size_t kind = 0; kind < kScoreKinds.size(); ++kind)
-    json["scores"][kScoreKinds[kind].key] = aggregate_json(analysis.scores[kind], results.table(kScoreKinds[kind]));
+    if (!analysis.scores[kind].cells.empty())
+      json["scores"][kScoreKinds[kind].key] = aggregate_json(analysis.scores[kind], results.table(kScoreKinds[kind]));
+  if (results.experiment.range) json["range"] = ranges_json(results, analysis);
   for (std::size_t task = 0; task < analysis.curves.size(); ++task) {
     for (std::size_t backbone = 0; backbone < analysis.curves[task].size(); ++backbone) {
       Json curve = {{"task", results.tasks[task].label},

@@ -6,10 +6,21 @@
 #include "experiments/report_writer.h"
 
 namespace engram {
+namespace {
+
+// The score kind of this key.
+std::size_t kind_of(const std::string& key) {
+  const auto found = std::ranges::find(kScoreKinds, key, &ScoreKind::key);
+  return static_cast<std::size_t>(found - kScoreKinds.begin());
+}
+
+}  // namespace
+
 void ReportWriter::add_results() {
   heading(2, "Results");
   add_score_table();
   add_sweep();
+  add_range();
   add_curves();
   add_over_tasks();
   add_profiles();
@@ -17,16 +28,20 @@ void ReportWriter::add_results() {
 }
 
 void ReportWriter::add_score_table() {
+  const auto& sampled = analysis_.scores[kind_of("sampled_success")].cells;
   TextTable table = by_backbone(
       results_,
       "Final success in percent: mean of the runs and its 95% interval; n: finished runs, where it is not all of the "
-      "seeds. Of random play the interval is Wilson's over episodes.",
+      "seeds. Sampled: the mean with actions drawn from the policy instead of its most probable ones, where the two "
+      "are "
+      "more than 5 points apart. Of random play the interval is Wilson's over episodes.",
       [&](std::size_t task, std::size_t backbone) {
         const auto& cell = analysis_.scores[0].cells[task][backbone];
         if (!cell) return std::string("n=0");
         const std::size_t runs =
             figures_of(results_, task, backbone, [](const RunResult&) { return std::optional(0.0); }).size();
-        return percent_in_lines(*cell) + (runs < experiment_.seeds.size() ? "\nn=" + std::to_string(runs) : "");
+        return percent_in_lines(*cell) + (sampled.empty() ? "" : sampled_line(*cell, sampled[task][backbone])) +
+               (runs < experiment_.seeds.size() ? "\nn=" + std::to_string(runs) : "");
       });
   std::vector<std::string> random = {"random play"}, chance = {"chance"};
   for (const TaskFacts& task : results_.tasks) {
@@ -94,7 +109,8 @@ void ReportWriter::add_over_tasks() {
     paragraph("These figures are over the tasks in which every backbone has a finished run: " +
               joined(analysis_.scores[0].tasks) + ".");
   for (std::size_t kind = 0; kind < kScoreKinds.size(); ++kind)
-    document_.add(over_tasks_table(analysis_.scores[kind], kScoreKinds[kind].name));
+    if (!analysis_.scores[kind].methods.empty())
+      document_.add(over_tasks_table(analysis_.scores[kind], kScoreKinds[kind].name));
   document_.add(over_tasks_plot(analysis_.scores[0], kScoreKinds[0].name, methods_, folder_));
 }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <cmath>
 
 #include "experiments/report_text.h"
 
@@ -83,6 +84,12 @@ std::string percent_in_lines(const Estimate& estimate) {
   std::string text = percent(estimate);
   if (const std::size_t blank = text.find(' '); blank != std::string::npos) text[blank] = '\n';
   return text;
+}
+
+std::string sampled_line(const Estimate& greedy, const std::optional<Estimate>& sampled) {
+  constexpr double kFar = 0.05;
+  if (!sampled || std::abs(sampled->value - greedy.value) <= kFar) return "";
+  return "\nsampled " + percent(sampled->value);
 }
 
 std::string about_intervals(const BootstrapOptions& bootstrap) {

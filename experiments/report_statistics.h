@@ -2,6 +2,7 @@
 #pragma once
 
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -21,6 +22,9 @@ TextTable pairs_table(const AggregateScores& scores, const std::string& metric);
 
 // As percent(), the interval in a line of its own: for tables with a column for each task.
 std::string percent_in_lines(const Estimate& estimate);
+// "\nsampled 66.0", a further line of a table's cell, where that is more than 5 points from what the greedy actions
+// reach; else nothing.
+std::string sampled_line(const Estimate& greedy, const std::optional<Estimate>& sampled);
 // How the intervals are made and what they mean, as sentences.
 std::string about_intervals(const BootstrapOptions& bootstrap);
 

@@ -35,6 +35,7 @@ class ReportWriter {
   void add_results();
   void add_score_table();
   void add_sweep();
+  void add_range();
   void add_curves();
   void add_over_tasks();
   void add_profiles();

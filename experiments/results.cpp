@@ -44,7 +44,7 @@ std::vector<std::pair<double, double>> curve_of(const MetricsSummary& metrics) {
   std::vector<std::pair<double, double>> curve;
   for (const EvaluationSummary& evaluation : metrics.evaluations) {
     const auto steps = static_cast<double>(evaluation.environment_steps);
-    if (curve.empty() || curve.back().first < steps) curve.emplace_back(steps, evaluation.success);
+    if (curve.empty() || curve.back().first < steps) curve.emplace_back(steps, evaluation.greedy.success);
   }
   return curve;
 }
@@ -66,6 +66,17 @@ std::string remark_on(const RunResult& run) {
   return remark;
 }
 
+void read_range(RunResult& run, const FinalEvaluation& last) {
+  run.range.resize(run.plan.range->values.size());
+  try {
+    run.range = points_of_run(run.plan.folder, *run.plan.range, last);
+  } catch (const UserError& error) {
+    append(run.remark, error.what());
+  }
+  if (!std::ranges::all_of(run.range, [](const auto& point) { return point.has_value(); }))
+    append(run.remark, "not evaluated at all of " + run.plan.range->text());
+}
+
 RunResult read_run(const fs::path& folder, PlannedRun plan) {
   RunResult run{.plan = std::move(plan),
                 .state = {},
@@ -74,6 +85,7 @@ RunResult read_run(const fs::path& folder, PlannedRun plan) {
                 .provenance = {},
                 .curve = {},
                 .scores = {},
+                .range = {},
                 .remark = ""};
   run.state = read_run_state(folder, run.plan);
   if (!RunDirectory::is_run(run.plan.folder)) return run;
@@ -82,16 +94,20 @@ RunResult read_run(const fs::path& folder, PlannedRun plan) {
   run.timings = summarize_timings(directory.timings_file());
   run.provenance = read_provenance(directory.path() / "about.json");
   run.curve = curve_of(run.metrics);
-  if (run.state.stage != RunStage::kFinished) return run;
+  if (!run.state.trained) return run;
   if (run.curve.empty()) {
     run.remark = "its metrics.jsonl has no evaluation";
     return run;
   }
   const FinalEvaluation& last = *run.metrics.final_evaluation;
-  run.scores =
-      RunScores{last.success.estimate, run.metrics.last_evaluation->success, run.metrics.best_evaluation->success,
-                area_under_curve(run.curve, static_cast<double>(run.plan.config.run.steps)), last.mean_return};
+  run.scores = RunScores{last.greedy.success.estimate,
+                         last.sampled ? std::optional(last.sampled->success.estimate) : std::nullopt,
+                         run.metrics.last_evaluation->greedy.success,
+                         run.metrics.best_evaluation->greedy.success,
+                         area_under_curve(run.curve, static_cast<double>(run.plan.config.run.steps)),
+                         last.greedy.mean_return};
   run.remark = remark_on(run);
+  if (run.plan.range) read_range(run, last);
   return run;
 }
 
@@ -139,19 +155,24 @@ std::optional<Sweep> find_sweep(const Results& results) {
 
 const std::vector<ScoreKind> kScoreKinds = {
     {"final success", "final_success",
-     "the weights of the best evaluation on evaluation.final_episodes new episodes, which did not choose them",
-     &RunScores::final_success},
+     "the weights of the best evaluation on evaluation.final_episodes new episodes, which did not choose them, "
+     "taking the most probable actions",
+     [](const RunScores& scores) { return std::optional(scores.final_success); }},
     {"best evaluation", "best_evaluation",
      "the highest success of any evaluation during training; what is selected as the highest is higher than it would "
      "be "
      "on new episodes",
-     &RunScores::best_evaluation},
+     [](const RunScores& scores) { return std::optional(scores.best_evaluation); }},
     {"last evaluation", "last_evaluation", "the evaluation of the weights at the end of training",
-     &RunScores::last_evaluation},
+     [](const RunScores& scores) { return std::optional(scores.last_evaluation); }},
     {"area under the curve", "area_under_curve",
      "mean success of the evaluations over the planned environment steps, straight between evaluations, level before "
      "the first and behind the last: a run that ends early because it has reached its goal keeps its last success",
-     &RunScores::area},
+     [](const RunScores& scores) { return std::optional(scores.area); }},
+    {"final success of sampled actions", "sampled_success",
+     "the same weights and episodes as in final success, with actions drawn from the policy instead of the most "
+     "probable ones",
+     [](const RunScores& scores) { return scores.sampled_success; }},
 };
 
 ScoreTable Results::table(const ScoreKind& kind) const {
@@ -160,7 +181,7 @@ ScoreTable Results::table(const ScoreKind& kind) const {
   for (const ExperimentEntry& backbone : experiment.backbones) methods.push_back(backbone.label);
   ScoreTable scores(kind.name, "fraction of episodes", task_labels, methods, experiment.seeds);
   for (std::size_t i = 0; i < runs.size(); ++i)
-    if (runs[i].scores) scores.scores[i] = (*runs[i].scores).*kind.member;
+    if (runs[i].scores) scores.scores[i] = kind.of(*runs[i].scores);
   return scores;
 }
 

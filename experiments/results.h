@@ -21,9 +21,10 @@ struct Provenance {
   auto operator<=>(const Provenance&) const = default;
 };
 
-// The scores of a run, all of them success as a fraction of episodes. Of a finished run alone.
+// The scores of a run, all of them success as a fraction of episodes. Of a run that is trained to its end alone.
 struct RunScores {
-  double final_success = 0;  // of the best weights, on episodes that did not choose them
+  double final_success = 0;               // of the best weights, on episodes that did not choose them
+  std::optional<double> sampled_success;  // of the same weights with sampled actions; none in runs of older versions
   double last_evaluation = 0, best_evaluation = 0;
   double area = 0;         // under the curve of evaluations, over the planned steps (area_under_curve())
   double mean_return = 0;  // undiscounted, of the final evaluation; may not be finite
@@ -36,8 +37,10 @@ struct RunResult {
   TimingsSummary timings;
   Provenance provenance;
   std::vector<std::pair<double, double>> curve;  // (environment steps, success) of the evaluations; steps ascend
-  std::optional<RunScores> scores;               // of a finished run
-  std::string remark;                            // what is wrong with a finished run, or unusual
+  std::optional<RunScores> scores;               // of a run that is trained to its end
+  // Of its best weights at the values of the experiment's range, as far as they are there; empty without a range.
+  std::vector<std::optional<RangePoint>> range;
+  std::string remark;  // what is wrong with a finished run, or unusual
 };
 
 // One of the numbers that RunScores holds.
@@ -45,7 +48,7 @@ struct ScoreKind {
   const char* name;   // as in "final success"
   const char* key;    // as in "final_success"
   const char* about;  // how it is measured
-  double RunScores::*member;
+  std::optional<double> (*of)(const RunScores&);
 };
 extern const std::vector<ScoreKind> kScoreKinds;  // what a report leads with first
 

@@ -63,6 +63,42 @@ TEST_CASE("fewer episodes than environments are played by the first ones, from t
   CHECK_THROWS_AS(evaluate(f.environments, f.policy, 0, ActionChoice::kGreedy), std::invalid_argument);
 }
 
+TEST_CASE("sampled actions are those of the first episode, whatever was drawn before") {
+  // The reward tells the action.
+  const ProbeRules rules{3,
+                         1,
+                         20,
+                         [](ProbeRow&) {},
+                         [](ProbeRow& row, int action) -> Outcome {
+                           return {static_cast<float>(action), row.step == 20 ? End::kTerminated : End::kNone};
+                         },
+                         [](const ProbeRow&, float* observation) { observation[0] = 1; }};
+  ProbeEnv environments(rules, 2);
+  const auto network =
+      std::make_shared<AgentNetwork>(NetworkOptions{.hidden_width = 4}, small_backbone("none", 4), environments.info());
+  Policy policy(network, torch::kCPU, 2, 1, kTrainingActions);
+  const auto returns = [&](std::uint32_t first) {
+    std::vector<double> all;
+    for (const EpisodeResult& result : evaluate(environments, policy, 6, ActionChoice::kSample, first))
+      all.push_back(result.total_reward);
+    return all;
+  };
+  const std::vector<double> first = returns(0);
+  CHECK(first != returns(3));
+  CHECK(first == returns(0));
+  // Not those that collecting draws.
+  network->eval();
+  policy.draw_from(kTrainingActions);
+  policy.reset_all();
+  environments.reset_all();
+  double total = 0;
+  for (int step = 0; step < 20; ++step) {
+    environments.step(policy.act(environments, ActionChoice::kSample).action_N);
+    total += environments.reward_N()[0];
+  }
+  CHECK(total != first[0]);
+}
+
 TEST_CASE("the network is evaluated without dropout and gets its mode back") {
   // The observation carries no news, so that greedy actions can only differ through dropout; the reward tells the
   // action.

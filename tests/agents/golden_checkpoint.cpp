@@ -41,6 +41,8 @@ TEST_CASE("a run goes on from a checkpoint of format 1 to the end that it had") 
   at::set_num_threads(1);
   Trainer trainer(config, torch::kCPU, 1);
   trainer.restore(checkpoint.state);
+  REQUIRE(trainer.status().last_evaluation);
+  CHECK_FALSE(trainer.status().last_evaluation->sampled);  // that version played greedy episodes alone
   MetricPositions().visit_state(checkpoint.state);
   checkpoint.state.check_all_restored();
 
@@ -52,6 +54,7 @@ TEST_CASE("a run goes on from a checkpoint of format 1 to the end that it had") 
   REQUIRE((status.last_evaluation && status.final_evaluation));
   CHECK(status.last_evaluation->environment_steps == 60);
   CHECK(status.final_evaluation->episodes == 4);
+  CHECK((status.last_evaluation->sampled && status.final_evaluation->sampled));
 
   const SafetensorsFile end = load_safetensors(kEnd);
   CHECK(end.metadata.at("updates") == std::to_string(status.updates));

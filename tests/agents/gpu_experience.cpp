@@ -91,9 +91,16 @@ TEST_CASE("evaluations of the same weights are those of the CPU") {
     std::vector<EpisodeResult> all;
     // Environments with unequal quotas, from the beginning and from later episodes on, the second time captured.
     for (const std::uint32_t first : {0u, 7u}) {
-      const std::vector<EpisodeResult> results = gpu.evaluate(30, first, [] { return false; });
+      const auto never = [] { return false; };
+      const std::vector<EpisodeResult> results = gpu.evaluate(ActionChoice::kGreedy, 30, first, never);
       CHECK(results.size() == 30);
-      CHECK(same(results, host.evaluate(30, first, [] { return false; })));
+      CHECK(same(results, host.evaluate(ActionChoice::kGreedy, 30, first, never)));
+      // Actions drawn from the same streams, from their beginning each time.
+      const std::vector<EpisodeResult> sampled = gpu.evaluate(ActionChoice::kSample, 30, first, never);
+      CHECK(same(sampled, host.evaluate(ActionChoice::kSample, 30, first, never)));
+      CHECK(same(sampled, gpu.evaluate(ActionChoice::kSample, 30, first, never)));
+      CHECK_FALSE(same(sampled, results));
+      CHECK_FALSE(same(sampled, gpu.evaluate(ActionChoice::kSample, 30, first + 1, never)));
       all.insert(all.end(), results.begin(), results.end());
     }
     // The comparison sees something: episodes differ. (In the maze this agent always takes the same way.)

@@ -43,9 +43,39 @@ TEST_CASE("rows give the progress, the last evaluation, the best one and the fin
   CHECK(summary.last_evaluation->environment_steps == 40);
   CHECK(summary.best_evaluation->environment_steps == 30);  // the later of a tie
   CHECK(summary.final_evaluation->weights.environment_steps == 30);
-  CHECK(summary.final_evaluation->solved == 3);
-  CHECK(summary.final_evaluation->success.high == 0.6);
-  CHECK(std::isnan(summary.final_evaluation->mean_return));
+  CHECK(summary.final_evaluation->greedy.solved == 3);
+  CHECK(summary.final_evaluation->greedy.success.high == 0.6);
+  CHECK(std::isnan(summary.final_evaluation->greedy.mean_return));
+  CHECK_FALSE(summary.last_evaluation->sampled);  // rows of an older version
+  CHECK_FALSE(summary.final_evaluation->sampled);
+}
+
+TEST_CASE("sampled episodes are read where a row has them, and the best evaluation is by the greedy ones") {
+  const auto row = [](const std::string& kind, int steps, const std::string& more) {
+    return "{\"kind\":\"" + kind + "\",\"environment_steps\":" + std::to_string(steps) +
+           ",\"updates\":1,\"episodes\":8," + more + "}\n";
+  };
+  const std::string greedy = "\"return\":2,\"success\":0.5";
+  const std::string sampled = ",\"sampled_return\":-1.5,\"sampled_success\":0.75";
+  const std::string better = ",\"sampled_return\":1,\"sampled_success\":1";
+  const std::string low = ",\"success_low\":0.2,\"success_high\":0.8";
+  const std::string sampled_low = ",\"sampled_success_low\":0.4,\"sampled_success_high\":0.9";
+  const MetricsSummary summary = summary_of(row("evaluation", 10, greedy + sampled) +
+                                            row("evaluation", 20, "\"return\":2,\"success\":0" + better) +
+                                            row("final", 10, greedy + sampled + low + sampled_low));
+  CHECK(summary.damaged_rows == 0);
+  REQUIRE((summary.best_evaluation && summary.best_evaluation->sampled && summary.final_evaluation));
+  CHECK(summary.best_evaluation->environment_steps == 10);
+  CHECK(*summary.best_evaluation->sampled == PlayedEpisodes{0.75, -1.5});
+  REQUIRE(summary.final_evaluation->sampled);
+  CHECK(summary.final_evaluation->sampled->solved == 6);
+  CHECK(summary.final_evaluation->sampled->success.low == 0.4);
+  CHECK(summary.final_evaluation->sampled->mean_return == -1.5);
+
+  for (const std::string& half : {std::string(",\"sampled_return\":1"), std::string(",\"sampled_success\":1"),
+                                  std::string(",\"sampled_return\":1,\"sampled_success\":1.5")})
+    CHECK(summary_of(row("evaluation", 10, greedy + half)).damaged_rows == 1);
+  CHECK(summary_of(row("final", 10, greedy + sampled + low)).damaged_rows == 1);
 }
 
 TEST_CASE("a row in writing is left out, a damaged one counted") {

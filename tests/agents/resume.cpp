@@ -6,6 +6,7 @@
 #include <limits>
 #include <stdexcept>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/error.h"
@@ -166,6 +167,21 @@ TEST_CASE("a state that does not fit is refused, with the entry that does not") 
       if (name.starts_with("experience.collector.policy.memory") && tensor.scalar_type() == torch::kInt64)
         tensor.fill_(1 << 20);
   });
+  // Of before evaluations had sampled episodes: both values are missing. One alone is no such state.
+  const SafetensorsFile first = std::exchange(observer.states[0], observer.last);
+  const auto without = [&](const std::string& names, std::size_t count) {
+    return message(
+        [&](SafetensorsFile& file) {
+          REQUIRE(std::erase_if(file.metadata, [&](const auto& entry) {
+                    return entry.first.find("_evaluation." + names) != std::string::npos;
+                  }) == count);
+        },
+        config);
+  };
+  CHECK(without("sampled_", 4) == "accepted");
+  for (const std::string& name : {std::string("sampled_success"), std::string("sampled_mean_return")})
+    CHECK(without(name, 2).find("last_evaluation." + name + "': it is missing") != std::string::npos);
+  observer.states[0] = first;
   // Another config.
   CHECK(message([](SafetensorsFile&) {}, Config::from_settings(tiny("lstm"))) != "accepted");
   CHECK(message([](SafetensorsFile&) {}, Config::from_settings(tiny("transformer", {{"run.num_envs", "3"}}))) !=

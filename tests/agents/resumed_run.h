@@ -58,7 +58,8 @@ struct Observer : TrainObserver {
   }
   void evaluated(const TrainStatus& status, const AgentNetwork&, bool best) override {
     const EvaluationSummary& last = *status.last_evaluation;
-    rows.push_back({1, double(last.environment_steps), last.success, last.mean_return, double(best)});
+    rows.push_back({1, double(last.environment_steps), last.greedy.success, last.greedy.mean_return, double(best)});
+    if (last.sampled) rows.back().insert(rows.back().end(), {last.sampled->success, last.sampled->mean_return});
   }
   void save(const TrainStatus&, StateArchive& archive) override {
     ++moves;
@@ -137,8 +138,11 @@ inline void check_resumed_equals_uninterrupted(const Settings& settings, int poi
     CHECK(differences(whole.last, rest.last) == std::vector<std::string>{});
     CHECK(rest.rows == whole.rows);
     REQUIRE((end.final_evaluation && resumed.final_evaluation));
-    CHECK(resumed.final_evaluation->solved == end.final_evaluation->solved);
-    CHECK(resumed.final_evaluation->mean_return == end.final_evaluation->mean_return);
+    CHECK(resumed.final_evaluation->greedy.solved == end.final_evaluation->greedy.solved);
+    CHECK(resumed.final_evaluation->greedy.mean_return == end.final_evaluation->greedy.mean_return);
+    REQUIRE((end.final_evaluation->sampled && resumed.final_evaluation->sampled));
+    CHECK(resumed.final_evaluation->sampled->solved == end.final_evaluation->sampled->solved);
+    CHECK(resumed.final_evaluation->sampled->mean_return == end.final_evaluation->sampled->mean_return);
   }
   if (points >= 20) CHECK(phases.size() >= 3);  // otherwise the points say little
 }

@@ -8,6 +8,24 @@
 
 using namespace engram;
 
+TEST_CASE("the mean of equal values is their value, that of ones and zeros a count divided once") {
+  for (const double value : {0.1, -1.1, 1.0 / 3, 1e-300, 0.9, 7.0})
+    for (int count = 1; count <= 1000; ++count) {
+      const std::vector<double> values(static_cast<std::size_t>(count), value);
+      REQUIRE(mean_of(values) == value);
+      REQUIRE(mean_interval(values).estimate == value);
+      if (count > 1) REQUIRE(mean_interval(values).high == value);
+    }
+  for (int count = 1; count <= 200; ++count) {
+    std::vector<double> values(static_cast<std::size_t>(count), 0);
+    for (int ones = 0; ones < count; ++ones) {
+      REQUIRE(mean_of(values) == static_cast<double>(ones) / count);
+      values[static_cast<std::size_t>(ones)] = 1;
+    }
+  }
+  CHECK_THROWS_AS(mean_of({}), std::invalid_argument);
+}
+
 TEST_CASE("Wilson's interval has the values of Newcombe (1998), table I") {
   struct Published {
     int successes, count;

@@ -24,12 +24,14 @@ Settings tiny(Settings more = {}) {
 
 struct Recording : TrainObserver {
   std::vector<EvaluationSummary> evaluations;
+  std::vector<TrainStatus> rows;
   std::vector<bool> best;
   int ends = 0;
   TensorMap weights;
   std::function<void()> on_evaluation = [] {};
 
   void report(const TrainStatus&) override {}
+  void measured(const TrainStatus& status) override { rows.push_back(status); }
   void evaluated(const TrainStatus& status, const AgentNetwork&, bool is_best) override {
     evaluations.push_back(*status.last_evaluation);
     best.push_back(is_best);
@@ -112,7 +114,8 @@ TEST_CASE("the best evaluation has the highest success, then return; the later w
   for (std::size_t i = 1; i < recording.best.size(); ++i) {
     const EvaluationSummary& next = recording.evaluations[i];
     const bool expected =
-        next.success > best.success || (next.success == best.success && next.mean_return >= best.mean_return);
+        next.greedy.success > best.greedy.success ||
+        (next.greedy.success == best.greedy.success && next.greedy.mean_return >= best.greedy.mean_return);
     CHECK(recording.best[i] == expected);
     if (expected) best = next;
   }
@@ -132,7 +135,7 @@ TEST_CASE("a run stops when it is solved, when its time is up, and when it is to
                                          {"run.steps", "5000"}}),
                                    solved);
   CHECK(status.stopped == StopReason::kSolved);
-  CHECK(status.last_evaluation->success >= 0.3);
+  CHECK(status.last_evaluation->greedy.success >= 0.3);
 
   Recording timed;
   const TrainStatus short_run = train(tiny({{"run.max_seconds", "0.2"}, {"run.steps", "1000000000"}}), timed);
@@ -145,6 +148,60 @@ TEST_CASE("a run stops when it is solved, when its time is up, and when it is to
   CHECK(trainer.run({&told}).stopped == StopReason::kRequest);
   CHECK(told.evaluations.size() == 1);
   CHECK(told.ends == 1);
+}
+
+TEST_CASE("every evaluation plays greedy and sampled episodes, which are those that its first episode names") {
+  Recording recording;
+  const Config config = Config::from_settings(tiny({{"run.updates_per_step", "0"},
+                                                    {"task.penalty", "-0.1"},
+                                                    {"evaluation.episodes", "70"},
+                                                    {"evaluation.final_episodes", "90"}}));
+  const TrainStatus status = Trainer(config, torch::kCPU, 1).run({&recording});
+  // The weights are the run's first to the end: what was played can be played again.
+  const auto network = make_network(config, config.task.info(), torch::kCPU);
+  constexpr int kEnvs = 64;
+  const auto environments = make_cpu_vec_env(config.task, config.run.seed, Purpose::kEvaluation, kEnvs, 1);
+  Policy policy(network, torch::kCPU, kEnvs, config.run.seed, 0);
+  const auto again = [&](ActionChoice choice, int episodes, std::uint32_t first) {
+    return summarize(evaluate(*environments, policy, episodes, choice, first));
+  };
+  REQUIRE(recording.evaluations.size() == 4);
+  for (std::uint32_t i = 0; i < 4; ++i) {  // 70 episodes: up to two of each environment
+    CHECK(recording.evaluations[i].greedy == again(ActionChoice::kGreedy, 70, 2 * i));
+    REQUIRE(recording.evaluations[i].sampled);
+    CHECK(*recording.evaluations[i].sampled == again(ActionChoice::kSample, 70, 2 * i));
+  }
+  // Other actions each time, and others than the greedy ones.
+  CHECK(recording.evaluations[0].sampled->mean_return != recording.evaluations[1].sampled->mean_return);
+  CHECK(recording.evaluations[0].sampled->mean_return != recording.evaluations[0].greedy.mean_return);
+  REQUIRE((status.final_evaluation && status.final_evaluation->sampled));
+  const FinalEvaluation::Played& last = *status.final_evaluation->sampled;
+  const PlayedEpisodes expected = again(ActionChoice::kSample, 90, kFirstUnseenEpisode);
+  CHECK(last.mean_return == expected.mean_return);
+  CHECK(last.success.estimate == expected.success);
+  CHECK(last.success.high == wilson_interval(last.solved, 90).high);
+}
+
+TEST_CASE("success is counted and divided once, and returns are summed before they are divided") {
+  Recording recording;
+  train(tiny({{"task.corridor_length", "1"},
+              {"task.penalty", "0"},
+              {"task.goal_reward", "0.1"},
+              {"run.metrics_every_steps", "2"},
+              {"run.updates_per_step", "0.01"},
+              {"run.steps", "200"},
+              {"run.random_episodes", "60"}}),
+        recording);
+  REQUIRE(recording.rows.size() > 10);
+  bool solved_some = false;
+  for (const TrainStatus& status : recording.rows) {
+    const double episodes = static_cast<double>(std::min<std::int64_t>(status.episodes, 50));
+    const double solved = std::round(status.recent_success * episodes);
+    CHECK(status.recent_success == solved / episodes);
+    CHECK(status.recent_return == solved * double{0.1f} / episodes);
+    solved_some = solved_some || (solved > 2 && solved < episodes);
+  }
+  CHECK(solved_some);
 }
 
 TEST_CASE("without updates nothing is learnt") {

@@ -91,7 +91,8 @@ class Page(html.parser.HTMLParser):
 def scores(run):
     rows = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
     evaluations = [row["success"] for row in rows if row["kind"] == "evaluation"]
-    return {"final_success": next(row["success"] for row in rows if row["kind"] == "final"),
+    final = next(row for row in rows if row["kind"] == "final")
+    return {"final_success": final["success"], "sampled_success": final["sampled_success"],
             "best_evaluation": max(evaluations), "last_evaluation": evaluations[-1]}
 
 

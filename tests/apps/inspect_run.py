@@ -65,9 +65,14 @@ def check_finished(run):
     final = next(row for row in rows if row["kind"] == "final")
     assert found["evaluations"]["count"] == len(evaluations) == 3
     for name, row in (("last", evaluations[-1]), ("best", best), ("final", final)):
-        for key in ("environment_steps", "updates", "episodes", "success", "return"):
+        for key in ("environment_steps", "updates", "episodes", "success", "return", "sampled_success",
+                    "sampled_return"):
             assert found["evaluations"][name][key] == row[key], (name, key)
-    assert found["evaluations"]["final"]["success_interval"] == [final["success_low"], final["success_high"]]
+    for kind in ("", "sampled_"):
+        assert found["evaluations"]["final"][f"{kind}success_interval"] == [
+            final[f"{kind}success_low"], final[f"{kind}success_high"]]
+    assert f"sampled {100 * evaluations[-1]['sampled_success']:.1f}%" in text, text
+    assert f"  sampled    success {100 * final['sampled_success']:.1f}% (95%: " in text, text
     assert found["config"]["run.steps"] == 400 and found["config"]["learner.gamma"] == 0.99
     assert found["config"]["run.device"] == "cpu" and found["config"]["memory.name"] == "lstm"
     assert found["damaged_metric_rows"] == 0
@@ -82,6 +87,20 @@ def check_finished(run):
                   f"--resume {run}"):
         assert words in text, (words, text)
     assert "learner.gamma" not in text  # has its default
+
+
+def check_older(run, folder):
+    """A run of a version that played greedy episodes alone."""
+    shutil.copytree(run, folder / "older")
+    metrics = folder / "older/metrics.jsonl"
+    rows = [json.loads(line) for line in metrics.read_text().splitlines()]
+    metrics.write_text("".join(json.dumps({key: value for key, value in row.items() if not key.startswith("sampled_")})
+                               + "\n" for row in rows))
+    found, text = inspect(folder / "older")
+    assert found["state"] == "finished" and found["damaged_metric_rows"] == 0 and "sampled" not in text, text
+    final = found["evaluations"]["final"]
+    assert final["success"] is not None and final["sampled_success"] is None, final
+    assert final["sampled_success_interval"] is None and found["evaluations"]["best"]["sampled_return"] is None
 
 
 def check_files(run, folder):
@@ -180,6 +199,7 @@ with tempfile.TemporaryDirectory() as name:
     run = folder / "a"
     engram("train", "--config", folder / "c.ini", "--run", run)
     check_finished(run)
+    check_older(run, folder)
     check_files(run, folder)
     check_running_and_stopped(folder)
 

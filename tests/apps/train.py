@@ -43,14 +43,25 @@ def check_run_directory(folder):
         assert math.isfinite(next(row for row in reversed(timings) if row["kind"] == "train")[key]), key
     final = rows[-1]
     assert final["kind"] == "final" and final["episodes"] == 100, final
-    assert 0 <= final["success_low"] <= final["success"] <= final["success_high"] <= 1, final
+    for kind in ("", "sampled_"):
+        success, low, high = (final[kind + key] for key in ("success", "success_low", "success_high"))
+        assert 0 <= low <= success <= high <= 1 and low < high, final
+    # Counted and divided once.
+    for row in (*evaluations, final):
+        for key in ("success", "sampled_success"):
+            assert row[key] == round(row[key] * row["episodes"]) / row["episodes"], row
+    for row in train:
+        episodes = min(row["episodes"], 50)
+        assert row["success"] == round(row["success"] * episodes) / episodes, row
+    assert any(row["sampled_return"] != row["return"] for row in evaluations), evaluations
     assert train[-1]["environment_steps"] == 400 and train[-1]["updates"] == 120, train[-1]
     assert [row["environment_steps"] for row in evaluations] == [150, 300, 400], evaluations
 
     # TensorBoard's reader sees the same numbers, in float32.
     events = EventAccumulator(str(run)).Reload()
     for kind, expected in (("train", train), ("evaluation", evaluations)):
-        for tag in ("return", "success", "updates"):
+        sampled = ("sampled_return", "sampled_success") if kind == "evaluation" else ()
+        for tag in ("return", "success", "updates", *sampled):
             seen = [(event.step, event.value) for event in events.Scalars(f"{kind}/{tag}")]
             assert seen == [(row["environment_steps"], struct.unpack("f", struct.pack("f", row[tag]))[0])
                             for row in expected], (kind, tag)

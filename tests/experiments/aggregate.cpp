@@ -2,11 +2,14 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <fstream>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <numeric>
 #include <string>
+#include <vector>
 
 #include "base/error.h"
 #include "tests/agents/temporary_folder.h"
@@ -237,4 +240,29 @@ TEST_CASE("no score of a task is an error, not a figure") {
   CHECK_THROWS_AS(interquartile_mean({}), std::invalid_argument);
   CHECK_THROWS_AS(mean_of_tasks({{}}), std::invalid_argument);
   CHECK_THROWS_AS(probability_of_improvement({{1}}, {{1}, {1}}), std::invalid_argument);
+}
+
+TEST_CASE("runs of one score have that score as every figure and as both ends of its interval") {
+  for (const double score : {0.9, 1.0, 1.0 / 3}) {
+    std::vector<std::uint64_t> seeds(11);
+    std::iota(seeds.begin(), seeds.end(), std::uint64_t{0});
+    ScoreTable table("success", "fraction", {"a", "b", "c"}, {"x", "y"}, seeds);
+    std::ranges::fill(table.scores, std::optional(score));
+    table.at(1, 0, 4).reset();  // tasks with different numbers of runs
+    const AggregateScores figures = aggregate(table, {.resamples = 200});
+    const auto is = [](const Estimate& estimate, double value) {
+      return estimate.value == value && estimate.interval == std::pair(value, value);
+    };
+    for (const MethodScores& method : figures.methods) {
+      for (const Estimate& figure : {method.interquartile_mean, method.mean, method.median}) CHECK(is(figure, score));
+      CHECK(is(method.optimality_gap, 1 - score));
+      for (int i = 0; i < kProfileThresholds; ++i)
+        CHECK(is(method.profile[static_cast<std::size_t>(i)], profile_threshold(i) < score ? 1 : 0));
+    }
+    for (const auto& row : figures.cells)
+      for (const auto& cell : row) CHECK(is(*cell, score));
+    CHECK(is(*figures.comparisons.at(0).paired_difference, 0));
+    for (const Estimate& place : mean_curve(std::vector<std::vector<double>>(11, {score, 0.1}), {.resamples = 200}))
+      CHECK(place.interval == std::pair(place.value, place.value));
+  }
 }

@@ -29,9 +29,10 @@ std::string evaluation_row(int steps, double success) {
          ",\"updates\":1,\"episodes\":10,\"return\":0.5,\"success\":" + std::to_string(success) + "}\n";
 }
 
-std::string final_row(double success) {
+// `more`: other values of the row.
+std::string final_row(double success, const std::string& more = "") {
   return "{\"kind\":\"final\",\"environment_steps\":100,\"updates\":1,\"episodes\":20,\"return\":null,\"success\":" +
-         std::to_string(success) + ",\"success_low\":0,\"success_high\":1}\n";
+         std::to_string(success) + ",\"success_low\":0,\"success_high\":1" + more + "}\n";
 }
 
 // The folder of a comparison whose runs are written by hand.
@@ -157,9 +158,31 @@ TEST_CASE("the CSV has a row a run, the JSON everything") {
   CHECK(mentions(csv, "\nshort,none,2,memoryless,finished,,,0.5,0.5,0.5,"));
   const BootstrapOptions bootstrap{.resamples = 1000};
   const std::string json = report_json(results, analyse(results, bootstrap), bootstrap);
+  CHECK(!mentions(json, "\"sampled_success\": {"));  // runs of a version that played greedy episodes alone
   for (const char* part : {"\"final_success\"", "\"interquartile_mean\"", "\"comparisons\"", "\"curves\"",
                            "\"chance_success\"", "\"mean_return\": null", "\"task.corridor_length\": 20"})
     CHECK_MESSAGE(mentions(json, part), part);
+}
+
+TEST_CASE("the success of sampled actions is a score where runs have it") {
+  Comparison comparison;
+  const std::string sampled =
+      ",\"sampled_return\":1,\"sampled_success\":0.75,\"sampled_success_low\":0.5,\"sampled_success_high\":1";
+  for (int seed = 1; seed <= 2; ++seed)
+    comparison.write("long/gru/" + std::to_string(seed), evaluation_row(400, 0.5) + final_row(0.5, sampled));
+  comparison.write("long/lstm/1", evaluation_row(400, 0.5) + final_row(0.5));
+  const Results results = read_results(comparison.path());
+  CHECK(result(results, "long/gru/1").scores->sampled_success == 0.75);
+  CHECK(!result(results, "long/lstm/1").scores->sampled_success);
+  const BootstrapOptions bootstrap{.resamples = 1000};
+  const Analysis analysis = analyse(results, bootstrap);
+  REQUIRE(std::string(kScoreKinds.back().key) == "sampled_success");
+  const auto& cells = analysis.scores.back().cells;
+  REQUIRE(cells[0][0]);
+  CHECK(cells[0][0]->value == 0.75);
+  CHECK(!cells[0][1]);
+  CHECK(mentions(report_csv(results), ",sampled_success,"));
+  CHECK(mentions(report_json(results, analysis, bootstrap), "\"sampled_success\": {"));
 }
 
 TEST_CASE("tasks that differ in more than one number, or in a name, are no sweep") {

@@ -11,6 +11,8 @@ std::vector<std::string> fuzz_seeds() {
       "# nothing\n", "%invalid_line%\n",
       "[compare]\nquestion = a?\nseeds = 0-4,8\nmatch = flops\nreference = b\ncontrols = none\n[task]\nname = tmaze\n"
       "[tasks.short]\ntask.corridor_length = 3\nrun.steps = 5\n[backbones.b]\nmemory.name = gru\n",
+      "[compare]\nevaluate = task.corridor_length: 3,50\n[task]\nname = tmaze\n[tasks.t]\n[backbones.b]\nmemory.name = "
+      "gru\n",
       "[tasks.t]\ntask.preset = tmaze_passive_50\n[backbones.l+1]\nmemory.name = lstm\nmemory.width = 9\n"};
 }
 

@@ -11,7 +11,12 @@ std::vector<std::string> fuzz_seeds() {
           "\"return\":null}\n",
           "{\"kind\":\"evaluation\",\"environment_steps\":20,\"updates\":4.0,\"episodes\":5.0,\"return\":-1.5e3,"
           "\"success\":0.4}\n{\"kind\":\"final\",\"environment_steps\":20,\"updates\":4.0,\"episodes\":10.0,"
-          "\"return\":1,\"success\":0.3,\"success_low\":0.1,\"success_high\":0.6}\n"};
+          "\"return\":1,\"success\":0.3,\"success_low\":0.1,\"success_high\":0.6}\n",
+          "{\"kind\":\"evaluation\",\"environment_steps\":20,\"updates\":4.0,\"episodes\":5.0,\"return\":1,"
+          "\"success\":0.4,\"sampled_return\":2,\"sampled_success\":0.2}\n{\"kind\":\"final\","
+          "\"environment_steps\":20,\"updates\":4.0,\"episodes\":10.0,\"return\":1,\"success\":0.3,"
+          "\"success_low\":0.1,\"success_high\":0.6,\"sampled_return\":null,\"sampled_success\":0.5,"
+          "\"sampled_success_low\":0.2,\"sampled_success_high\":0.8}\n"};
 }
 
 }  // namespace engram
@@ -27,7 +32,9 @@ int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
                 summary.best_evaluation.has_value() == !summary.evaluations.empty(),
             "evaluations without a last or a best one");
     for (const auto& evaluation : {summary.last_evaluation, summary.best_evaluation})
-      require(!evaluation || (evaluation->success >= 0 && evaluation->success <= 1), "a rate that is none");
+      if (evaluation)
+        for (const PlayedEpisodes& played : {evaluation->greedy, evaluation->sampled.value_or(PlayedEpisodes{})})
+          require(played.success >= 0 && played.success <= 1, "a rate that is none");
   });
   return 0;
 }
