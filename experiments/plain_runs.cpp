@@ -1,9 +1,7 @@
 #include "experiments/plain_runs.h"
 
 #include <algorithm>
-#include <iterator>
 #include <map>
-#include <optional>
 #include <set>
 #include <string>
 
@@ -47,7 +45,9 @@ PlainRun read_plain_run(const fs::path& folder) {
   const OptionList all = run.config.options();
   for (const Option& option : all.options()) {
     const std::string& key = option.name;
-    if (key.starts_with("memory.") || key == kFullState)
+    if (key == kFullState) {
+      if (option.get() == "true") run.agent[key] = "true";
+    } else if (key.starts_with("memory."))
       run.agent[key] = option.get();
     else if (key.starts_with("task."))
       run.task[key] = option.get();
@@ -75,17 +75,13 @@ std::vector<ExperimentEntry> entries_of(const std::vector<Values>& groups, const
   for (const Values& group : groups) {
     ExperimentEntry entry{group.at(name_key), {{name_key, group.at(name_key)}}};
     for (const auto& [key, value] : group) {
+      const bool sees_all = key == kFullState;
       const auto differs = [&, &key = key, &value = value](const Values& other) {
         return other.at(name_key) == group.at(name_key) && other.at(key) != value;
       };
-      const bool sees_all = key == kFullState && value == "true";
       if (key == name_key || (!sees_all && std::ranges::none_of(groups, differs))) continue;
       entry.settings.emplace_back(key, value);
-      const std::string option = key.substr(key.find('.') + 1);
-      if (key != kFullState)
-        entry.label += " " + option + " " + value;
-      else if (sees_all)
-        entry.label += " " + option;
+      entry.label += " " + key.substr(key.find('.') + 1) + (sees_all ? "" : " " + value);
     }
     entries.push_back(std::move(entry));
   }
@@ -103,9 +99,9 @@ void check_group(const PlainRun& first, const PlainRun& run, const std::string& 
 Config combined(const PlainRun& of_task, const PlainRun& of_agent) {
   Config config = of_task.config;
   config.memory = of_agent.config.memory;
-  OptionList options = config.task.options();
-  if (const auto full_state = of_agent.agent.find(kFullState); full_state != of_agent.agent.end())
-    options.set(kFullState, full_state->second);
+  const OptionList options = config.task.options();
+  for (const Option& option : options.options())
+    if (option.name == kFullState) option.set(of_agent.agent.contains(kFullState) ? "true" : "false");
   return config;
 }
 

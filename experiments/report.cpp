@@ -4,7 +4,6 @@
 #include <cmath>
 #include <map>
 #include <ostream>
-#include <set>
 #include <system_error>
 
 #include "agents/build_info.h"

@@ -138,8 +138,8 @@ TEST_CASE("what leaves no MLP's width open is matched by its width, and what agr
   CHECK(match_sizes(same, Match::kParameters, goal, "here") == goal);
   CHECK(same.to_ini() == config_of("hqlt").to_ini());
   Config state = config_of("deltanet");
-  CHECK(match_sizes(state, Match::kState, budget_of(config_of("hqlt")), "here").mlp_width ==
-        swiglu_width(static_cast<int>(state.memory.width())));
+  const Budget of_state = match_sizes(state, Match::kState, goal, "here");
+  CHECK(of_state.mlp_width == swiglu_width(static_cast<int>(of_state.width)));
 }
 
 TEST_CASE("beside a reference without an MLP each MLP keeps its published proportion") {

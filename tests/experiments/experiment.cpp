@@ -131,7 +131,7 @@ TEST_CASE("full_state_recurrent has the memory of the reference, with its settin
   };
   CHECK(mentions(with_reference("lstm"), "compare.reference 'lstm', but that is none of the backbones"));
   std::string memoryless = text;
-  memoryless.replace(memoryless.find("name = hqlt\nmemory.width = 32\nmemory.window = 9"), 48, "name = none");
+  memoryless.replace(memoryless.find("name = hqlt\nmemory.width = 32\nmemory.window = 9"), 47, "name = none");
   CHECK(mentions(refusal(memoryless), "compare.reference 'wide' has no memory"));
 }
 
@@ -147,7 +147,7 @@ TEST_CASE("a folder that was begun with widths matched alone goes on so, unless 
     const Budget budget = plan_runs(experiment, "d")[1].budget;
     return std::pair(budget.width, budget.mlp_width);
   };
-  CHECK(widths(before) == std::pair<std::int64_t, std::int64_t>(108, 512));
+  CHECK(widths(before) == std::pair<std::int64_t, std::int64_t>(104, 512));
   const Experiment now = parse(text);
   CHECK(widths(now) == std::pair<std::int64_t, std::int64_t>(112, 448));
   CHECK(mentions(now.to_ini(), "match_mlp = true\n"));
