@@ -72,21 +72,22 @@ void print_help(const OptionList& own) {
                    0)
             << "\n\nThe command's own options\n";
   print_options(std::cout, own);
-  std::cout << "\n"
-            << wrapped(
-                   "Config file: [compare] with question, seeds, match, reference and controls; the sections of a "
-                   "run's config for what all runs share; [tasks.LABEL] and [backbones.LABEL] with section.key = value "
-                   "for what is theirs. configs/compare/ has examples.",
-                   0)
-            << "\n\n"
-            << wrapped(
-                   "Signals: SIGINT and SIGTERM let all runs save and leave with status 130 or 143, a second one at "
-                   "once; SIGUSR1 lets them save and go on. Exit status 1: a run has failed; the others are done.",
-                   0)
-            << "\n\nExamples\n"
-               "  engram compare --config configs/compare/tmaze_length.ini --run runs/tmaze --dry-run\n"
-               "  engram compare --config configs/compare/tmaze_length.ini --run runs/tmaze --seeds 0-9 --jobs 16 "
-               "--device cpu\n";
+  std::cout
+      << "\n"
+      << wrapped(
+             "Config file: [compare] with question, seeds, match, match_mlp, reference and controls; the sections "
+             "of a run's config for what all runs share; [tasks.LABEL] and [backbones.LABEL] with section.key = value "
+             "for what is theirs. configs/compare/ has examples.",
+             0)
+      << "\n\n"
+      << wrapped(
+             "Signals: SIGINT and SIGTERM let all runs save and leave with status 130 or 143, a second one at "
+             "once; SIGUSR1 lets them save and go on. Exit status 1: a run has failed; the others are done.",
+             0)
+      << "\n\nExamples\n"
+         "  engram compare --config configs/compare/tmaze_length.ini --run runs/tmaze --dry-run\n"
+         "  engram compare --config configs/compare/tmaze_length.ini --run runs/tmaze --seeds 0-9 --jobs 16 "
+         "--device cpu\n";
 }
 
 struct Shard {
