@@ -34,6 +34,7 @@ std::optional<AgentStepShape> step_shape(const NetworkOptions& options, const Ba
         constexpr bool kHqlt = std::is_same_v<Options, HqltOptions>;
         if constexpr (kHqlt || std::is_same_v<Options, DeltaNetOptions>) {
           shape.width = memory.width;
+          shape.inner_width = memory.inner_width();
           shape.layers = memory.layers;
           shape.heads = memory.heads;
           shape.beta_factor = static_cast<float>(memory.beta_factor);

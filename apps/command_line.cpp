@@ -79,7 +79,8 @@ CommandLine parse_command_line(const std::vector<std::string>& arguments, Option
       options.set(option.string_key, value);
   }
   const std::size_t most = syntax.positional.size();
-  if (line.positional.size() > most) throw UserError("argument '" + line.positional[most] + "' is one too many");
+  if (line.positional.size() > most && !syntax.repeats)
+    throw UserError("argument '" + line.positional[most] + "' is one too many");
   if (line.positional.size() + syntax.optional < most && !line.help)
     throw UserError("the argument " + syntax.positional[line.positional.size()] + " is missing; see --help");
   return line;

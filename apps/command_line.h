@@ -20,6 +20,7 @@ namespace engram {
 struct CommandSyntax {
   std::vector<std::string> positional = {};    // names of the arguments without dashes
   std::size_t optional = 0;                    // how many of the last of them may be left out
+  bool repeats = false;                        // the last may be given several times
   std::vector<std::string> setting_keys = {};  // options collected as text instead of being set
 };
 

@@ -74,10 +74,10 @@ void print_help(const OptionList& own) {
   print_options(std::cout, own);
   std::cout << "\n"
             << wrapped(
-                   "Config file: [compare] with question, seeds, match, reference, controls and evaluate (such as "
-                   "task.corridor_length: 10,20,50, where every trained agent is evaluated, too); the sections of a "
-                   "run's config for what all runs share; [tasks.LABEL] and [backbones.LABEL] with section.key = value "
-                   "for what is theirs. configs/compare/ has examples.",
+                   "Config file: [compare] with question, seeds, match, match_mlp, reference, controls and evaluate (such as "
+                   "task.corridor_length: 10,20,50: every trained agent is evaluated at these values, too); the sections "
+                   "of a run's config for what all runs share; [tasks.LABEL] and [backbones.LABEL] with section.key = "
+                   "value for what is theirs. configs/compare/ has examples.",
                    0)
             << "\n\n"
             << wrapped(
@@ -211,9 +211,24 @@ void print_tasks(const Experiment& experiment, const std::vector<const PlannedRu
   }
 }
 
+// As in "75%".
+std::string share_text(std::int64_t part, std::int64_t whole) {
+  char text[16];
+  std::snprintf(text, sizeof(text), "%.0f%%",
+                whole == 0 ? 0.0 : 100 * static_cast<double>(part) / static_cast<double>(whole));
+  return text;
+}
+
 void print_budgets(const Experiment& experiment, const std::vector<const PlannedRun*>& runs) {
-  std::printf("\n%-20s %-12s %6s %12s %12s %12s  %s\n", "backbone", "memory", "width", "parameters", "state bytes",
-              "flops/step", "in");
+  const auto name_of = [](const PlannedRun& run) {
+    const std::string memory = run.config.memory.name();
+    return run.backbone == memory ? memory : run.backbone + " (" + memory + ")";
+  };
+  std::size_t longest = 0;
+  for (const PlannedRun* run : runs) longest = std::max(longest, name_of(*run).size());
+  const int names = static_cast<int>(longest);
+  std::printf("\n%-*s %5s %5s %10s %5s %11s %10s %5s  %s\n", names, "backbone", "width", "MLP's", "parameters", "MLP's",
+              "state bytes", "flops/step", "MLP's", "in");
   for (const ExperimentEntry& backbone : experiment.backbones) {
     // The state and the work of some grow with the task's length.
     std::vector<std::pair<const PlannedRun*, std::string>> rows;
@@ -225,12 +240,18 @@ void print_budgets(const Experiment& experiment, const std::vector<const Planned
       else
         same->second += ", " + run->task;
     }
-    for (const auto& [run, tasks] : rows)
-      std::printf("%-20s %-12s %6lld %12lld %12lld %12lld  %s\n", backbone.label.c_str(),
-                  run->config.memory.name().c_str(), static_cast<long long>(run->budget.width),
-                  static_cast<long long>(run->budget.parameters), static_cast<long long>(run->budget.state_bytes),
-                  static_cast<long long>(run->budget.flops_per_step), rows.size() == 1 ? "all" : tasks.c_str());
+    for (const auto& [run, tasks] : rows) {
+      const Budget& own = run->budget;
+      std::printf("%-*s %5lld %5s %10lld %5s %11lld %10lld %5s  %s\n", names, name_of(*run).c_str(),
+                  static_cast<long long>(own.width), own.mlp_width > 0 ? std::to_string(own.mlp_width).c_str() : "-",
+                  static_cast<long long>(own.parameters), share_text(own.mlp_parameters, own.parameters).c_str(),
+                  static_cast<long long>(own.state_bytes), static_cast<long long>(own.flops_per_step),
+                  share_text(own.mlp_flops_per_step, own.flops_per_step).c_str(),
+                  rows.size() == 1 ? "all" : tasks.c_str());
+    }
   }
+  std::printf(
+      "MLP's: the width of the backbone's MLPs and their share of parameters and flops; the rest is the memory's.\n");
 }
 
 void print_estimate(const std::vector<const PlannedRun*>& runs, const Machine& machine) {

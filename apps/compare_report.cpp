@@ -3,9 +3,11 @@
 #include <algorithm>
 #include <iostream>
 
+#include "agents/run_directory.h"
 #include "agents/trained_agent.h"
 #include "apps/command_line.h"
 #include "base/error.h"
+#include "experiments/plain_runs.h"
 #include "experiments/plots.h"
 
 namespace engram {
@@ -25,13 +27,15 @@ struct ReportOptions {
 
 void print_help(const OptionList& own) {
   std::cout << "engram compare report DIR [--output FILE.html]\n"
+               "engram compare report RUN... --output FILE.html\n"
                "engram compare report SCORES.json --output FILE.html\n\n"
             << wrapped(
                    "Reports on the comparison in DIR from the runs that are finished: one page that opens without a "
                    "network, with protocol, tables, plots, costs, a film strip and how to do it again; beside it the "
                    "same as Markdown (.md), the runs as .csv, every figure as .json, and the plots as SVG and PNG with "
-                   "gnuplot's scripts and data (FILE_figures/). Needs gnuplot; the film strip, a build with video. Of "
-                   "a table of "
+                   "gnuplot's scripts and data (FILE_figures/). Needs gnuplot; the film strip, a build with video. "
+                   "Run directories that belong to no comparison are put side by side by task, backbone and seed; "
+                   "settings that differ between runs of one group are refused. Of a table of "
                    "scores (.json or .csv, as engram probe writes them) the statistics alone.",
                    0)
             << "\n\nOptions\n";
@@ -45,14 +49,17 @@ int run_compare_report(const std::vector<std::string>& arguments) {
   ReportOptions options;
   OptionList own("");
   options.list_options(own);
-  const CommandLine line = parse_command_line(arguments, own, {.positional = {"DIR"}});
+  const CommandLine line = parse_command_line(arguments, own, {.positional = {"DIR"}, .repeats = true});
   if (line.help) {
     print_help(own);
     return 0;
   }
-  const std::filesystem::path folder = line.positional[0];
-  const bool scores = folder.extension() == ".json" || folder.extension() == ".csv";
-  if (scores && options.output.empty()) throw UserError("--output FILE.html is missing: the page to write");
+  const std::vector<std::filesystem::path> folders(line.positional.begin(), line.positional.end());
+  const std::filesystem::path& folder = folders[0];
+  const bool several = folders.size() > 1, plain = several || RunDirectory::is_run(folder);
+  const bool scores = !plain && (folder.extension() == ".json" || folder.extension() == ".csv");
+  if ((scores || several) && options.output.empty())
+    throw UserError("--output FILE.html is missing: the page to write");
   const ReportFiles files = ReportFiles::beside(options.output.empty() ? folder / "report" / "report.html"
                                                                        : std::filesystem::path(options.output));
   const BootstrapOptions bootstrap{.resamples = options.resamples, .seed = options.bootstrap_seed};
@@ -63,12 +70,13 @@ int run_compare_report(const std::vector<std::string>& arguments) {
     return 0;
   }
   use_threads(0);
-  const Results results = read_results(folder);
+  const Results results = plain ? read_plain_runs(folders) : read_results(folder);
   const auto finished = std::count_if(results.runs.begin(), results.runs.end(),
                                       [](const RunResult& run) { return run.scores.has_value(); });
   write_report(results, files, film_runs(runs_to_film(results)), bootstrap);
-  std::cout << finished << " of " << results.runs.size() << " runs are finished. The report is " << files.html.string()
-            << "\n";
+  const auto all = std::count_if(results.runs.begin(), results.runs.end(),
+                                 [](const RunResult& run) { return !run.plan.folder.empty(); });
+  std::cout << finished << " of " << all << " runs are finished. The report is " << files.html.string() << "\n";
   return 0;
 }
 

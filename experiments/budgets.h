@@ -1,4 +1,4 @@
-// Budgets: what a backbone costs, and widths at which several cost the same.
+// Budgets: what a backbone costs, and sizes at which several cost the same.
 #pragma once
 
 #include <string>
@@ -18,8 +18,21 @@ std::int64_t matched_figure(const Budget& budget, Match match);
 // "parameters", "state bytes", "flops per step".
 const char* figure_name(Match match);
 
+// The MLPs' part of it: 0 of the state.
+std::int64_t matched_mlp_figure(const Budget& budget, Match match);
+
 // Gives the backbone of `config` the legal width at which its figure is nearest to `target` and returns its budget.
 // Throws UserError, which begins with `where`, if the nearest differs by more than kMatchTolerance.
 Budget match_width(Config& config, Match match, std::int64_t target, const std::string& where);
+
+// The same with the width of its MLPs (memory.mlp_width), so that the memory's part of the figure agrees with that of
+// the reference, whose budget is `goal`, and the MLPs' part with that of its MLPs. Of all pairs within kMatchTolerance
+// those with the nearest share of the MLPs; a pair that GPUs have kernels for, a width that is a multiple of 4 and an
+// MLP's that is one of 64, comes first if its share differs by no more than kMatchTolerance.
+//   The reference has no MLP, or nothing else: each MLP is in proportion to its backbone's width (8/3, the
+//   Transformer's 4), to a
+// multiple of 8, and the width is chosen. By width alone: a backbone without the option, one whose settings give
+// memory.mlp_width, and where states are matched. A backbone that costs what the reference costs stays as it is.
+Budget match_sizes(Config& config, Match match, const Budget& goal, const std::string& where);
 
 }  // namespace engram

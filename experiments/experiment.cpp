@@ -24,6 +24,7 @@ struct CompareOptions {
   std::string question;
   std::string seeds = "0-4";
   Match match = Match::kNone;
+  bool match_mlp = true;
   std::string reference;
   std::string controls = Experiment::kDefaultControls;
   std::string evaluate;
@@ -32,8 +33,9 @@ struct CompareOptions {
     list.add("question", question, "what the experiment asks");
     list.add("seeds", seeds, "of the runs, as in 0-4,8");
     list.add("match", match, kMatchNames, "what widths are chosen to agree in");
-    list.add("reference", reference, "the backbone whose width stays");
-    list.add("controls", controls, "added as backbones: none,full_state");
+    list.add("match_mlp", match_mlp, "whether the MLPs' widths are chosen, too");
+    list.add("reference", reference, "the backbone whose sizes stay");
+    list.add("controls", controls, "added as backbones: none,full_state,full_state_recurrent");
     list.add("evaluate", evaluate, "a number of the tasks and values of it to evaluate the trained agents at");
   }
 };
@@ -80,10 +82,27 @@ void add_entry_setting(std::vector<ExperimentEntry>& entries, const std::string&
   add_setting(entry->settings, rest.substr(dot + 1), value, known_keys, where);
 }
 
-Settings control_settings(const std::string& control, const std::string& where) {
+Settings control_settings(const std::string& control, const Experiment& experiment, const std::string& where) {
   if (control == "none") return {{"memory.name", "none"}};
   if (control == "full_state") return {{"memory.name", "none"}, {"task.full_state", "true"}};
-  throw UserError(where + ": compare.controls names '" + control + "'; there are none and full_state");
+  if (control != "full_state_recurrent")
+    throw UserError(where + ": compare.controls names '" + control +
+                    "'; there are none, full_state and full_state_recurrent");
+  const ExperimentEntry* const reference = find_entry(experiment.backbones, experiment.reference);
+  if (reference == nullptr)
+    throw UserError(where +
+                    ": compare.controls names full_state_recurrent, which has the memory of compare.reference '" +
+                    experiment.reference + "', but that is none of the backbones");
+  std::string memory = Config{}.memory.name();
+  for (const Settings* settings : {&experiment.common, &reference->settings})
+    for (const auto& [key, value] : *settings)
+      if (key == "memory.name") memory = value;
+  if (memory == "none")
+    throw UserError(where + ": compare.controls names full_state_recurrent, but compare.reference '" +
+                    experiment.reference + "' has no memory");
+  Settings settings = reference->settings;
+  settings.emplace_back("task.full_state", "true");
+  return settings;
 }
 
 void remove_setting(Settings& settings, const std::string& key) {
@@ -192,22 +211,26 @@ Experiment Experiment::from_settings(const Settings& settings, const std::string
     const std::string section = section_of(key);
     const std::string rest = section.size() < key.size() ? key.substr(section.size() + 1) : "";
     const bool of_task = section == kTasks;
-    if (section == "compare")
+    if (section == "compare") {
       list.set(key, value);
-    else if (of_task || section == kBackbones)
+      if (key == "compare.match_mlp") experiment.match_mlp = options.match_mlp;
+    } else if (of_task || section == kBackbones)
       add_entry_setting(of_task ? experiment.tasks : experiment.backbones, rest, value, known_keys, where);
     else
       add_setting(experiment.common, key, value, known_keys, where);
     if (key.ends_with("run.seed")) throw UserError(where + " gives '" + key + "'; seeds stand in compare.seeds");
   }
+  experiment.reference = options.reference;
+  if (experiment.reference.empty() && !experiment.backbones.empty())
+    experiment.reference = experiment.backbones.front().label;
   for (const std::string& control : split(options.controls, ','))
     if (find_entry(experiment.backbones, control) == nullptr)
-      experiment.backbones.push_back({control, control_settings(control, where)});
+      experiment.backbones.push_back({control, control_settings(control, experiment, where)});
   if (experiment.tasks.empty()) throw UserError(where + " has no task: a section [tasks.LABEL]");
   if (experiment.backbones.empty()) throw UserError(where + " has no backbone: a section [backbones.LABEL]");
   experiment.question = options.question;
   experiment.match = options.match;
-  experiment.reference = options.reference.empty() ? experiment.backbones.front().label : options.reference;
+  if (experiment.reference.empty()) experiment.reference = experiment.backbones.front().label;
   experiment.seeds = parse_seeds(options.seeds);
   if (!options.evaluate.empty()) {
     try {
@@ -229,14 +252,17 @@ Experiment Experiment::read(const fs::path& directory, const Settings& more) {
   std::error_code error;
   if (!fs::is_regular_file(experiment_file(directory), error))
     throw UserError("'" + directory.string() + "' is not the folder of a comparison: it has no experiment.ini");
-  return from_file(experiment_file(directory), more);
+  Experiment experiment = from_file(experiment_file(directory), more);
+  if (!experiment.match_mlp) experiment.match_mlp = false;
+  return experiment;
 }
 
 std::string Experiment::to_ini() const {
   std::string text = "[compare]\n";
   if (!question.empty()) text += "question = " + question + "\n";
-  text += "seeds = " + seeds_text(seeds) + "\nmatch = " + match_name(match) + "\nreference = " + reference +
-          "\ncontrols =\n";
+  text += "seeds = " + seeds_text(seeds) + "\nmatch = " + match_name(match) + "\n";
+  if (match != Match::kNone) text += std::string("match_mlp = ") + (match_mlp.value_or(true) ? "true" : "false") + "\n";
+  text += "reference = " + reference + "\ncontrols =\n";
   if (range) text += "evaluate = " + range->text() + "\n";
   std::string section;
   for (const auto& [key, value] : common) {
@@ -287,6 +313,11 @@ void Experiment::add_saved(const Experiment& saved, const std::string& where) {
     throw UserError(where + " was made with compare.reference = " + saved.reference + " and cannot go on with " +
                     reference);
   if (!range) range = saved.range;
+  const bool saved_match_mlp = saved.match_mlp.value_or(true);
+  if (!match_mlp) match_mlp = saved_match_mlp;
+  if (match != Match::kNone && *match_mlp != saved_match_mlp)
+    throw UserError(where + " was made with compare.match_mlp = " + (saved_match_mlp ? "true" : "false") +
+                    " and cannot go on with " + (saved_match_mlp ? "false" : "true"));
   tasks = joined(saved.tasks, tasks);
   backbones = joined(saved.backbones, backbones);
   if (find_entry(saved.backbones, saved.reference) != nullptr) reference = saved.reference;

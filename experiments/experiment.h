@@ -4,7 +4,8 @@
 //   question = Which memory carries a colour over a longer delay?
 //   seeds = 0-4                  # also "0-4,8"
 //   match = parameters           # parameters | state | flops | none: what widths are chosen to agree in
-//   reference = hqlt             # the backbone whose width stays
+//   match_mlp = true             # whether the MLPs' widths are chosen, too (budgets.h)
+//   reference = hqlt             # the backbone whose sizes stay
 //   controls = none,full_state   # added as backbones unless the file has entries of these labels; may be empty
 //   evaluate = task.corridor_length: 10,20,50   # every agent is evaluated there, too, once it is trained; may be left
 //   out
@@ -40,11 +41,16 @@
 
 namespace engram {
 
-// What the widths of the backbones are chosen to agree in; kNone: the settings' own widths.
+// What the sizes of the backbones are chosen to agree in; kNone: the settings' own sizes.
 enum class Match { kNone, kParameters, kState, kFlops };
 
-// kMemoryless: backbone `none`. kFullState: without memory, which the observation makes needless (task.full_state).
-enum class Control { kNone, kMemoryless, kFullState };
+// What a comparison holds its memories against. Each says how far an agent gets in the same steps:
+//   kMemoryless           `none`: without memory
+//   kFullState            `full_state`: without memory, which the observation makes needless for the task itself
+//                         (task.full_state); it still cannot remember where it has searched
+//   kFullStateRecurrent   `full_state_recurrent`: the same observation with the reference's memory: what that memory
+//                         could give if it had to carry nothing over the delay
+enum class Control { kNone, kMemoryless, kFullState, kFullStateRecurrent };
 
 // A task or a backbone of an experiment.
 struct ExperimentEntry {
@@ -58,6 +64,10 @@ struct Budget {
   std::int64_t parameters = 0;
   std::int64_t state_bytes = 0;     // of one environment's memory
   std::int64_t flops_per_step = 0;  // 2 x multiply-adds of a step; attention at a full window or cache
+  // The MLPs' part of it; the rest is the memory's.
+  std::int64_t mlp_width = 0;  // hidden units of a layer's; 0 where that is no option of the backbone
+  std::int64_t mlp_parameters = 0;
+  std::int64_t mlp_flops_per_step = 0;
 
   friend bool operator==(const Budget&, const Budget&) = default;
 };
@@ -66,7 +76,7 @@ struct PlannedRun {
   std::string task, backbone;  // labels
   std::uint64_t seed = 0;
   std::filesystem::path folder;  // the run directory
-  Config config;                 // every value, the matched width included
+  Config config;                 // every value, the matched sizes included
   Control control = Control::kNone;
   Budget budget;
   std::optional<EvaluationRange> range = {};  // of the experiment
@@ -93,6 +103,9 @@ struct Experiment {
 
   std::string question;
   Match match = Match::kNone;
+  // Whether the MLPs' widths are chosen, too, where parameters or flops are matched. Nothing: the file does not say,
+  // and they are.
+  std::optional<bool> match_mlp;
   std::string reference;  // label of a backbone; the first where the file names none
   Settings common;
   std::vector<ExperimentEntry> tasks, backbones;  // in the order of the file, the controls last
@@ -104,7 +117,8 @@ struct Experiment {
   static Experiment from_settings(const Settings& settings, const std::string& where);
   // `more`: settings behind those of the file, which win.
   static Experiment from_file(const std::filesystem::path& file, const Settings& more = {});
-  // That of a directory. Throws UserError if it is none.
+  // That of a directory; one that does not say match_mlp was begun by a version that chose widths alone. Throws
+  // UserError if it is none.
   static Experiment read(const std::filesystem::path& directory, const Settings& more = {});
 
   std::string to_ini() const;
@@ -134,8 +148,8 @@ const ExperimentEntry* find_entry(const std::vector<ExperimentEntry>& entries, c
 // "a,b" as labels. Throws UserError for an empty one.
 std::vector<std::string> parse_labels(const std::string& text);
 
-// All runs of the experiment in `directory`, task by task, backbone by backbone, seed by seed, with matched widths and
-// budgets. Throws UserError for settings that do not go together, or if a width cannot be matched within 3%.
+// All runs of the experiment in `directory`, task by task, backbone by backbone, seed by seed, with matched sizes and
+// budgets. Throws UserError for settings that do not go together, or if a backbone cannot be matched within 3%.
 std::vector<PlannedRun> plan_runs(const Experiment& experiment, const std::filesystem::path& directory);
 
 // Where the run stands, from its files, which are not trusted. Throws UserError if the folder holds a run of other

@@ -21,13 +21,6 @@ using Json = nlohmann::ordered_json;
 
 constexpr std::size_t kMaxReasonBytes = 2000;
 
-Control control_of(Config& config) {
-  const OptionList options = config.task.options();
-  for (const Option& option : options.options())
-    if (option.name == "task.full_state" && option.get() == "true") return Control::kFullState;
-  return config.memory.name() == "none" ? Control::kMemoryless : Control::kNone;
-}
-
 void create_folders(const fs::path& folder) {
   std::error_code error;
   fs::create_directories(folder, error);
@@ -81,6 +74,9 @@ Json run_json(const fs::path& directory, const PlannedRun& run) {
           {"parameters", run.budget.parameters},
           {"state_bytes", run.budget.state_bytes},
           {"flops_per_step", run.budget.flops_per_step},
+          {"mlp_width", run.budget.mlp_width},
+          {"mlp_parameters", run.budget.mlp_parameters},
+          {"mlp_flops_per_step", run.budget.mlp_flops_per_step},
           {"steps", run.config.run.steps},
           {"command", command}};
 }
@@ -104,11 +100,13 @@ std::vector<PlannedRun> plan_runs(const Experiment& experiment, const fs::path& 
       run.control = control_of(run.config);
       run.range = experiment.range;
       // A control without memory has no state to match.
-      const bool keeps_width = experiment.match == Match::kNone || &backbone == reference ||
+      const bool keeps_sizes = experiment.match == Match::kNone || &backbone == reference ||
                                (experiment.match == Match::kState && run.config.memory.name() == "none");
-      run.budget = keeps_width ? budget_of(run.config)
-                               : match_width(run.config, experiment.match, matched_figure(goal, experiment.match),
-                                             run.task + "/" + run.backbone);
+      const std::string where = run.task + "/" + run.backbone;
+      run.budget = keeps_sizes ? budget_of(run.config)
+                   : experiment.match_mlp.value_or(true)
+                       ? match_sizes(run.config, experiment.match, goal, where)
+                       : match_width(run.config, experiment.match, matched_figure(goal, experiment.match), where);
       for (const std::uint64_t seed : experiment.seeds) {
         run.seed = run.config.run.seed = seed;
         run.folder = directory / "runs" / run.task / run.backbone / std::to_string(seed);
@@ -160,6 +158,14 @@ std::vector<std::string> evaluate_arguments(const PlannedRun& run) {
           "--keep"};
 }
 
+Control control_of(Config& config) {
+  const OptionList options = config.task.options();
+  for (const Option& option : options.options())
+    if (option.name == "task.full_state" && option.get() == "true")
+      return config.memory.name() == "none" ? Control::kFullState : Control::kFullStateRecurrent;
+  return config.memory.name() == "none" ? Control::kMemoryless : Control::kNone;
+}
+
 const char* control_name(Control control) {
   switch (control) {
     case Control::kNone:
@@ -168,6 +174,23 @@ const char* control_name(Control control) {
       return "memoryless";
     case Control::kFullState:
       return "full_state";
+    case Control::kFullStateRecurrent:
+      return "full_state_recurrent";
+  }
+  return "";
+}
+
+const char* control_meaning(Control control) {
+  switch (control) {
+    case Control::kNone:
+      return "";
+    case Control::kMemoryless:
+      return "what can be had without memory";
+    case Control::kFullState:
+      return "what an agent reaches that sees all that the task asks to remember, and itself remembers nothing, not "
+             "even where it has searched";
+    case Control::kFullStateRecurrent:
+      return "what the reference's memory could give if it had to carry nothing over the delay";
   }
   return "";
 }

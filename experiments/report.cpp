@@ -4,7 +4,6 @@
 #include <cmath>
 #include <map>
 #include <ostream>
-#include <set>
 #include <system_error>
 
 #include "agents/build_info.h"
@@ -28,7 +27,13 @@ std::string settings_text(const Settings& settings) {
   return joined(parts);
 }
 
-std::string title_of(const fs::path& folder) {
+std::string title_of(const Results& results) {
+  if (!results.of_comparison()) {
+    const auto runs =
+        std::ranges::count_if(results.runs, [](const RunResult& run) { return !run.plan.folder.empty(); });
+    return std::to_string(runs) + (runs == 1 ? " run" : " runs");
+  }
+  const fs::path& folder = results.folder;
   fs::path name = fs::absolute(folder).lexically_normal();
   if (!name.has_filename()) name = name.parent_path();
   return "Comparison " + one_line(name.filename().string());
@@ -36,6 +41,18 @@ std::string title_of(const fs::path& folder) {
 
 void write_text_file(const fs::path& file, const std::string& text) {
   replace_file(file, [&](std::ostream& stream) { stream << text; });
+}
+
+// What is shown of it.
+Analysis with_trusted_intervals(const Results& results, const Analysis& analysis) {
+  Analysis shown = analysis;
+  for (std::size_t kind = 0; kind < kScoreKinds.size(); ++kind)
+    shown.scores[kind] = with_trusted_intervals(shown.scores[kind], results.table(kScoreKinds[kind]));
+  for (std::size_t task = 0; task < shown.curves.size(); ++task)
+    for (std::size_t backbone = 0; backbone < shown.curves[task].size(); ++backbone)
+      if (finished_runs(results, task, backbone) < kTrustedRuns)
+        for (auto& [steps, estimate] : shown.curves[task][backbone]) estimate.interval.reset();
+  return shown;
 }
 
 void create_folders(const ReportFiles& files) {
@@ -71,6 +88,10 @@ std::vector<double> figures_of(const Results& results, std::size_t task, std::si
   return figures;
 }
 
+std::size_t finished_runs(const Results& results, std::size_t task, std::size_t backbone) {
+  return figures_of(results, task, backbone, [](const RunResult&) { return std::optional(0.0); }).size();
+}
+
 ReportWriter::ReportWriter(const Results& results, const Analysis& analysis, const ReportFiles& files,
                            const FilmStrip& film, const BootstrapOptions& bootstrap)
     : results_(results),
@@ -79,7 +100,7 @@ ReportWriter::ReportWriter(const Results& results, const Analysis& analysis, con
       folder_(files.folder),
       film_(film),
       bootstrap_(bootstrap),
-      document_(title_of(results.folder)) {
+      document_(title_of(results)) {
   for (std::size_t backbone = 0; backbone < experiment_.backbones.size(); ++backbone)
     methods_.push_back(
         {experiment_.backbones[backbone].label, results.run(0, backbone, 0).plan.control != Control::kNone});
@@ -87,11 +108,11 @@ ReportWriter::ReportWriter(const Results& results, const Analysis& analysis, con
 
 Document ReportWriter::write() {
   add_question();
-  add_protocol();
   add_results();
+  add_film();
+  add_protocol();
   add_budgets();
   add_cost();
-  add_film();
   add_left_out();
   add_reproduction();
   return std::move(document_);
@@ -101,12 +122,21 @@ std::string ReportWriter::stages() const {
   std::map<std::string, int> counts;
   for (const RunResult& run : results_.runs)
     ++counts[run.scores                              ? "finished"
-             : run.state.stage == RunStage::kMissing ? "not begun"
+             : run.state.stage == RunStage::kMissing ? (results_.of_comparison() ? "not begun" : "not there")
              : run.state.stage == RunStage::kFailed  ? "failed"
                                                      : "unfinished"];
   std::vector<std::string> texts;
   for (const auto& [stage, count] : counts) texts.push_back(std::to_string(count) + " " + stage);
   return joined(texts);
+}
+
+int ReportWriter::fewest_runs() const {
+  int fewest = kTrustedRuns;
+  for (std::size_t task = 0; task < results_.tasks.size(); ++task)
+    for (std::size_t backbone = 0; backbone < experiment_.backbones.size(); ++backbone)
+      if (const std::size_t runs = finished_runs(results_, task, backbone); runs > 0)
+        fewest = std::min(fewest, static_cast<int>(runs));
+  return fewest;
 }
 
 std::vector<Level> ReportWriter::levels(std::size_t task) const {
@@ -131,39 +161,35 @@ void ReportWriter::add_question() {
   });
   std::vector<std::string> order;
   for (const MethodScores& method : methods) order.push_back(method.method + " " + percent(method.interquartile_mean));
-  paragraph(std::string("Interquartile mean of ") + kScoreKinds[0].name +
-            " in percent, with 95% intervals: " + joined(order) + ".");
+  paragraph(std::string("Interquartile mean of ") + kScoreKinds[0].name + " in percent" +
+            (fewest_runs() < kTrustedRuns ? "" : ", with 95% intervals") + ": " + joined(order) + ".");
+  if (const int fewest = fewest_runs(); fewest < kTrustedRuns)
+    paragraph("With fewer than " + std::to_string(kTrustedRuns) + " seeds intervals are not to be trusted. Here some " +
+              "figures rest on " + std::to_string(fewest) + (fewest == 1 ? " run" : " runs") +
+              " of a backbone in a task; such figures are given without an interval, and a difference between them may "
+              "be chance.");
 }
 
 void ReportWriter::add_protocol() {
   heading(2, "Protocol");
-  TextTable tasks{"The tasks. Random play: 1,000 episodes of uniformly random actions.",
-                  {"task", "rules", "settings of its own", "steps an episode", "chance", "random play"},
-                  {},
-                  3};
-  std::set<std::string> sources;
+  TextTable tasks{
+      "The tasks.", {"task", "rules", "settings of its own", "steps an episode", "chance", "random play"}, {}, 3};
   for (std::size_t i = 0; i < results_.tasks.size(); ++i) {
     const TaskFacts& task = results_.tasks[i];
     tasks.rows.push_back({task.label, task.info.name, settings_text(experiment_.tasks[i].settings),
                           count_with_commas(task.info.max_episode_steps),
                           task.info.chance_success ? percent(*task.info.chance_success) + "%" : "none",
                           percent(task.random.success.estimate) + "%"});
-    sources.insert("Chance in " + task.info.name + ": " + task.info.chance_source + ".");
   }
   document_.add(tasks);
-  for (const std::string& source : sources) paragraph(source);
 
-  TextTable backbones{
-      "The backbones. Controls: a memoryless agent, and an agent that sees at every step what has to be "
-      "remembered, which bounds what a memory can give, as far as the agent learns to use it in the same steps.",
-      {"label", "backbone", "role", "settings of its own"},
-      {},
-      4};
+  TextTable backbones{"The backbones.", {"label", "backbone", "role", "settings of its own"}, {}, 4};
   for (std::size_t i = 0; i < experiment_.backbones.size(); ++i) {
     const PlannedRun& plan = results_.run(0, i, 0).plan;
-    const std::string role = plan.control == Control::kMemoryless  ? "control: memoryless"
-                             : plan.control == Control::kFullState ? "control: full state"
-                                                                   : "";
+    const std::string role = plan.control == Control::kMemoryless           ? "control: memoryless"
+                             : plan.control == Control::kFullState          ? "control: full state"
+                             : plan.control == Control::kFullStateRecurrent ? "control: full state and memory"
+                                                                            : "";
     backbones.rows.push_back({experiment_.backbones[i].label, plan.config.memory.name(), role,
                               settings_text(experiment_.backbones[i].settings)});
   }
@@ -189,8 +215,11 @@ void ReportWriter::add_protocol() {
                            ? "Widths are those of the settings: budgets are not matched."
                            : std::string("Widths are chosen so that the backbones agree in ") +
                                  figure_name(experiment_.match) + " with " + experiment_.reference + " within " +
-                                 format("%g", 100 * kMatchTolerance) + "%.");
-  for (const ScoreKind& kind : kScoreKinds) list.items.push_back(std::string(kind.name) + ": " + kind.about + ".");
+                                 format("%g", 100 * kMatchTolerance) + "%" +
+                                 (experiment_.match != Match::kState && experiment_.match_mlp.value_or(true)
+                                      ? ", and the widths of their MLPs so that these have the same share of it."
+                                      : "."));
+  list.items.insert(list.items.end(), results_.notes.begin(), results_.notes.end());
   list.items.push_back(about_intervals(bootstrap_));
   document_.add(list);
 }
@@ -199,20 +228,22 @@ void ReportWriter::add_budgets() {
   heading(2, "Budgets");
   TextTable table{
       "What a backbone costs: parameters of the backbone alone, bytes of one environment's memory, and "
-      "floating-point operations of a step (2 a multiply-add; attention at a full window or cache).",
-      {"backbone", "task", "width", "parameters", "state, bytes", "flops per step"},
+      "floating-point operations of a step (2 a multiply-add; attention at a full window or cache). MLP: the hidden "
+      "units of its MLPs, which carry nothing from step to step, and in percent their share of parameters and "
+      "operations; the rest is the memory's.",
+      {"backbone", "task", "width", "MLP", "parameters", "MLP, %", "state, bytes", "flops per step", "MLP, %"},
       {},
       2};
+  const auto share = [](std::int64_t part, std::int64_t whole) {
+    return format("%.0f", 100 * static_cast<double>(part) / static_cast<double>(whole));
+  };
   for (std::size_t backbone = 0; backbone < experiment_.backbones.size(); ++backbone) {
     // Tasks in a row where the budgets are the same.
     std::vector<std::pair<Budget, std::vector<std::string>>> groups;
-    const auto numbers = [](const Budget& budget) {
-      return std::tuple(budget.width, budget.parameters, budget.state_bytes, budget.flops_per_step);
-    };
     for (std::size_t task = 0; task < results_.tasks.size(); ++task) {
       const Budget& budget = results_.run(task, backbone, 0).plan.budget;
-      const auto found = std::find_if(groups.begin(), groups.end(),
-                                      [&](const auto& group) { return numbers(group.first) == numbers(budget); });
+      const auto found =
+          std::find_if(groups.begin(), groups.end(), [&](const auto& group) { return group.first == budget; });
       if (found == groups.end())
         groups.push_back({budget, {results_.tasks[task].label}});
       else
@@ -220,8 +251,11 @@ void ReportWriter::add_budgets() {
     }
     for (const auto& [budget, tasks] : groups)
       table.rows.push_back({experiment_.backbones[backbone].label, groups.size() == 1 ? "all" : joined(tasks),
-                            count_with_commas(budget.width), count_with_commas(budget.parameters),
-                            count_with_commas(budget.state_bytes), count_with_commas(budget.flops_per_step)});
+                            count_with_commas(budget.width),
+                            budget.mlp_width > 0 ? count_with_commas(budget.mlp_width) : "",
+                            count_with_commas(budget.parameters), share(budget.mlp_parameters, budget.parameters),
+                            count_with_commas(budget.state_bytes), count_with_commas(budget.flops_per_step),
+                            share(budget.mlp_flops_per_step, budget.flops_per_step)});
   }
   document_.add(std::move(table));
 }
@@ -291,8 +325,7 @@ void ReportWriter::add_left_out() {
     document_.add(std::move(list));
 }
 
-void ReportWriter::add_reproduction() {
-  heading(2, "To do it again");
+void ReportWriter::add_commands() {
   const std::string folder = one_line(results_.folder.string());
   document_.add(CodeBlock{
       "engram compare --config experiment.ini --run " + folder + "\nengram compare report " + folder + "\n", ""});
@@ -301,6 +334,26 @@ void ReportWriter::add_reproduction() {
   for (const RunResult& run : results_.runs)
     commands += "engram " + joined(train_arguments(results_.folder, run.plan), " ") + "\n";
   document_.add(CodeBlock{commands, "The command of every run; configs/ in the folder has the settings that it names"});
+}
+
+void ReportWriter::add_commands_of_plain_runs() {
+  std::string commands, report = "engram compare report";
+  for (const RunResult& run : results_.runs) {
+    if (run.plan.folder.empty()) continue;
+    const std::string folder = one_line(run.plan.folder.string());
+    commands += "engram train --config " + folder + "/config.ini --run NEW_FOLDER\n";
+    report += " " + folder;
+  }
+  document_.add(CodeBlock{report + " --output FILE.html\n", ""});
+  document_.add(CodeBlock{commands, "The command of every run"});
+}
+
+void ReportWriter::add_reproduction() {
+  heading(2, "To do it again");
+  if (results_.of_comparison())
+    add_commands();
+  else
+    add_commands_of_plain_runs();
 
   std::map<Provenance, int> versions;
   for (const RunResult& run : results_.runs)
@@ -367,7 +420,8 @@ std::vector<const RunResult*> runs_to_film(const Results& results) {
       const std::vector<const RunResult*> runs = finished(task, backbone);
       if (runs.empty()) continue;
       chosen.push_back(to_film(runs));
-      if (chosen.back()->plan.control == Control::kFullState) continue;
+      const Control control = chosen.back()->plan.control;
+      if (control == Control::kFullState || control == Control::kFullStateRecurrent) continue;
       const double success = runs[middle_of(runs)]->scores->final_success;
       low = std::min(low, success);
       high = std::max(high, success);
@@ -384,7 +438,8 @@ void write_report(const Results& results, const ReportFiles& files, const FilmSt
                   const BootstrapOptions& bootstrap) {
   create_folders(files);
   const Analysis analysis = analyse(results, bootstrap);
-  const Document document = ReportWriter(results, analysis, files, film, bootstrap).write();
+  const Analysis shown = with_trusted_intervals(results, analysis);
+  const Document document = ReportWriter(results, shown, files, film, bootstrap).write();
   if (!film.png.empty()) write_text_file(files.folder / "film.png", film.png);
   write_text_file(files.csv, report_csv(results));
   write_text_file(files.json, report_json(results, analysis, bootstrap));
@@ -394,7 +449,7 @@ void write_report(const Results& results, const ReportFiles& files, const FilmSt
 
 void write_score_report(const ScoreTable& table, const std::string& title, const ReportFiles& files,
                         const BootstrapOptions& bootstrap) {
-  const AggregateScores scores = aggregate(table, bootstrap);
+  const AggregateScores all = aggregate(table, bootstrap), scores = with_trusted_intervals(all, table);
   create_folders(files);
   std::vector<PlottedMethod> methods;
   for (const std::string& method : table.methods) methods.push_back({method, false});
@@ -402,7 +457,10 @@ void write_score_report(const ScoreTable& table, const std::string& title, const
   document.add(Paragraph{table.metric + " (" + table.units + ") of " + std::to_string(table.methods.size()) +
                          " backbones in " + std::to_string(table.tasks.size()) + " tasks, seeds " +
                          seeds_text(table.seeds) + ". " + about_intervals(bootstrap)});
-  TextTable means{table.metric + " in percent: mean of the runs and its 95% interval", {"backbone"}, {}};
+  TextTable means{table.metric + " in percent: mean of the runs and, of " + std::to_string(kTrustedRuns) +
+                      " runs and more, its 95% interval",
+                  {"backbone"},
+                  {}};
   means.header.insert(means.header.end(), table.tasks.begin(), table.tasks.end());
   for (std::size_t method = 0; method < table.methods.size(); ++method) {
     means.rows.push_back({table.methods[method]});
@@ -427,7 +485,7 @@ void write_score_report(const ScoreTable& table, const std::string& title, const
     document.add(BulletList{scores.left_out});
   }
   write_text_file(files.csv, table.to_csv());
-  write_text_file(files.json, scores_json(table, scores));
+  write_text_file(files.json, scores_json(table, all));
   write_text_file(files.markdown, document.to_markdown(files.folder.filename().string()));
   write_text_file(files.html, document.to_html());
 }

@@ -87,6 +87,9 @@ Json run_json(const RunResult& run) {
   json["parameters"] = run.plan.budget.parameters;
   json["state_bytes"] = run.plan.budget.state_bytes;
   json["flops_per_step"] = run.plan.budget.flops_per_step;
+  json["mlp_width"] = run.plan.budget.mlp_width;
+  json["mlp_parameters"] = run.plan.budget.mlp_parameters;
+  json["mlp_flops_per_step"] = run.plan.budget.mlp_flops_per_step;
   json["device"] = run.provenance.device;
   json["engram"] = run.provenance.engram;
   json["commit"] = run.provenance.commit;
@@ -196,7 +199,7 @@ std::string report_json(const Results& results, const Analysis& analysis, const 
                {"runs", Json::array()},
                {"scores", Json::object()},
                {"curves", Json::array()},
-               {"experiment", results.experiment.to_ini()}};
+               {"experiment", results.of_comparison() ? Json(results.experiment.to_ini()) : Json()}};
   for (std::size_t task = 0; task < results.tasks.size(); ++task) {
     const TaskFacts& facts = results.tasks[task];
     Json entry = {{"label", facts.label},

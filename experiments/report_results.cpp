@@ -1,6 +1,8 @@
 // The part of a report that says what was measured.
 #include <algorithm>
+#include <set>
 
+#include "experiments/plan.h"
 #include "experiments/report_statistics.h"
 #include "experiments/report_text.h"
 #include "experiments/report_writer.h"
@@ -18,6 +20,7 @@ std::size_t kind_of(const std::string& key) {
 
 void ReportWriter::add_results() {
   heading(2, "Results");
+  add_yardsticks();
   add_score_table();
   add_sweep();
   add_range();
@@ -27,19 +30,37 @@ void ReportWriter::add_results() {
   add_pairs();
 }
 
+// What the rows stand for that are no memories.
+void ReportWriter::add_yardsticks() {
+  std::set<std::string> sources;
+  for (const TaskFacts& task : results_.tasks) sources.insert(task.info.name + ": " + task.info.chance_source);
+  BulletList list;
+  list.items.push_back(
+      "chance: the success of an agent that does all else right and guesses what it should have remembered (" +
+      joined({sources.begin(), sources.end()}, "; ") + ")");
+  list.items.push_back("random play: " + count_with_commas(results_.tasks[0].random.episodes) +
+                       " episodes of uniformly random actions");
+  for (std::size_t backbone = 0; backbone < experiment_.backbones.size(); ++backbone)
+    if (const Control control = results_.run(0, backbone, 0).plan.control; control != Control::kNone)
+      list.items.push_back(experiment_.backbones[backbone].label + ": " + control_meaning(control) +
+                           ", as far as it is learnt in the same steps");
+  paragraph("What the memories are held against:");
+  document_.add(std::move(list));
+}
+
 void ReportWriter::add_score_table() {
   const auto& sampled = analysis_.scores[kind_of("sampled_success")].cells;
   TextTable table = by_backbone(
       results_,
-      "Final success in percent: mean of the runs and its 95% interval; n: finished runs, where it is not all of the "
-      "seeds. Sampled: the mean with actions drawn from the policy instead of its most probable ones, where the two "
-      "are "
-      "more than 5 points apart. Of random play the interval is Wilson's over episodes.",
+      std::string("Final success in percent (") + kScoreKinds[0].about + "): mean of the runs and, of " +
+          std::to_string(kTrustedRuns) +
+          " runs and more, its 95% interval; n: finished runs, where it is not all of the seeds. Sampled: the mean "
+          "with actions drawn from the policy instead of its most probable ones, where the two are more than 5 points "
+          "apart. Of random play the interval is Wilson's over episodes.",
       [&](std::size_t task, std::size_t backbone) {
         const auto& cell = analysis_.scores[0].cells[task][backbone];
         if (!cell) return std::string("n=0");
-        const std::size_t runs =
-            figures_of(results_, task, backbone, [](const RunResult&) { return std::optional(0.0); }).size();
+        const std::size_t runs = finished_runs(results_, task, backbone);
         return percent_in_lines(*cell) + (sampled.empty() ? "" : sampled_line(*cell, sampled[task][backbone])) +
                (runs < experiment_.seeds.size() ? "\nn=" + std::to_string(runs) : "");
       });
@@ -66,9 +87,9 @@ void ReportWriter::add_sweep() {
     if (!curve.points.empty()) panel.curves.push_back(std::move(curve));
   }
   document_.add(plot_panels(folder_, "sweep",
-                            "Final success against " + results_.sweep->key +
-                                ": mean over runs with 95% bootstrap intervals; markers stand a little aside of each "
-                                "other.",
+                            "Final success against " + results_.sweep->key + ": mean over runs, of " +
+                                std::to_string(kTrustedRuns) +
+                                " and more with 95% bootstrap intervals; markers stand a little aside of each other.",
                             methods_, {panel}));
 }
 
@@ -93,9 +114,10 @@ void ReportWriter::add_curves() {
     if (!panel.curves.empty()) panels.push_back(std::move(panel));
   }
   document_.add(plot_panels(folder_, "curves",
-                            "Success of the greedy policy during training: mean over runs, bands of 95% bootstrap "
-                            "intervals (pointwise). Behind the end of a run that stopped early its last evaluation is "
-                            "held.",
+                            "Success of the greedy policy during training: mean over runs, of " +
+                                std::to_string(kTrustedRuns) +
+                                " and more with bands of 95% bootstrap intervals (pointwise). After the end of a run "
+                                "that stopped early its last evaluation is held.",
                             methods_, panels));
 }
 
@@ -110,7 +132,7 @@ void ReportWriter::add_over_tasks() {
               joined(analysis_.scores[0].tasks) + ".");
   for (std::size_t kind = 0; kind < kScoreKinds.size(); ++kind)
     if (!analysis_.scores[kind].methods.empty())
-      document_.add(over_tasks_table(analysis_.scores[kind], kScoreKinds[kind].name));
+      document_.add(over_tasks_table(analysis_.scores[kind], kScoreKinds[kind].name, kScoreKinds[kind].about));
   document_.add(over_tasks_plot(analysis_.scores[0], kScoreKinds[0].name, methods_, folder_));
 }
 

@@ -22,8 +22,46 @@ std::size_t place_of(const std::vector<PlottedMethod>& methods, const std::strin
 
 }  // namespace
 
-TextTable over_tasks_table(const AggregateScores& scores, const std::string& metric) {
-  TextTable table{capitalised(metric) + ", percent (95% interval)",
+AggregateScores with_trusted_intervals(AggregateScores scores, const ScoreTable& table) {
+  const auto place = [](const std::vector<std::string>& labels, const std::string& label) {
+    return static_cast<std::size_t>(std::ranges::find(labels, label) - labels.begin());
+  };
+  // Runs of the task with a score of each of the methods.
+  const auto runs = [&](std::size_t task, const std::vector<std::size_t>& methods) {
+    int count = 0;
+    for (std::size_t seed = 0; seed < table.seeds.size(); ++seed)
+      count +=
+          std::ranges::all_of(methods, [&](std::size_t method) { return table.at(task, method, seed).has_value(); });
+    return count;
+  };
+  const auto check = [](Estimate& estimate, int count) {
+    if (count < kTrustedRuns) estimate.interval.reset();
+  };
+  // In the task with the fewest of those that the figures are over.
+  const auto fewest = [&](const std::vector<std::size_t>& methods) {
+    int least = kTrustedRuns;
+    for (const std::string& task : scores.tasks) least = std::min(least, runs(place(table.tasks, task), methods));
+    return least;
+  };
+  for (std::size_t task = 0; task < table.tasks.size(); ++task)
+    for (std::size_t method = 0; method < table.methods.size(); ++method)
+      if (auto& cell = scores.cells[task][method]) check(*cell, runs(task, {method}));
+  for (MethodScores& method : scores.methods) {
+    const int count = fewest({place(table.methods, method.method)});
+    for (Estimate* figure : {&method.interquartile_mean, &method.mean, &method.median, &method.optimality_gap})
+      check(*figure, count);
+    for (Estimate& figure : method.profile) check(figure, count);
+  }
+  for (MethodComparison& pair : scores.comparisons) {
+    const std::size_t x = place(table.methods, pair.x), y = place(table.methods, pair.y);
+    check(pair.probability_of_improvement, std::min(fewest({x}), fewest({y})));
+    if (pair.paired_difference) check(*pair.paired_difference, fewest({x, y}));
+  }
+  return scores;
+}
+
+TextTable over_tasks_table(const AggregateScores& scores, const std::string& metric, const std::string& about) {
+  TextTable table{capitalised(metric) + ", percent (95% interval)" + (about.empty() ? "" : ": " + about),
                   {"backbone", "interquartile mean", "mean", "median of tasks", "optimality gap"},
                   {}};
   for (const MethodScores& method : scores.methods)
@@ -45,8 +83,10 @@ Figure over_tasks_plot(const AggregateScores& scores, const std::string& metric,
   }
   return plot_intervals(folder, "over_tasks",
                         capitalised(metric) +
-                            " over all tasks: markers are the figures, bars their 95% bootstrap intervals. Of the "
-                            "optimality gap, how far from 100% the runs are, less is better.",
+                            " over all tasks: markers are the figures, bars their 95% bootstrap intervals, of " +
+                            std::to_string(kTrustedRuns) +
+                            " runs a task and more. Of the optimality gap, how far from 100% the runs are, less is "
+                            "better.",
                         methods, panels);
 }
 
@@ -61,7 +101,8 @@ Figure profiles_plot(const AggregateScores& scores, const std::string& metric,
   }
   return plot_panels(folder, "profiles",
                      "Performance profiles: the fraction of runs whose " + metric +
-                         " is above what the axis says, mean over tasks, with 95% bootstrap bands (pointwise).",
+                         " is above what the axis says, mean over tasks, of " + std::to_string(kTrustedRuns) +
+                         " runs a task and more with 95% bootstrap bands (pointwise).",
                      methods, {panel});
 }
 
@@ -96,8 +137,9 @@ std::string about_intervals(const BootstrapOptions& bootstrap) {
   return "Intervals are 95% percentile intervals of " + count_with_commas(bootstrap.resamples) +
          " stratified bootstrap resamples (runs drawn with replacement within each task), as in rliable (Agarwal et "
          "al. "
-         "2021). They say how far the figures could be elsewhere with other seeds; where all runs have the same score, "
-         "the interval is that one score, whatever more runs would show. Of a single run there is no interval.";
+         "2021). They say how far the figures could be elsewhere with other seeds; a figure "
+         "stands alone where all its runs have the same score, whatever more runs would show, and where fewer than " +
+         std::to_string(kTrustedRuns) + " runs of a task stand behind it: an interval of so few is not to be trusted.";
 }
 
 }  // namespace engram

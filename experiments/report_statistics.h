@@ -12,8 +12,14 @@
 
 namespace engram {
 
-// `metric`: what the scores are, as in "final success". Errors of the plots are those of plots.h.
-TextTable over_tasks_table(const AggregateScores& scores, const std::string& metric);
+// Runs behind a figure from which on a bootstrap interval is shown: of fewer it is not to be trusted.
+inline constexpr int kTrustedRuns = 5;
+// The scores of `table` without the intervals of figures that rest on fewer than kTrustedRuns runs of some task.
+AggregateScores with_trusted_intervals(AggregateScores scores, const ScoreTable& table);
+
+// `metric`: what the scores are, as in "final success"; `about`: how they are measured. Errors of the plots are those
+// of plots.h.
+TextTable over_tasks_table(const AggregateScores& scores, const std::string& metric, const std::string& about = "");
 Figure over_tasks_plot(const AggregateScores& scores, const std::string& metric,
                        const std::vector<PlottedMethod>& methods, const std::filesystem::path& folder);
 Figure profiles_plot(const AggregateScores& scores, const std::string& metric,

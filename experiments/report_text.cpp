@@ -12,8 +12,8 @@ std::string percent(double fraction) {
 
 std::string percent(const Estimate& estimate) {
   if (!estimate.interval) return percent(estimate.value);
-  return percent(estimate.value) + " (" + percent(estimate.interval->first) + " to " +
-         percent(estimate.interval->second) + ")";
+  const std::string low = percent(estimate.interval->first), high = percent(estimate.interval->second);
+  return percent(estimate.value) + (low == high ? "" : " (" + low + " to " + high + ")");
 }
 
 std::string count_with_commas(std::int64_t number) {

@@ -18,7 +18,7 @@ std::string format(const char* pattern, Values... values) {
   return text;
 }
 
-// A fraction in percent: "98.7", with its interval, if there is one, "98.7 (95.1 to 100.0)".
+// A fraction in percent: "98.7", with its interval, if there is one of any length, "98.7 (95.1 to 100.0)".
 std::string percent(double fraction);
 std::string percent(const Estimate& estimate);
 // "1,234,567"

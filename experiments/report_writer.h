@@ -27,12 +27,15 @@ class ReportWriter {
   void heading(int level, const std::string& text) { document_.add(Heading{level, text}); }
   // How many runs are finished, unfinished ..., as a text.
   std::string stages() const;
+  // The fewest finished runs of a backbone in a task, of those that have any; at most kTrustedRuns.
+  int fewest_runs() const;
   // Chance and random play in a task.
   std::vector<Level> levels(std::size_t task) const;
 
   void add_question();
   void add_protocol();
   void add_results();
+  void add_yardsticks();
   void add_score_table();
   void add_sweep();
   void add_range();
@@ -45,6 +48,8 @@ class ReportWriter {
   void add_film();
   void add_left_out();
   void add_reproduction();
+  void add_commands();
+  void add_commands_of_plain_runs();
 
   const Results& results_;
   const Experiment& experiment_;
@@ -59,6 +64,8 @@ class ReportWriter {
 // The figures of the finished runs of a backbone in a task, those that there are.
 std::vector<double> figures_of(const Results& results, std::size_t task, std::size_t backbone,
                                const std::function<std::optional<double>(const RunResult&)>& figure);
+
+std::size_t finished_runs(const Results& results, std::size_t task, std::size_t backbone);
 
 // A table with a row for each backbone and a column for each task.
 TextTable by_backbone(const Results& results, const std::string& caption,

@@ -77,16 +77,22 @@ void read_range(RunResult& run, const FinalEvaluation& last) {
     append(run.remark, "not evaluated at all of " + run.plan.range->text());
 }
 
+}  // namespace
+
+RunResult RunResult::missing(PlannedRun plan) {
+  return {.plan = std::move(plan),
+          .state = {},
+          .metrics = {},
+          .timings = {},
+          .provenance = {},
+          .curve = {},
+          .scores = {},
+          .range = {},
+          .remark = ""};
+}
+
 RunResult read_run(const fs::path& folder, PlannedRun plan) {
-  RunResult run{.plan = std::move(plan),
-                .state = {},
-                .metrics = {},
-                .timings = {},
-                .provenance = {},
-                .curve = {},
-                .scores = {},
-                .range = {},
-                .remark = ""};
+  RunResult run = RunResult::missing(std::move(plan));
   run.state = read_run_state(folder, run.plan);
   if (!RunDirectory::is_run(run.plan.folder)) return run;
   const RunDirectory directory = RunDirectory::open(run.plan.folder);
@@ -110,6 +116,8 @@ RunResult read_run(const fs::path& folder, PlannedRun plan) {
   if (run.plan.range) read_range(run, last);
   return run;
 }
+
+namespace {
 
 std::optional<double> number_in(const std::string& text) {
   double value = 0;
@@ -185,22 +193,28 @@ ScoreTable Results::table(const ScoreKind& kind) const {
   return scores;
 }
 
-Results read_results(const fs::path& folder) {
-  Results results{.folder = folder, .experiment = Experiment::read(folder), .runs = {}, .tasks = {}, .sweep = {}};
-  std::vector<PlannedRun> plan = plan_runs(results.experiment, folder);
-  if (plan.empty()) throw UserError("the comparison '" + folder.string() + "' has no runs");
-  for (PlannedRun& run : plan) results.runs.push_back(read_run(folder, std::move(run)));
-  const auto finished = std::count_if(results.runs.begin(), results.runs.end(),
-                                      [](const RunResult& run) { return run.scores.has_value(); });
-  if (finished == 0) {
-    throw UserError("no run of '" + folder.string() + "' is finished yet (of " + std::to_string(results.runs.size()) +
-                    "): go on with engram compare --run " + folder.string());
+void add_facts(Results& results) {
+  if (std::ranges::none_of(results.runs, [](const RunResult& run) { return run.scores.has_value(); })) {
+    const auto runs =
+        std::ranges::count_if(results.runs, [](const RunResult& run) { return !run.plan.folder.empty(); });
+    const std::string of = results.of_comparison() ? "no run of '" + results.folder.string() + "'" : "none of the runs";
+    throw UserError(of + " is finished yet (of " + std::to_string(runs) + "): go on with engram " +
+                    (results.of_comparison() ? "compare --run " + results.folder.string() : "train --resume DIR"));
   }
   for (std::size_t task = 0; task < results.experiment.tasks.size(); ++task) {
     Config config = results.run(task, 0, 0).plan.config;
     results.tasks.push_back({results.experiment.tasks[task].label, config.task.info(), play_at_random(config.task)});
   }
   results.sweep = find_sweep(results);
+}
+
+Results read_results(const fs::path& folder) {
+  Results results{
+      .folder = folder, .experiment = Experiment::read(folder), .runs = {}, .tasks = {}, .sweep = {}, .notes = {}};
+  std::vector<PlannedRun> plan = plan_runs(results.experiment, folder);
+  if (plan.empty()) throw UserError("the comparison '" + folder.string() + "' has no runs");
+  for (PlannedRun& run : plan) results.runs.push_back(read_run(folder, std::move(run)));
+  add_facts(results);
   return results;
 }
 

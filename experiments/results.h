@@ -41,6 +41,9 @@ struct RunResult {
   // Of its best weights at the values of the experiment's range, as far as they are there; empty without a range.
   std::vector<std::optional<RangePoint>> range;
   std::string remark;  // what is wrong with a finished run, or unusual
+
+  // Of a run that there is nothing of.
+  static RunResult missing(PlannedRun plan);
 };
 
 // One of the numbers that RunScores holds.
@@ -65,12 +68,14 @@ struct Sweep {
 };
 
 struct Results {
-  std::filesystem::path folder;
+  std::filesystem::path folder;  // of the comparison; empty: the runs are of none (plain_runs.h)
   Experiment experiment;
   std::vector<RunResult> runs;  // in the plan's order: task, backbone, seed
   std::vector<TaskFacts> tasks;
   std::optional<Sweep> sweep;
+  std::vector<std::string> notes;  // sentences on what else the runs differ in
 
+  bool of_comparison() const { return !folder.empty(); }
   const RunResult& run(std::size_t task, std::size_t backbone, std::size_t seed) const {
     return runs[(task * experiment.backbones.size() + backbone) * experiment.seeds.size() + seed];
   }
@@ -80,5 +85,10 @@ struct Results {
 // Throws UserError for a folder that holds no comparison, or a run of another one, and for a comparison of which no run
 // is finished.
 Results read_results(const std::filesystem::path& folder);
+
+// For those who put Results together. A run's result from its files; `folder` is that of the comparison.
+RunResult read_run(const std::filesystem::path& folder, PlannedRun plan);
+// Adds tasks and sweep to experiment and runs. Throws UserError if no run is finished.
+void add_facts(Results& results);
 
 }  // namespace engram

@@ -14,6 +14,12 @@ void list_heads(OptionList& list, int& heads) {
   list.add("heads", heads, {1, 1 << 10}, "heads, which share the width equally");
 }
 
+void list_mlp_width(OptionList& list, int& mlp_width, const char* published) {
+  list.add("mlp_width", mlp_width, {0, 1 << 16},
+           std::string("hidden units of each layer's MLP; 0: as published, ") + published +
+               ". On a GPU multiples of 64 are fastest");
+}
+
 void list_dropout(OptionList& list, double& dropout) {
   list.add("dropout", dropout, {0, 0.9}, "probability that a channel is dropped in training");
 }

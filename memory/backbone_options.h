@@ -21,12 +21,18 @@ struct TransformerOptions {
   int width = 100;
   int layers = 2;
   int heads = 2;
+  int mlp_width = 0;  // 0: 4 times the width
   double dropout = 0.1;
 
+  int inner_width() const { return mlp_width > 0 ? mlp_width : 4 * width; }
   void list_options(OptionList& list);
   void check() const;
   std::shared_ptr<SequenceModel> make(std::int64_t max_steps) const;
 };
+
+// Hidden units of a published SwiGLU: 8/3 of the width (Shazeer 2020), rounded down, then up to a multiple of 256.
+inline constexpr const char* kSwiGluWidth = "8/3 of the width, rounded up to a multiple of 256";
+constexpr int swiglu_width(int width) { return (width * 8 / 3 + 255) / 256 * 256; }
 
 // Delta-rule fast weights (Schlag et al. 2021; Yang et al. 2024).
 struct DeltaNetOptions {
@@ -34,9 +40,11 @@ struct DeltaNetOptions {
   int width = 100;
   int layers = 3;
   int heads = 2;
+  int mlp_width = 0;    // 0: swiglu_width(width)
   int beta_factor = 2;  // 1 or 2; 2 admits negative eigenvalues
   double dropout = 0.1;
 
+  int inner_width() const { return mlp_width > 0 ? mlp_width : swiglu_width(width); }
   void list_options(OptionList& list);
   void check() const;
   std::shared_ptr<SequenceModel> make(std::int64_t max_steps) const;
@@ -52,12 +60,14 @@ struct HqltOptions {
   int width = 100;
   int layers = 3;
   int heads = 2;
-  int window = 64;  // steps, the current one included
+  int mlp_width = 0;  // 0: swiglu_width(width)
+  int window = 64;    // steps, the current one included
   Mixing mixing = Mixing::kVector;
   PositionCode positions = PositionCode::kRope;
   int beta_factor = 2;  // 1 or 2; 2 admits negative eigenvalues
   double dropout = 0.1;
 
+  int inner_width() const { return mlp_width > 0 ? mlp_width : swiglu_width(width); }
   void list_options(OptionList& list);
   void check() const;
   std::shared_ptr<SequenceModel> make(std::int64_t max_steps) const;
@@ -114,6 +124,7 @@ using BackboneOptions = std::variant<TransformerOptions, DeltaNetOptions, HqltOp
 void list_width(OptionList& list, int& width);
 void list_layers(OptionList& list, int& layers);
 void list_heads(OptionList& list, int& heads);
+void list_mlp_width(OptionList& list, int& mlp_width, const char* published);
 void list_dropout(OptionList& list, double& dropout);
 void list_beta_factor(OptionList& list, int& beta_factor);
 void check_heads(int width, int heads);

@@ -17,10 +17,10 @@ torch::Tensor RmsNorm::forward(const torch::Tensor& x) {
   return torch::rms_norm(x, weight_.sizes(), weight_, kRmsNormEpsilon);
 }
 
-SwiGlu::SwiGlu(std::int64_t width, double residual_std)
-    : gate_(register_module("gate", make_linear(width, inner_width(width), kWeightStd))),
-      up_(register_module("up", make_linear(width, inner_width(width), kWeightStd))),
-      down_(register_module("down", make_linear(inner_width(width), width, residual_std))) {}
+SwiGlu::SwiGlu(std::int64_t width, std::int64_t inner, double residual_std)
+    : gate_(register_module("gate", make_linear(width, inner, kWeightStd))),
+      up_(register_module("up", make_linear(width, inner, kWeightStd))),
+      down_(register_module("down", make_linear(inner, width, residual_std))) {}
 
 torch::Tensor SwiGlu::forward(const torch::Tensor& x) {
   return down_->forward(torch::silu(gate_->forward(x)) * up_->forward(x));

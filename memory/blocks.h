@@ -50,10 +50,8 @@ class RmsNorm : public torch::nn::Module {
 // down(silu(gate x) * up x) (Shazeer 2020).
 class SwiGlu : public torch::nn::Module {
  public:
-  SwiGlu(std::int64_t width, double residual_std);
+  SwiGlu(std::int64_t width, std::int64_t inner, double residual_std);
   torch::Tensor forward(const torch::Tensor& x);
-  // 8/3 of the width, rounded up to a multiple of 256.
-  static std::int64_t inner_width(std::int64_t width) { return (width * 8 / 3 + 255) / 256 * 256; }
 #ifdef ENGRAM_WITH_CUDA
   fused::SwiGluWeights fused_weights() const { return {gate_->weight, up_->weight, down_->weight}; }
 #endif
@@ -73,7 +71,7 @@ struct Span {
 };
 
 // A backbone of blocks around a Mixer, a module with
-//   using Options               with width, layers, heads, dropout
+//   using Options               with width, layers, heads, inner_width(), dropout
 //   using Plan, StepPlan        what the layers of a call share: Plan(options, Span), StepPlan(options, position_B,
 //   dtype) kCountsSteps                whether the state begins with the position of each row state_shapes(options) of
 //   one row and layer forward(x_BTD, plan, state, final_state), step(x_BD, plan, state), multiply_adds_per_step()
@@ -111,7 +109,8 @@ class BlockStack final : public SequenceModel {
         : mixer_norm(register_module("mixer_norm", std::make_shared<RmsNorm>(options.width))),
           mixer(register_module("mixer", std::make_shared<Mixer>(options))),
           mlp_norm(register_module("mlp_norm", std::make_shared<RmsNorm>(options.width))),
-          mlp(register_module("mlp", std::make_shared<SwiGlu>(options.width, residual_weight_std(options.layers)))),
+          mlp(register_module("mlp", std::make_shared<SwiGlu>(options.width, options.inner_width(),
+                                                              residual_weight_std(options.layers)))),
           mixer_dropout(register_module("mixer_dropout", std::make_shared<Dropout>(options.dropout))),
           mlp_dropout(register_module("mlp_dropout", std::make_shared<Dropout>(options.dropout))) {}
 
@@ -192,8 +191,16 @@ class BlockStack final : public SequenceModel {
   }
 
   std::int64_t multiply_adds_per_step() const override {
-    const std::int64_t mlp = 3 * options_.width * SwiGlu::inner_width(options_.width);
-    return options_.layers * (Mixer::multiply_adds_per_step(options_) + mlp);
+    return options_.layers * Mixer::multiply_adds_per_step(options_) + multiply_adds_of(mlp_parameters());
+  }
+
+  std::vector<torch::Tensor> mlp_parameters() const override {
+    std::vector<torch::Tensor> all;
+    for (const auto& child : *blocks_) {
+      const std::vector<torch::Tensor> own = child->template as<Block>()->mlp->parameters();
+      all.insert(all.end(), own.begin(), own.end());
+    }
+    return all;
   }
 
   Block& block(int layer) { return blocks_->at<Block>(static_cast<std::size_t>(layer)); }

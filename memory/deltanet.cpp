@@ -100,6 +100,7 @@ void DeltaNetOptions::list_options(OptionList& list) {
   list_width(list, width);
   list_layers(list, layers);
   list_heads(list, heads);
+  list_mlp_width(list, mlp_width, kSwiGluWidth);
   list_beta_factor(list, beta_factor);
   list_dropout(list, dropout);
 }

@@ -30,10 +30,10 @@ class SwiGluOfProducts : public Branch {
  public:
   explicit SwiGluOfProducts(const SwiGluWeights& weights)
       : Branch(parameters_of(weights)),
-        inner_(static_cast<int>(weights.gate_ID.size(0))),
+        inner_(round_up(weights.gate_ID.size(0), kWidthMultiple)),
         input_stack_(2 * inner_, stride_of(weights)),
         output_stack_(stride_of(weights), inner_) {
-    const PackGroups inner = padded_to(inner_, inner_);
+    const PackGroups inner = padded_to(weights.gate_ID.size(0), inner_);
     const PackGroups width = padded_to(weights.gate_ID.size(1), stride_of(weights));
     input_stack_.add(weights.gate_ID, 0, inner, width);
     input_stack_.add(weights.up_ID, inner_, inner, width);
@@ -68,7 +68,7 @@ class SwiGluOfProducts : public Branch {
   }
 
  private:
-  int inner_;
+  int inner_;  // hidden units, those behind the weights' zero
   WeightStack input_stack_, output_stack_;
   Tensor input_weight_, output_weight_;
   Tensor normed_MP_, gate_up_, hidden_;

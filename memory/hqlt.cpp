@@ -151,6 +151,7 @@ void HqltOptions::list_options(OptionList& list) {
   list_width(list, width);
   list_layers(list, layers);
   list_heads(list, heads);
+  list_mlp_width(list, mlp_width, kSwiGluWidth);
   list.add("window", window, {1, 1 << 20}, "steps that attention sees at most, the current one included");
   list.add("mixing", mixing, {{Mixing::kVector, "vector"}, {Mixing::kScalar, "scalar"}, {Mixing::kSum, "sum"}},
            "how fast weights and window are mixed: a gate per channel, two gates per head, or their sum");

@@ -21,9 +21,8 @@ class Memoryless final : public SequenceModel {
     return {hidden(input_BTD), {}};
   }
   torch::Tensor run_step(const torch::Tensor& input_BD, MemoryState&) override { return hidden(input_BD); }
-  std::int64_t multiply_adds_per_step() const override {
-    return std::int64_t{1} * options_.layers * options_.width * options_.width;
-  }
+  std::int64_t multiply_adds_per_step() const override { return multiply_adds_of(mlp_parameters()); }
+  std::vector<torch::Tensor> mlp_parameters() const override { return layers_->parameters(); }
 
   torch::Tensor hidden(torch::Tensor x) {
     for (const auto& layer : *layers_) x = torch::relu(layer->as<torch::nn::Linear>()->forward(x));

@@ -53,6 +53,15 @@ std::int64_t BackboneConfig::width() const {
   return std::visit([](const auto& options) { return std::int64_t{options.width}; }, options_);
 }
 
+std::int64_t BackboneConfig::inner_width() const {
+  return std::visit(
+      [](const auto& options) -> std::int64_t {
+        if constexpr (requires { options.inner_width(); }) return options.inner_width();
+        return 0;
+      },
+      options_);
+}
+
 std::shared_ptr<SequenceModel> make_backbone(const BackboneConfig& config, std::int64_t max_steps) {
   return std::visit([max_steps](const auto& options) { return options.make(max_steps); }, config.variant());
 }

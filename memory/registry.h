@@ -28,6 +28,8 @@ class BackboneConfig {
   void check() const;
   // D, of input and output alike.
   std::int64_t width() const;
+  // Hidden units of each layer's MLP; 0 for a backbone without the option memory.mlp_width.
+  std::int64_t inner_width() const;
 
   const BackboneOptions& variant() const { return options_; }
 

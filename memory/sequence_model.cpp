@@ -105,7 +105,17 @@ ModelCost SequenceModel::cost() const {
   for (const torch::Tensor& tensor : initial_state(1).tensors)
     cost.state_bytes += tensor.numel() * (tensor.is_floating_point() ? 4 : 8);
   cost.multiply_adds_per_step = multiply_adds_per_step();
+  const std::vector<torch::Tensor> mlp = mlp_parameters();
+  for (const torch::Tensor& parameter : mlp) cost.mlp_parameters += parameter.numel();
+  cost.mlp_multiply_adds_per_step = multiply_adds_of(mlp);
   return cost;
+}
+
+std::int64_t SequenceModel::multiply_adds_of(const std::vector<torch::Tensor>& parameters) {
+  std::int64_t products = 0;
+  for (const torch::Tensor& parameter : parameters)
+    if (parameter.dim() == 2) products += parameter.numel();
+  return products;
 }
 
 }  // namespace engram

@@ -30,6 +30,9 @@ struct ModelCost {
   std::int64_t parameters = 0;
   std::int64_t state_bytes = 0;             // of one row's MemoryState, numbers as float32, positions as int64
   std::int64_t multiply_adds_per_step = 0;  // of step()'s matrix products; attention at a full window or cache
+  // The MLPs' part of them, of layers that carry nothing from one step to the next; the rest is the memory's.
+  std::int64_t mlp_parameters = 0;
+  std::int64_t mlp_multiply_adds_per_step = 0;
 };
 
 class SequenceModel : public torch::nn::Module {
@@ -78,6 +81,10 @@ class SequenceModel : public torch::nn::Module {
   // step() without gradients.
   virtual torch::Tensor run_step(const torch::Tensor& input_BD, MemoryState& state) = 0;
   virtual std::int64_t multiply_adds_per_step() const = 0;
+  // Those of the MLPs; none where there is no MLP.
+  virtual std::vector<torch::Tensor> mlp_parameters() const { return {}; }
+  // A step's, of linear maps with these parameters.
+  static std::int64_t multiply_adds_of(const std::vector<torch::Tensor>& parameters);
 
  private:
   Output run_masked(const torch::Tensor& input_BTD, const MemoryState& initial, const torch::Tensor& lengths_B,

@@ -82,9 +82,9 @@ class Attention : public torch::nn::Module {
 
 class Mlp : public torch::nn::Module {
  public:
-  explicit Mlp(std::int64_t width)
-      : up_(register_module("up", make_biased_linear(width, 4 * width))),
-        down_(register_module("down", make_biased_linear(4 * width, width))) {}
+  Mlp(std::int64_t width, std::int64_t inner)
+      : up_(register_module("up", make_biased_linear(width, inner))),
+        down_(register_module("down", make_biased_linear(inner, width))) {}
 
   Tensor forward(const Tensor& x) { return down_->forward(torch::gelu(up_->forward(x), "tanh")); }
 
@@ -102,7 +102,7 @@ class Block : public torch::nn::Module {
       : attention_norm_(register_module("attention_norm", make_layer_norm(options.width))),
         attention_(register_module("attention", std::make_shared<Attention>(options))),
         mlp_norm_(register_module("mlp_norm", make_layer_norm(options.width))),
-        mlp_(register_module("mlp", std::make_shared<Mlp>(options.width))),
+        mlp_(register_module("mlp", std::make_shared<Mlp>(options.width, options.inner_width()))),
         attention_dropout_(register_module("attention_dropout", std::make_shared<Dropout>(options.dropout))),
         mlp_dropout_(register_module("mlp_dropout", std::make_shared<Dropout>(options.dropout))) {}
 
@@ -112,6 +112,7 @@ class Block : public torch::nn::Module {
     const Tensor mixed = x + attention_dropout_->forward(attend(*attention_, attention_norm_->forward(x)));
     return mixed + mlp_dropout_->forward(mlp_->forward(mlp_norm_->forward(mixed)));
   }
+  std::vector<Tensor> mlp_parameters() const { return mlp_->parameters(); }
 
 #ifdef ENGRAM_WITH_CUDA
   // What run() adds, with the attention over fresh sequences; sets the dropout of `settings`.
@@ -225,7 +226,15 @@ class Transformer final : public SequenceModel {
 
   std::int64_t multiply_adds_per_step() const override {
     const std::int64_t width = options_.width;
-    return options_.layers * (12 * width * width + 2 * width * max_steps_);
+    return options_.layers * (4 * width * width + 2 * width * max_steps_) + multiply_adds_of(mlp_parameters());
+  }
+  std::vector<Tensor> mlp_parameters() const override {
+    std::vector<Tensor> all;
+    for (const auto& child : *blocks_) {
+      const std::vector<Tensor> own = child->as<Block>()->mlp_parameters();
+      all.insert(all.end(), own.begin(), own.end());
+    }
+    return all;
   }
 
   void check_bound(std::int64_t steps) const {
@@ -254,6 +263,7 @@ void TransformerOptions::list_options(OptionList& list) {
   list_width(list, width);
   list_layers(list, layers);
   list_heads(list, heads);
+  list_mlp_width(list, mlp_width, "4 times the width");
   list_dropout(list, dropout);
 }
 

@@ -48,7 +48,7 @@ __global__ void __launch_bounds__(kPackThreads)
 
 std::vector<AgentStepPacking> packing_of(const AgentStepShape& shape, const AgentStepWeights& weights) {
   const AgentStepLayout layout(shape);
-  const int width = shape.width, heads = shape.heads, inner = shape.inner_width(), hidden = shape.hidden_width;
+  const int width = shape.width, heads = shape.heads, inner = shape.inner_width, hidden = shape.hidden_width;
   std::vector<AgentStepPacking> packing;
   const auto matrix = [&](const float* source, int rows, int columns, int tile, int row_offset = 0) {
     packing.push_back({source, rows, columns, tile, row_offset, tiles_of(columns)});
@@ -67,7 +67,7 @@ std::vector<AgentStepPacking> packing_of(const AgentStepShape& shape, const Agen
     matrix(layer.output, width, width, tile + layout.output);
     matrix(layer.gate, inner, width, tile + layout.gate);
     matrix(layer.up, inner, width, tile + layout.up);
-    matrix(layer.down, width, inner, tile + layout.down);
+    packing.push_back({layer.down, width, inner, tile + layout.down, 0, layout.inner_tiles});
     vector(layer.mixer_norm, width, first + layout.mixer_norm);
     vector(layer.head_norm, shape.head_width(), first + layout.head_norm);
     vector(layer.mlp_norm, width, first + layout.mlp_norm);
@@ -102,7 +102,8 @@ DeviceBuffer<X> zeros(std::size_t size) {
 
 std::optional<std::string> AgentStepper::unsupported(const AgentStepShape& shape, Dtype operands) {
   const std::string width = std::to_string(shape.width), heads = std::to_string(shape.heads);
-  if (shape.channels < 1 || shape.layers < 1 || shape.heads < 1 || shape.hidden_width < 1 || shape.actions < 1)
+  if (shape.channels < 1 || shape.layers < 1 || shape.heads < 1 || shape.hidden_width < 1 || shape.actions < 1 ||
+      shape.inner_width < 1)
     return "sizes must be positive";
   if (shape.image() && (shape.height < 3 || shape.columns < 3)) return "images must be 3 x 3 at least";
   if (shape.width > 128 || shape.width % 4 != 0) return "width " + width + " is not a multiple of 4 up to 128";
@@ -111,7 +112,7 @@ std::optional<std::string> AgentStepper::unsupported(const AgentStepShape& shape
   if (shape.layers > kAgentStepMaxLayers) return "more than " + std::to_string(kAgentStepMaxLayers) + " layers";
   if (shape.actions > 32) return "more than 32 actions";
   if (plan_step(shape, operands, prepare_step_kernel(shape, operands), 1).rows_per_cluster == 0)
-    return "window, observation or hidden width do not fit shared memory";
+    return "window, observation, inner or hidden width do not fit shared memory";
   return std::nullopt;
 }
 

@@ -36,6 +36,7 @@ struct AgentStepShape {
   int channels = 0, height = 0, columns = 0;
   bool observation_is_uint8 = true;
   int width = 0;
+  int inner_width = 0;  // of SwiGLU
   int layers = 0;
   int heads = 0;
   int window = 0;  // 0: no window, and neither mixing nor rope
@@ -47,7 +48,6 @@ struct AgentStepShape {
 
   bool image() const { return height > 0; }
   int head_width() const { return width / heads; }
-  int inner_width() const { return (width * 8 / 3 + 255) / 256 * 256; }  // of SwiGLU
   int gate_rows() const {
     if (window == 0 || mixing == AgentStepMixing::kSum) return 0;
     return mixing == AgentStepMixing::kVector ? width : 2 * heads;

@@ -25,7 +25,6 @@ using StepKernel = void (*)(StepArguments);
 // For few environments, each of which a cluster takes.
 StepKernel alone_kernel_of(const AgentStepShape& shape, Dtype operands);
 
-constexpr int kStepCluster = 8;           // blocks, where the device has clusters
 constexpr int kStaticSharedBytes = 1024;  // kept for what the kernel declares itself, and the runtime
 
 // What the kernel has on the current device.

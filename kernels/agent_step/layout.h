@@ -15,6 +15,7 @@ namespace engram {
 
 constexpr int kStepThreads = 512;
 constexpr int kStepTile = 16;
+constexpr int kStepCluster = 8;                       // blocks, where the device has clusters
 constexpr int kConvolution1 = 8, kConvolution2 = 16;  // channels
 
 HOST_DEVICE constexpr int tiles_of(int count) { return (count + kStepTile - 1) / kStepTile; }
@@ -27,6 +28,10 @@ HOST_DEVICE constexpr int projection_stride_of(int tiles) { return tiles * kStep
 // Floats between the slots of a ring: 8 or 24 modulo 32, so that half a warp of 64-bit loads, four lanes a slot, meets
 // no bank twice.
 HOST_DEVICE constexpr int ring_stride_of(int width) { return (width + 7) / 16 * 16 + 8; }
+// Of the MLP's hidden units, zeros behind them: every block of a cluster has as many.
+HOST_DEVICE constexpr int step_inner_tiles(int inner_width) {
+  return (tiles_of(inner_width) + kStepCluster - 1) / kStepCluster * kStepCluster;
+}
 HOST_DEVICE constexpr int shares_of(int tiles, int cluster) { return (tiles + cluster - 1) / cluster; }
 
 struct AgentStepLayout {
@@ -47,7 +52,7 @@ struct AgentStepLayout {
     feature_tiles = tiles_of(features);
     width_tiles = tiles_of(shape.width);
     projection_tiles = tiles_of(projection_rows);
-    inner_tiles = shape.inner_width() / kStepTile;
+    inner_tiles = step_inner_tiles(shape.inner_width);
     hidden_tiles = tiles_of(shape.hidden_width);
     action_tiles = tiles_of(shape.actions);
 

@@ -43,9 +43,9 @@ class Step {
       drop(mixed, rows_.dropout[i].mixer, row_);
       for (int c = 0; c < width; ++c) x[c] += mixed[c];
       const Vector normed = normalised(x, layer.mlp_norm);
-      Vector gate = product(layer.gate, normed, shape_.inner_width());
-      const Vector up = product(layer.up, normed, shape_.inner_width());
-      for (int c = 0; c < shape_.inner_width(); ++c) gate[c] = silu(gate[c]) * up[c];
+      Vector gate = product(layer.gate, normed, shape_.inner_width);
+      const Vector up = product(layer.up, normed, shape_.inner_width);
+      for (int c = 0; c < shape_.inner_width; ++c) gate[c] = silu(gate[c]) * up[c];
       Vector down = product(layer.down, gate, width);
       drop(down, rows_.dropout[i].mlp, row_);
       for (int c = 0; c < width; ++c) x[c] += down[c];

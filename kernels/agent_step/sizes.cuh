@@ -6,23 +6,23 @@
 
 namespace engram {
 
-template <int width, int heads, int window, int hidden, int channels, int height, int columns>
+template <int width, int inner, int heads, int window, int hidden, int channels, int height, int columns>
 struct StepSizes {
   static constexpr bool kFixed = width > 0;
-  static constexpr int kWidth = width, kHeads = heads, kWindow = window, kHidden = hidden, kChannels = channels,
-                       kHeight = height, kColumns = columns;
+  static constexpr int kWidth = width, kInner = inner, kHeads = heads, kWindow = window, kHidden = hidden,
+                       kChannels = channels, kHeight = height, kColumns = columns;
   static constexpr int kHeadWidth = width / (heads > 0 ? heads : 1);
 
   static bool match(const AgentStepShape& shape) {
-    return shape.width == width && shape.heads == heads && shape.window == window && shape.hidden_width == hidden &&
-           shape.channels == channels && shape.height == height && shape.columns == columns &&
-           (window == 0 || shape.mixing == AgentStepMixing::kVector);
+    return shape.width == width && shape.inner_width == inner && shape.heads == heads && shape.window == window &&
+           shape.hidden_width == hidden && shape.channels == channels && shape.height == height &&
+           shape.columns == columns && (window == 0 || shape.mixing == AgentStepMixing::kVector);
   }
 };
-using AnySizes = StepSizes<0, 0, 0, 0, 0, 0, 0>;
+using AnySizes = StepSizes<0, 0, 0, 0, 0, 0, 0, 0>;
 // The published agents of the tasks that show a 5 x 5 crop of a board.
-using HqltSizes = StepSizes<100, 2, 64, 256, 3, 5, 5>;
-using DeltaNetSizes = StepSizes<100, 2, 0, 256, 3, 5, 5>;
+using HqltSizes = StepSizes<100, 512, 2, 64, 256, 3, 5, 5>;
+using DeltaNetSizes = StepSizes<100, 512, 2, 0, 256, 3, 5, 5>;
 
 template <class Sizes>
 class Dimensions {
@@ -47,7 +47,7 @@ class Dimensions {
     return Sizes::kFixed ? tiles_of(kProjections) : arguments_.layout.projection_tiles;
   }
   __device__ int inner_tiles() const {
-    return Sizes::kFixed ? (Sizes::kWidth * 8 / 3 + 255) / 256 * 16 : arguments_.layout.inner_tiles;
+    return Sizes::kFixed ? step_inner_tiles(Sizes::kInner) : arguments_.layout.inner_tiles;
   }
   __device__ int hidden_tiles() const {
     return Sizes::kFixed ? tiles_of(Sizes::kHidden) : arguments_.layout.hidden_tiles;

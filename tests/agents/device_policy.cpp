@@ -114,7 +114,10 @@ TEST_CASE("one kernel a step computes what the network computes") {
   const TaskInfo image = image_task(4, 200), vector = vector_task(6, 3, 200);
   check_agent({"hqlt", {{"width", "100"}, {"layers", "3"}}, image}, 3);
   check_agent(
-      {"hqlt", {{"width", "32"}, {"layers", "2"}, {"heads", "4"}, {"window", "9"}, {"mixing", "scalar"}}, vector}, 10);
+      {"hqlt",
+       {{"width", "32"}, {"layers", "2"}, {"heads", "4"}, {"mlp_width", "37"}, {"window", "9"}, {"mixing", "scalar"}},
+       vector},
+      10);
   check_agent({"hqlt",
                {{"width", "64"},
                 {"layers", "1"},

@@ -118,7 +118,8 @@ def same_weights(a, b):
 def check_dry_run(folder):
     out, _ = compare(folder, "--config", "c.ini", "--run", "dry", "--dry-run")
     assert "Which memory keeps a sign?" in out and "2 tasks x 3 backbones x 2 seeds, 12 of 12 to do" in out, out
-    for word in ("50.0%", "random play", "parameters", "state bytes", "flops/step", "full_state", "At most about"):
+    for word in ("50.0%", "random play", "parameters", "state bytes", "flops/step", "MLP's", "full_state (none)",
+                 "At most about"):
         assert word in out, (word, out)
     assert not (folder / "dry").exists()
 
@@ -131,6 +132,9 @@ def check_whole(folder):
     plan = json.loads((whole / "plan.json").read_text())
     assert {run["folder"] for run in plan["runs"]} == {f"runs/{name}" for name in RUNS}
     sizes = {run["backbone"]: run for run in plan["runs"]}
+    for run in plan["runs"]:  # recurrent networks are memory alone, memoryless ones an MLP
+        of_mlp = run["parameters"] if run["memory"] == "none" else 0
+        assert (run["mlp_parameters"], run["mlp_width"]) == (of_mlp, 0), run
     for backbone in ("lstm", "full_state"):
         assert abs(sizes[backbone]["parameters"] / sizes["gru"]["parameters"] - 1) <= 0.03, sizes
     assert plan["tasks"][0]["chance_success"] == 0.5, plan["tasks"]

@@ -127,6 +127,17 @@ def check_whole(run, folder):
     assert abs(table["methods"]["gru"]["mean"]["value"] - sum(own) / 4) < 1e-12
     assert table["methods"]["gru"]["mean"]["interval"] is not None and table["left_out"] == []
 
+    # The yardsticks are explained before they stand in a table, plots come before the protocol.
+    text = page.text
+    assert text.index("guesses what it should have remembered") < text.index("Final success in percent") < \
+        text.index("Success of the greedy policy") < text.index("Protocol"), text
+    assert "none: what can be had without memory" in text and "MLP, %" in text
+    # Two seeds give no interval that could be trusted; of random play there is Wilson's.
+    assert "With fewer than 5 seeds intervals are not to be trusted" in text and "rest on 2 runs" in text
+    rows = [line for line in markdown.splitlines() if line.startswith(("| gru |", "| lstm |", "| none |"))]
+    assert len(rows) > 5 and not any(" to " in row for row in rows), rows
+    assert "(0.0 to 0.0)" not in text and "(100.0 to 100.0)" not in text
+
     # The same again: nothing depends on the clock or on the number of threads.
     report(run, folder / "b.html")
     assert (folder / "b.json").read_text() == (folder / "a.json").read_text()
@@ -179,6 +190,34 @@ def check_scores(folder):
     assert not (folder / "x.html").exists()
 
 
+def check_plain(run, folder):
+    """Runs by their own folders are the same runs."""
+    runs = [run / f"runs/length_8/{backbone}/{seed}" for backbone in ("gru", "lstm") for seed in (1, 2)]
+    said = engram("compare", "report", *runs, "--output", folder / "p.html", "--resamples=1000").stdout
+    assert "4 of 4 runs are finished" in said, said
+    page = Page((folder / "p.html").read_text())
+    for words in ("4 runs", "1 tasks, 2 backbones, 2 seeds", f"engram train --config {runs[3]}/config.ini",
+                  "corridor_length"):
+        assert words in page.text, words
+    assert "experiment.ini" not in page.text
+    whole, plain = (json.loads((folder / f"{name}.json").read_text()) for name in "ap")
+    of_whole = {(item["backbone"], item["seed"]): item["final_success"] for item in whole["runs"]
+                if item["task"] == "length_8" and item["backbone"] != "none"}
+    assert {(item["backbone"], item["seed"]): item["final_success"] for item in plain["runs"]} == of_whole
+    engram("compare", "report", runs[0], "--resamples=1000")
+    assert (runs[0] / "report/report.html").exists()
+    shutil.rmtree(runs[0] / "report")
+    refused(*runs, words=["--output FILE.html is missing"])
+    refused(runs[0], runs[0], "--output", folder / "x.html", words=["gru/1", "tmaze/gru with seed 1"])
+    refused(runs[0], folder, "--output", folder / "x.html", words=[folder])
+    refused(runs[0], run, "--output", folder / "x.html", words=[run, "comparison"])
+    copy = folder / "copy"
+    shutil.copytree(runs[1], copy)
+    (copy / "config.ini").write_text((copy / "config.ini").read_text().replace("gamma = 0.99", "gamma = 0.5"))
+    refused(runs[0], copy, "--output", folder / "x.html", words=[runs[0], copy, "learner.gamma: 0.99 and 0.5"])
+    assert not (folder / "x.html").exists()
+
+
 def check_refusals(run, folder):
     refused(folder / "none", words=["none", "not the folder of a comparison"])
     refused(words=["DIR"])
@@ -200,6 +239,7 @@ with tempfile.TemporaryDirectory() as name:
     run = folder / "run"
     engram("compare", "--config", folder / "c.ini", "--run", run, "--jobs=2")
     check_whole(run, folder)
+    check_plain(run, folder)
     check_parts(run, folder)
     check_scores(folder)
     check_refusals(run, folder)

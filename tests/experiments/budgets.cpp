@@ -72,6 +72,88 @@ TEST_CASE("widths are chosen so that every backbone agrees within 3%, in each fi
     }
 }
 
+namespace {
+
+double mlp_share(const Budget& budget, Match match) {
+  return static_cast<double>(matched_mlp_figure(budget, match)) / static_cast<double>(matched_figure(budget, match));
+}
+
+}  // namespace
+
+TEST_CASE("with the MLPs' widths chosen, too, memories and MLPs agree with the reference's") {
+  for (const Match match : {Match::kParameters, Match::kFlops})
+    for (const auto& [width, layers] : {std::pair("100", "3"), {"64", "1"}, {"40", "1"}, {"20", "2"}}) {
+      const Budget goal = budget_of(config_of("hqlt", {{"memory.width", width}, {"memory.layers", layers}}));
+      const std::int64_t target = matched_figure(goal, match);
+      for (const char* name : {"transformer", "deltanet", "hqlt_delayed_stream", "hqlt_delayed_chunk"}) {
+        CAPTURE(name);
+        CAPTURE(width);
+        CAPTURE(figure_name(match));
+        Config config = config_of(name, {{"memory.layers", layers}});
+        const Budget budget = match_sizes(config, match, goal, "here");
+        CHECK(budget == budget_of(config));
+        CHECK(std::abs(static_cast<double>(matched_figure(budget, match)) / static_cast<double>(target) - 1) <= 0.03);
+        CHECK(std::abs(mlp_share(budget, match) - mlp_share(goal, match)) <= 0.03);
+        CHECK(config.memory.inner_width() == budget.mlp_width);
+        // By width alone the memory gets what a multiple of 256 leaves.
+        Config by_width = config_of(name, {{"memory.layers", layers}});
+        const Budget other = match_width(by_width, match, target, "here");
+        CHECK(std::abs(mlp_share(budget, match) - mlp_share(goal, match)) <=
+              std::abs(mlp_share(other, match) - mlp_share(goal, match)) + 0.03);
+      }
+    }
+}
+
+TEST_CASE("the sizes chosen are the best of all near them, and those with kernels come first") {
+  const Budget goal = budget_of(config_of("hqlt"));
+  Config config = config_of("deltanet");
+  const Budget found = match_sizes(config, Match::kParameters, goal, "here");
+  CHECK(found.width % 4 == 0);
+  CHECK(found.mlp_width % 64 == 0);
+  const auto off = [&](const Budget& budget) {
+    return std::abs(mlp_share(budget, Match::kParameters) - mlp_share(goal, Match::kParameters));
+  };
+  int compared = 0;
+  for (int width = 92; width <= 132; width += 4)
+    for (int mlp = 64; mlp <= 1024; mlp += 64) {
+      const Budget budget = budget_of(
+          config_of("deltanet", {{"memory.width", std::to_string(width)}, {"memory.mlp_width", std::to_string(mlp)}}));
+      if (std::abs(static_cast<double>(budget.parameters) / static_cast<double>(goal.parameters) - 1) > 0.03) continue;
+      ++compared;
+      CHECK(off(found) <= off(budget) + 1e-12);
+    }
+  CHECK(compared > 3);
+}
+
+TEST_CASE("what leaves no MLP's width open is matched by its width, and what agrees already stays") {
+  const Budget goal = budget_of(config_of("hqlt"));
+  for (const char* name : {"lstm", "gru", "none"}) {
+    Config config = config_of(name), by_width = config;
+    CHECK(match_sizes(config, Match::kParameters, goal, "here") ==
+          match_width(by_width, Match::kParameters, goal.parameters, "here"));
+  }
+  Config given = config_of("deltanet", {{"memory.mlp_width", "96"}});
+  CHECK(match_sizes(given, Match::kParameters, goal, "here").mlp_width == 96);
+  Config same = config_of("hqlt");
+  CHECK(match_sizes(same, Match::kParameters, goal, "here") == goal);
+  CHECK(same.to_ini() == config_of("hqlt").to_ini());
+  Config state = config_of("deltanet");
+  const Budget of_state = match_sizes(state, Match::kState, goal, "here");
+  CHECK(of_state.mlp_width == swiglu_width(static_cast<int>(of_state.width)));
+}
+
+TEST_CASE("beside a reference without an MLP each MLP keeps its published proportion") {
+  const Budget goal = budget_of(config_of("lstm", {{"memory.width", "128"}}));
+  for (const auto& [name, ratio] : {std::pair("deltanet", 8.0 / 3), {"hqlt", 8.0 / 3}, {"transformer", 4.0}}) {
+    CAPTURE(name);
+    Config config = config_of(name);
+    const Budget budget = match_sizes(config, Match::kParameters, goal, "here");
+    CHECK(budget.mlp_width % 8 == 0);
+    CHECK(std::abs(static_cast<double>(budget.mlp_width) - ratio * static_cast<double>(budget.width)) <= 4);
+    CHECK(std::abs(static_cast<double>(budget.parameters) / static_cast<double>(goal.parameters) - 1) <= 0.03);
+  }
+}
+
 TEST_CASE("the width chosen is the best of all legal ones") {
   const std::int64_t target = budget_of(config_of("hqlt", {{"memory.width", "36"}, {"memory.layers", "1"}})).parameters;
   for (const char* name : {"deltanet", "lstm", "gru", "none"}) {

@@ -96,7 +96,71 @@ TEST_CASE("controls are those asked for, and an entry of the same label replaces
   text.insert(text.find("[task]"), "controls = full_state\n");
   CHECK(labels(parse(text).backbones) == Labels{"gru", "wide+lstm", "full_state"});
   text.replace(text.find("full_state"), 10, "random");
-  CHECK(mentions(refusal(text), "compare.controls names 'random'; there are none and full_state"));
+  CHECK(
+      mentions(refusal(text), "compare.controls names 'random'; there are none, full_state and full_state_recurrent"));
+}
+
+TEST_CASE("full_state_recurrent has the memory of the reference, with its settings and its size") {
+  const std::string text =
+      "[compare]\nmatch = parameters\nreference = wide\nseeds = 0\ncontrols = full_state,full_state_recurrent\n"
+      "[task]\nname = tmaze\n[memory]\nwidth = 16\nlayers = 1\n[tasks.t]\ntask.corridor_length = 4\n"
+      "[backbones.gru]\nmemory.name = gru\n"
+      "[backbones.wide]\nmemory.name = hqlt\nmemory.width = 32\nmemory.window = 9\nlearner.gamma = 0.9\n";
+  const Experiment experiment = parse(text);
+  CHECK(labels(experiment.backbones) == Labels{"gru", "wide", "full_state", "full_state_recurrent"});
+  std::vector<PlannedRun> runs = plan_runs(experiment, "d");
+  PlannedRun &reference = runs[1], &full_state = runs[2], &recurrent = runs[3];
+  CHECK(full_state.control == Control::kFullState);
+  CHECK(recurrent.control == Control::kFullStateRecurrent);
+  CHECK(std::string(control_name(recurrent.control)) == "full_state_recurrent");
+  CHECK(recurrent.budget == reference.budget);
+  // All settings are the reference's but what it sees.
+  std::string expected = reference.config.to_ini();
+  const std::string hidden = "full_state = false", seen = "full_state = true";
+  REQUIRE(mentions(expected, hidden));
+  expected.replace(expected.find(hidden), hidden.size(), seen);
+  CHECK(recurrent.config.to_ini() == expected);
+  CHECK(recurrent.config.task.info().observation.shape != reference.config.task.info().observation.shape);
+  // The folder keeps what the control was when it was begun.
+  CHECK(labels(parse(experiment.to_ini()).backbones) == labels(experiment.backbones));
+
+  const auto with_reference = [&](const std::string& label) {
+    std::string other = text;
+    other.replace(other.find("= wide"), 6, "= " + label);
+    return refusal(other);
+  };
+  CHECK(mentions(with_reference("lstm"), "compare.reference 'lstm', but that is none of the backbones"));
+  std::string memoryless = text;
+  memoryless.replace(memoryless.find("name = hqlt\nmemory.width = 32\nmemory.window = 9"), 47, "name = none");
+  CHECK(mentions(refusal(memoryless), "compare.reference 'wide' has no memory"));
+}
+
+TEST_CASE("a folder that was begun with widths matched alone goes on so, unless it is asked for something else") {
+  const std::string text =
+      "[compare]\nmatch = parameters\nreference = hqlt\nseeds = 0\ncontrols =\n[task]\nname = tmaze\n"
+      "[tasks.t]\ntask.corridor_length = 4\n[backbones.hqlt]\nmemory.name = hqlt\n"
+      "[backbones.deltanet]\nmemory.name = deltanet\n";
+  const TemporaryFolder folder;
+  write_text(experiment_file(folder.path()), text);
+  const Experiment before = Experiment::read(folder.path());
+  const auto widths = [&](const Experiment& experiment) {
+    const Budget budget = plan_runs(experiment, "d")[1].budget;
+    return std::pair(budget.width, budget.mlp_width);
+  };
+  CHECK(widths(before) == std::pair<std::int64_t, std::int64_t>(104, 512));
+  const Experiment now = parse(text);
+  CHECK(widths(now) == std::pair<std::int64_t, std::int64_t>(112, 448));
+  CHECK(mentions(now.to_ini(), "match_mlp = true\n"));
+  Experiment again = now;
+  again.add_saved(before, "'d'");
+  CHECK(widths(again) == widths(before));
+  CHECK(mentions(again.to_ini(), "match_mlp = false\n"));
+  Experiment asked = parse("[compare]\nmatch_mlp = true\n" + text.substr(10));
+  CHECK(message_of<UserError>([&] { asked.add_saved(before, "'d'"); }) ==
+        "'d' was made with compare.match_mlp = false and cannot go on with true");
+  Experiment later = parse(text);
+  later.add_saved(now, "'d'");
+  CHECK(widths(later) == widths(now));
 }
 
 TEST_CASE("bad experiments are refused in one line") {

@@ -14,7 +14,7 @@ constexpr int kManyRows = 20;
 AgentStepShape published() {
   AgentStepShape shape;
   shape.channels = 3, shape.height = 5, shape.columns = 5;
-  shape.width = 100, shape.layers = 3, shape.heads = 2, shape.window = 64;
+  shape.width = 100, shape.inner_width = 512, shape.layers = 3, shape.heads = 2, shape.window = 64;
   shape.hidden_width = 256, shape.actions = 4;
   return shape;
 }
@@ -28,17 +28,18 @@ AgentStepShape changed(AgentStepShape shape, const Change& change) {
 // Every option at least twice, in different company.
 std::vector<AgentStepShape> shapes() {
   const AgentStepShape p = published();
-  return {p,
-          changed(p, [](auto& s) { s.window = 0; }),
+  return {p, changed(p, [](auto& s) { s.window = 0; }),
           changed(p, [](auto& s) { s.window = 5, s.mixing = AgentStepMixing::kScalar, s.beta_factor = 1; }),
           changed(p, [](auto& s) { s.window = 1, s.mixing = AgentStepMixing::kSum, s.rope = false, s.heads = 1; }),
           changed(p,
                   [](auto& s) {
-                    s.width = 64, s.heads = 4, s.layers = 2, s.mixing = AgentStepMixing::kSum, s.hidden_width = 64;
+                    s.width = 64, s.inner_width = 256, s.heads = 4, s.layers = 2, s.mixing = AgentStepMixing::kSum,
+                    s.hidden_width = 64;
                   }),
           changed(p,
                   [](auto& s) {
-                    s.width = 32, s.heads = 4, s.layers = 1, s.mixing = AgentStepMixing::kScalar, s.hidden_width = 40;
+                    s.width = 32, s.inner_width = 256, s.heads = 4, s.layers = 1, s.mixing = AgentStepMixing::kScalar,
+                    s.hidden_width = 40;
                     s.channels = 7, s.height = s.columns = 0, s.observation_is_uint8 = false, s.rope = false,
                     s.window = 20;
                   }),
@@ -49,13 +50,17 @@ std::vector<AgentStepShape> shapes() {
                   }),
           changed(p,
                   [](auto& s) {
-                    s.width = 64, s.heads = 2, s.layers = 2, s.window = 0, s.actions = 2;
+                    s.width = 64, s.inner_width = 256, s.heads = 2, s.layers = 2, s.window = 0, s.actions = 2;
                     s.channels = 2, s.height = s.columns = 0, s.observation_is_uint8 = false;
                   }),
-          changed(p, [](auto& s) {
-            s.width = 12, s.heads = 3, s.layers = 2, s.window = 7, s.hidden_width = 8;
-            s.channels = 1, s.height = 3, s.columns = 7;
-          })};
+          changed(p,
+                  [](auto& s) {
+                    s.width = 12, s.inner_width = 256, s.heads = 3, s.layers = 2, s.window = 7, s.hidden_width = 8;
+                    s.channels = 1, s.height = 3, s.columns = 7;
+                  }),
+          // Hidden units that fill no whole number of tiles, or not one for every block of a cluster.
+          changed(p, [](auto& s) { s.inner_width = 265; }),
+          changed(p, [](auto& s) { s.inner_width = 7, s.window = 0, s.layers = 2; })};
 }
 
 // Steps every row of the reference, spread over the processor's threads.
@@ -387,6 +392,7 @@ TEST_CASE("a shape outside the contract is refused with its reason") {
             ->find("heads of even width") != std::string::npos);
   CHECK(AgentStepper::unsupported(changed(p, [](auto& s) { s.width = 132; }), Dtype::kBfloat16));
   CHECK(AgentStepper::unsupported(changed(p, [](auto& s) { s.actions = 33; }), Dtype::kBfloat16));
+  CHECK(AgentStepper::unsupported(changed(p, [](auto& s) { s.inner_width = 0; }), Dtype::kBfloat16));
   CHECK(AgentStepper::unsupported(changed(p, [](auto& s) { s.window = 4096; }), Dtype::kBfloat16)
             ->find("shared memory") != std::string::npos);
   CHECK_THROWS(AgentStepper(changed(p, [](auto& s) { s.width = 98; }), Dtype::kFloat32, {}));

@@ -21,10 +21,10 @@ inline std::string name_of(const AgentStepShape& s) {
                                                                     : "sum";
   return "observation " + std::to_string(s.channels) + "x" + std::to_string(s.height) + "x" +
          std::to_string(s.columns) + (s.observation_is_uint8 ? " uint8" : " float") + " width " +
-         std::to_string(s.width) + " layers " + std::to_string(s.layers) + " heads " + std::to_string(s.heads) +
-         " window " + std::to_string(s.window) + " mixing " + mixing + (s.rope ? " rope" : "") + " beta " +
-         std::to_string(static_cast<int>(s.beta_factor)) + " hidden " + std::to_string(s.hidden_width) + " actions " +
-         std::to_string(s.actions);
+         std::to_string(s.width) + " inner " + std::to_string(s.inner_width) + " layers " + std::to_string(s.layers) +
+         " heads " + std::to_string(s.heads) + " window " + std::to_string(s.window) + " mixing " + mixing +
+         (s.rope ? " rope" : "") + " beta " + std::to_string(static_cast<int>(s.beta_factor)) + " hidden " +
+         std::to_string(s.hidden_width) + " actions " + std::to_string(s.actions);
 }
 
 // Matrices keep the size of what they map, so that every part of the network matters.
@@ -37,7 +37,7 @@ inline AgentStepHostWeights random_weights(const AgentStepShape& shape, Rng& rng
   const auto matrix = [&](int outputs, int inputs, double gain = 1) {
     return around(static_cast<std::size_t>(outputs) * inputs, 0, gain / std::sqrt(inputs));
   };
-  const int width = shape.width, hidden = shape.hidden_width, inner = shape.inner_width();
+  const int width = shape.width, hidden = shape.hidden_width, inner = shape.inner_width;
   AgentStepHostWeights w;
   int features = shape.channels;
   if (shape.image()) {

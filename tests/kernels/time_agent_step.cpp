@@ -14,7 +14,7 @@ int main(int argc, char** argv) {
     for (const Dtype operands : {Dtype::kBfloat16, Dtype::kFloat32}) {
       AgentStepShape shape;
       shape.channels = 3, shape.height = 5, shape.columns = 5;
-      shape.width = 100, shape.layers = 3, shape.heads = 2, shape.window = window;
+      shape.width = 100, shape.inner_width = 512, shape.layers = 3, shape.heads = 2, shape.window = window;
       shape.hidden_width = 256, shape.actions = 4;
       Rng rng(1, Purpose::kTest, 0, 0);
       const AgentStepHostWeights weights = random_weights(shape, rng);

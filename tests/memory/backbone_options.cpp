@@ -44,3 +44,56 @@ TEST_CASE("values out of bounds are refused by every backbone") {
   CHECK_THROWS_AS((HqltOptions{.window = 0}.check()), UserError);
   CHECK_THROWS_AS((TransformerOptions{.dropout = 1}.check()), UserError);
 }
+
+TEST_CASE("the MLPs' width is an option of the backbones that have some, and 0 is the published one") {
+  for (const auto& [name, published] : {std::pair("transformer", 400),
+                                        {"deltanet", 512},
+                                        {"hqlt", 512},
+                                        {"hqlt_delayed_stream", 512},
+                                        {"hqlt_delayed_chunk", 512},
+                                        {"lstm", 0},
+                                        {"gru", 0},
+                                        {"none", 0}}) {
+    CAPTURE(name);
+    BackboneConfig config(name);
+    OptionList options = config.options();
+    CHECK(config.inner_width() == published);
+    if (published == 0) {
+      CHECK_THROWS_AS(options.set("memory.mlp_width", "7"), UserError);
+      continue;
+    }
+    options.set("memory.mlp_width", "37");
+    options.set("memory.layers", "2");
+    CHECK(config.inner_width() == 37);
+    // Of each layer: gate, up and down; the Transformer has up and down, with a bias each.
+    const bool gated = std::string(name) != "transformer";
+    const std::int64_t products = (gated ? 3 : 2) * 100 * 37;
+    const ModelCost cost = make_backbone(config, 10)->cost();
+    CHECK(cost.mlp_parameters == 2 * (products + (gated ? 0 : 137)));
+    CHECK(cost.mlp_multiply_adds_per_step == 2 * products);
+    options.set("memory.mlp_width", "0");
+    CHECK(make_backbone(config, 10)->cost().mlp_multiply_adds_per_step == 2 * products / 37 * published);
+    for (const char* value : {"-1", "65537", "1.5"}) CHECK_THROWS_AS(options.set("memory.mlp_width", value), UserError);
+  }
+}
+
+TEST_CASE("what a backbone costs is its memory's part and its MLPs'") {
+  const auto cost_of = [](const Variant& variant) { return make_model(variant, 20, torch::kFloat32)->cost(); };
+  // LSTM and GRU are memory alone, the memoryless control an MLP alone.
+  for (const char* name : {"lstm", "gru"}) CHECK(cost_of({name, {}}).mlp_parameters == 0);
+  const ModelCost none = cost_of({"none", {}});
+  CHECK(none.mlp_parameters == none.parameters);
+  CHECK(none.mlp_multiply_adds_per_step == none.multiply_adds_per_step);
+  // Of HQLT's layer: query, key, value, output and gate, two write strengths, norms of head and layer; a norm behind.
+  const ModelCost hqlt = cost_of({"hqlt", {{"layers", "1"}}});
+  CHECK(hqlt.parameters - hqlt.mlp_parameters == 5 * 100 * 100 + 2 * 100 + 50 + 3 * 100);
+  CHECK(hqlt.mlp_parameters == 3 * 100 * 512);
+  // One unit more costs its part alone.
+  for (const char* name : {"transformer", "deltanet", "hqlt"}) {
+    const ModelCost less = cost_of({name, {{"mlp_width", "40"}}}), more = cost_of({name, {{"mlp_width", "41"}}});
+    CHECK(more.mlp_parameters > less.mlp_parameters);
+    CHECK(more.parameters - more.mlp_parameters == less.parameters - less.mlp_parameters);
+    CHECK(more.multiply_adds_per_step - more.mlp_multiply_adds_per_step ==
+          less.multiply_adds_per_step - less.mlp_multiply_adds_per_step);
+  }
+}

@@ -104,6 +104,10 @@ const std::vector<Variant> kVariants = {
     {"hqlt", {{"window", "7"}, {"mixing", "scalar"}, {"positions", "none"}}},
     {"hqlt", {{"window", "200"}, {"mixing", "sum"}}},
     {"transformer", {}},
+    // Hidden units that fill no vector of the kernels, and as many as the kernel that keeps them on chip takes.
+    {"deltanet", {{"mlp_width", "37"}}},
+    {"hqlt", {{"mlp_width", "192"}}},
+    {"transformer", {{"mlp_width", "37"}}},
 };
 
 }  // namespace

@@ -36,21 +36,22 @@ struct Variant {
 };
 
 // Every backbone and every option that changes what it computes; widths that are no powers of two. The window of 5 is
-// smaller than most sequences of the tests, that of 70 larger than a block of queries.
+// smaller than most sequences of the tests, that of 70 larger than a block of queries; MLPs have the published width or
+// an odd one.
 inline std::vector<Variant> small_variants() {
-  const std::pair<std::string, std::string> width{"width", "12"}, layers{"layers", "2"};
-  return {{"transformer", {width, layers}},
+  const std::pair<std::string, std::string> width{"width", "12"}, layers{"layers", "2"}, odd{"mlp_width", "7"};
+  return {{"transformer", {width, layers, odd}},
           {"deltanet", {width, layers}},
-          {"deltanet", {width, layers, {"heads", "4"}, {"beta_factor", "1"}}},
+          {"deltanet", {width, layers, odd, {"heads", "4"}, {"beta_factor", "1"}}},
           {"hqlt", {width, layers, {"window", "5"}}},
           {"hqlt", {width, layers, {"window", "70"}, {"mixing", "scalar"}, {"positions", "none"}}},
-          {"hqlt", {width, layers, {"window", "1"}, {"mixing", "sum"}, {"beta_factor", "1"}}},
+          {"hqlt", {width, layers, odd, {"window", "1"}, {"mixing", "sum"}, {"beta_factor", "1"}}},
           {"hqlt_delayed_stream", {width, layers, {"window", "5"}}},
           {"hqlt_delayed_stream", {width, layers, {"window", "70"}, {"mixing", "scalar"}, {"positions", "none"}}},
-          {"hqlt_delayed_stream", {width, layers, {"window", "1"}, {"mixing", "sum"}, {"beta_factor", "1"}}},
+          {"hqlt_delayed_stream", {width, layers, odd, {"window", "1"}, {"mixing", "sum"}, {"beta_factor", "1"}}},
           {"hqlt_delayed_chunk", {width, layers, {"window", "5"}}},
           {"hqlt_delayed_chunk", {width, layers, {"window", "70"}, {"mixing", "scalar"}, {"positions", "none"}}},
-          {"hqlt_delayed_chunk", {width, layers, {"window", "1"}, {"mixing", "sum"}, {"beta_factor", "1"}}},
+          {"hqlt_delayed_chunk", {width, layers, odd, {"window", "1"}, {"mixing", "sum"}, {"beta_factor", "1"}}},
           {"lstm", {width, layers}},
           {"gru", {width}},
           {"none", {width, layers}}};

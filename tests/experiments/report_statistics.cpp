@@ -1,0 +1,62 @@
+#include "experiments/report_statistics.h"
+
+#include <doctest/doctest.h>
+
+using namespace engram;
+
+namespace {
+
+// Two tasks, three methods, six seeds: `few` has four runs of the second task, `late` begins with the third seed.
+ScoreTable uneven_table() {
+  ScoreTable table("success", "fraction", {"a", "b"}, {"full", "few", "late"}, {1, 2, 3, 4, 5, 6});
+  for (std::size_t task = 0; task < 2; ++task)
+    for (std::size_t method = 0; method < 3; ++method)
+      for (std::size_t seed = 0; seed < 6; ++seed) {
+        if ((method == 1 && task == 1 && seed >= 4) || (method == 2 && seed == 0)) continue;
+        table.at(task, method, seed) = 0.1 * static_cast<double>(seed + method + task);
+      }
+  return table;
+}
+
+}  // namespace
+
+TEST_CASE("figures that rest on fewer than five runs of a task are shown without an interval") {
+  const ScoreTable table = uneven_table();
+  const AggregateScores all = aggregate(table, {.resamples = 1000}), shown = with_trusted_intervals(all, table);
+  REQUIRE(all.cells[1][1]->interval);
+  CHECK(!shown.cells[1][1]->interval);
+  for (const auto& [task, method] : {std::pair(0, 0), {0, 1}, {1, 0}, {0, 2}, {1, 2}}) {
+    CAPTURE(task);
+    CAPTURE(method);
+    const auto& cell = shown.cells[static_cast<std::size_t>(task)][static_cast<std::size_t>(method)];
+    REQUIRE(cell->interval);
+    CHECK(cell->value == all.cells[static_cast<std::size_t>(task)][static_cast<std::size_t>(method)]->value);
+  }
+  REQUIRE(shown.methods.size() == 3);
+  for (std::size_t method = 0; method < 3; ++method) {
+    const MethodScores &own = shown.methods[method], &before = all.methods[method];
+    for (const auto figure : {&MethodScores::interquartile_mean, &MethodScores::mean, &MethodScores::median,
+                              &MethodScores::optimality_gap}) {
+      CHECK((own.*figure).interval.has_value() == (method != 1));
+      CHECK((own.*figure).value == (before.*figure).value);
+    }
+    CHECK(own.profile[50].interval.has_value() == (method != 1));
+  }
+  REQUIRE(shown.comparisons.size() == 3);
+  for (const MethodComparison& pair : shown.comparisons) {
+    const bool of_few = pair.x == "few" || pair.y == "few";
+    CHECK(pair.probability_of_improvement.interval.has_value() == !of_few);
+    CHECK(pair.paired_difference->interval.has_value() == !of_few);
+  }
+}
+
+TEST_CASE("pairs are counted as pairs: five runs each that share four seeds") {
+  ScoreTable table("success", "fraction", {"a"}, {"x", "y"}, {1, 2, 3, 4, 5, 6});
+  for (std::size_t seed = 0; seed < 6; ++seed) {
+    if (seed != 0) table.at(0, 0, seed) = 0.1 * static_cast<double>(seed);
+    if (seed != 5) table.at(0, 1, seed) = 0.05 * static_cast<double>(seed);
+  }
+  const AggregateScores shown = with_trusted_intervals(aggregate(table, {.resamples = 1000}), table);
+  CHECK(shown.comparisons[0].probability_of_improvement.interval);
+  CHECK(!shown.comparisons[0].paired_difference->interval);
+}
