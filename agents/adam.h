@@ -28,7 +28,7 @@ class Adam {
  private:
   double learning_rate_;
   std::vector<torch::Tensor> parameters_, mean_, mean_square_;
-  torch::Tensor step_;  // float32 []: of the step that was last taken
+  torch::Tensor step_;  // float32 []: number of steps taken
 };
 
 }  // namespace engram

@@ -38,7 +38,7 @@ std::filesystem::path write_checkpoint(const std::filesystem::path& folder, cons
                                        const std::string& config_text, std::int64_t steps, std::int64_t updates,
                                        int keep);
 
-// From a file's metadata. Throws UserError for a file that is no checkpoint, or one of another format; `where` names
+// Reads a file's metadata. Throws UserError for a file that is no checkpoint, or one of another format; `where` names
 // it.
 CheckpointHeader read_checkpoint_header(const std::map<std::string, std::string>& metadata, bool digest_checked,
                                         const std::string& where);
@@ -46,8 +46,8 @@ CheckpointHeader read_checkpoint_header(const std::map<std::string, std::string>
 // Throws UserError for a file that is damaged, no checkpoint, or one of another format.
 Checkpoint load_checkpoint(const std::filesystem::path& file);
 
-// The newest; nothing where there is none. A damaged one is passed over for the one before, which `warn` is told in a
-// line; throws UserError if all are damaged.
+// Loads the newest checkpoint; nothing where there is none. A damaged one is passed over for the one before it, and
+// `warn` is told so in one line. Throws UserError if all are damaged.
 std::optional<Checkpoint> load_newest_checkpoint(const std::filesystem::path& folder,
                                                  const std::function<void(const std::string&)>& warn);
 

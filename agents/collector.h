@@ -22,11 +22,11 @@ class Collector {
 
   // Steps all environments once with sampled actions; passes every episode that ended to `finished`, in row order.
   void step(const std::function<void(Episode)>& finished);
-  // The same with uniformly random actions. An episode that has had one goes on at random to its end, in step() as
-  // well: the policy's memory has not seen all of it.
+  // The same with uniformly random actions. An episode that has had such a step goes on at random to its end, in
+  // step() as well, because the policy's memory has not seen all of it.
   void step_random(const std::function<void(Episode)>& finished);
 
-  // Environments' and policy's included; restoring plays the episodes under way again.
+  // Includes the state of environments and policy. Restoring plays the unfinished episodes again.
   void visit_state(StateArchive& archive);
 
  private:

@@ -141,7 +141,7 @@ EpisodeLog DeviceEpisodeBuffer::log() const {
   return log;
 }
 
-// Into the first slots, in place of all.
+// Restores into the first slots, in place of everything there.
 void DeviceEpisodeBuffer::keep(const std::vector<Episode>& episodes) {
   const auto count = static_cast<std::int64_t>(episodes.size());
   const auto first = [count](const torch::Tensor& on_device) {

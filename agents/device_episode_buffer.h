@@ -1,5 +1,5 @@
 // DeviceEpisodeBuffer: replay of whole episodes in device memory, recorded there step by step (episode_store.h) and
-// sampled into tensors whose addresses stay, so that recording and learning can be captured in CUDA graphs.
+// sampled into tensors that keep their addresses, so that recording and learning can be captured in CUDA graphs.
 //
 //   buffer.slots_for(N) -> begin_episodes, record_step ... on buffer.store() -> buffer.add_recorded(n)
 //   buffer.sample(rng)
@@ -29,8 +29,8 @@ class DeviceEpisodeBuffer {
   // written on the current stream without waiting. No episode that can be sampled is in them. They replace slots that
   // were handed out before and whose episodes were not added.
   torch::Tensor slots_for(int count);
-  // The episodes of the slots handed out last are complete, in their order: those with this number of environments 0, 1,
-  // 2 ... Beyond the capacity the oldest are dropped.
+  // To be called when the episodes in the slots handed out last are complete: in order, those with this number of
+  // environments 0, 1, 2 ... Beyond the capacity the oldest are dropped.
   void add_recorded(std::uint32_t number);
 
   // batch_episodes episodes, drawn as EpisodeBuffer::sample draws them, padded to T = max_episode_steps. On the current
@@ -60,7 +60,7 @@ class DeviceEpisodeBuffer {
   torch::Device device_;
   std::int64_t capacity_;
   std::int64_t slots_;     // capacity and max_recorded
-  std::int64_t next_ = 0;  // the slot behind the newest episode
+  std::int64_t next_ = 0;  // the slot after the newest episode
   std::int64_t held_ = 0;  // episodes that can be sampled, in the slots before next_
   std::int64_t handed_out_ = 0;
   struct Origin {

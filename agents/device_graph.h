@@ -1,4 +1,4 @@
-// DeviceGraph: work on a GPU that is recorded once and then replayed without the host's part in it.
+// DeviceGraph: work on a GPU that is recorded once and then replayed without the host's share of it.
 #pragma once
 
 #include <ATen/cuda/CUDAEvent.h>

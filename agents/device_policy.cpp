@@ -13,7 +13,7 @@
 namespace engram {
 namespace {
 
-// Nothing for a backbone that the kernel does not know.
+// Returns nothing for a backbone that the kernel does not know.
 std::optional<AgentStepShape> step_shape(const NetworkOptions& options, const BackboneConfig& backbone,
                                          const TaskInfo& task) {
   AgentStepShape shape;

@@ -21,7 +21,7 @@ namespace engram {
 
 class DevicePolicy {
  public:
-  // Why an agent of these options cannot act this way on the current device; nothing if it can.
+  // Returns why an agent with these options cannot act this way on the current device; nothing if it can.
   static std::optional<std::string> unsupported(const NetworkOptions& options, const BackboneConfig& backbone,
                                                 const TaskInfo& task, Dtype operands);
 
@@ -52,10 +52,10 @@ class DevicePolicy {
   // Whether action probabilities have not been finite since the beginning: training has diverged. Waits for the device.
   bool diverged() const;
 
-  // Of rows that are all forgotten. On the current stream.
+  // The state between episodes: all rows must be forgotten. On the current stream.
   void visit_state(StateArchive& archive);
 
-  // Of the last act(), float [N, A], on the device.
+  // The probabilities of the last act(), float [N, A], on the device.
   const torch::Tensor& probabilities_NA() const { return probabilities_NA_; }
   const MemoryState& memory() const { return memory_; }
   // Not 0 where the next act() begins an episode, uint8 [N] on the device: an environment may write it itself.

@@ -18,7 +18,7 @@ class Digest {
   Digest& operator=(const Digest&) = delete;
 
   void update(const void* bytes, std::size_t count);
-  // Of all bytes so far: kDigits lower-case hexadecimal digits, the high half first (the canonical form).
+  // The digest of all bytes so far: kDigits lower-case hexadecimal digits, the high half first (the canonical form).
   std::string hex() const;
 
  private:

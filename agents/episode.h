@@ -19,7 +19,7 @@ struct Episode {
   std::vector<float> rewards;           // T
   End end = End::kNone;                 // of the last step; a truncated episode bootstraps, a terminated one does not
   bool success = false;
-  // Which it is: that environment's episode of that number, from 0 on.
+  // Where it was played: the environment's index, and the episode's number there, from 0 on.
   std::int32_t environment = 0;
   std::uint32_t number = 0;
 

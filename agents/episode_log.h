@@ -1,6 +1,6 @@
 // EpisodeLog: episodes as the actions taken in them. The rules give the rest again, byte for byte, at tens of millions
-// of steps a second: a checkpoint's replay takes a few bytes a step, and nothing of an environment's state is believed
-// that stands in a file.
+// of steps a second. A checkpoint's replay therefore takes a few bytes a step, and no environment's state has to be
+// taken from a file.
 #pragma once
 
 #include <cstdint>
@@ -37,7 +37,7 @@ class EpisodeLog {
  private:
   std::vector<std::int32_t> environment_;
   std::vector<std::int64_t> number_, steps_;
-  std::vector<std::int32_t> action_;  // of all episodes, one behind the other
+  std::vector<std::int32_t> action_;  // of all episodes, one after the other
 };
 
 }  // namespace engram

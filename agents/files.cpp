@@ -40,7 +40,7 @@ std::string cannot_write(const fs::path& file) {
   throw UserError(cannot_write(file) + ": " + reason);
 }
 
-// Calls again what a signal has interrupted.
+// Repeats a call that a signal has interrupted.
 template <class Call>
 auto uninterrupted(const Call& call) {
   auto result = call();
@@ -48,7 +48,7 @@ auto uninterrupted(const Call& call) {
   return result;
 }
 
-// 0 or the error number.
+// Returns 0 or the error number.
 int sync_file(int descriptor) {
   return uninterrupted([&] { return ::fsync(descriptor); }) == 0 ? 0 : errno;
 }
@@ -113,7 +113,7 @@ class DescriptorBuffer : public std::streambuf {
   std::uint64_t offset_ = 0;
 };
 
-// An empty file beside `file`, and nobody else's: not a link, nor one that was there.
+// Creates an empty file beside `file` that is nobody else's: neither a link nor a file that was there before.
 Descriptor open_beside(const fs::path& file) {
   std::error_code error;
   const fs::file_type type = fs::status(file, error).type();  // of what a link leads to
@@ -127,7 +127,7 @@ Descriptor open_beside(const fs::path& file) {
         [&] { return ::open(beside.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, kMode); });
   };
   int descriptor = create();
-  // Of a killed process whose number this one has got.
+  // A file of that name may be left from a killed process that had the same process number.
   if (descriptor < 0 && errno == EEXIST && ::unlink(beside.c_str()) == 0) descriptor = create();
   if (descriptor < 0) throw_error(cannot_write(file), errno);
   return Descriptor(descriptor);

@@ -58,7 +58,7 @@ void remove_leftovers(const std::filesystem::path& folder);
 // A file that only grows, by whole rows.
 class AppendFile {
  public:
-  // Starts anew (position 0), or goes on at `position`, where what an interrupted run wrote behind it is cut off.
+  // Starts anew (position 0), or goes on at `position` and cuts off what an interrupted run wrote after it.
   // Throws UserError if the file is shorter, or not a regular file.
   explicit AppendFile(const std::filesystem::path& file, std::uint64_t position = 0);
 

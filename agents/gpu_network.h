@@ -1,5 +1,5 @@
-// The encoder and the heads of an AgentNetwork on a GPU, for learning: fused layers in place of convolutions and of one
-// product a head. They compute what network.cpp defines, in float32 or bfloat16 products.
+// The encoder and the heads of an AgentNetwork on a GPU, for learning: fused layers in place of convolutions and of a
+// product for each head. They compute what network.cpp defines, in float32 or bfloat16 products.
 #pragma once
 
 #include <torch/torch.h>

@@ -48,7 +48,7 @@ class AgentNetwork : public torch::nn::Module {
  public:
   // Weights are drawn from torch's default generator. Throws UserError for an image smaller than 3 x 3, or options of
   // the backbone that contradict each other.
-  // `seed` is that of the dropout.
+  // `seed` is the dropout's.
   AgentNetwork(const NetworkOptions& options, const BackboneConfig& backbone, const TaskInfo& task,
                std::uint64_t seed = 0);
 
@@ -56,7 +56,7 @@ class AgentNetwork : public torch::nn::Module {
   // [...]
   // -> [..., D]. An image or vector of uint8 is divided by 255. Image: two 2 x 2 convolutions with 8 and 16 channels,
   // relu after each, linear to D; vector: linear to D, relu. Where previous action or reward are seen, their embeddings
-  // (a table; linear, relu) are concatenated behind that and a linear map takes all to D. Dropout last. In training
+  // (a table; linear, relu) are appended to that and a linear map takes all of it to D. Dropout last. In training
   // mode all dropouts of the network draw afresh from here on.
   torch::Tensor encode(const torch::Tensor& observation, const torch::Tensor& previous_action,
                        const torch::Tensor& previous_reward);
@@ -81,7 +81,7 @@ class AgentNetwork : public torch::nn::Module {
   QValues target_critics(const torch::Tensor& hidden) { return {target_critic1_(hidden), target_critic2_(hidden)}; }
 
   // All five heads on the same features [..., D], for learning; the target critics without gradient. On a GPU each has
-  // float32 [..., A or more], zeros behind A.
+  // float32 [..., A or more], zeros after the A numbers.
   struct HeadOutputs {
     torch::Tensor logits;
     QValues q, target_q;
@@ -90,7 +90,7 @@ class AgentNetwork : public torch::nn::Module {
   // target <- (1 - tau) target + tau critic
   void update_targets(double tau);
 
-  // All parameters, those of the target critics included, and where the dropout's draws are.
+  // All parameters, those of the target critics included, and the position of the dropout's draws.
   void visit_state(StateArchive& archive);
 
   // Everything that an optimiser trains: all but the target critics (which are among parameters(), without gradient).

@@ -103,7 +103,7 @@ void Policy::visit_state(StateArchive& archive, std::int64_t max_position) {
   for (const std::int32_t action : step_.action_N)
     if (action < 0 || action >= network_->num_actions())
       archive.refuse("action", std::to_string(action) + " is not an action");
-  // The whole numbers of a memory are positions, and index it.
+  // The integers in a memory are positions, which index it.
   for (const torch::Tensor& tensor : memory_.tensors)
     if (tensor.scalar_type() == torch::kInt64 && ((tensor < 0) | (tensor > max_position)).any().item<bool>())
       archive.refuse("memory", "a row is at a step that no episode has");

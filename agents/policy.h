@@ -50,7 +50,7 @@ class Policy {
 
   AgentNetwork& network() { return *network_; }
 
-  // `max_position`: no row's memory has taken more steps.
+  // `max_position`: an upper bound of the steps that a row's memory has taken.
   void visit_state(StateArchive& archive, std::int64_t max_position);
 
  private:

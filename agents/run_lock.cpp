@@ -14,7 +14,7 @@
 namespace engram {
 namespace {
 
-// The number that the holder has written; empty in the moment before it has.
+// The process number that the holder has written; empty for a moment before it has.
 std::string holder(int descriptor) {
   char text[21];
   const ssize_t count = ::pread(descriptor, text, sizeof(text) - 1, 0);
@@ -26,7 +26,7 @@ std::string holder(int descriptor) {
   throw FileError("'" + file.string() + "' cannot be locked: " + std::generic_category().message(errno));
 }
 
-// Tries, 10 ms apart, for as long as the lock may be held by one that only looks.
+// Tries every 10 ms for as long as the lock may be held by a program that only looks.
 constexpr int kPatience = 5;
 
 int open_locked(const std::filesystem::path& folder) {
@@ -64,7 +64,7 @@ bool RunLock::held(const std::filesystem::path& folder) {
     if (errno == ENOENT) return false;
     throw_error("'" + file.string() + "' cannot be read", errno);
   }
-  // A shared one, so that several may look at once; gone with the descriptor.
+  // A shared lock, so that several may look at once; it ends with the descriptor.
   while (::flock(descriptor.number(), LOCK_SH | LOCK_NB) != 0) {
     if (errno == EWOULDBLOCK) return true;
     if (errno != EINTR) throw_unlockable(file);

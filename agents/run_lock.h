@@ -15,8 +15,8 @@ class RunLock {
   // no locks.
   explicit RunLock(const std::filesystem::path& folder);
 
-  // Whether a program holds the lock now. Creates and changes nothing; who takes the lock at the same time waits a
-  // moment. Throws UserError if the file is there and cannot be read.
+  // Whether a program holds the lock now. Creates and changes nothing; a program that takes the lock at the same time
+  // waits a moment. Throws UserError if the file is there and cannot be read.
   static bool held(const std::filesystem::path& folder);
 
  private:

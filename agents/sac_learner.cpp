@@ -46,7 +46,7 @@ void SacOptions::check() const {
 SacLoss sac_loss(AgentNetwork& network, const EpisodeBatch& batch, const torch::Tensor& alpha, double gamma) {
   const std::int64_t rows = batch.previous_action_BT1.size(1), steps = rows - 1;
   const auto lengths_B = batch.steps_B + 1;
-  // The padding is wiped where it comes in: behind the first product a NaN would reach the gradient as 0 * NaN. An
+  // The padding is wiped where it comes in: after the first product a NaN would reach the gradient as 0 * NaN. An
   // image's bytes are finite.
   const auto without_padding = [&](const torch::Tensor& x_BT1) {
     std::vector<std::int64_t> shape(x_BT1.dim(), 1);
@@ -95,7 +95,7 @@ SacLoss sac_loss(AgentNetwork& network, const EpisodeBatch& batch, const torch::
 #ifdef ENGRAM_WITH_CUDA
 namespace {
 
-// Handles: what they point to can be written.
+// Handles to the batch's tensors, which can be written through them.
 std::array<torch::Tensor, 8> tensors_of(const EpisodeBatch& batch) {
   return {batch.observation,
           batch.previous_action_BT1,

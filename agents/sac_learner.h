@@ -32,8 +32,8 @@ struct SacOptions {
   void check() const;
 };
 
-// The loss of one batch and what it was made of; scalars on the device without gradient, but for `total` where there
-// are no `outputs`.
+// The loss of one batch and its parts: scalars on the device, without gradient except for `total` where there are no
+// `outputs`.
 struct SacLoss {
   torch::Tensor total;  // 0.5 (L1 + L2) + actor
   torch::Tensor critic1, critic2, actor;
@@ -84,7 +84,7 @@ class SacLearner {
   // update returns stays valid until the next one.
   LossReport update(const EpisodeBatch& batch);
 
-  // From now on no update is recorded or replayed: what recorded ones are measured against.
+  // From now on no update is recorded or replayed; recorded updates are measured against such ones.
   void launch_every_update();
 
   // Updates whose loss or gradients were not finite, since the beginning of the run. Waits for the device.
@@ -95,13 +95,13 @@ class SacLearner {
   };
   Faults faults() const;
 
-  // The network's included.
+  // Includes the network's state.
   void visit_state(StateArchive& archive);
 
   torch::Tensor alpha() const { return log_alpha_.detach().exp(); }
 
  private:
-  // Of all trained parameters; the current stream has waited for them.
+  // The gradients of all trained parameters, which the current stream has waited for.
   std::vector<torch::Tensor> gradients_of(const SacLoss& loss);
   LossReport launch_update(const EpisodeBatch& batch);
   void update_temperature(const torch::Tensor& entropy, const torch::Tensor& skip);

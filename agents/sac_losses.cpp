@@ -26,7 +26,7 @@ torch::Tensor bellman_targets(const torch::Tensor& reward_BT, const torch::Tenso
 torch::Tensor critic_loss(const torch::Tensor& q_BTA, const torch::Tensor& action_BT, const torch::Tensor& target_BT,
                           const torch::Tensor& mask_BT) {
   const auto taken_q_BT = q_BTA.gather(-1, action_BT.unsqueeze(-1)).squeeze(-1);
-  // Masked before the square: behind it, a NaN in the padding would reach the gradient as 0 * NaN.
+  // Masked before the square: after it, a NaN in the padding would reach the gradient as 0 * NaN.
   const auto error_BT = torch::where(mask_BT > 0, taken_q_BT - target_BT, 0);
   return error_BT.square().sum() / mask_BT.sum();
 }

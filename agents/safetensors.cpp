@@ -69,7 +69,7 @@ struct Entry {
   std::string name;
   Dtype dtype;
   std::vector<std::int64_t> shape;
-  std::uint64_t begin, end;  // of its bytes behind the header
+  std::uint64_t begin, end;  // of its bytes, counted from the end of the header
 };
 
 std::uint64_t read_unsigned(const Json& value, const std::string& what) {
@@ -135,7 +135,8 @@ Entry parse_entry(const std::string& name, const Json& value) {
   return entry;
 }
 
-// Where the digest's digits stand in the header, set to '0' there; nothing for a file of another program without one.
+// Returns where the digest's digits stand in the header and sets them to '0' there; nothing for a file of another
+// program, which has none.
 std::optional<std::string> take_digest(std::string& header, const std::map<std::string, std::string>& metadata) {
   const auto found = metadata.find(kDigestKey);
   if (found == metadata.end()) {
@@ -170,7 +171,7 @@ void read_bytes(std::istream& stream, char* bytes, std::uint64_t count, Digest& 
   }
 }
 
-// Everything in front of the tensors.
+// Everything before the tensors.
 struct Header {
   std::uint64_t bytes;
   std::string text;            // the digest's digits as '0'
@@ -199,7 +200,7 @@ Header read_header(std::istream& stream, std::uint64_t file_bytes) {
   }
   header.digest = take_digest(header.text, header.metadata);
 
-  // The tensors must fill what stands behind the header, without gap or overlap.
+  // The tensors must fill the rest of the file after the header, without gap or overlap.
   std::sort(header.entries.begin(), header.entries.end(),
             [](const Entry& a, const Entry& b) { return std::pair(a.begin, a.end) < std::pair(b.begin, b.end); });
   std::uint64_t position = 0;
@@ -258,7 +259,7 @@ SafetensorsSummary summarize(std::istream& stream, std::uint64_t file_bytes) {
   return summary;
 }
 
-// What `read` makes of a stream, whose name `where` stands in front of what is wrong with it.
+// Returns what `read` makes of a stream. Where something is wrong, the message begins with its name, `where`.
 template <class Read>
 auto read_stream(std::istream& stream, std::uint64_t bytes, const std::string& where, const Read& read) {
   try {
@@ -268,7 +269,7 @@ auto read_stream(std::istream& stream, std::uint64_t bytes, const std::string& w
   }
 }
 
-// The same of a regular file.
+// The same for a regular file.
 template <class Read>
 auto read_file(const std::filesystem::path& file, const std::string& where, const Read& read) {
   std::error_code error;
@@ -286,7 +287,7 @@ auto read_file(const std::filesystem::path& file, const std::string& where, cons
 
 void save_safetensors(const std::filesystem::path& file, const TensorMap& tensors,
                       const std::map<std::string, std::string>& metadata) {
-  // Wide elements first keeps every tensor aligned to its element.
+  // Putting wide elements first keeps every tensor aligned to its element.
   std::vector<std::pair<std::string, torch::Tensor>> ordered(tensors.begin(), tensors.end());
   std::stable_sort(ordered.begin(), ordered.end(),
                    [](const auto& a, const auto& b) { return a.second.element_size() > b.second.element_size(); });

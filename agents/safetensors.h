@@ -18,9 +18,9 @@ namespace engram {
 
 using TensorMap = std::map<std::string, torch::Tensor>;
 
-// Writes through replace_file(), whose guarantees and errors it has. CPU or GPU tensors of float64, float32, int64,
-// int32 or uint8; one at a time is copied where it is on a GPU or not contiguous. "engram" and "xxh3_128" are added to
-// the metadata.
+// Writes through replace_file(), with its guarantees and errors. Takes CPU or GPU tensors of float64, float32, int64,
+// int32 or uint8; those on a GPU or not contiguous are copied, one at a time. "engram" and "xxh3_128" are added to the
+// metadata.
 void save_safetensors(const std::filesystem::path& file, const TensorMap& tensors,
                       const std::map<std::string, std::string>& metadata);
 

@@ -6,8 +6,8 @@
 //     archive.within("replay", [&] { buffer_.visit_state(archive); });
 //   }
 //
-// which saves and restores: an archive does either. What is restored may come from a damaged or hostile file: the
-// archive checks names, types and shapes, and who lists a number checks what it means.
+// which both saves and restores; an archive does one of the two. What is restored may come from a damaged or hostile
+// file: the archive checks names, types and shapes, and the class that lists a number checks what it means.
 #pragma once
 
 #include <torch/torch.h>
@@ -35,7 +35,7 @@ class StateArchive {
 
   bool restoring() const { return restoring_; }
 
-  // All throw UserError, naming the entry, where what is to be restored is missing or not what it should be.
+  // All throw UserError, naming the entry, where the entry to be restored is missing or not what it should be.
 
   void value(const std::string& name, std::string& text);
   template <std::integral Integer>
@@ -44,7 +44,7 @@ class StateArchive {
 
   // Restores in place: the tensor keeps its shape, dtype, device and address. Saving keeps a reference, no copy.
   void tensor(const std::string& name, torch::Tensor& tensor);
-  // Of any length, which the caller checks; T is a number or another type whose bytes are all there is to it.
+  // A list of any length, which the caller checks; T is a number or another trivially copyable type.
   template <class T>
   requires std::is_trivially_copyable_v<T>
   void array(const std::string& name, std::vector<T>& values);
@@ -76,7 +76,7 @@ class StateArchive {
   // Restoring: throws UserError unless everything in the file was asked for.
   void check_all_restored() const;
 
-  // What was saved.
+  // The entries that were saved.
   const TensorMap& saved_tensors() const { return tensors_; }
   const std::map<std::string, std::string>& saved_values() const { return values_; }
 

@@ -15,7 +15,7 @@ namespace engram {
 
 constexpr int kDropoutGroup = 8;  // elements drawn together
 
-// Index distance of two rows of `channels` elements.
+// The distance between the indices of two rows of `channels` elements.
 HOST_DEVICE constexpr std::int64_t dropout_row(std::int64_t channels) {
   return (channels + kDropoutGroup - 1) / kDropoutGroup * kDropoutGroup;
 }
@@ -27,7 +27,7 @@ struct DropoutPlace {
   float scale = 1;                          // of a kept element, 65536 / (65536 - threshold)
 
   DropoutPlace() = default;
-  // 0 <= probability < 1, rounded to a multiple of 2^-16.
+  // 0 <= probability < 1; it is rounded to a multiple of 2^-16.
   constexpr DropoutPlace(const std::int64_t* seed_and_tick, std::uint32_t place_index, double probability)
       : seed_tick(seed_and_tick),
         place(place_index),

@@ -10,7 +10,7 @@ namespace engram {
 
 inline constexpr std::size_t kMaxErrorBytes = 2000;
 
-// `text` as described above: "\n" and the like for control characters, at most kMaxErrorBytes.
+// `text` as described above: with escapes for control characters, in at most kMaxErrorBytes.
 std::string one_line(const std::string& text);
 
 // Bad input of any kind. The message names the offending value and what would be right; the program prints it and

@@ -9,8 +9,8 @@
 
 namespace engram {
 
-// What random numbers are drawn for. Part of every counter, so that streams of different purposes never
-// coincide, whatever the seed: evaluation episodes are disjoint from training episodes by construction.
+// What random numbers are drawn for. The purpose is part of every counter, so streams of different purposes
+// never coincide, whatever the seed: evaluation episodes are disjoint from training episodes by construction.
 enum class Purpose : std::uint32_t {
   kTraining = 0,
   kEvaluation = 1,

@@ -18,7 +18,7 @@ HOST_DEVICE inline std::int32_t sample_action(const float* probabilities, std::i
   double rest = rng.uniform() * total;
 #endif
   std::int64_t chosen = 0;
-  // Rounding may leave a rest behind the last action: then the last one that is possible is taken.
+  // Rounding may leave a rest after the last action: then the last action that is possible is taken.
   for (std::int64_t action = 0; action < num_actions; ++action) {
     if (probabilities[action] <= 0) continue;
     chosen = action;

@@ -119,7 +119,7 @@ class CpuVecEnv final : public VecEnv {
                                 " has ended; reset it before the next step");
   }
 
-  // Whether that ended the episode.
+  // Returns whether the step ended the episode.
   bool step_one(int i, std::int32_t action) {
     const Outcome outcome = Task::step(params_, rows_.states[i], action, rows_.rngs[i]);
     rows_.rewards[i] = outcome.reward;

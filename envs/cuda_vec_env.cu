@@ -22,7 +22,7 @@ struct alignas(16) Rules {
   Purpose purpose;
 };
 
-// The environments, one element an environment. The same bytes as on the CPU, so that a snapshot is a copy.
+// The environments, one element for each. The same bytes as on the CPU, so that a snapshot is a copy.
 template <class Task>
 struct Rows {
   std::int64_t size;
@@ -37,7 +37,7 @@ struct Rows {
   typename Task::Element* observations;
 };
 
-// ---- What happens to environment i, if it concerns it at all. kRare: mostly it concerns none. ----
+// ---- What happens to environment i, if it is concerned at all. kRare: mostly none is. ----
 
 template <class Task>
 using StateOf = typename Task::State;
@@ -109,7 +109,7 @@ struct Observe {
   }
 };
 
-// ---- The kernel: one thread an environment, one block a tile of them ----
+// ---- The kernel: one thread for each environment, one block for each tile of them ----
 
 // Copies between shared and global memory, both aligned to 16 bytes.
 __device__ void copy_by_block(const void* from, void* to, int bytes) {
@@ -184,7 +184,7 @@ __global__ void __launch_bounds__(kTile, kBlocksPerMultiprocessor<Task>)
 
   const Rules<Task>& rules = *reinterpret_cast<const Rules<Task>*>(shared);
   if (concerned) advance(rules, rows, states.mine(), i);
-  // Those that it does not concern, too: the tile is written as a whole, and to observe again gives the same bytes.
+  // Also those that are not concerned: the tile is written as a whole, and observing again gives the same bytes.
   if (i < rows.size)
     Task::observe(rules.params, states.mine(),
                   reinterpret_cast<Element*>(observations) + static_cast<int>(threadIdx.x) * rows.elements);

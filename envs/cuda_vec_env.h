@@ -36,8 +36,8 @@ class CudaVecEnv {
   // Starts the next episode in every environment whose episode has ended.
   virtual void reset_finished(cudaStream_t stream) = 0;
   // Observations go to `observation_N` from now on: device memory of N x info().observation.bytes(), 16-byte aligned,
-  // owned by the caller. The present ones are written there at once, on `stream`. Graphs captured before keep writing
-  // to where they wrote.
+  // owned by the caller. The current ones are written there at once, on `stream`. Graphs captured before keep writing
+  // to the old place.
   virtual void observe_into(void* observation_N, cudaStream_t stream) = 0;
 
   // Device memory, rewritten by step and reset.
@@ -50,8 +50,8 @@ class CudaVecEnv {
   // out, success, observation.
   virtual std::int64_t step_bytes() const = 0;
 
-  // Waits for `stream`; throws std::invalid_argument if a step met an action out of range since the last check: the one
-  // of the first such environment, and of its actions the least as an unsigned number.
+  // Waits for `stream`; throws std::invalid_argument if a step met an action out of range since the last check. It
+  // names the first such environment and, of its actions, the least as an unsigned number.
   virtual void check(cudaStream_t stream) = 0;
 
   // The snapshot of snapshot.h, taken and restored after all work on the device. VecEnv's and this class's can be

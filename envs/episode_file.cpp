@@ -203,8 +203,8 @@ std::string number_text(Number number) {
   return text.str();
 }
 
-// Plays the recording from `state`; what differs first, if anything. `player_of(state)` is asked where the recording
-// has positions. Step t (from 0) takes action t; observation t is the one before it.
+// Plays the recording from `state` and returns what differs first, if anything. `player_of(state)` is asked where the
+// recording has positions. Step t (from 0) takes action t; observation t is the one before it.
 template <class Task, class PlayerOf>
 std::optional<std::string> play(const typename Task::Params& params, typename Task::State state,
                                 const Recording<typename Task::Element>& recording, PlayerOf player_of) {
@@ -286,7 +286,7 @@ std::optional<std::string> replay_tmaze(const Json& episode) {
   return play<TMaze>(params, TMaze::start(params, goal_y), recording, std::nullopt);
 }
 
-// JSON whose depth is bounded: what walks over a value calls itself once a level.
+// JSON whose depth is bounded: functions that walk over a value call themselves once for each level.
 Json parse_line(const std::string& line) {
   constexpr int kMaxDepth = 8;
   return Json::parse(line, [](int depth, Json::parse_event_t, Json&) {

@@ -85,7 +85,7 @@ struct TaskInfo {
   std::vector<std::string> action_names;
   ObservationSpec observation;
   int max_episode_steps = 0;             // length of the longest episode, in steps
-  std::optional<double> chance_success;  // success rate of guessing without memory, where there is such a figure
+  std::optional<double> chance_success;  // success rate of guessing without memory, where there is one
   std::string chance_source;             // where it comes from, or why there is none
 
   int num_actions() const { return static_cast<int>(action_names.size()); }

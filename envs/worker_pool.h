@@ -23,8 +23,8 @@ class WorkerPool {
   WorkerPool(const WorkerPool&) = delete;
   WorkerPool& operator=(const WorkerPool&) = delete;
 
-  // Splits 0 .. count - 1 into one run of rows a thread and returns when every thread has run function(begin, end) on
-  // its own. The function must not throw.
+  // Splits 0 .. count - 1 into one range of rows for each thread and returns when every thread has run
+  // function(begin, end) on its own. The function must not throw.
   void run(int count, const std::function<void(int begin, int end)>& function) {
     if (threads_.empty()) return function(0, count);
     count_ = count;

@@ -36,7 +36,7 @@ __device__ inline std::uint32_t shared_address(const void* p) {
 // kRows x kColumns bfloat16 elements, multiples of 8, as 8 x 8 blocks of 128 bytes, those of the same columns one after
 // the other: what the PTX manual calls core matrices without swizzle. 16-byte aligned; wgmma reads it with the
 // products' k along its rows or down its columns. With k down the columns it fetches a row of neighbouring blocks at
-// once: kPad, 8 elements behind the blocks of the same columns, puts these into different banks.
+// once: kPad, 8 elements after the blocks of the same columns, puts these into different banks.
 template <int kRows, int kColumns, int kPad = 0>
 struct BlockTile {
   static_assert(kPad % 8 == 0);
@@ -101,7 +101,7 @@ struct ProductOfShape;
       "+f"(d[i + 7])
 #define ENGRAM_IN_OUT_32(i) ENGRAM_IN_OUT_8(i), ENGRAM_IN_OUT_8(i + 8), ENGRAM_IN_OUT_8(i + 16), ENGRAM_IN_OUT_8(i + 24)
 
-// The operands behind d are numbered r0 .. r6.
+// The operands after d are numbered r0 .. r6.
 #define ENGRAM_PRODUCT_OF_SHAPE(n, registers, in_out, r0, r1, r2, r3, r4, r5, r6)                                 \
   template <>                                                                                                     \
   struct ProductOfShape<n> {                                                                                      \
@@ -196,7 +196,7 @@ struct SharedBarrier {
 };
 __device__ inline void publish_barriers() { asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory"); }
 
-// What this thread wrote to shared memory becomes visible to products and copies that are issued behind the next
+// What this thread wrote to shared memory becomes visible to products and copies that are issued after the next
 // barrier.
 __device__ inline void publish_to_products() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
 

@@ -53,7 +53,7 @@ class DeltaNetMixer : public torch::nn::Module {
   }
 
 #ifdef ENGRAM_WITH_CUDA
-  // Also fills in what is the mixer's own of the settings.
+  // Also fills in the mixer's own part of the settings.
   fused::MixerWeights fused_weights(fused::MixerSettings& settings, torch::Device device) const {
     settings.mix = MixKind::kFast;
     settings.beta_factor = static_cast<float>(options_.beta_factor);

@@ -16,7 +16,7 @@ namespace {
 
 using torch::Tensor;
 
-// What the elements of a tensor like x [..., C] on the CPU are multiplied with.
+// The factors that the elements of a tensor like x [..., C] on the CPU are multiplied with.
 Tensor draw_factors(const Tensor& x, const DropoutPlace& place) {
   const std::int64_t channels = x.size(-1), rows = x.numel() / channels;
   const std::int64_t groups = dropout_row(channels) / kDropoutGroup;

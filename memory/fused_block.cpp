@@ -224,7 +224,7 @@ class MixerBranch : public Branch {
   Tensor fast_, delta_saved_, window_, window_saved_, mixed_;
 };
 
-// x as rows of P channels, zero behind D.
+// x as rows of P channels, zero from channel D on.
 Tensor padded_rows(const Tensor& x) {
   const std::int64_t width = x.size(-1), padded = round_up(static_cast<int>(width), kWidthMultiple);
   Tensor x_MD = x.reshape({-1, width});

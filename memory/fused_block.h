@@ -1,8 +1,8 @@
-// What stands in the two residual branches of a DeltaNet or HQLT block on a GPU (residual_stack.h), over all rows of a
-// batch with backward passes of their own: a dozen kernels and products in place of some eighty. They compute what
+// The two residual branches of a DeltaNet or HQLT block on a GPU (residual_stack.h), over all rows of a batch, with
+// backward passes of their own: a dozen kernels and products in place of some eighty. They compute what
 // blocks.h, deltanet.cpp and hqlt.cpp define, for rows that all begin fresh.
 //
-// M = B * T rows of D channels, stored as P channels, D rounded up to a multiple of 16, of which those behind D are
+// M = B * T rows of D channels, stored as P channels, D rounded up to a multiple of 16, of which those from D on are
 // zero. A dropout's clock must outlive the backward pass. x is float32 or bfloat16; products are computed in x's type
 // and summed in float32; parameters and their gradients are float32; norms, gates, states and softmax are float32
 // inside.

@@ -1,5 +1,5 @@
-// What stands in the two residual branches of a GPT-2 block on a GPU (residual_stack.h), and the stack's input. They
-// compute what transformer.cpp defines, for rows that all begin fresh. Rows [M, P], types and the clock of a dropout:
+// The two residual branches of a GPT-2 block on a GPU (residual_stack.h), and the stack's input. They compute what
+// transformer.cpp defines, for rows that all begin fresh. Rows [M, P], types and the clock of a dropout:
 // as in fused_block.h.
 #pragma once
 

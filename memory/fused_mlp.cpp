@@ -73,7 +73,7 @@ class LinearPass : public torch::CustomClassHolder {
     return y_MP_;
   }
 
-  // Gradients of x (if it is wanted), weight and bias.
+  // The gradients of x (if it is wanted), weight and bias.
   variable_list backward(const Tensor& gradient_MP, bool wants_x) {
     const Tensor d_y = relu_ ? torch::empty_like(gradient_MP) : gradient_MP;
     SideWork weights(SideStreamOf::kLayerWeights);
@@ -166,9 +166,9 @@ class HeadsPass : public torch::CustomClassHolder {
  public:
   HeadsPass(const Tensor& x_MP, const std::vector<HeadWeights>& learning, bool of_leaves)
       : x_MP_(x_MP), stacks_(learning, static_cast<int>(x_MP.size(1))), of_leaves_(of_leaves) {}
-  // Of the learning heads, then of the targets, [M, actions] in float32.
+  // The outputs of the learning heads, then of the targets, [M, actions] in float32.
   virtual variable_list forward() = 0;
-  // Gradients of x and of each learning head's six parameters, given those of the outputs, contiguous.
+  // The gradients of x and of each learning head's six parameters, given the outputs' gradients, contiguous.
   virtual variable_list backward(const variable_list& gradient) = 0;
 
   // The learning heads' outputs' gradients, which are undefined where nothing depends on an output.
@@ -215,7 +215,7 @@ class LayeredHeads : public HeadsPass {
     const Tensor d_hidden_bias = torch::empty({2 * count, hidden}, float_options);
     const Tensor d_output_bias = torch::empty({count, actions}, float_options);
     SideWork side(SideStreamOf::kWeights);
-    // The side's too: its gradient of the bias goes where all of them are unpacked from.
+    // Also the side's work: the gradient of the bias goes where all of them are unpacked from.
     const auto take = [&](const BiasGradient& gradient, const Tensor& to) {
       side.run([&] { to.copy_(gradient.bias.view(to.sizes())); });
       side.keep({gradient.bias, gradient.scratch});

@@ -1,5 +1,5 @@
 // Layers and heads on a GPU: linear maps with bias and relu in bfloat16 or float32 products, each with a backward pass
-// of its own. Rows of P channels, the number of channels rounded up to a multiple of 16, the channels behind zero;
+// of its own. Rows have P channels, the number of channels rounded up to a multiple of 16, the added ones zero;
 // parameters and their gradients are float32.
 #pragma once
 
@@ -21,7 +21,7 @@ struct HeadWeights {
 constexpr int kMaxHeadColumns = 1024;  // of all learning heads' first hidden layers together
 
 // Several heads on the same rows: x [M, P] -> for each head float32 [M, A rounded up to a multiple of 8], A numbers and
-// zeros behind; of the targets without gradient.
+// then zeros; the targets' outputs have no gradient.
 struct HeadOutputs {
   std::vector<torch::Tensor> learning, targets;
 };

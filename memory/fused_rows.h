@@ -1,4 +1,4 @@
-// What the fused passes share: residual sums, norms and sums over rows [M, P] of D channels, zero behind
+// What the fused passes share: residual sums, norms and sums over rows [M, P] of D channels and zeros
 // (fused_block.h), by kernels/block.
 #pragma once
 
@@ -55,8 +55,8 @@ inline RowNorm row_norm(const Norm& norm, const torch::Tensor& x_MP) {
           .bias = float_data(norm.bias_D)};
 }
 
-// Rows that the kernels can read where they stand: x [..., D] as [M, D], a multiple of 8 elements apart. What stands
-// between them is undefined.
+// Rows that the kernels can read where they stand: x [..., D] as [M, D], a multiple of 8 elements apart. The elements
+// between them are undefined.
 inline torch::Tensor readable_rows(const torch::Tensor& x) {
   const torch::Tensor x_MD = x.reshape({-1, x.size(-1)});
   const std::int64_t padded = round_up(x_MD.size(1), kVectorElements), stride = x_MD.stride(0);
@@ -96,8 +96,8 @@ struct NormGradients {
   torch::Tensor dropped_MP;               // dropout(x_MP)
   std::vector<torch::Tensor> parameters;  // weight [and bias]
 };
-// The gradient is [M, D] or [M, P]. residual_MP: added to x's gradient; may be undefined. The gradients of weight and
-// bias are the side's.
+// The gradient is [M, D] or [M, P]. residual_MP: added to x's gradient; may be undefined. The side computes the
+// gradients of weight and bias.
 inline NormGradients normalized_backward(const torch::Tensor& x_MP, const Norm& norm, const torch::Tensor& gradient,
                                          const torch::Tensor& residual_MP, const DropoutPlace& dropout, bool wants_x,
                                          SideWork& side) {

@@ -74,7 +74,7 @@ class SwiGluOfProducts : public Branch {
   Tensor normed_MP_, gate_up_, hidden_;
 };
 
-// Keeps no hidden units, in no direction.
+// Keeps no hidden units, neither forward nor backward.
 class SwiGluOnChip : public Branch {
  public:
   explicit SwiGluOnChip(const SwiGluWeights& weights)

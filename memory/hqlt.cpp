@@ -127,7 +127,7 @@ class HqltMixer : public HqltMixerBase {
   }
 
 #ifdef ENGRAM_WITH_CUDA
-  // Also fills in what is the mixer's own of the settings.
+  // Also fills in the mixer's own part of the settings.
   fused::MixerWeights fused_weights(fused::MixerSettings& settings, torch::Device device) const {
     settings.mix = options_.mixing == Mixing::kVector   ? MixKind::kVector
                    : options_.mixing == Mixing::kScalar ? MixKind::kScalar

@@ -55,10 +55,10 @@ class HqltMixerBase : public torch::nn::Module {
   torch::nn::Linear output_{nullptr};
 };
 
-// Fast weights; keys and values of a window.
+// The shapes of fast weights, and of keys and values of a window.
 std::vector<std::vector<std::int64_t>> hqlt_state_shapes(const HqltOptions& options);
 
-// Of each step of a call: [B, T], or [1, T] if all rows are fresh.
+// The position of each step of a call: [B, T], or [1, T] if all rows are fresh.
 torch::Tensor step_positions(const Span& span);
 
 }  // namespace engram

@@ -1,12 +1,12 @@
 // The delayed hybrids of fast weights and attention (Irie et al. 2025, sections 3.1 and 3.2), with the parameters of
-// the synchronous one (hqlt.cpp): the fast weights get a key and a value only when attention lets go of them.
+// the synchronous one (hqlt.cpp): the fast weights receive a key and a value only when attention lets go of them.
 //
-// Delayed stream, window S: at step t the fast weights are written (k_{t-S}, v_{t-S}) with beta_t, nothing while t < S,
-// then read; attention sees the last S steps.
-// Delayed chunk, chunks of S steps: attention sees the steps of the present chunk up to the current one; the fast
-// weights are read as they were at its start and written the chunk's S pairs, each with its own beta, when it is full.
+// Delayed stream, window S: at step t (k_{t-S}, v_{t-S}) is written to the fast weights with beta_t, nothing while
+// t < S, then they are read; attention sees the last S steps.
+// Delayed chunk, chunks of S steps: attention sees the steps of the current chunk up to the current one; the fast
+// weights are read as they were at its start and take the chunk's S pairs, each with its own beta, when it is full.
 //
-// The ring holds keys as attention sees them, turned by RoPE; turned back they are what the fast weights are written.
+// The ring holds keys as attention sees them, turned by RoPE; they are turned back to be written to the fast weights.
 #include <algorithm>
 #include <cmath>
 
@@ -35,7 +35,7 @@ class DelayedStreamMixer : public HqltMixerBase {
       turn_back.emplace(options, options.window - first_BP, span.dtype);
     }
 
-    // The steps t - S of the call's steps t: the first `from_ring` of the ring, or anything finite while t < S.
+    // The steps t - S for the call's steps t: the first `from_ring` from the ring, or anything finite while t < S.
     Tensor delayed(const Tensor& past_BPHX, const Tensor& new_BTHX) const {
       const std::int64_t steps = new_BTHX.size(1);
       return slot_BP.defined() ? torch::cat({past_BPHX, new_BTHX.narrow(1, 0, steps - from_ring)}, 1)
@@ -47,7 +47,7 @@ class DelayedStreamMixer : public HqltMixerBase {
     WindowPositions positions;
     std::int64_t from_ring;  // steps
     Tensor idle_BT1;         // nothing is written
-    Tensor slot_BP;          // of the ring; undefined if all rows are fresh
+    Tensor slot_BP;          // slots of the ring; undefined if all rows are fresh
     std::optional<WindowPositions> turn_back;
   };
   struct StepPlan {
@@ -126,7 +126,7 @@ class DelayedChunkMixer : public HqltMixerBase {
       turn_back.emplace(options, -torch::arange(chunk, index), span.dtype);
     }
 
-    // [B, A, H, X]: the ring's steps of the present chunk, then the new ones; anything finite behind them.
+    // [B, A, H, X]: the ring's steps of the current chunk, then the new ones, then anything finite.
     Tensor aligned(const Tensor& ring_BCHX, const Tensor& new_BTHX) const {
       return aligned_BA.defined() ? pick_steps(torch::cat({ring_BCHX, new_BTHX}, 1), aligned_BA)
                                   : torch::constant_pad_nd(new_BTHX, {0, 0, 0, 0, 0, chunks * chunk - steps});
@@ -138,7 +138,7 @@ class DelayedChunkMixer : public HqltMixerBase {
     std::int64_t chunk, chunks, steps;
     RingPlan ring;
     WindowPositions positions;
-    Tensor unwritten_BA1;          // behind the last full chunk
+    Tensor unwritten_BA1;          // steps after the last full chunk
     Tensor doubled_B;              // 2 A
     Tensor aligned_BA, number_BT;  // undefined where every row begins a chunk
     std::optional<WindowPositions> turn_back;
@@ -177,7 +177,7 @@ class DelayedChunkMixer : public HqltMixerBase {
     const Tensor key = plan.aligned(past_key, in.key), value = plan.aligned(state[2], in.value);
     const Tensor beta = plan.aligned(state[3], beta_BTH1).squeeze(3).masked_fill(plan.unwritten_BA1, 0);
 
-    // Of each chunk first all queries, then all writes: a query sees the chunks before it.
+    // For each chunk first all queries, then all writes: a query sees the chunks before it.
     const auto chunks_of = [&](const Tensor& x) { return x.unflatten(1, {plan.chunks, plan.chunk}); };
     const auto queries_then_writes = [&](const Tensor& queries, const Tensor& writes) {
       return torch::stack({queries, writes}, 2).flatten(1, 3);

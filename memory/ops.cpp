@@ -99,7 +99,7 @@ DeltaRuleResult delta_rule(const Tensor& query_BTHK, const Tensor& key_BTHK, con
   const auto dtype = query_BTHK.scalar_type();
   const auto solve_dtype = at::toOpMathType(dtype);
 
-  // A write strength of zero leaves the state as it is: that is all that a row's end takes.
+  // A write strength of zero leaves the state as it is, which is all that the end of a row needs.
   const Tensor behind_BT1 = (torch::arange(steps, lengths_B.options()) >= lengths_B.unsqueeze(1)).unsqueeze(2);
   const Tensor beta_BTH1 = beta_BTH.masked_fill(behind_BT1, 0).unsqueeze(3);
 
@@ -166,7 +166,7 @@ RingPlan::RingPlan(std::int64_t slots, const Tensor& position_B, const Tensor& l
 WindowPlan::WindowPlan(std::int64_t window, std::int64_t steps, std::int64_t max_position, const Tensor& position_B,
                        const Tensor& lengths_B, torch::ScalarType dtype)
     : steps_(steps), past_(std::min(max_position, window - 1)), ring_(window, position_B, lengths_B) {
-  // Blocks much smaller than this would make small matrix products.
+  // Much smaller blocks would make the matrix products small.
   constexpr std::int64_t kSmallestBlock = 64;
   block_ = std::min(steps, std::max(window, kSmallestBlock));
   blocks_ = (steps + block_ - 1) / block_;

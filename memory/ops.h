@@ -4,7 +4,7 @@
 //
 // Shapes: B batch, T time, H heads, K key width, V value width, S slots of a ring. Any floating dtype, any device;
 // tensors of one call share both, lengths and positions are int64 on that device. Row b takes the steps
-// t < lengths_B[b]; inputs behind them must be finite and influence no valid output and no state.
+// t < lengths_B[b]; inputs after them must be finite and influence no valid output and no state.
 #pragma once
 
 #include <torch/torch.h>
@@ -47,13 +47,13 @@ struct KeyValueRing {
 // Rows of x_BSHX picked by index_BI: result[b, i] = x[b, index[b, i]].
 torch::Tensor pick_steps(const torch::Tensor& x_BSHX, const torch::Tensor& index_BI);
 
-// How a ring takes the steps of one call.
+// How a ring takes up the steps of one call.
 class RingPlan {
  public:
-  // position_B, lengths_B: steps that each row has taken before this call and takes in it.
+  // position_B, lengths_B: the steps that each row has taken before this call, and takes in it.
   RingPlan(std::int64_t slots, const torch::Tensor& position_B, const torch::Tensor& lengths_B);
 
-  // The ring after the call, of what it was and the new steps.
+  // The ring after the call, from what it was before and the new steps.
   torch::Tensor stored(const torch::Tensor& ring_BSHX, const torch::Tensor& new_BTHX) const {
     return torch::where(store_BS11_, pick_steps(new_BTHX, step_BS_), ring_BSHX);
   }
@@ -103,7 +103,7 @@ class WindowStepPlan {
                        const KeyValueRing& ring, const Dropout* weight_dropout = nullptr) const;
 
  private:
-  // What LibTorch's operations need besides, made by the first layer that takes them.
+  // What LibTorch's operations need as well, made by the first layer that uses them.
   struct Index {
     torch::Tensor row_B, slot_B;
     torch::Tensor bias_B11S;

@@ -37,7 +37,7 @@ CellOutput<rnn::PackedSequence> run_cell(torch::nn::GRU& gru, const rnn::PackedS
   return {output, {state}};
 }
 
-// gates: matrix products from input and from memory, each as many as the cell has gates.
+// gates: the number of the cell's gates, each of which is a product with the input and one with the memory.
 template <class Cell, class CellOptions, std::size_t memory_tensors, int gates>
 class Recurrent final : public SequenceModel {
  public:
@@ -89,7 +89,7 @@ class Recurrent final : public SequenceModel {
     return result;
   }
 
-  // On a GPU rows are not packed, which would wait for it: no valid output reads what stands behind it.
+  // On a GPU rows are not packed, because that would wait for it: no valid output reads what comes after it.
   Tensor run_fresh(const Tensor& input_BTD, const Tensor& lengths_B) override {
     if (!input_BTD.is_cuda()) return SequenceModel::run_fresh(input_BTD, lengths_B);
     const Memory memory = layer_first(initial_state(input_BTD.size(0)));

@@ -15,7 +15,7 @@ class StackPass : public torch::CustomClassHolder {
   StackPass(const DropoutPlace& input_dropout, std::vector<Residual> residuals, Norm last)
       : input_dropout_(input_dropout), residuals_(std::move(residuals)), last_(std::move(last)) {}
 
-  // In the order of backward()'s gradients.
+  // In the same order as backward()'s gradients.
   variable_list parameters() const {
     variable_list all;
     const auto add = [&](const variable_list& own) { all.insert(all.end(), own.begin(), own.end()); };
@@ -31,7 +31,7 @@ class StackPass : public torch::CustomClassHolder {
   Tensor forward(const Tensor& x) {
     const Tensor input = readable_rows(x);
     const SideWork side(SideStreamOf::kWeights);
-    // Beside what stands before the branch.
+    // Runs beside what comes before the branch.
     const auto pack = [&](std::size_t i) {
       if (i < residuals_.size()) side.run([&] { residuals_[i].branch->pack_weights(x.scalar_type()); });
     };
@@ -48,10 +48,10 @@ class StackPass : public torch::CustomClassHolder {
     return rows.normed_MP;
   }
 
-  // Of x, as rows, and of the parameters.
+  // The gradients of x, as rows, and of the parameters.
   variable_list backward(const Tensor& gradient) {
     SideWork side(SideStreamOf::kWeights);
-    // From the gradient behind a norm: those of x there, dropped too for the branch that was added before.
+    // From the gradient after a norm: x's before it, and x's with the dropout of the branch that was added before.
     const auto back = [&](std::size_t i, const Tensor& d_normed, const Tensor& d_x_MP) {
       const bool first = i == 0;
       return normalized_backward(x_MP_[i], norm_before(i), d_normed, d_x_MP,
@@ -74,7 +74,7 @@ class StackPass : public torch::CustomClassHolder {
   }
 
  private:
-  // Of x as it enters branch `i`, or the end.
+  // The norm of x as it enters branch `i`, or the end.
   const Norm& norm_before(std::size_t i) const { return i < residuals_.size() ? residuals_[i].norm : last_; }
 
   DropoutPlace input_dropout_;

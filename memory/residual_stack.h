@@ -20,14 +20,14 @@ class SideWork;  // side_work.h
 
 constexpr int kWidthMultiple = 16;  // P is one
 
-// What stands in a residual stream's branch, for one forward pass and its backward pass.
+// A branch of a residual stream, for one forward pass and its backward pass.
 class Branch {
  public:
   explicit Branch(std::vector<torch::Tensor> parameters) : parameters_(std::move(parameters)) {}
   virtual ~Branch() = default;
 
   const std::vector<torch::Tensor>& parameters() const { return parameters_; }
-  // For products of this type, before forward().
+  // For products of this type. To be called before forward().
   virtual void pack_weights(torch::ScalarType dtype) = 0;
   virtual torch::Tensor forward(const torch::Tensor& normed_MP) = 0;
 

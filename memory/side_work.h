@@ -14,14 +14,14 @@
 
 namespace engram::fused {
 
-// One stream each, and its priority: what the learner waits for at once goes before what it wants at the end. A
-// negative number is more urgent; the learner's own stream has kLearnerPriority.
+// One stream each, and its priority: what the learner waits for at once goes before what it needs at the end. A
+// smaller number is more urgent; the learner's own stream has kLearnerPriority.
 enum class SideStreamOf { kWeights, kLayerWeights, kDeltaRule };
 constexpr int kWeightsPriority = 0, kLearnerPriority = -1, kDeltaRulePriority = -2;
 
 // While it lives, gradients of weights may be returned from a backward pass before they are computed: join() waits for
-// them once, at the end, so that their products run beside all that stands behind. For a backward pass whose gradients
-// are not read before. At most one lives at a time.
+// them once, at the end, so that their products run beside all that follows. For a backward pass whose gradients are
+// not read before. At most one lives at a time.
 class LateWeightGradients {
  public:
   LateWeightGradients() { current() = this; }
@@ -30,11 +30,11 @@ class LateWeightGradients {
   LateWeightGradients& operator=(const LateWeightGradients&) = delete;
 
   static LateWeightGradients*& current() {
-    static LateWeightGradients* late = nullptr;  // not of a thread: autograd goes back in threads of its own
+    static LateWeightGradients* late = nullptr;  // for all threads: autograd runs backward passes in threads of its own
     return late;
   }
 
-  // By a backward pass: `end` comes behind the work that writes `gradients` and reads `kept`.
+  // Called by a backward pass: `end` comes after the work that writes `gradients` and reads `kept`.
   void add(at::cuda::CUDAEvent end, const std::vector<torch::Tensor>& gradients,
            const std::vector<torch::Tensor>& kept) {
     ends_.push_back(std::move(end));

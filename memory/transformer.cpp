@@ -185,7 +185,7 @@ class Transformer final : public SequenceModel {
   }
 
 #ifdef ENGRAM_WITH_CUDA
-  // By the fused branches of the blocks, where the GPU's kernels reach; wider layers go the way of the CPU.
+  // Through the fused branches of the blocks, where the GPU's kernels reach; wider layers take the CPU's way.
   Tensor run_fresh(const Tensor& input_BTD, const Tensor& lengths_B) override {
     if (!fused::takes(input_BTD, options_.width, options_.heads)) return SequenceModel::run_fresh(input_BTD, lengths_B);
     fused::CausalAttentionSettings settings{};

@@ -47,7 +47,7 @@ class WeightStack {
     return out;
   }
 
-  // In the order of add(), each in its parameter's shape.
+  // The gradients in the order of add(), each in its parameter's shape.
   std::vector<torch::Tensor> unpacked(const torch::Tensor& gradient) const {
     PackedMatrix matrix = with_data(gradient);
     std::vector<torch::Tensor> gradients;

@@ -18,7 +18,7 @@ namespace engram {
 // What the agent does at one step.
 struct Decision {
   int action = 0;
-  std::vector<float> probabilities;  // one an action; empty: not known
+  std::vector<float> probabilities;  // one for each action; empty: not known
   std::vector<float> q_values;       // one an action; empty: not known
 };
 

@@ -62,7 +62,7 @@ void silence_logs() {
   cv::utils::logging::setLogLevel(cv::utils::logging::LOG_LEVEL_SILENT);
 }
 
-// Sends standard error nowhere while it lives: opening a .webm prints a remark past every log level.
+// Discards standard error while it lives: opening a .webm prints a remark whatever the log level.
 class QuietStderr {
  public:
   QuietStderr() : kept_(dup(STDERR_FILENO)) {

@@ -50,7 +50,7 @@ struct Palette {
 
 // One phase's map. `open` has a margin of one closed cell, so that a step off the board needs no check of its own:
 // bit column + 1 of open[row + 1] is set where the player may stand. `planes` holds the colours of floor and walls,
-// channel-first, with the margin of two floor cells that the crop can reach, and room behind for reading 8 bytes.
+// channel-first, with the margin of two floor cells that the crop can reach, and room at the end for reading 8 bytes.
 struct Map {
   static constexpr int kStride = 16;
   static constexpr int kPlane = (kRows + 4) * kStride;
@@ -217,7 +217,7 @@ HOST_DEVICE inline void observe_map(const Params& params, const State& state, st
 
 // The same bytes. A GPU reads and writes words only where they are aligned: the five bytes of a row lie in two aligned
 // words, the 75 bytes of the crop are packed in registers and written as 17 aligned words and the seven bytes before
-// and behind them.
+// and after them.
 HOST_DEVICE inline void observe_map(const Params& params, const State& state, std::uint8_t* out) {
   static_assert(Map::kStride % 4 == 0 && Map::kPlane % 4 == 0 && kCrop == 5);
   const auto* const corner = reinterpret_cast<const std::uint32_t*>(params.map[state.phase].planes) +

@@ -8,8 +8,8 @@
 // active form, where the agent has to step back to see it. An episode lasts corridor_length + 2 o + 1 steps.
 // Source: Ni et al., "When do Transformers shine in RL?", 2023 (Memory-RL), after Bakker, "Reinforcement learning with
 // long short-term memory", 2001. Observation: [2] float, at x = 0 [0, goal] the first time and [0, 0] afterwards, in
-// the corridor [0, 0], at its end [1, y]; with full_state [5], behind these two at every step the goal, the share of
-// the corridor behind the agent, and 1 where it is late, so that a step costs the penalty, else 0.
+// the corridor [0, 0], at its end [1, y]. With full_state [5]: these two are followed, at every step, by the goal, the
+// share of the corridor that the agent has walked, and 1 where it is late, so that a step costs the penalty, else 0.
 #pragma once
 
 #include <optional>
@@ -43,7 +43,7 @@ struct TMaze {
   struct Params {
     int oracle;           // o
     int corridor_length;  // L
-    float step_penalty;   // for every step, but the last, at which x < t - o
+    float step_penalty;   // of every step except the last at which x < t - o
     float goal_reward;
     bool full_state;
   };
@@ -116,7 +116,7 @@ struct TMaze {
     return params.corridor_length + 2 * params.oracle + 1;
   }
   HOST_DEVICE static constexpr int junction(const Params& params) { return params.oracle + params.corridor_length; }
-  // Behind an agent that has always walked ahead, or in the active form first to the oracle.
+  // Whether the agent lags behind one that has always walked ahead, or in the active form first to the oracle.
   HOST_DEVICE static constexpr bool late(const Params& params, const State& state) {
     return state.x < state.t - params.oracle;
   }

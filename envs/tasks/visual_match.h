@@ -118,7 +118,7 @@ struct VisualMatch {
   HOST_DEVICE static constexpr Rgb target_colour(const Params& params, const State& state) {
     return params.square_colour[state.assignment][state.target];
   }
-  // A colour a place, whatever the squares' colours: to know these alone would leave a search, which takes memory, too.
+  // A colour for each place, whatever the squares' colours: knowing only those leaves a search, which needs memory.
   HOST_DEVICE static constexpr Rgb place_colour(const Params& params, const State& state) {
     return params.square_colour[0][state.target];
   }

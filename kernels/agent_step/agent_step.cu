@@ -90,7 +90,7 @@ std::vector<AgentStepPacking> packing_of(const AgentStepShape& shape, const Agen
   return packing;
 }
 
-// Padding stays zero for good.
+// Padding stays zero forever.
 template <typename X>
 DeviceBuffer<X> zeros(std::size_t size) {
   DeviceBuffer<X> buffer(size);

@@ -112,10 +112,10 @@ struct StepDevice;
 // bfloat16 planes, whose products are exact in float (Dtype::kFloat32). Everything else is computed in float.
 class AgentStepper {
  public:
-  // Why a shape cannot be run on the current device; nothing if it can.
+  // Returns why a shape cannot be run on the current device; nothing if it can.
   static std::optional<std::string> unsupported(const AgentStepShape& shape, Dtype operands);
 
-  // `weights` must outlive this. Does not pack them. Throws std::runtime_error for an unsupported shape.
+  // `weights` must outlive this, which does not pack them yet. Throws std::runtime_error for an unsupported shape.
   AgentStepper(const AgentStepShape& shape, Dtype operands, const AgentStepWeights& weights);
   ~AgentStepper();
   AgentStepper(const AgentStepper&) = delete;

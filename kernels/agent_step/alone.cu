@@ -2,7 +2,7 @@
 //
 // What counts is the number of times that the blocks have to wait for each other. So every block holds the residual
 // stream, computes norms and memory itself and sends its share of a product to all others: twice a layer, and twice for
-// the actor. The first block alone writes what the step leaves.
+// the actor. The first block alone writes the step's results.
 #include "kernels/agent_step/memory.cuh"
 #include "kernels/agent_step/messages.cuh"
 #include "kernels/early_launch.h"
@@ -68,7 +68,7 @@ __global__ void __launch_bounds__(kStepThreads, 1) alone_kernel(const __grid_con
       const int first_m = rank * block.projection_tiles() / kStepCluster;
       const int count = (rank + 1) * block.projection_tiles() / kStepCluster - first_m;
       const bf16* const first[1] = {matrix(tiles + layout.projection + first_m * width_tiles)};
-      // The first block overwrites fast weights when it has heard of all, and so when all have copied them.
+      // The first block overwrites fast weights when it has heard from all blocks, so when all have copied them.
       const auto copied = [&] {
         block.wait_for_copy();
         __syncthreads();

@@ -1,4 +1,4 @@
-// What the kernel of agent_step is launched with.
+// The arguments of agent_step's kernel.
 #pragma once
 
 #include "kernels/agent_step/agent_step.h"
@@ -22,18 +22,18 @@ struct StepArguments {
 };
 
 using StepKernel = void (*)(StepArguments);
-// For few environments, each of which a cluster takes.
+// For few environments, with a cluster for each.
 StepKernel alone_kernel_of(const AgentStepShape& shape, Dtype operands);
 
 constexpr int kStaticSharedBytes = 1024;  // kept for what the kernel declares itself, and the runtime
 
-// What the kernel has on the current device.
+// What the current device offers the kernel.
 struct StepDevice {
   int cluster;       // blocks
   int clusters;      // that run at a time
   int shared_bytes;  // of a block
 };
-// Lets the kernel have that much shared memory.
+// Allows the kernel that much shared memory.
 StepDevice prepare_step_kernel(const AgentStepShape& shape, Dtype operands);
 
 struct StepLaunch {

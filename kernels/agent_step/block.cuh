@@ -8,14 +8,14 @@
 
 namespace engram {
 
-// A few units in the last place, as all of CUDA's fast functions that are used here.
+// Within a few units in the last place, as all of CUDA's fast functions that are used here.
 __device__ inline float sigmoid(float x) { return __fdividef(1.0f, 1.0f + __expf(-x)); }
 __device__ inline float silu(float x) { return x * sigmoid(x); }
 
 // Not max(x, 0), which would hide a NaN.
 __device__ inline float relu(float x) { return x < 0.0f ? 0.0f : x; }
 
-// Per own environment, of a whole step.
+// For each environment of the block, for a whole step.
 struct RowTime {
   std::int64_t position;
   int slot;  // of the window's ring that this step is written to
@@ -28,7 +28,7 @@ __device__ inline RowTime* row_times() {
   return times;
 }
 
-// By one thread of a cluster, when all its blocks have drawn their dropout: the last cluster counts the tick up.
+// Called by one thread of a cluster when all its blocks have drawn their dropout: the last cluster counts the tick up.
 __device__ inline void count_tick(const StepArguments& arguments, unsigned clusters) {
   if (arguments.rows.dropout_tick == nullptr || atomicAdd(arguments.finished, 1u) + 1 < clusters) return;
   *arguments.finished = 0;
@@ -87,7 +87,7 @@ class StepBlock : public Dimensions<Sizes> {
   // x <- x + dropout(sum of kSources partial results from `offset` on), and rms(x). `first_group`: of `place`.
   template <int kSources>
   __device__ void add_and_normalise(int offset, const DropoutPlace& place, int first_group, int norm_weight);
-  // Of the memory that remember() needs next.
+  // Waits for the copy of the memory that remember() needs next.
   __device__ void wait_for_copy() const {
     if (arguments_.shared.stages == 2)
       wait_for_groups<1>();
@@ -176,7 +176,7 @@ __device__ void StepBlock<T, kCluster, Sizes, kAlone>::read_observations() {
     }
     return;
   }
-  // The four arrays lie behind each other where they come from, too.
+  // The four arrays lie one after the other at their source, too.
   const int count = kConvolution1 * (4 * D::channels() + 1) + kConvolution2 * (kConvolution1 * 4 + 1);
   for (int i = threadIdx.x; i < count; i += kStepThreads)
     copy_async<4>(reinterpret_cast<float*>(to.weight1) + i, arguments_.vectors + layout.convolution1 + i, true);
@@ -237,7 +237,7 @@ __device__ void StepBlock<T, kCluster, Sizes, kAlone>::encode(const Multiply& mu
   __syncthreads();
 }
 
-// By one warp: lane's channels are 2 lane and 2 lane + 1, and those 64 behind.
+// For one warp: the lane's channels are 2 lane and 2 lane + 1, and the two that are 64 channels further on.
 template <typename T, int kCluster, class Sizes, bool kAlone>
 __device__ void StepBlock<T, kCluster, Sizes, kAlone>::normalise(int own, float2 (&x)[2], int norm_weight) {
   const int padded = padded_width();
@@ -311,7 +311,7 @@ __device__ void StepBlock<T, kCluster, Sizes, kAlone>::add_and_normalise(int off
   }
 }
 
-// A warp a row; a lane an action.
+// One warp for each row; one lane for each action.
 template <typename T, int kCluster, class Sizes, bool kAlone>
 template <int kSources>
 __device__ void StepBlock<T, kCluster, Sizes, kAlone>::choose() {

@@ -102,7 +102,7 @@ struct AgentStepDropout {
   explicit AgentStepDropout(const AgentStepShape& shape)
       : width_groups(static_cast<int>(dropout_row(shape.width)) / kDropoutGroup),
         head_groups(shape.heads * static_cast<int>(dropout_row(shape.head_width())) / kDropoutGroup),
-        first_layer(2 * width_groups),  // behind the encoder's and the backbone's input
+        first_layer(2 * width_groups),  // after the encoder's and the backbone's input
         query(0),
         key(head_groups),
         value(2 * head_groups),

@@ -27,7 +27,7 @@ __device__ void StepBlock<T, kCluster, Sizes, kAlone>::begin() {
     }
     row_times()[own] = time;
   }
-  // Channels behind the width are operands, too.
+  // Channels from the width on are operands, too.
   auto* mixed = shared<std::uint32_t>(arguments_.shared.mixed);
   for (int i = threadIdx.x; i < 16 * operand_stride() * static_cast<int>(sizeof(T)) / 4; i += kStepThreads)
     mixed[i] = 0;
@@ -116,7 +116,7 @@ __device__ void StepBlock<T, kCluster, Sizes, kAlone>::start_copy(int item) {
   commit_copies();
 }
 
-// A warp a row and head. Turned queries (times 1/sqrt(K)), turned keys, values, beta and gates stay where the
+// One warp for each row and head. Turned queries (times 1/sqrt(K)), turned keys, values, beta and gates stay where the
 // projections were; the fast weights' keys and queries are written beside each other.
 template <typename T, int kCluster, class Sizes, bool kAlone>
 __device__ void StepBlock<T, kCluster, Sizes, kAlone>::prepare(int layer) {

@@ -12,13 +12,13 @@ namespace engram {
 // ended.
 class Mailbox {
  public:
-  // By one thread, before any other of the cluster knows of it.
+  // Called by one thread, before any other of the cluster knows of it.
   __device__ void create() { asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;" ::"r"(address()) : "memory"); }
-  // By one thread, when the last phase has ended.
+  // Called by one thread, when the last phase has ended.
   __device__ void open(int bytes) {
     asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(address()), "r"(bytes) : "memory");
   }
-  // Until phase `phase` has ended; phases are counted from 0 on, and the one before has been waited for.
+  // Waits until phase `phase` has ended; phases are counted from 0 on, and the previous one has been waited for.
   __device__ void wait(int phase) const {
     asm volatile(
         "{\n"
@@ -36,7 +36,7 @@ class Mailbox {
   std::uint64_t barrier_;
 };
 
-// Before the cluster's barrier behind which others may send.
+// To be called before the cluster's barrier after which others may send.
 __device__ inline void publish_mailboxes() { asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory"); }
 
 // An address of this block's shared memory in that of the cluster's block `rank`.

@@ -63,9 +63,9 @@ __device__ inline void load_tile(FragmentA<kPlanes<T>>& a, const bf16* tile) {
 }
 
 // For kStreams matrices at once, Y_s = W_s X: `outputs` x `inputs` tiles, tile (m, k) of a matrix m * pitch + k tiles
-// behind its first; X(k, n) = operand[n * stride + k], with columns in tiles of 8 of which an even number is stored.
+// after its first; X(k, n) = operand[n * stride + k], with columns in tiles of 8 of which an even number is stored.
 // A warp takes 16 outputs of 16 columns at a time, warp `first_warp` the first. The first kAhead tiles are fetched
-// before ready(), which every thread calls once and behind which the operand is there. Then store(m, n, sum), sum an
+// before ready(), which every thread calls once and after which the operand is there. Then store(m, n, sum), sum an
 // Accumulator [kStreams], for every tile of Y.
 template <typename T, int kStreams, int kAhead = kPlanes<T> == 1 ? 8 / kStreams : 2 / kStreams, typename Ready,
           typename Store>

@@ -166,7 +166,7 @@ __global__ void __launch_bounds__(kThreads<T>* kTeams<T, kWidth>, kTeams<T, kWid
     weight[row] += __shfl_xor_sync(~0u, weight[row], 1);
     weight[row] += __shfl_xor_sync(~0u, weight[row], 2);
     const int step = t + g + 8 * row;
-    float inverse = weight[row] > 0.0f ? 1.0f / weight[row] : 0.0f;  // behind the length, maybe no keys
+    float inverse = weight[row] > 0.0f ? 1.0f / weight[row] : 0.0f;  // after the length, maybe no keys
     if constexpr (kDropout) inverse *= problem.dropout.scale;
 #pragma unroll
     for (int i = 0; i < kWidth / 8; ++i)

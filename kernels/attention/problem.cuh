@@ -110,7 +110,7 @@ struct alignas(16) KeptWeights {
     const int i = threadIdx.x % kThreads<T>;
     if (i < kPieces) copy_async<16>(&word[0][0] + 4 * i, &drawn->word[0][0] + 4 * i, true);
   }
-  // Of the blocks [B, H, query block, key block].
+  // Counts and numbers the blocks [B, H, query block, key block].
   __host__ __device__ static std::int64_t blocks(int time) { return (time + kBlock<T> - 1) / kBlock<T>; }
   __device__ static std::int64_t index(int time, int head, int t, int u) {
     return (head * blocks(time) + t / kBlock<T>)*blocks(time) + u / kBlock<T>;

@@ -93,7 +93,7 @@ __global__ void __launch_bounds__(128, 4)
 }
 
 struct BackwardShared {
-  Tile q[2], d_output[2];  // the block, then the one behind it
+  Tile q[2], d_output[2];  // the block, then the one after it
   Tile k[2], v[2];         // the block before, then the block
   float log2_sum_exp[2 * kSize], mean[2 * kSize];
 };

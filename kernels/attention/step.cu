@@ -173,7 +173,7 @@ struct RingArguments {
   int slots;
 };
 
-// One warp a row, slot and head of the final ring.
+// One warp for each row, slot and head of the final ring.
 template <typename T, typename Ring>
 __global__ void __launch_bounds__(128) ring_kernel(const __grid_constant__ RingArguments<T, Ring> arguments) {
   const Problem<T>& problem = arguments.problem;

@@ -10,7 +10,7 @@ namespace {
 constexpr int kThreads = 256;
 constexpr int kResident = 6;  // blocks a multiprocessor of the kernels that add up
 
-// One thread a group of dropout: eight channels of one row, of which the last ones may lie outside.
+// One thread for each group of dropout: eight channels of one row, of which the last may lie outside.
 template <typename T, bool kAligned>
 __global__ void __launch_bounds__(kThreads) dropout_add_kernel(DropoutAdd input, T* __restrict__ y) {
   const unsigned groups = (input.stride + kDropoutGroup - 1) / kDropoutGroup;
@@ -46,7 +46,7 @@ __global__ void __launch_bounds__(kThreads) dropout_add_kernel(DropoutAdd input,
   }
 }
 
-// One thread an element.
+// One thread for each element.
 template <typename T>
 __global__ void __launch_bounds__(kThreads)
     scale_bytes_kernel(unsigned elements, int width, const std::uint8_t* __restrict__ x, int stride,

@@ -16,7 +16,7 @@
 namespace engram {
 
 // y = dropout(x) [+ residual] for rows of `width` channels; those of x are `x_stride` elements apart, those of y and of
-// the residual `stride`. What stands behind the width is not read, and is zero in y. y may be x, where the strides are
+// the residual `stride`. What follows the width is not read, and is zero in y. y may be x, where the strides are
 // equal, or the residual. Rows and strides that are multiples of 16 bytes are fast, others are taken too. The gradient
 // of x is the same call for dy without a residual. rows * ceil(stride / 8) < 2^31.
 struct DropoutAdd {
@@ -31,7 +31,7 @@ struct DropoutAdd {
 };
 void dropout_add(const DropoutAdd& input, void* y, cudaStream_t stream);
 
-// y = x / 255 for rows of `width` bytes, contiguous, as rows of `stride` >= width elements, zero behind the width.
+// y = x / 255 for rows of `width` bytes, contiguous, as rows of `stride` >= width elements, zero after the width.
 // rows * stride < 2^31.
 void scale_bytes(std::int64_t rows, int width, const std::uint8_t* x, int stride, Dtype dtype, void* y,
                  cudaStream_t stream);
@@ -42,8 +42,8 @@ void swiglu_forward(std::int64_t rows, int inner, Dtype dtype, const void* gate_
 void swiglu_backward(std::int64_t rows, int inner, Dtype dtype, const void* gate_up, const void* hidden_gradient,
                      void* gate_up_gradient, cudaStream_t stream);
 
-// Behind y = relu(x + bias): dx = dy where y > 0 [or everywhere, without a relu], and the bias's gradient, the sum of
-// dx over the rows. Rows of `columns` elements (a multiple of 8, at most 1,024), y and dy and dx each with its own
+// The gradient of y = relu(x + bias): dx = dy where y > 0 [everywhere without a relu]; the bias's is the sum of dx
+// over the rows. Rows of `columns` elements (a multiple of 8, at most 1,024), y and dy and dx each with its own
 // distance of rows (a multiple of 8). dx may be dy.
 struct ReluBiasGradient {
   std::int64_t rows;
@@ -63,7 +63,7 @@ void relu_bias_backward(const ReluBiasGradient& gradient, void* scratch, cudaStr
 void relu_bias_add_sums(const ReluBiasGradient& gradient, const void* scratch, cudaStream_t stream);
 
 // y = gelu(x + bias), gelu(z) = z (1 + tanh(sqrt(2 / pi) (z + 0.044715 z^3))) / 2 (Hendrycks and Gimpel 2016), for
-// contiguous rows of `columns` elements, a multiple of 8; the bias counts as zero behind its `width` elements.
+// contiguous rows of `columns` elements, a multiple of 8; the bias counts as zero after its `width` elements.
 struct GeluBias {
   std::int64_t rows;
   int columns;

@@ -207,7 +207,7 @@ struct Gate {
   __device__ float of_window(int i) const { return kKind == MixKind::kVector ? 1.0f - channels.x[i] : window; }
 };
 
-// The norm's weight of this lane's channels, zero behind the width; `shared`: kMaxPadded floats. All threads call it.
+// The norm's weight of this lane's channels, zero after the width; `shared`: kMaxPadded floats. All threads call it.
 __device__ RowVector shared_weight(const MixerMix& input, int column, float* shared) {
   for (int c = threadIdx.x; c < kMaxPadded; c += kThreads) shared[c] = c < input.shape.width ? input.weight[c] : 0.0f;
   __syncthreads();
@@ -326,7 +326,7 @@ void check_shape(const MixerShape& shape, std::int64_t projected_stride) {
 }
 
 int lanes_of(const MixerShape& shape) { return shape.padded <= 64 ? 8 : 16; }
-// Of the kernels that take one item a thread, and of those that take many and add up.
+// The blocks of kernels that take one item a thread, and of those that take many and add up.
 unsigned all_blocks_of(const MixerShape& shape) {
   const int items = kThreads / lanes_of(shape);
   return static_cast<unsigned>((shape.rows * shape.heads + items - 1) / items);
@@ -405,7 +405,7 @@ void mixer_mix_backward(const MixerMix& input, const MixerMixGradient& gradient,
   check_shape(input.shape, input.projected_stride);
   const int blocks = blocks_of(input.shape);
   dispatch_mix(input, [&]<MixKind kKind, typename T, int kLanes>() {
-    // Of the sums, and before them of the weight.
+    // Shared memory holds the weight first, then the sums.
     const std::size_t shared = std::max(kThreads / kLanes * input.shape.padded, kMaxPadded) * sizeof(float);
     mix_backward_kernel<kKind, T, kLanes>
         <<<blocks, kThreads, shared, stream>>>(input, gradient, static_cast<float*>(scratch));

@@ -1,4 +1,4 @@
-// What stands around the memories of a DeltaNet or HQLT block, in one pass each, forward and backward.
+// The passes before and after the memories of a DeltaNet or HQLT block, one kernel each, forward and backward.
 //
 // Features, from a projection's rows [q | k | v | ... | beta | ...] (H heads of P elements each for q, k, v):
 //   q, k, v <- dropout(q), dropout(k), dropout(v)
@@ -9,7 +9,7 @@
 //   R^{H x 2}; sum: m = f + w;   fast: m = f;   and then out = RMS norm of m per head, with one weight [W] for all
 //   heads (Irie et al. 2025, synchronous HQLT; Yang et al. 2024, DeltaNet).
 //
-// A head has W elements, stored as P = W rounded up to a multiple of 8, P <= 128; what stands behind W is zero in the
+// A head has W elements, stored as P = W rounded up to a multiple of 8, P <= 128; what follows W is zero in the
 // inputs and is written as zero. Projections are rows `projected_stride` apart (a multiple of 8) and their gradients
 // have the same layout; rows * H < 2^31. Everything but the norm's weight is float or bfloat16 (`dtype`) and 16-byte
 // aligned; the rest is contiguous. Computed in float. All work is queued on `stream`; the same input gives the same
@@ -37,7 +37,7 @@ struct MixerFeatures {
   MixerShape shape;
   Dtype dtype;
   std::int64_t projected_stride;
-  int beta_column;  // of the first head's beta, a multiple of 8; the columns behind the last beta are padding
+  int beta_column;  // of the first head's beta, a multiple of 8; the columns after the last beta are padding
   float beta_factor;
   DropoutPlace query_dropout, key_dropout, value_dropout;  // row = row * H + head, W channels
   bool drops_in_place;  // the projection's q and k become what is left of them, for the window to read
@@ -50,7 +50,7 @@ struct MixerFeaturesGradient {
   const void* features;      // [rows, 3, H, P]
   const void* beta;          // [rows, H]
   const void* window_value;  // added to the gradient of silu(v), [rows, H, P]; null: no window
-  void* projected;  // out: q, k, v, beta and the columns behind beta up to the stride. With a window the columns of q
+  void* projected;  // out: q, k, v, beta and the columns after beta up to the stride. With a window the columns of q
                     // and k hold the window's gradient on entry, which is added to
 };
 // `input` as the forward pass left it.

@@ -34,7 +34,7 @@ struct Row {
       for (int i = 0; i < kVector; ++i) total += a.v[c].x[i] * b.v[c].x[i];
     return row_sum<kLanes>(total);
   }
-  // x becomes (x - mean) / deviation, or x / rms; returns the divisor's inverse. Elements behind the width stay 0.
+  // x becomes (x - mean) / deviation, or x / rms; returns the divisor's inverse. Elements after the width stay 0.
   template <NormKind kKind>
   __device__ float normalize(int width, float epsilon) {
     if constexpr (kKind == NormKind::kLayer) {
@@ -64,7 +64,7 @@ struct StoredRow {
   using R = Row<T, kLanes, kChunks>;
   StoredVector<T> v[kChunks];
 
-  // Zeros where there is no such matrix or row, and in vectors that lie behind the width.
+  // Zeros where there is no such matrix or row, and in vectors that lie after the width.
   __device__ void load(const void* matrix, std::int64_t stride, const RowNorm& norm, std::int64_t row) {
 #pragma unroll
     for (int c = 0; c < kChunks; ++c)

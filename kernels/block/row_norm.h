@@ -3,7 +3,7 @@
 //   layer norm (Ba et al. 2016):         y = w (x - mean(x)) / sqrt(var(x) + eps) + b
 //
 // Rows of `width` elements stand `stride` apart, a multiple of 8 and at most 1,024, unless a matrix has a stride of its
-// own; elements behind the width are zero in x, are not read in dy, and are written as zero. x, y and their gradients
+// own; elements after the width are zero in x, are not read in dy, and are written as zero. x, y and their gradients
 // are float or bfloat16 (`dtype`), 16-byte aligned; weight, bias and their gradients are float [width]. Computed in
 // float, x's statistics anew in the backward pass. An output may be an input. All work is queued on `stream`; the same
 // input gives the same bits. Errors: std::runtime_error for a shape outside the contract or a failed launch.
@@ -36,7 +36,7 @@ struct RowNorm {
 void row_norm_forward(const RowNorm& norm, void* y, cudaStream_t stream);
 
 // One step along a residual stream: x = dropout(branch) [+ residual], rounded to `dtype`, and its norm y, in one pass.
-// Dropout counts rows of `width` channels. What stands behind the width of the branch is not read.
+// Dropout counts rows of `width` channels. What follows the width of the branch is not read.
 struct ResidualSum {
   DropoutPlace dropout;
   const void* branch;

@@ -56,7 +56,7 @@ struct StoredVector {
   }
 };
 
-// Elements `first` .. `first` + 7 of an array of `size` floats of any alignment; 0 behind its end.
+// Elements `first` .. `first` + 7 of an array of `size` floats of any alignment; 0 after its end.
 __device__ inline RowVector load_bounded(const float* p, int first, int size) {
   RowVector v;
 #pragma unroll

@@ -86,7 +86,7 @@ struct PrepareShared {
   float beta[kChunk<T>];
 };
 
-// One block a chunk, one warp a block of 16 rows.
+// One block for each chunk, one warp for each block of 16 rows.
 template <typename T, int kWidth>
 __global__ void __launch_bounds__(kChunk<T> * 2) prepare_kernel(Problem<T> problem, Triangles<T>* triangles) {
   constexpr int kSize = kChunk<T>, kThreads = kSize * 2, kVector = kRowStride<kWidth>;

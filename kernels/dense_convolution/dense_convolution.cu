@@ -9,7 +9,7 @@ namespace {
 
 constexpr int kThreads = 128;
 
-// A thread an element of the matrix, and behind these one an element of the bias.
+// One thread for each element of the matrix, then one for each element of the bias.
 __global__ void __launch_bounds__(kThreads)
     dense_kernel(ConvolutionShape shape, int rows, int columns, int output_width, int places, const float* weight,
                  const float* bias, float* dense_weight, float* dense_bias) {
@@ -28,7 +28,7 @@ __global__ void __launch_bounds__(kThreads)
       inside ? weight[((c * shape.channels + m) * shape.kernel_height + u) * shape.kernel_width + v] : 0;
 }
 
-// A thread an element of the kernel, and behind these one an element of the bias.
+// One thread for each element of the kernel, then one for each element of the bias.
 __global__ void __launch_bounds__(kThreads)
     dense_backward_kernel(ConvolutionShape shape, int columns, int output_width, int places,
                           const float* d_dense_weight, const float* d_dense_bias, float* d_weight, float* d_bias) {

@@ -12,7 +12,7 @@ constexpr int kThreads = 256;
 constexpr int kWarp = 32;
 constexpr int kWarps = kThreads / kWarp;
 
-// ---- Recording: one warp an environment ----
+// ---- Recording: one warp for each environment ----
 
 // An observation has no alignment of its own, so that it is copied byte by byte; a warp's bytes lie side by side.
 __device__ void copy_observation(const EpisodeStore& store, const void* observation_N, std::int64_t environment,

@@ -1,7 +1,7 @@
 // Replay of whole episodes in device memory: N environments record into slots, one launch a step, and batches of slots
 // are gathered, one launch a batch.
 //
-// An episode of T steps has T + 1 observations; row t of a slot holds o_t, a_t and r_t, and o_T stands behind the last.
+// An episode of T steps has T + 1 observations; row t of a slot holds o_t, a_t and r_t, and o_T follows the last row.
 // Dimensions: S slots, M = max_steps, N environments, B episodes of a batch. Everything is contiguous; an observation
 // is `row_bytes` bytes of any type. All pointers are device memory. No output overlaps an input. All work is queued on
 // `stream`; nothing synchronises; the same input gives the same bits; every call may be captured in a CUDA graph.
@@ -53,7 +53,7 @@ void record_step(const EpisodeStore& store, const EpisodeRecorders& recorders, c
                  cudaStream_t stream);
 
 // B episodes padded to T = max_steps, in the alignment of a learner's batch: row t of T + 1 holds o_t, a_{t-1} and
-// r_{t-1}. Everything behind an episode's end is zero, but for previous_action: num_actions stands for "none" there
+// r_{t-1}. Everything after an episode's end is zero, except for previous_action: num_actions stands for "none" there
 // and in row 0.
 struct EpisodeGather {
   int size;                    // B

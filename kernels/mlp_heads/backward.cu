@@ -74,7 +74,7 @@ __device__ void write_rows(const std::uint32_t (&x)[kSteps][4], bf16* p, int str
   }
 }
 
-// d_output's rows `row` and row + 8 as left operand, zero behind the outputs and the matrix; rounded to memory, and
+// d_output's rows `row` and row + 8 as left operand, zero after the outputs and the matrix; rounded to memory, and
 // added up over the rows.
 __device__ FragmentA<1> load_d_output(const BackwardArguments& a, int head, std::int64_t row, float* sums) {
   const int t = threadIdx.x % 4;

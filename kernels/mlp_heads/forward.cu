@@ -20,7 +20,7 @@ struct ForwardArguments {
 };
 
 #ifdef ENGRAM_HAS_WGMMA
-// x's rows `row` and row + 8 as left operands, zero behind the matrix.
+// x's rows `row` and row + 8 as left operands, zero after the matrix.
 template <int kWidth>
 __device__ void load_x(std::uint32_t (&x)[kWidth / 16][4], const ForwardArguments& a, std::int64_t row) {
   const bf16* p = a.x + row * a.stride + 4 * (threadIdx.x % 4);

@@ -32,7 +32,7 @@ struct MlpHeadsShape {
   int heads;          // H, 1 .. 8
   int kept;           // heads 0 .. kept - 1 are trained: what their backward pass needs is written
 
-  // A rounded up; what is behind the A outputs is zero.
+  // A rounded up; what follows the A outputs is zero.
   int output_stride() const { return (outputs + 7) / 8 * 8; }
 };
 
@@ -51,10 +51,10 @@ void mlp_heads_pack(const MlpHeadsShape& shape, const std::vector<MlpHeadWeights
 
 struct MlpHeadsForward {
   MlpHeadsShape shape;
-  const void* x_MP;    // bfloat16, zero behind the D channels
+  const void* x_MP;    // bfloat16, zero after the D channels
   const void* packed;  // mlp_heads_pack's
-  // Of the kept heads: bfloat16 [M, kept, I], and mlp_heads_mask_bytes: which hidden units are not zero, for the
-  // backward pass.
+  // The kept heads' hidden layers, bfloat16 [M, kept, I], and in mlp_heads_mask_bytes which of their units are not
+  // zero, for the backward pass.
   void *first, *second;
   void* masks;
   float* output_MA[kMaxMlpHeads];  // [M, output_stride] each
@@ -67,15 +67,15 @@ void mlp_heads_forward(const MlpHeadsForward& forward, cudaStream_t stream);
 struct MlpHeadsBackward {
   MlpHeadsShape shape;
   const void *packed, *masks;
-  const float* d_output_MA[kMaxMlpHeads];  // [M, output_stride] each, zero behind the A outputs
+  const float* d_output_MA[kMaxMlpHeads];  // [M, output_stride] each, zero after the A outputs
   void *d_first, *d_second;                // bfloat16 [M, kept, I]
   void* d_output_rounded;                  // bfloat16 [M, kept, output_stride]
-  void* d_x_MP;                            // bfloat16, zero behind the D channels
+  void* d_x_MP;                            // bfloat16, zero after the D channels
 };
 std::size_t mlp_heads_backward_scratch_bytes(const MlpHeadsShape& shape);
-// All of these, and in `scratch` what the second call makes the biases' gradients of.
+// Writes all of these, and in `scratch` what the second call makes the biases' gradients of.
 void mlp_heads_backward(const MlpHeadsBackward& backward, void* scratch, cudaStream_t stream);
-// Of the kept heads, the sums over the rows: [kept, I] of b1, then [kept, I] of b2, then [kept, output_stride] of b3.
+// The kept heads' bias gradients, summed over the rows: b1 [kept, I], then b2 [kept, I], then b3 [kept, output_stride].
 void mlp_heads_bias_sums(const MlpHeadsShape& shape, const void* scratch, float* d_bias, cudaStream_t stream);
 
 }  // namespace engram

@@ -98,7 +98,7 @@ __device__ void pack_backward(const MlpHeadWeights& w, int width, int outputs, u
   reinterpret_cast<uint4*>(image)[i] = vector;
 }
 
-// blockIdx.y: the forward images, then the backward ones. One thread a vector of 16 bytes.
+// blockIdx.y: the forward images, then the backward ones. One thread for each vector of 16 bytes.
 template <int kWidth>
 __global__ void pack_kernel(PackArguments a) {
   const int i = blockIdx.x * blockDim.x + threadIdx.x, image = blockIdx.y;

@@ -14,7 +14,7 @@ struct ResidentWeights {
   SharedBarrier loaded[Image::kPieces], free[Image::kPieces];  // a phase a head
   unsigned given_back[Image::kPieces];                         // by how many warps so far
 
-  // By one thread, before the others are let in.
+  // Called by one thread, before the others are let in.
   __device__ void start(unsigned char* shared, const unsigned char* image) {
     for (int piece = 0; piece < Image::kPieces; ++piece) {
       loaded[piece].initialize(/*arrivals=*/1);
@@ -25,7 +25,7 @@ struct ResidentWeights {
     for (int piece = 0; piece < Image::kPieces; ++piece) load(piece, shared, image);
   }
   __device__ void wait(int piece, int phase) { loaded[piece].wait(phase % 2); }
-  // By all threads of a warp that has waited for the piece and read it, once a head. next_image: null behind the last.
+  // Called by all threads of a warp that has read the piece, once a head. next_image: null after the last.
   __device__ void give_back(int piece, int phase, unsigned char* shared, const unsigned char* next_image) {
     if (next_image == nullptr) return;
     free[piece].arrive();  // every lane for what it has read

@@ -14,7 +14,7 @@ std::int64_t blocks_of(const SacLossInput& input) {
   return (std::int64_t{input.batch} * (input.time + 1) + kThreads - 1) / kThreads;
 }
 
-// Of the softmax of one row: the exponent's shift, and the inverse of the sum.
+// The softmax of one row: the exponent's shift, and the inverse of the sum.
 struct Softmax {
   float shift, inverse_sum;
   __device__ Softmax(const float* logits, int actions) : shift(logits[0]), inverse_sum(0) {
@@ -40,7 +40,7 @@ __device__ float block_sum(float x, float* shared) {
   return total;
 }
 
-// One thread a row.
+// One thread for each row.
 template <typename T>
 __global__ void __launch_bounds__(kThreads)
     rows_kernel(SacLossInput input, SacLossOutput output, float* __restrict__ block_sums) {

@@ -47,7 +47,7 @@ enum SacLossIndex { kSacTotal, kSacCritic1, kSacCritic2, kSacActor, kSacEntropy,
 
 struct SacLossOutput {
   float* losses;     // [kSacLosses]
-  float* target_BT;  // y, 0 behind the steps; [B, T]
+  float* target_BT;  // y, 0 after the steps; [B, T]
   Dtype dtype;       // of the gradients, [B, T + 1, stride]; columns from A on are written as zero
   void* logits_BTA;
   void* q1_BTA;

@@ -6,7 +6,7 @@ namespace {
 
 constexpr int kThreads = 256;
 
-// One thread an element of the packed weights.
+// One thread for each element of the packed weights.
 template <int kP>
 __global__ void __launch_bounds__(kThreads) pack_kernel(SwiGluWeightsInput input, bf16* __restrict__ weights) {
   constexpr int kStage = sizeof(Stage<kP>) / sizeof(bf16), kGateUp = GateUpTile<kP>::kElements;

@@ -31,12 +31,12 @@ struct alignas(16) Stage {
   bf16 down[DownTile<kP>::kElements];
 };
 
-// Of a ring in shared memory.
+// The barriers of a ring in shared memory.
 template <int kSlots>
 struct RingBarriers {
   SharedBarrier full[kSlots], empty[kSlots];
 
-  // One thread. A slot is full after so many arrivals of writers, empty after so many of readers.
+  // Called by one thread. A slot is full after so many arrivals of writers, empty after so many of readers.
   __device__ void initialize(int writers, int readers) {
     for (int i = 0; i < kSlots; ++i) {
       full[i].initialize(writers);
@@ -82,7 +82,7 @@ __device__ inline void for_each_piece(Function function) {
       if (const int channel = (piece + lane_id() / 8) * 8; channel < kP) function(first + 8 * half, channel);
 }
 
-// Queues copies of rows x[first_row ..][stride] to the tile; zeros behind the last row and the last channel.
+// Queues copies of rows x[first_row ..][stride] to the tile; zeros after the last row and the last channel.
 template <int kP>
 __device__ inline void load_rows(bf16* tile, const bf16* x, std::int64_t first_row, std::int64_t rows, int stride) {
   const bf16* const first = x + first_row * stride;

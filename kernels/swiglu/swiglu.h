@@ -3,7 +3,7 @@
 // compute the hidden units again. A specialisation beside plain products with swiglu_forward() and swiglu_backward()
 // between them (kernels/block/elementwise.h), for bfloat16 where fused_swiglu_takes() says so.
 //
-// Rows are bfloat16 [M, P], contiguous, 16-byte aligned, zero behind D; products are summed in float, and gates
+// Rows are bfloat16 [M, P], contiguous, 16-byte aligned, zero after D; products are summed in float, and gates
 // and what they multiply stay floats. Outputs overlap no input. All work is queued on `stream`; the same input gives
 // the same bits; rows do not influence each other. Errors: std::runtime_error for a shape or a device outside the
 // contract or a failed launch.
@@ -41,9 +41,9 @@ struct FusedSwiGlu {
   const void* x;        // [M, P]
 };
 
-void fused_swiglu_forward(const FusedSwiGlu& input, void* y, cudaStream_t stream);  // y: [M, P], zero behind D
+void fused_swiglu_forward(const FusedSwiGlu& input, void* y, cudaStream_t stream);  // y: [M, P], zero after D
 
-// From dy [M, P]: x's gradient [M, P], zero behind D.
+// From dy [M, P]: x's gradient [M, P], zero after D.
 struct FusedSwiGluGradient {
   const void* y;
   void* x;

@@ -6,7 +6,7 @@ namespace engram {
 namespace swiglu {
 namespace {
 
-// A block has 64 hidden units for good and walks over rows, 64 at a time. Two warpgroups, in turn, compute gate, up and
+// A block keeps its 64 hidden units and walks over rows, 64 at a time. Two warpgroups, in turn, compute gate, up and
 // their gradients of 64 rows and leave hidden, d_gate and d_up in shared memory; a third adds the products with the
 // rows to the weights' gradients in its registers; a fourth copies rows.
 constexpr int kComputing = 2;
@@ -168,7 +168,7 @@ __global__ void __launch_bounds__(kThreads, 1)
 #endif
 }
 
-// One thread two neighbouring channels of a unit. One block: as partial's first dimension of all but the last.
+// One thread for two neighbouring channels of a unit. One block: as partial's first dimension of all but the last.
 template <int kP>
 __global__ void __launch_bounds__(kWarpgroup)
     add_weight_gradients(SwiGluWeightGradient gradient, int width, int inner, int splits, const float2* partial) {
@@ -194,7 +194,7 @@ __global__ void __launch_bounds__(kWarpgroup)
   }
 }
 
-// What the grid is: chunks of units, splits of the rows, parts of the channels.
+// The grid's dimensions: chunks of units, splits of the rows, parts of the channels.
 template <int kP>
 dim3 grid_of(const FusedSwiGlu& input) {
   constexpr int kParts = kP / kSumChannels<kP>;

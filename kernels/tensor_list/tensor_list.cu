@@ -61,7 +61,7 @@ __global__ void __launch_bounds__(kThreads) square_kernel(const __grid_constant_
   squares[blockIdx.x] = sum;
 }
 
-// One warp a tensor.
+// One warp for each tensor.
 __global__ void __launch_bounds__(kThreads)
     norm_kernel(const __grid_constant__ Blocks blocks, const float* squares, float* norms) {
   const int tensor = static_cast<int>(blockIdx.x * kThreads + threadIdx.x) / 32;

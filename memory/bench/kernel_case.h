@@ -14,7 +14,7 @@
 
 namespace engram {
 
-// Vectors of `width` elements, stored as `padded`, zeros behind.
+// Vectors of `width` elements, padded with zeros to `padded`.
 struct KernelShape {
   int batch, time, heads, width, padded;
 
@@ -62,7 +62,7 @@ class WorstError {
  public:
   explicit WorstError(const KernelShape& shape) : shape_(shape) {}
   void compare(const torch::Tensor& actual, const std::vector<double>& expected);
-  // The same of tensors in double on the CPU.
+  // The same for tensors in double on the CPU.
   void compare(const torch::Tensor& actual, const torch::Tensor& expected);
   double get() const { return worst_; }
 

@@ -9,7 +9,7 @@
 
 namespace engram {
 
-// Of the backward pass NaN where there is none.
+// The backward pass's is NaN where there is none.
 struct ForwardBackward {
   double forward, backward;
 };

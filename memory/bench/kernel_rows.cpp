@@ -85,7 +85,7 @@ KernelRow delta_step_row(int rows, int heads, int width) {
                      step->v.data_ptr(), step->beta.data_ptr(), step->state.data_ptr<float>(), step->output.data_ptr()},
                     stream);
   };
-  // LibTorch's takes one type, which is that of the state.
+  // LibTorch's operations take a single type, that of the state.
   const auto row = [&](const Tensor& x) { return x.select(1, 0).to(torch::kFloat32); };
   const std::vector<Tensor> plain_inputs{row(step->q), row(step->k), row(step->v), row(step->beta)};
   const double states = 1.0 * rows * heads * width * width, vectors = 1.0 * rows * heads * (4 * width + 1);
@@ -97,7 +97,7 @@ KernelRow delta_step_row(int rows, int heads, int width) {
           .check =
               [step, forward] {
                 const KernelShape& s = step->shape;
-                // checked() but of all heads, and of states, too.
+                // As checked(), but with all heads, and for states as well.
                 const auto some = [&](const Tensor& x) {
                   return x.slice(0, 0, s.batch, s.checked_every_row()).to(torch::kCPU, torch::kFloat64).contiguous();
                 };

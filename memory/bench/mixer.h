@@ -10,7 +10,7 @@ namespace engram {
 // Columns of the learner's projection: q, k, v, the gate, and the betas, rounded up to 8.
 inline std::int64_t projected_columns(const KernelShape& s) { return 3 * s.part() + s.part() + (s.heads + 7) / 8 * 8; }
 
-// The operations of the memories; those of the mix, some ten an element, are left out. Bytes, everything read once:
+// The operations of the memories; those of the mix, ten or so an element, are left out. Bytes, everything read once:
 // the delta rule's and the window's queries and keys, a value, the gate and the output, beta; backward these in and
 // the gradients of all but the output out.
 inline ForwardBackward mixer_flops(const KernelShape& s, int window) {

@@ -1,0 +1,69 @@
+"""check_docs.py finds each kind of problem in a made-up tree, and none in a tree without."""
+
+import pathlib
+import tempfile
+
+import check_docs
+
+REGISTRIES = {
+    "envs/registry.h": "using AllTasks = TaskList<Maze, Match>;\n",
+    "envs/tasks/maze.h": 'struct Maze {\n  static constexpr const char* kName = "maze";\n',
+    "envs/tasks/match.h": 'struct Match : Board {\n  static constexpr const char* kName = "match";\n',
+    "memory/backbone_options.h": 'struct GruOptions {\n  static constexpr const char* kName = "gru";\n};\n'
+    "using BackboneOptions = std::variant<GruOptions,\n                                   NoneOptions>;\n"
+    'struct NoneOptions {\n  static constexpr const char* kName = "none";\n};\n',
+    "docs/tasks/maze.md": "",
+    "docs/tasks/match.md": "",
+    "docs/backbones/gru.md": "",
+    "docs/backbones/none.md": "",
+}
+
+
+def found(files, without=()):
+    with tempfile.TemporaryDirectory() as folder:
+        root = pathlib.Path(folder).resolve()
+        for name, text in {**REGISTRIES, **files}.items():
+            if name not in without:
+                (root / name).parent.mkdir(parents=True, exist_ok=True)
+                (root / name).write_text(text)
+        return list(check_docs.problems(root))
+
+
+TARGET = "# A page\n\n## On a `GPU`, and `task.full_state`\n\n## Twice\n\n## Twice\n\n```\n## In code\n```\n"
+WIDE = "x " * 60 + "x"
+FINE = [
+    "[page](docs/page.md) and [itself](#heading)\n# Heading\n",
+    "[anchor](docs/page.md#on-a-gpu-and-taskfull_state) [second](docs/page.md#twice-1)",
+    "[elsewhere](https://example.org/missing.md) [folder](docs) [mail](mailto:a@b.c)",
+    "`[code](missing.md)`\n\n```\n[code](missing.md)\n```\n",
+    "[![picture](docs/page.md)](docs/page.md)",
+]
+BROKEN = [
+    "[page](docs/missing.md)",
+    "[anchor](docs/page.md#missing)",
+    "[anchor](docs/page.md#in-code)",
+    "[anchor](docs/page.md#twice-2)",
+    "[anchor](#missing)",
+    "![picture](missing.png)",
+    "[![picture](missing.png)](docs/page.md)",
+    "[outside](../../etc/passwd)",
+    "[anchor of a file that is no page](envs/registry.h#missing)",
+]
+
+assert found({}) == []
+for text in FINE:
+    assert found({"README.md": text, "docs/page.md": TARGET}) == [], text
+for text in BROKEN:
+    assert len(found({"README.md": "\n" + text, "docs/page.md": TARGET})) == 1, text
+    assert found({"README.md": "\n" + text, "docs/page.md": TARGET})[0].startswith("README.md:2: link to "), text
+assert found({"build/a.md": BROKEN[0], ".hidden/a.md": BROKEN[0]}) == []
+
+assert found({"docs/page.md": WIDE + "\n"})[0].startswith("docs/page.md:1: 121 columns")
+for text in (WIDE[:-1], "| " + WIDE, "```\n" + WIDE + "\n```", "x" * 100 + " https://example.org/" + "x" * 30):
+    assert found({"docs/page.md": text + "\n", "docs/reports/a.md": WIDE, "kernels/README.md": WIDE}) == [], text
+
+for page in ("docs/tasks/maze.md", "docs/tasks/match.md", "docs/backbones/gru.md", "docs/backbones/none.md"):
+    assert len(found({}, without=[page])) == 1 and page in found({}, without=[page])[0], page
+assert len(found({"envs/registry.h": "using AllTasks = TaskList<Maze, Lost>;\n"})) == 1
+assert len(found({"envs/registry.h": "\n"})) == 1
+print("every problem was found")
