@@ -23,6 +23,9 @@ struct ReportOptions {
   }
 };
 
+const CommandSyntax kSyntax = {.positional = {"DIR"},
+                               .values = {{"DIR", {"FILE"}}, {"output", {"FILE"}}}};  // or SCORES
+
 void print_help(const OptionList& own) {
   std::cout << "engram compare report DIR [--output FILE.html]\n"
                "engram compare report SCORES.json --output FILE.html\n\n"
@@ -41,11 +44,15 @@ void print_help(const OptionList& own) {
 
 }  // namespace
 
+void describe_compare_report(const CommandVisitor& visit) {
+  describe_options<ReportOptions>("compare report", kSyntax, visit);
+}
+
 int run_compare_report(const std::vector<std::string>& arguments) {
   ReportOptions options;
   OptionList own("");
   options.list_options(own);
-  const CommandLine line = parse_command_line(arguments, own, {.positional = {"DIR"}});
+  const CommandLine line = parse_command_line(arguments, own, kSyntax);
   if (line.help) {
     print_help(own);
     return 0;

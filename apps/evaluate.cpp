@@ -41,8 +41,10 @@ struct EvaluateOptions {
   }
 };
 
+const CommandSyntax kSyntax = {.positional = {"DIR"}, .values = {{"trace", {"FILE"}}, {"device", kDeviceValues}}};
+
 void print_help(const OptionList& own) {
-  std::cout << "engram evaluate DIR [--episodes N] [--weights best|last] [--json] [--trace FILE]\n\n"
+  std::cout << wrapped("engram evaluate DIR [--episodes N] [--weights best|last] [--json] [--trace FILE]", 2) << "\n\n"
             << wrapped(
                    "Plays the agent of the run directory DIR without dropout and prints its success rate (95% "
                    "interval: Wilson) and return, undiscounted (95% interval: Student's t). Greedy: the most "
@@ -51,7 +53,9 @@ void print_help(const OptionList& own) {
                    0)
             << "\n\nOptions\n";
   print_options(std::cout, own);
-  std::cout << "\nTensors of a trace: M steps of E episodes, one after the other; D backbone width, A actions\n"
+  std::cout << "\n"
+            << wrapped("Tensors of a trace: M steps of E episodes, one after the other; D backbone width, A actions", 2)
+            << "\n"
                "  observations [M, ...]        what the agent saw, in the task's own type\n"
                "  features [M, D]              what its backbone put out\n"
                "  action_probabilities [M, A]  of its policy\n"
@@ -98,11 +102,13 @@ void print_measured(const char* name, const Measured& measured) {
 
 }  // namespace
 
+void describe_evaluate(const CommandVisitor& visit) { describe_options<EvaluateOptions>("evaluate", kSyntax, visit); }
+
 int run_evaluate(const std::vector<std::string>& arguments) {
   EvaluateOptions options;
   OptionList own("");
   options.list_options(own);
-  const CommandLine line = parse_command_line(arguments, own, {.positional = {"DIR"}});
+  const CommandLine line = parse_command_line(arguments, own, kSyntax);
   if (line.help) {
     print_help(own);
     return 0;
