@@ -1,6 +1,7 @@
 // engram bench: how fast the parts are. Nothing is timed before it has passed its check.
 #include "apps/bench.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstdio>
 #include <iostream>
@@ -13,24 +14,24 @@
 namespace engram {
 namespace {
 
-constexpr const char* kHelp = R"(Usage: engram bench SUBJECT [options]
-
-Measures how fast a part of the program is on this machine. What is measured is first
-checked against a plain computation of the same thing; a failed check prints no time.
-
-Subjects:
-  env      environment steps per second, observations included, on the CPU or a GPU
-  kernels  the delta rule, attention and their steps on a GPU
-  act      a step of the agent on a GPU, alone and with environment and recording
-  update   an update of the learner on a GPU
-  run      a minute of a published run on a GPU
-
-'engram bench SUBJECT --help' lists the options of a subject.
-)";
+void print_help() {
+  std::cout << "Usage: engram bench SUBJECT [options]\n\n"
+            << wrapped(
+                   "Measures how fast a part of the program is on this machine. What is measured is first checked "
+                   "against a plain computation of the same thing; a failed check prints no time.",
+                   0)
+            << "\n\nSubjects:\n"
+            << "  env      " << wrapped("environment steps per second, observations included, on the CPU or a GPU", 11)
+            << "\n  kernels  " << wrapped("the delta rule, attention and their steps on a GPU", 11) << "\n  act      "
+            << wrapped("a step of the agent on a GPU, alone and with environment and recording", 11)
+            << "\n  update   an update of the learner on a GPU\n"
+               "  run      a minute of a published run on a GPU\n\n"
+               "'engram bench SUBJECT --help' lists the options of a subject.\n";
+}
 
 struct Subject {
   std::string name;
-  std::function<int(const std::vector<std::string>&)> bench;
+  std::function<int(const BenchCall&)> bench;
 };
 
 std::vector<Subject> subjects() {
@@ -40,7 +41,8 @@ std::vector<Subject> subjects() {
 #else
   std::vector<Subject> all = {{"env", bench_env}};
   for (const char* name : {"kernels", "act", "update", "run"})
-    all.push_back({name, [name](const std::vector<std::string>&) -> int {
+    all.push_back({name, [name](const BenchCall& call) -> int {
+                     if (call.visit) return 0;
                      throw UserError(std::string("bench ") + name +
                                      " measures a GPU, and this program was built without GPU support");
                    }});
@@ -50,11 +52,17 @@ std::vector<Subject> subjects() {
 
 }  // namespace
 
-bool parse_bench_options(const std::string& subject, const std::string& help, OptionList& options, bool& json,
-                         const std::vector<std::string>& words) {
+bool parse_bench_options(const std::string& subject, std::string help, OptionList& options, bool& json,
+                         const BenchCall& call) {
   options.add("json", json, "one JSON object a line instead of the table");
-  if (!parse_command_line(words, options).help) return true;
-  std::cout << "Usage: engram bench " << subject << " [options]\n\n" << help << "\nOptions\n";
+  const CommandSyntax syntax = {.values = {{"task", task_names()}, {"device", kDeviceValues}}};
+  if (call.visit) {
+    call.visit("bench " + subject, options, syntax);
+    return false;
+  }
+  if (!parse_command_line(call.words, options, syntax).help) return true;
+  std::ranges::replace(help, '\n', ' ');
+  std::cout << "Usage: engram bench " << subject << " [options]\n\n" << wrapped(help, 0) << "\n\nOptions\n";
   print_options(std::cout, options);
   return false;
 }
@@ -74,15 +82,20 @@ std::string fixed(double value, int digits, const std::string& unit) {
   return text.str();
 }
 
+void describe_bench(const CommandVisitor& visit) {
+  visit("bench", OptionList(""), {});
+  for (const Subject& subject : subjects()) subject.bench({{}, visit});
+}
+
 int run_bench(const std::vector<std::string>& arguments) {
   if (!arguments.empty() && (arguments[0] == "--help" || arguments[0] == "-h")) {
-    std::fputs(kHelp, stdout);
+    print_help();
     return 0;
   }
   std::string known;
   for (const Subject& subject : subjects()) {
     if (!arguments.empty() && arguments[0] == subject.name)
-      return subject.bench({arguments.begin() + 1, arguments.end()});
+      return subject.bench({{arguments.begin() + 1, arguments.end()}});
     known += (known.empty() ? "" : ", ") + subject.name;
   }
   throw UserError((arguments.empty() ? std::string("no subject") : "unknown subject '" + arguments[0] + "'") +

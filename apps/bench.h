@@ -9,23 +9,30 @@
 #include <vector>
 
 #include "agents/config.h"
+#include "apps/commands.h"
 #include "base/options.h"
 #include "envs/registry.h"
 
 namespace engram {
 
-// Each takes the words behind its name on the command line and returns the exit status.
-int bench_env(const std::vector<std::string>& words);
-// These measure a GPU; in programs that are built with CUDA.
-int bench_kernels(const std::vector<std::string>& words);
-int bench_act(const std::vector<std::string>& words);
-int bench_update(const std::vector<std::string>& words);
-int bench_run(const std::vector<std::string>& words);
+// What a subject is called with.
+struct BenchCall {
+  std::vector<std::string> words;  // behind its name on the command line
+  CommandVisitor visit = {};       // if there is one, it is shown the subject's options, and nothing is measured
+};
 
-// Sets a subject's options, to which --help and --json are added. False where only the help was asked for; it is
-// printed. Throws UserError.
-bool parse_bench_options(const std::string& subject, const std::string& help, OptionList& options, bool& json,
-                         const std::vector<std::string>& words);
+// Each returns the exit status.
+int bench_env(const BenchCall& call);
+// These measure a GPU; in programs that are built with CUDA.
+int bench_kernels(const BenchCall& call);
+int bench_act(const BenchCall& call);
+int bench_update(const BenchCall& call);
+int bench_run(const BenchCall& call);
+
+// Sets a subject's options, to which --help and --json are added. False where only the help (a paragraph; it is
+// printed) or the options were asked for. Throws UserError.
+bool parse_bench_options(const std::string& subject, std::string help, OptionList& options, bool& json,
+                         const BenchCall& call);
 // The words of a comma-separated list.
 std::vector<std::string> split_list(const std::string& list);
 // 0.1234 to so many digits behind the point; "-" for what is not a number.

@@ -228,12 +228,12 @@ void print(const std::string& backbone, int rows, const ActFigures& figures, boo
 
 }  // namespace
 
-int bench_act(const std::vector<std::string>& words) {
+int bench_act(const BenchCall& call) {
   std::string backbones = "hqlt,deltanet";
   bool json = false;
   OptionList options("");
   options.add("memory", backbones, "backbones, of hqlt and deltanet");
-  if (!parse_bench_options("act", kHelp, options, json, words)) return 0;
+  if (!parse_bench_options("act", kHelp, options, json, call)) return 0;
   const torch::Device device = bench_gpu("act");
   const torch::DeviceGuard guard(device);
 

@@ -119,8 +119,8 @@ was found equal to the CPU's; the share of a device copy's bandwidth that the st
 take; and the CPU's figure on all cores.
 )";
 
-// False where only the help was asked for.
-bool parse(const std::vector<std::string>& words, Arguments& arguments) {
+// False where nothing is to be measured.
+bool parse(const BenchCall& call, Arguments& arguments) {
   OptionList options("");
   options.add("task", arguments.task, "only this task; without it every task is timed");
   options.add("device", arguments.device, "cpu | cuda | cuda:N | auto (a GPU where there is one)");
@@ -129,7 +129,7 @@ bool parse(const std::vector<std::string>& words, Arguments& arguments) {
   options.add("threads", arguments.num_threads, {1, 1024}, "threads of the run on all cores");
   options.add("seconds", arguments.seconds, {0.01, 600},
               "time measured for each figure, in seconds; the best of fifty parts on the CPU, the median on a GPU");
-  return parse_bench_options("env", kHelp, options, arguments.json, words);
+  return parse_bench_options("env", kHelp, options, arguments.json, call);
 }
 
 std::string rate_text(double steps_per_second) { return fixed(steps_per_second / 1e6, 1, " M steps/s"); }
@@ -211,9 +211,9 @@ std::vector<std::int32_t> draw_actions(int steps, int num_envs, int num_actions)
   return actions;
 }
 
-int bench_env(const std::vector<std::string>& words) {
+int bench_env(const BenchCall& call) {
   Arguments arguments;
-  if (!parse(words, arguments)) return 0;
+  if (!parse(call, arguments)) return 0;
   std::vector<std::string> tasks = task_names();
   if (!arguments.task.empty()) tasks = {TaskConfig(arguments.task).name()};
   const bool on_gpu = parse_device(arguments.device).is_cuda();  // refuses a GPU that is not there

@@ -92,10 +92,10 @@ bool bench_row(const KernelRow& row, const Limits& limits, bool json) {
 
 }  // namespace
 
-int bench_kernels(const std::vector<std::string>& words) {
+int bench_kernels(const BenchCall& call) {
   bool json = false;
   OptionList options("");
-  if (!parse_bench_options("kernels", kHelp, options, json, words)) return 0;
+  if (!parse_bench_options("kernels", kHelp, options, json, call)) return 0;
   const torch::DeviceGuard guard(bench_gpu("kernels"));
   torch::manual_seed(1);
   const Limits limits{large_product_flops_per_second(), device_copy_bytes_per_second()};

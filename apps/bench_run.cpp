@@ -124,7 +124,7 @@ void print(const Config& config, const RunFigures& figures, bool json) {
 
 }  // namespace
 
-int bench_run(const std::vector<std::string>& words) {
+int bench_run(const BenchCall& call) {
   double seconds = 60;
   std::string backbone = "hqlt";
   bool json = false;
@@ -132,7 +132,7 @@ int bench_run(const std::vector<std::string>& words) {
   options.add("seconds", seconds, {1, 86400},
               "how long, random episodes included; the evaluation that ends it comes on top");
   options.add("memory", backbone, "the backbone");
-  if (!parse_bench_options("run", kHelp, options, json, words)) return 0;
+  if (!parse_bench_options("run", kHelp, options, json, call)) return 0;
   const torch::Device device = bench_gpu("run");
   const torch::DeviceGuard guard(device);
   Config config = published_run(backbone);

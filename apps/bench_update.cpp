@@ -112,12 +112,12 @@ double time_update(const Config& config, torch::Device device, const Setting& se
 
 }  // namespace
 
-int bench_update(const std::vector<std::string>& words) {
+int bench_update(const BenchCall& call) {
   std::string backbones = "hqlt,deltanet,transformer";
   bool json = false;
   OptionList options("");
   options.add("memory", backbones, "backbones");
-  if (!parse_bench_options("update", kHelp, options, json, words)) return 0;
+  if (!parse_bench_options("update", kHelp, options, json, call)) return 0;
   const torch::Device device = bench_gpu("update");
   const torch::DeviceGuard guard(device);
 

@@ -1,9 +1,11 @@
 #include "apps/command_line.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <boost/program_options.hpp>
-#include <sstream>
 
+#include "apps/terminal.h"
 #include "base/error.h"
 
 namespace engram {
@@ -11,9 +13,9 @@ namespace {
 
 namespace po = boost::program_options;
 
-constexpr std::size_t kColumns = 100;
-constexpr std::size_t kHelpColumn = 34;
-constexpr const char* kFlag = "false | true";  // how an OptionList describes a true/false option
+constexpr std::size_t kPlainColumns = 100;                     // of help where there is no terminal
+constexpr std::size_t kLeastColumns = 40, kMostColumns = 120;  // on a terminal: what is wider reads badly
+constexpr const char* kFlag = "false | true";                  // how an OptionList describes a true/false option
 
 bool contains(const std::vector<std::string>& names, const std::string& name) {
   return std::find(names.begin(), names.end(), name) != names.end();
@@ -63,6 +65,8 @@ std::vector<po::option> parse(const std::vector<std::string>& arguments, const O
 
 }  // namespace
 
+bool is_flag(const Option& option) { return option.allowed == kFlag && option.name.find('.') == std::string::npos; }
+
 CommandLine parse_command_line(const std::vector<std::string>& arguments, OptionList& options,
                                const CommandSyntax& syntax) {
   CommandLine line;
@@ -86,37 +90,33 @@ CommandLine parse_command_line(const std::vector<std::string>& arguments, Option
   return line;
 }
 
-std::string wrapped(const std::string& text, std::size_t indent) {
-  std::string result;
-  std::size_t column = indent;
-  std::istringstream words(text);
-  for (std::string word; words >> word; column += word.size()) {
-    if (column + word.size() + 1 > kColumns) {
-      result.append("\n").append(indent, ' ');
-      column = indent;
-    } else if (!result.empty()) {
-      result += " ";
-      ++column;
-    }
-    result += word;
-  }
-  return result;
+std::size_t help_columns() {
+  const std::optional<std::size_t> columns = terminal_columns(STDOUT_FILENO);
+  return columns ? std::clamp(*columns - 1, kLeastColumns, kMostColumns) : kPlainColumns;
 }
 
-void print_options(std::ostream& out, const OptionList& list, const std::string& section) {
+std::string wrapped(const std::string& text, std::size_t indent, std::size_t columns) {
+  return wrap(text, columns, indent, indent);
+}
+
+void print_option(std::ostream& out, const std::string& name, const std::string& text, std::size_t columns) {
+  const std::size_t help_column = std::min<std::size_t>(34, columns * 34 / kPlainColumns);  // a third of a narrow one
+  std::string left = "  --" + name;
+  if (left.size() + 2 > help_column)
+    left.append("\n").append(help_column, ' ');
+  else
+    left.resize(help_column, ' ');
+  out << left << wrapped(text, help_column, columns) << "\n";
+}
+
+void print_options(std::ostream& out, const OptionList& list, const std::string& section, std::size_t columns) {
   for (const Option& option : list.options()) {
     if (!section.empty() && !option.name.starts_with(section + ".")) continue;
-    const bool flag = option.allowed == kFlag && option.name.find('.') == std::string::npos;
-    std::string left = "  --" + option.name;
-    if (left.size() + 2 > kHelpColumn)
-      left.append("\n").append(kHelpColumn, ' ');
-    else
-      left.resize(kHelpColumn, ' ');
     std::string text = option.help;
-    if (!flag || option.get() == "true")
+    if (!is_flag(option) || option.get() == "true")
       text += " [" + (option.allowed == "text" ? "" : option.allowed + "; ") + "default " +
               (option.get().empty() ? "none" : option.get()) + "]";
-    out << left << wrapped(text, kHelpColumn) << "\n";
+    print_option(out, option.name, text, columns);
   }
 }
 

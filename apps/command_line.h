@@ -8,6 +8,7 @@
 #pragma once
 
 #include <cstddef>
+#include <map>
 #include <ostream>
 #include <string>
 #include <utility>
@@ -22,7 +23,13 @@ struct CommandSyntax {
   std::size_t optional = 0;                    // how many of the last of them may be left out
   bool repeats = false;                        // the last may be given several times
   std::vector<std::string> setting_keys = {};  // options collected as text instead of being set
+  // What a shell completes: of a text option or an argument without dashes its values, or "DIR" or "FILE" for a path.
+  // Needless for arguments that are called so.
+  std::map<std::string, std::vector<std::string>> values = {};
 };
+
+// Values of an option that names a device.
+inline const std::vector<std::string> kDeviceValues = {"auto", "cpu", "cuda"};
 
 struct CommandLine {
   bool help = false;                                          // --help or -h was given; positional may be incomplete
@@ -30,16 +37,27 @@ struct CommandLine {
   std::vector<std::pair<std::string, std::string>> settings;  // (key, value), in order
 };
 
+// Whether it is a true | false option of a command itself, which stands on the command line without a value.
+bool is_flag(const Option& option);
+
 // Takes `--name value` and `--name=value`, and true | false options as a bare `--name`. Throws UserError for an unknown
 // option (with the nearest known one), a missing value, a missing or needless argument, or a value out of bounds.
 CommandLine parse_command_line(const std::vector<std::string>& arguments, OptionList& options,
                                const CommandSyntax& syntax = {});
 
+// Columns that help is written in: those of the terminal, but at most 120; 100 where there is none.
+std::size_t help_columns();
+
 // One paragraph an option, with what it takes and its default, which is its present value. Of a list with several
 // sections only those of `section`, if it is given.
-void print_options(std::ostream& out, const OptionList& list, const std::string& section = "");
+void print_options(std::ostream& out, const OptionList& list, const std::string& section = "",
+                   std::size_t columns = help_columns());
 
-// `text` broken at blanks into lines of at most 100 columns, all but the first indented.
-std::string wrapped(const std::string& text, std::size_t indent);
+// The same for an option that is in no list: `text` says all of it.
+void print_option(std::ostream& out, const std::string& name, const std::string& text,
+                  std::size_t columns = help_columns());
+
+// `text` broken at blanks into lines of at most `columns`, all but the first indented.
+std::string wrapped(const std::string& text, std::size_t indent, std::size_t columns = help_columns());
 
 }  // namespace engram

@@ -60,17 +60,28 @@ struct CompareOptions {
   }
 };
 
+CommandSyntax compare_syntax() {
+  return {.setting_keys = all_config_keys(),
+          .values = {{"run", {"DIR"}},
+                     {"config", {"FILE"}},
+                     {"match", {"parameters", "state", "flops", "none"}},
+                     {"device", kDeviceValues}}};
+}
+
 void print_help(const OptionList& own) {
-  std::cout << "engram compare --config FILE --run DIR [--tasks a,b] [--backbones a,b] [--seeds 0-4] [--section.key "
-               "value ...]\n"
-               "engram compare --run DIR\n\n"
-            << wrapped(
-                   "Trains tasks x backbones x seeds, each run a process and a run directory of its own, several at "
-                   "once. It may be stopped and killed at any time: the same command goes on where it was, and tries "
-                   "again what has failed. A later call may add tasks, backbones and seeds. Settings on the command "
-                   "line hold for every run.",
-                   0)
-            << "\n\nThe command's own options\n";
+  std::cout
+      << wrapped(
+             "engram compare --config FILE --run DIR [--tasks a,b] [--backbones a,b] [--seeds 0-4] [--section.key "
+             "value ...]",
+             2)
+      << "\nengram compare --run DIR\n\n"
+      << wrapped(
+             "Trains tasks x backbones x seeds, each run a process and a run directory of its own, several at "
+             "once. It may be stopped and killed at any time: the same command goes on where it was, and tries "
+             "again what has failed. A later call may add tasks, backbones and seeds. Settings on the command "
+             "line hold for every run.",
+             0)
+      << "\n\nThe command's own options\n";
   print_options(std::cout, own);
   std::cout << "\n"
             << wrapped(
@@ -85,9 +96,10 @@ void print_help(const OptionList& own) {
                    "once; SIGUSR1 lets them save and go on. Exit status 1: a run has failed; the others are done.",
                    0)
             << "\n\nExamples\n"
-               "  engram compare --config configs/compare/tmaze_length.ini --run runs/tmaze --dry-run\n"
-               "  engram compare --config configs/compare/tmaze_length.ini --run runs/tmaze --seeds 0-9 --jobs 16 "
-               "--device cpu\n";
+               "  engram compare --config configs/compare/tmaze_length.ini --run runs/tmaze \\\n"
+               "    --dry-run\n"
+               "  engram compare --config configs/compare/tmaze_length.ini --run runs/tmaze \\\n"
+               "    --seeds 0-9 --jobs 16 --device cpu\n";
 }
 
 struct Shard {
@@ -311,7 +323,7 @@ struct CallOutcome {
 
 CallOutcome run_all(const fs::path& directory, const std::vector<const PlannedRun*>& runs, const Machine& machine,
                     Signals& signals) {
-  CompareProgress progress(std::cout, isatty(STDOUT_FILENO) != 0, runs, machine.jobs);
+  CompareProgress progress(std::cout, terminal_width(STDOUT_FILENO), runs, machine.jobs);
   CallOutcome outcome;
   std::deque<const PlannedRun*> waiting, elsewhere;  // elsewhere: another program trains there
   for (const PlannedRun* run : runs) {
@@ -368,13 +380,18 @@ CallOutcome run_all(const fs::path& directory, const std::vector<const PlannedRu
 
 }  // namespace
 
+void describe_compare(const CommandVisitor& visit) {
+  describe_options<CompareOptions>("compare", compare_syntax(), visit);
+  describe_compare_report(visit);
+}
+
 int run_compare(const std::vector<std::string>& arguments) {
   if (!arguments.empty() && arguments.front() == "report")
     return run_compare_report({arguments.begin() + 1, arguments.end()});
   CompareOptions options;
   OptionList own("");
   options.list_options(own);
-  const CommandLine line = parse_command_line(arguments, own, {.setting_keys = all_config_keys()});
+  const CommandLine line = parse_command_line(arguments, own, compare_syntax());
   if (line.help) {
     print_help(own);
     return 0;

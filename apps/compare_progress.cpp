@@ -15,7 +15,6 @@ namespace {
 
 constexpr double kLookSeconds = 2;
 constexpr double kPlainLineSeconds = 30;
-constexpr int kBarCells = 20;
 
 MetricsSummary metrics_of(const PlannedRun& run) {
   try {
@@ -33,8 +32,9 @@ std::string percent(double fraction) {
 
 }  // namespace
 
-CompareProgress::CompareProgress(std::ostream& out, bool live, const std::vector<const PlannedRun*>& runs, int jobs)
-    : out_(out), live_(live), jobs_(jobs) {
+CompareProgress::CompareProgress(std::ostream& out, TerminalWidth width, const std::vector<const PlannedRun*>& runs,
+                                 int jobs)
+    : line_(out, std::move(width)), jobs_(jobs) {
   for (const PlannedRun* run : runs) runs_.push_back({run});
 }
 
@@ -58,11 +58,6 @@ void CompareProgress::started(const PlannedRun& run) {
   if (progress.trained) return;
   progress.steps = progress.first_steps = metrics_of(run).steps;
   progress.seconds = 0;
-}
-
-void CompareProgress::say(const std::string& text) {
-  if (live_) out_ << "\r\033[K";
-  out_ << text << std::endl;
 }
 
 void CompareProgress::ended(const FinishedJob& job) {
@@ -122,7 +117,8 @@ double CompareProgress::seconds_left() const {
   return std::max(longest, total / jobs_);
 }
 
-std::string CompareProgress::line() const {
+// Most of all a user wants to know how far it is, how long it still takes and whether something went wrong.
+ProgressLine CompareProgress::line() const {
   double done = 0;
   for (const Progress& progress : runs_)
     done +=
@@ -130,17 +126,18 @@ std::string CompareProgress::line() const {
             ? 1
             : std::min(1.0, static_cast<double>(progress.steps) / static_cast<double>(progress.run->config.run.steps));
   done /= static_cast<double>(runs_.size());
-  const int failed = count(Stage::kFailed);
-  std::string text = std::to_string(count(Stage::kFinished)) + " of " + std::to_string(runs_.size()) +
-                     " runs finished, " + std::to_string(count(Stage::kRunning)) + " running";
-  if (failed > 0) text += ", " + std::to_string(failed) + " failed";
-  char numbers[64];
-  std::snprintf(numbers, sizeof(numbers), "  %.0f%%", 100 * done);
-  text += numbers;
-  if (const double left = seconds_left(); std::isfinite(left)) text += "  about " + duration_text(left) + " left";
-  if (!live_) return text;
-  const int full = std::clamp(static_cast<int>(done * kBarCells), 0, kBarCells);
-  return std::string("[").append(full, '#').append(kBarCells - full, '.').append("] ") + text;
+  ProgressLine line{.done = done, .bar_rank = 4, .parts = {}};
+  line.parts.push_back(
+      {3, std::to_string(count(Stage::kFinished)) + " of " + std::to_string(runs_.size()) + " runs finished"});
+  line.parts.push_back({5, std::to_string(count(Stage::kRunning)) + " running", ", "});
+  if (const int failed = count(Stage::kFailed); failed > 0)
+    line.parts.push_back({2, std::to_string(failed) + " failed", ", "});
+  char share[16];
+  std::snprintf(share, sizeof(share), "%.0f%%", 100 * done);
+  line.parts.push_back({0, share});
+  if (const double left = seconds_left(); std::isfinite(left))
+    line.parts.push_back({1, "about " + duration_text(left) + " left"});
+  return line;
 }
 
 void CompareProgress::report(const std::vector<JobPool::Job>& jobs) {
@@ -153,12 +150,9 @@ void CompareProgress::report(const std::vector<JobPool::Job>& jobs) {
     progress.steps = metrics_of(*job.run).steps;
     if (!progress.trained) progress.seconds = seconds(job.begin);
   }
-  if (live_) {
-    out_ << "\r\033[K" << line() << std::flush;
-  } else if (seconds(last_line_) >= kPlainLineSeconds) {
-    last_line_ = now;
-    out_ << line() << std::endl;
-  }
+  if (!line_.live() && seconds(last_line_) < kPlainLineSeconds) return;
+  last_line_ = now;
+  line_.show(line());
 }
 
 }  // namespace engram

@@ -10,13 +10,15 @@
 #include <vector>
 
 #include "apps/job_pool.h"
+#include "apps/terminal.h"
 
 namespace engram {
 
 class CompareProgress {
  public:
   // `runs`: those of this call, which must outlive the object; `jobs`: how many run at once.
-  CompareProgress(std::ostream& out, bool live, const std::vector<const PlannedRun*>& runs, int jobs);
+  // `width`: of the terminal that `out` writes to.
+  CompareProgress(std::ostream& out, TerminalWidth width, const std::vector<const PlannedRun*>& runs, int jobs);
 
   // Is finished already; says nothing.
   void count_finished(const PlannedRun& run);
@@ -24,8 +26,8 @@ class CompareProgress {
   void ended(const FinishedJob& job);
   // Looks at the running jobs' metrics and writes the line, if it is time to.
   void report(const std::vector<JobPool::Job>& jobs);
-  // A line of text above the live line.
-  void say(const std::string& text);
+  // A line that stays, above the live line.
+  void say(const std::string& text) { line_.say(text); }
 
  private:
   enum class Stage { kWaiting, kRunning, kFinished, kFailed };
@@ -39,11 +41,10 @@ class CompareProgress {
 
   Progress& of(const PlannedRun& run);
   double seconds_left() const;
-  std::string line() const;
+  ProgressLine line() const;
   int count(Stage stage) const;
 
-  std::ostream& out_;
-  bool live_;
+  LiveLine line_;
   int jobs_;
   std::vector<Progress> runs_;
   std::chrono::steady_clock::time_point last_look_{}, last_line_{};

@@ -25,6 +25,10 @@ struct ReportOptions {
   }
 };
 
+const CommandSyntax kSyntax = {.positional = {"DIR"},
+                               .repeats = true,
+                               .values = {{"DIR", {"FILE"}}, {"output", {"FILE"}}}};  // or SCORES
+
 void print_help(const OptionList& own) {
   std::cout << "engram compare report DIR [--output FILE.html]\n"
                "engram compare report RUN... --output FILE.html\n"
@@ -45,11 +49,15 @@ void print_help(const OptionList& own) {
 
 }  // namespace
 
+void describe_compare_report(const CommandVisitor& visit) {
+  describe_options<ReportOptions>("compare report", kSyntax, visit);
+}
+
 int run_compare_report(const std::vector<std::string>& arguments) {
   ReportOptions options;
   OptionList own("");
   options.list_options(own);
-  const CommandLine line = parse_command_line(arguments, own, {.positional = {"DIR"}, .repeats = true});
+  const CommandLine line = parse_command_line(arguments, own, kSyntax);
   if (line.help) {
     print_help(own);
     return 0;

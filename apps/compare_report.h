@@ -4,12 +4,15 @@
 #include <string>
 #include <vector>
 
+#include "apps/commands.h"
 #include "experiments/report.h"
 
 namespace engram {
 
 // Takes what stands behind "compare report" on the command line.
 int run_compare_report(const std::vector<std::string>& arguments);
+
+void describe_compare_report(const CommandVisitor& visit);
 
 // One episode of each run, played greedily with its best weights: the first of its evaluation streams that neither its
 // training nor the evaluations during it have seen. Without a picture where the program is built without video.

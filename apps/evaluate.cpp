@@ -49,6 +49,12 @@ struct EvaluateOptions {
   }
 };
 
+CommandSyntax evaluate_syntax() {
+  return {.positional = {"DIR"},
+          .setting_keys = task_config_keys(),
+          .values = {{"trace", {"FILE"}}, {"device", kDeviceValues}}};
+}
+
 void print_help(const OptionList& own) {
   std::cout << "engram evaluate DIR [--episodes N] [--weights best|last] [--json] [--trace FILE]\n"
                "engram evaluate DIR --task.key value ...\n"
@@ -63,7 +69,9 @@ void print_help(const OptionList& own) {
                    0)
             << "\n\nOptions\n";
   print_options(std::cout, own);
-  std::cout << "\nTensors of a trace: M steps of E episodes, one after the other; D backbone width, A actions\n"
+  std::cout << "\n"
+            << wrapped("Tensors of a trace: M steps of E episodes, one after the other; D backbone width, A actions", 2)
+            << "\n"
                "  observations [M, ...]        what the agent saw, in the task's own type\n"
                "  features [M, D]              what its backbone put out\n"
                "  action_probabilities [M, A]  of its policy\n"
@@ -227,12 +235,15 @@ void evaluate_range(const std::string& directory, const EvaluateOptions& options
 
 }  // namespace
 
+void describe_evaluate(const CommandVisitor& visit) {
+  describe_options<EvaluateOptions>("evaluate", evaluate_syntax(), visit);
+}
+
 int run_evaluate(const std::vector<std::string>& arguments) {
   EvaluateOptions options;
   OptionList own("");
   options.list_options(own);
-  const CommandLine line =
-      parse_command_line(arguments, own, {.positional = {"DIR"}, .setting_keys = task_config_keys()});
+  const CommandLine line = parse_command_line(arguments, own, evaluate_syntax());
   if (line.help) {
     print_help(own);
     return 0;

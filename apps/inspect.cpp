@@ -26,6 +26,8 @@ struct InspectOptions {
   void list_options(OptionList& list) { list.add("json", json, "one JSON object instead of text"); }
 };
 
+const CommandSyntax kSyntax = {.positional = {"DIR|FILE"}};
+
 void print_help(const OptionList& own) {
   std::cout << "engram inspect DIR|FILE [--json]\n\n"
             << wrapped(
@@ -231,11 +233,13 @@ void print_file(FileFacts& facts) {
   print_tensors(facts.contents);
 }
 
+void describe_inspect(const CommandVisitor& visit) { describe_options<InspectOptions>("inspect", kSyntax, visit); }
+
 int run_inspect(const std::vector<std::string>& arguments) {
   InspectOptions options;
   OptionList own("");
   options.list_options(own);
-  const CommandLine line = parse_command_line(arguments, own, {.positional = {"DIR|FILE"}});
+  const CommandLine line = parse_command_line(arguments, own, kSyntax);
   if (line.help) {
     print_help(own);
     return 0;

@@ -1,11 +1,15 @@
-// engram list: tasks, their published sizes, and backbones, each with its options.
+// engram list: tasks, their published sizes and backbones, as tables; of one of them everything.
+#include <algorithm>
 #include <cmath>
+#include <cstdio>
 #include <iostream>
 #include <nlohmann/json.hpp>
 
 #include "agents/config.h"
 #include "apps/command_line.h"
 #include "apps/commands.h"
+#include "apps/status_display.h"
+#include "base/error.h"
 
 namespace engram {
 namespace {
@@ -23,6 +27,47 @@ constexpr std::int64_t kCostSteps = 781;
 
 ModelCost default_cost(const BackboneConfig& backbone) { return make_backbone(backbone, kCostSteps)->cost(); }
 
+std::vector<std::string> preset_names() {
+  std::vector<std::string> names;
+  for (const TaskPreset& preset : task_presets()) names.push_back(preset.name);
+  return names;
+}
+
+std::vector<std::string> all_names() {
+  std::vector<std::string> names = task_names();
+  for (const auto& more : {preset_names(), backbone_names()}) names.insert(names.end(), more.begin(), more.end());
+  return names;
+}
+
+template <class Names>
+std::string joined(const Names& names) {
+  std::string text;
+  for (const auto& name : names) text += (text.empty() ? "" : ", ") + std::string(name);
+  return text;
+}
+
+const char* type_name(const ObservationSpec& observation) {
+  return observation.type == ElementType::kUint8 ? "uint8" : "float32";
+}
+
+std::string shape_text(const ObservationSpec& observation) {
+  std::string shape;
+  for (const std::int64_t size : observation.shape) shape += (shape.empty() ? "" : "x") + std::to_string(size);
+  return std::string(observation.shape.size() == 3 ? "image " : "vector ").append(shape);
+}
+
+std::string chance_text(const TaskInfo& info) {
+  return info.chance_success ? std::to_string(std::lround(100 * *info.chance_success)) + "%" : "-";
+}
+
+std::string values_text(const TaskPreset& preset) {
+  std::string text;
+  for (const auto& [key, value] : preset.values) text += (text.empty() ? "task." : " task.") + key + "=" + value;
+  return text;
+}
+
+// ---- JSON
+
 Json options_json(const OptionList& list) {
   Json result = Json::array();
   for (const Option& option : list.options())
@@ -31,94 +76,205 @@ Json options_json(const OptionList& list) {
   return result;
 }
 
-Json everything() {
+Json task_json(const std::string& name) {
+  TaskConfig task(name);
+  const TaskInfo info = task.info();
+  return {{"name", name},
+          {"description", info.description},
+          {"memory_demand", info.memory_demand},
+          {"source", info.source},
+          {"chance_success", info.chance_success ? Json(*info.chance_success) : Json()},
+          {"chance_source", info.chance_source},
+          {"actions", info.action_names},
+          {"observation_shape", info.observation.shape},
+          {"observation_type", type_name(info.observation)},
+          {"max_episode_steps", info.max_episode_steps},
+          {"options", options_json(task.options())}};
+}
+
+Json preset_json(const TaskPreset& preset) {
+  Json values = Json::object();
+  for (const auto& [key, value] : preset.values) values["task." + key] = value;
+  return {{"name", preset.name}, {"task", preset.task}, {"source", preset.source}, {"values", values}};
+}
+
+Json backbone_json(const std::string& name) {
+  BackboneConfig backbone(name);
+  const ModelCost cost = default_cost(backbone);
+  return {{"name", name},
+          {"summary", backbone.summary()},
+          {"source", backbone.source()},
+          {"parameters", cost.parameters},
+          {"state_bytes", cost.state_bytes},
+          {"multiply_adds_per_step", cost.multiply_adds_per_step},
+          {"options", options_json(backbone.options())}};
+}
+
+// Everything, or in the same form the one entry called `name`.
+Json list_json(const std::string& name) {
+  const auto wanted = [&name](const std::string& entry) { return name.empty() || entry == name; };
   Json result;
-  for (const std::string& name : task_names()) {
-    TaskConfig task(name);
-    const TaskInfo info = task.info();
-    result["tasks"].push_back({{"name", name},
-                               {"description", info.description},
-                               {"chance_success", info.chance_success ? Json(*info.chance_success) : Json()},
-                               {"chance_source", info.chance_source},
-                               {"actions", info.action_names},
-                               {"observation_shape", info.observation.shape},
-                               {"observation_type", info.observation.type == ElementType::kUint8 ? "uint8" : "float32"},
-                               {"max_episode_steps", info.max_episode_steps},
-                               {"options", options_json(task.options())}});
-  }
-  for (const TaskPreset& preset : task_presets()) {
-    Json values = Json::object();
-    for (const auto& [key, value] : preset.values) values["task." + key] = value;
-    result["presets"].push_back(
-        {{"name", preset.name}, {"task", preset.task}, {"source", preset.source}, {"values", values}});
-  }
-  for (const std::string& name : backbone_names()) {
-    BackboneConfig backbone(name);
-    const ModelCost cost = default_cost(backbone);
-    result["backbones"].push_back({{"name", name},
-                                   {"parameters", cost.parameters},
-                                   {"state_bytes", cost.state_bytes},
-                                   {"multiply_adds_per_step", cost.multiply_adds_per_step},
-                                   {"options", options_json(backbone.options())}});
-  }
+  for (const std::string& task : task_names())
+    if (wanted(task)) result["tasks"].push_back(task_json(task));
+  for (const TaskPreset& preset : task_presets())
+    if (wanted(preset.name)) result["presets"].push_back(preset_json(preset));
+  for (const std::string& backbone : backbone_names())
+    if (wanted(backbone)) result["backbones"].push_back(backbone_json(backbone));
   return result;
 }
 
-void print_everything() {
-  std::cout << "TASKS (--task.name)\n";
+// ---- Tables
+
+// The last column of a table; on a terminal too narrow for it, below the row.
+std::string last_column(const std::string& text, std::size_t column) {
+  constexpr std::size_t kLeast = 20, kIndent = 4;
+  if (help_columns() >= column + kLeast) return wrapped(text, column);
+  return std::string("\n").append(kIndent, ' ').append(wrapped(text, kIndent));
+}
+
+void print_tables() {
+  std::printf("TASKS (--task.name)\n%-14s%5s  %-12s  %7s  %6s  %s\n", "name", "steps", "observation", "actions",
+              "chance", "what to remember");
   for (const std::string& name : task_names()) {
-    TaskConfig task(name);
-    const TaskInfo info = task.info();
-    std::string shape, actions;
-    for (const std::int64_t size : info.observation.shape) shape += (shape.empty() ? "" : " x ") + std::to_string(size);
-    for (const std::string& action : info.action_names) actions += (actions.empty() ? "" : ", ") + action;
-    std::cout << "\n"
-              << name << ": " << info.description << "\n  episodes of up to " << info.max_episode_steps
-              << " steps; sees " << (info.observation.type == ElementType::kUint8 ? "an image " : "a vector ") << shape
-              << "; actions " << actions;
-    if (info.chance_success) std::cout << "; guessing succeeds in " << std::lround(100 * *info.chance_success) << "%";
-    std::cout << "\n";
-    print_options(std::cout, task.options());
+    const TaskInfo info = TaskConfig(name).info();
+    std::printf("%-14s%5d  %-12s  %7d  %6s  %s\n", name.c_str(), info.max_episode_steps,
+                shape_text(info.observation).c_str(), info.num_actions(), chance_text(info).c_str(),
+                last_column(info.memory_demand, 52).c_str());
   }
-  std::cout << "\n\nPRESETS (--task.preset): published sizes\n\n";
-  for (const TaskPreset& preset : task_presets()) {
-    std::string values;
-    for (const auto& [key, value] : preset.values) values += " task." + key + "=" + value;
-    std::cout << "  " << preset.name << std::string(preset.name.size() < 30 ? 30 - preset.name.size() : 1, ' ')
-              << wrapped(preset.task + ":" + values + " (" + preset.source + ")", 32) << "\n";
+  std::printf("\nPRESETS (--task.preset), published sizes\n");
+  for (const std::string& task : task_names()) {
+    std::vector<std::string> names;
+    for (const TaskPreset& preset : task_presets())
+      if (preset.task == task) names.push_back(preset.name);
+    if (!names.empty()) std::printf("%-14s%s\n", task.c_str(), wrapped(joined(names), 14).c_str());
   }
-  std::cout << "\n\nBACKBONES (--memory.name); costs of one row at the defaults, episodes of " << kCostSteps - 1
-            << " steps\n";
+  std::printf("\nBACKBONES (--memory.name)\n%-21s%10s  %6s  %6s  %s\n", "name", "parameters", "state", "work",
+              "what it is");
   for (const std::string& name : backbone_names()) {
-    BackboneConfig backbone(name);
+    const BackboneConfig backbone(name);
     const ModelCost cost = default_cost(backbone);
-    std::cout << "\n"
-              << name << ": " << cost.parameters << " parameters, " << cost.state_bytes << " bytes of state, "
-              << cost.multiply_adds_per_step << " multiply-adds a step\n";
-    print_options(std::cout, backbone.options());
+    std::printf("%-21s%10s  %6s  %6s  %s\n", name.c_str(), count_text(static_cast<double>(cost.parameters)).c_str(),
+                count_text(static_cast<double>(cost.state_bytes)).c_str(),
+                count_text(static_cast<double>(cost.multiply_adds_per_step)).c_str(),
+                last_column(backbone.summary(), 49).c_str());
+  }
+  std::printf(
+      "\n%s\n%s\n",
+      wrapped("Steps: of the longest episode. State: bytes of one agent's memory. Work: multiply-adds a step. All "
+              "at the defaults; state and work in episodes of " +
+                  std::to_string(kCostSteps - 1) + " steps.",
+              0)
+          .c_str(),
+      wrapped("engram list NAME shows a task, a preset or a backbone with its options and source.", 0).c_str());
+}
+
+// ---- One of them
+
+void print_entry(const char* title, const std::string& text) {
+  constexpr std::size_t kIndent = 15;
+  std::printf("  %-13s%s\n", title, wrapped(text, kIndent).c_str());
+}
+
+void print_task_facts(const TaskInfo& info) {
+  print_entry("to remember", info.memory_demand);
+  print_entry("observation", shape_text(info.observation) + ", " + type_name(info.observation));
+  print_entry("actions", joined(info.action_names));
+  print_entry("episode", "up to " + std::to_string(info.max_episode_steps) + " steps");
+  print_entry("chance", info.chance_success ? chance_text(info) + ": " + info.chance_source : info.chance_source);
+}
+
+void print_task(const std::string& name) {
+  TaskConfig task(name);
+  const TaskInfo info = task.info();
+  std::printf("%s, a task (--task.name %s)\n\n%s\n\n", name.c_str(), name.c_str(),
+              wrapped(info.description, 0).c_str());
+  print_task_facts(info);
+  print_entry("source", info.source);
+  std::printf("\nOptions\n");
+  print_options(std::cout, task.options());
+  bool first = true;
+  for (const TaskPreset& preset : task_presets()) {
+    if (preset.task != name) continue;
+    if (first) std::printf("\nPresets (--task.preset)\n");
+    first = false;
+    std::printf("  %-20s%s\n", preset.name.c_str(), wrapped(values_text(preset), 22).c_str());
   }
 }
 
+void print_preset(const TaskPreset& preset) {
+  TaskConfig task = TaskConfig::from_preset(preset.name);
+  const TaskInfo info = task.info();
+  std::printf("%s, a published size of task %s (--task.preset %s)\n\n%s\n\n", preset.name.c_str(), preset.task.c_str(),
+              preset.name.c_str(), wrapped(info.description, 0).c_str());
+  print_entry("sets", values_text(preset));
+  print_task_facts(info);
+  print_entry("source", preset.source);
+  std::printf("\nOptions, with the preset's values\n");
+  print_options(std::cout, task.options());
+}
+
+void print_backbone(const std::string& name) {
+  BackboneConfig backbone(name);
+  const ModelCost cost = default_cost(backbone);
+  std::printf("%s, a memory backbone (--memory.name %s)\n\n%s\n\n", name.c_str(), name.c_str(),
+              wrapped(backbone.summary(), 0).c_str());
+  const std::string in = " (at the defaults, in episodes of " + std::to_string(kCostSteps - 1) + " steps)";
+  print_entry("parameters", std::to_string(cost.parameters));
+  print_entry("state", std::to_string(cost.state_bytes) + " bytes" + in);
+  print_entry("work", std::to_string(cost.multiply_adds_per_step) + " multiply-adds a step" + in);
+  print_entry("source", backbone.source());
+  std::printf("\nOptions\n");
+  print_options(std::cout, backbone.options());
+}
+
+void print_one(const std::string& name) {
+  for (const std::string& task : task_names())
+    if (task == name) return print_task(name);
+  for (const TaskPreset& preset : task_presets())
+    if (preset.name == name) return print_preset(preset);
+  for (const std::string& backbone : backbone_names())
+    if (backbone == name) return print_backbone(name);
+}
+
+void check_known(const std::string& name) {
+  const std::vector<std::string> names = all_names();
+  if (std::ranges::find(names, name) != names.end()) return;
+  const std::string near = nearest(name, names);
+  throw UserError("no task, preset or backbone is called '" + name + "'; " +
+                  (near.empty() ? "engram list shows what there is" : "did you mean '" + near + "'?"));
+}
+
+CommandSyntax list_syntax() { return {.positional = {"NAME"}, .optional = 1, .values = {{"NAME", all_names()}}}; }
+
 }  // namespace
+
+void describe_list(const CommandVisitor& visit) { describe_options<ListOptions>("list", list_syntax(), visit); }
 
 int run_list(const std::vector<std::string>& arguments) {
   ListOptions options;
   OptionList own("");
   options.list_options(own);
-  if (parse_command_line(arguments, own).help) {
-    std::cout << "engram list [--json]\n\n"
-              << wrapped(
-                     "Shows the tasks, their published sizes (presets) and the memory backbones, with all options "
-                     "and defaults.",
-                     0)
-              << "\n\nOptions\n";
+  const CommandLine line = parse_command_line(arguments, own, list_syntax());
+  if (line.help) {
+    std::cout
+        << "engram list [NAME] [--json]\n\n"
+        << wrapped(
+               "Shows the tasks, their published sizes (presets) and the memory backbones; of the one called NAME "
+               "its options with their defaults, and its source.",
+               0)
+        << "\n\nOptions\n";
     print_options(std::cout, own);
+    std::cout << "\nExamples\n  engram list\n  engram list hqlt\n  engram list tmaze --json\n";
     return 0;
   }
+  const std::string name = line.positional.empty() ? "" : line.positional[0];
+  if (!line.positional.empty()) check_known(name);
   if (options.json)
-    std::cout << everything().dump(2) << std::endl;
+    std::cout << list_json(name).dump(2) << std::endl;
+  else if (name.empty())
+    print_tables();
   else
-    print_everything();
+    print_one(name);
   return 0;
 }
 

@@ -14,38 +14,27 @@
 namespace engram {
 namespace {
 
-struct Command {
-  const char* name;
-  const char* summary;
-  int (*run)(const std::vector<std::string>& arguments);
-};
-
-const std::vector<Command> kCommands = {
-    {"train", "train an agent on a task and keep everything in a run directory", run_train},
-    {"evaluate", "measure success and return of a trained agent", run_evaluate},
-    {"compare", "train several backbones on several tasks, and report on them", run_compare},
-    {"render", "film an agent at work", run_render},
-    {"inspect", "say what a run directory or a file of tensors is, and where a run stands", run_inspect},
-    {"list", "show the tasks, their published sizes, and the memory backbones", run_list},
-    {"probe", "test what backbones can do without reinforcement learning", run_probe},
-    {"replay", "check recorded episodes against the rules of the environments", run_replay},
-    {"bench", "measure speed", run_bench},
-};
-
 void print_help() {
-  std::cout << "engram trains, evaluates and films reinforcement-learning agents that must remember.\n\n"
-               "Usage: engram COMMAND [arguments]\n\nCommands\n";
-  for (const Command& command : kCommands)
-    std::cout << "  " << command.name << std::string(12 - std::string(command.name).size(), ' ') << command.summary
-              << "\n";
-  std::cout << "\n  engram COMMAND --help   what a command does and takes, with units and defaults\n"
-               "  engram --version        version, commit, LibTorch, GPU support\n\n"
-               "A first run: a T-maze whose goal is shown once, at the start; a minute on two cores\n"
+  std::cout << wrapped("engram trains, evaluates and films reinforcement-learning agents that must remember.", 0)
+            << "\n\nUsage: engram COMMAND [arguments]\n\nCommands\n";
+  for (const Command& command : commands())
+    std::cout << "  " << command.name << std::string(12 - std::string(command.name).size(), ' ')
+              << wrapped(command.summary, 14) << "\n";
+  std::cout << "\n  engram COMMAND --help   " << wrapped("what a command does and takes, with units and defaults", 26)
+            << "\n  engram --version        " << wrapped("version, commit, LibTorch, GPU support", 26) << "\n\n"
+            << wrapped(
+                   "Completion by the Tab key: put  source <(engram completion bash)  into ~/.bashrc; for zsh, "
+                   "engram completion --help tells.",
+                   0)
+            << "\n\n"
+            << wrapped("A first run: a T-maze whose goal is shown once, at the start; a minute on two cores", 0)
+            << "\n"
                "  engram train --task.name tmaze --task.corridor_length 10 --memory.name lstm \\\n"
-               "    --learner.alpha 0.01 --learner.learning_rate 0.001 --run.steps 5000 --run runs/first\n"
+               "    --learner.alpha 0.01 --learner.learning_rate 0.001 --run.steps 5000 \\\n"
+               "    --run runs/first\n"
                "  engram evaluate runs/first\n"
                "  engram render runs/first --output first.mp4\n\n"
-               "Exit status: 0 success, 1 a failure of the program or the machine, 2 bad input.\n";
+            << wrapped("Exit status: 0 success, 1 a failure of the program or the machine, 2 bad input.", 0) << "\n";
 }
 
 void print_version() {
@@ -65,7 +54,7 @@ int run(const std::vector<std::string>& arguments) {
     return 0;
   }
   std::vector<std::string> names;
-  for (const Command& command : kCommands) {
+  for (const Command& command : commands()) {
     if (arguments[0] == command.name) return command.run({arguments.begin() + 1, arguments.end()});
     names.push_back(command.name);
   }

@@ -45,11 +45,13 @@ struct ProbeCommand {
   }
 };
 
+const CommandSyntax kSyntax = {.values = {{"run", {"DIR"}}, {"device", kDeviceValues}}};
+
 // The options given, over the defaults of the preset among them.
 CommandLine parse(const std::vector<std::string>& arguments, ProbeCommand& command) {
   OptionList list("");
   command.list_options(list);
-  return parse_command_line(arguments, list);
+  return parse_command_line(arguments, list, kSyntax);
 }
 
 void print_help(ProbeCommand& command) {
@@ -74,8 +76,8 @@ void print_help(ProbeCommand& command) {
   print_options(std::cout, list);
   std::cout << "\nExamples\n"
                "  engram probe --preset small --run runs/probe\n"
-               "  engram probe --tasks parity,recall --backbones deltanet,hqlt:mixing=sum,transformer --seeds 0-4 \\\n"
-               "    --run runs/probe_gpu --jobs 2\n";
+               "  engram probe --tasks parity,recall --seeds 0-4 --jobs 2 --run runs/probe_gpu \\\n"
+               "    --backbones deltanet,hqlt:mixing=sum,transformer\n";
 }
 
 struct Shard {
@@ -155,6 +157,13 @@ int compute_in_processes(const ProbeCommand& command, const std::vector<std::str
 }
 
 }  // namespace
+
+void describe_probe(const CommandVisitor& visit) {
+  ProbeCommand command(ProbePreset::kFull);
+  OptionList list("");
+  command.list_options(list);
+  visit("probe", list, kSyntax);
+}
 
 int run_probe(const std::vector<std::string>& arguments) {
   ProbeCommand command(ProbePreset::kFull);

@@ -45,8 +45,9 @@ struct RenderOptions {
 
 void print_help(const OptionList& own, const Settings& settings) {
   Config config = Config::from_settings(settings);
-  std::cout << "engram render DIR --output FILE [--episodes N] [--policy greedy|sample|random] ...\n"
-               "engram render --policy random --task.name NAME [--task.key value ...] --output FILE ...\n\n"
+  std::cout << wrapped("engram render DIR --output FILE [--episodes N] [--policy greedy|sample|random] ...", 2) << "\n"
+            << wrapped("engram render --policy random --task.name NAME [--task.key value ...] --output FILE ...", 2)
+            << "\n\n"
             << wrapped(
                    "Films the agent of the run directory DIR: the board with what the agent sees of it framed, the "
                    "observation itself, the step and its reward, the probabilities of the next action with their Q "
@@ -56,13 +57,20 @@ void print_help(const OptionList& own, const Settings& settings) {
                    0)
             << "\n\nOptions\n";
   print_options(std::cout, own);
-  std::cout << "\nWithout DIR (engram list tells more)\n"
-            << "  --task.name                     " << wrapped("of the task to film [default visual_match]", 34) << "\n"
-            << "  --task.preset                   " << wrapped("a published size of a task, by name", 34) << "\n";
+  std::cout << "\nWithout DIR (engram list tells more)\n";
+  print_option(std::cout, "task.name", "of the task to film [default visual_match]");
+  print_option(std::cout, "task.preset", "a published size of a task, by name");
   print_options(std::cout, config.options(), "task");
   std::cout << "\nExamples\n"
                "  engram render runs/first --output first.mp4\n"
                "  engram render --policy random --task.name key_to_door --output random.mp4\n";
+}
+
+CommandSyntax render_syntax() {
+  return {.positional = {"DIR"},
+          .optional = 1,
+          .setting_keys = task_config_keys(),
+          .values = {{"output", {"FILE"}}}};
 }
 
 // The run directory, if one is given. Throws UserError unless it is clear what is to be filmed.
@@ -85,12 +93,13 @@ std::vector<float> row_of(const torch::Tensor& values_NA) {
 
 }  // namespace
 
+void describe_render(const CommandVisitor& visit) { describe_options<RenderOptions>("render", render_syntax(), visit); }
+
 int run_render(const std::vector<std::string>& arguments) {
   RenderOptions options;
   OptionList own("");
   options.list_options(own);
-  const CommandLine line =
-      parse_command_line(arguments, own, {.positional = {"DIR"}, .optional = 1, .setting_keys = task_config_keys()});
+  const CommandLine line = parse_command_line(arguments, own, render_syntax());
   if (line.help) {
     print_help(own, line.settings);
     return 0;

@@ -4,6 +4,8 @@
 
 namespace engram {
 
+void describe_render(const CommandVisitor& visit) { visit("render", OptionList(""), {}); }
+
 int run_render(const std::vector<std::string>&) {
   throw UserError(
       "this engram was built without video; install OpenCV (Debian: libopencv-dev) and build it with "

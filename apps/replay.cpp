@@ -1,5 +1,6 @@
 // engram replay FILE: recorded episodes against the rules.
 #include <cstdio>
+#include <iostream>
 
 #include "apps/commands.h"
 #include "base/error.h"
@@ -8,30 +9,33 @@
 namespace engram {
 namespace {
 
-constexpr const char* kHelp = R"(Usage: engram replay FILE
-
-Plays recorded episodes against the rules of the environments. FILE holds one JSON
-object a line (the format is described in tests/golden/README.md): the layout of an
-episode, its actions, and what the environment returned. Every observation is compared
-byte for byte, as are rewards, positions, the end and success.
-
-Prints the first difference in detail; the last line is 'N episodes, M mismatches'.
-Exit status: 0 if M is 0, 1 if not, 2 if FILE cannot be read or is malformed.
-
-Options:
-  --help    this text
-
-Example:
-  engram replay tests/golden/episodes.jsonl
-)";
+void print_help() {
+  std::cout << "Usage: engram replay FILE\n\n"
+            << wrapped(
+                   "Plays recorded episodes against the rules of the environments. FILE holds one JSON object a line "
+                   "(the format is described in tests/golden/README.md): the layout of an episode, its actions, and "
+                   "what the environment returned. Every observation is compared byte for byte, as are rewards, "
+                   "positions, the end and success.",
+                   0)
+            << "\n\n"
+            << wrapped(
+                   "Prints the first difference in detail; the last line is 'N episodes, M mismatches'. Exit status: 0 "
+                   "if M is 0, 1 if not, 2 if FILE cannot be read or is malformed.",
+                   0)
+            << "\n\nOptions:\n";
+  print_option(std::cout, "help", "this text");
+  std::cout << "\nExample:\n  engram replay tests/golden/episodes.jsonl\n";
+}
 
 }  // namespace
+
+void describe_replay(const CommandVisitor& visit) { visit("replay", OptionList(""), {.positional = {"FILE"}}); }
 
 int run_replay(const std::vector<std::string>& arguments) {
   std::string path;
   for (const std::string& argument : arguments) {
     if (argument == "--help" || argument == "-h") {
-      std::fputs(kHelp, stdout);
+      print_help();
       return 0;
     }
     if (argument.size() > 1 && argument.starts_with("-"))

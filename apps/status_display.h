@@ -1,5 +1,4 @@
-// StatusDisplay: a training run on the terminal. On a terminal one live line with a bar; otherwise a plain line every
-// few seconds.
+// StatusDisplay: a training run, to be watched. On a terminal one live line, otherwise a plain line every few seconds.
 #pragma once
 
 #include <chrono>
@@ -7,24 +6,24 @@
 #include <string>
 
 #include "agents/trainer.h"
+#include "apps/terminal.h"
 
 namespace engram {
 
 class StatusDisplay : public TrainObserver {
  public:
-  // `live`: `out` is a terminal, on which a line can be overwritten.
-  StatusDisplay(std::ostream& out, bool live) : out_(out), live_(live) {}
+  // `width`: of the terminal that `out` writes to.
+  StatusDisplay(std::ostream& out, TerminalWidth width) : line_(out, std::move(width)) {}
 
   void report(const TrainStatus& status) override;
   void evaluated(const TrainStatus& status, const AgentNetwork& network, bool best) override;
   void save(const TrainStatus& status, StateArchive& archive) override;
   void finished(const TrainStatus& status, const AgentNetwork& network) override;
+  // A line that stays, above the live line.
+  void say(const std::string& text) { line_.say(text); }
 
  private:
-  void clear();
-
-  std::ostream& out_;
-  bool live_;
+  LiveLine line_;
   std::chrono::steady_clock::time_point last_line_{};
 };
 

@@ -5,6 +5,7 @@
 #include <csignal>
 #include <iostream>
 #include <optional>
+#include <sstream>
 #include <stdexcept>
 
 #include "agents/checkpoint.h"
@@ -40,6 +41,15 @@ struct TrainOptions {
   }
 };
 
+CommandSyntax train_syntax() {
+  return {.setting_keys = all_config_keys(),
+          .values = {{"run", {"DIR"}},
+                     {"resume", {"DIR"}},
+                     {"config", {"FILE"}},
+                     {"device", kDeviceValues},
+                     {"on-nan", {"stop", "skip"}}}};
+}
+
 Settings gather_settings(const TrainOptions& options, const CommandLine& line) {
   Settings settings = options.config.empty() ? Settings{} : read_settings(options.config);
   settings.insert(settings.end(), line.settings.begin(), line.settings.end());
@@ -51,8 +61,8 @@ Settings gather_settings(const TrainOptions& options, const CommandLine& line) {
 
 void print_help(const OptionList& own, const Settings& settings) {
   Config config = Config::from_settings(settings);
-  std::cout << "engram train --run DIR [--config FILE] [--seed S] [--section.key value ...]\n"
-               "engram train --resume DIR [--section.key value ...]\n\n"
+  std::cout << wrapped("engram train --run DIR [--config FILE] [--seed S] [--section.key value ...]", 2) << "\n"
+            << "engram train --resume DIR [--section.key value ...]\n\n"
             << wrapped(
                    "Trains an agent on a memory task with discrete soft actor-critic. Settings come from the defaults, "
                    "the task's preset, the config file and the command line, each overriding the ones before.",
@@ -61,12 +71,12 @@ void print_help(const OptionList& own, const Settings& settings) {
   print_options(std::cout, own);
   std::string names;
   for (const std::string& name : task_names()) names += (names.empty() ? "" : " | ") + name;
-  std::cout << "\nWhat to train (engram list tells more)\n"
-            << "  --task.name                     " << wrapped("[" + names + "; default visual_match]", 34) << "\n"
-            << "  --task.preset                   " << wrapped("a published size of a task, by name", 34) << "\n";
+  std::cout << "\nWhat to train (engram list tells more)\n";
+  print_option(std::cout, "task.name", "[" + names + "; default visual_match]");
+  print_option(std::cout, "task.preset", "a published size of a task, by name");
   names.clear();
   for (const std::string& name : backbone_names()) names += (names.empty() ? "" : " | ") + name;
-  std::cout << "  --memory.name                   " << wrapped("[" + names + "; default hqlt]", 34) << "\n";
+  print_option(std::cout, "memory.name", "[" + names + "; default hqlt]");
 
   const std::vector<std::pair<std::string, std::string>> titles = {
       {"run", "The run"},
@@ -79,16 +89,19 @@ void print_help(const OptionList& own, const Settings& settings) {
       {"checkpoint", "Checkpoints, to go on from"}};
   const OptionList all = config.options();
   for (const auto& [section, title] : titles) {
-    std::cout << "\n" << title << "\n";
+    std::cout << "\n" << wrapped(title, 2) << "\n";
     print_options(std::cout, all, section);
   }
-  std::cout << "\nConfig file: the same keys as INI, [section] and then key = value; # begins a comment.\n\n"
+  std::cout << "\n"
+            << wrapped("Config file: the same keys as INI, [section] and then key = value; # begins a comment.", 0)
+            << "\n\n"
             << wrapped(
                    "Signals: SIGINT and SIGTERM save and leave with status 130 or 143, a second one at once; SIGUSR1 "
                    "saves and goes on.",
                    0)
             << "\n\n"
-               "Examples\n  engram train --task.name tmaze --memory.name lstm --learner.alpha 0.01 --run runs/first\n"
+               "Examples\n  engram train --task.name tmaze --memory.name lstm --learner.alpha 0.01 \\\n"
+               "    --run runs/first\n"
                "  engram train --resume runs/first --run.steps 4000000\n";
 }
 
@@ -202,15 +215,15 @@ void train(Start& start, const std::string& directory, const std::vector<std::st
     run->record_resume(config, start.checkpoint->file, device, command_line);
     if (const auto& best = trainer.status().best_evaluation) recorder.write_best(*best, trainer.best_weights());
   }
-  StatusDisplay display(std::cout, isatty(STDOUT_FILENO) != 0);
+  StatusDisplay display(std::cout, terminal_width(STDOUT_FILENO));
 
-  std::cout << (state != nullptr ? "Going on with " : "Training ") << config.memory.name() << " on "
-            << config.task.name() << " for " << count_text(static_cast<double>(config.run.steps)) << " steps ("
-            << device_text(device) << ", " << threads << " CPU threads, " << trainer.acts_in() << ") in "
-            << run->path().string();
+  std::ostringstream title;
+  title << (state != nullptr ? "Going on with " : "Training ") << config.memory.name() << " on " << config.task.name()
+        << " for " << count_text(static_cast<double>(config.run.steps)) << " steps (" << device_text(device) << ", "
+        << threads << " CPU threads, " << trainer.acts_in() << ") in " << run->path().string();
   if (state != nullptr)
-    std::cout << ", from step " << trainer.status().steps << " of " << start.checkpoint->file.filename().string();
-  std::cout << std::endl;
+    title << ", from step " << trainer.status().steps << " of " << start.checkpoint->file.filename().string();
+  display.say(title.str());
   start.checkpoint.reset();  // its tensors are of no more use
   TrainStatus status;
   {
@@ -242,11 +255,13 @@ std::string how_to_go_on(const std::optional<RunDirectory>& run) {
 
 }  // namespace
 
+void describe_train(const CommandVisitor& visit) { describe_options<TrainOptions>("train", train_syntax(), visit); }
+
 int run_train(const std::vector<std::string>& arguments) {
   TrainOptions options;
   OptionList own("");
   options.list_options(own);
-  const CommandLine line = parse_command_line(arguments, own, {.setting_keys = all_config_keys()});
+  const CommandLine line = parse_command_line(arguments, own, train_syntax());
   const Settings settings = gather_settings(options, line);
   if (line.help) {
     print_help(own, settings);

@@ -93,6 +93,8 @@ TaskInfo TaskConfig::info() const {
         TaskInfo info;
         info.name = Task::kName;
         info.description = Task::kDescription;
+        info.memory_demand = Task::kMemoryDemand;
+        info.source = Task::kSource;
         info.action_names.assign(std::begin(Task::kActionNames), std::end(Task::kActionNames));
         static_assert(std::size(Task::kActionNames) == Task::kNumActions);
         info.observation.type =

@@ -2,6 +2,7 @@
 //
 // A task is a struct without data that names these members (VisualMatch, tasks/visual_match.h, is an example):
 //   kName, kDescription (one line), kNumActions, kActionNames     constants
+//   kMemoryDemand, kSource               what it asks of memory, in a few words; where it was published
 //   kChanceSuccess, kChanceSource        success rate of guessing without memory, nullopt where there is none;
 //                                        where the figure comes from, or why there is none
 //   Options                              host-side options, with list_options(OptionList&), check() and, as Task, the
@@ -81,7 +82,9 @@ struct ObservationSpec {
 // What there is to know about a task with its options set.
 struct TaskInfo {
   std::string name;
-  std::string description;  // one line
+  std::string description;    // one line
+  std::string memory_demand;  // what it asks of memory, in a few words
+  std::string source;         // where it was published
   std::vector<std::string> action_names;
   ObservationSpec observation;
   int max_episode_steps = 0;             // length of the longest episode, in steps
@@ -108,6 +111,8 @@ concept GridTask = std::is_trivially_copyable_v<typename Task::Params> &&
   requires std::same_as<typename Task::Options::Task, Task>;
   { Task::kName } -> std::convertible_to<std::string>;
   { Task::kDescription } -> std::convertible_to<std::string>;
+  { Task::kMemoryDemand } -> std::convertible_to<std::string>;
+  { Task::kSource } -> std::convertible_to<std::string>;
   { Task::kChanceSuccess } -> std::convertible_to<std::optional<double>>;
   { Task::kChanceSource } -> std::convertible_to<std::string>;
   { Task::kNumActions } -> std::convertible_to<int>;

@@ -1,8 +1,8 @@
 // Options of every backbone. Defaults are those of the RL experiments of the HQLT paper (Irie et al. 2025).
 //
-// Each struct has its name, its list of options, check(), which throws UserError if values are out of bounds or
-// contradict each other, and make(), which checks and builds: weights are drawn from torch's default generator, and
-// max_steps is the longest sequence that one row will ever see.
+// Each struct has its name, what it is in a few words, where it was published, its list of options, check(), which
+// throws UserError if values are out of bounds or contradict each other, and make(), which checks and builds: weights
+// are drawn from torch's default generator, and max_steps is the longest sequence that one row will ever see.
 #pragma once
 
 #include <cstdint>
@@ -18,6 +18,10 @@ class SequenceModel;
 // GPT-2 block (Radford et al. 2019): pre-LayerNorm, causal attention over the whole episode, GELU MLP.
 struct TransformerOptions {
   static constexpr const char* kName = "transformer";
+  static constexpr const char* kSummary = "causal attention over the whole episode";
+  static constexpr const char* kSource =
+      "Vaswani et al., Attention is all you need, 2017; its block is GPT-2's (Radford et al., Language models are "
+      "unsupervised multitask learners, 2019)";
   int width = 100;
   int layers = 2;
   int heads = 2;
@@ -37,6 +41,10 @@ constexpr int swiglu_width(int width) { return (width * 8 / 3 + 255) / 256 * 256
 // Delta-rule fast weights (Schlag et al. 2021; Yang et al. 2024).
 struct DeltaNetOptions {
   static constexpr const char* kName = "deltanet";
+  static constexpr const char* kSummary = "fast weights written by the delta rule";
+  static constexpr const char* kSource =
+      "Schlag et al., Linear Transformers are secretly fast weight programmers, 2021; Yang et al., Parallelizing "
+      "linear Transformers with the delta rule over sequence length, 2024";
   int width = 100;
   int layers = 3;
   int heads = 2;
@@ -57,6 +65,9 @@ enum class PositionCode { kRope, kNone };
 // Synchronous hybrid quadratic-linear Transformer (Irie et al. 2025): fast weights beside attention over a window.
 struct HqltOptions {
   static constexpr const char* kName = "hqlt";
+  static constexpr const char* kSummary = "fast weights beside attention over a window";
+  static constexpr const char* kSource =
+      "Irie et al., Blending complementary memory systems in hybrid quadratic-linear Transformers, 2025";
   int width = 100;
   int layers = 3;
   int heads = 2;
@@ -76,6 +87,9 @@ struct HqltOptions {
 // HQLT whose fast weights are written what leaves the window: (k_{t-S}, v_{t-S}) with beta_t (the paper's section 3.1).
 struct HqltDelayedStreamOptions : HqltOptions {
   static constexpr const char* kName = "hqlt_delayed_stream";
+  static constexpr const char* kSummary = "HQLT that writes what leaves its window";
+  static constexpr const char* kSource =
+      "Irie et al., Blending complementary memory systems in hybrid quadratic-linear Transformers, 2025, section 3.1";
   std::shared_ptr<SequenceModel> make(std::int64_t max_steps) const;
 };
 
@@ -83,11 +97,17 @@ struct HqltDelayedStreamOptions : HqltOptions {
 // paper's section 3.2).
 struct HqltDelayedChunkOptions : HqltOptions {
   static constexpr const char* kName = "hqlt_delayed_chunk";
+  static constexpr const char* kSummary = "HQLT by chunks, written at their ends";
+  static constexpr const char* kSource =
+      "Irie et al., Blending complementary memory systems in hybrid quadratic-linear Transformers, 2025, section 3.2";
   std::shared_ptr<SequenceModel> make(std::int64_t max_steps) const;
 };
 
 struct LstmOptions {
   static constexpr const char* kName = "lstm";
+  static constexpr const char* kSummary = "long short-term memory";
+  static constexpr const char* kSource =
+      "Hochreiter and Schmidhuber, Long short-term memory, 1997, with the forget gate of Gers et al., 2000";
   int width = 100;
   int layers = 1;
 
@@ -98,6 +118,9 @@ struct LstmOptions {
 
 struct GruOptions {
   static constexpr const char* kName = "gru";
+  static constexpr const char* kSummary = "gated recurrent unit";
+  static constexpr const char* kSource =
+      "Cho et al., Learning phrase representations using RNN encoder-decoder for statistical machine translation, 2014";
   int width = 100;
   int layers = 1;
 
@@ -109,6 +132,8 @@ struct GruOptions {
 // Memoryless control, an MLP: the output at t depends on the input at t alone.
 struct NoneOptions {
   static constexpr const char* kName = "none";
+  static constexpr const char* kSummary = "no memory, an MLP: the control";
+  static constexpr const char* kSource = "none: a control, for how far an agent gets without memory";
   int width = 100;
   int layers = 1;
 

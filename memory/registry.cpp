@@ -39,6 +39,14 @@ BackboneConfig::BackboneConfig(const std::string& name) : name_(name) {
                   " (known: " + known + ")");
 }
 
+std::string BackboneConfig::summary() const {
+  return std::visit([](const auto& options) { return std::string(options.kSummary); }, options_);
+}
+
+std::string BackboneConfig::source() const {
+  return std::visit([](const auto& options) { return std::string(options.kSource); }, options_);
+}
+
 OptionList BackboneConfig::options() {
   OptionList list(kMemorySection);
   std::visit([&list](auto& options) { options.list_options(list); }, options_);

@@ -22,6 +22,9 @@ class BackboneConfig {
   explicit BackboneConfig(const std::string& name);
 
   const std::string& name() const { return name_; }
+  // What it is in a few words, and where it was published.
+  std::string summary() const;
+  std::string source() const;
   // Options under the section "memory", bound to this object.
   OptionList options();
   // Throws UserError if values contradict each other ("memory.width 30 is not divisible by memory.heads 4").

@@ -22,6 +22,10 @@ namespace engram {
 struct TMaze {
   static constexpr const char* kName = "tmaze";
   static constexpr const char* kDescription = "remember a sign to the end of a corridor, then turn where it pointed";
+  static constexpr const char* kMemoryDemand = "one sign, through a whole corridor";
+  static constexpr const char* kSource =
+      "Ni et al., When do Transformers shine in RL?, NeurIPS 2023 (Memory-RL), after Bakker, Reinforcement learning "
+      "with long short-term memory, 2001";
   static constexpr int kNumActions = 4;
   static constexpr const char* kActionNames[] = {"+x", "+y", "-x", "-y"};
   static constexpr std::optional<double> kChanceSuccess = 0.5;

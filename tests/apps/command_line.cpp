@@ -2,6 +2,7 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <sstream>
 
 #include "base/error.h"
@@ -87,7 +88,7 @@ TEST_CASE("mistakes are named") {
 TEST_CASE("help shows what an option takes and its default") {
   Sample sample;
   std::ostringstream out;
-  print_options(out, sample.list);
+  print_options(out, sample.list, "", 100);
   CHECK(out.str().find("--count                         how many [integer 1..9; default 3]\n") != std::string::npos);
   CHECK(out.str().find("--loud                          whether it is heard\n") != std::string::npos);
   CHECK(out.str().find("--file                          where to [default none]\n") != std::string::npos);
@@ -99,16 +100,36 @@ TEST_CASE("help shows what an option takes and its default") {
   b.add("y", sample.count, {1, 9}, "of b");
   all.append(b);
   std::ostringstream section;
-  print_options(section, all, "a");
+  print_options(section, all, "a", 100);
   CHECK(section.str().find("--a.x") != std::string::npos);
   CHECK(section.str().find("[false | true; default false]") != std::string::npos);
   CHECK(section.str().find("--b.y") == std::string::npos);
 }
 
-TEST_CASE("text is wrapped at 100 columns") {
+TEST_CASE("help fits the columns that it is given, with room for the text") {
+  Sample sample;
+  double share = 0.5;
+  sample.list.add("a_section.an_option_with_a_long_name", share, {0, 1},
+                  "the run stops once an evaluation's success rate reaches this; 0: it never does");
+  for (std::size_t columns = 40; columns <= 200; ++columns) {
+    std::ostringstream out;
+    print_options(out, sample.list, "", columns);
+    std::istringstream lines(out.str());
+    std::size_t longest = 0, count = 0;
+    for (std::string line; std::getline(lines, line); ++count) {
+      CHECK(line.size() <= columns);
+      longest = std::max(longest, line.size());
+    }
+    CHECK(longest > std::min<std::size_t>(columns, 110) - 10);
+    CHECK(count <= (columns < 60 ? 12 : columns < 100 ? 9 : 7));
+    CHECK(out.str().find("  --a_section.an_option_with_a_long_name\n") != std::string::npos);
+  }
+}
+
+TEST_CASE("text is wrapped") {
   std::string text;
   for (int i = 0; i < 60; ++i) text += "word ";
-  std::istringstream lines(wrapped(text, 10));
+  std::istringstream lines(wrapped(text, 10, 100));
   std::size_t words = 0, first = 10;
   for (std::string line; std::getline(lines, line); first = 0) {
     CHECK(line.size() + first <= 100);

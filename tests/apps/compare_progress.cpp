@@ -28,7 +28,7 @@ TEST_CASE("the line counts what is finished, runs and has failed, and estimates 
   const PlannedRun finished = run_of(folder, 0, 1000), running = run_of(folder, 1, 400), failed = run_of(folder, 2, 0),
                    waiting = run_of(folder, 3, 0);
   std::ostringstream out;
-  CompareProgress progress(out, /*live=*/false, {&finished, &running, &failed, &waiting}, 1);
+  CompareProgress progress(out, {}, {&finished, &running, &failed, &waiting}, 1);
   progress.count_finished(finished);
   progress.started(failed);
   progress.ended({&failed, JobEnd::kFailed, "no memory", 2});
@@ -47,12 +47,49 @@ TEST_CASE("on a terminal the line is overwritten, and what is said stands above 
   const TemporaryFolder folder;
   const PlannedRun run = run_of(folder, 0, 0);
   std::ostringstream out;
-  CompareProgress progress(out, /*live=*/true, {&run}, 1);
+  CompareProgress progress(
+      out, [] { return 80; }, {&run}, 1);
   progress.started(run);
   progress.report({});
-  CHECK(out.str() == "\r\033[K[....................] 0 of 1 runs finished, 1 running  0%");
+  CHECK(out.str() == "\r[....................] 0 of 1 runs finished, 1 running  0%\033[J\r");
   progress.say("here");
-  CHECK(out.str().ends_with("running  0%\r\033[Khere\n"));
+  CHECK(out.str().ends_with("running  0%\033[J\r\r\033[Jhere\n"));
+}
+
+TEST_CASE("lines fit any width, with a hundred runs and long names, too") {
+  const TemporaryFolder folder;
+  std::vector<PlannedRun> runs;
+  std::vector<const PlannedRun*> all;
+  for (std::uint64_t seed = 0; seed < 100; ++seed) {
+    runs.push_back(run_of(folder, seed, seed < 62 ? 1000 : 0));
+    runs.back().task = "a_task_with_quite_a_long_label";
+    runs.back().backbone = "a_backbone_with_quite_a_long_label";
+  }
+  for (const PlannedRun& run : runs) all.push_back(&run);
+  for (std::size_t columns = 20; columns <= 200; ++columns) {
+    std::ostringstream out;
+    CompareProgress progress(
+        out, [&] { return columns; }, all, 16);
+    for (std::size_t i = 0; i < 62; ++i) progress.count_finished(runs[i]);
+    progress.started(runs[62]);
+    progress.ended({&runs[62], JobEnd::kFailed, "the machine has no memory left for " + std::string(60, 'x'), 2});
+    std::istringstream stays(out.str());
+    for (std::string line; std::getline(stays, line);) CHECK(line.size() < columns);
+    out.str("");
+    std::filesystem::remove(runs[63].folder / "metrics.jsonl");
+    for (std::size_t i = 63; i < 79; ++i) progress.started(runs[i]);
+    run_of(folder, 63, 400);
+    progress.report({{&runs[63], 1, 0, JobPool::Clock::now() - std::chrono::seconds(40), nullptr}});
+    const std::string line = out.str().substr(1, out.str().find('\033') - 1);
+    CHECK(line.size() < columns);
+    CHECK(line.find("63%") != std::string::npos);
+    const auto contains = [&](const char* part) { return line.find(part) != std::string::npos; };
+    CHECK(contains("about 3m") == (columns > 21));
+    CHECK(contains("1 failed") == (columns > 31));
+    CHECK(contains("62 of 100 runs finished") == (columns > 56));
+    CHECK(contains("[#") == (columns > 69));
+    CHECK(contains("16 running") == (columns > 81));
+  }
 }
 
 TEST_CASE("the GPUs to share are those that this program may see") {

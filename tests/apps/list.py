@@ -1,0 +1,70 @@
+"""engram list: the tables, one entry of each kind, JSON, and names that are not there.  usage: list.py ENGRAM"""
+
+import json
+import subprocess
+import sys
+
+ENGRAM = sys.argv[1]
+
+
+def run(*arguments):
+    return subprocess.run([ENGRAM, "list", *arguments], capture_output=True, text=True, timeout=60)
+
+
+def engram_list(*arguments):
+    result = run(*arguments)
+    assert result.returncode == 0 and result.stderr == "", result
+    return result.stdout
+
+
+def words(text):
+    return " ".join(text.split())
+
+
+everything = json.loads(engram_list("--json"))
+assert list(everything) == ["tasks", "presets", "backbones"]
+table = engram_list()
+for kind in everything:
+    for entry in everything[kind]:
+        assert entry["name"] in table, entry["name"]
+        assert len(entry["source"]) > 10, entry
+        if kind == "presets" and "_50" not in entry["name"]:  # a few are enough
+            continue
+        page = engram_list(entry["name"])
+        assert entry["name"] in page.splitlines()[0] and words(entry["source"]) in words(page), page
+        alone = json.loads(engram_list(entry["name"], "--json"))
+        assert alone == {kind: [entry]}, alone
+        if kind == "presets":
+            for key, value in entry["values"].items():
+                assert f"{key}={value}" in page and f"default {value}]" in words(page), (key, page)
+            continue
+        assert f"--{entry['options'][0]['name']}" in page
+        for option in entry["options"]:
+            assert f"--{option['name']}" in page and option["help"] in words(page), option
+            assert f"default {option['default']}]" in words(page), option
+for task in everything["tasks"]:
+    page = words(engram_list(task["name"]))
+    for text in (task["description"], task["memory_demand"], task["chance_source"], ", ".join(task["actions"])):
+        assert text in page, text
+    for preset in everything["presets"]:
+        assert (preset["name"] in page) == (preset["task"] == task["name"]), preset
+        if preset["task"] == task["name"]:
+            assert all(f"{key}={value}" in page for key, value in preset["values"].items()), preset
+    row = next(line for line in table.splitlines() if line.startswith(task["name"] + " "))
+    assert f" {task['max_episode_steps']} " in row and f" {len(task['actions'])} " in row, row
+    if task["chance_success"]:
+        assert f" {round(100 * task['chance_success'])}% " in row, row
+for backbone in everything["backbones"]:
+    page = engram_list(backbone["name"])
+    for key in ("parameters", "state_bytes", "multiply_adds_per_step"):
+        assert f" {backbone[key]}" in page, (key, page)
+    assert words(backbone["summary"]) in words(page)
+
+for name, near in (("tmase", "tmaze"), ("hqtl", "hqlt"), ("tmaze_passive_5o", "tmaze_passive_50"), ("nothing_like_it", "")):
+    result = run(name)
+    assert result.returncode == 2 and result.stdout == "" and result.stderr.count("\n") == 1, result
+    assert f"'{name}'" in result.stderr and near in result.stderr, result
+    assert ("did you mean" in result.stderr) == bool(near), result
+result = run("")
+assert result.returncode == 2 and "''" in result.stderr, result
+print("ok")
