@@ -6,6 +6,7 @@
 #include <charconv>
 #include <thread>
 
+#include "agents/config_file.h"
 #include "agents/weights.h"
 #include "base/error.h"
 
@@ -13,7 +14,7 @@ namespace engram {
 
 TrainedAgent load_trained_agent(const std::filesystem::path& run_directory, WhichWeights which, torch::Device device) {
   const RunDirectory run = RunDirectory::open(run_directory);
-  TrainedAgent agent{Config::from_settings(read_settings(run.config_file())), nullptr};
+  TrainedAgent agent{read_config(run.config_file()), nullptr};
   const std::filesystem::path file = run.weights_file(which);
   if (which == WhichWeights::kBest && !std::filesystem::exists(file) &&
       std::filesystem::exists(run.weights_file(WhichWeights::kLast)))

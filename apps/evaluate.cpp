@@ -27,6 +27,7 @@ struct EvaluateOptions {
   WhichWeights weights = WhichWeights::kBest;
   bool json = false;
   std::string trace;
+  bool force = false;
   std::string device = "auto";
   int threads = 0;
 
@@ -36,6 +37,7 @@ struct EvaluateOptions {
              "of the best evaluation during training, or of the end");
     list.add("json", json, "one JSON object instead of text");
     list.add("trace", trace, "safetensors file to write, with every step of the greedy episodes");
+    list.add("force", force, "replace the file of --trace if it is there");
     list.add("device", device, "auto (a GPU where there is one) | cpu | cuda | cuda:N");
     list.add("threads", threads, {0, 1024}, "CPU threads; 0: all cores");
   }
@@ -102,14 +104,17 @@ int run_evaluate(const std::vector<std::string>& arguments) {
   EvaluateOptions options;
   OptionList own("");
   options.list_options(own);
-  const CommandLine line = parse_command_line(arguments, own, {.positional = {"DIR"}});
+  const CommandLine line = parse_command_line(arguments, own, {.command = "evaluate", .positional = {"DIR"}});
   if (line.help) {
     print_help(own);
     return 0;
   }
   const torch::Device device = parse_device(options.device);
   const int threads = use_threads(options.threads);
-  if (!options.trace.empty()) check_writable(options.trace);
+  if (!options.trace.empty()) {
+    check_writable(options.trace);
+    check_not_there("trace", options.trace, options.force);
+  }
   TrainedAgent agent = load_trained_agent(line.positional[0], options.weights, device);
   const std::uint64_t seed = agent.config.run.seed;
 

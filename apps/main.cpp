@@ -41,8 +41,8 @@ void print_help() {
   std::cout << "\n  engram COMMAND --help   what a command does and takes, with units and defaults\n"
                "  engram --version        version, commit, LibTorch, GPU support\n\n"
                "A first run: a T-maze whose goal is shown once, at the start; a minute on two cores\n"
-               "  engram train --task.name tmaze --task.corridor_length 10 --memory.name lstm \\\n"
-               "    --learner.alpha 0.01 --learner.learning_rate 0.001 --run.steps 5000 --run runs/first\n"
+               "  engram train runs/first --task.name tmaze --task.corridor_length 10 --memory.name lstm \\\n"
+               "    --learner.alpha 0.01 --learner.learning_rate 0.001 --run.steps 5000\n"
                "  engram evaluate runs/first\n"
                "  engram render runs/first --output first.mp4\n\n"
                "Exit status: 0 success, 1 a failure of the program or the machine, 2 bad input.\n";

@@ -4,6 +4,7 @@
 #include <iostream>
 #include <optional>
 
+#include "agents/config_file.h"
 #include "agents/policy.h"
 #include "agents/trained_agent.h"
 #include "apps/command_line.h"
@@ -22,6 +23,7 @@ enum class FilmedPolicy { kGreedy, kSample, kRandom };
 
 struct RenderOptions {
   std::string output;
+  bool force = false;
   int episodes = 3;
   double fps = 10;
   int scale = 1;
@@ -31,6 +33,7 @@ struct RenderOptions {
 
   void list_options(OptionList& list) {
     list.add("output", output, "video file to write: .mp4 (H.264, plays in a browser), .webm (VP8) or .avi (MJPG)");
+    list.add("force", force, "replace the file of --output if it is there");
     list.add("episodes", episodes, {1, 10'000}, "episodes to film, one after the other");
     list.add("fps", fps, {0.1, 120}, "frames, and so environment steps, per second");
     list.add("scale", scale, {1, 4}, "size of the picture; 1 is some 960 pixels wide");
@@ -75,6 +78,10 @@ std::vector<std::string> task_keys() {
 std::optional<std::string> run_directory(const CommandLine& line, const RenderOptions& options) {
   if (line.positional.empty()) {
     if (options.policy == FilmedPolicy::kRandom) return {};
+    if (!line.settings.empty())
+      throw UserError("--" + line.settings[0].first +
+                      " says what to film, but not who acts: give --policy random, or " +
+                      "instead of the task DIR, the run directory of an agent");
     throw UserError("the argument DIR is missing: the run directory of the agent; without one, --policy random");
   }
   if (!line.settings.empty()) {
@@ -95,8 +102,8 @@ int run_render(const std::vector<std::string>& arguments) {
   RenderOptions options;
   OptionList own("");
   options.list_options(own);
-  const CommandLine line =
-      parse_command_line(arguments, own, {.positional = {"DIR"}, .optional = 1, .setting_keys = task_keys()});
+  const CommandLine line = parse_command_line(
+      arguments, own, {.command = "render", .positional = {"DIR"}, .optional = 1, .setting_keys = task_keys()});
   if (line.help) {
     print_help(own, line.settings);
     return 0;
@@ -104,6 +111,7 @@ int run_render(const std::vector<std::string>& arguments) {
   const std::optional<std::string> directory = run_directory(line, options);
   if (options.output.empty()) throw UserError("--output FILE is missing: the video to write, such as episodes.mp4");
   check_video_file(options.output);
+  check_not_there("output", options.output, options.force);
   use_threads(1);  // a single environment
 
   Config config;
@@ -117,7 +125,7 @@ int run_render(const std::vector<std::string>& arguments) {
                " actions, " + (options.weights == WhichWeights::kBest ? "best" : "last") + " weights";
   } else {
     config =
-        Config::from_settings(directory ? read_settings(RunDirectory::open(*directory).config_file()) : line.settings);
+        directory ? read_config(RunDirectory::open(*directory).config_file()) : Config::from_settings(line.settings);
   }
 
   const std::uint64_t seed = config.run.seed;
