@@ -6,7 +6,9 @@
 #include <optional>
 #include <set>
 
+#include "agents/config_file.h"
 #include "base/error.h"
+#include "base/suggest.h"
 
 namespace engram {
 namespace {
@@ -47,16 +49,14 @@ std::string owners_of(const std::string& key, const std::vector<std::string>& na
 }
 
 void set_value(Config& config, OptionList& options, const std::string& key, const std::string& value) {
-  if (!has_key(options, key)) {
-    if (const std::string tasks = owners_of<TaskConfig>(key, task_names()); !tasks.empty())
-      throw UserError("unknown key '" + key + "' for task " + config.task.name() + "; it is an option of: " + tasks);
-    if (const std::string backbones = owners_of<BackboneConfig>(key, backbone_names()); !backbones.empty())
-      throw UserError("unknown key '" + key + "' for backbone " + config.memory.name() +
-                      "; it is an option of: " + backbones);
-    const std::string near = nearest(key, all_config_keys());
-    throw UserError("unknown key '" + key + "'" + (near.empty() ? "" : "; did you mean '" + near + "'?"));
-  }
-  options.set(key, value);
+  if (has_key(options, key)) return about_key(key, [&] { options.set(key, value); });
+  if (const std::string tasks = owners_of<TaskConfig>(key, task_names()); !tasks.empty())
+    throw SettingError(key,
+                       "unknown key '" + key + "' for task " + config.task.name() + "; it is an option of: " + tasks);
+  if (const std::string backbones = owners_of<BackboneConfig>(key, backbone_names()); !backbones.empty())
+    throw SettingError(
+        key, "unknown key '" + key + "' for backbone " + config.memory.name() + "; it is an option of: " + backbones);
+  throw SettingError(key, "unknown key '" + key + "'" + did_you_mean(key, all_config_keys()));
 }
 
 void refuse_change(const std::string& where, const std::string& key, const std::string& before,
@@ -68,11 +68,12 @@ void refuse_change(const std::string& where, const std::string& key, const std::
 TaskConfig choose_task(const Settings& settings) {
   const std::optional<std::string> name = last_value(settings, "task.name");
   const std::optional<std::string> preset = last_value(settings, "task.preset");
-  if (!preset) return name ? TaskConfig(*name) : Config{}.task;
-  TaskConfig task = TaskConfig::from_preset(*preset);
-  if (name && TaskConfig(*name).name() != task.name())
-    throw UserError("task.preset '" + *preset + "' is a size of task " + task.name() + ", but task.name is '" + *name +
-                    "'");
+  const auto named = [&] { return about_key("task.name", [&] { return TaskConfig(*name); }); };
+  if (!preset) return name ? named() : Config{}.task;
+  TaskConfig task = about_key("task.preset", [&] { return TaskConfig::from_preset(*preset); });
+  if (name && named().name() != task.name())
+    throw SettingError("task.preset", "task.preset '" + *preset + "' is a size of task " + task.name() +
+                                          ", but task.name is '" + *name + "'");
   return task;
 }
 
@@ -120,7 +121,8 @@ void CheckpointOptions::list_options(OptionList& list) {
 Config Config::from_settings(const Settings& settings) {
   Config config;
   config.task = choose_task(settings);
-  if (const auto name = last_value(settings, "memory.name")) config.memory = BackboneConfig(*name);
+  if (const auto name = last_value(settings, "memory.name"))
+    config.memory = about_key("memory.name", [&] { return BackboneConfig(*name); });
   OptionList options = config.options();
   for (const auto& [key, value] : settings)
     if (!is_choice(key)) set_value(config, options, key, value);
@@ -205,7 +207,7 @@ std::vector<std::string> task_config_keys() {
 }
 
 Settings read_settings(const std::filesystem::path& file) {
-  const std::string where = "config file '" + file.string() + "'";
+  const std::string where = config_file_text(file);
   std::error_code ignored;
   if (std::filesystem::is_directory(file, ignored)) throw UserError(where + " is a folder");
   std::ifstream stream(file);
@@ -225,7 +227,7 @@ Settings read_settings(std::istream& stream, const std::string& where) {
   Settings settings;
   std::set<std::string> seen;
   for (const po::option& option : parsed) {
-    const std::string& key = option.string_key;
+    const std::string key = config_key(option.string_key);
     const std::string value = option.value.empty() ? "" : option.value.front();
     if (!seen.insert(key).second) throw UserError(where + " gives '" + key + "' twice");
     if (key == "format") {

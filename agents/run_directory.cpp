@@ -116,9 +116,10 @@ RunDirectory RunDirectory::create(const std::filesystem::path& path, Config& con
   if (existed && !fs::is_directory(path, error)) throw UserError(where + " is a file");
   const auto refuse_unless_empty = [&] {
     if (is_empty_run(path)) return;
-    throw UserError(where +
-                    " exists and is not empty: choose another --run, remove it, or look at it with 'engram evaluate " +
-                    path.string() + "'");
+    if (is_run(path))
+      throw UserError(where + " holds a run: go on with it ('engram train --resume " + path.string() +
+                      "'), look at it ('engram evaluate " + path.string() + "'), choose another --run, or remove it");
+    throw UserError(where + " exists and is not empty: choose another --run, or remove it");
   };
   const bool had_lock = fs::exists(path / "lock", error);
   if (existed && !RunLock::held(path)) refuse_unless_empty();  // before anything is changed

@@ -6,6 +6,7 @@
 #include <charconv>
 #include <thread>
 
+#include "agents/config_file.h"
 #include "agents/weights.h"
 #include "base/error.h"
 #ifdef ENGRAM_WITH_CUDA
@@ -17,7 +18,7 @@ namespace engram {
 TrainedAgent load_trained_agent(const std::filesystem::path& run_directory, WhichWeights which, torch::Device device,
                                 const Settings& task_settings) {
   const RunDirectory run = RunDirectory::open(run_directory);
-  const Config trained = Config::from_settings(read_settings(run.config_file()));
+  const Config trained = read_config(run.config_file());
   TrainedAgent agent{with_task_settings(trained, task_settings), {}, nullptr};
   agent.elsewhere = task_differences(trained, agent.config);
   const std::filesystem::path file = run.weights_file(which);

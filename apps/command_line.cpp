@@ -3,10 +3,15 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <boost/program_options.hpp>
+#include <map>
+#include <system_error>
 
 #include "apps/terminal.h"
 #include "base/error.h"
+#include "base/suggest.h"
+#include "base/whole_number.h"
 
 namespace engram {
 namespace {
@@ -16,6 +21,7 @@ namespace po = boost::program_options;
 constexpr std::size_t kPlainColumns = 100;                     // of help where there is no terminal
 constexpr std::size_t kLeastColumns = 40, kMostColumns = 120;  // on a terminal: what is wider reads badly
 constexpr const char* kFlag = "false | true";                  // how an OptionList describes a true/false option
+constexpr const char* kText = "text";                          // and one that takes any text
 
 bool contains(const std::vector<std::string>& names, const std::string& name) {
   return std::find(names.begin(), names.end(), name) != names.end();
@@ -42,25 +48,114 @@ po::options_description describe(const OptionList& options, const CommandSyntax&
   return description;
 }
 
+std::string with_underscores(std::string name) {
+  std::replace(name.begin(), name.end(), '-', '_');
+  return name;
+}
+
+// A known option in another spelling, "-" for "_" or the reverse, as (name, value); ("", "") for all else, which is
+// left to Boost.
+std::pair<std::string, std::string> respelled(const std::string& word, const std::vector<std::string>& names) {
+  if (!word.starts_with("--")) return {};
+  const std::size_t equals = word.find('=');
+  const std::string name = word.substr(2, equals == std::string::npos ? equals : equals - 2);
+  if (contains(names, name)) return {};
+  for (const std::string& known : names) {
+    if (with_underscores(known) != with_underscores(name)) continue;
+    if (equals + 1 == word.size()) throw UserError("option '" + word + "' has no value");
+    return {known, equals == std::string::npos ? "" : word.substr(equals + 1)};
+  }
+  return {};
+}
+
 std::vector<po::option> parse(const std::vector<std::string>& arguments, const OptionList& options,
                               const CommandSyntax& syntax) {
   using namespace po::command_line_style;
   const po::options_description description = describe(options, syntax);
+  const std::vector<std::string> names = option_names(options, syntax);
   try {
     return po::command_line_parser(arguments)
         .options(description)
         .style(allow_long | long_allow_adjacent | long_allow_next)
+        .extra_parser([&names](const std::string& word) { return respelled(word, names); })
         .run()
         .options;
   } catch (const po::unknown_option& error) {
     const std::string text = error.get_option_name();
     const std::size_t begin = std::min(text.find_first_not_of('-'), text.size());
     const std::string name = text.substr(begin, text.find('=') - begin);
-    const std::string near = nearest(name, option_names(options, syntax));
-    throw UserError("unknown option '--" + name + "'" + (near.empty() ? "" : "; did you mean '--" + near + "'?"));
+    throw UserError("unknown option '--" + name + "'" + did_you_mean(name, names, "--"));
   } catch (const po::error& error) {
     throw UserError(error.what());  // names of known options alone: what() does not end where a text holds %option%
   }
+}
+
+// What has been given so far, to find what contradicts it.
+class GivenOptions {
+ public:
+  GivenOptions(const OptionList& options, const CommandSyntax& syntax) : syntax_(syntax) {
+    for (const Option& option : options.options())
+      if (option.allowed == kText) texts_.push_back(option.name);
+  }
+
+  // Throws UserError if the option, or one that means the same, has another value already.
+  void add(const std::string& name, const std::string& value) {
+    std::string meaning = name;
+    for (const auto& [option, setting] : syntax_.short_forms)
+      if (name == option) meaning = setting;
+    // 1000 and 1k are the same number, but not the same folder.
+    const std::string plain = contains(texts_, meaning) ? value : whole_number_digits(value).value_or(value);
+    const auto [before, is_new] = given_.try_emplace(meaning, Given{name, value, plain});
+    const Given& first = before->second;
+    if (!is_new && first.plain != plain)
+      throw UserError("--" + first.name + " '" + first.value + "' and --" + name + " '" + value +
+                      "' contradict each other: give one of them");
+  }
+
+ private:
+  struct Given {
+    std::string name, value, plain;  // plain: what is compared
+  };
+
+  const CommandSyntax& syntax_;
+  std::vector<std::string> texts_;      // options that take any text
+  std::map<std::string, Given> given_;  // by what is meant
+};
+
+// "engram evaluate takes one argument, DIR"
+std::string takes_text(const CommandSyntax& syntax) {
+  constexpr std::array<const char*, 4> kCounts = {"no argument without dashes", "one argument", "two arguments",
+                                                  "three arguments"};
+  const std::string command = syntax.command.empty() ? "the command" : "engram " + syntax.command;
+  std::string names;
+  for (const std::string& name : syntax.positional) names += ", " + name;
+  return command + " takes " + kCounts.at(syntax.positional.size()) + names;
+}
+
+// The option that the word is but for its dashes, as in "json" and "episodes=3"; "" if it is none.
+std::string undashed_option(const std::string& word, const OptionList& options, const CommandSyntax& syntax) {
+  const std::size_t equals = std::min(word.find('='), word.size());
+  const std::string name = with_underscores(word.substr(0, equals));
+  for (const std::string& known : option_names(options, syntax))
+    if (with_underscores(known) == name) return "--" + known + word.substr(equals);
+  return "";
+}
+
+void check_positional(const CommandLine& line, const OptionList& options, const CommandSyntax& syntax) {
+  const std::size_t count = line.positional.size(), most = syntax.positional.size();
+  for (std::size_t i = 0; i < count; ++i) {
+    const std::string& word = line.positional[i];
+    if (word.size() > 1 && word[0] == '-')
+      throw UserError("unknown option '" + word + "'" +
+                      did_you_mean(word.substr(1, word.find('=') - 1), option_names(options, syntax), "--"));
+    const std::string option = undashed_option(word, options, syntax);
+    const std::string hint = option.empty() ? "" : "; did you mean '" + option + "'?";
+    if (i >= most && !syntax.repeats) throw UserError(takes_text(syntax) + "; '" + word + "' is one too many" + hint);
+    if (word.find('=') != std::string::npos && !option.empty())
+      throw UserError("'" + word + "' is not allowed as " + syntax.positional[std::min(i, most - 1)] + hint);
+  }
+  if (count + syntax.optional < most && !line.help)
+    throw UserError("the argument " + syntax.positional[count] + " is missing; see --help");
 }
 
 }  // namespace
@@ -73,21 +168,41 @@ CommandLine parse_command_line(const std::vector<std::string>& arguments, Option
   if (contains(arguments, "--help") || contains(arguments, "-h")) line.help = true;
   std::vector<std::string> plain = arguments;
   std::erase(plain, "-h");
+  GivenOptions given(options, syntax);
   for (const po::option& option : parse(plain, options, syntax)) {
     const std::string value = option.value.empty() ? "true" : option.value.front();
-    if (option.position_key >= 0)
+    if (option.position_key >= 0) {
       line.positional.push_back(option.value.front());
-    else if (contains(syntax.setting_keys, option.string_key))
+      continue;
+    }
+    if (value.starts_with("--") && !undashed_option(value.substr(2), options, syntax).empty())
+      throw UserError("option '--" + option.string_key + "' has no value; '" + value + "' is an option");
+    given.add(option.string_key, value);
+    if (contains(syntax.setting_keys, option.string_key))
       line.settings.emplace_back(option.string_key, value);
     else if (option.string_key != "help")
       options.set(option.string_key, value);
   }
-  const std::size_t most = syntax.positional.size();
-  if (line.positional.size() > most && !syntax.repeats)
-    throw UserError("argument '" + line.positional[most] + "' is one too many");
-  if (line.positional.size() + syntax.optional < most && !line.help)
-    throw UserError("the argument " + syntax.positional[line.positional.size()] + " is missing; see --help");
+  check_positional(line, options, syntax);
   return line;
+}
+
+std::vector<std::string> command_line_words(const OptionList& options) {
+  std::vector<std::string> words;
+  for (const Option& option : options.options()) {
+    const std::string value = option.get(), name = "--" + option.name;
+    if (option.allowed != kFlag && !value.empty())
+      words.push_back(name + "=" + value);
+    else if (option.allowed == kFlag && value == "true")
+      words.push_back(name);
+  }
+  return words;
+}
+
+void check_not_there(const std::string& option, const std::filesystem::path& file, bool force) {
+  std::error_code ignored;
+  if (force || !std::filesystem::exists(std::filesystem::symlink_status(file, ignored))) return;
+  throw UserError("--" + option + " would overwrite '" + file.string() + "': choose another name, or give --force");
 }
 
 std::size_t help_columns() {

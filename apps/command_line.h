@@ -8,6 +8,7 @@
 #pragma once
 
 #include <cstddef>
+#include <filesystem>
 #include <map>
 #include <ostream>
 #include <string>
@@ -19,10 +20,13 @@
 namespace engram {
 
 struct CommandSyntax {
+  std::string command = {};                    // its name, for messages
   std::vector<std::string> positional = {};    // names of the arguments without dashes
   std::size_t optional = 0;                    // how many of the last of them may be left out
   bool repeats = false;                        // the last may be given several times
   std::vector<std::string> setting_keys = {};  // options collected as text instead of being set
+  // Options that mean a setting, as (option, setting): given both, they must agree.
+  std::vector<std::pair<std::string, std::string>> short_forms = {};
   // What a shell completes: of a text option or an argument without dashes its values, or "DIR" or "FILE" for a path.
   // Needless for arguments that are called so.
   std::map<std::string, std::vector<std::string>> values = {};
@@ -40,10 +44,18 @@ struct CommandLine {
 // Whether it is a true | false option of a command itself, which stands on the command line without a value.
 bool is_flag(const Option& option);
 
-// Takes `--name value` and `--name=value`, and true | false options as a bare `--name`. Throws UserError for an unknown
-// option (with the nearest known one), a missing value, a missing or needless argument, or a value out of bounds.
+// Takes `--name value` and `--name=value`, true | false options as a bare `--name`, and "-" and "_" alike in names.
+// Throws UserError for an unknown option (with those that may be meant), a missing value, a missing or needless
+// argument, a value out of bounds, or an option given twice, or with its short form, with different values.
 CommandLine parse_command_line(const std::vector<std::string>& arguments, OptionList& options,
                                const CommandSyntax& syntax = {});
+
+// The words with which parse_command_line() sets another list of these options to the values that they have here.
+std::vector<std::string> command_line_words(const OptionList& options);
+
+// Throws UserError if `file`, which the option `option` names, is there already and `force` does not allow to replace
+// it. A folder or a device in its place is for those to refuse who write the file.
+void check_not_there(const std::string& option, const std::filesystem::path& file, bool force);
 
 // Columns that help is written in: those of the terminal, but at most 120; 100 where there is none.
 std::size_t help_columns();

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <charconv>
 #include <cmath>
 #include <cstdio>
 #include <deque>
@@ -21,6 +20,7 @@
 #include "apps/compare_progress.h"
 #include "apps/compare_report.h"
 #include "apps/job_pool.h"
+#include "apps/shard.h"
 #include "apps/status_display.h"
 #include "base/error.h"
 #include "experiments/budgets.h"
@@ -61,7 +61,9 @@ struct CompareOptions {
 };
 
 CommandSyntax compare_syntax() {
-  return {.setting_keys = all_config_keys(),
+  return {.command = "compare",
+          .setting_keys = all_config_keys(),
+          .short_forms = {{"device", "run.device"}},
           .values = {{"run", {"DIR"}},
                      {"config", {"FILE"}},
                      {"match", {"parameters", "state", "flops", "none"}},
@@ -100,24 +102,6 @@ void print_help(const OptionList& own) {
                "    --dry-run\n"
                "  engram compare --config configs/compare/tmaze_length.ini --run runs/tmaze \\\n"
                "    --seeds 0-9 --jobs 16 --device cpu\n";
-}
-
-struct Shard {
-  std::size_t index = 0, count = 1;  // index from 0
-};
-
-Shard parse_shard(const std::string& text) {
-  Shard shard;
-  const char* const end = text.data() + text.size();
-  const auto first = std::from_chars(text.data(), end, shard.index);
-  if (first.ec == std::errc{} && first.ptr != end && *first.ptr == '/') {
-    const auto second = std::from_chars(first.ptr + 1, end, shard.count);
-    if (second.ec == std::errc{} && second.ptr == end && shard.index >= 1 && shard.index <= shard.count) {
-      --shard.index;
-      return shard;
-    }
-  }
-  throw UserError("--shard '" + text + "' is not allowed; it takes I/N with I from 1 to N");
 }
 
 // The experiment that this call asks for, and that of the folder with it.

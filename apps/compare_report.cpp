@@ -15,17 +15,20 @@ namespace {
 
 struct ReportOptions {
   std::string output;
+  bool force = false;
   int resamples = BootstrapOptions{}.resamples;
   std::uint64_t bootstrap_seed = 0;
 
   void list_options(OptionList& list) {
-    list.add("output", output, "page to write, .html; without it, report/report.html in DIR");
+    list.add("output", output, "page to write, .html; without it, report/report.html in DIR, as often as you ask");
+    list.add("force", force, "replace what is there of the report that --output names");
     list.add("resamples", resamples, {1000, 10'000'000}, "bootstrap resamples behind the intervals");
     list.add("bootstrap_seed", bootstrap_seed, "of their random numbers");
   }
 };
 
-const CommandSyntax kSyntax = {.positional = {"DIR"},
+const CommandSyntax kSyntax = {.command = "compare report",
+                               .positional = {"DIR"},
                                .repeats = true,
                                .values = {{"DIR", {"FILE"}}, {"output", {"FILE"}}}};  // or SCORES
 
@@ -70,6 +73,9 @@ int run_compare_report(const std::vector<std::string>& arguments) {
     throw UserError("--output FILE.html is missing: the page to write");
   const ReportFiles files = ReportFiles::beside(options.output.empty() ? folder / "report" / "report.html"
                                                                        : std::filesystem::path(options.output));
+  if (!options.output.empty())
+    for (const std::filesystem::path& file : {files.html, files.markdown, files.csv, files.json, files.folder})
+      check_not_there("output", file, options.force);
   const BootstrapOptions bootstrap{.resamples = options.resamples, .seed = options.bootstrap_seed};
   gnuplot_version();  // before anything takes time
   if (scores) {

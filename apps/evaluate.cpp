@@ -32,6 +32,7 @@ struct EvaluateOptions {
   std::string trace;
   std::string range;
   bool keep = false;
+  bool force = false;
   std::string device = "auto";
   int threads = 0;
 
@@ -41,6 +42,7 @@ struct EvaluateOptions {
              "of the best evaluation during training, or of the end");
     list.add("json", json, "one JSON object instead of text");
     list.add("trace", trace, "safetensors file to write, with every step of the greedy episodes");
+    list.add("force", force, "replace the file of --trace if it is there");
     list.add("range", range,
              "a number of the task and values of it to evaluate at, as in task.corridor_length: 10,20,50");
     list.add("keep", keep, "with --range: keep the results in DIR/evaluations.json, and make only what it lacks");
@@ -50,7 +52,8 @@ struct EvaluateOptions {
 };
 
 CommandSyntax evaluate_syntax() {
-  return {.positional = {"DIR"},
+  return {.command = "evaluate",
+          .positional = {"DIR"},
           .setting_keys = task_config_keys(),
           .values = {{"trace", {"FILE"}}, {"device", kDeviceValues}}};
 }
@@ -258,7 +261,10 @@ int run_evaluate(const std::vector<std::string>& arguments) {
   }
   const torch::Device device = parse_device(options.device);
   const Stage stage{device, use_threads(options.threads), options.episodes};
-  if (!options.trace.empty()) check_writable(options.trace);
+  if (!options.trace.empty()) {
+    check_writable(options.trace);
+    check_not_there("trace", options.trace, options.force);
+  }
   if (options.range.empty())
     evaluate_once(line.positional[0], options, line.settings, stage);
   else

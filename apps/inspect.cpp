@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cstdio>
+#include <fstream>
 #include <iostream>
 #include <sstream>
 #include <system_error>
@@ -12,6 +13,7 @@
 #include "apps/commands.h"
 #include "apps/status_display.h"
 #include "base/error.h"
+#include "experiments/experiment.h"
 
 namespace engram {
 namespace {
@@ -26,7 +28,7 @@ struct InspectOptions {
   void list_options(OptionList& list) { list.add("json", json, "one JSON object instead of text"); }
 };
 
-const CommandSyntax kSyntax = {.positional = {"DIR|FILE"}};
+const CommandSyntax kSyntax = {.command = "inspect", .positional = {"DIR|FILE"}};
 
 void print_help(const OptionList& own) {
   std::cout << "engram inspect DIR|FILE [--json]\n\n"
@@ -34,6 +36,11 @@ void print_help(const OptionList& own) {
                    "Of a run directory DIR: where it stands and how to go on, its progress and evaluations, the "
                    "settings that differ from the defaults of its task and backbone, its weights and checkpoints with "
                    "their digests checked. It may be training meanwhile.",
+                   0)
+            << "\n\n"
+            << wrapped(
+                   "Of the folder of a comparison: what it compares, how many of its runs are finished, and how to go "
+                   "on or report.",
                    0)
             << "\n\n"
             << wrapped(
@@ -102,6 +109,22 @@ void print_tensors(const SafetensorsSummary& contents) {
           bytes_text(tensor.bytes));
 }
 
+// Throws UserError if the file cannot be one of tensors: what stands behind the eight bytes of its header's length is
+// no JSON object. One that is damaged behind that is for the reader of the format to refuse.
+void refuse_other_file(const std::filesystem::path& file) {
+  constexpr std::size_t kLengthBytes = 8;
+  std::error_code error;
+  if (!std::filesystem::is_regular_file(file, error)) return;
+  std::ifstream stream(file, std::ios::binary);
+  if (!stream) return;
+  std::string begin(kLengthBytes + 1, '\0');
+  stream.read(begin.data(), static_cast<std::streamsize>(begin.size()));
+  if (stream.gcount() == static_cast<std::streamsize>(begin.size()) && begin.back() == '{') return;
+  throw UserError(std::string("'").append(file.string()) +
+                  "' is no safetensors file: engram inspect takes a run directory, the folder of a comparison, or a "
+                  "file of tensors (weights, a checkpoint, a trace)");
+}
+
 }  // namespace
 
 std::optional<std::int64_t> count_entry(const SafetensorsSummary& contents, const std::string& key) {
@@ -164,6 +187,7 @@ void print_settings(Config& config) {
 }
 
 FileFacts read_file_facts(const std::filesystem::path& file) {
+  refuse_other_file(file);
   FileFacts facts{.file = file,
                   .contents = summarize_safetensors(file),
                   .kind = "unknown",
@@ -246,13 +270,16 @@ int run_inspect(const std::vector<std::string>& arguments) {
   }
   const std::filesystem::path path = line.positional[0];
   std::error_code error;
-  const bool is_run = std::filesystem::is_directory(path, error);
+  const bool is_folder = std::filesystem::is_directory(path, error);
+  const bool is_comparison = is_folder && std::filesystem::exists(experiment_file(path), error);
   const auto print_json = [](const Json& json) {
     std::cout << json.dump(2, ' ', false, Json::error_handler_t::replace) << std::endl;
   };
-  if (is_run && options.json) {
-    print_json(run_json(path));
-  } else if (is_run) {
+  if (is_folder && options.json) {
+    print_json(is_comparison ? comparison_json(path) : run_json(path));
+  } else if (is_comparison) {
+    print_comparison(path);
+  } else if (is_folder) {
     print_run(path);
   } else {
     FileFacts facts = read_file_facts(path);

@@ -24,7 +24,7 @@ struct FileFacts {
   std::string config_damage;
 };
 
-// Throws UserError for a missing or damaged file.
+// Throws UserError for a missing or damaged file, and for one that is no file of tensors at all.
 FileFacts read_file_facts(const std::filesystem::path& file);
 nlohmann::ordered_json file_json(FileFacts& facts);
 void print_file(FileFacts& facts);
@@ -33,6 +33,11 @@ void print_file(FileFacts& facts);
 // damaged are part of what is told.
 nlohmann::ordered_json run_json(const std::filesystem::path& folder);
 void print_run(const std::filesystem::path& folder);
+
+// The same of the folder of a comparison (experiments/experiment.h): what it compares and how far its runs are. Throw
+// UserError if its experiment cannot be read.
+nlohmann::ordered_json comparison_json(const std::filesystem::path& folder);
+void print_comparison(const std::filesystem::path& folder);
 
 // A whole number >= 0 in the metadata of a file; none where it is anything else.
 std::optional<std::int64_t> count_entry(const SafetensorsSummary& contents, const std::string& key);

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "agents/checkpoint.h"
+#include "agents/config_file.h"
 #include "agents/metrics_summary.h"
 #include "agents/run_directory.h"
 #include "agents/run_lock.h"
@@ -104,7 +105,7 @@ RunFacts read_run_facts(const fs::path& folder) {
   const RunDirectory run = RunDirectory::open(folder);
   RunFacts facts;
   facts.folder = folder;
-  facts.config = Config::from_settings(read_settings(run.config_file()));
+  facts.config = read_config(run.config_file());
   facts.running = RunLock::held(folder);
   facts.metrics = summarize_metrics(run.metrics_file());
   for (const WhichWeights which : {WhichWeights::kBest, WhichWeights::kLast})

@@ -29,9 +29,9 @@ void print_help() {
             << "\n\n"
             << wrapped("A first run: a T-maze whose goal is shown once, at the start; a minute on two cores", 0)
             << "\n"
-               "  engram train --task.name tmaze --task.corridor_length 10 --memory.name lstm \\\n"
-               "    --learner.alpha 0.01 --learner.learning_rate 0.001 --run.steps 5000 \\\n"
-               "    --run runs/first\n"
+               "  engram train runs/first --task.name tmaze --task.corridor_length 10 \\\n"
+               "    --memory.name lstm --learner.alpha 0.01 --learner.learning_rate 0.001 \\\n"
+               "    --run.steps 5000\n"
                "  engram evaluate runs/first\n"
                "  engram render runs/first --output first.mp4\n\n"
             << wrapped("Exit status: 0 success, 1 a failure of the program or the machine, 2 bad input.", 0) << "\n";

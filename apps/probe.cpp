@@ -6,7 +6,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <charconv>
 #include <csignal>
 #include <cstdio>
 #include <filesystem>
@@ -17,6 +16,7 @@
 #include "agents/trained_agent.h"
 #include "apps/command_line.h"
 #include "apps/commands.h"
+#include "apps/shard.h"
 #include "base/error.h"
 
 namespace engram {
@@ -36,16 +36,17 @@ struct ProbeCommand {
   void list_options(OptionList& list) {
     list.add("run", run, "folder of the results; what is finished there is not computed again");
     list.add("preset", preset, {{ProbePreset::kFull, "full"}, {ProbePreset::kSmall, "small"}},
-             "defaults of all that follows: the published sizes, for a GPU, or sizes for minutes on a CPU");
+             "defaults of all that follows, and sizes of the tasks: the published ones, for a GPU, or for minutes on a "
+             "CPU");
     probe.list_options(list);
     list.add("device", device, "auto (a GPU where there is one), cpu, cuda or cuda:N");
     list.add("threads", threads, {0, 1024}, "threads on the CPU, of all jobs together; 0: all cores");
     list.add("jobs", jobs, {1, 1024}, "processes that share the work; with --device auto they share the GPUs, too");
-    list.add("shard", shard, "I/N: only every N-th part of the work, from the I-th (0 .. N-1) on");
+    list.add("shard", shard, "I/N: the I-th of N parts of the work, I from 1 to N, for N machines; makes no table");
   }
 };
 
-const CommandSyntax kSyntax = {.values = {{"run", {"DIR"}}, {"device", kDeviceValues}}};
+const CommandSyntax kSyntax = {.command = "probe", .values = {{"run", {"DIR"}}, {"device", kDeviceValues}}};
 
 // The options given, over the defaults of the preset among them.
 CommandLine parse(const std::vector<std::string>& arguments, ProbeCommand& command) {
@@ -80,22 +81,6 @@ void print_help(ProbeCommand& command) {
                "    --backbones deltanet,hqlt:mixing=sum,transformer\n";
 }
 
-struct Shard {
-  std::size_t index = 0, count = 1;
-};
-
-Shard parse_shard(const std::string& text) {
-  if (text.empty()) return {};
-  Shard shard;
-  const char* const end = text.data() + text.size();
-  const auto index = std::from_chars(text.data(), end, shard.index);
-  const bool slash = index.ec == std::errc() && index.ptr != end && *index.ptr == '/';
-  const auto count = slash ? std::from_chars(index.ptr + 1, end, shard.count) : index;
-  if (!slash || count.ec != std::errc() || count.ptr != end || shard.index >= shard.count)
-    throw UserError("--shard '" + text + "' is not I/N with 0 <= I < N");
-  return shard;
-}
-
 // Of the cells, those of the shard that are not finished. One that fails says so and does not stop the others. Returns
 // how many failed.
 int compute(const ProbeCommand& command, const std::vector<ProbeCell>& cells, const Shard& shard,
@@ -123,19 +108,27 @@ int compute(const ProbeCommand& command, const std::vector<ProbeCell>& cells, co
   return failed;
 }
 
-// One process for each shard of this command. Returns how many of them failed.
-int compute_in_processes(const ProbeCommand& command, const std::vector<std::string>& arguments) {
-  const int gpus = static_cast<int>(torch::cuda::device_count());
+// The command line of a process that computes one of the shards of `command`.
+std::vector<std::string> words_of_job(ProbeCommand command, int job, int gpus) {
   const int threads = command.threads > 0 ? command.threads : static_cast<int>(sysconf(_SC_NPROCESSORS_ONLN));
+  command.threads = std::max(1, threads / command.jobs);
+  command.shard = std::to_string(job + 1) + "/" + std::to_string(command.jobs);
+  command.jobs = 1;
+  if (command.device == "auto" && gpus > 0) command.device = "cuda:" + std::to_string(job % gpus);
+  std::vector<std::string> words = {"engram", "probe"};
+  OptionList list("");
+  command.list_options(list);
+  for (const std::string& word : command_line_words(list)) words.push_back(word);
+  return words;
+}
+
+// One process for each shard of this command. Returns how many of them failed.
+int compute_in_processes(const ProbeCommand& command) {
+  const int gpus = static_cast<int>(torch::cuda::device_count());
   std::vector<pid_t> children;
   const pid_t parent = getpid();
   for (int job = 0; job < command.jobs; ++job) {
-    std::vector<std::string> words = {"engram", "probe"};
-    words.insert(words.end(), arguments.begin(), arguments.end());
-    const std::string shard = std::to_string(job) + "/" + std::to_string(command.jobs);
-    words.insert(words.end(),
-                 {"--jobs=1", "--shard=" + shard, "--threads=" + std::to_string(std::max(1, threads / command.jobs))});
-    if (command.device == "auto" && gpus > 0) words.push_back("--device=cuda:" + std::to_string(job % gpus));
+    std::vector<std::string> words = words_of_job(command, job, gpus);
     std::vector<char*> argv;
     for (std::string& word : words) argv.push_back(word.data());
     argv.push_back(nullptr);
@@ -173,12 +166,13 @@ int run_probe(const std::vector<std::string>& arguments) {
     command = ProbeCommand(preset);
     line = parse(arguments, command);
   }
+  command.probe.tasks = with_preset_sizes(command.probe.tasks, command.preset);
   if (line.help) {
     print_help(command);
     return 0;
   }
   if (command.run.empty()) throw UserError("--run DIR is missing: the folder of the results");
-  const Shard shard = parse_shard(command.shard);
+  const Shard shard = command.shard.empty() ? Shard{} : parse_shard(command.shard);
   if (!command.shard.empty() && command.jobs > 1) throw UserError("--shard is for one process; leave --jobs out");
   const std::vector<ProbeCell> cells = plan_probe(command.probe);
   const torch::Device device = parse_device(command.device);
@@ -193,7 +187,7 @@ int run_probe(const std::vector<std::string>& arguments) {
 
   int failed = 0;
   if (command.jobs > 1) {
-    failed = compute_in_processes(command, arguments);
+    failed = compute_in_processes(command);
   } else {
     use_threads(command.threads);
     failed = compute(command, cells, shard, device);

@@ -4,6 +4,7 @@
 #include <iostream>
 #include <optional>
 
+#include "agents/config_file.h"
 #include "agents/policy.h"
 #include "agents/trained_agent.h"
 #include "apps/command_line.h"
@@ -22,6 +23,7 @@ enum class FilmedPolicy { kGreedy, kSample, kRandom };
 
 struct RenderOptions {
   std::string output;
+  bool force = false;
   int episodes = 3;
   double fps = 10;
   int scale = 1;
@@ -31,6 +33,7 @@ struct RenderOptions {
 
   void list_options(OptionList& list) {
     list.add("output", output, "video file to write: .mp4 (H.264, plays in a browser), .webm (VP8) or .avi (MJPG)");
+    list.add("force", force, "replace the file of --output if it is there");
     list.add("episodes", episodes, {1, 10'000}, "episodes to film, one after the other");
     list.add("fps", fps, {0.1, 120}, "frames, and so environment steps, per second");
     list.add("scale", scale, {1, 4}, "size of the picture; 1 is some 960 pixels wide");
@@ -67,7 +70,8 @@ void print_help(const OptionList& own, const Settings& settings) {
 }
 
 CommandSyntax render_syntax() {
-  return {.positional = {"DIR"},
+  return {.command = "render",
+          .positional = {"DIR"},
           .optional = 1,
           .setting_keys = task_config_keys(),
           .values = {{"output", {"FILE"}}}};
@@ -77,6 +81,10 @@ CommandSyntax render_syntax() {
 std::optional<std::string> run_directory(const CommandLine& line, const RenderOptions& options) {
   if (line.positional.empty()) {
     if (options.policy == FilmedPolicy::kRandom) return {};
+    if (!line.settings.empty())
+      throw UserError("--" + line.settings[0].first +
+                      " says what to film, but not who acts: give --policy random, or " +
+                      "instead of the task DIR, the run directory of an agent");
     throw UserError("the argument DIR is missing: the run directory of the agent; without one, --policy random");
   }
   if (!line.settings.empty()) {
@@ -107,6 +115,7 @@ int run_render(const std::vector<std::string>& arguments) {
   const std::optional<std::string> directory = run_directory(line, options);
   if (options.output.empty()) throw UserError("--output FILE is missing: the video to write, such as episodes.mp4");
   check_video_file(options.output);
+  check_not_there("output", options.output, options.force);
   use_threads(1);  // a single environment
 
   Config config;
@@ -120,7 +129,7 @@ int run_render(const std::vector<std::string>& arguments) {
                " actions, " + (options.weights == WhichWeights::kBest ? "best" : "last") + " weights";
   } else {
     config =
-        Config::from_settings(directory ? read_settings(RunDirectory::open(*directory).config_file()) : line.settings);
+        directory ? read_config(RunDirectory::open(*directory).config_file()) : Config::from_settings(line.settings);
   }
 
   const std::uint64_t seed = config.run.seed;

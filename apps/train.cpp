@@ -9,6 +9,7 @@
 #include <stdexcept>
 
 #include "agents/checkpoint.h"
+#include "agents/config_file.h"
 #include "agents/device_failure.h"
 #include "agents/run_recorder.h"
 #include "agents/trained_agent.h"
@@ -17,6 +18,7 @@
 #include "apps/commands.h"
 #include "apps/status_display.h"
 #include "base/error.h"
+#include "experiments/experiment.h"
 
 namespace engram {
 namespace {
@@ -30,9 +32,9 @@ struct TrainOptions {
   std::string on_nan;
 
   void list_options(OptionList& list) {
-    list.add("run", run, "folder for everything that the run leaves behind; must be new or empty");
+    list.add("run", run, "folder for everything that the run leaves behind, new or empty; the same as DIR");
     list.add("resume", resume,
-             "folder of a run to go on with, from its newest checkpoint; auto: go on with --run if it was begun, else "
+             "folder of a run to go on with, from its newest checkpoint; auto: go on with DIR if it was begun, else "
              "begin it");
     list.add("config", config, "INI file with the settings that differ from the defaults");
     list.add("seed", seed, "short for --run.seed");
@@ -42,7 +44,11 @@ struct TrainOptions {
 };
 
 CommandSyntax train_syntax() {
-  return {.setting_keys = all_config_keys(),
+  return {.command = "train",
+          .positional = {"DIR"},
+          .optional = 1,
+          .setting_keys = all_config_keys(),
+          .short_forms = {{"seed", "run.seed"}, {"device", "run.device"}, {"on-nan", "run.on_nan"}},
           .values = {{"run", {"DIR"}},
                      {"resume", {"DIR"}},
                      {"config", {"FILE"}},
@@ -50,9 +56,31 @@ CommandSyntax train_syntax() {
                      {"on-nan", {"stop", "skip"}}}};
 }
 
-Settings gather_settings(const TrainOptions& options, const CommandLine& line) {
-  Settings settings = options.config.empty() ? Settings{} : read_settings(options.config);
-  settings.insert(settings.end(), line.settings.begin(), line.settings.end());
+// The settings of a run's config file.
+Settings read_run_settings(const std::string& file) {
+  Settings settings = read_settings(file);
+  if (const std::string sections = experiment_sections(settings); !sections.empty())
+    throw UserError(config_file_text(file) + " has " + sections +
+                    ", the sections of a comparison: it is for engram compare --config " + file);
+  return settings;
+}
+
+// The folder of the run, as DIR or as --run.
+void take_folder(TrainOptions& options, const CommandLine& line) {
+  if (line.positional.empty()) return;
+  const std::string& folder = line.positional[0];
+  if (!options.run.empty() && options.run != folder)
+    throw UserError("DIR '" + folder + "' and --run '" + options.run + "' contradict each other: give one of them");
+  std::error_code ignored;
+  if (folder.ends_with(".ini") && std::filesystem::is_regular_file(folder, ignored))
+    throw UserError("DIR '" + folder + "' is a file, and the folder of the run is needed; did you mean --config " +
+                    folder + "?");
+  options.run = folder;
+}
+
+// Those of the command line, which win over the config file's.
+Settings typed_settings(const TrainOptions& options, const CommandLine& line) {
+  Settings settings = line.settings;
   if (!options.seed.empty()) settings.emplace_back("run.seed", options.seed);
   if (!options.device.empty()) settings.emplace_back("run.device", options.device);
   if (!options.on_nan.empty()) settings.emplace_back("run.on_nan", options.on_nan);
@@ -61,7 +89,7 @@ Settings gather_settings(const TrainOptions& options, const CommandLine& line) {
 
 void print_help(const OptionList& own, const Settings& settings) {
   Config config = Config::from_settings(settings);
-  std::cout << wrapped("engram train --run DIR [--config FILE] [--seed S] [--section.key value ...]", 2) << "\n"
+  std::cout << wrapped("engram train DIR [--config FILE] [--seed S] [--section.key value ...]", 2) << "\n"
             << "engram train --resume DIR [--section.key value ...]\n\n"
             << wrapped(
                    "Trains an agent on a memory task with discrete soft actor-critic. Settings come from the defaults, "
@@ -94,15 +122,18 @@ void print_help(const OptionList& own, const Settings& settings) {
   }
   std::cout << "\n"
             << wrapped("Config file: the same keys as INI, [section] and then key = value; # begins a comment.", 0)
+            << "\n"
+            << wrapped("Whole numbers: 2000000, 2e6 and 2M are the same. Names of options: \"-\" and \"_\" are the same.",
+                       0)
             << "\n\n"
             << wrapped(
                    "Signals: SIGINT and SIGTERM save and leave with status 130 or 143, a second one at once; SIGUSR1 "
                    "saves and goes on.",
                    0)
             << "\n\n"
-               "Examples\n  engram train --task.name tmaze --memory.name lstm --learner.alpha 0.01 \\\n"
-               "    --run runs/first\n"
-               "  engram train --resume runs/first --run.steps 4000000\n";
+               "Examples\n  engram train runs/first --task.name tmaze --memory.name lstm \\\n"
+               "    --learner.alpha 0.01\n"
+               "  engram train --resume runs/first --run.steps 4M\n";
 }
 
 // The handlers may touch nothing but the trainer's flags and this.
@@ -150,9 +181,10 @@ struct Start {
 Start find_start(const TrainOptions& options, const Settings& settings) {
   const bool automatic = options.resume == "auto";
   if (options.run.empty() && (options.resume.empty() || automatic))
-    throw UserError("--run DIR is missing: the folder for everything that the run leaves behind");
+    throw UserError("the argument DIR (or --run DIR) is missing: the folder for everything that the run leaves behind");
   if (!automatic && !options.resume.empty() && !options.run.empty() && options.run != options.resume)
-    throw UserError("--resume '" + options.resume + "' and --run '" + options.run + "' are two folders; give one");
+    throw UserError("--resume '" + options.resume + "' and the run folder '" + options.run +
+                    "' are two folders; give one");
   const std::string folder = automatic || options.resume.empty() ? options.run : options.resume;
   if (options.resume.empty() || (automatic && !RunDirectory::is_run(folder)))
     return {.config = Config::from_settings(settings), .run = {}, .checkpoint = {}};
@@ -262,9 +294,12 @@ int run_train(const std::vector<std::string>& arguments) {
   OptionList own("");
   options.list_options(own);
   const CommandLine line = parse_command_line(arguments, own, train_syntax());
-  const Settings settings = gather_settings(options, line);
+  take_folder(options, line);
+  const Settings typed = typed_settings(options, line);
+  Settings settings = options.config.empty() ? Settings{} : read_run_settings(options.config);
+  settings.insert(settings.end(), typed.begin(), typed.end());
   if (line.help) {
-    print_help(own, settings);
+    naming_line(options.config, typed, [&] { print_help(own, settings); });
     return 0;
   }
   set_handler(SIGUSR1, handle_save);
@@ -273,7 +308,7 @@ int run_train(const std::vector<std::string>& arguments) {
   const c10::WarningUtils::WarningHandlerGuard guard(&warnings);
   for (bool again = true; again;) {
     again = false;
-    Start start = find_start(options, settings);
+    Start start = naming_line(options.config, typed, [&] { return find_start(options, settings); });
     const bool is_new = !start.run;
     std::optional<RunDirectory> run;
     try {

@@ -4,17 +4,22 @@
 #include <array>
 #include <charconv>
 #include <cmath>
-#include <numeric>
+#include <type_traits>
 
 #include "base/error.h"
+#include "base/suggest.h"
+#include "base/whole_number.h"
 
 namespace engram {
 namespace {
 
+// Whole numbers may be written as 1e6 or 2M.
 template <class Number>
 bool parse_number(const std::string& text, Number& value) {
-  const char* const end = text.data() + text.size();
-  const auto result = std::from_chars(text.data(), end, value);
+  std::string plain = text;
+  if constexpr (std::is_integral_v<Number>) plain = whole_number_digits(text).value_or("");
+  const char* const end = plain.data() + plain.size();
+  const auto result = std::from_chars(plain.data(), end, value);
   return result.ec == std::errc{} && result.ptr == end;
 }
 
@@ -40,21 +45,6 @@ std::function<bool(const std::string&)> bounded_parser(Field& field, Bounds<Numb
     field = static_cast<Field>(value);
     return true;
   };
-}
-
-std::size_t edit_distance(const std::string& a, const std::string& b) {
-  std::vector<std::size_t> row(b.size() + 1);
-  std::iota(row.begin(), row.end(), std::size_t{0});
-  for (std::size_t i = 1; i <= a.size(); ++i) {
-    std::size_t diagonal = row[0];
-    row[0] = i;
-    for (std::size_t j = 1; j <= b.size(); ++j) {
-      const std::size_t substitution = diagonal + (a[i - 1] == b[j - 1] ? 0 : 1);
-      diagonal = row[j];
-      row[j] = std::min({row[j] + 1, row[j - 1] + 1, substitution});
-    }
-  }
-  return row.back();
 }
 
 }  // namespace
@@ -94,8 +84,8 @@ void OptionList::add(std::string_view key, std::int64_t& field, Bounds<std::int6
 }
 
 void OptionList::add(std::string_view key, std::uint64_t& field, std::string_view help) {
-  add_option(key, "integer 0..18446744073709551615", help,
-             bounded_parser(field, Bounds<std::uint64_t>{0, UINT64_MAX}), [&field] { return number_text(field); });
+  add_option(key, "integer 0..18446744073709551615", help, bounded_parser(field, Bounds<std::uint64_t>{0, UINT64_MAX}),
+             [&field] { return number_text(field); });
 }
 
 void OptionList::add(std::string_view key, double& field, Bounds<double> bounds, std::string_view help) {
@@ -146,8 +136,7 @@ void OptionList::set(const std::string& name, const std::string& value) {
     if (option.name == name) return option.set(value);
     names.push_back(option.name);
   }
-  const std::string near = nearest(name, names);
-  throw UserError("unknown key '" + name + "'" + (near.empty() ? "" : "; did you mean '" + near + "'?"));
+  throw UserError("unknown key '" + name + "'" + did_you_mean(name, names));
 }
 
 void OptionList::append(OptionList other) {

@@ -4,7 +4,9 @@
 #include <charconv>
 #include <sstream>
 
+#include "agents/config_file.h"
 #include "base/error.h"
+#include "base/suggest.h"
 
 namespace engram {
 namespace {
@@ -13,6 +15,7 @@ namespace fs = std::filesystem;
 
 constexpr std::size_t kMaxLabelBytes = 64;
 constexpr std::size_t kMaxSeeds = 10'000;
+constexpr const char* kCompare = "compare";
 constexpr const char* kTasks = "tasks";
 constexpr const char* kBackbones = "backbones";
 
@@ -50,36 +53,36 @@ std::vector<std::string> split(const std::string& text, char separator) {
   return parts;
 }
 
-void check_label(const std::string& label, const std::string& where) {
+void check_label(const std::string& label, const std::string& full_key) {
   const auto safe = [](char c) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '-' ||
            c == '+';
   };
   if (label.empty() || label.size() > kMaxLabelBytes || label[0] == '-' || !std::ranges::all_of(label, safe))
-    throw UserError(where + ": label '" + label + "' is not allowed; it takes 1 to " + std::to_string(kMaxLabelBytes) +
-                    " letters, digits, '_', '-' and '+', and begins with no '-'");
+    throw SettingError(full_key, "label '" + label + "' is not allowed; it takes 1 to " +
+                                     std::to_string(kMaxLabelBytes) +
+                                     " letters, digits, '_', '-' and '+', and begins with no '-'");
 }
 
+// `full_key`: as the file has it, that is behind "tasks.LABEL." where the setting is an entry's.
 void add_setting(Settings& settings, const std::string& key, const std::string& value,
-                 const std::vector<std::string>& known_keys, const std::string& where) {
-  if (std::ranges::find(known_keys, key) == known_keys.end()) {
-    const std::string near = nearest(key, known_keys);
-    throw UserError(where + ": unknown key '" + key + "'" + (near.empty() ? "" : "; did you mean '" + near + "'?"));
-  }
+                 const std::vector<std::string>& known_keys, const std::string& full_key) {
+  if (std::ranges::find(known_keys, key) == known_keys.end())
+    throw SettingError(full_key, "unknown key '" + key + "'" + did_you_mean(key, known_keys));
   settings.emplace_back(key, value);
 }
 
 // "tasks.LABEL.section.key" without its first part, into the entry of that label.
 void add_entry_setting(std::vector<ExperimentEntry>& entries, const std::string& rest, const std::string& value,
-                       const std::vector<std::string>& known_keys, const std::string& where) {
+                       const std::vector<std::string>& known_keys, const std::string& full_key) {
   const std::size_t dot = rest.find('.');
   const std::string label = rest.substr(0, dot);
-  check_label(label, where);
+  check_label(label, full_key);
   if (dot == std::string::npos || rest.find('.', dot + 1) == std::string::npos)
-    throw UserError(where + ": '" + rest + "' is no setting of " + label + "; it takes section.key = value");
+    throw SettingError(full_key, "'" + rest + "' is no setting of " + label + "; it takes section.key = value");
   auto entry = std::ranges::find(entries, label, &ExperimentEntry::label);
   if (entry == entries.end()) entry = entries.insert(entries.end(), {label, {}});
-  add_setting(entry->settings, rest.substr(dot + 1), value, known_keys, where);
+  add_setting(entry->settings, rest.substr(dot + 1), value, known_keys, full_key);
 }
 
 Settings control_settings(const std::string& control, const Experiment& experiment, const std::string& where) {
@@ -149,7 +152,58 @@ std::string match_name(Match match) {
 
 std::string section_of(const std::string& key) { return key.substr(0, key.find('.')); }
 
+// Throws SettingError for what is about one key, UserError for the rest.
+Experiment experiment_of(const Settings& settings, const std::string& where) {
+  CompareOptions options;
+  OptionList list(kCompare);
+  options.list_options(list);
+  const std::vector<std::string> known_keys = all_config_keys();
+  Experiment experiment;
+  for (const auto& [key, value] : settings) {
+    const std::string section = section_of(key);
+    const std::string rest = section.size() < key.size() ? key.substr(section.size() + 1) : "";
+    const bool of_task = section == kTasks;
+    if (section == kCompare) {
+      about_key(key, [&] { list.set(key, value); });
+      if (key == "compare.match_mlp") experiment.match_mlp = options.match_mlp;
+    } else if (of_task || section == kBackbones)
+      add_entry_setting(of_task ? experiment.tasks : experiment.backbones, rest, value, known_keys, key);
+    else
+      add_setting(experiment.common, key, value, known_keys, key);
+    if (key.ends_with("run.seed")) throw UserError(where + " gives '" + key + "'; seeds stand in compare.seeds");
+  }
+  experiment.reference = options.reference;
+  if (experiment.reference.empty() && !experiment.backbones.empty())
+    experiment.reference = experiment.backbones.front().label;
+  for (const std::string& control : split(options.controls, ','))
+    if (find_entry(experiment.backbones, control) == nullptr)
+      experiment.backbones.push_back({control, control_settings(control, experiment, where)});
+  if (experiment.tasks.empty()) throw UserError(where + " has no task: a section [tasks.LABEL]");
+  if (experiment.backbones.empty()) throw UserError(where + " has no backbone: a section [backbones.LABEL]");
+  experiment.question = options.question;
+  experiment.match = options.match;
+  if (experiment.reference.empty()) experiment.reference = experiment.backbones.front().label;
+  experiment.seeds = parse_seeds(options.seeds);
+  if (!options.evaluate.empty()) {
+    try {
+      experiment.range = parse_range(options.evaluate);
+    } catch (const UserError& error) {
+      throw SettingError("compare.evaluate", std::string("compare.evaluate: ") + error.what());
+    }
+  }
+  return experiment;
+}
+
 }  // namespace
+
+std::string experiment_sections(const Settings& settings) {
+  std::string text;
+  for (const auto& [section, name] : {std::pair(kCompare, "[compare]"), std::pair(kTasks, "[tasks.LABEL]"),
+                                      std::pair(kBackbones, "[backbones.LABEL]")})
+    if (std::ranges::any_of(settings, [&](const auto& setting) { return section_of(setting.first) == section; }))
+      text += (text.empty() ? "" : ", ") + std::string(name);
+  return text;
+}
 
 std::vector<std::uint64_t> parse_seeds(const std::string& text) {
   const auto refuse = [&](const std::string& why) {
@@ -202,50 +256,22 @@ const ExperimentEntry* find_entry(const std::vector<ExperimentEntry>& entries, c
 }
 
 Experiment Experiment::from_settings(const Settings& settings, const std::string& where) {
-  CompareOptions options;
-  OptionList list("compare");
-  options.list_options(list);
-  const std::vector<std::string> known_keys = all_config_keys();
-  Experiment experiment;
-  for (const auto& [key, value] : settings) {
-    const std::string section = section_of(key);
-    const std::string rest = section.size() < key.size() ? key.substr(section.size() + 1) : "";
-    const bool of_task = section == kTasks;
-    if (section == "compare") {
-      list.set(key, value);
-      if (key == "compare.match_mlp") experiment.match_mlp = options.match_mlp;
-    } else if (of_task || section == kBackbones)
-      add_entry_setting(of_task ? experiment.tasks : experiment.backbones, rest, value, known_keys, where);
-    else
-      add_setting(experiment.common, key, value, known_keys, where);
-    if (key.ends_with("run.seed")) throw UserError(where + " gives '" + key + "'; seeds stand in compare.seeds");
+  try {
+    return experiment_of(settings, where);
+  } catch (const SettingError& error) {
+    throw UserError(where + ": " + error.what());
   }
-  experiment.reference = options.reference;
-  if (experiment.reference.empty() && !experiment.backbones.empty())
-    experiment.reference = experiment.backbones.front().label;
-  for (const std::string& control : split(options.controls, ','))
-    if (find_entry(experiment.backbones, control) == nullptr)
-      experiment.backbones.push_back({control, control_settings(control, experiment, where)});
-  if (experiment.tasks.empty()) throw UserError(where + " has no task: a section [tasks.LABEL]");
-  if (experiment.backbones.empty()) throw UserError(where + " has no backbone: a section [backbones.LABEL]");
-  experiment.question = options.question;
-  experiment.match = options.match;
-  if (experiment.reference.empty()) experiment.reference = experiment.backbones.front().label;
-  experiment.seeds = parse_seeds(options.seeds);
-  if (!options.evaluate.empty()) {
-    try {
-      experiment.range = parse_range(options.evaluate);
-    } catch (const UserError& error) {
-      throw UserError(where + ": compare.evaluate: " + error.what());
-    }
-  }
-  return experiment;
 }
 
 Experiment Experiment::from_file(const fs::path& file, const Settings& more) {
   Settings settings = read_settings(file);
+  const std::string where = config_file_text(file);
+  if (experiment_sections(settings).empty())
+    throw UserError(where +
+                    " has none of the sections [compare], [tasks.LABEL] and [backbones.LABEL]: a run's config is " +
+                    "for engram train --config " + file.string());
   settings.insert(settings.end(), more.begin(), more.end());
-  return from_settings(settings, "config file '" + file.string() + "'");
+  return naming_line(file, more, [&] { return experiment_of(settings, where); });
 }
 
 Experiment Experiment::read(const fs::path& directory, const Settings& more) {

@@ -138,6 +138,10 @@ struct Experiment {
   Config config(const ExperimentEntry& task, const ExperimentEntry& backbone, std::uint64_t seed) const;
 };
 
+// The sections that an experiment's file has and a run's config has not, as "[compare], [tasks.LABEL]"; empty where
+// there is none.
+std::string experiment_sections(const Settings& settings);
+
 // "0-4,8" as ascending numbers. Throws UserError for anything else, and for more than 10,000.
 std::vector<std::uint64_t> parse_seeds(const std::string& text);
 std::string seeds_text(const std::vector<std::uint64_t>& seeds);

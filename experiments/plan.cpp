@@ -6,6 +6,7 @@
 #include <sstream>
 #include <system_error>
 
+#include "agents/config_file.h"
 #include "agents/files.h"
 #include "agents/metrics_summary.h"
 #include "agents/run_directory.h"
@@ -123,7 +124,7 @@ RunState read_run_state(const fs::path& directory, const PlannedRun& run) {
   if (RunDirectory::is_run(run.folder)) {
     const std::string where = "run '" + run.folder.string() + "'";
     const RunDirectory saved_run = RunDirectory::open(run.folder);
-    Config saved = Config::from_settings(read_settings(saved_run.config_file())), planned = run.config;
+    Config saved = read_config(saved_run.config_file()), planned = run.config;
     check_same_choices(saved, {{"task.name", planned.task.name()}, {"memory.name", planned.memory.name()}}, where);
     check_same_run(saved, planned, where);
     const auto last = summarize_metrics(saved_run.metrics_file()).final_evaluation;

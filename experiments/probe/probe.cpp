@@ -160,7 +160,9 @@ ProbeOptions::ProbeOptions(ProbePreset preset) {
 }
 
 void ProbeOptions::list_options(OptionList& list) {
-  list.add("tasks", tasks, "tasks, separated by commas, each NAME or NAME:key=value:key=value");
+  list.add(
+      "tasks", tasks,
+      "tasks, separated by commas, each NAME or NAME:key=value:key=value; what an entry leaves open is the preset's");
   list.add("backbones", backbones, "backbones, each NAME or NAME:key=value..., the keys those of [memory]");
   list.add("seeds", seeds, "seeds of weights and sequences: 0-4,8");
   list.add("rates", rates, "learning rates; of several the one that is best in validation counts");
@@ -176,6 +178,22 @@ void ProbeOptions::list_options(OptionList& list) {
            "training steps from a validation to the next; the best one's weights are tested");
   list.add("bfloat16", training.bfloat16, "activations and products in bfloat16, on a GPU");
   list.add("test_sequences", test_sequences, {1, 1 << 24}, "sequences of a test, rounded up to whole batches");
+}
+
+std::string with_preset_sizes(const std::string& tasks, ProbePreset preset) {
+  std::string result;
+  for (const std::string& entry : split_words(tasks, "tasks")) {
+    const ProbeEntry given = parse_probe_entry(entry);
+    result += (result.empty() ? "" : ",") + entry;
+    for (const std::string& sized : split_words(ProbeOptions(preset).tasks, "tasks")) {
+      const ProbeEntry usual = parse_probe_entry(sized);
+      if (usual.name != given.name) continue;
+      for (const auto& [key, value] : usual.settings)
+        if (std::ranges::count(given.settings, key, &std::pair<std::string, std::string>::first) == 0)
+          result += ":" + key + "=" + value;
+    }
+  }
+  return result;
 }
 
 std::vector<ProbeCell> plan_probe(const ProbeOptions& options) {

@@ -37,6 +37,10 @@ struct ProbeOptions {
   void list_options(OptionList& list);
 };
 
+// A list of tasks as in ProbeOptions::tasks. Each gets the options that the preset gives it and the list leaves open, so
+// that "parity" of kSmall is parity in small. Throws UserError for a malformed entry.
+std::string with_preset_sizes(const std::string& tasks, ProbePreset preset);
+
 struct ProbeCell {
   std::string task, backbone;  // entries as given
   std::uint64_t seed;

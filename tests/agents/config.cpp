@@ -6,6 +6,7 @@
 #include <random>
 #include <sstream>
 
+#include "agents/config_file.h"
 #include "base/error.h"
 #include "tests/agents/temporary_folder.h"
 
@@ -82,6 +83,8 @@ TEST_CASE("all keys are known to the command line") {
 
 TEST_CASE("wrong settings are named, with what would be right") {
   CHECK(mentions(settings_error({{"run.sed", "1"}}), "unknown key 'run.sed'; did you mean 'run.seed'?"));
+  CHECK(mentions(settings_error({{"learner.lr", "1"}}), "'learner.lr'; did you mean 'learner.learning_rate'?"));
+  CHECK(mentions(settings_error({{"steps", "1"}}), "'steps'; did you mean 'run.steps'?"));
   CHECK(mentions(settings_error({{"memory.name", "lstm"}, {"memory.window", "8"}}),
                  "unknown key 'memory.window' for backbone lstm; it is an option of: hqlt"));
   CHECK(mentions(settings_error({{"task.corridor_length", "8"}}),
@@ -107,6 +110,52 @@ TEST_CASE("config files: sections, comments, errors") {
   CHECK(mentions(message_of<UserError>([] { read_settings("/no/such/file.ini"); }),
                  "'/no/such/file.ini' cannot be read"));
   CHECK(mentions(message_of<UserError>([&] { read_settings(folder.path()); }), "is a folder"));
+}
+
+TEST_CASE("whole numbers and names of a config file in every spelling make the same config") {
+  const TemporaryFolder folder;
+  write_text(folder / "a.ini",
+             "[run]\nsteps = 1.5M\nmax-seconds = 7\non-nan = skip\n[task]\nname = tmaze\n"
+             "corridor-length = 1e1\n");
+  write_text(folder / "b.ini",
+             "[run]\nsteps = 1500000\nmax_seconds = 7\non_nan = skip\n[task]\nname = tmaze\n"
+             "corridor_length = 10\n");
+  CHECK(read_config(folder / "a.ini").to_ini() == read_config(folder / "b.ini").to_ini());
+  CHECK(mentions(read_config(folder / "a.ini").to_ini(), "\nsteps = 1500000\n"));
+  CHECK(mentions(file_error("[run]\non-nan = stop\non_nan = skip\n"), "gives 'run.on_nan' twice"));
+}
+
+TEST_CASE("a setting of a config file that is refused is named with its file and line") {
+  const TemporaryFolder folder;
+  const auto error_of = [&](const std::string& text) {
+    write_text(folder / "c.ini", text);
+    return message_of<UserError>([&] { read_config(folder / "c.ini"); });
+  };
+  const std::string where = "config file '" + (folder / "c.ini").string() + "', line ";
+  CHECK(error_of("[learner]\n# a comment\n\nlr = 1\n") ==
+        where + "4: unknown key 'learner.lr'; did you mean 'learner.learning_rate'?");
+  CHECK(error_of("[run]\nseed = 1\n  [ task ]  \n[run]  # again\n\tsteps = many # so\n")
+            .starts_with(where + "5: run.steps = 'many' is not allowed; it takes integer 1.."));
+  CHECK(error_of("steps = 3\n") == where + "1: unknown key 'steps'; did you mean 'run.steps'?");
+  CHECK(error_of("[task]\nname = tmase\n").starts_with(where + "2: unknown task 'tmase'"));
+  CHECK(error_of("[task]\npreset = none_such\n").starts_with(where + "2: unknown preset 'none_such'"));
+  CHECK(error_of("[memory]\nname = lsmt\n").starts_with(where + "2: unknown backbone 'lsmt'"));
+  CHECK(error_of("[memory]\nname = lstm\nwindow = 8\n")
+            .starts_with(where + "3: unknown key 'memory.window' for backbone lstm; it is an option of: hqlt"));
+  for (const char* name : {"%invalid_line%", "%prefix%", "%option%", "%canonical_option%", "%value%"})
+    CHECK(mentions(error_of(std::string("[run]\n") + name + " = 1\n"),
+                   where + "2: unknown key 'run." + std::string(name) + "'"));
+  CHECK(mentions(error_of("[run]\r\nseed = x\r\n"), where + "2: run.seed = 'x'"));
+
+  // What the command line gives is not the file's fault.
+  write_text(folder / "c.ini", "[run]\nseed = 1\n");
+  const Settings typed = {{"run.seed", "x"}};
+  CHECK(message_of<UserError>([&] {
+          naming_line(folder / "c.ini", typed, [&] { return Config::from_settings(typed); });
+        }).starts_with("run.seed = 'x' is not allowed"));
+  CHECK(line_of(folder / "c.ini", "run.seed") == 2);
+  CHECK(line_of(folder / "c.ini", "run.steps") == std::nullopt);
+  CHECK(line_of(folder / "none.ini", "run.seed") == std::nullopt);
 }
 
 TEST_CASE("a config file that is cut or flipped is refused in one line or taken, never more") {
@@ -148,7 +197,7 @@ TEST_CASE("a hostile config file is refused in one line of bounded length, and s
         std::string("[run]\nseed = \x1b[2J\n"), std::string("= 3\n"), std::string("[run]\n = 3\n")}) {
     const TemporaryFolder folder;
     write_text(folder / "c.ini", text);
-    const std::string message = message_of<UserError>([&] { Config::from_settings(read_settings(folder / "c.ini")); });
+    const std::string message = message_of<UserError>([&] { read_config(folder / "c.ini"); });
     CHECK(message != "nothing was thrown");
     CHECK(message.size() <= kMaxErrorBytes);
     CHECK(std::ranges::all_of(message, [](unsigned char byte) { return byte >= 0x20; }));

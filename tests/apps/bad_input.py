@@ -42,7 +42,50 @@ def expect_refusal(folder, arguments, *mentioned):
 
 
 def train(*more):
-    return ["train", "--run", "new", *TINY, *more]
+    """The options of TINY, but for those that `more` gives anew."""
+    names = {word.split("=")[0] for word in more}
+    return ["train", "--run", "new", *(word for word in TINY if word.split("=")[0] not in names), *more]
+
+
+def contradictions(folder):
+    """Two values for one thing: named, both of them."""
+    for first, second in [("--seed=1", "--run.seed=2"), ("--device=cpu", "--run.device=auto"),
+                          ("--on-nan=stop", "--run.on_nan=skip"), ("--on-nan=stop", "--on_nan=skip"),
+                          ("--run.steps=61", "--run.steps=1k"), ("--config=a.ini", "--config=b.ini"),
+                          ("--task.corridor-length=5", "--task.corridor_length=6")]:
+        for pair in ((first, second), (second, first)):
+            values = [f"'{word.split('=')[1]}'" for word in pair]
+            expect_refusal(folder, train(*pair), "contradict each other", *values)
+    expect_refusal(folder, train("other"), "DIR 'other'", "--run 'new'")
+    expect_refusal(folder, ["train", "new", "--resume", "other"], "--resume 'other'", "'new'", "two folders")
+    expect_refusal(folder, ["compare", "--run=new", "--config=c.ini", "--device=cpu", "--run.device=cuda"],
+                   "--device 'cpu'", "--run.device 'cuda'")
+    expect_refusal(folder, ["evaluate", "new", "--threads=1", "--threads=2"], "--threads '1'", "--threads '2'")
+    expect_refusal(folder, ["bench", "env", "--num_envs=8", "--num-envs=9"], "'8'", "'9'")
+
+
+def hints(folder):
+    """What was meant is said."""
+    (folder / "lr.ini").write_text("[run]\nseed = 1\n\n[learner]\n# the rate\nlr = 0.1\n")
+    (folder / "value.ini").write_text("[learner]\ngamma = 7\n")
+    (folder / "comparison.ini").write_text("[compare]\nseeds = 1\n[tasks.a]\ntask.name = tmaze\n")
+    (folder / "key.ini").write_text("[tasks.a]\ntask.name = tmaze\ntask.corridor = 3\n")
+    expect_refusal(folder, train("--config=lr.ini"), "'lr.ini', line 6", "'learner.lr'", "'learner.learning_rate'")
+    expect_refusal(folder, train("--config=value.ini"), "'value.ini', line 2", "learner.gamma = '7'")
+    expect_refusal(folder, train("--config=comparison.ini"), "[compare]", "engram compare --config comparison.ini")
+    expect_refusal(folder, ["compare", "--run=new", "--config=lr.ini"], "[tasks.LABEL]", "engram train --config lr.ini")
+    expect_refusal(folder, ["compare", "--run=new", "--config=key.ini"], "line 3", "did you mean 'task.corridor_length'?")
+    for word in ("--learning-rate=1", "--learning_rate=1", "--lr=1"):
+        expect_refusal(folder, train(word), word[:-2], "did you mean '--learner.learning_rate'?")
+    expect_refusal(folder, train("--steps=1"), "did you mean '--run.steps'?")
+    expect_refusal(folder, train("--every_steps=1"), "'--evaluation.every_steps' or '--checkpoint.every_steps'?")
+    expect_refusal(folder, ["train", "lr.ini"], "'lr.ini' is a file", "--config lr.ini")
+    expect_refusal(folder, ["train", "new", "more", *TINY], "engram train takes one argument, DIR; 'more' is one too many")
+    expect_refusal(folder, ["train", "seed=3", *TINY], "'seed=3' is not allowed as DIR; did you mean '--seed=3'?")
+    expect_refusal(folder, ["train", "-seed", "3", *TINY], "unknown option '-seed'", "'--seed'")
+    expect_refusal(folder, ["compare", "new"], "engram compare takes no argument without dashes; 'new' is one too many")
+    expect_refusal(folder, ["evaluate", "new", "json"], "takes one argument, DIR; 'json' is one too many", "'--json'")
+    expect_refusal(folder, ["inspect", "lr.ini"], "'lr.ini' is no safetensors file")
 
 
 def main(folder):
@@ -51,14 +94,16 @@ def main(folder):
     expect_refusal(folder, train("--bogus=1"), "bogus")
     expect_refusal(folder, train("--run.stepz=1"), "run.stepz", "run.steps")
     expect_refusal(folder, train("--run.steps"), "run.steps")
-    expect_refusal(folder, train("stray"), "stray")
+    contradictions(folder)
+    hints(folder)
     expect_refusal(folder, train("--task.name=tmase"), "tmase", "tmaze")
     expect_refusal(folder, train("--task.preset=nowhere"), "nowhere")
     expect_refusal(folder, train("--memory.name=lsmt"), "lsmt", "lstm")
     expect_refusal(folder, train("--memory.window=8"), "memory.window", "lstm", "hqlt")
     expect_refusal(folder, train("--task.distractor_steps=8"), "task.distractor_steps", "tmaze")
     expect_refusal(folder, train("--run.steps=many"), "many", "integer")
-    expect_refusal(folder, train("--run.steps=1.5"), "1.5", "integer")
+    for text in ("1.5", "1e-1", "0", "1e13", "1e400", "2m", "1_000", "60 "):
+        expect_refusal(folder, train("--run.steps=" + text), f"run.steps = '{text}'", "integer 1..1000000000000")
     expect_refusal(folder, train("--seed=-1"), "-1", "integer")
     expect_refusal(folder, train("--learner.gamma=1.5"), "1.5", "0..1")
     expect_refusal(folder, train("--learner.gamma=nan"), "nan", "0..1")
@@ -93,7 +138,8 @@ def main(folder):
     expect_refusal(folder, train("--config=range.ini"), "learner.gamma", "7")
 
     subprocess.run([ENGRAM, "train", "--run", "trained", *TINY], cwd=folder, check=True, capture_output=True)
-    expect_refusal(folder, ["train", "--run", "trained", *TINY], "trained", "evaluate", "--run", "remove")
+    expect_refusal(folder, ["train", "--run", "trained", *TINY], "trained", "evaluate", "--run", "remove",
+                   "engram train --resume trained")
     expect_refusal(folder, ["train", "--run", "trained/config.ini", *TINY], "trained/config.ini")
     expect_refusal(folder, ["train", "--run", "trained/config.ini/x", *TINY], "trained/config.ini/x")
     if os.geteuid() != 0:
@@ -109,6 +155,8 @@ def main(folder):
     expect_refusal(folder, ["evaluate", "trained", "--weights=worst"], "worst", "best")
     expect_refusal(folder, ["evaluate", "trained", "--trace=no/such/trace"], "no/such/trace")
     expect_refusal(folder, ["evaluate", "trained", "--device=cuda:77"], "cuda:77")
+    (folder / "mine").write_text("kept")
+    expect_refusal(folder, ["evaluate", "trained", "--trace=mine"], "--trace would overwrite 'mine'", "--force")
     expect_refusal(folder, ["list", "--jason"], "jason", "json")
 
     weights = folder / "trained/weights/best.safetensors"

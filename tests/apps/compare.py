@@ -55,7 +55,8 @@ RUNS = {f"{task}/{backbone}/{seed}" for task in ("short", "long") for backbone i
 
 
 def start(folder, *arguments, **options):
-    return subprocess.Popen([ENGRAM, "compare", "--device=cpu", *map(str, arguments)], cwd=folder,
+    device = [] if "--device" in arguments else ["--device=cpu"]
+    return subprocess.Popen([ENGRAM, "compare", *device, *map(str, arguments)], cwd=folder,
                             stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **options)
 
 
@@ -115,6 +116,13 @@ def same_weights(a, b):
         assert all(numpy.array_equal(first[name], second[name]) for name in first), (a, b)
 
 
+def inspect(folder, run):
+    """The text of engram inspect, and the object of its --json."""
+    text, json_text = (subprocess.run([ENGRAM, "inspect", run, *more], cwd=folder, capture_output=True, text=True,
+                                      check=True, timeout=60).stdout for more in ([], ["--json"]))
+    return text, json.loads(json_text)
+
+
 def check_dry_run(folder):
     out, _ = compare(folder, "--config", "c.ini", "--run", "dry", "--dry-run")
     assert "Which memory keeps a sign?" in out and "2 tasks x 3 backbones x 2 seeds, 12 of 12 to do" in out, out
@@ -141,6 +149,11 @@ def check_whole(folder):
     before = {path: path.stat().st_mtime_ns for path in whole.rglob("*") if path.is_file()}
     out, _ = compare(folder, "--run", "whole")
     assert "0 of 12 to do" in out, out
+    text, found = inspect(folder, "whole")
+    assert "12 of 12 finished" in text and "engram compare report whole" in text and "go on" not in text, text
+    assert found["runs"] == {"count": 12, "finished": 12, "running": 0, "unfinished": 0, "not_begun": 0, "failed": 0}
+    assert (found["tasks"], found["backbones"], found["seeds"]) == (
+        ["short", "long"], ["gru", "lstm", "full_state"], [0, 1]), found
     assert before == {path: path.stat().st_mtime_ns for path in whole.rglob("*") if path.is_file()}
     # A run on its own, by the command of the plan, is the same run.
     command = next(run["command"] for run in plan["runs"] if run["folder"] == "runs/long/gru/1")
@@ -209,6 +222,10 @@ def check_failing(folder):
     assert err.count("\n") == 1 and "2 of 6 runs failed" in err, err
     assert "signal 9" in (directory / f"failures/{name}.txt").read_text()
     assert "is a file" in (directory / "failures/short/lstm/1.txt").read_text(), out
+    text, found = inspect(folder, "failing")
+    assert found["runs"] == {"count": 6, "finished": 4, "running": 0, "unfinished": 0, "not_begun": 0, "failed": 2}, found
+    assert {item["run"] for item in found["failures"]} == {name, "short/lstm/1"} and "is a file" in text, found
+    assert "4 of 6 finished, 2 failed" in text and "engram compare --run failing" in text, text
     short = {run for run in RUNS if run.startswith("short")}
     assert finished(directory) == short - {name, "short/lstm/1"}, finished(directory)
     (directory / "runs/short/lstm/1").unlink()

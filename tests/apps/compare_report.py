@@ -145,6 +145,18 @@ def check_whole(run, folder):
     engram("compare", "report", run, "--resamples=1000")
     assert (run / "report/report.html").read_text() == (folder / "a.html").read_text()
 
+    # What is there is replaced by force alone, each part of it.
+    before = (folder / "b.md").read_bytes()
+    refused(run, "--output", folder / "b.html", words=[f"--output would overwrite '{folder}/b.html'", "--force"])
+    for part in ("z.csv", "z.md", "z.json", "z_figures"):
+        (folder / part).write_text("mine")
+        refused(run, "--output", folder / "z.html", words=[f"overwrite '{folder}/{part}'", "--force"])
+        assert (folder / part).read_text() == "mine"
+        (folder / part).unlink()
+    (folder / "b.md").write_text("old")
+    engram("compare", "report", run, "--output", folder / "b.html", "--resamples=1000", "--force")
+    assert (folder / "b.md").read_bytes() == before
+
 
 def check_parts(run, folder):
     """A missing, an unfinished and a failed run are named; one run of a task gives no interval."""

@@ -68,7 +68,7 @@ def main(folder):
     result = engram(folder, ["train", "--run", run.name, *TINY])
     assert result.returncode == 0, result.stderr
     trace = run / "trace.safetensors"
-    evaluate = ["evaluate", "good", "--episodes", "2", "--trace", "good/trace.safetensors", "--device", "cpu"]
+    evaluate = ["evaluate", "good", "--episodes", "2", "--trace", "good/trace.safetensors", "--force", "--device", "cpu"]
     assert engram(folder, evaluate).returncode == 0
     before = trace.read_bytes()
     for nth in range(1, 20):

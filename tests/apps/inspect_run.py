@@ -139,6 +139,9 @@ def check_files(run, folder):
     (folder / "damaged").write_bytes(file.read_bytes()[:-100])
     refused(folder / "damaged", folder / "damaged", "damaged")
     refused(folder / "none", folder / "none", "does not exist")
+    for name, data in (("text", b"# engram\n\nA readme.\n"), ("empty", b""), ("short", b"abc"), ("film", b"\0" * 500)):
+        (folder / name).write_bytes(data)
+        refused(folder / name, folder / name, "is no safetensors file", "run directory")
     refused(folder, folder, "not a run directory")
 
 

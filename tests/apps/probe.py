@@ -14,6 +14,12 @@ TINY = ["--preset", "small", "--tasks", "parity:train_length=6:test_length=12,co
         "--backbones", "deltanet,gru", "--seeds", "0,1", "--steps", "20", "--device", "cpu", "--threads", "1"]
 
 
+def tiny(*more):
+    """The options of TINY, but for those that `more` gives anew."""
+    pairs = zip(TINY[::2], TINY[1::2])
+    return [word for pair in pairs if pair[0] not in more for word in pair] + list(more)
+
+
 def probe(*arguments):
     return subprocess.run([ENGRAM, "probe", *arguments], capture_output=True, text=True, timeout=300)
 
@@ -53,14 +59,14 @@ def main(folder):
     jobs, shards = folder / "jobs", folder / "shards"
     assert probe("--run", str(jobs), *TINY, "--jobs", "3").returncode == 0
     assert accuracies(jobs) == accuracies(first)
-    for shard in ("0/2", "1/2"):
+    for shard in ("1/2", "2/2"):
         result = probe("--run", str(shards), *TINY, "--shard", shard)
         assert result.returncode == 0 and result.stdout == "", result
     assert accuracies(shards) == accuracies(first)
 
     # Stopped in the middle: what was finished stays, and the same command goes on.
     stopped = folder / "stopped"
-    arguments = [ENGRAM, "probe", "--run", str(stopped), *TINY, "--steps", "40"]
+    arguments = [ENGRAM, "probe", "--run", str(stopped), *tiny("--steps", "40")]
     process = subprocess.Popen(arguments, stderr=subprocess.PIPE, text=True)
     process.stderr.readline()
     process.send_signal(signal.SIGKILL)
@@ -71,7 +77,7 @@ def main(folder):
     assert len(cells(stopped)) == 8 and found.items() <= cells(stopped).items()
 
     # A parent that is killed takes its processes along.
-    parent = subprocess.Popen([ENGRAM, "probe", "--run", str(folder / "killed"), *TINY, "--steps", "100000", "--jobs", "2"],
+    parent = subprocess.Popen([ENGRAM, "probe", "--run", str(folder / "killed"), *tiny("--steps", "100000", "--jobs", "2")],
                               stderr=subprocess.DEVNULL)
     children = []
     for _ in range(600):
@@ -91,11 +97,21 @@ def main(folder):
     else:
         raise AssertionError("orphans")
 
+    # Chosen tasks keep the preset's sizes.
+    sized = folder / "sized"
+    result = probe("--run", str(sized), "--preset", "small", "--tasks", "parity,copy:items=2", "--backbones", "gru",
+                   "--seeds", "0", "--steps", "1", "--device", "cpu", "--threads", "1")
+    assert result.returncode == 0, result.stderr
+    sizes = {cell["task"]: cell["task_options"] for cell in (json.loads(text)["cell"] for text in cells(sized).values())}
+    assert sizes["parity"] == {"train_length": "20", "test_length": "64", "answers": "last"}, sizes
+    assert sizes["copy"] == {"items": "2", "alphabet": "4", "delay": "16"}, sizes
+    assert "## parity:train_length=20:test_length=64\n" in result.stdout, result.stdout
+
     refused(*TINY, saying="--run DIR is missing")
     new = folder / "new"
     for arguments, saying in [
             (["--tasks", "party"], "did you mean 'parity'?"),
-            (["--tasks", "parity,parity"], "'parity' is there twice"),
+            (["--tasks", "parity,parity"], "'parity:train_length=20:test_length=64' is there twice"),
             (["--tasks", "recall:pairs=100:alphabet=8"], "pairs 100 are more than the keys of alphabet 8"),
             (["--backbones", "hqlt:windw=4"], "windw"),
             (["--backbones", "lstm:window=4"], "window"),
@@ -103,12 +119,13 @@ def main(folder):
             (["--seeds", "2-1"], "2-1"),
             (["--rates", "0"], "--rates has '0'"),
             (["--layers", "two"], "--layers has 'two'"),
-            (["--shard", "2/2"], "--shard '2/2'"),
-            (["--shard", "0/2", "--jobs", "2"], "--jobs"),
+            (["--shard", "0/2"], "--shard '0/2' is not allowed; it takes I/N with I from 1 to N"),
+            (["--shard", "3/2"], "--shard '3/2'"),
+            (["--shard", "1/2", "--jobs", "2"], "--jobs"),
             (["--bfloat16"], "--bfloat16 needs a GPU"),
             (["--preset", "huge"], "huge"),
             (["--stepz", "3"], "did you mean '--steps'?")]:
-        refused("--run", str(new), *TINY, *arguments, saying=saying)
+        refused("--run", str(new), *tiny(*arguments), saying=saying)
         assert not new.exists(), arguments
     damaged = next((first / "cells").iterdir())
     damaged.write_text(damaged.read_text()[:100])

@@ -62,7 +62,10 @@ def check_random(folder):
         assert (folder / name).read_bytes()[offset:offset + len(magic)] == magic, name
     first = engram(folder, *RANDOM, "--output=again.mp4", "--episodes=2", "--fps=5", "--scale=2")
     check_report(first, "again.mp4", 2, 9, 5)
-    engram(folder, *RANDOM, "--output=again.mp4", "--episodes=1")  # replaces its own
+    before = (folder / "again.mp4").read_bytes()
+    expect_refusal(folder, *RANDOM, "--output=again.mp4", "--episodes=1", mentions=["overwrite 'again.mp4'", "--force"])
+    engram(folder, *RANDOM, "--output=again.mp4", "--episodes=1", "--force")
+    assert (folder / "again.mp4").read_bytes() != before
     engram(folder, "render", "--policy", "random", "--task.preset=tmaze_passive_50", "--output=corridor.mp4",
            "--episodes=1")
     assert not list(folder.glob(".*"))
@@ -70,8 +73,8 @@ def check_random(folder):
 
 def check_trained(folder):
     engram(folder, "train", "--run=run", *TINY_RUN)
-    for arguments in ([], ["--weights=last"], ["--policy=sample"], ["--policy=random"], ["--first_episode=7"]):
-        check_report(engram(folder, "render", "run", "--output=film.mp4", *arguments), "film.mp4", 3, 26, 10)
+    for arguments in ([], ["--weights=last"], ["--policy=sample"], ["--policy=random"], ["--first-episode=7"]):
+        check_report(engram(folder, "render", "run", "--output=film.mp4", "--force", *arguments), "film.mp4", 3, 26, 10)
     # It films what evaluate plays; the returns tell the episodes apart.
     import numpy
     import safetensors.numpy
@@ -79,14 +82,14 @@ def check_trained(folder):
     trace = safetensors.numpy.load_file(folder / "trace.safetensors")
     starts = trace["episode_starts"]
     returns = [rewards.sum() for rewards in numpy.split(trace["rewards"], starts[1:])]
-    filmed = re.findall(r"return (\S+),", engram(folder, "render", "run", "--output=film.mp4", "--episodes=6"))
+    filmed = re.findall(r"return (\S+),", engram(folder, "render", "run", "--output=film.mp4", "--episodes=6", "--force"))
     assert len(set(returns)) > 1, returns
     assert numpy.allclose([float(value) for value in filmed], returns, atol=1e-4), (filmed, returns)
 
 
 def check_refusals(folder):
     expect_refusal(folder, "render", mentions=["DIR"])
-    expect_refusal(folder, "render", *SHORT_TASK, "--output=new.mp4", mentions=["DIR", "random"])
+    expect_refusal(folder, "render", *SHORT_TASK, "--output=new.mp4", mentions=["--task.name", "DIR", "--policy random"])
     expect_refusal(folder, "render", "run", mentions=["--output"])
     expect_refusal(folder, "render", "nowhere", "--output=new.mp4", mentions=["nowhere"])
     expect_refusal(folder, "render", "nowhere", "--policy=random", "--output=new.mp4", mentions=["nowhere"])
@@ -99,12 +102,12 @@ def check_refusals(folder):
     expect_refusal(folder, *RANDOM, "--output=new.mp4", "--fps=0", mentions=["fps", "0"])
     expect_refusal(folder, *RANDOM, "--output=new.mp4", "--scale=9", mentions=["scale", "9"])
     expect_refusal(folder, *RANDOM, "--output=new.mp4", "--episodes=none", mentions=["episodes", "none"])
-    expect_refusal(folder, *RANDOM, "--output=new.mp4", "--policy=best", mentions=["policy", "best", "greedy"])
+    expect_refusal(folder, "render", *SHORT_TASK, "--output=new.mp4", "--policy=best", mentions=["policy", "best", "greedy"])
     expect_refusal(folder, *RANDOM, "--output=new.mp4", "--task.penalty=1", mentions=["task.penalty", "visual_match"])
     expect_refusal(folder, *RANDOM, "--output=new.mp4", "--run.steps=1", mentions=["run.steps"])
     weights = folder / "run/weights/best.safetensors"
     weights.write_bytes(weights.read_bytes()[:-1])
-    expect_refusal(folder, "render", "run", "--output=random.mp4", mentions=["best.safetensors", "damaged"])
+    expect_refusal(folder, "render", "run", "--output=new.mp4", mentions=["best.safetensors", "damaged"])
 
 
 with tempfile.TemporaryDirectory() as name:

@@ -26,7 +26,8 @@ def engram(folder, *arguments):
 def check_run_directory(folder):
     run = folder / "runs/a"
     config = (run / "config.ini").read_text()
-    for line in ("format = 1", "seed = 7", "name = tmaze", "corridor_length = 9", "name = lstm", "width = 12", "gamma = 0.99"):
+    for line in ("format = 1", "seed = 7", "name = tmaze", "corridor_length = 9", "name = lstm", "width = 12", "gamma = 0.99",
+                 "capacity_steps = 250000"):
         assert line in config.splitlines(), line
     about = json.loads((run / "about.json").read_text())
     assert about["command_line"][:2] == ["engram", "train"] and about["device"] == "cpu", about
@@ -119,8 +120,8 @@ with tempfile.TemporaryDirectory() as name:
         "[task]\nname = tmaze\ncorridor_length = 8\n[memory]\nname = lstm\nwidth = 12\n[network]\nhidden_width = 16\n"
         "[run]\nsteps = 400\nrandom_episodes = 4\nthreads = 1\nreport_seconds = 0.05\nmetrics_every_steps = 50\n"
         "[evaluation]\nevery_steps = 150\nepisodes = 5\n[replay]\nbatch_episodes = 8\n")
-    output = engram(folder, "train", "--config", "c.ini", "--seed", "7", "--run", "runs/a", "--task.corridor_length", "9",
-                    "--device", "cpu")
+    output = engram(folder, "train", "runs/a", "--config", "c.ini", "--seed", "7", "--task.corridor-length", "9",
+                    "--device", "cpu", "--run.device=cpu", "--replay.capacity_steps=2.5e5")
     assert "engram evaluate runs/a" in output, output
     check_run_directory(folder)
     check_evaluate(folder)

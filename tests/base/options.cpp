@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 
 #include <string>
+#include <utility>
 
 #include "base/error.h"
 
@@ -62,8 +63,7 @@ TEST_CASE("values are set and read back") {
   Sample copy;
   OptionList copied = copy.options();
   for (const Option& option : list.options()) copied.set(option.name, option.get());
-  for (std::size_t i = 0; i < list.options().size(); ++i)
-    CHECK(copied.options()[i].get() == list.options()[i].get());
+  for (std::size_t i = 0; i < list.options().size(); ++i) CHECK(copied.options()[i].get() == list.options()[i].get());
 }
 
 TEST_CASE("bad values are refused by name and leave the field alone") {
@@ -85,10 +85,47 @@ TEST_CASE("bad values are refused by name and leave the field alone") {
   CHECK(message_of(sample.options(), "sample.seed", "-1") != "");
 }
 
+TEST_CASE("whole numbers may be written with a power of ten, exactly and within the bounds") {
+  Sample sample;
+  std::int64_t steps = 0;
+  OptionList list = sample.options();
+  OptionList more("sample");
+  more.add("steps", steps, {-5'000'000, 9'000'000'000'000'000'000}, "how long");
+  list.append(more);
+  for (const auto& [text, value] : {std::pair<std::string, std::int64_t>{"1e6", 1'000'000},
+                                    {"2M", 2'000'000},
+                                    {"1.5M", 1'500'000},
+                                    {"10k", 10'000},
+                                    {"-5M", -5'000'000},
+                                    {"9e18", 9'000'000'000'000'000'000},
+                                    {"9007199254740.993k", 9'007'199'254'740'993}}) {
+    list.set("sample.steps", text);
+    CHECK(steps == value);
+  }
+  list.set("sample.steps", "2M");
+  CHECK(list.options().back().get() == "2000000");  // what is saved
+  list.set("sample.count", "1e1");
+  CHECK(sample.count == 10);
+  list.set("sample.seed", "1.8446744073709551615e19");
+  CHECK(sample.seed == UINT64_MAX);
+  list.set("sample.rate", "1e-1");  // is no whole number, and need not be one
+  CHECK(sample.rate == 0.1);
+
+  for (const std::string bad : {"1.5", "1e-1", "15e-1", "9.1e18", "1e19", "1e400", "-6M", "2m", "1e", "1 M"}) {
+    CAPTURE(bad);
+    CHECK(message_of(list, "sample.steps", bad) ==
+          "sample.steps = '" + bad + "' is not allowed; it takes integer -5000000..9000000000000000000");
+    CHECK(steps == 2'000'000);
+  }
+  CHECK(message_of(list, "sample.seed", "1.8446744073709551616e19") != "");
+  CHECK(message_of(list, "sample.count", "1k") != "");
+}
+
 TEST_CASE("an unknown key is refused with the nearest known one") {
   Sample sample;
   CHECK(message_of(sample.options(), "sample.cuont", "3") ==
         "unknown key 'sample.cuont'; did you mean 'sample.count'?");
   CHECK(message_of(sample.options(), "elsewhere.entirely.different", "3") ==
         "unknown key 'elsewhere.entirely.different'");
+  CHECK(message_of(sample.options(), "rate", "3") == "unknown key 'rate'; did you mean 'sample.rate'?");
 }

@@ -179,6 +179,35 @@ TEST_CASE("bad experiments are refused in one line") {
   CHECK(mentions(refusal("[backbones.b]\nmemory.name = gru\n"), "has no task"));
 }
 
+TEST_CASE("the file of an experiment is named with the line of what is refused, and told from a run's") {
+  const TemporaryFolder folder;
+  const auto error_of = [&](const std::string& text, const Settings& more = {}) {
+    write_text(folder / "c.ini", text);
+    return message_of<UserError>([&] { Experiment::from_file(folder / "c.ini", more); });
+  };
+  const std::string file = "config file '" + (folder / "c.ini").string() + "'";
+  CHECK(error_of(kSmall) == "nothing was thrown");
+  CHECK(error_of("[learner]\nlr = 3\n" + kSmall) ==
+        file + ", line 2: unknown key 'learner.lr'; did you mean 'learner.learning_rate'?");
+  CHECK(error_of("[tasks.a-b]\n\ntask.corridor = 3\n" + kSmall) ==
+        file + ", line 3: unknown key 'task.corridor'; did you mean 'task.corridor_length'?");
+  CHECK(error_of("[compare]\nsedes = 3\n[tasks.x]\ntask.name = tmaze\n") ==
+        file + ", line 2: unknown key 'compare.sedes'; did you mean 'compare.seeds'?");
+  CHECK(error_of("[tasks.a b]\ntask.name = tmaze\n").starts_with(file + ", line 2: label 'a b' is not allowed"));
+  CHECK(error_of(kSmall, {{"compare.match", "width"}}).starts_with("compare.match = 'width' is not allowed"));
+  const std::string of_run = error_of("[run]\nseed = 3\n[task]\nname = tmaze\n");
+  CHECK(mentions(of_run, file + " has none of the sections [compare], [tasks.LABEL] and [backbones.LABEL]"));
+  CHECK(mentions(of_run, "engram train --config " + (folder / "c.ini").string()));
+
+  const auto sections = [](const std::string& text) {
+    std::istringstream stream(text);
+    return experiment_sections(read_settings(stream, "it"));
+  };
+  CHECK(sections(kSmall) == "[compare], [tasks.LABEL], [backbones.LABEL]");
+  CHECK(sections("[run]\nseed = 3\n[tasks.a]\ntask.name = tmaze\n") == "[tasks.LABEL]");
+  CHECK(sections("[run]\nseed = 3\n") == "");
+}
+
 TEST_CASE("labels that are no plain names are refused: they become folders") {
   for (const std::string& label : {std::string("../x"), std::string("a/b"), std::string("-rf"), std::string(""),
                                    std::string("a b"), std::string("~"), std::string("$(x)"), std::string("\xc3\xa4"),

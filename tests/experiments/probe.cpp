@@ -38,6 +38,25 @@ ProbeOptions small_options(const std::string& tasks, const std::string& backbone
 // Trained up to 20 symbols, tested at 20 to 64. Who cannot keep the parity of more than its window guesses: half of the
 // answers, 0 normalised, with a standard error of less than 9 points for 128 sequences (their answers hang together):
 // 0.25 is three of them.
+TEST_CASE("tasks that are chosen keep the sizes of the preset") {
+  CHECK(with_preset_sizes("parity,recall", ProbePreset::kSmall) ==
+        "parity:train_length=20:test_length=64,recall:pairs=4:length=24:alphabet=8");
+  CHECK(with_preset_sizes("parity:test_length=80:answers=every", ProbePreset::kSmall) ==
+        "parity:test_length=80:answers=every:train_length=20");
+  const std::string whole = ProbeOptions(ProbePreset::kSmall).tasks;
+  CHECK(with_preset_sizes(whole, ProbePreset::kSmall) == whole);
+  CHECK(with_preset_sizes("parity,copy:items=3", ProbePreset::kFull) == "parity,copy:items=3");
+  CHECK(with_preset_sizes("party", ProbePreset::kSmall) == "party");  // refused where it is made
+
+  // What is computed is what the preset's own entry computes.
+  ProbeOptions chosen(ProbePreset::kSmall), all(ProbePreset::kSmall);
+  chosen.tasks = with_preset_sizes("recall", ProbePreset::kSmall);
+  for (ProbeOptions* options : {&chosen, &all}) options->backbones = "gru", options->seeds = "1";
+  const std::vector<ProbeCell> cells = plan_probe(chosen);
+  REQUIRE(cells.size() == 1);
+  CHECK(cells[0].file == plan_probe(all)[2].file);
+}
+
 TEST_CASE("fast weights with negative eigenvalues solve parity; without, delayed, or by attention they do not") {
   const Folder folder;
   ProbeOptions options =

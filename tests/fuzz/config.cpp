@@ -7,8 +7,9 @@
 namespace engram {
 
 std::vector<std::string> fuzz_seeds() {
-  std::vector<std::string> seeds = {"# nothing\n", "%invalid_line%\n",
-                                    "format = 1\n[run]\nseed=3\n\n[task]\npreset = visual_match_750\n"};
+  std::vector<std::string> seeds = {
+      "# nothing\n", "%invalid_line%\n", "format = 1\n[run]\nseed=3\n\n[task]\npreset = visual_match_750\n",
+      "[run]\nsteps = 1.5M\nmax-seconds = 1e3\nlr = 3\n[learner]\nlearning-rate = 1e-3\n"};
   for (const std::string& task : task_names())
     for (const std::string& backbone : backbone_names())
       seeds.push_back(Config::from_settings({{"task.name", task}, {"memory.name", backbone}}).to_ini());

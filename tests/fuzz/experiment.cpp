@@ -13,6 +13,8 @@ std::vector<std::string> fuzz_seeds() {
       "[tasks.short]\ntask.corridor_length = 3\nrun.steps = 5\n[backbones.b]\nmemory.name = gru\n",
       "[compare]\nevaluate = task.corridor_length: 3,50\n[task]\nname = tmaze\n[tasks.t]\n[backbones.b]\nmemory.name = "
       "gru\n",
+      "[compare]\nseeds = 1\n[run]\nsteps = 2M\n[tasks.a-b]\ntask.corridor-length = 1e1\n[backbones.c]\nmemory.name = "
+      "gru\n",
       "[tasks.t]\ntask.preset = tmaze_passive_50\n[backbones.l+1]\nmemory.name = lstm\nmemory.width = 9\n"};
 }
 

@@ -1,0 +1,108 @@
+// What the folder of a comparison holds and how far its runs are.
+#include <cstdio>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "apps/inspect.h"
+#include "base/error.h"
+#include "experiments/experiment.h"
+
+namespace engram {
+namespace {
+
+namespace fs = std::filesystem;
+using Json = nlohmann::ordered_json;
+
+struct ComparisonFacts {
+  Experiment experiment;
+  std::size_t runs = 0;
+  std::size_t finished = 0, running = 0, unfinished = 0, not_begun = 0;
+  std::vector<std::pair<std::string, std::string>> failed;  // run and reason
+};
+
+ComparisonFacts read_facts(const fs::path& folder) {
+  ComparisonFacts facts;
+  facts.experiment = Experiment::read(folder);
+  const std::vector<PlannedRun> runs = plan_runs(facts.experiment, folder);
+  facts.runs = runs.size();
+  for (const PlannedRun& run : runs) {
+    try {
+      const RunState state = read_run_state(folder, run);
+      if (state.stage == RunStage::kFailed)
+        facts.failed.emplace_back(run.name(), one_line(state.reason));
+      else
+        ++(state.stage == RunStage::kFinished  ? facts.finished
+           : state.running                     ? facts.running
+           : state.stage == RunStage::kMissing ? facts.not_begun
+                                               : facts.unfinished);
+    } catch (const UserError& error) {  // a run of other settings in its place
+      facts.failed.emplace_back(run.name(), error.what());
+    }
+  }
+  return facts;
+}
+
+std::string labels_text(const std::vector<ExperimentEntry>& entries) {
+  std::string text;
+  for (const ExperimentEntry& entry : entries) text += (text.empty() ? "" : ", ") + entry.label;
+  return text;
+}
+
+Json labels_json(const std::vector<ExperimentEntry>& entries) {
+  Json labels = Json::array();
+  for (const ExperimentEntry& entry : entries) labels.push_back(entry.label);
+  return labels;
+}
+
+}  // namespace
+
+Json comparison_json(const fs::path& folder) {
+  const ComparisonFacts facts = read_facts(folder);
+  Json failures = Json::array();
+  for (const auto& [run, reason] : facts.failed) failures.push_back({{"run", run}, {"reason", reason}});
+  return {{"comparison", folder.string()},
+          {"question", facts.experiment.question},
+          {"tasks", labels_json(facts.experiment.tasks)},
+          {"backbones", labels_json(facts.experiment.backbones)},
+          {"seeds", facts.experiment.seeds},
+          {"runs",
+           {{"count", facts.runs},
+            {"finished", facts.finished},
+            {"running", facts.running},
+            {"unfinished", facts.unfinished},
+            {"not_begun", facts.not_begun},
+            {"failed", facts.failed.size()}}},
+          {"failures", failures},
+          {"resume", facts.finished == facts.runs ? Json() : Json("engram compare --run " + folder.string())},
+          {"report", facts.finished == 0 ? Json() : Json("engram compare report " + folder.string())}};
+}
+
+void print_comparison(const fs::path& folder) {
+  constexpr std::size_t kWidth = 96;
+  const ComparisonFacts facts = read_facts(folder);
+  const auto print = [](const char* name, const std::string& text) {
+    std::printf("  %-11s  %s\n", name, text.c_str());
+  };
+  const Experiment& experiment = facts.experiment;
+  std::printf("%s\n", one_line(folder.string()).c_str());
+  print("what", "comparison of " + std::to_string(experiment.tasks.size()) + " tasks x " +
+                    std::to_string(experiment.backbones.size()) + " backbones x " +
+                    std::to_string(experiment.seeds.size()) + " seeds");
+  if (!experiment.question.empty()) print("question", shortened(experiment.question, kWidth));
+  print("tasks", shortened(labels_text(experiment.tasks), kWidth));
+  print("backbones", shortened(labels_text(experiment.backbones), kWidth));
+  print("seeds", seeds_text(experiment.seeds));
+  std::string runs = std::to_string(facts.finished) + " of " + std::to_string(facts.runs) + " finished";
+  for (const auto& [count, what] :
+       {std::pair(facts.running, " running"), std::pair(facts.unfinished, " unfinished"),
+        std::pair(facts.not_begun, " not begun"), std::pair(facts.failed.size(), " failed")})
+    if (count > 0) runs += ", " + std::to_string(count) + what;
+  print("runs", runs);
+  for (const auto& [run, reason] : facts.failed) print("  failed", shortened(run + ": " + reason, kWidth));
+  if (facts.finished < facts.runs) print("go on", "engram compare --run " + one_line(folder.string()));
+  if (facts.finished > 0) print("report", "engram compare report " + one_line(folder.string()));
+  print("a run", "engram inspect " + one_line((folder / "runs").string()) + "/TASK/BACKBONE/SEED");
+}
+
+}  // namespace engram
