@@ -32,7 +32,8 @@ struct RenderOptions {
   std::int64_t first_episode = 0;
 
   void list_options(OptionList& list) {
-    list.add("output", output, "video file to write: .mp4 (H.264, plays in a browser), .webm (VP8) or .avi (MJPG)");
+    list.add("output", output,
+             "film to write: .mp4 (H.264, plays in a browser), .webm (VP8), .avi (MJPG) or .gif (animated)");
     list.add("force", force, "replace the file of --output if it is there");
     list.add("episodes", episodes, {1, 10'000}, "episodes to film, one after the other");
     list.add("fps", fps, {0.1, 120}, "frames, and so environment steps, per second");
@@ -54,9 +55,9 @@ void print_help(const OptionList& own, const Settings& settings) {
             << wrapped(
                    "Films the agent of the run directory DIR: the board with what the agent sees of it framed, the "
                    "observation itself, the step and its reward, the probabilities of the next action with their Q "
-                   "values, and at last whether the episode was a success. The episodes are the ones that engram "
-                   "evaluate --trace plays, which training never used. Random actions need no agent: instead of DIR a "
-                   "task can be given.",
+                   "values, what the agent has to remember once it no longer sees it, and at last whether the "
+                   "episode was a success. The episodes are the ones that engram evaluate --trace plays, which "
+                   "training never used. Random actions need no agent: instead of DIR a task can be given.",
                    0)
             << "\n\nOptions\n";
   print_options(std::cout, own);

@@ -1,4 +1,4 @@
-// engram render of a program that was built without OpenCV.
+// engram render of a program that was built without OpenCV or giflib.
 #include "apps/commands.h"
 #include "base/error.h"
 
@@ -8,8 +8,8 @@ void describe_render(const CommandVisitor& visit) { visit("render", OptionList("
 
 int run_render(const std::vector<std::string>&) {
   throw UserError(
-      "this engram was built without video; install OpenCV (Debian: libopencv-dev) and build it with "
-      "-DENGRAM_VIDEO=ON");
+      "this engram was built without video; install OpenCV and giflib (Debian: libopencv-dev, libgif-dev) and build it "
+      "with -DENGRAM_VIDEO=ON");
 }
 
 }  // namespace engram

@@ -12,7 +12,7 @@ set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 cache=${ENGRAM_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/engram}
 packages=(g++ ninja-build ccache libboost-program-options-dev nlohmann-json3-dev libxxhash-dev doctest-dev libopencv-dev
-          gnuplot-nox)
+          libgif-dev gnuplot-nox)
 
 say() { echo "setup: $*" >&2; }
 fail() { say "$@"; exit 1; }

@@ -93,6 +93,12 @@ class CpuVecEnv final : public VecEnv {
     Task::draw(params_, rows_.states.at(environment), canvas);
   }
   std::string phase(int environment) const override { return Task::phase(params_, rows_.states.at(environment)); }
+  std::optional<Cue> cue(int environment) const override {
+    if constexpr (requires { Task::cue(params_, rows_.states[0]); })
+      return Task::cue(params_, rows_.states.at(environment));
+    else
+      return {};
+  }
 
  private:
   void check_actions(std::span<const std::int32_t> action_N) const {

@@ -18,6 +18,8 @@
 //   success(params, state)               whether the episode so far counts as solved
 //   observe(params, state, out)          writes one observation; changes nothing
 //   draw(params, state, canvas), phase(params, state)   host; for people
+//   cue(params, state)                   host; for people, optional: what the agent has to remember, while it no longer
+//                                        sees it
 #pragma once
 
 #include <concepts>
@@ -62,6 +64,12 @@ class Canvas {
   int rows_ = 0;
   int columns_ = 0;
   std::vector<Rgb> cells_;
+};
+
+// What an agent has to remember, for people.
+struct Cue {
+  std::string text;           // in a few words
+  std::optional<Rgb> colour;  // of the cue, where it is one
 };
 
 enum class ElementType : std::uint8_t { kUint8, kFloat32 };

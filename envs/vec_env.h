@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -49,6 +50,8 @@ class VecEnv {
   // For people: the whole board of one environment, and the name of the phase that it is in.
   virtual void draw(int environment, Canvas& canvas) const = 0;
   virtual std::string phase(int environment) const = 0;
+  // What the agent has to remember; none while it sees it, and of tasks that say nothing of it.
+  virtual std::optional<Cue> cue(int /*environment*/) const { return {}; }
 };
 
 // `seed` is the run's seed: it also fixes what the task draws once for a run (colours = fixed | reference).

@@ -1,6 +1,7 @@
 #include "video/film.h"
 
 #include <stdexcept>
+#include <utility>
 
 #include "base/rng.h"
 
@@ -26,6 +27,7 @@ FilmedEpisode film_episode(VecEnv& environment, const Decide& decide, int episod
     const bool ended = environment.end_N()[0] != End::kNone;
     const auto observation = environment.observation_N();
     contents.phase = environment.phase(0);
+    contents.cue = environment.cue(0);
     environment.draw(0, contents.board);
     contents.observation.assign(observation.begin(), observation.end());
     if (ended) {
@@ -36,6 +38,7 @@ FilmedEpisode film_episode(VecEnv& environment, const Decide& decide, int episod
       return {contents.step, contents.total_reward, success};
     }
     contents.decision = decide(environment);
+    contents.memory = std::move(contents.decision->memory);
     show(contents);
 
     const std::int32_t action = contents.decision->action;

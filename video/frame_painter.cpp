@@ -17,6 +17,7 @@ constexpr int kHeaderHeight = 36;
 constexpr int kLabelHeight = 24;  // the line above a block that says what it is
 constexpr int kObservationSize = 140;
 constexpr int kStatusWidth = 236;
+constexpr int kHiddenWidth = 138;
 constexpr int kActionRowHeight = 26;
 constexpr int kActionNameWidth = 96;
 constexpr int kTrackWidth = 164;
@@ -47,13 +48,16 @@ void require_action(int action, int num_actions) {
 
 }  // namespace
 
-FramePainter::FramePainter(TaskInfo task, std::string subtitle, int board_rows, int board_columns, int scale)
+FramePainter::FramePainter(TaskInfo task, std::string subtitle, int board_rows, int board_columns, int scale,
+                           int memory_strips)
     : task_(std::move(task)),
       subtitle_(std::move(subtitle)),
       scale_(scale),
       board_(board_rows, board_columns,
              scale * (beside_panel(board_rows, board_columns) ? kBoardBesidePanel : kWideBoard), scale * kBoardHeight,
-             scale * kLargestCell) {
+             scale * kLargestCell),
+      memory_strips_(memory_strips),
+      memory_(memory_strips, task_.max_episode_steps, scale) {
   const int margin = scale * kMargin;
   const int gap = scale * kGap;
   const int top = margin + scale * kHeaderHeight + scale * 16;
@@ -79,6 +83,10 @@ FramePainter::FramePainter(TaskInfo task, std::string subtitle, int board_rows, 
   }
   status_ = {observation_.right() + gap, observation_.y, scale * kStatusWidth, size};
   header_ = {margin, margin, right - margin, scale * kHeaderHeight};
+  if (memory_strips > 0) {
+    memory_.place({margin, bottom + scale * 20, right - margin, memory_.height()});
+    bottom += scale * 20 + memory_.height();
+  }
   footer_ = {margin, bottom + scale * 20, right - margin, scale * kFooterHeight};
   width_ = even(right + margin);
   height_ = even(footer_.bottom() + margin);
@@ -93,13 +101,20 @@ RgbImage FramePainter::paint(const FrameContents& contents) const {
                   scale_ * (kLabelHeight - 8)};
   draw_text(image, "agent sees", label, {scale_ * 9, palette::kMuted});
   draw_observation(image, task_.observation, contents.observation, observation_, scale_);
+  if (contents.cue) paint_cue(image, *contents.cue);
   paint_status(image, contents);
   paint_actions(image, contents);
+  if (memory_strips_ > 0) memory_.paint(image, contents.memory);
   paint_footer(image, contents);
   return image;
 }
 
 Box FramePainter::observation() const { return observation_box(task_.observation, observation_); }
+
+Box FramePainter::cue_square() const {
+  const int side = scale_ * (kLabelHeight - 10);
+  return {status_.x + scale_ * kHiddenWidth, observation_.y - scale_ * (kLabelHeight - 1), side, side};
+}
 
 Box FramePainter::probability_track(int action) const {
   const int row_height = scale_ * kActionRowHeight;
@@ -121,6 +136,20 @@ void FramePainter::paint_header(RgbImage& image, const FrameContents& contents) 
   draw_text(image, subtitle_, {line.x + title_width, line.y + 2 * scale_, line.width - title_width, line.height},
             small);
   fill_box(image, {header_.x, header_.bottom() - scale_, header_.width, scale_}, palette::kTrack);
+}
+
+// Beside "agent sees".
+void FramePainter::paint_cue(RgbImage& image, const Cue& cue) const {
+  const Box square = cue_square();
+  const Box line{status_.x, observation_.y - scale_ * kLabelHeight, status_.width, scale_ * (kLabelHeight - 8)};
+  draw_text(image, "hidden from agent:", line, {scale_ * 9, palette::kMuted});
+  int x = square.x;
+  if (cue.colour) {
+    fill_box(image, square, *cue.colour);
+    outline_box(image, square, palette::kMuted, scale_);
+    x = square.right() + scale_ * 8;
+  }
+  draw_text(image, cue.text, {x, line.y, line.right() - x, line.height}, {scale_ * 9, palette::kText});
 }
 
 void FramePainter::paint_status(RgbImage& image, const FrameContents& contents) const {

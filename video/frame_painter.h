@@ -1,7 +1,8 @@
 // FramePainter: composes the frames of a filmed episode. Pure drawing: the same contents give the same pixels.
 //
-// A frame shows one moment t of an episode: the board, the observation o_t that the agent sees, the last action a_{t-1}
-// and its reward, and, if the episode goes on, what the policy makes of o_t: pi(. | o_t) and the action a_t it takes.
+// A frame shows one moment t of an episode: the board, the observation o_t that the agent sees, what it has to remember
+// but no longer sees, the last action a_{t-1} and its reward, and, if the episode goes on, what the policy makes of
+// o_t: pi(. | o_t) and the action a_t it takes; where asked for, also what its memory did.
 #pragma once
 
 #include <cstddef>
@@ -11,6 +12,7 @@
 
 #include "envs/vec_env.h"
 #include "video/board_view.h"
+#include "video/memory_panel.h"
 #include "video/rgb_image.h"
 
 namespace engram {
@@ -18,8 +20,9 @@ namespace engram {
 // What the agent does at one step.
 struct Decision {
   int action = 0;
-  std::vector<float> probabilities;  // one for each action; empty: not known
-  std::vector<float> q_values;       // one an action; empty: not known
+  std::vector<float> probabilities;      // one for each action; empty: not known
+  std::vector<float> q_values;           // one for each action; empty: not known
+  std::vector<MemoryStrip> memory = {};  // over the episode, this step included
 };
 
 struct EpisodeOutcome {
@@ -32,20 +35,23 @@ struct FrameContents {
   int episodes = 1;  // ... to this
   int step = 0;      // t: steps done so far
   std::string phase;
+  std::optional<Cue> cue;  // none while the agent sees it
   Canvas board;
   std::vector<std::byte> observation;     // o_t
   std::optional<int> last_action;         // a_{t-1}; none at t = 0
   double last_reward = 0;                 // r_{t-1}
   double total_reward = 0;                // r_0 + ... + r_{t-1}
   std::optional<Decision> decision;       // about o_t; none once the episode has ended
+  std::vector<MemoryStrip> memory;        // of the last decision
   std::optional<EpisodeOutcome> outcome;  // of an episode that has ended
 };
 
 class FramePainter {
  public:
   // `subtitle` says who acts ("greedy policy, best weights"); `scale` >= 1 multiplies every length. Board size in
-  // cells.
-  FramePainter(TaskInfo task, std::string subtitle, int board_rows, int board_columns, int scale);
+  // cells. `memory_strips`: of the panel that shows the memory; 0: there is none.
+  FramePainter(TaskInfo task, std::string subtitle, int board_rows, int board_columns, int scale,
+               int memory_strips = 0);
 
   // Even, as video codecs want.
   int width() const { return width_; }
@@ -57,11 +63,14 @@ class FramePainter {
   // Where things lie in a frame.
   Box board_cell(int row, int column) const { return board_.cell(row, column); }
   Box observation() const;
+  Box cue_square() const;  // of the cue's colour
+  const MemoryPanel& memory() const { return memory_; }
   Box probability_track(int action) const;  // of the full width at probability 1
   Box footer() const { return footer_; }    // the banner at the end, the progress bar before
 
  private:
   void paint_header(RgbImage& image, const FrameContents& contents) const;
+  void paint_cue(RgbImage& image, const Cue& cue) const;
   void paint_status(RgbImage& image, const FrameContents& contents) const;
   void paint_actions(RgbImage& image, const FrameContents& contents) const;
   void paint_footer(RgbImage& image, const FrameContents& contents) const;
@@ -71,6 +80,8 @@ class FramePainter {
   int scale_;
   BoardLayout board_;
   Box header_, observation_, status_, actions_, footer_;
+  int memory_strips_;
+  MemoryPanel memory_;
   int width_ = 0;
   int height_ = 0;
 };

@@ -17,20 +17,30 @@
 #include <utility>
 
 #include "base/error.h"
+#include "video/drawing.h"
+#include "video/gif_writer.h"
 
 namespace engram {
 namespace {
 
 struct Container {
   const char* extension;
-  const char* fourcc;
-  int backend;  // named, so that no other backend is tried, and heard, first
+  const char* fourcc;  // of OpenCV's codec; null: giflib
+  int backend;         // named, so that no other backend is tried, and heard, first
 };
 constexpr Container kContainers[] = {
     {".mp4", "avc1", cv::CAP_FFMPEG},
     {".webm", "VP80", cv::CAP_FFMPEG},
     {".avi", "MJPG", cv::CAP_OPENCV_MJPEG},
+    {".gif", nullptr, 0},
 };
+
+std::string supported_extensions() {
+  std::string supported;
+  for (const Container& container : kContainers)
+    supported += (supported.empty() ? "" : ", ") + std::string(container.extension);
+  return supported;
+}
 
 // Throws UserError for an extension that is none of the containers'.
 const Container& container_of(const std::filesystem::path& file) {
@@ -39,13 +49,9 @@ const Container& container_of(const std::filesystem::path& file) {
   for (const Container& container : kContainers) {
     if (extension == container.extension) return container;
   }
-  std::string supported;
-  for (const Container& container : kContainers) {
-    supported += (supported.empty() ? "" : ", ") + std::string(container.extension);
-  }
   throw UserError("cannot write a video to '" + file.string() + "': " +
                   (extension.empty() ? "it has no extension" : "extension '" + extension + "' is not supported") +
-                  "; use one of " + supported);
+                  "; use one of " + supported_extensions());
 }
 
 std::filesystem::path partial_of(const std::filesystem::path& file) {
@@ -93,8 +99,62 @@ std::int64_t count_frames(const std::filesystem::path& file) {
 
 }  // namespace
 
-struct VideoWriter::Encoder {
-  cv::VideoWriter writer;
+class VideoWriter::Encoder {
+ public:
+  virtual ~Encoder() = default;
+  virtual void write(const RgbImage& frame) = 0;
+  // Closes the file.
+  virtual void close() = 0;
+  // Why the closed file is not whole; empty if it is.
+  virtual std::string damage(const std::filesystem::path& file, std::int64_t frames) = 0;
+};
+
+class VideoWriter::OpenCvEncoder final : public Encoder {
+ public:
+  OpenCvEncoder(const std::filesystem::path& file, const Container& container, cv::Size size, double rate) {
+    silence_logs();
+    const char* const code = container.fourcc;
+    const QuietStderr quiet;
+    writer_.open(file.string(), container.backend, cv::VideoWriter::fourcc(code[0], code[1], code[2], code[3]), rate,
+                 size);
+  }
+  bool is_open() const { return writer_.isOpened(); }
+
+  void write(const RgbImage& frame) override {
+    const cv::Mat rgb(frame.height, frame.width, CV_8UC3, const_cast<std::uint8_t*>(frame.pixels.data()));
+    cv::Mat bgr;
+    cv::cvtColor(rgb, bgr, cv::COLOR_RGB2BGR);
+    writer_.write(bgr);
+  }
+  void close() override { writer_.release(); }
+  // OpenCV reports no failure of a write.
+  std::string damage(const std::filesystem::path& file, std::int64_t frames) override {
+    const std::int64_t readable = count_frames(file);
+    if (readable == frames) return "";
+    return std::to_string(readable) + " of " + std::to_string(frames) + " frames can be read back";
+  }
+
+ private:
+  cv::VideoWriter writer_;
+};
+
+class VideoWriter::GifEncoder final : public Encoder {
+ public:
+  GifEncoder(const std::filesystem::path& file, int width, int height, double rate)
+      : stream_(file, std::ios::binary), writer_(stream_, width, height, rate) {}
+
+  void write(const RgbImage& frame) override { writer_.write(frame); }
+  void close() override {
+    writer_.finish();
+    stream_.close();
+  }
+  std::string damage(const std::filesystem::path&, std::int64_t) override {
+    return stream_ ? "" : "not all of it could be written";
+  }
+
+ private:
+  std::ofstream stream_;
+  GifWriter writer_;
 };
 
 void check_video_file(const std::filesystem::path& file) {
@@ -112,36 +172,34 @@ void check_video_file(const std::filesystem::path& file) {
 }
 
 VideoWriter::VideoWriter(std::filesystem::path file, int width, int height, double frames_per_second)
-    : file_(std::move(file)),
-      partial_(partial_of(file_)),
-      width_(width),
-      height_(height),
-      encoder_(std::make_unique<Encoder>()) {
+    : file_(std::move(file)), partial_(partial_of(file_)), width_(width), height_(height) {
   if (width < 2 || height < 2 || width % 2 != 0 || height % 2 != 0 || !(frames_per_second > 0)) {
     throw std::invalid_argument("VideoWriter: " + std::to_string(width) + " x " + std::to_string(height) + " at " +
                                 std::to_string(frames_per_second) + " frames per second");
   }
   check_video_file(file_);
-  silence_logs();
   const Container& container = container_of(file_);
-  const char* const code = container.fourcc;
-  {
-    const QuietStderr quiet;
-    encoder_->writer.open(partial_.string(), container.backend,
-                          cv::VideoWriter::fourcc(code[0], code[1], code[2], code[3]), frames_per_second,
-                          cv::Size(width, height));
+  if (container.fourcc == nullptr) {
+    if (frames_per_second > GifWriter::kMaxFramesPerSecond)
+      throw UserError("cannot write '" + file_.string() + "': a .gif shows at most " +
+                      std::to_string(GifWriter::kMaxFramesPerSecond) + " frames per second, not " +
+                      rounded_number_text(frames_per_second));
+    encoder_ = std::make_unique<GifEncoder>(partial_, width, height, frames_per_second);
+    return;
   }
-  if (!encoder_->writer.isOpened()) {
+  auto encoder = std::make_unique<OpenCvEncoder>(partial_, container, cv::Size(width, height), frames_per_second);
+  if (!encoder->is_open()) {
     std::error_code ignored;
     std::filesystem::remove(partial_, ignored);
     throw UserError("cannot write '" + file_.string() + "': OpenCV has no encoder for " + container.extension + " (" +
-                    code + ") here; try another of .mp4, .webm, .avi");
+                    container.fourcc + ") here; try another of " + supported_extensions());
   }
+  encoder_ = std::move(encoder);
 }
 
 VideoWriter::~VideoWriter() {
   if (!encoder_) return;
-  encoder_->writer.release();
+  encoder_.reset();
   std::error_code ignored;
   std::filesystem::remove(partial_, ignored);
 }
@@ -150,21 +208,14 @@ void VideoWriter::write(const RgbImage& frame) {
   if (frame.width != width_ || frame.height != height_) {
     throw std::invalid_argument("VideoWriter: a frame of another size");
   }
-  const cv::Mat rgb(height_, width_, CV_8UC3, const_cast<std::uint8_t*>(frame.pixels.data()));
-  cv::Mat bgr;
-  cv::cvtColor(rgb, bgr, cv::COLOR_RGB2BGR);
-  encoder_->writer.write(bgr);
+  encoder_->write(frame);
   ++frames_;
 }
 
 void VideoWriter::finish() {
-  encoder_->writer.release();
-  // OpenCV reports no failure of a write.
-  const std::int64_t readable = count_frames(partial_);
-  if (readable != frames_) {
-    throw UserError("cannot write '" + file_.string() + "': " + std::to_string(readable) + " of " +
-                    std::to_string(frames_) + " frames can be read back; is the disk full?");
-  }
+  encoder_->close();
+  if (const std::string damage = encoder_->damage(partial_, frames_); !damage.empty())
+    throw UserError("cannot write '" + file_.string() + "': " + damage + "; is the disk full?");
   std::error_code error;
   std::filesystem::rename(partial_, file_, error);
   if (error) throw UserError("cannot write '" + file_.string() + "': " + error.message());

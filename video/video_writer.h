@@ -1,7 +1,8 @@
-// VideoWriter: frames into a video file through OpenCV, chosen by the file's extension:
+// VideoWriter: frames into a video file through OpenCV or giflib, chosen by the file's extension:
 //   .mp4   H.264, plays in every browser
 //   .webm  VP8
 //   .avi   Motion JPEG
+//   .gif   animated GIF, plays wherever pictures are shown; exact (gif_writer.h)
 // The file appears under its name when finish() has written all of it; until then it stands beside it, as
 // .NAME.partial.EXTENSION, and an older file of that name stays as it is.
 #pragma once
@@ -21,8 +22,8 @@ void check_video_file(const std::filesystem::path& file);
 class VideoWriter {
  public:
   // Width and height must be even: codecs store colour at half resolution, and OpenCV would silently cut an odd row or
-  // column. Throws UserError like check_video_file, and if OpenCV was built without the codec; std::invalid_argument
-  // for an odd or empty size or a rate that is not positive.
+  // column. Throws UserError like check_video_file, for a rate that the kind of file cannot have, and if OpenCV was
+  // built without the codec; std::invalid_argument for an odd or empty size or a rate that is not positive.
   VideoWriter(std::filesystem::path file, int width, int height, double frames_per_second);
   // Without finish() before, removes what was written.
   ~VideoWriter();
@@ -36,7 +37,9 @@ class VideoWriter {
   std::int64_t frames() const { return frames_; }
 
  private:
-  struct Encoder;
+  class Encoder;
+  class OpenCvEncoder;
+  class GifEncoder;
 
   std::filesystem::path file_;
   std::filesystem::path partial_;

@@ -78,6 +78,12 @@ void KeyToDoor::draw(const Params& params, const State& state, Canvas& canvas) {
   if (state.board.phase == board::kReward) canvas.set(state.door.row, state.door.column, params.board.palette.door);
 }
 
+std::optional<Cue> KeyToDoor::cue(const Params& params, const State& state) {
+  if (params.full_state || state.board.phase == board::kExplore) return {};
+  if (!state.key_taken) return Cue{"no key taken", {}};
+  return Cue{"key taken", params.board.palette.key};
+}
+
 KeyToDoor::State KeyToDoor::set_level(Params& params, const board::Level& level) {
   board::check_map(level, board::kExplore, "# +k");
   board::check_map(level, board::kDistractor, "# +a");

@@ -115,6 +115,8 @@ struct KeyToDoor {
 
   static void draw(const Params& params, const State& state, Canvas& canvas);
   static std::string phase(const Params&, const State& state) { return board::phase_name(state.board); }
+  // Whether it took the key, once phase 1 is over.
+  static std::optional<Cue> cue(const Params& params, const State& state);
 
   // The state in which a written level begins; its maps and colours replace those of `params`. Throws UserError for a
   // level that breaks the form of the task's maps.

@@ -31,6 +31,11 @@ void TMaze::draw(const Params& params, const State& state, Canvas& canvas) {
   canvas.set(1 - state.y, state.x, kPlayer);
 }
 
+std::optional<Cue> TMaze::cue(const Params& params, const State& state) {
+  if (params.full_state || state.oracle != kSeen) return {};
+  return Cue{state.goal_y > 0 ? "goal at +y" : "goal at -y", {}};
+}
+
 std::string TMaze::phase(const Params& params, const State& state) {
   if (state.x < junction(params)) return state.oracle == kShown ? "oracle" : "corridor";
   return state.y == 0 ? "junction" : "goal";

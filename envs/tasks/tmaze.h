@@ -114,6 +114,8 @@ struct TMaze {
   // Three rows: y = +1, 0 and -1. The goals are drawn from the start: the right one green, the other red.
   static void draw(const Params& params, const State& state, Canvas& canvas);
   static std::string phase(const Params& params, const State& state);
+  // The goal's side, once the oracle has shown it.
+  static std::optional<Cue> cue(const Params& params, const State& state);
 
  private:
   HOST_DEVICE static constexpr int num_steps(const Params& params) {

@@ -110,6 +110,11 @@ void VisualMatch::draw(const Params& params, const State& state, Canvas& canvas)
       canvas.set(params.square[i].row, params.square[i].column, params.square_colour[state.assignment][i]);
 }
 
+std::optional<Cue> VisualMatch::cue(const Params& params, const State& state) {
+  if (params.full_state || state.board.phase == board::kExplore) return {};
+  return Cue{"target", target_colour(params, state)};
+}
+
 VisualMatch::State VisualMatch::set_level(Params& params, const board::Level& level, char target) {
   const std::string squares = kSquareNames;
   const std::size_t target_index = squares.find(target);

@@ -18,7 +18,7 @@ TINY_RUN = [
     "--run.steps=60", "--run.random_episodes=2", "--replay.batch_episodes=2", "--evaluation.episodes=2",
     "--run.threads=1", "--device=cpu",
 ]
-MAGIC = {".mp4": (4, b"ftyp"), ".webm": (0, b"\x1a\x45\xdf\xa3"), ".avi": (0, b"RIFF")}  # offset, bytes
+MAGIC = {".mp4": (4, b"ftyp"), ".webm": (0, b"\x1a\x45\xdf\xa3"), ".avi": (0, b"RIFF"), ".gif": (0, b"GIF89a")}  # offset, bytes
 
 
 def engram(folder, *arguments):
@@ -75,6 +75,9 @@ def check_trained(folder):
     engram(folder, "train", "--run=run", *TINY_RUN)
     for arguments in ([], ["--weights=last"], ["--policy=sample"], ["--policy=random"], ["--first-episode=7"]):
         check_report(engram(folder, "render", "run", "--output=film.mp4", "--force", *arguments), "film.mp4", 3, 26, 10)
+    # An animated picture stays small.
+    check_report(engram(folder, "render", "run", "--output=film.gif"), "film.gif", 3, 26, 10)
+    assert (folder / "film.gif").stat().st_size < 150_000, (folder / "film.gif").stat().st_size
     # It films what evaluate plays; the returns tell the episodes apart.
     import numpy
     import safetensors.numpy
@@ -95,8 +98,9 @@ def check_refusals(folder):
     expect_refusal(folder, "render", "nowhere", "--policy=random", "--output=new.mp4", mentions=["nowhere"])
     expect_refusal(folder, "render", "run", "--task.reward_steps=9", "--output=new.mp4",
                    mentions=["task.reward_steps", "run"])
-    expect_refusal(folder, *RANDOM, "--output=new.gif", mentions=[".gif", ".mp4, .webm, .avi"])
-    expect_refusal(folder, *RANDOM, "--output=new", mentions=["new", ".mp4, .webm, .avi"])
+    expect_refusal(folder, *RANDOM, "--output=new.mov", mentions=[".mov", ".mp4, .webm, .avi, .gif"])
+    expect_refusal(folder, *RANDOM, "--output=new", mentions=["new", ".mp4, .webm, .avi, .gif"])
+    expect_refusal(folder, *RANDOM, "--output=new.gif", "--fps=60", mentions=["new.gif", "at most 50", "60"])
     expect_refusal(folder, *RANDOM, "--output=no/folder/new.mp4", mentions=["no/folder"])
     expect_refusal(folder, *RANDOM, "--output=/proc/new.mp4", mentions=["/proc/new.mp4"])
     expect_refusal(folder, *RANDOM, "--output=new.mp4", "--fps=0", mentions=["fps", "0"])

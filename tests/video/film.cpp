@@ -56,6 +56,8 @@ TEST_CASE("every moment is shown as the environment has it, with the decision th
     again->draw(0, board);
     CHECK(same(moment.board, board));
     CHECK(moment.phase == again->phase(0));
+    REQUIRE(moment.cue.has_value() == (t >= 3));  // the explore phase shows it
+    if (moment.cue) CHECK(moment.cue->colour == again->cue(0)->colour);
     CHECK(moment.step == t);
     CHECK(std::ranges::equal(moment.observation, again->observation_N()));
     CHECK(moment.last_reward == again->reward_N()[0]);

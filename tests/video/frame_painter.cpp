@@ -148,11 +148,47 @@ TEST_CASE("every number of the contents changes the picture, and nothing else do
   CHECK(differs([](FrameContents& c) { c.step = 10; }));
   CHECK(differs([](FrameContents& c) { c.phase = "apples"; }));
   CHECK(differs([](FrameContents& c) { c.last_action = 2; }));
+  CHECK(differs([](FrameContents& c) { c.cue = Cue{"target", {}}; }));
+  CHECK_FALSE(differs([](FrameContents& c) { c.memory = {{.label = "layer 1", .rows = {{1}}}}; }));  // no panel
   CHECK(differs([](FrameContents& c) { c.last_reward = -1; }));
   CHECK(differs([](FrameContents& c) { c.total_reward = 5; }));
   CHECK(differs([](FrameContents& c) { c.decision->action = 1; }));
   CHECK(differs([](FrameContents& c) { c.decision->q_values[2] = 3.25f; }));
   CHECK(differs([](FrameContents& c) { c.decision->q_values.clear(); }));
+}
+
+TEST_CASE("the cue's colour stands beside what the agent sees, and only while there is a cue") {
+  for (const int scale : {1, 2}) {
+    const FramePainter painter(room_task(), "by hand", 7, 11, scale);
+    FrameContents contents = room_contents();
+    const Rgb colour{0, 0, 255};
+    const Box around{painter.observation().right() + 4, 0, painter.width() - painter.observation().right() - 4,
+                     painter.height()};
+    CHECK_FALSE(has_colour(painter.paint(contents), around, colour));
+    contents.cue = Cue{"target", colour};
+    const RgbImage frame = painter.paint(contents);
+    CHECK(middle(frame, painter.cue_square()) == colour);
+    CHECK(painter.cue_square().bottom() <= painter.observation().y);
+    contents.cue = Cue{"goal at +y", {}};
+    CHECK_FALSE(has_colour(painter.paint(contents), around, colour));
+  }
+}
+
+TEST_CASE("a panel for the memory stands between the picture and the footer") {
+  const FramePainter plain(room_task(), "by hand", 7, 11, 1), painter(room_task(), "by hand", 7, 11, 1, 3);
+  CHECK(painter.width() == plain.width());
+  CHECK(painter.height() > plain.height() + painter.memory().height());
+  FrameContents contents = room_contents();
+  contents.memory = {{.label = "layer 1 attention", .rows = {{0, 0, 0, 1}}}};
+  const RgbImage frame = painter.paint(contents);
+  const Box strip = painter.memory().strip(0);
+  CHECK(frame.at(strip.x + strip.width * 7 / 90, strip.y + 8) == palette::kAccent);  // step 3 of 45
+  CHECK(frame.at(strip.x + strip.width * 5 / 90, strip.y + 8) == palette::kTrack);
+  CHECK(painter.memory().strip(2).bottom() < painter.footer().y);
+  const RgbImage without = plain.paint(contents);
+  for (int y = 0; y < plain.footer().y - 8; ++y)
+    for (int x = 0; x < plain.width(); ++x)
+      if (!(frame.at(x, y) == without.at(x, y))) FAIL("the panel changes the picture at " << x << ", " << y);
 }
 
 TEST_CASE("contents that do not fit the task are refused") {

@@ -112,9 +112,9 @@ TEST_CASE("an interrupted film leaves nothing, and an older one as it was") {
 
 TEST_CASE("what cannot be written is refused in one line that says why") {
   const TemporaryFolder folder;
-  const std::string gif = refusal(folder.path() / "film.gif");
-  CHECK(contains(gif, "'.gif'"));
-  CHECK(contains(gif, ".mp4, .webm, .avi"));
+  const std::string mov = refusal(folder.path() / "film.mov");
+  CHECK(contains(mov, "'.mov'"));
+  CHECK(contains(mov, ".mp4, .webm, .avi, .gif"));
   CHECK(contains(refusal(folder.path() / "film"), "no extension"));
   CHECK(contains(refusal(folder.path() / "missing" / "film.mp4"), "missing"));
   std::filesystem::create_directory(folder.path() / "folder.mp4");
@@ -124,28 +124,60 @@ TEST_CASE("what cannot be written is refused in one line that says why") {
   CHECK(count_entries(folder.path()) == 1);
 }
 
+TEST_CASE("a .gif has every frame exactly, and a rate that it cannot have is refused") {
+  const TemporaryFolder folder;
+  const auto file = folder.path() / "film.gif";
+  VideoWriter writer(file, kWidth, kHeight, 20);
+  write_colours(writer);
+  CHECK_FALSE(std::filesystem::exists(file));
+  writer.finish();
+  CHECK(writer.frames() == kFrames);
+  CHECK(count_entries(folder.path()) == 1);
+  cv::VideoCapture capture(file.string());
+  int pictures = 0;
+  for (cv::Mat frame; capture.read(frame); ++pictures) {
+    const Rgb colour = kColours[pictures];
+    const cv::Mat expected(kHeight, kWidth, CV_8UC3, cv::Scalar(colour.blue, colour.green, colour.red));
+    CHECK(cv::norm(frame, expected, cv::NORM_INF) == 0);
+  }
+  CHECK(pictures == 3);  // five equal frames each
+
+  std::string refused;
+  try {
+    VideoWriter(folder.path() / "fast.gif", kWidth, kHeight, 60);
+  } catch (const UserError& error) {
+    refused = error.what();
+  }
+  CHECK(contains(refused, "at most 50 frames per second, not 60"));
+  CHECK(count_entries(folder.path()) == 1);
+}
+
 TEST_CASE("a full disk is noticed") {
   const TemporaryFolder folder;
-  const auto file = folder.path() / "film.avi";
-  rlimit previous;
-  getrlimit(RLIMIT_FSIZE, &previous);
-  const auto previous_handler = std::signal(SIGXFSZ, SIG_IGN);
-  const rlimit small{10'000, previous.rlim_max};  // bytes; the whole film takes more
-  setrlimit(RLIMIT_FSIZE, &small);
-  {
-    VideoWriter writer(file, kWidth, kHeight, 10);
-    RgbImage noise(kWidth, kHeight, {0, 0, 0});
-    std::uint32_t state = 1;
-    for (int frame = 0; frame < kFrames; ++frame) {
-      for (auto& value : noise.pixels) value = static_cast<std::uint8_t>((state = state * 1664525 + 1013904223) >> 24);
-      writer.write(noise);
+  for (const char* const name : {"film.avi", "film.gif"}) {
+    CAPTURE(name);
+    const auto file = folder.path() / name;
+    rlimit previous;
+    getrlimit(RLIMIT_FSIZE, &previous);
+    const auto previous_handler = std::signal(SIGXFSZ, SIG_IGN);
+    const rlimit small{10'000, previous.rlim_max};  // bytes; the whole film takes more
+    setrlimit(RLIMIT_FSIZE, &small);
+    {
+      VideoWriter writer(file, kWidth, kHeight, 10);
+      RgbImage noise(kWidth, kHeight, {0, 0, 0});
+      std::uint32_t state = 1;
+      for (int frame = 0; frame < kFrames; ++frame) {
+        for (auto& value : noise.pixels)
+          value = static_cast<std::uint8_t>((state = state * 1664525 + 1013904223) >> 24);
+        writer.write(noise);
+      }
+      CHECK_THROWS_AS(writer.finish(), UserError);
     }
-    CHECK_THROWS_AS(writer.finish(), UserError);
+    setrlimit(RLIMIT_FSIZE, &previous);
+    std::signal(SIGXFSZ, previous_handler);
+    CHECK_FALSE(std::filesystem::exists(file));
+    CHECK(count_entries(folder.path()) == 0);
   }
-  setrlimit(RLIMIT_FSIZE, &previous);
-  std::signal(SIGXFSZ, previous_handler);
-  CHECK_FALSE(std::filesystem::exists(file));
-  CHECK(count_entries(folder.path()) == 0);
 }
 
 TEST_CASE("odd sizes and other frames are refused, never cut") {
@@ -163,7 +195,7 @@ TEST_CASE("nothing is printed on standard error") {
   const auto log = folder.path() / "log.txt";
   const int kept = dup(STDERR_FILENO);
   REQUIRE(std::freopen(log.c_str(), "w", stderr) != nullptr);
-  for (const char* name : {"film.mp4", "film.webm", "film.avi"}) {
+  for (const char* name : {"film.mp4", "film.webm", "film.avi", "film.gif"}) {
     VideoWriter writer(folder.path() / name, kWidth, kHeight, 10);
     write_colours(writer);
     writer.finish();
