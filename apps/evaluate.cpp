@@ -7,6 +7,7 @@
 
 #include "agents/evaluator.h"
 #include "agents/files.h"
+#include "agents/hardware.h"
 #include "agents/statistics.h"
 #include "agents/trace.h"
 #include "agents/trained_agent.h"
@@ -37,7 +38,7 @@ struct EvaluateOptions {
     list.add("json", json, "one JSON object instead of text");
     list.add("trace", trace, "safetensors file to write, with every step of the greedy episodes");
     list.add("device", device, "auto (a GPU where there is one) | cpu | cuda | cuda:N");
-    list.add("threads", threads, {0, 1024}, "CPU threads; 0: all cores");
+    list.add("threads", threads, {0, 1024}, "CPU threads; 0: one for a small network, else all available");
   }
 };
 
@@ -107,16 +108,17 @@ int run_evaluate(const std::vector<std::string>& arguments) {
     print_help(own);
     return 0;
   }
-  const torch::Device device = parse_device(options.device);
-  const int threads = use_threads(options.threads);
+  const torch::Device device = use_device(options.device);
   if (!options.trace.empty()) check_writable(options.trace);
   TrainedAgent agent = load_trained_agent(line.positional[0], options.weights, device);
   const std::uint64_t seed = agent.config.run.seed;
+  const Threads threads = acting_threads(options.threads, agent.config, std::min(options.episodes, kMaxEnvs), device);
+  use_threads(threads.count);
 
   const auto play = [&](ActionChoice choice) {
     const int size = std::min(options.episodes, kMaxEnvs);
-    const auto environments = make_cpu_vec_env(agent.config.task, seed, Purpose::kEvaluation, size,
-                                               worthwhile_threads(size, threads));
+    const auto environments =
+        make_cpu_vec_env(agent.config.task, seed, Purpose::kEvaluation, size, worthwhile_threads(size, threads.count));
     Policy policy(agent.network, device, size, seed, kFirstUnseenEpisode);
     return evaluate(*environments, policy, options.episodes, choice, kFirstUnseenEpisode);
   };
@@ -141,8 +143,9 @@ int run_evaluate(const std::vector<std::string>& arguments) {
     std::cout << result.dump(2) << std::endl;
     return 0;
   }
-  std::printf("%s on %s, %s weights, %d episodes each; 95%% intervals in brackets\n",
-              agent.config.memory.name().c_str(), agent.config.task.name().c_str(), weights, options.episodes);
+  std::printf("%s on %s, %s weights, %d episodes each, %s; 95%% intervals in brackets\n",
+              agent.config.memory.name().c_str(), agent.config.task.name().c_str(), weights, options.episodes,
+              threads.text().c_str());
   print_measured("greedy", greedy);
   print_measured("sampled", sampled);
   if (chance) std::printf("chance    success %5.1f%%\n", 100 * *chance);

@@ -13,6 +13,7 @@
 #include <sstream>
 #include <system_error>
 
+#include "agents/hardware.h"
 #include "agents/run_lock.h"
 #include "base/error.h"
 #include "experiments/plan.h"
@@ -147,8 +148,10 @@ void JobPool::start(const PlannedRun& run) {
   } else {
     arguments.insert(arguments.end(), {"--run.device", "cpu"});
   }
-  if (run.config.run.threads == 0)
-    arguments.insert(arguments.end(), {"--run.threads", std::to_string(machine_.threads)});
+  if (run.config.run.threads == 0) {  // its share of the machine, which it cannot know itself
+    const Threads threads = training_threads(run.config, gpu.empty() ? torch::kCPU : torch::kCUDA, machine_.threads);
+    arguments.insert(arguments.end(), {"--run.threads", std::to_string(threads.count)});
+  }
 
   auto output = std::make_shared<Descriptor>(open_output(output_file(directory_, run)));
   std::vector<std::string> variables = environment_with(gpu);

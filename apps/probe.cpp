@@ -14,6 +14,7 @@
 #include <string>
 #include <vector>
 
+#include "agents/hardware.h"
 #include "agents/trained_agent.h"
 #include "apps/command_line.h"
 #include "apps/commands.h"
@@ -39,7 +40,8 @@ struct ProbeCommand {
              "defaults of all that follows: the published sizes, for a GPU, or sizes for minutes on a CPU");
     probe.list_options(list);
     list.add("device", device, "auto (a GPU where there is one), cpu, cuda or cuda:N");
-    list.add("threads", threads, {0, 1024}, "threads on the CPU, of all jobs together; 0: all cores");
+    list.add("threads", threads, {0, 1024},
+             "CPU threads of all jobs together; 0: one each for small networks, else all available");
     list.add("jobs", jobs, {1, 1024}, "processes that share the work; with --device auto they share the GPUs, too");
     list.add("shard", shard, "I/N: only every N-th part of the work, from the I-th (0 .. N-1) on");
   }
@@ -96,8 +98,8 @@ Shard parse_shard(const std::string& text) {
 
 // Of the cells, those of the shard that are not finished. One that fails says so and does not stop the others. Returns
 // how many failed.
-int compute(const ProbeCommand& command, const std::vector<ProbeCell>& cells, const Shard& shard,
-            torch::Device device) {
+int compute(const ProbeCommand& command, const std::vector<ProbeCell>& cells, const Shard& shard, torch::Device device,
+            const Threads& threads) {
   const std::filesystem::path folder = std::filesystem::path(command.run) / "cells";
   const torch::DeviceGuard guard(device);
   int failed = 0;
@@ -108,8 +110,8 @@ int compute(const ProbeCommand& command, const std::vector<ProbeCell>& cells, co
     try {
       const ProbeResult result = run_probe_cell(cell, command.probe, device, folder);
       char text[64];
-      std::snprintf(text, sizeof text, "%.1f%% (%.1f s)", 100 * result.normalised(), result.seconds);
-      outcome = text;
+      std::snprintf(text, sizeof text, "%.1f%% (%.1f s, ", 100 * result.normalised(), result.seconds);
+      outcome = text + threads.text() + ")";
     } catch (const c10::Error& error) {
       outcome = error.what_without_backtrace();
       outcome.erase(std::min(outcome.find('\n'), outcome.size()));
@@ -121,18 +123,25 @@ int compute(const ProbeCommand& command, const std::vector<ProbeCell>& cells, co
   return failed;
 }
 
+// Of each of the command's jobs.
+Threads threads_of_job(const ProbeCommand& command, torch::Device device) {
+  const int all = command.threads > 0 ? command.threads : available_processors();
+  const int share = std::max(1, all / command.jobs);
+  if (command.threads > 0 || device.is_cuda()) return {share};
+  return choose_threads(0, probe_work(command.probe), share);
+}
+
 // One process for each shard of this command. Returns how many of them failed.
-int compute_in_processes(const ProbeCommand& command, const std::vector<std::string>& arguments) {
+int compute_in_processes(const ProbeCommand& command, const std::vector<std::string>& arguments,
+                         const Threads& threads) {
   const int gpus = static_cast<int>(torch::cuda::device_count());
-  const int threads = command.threads > 0 ? command.threads : static_cast<int>(sysconf(_SC_NPROCESSORS_ONLN));
   std::vector<pid_t> children;
   const pid_t parent = getpid();
   for (int job = 0; job < command.jobs; ++job) {
     std::vector<std::string> words = {"engram", "probe"};
     words.insert(words.end(), arguments.begin(), arguments.end());
     const std::string shard = std::to_string(job) + "/" + std::to_string(command.jobs);
-    words.insert(words.end(),
-                 {"--jobs=1", "--shard=" + shard, "--threads=" + std::to_string(std::max(1, threads / command.jobs))});
+    words.insert(words.end(), {"--jobs=1", "--shard=" + shard, "--threads=" + std::to_string(threads.count)});
     if (command.device == "auto" && gpus > 0) words.push_back("--device=cuda:" + std::to_string(job % gpus));
     std::vector<char*> argv;
     for (std::string& word : words) argv.push_back(word.data());
@@ -182,12 +191,13 @@ int run_probe(const std::vector<std::string>& arguments) {
     throw UserError(std::string("'").append(folder.string()) +
                     "' cannot be made a folder of results: " + error.message());
 
+  const Threads threads = threads_of_job(command, device);
   int failed = 0;
   if (command.jobs > 1) {
-    failed = compute_in_processes(command, arguments);
+    failed = compute_in_processes(command, arguments, threads);
   } else {
-    use_threads(command.threads);
-    failed = compute(command, cells, shard, device);
+    use_threads(threads.count);
+    failed = compute(command, cells, shard, device, threads);
   }
   if (!command.shard.empty()) return failed > 0 ? 1 : 0;  // the others' work may not be there yet
   const ProbeSummary summary = summarise_probe(command.probe, folder);
