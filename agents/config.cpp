@@ -85,7 +85,7 @@ void RunOptions::list_options(OptionList& list) {
   list.add("random_episodes", random_episodes, {0, 1'000'000}, "episodes of random actions before the first update");
   list.add("updates_per_step", updates_per_step, {0, 1000}, "gradient updates per environment step");
   list.add("num_envs", num_envs, {1, 1'000'000}, "environments that collect in lockstep");
-  list.add("threads", threads, {0, 1024}, "CPU threads; 0: all cores");
+  list.add("threads", threads, {0, 1024}, "CPU threads; 0: one for a small network, else all available");
   list.add("device", device, "auto (a GPU where there is one) | cpu | cuda | cuda:N");
   list.add("precision", precision,
            {{Precision::kAuto, "auto"}, {Precision::kFloat32, "float32"}, {Precision::kBfloat16, "bfloat16"}},

@@ -11,11 +11,11 @@
 #include <ctime>
 #include <nlohmann/json.hpp>
 #include <string_view>
-#include <thread>
 
 #include "agents/build_info.h"
 #include "agents/files.h"
 #include "base/error.h"
+#include "base/processors.h"
 
 namespace engram {
 namespace {
@@ -92,7 +92,7 @@ Json about(torch::Device device, const std::vector<std::string>& command_line) {
   return {{"engram", build.version},         {"commit", build.commit},
           {"build_type", build.build_type},  {"compiler", build.compiler},
           {"libtorch", build.torch_version}, {"gpu_support", build.cuda},
-          {"device", device_text(device)},   {"cpu_cores", std::thread::hardware_concurrency()},
+          {"device", device_text(device)},   {"cpu_cores", available_processors()},
           {"command_line", command_line},    {"started", utc_now()}};
 }
 

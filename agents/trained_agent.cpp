@@ -2,13 +2,12 @@
 
 #include <ATen/Parallel.h>
 
-#include <algorithm>
 #include <charconv>
-#include <thread>
 
 #include "agents/config_file.h"
 #include "agents/weights.h"
 #include "base/error.h"
+#include "base/processors.h"
 #ifdef ENGRAM_WITH_CUDA
 #include "kernels/architecture.h"
 #endif
@@ -77,7 +76,7 @@ torch::Device parse_device(const std::string& text) {
 }
 
 int use_threads(int threads) {
-  const int count = threads > 0 ? threads : std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+  const int count = threads > 0 ? threads : available_processors();
   at::set_num_threads(count);
   if (at::get_num_interop_threads() != 1) at::set_num_interop_threads(1);  // it may be set only once
   return count;

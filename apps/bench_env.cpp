@@ -3,11 +3,11 @@
 #include <cstdio>
 #include <nlohmann/json.hpp>
 #include <stdexcept>
-#include <thread>
 
 #include "agents/trained_agent.h"
 #include "apps/bench.h"
 #include "base/error.h"
+#include "base/processors.h"
 #include "base/rng.h"
 #include "envs/vec_env.h"
 
@@ -105,7 +105,7 @@ struct Arguments {
   std::string device = "cpu";
   int num_envs = 512;  // of each thread on the CPU
   int gpu_envs = 1 << 20;
-  int num_threads = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+  int num_threads = available_processors();
   double seconds = 1;
   bool json = false;
 };

@@ -11,8 +11,8 @@
 #include <map>
 #include <optional>
 #include <stdexcept>
-#include <thread>
 
+#include "agents/hardware.h"
 #include "agents/trained_agent.h"
 #include "apps/command_line.h"
 #include "apps/commands.h"
@@ -23,6 +23,7 @@
 #include "apps/shard.h"
 #include "apps/status_display.h"
 #include "base/error.h"
+#include "base/processors.h"
 #include "experiments/budgets.h"
 #include "experiments/plan.h"
 #include "experiments/random_play.h"
@@ -54,7 +55,7 @@ struct CompareOptions {
     list.add("match", match, "parameters | state | flops | none: what widths are chosen to agree in");
     list.add("reference", reference, "label of the backbone whose width stays");
     list.add("device", device, "auto (GPUs where there are some) | cpu | cuda");
-    list.add("jobs", jobs, {0, 4096}, "runs at once; 0: one for each GPU, or each core");
+    list.add("jobs", jobs, {0, 4096}, "runs at once; 0: one for each GPU, or each processor available");
     list.add("shard", shard, "I/N: the I-th of N parts of the runs, for N machines or the array of a cluster");
     list.add("dry-run", dry_run, "show the plan, the budgets and how long it takes at most; write nothing");
   }
@@ -168,7 +169,7 @@ std::vector<const PlannedRun*> runs_of_call(const std::vector<PlannedRun>& runs,
 Machine find_machine(const CompareOptions& options, const std::vector<const PlannedRun*>& runs) {
   if (options.device != "auto" && options.device != "cpu" && options.device != "cuda")
     throw UserError("--device '" + options.device + "' is not allowed; it takes auto | cpu | cuda");
-  const int cores = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+  const int processors = available_processors();
   const int gpus = options.device == "cpu" ? 0 : static_cast<int>(torch::cuda::device_count());
   const bool needs_gpu = options.device == "cuda" || std::ranges::any_of(runs, [&](const PlannedRun* run) {
                            return options.device != "cpu" && run->config.run.device.starts_with("cuda");
@@ -178,9 +179,9 @@ Machine find_machine(const CompareOptions& options, const std::vector<const Plan
   int threads = 1;
   for (const PlannedRun* run : runs) threads = std::max(threads, run->config.run.threads);
   Machine machine{.jobs = options.jobs, .gpus = gpus, .threads = 1};
-  if (machine.jobs == 0) machine.jobs = gpus > 0 ? gpus : std::max(1, cores / threads);
+  if (machine.jobs == 0) machine.jobs = gpus > 0 ? gpus : std::max(1, processors / threads);
   machine.jobs = std::min(machine.jobs, std::max(1, static_cast<int>(runs.size())));
-  machine.threads = std::max(1, cores / machine.jobs);
+  machine.threads = std::max(1, processors / machine.jobs);
   return machine;
 }
 
@@ -253,14 +254,14 @@ void print_budgets(const Experiment& experiment, const std::vector<const Planned
 void print_estimate(const std::vector<const PlannedRun*>& runs, const Machine& machine) {
   std::map<std::pair<std::string, std::string>, std::vector<const PlannedRun*>> pairs;
   for (const PlannedRun* run : runs) pairs[{run->task, run->backbone}].push_back(run);
-  const int named = runs.front()->config.run.threads;
-  const int threads = use_threads(named > 0 ? named : machine.threads);
   std::printf("\n%-41s %5s %14s\n", "to do", "runs", "each at most");
   double total = 0, longest = 0;
   for (const auto& [pair, group] : pairs) {
     const PlannedRun& run = *group.front();
     const bool gpu = machine.gpus > 0 && run.config.run.device != "cpu";
-    const double seconds = estimate_seconds(run, gpu ? torch::Device(torch::kCUDA, 0) : torch::kCPU, threads);
+    const torch::Device device = gpu ? torch::Device(torch::kCUDA, 0) : torch::Device(torch::kCPU);
+    const int threads = use_threads(training_threads(run.config, device, machine.threads).count);
+    const double seconds = estimate_seconds(run, device, threads);
     total += seconds * static_cast<double>(group.size());
     longest = std::max(longest, seconds);
     std::printf("%-20s %-20s %5zu %14s\n", run.task.c_str(), run.backbone.c_str(), group.size(),

@@ -83,7 +83,7 @@ int run_compare_report(const std::vector<std::string>& arguments) {
     std::cout << "The report is " << files.html.string() << "\n";
     return 0;
   }
-  use_threads(0);
+  use_threads(1);  // films are of a single environment
   const Results results = plain ? read_plain_runs(folders) : read_results(folder);
   const auto finished = std::count_if(results.runs.begin(), results.runs.end(),
                                       [](const RunResult& run) { return run.scores.has_value(); });

@@ -6,8 +6,10 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
+#include "agents/config_file.h"
 #include "agents/evaluator.h"
 #include "agents/files.h"
+#include "agents/hardware.h"
 #include "agents/trace.h"
 #include "agents/trained_agent.h"
 #include "agents/weights.h"
@@ -47,7 +49,7 @@ struct EvaluateOptions {
              "a number of the task and values of it to evaluate at, as in task.corridor_length: 10,20,50");
     list.add("keep", keep, "with --range: keep the results in DIR/evaluations.json, and make only what it lacks");
     list.add("device", device, "auto (a GPU where there is one) | cpu | cuda | cuda:N");
-    list.add("threads", threads, {0, 1024}, "CPU threads; 0: all cores");
+    list.add("threads", threads, {0, 1024}, "CPU threads; 0: one for a small network, else all available");
   }
 };
 
@@ -99,7 +101,7 @@ void print_measured(const char* name, const MeasuredEpisodes& measured) {
 // Where and how an agent is evaluated.
 struct Stage {
   torch::Device device;
-  int threads;
+  Threads threads;
   int episodes;
 };
 
@@ -107,7 +109,7 @@ MeasuredEpisodes play(const TrainedAgent& agent, const Stage& stage, ActionChoic
   const int size = std::min(stage.episodes, kMaxEnvs);
   const std::uint64_t seed = agent.config.run.seed;
   const auto environments =
-      make_cpu_vec_env(agent.config.task, seed, Purpose::kEvaluation, size, worthwhile_threads(size, stage.threads));
+      make_cpu_vec_env(agent.config.task, seed, Purpose::kEvaluation, size, worthwhile_threads(size, stage.threads.count));
   Policy policy(agent.network, stage.device, size, seed, kTrainingActions);
   return measure(evaluate(*environments, policy, stage.episodes, choice, kFirstUnseenEpisode));
 }
@@ -135,9 +137,9 @@ Json json_of(const std::string& run, const EvaluateOptions& options, const Confi
           {"chance_success", chance ? Json(*chance) : Json()}};
 }
 
-void print_title(const EvaluateOptions& options, const Config& config) {
-  std::printf("%s on %s, %s weights, %d episodes each; 95%% intervals in brackets\n", config.memory.name().c_str(),
-              config.task.name().c_str(), name_of(options.weights), options.episodes);
+void print_title(const EvaluateOptions& options, const Config& config, const Stage& stage) {
+  std::printf("%s on %s, %s weights, %d episodes each, %s; 95%% intervals in brackets\n", config.memory.name().c_str(),
+              config.task.name().c_str(), name_of(options.weights), options.episodes, stage.threads.text().c_str());
 }
 
 void evaluate_once(const std::string& run, const EvaluateOptions& options, const Settings& task_settings,
@@ -160,7 +162,7 @@ void evaluate_once(const std::string& run, const EvaluateOptions& options, const
     std::cout << result.dump(2) << std::endl;
     return;
   }
-  print_title(options, agent.config);
+  print_title(options, agent.config, stage);
   for (const TaskDifference& difference : agent.elsewhere)
     std::printf("trained with %s %s, evaluated with %s\n", difference.key.c_str(), difference.trained.c_str(),
                 difference.played.c_str());
@@ -201,7 +203,7 @@ void print_point(const std::string& value, const RangePoint& point) {
 void evaluate_range(const std::string& directory, const EvaluateOptions& options, const Stage& stage) {
   const EvaluationRange range = parse_range(options.range);
   const RunDirectory run = RunDirectory::open(directory);
-  Config trained = Config::from_settings(read_settings(run.config_file()));
+  Config trained = read_config(run.config_file());
   check_range(range, trained);
   RangeEvaluations evaluations;
   if (options.keep) {
@@ -212,7 +214,7 @@ void evaluate_range(const std::string& directory, const EvaluateOptions& options
   const OptionList task = trained.task.options();
   const Option& option = *std::ranges::find(task.options(), range.key, &Option::name);  // check_range() has found it
   if (!options.json) {
-    print_title(options, trained);
+    print_title(options, trained, stage);
     std::printf("trained with %s %s\n%12s  %-24s  %-24s\n", range.key.c_str(), option.get().c_str(), "evaluated",
                 "greedy success, %", "sampled success, %");
   }
@@ -259,12 +261,15 @@ int run_evaluate(const std::vector<std::string>& arguments) {
     if (options.keep && options.weights == WhichWeights::kLast)
       throw UserError("--keep is of the best weights; it cannot be given with --weights last");
   }
-  const torch::Device device = parse_device(options.device);
-  const Stage stage{device, use_threads(options.threads), options.episodes};
+  const torch::Device device = use_device(options.device);
   if (!options.trace.empty()) {
     check_writable(options.trace);
     check_not_there("trace", options.trace, options.force);
   }
+  const Config trained = read_config(RunDirectory::open(line.positional[0]).config_file());
+  const Threads threads = acting_threads(options.threads, trained, std::min(options.episodes, kMaxEnvs), device);
+  use_threads(threads.count);
+  const Stage stage{device, threads, options.episodes};
   if (options.range.empty())
     evaluate_once(line.positional[0], options, line.settings, stage);
   else

@@ -13,6 +13,7 @@
 #include <sstream>
 #include <system_error>
 
+#include "agents/hardware.h"
 #include "agents/run_lock.h"
 #include "base/error.h"
 #include "experiments/plan.h"
@@ -159,9 +160,13 @@ void JobPool::start(const PlannedRun& run) {
   } else {
     arguments.insert(arguments.end(), {prefix + "device", "cpu"});
   }
-  const int threads = run.config.run.threads;
-  if (threads == 0 || !trains)
-    arguments.insert(arguments.end(), {prefix + "threads", std::to_string(threads == 0 ? machine_.threads : threads)});
+  // Its share of the machine, which it cannot know itself.
+  const int threads =
+      run.config.run.threads > 0
+          ? run.config.run.threads
+          : training_threads(run.config, gpu.empty() ? torch::kCPU : torch::kCUDA, machine_.threads).count;
+  if (run.config.run.threads == 0 || !trains)
+    arguments.insert(arguments.end(), {prefix + "threads", std::to_string(threads)});
 
   auto output = std::make_shared<Descriptor>(open_output(output_file(directory_, run)));
   std::vector<std::string> variables = environment_with(gpu);

@@ -21,7 +21,7 @@ namespace engram {
 struct Machine {
   int jobs = 1;     // processes at once
   int gpus = 0;     // 0: on the CPU; else job slot i sees GPU i % gpus alone
-  int threads = 1;  // of the CPU for each job whose settings name no number
+  int threads = 1;  // of the CPU for each job whose settings name no number, at most
 };
 
 enum class JobEnd {

@@ -13,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "agents/hardware.h"
 #include "agents/trained_agent.h"
 #include "apps/command_line.h"
 #include "apps/commands.h"
@@ -40,7 +41,8 @@ struct ProbeCommand {
              "CPU");
     probe.list_options(list);
     list.add("device", device, "auto (a GPU where there is one), cpu, cuda or cuda:N");
-    list.add("threads", threads, {0, 1024}, "threads on the CPU, of all jobs together; 0: all cores");
+    list.add("threads", threads, {0, 1024},
+             "CPU threads of all jobs together; 0: one each for small networks, else all available");
     list.add("jobs", jobs, {1, 1024}, "processes that share the work; with --device auto they share the GPUs, too");
     list.add("shard", shard, "I/N: the I-th of N parts of the work, I from 1 to N, for N machines; makes no table");
   }
@@ -83,8 +85,8 @@ void print_help(ProbeCommand& command) {
 
 // Of the cells, those of the shard that are not finished. One that fails says so and does not stop the others. Returns
 // how many failed.
-int compute(const ProbeCommand& command, const std::vector<ProbeCell>& cells, const Shard& shard,
-            torch::Device device) {
+int compute(const ProbeCommand& command, const std::vector<ProbeCell>& cells, const Shard& shard, torch::Device device,
+            const Threads& threads) {
   const std::filesystem::path folder = std::filesystem::path(command.run) / "cells";
   const torch::DeviceGuard guard(device);
   int failed = 0;
@@ -95,8 +97,8 @@ int compute(const ProbeCommand& command, const std::vector<ProbeCell>& cells, co
     try {
       const ProbeResult result = run_probe_cell(cell, command.probe, device, folder);
       char text[64];
-      std::snprintf(text, sizeof text, "%.1f%% (%.1f s)", 100 * result.normalised(), result.seconds);
-      outcome = text;
+      std::snprintf(text, sizeof text, "%.1f%% (%.1f s, ", 100 * result.normalised(), result.seconds);
+      outcome = text + threads.text() + ")";
     } catch (const c10::Error& error) {
       outcome = error.what_without_backtrace();
       outcome.erase(std::min(outcome.find('\n'), outcome.size()));
@@ -109,9 +111,8 @@ int compute(const ProbeCommand& command, const std::vector<ProbeCell>& cells, co
 }
 
 // The command line of a process that computes one of the shards of `command`.
-std::vector<std::string> words_of_job(ProbeCommand command, int job, int gpus) {
-  const int threads = command.threads > 0 ? command.threads : static_cast<int>(sysconf(_SC_NPROCESSORS_ONLN));
-  command.threads = std::max(1, threads / command.jobs);
+std::vector<std::string> words_of_job(ProbeCommand command, int job, int gpus, const Threads& threads) {
+  command.threads = threads.count;
   command.shard = std::to_string(job + 1) + "/" + std::to_string(command.jobs);
   command.jobs = 1;
   if (command.device == "auto" && gpus > 0) command.device = "cuda:" + std::to_string(job % gpus);
@@ -122,13 +123,21 @@ std::vector<std::string> words_of_job(ProbeCommand command, int job, int gpus) {
   return words;
 }
 
+// Of each of the command's jobs.
+Threads threads_of_job(const ProbeCommand& command, torch::Device device) {
+  const int all = command.threads > 0 ? command.threads : available_processors();
+  const int share = std::max(1, all / command.jobs);
+  if (command.threads > 0 || device.is_cuda()) return {share};
+  return choose_threads(0, probe_work(command.probe), share);
+}
+
 // One process for each shard of this command. Returns how many of them failed.
-int compute_in_processes(const ProbeCommand& command) {
+int compute_in_processes(const ProbeCommand& command, const Threads& threads) {
   const int gpus = static_cast<int>(torch::cuda::device_count());
   std::vector<pid_t> children;
   const pid_t parent = getpid();
   for (int job = 0; job < command.jobs; ++job) {
-    std::vector<std::string> words = words_of_job(command, job, gpus);
+    std::vector<std::string> words = words_of_job(command, job, gpus, threads);
     std::vector<char*> argv;
     for (std::string& word : words) argv.push_back(word.data());
     argv.push_back(nullptr);
@@ -185,12 +194,13 @@ int run_probe(const std::vector<std::string>& arguments) {
     throw UserError(std::string("'").append(folder.string()) +
                     "' cannot be made a folder of results: " + error.message());
 
+  const Threads threads = threads_of_job(command, device);
   int failed = 0;
   if (command.jobs > 1) {
-    failed = compute_in_processes(command);
+    failed = compute_in_processes(command, threads);
   } else {
-    use_threads(command.threads);
-    failed = compute(command, cells, shard, device);
+    use_threads(threads.count);
+    failed = compute(command, cells, shard, device, threads);
   }
   if (!command.shard.empty()) return failed > 0 ? 1 : 0;  // the others' work may not be there yet
   const ProbeSummary summary = summarise_probe(command.probe, folder);

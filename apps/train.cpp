@@ -11,11 +11,13 @@
 #include "agents/checkpoint.h"
 #include "agents/config_file.h"
 #include "agents/device_failure.h"
+#include "agents/hardware.h"
 #include "agents/run_recorder.h"
 #include "agents/trained_agent.h"
 #include "agents/trainer.h"
 #include "apps/command_line.h"
 #include "apps/commands.h"
+#include "apps/run_advice.h"
 #include "apps/status_display.h"
 #include "base/error.h"
 #include "experiments/experiment.h"
@@ -207,6 +209,11 @@ Start find_start(const TrainOptions& options, const Settings& settings) {
   check_same_choices(saved, all, where);
   start.config = Config::from_settings(all);
   check_same_run(saved, start.config, where);
+  // Environments step together: a finished run may have done a few steps more than its total.
+  const std::int64_t done = start.checkpoint->steps, total = start.config.run.steps;
+  if (total < done && total != saved.run.steps)
+    throw UserError(where + " has done " + std::to_string(done) + " steps already and cannot end after run.steps " +
+                    std::to_string(total) + "; it takes " + std::to_string(done) + " or more");
   return start;
 }
 
@@ -228,11 +235,12 @@ void print_end(const RunDirectory& run, const TrainStatus& status) {
 void train(Start& start, const std::string& directory, const std::vector<std::string>& arguments,
            std::optional<RunDirectory>& run) {
   Config& config = start.config;
-  const torch::Device device = parse_device(config.run.device);
-  const int threads = use_threads(config.run.threads);
+  const torch::Device device = use_device(config.run.device);
+  const Threads threads = training_threads(config, device);
+  use_threads(threads.count);
   if (config.run.precision == Precision::kBfloat16 && !device.is_cuda())
     throw UserError("run.precision bfloat16 is for GPUs; on the CPU take float32 or auto");
-  Trainer trainer(config, device, threads);
+  Trainer trainer(config, device, threads.count);
   StateArchive* const state = start.checkpoint ? &start.checkpoint->state : nullptr;
   if (state != nullptr) trainer.restore(*state);
 
@@ -247,12 +255,14 @@ void train(Start& start, const std::string& directory, const std::vector<std::st
     run->record_resume(config, start.checkpoint->file, device, command_line);
     if (const auto& best = trainer.status().best_evaluation) recorder.write_best(*best, trainer.best_weights());
   }
-  StatusDisplay display(std::cout, terminal_width(STDOUT_FILENO));
+  const TerminalWidth width = terminal_width(STDOUT_FILENO);
+  StatusDisplay display(std::cout, width);
+  RunAdvice advice(std::cout, width != nullptr, device);
 
   std::ostringstream title;
   title << (state != nullptr ? "Going on with " : "Training ") << config.memory.name() << " on " << config.task.name()
         << " for " << count_text(static_cast<double>(config.run.steps)) << " steps (" << device_text(device) << ", "
-        << threads << " CPU threads, " << trainer.acts_in() << ") in " << run->path().string();
+        << threads.text() << ", " << trainer.acts_in() << ") in " << run->path().string();
   if (state != nullptr)
     title << ", from step " << trainer.status().steps << " of " << start.checkpoint->file.filename().string();
   display.say(title.str());
@@ -260,7 +270,7 @@ void train(Start& start, const std::string& directory, const std::vector<std::st
   TrainStatus status;
   {
     const StopSignals signals(trainer);
-    status = trainer.run({&recorder, &display});
+    status = trainer.run({&recorder, &advice, &display});
   }
   print_end(*run, status);
 }

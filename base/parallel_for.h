@@ -1,12 +1,13 @@
-// parallel_for: independent pieces of work spread over the processor's threads.
+// parallel_for: independent pieces of work spread over the processors.
 #pragma once
 
 #include <algorithm>
 #include <atomic>
 #include <cstddef>
 #include <future>
-#include <thread>
 #include <vector>
+
+#include "base/processors.h"
 
 namespace engram {
 
@@ -18,7 +19,7 @@ void parallel_for(std::size_t count, const Work& work) {
     for (std::size_t i = next++; i < count; i = next++) work(i);
   };
   std::vector<std::future<void>> helpers;  // their destructors wait, too
-  const std::size_t threads = std::min<std::size_t>(count, std::max(1u, std::thread::hardware_concurrency()));
+  const std::size_t threads = std::min(count, static_cast<std::size_t>(available_processors()));
   for (std::size_t i = 1; i < threads; ++i) helpers.push_back(std::async(std::launch::async, take));
   take();
   for (std::future<void>& helper : helpers) helper.get();

@@ -7,6 +7,7 @@
 
 #include "agents/statistics.h"
 #include "base/error.h"
+#include "base/processors.h"
 #include "base/rng.h"
 
 namespace engram {
@@ -144,8 +145,7 @@ void compute_figures(const SortedRuns& runs, Scratch& scratch, double* figures) 
 // Calls work(resample, scratch) for every resample, in several threads.
 template <class Work>
 void for_each_resample(const BootstrapOptions& options, const Work& work) {
-  const int cores = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
-  const int threads = std::clamp(options.threads > 0 ? options.threads : cores, 1, 64);
+  const int threads = std::clamp(options.threads > 0 ? options.threads : available_processors(), 1, 64);
   std::vector<std::thread> helpers;
   const auto part = [&](int thread) {
     Scratch scratch;

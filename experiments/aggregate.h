@@ -49,7 +49,7 @@ struct Estimate {
 struct BootstrapOptions {
   int resamples = 50'000;
   std::uint64_t seed = 0;
-  int threads = 0;  // 0: all cores. The figures do not depend on it
+  int threads = 0;  // 0: all processors available. The figures do not depend on it
 };
 
 // One method over the tasks of AggregateScores.

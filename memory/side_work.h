@@ -2,13 +2,17 @@
 #pragma once
 
 #include <ATen/cuda/CUDAEvent.h>
+#include <c10/cuda/CUDAFunctions.h>
 #include <c10/cuda/CUDAGuard.h>
 #include <c10/cuda/CUDAStream.h>
 #include <torch/torch.h>
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
 #include <deque>
+#include <map>
+#include <mutex>
 #include <utility>
 #include <vector>
 
@@ -107,11 +111,21 @@ class SideWork {
   }
 
  private:
-  static const c10::cuda::CUDAStream& stream(int index) {
-    static const c10::cuda::CUDAStream streams[] = {c10::cuda::getStreamFromPool(kWeightsPriority),
-                                                    c10::cuda::getStreamFromPool(kWeightsPriority),
-                                                    c10::cuda::getStreamFromPool(kDeltaRulePriority)};
-    return streams[index];
+  // Of the current device.
+  static c10::cuda::CUDAStream stream(int index) {
+    using Streams = std::array<c10::cuda::CUDAStream, 3>;
+    static std::mutex mutex;
+    static std::map<c10::DeviceIndex, Streams> streams_of_device;
+    const std::lock_guard lock(mutex);
+    const c10::DeviceIndex device = c10::cuda::current_device();
+    auto found = streams_of_device.find(device);
+    if (found == streams_of_device.end())
+      found = streams_of_device
+                  .emplace(device, Streams{c10::cuda::getStreamFromPool(kWeightsPriority),
+                                           c10::cuda::getStreamFromPool(kWeightsPriority),
+                                           c10::cuda::getStreamFromPool(kDeltaRulePriority)})
+                  .first;
+    return found->second.at(static_cast<std::size_t>(index));
   }
 
   static constexpr std::size_t kLag = 4;

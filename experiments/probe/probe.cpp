@@ -13,6 +13,7 @@
 #include "agents/build_info.h"
 #include "agents/digest.h"
 #include "agents/files.h"
+#include "agents/hardware.h"
 #include "base/error.h"
 #include "experiments/aggregate.h"
 #include "experiments/experiment.h"
@@ -214,6 +215,18 @@ std::vector<ProbeCell> plan_probe(const ProbeOptions& options) {
     }
   }
   return cells;
+}
+
+double probe_work(const ProbeOptions& options) {
+  const ScoreTable table = empty_table(options);
+  double most = 0;
+  for (const std::string& task_entry : table.tasks)
+    for (const std::string& backbone_entry : table.methods) {
+      const auto task = make_probe_task(task_entry);
+      most = std::max(most, learning_work(make_config(backbone_entry, options, *task), options.training.batch,
+                                          task->length(Split::kTraining)));
+    }
+  return most;
 }
 
 ProbeResult run_probe_cell(const ProbeCell& cell, const ProbeOptions& options, torch::Device device,

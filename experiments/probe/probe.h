@@ -65,6 +65,9 @@ struct ProbeResult {
 // made; nothing is computed.
 std::vector<ProbeCell> plan_probe(const ProbeOptions& options);
 
+// The largest of all cells' training steps, for choose_threads().
+double probe_work(const ProbeOptions& options);
+
 // Computes the cell and writes its file.
 ProbeResult run_probe_cell(const ProbeCell& cell, const ProbeOptions& options, torch::Device device,
                            const std::filesystem::path& folder);

@@ -163,6 +163,28 @@ def check_refusals(folder, whole):
     (run / "metrics.jsonl").unlink()
 
 
+def contents(run):
+    return {file: file.read_bytes() for file in run.rglob("*") if file.is_file()}
+
+
+def check_fewer_steps(folder):
+    """A total below what is done already is refused and nothing changes; below what was planned is all right."""
+    run = folder / "fewer"
+    train("--config", folder / "c.ini", "--run", run, "--run.steps", "301")  # of two environments: 302
+    before = contents(run)
+    for steps in ("1", "300"):
+        for how in (["--resume", run], ["--resume", "auto", "--run", run]):
+            refused(*how, "--run.steps", steps, saying=[f"'{run}'", "302 steps already", f"run.steps {steps};"])
+    assert contents(run) == before
+    train("--resume", run)
+    train("--resume", run, "--run.steps", "301")
+
+    train("--resume", run, "--run.steps", "1200", "--run.max_seconds", "0.000001")  # planned, and stopped at once
+    assert "steps = 1200" in (run / "config.ini").read_text().splitlines()
+    out, _ = train("--resume", run, "--run.steps", "400", "--run.max_seconds", "0")
+    assert "400 steps" in out and "steps = 400" in (run / "config.ini").read_text().splitlines(), out
+
+
 def check_full_disk(folder):
     """The disk is full from some write on: one line, status 1, and what was saved before goes on."""
     run = folder / "full"
@@ -186,5 +208,6 @@ with tempfile.TemporaryDirectory() as name:
     check_stopped(folder, whole)
     check_signals(folder)
     check_refusals(folder, whole)
+    check_fewer_steps(folder)
     check_full_disk(folder)
 print("ok")

@@ -6,8 +6,8 @@
 #include <cstring>
 #include <stdexcept>
 #include <string>
-#include <thread>
 
+#include "base/processors.h"
 #include "envs/snapshot.h"
 #include "envs/vec_env.h"
 #include "tests/gpu.h"
@@ -44,7 +44,7 @@ std::vector<TaskConfig> many_tasks() {
 }
 
 std::unique_ptr<VecEnv> make_cpu(const TaskConfig& task, int num_envs, std::uint64_t seed = 7) {
-  const int threads = std::max(1u, std::thread::hardware_concurrency());
+  const int threads = available_processors();
   return make_cpu_vec_env(task, seed, Purpose::kTraining, num_envs, worthwhile_threads(num_envs, threads));
 }
 std::unique_ptr<CudaVecEnv> make_cuda(const TaskConfig& task, int num_envs, std::uint64_t seed = 7) {

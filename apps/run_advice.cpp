@@ -1,0 +1,38 @@
+#include "apps/run_advice.h"
+
+#include <cmath>
+#include <cstdio>
+
+namespace engram {
+
+std::string rough_duration(double seconds) {
+  struct Unit {
+    double seconds, most;  // up to so many of it
+    const char* name;
+  };
+  constexpr Unit kUnits[] = {{1, 90, "s"}, {60, 90, "min"}, {3600, 48, "hours"}, {86'400, 1e12, "days"}};
+  for (const Unit& unit : kUnits)
+    if (const double count = std::round(seconds / unit.seconds); count <= unit.most)
+      return "about " + std::to_string(static_cast<std::int64_t>(count)) + " " + unit.name;
+  return "for ever";
+}
+
+void RunAdvice::report(const TrainStatus& status) {
+  if (said_) return;
+  if (first_updates_ < 0) first_updates_ = status.updates;
+  if (status.updates - first_updates_ < kUpdates || status.seconds_acting + status.seconds_learning < kSeconds ||
+      !status.seconds_left)
+    return;
+  said_ = true;
+  char rate[32];
+  std::snprintf(rate, sizeof rate, status.updates_per_second < 9.95 ? "%.1f" : "%.0f", status.updates_per_second);
+  if (live_) out_ << "\r\033[K";
+  out_ << "At " << rate << " updates/s the rest takes " << rough_duration(*status.seconds_left) << ".\n";
+  if (!device_.is_cuda() && *status.seconds_left > kLongSeconds)
+    out_ << "That is long: default and published sizes are for a GPU. Sizes for a CPU:\n"
+            "--config configs/quickstart.ini, --config configs/visual_match_short.ini (minutes);\n"
+            "'engram list' shows tasks, presets and backbones with their options.\n";
+  out_ << std::flush;
+}
+
+}  // namespace engram

@@ -1,0 +1,39 @@
+// RunAdvice: says once, as soon as some updates are timed, how long a run will take, and what to do where that is very
+// long because its size is meant for a GPU.
+#pragma once
+
+#include <torch/torch.h>
+
+#include <cstdint>
+#include <ostream>
+#include <string>
+
+#include "agents/trainer.h"
+
+namespace engram {
+
+class RunAdvice : public TrainObserver {
+ public:
+  // `live`: `out` is a terminal, whose last line may be one that is overwritten.
+  RunAdvice(std::ostream& out, bool live, torch::Device device) : out_(out), live_(live), device_(device) {}
+
+  // At the first report that has kUpdates updates and kSeconds of acting and learning behind it since the run began or
+  // went on.
+  void report(const TrainStatus& status) override;
+
+  static constexpr std::int64_t kUpdates = 3;
+  static constexpr double kSeconds = 5;
+  static constexpr double kLongSeconds = 6 * 3600;  // a run on a CPU that gets advice
+
+ private:
+  std::ostream& out_;
+  const bool live_;
+  const torch::Device device_;
+  std::int64_t first_updates_ = -1;  // at the first report; -1: there was none
+  bool said_ = false;
+};
+
+// "about 40 s", "about 12 min", "about 5 hours", "about 62 days"
+std::string rough_duration(double seconds);
+
+}  // namespace engram

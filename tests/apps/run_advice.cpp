@@ -1,0 +1,95 @@
+#include "apps/run_advice.h"
+
+#include <doctest/doctest.h>
+
+#include <optional>
+#include <sstream>
+#include <string>
+
+using namespace engram;
+
+namespace {
+
+// A run that has done so many updates in so many seconds and has `left` seconds to go.
+TrainStatus status_of(std::int64_t updates, double seconds, std::optional<double> left) {
+  TrainStatus status;
+  status.updates = updates;
+  status.seconds_acting = 0.1 * seconds;
+  status.seconds_learning = 0.9 * seconds;
+  status.updates_per_second = seconds > 0 ? static_cast<double>(updates) / seconds : 0;
+  status.seconds_left = left;
+  return status;
+}
+
+bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+
+constexpr double kDay = 24 * 3600;
+
+}  // namespace
+
+TEST_CASE("rough durations") {
+  CHECK(rough_duration(7.4) == "about 7 s");
+  CHECK(rough_duration(90) == "about 90 s");
+  CHECK(rough_duration(720) == "about 12 min");
+  CHECK(rough_duration(3 * 3600) == "about 3 hours");
+  CHECK(rough_duration(62 * kDay) == "about 62 days");
+  CHECK(rough_duration(1e300) == "for ever");
+}
+
+TEST_CASE("a long run on a CPU gets an estimate and advice, once, when some updates are timed") {
+  std::ostringstream out;
+  RunAdvice advice(out, /*live=*/false, torch::kCPU);
+  advice.report(status_of(0, 1, std::nullopt));
+  advice.report(status_of(1, 10, 62 * kDay));
+  advice.report(status_of(2, 20, 62 * kDay));
+  CHECK(out.str().empty());
+  advice.report(status_of(3, 30, 62 * kDay));
+  const std::string said = out.str();
+  CHECK(contains(said, "At 0.1 updates/s the rest takes about 62 days.\n"));
+  for (const char* part :
+       {"are for a GPU", "configs/quickstart.ini", "configs/visual_match_short.ini", "engram list"})
+    CHECK(contains(said, part));
+  advice.report(status_of(4, 40, 62 * kDay));
+  CHECK(out.str() == said);
+
+  std::istringstream lines(said);
+  for (std::string line; std::getline(lines, line);) CHECK(line.size() < 80);
+}
+
+TEST_CASE("a run that went on counts its own updates") {
+  std::ostringstream out;
+  RunAdvice advice(out, false, torch::kCPU);
+  advice.report(status_of(1000, 0, std::nullopt));
+  advice.report(status_of(1002, 20, 62 * kDay));
+  CHECK(out.str().empty());
+  advice.report(status_of(1003, 30, 62 * kDay));
+  CHECK(contains(out.str(), "62 days"));
+}
+
+TEST_CASE("a short run, and a long one on a GPU, get the estimate alone") {
+  std::ostringstream brief, gpu;
+  RunAdvice on_cpu(brief, false, torch::kCPU), on_gpu(gpu, false, torch::Device(torch::kCUDA, 0));
+  for (RunAdvice* advice : {&on_cpu, &on_gpu}) advice->report(status_of(0, 0, std::nullopt));
+  on_cpu.report(status_of(250, 5.1, 110));
+  on_gpu.report(status_of(250, 5.1, 10 * kDay));
+  CHECK(brief.str() == "At 49 updates/s the rest takes about 2 min.\n");
+  CHECK(gpu.str() == "At 49 updates/s the rest takes about 10 days.\n");
+}
+
+TEST_CASE("nothing is said of a few seconds, or where nothing is learnt") {
+  std::ostringstream out;
+  RunAdvice advice(out, false, torch::kCPU);
+  advice.report(status_of(0, 0, std::nullopt));
+  advice.report(status_of(100, 4.9, 62 * kDay));
+  advice.report(status_of(100, 30, std::nullopt));
+  CHECK(out.str().empty());
+}
+
+TEST_CASE("on a terminal the live line gives way") {
+  std::ostringstream out;
+  RunAdvice advice(out, /*live=*/true, torch::kCPU);
+  advice.report(status_of(0, 0, std::nullopt));
+  advice.report(status_of(30, 10, 62 * kDay));
+  CHECK(out.str().starts_with("\r\033[K"));
+  CHECK(out.str().ends_with("\n"));
+}
