@@ -93,6 +93,6 @@ TEST_CASE("a run on the second GPU takes no memory of the first and gives the fi
         CHECK(torch::equal(second.weights.at(name), tensor));
       }
       REQUIRE((first.status.final_evaluation && second.status.final_evaluation));
-      CHECK(second.status.final_evaluation->mean_return == first.status.final_evaluation->mean_return);
+      CHECK(second.status.final_evaluation->greedy.mean_return == first.status.final_evaluation->greedy.mean_return);
     }
 }

@@ -10,6 +10,7 @@
 #include "base/processors.h"
 #include "envs/snapshot.h"
 #include "envs/vec_env.h"
+#include "kernels/cuda_support.h"
 #include "tests/gpu.h"
 
 using namespace engram;
