@@ -233,8 +233,10 @@ TEST_CASE("bad actions and sizes are refused and change nothing") {
   for (const TaskConfig& task : all_tasks()) {
     const auto env = make_cpu_vec_env(task, 1, Purpose::kTraining, 3, 1);
     const auto before = env->snapshot();
-    CHECK_THROWS_WITH_AS(env->step(std::vector<std::int32_t>{0, 4, 0}), "action 4 of environment 1 is not one of 0..3",
-                         std::invalid_argument);
+    const int actions = env->info().num_actions();
+    const std::string message = "action " + std::to_string(actions) + " of environment 1 is not one of 0.." +
+                                std::to_string(actions - 1);
+    CHECK_THROWS_WITH_AS(env->step(std::vector<std::int32_t>{0, actions, 0}), message.c_str(), std::invalid_argument);
     CHECK_THROWS_AS(env->step(std::vector<std::int32_t>{0, 0, -1}), std::invalid_argument);
     CHECK_THROWS_WITH_AS(env->step(std::vector<std::int32_t>{0, 0}), "2 actions for 3 environments",
                          std::invalid_argument);
@@ -252,7 +254,7 @@ TEST_CASE("info says what the views hold") {
     CHECK(env->observation_N().size() == static_cast<std::size_t>(3 * env->info().observation.bytes()));
     int steps = 0;
     while (env->end_N()[0] == End::kNone) {
-      env->step(std::vector<std::int32_t>(3, 2));
+      env->step(std::vector<std::int32_t>(3, env->info().num_actions() - 1));
       ++steps;
     }
     CHECK(steps == env->info().max_episode_steps);
