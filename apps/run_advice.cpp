@@ -30,7 +30,7 @@ void RunAdvice::report(const TrainStatus& status) {
   out_ << "At " << rate << " updates/s the rest takes " << rough_duration(*status.seconds_left) << ".\n";
   if (!device_.is_cuda() && *status.seconds_left > kLongSeconds)
     out_ << "That is long: default and published sizes are for a GPU. Sizes for a CPU:\n"
-            "--config configs/quickstart.ini, --config configs/visual_match_short.ini (minutes);\n"
+            "--config configs/quickstart.ini or configs/visual_match_short.ini (minutes);\n"
             "'engram list' shows tasks, presets and backbones with their options.\n";
   out_ << std::flush;
 }
