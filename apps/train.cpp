@@ -234,7 +234,7 @@ void train(Start& start, const std::string& directory, const std::vector<std::st
   }
   const bool live = isatty(STDOUT_FILENO) != 0;
   StatusDisplay display(std::cout, live);
-  RunAdvice advice(std::cout, live, device);
+  RunAdvice advice(std::cout, live, device, config.run);
 
   std::cout << (state != nullptr ? "Going on with " : "Training ") << config.memory.name() << " on "
             << config.task.name() << " for " << count_text(static_cast<double>(config.run.steps)) << " steps ("
