@@ -9,11 +9,11 @@
 namespace engram {
 namespace {
 
-// Multiply-adds from which on several threads are taken: then an operation takes as long as a thread may have to wait
-// for a processor. On two idle processors the second thread raised the updates a second by 8% at 5e7, by 70% at 3e9 and
-// by 150% at 1e10. (OMP_WAIT_POLICY=passive, under which waiting threads leave their processor to others, loses more
-// there than it saves elsewhere: 0.6, 1.1 and 2 times the updates of one thread.)
-constexpr double kWorkOfThreads = 1e10;
+// Multiply-adds from which on several threads are taken: an update is then a second's work and more. Updates a second
+// of two threads against one, on two processors: waiting actively, 1.1, 1.7 and 2.5 times at 5e7, 3e9 and 1e10 on an
+// idle machine, but 0.03 and 0.12 times at 5e7 and 6e9 beside ten other programs; waiting passively (OMP_WAIT_POLICY)
+// 0.6, 1.1 and 2 times, and 0.75 and 1.0 times. So from here on threads that wait passively lose nothing.
+constexpr double kWorkOfThreads = 5e9;
 
 std::int64_t steps_together(const BackboneConfig& backbone, std::int64_t steps) {
   return backbone.name() == LstmOptions::kName || backbone.name() == GruOptions::kName ? 1 : steps;

@@ -1,5 +1,6 @@
 #include "apps/run_advice.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstdio>
 
@@ -17,20 +18,29 @@ std::string rough_duration(double seconds) {
   return "for ever";
 }
 
+// The trainer's own estimate waits until the updates of the random episodes are made, which may take many minutes.
+double RunAdvice::seconds_left(const TrainStatus& status) const {
+  if (status.seconds_left) return *status.seconds_left;
+  const auto total = static_cast<double>(status.total_steps) * run_.updates_per_step;
+  const double left = (total - static_cast<double>(status.updates)) *
+                      (status.seconds_acting + status.seconds_learning) /
+                      static_cast<double>(status.updates - first_updates_);
+  return run_.max_seconds > 0 ? std::min(left, run_.max_seconds - status.seconds) : left;
+}
+
 void RunAdvice::report(const TrainStatus& status) {
   if (said_) return;
   if (first_updates_ < 0) first_updates_ = status.updates;
-  if (status.updates - first_updates_ < kUpdates || status.seconds_acting + status.seconds_learning < kSeconds ||
-      !status.seconds_left)
-    return;
+  if (status.updates - first_updates_ < kUpdates || status.seconds_acting + status.seconds_learning < kSeconds) return;
   said_ = true;
+  const double left = seconds_left(status);
   char rate[32];
   std::snprintf(rate, sizeof rate, status.updates_per_second < 9.95 ? "%.1f" : "%.0f", status.updates_per_second);
   if (live_) out_ << "\r\033[K";
-  out_ << "At " << rate << " updates/s the rest takes " << rough_duration(*status.seconds_left) << ".\n";
-  if (!device_.is_cuda() && *status.seconds_left > kLongSeconds)
+  out_ << "At " << rate << " updates/s the rest takes " << rough_duration(left) << ".\n";
+  if (!device_.is_cuda() && left > kLongSeconds)
     out_ << "That is long: default and published sizes are for a GPU. Sizes for a CPU:\n"
-            "--config configs/quickstart.ini, --config configs/visual_match_short.ini (minutes);\n"
+            "--config configs/quickstart.ini or configs/visual_match_short.ini (minutes);\n"
             "'engram list' shows tasks, presets and backbones with their options.\n";
   out_ << std::flush;
 }

@@ -15,7 +15,8 @@ namespace engram {
 class RunAdvice : public TrainObserver {
  public:
   // `live`: `out` is a terminal, whose last line may be one that is overwritten.
-  RunAdvice(std::ostream& out, bool live, torch::Device device) : out_(out), live_(live), device_(device) {}
+  RunAdvice(std::ostream& out, bool live, torch::Device device, const RunOptions& run)
+      : out_(out), live_(live), device_(device), run_(run) {}
 
   // At the first report that has kUpdates updates and kSeconds of acting and learning behind it since the run began or
   // went on.
@@ -26,9 +27,12 @@ class RunAdvice : public TrainObserver {
   static constexpr double kLongSeconds = 6 * 3600;  // a run on a CPU that gets advice
 
  private:
+  double seconds_left(const TrainStatus& status) const;
+
   std::ostream& out_;
   const bool live_;
   const torch::Device device_;
+  const RunOptions run_;
   std::int64_t first_updates_ = -1;  // at the first report; -1: there was none
   bool said_ = false;
 };

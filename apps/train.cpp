@@ -2,7 +2,10 @@
 #include <c10/util/Exception.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <csignal>
+#include <cstdlib>
+#include <cstring>
 #include <iostream>
 #include <optional>
 #include <sstream>
@@ -231,12 +234,31 @@ void print_end(const RunDirectory& run, const TrainStatus& status) {
             << "  tensorboard --logdir " << folder << std::endl;
 }
 
+// Where the rule has chosen several threads they shall leave their processor to others while they wait for each other
+// (hardware.cpp has figures). libgomp reads how to wait when it is loaded, so the program starts once more, as the same
+// process, unless the environment says it already. What is locked or open is closed by that.
+void wait_passively(const Threads& threads, const std::vector<std::string>& arguments) {
+  constexpr const char* kPolicy = "OMP_WAIT_POLICY";
+  if (threads.count == 1 || *threads.reason == '\0' || std::getenv(kPolicy) != nullptr ||
+      std::getenv("GOMP_SPINCOUNT") != nullptr)
+    return;
+  std::vector<std::string> words = {"engram", "train"};
+  words.insert(words.end(), arguments.begin(), arguments.end());
+  std::vector<char*> argv;
+  for (std::string& word : words) argv.push_back(word.data());
+  argv.push_back(nullptr);
+  ::setenv(kPolicy, "passive", 1);
+  ::execv("/proc/self/exe", argv.data());
+  throw std::runtime_error(std::string("the program cannot start itself again: ") + std::strerror(errno));
+}
+
 // `run`: set as soon as there is one.
 void train(Start& start, const std::string& directory, const std::vector<std::string>& arguments,
            std::optional<RunDirectory>& run) {
   Config& config = start.config;
   const torch::Device device = use_device(config.run.device);
   const Threads threads = training_threads(config, device);
+  wait_passively(threads, arguments);
   use_threads(threads.count);
   if (config.run.precision == Precision::kBfloat16 && !device.is_cuda())
     throw UserError("run.precision bfloat16 is for GPUs; on the CPU take float32 or auto");
@@ -257,7 +279,7 @@ void train(Start& start, const std::string& directory, const std::vector<std::st
   }
   const TerminalWidth width = terminal_width(STDOUT_FILENO);
   StatusDisplay display(std::cout, width);
-  RunAdvice advice(std::cout, width != nullptr, device);
+  RunAdvice advice(std::cout, width != nullptr, device, config.run);
 
   std::ostringstream title;
   title << (state != nullptr ? "Going on with " : "Training ") << config.memory.name() << " on " << config.task.name()

@@ -17,6 +17,8 @@ Config from_file(const std::string& name) {
   return Config::from_settings(read_settings(std::filesystem::path(ENGRAM_SOURCE_DIR) / "configs" / name));
 }
 
+const Config kPublished;
+
 }  // namespace
 
 TEST_CASE("threads by the size of the work: one for what is small, the limit for what is large") {
@@ -28,11 +30,11 @@ TEST_CASE("threads by the size of the work: one for what is small, the limit for
       CHECK(threads.count == 1);
       CHECK(threads.text() == "1 CPU thread (small network)");
     }
-    const Threads large = training_threads(Config{}, torch::kCPU, limit);  // the published sizes
+    const Threads large = training_threads(kPublished, torch::kCPU, limit);  // the published sizes
     CHECK(large.count == limit);
     CHECK(large.text() == std::to_string(limit) + " CPU threads (large network)");
   }
-  CHECK(training_threads(Config{}, torch::kCPU, 1).text() == "1 CPU thread (one processor)");
+  CHECK(training_threads(kPublished, torch::kCPU, 1).text() == "1 CPU thread (one processor)");
 }
 
 TEST_CASE("a number that is asked for is taken") {
@@ -46,7 +48,7 @@ TEST_CASE("a number that is asked for is taken") {
 
 TEST_CASE("on a GPU the size says nothing about the CPU") {
   CHECK(training_threads(from_file("quickstart.ini"), torch::kCUDA, 6).text() == "6 CPU threads");
-  CHECK(acting_threads(0, Config{}, 64, torch::kCUDA).count == 1);
+  CHECK(acting_threads(0, kPublished, 64, torch::kCUDA).count == 1);
 }
 
 TEST_CASE("the work is counted in multiply-adds: rows times the weights that they meet") {

@@ -9,8 +9,8 @@ import sys
 import tempfile
 
 ENGRAM, SOURCES = pathlib.Path(sys.argv[1]), pathlib.Path(sys.argv[2])
-# Two steps ahead, then left or right as the sign said; without it chance is one in two.
-TASK = "[task]\nname = tmaze\ncorridor_length = 2\n[memory]\nname = gru\nwidth = 16\n[network]\nhidden_width = 32\n"
+# A step ahead, then left or right as the sign said; without it chance is one in two.
+TASK = "[task]\nname = tmaze\ncorridor_length = 1\n[memory]\nname = gru\nwidth = 16\n[network]\nhidden_width = 32\n"
 LEARNS = TASK + ("[learner]\nlearning_rate = 3e-3\ntemperature = learnt\nalpha = 0.05\nalpha_min = 0.0005\n"
                  "target_entropy_fraction = 0.1\n[replay]\nbatch_episodes = 32\n"
                  "[run]\ndevice = cpu\nsteps = 20000\nnum_envs = 4\nrandom_episodes = 300\n"

@@ -38,7 +38,7 @@ TEST_CASE("rough durations") {
 
 TEST_CASE("a long run on a CPU gets an estimate and advice, once, when some updates are timed") {
   std::ostringstream out;
-  RunAdvice advice(out, /*live=*/false, torch::kCPU);
+  RunAdvice advice(out, /*live=*/false, torch::kCPU, {});
   advice.report(status_of(0, 1, std::nullopt));
   advice.report(status_of(1, 10, 62 * kDay));
   advice.report(status_of(2, 20, 62 * kDay));
@@ -46,8 +46,7 @@ TEST_CASE("a long run on a CPU gets an estimate and advice, once, when some upda
   advice.report(status_of(3, 30, 62 * kDay));
   const std::string said = out.str();
   CHECK(contains(said, "At 0.1 updates/s the rest takes about 62 days.\n"));
-  for (const char* part :
-       {"are for a GPU", "configs/quickstart.ini", "configs/visual_match_short.ini", "engram list"})
+  for (const char* part : {"are for a GPU", "configs/quickstart.ini", "configs/visual_match_short.ini", "engram list"})
     CHECK(contains(said, part));
   advice.report(status_of(4, 40, 62 * kDay));
   CHECK(out.str() == said);
@@ -58,7 +57,7 @@ TEST_CASE("a long run on a CPU gets an estimate and advice, once, when some upda
 
 TEST_CASE("a run that went on counts its own updates") {
   std::ostringstream out;
-  RunAdvice advice(out, false, torch::kCPU);
+  RunAdvice advice(out, false, torch::kCPU, {});
   advice.report(status_of(1000, 0, std::nullopt));
   advice.report(status_of(1002, 20, 62 * kDay));
   CHECK(out.str().empty());
@@ -68,7 +67,7 @@ TEST_CASE("a run that went on counts its own updates") {
 
 TEST_CASE("a short run, and a long one on a GPU, get the estimate alone") {
   std::ostringstream brief, gpu;
-  RunAdvice on_cpu(brief, false, torch::kCPU), on_gpu(gpu, false, torch::Device(torch::kCUDA, 0));
+  RunAdvice on_cpu(brief, false, torch::kCPU, {}), on_gpu(gpu, false, torch::Device(torch::kCUDA, 0), {});
   for (RunAdvice* advice : {&on_cpu, &on_gpu}) advice->report(status_of(0, 0, std::nullopt));
   on_cpu.report(status_of(250, 5.1, 110));
   on_gpu.report(status_of(250, 5.1, 10 * kDay));
@@ -78,16 +77,33 @@ TEST_CASE("a short run, and a long one on a GPU, get the estimate alone") {
 
 TEST_CASE("nothing is said of a few seconds, or where nothing is learnt") {
   std::ostringstream out;
-  RunAdvice advice(out, false, torch::kCPU);
+  RunAdvice advice(out, false, torch::kCPU, {});
   advice.report(status_of(0, 0, std::nullopt));
   advice.report(status_of(100, 4.9, 62 * kDay));
-  advice.report(status_of(100, 30, std::nullopt));
+  advice.report(status_of(0, 30, std::nullopt));
   CHECK(out.str().empty());
+}
+
+TEST_CASE("before the trainer has an estimate the updates still to make give one") {
+  RunOptions run;
+  run.updates_per_step = 0.25;
+  for (const double limit : {0.0, 600.0}) {
+    run.max_seconds = limit;
+    std::ostringstream out;
+    RunAdvice advice(out, false, torch::kCPU, run);
+    advice.report(status_of(0, 0, std::nullopt));
+    TrainStatus status = status_of(10, 40, std::nullopt);  // 4 s an update
+    status.total_steps = 400'040;                          // 100,000 updates to go
+    status.seconds = 60;
+    advice.report(status);
+    CHECK(contains(out.str(), limit == 0 ? "takes about 5 days.\n" : "takes about 9 min.\n"));
+    CHECK(contains(out.str(), "are for a GPU") == (limit == 0));
+  }
 }
 
 TEST_CASE("on a terminal the live line gives way") {
   std::ostringstream out;
-  RunAdvice advice(out, /*live=*/true, torch::kCPU);
+  RunAdvice advice(out, /*live=*/true, torch::kCPU, {});
   advice.report(status_of(0, 0, std::nullopt));
   advice.report(status_of(30, 10, 62 * kDay));
   CHECK(out.str().starts_with("\r\033[K"));

@@ -3,7 +3,9 @@ usage: train.py ENGRAM"""
 
 import json
 import math
+import os
 import pathlib
+import signal
 import struct
 import subprocess
 import sys
@@ -97,6 +99,23 @@ def check_evaluate(folder):
     assert ((last_rewards > 0) == (trace["successes"] == 1)).all()
 
 
+def check_threads(folder):
+    """The published size gets every processor, and threads that leave theirs to others while they wait."""
+    environment = {key: value for key, value in os.environ.items() if key not in ("OMP_WAIT_POLICY", "GOMP_SPINCOUNT")}
+    process = subprocess.Popen([ENGRAM, "train", "--run", "runs/large", "--device", "cpu"], cwd=folder, env=environment,
+                               stdout=subprocess.PIPE, text=True)
+    first = process.stdout.readline()
+    process.stdout.readline()  # its first checkpoint: it listens to signals
+    own = pathlib.Path(f"/proc/{process.pid}/environ").read_bytes().split(b"\0")
+    process.send_signal(signal.SIGTERM)
+    process.communicate(timeout=120)
+    assert process.returncode == 128 + signal.SIGTERM, process.returncode
+    if "CPU threads (large network)" in first:
+        assert b"OMP_WAIT_POLICY=passive" in own, own
+    else:
+        assert "1 CPU thread (one processor)" in first, first
+
+
 def check_help(folder):
     assert "train" in engram(folder, "--help")
     assert "LibTorch" in engram(folder, "--version")
@@ -125,5 +144,6 @@ with tempfile.TemporaryDirectory() as name:
     assert "engram evaluate runs/a" in output, output
     check_run_directory(folder)
     check_evaluate(folder)
+    check_threads(folder)
     check_help(folder)
 print("ok")
