@@ -26,7 +26,7 @@ void print_help() {
             << wrapped("a step of the agent on a GPU, alone and with environment and recording", 11)
             << "\n  update   an update of the learner on a GPU\n"
                "  run      a minute of a published run on a GPU\n\n"
-               "'engram bench SUBJECT --help' lists the options of a subject.\n";
+               "engram bench SUBJECT --help lists a subject's options.\n";
 }
 
 struct Subject {

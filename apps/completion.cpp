@@ -283,7 +283,9 @@ void print_help() {
                    "Prints a script with which the shell completes command lines of engram: commands, their options, "
                    "settings, the values of those that have a few, and paths.",
                    0)
-            << "\n\nTo have it in every shell, put the line into ~/.bashrc, or into ~/.zshrc behind compinit\n"
+            << "\n\n"
+            << wrapped("To have it in every shell, put the line into ~/.bashrc, or into ~/.zshrc behind compinit", 0)
+            << "\n"
                "  source <(engram completion bash)\n"
                "  source <(engram completion zsh)\n";
 }

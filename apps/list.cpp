@@ -133,13 +133,13 @@ std::string last_column(const std::string& text, std::size_t column) {
 }
 
 void print_tables() {
-  std::printf("TASKS (--task.name)\n%-14s%5s  %-12s  %7s  %6s  %s\n", "name", "steps", "observation", "actions",
+  std::printf("TASKS (--task.name)\n%-12s %5s  %-11s  %7s  %6s  %s\n", "name", "steps", "observation", "actions",
               "chance", "what to remember");
   for (const std::string& name : task_names()) {
     const TaskInfo info = TaskConfig(name).info();
-    std::printf("%-14s%5d  %-12s  %7d  %6s  %s\n", name.c_str(), info.max_episode_steps,
+    std::printf("%-12s %5d  %-11s  %7d  %6s  %s\n", name.c_str(), info.max_episode_steps,
                 shape_text(info.observation).c_str(), info.num_actions(), chance_text(info).c_str(),
-                last_column(info.memory_demand, 52).c_str());
+                last_column(info.memory_demand, 50).c_str());
   }
   std::printf("\nPRESETS (--task.preset), published sizes\n");
   for (const std::string& task : task_names()) {
@@ -148,15 +148,15 @@ void print_tables() {
       if (preset.task == task) names.push_back(preset.name);
     if (!names.empty()) std::printf("%-14s%s\n", task.c_str(), wrapped(joined(names), 14).c_str());
   }
-  std::printf("\nBACKBONES (--memory.name)\n%-21s%10s  %6s  %6s  %s\n", "name", "parameters", "state", "work",
+  std::printf("\nBACKBONES (--memory.name)\n%-19s %10s  %6s  %6s  %s\n", "name", "parameters", "state", "work",
               "what it is");
   for (const std::string& name : backbone_names()) {
     const BackboneConfig backbone(name);
     const ModelCost cost = default_cost(backbone);
-    std::printf("%-21s%10s  %6s  %6s  %s\n", name.c_str(), count_text(static_cast<double>(cost.parameters)).c_str(),
+    std::printf("%-19s %10s  %6s  %6s  %s\n", name.c_str(), count_text(static_cast<double>(cost.parameters)).c_str(),
                 count_text(static_cast<double>(cost.state_bytes)).c_str(),
                 count_text(static_cast<double>(cost.multiply_adds_per_step)).c_str(),
-                last_column(backbone.summary(), 49).c_str());
+                last_column(backbone.summary(), 46).c_str());
   }
   std::printf(
       "\n%s\n%s\n",
@@ -169,6 +169,10 @@ void print_tables() {
 }
 
 // ---- One of them
+
+void print_title(const std::string& title, const std::string& description) {
+  std::printf("%s\n\n%s\n\n", wrapped(title, 2).c_str(), wrapped(description, 0).c_str());
+}
 
 void print_entry(const char* title, const std::string& text) {
   constexpr std::size_t kIndent = 15;
@@ -186,8 +190,7 @@ void print_task_facts(const TaskInfo& info) {
 void print_task(const std::string& name) {
   TaskConfig task(name);
   const TaskInfo info = task.info();
-  std::printf("%s, a task (--task.name %s)\n\n%s\n\n", name.c_str(), name.c_str(),
-              wrapped(info.description, 0).c_str());
+  print_title(name + ", a task (--task.name " + name + ")", info.description);
   print_task_facts(info);
   print_entry("source", info.source);
   std::printf("\nOptions\n");
@@ -204,8 +207,8 @@ void print_task(const std::string& name) {
 void print_preset(const TaskPreset& preset) {
   TaskConfig task = TaskConfig::from_preset(preset.name);
   const TaskInfo info = task.info();
-  std::printf("%s, a published size of task %s (--task.preset %s)\n\n%s\n\n", preset.name.c_str(), preset.task.c_str(),
-              preset.name.c_str(), wrapped(info.description, 0).c_str());
+  print_title(preset.name + ", a published size of task " + preset.task + " (--task.preset " + preset.name + ")",
+              info.description);
   print_entry("sets", values_text(preset));
   print_task_facts(info);
   print_entry("source", preset.source);
@@ -216,8 +219,7 @@ void print_preset(const TaskPreset& preset) {
 void print_backbone(const std::string& name) {
   BackboneConfig backbone(name);
   const ModelCost cost = default_cost(backbone);
-  std::printf("%s, a memory backbone (--memory.name %s)\n\n%s\n\n", name.c_str(), name.c_str(),
-              wrapped(backbone.summary(), 0).c_str());
+  print_title(name + ", a memory backbone (--memory.name " + name + ")", backbone.summary());
   const std::string in = " (at the defaults, in episodes of " + std::to_string(kCostSteps - 1) + " steps)";
   print_entry("parameters", std::to_string(cost.parameters));
   print_entry("state", std::to_string(cost.state_bytes) + " bytes" + in);

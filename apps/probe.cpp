@@ -79,8 +79,8 @@ void print_help(ProbeCommand& command) {
   print_options(std::cout, list);
   std::cout << "\nExamples\n"
                "  engram probe --preset small --run runs/probe\n"
-               "  engram probe --tasks parity,recall --seeds 0-4 --jobs 2 --run runs/probe_gpu \\\n"
-               "    --backbones deltanet,hqlt:mixing=sum,transformer\n";
+               "  engram probe --tasks parity,recall --seeds 0-4 --jobs 2 \\\n"
+               "    --backbones deltanet,hqlt:mixing=sum,transformer --run runs/probe_gpu\n";
 }
 
 // Of the cells, those of the shard that are not finished. One that fails says so and does not stop the others. Returns

@@ -18,7 +18,7 @@ class SequenceModel;
 // GPT-2 block (Radford et al. 2019): pre-LayerNorm, causal attention over the whole episode, GELU MLP.
 struct TransformerOptions {
   static constexpr const char* kName = "transformer";
-  static constexpr const char* kSummary = "causal attention over the whole episode";
+  static constexpr const char* kSummary = "causal attention over the episode";
   static constexpr const char* kSource =
       "Vaswani et al., Attention is all you need, 2017; its block is GPT-2's (Radford et al., Language models are "
       "unsupervised multitask learners, 2019)";
@@ -41,7 +41,7 @@ constexpr int swiglu_width(int width) { return (width * 8 / 3 + 255) / 256 * 256
 // Delta-rule fast weights (Schlag et al. 2021; Yang et al. 2024).
 struct DeltaNetOptions {
   static constexpr const char* kName = "deltanet";
-  static constexpr const char* kSummary = "fast weights written by the delta rule";
+  static constexpr const char* kSummary = "fast weights, by the delta rule";
   static constexpr const char* kSource =
       "Schlag et al., Linear Transformers are secretly fast weight programmers, 2021; Yang et al., Parallelizing "
       "linear Transformers with the delta rule over sequence length, 2024";
@@ -65,7 +65,7 @@ enum class PositionCode { kRope, kNone };
 // Synchronous hybrid quadratic-linear Transformer (Irie et al. 2025): fast weights beside attention over a window.
 struct HqltOptions {
   static constexpr const char* kName = "hqlt";
-  static constexpr const char* kSummary = "fast weights beside attention over a window";
+  static constexpr const char* kSummary = "fast weights, windowed attention";
   static constexpr const char* kSource =
       "Irie et al., Blending complementary memory systems in hybrid quadratic-linear Transformers, 2025";
   int width = 100;
@@ -87,7 +87,7 @@ struct HqltOptions {
 // HQLT whose fast weights are written what leaves the window: (k_{t-S}, v_{t-S}) with beta_t (the paper's section 3.1).
 struct HqltDelayedStreamOptions : HqltOptions {
   static constexpr const char* kName = "hqlt_delayed_stream";
-  static constexpr const char* kSummary = "HQLT that writes what leaves its window";
+  static constexpr const char* kSummary = "HQLT: writes what left the window";
   static constexpr const char* kSource =
       "Irie et al., Blending complementary memory systems in hybrid quadratic-linear Transformers, 2025, section 3.1";
   std::shared_ptr<SequenceModel> make(std::int64_t max_steps) const;
@@ -97,7 +97,7 @@ struct HqltDelayedStreamOptions : HqltOptions {
 // paper's section 3.2).
 struct HqltDelayedChunkOptions : HqltOptions {
   static constexpr const char* kName = "hqlt_delayed_chunk";
-  static constexpr const char* kSummary = "HQLT by chunks, written at their ends";
+  static constexpr const char* kSummary = "HQLT by chunks of the window";
   static constexpr const char* kSource =
       "Irie et al., Blending complementary memory systems in hybrid quadratic-linear Transformers, 2025, section 3.2";
   std::shared_ptr<SequenceModel> make(std::int64_t max_steps) const;

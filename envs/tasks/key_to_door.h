@@ -18,7 +18,7 @@ enum class DoorVariant { kSr, kCca };
 struct KeyToDoor {
   static constexpr const char* kName = "key_to_door";
   static constexpr const char* kDescription = "find a key, collect apples, then open the door that needs the key";
-  static constexpr const char* kMemoryDemand = "a key, and credit for it long after";
+  static constexpr const char* kMemoryDemand = "a key taken long before";
   static constexpr const char* kSource =
       "Raposo et al., Synthetic returns for long-term credit assignment, 2021, in the form of Memory-RL (Ni et al., "
       "When do Transformers shine in RL?, NeurIPS 2023)";

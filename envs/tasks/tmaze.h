@@ -22,7 +22,7 @@ namespace engram {
 struct TMaze {
   static constexpr const char* kName = "tmaze";
   static constexpr const char* kDescription = "remember a sign to the end of a corridor, then turn where it pointed";
-  static constexpr const char* kMemoryDemand = "one sign, through a whole corridor";
+  static constexpr const char* kMemoryDemand = "a sign at the start";
   static constexpr const char* kSource =
       "Ni et al., When do Transformers shine in RL?, NeurIPS 2023 (Memory-RL), after Bakker, Reinforcement learning "
       "with long short-term memory, 2001";

@@ -21,7 +21,7 @@ enum class SquareColours { kEpisode, kFixed, kReference };
 struct VisualMatch {
   static constexpr const char* kName = "visual_match";
   static constexpr const char* kDescription = "see a colour, collect apples, then step on the square of that colour";
-  static constexpr const char* kMemoryDemand = "one colour, seen before the apples";
+  static constexpr const char* kMemoryDemand = "a colour shown at the start";
   static constexpr const char* kSource =
       "Hung et al., Optimizing agent behavior over long time scales by transporting value, 2019, in the form of "
       "Memory-RL (Ni et al., When do Transformers shine in RL?, NeurIPS 2023)";
