@@ -41,7 +41,8 @@ TEST_CASE("what is there is never overwritten") {
   CHECK(read_text(folder / "run/config.ini") == before);
   CHECK(read_text(folder / "run/lock") == "12345\n");
   write_text(folder / "file", "x");
-  CHECK(mentions(message_of<UserError>([&] { create(folder.path()); }), "exists and is not empty: choose another --run"));
+  CHECK(
+      mentions(message_of<UserError>([&] { create(folder.path()); }), "exists and is not empty: choose another --run"));
   CHECK(mentions(message_of<UserError>([&] { create(folder / "file"); }), "is a file"));
   CHECK(mentions(message_of<UserError>([&] { create(folder / "file/run"); }), "file/run"));
 }
