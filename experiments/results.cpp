@@ -74,7 +74,7 @@ void read_range(RunResult& run, const FinalEvaluation& last) {
     append(run.remark, error.what());
   }
   if (!std::ranges::all_of(run.range, [](const auto& point) { return point.has_value(); }))
-    append(run.remark, "not evaluated at all of " + run.plan.range->text());
+    append(run.remark, "lacks evaluations at " + run.plan.range->text());
 }
 
 }  // namespace
