@@ -74,9 +74,9 @@ void print_help(const OptionList& own) {
   print_options(std::cout, own);
   std::cout << "\n"
             << wrapped(
-                   "Config file: [compare] with question, seeds, match, reference and controls; the sections of a "
-                   "run's config for what all runs share; [tasks.LABEL] and [backbones.LABEL] with section.key = value "
-                   "for what is theirs. configs/compare/ has examples.",
+                   "Config file: [compare] with question, seeds, match, match_mlp, reference and controls; the "
+                   "sections of a run's config for what all runs share; [tasks.LABEL] and [backbones.LABEL] with "
+                   "section.key = value for what is theirs. configs/compare/ has examples.",
                    0)
             << "\n\n"
             << wrapped(

@@ -40,7 +40,8 @@ void ReportWriter::add_yardsticks() {
 void ReportWriter::add_score_table() {
   TextTable table = by_backbone(
       results_,
-      "Final success in percent: mean of the runs and, of " + std::to_string(kTrustedRuns) +
+      std::string("Final success in percent (") + kScoreKinds[0].about + "): mean of the runs and, of " +
+          std::to_string(kTrustedRuns) +
           " runs and more, its 95% interval; n: finished runs, where it is not all of the seeds. Of random play the "
           "interval is Wilson's over episodes.",
       [&](std::size_t task, std::size_t backbone) {
