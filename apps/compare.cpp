@@ -88,10 +88,10 @@ void print_help(const OptionList& own) {
   print_options(std::cout, own);
   std::cout << "\n"
             << wrapped(
-                   "Config file: [compare] with question, seeds, match, match_mlp, reference, controls and evaluate (such as "
-                   "task.corridor_length: 10,20,50: every trained agent is evaluated at these values, too); the sections "
-                   "of a run's config for what all runs share; [tasks.LABEL] and [backbones.LABEL] with section.key = "
-                   "value for what is theirs. configs/compare/ has examples.",
+                   "Config file: [compare] with question, seeds, match, match_mlp, reference, controls and evaluate (such "
+                   "as task.corridor_length: 10,20,50: every trained agent is evaluated at these values, too); the "
+                   "sections of a run's config for what all runs share; [tasks.LABEL] and [backbones.LABEL] with "
+                   "section.key = value for what is theirs. configs/compare/ has examples.",
                    0)
             << "\n\n"
             << wrapped(
