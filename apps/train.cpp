@@ -9,11 +9,13 @@
 
 #include "agents/checkpoint.h"
 #include "agents/device_failure.h"
+#include "agents/hyperparameters.h"
 #include "agents/run_recorder.h"
 #include "agents/trained_agent.h"
 #include "agents/trainer.h"
 #include "apps/command_line.h"
 #include "apps/commands.h"
+#include "apps/final_film.h"
 #include "apps/status_display.h"
 #include "base/error.h"
 
@@ -201,6 +203,8 @@ void train(Start& start, const std::string& directory, const std::vector<std::st
     state->check_all_restored();
     run->record_resume(config, start.checkpoint->file, device, command_line);
     if (const auto& best = trainer.status().best_evaluation) recorder.write_best(*best, trainer.best_weights());
+  } else {
+    recorder.write_hyperparameters(hyperparameters(config));
   }
   StatusDisplay display(std::cout, isatty(STDOUT_FILENO) != 0);
 
@@ -217,6 +221,9 @@ void train(Start& start, const std::string& directory, const std::vector<std::st
     const StopSignals signals(trainer);
     status = trainer.run({&recorder, &display});
   }
+  if (status.final_evaluation)
+    if (const auto film = film_final_evaluation(run->path()))
+      recorder.write_film(status, film->width, film->height, film->gif);
   print_end(*run, status);
 }
 
