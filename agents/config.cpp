@@ -174,20 +174,23 @@ void check_same_choices(const Config& saved, const Settings& wanted, const std::
   }
 }
 
+bool may_change_on_resume(const std::string& key) {
+  static const std::set<std::string> free = {"run.steps",
+                                             "run.max_seconds",
+                                             "run.threads",
+                                             "run.device",
+                                             "run.report_seconds",
+                                             "run.on_nan",
+                                             "evaluation.stop_at_success",
+                                             "evaluation.final_episodes"};
+  return free.contains(key) || key.starts_with("checkpoint.");
+}
+
 void check_same_run(Config& saved, Config& wanted, const std::string& where) {
-  const std::set<std::string> free = {"run.steps",
-                                      "run.max_seconds",
-                                      "run.threads",
-                                      "run.device",
-                                      "run.report_seconds",
-                                      "run.on_nan",
-                                      "evaluation.stop_at_success",
-                                      "evaluation.final_episodes"};
   const OptionList before = saved.options(), now = wanted.options();
   for (std::size_t i = 0; i < before.options().size(); ++i) {
     const Option& option = before.options()[i];
-    if (!free.contains(option.name) && !option.name.starts_with("checkpoint."))
-      refuse_change(where, option.name, option.get(), now.options()[i].get());
+    if (!may_change_on_resume(option.name)) refuse_change(where, option.name, option.get(), now.options()[i].get());
   }
 }
 

@@ -90,6 +90,8 @@ struct Config {
 // on. A run may go on with other values of run.steps, run.max_seconds, run.threads, run.device, run.report_seconds,
 // run.on_nan, evaluation.stop_at_success, evaluation.final_episodes and all of checkpoint. `where` names the run.
 void check_same_run(Config& saved, Config& wanted, const std::string& where);
+// Whether it is one of these, by its key.
+bool may_change_on_resume(const std::string& key);
 // The same for the task and the backbone alone, before their options are looked at.
 void check_same_choices(const Config& saved, const Settings& wanted, const std::string& where);
 

@@ -1,6 +1,5 @@
 #include "agents/metrics.h"
 
-#include <chrono>
 #include <nlohmann/json.hpp>
 #include <vector>
 
@@ -26,7 +25,6 @@ MetricsLog::MetricsLog(const std::filesystem::path& metrics, const std::filesyst
 
 void MetricsLog::write(const std::string& kind, std::int64_t environment_steps, std::span<const Scalar> values,
                        std::span<const Scalar> timings) {
-  const std::chrono::duration<double> now = std::chrono::system_clock::now().time_since_epoch();
   std::vector<Scalar> tagged;
   const auto append = [&](AppendFile& file, std::span<const Scalar> scalars) {
     nlohmann::ordered_json row = {{"kind", kind}, {"environment_steps", environment_steps}};
@@ -38,7 +36,7 @@ void MetricsLog::write(const std::string& kind, std::int64_t environment_steps, 
   };
   append(metrics_, values);
   append(timings_, timings);
-  events_.write(environment_steps, now.count(), tagged);
+  events_.write(environment_steps, wall_clock(), tagged);
 }
 
 void MetricsLog::sync() {

@@ -34,6 +34,9 @@ class MetricsLog {
   void write(const std::string& kind, std::int64_t environment_steps, std::span<const Scalar> values,
              std::span<const Scalar> timings);
 
+  // For what TensorBoard alone shows.
+  TensorBoardWriter& events() { return events_; }
+
   // All rows are on the disk when it returns.
   void sync();
   MetricPositions positions() const;

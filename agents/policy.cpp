@@ -45,6 +45,14 @@ void Policy::reset_all() { std::ranges::fill(fresh_N_, std::uint8_t{1}); }
 void Policy::reset_row(int row) { fresh_N_.at(row) = 1; }
 
 const Policy::Step& Policy::act(const VecEnv& environments, ActionChoice choice) {
+  return take_step(environments, choice, nullptr);
+}
+
+const Policy::Step& Policy::act_and_view(const VecEnv& environments, ActionChoice choice, MemoryView& view) {
+  return take_step(environments, choice, &view);
+}
+
+const Policy::Step& Policy::take_step(const VecEnv& environments, ActionChoice choice, MemoryView* view) {
   const torch::NoGradGuard no_grad;
   const auto size = static_cast<std::int64_t>(fresh_N_.size());
   const std::int64_t num_actions = network_->num_actions();
@@ -69,7 +77,9 @@ const Policy::Step& Policy::act(const VecEnv& environments, ActionChoice choice)
 
   const auto encoded_ND = network_->encode(observation_tensor(environments).to(device_), previous_action_N.to(device_),
                                            previous_reward_N.to(device_));
-  const auto features_ND = network_->backbone().step(encoded_ND.to(network_->parameters().front().dtype()), memory_);
+  const auto input_ND = encoded_ND.to(network_->parameters().front().dtype());
+  SequenceModel& backbone = network_->backbone();
+  const auto features_ND = view == nullptr ? backbone.step(input_ND, memory_) : backbone.step(input_ND, memory_, *view);
   const auto probabilities_NA = network_->actor_logits(features_ND).softmax(-1);
   const auto [q1_NA, q2_NA] = network_->critics(features_ND);
   // One transfer for all three.

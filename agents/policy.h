@@ -47,6 +47,8 @@ class Policy {
   // these actions, which the next act() shows the network as the previous ones. The network's training mode decides
   // about dropout alone. Throws std::runtime_error if the probabilities are not finite.
   const Step& act(const VecEnv& environments, ActionChoice choice);
+  // The same, and `view` gets what the backbone, which must show its memory, read from it.
+  const Step& act_and_view(const VecEnv& environments, ActionChoice choice, MemoryView& view);
 
   AgentNetwork& network() { return *network_; }
 
@@ -54,6 +56,9 @@ class Policy {
   void visit_state(StateArchive& archive, std::int64_t max_position);
 
  private:
+  // `view`: null or filled.
+  const Step& take_step(const VecEnv& environments, ActionChoice choice, MemoryView* view);
+
   std::shared_ptr<AgentNetwork> network_;
   torch::Device device_;
   std::uint64_t seed_;

@@ -4,7 +4,7 @@
 //   about.json                  what built and ran it: version, commit, compiler, LibTorch, device, command line, start
 //   metrics.jsonl               one JSON object a row, kinds "train", "evaluation" and "final"
 //   timings.jsonl               when they were written, and rates
-//   events.out.tfevents.engram  the same rows for TensorBoard
+//   events.out.tfevents.engram  the same rows for TensorBoard, with settings, histograms of weights and a film
 //   weights/best.safetensors    of the best evaluation
 //   weights/last.safetensors    of the last evaluation, or of the end
 //   evaluations.json            of the best weights in tasks of other sizes, where they were asked for

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "agents/build_info.h"
+#include "agents/weight_histograms.h"
 #include "agents/weights.h"
 
 #ifdef ENGRAM_WITH_CUDA
@@ -41,6 +42,13 @@ double peak_gpu_memory_mb() {
   return bytes * 1e-6;
 }
 
+// One copy for all that is written of them.
+TensorMap weights_on_host(const AgentNetwork& network) {
+  TensorMap weights = module_weights(network);
+  for (auto& [name, tensor] : weights) tensor = tensor.cpu();
+  return weights;
+}
+
 }  // namespace
 
 RunRecorder::RunRecorder(const RunDirectory& run, std::string config_text, int keep, StateArchive* restored)
@@ -48,6 +56,16 @@ RunRecorder::RunRecorder(const RunDirectory& run, std::string config_text, int k
       config_text_(std::move(config_text)),
       keep_(keep),
       metrics_(run.metrics_file(), run.timings_file(), run.events_file(), restored_positions(restored)) {}
+
+void RunRecorder::write_hyperparameters(std::span<const Hyperparameter> hyperparameters) {
+  metrics_.events().write_session_start(wall_clock(), hyperparameters);
+}
+
+void RunRecorder::write_film(const TrainStatus& status, int width, int height, const std::string& gif) {
+  metrics_.events().write_image(status.final_evaluation.value().weights.environment_steps, wall_clock(),
+                                "final/episode", width, height, gif);
+  metrics_.sync();
+}
 
 void RunRecorder::measured(const TrainStatus& status) {
   std::vector<Scalar> row = {{"updates", static_cast<double>(status.updates)},
@@ -82,7 +100,8 @@ void RunRecorder::evaluated(const TrainStatus& status, const AgentNetwork& netwo
     row.insert(row.end(), {{"sampled_return", sampled->mean_return}, {"sampled_success", sampled->success}});
   metrics_.write("evaluation", evaluation.environment_steps, row,
                  std::vector<Scalar>{{"wall_seconds", status.seconds}});
-  const TensorMap weights = module_weights(network);
+  const TensorMap weights = weights_on_host(network);
+  metrics_.events().write_histograms(evaluation.environment_steps, wall_clock(), weight_histograms(weights));
   if (best) write_best(evaluation, weights);
   write_weights(WhichWeights::kLast, status.steps, status.updates, weights);
 }
@@ -112,6 +131,7 @@ void RunRecorder::finished(const TrainStatus& status, const AgentNetwork& networ
     metrics_.write("final", last->weights.environment_steps, row,
                    std::vector<Scalar>{{"wall_seconds", status.seconds}});
   }
+  if (status.stopped != StopReason::kRequest) metrics_.events().write_session_end(wall_clock());
   metrics_.sync();
   write_weights(WhichWeights::kLast, status.steps, status.updates, module_weights(network));
 }

@@ -1,6 +1,7 @@
 // RunRecorder: writes what a Trainer reports into a run directory: rows of metrics, weights, and checkpoints.
 #pragma once
 
+#include <span>
 #include <string>
 
 #include "agents/checkpoint.h"
@@ -15,6 +16,11 @@ class RunRecorder : public TrainObserver {
   // `config_text`: the resolved config, kept in the metadata of weights and checkpoints, of which `keep` stay.
   // `restored`: goes on from this checkpoint; the rows behind it are cut off. Errors are those of AppendFile.
   RunRecorder(const RunDirectory& run, std::string config_text, int keep, StateArchive* restored = nullptr);
+
+  // Of a new run, before it begins: its settings for TensorBoard.
+  void write_hyperparameters(std::span<const Hyperparameter> hyperparameters);
+  // Of a finished run: an episode of its final evaluation, as a GIF of that size in pixels, for TensorBoard.
+  void write_film(const TrainStatus& status, int width, int height, const std::string& gif);
 
   void measured(const TrainStatus& status) override;
   void evaluated(const TrainStatus& status, const AgentNetwork& network, bool best) override;

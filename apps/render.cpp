@@ -9,6 +9,8 @@
 #include "agents/trained_agent.h"
 #include "apps/command_line.h"
 #include "apps/commands.h"
+#include "apps/filmed_decision.h"
+#include "apps/memory_strips.h"
 #include "base/error.h"
 #include "video/film.h"
 #include "video/frame_painter.h"
@@ -30,6 +32,7 @@ struct RenderOptions {
   WhichWeights weights = WhichWeights::kBest;
   FilmedPolicy policy = FilmedPolicy::kGreedy;
   std::int64_t first_episode = 0;
+  bool show_memory = false;
 
   void list_options(OptionList& list) {
     list.add("output", output,
@@ -44,6 +47,8 @@ struct RenderOptions {
              {{FilmedPolicy::kGreedy, "greedy"}, {FilmedPolicy::kSample, "sample"}, {FilmedPolicy::kRandom, "random"}},
              "the most probable action, one drawn from the agent's policy, or any action with equal chances");
     list.add("first_episode", first_episode, {0, 1'000'000}, "where in the sequence of evaluation episodes to begin");
+    list.add("show-memory", show_memory,
+             "also show, layer by layer, what the memory does: attention weights, write strengths, gates");
   }
 };
 
@@ -95,11 +100,6 @@ std::optional<std::string> run_directory(const CommandLine& line, const RenderOp
   return line.positional[0];
 }
 
-std::vector<float> row_of(const torch::Tensor& values_NA) {
-  const torch::Tensor row = values_NA[0].contiguous();
-  return {row.data_ptr<float>(), row.data_ptr<float>() + row.numel()};
-}
-
 }  // namespace
 
 void describe_render(const CommandVisitor& visit) { describe_options<RenderOptions>("render", render_syntax(), visit); }
@@ -117,6 +117,8 @@ int run_render(const std::vector<std::string>& arguments) {
   if (options.output.empty()) throw UserError("--output FILE is missing: the video to write, such as episodes.mp4");
   check_video_file(options.output);
   check_not_there("output", options.output, options.force);
+  if (options.show_memory && options.policy == FilmedPolicy::kRandom)
+    throw UserError("--show-memory needs an agent: random actions read no memory");
   use_threads(1);  // a single environment
 
   Config config;
@@ -137,25 +139,33 @@ int run_render(const std::vector<std::string>& arguments) {
   const std::uint32_t first = kFirstUnseenEpisode + static_cast<std::uint32_t>(options.first_episode);
   const auto environment = make_cpu_vec_env(config.task, seed, Purpose::kEvaluation, 1, 1);
   environment->reset_all(first);
+  std::optional<MemoryStrips> memory;
+  if (options.show_memory) memory.emplace(network->backbone(), config.memory.name());
   std::optional<Policy> policy;
   Decide decide = random_policy(seed);
   if (network) {
     policy.emplace(network, torch::kCPU, 1, seed, first);
     decide = [&](const VecEnv& current) {
-      const Policy::Step& step =
-          policy->act(current, options.policy == FilmedPolicy::kGreedy ? ActionChoice::kGreedy : ActionChoice::kSample);
-      return Decision{step.action_N[0], row_of(step.probabilities_NA), row_of(step.q_NA)};
+      const ActionChoice choice =
+          options.policy == FilmedPolicy::kGreedy ? ActionChoice::kGreedy : ActionChoice::kSample;
+      if (!memory) return filmed_decision(policy->act(current, choice));
+      MemoryView view;
+      Decision decision = filmed_decision(policy->act_and_view(current, choice, view));
+      decision.memory = memory->add(view);
+      return decision;
     };
   }
 
   Canvas board;
   environment->draw(0, board);
-  const FramePainter painter(environment->info(), subtitle, board.rows(), board.columns(), options.scale);
+  const FramePainter painter(environment->info(), subtitle, board.rows(), board.columns(), options.scale,
+                             memory ? memory->count() : 0);
   VideoWriter writer(options.output, painter.width(), painter.height(), options.fps);
   const int outcome_frames = std::max(1, static_cast<int>(std::ceil(kOutcomeSeconds * options.fps)));
   int successes = 0;
   for (int episode = 1; episode <= options.episodes; ++episode) {
     if (policy) policy->reset_all();
+    if (memory) memory->begin_episode();
     const FilmedEpisode filmed =
         film_episode(*environment, decide, episode, options.episodes, [&](const FrameContents& contents) {
           const RgbImage frame = painter.paint(contents);

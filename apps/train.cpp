@@ -15,11 +15,13 @@
 #include "agents/config_file.h"
 #include "agents/device_failure.h"
 #include "agents/hardware.h"
+#include "agents/hyperparameters.h"
 #include "agents/run_recorder.h"
 #include "agents/trained_agent.h"
 #include "agents/trainer.h"
 #include "apps/command_line.h"
 #include "apps/commands.h"
+#include "apps/final_film.h"
 #include "apps/run_advice.h"
 #include "apps/status_display.h"
 #include "base/error.h"
@@ -276,6 +278,8 @@ void train(Start& start, const std::string& directory, const std::vector<std::st
     state->check_all_restored();
     run->record_resume(config, start.checkpoint->file, device, command_line);
     if (const auto& best = trainer.status().best_evaluation) recorder.write_best(*best, trainer.best_weights());
+  } else {
+    recorder.write_hyperparameters(hyperparameters(config));
   }
   const TerminalWidth width = terminal_width(STDOUT_FILENO);
   StatusDisplay display(std::cout, width);
@@ -294,6 +298,9 @@ void train(Start& start, const std::string& directory, const std::vector<std::st
     const StopSignals signals(trainer);
     status = trainer.run({&recorder, &advice, &display});
   }
+  if (status.final_evaluation)
+    if (const auto film = film_final_evaluation(run->path()))
+      recorder.write_film(status, film->width, film->height, film->gif);
   print_end(*run, status);
 }
 

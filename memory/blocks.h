@@ -71,10 +71,12 @@ struct Span {
 };
 
 // A backbone of blocks around a Mixer, a module with
-//   using Options               with width, layers, heads, inner_width(), dropout
-//   using Plan, StepPlan        what the layers of a call share: Plan(options, Span), StepPlan(options, position_B,
-//   dtype) kCountsSteps                whether the state begins with the position of each row state_shapes(options) of
-//   one row and layer forward(x_BTD, plan, state, final_state), step(x_BD, plan, state), multiply_adds_per_step()
+//   using Options           with width, layers, heads, inner_width(), dropout
+//   using Plan, StepPlan    what the layers of a call share: Plan(options, Span), StepPlan(options, position_B, dtype)
+//   kCountsSteps            whether the state begins with the position of each row
+//   state_shapes(options)   of one row and layer
+//   forward(x_BTD, plan, state, final_state), step(x_BD, plan, state, view), multiply_adds_per_step(options)
+// `view` is null, or a LayerView to fill.
 template <class Mixer>
 class BlockStack final : public SequenceModel {
  public:
@@ -89,6 +91,7 @@ class BlockStack final : public SequenceModel {
   }
 
   std::int64_t width() const override { return options_.width; }
+  bool shows_memory() const override { return true; }
 
   MemoryState initial_state(std::int64_t batch) const override {
     const auto tensor_options = parameters().front().options().requires_grad(false);
@@ -179,12 +182,22 @@ class BlockStack final : public SequenceModel {
 #endif
 
   torch::Tensor run_step(const torch::Tensor& input_BD, MemoryState& state) override {
+    return take_step(input_BD, state, nullptr);
+  }
+  torch::Tensor run_viewed_step(const torch::Tensor& input_BD, MemoryState& state, MemoryView& view) override {
+    return take_step(input_BD, state, &view);
+  }
+
+  // `view`: null or filled.
+  torch::Tensor take_step(const torch::Tensor& input_BD, MemoryState& state, MemoryView* view) {
+    if (view != nullptr) view->layers.assign(static_cast<std::size_t>(options_.layers), {});
     const torch::Tensor position_B = Mixer::kCountsSteps ? state.tensors[0] : torch::Tensor();
     const typename Mixer::StepPlan plan(options_, position_B, input_BD.scalar_type());
     torch::Tensor x_BD = input_dropout_->forward(input_BD);
     for (int layer = 0; layer < options_.layers; ++layer)
       x_BD = block(layer).run(x_BD, [&](Mixer& mixer, const torch::Tensor& normed_BD) {
-        return mixer.step(normed_BD, plan, layer_state(state, layer));
+        return mixer.step(normed_BD, plan, layer_state(state, layer),
+                          view == nullptr ? nullptr : &view->layers[static_cast<std::size_t>(layer)]);
       });
     if constexpr (Mixer::kCountsSteps) state.tensors[0].add_(1);
     return norm_->forward(x_BD);

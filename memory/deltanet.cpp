@@ -47,8 +47,10 @@ class DeltaNetMixer : public torch::nn::Module {
     return join(out.output_BTHV);
   }
 
-  torch::Tensor step(const torch::Tensor& x_BD, const StepPlan&, std::span<const torch::Tensor> state) {
+  torch::Tensor step(const torch::Tensor& x_BD, const StepPlan&, std::span<const torch::Tensor> state,
+                     LayerView* view) {
     const Projected in = project(x_BD);
+    if (view != nullptr) view->write_strength_BH = in.beta;
     return join(delta_rule_step(in.query, in.key, in.value, in.beta, state[0]));
   }
 

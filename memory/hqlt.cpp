@@ -67,7 +67,7 @@ HqltMixerBase::Projected HqltMixerBase::project(const Tensor& x) {
           torch::silu(projected(value_, *value_dropout_)), options_.beta_factor * torch::sigmoid(beta_->forward(x))};
 }
 
-Tensor HqltMixerBase::mix(const Tensor& x, const Tensor& fast, const Tensor& window) {
+Tensor HqltMixerBase::mix(const Tensor& x, const Tensor& fast, const Tensor& window, LayerView* view) {
   Tensor mixed;
   if (options_.mixing == Mixing::kSum) {
     mixed = fast + window;
@@ -75,6 +75,10 @@ Tensor HqltMixerBase::mix(const Tensor& x, const Tensor& fast, const Tensor& win
     const Tensor gate = split_heads(torch::sigmoid(gate_->forward(x)), options_.heads);
     mixed = options_.mixing == Mixing::kVector ? torch::lerp(window, fast, gate)
                                                : gate.narrow(-1, 0, 1) * fast + gate.narrow(-1, 1, 1) * window;
+    if (view != nullptr) {
+      view->fast_gate_BH = options_.mixing == Mixing::kVector ? gate.mean(-1) : gate.select(-1, 0);
+      if (options_.mixing == Mixing::kScalar) view->window_gate_BH = gate.select(-1, 1);
+    }
   }
   return output_->forward(join_heads(head_norm_->forward(mixed)));
 }
@@ -118,12 +122,14 @@ class HqltMixer : public HqltMixerBase {
     return mix(x_BTD, fast.output_BTHV, window.output_BTHV);
   }
 
-  Tensor step(const Tensor& x_BD, const StepPlan& plan, std::span<const Tensor> state) {
+  Tensor step(const Tensor& x_BD, const StepPlan& plan, std::span<const Tensor> state, LayerView* view) {
     const Projected in = project(x_BD);
+    if (view != nullptr) view->write_strength_BH = in.beta;
     const Tensor fast_BHV = delta_rule_step(fast_feature(in.query), fast_feature(in.key), in.value, in.beta, state[0]);
     const Tensor window_BHV =
-        plan.window.attend(plan.positions.turn(in.query), plan.positions.turn(in.key), in.value, {state[1], state[2]});
-    return mix(x_BD, fast_BHV, window_BHV);
+        plan.window.attend(plan.positions.turn(in.query), plan.positions.turn(in.key), in.value, {state[1], state[2]},
+                           /*weight_dropout=*/nullptr, view == nullptr ? nullptr : &view->attention_BHA);
+    return mix(x_BD, fast_BHV, window_BHV, view);
   }
 
 #ifdef ENGRAM_WITH_CUDA

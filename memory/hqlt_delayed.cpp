@@ -85,16 +85,19 @@ class DelayedStreamMixer : public HqltMixerBase {
     return mix(x_BTD, fast.output_BTHV, window.output_BTHV);
   }
 
-  Tensor step(const Tensor& x_BD, const StepPlan& plan, std::span<const Tensor> state) {
+  Tensor step(const Tensor& x_BD, const StepPlan& plan, std::span<const Tensor> state, LayerView* view) {
     const Projected in = project(x_BD);
     // Before attention overwrites the slot.
     const Tensor key_BHK = plan.turn_back.turn(pick_steps(state[1], plan.slot_B1).squeeze(1));
     const Tensor value_BHV = pick_steps(state[2], plan.slot_B1).squeeze(1);
-    const Tensor fast_BHV = delta_rule_step(fast_feature(in.query), fast_feature(key_BHK), value_BHV,
-                                            in.beta.masked_fill(plan.idle_B1, 0), state[0]);
+    const Tensor beta_BH = in.beta.masked_fill(plan.idle_B1, 0);
+    if (view != nullptr) view->write_strength_BH = beta_BH;
+    const Tensor fast_BHV =
+        delta_rule_step(fast_feature(in.query), fast_feature(key_BHK), value_BHV, beta_BH, state[0]);
     const Tensor window_BHV =
-        plan.window.attend(plan.positions.turn(in.query), plan.positions.turn(in.key), in.value, {state[1], state[2]});
-    return mix(x_BD, fast_BHV, window_BHV);
+        plan.window.attend(plan.positions.turn(in.query), plan.positions.turn(in.key), in.value, {state[1], state[2]},
+                           /*weight_dropout=*/nullptr, view == nullptr ? nullptr : &view->attention_BHA);
+    return mix(x_BD, fast_BHV, window_BHV, view);
   }
 };
 
@@ -205,13 +208,15 @@ class DelayedChunkMixer : public HqltMixerBase {
     return mix(x_BTD, plan.of_call(fast_BAHV), plan.of_call(window_BAHV));
   }
 
-  Tensor step(const Tensor& x_BD, const StepPlan& plan, std::span<const Tensor> state) {
+  Tensor step(const Tensor& x_BD, const StepPlan& plan, std::span<const Tensor> state, LayerView* view) {
     const Projected in = project(x_BD);
+    if (view != nullptr) view->write_strength_BH = in.beta;  // with which the step is written when its chunk is full
     const Tensor query_BH1K = fast_feature(in.query).unsqueeze(2);
     const Tensor fast_BHV =
         torch::matmul(query_BH1K, state[0]).squeeze(2) / std::sqrt(static_cast<double>(state[0].size(2)));
     const Tensor window_BHV =
-        plan.window.attend(plan.positions.turn(in.query), plan.positions.turn(in.key), in.value, {state[1], state[2]});
+        plan.window.attend(plan.positions.turn(in.query), plan.positions.turn(in.key), in.value, {state[1], state[2]},
+                           /*weight_dropout=*/nullptr, view == nullptr ? nullptr : &view->attention_BHA);
     Tensor beta_BCH1 = state[3];
     beta_BCH1.index_put_({plan.row_B, plan.slot_B}, in.beta.unsqueeze(2));
     if (plan.chunk_ends) {
@@ -220,7 +225,7 @@ class DelayedChunkMixer : public HqltMixerBase {
       Tensor state_BHKV = state[0];
       state_BHKV.copy_(delta_rule(key_BCHK, key_BCHK, state[2], beta_BCH, state_BHKV, plan.chunk_B).state_BHKV);
     }
-    return mix(x_BD, fast_BHV, window_BHV);
+    return mix(x_BD, fast_BHV, window_BHV, view);
   }
 };
 

@@ -34,10 +34,12 @@ Tensor attention_bias(const Tensor& visible, torch::ScalarType dtype) {
       .masked_fill_(visible.logical_not(), -std::numeric_limits<double>::infinity());
 }
 
-// softmax(q k^T / sqrt(K) + bias) v, all [N, H, ., .]; without a bias causal, Q = U.
+// softmax(q k^T / sqrt(K) + bias) v, all [N, H, ., .]; without a bias causal, Q = U. `weights_NHQU`, unless null, gets
+// the softmax.
 Tensor softmax_attention(const Tensor& query_NHQK, const Tensor& key_NHUK, const Tensor& value_NHUV,
-                         const Tensor& bias_N1QU, const Dropout* weight_dropout) {
-  if (weight_dropout == nullptr || !weight_dropout->place(query_NHQK.device()).drops())
+                         const Tensor& bias_N1QU, const Dropout* weight_dropout, Tensor* weights_NHQU = nullptr) {
+  const bool drops = weight_dropout != nullptr && weight_dropout->place(query_NHQK.device()).drops();
+  if (!drops && weights_NHQU == nullptr)
     return at::scaled_dot_product_attention(query_NHQK, key_NHUK, value_NHUV,
                                             bias_N1QU.defined() ? std::optional<Tensor>(bias_N1QU) : std::nullopt,
                                             /*dropout_p=*/0, /*is_causal=*/!bias_N1QU.defined());
@@ -49,7 +51,9 @@ Tensor softmax_attention(const Tensor& query_NHQK, const Tensor& key_NHUK, const
                                                        query_NHQK.options().dtype(torch::kBool).requires_grad(false))
                                                .tril_(),
                                            query_NHQK.scalar_type());
-  return torch::matmul(weight_dropout->forward((score_NHQU + bias).softmax(-1)), value_NHUV);
+  const Tensor weights = (score_NHQU + bias).softmax(-1);
+  if (weights_NHQU != nullptr) *weights_NHQU = weights;
+  return torch::matmul(drops ? weight_dropout->forward(weights) : weights, value_NHUV);
 }
 
 #ifdef ENGRAM_WITH_CUDA
@@ -232,17 +236,27 @@ const WindowStepPlan::Index& WindowStepPlan::index() const {
 }
 
 Tensor WindowStepPlan::attend(const Tensor& query_BHK, const Tensor& key_BHK, const Tensor& value_BHV,
-                              const KeyValueRing& ring, const Dropout* weight_dropout) const {
+                              const KeyValueRing& ring, const Dropout* weight_dropout, Tensor* weights_BHA) const {
 #ifdef ENGRAM_WITH_CUDA
-  if (step_kernel_takes(query_BHK, value_BHV, ring, weight_dropout))
+  if (weights_BHA == nullptr && step_kernel_takes(query_BHK, value_BHV, ring, weight_dropout))
     return step_by_kernel(query_BHK, key_BHK, value_BHV, position_B_, ring);
 #endif
   Tensor key_BSHK = ring.key_BSHK, value_BSHV = ring.value_BSHV;
   key_BSHK.index_put_({index().row_B, index().slot_B}, key_BHK);
   value_BSHV.index_put_({index().row_B, index().slot_B}, value_BHV);
-  return softmax_attention(query_BHK.unsqueeze(2), key_BSHK.narrow(1, 0, slots_).transpose(1, 2),
-                           value_BSHV.narrow(1, 0, slots_).transpose(1, 2), index().bias_B11S, weight_dropout)
-      .squeeze(2);
+  Tensor weights_BH1S;
+  const Tensor output_BH1V = softmax_attention(query_BHK.unsqueeze(2), key_BSHK.narrow(1, 0, slots_).transpose(1, 2),
+                                               value_BSHV.narrow(1, 0, slots_).transpose(1, 2), index().bias_B11S,
+                                               weight_dropout, weights_BHA == nullptr ? nullptr : &weights_BH1S);
+  if (weights_BHA != nullptr) *weights_BHA = by_age(weights_BH1S.squeeze(2));
+  return output_BH1V.squeeze(2);
+}
+
+Tensor WindowStepPlan::by_age(const Tensor& weights_BHS) const {
+  const Tensor age_A = torch::arange(slots_, position_B_.options());
+  const Tensor step_BA = position_B_.unsqueeze(1) - age_A;  // negative: before the episode
+  const Tensor slot_BA = step_BA.remainder(window_).clamp_max(slots_ - 1);
+  return weights_BHS.gather(2, slot_BA.unsqueeze(1).expand_as(weights_BHS)).masked_fill((step_BA < 0).unsqueeze(1), 0);
 }
 
 Rotary::Rotary(const Tensor& positions, std::int64_t key_width, torch::ScalarType dtype) {

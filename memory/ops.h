@@ -98,9 +98,11 @@ class WindowStepPlan {
   // `slots`: how many of the ring's slots, from the first, are in use after this step (at most the window).
   WindowStepPlan(std::int64_t window, std::int64_t slots, const torch::Tensor& position_B, torch::ScalarType dtype);
 
-  // Returns o [B, H, V]; writes the step into the ring. Without gradients.
+  // Returns o [B, H, V]; writes the step into the ring. Without gradients. `weights_BHA`, unless null, gets the
+  // attention weights before dropout by age (memory_view.h), for as many ages as slots.
   torch::Tensor attend(const torch::Tensor& query_BHK, const torch::Tensor& key_BHK, const torch::Tensor& value_BHV,
-                       const KeyValueRing& ring, const Dropout* weight_dropout = nullptr) const;
+                       const KeyValueRing& ring, const Dropout* weight_dropout = nullptr,
+                       torch::Tensor* weights_BHA = nullptr) const;
 
  private:
   // What LibTorch's operations need as well, made by the first layer that uses them.
@@ -109,6 +111,8 @@ class WindowStepPlan {
     torch::Tensor bias_B11S;
   };
   const Index& index() const;
+  // From the order of the slots to that of age.
+  torch::Tensor by_age(const torch::Tensor& weights_BHS) const;
 
   std::int64_t window_, slots_;
   torch::Tensor position_B_;

@@ -1,5 +1,7 @@
 #include "memory/sequence_model.h"
 
+#include <stdexcept>
+
 namespace engram {
 namespace {
 
@@ -90,13 +92,27 @@ SequenceModel::Output SequenceModel::run_masked(const torch::Tensor& input_BTD, 
   return run(zero_behind(input_BTD, lengths_B), initial, lengths_B, rows);
 }
 
-torch::Tensor SequenceModel::step(const torch::Tensor& input_BD, MemoryState& state) {
+void SequenceModel::check_step(const torch::Tensor& input_BD, const MemoryState& state) const {
   TORCH_CHECK(input_BD.dim() == 2 && input_BD.size(1) == width(), "input has shape ", input_BD.sizes(),
               "; it must be [batch, ", width(), "]");
   TORCH_CHECK(state.tensors.empty() || state.batch() == input_BD.size(0), "memory state has ", state.batch(),
               " rows, the input ", input_BD.size(0));
+}
+
+torch::Tensor SequenceModel::step(const torch::Tensor& input_BD, MemoryState& state) {
+  check_step(input_BD, state);
   const torch::NoGradGuard no_grad;
   return run_step(input_BD, state);
+}
+
+torch::Tensor SequenceModel::step(const torch::Tensor& input_BD, MemoryState& state, MemoryView& view) {
+  check_step(input_BD, state);
+  const torch::NoGradGuard no_grad;
+  return run_viewed_step(input_BD, state, view);
+}
+
+torch::Tensor SequenceModel::run_viewed_step(const torch::Tensor&, MemoryState&, MemoryView&) {
+  throw std::logic_error("this backbone does not show its memory");
 }
 
 ModelCost SequenceModel::cost() const {

@@ -10,6 +10,8 @@
 #include <cstdint>
 #include <vector>
 
+#include "memory/memory_view.h"
+
 namespace engram {
 
 // The memory of B independent rows: a list of tensors, each with the batch first. All zero means a fresh
@@ -68,6 +70,12 @@ class SequenceModel : public torch::nn::Module {
   // In training mode the memory is carried exactly as in evaluation mode; only dropout differs.
   torch::Tensor step(const torch::Tensor& input_BD, MemoryState& state);
 
+  // Whether a step can say what it reads from memory.
+  virtual bool shows_memory() const { return false; }
+  // step() that also says so. Attention is then computed from the weights that `view` gets: the output equals step()'s
+  // up to rounding. Throws std::logic_error unless shows_memory().
+  torch::Tensor step(const torch::Tensor& input_BD, MemoryState& state, MemoryView& view);
+
   ModelCost cost() const;
 
  protected:
@@ -80,6 +88,8 @@ class SequenceModel : public torch::nn::Module {
   virtual torch::Tensor run_fresh(const torch::Tensor& input_BTD, const torch::Tensor& lengths_B);
   // step() without gradients.
   virtual torch::Tensor run_step(const torch::Tensor& input_BD, MemoryState& state) = 0;
+  // The same with a view, in a backbone that shows its memory.
+  virtual torch::Tensor run_viewed_step(const torch::Tensor& input_BD, MemoryState& state, MemoryView& view);
   virtual std::int64_t multiply_adds_per_step() const = 0;
   // Those of the MLPs; none where there is no MLP.
   virtual std::vector<torch::Tensor> mlp_parameters() const { return {}; }
@@ -90,6 +100,7 @@ class SequenceModel : public torch::nn::Module {
   Output run_masked(const torch::Tensor& input_BTD, const MemoryState& initial, const torch::Tensor& lengths_B,
                     Rows rows);
   void check_input(const torch::Tensor& input_BTD, const torch::Tensor& lengths_B) const;
+  void check_step(const torch::Tensor& input_BD, const MemoryState& state) const;
 };
 
 }  // namespace engram

@@ -58,9 +58,10 @@ class Attention : public torch::nn::Module {
     return output_->forward(join_heads(out.output_BTHV));
   }
 
-  Tensor step(const Tensor& x_BD, const WindowStepPlan& plan, const KeyValueRing& ring) {
-    return output_->forward(join_heads(
-        plan.attend(heads(query_, x_BD), heads(key_, x_BD), heads(value_, x_BD), ring, weight_dropout_.get())));
+  Tensor step(const Tensor& x_BD, const WindowStepPlan& plan, const KeyValueRing& ring, LayerView* view) {
+    return output_->forward(
+        join_heads(plan.attend(heads(query_, x_BD), heads(key_, x_BD), heads(value_, x_BD), ring, weight_dropout_.get(),
+                               view == nullptr ? nullptr : &view->attention_BHA)));
   }
 
 #ifdef ENGRAM_WITH_CUDA
@@ -147,6 +148,7 @@ class Transformer final : public SequenceModel {
   }
 
   std::int64_t width() const override { return options_.width; }
+  bool shows_memory() const override { return true; }
 
   MemoryState initial_state(std::int64_t batch) const override {
     const auto options = position_code_TD_.options();
@@ -203,9 +205,15 @@ class Transformer final : public SequenceModel {
   }
 #endif
 
+  Tensor run_step(const Tensor& input_BD, MemoryState& state) override { return take_step(input_BD, state, nullptr); }
+  Tensor run_viewed_step(const Tensor& input_BD, MemoryState& state, MemoryView& view) override {
+    return take_step(input_BD, state, &view);
+  }
+
   // On a GPU nothing waits for it, so that a graph may capture the step; a step beyond the cache fails there in the
-  // look-up of the position code, as an index out of bounds.
-  Tensor run_step(const Tensor& input_BD, MemoryState& state) override {
+  // look-up of the position code, as an index out of bounds. `view`: null or filled.
+  Tensor take_step(const Tensor& input_BD, MemoryState& state, MemoryView* view) {
+    if (view != nullptr) view->layers.assign(static_cast<std::size_t>(options_.layers), {});
     const Tensor& position_B = state.tensors[0];
     // Dropout numbers the weights by the slots of the whole cache, used or not.
     std::int64_t slots = max_steps_;
@@ -218,7 +226,8 @@ class Transformer final : public SequenceModel {
     Tensor x_BD = input_BD + position_code_TD_.index_select(0, position_B);
     for (int layer = 0; layer < options_.layers; ++layer)
       x_BD = block(layer).run(x_BD, [&](Attention& attention, const Tensor& normed_BD) {
-        return attention.step(normed_BD, plan, ring(state, layer));
+        return attention.step(normed_BD, plan, ring(state, layer),
+                              view == nullptr ? nullptr : &view->layers[static_cast<std::size_t>(layer)]);
       });
     state.tensors[0].add_(1);
     return norm_->forward(x_BD);

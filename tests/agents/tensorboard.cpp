@@ -61,6 +61,26 @@ TEST_CASE("an event file holds framed events") {
   CHECK(records[1] == expected);
 }
 
+TEST_CASE("a record that goes on at a position follows what stood there") {
+  const TemporaryFolder folder;
+  const auto file = folder / "events.out.tfevents.1";
+  std::uint64_t position = 0;
+  {
+    TensorBoardWriter writer(file);
+    writer.write_session_start(1.0, std::vector<Hyperparameter>{{"memory.name", "gru"}});
+    position = writer.position();
+    writer.write_session_end(2.0);
+    writer.write_image(5, 3.0, "final/episode", 4, 2, "GIF89a");
+  }
+  TensorBoardWriter writer(file, position);
+  writer.write_histograms(7, 4.0, std::vector<std::pair<std::string, Histogram>>{{"weights/actor", {}}});
+  const auto records = records_of(read_text(file));
+  REQUIRE(records.size() == 3);
+  CHECK(mentions(records[1], "_hparams_/session_start_info"));
+  CHECK(mentions(records[1], "memory.name"));
+  CHECK(mentions(records[2], "weights/actor"));
+}
+
 TEST_CASE("an event file that cannot be written is named") {
   CHECK(mentions(message_of<UserError>([] { TensorBoardWriter("/no/such/folder/events"); }), "/no/such/folder/events"));
 }

@@ -75,9 +75,17 @@ def check_trained(folder):
     engram(folder, "train", "--run=run", *TINY_RUN)
     for arguments in ([], ["--weights=last"], ["--policy=sample"], ["--policy=random"], ["--first-episode=7"]):
         check_report(engram(folder, "render", "run", "--output=film.mp4", "--force", *arguments), "film.mp4", 3, 26, 10)
-    # An animated picture stays small.
+    # An animated picture stays small, and what the memory does is filmed beside everything else.
     check_report(engram(folder, "render", "run", "--output=film.gif"), "film.gif", 3, 26, 10)
     assert (folder / "film.gif").stat().st_size < 150_000, (folder / "film.gif").stat().st_size
+    for backbone in ("hqlt", "transformer", "deltanet"):
+        engram(folder, "train", f"--run={backbone}", *TINY_RUN, f"--memory.name={backbone}")
+        sizes = []
+        for option in ([], ["--show-memory"]):
+            report = engram(folder, "render", backbone, "--output=memory.gif", "--force", *option)
+            check_report(report, "memory.gif", 3, 26, 10)
+            sizes.append([int(size) for size in re.search(r"of (\d+) x (\d+) in", report).groups()])
+        assert sizes[1][0] == sizes[0][0] and sizes[1][1] > sizes[0][1] + 40, sizes
     # It films what evaluate plays; the returns tell the episodes apart.
     import numpy
     import safetensors.numpy
@@ -101,6 +109,9 @@ def check_refusals(folder):
     expect_refusal(folder, *RANDOM, "--output=new.mov", mentions=[".mov", ".mp4, .webm, .avi, .gif"])
     expect_refusal(folder, *RANDOM, "--output=new", mentions=["new", ".mp4, .webm, .avi, .gif"])
     expect_refusal(folder, *RANDOM, "--output=new.gif", "--fps=60", mentions=["new.gif", "at most 50", "60"])
+    expect_refusal(folder, *RANDOM, "--output=new.mp4", "--show-memory", mentions=["--show-memory", "random"])
+    expect_refusal(folder, "render", "run", "--output=new.mp4", "--show-memory",
+                   mentions=["lstm", "transformer, deltanet, hqlt"])
     expect_refusal(folder, *RANDOM, "--output=no/folder/new.mp4", mentions=["no/folder"])
     expect_refusal(folder, *RANDOM, "--output=/proc/new.mp4", mentions=["/proc/new.mp4"])
     expect_refusal(folder, *RANDOM, "--output=new.mp4", "--fps=0", mentions=["fps", "0"])

@@ -1,0 +1,8 @@
+// The film of a final evaluation in a program that was built without OpenCV or giflib: there is none.
+#include "apps/final_film.h"
+
+namespace engram {
+
+std::optional<FinalFilm> film_final_evaluation(const std::filesystem::path&) { return {}; }
+
+}  // namespace engram

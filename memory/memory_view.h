@@ -1,0 +1,30 @@
+// MemoryView: what the layers of a backbone read from their memory, and wrote to it, in one step; for people to look
+// at.
+//
+// Shapes: B batch rows, H heads, A ages.
+#pragma once
+
+#include <torch/torch.h>
+
+#include <vector>
+
+namespace engram {
+
+// Of one layer. What a layer does not have is undefined.
+struct LayerView {
+  // Weights of softmax attention; age a stands for the step a steps ago, 0 for the current one. They sum to 1, and are
+  // 0 for steps that no row has taken or that the row no longer sees.
+  torch::Tensor attention_BHA;
+  // beta of the delta rule, in 0 .. 1 or 0 .. 2 (memory.beta_factor): how far the fast weights' answer to the key is
+  // moved towards the value.
+  torch::Tensor write_strength_BH;
+  // How much of what the fast weights and the window gave passes on, in 0 .. 1. A gate per channel gives the fast
+  // weights the mean over the head's channels that stands here, and the window what is missing to 1.
+  torch::Tensor fast_gate_BH, window_gate_BH;
+};
+
+struct MemoryView {
+  std::vector<LayerView> layers;
+};
+
+}  // namespace engram

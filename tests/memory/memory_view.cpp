@@ -1,0 +1,159 @@
+// What a step says of its memory is what it computed with.
+#include "memory/memory_view.h"
+
+#include <stdexcept>
+
+#include "memory/ops.h"
+#include "tests/memory/support.h"
+
+using namespace engram;
+using torch::Tensor;
+
+namespace {
+
+constexpr std::int64_t kRows = 3, kSteps = 13;
+
+double setting(const Variant& variant, const std::string& key, double otherwise) {
+  for (const auto& [name, value] : variant.settings)
+    if (name == key) return std::stod(value);
+  return otherwise;
+}
+
+// Steps that attention can see at position `position` (0: the first step) of an episode.
+std::int64_t visible(const Variant& variant, std::int64_t position) {
+  const auto window = static_cast<std::int64_t>(setting(variant, "window", 64));
+  if (variant.backbone == "transformer") return position + 1;
+  if (variant.backbone == "hqlt_delayed_chunk") return position % window + 1;
+  return std::min(position + 1, window);
+}
+
+// Plays kSteps steps of kRows rows, the second of which begins again before step 4. check(layer view, position_B).
+template <class Check>
+void view_steps(const Variant& variant, SequenceModel& model, Check check) {
+  MemoryState state = model.initial_state(kRows), plain_state = model.initial_state(kRows);
+  std::vector<std::int64_t> position(kRows, 0);
+  for (std::int64_t t = 0; t < kSteps; ++t) {
+    if (t == 4) {
+      const Tensor second = torch::tensor({false, true, false});
+      state.reset_rows(second), plain_state.reset_rows(second);
+      position[1] = 0;
+    }
+    const Tensor input = torch::randn({kRows, model.width()}, torch::kFloat64);
+    MemoryView view;
+    const Tensor output = model.step(input, state, view);
+    CHECK(relative_error(output, model.step(input, plain_state)) < 1e-12);
+    for (std::size_t i = 0; i < state.tensors.size(); ++i)
+      CHECK(relative_error(state.tensors[i].to(torch::kFloat64), plain_state.tensors[i].to(torch::kFloat64)) < 1e-12);
+    REQUIRE(static_cast<double>(view.layers.size()) == setting(variant, "layers", 3));
+    for (const LayerView& layer : view.layers) check(layer, position);
+    for (std::int64_t& p : position) ++p;
+  }
+}
+
+}  // namespace
+
+TEST_CASE("attention weights by age give the output of attention and are the softmax of its scores") {
+  constexpr std::int64_t kHeads = 2, kWidth = 4;
+  for (const std::int64_t window : {1, 5, 20}) {
+    CAPTURE(window);
+    torch::manual_seed(3);
+    const auto options = torch::TensorOptions().dtype(torch::kFloat64);
+    const KeyValueRing ring{torch::zeros({kRows, window, kHeads, kWidth}, options),
+                            torch::zeros({kRows, window, kHeads, kWidth}, options)};
+    std::vector<Tensor> keys, values;
+    for (std::int64_t t = 0; t < kSteps; ++t) {
+      const Tensor query = torch::randn({kRows, kHeads, kWidth}, options);
+      keys.push_back(torch::randn({kRows, kHeads, kWidth}, options));
+      values.push_back(torch::randn({kRows, kHeads, kWidth}, options));
+      const Tensor position = torch::full({kRows}, t, torch::kInt64);
+      Tensor weights;
+      const Tensor output = WindowStepPlan(window, window, position, torch::kFloat64)
+                                .attend(query, keys.back(), values.back(), ring, nullptr, &weights);
+      REQUIRE(weights.sizes() == std::vector<std::int64_t>{kRows, kHeads, window});
+      Tensor expected = torch::zeros_like(output), scores = torch::full_like(weights, -1e300);
+      for (std::int64_t age = 0; age < std::min(window, t + 1); ++age) {
+        const auto past = static_cast<std::size_t>(t - age);
+        expected += weights.select(2, age).unsqueeze(2) * values[past];
+        scores.select(2, age).copy_((query * keys[past]).sum(-1) / 2);  // sqrt(kWidth)
+      }
+      CHECK(relative_error(expected, output) < 1e-12);
+      CHECK(relative_error(weights, scores.softmax(-1)) < 1e-12);
+    }
+  }
+}
+
+TEST_CASE("a viewed step equals a step, and every backbone says all that it has") {
+  for (const Variant& variant : small_variants()) {
+    CAPTURE(variant.label());
+    torch::manual_seed(5);
+    const auto model = make_model(variant, kSteps, torch::kFloat64);
+    model->eval();
+    enlarge_weights(*model);
+    if (!model->shows_memory()) {
+      CHECK((variant.backbone == "lstm" || variant.backbone == "gru" || variant.backbone == "none"));
+      MemoryState state = model->initial_state(1);
+      MemoryView view;
+      CHECK_THROWS_AS(model->step(torch::zeros({1, model->width()}, torch::kFloat64), state, view), std::logic_error);
+      continue;
+    }
+    const bool delta_rule = variant.backbone != "transformer", attention = variant.backbone != "deltanet";
+    // The variants end in positions where they mix by scalar gates, in beta_factor where they take the sum.
+    const bool two_gates = variant.settings.back().first == "positions";
+    const bool gated = variant.backbone.starts_with("hqlt") && variant.settings.back().first != "beta_factor";
+    const auto heads = static_cast<std::int64_t>(setting(variant, "heads", 2));
+    const double factor = setting(variant, "beta_factor", 2);
+    double strongest = 0;
+    view_steps(variant, *model, [&](const LayerView& layer, const std::vector<std::int64_t>& position) {
+      CHECK(layer.attention_BHA.defined() == attention);
+      CHECK(layer.write_strength_BH.defined() == delta_rule);
+      CHECK(layer.fast_gate_BH.defined() == gated);
+      CHECK(layer.window_gate_BH.defined() == two_gates);
+      for (std::int64_t row = 0; attention && row < kRows; ++row) {
+        const Tensor weights_HA = layer.attention_BHA[row];
+        REQUIRE(weights_HA.size(0) == heads);
+        const std::int64_t seen = visible(variant, position[static_cast<std::size_t>(row)]);
+        CHECK((weights_HA.narrow(1, 0, seen) > 0).all().item<bool>());
+        CHECK((weights_HA.narrow(1, seen, weights_HA.size(1) - seen) == 0).all().item<bool>());
+        CHECK((weights_HA.sum(1) - 1).abs().max().item<double>() < 1e-12);
+      }
+      if (delta_rule) {
+        const Tensor& beta = layer.write_strength_BH;
+        REQUIRE(beta.sizes() == std::vector<std::int64_t>{kRows, heads});
+        CHECK((beta >= 0).all().item<bool>());
+        CHECK((beta <= factor).all().item<bool>());
+        strongest = std::max(strongest, beta.max().item<double>());
+        if (variant.backbone == "hqlt_delayed_stream")  // nothing leaves the window before it is full
+          for (std::int64_t row = 0; row < kRows; ++row)
+            CHECK((beta[row] > 0).all().item<bool>() == (position[static_cast<std::size_t>(row)] >=
+                                                         static_cast<std::int64_t>(setting(variant, "window", 64))));
+      }
+      for (const Tensor& gate : {layer.fast_gate_BH, layer.window_gate_BH}) {
+        if (!gate.defined()) continue;
+        REQUIRE(gate.sizes() == std::vector<std::int64_t>{kRows, heads});
+        CHECK((gate > 0).all().item<bool>());
+        CHECK((gate < 1).all().item<bool>());
+      }
+    });
+    if (delta_rule && setting(variant, "window", 64) < kSteps) CHECK(strongest > factor / 2);
+  }
+}
+
+TEST_CASE("write strengths and gates are those of the weights") {
+  for (const char* const name : {"deltanet", "hqlt", "hqlt_delayed_chunk"}) {
+    CAPTURE(name);
+    const Variant variant{name, {{"width", "12"}, {"layers", "2"}}};
+    const auto model = make_model(variant, kSteps, torch::kFloat64);
+    enlarge_weights(*model);
+    const torch::NoGradGuard no_grad;
+    for (auto& item : model->named_parameters()) {
+      const bool first = item.key().starts_with("blocks.0.");
+      if (item.key().ends_with("beta.weight") || item.key().ends_with("gate.weight")) item.value().mul_(first ? 0 : 1);
+    }
+    view_steps(variant, *model, [&, layer_index = 0](const LayerView& layer, const auto&) mutable {
+      const bool silenced = layer_index++ % 2 == 0;  // sigmoid(0) = 1/2, of a factor of 2
+      CHECK(((layer.write_strength_BH - 1).abs() < 1e-12).all().item<bool>() == silenced);
+      if (variant.backbone != "deltanet")
+        CHECK(((layer.fast_gate_BH - 0.5).abs() < 1e-12).all().item<bool>() == silenced);
+    });
+  }
+}
