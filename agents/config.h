@@ -31,7 +31,7 @@ struct RunOptions {
   int random_episodes = 10;                // collected with random actions before the first update
   double updates_per_step = 0.25;          // gradient updates per environment step
   int num_envs = 1;                        // environments that collect in lockstep
-  int threads = 0;                         // of the CPU; 0: all cores
+  int threads = 0;                         // of the CPU; 0: by the size of the work (hardware.h)
   std::string device = "auto";             // auto | cpu | cuda | cuda:N
   Precision precision = Precision::kAuto;  // of matrix products on a GPU
   bool memoryless_collection = false;      // every collected step is acted with an empty memory

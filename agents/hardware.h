@@ -3,7 +3,7 @@
 //
 // LibTorch spreads each of its operations over its threads and waits for the slowest of them. On a machine that does
 // other work a thread waits for a processor, some milliseconds, in every one of the hundreds of operations of an
-// update: where an operation itself takes microseconds, two threads were found to do 3% to 11% of the updates of one.
+// update: where an operation itself takes microseconds, two threads were found to do 3% to 12% of the updates of one.
 // So the rule looks at the size of the work. It measures nothing: the same config on the same machine takes the same
 // number, whatever else the machine does, and so a resumed run sums its numbers in the same order.
 #pragma once

@@ -43,7 +43,7 @@ std::shared_ptr<AgentNetwork> make_network(const Config& config, const TaskInfo&
 // there, and std::runtime_error for a GPU that this build has no code for (kernels/architecture.h).
 torch::Device parse_device(const std::string& text);
 
-// Threads of LibTorch and of environments; 0: all cores. Call once, before any parallel work. Returns the number.
+// Threads of LibTorch and of environments; 0: all processors available. Returns the number. hardware.h chooses one.
 int use_threads(int threads);
 
 }  // namespace engram
