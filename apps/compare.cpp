@@ -175,7 +175,8 @@ Machine find_machine(const CompareOptions& options, const std::vector<const Plan
                            return options.device != "cpu" && run->config.run.device.starts_with("cuda");
                          });
   if (needs_gpu && gpus == 0) throw UserError("no usable GPU was found; use --device cpu");
-  for (int gpu = 0; gpu < gpus; ++gpu) parse_device("cuda:" + std::to_string(gpu));  // before any run: it has code for it
+  for (int gpu = 0; gpu < gpus; ++gpu)
+    parse_device("cuda:" + std::to_string(gpu));  // before any run: it has code for it
   int threads = 1;
   for (const PlannedRun* run : runs) threads = std::max(threads, run->config.run.threads);
   Machine machine{.jobs = options.jobs, .gpus = gpus, .threads = 1};

@@ -1,5 +1,5 @@
-// For tests that need GPUs. They stand in sources of their own, which engram_gpu_tests names to ctest: a source of which
-// some cases are skipped and others are not fails.
+// For tests that need GPUs. They stand in sources of their own, which engram_gpu_tests names to ctest: a source of
+// which some cases are skipped and others are not fails.
 #pragma once
 
 #include <cuda_runtime_api.h>

@@ -234,8 +234,8 @@ TEST_CASE("bad actions and sizes are refused and change nothing") {
     const auto env = make_cpu_vec_env(task, 1, Purpose::kTraining, 3, 1);
     const auto before = env->snapshot();
     const int actions = env->info().num_actions();
-    const std::string message = "action " + std::to_string(actions) + " of environment 1 is not one of 0.." +
-                                std::to_string(actions - 1);
+    const std::string message =
+        "action " + std::to_string(actions) + " of environment 1 is not one of 0.." + std::to_string(actions - 1);
     CHECK_THROWS_WITH_AS(env->step(std::vector<std::int32_t>{0, actions, 0}), message.c_str(), std::invalid_argument);
     CHECK_THROWS_AS(env->step(std::vector<std::int32_t>{0, 0, -1}), std::invalid_argument);
     CHECK_THROWS_WITH_AS(env->step(std::vector<std::int32_t>{0, 0}), "2 actions for 3 environments",

@@ -15,8 +15,8 @@ namespace engram::testing {
 
 // One number each outside the contract.
 inline const std::vector<MlpHeadsShape> kMlpHeadsRefused = {
-    {1, 100, 100, kMlpHeadsHidden, 4, 1, 1}, {1, 113, 112, kMlpHeadsHidden, 4, 1, 1},
-    {1, 144, 144, kMlpHeadsHidden, 4, 1, 1}, {1, 100, 112, 128, 4, 1, 1},
+    {1, 100, 100, kMlpHeadsHidden, 4, 1, 1},  {1, 113, 112, kMlpHeadsHidden, 4, 1, 1},
+    {1, 144, 144, kMlpHeadsHidden, 4, 1, 1},  {1, 100, 112, 128, 4, 1, 1},
     {1, 100, 112, kMlpHeadsHidden, 17, 1, 1}, {1, 100, 112, kMlpHeadsHidden, 4, 9, 1},
     {1, 100, 112, kMlpHeadsHidden, 4, 1, 2}};
 

@@ -49,12 +49,9 @@ struct Case {
   std::vector<std::int64_t> lengths;
 };
 
-const std::vector<Case> kCases = {{"100", "2", 130, {130, 67, 0, 1}},
-                                  {"12", "1", 2, {2, 1, 0}},
-                                  {"32", "4", 65, {65, 64, 3}},
-                                  {"200", "2", 31, {31, 30}},
-                                  {"300", "3", 20, {20}},
-                                  {"400", "4", 5, {5, 4}}};
+const std::vector<Case> kCases = {
+    {"100", "2", 130, {130, 67, 0, 1}}, {"12", "1", 2, {2, 1, 0}}, {"32", "4", 65, {65, 64, 3}},
+    {"200", "2", 31, {31, 30}},         {"300", "3", 20, {20}},    {"400", "4", 5, {5, 4}}};
 
 void check_case(const Case& c, const Variant& base, torch::ScalarType dtype, double output_bound,
                 double gradient_bound) {
