@@ -15,6 +15,7 @@ constexpr int kFont = cv::FONT_HERSHEY_SIMPLEX;
 constexpr double kCapitalHeight = 21;  // of kFont at size 1, in pixels
 constexpr double kStroke = 0.125;      // thickness of a stroke, as a fraction of the capital height
 constexpr double kBoldStroke = 0.19;
+constexpr int kInkLevels = 15;  // between none and full: few, so that an animated GIF has room for all its colours
 
 cv::Mat view_of(RgbImage& image) { return cv::Mat(image.height, image.width, CV_8UC3, image.pixels.data()); }
 
@@ -80,7 +81,7 @@ void draw_text(RgbImage& image, const std::string& text, const Box& box, const T
   const int colour[3] = {style.colour.red, style.colour.green, style.colour.blue};
   for (int y = std::max(0, -top); y < std::min(coverage.rows, image.height - top); ++y) {
     for (int x = std::max(0, -left); x < std::min(coverage.cols, image.width - left); ++x) {
-      const int ink = coverage.at<std::uint8_t>(y, x);
+      const int ink = (coverage.at<std::uint8_t>(y, x) * kInkLevels + 127) / 255 * (255 / kInkLevels);
       std::uint8_t* const pixel = &image.pixels[3 * (static_cast<std::size_t>(top + y) * image.width + left + x)];
       for (int c = 0; c < 3; ++c)
         pixel[c] = static_cast<std::uint8_t>((pixel[c] * (255 - ink) + colour[c] * ink) / 255);
