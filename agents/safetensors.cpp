@@ -240,7 +240,7 @@ SafetensorsFile parse(std::istream& stream, std::uint64_t file_bytes) {
   return file;
 }
 
-SafetensorsSummary summarize(std::istream& stream, std::uint64_t file_bytes) {
+SafetensorsSummary read_summary(std::istream& stream, std::uint64_t file_bytes) {
   Header header = read_header(stream, file_bytes);
   std::vector<char> chunk(kChunkBytes);
   if (header.digest)
@@ -338,11 +338,11 @@ SafetensorsFile load_safetensors(const std::filesystem::path& file, const std::s
 }
 
 SafetensorsSummary summarize_safetensors(std::istream& stream, std::uint64_t bytes, const std::string& where) {
-  return read_stream(stream, bytes, where, summarize);
+  return read_stream(stream, bytes, where, read_summary);
 }
 
 SafetensorsSummary summarize_safetensors(const std::filesystem::path& file, const std::string& what) {
-  return read_file(file, what + " '" + file.string() + "'", summarize);
+  return read_file(file, what + " '" + file.string() + "'", read_summary);
 }
 
 }  // namespace engram
