@@ -3,6 +3,9 @@
 #include <torch/version.h>
 
 #include "engram_commit.h"  // generated at every build
+#ifdef ENGRAM_WITH_CUDA
+#include "kernels/architecture.h"
+#endif
 
 namespace engram {
 
@@ -15,8 +18,10 @@ const BuildInfo& build_info() {
       .torch_version = TORCH_VERSION,
 #ifdef ENGRAM_WITH_CUDA
       .cuda = true,
+      .cuda_architectures = built_architectures(),
 #else
       .cuda = false,
+      .cuda_architectures = "",
 #endif
   };
   return info;

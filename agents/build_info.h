@@ -12,6 +12,7 @@ struct BuildInfo {
   std::string compiler;       // name and version
   std::string torch_version;  // of LibTorch
   bool cuda = false;          // built with GPU support
+  std::string cuda_architectures;  // that its kernels were compiled for, "80, 90a"; empty without GPU support
 };
 
 const BuildInfo& build_info();

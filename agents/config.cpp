@@ -37,7 +37,7 @@ void append_keys(std::vector<std::string>& keys, const OptionList& list) {
     if (std::find(keys.begin(), keys.end(), option.name) == keys.end()) keys.push_back(option.name);
 }
 
-// Of the tasks (or backbones) called `names`, those that have the option, as "a, b"; empty if none has.
+// The tasks (or backbones) among `names` that have the option, as "a, b"; empty if none has.
 template <class Choice>
 std::string owners_of(const std::string& key, const std::vector<std::string>& names) {
   std::string owners;
@@ -224,7 +224,7 @@ Settings read_settings(std::istream& stream, const std::string& where) {
   try {
     parsed = po::parse_config_file(stream, po::options_description(), true).options;
   } catch (const po::invalid_config_file_syntax& error) {
-    // Not what(): it replaces %invalid_line% by the line for as long as it finds one, in the line itself, too.
+    // Not what(), which replaces %invalid_line% by the line for as long as it finds one, in the line itself, too.
     throw UserError(where + " is malformed: '" + error.tokens() + "' is neither [section] nor key = value");
   }
   Settings settings;

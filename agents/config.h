@@ -22,7 +22,7 @@ namespace engram {
 // kAuto: bfloat16 on a GPU, float32 on the CPU.
 enum class Precision { kAuto, kFloat32, kBfloat16 };
 
-// What becomes of a run whose loss or gradients are not finite. An update of such never changes the weights.
+// What becomes of a run whose loss or gradients are not finite. Such an update never changes the weights.
 enum class OnNan { kStop, kSkip };
 
 struct RunOptions {
@@ -56,7 +56,7 @@ struct EvaluationOptions {
 struct CheckpointOptions {
   std::int64_t every_steps = 0;  // environment steps; 0: by time alone
   double every_minutes = 10;     // 0: by steps alone
-  int keep = 2;                  // the newest so many files
+  int keep = 2;                  // how many files stay, the newest
 
   void list_options(OptionList& list);
 };
@@ -95,7 +95,7 @@ bool may_change_on_resume(const std::string& key);
 // The same for the task and the backbone alone, before their options are looked at.
 void check_same_choices(const Config& saved, const Settings& wanted, const std::string& where);
 
-// Every key that some config takes: of all sections, all tasks and all backbones.
+// Every key that some config takes, in all sections and for all tasks and backbones.
 std::vector<std::string> all_config_keys();
 // Those of the section task.
 std::vector<std::string> task_config_keys();

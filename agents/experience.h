@@ -33,7 +33,7 @@ class Experience {
   virtual EpisodeBatch sample() = 0;
   // Plays `episodes` episodes without dropout, from episode `first_episode` of every evaluation environment on; sampled
   // actions are drawn from evaluation_actions(first_episode). Nothing of it reaches the learner or collect().
-  // Fewer episodes, which say nothing, once `interrupted` returns true.
+  // Returns fewer episodes, which mean nothing, once `interrupted` returns true.
   virtual std::vector<EpisodeResult> evaluate(ActionChoice choice, int episodes, std::uint32_t first_episode,
                                               const std::function<bool()>& interrupted) = 0;
   virtual int evaluation_environments() const = 0;

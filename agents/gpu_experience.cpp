@@ -9,7 +9,7 @@
 namespace engram {
 namespace {
 
-// Behind the places of the learner's dropouts.
+// After the places of the learner's dropouts.
 constexpr std::uint32_t kActingPlaces = 1 << 16;
 
 Dtype operands_of(const Config& config) {

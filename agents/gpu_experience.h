@@ -63,7 +63,7 @@ class GpuRound {
 
 class GpuExperience final : public Experience {
  public:
-  // Why this config cannot be run this way; nothing if it can.
+  // Returns why this config cannot be run this way; nothing if it can.
   static std::optional<std::string> unsupported(const Config& config);
 
   GpuExperience(const Config& config, std::shared_ptr<AgentNetwork> network, torch::Device device);
@@ -77,7 +77,7 @@ class GpuExperience final : public Experience {
   std::string description() const override { return "environments and policy on the GPU"; }
 
  private:
-  // Of the episodes in these slots, in order.
+  // The results of the episodes in these slots, in order.
   std::vector<EpisodeResult> results(const EpisodeStore& store, const torch::Tensor& slot_N) const;
   torch::Tensor random_actions();
 

@@ -26,7 +26,7 @@ struct MetricPositions {
 
 class MetricsLog {
  public:
-  // Creates the files, or goes on at positions in them and cuts off what is behind. Errors are those of AppendFile.
+  // Creates the files, or goes on at positions in them and cuts off what follows. Errors are those of AppendFile.
   MetricsLog(const std::filesystem::path& metrics, const std::filesystem::path& timings,
              const std::filesystem::path& events, const MetricPositions& positions = {});
 

@@ -22,14 +22,14 @@ MetricPositions restored_positions(StateArchive* archive) {
   return positions;
 }
 
-// Of the program since it started, in 10^6 bytes.
+// The program's peak memory since it started, in 10^6 bytes.
 double peak_memory_mb() {
   rusage usage{};
   getrusage(RUSAGE_SELF, &usage);
   return static_cast<double>(usage.ru_maxrss) * 1024e-6;  // Linux counts in KiB
 }
 
-// What LibTorch's allocator has held of all GPUs since the program started, in 10^6 bytes; 0 without one.
+// The most that LibTorch's allocator has held of all GPUs since the program started, in 10^6 bytes; 0 without one.
 double peak_gpu_memory_mb() {
   double bytes = 0;
 #ifdef ENGRAM_WITH_CUDA

@@ -14,7 +14,7 @@ namespace engram {
 class RunRecorder : public TrainObserver {
  public:
   // `config_text`: the resolved config, kept in the metadata of weights and checkpoints, of which `keep` stay.
-  // `restored`: goes on from this checkpoint; the rows behind it are cut off. Errors are those of AppendFile.
+  // `restored`: goes on from this checkpoint; the rows after it are cut off. Errors are those of AppendFile.
   RunRecorder(const RunDirectory& run, std::string config_text, int keep, StateArchive* restored = nullptr);
 
   // Of a new run, before it begins: its settings for TensorBoard.
@@ -27,7 +27,7 @@ class RunRecorder : public TrainObserver {
   void save(const TrainStatus& status, StateArchive& archive) override;
   void finished(const TrainStatus& status, const AgentNetwork& network) override;
 
-  // Puts the best weights of a restored run into their file, where those of a time behind its checkpoint may stand.
+  // Puts the best weights of a restored run into their file, where those of a time after its checkpoint may stand.
   void write_best(const EvaluationSummary& evaluation, const TensorMap& weights) const;
 
   // The file of the last save; empty before the first.

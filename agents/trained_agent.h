@@ -16,8 +16,8 @@
 
 namespace engram {
 
-// Training's own evaluations begin at episode 0 of the evaluation streams and pick the best weights; from this episode
-// on are ones that neither saw.
+// Training's own evaluations begin at episode 0 of the evaluation streams and choose the best weights. The episodes
+// from this one on are seen by neither.
 inline constexpr std::uint32_t kFirstUnseenEpisode = 1u << 30;
 
 struct TrainedAgent {

@@ -18,7 +18,7 @@ double seconds_between(std::chrono::steady_clock::time_point from, std::chrono::
   return std::chrono::duration<double>(to - from).count();
 }
 
-// Adds the seconds of its life to a total.
+// Adds the seconds that it lives to a total.
 class Stopwatch {
  public:
   explicit Stopwatch(double& total) : total_(total) {}
@@ -31,7 +31,7 @@ class Stopwatch {
   const std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
 };
 
-// The first multiple of `every` behind `steps`.
+// The first multiple of `every` after `steps`.
 std::int64_t next_multiple(std::int64_t steps, std::int64_t every) { return (steps / every + 1) * every; }
 
 FinalEvaluation::Played final_of(const std::vector<EpisodeResult>& episodes) {
@@ -72,7 +72,7 @@ TrainStatus Trainer::run(const std::vector<TrainObserver*>& observers) {
   if (status_.steps == 0) save();  // so that there is always something to go on from
   while (!finished()) {
     {
-      // A report waits for a GPU that works off what the phase gave it.
+      // A report waits for a GPU that still does the work of the phase.
       double other = 0;
       const Stopwatch stopwatch(phase_ == Phase::kCollect ? status_.seconds_acting
                                 : phase_ == Phase::kLearn ? status_.seconds_learning

@@ -39,7 +39,7 @@ struct EvaluationSummary {
 // later one, `a`, wins a tie.
 bool better_or_equal(const EvaluationSummary& a, const EvaluationSummary& b);
 
-// Of the best weights, on episodes that did not choose them.
+// An evaluation of the best weights, on episodes that did not choose them.
 struct FinalEvaluation {
   struct Played {
     int solved = 0;
@@ -101,21 +101,21 @@ class Trainer {
   // Seeds torch's default generators with the run's seed. `threads`: of the environments.
   Trainer(const Config& config, torch::Device device, int threads);
 
-  // Goes on from a saved state. Before run(); at most once. Throws UserError for a state of another config.
+  // Goes on from a saved state. Call before run(), at most once. Throws UserError for a state of another config.
   void restore(StateArchive& archive) { visit_state(archive); }
 
   // Runs the schedule to its end, once; then saves, makes an evaluation if the last one is of an earlier step, and the
-  // final evaluation. stop() cuts it short behind the save. Throws std::runtime_error when a loss or gradient has not
+  // final evaluation. stop() cuts it short after the save. Throws std::runtime_error when a loss or gradient has not
   // been finite and run.on_nan is stop; nothing is saved then.
   TrainStatus run(const std::vector<TrainObserver*>& observers);
 
   const TrainStatus& status() const { return status_; }
-  // Of the best evaluation so far; empty before the first.
+  // The weights of the best evaluation so far; empty before the first.
   const TensorMap& best_weights() const { return best_weights_; }
   // Where it acts, for people.
   std::string acts_in() const { return experience_->description(); }
 
-  // Make run() save and return, or save and go on, after the present move; an evaluation is given up and made again
+  // Make run() save and return, or save and go on, after the current move; an evaluation is given up and made again
   // later. May be called from a signal handler.
   void stop() { stop_requested_ = true; }
   void save_soon() { save_requested_ = true; }

@@ -35,7 +35,7 @@ bool parse_bench_options(const std::string& subject, std::string help, OptionLis
                          const BenchCall& call);
 // The words of a comma-separated list.
 std::vector<std::string> split_list(const std::string& list);
-// 0.1234 to so many digits behind the point; "-" for what is not a number.
+// 0.1234 to so many digits after the point; "-" for what is not a number.
 std::string fixed(double value, int digits, const std::string& unit = "");
 
 // Actions for `steps` steps, uniformly random, drawn before the clock starts: [steps, num_envs].

@@ -41,7 +41,7 @@ double estimate_seconds(const PlannedRun& run, torch::Device device, int threads
     brief.run.max_seconds = seconds;
     brief.run.report_seconds = 0.01;
     brief.evaluation.final_episodes = 0;
-    brief.evaluation.every_steps = config.run.steps;  // one, behind it all
+    brief.evaluation.every_steps = config.run.steps;  // one, at the very end
     brief.evaluation.stop_at_success = 0;
     brief.checkpoint.every_minutes = 0;
     Watch watch;

@@ -9,7 +9,7 @@
 
 namespace engram {
 
-// Takes what stands behind "compare report" on the command line.
+// Takes what follows "compare report" on the command line.
 int run_compare_report(const std::vector<std::string>& arguments);
 
 void describe_compare_report(const CommandVisitor& visit);

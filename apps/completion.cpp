@@ -275,7 +275,9 @@ void print_zsh(const std::vector<Completed>& all) {
   std::cout << kZshEnd;
 }
 
-const CommandSyntax kSyntax = {.positional = {"bash|zsh"}, .values = {{"bash|zsh", {"bash", "zsh"}}}};
+const CommandSyntax kSyntax = {.command = "completion",
+                               .positional = {"bash|zsh"},
+                               .values = {{"bash|zsh", {"bash", "zsh"}}}};
 
 void print_help() {
   std::cout << "engram completion bash|zsh\n\n"

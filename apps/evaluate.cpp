@@ -61,9 +61,9 @@ CommandSyntax evaluate_syntax() {
 }
 
 void print_help(const OptionList& own) {
-  std::cout << "engram evaluate DIR [--episodes N] [--weights best|last] [--json] [--trace FILE]\n"
-               "engram evaluate DIR --task.key value ...\n"
-               "engram evaluate DIR --range \"task.key: V1,V2,...\" [--keep]\n\n"
+  std::cout << wrapped("engram evaluate DIR [--episodes N] [--weights best|last] [--json] [--trace FILE]", 2) << "\n"
+            << "engram evaluate DIR --task.key value ...\n"
+            << wrapped("engram evaluate DIR --range \"task.key: V1,V2,...\" [--keep]", 2) << "\n\n"
             << wrapped(
                    "Plays the agent of the run directory DIR without dropout and prints its success rate (95% "
                    "interval: Wilson) and return, undiscounted (95% interval: Student's t). Greedy: the most "
@@ -138,8 +138,9 @@ Json json_of(const std::string& run, const EvaluateOptions& options, const Confi
 }
 
 void print_title(const EvaluateOptions& options, const Config& config, const Stage& stage) {
-  std::printf("%s on %s, %s weights, %d episodes each, %s; 95%% intervals in brackets\n", config.memory.name().c_str(),
-              config.task.name().c_str(), name_of(options.weights), options.episodes, stage.threads.text().c_str());
+  std::printf("%s on %s, %s weights, %d episodes each; 95%% intervals in brackets\ncomputed by %s\n",
+              config.memory.name().c_str(), config.task.name().c_str(), name_of(options.weights), options.episodes,
+              stage.threads.text().c_str());
 }
 
 void evaluate_once(const std::string& run, const EvaluateOptions& options, const Settings& task_settings,

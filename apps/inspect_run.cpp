@@ -75,7 +75,7 @@ void read_saved(const fs::path& file, const std::string& what, std::vector<Saved
 bool is_finished(const RunFacts& facts) {
   if (facts.metrics.final_evaluation) return true;
   if (facts.config.evaluation.final_episodes > 0 || facts.newest == nullptr) return false;
-  // Without a final evaluation the last that a run writes are its last weights, behind an evaluation of them.
+  // Without a final evaluation the last thing that a run writes is its last weights, after an evaluation of them.
   const SafetensorsSummary& state = *facts.newest->contents;
   const std::optional<std::int64_t> steps = count_entry(state, "environment_steps");
   const std::optional<EvaluationSummary>& last = facts.metrics.last_evaluation;
@@ -185,7 +185,7 @@ void print_saved(const char* title, const std::vector<SavedFile>& files) {
   for (const SavedFile& file : files) {
     const std::string name = shortened(file.file.filename().string(), 32);
     if (!file.contents) {
-      // Behind the file's name, which stands in front of it already.
+      // The reason without the file's name, which the row begins with already.
       const std::string quoted = "'" + one_line(file.file.string()) + "' ";
       const std::size_t place = file.damage.find(quoted);
       const std::string reason = place == std::string::npos ? file.damage : file.damage.substr(place + quoted.size());

@@ -246,7 +246,7 @@ void check_known(const std::string& name) {
                   (near.empty() ? "engram list shows what there is" : "did you mean '" + near + "'?"));
 }
 
-CommandSyntax list_syntax() { return {.positional = {"NAME"}, .optional = 1, .values = {{"NAME", all_names()}}}; }
+CommandSyntax list_syntax() { return {.command = "list", .positional = {"NAME"}, .optional = 1, .values = {{"NAME", all_names()}}}; }
 
 }  // namespace
 

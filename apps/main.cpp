@@ -41,7 +41,7 @@ void print_version() {
   const BuildInfo& build = build_info();
   std::cout << "engram " << build.version << " (commit " << build.commit << ", " << build.build_type << ", "
             << build.compiler << ")\nLibTorch " << build.torch_version
-            << ", GPU support: " << (build.cuda ? "yes" : "no") << "\n";
+            << ", GPU support: " << (build.cuda ? "yes, for " + build.cuda_architectures : "no") << "\n";
 }
 
 int run(const std::vector<std::string>& arguments) {

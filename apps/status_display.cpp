@@ -66,7 +66,7 @@ void StatusDisplay::evaluated(const TrainStatus& status, const AgentNetwork&, bo
              evaluation.greedy.mean_return, evaluation.episodes, best ? " (best)" : ""));
 }
 
-// Behind the recorder, so that what it says is true.
+// Called after the recorder, so that what it says is true.
 void StatusDisplay::save(const TrainStatus& status, StateArchive&) {
   say(format("%6s steps %6s: saved", count_text(static_cast<double>(status.steps)).c_str(),
              duration_text(status.seconds).c_str()));

@@ -304,7 +304,7 @@ void train(Start& start, const std::string& directory, const std::vector<std::st
   print_end(*run, status);
 }
 
-// LibTorch warns of everything that it cannot tidy up behind a device that has failed: the failure is what matters.
+// LibTorch warns of everything that it cannot tidy up after a device has failed: the failure is what matters.
 class CleanUpWarnings : public c10::WarningHandler {
  public:
   void process(const c10::Warning& warning) override {
@@ -312,7 +312,7 @@ class CleanUpWarnings : public c10::WarningHandler {
   }
 };
 
-// Behind a message about a run that failed; the folder may be what failed.
+// Follows a message about a run that failed; the folder itself may be what failed.
 std::string how_to_go_on(const std::optional<RunDirectory>& run) {
   if (!run) return "";
   std::string text = "; go on with engram train --resume " + run->path().string();

@@ -53,7 +53,7 @@ std::string nearest(const std::string& text, const std::vector<std::string>& can
   std::string best;
   std::size_t best_distance = text.size() / 3 + 2;
   for (const std::string& candidate : candidates) {
-    // What differs more in length is no neighbour; a file's key can be megabytes long.
+    // Texts that differ more in length are no neighbours; a file's key can be megabytes long.
     if (std::max(text.size(), candidate.size()) - std::min(text.size(), candidate.size()) >= best_distance) continue;
     const std::size_t distance = edit_distance(text, candidate);
     if (distance < best_distance) {

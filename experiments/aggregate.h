@@ -31,9 +31,9 @@ double probability_of_improvement(const TaskScores& x, const TaskScores& y);
 std::vector<double> performance_profile(const TaskScores& scores, std::span<const double> thresholds);
 
 // Mean height from 0 to `end` of the piecewise linear curve through (steps, value), which is level before its first and
-// behind its last point. Steps ascend; at least one point; end > 0. Throws std::invalid_argument otherwise.
+// after its last point. Steps ascend; at least one point; end > 0. Throws std::invalid_argument otherwise.
 double area_under_curve(std::span<const std::pair<double, double>> points, double end);
-// Height of the same curve at a place.
+// The height of the same curve at a place.
 double height_at(std::span<const std::pair<double, double>> points, double place);
 
 // The value below which a fraction of `values`, which it reorders, lies, interpolated linearly as numpy.percentile

@@ -10,7 +10,7 @@ namespace engram {
 // Largest relative difference of budgets that count as equal.
 inline constexpr double kMatchTolerance = 0.03;
 
-// Of the config's backbone in the config's task: the Transformer's cache is as long as the task's episodes.
+// The budget of the config's backbone in the config's task: the Transformer's cache is as long as the task's episodes.
 Budget budget_of(const Config& config);
 
 // The figure that a match looks at.

@@ -37,7 +37,7 @@ struct Figure {
 
 struct CodeBlock {
   std::string text;
-  std::string summary;  // if not empty, the block is folded behind it in HTML
+  std::string summary;  // if not empty, the block is folded away under it in HTML
 };
 
 class Document {

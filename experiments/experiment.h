@@ -58,7 +58,7 @@ struct ExperimentEntry {
   Settings settings;  // (section.key, value); override the experiment's own
 };
 
-// Of the backbone of one run, counted from its module: ModelCost (memory/sequence_model.h).
+// The costs of the backbone of one run, counted from its module: ModelCost (memory/sequence_model.h).
 struct Budget {
   std::int64_t width = 0;
   std::int64_t parameters = 0;
@@ -115,7 +115,7 @@ struct Experiment {
   // Throw UserError for an unknown key, an unsafe label, no task, backbone or seed, or run.seed as a setting. Values,
   // and what goes together, are looked at in config().
   static Experiment from_settings(const Settings& settings, const std::string& where);
-  // `more`: settings behind those of the file, which win.
+  // `more`: settings that override those of the file.
   static Experiment from_file(const std::filesystem::path& file, const Settings& more = {});
   // That of a directory; one that does not say match_mlp was begun by a version that chose widths alone. Throws
   // UserError if it is none.

@@ -69,19 +69,33 @@ std::string run_names(const PlainRun& a, const PlainRun& b) {
   return "runs '" + a.folder.string() + "' and '" + b.folder.string() + "'";
 }
 
-// "tmaze", or "tmaze corridor_length 20" where groups of the same name differ in that.
+// The defaults of a task or a backbone.
+template <class Choice>
+Values defaults_of(const std::string& name) {
+  Values values;
+  Choice choice(name);
+  const OptionList options = choice.options();
+  for (const Option& option : options.options()) values[option.name] = option.get();
+  return values;
+}
+
+// "tmaze", or "tmaze corridor_length 20" where groups of the same name differ in that. Settings: what the label says, and
+// what is not the default of the task or backbone (Choice).
+template <class Choice>
 std::vector<ExperimentEntry> entries_of(const std::vector<Values>& groups, const std::string& name_key) {
   std::vector<ExperimentEntry> entries;
   for (const Values& group : groups) {
     ExperimentEntry entry{group.at(name_key), {{name_key, group.at(name_key)}}};
+    const Values defaults = defaults_of<Choice>(group.at(name_key));
     for (const auto& [key, value] : group) {
       const bool sees_all = key == kFullState;
       const auto differs = [&, &key = key, &value = value](const Values& other) {
         return other.at(name_key) == group.at(name_key) && other.at(key) != value;
       };
-      if (key == name_key || (!sees_all && std::ranges::none_of(groups, differs))) continue;
-      entry.settings.emplace_back(key, value);
-      entry.label += " " + key.substr(key.find('.') + 1) + (sees_all ? "" : " " + value);
+      if (key == name_key) continue;
+      const bool tells_apart = sees_all || std::ranges::any_of(groups, differs);
+      if (tells_apart || defaults.at(key) != value) entry.settings.emplace_back(key, value);
+      if (tells_apart) entry.label += " " + key.substr(key.find('.') + 1) + (sees_all ? "" : " " + value);
     }
     entries.push_back(std::move(entry));
   }
@@ -132,8 +146,8 @@ Results read_plain_runs(const std::vector<fs::path>& folders) {
   }
   std::ranges::sort(experiment.seeds);
   experiment.seeds.erase(std::unique(experiment.seeds.begin(), experiment.seeds.end()), experiment.seeds.end());
-  experiment.tasks = entries_of(tasks, "task.name");
-  experiment.backbones = entries_of(agents, "memory.name");
+  experiment.tasks = entries_of<TaskConfig>(tasks, "task.name");
+  experiment.backbones = entries_of<BackboneConfig>(agents, "memory.name");
   experiment.reference = experiment.backbones.front().label;
 
   for (std::size_t task = 0; task < tasks.size(); ++task)

@@ -1,5 +1,5 @@
-// Plots of a comparison, drawn by gnuplot as SVG and PNG. Colours are Okabe and Ito's (2008), which those who do not
-// see all colours tell apart; dashes and markers differ as well, so that a grey print does.
+// Plots of a comparison, drawn by gnuplot as SVG and PNG. Colours are Okabe and Ito's (2008), which people who do not
+// see all colours can tell apart; dashes and markers differ as well, so that a grey print does.
 #pragma once
 
 #include <filesystem>

@@ -385,14 +385,14 @@ namespace {
 
 std::size_t middle_of(const std::vector<const RunResult*>& runs) { return (runs.size() - 1) / 2; }
 
-// Of runs in order the one in the middle, or the nearest to it whose best weights are there.
+// The run in the middle of runs in order, or the nearest to it whose best weights are there.
 const RunResult* to_film(const std::vector<const RunResult*>& runs) {
   const auto has_weights = [](const RunResult& run) {
     return fs::exists(RunDirectory::open(run.plan.folder).weights_file(WhichWeights::kBest));
   };
   const std::size_t middle = middle_of(runs);
   for (std::size_t distance = 0; distance < runs.size(); ++distance)
-    for (const std::size_t i : {middle - distance, middle + distance})  // below 0: behind the end
+    for (const std::size_t i : {middle - distance, middle + distance})  // below 0: past the end
       if (i < runs.size() && has_weights(*runs[i])) return runs[i];
   return runs[middle];
 }

@@ -43,7 +43,7 @@ bool parse_whole(std::string_view text, T& value) {
   return error == std::errc() && end == text.data() + text.size();
 }
 
-// The fields of the record at `position`, which moves behind it. Throws UserError for a quote out of place.
+// The fields of the record at `position`, which moves to its end. Throws UserError for a quote out of place.
 std::vector<std::string> read_record(std::string_view text, std::size_t& position, const std::string& where) {
   std::vector<std::string> fields(1);
   bool quoted = false, was_quoted = false;

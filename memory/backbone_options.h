@@ -84,7 +84,7 @@ struct HqltOptions {
   std::shared_ptr<SequenceModel> make(std::int64_t max_steps) const;
 };
 
-// HQLT whose fast weights are written what leaves the window: (k_{t-S}, v_{t-S}) with beta_t (the paper's section 3.1).
+// HQLT whose fast weights take what leaves the window: (k_{t-S}, v_{t-S}) with beta_t (the paper's section 3.1).
 struct HqltDelayedStreamOptions : HqltOptions {
   static constexpr const char* kName = "hqlt_delayed_stream";
   static constexpr const char* kSummary = "HQLT: writes what left the window";
@@ -93,7 +93,7 @@ struct HqltDelayedStreamOptions : HqltOptions {
   std::shared_ptr<SequenceModel> make(std::int64_t max_steps) const;
 };
 
-// HQLT by chunks of `window` steps: attention inside the present chunk, fast weights as they were at its start (the
+// HQLT by chunks of `window` steps: attention inside the current chunk, fast weights as they were at its start (the
 // paper's section 3.2).
 struct HqltDelayedChunkOptions : HqltOptions {
   static constexpr const char* kName = "hqlt_delayed_chunk";

@@ -26,10 +26,10 @@ inline constexpr double kWeightStd = 0.02;
 inline constexpr double kRmsNormEpsilon = 1e-6;
 inline constexpr double kLayerNormEpsilon = 1e-5;
 
-// Of the linear maps whose output is added to x, two a layer (Radford et al. 2019).
+// The deviation of the weights whose output is added to x, two maps in each layer (Radford et al. 2019).
 inline double residual_weight_std(int layers) { return kWeightStd / std::sqrt(2.0 * layers); }
 
-// Without bias, weights N(0, std).
+// A linear map without bias, with weights N(0, std).
 torch::nn::Linear make_linear(std::int64_t inputs, std::int64_t outputs, double std);
 
 // [..., D] -> [..., H, D / H] and back.
@@ -60,8 +60,7 @@ class SwiGlu : public torch::nn::Module {
   torch::nn::Linear gate_, up_, down_;
 };
 
-// Where the rows of one forward() stand in time. Positions are those of a mixer that counts steps, else undefined and
-// 0.
+// Where the rows of one forward() stand in time. The positions are undefined and 0 unless the mixer counts steps.
 struct Span {
   std::int64_t steps;
   torch::Tensor lengths_B;
@@ -150,8 +149,8 @@ class BlockStack final : public SequenceModel {
   }
 
 #ifdef ENGRAM_WITH_CUDA
-  // By the fused branches of the blocks, where the GPU's kernels reach; wider layers, and mixers that there are none
-  // for, go the way of the CPU.
+  // Through the fused branches of the blocks, where the GPU's kernels reach; wider layers, and mixers without kernels,
+  // take the CPU's way.
   torch::Tensor run_fresh(const torch::Tensor& input_BTD, const torch::Tensor& lengths_B) override {
     if constexpr (requires { &Mixer::fused_weights; })
       if (fused::takes(input_BTD, options_.width, options_.heads)) return run_fused(input_BTD, lengths_B);

@@ -49,7 +49,7 @@ class SequenceModel : public torch::nn::Module {
   // Zeros, in the parameters' dtype and on their device.
   virtual MemoryState initial_state(std::int64_t batch) const = 0;
 
-  // Row b takes the steps t < lengths_B[b] (int64 [B], 0 <= length <= T, on the input's device); what stands behind
+  // Row b takes the steps t < lengths_B[b] (int64 [B], 0 <= length <= T, on the input's device); what follows
   // them in the input is not read into any valid output, gradient or state, and the output there is unspecified but
   // finite. A row of length 0 keeps its state. Gradients reach the initial state. Rows may stand at different
   // positions; a backbone that counts them reads them on the host, which waits for a GPU.
@@ -58,7 +58,7 @@ class SequenceModel : public torch::nn::Module {
   // All rows fresh: the same as with initial_state(B). LSTM and GRU wait for a GPU here.
   Output forward(const torch::Tensor& input_BTD, const torch::Tensor& lengths_B);
 
-  // The output alone of rows that are all fresh, for learning: on a GPU the fastest way. What stands behind the lengths
+  // The output alone of rows that are all fresh, for learning: on a GPU the fastest way. What follows the lengths
   // in the input must be finite; the input may be bfloat16 while the parameters are float32, and then so may the
   // output.
   torch::Tensor forward_fresh(const torch::Tensor& input_BTD, const torch::Tensor& lengths_B);
@@ -81,7 +81,7 @@ class SequenceModel : public torch::nn::Module {
  protected:
   enum class Rows { kFresh, kCarried };
 
-  // forward() with T >= 1 and an input that is zero behind the lengths. With Rows::kFresh `initial` is all zero.
+  // forward() with T >= 1 and an input that is zero after the lengths. With Rows::kFresh `initial` is all zero.
   virtual Output run(const torch::Tensor& input_BTD, const MemoryState& initial, const torch::Tensor& lengths_B,
                      Rows rows) = 0;
   // forward_fresh() with T >= 1.

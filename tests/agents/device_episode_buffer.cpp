@@ -77,7 +77,7 @@ void record(DeviceEpisodeBuffer& buffer, const TaskInfo& task, const std::vector
   buffer.add_recorded(0);
 }
 
-// Nothing where the device's batch holds the host's, and only padding behind it.
+// Nothing where the device's batch holds the host's, and only padding after it.
 std::string difference(const EpisodeBatch& device, const EpisodeBatch& host, int num_actions) {
   const auto compare = [](const char* name, const torch::Tensor& on_device, const torch::Tensor& expected,
                           double padding) -> std::string {

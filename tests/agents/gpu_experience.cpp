@@ -99,11 +99,13 @@ TEST_CASE("evaluations of the same weights are those of the CPU") {
       const std::vector<EpisodeResult> sampled = gpu.evaluate(ActionChoice::kSample, 30, first, never);
       CHECK(same(sampled, host.evaluate(ActionChoice::kSample, 30, first, never)));
       CHECK(same(sampled, gpu.evaluate(ActionChoice::kSample, 30, first, never)));
-      CHECK_FALSE(same(sampled, results));
-      CHECK_FALSE(same(sampled, gpu.evaluate(ActionChoice::kSample, 30, first + 1, never)));
+      if (config.task.name() == "visual_match") {  // in the maze this agent nearly always takes the same way
+        CHECK_FALSE(same(sampled, results));
+        CHECK_FALSE(same(sampled, gpu.evaluate(ActionChoice::kSample, 30, first + 1, never)));
+      }
       all.insert(all.end(), results.begin(), results.end());
     }
-    // The comparison sees something: episodes differ. (In the maze this agent always takes the same way.)
+    // The comparison sees something: episodes differ.
     if (config.task.name() == "visual_match")
       CHECK(std::any_of(all.begin(), all.end(), [&](const EpisodeResult& result) { return !same(result, all[0]); }));
   }

@@ -170,7 +170,7 @@ TEST_CASE("the losses of the first 100 updates are those of the CPU") {
         INFO(text);
         if (updates == 40) {
           // Rounding alone: the CPU's float32 is 2e-7 to 6e-7 from its double, and TF32 would be 5e-4. bfloat16 rounds
-          // every operand of some ten products behind each other by 0.0017 (RMS).
+          // every operand of some ten products after each other by 0.0017 (RMS).
           // DeltaNet was measured at up to 3e-4: it divides by the lengths of features, of which one is nearly 0 here.
           CHECK(on_gpu <= (backbone == "deltanet" ? 1e-3 : 1e-5));
           CHECK(rounded <= 0.03);

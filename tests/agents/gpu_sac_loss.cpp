@@ -28,7 +28,7 @@ EpisodeBatch ragged_batch(torch::Device device) {
   return buffer.gather({0, 1, 2, 3, 4, 5}, device);
 }
 
-// Rows of `stride` with zeros behind the actions, as the heads on a GPU give them.
+// Rows of `stride` with zeros after the actions, as the heads on a GPU give them.
 torch::Tensor head_output(double scale, int stride) {
   const auto values = scale * torch::randn({6, kSteps + 1, kActions});
   return torch::constant_pad_nd(values, {0, stride - kActions});

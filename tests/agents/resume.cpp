@@ -56,7 +56,7 @@ TEST_CASE("so does one on several threads") {
 }
 
 TEST_CASE("a finished run that is given more steps equals a long one") {
-  for (const char* steps : {"50", "53"}) {  // behind an episode, and in the middle of one
+  for (const char* steps : {"50", "53"}) {  // after an episode, and in the middle of one
     Observer first, extended, whole;
     Trainer(Config::from_settings(tiny("lstm", {{"run.steps", steps}})), torch::kCPU, 1).run({&first});
     const Config longer = Config::from_settings(tiny("lstm", {{"run.steps", "120"}}));
@@ -217,7 +217,7 @@ TEST_CASE("a loss that is not finite stops the run by name, or is skipped and co
   }
   const std::int64_t next = 1 + std::stoll(observer.states[0].metadata.at("state.updates"));
   CHECK(message == "update " + std::to_string(next) + ": the loss is not finite; it changed no weights");
-  CHECK(stopped.moves == 0);  // nothing is saved behind it
+  CHECK(stopped.moves == 0);  // nothing is saved after it
 
   Settings skipping = settings;
   skipping.emplace_back("run.on_nan", "skip");

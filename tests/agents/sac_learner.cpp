@@ -171,7 +171,7 @@ TEST_CASE("losses, targets and gradients of every parameter equal plain double-p
     check_head("critic1", d_critic1);
     check_head("critic2", d_critic2);
 
-    // Behind the features, the chain rule from the plain gradient.
+    // After the features, the chain rule from the plain gradient.
     std::vector<torch::Tensor> below;
     std::vector<std::string> names;
     for (const auto& item : parameters)

@@ -205,13 +205,20 @@ TEST_CASE("help shows what an option takes and its default") {
 }
 
 TEST_CASE("help fits the columns that it is given, with room for the text") {
-  Sample sample;
-  double share = 0.5;
-  sample.list.add("a_section.an_option_with_a_long_name", share, {0, 1},
-                  "the run stops once an evaluation's success rate reaches this; 0: it never does");
+  int count_option = 3;
+  double rate = -0.5, share = 0.5;
+  bool loud = false;
+  std::string file;
+  OptionList list("");
+  list.add("count", count_option, {1, 9}, "how many");
+  list.add("rate", rate, {-1, 1}, "how fast");
+  list.add("loud", loud, "whether it is heard");
+  list.add("file", file, "where to");
+  list.add("a_section.an_option_with_a_long_name", share, {0, 1},
+           "the run stops once an evaluation's success rate reaches this; 0: it never does");
   for (std::size_t columns = 40; columns <= 200; ++columns) {
     std::ostringstream out;
-    print_options(out, sample.list, "", columns);
+    print_options(out, list, "", columns);
     std::istringstream lines(out.str());
     std::size_t longest = 0, count = 0;
     for (std::string line; std::getline(lines, line); ++count) {

@@ -84,7 +84,7 @@ def rows(run):
 def finished(directory):
     names = set()
     for file in directory.glob("runs/*/*/*/metrics.jsonl"):
-        lines = file.read_text().split("\n")[:-1]  # what is behind the last newline is in writing
+        lines = file.read_text().split("\n")[:-1]  # what follows the last newline is still being written
         if lines and json.loads(lines[-1])["kind"] == "final":
             names.add(str(file.parent.relative_to(directory / "runs")))
     return names

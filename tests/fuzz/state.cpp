@@ -1,4 +1,4 @@
-// What a run goes on from, behind the digest: a checkpoint may be forged, so that its digest is right and its state is
+// What a run goes on from, after the digest: a checkpoint may be forged, so that its digest is right and its state is
 // not.
 #include <algorithm>
 #include <cstring>

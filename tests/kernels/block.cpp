@@ -22,7 +22,7 @@ using Doubles = std::vector<double>;
 // float32 rounds at 6e-8 and sums of thousands at a few times that; bfloat16 rounds the result at 2^-9.
 double bound(Dtype dtype) { return dtype == Dtype::kFloat32 ? 2e-6 : 3e-3; }
 
-// Rows of which the first `width` elements are random, zero behind.
+// Rows of which the first `width` elements are random, the others zero.
 Doubles random_rows(Rng& rng, std::int64_t rows, int width, int stride, Dtype dtype) {
   Doubles x(static_cast<std::size_t>(rows * stride));
   for (std::size_t i = 0; i < x.size(); ++i)
@@ -76,7 +76,7 @@ TEST_CASE("dropout_add drops what the host draws, adds, and pads with zeros") {
                   kept * x[static_cast<std::size_t>(row) * x_stride + c] +
                   (adds ? residual[static_cast<std::size_t>(row) * stride + c] : 0.0);
             }
-          // What stands behind the width of x is not read.
+          // What follows the width of x is not read.
           for (std::size_t i = 0; i < x.size(); ++i)
             if (static_cast<int>(i % x_stride) >= width) x[i] = NAN;
           const DeviceBuffer<unsigned char> device_x(encode(x, dtype)), device_residual(encode(residual, dtype));

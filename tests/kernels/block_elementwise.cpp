@@ -33,7 +33,7 @@ const std::vector<Shape> kShapes = {{1, 1, 1},        {1, 5, 5},      {3, 7, 8},
                                     {1000, 111, 112}, {31, 333, 336}, {7, 1000, 1024}, {9001, 100, 104}};
 const std::vector<Shape> kSmallShapes = {{3, 7, 8}, {17, 50, 50}, {33, 50, 56}};
 
-// base/dropout.h: element c of a row belongs to group row * dropout_row(width) / 8 + c / 8; behind the width nothing
+// base/dropout.h: element c of a row belongs to group row * dropout_row(width) / 8 + c / 8; after the width nothing
 // is dropped.
 Numbers dropout_factors(const DropoutPlace& dropout, const Shape& s) {
   Numbers factor(s.rows * s.stride, 1);

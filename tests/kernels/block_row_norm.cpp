@@ -25,7 +25,7 @@ struct Case {
   bool bias, residual;
   unsigned seed;
   bool drops = false;  // the branch of a residual sum, and the gradient of one
-  int branch_gap = 0;  // between rows of the branch and of dy, behind the stride
+  int branch_gap = 0;  // between rows of the branch and of dy, after the stride
 
   std::string name() const {
     return std::string(kind == NormKind::kRms ? "RMS" : "layer") + " norm of " + std::to_string(rows) + " rows of " +
@@ -48,7 +48,7 @@ double factor(const Case& c, std::uint32_t place, std::int64_t row, std::int64_t
   return drawn[column % kDropoutGroup];
 }
 
-// Rows other_stride(c) apart with NaN behind the width, of rows c.stride apart.
+// Rows other_stride(c) apart with NaN after the width, of rows c.stride apart.
 Numbers spread(const Case& c, const Numbers& x) {
   Numbers y(c.rows * other_stride(c), std::nan(""));
   for (std::int64_t row = 0; row < c.rows; ++row)

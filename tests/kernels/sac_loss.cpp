@@ -184,7 +184,7 @@ void check_case(const Case& c) {
   CHECK(std::sqrt(error) <= std::sqrt(size));
   CHECK(relative_error(actual.d_q1, expected.d_q1) <= tolerance);
   CHECK(relative_error(actual.d_q2, expected.d_q2) <= tolerance);
-  // Other actions, padding, columns behind the actions.
+  // Other actions, padding, columns after the actions.
   std::size_t wrong = 0;
   for (std::size_t i = 0; i < expected.d_q1.size(); ++i) wrong += expected.d_q1[i] == 0 && actual.d_q1[i] != 0;
   CHECK(wrong == 0);

@@ -35,7 +35,7 @@ void check(const SwiGluCase& c) {
       CHECK(error.largest <= 2);
     }
   }
-  // Behind the width: zero.
+  // After the width: zero.
   if (c.width < c.stride)
     for (const DeviceBytes* out : {&problem.y, &problem.d_x})
       CHECK(columns(download(*out, Dtype::kBfloat16), c.stride, c.width, c.stride - c.width) ==
