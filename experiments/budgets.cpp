@@ -115,17 +115,6 @@ Budget checked(const Config& config, Match match, std::int64_t target, const std
                   " by its width: " + text + " is nearest; change its memory.layers or memory.heads");
 }
 
-// By the width that `resize` gives, with what goes with it.
-Budget match_by(Config& config, Match match, std::int64_t target, const std::string& where,
-                const std::function<void(Config&, int width)>& resize) {
-  Figures figures(
-      config, [match](const Budget& budget) { return matched_figure(budget, match); }, resize);
-  const auto width = nearest_width(figures, static_cast<int>(config.memory.width()), target);
-  if (!width) throw UserError(no_width(where));
-  resize(config, *width);
-  return checked(config, match, target, where);
-}
-
 // The MLPs in their published proportion to the width, to a multiple of 8.
 void set_in_proportion(Config& config, int width) {
   constexpr int kUnroundedWidth = 768;  // of which 8/3 is a multiple of 256
@@ -134,6 +123,19 @@ void set_in_proportion(Config& config, int width) {
   const double ratio = static_cast<double>(config.memory.inner_width()) / kUnroundedWidth;
   set_width(config, width);
   set_size(config, kMlpWidth, std::max(8L, 8 * std::lround(ratio * width / 8)));
+}
+
+// The MLPs' share of the figure where the config's backbone has MLPs in their published proportion and is matched by its
+// width as well as legal widths allow.
+double published_share(const Config& config, Match match, std::int64_t target, const std::string& where) {
+  Figures figures(
+      config, [match](const Budget& budget) { return matched_figure(budget, match); }, set_in_proportion);
+  const auto width = nearest_width(figures, static_cast<int>(config.memory.width()), target);
+  if (!width) throw UserError(no_width(where));
+  Config sized = config;
+  set_in_proportion(sized, *width);
+  const Budget budget = budget_of(sized);
+  return static_cast<double>(matched_mlp_figure(budget, match)) / static_cast<double>(matched_figure(budget, match));
 }
 
 // A pair of width and MLP width, and how far it is from what is asked for.
@@ -218,14 +220,23 @@ const char* figure_name(Match match) {
 }
 
 Budget match_width(Config& config, Match match, std::int64_t target, const std::string& where) {
-  return match_by(config, match, target, where, set_width);
+  Figures figures(
+      config, [match](const Budget& budget) { return matched_figure(budget, match); }, set_width);
+  const auto width = nearest_width(figures, static_cast<int>(config.memory.width()), target);
+  if (!width) throw UserError(no_width(where));
+  set_width(config, *width);
+  return checked(config, match, target, where);
 }
 
 Budget match_sizes(Config& config, Match match, const Budget& goal, const std::string& where) {
   if (const Budget own = budget_of(config); own == goal) return own;
-  const std::int64_t target = matched_figure(goal, match), mlp_target = matched_mlp_figure(goal, match);
-  if (match == Match::kState || !leaves_mlp_open(config)) return match_by(config, match, target, where, set_width);
-  if (mlp_target == 0 || mlp_target == target) return match_by(config, match, target, where, set_in_proportion);
+  const std::int64_t target = matched_figure(goal, match);
+  if (match == Match::kState || !leaves_mlp_open(config)) return match_width(config, match, target, where);
+  Budget wanted = goal;
+  if (const std::int64_t mlp = matched_mlp_figure(goal, match); mlp == 0 || mlp == target)
+    (match == Match::kParameters ? wanted.mlp_parameters : wanted.mlp_flops_per_step) =
+        std::llround(published_share(config, match, target, where) * static_cast<double>(target));
+  const std::int64_t mlp_target = matched_mlp_figure(wanted, match);
 
   // Around the width at which the memory's parts agree.
   Figures memory_part(
@@ -243,7 +254,7 @@ Budget match_sizes(Config& config, Match match, const Budget& goal, const std::s
     std::vector<Sizes> pairs;
     for (const FigureOfWidth& at : widths)
       if (multiple != kKernelMlp || at.width % kKernelWidth == 0)
-        pairs.push_back(nearest_pair(at, match, goal, multiple));
+        pairs.push_back(nearest_pair(at, match, wanted, multiple));
     if (pairs.empty()) continue;
     // Those within the tolerance first, then the nearest share, then the nearest figure.
     const auto rank = [](const Sizes& pair) {

@@ -29,10 +29,9 @@ Budget match_width(Config& config, Match match, std::int64_t target, const std::
 // the reference, whose budget is `goal`, and the MLPs' part with that of its MLPs. Of all pairs within kMatchTolerance
 // those with the nearest share of the MLPs; a pair that GPUs have kernels for, a width that is a multiple of 4 and an
 // MLP's that is one of 64, comes first if its share differs by no more than kMatchTolerance.
-//   The reference has no MLP, or nothing else: each MLP is in proportion to its backbone's width (8/3, the
-//   Transformer's 4), to a
-// multiple of 8, and the width is chosen. By width alone: a backbone without the option, one whose settings give
-// memory.mlp_width, and where states are matched. A backbone that costs what the reference costs stays as it is.
+// Where the reference has no MLP, or nothing else, the MLPs' share is that of the published proportion to the width (8/3,
+// the Transformer's 4). By width alone: a backbone without the option, one whose settings give memory.mlp_width, and where
+// states are matched. A backbone that costs what the reference costs stays as it is.
 Budget match_sizes(Config& config, Match match, const Budget& goal, const std::string& where);
 
 }  // namespace engram

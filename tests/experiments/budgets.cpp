@@ -81,6 +81,7 @@ double mlp_share(const Budget& budget, Match match) {
 }  // namespace
 
 TEST_CASE("with the MLPs' widths chosen, too, memories and MLPs agree with the reference's") {
+  int compared = 0;
   for (const Match match : {Match::kParameters, Match::kFlops})
     for (const auto& [width, layers] : {std::pair("100", "3"), {"64", "1"}, {"40", "1"}, {"20", "2"}}) {
       const Budget goal = budget_of(config_of("hqlt", {{"memory.width", width}, {"memory.layers", layers}}));
@@ -95,13 +96,18 @@ TEST_CASE("with the MLPs' widths chosen, too, memories and MLPs agree with the r
         CHECK(std::abs(static_cast<double>(matched_figure(budget, match)) / static_cast<double>(target) - 1) <= 0.03);
         CHECK(std::abs(mlp_share(budget, match) - mlp_share(goal, match)) <= 0.03);
         CHECK(config.memory.inner_width() == budget.mlp_width);
-        // By width alone the memory gets what a multiple of 256 leaves.
+        // By width alone the memory gets what a multiple of 256 leaves, where there is such a width at all.
         Config by_width = config_of(name, {{"memory.layers", layers}});
-        const Budget other = match_width(by_width, match, target, "here");
-        CHECK(std::abs(mlp_share(budget, match) - mlp_share(goal, match)) <=
-              std::abs(mlp_share(other, match) - mlp_share(goal, match)) + 0.03);
+        try {
+          const Budget other = match_width(by_width, match, target, "here");
+          ++compared;
+          CHECK(std::abs(mlp_share(budget, match) - mlp_share(goal, match)) <=
+                std::abs(mlp_share(other, match) - mlp_share(goal, match)) + 0.03);
+        } catch (const UserError&) {
+        }
       }
     }
+  CHECK(compared > 10);
 }
 
 TEST_CASE("the sizes chosen are the best of all near them, and those with kernels come first") {
@@ -142,14 +148,19 @@ TEST_CASE("what leaves no MLP's width open is matched by its width, and what agr
   CHECK(of_state.mlp_width == swiglu_width(static_cast<int>(of_state.width)));
 }
 
-TEST_CASE("beside a reference without an MLP each MLP keeps its published proportion") {
+TEST_CASE("beside a reference without an MLP each MLP keeps about its published share") {
   const Budget goal = budget_of(config_of("lstm", {{"memory.width", "128"}}));
   for (const auto& [name, ratio] : {std::pair("deltanet", 8.0 / 3), {"hqlt", 8.0 / 3}, {"transformer", 4.0}}) {
     CAPTURE(name);
     Config config = config_of(name);
     const Budget budget = match_sizes(config, Match::kParameters, goal, "here");
     CHECK(budget.mlp_width % 8 == 0);
-    CHECK(std::abs(static_cast<double>(budget.mlp_width) - ratio * static_cast<double>(budget.width)) <= 4);
+    Config published = config;
+    const OptionList sizes = published.memory.options();
+    for (const Option& option : sizes.options())
+      if (option.name == "memory.mlp_width")
+        option.set(std::to_string(std::lround(ratio * static_cast<double>(budget.width))));
+    CHECK(std::abs(mlp_share(budget, Match::kParameters) - mlp_share(budget_of(published), Match::kParameters)) <= 0.05);
     CHECK(std::abs(static_cast<double>(budget.parameters) / static_cast<double>(goal.parameters) - 1) <= 0.03);
   }
 }
