@@ -148,12 +148,12 @@ void print_tables() {
       if (preset.task == task) names.push_back(preset.name);
     if (!names.empty()) std::printf("%-14s%s\n", task.c_str(), wrapped(joined(names), 14).c_str());
   }
-  std::printf("\nBACKBONES (--memory.name)\n%-19s %10s  %6s  %6s  %s\n", "name", "parameters", "state", "work",
+  std::printf("\nBACKBONES (--memory.name)\n%-19s %7s  %6s  %6s  %s\n", "name", "weights", "state", "work",
               "what it is");
   for (const std::string& name : backbone_names()) {
     const BackboneConfig backbone(name);
     const ModelCost cost = default_cost(backbone);
-    std::printf("%-19s %10s  %6s  %6s  %s\n", name.c_str(), count_text(static_cast<double>(cost.parameters)).c_str(),
+    std::printf("%-19s %7s  %6s  %6s  %s\n", name.c_str(), count_text(static_cast<double>(cost.parameters)).c_str(),
                 count_text(static_cast<double>(cost.state_bytes)).c_str(),
                 count_text(static_cast<double>(cost.multiply_adds_per_step)).c_str(),
                 last_column(backbone.summary(), 46).c_str());

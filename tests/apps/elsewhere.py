@@ -108,7 +108,7 @@ def check_range(run, folder):
         assert point["greedy"] == alone["greedy"] and point["sampled"] == alone["sampled"], (point, alone)
     assert contents(run) == before
     text = engram("evaluate", run, "--device=cpu", "--episodes=6", wanted).stdout
-    assert "trained with task.corridor_length 4\n" in text and len(text.splitlines()) == 6, text
+    assert "trained with task.corridor_length 4\n" in text and len(text.splitlines()) == 7, text
     assert max(map(len, text.splitlines())) <= 100, text
 
     # Kept, and only what is missing is made.

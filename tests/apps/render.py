@@ -77,9 +77,11 @@ def check_trained(folder):
         check_report(engram(folder, "render", "run", "--output=film.mp4", "--force", *arguments), "film.mp4", 3, 26, 10)
     # An animated picture stays small, and what the memory does is filmed beside everything else.
     check_report(engram(folder, "render", "run", "--output=film.gif"), "film.gif", 3, 26, 10)
-    assert (folder / "film.gif").stat().st_size < 150_000, (folder / "film.gif").stat().st_size
+    # Some 2.5 KB for each of the 3 x 27 pictures, as only what changes is written.
+    assert (folder / "film.gif").stat().st_size < 3 * 27 * 3_000, (folder / "film.gif").stat().st_size
     for backbone in ("hqlt", "transformer", "deltanet"):
-        engram(folder, "train", f"--run={backbone}", *TINY_RUN, f"--memory.name={backbone}")
+        others = [word for word in TINY_RUN if not word.startswith("--memory.name=")]
+        engram(folder, "train", f"--run={backbone}", *others, f"--memory.name={backbone}")
         sizes = []
         for option in ([], ["--show-memory"]):
             report = engram(folder, "render", backbone, "--output=memory.gif", "--force", *option)
