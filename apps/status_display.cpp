@@ -59,11 +59,12 @@ void StatusDisplay::report(const TrainStatus& status) {
 
 void StatusDisplay::evaluated(const TrainStatus& status, const AgentNetwork&, bool best) {
   const EvaluationSummary& evaluation = *status.last_evaluation;
-  const std::string sampled = evaluation.sampled ? ", sampled " + percent(evaluation.sampled->success) : "";
-  say(format("%6s steps %6s: greedy success %4s%s, return %6.2f over %d episodes%s",
+  const std::string sampled =
+      evaluation.sampled ? format(", sampled %4s", percent(evaluation.sampled->success).c_str()) : "";
+  say(format("%6s steps %6s: greedy success %4s%s, return %6.2f%s",
              count_text(static_cast<double>(evaluation.environment_steps)).c_str(),
              duration_text(status.seconds).c_str(), percent(evaluation.greedy.success).c_str(), sampled.c_str(),
-             evaluation.greedy.mean_return, evaluation.episodes, best ? " (best)" : ""));
+             evaluation.greedy.mean_return, best ? " (best)" : ""));
 }
 
 // Called after the recorder, so that what it says is true.

@@ -153,8 +153,7 @@ TEST_CASE("evaluations and the end are told in lines that stay") {
   TrainStatus status = some_status();
   status.last_evaluation = EvaluationSummary{10'000, 2'500, 20, {0.9, 0.85}, PlayedEpisodes{0.65, 0.6}};
   display.evaluated(status, *network, true);
-  CHECK(contains(out.str(), "greedy success  90%, sampled 65%, return   0.85"));
-  CHECK(contains(out.str(), "over 20 episodes (best)\n"));
+  CHECK(contains(out.str(), "greedy success  90%, sampled  65%, return   0.85 (best)\n"));
   status.stopped = StopReason::kSolved;
   status.final_evaluation = FinalEvaluation{*status.last_evaluation, 200, {190, {0.95, 0.91, 0.97}, 0.9}};
   status.final_evaluation->sampled = FinalEvaluation::Played{132, {0.66, 0.59, 0.72}, 0.55};
