@@ -5,6 +5,7 @@
 #include <set>
 #include <string>
 
+#include "agents/config_file.h"
 #include "agents/run_directory.h"
 #include "base/error.h"
 #include "experiments/budgets.h"
@@ -39,7 +40,7 @@ PlainRun read_plain_run(const fs::path& folder) {
     throw UserError("'" + folder.string() +
                     "' is the folder of a comparison, which has a report of its own: give it alone");
   const RunDirectory directory = RunDirectory::open(folder);
-  PlainRun run{folder, Config::from_settings(read_settings(directory.config_file())), {}, {}, {}};
+  PlainRun run{folder, read_config(directory.config_file()), {}, {}, {}};
   run.task["task.name"] = run.config.task.name();
   run.agent["memory.name"] = run.config.memory.name();
   const OptionList all = run.config.options();
