@@ -7,7 +7,7 @@
 
 #ifdef ENGRAM_WITH_CUDA
 #include "kernels/adam/adam.h"
-#include "memory/cuda_support.h"
+#include "nn/cuda_support.h"
 #endif
 
 namespace engram {

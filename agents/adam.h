@@ -7,7 +7,7 @@
 
 #include <vector>
 
-#include "agents/state_archive.h"
+#include "storage/state_archive.h"
 
 namespace engram {
 

@@ -8,9 +8,9 @@
 
 #include "agents/episode.h"
 #include "agents/policy.h"
-#include "agents/state_archive.h"
 #include "base/rng.h"
 #include "envs/vec_env.h"
+#include "storage/state_archive.h"
 
 namespace engram {
 

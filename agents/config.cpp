@@ -1,12 +1,9 @@
 #include "agents/config.h"
 
 #include <algorithm>
-#include <boost/program_options/parsers.hpp>
-#include <fstream>
 #include <optional>
 #include <set>
 
-#include "agents/config_file.h"
 #include "base/error.h"
 #include "base/suggest.h"
 
@@ -151,7 +148,7 @@ OptionList Config::options() {
 }
 
 std::string Config::to_ini() {
-  std::string text = "format = " + std::to_string(kFormat) + "\n";
+  std::string text = "format = " + std::to_string(kConfigFormat) + "\n";
   std::string section;
   const OptionList all = options();
   for (const Option& option : all.options()) {
@@ -209,39 +206,8 @@ std::vector<std::string> task_config_keys() {
   return keys;
 }
 
-Settings read_settings(const std::filesystem::path& file) {
-  const std::string where = config_file_text(file);
-  std::error_code ignored;
-  if (std::filesystem::is_directory(file, ignored)) throw UserError(where + " is a folder");
-  std::ifstream stream(file);
-  if (!stream) throw UserError(where + " cannot be read");
-  return read_settings(stream, where);
-}
-
-Settings read_settings(std::istream& stream, const std::string& where) {
-  namespace po = boost::program_options;
-  std::vector<po::option> parsed;
-  try {
-    parsed = po::parse_config_file(stream, po::options_description(), true).options;
-  } catch (const po::invalid_config_file_syntax& error) {
-    // Not what(), which replaces %invalid_line% by the line for as long as it finds one, in the line itself, too.
-    throw UserError(where + " is malformed: '" + error.tokens() + "' is neither [section] nor key = value");
-  }
-  Settings settings;
-  std::set<std::string> seen;
-  for (const po::option& option : parsed) {
-    const std::string key = config_key(option.string_key);
-    const std::string value = option.value.empty() ? "" : option.value.front();
-    if (!seen.insert(key).second) throw UserError(where + " gives '" + key + "' twice");
-    if (key == "format") {
-      if (value != std::to_string(Config::kFormat))
-        throw UserError(where + " is a config of another version: format '" + value + "', this program reads format " +
-                        std::to_string(Config::kFormat));
-      continue;
-    }
-    settings.emplace_back(key, value);
-  }
-  return settings;
+Config read_config(const std::filesystem::path& file) {
+  return naming_line(file, {}, [&] { return Config::from_settings(read_settings(file)); });
 }
 
 }  // namespace engram

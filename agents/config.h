@@ -5,9 +5,7 @@
 
 #include <cstdint>
 #include <filesystem>
-#include <istream>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "agents/episode_buffer.h"
@@ -16,6 +14,7 @@
 #include "base/options.h"
 #include "envs/registry.h"
 #include "memory/registry.h"
+#include "storage/settings.h"
 
 namespace engram {
 
@@ -61,12 +60,7 @@ struct CheckpointOptions {
   void list_options(OptionList& list);
 };
 
-// (section.key, value) in the order given.
-using Settings = std::vector<std::pair<std::string, std::string>>;
-
 struct Config {
-  static constexpr int kFormat = 1;  // of config files; key "format" of a saved config
-
   RunOptions run;
   TaskConfig task{"visual_match"};
   NetworkOptions network;
@@ -100,11 +94,8 @@ std::vector<std::string> all_config_keys();
 // Those of the section task.
 std::vector<std::string> task_config_keys();
 
-// Reads an INI file through Boost.Program_options. Throws UserError for an unreadable or malformed file, a key given
-// twice, or a file of another format.
-Settings read_settings(const std::filesystem::path& file);
-
-// The same from a stream; `where` names it in messages.
-Settings read_settings(std::istream& stream, const std::string& where);
+// The config that the file gives. Throws UserError as read_settings() and Config::from_settings() do, with the line of
+// a setting that is refused.
+Config read_config(const std::filesystem::path& file);
 
 }  // namespace engram

@@ -14,8 +14,8 @@
 
 #include "agents/network.h"
 #include "agents/policy.h"
-#include "agents/state_archive.h"
 #include "kernels/agent_step/agent_step.h"
+#include "storage/state_archive.h"
 
 namespace engram {
 

@@ -1,7 +1,7 @@
 #include "agents/device_timing.h"
 
 #include "agents/device_graph.h"
-#include "memory/cuda_support.h"
+#include "nn/cuda_support.h"
 
 namespace engram {
 
@@ -14,7 +14,9 @@ double torch_graph_ms(int launches, const std::function<void()>& work, double se
     graph.capture([&] {
       for (int i = 0; i < launches; ++i) work();
     });
-    ms = median_ms(current_stream(), [&] { graph.replay(); }, seconds) / launches;
+    ms = median_ms(
+             current_stream(), [&] { graph.replay(); }, seconds) /
+         launches;
   });
   return ms;
 }

@@ -5,10 +5,10 @@
 #include <deque>
 
 #include "agents/episode.h"
-#include "agents/state_archive.h"
 #include "base/options.h"
 #include "base/rng.h"
 #include "envs/vec_env.h"
+#include "storage/state_archive.h"
 
 namespace engram {
 

@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "agents/episode.h"
-#include "agents/state_archive.h"
 #include "envs/vec_env.h"
+#include "storage/state_archive.h"
 
 namespace engram {
 

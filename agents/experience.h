@@ -15,7 +15,7 @@
 #include "agents/evaluator.h"
 #include "agents/network.h"
 #include "agents/policy.h"
-#include "agents/state_archive.h"
+#include "storage/state_archive.h"
 
 namespace engram {
 

@@ -4,7 +4,7 @@
 #include <stdexcept>
 
 #include "agents/trained_agent.h"
-#include "memory/cuda_support.h"
+#include "nn/cuda_support.h"
 
 namespace engram {
 namespace {

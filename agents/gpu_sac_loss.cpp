@@ -1,7 +1,7 @@
 #include "agents/gpu_sac_loss.h"
 
 #include "kernels/sac_loss/sac_loss.h"
-#include "memory/cuda_support.h"
+#include "nn/cuda_support.h"
 
 namespace engram {
 

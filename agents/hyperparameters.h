@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "agents/config.h"
-#include "agents/tensorboard.h"
+#include "storage/tensorboard.h"
 
 namespace engram {
 

@@ -8,11 +8,11 @@
 #include <memory>
 #include <vector>
 
-#include "agents/state_archive.h"
 #include "base/options.h"
 #include "envs/vec_env.h"
-#include "memory/dropout.h"
 #include "memory/registry.h"
+#include "nn/dropout.h"
+#include "storage/state_archive.h"
 
 namespace engram {
 

@@ -2,7 +2,7 @@
 
 #ifdef ENGRAM_WITH_CUDA
 #include "kernels/tensor_list/tensor_list.h"
-#include "memory/cuda_support.h"
+#include "nn/cuda_support.h"
 #endif
 
 namespace engram {

@@ -9,9 +9,9 @@
 #include <vector>
 
 #include "agents/network.h"
-#include "agents/state_archive.h"
 #include "base/rng.h"
 #include "envs/vec_env.h"
+#include "storage/state_archive.h"
 
 namespace engram {
 

@@ -5,9 +5,9 @@
 #include <utility>
 #include <vector>
 
-#include "agents/build_info.h"
-#include "agents/weight_histograms.h"
-#include "agents/weights.h"
+#include "storage/build_info.h"
+#include "storage/weight_histograms.h"
+#include "storage/weights.h"
 
 #ifdef ENGRAM_WITH_CUDA
 #include <c10/cuda/CUDACachingAllocator.h>
@@ -144,7 +144,7 @@ void RunRecorder::write_weights(WhichWeights which, std::int64_t steps, std::int
                                 const TensorMap& weights) const {
   save_safetensors(run_.weights_file(which), weights,
                    {{"kind", "weights"},
-                    {"format", std::to_string(Config::kFormat)},
+                    {"format", std::to_string(kConfigFormat)},
                     {"config", config_text_},
                     {"environment_steps", std::to_string(steps)},
                     {"updates", std::to_string(updates)}});

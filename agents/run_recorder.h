@@ -4,10 +4,10 @@
 #include <span>
 #include <string>
 
-#include "agents/checkpoint.h"
-#include "agents/metrics.h"
-#include "agents/run_directory.h"
 #include "agents/trainer.h"
+#include "storage/checkpoint.h"
+#include "storage/metrics.h"
+#include "storage/run_directory.h"
 
 namespace engram {
 

@@ -15,7 +15,7 @@
 #ifdef ENGRAM_WITH_CUDA
 #include "agents/device_graph.h"
 #include "agents/gpu_sac_loss.h"
-#include "memory/side_work.h"
+#include "nn/side_work.h"
 #endif
 
 namespace engram {

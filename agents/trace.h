@@ -21,8 +21,8 @@
 
 #include "agents/evaluator.h"
 #include "agents/policy.h"
-#include "agents/weights.h"
 #include "envs/vec_env.h"
+#include "storage/weights.h"
 
 namespace engram {
 

@@ -4,10 +4,10 @@
 
 #include <charconv>
 
-#include "agents/config_file.h"
-#include "agents/weights.h"
 #include "base/error.h"
 #include "base/processors.h"
+#include "storage/settings.h"
+#include "storage/weights.h"
 #ifdef ENGRAM_WITH_CUDA
 #include "kernels/architecture.h"
 #endif

@@ -10,9 +10,9 @@
 
 #include "agents/config.h"
 #include "agents/network.h"
-#include "agents/run_directory.h"
 #include "agents/task_change.h"
 #include "envs/vec_env.h"
+#include "storage/run_directory.h"
 
 namespace engram {
 

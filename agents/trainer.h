@@ -23,8 +23,8 @@
 #include "agents/experience.h"
 #include "agents/network.h"
 #include "agents/sac_learner.h"
-#include "agents/state_archive.h"
 #include "agents/statistics.h"
+#include "storage/state_archive.h"
 
 namespace engram {
 

@@ -18,7 +18,7 @@
 #include "apps/bench.h"
 #include "base/error.h"
 #include "envs/cuda_vec_env.h"
-#include "memory/cuda_support.h"
+#include "nn/cuda_support.h"
 
 namespace engram {
 namespace {

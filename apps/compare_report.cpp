@@ -3,12 +3,12 @@
 #include <algorithm>
 #include <iostream>
 
-#include "agents/run_directory.h"
 #include "agents/trained_agent.h"
 #include "apps/command_line.h"
 #include "base/error.h"
 #include "experiments/plain_runs.h"
 #include "experiments/plots.h"
+#include "storage/run_directory.h"
 
 namespace engram {
 namespace {

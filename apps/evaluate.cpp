@@ -6,19 +6,19 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
-#include "agents/config_file.h"
 #include "agents/evaluator.h"
-#include "agents/files.h"
 #include "agents/hardware.h"
 #include "agents/trace.h"
 #include "agents/trained_agent.h"
-#include "agents/weights.h"
 #include "apps/command_line.h"
 #include "apps/commands.h"
 #include "apps/inspect.h"
 #include "base/error.h"
 #include "experiments/evaluation_range.h"
 #include "experiments/measured_json.h"
+#include "storage/files.h"
+#include "storage/settings.h"
+#include "storage/weights.h"
 
 namespace engram {
 namespace {
@@ -108,8 +108,8 @@ struct Stage {
 MeasuredEpisodes play(const TrainedAgent& agent, const Stage& stage, ActionChoice choice) {
   const int size = std::min(stage.episodes, kMaxEnvs);
   const std::uint64_t seed = agent.config.run.seed;
-  const auto environments =
-      make_cpu_vec_env(agent.config.task, seed, Purpose::kEvaluation, size, worthwhile_threads(size, stage.threads.count));
+  const auto environments = make_cpu_vec_env(agent.config.task, seed, Purpose::kEvaluation, size,
+                                             worthwhile_threads(size, stage.threads.count));
   Policy policy(agent.network, stage.device, size, seed, kTrainingActions);
   return measure(evaluate(*environments, policy, stage.episodes, choice, kFirstUnseenEpisode));
 }

@@ -9,7 +9,7 @@
 #include <string>
 
 #include "agents/config.h"
-#include "agents/safetensors_summary.h"
+#include "storage/safetensors_summary.h"
 
 namespace engram {
 

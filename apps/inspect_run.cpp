@@ -5,14 +5,14 @@
 #include <system_error>
 #include <vector>
 
-#include "agents/checkpoint.h"
-#include "agents/config_file.h"
 #include "agents/metrics_summary.h"
-#include "agents/run_directory.h"
-#include "agents/run_lock.h"
 #include "apps/inspect.h"
 #include "apps/status_display.h"
 #include "base/error.h"
+#include "storage/checkpoint.h"
+#include "storage/run_directory.h"
+#include "storage/run_lock.h"
+#include "storage/settings.h"
 
 namespace engram {
 namespace {

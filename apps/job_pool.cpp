@@ -14,9 +14,9 @@
 #include <system_error>
 
 #include "agents/hardware.h"
-#include "agents/run_lock.h"
 #include "base/error.h"
 #include "experiments/plan.h"
+#include "storage/run_lock.h"
 
 extern char** environ;
 

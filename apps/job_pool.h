@@ -12,8 +12,8 @@
 #include <string>
 #include <vector>
 
-#include "agents/files.h"
 #include "experiments/experiment.h"
+#include "storage/files.h"
 
 namespace engram {
 

@@ -6,10 +6,10 @@
 #include <string>
 #include <vector>
 
-#include "agents/build_info.h"
 #include "apps/commands.h"
 #include "base/error.h"
 #include "base/options.h"
+#include "storage/build_info.h"
 
 namespace engram {
 namespace {

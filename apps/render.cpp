@@ -4,7 +4,6 @@
 #include <iostream>
 #include <optional>
 
-#include "agents/config_file.h"
 #include "agents/policy.h"
 #include "agents/trained_agent.h"
 #include "apps/command_line.h"
@@ -12,6 +11,7 @@
 #include "apps/filmed_decision.h"
 #include "apps/memory_strips.h"
 #include "base/error.h"
+#include "storage/settings.h"
 #include "video/film.h"
 #include "video/frame_painter.h"
 #include "video/video_writer.h"

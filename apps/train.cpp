@@ -11,8 +11,6 @@
 #include <sstream>
 #include <stdexcept>
 
-#include "agents/checkpoint.h"
-#include "agents/config_file.h"
 #include "agents/device_failure.h"
 #include "agents/hardware.h"
 #include "agents/hyperparameters.h"
@@ -26,6 +24,8 @@
 #include "apps/status_display.h"
 #include "base/error.h"
 #include "experiments/experiment.h"
+#include "storage/checkpoint.h"
+#include "storage/settings.h"
 
 namespace engram {
 namespace {
@@ -130,8 +130,9 @@ void print_help(const OptionList& own, const Settings& settings) {
   std::cout << "\n"
             << wrapped("Config file: the same keys as INI, [section] and then key = value; # begins a comment.", 0)
             << "\n"
-            << wrapped("Whole numbers: 2000000, 2e6 and 2M are the same. Names of options: \"-\" and \"_\" are the same.",
-                       0)
+            << wrapped(
+                   "Whole numbers: 2000000, 2e6 and 2M are the same. Names of options: \"-\" and \"_\" are the same.",
+                   0)
             << "\n\n"
             << wrapped(
                    "Signals: SIGINT and SIGTERM save and leave with status 130 or 143, a second one at once; SIGUSR1 "
@@ -270,13 +271,13 @@ void train(Start& start, const std::string& directory, const std::vector<std::st
 
   std::vector<std::string> command_line = {"engram", "train"};
   command_line.insert(command_line.end(), arguments.begin(), arguments.end());
-  run = start.run ? *start.run : RunDirectory::create(directory, config, device, command_line);
-  if (start.over) run->start_over(config, device, command_line);
+  run = start.run ? *start.run : RunDirectory::create(directory, config.to_ini(), device, command_line);
+  if (start.over) run->start_over(config.to_ini(), device, command_line);
   start.run.reset();
   RunRecorder recorder(*run, config.to_ini(), config.checkpoint.keep, state);
   if (state != nullptr) {
     state->check_all_restored();
-    run->record_resume(config, start.checkpoint->file, device, command_line);
+    run->record_resume(config.to_ini(), start.checkpoint->file, device, command_line);
     if (const auto& best = trainer.status().best_evaluation) recorder.write_best(*best, trainer.best_weights());
   } else {
     recorder.write_hyperparameters(hyperparameters(config));

@@ -10,10 +10,10 @@
 #include <system_error>
 #include <utility>
 
-#include "agents/files.h"
 #include "agents/task_change.h"
 #include "base/error.h"
 #include "experiments/measured_json.h"
+#include "storage/files.h"
 
 namespace engram {
 namespace {

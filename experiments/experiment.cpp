@@ -4,9 +4,9 @@
 #include <charconv>
 #include <sstream>
 
-#include "agents/config_file.h"
 #include "base/error.h"
 #include "base/suggest.h"
+#include "storage/settings.h"
 
 namespace engram {
 namespace {

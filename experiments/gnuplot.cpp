@@ -9,8 +9,8 @@
 #include <stdexcept>
 #include <system_error>
 
-#include "agents/files.h"
 #include "base/error.h"
+#include "storage/files.h"
 
 extern char** environ;
 

@@ -5,12 +5,12 @@
 #include <set>
 #include <string>
 
-#include "agents/config_file.h"
-#include "agents/run_directory.h"
 #include "base/error.h"
 #include "experiments/budgets.h"
 #include "experiments/plan.h"
 #include "experiments/report_text.h"
+#include "storage/run_directory.h"
+#include "storage/settings.h"
 
 namespace engram {
 namespace {
@@ -80,8 +80,8 @@ Values defaults_of(const std::string& name) {
   return values;
 }
 
-// "tmaze", or "tmaze corridor_length 20" where groups of the same name differ in that. Settings: what the label says, and
-// what is not the default of the task or backbone (Choice).
+// "tmaze", or "tmaze corridor_length 20" where groups of the same name differ in that. Settings: what the label says,
+// and what is not the default of the task or backbone (Choice).
 template <class Choice>
 std::vector<ExperimentEntry> entries_of(const std::vector<Values>& groups, const std::string& name_key) {
   std::vector<ExperimentEntry> entries;

@@ -6,13 +6,13 @@
 #include <sstream>
 #include <system_error>
 
-#include "agents/config_file.h"
-#include "agents/files.h"
 #include "agents/metrics_summary.h"
-#include "agents/run_directory.h"
-#include "agents/run_lock.h"
 #include "base/error.h"
 #include "experiments/budgets.h"
+#include "storage/files.h"
+#include "storage/run_directory.h"
+#include "storage/run_lock.h"
+#include "storage/settings.h"
 
 namespace engram {
 namespace {

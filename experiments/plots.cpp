@@ -8,9 +8,9 @@
 #include <ostream>
 #include <stdexcept>
 
-#include "agents/files.h"
 #include "experiments/gnuplot.h"
 #include "experiments/score_table.h"
+#include "storage/files.h"
 
 namespace engram {
 namespace {

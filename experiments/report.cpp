@@ -6,15 +6,15 @@
 #include <ostream>
 #include <system_error>
 
-#include "agents/build_info.h"
-#include "agents/files.h"
-#include "agents/run_directory.h"
 #include "base/error.h"
 #include "experiments/budgets.h"
 #include "experiments/plan.h"
 #include "experiments/report_statistics.h"
 #include "experiments/report_text.h"
 #include "experiments/report_writer.h"
+#include "storage/build_info.h"
+#include "storage/files.h"
+#include "storage/run_directory.h"
 
 namespace engram {
 namespace {

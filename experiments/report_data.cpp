@@ -3,10 +3,10 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
-#include "agents/build_info.h"
 #include "experiments/measured_json.h"
 #include "experiments/plan.h"
 #include "experiments/report.h"
+#include "storage/build_info.h"
 
 namespace engram {
 namespace {

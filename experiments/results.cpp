@@ -9,9 +9,9 @@
 #include <nlohmann/json.hpp>
 #include <system_error>
 
-#include "agents/run_directory.h"
 #include "base/error.h"
 #include "experiments/aggregate.h"
+#include "storage/run_directory.h"
 
 namespace engram {
 namespace {

@@ -11,8 +11,8 @@
 #include <system_error>
 #include <utility>
 
-#include "agents/files.h"
 #include "base/error.h"
+#include "storage/files.h"
 
 namespace engram {
 namespace {

@@ -2,7 +2,7 @@
 //   q, k = l2-normalised silu(W x),  v = silu(Wv x),  beta = factor * sigmoid(w_b x) per head;
 //   o = the delta rule's output, RMS-normalised per head, then Wo.
 #include "memory/backbone_options.h"
-#include "memory/blocks.h"
+#include "memory/block_stack.h"
 #include "memory/ops.h"
 
 namespace engram {

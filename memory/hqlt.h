@@ -11,9 +11,9 @@
 #include <vector>
 
 #include "memory/backbone_options.h"
-#include "memory/blocks.h"
-#include "memory/dropout.h"
+#include "memory/block_stack.h"
 #include "memory/ops.h"
+#include "nn/dropout.h"
 
 namespace engram {
 

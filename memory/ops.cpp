@@ -9,7 +9,7 @@
 
 #ifdef ENGRAM_WITH_CUDA
 #include "kernels/attention/attention.h"
-#include "memory/cuda_support.h"
+#include "nn/cuda_support.h"
 #endif
 
 namespace engram {

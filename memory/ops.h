@@ -12,7 +12,7 @@
 #include <cstdint>
 #include <optional>
 
-#include "memory/dropout.h"
+#include "nn/dropout.h"
 
 namespace engram {
 

@@ -4,11 +4,11 @@
 // form.
 #include "base/error.h"
 #include "memory/backbone_options.h"
-#include "memory/blocks.h"
+#include "memory/block_stack.h"
 #include "memory/ops.h"
 
 #ifdef ENGRAM_WITH_CUDA
-#include "memory/fused_gpt_block.h"
+#include "memory/fused_causal_attention.h"
 #endif
 
 namespace engram {

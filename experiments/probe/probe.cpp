@@ -10,13 +10,13 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
-#include "agents/build_info.h"
-#include "agents/digest.h"
-#include "agents/files.h"
 #include "agents/hardware.h"
 #include "base/error.h"
 #include "experiments/aggregate.h"
 #include "experiments/experiment.h"
+#include "storage/build_info.h"
+#include "storage/digest.h"
+#include "storage/files.h"
 
 namespace engram {
 namespace {

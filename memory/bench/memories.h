@@ -14,8 +14,8 @@
 #include "kernels/delta_rule/delta_rule.h"
 #include "kernels/delta_rule/reference.h"
 #include "memory/bench/kernel_case.h"
-#include "memory/cuda_support.h"
 #include "memory/ops.h"
+#include "nn/cuda_support.h"
 
 namespace engram {
 

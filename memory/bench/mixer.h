@@ -3,7 +3,7 @@
 
 #include "kernels/block/mixer.h"
 #include "memory/bench/memories.h"
-#include "memory/blocks.h"
+#include "memory/block_stack.h"
 
 namespace engram {
 

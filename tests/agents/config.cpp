@@ -6,9 +6,9 @@
 #include <random>
 #include <sstream>
 
-#include "agents/config_file.h"
 #include "base/error.h"
-#include "tests/agents/temporary_folder.h"
+#include "storage/settings.h"
+#include "tests/storage/temporary_folder.h"
 
 using namespace engram;
 

@@ -5,13 +5,13 @@
 #include <algorithm>
 #include <string>
 
-#include "agents/checkpoint.h"
-#include "agents/metrics.h"
-#include "agents/safetensors.h"
 #include "agents/trainer.h"
-#include "agents/weights.h"
 #include "base/error.h"
-#include "tests/agents/temporary_folder.h"
+#include "storage/checkpoint.h"
+#include "storage/metrics.h"
+#include "storage/safetensors.h"
+#include "storage/weights.h"
+#include "tests/storage/temporary_folder.h"
 
 using namespace engram;
 

@@ -8,8 +8,8 @@
 
 #include "agents/trained_agent.h"
 #include "agents/trainer.h"
-#include "agents/weights.h"
-#include "memory/cuda_support.h"
+#include "nn/cuda_support.h"
+#include "storage/weights.h"
 #include "tests/agents/small_agent.h"
 #include "tests/gpu.h"
 

@@ -5,7 +5,7 @@
 
 #include "agents/config.h"
 #include "agents/trained_agent.h"
-#include "tests/agents/temporary_folder.h"
+#include "tests/storage/temporary_folder.h"
 
 using namespace engram;
 

@@ -5,7 +5,7 @@
 #include <cmath>
 
 #include "base/error.h"
-#include "tests/agents/temporary_folder.h"
+#include "tests/storage/temporary_folder.h"
 
 using namespace engram;
 

@@ -10,8 +10,8 @@
 #include <string>
 #include <vector>
 
-#include "agents/state_archive.h"
 #include "agents/trainer.h"
+#include "storage/state_archive.h"
 
 namespace engram::testing {
 

@@ -5,8 +5,8 @@
 
 #include "agents/hardware.h"
 #include "agents/trainer.h"
-#include "agents/weights.h"
 #include "kernels/cuda_support.h"
+#include "storage/weights.h"
 #include "tests/gpu.h"
 
 using namespace engram;

@@ -4,9 +4,9 @@
 
 #include "agents/run_recorder.h"
 #include "agents/trainer.h"
-#include "agents/weights.h"
 #include "base/error.h"
-#include "tests/agents/temporary_folder.h"
+#include "storage/weights.h"
+#include "tests/storage/temporary_folder.h"
 
 using namespace engram;
 
@@ -39,7 +39,7 @@ struct LastWeights : TrainObserver {
 TEST_CASE("a recorded run comes back as it was") {
   const TemporaryFolder folder;
   Config config = tiny_config();
-  const RunDirectory run = RunDirectory::create(folder / "run", config, torch::kCPU, {});
+  const RunDirectory run = RunDirectory::create(folder / "run", config.to_ini(), torch::kCPU, {});
   RunRecorder recorder(run, config.to_ini(), config.checkpoint.keep);
   LastWeights last;
   Trainer trainer(config, torch::kCPU, 1);

@@ -6,7 +6,7 @@
 #include <functional>
 
 #include "agents/trained_agent.h"
-#include "agents/weights.h"
+#include "storage/weights.h"
 
 using namespace engram;
 

@@ -6,7 +6,7 @@
 #include <sstream>
 
 #include "base/error.h"
-#include "tests/agents/temporary_folder.h"
+#include "tests/storage/temporary_folder.h"
 
 using namespace engram;
 

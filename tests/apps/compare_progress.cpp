@@ -4,7 +4,7 @@
 
 #include <sstream>
 
-#include "tests/agents/temporary_folder.h"
+#include "tests/storage/temporary_folder.h"
 
 using namespace engram;
 

@@ -7,7 +7,7 @@
 #include <filesystem>
 #include <string>
 
-#include "tests/agents/temporary_folder.h"
+#include "tests/storage/temporary_folder.h"
 
 using namespace engram;
 

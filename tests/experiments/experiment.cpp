@@ -6,11 +6,11 @@
 #include <filesystem>
 #include <sstream>
 
-#include "agents/files.h"
-#include "agents/run_lock.h"
 #include "base/error.h"
 #include "experiments/plan.h"
-#include "tests/agents/temporary_folder.h"
+#include "storage/files.h"
+#include "storage/run_lock.h"
+#include "tests/storage/temporary_folder.h"
 
 using namespace engram;
 

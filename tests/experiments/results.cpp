@@ -9,7 +9,7 @@
 #include "experiments/aggregate.h"
 #include "experiments/plan.h"
 #include "experiments/report.h"
-#include "tests/agents/temporary_folder.h"
+#include "tests/storage/temporary_folder.h"
 
 using namespace engram;
 

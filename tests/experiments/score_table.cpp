@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "base/error.h"
-#include "tests/agents/temporary_folder.h"
+#include "tests/storage/temporary_folder.h"
 
 using namespace engram;
 

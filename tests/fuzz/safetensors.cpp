@@ -1,5 +1,5 @@
 // Weights, checkpoints and traces are all safetensors files.
-#include "agents/safetensors.h"
+#include "storage/safetensors.h"
 
 #include <unistd.h>
 
@@ -9,7 +9,7 @@
 #include <iterator>
 #include <sstream>
 
-#include "agents/safetensors_summary.h"
+#include "storage/safetensors_summary.h"
 #include "tests/fuzz/target.h"
 
 namespace engram {

@@ -5,9 +5,9 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
-#include "agents/safetensors.h"
-#include "agents/state_archive.h"
 #include "agents/trainer.h"
+#include "storage/safetensors.h"
+#include "storage/state_archive.h"
 #include "tests/fuzz/target.h"
 
 namespace engram {

@@ -1,13 +1,12 @@
 // The fused path of a GPU against the definition on the CPU in double precision, dropout included: both draw the same
 // masks.
-#include "memory/fused_block.h"
-
 #include <doctest/doctest.h>
 
 #include <cmath>
 #include <string>
 #include <vector>
 
+#include "memory/fused_mixer.h"
 #include "memory/sequence_model.h"
 #include "tests/gpu.h"
 #include "tests/memory/support.h"

@@ -11,9 +11,9 @@
 #include <utility>
 #include <vector>
 
-#include "memory/dropout.h"
 #include "memory/registry.h"
 #include "memory/sequence_model.h"
+#include "nn/dropout.h"
 
 namespace engram {
 

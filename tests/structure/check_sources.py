@@ -12,11 +12,13 @@ ALLOWED = {
     "base": set(),
     "kernels": {"base"},
     "envs": {"kernels/cuda_support.h", "kernels/early_launch.h", "base"},
-    "memory": {"kernels", "base"},
-    "agents": {"memory", "envs", "kernels", "base"},
-    "experiments": {"agents", "memory", "envs", "base"},
+    "nn": {"kernels", "base"},
+    "storage": {"kernels/architecture.h", "base"},
+    "memory": {"nn", "kernels", "base"},
+    "agents": {"memory", "nn", "storage", "envs", "kernels", "base"},
+    "experiments": {"agents", "memory", "nn", "storage", "envs", "base"},
     "video": {"envs", "base"},
-    "apps": {"experiments", "agents", "video", "envs", "memory", "kernels/cuda_support.h", "base"},
+    "apps": {"experiments", "agents", "video", "envs", "memory", "nn", "storage", "kernels/cuda_support.h", "base"},
 }
 SUFFIXES = {".h", ".cpp", ".cu", ".cuh"}
 MAX_LINES = 600

@@ -5,7 +5,7 @@
 #include <opencv2/videoio.hpp>
 #include <stdexcept>
 
-#include "tests/agents/temporary_folder.h"
+#include "tests/storage/temporary_folder.h"
 #include "tests/video/pictures.h"
 #include "video/drawing.h"
 #include "video/video_writer.h"

@@ -13,7 +13,7 @@
 #include <tuple>
 #include <vector>
 
-#include "tests/agents/temporary_folder.h"
+#include "tests/storage/temporary_folder.h"
 #include "tests/video/pictures.h"
 #include "video/drawing.h"
 

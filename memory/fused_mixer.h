@@ -1,0 +1,46 @@
+// The mixer of a DeltaNet or HQLT block on a GPU as a residual branch (nn/residual_stack.h), over all rows of a batch,
+// with a backward pass of its own. It computes what deltanet.cpp and hqlt.cpp define, for rows that all begin fresh.
+// Rows [M, P], types and the clock of a dropout: as in nn/fused_rows.h.
+#pragma once
+
+#include <torch/torch.h>
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "base/dropout.h"
+#include "kernels/block/mixer.h"
+#include "nn/residual_stack.h"
+
+namespace engram::fused {
+
+constexpr int kMaxWidth = 1024, kMaxHeadWidth = 128;  // of D and D / heads
+
+// Whether x and a block of `heads` heads lie within what these operations take.
+bool takes(const torch::Tensor& x, std::int64_t width, std::int64_t heads);
+
+struct MixerWeights {
+  torch::Tensor query_DD, key_DD, value_DD;
+  torch::Tensor beta_HD;
+  torch::Tensor gate_GD;  // undefined: the mix has none
+  torch::Tensor head_norm_K;
+  torch::Tensor output_DD;
+};
+
+struct MixerSettings {
+  std::int64_t batch, steps;
+  int width, heads;
+  MixKind mix;  // kFast: no window
+  int window;   // steps
+  bool rotary;
+  float beta_factor;
+  torch::Tensor lengths_B;  // int64
+  torch::Tensor length_B;   // the same as int32
+  DropoutPlace query_dropout, key_dropout, value_dropout;
+};
+
+// Wo head_norm(mix(delta rule, window attention)(n))
+std::unique_ptr<Branch> mixer_branch(const MixerWeights& weights, const MixerSettings& settings);
+
+}  // namespace engram::fused

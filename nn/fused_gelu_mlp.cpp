@@ -1,0 +1,94 @@
+#include "nn/fused_gelu_mlp.h"
+
+#include "kernels/block/elementwise.h"
+#include "nn/cuda_support.h"
+#include "nn/fused_rows.h"
+#include "nn/side_work.h"
+#include "nn/weight_stack.h"
+
+namespace engram::fused {
+namespace {
+
+using torch::Tensor;
+
+class GeluMlpBranch : public Branch {
+ public:
+  explicit GeluMlpBranch(const GeluMlpWeights& weights)
+      : Branch(list_of({weights.up, weights.down})),
+        up_bias_I_(weights.up.bias_O.detach()),
+        width_(static_cast<int>(weights.down.bias_O.size(0))),
+        inner_(round_up(up_bias_I_.size(0), kWidthMultiple)),
+        up_stack_(inner_, round_up(width_, kWidthMultiple)),
+        down_stack_(round_up(width_, kWidthMultiple), inner_),
+        down_bias_stack_(1, round_up(width_, kWidthMultiple)) {
+    const PackGroups inner = padded_to(up_bias_I_.size(0), inner_);
+    const PackGroups by_row = padded_to(width_, round_up(width_, kWidthMultiple));
+    up_stack_.add(weights.up.weight_OI, 0, inner, by_row);
+    down_stack_.add(weights.down.weight_OI, 0, by_row, inner);
+    down_bias_stack_.add(weights.down.bias_O, 0, padded_to(1, 1), by_row);
+  }
+
+  void pack_weights(torch::ScalarType dtype) override {
+    const auto packed = WeightStack::packed({{up_stack_, dtype}, {down_stack_, dtype}, {down_bias_stack_, dtype}});
+    up_weight_ = packed[0];
+    down_weight_ = packed[1];
+    down_bias_ = packed[2].view({-1});
+  }
+
+  Tensor forward(const Tensor& normed_MP) override {
+    normed_MP_ = normed_MP;
+    up_ = product(normed_MP_, up_weight_.t());
+    hidden_ = torch::empty_like(up_);
+    gelu_bias_forward(gelu(), hidden_.data_ptr(), current_stream());
+    return torch::addmm(down_bias_, hidden_, down_weight_.t());
+  }
+
+  Gradients backward(const Tensor& d_output_MP, SideWork& side) override {
+    std::vector<Tensor> d_up_weight, d_down_weight;
+    Tensor d_down_bias;
+    side.run([&] {
+      d_down_weight = down_stack_.unpacked(product_float(d_output_MP.t(), hidden_));
+      d_down_bias = column_sums(d_output_MP).narrow(0, 0, width_);
+    });
+    const Tensor d_up = product(d_output_MP, down_weight_);  // of the hidden layer, and before gelu
+    const Tensor d_up_bias = torch::empty_like(up_bias_I_);
+    const Tensor scratch = scratch_bytes(gelu_bias_backward_scratch_bytes(gelu()), up_);
+    gelu_bias_backward(gelu(), d_up.data_ptr(), d_up.data_ptr(), scratch.data_ptr(), current_stream());
+    side.run([&] {
+      d_up_weight = up_stack_.unpacked(product_float(d_up.t(), normed_MP_));
+      gelu_bias_add_sums(gelu(), scratch.data_ptr(), d_up_bias.data_ptr<float>(), current_stream());
+    });
+    side.keep({d_output_MP, d_up, scratch});
+    return {product(d_up, up_weight_), {d_up_weight[0], d_up_bias, d_down_weight[0], d_down_bias}};
+  }
+
+ private:
+  GeluBias gelu() const {
+    return {.rows = up_.size(0),
+            .columns = inner_,
+            .width = static_cast<int>(up_bias_I_.size(0)),
+            .dtype = kernel_dtype(up_),
+            .x = up_.data_ptr(),
+            .bias = up_bias_I_.data_ptr<float>()};
+  }
+
+  Tensor up_bias_I_;
+  int width_, inner_;
+  WeightStack up_stack_, down_stack_, down_bias_stack_;
+  Tensor up_weight_, down_weight_, down_bias_;
+  Tensor normed_MP_, up_, hidden_;
+};
+
+}  // namespace
+
+std::vector<Tensor> list_of(std::initializer_list<AffineWeights> parts) {
+  std::vector<Tensor> list;
+  for (const AffineWeights& part : parts) list.insert(list.end(), {part.weight_OI, part.bias_O});
+  return list;
+}
+
+std::unique_ptr<Branch> gelu_mlp_branch(const GeluMlpWeights& weights) {
+  return std::make_unique<GeluMlpBranch>(weights);
+}
+
+}  // namespace engram::fused

@@ -1,0 +1,73 @@
+#include "nn/fused_rows.h"
+
+namespace engram::fused {
+namespace {
+
+using torch::Tensor;
+using torch::autograd::AutogradContext;
+using torch::autograd::variable_list;
+
+// x as rows of P channels, zero from channel D on.
+Tensor padded_rows(const Tensor& x) {
+  const std::int64_t width = x.size(-1), padded = round_up(static_cast<int>(width), kWidthMultiple);
+  Tensor x_MD = x.reshape({-1, width});
+  if (x_MD.stride(1) != 1 || x_MD.stride(0) < width) x_MD = x_MD.contiguous();
+  if (width == padded && x_MD.is_contiguous()) return x_MD;
+  const Tensor y_MP = torch::empty({x_MD.size(0), padded}, x.options().requires_grad(false));
+  dropout_add({.rows = x_MD.size(0),
+               .width = static_cast<int>(width),
+               .x_stride = x_MD.stride(0),
+               .stride = static_cast<int>(padded),
+               .dtype = kernel_dtype(x),
+               .dropout = {},
+               .x = x_MD.data_ptr(),
+               .residual = nullptr},
+              y_MP.data_ptr(), current_stream());
+  return y_MP;
+}
+
+class ToRowsFunction : public torch::autograd::Function<ToRowsFunction> {
+ public:
+  static Tensor forward(AutogradContext* context, const Tensor& x) {
+    context->saved_data["shape"] = x.sizes().vec();
+    return padded_rows(x.detach()).alias();
+  }
+  static variable_list backward(AutogradContext* context, const variable_list& gradient) {
+    return {unpadded_view(gradient[0].contiguous(), context->saved_data["shape"].toIntVector())};
+  }
+};
+
+class FromRowsFunction : public torch::autograd::Function<FromRowsFunction> {
+ public:
+  static Tensor forward(AutogradContext*, const Tensor& x_MP, const std::vector<std::int64_t>& shape) {
+    return unpadded_view(x_MP.detach(), shape);
+  }
+  static variable_list backward(AutogradContext*, const variable_list& gradient) {
+    return {padded_rows(gradient[0]), Tensor()};
+  }
+};
+
+}  // namespace
+
+Tensor to_rows(const Tensor& x) { return ToRowsFunction::apply(x); }
+
+Tensor from_rows(const Tensor& x_MP, const std::vector<std::int64_t>& shape) {
+  return FromRowsFunction::apply(x_MP, shape);
+}
+
+Tensor image_rows(const Tensor& x_MX, torch::ScalarType dtype) {
+  const Tensor bytes = x_MX.contiguous();
+  const int padded = round_up(bytes.size(1), kWidthMultiple);
+  const Tensor y_MP = torch::empty({bytes.size(0), padded}, bytes.options().dtype(dtype));
+  scale_bytes(bytes.size(0), static_cast<int>(bytes.size(1)), bytes.data_ptr<std::uint8_t>(), padded,
+              kernel_dtype(y_MP), y_MP.data_ptr(), current_stream());
+  return y_MP;
+}
+
+Tensor product(const Tensor& a, const Tensor& b) { return torch::mm(a, b); }
+
+Tensor product_float(const Tensor& a, const Tensor& b) {
+  return a.scalar_type() == torch::kFloat32 ? torch::mm(a, b) : torch::mm(a, b, torch::kFloat32);
+}
+
+}  // namespace engram::fused

@@ -1,0 +1,64 @@
+// A stack of residual branches on a GPU as one differentiable operation with a backward pass of its own:
+//   x <- dropout(x),   x <- x + dropout(branch(norm(x))) for one branch after the other,   and a norm at the end.
+// Between two branches one kernel adds to x and normalises the sum; in the backward pass one kernel goes back through
+// the norm, adds to the gradient of x and drops what the next branch is given.
+//
+// Rows [M, P], types and the clock of a dropout: as in fused_rows.h.
+#pragma once
+
+#include <torch/torch.h>
+
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "base/dropout.h"
+
+namespace engram::fused {
+
+class SideWork;  // side_work.h
+
+constexpr int kWidthMultiple = 16;  // P is one
+
+// A branch of a residual stream, for one forward pass and its backward pass.
+class Branch {
+ public:
+  explicit Branch(std::vector<torch::Tensor> parameters) : parameters_(std::move(parameters)) {}
+  virtual ~Branch() = default;
+
+  const std::vector<torch::Tensor>& parameters() const { return parameters_; }
+  // For products of this type. To be called before forward().
+  virtual void pack_weights(torch::ScalarType dtype) = 0;
+  virtual torch::Tensor forward(const torch::Tensor& normed_MP) = 0;
+
+  struct Gradients {
+    torch::Tensor normed_MP;
+    std::vector<torch::Tensor> parameters;  // written by the side
+  };
+  virtual Gradients backward(const torch::Tensor& d_output_MP, SideWork& side) = 0;
+
+ private:
+  std::vector<torch::Tensor> parameters_;
+};
+
+// RMS norm where it has a weight alone, layer norm where it has a bias too.
+struct Norm {
+  Norm(torch::Tensor rms_weight_D) : weight_D(std::move(rms_weight_D)) {}
+  Norm(torch::Tensor layer_weight_D, torch::Tensor layer_bias_D)
+      : weight_D(std::move(layer_weight_D)), bias_D(std::move(layer_bias_D)) {}
+
+  torch::Tensor weight_D, bias_D;
+};
+
+struct Residual {
+  Norm norm;
+  std::unique_ptr<Branch> branch;
+  DropoutPlace dropout;
+};
+
+// x [..., D] -> [..., D], a view of rows. Rows of x may stand apart: what to_rows() or a dropout gave is read where it
+// stands.
+torch::Tensor residual_stack(const torch::Tensor& x, const DropoutPlace& input_dropout, std::vector<Residual> residuals,
+                             Norm last);
+
+}  // namespace engram::fused

@@ -1,0 +1,76 @@
+// RunDirectory: everything that one training run leaves behind.
+//
+//   config.ini                  the resolved config, every value
+//   about.json                  what built and ran it: version, commit, compiler, LibTorch, device, command line, start
+//   metrics.jsonl               one JSON object a row, kinds "train", "evaluation" and "final"
+//   timings.jsonl               when they were written, and rates
+//   events.out.tfevents.engram  the same rows for TensorBoard, with settings, histograms of weights and a film
+//   weights/best.safetensors    of the best evaluation
+//   weights/last.safetensors    of the last evaluation, or of the end
+//   evaluations.json            of the best weights in tasks of other sizes, where they were asked for
+//   checkpoints/                whole states of the run, to go on from (checkpoint.h)
+//   resumes.jsonl               when, where and with which command line it went on
+//   lock                        held by the program that trains
+//   lock                        held while a program writes here (agents/run_lock.h)
+#pragma once
+
+#include <torch/torch.h>
+
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "storage/run_lock.h"
+
+namespace engram {
+
+enum class WhichWeights { kBest, kLast };
+
+class RunDirectory {
+ public:
+  // Creates the folder, its config.ini and about.json, and holds its lock for as long as a copy of the object lives.
+  // Throws UserError if the folder exists and is not empty, is in use, or cannot be written; then nothing is left
+  // behind. Everything inside has a fixed name: no text of a config or a task becomes part of a path.
+  // `command_line`: the arguments of the program, for about.json.
+  static RunDirectory create(const std::filesystem::path& path, const std::string& config_text, torch::Device device,
+                             const std::vector<std::string>& command_line);
+  // Whether there is a run, be it finished, running or begun.
+  static bool is_run(const std::filesystem::path& path);
+  // Opens the directory of a finished or running run for reading. Throws UserError if there is none.
+  static RunDirectory open(const std::filesystem::path& path);
+  // Opens it for going on: takes the lock and removes what killed processes have left half written. Throws UserError
+  // if there is none, or it is in use.
+  static RunDirectory open_to_write(const std::filesystem::path& path);
+
+  const std::filesystem::path& path() const { return path_; }
+  std::filesystem::path config_file() const { return path_ / "config.ini"; }
+  std::filesystem::path metrics_file() const { return path_ / "metrics.jsonl"; }
+  std::filesystem::path timings_file() const { return path_ / "timings.jsonl"; }
+  std::filesystem::path events_file() const { return path_ / "events.out.tfevents.engram"; }
+  std::filesystem::path checkpoints_folder() const { return path_ / "checkpoints"; }
+  std::filesystem::path weights_file(WhichWeights which) const;
+
+  // The run has saved nothing yet and is begun again, with this config's text.
+  void start_over(const std::string& config_text, torch::Device device,
+                  const std::vector<std::string>& command_line) const {
+    write_start(config_text, device, command_line);
+  }
+  // The run goes on from `checkpoint` with this config's text: rewrites config.ini and adds a line to resumes.jsonl.
+  void record_resume(const std::string& config_text, const std::filesystem::path& checkpoint, torch::Device device,
+                     const std::vector<std::string>& command_line) const;
+
+ private:
+  explicit RunDirectory(std::filesystem::path path) : path_(std::move(path)) {}
+
+  void write_start(const std::string& config_text, torch::Device device,
+                   const std::vector<std::string>& command_line) const;
+
+  std::filesystem::path path_;
+  std::shared_ptr<RunLock> lock_;  // none in one opened for reading
+};
+
+// "cpu", or "cuda:0 (name of the GPU)".
+std::string device_text(torch::Device device);
+
+}  // namespace engram

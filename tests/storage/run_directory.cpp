@@ -1,0 +1,70 @@
+#include "storage/run_directory.h"
+
+#include <doctest/doctest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "base/error.h"
+#include "storage/settings.h"
+#include "tests/storage/temporary_folder.h"
+
+using namespace engram;
+
+namespace {
+RunDirectory create(const std::filesystem::path& path) {
+  return RunDirectory::create(path, "[run]\nseed = 5\n", torch::kCPU, {"engram", "train", "--run.seed", "5"});
+}
+}  // namespace
+
+TEST_CASE("a new run directory holds config and origin") {
+  const TemporaryFolder folder;
+  const RunDirectory run = create(folder / "deep/run");
+  CHECK((read_settings(run.config_file()) == Settings{{"run.seed", "5"}}));
+  const auto about = nlohmann::json::parse(read_text(folder / "deep/run/about.json"));
+  for (const char* key : {"engram", "commit", "build_type", "compiler", "libtorch", "device", "cpu_cores", "started"})
+    CHECK(about.contains(key));
+  CHECK(about["command_line"][3] == "5");
+  CHECK(run.weights_file(WhichWeights::kBest) == folder / "deep/run/weights/best.safetensors");
+  CHECK(mentions(run.events_file().string(), "tfevents"));
+  CHECK(RunDirectory::open(folder / "deep/run").path() == run.path());
+}
+
+TEST_CASE("what is there is never overwritten") {
+  const TemporaryFolder folder;
+  std::filesystem::create_directory(folder / "run");
+  create(folder / "run");  // an empty folder is fine
+  write_text(folder / "run/lock", "12345\n");
+  const std::string before = read_text(folder / "run/config.ini");
+  const auto message = message_of<UserError>([&] { create(folder / "run"); });
+  CHECK(mentions(message, "holds a run: go on with it ('engram train --resume " + (folder / "run").string() + "')"));
+  CHECK(mentions(message, "choose another --run, or remove it"));
+  CHECK(read_text(folder / "run/config.ini") == before);
+  CHECK(read_text(folder / "run/lock") == "12345\n");
+  write_text(folder / "file", "x");
+  CHECK(
+      mentions(message_of<UserError>([&] { create(folder.path()); }), "exists and is not empty: choose another --run"));
+  CHECK(mentions(message_of<UserError>([&] { create(folder / "file"); }), "is a file"));
+  CHECK(mentions(message_of<UserError>([&] { create(folder / "file/run"); }), "file/run"));
+}
+
+TEST_CASE("a run that was killed before it was one is begun again") {
+  const TemporaryFolder folder;
+  for (const char* name : {"weights", "checkpoints"}) std::filesystem::create_directories(folder / "run" / name);
+  for (const char* name : {"about.json", "config.ini.partial999999999"}) write_text(folder / "run" / name, "{");
+  CHECK(mentions(message_of<UserError>([&] { create(folder / "run"); }), "is not empty"));  // somebody else's
+  CHECK_FALSE(std::filesystem::exists(folder / "run/lock"));
+  write_text(folder / "run/lock", "999999999\n");
+  write_text(folder / "run/weights/mine", "x");
+  CHECK(mentions(message_of<UserError>([&] { create(folder / "run"); }), "is not empty"));
+  CHECK(read_text(folder / "run/about.json") == "{");
+  std::filesystem::remove(folder / "run/weights/mine");
+  create(folder / "run");
+  CHECK(nlohmann::json::parse(read_text(folder / "run/about.json")).contains("engram"));
+  CHECK_FALSE(std::filesystem::exists(folder / "run/config.ini.partial999999999"));
+}
+
+TEST_CASE("a folder that is no run directory is refused") {
+  const TemporaryFolder folder;
+  CHECK(mentions(message_of<UserError>([&] { RunDirectory::open(folder / "none"); }), "none' does not exist"));
+  CHECK(mentions(message_of<UserError>([&] { RunDirectory::open(folder.path()); }), "has no config.ini"));
+}
