@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "agents/episode_buffer.h"
+#include "agents/episode_store.h"
 #include "agents/network.h"
 #include "agents/sac_learner.h"
 #include "base/options.h"

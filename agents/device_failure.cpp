@@ -24,18 +24,16 @@ std::string wanted_memory(const std::string& text) {
 std::string out_of_memory(const std::string& text, const Config& config) {
   const ReplayOptions& replay = config.replay;
   const TaskInfo task = config.task.info();
-  const std::int64_t steps = task.max_episode_steps;
-  const std::int64_t episodes = std::max(replay.minimum_episodes, replay.capacity_steps / steps);
-  // Observations, and 8 bytes of action and reward a step.
-  const double bytes = static_cast<double>(episodes) *
-                       (static_cast<double>((steps + 1) * task.observation.bytes()) + 8.0 * static_cast<double>(steps));
+  // Observations, and 8 bytes of action and reward a row.
+  const std::int64_t rows = replay.rows(task, config.run.steps);
+  const double bytes = static_cast<double>(rows) * static_cast<double>(task.observation.bytes() + 8);
   char size[32];
   std::snprintf(size, sizeof(size), "%.1f GiB", bytes / (1 << 30));
   const std::string wanted = wanted_memory(text);
   return "the GPU is out of memory" + (wanted.empty() ? "" : " (" + wanted + " more were wanted)") +
          ": lower replay.capacity_steps (now " + std::to_string(replay.capacity_steps) +
          ") or replay.minimum_episodes (now " + std::to_string(replay.minimum_episodes) + "), whose " +
-         std::to_string(episodes) + " episodes take " + size + ", replay.batch_episodes (now " +
+         std::to_string(rows) + " rows take " + size + ", replay.batch_episodes (now " +
          std::to_string(replay.batch_episodes) + ") or run.num_envs (now " + std::to_string(config.run.num_envs) + ")";
 }
 

@@ -1,12 +1,12 @@
 // Evaluator: plays whole episodes without dropout and reports each of them.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <vector>
 
-#include "agents/policy.h"
-#include "envs/vec_env.h"
+#include "agents/rollout.h"
 
 namespace engram {
 
@@ -48,14 +48,17 @@ class EvaluationMode {
   bool was_training_;
 };
 
+// Environments of an evaluation of so many episodes: training's own evaluations and engram evaluate play the same
+// episodes in the same order.
+constexpr int evaluation_envs(int episodes) { return std::min(episodes, 64); }
+
 // Plays exactly `episodes` episodes, in the order environment 0's, environment 1's, ... Each environment has a quota
 // fixed beforehand: taking the first to finish instead would favour short episodes. The environments start at episode
 // `first_episode` of their streams and sampled actions at the beginning of theirs (evaluation_actions()), so that the
-// same call plays the same episodes. The policy's network is in
-// evaluation mode meanwhile and is put back; all of the policy's rows are forgotten. Leaves off, with fewer episodes
-// that say nothing, once `interrupted` returns true. Throws std::invalid_argument if episodes < 1.
+// same call plays the same episodes. The policy's network is in evaluation mode meanwhile and is put back. Leaves off,
+// with fewer episodes that say nothing, once `interrupted` returns true. Throws std::invalid_argument if episodes < 1.
 std::vector<EpisodeResult> evaluate(
-    VecEnv& environments, Policy& policy, int episodes, ActionChoice choice, std::uint32_t first_episode = 0,
+    Rollout& rollout, int episodes, ActionChoice choice, std::uint32_t first_episode = 0,
     const std::function<bool()>& interrupted = [] { return false; });
 
 }  // namespace engram

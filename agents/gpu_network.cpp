@@ -1,9 +1,9 @@
 #include "agents/gpu_network.h"
 
 #include "kernels/dense_convolution/dense_convolution.h"
-#include "nn/fused_rows.h"
 #include "nn/cuda_support.h"
 #include "nn/fused_mlp.h"
+#include "nn/fused_rows.h"
 
 namespace engram {
 namespace {

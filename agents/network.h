@@ -93,9 +93,13 @@ class AgentNetwork : public torch::nn::Module {
   // All parameters, those of the target critics included, and the position of the dropout's draws.
   void visit_state(StateArchive& archive);
 
+  // Seed and tick of all dropouts (base/dropout.h), int64 [2] on that device, where it stays.
+  const torch::Tensor& dropout_seed_tick(torch::Device device) { return dropout_clock_->seed_tick(device); }
+
   // Everything that an optimiser trains: all but the target critics (which are among parameters(), without gradient).
   std::vector<torch::Tensor> trainable_parameters() const;
   std::int64_t num_actions() const { return num_actions_; }
+  bool sees_previous_action() const { return !previous_action_.is_empty(); }
   bool sees_previous_reward() const { return !previous_reward_.is_empty(); }
 
  private:

@@ -2,121 +2,110 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <stdexcept>
-#include <string>
+#include <utility>
 
 #include "base/sample_action.h"
 
 namespace engram {
-namespace {
 
-// A copy of the environments' views, so that nothing on the device depends on when they are rewritten.
-torch::Tensor observation_tensor(const VecEnv& environments) {
-  const ObservationSpec& spec = environments.info().observation;
-  std::vector<std::int64_t> shape{environments.size()};
-  shape.insert(shape.end(), spec.shape.begin(), spec.shape.end());
-  const auto observation = torch::empty(shape, spec.type == ElementType::kUint8 ? torch::kUInt8 : torch::kFloat32);
-  std::ranges::copy(environments.observation_N(), static_cast<std::byte*>(observation.data_ptr()));
-  return observation;
-}
-
-}  // namespace
-
-Policy::Policy(std::shared_ptr<AgentNetwork> network, torch::Device device, int num_envs, std::uint64_t seed,
-               std::uint32_t stream, Remembering remembering)
+Policy::Policy(std::shared_ptr<AgentNetwork> network, torch::ScalarType dtype, int num_envs, std::uint64_t seed,
+               MemorySpan span, torch::Device rows_device)
     : network_(std::move(network)),
-      device_(device),
+      device_(network_->parameters().front().device()),
+      dtype_(dtype),
       seed_(seed),
-      remembering_(remembering),
-      memory_(network_->backbone().initial_state(num_envs)),
-      fresh_N_(num_envs, 1),
-      rng_N_(num_envs) {
-  draw_from(stream);
-  step_.action_N.resize(num_envs);
+      span_(span),
+      memory_(network_->backbone().initial_state(num_envs)) {
+  const auto options = torch::TensorOptions(rows_device);
+  stream_N_ = torch::empty({static_cast<std::int64_t>(num_envs * sizeof(Rng))}, options.dtype(torch::kUInt8));
+  probabilities_NA_ = torch::zeros({num_envs, network_->num_actions()}, options.dtype(torch::kFloat32));
+  diverged_ = torch::zeros({1}, options.dtype(torch::kInt32));
+  draw_from(0);
 }
 
+// In place: a captured step reads the streams where they are.
 void Policy::draw_from(std::uint32_t stream) {
-  for (std::size_t row = 0; row < rng_N_.size(); ++row)
-    rng_N_[row] = Rng(seed_, Purpose::kAction, static_cast<std::uint32_t>(row), stream);
-}
-
-void Policy::reset_all() { std::ranges::fill(fresh_N_, std::uint8_t{1}); }
-
-void Policy::reset_row(int row) { fresh_N_.at(row) = 1; }
-
-const Policy::Step& Policy::act(const VecEnv& environments, ActionChoice choice) {
-  return take_step(environments, choice, nullptr);
-}
-
-const Policy::Step& Policy::act_and_view(const VecEnv& environments, ActionChoice choice, MemoryView& view) {
-  return take_step(environments, choice, &view);
-}
-
-const Policy::Step& Policy::take_step(const VecEnv& environments, ActionChoice choice, MemoryView* view) {
-  const torch::NoGradGuard no_grad;
-  const auto size = static_cast<std::int64_t>(fresh_N_.size());
-  const std::int64_t num_actions = network_->num_actions();
-  if (environments.size() != size)
-    throw std::invalid_argument("a policy of " + std::to_string(size) + " rows acts in " +
-                                std::to_string(environments.size()) + " environments");
-
-  const auto previous_action_N = torch::empty({size}, torch::kInt64);
-  const auto previous_reward_N = torch::empty({size});
-  for (std::int64_t row = 0; row < size; ++row) {
-    const bool fresh = fresh_N_[row] != 0;
-    previous_action_N.data_ptr<std::int64_t>()[row] = fresh ? num_actions : step_.action_N[row];
-    previous_reward_N.data_ptr<float>()[row] = fresh ? 0 : environments.reward_N()[row];
+  const torch::Tensor bytes = torch::empty({stream_N_.numel()}, torch::kUInt8);
+  for (std::int64_t row = 0; row < probabilities_NA_.size(0); ++row) {
+    const Rng rng(seed_, Purpose::kAction, static_cast<std::uint32_t>(row), stream);
+    std::memcpy(bytes.data_ptr<std::uint8_t>() + row * static_cast<std::int64_t>(sizeof rng), &rng, sizeof rng);
   }
-  if (remembering_ == Remembering::kNothing) {
-    for (torch::Tensor& tensor : memory_.tensors) tensor.zero_();
-  } else if (std::ranges::count(fresh_N_, 0) < size) {
-    const auto fresh = torch::from_blob(fresh_N_.data(), {size}, torch::kUInt8).to(torch::kBool);
-    memory_.reset_rows(fresh.to(device_));
-  }
-  std::ranges::fill(fresh_N_, std::uint8_t{0});
-
-  const auto encoded_ND = network_->encode(observation_tensor(environments).to(device_), previous_action_N.to(device_),
-                                           previous_reward_N.to(device_));
-  const auto input_ND = encoded_ND.to(network_->parameters().front().dtype());
-  SequenceModel& backbone = network_->backbone();
-  const auto features_ND = view == nullptr ? backbone.step(input_ND, memory_) : backbone.step(input_ND, memory_, *view);
-  const auto probabilities_NA = network_->actor_logits(features_ND).softmax(-1);
-  const auto [q1_NA, q2_NA] = network_->critics(features_ND);
-  // One transfer for all three.
-  const auto all = torch::cat({features_ND, probabilities_NA, torch::minimum(q1_NA, q2_NA)}, -1)
-                       .to(torch::TensorOptions(torch::kCPU).dtype(torch::kFloat32));
-  const std::int64_t width = features_ND.size(-1);
-  step_.features_ND = all.narrow(-1, 0, width);
-  step_.probabilities_NA = all.narrow(-1, width, num_actions).contiguous();
-  step_.q_NA = all.narrow(-1, width + num_actions, num_actions);
-
-  for (std::int64_t row = 0; row < size; ++row) {
-    const float* const probabilities = step_.probabilities_NA.data_ptr<float>() + row * num_actions;
-    if (!std::all_of(probabilities, probabilities + num_actions, [](float p) { return std::isfinite(p); }))
-      throw std::runtime_error("the policy's action probabilities are not finite: training has diverged");
-    step_.action_N[row] = choice == ActionChoice::kGreedy ? greedy_action(probabilities, num_actions)
-                                                          : sample_action(probabilities, num_actions, rng_N_[row]);
-  }
-  return step_;
+  stream_N_.copy_(bytes);
 }
 
 void Policy::visit_state(StateArchive& archive, std::int64_t max_position) {
-  const std::size_t size = fresh_N_.size();
-  archive.array("fresh", fresh_N_);
-  archive.array("random", rng_N_);
-  archive.array("action", step_.action_N);
+  archive.tensor("random", stream_N_);
   for (std::size_t i = 0; i < memory_.tensors.size(); ++i)
     archive.tensor("memory" + std::to_string(i), memory_.tensors[i]);
   if (!archive.restoring()) return;
-  if (fresh_N_.size() != size || rng_N_.size() != size || step_.action_N.size() != size)
-    archive.refuse("fresh", "it is of another number of environments");
-  for (const std::int32_t action : step_.action_N)
-    if (action < 0 || action >= network_->num_actions())
-      archive.refuse("action", std::to_string(action) + " is not an action");
   // The integers in a memory are positions, which index it.
   for (const torch::Tensor& tensor : memory_.tensors)
     if (tensor.scalar_type() == torch::kInt64 && ((tensor < 0) | (tensor > max_position)).any().item<bool>())
       archive.refuse("memory", "a row is at a step that no episode has");
+}
+
+NetworkPolicy::NetworkPolicy(std::shared_ptr<AgentNetwork> network, torch::ScalarType dtype, int num_envs,
+                             std::uint64_t seed, MemorySpan span, torch::Device rows_device)
+    : Policy(std::move(network), dtype, num_envs, seed, span, rows_device) {}
+
+std::string NetworkPolicy::description() const {
+  return device_.is_cuda() ? "the network's operations in a CUDA graph" : "the network's operations on the CPU";
+}
+
+void NetworkPolicy::take_step(const ActingRows& rows, ActionChoice choice, MemoryView* view) {
+  const torch::NoGradGuard no_grad;
+  const std::int64_t num_actions = network_->num_actions();
+  if (rows.size() != probabilities_NA_.size(0))
+    throw std::invalid_argument("a policy of " + std::to_string(probabilities_NA_.size(0)) + " rows acts in " +
+                                std::to_string(rows.size()) + " environments");
+  const torch::Tensor fresh_N = rows.fresh_N.to(device_);
+  if (span_ == MemorySpan::kStep)
+    for (torch::Tensor& tensor : memory_.tensors) tensor.zero_();
+  else if (device_.is_cuda())
+    forget_rows_on_gpu(memory_, fresh_N);
+  else if (std::memchr(fresh_N.const_data_ptr(), 1, static_cast<std::size_t>(fresh_N.numel())) != nullptr)
+    memory_.reset_rows(fresh_N.to(torch::kBool));
+
+  const ComputeIn scope = compute_in();
+  torch::Tensor previous_action_N = rows.action_N.to(device_), previous_reward_N = rows.reward_N.to(device_);
+  if (network_->sees_previous_action())
+    previous_action_N = previous_action_N.to(torch::kInt64).masked_fill(fresh_N.to(torch::kBool), num_actions);
+  // A copy of observations of the CPU, which their environments rewrite.
+  const torch::Tensor encoded_ND =
+      network_->encode(rows.observation_N.to(device_), previous_action_N, previous_reward_N);
+  const torch::Tensor input_ND = encoded_ND.to(network_->parameters().front().dtype());
+  SequenceModel& backbone = network_->backbone();
+  features_ND_ = view == nullptr ? backbone.step(input_ND, memory_) : backbone.step(input_ND, memory_, *view);
+  const torch::Tensor logits_NA = network_->actor_logits(features_ND_);
+  if (rows.action_N.is_cuda())
+    choose_actions_on_gpu(rows, logits_NA.to(torch::kFloat32).contiguous(), choice, stream_N(), probabilities_NA_,
+                          diverged_);
+  else
+    choose(rows, logits_NA, choice);
+}
+
+void NetworkPolicy::choose(const ActingRows& rows, const torch::Tensor& logits_NA, ActionChoice choice) {
+  probabilities_NA_.copy_(logits_NA.softmax(-1));
+  const std::int64_t num_actions = probabilities_NA_.size(1);
+  for (std::int64_t row = 0; row < rows.size(); ++row) {
+    const float* const probabilities = probabilities_NA_.const_data_ptr<float>() + row * num_actions;
+    if (!std::all_of(probabilities, probabilities + num_actions, [](float p) { return std::isfinite(p); }))
+      throw std::runtime_error("the policy's action probabilities are not finite: training has diverged");
+    rows.action_N.data_ptr<std::int32_t>()[row] = choice == ActionChoice::kGreedy
+                                                      ? greedy_action(probabilities, num_actions)
+                                                      : sample_action(probabilities, num_actions, stream_N()[row]);
+  }
+  rows.fresh_N.zero_();
+}
+
+NetworkPolicy::Step NetworkPolicy::last_step() {
+  const torch::NoGradGuard no_grad;
+  const ComputeIn scope = compute_in();
+  const auto [q1_NA, q2_NA] = network_->critics(features_ND_);
+  const auto on_host = torch::TensorOptions(torch::kCPU).dtype(torch::kFloat32);
+  return {features_ND_.to(on_host), probabilities_NA_.to(on_host).clone(), torch::minimum(q1_NA, q2_NA).to(on_host)};
 }
 
 }  // namespace engram

@@ -15,7 +15,7 @@ torch::Tensor observation_tensor(const VecEnv& environment) {
 
 }  // namespace
 
-Trace record_trace(VecEnv& environment, Policy& policy, int episodes, ActionChoice choice,
+Trace record_trace(VecEnv& environment, ShownPolicy& policy, int episodes, ActionChoice choice,
                    std::uint32_t first_episode) {
   if (environment.size() != 1) throw std::invalid_argument("record_trace plays a single environment");
   std::vector<torch::Tensor> observations, features, probabilities, q_values, final_observations;
@@ -27,12 +27,12 @@ Trace record_trace(VecEnv& environment, Policy& policy, int episodes, ActionChoi
 
   environment.reset_all(first_episode);
   for (int episode = 0; episode < episodes; ++episode) {
-    policy.reset_all();
+    policy.begin_episodes();
     starts.push_back(static_cast<std::int64_t>(actions.size()));
     EpisodeResult result;
     while (environment.end_N()[0] == End::kNone) {
       observations.push_back(observation_tensor(environment));
-      const Policy::Step& step = policy.act(environment, choice);
+      const ShownPolicy::Step step = policy.act(choice);
       features.push_back(step.features_ND[0].clone());
       probabilities.push_back(step.probabilities_NA[0].clone());
       q_values.push_back(step.q_NA[0].clone());

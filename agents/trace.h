@@ -20,7 +20,7 @@
 #include <vector>
 
 #include "agents/evaluator.h"
-#include "agents/policy.h"
+#include "agents/shown_policy.h"
 #include "envs/vec_env.h"
 #include "storage/weights.h"
 
@@ -31,8 +31,9 @@ struct Trace {
   std::vector<EpisodeResult> results;
 };
 
-// Plays `episodes` >= 1 episodes in a single environment, beginning with `first_episode` of its stream; the policy's
-// network must be in evaluation mode.
-Trace record_trace(VecEnv& environment, Policy& policy, int episodes, ActionChoice choice, std::uint32_t first_episode);
+// Plays `episodes` >= 1 episodes in a single environment, beginning with `first_episode` of its stream; the policy acts
+// in it, and its network must be in evaluation mode.
+Trace record_trace(VecEnv& environment, ShownPolicy& policy, int episodes, ActionChoice choice,
+                   std::uint32_t first_episode);
 
 }  // namespace engram

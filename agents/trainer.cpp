@@ -45,6 +45,13 @@ TensorMap copied_weights(const AgentNetwork& network) {
   return weights;
 }
 
+// That a run ever collects: it ends with the look after its last step, with an episode of every environment that began
+// at random before it.
+std::int64_t most_steps(const Config& config) {
+  const std::int64_t longest = config.task.info().max_episode_steps + Rollout::kStepsBetweenLooks;
+  return config.run.steps + longest * (config.run.num_envs + config.run.random_episodes);
+}
+
 }  // namespace
 
 bool better_or_equal(const EvaluationSummary& a, const EvaluationSummary& b) {
@@ -54,7 +61,13 @@ bool better_or_equal(const EvaluationSummary& a, const EvaluationSummary& b) {
 Trainer::Trainer(const Config& config, torch::Device device, int threads)
     : config_(config),
       network_(make_network(config, config.task.info(), device)),
-      experience_(make_experience(config, network_, device, threads)),
+      device_(device),
+      threads_(threads),
+      rollout_(make_rollout(config, network_, device, Purpose::kTraining, config.run.num_envs, threads,
+                            config.run.memoryless_collection ? MemorySpan::kStep : MemorySpan::kEpisode)),
+      replay_(config.replay, config.task.info(), most_steps(config), device),
+      random_(config.run.seed, Purpose::kRun, 0, 0),
+      replay_random_(config.run.seed, Purpose::kReplay, 0, 0),
       learner_(config.learner, network_),
       next_evaluation_(config.evaluation.every_steps),
       next_metrics_(config.run.metrics_every_steps) {
@@ -100,6 +113,7 @@ void Trainer::move() {
         collect(Acting::kRandom);
         break;
       }
+      rollout_->abandon_running();  // the policy's memory would lack what was done at random
       phase_ = Phase::kCollect;
       learning_start_ = Clock::now();
       steps_before_ = status_.steps;
@@ -127,7 +141,13 @@ void Trainer::move() {
 }
 
 void Trainer::collect(Acting acting) {
-  status_.steps += experience_->collect(acting, [this](const EpisodeResult& episode) { add_episode(episode); });
+  const Rollout::Played played =
+      acting == Acting::kRandom ? rollout_->play_random(random_) : rollout_->play(ActionChoice::kSample);
+  status_.steps += played.steps * rollout_->size();
+  if (played.episodes.empty()) return;
+  rollout_->run([&] { replay_.add(rollout_->recording(), played.episodes); });
+  for (const RecordedEpisode& episode : played.episodes)
+    add_episode({episode.total_reward, episode.success != 0, episode.steps});
 }
 
 void Trainer::add_episode(const EpisodeResult& episode) {
@@ -139,7 +159,7 @@ void Trainer::add_episode(const EpisodeResult& episode) {
 }
 
 void Trainer::update() {
-  last_losses_ = learner_.update(experience_->sample());
+  last_losses_ = learner_.update(replay_.sample(replay_random_));
   ++status_.updates;
   --pending_updates_;
 }
@@ -150,21 +170,29 @@ void Trainer::measure() {
   for (TrainObserver* observer : observers_) observer->measured(status_);
 }
 
+Rollout& Trainer::evaluation_rollout(int episodes) {
+  const int num_envs = evaluation_envs(episodes);
+  if (!evaluation_rollout_ || evaluation_rollout_->size() != num_envs)
+    evaluation_rollout_ = make_rollout(config_, network_, device_, Purpose::kEvaluation, num_envs, threads_);
+  return *evaluation_rollout_;
+}
+
 // Nothing if it was interrupted.
 std::optional<Trainer::Results> Trainer::play(int episodes, std::uint32_t first_episode) {
   const Stopwatch stopwatch(status_.seconds_evaluating);
   const auto interrupted = [this] { return stop_requested_.load(); };
   Results results;
-  results.greedy = experience_->evaluate(ActionChoice::kGreedy, episodes, first_episode, interrupted);
+  Rollout& rollout = evaluation_rollout(episodes);
+  results.greedy = evaluate(rollout, episodes, ActionChoice::kGreedy, first_episode, interrupted);
   if (!stop_requested_)
-    results.sampled = experience_->evaluate(ActionChoice::kSample, episodes, first_episode, interrupted);
+    results.sampled = evaluate(rollout, episodes, ActionChoice::kSample, first_episode, interrupted);
   if (stop_requested_) return std::nullopt;
   return results;
 }
 
 // False, and nothing has happened, if it was interrupted.
 bool Trainer::evaluate_policy() {
-  const int episodes = config_.evaluation.episodes, environments = experience_->evaluation_environments();
+  const int episodes = config_.evaluation.episodes, environments = evaluation_envs(episodes);
   const auto episodes_per_environment = static_cast<std::uint32_t>((episodes + environments - 1) / environments);
   const std::optional<Results> results = play(episodes, evaluations_ * episodes_per_environment);
   if (!results) return false;
@@ -261,18 +289,36 @@ void Trainer::visit_evaluation(StateArchive& archive, const std::string& name,
   });
 }
 
-void Trainer::visit_state(StateArchive& archive) {
-  std::string place = experience_->description();
-  archive.value("acts_in", place);
-  if (place != experience_->description())
-    archive.refuse("acts_in", "the run had " + place + ", here it has " + experience_->description());
-  archive.within("experience", [&] { experience_->visit_state(archive); });
-  archive.within("learner", [&] { learner_.visit_state(archive); });
+// The same on every device. Older versions named where a run acted, and acted on a GPU in rounds of one episode each.
+void Trainer::visit_rollout(StateArchive& archive) {
+  archive.within("replay", [&] {
+    replay_.visit_state(archive, [this] {
+      return make_cpu_vec_env(config_.task, config_.run.seed, Purpose::kTraining, config_.run.num_envs, 1);
+    });
+  });
+  archive.object("replay_random", replay_random_);
+  archive.within("collector", [&] {
+    archive.object("random", random_);
+    std::vector<std::uint8_t> at_random;  // older versions let episodes that began at random go on so
+    if (archive.restoring() && archive.holds("at_random")) archive.array("at_random", at_random);
+    rollout_->visit_state(archive);
+    if (phase_ != Phase::kRandom && std::ranges::find(at_random, 1) != at_random.end()) rollout_->abandon_running();
+  });
+}
 
+void Trainer::visit_state(StateArchive& archive) {
+  if (archive.restoring() && archive.holds("acts_in")) {
+    std::string place;
+    archive.value("acts_in", place);
+    if (place != "environments on the CPU")
+      archive.refuse("acts_in", "an older version wrote it with " + place + ", of which the state was another");
+  }
   int phase = static_cast<int>(phase_);
   archive.value("phase", phase);
   if (phase < 0 || phase > static_cast<int>(Phase::kMeasure)) archive.refuse("phase", "there is no such phase");
   phase_ = static_cast<Phase>(phase);
+  archive.within("experience", [&] { visit_rollout(archive); });
+  archive.within("learner", [&] { learner_.visit_state(archive); });
   archive.value("steps", status_.steps);
   archive.value("updates", status_.updates);
   archive.value("episodes", status_.episodes);

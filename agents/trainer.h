@@ -20,8 +20,10 @@
 #include <vector>
 
 #include "agents/config.h"
-#include "agents/experience.h"
+#include "agents/episode_store.h"
+#include "agents/evaluator.h"
 #include "agents/network.h"
+#include "agents/rollout.h"
 #include "agents/sac_learner.h"
 #include "agents/statistics.h"
 #include "storage/state_archive.h"
@@ -112,8 +114,8 @@ class Trainer {
   const TrainStatus& status() const { return status_; }
   // The weights of the best evaluation so far; empty before the first.
   const TensorMap& best_weights() const { return best_weights_; }
-  // Where it acts, for people.
-  std::string acts_in() const { return experience_->description(); }
+  // What acts, for people.
+  std::string acts_by() const { return rollout_->policy().description(); }
 
   // Make run() save and return, or save and go on, after the current move; an evaluation is given up and made again
   // later. May be called from a signal handler.
@@ -124,8 +126,10 @@ class Trainer {
   enum class Phase { kRandom, kCollect, kLearn, kMeasure };
 
   void visit_state(StateArchive& archive);
+  void visit_rollout(StateArchive& archive);
   void visit_evaluation(StateArchive& archive, const std::string& name, std::optional<EvaluationSummary>& evaluation);
   void move();
+  enum class Acting { kRandom, kPolicy };
   void collect(Acting acting);
   void add_episode(const EpisodeResult& episode);
   void update();
@@ -135,6 +139,7 @@ class Trainer {
     std::vector<EpisodeResult> greedy, sampled;
   };
   std::optional<Results> play(int episodes, std::uint32_t first_episode);
+  Rollout& evaluation_rollout(int episodes);
   bool evaluate_policy();
   void evaluate_finally();
   bool time_is_up() const;
@@ -146,7 +151,11 @@ class Trainer {
 
   const Config config_;
   std::shared_ptr<AgentNetwork> network_;
-  std::unique_ptr<Experience> experience_;
+  const torch::Device device_;
+  const int threads_;  // of environments
+  std::unique_ptr<Rollout> rollout_, evaluation_rollout_;
+  EpisodeStore replay_;
+  Rng random_, replay_random_;  // of random actions, of batches
   SacLearner learner_;
 
   std::vector<TrainObserver*> observers_;

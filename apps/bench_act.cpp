@@ -10,14 +10,11 @@
 #include <vector>
 
 #include "agents/config.h"
-#include "agents/device_episode_buffer.h"
-#include "agents/device_policy.h"
 #include "agents/device_timing.h"
-#include "agents/gpu_experience.h"
+#include "agents/make_policy.h"
+#include "agents/rollout.h"
 #include "agents/trained_agent.h"
 #include "apps/bench.h"
-#include "base/error.h"
-#include "envs/cuda_vec_env.h"
 #include "nn/cuda_support.h"
 
 namespace engram {
@@ -28,9 +25,9 @@ using torch::Tensor;
 constexpr const char* kHelp =
     R"(A step of N agents on a GPU, at the sizes of the published run, with sampled actions: microseconds of the
 agent alone (encoder, memory, actor, action; median of CUDA-graph replays) without dropout, as in evaluating,
-and with it, as in collecting; of agent with dropout, environment and recording together (rounds of whole
-episodes, all that the host does included), with the environment steps per second that this makes; and the
-agent's step with dropout by LibTorch's operations, and its ratio to the agent alone. Before that, 80 steps
+and with it, as in collecting; of agent with dropout, environment and recording together (whole episodes, all
+that the host does included), with the environment steps per second that this makes; and the agent's step with
+dropout by LibTorch's operations, launched one by one, and its ratio to the agent alone. Before that, 80 steps
 without dropout must be LibTorch's in double precision: the RMS error of the action probabilities, and of
 the memory relative to its own, at most 2e-5 with exact products, and with the bfloat16 products that are
 timed at most that of LibTorch in bfloat16.
@@ -49,9 +46,10 @@ std::shared_ptr<AgentNetwork> scattered_network(const Config& config, torch::Dev
   return network;
 }
 
-DevicePolicy device_policy(const Config& config, std::shared_ptr<AgentNetwork> network, Dtype operands, int rows) {
-  return DevicePolicy(std::move(network), config.network, config.memory, config.task.info(), operands, rows, 1, 0,
-                      /*first_place=*/1 << 16);
+std::unique_ptr<Policy> policy_of(Config config, std::shared_ptr<AgentNetwork> network, Precision precision, int rows) {
+  config.run.precision = precision;
+  network->compute_in(compute_dtype(config, torch::kCUDA));
+  return make_policy(config, std::move(network), torch::kCUDA, rows, MemorySpan::kEpisode);
 }
 
 Tensor random_observation(const TaskInfo& task, int rows) {
@@ -114,16 +112,26 @@ double error_of(const Config& config, PlainAgent reference, int rows, const std:
   return worst;
 }
 
-double kernel_error(const Config& config, torch::Device device, Dtype operands, int rows) {
+// Rows whose environments are not there: the observation is given.
+ActingRows rows_with(const Tensor& observation) {
+  const std::int64_t rows = observation.size(0);
+  const auto options = torch::TensorOptions(torch::kCUDA);
+  return {observation, torch::zeros({rows}, options), torch::ones({rows}, options.dtype(torch::kUInt8)),
+          torch::zeros({rows}, options.dtype(torch::kInt32))};
+}
+
+double policy_error(const Config& config, torch::Device device, Precision precision, int rows) {
   const auto network = scattered_network(config, device);
   network->eval();
-  DevicePolicy policy = device_policy(config, network, operands, rows);
-  const Tensor action_N = torch::zeros({rows}, torch::TensorOptions(torch::kCUDA).dtype(torch::kInt32));
+  const auto policy = policy_of(config, network, precision, rows);
+  policy->refresh_weights();
+  ActingRows acting = rows_with(random_observation(config.task.info(), rows));
   const auto step = [&](const Tensor& observation) {
-    policy.act(observation.data_ptr(), action_N.data_ptr<std::int32_t>(), ActionChoice::kSample, current_stream());
-    return policy.probabilities_NA();
+    acting.observation_N = observation;
+    policy->act(acting, ActionChoice::kSample);
+    return policy->probabilities_NA();
   };
-  return error_of(config, {copy_in(torch::kFloat64, config, *network, device), rows}, rows, step, policy.memory());
+  return error_of(config, {copy_in(torch::kFloat64, config, *network, device), rows}, rows, step, policy->memory());
 }
 
 // The same of LibTorch in bfloat16.
@@ -155,6 +163,7 @@ double host_us(int calls, const std::function<void()>& work) {
 }
 
 struct ActFigures {
+  std::string road;
   double exact_error = NAN, error = NAN, bound = NAN;
   // A step of all rows; the first without dropout.
   double evaluating_us = NAN, agent_us = NAN, round_us = NAN, libtorch_us = NAN;
@@ -164,34 +173,36 @@ struct ActFigures {
 
 ActFigures measure(const Config& config, torch::Device device, int rows) {
   ActFigures figures;
-  figures.exact_error = kernel_error(config, device, Dtype::kFloat32, rows);
-  figures.error = kernel_error(config, device, Dtype::kBfloat16, rows);
+  figures.exact_error = policy_error(config, device, Precision::kFloat32, rows);
+  figures.error = policy_error(config, device, Precision::kBfloat16, rows);
   figures.bound = libtorch_error(config, device, rows);
   if (!figures.passed()) return figures;
 
-  const TaskInfo task = config.task.info();
   const auto network = scattered_network(config, device);
-  DevicePolicy policy = device_policy(config, network, Dtype::kBfloat16, rows);
-  const Tensor observation = random_observation(task, rows);
-  const Tensor action_N = torch::zeros({rows}, torch::TensorOptions(torch::kCUDA).dtype(torch::kInt32));
+  const auto policy = policy_of(config, network, Precision::kBfloat16, rows);
+  figures.road = policy->description();
+  const Tensor observation = random_observation(config.task.info(), rows);
+  const ActingRows acting = rows_with(observation);
   const auto agent_us = [&] {
-    return 1e3 * torch_graph_ms(50, [&] {
-             policy.act(observation.data_ptr(), action_N.data_ptr<std::int32_t>(), ActionChoice::kSample,
-                        current_stream());
-           });
+    constexpr int kSteps = 50;
+    const auto steps = [&] {
+      const auto products = policy->compute_in();
+      for (int i = 0; i < kSteps; ++i) policy->act(acting, ActionChoice::kSample);
+    };
+    return 1e3 * torch_graph_ms(1, steps) / kSteps;
   };
   network->eval();
   figures.evaluating_us = agent_us();
   network->train();
   figures.agent_us = agent_us();
 
-  const auto environments = make_cuda_vec_env(config.task, 1, Purpose::kTraining, rows);
-  // Holds the round that is being recorded and no more.
-  DeviceEpisodeBuffer buffer({.capacity_steps = 1, .minimum_episodes = 1, .batch_episodes = 1}, task, rows, device);
-  GpuRound round(*environments, policy, buffer.store(), ActionChoice::kSample);
-  const SideStream stream;
-  figures.round_us = host_us(5, [&] { stream.run([&] { round.play(buffer.slots_for(rows)); }); }) /
-                     static_cast<double>(task.max_episode_steps);
+  Rollout rollout(make_recorded_cuda_env(config.task, 1, Purpose::kTraining, rows, Rollout::kStepsBetweenLooks),
+                  policy_of(config, network, Precision::kBfloat16, rows));
+  const auto episode = [&] {
+    while (rollout.play(ActionChoice::kSample).episodes.empty()) {
+    }
+  };
+  figures.round_us = host_us(5, episode) / config.task.info().max_episode_steps;
 
   PlainAgent plain(network, rows);
   figures.libtorch_us = host_us(30, [&] { plain.step(observation).multinomial(1); });
@@ -204,6 +215,7 @@ void print(const std::string& backbone, int rows, const ActFigures& figures, boo
     const auto number = [](double x) { return std::isfinite(x) ? nlohmann::json(x) : nlohmann::json(); };
     const nlohmann::json line = {{"backbone", backbone},
                                  {"envs", rows},
+                                 {"acting", figures.road},
                                  {"exact_error", number(figures.exact_error)},
                                  {"exact_bound", kExactBound},
                                  {"error", number(figures.error)},
@@ -217,7 +229,7 @@ void print(const std::string& backbone, int rows, const ActFigures& figures, boo
                                  {"ratio", number(ratio)}};
     std::printf("%s\n", line.dump().c_str());
   } else {
-    std::printf("%-10s %6d %9.2g %9.2g %9s %9s %13s %12s %9s %7s%s\n", backbone.c_str(), rows, figures.exact_error,
+    std::printf("%-20s %6d %9.2g %9.2g %9s %9s %13s %12s %9s %7s%s\n", backbone.c_str(), rows, figures.exact_error,
                 figures.error, fixed(figures.evaluating_us, 1).c_str(), fixed(figures.agent_us, 1).c_str(),
                 fixed(figures.round_us, 1).c_str(), fixed(rate * 1e-6, 3, " M").c_str(),
                 fixed(figures.libtorch_us, 0).c_str(), fixed(ratio, 0, " x").c_str(),
@@ -229,21 +241,24 @@ void print(const std::string& backbone, int rows, const ActFigures& figures, boo
 }  // namespace
 
 int bench_act(const BenchCall& call) {
-  std::string backbones = "hqlt,deltanet";
+  std::string backbones;
+  for (const std::string& name : backbone_names()) backbones += (backbones.empty() ? "" : ",") + name;
+  int delay = 750;
   bool json = false;
   OptionList options("");
-  options.add("memory", backbones, "backbones, of hqlt and deltanet");
+  options.add("memory", backbones, "backbones");
+  options.add("delay", delay, {0, 100'000}, "steps between seeing the colour and the squares");
   if (!parse_bench_options("act", kHelp, options, json, call)) return 0;
   const torch::Device device = bench_gpu("act");
   const torch::DeviceGuard guard(device);
 
   bool passed = true;
   if (!json)
-    std::printf("%-10s %6s %9s %9s %9s %9s %13s %12s %9s %7s\n", "backbone", "N", "error", "bfloat16", "agent, us",
+    std::printf("%-20s %6s %9s %9s %9s %9s %13s %12s %9s %7s\n", "backbone", "N", "error", "bfloat16", "agent, us",
                 "dropout", "+ env, record", "env steps/s", "LibTorch", "ratio");
   for (const std::string& backbone : split_list(backbones)) {
-    const Config config = published_run(backbone);
-    if (const auto reason = GpuExperience::unsupported(config)) throw UserError("bench act: " + *reason);
+    Config config = published_run(backbone);
+    config.options().set("task.distractor_steps", std::to_string(delay));
     for (const int rows : {1, 64, 1024, 4096}) {
       const ActFigures figures = measure(config, device, rows);
       print(backbone, rows, figures, json);

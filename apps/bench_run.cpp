@@ -41,7 +41,7 @@ std::optional<ReferenceTimes> reference_times(const std::string& backbone) {
 
 struct RunFigures {
   TrainStatus status;
-  std::string acts_in;
+  std::string acts_by;
   double step_ms = NAN, update_ms = NAN, evaluation_ms = NAN;  // on average, the run's first seconds included
   double whole_run_seconds = NAN;
   double reference_seconds = NAN;  // of acting and learning; NaN: not known
@@ -52,7 +52,7 @@ RunFigures measure(const Config& config, torch::Device device) {
   EvaluationCount evaluations;
   RunFigures figures;
   figures.status = trainer.run({&evaluations});
-  figures.acts_in = trainer.acts_in();
+  figures.acts_by = trainer.acts_by();
   const TrainStatus& status = figures.status;
   const auto mean_ms = [](double seconds, std::int64_t count) {
     return count > 0 ? 1e3 * seconds / static_cast<double>(count) : NAN;
@@ -81,7 +81,7 @@ void print(const Config& config, const RunFigures& figures, bool json) {
     const auto number = [](double x) { return std::isfinite(x) ? nlohmann::json(x) : nlohmann::json(); };
     const nlohmann::json line = {
         {"backbone", config.memory.name()},
-        {"acts_in", figures.acts_in},
+        {"acts_by", figures.acts_by},
         {"seconds", status.seconds},
         {"steps", status.steps},
         {"updates", status.updates},
@@ -108,7 +108,7 @@ void print(const Config& config, const RunFigures& figures, bool json) {
                 fixed(ms, 3, " ms").c_str(), fixed(reference_ms, 1, " ms").c_str());
   };
   std::printf("%s, %s: %lld steps, %lld updates, %lld episodes in %.1f s; %.0f steps/s, %.1f updates/s\n",
-              config.memory.name().c_str(), figures.acts_in.c_str(), static_cast<long long>(status.steps),
+              config.memory.name().c_str(), figures.acts_by.c_str(), static_cast<long long>(status.steps),
               static_cast<long long>(status.updates), static_cast<long long>(status.episodes), status.seconds,
               status.steps_per_second, status.updates_per_second);
   std::printf("%-12s %8s %12s %12s\n", "", "share", "each", "reference");

@@ -4,7 +4,7 @@
 #include <iterator>
 #include <set>
 
-#include "agents/policy.h"
+#include "agents/shown_policy.h"
 #include "agents/trained_agent.h"
 #include "apps/compare_report.h"
 #include "base/error.h"
@@ -41,12 +41,12 @@ FilmStripRow film(const RunResult& run) {
   const std::uint64_t seed = agent.config.run.seed;
   const auto environment = make_cpu_vec_env(agent.config.task, seed, Purpose::kEvaluation, 1, 1);
   environment->reset_all(kFirstUnseenEpisode);
-  Policy policy(agent.network, torch::kCPU, 1, seed, kFirstUnseenEpisode);
+  ShownPolicy policy(*environment, agent.network, torch::kFloat32, seed, kFirstUnseenEpisode);
   std::vector<FrameContents> frames;
   const FilmedEpisode filmed = film_episode(
       *environment,
-      [&](const VecEnv& current) {
-        return Decision{policy.act(current, ActionChoice::kGreedy).action_N[0], {}, {}};
+      [&](const VecEnv&) {
+        return Decision{policy.act(ActionChoice::kGreedy).action_N[0], {}, {}};
       },
       1, 1, [&](const FrameContents& contents) { frames.push_back(contents); });
   char text[128];

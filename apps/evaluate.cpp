@@ -25,8 +25,6 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr int kMaxEnvs = 64;
-
 struct EvaluateOptions {
   int episodes = 100;
   WhichWeights weights = WhichWeights::kBest;
@@ -105,20 +103,18 @@ struct Stage {
   int episodes;
 };
 
+// As training's own evaluations play.
 MeasuredEpisodes play(const TrainedAgent& agent, const Stage& stage, ActionChoice choice) {
-  const int size = std::min(stage.episodes, kMaxEnvs);
-  const std::uint64_t seed = agent.config.run.seed;
-  const auto environments = make_cpu_vec_env(agent.config.task, seed, Purpose::kEvaluation, size,
-                                             worthwhile_threads(size, stage.threads.count));
-  Policy policy(agent.network, stage.device, size, seed, kTrainingActions);
-  return measure(evaluate(*environments, policy, stage.episodes, choice, kFirstUnseenEpisode));
+  const auto rollout = make_rollout(agent.config, agent.network, stage.device, Purpose::kEvaluation,
+                                    evaluation_envs(stage.episodes), stage.threads.count);
+  return measure(evaluate(*rollout, stage.episodes, choice, kFirstUnseenEpisode));
 }
 
 // The greedy episodes, with every step of them in `file`.
 MeasuredEpisodes play_traced(TrainedAgent& agent, const Stage& stage, const std::string& file) {
   const std::uint64_t seed = agent.config.run.seed;
   const auto environment = make_cpu_vec_env(agent.config.task, seed, Purpose::kEvaluation, 1, 1);
-  Policy policy(agent.network, stage.device, 1, seed, kTrainingActions);
+  ShownPolicy policy(*environment, agent.network, compute_dtype(agent.config, stage.device), seed, kTrainingActions);
   const Trace trace = record_trace(*environment, policy, stage.episodes, ActionChoice::kGreedy, kFirstUnseenEpisode);
   save_safetensors(file, trace.tensors, {{"kind", "trace"}, {"config", agent.config.to_ini()}, {"policy", "greedy"}});
   return measure(trace.results);
@@ -268,7 +264,7 @@ int run_evaluate(const std::vector<std::string>& arguments) {
     check_not_there("trace", options.trace, options.force);
   }
   const Config trained = read_config(RunDirectory::open(line.positional[0]).config_file());
-  const Threads threads = acting_threads(options.threads, trained, std::min(options.episodes, kMaxEnvs), device);
+  const Threads threads = acting_threads(options.threads, trained, evaluation_envs(options.episodes), device);
   use_threads(threads.count);
   const Stage stage{device, threads, options.episodes};
   if (options.range.empty())

@@ -3,13 +3,13 @@
 
 #include <vector>
 
-#include "agents/policy.h"
+#include "agents/shown_policy.h"
 #include "video/frame_painter.h"
 
 namespace engram {
 
 // Of row 0.
-inline Decision filmed_decision(const Policy::Step& step) {
+inline Decision filmed_decision(const ShownPolicy::Step& step) {
   const auto row = [](const torch::Tensor& values_NA) {
     const torch::Tensor values_A = values_NA[0].contiguous();
     return std::vector<float>(values_A.data_ptr<float>(), values_A.data_ptr<float>() + values_A.numel());

@@ -2,7 +2,7 @@
 
 #include <sstream>
 
-#include "agents/policy.h"
+#include "agents/shown_policy.h"
 #include "agents/trained_agent.h"
 #include "apps/filmed_decision.h"
 #include "video/film.h"
@@ -22,7 +22,7 @@ std::optional<FinalFilm> film_final_evaluation(const std::filesystem::path& run)
   const std::uint64_t seed = agent.config.run.seed;
   const auto environment = make_cpu_vec_env(agent.config.task, seed, Purpose::kEvaluation, 1, 1);
   environment->reset_all(kFirstUnseenEpisode);
-  Policy policy(agent.network, torch::kCPU, 1, seed, kFirstUnseenEpisode);
+  ShownPolicy policy(*environment, agent.network, torch::kFloat32, seed, kFirstUnseenEpisode);
 
   Canvas board;
   environment->draw(0, board);
@@ -32,7 +32,7 @@ std::optional<FinalFilm> film_final_evaluation(const std::filesystem::path& run)
   GifWriter writer(stream, painter.width(), painter.height(), kFramesPerSecond);
   const int every = (environment->info().max_episode_steps + kMostMoments - 1) / kMostMoments;
   film_episode(
-      *environment, [&](const VecEnv& current) { return filmed_decision(policy.act(current, ActionChoice::kGreedy)); },
+      *environment, [&](const VecEnv&) { return filmed_decision(policy.act(ActionChoice::kGreedy)); },
       1, 1,
       [&](const FrameContents& contents) {
         if (!contents.outcome && contents.step % every != 0) return;

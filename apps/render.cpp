@@ -4,7 +4,7 @@
 #include <iostream>
 #include <optional>
 
-#include "agents/policy.h"
+#include "agents/shown_policy.h"
 #include "agents/trained_agent.h"
 #include "apps/command_line.h"
 #include "apps/commands.h"
@@ -141,16 +141,16 @@ int run_render(const std::vector<std::string>& arguments) {
   environment->reset_all(first);
   std::optional<MemoryStrips> memory;
   if (options.show_memory) memory.emplace(network->backbone(), config.memory.name());
-  std::optional<Policy> policy;
+  std::optional<ShownPolicy> policy;
   Decide decide = random_policy(seed);
   if (network) {
-    policy.emplace(network, torch::kCPU, 1, seed, first);
-    decide = [&](const VecEnv& current) {
+    policy.emplace(*environment, network, torch::kFloat32, seed, first);
+    decide = [&](const VecEnv&) {
       const ActionChoice choice =
           options.policy == FilmedPolicy::kGreedy ? ActionChoice::kGreedy : ActionChoice::kSample;
-      if (!memory) return filmed_decision(policy->act(current, choice));
+      if (!memory) return filmed_decision(policy->act(choice));
       MemoryView view;
-      Decision decision = filmed_decision(policy->act_and_view(current, choice, view));
+      Decision decision = filmed_decision(policy->act_and_view(choice, view));
       decision.memory = memory->add(view);
       return decision;
     };
@@ -164,7 +164,7 @@ int run_render(const std::vector<std::string>& arguments) {
   const int outcome_frames = std::max(1, static_cast<int>(std::ceil(kOutcomeSeconds * options.fps)));
   int successes = 0;
   for (int episode = 1; episode <= options.episodes; ++episode) {
-    if (policy) policy->reset_all();
+    if (policy) policy->begin_episodes();
     if (memory) memory->begin_episode();
     const FilmedEpisode filmed =
         film_episode(*environment, decide, episode, options.episodes, [&](const FrameContents& contents) {

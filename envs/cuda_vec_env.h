@@ -3,18 +3,16 @@
 //
 // Everything stays in device memory. What takes a stream is queued on it, never waits, and may be captured in a CUDA
 // graph; calls on different streams must be ordered by the caller. The addresses stay the same for the life of the
-// object (observations: until observe_into), so that a graph can be replayed.
+// object, so that a graph can be replayed.
 // Errors: std::runtime_error for a failed CUDA call.
 #pragma once
 
 #include <cuda_runtime_api.h>
 
-#include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <span>
-#include <vector>
 
+#include "envs/episode_rows.h"
 #include "envs/registry.h"
 #include "envs/task.h"
 
@@ -35,10 +33,15 @@ class CudaVecEnv {
   virtual void step(const std::int32_t* action_N, cudaStream_t stream) = 0;
   // Starts the next episode in every environment whose episode has ended.
   virtual void reset_finished(cudaStream_t stream) = 0;
-  // Observations go to `observation_N` from now on: device memory of N x info().observation.bytes(), 16-byte aligned,
-  // owned by the caller. The current ones are written there at once, on `stream`. Graphs captured before keep writing
-  // to the old place.
-  virtual void observe_into(void* observation_N, cudaStream_t stream) = 0;
+  // Rollouts. Everything in device memory; an environment is recorded in its ring of `recorder` (episode_rows.h), and
+  // fresh_N[i] (uint8 [N]) becomes 1 where an episode begins.
+  // Begins episode number_N[i] in every environment.
+  virtual void restart(const std::uint32_t* number_N, const EpisodeRecorder& recorder, std::uint8_t* fresh_N,
+                       cudaStream_t stream) = 0;
+  // One step of every environment whose action is not kNoAction; where it ends the episode, the next one begins at
+  // once: reward, end and observation are then those of the beginning. An action out of range: as in step().
+  virtual void play(const std::int32_t* action_N, const EpisodeRecorder& recorder, std::uint8_t* fresh_N,
+                    cudaStream_t stream) = 0;
 
   // Device memory, rewritten by step and reset.
   virtual const void* observation_N() const = 0;
@@ -53,11 +56,6 @@ class CudaVecEnv {
   // Waits for `stream`; throws std::invalid_argument if a step met an action out of range since the last check. It
   // names the first such environment and, of its actions, the least as an unsigned number.
   virtual void check(cudaStream_t stream) = 0;
-
-  // The snapshot of snapshot.h, taken and restored after all work on the device. VecEnv's and this class's can be
-  // exchanged. restore() throws std::invalid_argument for a snapshot of another task, other options or another N.
-  virtual std::vector<std::byte> snapshot() const = 0;
-  virtual void restore(std::span<const std::byte> snapshot) = 0;
 };
 
 // On the current device; every environment is at the start of episode 0. `seed` and errors as in make_cpu_vec_env.

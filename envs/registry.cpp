@@ -87,25 +87,7 @@ void TaskConfig::check() const {
 TaskInfo TaskConfig::info() const {
   check();
   return std::visit(
-      [](const auto& options) {
-        using Task = typename std::decay_t<decltype(options)>::Task;
-        const typename Task::Params params = Task::make_params(options, 0, Purpose::kTraining);
-        TaskInfo info;
-        info.name = Task::kName;
-        info.description = Task::kDescription;
-        info.memory_demand = Task::kMemoryDemand;
-        info.source = Task::kSource;
-        info.action_names.assign(std::begin(Task::kActionNames), std::end(Task::kActionNames));
-        static_assert(std::size(Task::kActionNames) == Task::kNumActions);
-        info.observation.type =
-            std::is_same_v<typename Task::Element, float> ? ElementType::kFloat32 : ElementType::kUint8;
-        info.observation.shape = Task::observation_shape(params);
-        info.max_episode_steps = Task::max_episode_steps(params);
-        info.chance_success = Task::kChanceSuccess;
-        info.chance_source = Task::kChanceSource;
-        return info;
-      },
-      options_);
+      [](const auto& options) { return task_info<typename std::decay_t<decltype(options)>::Task>(options); }, options_);
 }
 
 }  // namespace engram

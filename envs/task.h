@@ -25,6 +25,7 @@
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
+#include <iterator>
 #include <optional>
 #include <string>
 #include <type_traits>
@@ -135,5 +136,24 @@ concept GridTask = std::is_trivially_copyable_v<typename Task::Params> &&
   {Task::draw(params, const_state, canvas)};
   { Task::phase(params, const_state) } -> std::same_as<std::string>;
 };
+
+// What a task looks like with these options, which must be valid.
+template <GridTask Task>
+TaskInfo task_info(const typename Task::Options& options) {
+  const typename Task::Params params = Task::make_params(options, 0, Purpose::kTraining);
+  TaskInfo info;
+  info.name = Task::kName;
+  info.description = Task::kDescription;
+  info.memory_demand = Task::kMemoryDemand;
+  info.source = Task::kSource;
+  info.action_names.assign(std::begin(Task::kActionNames), std::end(Task::kActionNames));
+  static_assert(std::size(Task::kActionNames) == Task::kNumActions);
+  info.observation.type = std::is_same_v<typename Task::Element, float> ? ElementType::kFloat32 : ElementType::kUint8;
+  info.observation.shape = Task::observation_shape(params);
+  info.max_episode_steps = Task::max_episode_steps(params);
+  info.chance_success = Task::kChanceSuccess;
+  info.chance_source = Task::kChanceSource;
+  return info;
+}
 
 }  // namespace engram

@@ -42,11 +42,6 @@ class VecEnv {
   virtual std::span<const End> end_N() const = 0;                // kNone after a reset
   virtual std::span<const std::uint8_t> success_N() const = 0;   // 1 where the episode so far counts as solved
 
-  // Everything that the next steps depend on; restore() takes it into an object of the same task, options and N, and
-  // throws std::invalid_argument for any other.
-  virtual std::vector<std::byte> snapshot() const = 0;
-  virtual void restore(std::span<const std::byte> snapshot) = 0;
-
   // For people: the whole board of one environment, and the name of the phase that it is in.
   virtual void draw(int environment, Canvas& canvas) const = 0;
   virtual std::string phase(int environment) const = 0;

@@ -1,17 +1,17 @@
-#include "agents/device_policy.h"
+#include "agents/one_kernel_policy.h"
 
-#include <c10/cuda/CUDAGuard.h>
-#include <c10/cuda/CUDAStream.h>
-
-#include <cstring>
-#include <type_traits>
+#include <string>
 #include <variant>
 #include <vector>
 
 #include "base/error.h"
+#include "nn/cuda_support.h"
 
 namespace engram {
 namespace {
+
+// Dropouts of acting are numbered from here on, after all that a network has.
+constexpr std::uint32_t kFirstPlace = 1 << 16;
 
 // Returns nothing for a backbone that the kernel does not know.
 std::optional<AgentStepShape> step_shape(const NetworkOptions& options, const BackboneConfig& backbone,
@@ -54,8 +54,8 @@ std::optional<AgentStepShape> step_shape(const NetworkOptions& options, const Ba
 
 AgentStepShape supported_shape(const NetworkOptions& options, const BackboneConfig& backbone, const TaskInfo& task,
                                Dtype operands) {
-  if (const auto reason = DevicePolicy::unsupported(options, backbone, task, operands))
-    throw UserError("this agent cannot act on the GPU in one kernel: " + *reason);
+  if (const Support support = OneKernelPolicy::supports(options, backbone, task, operands); !support)
+    throw UserError("this agent cannot act on the GPU in one kernel: " + support.reason());
   return *step_shape(options, backbone, task);
 }
 
@@ -98,43 +98,28 @@ double memory_dropout(const BackboneConfig& backbone) {
       backbone.variant());
 }
 
-// LibTorch's own operations on `stream`, which may belong to anyone.
-c10::cuda::CUDAStreamGuard on_stream(cudaStream_t stream) {
-  return c10::cuda::CUDAStreamGuard(c10::cuda::getStreamFromExternal(stream, c10::cuda::current_device()));
-}
-
 }  // namespace
 
-std::optional<std::string> DevicePolicy::unsupported(const NetworkOptions& options, const BackboneConfig& backbone,
-                                                     const TaskInfo& task, Dtype operands) {
+Support OneKernelPolicy::supports(const NetworkOptions& options, const BackboneConfig& backbone, const TaskInfo& task,
+                                  Dtype operands) {
   const auto shape = step_shape(options, backbone, task);
-  if (!shape) return "memory.name " + backbone.name() + " is neither hqlt nor deltanet";
+  if (!shape) return Support::no("memory.name " + backbone.name() + " is neither hqlt nor deltanet");
   if (options.previous_action_width > 0 || options.previous_reward_width > 0)
-    return "it sees previous actions or rewards";
-  return AgentStepper::unsupported(*shape, operands);
+    return Support::no("it sees previous actions or rewards");
+  const auto reason = AgentStepper::unsupported(*shape, operands);
+  return reason ? Support::no(*reason) : Support();
 }
 
-DevicePolicy::DevicePolicy(std::shared_ptr<AgentNetwork> network, const NetworkOptions& options,
-                           const BackboneConfig& backbone, const TaskInfo& task, Dtype operands, int num_envs,
-                           std::uint64_t seed, std::uint32_t stream, std::uint32_t first_place, Remembering remembering)
-    : network_(std::move(network)),
-      seed_(seed),
-      remembering_(remembering),
+OneKernelPolicy::OneKernelPolicy(std::shared_ptr<AgentNetwork> network, const NetworkOptions& options,
+                                 const BackboneConfig& backbone, const TaskInfo& task, Dtype operands, int num_envs,
+                                 std::uint64_t seed, MemorySpan span)
+    : Policy(std::move(network), torch::kFloat32, num_envs, seed, span, torch::kCUDA),
       shape_(supported_shape(options, backbone, task, operands)),
-      stepper_(shape_, operands, step_weights(*network_, shape_)),
-      memory_(network_->backbone().initial_state(num_envs)) {
-  const auto on_device = torch::TensorOptions(torch::kCUDA);
-  fresh_N_ = torch::ones({num_envs}, on_device.dtype(torch::kUInt8));
-  probabilities_NA_ = torch::zeros({num_envs, shape_.actions}, on_device.dtype(torch::kFloat32));
-  diverged_ = torch::zeros({1}, on_device.dtype(torch::kInt32));
-  seed_tick_ = torch::tensor({static_cast<std::int64_t>(seed), std::int64_t{0}}, torch::kInt64).to(torch::kCUDA);
-  stream_N_ = torch::empty({static_cast<std::int64_t>(num_envs * sizeof(Rng))}, on_device.dtype(torch::kUInt8));
-
+      stepper_(shape_, operands, step_weights(*network_, shape_)) {
   rows_.rows = num_envs;
-  rows_.fresh_N = fresh_N_.data_ptr<std::uint8_t>();
-  rows_.stream_N = reinterpret_cast<Rng*>(stream_N_.data_ptr<std::uint8_t>());
+  rows_.stream_N = stream_N();
   rows_.probabilities_NA = probabilities_NA_.data_ptr<float>();
-  rows_.diverged = diverged_.data_ptr<int>();
+  rows_.diverged = diverged_.data_ptr<std::int32_t>();
   auto next = memory_.tensors.begin();
   if (shape_.window > 0) rows_.position_N = (next++)->data_ptr<std::int64_t>();
   for (int i = 0; i < shape_.layers; ++i) {
@@ -146,56 +131,31 @@ DevicePolicy::DevicePolicy(std::shared_ptr<AgentNetwork> network, const NetworkO
   }
 
   dropping_ = rows_;
-  std::uint32_t next_place = first_place;
-  const auto place = [&](double probability) {
-    return DropoutPlace(seed_tick_.const_data_ptr<std::int64_t>(), next_place++, probability);
-  };
-  dropping_.dropout_tick = seed_tick_.data_ptr<std::int64_t>() + 1;
+  std::int64_t* const seed_tick = network_->dropout_seed_tick(torch::kCUDA).data_ptr<std::int64_t>();
+  std::uint32_t next_place = kFirstPlace;
+  const auto place = [&](double probability) { return DropoutPlace(seed_tick, next_place++, probability); };
+  dropping_.dropout_tick = seed_tick + 1;
   const double dropout = memory_dropout(backbone);
   dropping_.encoder_dropout = place(options.dropout);
   dropping_.input_dropout = place(dropout);
   for (int i = 0; i < shape_.layers; ++i)
     dropping_.dropout[i] = {place(dropout), place(dropout), place(dropout), place(dropout), place(dropout)};
-  draw_from(stream);
-  stepper_.pack_weights(c10::cuda::getCurrentCUDAStream());
+  refresh_weights();
 }
 
-void DevicePolicy::refresh_weights(cudaStream_t stream) { stepper_.pack_weights(stream); }
+void OneKernelPolicy::refresh_weights() { stepper_.pack_weights(current_stream()); }
 
-// In place: a captured step reads the streams where they are.
-void DevicePolicy::draw_from(std::uint32_t stream) {
-  const auto bytes = torch::empty({stream_N_.numel()}, torch::kUInt8);
-  for (int row = 0; row < rows_.rows; ++row) {
-    const Rng rng(seed_, Purpose::kAction, static_cast<std::uint32_t>(row), stream);
-    std::memcpy(bytes.data_ptr<std::uint8_t>() + row * sizeof(Rng), &rng, sizeof rng);
+void OneKernelPolicy::act(const ActingRows& rows, ActionChoice choice) {
+  AgentStepRows& step = network_->is_training() ? dropping_ : rows_;
+  step.observation_N = rows.observation_N.const_data_ptr();
+  step.action_N = rows.action_N.data_ptr<std::int32_t>();
+  step.fresh_N = rows.fresh_N.data_ptr<std::uint8_t>();
+  step.greedy = choice == ActionChoice::kGreedy;
+  if (span_ == MemorySpan::kStep) {
+    torch::Tensor fresh_N = rows.fresh_N;
+    fresh_N.fill_(1);
   }
-  stream_N_.copy_(bytes);
-}
-
-void DevicePolicy::reset_all(cudaStream_t stream) {
-  check_cuda(cudaMemsetAsync(rows_.fresh_N, 1, static_cast<std::size_t>(rows_.rows), stream), "reset of the policy");
-}
-
-void DevicePolicy::reset_rows(const std::uint8_t* finished_N, cudaStream_t stream) {
-  const auto guard = on_stream(stream);
-  const auto finished = torch::from_blob(const_cast<std::uint8_t*>(finished_N), fresh_N_.sizes(), fresh_N_.options());
-  fresh_N_.bitwise_or_(finished);
-}
-
-void DevicePolicy::act(const void* observation_N, std::int32_t* action_N, ActionChoice choice, cudaStream_t stream) {
-  AgentStepRows& rows = network_->is_training() ? dropping_ : rows_;
-  rows.observation_N = observation_N;
-  rows.action_N = action_N;
-  rows.greedy = choice == ActionChoice::kGreedy;
-  if (remembering_ == Remembering::kNothing) reset_all(stream);
-  stepper_.step(rows, stream);
-}
-
-bool DevicePolicy::diverged() const { return diverged_.item<int>() != 0; }
-
-void DevicePolicy::visit_state(StateArchive& archive) {
-  archive.tensor("random", stream_N_);
-  archive.tensor("dropout_seed_tick", seed_tick_);
+  stepper_.step(step, current_stream());
 }
 
 }  // namespace engram

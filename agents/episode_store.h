@@ -1,0 +1,90 @@
+// EpisodeStore: replay of whole episodes, in memory of the device where they are played and learnt from. Observations
+// keep their own type (uint8 stays uint8); an episode takes as many rows as it has observations.
+#pragma once
+
+#include <torch/torch.h>
+
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "agents/episode.h"
+#include "agents/recorded_env.h"
+#include "base/options.h"
+#include "base/rng.h"
+#include "envs/episode_rows.h"
+#include "envs/vec_env.h"
+#include "storage/state_archive.h"
+
+namespace engram {
+
+struct ReplayOptions {
+  std::int64_t capacity_steps = 1'000'000;  // environment steps kept ...
+  std::int64_t minimum_episodes = 1'000;    // ... but never fewer episodes than this
+  int batch_episodes = 64;                  // B
+
+  void list_options(OptionList& list);
+  // The most rows that a replay of this task keeps in a run of no more than `most_steps` steps; beyond them the oldest
+  // episodes go, as beyond capacity_steps.
+  std::int64_t rows(const TaskInfo& task, std::int64_t most_steps) const;
+};
+
+class EpisodeStore {
+ public:
+  // For no more than `most_steps` steps that are ever added. Takes all of its memory at once: c10::OutOfMemoryError
+  // where a GPU is too small.
+  EpisodeStore(const ReplayOptions& options, const TaskInfo& task, std::int64_t most_steps, torch::Device device);
+
+  // Keeps ended episodes out of the rings in which they were recorded, on this device; drops the oldest ones beyond the
+  // capacity. On the current stream.
+  void add(const RecordingMemory& recording, const std::vector<RecordedEpisode>& episodes);
+  // The same of an episode in the host's memory, of at least one step.
+  void add(const Episode& episode);
+
+  // B episodes drawn uniformly, with replacement. T is the longest episode's number of steps; on a GPU rounded up to an
+  // eighth of the task's longest, so that batches come in few sizes, whose tensors keep their addresses and are
+  // overwritten by the next batch. On the current stream, without waiting. There must be an episode.
+  EpisodeBatch sample(Rng& rng);
+  // The same for chosen episodes (index 0 is the oldest).
+  EpisodeBatch gather(const std::vector<std::int64_t>& indices);
+
+  // Restoring plays the episodes again in environments like those in which they were played. Waits for the device.
+  void visit_state(StateArchive& archive, const std::function<std::unique_ptr<VecEnv>()>& make_environments);
+
+  std::int64_t episodes() const { return static_cast<std::int64_t>(episodes_.size()); }
+  std::int64_t steps() const { return steps_; }
+
+ private:
+  struct Entry {
+    StoredEpisode rows;
+    std::int32_t environment;
+    std::uint32_t number;
+  };
+
+  // Makes room for an episode after the newest one and lists it; returns its first row.
+  std::int64_t append(std::int32_t steps, End end, std::int32_t environment, std::uint32_t number);
+  void drop_oldest();
+  EpisodeBatch batch_of(std::int64_t batch, std::int64_t steps);
+  torch::Tensor upload(const void* data, std::size_t bytes) const;
+  void gather_into(const EpisodeBatch& batch, const std::vector<StoredEpisode>& episodes) const;
+  // Where there is GPU support.
+  void keep_on_gpu(const RecordingMemory& recording, const std::vector<KeptEpisode>& kept) const;
+  void gather_on_gpu(EpisodeGather batch, const std::vector<StoredEpisode>& episodes) const;
+
+  const ReplayOptions options_;
+  const TaskInfo task_;
+  const torch::Device device_;
+  const std::int64_t capacity_rows_;
+  torch::Tensor observation_, action_, reward_;
+  EpisodeRows rows_;
+  std::deque<Entry> episodes_;  // in the order of their rows, which go round
+  std::int64_t next_row_ = 0;
+  std::int64_t steps_ = 0;
+  std::map<std::pair<std::int64_t, std::int64_t>, EpisodeBatch> batches_;  // of a GPU, by (B, T)
+};
+
+}  // namespace engram

@@ -1,0 +1,20 @@
+#include "agents/make_policy.h"
+
+#include <utility>
+
+#include "agents/trained_agent.h"
+
+namespace engram {
+
+// Where the build has GPU support (make_policy_cuda.cpp).
+std::unique_ptr<Policy> make_one_kernel_policy(const Config& config, std::shared_ptr<AgentNetwork> network,
+                                               int num_envs, MemorySpan span);
+
+std::unique_ptr<Policy> make_policy(const Config& config, std::shared_ptr<AgentNetwork> network, torch::Device device,
+                                    int num_envs, MemorySpan span) {
+  if (supports_one_kernel(config, device)) return make_one_kernel_policy(config, std::move(network), num_envs, span);
+  return std::make_unique<NetworkPolicy>(std::move(network), compute_dtype(config, device), num_envs, config.run.seed,
+                                         span, device);
+}
+
+}  // namespace engram

@@ -1,0 +1,19 @@
+// Which policy acts for an agent.
+#pragma once
+
+#include <memory>
+
+#include "agents/config.h"
+#include "agents/policy.h"
+#include "base/support.h"
+
+namespace engram {
+
+// Whether the agent's step is one kernel on this device. Says why not.
+Support supports_one_kernel(const Config& config, torch::Device device);
+
+// The first of the policies that supports the agent, its rows on `device`, where the network is.
+std::unique_ptr<Policy> make_policy(const Config& config, std::shared_ptr<AgentNetwork> network, torch::Device device,
+                                    int num_envs, MemorySpan span);
+
+}  // namespace engram

@@ -1,0 +1,27 @@
+#include <utility>
+
+#include "agents/make_policy.h"
+#include "agents/one_kernel_policy.h"
+#include "agents/trained_agent.h"
+
+namespace engram {
+namespace {
+
+Dtype operands_of(const Config& config) {
+  return compute_dtype(config, torch::kCUDA) == torch::kBFloat16 ? Dtype::kBfloat16 : Dtype::kFloat32;
+}
+
+}  // namespace
+
+Support supports_one_kernel(const Config& config, torch::Device device) {
+  if (!device.is_cuda()) return Support::no("the agent acts on the CPU");
+  return OneKernelPolicy::supports(config.network, config.memory, config.task.info(), operands_of(config));
+}
+
+std::unique_ptr<Policy> make_one_kernel_policy(const Config& config, std::shared_ptr<AgentNetwork> network,
+                                               int num_envs, MemorySpan span) {
+  return std::make_unique<OneKernelPolicy>(std::move(network), config.network, config.memory, config.task.info(),
+                                           operands_of(config), num_envs, config.run.seed, span);
+}
+
+}  // namespace engram
