@@ -7,7 +7,6 @@
 
 #include <cstdint>
 #include <memory>
-#include <variant>
 
 #include "base/options.h"
 
@@ -141,9 +140,6 @@ struct NoneOptions {
   void check() const;
   std::shared_ptr<SequenceModel> make(std::int64_t max_steps) const;
 };
-
-using BackboneOptions = std::variant<TransformerOptions, DeltaNetOptions, HqltOptions, HqltDelayedStreamOptions,
-                                     HqltDelayedChunkOptions, LstmOptions, GruOptions, NoneOptions>;
 
 // Helpers of the structs above, each of which lists its options the same way.
 void list_width(OptionList& list, int& width);

@@ -6,8 +6,9 @@
 using namespace engram;
 
 TEST_CASE("every backbone is built by its name, with the defaults of the experiments") {
-  CHECK(backbone_names() == std::vector<std::string>{"transformer", "deltanet", "hqlt", "hqlt_delayed_stream",
-                                                     "hqlt_delayed_chunk", "lstm", "gru", "none"});
+  for (const char* name :
+       {"transformer", "deltanet", "hqlt", "hqlt_delayed_stream", "hqlt_delayed_chunk", "lstm", "gru", "none"})
+    CHECK(std::ranges::count(backbone_names(), name) == 1);
   for (const std::string& name : backbone_names()) {
     CAPTURE(name);
     BackboneConfig config(name);
