@@ -1,5 +1,7 @@
 #include "memory/registry.h"
 
+#include <algorithm>
+
 #include "base/error.h"
 #include "tests/memory/support.h"
 
