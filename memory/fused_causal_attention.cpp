@@ -109,8 +109,7 @@ class CausalAttentionBranch : public Branch {
             .k = {at_element(projected_, part_), 3 * part_},
             .v = {at_element(projected_, 2 * part_), 3 * part_},
             .length_B = settings_.lengths_B.data_ptr<std::int64_t>(),
-            .dropout = settings_.weight_dropout,
-            .past = {}};
+            .dropout = settings_.weight_dropout};
   }
 
   CausalAttentionSettings settings_;

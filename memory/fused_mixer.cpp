@@ -75,7 +75,7 @@ class MixerBranch : public Branch {
     fast_ = empty({head_.rows, part_});
     delta_saved_ = scratch_bytes(delta_rule_saved_bytes(delta_shape(), dtype()), normed_MP_);
     const auto run_delta_rule = [&] {
-      delta_rule_forward_saving(delta_input(), {fast_.data_ptr(), nullptr}, delta_saved_.data_ptr(), current_stream());
+      delta_rule_forward(delta_input(), fast_.data_ptr(), delta_saved_.data_ptr(), current_stream());
     };
     if (has_window()) {
       window_ = empty({head_.rows, part_});
@@ -115,12 +115,11 @@ class MixerBranch : public Branch {
     const Tensor d_features = torch::empty_like(features_), d_beta = torch::empty_like(beta_);
     const Tensor delta_scratch = scratch_bytes(delta_rule_backward_scratch_bytes(delta_shape(), dtype()), mixed_);
     const auto run_delta_rule = [&] {
-      delta_rule_backward(delta_input(), delta_saved_.data_ptr(), {d_fast.data_ptr(), nullptr},
+      delta_rule_backward(delta_input(), delta_saved_.data_ptr(), d_fast.data_ptr(),
                           {.q_BTHD = d_features.data_ptr(),
                            .k_BTHD = at_element(d_features, part_),
                            .v_BTHD = at_element(d_features, 2 * part_),
-                           .beta_BTH = d_beta.data_ptr(),
-                           .initial_state_BHKV = nullptr},
+                           .beta_BTH = d_beta.data_ptr()},
                           delta_scratch.data_ptr(), current_stream());
     };
     Tensor d_window_value;
@@ -195,8 +194,7 @@ class MixerBranch : public Branch {
             .k_BTHD = at_element(features_, part_),
             .v_BTHD = at_element(features_, 2 * part_),
             .beta_BTH = beta_.data_ptr(),
-            .length_B = settings_.length_B.data_ptr<int>(),
-            .initial_state_BHKV = nullptr};
+            .length_B = settings_.length_B.data_ptr<int>()};
   }
   AttentionInput attention_input() const {
     return {.shape = {static_cast<int>(settings_.batch), static_cast<int>(settings_.steps), head_.heads, head_.padded},
@@ -209,8 +207,7 @@ class MixerBranch : public Branch {
             .k = {at_element(projected_, part_), projected_columns_},
             .v = {at_element(features_, 2 * part_), 3 * part_},
             .length_B = settings_.lengths_B.data_ptr<std::int64_t>(),
-            .dropout = {},
-            .past = {}};
+            .dropout = {}};
   }
 
   MixerSettings settings_;

@@ -7,10 +7,7 @@
 #include <limits>
 #include <vector>
 
-#ifdef ENGRAM_WITH_CUDA
-#include "kernels/attention/attention.h"
-#include "nn/cuda_support.h"
-#endif
+#include "memory/ops_cuda.h"
 
 namespace engram {
 namespace {
@@ -55,43 +52,6 @@ Tensor softmax_attention(const Tensor& query_NHQK, const Tensor& key_NHUK, const
   if (weights_NHQU != nullptr) *weights_NHQU = weights;
   return torch::matmul(drops ? weight_dropout->forward(weights) : weights, value_NHUV);
 }
-
-#ifdef ENGRAM_WITH_CUDA
-// Whether attention_step's contract (kernels/attention/attention.h) holds; it drops no weights.
-bool step_kernel_takes(const Tensor& query_BHK, const Tensor& value_BHV, const KeyValueRing& ring,
-                       const Dropout* weight_dropout) {
-  constexpr std::int64_t kMaxWidth = 128;
-  const std::int64_t width = query_BHK.size(2);
-  return query_BHK.is_cuda() && query_BHK.scalar_type() != torch::kFloat64 && width % 2 == 0 && width <= kMaxWidth &&
-         value_BHV.size(2) == width && ring.key_BSHK.is_contiguous() && ring.value_BSHV.is_contiguous() &&
-         (weight_dropout == nullptr || !weight_dropout->place(query_BHK.device()).drops());
-}
-
-Tensor step_by_kernel(const Tensor& query_BHK, const Tensor& key_BHK, const Tensor& value_BHV, const Tensor& position_B,
-                      const KeyValueRing& ring) {
-  const Tensor query = query_BHK.contiguous(), key = key_BHK.contiguous(), value = value_BHV.contiguous();
-  const std::int64_t heads = query.size(1), width = query.size(2);
-  const Tensor output_BHV = torch::empty_like(query);
-  attention_step({.rows = static_cast<int>(query.size(0)),
-                  .heads = static_cast<int>(heads),
-                  .width = static_cast<int>(width),
-                  .dtype = kernel_dtype(query),
-                  .scale = 1.0f / std::sqrt(static_cast<float>(width)),
-                  .rotary_width = 0,
-                  .head_stride = width,
-                  .q = {query.data_ptr(), heads * width},
-                  .k = {key.data_ptr(), heads * width},
-                  .v = {value.data_ptr(), heads * width},
-                  .position_N = position_B.data_ptr<std::int64_t>(),
-                  .ring = {.dtype = kernel_dtype(ring.key_BSHK),
-                           .slots = static_cast<int>(ring.key_BSHK.size(1)),
-                           .key_BSHW = ring.key_BSHK.data_ptr(),
-                           .value_BSHW = ring.value_BSHV.data_ptr()},
-                  .output_NHW = output_BHV.data_ptr()},
-                 current_stream());
-  return output_BHV;
-}
-#endif
 
 }  // namespace
 
@@ -142,16 +102,25 @@ DeltaRuleResult delta_rule(const Tensor& query_BTHK, const Tensor& key_BTHK, con
 
 Tensor delta_rule_step(const Tensor& query_BHK, const Tensor& key_BHK, const Tensor& value_BHV, const Tensor& beta_BH,
                        const Tensor& state_BHKV) {
+  if (cuda::supports_delta_rule_step(query_BHK, key_BHK, value_BHV, beta_BH, state_BHKV))
+    return cuda::delta_rule_step(query_BHK, key_BHK, value_BHV, beta_BH, state_BHKV);
+  return plain_delta_rule_step(query_BHK, key_BHK, value_BHV, beta_BH, state_BHKV);
+}
+
+Tensor plain_delta_rule_step(const Tensor& query_BHK, const Tensor& key_BHK, const Tensor& value_BHV,
+                             const Tensor& beta_BH, const Tensor& state_BHKV) {
+  const auto dtype = state_BHKV.scalar_type();
   const std::int64_t matrices = state_BHKV.size(0) * state_BHKV.size(1);
   const std::int64_t key_width = state_BHKV.size(2), value_width = state_BHKV.size(3);
   Tensor state_MKV = state_BHKV.view({matrices, key_width, value_width});
-  const Tensor query_M1K = query_BHK.reshape({matrices, 1, key_width});
-  const Tensor key_M1K = key_BHK.reshape({matrices, 1, key_width});
-  const Tensor value_M1V = value_BHV.reshape({matrices, 1, value_width});
-  const Tensor update_M1V =
-      torch::baddbmm(value_M1V, key_M1K, state_MKV, /*beta=*/1, /*alpha=*/-1) * beta_BH.reshape({matrices, 1, 1});
+  const Tensor query_M1K = query_BHK.to(dtype).reshape({matrices, 1, key_width});
+  const Tensor key_M1K = key_BHK.to(dtype).reshape({matrices, 1, key_width});
+  const Tensor value_M1V = value_BHV.to(dtype).reshape({matrices, 1, value_width});
+  const Tensor update_M1V = torch::baddbmm(value_M1V, key_M1K, state_MKV, /*beta=*/1, /*alpha=*/-1) *
+                            beta_BH.to(dtype).reshape({matrices, 1, 1});
   state_MKV.baddbmm_(key_M1K.transpose(1, 2), update_M1V);
-  return torch::bmm(query_M1K, state_MKV).div_(std::sqrt(static_cast<double>(key_width))).view(value_BHV.sizes());
+  const Tensor output_M1V = torch::bmm(query_M1K, state_MKV).div_(std::sqrt(static_cast<double>(key_width)));
+  return output_M1V.view(value_BHV.sizes()).to(value_BHV.scalar_type());
 }
 
 Tensor pick_steps(const Tensor& x_BSHX, const Tensor& index_BI) {
@@ -237,19 +206,21 @@ const WindowStepPlan::Index& WindowStepPlan::index() const {
 
 Tensor WindowStepPlan::attend(const Tensor& query_BHK, const Tensor& key_BHK, const Tensor& value_BHV,
                               const KeyValueRing& ring, const Dropout* weight_dropout, Tensor* weights_BHA) const {
-#ifdef ENGRAM_WITH_CUDA
-  if (weights_BHA == nullptr && step_kernel_takes(query_BHK, value_BHV, ring, weight_dropout))
-    return step_by_kernel(query_BHK, key_BHK, value_BHV, position_B_, ring);
-#endif
+  if (weights_BHA == nullptr && slots_ == ring.key_BSHK.size(1) &&
+      cuda::supports_attention_step(query_BHK, key_BHK, value_BHV, ring))
+    return cuda::attention_step(query_BHK, key_BHK, value_BHV, position_B_, ring,
+                                weight_dropout == nullptr ? DropoutPlace{} : weight_dropout->place(query_BHK.device()));
   Tensor key_BSHK = ring.key_BSHK, value_BSHV = ring.value_BSHV;
-  key_BSHK.index_put_({index().row_B, index().slot_B}, key_BHK);
-  value_BSHV.index_put_({index().row_B, index().slot_B}, value_BHV);
+  const auto dtype = key_BSHK.scalar_type();
+  key_BSHK.index_put_({index().row_B, index().slot_B}, key_BHK.to(dtype));
+  value_BSHV.index_put_({index().row_B, index().slot_B}, value_BHV.to(dtype));
   Tensor weights_BH1S;
-  const Tensor output_BH1V = softmax_attention(query_BHK.unsqueeze(2), key_BSHK.narrow(1, 0, slots_).transpose(1, 2),
-                                               value_BSHV.narrow(1, 0, slots_).transpose(1, 2), index().bias_B11S,
-                                               weight_dropout, weights_BHA == nullptr ? nullptr : &weights_BH1S);
+  const Tensor output_BH1V =
+      softmax_attention(query_BHK.to(dtype).unsqueeze(2), key_BSHK.narrow(1, 0, slots_).transpose(1, 2),
+                        value_BSHV.narrow(1, 0, slots_).transpose(1, 2), index().bias_B11S.to(dtype), weight_dropout,
+                        weights_BHA == nullptr ? nullptr : &weights_BH1S);
   if (weights_BHA != nullptr) *weights_BHA = by_age(weights_BH1S.squeeze(2));
-  return output_BH1V.squeeze(2);
+  return output_BH1V.squeeze(2).to(query_BHK.scalar_type());
 }
 
 Tensor WindowStepPlan::by_age(const Tensor& weights_BHS) const {

@@ -3,7 +3,8 @@
 // state.
 //
 // Shapes: B batch, T time, H heads, K key width, V value width, S slots of a ring. Any floating dtype, any device;
-// tensors of one call share both, lengths and positions are int64 on that device. Row b takes the steps
+// tensors of one call share both (a step's state may have a wider dtype than the rest, and is what it computes in),
+// lengths and positions are int64 on that device. Row b takes the steps
 // t < lengths_B[b]; inputs after them must be finite and influence no valid output and no state.
 #pragma once
 
@@ -30,10 +31,15 @@ DeltaRuleResult delta_rule(const torch::Tensor& query_BTHK, const torch::Tensor&
                            const torch::Tensor& value_BTHV, const torch::Tensor& beta_BTH,
                            const torch::Tensor& state_BHKV, const torch::Tensor& lengths_B);
 
-// Returns o [B, H, V]; writes the new S into `state_BHKV`. Without gradients.
+// Returns o [B, H, V]; writes the new S into `state_BHKV`. Without gradients. On a GPU by kernels/delta_rule where its
+// contract holds.
 torch::Tensor delta_rule_step(const torch::Tensor& query_BHK, const torch::Tensor& key_BHK,
                               const torch::Tensor& value_BHV, const torch::Tensor& beta_BH,
                               const torch::Tensor& state_BHKV);
+// The same by LibTorch's operations on any device.
+torch::Tensor plain_delta_rule_step(const torch::Tensor& query_BHK, const torch::Tensor& key_BHK,
+                                    const torch::Tensor& value_BHV, const torch::Tensor& beta_BH,
+                                    const torch::Tensor& state_BHKV);
 
 // Causal softmax attention over the last `window` steps, the current one included:
 //   o_t = sum over t - window < u <= t of softmax(q_t . k_u / sqrt(K)) v_u.
@@ -92,14 +98,15 @@ class WindowPlan {
   RingPlan ring_;
 };
 
-// The same for one step; on a GPU by kernels/attention where its contract holds and no weights are dropped.
+// The same for one step; on a GPU by kernels/attention where its contract holds and no weights are asked for.
 class WindowStepPlan {
  public:
   // `slots`: how many of the ring's slots, from the first, are in use after this step (at most the window).
   WindowStepPlan(std::int64_t window, std::int64_t slots, const torch::Tensor& position_B, torch::ScalarType dtype);
 
   // Returns o [B, H, V]; writes the step into the ring. Without gradients. `weights_BHA`, unless null, gets the
-  // attention weights before dropout by age (memory_view.h), for as many ages as slots.
+  // attention weights before dropout by age (memory_view.h), for as many ages as slots. weight_dropout: of the
+  // attention weights, as rows [B, H] of as many channels as slots; null: none.
   torch::Tensor attend(const torch::Tensor& query_BHK, const torch::Tensor& key_BHK, const torch::Tensor& value_BHV,
                        const KeyValueRing& ring, const Dropout* weight_dropout = nullptr,
                        torch::Tensor* weights_BHA = nullptr) const;

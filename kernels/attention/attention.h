@@ -6,11 +6,11 @@
 //   o_t  = sum over u of softmax_u(s_tu) f_tu v_u   f_tu: dropout's factor, 1 without
 // for t < length_B[b]. Outputs and gradients at t >= length are zero; inputs there are never read.
 // Rotary positions (Su et al., "RoFormer", 2021): of the first R = rotary_width channels, i and i + R / 2 are turned as
-// a plane by the angle p * 10000^(-2 i / R); p = t, or position_B[b] + t after steps carried in. R = 0: q' = q, k' = k.
+// a plane by the angle p * 10000^(-2 i / R); p = t, or the row's position in a step. R = 0: q' = q, k' = k.
 // Source: Dao, "FlashAttention-2" (2023), algorithms 1 and 2; README.md beside this file has the form used here.
 //
-// Carried state: a ring of S slots of turned keys and of values; the step at position p stands in slot p mod S.
-// Queries see the past steps that their window reaches, at most the last S.
+// Sequences begin fresh. What steps carry is a ring of S slots of turned keys and of values; the step at position p
+// stands in slot p mod S.
 //
 // Dimensions: B rows, T steps, H heads, W head width, even, 2 <= W <= 128 (padded inside to 64 or 128), S slots.
 // Element types: q, k, v, output and their gradients are all float or all bfloat16 (`dtype`); a ring is float or
@@ -59,12 +59,6 @@ struct AttentionRing {
   void* value_BSHW = nullptr;
 };
 
-// What rows bring along: the last `ring.slots` of their position_B[b] >= 0 steps.
-struct AttentionPast {
-  AttentionRing ring;                        // only read
-  const std::int64_t* position_B = nullptr;  // null: all rows are fresh, no ring is read
-};
-
 struct AttentionInput {
   AttentionShape shape;
   Dtype dtype;
@@ -74,9 +68,7 @@ struct AttentionInput {
   std::int64_t head_stride;  // of q, k, v
   AttentionRows q, k, v;
   const std::int64_t* length_B;  // on the device, 0 <= length <= T; null: all T
-  // Element (row (b * H + h) * T + t, channel u) of a tensor with T channels. Not together with a past.
-  DropoutPlace dropout;
-  AttentionPast past;
+  DropoutPlace dropout;          // f_tu: element (row (b * H + h) * T + t, channel u) of a tensor with T channels
 };
 
 // Writes output [B, T, H, W], and to `saved` what the backward pass needs, turned queries and keys among it, and with
@@ -97,14 +89,9 @@ struct AttentionInputGradient {
   AttentionMutableRows q, k, v;
 };
 
-// The past counts as constant.
 std::size_t attention_backward_scratch_bytes(const AttentionShape& shape);
 void attention_backward(const AttentionInput& input, const AttentionOutputGradient& output_gradient,
                         const AttentionInputGradient& input_gradient, void* scratch, cudaStream_t stream);
-
-// Writes the ring after the steps of `input`: its steps where they are among the last S, else what the past's ring held
-// (of the same dtype and slots), and zero in slots that no step has filled.
-void attention_final_ring(const AttentionInput& input, const AttentionRing& ring, cudaStream_t stream);
 
 // One step of N rows: turns q and k to position_N[n], writes k' and v into the ring's slot, and attends to the
 // min(position + 1, S) filled slots (the window is S). Row n, head h of q, k, v at data + n * row_stride +
@@ -121,6 +108,7 @@ struct AttentionStep {
   const std::int64_t* position_N;
   AttentionRing ring;
   void* output_NHW;
+  DropoutPlace dropout;  // f_tu: element (row n * H + h, channel u mod S) of a tensor with S channels
 };
 void attention_step(const AttentionStep& step, cudaStream_t stream);
 

@@ -60,14 +60,14 @@ __global__ void __launch_bounds__(kThreads<T>, sizeof(T) == 2 && kWidth == 64 ? 
   }
 
   const std::int64_t output_stride = static_cast<std::int64_t>(problem.heads) * problem.width;
-  const int first = problem.first_key_block(at, begin), last = (min(begin + kSize, at.length) - 1) / kSize;
+  const int first = problem.first_key_block(begin), last = (min(begin + kSize, at.length) - 1) / kSize;
   const auto copy_keys = [&](int stage, int u) {
-    copy_saved<kWidth>(shared.k[stage], gradient.saved.k, problem.past_key, problem, at, u);
-    copy_block<kWidth>(shared.v[stage], problem.v, problem.v_stride, problem.past_value, problem, at, u);
+    copy_saved<kWidth>(shared.k[stage], gradient.saved.k, problem, at, u);
+    copy_block<kWidth>(shared.v[stage], problem.v, problem.v_stride, problem, at, u);
     if constexpr (kDropout)
       shared.kept[stage].copy(gradient.saved.kept + KeptWeights<T>::index(problem.time, blockIdx.x, begin, u));
   };
-  copy_saved<kWidth>(shared.q, gradient.saved.q, nullptr, problem, at, begin);
+  copy_saved<kWidth>(shared.q, gradient.saved.q, problem, at, begin);
   copy_rows<kWidth>(shared.d_output, gradient.d_output + problem.contiguous(at, begin), output_stride,
                     at.length - begin, problem.width, problem.copy_bytes);
   copy_keys(0, first * kSize);
@@ -95,7 +95,7 @@ __global__ void __launch_bounds__(kThreads<T>, sizeof(T) == 2 && kWidth == 64 ? 
       Accumulator score[2], d_weight[2];
       queries.multiply(score, shared.k[stage] + tile * 16 * kStride<kWidth>);
       d_outputs.multiply(d_weight, shared.v[stage] + tile * 16 * kStride<kWidth>);
-      if (kEdge) problem.template mask<false>(score, at, t, key);
+      if (kEdge) problem.template mask<false>(score, t, key);
 #pragma unroll
       for (int row = 0; row < 2; ++row) {
         [[maybe_unused]] std::uint32_t bits = 0;
@@ -117,7 +117,7 @@ __global__ void __launch_bounds__(kThreads<T>, sizeof(T) == 2 && kWidth == 64 ? 
     wait_for_copies();
     __syncthreads();
     if (kStages<kWidth> == 2 && block < last) copy_keys(1 - stage, u + kSize);
-    if (sizeof(T) == 2 && problem.all_see(at, t, 16, u, kSize))
+    if (sizeof(T) == 2 && problem.all_see(t, 16, u, kSize))
       visit.template operator()<false>(stage, u);
     else
       visit.template operator()<true>(stage, u);
@@ -130,14 +130,14 @@ __global__ void __launch_bounds__(kThreads<T>, sizeof(T) == 2 && kWidth == 64 ? 
   // The query's block of shared memory, and the next, become the warps' staging.
   float* staging = reinterpret_cast<float*>(shared_memory) + warp * 16 * kStride<kWidth>;
   if (t < problem.time)
-    store_turned_back<kWidth>(d_q + own * gradient.q_stride, gradient.q_stride, sum, staging, problem.frequencies,
-                              at.position + t, problem.scale, problem.width, at.length - t, problem.time - t);
+    store_turned_back<kWidth>(d_q + own * gradient.q_stride, gradient.q_stride, sum, staging, problem.frequencies, t,
+                              problem.scale, problem.width, at.length - t, problem.time - t);
 }
 
 template <int kWidth, bool kDropout, typename T>
 __device__ void copy_queries(KeyShared<T, kWidth>& shared, int stage, const Problem<T>& problem,
                              const Gradient<T>& gradient, const typename Problem<T>::Head& at, int t, int u) {
-  copy_saved<kWidth>(shared.q[stage], gradient.saved.q, nullptr, problem, at, t);
+  copy_saved<kWidth>(shared.q[stage], gradient.saved.q, problem, at, t);
   copy_rows<kWidth>(shared.d_output[stage], gradient.d_output + problem.contiguous(at, t),
                     static_cast<std::int64_t>(problem.heads) * problem.width, at.length - t, problem.width,
                     problem.copy_bytes);
@@ -170,8 +170,8 @@ __global__ void __launch_bounds__(kThreads<T>, sizeof(T) == 2 && kWidth == 64 ? 
   }
 
   const int first = blockIdx.y, last = problem.last_query_block(at, begin + kSize - 1);
-  copy_saved<kWidth>(shared.k, gradient.saved.k, nullptr, problem, at, begin);
-  copy_block<kWidth>(shared.v, problem.v, problem.v_stride, nullptr, problem, at, begin);
+  copy_saved<kWidth>(shared.k, gradient.saved.k, problem, at, begin);
+  copy_block<kWidth>(shared.v, problem.v, problem.v_stride, problem, at, begin);
   copy_queries<kWidth, kDropout>(shared, 0, problem, gradient, at, begin, begin);
   zero_padding<kWidth>(shared.v, 1, problem.width);
   zero_padding<kWidth>(shared.d_output[0], kStages<kWidth>, problem.width);
@@ -187,7 +187,7 @@ __global__ void __launch_bounds__(kThreads<T>, sizeof(T) == 2 && kWidth == 64 ? 
       Accumulator weight[2], d_score[2];
       keys.multiply(weight, shared.q[stage] + tile * 16 * kStride<kWidth>);
       values.multiply(d_score, shared.d_output[stage] + tile * 16 * kStride<kWidth>);
-      if (kEdge) problem.template mask<true>(weight, at, query, u);
+      if (kEdge) problem.template mask<true>(weight, query, u);
 #pragma unroll
       for (int n = 0; n < 4; ++n) {
         const int column = tile * 16 + n / 2 * 8 + lane_id() % 4 * 2 + n % 2;
@@ -215,7 +215,7 @@ __global__ void __launch_bounds__(kThreads<T>, sizeof(T) == 2 && kWidth == 64 ? 
     __syncthreads();
     if (kStages<kWidth> == 2 && block < last)
       copy_queries<kWidth, kDropout>(shared, 1 - stage, problem, gradient, at, t + kSize, begin);
-    if (sizeof(T) == 2 && problem.all_see(at, t, kSize, u, 16))
+    if (sizeof(T) == 2 && problem.all_see(t, kSize, u, 16))
       visit.template operator()<false>(stage, t);
     else
       visit.template operator()<true>(stage, t);
@@ -229,8 +229,8 @@ __global__ void __launch_bounds__(kThreads<T>, sizeof(T) == 2 && kWidth == 64 ? 
   store_rows<kWidth>(d_v + own * gradient.v_stride, gradient.v_stride, sum_v, problem.width, at.length - u,
                      problem.time - u);
   float* staging = reinterpret_cast<float*>(shared_memory) + warp * 16 * kStride<kWidth>;
-  store_turned_back<kWidth>(d_k + own * gradient.k_stride, gradient.k_stride, sum_k, staging, problem.frequencies,
-                            at.position + u, problem.scale, problem.width, at.length - u, problem.time - u);
+  store_turned_back<kWidth>(d_k + own * gradient.k_stride, gradient.k_stride, sum_k, staging, problem.frequencies, u,
+                            problem.scale, problem.width, at.length - u, problem.time - u);
 }
 
 }  // namespace

@@ -24,7 +24,7 @@ __global__ void __launch_bounds__(256) draw_kernel(const __grid_constant__ Probl
   const auto at = problem.head(blockIdx.x);
   const int block = gridDim.y - 1 - blockIdx.y, begin = block * kBlock<T>;  // the longest first
   if (begin >= at.length) return;
-  const int first = problem.first_key_block(at, begin);
+  const int first = problem.first_key_block(begin);
   Kept* kept = saved.kept + Kept::index(problem.time, blockIdx.x, begin, 0);
   const std::int64_t row_groups = dropout_row(problem.time) / kDropoutGroup;
   for (int i = first * kWords + threadIdx.x; i < (block + 1) * kWords; i += blockDim.x) {
@@ -54,13 +54,13 @@ __global__ void __launch_bounds__(kThreads<T>)
   const auto at = problem.head(blockIdx.x);
   const int begin = blockIdx.y * kBlock<T>;
   if (begin >= at.length) return;
-  copy_block<kWidth>(shared.q, problem.q, problem.q_stride, nullptr, problem, at, begin);
-  copy_block<kWidth>(shared.k, problem.k, problem.k_stride, nullptr, problem, at, begin);
+  copy_block<kWidth>(shared.q, problem.q, problem.q_stride, problem, at, begin);
+  copy_block<kWidth>(shared.k, problem.k, problem.k_stride, problem, at, begin);
   zero_padding<kWidth>(shared.q, 2, problem.width);
   const Turner turner(problem.frequencies);
   wait_for_copies();
   __syncthreads();
-  turner.turn<kWidth, T, 2>({shared.q, shared.k}, at.position + begin);
+  turner.turn<kWidth, T, 2>({shared.q, shared.k}, begin);
   __syncthreads();
   save_rows<kWidth>(saved.q, shared.q, problem, at, begin);
   save_rows<kWidth>(saved.k, shared.k, problem, at, begin);
@@ -85,17 +85,16 @@ __global__ void __launch_bounds__(kThreads<T>* kTeams<T, kWidth>, kTeams<T, kWid
     return;
   }
 
-  const int first = problem.first_key_block(at, begin), last = (min(begin + kQueries, at.length) - 1) / kSize;
+  const int first = problem.first_key_block(begin), last = (min(begin + kQueries, at.length) - 1) / kSize;
   const auto copy_keys = [&](int stage, int u) {
-    if (team == 0) copy_saved<kWidth>(shared.k[stage], saved.k, problem.past_key, problem, at, u);
-    if (team == kQueryBlocks - 1)
-      copy_block<kWidth>(shared.v[stage], problem.v, problem.v_stride, problem.past_value, problem, at, u);
+    if (team == 0) copy_saved<kWidth>(shared.k[stage], saved.k, problem, at, u);
+    if (team == kQueryBlocks - 1) copy_block<kWidth>(shared.v[stage], problem.v, problem.v_stride, problem, at, u);
     if constexpr (kDropout) {
       if (team_begin < at.length && problem.any_sees(team_begin, kSize, u, kSize))
         shared.kept[stage][team].copy(saved.kept + KeptWeights<T>::index(problem.time, blockIdx.x, team_begin, u));
     }
   };
-  copy_saved<kWidth>(shared.q[team], saved.q, nullptr, problem, at, team_begin);
+  copy_saved<kWidth>(shared.q[team], saved.q, problem, at, team_begin);
   copy_keys(0, first * kSize);
   zero_padding<kWidth>(shared.v[0], 2, problem.width);
 
@@ -112,7 +111,7 @@ __global__ void __launch_bounds__(kThreads<T>* kTeams<T, kWidth>, kTeams<T, kWid
       const int key = u + tile * 16;
       if (kEdge && !problem.any_sees(t, 16, key, 16)) continue;
       queries.multiply(score[tile], shared.k[stage] + tile * 16 * kRow);
-      if (kEdge) problem.template mask<false>(score[tile], at, t, key);
+      if (kEdge) problem.template mask<false>(score[tile], t, key);
 #pragma unroll
       for (int e = 0; e < 8; ++e) top[e / 2 % 2] = fmaxf(top[e / 2 % 2], score[tile][e / 4].x[e % 4]);
     }
@@ -155,7 +154,7 @@ __global__ void __launch_bounds__(kThreads<T>* kTeams<T, kWidth>, kTeams<T, kWid
     wait_for_copies();
     __syncthreads();
     if (block < last) copy_keys(1 - stage, u + kSize);
-    if (sizeof(T) == 2 && problem.all_see(at, t, 16, u, kSize))
+    if (sizeof(T) == 2 && problem.all_see(t, 16, u, kSize))
       visit.template operator()<false>(stage, u);
     else if (problem.any_sees(t, 16, u, kSize))
       visit.template operator()<true>(stage, u);

@@ -43,21 +43,14 @@ struct Problem {
   const std::int64_t* length;
   DropoutPlace dropout;
   Frequencies frequencies;
-  Dtype ring_dtype;
-  int slots;
-  const void *past_key, *past_value;
-  const std::int64_t* position;  // null: there is no past
 
   // The row and head that a block works on.
   struct Head {
-    int row, head, length, past;  // past: steps of the ring that queries may see
-    std::int64_t position;
+    int row, head, length;
   };
   __device__ Head head(int index) const {
     const int row = index / heads;
-    const std::int64_t before = position == nullptr ? 0 : position[row];
-    return {row, index % heads, length == nullptr ? time : static_cast<int>(length[row]),
-            static_cast<int>(before < slots ? before : slots), before};
+    return {row, index % heads, length == nullptr ? time : static_cast<int>(length[row])};
   }
   // Offset of (row, t, head) in rows of `row_stride`, in contiguous [B, T, H, W], and in [B, H, T].
   __device__ std::int64_t strided(const Head& at, int t, std::int64_t row_stride, std::int64_t stride) const {
@@ -73,27 +66,27 @@ struct Problem {
   __device__ bool any_sees(int t, int queries, int u, int keys) const {
     return u < t + queries && u + keys > t - window + 1;
   }
-  __device__ bool all_see(const Head& at, int t, int queries, int u, int keys) const {
-    return u + keys <= t + 1 && u > t + queries - 1 - window && u >= -at.past;
+  __device__ bool all_see(int t, int queries, int u, int keys) const {
+    return u + keys <= t + 1 && u > t + queries - 1 - window;
   }
   // Puts -infinity in place of the scores of what queries do not see: element e, of two accumulators beside each other,
-  // of the queries t .. t + 15 and keys u .. u + 15; kTransposed: of keys (rows) and queries. Negative steps are past.
+  // of the queries t .. t + 15 and keys u .. u + 15; kTransposed: of keys (rows) and queries. Before the
+  // sequence (u < 0) stand no keys.
   template <bool kTransposed>
-  __device__ void mask(Accumulator (&score)[2], const Head& at, int t, int u) const {
-    if (u + 15 <= t && u > t + 15 - window && u >= -at.past) return;
+  __device__ void mask(Accumulator (&score)[2], int t, int u) const {
+    if (u + 15 <= t && u > t + 15 - window && u >= 0) return;
     const int row = lane_id() / 4, column = lane_id() % 4 * 2;
     const int distance = t - u + (kTransposed ? column - row : row - column);
 #pragma unroll
     for (int e = 0; e < 8; ++e) {
       const int to_row = e / 2 % 2 * 8, to_column = e / 4 * 8 + e % 2;
-      if (static_cast<unsigned>(distance + (kTransposed ? to_column - to_row : to_row - to_column)) >=
-          static_cast<unsigned>(window))
+      if (u < 0 || static_cast<unsigned>(distance + (kTransposed ? to_column - to_row : to_row - to_column)) >=
+                       static_cast<unsigned>(window))
         score[e / 4].x[e % 4] = -INFINITY;
-      if (u < 0 && u + (kTransposed ? row + to_row : column + to_column) < -at.past) score[e / 4].x[e % 4] = -INFINITY;
     }
   }
   // The first key block that queries from t on see, and the last query block that sees keys up to u.
-  __device__ int first_key_block(const Head& at, int t) const { return max(t - window + 1, -at.past) >> kBlockShift; }
+  __device__ int first_key_block(int t) const { return max(t - window + 1, 0) >> kBlockShift; }
   __device__ int last_query_block(const Head& at, int u) const {
     return min(static_cast<std::int64_t>(u) + window, static_cast<std::int64_t>(at.length)) - 1 >> kBlockShift;
   }
@@ -180,10 +173,6 @@ inline void check_input(const AttentionInput& input) {
                 {input.head_stride, input.q.row_stride, input.k.row_stride, input.v.row_stride});
   if (input.window < 1)
     throw std::runtime_error("attention: window " + std::to_string(input.window) + " is not at least 1");
-  if (input.past.position_B != nullptr && input.past.ring.slots < 1)
-    throw std::runtime_error("attention: a past in a ring of no slots");
-  if (input.past.position_B != nullptr && input.dropout.drops())
-    throw std::runtime_error("attention: dropout is not defined for weights of carried steps");
 }
 
 // The largest copy that every row's start allows.
@@ -198,7 +187,6 @@ int copy_bytes(std::initializer_list<const void*> pointers, std::initializer_lis
 template <typename T>
 Problem<T> make_problem(const AttentionInput& input) {
   const AttentionShape& s = input.shape;
-  const AttentionRing& ring = input.past.ring;
   return {s.batch,
           s.time,
           s.heads,
@@ -216,12 +204,7 @@ Problem<T> make_problem(const AttentionInput& input) {
           static_cast<const T*>(input.v.data),
           input.length_B,
           input.dropout,
-          make_frequencies(input.rotary_width),
-          ring.dtype,
-          ring.slots,
-          ring.key_BSHW,
-          ring.value_BSHW,
-          input.past.position_B};
+          make_frequencies(input.rotary_width)};
 }
 
 }  // namespace engram::attention

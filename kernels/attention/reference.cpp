@@ -96,9 +96,10 @@ Weights weights(const AttentionReferenceInput& in, const Head& x, int t) {
   if (in.dropout.drops()) {
     const std::int64_t row = (static_cast<std::int64_t>(x.row) * in.shape.heads + x.head) * in.shape.time + t;
     for (int u = w.first; u <= last; ++u) {
+      const std::int64_t channel = in.slots > 0 ? (x.position - x.past + u) % in.slots : u;
       float factor[kDropoutGroup];
-      in.dropout.draw((row * dropout_row(in.shape.time) + u) / kDropoutGroup, factor);
-      w.factor[u - w.first] = factor[u % kDropoutGroup];
+      in.dropout.draw((row * dropout_row(in.slots > 0 ? in.slots : in.shape.time) + channel) / kDropoutGroup, factor);
+      w.factor[u - w.first] = factor[channel % kDropoutGroup];
     }
   }
   return w;

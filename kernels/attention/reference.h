@@ -1,5 +1,6 @@
 // Attention in double precision on the CPU, straight from the formula in attention.h: what the kernels are tested
-// against. Every tensor is contiguous.
+// against. Every tensor is contiguous. A sequence may follow a past that stands in a ring, so that a step is a sequence
+// of one step.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +17,7 @@ struct AttentionReferenceInput {
   int rotary_width;
   std::vector<double> q_BTHW, k_BTHW, v_BTHW;
   std::vector<std::int64_t> length_B;
-  DropoutPlace dropout;  // seed and tick in host memory
+  DropoutPlace dropout;  // seed and tick in host memory; with a ring as for a step, whose slots are the channels
   int slots = 0;
   std::vector<double> past_key_BSHW, past_value_BSHW;  // empty without a past
   std::vector<std::int64_t> position_B;                // empty: all zero

@@ -23,22 +23,22 @@ __global__ void __launch_bounds__(128, 4)
     return;
   }
 
-  const auto copy_keys = [&](Tile(&tiles)[2], const bf16* from, std::int64_t stride, const void* past) {
-    copy_block<kWidth>(tiles[0], from, stride, past, problem, at, begin - kSize);
-    copy_block<kWidth>(tiles[1], from, stride, past, problem, at, begin);
+  const auto copy_keys = [&](Tile(&tiles)[2], const bf16* from, std::int64_t stride) {
+    copy_block<kWidth>(tiles[0], from, stride, problem, at, begin - kSize, begin > 0);
+    copy_block<kWidth>(tiles[1], from, stride, problem, at, begin);
   };
   copy_rows<kWidth>(shared.q, problem.q + problem.strided(at, begin, problem.q_stride, problem.head_stride),
                     problem.q_stride, at.length - begin, problem.width, problem.copy_bytes);
-  copy_keys(shared.k, problem.k, problem.k_stride, problem.past_key);
+  copy_keys(shared.k, problem.k, problem.k_stride);
   commit_copies();
-  copy_keys(shared.v, problem.v, problem.v_stride, problem.past_value);
+  copy_keys(shared.v, problem.v, problem.v_stride);
   commit_copies();
   zero_padding<kWidth>(shared.q, 5, problem.width);
   const Turner turner(problem.frequencies);
   wait_for_groups<1>();
   __syncthreads();
-  turner.turn<kWidth, bf16, 2>({shared.q, shared.k[1]}, at.position + begin);
-  if (begin > 0) turner.turn<kWidth, bf16, 1>({shared.k[0]}, at.position + begin - kSize);
+  turner.turn<kWidth, bf16, 2>({shared.q, shared.k[1]}, begin);
+  if (begin > 0) turner.turn<kWidth, bf16, 1>({shared.k[0]}, begin - kSize);
   wait_for_copies();
   __syncthreads();
   save_rows<kWidth>(saved.q, shared.q, problem, at, begin);
@@ -54,7 +54,7 @@ __global__ void __launch_bounds__(128, 4)
   }
 #pragma unroll
   for (int tile = 0; tile < kReach; ++tile) {
-    problem.mask<false>(score[tile], at, t, t - kSize + tile * 16);
+    problem.mask<false>(score[tile], t, t - kSize + tile * 16);
 #pragma unroll
     for (int e = 0; e < 8; ++e) largest[e / 2 % 2] = fmaxf(largest[e / 2 % 2], score[tile][e / 4].x[e % 4]);
   }
@@ -124,12 +124,12 @@ __global__ void __launch_bounds__(256, 2)
   for (int block = 0; block < 2; ++block) {
     const int t = begin + block * kSize, u = t - kSize;
     if (for_queries) {
-      copy_saved<kWidth>(shared.q[block], gradient.saved.q, nullptr, problem, at, t);
+      copy_saved<kWidth>(shared.q[block], gradient.saved.q, problem, at, t);
       copy_rows<kWidth>(shared.d_output[block], gradient.d_output + problem.contiguous(at, t), output_stride,
                         at.length - t, problem.width, problem.copy_bytes);
     } else {
-      copy_saved<kWidth>(shared.k[block], gradient.saved.k, problem.past_key, problem, at, u);
-      copy_block<kWidth>(shared.v[block], problem.v, problem.v_stride, problem.past_value, problem, at, u);
+      copy_saved<kWidth>(shared.k[block], gradient.saved.k, problem, at, u, u >= 0);
+      copy_block<kWidth>(shared.v[block], problem.v, problem.v_stride, problem, at, u, u >= 0);
     }
   }
   zero_padding<kWidth>(shared.d_output[0], 2, problem.width);
@@ -175,7 +175,7 @@ __global__ void __launch_bounds__(256, 2)
       Accumulator score[2], d_weight[2];
       queries.multiply(score, shared.k[0] + (own + tile * 16) * kRow);
       d_outputs.multiply(d_weight, shared.v[0] + (own + tile * 16) * kRow);
-      problem.mask<false>(score, at, first, first - kSize + tile * 16);
+      problem.mask<false>(score, first, first - kSize + tile * 16);
 #pragma unroll
       for (int e = 0; e < 8; ++e) {
         float& x = score[e / 4].x[e % 4];
@@ -192,7 +192,7 @@ __global__ void __launch_bounds__(256, 2)
       Accumulator weight[2], d_score[2];
       keys.multiply(weight, shared.q[0] + row * kRow);
       values.multiply(d_score, shared.d_output[0] + row * kRow);
-      problem.mask<true>(weight, at, first + tile * 16, first);
+      problem.mask<true>(weight, first + tile * 16, first);
 #pragma unroll
       for (int e = 0; e < 8; ++e) {
         const int query = row + e / 4 * 8 + c + e % 2;
@@ -212,7 +212,7 @@ __global__ void __launch_bounds__(256, 2)
   if (first >= problem.time) return;
   store_turned_back<kWidth>(for_queries ? d_q + own * gradient.q_stride : d_k + own * gradient.k_stride,
                             for_queries ? gradient.q_stride : gradient.k_stride, sum, staging, problem.frequencies,
-                            at.position + first, problem.scale, problem.width, at.length - first, problem.time - first);
+                            first, problem.scale, problem.width, at.length - first, problem.time - first);
 }
 
 dim3 grid(const Problem<bf16>& problem) {

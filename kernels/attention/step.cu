@@ -19,6 +19,7 @@ struct StepArguments {
   const std::int64_t* position;
   Ring *key, *value;
   T* output;
+  DropoutPlace dropout;
   Frequencies frequencies;
 };
 
@@ -48,13 +49,14 @@ struct Partial {
 };
 
 // One block a row and head. Eight lanes share a slot, each with every eighth pair of channels; a pass over the ring
-// takes kUnroll slots a group of lanes.
+// takes kUnroll slots a group of lanes. Where weights are dropped, dynamic shared memory holds a bit for every slot.
 template <typename T, typename Ring, int kPairs>
 __global__ void __launch_bounds__(kMaxWarps * 32)
     step_kernel(const __grid_constant__ StepArguments<T, Ring> arguments) {
   constexpr int kUnroll = 16 / kPairs;
   __shared__ __align__(16) float q[kMaxWidth], k[kMaxWidth], v[kMaxWidth];
   __shared__ float warp_sum[kMaxWarps][kMaxWidth], warp_largest[kMaxWarps], warp_weight[kMaxWarps];
+  extern __shared__ std::uint8_t kept[];  // of the slots 8 * i .. 8 * i + 7
   const int row = blockIdx.x / arguments.heads, head = blockIdx.x % arguments.heads;
   const int width = arguments.width, pairs = arguments.frequencies.pairs, thread = threadIdx.x;
   const int warp = thread / 32, warps = blockDim.x / 32;
@@ -82,6 +84,12 @@ __global__ void __launch_bounds__(kMaxWarps * 32)
       for (int c = 2 * pairs + i; c < width; c += kMaxPairs) to[c] = static_cast<float>(from[c]);
       if (thread < width) v[thread] = static_cast<float>(arguments.v[at * arguments.v_stride + head_offset + thread]);
     }
+  }
+  const bool drops = arguments.dropout.drops();
+  if (drops) {
+    const std::int64_t first_group = blockIdx.x * (dropout_row(arguments.slots) / kDropoutGroup);
+    for (int i = thread; i * kDropoutGroup < filled; i += blockDim.x)
+      kept[i] = static_cast<std::uint8_t>(arguments.dropout.kept(first_group + i));
   }
   __syncthreads();
   if (thread < width) {
@@ -132,8 +140,13 @@ __global__ void __launch_bounds__(kMaxWarps * 32)
     partial.rescale(top);
 #pragma unroll
     for (int n = 0; n < kUnroll; ++n) {
-      const float weight = score[n] == -INFINITY ? 0.0f : exp2f(score[n] - top);
+      float weight = score[n] == -INFINITY ? 0.0f : exp2f(score[n] - top);
       partial.weight += weight;
+      if (drops) {
+        const int s = base + n * warps * kGroups + group;
+        const bool keep = s < filled && (kept[s / kDropoutGroup] >> s % kDropoutGroup & 1) != 0;
+        weight = keep ? weight * arguments.dropout.scale : 0.0f;
+      }
 #pragma unroll
       for (int i = 0; i < kPairs; ++i) {
         partial.sum[i].x += weight * value[n][i].x;
@@ -166,74 +179,10 @@ __global__ void __launch_bounds__(kMaxWarps * 32)
   arguments.output[(at * arguments.heads + head) * width + thread] = T(sum / weight);
 }
 
-template <typename T, typename Ring>
-struct RingArguments {
-  Problem<T> problem;
-  Ring *key, *value;
-  int slots;
-};
-
-// One warp for each row, slot and head of the final ring.
-template <typename T, typename Ring>
-__global__ void __launch_bounds__(128) ring_kernel(const __grid_constant__ RingArguments<T, Ring> arguments) {
-  const Problem<T>& problem = arguments.problem;
-  const int width = problem.width, pairs = problem.frequencies.pairs, slots = arguments.slots;
-  const std::int64_t index = blockIdx.x * std::int64_t{4} + threadIdx.x / 32;
-  if (index >= static_cast<std::int64_t>(problem.batch) * slots * problem.heads) return;
-  const int head = static_cast<int>(index % problem.heads);
-  const int slot = static_cast<int>(index / problem.heads % slots);
-  const auto at = problem.head(static_cast<int>(index / problem.heads / slots) * problem.heads + head);
-  Ring *key = arguments.key + index * width, *value = arguments.value + index * width;
-  const std::int64_t last = at.position + at.length - 1;  // of all steps
-  if (slot > last) {
-    for (int c = lane_id(); c < width; c += 32) key[c] = value[c] = Ring(0.0f);
-    return;
-  }
-  const std::int64_t step = last - (last - slot) % slots;  // that the slot holds in the end
-  if (step < at.position) {
-    for (int c = lane_id(); c < width; c += 32) {
-      key[c] = static_cast<const Ring*>(problem.past_key)[index * width + c];
-      value[c] = static_cast<const Ring*>(problem.past_value)[index * width + c];
-    }
-    return;
-  }
-  const int t = static_cast<int>(step - at.position);
-  const T* k = problem.k + problem.strided(at, t, problem.k_stride, problem.head_stride);
-  const T* v = problem.v + problem.strided(at, t, problem.v_stride, problem.head_stride);
-  for (int i = lane_id(); i < pairs; i += 32) {
-    const Rotation rotation = Rotation::by(problem.frequencies.turns[i] * static_cast<std::uint64_t>(step));
-    const float2 turned = rotation.turn(static_cast<float>(k[i]), static_cast<float>(k[i + pairs]));
-    key[i] = Ring(turned.x);
-    key[i + pairs] = Ring(turned.y);
-  }
-  for (int c = 2 * pairs + lane_id(); c < width; c += 32) key[c] = Ring(static_cast<float>(k[c]));
-  for (int c = lane_id(); c < width; c += 32) value[c] = Ring(static_cast<float>(v[c]));
-}
-
 }  // namespace
 }  // namespace engram::attention
 
 namespace engram {
-
-void attention_final_ring(const AttentionInput& input, const AttentionRing& ring, cudaStream_t stream) {
-  using namespace attention;
-  check_input(input);
-  if (ring.slots < 1 || (input.past.position_B != nullptr &&
-                         (ring.slots != input.past.ring.slots || ring.dtype != input.past.ring.dtype)))
-    throw std::runtime_error("attention: a ring of " + std::to_string(ring.slots) + " slots after one of " +
-                             std::to_string(input.past.ring.slots) + ", or of another type");
-  const std::int64_t warps = std::int64_t{input.shape.batch} * ring.slots * input.shape.heads;
-  dispatch_dtype(input.dtype, [&](auto element) {
-    dispatch_dtype(ring.dtype, [&](auto ring_element) {
-      using T = decltype(element);
-      using Ring = decltype(ring_element);
-      const RingArguments<T, Ring> arguments{make_problem<T>(input), static_cast<Ring*>(ring.key_BSHW),
-                                             static_cast<Ring*>(ring.value_BSHW), ring.slots};
-      ring_kernel<<<static_cast<unsigned>((warps + 3) / 4), 128, 0, stream>>>(arguments);
-      check_cuda(cudaGetLastError(), "attention: final ring");
-    });
-  });
-}
 
 void attention_step(const AttentionStep& step, cudaStream_t stream) {
   using namespace attention;
@@ -241,6 +190,8 @@ void attention_step(const AttentionStep& step, cudaStream_t stream) {
   check_vectors(step.rotary_width, step.width, step.scale,
                 {step.head_stride, step.q.row_stride, step.k.row_stride, step.v.row_stride});
   if (step.ring.slots < 1) throw std::runtime_error("attention: a ring of no slots");
+  const auto kept_bytes =
+      static_cast<std::size_t>(step.dropout.drops() ? dropout_row(step.ring.slots) / kDropoutGroup : 0);
   const int warps = step.ring.slots <= 64 ? 4 : step.ring.slots <= 128 ? 8 : kMaxWarps;
   dispatch_dtype(step.dtype, [&](auto element) {
     dispatch_dtype(step.ring.dtype, [&](auto ring_element) {
@@ -261,9 +212,10 @@ void attention_step(const AttentionStep& step, cudaStream_t stream) {
                                              static_cast<Ring*>(step.ring.key_BSHW),
                                              static_cast<Ring*>(step.ring.value_BSHW),
                                              static_cast<T*>(step.output_NHW),
+                                             step.dropout,
                                              make_frequencies(step.rotary_width)};
       const auto kernel = step.width <= 64 ? step_kernel<T, Ring, 4> : step_kernel<T, Ring, 8>;
-      kernel<<<step.rows * step.heads, warps * 32, 0, stream>>>(arguments);
+      kernel<<<step.rows * step.heads, warps * 32, kept_bytes, stream>>>(arguments);
       check_cuda(cudaGetLastError(), "attention: step");
     });
   });

@@ -77,46 +77,20 @@ __device__ inline void zero_padding(T* tiles, int count, int columns) {
       store_pair(tiles + row * kStride<kWidth> + column, 0.0f, 0.0f);
 }
 
-// Copies a block of the ring's rows, the steps from u < 0 on, padded with zeros; so become steps that it does not hold.
+// Starts the copy of a block of queries, keys or values, the first of which stands at t, a multiple of the block; zeros
+// where it is not `inside` the sequence.
 template <int kWidth, typename T>
-__device__ __noinline__ void copy_ring(T* tile, const void* ring, const Problem<T>& problem,
-                                       const typename Problem<T>::Head& at, int u) {
-  constexpr int kPairs = kWidth / 2;
-  for (int i = team_thread<T>(); i < kBlock<T> * kPairs; i += kThreads<T>) {
-    const int row = i / kPairs, column = i % kPairs * 2;
-    float2 x = {};
-    if (u + row >= -at.past && column < problem.width) {
-      const std::int64_t slot = (at.position + u + row) % problem.slots;
-      const std::int64_t from =
-          ((at.row * static_cast<std::int64_t>(problem.slots) + slot) * problem.heads + at.head) * problem.width +
-          column;
-      x = problem.ring_dtype == Dtype::kFloat32 ? load_pair(static_cast<const float*>(ring) + from)
-                                                : load_pair(static_cast<const bf16*>(ring) + from);
-    }
-    store_pair(tile + row * kStride<kWidth> + column, x.x, x.y);
-  }
-}
-
-// Starts the copy of a block of keys or values, the first of which stands at u, a multiple of the block, negative in
-// the past.
-template <int kWidth, typename T>
-__device__ inline void copy_block(T* tile, const T* global, std::int64_t stride, const void* past,
-                                  const Problem<T>& problem, const typename Problem<T>::Head& at, int u) {
-  if (u < 0)
-    copy_ring<kWidth>(tile, past, problem, at, u);
-  else
-    copy_rows<kWidth>(tile, global + problem.strided(at, u, stride, problem.head_stride), stride, at.length - u,
-                      problem.width, problem.copy_bytes);
+__device__ inline void copy_block(T* tile, const T* global, std::int64_t stride, const Problem<T>& problem,
+                                  const typename Problem<T>::Head& at, int t, bool inside = true) {
+  copy_rows<kWidth>(tile, global + problem.strided(at, t, stride, problem.head_stride), stride,
+                    inside ? at.length - t : 0, problem.width, problem.copy_bytes);
 }
 
 // The same from saved queries or keys.
 template <int kWidth, typename T>
-__device__ inline void copy_saved(T* tile, const T* saved, const void* past, const Problem<T>& problem,
-                                  const typename Problem<T>::Head& at, int u) {
-  if (u < 0)
-    copy_ring<kWidth>(tile, past, problem, at, u);
-  else
-    copy_rows_by<16, kWidth>(tile, saved + problem.scalar(at, u) * kWidth, kWidth, at.length - u, kWidth);
+__device__ inline void copy_saved(T* tile, const T* saved, const Problem<T>& problem,
+                                  const typename Problem<T>::Head& at, int t, bool inside = true) {
+  copy_rows_by<16, kWidth>(tile, saved + problem.scalar(at, t) * kWidth, kWidth, inside ? at.length - t : 0, kWidth);
 }
 
 // Turns blocks of rows in place, with all threads of a block: a thread owns a pair of channels of every `phases`-th

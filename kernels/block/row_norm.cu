@@ -236,19 +236,13 @@ int blocks_of(const RowNorm& norm, int resident) {
 
 }  // namespace
 
-void row_norm_forward(const RowNorm& norm, void* y, cudaStream_t stream) {
-  residual_norm_forward(
-      norm, {.dropout = {}, .branch = norm.x, .branch_stride = norm.stride, .residual = nullptr, .x = nullptr}, y,
-      stream);
-}
-
 void residual_norm_forward(const RowNorm& norm, const ResidualSum& sum, void* y, cudaStream_t stream) {
   check_shape(norm, sum.branch_stride);
   dispatch(norm, [&]<NormKind kKind, typename T, int kLanes, int kChunks>() {
     forward_kernel<kKind, T, kLanes, kChunks>
         <<<blocks_of(norm, kForwardResident), kThreads, 0, stream>>>(norm, sum, static_cast<T*>(y));
   });
-  check_cuda(cudaGetLastError(), "row_norm_forward");
+  check_cuda(cudaGetLastError(), "residual_norm_forward");
 }
 
 std::size_t row_norm_backward_scratch_bytes(const RowNorm& norm) {

@@ -33,8 +33,6 @@ struct RowNorm {
   const float* bias;  // of kLayer alone; null: none
 };
 
-void row_norm_forward(const RowNorm& norm, void* y, cudaStream_t stream);
-
 // One step along a residual stream: x = dropout(branch) [+ residual], rounded to `dtype`, and its norm y, in one pass.
 // Dropout counts rows of `width` channels. What follows the width of the branch is not read.
 struct ResidualSum {

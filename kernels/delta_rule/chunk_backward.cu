@@ -28,9 +28,8 @@ struct BackwardExchange {
 // The recurrence, from the last chunk to the first. State gradients are held in units of `scale`.
 template <typename T, int kWidth, int kParts, int kStages>
 __global__ void __launch_bounds__(kMostThreads<kParts>)
-    backward_recurrence_kernel(Problem<T> problem, BackwardRows<T> rows, const float* final_state_gradient,
-                               const Triangles<T>* triangles, BackwardScratch<T> scratch,
-                               float* initial_state_gradient) {
+    backward_recurrence_kernel(Problem<T> problem, BackwardRows<T> rows, const Triangles<T>* triangles,
+                               BackwardScratch<T> scratch) {
   using Walk = SliceWarp<T, kWidth, kParts>;
   constexpr int kSize = kChunk<T>, kBlocks = kSize / 16, kVector = kRowStride<kWidth>;
   constexpr int kOwnBlocks = Walk::kOwnBlocks, kOwnKeys = Walk::kOwnKeys, kCount = kPlanes<T>, kSums = kSumPlanes<T>;
@@ -52,7 +51,9 @@ __global__ void __launch_bounds__(kMostThreads<kParts>)
   } own;
   auto& state = own.slice.state;
   auto& x = own.slice.x;
-  if (walk.works) load_state(state, problem, final_state_gradient, walk.first_value, walk.first_key, inverse_scale);
+  if (walk.works)
+#pragma unroll
+    for (Accumulator& tile : state) tile = Accumulator{};
   const auto load_output_gradient = [&](FragmentA<kCount>& d_output, const Stage<T, kWidth>& stage, int i) {
     load_a_transposed(d_output, stage.value + i * 16 * kValueStride + walk.slice * 16, kValueStride);
   };
@@ -162,8 +163,6 @@ __global__ void __launch_bounds__(kMostThreads<kParts>)
   const ValueRows<T> values{rows.output_gradient, step_stride, rows.copy_bytes};
   for_each_chunk<true, kStages>(problem, values, triangles, stages, own.producer, walk, read_state, solve_errors,
                                 write_state);
-  if (walk.works && initial_state_gradient != nullptr)
-    store_state(state, problem, initial_state_gradient, walk.first_value, walk.first_key, scale);
 }
 
 template <typename T>
@@ -391,15 +390,15 @@ __global__ void __launch_bounds__(kChunk<T> * 4, kGradientBlocks<T, kWidth>)
 }
 
 template <typename T, int kWidth>
-void launch_backward(const DeltaRuleInput& input, const void* saved, const DeltaRuleOutputGradient& output_gradient,
+void launch_backward(const DeltaRuleInput& input, const void* saved, const void* output_gradient,
                      const DeltaRuleInputGradient& input_gradient, void* memory, cudaStream_t stream) {
   const DeltaRuleShape& s = input.shape;
   const auto layout = SavedLayout::of<T>(s, kWidth);
   const Problem<T> problem = make_problem<T>(input);
   const T* base = static_cast<const T*>(saved);
   const std::int64_t step_stride = std::int64_t{s.heads} * s.width;
-  const BackwardRows<T> rows{static_cast<const T*>(output_gradient.output_BTHD),
-                             copy_bytes<T>({output_gradient.output_BTHD}, step_stride, s.width),
+  const BackwardRows<T> rows{static_cast<const T*>(output_gradient),
+                             copy_bytes<T>({output_gradient}, step_stride, s.width),
                              copy_bytes<T>({saved, memory}, step_stride, s.width)};
   T* state_gradient = static_cast<T*>(memory);
   const BackwardScratch<T> scratch{state_gradient, state_gradient + (layout.error - layout.state)};
@@ -410,8 +409,7 @@ void launch_backward(const DeltaRuleInput& input, const void* saved, const Delta
     if (shape.template share_slice<T, kWidth>(sizeof(BackwardExchange<T, 4>)))
       kernel = backward_recurrence_kernel<T, kWidth, 4, 3>;
   launch(kernel, shape.grid, shape.threads, shape.bytes, stream, "delta rule: backward recurrence", problem, rows,
-         output_gradient.final_state_BHKV, static_cast<const Triangles<T>*>(saved), scratch,
-         input_gradient.initial_state_BHKV);
+         static_cast<const Triangles<T>*>(saved), scratch);
   const VectorGradients<T> gradient{static_cast<T*>(input_gradient.q_BTHD), static_cast<T*>(input_gradient.k_BTHD),
                                     static_cast<T*>(input_gradient.v_BTHD), static_cast<T*>(input_gradient.beta_BTH)};
   launch(gradient_kernel<T, kWidth>, dim3(s.batch * s.heads, problem.chunks), kChunk<T> * 4, kGradientBytes<T, kWidth>,
@@ -430,12 +428,12 @@ std::size_t delta_rule_backward_scratch_bytes(const DeltaRuleShape& shape, Dtype
   });
 }
 
-void delta_rule_backward(const DeltaRuleInput& input, const void* saved, const DeltaRuleOutputGradient& output_gradient,
+void delta_rule_backward(const DeltaRuleInput& input, const void* saved, const void* output_gradient_BTHD,
                          const DeltaRuleInputGradient& input_gradient, void* scratch, cudaStream_t stream) {
   delta_rule::check_input(input);
   dispatch_width(input.dtype, input.shape.width, [&](auto element, auto width) {
-    delta_rule::launch_backward<decltype(element), width.value>(input, saved, output_gradient, input_gradient, scratch,
-                                                                stream);
+    delta_rule::launch_backward<decltype(element), width.value>(input, saved, output_gradient_BTHD, input_gradient,
+                                                                scratch, stream);
   });
 }
 

@@ -8,8 +8,7 @@ namespace {
 template <typename T>
 struct ForwardOutput {
   T* output;
-  float* final_state;
-  T* state;  // states at the chunks' starts, only where saving
+  T* state;  // states at the chunks' starts
   T* error;
 };
 
@@ -21,10 +20,9 @@ struct ForwardExchange {
   uint4 update[kChunk<T> / 16][kSumPlanes<T>][32];
 };
 
-template <typename T, int kWidth, int kParts, int kStages, bool kSaving>
+template <typename T, int kWidth, int kParts, int kStages>
 __global__ void __launch_bounds__(kMostThreads<kParts>)
-    forward_kernel(Problem<T> problem, const float* initial_state, const Triangles<T>* triangles,
-                   ForwardOutput<T> out) {
+    forward_kernel(Problem<T> problem, const Triangles<T>* triangles, ForwardOutput<T> out) {
   using Walk = SliceWarp<T, kWidth, kParts>;
   constexpr int kSize = kChunk<T>, kBlocks = kSize / 16, kVector = kRowStride<kWidth>, kKeyBlocks = kWidth / 16;
   constexpr int kOwnBlocks = Walk::kOwnBlocks, kOwnKeys = Walk::kOwnKeys, kCount = kPlanes<T>, kSums = kSumPlanes<T>;
@@ -47,7 +45,9 @@ __global__ void __launch_bounds__(kMostThreads<kParts>)
   auto& state = own.slice.state;
   auto& x = own.slice.x;
   auto& output = own.slice.output;
-  if (walk.works) load_state(state, problem, initial_state, walk.first_value, walk.first_key, 1.0f);
+  if (walk.works)
+#pragma unroll
+    for (Accumulator& tile : state) tile = Accumulator{};
 
   // This warp's keys' part of X = V - K S; the state is handed over and saved.
   const auto read_state = [&](const Stage<T, kWidth>& stage, int chunk) {
@@ -65,11 +65,9 @@ __global__ void __launch_bounds__(kMostThreads<kParts>)
       to_fragment(minus_state, state[2 * k], state[2 * k + 1]);
       negate(minus_state);
       store_fragment(exchange.minus_state[key], minus_state);
-      if constexpr (kSaving) {
-        T* tiles = out.state + Walk::state_tiles(problem, chunk, walk.first_value, key);
-        store_operand(tiles, state[2 * k]);
-        store_operand(tiles + kOperandTile, state[2 * k + 1]);
-      }
+      T* tiles = out.state + Walk::state_tiles(problem, chunk, walk.first_value, key);
+      store_operand(tiles, state[2 * k]);
+      store_operand(tiles + kOperandTile, state[2 * k + 1]);
 #pragma unroll
       for (int i = 0; i < kBlocks; ++i) {
         FragmentB<kCount> right[2];
@@ -108,9 +106,8 @@ __global__ void __launch_bounds__(kMostThreads<kParts>)
       FragmentA<kSums> update;
       weigh(update, error[2 * b], error[2 * b + 1], stage.beta + i * 16, 1.0f);
       store_fragment(exchange.update[i], update);
-      if constexpr (kSaving)
-        walk.store_steps(out.error + problem.contiguous(at, begin), step_stride, error[2 * b], error[2 * b + 1], i,
-                         valid);
+      walk.store_steps(out.error + problem.contiguous(at, begin), step_stride, error[2 * b], error[2 * b + 1], i,
+                       valid);
     }
 #pragma unroll
     for (int i = 0; i < 2 * kOwnBlocks; ++i) output[i] = Accumulator{};
@@ -164,51 +161,31 @@ __global__ void __launch_bounds__(kMostThreads<kParts>)
   for_each_chunk<false, kStages>(problem, values, triangles, stages, own.producer, walk, read_state, solve_errors,
                                  write_state);
 
-  if (walk.works && out.final_state != nullptr)
-    store_state(state, problem, out.final_state, walk.first_value, walk.first_key, 1.0f);
   const int begin = walk.block_value, end = min(problem.width, begin + 16 * walk.slices);
   for (int t = at.length + threadIdx.x / 32; t < problem.time; t += blockDim.x / 32)
     for (int column = begin + lane_id(); column < end; column += 32)
       out.output[problem.contiguous(at, t) + column] = T(0.0f);
 }
 
-template <typename T, int kWidth, bool kSaving>
-void launch_forward(const DeltaRuleInput& input, const DeltaRuleOutput& output, void* memory, cudaStream_t stream) {
+template <typename T, int kWidth>
+void launch_forward(const DeltaRuleInput& input, void* output, void* saved, cudaStream_t stream) {
   const auto layout = SavedLayout::of<T>(input.shape, kWidth);
   const Problem<T> problem = make_problem<T>(input);
-  T* base = static_cast<T*>(memory);
-  auto* triangles = static_cast<Triangles<T>*>(memory);
+  T* base = static_cast<T*>(saved);
+  auto* triangles = static_cast<Triangles<T>*>(saved);
   launch_prepare<T, kWidth>(problem, triangles, stream);
-  const ForwardOutput<T> out{static_cast<T*>(output.output_BTHD), output.final_state_BHKV,
-                             kSaving ? base + layout.state : nullptr, kSaving ? base + layout.error : nullptr};
+  const ForwardOutput<T> out{static_cast<T*>(output), base + layout.state, base + layout.error};
   auto shape = RecurrenceLaunch::of<T, kWidth>(problem, sizeof(ForwardExchange<T, kWidth, 2>));
-  auto kernel = shape.stages > 1 ? forward_kernel<T, kWidth, 2, kMostStages<kWidth>, kSaving>
-                                 : forward_kernel<T, kWidth, 2, 1, kSaving>;
+  auto kernel = shape.stages > 1 ? forward_kernel<T, kWidth, 2, kMostStages<kWidth>> : forward_kernel<T, kWidth, 2, 1>;
   if constexpr (kSharesSlice<T, kWidth>)
     if (shape.template share_slice<T, kWidth>(sizeof(ForwardExchange<T, kWidth, 4>)))
-      kernel = forward_kernel<T, kWidth, 4, 3, kSaving>;
+      kernel = forward_kernel<T, kWidth, 4, 3>;
   launch(kernel, shape.grid, shape.threads, shape.bytes, stream, "delta rule: forward", problem,
-         input.initial_state_BHKV, static_cast<const Triangles<T>*>(triangles), out);
-}
-
-template <bool kSaving>
-void forward(const DeltaRuleInput& input, const DeltaRuleOutput& output, void* memory, cudaStream_t stream) {
-  check_input(input);
-  dispatch_width(input.dtype, input.shape.width, [&](auto element, auto width) {
-    launch_forward<decltype(element), width.value, kSaving>(input, output, memory, stream);
-  });
+         static_cast<const Triangles<T>*>(triangles), out);
 }
 
 }  // namespace
 }  // namespace delta_rule
-
-std::size_t delta_rule_forward_scratch_bytes(const DeltaRuleShape& shape, Dtype dtype) {
-  delta_rule::check_shape(shape);
-  return dispatch_dtype(dtype, [&](auto element) {
-    using T = decltype(element);
-    return delta_rule::SavedLayout::of<T>(shape, delta_rule::padded_width(shape.width)).state * sizeof(T);
-  });
-}
 
 std::size_t delta_rule_saved_bytes(const DeltaRuleShape& shape, Dtype dtype) {
   delta_rule::check_shape(shape);
@@ -218,14 +195,11 @@ std::size_t delta_rule_saved_bytes(const DeltaRuleShape& shape, Dtype dtype) {
   });
 }
 
-void delta_rule_forward(const DeltaRuleInput& input, const DeltaRuleOutput& output, void* scratch,
-                        cudaStream_t stream) {
-  delta_rule::forward<false>(input, output, scratch, stream);
-}
-
-void delta_rule_forward_saving(const DeltaRuleInput& input, const DeltaRuleOutput& output, void* saved,
-                               cudaStream_t stream) {
-  delta_rule::forward<true>(input, output, saved, stream);
+void delta_rule_forward(const DeltaRuleInput& input, void* output_BTHD, void* saved, cudaStream_t stream) {
+  delta_rule::check_input(input);
+  dispatch_width(input.dtype, input.shape.width, [&](auto element, auto width) {
+    delta_rule::launch_forward<decltype(element), width.value>(input, output_BTHD, saved, stream);
+  });
 }
 
 }  // namespace engram

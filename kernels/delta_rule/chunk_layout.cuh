@@ -79,8 +79,8 @@ struct Problem {
   }
 };
 
-// The parts of the saved buffer, in elements of T from its start: the chunks' triangles, which is all the scratch of a
-// forward pass that keeps nothing, then states at the chunks' starts and errors.
+// The parts of the saved buffer, in elements of T from its start: the chunks' triangles, states at the chunks' starts,
+// and errors.
 struct SavedLayout {
   std::size_t state, error, elements;
 

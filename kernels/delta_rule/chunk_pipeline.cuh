@@ -300,36 +300,6 @@ struct RecurrenceLaunch {
   }
 };
 
-// A column of tiles of the transposed state (rows: 16 values from `first_value`; columns: keys from `first_key`) from
-// and to global memory [B, H, K, V], times `factor`; a null source is zero.
-template <int kTiles, typename T>
-__device__ inline void load_state(Accumulator (&state)[kTiles], const Problem<T>& problem, const float* source,
-                                  int first_value, int first_key, float factor) {
-  const float* origin = source + static_cast<std::int64_t>(blockIdx.x) * problem.width * problem.width;
-  const int g = lane_id() / 4, t = lane_id() % 4;
-#pragma unroll
-  for (int tile = 0; tile < kTiles; ++tile)
-#pragma unroll
-    for (int e = 0; e < 4; ++e) {
-      const int key = first_key + tile * 8 + 2 * t + e % 2, value = first_value + g + e / 2 * 8;
-      const bool inside = source != nullptr && key < problem.width && value < problem.width;
-      state[tile].x[e] = inside ? origin[key * problem.width + value] * factor : 0.0f;
-    }
-}
-template <int kTiles, typename T>
-__device__ inline void store_state(const Accumulator (&state)[kTiles], const Problem<T>& problem, float* target,
-                                   int first_value, int first_key, float factor) {
-  float* origin = target + static_cast<std::int64_t>(blockIdx.x) * problem.width * problem.width;
-  const int g = lane_id() / 4, t = lane_id() % 4;
-#pragma unroll
-  for (int tile = 0; tile < kTiles; ++tile)
-#pragma unroll
-    for (int e = 0; e < 4; ++e) {
-      const int key = first_key + tile * 8 + 2 * t + e % 2, value = first_value + g + e / 2 * 8;
-      if (key < problem.width && value < problem.width) origin[key * problem.width + value] = state[tile].x[e] * factor;
-    }
-}
-
 // Two tiles [16 values x 8 steps] beside each other, times beta of their steps, as a left operand.
 template <int kCount>
 __device__ inline void weigh(FragmentA<kCount>& a, const Accumulator& left, const Accumulator& right, const float* beta,

@@ -1,6 +1,6 @@
 // The delta rule over whole sequences (chunked, for learning) and over one step (for acting).
 //
-// For every row b and head h, with state S in R^{K x V} (S_0 the initial state, zero unless given):
+// For every row b and head h, with state S in R^{K x V}, zero before the first step of a sequence:
 //   e_t = v_t - S_{t-1}^T k_t              prediction error
 //   S_t = S_{t-1} + beta_t k_t e_t^T       write
 //   o_t = scale * S_t^T q_t                read after the write
@@ -9,8 +9,8 @@
 // 8-11; README.md beside this file has the form used here and the derivation of the backward pass.
 //
 // Dimensions: B rows, T steps, H heads, D head width = K = V, even, 2 <= D <= 128 (padded inside to 64 or 128).
-// Element types: q, k, v, beta, output and their gradients are all float or all bfloat16 (`dtype`); states and
-// their gradients are float. Sums are accumulated in float; float products are exact to float's rounding. RMS error
+// Element types: q, k, v, beta, output and their gradients are all float or all bfloat16 (`dtype`); the
+// state of a step is float. Sums are accumulated in float; float products are exact to float's rounding. RMS error
 // over RMS, for keys of length 1 and beta in [0, 2]: at most 1e-5 in float; in bfloat16 0.005 forward and 0.008
 // backward from width 16 on (0.014 at width 2).
 // Layout: [B, T, H, D] with D contiguous and heads D apart; q, k, v may be slices of one product: the rows (b, t) of
@@ -40,24 +40,13 @@ struct DeltaRuleShape {
 struct DeltaRuleInput {
   DeltaRuleShape shape;
   Dtype dtype;
-  float scale;                      // > 0
-  std::int64_t row_stride;          // of q, k, v, in elements; H * D when contiguous
+  float scale;              // > 0
+  std::int64_t row_stride;  // of q, k, v, in elements; H * D when contiguous
   const void* q_BTHD;
   const void* k_BTHD;
   const void* v_BTHD;
   const void* beta_BTH;
-  const int* length_B;              // on the device, 0 <= length <= T; null: all T
-  const float* initial_state_BHKV;  // null: zero
-};
-
-struct DeltaRuleOutput {
-  void* output_BTHD;
-  float* final_state_BHKV;  // null: not wanted
-};
-
-struct DeltaRuleOutputGradient {
-  const void* output_BTHD;
-  const float* final_state_BHKV;  // null: zero
+  const int* length_B;  // on the device, 0 <= length <= T; null: all T
 };
 
 struct DeltaRuleInputGradient {
@@ -65,21 +54,16 @@ struct DeltaRuleInputGradient {
   void* k_BTHD;
   void* v_BTHD;
   void* beta_BTH;
-  float* initial_state_BHKV;  // null: not wanted
 };
 
-// Bytes of scratch for delta_rule_forward.
-std::size_t delta_rule_forward_scratch_bytes(const DeltaRuleShape& shape, Dtype dtype);
-void delta_rule_forward(const DeltaRuleInput& input, const DeltaRuleOutput& output, void* scratch, cudaStream_t stream);
-
-// The same, keeping what the backward pass needs in `saved`.
+// Writes output [B, T, H, D], and to `saved` what the backward pass needs. The forward pass itself works there too: a
+// caller without a backward pass may use the buffer anew for each call.
 std::size_t delta_rule_saved_bytes(const DeltaRuleShape& shape, Dtype dtype);
-void delta_rule_forward_saving(const DeltaRuleInput& input, const DeltaRuleOutput& output, void* saved,
-                               cudaStream_t stream);
+void delta_rule_forward(const DeltaRuleInput& input, void* output_BTHD, void* saved, cudaStream_t stream);
 
-// `input` and `saved` as in the call of delta_rule_forward_saving that this is the gradient of.
+// `input` and `saved` as in the call of delta_rule_forward that this is the gradient of.
 std::size_t delta_rule_backward_scratch_bytes(const DeltaRuleShape& shape, Dtype dtype);
-void delta_rule_backward(const DeltaRuleInput& input, const void* saved, const DeltaRuleOutputGradient& output_gradient,
+void delta_rule_backward(const DeltaRuleInput& input, const void* saved, const void* output_gradient_BTHD,
                          const DeltaRuleInputGradient& input_gradient, void* scratch, cudaStream_t stream);
 
 // One step of N rows: state_NHKV is updated in place, output_NHD is the read after the write. All contiguous; the state

@@ -118,7 +118,8 @@ KernelRow delta_step_row(int rows, int heads, int width) {
           .backward = {},
           .torch_forward =
               [step, plain_inputs] {
-                delta_rule_step(plain_inputs[0], plain_inputs[1], plain_inputs[2], plain_inputs[3], step->plain_state);
+                plain_delta_rule_step(plain_inputs[0], plain_inputs[1], plain_inputs[2], plain_inputs[3],
+                                      step->plain_state);
               },
           .torch_forward_and_backward = {}};
 }

@@ -47,14 +47,11 @@ class DeltaRule {
     scratch = scratch_bytes(delta_rule_backward_scratch_bytes(kernel_shape(), Dtype::kBfloat16), beta);
   }
 
-  void forward(cudaStream_t stream) const {
-    delta_rule_forward_saving(input(), {output.data_ptr(), nullptr}, saved.data_ptr(), stream);
-  }
+  void forward(cudaStream_t stream) const { delta_rule_forward(input(), output.data_ptr(), saved.data_ptr(), stream); }
   void backward(cudaStream_t stream) const {
-    delta_rule_backward(
-        input(), saved.data_ptr(), {d_output.data_ptr(), nullptr},
-        {gradient.q.data_ptr(), gradient.k.data_ptr(), gradient.v.data_ptr(), d_beta.data_ptr(), nullptr},
-        scratch.data_ptr(), stream);
+    delta_rule_backward(input(), saved.data_ptr(), d_output.data_ptr(),
+                        {gradient.q.data_ptr(), gradient.k.data_ptr(), gradient.v.data_ptr(), d_beta.data_ptr()},
+                        scratch.data_ptr(), stream);
   }
 
   DeltaRuleReferenceInput reference_input() const {
@@ -103,7 +100,7 @@ class DeltaRule {
   DeltaRuleShape kernel_shape() const { return {shape.batch, shape.time, shape.heads, shape.padded}; }
   DeltaRuleInput input() const {
     return {kernel_shape(),  Dtype::kBfloat16, shape.scale(),   in.q.stride(1), in.q.data_ptr(),
-            in.k.data_ptr(), in.v.data_ptr(),  beta.data_ptr(), nullptr,        nullptr};
+            in.k.data_ptr(), in.v.data_ptr(),  beta.data_ptr(), nullptr};
   }
 };
 
@@ -202,7 +199,7 @@ class Attention {
   AttentionInput input() const {
     const auto rows = [](const torch::Tensor& x) { return AttentionRows{x.data_ptr(), x.stride(1)}; };
     return {kernel_shape(), Dtype::kBfloat16, shape.scale(), window,  shape.width, shape.padded,
-            rows(in.q),     rows(in.k),       rows(in.v),    nullptr, {},          {}};
+            rows(in.q),     rows(in.k),       rows(in.v),    nullptr, {}};
   }
 
   Rotary rotary_;

@@ -27,7 +27,7 @@ struct AttentionCase {
   int gap = 0;            // elements between the rows, which hold q, k and v beside each other
   AttentionKeys keys = AttentionKeys::kRandom;
   double value_scale = 1, key_scale = 1, dropout = 0;
-  int slots = 0;  // of rings; with a past unless `fresh`
+  int slots = 0;  // of the ring of a step; with a past unless `fresh`
   bool fresh = false;
   Dtype ring_dtype = Dtype::kFloat32;
   unsigned seed = 0;
@@ -89,7 +89,7 @@ inline AttentionProblem make_attention(const AttentionCase& c) {
 
 // Everything the kernels write, as bytes of the element type in use, and as doubles.
 struct AttentionResult {
-  std::vector<double> output, q, k, v, ring_key, ring_value;
+  std::vector<double> output, q, k, v;
   std::vector<std::vector<unsigned char>> bytes;
 };
 
@@ -119,7 +119,6 @@ class AttentionDevice {
     saved_ = DeviceBuffer<unsigned char>(attention_saved_bytes(s, c.dtype, c.dropout > 0));
     scratch_ = DeviceBuffer<unsigned char>(attention_backward_scratch_bytes(s));
     seed_tick_ = DeviceBuffer<std::int64_t>(std::vector<std::int64_t>{7, static_cast<std::int64_t>(c.seed)});
-    const std::size_t ring_bytes = step * s.batch * c.slots * dtype_bytes(c.ring_dtype);
     if (!in.past_key_BSHW.empty()) {
       const auto upload = [&](std::vector<double> ring) {
         for (std::size_t i = 0; i < ring.size(); ++i)
@@ -127,11 +126,9 @@ class AttentionDevice {
             ring[i] = std::nan("");
         return DeviceBuffer<unsigned char>(encode(ring, c.ring_dtype));
       };
-      past_key_ = upload(in.past_key_BSHW);
-      past_value_ = upload(in.past_value_BSHW);
+      ring_key_ = upload(in.past_key_BSHW);
+      ring_value_ = upload(in.past_value_BSHW);
     }
-    ring_key_ = DeviceBuffer<unsigned char>(ring_bytes);
-    ring_value_ = DeviceBuffer<unsigned char>(ring_bytes);
     const auto part = [&](DeviceBuffer<unsigned char>& of, int i) { return of.data() + i * step * bytes; };
     input_ = {s,
               c.dtype,
@@ -143,10 +140,7 @@ class AttentionDevice {
               {part(projection_, 1), row_stride_},
               {part(projection_, 2), row_stride_},
               c.ragged ? length_.data() : nullptr,
-              DropoutPlace(seed_tick_.data(), 3, c.dropout),
-              {}};
-    if (!in.past_key_BSHW.empty())
-      input_.past = {{c.ring_dtype, c.slots, past_key_.data(), past_value_.data()}, position_.data()};
+              DropoutPlace(seed_tick_.data(), 3, c.dropout)};
     gradient_ = {s.width,
                  {part(d_projection_, 0), row_stride_},
                  {part(d_projection_, 1), row_stride_},
@@ -154,7 +148,7 @@ class AttentionDevice {
   }
 
   void poison() {
-    for (auto* buffer : {&output_, &d_projection_, &saved_, &scratch_, &ring_key_, &ring_value_})
+    for (auto* buffer : {&output_, &d_projection_, &saved_, &scratch_})
       check_cuda(cudaMemset(buffer->data(), 0xff, buffer->size()), "poison");
   }
 
@@ -162,16 +156,20 @@ class AttentionDevice {
   void backward(cudaStream_t stream = nullptr) {
     attention_backward(input_, {output_.data(), saved_.data(), d_output_.data()}, gradient_, scratch_.data(), stream);
   }
-  void final_ring(cudaStream_t stream = nullptr) {
-    attention_final_ring(input_, {case_.ring_dtype, case_.slots, ring_key_.data(), ring_value_.data()}, stream);
+  // One step of every row after its past.
+  void step() {
+    const AttentionInput& in = input_;
+    attention_step({case_.shape.batch, case_.shape.heads, case_.shape.width, case_.dtype, in.scale, in.rotary_width,
+                    in.head_stride, in.q, in.k, in.v, position_.data(), ring(), output_.data(), in.dropout},
+                   nullptr);
   }
-  const AttentionInput& input() const { return input_; }
+  AttentionRing ring() { return {case_.ring_dtype, case_.slots, ring_key_.data(), ring_value_.data()}; }
 
   AttentionResult result() {
     check_cuda(cudaDeviceSynchronize(), "run");
     const std::int64_t step = static_cast<std::int64_t>(case_.shape.heads) * case_.shape.width;
     AttentionResult r;
-    r.bytes = {output_.to_host(), d_projection_.to_host(), ring_key_.to_host(), ring_value_.to_host()};
+    r.bytes = {output_.to_host(), d_projection_.to_host()};
     r.output = decode(r.bytes[0], case_.dtype, step, step);
     const std::vector<double> parts = decode(r.bytes[1], case_.dtype, 3 * step, row_stride_);
     for (std::size_t row = 0; row < parts.size(); row += 3 * step) {
@@ -179,8 +177,6 @@ class AttentionDevice {
       r.k.insert(r.k.end(), &parts[row] + step, &parts[row] + 2 * step);
       r.v.insert(r.v.end(), &parts[row] + 2 * step, &parts[row] + 3 * step);
     }
-    r.ring_key = decode(r.bytes[2], case_.ring_dtype, step, step);
-    r.ring_value = decode(r.bytes[3], case_.ring_dtype, step, step);
     return r;
   }
 
@@ -190,8 +186,7 @@ class AttentionDevice {
   AttentionInput input_{};
   AttentionInputGradient gradient_{};
   DeviceBuffer<std::int64_t> length_, position_, seed_tick_;
-  DeviceBuffer<unsigned char> projection_, d_projection_, output_, d_output_, saved_, scratch_, past_key_, past_value_,
-      ring_key_, ring_value_;
+  DeviceBuffer<unsigned char> projection_, d_projection_, output_, d_output_, saved_, scratch_, ring_key_, ring_value_;
 };
 
 // The reference's input with dropout as the device draws it; `seed_tick` must outlive it.
@@ -243,24 +238,6 @@ inline std::vector<AttentionCase> attention_edge_cases() {
               c.keys = keys, c.value_scale = value_scale, c.dropout = dropout, c.seed = seed++;
               cases.push_back(c);
             }
-  return cases;
-}
-
-// Rows that carry a ring of past steps, longer and shorter than it.
-inline std::vector<AttentionCase> attention_past_cases() {
-  std::vector<AttentionCase> cases;
-  unsigned seed = 2000;
-  for (const Dtype dtype : {Dtype::kFloat32, Dtype::kBfloat16})
-    for (const Dtype ring_dtype : {Dtype::kFloat32, Dtype::kBfloat16})
-      for (const int width : {50, 56, 128})
-        for (const int time : {1, 64, 130})
-          for (const int slots : {1, 5, 64, 100}) {
-            AttentionCase c{{5, time, 2, width}, slots, dtype};
-            c.slots = slots, c.ring_dtype = ring_dtype, c.zero_channels = width == 56 ? 6 : 0;
-            c.fresh = seed % 7 == 0;
-            c.seed = seed++;
-            cases.push_back(c);
-          }
   return cases;
 }
 

@@ -21,14 +21,8 @@ void check_case(const AttentionCase& c) {
   AttentionDevice device(c, problem);
   device.poison();
   device.forward();
-  if (c.slots > 0) device.final_ring();
   const AttentionResult actual = device.result();
   CHECK(relative_error(actual.output, expected.output_BTHW) <= tolerance(c.dtype));
-  if (c.slots == 0) return;
-  // Keys and values are rounded to the ring's type, keys after turning.
-  const double ring_tolerance = c.ring_dtype == Dtype::kFloat32 ? 1e-6 : 0.002;
-  CHECK(relative_error(actual.ring_key, expected.ring_key_BSHW) <= ring_tolerance);
-  CHECK(relative_error(actual.ring_value, expected.ring_value_BSHW) <= ring_tolerance);
 }
 
 }  // namespace
@@ -43,11 +37,6 @@ TEST_CASE("attention equals the formula at every shape") {
 TEST_CASE("attention equals the formula at the edges of its inputs, with dropout and without") {
   if (skip_without_gpu()) return;
   check_each(attention_edge_cases(), check_case);
-}
-
-TEST_CASE("attention sees the steps that rows carry, and leaves the ring behind") {
-  if (skip_without_gpu()) return;
-  for (const AttentionCase& c : attention_past_cases()) check_case(c);
 }
 
 TEST_CASE("attention with scores in the millions picks the largest") {

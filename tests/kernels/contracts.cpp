@@ -54,18 +54,13 @@ TEST_CASE("attention refuses shapes outside the contract") {
   CHECK(refused([] { attention_backward_scratch_bytes({1, 8, 1, 130}); }));
   CHECK(refused([] { attention_backward_scratch_bytes({0, 8, 1, 64}); }));
   AttentionInput input{{1, 8, 1, 64},  Dtype::kFloat32, 1.0f,           4,       64, 64,
-                       {nullptr, 192}, {nullptr, 192},  {nullptr, 192}, nullptr, {}, {}};
+                       {nullptr, 192}, {nullptr, 192},  {nullptr, 192}, nullptr, {}};
   const auto forward = [&] { attention_forward(input, nullptr, nullptr, nullptr); };
   input.window = 0;
   CHECK_THROWS_WITH(forward(), "attention: window 0 is not at least 1");
   input.window = 4, input.rotary_width = 66;
   CHECK(refused(forward));
   input.rotary_width = 64, input.q.row_stride = 191;
-  CHECK(refused(forward));
-  const std::int64_t position = 0;
-  input.q.row_stride = 192, input.past.position_B = &position;
-  CHECK_THROWS_WITH(forward(), "attention: a past in a ring of no slots");
-  input.past.ring.slots = 4, input.dropout = DropoutPlace(nullptr, 0, 0.1);
   CHECK(refused(forward));
 }
 
@@ -122,7 +117,7 @@ TEST_CASE("packing refuses shapes outside the contract") {
 
 TEST_CASE("a norm refuses shapes outside the contract") {
   RowNorm norm{NormKind::kRms, 1, 50, 56, 1e-5f, Dtype::kFloat32, nullptr, nullptr, nullptr};
-  const auto forward = [&] { row_norm_forward(norm, nullptr, nullptr); };
+  const auto forward = [&] { residual_norm_forward(norm, {{}, nullptr, 56, nullptr, nullptr}, nullptr, nullptr); };
   norm.rows = 0;
   CHECK_THROWS_WITH(forward(), "row_norm: 0 rows of 50 elements, 56 and 56 apart");
   norm.rows = 1, norm.stride = 50;

@@ -20,9 +20,9 @@ enum class Keys { kRandom, kDuplicate, kZeroRows };
 struct Case {
   DeltaRuleShape shape;
   Dtype dtype = Dtype::kBfloat16;
-  bool ragged = true;  // lengths 0 .. T, the first row's T
-  bool states = true;  // initial state in, final state out
-  int gap = 0;         // elements between the rows of q, k, v
+  bool ragged = true;   // lengths 0 .. T, the first row's T
+  bool states = false;  // of steps: an initial state, and a gradient of the final one
+  int gap = 0;          // elements between the rows of q, k, v
   Betas betas = Betas::kRandom;
   Keys keys = Keys::kRandom;
   double value_scale = 1;
@@ -89,7 +89,7 @@ inline Problem make_problem(const Case& c) {
 
 // Everything the kernels write, as bytes of the element type in use, and as doubles.
 struct KernelResult {
-  std::vector<double> output, final_state, q, k, v, beta, initial_state;
+  std::vector<double> output, q, k, v, beta;
   std::vector<std::vector<unsigned char>> bytes;
 };
 
@@ -114,48 +114,25 @@ class DeviceProblem {
     v_ = upload(problem.input.v_BTHD, columns, row_stride_, true);
     beta_ = upload(problem.input.beta_BTH, s.heads, s.heads, true);
     d_output_ = upload(problem.output_gradient.output_BTHD, columns, columns, true);
-    const auto floats = [](const std::vector<double>& x) {
-      return DeviceBuffer<float>(std::vector<float>(x.begin(), x.end()));
-    };
-    initial_state_ = floats(problem.input.initial_state_BHKV);
-    d_final_state_ = floats(problem.output_gradient.final_state_BHKV);
     const std::size_t bytes = dtype_bytes(c.dtype);
     output_ = DeviceBuffer<unsigned char>(rows * columns * bytes);
     for (auto* buffer : {&d_q_, &d_k_, &d_v_}) *buffer = DeviceBuffer<unsigned char>(rows * row_stride_ * bytes);
     d_beta_ = DeviceBuffer<unsigned char>(rows * s.heads * bytes);
-    final_state_ = DeviceBuffer<float>(initial_state_.size());
-    d_initial_state_ = DeviceBuffer<float>(initial_state_.size());
     saved_ = DeviceBuffer<unsigned char>(delta_rule_saved_bytes(s, c.dtype));
-    forward_scratch_ = DeviceBuffer<unsigned char>(delta_rule_forward_scratch_bytes(s, c.dtype));
-    backward_scratch_ = DeviceBuffer<unsigned char>(delta_rule_backward_scratch_bytes(s, c.dtype));
-    input_ = {s,
-              c.dtype,
-              static_cast<float>(problem.input.scale),
-              row_stride_,
-              q_.data(),
-              k_.data(),
-              v_.data(),
-              beta_.data(),
-              c.ragged ? length_.data() : nullptr,
-              c.states ? initial_state_.data() : nullptr};
+    scratch_ = DeviceBuffer<unsigned char>(delta_rule_backward_scratch_bytes(s, c.dtype));
+    input_ = {s,         c.dtype,      static_cast<float>(problem.input.scale), row_stride_, q_.data(), k_.data(),
+              v_.data(), beta_.data(), c.ragged ? length_.data() : nullptr};
   }
 
   void poison() {
-    for (auto* buffer : {&output_, &d_q_, &d_k_, &d_v_, &d_beta_, &saved_, &forward_scratch_, &backward_scratch_})
+    for (auto* buffer : {&output_, &d_q_, &d_k_, &d_v_, &d_beta_, &saved_, &scratch_})
       check_cuda(cudaMemset(buffer->data(), 0xff, buffer->size()), "poison");
-    for (auto* buffer : {&final_state_, &d_initial_state_})
-      check_cuda(cudaMemset(buffer->data(), 0xff, buffer->size() * sizeof(float)), "poison");
   }
 
-  void forward(cudaStream_t stream = nullptr) { delta_rule_forward(input_, output(), forward_scratch_.data(), stream); }
-  void forward_saving(cudaStream_t stream = nullptr) {
-    delta_rule_forward_saving(input_, output(), saved_.data(), stream);
-  }
-  void backward(cudaStream_t stream = nullptr) {
-    delta_rule_backward(
-        input_, saved_.data(), {d_output_.data(), case_.states ? d_final_state_.data() : nullptr},
-        {d_q_.data(), d_k_.data(), d_v_.data(), d_beta_.data(), case_.states ? d_initial_state_.data() : nullptr},
-        backward_scratch_.data(), stream);
+  void forward() { delta_rule_forward(input_, output_.data(), saved_.data(), nullptr); }
+  void backward() {
+    delta_rule_backward(input_, saved_.data(), d_output_.data(),
+                        {d_q_.data(), d_k_.data(), d_v_.data(), d_beta_.data()}, scratch_.data(), nullptr);
   }
 
   KernelResult result() {
@@ -166,32 +143,20 @@ class DeviceProblem {
       r.bytes.push_back(buffer.to_host());
       return decode(r.bytes.back(), case_.dtype, count, stride);
     };
-    const auto states = [&](const DeviceBuffer<float>& buffer) {
-      const std::vector<float> host = buffer.to_host();
-      r.bytes.emplace_back(host.size() * sizeof(float));
-      std::memcpy(r.bytes.back().data(), host.data(), r.bytes.back().size());
-      return std::vector<double>(host.begin(), host.end());
-    };
     r.output = download(output_, columns, columns);
     r.q = download(d_q_, columns, row_stride_);
     r.k = download(d_k_, columns, row_stride_);
     r.v = download(d_v_, columns, row_stride_);
     r.beta = download(d_beta_, case_.shape.heads, case_.shape.heads);
-    r.final_state = states(final_state_);
-    r.initial_state = states(d_initial_state_);
     return r;
   }
 
  private:
-  DeltaRuleOutput output() { return {output_.data(), case_.states ? final_state_.data() : nullptr}; }
-
   Case case_;
   std::int64_t row_stride_;
   DeltaRuleInput input_{};
   DeviceBuffer<int> length_;
-  DeviceBuffer<unsigned char> q_, k_, v_, beta_, d_output_, output_, d_q_, d_k_, d_v_, d_beta_, saved_,
-      forward_scratch_, backward_scratch_;
-  DeviceBuffer<float> initial_state_, d_final_state_, final_state_, d_initial_state_;
+  DeviceBuffer<unsigned char> q_, k_, v_, beta_, d_output_, output_, d_q_, d_k_, d_v_, d_beta_, saved_, scratch_;
 };
 
 // Every head width is met with every length, in both types; rows, heads and gaps vary. The contract promises
@@ -208,7 +173,6 @@ inline std::vector<Case> all_cases() {
         while (batch > 1 && 1.0 * batch * time * width * width > 1.5e8) batch /= 2;
         Case c{{batch, time, 1 + static_cast<int>(seed % 3), width}, dtype};
         c.ragged = seed % 4 != 0;
-        c.states = seed % 5 != 0;
         c.gap = seed % 3 == 0 ? 2 * (1 + width) : 0;
         c.seed = seed++;
         cases.push_back(c);

@@ -11,7 +11,7 @@ using namespace engram::testing;
 
 TEST_CASE("a written pair is read back, overwritten, and forgotten as beta says") {
   DeltaRuleReferenceInput in{{1, 3, 1, 2}, 1.0, {1, 0, 1, 0, 1, 0}, {1, 0, 1, 0, 1, 0}, {3, 4, 5, 6, 7, 8},
-                             {1, 1, 0}, {3}, {0, 0, 0, 0}};
+                             {1, 1, 0},    {3}, {0, 0, 0, 0}};
   const auto out = delta_rule_reference(in);
   CHECK(out.output_BTHD == std::vector<double>{3, 4, 5, 6, 5, 6});
   CHECK(out.final_state_BHKV == std::vector<double>{5, 6, 0, 0});
@@ -20,7 +20,7 @@ TEST_CASE("a written pair is read back, overwritten, and forgotten as beta says"
 // Central differences of the reference's own forward pass: exact to about 1e-9 in double with this step.
 TEST_CASE("the reference's gradient is the slope of its output") {
   Case c{{3, 7, 2, 4}, Dtype::kFloat32};
-  c.seed = 5;
+  c.states = true, c.seed = 5;
   Problem problem = make_problem(c);
   problem.input.length_B = {7, 0, 4};
   const auto loss = [&] {

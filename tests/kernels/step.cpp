@@ -17,7 +17,7 @@ DeviceBuffer<T> upload(const std::vector<double>& x) {
 template <typename T>
 void check_step(int rows, int heads, int width, Dtype dtype) {
   Case c{{rows, 1, heads, width}, dtype};
-  c.ragged = false;
+  c.ragged = false, c.states = true;
   INFO(c.name());
   const Problem problem = make_problem(c);
   const auto expected = delta_rule_reference(problem.input);

@@ -1,11 +1,14 @@
-// step() on a GPU: by the kernels' attention against the CPU in double precision, and captured in a graph.
+// step() on a GPU: by the kernels' attention and delta rule against the CPU in double precision, and captured in a
+// graph.
 #include <ATen/cuda/CUDAGraph.h>
 #include <c10/cuda/CUDAGuard.h>
 #include <c10/cuda/CUDAStream.h>
 #include <doctest/doctest.h>
 
+#include <memory>
 #include <vector>
 
+#include "memory/ops_cuda.h"
 #include "memory/sequence_model.h"
 #include "tests/gpu.h"
 #include "tests/memory/support.h"
@@ -19,13 +22,16 @@ namespace {
 constexpr int kSteps = 90;
 constexpr std::int64_t kRows = 5;
 
-// Heads of 50, of 16 and of 3, which the kernel does not take; with dropout LibTorch's operations do the
-// Transformer's step.
+// Heads of 50, of 16, and of 3, which the kernels do not take: there LibTorch's operations do the step.
 const std::vector<Variant> kVariants = {
     {"transformer", {{"width", "100"}, {"layers", "2"}}},
     {"transformer", {{"width", "32"}, {"layers", "1"}}},
     {"transformer", {{"width", "12"}, {"heads", "4"}}},
     {"transformer", {{"width", "32"}, {"dropout", "0.3"}}},
+    {"transformer", {{"width", "12"}, {"heads", "4"}, {"dropout", "0.3"}}},
+    {"deltanet", {{"width", "100"}, {"layers", "2"}}},
+    {"deltanet", {{"width", "32"}, {"dropout", "0.3"}}},
+    {"deltanet", {{"width", "12"}, {"heads", "4"}}},
     {"hqlt", {{"width", "100"}, {"window", "64"}}},
     {"hqlt", {{"width", "32"}, {"window", "7"}, {"mixing", "scalar"}, {"dropout", "0.3"}}},
     {"hqlt_delayed_stream", {{"width", "100"}, {"window", "16"}}},
@@ -41,7 +47,81 @@ Tensor reset_rows(int t) {
   return reset_B;
 }
 
+Tensor on_gpu(at::IntArrayRef sizes, torch::ScalarType dtype) {
+  return torch::randn(sizes, torch::TensorOptions(torch::kCUDA)).to(dtype);
+}
+
+struct SeededDropout : torch::nn::Module {
+  explicit SeededDropout(double probability)
+      : dropout(register_module("dropout", std::make_shared<Dropout>(probability))), clock(seed_dropout(*this, 5)) {}
+  std::shared_ptr<Dropout> dropout;
+  std::shared_ptr<DropoutClock> clock;
+};
+
+// Of what a kernel gives to what LibTorch gives in double precision for the same input.
+double error_of(const Tensor& actual, const Tensor& expected) {
+  return relative_error(actual.to(torch::kCPU, torch::kFloat64), expected.to(torch::kCPU));
+}
+
 }  // namespace
+
+// Of bfloat16 inputs the output alone is rounded, the states are float32: 2^-8 of any element, 0.002 over many.
+TEST_CASE("a GPU's step of attention equals LibTorch's, with dropout, and for types of input and ring that differ") {
+  if (skip_without_gpu()) return;
+  constexpr std::int64_t kHeads = 3, kWidth = 10, kSlots = 21;
+  for (const auto dtype : {torch::kFloat32, torch::kBFloat16})
+    for (const double probability : {0.0, 0.3}) {
+      CAPTURE(probability);
+      const SeededDropout own(probability), reference(probability);
+      Tensor position_B = torch::tensor({0, 3, 20, 21, 50}, torch::kInt64).to(torch::kCUDA);
+      KeyValueRing ring{on_gpu({kRows, kSlots, kHeads, kWidth}, torch::kFloat32),
+                        on_gpu({kRows, kSlots, kHeads, kWidth}, torch::kFloat32)};
+      KeyValueRing expected_ring{ring.key_BSHK.to(torch::kCPU, torch::kFloat64),
+                                 ring.value_BSHV.to(torch::kCPU, torch::kFloat64)};
+      for (int step = 0; step < 30; ++step) {
+        CAPTURE(step);
+        own.clock->tick();
+        reference.clock->tick();
+        const Tensor query = on_gpu({kRows, kHeads, kWidth}, dtype), key = on_gpu({kRows, kHeads, kWidth}, dtype),
+                     value = on_gpu({kRows, kHeads, kWidth}, dtype);
+        REQUIRE(static_cast<bool>(cuda::supports_attention_step(query, key, value, ring)));
+        const Tensor output =
+            WindowStepPlan(kSlots, kSlots, position_B, dtype).attend(query, key, value, ring, own.dropout.get());
+        CHECK((output.scalar_type() == dtype));
+        const auto on_cpu = [](const Tensor& x) { return x.to(torch::kCPU, torch::kFloat64); };
+        const Tensor expected =
+            WindowStepPlan(kSlots, kSlots, position_B.cpu(), torch::kFloat64)
+                .attend(on_cpu(query), on_cpu(key), on_cpu(value), expected_ring, reference.dropout.get());
+        REQUIRE(error_of(output, expected) < (dtype == torch::kFloat32 ? 1e-5 : 0.004));
+        position_B.add_(1);
+      }
+      CHECK(error_of(ring.key_BSHK, expected_ring.key_BSHK) < 1e-6);
+      CHECK(error_of(ring.value_BSHV, expected_ring.value_BSHV) < 1e-6);
+    }
+}
+
+TEST_CASE("a GPU's step of the delta rule equals LibTorch's, for bfloat16 beside float32 fast weights, too") {
+  if (skip_without_gpu()) return;
+  for (const auto dtype : {torch::kFloat32, torch::kBFloat16})
+    for (const std::int64_t width : {3, 6, 50}) {  // 3: by LibTorch's operations on the GPU
+      CAPTURE(width);
+      const Tensor state = on_gpu({kRows, 2, width, width}, torch::kFloat32);
+      const Tensor expected_state = state.to(torch::kCPU, torch::kFloat64);
+      for (int step = 0; step < 10; ++step) {
+        const Tensor query = l2_normalize(on_gpu({kRows, 2, width}, dtype)),
+                     key = l2_normalize(on_gpu({kRows, 2, width}, dtype)), value = on_gpu({kRows, 2, width}, dtype),
+                     beta = on_gpu({kRows, 2}, dtype).sigmoid();
+        CHECK(static_cast<bool>(cuda::supports_delta_rule_step(query, key, value, beta, state)) == (width % 2 == 0));
+        const Tensor output = delta_rule_step(query, key, value, beta, state);
+        CHECK((output.scalar_type() == dtype));
+        const auto on_cpu = [](const Tensor& x) { return x.to(torch::kCPU, torch::kFloat64); };
+        const Tensor expected =
+            delta_rule_step(on_cpu(query), on_cpu(key), on_cpu(value), on_cpu(beta), expected_state);
+        REQUIRE(error_of(output, expected) < (dtype == torch::kFloat32 ? 1e-5 : 0.004));
+      }
+      CHECK(error_of(state, expected_state) < 1e-5);
+    }
+}
 
 // Float32 rounds at 6e-8; two layers with enlarged weights amplify that a few hundred times.
 TEST_CASE("steps on a GPU give what they give on the CPU, rows at different positions and dropout included") {
