@@ -5,10 +5,7 @@
 #include <string>
 #include <utility>
 
-#ifdef ENGRAM_WITH_CUDA
-#include "kernels/adam/adam.h"
-#include "nn/cuda_support.h"
-#endif
+#include "agents/fused_lists.h"
 
 namespace engram {
 
@@ -41,24 +38,8 @@ void Adam::step(const torch::Tensor& skip) {
     step_.add_(1 - skip);
   else
     step_.add_(1);
-#ifdef ENGRAM_WITH_CUDA
-  if (step_.is_cuda() && parameters_[0].scalar_type() == torch::kFloat32) {
-    std::vector<AdamTensor> tensors;
-    std::vector<torch::Tensor> contiguous;
-    for (std::size_t i = 0; i < parameters_.size(); ++i) {
-      TORCH_CHECK(parameters_[i].is_contiguous(), "a parameter that is not contiguous");
-      contiguous.push_back(all_gradients[i].contiguous());
-      tensors.push_back({.parameter = parameters_[i].data_ptr<float>(),
-                         .gradient = contiguous[i].data_ptr<float>(),
-                         .mean = mean_[i].data_ptr<float>(),
-                         .mean_square = mean_square_[i].data_ptr<float>(),
-                         .size = parameters_[i].numel()});
-    }
-    adam_step(tensors, static_cast<float>(learning_rate_), step_.data_ptr<float>(),
-              skip.defined() ? skip.data_ptr<float>() : nullptr, current_stream());
-    return;
-  }
-#endif
+  if (fused_lists_supports(parameters_[0]))
+    return fused_adam_step({parameters_, all_gradients, mean_, mean_square_}, learning_rate_, step_, skip);
   const std::vector<torch::Tensor> steps(parameters_.size(), step_);
   torch::_fused_adam_(parameters_, all_gradients, mean_, mean_square_, /*max_exp_avg_sqs=*/{}, steps, learning_rate_,
                       /*beta1=*/0.9, /*beta2=*/0.999, /*weight_decay=*/0, /*eps=*/1e-8, /*amsgrad=*/false,

@@ -1,6 +1,5 @@
-// Adam (Kingma and Ba 2015) over all tensors in one fused pass: of the project's own kernel on a GPU, where LibTorch's
-// fused one has a block for 65,536 elements of a tensor and leaves most of the GPU idle. torch::optim::Adam runs a
-// dozen small operations for each tensor.
+// Adam (Kingma and Ba 2015) over all tensors in one fused pass: of the project's own kernel where it takes them
+// (fused_lists.h), else of LibTorch's. torch::optim::Adam runs a dozen small operations for each tensor.
 #pragma once
 
 #include <torch/torch.h>

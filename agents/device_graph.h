@@ -14,12 +14,13 @@ namespace engram {
 // can only be recorded away from the default stream, and libraries keep a workspace for each stream.
 class SideStream {
  public:
-  // Less is more urgent, 0 the least.
-  explicit SideStream(int priority = 0) : stream_(c10::cuda::getStreamFromPool(priority)) {}
+  // A priority that is less is more urgent, 0 the least. device: -1 is the current one.
+  explicit SideStream(int priority = 0, c10::DeviceIndex device = -1)
+      : stream_(c10::cuda::getStreamFromPool(priority, device)) {}
 
   template <class Work>
   void run(Work work) const {
-    const c10::cuda::CUDAStream before = c10::cuda::getCurrentCUDAStream();
+    const c10::cuda::CUDAStream before = c10::cuda::getCurrentCUDAStream(stream_.device_index());
     at::cuda::CUDAEvent begin, end;
     begin.record(before);
     begin.block(stream_);
@@ -38,10 +39,11 @@ class SideStream {
 class DeviceGraph {
  public:
   // Records what `work` launches on the current stream, which is not the default one; nothing runs yet. Tensors that
-  // `work` makes stay where they are in every replay. `work` may not wait for the device.
+  // `work` makes stay where they are in every replay. `work` may not wait for the device. `pool`: another graph's
+  // memory, from which this one's is taken as well where the two never run at once; {0, 0}: memory of its own.
   template <class Work>
-  void capture(Work work) {
-    graph_.capture_begin();
+  void capture(Work work, c10::MempoolId_t pool = {0, 0}) {
+    graph_.capture_begin(pool);
     try {
       work();
     } catch (...) {
@@ -57,6 +59,8 @@ class DeviceGraph {
   }
   bool captured() const { return captured_; }
   void replay() { graph_.replay(); }
+  // Of a captured graph.
+  c10::MempoolId_t pool() { return graph_.pool(); }
 
  private:
   at::cuda::CUDAGraph graph_;

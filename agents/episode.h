@@ -37,6 +37,10 @@ struct EpisodeBatch {
   torch::Tensor terminated_BT;        // float32 [B, T], 1 where the step ended the episode by termination
   torch::Tensor steps_B;              // int64 [B], number of steps of each episode
   torch::Tensor mask_BT;              // float32 [B, T], 1 for t < steps
+
+  // All of them in that order, and back.
+  std::vector<torch::Tensor> tensors() const;
+  static EpisodeBatch of(const std::vector<torch::Tensor>& tensors);
 };
 
 }  // namespace engram

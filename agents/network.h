@@ -71,6 +71,7 @@ class AgentNetwork : public torch::nn::Module {
   // On a GPU: whether learning takes the project's kernels (as at first) or LibTorch's operations in the parameters'
   // type, which is what they are measured against.
   void use_kernels(bool use) { use_kernels_ = use; }
+  bool uses_kernels() const { return use_kernels_; }
 
   // [..., D] -> [..., A]
   torch::Tensor actor_logits(const torch::Tensor& hidden) { return actor_(hidden); }

@@ -1,5 +1,4 @@
-// Passes over all parameters of a network at a time: of the project's own kernels on a GPU (kernels/tensor_list), where
-// LibTorch's leave most of it idle, as with Adam (adam.h).
+// Passes over all parameters of a network at a time: of the project's own kernels where they take them (fused_lists.h).
 #pragma once
 
 #include <torch/torch.h>

@@ -5,13 +5,10 @@
 #include <utility>
 #include <vector>
 
+#include "nn/device.h"
 #include "storage/build_info.h"
 #include "storage/weight_histograms.h"
 #include "storage/weights.h"
-
-#ifdef ENGRAM_WITH_CUDA
-#include <c10/cuda/CUDACachingAllocator.h>
-#endif
 
 namespace engram {
 namespace {
@@ -27,19 +24,6 @@ double peak_memory_mb() {
   rusage usage{};
   getrusage(RUSAGE_SELF, &usage);
   return static_cast<double>(usage.ru_maxrss) * 1024e-6;  // Linux counts in KiB
-}
-
-// The most that LibTorch's allocator has held of all GPUs since the program started, in 10^6 bytes; 0 without one.
-double peak_gpu_memory_mb() {
-  double bytes = 0;
-#ifdef ENGRAM_WITH_CUDA
-  using namespace c10::cuda::CUDACachingAllocator;
-  constexpr auto kAll = static_cast<std::size_t>(c10::CachingAllocator::StatType::AGGREGATE);
-  if (get()->initialized())
-    for (c10::DeviceIndex gpu = 0; gpu < c10::cuda::device_count(); ++gpu)
-      bytes += static_cast<double>(getDeviceStats(gpu).reserved_bytes[kAll].peak);
-#endif
-  return bytes * 1e-6;
 }
 
 // One copy for all that is written of them.
@@ -73,20 +57,13 @@ void RunRecorder::measured(const TrainStatus& status) {
                              {"return", status.recent_return},
                              {"success", status.recent_success},
                              {"skipped_updates", static_cast<double>(status.skipped_updates)}};
-  if (status.losses) {
-    const LossValues& losses = *status.losses;
-    row.insert(row.end(), {{"critic_loss", losses.critic_loss},
-                           {"actor_loss", losses.actor_loss},
-                           {"entropy", losses.entropy},
-                           {"alpha", losses.alpha},
-                           {"mean_q", losses.mean_q},
-                           {"gradient_norm", losses.gradient_norm}});
-  }
+  row.insert(row.end(), status.losses.begin(), status.losses.end());
   std::vector<Scalar> timings = {{"wall_seconds", status.seconds},
                                  {"steps_per_second", status.steps_per_second},
                                  {"updates_per_second", status.updates_per_second},
                                  {"peak_memory_mb", peak_memory_mb()}};
-  if (const double gpu = peak_gpu_memory_mb(); gpu > 0) timings.push_back({"peak_gpu_memory_mb", gpu});
+  if (const std::int64_t gpu = peak_device_memory_bytes(); gpu > 0)
+    timings.push_back({"peak_gpu_memory_mb", static_cast<double>(gpu) * 1e-6});
   metrics_.write("train", status.steps, row, timings);
 }
 

@@ -1,22 +1,16 @@
 #include "agents/sac_learner.h"
 
-#include <algorithm>
-#include <array>
 #include <cmath>
 #include <sstream>
 #include <stdexcept>
 #include <string>
 #include <utility>
 
+#include "agents/fused_sac_loss.h"
 #include "agents/parameter_lists.h"
 #include "agents/sac_losses.h"
 #include "base/error.h"
-
-#ifdef ENGRAM_WITH_CUDA
-#include "agents/device_graph.h"
-#include "agents/gpu_sac_loss.h"
-#include "nn/side_work.h"
-#endif
+#include "nn/late_gradients.h"
 
 namespace engram {
 
@@ -43,8 +37,50 @@ void SacOptions::check() const {
                     " and learner.alpha_max " + text(alpha_max));
 }
 
+namespace {
+
+// By LibTorch's operations.
+SacLoss plain_sac_loss(const AgentNetwork::HeadOutputs& heads, const EpisodeBatch& batch, const torch::Tensor& alpha,
+                       double gamma, std::int64_t num_actions) {
+  const std::int64_t steps = batch.action_BT.size(1);
+  // The kernels' heads have columns to spare.
+  const auto of_actions = [&](const torch::Tensor& x_BT1A) {
+    return x_BT1A.size(-1) == num_actions ? x_BT1A : x_BT1A.narrow(-1, 0, num_actions);
+  };
+  const auto current = [&](const torch::Tensor& x_BT1A) { return x_BT1A.narrow(1, 0, steps); };
+  const auto next = [&](const torch::Tensor& x_BT1A) { return x_BT1A.narrow(1, 1, steps); };
+  const auto dtype = alpha.scalar_type();
+  const auto mask_BT = batch.mask_BT.to(dtype);
+  const auto probabilities_BT1A = of_actions(heads.logits).softmax(-1);
+
+  SacLoss loss;
+  {
+    const torch::NoGradGuard no_grad;
+    loss.target_BT = sac::bellman_targets(batch.reward_BT.to(dtype), batch.terminated_BT.to(dtype),
+                                          next(probabilities_BT1A), next(of_actions(heads.target_q.first)),
+                                          next(of_actions(heads.target_q.second)), alpha, gamma);
+    loss.target_BT = torch::where(batch.mask_BT > 0, loss.target_BT, 0);
+  }
+  const auto probabilities_BTA = current(probabilities_BT1A);
+  const auto q1_BTA = current(of_actions(heads.q.first)), q2_BTA = current(of_actions(heads.q.second));
+  const auto critic1 = sac::critic_loss(q1_BTA, batch.action_BT, loss.target_BT, mask_BT);
+  const auto critic2 = sac::critic_loss(q2_BTA, batch.action_BT, loss.target_BT, mask_BT);
+  const auto actor = sac::actor_loss(probabilities_BTA, q1_BTA, q2_BTA, alpha, mask_BT);
+  loss.total = 0.5 * (critic1 + critic2) + actor;
+
+  const torch::NoGradGuard no_grad;
+  loss.critic1 = critic1.detach();
+  loss.critic2 = critic2.detach();
+  loss.actor = actor.detach();
+  loss.entropy = sac::mean_entropy(probabilities_BTA, mask_BT);
+  loss.mean_q = sac::masked_mean(q1_BTA.gather(-1, batch.action_BT.unsqueeze(-1)).squeeze(-1), mask_BT);
+  return loss;
+}
+
+}  // namespace
+
 SacLoss sac_loss(AgentNetwork& network, const EpisodeBatch& batch, const torch::Tensor& alpha, double gamma) {
-  const std::int64_t rows = batch.previous_action_BT1.size(1), steps = rows - 1;
+  const std::int64_t rows = batch.previous_action_BT1.size(1);
   const auto lengths_B = batch.steps_B + 1;
   // The padding is wiped where it comes in: after the first product a NaN would reach the gradient as 0 * NaN. An
   // image's bytes are finite.
@@ -60,95 +96,11 @@ SacLoss sac_loss(AgentNetwork& network, const EpisodeBatch& batch, const torch::
       observation.is_floating_point() ? without_padding(observation) : observation, batch.previous_action_BT1,
       network.sees_previous_reward() ? without_padding(batch.previous_reward_BT1) : batch.previous_reward_BT1);
   const auto heads = network.heads(network.features(encoded_BTD, lengths_B));
-#ifdef ENGRAM_WITH_CUDA
-  if (heads.logits.is_cuda() && heads.logits.scalar_type() == torch::kFloat32)
-    return gpu_sac_loss(heads, batch, alpha, gamma, network.num_actions());
-#endif
-  const auto dtype = alpha.scalar_type();
-  const auto reward_BT = batch.reward_BT.to(dtype), mask_BT = batch.mask_BT.to(dtype);
-  const auto probabilities_BTA = heads.logits.softmax(-1);
-
-  SacLoss loss;
-  {
-    const torch::NoGradGuard no_grad;
-    loss.target_BT = sac::bellman_targets(
-        reward_BT, batch.terminated_BT.to(dtype), probabilities_BTA.narrow(1, 1, steps),
-        heads.target_q.first.narrow(1, 1, steps), heads.target_q.second.narrow(1, 1, steps), alpha, gamma);
-    loss.target_BT = torch::where(batch.mask_BT > 0, loss.target_BT, 0);
-  }
-  const AgentNetwork::QValues q{heads.q.first.narrow(1, 0, steps), heads.q.second.narrow(1, 0, steps)};
-  const auto current_probabilities_BTA = probabilities_BTA.narrow(1, 0, steps);
-  const auto critic1 = sac::critic_loss(q.first, batch.action_BT, loss.target_BT, mask_BT);
-  const auto critic2 = sac::critic_loss(q.second, batch.action_BT, loss.target_BT, mask_BT);
-  const auto actor = sac::actor_loss(current_probabilities_BTA, q.first, q.second, alpha, mask_BT);
-  loss.total = 0.5 * (critic1 + critic2) + actor;
-
-  const torch::NoGradGuard no_grad;
-  loss.critic1 = critic1.detach();
-  loss.critic2 = critic2.detach();
-  loss.actor = actor.detach();
-  loss.entropy = sac::mean_entropy(current_probabilities_BTA, mask_BT);
-  loss.mean_q = sac::masked_mean(q.first.gather(-1, batch.action_BT.unsqueeze(-1)).squeeze(-1), mask_BT);
-  return loss;
+  const std::int64_t actions = network.num_actions();
+  return network.uses_kernels() && fused_sac_loss_supports(heads, actions)
+             ? fused_sac_loss(heads, batch, alpha, gamma, actions)
+             : plain_sac_loss(heads, batch, alpha, gamma, actions);
 }
-
-#ifdef ENGRAM_WITH_CUDA
-namespace {
-
-// Handles to the batch's tensors, which can be written through them.
-std::array<torch::Tensor, 8> tensors_of(const EpisodeBatch& batch) {
-  return {batch.observation,
-          batch.previous_action_BT1,
-          batch.previous_reward_BT1,
-          batch.action_BT,
-          batch.reward_BT,
-          batch.terminated_BT,
-          batch.steps_B,
-          batch.mask_BT};
-}
-
-}  // namespace
-
-struct SacLearner::Recording {
-  static constexpr int kWarmUp = 3;  // updates without a recording, in which libraries make their plans
-
-  // The recorded batch's memory, with the contents of `given`.
-  const EpisodeBatch& take(const EpisodeBatch& given) {
-    const auto own = tensors_of(batch), other = tensors_of(given);
-    const auto all = [&](auto same) { return std::ranges::equal(own, other, same); };
-    if (all([](const torch::Tensor& a, const torch::Tensor& b) { return a.is_same(b); })) return batch;
-    if (!all([](const torch::Tensor& a, const torch::Tensor& b) { return a.defined() && a.sizes() == b.sizes(); })) {
-      restart(given);
-      return batch;
-    }
-    if (!copies) {
-      restart({given.observation.clone(), given.previous_action_BT1.clone(), given.previous_reward_BT1.clone(),
-               given.action_BT.clone(), given.reward_BT.clone(), given.terminated_BT.clone(), given.steps_B.clone(),
-               given.mask_BT.clone()});
-      copies = true;
-      return batch;
-    }
-    for (std::size_t i = 0; i < own.size(); ++i) own[i].copy_(other[i]);
-    return batch;
-  }
-
-  void restart(const EpisodeBatch& with) {
-    batch = with;
-    copies = false;
-    launched = 0;
-    graph = std::make_unique<DeviceGraph>();
-  }
-
-  SideStream stream{fused::kLearnerPriority};
-  EpisodeBatch batch;   // what the recording reads
-  bool copies = false;  // the batch is the recording's own
-  int launched = 0;
-  std::unique_ptr<DeviceGraph> graph;
-  LossReport report;
-};
-#else
-struct SacLearner::Recording {};
-#endif
 
 SacLearner::SacLearner(const SacOptions& options, std::shared_ptr<AgentNetwork> network)
     : options_((options.check(), options)),
@@ -157,70 +109,36 @@ SacLearner::SacLearner(const SacOptions& options, std::shared_ptr<AgentNetwork> 
           torch::full({}, std::log(options.alpha), network_->parameters().front().options().requires_grad(true))),
       optimizer_(network_->trainable_parameters(), options.learning_rate),
       temperature_optimizer_({log_alpha_}, options.learning_rate),
-      watch_(torch::zeros({4}, torch::dtype(torch::kInt64).device(log_alpha_.device()))) {
-#ifdef ENGRAM_WITH_CUDA
-  if (log_alpha_.is_cuda()) recording_ = std::make_unique<Recording>();
-#endif
+      watch_(torch::zeros({4}, torch::dtype(torch::kInt64).device(log_alpha_.device()))),
+      step_(log_alpha_.device()) {}
+
+std::vector<std::string> SacLearner::scalar_names() const {
+  return {"critic_loss", "actor_loss", "entropy", "alpha", "mean_q", "gradient_norm"};
 }
 
-SacLearner::~SacLearner() = default;
-
-void SacLearner::launch_every_update() { recording_.reset(); }
-
-LossReport SacLearner::update(const EpisodeBatch& batch) {
+NamedScalars SacLearner::update(const EpisodeBatch& batch) {
   if (!network_->is_training()) throw std::logic_error("an update of a network in evaluation mode");
-#ifdef ENGRAM_WITH_CUDA
-  if (recording_) {
-    Recording& recording = *recording_;
-    recording.stream.run([&] {
-      const EpisodeBatch& own = recording.take(batch);
-      if (recording.launched < Recording::kWarmUp) {
-        ++recording.launched;
-        recording.report = launch_update(own);
-        return;
-      }
-      if (!recording.graph->captured()) recording.graph->capture([&] { recording.report = launch_update(own); });
-      recording.graph->replay();
-    });
-    return recording.report;
-  }
-#endif
-  return launch_update(batch);
+  const auto learn = [this](const std::vector<torch::Tensor>& inputs) { return learn_from(EpisodeBatch::of(inputs)); };
+  const std::vector<torch::Tensor> values = step_.run(batch.tensors(), learn);
+  const std::vector<std::string> names = scalar_names();
+  NamedScalars scalars;
+  for (std::size_t i = 0; i < names.size(); ++i) scalars.emplace_back(names[i], values.at(i));
+  return scalars;
 }
 
-LossReport SacLearner::launch_update(const EpisodeBatch& batch) {
-  LossReport report;
-  report.alpha = alpha();
-  const SacLoss loss = sac_loss(*network_, batch, report.alpha, options_.gamma);
-  report.critic_loss = 0.5 * (loss.critic1 + loss.critic2);
-  report.actor_loss = loss.actor;
-  report.entropy = loss.entropy;
-  report.mean_q = loss.mean_q;
-
-  const std::vector<torch::Tensor> gradients = gradients_of(loss);
+std::vector<torch::Tensor> SacLearner::learn_from(const EpisodeBatch& batch) {
+  const torch::Tensor used_alpha = alpha();
+  const SacLoss loss = sac_loss(*network_, batch, used_alpha, options_.gamma);
+  optimizer_.zero_gradients();
+  const std::vector<torch::Tensor> gradients = late_gradients(
+      log_alpha_.device(), [&] { loss.backward(); }, [&] { return optimizer_.gradients(); });
   const WatchedUpdate watched = watch_update(loss.total, list_norms(gradients), watch_);
-  report.gradient_norm = watched.norm;
   if (options_.clip_gradient_norm > 0)
-    torch::_foreach_mul_(gradients, (options_.clip_gradient_norm / report.gradient_norm).clamp_max(1));
+    torch::_foreach_mul_(gradients, (options_.clip_gradient_norm / watched.norm).clamp_max(1));
   optimizer_.step(watched.bad);
   network_->update_targets(options_.target_rate);
   if (options_.temperature == Temperature::kLearnt) update_temperature(loss.entropy, watched.bad);
-  return report;
-}
-
-std::vector<torch::Tensor> SacLearner::gradients_of(const SacLoss& loss) {
-  optimizer_.zero_gradients();
-#ifdef ENGRAM_WITH_CUDA
-  if (loss.total.is_cuda()) {
-    fused::LateWeightGradients late;
-    loss.backward();
-    std::vector<torch::Tensor> gradients = optimizer_.gradients();
-    late.join(gradients);
-    return gradients;
-  }
-#endif
-  loss.backward();
-  return optimizer_.gradients();
+  return {0.5 * (loss.critic1 + loss.critic2), loss.actor, loss.entropy, used_alpha, loss.mean_q, watched.norm};
 }
 
 // Descends log(alpha) (H - target): alpha falls while the policy's entropy H is above the target.
@@ -232,7 +150,7 @@ void SacLearner::update_temperature(const torch::Tensor& entropy, const torch::T
   log_alpha_.clamp_(std::log(options_.alpha_min), std::log(options_.alpha_max));
 }
 
-SacLearner::Faults SacLearner::faults() const {
+Faults SacLearner::faults() const {
   const torch::Tensor watch = watch_.cpu();
   const std::int64_t* const values = watch.const_data_ptr<std::int64_t>();
   if (values[1] == 0) return {};

@@ -3,14 +3,15 @@
 
 #include <torch/torch.h>
 
-#include <cstdint>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "agents/adam.h"
 #include "agents/episode.h"
+#include "agents/learner.h"
 #include "agents/network.h"
+#include "agents/recorded_step.h"
 #include "base/options.h"
 
 namespace engram {
@@ -57,53 +58,32 @@ struct SacLoss {
 // alone. Padding has no influence.
 SacLoss sac_loss(AgentNetwork& network, const EpisodeBatch& batch, const torch::Tensor& alpha, double gamma);
 
-// Means over the valid steps of one update, as tensors on the device: reading them is what synchronises.
-struct LossReport {
-  torch::Tensor critic_loss;  // 0.5 (L1 + L2)
-  torch::Tensor actor_loss;
-  torch::Tensor entropy;        // of the policy, nats
-  torch::Tensor alpha;          // that the update used
-  torch::Tensor mean_q;         // Q1(h_t, a_t)
-  torch::Tensor gradient_norm;  // before clipping
-};
-
-class SacLearner {
+// One gradient update of a batch, and its means over the valid steps: critic_loss 0.5 (L1 + L2), actor_loss, entropy of
+// the policy in nats, alpha that the update used, mean_q of Q1(h_t, a_t), gradient_norm before clipping.
+class SacLearner final : public Learner {
  public:
   // The network stays on its device and in its dtype from now on. Calls options.check().
   SacLearner(const SacOptions& options, std::shared_ptr<AgentNetwork> network);
 
-  ~SacLearner();
-
   // One Adam step of all trainable parameters, of the temperature where it is learnt, and of the target critics. Where
-  // the loss or a gradient is not finite, neither weights nor temperature change, and faults() will tell. The
-  // network must be in training mode (std::logic_error otherwise); it is left there. Nothing in here waits for the
-  // device.
-  //
-  // On a GPU, the update is recorded as a graph once several batches in a row had the same shapes, and replayed for
-  // further ones: the same kernels on the same numbers. A batch in other memory than the one before is copied. What
-  // update returns stays valid until the next one.
-  LossReport update(const EpisodeBatch& batch);
+  // the loss or a gradient is not finite, neither weights nor temperature change. The network must be in training mode
+  // (std::logic_error otherwise); it is left there. On a GPU the update is a RecordedStep.
+  NamedScalars update(const EpisodeBatch& batch) override;
+  std::vector<std::string> scalar_names() const override;
 
   // From now on no update is recorded or replayed; recorded updates are measured against such ones.
-  void launch_every_update();
+  void launch_every_update() { step_.launch_every_step(); }
 
-  // Updates whose loss or gradients were not finite, since the beginning of the run. Waits for the device.
-  struct Faults {
-    std::int64_t count = 0;
-    std::int64_t first_update = 0;  // from 1 on
-    std::string first_tensor;       // "the loss" or "the gradient of NAME"
-  };
-  Faults faults() const;
+  Faults faults() const override;
 
   // Includes the network's state.
-  void visit_state(StateArchive& archive);
+  void visit_state(StateArchive& archive) override;
 
   torch::Tensor alpha() const { return log_alpha_.detach().exp(); }
 
  private:
-  // The gradients of all trained parameters, which the current stream has waited for.
-  std::vector<torch::Tensor> gradients_of(const SacLoss& loss);
-  LossReport launch_update(const EpisodeBatch& batch);
+  // The scalars in the order of their names.
+  std::vector<torch::Tensor> learn_from(const EpisodeBatch& batch);
   void update_temperature(const torch::Tensor& entropy, const torch::Tensor& skip);
 
   SacOptions options_;
@@ -112,8 +92,7 @@ class SacLearner {
   Adam optimizer_;
   Adam temperature_optimizer_;
   torch::Tensor watch_;  // int64 [4], on the device: updates, faults, the first one's update and tensor
-  struct Recording;
-  std::unique_ptr<Recording> recording_;  // on a GPU alone
+  RecordedStep step_;
 };
 
 }  // namespace engram

@@ -6,11 +6,9 @@
 
 #include "base/error.h"
 #include "base/processors.h"
+#include "nn/device.h"
 #include "storage/settings.h"
 #include "storage/weights.h"
-#ifdef ENGRAM_WITH_CUDA
-#include "kernels/architecture.h"
-#endif
 
 namespace engram {
 
@@ -48,9 +46,7 @@ namespace {
 
 // Throws where the build has no code for it.
 torch::Device usable_gpu(int index) {
-#ifdef ENGRAM_WITH_CUDA
-  check_architecture(index);
-#endif
+  check_device_architecture(index);
   return {torch::kCUDA, static_cast<torch::DeviceIndex>(index)};
 }
 

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "agents/evaluator.h"
+#include "agents/sac_learner.h"
 #include "agents/trained_agent.h"
 
 namespace engram {
@@ -68,7 +69,7 @@ Trainer::Trainer(const Config& config, torch::Device device, int threads)
       replay_(config.replay, config.task.info(), most_steps(config), device),
       random_(config.run.seed, Purpose::kRun, 0, 0),
       replay_random_(config.run.seed, Purpose::kReplay, 0, 0),
-      learner_(config.learner, network_),
+      learner_(std::make_unique<SacLearner>(config.learner, network_)),
       next_evaluation_(config.evaluation.every_steps),
       next_metrics_(config.run.metrics_every_steps) {
   status_.total_steps = config.run.steps;
@@ -159,7 +160,7 @@ void Trainer::add_episode(const EpisodeResult& episode) {
 }
 
 void Trainer::update() {
-  last_losses_ = learner_.update(replay_.sample(replay_random_));
+  last_losses_ = learner_->update(replay_.sample(replay_random_));
   ++status_.updates;
   --pending_updates_;
 }
@@ -249,7 +250,7 @@ void Trainer::save_if_due() {
 }
 
 void Trainer::check_finite() {
-  const SacLearner::Faults faults = learner_.faults();
+  const Faults faults = learner_->faults();
   status_.skipped_updates = faults.count;
   if (faults.count > 0 && config_.run.on_nan == OnNan::kStop)
     throw std::runtime_error("update " + std::to_string(faults.first_update) + ": " + faults.first_tensor +
@@ -318,7 +319,7 @@ void Trainer::visit_state(StateArchive& archive) {
   if (phase < 0 || phase > static_cast<int>(Phase::kMeasure)) archive.refuse("phase", "there is no such phase");
   phase_ = static_cast<Phase>(phase);
   archive.within("experience", [&] { visit_rollout(archive); });
-  archive.within("learner", [&] { learner_.visit_state(archive); });
+  archive.within("learner", [&] { learner_->visit_state(archive); });
   archive.value("steps", status_.steps);
   archive.value("updates", status_.updates);
   archive.value("episodes", status_.episodes);
@@ -348,20 +349,13 @@ void Trainer::visit_state(StateArchive& archive) {
   recent_.clear();
   for (std::size_t i = 0; i < returns.size(); ++i) recent_.emplace_back(returns[i], successes[i] != 0);
 
-  bool learnt = last_losses_.has_value();
+  bool learnt = !last_losses_.empty();
   archive.value("learnt", learnt);
   if (!learnt) return;
-  if (!last_losses_) {
-    const auto scalar = [] { return torch::zeros({}); };
-    last_losses_ = LossReport{scalar(), scalar(), scalar(), scalar(), scalar(), scalar()};
-  }
+  if (last_losses_.empty())
+    for (const std::string& name : learner_->scalar_names()) last_losses_.emplace_back(name, torch::zeros({}));
   archive.within("losses", [&] {
-    archive.tensor("critic_loss", last_losses_->critic_loss);
-    archive.tensor("actor_loss", last_losses_->actor_loss);
-    archive.tensor("entropy", last_losses_->entropy);
-    archive.tensor("alpha", last_losses_->alpha);
-    archive.tensor("mean_q", last_losses_->mean_q);
-    archive.tensor("gradient_norm", last_losses_->gradient_norm);
+    for (auto& [name, value] : last_losses_) archive.tensor(name, value);
   });
 }
 
@@ -403,12 +397,8 @@ void Trainer::update_status() {
     status_.recent_return = mean_of(returns);
     status_.recent_success = static_cast<double>(solved) / static_cast<double>(recent_.size());
   }
-  if (last_losses_) {
-    const auto value = [](const torch::Tensor& tensor) { return tensor.item<double>(); };
-    const LossReport& losses = *last_losses_;
-    status_.losses = {value(losses.critic_loss), value(losses.actor_loss), value(losses.entropy),
-                      value(losses.alpha),       value(losses.mean_q),     value(losses.gradient_norm)};
-  }
+  status_.losses.clear();
+  for (const auto& [name, value] : last_losses_) status_.losses.emplace_back(name, value.item<double>());
 }
 
 }  // namespace engram

@@ -22,11 +22,12 @@
 #include "agents/config.h"
 #include "agents/episode_store.h"
 #include "agents/evaluator.h"
+#include "agents/learner.h"
 #include "agents/network.h"
 #include "agents/rollout.h"
-#include "agents/sac_learner.h"
 #include "agents/statistics.h"
 #include "storage/state_archive.h"
+#include "storage/tensorboard.h"
 
 namespace engram {
 
@@ -55,11 +56,6 @@ struct FinalEvaluation {
   std::optional<Played> sampled = {};  // actions drawn from the policy; none in runs of older versions
 };
 
-// Means over the valid steps of the last update's batch.
-struct LossValues {
-  double critic_loss, actor_loss, entropy, alpha, mean_q, gradient_norm;
-};
-
 enum class StopReason { kNone, kSteps, kTime, kSolved, kRequest };
 
 struct TrainStatus {
@@ -73,7 +69,7 @@ struct TrainStatus {
   double done = 0;                                      // fraction of the run
   double recent_return = 0, recent_success = 0;         // of the last 50 collected episodes; 0 before the first
   std::int64_t skipped_updates = 0;                     // whose loss or gradients were not finite
-  std::optional<LossValues> losses;                     // none before the first update
+  std::vector<Scalar> losses;                           // of the last update; none before the first
   std::optional<EvaluationSummary> last_evaluation, best_evaluation;
   std::optional<FinalEvaluation> final_evaluation;
   // Since the run began or went on: collecting with the policy, updating, evaluating; on a GPU each waits for what it
@@ -156,13 +152,13 @@ class Trainer {
   std::unique_ptr<Rollout> rollout_, evaluation_rollout_;
   EpisodeStore replay_;
   Rng random_, replay_random_;  // of random actions, of batches
-  SacLearner learner_;
+  std::unique_ptr<Learner> learner_;
 
   std::vector<TrainObserver*> observers_;
   Phase phase_ = Phase::kRandom;
   TrainStatus status_;
   std::deque<std::pair<double, bool>> recent_;  // return and success of the last collected episodes
-  std::optional<LossReport> last_losses_;
+  NamedScalars last_losses_;                    // none before the first update
   TensorMap best_weights_;
   std::int64_t pending_updates_ = 0;             // that collected episodes pay for
   std::int64_t next_evaluation_, next_metrics_;  // environment steps

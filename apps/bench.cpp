@@ -35,19 +35,8 @@ struct Subject {
 };
 
 std::vector<Subject> subjects() {
-#ifdef ENGRAM_WITH_CUDA
   return {
       {"env", bench_env}, {"kernels", bench_kernels}, {"act", bench_act}, {"update", bench_update}, {"run", bench_run}};
-#else
-  std::vector<Subject> all = {{"env", bench_env}};
-  for (const char* name : {"kernels", "act", "update", "run"})
-    all.push_back({name, [name](const BenchCall& call) -> int {
-                     if (call.visit) return 0;
-                     throw UserError(std::string("bench ") + name +
-                                     " measures a GPU, and this program was built without GPU support");
-                   }});
-  return all;
-#endif
 }
 
 }  // namespace

@@ -23,7 +23,7 @@ struct BenchCall {
 
 // Each returns the exit status.
 int bench_env(const BenchCall& call);
-// These measure a GPU; in programs that are built with CUDA.
+// These measure a GPU, and throw UserError in a program that was built without GPU support.
 int bench_kernels(const BenchCall& call);
 int bench_act(const BenchCall& call);
 int bench_update(const BenchCall& call);
@@ -41,17 +41,10 @@ std::string fixed(double value, int digits, const std::string& unit = "");
 // Actions for `steps` steps, uniformly random, drawn before the clock starts: [steps, num_envs].
 std::vector<std::int32_t> draw_actions(int steps, int num_envs, int num_actions);
 
-// ---- On the current GPU, in programs that are built with CUDA. ----
-
-// The first GPU. Throws UserError where there is none.
-torch::Device bench_gpu(const std::string& subject);
-// The published visual-match run with this backbone, on the first GPU. Throws UserError for an unknown backbone.
-Config published_run(const std::string& backbone);
+// ---- On the current GPU; in a program that was built without GPU support they throw UserError. ----
 
 // Of a device-to-device copy too large for any cache: bytes read and bytes written.
 double device_copy_bytes_per_second();
-// Of a product of two bfloat16 matrices of 8192 x 8192, which LibTorch leaves to cuBLAS.
-double large_product_flops_per_second();
 
 // The GPU must give the CPU's bytes, over more than an episode. Throws std::runtime_error where it does not.
 void check_cuda_env(const TaskConfig& task);
@@ -61,5 +54,15 @@ struct CudaEnvFigures {
   double step_bytes;        // that a step of one environment reads and writes
 };
 CudaEnvFigures time_cuda_env(const TaskConfig& task, int num_envs, double seconds);
+
+// ---- In programs that are built with GPU support alone. ----
+
+// The first GPU. Throws UserError where there is none.
+torch::Device bench_gpu(const std::string& subject);
+// The published visual-match run with this backbone, on the first GPU. Throws UserError for an unknown backbone.
+Config published_run(const std::string& backbone);
+
+// Of a product of two bfloat16 matrices of 8192 x 8192, which LibTorch leaves to cuBLAS.
+double large_product_flops_per_second();
 
 }  // namespace engram

@@ -162,7 +162,6 @@ void bench_on_cpu(const std::vector<std::string>& tasks, const Arguments& argume
   }
 }
 
-#ifdef ENGRAM_WITH_CUDA
 void bench_on_gpu(const std::vector<std::string>& tasks, const Arguments& arguments) {
   const torch::DeviceGuard guard(parse_device(arguments.device));
   const int threads = arguments.num_threads;
@@ -200,7 +199,6 @@ void bench_on_gpu(const std::vector<std::string>& tasks, const Arguments& argume
     std::fflush(stdout);
   }
 }
-#endif
 
 }  // namespace
 
@@ -216,16 +214,10 @@ int bench_env(const BenchCall& call) {
   if (!parse(call, arguments)) return 0;
   std::vector<std::string> tasks = task_names();
   if (!arguments.task.empty()) tasks = {TaskConfig(arguments.task).name()};
-  const bool on_gpu = parse_device(arguments.device).is_cuda();  // refuses a GPU that is not there
-#ifdef ENGRAM_WITH_CUDA
-  if (on_gpu) {
+  if (parse_device(arguments.device).is_cuda())  // refuses a GPU that is not there
     bench_on_gpu(tasks, arguments);
-    return 0;
-  }
-#else
-  if (on_gpu) throw UserError("this program was built without GPU support; use --device cpu");
-#endif
-  bench_on_cpu(tasks, arguments);
+  else
+    bench_on_cpu(tasks, arguments);
   return 0;
 }
 

@@ -75,9 +75,8 @@ std::vector<double> first_losses(const Config& config, torch::Device device, con
   SacLearner learner(config.learner, network_for(config, device, setting));
   std::vector<double> values;
   for (int i = 0; i < kUpdates; ++i) {
-    const LossReport report = learner.update(batch);
-    values.push_back(report.critic_loss.item<double>());
-    values.push_back(report.actor_loss.item<double>());
+    const NamedScalars report = learner.update(batch);
+    for (const char* const name : {"critic_loss", "actor_loss"}) values.push_back(named(report, name).item<double>());
   }
   return values;
 }

@@ -24,6 +24,7 @@
 #include "apps/status_display.h"
 #include "base/error.h"
 #include "experiments/experiment.h"
+#include "nn/device.h"
 #include "storage/checkpoint.h"
 #include "storage/settings.h"
 
@@ -288,7 +289,7 @@ void train(Start& start, const std::string& directory, const std::vector<std::st
 
   std::ostringstream title;
   title << (state != nullptr ? "Going on with " : "Training ") << config.memory.name() << " on " << config.task.name()
-        << " for " << count_text(static_cast<double>(config.run.steps)) << " steps (" << device_text(device) << ", "
+        << " for " << count_text(static_cast<double>(config.run.steps)) << " steps (" << device_name(device) << ", "
         << threads.text() << ", " << trainer.acts_by() << ") in " << run->path().string();
   if (state != nullptr)
     title << ", from step " << trainer.status().steps << " of " << start.checkpoint->file.filename().string();

@@ -3,9 +3,7 @@
 #include <torch/version.h>
 
 #include "engram_commit.h"  // generated at every build
-#ifdef ENGRAM_WITH_CUDA
-#include "kernels/architecture.h"
-#endif
+#include "nn/device.h"
 
 namespace engram {
 
@@ -16,13 +14,8 @@ const BuildInfo& build_info() {
       .build_type = ENGRAM_BUILD_TYPE,
       .compiler = ENGRAM_COMPILER,
       .torch_version = TORCH_VERSION,
-#ifdef ENGRAM_WITH_CUDA
-      .cuda = true,
-      .cuda_architectures = built_architectures(),
-#else
-      .cuda = false,
-      .cuda_architectures = "",
-#endif
+      .cuda = built_with_cuda(),
+      .cuda_architectures = built_device_architectures(),
   };
   return info;
 }

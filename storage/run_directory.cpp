@@ -1,9 +1,5 @@
 #include "storage/run_directory.h"
 
-#ifdef ENGRAM_WITH_CUDA
-#include <cuda_runtime_api.h>
-#endif
-
 #include <unistd.h>
 
 #include <algorithm>
@@ -14,6 +10,7 @@
 
 #include "base/error.h"
 #include "base/processors.h"
+#include "nn/device.h"
 #include "storage/build_info.h"
 #include "storage/files.h"
 
@@ -92,20 +89,11 @@ Json about(torch::Device device, const std::vector<std::string>& command_line) {
   return {{"engram", build.version},         {"commit", build.commit},
           {"build_type", build.build_type},  {"compiler", build.compiler},
           {"libtorch", build.torch_version}, {"gpu_support", build.cuda},
-          {"device", device_text(device)},   {"cpu_cores", available_processors()},
+          {"device", device_name(device)},   {"cpu_cores", available_processors()},
           {"command_line", command_line},    {"started", utc_now()}};
 }
 
 }  // namespace
-
-std::string device_text(torch::Device device) {
-#ifdef ENGRAM_WITH_CUDA
-  cudaDeviceProp properties;
-  if (device.is_cuda() && cudaGetDeviceProperties(&properties, device.index()) == cudaSuccess)
-    return device.str() + " (" + properties.name + ")";
-#endif
-  return device.str();
-}
 
 RunDirectory RunDirectory::create(const std::filesystem::path& path, const std::string& config_text,
                                   torch::Device device, const std::vector<std::string>& command_line) {

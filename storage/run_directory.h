@@ -70,7 +70,4 @@ class RunDirectory {
   std::shared_ptr<RunLock> lock_;  // none in one opened for reading
 };
 
-// "cpu", or "cuda:0 (name of the GPU)".
-std::string device_text(torch::Device device);
-
 }  // namespace engram

@@ -5,10 +5,6 @@
 #include <numbers>
 #include <utility>
 
-#ifdef ENGRAM_WITH_CUDA
-#include "agents/device_graph.h"
-#endif
-
 namespace engram {
 
 using torch::Tensor;
@@ -40,18 +36,6 @@ class ProbeLearner::Model : public torch::nn::Module {
   std::shared_ptr<SequenceModel> backbone_;
   torch::nn::Linear output_;
 };
-
-#ifdef ENGRAM_WITH_CUDA
-struct ProbeLearner::Recording {
-  static constexpr int kWarmUp = 3;  // steps without a recording, in which libraries make their plans
-
-  SideStream stream;
-  int launched = 0;
-  DeviceGraph graph;
-};
-#else
-struct ProbeLearner::Recording {};
-#endif
 
 namespace {
 
@@ -92,7 +76,7 @@ ProbeBatch to_device(const ProbeBatch& batch, torch::Device device) {
 
 ProbeLearner::ProbeLearner(const ProbeTask& task, const BackboneConfig& backbone, const ProbeTraining& training,
                            std::uint64_t seed, torch::Device device)
-    : task_(task), training_(training), seed_(seed), device_(device) {
+    : task_(task), training_(training), seed_(seed), device_(device), recorded_(device) {
   torch::manual_seed(seed);
   model_ = std::make_shared<Model>(task, backbone, training.bfloat16);
   model_->to(device);
@@ -107,15 +91,7 @@ ProbeLearner::ProbeLearner(const ProbeTask& task, const BackboneConfig& backbone
   rate_of_step_ = schedule(training).to(device);
   step_ = torch::zeros({1}, torch::dtype(torch::kInt64).device(device));
   loss_ = torch::zeros({}, torch::dtype(torch::kFloat32).device(device));
-#ifdef ENGRAM_WITH_CUDA
-  // LSTM and GRU wait for the GPU in every pass (sequence_model.h), which no recording can.
-  const bool waits =
-      std::holds_alternative<LstmOptions>(backbone.variant()) || std::holds_alternative<GruOptions>(backbone.variant());
-  if (device.is_cuda() && !waits) recording_ = std::make_unique<Recording>();
-#endif
 }
-
-ProbeLearner::~ProbeLearner() = default;
 
 std::optional<int> ProbeLearner::train(int validation_sequences) {
   std::optional<int> diverged_at;
@@ -158,35 +134,17 @@ std::vector<Tensor> ProbeLearner::parameters() const {
 }
 
 void ProbeLearner::step(const ProbeBatch& batch) {
-  if (!recording_) {
-    batch_ = batch;
-    launch_step();
-    return;
-  }
-#ifdef ENGRAM_WITH_CUDA
-  Recording& recording = *recording_;
-  if (!batch_.symbol_BT.defined())
-    batch_ = {batch.symbol_BT.clone(), batch.position_BQ.clone(), batch.label_BQ.clone()};
-  recording.stream.run([&] {
-    batch_.symbol_BT.copy_(batch.symbol_BT);
-    batch_.position_BQ.copy_(batch.position_BQ);
-    batch_.label_BQ.copy_(batch.label_BQ);
-    if (recording.launched < Recording::kWarmUp) {
-      ++recording.launched;
-      launch_step();
-      return;
-    }
-    if (!recording.graph.captured()) recording.graph.capture([&] { launch_step(); });
-    recording.graph.replay();
+  recorded_.run({batch.symbol_BT, batch.position_BQ, batch.label_BQ}, [this](const std::vector<Tensor>& inputs) {
+    launch_step({inputs[0], inputs[1], inputs[2]});
+    return std::vector<Tensor>{};
   });
-#endif
 }
 
-void ProbeLearner::launch_step() {
+void ProbeLearner::launch_step(const ProbeBatch& batch) {
   const std::vector<Tensor> all = parameters();
   for (const Tensor& parameter : all) parameter.mutable_grad().reset();
-  const Tensor logits = model_->forward(batch_);
-  const Tensor loss = torch::nn::functional::cross_entropy(logits.flatten(0, 1), batch_.label_BQ.flatten());
+  const Tensor logits = model_->forward(batch);
+  const Tensor loss = torch::nn::functional::cross_entropy(logits.flatten(0, 1), batch.label_BQ.flatten());
   loss.backward();
 
   const torch::NoGradGuard no_grad;

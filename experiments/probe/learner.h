@@ -9,6 +9,7 @@
 #include <optional>
 #include <vector>
 
+#include "agents/recorded_step.h"
 #include "experiments/probe/task.h"
 #include "memory/registry.h"
 
@@ -39,7 +40,6 @@ class ProbeLearner {
   // Weights and sequences follow from the seed. `task` must outlive the learner.
   ProbeLearner(const ProbeTask& task, const BackboneConfig& backbone, const ProbeTraining& training, std::uint64_t seed,
                torch::Device device);
-  ~ProbeLearner();
 
   // All steps, with a validation on at least `validation_sequences` every `validate_every` steps and at the end. Leaves
   // the weights of the best validation, the first of equals; as none can be better, it ends with a perfect one. Returns
@@ -58,10 +58,9 @@ class ProbeLearner {
 
  private:
   class Model;
-  struct Recording;
 
   void step(const ProbeBatch& batch);
-  void launch_step();
+  void launch_step(const ProbeBatch& batch);
   // Whether it was perfect.
   bool validate(int step, int sequences);
   std::vector<torch::Tensor> parameters() const;  // decayed_, then plain_
@@ -74,8 +73,7 @@ class ProbeLearner {
   std::vector<torch::Tensor> decayed_, plain_;  // parameters with and without weight decay
   std::vector<torch::Tensor> decayed_moments_[2], plain_moments_[2];
   torch::Tensor rate_of_step_, step_, loss_;  // on the device
-  ProbeBatch batch_;                          // the one that is being learnt from
-  std::unique_ptr<Recording> recording_;      // on a GPU
+  RecordedStep recorded_;
   double last_loss_ = 0;
   std::vector<ProbeValidation> validations_;
   ProbeValidation best_{};

@@ -1,6 +1,7 @@
 #include <doctest/doctest.h>
 
 #include <cmath>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -54,14 +55,21 @@ class Batches {
   Rng random_{1, Purpose::kTest, 0, 6};
 };
 
-std::vector<torch::Tensor> values_of(const LossReport& report) {
-  return {report.critic_loss, report.actor_loss, report.entropy, report.alpha, report.mean_q, report.gradient_norm};
+// The first steps of all its episodes.
+EpisodeBatch first_steps(const EpisodeBatch& batch, std::int64_t steps) {
+  const auto cut = [](const torch::Tensor& x, std::int64_t rows) { return x.narrow(1, 0, rows).contiguous(); };
+  return {.observation = cut(batch.observation, steps + 1),
+          .previous_action_BT1 = cut(batch.previous_action_BT1, steps + 1),
+          .previous_reward_BT1 = cut(batch.previous_reward_BT1, steps + 1),
+          .action_BT = cut(batch.action_BT, steps),
+          .reward_BT = cut(batch.reward_BT, steps),
+          .terminated_BT = cut(batch.terminated_BT, steps),
+          .steps_B = batch.steps_B.clamp_max(steps),
+          .mask_BT = cut(batch.mask_BT, steps)};
 }
-const char* const kLosses[] = {"critic loss", "actor loss", "entropy", "alpha", "mean Q", "gradient norm"};
-constexpr std::size_t kLossCount = std::size(kLosses);
 
 // One series of numbers for each of the losses.
-using Curves = std::vector<std::vector<double>>;
+using Curves = std::map<std::string, std::vector<double>>;
 
 Curves learn(const std::shared_ptr<AgentNetwork>& network, const SacOptions& options, torch::Device device,
              int updates) {
@@ -69,11 +77,9 @@ Curves learn(const std::shared_ptr<AgentNetwork>& network, const SacOptions& opt
   network->train();
   SacLearner learner(options, network);
   Batches batches(device);
-  Curves curves(kLossCount);
-  for (int i = 0; i < updates; ++i) {
-    const auto values = values_of(learner.update(batches.next()));
-    for (std::size_t j = 0; j < kLossCount; ++j) curves[j].push_back(values[j].item<double>());
-  }
+  Curves curves;
+  for (int i = 0; i < updates; ++i)
+    for (const auto& [name, value] : learner.update(batches.next())) curves[name].push_back(value.item<double>());
   return curves;
 }
 
@@ -120,15 +126,101 @@ TEST_CASE("a recorded update computes what one launched step by step computes, b
           // one.
           if (update == 8) recorded->use_kernels(false);
           const EpisodeBatch batch = batches.next();
-          const auto one = values_of(replaying.update(batch)), other = values_of(launching.update(batch));
-          for (std::size_t i = 0; i < kLossCount; ++i) {
-            INFO(kLosses[i]);
-            CHECK(torch::equal(one[i], other[i]));
+          const NamedScalars replayed = replaying.update(batch), expected = launching.update(batch);
+          for (const auto& [name, value] : expected) {
+            CAPTURE(name);
+            CHECK(torch::equal(named(replayed, name), value));
           }
         }
         CHECK(same_weights(*recorded, *launched));
         CHECK(torch::equal(replaying.alpha(), launching.alpha()));
       }
+}
+
+TEST_CASE("recorded updates over batches of changing lengths are the launched ones, bit for bit") {
+  if (skip_without_gpu()) return;
+  for (const std::string& backbone : kBackbones)
+    for (const std::string precision : {"float32", "bfloat16"}) {
+      CAPTURE(backbone);
+      CAPTURE(precision);
+      const Config config = config_of(backbone, precision);
+      const auto recorded = make_network(config, task(), torch::kCUDA),
+                 launched = make_network(config, task(), torch::kCUDA);
+      recorded->train(), launched->train();
+      SacOptions options;
+      options.temperature = Temperature::kLearnt;
+      SacLearner replaying(options, recorded), launching(options, launched);
+      launching.launch_every_update();
+      Batches batches(torch::kCUDA);
+      for (int update = 0; update < 30; ++update) {
+        CAPTURE(update);
+        // Four launches of each length come first: from then on every update is a replay.
+        if (update == 15) recorded->use_kernels(false);
+        const EpisodeBatch batch = first_steps(batches.next(), std::vector{kSteps, 16, 9}[update % 3]);
+        const NamedScalars replayed = replaying.update(batch), expected = launching.update(batch);
+        for (const auto& [name, value] : expected) {
+          CAPTURE(name);
+          CHECK(torch::equal(named(replayed, name), value));
+        }
+      }
+      CHECK(same_weights(*recorded, *launched));
+    }
+}
+
+// cuDNN's LSTM and GRU do not promise the same bits twice.
+TEST_CASE("updates of LSTM and GRU are recorded like all others") {
+  if (skip_without_gpu()) return;
+  for (const std::string backbone : {"lstm", "gru"}) {
+    CAPTURE(backbone);
+    const Config config = Config::from_settings({{"memory.name", backbone},
+                                                 {"memory.width", "20"},
+                                                 {"network.hidden_width", "32"},
+                                                 {"run.precision", "float32"}});
+    const auto recorded = make_network(config, task(), torch::kCUDA),
+               launched = make_network(config, task(), torch::kCUDA);
+    recorded->train(), launched->train();
+    SacLearner replaying({}, recorded), launching({}, launched);
+    launching.launch_every_update();
+    Batches batches(torch::kCUDA);
+    for (int update = 0; update < 12; ++update) {
+      CAPTURE(update);
+      const EpisodeBatch batch = first_steps(batches.next(), update % 2 == 0 ? kSteps : 16);
+      const NamedScalars replayed = replaying.update(batch), expected = launching.update(batch);
+      // Rounding of float32, over a dozen steps.
+      for (const auto& [name, value] : expected) {
+        CAPTURE(name);
+        CHECK(torch::allclose(named(replayed, name), value, 1e-3, 1e-5));
+      }
+    }
+  }
+}
+
+// Without kernels, and of more actions than they take, the losses are LibTorch's; an update of them can be recorded
+// too.
+TEST_CASE("losses that no kernel takes are LibTorch's, and are those of the CPU") {
+  if (skip_without_gpu()) return;
+  for (const int actions : {3, 40})
+    for (const bool kernels : {false, true}) {
+      CAPTURE(actions);
+      CAPTURE(kernels);
+      const TaskInfo many = vector_task(4, actions, kSteps);
+      EpisodeBuffer buffer({}, many);
+      Rng rng(1, Purpose::kTest, 0, 7);
+      for (int i = 0; i < 4; ++i) buffer.add(random_episode(many, kSteps - 5 * i, End::kTerminated, rng));
+      const auto losses = [&](torch::Device device) {
+        const auto network = make_network(config_of("deltanet", "float32"), many, device);
+        network->use_kernels(kernels);
+        network->train();
+        SacLearner learner({}, network);
+        std::vector<double> values;
+        for (int update = 0; update < 6; ++update)
+          for (const auto& [name, value] : learner.update(buffer.gather({0, 1, 2, 3}, device)))
+            values.push_back(value.item<double>());
+        return values;
+      };
+      const std::vector<double> host = losses(torch::kCPU), device = losses(torch::kCUDA);
+      for (std::size_t i = 0; i < host.size(); ++i) CHECK(device[i] == doctest::Approx(host[i]).epsilon(1e-3));
+    }
 }
 
 TEST_CASE("the same updates give the same bits twice") {
@@ -160,11 +252,12 @@ TEST_CASE("the losses of the first 100 updates are those of the CPU") {
                  host = curves(torch::kCPU, config, torch::kFloat32),
                  single = curves(torch::kCUDA, config, torch::kFloat32),
                  half = curves(torch::kCUDA, config_of(backbone, "bfloat16"), torch::kFloat32);
-    for (std::size_t i = 0; i < kLossCount; ++i)
+    for (const auto& [name, expected] : exact)
       for (const std::size_t updates : {std::size_t{40}, std::size_t{100}}) {
-        const double on_host = distance(host[i], exact[i], updates), on_gpu = distance(single[i], exact[i], updates),
-                     rounded = distance(half[i], exact[i], updates);
-        const std::string text = std::string(kLosses[i]) + " of " + std::to_string(updates) + " updates: CPU float32 " +
+        const double on_host = distance(host.at(name), expected, updates),
+                     on_gpu = distance(single.at(name), expected, updates),
+                     rounded = distance(half.at(name), expected, updates);
+        const std::string text = name + " of " + std::to_string(updates) + " updates: CPU float32 " +
                                  std::to_string(on_host) + ", GPU float32 " + std::to_string(on_gpu) +
                                  ", GPU bfloat16 " + std::to_string(rounded);
         INFO(text);
@@ -174,7 +267,7 @@ TEST_CASE("the losses of the first 100 updates are those of the CPU") {
           // DeltaNet was measured at up to 3e-4: it divides by the lengths of features, of which one is nearly 0 here.
           CHECK(on_gpu <= (backbone == "deltanet" ? 1e-3 : 1e-5));
           CHECK(rounded <= 0.03);
-        } else if (kLosses[i] != std::string("gradient norm")) {
+        } else if (name != "gradient_norm") {
           // Sooner or later a feature of nearly no length turns, and curves part by up to 0.05, between float32 and
           // double on the CPU as well; the gradient's norm shows it tenfold.
           CHECK(on_gpu <= 0.05);

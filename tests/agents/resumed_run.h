@@ -51,9 +51,7 @@ struct Observer : TrainObserver {
 
   void measured(const TrainStatus& status) override {
     Row row = {0, double(status.steps), double(status.updates), status.recent_return, status.recent_success};
-    if (status.losses)
-      for (const double value : {status.losses->critic_loss, status.losses->actor_loss, status.losses->gradient_norm})
-        row.push_back(value);
+    for (const auto& [name, value] : status.losses) row.push_back(value);
     rows.push_back(row);
   }
   void evaluated(const TrainStatus& status, const AgentNetwork&, bool best) override {

@@ -275,7 +275,7 @@ TEST_CASE("an update is one Adam step of all weights and one step of the targets
     torch::optim::Adam optimizer(expected->trainable_parameters(), torch::optim::AdamOptions(options.learning_rate));
     for (std::uint32_t step = 0; step < 3; ++step) {
       const EpisodeBatch batch = random_batch(task, step);
-      const LossReport report = learner.update(batch);
+      const NamedScalars report = learner.update(batch);
       optimizer.zero_grad();
       const SacLoss loss = sac_loss(*expected, batch, torch::tensor(options.alpha, torch::kFloat64), options.gamma);
       loss.total.backward();
@@ -289,11 +289,11 @@ TEST_CASE("an update is one Adam step of all weights and one step of the targets
       }
       optimizer.step();
       expected->update_targets(options.target_rate);
-      CHECK(report.gradient_norm.item<double>() == doctest::Approx(norm).epsilon(1e-10));
-      CHECK(report.critic_loss.item<double>() ==
+      CHECK(named(report, "gradient_norm").item<double>() == doctest::Approx(norm).epsilon(1e-10));
+      CHECK(named(report, "critic_loss").item<double>() ==
             doctest::Approx(0.5 * (loss.critic1 + loss.critic2).item<double>()).epsilon(1e-10));
-      CHECK(report.actor_loss.item<double>() == doctest::Approx(loss.actor.item<double>()).epsilon(1e-10));
-      CHECK(report.alpha.item<double>() == doctest::Approx(options.alpha).epsilon(1e-12));
+      CHECK(named(report, "actor_loss").item<double>() == doctest::Approx(loss.actor.item<double>()).epsilon(1e-10));
+      CHECK(named(report, "alpha").item<double>() == doctest::Approx(options.alpha).epsilon(1e-12));
     }
     const auto ours = network->parameters(), theirs = expected->parameters();
     for (std::size_t i = 0; i < ours.size(); ++i) CHECK(difference(ours[i], theirs[i]) <= 1e-9);
@@ -325,7 +325,7 @@ TEST_CASE("a learnt temperature moves towards the target entropy and stays in it
     float before = learner.alpha().item<float>();
     CHECK(before == doctest::Approx(0.1));
     for (int step = 0; step < 40; ++step) {
-      const float used = learner.update(batch).alpha.item<float>();
+      const float used = named(learner.update(batch), "alpha").item<float>();
       CHECK(used == before);
       const float after = learner.alpha().item<float>();
       CHECK(after >= 0.095f * (1 - 1e-6f));

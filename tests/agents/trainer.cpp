@@ -64,7 +64,9 @@ TEST_CASE("a run follows the schedule: steps, updates, evaluations") {
   CHECK(status.updates == 20 * 2);  // ceil(0.25 x 6) an episode
   CHECK(status.stopped == StopReason::kSteps);
   CHECK(status.done == 1);
-  CHECK(status.losses.has_value());
+  std::vector<std::string> losses;
+  for (const auto& [name, value] : status.losses) losses.push_back(name);
+  CHECK(losses == std::vector<std::string>{"critic_loss", "actor_loss", "entropy", "alpha", "mean_q", "gradient_norm"});
   for (const double part : {status.seconds_acting, status.seconds_learning, status.seconds_evaluating}) CHECK(part > 0);
   CHECK(status.seconds_acting + status.seconds_learning + status.seconds_evaluating <= status.seconds);
   REQUIRE(recording.evaluations.size() == 4);  // 30, 60, 90 and, once, 120

@@ -13,7 +13,7 @@ ALLOWED = {
     "kernels": {"base"},
     "envs": {"kernels/cuda_support.h", "kernels/early_launch.h", "base"},
     "nn": {"kernels", "base"},
-    "storage": {"kernels/architecture.h", "base"},
+    "storage": {"nn/device.h", "base"},
     "memory": {"nn", "kernels", "base"},
     "agents": {"memory", "nn", "storage", "envs", "kernels", "base"},
     "experiments": {"agents", "memory", "nn", "storage", "envs", "base"},

@@ -1,4 +1,4 @@
-#include "agents/gpu_sac_loss.h"
+#include "agents/fused_sac_loss.h"
 
 #include <doctest/doctest.h>
 
@@ -78,7 +78,8 @@ TEST_CASE("the losses on a GPU and all their gradients are those of the definiti
         const auto taken = rows(host[1], 0).gather(-1, expected_batch.action_BT.unsqueeze(-1)).squeeze(-1);
 
         const AgentNetwork::HeadOutputs heads{device[0], {device[1], device[2]}, {device[3], device[4]}};
-        const SacLoss loss = gpu_sac_loss(heads, batch, alpha_device, kGamma, kActions);
+        REQUIRE(fused_sac_loss_supports(heads, kActions));
+        const SacLoss loss = fused_sac_loss(heads, batch, alpha_device, kGamma, kActions);
         loss.backward();
 
         // float against double: some hundred roundings of 6e-8, of numbers of the same size.

@@ -1,4 +1,6 @@
-#include "agents/gpu_sac_loss.h"
+#include "agents/fused_sac_loss.h"
+
+#include <string>
 
 #include "kernels/sac_loss/sac_loss.h"
 #include "nn/cuda_support.h"
@@ -7,10 +9,18 @@ namespace engram {
 
 using torch::Tensor;
 
-SacLoss gpu_sac_loss(const AgentNetwork::HeadOutputs& heads, const EpisodeBatch& batch, const Tensor& alpha,
-                     double gamma, std::int64_t num_actions) {
-  TORCH_CHECK(num_actions <= kMaxSacActions, "the GPU's losses take at most ", kMaxSacActions, " actions, not ",
-              num_actions);
+Support fused_sac_loss_supports(const AgentNetwork::HeadOutputs& heads, std::int64_t num_actions) {
+  const Tensor& logits = heads.logits;
+  if (!logits.is_cuda()) return Support::no("the agent learns on the " + logits.device().str());
+  if (logits.scalar_type() != torch::kFloat32)
+    return Support::no(std::string("the heads give ") + c10::toString(logits.scalar_type()) + ", not Float");
+  if (num_actions > kMaxSacActions)
+    return Support::no(std::to_string(num_actions) + " actions are more than " + std::to_string(kMaxSacActions));
+  return {};
+}
+
+SacLoss fused_sac_loss(const AgentNetwork::HeadOutputs& heads, const EpisodeBatch& batch, const Tensor& alpha,
+                       double gamma, std::int64_t num_actions) {
   const Tensor &logits = heads.logits, &q1 = heads.q.first, &q2 = heads.q.second;
   const auto like = [](const Tensor& x) { return torch::empty_like(x, torch::requires_grad(false)); };
   const Tensor losses = torch::empty({kSacLosses}, logits.options().requires_grad(false));

@@ -1,0 +1,25 @@
+// What a program asks about GPUs outside of its computations. A build without GPU support has no kernels of its own and
+// asks no GPU anything; LibTorch's operations may still run on one.
+#pragma once
+
+#include <c10/core/Device.h>
+
+#include <cstdint>
+#include <string>
+
+namespace engram {
+
+bool built_with_cuda();
+// That the kernels were compiled for, "80, 90a"; empty in a build without GPU support.
+std::string built_device_architectures();
+
+// "cpu", or "cuda:0 (name of the GPU)", the name in a build with GPU support.
+std::string device_name(c10::Device device);
+
+// The most that LibTorch's allocator has held of all GPUs since the program started; 0 where it has held none.
+std::int64_t peak_device_memory_bytes();
+
+// Throws std::runtime_error, with what to do, where this build has kernels but none for the GPU of that index.
+void check_device_architecture(int index);
+
+}  // namespace engram

@@ -1,0 +1,33 @@
+#include <c10/cuda/CUDACachingAllocator.h>
+#include <c10/cuda/CUDAFunctions.h>
+#include <cuda_runtime_api.h>
+
+#include "kernels/architecture.h"
+#include "nn/device.h"
+
+namespace engram {
+
+bool built_with_cuda() { return true; }
+
+std::string built_device_architectures() { return built_architectures(); }
+
+std::string device_name(c10::Device device) {
+  cudaDeviceProp properties;
+  if (device.is_cuda() && cudaGetDeviceProperties(&properties, device.index()) == cudaSuccess)
+    return device.str() + " (" + properties.name + ")";
+  return device.str();
+}
+
+std::int64_t peak_device_memory_bytes() {
+  using namespace c10::cuda::CUDACachingAllocator;
+  constexpr auto kAll = static_cast<std::size_t>(c10::CachingAllocator::StatType::AGGREGATE);
+  std::int64_t bytes = 0;
+  if (get()->initialized())
+    for (c10::DeviceIndex gpu = 0; gpu < c10::cuda::device_count(); ++gpu)
+      bytes += getDeviceStats(gpu).reserved_bytes[kAll].peak;
+  return bytes;
+}
+
+void check_device_architecture(int index) { check_architecture(index); }
+
+}  // namespace engram
