@@ -24,7 +24,7 @@ struct alignas(16) Rules {
   Purpose purpose;
 };
 
-// The environments, one element for each. The same bytes as on the CPU, so that a snapshot is a copy.
+// The environments, one element for each.
 template <class Task>
 struct Rows {
   std::int64_t size;
@@ -105,7 +105,7 @@ struct Step {
 // ---- The kernel: one thread for each environment, one block for each tile of them ----
 
 // Copies between shared and global memory, both aligned to 16 bytes.
-__device__ void copy_by_block(const void* from, void* to, int bytes) {
+__device__ inline void copy_by_block(const void* from, void* to, int bytes) {
   const int vectors = bytes / 16;
 #pragma unroll 4
   for (int at = threadIdx.x; at < vectors; at += kTile)
@@ -212,7 +212,7 @@ __global__ void __launch_bounds__(kTile, kBlocksPerMultiprocessor<Task>)
 // ---- The same with recording: what happens in one step of a rollout ----
 
 // The block copies its threads' observations to their places; null: none.
-__device__ void copy_rows(const std::uint8_t* observations, int row_bytes, int count, std::uint8_t* own_place) {
+__device__ inline void copy_rows(const std::uint8_t* observations, int row_bytes, int count, std::uint8_t* own_place) {
   __shared__ std::uint8_t* place[kTile];
   place[threadIdx.x] = own_place;
   __syncthreads();

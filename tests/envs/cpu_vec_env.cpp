@@ -40,6 +40,12 @@ void append_views(const VecEnv& env, std::vector<std::byte>& bytes) {
   append(std::as_bytes(env.success_N()));
 }
 
+std::vector<std::byte> views_of(const VecEnv& env) {
+  std::vector<std::byte> bytes;
+  append_views(env, bytes);
+  return bytes;
+}
+
 std::vector<std::byte> play(VecEnv& env, int steps, std::uint32_t action_stream = 0) {
   std::vector<std::byte> bytes;
   Rng rng(11, Purpose::kAction, action_stream, 0);
@@ -116,45 +122,45 @@ TEST_CASE("reset_all starts the episode that it is told, as playing up to it doe
   CHECK(play(*played, 200) == play(*jumped, 200));
 }
 
-TEST_CASE("a snapshot brings everything back, in another object too") {
-  for (const TaskConfig& task : all_tasks())
-    for (const int steps : {0, 37, 51, 85}) {  // in an episode, and at its end before the reset
-      const auto env = make_cpu_vec_env(task, 3, Purpose::kTraining, 7, 2);
-      play(*env, steps);
-      const std::vector<std::byte> snapshot = env->snapshot();
-      std::vector<std::byte> views;
-      append_views(*env, views);
-      const auto future = play(*env, 250, 1);
-
-      env->restore(snapshot);
-      std::vector<std::byte> restored_views;
-      append_views(*env, restored_views);
-      CHECK(restored_views == views);
-      CHECK(env->snapshot() == snapshot);
-      CHECK(play(*env, 250, 1) == future);
-
-      const auto other = make_cpu_vec_env(task, 99, Purpose::kEvaluation, 7, 1);
-      play(*other, 20, 2);
-      other->restore(snapshot);
-      CHECK(play(*other, 250, 1) == future);
+TEST_CASE("an environment is reset and stepped alone, and the others stay as they are") {
+  for (const TaskConfig& task : all_tasks()) {
+    constexpr int kEnvs = 4, kRow = 2, kEpisode = 5, kSteps = 30;
+    const auto env = make_cpu_vec_env(task, 3, Purpose::kTraining, kEnvs, 2);
+    const auto later = make_cpu_vec_env(task, 3, Purpose::kTraining, kEnvs, 1);  // all in that episode
+    const auto still = make_cpu_vec_env(task, 3, Purpose::kTraining, kEnvs, 1);
+    play(*env, kSteps);
+    play(*still, kSteps);
+    const auto row_is_of = [&](int row, const VecEnv& other) {
+      const auto bytes = static_cast<std::size_t>(env->info().observation.bytes());
+      const auto first = static_cast<std::size_t>(row) * bytes;
+      return std::ranges::equal(env->observation_N().subspan(first, bytes),
+                                other.observation_N().subspan(first, bytes)) &&
+             env->reward_N()[row] == other.reward_N()[row] && env->end_N()[row] == other.end_N()[row] &&
+             env->success_N()[row] == other.success_N()[row];
+    };
+    env->reset_row(kRow, kEpisode);
+    later->reset_all(kEpisode);
+    Rng rng(1, Purpose::kAction, 0, 0);
+    for (int t = 0; t <= env->info().max_episode_steps; ++t) {
+      for (int row = 0; row < kEnvs; ++row) REQUIRE(row_is_of(row, row == kRow ? *later : *still));
+      if (env->end_N()[kRow] != End::kNone) break;
+      const auto actions = random_actions(rng, *env);
+      env->step_row(kRow, actions[kRow]);
+      later->step(actions);
     }
-}
-
-TEST_CASE("a snapshot of another task, other options, another N or another size is refused") {
-  const auto env = make_cpu_vec_env(TaskConfig("tmaze"), 1, Purpose::kTraining, 4, 1);
-  TaskConfig longer("tmaze");
-  OptionList options = longer.options();
-  options.set("task.corridor_length", "51");
-  const auto before = env->snapshot();
-  CHECK_THROWS_AS(env->restore(make_cpu_vec_env(longer, 1, Purpose::kTraining, 4, 1)->snapshot()),
-                  std::invalid_argument);
-  CHECK_THROWS_AS(env->restore(make_cpu_vec_env(TaskConfig("tmaze"), 1, Purpose::kTraining, 5, 1)->snapshot()),
-                  std::invalid_argument);
-  CHECK_THROWS_AS(env->restore(make_cpu_vec_env(TaskConfig("visual_match"), 1, Purpose::kTraining, 4, 1)->snapshot()),
-                  std::invalid_argument);
-  CHECK_THROWS_AS(env->restore({}), std::invalid_argument);
-  CHECK_THROWS_AS(env->restore(std::span(before).first(before.size() - 1)), std::invalid_argument);
-  CHECK(env->snapshot() == before);
+    CHECK_THROWS_WITH_AS(env->step_row(kRow, 0),
+                         "the episode of environment 2 has ended; reset it before the next step",
+                         std::invalid_argument);
+    CHECK_THROWS_AS(env->step_row(0, -1), std::invalid_argument);
+    CHECK_THROWS_AS(env->step_row(kEnvs, 0), std::invalid_argument);
+    CHECK_THROWS_AS(env->reset_row(-1, 0), std::invalid_argument);
+    CHECK(row_is_of(0, *still));
+    // It goes on to its own next episode.
+    env->reset_finished();
+    later->reset_all(kEpisode + 1);
+    CHECK(row_is_of(kRow, *later));
+    CHECK(row_is_of(0, *still));
+  }
 }
 
 TEST_CASE("looking changes nothing") {
@@ -168,7 +174,6 @@ TEST_CASE("looking changes nothing") {
         looked_at->draw(i, canvas);
         looked_at->phase(i);
       }
-      looked_at->snapshot();
       looked_at->observation_N();
       env->reset_finished();
       looked_at->reset_finished();
@@ -177,7 +182,6 @@ TEST_CASE("looking changes nothing") {
       looked_at->step(actions);
       REQUIRE(std::ranges::equal(env->observation_N(), looked_at->observation_N()));
     }
-    CHECK(env->snapshot().size() == looked_at->snapshot().size());
   }
 }
 
@@ -198,10 +202,10 @@ TEST_CASE("the last observation stays until the reset, and a step before it is r
   CHECK(env->success_N()[0] + env->success_N()[1] == (env->reward_N()[0] + env->reward_N()[1]));
   CHECK(env->success_N()[2] == 0);
 
-  const auto before = env->snapshot();
+  const auto before = views_of(*env);
   CHECK_THROWS_WITH_AS(env->step(ahead), "the episode of environment 0 has ended; reset it before the next step",
                        std::invalid_argument);
-  CHECK(env->snapshot() == before);
+  CHECK(views_of(*env) == before);
   CHECK(observation() == last);
 
   env->reset_finished();
@@ -232,7 +236,7 @@ TEST_CASE("the reward phase's last observation is its own, not a new episode's")
 TEST_CASE("bad actions and sizes are refused and change nothing") {
   for (const TaskConfig& task : all_tasks()) {
     const auto env = make_cpu_vec_env(task, 1, Purpose::kTraining, 3, 1);
-    const auto before = env->snapshot();
+    const auto before = views_of(*env);
     const int actions = env->info().num_actions();
     const std::string message =
         "action " + std::to_string(actions) + " of environment 1 is not one of 0.." + std::to_string(actions - 1);
@@ -240,7 +244,7 @@ TEST_CASE("bad actions and sizes are refused and change nothing") {
     CHECK_THROWS_AS(env->step(std::vector<std::int32_t>{0, 0, -1}), std::invalid_argument);
     CHECK_THROWS_WITH_AS(env->step(std::vector<std::int32_t>{0, 0}), "2 actions for 3 environments",
                          std::invalid_argument);
-    CHECK(env->snapshot() == before);
+    CHECK(views_of(*env) == before);
     CHECK_THROWS_AS(make_cpu_vec_env(task, 1, Purpose::kTraining, 0, 1), std::invalid_argument);
     CHECK_THROWS_AS(make_cpu_vec_env(task, 1, Purpose::kTraining, 1, 0), std::invalid_argument);
   }

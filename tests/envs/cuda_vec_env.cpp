@@ -8,12 +8,17 @@
 #include <string>
 
 #include "base/processors.h"
-#include "envs/snapshot.h"
+#include "envs/cpu_vec_env.h"
+#include "envs/episode_rows.h"
 #include "envs/vec_env.h"
 #include "kernels/cuda_support.h"
+#include "tests/envs/ragged_env.h"
+#include "tests/envs/ragged_task.h"
 #include "tests/gpu.h"
 
 using namespace engram;
+using engram::testing::make_ragged_cuda_env;
+using engram::testing::RaggedTask;
 using engram::testing::skip_without_gpu;
 
 namespace {
@@ -42,6 +47,13 @@ std::vector<TaskConfig> many_tasks() {
   tasks.push_back(task_with("tmaze", {{"active", "true"}, {"corridor_length", "20"}}));
   for (const std::string& name : task_names()) tasks.push_back(task_with(name, {{"full_state", "true"}}));
   return tasks;
+}
+
+std::string text_of(TaskConfig task) {
+  std::string text = task.name();
+  const OptionList list = task.options();
+  for (const Option& option : list.options()) text += " " + option.name + "=" + option.get();
+  return text;
 }
 
 std::unique_ptr<VecEnv> make_cpu(const TaskConfig& task, int num_envs, std::uint64_t seed = 7) {
@@ -159,39 +171,149 @@ std::string play_both(VecEnv& cpu, CudaVecEnv& cuda, int steps, bool resets, std
   return "";
 }
 
-// A snapshot of two environments of which every odd row comes from `odd`, every even one from `even`.
-template <class Task>
-std::vector<std::byte> interleave(const TaskConfig& task, const VecEnv& even, const VecEnv& odd) {
-  const std::string identity = snapshot_identity(task, even.size());
-  EnvRows<typename Task::State> rows(0, Purpose{}, even.size()), others = rows;
-  rows.from_snapshot(identity, even.snapshot());
-  others.from_snapshot(identity, odd.snapshot());
-  for (int i = 1; i < even.size(); i += 2) {
-    rows.states[i] = others.states[i];
-    rows.rngs[i] = others.rngs[i];
-    rows.episodes[i] = others.episodes[i];
-    rows.rewards[i] = others.rewards[i];
-    rows.ends[i] = others.ends[i];
-  }
-  return rows.to_snapshot(identity);
+// The memory of an EpisodeRecorder, on the device or, as `Buffer` is std::vector, on the host.
+template <template <class...> class Buffer>
+struct Recording {
+  Recording(const TaskInfo& task, int num_envs, int ring, int most_ended)
+      : observation(bytes(static_cast<std::size_t>(num_envs * ring) * task.observation.bytes())),
+        fresh_N(bytes(num_envs)),
+        action(std::vector<std::int32_t>(num_envs * ring)),
+        steps_N(std::vector<std::int32_t>(num_envs)),
+        ended_N(std::vector<std::int32_t>(num_envs)),
+        reward(std::vector<float>(num_envs * ring)),
+        running_N(std::vector<RunningEpisode>(num_envs)),
+        ended_NE(std::vector<EndedEpisode>(num_envs * most_ended)),
+        recorder{ring,
+                 most_ended,
+                 {task.observation.bytes(), observation.data(), action.data(), reward.data()},
+                 running_N.data(),
+                 steps_N.data(),
+                 ended_N.data(),
+                 ended_NE.data()} {}
+  static std::vector<std::uint8_t> bytes(std::size_t size) { return std::vector<std::uint8_t>(size); }
+
+  Buffer<std::uint8_t> observation, fresh_N;
+  Buffer<std::int32_t> action, steps_N, ended_N;
+  Buffer<float> reward;
+  Buffer<RunningEpisode> running_N;
+  Buffer<EndedEpisode> ended_NE;
+  EpisodeRecorder recorder;
+};
+using DeviceRecording = Recording<DeviceBuffer>;
+using HostRecording = Recording<std::vector>;
+
+// What differs first from what the host recorded, or nothing. Waits for the device.
+std::string difference(const DeviceRecording& device, const HostRecording& host) {
+  check_cuda(cudaDeviceSynchronize(), "the device");
+  const auto same = [](const RunningEpisode& a, const RunningEpisode& b) {
+    return a.total_reward == b.total_reward && a.first == b.first && a.next == b.next;
+  };
+  const auto same_ended = [](const EndedEpisode& a, const EndedEpisode& b) {
+    return a.total_reward == b.total_reward && a.first == b.first && a.steps == b.steps && a.number == b.number &&
+           a.end == b.end && a.success == b.success;
+  };
+  if (device.observation.to_host() != host.observation) return "observations";
+  if (device.action.to_host() != host.action) return "actions";
+  if (device.reward.to_host() != host.reward) return "rewards";
+  if (device.fresh_N.to_host() != host.fresh_N) return "fresh rows";
+  if (device.steps_N.to_host() != host.steps_N) return "steps";
+  if (device.ended_N.to_host() != host.ended_N) return "numbers of ended episodes";
+  if (!std::ranges::equal(device.running_N.to_host(), host.running_N, same)) return "running episodes";
+  if (!std::ranges::equal(device.ended_NE.to_host(), host.ended_NE, same_ended)) return "ended episodes";
+  return "";
 }
 
-// Environments of one task in two stages of their episodes, the same on both.
+// The rules of CudaVecEnv::restart and play, row by row on the CPU.
+class PlainPlay {
+ public:
+  PlainPlay(VecEnv& env, HostRecording& recording)
+      : env_(env), recording_(recording), number_N_(static_cast<std::size_t>(env.size())) {}
+
+  void restart(const std::vector<std::uint32_t>& number_N) {
+    for (int i = 0; i < env_.size(); ++i) begin(i, number_N[static_cast<std::size_t>(i)]);
+  }
+  void play(const std::vector<std::int32_t>& action_N) {
+    for (int i = 0; i < env_.size(); ++i) {
+      const std::int32_t action = action_N[static_cast<std::size_t>(i)];
+      if (action == kNoAction) continue;
+      env_.step_row(i, action);
+      const End end = env_.end_N()[i];
+      observe(i, record_step(recording_.recorder, i, action, env_.reward_N()[i], end, env_.success_N()[i] != 0,
+                             number_N_[static_cast<std::size_t>(i)]));
+      if (end != End::kNone) begin(i, number_N_[static_cast<std::size_t>(i)] + 1);
+    }
+  }
+
+ private:
+  void begin(int i, std::uint32_t number) {
+    number_N_[static_cast<std::size_t>(i)] = number;
+    env_.reset_row(i, number);
+    observe(i, begin_episode(recording_.recorder, i));
+    recording_.fresh_N[static_cast<std::size_t>(i)] = 1;
+  }
+  void observe(int i, std::int64_t row) {
+    const EpisodeRows& rows = recording_.recorder.rows;
+    std::memcpy(rows.observation_at(row), env_.observation_N().data() + i * rows.row_bytes,
+                static_cast<std::size_t>(rows.row_bytes));
+  }
+
+  VecEnv& env_;
+  HostRecording& recording_;
+  std::vector<std::uint32_t> number_N_;
+};
+
+// Environments of one task in two stages of their episodes, the same on both: every odd one is 20 steps ahead.
 template <class Task>
 std::pair<std::unique_ptr<VecEnv>, std::unique_ptr<CudaVecEnv>> make_staggered(int num_envs) {
   const TaskConfig task(Task::kName);
   auto cpu = make_cpu(task, num_envs);
-  const auto ahead = make_cpu(task, num_envs);
+  auto cuda = make_cuda(task, num_envs);
   RandomActions actions(num_envs, cpu->info().num_actions(), 3);
+  DeviceRecording recording(cuda->info(), num_envs, 30, 1);
   for (int t = 0; t < 20; ++t) {
     actions.draw();
-    ahead->step(actions.host());
+    for (int i = 0; i < num_envs; i += 2) actions.set(static_cast<std::size_t>(i), kNoAction);
+    for (int i = 1; i < num_envs; i += 2) cpu->step_row(i, actions.host()[static_cast<std::size_t>(i)]);
+    cuda->play(actions.device(), recording.recorder, recording.fresh_N.data(), nullptr);
   }
-  const auto snapshot = interleave<Task>(task, *cpu, *ahead);
-  cpu->restore(snapshot);
-  auto cuda = make_cuda(task, num_envs);
-  cuda->restore(snapshot);
   return {std::move(cpu), std::move(cuda)};
+}
+
+// Plays both and records them; returns the first difference.
+std::string play_recorded(VecEnv& cpu, CudaVecEnv& cuda, int steps, int ring) {
+  const int size = cpu.size();
+  constexpr int kMostEnded = 50;
+  HostRecording expected(cpu.info(), size, ring, kMostEnded);
+  DeviceRecording recording(cpu.info(), size, ring, kMostEnded);
+  PlainPlay plain(cpu, expected);
+  Views views(cuda);
+  RandomActions actions(size, cpu.info().num_actions());
+  Rng skips(6, Purpose::kTest, 0, 0);
+  const auto found = [&](int t) -> std::string {
+    views.fetch(cuda);
+    std::string difference_found = views.difference(cpu);
+    if (difference_found.empty() && (t % 8 == 7 || t == steps)) difference_found = difference(recording, expected);
+    return difference_found.empty() ? "" : "step " + std::to_string(t) + ": " + difference_found;
+  };
+
+  std::vector<std::uint32_t> number_N;
+  for (int i = 0; i < size; ++i) number_N.push_back(static_cast<std::uint32_t>(i % 5));
+  const DeviceBuffer<std::uint32_t> numbers(number_N);
+  plain.restart(number_N);
+  cuda.restart(numbers.data(), recording.recorder, recording.fresh_N.data(), nullptr);
+  for (int t = 0;; ++t) {
+    if (std::string difference_found = found(t); !difference_found.empty() || t == steps) return difference_found;
+    actions.draw();
+    for (int i = 0; i < size; ++i)
+      if (skips.below(8) == 0) actions.set(static_cast<std::size_t>(i), kNoAction);
+    plain.play(actions.host());
+    cuda.play(actions.device(), recording.recorder, recording.fresh_N.data(), nullptr);
+    if (t % 40 != 39) continue;  // whoever acts and whoever looks
+    std::ranges::fill(expected.fresh_N, 0);
+    std::ranges::fill(expected.ended_N, 0);
+    check_cuda(cudaMemset(recording.fresh_N.data(), 0, expected.fresh_N.size()), "memset");
+    check_cuda(cudaMemset(recording.ended_N.data(), 0, 4 * expected.ended_N.size()), "memset");
+  }
 }
 
 }  // namespace
@@ -200,7 +322,7 @@ TEST_CASE("a whole episode of 100,000 environments gives the CPU's bytes at ever
   if (skip_without_gpu()) return;
   constexpr int kEnvs = 100'000;
   for (const TaskConfig& task : many_tasks()) {
-    CAPTURE(snapshot_identity(task, kEnvs));
+    CAPTURE(text_of(task));
     const auto cpu = make_cpu(task, kEnvs);
     const auto cuda = make_cuda(task, kEnvs);
     REQUIRE(play_both(*cpu, *cuda, cpu->info().max_episode_steps, false) == "");
@@ -226,7 +348,8 @@ TEST_CASE("several episodes, for every number of environments") {
   if (skip_without_gpu()) return;
   for (const TaskConfig& task : many_tasks())
     for (const int num_envs : {1, 33, 1000}) {
-      CAPTURE(snapshot_identity(task, num_envs));
+      CAPTURE(text_of(task));
+      CAPTURE(num_envs);
       const auto cpu = make_cpu(task, num_envs);
       const auto cuda = make_cuda(task, num_envs);
       CHECK(play_both(*cpu, *cuda, 5 * cpu->info().max_episode_steps / 2, true) == "");
@@ -283,7 +406,7 @@ TEST_CASE("a replayed graph plays as launches do") {
   if (skip_without_gpu()) return;
   constexpr int kEnvs = 500, kReplays = 60;
   for (const TaskConfig& task : many_tasks()) {
-    CAPTURE(snapshot_identity(task, kEnvs));
+    CAPTURE(text_of(task));
     const auto cpu = make_cpu(task, kEnvs);
     const auto cuda = make_cuda(task, kEnvs);
     RandomActions first(kEnvs, 4, 0), second(kEnvs, 4, 1);
@@ -319,41 +442,22 @@ TEST_CASE("a replayed graph plays as launches do") {
   }
 }
 
-TEST_CASE("a snapshot goes from the GPU to the CPU and back") {
+TEST_CASE("playing records what the CPU's steps record, row by row, and begins the next episodes") {
   if (skip_without_gpu()) return;
-  constexpr int kEnvs = 77;
-  for (const TaskConfig& task : many_tasks()) {
-    CAPTURE(snapshot_identity(task, kEnvs));
-    const auto cpu = make_cpu(task, kEnvs, 1);
-    const auto cuda = make_cuda(task, kEnvs, 1);
-    REQUIRE(play_both(*cpu, *cuda, 40, true) == "");
-    const auto to_cpu = make_cpu(task, kEnvs, 2);
-    to_cpu->restore(cuda->snapshot());
-    const auto to_cuda = make_cuda(task, kEnvs, 3);
-    to_cuda->restore(cpu->snapshot());
-    CHECK(play_both(*to_cpu, *to_cuda, 200, true, 1) == "");
-    CHECK(play_both(*cpu, *cuda, 200, true, 1) == "");
-    CHECK_THROWS_AS(make_cuda(task, kEnvs + 1)->restore(cpu->snapshot()), std::invalid_argument);
-  }
-}
-
-TEST_CASE("observations land where the caller wants them") {
-  if (skip_without_gpu()) return;
-  constexpr int kEnvs = 130;
-  for (const TaskConfig& task : default_tasks()) {
-    const auto cpu = make_cpu(task, kEnvs);
-    const auto cuda = make_cuda(task, kEnvs);
-    const auto bytes = static_cast<std::size_t>(kEnvs * cuda->info().observation.bytes());
-    constexpr std::uint8_t kPoison = 251;
-    DeviceBuffer<std::uint8_t> mine(std::vector<std::uint8_t>(bytes + 16, kPoison));
-    cuda->observe_into(mine.data(), nullptr);
-    CHECK(cuda->observation_N() == mine.data());
-    CHECK(play_both(*cpu, *cuda, 100, true) == "");
-    const auto host = mine.to_host();
-    CHECK(std::all_of(host.begin() + static_cast<std::ptrdiff_t>(bytes), host.end(),
-                      [](std::uint8_t byte) { return byte == kPoison; }));
-    CHECK_THROWS_AS(cuda->observe_into(mine.data() + 8, nullptr), std::runtime_error);
-  }
+  for (const TaskConfig& task : many_tasks())
+    for (const int num_envs : {1, 300}) {
+      CAPTURE(text_of(task));
+      CAPTURE(num_envs);
+      const auto cpu = make_cpu(task, num_envs);
+      const auto cuda = make_cuda(task, num_envs);
+      const int longest = cpu->info().max_episode_steps;
+      CHECK(play_recorded(*cpu, *cuda, 2 * longest + 30, longest + 2) == "");
+      cuda->check(nullptr);
+    }
+  CpuVecEnv<RaggedTask> cpu({}, 7, Purpose::kTraining, 300, 1);
+  CHECK(play_recorded(cpu, *make_ragged_cuda_env(7, Purpose::kTraining, 300), 300, 123) == "");
+  CpuVecEnv<RaggedTask> other({}, 8, Purpose::kTraining, 300, 1);  // the comparison sees other episodes
+  CHECK(play_recorded(other, *make_ragged_cuda_env(7, Purpose::kTraining, 300), 300, 123) != "");
 }
 
 TEST_CASE("an action out of range changes nothing in its environment and is reported once") {
@@ -372,4 +476,14 @@ TEST_CASE("an action out of range changes nothing in its environment and is repo
   views.fetch(*cuda);
   for (int i = 0; i < 200; ++i) CHECK((views.ends()[i] == End::kNone) == (i == 150 || i == 170));
   CHECK_THROWS_AS(make_cuda(task, 0), std::invalid_argument);
+
+  // Of play: nothing is recorded of it.
+  const auto played = make_cuda(task, 200);
+  DeviceRecording recording(played->info(), 200, 10, 1);
+  actions.set(170, 0);
+  actions.set(150, 4);
+  played->play(actions.device(), recording.recorder, recording.fresh_N.data(), nullptr);
+  CHECK_THROWS_WITH_AS(played->check(nullptr), "action 4 of environment 150 is not one of 0..3", std::invalid_argument);
+  const std::vector<std::int32_t> steps_N = recording.steps_N.to_host();
+  for (int i = 0; i < 200; ++i) CHECK(steps_N[static_cast<std::size_t>(i)] == (i == 150 ? 0 : 1));
 }

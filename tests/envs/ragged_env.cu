@@ -1,0 +1,11 @@
+#include "envs/cuda_vec_env.cuh"
+#include "tests/envs/ragged_env.h"
+#include "tests/envs/ragged_task.h"
+
+namespace engram::testing {
+
+std::unique_ptr<CudaVecEnv> make_ragged_cuda_env(std::uint64_t seed, Purpose purpose, int num_envs) {
+  return std::make_unique<CudaVecEnvOf<RaggedTask>>(RaggedTask::Options{}, seed, purpose, num_envs);
+}
+
+}  // namespace engram::testing
