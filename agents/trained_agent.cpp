@@ -36,6 +36,7 @@ torch::ScalarType compute_dtype(const Config& config, torch::Device device) {
 
 std::shared_ptr<AgentNetwork> make_network(const Config& config, const TaskInfo& task, torch::Device device) {
   torch::manual_seed(config.run.seed);
+  at::globalContext().setAllowTF32CuDNN(false);  // float32 is float32: cuDNN's recurrent cells would round their inputs
   auto network = std::make_shared<AgentNetwork>(config.network, config.memory, task, config.run.seed);
   network->to(device);
   network->compute_in(compute_dtype(config, device));

@@ -183,10 +183,12 @@ ActFigures measure(const Config& config, torch::Device device, int rows) {
   figures.road = policy->description();
   const Tensor observation = random_observation(config.task.info(), rows);
   const ActingRows acting = rows_with(observation);
+  Tensor fresh_N = acting.fresh_N;
   const auto agent_us = [&] {
     constexpr int kSteps = 50;
     const auto steps = [&] {
       const auto products = policy->compute_in();
+      fresh_N.fill_(1);  // no episode is longer than the task allows
       for (int i = 0; i < kSteps; ++i) policy->act(acting, ActionChoice::kSample);
     };
     return 1e3 * torch_graph_ms(1, steps) / kSteps;

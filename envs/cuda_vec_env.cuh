@@ -12,7 +12,8 @@
 namespace engram {
 namespace cuda_env {
 
-constexpr int kTile = 128;  // environments, and threads, of a block
+constexpr int kTile = 128;         // environments, and threads, of a block
+constexpr int kRecordedTile = 32;  // environments of a block that records them: the other threads help to copy
 constexpr int kWarp = 32;
 constexpr unsigned long long kNoBadAction = ~0ull;
 
@@ -248,10 +249,10 @@ __global__ void __launch_bounds__(kTile, kBlocksPerMultiprocessor<Task>)
     recorded_kernel(Rows<Task> rows, Move move, EpisodeRecorder recorder, std::uint8_t* fresh_N) {
   extern __shared__ uint4 shared[];
   wait_for_previous_kernel();
-  const std::int64_t first = static_cast<std::int64_t>(blockIdx.x) * kTile;
+  const std::int64_t first = static_cast<std::int64_t>(blockIdx.x) * kRecordedTile;
   const std::int64_t i = first + threadIdx.x;
-  const auto count = static_cast<int>(min(std::int64_t{kTile}, rows.size - first));
-  const bool mine = i < rows.size;
+  const auto count = static_cast<int>(min(std::int64_t{kRecordedTile}, rows.size - first));
+  const bool mine = static_cast<int>(threadIdx.x) < count;
   const TileMemory<Task> tile(shared, rows);
   tile.load(rows, first, count);
   const auto observe = [&] { Task::observe(tile.rules().params, tile.state(), tile.observation(rows)); };
@@ -395,8 +396,8 @@ class CudaVecEnvOf final : public CudaVecEnv {
   template <class Move>
   void launch_recorded(const Move& move, const EpisodeRecorder& recorder, std::uint8_t* fresh_N, cudaStream_t stream,
                        const char* what) {
-    launch_early<recorded_kernel<Task, Move>>(blocks(), kTile, shared_bytes_, stream, what, rows(), move, recorder,
-                                              fresh_N);
+    launch_early<recorded_kernel<Task, Move>>((size_ + kRecordedTile - 1) / kRecordedTile, kTile, shared_bytes_, stream,
+                                              what, rows(), move, recorder, fresh_N);
   }
 
   const TaskInfo info_;
