@@ -7,10 +7,8 @@
 #include <limits>
 #include <vector>
 
-#ifdef ENGRAM_WITH_CUDA
-#include "kernels/attention/attention.h"
-#include "nn/cuda_support.h"
-#endif
+#include "memory/fused_attention_step.h"
+#include "nn/autocast.h"
 
 namespace engram {
 namespace {
@@ -56,43 +54,6 @@ Tensor softmax_attention(const Tensor& query_NHQK, const Tensor& key_NHUK, const
   return torch::matmul(drops ? weight_dropout->forward(weights) : weights, value_NHUV);
 }
 
-#ifdef ENGRAM_WITH_CUDA
-// Whether attention_step's contract (kernels/attention/attention.h) holds; it drops no weights.
-bool step_kernel_takes(const Tensor& query_BHK, const Tensor& value_BHV, const KeyValueRing& ring,
-                       const Dropout* weight_dropout) {
-  constexpr std::int64_t kMaxWidth = 128;
-  const std::int64_t width = query_BHK.size(2);
-  return query_BHK.is_cuda() && query_BHK.scalar_type() != torch::kFloat64 && width % 2 == 0 && width <= kMaxWidth &&
-         value_BHV.size(2) == width && ring.key_BSHK.is_contiguous() && ring.value_BSHV.is_contiguous() &&
-         (weight_dropout == nullptr || !weight_dropout->place(query_BHK.device()).drops());
-}
-
-Tensor step_by_kernel(const Tensor& query_BHK, const Tensor& key_BHK, const Tensor& value_BHV, const Tensor& position_B,
-                      const KeyValueRing& ring) {
-  const Tensor query = query_BHK.contiguous(), key = key_BHK.contiguous(), value = value_BHV.contiguous();
-  const std::int64_t heads = query.size(1), width = query.size(2);
-  const Tensor output_BHV = torch::empty_like(query);
-  attention_step({.rows = static_cast<int>(query.size(0)),
-                  .heads = static_cast<int>(heads),
-                  .width = static_cast<int>(width),
-                  .dtype = kernel_dtype(query),
-                  .scale = 1.0f / std::sqrt(static_cast<float>(width)),
-                  .rotary_width = 0,
-                  .head_stride = width,
-                  .q = {query.data_ptr(), heads * width},
-                  .k = {key.data_ptr(), heads * width},
-                  .v = {value.data_ptr(), heads * width},
-                  .position_N = position_B.data_ptr<std::int64_t>(),
-                  .ring = {.dtype = kernel_dtype(ring.key_BSHK),
-                           .slots = static_cast<int>(ring.key_BSHK.size(1)),
-                           .key_BSHW = ring.key_BSHK.data_ptr(),
-                           .value_BSHW = ring.value_BSHV.data_ptr()},
-                  .output_NHW = output_BHV.data_ptr()},
-                 current_stream());
-  return output_BHV;
-}
-#endif
-
 }  // namespace
 
 DeltaRuleResult delta_rule(const Tensor& query_BTHK, const Tensor& key_BTHK, const Tensor& value_BTHV,
@@ -102,6 +63,7 @@ DeltaRuleResult delta_rule(const Tensor& query_BTHK, const Tensor& key_BTHK, con
   const std::int64_t chunk = std::min(steps, kDeltaRuleChunk), chunks = (steps + chunk - 1) / chunk;
   const auto dtype = query_BTHK.scalar_type();
   const auto solve_dtype = at::toOpMathType(dtype);
+  const ComputeIn products(query_BTHK.device(), solve_dtype);
 
   // A write strength of zero leaves the state as it is, which is all that the end of a row needs.
   const Tensor behind_BT1 = (torch::arange(steps, lengths_B.options()) >= lengths_B.unsqueeze(1)).unsqueeze(2);
@@ -137,21 +99,26 @@ DeltaRuleResult delta_rule(const Tensor& query_BTHK, const Tensor& key_BTHK, con
                                  .view({chunks, batch, heads, chunk, value_width})
                                  .permute({1, 0, 3, 2, 4})
                                  .reshape({batch, chunks * chunk, heads, value_width});
-  return {output_BTHV.narrow(1, 0, steps).to(dtype), state_MKV.view(state_BHKV.sizes()).to(dtype)};
+  return {output_BTHV.narrow(1, 0, steps).to(dtype), state_MKV.view(state_BHKV.sizes()).to(state_BHKV.scalar_type())};
 }
 
 Tensor delta_rule_step(const Tensor& query_BHK, const Tensor& key_BHK, const Tensor& value_BHV, const Tensor& beta_BH,
                        const Tensor& state_BHKV) {
   const std::int64_t matrices = state_BHKV.size(0) * state_BHKV.size(1);
   const std::int64_t key_width = state_BHKV.size(2), value_width = state_BHKV.size(3);
+  const auto dtype = state_BHKV.scalar_type();
+  const ComputeIn products(state_BHKV.device(), dtype);
   Tensor state_MKV = state_BHKV.view({matrices, key_width, value_width});
-  const Tensor query_M1K = query_BHK.reshape({matrices, 1, key_width});
-  const Tensor key_M1K = key_BHK.reshape({matrices, 1, key_width});
-  const Tensor value_M1V = value_BHV.reshape({matrices, 1, value_width});
-  const Tensor update_M1V =
-      torch::baddbmm(value_M1V, key_M1K, state_MKV, /*beta=*/1, /*alpha=*/-1) * beta_BH.reshape({matrices, 1, 1});
+  const Tensor query_M1K = query_BHK.to(dtype).reshape({matrices, 1, key_width});
+  const Tensor key_M1K = key_BHK.to(dtype).reshape({matrices, 1, key_width});
+  const Tensor value_M1V = value_BHV.to(dtype).reshape({matrices, 1, value_width});
+  const Tensor update_M1V = torch::baddbmm(value_M1V, key_M1K, state_MKV, /*beta=*/1, /*alpha=*/-1) *
+                            beta_BH.to(dtype).reshape({matrices, 1, 1});
   state_MKV.baddbmm_(key_M1K.transpose(1, 2), update_M1V);
-  return torch::bmm(query_M1K, state_MKV).div_(std::sqrt(static_cast<double>(key_width))).view(value_BHV.sizes());
+  return torch::bmm(query_M1K, state_MKV)
+      .div_(std::sqrt(static_cast<double>(key_width)))
+      .view(value_BHV.sizes())
+      .to(query_BHK.scalar_type());
 }
 
 Tensor pick_steps(const Tensor& x_BSHX, const Tensor& index_BI) {
@@ -237,13 +204,13 @@ const WindowStepPlan::Index& WindowStepPlan::index() const {
 
 Tensor WindowStepPlan::attend(const Tensor& query_BHK, const Tensor& key_BHK, const Tensor& value_BHV,
                               const KeyValueRing& ring, const Dropout* weight_dropout, Tensor* weights_BHA) const {
-#ifdef ENGRAM_WITH_CUDA
-  if (weights_BHA == nullptr && step_kernel_takes(query_BHK, value_BHV, ring, weight_dropout))
-    return step_by_kernel(query_BHK, key_BHK, value_BHV, position_B_, ring);
-#endif
+  const bool drops = weight_dropout != nullptr && weight_dropout->place(query_BHK.device()).drops();
+  if (weights_BHA == nullptr && !drops && ring.key_BSHK.is_contiguous() && ring.value_BSHV.is_contiguous() &&
+      fused::attention_step_support(query_BHK.size(2), value_BHV.size(2), query_BHK.scalar_type(), query_BHK.device()))
+    return fused::attention_step(query_BHK, key_BHK, value_BHV, position_B_, ring.key_BSHK, ring.value_BSHV);
   Tensor key_BSHK = ring.key_BSHK, value_BSHV = ring.value_BSHV;
-  key_BSHK.index_put_({index().row_B, index().slot_B}, key_BHK);
-  value_BSHV.index_put_({index().row_B, index().slot_B}, value_BHV);
+  key_BSHK.index_put_({index().row_B, index().slot_B}, key_BHK.to(key_BSHK.scalar_type()));
+  value_BSHV.index_put_({index().row_B, index().slot_B}, value_BHV.to(value_BSHV.scalar_type()));
   Tensor weights_BH1S;
   const Tensor output_BH1V = softmax_attention(query_BHK.unsqueeze(2), key_BSHK.narrow(1, 0, slots_).transpose(1, 2),
                                                value_BSHV.narrow(1, 0, slots_).transpose(1, 2), index().bias_B11S,
@@ -273,12 +240,14 @@ Rotary::Rotary(const Tensor& positions, std::int64_t key_width, torch::ScalarTyp
 
 Tensor Rotary::turn(const Tensor& vectors) const {
   // Rolling by half the width swaps the halves.
-  return torch::addcmul(vectors * cos_, vectors.roll(vectors.size(-1) / 2, -1), sin_);
+  const Tensor own = vectors.to(cos_.scalar_type());
+  return torch::addcmul(own * cos_, own.roll(own.size(-1) / 2, -1), sin_).to(vectors.scalar_type());
 }
 
 Tensor l2_normalize(const Tensor& vectors) {
   constexpr double kEpsilon = 1e-6;
-  return vectors * (vectors.square().sum(-1, /*keepdim=*/true) + kEpsilon).rsqrt();
+  const Tensor own = vectors.to(at::toOpMathType(vectors.scalar_type()));
+  return (own * (own.square().sum(-1, /*keepdim=*/true) + kEpsilon).rsqrt()).to(vectors.scalar_type());
 }
 
 }  // namespace engram

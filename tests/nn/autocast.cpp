@@ -19,22 +19,22 @@ TEST_CASE("products are cast while a scope lives, and not where an inner one ask
   {
     const ComputeIn outer(kGpu, torch::kBFloat16);
     CHECK(casts());
-    CHECK(cast_type() == torch::kBFloat16);
+    CHECK((cast_type() == torch::kBFloat16));
     {
       const ComputeIn inner(kGpu, torch::kFloat32);
       CHECK_FALSE(casts());
       const ComputeIn innermost(kGpu, torch::kHalf);
-      CHECK(cast_type() == torch::kHalf);
+      CHECK((cast_type() == torch::kHalf));
     }
     CHECK(casts());
-    CHECK(cast_type() == torch::kBFloat16);
+    CHECK((cast_type() == torch::kBFloat16));
   }
   CHECK_FALSE(casts());
-  CHECK(cast_type() == before);
+  CHECK((cast_type() == before));
 }
 
 TEST_CASE("nothing is cast on the CPU, nor in float32 and float64") {
   const ComputeIn on_cpu(torch::kCPU, torch::kBFloat16), wide(kGpu, torch::kFloat32), wider(kGpu, torch::kFloat64);
   CHECK_FALSE(casts());
-  CHECK(torch::mm(torch::ones({2, 2}), torch::ones({2, 2})).scalar_type() == torch::kFloat32);
+  CHECK((torch::mm(torch::ones({2, 2}), torch::ones({2, 2})).scalar_type() == torch::kFloat32));
 }
