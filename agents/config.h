@@ -21,6 +21,10 @@ namespace engram {
 // kAuto: bfloat16 on a GPU, float32 on the CPU.
 enum class Precision { kAuto, kFloat32, kBfloat16 };
 
+// Whether parts of an agent on a GPU are computed by the project's kernels: where there are some for them, or in all
+// parts or not at all, or nowhere. What no kernel computes, LibTorch does, in the same precision.
+enum class Kernels { kAuto, kRequire, kOff };
+
 // What becomes of a run whose loss or gradients are not finite. Such an update never changes the weights.
 enum class OnNan { kStop, kSkip };
 
@@ -33,6 +37,7 @@ struct RunOptions {
   int threads = 0;                         // of the CPU; 0: by the size of the work (hardware.h)
   std::string device = "auto";             // auto | cpu | cuda | cuda:N
   Precision precision = Precision::kAuto;  // of matrix products on a GPU
+  Kernels kernels = Kernels::kAuto;        // on a GPU
   bool memoryless_collection = false;      // every collected step is acted with an empty memory
   OnNan on_nan = OnNan::kStop;
   double report_seconds = 1;                // between status reports
@@ -81,8 +86,9 @@ struct Config {
 };
 
 // Throws UserError, naming the key and both values, if the configs differ in something that the state of a run depends
-// on. A run may go on with other values of run.steps, run.max_seconds, run.threads, run.device, run.report_seconds,
-// run.on_nan, evaluation.stop_at_success, evaluation.final_episodes and all of checkpoint. `where` names the run.
+// on. A run may go on with other values of run.steps, run.max_seconds, run.threads, run.device, run.kernels,
+// run.report_seconds, run.on_nan, evaluation.stop_at_success, evaluation.final_episodes and all of checkpoint. `where`
+// names the run.
 void check_same_run(Config& saved, Config& wanted, const std::string& where);
 // Whether it is one of these, by its key.
 bool may_change_on_resume(const std::string& key);

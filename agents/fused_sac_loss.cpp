@@ -4,19 +4,17 @@
 
 #include "kernels/sac_loss/sac_loss.h"
 #include "nn/cuda_support.h"
+#include "nn/fused_support.h"
 
 namespace engram {
 
 using torch::Tensor;
 
-Support fused_sac_loss_supports(const AgentNetwork::HeadOutputs& heads, std::int64_t num_actions) {
-  const Tensor& logits = heads.logits;
-  if (!logits.is_cuda()) return Support::no("the agent learns on the " + logits.device().str());
-  if (logits.scalar_type() != torch::kFloat32)
-    return Support::no(std::string("the heads give ") + c10::toString(logits.scalar_type()) + ", not Float");
-  if (num_actions > kMaxSacActions)
-    return Support::no(std::to_string(num_actions) + " actions are more than " + std::to_string(kMaxSacActions));
-  return {};
+Support fused_sac_loss_supports(torch::Device device, torch::ScalarType outputs, std::int64_t num_actions) {
+  if (!device.is_cuda()) return Support::no("the agent learns on the " + device.str());
+  if (outputs != torch::kFloat32)
+    return Support::no(std::string("the heads give ") + c10::toString(outputs) + ", not Float");
+  return fused::at_most("the number of actions", num_actions, kMaxSacActions);
 }
 
 SacLoss fused_sac_loss(const AgentNetwork::HeadOutputs& heads, const EpisodeBatch& batch, const Tensor& alpha,

@@ -10,8 +10,8 @@
 
 namespace engram {
 
-// float32 on a GPU, and no more actions than the kernel takes.
-Support fused_sac_loss_supports(const AgentNetwork::HeadOutputs& heads, std::int64_t num_actions);
+// Heads' outputs of this type on this device: float32 on a GPU, and no more actions than the kernel takes.
+Support fused_sac_loss_supports(torch::Device device, torch::ScalarType outputs, std::int64_t num_actions);
 
 // heads: supported. alpha: float32, one number on the GPU.
 SacLoss fused_sac_loss(const AgentNetwork::HeadOutputs& heads, const EpisodeBatch& batch, const torch::Tensor& alpha,

@@ -5,7 +5,7 @@
 
 namespace engram {
 
-Support fused_sac_loss_supports(const AgentNetwork::HeadOutputs&, std::int64_t) {
+Support fused_sac_loss_supports(torch::Device, torch::ScalarType, std::int64_t) {
   return Support::no("engram was built without GPU support");
 }
 

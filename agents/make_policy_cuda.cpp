@@ -15,6 +15,7 @@ Dtype operands_of(const Config& config) {
 
 Support supports_one_kernel(const Config& config, torch::Device device) {
   if (!device.is_cuda()) return Support::no("the agent acts on the CPU");
+  if (config.run.kernels == Kernels::kOff) return Support::no("run.kernels is off");
   return OneKernelPolicy::supports(config.network, config.memory, config.task.info(), operands_of(config));
 }
 

@@ -1,28 +1,24 @@
 #include "agents/network.h"
 
-#include <cmath>
 #include <string>
+#include <utility>
 
 #include "agents/parameter_lists.h"
-#include "base/error.h"
-
-#ifdef ENGRAM_WITH_CUDA
-#include "agents/gpu_network.h"
-#endif
+#include "nn/autocast.h"
 
 namespace engram {
 namespace {
 
 constexpr double kCriticBound = 3e-3;
 constexpr double kActorBound = 1e-3;
-constexpr std::int64_t kChannels1 = 8;
-constexpr std::int64_t kChannels2 = 16;
-constexpr std::int64_t kKernel = 2;
 
-void init_hidden(torch::nn::Linear& layer) {
-  const double bound = 1 / std::sqrt(static_cast<double>(layer->weight.size(0)));
-  torch::nn::init::uniform_(layer->weight, -bound, bound);
-  torch::nn::init::constant_(layer->bias, 0.1);
+// Of a part that has kernels of its own, or has not; `fastest` speaks of their form.
+Road road_of(const std::string& part, const Support& kernels, const Support& fastest, bool use_kernels,
+             torch::ScalarType dtype) {
+  const std::string in = dtype == torch::kBFloat16 ? " in bfloat16" : " in float32";
+  if (!use_kernels) return {part, "LibTorch" + in, "kernels are off"};
+  if (!kernels) return {part, "LibTorch" + in, kernels.reason()};
+  return {part, "fused kernels" + in, fastest.reason(), /*fast=*/true};
 }
 
 }  // namespace
@@ -36,43 +32,15 @@ void NetworkOptions::list_options(OptionList& list) {
   list.add("dropout", dropout, {0, 0.99}, "probability of dropping an encoded input while training");
 }
 
-HeadImpl::HeadImpl(std::int64_t width, std::int64_t hidden_width, std::int64_t num_actions, double last_layer_bound)
-    : hidden1_(register_module("hidden1", torch::nn::Linear(width, hidden_width))),
-      hidden2_(register_module("hidden2", torch::nn::Linear(hidden_width, hidden_width))),
-      output_(register_module("output", torch::nn::Linear(hidden_width, num_actions))) {
-  init_hidden(hidden1_);
-  init_hidden(hidden2_);
-  torch::nn::init::uniform_(output_->weight, -last_layer_bound, last_layer_bound);
-  torch::nn::init::uniform_(output_->bias, -last_layer_bound, last_layer_bound);
-}
-
-torch::Tensor HeadImpl::forward(const torch::Tensor& hidden) {
-  return output_(hidden2_(hidden1_(hidden).relu_()).relu_());
-}
-
 AgentNetwork::AgentNetwork(const NetworkOptions& options, const BackboneConfig& backbone, const TaskInfo& task,
                            std::uint64_t seed)
     : num_actions_(task.num_actions()),
-      observation_shape_(task.observation.shape),
       dropout_(register_module("dropout", std::make_shared<Dropout>(options.dropout))) {
   const std::int64_t width = backbone.width();
   // The longest sequence: one row more than steps.
   backbone_ = register_module("backbone", make_backbone(backbone, task.max_episode_steps + 1));
 
-  if (observation_shape_.size() == 3) {
-    const std::int64_t rows = observation_shape_[1], columns = observation_shape_[2];
-    if (rows < 3 || columns < 3)
-      throw UserError("an image of " + std::to_string(rows) + " x " + std::to_string(columns) +
-                      " is too small for the encoder, which needs 3 x 3");
-    convolution1_ = register_module(
-        "convolution1", torch::nn::Conv2d(torch::nn::Conv2dOptions(observation_shape_[0], kChannels1, kKernel)));
-    convolution2_ =
-        register_module("convolution2", torch::nn::Conv2d(torch::nn::Conv2dOptions(kChannels1, kChannels2, kKernel)));
-    observation_ = register_module("observation", torch::nn::Linear(kChannels2 * (rows - 2) * (columns - 2), width));
-  } else {
-    observation_ = register_module("observation", torch::nn::Linear(task.observation.elements(), width));
-  }
-
+  encoder_.emplace(*this, task.observation.shape, width);
   if (options.previous_action_width > 0)
     previous_action_ =
         register_module("previous_action", torch::nn::Embedding(num_actions_ + 1, options.previous_action_width));
@@ -99,7 +67,8 @@ AgentNetwork::AgentNetwork(const NetworkOptions& options, const BackboneConfig& 
 torch::Tensor AgentNetwork::encode(const torch::Tensor& observation, const torch::Tensor& previous_action,
                                    const torch::Tensor& previous_reward) {
   const auto leading = previous_action.sizes();
-  torch::Tensor encoded = encode_observation(observation.reshape({previous_action.numel(), -1}));
+  torch::Tensor encoded =
+      encoder_->encode(observation.reshape({previous_action.numel(), -1}), compute_dtype_, use_kernels_);
   if (joined_) encoded = join_previous(encoded, previous_action, previous_reward);
   std::vector<std::int64_t> shape(leading.begin(), leading.end());
   shape.push_back(encoded.size(-1));
@@ -107,25 +76,9 @@ torch::Tensor AgentNetwork::encode(const torch::Tensor& observation, const torch
   return dropout_->forward(encoded).reshape(shape);
 }
 
-torch::Tensor AgentNetwork::encode_observation(const torch::Tensor& observation) {
-#ifdef ENGRAM_WITH_CUDA
-  if (use_kernels_ && GpuEncoder::takes(observation, observation_->weight)) {
-    const GpuEncoder encoder(observation, compute_dtype_);
-    return convolution1_ ? encoder.image(observation_shape_, convolution1_, convolution2_, observation_)
-                         : encoder.vector(observation_);
-  }
-#endif
-  std::vector<std::int64_t> shape{-1};
-  shape.insert(shape.end(), observation_shape_.begin(), observation_shape_.end());
-  torch::Tensor input = observation.reshape(shape).to(observation_->weight.scalar_type());
-  if (observation.scalar_type() == torch::kUInt8) input.div_(255);
-  if (!convolution1_) return observation_(input.flatten(1)).relu_();
-  input = convolution2_(convolution1_(input).relu_()).relu_();
-  return observation_(input.flatten(1));
-}
-
 torch::Tensor AgentNetwork::join_previous(const torch::Tensor& encoded, const torch::Tensor& previous_action,
                                           const torch::Tensor& previous_reward) {
+  const ComputeIn products(encoded.device(), encoded.scalar_type());
   std::vector<torch::Tensor> parts{encoded.to(joined_->weight.scalar_type())};
   if (previous_action_) parts.push_back(previous_action_(previous_action.reshape(-1)));
   if (previous_reward_)
@@ -134,23 +87,24 @@ torch::Tensor AgentNetwork::join_previous(const torch::Tensor& encoded, const to
 }
 
 torch::Tensor AgentNetwork::features(const torch::Tensor& encoded_BTD, const torch::Tensor& lengths_B) {
-  return use_kernels_ ? backbone_->forward_fresh(encoded_BTD, lengths_B)
-                      : backbone_->forward(encoded_BTD, lengths_B).output_BTD;
+  return backbone_->forward_fresh(encoded_BTD, lengths_B, use_kernels_);
 }
 
 AgentNetwork::HeadOutputs AgentNetwork::heads(const torch::Tensor& features) {
-#ifdef ENGRAM_WITH_CUDA
-  if (use_kernels_ && gpu_heads_take(features, actor_->layers())) {
-    const GpuHeads out = gpu_heads(features, {actor_->layers(), critic1_->layers(), critic2_->layers()},
-                                   {target_critic1_->layers(), target_critic2_->layers()});
-    return {out.learning[0], {out.learning[1], out.learning[2]}, {out.targets[0], out.targets[1]}};
-  }
-#endif
-  const auto input = features.to(observation_->weight.scalar_type());
-  HeadOutputs outputs{actor_logits(input), critics(input), {}};
-  const torch::NoGradGuard no_grad;
-  outputs.target_q = target_critics(input);
-  return outputs;
+  const HeadGroup::Outputs out = all_heads().outputs(features, compute_dtype_, use_kernels_);
+  return {out.learning[0], {out.learning[1], out.learning[2]}, {out.targets[0], out.targets[1]}};
+}
+
+std::vector<Road> AgentNetwork::roads(torch::Device device) const {
+  const torch::ScalarType dtype = compute_dtype_;
+  const HeadGroup heads = all_heads();
+  const Support heads_in_one = heads.one_kernel(dtype, device);
+  return {road_of("backbone", backbone_->learning_kernels(dtype, device), backbone_->fastest_kernels(dtype, device),
+                  use_kernels_, dtype),
+          road_of("heads", heads.kernels(dtype, device),
+                  heads_in_one ? heads_in_one : Support::no("a product a layer: " + heads_in_one.reason()),
+                  use_kernels_, dtype),
+          road_of("encoder", encoder_->kernels(dtype, device), Support(), use_kernels_, dtype)};
 }
 
 void AgentNetwork::update_targets(double tau) {

@@ -6,12 +6,16 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "base/options.h"
+#include "base/support.h"
 #include "envs/vec_env.h"
 #include "memory/registry.h"
 #include "nn/dropout.h"
+#include "nn/encoder.h"
+#include "nn/heads.h"
 #include "storage/state_archive.h"
 
 namespace engram {
@@ -25,25 +29,6 @@ struct NetworkOptions {
   void list_options(OptionList& list);
 };
 
-// Maps features to one number per action: D -> hidden -> hidden -> A, with relu between.
-class HeadImpl : public torch::nn::Module {
- public:
-  // Hidden layers: weights U(+-1/sqrt(outputs of the layer)), as the reference has it (it takes the first dimension of
-  // a weight [out, in] for the fan-in), bias 0.1. Last layer: weights and bias U(+-last_layer_bound).
-  HeadImpl(std::int64_t width, std::int64_t hidden_width, std::int64_t num_actions, double last_layer_bound);
-
-  torch::Tensor forward(const torch::Tensor& hidden);
-
-  struct Layers {
-    torch::nn::Linear hidden1, hidden2, output;
-  };
-  Layers layers() const { return {hidden1_, hidden2_, output_}; }
-
- private:
-  torch::nn::Linear hidden1_, hidden2_, output_;
-};
-TORCH_MODULE(Head);
-
 class AgentNetwork : public torch::nn::Module {
  public:
   // Weights are drawn from torch's default generator. Throws UserError for an image smaller than 3 x 3, or options of
@@ -54,10 +39,9 @@ class AgentNetwork : public torch::nn::Module {
 
   // The backbone's input: observation [..., *observation shape], previous_action int64 [...] (A: none), previous_reward
   // [...]
-  // -> [..., D]. An image or vector of uint8 is divided by 255. Image: two 2 x 2 convolutions with 8 and 16 channels,
-  // relu after each, linear to D; vector: linear to D, relu. Where previous action or reward are seen, their embeddings
-  // (a table; linear, relu) are appended to that and a linear map takes all of it to D. Dropout last. In training
-  // mode all dropouts of the network draw afresh from here on.
+  // -> [..., D]. The observation is encoded (nn/encoder.h); where previous action or reward are seen, their embeddings
+  // (a table; linear, relu) are appended to that and a linear map takes all of it to D. Dropout last. In training mode
+  // all dropouts of the network draw afresh from here on.
   torch::Tensor encode(const torch::Tensor& observation, const torch::Tensor& previous_action,
                        const torch::Tensor& previous_reward);
   SequenceModel& backbone() { return *backbone_; }
@@ -65,13 +49,16 @@ class AgentNetwork : public torch::nn::Module {
   // Backbone outputs of whole episodes from their first step on, for learning: encoded [B, T, D] -> [B, T, D].
   torch::Tensor features(const torch::Tensor& encoded_BTD, const torch::Tensor& lengths_B);
 
-  // On a GPU: the type of activations and matrix products while learning, kFloat32 (as at first) or kBFloat16.
-  // Parameters stay float32, products are summed in float32.
+  // On a GPU: the type of activations and matrix products while learning, kFloat32 (as at first) or kBFloat16, with
+  // kernels and without. Parameters stay float32, products are summed in float32.
   void compute_in(torch::ScalarType dtype) { compute_dtype_ = dtype; }
-  // On a GPU: whether learning takes the project's kernels (as at first) or LibTorch's operations in the parameters'
-  // type, which is what they are measured against.
+  // On a GPU: whether learning takes the project's kernels where there are some (as at first), or LibTorch's operations
+  // alone, which is what they are measured against.
   void use_kernels(bool use) { use_kernels_ = use; }
   bool uses_kernels() const { return use_kernels_; }
+
+  // Which way learning on `device` goes: backbone, heads and encoder.
+  std::vector<Road> roads(torch::Device device) const;
 
   // [..., D] -> [..., A]
   torch::Tensor actor_logits(const torch::Tensor& hidden) { return actor_(hidden); }
@@ -104,17 +91,14 @@ class AgentNetwork : public torch::nn::Module {
   bool sees_previous_reward() const { return !previous_reward_.is_empty(); }
 
  private:
-  // observation [M, elements] -> [M, D], before embeddings and dropout.
-  torch::Tensor encode_observation(const torch::Tensor& observation);
+  HeadGroup all_heads() const { return {{actor_, critic1_, critic2_}, {target_critic1_, target_critic2_}}; }
   torch::Tensor join_previous(const torch::Tensor& encoded, const torch::Tensor& previous_action,
                               const torch::Tensor& previous_reward);
 
   std::int64_t num_actions_;
-  std::vector<std::int64_t> observation_shape_;
   torch::ScalarType compute_dtype_ = torch::kFloat32;
   bool use_kernels_ = true;
-  torch::nn::Conv2d convolution1_{nullptr}, convolution2_{nullptr};  // of an image
-  torch::nn::Linear observation_{nullptr};
+  std::optional<ObservationEncoder> encoder_;      // after the backbone, in the order in which weights are drawn
   torch::nn::Embedding previous_action_{nullptr};  // where its width is not 0
   torch::nn::Linear previous_reward_{nullptr};     // where its width is not 0
   torch::nn::Linear joined_{nullptr};              // where one of the two is there

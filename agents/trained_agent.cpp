@@ -40,6 +40,7 @@ std::shared_ptr<AgentNetwork> make_network(const Config& config, const TaskInfo&
   auto network = std::make_shared<AgentNetwork>(config.network, config.memory, task, config.run.seed);
   network->to(device);
   network->compute_in(compute_dtype(config, device));
+  network->use_kernels(config.run.kernels != Kernels::kOff);
   return network;
 }
 

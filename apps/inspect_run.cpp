@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "agents/metrics_summary.h"
+#include "agents/roads.h"
 #include "apps/inspect.h"
 #include "apps/status_display.h"
 #include "base/error.h"
@@ -48,6 +49,7 @@ struct SavedFile {
 struct RunFacts {
   fs::path folder;
   Config config;
+  std::vector<Road> roads;
   bool running = false;
   MetricsSummary metrics;
   std::vector<SavedFile> weights, checkpoints;
@@ -106,6 +108,7 @@ RunFacts read_run_facts(const fs::path& folder) {
   RunFacts facts;
   facts.folder = folder;
   facts.config = read_config(run.config_file());
+  facts.roads = run.roads();
   facts.running = RunLock::held(folder);
   facts.metrics = summarize_metrics(run.metrics_file());
   for (const WhichWeights which : {WhichWeights::kBest, WhichWeights::kLast})
@@ -267,9 +270,12 @@ Json run_json(const fs::path& folder) {
                  {"best", evaluation_json(facts.metrics.best_evaluation)},
                  {"final", final_json(facts.metrics.final_evaluation)}}},
                {"damaged_metric_rows", facts.metrics.damaged_rows},
+               {"roads", Json::array()},
                {"weights", Json::array()},
                {"checkpoints", Json::array()},
                {"config", config_json(facts.config)}};
+  for (const Road& road : facts.roads)
+    json["roads"].push_back({{"part", road.part}, {"road", road.road}, {"reason", road.reason}});
   for (const SavedFile& file : facts.weights) json["weights"].push_back(saved_json(file));
   for (const SavedFile& file : facts.checkpoints) json["checkpoints"].push_back(saved_json(file));
   return json;
@@ -298,6 +304,8 @@ void print_run(const fs::path& folder) {
   }
   if (facts.metrics.damaged_rows > 0)
     print("damage", std::to_string(facts.metrics.damaged_rows) + " lines of metrics.jsonl are no rows of metrics");
+  for (const Road& road : facts.roads)
+    print(&road == &facts.roads.front() ? "computed by" : "", one_line(road_text(road)));
   print_settings(facts.config);
   print_saved("weights", facts.weights);
   print_saved("checkpoints", facts.checkpoints);

@@ -8,6 +8,7 @@
 #include "agents/config.h"
 #include "apps/command_line.h"
 #include "apps/commands.h"
+#include "apps/list_roads.h"
 #include "apps/status_display.h"
 #include "base/error.h"
 
@@ -24,6 +25,7 @@ struct ListOptions {
 
 // Costs of attention depend on the episode's length: that of the published visual match, 15 + 750 + 15 steps.
 constexpr std::int64_t kCostSteps = 781;
+constexpr const char* kRoads = "roads";  // what runs fast, in place of a name
 
 ModelCost default_cost(const BackboneConfig& backbone) { return make_backbone(backbone, kCostSteps)->cost(); }
 
@@ -35,7 +37,8 @@ std::vector<std::string> preset_names() {
 
 std::vector<std::string> all_names() {
   std::vector<std::string> names = task_names();
-  for (const auto& more : {preset_names(), backbone_names()}) names.insert(names.end(), more.begin(), more.end());
+  for (const auto& more : {preset_names(), backbone_names(), {kRoads}})
+    names.insert(names.end(), more.begin(), more.end());
   return names;
 }
 
@@ -246,7 +249,9 @@ void check_known(const std::string& name) {
                   (near.empty() ? "engram list shows what there is" : "did you mean '" + near + "'?"));
 }
 
-CommandSyntax list_syntax() { return {.command = "list", .positional = {"NAME"}, .optional = 1, .values = {{"NAME", all_names()}}}; }
+CommandSyntax list_syntax() {
+  return {.command = "list", .positional = {"NAME"}, .optional = 1, .values = {{"NAME", all_names()}}};
+}
 
 }  // namespace
 
@@ -262,16 +267,21 @@ int run_list(const std::vector<std::string>& arguments) {
         << "engram list [NAME] [--json]\n\n"
         << wrapped(
                "Shows the tasks, their published sizes (presets) and the memory backbones; of the one called NAME "
-               "its options with their defaults, and its source.",
+               "its options with their defaults, and its source. engram list roads says which sizes engram's own "
+               "kernels "
+               "take on a GPU.",
                0)
         << "\n\nOptions\n";
     print_options(std::cout, own);
-    std::cout << "\nExamples\n  engram list\n  engram list hqlt\n  engram list tmaze --json\n";
+    std::cout << "\nExamples\n  engram list\n  engram list hqlt\n  engram list tmaze --json\n  engram list roads\n";
     return 0;
   }
   const std::string name = line.positional.empty() ? "" : line.positional[0];
   if (!line.positional.empty()) check_known(name);
-  if (options.json)
+  if (name == kRoads && options.json) throw UserError("engram list roads prints Markdown and has no --json");
+  if (name == kRoads)
+    std::cout << roads_page();
+  else if (options.json)
     std::cout << list_json(name).dump(2) << std::endl;
   else if (name.empty())
     print_tables();

@@ -14,6 +14,7 @@
 #include "agents/device_failure.h"
 #include "agents/hardware.h"
 #include "agents/hyperparameters.h"
+#include "agents/roads.h"
 #include "agents/run_recorder.h"
 #include "agents/trained_agent.h"
 #include "agents/trainer.h"
@@ -266,19 +267,21 @@ void train(Start& start, const std::string& directory, const std::vector<std::st
   use_threads(threads.count);
   if (config.run.precision == Precision::kBfloat16 && !device.is_cuda())
     throw UserError("run.precision bfloat16 is for GPUs; on the CPU take float32 or auto");
+  const std::vector<Road> roads = roads_of(config, *make_network(config, config.task.info(), device), device);
+  check_kernels(config, roads);
   Trainer trainer(config, device, threads.count);
   StateArchive* const state = start.checkpoint ? &start.checkpoint->state : nullptr;
   if (state != nullptr) trainer.restore(*state);
 
   std::vector<std::string> command_line = {"engram", "train"};
   command_line.insert(command_line.end(), arguments.begin(), arguments.end());
-  run = start.run ? *start.run : RunDirectory::create(directory, config.to_ini(), device, command_line);
-  if (start.over) run->start_over(config.to_ini(), device, command_line);
+  run = start.run ? *start.run : RunDirectory::create(directory, config.to_ini(), device, command_line, roads);
+  if (start.over) run->start_over(config.to_ini(), device, command_line, roads);
   start.run.reset();
   RunRecorder recorder(*run, config.to_ini(), config.checkpoint.keep, state);
   if (state != nullptr) {
     state->check_all_restored();
-    run->record_resume(config.to_ini(), start.checkpoint->file, device, command_line);
+    run->record_resume(config.to_ini(), start.checkpoint->file, device, command_line, roads);
     if (const auto& best = trainer.status().best_evaluation) recorder.write_best(*best, trainer.best_weights());
   } else {
     recorder.write_hyperparameters(hyperparameters(config));
@@ -294,6 +297,8 @@ void train(Start& start, const std::string& directory, const std::vector<std::st
   if (state != nullptr)
     title << ", from step " << trainer.status().steps << " of " << start.checkpoint->file.filename().string();
   display.say(title.str());
+  if (device.is_cuda())  // on the CPU there is one road
+    for (const Road& road : roads) display.say("  " + road_text(road));
   start.checkpoint.reset();  // its tensors are of no more use
   TrainStatus status;
   {

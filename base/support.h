@@ -29,6 +29,7 @@ struct Road {
   std::string part;    // "backbone", "heads", "encoder", "loss", "update", "acting"
   std::string road;    // what computes it, "fused kernels in bfloat16"
   std::string reason;  // why not what is faster; empty for the fastest
+  bool fast = false;   // computed by the project's own kernels, be it not in their fastest form
 };
 
 }  // namespace engram

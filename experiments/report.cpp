@@ -12,7 +12,6 @@
 #include "experiments/report_statistics.h"
 #include "experiments/report_text.h"
 #include "experiments/report_writer.h"
-#include "storage/build_info.h"
 #include "storage/files.h"
 #include "storage/run_directory.h"
 
@@ -346,29 +345,6 @@ void ReportWriter::add_commands_of_plain_runs() {
   }
   document_.add(CodeBlock{report + " --output FILE.html\n", ""});
   document_.add(CodeBlock{commands, "The command of every run"});
-}
-
-void ReportWriter::add_reproduction() {
-  heading(2, "To do it again");
-  if (results_.of_comparison())
-    add_commands();
-  else
-    add_commands_of_plain_runs();
-
-  std::map<Provenance, int> versions;
-  for (const RunResult& run : results_.runs)
-    if (run.scores) ++versions[run.provenance];
-  TextTable table{"What the finished runs were made with.",
-                  {"engram", "commit", "build", "compiler", "LibTorch", "device", "CPU cores", "runs"},
-                  {},
-                  6};
-  for (const auto& [version, runs] : versions)
-    table.rows.push_back({version.engram, version.commit, version.build_type, version.compiler, version.libtorch,
-                          version.device, version.cpu_cores, std::to_string(runs)});
-  document_.add(std::move(table));
-  const BuildInfo& build = build_info();
-  paragraph("This page was made by engram " + build.version + " (commit " + build.commit + ") and " +
-            gnuplot_version() + ", bootstrap seed " + std::to_string(bootstrap_.seed) + ".");
 }
 
 ReportFiles ReportFiles::beside(const fs::path& html) {

@@ -1,11 +1,14 @@
-// The part of a report that says what was measured.
+// The parts of a report that say what was measured and with what.
 #include <algorithm>
+#include <map>
 #include <set>
 
+#include "experiments/gnuplot.h"
 #include "experiments/plan.h"
 #include "experiments/report_statistics.h"
 #include "experiments/report_text.h"
 #include "experiments/report_writer.h"
+#include "storage/build_info.h"
 
 namespace engram {
 namespace {
@@ -145,6 +148,41 @@ void ReportWriter::add_pairs() {
   if (analysis_.scores[0].comparisons.empty()) return;
   heading(3, "Backbone against backbone");
   document_.add(pairs_table(analysis_.scores[0], kScoreKinds[0].name));
+}
+
+void ReportWriter::add_reproduction() {
+  heading(2, "To do it again");
+  if (results_.of_comparison())
+    add_commands();
+  else
+    add_commands_of_plain_runs();
+
+  std::map<Provenance, int> versions;
+  std::map<std::string, int> roads;
+  for (const RunResult& run : results_.runs) {
+    if (!run.scores) continue;
+    ++roads[run.provenance.roads];
+    Provenance version = run.provenance;
+    version.roads.clear();
+    ++versions[version];
+  }
+  TextTable table{"What the finished runs were made with.",
+                  {"engram", "commit", "build", "compiler", "LibTorch", "device", "CPU cores", "runs"},
+                  {},
+                  6};
+  for (const auto& [version, runs] : versions)
+    table.rows.push_back({version.engram, version.commit, version.build_type, version.compiler, version.libtorch,
+                          version.device, version.cpu_cores, std::to_string(runs)});
+  document_.add(std::move(table));
+  roads.erase("");
+  if (!roads.empty()) {
+    TextTable by_road{"What computed the agents on a GPU.", {"parts", "runs"}, {}, 1};
+    for (const auto& [parts, runs] : roads) by_road.rows.push_back({parts, std::to_string(runs)});
+    document_.add(std::move(by_road));
+  }
+  const BuildInfo& build = build_info();
+  paragraph("This page was made by engram " + build.version + " (commit " + build.commit + ") and " +
+            gnuplot_version() + ", bootstrap seed " + std::to_string(bootstrap_.seed) + ".");
 }
 
 }  // namespace engram

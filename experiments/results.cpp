@@ -28,15 +28,27 @@ std::string text_entry(const Json& json, const char* key) {
   return found->is_string() ? one_line(found->get<std::string>()) : "";
 }
 
+// On the CPU there is one road.
+std::string roads_entry(const Json& json) {
+  const auto found = json.find("roads");
+  if (text_entry(json, "device") == "cpu" || found == json.end() || !found->is_array()) return "";
+  std::string text;
+  for (const Json& road : *found)
+    if (road.is_object())
+      text += (text.empty() ? "" : "; ") + text_entry(road, "part") + ": " + text_entry(road, "road");
+  return text;
+}
+
 Provenance read_provenance(const fs::path& file) {
   std::error_code error;
   if (!fs::is_regular_file(file, error) || fs::file_size(file, error) > kMaxAboutBytes || error) return {};
   std::ifstream stream(file, std::ios::binary);
   const Json json = Json::parse(std::string{std::istreambuf_iterator<char>(stream), {}}, nullptr, false);
   if (!json.is_object()) return {};
-  return {text_entry(json, "engram"),   text_entry(json, "commit"),   text_entry(json, "build_type"),
-          text_entry(json, "compiler"), text_entry(json, "libtorch"), text_entry(json, "device"),
-          text_entry(json, "cpu_cores")};
+  return {text_entry(json, "engram"),     text_entry(json, "commit"),
+          text_entry(json, "build_type"), text_entry(json, "compiler"),
+          text_entry(json, "libtorch"),   text_entry(json, "device"),
+          text_entry(json, "cpu_cores"),  roads_entry(json)};
 }
 
 // Leaves out what does not go on from the evaluation before it.

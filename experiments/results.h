@@ -17,6 +17,7 @@ namespace engram {
 // What produced a run, from its about.json; empty where that does not say.
 struct Provenance {
   std::string engram, commit, build_type, compiler, libtorch, device, cpu_cores;
+  std::string roads;  // what computed each part of the agent on a GPU, "backbone: fused kernels in bfloat16; ..."
 
   auto operator<=>(const Provenance&) const = default;
 };

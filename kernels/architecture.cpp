@@ -68,4 +68,12 @@ void check_architecture(int device) {
   throw std::runtime_error(no_code_message(properties.name, major, minor, built_architectures()));
 }
 
+Support hopper_support() {
+  const int major = cuda_device_attribute(cudaDevAttrComputeCapabilityMajor);
+  const int minor = cuda_device_attribute(cudaDevAttrComputeCapabilityMinor);
+  if (major == 9 && minor == 0) return {};
+  return Support::no("the GPU's compute capability is " + std::to_string(major) + "." + std::to_string(minor) +
+                     ", not 9.0");
+}
+
 }  // namespace engram

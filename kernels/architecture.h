@@ -3,6 +3,8 @@
 
 #include <string>
 
+#include "base/support.h"
+
 namespace engram {
 
 // What the kernels were compiled for, as CMAKE_CUDA_ARCHITECTURES lists it: "80, 90a".
@@ -19,5 +21,8 @@ std::string no_code_message(const std::string& gpu_name, int major, int minor, c
 // Throws std::runtime_error with that line unless this build has code for the GPU `device`, CUDA's index. Makes no
 // context there.
 void check_architecture(int device);
+
+// Whether the current device is of compute capability 9.0, which kernels with wgmma are written for.
+Support hopper_support();
 
 }  // namespace engram

@@ -5,6 +5,7 @@
 #include <torch/torch.h>
 
 #include <cmath>
+#include <concepts>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -12,14 +13,11 @@
 #include <utility>
 #include <vector>
 
+#include "memory/fused_mixer.h"
 #include "memory/sequence_model.h"
 #include "nn/dropout.h"
-#include "nn/layers.h"
-
-#ifdef ENGRAM_WITH_CUDA
-#include "memory/fused_mixer.h"
 #include "nn/fused_swiglu.h"
-#endif
+#include "nn/layers.h"
 
 namespace engram {
 
@@ -32,14 +30,35 @@ struct Span {
   torch::ScalarType dtype;
 };
 
-// A backbone of blocks around a Mixer, a module with
-//   using Options           with width, layers, heads, inner_width(), dropout
-//   using Plan, StepPlan    what the layers of a call share: Plan(options, Span), StepPlan(options, position_B, dtype)
-//   kCountsSteps            whether the state begins with the position of each row
-//   state_shapes(options)   of one row and layer
-//   forward(x_BTD, plan, state, final_state), step(x_BD, plan, state, view), multiply_adds_per_step(options)
-// `view` is null, or a LayerView to fill.
+// What a Mixer is: a module whose options have width, layers, heads, inner_width() and dropout. Plan and StepPlan hold
+// what the layers of a call share; kCountsSteps says whether the state begins with the position of each row;
+// state_shapes() are of one row and layer. `view` is null, or a LayerView to fill.
 template <class Mixer>
+concept BlockMixer = std::derived_from<Mixer, torch::nn::Module> &&
+    std::constructible_from<Mixer, const typename Mixer::Options&> &&
+    std::constructible_from<typename Mixer::Plan, const typename Mixer::Options&, const Span&> &&
+    std::constructible_from<typename Mixer::StepPlan, const typename Mixer::Options&, const torch::Tensor&,
+                            torch::ScalarType> &&
+    requires(Mixer mixer, const typename Mixer::Options& options, const torch::Tensor& x,
+             const typename Mixer::Plan& plan, const typename Mixer::StepPlan& step_plan,
+             std::span<const torch::Tensor> state, std::vector<torch::Tensor>& final_state, LayerView* view) {
+  { Mixer::kCountsSteps } -> std::convertible_to<bool>;
+  { Mixer::state_shapes(options) } -> std::same_as<std::vector<std::vector<std::int64_t>>>;
+  { Mixer::multiply_adds_per_step(options) } -> std::same_as<std::int64_t>;
+  { mixer.forward(x, plan, state, final_state) } -> std::same_as<torch::Tensor>;
+  { mixer.step(x, step_plan, state, view) } -> std::same_as<torch::Tensor>;
+  { options.inner_width() } -> std::convertible_to<std::int64_t>;
+};
+
+// A mixer with kernels of its own for learning: its weights, and its own part of the settings.
+template <class Mixer>
+concept FusedMixer = BlockMixer<Mixer> &&
+    requires(const Mixer mixer, fused::MixerSettings& settings, torch::Device device) {
+  { mixer.fused_weights(settings, device) } -> std::same_as<fused::MixerWeights>;
+};
+
+// A backbone of blocks around a mixer.
+template <BlockMixer Mixer>
 class BlockStack final : public SequenceModel {
  public:
   using Options = typename Mixer::Options;
@@ -54,6 +73,16 @@ class BlockStack final : public SequenceModel {
 
   std::int64_t width() const override { return options_.width; }
   bool shows_memory() const override { return true; }
+
+  Support learning_kernels(torch::ScalarType dtype, torch::Device device) const override {
+    if constexpr (FusedMixer<Mixer>) return fused::block_support(options_.width, options_.heads, dtype, device);
+    return SequenceModel::learning_kernels(dtype, device);
+  }
+  Support fastest_kernels(torch::ScalarType dtype, torch::Device device) const override {
+    if (Support own = learning_kernels(dtype, device); !own) return own;
+    const Support swiglu = fused::one_kernel_swiglu_support(options_.width, options_.inner_width(), dtype, device);
+    return swiglu ? swiglu : Support::no("SwiGLU as products: " + swiglu.reason());
+  }
 
   MemoryState initial_state(std::int64_t batch) const override {
     const auto tensor_options = parameters().front().options().requires_grad(false);
@@ -111,16 +140,13 @@ class BlockStack final : public SequenceModel {
     return {norm_->forward(x_BTD), std::move(final_state)};
   }
 
-#ifdef ENGRAM_WITH_CUDA
-  // Through the fused branches of the blocks, where the GPU's kernels reach; wider layers, and mixers without kernels,
-  // take the CPU's way.
-  torch::Tensor run_fresh(const torch::Tensor& input_BTD, const torch::Tensor& lengths_B) override {
-    if constexpr (requires { &Mixer::fused_weights; })
-      if (fused::takes(input_BTD, options_.width, options_.heads)) return run_fused(input_BTD, lengths_B);
-    return SequenceModel::run_fresh(input_BTD, lengths_B);
+  // Through the fused branches of the blocks.
+  torch::Tensor run_on_kernels(const torch::Tensor& input_BTD, const torch::Tensor& lengths_B) override {
+    if constexpr (FusedMixer<Mixer>) return run_fused(input_BTD, lengths_B);
+    return SequenceModel::run_on_kernels(input_BTD, lengths_B);
   }
 
-  torch::Tensor run_fused(const torch::Tensor& input_BTD, const torch::Tensor& lengths_B) {
+  torch::Tensor run_fused(const torch::Tensor& input_BTD, const torch::Tensor& lengths_B) requires FusedMixer<Mixer> {
     const torch::Device device = input_BTD.device();
     fused::MixerSettings settings{};
     settings.batch = input_BTD.size(0);
@@ -141,7 +167,6 @@ class BlockStack final : public SequenceModel {
     }
     return fused::residual_stack(input_BTD, input_dropout_->place(device), std::move(residuals), norm_->weight());
   }
-#endif
 
   torch::Tensor run_step(const torch::Tensor& input_BD, MemoryState& state) override {
     return take_step(input_BD, state, nullptr);

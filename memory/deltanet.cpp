@@ -54,10 +54,9 @@ class DeltaNetMixer : public torch::nn::Module {
     return join(delta_rule_step(in.query, in.key, in.value, in.beta, state[0]));
   }
 
-#ifdef ENGRAM_WITH_CUDA
   // Also fills in the mixer's own part of the settings.
   fused::MixerWeights fused_weights(fused::MixerSettings& settings, torch::Device device) const {
-    settings.mix = MixKind::kFast;
+    settings.mixing = std::nullopt;
     settings.beta_factor = static_cast<float>(options_.beta_factor);
     settings.query_dropout = query_dropout_->place(device);
     settings.key_dropout = key_dropout_->place(device);
@@ -65,7 +64,6 @@ class DeltaNetMixer : public torch::nn::Module {
     return {query_->weight,  key_->weight,         value_->weight, beta_->weight,
             torch::Tensor(), head_norm_->weight(), output_->weight};
   }
-#endif
 
   static std::int64_t multiply_adds_per_step(const Options& options) {
     const std::int64_t width = options.width, head_width = width / options.heads;

@@ -6,7 +6,6 @@
 
 #include "kernels/attention/attention.h"
 #include "kernels/block/elementwise.h"
-#include "memory/fused_mixer.h"
 #include "nn/cuda_support.h"
 #include "nn/fused_rows.h"
 #include "nn/side_work.h"

@@ -9,6 +9,7 @@
 #include <memory>
 
 #include "base/dropout.h"
+#include "memory/fused_block.h"
 #include "nn/fused_gelu_mlp.h"
 #include "nn/residual_stack.h"
 

@@ -1,13 +1,14 @@
 #include "memory/fused_mixer.h"
 
 #include <cmath>
+#include <stdexcept>
 #include <utility>
 #include <vector>
 
 #include "kernels/attention/attention.h"
 #include "kernels/block/elementwise.h"
+#include "kernels/block/mixer.h"
 #include "kernels/delta_rule/delta_rule.h"
-#include "memory/block_stack.h"
 #include "nn/cuda_support.h"
 #include "nn/fused_rows.h"
 #include "nn/residual_stack.h"
@@ -29,11 +30,25 @@ std::vector<Tensor> list_of(const MixerWeights& weights) {
   return list;
 }
 
+MixKind mix_kind(const std::optional<Mixing>& mixing) {
+  if (!mixing) return MixKind::kFast;
+  switch (*mixing) {
+    case Mixing::kVector:
+      return MixKind::kVector;
+    case Mixing::kScalar:
+      return MixKind::kScalar;
+    case Mixing::kSum:
+      return MixKind::kSum;
+  }
+  throw std::logic_error("a mixing without a kernel");
+}
+
 class MixerBranch : public Branch {
  public:
   MixerBranch(const MixerWeights& weights, const MixerSettings& settings)
       : Branch(list_of(weights)),
         settings_(settings),
+        mix_(mix_kind(settings.mixing)),
         head_norm_K_(weights.head_norm_K.detach()),
         head_{.rows = settings.batch * settings.steps,
               .heads = settings.heads,
@@ -41,7 +56,7 @@ class MixerBranch : public Branch {
               .padded = round_up(settings.width / settings.heads, kVectorElements)},
         part_(head_.heads * head_.padded),
         gate_column_(3 * part_),
-        beta_column_(gate_column_ + mixer_gate_columns(settings.mix, head_.heads, head_.padded)),
+        beta_column_(gate_column_ + mixer_gate_columns(mix_, head_.heads, head_.padded)),
         projected_columns_(round_up(beta_column_ + head_.heads, kVectorElements)),
         input_stack_(projected_columns_, padded_width()),
         output_stack_(padded_width(), part_) {
@@ -51,8 +66,8 @@ class MixerBranch : public Branch {
     input_stack_.add(weights.key_DD, part_, by_head, by_row);
     input_stack_.add(weights.value_DD, 2 * part_, by_head, by_row);
     input_stack_.add(weights.beta_HD, beta_column_, padded_to(head_.heads, head_.heads), by_row);
-    if (settings.mix == MixKind::kVector) input_stack_.add(weights.gate_GD, gate_column_, by_head, by_row);
-    if (settings.mix == MixKind::kScalar)
+    if (mix_ == MixKind::kVector) input_stack_.add(weights.gate_GD, gate_column_, by_head, by_row);
+    if (mix_ == MixKind::kScalar)
       input_stack_.add(weights.gate_GD, gate_column_, padded_to(2 * head_.heads, 2 * head_.heads), by_row);
     output_stack_.add(weights.output_DD, 0, by_row, by_head);
   }
@@ -154,7 +169,7 @@ class MixerBranch : public Branch {
 
  private:
   int padded_width() const { return round_up(settings_.width, kWidthMultiple); }
-  bool has_window() const { return settings_.mix != MixKind::kFast; }
+  bool has_window() const { return mix_ != MixKind::kFast; }
   Dtype dtype() const { return kernel_dtype(normed_MP_); }
   Tensor empty(torch::IntArrayRef shape) const { return torch::empty(shape, normed_MP_.options()); }
 
@@ -173,7 +188,7 @@ class MixerBranch : public Branch {
   MixerMix mix() const {
     return {.shape = head_,
             .dtype = dtype(),
-            .kind = settings_.mix,
+            .kind = mix_,
             .projected_stride = projected_columns_,
             .gate = at_element(projected_, gate_column_),
             .fast = fast_.data_ptr(),
@@ -211,6 +226,7 @@ class MixerBranch : public Branch {
   }
 
   MixerSettings settings_;
+  MixKind mix_;
   Tensor head_norm_K_;
   MixerShape head_;
   int part_;  // columns of all heads
@@ -222,10 +238,6 @@ class MixerBranch : public Branch {
 };
 
 }  // namespace
-
-bool takes(const Tensor& x, std::int64_t width, std::int64_t heads) {
-  return x.is_cuda() && x.scalar_type() != torch::kFloat64 && width <= kMaxWidth && width / heads <= kMaxHeadWidth;
-}
 
 std::unique_ptr<Branch> mixer_branch(const MixerWeights& weights, const MixerSettings& settings) {
   return std::make_unique<MixerBranch>(weights, settings);

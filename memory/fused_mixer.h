@@ -7,18 +7,15 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "base/dropout.h"
-#include "kernels/block/mixer.h"
+#include "memory/backbone_options.h"
+#include "memory/fused_block.h"
 #include "nn/residual_stack.h"
 
 namespace engram::fused {
-
-constexpr int kMaxWidth = 1024, kMaxHeadWidth = 128;  // of D and D / heads
-
-// Whether x and a block of `heads` heads lie within what these operations take.
-bool takes(const torch::Tensor& x, std::int64_t width, std::int64_t heads);
 
 struct MixerWeights {
   torch::Tensor query_DD, key_DD, value_DD;
@@ -31,8 +28,8 @@ struct MixerWeights {
 struct MixerSettings {
   std::int64_t batch, steps;
   int width, heads;
-  MixKind mix;  // kFast: no window
-  int window;   // steps
+  std::optional<Mixing> mixing;  // none: fast weights alone, without a window
+  int window;                    // steps
   bool rotary;
   float beta_factor;
   torch::Tensor lengths_B;  // int64

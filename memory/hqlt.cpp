@@ -73,8 +73,9 @@ Tensor HqltMixerBase::mix(const Tensor& x, const Tensor& fast, const Tensor& win
     mixed = fast + window;
   } else {
     const Tensor gate = split_heads(torch::sigmoid(gate_->forward(x)), options_.heads);
-    mixed = options_.mixing == Mixing::kVector ? torch::lerp(window, fast, gate)
-                                               : gate.narrow(-1, 0, 1) * fast + gate.narrow(-1, 1, 1) * window;
+    mixed = options_.mixing == Mixing::kVector
+                ? torch::lerp(window, fast.to(window.scalar_type()), gate.to(window.scalar_type()))
+                : gate.narrow(-1, 0, 1) * fast + gate.narrow(-1, 1, 1) * window;
     if (view != nullptr) {
       view->fast_gate_BH = options_.mixing == Mixing::kVector ? gate.mean(-1) : gate.select(-1, 0);
       if (options_.mixing == Mixing::kScalar) view->window_gate_BH = gate.select(-1, 1);
@@ -132,12 +133,9 @@ class HqltMixer : public HqltMixerBase {
     return mix(x_BD, fast_BHV, window_BHV, view);
   }
 
-#ifdef ENGRAM_WITH_CUDA
   // Also fills in the mixer's own part of the settings.
   fused::MixerWeights fused_weights(fused::MixerSettings& settings, torch::Device device) const {
-    settings.mix = options_.mixing == Mixing::kVector   ? MixKind::kVector
-                   : options_.mixing == Mixing::kScalar ? MixKind::kScalar
-                                                        : MixKind::kSum;
+    settings.mixing = options_.mixing;
     settings.window = options_.window;
     settings.rotary = options_.positions == PositionCode::kRope;
     settings.beta_factor = static_cast<float>(options_.beta_factor);
@@ -148,7 +146,6 @@ class HqltMixer : public HqltMixerBase {
         query_->weight,       key_->weight,   value_->weight, beta_->weight, gate_ ? gate_->weight : torch::Tensor(),
         head_norm_->weight(), output_->weight};
   }
-#endif
 };
 
 }  // namespace

@@ -11,6 +11,7 @@
 #include <cmath>
 
 #include "memory/hqlt.h"
+#include "nn/autocast.h"
 
 namespace engram {
 namespace {
@@ -211,14 +212,12 @@ class DelayedChunkMixer : public HqltMixerBase {
   Tensor step(const Tensor& x_BD, const StepPlan& plan, std::span<const Tensor> state, LayerView* view) {
     const Projected in = project(x_BD);
     if (view != nullptr) view->write_strength_BH = in.beta;  // with which the step is written when its chunk is full
-    const Tensor query_BH1K = fast_feature(in.query).unsqueeze(2);
-    const Tensor fast_BHV =
-        torch::matmul(query_BH1K, state[0]).squeeze(2) / std::sqrt(static_cast<double>(state[0].size(2)));
+    const Tensor fast_BHV = read(state[0], fast_feature(in.query));
     const Tensor window_BHV =
         plan.window.attend(plan.positions.turn(in.query), plan.positions.turn(in.key), in.value, {state[1], state[2]},
                            /*weight_dropout=*/nullptr, view == nullptr ? nullptr : &view->attention_BHA);
     Tensor beta_BCH1 = state[3];
-    beta_BCH1.index_put_({plan.row_B, plan.slot_B}, in.beta.unsqueeze(2));
+    beta_BCH1.index_put_({plan.row_B, plan.slot_B}, in.beta.unsqueeze(2).to(beta_BCH1.scalar_type()));
     if (plan.chunk_ends) {
       const Tensor key_BCHK = fast_feature(plan.turn_back.turn(state[1]));
       const Tensor beta_BCH = beta_BCH1.squeeze(3).masked_fill(plan.unwritten_B11, 0);
@@ -226,6 +225,14 @@ class DelayedChunkMixer : public HqltMixerBase {
       state_BHKV.copy_(delta_rule(key_BCHK, key_BCHK, state[2], beta_BCH, state_BHKV, plan.chunk_B).state_BHKV);
     }
     return mix(x_BD, fast_BHV, window_BHV, view);
+  }
+
+ private:
+  // q^T S / sqrt(K) in the state's type.
+  static Tensor read(const Tensor& state_BHKV, const Tensor& query_BHK) {
+    const ComputeIn products(state_BHKV.device(), state_BHKV.scalar_type());
+    const Tensor query_BH1K = query_BHK.to(state_BHKV.scalar_type()).unsqueeze(2);
+    return torch::matmul(query_BH1K, state_BHKV).squeeze(2) / std::sqrt(static_cast<double>(state_BHKV.size(2)));
   }
 };
 

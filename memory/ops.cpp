@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "memory/ops_cuda.h"
+#include "nn/autocast.h"
 
 namespace engram {
 namespace {
@@ -62,6 +63,7 @@ DeltaRuleResult delta_rule(const Tensor& query_BTHK, const Tensor& key_BTHK, con
   const std::int64_t chunk = std::min(steps, kDeltaRuleChunk), chunks = (steps + chunk - 1) / chunk;
   const auto dtype = query_BTHK.scalar_type();
   const auto solve_dtype = at::toOpMathType(dtype);
+  const ComputeIn products(query_BTHK.device(), solve_dtype);
 
   // A write strength of zero leaves the state as it is, which is all that the end of a row needs.
   const Tensor behind_BT1 = (torch::arange(steps, lengths_B.options()) >= lengths_B.unsqueeze(1)).unsqueeze(2);
@@ -97,7 +99,7 @@ DeltaRuleResult delta_rule(const Tensor& query_BTHK, const Tensor& key_BTHK, con
                                  .view({chunks, batch, heads, chunk, value_width})
                                  .permute({1, 0, 3, 2, 4})
                                  .reshape({batch, chunks * chunk, heads, value_width});
-  return {output_BTHV.narrow(1, 0, steps).to(dtype), state_MKV.view(state_BHKV.sizes()).to(dtype)};
+  return {output_BTHV.narrow(1, 0, steps).to(dtype), state_MKV.view(state_BHKV.sizes()).to(state_BHKV.scalar_type())};
 }
 
 Tensor delta_rule_step(const Tensor& query_BHK, const Tensor& key_BHK, const Tensor& value_BHV, const Tensor& beta_BH,
@@ -112,6 +114,7 @@ Tensor plain_delta_rule_step(const Tensor& query_BHK, const Tensor& key_BHK, con
   const auto dtype = state_BHKV.scalar_type();
   const std::int64_t matrices = state_BHKV.size(0) * state_BHKV.size(1);
   const std::int64_t key_width = state_BHKV.size(2), value_width = state_BHKV.size(3);
+  const ComputeIn products(state_BHKV.device(), dtype);
   Tensor state_MKV = state_BHKV.view({matrices, key_width, value_width});
   const Tensor query_M1K = query_BHK.to(dtype).reshape({matrices, 1, key_width});
   const Tensor key_M1K = key_BHK.to(dtype).reshape({matrices, 1, key_width});
@@ -244,12 +247,14 @@ Rotary::Rotary(const Tensor& positions, std::int64_t key_width, torch::ScalarTyp
 
 Tensor Rotary::turn(const Tensor& vectors) const {
   // Rolling by half the width swaps the halves.
-  return torch::addcmul(vectors * cos_, vectors.roll(vectors.size(-1) / 2, -1), sin_);
+  const Tensor own = vectors.to(cos_.scalar_type());
+  return torch::addcmul(own * cos_, own.roll(own.size(-1) / 2, -1), sin_).to(vectors.scalar_type());
 }
 
 Tensor l2_normalize(const Tensor& vectors) {
   constexpr double kEpsilon = 1e-6;
-  return vectors * (vectors.square().sum(-1, /*keepdim=*/true) + kEpsilon).rsqrt();
+  const Tensor own = vectors.to(at::toOpMathType(vectors.scalar_type()));
+  return (own * (own.square().sum(-1, /*keepdim=*/true) + kEpsilon).rsqrt()).to(vectors.scalar_type());
 }
 
 }  // namespace engram

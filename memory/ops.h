@@ -2,10 +2,10 @@
 // positions. A form over whole sequences, differentiable and parallel in time, and a form of one step, in place on its
 // state.
 //
-// Shapes: B batch, T time, H heads, K key width, V value width, S slots of a ring. Any floating dtype, any device;
-// tensors of one call share both (a step's state may have a wider dtype than the rest, and is what it computes in),
-// lengths and positions are int64 on that device. Row b takes the steps
-// t < lengths_B[b]; inputs after them must be finite and influence no valid output and no state.
+// Shapes: B batch, T time, H heads, K key width, V value width, S slots of a ring. Any floating dtype, any device,
+// which tensors of one call share; a state (fast weights, a ring) may be in a wider dtype than the rest, and keeps it,
+// as in a scope of nn/autocast.h. Lengths and positions are int64 on that device. Row b takes the steps t <
+// lengths_B[b]; inputs after them must be finite and influence no valid output and no state.
 #pragma once
 
 #include <torch/torch.h>
@@ -61,7 +61,7 @@ class RingPlan {
 
   // The ring after the call, from what it was before and the new steps.
   torch::Tensor stored(const torch::Tensor& ring_BSHX, const torch::Tensor& new_BTHX) const {
-    return torch::where(store_BS11_, pick_steps(new_BTHX, step_BS_), ring_BSHX);
+    return torch::where(store_BS11_, pick_steps(new_BTHX, step_BS_).to(ring_BSHX.scalar_type()), ring_BSHX);
   }
 
  private:

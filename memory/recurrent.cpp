@@ -1,6 +1,7 @@
 // LSTM and GRU from LibTorch's own modules, with their initialisation.
 #include "memory/backbone_options.h"
 #include "memory/sequence_model.h"
+#include "nn/autocast.h"
 
 namespace engram {
 namespace {
@@ -35,6 +36,16 @@ CellOutput<Tensor> run_cell(torch::nn::GRU& gru, const Tensor& input_BTD, const 
 CellOutput<rnn::PackedSequence> run_cell(torch::nn::GRU& gru, const rnn::PackedSequence& input, const Memory& memory) {
   auto [output, state] = gru->forward_with_packed_input(input, memory[0]);
   return {output, {state}};
+}
+
+// A layer's memory after one step, from the gates' products with the input and with h. Computed in the memory's type.
+Memory next_memory(const Tensor& input_gates, const Tensor& memory_gates, const Memory& memory) {
+  const auto dtype = memory[0].scalar_type();
+  const ComputeIn products(memory[0].device(), dtype);
+  const Tensor from_input = input_gates.to(dtype), from_memory = memory_gates.to(dtype);
+  if (memory.size() == 1) return {std::get<0>(at::_thnn_fused_gru_cell(from_input, from_memory, memory[0]))};
+  const auto [hidden, cell, unused] = at::_thnn_fused_lstm_cell(from_input, from_memory, memory[1]);
+  return {hidden, cell};
 }
 
 // gates: the number of the cell's gates, each of which is a product with the input and one with the memory.
@@ -92,14 +103,60 @@ class Recurrent final : public SequenceModel {
   // On a GPU rows are not packed, because that would wait for it: no valid output reads what comes after it.
   Tensor run_fresh(const Tensor& input_BTD, const Tensor& lengths_B) override {
     if (!input_BTD.is_cuda()) return SequenceModel::run_fresh(input_BTD, lengths_B);
-    const Memory memory = layer_first(initial_state(input_BTD.size(0)));
-    return run_cell(cell_, input_BTD.to(memory[0].scalar_type()), memory).output;
+    const MemoryState initial = initial_state(input_BTD.size(0));
+    if (!products_are_cast(input_BTD)) return run_cell(cell_, input_BTD, layer_first(initial)).output;
+    Tensor x_BTD = input_BTD;
+    for (std::int64_t layer = 0; layer < layers_; ++layer) {
+      const Layer weights = layer_weights(layer);
+      Memory memory = layer_memory(initial, layer);
+      std::vector<Tensor> outputs;
+      for (const Tensor& gates_BG : weights.of_input(x_BTD).unbind(1)) {
+        memory = next_memory(gates_BG, weights.of_memory(memory[0]), memory);
+        outputs.push_back(memory[0]);
+      }
+      x_BTD = torch::stack(outputs, 1);
+    }
+    return x_BTD;
   }
 
   Tensor run_step(const Tensor& input_BD, MemoryState& state) override {
-    const auto out = run_cell(cell_, input_BD.unsqueeze(1), layer_first(state));
-    for (std::size_t i = 0; i < memory_tensors; ++i) state.tensors[i].copy_(out.memory[i].transpose(0, 1));
-    return out.output.squeeze(1);
+    if (!products_are_cast(input_BD)) {
+      const auto out = run_cell(cell_, input_BD.unsqueeze(1), layer_first(state));
+      for (std::size_t i = 0; i < memory_tensors; ++i) state.tensors[i].copy_(out.memory[i].transpose(0, 1));
+      return out.output.squeeze(1);
+    }
+    Tensor x_BD = input_BD;
+    for (std::int64_t layer = 0; layer < layers_; ++layer) {
+      const Layer weights = layer_weights(layer);
+      const Memory before = layer_memory(state, layer);
+      const Memory after = next_memory(weights.of_input(x_BD), weights.of_memory(before[0]), before);
+      for (std::size_t i = 0; i < memory_tensors; ++i) state.tensors[i].select(1, layer).copy_(after[i]);
+      x_BD = after[0];
+    }
+    return x_BD;
+  }
+
+  // In a scope of nn/autocast.h. There LibTorch's whole LSTM and GRU would compute in float16, memory included,
+  // whatever type the scope asks for: so the products are taken one by one, and the memory keeps its type.
+  static bool products_are_cast(const Tensor& x) {
+    return product_dtype(x.device(), x.scalar_type()) != x.scalar_type();
+  }
+
+  struct Layer {
+    Tensor input_weight, memory_weight, input_bias, memory_bias;
+
+    Tensor of_input(const Tensor& x) const { return torch::linear(x, input_weight, input_bias); }
+    Tensor of_memory(const Tensor& hidden) const { return torch::linear(hidden, memory_weight, memory_bias); }
+  };
+  Layer layer_weights(std::int64_t layer) const {
+    const std::vector<Tensor> all = cell_->parameters();
+    const Tensor* const own = &all[static_cast<std::size_t>(4 * layer)];
+    return {own[0], own[1], own[2], own[3]};
+  }
+  static Memory layer_memory(const MemoryState& state, std::int64_t layer) {
+    Memory memory;
+    for (const Tensor& tensor_BLD : state.tensors) memory.push_back(tensor_BLD.select(1, layer).contiguous());
+    return memory;
   }
 
   std::int64_t multiply_adds_per_step() const override { return layers_ * gates * 2 * width_ * width_; }

@@ -2,6 +2,8 @@
 
 #include <stdexcept>
 
+#include "nn/autocast.h"
+
 namespace engram {
 namespace {
 
@@ -62,15 +64,31 @@ torch::Tensor SequenceModel::forward(const torch::Tensor& input_BTD) {
   return forward_fresh(input_BTD, lengths_B);
 }
 
-torch::Tensor SequenceModel::forward_fresh(const torch::Tensor& input_BTD, const torch::Tensor& lengths_B) {
+torch::Tensor SequenceModel::forward_fresh(const torch::Tensor& input_BTD, const torch::Tensor& lengths_B,
+                                           bool use_kernels) {
   check_input(input_BTD, lengths_B);
-  return input_BTD.size(1) == 0 ? input_BTD : run_fresh(input_BTD, lengths_B);
+  if (input_BTD.size(1) == 0) return input_BTD;
+  const auto dtype = input_BTD.scalar_type();
+  if (use_kernels && learning_kernels(dtype, input_BTD.device())) return run_on_kernels(input_BTD, lengths_B);
+  const ComputeIn products(input_BTD.device(), dtype);
+  const auto own = parameters().front().scalar_type();
+  return run_fresh(zero_behind(input_BTD.to(own), lengths_B), lengths_B).to(dtype);
+}
+
+Support SequenceModel::learning_kernels(torch::ScalarType, torch::Device) const {
+  return Support::no("it has no kernels of its own");
+}
+
+Support SequenceModel::fastest_kernels(torch::ScalarType dtype, torch::Device device) const {
+  return learning_kernels(dtype, device);
 }
 
 torch::Tensor SequenceModel::run_fresh(const torch::Tensor& input_BTD, const torch::Tensor& lengths_B) {
-  MemoryState initial = initial_state(input_BTD.size(0));
-  const auto dtype = parameters().front().scalar_type();
-  return run(zero_behind(input_BTD.to(dtype), lengths_B), initial, lengths_B, Rows::kFresh).output_BTD;
+  return run(input_BTD, initial_state(input_BTD.size(0)), lengths_B, Rows::kFresh).output_BTD;
+}
+
+torch::Tensor SequenceModel::run_on_kernels(const torch::Tensor&, const torch::Tensor&) {
+  throw std::logic_error("this backbone has no kernels of its own");
 }
 
 void SequenceModel::check_input(const torch::Tensor& input_BTD, const torch::Tensor& lengths_B) const {

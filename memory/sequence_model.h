@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "base/support.h"
 #include "memory/memory_view.h"
 
 namespace engram {
@@ -58,16 +59,23 @@ class SequenceModel : public torch::nn::Module {
   // All rows fresh: the same as with initial_state(B). LSTM and GRU wait for a GPU here.
   Output forward(const torch::Tensor& input_BTD, const torch::Tensor& lengths_B);
 
-  // The output alone of rows that are all fresh, for learning: on a GPU the fastest way, for which no backbone waits, so
-  // that it can be recorded. What follows the lengths in the input must be finite; the input may be bfloat16 while the
-  // parameters are float32, and then so may the output.
-  torch::Tensor forward_fresh(const torch::Tensor& input_BTD, const torch::Tensor& lengths_B);
+  // The output alone of rows that are all fresh, for learning. What follows the lengths in the input must be finite. On
+  // a GPU a bfloat16 input asks for products in bfloat16 from parameters that stay float32, and the output is bfloat16
+  // too: by the backbone's kernels where it has some for it, unless they are not to be used, or by LibTorch's
+  // operations. Nothing waits for the device.
+  torch::Tensor forward_fresh(const torch::Tensor& input_BTD, const torch::Tensor& lengths_B, bool use_kernels = true);
+
+  // Whether forward_fresh() has kernels of the backbone's own for products in `dtype` on `device`, the current one; and
+  // whether it has the fastest form of them.
+  virtual Support learning_kernels(torch::ScalarType dtype, torch::Device device) const;
+  virtual Support fastest_kernels(torch::ScalarType dtype, torch::Device device) const;
 
   // All rows fresh and of full length.
   torch::Tensor forward(const torch::Tensor& input_BTD);
 
   // One step of every row, which writes into the tensors of `state` (clone() keeps the old one). Records no gradients.
-  // In training mode the memory is carried exactly as in evaluation mode; only dropout differs.
+  // In training mode the memory is carried exactly as in evaluation mode; only dropout differs. In a scope of
+  // nn/autocast.h products are in its type, and the state keeps its own.
   torch::Tensor step(const torch::Tensor& input_BD, MemoryState& state);
 
   // Whether a step can say what it reads from memory.
@@ -84,8 +92,11 @@ class SequenceModel : public torch::nn::Module {
   // forward() with T >= 1 and an input that is zero after the lengths. With Rows::kFresh `initial` is all zero.
   virtual Output run(const torch::Tensor& input_BTD, const MemoryState& initial, const torch::Tensor& lengths_B,
                      Rows rows) = 0;
-  // forward_fresh() with T >= 1.
+  // forward_fresh() with T >= 1 and an input in the parameters' type, zero after the lengths; products are in the type
+  // of the scope around it (nn/autocast.h). By default run()'s output.
   virtual torch::Tensor run_fresh(const torch::Tensor& input_BTD, const torch::Tensor& lengths_B);
+  // forward_fresh() with T >= 1, where learning_kernels() allows it.
+  virtual torch::Tensor run_on_kernels(const torch::Tensor& input_BTD, const torch::Tensor& lengths_B);
   // step() without gradients.
   virtual torch::Tensor run_step(const torch::Tensor& input_BD, MemoryState& state) = 0;
   // The same with a view, in a backbone that shows its memory.

@@ -5,11 +5,8 @@
 #include "base/error.h"
 #include "memory/backbone_options.h"
 #include "memory/block_stack.h"
-#include "memory/ops.h"
-
-#ifdef ENGRAM_WITH_CUDA
 #include "memory/fused_causal_attention.h"
-#endif
+#include "memory/ops.h"
 
 namespace engram {
 namespace {
@@ -27,10 +24,8 @@ torch::nn::LayerNorm make_layer_norm(std::int64_t width) {
   return torch::nn::LayerNorm(torch::nn::LayerNormOptions({width}).eps(kLayerNormEpsilon));
 }
 
-#ifdef ENGRAM_WITH_CUDA
 fused::AffineWeights affine(const torch::nn::Linear& linear) { return {linear->weight, linear->bias}; }
 fused::Norm fused_norm(const torch::nn::LayerNorm& norm) { return {norm->weight, norm->bias}; }
-#endif
 
 // [steps, D]: sin in the even channels, cos in the odd ones, of p / 10000^(2i/D).
 Tensor sinusoidal_code(std::int64_t steps, std::int64_t width) {
@@ -64,12 +59,10 @@ class Attention : public torch::nn::Module {
                                view == nullptr ? nullptr : &view->attention_BHA)));
   }
 
-#ifdef ENGRAM_WITH_CUDA
   fused::CausalAttentionWeights fused_weights() const {
     return {affine(query_), affine(key_), affine(value_), affine(output_)};
   }
   DropoutPlace weight_dropout(torch::Device device) const { return weight_dropout_->place(device); }
-#endif
 
  private:
   Tensor heads(torch::nn::Linear& linear, const Tensor& x) const {
@@ -89,9 +82,7 @@ class Mlp : public torch::nn::Module {
 
   Tensor forward(const Tensor& x) { return down_->forward(torch::gelu(up_->forward(x), "tanh")); }
 
-#ifdef ENGRAM_WITH_CUDA
   fused::GeluMlpWeights fused_weights() const { return {affine(up_), affine(down_)}; }
-#endif
 
  private:
   torch::nn::Linear up_, down_;
@@ -115,7 +106,6 @@ class Block : public torch::nn::Module {
   }
   std::vector<Tensor> mlp_parameters() const { return mlp_->parameters(); }
 
-#ifdef ENGRAM_WITH_CUDA
   // What run() adds, with the attention over fresh sequences; sets the dropout of `settings`.
   void add_residuals(std::vector<fused::Residual>& residuals, fused::CausalAttentionSettings& settings,
                      torch::Device device) const {
@@ -126,7 +116,6 @@ class Block : public torch::nn::Module {
     residuals.push_back(
         {fused_norm(mlp_norm_), fused::gelu_mlp_branch(mlp_->fused_weights()), mlp_dropout_->place(device)});
   }
-#endif
 
  private:
   torch::nn::LayerNorm attention_norm_;
@@ -149,6 +138,9 @@ class Transformer final : public SequenceModel {
 
   std::int64_t width() const override { return options_.width; }
   bool shows_memory() const override { return true; }
+  Support learning_kernels(torch::ScalarType dtype, torch::Device device) const override {
+    return fused::block_support(options_.width, options_.heads, dtype, device);
+  }
 
   MemoryState initial_state(std::int64_t batch) const override {
     const auto options = position_code_TD_.options();
@@ -186,10 +178,8 @@ class Transformer final : public SequenceModel {
     return {norm_->forward(x_BTD), std::move(final_state)};
   }
 
-#ifdef ENGRAM_WITH_CUDA
-  // Through the fused branches of the blocks, where the GPU's kernels reach; wider layers take the CPU's way.
-  Tensor run_fresh(const Tensor& input_BTD, const Tensor& lengths_B) override {
-    if (!fused::takes(input_BTD, options_.width, options_.heads)) return SequenceModel::run_fresh(input_BTD, lengths_B);
+  // Through the fused branches of the blocks.
+  Tensor run_on_kernels(const Tensor& input_BTD, const Tensor& lengths_B) override {
     fused::CausalAttentionSettings settings{};
     settings.batch = input_BTD.size(0);
     settings.steps = input_BTD.size(1);
@@ -203,7 +193,6 @@ class Transformer final : public SequenceModel {
       block(layer).add_residuals(residuals, settings, input_BTD.device());
     return fused::residual_stack(x_BTD, /*input_dropout=*/{}, std::move(residuals), fused_norm(norm_));
   }
-#endif
 
   Tensor run_step(const Tensor& input_BD, MemoryState& state) override { return take_step(input_BD, state, nullptr); }
   Tensor run_viewed_step(const Tensor& input_BD, MemoryState& state, MemoryView& view) override {

@@ -25,4 +25,10 @@ ComputeIn::~ComputeIn() {
   autocast::set_autocast_dtype(at::kCUDA, dtype_before_);
 }
 
+torch::ScalarType product_dtype(torch::Device device, torch::ScalarType dtype) {
+  return device.is_cuda() && dtype != torch::kFloat64 && autocast::is_autocast_enabled(at::kCUDA)
+             ? autocast::get_autocast_dtype(at::kCUDA)
+             : dtype;
+}
+
 }  // namespace engram

@@ -26,4 +26,7 @@ class ComputeIn {
   torch::ScalarType dtype_before_ = torch::kFloat32;
 };
 
+// The type in which products on `device` are computed now from tensors of type `dtype`.
+torch::ScalarType product_dtype(torch::Device device, torch::ScalarType dtype);
+
 }  // namespace engram

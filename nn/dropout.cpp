@@ -6,10 +6,7 @@
 #include <utility>
 #include <vector>
 
-#ifdef ENGRAM_WITH_CUDA
-#include "kernels/block/elementwise.h"
-#include "nn/cuda_support.h"
-#endif
+#include "nn/fused_dropout.h"
 
 namespace engram {
 namespace {
@@ -33,51 +30,6 @@ Tensor draw_factors(const Tensor& x, const DropoutPlace& place) {
   });
   return factors.view(x.sizes()).to(x.scalar_type());
 }
-
-#ifdef ENGRAM_WITH_CUDA
-// The result's rows begin at multiples of 16 channels, as those of the fused layers do.
-Tensor dropout_on_gpu(const Tensor& x, const DropoutPlace& place) {
-  const std::int64_t channels = x.size(-1), stride = (channels + 15) / 16 * 16;
-  Tensor x_MC = x.reshape({-1, channels});
-  if (x_MC.stride(1) != 1 || x_MC.stride(0) < channels) x_MC = x_MC.contiguous();
-  std::vector<std::int64_t> shape = x.sizes().vec();
-  shape.back() = stride;
-  const Tensor y = torch::empty(shape, x.options().requires_grad(false));
-  dropout_add({.rows = x_MC.size(0),
-               .width = static_cast<int>(channels),
-               .x_stride = x_MC.stride(0),
-               .stride = static_cast<int>(stride),
-               .dtype = kernel_dtype(x),
-               .dropout = place,
-               .x = x_MC.data_ptr(),
-               .residual = nullptr},
-              y.data_ptr(), current_stream());
-  return y.narrow(-1, 0, channels);
-}
-
-class GpuDropout : public torch::autograd::Function<GpuDropout> {
- public:
-  static Tensor forward(torch::autograd::AutogradContext* context, const Tensor& x, const Tensor& seed_tick,
-                        std::int64_t place_index, std::int64_t threshold) {
-    context->saved_data["seed_tick"] = seed_tick;
-    context->saved_data["place"] = place_index;
-    context->saved_data["threshold"] = threshold;
-    return dropout_on_gpu(x, place_of(seed_tick, place_index, threshold));
-  }
-  static torch::autograd::variable_list backward(torch::autograd::AutogradContext* context,
-                                                 torch::autograd::variable_list gradient) {
-    const DropoutPlace place = place_of(context->saved_data["seed_tick"].toTensor(),
-                                        context->saved_data["place"].toInt(), context->saved_data["threshold"].toInt());
-    return {dropout_on_gpu(gradient[0], place), {}, {}, {}};
-  }
-
- private:
-  static DropoutPlace place_of(const Tensor& seed_tick, std::int64_t place, std::int64_t threshold) {
-    return {seed_tick.data_ptr<std::int64_t>(), static_cast<std::uint32_t>(place),
-            static_cast<double>(threshold) / 65536};
-  }
-};
-#endif
 
 }  // namespace
 
@@ -103,11 +55,7 @@ DropoutPlace Dropout::place(torch::Device device) const {
 Tensor Dropout::forward(const Tensor& x) const {
   const DropoutPlace drawn = place(x.device());
   if (!drawn.drops() || x.numel() == 0) return x;
-#ifdef ENGRAM_WITH_CUDA
-  if (x.is_cuda())
-    return GpuDropout::apply(x, clock_->seed_tick(x.device()), static_cast<std::int64_t>(drawn.place),
-                             static_cast<std::int64_t>(drawn.threshold));
-#endif
+  if (x.is_cuda()) return fused::dropout(x, clock_->seed_tick(x.device()), drawn);
   return x * draw_factors(x, drawn);
 }
 

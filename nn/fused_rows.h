@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -136,25 +137,65 @@ inline NormGradients normalized_backward(const torch::Tensor& x_MP, const Norm& 
   return out;
 }
 
+// relu_bias_backward() in blocks of as many columns as it takes.
+class ColumnBlocks {
+ public:
+  // `like` is on the device.
+  ColumnBlocks(const ReluBiasGradient& whole, const torch::Tensor& like) {
+    constexpr int kMostColumns = 1024;
+    const auto behind = [&](auto* data, int columns) {
+      using Byte = std::conditional_t<std::is_const_v<std::remove_pointer_t<decltype(data)>>, const char, char>;
+      return data == nullptr ? nullptr : static_cast<Byte*>(data) + dtype_bytes(whole.dtype) * columns;
+    };
+    std::size_t bytes = 0;
+    for (int first = 0; first < whole.columns; first += kMostColumns) {
+      ReluBiasGradient block = whole;
+      block.columns = std::min(kMostColumns, whole.columns - first);
+      block.y = behind(whole.y, first);
+      block.dy = behind(whole.dy, first);
+      block.dx = behind(whole.dx, first);
+      block.bias = whole.bias + first;
+      blocks_.push_back({block, static_cast<std::int64_t>(bytes)});
+      bytes += relu_bias_backward_scratch_bytes(block);
+    }
+    scratch_ = scratch_bytes(bytes, like);
+  }
+
+  void backward() const {
+    for (const Block& block : blocks_)
+      relu_bias_backward(block.gradient, at_element(scratch_, block.offset), current_stream());
+  }
+  void add_sums() const {
+    for (const Block& block : blocks_)
+      relu_bias_add_sums(block.gradient, at_element(scratch_, block.offset), current_stream());
+  }
+  const torch::Tensor& scratch() const { return scratch_; }
+
+ private:
+  struct Block {
+    ReluBiasGradient gradient;
+    std::int64_t offset;  // in the scratch memory
+  };
+  std::vector<Block> blocks_;
+  torch::Tensor scratch_;
+};
+
 // The sum over the rows of each of C columns, C a multiple of 8, as float32 [C].
 inline torch::Tensor column_sums(const torch::Tensor& x_MC) {
-  constexpr std::int64_t kMostColumns = 1024;  // of one call
   const torch::Tensor sums_C = torch::empty({x_MC.size(1)}, x_MC.options().dtype(torch::kFloat32));
-  for (std::int64_t first = 0; first < x_MC.size(1); first += kMostColumns) {
-    const ReluBiasGradient gradient{.rows = x_MC.size(0),
-                                    .columns = static_cast<int>(std::min(kMostColumns, x_MC.size(1) - first)),
-                                    .dtype = kernel_dtype(x_MC),
-                                    .y = nullptr,
-                                    .y_stride = 0,
-                                    .dy = at_element(x_MC, first),
-                                    .dy_stride = x_MC.stride(0),
-                                    .dx = nullptr,
-                                    .dx_stride = 0,
-                                    .bias = sums_C.data_ptr<float>() + first};
-    const torch::Tensor scratch = scratch_bytes(relu_bias_backward_scratch_bytes(gradient), x_MC);
-    relu_bias_backward(gradient, scratch.data_ptr(), current_stream());
-    relu_bias_add_sums(gradient, scratch.data_ptr(), current_stream());
-  }
+  const ColumnBlocks blocks({.rows = x_MC.size(0),
+                             .columns = static_cast<int>(x_MC.size(1)),
+                             .dtype = kernel_dtype(x_MC),
+                             .y = nullptr,
+                             .y_stride = 0,
+                             .dy = x_MC.data_ptr(),
+                             .dy_stride = x_MC.stride(0),
+                             .dx = nullptr,
+                             .dx_stride = 0,
+                             .bias = sums_C.data_ptr<float>()},
+                            x_MC);
+  blocks.backward();
+  blocks.add_sums();
   return sums_C;
 }
 

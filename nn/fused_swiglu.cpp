@@ -10,6 +10,7 @@
 #include "kernels/swiglu/swiglu.h"
 #include "nn/cuda_support.h"
 #include "nn/fused_rows.h"
+#include "nn/fused_support.h"
 #include "nn/side_work.h"
 #include "nn/weight_stack.h"
 
@@ -83,11 +84,6 @@ class SwiGluOnChip : public Branch {
         down_DI_(weights.down_DI.detach().contiguous()),
         stride_(stride_of(weights)) {}
 
-  static bool takes(const SwiGluWeights& weights, torch::ScalarType dtype) {
-    return dtype == torch::kBFloat16 &&
-           fused_swiglu_takes(stride_of(weights), static_cast<int>(weights.gate_ID.size(0)));
-  }
-
   void pack_weights(torch::ScalarType) override {
     packed_ = scratch_bytes(fused_swiglu_weight_bytes(stride_, inner()), gate_ID_);
     fused_swiglu_pack({.width = width(),
@@ -143,8 +139,22 @@ class SwiGluOnChip : public Branch {
 
 }  // namespace
 
+Support one_kernel_swiglu_sizes(std::int64_t width, std::int64_t inner, torch::ScalarType dtype) {
+  if (dtype != torch::kBFloat16) return Support::no("the kernel computes in bfloat16 alone");
+  return fused_swiglu_sizes(round_up(width, kWidthMultiple), static_cast<int>(inner));
+}
+
+Support one_kernel_swiglu_support(std::int64_t width, std::int64_t inner, torch::ScalarType dtype,
+                                  torch::Device device) {
+  if (Support own = device_support(dtype, device); !own) return own;
+  if (Support own = one_kernel_swiglu_sizes(width, inner, dtype); !own) return own;
+  return fused_swiglu_support(round_up(width, kWidthMultiple), static_cast<int>(inner));
+}
+
 std::unique_ptr<Branch> swiglu_branch(const SwiGluWeights& weights, torch::ScalarType dtype) {
-  if (SwiGluOnChip::takes(weights, dtype)) return std::make_unique<SwiGluOnChip>(weights);
+  const Tensor& gate_ID = weights.gate_ID;
+  if (one_kernel_swiglu_support(gate_ID.size(1), gate_ID.size(0), dtype, gate_ID.device()))
+    return std::make_unique<SwiGluOnChip>(weights);
   return std::make_unique<SwiGluOfProducts>(weights);
 }
 

@@ -14,7 +14,7 @@ torch::Tensor join_heads(const torch::Tensor& x) { return x.flatten(-2); }
 RmsNorm::RmsNorm(std::int64_t width) : weight_(register_parameter("weight", torch::ones({width}))) {}
 
 torch::Tensor RmsNorm::forward(const torch::Tensor& x) {
-  return torch::rms_norm(x, weight_.sizes(), weight_, kRmsNormEpsilon);
+  return torch::rms_norm(x.to(weight_.scalar_type()), weight_.sizes(), weight_, kRmsNormEpsilon);
 }
 
 SwiGlu::SwiGlu(std::int64_t width, std::int64_t inner, double residual_std)

@@ -7,9 +7,7 @@
 #include <cmath>
 #include <cstdint>
 
-#ifdef ENGRAM_WITH_CUDA
 #include "nn/fused_swiglu.h"
-#endif
 
 namespace engram {
 
@@ -27,7 +25,7 @@ torch::nn::Linear make_linear(std::int64_t inputs, std::int64_t outputs, double 
 torch::Tensor split_heads(const torch::Tensor& x, std::int64_t heads);
 torch::Tensor join_heads(const torch::Tensor& x);
 
-// x / sqrt(mean(x^2) + 1e-6) * weight over the last dimension (Zhang and Sennrich 2019).
+// x / sqrt(mean(x^2) + 1e-6) * weight over the last dimension (Zhang and Sennrich 2019), in the weight's type.
 class RmsNorm : public torch::nn::Module {
  public:
   explicit RmsNorm(std::int64_t width);
@@ -43,9 +41,7 @@ class SwiGlu : public torch::nn::Module {
  public:
   SwiGlu(std::int64_t width, std::int64_t inner, double residual_std);
   torch::Tensor forward(const torch::Tensor& x);
-#ifdef ENGRAM_WITH_CUDA
   fused::SwiGluWeights fused_weights() const { return {gate_->weight, up_->weight, down_->weight}; }
-#endif
 
  private:
   torch::nn::Linear gate_, up_, down_;

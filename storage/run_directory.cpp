@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <ctime>
+#include <fstream>
 #include <nlohmann/json.hpp>
 #include <string_view>
 
@@ -84,19 +85,28 @@ std::string utc_now() {
   return text;
 }
 
-Json about(torch::Device device, const std::vector<std::string>& command_line) {
+Json about(torch::Device device, const std::vector<std::string>& command_line, const std::vector<Road>& roads) {
   const BuildInfo& build = build_info();
-  return {{"engram", build.version},         {"commit", build.commit},
-          {"build_type", build.build_type},  {"compiler", build.compiler},
-          {"libtorch", build.torch_version}, {"gpu_support", build.cuda},
-          {"device", device_name(device)},   {"cpu_cores", available_processors()},
-          {"command_line", command_line},    {"started", utc_now()}};
+  Json parts = Json::array();
+  for (const Road& road : roads) parts.push_back({{"part", road.part}, {"road", road.road}, {"reason", road.reason}});
+  return {{"engram", build.version},
+          {"commit", build.commit},
+          {"build_type", build.build_type},
+          {"compiler", build.compiler},
+          {"libtorch", build.torch_version},
+          {"gpu_support", build.cuda},
+          {"device", device_name(device)},
+          {"cpu_cores", available_processors()},
+          {"roads", std::move(parts)},
+          {"command_line", command_line},
+          {"started", utc_now()}};
 }
 
 }  // namespace
 
 RunDirectory RunDirectory::create(const std::filesystem::path& path, const std::string& config_text,
-                                  torch::Device device, const std::vector<std::string>& command_line) {
+                                  torch::Device device, const std::vector<std::string>& command_line,
+                                  const std::vector<Road>& roads) {
   const std::string where = "run directory '" + path.string() + "'";
   if (path.empty()) throw UserError(where + " is not a name");
   std::error_code error;
@@ -124,7 +134,7 @@ RunDirectory RunDirectory::create(const std::filesystem::path& path, const std::
       fs::create_directory(path / name, error);
       if (error) throw_error(where + " cannot be created", error.value());
     }
-    run.write_start(config_text, device, command_line);
+    run.write_start(config_text, device, command_line, roads);
     folders.keep();
     return run;
   } catch (...) {
@@ -162,22 +172,36 @@ bool RunDirectory::is_run(const fs::path& path) {
 
 // config.ini last: it makes the folder a run.
 void RunDirectory::write_start(const std::string& config_text, torch::Device device,
-                               const std::vector<std::string>& command_line) const {
+                               const std::vector<std::string>& command_line, const std::vector<Road>& roads) const {
   replace_file(path_ / kAbout, [&](std::ostream& stream) {
-    stream << about(device, command_line).dump(2, ' ', false, Json::error_handler_t::replace) << "\n";
+    stream << about(device, command_line, roads).dump(2, ' ', false, Json::error_handler_t::replace) << "\n";
   });
   replace_file(config_file(), [&](std::ostream& stream) { stream << config_text; });
 }
 
 void RunDirectory::record_resume(const std::string& config_text, const fs::path& checkpoint, torch::Device device,
-                                 const std::vector<std::string>& command_line) const {
-  Json row = about(device, command_line);
+                                 const std::vector<std::string>& command_line, const std::vector<Road>& roads) const {
+  Json row = about(device, command_line, roads);
   row["checkpoint"] = checkpoint.filename().string();
   const fs::path file = path_ / "resumes.jsonl";
   std::error_code error;
   const std::uintmax_t size = fs::file_size(file, error);
   AppendFile(file, error ? 0 : size).append(row.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n");
   replace_file(config_file(), [&](std::ostream& stream) { stream << config_text; });
+}
+
+std::vector<Road> RunDirectory::roads() const {
+  std::ifstream stream(path_ / kAbout);
+  const Json about = Json::parse(stream, nullptr, /*allow_exceptions=*/false);
+  std::vector<Road> roads;
+  if (!about.is_object() || !about.contains("roads") || !about["roads"].is_array()) return roads;
+  for (const Json& entry : about["roads"]) {
+    const auto text = [&](const char* name) {
+      return entry.is_object() && entry.contains(name) && entry[name].is_string() ? entry[name].get<std::string>() : "";
+    };
+    roads.push_back({text("part"), text("road"), text("reason")});
+  }
+  return roads;
 }
 
 std::filesystem::path RunDirectory::weights_file(WhichWeights which) const {

@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "kernels/architecture.h"
 #include "kernels/mlp_heads/layout.cuh"
 #include "kernels/mlp_heads/resident.cuh"
 #include "kernels/mlp_heads/tiles.cuh"
@@ -189,17 +190,17 @@ __global__ __launch_bounds__(kThreads, 1) void forward_kernel(ForwardArguments a
 }  // namespace
 }  // namespace mlp
 
-bool mlp_heads_take(const MlpHeadsShape& shape) {
-  if (!mlp::valid(shape) || cuda_device_attribute(cudaDevAttrComputeCapabilityMajor) != 9 ||
-      cuda_device_attribute(cudaDevAttrComputeCapabilityMinor) != 0)
-    return false;
+Support mlp_heads_support(const MlpHeadsShape& shape) {
+  if (Support sizes = mlp_heads_sizes(shape); !sizes) return sizes;
+  if (Support device = hopper_support(); !device) return device;
   // A kernel that was not compiled for wgmma has an empty body, and no barriers in shared memory.
   static const std::size_t shared_bytes = [] {
     cudaFuncAttributes attributes;
-    check_cuda(cudaFuncGetAttributes(&attributes, mlp::forward_kernel<112>), "mlp_heads_take");
+    check_cuda(cudaFuncGetAttributes(&attributes, mlp::forward_kernel<112>), "mlp_heads_support");
     return attributes.sharedSizeBytes;
   }();
-  return shared_bytes > 0;
+  if (shared_bytes == 0) return Support::no("this build has no code of it for Hopper");
+  return {};
 }
 
 std::size_t mlp_heads_mask_bytes(const MlpHeadsShape& shape) {

@@ -7,20 +7,25 @@
 #include "kernels/tensor_core.cuh"
 
 namespace engram {
-namespace mlp {
 
-bool valid(const MlpHeadsShape& s) {
-  return s.rows >= 1 && s.rows < std::int64_t{1} << 31 && s.stride % 16 == 0 && s.stride >= 16 && s.stride <= 128 &&
-         s.width >= 1 && s.width <= s.stride && s.hidden == kHidden && s.outputs >= 1 && s.outputs <= kMostOutputs &&
-         s.heads >= 1 && s.heads <= kMaxMlpHeads && s.kept >= 0 && s.kept <= s.heads;
+Support mlp_heads_sizes(const MlpHeadsShape& s) {
+  const auto no = [](std::int64_t value, const char* why) { return Support::no(std::to_string(value) + why); };
+  if (s.rows < 1 || s.rows >= std::int64_t{1} << 31) return no(s.rows, " rows are not 1 .. 2^31 - 1");
+  if (s.stride > 128) return no(s.stride, " channels are more than 128");
+  if (s.stride < 16 || s.stride % 16 != 0) return no(s.stride, " channels are not a multiple of 16");
+  if (s.width < 1 || s.width > s.stride) return no(s.width, " channels do not fit their rows");
+  if (s.hidden != mlp::kHidden) return Support::no("hidden width " + std::to_string(s.hidden) + " is not 256");
+  if (s.outputs < 1 || s.outputs > mlp::kMostOutputs) return no(s.outputs, " outputs are not 1 .. 16");
+  if (s.heads < 1 || s.heads > kMaxMlpHeads) return no(s.heads, " heads are not 1 .. 8");
+  if (s.kept < 0 || s.kept > s.heads) return no(s.kept, " kept heads are more than there are");
+  return {};
 }
 
+namespace mlp {
+
 void check_shape(const MlpHeadsShape& s, const char* what) {
-  if (valid(s)) return;
-  const auto text = [](std::int64_t number) { return std::to_string(number); };
-  throw std::runtime_error(std::string(what) + ": " + text(s.rows) + " rows of " + text(s.width) + " in " +
-                           text(s.stride) + ", " + text(s.heads) + " heads (" + text(s.kept) + " kept) of " +
-                           text(s.hidden) + " hidden units and " + text(s.outputs) + " outputs");
+  const Support sizes = mlp_heads_sizes(s);
+  if (!sizes) throw std::runtime_error(std::string(what) + ": " + sizes.reason());
 }
 
 namespace {

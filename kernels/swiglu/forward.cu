@@ -1,3 +1,6 @@
+#include <string>
+
+#include "kernels/architecture.h"
 #include "kernels/swiglu/stage.cuh"
 
 namespace engram {
@@ -93,10 +96,20 @@ __global__ void __launch_bounds__(kThreads, 1) forward_kernel(FusedSwiGlu input,
 }  // namespace
 }  // namespace swiglu
 
-bool fused_swiglu_takes(int stride, int inner) {
-  using namespace swiglu;
-  if (stride < 16 || stride > 128 || stride % 16 != 0 || inner < kUnits || inner % kUnits != 0) return false;
-  return cuda_device_attribute(cudaDevAttrComputeCapabilityMajor) == 9 && has_body(&forward_kernel<64>);
+Support fused_swiglu_sizes(int stride, int inner) {
+  using swiglu::kUnits;
+  const auto no = [](int value, const char* why) { return Support::no(std::to_string(value) + why); };
+  if (stride > 128) return no(stride, " channels are more than 128");
+  if (stride < 16 || stride % 16 != 0) return no(stride, " channels are not a multiple of 16");
+  if (inner < kUnits || inner % kUnits != 0) return no(inner, " hidden units are not a multiple of 64");
+  return {};
+}
+
+Support fused_swiglu_support(int stride, int inner) {
+  if (Support sizes = fused_swiglu_sizes(stride, inner); !sizes) return sizes;
+  if (Support device = hopper_support(); !device) return device;
+  if (!swiglu::has_body(&swiglu::forward_kernel<64>)) return Support::no("this build has no code of it for Hopper");
+  return {};
 }
 
 void fused_swiglu_forward(const FusedSwiGlu& input, void* y, cudaStream_t stream) {

@@ -9,7 +9,7 @@ namespace {
 
 bool skip_without_hopper() {
   if (skip_without_gpu()) return true;
-  if (fused_swiglu_takes(112, 512)) return false;
+  if (fused_swiglu_support(112, 512)) return false;
   skip_case("no GPU of compute capability 9.0, or a build without sm_90a");
   return true;
 }
@@ -88,7 +88,7 @@ TEST_CASE("the fused SwiGLU gives the same bits 1,000 times") {
 TEST_CASE("the fused SwiGLU refuses other shapes") {
   if (skip_without_hopper()) return;
   for (const auto& [stride, inner] : {std::pair(112, 32), {112, 96}, {104, 64}, {144, 64}, {0, 64}, {112, 0}})
-    CHECK(!fused_swiglu_takes(stride, inner));
+    CHECK(!fused_swiglu_support(stride, inner));
   const SwiGluProblem problem({3, 10, 16, 64});
   for (const auto& [width, stride, inner] : {std::tuple(17, 16, 64), {0, 16, 64}, {10, 24, 64}, {10, 16, 65}}) {
     FusedSwiGlu wrong = problem.input();

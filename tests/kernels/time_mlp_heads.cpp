@@ -33,7 +33,7 @@ void time_heads(const MlpHeadsShape& shape) {
 
 int main() {
   std::setvbuf(stdout, nullptr, _IOLBF, 0);
-  if (!has_cuda_device() || !mlp_heads_take({64, 100, 112, kMlpHeadsHidden, 8, 1, 1})) {
+  if (!has_cuda_device() || !mlp_heads_support({64, 100, 112, kMlpHeadsHidden, 8, 1, 1})) {
     std::printf("skipped: the heads' kernels are not for this device\n");
     return 0;
   }

@@ -34,7 +34,7 @@ void time_case(const SwiGluCase& c) {
 
 int main() {
   std::setvbuf(stdout, nullptr, _IOLBF, 0);
-  if (!has_cuda_device() || !fused_swiglu_takes(112, 512)) {
+  if (!has_cuda_device() || !fused_swiglu_support(112, 512)) {
     std::printf("no CUDA device of compute capability 9.0, or a build without sm_90a\n");
     return 1;
   }

@@ -24,9 +24,27 @@ TEST_CASE("a new run directory holds config and origin") {
   for (const char* key : {"engram", "commit", "build_type", "compiler", "libtorch", "device", "cpu_cores", "started"})
     CHECK(about.contains(key));
   CHECK(about["command_line"][3] == "5");
+  CHECK(run.roads().empty());
   CHECK(run.weights_file(WhichWeights::kBest) == folder / "deep/run/weights/best.safetensors");
   CHECK(mentions(run.events_file().string(), "tfevents"));
   CHECK(RunDirectory::open(folder / "deep/run").path() == run.path());
+}
+
+TEST_CASE("a run directory keeps the roads of its agent, and damage to them is no error") {
+  const TemporaryFolder folder;
+  const RunDirectory run =
+      RunDirectory::create(folder / "run", "[run]\n", torch::kCPU, {},
+                           {{"backbone", "LibTorch", "width 1030 is more than 1024"}, {"loss", "one kernel", ""}});
+  const std::vector<Road> roads = run.roads();
+  REQUIRE(roads.size() == 2);
+  CHECK(roads[0].part == "backbone");
+  CHECK(roads[0].road == "LibTorch");
+  CHECK(roads[0].reason == "width 1030 is more than 1024");
+  CHECK(roads[1].reason.empty());
+  for (const char* damaged : {"", "{", "[]", "{\"roads\": 3}", "{\"roads\": [4, {\"part\": []}]}"}) {
+    write_text(folder / "run/about.json", damaged);
+    for (const Road& road : run.roads()) CHECK(road.part.empty());
+  }
 }
 
 TEST_CASE("what is there is never overwritten") {

@@ -1,6 +1,5 @@
 // The heads of a GPU, layer by layer and fused, against their definition on the CPU in double precision.
-#include "nn/fused_mlp.h"
-#include "nn/fused_rows.h"
+#include "nn/fused_heads.h"
 
 #include <doctest/doctest.h>
 
@@ -8,7 +7,6 @@
 #include <string>
 #include <vector>
 
-#include "memory/fused_mixer.h"
 #include "tests/gpu.h"
 
 using namespace engram;
@@ -81,7 +79,7 @@ void check_heads(const Case& c, double output_tolerance, double gradient_toleran
                    own_targets = leaves(targets, torch::TensorOptions(torch::kCUDA));
   const Tensor own_x = x.to(torch::kCUDA).requires_grad_(true);
   const fused::HeadOutputs outputs =
-      fused::heads(fused::to_rows(own_x.to(c.dtype)), weights_of(own), weights_of(own_targets));
+      fused::heads(own_x.to(c.dtype), weights_of(own), weights_of(own_targets));
   Tensor own_sum = torch::zeros({}, torch::TensorOptions(torch::kCUDA));
   for (std::size_t i = 0; i < used; ++i)
     own_sum = own_sum + (outputs.learning[i].narrow(1, 0, c.actions) *
@@ -114,8 +112,11 @@ TEST_CASE("heads and their gradients are those of the definition") {
     for (const Case& c : {Case{333, 100, 256, 4, torch::kBFloat16},
                           {70, 20, 256, 9, torch::kBFloat16},
                           {333, 100, 64, 4, torch::kBFloat16},
+                          {333, 100, 512, 4, torch::kBFloat16},
+                          {70, 20, 344, 4, torch::kBFloat16},
                           {333, 100, 256, 4, torch::kFloat32},
-                          {65, 20, 48, 3, torch::kFloat32}})
+                          {65, 20, 48, 3, torch::kFloat32},
+                          {130, 20, 512, 3, torch::kFloat32}})
       if (c.dtype == torch::kFloat32)
         check_heads(c, 1e-5, 1e-4, all_used);
       else

@@ -1,10 +1,11 @@
-#include "nn/fused_mlp.h"
+#include "nn/fused_heads.h"
 
 #include <utility>
 
-#include "kernels/block/elementwise.h"
 #include "kernels/mlp_heads/mlp_heads.h"
+#include "nn/fused_linear.h"
 #include "nn/fused_rows.h"
+#include "nn/fused_support.h"
 #include "nn/side_work.h"
 #include "nn/weight_stack.h"
 
@@ -17,103 +18,6 @@ using torch::autograd::variable_list;
 
 constexpr int kActionMultiple = 8;
 
-// [relu](x W^T + b)
-Tensor affine(const Tensor& x, const Tensor& weight, const Tensor& bias, bool relu) {
-  return relu ? torch::_addmm_activation(bias, x, weight.t()) : torch::addmm(bias, x, weight.t());
-}
-
-// The bias's gradient, which is the side's, and what it reads until it has ended.
-struct BiasGradient {
-  Tensor bias, scratch;
-};
-
-// Through relu where y is given: dx, which may be dy.
-BiasGradient relu_backward(const Tensor& dy, const Tensor& y, const Tensor& dx, const SideWork& side) {
-  const Tensor bias = torch::empty({dy.size(1)}, dy.options().dtype(torch::kFloat32));
-  const ReluBiasGradient gradient{.rows = dy.size(0),
-                                  .columns = static_cast<int>(dy.size(1)),
-                                  .dtype = kernel_dtype(dy),
-                                  .y = y.defined() ? y.data_ptr() : nullptr,
-                                  .y_stride = y.defined() ? y.stride(0) : 0,
-                                  .dy = dy.data_ptr(),
-                                  .dy_stride = dy.stride(0),
-                                  .dx = dx.defined() ? dx.data_ptr() : nullptr,
-                                  .dx_stride = dx.defined() ? dx.stride(0) : 0,
-                                  .bias = bias.data_ptr<float>()};
-  const Tensor scratch = scratch_bytes(relu_bias_backward_scratch_bytes(gradient), dy);
-  // Without a relu nothing but the bias's gradient is computed.
-  if (dx.defined()) relu_bias_backward(gradient, scratch.data_ptr(), current_stream());
-  side.run([&] {
-    if (!dx.defined()) relu_bias_backward(gradient, scratch.data_ptr(), current_stream());
-    relu_bias_add_sums(gradient, scratch.data_ptr(), current_stream());
-  });
-  return {bias, scratch};
-}
-
-class LinearPass : public torch::CustomClassHolder {
- public:
-  LinearPass(const Tensor& x_MP, const Tensor& weight_OI, const Tensor& bias_O, bool relu)
-      : x_MP_(x_MP),
-        relu_(relu),
-        of_leaves_(are_leaves({weight_OI, bias_O})),
-        weight_stack_(round_up(weight_OI.size(0), kWidthMultiple), static_cast<int>(x_MP.size(1))),
-        bias_stack_(1, round_up(weight_OI.size(0), kWidthMultiple)) {
-    const int outputs = round_up(weight_OI.size(0), kWidthMultiple);
-    weight_stack_.add(weight_OI, 0, padded_to(weight_OI.size(0), outputs),
-                      padded_to(weight_OI.size(1), static_cast<int>(x_MP.size(1))));
-    bias_stack_.add(bias_O, 0, padded_to(1, 1), padded_to(bias_O.size(0), outputs));
-  }
-
-  Tensor forward() {
-    const auto dtype = x_MP_.scalar_type();
-    const auto packed = WeightStack::packed({{weight_stack_, dtype}, {bias_stack_, dtype}});
-    weight_ = packed[0];
-    y_MP_ = affine(x_MP_, weight_, packed[1].view({-1}), relu_);
-    return y_MP_;
-  }
-
-  // The gradients of x (if it is wanted), weight and bias.
-  variable_list backward(const Tensor& gradient_MP, bool wants_x) {
-    const Tensor d_y = relu_ ? torch::empty_like(gradient_MP) : gradient_MP;
-    SideWork weights(SideStreamOf::kLayerWeights);
-    const BiasGradient d_bias = relu_backward(gradient_MP, relu_ ? y_MP_ : Tensor(), relu_ ? d_y : Tensor(), weights);
-    variable_list gradients{Tensor()};
-    weights.run([&] {
-      gradients.push_back(weight_stack_.unpacked(product_float(d_y.t(), x_MP_))[0]);
-      gradients.push_back(bias_stack_.unpacked(d_bias.bias)[0]);
-    });
-    if (wants_x) gradients[0] = product(d_y, weight_);
-    weights.keep({d_y, d_bias.scratch, d_bias.bias});
-    weights.finish({gradients[1], gradients[2]}, of_leaves_);
-    return gradients;
-  }
-
- private:
-  Tensor x_MP_;
-  bool relu_, of_leaves_;
-  WeightStack weight_stack_, bias_stack_;
-  Tensor weight_, y_MP_;
-};
-
-class LinearFunction : public torch::autograd::Function<LinearFunction> {
- public:
-  static Tensor forward(AutogradContext* context, const Tensor& x_MP, const Tensor& weight, const Tensor& bias,
-                        bool relu) {
-    auto pass = c10::make_intrusive<LinearPass>(x_MP.detach(), weight, bias, relu);
-    const Tensor y_MP = pass->forward();
-    context->saved_data["pass"] = c10::IValue::make_capsule(std::move(pass));
-    // The pass keeps the output's values; a shared handle would make the graph keep itself.
-    return y_MP.alias();
-  }
-  static variable_list backward(AutogradContext* context, const variable_list& gradient) {
-    const auto holder = context->saved_data["pass"].toCapsule();
-    variable_list gradients =
-        static_cast<LinearPass*>(holder.get())->backward(gradient[0].contiguous(), context->needs_input_grad(0));
-    gradients.emplace_back();  // of relu
-    return gradients;
-  }
-};
-
 // The heads' parameters as stacked matrices.
 struct HeadStacks {
   HeadStacks(const std::vector<HeadWeights>& weights, int stride)
@@ -125,7 +29,7 @@ struct HeadStacks {
         weight3(count * actions, hidden),
         hidden_bias(2 * count, hidden),
         output_bias(count, actions) {
-    TORCH_CHECK(hidden % 8 == 0 && count * hidden <= kMaxHeadColumns, count, " heads of hidden width ", hidden);
+    TORCH_CHECK(hidden % kVectorElements == 0, count, " heads of hidden width ", hidden);
     const PackGroups all_hidden = padded_to(hidden, hidden), one = padded_to(1, 1);
     for (int i = 0; i < count; ++i) {
       const HeadWeights& head = weights[static_cast<std::size_t>(i)];
@@ -282,22 +186,35 @@ class LayeredHeads : public HeadsPass {
   Kept kept_;
 };
 
+HeadSizes sizes_of(const std::vector<HeadWeights>& learning, const std::vector<HeadWeights>& targets) {
+  return {.width = learning[0].weight1_ID.size(1),
+          .hidden = learning[0].weight1_ID.size(0),
+          .actions = learning[0].weight3_AI.size(0),
+          .learning = static_cast<int>(learning.size()),
+          .targets = static_cast<int>(targets.size())};
+}
+
+MlpHeadsShape shape_of(const HeadSizes& sizes, std::int64_t rows) {
+  return {.rows = rows,
+          .width = static_cast<int>(sizes.width),
+          .stride = round_up(sizes.width, kWidthMultiple),
+          .hidden = static_cast<int>(sizes.hidden),
+          .outputs = static_cast<int>(sizes.actions),
+          .heads = sizes.learning + sizes.targets,
+          .kept = sizes.learning};
+}
+
 // All layers in one kernel (kernels/mlp_heads), in bfloat16 on a device that it is for.
 class FusedHeads : public HeadsPass {
  public:
   FusedHeads(const Tensor& x_MP, const std::vector<HeadWeights>& learning, const std::vector<HeadWeights>& targets,
              bool of_leaves)
-      : HeadsPass(x_MP, learning, of_leaves), shape_(shape(x_MP, learning, targets)) {
+      : HeadsPass(x_MP, learning, of_leaves), shape_(shape_of(sizes_of(learning, targets), x_MP.size(0))) {
     for (const auto* heads : {&learning, &targets})
       for (const HeadWeights& head : *heads)
         for (const Tensor& parameter :
              {head.weight1_ID, head.bias1_I, head.weight2_II, head.bias2_I, head.weight3_AI, head.bias3_A})
           parameters_.push_back(parameter.detach().contiguous());
-  }
-
-  static bool takes(const Tensor& x_MP, const std::vector<HeadWeights>& learning,
-                    const std::vector<HeadWeights>& targets) {
-    return x_MP.scalar_type() == torch::kBFloat16 && mlp_heads_take(shape(x_MP, learning, targets));
   }
 
   variable_list forward() override {
@@ -371,18 +288,6 @@ class FusedHeads : public HeadsPass {
   }
 
  private:
-  static MlpHeadsShape shape(const Tensor& x_MP, const std::vector<HeadWeights>& learning,
-                             const std::vector<HeadWeights>& targets) {
-    const HeadWeights& head = learning[0];
-    return {.rows = x_MP.size(0),
-            .width = static_cast<int>(head.weight1_ID.size(1)),
-            .stride = static_cast<int>(x_MP.size(1)),
-            .hidden = static_cast<int>(head.weight1_ID.size(0)),
-            .outputs = static_cast<int>(head.weight3_AI.size(0)),
-            .heads = static_cast<int>(learning.size() + targets.size()),
-            .kept = static_cast<int>(learning.size())};
-  }
-
   MlpHeadsShape shape_;
   std::vector<Tensor> parameters_;  // float32, of the learning heads, then of the targets
   Tensor packed_, masks_, first_, second_;
@@ -397,7 +302,7 @@ class HeadsFunction : public torch::autograd::Function<HeadsFunction> {
       learning.push_back({parameters[i], parameters[i + 1], parameters[i + 2], parameters[i + 3], parameters[i + 4],
                           parameters[i + 5]});
     c10::intrusive_ptr<HeadsPass> pass;
-    if (FusedHeads::takes(x_MP, learning, targets))
+    if (one_kernel_heads_support(sizes_of(learning, targets), x_MP.scalar_type(), x_MP.device()))
       pass = c10::make_intrusive<FusedHeads>(x_MP.detach(), learning, targets, are_leaves(parameters));
     else
       pass = c10::make_intrusive<LayeredHeads>(x_MP.detach(), learning, targets, are_leaves(parameters));
@@ -418,17 +323,35 @@ class HeadsFunction : public torch::autograd::Function<HeadsFunction> {
 
 }  // namespace
 
-Tensor linear(const Tensor& x_MP, const Tensor& weight_OI, const Tensor& bias_O, bool relu) {
-  return LinearFunction::apply(x_MP, weight_OI, bias_O, relu);
+Support heads_support(const HeadSizes& sizes, torch::ScalarType dtype, torch::Device device) {
+  if (Support on_device = device_support(dtype, device); !on_device) return on_device;
+  if (sizes.hidden % kVectorElements != 0)
+    return Support::no("hidden width " + std::to_string(sizes.hidden) + " is not a multiple of 8");
+  return at_most("hidden width", sizes.hidden, kMaxHeadHidden);
 }
 
-HeadOutputs heads(const Tensor& x_MP, const std::vector<HeadWeights>& learning,
-                  const std::vector<HeadWeights>& targets) {
+Support one_kernel_heads_sizes(const HeadSizes& sizes, torch::ScalarType dtype) {
+  if (dtype != torch::kBFloat16) return Support::no("the kernel computes in bfloat16 alone");
+  return mlp_heads_sizes(shape_of(sizes, /*rows=*/1));
+}
+
+Support one_kernel_heads_support(const HeadSizes& sizes, torch::ScalarType dtype, torch::Device device) {
+  if (Support own = heads_support(sizes, dtype, device); !own) return own;
+  if (Support own = one_kernel_heads_sizes(sizes, dtype); !own) return own;
+  return mlp_heads_support(shape_of(sizes, /*rows=*/1));
+}
+
+HeadOutputs heads(const Tensor& x, const std::vector<HeadWeights>& learning, const std::vector<HeadWeights>& targets) {
   variable_list parameters;
   for (const HeadWeights& head : learning)
     parameters.insert(parameters.end(),
                       {head.weight1_ID, head.bias1_I, head.weight2_II, head.bias2_I, head.weight3_AI, head.bias3_A});
-  const variable_list outputs = HeadsFunction::apply(x_MP, at::TensorList(parameters), targets);
+  variable_list outputs = HeadsFunction::apply(to_rows(x), at::TensorList(parameters), targets);
+  std::vector<std::int64_t> shape = x.sizes().vec();
+  for (Tensor& output : outputs) {
+    shape.back() = output.size(1);
+    output = output.view(shape);
+  }
   const auto behind_learning = outputs.begin() + static_cast<std::ptrdiff_t>(learning.size());
   return {{outputs.begin(), behind_learning}, {behind_learning, outputs.end()}};
 }

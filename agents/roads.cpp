@@ -1,0 +1,46 @@
+#include "agents/roads.h"
+
+#include "agents/fused_sac_loss.h"
+#include "agents/make_policy.h"
+#include "agents/trained_agent.h"
+#include "base/error.h"
+
+namespace engram {
+
+std::vector<Road> roads_of(const Config& config, const AgentNetwork& network, torch::Device device) {
+  std::vector<Road> roads = network.roads(device);
+  roads.push_back(loss_road(config, device));
+  roads.push_back(acting_road(config, device));
+  return roads;
+}
+
+std::string road_text(const Road& road) {
+  return road.part + ": " + road.road + (road.reason.empty() ? "" : " (" + road.reason + ")");
+}
+
+Road loss_road(const Config& config, torch::Device device) {
+  const Support kernel = config.run.kernels == Kernels::kOff
+                             ? Support::no("run.kernels is off")
+                             : fused_sac_loss_supports(device, torch::kFloat32, config.task.info().num_actions());
+  if (!kernel) return {"loss", "LibTorch in float32", kernel.reason()};
+  return {"loss", "one kernel in float32", "", /*fast=*/true};
+}
+
+Road acting_road(const Config& config, torch::Device device) {
+  const std::string type = compute_dtype(config, device) == torch::kBFloat16 ? "bfloat16" : "float32";
+  const Support kernel = supports_one_kernel(config, device);
+  if (kernel) return {"acting", "one kernel in " + type, "", /*fast=*/true};
+  return {"acting",
+          device.is_cuda() ? "the network's operations in a CUDA graph, in " + type : "LibTorch in float32 on the CPU",
+          kernel.reason()};
+}
+
+void check_kernels(const Config& config, const std::vector<Road>& roads) {
+  if (config.run.kernels != Kernels::kRequire) return;
+  for (const Road& road : roads)
+    if (!road.fast)
+      throw UserError("run.kernels require: " + road.part + " would be computed by " + road.road + ", because " +
+                      road.reason + "; change that or take run.kernels auto");
+}
+
+}  // namespace engram

@@ -1,0 +1,19 @@
+// What every fused form asks for; the forms' own headers say what else.
+#pragma once
+
+#include <torch/torch.h>
+
+#include "base/support.h"
+
+namespace engram::fused {
+
+// Whether this build has kernels for products in `dtype` on `device`, of whatever sizes.
+Support device_support(torch::ScalarType dtype, torch::Device device);
+
+// Where `value` is more than `most`: "width 1030 is more than 1024".
+inline Support at_most(const std::string& what, std::int64_t value, std::int64_t most) {
+  if (value <= most) return {};
+  return Support::no(what + " " + std::to_string(value) + " is more than " + std::to_string(most));
+}
+
+}  // namespace engram::fused

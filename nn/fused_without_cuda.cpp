@@ -1,0 +1,52 @@
+// The fused forms of a build without GPU support: there are none.
+#include <stdexcept>
+
+#include "nn/fused_dropout.h"
+#include "nn/fused_encoder.h"
+#include "nn/fused_gelu_mlp.h"
+#include "nn/fused_heads.h"
+#include "nn/fused_support.h"
+#include "nn/fused_swiglu.h"
+#include "nn/residual_stack.h"
+
+namespace engram::fused {
+namespace {
+
+using torch::Tensor;
+
+Support no_support() { return Support::no("this build has no GPU support"); }
+
+// Of what is called only where the functions above it allow it.
+[[noreturn]] void not_built(const char* what) {
+  throw std::logic_error(std::string(what) + " on a GPU in a build without GPU support");
+}
+
+}  // namespace
+
+Support device_support(torch::ScalarType, torch::Device) { return no_support(); }
+
+Support encoder_support(const EncoderSizes&, torch::ScalarType, torch::Device) { return no_support(); }
+Tensor encode_image(const Tensor&, torch::ScalarType, const std::vector<std::int64_t>&,
+                    const std::vector<LayerWeights>&, const LayerWeights&) {
+  not_built("an encoder");
+}
+Tensor encode_vector(const Tensor&, torch::ScalarType, const LayerWeights&) { not_built("an encoder"); }
+
+Support heads_support(const HeadSizes&, torch::ScalarType, torch::Device) { return no_support(); }
+Support one_kernel_heads_sizes(const HeadSizes&, torch::ScalarType) { return no_support(); }
+Support one_kernel_heads_support(const HeadSizes&, torch::ScalarType, torch::Device) { return no_support(); }
+HeadOutputs heads(const Tensor&, const std::vector<HeadWeights>&, const std::vector<HeadWeights>&) {
+  not_built("heads");
+}
+
+Support one_kernel_swiglu_sizes(std::int64_t, std::int64_t, torch::ScalarType) { return no_support(); }
+Support one_kernel_swiglu_support(std::int64_t, std::int64_t, torch::ScalarType, torch::Device) { return no_support(); }
+std::unique_ptr<Branch> swiglu_branch(const SwiGluWeights&, torch::ScalarType) { not_built("SwiGLU"); }
+std::unique_ptr<Branch> gelu_mlp_branch(const GeluMlpWeights&) { not_built("an MLP"); }
+Tensor residual_stack(const Tensor&, const DropoutPlace&, std::vector<Residual>, Norm) {
+  not_built("a stack of blocks");
+}
+
+Tensor dropout(const Tensor&, const Tensor&, const DropoutPlace&) { not_built("dropout"); }
+
+}  // namespace engram::fused

@@ -1,0 +1,166 @@
+// Learning and acting in bfloat16 without kernels, on LibTorch's operations: every backbone, at sizes that no kernel
+// takes, against the CPU in double precision, and captured in a graph.
+#include <ATen/cuda/CUDAGraph.h>
+#include <c10/cuda/CUDAGuard.h>
+#include <c10/cuda/CUDAStream.h>
+#include <doctest/doctest.h>
+
+#include <string>
+#include <vector>
+
+#include "memory/sequence_model.h"
+#include "nn/autocast.h"
+#include "tests/gpu.h"
+#include "tests/memory/support.h"
+
+using namespace engram;
+using engram::testing::skip_without_gpu;
+using torch::Tensor;
+
+namespace {
+
+constexpr std::int64_t kSteps = 70;
+const std::vector<std::int64_t> kLengths = {70, 33, 1, 0};
+
+// Odd head widths, more channels a head than a kernel takes, and each way of mixing.
+const std::vector<Variant> kVariants = {
+    {"transformer", {{"width", "26"}, {"layers", "2"}, {"mlp_width", "37"}}},
+    {"transformer", {{"width", "260"}, {"heads", "2"}, {"layers", "1"}}},
+    {"deltanet", {{"width", "22"}, {"layers", "2"}}},
+    {"deltanet", {{"width", "260"}, {"heads", "2"}, {"layers", "1"}}},
+    {"hqlt", {{"width", "260"}, {"heads", "2"}, {"layers", "1"}, {"window", "7"}}},
+    {"hqlt", {{"width", "36"}, {"layers", "2"}, {"mixing", "scalar"}, {"positions", "none"}}},
+    {"hqlt", {{"width", "36"}, {"layers", "2"}, {"mixing", "sum"}}},
+    {"hqlt_delayed_stream", {{"width", "36"}, {"layers", "2"}, {"window", "7"}}},
+    {"hqlt_delayed_stream", {{"width", "26"}, {"window", "200"}, {"mixing", "scalar"}, {"positions", "none"}}},
+    {"hqlt_delayed_chunk", {{"width", "36"}, {"layers", "2"}, {"window", "7"}}},
+    {"hqlt_delayed_chunk", {{"width", "26"}, {"window", "200"}, {"mixing", "sum"}, {"positions", "none"}}},
+    {"lstm", {{"width", "37"}, {"layers", "2"}}},
+    {"gru", {{"width", "37"}, {"layers", "2"}}},
+    {"none", {{"width", "37"}, {"layers", "2"}}},
+};
+
+double rms(const Tensor& x) { return x.square().mean().sqrt().item<double>(); }
+double rms_error(const Tensor& a, const Tensor& b) {
+  return rms(a.detach().to(torch::kCPU, torch::kFloat64) - b) / (rms(b) + 1e-30);
+}
+
+struct Models {
+  std::shared_ptr<SequenceModel> reference, model;  // float64 on the CPU, float32 on the GPU
+};
+
+// The weights are those that products in bfloat16 see.
+Models make_models(const Variant& variant) {
+  torch::manual_seed(8);
+  Models models{make_model(variant, kSteps, torch::kFloat64), make_model(variant, kSteps, torch::kFloat32)};
+  enlarge_weights(*models.reference);
+  const torch::NoGradGuard no_grad;
+  const auto from = models.reference->parameters(), to = models.model->parameters();
+  for (std::size_t i = 0; i < from.size(); ++i) {
+    from[i].copy_(from[i].to(torch::kBFloat16));
+    to[i].copy_(from[i]);
+  }
+  models.model->to(torch::kCUDA);
+  return models;
+}
+
+struct Learnt {
+  Tensor output_BTD, input_BTD;
+  std::vector<Tensor> parameters;
+};
+
+// Of sum(output * weight) over the valid rows, without kernels.
+Learnt learn(SequenceModel& model, const Tensor& input_BTD, const Tensor& weight_BTD, const Tensor& lengths_B) {
+  const Tensor input = input_BTD.detach().clone().requires_grad_(true);
+  const Tensor behind_BT1 = (torch::arange(input.size(1), lengths_B.options()) >= lengths_B.unsqueeze(1)).unsqueeze(2);
+  const Tensor output = model.forward_fresh(input, lengths_B, /*use_kernels=*/false).masked_fill(behind_BT1, 0);
+  std::vector<Tensor> wanted{input};
+  for (const Tensor& parameter : model.parameters()) wanted.push_back(parameter);
+  std::vector<Tensor> gradients =
+      torch::autograd::grad({(output.to(weight_BTD.scalar_type()) * weight_BTD).sum()}, wanted, /*grad_outputs=*/{},
+                            /*retain_graph=*/std::nullopt, /*create_graph=*/false, /*allow_unused=*/true);
+  Learnt learnt{output.detach(), gradients[0], {gradients.begin() + 1, gradients.end()}};
+  return learnt;
+}
+
+struct Data {
+  Tensor input_BTD, weight_BTD;
+};
+Data make_data(const SequenceModel& model) {
+  const auto batch = static_cast<std::int64_t>(kLengths.size());
+  const Tensor input = torch::randn({batch, kSteps, model.width()}).to(torch::kBFloat16).to(torch::kFloat64);
+  return {input, torch::randn_like(input)};
+}
+
+}  // namespace
+
+// bfloat16 rounds at 4e-3; some twenty products in a row through two layers with enlarged weights, and narrow heads
+// that average little of it away.
+TEST_CASE("without kernels every backbone learns in bfloat16, with parameters and their gradients in float32") {
+  if (skip_without_gpu()) return;
+  for (const Variant& variant : kVariants) {
+    CAPTURE(variant.label());
+    const Models models = make_models(variant);
+    const Data data = make_data(*models.reference);
+    const Learnt expected = learn(*models.reference, data.input_BTD, data.weight_BTD, lengths(kLengths));
+    const Learnt got = learn(*models.model, data.input_BTD.to(torch::kCUDA, torch::kBFloat16),
+                             data.weight_BTD.to(torch::kCUDA, torch::kFloat32), lengths(kLengths).to(torch::kCUDA));
+    CHECK((got.output_BTD.scalar_type() == torch::kBFloat16));
+    CHECK(rms_error(got.output_BTD, expected.output_BTD) < 0.06);
+    CHECK(rms_error(got.output_BTD, expected.output_BTD) > 1e-5);  // float32 would be nearer
+    CHECK(rms_error(got.input_BTD, expected.input_BTD) < 0.2);
+    for (std::size_t i = 0; i < expected.parameters.size(); ++i) {
+      const std::string name = models.model->named_parameters().keys()[i];
+      CAPTURE(name);
+      if (name.ends_with("key.bias")) continue;  // its gradient is zero but for rounding
+      CHECK((got.parameters[i].scalar_type() == torch::kFloat32));
+      CHECK(rms_error(got.parameters[i], expected.parameters[i]) < 0.2);
+    }
+  }
+}
+
+// Summation orders of LibTorch's gradients may differ from launch to launch.
+TEST_CASE("without kernels a learning pass in bfloat16 can be captured in a graph") {
+  if (skip_without_gpu()) return;
+  for (const Variant& variant : kVariants) {
+    CAPTURE(variant.label());
+    const Models models = make_models(variant);
+    const Data data = make_data(*models.reference);
+    const Tensor input = data.input_BTD.to(torch::kCUDA, torch::kBFloat16);
+    const Tensor weight = data.weight_BTD.to(torch::kCUDA, torch::kFloat32);
+    const Tensor lengths_B = lengths(kLengths).to(torch::kCUDA);
+    const c10::cuda::CUDAStreamGuard guard(c10::cuda::getStreamFromPool());
+    const Learnt launched = learn(*models.model, input, weight, lengths_B);
+    learn(*models.model, input, weight, lengths_B);
+    at::cuda::CUDAGraph graph;
+    graph.capture_begin();
+    const Learnt captured = learn(*models.model, input, weight, lengths_B);
+    graph.capture_end();
+    for (int replay = 0; replay < 2; ++replay) graph.replay();
+    c10::cuda::getCurrentCUDAStream().synchronize();
+    CHECK(rms_error(captured.output_BTD, launched.output_BTD.cpu().to(torch::kFloat64)) < 1e-3);
+    for (std::size_t i = 0; i < launched.parameters.size(); ++i)
+      CHECK(rms_error(captured.parameters[i], launched.parameters[i].cpu().to(torch::kFloat64)) < 0.01);
+  }
+}
+
+TEST_CASE("a step whose products are in bfloat16 keeps the state's type and stays near the definition") {
+  if (skip_without_gpu()) return;
+  for (const Variant& variant : kVariants) {
+    CAPTURE(variant.label());
+    const Models models = make_models(variant);
+    constexpr std::int64_t kRows = 3;
+    MemoryState expected_state = models.reference->initial_state(kRows), state = models.model->initial_state(kRows);
+    const MemoryState before = state.clone();
+    for (int t = 0; t < 20; ++t) {
+      CAPTURE(t);
+      const Tensor input = torch::randn({kRows, models.reference->width()}, torch::kFloat64);
+      const Tensor expected = models.reference->step(input, expected_state);
+      const ComputeIn products(torch::kCUDA, torch::kBFloat16);
+      const Tensor output = models.model->step(input.to(torch::kCUDA, torch::kFloat32), state);
+      CHECK(rms_error(output, expected) < 0.1);
+    }
+    for (std::size_t i = 0; i < state.tensors.size(); ++i)
+      CHECK((state.tensors[i].scalar_type() == before.tensors[i].scalar_type()));
+  }
+}
