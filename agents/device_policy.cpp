@@ -111,7 +111,8 @@ std::optional<std::string> DevicePolicy::unsupported(const NetworkOptions& optio
   if (!shape) return "memory.name " + backbone.name() + " is neither hqlt nor deltanet";
   if (options.previous_action_width > 0 || options.previous_reward_width > 0)
     return "it sees previous actions or rewards";
-  return AgentStepper::unsupported(*shape, operands);
+  const Support kernel = AgentStepper::supports(*shape, operands);
+  return kernel ? std::nullopt : std::optional(kernel.reason());
 }
 
 DevicePolicy::DevicePolicy(std::shared_ptr<AgentNetwork> network, const NetworkOptions& options,
