@@ -106,8 +106,7 @@ Support OneKernelPolicy::supports(const NetworkOptions& options, const BackboneC
   if (!shape) return Support::no("memory.name " + backbone.name() + " is neither hqlt nor deltanet");
   if (options.previous_action_width > 0 || options.previous_reward_width > 0)
     return Support::no("it sees previous actions or rewards");
-  const auto reason = AgentStepper::unsupported(*shape, operands);
-  return reason ? Support::no(*reason) : Support();
+  return AgentStepper::supports(*shape, operands);
 }
 
 OneKernelPolicy::OneKernelPolicy(std::shared_ptr<AgentNetwork> network, const NetworkOptions& options,

@@ -1,7 +1,9 @@
 #include <cmath>
 #include <numbers>
 #include <stdexcept>
-#include <type_traits>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "kernels/agent_step/agent_step.h"
 #include "kernels/agent_step/arguments.h"
@@ -16,6 +18,14 @@ struct AgentStepPacking {
   std::int64_t target;  // first tile, or first float of a vector
   int row_offset;       // in the packed matrix
   int input_tiles;      // 0: a vector
+  // Rows or columns of a head beside each other, and in the packed matrix; 0: they are no heads'.
+  int row_head = 0, column_head = 0, padded_head = 0;
+
+  __device__ int packed_row(int row) const { return packed(row, row_head) + row_offset; }
+  __device__ int packed_column(int column) const { return packed(column, column_head); }
+
+ private:
+  __device__ int packed(int i, int head) const { return head == 0 ? i : i / head * padded_head + i % head; }
 };
 
 namespace {
@@ -33,7 +43,7 @@ __global__ void __launch_bounds__(kPackThreads)
       vectors[own.target + i] = rest;
       continue;
     }
-    const int row = i / own.columns + own.row_offset, column = i % own.columns;
+    const int row = own.packed_row(i / own.columns), column = own.packed_column(i % own.columns);
     const int m = row % kStepTile, k = column % kStepTile;
     const std::int64_t tile = own.target + row / kStepTile * own.input_tiles + column / kStepTile;
     const int lane = m % 8 * 4 + k % 8 / 2, element = (m / 8 + k / 8 * 2) * 2 + k % 2;
@@ -53,18 +63,25 @@ std::vector<AgentStepPacking> packing_of(const AgentStepShape& shape, const Agen
   const auto matrix = [&](const float* source, int rows, int columns, int tile, int row_offset = 0) {
     packing.push_back({source, rows, columns, tile, row_offset, tiles_of(columns)});
   };
+  const int head = shape.head_width(), padded_head = padded_head_of(head), mixer = layout.mixer_width;
+  const auto head_rows = [&](const float* source, int tile, int row_offset) {
+    packing.push_back({source, width, width, tile, row_offset, layout.width_tiles, head, 0, padded_head});
+  };
   const auto vector = [&](const float* source, int size, int target) {
     packing.push_back({source, 1, size, target, 0, 0});
   };
   for (int i = 0; i < shape.layers; ++i) {
     const AgentStepWeights::Layer& layer = weights.layers.at(i);
     const int tile = i * layout.layer_tiles, projection = tile + layout.projection, first = i * layout.layer_floats;
-    matrix(layer.query, width, width, projection);
-    matrix(layer.key, width, width, projection, width);
-    matrix(layer.value, width, width, projection, 2 * width);
-    matrix(layer.beta, heads, width, projection, 3 * width);
-    if (shape.gate_rows() > 0) matrix(layer.mixer_gate, shape.gate_rows(), width, projection, 3 * width + heads);
-    matrix(layer.output, width, width, tile + layout.output);
+    head_rows(layer.query, projection, 0);
+    head_rows(layer.key, projection, mixer);
+    head_rows(layer.value, projection, 2 * mixer);
+    matrix(layer.beta, heads, width, projection, 3 * mixer);
+    if (shape.gate_rows() > 0 && shape.mixing == AgentStepMixing::kVector)
+      head_rows(layer.mixer_gate, projection, 3 * mixer + heads);
+    else if (shape.gate_rows() > 0)
+      matrix(layer.mixer_gate, shape.gate_rows(), width, projection, 3 * mixer + heads);
+    packing.push_back({layer.output, width, width, tile + layout.output, 0, layout.mixer_tiles, 0, head, padded_head});
     matrix(layer.gate, inner, width, tile + layout.gate);
     matrix(layer.up, inner, width, tile + layout.up);
     packing.push_back({layer.down, width, inner, tile + layout.down, 0, layout.inner_tiles});
@@ -100,25 +117,38 @@ DeviceBuffer<X> zeros(std::size_t size) {
 
 }  // namespace
 
-std::optional<std::string> AgentStepper::unsupported(const AgentStepShape& shape, Dtype operands) {
+Support AgentStepper::supports(const AgentStepShape& shape, Dtype operands) {
+  const auto above = [](const char* what, int value, int most) {
+    return Support::no(std::string(what) + " " + std::to_string(value) + " is more than " + std::to_string(most));
+  };
+  for (const auto& [what, value] :
+       {std::pair("observations", shape.channels), std::pair("layers", shape.layers), std::pair("heads", shape.heads),
+        std::pair("the width", shape.width), std::pair("the inner width", shape.inner_width),
+        std::pair("the actor's hidden width", shape.hidden_width), std::pair("actions", shape.actions)})
+    if (value < 1) return Support::no(std::string("the number or size of ") + what + " is " + std::to_string(value));
   const std::string width = std::to_string(shape.width), heads = std::to_string(shape.heads);
-  if (shape.channels < 1 || shape.layers < 1 || shape.heads < 1 || shape.hidden_width < 1 || shape.actions < 1 ||
-      shape.inner_width < 1)
-    return "sizes must be positive";
-  if (shape.image() && (shape.height < 3 || shape.columns < 3)) return "images must be 3 x 3 at least";
-  if (shape.width > 128 || shape.width % 4 != 0) return "width " + width + " is not a multiple of 4 up to 128";
-  if (shape.width % shape.heads != 0 || shape.head_width() % 2 != 0)
-    return "width " + width + " does not make " + heads + " heads of even width";
-  if (shape.layers > kAgentStepMaxLayers) return "more than " + std::to_string(kAgentStepMaxLayers) + " layers";
-  if (shape.actions > 32) return "more than 32 actions";
-  if (plan_step(shape, operands, prepare_step_kernel(shape, operands), 1).rows_per_cluster == 0)
-    return "window, observation, inner or hidden width do not fit shared memory";
-  return std::nullopt;
+  if (shape.image() && (shape.height < 3 || shape.columns < 3))
+    return Support::no("images of " + std::to_string(shape.height) + " x " + std::to_string(shape.columns) +
+                       " are smaller than 3 x 3");
+  if (shape.width % shape.heads != 0) return Support::no("width " + width + " is not divisible by heads " + heads);
+  if (shape.width > kAgentStepMaxWidth) return above("width", shape.width, kAgentStepMaxWidth);
+  if (shape.head_width() > kAgentStepMaxHeadWidth)
+    return above("head width", shape.head_width(), kAgentStepMaxHeadWidth);
+  if (shape.window > 0 && shape.rope && shape.head_width() % 2 != 0)
+    return Support::no("rotary positions need an even head width, not " + std::to_string(shape.head_width()));
+  if (shape.layers > kAgentStepMaxLayers) return above("layers", shape.layers, kAgentStepMaxLayers);
+  if (shape.actions > kAgentStepMaxActions) return above("actions", shape.actions, kAgentStepMaxActions);
+  const StepLaunch launch = plan_step(shape, operands, prepare_step_kernel(shape, operands), 1);
+  if (launch.rows_per_cluster == 0)
+    return Support::no("one environment needs " + std::to_string(launch.shared.bytes) +
+                       " bytes of shared memory, more than a block has (window " + std::to_string(shape.window) +
+                       ", width " + width + ", inner width " + std::to_string(shape.inner_width) + ")");
+  return {};
 }
 
 AgentStepper::AgentStepper(const AgentStepShape& shape, Dtype operands, const AgentStepWeights& weights)
     : shape_(shape), operands_(operands) {
-  if (const auto reason = unsupported(shape, operands)) throw std::runtime_error("agent step: " + *reason);
+  if (const Support own = supports(shape, operands); !own) throw std::runtime_error("agent step: " + own.reason());
   device_ = std::make_unique<StepDevice>(prepare_step_kernel(shape, operands));
   const AgentStepLayout layout(shape);
   const std::size_t planes = operands == Dtype::kBfloat16 ? kPlanes<bf16> : kPlanes<float>;

@@ -19,12 +19,11 @@
 
 #include <cstdint>
 #include <memory>
-#include <optional>
-#include <string>
 #include <vector>
 
 #include "base/dropout.h"
 #include "base/rng.h"
+#include "base/support.h"
 #include "kernels/cuda_support.h"
 
 namespace engram {
@@ -75,7 +74,8 @@ struct AgentStepWeights {
   const float *output = nullptr, *output_bias = nullptr;
 };
 
-constexpr int kAgentStepMaxLayers = 12;
+constexpr int kAgentStepMaxLayers = 12, kAgentStepMaxWidth = 256, kAgentStepMaxHeadWidth = 128;
+constexpr int kAgentStepMaxActions = 32;
 
 // What one call reads and writes, on the device. Rows are independent of each other.
 struct AgentStepRows {
@@ -84,8 +84,8 @@ struct AgentStepRows {
   std::uint8_t* fresh_N = nullptr;  // not 0: the row's state counts as zero, whatever it holds; the call sets it to 0
   std::int64_t* position_N = nullptr;  // steps taken, counted up; null without a window
   struct Layer {
-    float* fast_weights_NHKV;
-    float* key_ring_NSHK;  // the step at position p in slot p mod S; null without a window
+    float* fast_weights_NHKV;  // this and the next two: contiguous, aligned to 16 bytes
+    float* key_ring_NSHK;      // the step at position p in slot p mod S; null without a window
     float* value_ring_NSHK;
   };
   Layer layers[kAgentStepMaxLayers] = {};
@@ -112,8 +112,9 @@ struct StepDevice;
 // bfloat16 planes, whose products are exact in float (Dtype::kFloat32). Everything else is computed in float.
 class AgentStepper {
  public:
-  // Returns why a shape cannot be run on the current device; nothing if it can.
-  static std::optional<std::string> unsupported(const AgentStepShape& shape, Dtype operands);
+  // Whether a shape can be run on the current device: any width that its heads divide, within the limits above and
+  // what shared memory holds; rotary positions want heads of even width.
+  static Support supports(const AgentStepShape& shape, Dtype operands);
 
   // `weights` must outlive this, which does not pack them yet. Throws std::runtime_error for an unsupported shape.
   AgentStepper(const AgentStepShape& shape, Dtype operands, const AgentStepWeights& weights);

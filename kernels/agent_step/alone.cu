@@ -85,8 +85,8 @@ __global__ void __launch_bounds__(kStepThreads, 1) alone_kernel(const __grid_con
 
     block.prepare(layer);
     block.remember(layer, 0);
-    multiply_local(tiles + layout.output, width_tiles, block.template shared<T>(at.mixed), stride,
-                   [&](int output, int, float x) { scratch[output] = x; });
+    multiply_local(tiles + layout.output, block.mixer_tiles(), block.template shared<T>(at.mixed),
+                   operand_stride_of(block.mixer_tiles()), [&](int output, int, float x) { scratch[output] = x; });
     __syncthreads();
     const AgentStepRows::LayerDropout& dropout = arguments.rows.dropout[layer];
     block.template add_and_normalise<1>(at.scratch, dropout.mixer, block.layer_groups(layer) + arguments.dropout.mixer,
@@ -171,9 +171,7 @@ __global__ void __launch_bounds__(kStepThreads, 1) alone_kernel(const __grid_con
 
 StepKernel alone_kernel_of(const AgentStepShape& shape, Dtype operands) {
   if (operands == Dtype::kFloat32) return alone_kernel<float, AnySizes>;
-  if (HqltSizes::match(shape)) return alone_kernel<bf16, HqltSizes>;
-  if (DeltaNetSizes::match(shape)) return alone_kernel<bf16, DeltaNetSizes>;
-  return alone_kernel<bf16, AnySizes>;
+  return choose_sizes(shape, [](auto sizes) -> StepKernel { return alone_kernel<bf16, decltype(sizes)>; });
 }
 
 }  // namespace engram

@@ -115,6 +115,8 @@ class StepBlock : public Dimensions<Sizes> {
   }
   __device__ void read_observations();
   __device__ void start_copy(int item);
+  template <typename Piece>
+  __device__ void start_ring_copy(const AgentStepRows::Layer& state, unsigned char* target, int own);
   __device__ void draw_dropout(int first);  // `first`: of the thread's decisions
   // The factor of element `channel` of a place's row; `first_group`: of that row.
   __device__ float dropout_factor(const DropoutPlace& place, int own, int first_group, int channel) const {
@@ -122,8 +124,10 @@ class StepBlock : public Dimensions<Sizes> {
     const int group = own * arguments_.dropout.groups + first_group + channel / kDropoutGroup;
     return (shared<std::uint8_t>(arguments_.shared.kept)[group] >> channel % kDropoutGroup & 1) != 0 ? place.scale : 0;
   }
-  __device__ void normalise(int own, float2 (&x)[2], int norm_weight);
+  static constexpr int kPairs = Sizes::kRowPairs;  // of a row, a lane's
+  __device__ void normalise(int own, float2 (&x)[kPairs], int norm_weight);
   __device__ int operand_stride() const { return operand_stride_of(D::width_tiles()); }
+  __device__ int mixed_stride() const { return operand_stride_of(D::mixer_tiles()); }
   __device__ int projection_stride() const { return projection_stride_of(D::projection_tiles()); }
   __device__ int padded_width() const { return D::width_tiles() * kStepTile; }
 
@@ -237,23 +241,24 @@ __device__ void StepBlock<T, kCluster, Sizes, kAlone>::encode(const Multiply& mu
   __syncthreads();
 }
 
-// For one warp: the lane's channels are 2 lane and 2 lane + 1, and the two that are 64 channels further on.
+// For one warp: the lane's channels are 2 lane and 2 lane + 1, and those that are 64, 128 ... channels further on.
 template <typename T, int kCluster, class Sizes, bool kAlone>
-__device__ void StepBlock<T, kCluster, Sizes, kAlone>::normalise(int own, float2 (&x)[2], int norm_weight) {
+__device__ void StepBlock<T, kCluster, Sizes, kAlone>::normalise(int own, float2 (&x)[kPairs], int norm_weight) {
   const int padded = padded_width();
   float* residual = shared<float>(arguments_.shared.residual) + own * padded;
   float squares = 0;
 #pragma unroll
-  for (int i = 0; i < 2; ++i) {
+  for (int i = 0; i < kPairs; ++i) {
     const int channel = 2 * lane_id() + 64 * i;
     if (channel >= D::width()) x[i] = make_float2(0.0f, 0.0f);
+    if (D::width() % 2 != 0 && channel + 1 == D::width()) x[i].y = 0.0f;
     if (channel < padded) store_pair(residual + channel, x[i].x, x[i].y);
     squares += x[i].x * x[i].x + x[i].y * x[i].y;
   }
   const float factor = rsqrtf(warp_sum(squares) / static_cast<float>(D::width()) + 1e-6f);
   T* normed = shared<T>(arguments_.shared.normed) + (first_column_ + own) * operand_stride();
 #pragma unroll
-  for (int i = 0; i < 2; ++i) {
+  for (int i = 0; i < kPairs; ++i) {
     const int channel = 2 * lane_id() + 64 * i;
     if (channel >= padded) continue;
     const bool inside = channel < D::width();
@@ -269,9 +274,9 @@ __device__ void StepBlock<T, kCluster, Sizes, kAlone>::start_and_normalise(int n
   const int padded = padded_width();
   for (int own = warp_id(); own < own_rows(); own += kStepWarps) {
     const float* residual = shared<float>(arguments_.shared.residual) + own * padded;
-    float2 x[2] = {};
+    float2 x[kPairs] = {};
 #pragma unroll
-    for (int i = 0; i < 2; ++i) {
+    for (int i = 0; i < kPairs; ++i) {
       const int channel = 2 * lane_id() + 64 * i;
       if (channel >= D::width()) continue;
       x[i] = load_pair(residual + channel);
@@ -292,9 +297,9 @@ __device__ void StepBlock<T, kCluster, Sizes, kAlone>::add_and_normalise(int off
   for (int own = warp_id(); own < own_rows(); own += kStepWarps) {
     const float* residual = shared<float>(arguments_.shared.residual) + own * padded;
     const float* partial = shared<float>(offset) + own * padded;
-    float2 x[2] = {};
+    float2 x[kPairs] = {};
 #pragma unroll
-    for (int i = 0; i < 2; ++i) {
+    for (int i = 0; i < kPairs; ++i) {
       const int channel = 2 * lane_id() + 64 * i;
       if (channel >= D::width()) continue;
       float2 sum = make_float2(0.0f, 0.0f);

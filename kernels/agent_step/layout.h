@@ -32,12 +32,15 @@ HOST_DEVICE constexpr int ring_stride_of(int width) { return (width + 7) / 16 * 
 HOST_DEVICE constexpr int step_inner_tiles(int inner_width) {
   return (tiles_of(inner_width) + kStepCluster - 1) / kStepCluster * kStepCluster;
 }
+// Elements of a head beside each other, which are taken in pairs: odd widths have a zero behind them. The mixer's
+// queries, keys, values, vector gates and results, and its memories in shared memory, lie so.
+HOST_DEVICE constexpr int padded_head_of(int head_width) { return (head_width + 1) / 2 * 2; }
 HOST_DEVICE constexpr int shares_of(int tiles, int cluster) { return (tiles + cluster - 1) / cluster; }
 
 struct AgentStepLayout {
-  // Sizes, in tiles but for the first three.
-  int features, projection_rows, head_width;
-  int feature_tiles, width_tiles, projection_tiles, inner_tiles, hidden_tiles, action_tiles;
+  // Sizes, in tiles but for the first four; mixer: all heads, padded.
+  int features, projection_rows, head_width, mixer_width;
+  int feature_tiles, width_tiles, mixer_tiles, projection_tiles, inner_tiles, hidden_tiles, action_tiles;
 
   // Packed matrices, in tiles; those of a layer from layer * layer_tiles on.
   int encoder, projection, output, gate, up, down, layer_tiles, hidden1, hidden2, action, tile_count;
@@ -47,10 +50,13 @@ struct AgentStepLayout {
 
   explicit AgentStepLayout(const AgentStepShape& shape) {
     features = shape.image() ? kConvolution2 * (shape.height - 2) * (shape.columns - 2) : shape.channels;
-    projection_rows = 3 * shape.width + shape.heads + shape.gate_rows();
     head_width = shape.head_width();
+    mixer_width = shape.heads * padded_head_of(head_width);
+    const bool vector_gates = shape.window > 0 && shape.mixing == AgentStepMixing::kVector;
+    projection_rows = 3 * mixer_width + shape.heads + (vector_gates ? mixer_width : shape.gate_rows());
     feature_tiles = tiles_of(features);
     width_tiles = tiles_of(shape.width);
+    mixer_tiles = tiles_of(mixer_width);
     projection_tiles = tiles_of(projection_rows);
     inner_tiles = step_inner_tiles(shape.inner_width);
     hidden_tiles = tiles_of(shape.hidden_width);
@@ -62,7 +68,7 @@ struct AgentStepLayout {
       return next - count;
     };
     projection = take(projection_tiles * width_tiles);
-    output = take(width_tiles * width_tiles);
+    output = take(width_tiles * mixer_tiles);
     gate = take(inner_tiles * width_tiles);
     up = take(inner_tiles * width_tiles);
     down = take(width_tiles * inner_tiles);
@@ -138,7 +144,7 @@ struct AgentStepShared {
     const int inner_stride = operand_stride_of(inner_share), action_stride = operand_stride_of(hidden_share);
     const int hidden_stride = operand_stride_of(layout.hidden_tiles);
     const int projection_stride = projection_stride_of(layout.projection_tiles);
-    const int ring_stride = ring_stride_of(shape.width);
+    const int mixer_width = layout.mixer_width, ring_stride = ring_stride_of(mixer_width);
     own_reciprocal = 65536 / own + 1;
 
     int next = 0;
@@ -150,15 +156,15 @@ struct AgentStepShared {
     residual = take(own * width * 4);
     kept = take(own * AgentStepDropout(shape).groups);
     rope = take(own * shape.head_width() / 2 * 8);
-    mixed = take(16 * operand_stride * element_bytes);
+    mixed = take(16 * operand_stride_of(layout.mixer_tiles) * element_bytes);
     vectors = take(sources > 0 ? layout.float_count * 4 : 0);
     scratch = next;
-    fast_pair = take(own * shape.width * 8);
+    fast_pair = take(own * mixer_width * 8);
     fast_partial = take(kStepThreads * 16);
     value_partial = take(kStepThreads * 8);
     score = take(shape.window * shape.heads * 4);
-    update = take(shape.width * 4);
-    fast_output = take(shape.width * 4);
+    update = take(mixer_width * 4);
+    fast_output = take(mixer_width * 4);
     overlap = take(own * shape.heads * 4);
     const int end_scratch = next;
     int encoder_bytes = 16 * feature_stride * element_bytes;
@@ -177,7 +183,7 @@ struct AgentStepShared {
 
     stage = hidden1 = next;
     next = 0;
-    take(shape.width * shape.head_width() * 4);
+    take(shape.width * padded_head_of(shape.head_width()) * 4);
     stage_key = take(shape.window * ring_stride * 4);
     stage_value = take(shape.window * ring_stride * 4);
     stage_bytes = next;

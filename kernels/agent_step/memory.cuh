@@ -29,8 +29,7 @@ __device__ void StepBlock<T, kCluster, Sizes, kAlone>::begin() {
   }
   // Channels from the width on are operands, too.
   auto* mixed = shared<std::uint32_t>(arguments_.shared.mixed);
-  for (int i = threadIdx.x; i < 16 * operand_stride() * static_cast<int>(sizeof(T)) / 4; i += kStepThreads)
-    mixed[i] = 0;
+  for (int i = threadIdx.x; i < 16 * mixed_stride() * static_cast<int>(sizeof(T)) / 4; i += kStepThreads) mixed[i] = 0;
   wait_for_copies();
   __syncthreads();
   for (int i = 0; i < arguments_.shared.stages; ++i) start_copy(i);
@@ -84,52 +83,82 @@ __device__ void StepBlock<T, kCluster, Sizes, kAlone>::start_copy(int item) {
     const AgentStepRows::Layer& state = arguments_.rows.layers[layer];
     unsigned char* target = stage(item);
     const bool fresh = row_times()[own].fresh;
-    const int fast_pieces = D::width() * D::head_width() / 4;
-    const float* fast = state.fast_weights_NHKV + row(own) * (fast_pieces * 4);
+    const int size = D::head_width(), padded = D::padded_head();
+    const float* fast = state.fast_weights_NHKV + row(own) * (D::width() * size);
+    if (size == padded) {
 #pragma unroll 4
-    for (int i = threadIdx.x; i < fast_pieces; i += kStepThreads) copy_async<16>(target + i * 16, fast + i * 4, !fresh);
-
-    if (D::window() > 0) {
-      const int pieces = D::width() / 4, slot = row_times()[own].slot;
-      const int used = (fresh ? D::window() : row_times()[own].past) * pieces;
-      const std::int64_t ring = row(own) * (D::window() * D::width());
-      float* key_ring = state.key_ring_NSHK + ring;
-      float* value_ring = state.value_ring_NSHK + ring;
-      unsigned char* key = target + arguments_.shared.stage_key;
-      unsigned char* value = target + arguments_.shared.stage_value;
-#pragma unroll 4
-      for (int i = threadIdx.x; i < used; i += kStepThreads) {
-        const int at = i / pieces;
-        if (at == slot) continue;
-        const int to = (at * ring_stride_of(D::width()) + (i - at * pieces) * 4) * 4;
-        if (fresh) {
-          if (!writes_) continue;
-          *reinterpret_cast<float4*>(key_ring + i * 4) = float4{};
-          *reinterpret_cast<float4*>(value_ring + i * 4) = float4{};
-        } else {
-          copy_async<16>(key + to, key_ring + i * 4, true);
-          copy_async<16>(value + to, value_ring + i * 4, true);
-        }
+      for (int i = threadIdx.x; i < D::width() * size / 4; i += kStepThreads)
+        copy_async<16>(target + i * 16, fast + i * 4, !fresh);
+    } else {
+      for (int i = threadIdx.x; i < D::width() * padded; i += kStepThreads) {
+        const int key = i / padded, value = i - key * padded;
+        copy_async<4>(target + i * 4, fast + key * size + value, !fresh && value < size);
       }
+    }
+    if (D::window() > 0) {
+      if (size != padded)
+        start_ring_copy<float>(state, target, own);
+      else if (D::width() % 4 != 0)
+        start_ring_copy<float2>(state, target, own);
+      else
+        start_ring_copy<float4>(state, target, own);
     }
   }
   commit_copies();
+}
+
+// The window's part, by pieces that lie in one head and are aligned; a fresh row's ring becomes zero.
+template <typename T, int kCluster, class Sizes, bool kAlone>
+template <typename Piece>
+__device__ void StepBlock<T, kCluster, Sizes, kAlone>::start_ring_copy(const AgentStepRows::Layer& state,
+                                                                       unsigned char* target, int own) {
+  constexpr int kFloats = sizeof(Piece) / sizeof(float);
+  const bool fresh = row_times()[own].fresh;
+  const int size = D::head_width(), padded = D::padded_head();
+  const int pieces = D::mixer_width() / kFloats, slot = row_times()[own].slot;
+  const int used = (fresh ? D::window() : row_times()[own].past) * pieces;
+  const std::int64_t ring = row(own) * (D::window() * D::width());
+  float* key_ring = state.key_ring_NSHK + ring;
+  float* value_ring = state.value_ring_NSHK + ring;
+  unsigned char* key = target + arguments_.shared.stage_key;
+  unsigned char* value = target + arguments_.shared.stage_value;
+#pragma unroll 4
+  for (int i = threadIdx.x; i < used; i += kStepThreads) {
+    const int at = i / pieces, column = (i - at * pieces) * kFloats;
+    if (at == slot) continue;
+    const int to = (at * ring_stride_of(D::mixer_width()) + column) * 4;
+    int from = i * kFloats;
+    bool inside = true;
+    if constexpr (kFloats == 1) {
+      const int head = column / padded, channel = column - head * padded;
+      from = at * D::width() + head * size + channel;
+      inside = channel < size;
+    }
+    if (fresh) {
+      if (!writes_ || !inside) continue;
+      *reinterpret_cast<Piece*>(key_ring + from) = Piece{};
+      *reinterpret_cast<Piece*>(value_ring + from) = Piece{};
+    } else {
+      copy_async<sizeof(Piece)>(key + to, key_ring + from, inside);
+      copy_async<sizeof(Piece)>(value + to, value_ring + from, inside);
+    }
+  }
 }
 
 // One warp for each row and head. Turned queries (times 1/sqrt(K)), turned keys, values, beta and gates stay where the
 // projections were; the fast weights' keys and queries are written beside each other.
 template <typename T, int kCluster, class Sizes, bool kAlone>
 __device__ void StepBlock<T, kCluster, Sizes, kAlone>::prepare(int layer) {
-  constexpr int kChannels = Sizes::kFixed ? (Sizes::kHeadWidth + 31) / 32 : 4;  // a lane
-  const int width = D::width(), heads = D::heads(), size = D::head_width(), window = D::window();
+  constexpr int kChannels = Sizes::kHeadChannels;  // a lane
+  const int mixer = D::mixer_width(), heads = D::heads(), size = D::head_width(), window = D::window();
   const AgentStepRows::LayerDropout& dropout = arguments_.rows.dropout[layer];
   const AgentStepRows::Layer& state = arguments_.rows.layers[layer];
   for (int unit = warp_id(); unit < own_rows() * heads; unit += kStepWarps) {
-    const int own = unit / heads, head = unit % heads, first = head * size;
+    const int own = unit / heads, head = unit % heads, first = head * D::padded_head();
     float* projected = shared<float>(arguments_.shared.projection) + own * projection_stride();
     float* query = projected + first;
-    float* key = query + width;
-    float* value = key + width;
+    float* key = query + mixer;
+    float* value = key + mixer;
     const int groups = arguments_.dropout.head_groups / heads;
     const int first_group = layer_groups(layer) + head * groups;
     float q[kChannels], k[kChannels], v[kChannels], q_fast[kChannels], k_fast[kChannels];
@@ -161,12 +190,12 @@ __device__ void StepBlock<T, kCluster, Sizes, kAlone>::prepare(int layer) {
     }
     const float q_factor = rsqrtf(warp_sum(q_squares) + 1e-6f), k_factor = rsqrtf(warp_sum(k_squares) + 1e-6f);
     overlap = warp_sum(overlap) * q_factor * k_factor;
-    float* beta = projected + 3 * width + head;
+    float* beta = projected + 3 * mixer + head;
     if (lane_id() == 0) {
       shared<float>(arguments_.shared.overlap)[unit] = overlap;
       *beta = arguments_.shape.beta_factor * sigmoid(*beta);
     }
-    auto* fast_pair = shared<float2>(arguments_.shared.fast_pair) + own * width + first;
+    auto* fast_pair = shared<float2>(arguments_.shared.fast_pair) + own * mixer + first;
 #pragma unroll
     for (int i = 0; i < kChannels; ++i) {
       const int c = lane_id() + 32 * i;
@@ -177,7 +206,7 @@ __device__ void StepBlock<T, kCluster, Sizes, kAlone>::prepare(int layer) {
       key[c] = k[i];
     }
     if (window == 0) continue;
-    float* gate = projected + 3 * width + heads;
+    float* gate = projected + 3 * mixer + heads;
     if (D::mixing() == AgentStepMixing::kVector) {
 #pragma unroll
       for (int i = 0; i < kChannels; ++i)
@@ -203,7 +232,7 @@ __device__ void StepBlock<T, kCluster, Sizes, kAlone>::prepare(int layer) {
       __syncwarp();
     }
     const float scale = rsqrtf(static_cast<float>(size));
-    const std::int64_t ring = (row(own) * window + row_times()[own].slot) * width + first;
+    const std::int64_t ring = (row(own) * window + row_times()[own].slot) * D::width() + head * size;
 #pragma unroll
     for (int i = 0; i < kChannels; ++i) {
       const int c = lane_id() + 32 * i;
@@ -222,8 +251,9 @@ __device__ void StepBlock<T, kCluster, Sizes, kAlone>::prepare(int layer) {
 template <typename T, int kCluster, class Sizes, bool kAlone>
 __device__ void StepBlock<T, kCluster, Sizes, kAlone>::remember(int layer, int own) {
   const AgentStepShared& at = arguments_.shared;
-  const int width = D::width(), heads = D::heads(), size = D::head_width(), window = D::window();
-  const int half = size / 2, pairs = width / 2, groups = kStepThreads / pairs, ring_stride = ring_stride_of(width);
+  const int mixer = D::mixer_width(), heads = D::heads(), size = D::head_width(), window = D::window();
+  const int padded = D::padded_head(), half = padded / 2, pairs = mixer / 2, groups = kStepThreads / pairs;
+  const int ring_stride = ring_stride_of(mixer);
   const int pair = static_cast<int>(threadIdx.x) % pairs, group = static_cast<int>(threadIdx.x) / pairs;
   const int pair_head = pair / half;
   const bool active = group < groups;
@@ -232,9 +262,9 @@ __device__ void StepBlock<T, kCluster, Sizes, kAlone>::remember(int layer, int o
   const int slots = min(row_times()[own].past + 1, window);
   const unsigned char* memory = stage(item);
   const float* query = shared<float>(at.projection) + own * projection_stride();
-  const float* new_key = query + width;
-  const float* new_value = new_key + width;
-  const float* beta = new_value + width;
+  const float* new_key = query + mixer;
+  const float* new_value = new_key + mixer;
+  const float* beta = new_value + mixer;
   const float* gate = beta + heads;
   const auto* ring_key = reinterpret_cast<const float*>(memory + at.stage_key);
   const auto* ring_value = reinterpret_cast<const float*>(memory + at.stage_value);
@@ -243,7 +273,7 @@ __device__ void StepBlock<T, kCluster, Sizes, kAlone>::remember(int layer, int o
   float* score = shared<float>(at.score);
   auto* update = shared<float2>(at.update);
   auto* fast_output = shared<float2>(at.fast_output);
-  const auto* fast_pair = shared<float2>(at.fast_pair) + own * width + pair_head * size;
+  const auto* fast_pair = shared<float2>(at.fast_pair) + own * mixer + pair_head * padded;
   // The thread's pair of columns: rows of the fast weights are `half` pairs apart.
   const int column = pair_head * size * half + pair - pair_head * half;
   const auto* fast = reinterpret_cast<const float2*>(memory) + column;
@@ -266,12 +296,12 @@ __device__ void StepBlock<T, kCluster, Sizes, kAlone>::remember(int layer, int o
   }
   for (int first = warp_id() * 8; first < window * heads; first += kStepWarps * 8) {
     const int dot = first + lane_id() / 4, head = min(dot / window, heads - 1), slot = dot % window;
-    const float* key = (slot == slot_now ? new_key : ring_key + slot * ring_stride) + head * size;
+    const float* key = (slot == slot_now ? new_key : ring_key + slot * ring_stride) + head * padded;
     float sum = 0;
     if (slot < slots) {
 #pragma unroll 8
       for (int i = lane_id() % 4; i < half; i += 4) {
-        const float2 k = load_pair(key + 2 * i), q = load_pair(query + head * size + 2 * i);
+        const float2 k = load_pair(key + 2 * i), q = load_pair(query + head * padded + 2 * i);
         sum += k.x * q.x + k.y * q.y;
       }
     }
@@ -317,14 +347,22 @@ __device__ void StepBlock<T, kCluster, Sizes, kAlone>::remember(int layer, int o
   __syncthreads();
 
   if (active) {
-    auto* state =
-        reinterpret_cast<float2*>(arguments_.rows.layers[layer].fast_weights_NHKV + row(own) * (width * size)) + column;
+    float* written = arguments_.rows.layers[layer].fast_weights_NHKV + row(own) * (D::width() * size);
+    auto* state = reinterpret_cast<float2*>(written) + column;
     const float2 u = update[pair];
 #pragma unroll 8
     for (int i = group; i < size && writes_; i += groups) {
       const float2 s = fast[i * half];
       const float k = fast_pair[i].x;
-      state[i * half] = make_float2(s.x + k * u.x, s.y + k * u.y);
+      const float2 next = make_float2(s.x + k * u.x, s.y + k * u.y);
+      if (size == padded) {
+        state[i * half] = next;
+      } else {
+        const int value = 2 * (pair - pair_head * half);
+        float* to = written + (pair_head * size + i) * size + value;
+        to[0] = next.x;
+        if (value + 1 < size) to[1] = next.y;
+      }
     }
     if (window > 0) {
       float2 sum = make_float2(0.0f, 0.0f);
@@ -342,14 +380,13 @@ __device__ void StepBlock<T, kCluster, Sizes, kAlone>::remember(int layer, int o
   __syncthreads();
   start_copy(item + at.stages);
 
-  constexpr int kPairs = Sizes::kFixed ? (Sizes::kHeadWidth / 2 + 31) / 32 : 2;  // a lane
   const int head_norm = arguments_.layout.head_norm + layer_vectors(layer);
-  T* mixed = shared<T>(at.mixed) + own * operand_stride();
+  T* mixed = shared<T>(at.mixed) + own * mixed_stride();
   for (int head = warp_id(); head < heads; head += kStepWarps) {
-    float2 x[kPairs];
+    float2 x[Sizes::kHeadPairs];
     float squares = 0;
 #pragma unroll
-    for (int i = 0; i < kPairs; ++i) {
+    for (int i = 0; i < Sizes::kHeadPairs; ++i) {
       const int in_head = lane_id() + 32 * i, own_pair = head * half + in_head;
       x[i] = make_float2(0.0f, 0.0f);
       if (in_head >= half) continue;
@@ -376,10 +413,10 @@ __device__ void StepBlock<T, kCluster, Sizes, kAlone>::remember(int layer, int o
     }
     const float factor = rsqrtf(warp_sum(squares) / static_cast<float>(size) + 1e-6f);
 #pragma unroll
-    for (int i = 0; i < kPairs; ++i) {
+    for (int i = 0; i < Sizes::kHeadPairs; ++i) {
       const int in_head = lane_id() + 32 * i;
       if (in_head < half)
-        store_pair(mixed + head * size + 2 * in_head, x[i].x * factor * vector(head_norm + 2 * in_head),
+        store_pair(mixed + head * padded + 2 * in_head, x[i].x * factor * vector(head_norm + 2 * in_head),
                    x[i].y * factor * vector(head_norm + 2 * in_head + 1));
     }
   }

@@ -12,6 +12,11 @@ struct StepSizes {
   static constexpr int kWidth = width, kInner = inner, kHeads = heads, kWindow = window, kHidden = hidden,
                        kChannels = channels, kHeight = height, kColumns = columns;
   static constexpr int kHeadWidth = width / (heads > 0 ? heads : 1);
+  static_assert(kHeadWidth % 2 == 0, "heads need no padding");
+  // Of a lane: pairs of a row of `width` channels, channels and pairs of a head.
+  static constexpr int kRowPairs = kFixed ? (width + 63) / 64 : kAgentStepMaxWidth / 64;
+  static constexpr int kHeadChannels = kFixed ? (kHeadWidth + 31) / 32 : kAgentStepMaxHeadWidth / 32;
+  static constexpr int kHeadPairs = (kHeadChannels + 1) / 2;
 
   static bool match(const AgentStepShape& shape) {
     return shape.width == width && shape.inner_width == inner && shape.heads == heads && shape.window == window &&
@@ -23,6 +28,19 @@ using AnySizes = StepSizes<0, 0, 0, 0, 0, 0, 0, 0>;
 // The published agents of the tasks that show a 5 x 5 crop of a board.
 using HqltSizes = StepSizes<100, 512, 2, 64, 256, 3, 5, 5>;
 using DeltaNetSizes = StepSizes<100, 512, 2, 0, 256, 3, 5, 5>;
+// Those of configs/compare and of configs/quickstart.ini.
+using SmallHqltSizes = StepSizes<64, 256, 2, 64, 64, 3, 5, 5>;
+using QuickstartSizes = StepSizes<32, 256, 2, 0, 64, 3, 5, 5>;
+
+// choose(sizes) of the sizes that fit `shape`.
+template <typename Choose>
+auto choose_sizes(const AgentStepShape& shape, const Choose& choose) {
+  if (HqltSizes::match(shape)) return choose(HqltSizes{});
+  if (DeltaNetSizes::match(shape)) return choose(DeltaNetSizes{});
+  if (SmallHqltSizes::match(shape)) return choose(SmallHqltSizes{});
+  if (QuickstartSizes::match(shape)) return choose(QuickstartSizes{});
+  return choose(AnySizes{});
+}
 
 template <class Sizes>
 class Dimensions {
@@ -32,6 +50,9 @@ class Dimensions {
   __device__ int width() const { return Sizes::kFixed ? Sizes::kWidth : arguments_.shape.width; }
   __device__ int heads() const { return Sizes::kFixed ? Sizes::kHeads : arguments_.shape.heads; }
   __device__ int head_width() const { return Sizes::kFixed ? Sizes::kHeadWidth : arguments_.layout.head_width; }
+  // With padded heads (layout.h).
+  __device__ int padded_head() const { return padded_head_of(head_width()); }
+  __device__ int mixer_width() const { return heads() * padded_head(); }
   __device__ int window() const { return Sizes::kFixed ? Sizes::kWindow : arguments_.shape.window; }
   __device__ int channels() const { return Sizes::kFixed ? Sizes::kChannels : arguments_.shape.channels; }
   __device__ int height() const { return Sizes::kFixed ? Sizes::kHeight : arguments_.shape.height; }
@@ -42,6 +63,7 @@ class Dimensions {
 
   // In tiles.
   __device__ int width_tiles() const { return Sizes::kFixed ? tiles_of(Sizes::kWidth) : arguments_.layout.width_tiles; }
+  __device__ int mixer_tiles() const { return Sizes::kFixed ? tiles_of(Sizes::kWidth) : arguments_.layout.mixer_tiles; }
   __device__ int feature_tiles() const { return Sizes::kFixed ? tiles_of(kFeatures) : arguments_.layout.feature_tiles; }
   __device__ int projection_tiles() const {
     return Sizes::kFixed ? tiles_of(kProjections) : arguments_.layout.projection_tiles;

@@ -83,7 +83,8 @@ __global__ void __launch_bounds__(kStepThreads, 1) step_kernel(const __grid_cons
     block.prepare(layer);
     for (int own = 0; own < block.own_rows(); ++own) block.remember(layer, own);
     float* output_N = block.template shared<float>(at.scratch);
-    multiply_local(tiles + layout.output, width_tiles, block.template shared<T>(at.mixed), stride,
+    multiply_local(tiles + layout.output, block.mixer_tiles(), block.template shared<T>(at.mixed),
+                   operand_stride_of(block.mixer_tiles()),
                    [&](int output, int own, float x) { output_N[own * width + output] = x; });
     __syncthreads();
     block.template add_and_normalise<1>(at.scratch, dropout.mixer, block.layer_groups(layer) + arguments.dropout.mixer,
@@ -164,9 +165,7 @@ StepKernel step_kernel_of(const AgentStepShape& shape, Dtype operands, int clust
   if (operands == Dtype::kFloat32)
     return cluster == 1 ? step_kernel<float, 1, AnySizes> : step_kernel<float, kStepCluster, AnySizes>;
   if (cluster == 1) return step_kernel<bf16, 1, AnySizes>;
-  if (HqltSizes::match(shape)) return step_kernel<bf16, kStepCluster, HqltSizes>;
-  if (DeltaNetSizes::match(shape)) return step_kernel<bf16, kStepCluster, DeltaNetSizes>;
-  return step_kernel<bf16, kStepCluster, AnySizes>;
+  return choose_sizes(shape, [](auto sizes) -> StepKernel { return step_kernel<bf16, kStepCluster, decltype(sizes)>; });
 }
 
 // The code that runs may have been compiled for a device without clusters.

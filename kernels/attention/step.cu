@@ -48,6 +48,27 @@ struct Partial {
   }
 };
 
+// q and k of a row and head, turned to `position`, and v. Threads from 0 on turn q, threads from 64 on k.
+template <typename T, typename Ring>
+__device__ __forceinline__ void read_turned(const StepArguments<T, Ring>& arguments, std::int64_t row, int head,
+                                            std::int64_t position, float* q, float* k, float* v) {
+  const int thread = threadIdx.x, width = arguments.width, pairs = arguments.frequencies.pairs;
+  if (thread >= 2 * kMaxPairs) return;
+  const std::int64_t head_offset = head * arguments.head_stride;
+  const bool key = thread >= kMaxPairs;
+  const int i = thread % kMaxPairs;
+  const T* from = (key ? arguments.k + row * arguments.k_stride : arguments.q + row * arguments.q_stride) + head_offset;
+  float* to = key ? k : q;
+  if (i < pairs) {
+    const Rotation rotation = Rotation::by(arguments.frequencies.turns[i] * static_cast<std::uint64_t>(position));
+    const float2 turned = rotation.turn(static_cast<float>(from[i]), static_cast<float>(from[i + pairs]));
+    to[i] = turned.x;
+    to[i + pairs] = turned.y;
+  }
+  for (int c = 2 * pairs + i; c < width; c += kMaxPairs) to[c] = static_cast<float>(from[c]);
+  if (thread < width) v[thread] = static_cast<float>(arguments.v[row * arguments.v_stride + head_offset + thread]);
+}
+
 // One block a row and head. Eight lanes share a slot, each with every eighth pair of channels; a pass over the ring
 // takes kUnroll slots a group of lanes. Where weights are dropped, dynamic shared memory holds a bit for every slot.
 template <typename T, typename Ring, int kPairs>
@@ -58,33 +79,16 @@ __global__ void __launch_bounds__(kMaxWarps * 32)
   __shared__ float warp_sum[kMaxWarps][kMaxWidth], warp_largest[kMaxWarps], warp_weight[kMaxWarps];
   extern __shared__ std::uint8_t kept[];  // of the slots 8 * i .. 8 * i + 7
   const int row = blockIdx.x / arguments.heads, head = blockIdx.x % arguments.heads;
-  const int width = arguments.width, pairs = arguments.frequencies.pairs, thread = threadIdx.x;
+  const int width = arguments.width, thread = threadIdx.x;
   const int warp = thread / 32, warps = blockDim.x / 32;
   const std::int64_t position = arguments.position[row];
   const int slot = static_cast<int>(position % arguments.slots);
   const int filled = static_cast<int>(position < arguments.slots ? position + 1 : arguments.slots);
-  const std::int64_t at = row, head_offset = head * arguments.head_stride;
+  const std::int64_t at = row;
   const std::int64_t slot_stride = static_cast<std::int64_t>(arguments.heads) * width;
   const std::int64_t ring = (at * arguments.slots * arguments.heads + head) * width;
 
-  // Threads from 0 on turn q, threads from 64 on k.
-  {
-    const bool key = thread >= kMaxPairs;
-    const int i = thread % kMaxPairs;
-    const T* from =
-        key ? arguments.k + at * arguments.k_stride + head_offset : arguments.q + at * arguments.q_stride + head_offset;
-    float* to = key ? k : q;
-    if (thread < 2 * kMaxPairs) {
-      if (i < pairs) {
-        const Rotation rotation = Rotation::by(arguments.frequencies.turns[i] * static_cast<std::uint64_t>(position));
-        const float2 turned = rotation.turn(static_cast<float>(from[i]), static_cast<float>(from[i + pairs]));
-        to[i] = turned.x;
-        to[i + pairs] = turned.y;
-      }
-      for (int c = 2 * pairs + i; c < width; c += kMaxPairs) to[c] = static_cast<float>(from[c]);
-      if (thread < width) v[thread] = static_cast<float>(arguments.v[at * arguments.v_stride + head_offset + thread]);
-    }
-  }
+  read_turned(arguments, row, head, position, q, k, v);
   const bool drops = arguments.dropout.drops();
   if (drops) {
     const std::int64_t first_group = blockIdx.x * (dropout_row(arguments.slots) / kDropoutGroup);

@@ -51,7 +51,10 @@ __global__ void __launch_bounds__(kMostThreads<kParts>)
   } own;
   auto& state = own.slice.state;
   auto& x = own.slice.x;
-  if (walk.works) clear(state);
+  if (walk.works) {
+#pragma unroll
+    for (int i = 0; i < 2 * kOwnKeys; ++i) state[i] = Accumulator{};
+  }
   const auto load_output_gradient = [&](FragmentA<kCount>& d_output, const Stage<T, kWidth>& stage, int i) {
     load_a_transposed(d_output, stage.value + i * 16 * kValueStride + walk.slice * 16, kValueStride);
   };

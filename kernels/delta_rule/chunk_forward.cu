@@ -45,7 +45,10 @@ __global__ void __launch_bounds__(kMostThreads<kParts>)
   auto& state = own.slice.state;
   auto& x = own.slice.x;
   auto& output = own.slice.output;
-  if (walk.works) clear(state);
+  if (walk.works) {
+#pragma unroll
+    for (int i = 0; i < 2 * kOwnKeys; ++i) state[i] = Accumulator{};
+  }
 
   // This warp's keys' part of X = V - K S; the state is handed over and saved.
   const auto read_state = [&](const Stage<T, kWidth>& stage, int chunk) {

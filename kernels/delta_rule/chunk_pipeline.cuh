@@ -342,13 +342,4 @@ struct SolveOperand {
   }
 };
 
-// By index, which leaves the tiles in registers.
-template <int kTiles>
-__device__ inline void clear(Accumulator (&state)[kTiles]) {
-#pragma unroll
-  for (int tile = 0; tile < kTiles; ++tile)
-#pragma unroll
-    for (int e = 0; e < 4; ++e) state[tile].x[e] = 0;
-}
-
 }  // namespace engram::delta_rule

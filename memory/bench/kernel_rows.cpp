@@ -124,6 +124,91 @@ KernelRow delta_step_row(int rows, int heads, int width) {
           .torch_forward_and_backward = {}};
 }
 
+// ---- A step of attention ----
+
+// A full ring of float32. Bytes: the ring, and the vectors.
+KernelRow attention_step_row(int rows, int heads, int width, int slots) {
+  struct Step {
+    KernelShape shape;
+    int slots;
+    Vectors in;
+    Tensor key_BSHK, value_BSHV, position_B, output;
+  };
+  const KernelShape s{rows, 1, heads, width, width};
+  const auto ring = [=] { return torch::randn({rows, slots, heads, width}, on_gpu(torch::kFloat32)); };
+  const auto step = std::make_shared<Step>();
+  *step = {s,
+           slots,
+           {random_padded(s), random_padded(s), random_padded(s)},
+           ring(),
+           ring(),
+           torch::full({rows}, slots, on_gpu(torch::kInt64)),
+           torch::empty({rows, 1, heads, width}, on_gpu(torch::kBFloat16))};
+  const auto forward = [step](cudaStream_t stream) {
+    const KernelShape& s = step->shape;
+    const auto rows_of = [&](const Tensor& x) { return AttentionRows{x.data_ptr(), s.part()}; };
+    attention_step({.rows = s.batch,
+                    .heads = s.heads,
+                    .width = s.width,
+                    .dtype = Dtype::kBfloat16,
+                    .scale = s.scale(),
+                    .rotary_width = 0,
+                    .head_stride = s.width,
+                    .q = rows_of(step->in.q),
+                    .k = rows_of(step->in.k),
+                    .v = rows_of(step->in.v),
+                    .position_N = step->position_B.data_ptr<std::int64_t>(),
+                    .ring = {Dtype::kFloat32, step->slots, step->key_BSHK.data_ptr(), step->value_BSHV.data_ptr()},
+                    .output_NHW = step->output.data_ptr(),
+                    .dropout = {}},
+                   stream);
+  };
+  const double keys = 1.0 * rows * slots * heads * width;
+  return {.operation = "attention step, " + std::to_string(slots) + " slots",
+          .shape = "N " + std::to_string(rows) + " " + std::to_string(heads) + " x " + std::to_string(width),
+          .flops = {4 * keys, NAN},
+          .bytes = {2 * sizeof(float) * keys + 4 * kElementBytes * rows * heads * width, NAN},
+          .bound = kBfloat16Bound,
+          .check =
+              [step, forward] {
+                const KernelShape& s = step->shape;
+                const auto some = [&](const Tensor& x) {
+                  return x.slice(0, 0, s.batch, s.checked_every_row()).to(torch::kCPU, torch::kFloat64).contiguous();
+                };
+                const int rows = s.checked_rows();
+                AttentionReferenceInput reference;
+                reference.shape = {rows, 1, s.heads, s.width};
+                reference.scale = s.scale();
+                reference.window = reference.slots = step->slots;
+                reference.rotary_width = 0;
+                reference.q_BTHW = numbers(some(step->in.q));
+                reference.k_BTHW = numbers(some(step->in.k));
+                reference.v_BTHW = numbers(some(step->in.v));
+                reference.length_B.assign(rows, 1);
+                reference.past_key_BSHW = numbers(some(step->key_BSHK));
+                reference.past_value_BSHW = numbers(some(step->value_BSHV));
+                reference.position_B.assign(rows, step->slots);
+                forward(current_stream());
+                WorstError error(s);
+                error.compare(some(step->output),
+                              tensor_of(attention_reference(reference).output_BTHW, some(step->output).sizes()));
+                return ForwardBackward{error.get(), NAN};
+              },
+          .forward = forward,
+          .backward = {},
+          .torch_forward =
+              [step, keys = step->key_BSHK.clone(), values = step->value_BSHV.clone(),
+               row_B = torch::arange(rows, on_gpu(torch::kInt64))] {
+                const auto vectors = [](const Tensor& x) { return x.select(1, 0).to(torch::kFloat32); };
+                const Tensor slot_B = step->position_B.remainder(step->slots);
+                Tensor(keys).index_put_({row_B, slot_B}, vectors(step->in.k));
+                Tensor(values).index_put_({row_B, slot_B}, vectors(step->in.v));
+                at::scaled_dot_product_attention(vectors(step->in.q).unsqueeze(2), keys.transpose(1, 2),
+                                                 values.transpose(1, 2));
+              },
+          .torch_forward_and_backward = {}};
+}
+
 }  // namespace
 
 std::vector<std::function<KernelRow()>> kernel_rows() {
@@ -140,6 +225,7 @@ std::vector<std::function<KernelRow()>> kernel_rows() {
       [=] { return delta_rule_row(kLong, 0); },
   };
   for (const int n : {1, 64, 1024, 4096}) rows.push_back([n] { return delta_step_row(n, 2, 50); });
+  for (const int n : {1, 64, 1024, 4096}) rows.push_back([n] { return attention_step_row(n, 2, 50, kWindow); });
   return rows;
 }
 

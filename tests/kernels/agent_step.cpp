@@ -26,7 +26,7 @@ AgentStepShape changed(AgentStepShape shape, const Change& change) {
 }
 
 // Every option at least twice, in different company.
-std::vector<AgentStepShape> shapes() {
+std::vector<AgentStepShape> varied() {
   const AgentStepShape p = published();
   return {p, changed(p, [](auto& s) { s.window = 0; }),
           changed(p, [](auto& s) { s.window = 5, s.mixing = AgentStepMixing::kScalar, s.beta_factor = 1; }),
@@ -61,6 +61,30 @@ std::vector<AgentStepShape> shapes() {
           // Hidden units that fill no whole number of tiles, or not one for every block of a cluster.
           changed(p, [](auto& s) { s.inner_width = 265; }),
           changed(p, [](auto& s) { s.inner_width = 7, s.window = 0, s.layers = 2; })};
+}
+
+AgentStepShape sized(int width, int heads, int layers, int window, bool rope) {
+  AgentStepShape shape = published();
+  shape.width = width, shape.heads = heads, shape.layers = layers, shape.window = window, shape.rope = rope;
+  shape.inner_width = 100, shape.hidden_width = 33;
+  return shape;
+}
+
+std::vector<AgentStepShape> shapes() {
+  std::vector<AgentStepShape> all = varied();
+  const auto add = [&](const AgentStepShape& shape) { all.push_back(shape); };
+  // Sizes that the compiler knows.
+  add(changed(published(), [](auto& s) { s.width = 64, s.inner_width = 256, s.layers = 1, s.hidden_width = 64; }));
+  add(changed(all.back(), [](auto& s) { s.width = 32, s.window = 0; }));
+  // Heads of odd width, which lie padded.
+  add(sized(33, 3, 2, 0, false)), add(sized(35, 7, 2, 9, false)), add(sized(15, 3, 1, 0, false));
+  add(changed(sized(45, 3, 2, 6, false), [](auto& s) { s.mixing = AgentStepMixing::kScalar; }));
+  // Even widths that are no multiple of 4, whose rings are copied in smaller pieces.
+  add(sized(50, 1, 2, 11, true));
+  add(changed(sized(66, 3, 1, 64, true), [](auto& s) { s.mixing = AgentStepMixing::kSum; }));
+  // More channels than 128.
+  add(sized(256, 2, 1, 0, false)), add(sized(200, 4, 2, 20, true)), add(sized(255, 5, 1, 3, false));
+  return all;
 }
 
 // Steps every row of the reference, spread over the processor's threads.
@@ -387,13 +411,17 @@ TEST_CASE("a NaN in one row reaches no other and is reported") {
 TEST_CASE("a shape outside the contract is refused with its reason") {
   if (skip_without_gpu()) return;
   const AgentStepShape p = published();
-  CHECK_FALSE(AgentStepper::unsupported(p, Dtype::kBfloat16));
-  CHECK(AgentStepper::unsupported(changed(p, [](auto& s) { s.heads = 4; }), Dtype::kBfloat16)
-            ->find("heads of even width") != std::string::npos);
-  CHECK(AgentStepper::unsupported(changed(p, [](auto& s) { s.width = 132; }), Dtype::kBfloat16));
-  CHECK(AgentStepper::unsupported(changed(p, [](auto& s) { s.actions = 33; }), Dtype::kBfloat16));
-  CHECK(AgentStepper::unsupported(changed(p, [](auto& s) { s.inner_width = 0; }), Dtype::kBfloat16));
-  CHECK(AgentStepper::unsupported(changed(p, [](auto& s) { s.window = 4096; }), Dtype::kBfloat16)
-            ->find("shared memory") != std::string::npos);
-  CHECK_THROWS(AgentStepper(changed(p, [](auto& s) { s.width = 98; }), Dtype::kFloat32, {}));
+  const auto reason = [&](const auto& change) {
+    return AgentStepper::supports(changed(p, change), Dtype::kBfloat16).reason();
+  };
+  CHECK(reason([](auto&) {}) == "");
+  CHECK(reason([](auto& s) { s.heads = 4; }) == "rotary positions need an even head width, not 25");
+  CHECK(reason([](auto& s) { s.heads = 4, s.rope = false; }) == "");
+  CHECK(reason([](auto& s) { s.heads = 3; }) == "width 100 is not divisible by heads 3");
+  CHECK(reason([](auto& s) { s.width = 260; }) == "width 260 is more than 256");
+  CHECK(reason([](auto& s) { s.width = 130, s.heads = 1; }) == "head width 130 is more than 128");
+  CHECK(reason([](auto& s) { s.actions = 33; }) == "actions 33 is more than 32");
+  CHECK(reason([](auto& s) { s.inner_width = 0; }) == "the number or size of the inner width is 0");
+  CHECK(reason([](auto& s) { s.window = 4096; }).find("bytes of shared memory") != std::string::npos);
+  CHECK_THROWS(AgentStepper(changed(p, [](auto& s) { s.width = 99; }), Dtype::kFloat32, {}));
 }
