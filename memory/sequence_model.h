@@ -58,9 +58,9 @@ class SequenceModel : public torch::nn::Module {
   // All rows fresh: the same as with initial_state(B). LSTM and GRU wait for a GPU here.
   Output forward(const torch::Tensor& input_BTD, const torch::Tensor& lengths_B);
 
-  // The output alone of rows that are all fresh, for learning: on a GPU the fastest way, for which no backbone waits, so
-  // that it can be recorded. What follows the lengths in the input must be finite; the input may be bfloat16 while the
-  // parameters are float32, and then so may the output.
+  // The output alone of rows that are all fresh, for learning: on a GPU the fastest way, for which no backbone waits,
+  // so that it can be recorded. What follows the lengths in the input must be finite; the input may be bfloat16 while
+  // the parameters are float32, and then so may the output.
   torch::Tensor forward_fresh(const torch::Tensor& input_BTD, const torch::Tensor& lengths_B);
 
   // All rows fresh and of full length.
