@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "agents/fused_sac_loss.h"
 #include "agents/roads.h"
 #include "memory/fused_block.h"
 #include "memory/registry.h"
@@ -98,7 +99,7 @@ std::string encoder() {
 
 std::string loss() {
   return "Losses and their gradients are one kernel for up to " +
-         largest([](std::int64_t n) { return loss_kernel(n, kGpu); }) +
+         largest([](std::int64_t n) { return fused_sac_loss_supports(kGpu, torch::kFloat32, n); }) +
          " actions, in float32 whatever the precision of the\nnetwork.\n";
 }
 

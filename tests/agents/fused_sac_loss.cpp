@@ -99,3 +99,16 @@ TEST_CASE("the losses on a GPU and all their gradients are those of the definiti
         CHECK_FALSE(device[3].grad().defined());
       }
 }
+
+TEST_CASE("the fused loss says what it does not take") {
+  if (skip_without_gpu()) return;
+  const auto reason = [](const torch::TensorOptions& kind, std::int64_t actions) {
+    const auto x = torch::zeros({2, 3, actions}, kind);
+    return fused_sac_loss_supports({x, {x, x}, {x, x}}, actions).reason();
+  };
+  const torch::TensorOptions gpu(torch::kCUDA);
+  CHECK(reason(gpu, 32) == "");
+  CHECK(reason(gpu, 33) == "33 actions are more than 32");
+  CHECK(reason(gpu.dtype(torch::kFloat64), 4) == "the heads give Double, not Float");
+  CHECK(reason(torch::kCPU, 4) == "the agent learns on the cpu");
+}

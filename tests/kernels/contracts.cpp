@@ -11,7 +11,6 @@
 #include "kernels/block/row_norm.h"
 #include "kernels/cuda_support.h"
 #include "kernels/delta_rule/delta_rule.h"
-#include "kernels/episode_store/episode_store.h"
 #include "kernels/sac_loss/sac_loss.h"
 #include "tests/kernels/mlp_heads_case.h"
 
@@ -128,13 +127,6 @@ TEST_CASE("a norm refuses shapes outside the contract") {
   CHECK(refused(forward));
   norm.width = 50, norm.stride = 56;
   CHECK(refused([&] { residual_norm_forward(norm, {{}, nullptr, 50, nullptr, nullptr}, nullptr, nullptr); }));
-}
-
-TEST_CASE("recording refuses sizes outside the contract") {
-  const EpisodeStore store{};
-  CHECK(refused([&] { begin_episodes(store, {}, nullptr, nullptr); }));
-  CHECK(refused([&] { record_step(store, {}, {}, nullptr); }));
-  CHECK(refused([&] { gather_episodes(store, {}, nullptr); }));
 }
 
 TEST_CASE("heads refuse shapes outside the contract") {
