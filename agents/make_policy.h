@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <string>
 
 #include "agents/config.h"
 #include "agents/policy.h"
@@ -11,6 +12,9 @@ namespace engram {
 
 // Whether the agent's step is one kernel on this device. Says why not.
 Support supports_one_kernel(const Config& config, torch::Device device);
+
+// What one kernel takes, for people: a sentence of the limits.
+std::string one_kernel_limits();
 
 // The first of the policies that supports the agent, its rows on `device`, where the network is.
 std::unique_ptr<Policy> make_policy(const Config& config, std::shared_ptr<AgentNetwork> network, torch::Device device,

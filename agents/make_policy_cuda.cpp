@@ -19,6 +19,13 @@ Support supports_one_kernel(const Config& config, torch::Device device) {
   return OneKernelPolicy::supports(config.network, config.memory, config.task.info(), operands_of(config));
 }
 
+std::string one_kernel_limits() {
+  return "hqlt and deltanet with memory.width up to " + std::to_string(kAgentStepMaxWidth) +
+         ", memory.width / memory.heads up to " + std::to_string(kAgentStepMaxHeadWidth) + " (even, for rope), up to " +
+         std::to_string(kAgentStepMaxLayers) + " layers and " + std::to_string(kAgentStepMaxActions) +
+         " actions, that see no previous actions or rewards and fit shared memory";
+}
+
 std::unique_ptr<Policy> make_one_kernel_policy(const Config& config, std::shared_ptr<AgentNetwork> network,
                                                int num_envs, MemorySpan span) {
   return std::make_unique<OneKernelPolicy>(std::move(network), config.network, config.memory, config.task.info(),

@@ -7,6 +7,8 @@ namespace engram {
 
 Support supports_one_kernel(const Config&, torch::Device) { return Support::no("this build has no GPU support"); }
 
+std::string one_kernel_limits() { return "no agent: this build has no GPU support"; }
+
 std::unique_ptr<Policy> make_one_kernel_policy(const Config&, std::shared_ptr<AgentNetwork>, int, MemorySpan) {
   throw std::logic_error("a policy of a GPU in a build without GPU support");
 }

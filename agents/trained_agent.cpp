@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "base/processors.h"
+#include "nn/autocast.h"
 #include "nn/device.h"
 #include "storage/settings.h"
 #include "storage/weights.h"
@@ -36,10 +37,10 @@ torch::ScalarType compute_dtype(const Config& config, torch::Device device) {
 
 std::shared_ptr<AgentNetwork> make_network(const Config& config, const TaskInfo& task, torch::Device device) {
   torch::manual_seed(config.run.seed);
-  at::globalContext().setAllowTF32CuDNN(false);  // float32 is float32: cuDNN's recurrent cells would round their inputs
   auto network = std::make_shared<AgentNetwork>(config.network, config.memory, task, config.run.seed);
   network->to(device);
   network->compute_in(compute_dtype(config, device));
+  set_recurrent_products(compute_dtype(config, device));
   network->use_kernels(config.run.kernels != Kernels::kOff);
   return network;
 }

@@ -4,7 +4,9 @@
 #include <vector>
 
 #include "agents/fused_sac_loss.h"
+#include "agents/make_policy.h"
 #include "agents/roads.h"
+#include "apps/command_line.h"
 #include "memory/fused_block.h"
 #include "memory/registry.h"
 #include "nn/encoder.h"
@@ -68,6 +70,14 @@ std::string swiglu() {
   return text;
 }
 
+std::string acting() {
+  return wrapped("One kernel is the whole step of " + one_kernel_limits() +
+                     ". Any other agent acts by its network's operations, captured in a CUDA graph with rules and "
+                     "recording.",
+                 0, 120) +
+         "\n";
+}
+
 std::string heads() {
   std::string text = table({"network.hidden_width", "memory.width", "actions", "heads", "why not by what is faster"});
   struct Sizes {
@@ -116,7 +126,7 @@ std::string roads_page() {
          backbones() +
          "\nIn `deltanet` and `hqlt` the MLP, SwiGLU, has a kernel that keeps its hidden units on chip, for GPUs of "
          "compute\ncapability 9.0 in bfloat16:\n\n" +
-         swiglu() + "\n## Heads\n\n" +
+         swiglu() + "\n## Acting\n\n" + acting() + "\n## Heads\n\n" +
          "Actor, critics and target critics; one kernel on GPUs of compute capability 9.0 in bfloat16.\n\n" + heads() +
          "\n## Encoder\n\n" + encoder() + "\n## Losses\n\n" + loss();
 }

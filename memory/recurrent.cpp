@@ -103,20 +103,9 @@ class Recurrent final : public SequenceModel {
   // On a GPU rows are not packed, because that would wait for it: no valid output reads what comes after it.
   Tensor run_fresh(const Tensor& input_BTD, const Tensor& lengths_B) override {
     if (!input_BTD.is_cuda()) return SequenceModel::run_fresh(input_BTD, lengths_B);
-    const MemoryState initial = initial_state(input_BTD.size(0));
-    if (!products_are_cast(input_BTD)) return run_cell(cell_, input_BTD, layer_first(initial)).output;
-    Tensor x_BTD = input_BTD;
-    for (std::int64_t layer = 0; layer < layers_; ++layer) {
-      const Layer weights = layer_weights(layer);
-      Memory memory = layer_memory(initial, layer);
-      std::vector<Tensor> outputs;
-      for (const Tensor& gates_BG : weights.of_input(x_BTD).unbind(1)) {
-        memory = next_memory(gates_BG, weights.of_memory(memory[0]), memory);
-        outputs.push_back(memory[0]);
-      }
-      x_BTD = torch::stack(outputs, 1);
-    }
-    return x_BTD;
+    // LibTorch would cast for cuDNN to float16, whatever type is asked for; cuDNN rounds by itself (nn/autocast.h).
+    const ComputeIn products(input_BTD.device(), torch::kFloat32);
+    return run_cell(cell_, input_BTD, layer_first(initial_state(input_BTD.size(0)))).output;
   }
 
   Tensor run_step(const Tensor& input_BD, MemoryState& state) override {
@@ -136,8 +125,7 @@ class Recurrent final : public SequenceModel {
     return x_BD;
   }
 
-  // In a scope of nn/autocast.h. There LibTorch's whole LSTM and GRU would compute in float16, memory included,
-  // whatever type the scope asks for: so the products are taken one by one, and the memory keeps its type.
+  // In a scope of nn/autocast.h, where the products of a step are taken one by one, and the memory keeps its type.
   static bool products_are_cast(const Tensor& x) {
     return product_dtype(x.device(), x.scalar_type()) != x.scalar_type();
   }
