@@ -14,7 +14,7 @@ namespace {
 using torch::Tensor;
 
 constexpr int kWarmUp = 3;          // steps of a shape before its recording, in which libraries make their plans
-constexpr std::size_t kShapes = 4;  // whose recordings are kept
+constexpr std::size_t kShapes = 8;  // whose recordings are kept: those of the lengths that an EpisodeStore gives
 
 bool same_kind(const Tensor& a, const Tensor& b) {
   return a.sizes() == b.sizes() && a.scalar_type() == b.scalar_type();

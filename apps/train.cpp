@@ -293,7 +293,7 @@ void train(Start& start, const std::string& directory, const std::vector<std::st
   std::ostringstream title;
   title << (state != nullptr ? "Going on with " : "Training ") << config.memory.name() << " on " << config.task.name()
         << " for " << count_text(static_cast<double>(config.run.steps)) << " steps (" << device_name(device) << ", "
-        << threads.text() << ", " << trainer.acts_by() << ") in " << run->path().string();
+        << threads.text() << ") in " << run->path().string();
   if (state != nullptr)
     title << ", from step " << trainer.status().steps << " of " << start.checkpoint->file.filename().string();
   display.say(title.str());

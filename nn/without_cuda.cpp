@@ -1,12 +1,15 @@
-// The fused forms of a build without GPU support: there are none.
+// What stands for the GPU's parts in a build without GPU support: no fused form is supported there, and what is called
+// only where one is throws.
 #include <stdexcept>
 
+#include "nn/device.h"
 #include "nn/fused_dropout.h"
 #include "nn/fused_encoder.h"
 #include "nn/fused_gelu_mlp.h"
 #include "nn/fused_heads.h"
 #include "nn/fused_support.h"
 #include "nn/fused_swiglu.h"
+#include "nn/late_gradients.h"
 #include "nn/residual_stack.h"
 
 namespace engram::fused {
@@ -50,3 +53,20 @@ Tensor residual_stack(const Tensor&, const DropoutPlace&, std::vector<Residual>,
 Tensor dropout(const Tensor&, const Tensor&, const DropoutPlace&) { not_built("dropout"); }
 
 }  // namespace engram::fused
+
+namespace engram {
+
+bool built_with_cuda() { return false; }
+std::string built_device_architectures() { return ""; }
+std::string device_name(c10::Device device) { return device.str(); }
+std::int64_t peak_device_memory_bytes() { return 0; }
+void check_device_architecture(int) {}
+
+// No kernel of the backward pass runs beside others.
+std::vector<torch::Tensor> late_gradients(torch::Device, const std::function<void()>& backward,
+                                          const std::function<std::vector<torch::Tensor>()>& gradients) {
+  backward();
+  return gradients();
+}
+
+}  // namespace engram

@@ -1,0 +1,68 @@
+// What stands for the GPU's parts in a build without GPU support: nothing is supported there, and what is called only
+// where something is throws.
+#include <stdexcept>
+#include <string>
+
+#include "agents/device_work.h"
+#include "agents/episode_store.h"
+#include "agents/fused_lists.h"
+#include "agents/fused_sac_loss.h"
+#include "agents/make_policy.h"
+#include "agents/recorded_env.h"
+#include "agents/recorded_step.h"
+
+namespace engram {
+namespace {
+
+using torch::Tensor;
+
+Support no_support() { return Support::no("this build has no GPU support"); }
+
+[[noreturn]] void not_built(const char* what) {
+  throw std::logic_error(std::string(what) + " on a GPU in a build without GPU support");
+}
+
+}  // namespace
+
+// Work runs at once, and every step of learning is launched.
+struct DeviceWork::State {};
+DeviceWork::DeviceWork(torch::Device) {}
+DeviceWork::~DeviceWork() = default;
+DeviceWork::DeviceWork(DeviceWork&&) noexcept = default;
+DeviceWork& DeviceWork::operator=(DeviceWork&&) noexcept = default;
+void DeviceWork::run(const std::function<void()>& work) { work(); }
+void DeviceWork::repeat(int, int count, const std::function<void(int)>& work) { work(count); }
+
+class RecordedStep::Recordings {};
+RecordedStep::RecordedStep(torch::Device) {}
+RecordedStep::~RecordedStep() = default;
+RecordedStep::Tensors RecordedStep::run(const Tensors& inputs, const Work& work) { return work(inputs); }
+void RecordedStep::launch_every_step() {}
+
+void EpisodeStore::keep_on_gpu(const RecordingMemory&, const std::vector<KeptEpisode>&) const { not_built("episodes"); }
+void EpisodeStore::gather_on_gpu(EpisodeGather, const std::vector<StoredEpisode>&) const { not_built("episodes"); }
+std::unique_ptr<RecordedEnv> make_recorded_cuda_env(const TaskConfig&, std::uint64_t, Purpose, int, int) {
+  not_built("environments");
+}
+
+Support supports_one_kernel(const Config&, torch::Device) { return no_support(); }
+std::string one_kernel_limits() { return "no agent: this build has no GPU support"; }
+std::unique_ptr<Policy> make_one_kernel_policy(const Config&, std::shared_ptr<AgentNetwork>, int, MemorySpan) {
+  not_built("a policy");
+}
+void forget_rows_on_gpu(MemoryState&, const Tensor&) { not_built("memory"); }
+void choose_actions_on_gpu(const ActingRows&, const Tensor&, ActionChoice, Rng*, const Tensor&, const Tensor&) {
+  not_built("actions");
+}
+
+Support fused_sac_loss_supports(torch::Device, torch::ScalarType, std::int64_t) { return no_support(); }
+SacLoss fused_sac_loss(const AgentNetwork::HeadOutputs&, const EpisodeBatch&, const Tensor&, double, std::int64_t) {
+  not_built("a loss");
+}
+Support fused_lists_supports(const Tensor&) { return no_support(); }
+Tensor fused_list_norms(const std::vector<Tensor>&) { not_built("norms"); }
+WatchedUpdate fused_watch_update(const Tensor&, const Tensor&, const Tensor&) { not_built("a watch"); }
+void fused_move_towards(const std::vector<Tensor>&, const std::vector<Tensor>&, double) { not_built("targets"); }
+void fused_adam_step(const AdamLists&, double, const Tensor&, const Tensor&) { not_built("Adam"); }
+
+}  // namespace engram
