@@ -1,48 +1,91 @@
-#include "agents/gpu_experience.h"
-
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <map>
+#include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "agents/episode_store.h"
+#include "agents/evaluator.h"
+#include "agents/make_policy.h"
+#include "agents/rollout.h"
 #include "agents/trained_agent.h"
 #include "agents/trainer.h"
-#include "nn/cuda_support.h"
+#include "envs/cpu_vec_env.h"
 #include "storage/weights.h"
+#include "tests/agents/batches.h"
 #include "tests/agents/small_agent.h"
+#include "tests/envs/ragged_env.h"
+#include "tests/envs/ragged_task.h"
 #include "tests/gpu.h"
 
 using namespace engram;
+using engram::testing::make_ragged_cuda_env;
+using engram::testing::RaggedTask;
 using engram::testing::skip_without_gpu;
 
 namespace {
 
-Config config_of(const Settings& more) {
-  Settings settings = {{"memory.width", "24"},         {"memory.layers", "2"},         {"memory.heads", "2"},
+constexpr int kPlayedEnvs = 3;
+
+const Settings kMaze = {{"task.name", "tmaze"}, {"task.corridor_length", "25"}};
+const Settings kMatch = {{"task.name", "visual_match"},
+                         {"task.explore_steps", "2"},
+                         {"task.distractor_steps", "20"},
+                         {"task.reward_steps", "15"}};
+// Episodes end before their time where the door is opened.
+const Settings kDoor = {{"task.name", "key_to_door"},
+                        {"task.explore_steps", "9"},
+                        {"task.distractor_steps", "5"},
+                        {"task.reward_steps", "9"}};
+
+Config config_of(const Settings& task, const std::string& backbone, const Settings& more = {}) {
+  Settings settings = {{"memory.name", backbone},      {"memory.width", "24"},         {"memory.layers", "2"},
                        {"network.hidden_width", "32"}, {"replay.batch_episodes", "9"}, {"run.num_envs", "3"},
                        {"run.precision", "float32"},   {"evaluation.episodes", "4"},   {"run.seed", "5"}};
+  settings.insert(settings.end(), task.begin(), task.end());
   settings.insert(settings.end(), more.begin(), more.end());
   return Config::from_settings(settings);
 }
 
-// Episodes of one length: environments in lockstep and in rounds play them in the same order.
-const Settings kMaze = {{"task.name", "tmaze"}, {"task.corridor_length", "25"}, {"memory.name", "hqlt"}};
-const Settings kMatch = {{"task.name", "visual_match"},
-                         {"task.explore_steps", "2"},
-                         {"task.distractor_steps", "20"},
-                         {"task.reward_steps", "15"},
-                         {"memory.name", "deltanet"}};
-
 // The run's weights, moved so far that actions depend on what is seen.
-std::shared_ptr<AgentNetwork> network_of(const Config& config, torch::Device device) {
+std::shared_ptr<AgentNetwork> moved_network(const Config& config, const TaskInfo& task, torch::Device device) {
   torch::set_num_threads(1);  // a second thread would wait more than compute at these sizes
-  const auto network = make_network(config, config.task.info(), torch::kCPU);
+  const auto network = make_network(config, task, torch::kCPU);
   torch::manual_seed(11);
   scatter_weights(*network, 0.3);
   network->to(device);
-  network->train();
+  network->eval();
   return network;
+}
+
+std::vector<std::string> played_backbones() {
+  std::vector<std::string> names = kMemoryBackbones;
+  names.push_back("none");
+  return names;
+}
+
+bool one_kernel(const std::string& backbone) { return backbone == "hqlt" || backbone == "deltanet"; }
+
+std::unique_ptr<Rollout> rollout_of(const Config& config, torch::Device device, Purpose purpose, int num_envs) {
+  return make_rollout(config, moved_network(config, config.task.info(), device), device, purpose, num_envs, 1);
+}
+
+// The ragged task played by the config's agent.
+std::unique_ptr<Rollout> ragged_rollout(const Config& config, torch::Device device, int num_envs) {
+  constexpr std::uint64_t kSeed = 3;
+  const int looks = Rollout::between_looks(device);
+  auto environments = device.is_cuda()
+                          ? make_recorded_env(make_ragged_cuda_env(kSeed, Purpose::kTraining, num_envs), looks)
+                          : make_recorded_env(std::make_unique<CpuVecEnv<RaggedTask>>(RaggedTask::Options{}, kSeed,
+                                                                                      Purpose::kTraining, num_envs, 1),
+                                              looks);
+  return std::make_unique<Rollout>(
+      std::move(environments),
+      std::make_unique<NetworkPolicy>(moved_network(config, task_info<RaggedTask>({}), device), torch::kFloat32,
+                                      num_envs, config.run.seed, MemorySpan::kEpisode, device));
 }
 
 bool same(const EpisodeResult& a, const EpisodeResult& b) {
@@ -52,134 +95,177 @@ bool same(const std::vector<EpisodeResult>& a, const std::vector<EpisodeResult>&
   return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](const auto& x, const auto& y) { return same(x, y); });
 }
 
-std::vector<EpisodeResult> collect_random(Experience& experience, std::size_t episodes) {
-  std::vector<EpisodeResult> results;
-  while (results.size() < episodes)
-    experience.collect(Acting::kRandom, [&](const EpisodeResult& result) { results.push_back(result); });
-  return results;
+// A rollout, and all that it has played.
+struct PlayedSide {
+  std::unique_ptr<Rollout> rollout;
+  EpisodeStore store;
+  std::vector<RecordedEpisode> log;
+  std::int64_t steps = 0;  // of each environment
+
+  explicit PlayedSide(std::unique_ptr<Rollout> of)
+      : rollout(std::move(of)), store({.batch_episodes = 9}, rollout->info(), 100'000, rollout->device()) {}
+
+  // `random`: null where the policy acts.
+  void play(std::int64_t least_steps, ActionChoice choice, Rng* random) {
+    while (steps < least_steps) {
+      const Rollout::Played played = random != nullptr ? rollout->play_random(*random) : rollout->play(choice);
+      rollout->run([&] { store.add(rollout->recording(), played.episodes); });
+      log.insert(log.end(), played.episodes.begin(), played.episodes.end());
+      steps += played.steps;
+    }
+  }
+  // Of the episodes in the store, by environment and number.
+  std::map<std::pair<std::int32_t, std::uint32_t>, std::int64_t> places() const {
+    std::map<std::pair<std::int32_t, std::uint32_t>, std::int64_t> places;
+    for (std::size_t i = 0; i < log.size(); ++i)
+      places[{log[i].environment, log[i].number}] = static_cast<std::int64_t>(i);
+    return places;
+  }
+};
+
+// Compares the episodes that both have played, which are all of `host`'s.
+std::string difference(const PlayedSide& device, const PlayedSide& host, EpisodeStore& device_store,
+                       EpisodeStore& host_store) {
+  const auto on_device = device.places(), on_host = host.places();
+  std::vector<std::int64_t> device_indices, host_indices;
+  for (const auto& [episode, at] : on_host) {
+    const std::string name = "episode " + std::to_string(episode.second) + " of " + std::to_string(episode.first);
+    const auto found = on_device.find(episode);
+    if (found == on_device.end()) return name + " is missing";
+    const RecordedEpisode &a = device.log[static_cast<std::size_t>(found->second)],
+                          &b = host.log[static_cast<std::size_t>(at)];
+    if (a.steps != b.steps || a.total_reward != b.total_reward || a.end != b.end || a.success != b.success)
+      return name + " is another";
+    device_indices.push_back(found->second);
+    host_indices.push_back(at);
+  }
+  return difference(device_store.gather(device_indices), host_store.gather(host_indices),
+                    device.rollout->info().num_actions());
 }
 
 }  // namespace
 
-TEST_CASE("random episodes and the batches drawn from them are those of the CPU") {
+TEST_CASE("random episodes, and the batches drawn from them, are those of the CPU") {
   if (skip_without_gpu()) return;
-  const Config config = config_of(kMaze);
-  GpuExperience gpu(config, network_of(config, torch::kCUDA), torch::kCUDA);
-  HostExperience host(config, network_of(config, torch::kCPU), torch::kCPU, 1);
-  CHECK(same(collect_random(gpu, 12), collect_random(host, 12)));
-  for (int i = 0; i < 5; ++i) {
-    const EpisodeBatch actual = gpu.sample(), expected = host.sample();
-    const auto equal = [](const torch::Tensor& a, const torch::Tensor& b) { return torch::equal(a.cpu(), b); };
-    CHECK(equal(actual.observation, expected.observation));
-    CHECK(equal(actual.previous_action_BT1, expected.previous_action_BT1));
-    CHECK(equal(actual.previous_reward_BT1, expected.previous_reward_BT1));
-    CHECK(equal(actual.action_BT, expected.action_BT));
-    CHECK(equal(actual.reward_BT, expected.reward_BT));
-    CHECK(equal(actual.terminated_BT, expected.terminated_BT));
-    CHECK(equal(actual.steps_B, expected.steps_B));
-    CHECK(equal(actual.mask_BT, expected.mask_BT));
-  }
-}
-
-TEST_CASE("evaluations of the same weights are those of the CPU") {
-  if (skip_without_gpu()) return;
-  for (const Settings& task : {kMaze, kMatch}) {
-    const Config config = config_of(task);
+  for (const Settings& task : {kMaze, kMatch, kDoor}) {
+    const Config config = config_of(task, "hqlt");
     CAPTURE(config.task.name());
-    GpuExperience gpu(config, network_of(config, torch::kCUDA), torch::kCUDA);
-    HostExperience host(config, network_of(config, torch::kCPU), torch::kCPU, 1);
-    std::vector<EpisodeResult> all;
-    // Environments with unequal quotas, from the beginning and from later episodes on, the second time captured.
-    for (const std::uint32_t first : {0u, 7u}) {
-      const auto never = [] { return false; };
-      const std::vector<EpisodeResult> results = gpu.evaluate(ActionChoice::kGreedy, 30, first, never);
-      CHECK(results.size() == 30);
-      CHECK(same(results, host.evaluate(ActionChoice::kGreedy, 30, first, never)));
-      // Actions drawn from the same streams, from their beginning each time.
-      const std::vector<EpisodeResult> sampled = gpu.evaluate(ActionChoice::kSample, 30, first, never);
-      CHECK(same(sampled, host.evaluate(ActionChoice::kSample, 30, first, never)));
-      CHECK(same(sampled, gpu.evaluate(ActionChoice::kSample, 30, first, never)));
-      if (config.task.name() == "visual_match") {  // in the maze this agent nearly always takes the same way
-        CHECK_FALSE(same(sampled, results));
-        CHECK_FALSE(same(sampled, gpu.evaluate(ActionChoice::kSample, 30, first + 1, never)));
-      }
-      all.insert(all.end(), results.begin(), results.end());
-    }
-    // The comparison sees something: episodes differ.
-    if (config.task.name() == "visual_match")
-      CHECK(std::any_of(all.begin(), all.end(), [&](const EpisodeResult& result) { return !same(result, all[0]); }));
+    const auto side = [&](torch::Device device) {
+      return PlayedSide(rollout_of(config, device, Purpose::kTraining, kPlayedEnvs));
+    };
+    PlayedSide device = side(torch::kCUDA), host = side(torch::kCPU);
+    Rng device_random(6, Purpose::kTest, 0, 0), host_random = device_random;
+    device.play(416, ActionChoice::kSample, &device_random);
+    host.play(416, ActionChoice::kSample, &host_random);
+    CHECK(host.log.size() > 20);
+    CHECK(difference(device, host, device.store, host.store) == "");
+    // Episodes of one length end together, on the GPU at a look: the replay has them in the same order.
+    if (config.task.name() != "tmaze") continue;
+    Rng device_draws(2, Purpose::kReplay, 0, 0), host_draws = device_draws;
+    REQUIRE(device.store.episodes() == host.store.episodes());
+    for (int i = 0; i < 5; ++i)
+      CHECK(difference(device.store.sample(device_draws), host.store.sample(host_draws), 4) == "");
   }
 }
 
-TEST_CASE("captured rounds take the actions of steps launched one by one") {
+TEST_CASE("evaluations of the same weights are those of the CPU, whatever acts") {
   if (skip_without_gpu()) return;
-  for (const Settings& task : {kMaze, kMatch}) {
-    const Config config = config_of(task);
-    const TaskInfo info = config.task.info();
-    CAPTURE(info.name);
-    const auto network = network_of(config, torch::kCUDA);
-    constexpr int kEnvs = 5, kRounds = 4;
-    struct Side {
-      std::unique_ptr<CudaVecEnv> environments;
-      DevicePolicy policy;
-      DeviceEpisodeBuffer buffer;
-    };
-    const auto side = [&] {
-      return Side{make_cuda_vec_env(config.task, 5, Purpose::kTraining, kEnvs),
-                  DevicePolicy(network, config.network, config.memory, info, Dtype::kFloat32, kEnvs, 5, 0, 1000),
-                  DeviceEpisodeBuffer(config.replay, info, kEnvs, torch::kCUDA)};
-    };
-    Side captured = side(), launched = side();
-    const auto actions = [&](Side& of, const torch::Tensor& slot_N) {
-      const EpisodeStore& store = of.buffer.store();
-      const auto options = torch::TensorOptions(torch::kCUDA).dtype(torch::kInt32);
-      return std::pair(
-          torch::from_blob(store.action_SM, {store.slots, store.max_steps}, options).index_select(0, slot_N),
-          torch::from_blob(store.steps_S, {store.slots}, options).index_select(0, slot_N));
-    };
-    SideStream stream;
-    GpuRound round(*captured.environments, captured.policy, captured.buffer.store(), ActionChoice::kSample);
-    const auto running_N = torch::zeros({kEnvs}, torch::TensorOptions(torch::kCUDA).dtype(torch::kUInt8));
-    const auto action_N = torch::zeros({kEnvs}, running_N.options().dtype(torch::kInt32));
-    for (int i = 0; i < kRounds; ++i) {
-      torch::Tensor slot_N, other_N;
-      stream.run([&] {
-        slot_N = captured.buffer.slots_for(kEnvs);
-        round.play(slot_N);
-      });
-      const GpuRound::Graphs graphs(info.max_episode_steps);
-      const std::int64_t steps = graphs.count * graphs.steps;
-      stream.run([&] {
-        other_N = launched.buffer.slots_for(kEnvs);
-        const EpisodeRecorders recorders{kEnvs, other_N.data_ptr<std::int64_t>(), running_N.data_ptr<std::uint8_t>()};
-        CudaVecEnv& environments = *launched.environments;
-        environments.reset_finished(current_stream());
-        begin_episodes(launched.buffer.store(), recorders, environments.observation_N(), current_stream());
-        launched.policy.reset_all(current_stream());
-        for (std::int64_t t = 0; t < steps; ++t) {
-          launched.policy.act(environments.observation_N(), action_N.data_ptr<std::int32_t>(), ActionChoice::kSample,
-                              current_stream());
-          environments.step(action_N.data_ptr<std::int32_t>(), current_stream());
-          record_step(launched.buffer.store(), recorders,
-                      {action_N.data_ptr<std::int32_t>(), environments.reward_N(),
-                       reinterpret_cast<const std::uint8_t*>(environments.end_N()), environments.success_N(),
-                       environments.observation_N()},
-                      current_stream());
+  for (const std::string& backbone : played_backbones())
+    for (const Settings& task : {kMaze, kMatch}) {
+      const Config config = config_of(task, backbone);
+      CAPTURE(backbone);
+      CAPTURE(config.task.name());
+      const auto device = rollout_of(config, torch::kCUDA, Purpose::kEvaluation, 20),
+                 host = rollout_of(config, torch::kCPU, Purpose::kEvaluation, 20);
+      CHECK((device->policy().description() == "one kernel a step on the GPU") == one_kernel(backbone));
+      std::vector<EpisodeResult> all;
+      // Environments with unequal quotas, from the beginning and from later episodes on, the second time captured.
+      for (const std::uint32_t first : {0u, 7u}) {
+        const auto results = evaluate(*device, 30, ActionChoice::kGreedy, first);
+        CHECK(results.size() == 30);
+        CHECK(same(results, evaluate(*host, 30, ActionChoice::kGreedy, first)));
+        // Actions drawn from the same streams, from their beginning each time.
+        const auto sampled = evaluate(*device, 30, ActionChoice::kSample, first);
+        CHECK(same(sampled, evaluate(*host, 30, ActionChoice::kSample, first)));
+        CHECK(same(sampled, evaluate(*device, 30, ActionChoice::kSample, first)));
+        if (config.task.name() == "visual_match") {  // in the maze some agents nearly always take the same way
+          CHECK_FALSE(same(sampled, results));
+          CHECK_FALSE(same(sampled, evaluate(*device, 30, ActionChoice::kSample, first + 1)));
         }
-      });
-      torch::cuda::synchronize();
-      const auto [one, one_steps] = actions(captured, slot_N);
-      const auto [other, other_steps] = actions(launched, other_N);
-      CHECK(torch::equal(one_steps, other_steps));
-      for (int n = 0; n < kEnvs; ++n) {
-        const std::int64_t length = one_steps[n].item<int>();
-        CHECK(torch::equal(one[n].narrow(0, 0, length), other[n].narrow(0, 0, length)));
+        all.insert(all.end(), results.begin(), results.end());
       }
-      CHECK(one.min().item<int>() != one.max().item<int>());  // more than one action is taken
-      captured.buffer.add_recorded(i);
-      launched.buffer.add_recorded(i);
+      // The comparison sees something: episodes differ.
+      if (config.task.name() == "visual_match")
+        CHECK(std::any_of(all.begin(), all.end(), [&](const EpisodeResult& result) { return !same(result, all[0]); }));
     }
-  }
+}
+
+TEST_CASE("episodes of very different lengths are those of the CPU, and no environment waits for another") {
+  if (skip_without_gpu()) return;
+  for (const std::string& backbone : {std::string("lstm"), std::string("transformer")})
+    for (const bool at_random : {true, false}) {
+      CAPTURE(backbone);
+      CAPTURE(at_random);
+      constexpr int kEnvs = 21, kSteps = 500;
+      const Config config = config_of(kMatch, backbone);
+      PlayedSide device(ragged_rollout(config, torch::kCUDA, kEnvs)), host(ragged_rollout(config, torch::kCPU, kEnvs));
+      Rng device_random(6, Purpose::kTest, 0, 0), host_random = device_random;
+      device.play(kSteps, ActionChoice::kGreedy, at_random ? &device_random : nullptr);
+      host.play(kSteps, ActionChoice::kGreedy, at_random ? &host_random : nullptr);
+      CHECK(host.log.size() > 300);
+      CHECK(difference(device, host, device.store, host.store) == "");
+      for (const PlayedSide* side : {&device, &host}) {
+        std::vector<std::int64_t> steps_N(kEnvs);
+        for (const RecordedEpisode& episode : side->log) steps_N[episode.environment] += episode.steps;
+        for (int i = 0; i < kEnvs; ++i) CHECK(steps_N[i] + side->rollout->recording().steps_N()[i] == side->steps);
+      }
+    }
+}
+
+TEST_CASE("captured play takes the actions of steps launched one by one, dropout included") {
+  if (skip_without_gpu()) return;
+  for (const std::string& backbone : played_backbones())
+    for (const Settings& task : {kMaze, kMatch}) {
+      const Config config = config_of(task, backbone, {{"network.dropout", "0.2"}});
+      const TaskInfo info = config.task.info();
+      CAPTURE(backbone);
+      CAPTURE(info.name);
+      constexpr int kEnvs = 5;
+      const auto captured = rollout_of(config, torch::kCUDA, Purpose::kTraining, kEnvs);
+      captured->policy().network().train();
+      const auto network = moved_network(config, info, torch::kCUDA);
+      network->train();
+      const auto environments =
+          make_recorded_cuda_env(config.task, config.run.seed, Purpose::kTraining, kEnvs, Rollout::kStepsBetweenLooks);
+      const auto policy = make_policy(config, network, torch::kCUDA, kEnvs, MemorySpan::kEpisode);
+      environments->restart(std::vector<std::uint32_t>(kEnvs, 0));
+      environments->recording().look();
+      policy->refresh_weights();
+      EpisodeStore kept({}, info, 100'000, torch::kCUDA), expected({}, info, 100'000, torch::kCUDA);
+      for (int i = 0; i < 9; ++i) {
+        const Rollout::Played played = captured->play(ActionChoice::kSample);
+        {
+          const auto products = policy->compute_in();
+          for (std::int64_t step = 0; step < played.steps; ++step) {
+            policy->act(environments->rows(), ActionChoice::kSample);
+            environments->step();
+          }
+        }
+        const std::vector<RecordedEpisode> episodes = environments->recording().look();
+        REQUIRE(played.episodes.size() == episodes.size());
+        captured->run([&] { kept.add(captured->recording(), played.episodes); });
+        expected.add(environments->recording(), episodes);
+        CHECK(captured->recording().running_actions() == environments->recording().running_actions());
+        CHECK(torch::equal(captured->policy().probabilities_NA(), policy->probabilities_NA()));
+      }
+      REQUIRE(kept.episodes() == expected.episodes());
+      REQUIRE(kept.episodes() >= kEnvs);
+      std::vector<std::int64_t> all;
+      for (std::int64_t i = 0; i < kept.episodes(); ++i) all.push_back(i);
+      const EpisodeBatch one = kept.gather(all), other = expected.gather(all);
+      CHECK(difference(one, to_device(other, torch::kCPU), info.num_actions()) == "");
+      CHECK(one.action_BT.min().item<int>() != one.action_BT.max().item<int>());  // more than one action is taken
+    }
 }
 
 namespace {
@@ -195,24 +281,28 @@ struct KeepWeights : TrainObserver {
 
 TEST_CASE("the same run on a GPU ends with the same bits, another seed with others") {
   if (skip_without_gpu()) return;
-  const auto run = [](const char* seed) {
-    Settings settings = kMatch;
-    settings.insert(settings.end(), {{"run.precision", "bfloat16"},
-                                     {"run.steps", "1200"},
-                                     {"run.random_episodes", "6"},
-                                     {"evaluation.every_steps", "400"},
-                                     {"run.seed", seed}});
-    KeepWeights recorder;
-    Trainer trainer(config_of(settings), torch::kCUDA, 1);
-    CHECK(trainer.acts_in() == "environments and policy on the GPU");
-    CHECK(trainer.run({&recorder}).updates > 100);
-    return recorder.weights;
-  };
-  const auto equal = [](const TensorMap& a, const TensorMap& b) {
-    return std::all_of(a.begin(), a.end(),
-                       [&](const auto& item) { return torch::equal(item.second, b.at(item.first)); });
-  };
-  const TensorMap first = run("5");
-  CHECK(equal(first, run("5")));
-  CHECK_FALSE(equal(first, run("6")));
+  for (const std::string& backbone : {std::string("deltanet"), std::string("hqlt"), std::string("lstm"),
+                                      std::string("transformer"), std::string("none")}) {
+    CAPTURE(backbone);
+    const auto run = [&](const char* seed) {
+      const Config config = config_of(kMatch, backbone,
+                                      {{"run.precision", "bfloat16"},
+                                       {"run.steps", "1200"},
+                                       {"run.random_episodes", "6"},
+                                       {"evaluation.every_steps", "400"},
+                                       {"run.seed", seed}});
+      KeepWeights recorder;
+      Trainer trainer(config, torch::kCUDA, 1);
+      CHECK((trainer.acts_by() == "one kernel a step on the GPU") == one_kernel(backbone));
+      CHECK(trainer.run({&recorder}).updates > 100);
+      return recorder.weights;
+    };
+    const auto equal = [](const TensorMap& a, const TensorMap& b) {
+      return std::all_of(a.begin(), a.end(),
+                         [&](const auto& item) { return torch::equal(item.second, b.at(item.first)); });
+    };
+    const TensorMap first = run("5");
+    CHECK(equal(first, run("5")));
+    CHECK_FALSE(equal(first, run("6")));
+  }
 }

@@ -1,4 +1,4 @@
-#include "agents/collector.h"
+#include "agents/rollout.h"
 
 #include <doctest/doctest.h>
 
@@ -9,7 +9,9 @@
 #include <utility>
 #include <vector>
 
+#include "storage/state_archive.h"
 #include "tests/agents/probe_env.h"
+#include "tests/agents/probe_rollout.h"
 #include "tests/agents/small_agent.h"
 
 using namespace engram;
@@ -38,23 +40,29 @@ float observed(const Episode& episode, int row, int element) {
 
 using EpisodesOf = std::map<int, std::vector<Episode>>;  // environment -> its episodes
 
-// `episodes` episodes of environments first .. first + size - 1.
+// Adds the episodes that ended.
+void keep(EpisodesOf& episodes, const Rollout& rollout, const Rollout::Played& played) {
+  for (const RecordedEpisode& ended : played.episodes) {
+    Episode episode = recorded_episode(rollout.recording(), ended);
+    CHECK(episode.total_reward() == ended.total_reward);
+    episodes[static_cast<int>(observed(episode, 0, 0))].push_back(std::move(episode));
+  }
+}
+
+// At least `episodes` episodes of environments first .. first + size - 1.
 EpisodesOf collect(const std::string& backbone, int size, int first, std::size_t episodes, bool training,
                    int network_seed = 3) {
-  ProbeEnv environments(counting(kMaxSteps), size, 1, first);
-  const auto network = decided_network(backbone, environments.info(), network_seed);
+  const ProbeRules rules = counting(kMaxSteps);
+  const auto network = decided_network(backbone, ProbeEnv(rules, 1).info(), network_seed);
   network->train(training);
-  Policy policy(network, torch::kCPU, size, 1, 0);
-  Collector collector(environments, policy, Rng(1, Purpose::kTest, 0, 0));
+  Rollout rollout = probe_rollout(rules, network, size, 1, first);
   EpisodesOf result;
   const auto enough = [&] {
     for (int row = 0; row < size; ++row)
       if (result[first + row].size() < episodes) return false;
     return true;
   };
-  while (!enough())
-    collector.step(
-        [&](Episode episode) { result[static_cast<int>(observed(episode, 0, 0))].push_back(std::move(episode)); });
+  while (!enough()) keep(result, rollout, rollout.play(ActionChoice::kSample));
   return result;
 }
 
@@ -104,35 +112,85 @@ TEST_CASE("each environment's episodes are those that it plays alone: memory is 
   }
 }
 
-TEST_CASE("random episodes draw all actions, and one that began at random ends at random") {
-  ProbeEnv environments(counting(kMaxSteps), 3);
-  const auto network = decided_network("none", environments.info());
-  Policy policy(network, torch::kCPU, 3, 1, 0);
-  Collector collector(environments, policy, Rng(1, Purpose::kTest, 0, 0));
-  std::map<int, int> episodes_of, actions;
-  const auto finished = [&](const Episode& episode) {
-    const int environment = static_cast<int>(observed(episode, 0, 0));
-    check_is_whole(episode, environment, episodes_of[environment]++);
-    for (const int action : episode.actions) ++actions[action];
+TEST_CASE("random play draws all actions; giving up what began so, the policy begins at an episode's start") {
+  const ProbeRules rules = counting(kMaxSteps);
+  const auto network = decided_network("lstm", ProbeEnv(rules, 1).info());
+  Rollout rollout = probe_rollout(rules, network, 3);
+  rollout.abandon_running();  // nothing: no episode has had a step
+  Rng random(1, Purpose::kTest, 0, 0);
+  EpisodesOf episodes;
+  const auto play = [&](int steps, bool at_random) {
+    for (int step = 0; step < steps; ++step)
+      keep(episodes, rollout, at_random ? rollout.play_random(random) : rollout.play(ActionChoice::kSample));
   };
-  for (int step = 0; step < 300; ++step) collector.step_random(finished);
-  for (int action = 0; action < 3; ++action) CHECK(actions[action] > 200);
+  play(1, true);
+  // Environment 0 has begun its next episode, the others are in their first one.
+  rollout.abandon_running();
+  play(40, false);
+  const EpisodesOf expected = collect("lstm", 3, 0, 20, true);
+  CHECK(episodes.at(0)[0].number == 0);
+  for (int environment = 0; environment < 3; ++environment) {
+    const std::vector<Episode>& played = episodes.at(environment);
+    const std::size_t at_random = environment == 0 ? 1 : 0;
+    REQUIRE(played.size() > 5);
+    for (std::size_t i = at_random; i < played.size(); ++i) {
+      const std::size_t number = i + 1 - at_random;
+      CHECK(played[i].number == number);
+      check_is_whole(played[i], environment, static_cast<int>(number));
+      CHECK(played[i].actions == expected.at(environment)[number].actions);
+    }
+  }
 
-  // All rows now restart together often enough; after one random step the rest of each episode ignores the policy.
-  const auto greedy_only = [&](bool random_first_step) {
-    ProbeRules rules = counting(kMaxSteps);
-    rules.start = [](ProbeRow& row) { row.state = kMaxSteps; };
-    ProbeEnv same_length(rules, 40);
-    Policy policy_40(network, torch::kCPU, 40, 1, 0);
-    Collector collector_40(same_length, policy_40, Rng(1, Purpose::kTest, 0, 1));
-    std::vector<Episode> ended;
-    const auto keep = [&](Episode episode) { ended.push_back(std::move(episode)); };
-    if (random_first_step) collector_40.step_random(keep);
-    while (ended.empty()) collector_40.step(keep);
-    // Actions of the last step: the network's are the same wherever the same was observed.
-    std::map<int, int> last_actions;
-    for (const Episode& episode : ended) ++last_actions[episode.actions.back()];
-    return last_actions;
-  };
-  for (int action = 0; action < 3; ++action) CHECK(greedy_only(true)[action] >= 4);
+  episodes.clear();
+  rollout.restart(0);
+  play(300, true);
+  std::map<int, int> actions;
+  for (const auto& [environment, played] : episodes)
+    for (std::size_t number = 0; number < played.size(); ++number) {
+      check_is_whole(played[number], environment, static_cast<int>(number));
+      for (const int action : played[number].actions) ++actions[action];
+    }
+  for (int action = 0; action < 3; ++action) CHECK(actions[action] > 200);
+}
+
+TEST_CASE("a rollout restored between any two steps goes on as the one that was saved") {
+  const ProbeRules rules = counting(kMaxSteps);
+  std::vector<std::string> names = kMemoryBackbones;
+  names.push_back("none");
+  for (const std::string& backbone : names)
+    for (const int steps : {0, 1, 5, 17}) {
+      CAPTURE(backbone);
+      CAPTURE(steps);
+      const auto network = decided_network(backbone, ProbeEnv(rules, 1).info());
+      network->named_parameters()["actor.output.weight"].detach().mul_(1e-4);  // so that actions are drawn
+      Rollout rollout = probe_rollout(rules, network, 3), restored = probe_rollout(rules, network, 3);
+      for (int step = 0; step < steps; ++step) rollout.play(ActionChoice::kSample);
+      for (int step = 0; step < 9; ++step) restored.play(ActionChoice::kSample);
+      StateArchive archive;
+      rollout.visit_state(archive);
+      SafetensorsFile file;
+      for (const auto& [name, tensor] : archive.saved_tensors()) file.tensors[name] = tensor.clone();
+      for (const auto& [name, text] : archive.saved_values()) file.metadata[StateArchive::kValuePrefix + name] = text;
+      StateArchive saved(file, "the state");
+      restored.visit_state(saved);
+      saved.check_all_restored();
+      CHECK(std::ranges::equal(restored.recording().steps_N(), rollout.recording().steps_N()));
+      CHECK(restored.recording().running_actions() == rollout.recording().running_actions());
+      EpisodesOf expected, found;
+      for (int step = 0; step < 40; ++step) {
+        keep(expected, rollout, rollout.play(ActionChoice::kSample));
+        keep(found, restored, restored.play(ActionChoice::kSample));
+      }
+      for (int environment = 0; environment < 3; ++environment) {
+        const std::vector<Episode>&one = expected.at(environment), &other = found.at(environment);
+        REQUIRE(one.size() == other.size());
+        for (std::size_t i = 0; i < one.size(); ++i) {
+          CHECK(one[i].number == other[i].number);
+          CHECK(one[i].actions == other[i].actions);
+          CHECK(one[i].rewards == other[i].rewards);
+          CHECK((one[i].observations == other[i].observations));
+          CHECK(one[i].end == other[i].end);
+        }
+      }
+    }
 }
