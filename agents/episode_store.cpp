@@ -47,20 +47,18 @@ void EpisodeStore::drop_oldest() {
 }
 
 std::int64_t EpisodeStore::append(std::int32_t steps, End end, std::int32_t environment, std::uint32_t number) {
-  const std::int64_t rows = steps + std::int64_t{1};
-  const bool wraps = next_row_ + rows > capacity_rows_;
-  const std::int64_t first = wraps ? 0 : next_row_;
-  // Old episodes stand from the oldest one's row on, around the end, up to next_row_.
-  while (!episodes_.empty()) {
-    const std::int64_t oldest = episodes_.front().rows.first;
-    const bool in_the_way = wraps ? oldest >= next_row_ || oldest < rows : oldest >= first && oldest < first + rows;
-    if (!in_the_way) break;
-    drop_oldest();
-  }
+  const std::int64_t rows = steps + std::int64_t{1}, most_of_one = task_.max_episode_steps + std::int64_t{1};
+  const std::int64_t first = next_row_ + rows > capacity_rows_ ? 0 : next_row_;
   next_row_ = first + rows;
   episodes_.push_back({{first, steps, end == End::kTerminated}, environment, number});
   steps_ += steps;
-  while (steps_ > options_.capacity_steps && episodes() > options_.minimum_episodes) drop_oldest();
+  // What goes depends on what is there alone, not on where it stands: a restored store goes on as it would have. So
+  // many rows are left free that, round the end, no kept episode is in the way of the newest.
+  const auto too_many = [&] {
+    return (steps_ > options_.capacity_steps && episodes() > options_.minimum_episodes) ||
+           steps_ + episodes() > capacity_rows_ - most_of_one;
+  };
+  while (too_many()) drop_oldest();
   return first;
 }
 

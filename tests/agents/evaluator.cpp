@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "tests/agents/probe_env.h"
+#include "tests/agents/probe_rollout.h"
 #include "tests/agents/small_agent.h"
 
 using namespace engram;
@@ -27,22 +28,37 @@ ProbeRules unequal() {
           [](const ProbeRow&, float* observation) { observation[0] = 1; }};
 }
 
-struct Fixture {
-  explicit Fixture(int size)
-      : environments(unequal(), size),
-        network(std::make_shared<AgentNetwork>(NetworkOptions{.hidden_width = 4}, small_backbone("none", 4),
-                                               environments.info())),
-        policy(network, torch::kCPU, size, 1, 0) {}
-  ProbeEnv environments;
-  std::shared_ptr<AgentNetwork> network;
-  Policy policy;
-};
+Rollout unequal_rollout(int size) {
+  const TaskInfo task = ProbeEnv(unequal(), 1).info();
+  return probe_rollout(
+      unequal(), std::make_shared<AgentNetwork>(NetworkOptions{.hidden_width = 4}, small_backbone("none", 4), task),
+      size);
+}
+
+// The reward tells the action; episodes have 20 steps.
+ProbeRules telling(int actions) {
+  return {actions,
+          1,
+          20,
+          [](ProbeRow&) {},
+          [](ProbeRow& row, int action) -> Outcome {
+            return {static_cast<float>(action), row.step == 20 ? End::kTerminated : End::kNone};
+          },
+          [](const ProbeRow&, float* observation) { observation[0] = 1; }};
+}
+
+// Of environment 0's next episode, played on from where the rollout is.
+double next_return(Rollout& rollout, ActionChoice choice) {
+  while (true)
+    for (const RecordedEpisode& episode : rollout.play(choice).episodes)
+      if (episode.environment == 0) return episode.total_reward;
+}
 
 }  // namespace
 
 TEST_CASE("every environment plays its quota, however long its episodes are") {
-  Fixture f(3);
-  const auto results = evaluate(f.environments, f.policy, 8, ActionChoice::kGreedy);
+  Rollout rollout = unequal_rollout(3);
+  const auto results = evaluate(rollout, 8, ActionChoice::kGreedy);
   REQUIRE(results.size() == 8);
   const std::vector<int> environment_of{0, 0, 0, 1, 1, 1, 2, 2};
   const std::vector<int> episode_of{0, 1, 2, 0, 1, 2, 0, 1};
@@ -55,31 +71,30 @@ TEST_CASE("every environment plays its quota, however long its episodes are") {
 }
 
 TEST_CASE("fewer episodes than environments are played by the first ones, from the episode asked for") {
-  Fixture f(3);
-  const auto results = evaluate(f.environments, f.policy, 2, ActionChoice::kSample, 7);
+  Rollout rollout = unequal_rollout(3);
+  const auto results = evaluate(rollout, 2, ActionChoice::kSample, 7);
   REQUIRE(results.size() == 2);
   CHECK(results[0].total_reward == doctest::Approx(1.07));
   CHECK(results[1].total_reward == doctest::Approx(5 * 1.07));
-  CHECK_THROWS_AS(evaluate(f.environments, f.policy, 0, ActionChoice::kGreedy), std::invalid_argument);
+  CHECK_THROWS_AS(evaluate(rollout, 0, ActionChoice::kGreedy), std::invalid_argument);
+}
+
+TEST_CASE("an evaluation that is interrupted leaves off") {
+  Rollout rollout = unequal_rollout(3);
+  int asked = 0;
+  const auto results = evaluate(rollout, 8, ActionChoice::kGreedy, 0, [&] { return ++asked > 3; });
+  CHECK(asked == 4);
+  CHECK(results.size() == 3);  // of environment 0 alone, whose episodes have one step
 }
 
 TEST_CASE("sampled actions are those of the first episode, whatever was drawn before") {
-  // The reward tells the action.
-  const ProbeRules rules{3,
-                         1,
-                         20,
-                         [](ProbeRow&) {},
-                         [](ProbeRow& row, int action) -> Outcome {
-                           return {static_cast<float>(action), row.step == 20 ? End::kTerminated : End::kNone};
-                         },
-                         [](const ProbeRow&, float* observation) { observation[0] = 1; }};
-  ProbeEnv environments(rules, 2);
+  const TaskInfo task = ProbeEnv(telling(3), 1).info();
   const auto network =
-      std::make_shared<AgentNetwork>(NetworkOptions{.hidden_width = 4}, small_backbone("none", 4), environments.info());
-  Policy policy(network, torch::kCPU, 2, 1, kTrainingActions);
+      std::make_shared<AgentNetwork>(NetworkOptions{.hidden_width = 4}, small_backbone("none", 4), task);
+  Rollout rollout = probe_rollout(telling(3), network, 2);
   const auto returns = [&](std::uint32_t first) {
     std::vector<double> all;
-    for (const EpisodeResult& result : evaluate(environments, policy, 6, ActionChoice::kSample, first))
+    for (const EpisodeResult& result : evaluate(rollout, 6, ActionChoice::kSample, first))
       all.push_back(result.total_reward);
     return all;
   };
@@ -88,49 +103,30 @@ TEST_CASE("sampled actions are those of the first episode, whatever was drawn be
   CHECK(first == returns(0));
   // Not those that collecting draws.
   network->eval();
-  policy.draw_from(kTrainingActions);
-  policy.reset_all();
-  environments.reset_all();
-  double total = 0;
-  for (int step = 0; step < 20; ++step) {
-    environments.step(policy.act(environments, ActionChoice::kSample).action_N);
-    total += environments.reward_N()[0];
-  }
-  CHECK(total != first[0]);
+  rollout.restart(0);
+  rollout.draw_from(kTrainingActions);
+  CHECK(next_return(rollout, ActionChoice::kSample) != first[0]);
 }
 
 TEST_CASE("the network is evaluated without dropout and gets its mode back") {
-  // The observation carries no news, so that greedy actions can only differ through dropout; the reward tells the
-  // action.
-  ProbeRules rules{2,
-                   1,
-                   20,
-                   [](ProbeRow&) {},
-                   [](ProbeRow& row, int action) -> Outcome {
-                     return {static_cast<float>(action), row.step == 20 ? End::kTerminated : End::kNone};
-                   },
-                   [](const ProbeRow&, float* observation) { observation[0] = 1; }};
-  ProbeEnv environments(rules, 2);
+  // The observation carries no news, so that greedy actions can only differ through dropout.
+  const TaskInfo task = ProbeEnv(telling(2), 1).info();
   torch::manual_seed(1);
   const auto network = std::make_shared<AgentNetwork>(NetworkOptions{.hidden_width = 8, .dropout = 0.8},
-                                                      small_backbone("none", 8), environments.info());
+                                                      small_backbone("none", 8), task);
   scatter_weights(*network, 0.5);
-  Policy policy(network, torch::kCPU, 2, 1, 0);
+  Rollout rollout = probe_rollout(telling(2), network, 2);
   for (const bool training : {true, false}) {
     network->train(training);
-    for (const EpisodeResult& result : evaluate(environments, policy, 4, ActionChoice::kGreedy))
+    for (const EpisodeResult& result : evaluate(rollout, 4, ActionChoice::kGreedy))
       CHECK((result.total_reward == 0 || result.total_reward == 20));
     CHECK(network->is_training() == training);
     CHECK(network->backbone().is_training() == training);
   }
   // In training mode the dropout would have shown.
   network->train();
-  environments.reset_all();
-  double total = 0;
-  for (int step = 0; step < 20; ++step) {
-    environments.step(policy.act(environments, ActionChoice::kGreedy).action_N);
-    total += environments.reward_N()[0];
-  }
+  rollout.restart(0);
+  const double total = next_return(rollout, ActionChoice::kGreedy);
   CHECK(total > 0);
   CHECK(total < 20);
 }

@@ -4,8 +4,9 @@
 
 #include <utility>
 
-#include "agents/episode_buffer.h"
+#include "agents/episode_store.h"
 #include "agents/sac_losses.h"
+#include "tests/agents/batches.h"
 #include "tests/agents/small_agent.h"
 #include "tests/gpu.h"
 
@@ -20,12 +21,12 @@ constexpr double kGamma = 0.9;
 // Ragged episodes, every second one terminated.
 EpisodeBatch ragged_batch(torch::Device device) {
   const TaskInfo task = vector_task(2, kActions, kSteps);
-  EpisodeBuffer buffer({}, task);
+  EpisodeStore store({}, task, 6 * kSteps, torch::kCPU);
   Rng rng(1, Purpose::kTest, 0, 9);
   for (int i = 0; i < 6; ++i)
-    buffer.add(random_episode(task, i == 2 ? kSteps : 1 + static_cast<int>(rng.below(kSteps)),
-                              i % 2 == 0 ? End::kTerminated : End::kTruncated, rng));
-  return buffer.gather({0, 1, 2, 3, 4, 5}, device);
+    store.add(random_episode(task, i == 2 ? kSteps : 1 + static_cast<int>(rng.below(kSteps)),
+                             i % 2 == 0 ? End::kTerminated : End::kTruncated, rng));
+  return to_device(store.gather({0, 1, 2, 3, 4, 5}), device);
 }
 
 // Rows of `stride` with zeros after the actions, as the heads on a GPU give them.

@@ -6,9 +6,10 @@
 #include <string>
 #include <vector>
 
-#include "agents/episode_buffer.h"
+#include "agents/episode_store.h"
 #include "agents/sac_learner.h"
 #include "agents/trained_agent.h"
+#include "tests/agents/batches.h"
 #include "tests/agents/small_agent.h"
 #include "tests/gpu.h"
 
@@ -37,21 +38,21 @@ Config config_of(const std::string& backbone, const std::string& precision) {
 // Batches of ragged episodes, all as long as the longest of the task: the first one is.
 class Batches {
  public:
-  explicit Batches(torch::Device device) : device_(device), buffer_({}, task()) {
+  explicit Batches(torch::Device device) : device_(device), store_({}, task(), 24 * kSteps, torch::kCPU) {
     Rng rng(1, Purpose::kTest, 0, 5);
     for (int i = 0; i < 24; ++i)
-      buffer_.add(random_episode(task(), i == 0 ? kSteps : 8 + static_cast<int>(rng.below(kSteps - 7)),
-                                 i % 2 == 0 ? End::kTerminated : End::kTruncated, rng));
+      store_.add(random_episode(task(), i == 0 ? kSteps : 8 + static_cast<int>(rng.below(kSteps - 7)),
+                                i % 2 == 0 ? End::kTerminated : End::kTruncated, rng));
   }
   EpisodeBatch next() {
     std::vector<std::int64_t> indices{0};
     while (indices.size() < 8) indices.push_back(random_.below(24));
-    return buffer_.gather(indices, device_);
+    return to_device(store_.gather(indices), device_);
   }
 
  private:
   torch::Device device_;
-  EpisodeBuffer buffer_;
+  EpisodeStore store_;
   Rng random_{1, Purpose::kTest, 0, 6};
 };
 

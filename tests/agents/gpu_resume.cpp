@@ -4,6 +4,75 @@
 using namespace engram;
 using namespace engram::testing;
 
+namespace {
+
+// What a trainer saves right after it was restored.
+SafetensorsFile saved_again(const Config& config, torch::Device device, const SafetensorsFile& state) {
+  Trainer trainer(config, device, 1);
+  StateArchive archive(state, "the state");
+  trainer.restore(archive);
+  archive.check_all_restored();
+  trainer.stop();
+  Observer observer;
+  trainer.run({&observer});
+  return observer.last;
+}
+
+// The states of a run after `count` of its moves, and the last one; from `begin` on where it is given.
+std::vector<SafetensorsFile> states_of(const Config& config, torch::Device device, int count,
+                                       const SafetensorsFile* begin = nullptr) {
+  Trainer trainer(config, device, 1);
+  if (begin != nullptr) {
+    StateArchive archive(*begin, "the state");
+    trainer.restore(archive);
+  }
+  Observer observer(random_moves(count, 60, 3));
+  observer.trainer = &trainer;
+  trainer.save_soon();
+  const TrainStatus end = trainer.run({&observer});
+  CHECK(end.stopped == StopReason::kSteps);
+  CHECK(end.steps >= config.run.steps);
+  CHECK(end.updates > 10);
+  REQUIRE(static_cast<int>(observer.states.size()) == count);
+  observer.states.push_back(observer.last);
+  return observer.states;
+}
+
+}  // namespace
+
+TEST_CASE("a state goes from the CPU to a GPU and back, as it is, and the run goes on") {
+  if (skip_without_gpu()) return;
+  for (const char* task : {"tmaze", "key_to_door"})
+    for (const char* backbone : {"hqlt", "deltanet", "transformer", "lstm", "none"}) {
+      CAPTURE(task);
+      CAPTURE(backbone);
+      Settings settings = tiny(backbone, {{"task.name", task},
+                                          {"run.num_envs", "3"},
+                                          {"run.steps", "1200"},
+                                          {"run.random_episodes", "6"},
+                                          {"evaluation.every_steps", "400"}});
+      if (task == std::string("key_to_door")) {
+        std::erase_if(settings, [](const auto& item) { return item.first == "task.corridor_length"; });
+        for (const char* phase : {"task.explore_steps", "task.distractor_steps", "task.reward_steps"})
+          settings.emplace_back(phase, "9");
+      }
+      const Config config = Config::from_settings(settings);
+      const std::vector<SafetensorsFile> on_cpu = states_of(config, torch::kCPU, 6);
+      for (const SafetensorsFile& state : on_cpu) {
+        CAPTURE(state.metadata.at("state.steps"));
+        CAPTURE(state.metadata.at("state.phase"));
+        CHECK(differences(state, saved_again(config, torch::kCUDA, state)) == std::vector<std::string>{});
+      }
+      const std::vector<SafetensorsFile> on_gpu = states_of(config, torch::kCUDA, 6, &on_cpu[0]);
+      for (const SafetensorsFile& state : on_gpu) {
+        CAPTURE(state.metadata.at("state.steps"));
+        CAPTURE(state.metadata.at("state.phase"));
+        CHECK(differences(state, saved_again(config, torch::kCPU, state)) == std::vector<std::string>{});
+      }
+      states_of(config, torch::kCPU, 0, &on_gpu[0]);
+    }
+}
+
 TEST_CASE("a run on a GPU that is resumed at random points equals the uninterrupted one") {
   if (skip_without_gpu()) return;
   const Settings settings = {{"task.name", "visual_match"},

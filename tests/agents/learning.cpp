@@ -8,21 +8,16 @@
 #include <utility>
 #include <vector>
 
-#include "agents/collector.h"
-#include "agents/episode_buffer.h"
+#include "agents/episode_store.h"
 #include "agents/evaluator.h"
 #include "agents/sac_learner.h"
 #include "tests/agents/probe_env.h"
+#include "tests/agents/probe_rollout.h"
 #include "tests/agents/small_agent.h"
 
 using namespace engram;
 
 namespace {
-
-struct Agent {
-  std::shared_ptr<AgentNetwork> network;
-  std::unique_ptr<ProbeEnv> environments;
-};
 
 struct Training {
   int updates = 400;
@@ -31,37 +26,37 @@ struct Training {
   int batch = 32;
 };
 
-Agent train(const ProbeRules& rules, const BackboneConfig& backbone, const SacOptions& options,
-            const Training& training) {
+std::shared_ptr<AgentNetwork> train(const ProbeRules& rules, const BackboneConfig& backbone, const SacOptions& options,
+                                    const Training& training) {
   torch::manual_seed(1);
   torch::set_num_threads(1);  // a second thread would wait more than compute at these sizes
-  Agent agent;
-  agent.environments = std::make_unique<ProbeEnv>(rules, training.envs);
-  agent.network = std::make_shared<AgentNetwork>(NetworkOptions{.hidden_width = 32, .dropout = 0}, backbone,
-                                                 agent.environments->info());
-  SacLearner learner(options, agent.network);
-  Policy policy(agent.network, torch::kCPU, training.envs, 1, 0);
-  Collector collector(*agent.environments, policy, Rng(1, Purpose::kTest, 0, 0));
-  EpisodeBuffer buffer({}, agent.environments->info());
-  Rng replay(1, Purpose::kReplay, 0, 0);
-  const auto keep = [&](Episode episode) { buffer.add(std::move(episode)); };
-  const auto collect_until = [&](std::int64_t episodes, bool random) {
-    while (buffer.episodes() < episodes) random ? collector.step_random(keep) : collector.step(keep);
+  const TaskInfo task = ProbeEnv(rules, 1).info();
+  const auto network = std::make_shared<AgentNetwork>(NetworkOptions{.hidden_width = 32, .dropout = 0}, backbone, task);
+  SacLearner learner(options, network);
+  Rollout rollout = probe_rollout(rules, network, training.envs);
+  const std::int64_t episodes = (4 + training.updates / training.updates_per_round + 1) * (training.envs + 1);
+  EpisodeStore store({.batch_episodes = training.batch}, task, episodes * task.max_episode_steps, torch::kCPU);
+  Rng random(1, Purpose::kTest, 0, 0), replay(1, Purpose::kReplay, 0, 0);
+  const auto collect_until = [&](std::int64_t count, bool at_random) {
+    while (store.episodes() < count) {
+      const Rollout::Played played = at_random ? rollout.play_random(random) : rollout.play(ActionChoice::kSample);
+      store.add(rollout.recording(), played.episodes);
+    }
   };
   collect_until(4 * training.envs, true);
+  rollout.abandon_running();
   for (int update = 0; update < training.updates; ++update) {
-    if (update % training.updates_per_round == 0) collect_until(buffer.episodes() + training.envs, false);
-    learner.update(buffer.sample(training.batch, replay, torch::kCPU));
+    if (update % training.updates_per_round == 0) collect_until(store.episodes() + training.envs, false);
+    learner.update(store.sample(replay));
   }
-  return agent;
+  return network;
 }
 
-double success_rate(Agent& agent, const ProbeRules& rules) {
+double success_rate(const std::shared_ptr<AgentNetwork>& network, const ProbeRules& rules) {
   constexpr int kEpisodes = 200;
-  ProbeEnv environments(rules, 20, /*seed=*/2);
-  Policy policy(agent.network, torch::kCPU, 20, 2, 0);
+  Rollout rollout = probe_rollout(rules, network, 20, /*seed=*/2);
   double success = 0;
-  for (const EpisodeResult& result : evaluate(environments, policy, kEpisodes, ActionChoice::kGreedy))
+  for (const EpisodeResult& result : evaluate(rollout, kEpisodes, ActionChoice::kGreedy))
     success += result.success ? 1.0 / kEpisodes : 0;
   return success;
 }
@@ -104,8 +99,7 @@ TEST_CASE("the two-state chain gets its soft optimal values") {
   SacOptions options = fast_options();
   options.alpha = kAlpha;
   options.gamma = kGamma;
-  const Agent agent = train(two_state_chain(kPay), small_backbone("none", 16), options, {.updates = 1000});
-  const Values learnt = values(*agent.network);
+  const Values learnt = values(*train(two_state_chain(kPay), small_backbone("none", 16), options, {.updates = 1000}));
   // Backwards from the end: Q(1, .) = (1, 0); V(1) = alpha log(exp(1/alpha) + 1); Q(0, 0) = gamma V(1); Q(0, 1) = pay.
   const double value1 = kAlpha * std::log(std::exp(1 / kAlpha) + 1);
   const double first = kGamma * value1;
@@ -126,9 +120,9 @@ TEST_CASE("a truncated episode has the values of an endless one, a terminated on
   // Endless: both states have the same value, V = gamma V + alpha log(exp(1/alpha) + 1).
   const double value = kAlpha * std::log(std::exp(1 / kAlpha) + 1) / (1 - kGamma);
   const Values endless =
-      values(*train(alternation(2, End::kTruncated), small_backbone("none", 16), options, {.updates = 1000}).network);
+      values(*train(alternation(2, End::kTruncated), small_backbone("none", 16), options, {.updates = 1000}));
   const Values single =
-      values(*train(alternation(1, End::kTerminated), small_backbone("none", 16), options, {.updates = 500}).network);
+      values(*train(alternation(1, End::kTerminated), small_backbone("none", 16), options, {.updates = 500}));
   for (int state = 0; state < 2; ++state)
     for (int action = 0; action < 2; ++action) {
       const double reward = action == state ? 1 : 0;
@@ -143,16 +137,15 @@ TEST_CASE("every backbone learns the identity") {
   names.push_back("none");
   for (const std::string& name : names) {
     CAPTURE(name);
-    Agent agent = train(rules, small_backbone(name, 16), fast_options(), {.updates = 150});
-    CHECK(success_rate(agent, rules) >= 0.95);
+    const auto network = train(rules, small_backbone(name, 16), fast_options(), {.updates = 150});
+    CHECK(success_rate(network, rules) >= 0.95);
   }
 }
 
 TEST_CASE("a bit is remembered by every recurrent backbone and not by `none`") {
   const ProbeRules rules = one_bit_memory(3);
   const auto success_after = [&](const std::string& name, int updates) {
-    Agent agent = train(rules, small_backbone(name, 16), fast_options(), {.updates = updates});
-    return success_rate(agent, rules);
+    return success_rate(train(rules, small_backbone(name, 16), fast_options(), {.updates = updates}), rules);
   };
   for (const std::string& name : kMemoryBackbones) {
     CAPTURE(name);

@@ -10,7 +10,8 @@
 #include <string>
 #include <vector>
 
-#include "agents/episode_buffer.h"
+#include "agents/episode_store.h"
+#include "agents/shown_policy.h"
 #include "tests/agents/probe_env.h"
 #include "tests/agents/small_agent.h"
 
@@ -27,10 +28,15 @@ std::shared_ptr<AgentNetwork> scattered_network(const std::string& backbone, con
   return network;
 }
 
+NetworkPolicy policy_of(std::shared_ptr<AgentNetwork> network, int rows, std::uint64_t seed = 1,
+                        MemorySpan span = MemorySpan::kEpisode) {
+  return NetworkPolicy(std::move(network), torch::kFloat32, rows, seed, span, torch::kCPU);
+}
+
 // Features of the last of `steps` steps of one environment; the first observation is that of state `first`, all others
 // are alike, rewards are 0, and so are the actions.
 torch::Tensor features_after(const std::string& backbone, int first, bool training,
-                             Remembering remembering = Remembering::kEpisode) {
+                             MemorySpan span = MemorySpan::kEpisode) {
   ProbeRules rules{1,
                    2,
                    5,
@@ -44,9 +50,14 @@ torch::Tensor features_after(const std::string& backbone, int first, bool traini
   ProbeEnv environment(rules, 1);
   const auto network = scattered_network(backbone, environment.info());
   network->train(training);
-  Policy policy(network, torch::kCPU, 1, 1, 0, remembering);
-  for (int step = 0; step < 3; ++step) environment.step(policy.act(environment, ActionChoice::kGreedy).action_N);
-  return policy.act(environment, ActionChoice::kGreedy).features_ND.clone();
+  NetworkPolicy policy = policy_of(network, 1, 1, span);
+  const ActingRows rows = rows_of(environment);
+  for (int step = 0; step < 3; ++step) {
+    policy.act(rows, ActionChoice::kGreedy);
+    environment.step_row(0, rows.action_N[0].item<std::int32_t>());
+  }
+  policy.act(rows, ActionChoice::kGreedy);
+  return policy.last_step().features_ND.clone();
 }
 
 }  // namespace
@@ -69,8 +80,8 @@ TEST_CASE("a policy that remembers nothing acts at every step as at the first of
   for (const std::string& backbone : kMemoryBackbones)
     for (const bool training : {false, true}) {
       CAPTURE(backbone);
-      CHECK(torch::equal(features_after(backbone, 0, training, Remembering::kNothing),
-                         features_after(backbone, 1, training, Remembering::kNothing)));
+      CHECK(torch::equal(features_after(backbone, 0, training, MemorySpan::kStep),
+                         features_after(backbone, 1, training, MemorySpan::kStep)));
     }
 }
 
@@ -80,8 +91,9 @@ TEST_CASE("what the policy computes step by step is what the learner computes fr
     ProbeEnv environments(counting(6), 3);
     const auto network = scattered_network(backbone, environments.info());
     network->eval();
-    Policy policy(network, torch::kCPU, 3, 1, 0);
+    NetworkPolicy policy = policy_of(network, 3);
     environments.reset_all();
+    const ActingRows rows = rows_of(environments);
 
     std::vector<Episode> running_N(3);
     std::vector<std::vector<torch::Tensor>> features_N(3), q_N(3), probabilities_N(3);
@@ -92,8 +104,10 @@ TEST_CASE("what the policy computes step by step is what the learner computes fr
     for (int row = 0; row < 3; ++row) observe(row);
     int episodes = 0;
     while (episodes < 12) {
-      const Policy::Step& step = policy.act(environments, ActionChoice::kSample);
-      const std::vector<std::int32_t> action_N = step.action_N;
+      policy.act(rows, ActionChoice::kSample);
+      const NetworkPolicy::Step step = policy.last_step();
+      const std::vector<std::int32_t> action_N(rows.action_N.data_ptr<std::int32_t>(),
+                                               rows.action_N.data_ptr<std::int32_t>() + 3);
       for (int row = 0; row < 3; ++row) {
         features_N[row].push_back(step.features_ND[row].clone());
         probabilities_N[row].push_back(step.probabilities_NA[row].clone());
@@ -110,12 +124,12 @@ TEST_CASE("what the policy computes step by step is what the learner computes fr
       for (int row = 0; row < 3; ++row) {
         if (end_N[row] == End::kNone) continue;
         ++episodes;
-        policy.reset_row(row);
-        EpisodeBuffer buffer({}, environments.info());
+        rows.fresh_N.data_ptr<std::uint8_t>()[row] = 1;
+        EpisodeStore store({}, environments.info(), 10, torch::kCPU);
         running_N[row].end = end_N[row];
-        buffer.add(running_N[row]);
+        store.add(running_N[row]);
         const torch::NoGradGuard no_grad;
-        const EpisodeBatch batch = buffer.gather({0}, torch::kCPU);
+        const EpisodeBatch batch = store.gather({0});
         const auto encoded = network->encode(batch.observation, batch.previous_action_BT1, batch.previous_reward_BT1);
         const std::int64_t steps = batch.action_BT.size(1);
         const auto features = network->backbone().forward(encoded)[0].narrow(0, 0, steps);
@@ -137,33 +151,36 @@ TEST_CASE("what the policy computes step by step is what the learner computes fr
   }
 }
 
-TEST_CASE("a reset row starts afresh and leaves the others alone") {
+TEST_CASE("a fresh row forgets and leaves the others alone") {
   for (const std::string& backbone : kMemoryBackbones) {
     CAPTURE(backbone);
-    // Endless: the observation never changes.
-    ProbeRules rules{2,
-                     1,
-                     20,
-                     [](ProbeRow&) {},
-                     [](ProbeRow&, int) {
-                       return Outcome{0.5f, End::kNone};
-                     },
-                     [](const ProbeRow&, float* observation) { observation[0] = 1; }};
-    ProbeEnv environments(rules, 3);
-    const auto network = scattered_network(backbone, environments.info());
-    Policy policy(network, torch::kCPU, 3, 1, 0);
-    std::vector<torch::Tensor> features;
+    const auto network = scattered_network(backbone, vector_task(1, 2, 20));
+    NetworkPolicy policy = policy_of(network, 3);
+    // The same is seen at every step; the reward is 0.5 but at an episode's beginning.
+    const ActingRows rows{torch::ones({3, 1}), torch::zeros({3}), torch::ones({3}, torch::kUInt8),
+                          torch::zeros({3}, torch::kInt32)};
+    const auto features = [&] {
+      policy.act(rows, ActionChoice::kGreedy);
+      CHECK((rows.fresh_N == 0).all().item<bool>());
+      torch::Tensor reward_N = rows.reward_N;
+      reward_N.fill_(0.5);
+      return policy.last_step().features_ND.clone();
+    };
+    const auto begin = [&](std::int64_t row) {
+      rows.fresh_N[row] = 1;
+      rows.reward_N[row] = 0;
+      rows.action_N[row] = 1;  // of the episode before
+    };
+    std::vector<torch::Tensor> all;
     for (int step = 0; step < 8; ++step) {
-      if (step == 4) policy.reset_row(1);
-      features.push_back(policy.act(environments, ActionChoice::kGreedy).features_ND.clone());
-      // The environments' rewards are those of a running episode: a fresh row must not look at them.
-      environments.step(std::vector<std::int32_t>(3, 0));
-      CHECK(torch::allclose(features[step][0], features[step][2], 1e-5, 1e-6));
-      if (step >= 4) CHECK(torch::allclose(features[step][1], features[step - 4][1], 1e-5, 1e-6));
-      if (step >= 4) CHECK_FALSE(torch::allclose(features[step][0], features[step - 4][0], 1e-3, 1e-3));
+      if (step == 4) begin(1);
+      all.push_back(features());
+      CHECK(torch::allclose(all[step][0], all[step][2], 1e-5, 1e-6));
+      if (step >= 4) CHECK(torch::allclose(all[step][1], all[step - 4][1], 1e-5, 1e-6));
+      if (step >= 4) CHECK_FALSE(torch::allclose(all[step][0], all[step - 4][0], 1e-3, 1e-3));
     }
-    policy.reset_all();
-    CHECK(torch::allclose(policy.act(environments, ActionChoice::kGreedy).features_ND, features[0], 1e-5, 1e-6));
+    for (int row = 0; row < 3; ++row) begin(row);
+    CHECK(torch::allclose(features(), all[0], 1e-5, 1e-6));
   }
 }
 
@@ -172,12 +189,23 @@ TEST_CASE("sampled actions follow the probabilities and their stream; greedy one
   ProbeEnv environments(identity_task(4), kRows);
   environments.reset_all();
   const auto network = scattered_network("none", environments.info());
-  Policy policy(network, torch::kCPU, kRows, 7, 3), same(network, torch::kCPU, kRows, 7, 3),
-      other(network, torch::kCPU, kRows, 7, 4);
   network->eval();
-  const Policy::Step step = policy.act(environments, ActionChoice::kSample);
-  CHECK(step.action_N == same.act(environments, ActionChoice::kSample).action_N);
-  CHECK(step.action_N != other.act(environments, ActionChoice::kSample).action_N);
+  const auto shown = [&](std::uint32_t stream) {
+    return ShownPolicy(environments, network, torch::kFloat32, 7, stream);
+  };
+  ShownPolicy policy = shown(3), other = shown(4);
+  const ShownPolicy::Step step = policy.act(ActionChoice::kSample);
+  CHECK(step.action_N == shown(3).act(ActionChoice::kSample).action_N);
+  CHECK(step.action_N != other.act(ActionChoice::kSample).action_N);
+  // A policy that others share begins the same stream on demand.
+  NetworkPolicy drawing = policy_of(network, kRows, 7);
+  const ActingRows rows = rows_of(environments);
+  for (int again = 0; again < 2; ++again) {
+    drawing.draw_from(3);
+    rows.fresh_N.fill_(1);
+    drawing.act(rows, ActionChoice::kSample);
+    CHECK(std::equal(step.action_N.begin(), step.action_N.end(), rows.action_N.const_data_ptr<std::int32_t>()));
+  }
 
   const auto probability_N = step.probabilities_NA.select(1, 1).to(torch::kFloat64);
   const double expected = probability_N.sum().item<double>();
@@ -185,16 +213,42 @@ TEST_CASE("sampled actions follow the probabilities and their stream; greedy one
   REQUIRE(deviation > 1);
   CHECK(std::abs(static_cast<double>(std::ranges::count(step.action_N, 1)) - expected) <= 4 * deviation);
 
-  const Policy::Step greedy = policy.act(environments, ActionChoice::kGreedy);
+  const ShownPolicy::Step greedy = policy.act(ActionChoice::kGreedy);
   const auto argmax = greedy.probabilities_NA.argmax(-1).to(torch::kInt32).contiguous();
   CHECK(std::equal(greedy.action_N.begin(), greedy.action_N.end(), argmax.data_ptr<std::int32_t>()));
+}
+
+TEST_CASE("what is shown is what the same network computes that plays") {
+  for (const std::string& backbone : kMemoryBackbones) {
+    CAPTURE(backbone);
+    ProbeEnv environments(counting(6), 2);
+    const auto network = scattered_network(backbone, environments.info());
+    network->eval();
+    ShownPolicy shown(environments, network, torch::kFloat32, 1, 0);
+    NetworkPolicy plays = policy_of(network, 2);
+    ActingRows rows = rows_of(environments);
+    for (int step = 0; step < 30; ++step) {
+      const ShownPolicy::Step seen = shown.act(ActionChoice::kSample);
+      plays.act(rows, ActionChoice::kSample);
+      const NetworkPolicy::Step computed = plays.last_step();
+      CHECK(torch::equal(seen.features_ND, computed.features_ND));
+      CHECK(torch::equal(seen.probabilities_NA, plays.probabilities_NA()));
+      CHECK(torch::equal(seen.q_NA, computed.q_NA));
+      CHECK(std::ranges::equal(seen.action_N, std::span(rows.action_N.const_data_ptr<std::int32_t>(), 2)));
+      environments.step(seen.action_N);
+      if (environments.end_N()[0] == End::kNone && environments.end_N()[1] == End::kNone) continue;
+      environments.reset_all(static_cast<std::uint32_t>(step));
+      shown.begin_episodes();
+      rows.fresh_N.fill_(1);
+    }
+  }
 }
 
 TEST_CASE("a diverged network and a wrong number of environments are errors") {
   ProbeEnv environments(identity_task(4), 2), three(identity_task(4), 3);
   const auto network = scattered_network("none", environments.info());
-  Policy policy(network, torch::kCPU, 2, 1, 0);
-  CHECK_THROWS_AS(policy.act(three, ActionChoice::kGreedy), std::invalid_argument);
+  NetworkPolicy policy = policy_of(network, 2);
+  CHECK_THROWS_AS(policy.act(rows_of(three), ActionChoice::kGreedy), std::invalid_argument);
   network->trainable_parameters().front().detach().fill_(std::numeric_limits<float>::quiet_NaN());
-  CHECK_THROWS_AS(policy.act(environments, ActionChoice::kGreedy), std::runtime_error);
+  CHECK_THROWS_AS(policy.act(rows_of(environments), ActionChoice::kGreedy), std::runtime_error);
 }

@@ -74,8 +74,6 @@ class ProbeEnv : public VecEnv {
   std::span<const End> end_N() const override { return end_N_; }
   std::span<const std::uint8_t> success_N() const override { return success_N_; }
 
-  std::vector<std::byte> snapshot() const override { throw std::logic_error("a probe has no snapshot"); }
-  void restore(std::span<const std::byte>) override { throw std::logic_error("a probe has no snapshot"); }
   void draw(int, Canvas&) const override { throw std::logic_error("a probe has no picture"); }
   std::string phase(int) const override { return "probe"; }
 

@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "agents/episode_buffer.h"
+#include "agents/episode_store.h"
 #include "base/error.h"
 #include "tests/agents/plain_sac.h"
 #include "tests/agents/small_agent.h"
@@ -37,13 +37,13 @@ std::shared_ptr<AgentNetwork> scattered_network(const std::string& backbone, con
 
 // Episodes of ragged lengths, every second one truncated.
 EpisodeBatch random_batch(const TaskInfo& task, std::uint32_t stream) {
-  EpisodeBuffer buffer({}, task);
+  EpisodeStore store({}, task, 100, torch::kCPU);
   Rng rng(1, Purpose::kTest, 0, stream);
   for (int i = 0; i < 5; ++i)
-    buffer.add(random_episode(task,
-                              i == 3 ? task.max_episode_steps : 1 + static_cast<int>(rng.below(task.max_episode_steps)),
-                              i % 2 == 0 ? End::kTerminated : End::kTruncated, rng));
-  return buffer.gather({0, 1, 2, 3, 4}, torch::kCPU);
+    store.add(random_episode(task,
+                             i == 3 ? task.max_episode_steps : 1 + static_cast<int>(rng.below(task.max_episode_steps)),
+                             i % 2 == 0 ? End::kTerminated : End::kTruncated, rng));
+  return store.gather({0, 1, 2, 3, 4});
 }
 
 plain::Numbers numbers_of(const torch::Tensor& tensor) {
@@ -250,12 +250,12 @@ TEST_CASE("an episode in a longer batch counts as it does alone") {
   const TaskInfo task = vector_task(4, 3, 7);
   const auto network = scattered_network("gru", task);
   network->to(torch::kFloat64);
-  EpisodeBuffer buffer({}, task);
+  EpisodeStore store({}, task, 100, torch::kCPU);
   Rng rng(1, Purpose::kTest, 0, 2);
-  for (const int steps : {3, 7}) buffer.add(random_episode(task, steps, End::kTerminated, rng));
+  for (const int steps : {3, 7}) store.add(random_episode(task, steps, End::kTerminated, rng));
   const auto alpha = torch::tensor(0.2, torch::kFloat64);
   const auto actor = [&](const std::vector<std::int64_t>& indices) {
-    return sac_loss(*network, buffer.gather(indices, torch::kCPU), alpha, 0.9).actor.item<double>();
+    return sac_loss(*network, store.gather(indices), alpha, 0.9).actor.item<double>();
   };
   CHECK(actor({0, 1}) == doctest::Approx((3 * actor({0}) + 7 * actor({1})) / 10).epsilon(1e-12));
 }

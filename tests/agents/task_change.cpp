@@ -81,7 +81,7 @@ TEST_CASE("every backbone plays episodes longer and shorter than those that it w
       const TrainedAgent agent =
           load_trained_agent(run.path(), WhichWeights::kLast, torch::kCPU, {{"task.corridor_length", length}});
       const auto environment = make_cpu_vec_env(agent.config.task, 1, Purpose::kEvaluation, 1, 1);
-      Policy policy(agent.network, torch::kCPU, 1, 1, 0);
+      ShownPolicy policy(*environment, agent.network, torch::kFloat32, 1, 0);
       Trace trace = record_trace(*environment, policy, 2, ActionChoice::kSample, 0);
       CHECK(trace.results[0].steps == 1 + std::stoll(length));
       CHECK(trace.results[1].steps == 1 + std::stoll(length));

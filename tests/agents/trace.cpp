@@ -25,7 +25,7 @@ TEST_CASE("a trace holds what the agent saw, computed and did") {
   const auto environment = make_cpu_vec_env(config.task, 3, Purpose::kEvaluation, 1, 1);
   const auto network = make_network(config, environment->info(), torch::kCPU);
   network->eval();
-  Policy policy(network, torch::kCPU, 1, 3, 0);
+  ShownPolicy policy(*environment, network, torch::kFloat32, 3, 0);
   const Trace trace = record_trace(*environment, policy, kEpisodes, ActionChoice::kSample, 10);
 
   const std::int64_t rows = 6 * kEpisodes;
@@ -62,6 +62,7 @@ TEST_CASE("a trace holds what the agent saw, computed and did") {
 TEST_CASE("a trace of several environments is refused") {
   const Config config = small_config();
   const auto environments = make_cpu_vec_env(config.task, 3, Purpose::kEvaluation, 2, 1);
-  Policy policy(make_network(config, environments->info(), torch::kCPU), torch::kCPU, 2, 3, 0);
+  const auto network = make_network(config, environments->info(), torch::kCPU);
+  ShownPolicy policy(*environments, network, torch::kFloat32, 3, 0);
   CHECK_THROWS_AS(record_trace(*environments, policy, 1, ActionChoice::kGreedy, 0), std::invalid_argument);
 }

@@ -161,11 +161,9 @@ TEST_CASE("every evaluation plays greedy and sampled episodes, which are those t
   const TrainStatus status = Trainer(config, torch::kCPU, 1).run({&recording});
   // The weights are the run's first to the end: what was played can be played again.
   const auto network = make_network(config, config.task.info(), torch::kCPU);
-  constexpr int kEnvs = 64;
-  const auto environments = make_cpu_vec_env(config.task, config.run.seed, Purpose::kEvaluation, kEnvs, 1);
-  Policy policy(network, torch::kCPU, kEnvs, config.run.seed, 0);
+  const auto rollout = make_rollout(config, network, torch::kCPU, Purpose::kEvaluation, 64, 1);
   const auto again = [&](ActionChoice choice, int episodes, std::uint32_t first) {
-    return summarize(evaluate(*environments, policy, episodes, choice, first));
+    return summarize(evaluate(*rollout, episodes, choice, first));
   };
   REQUIRE(recording.evaluations.size() == 4);
   for (std::uint32_t i = 0; i < 4; ++i) {  // 70 episodes: up to two of each environment

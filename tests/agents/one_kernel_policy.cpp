@@ -1,4 +1,4 @@
-#include "agents/device_policy.h"
+#include "agents/one_kernel_policy.h"
 
 #include <doctest/doctest.h>
 
@@ -43,13 +43,35 @@ struct Agent {
   }
 };
 
+// Rows whose environments are not there: what is seen is given.
+ActingRows rows_with(const torch::Tensor& observation_N) {
+  const auto options = torch::TensorOptions(torch::kCUDA);
+  const std::int64_t rows = observation_N.size(0);
+  return {observation_N, torch::zeros({rows}, options), torch::ones({rows}, options.dtype(torch::kUInt8)),
+          torch::zeros({rows}, options.dtype(torch::kInt32))};
+}
+
+std::unique_ptr<Policy> one_kernel_policy(const Agent& agent, std::shared_ptr<AgentNetwork> network, Dtype operands,
+                                          int rows, MemorySpan span = MemorySpan::kEpisode) {
+  return std::make_unique<OneKernelPolicy>(std::move(network), agent.options, agent.backbone, agent.task, operands,
+                                           rows, 7, span);
+}
+
+std::unique_ptr<Policy> network_policy(std::shared_ptr<AgentNetwork> network, int rows) {
+  return std::make_unique<NetworkPolicy>(std::move(network), torch::kFloat32, rows, 7, MemorySpan::kEpisode,
+                                         torch::kCUDA);
+}
+
 // 150 steps of both, with episodes that end at different times.
-void check_agent(const Agent& agent, int rows) {
+void check_agent(const Agent& agent, int rows, bool one_kernel) {
   const auto name = agent.backbone.name() + " rows " + std::to_string(rows);
   INFO(name);
   const auto expected_network = agent.network(torch::kCPU, torch::kFloat64);
   const auto network = agent.network(torch::kCUDA, torch::kFloat32);
-  DevicePolicy policy(network, agent.options, agent.backbone, agent.task, Dtype::kFloat32, rows, 7, 3, 0);
+  const std::unique_ptr<Policy> made =
+      one_kernel ? one_kernel_policy(agent, network, Dtype::kFloat32, rows) : network_policy(network, rows);
+  Policy& policy = *made;
+  policy.draw_from(3);
   MemoryState memory = expected_network->backbone().initial_state(rows);
   std::vector<Rng> streams;
   for (int row = 0; row < rows; ++row) streams.emplace_back(7, Purpose::kAction, static_cast<std::uint32_t>(row), 3);
@@ -57,24 +79,20 @@ void check_agent(const Agent& agent, int rows) {
   std::vector<std::int64_t> shape{rows};
   shape.insert(shape.end(), agent.task.observation.shape.begin(), agent.task.observation.shape.end());
   const bool bytes = agent.task.observation.type == ElementType::kUint8;
-  const auto action_N = torch::zeros({rows}, torch::TensorOptions(torch::kCUDA).dtype(torch::kInt32));
+  ActingRows acting = rows_with(torch::zeros(shape).to(torch::kCUDA));
   const torch::NoGradGuard no_grad;
   double worst = 0, spread = 0;
   int different = 0;
   torch::Tensor before;
   for (int step = 0; step < 150; ++step) {
-    if (step == 70) {
-      policy.reset_all(nullptr);
-      memory.reset_rows(torch::ones({rows}, torch::kBool));
-    } else if (step > 0) {
-      const auto finished = torch::rand({rows}) < 0.02;
-      memory.reset_rows(finished);
-      policy.reset_rows(finished.to(torch::kUInt8).to(torch::kCUDA).data_ptr<std::uint8_t>(), nullptr);
-    }
+    const auto fresh = step == 0 || step == 70 ? torch::ones({rows}, torch::kBool) : torch::rand({rows}) < 0.02;
+    memory.reset_rows(fresh);
+    acting.fresh_N.copy_(fresh);
     const auto observation = bytes ? torch::randint(256, shape, torch::kUInt8) : torch::randn(shape);
-    const auto on_device = observation.to(torch::kCUDA);
+    acting.observation_N = observation.to(torch::kCUDA);
     const auto choice = step % 3 == 2 ? ActionChoice::kGreedy : ActionChoice::kSample;
-    policy.act(on_device.data_ptr(), action_N.data_ptr<std::int32_t>(), choice, nullptr);
+    policy.act(acting, choice);
+    CHECK((acting.fresh_N == 0).all().item<bool>());
 
     const auto encoded =
         expected_network->encode(observation, torch::zeros({rows}, torch::kInt64), torch::zeros({rows}));
@@ -84,7 +102,7 @@ void check_agent(const Agent& agent, int rows) {
     worst = std::max(worst, (actual.to(torch::kFloat64) - expected).abs().max().item<double>());
     if (before.defined()) spread = std::max(spread, (expected - before).abs().max().item<double>());
     before = expected;
-    const auto actions = action_N.to(torch::kCPU);
+    const auto actions = acting.action_N.to(torch::kCPU);
     for (int row = 0; row < rows; ++row) {
       const float* own = actual.const_data_ptr<float>() + row * agent.task.num_actions();
       const auto wanted = choice == ActionChoice::kGreedy
@@ -112,12 +130,12 @@ void check_agent(const Agent& agent, int rows) {
 TEST_CASE("one kernel a step computes what the network computes") {
   if (skip_without_gpu()) return;
   const TaskInfo image = image_task(4, 200), vector = vector_task(6, 3, 200);
-  check_agent({"hqlt", {{"width", "100"}, {"layers", "3"}}, image}, 3);
+  check_agent({"hqlt", {{"width", "100"}, {"layers", "3"}}, image}, 3, true);
   check_agent(
       {"hqlt",
        {{"width", "32"}, {"layers", "2"}, {"heads", "4"}, {"mlp_width", "37"}, {"window", "9"}, {"mixing", "scalar"}},
        vector},
-      10);
+      10, true);
   check_agent({"hqlt",
                {{"width", "64"},
                 {"layers", "1"},
@@ -126,21 +144,28 @@ TEST_CASE("one kernel a step computes what the network computes") {
                 {"positions", "none"},
                 {"beta_factor", "1"}},
                vector},
-              1);
-  check_agent({"deltanet", {{"width", "48"}, {"layers", "2"}, {"heads", "3"}}, image}, 9);
+              1, true);
+  check_agent({"deltanet", {{"width", "48"}, {"layers", "2"}, {"heads", "3"}}, image}, 9, true);
+}
+
+TEST_CASE("the network's own step on a GPU computes what it computes on the CPU, for every backbone") {
+  if (skip_without_gpu()) return;
+  for (const std::string& backbone : kMemoryBackbones) {
+    check_agent({backbone, {{"width", "32"}, {"layers", "2"}}, image_task(4, 200)}, 3, false);
+    check_agent({backbone, {{"width", "32"}, {"layers", "1"}}, vector_task(6, 3, 200)}, 10, false);
+  }
 }
 
 TEST_CASE("changed weights are seen after a refresh, not before") {
   if (skip_without_gpu()) return;
   const Agent agent("deltanet", {{"width", "32"}, {"layers", "1"}}, vector_task(6, 3, 200));
   const auto network = agent.network(torch::kCUDA, torch::kFloat32);
-  DevicePolicy policy(network, agent.options, agent.backbone, agent.task, Dtype::kBfloat16, 2, 7, 3, 0);
-  const auto observation = torch::randn({2, 6}).to(torch::kCUDA);
-  const auto action_N = torch::zeros({2}, torch::TensorOptions(torch::kCUDA).dtype(torch::kInt32));
+  const auto policy = one_kernel_policy(agent, network, Dtype::kBfloat16, 2);
+  const ActingRows rows = rows_with(torch::randn({2, 6}).to(torch::kCUDA));
   const auto probabilities = [&] {
-    policy.reset_all(nullptr);
-    policy.act(observation.data_ptr(), action_N.data_ptr<std::int32_t>(), ActionChoice::kGreedy, nullptr);
-    return policy.probabilities_NA().to(torch::kCPU);
+    rows.fresh_N.fill_(1);
+    policy->act(rows, ActionChoice::kGreedy);
+    return policy->probabilities_NA().to(torch::kCPU);
   };
   const auto before = probabilities();
   {
@@ -149,7 +174,7 @@ TEST_CASE("changed weights are seen after a refresh, not before") {
   }
   torch::cuda::synchronize();
   CHECK(torch::equal(probabilities(), before));
-  policy.refresh_weights(nullptr);
+  policy->refresh_weights();
   CHECK_FALSE(torch::equal(probabilities(), before));
 }
 
@@ -157,57 +182,67 @@ TEST_CASE("dropout acts in training mode alone and draws afresh every step") {
   if (skip_without_gpu()) return;
   Agent agent("hqlt", {{"width", "32"}, {"layers", "2"}}, vector_task(6, 3, 200));
   agent.options.dropout = 0.3;
-  const auto network = agent.network(torch::kCUDA, torch::kFloat32);
-  DevicePolicy policy(network, agent.options, agent.backbone, agent.task, Dtype::kBfloat16, 4, 7, 3, 0);
-  const auto observation = torch::randn({4, 6}).to(torch::kCUDA);
-  const auto action_N = torch::zeros({4}, torch::TensorOptions(torch::kCUDA).dtype(torch::kInt32));
-  const auto probabilities = [&](bool training) {
-    network->train(training);
-    policy.reset_all(nullptr);
-    policy.act(observation.data_ptr(), action_N.data_ptr<std::int32_t>(), ActionChoice::kGreedy, nullptr);
-    return policy.probabilities_NA().to(torch::kCPU);
-  };
-  const auto plain = probabilities(false), first = probabilities(true), second = probabilities(true);
-  CHECK_FALSE(torch::equal(plain, first));
-  CHECK_FALSE(torch::equal(first, second));
-  CHECK(torch::equal(plain, probabilities(false)));
+  for (const bool one_kernel : {true, false}) {
+    CAPTURE(one_kernel);
+    const auto network = agent.network(torch::kCUDA, torch::kFloat32);
+    const std::unique_ptr<Policy> policy =
+        one_kernel ? one_kernel_policy(agent, network, Dtype::kBfloat16, 4) : network_policy(network, 4);
+    const ActingRows rows = rows_with(torch::randn({4, 6}).to(torch::kCUDA));
+    const auto probabilities = [&](bool training) {
+      network->train(training);
+      rows.fresh_N.fill_(1);
+      policy->act(rows, ActionChoice::kGreedy);
+      return policy->probabilities_NA().to(torch::kCPU, /*non_blocking=*/false, /*copy=*/true);
+    };
+    const auto plain = probabilities(false), first = probabilities(true), second = probabilities(true);
+    CHECK_FALSE(torch::equal(plain, first));
+    CHECK_FALSE(torch::equal(first, second));
+    CHECK(torch::equal(plain, probabilities(false)));
+  }
 }
 
 TEST_CASE("a policy that remembers nothing acts at every step as at the first of an episode") {
   if (skip_without_gpu()) return;
-  for (const char* backbone : {"hqlt", "deltanet"}) {
+  for (const char* backbone : {"hqlt", "deltanet", "transformer"}) {
+    CAPTURE(backbone);
     const Agent agent(backbone, {{"width", "32"}, {"layers", "2"}}, vector_task(6, 3, 200));
     const auto network = agent.network(torch::kCUDA, torch::kFloat32);
-    network->eval();
-    const auto on_device = torch::TensorOptions(torch::kCUDA);
-    const auto action_N = torch::zeros({2}, on_device.dtype(torch::kInt32));
     const auto first = torch::randn({2, 6}).to(torch::kCUDA), second = torch::randn({2, 6}).to(torch::kCUDA);
-    const auto act = [&](DevicePolicy& policy, const torch::Tensor& observation) {
-      policy.act(observation.data_ptr(), action_N.data_ptr<std::int32_t>(), ActionChoice::kGreedy, nullptr);
-      return policy.probabilities_NA().to(torch::kCPU);
+    const auto make = [&](MemorySpan span) -> std::unique_ptr<Policy> {
+      if (backbone == std::string("transformer"))
+        return std::make_unique<NetworkPolicy>(network, torch::kFloat32, 2, 7, span, torch::kCUDA);
+      return one_kernel_policy(agent, network, Dtype::kBfloat16, 2, span);
     };
-    const auto make = [&](Remembering remembering) {
-      return DevicePolicy(network, agent.options, agent.backbone, agent.task, Dtype::kBfloat16, 2, 7, 3, 0,
-                          remembering);
+    // Of one policy, whose rows begin an episode once.
+    struct Acting {
+      std::unique_ptr<Policy> policy;
+      ActingRows rows;
+      torch::Tensor operator()(const torch::Tensor& observation) {
+        rows.observation_N = observation;
+        policy->act(rows, ActionChoice::kGreedy);
+        return policy->probabilities_NA().to(torch::kCPU);
+      }
     };
-    DevicePolicy forgetful = make(Remembering::kNothing), remembers = make(Remembering::kEpisode);
-    const auto alone = act(forgetful, second);
-    act(forgetful, first);
-    CHECK(torch::equal(act(forgetful, second), alone));
-    CHECK(torch::equal(act(remembers, second), alone));
-    act(remembers, first);
-    CHECK_FALSE(torch::equal(act(remembers, second), alone));
+    Acting forgetful{make(MemorySpan::kStep), rows_with(first)},
+        remembers{make(MemorySpan::kEpisode), rows_with(first)};
+    const auto alone = forgetful(second);
+    forgetful(first);
+    CHECK(torch::equal(forgetful(second), alone));
+    CHECK(torch::equal(remembers(second), alone));
+    remembers(first);
+    CHECK_FALSE(torch::equal(remembers(second), alone));
   }
 }
 
 TEST_CASE("what one kernel cannot compute is refused with its reason") {
   if (skip_without_gpu()) return;
   const Agent agent("hqlt", {}, image_task(4, 200));
-  CHECK_FALSE(DevicePolicy::unsupported(agent.options, agent.backbone, agent.task, Dtype::kBfloat16));
+  const auto supports = [&](const NetworkOptions& options, const BackboneConfig& backbone) {
+    return OneKernelPolicy::supports(options, backbone, agent.task, Dtype::kBfloat16);
+  };
+  CHECK(supports(agent.options, agent.backbone));
   NetworkOptions seeing = agent.options;
   seeing.previous_action_width = 3;
-  CHECK(DevicePolicy::unsupported(seeing, agent.backbone, agent.task, Dtype::kBfloat16)->find("previous actions") !=
-        std::string::npos);
-  CHECK(DevicePolicy::unsupported(agent.options, BackboneConfig("lstm"), agent.task, Dtype::kBfloat16)->find("lstm") !=
-        std::string::npos);
+  CHECK(supports(seeing, agent.backbone).reason().find("previous actions") != std::string::npos);
+  CHECK(supports(agent.options, BackboneConfig("lstm")).reason().find("lstm") != std::string::npos);
 }
