@@ -117,9 +117,9 @@ std::string loss() {
 
 std::string roads_page() {
   return "# What runs fast\n\n"
-         "Printed by `engram list roads`. Every agent trains on a GPU, in the precision that `run.precision` says; its "
-         "sizes decide\nwhich of its parts engram's own kernels compute. The rest are LibTorch's operations. `engram "
-         "train` prints the choice for\nits agent, `about.json` keeps it, and `run.kernels` = `require` refuses to "
+         "Printed by `engram list roads`. Every agent learns on a GPU in the precision that `run.precision` says; its "
+         "sizes\ndecide which of its parts engram's own kernels compute. The rest are LibTorch's operations. `engram "
+         "train` prints the\nchoice for its agent, `about.json` keeps it, and `run.kernels` = `require` refuses to "
          "train "
          "where a part has no kernels.\n\n"
          "## Backbones\n\n" +

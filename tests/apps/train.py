@@ -25,6 +25,13 @@ def engram(folder, *arguments):
     return result.stdout
 
 
+def check_kernels_required(folder):
+    result = subprocess.run([ENGRAM, "train", "runs/required", "--device", "cpu", "--task.name", "tmaze",
+                             "--run.kernels", "require"], cwd=folder, capture_output=True, text=True, timeout=120)
+    assert result.returncode == 2 and not (folder / "runs/required").exists(), result
+    assert "run.kernels require: backbone would be computed by LibTorch in float32, because " in result.stderr, result
+
+
 def check_run_directory(folder):
     run = folder / "runs/a"
     config = (run / "config.ini").read_text()
@@ -33,6 +40,8 @@ def check_run_directory(folder):
         assert line in config.splitlines(), line
     about = json.loads((run / "about.json").read_text())
     assert about["command_line"][:2] == ["engram", "train"] and about["device"] == "cpu", about
+    assert [road["part"] for road in about["roads"]] == ["backbone", "heads", "encoder", "loss", "acting"], about
+    assert all(road["road"] and road["reason"] for road in about["roads"]), about
     rows = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
     train = [row for row in rows if row["kind"] == "train"]
     evaluations = [row for row in rows if row["kind"] == "evaluation"]
@@ -143,6 +152,7 @@ with tempfile.TemporaryDirectory() as name:
                     "--device", "cpu", "--run.device=cpu", "--replay.capacity_steps=2.5e5")
     assert "engram evaluate runs/a" in output, output
     check_run_directory(folder)
+    check_kernels_required(folder)
     check_evaluate(folder)
     check_threads(folder)
     check_help(folder)
