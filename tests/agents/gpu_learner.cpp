@@ -205,9 +205,9 @@ TEST_CASE("losses that no kernel takes are LibTorch's, and are those of the CPU"
       CAPTURE(actions);
       CAPTURE(kernels);
       const TaskInfo many = vector_task(4, actions, kSteps);
-      EpisodeBuffer buffer({}, many);
+      EpisodeStore store({}, many, 1000, torch::kCPU);
       Rng rng(1, Purpose::kTest, 0, 7);
-      for (int i = 0; i < 4; ++i) buffer.add(random_episode(many, kSteps - 5 * i, End::kTerminated, rng));
+      for (int i = 0; i < 4; ++i) store.add(random_episode(many, kSteps - 5 * i, End::kTerminated, rng));
       const auto losses = [&](torch::Device device) {
         const auto network = make_network(config_of("deltanet", "float32"), many, device);
         network->use_kernels(kernels);
@@ -215,7 +215,7 @@ TEST_CASE("losses that no kernel takes are LibTorch's, and are those of the CPU"
         SacLearner learner({}, network);
         std::vector<double> values;
         for (int update = 0; update < 6; ++update)
-          for (const auto& [name, value] : learner.update(buffer.gather({0, 1, 2, 3}, device)))
+          for (const auto& [name, value] : learner.update(to_device(store.gather({0, 1, 2, 3}), device)))
             values.push_back(value.item<double>());
         return values;
       };
