@@ -1,11 +1,9 @@
 // Policy: acts in N environments in lockstep, carrying the backbone's memory of every row, on the device where the rows
-// are. Collecting and evaluating act through it; films and traces through NetworkPolicy, which shows what it computes.
+// are. Collecting and evaluating act through it; films and traces through ShownPolicy.
 //
-// Three implementations, of which make_policy() takes the first that supports the agent:
+// Two implementations, of which make_policy() takes the first that supports the agent:
 //   OneKernelPolicy  the whole step in one kernel on a GPU (one_kernel_policy.h)
-//   NetworkPolicy    any network's own step; on a GPU nothing in it waits, so that a rollout captures it in a CUDA
-//   graph
-//                    (rollout.h), and on the CPU it is what there is
+//   NetworkPolicy    any network's own step; on a GPU nothing in it waits, so that a rollout captures it in a graph
 #pragma once
 
 #include <torch/torch.h>

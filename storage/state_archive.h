@@ -60,7 +60,9 @@ class StateArchive {
 
   // Restoring: whether the file has an entry of this name that was not restored yet; for what older versions did not
   // save.
-  bool holds(const std::string& name) const { return values_.contains(prefix_ + name) || tensors_.contains(prefix_ + name); }
+  bool holds(const std::string& name) const {
+    return values_.contains(prefix_ + name) || tensors_.contains(prefix_ + name);
+  }
 
   // Names inside of `list` begin with "section.".
   template <class List>
