@@ -79,7 +79,7 @@ TEST_CASE("the losses on a GPU and all their gradients are those of the definiti
         const auto taken = rows(host[1], 0).gather(-1, expected_batch.action_BT.unsqueeze(-1)).squeeze(-1);
 
         const AgentNetwork::HeadOutputs heads{device[0], {device[1], device[2]}, {device[3], device[4]}};
-        REQUIRE(fused_sac_loss_supports(heads, kActions));
+        REQUIRE(fused_sac_loss_supports(torch::kCUDA, torch::kFloat32, kActions));
         const SacLoss loss = fused_sac_loss(heads, batch, alpha_device, kGamma, kActions);
         loss.backward();
 
@@ -103,13 +103,11 @@ TEST_CASE("the losses on a GPU and all their gradients are those of the definiti
 
 TEST_CASE("the fused loss says what it does not take") {
   if (skip_without_gpu()) return;
-  const auto reason = [](const torch::TensorOptions& kind, std::int64_t actions) {
-    const auto x = torch::zeros({2, 3, actions}, kind);
-    return fused_sac_loss_supports({x, {x, x}, {x, x}}, actions).reason();
+  const auto reason = [](torch::Device device, torch::ScalarType outputs, std::int64_t actions) {
+    return fused_sac_loss_supports(device, outputs, actions).reason();
   };
-  const torch::TensorOptions gpu(torch::kCUDA);
-  CHECK(reason(gpu, 32) == "");
-  CHECK(reason(gpu, 33) == "33 actions are more than 32");
-  CHECK(reason(gpu.dtype(torch::kFloat64), 4) == "the heads give Double, not Float");
-  CHECK(reason(torch::kCPU, 4) == "the agent learns on the cpu");
+  CHECK(reason(torch::kCUDA, torch::kFloat32, 32) == "");
+  CHECK(reason(torch::kCUDA, torch::kFloat32, 33) == "the number of actions 33 is more than 32");
+  CHECK(reason(torch::kCUDA, torch::kFloat64, 4) == "the heads give Double, not Float");
+  CHECK(reason(torch::kCPU, torch::kFloat32, 4) == "the agent learns on the cpu");
 }

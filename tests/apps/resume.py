@@ -171,7 +171,7 @@ def contents(run):
 def check_fewer_steps(folder):
     """A total below what is done already is refused and nothing changes; below what was planned is all right."""
     run = folder / "fewer"
-    train("--config", folder / "c.ini", "--run", run, "--run.steps", "301")  # of two environments: 302
+    train("--config", folder / "c.ini", "--run", run, "--run.steps", "301", "--device", "cpu")  # of two environments: 302
     before = contents(run)
     for steps in ("1", "300"):
         for how in (["--resume", run], ["--resume", "auto", "--run", run]):

@@ -32,7 +32,7 @@ const std::vector<Variant> kVariants = {
     {"hqlt", {{"width", "36"}, {"layers", "2"}, {"mixing", "scalar"}, {"positions", "none"}}},
     {"hqlt", {{"width", "36"}, {"layers", "2"}, {"mixing", "sum"}}},
     {"hqlt_delayed_stream", {{"width", "36"}, {"layers", "2"}, {"window", "7"}}},
-    {"hqlt_delayed_stream", {{"width", "26"}, {"window", "200"}, {"mixing", "scalar"}, {"positions", "none"}}},
+    {"hqlt_delayed_stream", {{"width", "26"}, {"window", "200"}, {"positions", "none"}}},
     {"hqlt_delayed_chunk", {{"width", "36"}, {"layers", "2"}, {"window", "7"}}},
     {"hqlt_delayed_chunk", {{"width", "26"}, {"window", "200"}, {"mixing", "sum"}, {"positions", "none"}}},
     {"lstm", {{"width", "37"}, {"layers", "2"}}},

@@ -10,8 +10,8 @@ REGISTRIES = {
     "envs/tasks/maze.h": 'struct Maze {\n  static constexpr const char* kName = "maze";\n',
     "envs/tasks/match.h": 'struct Match : Board {\n  static constexpr const char* kName = "match";\n',
     "memory/backbone_options.h": 'struct GruOptions {\n  static constexpr const char* kName = "gru";\n};\n'
-    "using BackboneOptions = std::variant<GruOptions,\n                                   NoneOptions>;\n"
     'struct NoneOptions {\n  static constexpr const char* kName = "none";\n};\n',
+    "memory/registry.h": "using BackboneOptions = std::variant<GruOptions,\n                                   NoneOptions>;\n",
     "docs/tasks/maze.md": "",
     "docs/tasks/match.md": "",
     "docs/backbones/gru.md": "",
