@@ -6,7 +6,6 @@
 
 #include "base/error.h"
 #include "base/processors.h"
-#include "nn/autocast.h"
 #include "nn/device.h"
 #include "storage/settings.h"
 #include "storage/weights.h"
@@ -40,7 +39,6 @@ std::shared_ptr<AgentNetwork> make_network(const Config& config, const TaskInfo&
   auto network = std::make_shared<AgentNetwork>(config.network, config.memory, task, config.run.seed);
   network->to(device);
   network->compute_in(compute_dtype(config, device));
-  set_recurrent_products(compute_dtype(config, device));
   network->use_kernels(config.run.kernels != Kernels::kOff);
   return network;
 }

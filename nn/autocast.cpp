@@ -31,8 +31,4 @@ torch::ScalarType product_dtype(torch::Device device, torch::ScalarType dtype) {
              : dtype;
 }
 
-void set_recurrent_products(torch::ScalarType dtype) {
-  at::globalContext().setAllowTF32CuDNN(dtype == torch::kBFloat16);
-}
-
 }  // namespace engram

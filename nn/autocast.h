@@ -29,9 +29,4 @@ class ComputeIn {
 // The type in which products on `device` are computed now from tensors of type `dtype`.
 torch::ScalarType product_dtype(torch::Device device, torch::ScalarType dtype);
 
-// Recurrent cells over sequences are cuDNN's, which knows float32 but not bfloat16: where bfloat16 is asked for, it may
-// round the inputs of its products to TF32, 10 bits of a mantissa to bfloat16's 7. A setting of the process, which
-// forward and backward passes go by; float32 means float32.
-void set_recurrent_products(torch::ScalarType dtype);
-
 }  // namespace engram

@@ -5,7 +5,6 @@
 #include <numbers>
 #include <utility>
 
-#include "nn/autocast.h"
 
 namespace engram {
 
@@ -81,7 +80,6 @@ ProbeLearner::ProbeLearner(const ProbeTask& task, const BackboneConfig& backbone
     : task_(task), training_(training), seed_(seed), device_(device), recorded_(device) {
   torch::manual_seed(seed);
   model_ = std::make_shared<Model>(task, backbone, training.bfloat16);
-  set_recurrent_products(training.bfloat16 ? torch::kBFloat16 : torch::kFloat32);
   model_->to(device);
   for (const auto& item : model_->named_parameters()) {
     const bool matrix = item.value().dim() >= 2 && item.key() != "embedding.weight";

@@ -81,7 +81,7 @@ TEST_CASE("inputs that stay are read where they are, and those that move are cop
   CHECK(work.calls == 6);
 }
 
-TEST_CASE("of many shapes the recordings of the last four are kept") {
+TEST_CASE("of many shapes the recordings of the last eight are kept") {
   if (skip_without_gpu()) return;
   RecordedStep step(torch::kCUDA);
   Work work, plain;
@@ -91,10 +91,10 @@ TEST_CASE("of many shapes the recordings of the last four are kept") {
       check_equal(step.run(batch, std::ref(work)), plain(batch));
     }
   };
-  for (const std::int64_t rows : {8, 16, 24, 32, 8, 40}) take_steps(rows, 6);
-  CHECK(work.calls == 5 * 4);
-  for (const std::int64_t rows : {8, 24, 32, 40}) take_steps(rows, 6);
-  CHECK(work.calls == 5 * 4);
-  take_steps(16, 6);  // was not used for longest when 40 came
-  CHECK(work.calls == 6 * 4);
+  for (const std::int64_t rows : {8, 16, 24, 32, 40, 48, 56, 64, 8, 72}) take_steps(rows, 6);
+  CHECK(work.calls == 9 * 4);
+  for (const std::int64_t rows : {8, 24, 32, 40, 48, 56, 64, 72}) take_steps(rows, 6);
+  CHECK(work.calls == 9 * 4);
+  take_steps(16, 6);  // was not used for longest when 72 came
+  CHECK(work.calls == 10 * 4);
 }

@@ -194,8 +194,8 @@ TEST_CASE("evaluations of the same weights are those of the CPU, whatever acts")
         }
         all.insert(all.end(), results.begin(), results.end());
       }
-      // The comparison sees something: episodes differ.
-      if (config.task.name() == "visual_match")
+      // The comparison sees something: episodes differ, but for an agent that always takes the same way.
+      if (config.task.name() == "visual_match" && backbone != std::string("none"))
         CHECK(std::any_of(all.begin(), all.end(), [&](const EpisodeResult& result) { return !same(result, all[0]); }));
     }
 }

@@ -72,6 +72,7 @@ void check_agent(const Agent& agent, int rows, bool one_kernel) {
       one_kernel ? one_kernel_policy(agent, network, Dtype::kFloat32, rows) : network_policy(network, rows);
   Policy& policy = *made;
   policy.draw_from(3);
+  torch::set_num_threads(1);  // more would wait for each other more than compute at these sizes
   MemoryState memory = expected_network->backbone().initial_state(rows);
   std::vector<Rng> streams;
   for (int row = 0; row < rows; ++row) streams.emplace_back(7, Purpose::kAction, static_cast<std::uint32_t>(row), 3);
