@@ -18,7 +18,7 @@ GIT, CMAKE = sys.argv[1:3]
 SOURCE, BUILD, SCRATCH = (pathlib.Path(argument).resolve() for argument in sys.argv[3:])
 TASK, BACKBONE = SOURCE / "docs/add_task.diff", SOURCE / "docs/add_backbone.diff"
 WORDS = {TASK: r"memory_length|MemoryLength", BACKBONE: r"frame_stack|FrameStack"}  # what each is about
-FOLDERS = ("agents", "apps", "base", "cmake", "envs", "experiments", "kernels", "memory", "tests", "video")
+FOLDERS = ("agents", "apps", "base", "cmake", "envs", "experiments", "kernels", "memory", "nn", "storage", "tests", "video")
 # Program -> sources of the cases to run: over task_names(), and over backbone_names().
 TESTS = {"test_envs": "*envs/registry.cpp,*envs/full_state.cpp,*envs/cpu_vec_env.cpp",
          "test_memory": "*memory/registry.cpp,*memory/sequence_model.cpp"}
