@@ -53,7 +53,7 @@ struct ScoreTable {
   bool operator==(const ScoreTable&) const = default;
 };
 
-// Through replace_file() (agents/files.h); the file's ending, .json or .csv, says which. Throw UserError for another
+// Through replace_file() (storage/files.h); the file's ending, .json or .csv, says which. Throw UserError for another
 // ending, or a file that cannot be read or written.
 void write_score_table(const ScoreTable& table, const std::filesystem::path& file);
 ScoreTable read_score_table(const std::filesystem::path& file);

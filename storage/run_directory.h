@@ -12,7 +12,7 @@
 //   checkpoints/                whole states of the run, to go on from (checkpoint.h)
 //   resumes.jsonl               when, where and with which command line it went on
 //   lock                        held by the program that trains
-//   lock                        held while a program writes here (agents/run_lock.h)
+//   lock                        held while a program writes here (storage/run_lock.h)
 #pragma once
 
 #include <torch/torch.h>
