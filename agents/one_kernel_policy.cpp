@@ -11,7 +11,7 @@ namespace engram {
 namespace {
 
 // Dropouts of acting are numbered from here on, after all that a network has.
-constexpr std::uint32_t kFirstPlace = 1 << 16;
+constexpr std::uint32_t kFirstSite = 1 << 16;
 
 // Returns nothing for a backbone that the kernel does not know.
 std::optional<AgentStepShape> step_shape(const NetworkOptions& options, const BackboneConfig& backbone,
@@ -131,14 +131,14 @@ OneKernelPolicy::OneKernelPolicy(std::shared_ptr<AgentNetwork> network, const Ne
 
   dropping_ = rows_;
   std::int64_t* const seed_tick = network_->dropout_seed_tick(torch::kCUDA).data_ptr<std::int64_t>();
-  std::uint32_t next_place = kFirstPlace;
-  const auto place = [&](double probability) { return DropoutPlace(seed_tick, next_place++, probability); };
+  std::uint32_t next_site = kFirstSite;
+  const auto key = [&](double probability) { return DropoutKey(seed_tick, next_site++, probability); };
   dropping_.dropout_tick = seed_tick + 1;
   const double dropout = memory_dropout(backbone);
-  dropping_.encoder_dropout = place(options.dropout);
-  dropping_.input_dropout = place(dropout);
+  dropping_.encoder_dropout = key(options.dropout);
+  dropping_.input_dropout = key(dropout);
   for (int i = 0; i < shape_.layers; ++i)
-    dropping_.dropout[i] = {place(dropout), place(dropout), place(dropout), place(dropout), place(dropout)};
+    dropping_.dropout[i] = {key(dropout), key(dropout), key(dropout), key(dropout), key(dropout)};
   refresh_weights();
 }
 

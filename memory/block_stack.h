@@ -160,12 +160,12 @@ class BlockStack final : public SequenceModel {
       const Block& own = block(layer);
       const fused::MixerWeights weights = own.mixer->fused_weights(settings, device);
       residuals.push_back(
-          {own.mixer_norm->weight(), fused::mixer_branch(weights, settings), own.mixer_dropout->place(device)});
+          {own.mixer_norm->weight(), fused::mixer_branch(weights, settings), own.mixer_dropout->key(device)});
       residuals.push_back({own.mlp_norm->weight(),
                            fused::swiglu_branch(own.mlp->fused_weights(), input_BTD.scalar_type()),
-                           own.mlp_dropout->place(device)});
+                           own.mlp_dropout->key(device)});
     }
-    return fused::residual_stack(input_BTD, input_dropout_->place(device), std::move(residuals), norm_->weight());
+    return fused::residual_stack(input_BTD, input_dropout_->key(device), std::move(residuals), norm_->weight());
   }
 
   torch::Tensor run_step(const torch::Tensor& input_BD, MemoryState& state) override {

@@ -58,9 +58,9 @@ class DeltaNetMixer : public torch::nn::Module {
   fused::MixerWeights fused_weights(fused::MixerSettings& settings, torch::Device device) const {
     settings.mixing = std::nullopt;
     settings.beta_factor = static_cast<float>(options_.beta_factor);
-    settings.query_dropout = query_dropout_->place(device);
-    settings.key_dropout = key_dropout_->place(device);
-    settings.value_dropout = value_dropout_->place(device);
+    settings.query_dropout = query_dropout_->key(device);
+    settings.key_dropout = key_dropout_->key(device);
+    settings.value_dropout = value_dropout_->key(device);
     return {query_->weight,  key_->weight,         value_->weight, beta_->weight,
             torch::Tensor(), head_norm_->weight(), output_->weight};
   }

@@ -25,8 +25,8 @@ struct CausalAttentionWeights {
 struct CausalAttentionSettings {
   std::int64_t batch, steps;
   int width, heads;
-  torch::Tensor lengths_B;      // int64
-  DropoutPlace weight_dropout;  // of rows [B, H, T] of T channels
+  torch::Tensor lengths_B;    // int64
+  DropoutKey weight_dropout;  // of rows [B, H, T] of T channels
 };
 
 // Wo attention(Wq n + bq, Wk n + bk, Wv n + bv) + bo

@@ -34,7 +34,7 @@ struct MixerSettings {
   float beta_factor;
   torch::Tensor lengths_B;  // int64
   torch::Tensor length_B;   // the same as int32
-  DropoutPlace query_dropout, key_dropout, value_dropout;
+  DropoutKey query_dropout, key_dropout, value_dropout;
 };
 
 // Wo head_norm(mix(delta rule, window attention)(n))

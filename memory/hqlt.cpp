@@ -139,9 +139,9 @@ class HqltMixer : public HqltMixerBase {
     settings.window = options_.window;
     settings.rotary = options_.positions == PositionCode::kRope;
     settings.beta_factor = static_cast<float>(options_.beta_factor);
-    settings.query_dropout = query_dropout_->place(device);
-    settings.key_dropout = key_dropout_->place(device);
-    settings.value_dropout = value_dropout_->place(device);
+    settings.query_dropout = query_dropout_->key(device);
+    settings.key_dropout = key_dropout_->key(device);
+    settings.value_dropout = value_dropout_->key(device);
     return {
         query_->weight,       key_->weight,   value_->weight, beta_->weight, gate_ ? gate_->weight : torch::Tensor(),
         head_norm_->weight(), output_->weight};

@@ -36,7 +36,7 @@ Tensor attention_bias(const Tensor& visible, torch::ScalarType dtype) {
 // the softmax.
 Tensor softmax_attention(const Tensor& query_NHQK, const Tensor& key_NHUK, const Tensor& value_NHUV,
                          const Tensor& bias_N1QU, const Dropout* weight_dropout, Tensor* weights_NHQU = nullptr) {
-  const bool drops = weight_dropout != nullptr && weight_dropout->place(query_NHQK.device()).drops();
+  const bool drops = weight_dropout != nullptr && weight_dropout->key(query_NHQK.device()).drops();
   if (!drops && weights_NHQU == nullptr)
     return at::scaled_dot_product_attention(query_NHQK, key_NHUK, value_NHUV,
                                             bias_N1QU.defined() ? std::optional<Tensor>(bias_N1QU) : std::nullopt,
@@ -212,7 +212,7 @@ Tensor WindowStepPlan::attend(const Tensor& query_BHK, const Tensor& key_BHK, co
   if (weights_BHA == nullptr && slots_ == ring.key_BSHK.size(1) &&
       cuda::supports_attention_step(query_BHK, key_BHK, value_BHV, ring))
     return cuda::attention_step(query_BHK, key_BHK, value_BHV, position_B_, ring,
-                                weight_dropout == nullptr ? DropoutPlace{} : weight_dropout->place(query_BHK.device()));
+                                weight_dropout == nullptr ? DropoutKey{} : weight_dropout->key(query_BHK.device()));
   Tensor key_BSHK = ring.key_BSHK, value_BSHV = ring.value_BSHV;
   const auto dtype = key_BSHK.scalar_type();
   key_BSHK.index_put_({index().row_B, index().slot_B}, key_BHK.to(dtype));

@@ -79,7 +79,7 @@ Support supports_attention_step(const Tensor& query_BHK, const Tensor& key_BHK, 
 }
 
 Tensor attention_step(const Tensor& query_BHK, const Tensor& key_BHK, const Tensor& value_BHV, const Tensor& position_B,
-                      const KeyValueRing& ring, const DropoutPlace& weight_dropout) {
+                      const KeyValueRing& ring, const DropoutKey& weight_dropout) {
   const Tensor query = query_BHK.contiguous(), key = key_BHK.contiguous(), value = value_BHV.contiguous();
   const std::int64_t heads = query.size(1), width = query.size(2);
   const Tensor output_BHV = torch::empty_like(query);

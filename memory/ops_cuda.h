@@ -23,6 +23,6 @@ Support supports_attention_step(const torch::Tensor& query_BHK, const torch::Ten
                                 const torch::Tensor& value_BHV, const KeyValueRing& ring);
 torch::Tensor attention_step(const torch::Tensor& query_BHK, const torch::Tensor& key_BHK,
                              const torch::Tensor& value_BHV, const torch::Tensor& position_B, const KeyValueRing& ring,
-                             const DropoutPlace& weight_dropout);
+                             const DropoutKey& weight_dropout);
 
 }  // namespace engram::cuda

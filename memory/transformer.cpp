@@ -62,7 +62,7 @@ class Attention : public torch::nn::Module {
   fused::CausalAttentionWeights fused_weights() const {
     return {affine(query_), affine(key_), affine(value_), affine(output_)};
   }
-  DropoutPlace weight_dropout(torch::Device device) const { return weight_dropout_->place(device); }
+  DropoutKey weight_dropout(torch::Device device) const { return weight_dropout_->key(device); }
 
  private:
   Tensor heads(torch::nn::Linear& linear, const Tensor& x) const {
@@ -112,9 +112,9 @@ class Block : public torch::nn::Module {
     settings.weight_dropout = attention_->weight_dropout(device);
     residuals.push_back({fused_norm(attention_norm_),
                          fused::causal_attention_branch(attention_->fused_weights(), settings),
-                         attention_dropout_->place(device)});
+                         attention_dropout_->key(device)});
     residuals.push_back(
-        {fused_norm(mlp_norm_), fused::gelu_mlp_branch(mlp_->fused_weights()), mlp_dropout_->place(device)});
+        {fused_norm(mlp_norm_), fused::gelu_mlp_branch(mlp_->fused_weights()), mlp_dropout_->key(device)});
   }
 
  private:

@@ -44,7 +44,7 @@ Support supports_attention_step(const Tensor&, const Tensor&, const Tensor&, con
   return Support::no(kReason);
 }
 Tensor attention_step(const Tensor&, const Tensor&, const Tensor&, const Tensor&, const KeyValueRing&,
-                      const DropoutPlace&) {
+                      const DropoutKey&) {
   throw std::logic_error(kReason);
 }
 

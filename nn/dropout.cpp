@@ -14,7 +14,7 @@ namespace {
 using torch::Tensor;
 
 // The factors that the elements of a tensor like x [..., C] on the CPU are multiplied with.
-Tensor draw_factors(const Tensor& x, const DropoutPlace& place) {
+Tensor draw_factors(const Tensor& x, const DropoutKey& key) {
   const std::int64_t channels = x.size(-1), rows = x.numel() / channels;
   const std::int64_t groups = dropout_row(channels) / kDropoutGroup;
   const Tensor factors = torch::empty({rows, channels}, torch::kFloat32);
@@ -23,7 +23,7 @@ Tensor draw_factors(const Tensor& x, const DropoutPlace& place) {
     for (std::int64_t row = begin; row < end; ++row)
       for (std::int64_t group = 0; group < groups; ++group) {
         float factor[kDropoutGroup];
-        place.draw(row * groups + group, factor);
+        key.draw(row * groups + group, factor);
         for (std::int64_t c = group * kDropoutGroup; c < std::min(channels, (group + 1) * kDropoutGroup); ++c)
           out[row * channels + c] = factor[c % kDropoutGroup];
       }
@@ -46,14 +46,14 @@ const Tensor& DropoutClock::seed_tick(torch::Device device) {
   return seed_tick_;
 }
 
-DropoutPlace Dropout::place(torch::Device device) const {
+DropoutKey Dropout::key(torch::Device device) const {
   if (!is_training() || probability_ == 0) return {};
   if (!clock_) throw std::logic_error("dropout in training without a seed");
-  return {clock_->seed_tick(device).data_ptr<std::int64_t>(), place_, probability_};
+  return {clock_->seed_tick(device).data_ptr<std::int64_t>(), site_, probability_};
 }
 
 Tensor Dropout::forward(const Tensor& x) const {
-  const DropoutPlace drawn = place(x.device());
+  const DropoutKey drawn = key(x.device());
   if (!drawn.drops() || x.numel() == 0) return x;
   if (x.is_cuda()) return fused::dropout(x, clock_->seed_tick(x.device()), drawn);
   return x * draw_factors(x, drawn);
@@ -61,11 +61,11 @@ Tensor Dropout::forward(const Tensor& x) const {
 
 std::shared_ptr<DropoutClock> seed_dropout(torch::nn::Module& root, std::uint64_t seed) {
   const auto clock = std::make_shared<DropoutClock>(seed);
-  std::uint32_t place = 0;
+  std::uint32_t site = 0;
   for (const auto& module : root.modules(/*include_self=*/false))  // a root under construction cannot be shared yet
     if (auto* const dropout = dynamic_cast<Dropout*>(module.get())) {
       dropout->clock_ = clock;
-      dropout->place_ = place++;
+      dropout->site_ = site++;
     }
   return clock;
 }

@@ -33,17 +33,17 @@ class Dropout : public torch::nn::Module {
   torch::Tensor forward(const torch::Tensor& x) const;
 
   // For kernels that drop by themselves. Throws std::logic_error if it would drop and seed_dropout() has not seen it.
-  DropoutPlace place(torch::Device device) const;
+  DropoutKey key(torch::Device device) const;
 
  private:
   friend std::shared_ptr<DropoutClock> seed_dropout(torch::nn::Module& root, std::uint64_t seed);
 
   double probability_;
-  std::uint32_t place_ = 0;
+  std::uint32_t site_ = 0;
   std::shared_ptr<DropoutClock> clock_;
 };
 
-// Gives every Dropout under `root` a place, in the order of registration, and all of them one clock, which the caller
+// Gives every Dropout under `root` a site, in the order of registration, and all of them one clock, which the caller
 // ticks before each forward pass.
 std::shared_ptr<DropoutClock> seed_dropout(torch::nn::Module& root, std::uint64_t seed);
 

@@ -7,8 +7,8 @@
 
 namespace engram::fused {
 
-// dropout(x [..., C]) with the draws of `place`, whose clock is seed_tick, int64 [2] on x's device. The result's rows
+// dropout(x [..., C]) with the draws of `key`, whose clock is seed_tick, int64 [2] on x's device. The result's rows
 // begin at multiples of 16 channels, as those of the fused layers do.
-torch::Tensor dropout(const torch::Tensor& x, const torch::Tensor& seed_tick, const DropoutPlace& place);
+torch::Tensor dropout(const torch::Tensor& x, const torch::Tensor& seed_tick, const DropoutKey& key);
 
 }  // namespace engram::fused

@@ -91,7 +91,7 @@ struct NormedSum {
   torch::Tensor x_MP, normed_MP;
 };
 // x = dropout(branch) [+ residual] and its norm. The branch is [M, D] or [M, P].
-inline NormedSum normed_sum(const torch::Tensor& branch, const DropoutPlace& dropout, const torch::Tensor& residual_MP,
+inline NormedSum normed_sum(const torch::Tensor& branch, const DropoutKey& dropout, const torch::Tensor& residual_MP,
                             const Norm& norm) {
   const std::int64_t padded = round_up(norm.weight_D.size(0), kWidthMultiple);
   const auto rows = [&] { return torch::empty({branch.size(0), padded}, branch.options()); };
@@ -114,7 +114,7 @@ struct NormGradients {
 // The gradient is [M, D] or [M, P]. residual_MP: added to x's gradient; may be undefined. The side computes the
 // gradients of weight and bias.
 inline NormGradients normalized_backward(const torch::Tensor& x_MP, const Norm& norm, const torch::Tensor& gradient,
-                                         const torch::Tensor& residual_MP, const DropoutPlace& dropout, bool wants_x,
+                                         const torch::Tensor& residual_MP, const DropoutKey& dropout, bool wants_x,
                                          SideWork& side) {
   const RowNorm rows = row_norm(norm, x_MP);
   NormGradients out;

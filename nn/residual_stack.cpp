@@ -12,7 +12,7 @@ using torch::autograd::variable_list;
 
 class StackPass : public torch::CustomClassHolder {
  public:
-  StackPass(const DropoutPlace& input_dropout, std::vector<Residual> residuals, Norm last)
+  StackPass(const DropoutKey& input_dropout, std::vector<Residual> residuals, Norm last)
       : input_dropout_(input_dropout), residuals_(std::move(residuals)), last_(std::move(last)) {}
 
   // In the same order as backward()'s gradients.
@@ -77,7 +77,7 @@ class StackPass : public torch::CustomClassHolder {
   // The norm of x as it enters branch `i`, or the end.
   const Norm& norm_before(std::size_t i) const { return i < residuals_.size() ? residuals_[i].norm : last_; }
 
-  DropoutPlace input_dropout_;
+  DropoutKey input_dropout_;
   std::vector<Residual> residuals_;
   Norm last_;
   bool of_leaves_ = false;    // all parameters are
@@ -104,7 +104,7 @@ class StackFunction : public torch::autograd::Function<StackFunction> {
 
 }  // namespace
 
-Tensor residual_stack(const Tensor& x, const DropoutPlace& input_dropout, std::vector<Residual> residuals, Norm last) {
+Tensor residual_stack(const Tensor& x, const DropoutKey& input_dropout, std::vector<Residual> residuals, Norm last) {
   auto pass = c10::make_intrusive<StackPass>(input_dropout, std::move(residuals), std::move(last));
   const variable_list parameters = pass->parameters();
   return StackFunction::apply(x, at::TensorList(parameters), pass);

@@ -53,12 +53,12 @@ struct Norm {
 struct Residual {
   Norm norm;
   std::unique_ptr<Branch> branch;
-  DropoutPlace dropout;
+  DropoutKey dropout;
 };
 
 // x [..., D] -> [..., D], a view of rows. Rows of x may stand apart: what to_rows() or a dropout gave is read where it
 // stands.
-torch::Tensor residual_stack(const torch::Tensor& x, const DropoutPlace& input_dropout, std::vector<Residual> residuals,
+torch::Tensor residual_stack(const torch::Tensor& x, const DropoutKey& input_dropout, std::vector<Residual> residuals,
                              Norm last);
 
 }  // namespace engram::fused

@@ -46,11 +46,9 @@ Support one_kernel_swiglu_sizes(std::int64_t, std::int64_t, torch::ScalarType) {
 Support one_kernel_swiglu_support(std::int64_t, std::int64_t, torch::ScalarType, torch::Device) { return no_support(); }
 std::unique_ptr<Branch> swiglu_branch(const SwiGluWeights&, torch::ScalarType) { not_built("SwiGLU"); }
 std::unique_ptr<Branch> gelu_mlp_branch(const GeluMlpWeights&) { not_built("an MLP"); }
-Tensor residual_stack(const Tensor&, const DropoutPlace&, std::vector<Residual>, Norm) {
-  not_built("a stack of blocks");
-}
+Tensor residual_stack(const Tensor&, const DropoutKey&, std::vector<Residual>, Norm) { not_built("a stack of blocks"); }
 
-Tensor dropout(const Tensor&, const Tensor&, const DropoutPlace&) { not_built("dropout"); }
+Tensor dropout(const Tensor&, const Tensor&, const DropoutKey&) { not_built("dropout"); }
 
 }  // namespace engram::fused
 

@@ -178,8 +178,8 @@ void AgentStepper::step(const AgentStepRows& rows, cudaStream_t stream) {
   bool drops = rows.encoder_dropout.drops() || rows.input_dropout.drops();
   for (int i = 0; i < shape_.layers; ++i) {
     const AgentStepRows::LayerDropout& layer = rows.dropout[i];
-    for (const DropoutPlace* place : {&layer.query, &layer.key, &layer.value, &layer.mixer, &layer.mlp})
-      drops = drops || place->drops();
+    for (const DropoutKey* key : {&layer.query, &layer.key, &layer.value, &layer.mixer, &layer.mlp})
+      drops = drops || key->drops();
   }
   launch_step(launch, operands_,
               {shape_, AgentStepLayout(shape_), launch.shared, rows, AgentStepDropout(shape_), drops,

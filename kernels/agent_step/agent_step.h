@@ -92,11 +92,11 @@ struct AgentStepRows {
 
   // What is dropped; row n of [N, D], row n * H + h of [N, H, K]. By default nothing is.
   struct LayerDropout {
-    DropoutPlace query, key, value, mixer, mlp;
+    DropoutKey query, key, value, mixer, mlp;
   };
-  DropoutPlace encoder_dropout, input_dropout;
+  DropoutKey encoder_dropout, input_dropout;
   LayerDropout dropout[kAgentStepMaxLayers] = {};
-  std::int64_t* dropout_tick = nullptr;  // the tick of all these places, counted up when they are drawn; null: it stays
+  std::int64_t* dropout_tick = nullptr;  // the tick of all these keys, counted up when they are drawn; null: it stays
 
   bool greedy = false;
   Rng* stream_N = nullptr;            // advanced by one draw where the action is sampled; not read by the greedy choice

@@ -86,7 +86,7 @@ class StepBlock : public Dimensions<Sizes> {
   __device__ void start_and_normalise(int norm_weight);
   // x <- x + dropout(sum of kSources partial results from `offset` on), and rms(x). `first_group`: of `place`.
   template <int kSources>
-  __device__ void add_and_normalise(int offset, const DropoutPlace& place, int first_group, int norm_weight);
+  __device__ void add_and_normalise(int offset, const DropoutKey& key, int first_group, int norm_weight);
   // Waits for the copy of the memory that remember() needs next.
   __device__ void wait_for_copy() const {
     if (arguments_.shared.stages == 2)
@@ -118,11 +118,11 @@ class StepBlock : public Dimensions<Sizes> {
   template <typename Piece>
   __device__ void start_ring_copy(const AgentStepRows::Layer& state, unsigned char* target, int own);
   __device__ void draw_dropout(int first);  // `first`: of the thread's decisions
-  // The factor of element `channel` of a place's row; `first_group`: of that row.
-  __device__ float dropout_factor(const DropoutPlace& place, int own, int first_group, int channel) const {
-    if (!place.drops()) return 1;
+  // The factor of element `channel` of a key's row; `first_group`: of that row.
+  __device__ float dropout_factor(const DropoutKey& key, int own, int first_group, int channel) const {
+    if (!key.drops()) return 1;
     const int group = own * arguments_.dropout.groups + first_group + channel / kDropoutGroup;
-    return (shared<std::uint8_t>(arguments_.shared.kept)[group] >> channel % kDropoutGroup & 1) != 0 ? place.scale : 0;
+    return (shared<std::uint8_t>(arguments_.shared.kept)[group] >> channel % kDropoutGroup & 1) != 0 ? key.scale : 0;
   }
   static constexpr int kPairs = Sizes::kRowPairs;  // of a row, a lane's
   __device__ void normalise(int own, float2 (&x)[kPairs], int norm_weight);
@@ -280,7 +280,7 @@ __device__ void StepBlock<T, kCluster, Sizes, kAlone>::start_and_normalise(int n
       const int channel = 2 * lane_id() + 64 * i;
       if (channel >= D::width()) continue;
       x[i] = load_pair(residual + channel);
-      const DropoutPlace &first = arguments_.rows.encoder_dropout, &second = arguments_.rows.input_dropout;
+      const DropoutKey &first = arguments_.rows.encoder_dropout, &second = arguments_.rows.input_dropout;
       const int behind = arguments_.dropout.width_groups;
       x[i].x *= dropout_factor(first, own, 0, channel) * dropout_factor(second, own, behind, channel);
       x[i].y *= dropout_factor(first, own, 0, channel + 1) * dropout_factor(second, own, behind, channel + 1);
@@ -291,7 +291,7 @@ __device__ void StepBlock<T, kCluster, Sizes, kAlone>::start_and_normalise(int n
 
 template <typename T, int kCluster, class Sizes, bool kAlone>
 template <int kSources>
-__device__ void StepBlock<T, kCluster, Sizes, kAlone>::add_and_normalise(int offset, const DropoutPlace& place,
+__device__ void StepBlock<T, kCluster, Sizes, kAlone>::add_and_normalise(int offset, const DropoutKey& key,
                                                                          int first_group, int norm_weight) {
   const int padded = padded_width();
   for (int own = warp_id(); own < own_rows(); own += kStepWarps) {
@@ -309,8 +309,8 @@ __device__ void StepBlock<T, kCluster, Sizes, kAlone>::add_and_normalise(int off
         sum.x += part.x, sum.y += part.y;
       }
       x[i] = load_pair(residual + channel);
-      x[i].x += dropout_factor(place, own, first_group, channel) * sum.x;
-      x[i].y += dropout_factor(place, own, first_group, channel + 1) * sum.y;
+      x[i].x += dropout_factor(key, own, first_group, channel) * sum.x;
+      x[i].y += dropout_factor(key, own, first_group, channel + 1) * sum.y;
     }
     normalise(own, x, norm_weight);
   }

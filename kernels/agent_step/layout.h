@@ -99,7 +99,7 @@ struct AgentStepLayout {
   }
 };
 
-// Where dropout's decisions lie: a byte for each group of eight elements, the places of an environment in this order.
+// Where dropout's decisions lie: a byte for each group of eight elements, the keys of an environment in this order.
 struct AgentStepDropout {
   int width_groups, head_groups;  // of all heads of q, k or v
   int first_layer, query, key, value, mixer, mlp, layer_groups, groups;

@@ -55,23 +55,23 @@ __device__ void StepBlock<T, kCluster, Sizes, kAlone>::draw_dropout(int first) {
   std::uint8_t* kept = shared<std::uint8_t>(arguments_.shared.kept);
   for (int i = first; i < own_rows() * at.groups; i += kStepThreads) {
     const int own = i / at.groups, in_row = i - own * at.groups, in_layers = in_row - at.first_layer;
-    const DropoutPlace* place;
-    int group, count;  // of the place and row
+    const DropoutKey* key;
+    int group, count;  // of the key and row
     if (in_layers < 0) {
-      place = in_row < width_groups ? &rows.encoder_dropout : &rows.input_dropout;
+      key = in_row < width_groups ? &rows.encoder_dropout : &rows.input_dropout;
       group = in_row % width_groups, count = width_groups;
     } else {
       const int layer = in_layers / at.layer_groups, in_layer = in_layers - layer * at.layer_groups;
-      const AgentStepRows::LayerDropout& places = rows.dropout[layer];
+      const AgentStepRows::LayerDropout& keys = rows.dropout[layer];
       if (in_layer < at.mixer) {
-        place = in_layer < at.key ? &places.query : in_layer < at.value ? &places.key : &places.value;
+        key = in_layer < at.key ? &keys.query : in_layer < at.value ? &keys.key : &keys.value;
         group = in_layer % head_groups, count = head_groups;
       } else {
-        place = in_layer < at.mlp ? &places.mixer : &places.mlp;
+        key = in_layer < at.mlp ? &keys.mixer : &keys.mlp;
         group = (in_layer - at.mixer) % width_groups, count = width_groups;
       }
     }
-    if (place->drops()) kept[i] = static_cast<std::uint8_t>(place->kept(row(own) * count + group));
+    if (key->drops()) kept[i] = static_cast<std::uint8_t>(key->kept(row(own) * count + group));
   }
 }
 

@@ -93,7 +93,7 @@ class Step {
   }
 
   // The rows of a tensor that belong to this environment: `first` is the first of them.
-  static void drop(Vector& x, const DropoutPlace& place, std::int64_t first, int parts = 1) {
+  static void drop(Vector& x, const DropoutKey& place, std::int64_t first, int parts = 1) {
     if (!place.drops()) return;
     const int channels = static_cast<int>(x.size()) / parts;
     for (int part = 0; part < parts; ++part)

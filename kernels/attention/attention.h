@@ -68,7 +68,7 @@ struct AttentionInput {
   std::int64_t head_stride;  // of q, k, v
   AttentionRows q, k, v;
   const std::int64_t* length_B;  // on the device, 0 <= length <= T; null: all T
-  DropoutPlace dropout;          // f_tu: element (row (b * H + h) * T + t, channel u) of a tensor with T channels
+  DropoutKey dropout;            // f_tu: element (row (b * H + h) * T + t, channel u) of a tensor with T channels
 };
 
 // Writes output [B, T, H, W], and to `saved` what the backward pass needs, turned queries and keys among it, and with
@@ -108,7 +108,7 @@ struct AttentionStep {
   const std::int64_t* position_N;
   AttentionRing ring;
   void* output_NHW;
-  DropoutPlace dropout;  // f_tu: element (row n * H + h, channel u mod S) of a tensor with S channels
+  DropoutKey dropout;  // f_tu: element (row n * H + h, channel u mod S) of a tensor with S channels
 };
 void attention_step(const AttentionStep& step, cudaStream_t stream);
 

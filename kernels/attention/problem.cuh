@@ -41,7 +41,7 @@ struct Problem {
   std::int64_t head_stride, q_stride, k_stride, v_stride;
   const T *q, *k, *v;
   const std::int64_t* length;
-  DropoutPlace dropout;
+  DropoutKey dropout;
   Frequencies frequencies;
 
   // The row and head that a block works on.

@@ -17,7 +17,7 @@ struct AttentionReferenceInput {
   int rotary_width;
   std::vector<double> q_BTHW, k_BTHW, v_BTHW;
   std::vector<std::int64_t> length_B;
-  DropoutPlace dropout;  // seed and tick in host memory; with a ring as for a step, whose slots are the channels
+  DropoutKey dropout;  // seed and tick in host memory; with a ring as for a step, whose slots are the channels
   int slots = 0;
   std::vector<double> past_key_BSHW, past_value_BSHW;  // empty without a past
   std::vector<std::int64_t> position_B;                // empty: all zero

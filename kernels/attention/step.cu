@@ -19,7 +19,7 @@ struct StepArguments {
   const std::int64_t* position;
   Ring *key, *value;
   T* output;
-  DropoutPlace dropout;
+  DropoutKey dropout;
   Frequencies frequencies;
 };
 

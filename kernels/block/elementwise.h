@@ -25,7 +25,7 @@ struct DropoutAdd {
   std::int64_t x_stride;
   int stride;
   Dtype dtype;
-  DropoutPlace dropout;
+  DropoutKey dropout;
   const void* x;
   const void* residual;  // null: none
 };

@@ -39,7 +39,7 @@ struct MixerFeatures {
   std::int64_t projected_stride;
   int beta_column;  // of the first head's beta, a multiple of 8; the columns after the last beta are padding
   float beta_factor;
-  DropoutPlace query_dropout, key_dropout, value_dropout;  // row = row * H + head, W channels
+  DropoutKey query_dropout, key_dropout, value_dropout;  // row = row * H + head, W channels
   bool drops_in_place;  // the projection's q and k become what is left of them, for the window to read
   void* projected;
 };

@@ -36,7 +36,7 @@ struct RowNorm {
 // One step along a residual stream: x = dropout(branch) [+ residual], rounded to `dtype`, and its norm y, in one pass.
 // Dropout counts rows of `width` channels. What follows the width of the branch is not read.
 struct ResidualSum {
-  DropoutPlace dropout;
+  DropoutKey dropout;
   const void* branch;
   std::int64_t branch_stride;  // of its rows, at least the width, a multiple of 8
   const void* residual;        // null: none
@@ -52,7 +52,7 @@ struct RowNormGradient {
   void* x;                // dx; null: not wanted
   float* weight;
   float* bias;  // of kLayer alone; null: not wanted
-  DropoutPlace dropout;
+  DropoutKey dropout;
   void* dropped;  // dropout(dx), the gradient of a ResidualSum's branch; null: not wanted
 };
 std::size_t row_norm_backward_scratch_bytes(const RowNorm& norm);

@@ -65,13 +65,13 @@ __device__ inline RowVector load_bounded(const float* p, int first, int size) {
 }
 
 // What dropout multiplies the elements of its group `group` with.
-__device__ inline RowVector dropout_factors(const DropoutPlace& dropout, std::int64_t group) {
+__device__ inline RowVector dropout_factors(const DropoutKey& dropout, std::int64_t group) {
   if (!dropout.drops()) return {{1, 1, 1, 1, 1, 1, 1, 1}};
   RowVector factor;
   dropout.draw(group, factor.x);
   return factor;
 }
-__device__ inline RowVector dropped(const DropoutPlace& dropout, std::int64_t group, RowVector v) {
+__device__ inline RowVector dropped(const DropoutKey& dropout, std::int64_t group, RowVector v) {
   if (!dropout.drops()) return v;
   const RowVector factor = dropout_factors(dropout, group);
 #pragma unroll

@@ -10,7 +10,7 @@ using namespace engram;
 TEST_CASE("dropout compares 16 bits an element, in the order of the words' halves, with the threshold") {
   const std::int64_t seed_tick[2] = {(std::int64_t{5} << 32) + 7, 12345};
   for (const double probability : {0.0001, 0.1, 0.5, 0.9999}) {
-    const DropoutPlace place(seed_tick, 3, probability);
+    const DropoutKey key(seed_tick, 3, probability);
     int kept = 0;
     constexpr int kGroups = 20000;
     for (std::int64_t group = 0; group < kGroups; ++group) {
@@ -19,13 +19,13 @@ TEST_CASE("dropout compares 16 bits an element, in the order of the words' halve
                                                 12345, 3u << 8 | static_cast<std::uint32_t>(Purpose::kDropout)}},
                                               7, 5);
       float factor[kDropoutGroup];
-      place.draw(far, factor);
-      const std::uint32_t bits = place.kept(far);
+      key.draw(far, factor);
+      const std::uint32_t bits = key.kept(far);
       REQUIRE(bits < 1u << kDropoutGroup);
       for (int i = 0; i < kDropoutGroup; ++i) {
-        const bool expected = (block.word[i / 2] >> i % 2 * 16 & 0xffff) >= place.threshold;
+        const bool expected = (block.word[i / 2] >> i % 2 * 16 & 0xffff) >= key.threshold;
         REQUIRE(((bits >> i & 1) != 0) == expected);
-        REQUIRE(factor[i] == (expected ? place.scale : 0.0f));
+        REQUIRE(factor[i] == (expected ? key.scale : 0.0f));
         kept += expected;
       }
     }

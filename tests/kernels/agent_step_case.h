@@ -63,10 +63,10 @@ inline AgentStepHostWeights random_weights(const AgentStepShape& shape, Rng& rng
   return w;
 }
 
-// All places of a network, numbered in the order in which they are met.
+// All keys of a network, their sites numbered in the order in which they are met.
 inline void set_dropout(AgentStepRows& rows, int layers, const std::int64_t* seed_tick, double probability) {
-  std::uint32_t place = 0;
-  const auto next = [&] { return DropoutPlace(seed_tick, place++, probability); };
+  std::uint32_t site = 0;
+  const auto next = [&] { return DropoutKey(seed_tick, site++, probability); };
   rows.encoder_dropout = next(), rows.input_dropout = next();
   for (int i = 0; i < layers; ++i) rows.dropout[i] = {next(), next(), next(), next(), next()};
 }

@@ -140,7 +140,7 @@ class AttentionDevice {
               {part(projection_, 1), row_stride_},
               {part(projection_, 2), row_stride_},
               c.ragged ? length_.data() : nullptr,
-              DropoutPlace(seed_tick_.data(), 3, c.dropout)};
+              DropoutKey(seed_tick_.data(), 3, c.dropout)};
     gradient_ = {s.width,
                  {part(d_projection_, 0), row_stride_},
                  {part(d_projection_, 1), row_stride_},
@@ -193,7 +193,7 @@ class AttentionDevice {
 inline void draw_as_device(AttentionReferenceInput& input, const AttentionCase& c, std::int64_t (&seed_tick)[2]) {
   seed_tick[0] = 7;
   seed_tick[1] = c.seed;
-  input.dropout = DropoutPlace(seed_tick, 3, c.dropout);
+  input.dropout = DropoutKey(seed_tick, 3, c.dropout);
 }
 
 // A measure of the reference's arithmetic, to keep tests short.

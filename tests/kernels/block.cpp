@@ -65,7 +65,7 @@ TEST_CASE("dropout_add drops what the host draws, adds, and pads with zeros") {
           Rng rng(5, Purpose::kTest, rows, width);
           Doubles x = random_rows(rng, rows, x_stride, x_stride, dtype);
           const Doubles residual = random_rows(rng, rows, stride, stride, dtype);
-          const DropoutPlace host(seed_tick.data(), 4, probability), device(device_seed_tick.data(), 4, probability);
+          const DropoutKey host(seed_tick.data(), 4, probability), device(device_seed_tick.data(), 4, probability);
           Doubles expected(static_cast<std::size_t>(rows) * stride);
           for (int row = 0; row < rows; ++row)
             for (int c = 0; c < width; ++c) {

@@ -23,7 +23,7 @@ std::string text(const Shape& s, Dtype dtype) {
          name_of(dtype);
 }
 
-DropoutAdd dropout_of(const Shape& s, Dtype dtype, const DropoutPlace& dropout, const void* x, const void* residual) {
+DropoutAdd dropout_of(const Shape& s, Dtype dtype, const DropoutKey& dropout, const void* x, const void* residual) {
   return {s.rows, s.width, s.stride, s.stride, dtype, dropout, x, residual};
 }
 
@@ -35,7 +35,7 @@ const std::vector<Shape> kSmallShapes = {{3, 7, 8}, {17, 50, 50}, {33, 50, 56}};
 
 // base/dropout.h: element c of a row belongs to group row * dropout_row(width) / 8 + c / 8; after the width nothing
 // is dropped.
-Numbers dropout_factors(const DropoutPlace& dropout, const Shape& s) {
+Numbers dropout_factors(const DropoutKey& dropout, const Shape& s) {
   Numbers factor(s.rows * s.stride, 1);
   if (!dropout.drops()) return factor;
   for (std::int64_t row = 0; row < s.rows; ++row)
@@ -54,12 +54,12 @@ void check_dropout(const Shape& s, Dtype dtype, double probability, bool add) {
   const Numbers x = normal_rows(rng, s.rows, s.width, s.stride, dtype),
                 residual = normal_rows(rng, s.rows, s.width, s.stride, dtype);
   const DeviceBuffer<std::int64_t> seed_tick(std::vector<std::int64_t>{kSeedTick[0], kSeedTick[1]});
-  const Numbers factor = dropout_factors(DropoutPlace(kSeedTick, 5, probability), s);
+  const Numbers factor = dropout_factors(DropoutKey(kSeedTick, 5, probability), s);
   Numbers expected(x.size());
   for (std::size_t i = 0; i < x.size(); ++i) expected[i] = x[i] * factor[i] + (add ? residual[i] : 0);
   const DeviceBytes on_device = upload(x, dtype), other = upload(residual, dtype);
   const auto run = [&](DeviceBytes& y, const DeviceBytes& from, const DeviceBytes& added) {
-    const DropoutPlace dropout(seed_tick.data(), 5, probability);
+    const DropoutKey dropout(seed_tick.data(), 5, probability);
     dropout_add(dropout_of(s, dtype, dropout, from.data(), add ? added.data() : nullptr), y.data(), nullptr);
     return download(y, dtype);
   };
@@ -217,7 +217,7 @@ TEST_CASE("NaN in one row of the passes by element reaches no other row") {
     const auto dropout = [&](const Numbers& x) {
       const DeviceBytes in = upload(x, dtype);
       DeviceBytes y = poisoned(x.size(), dtype);
-      const DropoutPlace dropout(seed_tick.data(), 5, 0.1);
+      const DropoutKey dropout(seed_tick.data(), 5, 0.1);
       dropout_add(dropout_of({kRows, kInner - 1, kInner}, dtype, dropout, in.data(), nullptr), y.data(), nullptr);
       return download(y, dtype);
     };
@@ -232,7 +232,7 @@ TEST_CASE("the same passes by element give the same bits 1,000 times") {
   if (skip_without_gpu()) return;
   constexpr int kRows = 2111, kWidth = 104;
   const DeviceBuffer<std::int64_t> seed_tick(std::vector<std::int64_t>{kSeedTick[0], kSeedTick[1]});
-  const DropoutPlace dropout(seed_tick.data(), 5, 0.1);
+  const DropoutKey dropout(seed_tick.data(), 5, 0.1);
   for (const Dtype dtype : kDtypes) {
     Rng rng(1, Purpose::kTest, 6, 0);
     const DeviceBytes x = upload(normals(rng, kRows * 2 * kWidth, dtype), dtype);

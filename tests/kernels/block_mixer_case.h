@@ -96,7 +96,7 @@ inline FeaturesResult features_reference(const MixerCase& c, const FeaturesProbl
     for (int which = 0; which < 3; ++which) {
       const std::int64_t column = (which * c.heads + head) * c.padded(), at = row * c.stride() + column;
       Numbers factor(c.width, 1);
-      const DropoutPlace dropout(kMixerSeedTick, 20 + which, c.dropout);
+      const DropoutKey dropout(kMixerSeedTick, 20 + which, c.dropout);
       if (dropout.drops())
         for (int i = 0; i < c.width; i += kDropoutGroup) {
           float drawn[kDropoutGroup];
@@ -161,7 +161,7 @@ struct FeaturesDevice {
   void run() {
     copy(projected, given_projected), copy(d_projected, given_d_projected);
     poison(features, c.items() * 3 * c.padded(), c.dtype), poison(beta, c.items(), c.dtype);
-    const auto dropout = [&](int which) { return DropoutPlace(seed_tick.data(), 20 + which, c.dropout); };
+    const auto dropout = [&](int which) { return DropoutKey(seed_tick.data(), 20 + which, c.dropout); };
     const MixerFeatures input{c.shape(),  c.dtype,    c.stride(), c.beta(),   static_cast<float>(kBetaFactor),
                               dropout(0), dropout(1), dropout(2), c.window(), projected.data()};
     mixer_features_forward(input, features.data(), beta.data(), nullptr);

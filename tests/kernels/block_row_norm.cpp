@@ -41,7 +41,7 @@ std::int64_t other_stride(const Case& c) { return c.stride + c.branch_gap; }
 
 // What dropout multiplies element (row, column) with.
 double factor(const Case& c, std::uint32_t place, std::int64_t row, std::int64_t column) {
-  const DropoutPlace dropout(kSeedTick, place, c.drops ? kDropout : 0);
+  const DropoutKey dropout(kSeedTick, place, c.drops ? kDropout : 0);
   if (!dropout.drops()) return 1;
   float drawn[kDropoutGroup];
   dropout.draw((row * dropout_row(c.width) + column) / kDropoutGroup, drawn);
@@ -149,7 +149,7 @@ struct Device {
             floats(weight),
             c.bias ? floats(bias) : nullptr};
   }
-  DropoutPlace dropout(std::uint32_t place) const { return {seed_tick.data(), place, c.drops ? kDropout : 0}; }
+  DropoutKey dropout(std::uint32_t place) const { return {seed_tick.data(), place, c.drops ? kDropout : 0}; }
   void run() {
     poison(y, c.rows * c.stride, c.dtype), poison(dx, c.rows * c.stride, c.dtype);
     poison(dropped, c.rows * c.stride, c.dtype);
