@@ -34,8 +34,7 @@ std::shared_ptr<AgentNetwork> train(const ProbeRules& rules, const BackboneConfi
   const auto network = std::make_shared<AgentNetwork>(NetworkOptions{.hidden_width = 32, .dropout = 0}, backbone, task);
   SacLearner learner(options, network);
   Rollout rollout = probe_rollout(rules, network, training.envs);
-  const std::int64_t episodes = (4 + training.updates / training.updates_per_round + 1) * (training.envs + 1);
-  EpisodeStore store({.batch_episodes = training.batch}, task, episodes * task.max_episode_steps, torch::kCPU);
+  EpisodeStore store({.batch_episodes = training.batch}, task, 1'000'000, torch::kCPU);  // all that is played
   Rng random(1, Purpose::kTest, 0, 0), replay(1, Purpose::kReplay, 0, 0);
   const auto collect_until = [&](std::int64_t count, bool at_random) {
     while (store.episodes() < count) {
