@@ -38,7 +38,7 @@ class RecordedStep::Recordings {
 
  private:
   struct Recording {
-    bool takes(const Tensors& given) const { return std::ranges::equal(inputs, given, same_kind); }
+    bool matches(const Tensors& given) const { return std::ranges::equal(inputs, given, same_kind); }
 
     // `inputs` with the contents of `given`. An input that has moved gets memory that never does.
     void take(const Tensors& given) {
@@ -63,7 +63,7 @@ class RecordedStep::Recordings {
 
   // Of the inputs' shapes, from now on the first: a new one takes the place of the one that was not used for longest.
   Recording& recording_of(const Tensors& inputs) {
-    const auto found = std::ranges::find_if(recordings_, [&](const Recording& r) { return r.takes(inputs); });
+    const auto found = std::ranges::find_if(recordings_, [&](const Recording& r) { return r.matches(inputs); });
     if (found != recordings_.end()) {
       recordings_.splice(recordings_.begin(), recordings_, found);
     } else {
