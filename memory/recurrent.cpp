@@ -62,6 +62,10 @@ class Recurrent final : public SequenceModel {
 
   std::int64_t width() const override { return width_; }
 
+  Support learning_kernels(torch::ScalarType, torch::Device) const override {
+    return Support::no("cuDNN computes it, with products in TF32 where bfloat16 is asked for");
+  }
+
   MemoryState initial_state(std::int64_t batch) const override {
     MemoryState state;
     const auto options = cell_->parameters().front().options().requires_grad(false);

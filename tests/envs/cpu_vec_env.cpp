@@ -155,8 +155,9 @@ TEST_CASE("an environment is reset and stepped alone, and the others stay as the
     CHECK_THROWS_AS(env->step_row(kEnvs, 0), std::invalid_argument);
     CHECK_THROWS_AS(env->reset_row(-1, 0), std::invalid_argument);
     CHECK(row_is_of(0, *still));
-    // It goes on to its own next episode.
+    // It goes on to its own next episode, as do those whose episode had ended before.
     env->reset_finished();
+    still->reset_finished();
     later->reset_all(kEpisode + 1);
     CHECK(row_is_of(kRow, *later));
     CHECK(row_is_of(0, *still));
