@@ -1,7 +1,6 @@
 // What stands for the GPU's parts in a build without GPU support: nothing is supported there, and what is called only
 // where something is throws.
-#include <stdexcept>
-#include <string>
+#include "base/without_cuda.h"
 
 #include "agents/device_work.h"
 #include "agents/episode_store.h"
@@ -12,17 +11,8 @@
 #include "agents/recorded_step.h"
 
 namespace engram {
-namespace {
 
 using torch::Tensor;
-
-Support no_support() { return Support::no("this build has no GPU support"); }
-
-[[noreturn]] void not_built(const char* what) {
-  throw std::logic_error(std::string(what) + " on a GPU in a build without GPU support");
-}
-
-}  // namespace
 
 // Work runs at once, and every step of learning is launched.
 struct DeviceWork::State {};
@@ -46,7 +36,7 @@ std::unique_ptr<RecordedEnv> make_recorded_cuda_env(const TaskConfig&, std::uint
 }
 
 Support supports_one_kernel(const Config&, torch::Device) { return no_support(); }
-std::string one_kernel_limits() { return "no agent: this build has no GPU support"; }
+std::string one_kernel_limits() { return "no agent: " + no_support().reason(); }
 std::unique_ptr<Policy> make_one_kernel_policy(const Config&, std::shared_ptr<AgentNetwork>, int, MemorySpan) {
   not_built("a policy");
 }

@@ -1,19 +1,12 @@
 // What stands for the GPU's parts in a build without GPU support: nothing is supported there, and what is called only
 // where something is throws.
-#include <stdexcept>
+#include "base/without_cuda.h"
 
 #include "memory/fused_causal_attention.h"
 #include "memory/fused_mixer.h"
 #include "memory/ops_cuda.h"
 
 namespace engram::fused {
-namespace {
-
-[[noreturn]] void not_built(const char* what) {
-  throw std::logic_error(std::string(what) + " on a GPU in a build without GPU support");
-}
-
-}  // namespace
 
 using torch::Tensor;
 
@@ -26,26 +19,21 @@ std::unique_ptr<Branch> mixer_branch(const MixerWeights&, const MixerSettings&) 
 }  // namespace engram::fused
 
 namespace engram::cuda {
-namespace {
-
-constexpr const char* kReason = "this build has no GPU support";
-
-}  // namespace
 
 using torch::Tensor;
 
 Support supports_delta_rule_step(const Tensor&, const Tensor&, const Tensor&, const Tensor&, const Tensor&) {
-  return Support::no(kReason);
+  return no_support();
 }
 Tensor delta_rule_step(const Tensor&, const Tensor&, const Tensor&, const Tensor&, const Tensor&) {
-  throw std::logic_error(kReason);
+  not_built("a step of the delta rule");
 }
 Support supports_attention_step(const Tensor&, const Tensor&, const Tensor&, const KeyValueRing&) {
-  return Support::no(kReason);
+  return no_support();
 }
 Tensor attention_step(const Tensor&, const Tensor&, const Tensor&, const Tensor&, const KeyValueRing&,
                       const DropoutKey&) {
-  throw std::logic_error(kReason);
+  not_built("a step of attention");
 }
 
 }  // namespace engram::cuda

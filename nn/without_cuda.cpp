@@ -1,6 +1,6 @@
 // What stands for the GPU's parts in a build without GPU support: no fused form is supported there, and what is called
 // only where one is throws.
-#include <stdexcept>
+#include "base/without_cuda.h"
 
 #include "nn/device.h"
 #include "nn/fused_dropout.h"
@@ -13,18 +13,8 @@
 #include "nn/residual_stack.h"
 
 namespace engram::fused {
-namespace {
 
 using torch::Tensor;
-
-Support no_support() { return Support::no("this build has no GPU support"); }
-
-// Of what is called only where the functions above it allow it.
-[[noreturn]] void not_built(const char* what) {
-  throw std::logic_error(std::string(what) + " on a GPU in a build without GPU support");
-}
-
-}  // namespace
 
 Support device_support(torch::ScalarType, torch::Device) { return no_support(); }
 

@@ -71,7 +71,8 @@ class Episodes {
   explicit Episodes(MakeEnvironment make) : environment_(make()) {}
 
   Episode next() {
-    Episode episode{.environment = 0, .number = number_++};
+    Episode episode;
+    episode.number = number_++;
     const auto observe = [&] {
       const auto observation = environment_->observation_N();
       episode.observations.insert(episode.observations.end(), observation.begin(), observation.end());

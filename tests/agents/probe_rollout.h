@@ -23,8 +23,11 @@ inline Rollout probe_rollout(const ProbeRules& rules, std::shared_ptr<AgentNetwo
 // An ended episode out of its environment's ring, on the CPU.
 inline Episode recorded_episode(const RecordingMemory& recording, const RecordedEpisode& ended) {
   const EpisodeRecorder& recorder = recording.view();
-  Episode episode{
-      .end = ended.end, .success = ended.success != 0, .environment = ended.environment, .number = ended.number};
+  Episode episode;
+  episode.end = ended.end;
+  episode.success = ended.success != 0;
+  episode.environment = ended.environment;
+  episode.number = ended.number;
   for (std::int32_t t = 0; t <= ended.steps; ++t) {
     const std::int64_t row = recorded_row(recorder, {ended.environment, ended.first, ended.steps, 0}, t);
     const auto observation =
