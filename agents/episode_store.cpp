@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "agents/episode_log.h"
+#include "agents/observation_tensor.h"
 
 namespace engram {
 namespace {
@@ -114,18 +115,15 @@ EpisodeBatch EpisodeStore::batch_of(std::int64_t batch, std::int64_t steps) {
     if (const auto found = batches_.find({batch, steps}); found != batches_.end()) return found->second;
   const auto on_device = torch::TensorOptions(device_);
   const auto floats = on_device.dtype(torch::kFloat32), longs = on_device.dtype(torch::kInt64);
-  std::vector<std::int64_t> shape{batch, steps + 1};
-  shape.insert(shape.end(), task_.observation.shape.begin(), task_.observation.shape.end());
-  EpisodeBatch made{
-      .observation = torch::empty(
-          shape, on_device.dtype(task_.observation.type == ElementType::kUint8 ? torch::kUInt8 : torch::kFloat32)),
-      .previous_action_BT1 = torch::empty({batch, steps + 1}, longs),
-      .previous_reward_BT1 = torch::empty({batch, steps + 1}, floats),
-      .action_BT = torch::empty({batch, steps}, longs),
-      .reward_BT = torch::empty({batch, steps}, floats),
-      .terminated_BT = torch::empty({batch, steps}, floats),
-      .steps_B = torch::empty({batch}, longs),
-      .mask_BT = torch::empty({batch, steps}, floats)};
+  EpisodeBatch made{.observation = torch::empty(observation_shape({batch, steps + 1}, task_.observation),
+                                                on_device.dtype(observation_dtype(task_.observation))),
+                    .previous_action_BT1 = torch::empty({batch, steps + 1}, longs),
+                    .previous_reward_BT1 = torch::empty({batch, steps + 1}, floats),
+                    .action_BT = torch::empty({batch, steps}, longs),
+                    .reward_BT = torch::empty({batch, steps}, floats),
+                    .terminated_BT = torch::empty({batch, steps}, floats),
+                    .steps_B = torch::empty({batch}, longs),
+                    .mask_BT = torch::empty({batch, steps}, floats)};
   if (device_.is_cuda()) batches_[{batch, steps}] = made;
   return made;
 }

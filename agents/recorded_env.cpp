@@ -3,17 +3,13 @@
 #include <cstring>
 #include <utility>
 
+#include "agents/observation_tensor.h"
+
 namespace engram {
 namespace {
 
 torch::Tensor bytes_for(std::int64_t count, std::size_t size, torch::Device device) {
   return torch::zeros({count * static_cast<std::int64_t>(size)}, torch::dtype(torch::kUInt8).device(device));
-}
-
-// Views of a VecEnv's own memory, which it rewrites.
-template <class T>
-torch::Tensor view_of(std::span<const T> values, std::vector<std::int64_t> shape, torch::ScalarType type) {
-  return torch::from_blob(const_cast<T*>(values.data()), shape, type);
 }
 
 class RecordedCpuEnv final : public RecordedEnv {
@@ -75,15 +71,20 @@ class RecordedCpuEnv final : public RecordedEnv {
 
 }  // namespace
 
+ActingRows rows_over(const ObservationSpec& observation, std::int64_t size, const void* observation_N,
+                     const float* reward_N, torch::Device device) {
+  const auto options = torch::TensorOptions(device);
+  const auto view = [&](const void* data, const std::vector<std::int64_t>& shape, torch::ScalarType type) {
+    return torch::from_blob(const_cast<void*>(data), shape, options.dtype(type));
+  };
+  return {view(observation_N, observation_shape({size}, observation), observation_dtype(observation)),
+          view(reward_N, {size}, torch::kFloat32), torch::ones({size}, options.dtype(torch::kUInt8)),
+          torch::zeros({size}, options.dtype(torch::kInt32))};
+}
+
 ActingRows rows_of(const VecEnv& environments) {
-  const std::int64_t size = environments.size();
-  const ObservationSpec& observation = environments.info().observation;
-  std::vector<std::int64_t> shape{size};
-  shape.insert(shape.end(), observation.shape.begin(), observation.shape.end());
-  return {view_of(environments.observation_N(), shape,
-                  observation.type == ElementType::kUint8 ? torch::kUInt8 : torch::kFloat32),
-          view_of(environments.reward_N(), {size}, torch::kFloat32), torch::ones({size}, torch::kUInt8),
-          torch::zeros({size}, torch::kInt32)};
+  return rows_over(environments.info().observation, environments.size(), environments.observation_N().data(),
+                   environments.reward_N().data(), torch::kCPU);
 }
 
 RecordingMemory::RecordingMemory(const TaskInfo& task, int num_envs, int between_looks, torch::Device device) {

@@ -29,7 +29,10 @@ struct RecordedEpisode : EndedEpisode {
   std::int32_t environment;
 };
 
-// Views of what environments of the CPU rewrite, and rows of actions and fresh episodes of their own.
+// Views of observations [N, ...] and rewards [N] that `size` environments on `device` rewrite, and rows of actions and
+// fresh episodes of their own.
+ActingRows rows_over(const ObservationSpec& observation, std::int64_t size, const void* observation_N,
+                     const float* reward_N, torch::Device device);
 ActingRows rows_of(const VecEnv& environments);
 
 // The memory of an EpisodeRecorder.

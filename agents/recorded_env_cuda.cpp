@@ -10,18 +10,8 @@ class RecordedCudaEnv final : public RecordedEnv {
   RecordedCudaEnv(std::unique_ptr<CudaVecEnv> environments, int between_looks)
       : RecordedEnv(environments->info(), environments->size(), between_looks, torch::kCUDA),
         environments_(std::move(environments)) {
-    const std::int64_t size = environments_->size();
-    const ObservationSpec& observation = environments_->info().observation;
-    std::vector<std::int64_t> shape{size};
-    shape.insert(shape.end(), observation.shape.begin(), observation.shape.end());
-    const auto options = torch::TensorOptions(torch::kCUDA);
-    const auto view = [&](const void* data, const std::vector<std::int64_t>& view_shape, torch::ScalarType type) {
-      return torch::from_blob(const_cast<void*>(data), view_shape, options.dtype(type));
-    };
-    rows_ = {view(environments_->observation_N(), shape,
-                  observation.type == ElementType::kUint8 ? torch::kUInt8 : torch::kFloat32),
-             view(environments_->reward_N(), {size}, torch::kFloat32),
-             torch::ones({size}, options.dtype(torch::kUInt8)), torch::zeros({size}, options.dtype(torch::kInt32))};
+    rows_ = rows_over(environments_->info().observation, environments_->size(), environments_->observation_N(),
+                      environments_->reward_N(), torch::kCUDA);
   }
 
   const TaskInfo& info() const override { return environments_->info(); }

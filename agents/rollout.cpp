@@ -23,16 +23,17 @@ Rollout::Rollout(std::unique_ptr<RecordedEnv> environments, std::unique_ptr<Poli
 
 void Rollout::restart(std::uint32_t first_episode) {
   number_N_.assign(static_cast<std::size_t>(size()), first_episode);
-  work_.run([&] {
-    environments_->restart(number_N_);
-    environments_->recording().look();
-  });
+  begin_running();
 }
 
 void Rollout::abandon_running() {
   const std::span<const std::int32_t> steps_N = recording().steps_N();
   if (std::ranges::all_of(steps_N, [](std::int32_t steps) { return steps == 0; })) return;
   for (std::size_t i = 0; i < number_N_.size(); ++i) number_N_[i] += steps_N[i] > 0;
+  begin_running();
+}
+
+void Rollout::begin_running() {
   work_.run([&] {
     environments_->restart(number_N_);
     environments_->recording().look();

@@ -60,6 +60,7 @@ class Rollout {
   void visit_state(StateArchive& archive);
 
  private:
+  void begin_running();
   int steps_to_look() const;
   Played look(int steps);
 

@@ -3,12 +3,14 @@
 #include <algorithm>
 #include <stdexcept>
 
+#include "agents/observation_tensor.h"
+
 namespace engram {
 namespace {
 
 torch::Tensor observation_tensor(const VecEnv& environment) {
   const ObservationSpec& spec = environment.info().observation;
-  torch::Tensor tensor = torch::empty(spec.shape, spec.type == ElementType::kUint8 ? torch::kUInt8 : torch::kFloat32);
+  torch::Tensor tensor = torch::empty(spec.shape, observation_dtype(spec));
   std::ranges::copy(environment.observation_N(), static_cast<std::byte*>(tensor.data_ptr()));
   return tensor;
 }

@@ -108,6 +108,7 @@ class Trainer {
   TrainStatus run(const std::vector<TrainObserver*>& observers);
 
   const TrainStatus& status() const { return status_; }
+  const AgentNetwork& network() const { return *network_; }
   // The weights of the best evaluation so far; empty before the first.
   const TensorMap& best_weights() const { return best_weights_; }
   // What acts, for people.

@@ -12,6 +12,7 @@
 #include "agents/config.h"
 #include "agents/device_timing.h"
 #include "agents/make_policy.h"
+#include "agents/observation_tensor.h"
 #include "agents/rollout.h"
 #include "agents/trained_agent.h"
 #include "apps/bench.h"
@@ -53,9 +54,8 @@ std::unique_ptr<Policy> policy_of(Config config, std::shared_ptr<AgentNetwork> n
 }
 
 Tensor random_observation(const TaskInfo& task, int rows) {
-  std::vector<std::int64_t> shape{rows};
-  shape.insert(shape.end(), task.observation.shape.begin(), task.observation.shape.end());
-  return torch::randint(256, shape, torch::TensorOptions(torch::kCUDA).dtype(torch::kUInt8));
+  return torch::randint(256, observation_shape({rows}, task.observation),
+                        torch::TensorOptions(torch::kCUDA).dtype(torch::kUInt8));
 }
 
 // Memory and probabilities of a step by LibTorch's operations.

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "agents/config.h"
+#include "agents/observation_tensor.h"
 #include "agents/sac_learner.h"
 #include "agents/trained_agent.h"
 #include "apps/bench.h"
@@ -29,8 +30,7 @@ must be those of the CPU, with the same dropout: within 2% in bfloat16, 0.01% in
 
 // Episodes of random observations, actions and rewards; those of a real run have the same sizes.
 EpisodeBatch random_batch(const TaskInfo& task, std::int64_t batch, std::int64_t steps, torch::Device device) {
-  std::vector<std::int64_t> shape{batch, steps + 1};
-  shape.insert(shape.end(), task.observation.shape.begin(), task.observation.shape.end());
+  const std::vector<std::int64_t> shape = observation_shape({batch, steps + 1}, task.observation);
   const Tensor action = torch::randint(task.num_actions(), {batch, steps}, torch::kInt64);
   const Tensor none = torch::full({batch, 1}, task.num_actions(), torch::kInt64);
   const Tensor reward = torch::randn({batch, steps});

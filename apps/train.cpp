@@ -267,9 +267,9 @@ void train(Start& start, const std::string& directory, const std::vector<std::st
   use_threads(threads.count);
   if (config.run.precision == Precision::kBfloat16 && !device.is_cuda())
     throw UserError("run.precision bfloat16 is for GPUs; on the CPU take float32 or auto");
-  const std::vector<Road> roads = roads_of(config, *make_network(config, config.task.info(), device), device);
-  check_kernels(config, roads);
   Trainer trainer(config, device, threads.count);
+  const std::vector<Road> roads = roads_of(config, trainer.network(), device);
+  check_kernels(config, roads);
   StateArchive* const state = start.checkpoint ? &start.checkpoint->state : nullptr;
   if (state != nullptr) trainer.restore(*state);
 

@@ -60,6 +60,11 @@ KernelRow mixer_row(const KernelShape& shape, int window) {
                 kMixerBound, std::make_shared<HqltMixer>(shape, window));
 }
 
+// As checked(), but with all heads, and for states and rings as well.
+Tensor all_heads_checked(const Tensor& x, const KernelShape& shape) {
+  return x.slice(0, 0, shape.batch, shape.checked_every_row()).to(torch::kCPU, torch::kFloat64).contiguous();
+}
+
 // ---- A step of the delta rule ----
 
 // Bytes: the state in and out as float, and the vectors.
@@ -97,10 +102,7 @@ KernelRow delta_step_row(int rows, int heads, int width) {
           .check =
               [step, forward] {
                 const KernelShape& s = step->shape;
-                // As checked(), but with all heads, and for states as well.
-                const auto some = [&](const Tensor& x) {
-                  return x.slice(0, 0, s.batch, s.checked_every_row()).to(torch::kCPU, torch::kFloat64).contiguous();
-                };
+                const auto some = [&](const Tensor& x) { return all_heads_checked(x, s); };
                 const int rows = s.checked_rows();
                 const DeltaRuleReferenceInput reference{{rows, 1, s.heads, s.width}, s.scale(),
                                                         numbers(some(step->q)),      numbers(some(step->k)),
@@ -172,9 +174,7 @@ KernelRow attention_step_row(int rows, int heads, int width, int slots) {
           .check =
               [step, forward] {
                 const KernelShape& s = step->shape;
-                const auto some = [&](const Tensor& x) {
-                  return x.slice(0, 0, s.batch, s.checked_every_row()).to(torch::kCPU, torch::kFloat64).contiguous();
-                };
+                const auto some = [&](const Tensor& x) { return all_heads_checked(x, s); };
                 const int rows = s.checked_rows();
                 AttentionReferenceInput reference;
                 reference.shape = {rows, 1, s.heads, s.width};
