@@ -73,9 +73,8 @@ void NetworkPolicy::take_step(const ActingRows& rows, ActionChoice choice, Memor
   if (network_->sees_previous_action())
     previous_action_N = previous_action_N.to(torch::kInt64).masked_fill(fresh_N.to(torch::kBool), num_actions);
   // A copy of observations of the CPU, which their environments rewrite.
-  const torch::Tensor encoded_ND =
+  const torch::Tensor input_ND =
       network_->encode(rows.observation_N.to(device_), previous_action_N, previous_reward_N);
-  const torch::Tensor input_ND = encoded_ND.to(network_->parameters().front().dtype());
   SequenceModel& backbone = network_->backbone();
   features_ND_ = view == nullptr ? backbone.step(input_ND, memory_) : backbone.step(input_ND, memory_, *view);
   const torch::Tensor logits_NA = network_->actor_logits(features_ND_);

@@ -83,7 +83,7 @@ class Recurrent final : public SequenceModel {
   }
 
   Output run(const Tensor& input_BTD, const MemoryState& initial, const Tensor& lengths_B, Rows) override {
-    let_cudnn_round(input_BTD);
+    let_cudnn_round();
     const std::int64_t steps = input_BTD.size(1);
     const Memory memory = layer_first(initial);
     const Tensor lengths_on_host_B = lengths_B.cpu();
@@ -109,15 +109,15 @@ class Recurrent final : public SequenceModel {
   // On a GPU rows are not packed, because that would wait for it: no valid output reads what comes after it.
   Tensor run_fresh(const Tensor& input_BTD, const Tensor& lengths_B) override {
     if (!input_BTD.is_cuda()) return SequenceModel::run_fresh(input_BTD, lengths_B);
-    let_cudnn_round(input_BTD);
+    let_cudnn_round();
     // LibTorch would cast for cuDNN to float16, whatever type is asked for.
     const ComputeIn products(input_BTD.device(), torch::kFloat32);
     return run_cell(cell_, input_BTD, layer_first(initial_state(input_BTD.size(0)))).output;
   }
 
   Tensor run_step(const Tensor& input_BD, MemoryState& state) override {
-    if (!products_are_cast(input_BD)) {
-      let_cudnn_round(input_BD);
+    if (!products_are_cast()) {
+      let_cudnn_round();
       const auto out = run_cell(cell_, input_BD.unsqueeze(1), layer_first(state));
       for (std::size_t i = 0; i < memory_tensors; ++i) state.tensors[i].copy_(out.memory[i].transpose(0, 1));
       return out.output.squeeze(1);
@@ -136,14 +136,17 @@ class Recurrent final : public SequenceModel {
   // cuDNN's cells know float32 but not bfloat16: where products are asked for in bfloat16, cuDNN may round their inputs
   // to TF32, 10 bits of a mantissa to bfloat16's 7; float32 means float32. A setting of the process, by which the
   // backward pass goes that follows.
-  static void let_cudnn_round(const Tensor& x) {
-    if (x.is_cuda()) at::globalContext().setAllowTF32CuDNN(products_are_cast(x));
+  void let_cudnn_round() const {
+    if (weight().is_cuda()) at::globalContext().setAllowTF32CuDNN(products_are_cast());
   }
 
-  // In a scope of nn/autocast.h, where the products of a step are taken one by one, and the memory keeps its type.
-  static bool products_are_cast(const Tensor& x) {
-    return product_dtype(x.device(), x.scalar_type()) != x.scalar_type();
+  // In a scope of nn/autocast.h, where the products of a step are taken one by one, and the memory keeps its type. The
+  // weights' type decides: in such a scope an input may have been cast already.
+  bool products_are_cast() const {
+    return product_dtype(weight().device(), weight().scalar_type()) != weight().scalar_type();
   }
+
+  Tensor weight() const { return cell_->parameters().front(); }
 
   struct Layer {
     Tensor input_weight, memory_weight, input_bias, memory_bias;

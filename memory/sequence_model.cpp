@@ -71,8 +71,11 @@ torch::Tensor SequenceModel::forward_fresh(const torch::Tensor& input_BTD, const
   const auto dtype = input_BTD.scalar_type();
   if (use_kernels && learning_kernels(dtype, input_BTD.device())) return run_on_kernels(input_BTD, lengths_B);
   const ComputeIn products(input_BTD.device(), dtype);
-  const auto own = parameters().front().scalar_type();
-  return run_fresh(zero_behind(input_BTD.to(own), lengths_B), lengths_B).to(dtype);
+  return run_fresh(zero_behind(in_own_type(input_BTD), lengths_B), lengths_B).to(dtype);
+}
+
+torch::Tensor SequenceModel::in_own_type(const torch::Tensor& input) const {
+  return input.to(parameters().front().scalar_type());
 }
 
 Support SequenceModel::learning_kernels(torch::ScalarType, torch::Device) const {
@@ -120,13 +123,13 @@ void SequenceModel::check_step(const torch::Tensor& input_BD, const MemoryState&
 torch::Tensor SequenceModel::step(const torch::Tensor& input_BD, MemoryState& state) {
   check_step(input_BD, state);
   const torch::NoGradGuard no_grad;
-  return run_step(input_BD, state);
+  return run_step(in_own_type(input_BD), state);
 }
 
 torch::Tensor SequenceModel::step(const torch::Tensor& input_BD, MemoryState& state, MemoryView& view) {
   check_step(input_BD, state);
   const torch::NoGradGuard no_grad;
-  return run_viewed_step(input_BD, state, view);
+  return run_viewed_step(in_own_type(input_BD), state, view);
 }
 
 torch::Tensor SequenceModel::run_viewed_step(const torch::Tensor&, MemoryState&, MemoryView&) {

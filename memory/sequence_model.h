@@ -97,7 +97,7 @@ class SequenceModel : public torch::nn::Module {
   virtual torch::Tensor run_fresh(const torch::Tensor& input_BTD, const torch::Tensor& lengths_B);
   // forward_fresh() with T >= 1, where learning_kernels() allows it.
   virtual torch::Tensor run_on_kernels(const torch::Tensor& input_BTD, const torch::Tensor& lengths_B);
-  // step() without gradients.
+  // step() without gradients, of an input in the parameters' type.
   virtual torch::Tensor run_step(const torch::Tensor& input_BD, MemoryState& state) = 0;
   // The same with a view, in a backbone that shows its memory.
   virtual torch::Tensor run_viewed_step(const torch::Tensor& input_BD, MemoryState& state, MemoryView& view);
@@ -108,6 +108,7 @@ class SequenceModel : public torch::nn::Module {
   static std::int64_t multiply_adds_of(const std::vector<torch::Tensor>& parameters);
 
  private:
+  torch::Tensor in_own_type(const torch::Tensor& input) const;
   Output run_masked(const torch::Tensor& input_BTD, const MemoryState& initial, const torch::Tensor& lengths_B,
                     Rows rows);
   void check_input(const torch::Tensor& input_BTD, const torch::Tensor& lengths_B) const;
