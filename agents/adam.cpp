@@ -9,8 +9,8 @@
 
 namespace engram {
 
-Adam::Adam(std::vector<torch::Tensor> parameters, double learning_rate)
-    : learning_rate_(learning_rate), parameters_(std::move(parameters)) {
+Adam::Adam(std::vector<torch::Tensor> parameters, double learning_rate, double weight_decay)
+    : learning_rate_(learning_rate), weight_decay_(weight_decay), parameters_(std::move(parameters)) {
   for (const torch::Tensor& parameter : parameters_) {
     mean_.push_back(torch::zeros_like(parameter, torch::requires_grad(false)));
     mean_square_.push_back(torch::zeros_like(parameter, torch::requires_grad(false)));
@@ -39,12 +39,13 @@ void Adam::step(const torch::Tensor& skip) {
   else
     step_.add_(1);
   if (fused_lists_supports(parameters_[0]))
-    return fused_adam_step({parameters_, all_gradients, mean_, mean_square_}, learning_rate_, step_, skip);
+    return fused_adam_step({parameters_, all_gradients, mean_, mean_square_}, learning_rate_, weight_decay_, step_,
+                           skip);
   const std::vector<torch::Tensor> steps(parameters_.size(), step_);
-  torch::_fused_adam_(parameters_, all_gradients, mean_, mean_square_, /*max_exp_avg_sqs=*/{}, steps, learning_rate_,
-                      /*beta1=*/0.9, /*beta2=*/0.999, /*weight_decay=*/0, /*eps=*/1e-8, /*amsgrad=*/false,
-                      /*maximize=*/false, /*grad_scale=*/{},
-                      skip.defined() ? std::optional<torch::Tensor>(skip) : std::nullopt);
+  torch::_fused_adamw_(parameters_, all_gradients, mean_, mean_square_, /*max_exp_avg_sqs=*/{}, steps, learning_rate_,
+                       /*beta1=*/0.9, /*beta2=*/0.999, weight_decay_, /*eps=*/1e-8, /*amsgrad=*/false,
+                       /*maximize=*/false, /*grad_scale=*/{},
+                       skip.defined() ? std::optional<torch::Tensor>(skip) : std::nullopt);
 }
 
 void Adam::visit_state(StateArchive& archive) {

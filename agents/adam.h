@@ -12,8 +12,9 @@ namespace engram {
 
 class Adam {
  public:
-  // beta 0.9 and 0.999, epsilon 1e-8, no weight decay.
-  Adam(std::vector<torch::Tensor> parameters, double learning_rate);
+  // beta 0.9 and 0.999, epsilon 1e-8. weight_decay: decoupled (Loshchilov and Hutter 2019), p <- (1 - rate decay) p
+  // before each step.
+  Adam(std::vector<torch::Tensor> parameters, double learning_rate, double weight_decay = 0);
 
   const std::vector<torch::Tensor>& parameters() const { return parameters_; }
   // The parameters' gradients, in order. Throws std::logic_error if one has none.
@@ -25,7 +26,7 @@ class Adam {
   void visit_state(StateArchive& archive);
 
  private:
-  double learning_rate_;
+  double learning_rate_, weight_decay_;
   std::vector<torch::Tensor> parameters_, mean_, mean_square_;
   torch::Tensor step_;  // float32 []: number of steps taken
 };

@@ -24,7 +24,7 @@ struct AdamLists {
   const std::vector<torch::Tensor>&parameters, &gradients, &means, &mean_squares;
 };
 // step: float32 [], 1 at the first step. skip: float32 [], 1 where nothing may happen; undefined: never.
-void fused_adam_step(const AdamLists& lists, double learning_rate, const torch::Tensor& step,
+void fused_adam_step(const AdamLists& lists, double learning_rate, double weight_decay, const torch::Tensor& step,
                      const torch::Tensor& skip);
 
 }  // namespace engram

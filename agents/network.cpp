@@ -80,7 +80,11 @@ torch::Tensor AgentNetwork::join_previous(const torch::Tensor& encoded, const to
                                           const torch::Tensor& previous_reward) {
   const ComputeIn products(encoded.device(), encoded.scalar_type());
   std::vector<torch::Tensor> parts{encoded.to(joined_->weight.scalar_type())};
-  if (previous_action_) parts.push_back(previous_action_(previous_action.reshape(-1)));
+  // A row of the table, as a product: on a GPU an embedding's backward pass sorts all indices.
+  if (previous_action_)
+    parts.push_back(torch::one_hot(previous_action.reshape(-1), num_actions_ + 1)
+                        .to(parts[0].scalar_type())
+                        .matmul(previous_action_->weight));
   if (previous_reward_)
     parts.push_back(previous_reward_(previous_reward.reshape({-1, 1}).to(parts[0].scalar_type())).relu_());
   return joined_(torch::cat(parts, -1)).to(encoded.scalar_type());

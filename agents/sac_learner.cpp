@@ -17,6 +17,8 @@ namespace engram {
 void SacOptions::list_options(OptionList& list) {
   list.add("gamma", gamma, {0, 1}, "discount of the reward one step later");
   list.add("learning_rate", learning_rate, {0, 1}, "of Adam, for all weights and a learnt temperature");
+  list.add("weight_decay", weight_decay, {0, 10},
+           "decoupled decay: an update takes learning_rate * weight_decay of every weight");
   list.add("target_rate", target_rate, {0, 1},
            "tau: how far the target critics move towards the critics in one update");
   list.add("temperature", temperature, {{Temperature::kFixed, "fixed"}, {Temperature::kLearnt, "learnt"}},
@@ -107,7 +109,7 @@ SacLearner::SacLearner(const SacOptions& options, std::shared_ptr<AgentNetwork> 
       network_(std::move(network)),
       log_alpha_(
           torch::full({}, std::log(options.alpha), network_->parameters().front().options().requires_grad(true))),
-      optimizer_(network_->trainable_parameters(), options.learning_rate),
+      optimizer_(network_->trainable_parameters(), options.learning_rate, options.weight_decay),
       temperature_optimizer_({log_alpha_}, options.learning_rate),
       watch_(torch::zeros({4}, torch::dtype(torch::kInt64).device(log_alpha_.device()))),
       step_(log_alpha_.device()) {}

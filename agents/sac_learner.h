@@ -21,6 +21,7 @@ enum class Temperature { kFixed, kLearnt };
 struct SacOptions {
   double gamma = 0.99;
   double learning_rate = 3e-4;
+  double weight_decay = 0;     // decoupled
   double target_rate = 0.005;  // tau
   Temperature temperature = Temperature::kFixed;
   double alpha = 0.1;       // fixed temperature, or the first value of a learnt one

@@ -20,8 +20,8 @@ struct Launch {
   int count;
 };
 
-__global__ void __launch_bounds__(kThreads) adam_kernel(Launch launch, float learning_rate, const float* step,
-                                                        const float* skip) {
+__global__ void __launch_bounds__(kThreads)
+    adam_kernel(Launch launch, float learning_rate, float weight_decay, const float* step, const float* skip) {
   if (skip != nullptr && *skip != 0) return;
   __shared__ float rate, inverse_correction;
   if (threadIdx.x == 0) {
@@ -44,14 +44,15 @@ __global__ void __launch_bounds__(kThreads) adam_kernel(Launch launch, float lea
     const float v = static_cast<float>(kBeta2) * tensor.mean_square[i] + static_cast<float>(1 - kBeta2) * g * g;
     tensor.mean[i] = m;
     tensor.mean_square[i] = v;
-    tensor.parameter[i] -= rate * m / (sqrtf(v) * inverse_correction + kEpsilon);
+    tensor.parameter[i] = (1 - learning_rate * weight_decay) * tensor.parameter[i] -
+                          rate * m / (sqrtf(v) * inverse_correction + kEpsilon);
   }
 }
 
 }  // namespace
 
-void adam_step(const std::vector<AdamTensor>& tensors, float learning_rate, const float* step, const float* skip,
-               cudaStream_t stream) {
+void adam_step(const std::vector<AdamTensor>& tensors, float learning_rate, float weight_decay, const float* step,
+               const float* skip, cudaStream_t stream) {
   for (std::size_t begin = 0; begin < tensors.size(); begin += kTensors) {
     Launch launch{};
     launch.count = static_cast<int>(std::min<std::size_t>(kTensors, tensors.size() - begin));
@@ -64,7 +65,8 @@ void adam_step(const std::vector<AdamTensor>& tensors, float learning_rate, cons
       if (size < 1 || blocks > INT32_MAX)
         throw std::runtime_error("adam_step: a tensor of " + std::to_string(size) + " elements");
     }
-    adam_kernel<<<static_cast<unsigned>(blocks), kThreads, 0, stream>>>(launch, learning_rate, step, skip);
+    adam_kernel<<<static_cast<unsigned>(blocks), kThreads, 0, stream>>>(launch, learning_rate, weight_decay, step,
+                                                                        skip);
     check_cuda(cudaGetLastError(), "adam_step");
   }
 }

@@ -1,6 +1,7 @@
-// One step of Adam (Kingma and Ba 2015, algorithm 1) over many tensors, in one pass:
+// One step of Adam (Kingma and Ba 2015, algorithm 1) with decoupled weight decay (Loshchilov and Hutter 2019) over many
+// tensors, in one pass:
 //   m <- b1 m + (1 - b1) g,   v <- b2 v + (1 - b2) g^2,
-//   p <- p - rate / (1 - b1^t) m / (sqrt(v / (1 - b2^t)) + epsilon)
+//   p <- (1 - rate decay) p - rate / (1 - b1^t) m / (sqrt(v / (1 - b2^t)) + epsilon)
 // with b1 0.9, b2 0.999, epsilon 1e-8. All float32, contiguous. All work is queued on `stream`; the same input gives
 // the same bits. Errors: std::runtime_error for an empty tensor or a failed launch.
 #pragma once
@@ -22,7 +23,7 @@ struct AdamTensor {
 
 // step: t on the device, 1 at the first step. skip: nothing happens where it points to anything but 0 on the device;
 // null: never skipped.
-void adam_step(const std::vector<AdamTensor>& tensors, float learning_rate, const float* step, const float* skip,
-               cudaStream_t stream);
+void adam_step(const std::vector<AdamTensor>& tensors, float learning_rate, float weight_decay, const float* step,
+               const float* skip, cudaStream_t stream);
 
 }  // namespace engram

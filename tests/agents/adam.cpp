@@ -8,9 +8,11 @@
 
 using namespace engram;
 
-TEST_CASE("Adam takes the steps of torch::optim::Adam") {
-  testing::check_adam(torch::kFloat64);
-  testing::check_adam(torch::kFloat32);
+TEST_CASE("Adam takes the steps of torch::optim::AdamW") {
+  for (const double weight_decay : {0.0, 0.1, 5.0}) {
+    testing::check_adam(torch::kFloat64, weight_decay);
+    testing::check_adam(torch::kFloat32, weight_decay);
+  }
 }
 
 TEST_CASE("Adam refuses a parameter without gradient") {

@@ -14,7 +14,7 @@ const torch::TensorOptions kGpu = torch::dtype(torch::kFloat32).device(torch::kC
 
 TEST_CASE("Adam takes the steps of torch::optim::Adam on a GPU") {
   if (skip_without_gpu()) return;
-  check_adam(kGpu);
+  for (const double weight_decay : {0.0, 0.1, 5.0}) check_adam(kGpu, weight_decay);
 }
 
 TEST_CASE("norms, watch and moving lists on a GPU") {

@@ -11,10 +11,11 @@
 
 namespace engram::testing {
 
-// Adam beside torch::optim::Adam: 20 steps of 75 tensors of the kind.
-inline void check_adam(const torch::TensorOptions& kind) {
+// Adam beside torch::optim::AdamW: 20 steps of 75 tensors of the kind.
+inline void check_adam(const torch::TensorOptions& kind, double weight_decay) {
   torch::manual_seed(1);
   CAPTURE(kind.device().str());
+  CAPTURE(weight_decay);
   std::vector<torch::Tensor> ours, theirs;
   std::vector<std::vector<std::int64_t>> shapes(70, {3});  // more than one launch takes
   shapes.insert(shapes.end(), {{7, 3}, {5}, {}, {61, 100}, {1024}});
@@ -22,8 +23,8 @@ inline void check_adam(const torch::TensorOptions& kind) {
     ours.push_back(torch::randn(shape, kind).requires_grad_());
     theirs.push_back(ours.back().detach().clone().requires_grad_());
   }
-  Adam optimizer(ours, 3e-3);
-  torch::optim::Adam reference(theirs, torch::optim::AdamOptions(3e-3));
+  Adam optimizer(ours, 3e-3, weight_decay);
+  torch::optim::AdamW reference(theirs, torch::optim::AdamWOptions(3e-3).weight_decay(weight_decay));
   for (int step = 0; step < 20; ++step) {
     optimizer.zero_gradients();
     reference.zero_grad();
