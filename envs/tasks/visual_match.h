@@ -14,8 +14,8 @@
 namespace engram {
 
 // Which square has which colour. kEpisode: drawn anew every episode. kFixed: drawn once for a run, the same in training
-// and evaluation. kReference: training and evaluation each have one assignment for the run and the two differ, which is
-// what happens in 5 of 6 runs of the reference implementation.
+// and evaluation. kReference: training and evaluation each draw one for the run, as in the reference implementation;
+// the two agree in 1 of 6 runs.
 enum class SquareColours { kEpisode, kFixed, kReference };
 
 struct VisualMatch {
