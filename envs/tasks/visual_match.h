@@ -115,6 +115,8 @@ struct VisualMatch {
   static std::string phase(const Params&, const State& state) { return board::phase_name(state.board); }
   // The colour to match, once phase 1 has shown it.
   static std::optional<Cue> cue(const Params& params, const State& state);
+  // Whether a square was entered.
+  static bool decided(const Params&, const State& state) { return state.squares_gone; }
 
   // The state in which a written level begins; its maps and colours replace those of `params`. `target` is the right
   // square's character, b, c or e. Throws UserError for a level that breaks the form of the task's maps.
