@@ -23,6 +23,7 @@ class EpisodeLog {
 
   void visit_state(StateArchive& archive);
 
+  std::int32_t environment(std::size_t episode) const { return environment_[episode]; }
   std::uint32_t number(std::size_t episode) const { return static_cast<std::uint32_t>(number_[episode]); }
   std::int64_t steps(std::size_t episode) const { return steps_[episode]; }
   std::span<const std::int32_t> actions(std::size_t episode) const {

@@ -52,11 +52,17 @@ class EvaluationMode {
 // episodes in the same order.
 constexpr int evaluation_envs(int episodes) { return std::min(episodes, 64); }
 
-// Plays exactly `episodes` episodes, in the order environment 0's, environment 1's, ... Each environment has a quota
-// fixed beforehand: taking the first to finish instead would favour short episodes. The environments start at episode
-// `first_episode` of their streams and sampled actions at the beginning of theirs (evaluation_actions()), so that the
-// same call plays the same episodes. The policy's network is in evaluation mode meanwhile and is put back. Leaves off,
-// with fewer episodes that say nothing, once `interrupted` returns true. Throws std::invalid_argument if episodes < 1.
+// Plays exactly `episodes` episodes and passes them to `take` as they end, while they are still recorded. Each
+// environment has a quota fixed beforehand: taking the first to finish instead would favour short episodes. The
+// environments start at episode `first_episode` of their streams and sampled actions at the beginning of theirs
+// (evaluation_actions()), so that the same call plays the same episodes. The policy's network is in evaluation mode
+// meanwhile and is put back. Leaves off, with fewer episodes that say nothing, once `interrupted` returns true. Throws
+// std::invalid_argument if episodes < 1.
+void play_episodes(Rollout& rollout, int episodes, ActionChoice choice, std::uint32_t first_episode,
+                   const std::function<bool()>& interrupted,
+                   const std::function<void(const std::vector<RecordedEpisode>&)>& take);
+
+// The results of play_episodes(), in the order environment 0's, environment 1's, ...
 std::vector<EpisodeResult> evaluate(
     Rollout& rollout, int episodes, ActionChoice choice, std::uint32_t first_episode = 0,
     const std::function<bool()>& interrupted = [] { return false; });

@@ -70,6 +70,14 @@ FinalEvaluation final_evaluation(const Json& row) {
   return last;
 }
 
+// A figure that is not there, or null, says nothing.
+void set_amount(std::optional<double>& amount, const Json& row, const char* key) {
+  if (!row.contains(key) || row[key].is_null()) return;
+  const double value = number(row, key);
+  if (!(value >= 0 && value <= 1e18)) throw BadRow(key);
+  amount = value;
+}
+
 void add_row(MetricsSummary& summary, const std::string& text) {
   const Json row = Json::parse(text, nullptr, /*allow_exceptions=*/false);
   if (!row.is_object() || !row.contains("kind") || !row["kind"].is_string()) throw BadRow("kind");
@@ -77,6 +85,9 @@ void add_row(MetricsSummary& summary, const std::string& text) {
   if (kind == "train") {
     const std::int64_t steps = count(row, "environment_steps"), updates = count(row, "updates"),
                        episodes = count(row, "episodes"), skipped = count(row, "skipped_updates");
+    std::optional<double> alpha;
+    set_amount(alpha, row, "alpha");
+    if (alpha) summary.temperatures.push_back({steps, *alpha});
     summary.steps = steps;
     summary.updates = updates;
     summary.episodes = episodes;
@@ -89,14 +100,6 @@ void add_row(MetricsSummary& summary, const std::string& text) {
   } else if (kind == "final") {
     summary.final_evaluation = final_evaluation(row);
   }
-}
-
-// A figure that is not there, or null, says nothing.
-void set_amount(std::optional<double>& amount, const Json& row, const char* key) {
-  if (!row.contains(key) || row[key].is_null()) return;
-  const double value = number(row, key);
-  if (!(value >= 0 && value <= 1e18)) throw BadRow(key);
-  amount = value;
 }
 
 void add_row(TimingsSummary& summary, const std::string& text) {

@@ -19,6 +19,12 @@ struct MetricsSummary {
   std::vector<EvaluationSummary> evaluations;
   std::optional<EvaluationSummary> last_evaluation, best_evaluation;  // best: by better_or_equal()
   std::optional<FinalEvaluation> final_evaluation;
+  // Of the rows of kind "train" that have one, in order.
+  struct Temperature {
+    std::int64_t steps;
+    double alpha;
+  };
+  std::vector<Temperature> temperatures;
   std::int64_t damaged_rows = 0;
 };
 

@@ -44,6 +44,7 @@ std::optional<AgentStepShape> step_shape(const NetworkOptions& options, const Ba
             shape.mixing = memory.mixing == Mixing::kVector   ? AgentStepMixing::kVector
                            : memory.mixing == Mixing::kScalar ? AgentStepMixing::kScalar
                                                               : AgentStepMixing::kSum;
+            shape.branch_norm = memory.branch_norm;
           }
           return shape;
         }

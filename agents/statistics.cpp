@@ -1,10 +1,12 @@
 #include "agents/statistics.h"
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <numbers>
 #include <stdexcept>
 #include <string>
+#include <vector>
 
 namespace engram {
 namespace {
@@ -72,6 +74,21 @@ Interval mean_interval(std::span<const double> values) {
   const double half =
       student_t_quantile(0.975, static_cast<std::int64_t>(values.size()) - 1) * deviation / std::sqrt(n);
   return {mean, mean - half, mean + half};
+}
+
+double area_under_curve(std::span<const double> positive, std::span<const double> negative) {
+  const auto bad = [](std::span<const double> values) {
+    return values.empty() || std::ranges::any_of(values, [](double value) { return std::isnan(value); });
+  };
+  if (bad(positive) || bad(negative)) throw std::invalid_argument("an area under the curve of no value or NaN");
+  std::vector<double> sorted(negative.begin(), negative.end());
+  std::ranges::sort(sorted);
+  double above = 0;
+  for (const double value : positive) {
+    const auto [first, last] = std::ranges::equal_range(sorted, value);
+    above += static_cast<double>(first - sorted.begin()) + static_cast<double>(last - first) / 2;
+  }
+  return above / (static_cast<double>(positive.size()) * static_cast<double>(negative.size()));
 }
 
 }  // namespace engram

@@ -26,4 +26,9 @@ Interval mean_interval(std::span<const double> values);
 // The quantile t with P(T <= t) = probability of Student's distribution; degrees >= 1, 0.5 <= probability < 1.
 double student_t_quantile(double probability, std::int64_t degrees);
 
+// Area under the curve of receiver operating characteristics: the probability that one of `positive` is larger than one
+// of `negative`, ties counted half (Mann and Whitney 1947, their U over the number of pairs; Hanley and McNeil 1982).
+// 1: all larger, 0.5: no better than chance, 0: all smaller. Throws std::invalid_argument for no value or NaN.
+double area_under_curve(std::span<const double> positive, std::span<const double> negative);
+
 }  // namespace engram

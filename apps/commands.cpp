@@ -6,6 +6,8 @@ const std::vector<Command>& commands() {
   static const std::vector<Command> all = {
       {"train", "train an agent on a task and keep everything in a run directory", run_train, describe_train},
       {"evaluate", "measure success and return of a trained agent", run_evaluate, describe_evaluate},
+      {"diagnose", "say why a trained agent does not solve its task: decisions, critics, memory", run_diagnose,
+       describe_diagnose},
       {"compare", "train several backbones on several tasks, and report on them", run_compare, describe_compare},
       {"render", "film an agent at work", run_render, describe_render},
       {"inspect", "say what a run directory or a file of tensors is, and where a run stands", run_inspect,

@@ -147,13 +147,7 @@ void evaluate_once(const std::string& run, const EvaluateOptions& options, const
   const MeasuredEpisodes sampled = play(agent, stage, ActionChoice::kSample);
   if (options.json) {
     Json result = json_of(run, options, agent.config);
-    Json& differs = result["differs"] = Json::object();
-    const OptionList task = agent.config.task.options();
-    for (const Option& option : task.options())
-      for (const TaskDifference& difference : agent.elsewhere)
-        if (difference.key == option.name)
-          differs[option.name] = {{"trained", value_json(option, difference.trained)},
-                                  {"evaluated", value_json(option, difference.played)}};
+    result["differs"] = differs_json(agent.config, agent.elsewhere);
     result["greedy"] = measured_json(greedy);
     result["sampled"] = measured_json(sampled);
     std::cout << result.dump(2) << std::endl;
@@ -172,9 +166,7 @@ void evaluate_once(const std::string& run, const EvaluateOptions& options, const
 
 // What is kept of the run's best weights already, if it is of so many episodes; else what is to be kept from now on.
 RangeEvaluations kept_evaluations(const RunDirectory& run, int episodes) {
-  const FileFacts weights = read_file_facts(run.weights_file(WhichWeights::kBest));
-  if (!weights.steps || !weights.updates)
-    throw UserError("weights file '" + weights.file.string() + "' does not say after how many steps it was written");
+  const FileFacts weights = read_weights_facts(run, WhichWeights::kBest);
   try {
     if (auto kept = read_range_evaluations(run.path());
         kept && kept->are_of(*weights.steps, *weights.updates, episodes))

@@ -161,6 +161,17 @@ Json value_json(const Option& option, const std::string& value) {
   return parsed.is_discarded() ? Json(value) : parsed;
 }
 
+Json differs_json(Config& config, const std::vector<TaskDifference>& differences) {
+  Json differs = Json::object();
+  const OptionList task = config.task.options();
+  for (const Option& option : task.options())
+    for (const TaskDifference& difference : differences)
+      if (difference.key == option.name)
+        differs[option.name] = {{"trained", value_json(option, difference.trained)},
+                                {"evaluated", value_json(option, difference.played)}};
+  return differs;
+}
+
 Json config_json(Config& config) {
   Json json = {{"task.name", config.task.name()}, {"memory.name", config.memory.name()}};
   const OptionList all = config.options();
@@ -210,6 +221,13 @@ FileFacts read_file_facts(const std::filesystem::path& file) {
   } catch (const UserError& error) {
     facts.config_damage = error.what();
   }
+  return facts;
+}
+
+FileFacts read_weights_facts(const RunDirectory& run, WhichWeights which) {
+  FileFacts facts = read_file_facts(run.weights_file(which));
+  if (!facts.steps || !facts.updates)
+    throw UserError("weights file '" + facts.file.string() + "' does not say after how many steps it was written");
   return facts;
 }
 

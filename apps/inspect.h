@@ -7,8 +7,11 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "agents/config.h"
+#include "agents/task_change.h"
+#include "storage/run_directory.h"
 #include "storage/safetensors_summary.h"
 
 namespace engram {
@@ -26,6 +29,9 @@ struct FileFacts {
 
 // Throws UserError for a missing or damaged file, and for one that is no file of tensors at all.
 FileFacts read_file_facts(const std::filesystem::path& file);
+// Those of weights in a run directory. Throws UserError also if they do not say when they were written: they have steps
+// and updates.
+FileFacts read_weights_facts(const RunDirectory& run, WhichWeights which);
 nlohmann::ordered_json file_json(FileFacts& facts);
 void print_file(FileFacts& facts);
 
@@ -51,6 +57,8 @@ std::string shortened(const std::string& text, std::size_t width);
 
 // A value of an option, as its get() tells it.
 nlohmann::ordered_json value_json(const Option& option, const std::string& value);
+// {"task.corridor_length": {"trained": 4, "evaluated": 60}}, of a config whose task is the evaluated one.
+nlohmann::ordered_json differs_json(Config& config, const std::vector<TaskDifference>& differences);
 // Every value of a config, by key.
 nlohmann::ordered_json config_json(Config& config);
 // The values that differ from the defaults of the config's task and backbone, with those.

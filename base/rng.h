@@ -19,7 +19,9 @@ enum class Purpose : std::uint32_t {
   kAction = 4,
   kTest = 5,
   kDropout = 6,
-  kBootstrap = 7
+  kBootstrap = 7,
+  kRunTask = 8,            // what a task draws once for a run
+  kRunTaskEvaluation = 9,  // and what it then draws once more, for evaluation
 };
 
 struct PhiloxBlock {

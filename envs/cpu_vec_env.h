@@ -93,6 +93,12 @@ class CpuVecEnv final : public VecEnv {
     else
       return {};
   }
+  std::optional<bool> decided(int environment) const override {
+    if constexpr (requires { Task::decided(params_, states_[0]); })
+      return Task::decided(params_, states_.at(environment));
+    else
+      return {};
+  }
 
  private:
   void check_actions(std::span<const std::int32_t> action_N) const {

@@ -20,6 +20,8 @@
 //   draw(params, state, canvas), phase(params, state)   host; for people
 //   cue(params, state)                   host; for people, optional: what the agent has to remember, while it no longer
 //                                        sees it
+//   decided(params, state)               host; optional: whether the episode's decision is taken, the right one or a
+//                                        wrong one; stays true
 #pragma once
 
 #include <concepts>

@@ -47,6 +47,8 @@ class VecEnv {
   virtual std::string phase(int environment) const = 0;
   // What the agent has to remember; none while it sees it, and of tasks that say nothing of it.
   virtual std::optional<Cue> cue(int /*environment*/) const { return {}; }
+  // Whether the episode's decision is taken, rightly or wrongly; none of tasks that do not say what that is.
+  virtual std::optional<bool> decided(int /*environment*/) const { return {}; }
 };
 
 // `seed` is the run's seed: it also fixes what the task draws once for a run (colours = fixed | reference).

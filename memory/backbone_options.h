@@ -73,6 +73,7 @@ struct HqltOptions {
   int mlp_width = 0;  // 0: swiglu_width(width)
   int window = 64;    // steps, the current one included
   Mixing mixing = Mixing::kVector;
+  bool branch_norm = false;  // fast weights and window are divided by their root mean squares before they are mixed
   PositionCode positions = PositionCode::kRope;
   int beta_factor = 2;  // 1 or 2; 2 admits negative eigenvalues
   double dropout = 0.1;

@@ -189,6 +189,7 @@ class MixerBranch : public Branch {
     return {.shape = head_,
             .dtype = dtype(),
             .kind = mix_,
+            .branch_norm = settings_.branch_norm,
             .projected_stride = projected_columns_,
             .gate = at_element(projected_, gate_column_),
             .fast = fast_.data_ptr(),

@@ -29,6 +29,7 @@ struct MixerSettings {
   std::int64_t batch, steps;
   int width, heads;
   std::optional<Mixing> mixing;  // none: fast weights alone, without a window
+  bool branch_norm;              // of a mixing
   int window;                    // steps
   bool rotary;
   float beta_factor;

@@ -3,6 +3,8 @@
 //   v = silu(Wv x). The window sees q = Wq x and k = Wk x, turned by RoPE, the fast weights l2-normalised silu(q),
 //   silu(k). vector: g = sigmoid(Wg x) per channel, o = g o_FW + (1 - g) o_KV;  scalar: two sigmoids a head, o = a o_FW
 //   + b o_KV; sum: o = o_FW + o_KV.  Then RMS-normalised per head, and Wo.
+//   With branch_norm, which is not the paper's, the mix takes o_FW / rms(o_FW) and o_KV / rms(o_KV), rms(o) =
+//   sqrt(mean o^2 + 1e-6) over a head's channels: at the first weights o_FW is far smaller than o_KV.
 #include "memory/hqlt.h"
 
 #include "base/error.h"
@@ -67,7 +69,11 @@ HqltMixerBase::Projected HqltMixerBase::project(const Tensor& x) {
           torch::silu(projected(value_, *value_dropout_)), options_.beta_factor * torch::sigmoid(beta_->forward(x))};
 }
 
-Tensor HqltMixerBase::mix(const Tensor& x, const Tensor& fast, const Tensor& window, LayerView* view) {
+Tensor HqltMixerBase::mix(const Tensor& x, const Tensor& fast_branch, const Tensor& window_branch, LayerView* view) {
+  const auto normed = [this](const Tensor& branch) {
+    return options_.branch_norm ? torch::rms_norm(branch, branch.size(-1), /*weight=*/{}, kRmsNormEpsilon) : branch;
+  };
+  const Tensor fast = normed(fast_branch), window = normed(window_branch);
   Tensor mixed;
   if (options_.mixing == Mixing::kSum) {
     mixed = fast + window;
@@ -136,6 +142,7 @@ class HqltMixer : public HqltMixerBase {
   // Also fills in the mixer's own part of the settings.
   fused::MixerWeights fused_weights(fused::MixerSettings& settings, torch::Device device) const {
     settings.mixing = options_.mixing;
+    settings.branch_norm = options_.branch_norm;
     settings.window = options_.window;
     settings.rotary = options_.positions == PositionCode::kRope;
     settings.beta_factor = static_cast<float>(options_.beta_factor);
@@ -158,6 +165,8 @@ void HqltOptions::list_options(OptionList& list) {
   list.add("window", window, {1, 1 << 20}, "steps that attention sees at most, the current one included");
   list.add("mixing", mixing, {{Mixing::kVector, "vector"}, {Mixing::kScalar, "scalar"}, {Mixing::kSum, "sum"}},
            "how fast weights and window are mixed: a gate per channel, two gates per head, or their sum");
+  list.add("branch_norm", branch_norm,
+           "whether fast weights' and window's outputs are each divided by their root mean square before the mix");
   list.add("positions", positions, {{PositionCode::kRope, "rope"}, {PositionCode::kNone, "none"}},
            "positions in the window's attention");
   list_beta_factor(list, beta_factor);

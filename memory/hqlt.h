@@ -42,8 +42,8 @@ class HqltMixerBase : public torch::nn::Module {
   };
   Projected project(const torch::Tensor& x);
   static torch::Tensor fast_feature(const torch::Tensor& x) { return l2_normalize(torch::silu(x)); }
-  // x [..., D]; fast, window [..., H, D / H] -> [..., D]. `view`, unless null, gets the gates.
-  torch::Tensor mix(const torch::Tensor& x, const torch::Tensor& fast, const torch::Tensor& window,
+  // x [..., D]; fast_branch, window_branch [..., H, D / H] -> [..., D]. `view`, unless null, gets the gates.
+  torch::Tensor mix(const torch::Tensor& x, const torch::Tensor& fast_branch, const torch::Tensor& window_branch,
                     LayerView* view = nullptr);
 
   static std::int64_t gate_width(const HqltOptions& options);

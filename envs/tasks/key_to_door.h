@@ -117,6 +117,8 @@ struct KeyToDoor {
   static std::string phase(const Params&, const State& state) { return board::phase_name(state.board); }
   // Whether it took the key, once phase 1 is over.
   static std::optional<Cue> cue(const Params& params, const State& state);
+  // Whether the door was opened, which takes the key: there is no wrong decision.
+  static bool decided(const Params&, const State& state) { return state.door_opened; }
 
   // The state in which a written level begins; its maps and colours replace those of `params`. Throws UserError for a
   // level that breaks the form of the task's maps.

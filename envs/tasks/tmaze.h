@@ -116,6 +116,8 @@ struct TMaze {
   static std::string phase(const Params& params, const State& state);
   // The goal's side, once the oracle has shown it.
   static std::optional<Cue> cue(const Params& params, const State& state);
+  // Whether the episode ended at one of the goals.
+  static bool decided(const Params& params, const State& state) { return state.t >= num_steps(params) && state.y != 0; }
 
  private:
   HOST_DEVICE static constexpr int num_steps(const Params& params) {

@@ -7,6 +7,10 @@ namespace {
 
 constexpr const char* kSquareNames = "bce";
 
+// The six ways to colour the squares, by the palette's places; the first gives them the palette's order.
+constexpr int kColours[VisualMatch::kAssignments][VisualMatch::kSquares] = {{0, 1, 2}, {0, 2, 1}, {1, 0, 2},
+                                                                            {1, 2, 0}, {2, 0, 1}, {2, 1, 0}};
+
 const board::Text& passive_text() {
   static const board::Text text = {
       "           ",  //
@@ -46,10 +50,8 @@ const board::Text& reward_text() {
   return text;
 }
 
-// The reward phase's map and the six ways to colour its squares; the first gives them the palette's order.
+// The reward phase's map and its squares' colours.
 void set_squares(VisualMatch::Params& params, const board::Text& text) {
-  constexpr int kColours[VisualMatch::kAssignments][VisualMatch::kSquares] = {{0, 1, 2}, {0, 2, 1}, {1, 0, 2},
-                                                                              {1, 2, 0}, {2, 0, 1}, {2, 1, 0}};
   for (int assignment = 0; assignment < VisualMatch::kAssignments; ++assignment)
     for (int i = 0; i < VisualMatch::kSquares; ++i)
       params.square_colour[assignment][i] = params.board.palette.square[kColours[assignment][i]];
@@ -60,12 +62,9 @@ void set_squares(VisualMatch::Params& params, const board::Text& text) {
 }
 
 std::uint8_t draw_run_assignment(SquareColours colours, std::uint64_t seed, Purpose purpose) {
-  Rng rng(seed, Purpose::kRun, 0, 0);
-  const std::uint32_t training = rng.below(VisualMatch::kAssignments);
-  if (colours == SquareColours::kReference && purpose == Purpose::kEvaluation)
-    return static_cast<std::uint8_t>((training + 1 + rng.below(VisualMatch::kAssignments - 1)) %
-                                     VisualMatch::kAssignments);
-  return static_cast<std::uint8_t>(training);
+  const bool own = colours == SquareColours::kReference && purpose == Purpose::kEvaluation;
+  Rng rng(seed, own ? Purpose::kRunTaskEvaluation : Purpose::kRunTask, 0, 0);
+  return static_cast<std::uint8_t>(rng.below(VisualMatch::kAssignments));
 }
 
 }  // namespace

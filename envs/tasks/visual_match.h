@@ -14,8 +14,8 @@
 namespace engram {
 
 // Which square has which colour. kEpisode: drawn anew every episode. kFixed: drawn once for a run, the same in training
-// and evaluation. kReference: training and evaluation each have one assignment for the run and the two differ, which is
-// what happens in 5 of 6 runs of the reference implementation.
+// and evaluation. kReference: training and evaluation each draw one for the run, as in the reference implementation;
+// the two agree in 1 of 6 runs.
 enum class SquareColours { kEpisode, kFixed, kReference };
 
 struct VisualMatch {
@@ -115,6 +115,8 @@ struct VisualMatch {
   static std::string phase(const Params&, const State& state) { return board::phase_name(state.board); }
   // The colour to match, once phase 1 has shown it.
   static std::optional<Cue> cue(const Params& params, const State& state);
+  // Whether a square was entered.
+  static bool decided(const Params&, const State& state) { return state.squares_gone; }
 
   // The state in which a written level begins; its maps and colours replace those of `params`. `target` is the right
   // square's character, b, c or e. Throws UserError for a level that breaks the form of the task's maps.

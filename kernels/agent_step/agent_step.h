@@ -9,6 +9,7 @@
 //             fast weights S <- S + beta k' (v - k'^T S)^T, o_FW = q'^T S / sqrt(K)
 //             window o_KV = softmax(R q . R k / sqrt(K)) v over the last `window` steps, R: rotary positions
 //             mix: g = sigmoid(g), vector g o_FW + (1 - g) o_KV; scalar g_0 o_FW + g_1 o_KV; sum. DeltaNet: o_FW
+//             with branch_norm of o_FW / rms_1(o_FW) and o_KV / rms_1(o_KV), rms_1(o) = sqrt(mean o^2 + 1e-6) per head
 //   actor     linear, relu, linear, relu, linear, softmax; the action by base/sample_action.h
 // rms(x) = x / sqrt(mean x^2 + 1e-6) * weight; l2: x / sqrt(|x|^2 + 1e-6).
 //
@@ -38,8 +39,9 @@ struct AgentStepShape {
   int inner_width = 0;  // of SwiGLU
   int layers = 0;
   int heads = 0;
-  int window = 0;  // 0: no window, and neither mixing nor rope
+  int window = 0;  // 0: no window, and none of mixing, branch_norm and rope
   AgentStepMixing mixing = AgentStepMixing::kVector;
+  bool branch_norm = false;
   bool rope = true;
   float beta_factor = 2;
   int hidden_width = 0;  // of the actor's two hidden layers

@@ -126,6 +126,15 @@ class StepBlock : public Dimensions<Sizes> {
   }
   static constexpr int kPairs = Sizes::kRowPairs;  // of a row, a lane's
   __device__ void normalise(int own, float2 (&x)[kPairs], int norm_weight);
+  // A head's channels, a warp's; zero behind them.
+  __device__ void divide_by_rms(float2 (&x)[Sizes::kHeadPairs]) const {
+    float squares = 0;
+#pragma unroll
+    for (int i = 0; i < Sizes::kHeadPairs; ++i) squares += x[i].x * x[i].x + x[i].y * x[i].y;
+    const float factor = rsqrtf(warp_sum(squares) / static_cast<float>(D::head_width()) + 1e-6f);
+#pragma unroll
+    for (int i = 0; i < Sizes::kHeadPairs; ++i) x[i].x *= factor, x[i].y *= factor;
+  }
   __device__ int operand_stride() const { return operand_stride_of(D::width_tiles()); }
   __device__ int mixed_stride() const { return operand_stride_of(D::mixer_tiles()); }
   __device__ int projection_stride() const { return projection_stride_of(D::projection_tiles()); }

@@ -383,21 +383,31 @@ __device__ void StepBlock<T, kCluster, Sizes, kAlone>::remember(int layer, int o
   const int head_norm = arguments_.layout.head_norm + layer_vectors(layer);
   T* mixed = shared<T>(at.mixed) + own * mixed_stride();
   for (int head = warp_id(); head < heads; head += kStepWarps) {
-    float2 x[Sizes::kHeadPairs];
+    float2 x[Sizes::kHeadPairs], seen[Sizes::kHeadPairs];
+#pragma unroll
+    for (int i = 0; i < Sizes::kHeadPairs; ++i) {
+      const int in_head = lane_id() + 32 * i, own_pair = head * half + in_head;
+      x[i] = seen[i] = make_float2(0.0f, 0.0f);
+      if (in_head >= half) continue;
+      x[i] = fast_output[own_pair];
+      if (window > 0) {
+#pragma unroll 10
+        for (int part = 0; part < groups; ++part) {
+          const float2 value = value_partial[part * pairs + own_pair];
+          seen[i].x += value.x, seen[i].y += value.y;
+        }
+      }
+    }
+    if (window > 0 && arguments_.shape.branch_norm) {
+      divide_by_rms(x);
+      divide_by_rms(seen);
+    }
     float squares = 0;
 #pragma unroll
     for (int i = 0; i < Sizes::kHeadPairs; ++i) {
       const int in_head = lane_id() + 32 * i, own_pair = head * half + in_head;
-      x[i] = make_float2(0.0f, 0.0f);
       if (in_head >= half) continue;
-      x[i] = fast_output[own_pair];
       if (window > 0) {
-        float2 seen = make_float2(0.0f, 0.0f);
-#pragma unroll 10
-        for (int part = 0; part < groups; ++part) {
-          const float2 value = value_partial[part * pairs + own_pair];
-          seen.x += value.x, seen.y += value.y;
-        }
         float2 fast_gate = make_float2(1.0f, 1.0f), seen_gate = fast_gate;
         if (D::mixing() == AgentStepMixing::kVector) {
           fast_gate = make_float2(gate[2 * own_pair], gate[2 * own_pair + 1]);
@@ -406,8 +416,8 @@ __device__ void StepBlock<T, kCluster, Sizes, kAlone>::remember(int layer, int o
           fast_gate.x = fast_gate.y = gate[2 * head];
           seen_gate.x = seen_gate.y = gate[2 * head + 1];
         }
-        x[i].x = fast_gate.x * x[i].x + seen_gate.x * seen.x;
-        x[i].y = fast_gate.y * x[i].y + seen_gate.y * seen.y;
+        x[i].x = fast_gate.x * x[i].x + seen_gate.x * seen[i].x;
+        x[i].y = fast_gate.y * x[i].y + seen_gate.y * seen[i].y;
       }
       squares += x[i].x * x[i].x + x[i].y * x[i].y;
     }

@@ -83,8 +83,9 @@ class Step {
     return x;
   }
 
+  static double inverse_rms(const double* x, int size) { return 1 / std::sqrt(dot(x, x, size) / size + 1e-6); }
   static void normalise(double* x, int size, const Weights& weight) {
-    const double factor = 1 / std::sqrt(dot(x, x, size) / size + 1e-6);
+    const double factor = inverse_rms(x, size);
     for (int i = 0; i < size; ++i) x[i] *= factor * weight[i];
   }
   static Vector normalised(Vector x, const Weights& weight) {
@@ -146,10 +147,15 @@ class Step {
     Vector mixed(width);
     for (int h = 0; h < heads; ++h) {
       const int first = h * size;
-      const Vector fast = fast_weights(&query[first], &key[first], &value[first], shape_.beta_factor * sigmoid(beta[h]),
-                                       &state.layers[index].fast_weights_HKV[first * size]);
+      Vector fast = fast_weights(&query[first], &key[first], &value[first], shape_.beta_factor * sigmoid(beta[h]),
+                                 &state.layers[index].fast_weights_HKV[first * size]);
       Vector seen(size);
       if (shape_.window > 0) seen = window(h, &query[first], &key[first], &value[first], state, index);
+      if (shape_.window > 0 && shape_.branch_norm)
+        for (Vector* branch : {&fast, &seen}) {
+          const double factor = inverse_rms(branch->data(), size);
+          for (double& c : *branch) c *= factor;
+        }
       for (int c = 0; c < size; ++c) {
         double fast_gate = 1, seen_gate = 1;
         if (shape_.gate_rows() == width && shape_.mixing == AgentStepMixing::kVector) {

@@ -214,40 +214,84 @@ __device__ RowVector shared_weight(const MixerMix& input, int column, float* sha
   return load_vector(shared + column);
 }
 
-// m and its norm n = m * inverse.
-template <int kLanes, MixKind kKind, typename T>
-__device__ float mix_and_normalize(const MixerMix& input, const Gate<kKind, T>& gate, const MixInputs<kKind, T>& inputs,
-                                   RowVector& n) {
-  n = inputs.fast.floats();
-  const RowVector window = inputs.window.floats();
+// x <- x / rms(x); returns 1 / rms(x).
+template <int kLanes>
+__device__ float normalize(const MixerMix& input, RowVector& x) {
   float square = 0;
 #pragma unroll
-  for (int i = 0; i < kVector; ++i) {
-    n.x[i] *= gate.of_fast(i);
-    if constexpr (kKind != MixKind::kFast) n.x[i] += gate.of_window(i) * window.x[i];
-    square += n.x[i] * n.x[i];
-  }
+  for (int i = 0; i < kVector; ++i) square += x.x[i] * x.x[i];
   const float inverse = rsqrtf(row_sum<kLanes>(square) / static_cast<float>(input.shape.width) + input.epsilon);
 #pragma unroll
-  for (int i = 0; i < kVector; ++i) n.x[i] *= inverse;
+  for (int i = 0; i < kVector; ++i) x.x[i] *= inverse;
   return inverse;
 }
 
-template <MixKind kKind, typename T, int kLanes>
+// dy of y = x * inverse, inverse = 1 / rms(x), becomes dx.
+template <int kLanes>
+__device__ void normalize_backward(const RowVector& y, float inverse, float inverse_width, RowVector& d) {
+  float along = 0;
+#pragma unroll
+  for (int i = 0; i < kVector; ++i) along += d.x[i] * y.x[i];
+  along = row_sum<kLanes>(along) * inverse_width;
+#pragma unroll
+  for (int i = 0; i < kVector; ++i) d.x[i] = inverse * (d.x[i] - y.x[i] * along);
+}
+
+// What the mix takes of a memory's output: it as it is stored, with kNorm divided by its root mean square.
+template <bool kNorm, int kLanes, typename T>
+class Branch {
+ public:
+  __device__ Branch(const MixerMix& input, const StoredVector<T>& stored) : stored_(stored) {
+    if constexpr (kNorm) {
+      RowVector x = stored.floats();
+      inverse_ = normalize<kLanes>(input, x);
+    }
+  }
+  __device__ RowVector floats() const {
+    RowVector y = stored_.floats();
+    if constexpr (kNorm)
+#pragma unroll
+      for (int i = 0; i < kVector; ++i) y.x[i] *= inverse_;
+    return y;
+  }
+  // The gradient of floats() becomes that of the memory's output.
+  __device__ void backward(float inverse_width, RowVector& d) const {
+    if constexpr (kNorm) normalize_backward<kLanes>(floats(), inverse_, inverse_width, d);
+  }
+
+ private:
+  const StoredVector<T>& stored_;
+  float inverse_ = 1;
+};
+
+// m = gated fast + gated window and its norm n = m * inverse.
+template <int kLanes, MixKind kKind, typename T>
+__device__ float mix_and_normalize(const MixerMix& input, const Gate<kKind, T>& gate, const RowVector& fast,
+                                   const RowVector& window, RowVector& n) {
+#pragma unroll
+  for (int i = 0; i < kVector; ++i) {
+    n.x[i] = fast.x[i] * gate.of_fast(i);
+    if constexpr (kKind != MixKind::kFast) n.x[i] += gate.of_window(i) * window.x[i];
+  }
+  return normalize<kLanes>(input, n);
+}
+
+template <MixKind kKind, bool kBranchNorm, typename T, int kLanes>
 __global__ void __launch_bounds__(kThreads) mix_forward_kernel(MixerMix input, T* __restrict__ out) {
   __shared__ float4 shared[kMaxPadded / 4];
   const HeadLoop<kLanes> loop(input.shape);
   const auto place = HeadPlace::of(loop, input.shape, input.projected_stride);
   const MixInputs<kKind, T> inputs(input, place);
   const RowVector weight = shared_weight(input, lane_id() % kLanes * kVector, &shared[0].x);
+  const Branch<kBranchNorm, kLanes, T> fast(input, inputs.fast), window(input, inputs.window);
   RowVector n;
-  mix_and_normalize<kLanes>(input, Gate<kKind, T>(inputs), inputs, n);
+  mix_and_normalize<kLanes>(input, Gate<kKind, T>(inputs), fast.floats(), window.floats(), n);
 #pragma unroll
   for (int i = 0; i < kVector; ++i) n.x[i] *= weight.x[i];
   if (place.holds) store_vector(out + place.contiguous, n);
 }
 
-template <MixKind kKind, typename T, int kLanes>
+template <MixKind kKind, bool kBranchNorm, typename T, int kLanes>
 __global__ void __launch_bounds__(kThreads, kResident)
     mix_backward_kernel(MixerMix input, MixerMixGradient gradient, float* __restrict__ weight_sums) {
   extern __shared__ float4 shared_vectors[];
@@ -261,30 +305,29 @@ __global__ void __launch_bounds__(kThreads, kResident)
     const MixInputs<kKind, T> inputs(input, place);
     const StoredVector<T> d_out(place.holds, static_cast<const T*>(gradient.out) + place.contiguous);
     const Gate<kKind, T> gate(inputs);
+    const Branch<kBranchNorm, kLanes, T> fast_branch(input, inputs.fast), window_branch(input, inputs.window);
     RowVector d_m = d_out.floats(), n;
-    const float inverse = mix_and_normalize<kLanes>(input, gate, inputs, n);
-    float along = 0;
+    const float inverse = mix_and_normalize<kLanes>(input, gate, fast_branch.floats(), window_branch.floats(), n);
 #pragma unroll
     for (int i = 0; i < kVector; ++i) {
       weight_sum.x[i] += d_m.x[i] * n.x[i];
       d_m.x[i] *= weight.x[i];
-      along += d_m.x[i] * n.x[i];
     }
-    along = row_sum<kLanes>(along) * inverse_width;
-#pragma unroll
-    for (int i = 0; i < kVector; ++i) d_m.x[i] = inverse * (d_m.x[i] - n.x[i] * along);
+    normalize_backward<kLanes>(n, inverse, inverse_width, d_m);
     // Zero where nothing is held, as d_m is.
-    const RowVector fast = inputs.fast.floats(), window = inputs.window.floats();
+    const RowVector fast = fast_branch.floats(), window = window_branch.floats();
     RowVector d;
     const auto store = [&](void* to, std::int64_t offset) {
       if (place.holds) store_vector(static_cast<T*>(to) + offset, d);
     };
 #pragma unroll
     for (int i = 0; i < kVector; ++i) d.x[i] = d_m.x[i] * gate.of_fast(i);
+    fast_branch.backward(inverse_width, d);
     store(gradient.fast, place.contiguous);
     if constexpr (kKind != MixKind::kFast) {
 #pragma unroll
       for (int i = 0; i < kVector; ++i) d.x[i] = d_m.x[i] * gate.of_window(i);
+      window_branch.backward(inverse_width, d);
       store(gradient.window, place.contiguous);
     }
     if constexpr (kKind == MixKind::kVector) {
@@ -347,19 +390,26 @@ void dispatch(Dtype dtype, const MixerShape& shape, Launch launch) {
   });
 }
 
-// Calls launch.operator()<kKind, T, kLanes>().
+// Calls launch.operator()<kKind, kBranchNorm, T, kLanes>().
 template <typename Launch>
 void dispatch_mix(const MixerMix& input, Launch launch) {
   dispatch(input.dtype, input.shape, [&]<typename T, int kLanes>() {
+    const auto launch_mix = [&]<MixKind kKind>() {
+      if (input.branch_norm)
+        launch.template operator()<kKind, true, T, kLanes>();
+      else
+        launch.template operator()<kKind, false, T, kLanes>();
+    };
     switch (input.kind) {
       case MixKind::kFast:
-        return launch.template operator()<MixKind::kFast, T, kLanes>();
+        if (input.branch_norm) throw std::runtime_error("mixer: branch_norm without a window");
+        return launch.template operator()<MixKind::kFast, false, T, kLanes>();
       case MixKind::kSum:
-        return launch.template operator()<MixKind::kSum, T, kLanes>();
+        return launch_mix.template operator()<MixKind::kSum>();
       case MixKind::kScalar:
-        return launch.template operator()<MixKind::kScalar, T, kLanes>();
+        return launch_mix.template operator()<MixKind::kScalar>();
       case MixKind::kVector:
-        return launch.template operator()<MixKind::kVector, T, kLanes>();
+        return launch_mix.template operator()<MixKind::kVector>();
     }
   });
 }
@@ -390,8 +440,8 @@ int mixer_gate_columns(MixKind kind, int heads, int padded) {
 
 void mixer_mix_forward(const MixerMix& input, void* out, cudaStream_t stream) {
   check_shape(input.shape, input.projected_stride);
-  dispatch_mix(input, [&]<MixKind kKind, typename T, int kLanes>() {
-    mix_forward_kernel<kKind, T, kLanes>
+  dispatch_mix(input, [&]<MixKind kKind, bool kBranchNorm, typename T, int kLanes>() {
+    mix_forward_kernel<kKind, kBranchNorm, T, kLanes>
         <<<all_blocks_of(input.shape), kThreads, 0, stream>>>(input, static_cast<T*>(out));
   });
   check_cuda(cudaGetLastError(), "mixer_mix_forward");
@@ -404,10 +454,10 @@ std::size_t mixer_mix_backward_scratch_bytes(const MixerShape& shape) {
 void mixer_mix_backward(const MixerMix& input, const MixerMixGradient& gradient, void* scratch, cudaStream_t stream) {
   check_shape(input.shape, input.projected_stride);
   const int blocks = blocks_of(input.shape);
-  dispatch_mix(input, [&]<MixKind kKind, typename T, int kLanes>() {
+  dispatch_mix(input, [&]<MixKind kKind, bool kBranchNorm, typename T, int kLanes>() {
     // Shared memory holds the weight first, then the sums.
     const std::size_t shared = std::max(kThreads / kLanes * input.shape.padded, kMaxPadded) * sizeof(float);
-    mix_backward_kernel<kKind, T, kLanes>
+    mix_backward_kernel<kKind, kBranchNorm, T, kLanes>
         <<<blocks, kThreads, shared, stream>>>(input, gradient, static_cast<float*>(scratch));
   });
   check_cuda(cudaGetLastError(), "mixer_mix_backward");

@@ -8,6 +8,9 @@
 //   vector: m = g f + (1 - g) w, g = sigmoid(gate) in R^{H x W};   scalar: m = a f + b w, (a, b) = sigmoid(gate) in
 //   R^{H x 2}; sum: m = f + w;   fast: m = f;   and then out = RMS norm of m per head, with one weight [W] for all
 //   heads (Irie et al. 2025, synchronous HQLT; Yang et al. 2024, DeltaNet).
+//   With branch_norm the mix takes f / rms(f) and w / rms(w) in place of f and w, rms(x) = sqrt(mean x^2 + epsilon)
+//   over the W elements of a head. Nothing is kept for the gradients, which from dy of y = x / rms(x) are
+//   dx = (dy - y mean(y dy)) / rms(x).
 //
 // A head has W elements, stored as P = W rounded up to a multiple of 8, P <= 128; what follows W is zero in the
 // inputs and is written as zero. Projections are rows `projected_stride` apart (a multiple of 8) and their gradients
@@ -65,12 +68,13 @@ struct MixerMix {
   MixerShape shape;
   Dtype dtype;
   MixKind kind;
+  bool branch_norm;  // not with kFast
   std::int64_t projected_stride;
   const void* gate;     // the projection's first gate column
   const void* fast;     // [rows, H, P]
   const void* window;   // [rows, H, P]; null for kFast
   const float* weight;  // [W]
-  float epsilon;
+  float epsilon;        // of every norm
 };
 // out [rows, H, P]
 void mixer_mix_forward(const MixerMix& input, void* out, cudaStream_t stream);

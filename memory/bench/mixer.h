@@ -141,6 +141,7 @@ class HqltMixer {
     return {.shape = kernel_shape(),
             .dtype = Dtype::kBfloat16,
             .kind = MixKind::kVector,
+            .branch_norm = false,
             .projected_stride = gate_.stride(1),
             .gate = gate_.data_ptr(),
             .fast = fast_.output.data_ptr(),

@@ -48,6 +48,24 @@ TEST_CASE("rows give the progress, the last evaluation, the best one and the fin
   CHECK(std::isnan(summary.final_evaluation->greedy.mean_return));
   CHECK_FALSE(summary.last_evaluation->sampled);  // rows of an older version
   CHECK_FALSE(summary.final_evaluation->sampled);
+  CHECK(summary.temperatures.empty());
+}
+
+TEST_CASE("temperatures are those of the rows that have one") {
+  const auto row = [](int steps, const std::string& more) {
+    return "{\"kind\":\"train\",\"environment_steps\":" + std::to_string(steps) +
+           ",\"updates\":1,\"episodes\":2,\"skipped_updates\":0" + more + "}\n";
+  };
+  const MetricsSummary summary =
+      summary_of(row(5, "") + row(6, ",\"alpha\":0.25") + row(7, ",\"alpha\":null") + row(8, ",\"alpha\":0.125") +
+                 row(9, ",\"alpha\":-1"));
+  REQUIRE(summary.temperatures.size() == 2);
+  CHECK(summary.temperatures[0].steps == 6);
+  CHECK(summary.temperatures[0].alpha == 0.25);
+  CHECK(summary.temperatures[1].steps == 8);
+  CHECK(summary.temperatures[1].alpha == 0.125);
+  CHECK(summary.steps == 8);
+  CHECK(summary.damaged_rows == 1);
 }
 
 TEST_CASE("sampled episodes are read where a row has them, and the best evaluation is by the greedy ones") {

@@ -146,6 +146,11 @@ TEST_CASE("one kernel a step computes what the network computes") {
                 {"beta_factor", "1"}},
                vector},
               1, true);
+  check_agent({"hqlt", {{"width", "100"}, {"layers", "3"}, {"branch_norm", "true"}}, image}, 3, true);
+  check_agent({"hqlt",
+               {{"width", "48"}, {"layers", "2"}, {"branch_norm", "true"}, {"window", "9"}, {"mixing", "scalar"}},
+               vector},
+              10, true);
   check_agent({"deltanet", {{"width", "48"}, {"layers", "2"}, {"heads", "3"}}, image}, 9, true);
 }
 

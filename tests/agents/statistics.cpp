@@ -84,3 +84,16 @@ TEST_CASE("a single value says nothing about its spread") {
   CHECK(std::isinf(interval.high));
   CHECK_THROWS_AS(mean_interval({}), std::invalid_argument);
 }
+
+TEST_CASE("the area under the curve of separated, equal, reversed and overlapping values") {
+  using Values = std::vector<double>;
+  CHECK(area_under_curve(Values{3, 4, 5}, Values{1, 2}) == 1);
+  CHECK(area_under_curve(Values{2, 2, 2}, Values{2, 2}) == 0.5);
+  CHECK(area_under_curve(Values{1, 2}, Values{3, 4, 5}) == 0);
+  CHECK(area_under_curve(Values{4, 1}, Values{3, 0}) == 0.75);
+  // Of 12 pairs: 3 beats 1, 2, 2 and draws with 3; 2 beats 1 and draws twice; 1 draws once.
+  CHECK(area_under_curve(Values{3, 2, 1}, Values{2, 1, 3, 2}) == doctest::Approx((3.5 + 2.0 + 0.5) / 12));
+  CHECK_THROWS_AS(area_under_curve(Values{}, Values{1}), std::invalid_argument);
+  CHECK_THROWS_AS(area_under_curve(Values{1}, Values{}), std::invalid_argument);
+  CHECK_THROWS_AS(area_under_curve(Values{1}, Values{std::nan("")}), std::invalid_argument);
+}

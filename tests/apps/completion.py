@@ -37,8 +37,8 @@ with tempfile.TemporaryDirectory() as name:
     presets = [preset["name"] for preset in listed["presets"]]
 
     commands = complete("")
-    assert set(commands) >= {"train", "evaluate", "compare", "render", "inspect", "list", "probe", "replay", "bench",
-                             "completion"}, commands
+    assert set(commands) >= {"train", "evaluate", "diagnose", "compare", "render", "inspect", "list", "probe",
+                             "replay", "bench", "completion"}, commands
     for command in commands:
         assert command in engram("--help"), command
     assert complete("tr") == ["train"]

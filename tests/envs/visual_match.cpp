@@ -151,7 +151,7 @@ TEST_CASE("targets and colours are drawn evenly and apart from each other") {
   CHECK(permutations == std::set<std::string>{"rgb", "rbg", "grb", "gbr", "brg", "bgr"});
 }
 
-TEST_CASE("colours: episode varies, fixed is one for the run, reference is one each and they differ") {
+TEST_CASE("colours: episode varies, fixed is one for the run, reference is one each, drawn apart") {
   const auto assignments = [](SquareColours colours, std::uint64_t seed, Purpose purpose) {
     Options options;
     options.colours = colours;
@@ -164,8 +164,9 @@ TEST_CASE("colours: episode varies, fixed is one for the run, reference is one e
     return seen;
   };
   std::set<int> fixed_seen;
-  std::set<std::pair<int, int>> reference_seen;
-  for (std::uint64_t seed = 0; seed < 300; ++seed) {
+  std::map<std::pair<int, int>, int> reference_seen;
+  constexpr int kSeeds = 720;
+  for (std::uint64_t seed = 0; seed < kSeeds; ++seed) {
     if (seed < 20) CHECK(assignments(SquareColours::kEpisode, seed, Purpose::kTraining).size() == 6);
     const auto fixed = assignments(SquareColours::kFixed, seed, Purpose::kTraining);
     CHECK(fixed.size() == 1);
@@ -174,12 +175,31 @@ TEST_CASE("colours: episode varies, fixed is one for the run, reference is one e
     const auto evaluation = assignments(SquareColours::kReference, seed, Purpose::kEvaluation);
     CHECK(training.size() == 1);
     CHECK(evaluation.size() == 1);
-    CHECK(training != evaluation);
     fixed_seen.insert(*fixed.begin());
-    reference_seen.insert({*training.begin(), *evaluation.begin()});
+    ++reference_seen[{*training.begin(), *evaluation.begin()}];
   }
   CHECK(fixed_seen.size() == 6);
-  CHECK(reference_seen.size() == 30);  // every ordered pair of different assignments
+  // Every ordered pair with even odds, those that agree among them. Five standard deviations of a binomial count.
+  CHECK(reference_seen.size() == 36);
+  int agreed = 0;
+  for (const auto& [pair, times] : reference_seen) {
+    CHECK(std::abs(times - kSeeds / 36.0) < 5 * std::sqrt(kSeeds / 36.0 * 35 / 36));
+    if (pair.first == pair.second) agreed += times;
+  }
+  CHECK(std::abs(agreed - kSeeds / 6.0) < 5 * std::sqrt(kSeeds / 6.0 * 5 / 6));
+}
+
+TEST_CASE("what a run draws for its squares is independent of its random actions") {
+  int agreed = 0;
+  constexpr int kSeeds = 720;
+  for (std::uint64_t seed = 0; seed < kSeeds; ++seed) {
+    Options options;
+    options.colours = SquareColours::kFixed;
+    Rng actions(seed, Purpose::kRun, 0, 0);
+    const auto params = VisualMatch::make_params(options, seed, Purpose::kTraining);
+    agreed += params.run_assignment == actions.below(VisualMatch::kAssignments);
+  }
+  CHECK(std::abs(agreed - kSeeds / 6.0) < 5 * std::sqrt(kSeeds / 6.0 * 5 / 6));
 }
 
 TEST_CASE("options out of bounds are refused by name") {

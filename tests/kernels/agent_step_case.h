@@ -23,8 +23,9 @@ inline std::string name_of(const AgentStepShape& s) {
          std::to_string(s.columns) + (s.observation_is_uint8 ? " uint8" : " float") + " width " +
          std::to_string(s.width) + " inner " + std::to_string(s.inner_width) + " layers " + std::to_string(s.layers) +
          " heads " + std::to_string(s.heads) + " window " + std::to_string(s.window) + " mixing " + mixing +
-         (s.rope ? " rope" : "") + " beta " + std::to_string(static_cast<int>(s.beta_factor)) + " hidden " +
-         std::to_string(s.hidden_width) + " actions " + std::to_string(s.actions);
+         (s.branch_norm ? " branch norm" : "") + (s.rope ? " rope" : "") + " beta " +
+         std::to_string(static_cast<int>(s.beta_factor)) + " hidden " + std::to_string(s.hidden_width) + " actions " +
+         std::to_string(s.actions);
 }
 
 // Matrices keep the size of what they map, so that every part of the network matters.

@@ -18,6 +18,7 @@ struct MixerCase {
   Dtype dtype;
   double dropout = 0;
   unsigned seed = 0;
+  bool branch_norm = false;
 
   // A projection's row: q, k, v, gate, beta.
   int padded() const { return (width + 7) / 8 * 8; }
@@ -31,7 +32,8 @@ struct MixerCase {
   std::string name() const {
     const char* const names[] = {"fast", "sum", "scalar", "vector"};
     return std::to_string(rows) + " rows of " + std::to_string(heads) + " heads of " + std::to_string(width) + " " +
-           names[static_cast<int>(kind)] + " " + name_of(dtype) + " seed " + std::to_string(seed);
+           names[static_cast<int>(kind)] + (branch_norm ? " branch norm " : " ") + name_of(dtype) + " seed " +
+           std::to_string(seed);
   }
 };
 
@@ -219,18 +221,28 @@ inline MixProblem make_mix(const MixerCase& c) {
       const int column = static_cast<int>(i % c.stride()) - c.gate();
       if (column >= 0 && column < c.gate_columns() && column % c.padded() >= c.width) p.projected[i] = 0;
     }
-  p.fast = normal_rows(rng, c.items(), c.width, c.padded(), c.dtype);
+  p.fast = normal_rows(rng, c.items(), c.width, c.padded(), c.dtype, c.branch_norm ? 0.25 : 1);
   p.window = normal_rows(rng, c.items(), c.width, c.padded(), c.dtype);
   p.weight = normals(rng, c.width, Dtype::kFloat32);
   p.d_out = normal_rows(rng, c.items(), c.width, c.padded(), c.dtype);
   return p;
 }
 
+// x / sqrt(mean x^2 + epsilon)
+inline Numbers divided_by_rms(Numbers x) {
+  double square = 0;
+  for (const double element : x) square += element * element;
+  for (double& element : x)
+    element /= std::sqrt(square / static_cast<double>(x.size()) + static_cast<float>(kMixEpsilon));
+  return x;
+}
+
 // One head; inputs: fast, window, gate, weight beside each other.
-inline Numbers mix_head(MixKind kind, int width, const Numbers& in) {
+inline Numbers mix_head(MixKind kind, bool branch_norm, int width, const Numbers& in) {
   const int gate_size = kind == MixKind::kVector ? width : kind == MixKind::kScalar ? 2 : 0;
-  const double *fast = &in[0], *window = fast + width, *gate = window + width, *weight = gate + gate_size;
-  Numbers m(width);
+  const double *gate = &in[2 * width], *weight = gate + gate_size;
+  Numbers fast = part(in, 0, width), window = part(in, width, width), m(width);
+  if (branch_norm) fast = divided_by_rms(fast), window = divided_by_rms(window);
   double square = 0;
   const double a = kind == MixKind::kScalar ? sigmoid(gate[0]) : 1, b = kind == MixKind::kScalar ? sigmoid(gate[1])
                                                                         : kind == MixKind::kFast ? 0
@@ -257,7 +269,7 @@ inline MixResult mix_reference(const MixerCase& c, const MixProblem& p) {
     if (c.kind == MixKind::kScalar) append(in, part(p.projected, gate + 2 * head, 2));
     const std::size_t gate_size = in.size() - 2 * c.width;
     append(in, p.weight);
-    const auto function = [&](const Numbers& x) { return mix_head(c.kind, c.width, x); };
+    const auto function = [&](const Numbers& x) { return mix_head(c.kind, c.branch_norm, c.width, x); };
     append(r.out, function(in));
     const Numbers d = numeric_gradient(function, in, part(p.d_out, item * c.padded(), c.width));
     append(r.d_fast, part(d, 0, c.width));
@@ -286,15 +298,11 @@ struct MixDevice {
     poison(d_projected, c.rows * c.stride(), c.dtype), poison(d_weight, c.width, Dtype::kFloat32);
     poison(scratch, mixer_mix_backward_scratch_bytes(c.shape()));
     const std::size_t gate = c.gate() * dtype_bytes(c.dtype);
-    const MixerMix input{c.shape(),
-                         c.dtype,
-                         c.kind,
-                         c.stride(),
-                         projected.data() + gate,
-                         fast.data(),
-                         c.window() ? window.data() : nullptr,
-                         floats(weight),
-                         static_cast<float>(kMixEpsilon)};
+    const MixerMix input{c.shape(),      c.dtype,
+                         c.kind,         c.branch_norm,
+                         c.stride(),     projected.data() + gate,
+                         fast.data(),    c.window() ? window.data() : nullptr,
+                         floats(weight), static_cast<float>(kMixEpsilon)};
     mixer_mix_forward(input, out.data(), nullptr);
     mixer_mix_backward(input, {d_out.data(), d_projected.data() + gate, d_fast.data(), d_window.data()}, scratch.data(),
                        nullptr);

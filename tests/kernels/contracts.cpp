@@ -87,7 +87,7 @@ TEST_CASE("passes by element refuse shapes outside the contract") {
 }
 
 TEST_CASE("a mixer refuses shapes outside the contract") {
-  MixerMix mix{{1, 2, 50, 50}, Dtype::kFloat32, MixKind::kSum, 400, nullptr, nullptr, nullptr, nullptr, 1e-5f};
+  MixerMix mix{{1, 2, 50, 50}, Dtype::kFloat32, MixKind::kSum, false, 400, nullptr, nullptr, nullptr, nullptr, 1e-5f};
   const auto forward = [&] { mixer_mix_forward(mix, nullptr, nullptr); };
   CHECK_THROWS_WITH(forward(), "mixer: 1 rows of 2 heads of 50 elements stored as 50, projections 400 apart");
   mix.shape = {1, 2, 130, 136};
@@ -96,6 +96,8 @@ TEST_CASE("a mixer refuses shapes outside the contract") {
   CHECK(refused(forward));
   mix.shape.rows = 0, mix.projected_stride = 400;
   CHECK(refused(forward));
+  mix.shape.rows = 1, mix.kind = MixKind::kFast, mix.branch_norm = true;
+  CHECK_THROWS_WITH(forward(), "mixer: branch_norm without a window");
 }
 
 TEST_CASE("a mixer's gates have columns in multiples of eight") {

@@ -99,6 +99,9 @@ const std::vector<Variant> kVariants = {
     {"hqlt", {}},
     {"hqlt", {{"window", "7"}, {"mixing", "scalar"}, {"positions", "none"}}},
     {"hqlt", {{"window", "200"}, {"mixing", "sum"}}},
+    {"hqlt", {{"branch_norm", "true"}}},
+    {"hqlt", {{"branch_norm", "true"}, {"window", "7"}, {"mixing", "scalar"}}},
+    {"hqlt", {{"branch_norm", "true"}, {"window", "200"}, {"mixing", "sum"}, {"positions", "none"}}},
     {"transformer", {}},
     // Hidden units that fill no vector of the kernels, and as many as the kernel that keeps them on chip takes.
     {"deltanet", {{"mlp_width", "37"}}},

@@ -31,6 +31,7 @@ const std::vector<Variant> kVariants = {
     {"hqlt", {{"width", "260"}, {"heads", "2"}, {"layers", "1"}, {"window", "7"}}},
     {"hqlt", {{"width", "36"}, {"layers", "2"}, {"mixing", "scalar"}, {"positions", "none"}}},
     {"hqlt", {{"width", "36"}, {"layers", "2"}, {"mixing", "sum"}}},
+    {"hqlt", {{"width", "36"}, {"layers", "2"}, {"branch_norm", "true"}}},
     {"hqlt_delayed_stream", {{"width", "36"}, {"layers", "2"}, {"window", "7"}}},
     {"hqlt_delayed_stream", {{"width", "26"}, {"window", "200"}, {"positions", "none"}}},
     {"hqlt_delayed_chunk", {{"width", "36"}, {"layers", "2"}, {"window", "7"}}},

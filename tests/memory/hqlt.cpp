@@ -1,3 +1,5 @@
+#include <tuple>
+
 #include "base/error.h"
 #include "tests/memory/definition.h"
 
@@ -64,14 +66,27 @@ TEST_CASE("HQLT and its delayed variants equal their definitions, computed step 
                                                                  {"hqlt_delayed_stream", Timing::kDelayedStream},
                                                                  {"hqlt_delayed_chunk", Timing::kDelayedChunk}};
   for (const auto& [backbone, timing] : backbones)
-    for (const auto& [mixing, positions] : std::vector<std::pair<std::string, std::string>>{
-             {"vector", "rope"}, {"scalar", "rope"}, {"sum", "rope"}, {"vector", "none"}, {"sum", "none"}}) {
+    for (const auto& [mixing, positions, branch_norm] :
+         std::vector<std::tuple<std::string, std::string, bool>>{{"vector", "rope", false},
+                                                                 {"scalar", "rope", false},
+                                                                 {"sum", "rope", false},
+                                                                 {"vector", "none", false},
+                                                                 {"sum", "none", false},
+                                                                 {"vector", "rope", true},
+                                                                 {"scalar", "none", true},
+                                                                 {"sum", "rope", true}}) {
       CAPTURE(backbone);
       CAPTURE(mixing);
       CAPTURE(positions);
-      auto model = make_model(
-          {backbone, {{"width", "12"}, {"layers", "2"}, {"window", "4"}, {"mixing", mixing}, {"positions", positions}}},
-          20, torch::kFloat64);
+      CAPTURE(branch_norm);
+      auto model = make_model({backbone,
+                               {{"width", "12"},
+                                {"layers", "2"},
+                                {"window", "4"},
+                                {"mixing", mixing},
+                                {"branch_norm", branch_norm ? "true" : "false"},
+                                {"positions", positions}}},
+                              20, torch::kFloat64);
       enlarge_weights(*model);
       const Parameters p = parameters_by_name(*model);
       Tensor x_TD = torch::randn({20, 12}, torch::kFloat64);
@@ -89,7 +104,11 @@ TEST_CASE("HQLT and its delayed variants equal their definitions, computed step 
           const HeadInputs in{fast_feature(query),          fast_feature(key),
                               plain_silu(head("value")),    2 * plain_sigmoid(project("beta").select(1, h)),
                               turned ? rope(query) : query, turned ? rope(key) : key};
-          const Tensor fast = fast_answers(timing, 4, in), window = window_answers(timing, 4, in);
+          Tensor fast = fast_answers(timing, 4, in), window = window_answers(timing, 4, in);
+          if (branch_norm) {
+            const Tensor ones = torch::ones({6}, torch::kFloat64);
+            fast = plain_rms_norm(fast, ones), window = plain_rms_norm(window, ones);
+          }
           Tensor mixed = fast + window;
           if (mixing == "vector") {
             const Tensor gate = plain_sigmoid(head("gate"));

@@ -1,6 +1,7 @@
 // What a step says of its memory is what it computed with.
 #include "memory/memory_view.h"
 
+#include <algorithm>
 #include <stdexcept>
 
 #include "memory/ops.h"
@@ -97,9 +98,11 @@ TEST_CASE("a viewed step equals a step, and every backbone says all that it has"
       continue;
     }
     const bool delta_rule = variant.backbone != "transformer", attention = variant.backbone != "deltanet";
-    // The variants end in positions where they mix by scalar gates, in beta_factor where they take the sum.
-    const bool two_gates = variant.settings.back().first == "positions";
-    const bool gated = variant.backbone.starts_with("hqlt") && variant.settings.back().first != "beta_factor";
+    const auto mixes = [&](const char* mixing) {
+      return std::ranges::count(variant.settings, Variant::Settings::value_type{"mixing", mixing}) > 0;
+    };
+    const bool two_gates = mixes("scalar");
+    const bool gated = variant.backbone.starts_with("hqlt") && !mixes("sum");
     const auto heads = static_cast<std::int64_t>(setting(variant, "heads", 2));
     const double factor = setting(variant, "beta_factor", 2);
     double strongest = 0;
