@@ -1,5 +1,5 @@
 // DeltaNet (Yang et al. 2024): fast weights written by the delta rule, read by a query.
-//   q, k = l2-normalised silu(W x),  v = silu(Wv x),  beta = factor * sigmoid(w_b x) per head;
+//   q, k = l2-normalised dropout(silu(W x)),  v = dropout(silu(Wv x)),  beta = factor * sigmoid(w_b x) per head;
 //   o = the delta rule's output, RMS-normalised per head, then Wo.
 #include "memory/backbone_options.h"
 #include "memory/block_stack.h"
@@ -79,7 +79,7 @@ class DeltaNetMixer : public torch::nn::Module {
 
   Projected project(const torch::Tensor& x) {
     const auto feature = [&](torch::nn::Linear& linear, const Dropout& dropout) {
-      return torch::silu(dropout.forward(split_heads(linear->forward(x), options_.heads)));
+      return dropout.forward(torch::silu(split_heads(linear->forward(x), options_.heads)));
     };
     return {l2_normalize(feature(query_, *query_dropout_)), l2_normalize(feature(key_, *key_dropout_)),
             feature(value_, *value_dropout_), options_.beta_factor * torch::sigmoid(beta_->forward(x))};

@@ -1,7 +1,8 @@
 // Synchronous hybrid quadratic-linear Transformer (Irie et al. 2025): one query, key and value for two memories, fast
 // weights (delta rule) and softmax attention over a window, mixed per head.
-//   v = silu(Wv x). The window sees q = Wq x and k = Wk x, turned by RoPE, the fast weights l2-normalised silu(q),
-//   silu(k). vector: g = sigmoid(Wg x) per channel, o = g o_FW + (1 - g) o_KV;  scalar: two sigmoids a head, o = a o_FW
+//   v = dropout(silu(Wv x)). The window sees q = dropout(Wq x) and k = dropout(Wk x), turned by RoPE, the fast weights
+//   l2-normalised silu(q), silu(k). vector: g = sigmoid(Wg x) per channel, o = g o_FW + (1 - g) o_KV;  scalar: two
+//   sigmoids a head, o = a o_FW
 //   + b o_KV; sum: o = o_FW + o_KV.  Then RMS-normalised per head, and Wo.
 //   With branch_norm, which is not the paper's, the mix takes o_FW / rms(o_FW) and o_KV / rms(o_KV), rms(o) =
 //   sqrt(mean o^2 + 1e-6) over a head's channels: at the first weights o_FW is far smaller than o_KV.
@@ -62,11 +63,10 @@ std::int64_t HqltMixerBase::gate_width(const HqltOptions& options) {
 }
 
 HqltMixerBase::Projected HqltMixerBase::project(const Tensor& x) {
-  const auto projected = [&](torch::nn::Linear& linear, const Dropout& dropout) {
-    return dropout.forward(split_heads(linear->forward(x), options_.heads));
-  };
-  return {projected(query_, *query_dropout_), projected(key_, *key_dropout_),
-          torch::silu(projected(value_, *value_dropout_)), options_.beta_factor * torch::sigmoid(beta_->forward(x))};
+  const auto projected = [&](torch::nn::Linear& linear) { return split_heads(linear->forward(x), options_.heads); };
+  return {query_dropout_->forward(projected(query_)), key_dropout_->forward(projected(key_)),
+          value_dropout_->forward(torch::silu(projected(value_))),
+          options_.beta_factor * torch::sigmoid(beta_->forward(x))};
 }
 
 Tensor HqltMixerBase::mix(const Tensor& x, const Tensor& fast_branch, const Tensor& window_branch, LayerView* view) {
