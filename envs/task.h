@@ -20,6 +20,7 @@
 //   draw(params, state, canvas), phase(params, state)   host; for people
 //   cue(params, state)                   host; for people, optional: what the agent has to remember, while it no longer
 //                                        sees it
+//   run_facts(options, seed) -> std::vector<RunFact>   host; for people, optional: what make_params draws of the seed
 #pragma once
 
 #include <concepts>
@@ -33,6 +34,7 @@
 
 #include "base/options.h"
 #include "base/rng.h"
+#include "base/run_fact.h"
 
 namespace engram {
 
