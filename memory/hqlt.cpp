@@ -27,17 +27,17 @@ std::vector<std::vector<std::int64_t>> hqlt_state_shapes(const HqltOptions& opti
 
 HqltMixerBase::HqltMixerBase(const HqltOptions& options)
     : options_(options),
-      query_(register_module("query", make_linear(options.width, options.width, kWeightStd))),
-      key_(register_module("key", make_linear(options.width, options.width, kWeightStd))),
-      value_(register_module("value", make_linear(options.width, options.width, kWeightStd))),
-      beta_(register_module("beta", make_linear(options.width, options.heads, kWeightStd))),
+      query_(register_module("query", first_weights(options).inner_map(options.width, options.width))),
+      key_(register_module("key", first_weights(options).inner_map(options.width, options.width))),
+      value_(register_module("value", first_weights(options).inner_map(options.width, options.width))),
+      beta_(register_module("beta", first_weights(options).inner_map(options.width, options.heads))),
       query_dropout_(register_module("query_dropout", std::make_shared<Dropout>(options.dropout))),
       key_dropout_(register_module("key_dropout", std::make_shared<Dropout>(options.dropout))),
       value_dropout_(register_module("value_dropout", std::make_shared<Dropout>(options.dropout))) {
   if (gate_width(options) > 0)
-    gate_ = register_module("gate", make_linear(options.width, gate_width(options), kWeightStd));
+    gate_ = register_module("gate", first_weights(options).inner_map(options.width, gate_width(options)));
   head_norm_ = register_module("head_norm", std::make_shared<RmsNorm>(options.width / options.heads));
-  output_ = register_module("output", make_linear(options.width, options.width, residual_weight_std(options.layers)));
+  output_ = register_module("output", first_weights(options).output_map(options.width, options.width));
 }
 
 std::int64_t HqltMixerBase::multiply_adds_per_step(const HqltOptions& options) {
@@ -162,6 +162,7 @@ void HqltOptions::list_options(OptionList& list) {
            "positions in the window's attention");
   list_beta_factor(list, beta_factor);
   list_dropout(list, dropout);
+  list_first_weights(list, weight_std, output_weights);
 }
 
 void HqltOptions::check() const {
