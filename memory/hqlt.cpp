@@ -68,6 +68,7 @@ HqltMixerBase::Projected HqltMixerBase::project(const Tensor& x) {
 }
 
 Tensor HqltMixerBase::mix(const Tensor& x, const Tensor& fast, const Tensor& window, LayerView* view) {
+  if (view != nullptr) view->fast_output_BHV = fast, view->window_output_BHV = window;
   Tensor mixed;
   if (options_.mixing == Mixing::kSum) {
     mixed = fast + window;
