@@ -1,4 +1,5 @@
-// engram bench: how fast the parts are. Nothing is timed before it has passed its check.
+// engram bench: how fast the parts are, nothing of which is timed before it has passed its check, and what a backbone
+// passes back over a delay.
 #include "apps/bench.h"
 
 #include <algorithm>
@@ -25,7 +26,11 @@ void print_help() {
             << "\n  kernels  " << wrapped("the delta rule, attention and their steps on a GPU", 11) << "\n  act      "
             << wrapped("a step of the agent on a GPU, alone and with environment and recording", 11)
             << "\n  update   an update of the learner on a GPU\n"
-               "  run      a minute of a published run on a GPU\n\n"
+               "  run      a minute of a published run on a GPU\n"
+            << "  gradient "
+            << wrapped("not speed: what of a loss's gradient reaches a cue over a delay, before learning; on the CPU",
+                       11)
+            << "\n\n"
                "engram bench SUBJECT --help lists a subject's options.\n";
 }
 
@@ -35,8 +40,8 @@ struct Subject {
 };
 
 std::vector<Subject> subjects() {
-  return {
-      {"env", bench_env}, {"kernels", bench_kernels}, {"act", bench_act}, {"update", bench_update}, {"run", bench_run}};
+  return {{"env", bench_env},       {"kernels", bench_kernels}, {"act", bench_act},
+          {"update", bench_update}, {"run", bench_run},         {"gradient", bench_gradient}};
 }
 
 }  // namespace

@@ -23,6 +23,7 @@ struct BenchCall {
 
 // Each returns the exit status.
 int bench_env(const BenchCall& call);
+int bench_gradient(const BenchCall& call);
 // These measure a GPU, and throw UserError in a program that was built without GPU support.
 int bench_kernels(const BenchCall& call);
 int bench_act(const BenchCall& call);

@@ -239,6 +239,13 @@ void print_end(const RunDirectory& run, const TrainStatus& status) {
             << "  tensorboard --logdir " << folder << std::endl;
 }
 
+std::string facts_text(const std::vector<RunFact>& facts) {
+  std::string text;
+  for (const RunFact& fact : facts)
+    text += (text.empty() ? "  drawn once for the run: " : "; ") + fact.name + " = " + fact.text;
+  return text;
+}
+
 // Where the rule has chosen several threads they shall leave their processor to others while they wait for each other
 // (hardware.cpp has figures). libgomp reads how to wait when it is loaded, so the program starts once more, as the same
 // process, unless the environment says it already. What is locked or open is closed by that.
@@ -275,13 +282,14 @@ void train(Start& start, const std::string& directory, const std::vector<std::st
 
   std::vector<std::string> command_line = {"engram", "train"};
   command_line.insert(command_line.end(), arguments.begin(), arguments.end());
-  run = start.run ? *start.run : RunDirectory::create(directory, config.to_ini(), device, command_line, roads);
-  if (start.over) run->start_over(config.to_ini(), device, command_line, roads);
+  const std::vector<RunFact> facts = config.task.run_facts(config.run.seed);
+  run = start.run ? *start.run : RunDirectory::create(directory, config.to_ini(), device, command_line, roads, facts);
+  if (start.over) run->start_over(config.to_ini(), device, command_line, roads, facts);
   start.run.reset();
   RunRecorder recorder(*run, config.to_ini(), config.checkpoint.keep, state);
   if (state != nullptr) {
     state->check_all_restored();
-    run->record_resume(config.to_ini(), start.checkpoint->file, device, command_line, roads);
+    run->record_resume(config.to_ini(), start.checkpoint->file, device, command_line, roads, facts);
     if (const auto& best = trainer.status().best_evaluation) recorder.write_best(*best, trainer.best_weights());
   } else {
     recorder.write_hyperparameters(hyperparameters(config));
@@ -297,6 +305,7 @@ void train(Start& start, const std::string& directory, const std::vector<std::st
   if (state != nullptr)
     title << ", from step " << trainer.status().steps << " of " << start.checkpoint->file.filename().string();
   display.say(title.str());
+  if (!facts.empty()) display.say(facts_text(facts));
   if (device.is_cuda())  // on the CPU there is one road
     for (const Road& road : roads) display.say("  " + road_text(road));
   start.checkpoint.reset();  // its tensors are of no more use

@@ -90,4 +90,14 @@ TaskInfo TaskConfig::info() const {
       [](const auto& options) { return task_info<typename std::decay_t<decltype(options)>::Task>(options); }, options_);
 }
 
+std::vector<RunFact> TaskConfig::run_facts(std::uint64_t seed) const {
+  return std::visit(
+      [&]<class Options>(const Options& options) -> std::vector<RunFact> {
+        if constexpr (requires { Options::Task::run_facts(options, seed); })
+          return Options::Task::run_facts(options, seed);
+        return {};
+      },
+      options_);
+}
+
 }  // namespace engram

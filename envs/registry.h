@@ -53,6 +53,8 @@ class TaskConfig {
   void check() const;
   // What the task looks like with these options.
   TaskInfo info() const;
+  // What the seed of a run decides once for all of its episodes, in words; nothing for most tasks.
+  std::vector<RunFact> run_facts(std::uint64_t seed) const;
 
   const AllTasks::OptionsVariant& variant() const { return options_; }
 

@@ -22,6 +22,7 @@
 //                                        sees it
 //   decided(params, state)               host; optional: whether the episode's decision is taken, the right one or a
 //                                        wrong one; stays true
+//   run_facts(options, seed) -> std::vector<RunFact>   host; for people, optional: what make_params draws of the seed
 #pragma once
 
 #include <concepts>
@@ -35,6 +36,7 @@
 
 #include "base/options.h"
 #include "base/rng.h"
+#include "base/run_fact.h"
 
 namespace engram {
 

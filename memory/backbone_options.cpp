@@ -29,6 +29,14 @@ void list_beta_factor(OptionList& list, int& beta_factor) {
            "largest write strength of the delta rule; 2 admits negative eigenvalues");
 }
 
+void list_first_weights(OptionList& list, double& weight_std, OutputWeights& output_weights) {
+  list.add("weight_std", weight_std, {1e-6, 1}, "standard deviation of the linear maps' first weights");
+  list.add(
+      "output_weights", output_weights, {{OutputWeights::kNormal, "normal"}, {OutputWeights::kKaiming, "kaiming"}},
+      "first weights of the maps into the residual stream, divided by sqrt(2 layers): as the others', or Kaiming's "
+      "uniform ones as in the HQLT authors' code");
+}
+
 void check_heads(int width, int heads) {
   if (width % heads != 0)
     throw UserError("memory.width " + std::to_string(width) + " is not divisible by memory.heads " +

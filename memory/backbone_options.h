@@ -37,6 +37,14 @@ struct TransformerOptions {
 inline constexpr const char* kSwiGluWidth = "8/3 of the width, rounded up to a multiple of 256";
 constexpr int swiglu_width(int width) { return (width * 8 / 3 + 255) / 256 * 256; }
 
+// The standard deviation of the first weights of linear maps, as in GPT-2 (Radford et al. 2019).
+inline constexpr double kWeightStd = 0.02;
+
+// First weights of the maps whose output is added to the residual stream, the mixer's and the MLP's, both divided by
+// sqrt(2 layers): N(0, weight_std) as those of all other maps, or Kaiming's uniform ones, U(+-1 / sqrt(inputs)), as in
+// the HQLT authors' public code.
+enum class OutputWeights { kNormal, kKaiming };
+
 // Delta-rule fast weights (Schlag et al. 2021; Yang et al. 2024).
 struct DeltaNetOptions {
   static constexpr const char* kName = "deltanet";
@@ -50,6 +58,8 @@ struct DeltaNetOptions {
   int mlp_width = 0;    // 0: swiglu_width(width)
   int beta_factor = 2;  // 1 or 2; 2 admits negative eigenvalues
   double dropout = 0.1;
+  double weight_std = kWeightStd;
+  OutputWeights output_weights = OutputWeights::kNormal;
 
   int inner_width() const { return mlp_width > 0 ? mlp_width : swiglu_width(width); }
   void list_options(OptionList& list);
@@ -77,6 +87,8 @@ struct HqltOptions {
   PositionCode positions = PositionCode::kRope;
   int beta_factor = 2;  // 1 or 2; 2 admits negative eigenvalues
   double dropout = 0.1;
+  double weight_std = kWeightStd;
+  OutputWeights output_weights = OutputWeights::kNormal;
 
   int inner_width() const { return mlp_width > 0 ? mlp_width : swiglu_width(width); }
   void list_options(OptionList& list);
@@ -149,6 +161,7 @@ void list_heads(OptionList& list, int& heads);
 void list_mlp_width(OptionList& list, int& mlp_width, const char* published);
 void list_dropout(OptionList& list, double& dropout);
 void list_beta_factor(OptionList& list, int& beta_factor);
+void list_first_weights(OptionList& list, double& weight_std, OutputWeights& output_weights);
 void check_heads(int width, int heads);
 
 // The section that all options of a backbone stand under.

@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "memory/backbone_options.h"
 #include "memory/fused_mixer.h"
 #include "memory/sequence_model.h"
 #include "nn/dropout.h"
@@ -30,9 +31,15 @@ struct Span {
   torch::ScalarType dtype;
 };
 
-// What a Mixer is: a module whose options have width, layers, heads, inner_width() and dropout. Plan and StepPlan hold
-// what the layers of a call share; kCountsSteps says whether the state begins with the position of each row;
-// state_shapes() are of one row and layer. `view` is null, or a LayerView to fill.
+// The first weights that the options of a stack ask for.
+template <class Options>
+FirstWeights first_weights(const Options& options) {
+  return {options.weight_std, options.output_weights == OutputWeights::kKaiming, options.layers};
+}
+
+// What a Mixer is: a module whose options have width, layers, heads, inner_width(), dropout, weight_std and
+// output_weights. Plan and StepPlan hold what the layers of a call share; kCountsSteps says whether the state begins
+// with the position of each row; state_shapes() are of one row and layer. `view` is null, or a LayerView to fill.
 template <class Mixer>
 concept BlockMixer = std::derived_from<Mixer, torch::nn::Module> &&
     std::constructible_from<Mixer, const typename Mixer::Options&> &&
@@ -103,8 +110,8 @@ class BlockStack final : public SequenceModel {
         : mixer_norm(register_module("mixer_norm", std::make_shared<RmsNorm>(options.width))),
           mixer(register_module("mixer", std::make_shared<Mixer>(options))),
           mlp_norm(register_module("mlp_norm", std::make_shared<RmsNorm>(options.width))),
-          mlp(register_module("mlp", std::make_shared<SwiGlu>(options.width, options.inner_width(),
-                                                              residual_weight_std(options.layers)))),
+          mlp(register_module("mlp",
+                              std::make_shared<SwiGlu>(options.width, options.inner_width(), first_weights(options)))),
           mixer_dropout(register_module("mixer_dropout", std::make_shared<Dropout>(options.dropout))),
           mlp_dropout(register_module("mlp_dropout", std::make_shared<Dropout>(options.dropout))) {}
 

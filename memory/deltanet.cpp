@@ -1,5 +1,5 @@
 // DeltaNet (Yang et al. 2024): fast weights written by the delta rule, read by a query.
-//   q, k = l2-normalised silu(W x),  v = silu(Wv x),  beta = factor * sigmoid(w_b x) per head;
+//   q, k = l2-normalised dropout(silu(W x)),  v = dropout(silu(Wv x)),  beta = factor * sigmoid(w_b x) per head;
 //   o = the delta rule's output, RMS-normalised per head, then Wo.
 #include "memory/backbone_options.h"
 #include "memory/block_stack.h"
@@ -23,16 +23,15 @@ class DeltaNetMixer : public torch::nn::Module {
 
   explicit DeltaNetMixer(const Options& options)
       : options_(options),
-        query_(register_module("query", make_linear(options.width, options.width, kWeightStd))),
-        key_(register_module("key", make_linear(options.width, options.width, kWeightStd))),
-        value_(register_module("value", make_linear(options.width, options.width, kWeightStd))),
-        beta_(register_module("beta", make_linear(options.width, options.heads, kWeightStd))),
+        query_(register_module("query", first_weights(options).inner_map(options.width, options.width))),
+        key_(register_module("key", first_weights(options).inner_map(options.width, options.width))),
+        value_(register_module("value", first_weights(options).inner_map(options.width, options.width))),
+        beta_(register_module("beta", first_weights(options).inner_map(options.width, options.heads))),
         query_dropout_(register_module("query_dropout", std::make_shared<Dropout>(options.dropout))),
         key_dropout_(register_module("key_dropout", std::make_shared<Dropout>(options.dropout))),
         value_dropout_(register_module("value_dropout", std::make_shared<Dropout>(options.dropout))),
         head_norm_(register_module("head_norm", std::make_shared<RmsNorm>(options.width / options.heads))),
-        output_(register_module("output",
-                                make_linear(options.width, options.width, residual_weight_std(options.layers)))) {}
+        output_(register_module("output", first_weights(options).output_map(options.width, options.width))) {}
 
   static std::vector<std::vector<std::int64_t>> state_shapes(const Options& options) {
     const std::int64_t head_width = options.width / options.heads;
@@ -79,7 +78,7 @@ class DeltaNetMixer : public torch::nn::Module {
 
   Projected project(const torch::Tensor& x) {
     const auto feature = [&](torch::nn::Linear& linear, const Dropout& dropout) {
-      return torch::silu(dropout.forward(split_heads(linear->forward(x), options_.heads)));
+      return dropout.forward(torch::silu(split_heads(linear->forward(x), options_.heads)));
     };
     return {l2_normalize(feature(query_, *query_dropout_)), l2_normalize(feature(key_, *key_dropout_)),
             feature(value_, *value_dropout_), options_.beta_factor * torch::sigmoid(beta_->forward(x))};
@@ -103,6 +102,7 @@ void DeltaNetOptions::list_options(OptionList& list) {
   list_mlp_width(list, mlp_width, kSwiGluWidth);
   list_beta_factor(list, beta_factor);
   list_dropout(list, dropout);
+  list_first_weights(list, weight_std, output_weights);
 }
 
 void DeltaNetOptions::check() const {

@@ -182,7 +182,7 @@ class MixerBranch : public Branch {
             .query_dropout = settings_.query_dropout,
             .key_dropout = settings_.key_dropout,
             .value_dropout = settings_.value_dropout,
-            .drops_in_place = has_window(),
+            .window = has_window(),
             .projected = projected_.data_ptr()};
   }
   MixerMix mix() const {

@@ -1,7 +1,8 @@
 // Synchronous hybrid quadratic-linear Transformer (Irie et al. 2025): one query, key and value for two memories, fast
 // weights (delta rule) and softmax attention over a window, mixed per head.
-//   v = silu(Wv x). The window sees q = Wq x and k = Wk x, turned by RoPE, the fast weights l2-normalised silu(q),
-//   silu(k). vector: g = sigmoid(Wg x) per channel, o = g o_FW + (1 - g) o_KV;  scalar: two sigmoids a head, o = a o_FW
+//   v = dropout(silu(Wv x)). The window sees q = dropout(Wq x) and k = dropout(Wk x), turned by RoPE, the fast weights
+//   l2-normalised silu(q), silu(k). vector: g = sigmoid(Wg x) per channel, o = g o_FW + (1 - g) o_KV;  scalar: two
+//   sigmoids a head, o = a o_FW
 //   + b o_KV; sum: o = o_FW + o_KV.  Then RMS-normalised per head, and Wo.
 //   With branch_norm, which is not the paper's, the mix takes o_FW / rms(o_FW) and o_KV / rms(o_KV), rms(o) =
 //   sqrt(mean o^2 + 1e-6) over a head's channels: at the first weights o_FW is far smaller than o_KV.
@@ -29,17 +30,17 @@ std::vector<std::vector<std::int64_t>> hqlt_state_shapes(const HqltOptions& opti
 
 HqltMixerBase::HqltMixerBase(const HqltOptions& options)
     : options_(options),
-      query_(register_module("query", make_linear(options.width, options.width, kWeightStd))),
-      key_(register_module("key", make_linear(options.width, options.width, kWeightStd))),
-      value_(register_module("value", make_linear(options.width, options.width, kWeightStd))),
-      beta_(register_module("beta", make_linear(options.width, options.heads, kWeightStd))),
+      query_(register_module("query", first_weights(options).inner_map(options.width, options.width))),
+      key_(register_module("key", first_weights(options).inner_map(options.width, options.width))),
+      value_(register_module("value", first_weights(options).inner_map(options.width, options.width))),
+      beta_(register_module("beta", first_weights(options).inner_map(options.width, options.heads))),
       query_dropout_(register_module("query_dropout", std::make_shared<Dropout>(options.dropout))),
       key_dropout_(register_module("key_dropout", std::make_shared<Dropout>(options.dropout))),
       value_dropout_(register_module("value_dropout", std::make_shared<Dropout>(options.dropout))) {
   if (gate_width(options) > 0)
-    gate_ = register_module("gate", make_linear(options.width, gate_width(options), kWeightStd));
+    gate_ = register_module("gate", first_weights(options).inner_map(options.width, gate_width(options)));
   head_norm_ = register_module("head_norm", std::make_shared<RmsNorm>(options.width / options.heads));
-  output_ = register_module("output", make_linear(options.width, options.width, residual_weight_std(options.layers)));
+  output_ = register_module("output", first_weights(options).output_map(options.width, options.width));
 }
 
 std::int64_t HqltMixerBase::multiply_adds_per_step(const HqltOptions& options) {
@@ -62,14 +63,14 @@ std::int64_t HqltMixerBase::gate_width(const HqltOptions& options) {
 }
 
 HqltMixerBase::Projected HqltMixerBase::project(const Tensor& x) {
-  const auto projected = [&](torch::nn::Linear& linear, const Dropout& dropout) {
-    return dropout.forward(split_heads(linear->forward(x), options_.heads));
-  };
-  return {projected(query_, *query_dropout_), projected(key_, *key_dropout_),
-          torch::silu(projected(value_, *value_dropout_)), options_.beta_factor * torch::sigmoid(beta_->forward(x))};
+  const auto projected = [&](torch::nn::Linear& linear) { return split_heads(linear->forward(x), options_.heads); };
+  return {query_dropout_->forward(projected(query_)), key_dropout_->forward(projected(key_)),
+          value_dropout_->forward(torch::silu(projected(value_))),
+          options_.beta_factor * torch::sigmoid(beta_->forward(x))};
 }
 
 Tensor HqltMixerBase::mix(const Tensor& x, const Tensor& fast_branch, const Tensor& window_branch, LayerView* view) {
+  if (view != nullptr) view->fast_output_BHV = fast_branch, view->window_output_BHV = window_branch;
   const auto normed = [this](const Tensor& branch) {
     return options_.branch_norm ? torch::rms_norm(branch, branch.size(-1), /*weight=*/{}, kRmsNormEpsilon) : branch;
   };
@@ -171,6 +172,7 @@ void HqltOptions::list_options(OptionList& list) {
            "positions in the window's attention");
   list_beta_factor(list, beta_factor);
   list_dropout(list, dropout);
+  list_first_weights(list, weight_std, output_weights);
 }
 
 void HqltOptions::check() const {

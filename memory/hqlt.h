@@ -42,7 +42,7 @@ class HqltMixerBase : public torch::nn::Module {
   };
   Projected project(const torch::Tensor& x);
   static torch::Tensor fast_feature(const torch::Tensor& x) { return l2_normalize(torch::silu(x)); }
-  // x [..., D]; fast_branch, window_branch [..., H, D / H] -> [..., D]. `view`, unless null, gets the gates.
+  // x [..., D]; fast_branch, window_branch [..., H, D / H] -> [..., D]. `view`, unless null, gets both and the gates.
   torch::Tensor mix(const torch::Tensor& x, const torch::Tensor& fast_branch, const torch::Tensor& window_branch,
                     LayerView* view = nullptr);
 

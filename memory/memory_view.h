@@ -1,7 +1,7 @@
 // MemoryView: what the layers of a backbone read from their memory, and wrote to it, in one step; for people to look
 // at.
 //
-// Shapes: B batch rows, H heads, A ages.
+// Shapes: B batch rows, H heads, A ages, V a head's channels.
 #pragma once
 
 #include <torch/torch.h>
@@ -21,6 +21,8 @@ struct LayerView {
   // How much of what the fast weights and the window gave passes on, in 0 .. 1. A gate per channel gives the fast
   // weights the mean over the head's channels that stands here, and the window what is missing to 1.
   torch::Tensor fast_gate_BH, window_gate_BH;
+  // What they gave, before the gates and the norm behind them; of a layer that has both.
+  torch::Tensor fast_output_BHV, window_output_BHV;
 };
 
 struct MemoryView {

@@ -1,4 +1,5 @@
-// LSTM and GRU from LibTorch's own modules, with their initialisation.
+// LSTM and GRU from LibTorch's own modules. First weights as in Memory-RL (Ni et al. 2023): each weight matrix, of all
+// gates together, has orthonormal columns (Saxe et al. 2014), biases are zero.
 #include "memory/backbone_options.h"
 #include "memory/sequence_model.h"
 #include "nn/autocast.h"
@@ -58,7 +59,14 @@ class Recurrent final : public SequenceModel {
         layers_(options.layers),
         cell_(register_module(
             Options::kName,
-            Cell(CellOptions(options.width, options.width).num_layers(options.layers).batch_first(true)))) {}
+            Cell(CellOptions(options.width, options.width).num_layers(options.layers).batch_first(true)))) {
+    for (Tensor& parameter : cell_->parameters()) {
+      if (parameter.dim() == 2)
+        torch::nn::init::orthogonal_(parameter);
+      else
+        torch::nn::init::zeros_(parameter);
+    }
+  }
 
   std::int64_t width() const override { return width_; }
 

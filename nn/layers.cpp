@@ -1,9 +1,32 @@
 #include "nn/layers.h"
 
+#include <cmath>
+
 namespace engram {
-torch::nn::Linear make_linear(std::int64_t inputs, std::int64_t outputs, double std) {
-  torch::nn::Linear linear(torch::nn::LinearOptions(inputs, outputs).bias(false));
-  torch::nn::init::normal_(linear->weight, 0, std);
+namespace {
+
+torch::nn::Linear make_linear(std::int64_t inputs, std::int64_t outputs) {
+  return torch::nn::Linear(torch::nn::LinearOptions(inputs, outputs).bias(false));
+}
+
+}  // namespace
+
+torch::nn::Linear FirstWeights::inner_map(std::int64_t inputs, std::int64_t outputs) const {
+  torch::nn::Linear linear = make_linear(inputs, outputs);
+  torch::nn::init::normal_(linear->weight, 0, deviation);
+  return linear;
+}
+
+torch::nn::Linear FirstWeights::output_map(std::int64_t inputs, std::int64_t outputs) const {
+  torch::nn::Linear linear = make_linear(inputs, outputs);
+  const double divisor = std::sqrt(2.0 * layers);
+  if (!kaiming_outputs) {
+    torch::nn::init::normal_(linear->weight, 0, deviation / divisor);
+    return linear;
+  }
+  torch::nn::init::kaiming_uniform_(linear->weight, std::sqrt(5.0));
+  const torch::NoGradGuard no_grad;
+  linear->weight.div_(divisor);
   return linear;
 }
 
@@ -17,10 +40,10 @@ torch::Tensor RmsNorm::forward(const torch::Tensor& x) {
   return torch::rms_norm(x.to(weight_.scalar_type()), weight_.sizes(), weight_, kRmsNormEpsilon);
 }
 
-SwiGlu::SwiGlu(std::int64_t width, std::int64_t inner, double residual_std)
-    : gate_(register_module("gate", make_linear(width, inner, kWeightStd))),
-      up_(register_module("up", make_linear(width, inner, kWeightStd))),
-      down_(register_module("down", make_linear(inner, width, residual_std))) {}
+SwiGlu::SwiGlu(std::int64_t width, std::int64_t inner, const FirstWeights& weights)
+    : gate_(register_module("gate", weights.inner_map(width, inner))),
+      up_(register_module("up", weights.inner_map(width, inner))),
+      down_(register_module("down", weights.output_map(inner, width))) {}
 
 torch::Tensor SwiGlu::forward(const torch::Tensor& x) {
   return down_->forward(torch::silu(gate_->forward(x)) * up_->forward(x));

@@ -1,25 +1,27 @@
-// The layers that blocks are built of. Linear maps without bias, weights N(0, 0.02), those that write into a residual
-// stream smaller by sqrt(2 * layers).
+// The layers that blocks are built of, and their first weights. Linear maps without bias.
 #pragma once
 
 #include <torch/torch.h>
 
-#include <cmath>
 #include <cstdint>
 
 #include "nn/fused_swiglu.h"
 
 namespace engram {
 
-inline constexpr double kWeightStd = 0.02;
 inline constexpr double kRmsNormEpsilon = 1e-6;
 inline constexpr double kLayerNormEpsilon = 1e-5;
 
-// The deviation of the weights whose output is added to x, two maps in each layer (Radford et al. 2019).
-inline double residual_weight_std(int layers) { return kWeightStd / std::sqrt(2.0 * layers); }
+// How the first weights of a stack's linear maps are drawn. Those of the maps whose output is added to x, two in each
+// layer, are divided by sqrt(2 layers) (Radford et al. 2019).
+struct FirstWeights {
+  double deviation;      // N(0, deviation)
+  bool kaiming_outputs;  // those into x are Kaiming's uniform ones instead: U(+-1 / sqrt(inputs)) (He et al. 2015)
+  int layers;
 
-// A linear map without bias, with weights N(0, std).
-torch::nn::Linear make_linear(std::int64_t inputs, std::int64_t outputs, double std);
+  torch::nn::Linear inner_map(std::int64_t inputs, std::int64_t outputs) const;
+  torch::nn::Linear output_map(std::int64_t inputs, std::int64_t outputs) const;
+};
 
 // [..., D] -> [..., H, D / H] and back.
 torch::Tensor split_heads(const torch::Tensor& x, std::int64_t heads);
@@ -39,7 +41,7 @@ class RmsNorm : public torch::nn::Module {
 // down(silu(gate x) * up x) (Shazeer 2020).
 class SwiGlu : public torch::nn::Module {
  public:
-  SwiGlu(std::int64_t width, std::int64_t inner, double residual_std);
+  SwiGlu(std::int64_t width, std::int64_t inner, const FirstWeights& weights);
   torch::Tensor forward(const torch::Tensor& x);
   fused::SwiGluWeights fused_weights() const { return {gate_->weight, up_->weight, down_->weight}; }
 

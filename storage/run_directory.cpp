@@ -85,28 +85,31 @@ std::string utc_now() {
   return text;
 }
 
-Json about(torch::Device device, const std::vector<std::string>& command_line, const std::vector<Road>& roads) {
+Json about(torch::Device device, const std::vector<std::string>& command_line, const std::vector<Road>& roads,
+           const std::vector<RunFact>& facts) {
   const BuildInfo& build = build_info();
   Json parts = Json::array();
   for (const Road& road : roads) parts.push_back({{"part", road.part}, {"road", road.road}, {"reason", road.reason}});
-  return {{"engram", build.version},
-          {"commit", build.commit},
-          {"build_type", build.build_type},
-          {"compiler", build.compiler},
-          {"libtorch", build.torch_version},
-          {"gpu_support", build.cuda},
-          {"device", device_name(device)},
-          {"cpu_cores", available_processors()},
-          {"roads", std::move(parts)},
-          {"command_line", command_line},
-          {"started", utc_now()}};
+  Json about = {{"engram", build.version},
+                {"commit", build.commit},
+                {"build_type", build.build_type},
+                {"compiler", build.compiler},
+                {"libtorch", build.torch_version},
+                {"gpu_support", build.cuda},
+                {"device", device_name(device)},
+                {"cpu_cores", available_processors()},
+                {"roads", std::move(parts)},
+                {"command_line", command_line},
+                {"started", utc_now()}};
+  for (const RunFact& fact : facts) about["drawn_for_the_run"][fact.name] = fact.text;
+  return about;
 }
 
 }  // namespace
 
 RunDirectory RunDirectory::create(const std::filesystem::path& path, const std::string& config_text,
                                   torch::Device device, const std::vector<std::string>& command_line,
-                                  const std::vector<Road>& roads) {
+                                  const std::vector<Road>& roads, const std::vector<RunFact>& facts) {
   const std::string where = "run directory '" + path.string() + "'";
   if (path.empty()) throw UserError(where + " is not a name");
   std::error_code error;
@@ -134,7 +137,7 @@ RunDirectory RunDirectory::create(const std::filesystem::path& path, const std::
       fs::create_directory(path / name, error);
       if (error) throw_error(where + " cannot be created", error.value());
     }
-    run.write_start(config_text, device, command_line, roads);
+    run.write_start(config_text, device, command_line, roads, facts);
     folders.keep();
     return run;
   } catch (...) {
@@ -172,16 +175,18 @@ bool RunDirectory::is_run(const fs::path& path) {
 
 // config.ini last: it makes the folder a run.
 void RunDirectory::write_start(const std::string& config_text, torch::Device device,
-                               const std::vector<std::string>& command_line, const std::vector<Road>& roads) const {
+                               const std::vector<std::string>& command_line, const std::vector<Road>& roads,
+                               const std::vector<RunFact>& facts) const {
   replace_file(path_ / kAbout, [&](std::ostream& stream) {
-    stream << about(device, command_line, roads).dump(2, ' ', false, Json::error_handler_t::replace) << "\n";
+    stream << about(device, command_line, roads, facts).dump(2, ' ', false, Json::error_handler_t::replace) << "\n";
   });
   replace_file(config_file(), [&](std::ostream& stream) { stream << config_text; });
 }
 
 void RunDirectory::record_resume(const std::string& config_text, const fs::path& checkpoint, torch::Device device,
-                                 const std::vector<std::string>& command_line, const std::vector<Road>& roads) const {
-  Json row = about(device, command_line, roads);
+                                 const std::vector<std::string>& command_line, const std::vector<Road>& roads,
+                                 const std::vector<RunFact>& facts) const {
+  Json row = about(device, command_line, roads, facts);
   row["checkpoint"] = checkpoint.filename().string();
   const fs::path file = path_ / "resumes.jsonl";
   std::error_code error;

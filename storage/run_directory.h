@@ -2,7 +2,7 @@
 //
 //   config.ini                  the resolved config, every value
 //   about.json                  what built and ran it: version, commit, compiler, LibTorch, device, roads,
-//                               command line, start
+//                               what the seed drew for the whole run, command line, start
 //   metrics.jsonl               one JSON object a row, kinds "train", "evaluation" and "final"
 //   timings.jsonl               when they were written, and rates
 //   events.out.tfevents.engram  the same rows for TensorBoard, with settings, histograms of weights and a film
@@ -22,6 +22,7 @@
 #include <string>
 #include <vector>
 
+#include "base/run_fact.h"
 #include "base/support.h"
 #include "storage/run_lock.h"
 
@@ -34,9 +35,11 @@ class RunDirectory {
   // Creates the folder, its config.ini and about.json, and holds its lock for as long as a copy of the object lives.
   // Throws UserError if the folder exists and is not empty, is in use, or cannot be written; then nothing is left
   // behind. Everything inside has a fixed name: no text of a config or a task becomes part of a path.
-  // `command_line` and `roads`: the arguments of the program, and what computes each part of the agent, for about.json.
+  // `command_line`, `roads` and `facts`: the arguments of the program, what computes each part of the agent, and what
+  // the seed drew for the whole run, for about.json.
   static RunDirectory create(const std::filesystem::path& path, const std::string& config_text, torch::Device device,
-                             const std::vector<std::string>& command_line, const std::vector<Road>& roads = {});
+                             const std::vector<std::string>& command_line, const std::vector<Road>& roads = {},
+                             const std::vector<RunFact>& facts = {});
   // Whether there is a run, be it finished, running or begun.
   static bool is_run(const std::filesystem::path& path);
   // Opens the directory of a finished or running run for reading. Throws UserError if there is none.
@@ -55,12 +58,13 @@ class RunDirectory {
 
   // The run has saved nothing yet and is begun again, with this config's text.
   void start_over(const std::string& config_text, torch::Device device, const std::vector<std::string>& command_line,
-                  const std::vector<Road>& roads = {}) const {
-    write_start(config_text, device, command_line, roads);
+                  const std::vector<Road>& roads = {}, const std::vector<RunFact>& facts = {}) const {
+    write_start(config_text, device, command_line, roads, facts);
   }
   // The run goes on from `checkpoint` with this config's text: rewrites config.ini and adds a line to resumes.jsonl.
   void record_resume(const std::string& config_text, const std::filesystem::path& checkpoint, torch::Device device,
-                     const std::vector<std::string>& command_line, const std::vector<Road>& roads = {}) const;
+                     const std::vector<std::string>& command_line, const std::vector<Road>& roads = {},
+                     const std::vector<RunFact>& facts = {}) const;
   // Those of about.json; empty where it has none, as before engram kept them.
   std::vector<Road> roads() const;
 
@@ -68,7 +72,7 @@ class RunDirectory {
   explicit RunDirectory(std::filesystem::path path) : path_(std::move(path)) {}
 
   void write_start(const std::string& config_text, torch::Device device, const std::vector<std::string>& command_line,
-                   const std::vector<Road>& roads) const;
+                   const std::vector<Road>& roads, const std::vector<RunFact>& facts) const;
 
   std::filesystem::path path_;
   std::shared_ptr<RunLock> lock_;  // none in one opened for reading

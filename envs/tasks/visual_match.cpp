@@ -67,6 +67,13 @@ std::uint8_t draw_run_assignment(SquareColours colours, std::uint64_t seed, Purp
   return static_cast<std::uint8_t>(rng.below(VisualMatch::kAssignments));
 }
 
+std::string colours_text(std::uint8_t assignment) {
+  constexpr const char* kNames[] = {"red", "green", "blue"};  // of the standard palette
+  std::string text;
+  for (const int colour : kColours[assignment]) text += (text.empty() ? "" : ", ") + std::string(kNames[colour]);
+  return text;
+}
+
 }  // namespace
 
 void VisualMatch::Options::list_options(OptionList& list) {
@@ -96,6 +103,16 @@ VisualMatch::Params VisualMatch::make_params(const Options& options, std::uint64
   board::set_apple_map(params.board, board::apple_text());
   set_squares(params, reward_text());
   return params;
+}
+
+std::vector<RunFact> VisualMatch::run_facts(const Options& options, std::uint64_t seed) {
+  if (options.colours == SquareColours::kEpisode) return {};
+  const std::uint8_t training = draw_run_assignment(options.colours, seed, Purpose::kTraining);
+  if (options.colours == SquareColours::kFixed) return {{"colours", colours_text(training)}};
+  const std::uint8_t evaluation = draw_run_assignment(options.colours, seed, Purpose::kEvaluation);
+  return {{"training_colours", colours_text(training)},
+          {"evaluation_colours", colours_text(evaluation)},
+          {"colours_agree", training == evaluation ? "yes" : "no"}};
 }
 
 void VisualMatch::draw(const Params& params, const State& state, Canvas& canvas) {

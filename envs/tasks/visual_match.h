@@ -64,6 +64,9 @@ struct VisualMatch {
   using Element = std::uint8_t;
 
   static Params make_params(const Options& options, std::uint64_t seed, Purpose purpose);
+  // Of kFixed the colours, of kReference those of training, those of evaluation and whether they agree: the squares
+  // from left to right.
+  static std::vector<RunFact> run_facts(const Options& options, std::uint64_t seed);
   static std::vector<std::int64_t> observation_shape(const Params&) { return {3, board::kCrop, board::kCrop}; }
   static int max_episode_steps(const Params& params) { return board::episode_steps(params.board); }
 

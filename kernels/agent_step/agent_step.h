@@ -6,6 +6,7 @@
 //             uint8 is divided by 255.
 //   block     x <- x + Wo rms_K(mix(o_FW, o_KV)),  n = rms(x);   x <- x + Wd (silu(Wg n) * Wu n),  n = rms(x)
 //   mixer     q, k, v, b, g = W n;  v <- silu(v);  beta = factor sigmoid(b);  q', k' = silu(q), silu(k), l2-normalised
+//             dropout of q, k and silu(v); without a window of silu(q), silu(k) and silu(v)
 //             fast weights S <- S + beta k' (v - k'^T S)^T, o_FW = q'^T S / sqrt(K)
 //             window o_KV = softmax(R q . R k / sqrt(K)) v over the last `window` steps, R: rotary positions
 //             mix: g = sigmoid(g), vector g o_FW + (1 - g) o_KV; scalar g_0 o_FW + g_1 o_KV; sum. DeltaNet: o_FW

@@ -171,19 +171,20 @@ __device__ void StepBlock<T, kCluster, Sizes, kAlone>::prepare(int layer) {
       k[i] = inside ? key[c] : 0.0f;
       v[i] = inside ? value[c] : 0.0f;
     }
-    if (dropout.query.drops() || dropout.key.drops() || dropout.value.drops())
+    const auto drop = [&](const DropoutKey& of, int group, float(&x)[kChannels]) {
+      if (!of.drops()) return;
 #pragma unroll
-      for (int i = 0; i < kChannels; ++i) {
-        const int c = lane_id() + 32 * i;
-        if (c >= size) continue;
-        q[i] *= dropout_factor(dropout.query, own, first_group + arguments_.dropout.query, c);
-        k[i] *= dropout_factor(dropout.key, own, first_group + arguments_.dropout.key, c);
-        v[i] *= dropout_factor(dropout.value, own, first_group + arguments_.dropout.value, c);
-      }
+      for (int i = 0; i < kChannels; ++i)
+        if (const int c = lane_id() + 32 * i; c < size) x[i] *= dropout_factor(of, own, first_group + group, c);
+    };
+    if (window > 0) drop(dropout.query, arguments_.dropout.query, q), drop(dropout.key, arguments_.dropout.key, k);
+#pragma unroll
+    for (int i = 0; i < kChannels; ++i) v[i] = silu(v[i]), q_fast[i] = silu(q[i]), k_fast[i] = silu(k[i]);
+    drop(dropout.value, arguments_.dropout.value, v);
+    if (window == 0)
+      drop(dropout.query, arguments_.dropout.query, q_fast), drop(dropout.key, arguments_.dropout.key, k_fast);
 #pragma unroll
     for (int i = 0; i < kChannels; ++i) {
-      v[i] = silu(v[i]);
-      q_fast[i] = silu(q[i]), k_fast[i] = silu(k[i]);
       q_squares += q_fast[i] * q_fast[i];
       k_squares += k_fast[i] * k_fast[i];
       overlap += q_fast[i] * k_fast[i];

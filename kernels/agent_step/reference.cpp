@@ -139,16 +139,23 @@ class Step {
     const int width = shape_.width, heads = shape_.heads, size = shape_.head_width();
     Vector query = product(layer.query, x, width), key = product(layer.key, x, width),
            value = product(layer.value, x, width);
-    drop(query, dropout.query, row_ * heads, heads);
-    drop(key, dropout.key, row_ * heads, heads);
+    const auto drop_query_and_key = [&](Vector& q, Vector& k) {
+      drop(q, dropout.query, row_ * heads, heads);
+      drop(k, dropout.key, row_ * heads, heads);
+    };
+    if (shape_.window > 0) drop_query_and_key(query, key);
+    Vector fast_query = query, fast_key = key;
+    for (Vector* x : {&fast_query, &fast_key, &value})
+      for (double& c : *x) c = silu(c);
+    if (shape_.window == 0) drop_query_and_key(fast_query, fast_key);
     drop(value, dropout.value, row_ * heads, heads);
-    for (double& v : value) v = silu(v);
     const Vector beta = product(layer.beta, x, heads), gate = product(layer.mixer_gate, x, shape_.gate_rows());
     Vector mixed(width);
     for (int h = 0; h < heads; ++h) {
       const int first = h * size;
-      Vector fast = fast_weights(&query[first], &key[first], &value[first], shape_.beta_factor * sigmoid(beta[h]),
-                                 &state.layers[index].fast_weights_HKV[first * size]);
+      Vector fast =
+          fast_weights(&fast_query[first], &fast_key[first], &value[first], shape_.beta_factor * sigmoid(beta[h]),
+                       &state.layers[index].fast_weights_HKV[first * size]);
       Vector seen(size);
       if (shape_.window > 0) seen = window(h, &query[first], &key[first], &value[first], state, index);
       if (shape_.window > 0 && shape_.branch_norm)
@@ -172,12 +179,12 @@ class Step {
     return mixed;
   }
 
+  // Query and key before they are l2-normalised.
   Vector fast_weights(const double* query, const double* key, const double* value, double beta,
                       double* state_KV) const {
     const int size = shape_.head_width();
     Vector q(query, query + size), k(key, key + size), output(size);
     for (Vector* x : {&q, &k}) {
-      for (double& c : *x) c = silu(c);
       const double factor = 1 / std::sqrt(dot(x->data(), x->data(), size) + 1e-6);
       for (double& c : *x) c *= factor;
     }

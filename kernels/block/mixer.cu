@@ -26,35 +26,40 @@ struct HeadLoop {
   __device__ bool inside() const { return item < items; }
 };
 
-// silu(x) / |silu(x)|, and what the backward pass needs of it.
+// u / |u|, and what the backward pass needs of it.
 template <int kLanes>
 struct UnitFeature {
   RowVector y;
   float inverse_length;
 
-  __device__ UnitFeature(const RowVector& x) {
+  __device__ explicit UnitFeature(const RowVector& u) : y(u) {
     float square = 0;
 #pragma unroll
-    for (int i = 0; i < kVector; ++i) {
-      y.x[i] = silu(x.x[i]);
-      square += y.x[i] * y.x[i];
-    }
+    for (int i = 0; i < kVector; ++i) square += u.x[i] * u.x[i];
     inverse_length = rsqrtf(row_sum<kLanes>(square) + kLengthEpsilon);
 #pragma unroll
     for (int i = 0; i < kVector; ++i) y.x[i] *= inverse_length;
   }
-  // dx from dy: d silu = (dy - y (y . dy)) / |silu|
-  __device__ RowVector backward(const RowVector& x, const RowVector& dy) const {
+  // du from dy: (dy - y (y . dy)) / |u|
+  __device__ RowVector backward(const RowVector& dy) const {
     float along = 0;
 #pragma unroll
     for (int i = 0; i < kVector; ++i) along += y.x[i] * dy.x[i];
     along = row_sum<kLanes>(along);
-    RowVector dx;
+    RowVector du;
 #pragma unroll
-    for (int i = 0; i < kVector; ++i) dx.x[i] = inverse_length * (dy.x[i] - y.x[i] * along) * silu_derivative(x.x[i]);
-    return dx;
+    for (int i = 0; i < kVector; ++i) du.x[i] = inverse_length * (dy.x[i] - y.x[i] * along);
+    return du;
   }
 };
+
+// silu(x)
+__device__ RowVector activated(const RowVector& x) {
+  RowVector y;
+#pragma unroll
+  for (int i = 0; i < kVector; ++i) y.x[i] = silu(x.x[i]);
+  return y;
+}
 
 // Where the vectors of one (row, head) stand.
 struct HeadPlace {
@@ -84,7 +89,7 @@ struct HeadPlace {
 };
 
 // Both kernels take one item a thread and load all of it first: they are bound by memory.
-template <typename T, int kLanes>
+template <bool kWindow, typename T, int kLanes>
 __global__ void __launch_bounds__(kThreads)
     features_forward_kernel(MixerFeatures input, T* __restrict__ features, T* __restrict__ beta) {
   const HeadLoop<kLanes> loop(input.shape);
@@ -96,25 +101,30 @@ __global__ void __launch_bounds__(kThreads)
   const StoredVector<T> stored_q(place.holds, q), stored_k(place.holds, k), stored_v(place.holds, v);
   const float x_beta =
       static_cast<float>(projected[place.row * input.projected_stride + input.beta_column + place.head]);
-  const RowVector x_q = dropped(input.query_dropout, place.group, stored_q.floats());
-  const RowVector x_k = dropped(input.key_dropout, place.group, stored_k.floats());
-  const RowVector x_v = dropped(input.value_dropout, place.group, stored_v.floats());
-  const UnitFeature<kLanes> unit_q(x_q), unit_k(x_k);
+  RowVector x_q = stored_q.floats(), x_k = stored_k.floats();
+  if constexpr (kWindow) {
+    x_q = dropped(input.query_dropout, place.group, x_q);
+    x_k = dropped(input.key_dropout, place.group, x_k);
+  }
+  RowVector u_q = activated(x_q), u_k = activated(x_k);
+  if constexpr (!kWindow) {
+    u_q = dropped(input.query_dropout, place.group, u_q);
+    u_k = dropped(input.key_dropout, place.group, u_k);
+  }
+  const RowVector y_v = dropped(input.value_dropout, place.group, activated(stored_v.floats()));
+  const UnitFeature<kLanes> unit_q(u_q), unit_k(u_k);
   if (place.holds) {
-    if (input.drops_in_place && input.query_dropout.drops()) store_vector(q, x_q);
-    if (input.drops_in_place && input.key_dropout.drops()) store_vector(k, x_k);
+    if (kWindow && input.query_dropout.drops()) store_vector(q, x_q);
+    if (kWindow && input.key_dropout.drops()) store_vector(k, x_k);
     T* const out = features + place.features;
     store_vector(out, unit_q.y);
     store_vector(out + place.part, unit_k.y);
-    RowVector y_v;
-#pragma unroll
-    for (int i = 0; i < kVector; ++i) y_v.x[i] = silu(x_v.x[i]);
     store_vector(out + 2 * place.part, y_v);
   }
   if (loop.inside() && lane_id() % kLanes == 0) beta[loop.item] = static_cast<T>(input.beta_factor * sigmoid(x_beta));
 }
 
-template <typename T, int kLanes>
+template <bool kWindow, typename T, int kLanes>
 __global__ void __launch_bounds__(kThreads, sizeof(T) == 2 ? kResident : kResident - 1)
     features_backward_kernel(MixerFeatures input, MixerFeaturesGradient gradient) {
   const HeadLoop<kLanes> loop(input.shape);
@@ -124,7 +134,7 @@ __global__ void __launch_bounds__(kThreads, sizeof(T) == 2 ? kResident : kReside
   const T* const q = projected + place.projected;
   const T* const d_features = static_cast<const T*>(gradient.features) + place.features;
   T* const d_q = d_projected + place.projected;
-  const bool window = gradient.window_value != nullptr && place.holds;
+  const bool window = kWindow && place.holds;
   const StoredVector<T> stored[3] = {
       {place.holds, q}, {place.holds, q + place.part}, {place.holds, q + 2 * place.part}};
   const StoredVector<T> d_stored[3] = {
@@ -144,22 +154,28 @@ __global__ void __launch_bounds__(kThreads, sizeof(T) == 2 ? kResident : kReside
 
 #pragma unroll
   for (int part = 0; part < 3; ++part) {
-    const RowVector factor = dropout_factors(part == 0   ? input.query_dropout
-                                             : part == 1 ? input.key_dropout
-                                                         : input.value_dropout,
-                                             place.group);
-    RowVector x = stored[part].floats();
+    const DropoutKey& dropout = part == 0 ? input.query_dropout : part == 1 ? input.key_dropout : input.value_dropout;
+    const RowVector x = stored[part].floats();  // with a window q and k as dropout left them
     const RowVector from_window = d_window[part].floats();
-    if (part == 2 || !input.drops_in_place)
-#pragma unroll
-      for (int i = 0; i < kVector; ++i) x.x[i] *= factor.x[i];
     RowVector dx = d_stored[part].floats();
-    if (part < 2) dx = UnitFeature<kLanes>(x).backward(x, dx);
+    if (part == 2)  // of dropout(silu(v)), which the window reads too
 #pragma unroll
-    for (int i = 0; i < kVector; ++i) dx.x[i] += from_window.x[i];
-    if (part == 2)  // of silu(v), which the window reads too
+      for (int i = 0; i < kVector; ++i) dx.x[i] += from_window.x[i];
+    RowVector factor;  // drawn when it is needed
+    if constexpr (!kWindow) factor = dropout_factors(dropout, place.group);
+    if (part < 2) {
+      RowVector u = activated(x);
+      if constexpr (!kWindow)
 #pragma unroll
-      for (int i = 0; i < kVector; ++i) dx.x[i] *= silu_derivative(x.x[i]);
+        for (int i = 0; i < kVector; ++i) u.x[i] *= factor.x[i];
+      dx = UnitFeature<kLanes>(u).backward(dx);
+    }
+#pragma unroll
+    for (int i = 0; i < kVector; ++i) dx.x[i] *= silu_derivative(x.x[i]);
+    if (part < 2)
+#pragma unroll
+      for (int i = 0; i < kVector; ++i) dx.x[i] += from_window.x[i];
+    if constexpr (kWindow) factor = dropout_factors(dropout, place.group);
 #pragma unroll
     for (int i = 0; i < kVector; ++i) dx.x[i] *= factor.x[i];
     if (place.holds) store_vector(d_q + part * place.part, dx);
@@ -390,6 +406,17 @@ void dispatch(Dtype dtype, const MixerShape& shape, Launch launch) {
   });
 }
 
+// Calls launch.operator()<kWindow, T, kLanes>().
+template <typename Launch>
+void dispatch_features(const MixerFeatures& input, Launch launch) {
+  dispatch(input.dtype, input.shape, [&]<typename T, int kLanes>() {
+    if (input.window)
+      launch.template operator()<true, T, kLanes>();
+    else
+      launch.template operator()<false, T, kLanes>();
+  });
+}
+
 // Calls launch.operator()<kKind, kBranchNorm, T, kLanes>().
 template <typename Launch>
 void dispatch_mix(const MixerMix& input, Launch launch) {
@@ -418,8 +445,8 @@ void dispatch_mix(const MixerMix& input, Launch launch) {
 
 void mixer_features_forward(const MixerFeatures& input, void* features, void* beta, cudaStream_t stream) {
   check_shape(input.shape, input.projected_stride);
-  dispatch(input.dtype, input.shape, [&]<typename T, int kLanes>() {
-    features_forward_kernel<T, kLanes>
+  dispatch_features(input, [&]<bool kWindow, typename T, int kLanes>() {
+    features_forward_kernel<kWindow, T, kLanes>
         <<<all_blocks_of(input.shape), kThreads, 0, stream>>>(input, static_cast<T*>(features), static_cast<T*>(beta));
   });
   check_cuda(cudaGetLastError(), "mixer_features_forward");
@@ -427,8 +454,8 @@ void mixer_features_forward(const MixerFeatures& input, void* features, void* be
 
 void mixer_features_backward(const MixerFeatures& input, const MixerFeaturesGradient& gradient, cudaStream_t stream) {
   check_shape(input.shape, input.projected_stride);
-  dispatch(input.dtype, input.shape, [&]<typename T, int kLanes>() {
-    features_backward_kernel<T, kLanes><<<all_blocks_of(input.shape), kThreads, 0, stream>>>(input, gradient);
+  dispatch_features(input, [&]<bool kWindow, typename T, int kLanes>() {
+    features_backward_kernel<kWindow, T, kLanes><<<all_blocks_of(input.shape), kThreads, 0, stream>>>(input, gradient);
   });
   check_cuda(cudaGetLastError(), "mixer_features_backward");
 }

@@ -1,8 +1,9 @@
 // The passes before and after the memories of a DeltaNet or HQLT block, one kernel each, forward and backward.
 //
 // Features, from a projection's rows [q | k | v | ... | beta | ...] (H heads of P elements each for q, k, v):
-//   q, k, v <- dropout(q), dropout(k), dropout(v)
-//   features = [silu(q) / |silu(q)|, silu(k) / |silu(k)|, silu(v)]   with |x| = sqrt(x . x + 1e-6)
+//   with a window, which reads q and k, too:  q, k <- dropout(q), dropout(k);  u_q, u_k = silu(q), silu(k)
+//   without:                                  u_q, u_k = dropout(silu(q)), dropout(silu(k))
+//   features = [u_q / |u_q|, u_k / |u_k|, dropout(silu(v))]   with |x| = sqrt(x . x + 1e-6)
 //   beta     = factor sigmoid(projected beta)
 // Mix, from the memories' outputs f (fast weights) and w (window):
 //   vector: m = g f + (1 - g) w, g = sigmoid(gate) in R^{H x W};   scalar: m = a f + b w, (a, b) = sigmoid(gate) in
@@ -43,7 +44,7 @@ struct MixerFeatures {
   int beta_column;  // of the first head's beta, a multiple of 8; the columns after the last beta are padding
   float beta_factor;
   DropoutKey query_dropout, key_dropout, value_dropout;  // row = row * H + head, W channels
-  bool drops_in_place;  // the projection's q and k become what is left of them, for the window to read
+  bool window;                                           // the projection's q and k become what dropout leaves of them
   void* projected;
 };
 // features [rows, 3, H, P], beta [rows, H]
@@ -52,7 +53,7 @@ void mixer_features_forward(const MixerFeatures& input, void* features, void* be
 struct MixerFeaturesGradient {
   const void* features;      // [rows, 3, H, P]
   const void* beta;          // [rows, H]
-  const void* window_value;  // added to the gradient of silu(v), [rows, H, P]; null: no window
+  const void* window_value;  // added to the gradient of the third feature, [rows, H, P]; of a window
   void* projected;  // out: q, k, v, beta and the columns after beta up to the stride. With a window the columns of q
                     // and k hold the window's gradient on entry, which is added to
 };

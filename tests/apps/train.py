@@ -87,6 +87,30 @@ def check_run_directory(folder):
     assert not list(run.rglob("*.partial*"))
 
 
+def check_drawn_for_the_run(folder):
+    agreed = []
+    for colours, seed in ("episode", 0), ("fixed", 0), ("reference", 0), ("reference", 12):
+        run = f"runs/{colours}{seed}"
+        output = engram(folder, "train", run, "--device", "cpu", "--seed", str(seed), "--task.colours", colours,
+                        "--task.distractor_steps", "0", "--memory.name", "none", "--memory.width", "4",
+                        "--network.hidden_width", "4", "--run.steps", "30", "--run.random_episodes", "1",
+                        "--evaluation.final_episodes", "0")
+        about = json.loads((folder / run / "about.json").read_text())
+        lines = [line for line in output.splitlines() if line.startswith("  drawn once for the run: ")]
+        if colours == "episode":
+            assert "drawn_for_the_run" not in about and not lines, (about, output)
+            continue
+        drawn = about["drawn_for_the_run"]
+        assert lines == ["  drawn once for the run: " + "; ".join(f"{k} = {v}" for k, v in drawn.items())], output
+        for name in ("colours",) if colours == "fixed" else ("training_colours", "evaluation_colours"):
+            assert sorted(drawn[name].split(", ")) == ["blue", "green", "red"], drawn
+        if colours == "reference":
+            agree = drawn["training_colours"] == drawn["evaluation_colours"]
+            assert drawn["colours_agree"] == ("yes" if agree else "no"), drawn
+            agreed.append(drawn["colours_agree"])
+    assert agreed == ["no", "yes"], agreed
+
+
 def check_evaluate(folder):
     result = json.loads(engram(folder, "evaluate", "runs/a", "--episodes=40", "--json"))
     for kind in ("greedy", "sampled"):
@@ -153,6 +177,7 @@ with tempfile.TemporaryDirectory() as name:
     assert "engram evaluate runs/a" in output, output
     check_run_directory(folder)
     check_kernels_required(folder)
+    check_drawn_for_the_run(folder)
     check_evaluate(folder)
     check_threads(folder)
     check_help(folder)

@@ -44,6 +44,17 @@ TEST_CASE("every task can be made by name, listed, and set option by option") {
   CHECK_FALSE(TaskConfig("key_to_door").info().chance_success.has_value());
 }
 
+TEST_CASE("what a seed decides for a run is said by the task that draws it, and nothing by others") {
+  for (const std::string& name : task_names()) CHECK(TaskConfig(name).run_facts(5).empty());
+  TaskConfig config("visual_match");
+  OptionList options = config.options();
+  options.set("task.colours", "fixed");
+  REQUIRE(config.run_facts(5).size() == 1);
+  CHECK(config.run_facts(5)[0].name == "colours");
+  options.set("task.colours", "reference");
+  CHECK(config.run_facts(5).size() == 3);
+}
+
 TEST_CASE("options of a config are those of its own task, and a copy has its own") {
   TaskConfig config("visual_match");
   OptionList options = config.options();

@@ -189,6 +189,33 @@ TEST_CASE("colours: episode varies, fixed is one for the run, reference is one e
   CHECK(std::abs(agreed - kSeeds / 6.0) < 5 * std::sqrt(kSeeds / 6.0 * 5 / 6));
 }
 
+TEST_CASE("a run's facts are the colours that its squares have") {
+  const auto drawn = [](const Options& options, std::uint64_t seed, Purpose purpose) {
+    const VisualMatch::Params params = VisualMatch::make_params(options, seed, purpose);
+    std::string text;
+    for (const Rgb colour : params.square_colour[fresh(params, 0).assignment])
+      text += (text.empty() ? "" : ", ") + std::string(colour.red ? "red" : colour.green ? "green" : "blue");
+    return text;
+  };
+  Options options;
+  CHECK(VisualMatch::run_facts(options, 3).empty());
+  std::set<std::string> answers;
+  for (std::uint64_t seed = 0; seed < 30; ++seed) {
+    options.colours = SquareColours::kFixed;
+    CHECK((VisualMatch::run_facts(options, seed) ==
+           std::vector<RunFact>{{"colours", drawn(options, seed, Purpose::kEvaluation)}}));
+    options.colours = SquareColours::kReference;
+    const std::string training = drawn(options, seed, Purpose::kTraining);
+    const std::string evaluation = drawn(options, seed, Purpose::kEvaluation);
+    const std::string agree = training == evaluation ? "yes" : "no";
+    CHECK((VisualMatch::run_facts(options, seed) == std::vector<RunFact>{{"training_colours", training},
+                                                                         {"evaluation_colours", evaluation},
+                                                                         {"colours_agree", agree}}));
+    answers.insert(agree);
+  }
+  CHECK(answers.size() == 2);
+}
+
 TEST_CASE("what a run draws for its squares is independent of its random actions") {
   int agreed = 0;
   constexpr int kSeeds = 720;

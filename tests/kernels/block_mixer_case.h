@@ -46,17 +46,17 @@ inline double gradient_tolerance(const MixerCase& c) {
 
 inline double sigmoid(double x) { return 1 / (1 + std::exp(-x)); }
 
-// silu(x) / |silu(x)|
-inline Numbers unit_feature(const Numbers& x) {
+// factor silu(x), and that divided by its length
+inline Numbers value_feature(const Numbers& x, const Numbers& factor) {
   Numbers y;
-  double square = 1e-6;
-  for (const double element : x) y.push_back(element * sigmoid(element)), square += y.back() * y.back();
-  for (double& element : y) element /= std::sqrt(square);
+  for (std::size_t i = 0; i < x.size(); ++i) y.push_back(factor[i] * x[i] * sigmoid(x[i]));
   return y;
 }
-inline Numbers value_feature(const Numbers& x) {
-  Numbers y;
-  for (const double element : x) y.push_back(element * sigmoid(element));
+inline Numbers unit_feature(const Numbers& x, const Numbers& factor) {
+  Numbers y = value_feature(x, factor);
+  double square = 1e-6;
+  for (const double element : y) square += element * element;
+  for (double& element : y) element /= std::sqrt(square);
   return y;
 }
 
@@ -105,29 +105,23 @@ inline FeaturesResult features_reference(const MixerCase& c, const FeaturesProbl
           dropout.draw((item * dropout_row(c.width) + i) / kDropoutGroup, drawn);
           for (int j = 0; j < kDropoutGroup && i + j < c.width; ++j) factor[i + j] = drawn[j];
         }
-      // The kernel goes on with what it drops in registers; where a window reads what is left, it is stored, rounded,
-      // and the backward pass reads that.
+      // Before silu where a window reads what is left, else behind it. The kernel goes on with what it drops in
+      // registers; for the window it is stored, rounded, and the backward pass reads that.
+      const bool before = c.window() && which < 2;
       Numbers x = part(p.projected, at, c.width), stored = x;
-      const bool in_place = c.window() && which < 2;
-      for (int i = 0; i < c.width; ++i) {
-        x[i] *= factor[i];
-        if (in_place) stored[i] = rounded(x[i], c.dtype);
-      }
+      for (int i = 0; before && i < c.width; ++i) x[i] *= factor[i], stored[i] = rounded(x[i], c.dtype);
       projected[which].insert(projected[which].end(), stored.begin(), stored.end());
-      if (!in_place) stored = x;
-      const Numbers y = which < 2 ? unit_feature(x) : value_feature(x);
+      const Numbers behind = before ? Numbers(c.width, 1) : factor;
+      const auto feature = [&](const Numbers& in) {
+        return which < 2 ? unit_feature(in, behind) : value_feature(in, behind);
+      };
+      const Numbers y = feature(x);
       r.features.insert(r.features.end(), y.begin(), y.end());
-      const Numbers dy = part(p.d_features, row * 3 * c.heads * c.padded() + column, c.width);
-      Numbers dx;
-      if (which < 2) {
-        dx = numeric_gradient(unit_feature, stored, dy);
-        for (int i = 0; i < c.width; ++i) dx[i] = factor[i] * (dx[i] + (c.window() ? p.d_projected[at + i] : 0));
-      } else {
-        Numbers all = dy;
-        for (int i = 0; i < c.width; ++i) all[i] += c.window() ? p.window_value[item * c.padded() + i] : 0;
-        dx = numeric_gradient(value_feature, stored, all);
-        for (int i = 0; i < c.width; ++i) dx[i] *= factor[i];
-      }
+      Numbers dy = part(p.d_features, row * 3 * c.heads * c.padded() + column, c.width);
+      if (c.window() && which == 2)
+        for (int i = 0; i < c.width; ++i) dy[i] += p.window_value[item * c.padded() + i];
+      Numbers dx = numeric_gradient(feature, stored, dy);
+      for (int i = 0; before && i < c.width; ++i) dx[i] = factor[i] * (dx[i] + p.d_projected[at + i]);
       d[which].insert(d[which].end(), dx.begin(), dx.end());
     }
     const double x = p.projected[row * c.stride() + c.beta() + head];

@@ -1,7 +1,7 @@
 #include "memory/backbone_options.h"
 
 #include "base/error.h"
-#include "tests/memory/support.h"
+#include "tests/memory/definition.h"
 
 using namespace engram;
 
@@ -75,6 +75,49 @@ TEST_CASE("the MLPs' width is an option of the backbones that have some, and 0 i
     CHECK(make_backbone(config, 10)->cost().mlp_multiply_adds_per_step == 2 * products / 37 * published);
     for (const char* value : {"-1", "65537", "1.5"}) CHECK_THROWS_AS(options.set("memory.mlp_width", value), UserError);
   }
+}
+
+TEST_CASE(
+    "first weights: N(0, weight_std), and of the maps into the residual stream that or Kaiming's, / sqrt(2 layers)") {
+  // U(-bound, bound), to five standard errors and more.
+  const auto check_uniform = [](const torch::Tensor& weight, double bound) {
+    const double count = static_cast<double>(weight.numel()), expected = bound / std::sqrt(3.0);
+    CHECK(weight.abs().max().item<double>() <= bound * (1 + 1e-6));
+    CHECK(weight.abs().max().item<double>() > bound * (1 - 20 / count));
+    CHECK(std::abs(weight.mean().item<double>()) < 5 * expected / std::sqrt(count));
+    CHECK(std::abs(weight.std().item<double>() / expected - 1) < 5 / std::sqrt(2 * count));
+  };
+  for (const std::string name : {"deltanet", "hqlt", "hqlt_delayed_stream", "hqlt_delayed_chunk"})
+    for (const char* outputs : {"normal", "kaiming"})
+      for (const std::string deviation : {"0.02", "0.006"}) {
+        CAPTURE(name);
+        CAPTURE(outputs);
+        CAPTURE(deviation);
+        torch::manual_seed(5);
+        const auto model =
+            make_model({name, {{"output_weights", outputs}, {"weight_std", deviation}}}, 10, torch::kFloat32);
+        const Parameters p = parameters_by_name(*model);
+        for (const std::string block : {"blocks.0.", "blocks.2."}) {
+          for (const char* map : {"mixer.query", "mixer.beta", "mlp.gate", "mlp.up"})
+            check_normal(p.at(block + map + ".weight"), std::stod(deviation));
+          if (name != "deltanet") check_normal(p.at(block + "mixer.gate.weight"), std::stod(deviation));
+          const torch::Tensor output = p.at(block + "mixer.output.weight"), down = p.at(block + "mlp.down.weight");
+          if (outputs == std::string("normal")) {
+            check_normal(output, std::stod(deviation) / std::sqrt(6.0));
+            check_normal(down, std::stod(deviation) / std::sqrt(6.0));
+          } else {
+            check_uniform(output, 1 / std::sqrt(100.0) / std::sqrt(6.0));
+            check_uniform(down, 1 / std::sqrt(512.0) / std::sqrt(6.0));
+            CHECK(std::abs(output.std().item<double>() - 0.0236) < 0.0005);  // as measured of the authors' code
+            CHECK(std::abs(down.std().item<double>() - 0.0104) < 0.0002);
+          }
+        }
+      }
+  BackboneConfig config("hqlt");
+  OptionList options = config.options();
+  for (const char* value : {"0", "-0.02", "1.5", "nan"})
+    CHECK_THROWS_AS(options.set("memory.weight_std", value), UserError);
+  CHECK_THROWS_AS(options.set("memory.output_weights", "orthogonal"), UserError);
 }
 
 TEST_CASE("what a backbone costs is its memory's part and its MLPs'") {

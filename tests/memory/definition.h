@@ -21,6 +21,11 @@ inline Parameters parameters_by_name(const SequenceModel& model) {
   return parameters;
 }
 
+// What the model's dropout `name` leaves of x [..., C] in this tick.
+inline torch::Tensor dropped(const SequenceModel& model, const std::string& name, const torch::Tensor& x) {
+  return std::dynamic_pointer_cast<Dropout>(model.named_modules()[name])->forward(x);
+}
+
 inline torch::Tensor plain_rms_norm(const torch::Tensor& x, const torch::Tensor& weight) {
   return x / (x.square().mean(-1, true) + 1e-6).sqrt() * weight;
 }
@@ -46,11 +51,8 @@ inline torch::Tensor fast_weights(const torch::Tensor& q, const torch::Tensor& k
   return torch::stack(outputs);
 }
 
-// silu, then length 1.
-inline torch::Tensor fast_feature(const torch::Tensor& x) {
-  const torch::Tensor activated = plain_silu(x);
-  return activated / (activated.square().sum(-1, true) + 1e-6).sqrt();
-}
+inline torch::Tensor unit_length(const torch::Tensor& x) { return x / (x.square().sum(-1, true) + 1e-6).sqrt(); }
+inline torch::Tensor fast_feature(const torch::Tensor& x) { return unit_length(plain_silu(x)); }
 
 // One head's softmax attention over the last `window` steps: [T, K], [T, K], [T, V] -> [T, V].
 inline torch::Tensor window_attention(const torch::Tensor& q, const torch::Tensor& k, const torch::Tensor& v,

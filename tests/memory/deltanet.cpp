@@ -6,28 +6,34 @@ using torch::Tensor;
 TEST_CASE("DeltaNet equals its definition, computed step by step from its named parameters") {
   torch::manual_seed(1);
   const torch::NoGradGuard no_grad;
-  for (const int factor : {1, 2}) {
-    auto model = make_model({"deltanet", {{"width", "12"}, {"layers", "2"}, {"beta_factor", std::to_string(factor)}}},
-                            20, torch::kFloat64);
+  for (const auto& [factor, dropout] : {std::pair{1, "0"}, {2, "0"}, {2, "0.3"}}) {
+    auto model = make_model(
+        {"deltanet", {{"width", "12"}, {"layers", "2"}, {"beta_factor", std::to_string(factor)}, {"dropout", dropout}}},
+        20, torch::kFloat64);
     enlarge_weights(*model);
     const Parameters p = parameters_by_name(*model);
     Tensor x_TD = torch::randn({20, 12}, torch::kFloat64);
     const Tensor output_TD = model->forward(x_TD.unsqueeze(0)).squeeze(0);
+    x_TD = dropped(*model, "input_dropout", x_TD);
     for (const std::string block : {"blocks.0.", "blocks.1."}) {
       const Tensor normed = plain_rms_norm(x_TD, p.at(block + "mixer_norm.weight"));
-      const auto project = [&](const char* name) {
+      const auto project = [&](const std::string& name) {
         return normed.matmul(p.at(block + "mixer." + name + ".weight").t());
       };
+      const auto activated = [&](const std::string& name) {
+        return dropped(*model, block + "mixer." + name + "_dropout", plain_silu(project(name)).unflatten(1, {2, 6}));
+      };
+      const Tensor query_THK = activated("query"), key_THK = activated("key"), value_THV = activated("value");
       std::vector<Tensor> heads;
       for (std::int64_t h = 0; h < 2; ++h) {
-        const auto head = [&](const char* name) { return project(name).narrow(1, 6 * h, 6); };
-        const Tensor read =
-            fast_weights(fast_feature(head("query")), fast_feature(head("key")), plain_silu(head("value")),
-                         factor * plain_sigmoid(project("beta").select(1, h)));
+        const Tensor read = fast_weights(unit_length(query_THK.select(1, h)), unit_length(key_THK.select(1, h)),
+                                         value_THV.select(1, h), factor * plain_sigmoid(project("beta").select(1, h)));
         heads.push_back(plain_rms_norm(read, p.at(block + "mixer.head_norm.weight")));
       }
-      x_TD = x_TD + torch::cat(heads, 1).matmul(p.at(block + "mixer.output.weight").t());
-      x_TD = x_TD + swiglu(plain_rms_norm(x_TD, p.at(block + "mlp_norm.weight")), p, block + "mlp.");
+      const Tensor mixed = torch::cat(heads, 1).matmul(p.at(block + "mixer.output.weight").t());
+      x_TD = x_TD + dropped(*model, block + "mixer_dropout", mixed);
+      const Tensor mlp = swiglu(plain_rms_norm(x_TD, p.at(block + "mlp_norm.weight")), p, block + "mlp.");
+      x_TD = x_TD + dropped(*model, block + "mlp_dropout", mlp);
     }
     CHECK(relative_error(output_TD, plain_rms_norm(x_TD, p.at("norm.weight"))) < 1e-11);
   }

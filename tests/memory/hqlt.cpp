@@ -66,43 +66,53 @@ TEST_CASE("HQLT and its delayed variants equal their definitions, computed step 
                                                                  {"hqlt_delayed_stream", Timing::kDelayedStream},
                                                                  {"hqlt_delayed_chunk", Timing::kDelayedChunk}};
   for (const auto& [backbone, timing] : backbones)
-    for (const auto& [mixing, positions, branch_norm] :
-         std::vector<std::tuple<std::string, std::string, bool>>{{"vector", "rope", false},
-                                                                 {"scalar", "rope", false},
-                                                                 {"sum", "rope", false},
-                                                                 {"vector", "none", false},
-                                                                 {"sum", "none", false},
-                                                                 {"vector", "rope", true},
-                                                                 {"scalar", "none", true},
-                                                                 {"sum", "rope", true}}) {
+    for (const auto& [mixing, positions, branch_norm, dropout] :
+         std::vector<std::tuple<std::string, std::string, bool, std::string>>{{"vector", "rope", false, "0"},
+                                                                              {"scalar", "rope", false, "0"},
+                                                                              {"sum", "rope", false, "0"},
+                                                                              {"vector", "none", false, "0"},
+                                                                              {"sum", "none", false, "0"},
+                                                                              {"vector", "rope", true, "0"},
+                                                                              {"scalar", "none", true, "0"},
+                                                                              {"sum", "rope", true, "0"},
+                                                                              {"vector", "rope", false, "0.3"},
+                                                                              {"scalar", "none", true, "0.3"}}) {
       CAPTURE(backbone);
       CAPTURE(mixing);
       CAPTURE(positions);
       CAPTURE(branch_norm);
+      CAPTURE(dropout);
       auto model = make_model({backbone,
                                {{"width", "12"},
                                 {"layers", "2"},
                                 {"window", "4"},
                                 {"mixing", mixing},
                                 {"branch_norm", branch_norm ? "true" : "false"},
-                                {"positions", positions}}},
+                                {"positions", positions},
+                                {"dropout", dropout}}},
                               20, torch::kFloat64);
       enlarge_weights(*model);
       const Parameters p = parameters_by_name(*model);
       Tensor x_TD = torch::randn({20, 12}, torch::kFloat64);
       const Tensor output_TD = model->forward(x_TD.unsqueeze(0)).squeeze(0);
+      x_TD = dropped(*model, "input_dropout", x_TD);
       for (const std::string block : {"blocks.0.", "blocks.1."}) {
         const Tensor normed = plain_rms_norm(x_TD, p.at(block + "mixer_norm.weight"));
         const auto project = [&](const char* name) {
           return normed.matmul(p.at(block + "mixer." + name + ".weight").t());
         };
+        const auto dropped_heads = [&](const char* name, const Tensor& x) {
+          return dropped(*model, block + "mixer." + name + "_dropout", x.unflatten(1, {2, 6}));
+        };
+        const Tensor query_THK = dropped_heads("query", project("query")),
+                     key_THK = dropped_heads("key", project("key"));
+        const Tensor value_THV = dropped_heads("value", plain_silu(project("value")));
         std::vector<Tensor> heads;
         for (std::int64_t h = 0; h < 2; ++h) {
-          const auto head = [&](const char* name) { return project(name).narrow(1, 6 * h, 6); };
-          const Tensor query = head("query"), key = head("key");
+          const Tensor query = query_THK.select(1, h), key = key_THK.select(1, h);
           const bool turned = positions == "rope";
           const HeadInputs in{fast_feature(query),          fast_feature(key),
-                              plain_silu(head("value")),    2 * plain_sigmoid(project("beta").select(1, h)),
+                              value_THV.select(1, h),       2 * plain_sigmoid(project("beta").select(1, h)),
                               turned ? rope(query) : query, turned ? rope(key) : key};
           Tensor fast = fast_answers(timing, 4, in), window = window_answers(timing, 4, in);
           if (branch_norm) {
@@ -111,7 +121,7 @@ TEST_CASE("HQLT and its delayed variants equal their definitions, computed step 
           }
           Tensor mixed = fast + window;
           if (mixing == "vector") {
-            const Tensor gate = plain_sigmoid(head("gate"));
+            const Tensor gate = plain_sigmoid(project("gate").narrow(1, 6 * h, 6));
             mixed = gate * fast + (1 - gate) * window;
           } else if (mixing == "scalar") {
             const Tensor gates = plain_sigmoid(project("gate"));
@@ -119,8 +129,10 @@ TEST_CASE("HQLT and its delayed variants equal their definitions, computed step 
           }
           heads.push_back(plain_rms_norm(mixed, p.at(block + "mixer.head_norm.weight")));
         }
-        x_TD = x_TD + torch::cat(heads, 1).matmul(p.at(block + "mixer.output.weight").t());
-        x_TD = x_TD + swiglu(plain_rms_norm(x_TD, p.at(block + "mlp_norm.weight")), p, block + "mlp.");
+        const Tensor mixed = torch::cat(heads, 1).matmul(p.at(block + "mixer.output.weight").t());
+        x_TD = x_TD + dropped(*model, block + "mixer_dropout", mixed);
+        const Tensor mlp = swiglu(plain_rms_norm(x_TD, p.at(block + "mlp_norm.weight")), p, block + "mlp.");
+        x_TD = x_TD + dropped(*model, block + "mlp_dropout", mlp);
       }
       CHECK(relative_error(output_TD, plain_rms_norm(x_TD, p.at("norm.weight"))) < 1e-11);
     }

@@ -25,6 +25,7 @@ TEST_CASE("a new run directory holds config and origin") {
     CHECK(about.contains(key));
   CHECK(about["command_line"][3] == "5");
   CHECK(run.roads().empty());
+  CHECK_FALSE(about.contains("drawn_for_the_run"));
   CHECK(run.weights_file(WhichWeights::kBest) == folder / "deep/run/weights/best.safetensors");
   CHECK(mentions(run.events_file().string(), "tfevents"));
   CHECK(RunDirectory::open(folder / "deep/run").path() == run.path());
@@ -45,6 +46,21 @@ TEST_CASE("a run directory keeps the roads of its agent, and damage to them is n
     write_text(folder / "run/about.json", damaged);
     for (const Road& road : run.roads()) CHECK(road.part.empty());
   }
+}
+
+TEST_CASE("a run directory keeps what the seed drew for the run, at its start and when it goes on") {
+  const TemporaryFolder folder;
+  const std::vector<RunFact> facts = {{"colours", "blue, red, green"}, {"said \"so\"", "yes"}};
+  const RunDirectory run = RunDirectory::create(folder / "run", "[run]\n", torch::kCPU, {}, {}, facts);
+  const auto drawn = [&](const std::string& text) { return nlohmann::json::parse(text)["drawn_for_the_run"]; };
+  const nlohmann::json expected = {{"colours", "blue, red, green"}, {"said \"so\"", "yes"}};
+  CHECK(drawn(read_text(folder / "run/about.json")) == expected);
+  run.start_over("[run]\n", torch::kCPU, {}, {}, {});
+  CHECK(drawn(read_text(folder / "run/about.json")).is_null());
+  run.start_over("[run]\n", torch::kCPU, {}, {}, facts);
+  CHECK(drawn(read_text(folder / "run/about.json")) == expected);
+  run.record_resume("[run]\n", "checkpoints/a", torch::kCPU, {}, {}, facts);
+  CHECK(drawn(read_text(folder / "run/resumes.jsonl")) == expected);
 }
 
 TEST_CASE("what is there is never overwritten") {
