@@ -149,7 +149,11 @@ int bench_gradient(const BenchCall& call) {
   const std::vector<std::string> entries = split_list(own.backbones);
   if (entries.empty()) throw UserError("--memory is empty");
   for (const std::string& entry : entries) config_of(entry, own, delays.front());  // before anything is printed
-  if (!json) std::printf("%-32s %8s %12s %14s %12s\n", "backbone", "delay", "cue's share", "fast weights", "window");
+  std::size_t longest = 0;
+  for (const std::string& entry : entries) longest = std::max(longest, entry.size());
+  const int column = std::max(static_cast<int>(longest), 12);
+  if (!json)
+    std::printf("%-*s %8s %12s %14s %12s\n", column, "backbone", "delay", "cue's share", "fast weights", "window");
   for (const std::string& entry : entries)
     for (const int delay : delays) {
       const CueGradient result = measure(entry, own, delay);
@@ -162,7 +166,7 @@ int bench_gradient(const BenchCall& call) {
                                      {"window_rms", number(result.window_rms)}};
         std::printf("%s\n", line.dump().c_str());
       } else {
-        std::printf("%-32s %8d %12s %14s %12s\n", entry.c_str(), delay, scientific(result.share).c_str(),
+        std::printf("%-*s %8d %12s %14s %12s\n", column, entry.c_str(), delay, scientific(result.share).c_str(),
                     scientific(result.fast_rms).c_str(), scientific(result.window_rms).c_str());
       }
       std::fflush(stdout);
