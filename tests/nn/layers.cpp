@@ -16,7 +16,7 @@ TEST_CASE("RmsNorm and SwiGlu equal their formulas") {
   const Tensor x = torch::randn({2, 7}, torch::kFloat64) * torch::tensor({{1.0}, {1e-3}}, torch::kFloat64);
   CHECK(relative_error(norm.forward(x), plain_rms_norm(x, weight)) < 1e-12);
 
-  SwiGlu mlp(7, 13, 0.1);
+  SwiGlu mlp(7, 13, {.deviation = 0.1, .kaiming_outputs = false, .layers = 1});
   mlp.to(torch::kFloat64);
   Parameters parameters;
   for (const auto& item : mlp.named_parameters()) parameters[item.key()] = item.value();
