@@ -115,6 +115,10 @@ struct HqltDelayedChunkOptions : HqltOptions {
   std::shared_ptr<SequenceModel> make(std::int64_t max_steps) const;
 };
 
+// First weights of LSTM and GRU: LibTorch's, U(+-1 / sqrt(width)), biases as well; or orthogonal ones over all gates
+// together (Saxe et al. 2014) and biases of zero, as Memory-RL (Ni et al. 2023) has them.
+enum class RecurrentWeights { kUniform, kOrthogonal };
+
 struct LstmOptions {
   static constexpr const char* kName = "lstm";
   static constexpr const char* kSummary = "long short-term memory";
@@ -122,6 +126,7 @@ struct LstmOptions {
       "Hochreiter and Schmidhuber, Long short-term memory, 1997, with the forget gate of Gers et al., 2000";
   int width = 100;
   int layers = 1;
+  RecurrentWeights first_weights = RecurrentWeights::kUniform;
 
   void list_options(OptionList& list);
   void check() const;
@@ -135,6 +140,7 @@ struct GruOptions {
       "Cho et al., Learning phrase representations using RNN encoder-decoder for statistical machine translation, 2014";
   int width = 100;
   int layers = 1;
+  RecurrentWeights first_weights = RecurrentWeights::kUniform;
 
   void list_options(OptionList& list);
   void check() const;

@@ -60,6 +60,7 @@ class Recurrent final : public SequenceModel {
         cell_(register_module(
             Options::kName,
             Cell(CellOptions(options.width, options.width).num_layers(options.layers).batch_first(true)))) {
+    if (options.first_weights == RecurrentWeights::kUniform) return;
     for (Tensor& parameter : cell_->parameters()) {
       if (parameter.dim() == 2)
         torch::nn::init::orthogonal_(parameter);
@@ -180,12 +181,18 @@ class Recurrent final : public SequenceModel {
   Cell cell_;
 };
 
+template <class Options>
+void list_recurrent_options(OptionList& list, Options& options) {
+  list_width(list, options.width);
+  list_layers(list, options.layers);
+  list.add("first_weights", options.first_weights,
+           {{RecurrentWeights::kUniform, "uniform"}, {RecurrentWeights::kOrthogonal, "orthogonal"}},
+           "LibTorch's, or orthogonal ones with biases of zero");
+}
+
 }  // namespace
 
-void LstmOptions::list_options(OptionList& list) {
-  list_width(list, width);
-  list_layers(list, layers);
-}
+void LstmOptions::list_options(OptionList& list) { list_recurrent_options(list, *this); }
 
 void LstmOptions::check() const { check_bounds(*this, kMemorySection); }
 
@@ -194,10 +201,7 @@ std::shared_ptr<SequenceModel> LstmOptions::make(std::int64_t) const {
   return std::make_shared<Recurrent<torch::nn::LSTM, torch::nn::LSTMOptions, 2, 4>>(*this);
 }
 
-void GruOptions::list_options(OptionList& list) {
-  list_width(list, width);
-  list_layers(list, layers);
-}
+void GruOptions::list_options(OptionList& list) { list_recurrent_options(list, *this); }
 
 void GruOptions::check() const { check_bounds(*this, kMemorySection); }
 

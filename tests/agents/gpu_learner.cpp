@@ -1,5 +1,6 @@
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <map>
 #include <memory>
@@ -27,10 +28,10 @@ const TaskInfo& task() {
 }
 
 // Small, with dropout on.
-Config config_of(const std::string& backbone, const std::string& precision) {
-  Settings settings = {{"memory.name", backbone},   {"memory.width", "20"},         {"memory.layers", "2"},
-                       {"memory.heads", "2"},       {"network.hidden_width", "32"}, {"run.seed", "3"},
-                       {"run.precision", precision}};
+Config config_of(const std::string& backbone, const std::string& precision, const std::string& kernels = "auto") {
+  Settings settings = {{"memory.name", backbone},    {"memory.width", "20"},         {"memory.layers", "2"},
+                       {"memory.heads", "2"},        {"network.hidden_width", "32"}, {"run.seed", "3"},
+                       {"run.precision", precision}, {"run.kernels", kernels}};
   if (backbone == "hqlt") settings.emplace_back("memory.window", "7");
   return Config::from_settings(settings);
 }
@@ -252,22 +253,26 @@ TEST_CASE("the losses of the first 100 updates are those of the CPU") {
     const Curves exact = curves(torch::kCPU, config, torch::kFloat64),
                  host = curves(torch::kCPU, config, torch::kFloat32),
                  single = curves(torch::kCUDA, config, torch::kFloat32),
-                 half = curves(torch::kCUDA, config_of(backbone, "bfloat16"), torch::kFloat32);
+                 half = curves(torch::kCUDA, config_of(backbone, "bfloat16"), torch::kFloat32),
+                 plain_half = curves(torch::kCUDA, config_of(backbone, "bfloat16", "off"), torch::kFloat32);
     for (const auto& [name, expected] : exact)
       for (const std::size_t updates : {std::size_t{40}, std::size_t{100}}) {
         const double on_host = distance(host.at(name), expected, updates),
                      on_gpu = distance(single.at(name), expected, updates),
-                     rounded = distance(half.at(name), expected, updates);
+                     rounded = distance(half.at(name), expected, updates),
+                     rounded_by_libtorch = distance(plain_half.at(name), expected, updates);
         const std::string text = name + " of " + std::to_string(updates) + " updates: CPU float32 " +
                                  std::to_string(on_host) + ", GPU float32 " + std::to_string(on_gpu) +
-                                 ", GPU bfloat16 " + std::to_string(rounded);
+                                 ", GPU bfloat16 " + std::to_string(rounded) + ", LibTorch's operations " +
+                                 std::to_string(rounded_by_libtorch);
         INFO(text);
         if (updates == 40) {
           // Rounding alone: the CPU's float32 is 2e-7 to 6e-7 from its double, and TF32 would be 5e-4. bfloat16 rounds
           // every operand of some ten products after each other by 0.0017 (RMS).
-          // DeltaNet was measured at up to 3e-4: it divides by the lengths of features, of which one is nearly 0 here.
+          // DeltaNet was measured at up to 3e-4: it divides by the lengths of features, of which one is nearly 0 here,
+          // so that its bfloat16 is held to what LibTorch's operations make of it.
           CHECK(on_gpu <= (backbone == "deltanet" ? 1e-3 : 1e-5));
-          CHECK(rounded <= 0.03);
+          CHECK(rounded <= std::max(0.03, backbone == "deltanet" ? 1.5 * rounded_by_libtorch : 0));
         } else if (name != "gradient_norm") {
           // Sooner or later a feature of nearly no length turns, and curves part by up to 0.05, between float32 and
           // double on the CPU as well; the gradient's norm shows it tenfold.

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <memory>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -53,6 +55,70 @@ const std::vector<Case> kCases = {
     {"100", "2", 130, {130, 67, 0, 1}}, {"12", "1", 2, {2, 1, 0}}, {"32", "4", 65, {65, 64, 3}},
     {"200", "2", 31, {31, 30}},         {"300", "3", 20, {20}},    {"400", "4", 5, {5, 4}}};
 
+// A key's bias adds the same to all scores of a query: its gradient is zero, measured by that of the query's.
+double parameter_error(const SequenceModel& model, const Gradients& got, const Gradients& expected, std::size_t i) {
+  if (model.named_parameters().keys()[i].ends_with("key.bias"))
+    return rms(got.parameters[i].detach().to(torch::kCPU, torch::kFloat64)) / rms(expected.parameters[i - 2]);
+  return rms_error(got.parameters[i], expected.parameters[i]);
+}
+
+// A model with enlarged weights, an input, and the definition's gradients in double precision. The weights and the
+// input are numbers of `dtype`.
+struct Problem {
+  std::shared_ptr<SequenceModel> reference, model;  // float64 and float32
+  Tensor input_BTD, weight_BTD;
+  Gradients expected;
+};
+
+Problem draw_problem(const Case& c, const Variant& variant, torch::ScalarType dtype, int seed) {
+  torch::manual_seed(seed);
+  Problem p;
+  p.reference = make_model(variant, c.steps, torch::kFloat64);
+  enlarge_weights(*p.reference);
+  p.model = make_model(variant, c.steps, torch::kFloat32);
+  {
+    const torch::NoGradGuard no_grad;
+    for (std::size_t i = 0; i < p.model->parameters().size(); ++i) {
+      p.reference->parameters()[i].copy_(p.reference->parameters()[i].to(dtype));
+      p.model->parameters()[i].copy_(p.reference->parameters()[i]);
+    }
+  }
+  const auto batch = static_cast<std::int64_t>(c.lengths.size());
+  p.input_BTD = torch::randn({batch, c.steps, p.reference->width()}).to(dtype).to(torch::kFloat64);
+  p.weight_BTD = torch::randn_like(p.input_BTD);
+  p.expected = differentiate(*p.reference, p.input_BTD, p.weight_BTD, lengths(c.lengths));
+  return p;
+}
+
+// The greatest error of a gradient when the definition itself is computed in bfloat16, on the CPU.
+double error_of_definition(const Problem& p, const Case& c, const Variant& variant) {
+  const auto rounded = make_model(variant, c.steps, torch::kBFloat16);
+  {
+    const torch::NoGradGuard no_grad;
+    for (std::size_t i = 0; i < rounded->parameters().size(); ++i)
+      rounded->parameters()[i].copy_(p.reference->parameters()[i]);
+  }
+  const Gradients got =
+      differentiate(*rounded, p.input_BTD.to(torch::kBFloat16), p.weight_BTD.to(torch::kFloat32), lengths(c.lengths));
+  double worst = rms_error(got.input_BTD, p.expected.input_BTD);
+  for (std::size_t i = 0; i < p.expected.parameters.size(); ++i)
+    worst = std::max(worst, parameter_error(*rounded, got, p.expected, i));
+  return worst;
+}
+
+// Where the memory answers almost nothing, as it does at an episode's first step to a query that is orthogonal to the
+// key, the norm behind it magnifies the answer and its rounding: of such a problem bfloat16 says nothing. The first
+// problem is taken in which the definition's own rounding stays small.
+constexpr double kWellConditioned = 0.06;
+
+Problem draw_well_conditioned(const Case& c, const Variant& variant) {
+  for (int seed = 5; seed < 25; ++seed) {
+    Problem p = draw_problem(c, variant, torch::kBFloat16, seed);
+    if (error_of_definition(p, c, variant) <= kWellConditioned) return p;
+  }
+  throw std::logic_error("no problem is well conditioned");
+}
+
 void check_case(const Case& c, const Variant& base, torch::ScalarType dtype, double output_bound,
                 double gradient_bound) {
   Variant variant = base;
@@ -62,35 +128,20 @@ void check_case(const Case& c, const Variant& base, torch::ScalarType dtype, dou
   CAPTURE(c.width);
   CAPTURE(c.steps);
   CAPTURE(dtype);
-  torch::manual_seed(5);
-  const auto reference = make_model(variant, c.steps, torch::kFloat64);
-  enlarge_weights(*reference);
-  const auto model = make_model(variant, c.steps, torch::kFloat32);
-  {
-    const torch::NoGradGuard no_grad;
-    for (std::size_t i = 0; i < model->parameters().size(); ++i) {
-      // The weights that bfloat16 products see are the reference's.
-      reference->parameters()[i].copy_(reference->parameters()[i].to(dtype));
-      model->parameters()[i].copy_(reference->parameters()[i]);
-    }
-  }
-  model->to(torch::kCUDA);
-  const auto batch = static_cast<std::int64_t>(c.lengths.size());
-  const Tensor input = torch::randn({batch, c.steps, model->width()}).to(dtype).to(torch::kFloat64);
-  const Tensor weight = torch::randn_like(input);
-  const Gradients expected = differentiate(*reference, input, weight, lengths(c.lengths));
-  const Gradients got = differentiate(*model, input.to(torch::kCUDA, dtype), weight.to(torch::kCUDA, torch::kFloat32),
-                                      lengths(c.lengths).to(torch::kCUDA));
+  const Problem p =
+      dtype == torch::kBFloat16 ? draw_well_conditioned(c, variant) : draw_problem(c, variant, dtype, /*seed=*/5);
+  SequenceModel& model = *p.model;
+  model.to(torch::kCUDA);
+  const Gradients& expected = p.expected;
+  const Gradients got =
+      differentiate(model, p.input_BTD.to(torch::kCUDA, dtype), p.weight_BTD.to(torch::kCUDA, torch::kFloat32),
+                    lengths(c.lengths).to(torch::kCUDA));
   CHECK(rms_error(got.output_BTD, expected.output_BTD) < output_bound);
   CHECK(rms_error(got.input_BTD, expected.input_BTD) < gradient_bound);
   for (std::size_t i = 0; i < expected.parameters.size(); ++i) {
-    const std::string name = model->named_parameters().keys()[i];
+    const std::string name = model.named_parameters().keys()[i];
     CAPTURE(name);
-    // A key's bias adds the same to all scores of a query: its gradient is zero, measured by that of the query's.
-    if (name.ends_with("key.bias"))
-      CHECK(rms(got.parameters[i].cpu()) < gradient_bound * rms(expected.parameters[i - 2]));
-    else
-      CHECK(rms_error(got.parameters[i], expected.parameters[i]) < gradient_bound);
+    CHECK(parameter_error(model, got, expected, i) < gradient_bound);
   }
 }
 

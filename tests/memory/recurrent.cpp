@@ -9,7 +9,6 @@ TEST_CASE("LSTM and GRU equal their equations, computed step by step from their 
   for (const std::string name : {"lstm", "gru"}) {
     CAPTURE(name);
     auto model = make_model({name, {{"width", "7"}}}, 20, torch::kFloat64);
-    enlarge_weights(*model);  // biases, too, which begin at zero
     const Parameters p = parameters_by_name(*model);
     const Tensor x_TD = torch::randn({20, 7}, torch::kFloat64);
     const Tensor output_TD = model->forward(x_TD.unsqueeze(0)).squeeze(0);
@@ -38,15 +37,21 @@ TEST_CASE("LSTM and GRU have the parameters of their equations") {
     CHECK(cost.parameters == 2 * gates * (2 * 100 * 100 + 2 * 100));
     CHECK(cost.state_bytes == 2 * 100 * 4 * (name == "lstm" ? 2 : 1));
     CHECK(cost.multiply_adds_per_step == 2 * gates * 2 * 100 * 100);
+    // LibTorch's own initialisation, uniform over +-1 / sqrt(width).
+    for (const auto& [parameter, value] : parameters_by_name(*model)) {
+      CHECK(value.abs().max().item<double>() <= 0.1);
+      CHECK(std::abs(value.std().item<double>() - 0.1 / std::sqrt(3.0)) < 0.01);
+    }
   }
 }
 
-TEST_CASE("first weights of LSTM and GRU are orthogonal over all gates together, first biases zero") {
+TEST_CASE("orthogonal first weights of LSTM and GRU are so over all gates together, with biases of zero") {
   for (const auto& [name, gates] : {std::pair<std::string, std::int64_t>{"lstm", 4}, {"gru", 3}}) {
     for (const char* width : {"24", "100"}) {
       CAPTURE(name);
       torch::manual_seed(3);
-      auto model = make_model({name, {{"layers", "2"}, {"width", width}}}, 10, torch::kFloat32);
+      auto model =
+          make_model({name, {{"layers", "2"}, {"width", width}, {"first_weights", "orthogonal"}}}, 10, torch::kFloat32);
       int weights = 0, biases = 0;
       for (const auto& [parameter, value] : parameters_by_name(*model)) {
         CAPTURE(parameter);
@@ -65,7 +70,8 @@ TEST_CASE("first weights of LSTM and GRU are orthogonal over all gates together,
       CHECK(biases == 4);
       // Random directions, those of the seed.
       torch::manual_seed(4);
-      auto other = make_model({name, {{"layers", "2"}, {"width", width}}}, 10, torch::kFloat32);
+      auto other =
+          make_model({name, {{"layers", "2"}, {"width", width}, {"first_weights", "orthogonal"}}}, 10, torch::kFloat32);
       const Tensor weight = parameters_by_name(*model).at(name + ".weight_ih_l0");
       CHECK(relative_error(parameters_by_name(*other).at(name + ".weight_ih_l0"), weight) > 0.1);
       CHECK(relative_error(parameters_by_name(*model).at(name + ".weight_hh_l0"), weight) > 0.1);
