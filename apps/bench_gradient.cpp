@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "agents/config.h"
-#include "agents/observation_tensor.h"
+#include "agents/recorded_env.h"
 #include "agents/trained_agent.h"
 #include "apps/bench.h"
 #include "base/error.h"
@@ -94,15 +94,13 @@ Tensor encoded_observations(const Config& config, AgentNetwork& network, std::in
   const TaskInfo& info = env->info();
   const std::vector<std::int32_t> actions =
       draw_actions(static_cast<int>(steps), static_cast<int>(rows), info.num_actions());
+  const Tensor observation_N = rows_of(*env).observation_N;
   std::vector<Tensor> observation_T;
   env->reset_all();
   for (std::int64_t t = 0; t < steps; ++t) {
     if (t > 0)
       env->step(std::span(actions).subspan(static_cast<std::size_t>(t * rows), static_cast<std::size_t>(rows)));
-    const Tensor observation =
-        torch::empty(observation_shape({rows}, info.observation), observation_dtype(info.observation));
-    std::ranges::copy(env->observation_N(), static_cast<std::byte*>(observation.data_ptr()));
-    observation_T.push_back(observation);
+    observation_T.push_back(observation_N.clone());
   }
   const torch::NoGradGuard no_grad;
   return network.encode(torch::stack(observation_T, 1), torch::full({rows, steps}, info.num_actions(), torch::kInt64),

@@ -2,8 +2,7 @@
 // weights (delta rule) and softmax attention over a window, mixed per head.
 //   v = dropout(silu(Wv x)). The window sees q = dropout(Wq x) and k = dropout(Wk x), turned by RoPE, the fast weights
 //   l2-normalised silu(q), silu(k). vector: g = sigmoid(Wg x) per channel, o = g o_FW + (1 - g) o_KV;  scalar: two
-//   sigmoids a head, o = a o_FW
-//   + b o_KV; sum: o = o_FW + o_KV.  Then RMS-normalised per head, and Wo.
+//   sigmoids a head, o = a o_FW + b o_KV; sum: o = o_FW + o_KV.  Then RMS-normalised per head, and Wo.
 //   With branch_norm, which is not the paper's, the mix takes o_FW / rms(o_FW) and o_KV / rms(o_KV), rms(o) =
 //   sqrt(mean o^2 + 1e-6) over a head's channels: at the first weights o_FW is far smaller than o_KV.
 #include "memory/hqlt.h"

@@ -1,5 +1,4 @@
-// LSTM and GRU from LibTorch's own modules. First weights as in Memory-RL (Ni et al. 2023): each weight matrix, of all
-// gates together, has orthonormal columns (Saxe et al. 2014), biases are zero.
+// LSTM and GRU from LibTorch's own modules, with its first weights or orthogonal ones (RecurrentWeights).
 #include "memory/backbone_options.h"
 #include "memory/sequence_model.h"
 #include "nn/autocast.h"
@@ -146,16 +145,15 @@ class Recurrent final : public SequenceModel {
   // to TF32, 10 bits of a mantissa to bfloat16's 7; float32 means float32. A setting of the process, by which the
   // backward pass goes that follows.
   void let_cudnn_round() const {
-    if (weight().is_cuda()) at::globalContext().setAllowTF32CuDNN(products_are_cast());
+    if (cell_->parameters().front().is_cuda()) at::globalContext().setAllowTF32CuDNN(products_are_cast());
   }
 
   // In a scope of nn/autocast.h, where the products of a step are taken one by one, and the memory keeps its type. The
   // weights' type decides: in such a scope an input may have been cast already.
   bool products_are_cast() const {
-    return product_dtype(weight().device(), weight().scalar_type()) != weight().scalar_type();
+    const Tensor weight = cell_->parameters().front();
+    return product_dtype(weight.device(), weight.scalar_type()) != weight.scalar_type();
   }
-
-  Tensor weight() const { return cell_->parameters().front(); }
 
   struct Layer {
     Tensor input_weight, memory_weight, input_bias, memory_bias;
