@@ -156,12 +156,12 @@ int bench_gradient(const BenchCall& call) {
     for (const int delay : delays) {
       const CueGradient result = measure(entry, own, delay);
       if (json) {
-        const auto number = [](double x) { return std::isfinite(x) ? nlohmann::json(x) : nlohmann::json(); };
+        // What is not finite is null.
         const nlohmann::json line = {{"backbone", entry},
                                      {"delay", delay},
-                                     {"share", number(result.share)},
-                                     {"fast_rms", number(result.fast_rms)},
-                                     {"window_rms", number(result.window_rms)}};
+                                     {"share", result.share},
+                                     {"fast_rms", result.fast_rms},
+                                     {"window_rms", result.window_rms}};
         std::printf("%s\n", line.dump().c_str());
       } else {
         std::printf("%-*s %8d %12s %14s %12s\n", column, entry.c_str(), delay, scientific(result.share).c_str(),

@@ -13,6 +13,7 @@
 #include "apps/command_line.h"
 #include "apps/commands.h"
 #include "apps/inspect.h"
+#include "apps/played_weights.h"
 #include "base/error.h"
 
 namespace engram {
@@ -30,8 +31,7 @@ struct DiagnoseOptions {
   void list_options(OptionList& list) {
     list.add("episodes", episodes, {1, 100'000},
              "episodes to play greedily, to play with sampled actions, and to take from the replay");
-    list.add("weights", weights, {{WhichWeights::kBest, "best"}, {WhichWeights::kLast, "last"}},
-             "of the best evaluation during training, or of the end");
+    list_weights(list, weights);
     list.add("json", json, "one JSON object instead of text");
     list.add("device", device, "auto (a GPU where there is one) | cpu | cuda | cuda:N");
     list.add("threads", threads, {0, 1024}, "CPU threads; 0: one for a small network, else all available");
@@ -212,8 +212,6 @@ Json looked_json(const Looked& looked) {
          {"most_common", static_cast<double>(read.readout.most_common) / static_cast<double>(read.readout.count)}});
   return json;
 }
-
-const char* name_of(WhichWeights weights) { return weights == WhichWeights::kBest ? "best" : "last"; }
 
 void print_json(const std::string& directory, const DiagnoseOptions& options, const Findings& findings,
                 TrainedAgent& agent) {

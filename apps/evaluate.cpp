@@ -13,6 +13,7 @@
 #include "apps/command_line.h"
 #include "apps/commands.h"
 #include "apps/inspect.h"
+#include "apps/played_weights.h"
 #include "base/error.h"
 #include "experiments/evaluation_range.h"
 #include "experiments/measured_json.h"
@@ -38,8 +39,7 @@ struct EvaluateOptions {
 
   void list_options(OptionList& list) {
     list.add("episodes", episodes, {1, 10'000'000}, "episodes to play, greedily and again with sampled actions");
-    list.add("weights", weights, {{WhichWeights::kBest, "best"}, {WhichWeights::kLast, "last"}},
-             "of the best evaluation during training, or of the end");
+    list_weights(list, weights);
     list.add("json", json, "one JSON object instead of text");
     list.add("trace", trace, "safetensors file to write, with every step of the greedy episodes");
     list.add("force", force, "replace the file of --trace if it is there");
@@ -119,8 +119,6 @@ MeasuredEpisodes play_traced(TrainedAgent& agent, const Stage& stage, const std:
   save_safetensors(file, trace.tensors, {{"kind", "trace"}, {"config", agent.config.to_ini()}, {"policy", "greedy"}});
   return measure(trace.results);
 }
-
-const char* name_of(WhichWeights weights) { return weights == WhichWeights::kBest ? "best" : "last"; }
 
 // What all forms of --json begin with.
 Json json_of(const std::string& run, const EvaluateOptions& options, const Config& config) {

@@ -10,6 +10,7 @@
 #include "apps/commands.h"
 #include "apps/filmed_decision.h"
 #include "apps/memory_strips.h"
+#include "apps/played_weights.h"
 #include "base/error.h"
 #include "storage/settings.h"
 #include "video/film.h"
@@ -41,8 +42,7 @@ struct RenderOptions {
     list.add("episodes", episodes, {1, 10'000}, "episodes to film, one after the other");
     list.add("fps", fps, {0.1, 120}, "frames, and so environment steps, per second");
     list.add("scale", scale, {1, 4}, "size of the picture; 1 is some 960 pixels wide");
-    list.add("weights", weights, {{WhichWeights::kBest, "best"}, {WhichWeights::kLast, "last"}},
-             "of the best evaluation during training, or of the end");
+    list_weights(list, weights);
     list.add("policy", policy,
              {{FilmedPolicy::kGreedy, "greedy"}, {FilmedPolicy::kSample, "sample"}, {FilmedPolicy::kRandom, "random"}},
              "the most probable action, one drawn from the agent's policy, or any action with equal chances");
@@ -129,7 +129,7 @@ int run_render(const std::vector<std::string>& arguments) {
     config = agent.config;
     network = agent.network;
     subtitle = config.memory.name() + ", " + (options.policy == FilmedPolicy::kGreedy ? "greedy" : "sampled") +
-               " actions, " + (options.weights == WhichWeights::kBest ? "best" : "last") + " weights";
+               " actions, " + name_of(options.weights) + " weights";
   } else {
     config =
         directory ? read_config(RunDirectory::open(*directory).config_file()) : Config::from_settings(line.settings);
