@@ -14,7 +14,7 @@ if not shutil.which("nvidia-smi") or subprocess.run(["nvidia-smi", "-L"], stdout
     print("skipped: no GPU was found")
     sys.exit(77)
 
-result = subprocess.run([ENGRAM, "bench", "run", "--seconds=2", "--json"], capture_output=True, text=True, timeout=60)
+result = subprocess.run([ENGRAM, "bench", "run", "--seconds=6", "--json"], capture_output=True, text=True, timeout=120)
 assert result.returncode == 0 and result.stderr == "", result
 figures = json.loads(result.stdout)
 assert figures["steps"] > 0 and figures["updates"] > 0, figures
