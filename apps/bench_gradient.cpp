@@ -13,6 +13,7 @@
 #include "agents/trained_agent.h"
 #include "apps/bench.h"
 #include "base/error.h"
+#include "base/text.h"
 #include "envs/vec_env.h"
 #include "experiments/probe/task.h"
 #include "memory/cue_gradient.h"
@@ -74,7 +75,7 @@ std::vector<int> parse_delays(const std::string& text) {
 // A run at visual match whose colour is shown as long as the cue, and whose delay is this.
 Config config_of(const std::string& entry, const GradientOptions& options, int delay) {
   try {
-    const ProbeEntry parsed = parse_probe_entry(entry);
+    const NamedSettings parsed = parse_named_settings(entry);
     Settings settings = {{"task.name", "visual_match"},
                          {"task.explore_steps", std::to_string(kCueSteps)},
                          {"task.distractor_steps", std::to_string(delay)},

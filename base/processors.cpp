@@ -12,6 +12,8 @@
 #include <thread>
 #include <vector>
 
+#include "base/text.h"
+
 namespace engram {
 namespace {
 
@@ -24,15 +26,8 @@ struct Hierarchy {
   std::string place;  // where
 };
 
-std::vector<std::string> split(const std::string& text, char separator) {
-  std::vector<std::string> parts;
-  std::istringstream stream(text);
-  for (std::string part; std::getline(stream, part, separator);) parts.push_back(part);
-  return parts;
-}
-
 bool has_cpu(const std::string& list) {
-  const std::vector<std::string> names = split(list, ',');
+  const std::vector<std::string> names = split_text(list, ',');
   return std::ranges::find(names, "cpu") != names.end();
 }
 
@@ -41,7 +36,7 @@ std::vector<Hierarchy> hierarchies(const std::string& root) {
   std::vector<Hierarchy> found;
   std::ifstream file(root + "/proc/self/mountinfo");
   for (std::string line; std::getline(file, line);) {
-    const std::vector<std::string> words = split(line, ' ');
+    const std::vector<std::string> words = split_text(line, ' ');
     const auto dash = std::ranges::find(words, "-");
     if (std::distance(words.begin(), dash) < 6 || std::distance(dash, words.end()) < 4) continue;
     const bool unified = dash[1] == kUnified;

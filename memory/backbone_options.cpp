@@ -37,10 +37,26 @@ void list_first_weights(OptionList& list, double& weight_std, OutputWeights& out
       "uniform ones as in the HQLT authors' code");
 }
 
+void list_window(OptionList& list, int& window) {
+  list.add("window", window, {1, 1 << 20}, "steps that attention sees at most, the current one included");
+}
+
+void list_positions(OptionList& list, PositionCode& positions) {
+  list.add("positions", positions, {{PositionCode::kRope, "rope"}, {PositionCode::kNone, "none"}},
+           "positions in the window's attention");
+}
+
 void check_heads(int width, int heads) {
   if (width % heads != 0)
     throw UserError("memory.width " + std::to_string(width) + " is not divisible by memory.heads " +
                     std::to_string(heads));
+}
+
+void check_positions(PositionCode positions, int width, int heads) {
+  if (positions == PositionCode::kRope && width / heads % 2 != 0)
+    throw UserError("memory.positions rope needs an even head width, but memory.width " + std::to_string(width) +
+                    " / memory.heads " + std::to_string(heads) + " is " + std::to_string(width / heads) +
+                    "; change them or take memory.positions none");
 }
 
 }  // namespace engram

@@ -2,7 +2,8 @@
 //
 // Each struct has its name, what it is in a few words, where it was published, its list of options, check(), which
 // throws UserError if values are out of bounds or contradict each other, and make(), which checks and builds: weights
-// are drawn from torch's default generator, and max_steps is the longest sequence that one row will ever see.
+// are drawn from torch's default generator, and max_steps is the longest sequence that one row will ever see. layer()
+// is one layer of those whose layers may stand in a stack (stack.h), unchecked.
 #pragma once
 
 #include <cstdint>
@@ -13,6 +14,7 @@
 namespace engram {
 
 class SequenceModel;
+struct LayerSpec;
 
 // GPT-2 block (Radford et al. 2019): pre-LayerNorm, causal attention over the whole episode, GELU MLP.
 struct TransformerOptions {
@@ -64,6 +66,7 @@ struct DeltaNetOptions {
   int inner_width() const { return mlp_width > 0 ? mlp_width : swiglu_width(width); }
   void list_options(OptionList& list);
   void check() const;
+  LayerSpec layer(std::int64_t max_steps) const;
   std::shared_ptr<SequenceModel> make(std::int64_t max_steps) const;
 };
 
@@ -93,6 +96,7 @@ struct HqltOptions {
   int inner_width() const { return mlp_width > 0 ? mlp_width : swiglu_width(width); }
   void list_options(OptionList& list);
   void check() const;
+  LayerSpec layer(std::int64_t max_steps) const;
   std::shared_ptr<SequenceModel> make(std::int64_t max_steps) const;
 };
 
@@ -102,6 +106,7 @@ struct HqltDelayedStreamOptions : HqltOptions {
   static constexpr const char* kSummary = "HQLT: writes what left the window";
   static constexpr const char* kSource =
       "Irie et al., Blending complementary memory systems in hybrid quadratic-linear Transformers, 2025, section 3.1";
+  LayerSpec layer(std::int64_t max_steps) const;
   std::shared_ptr<SequenceModel> make(std::int64_t max_steps) const;
 };
 
@@ -112,6 +117,7 @@ struct HqltDelayedChunkOptions : HqltOptions {
   static constexpr const char* kSummary = "HQLT by chunks of the window";
   static constexpr const char* kSource =
       "Irie et al., Blending complementary memory systems in hybrid quadratic-linear Transformers, 2025, section 3.2";
+  LayerSpec layer(std::int64_t max_steps) const;
   std::shared_ptr<SequenceModel> make(std::int64_t max_steps) const;
 };
 
@@ -168,7 +174,10 @@ void list_mlp_width(OptionList& list, int& mlp_width, const char* published);
 void list_dropout(OptionList& list, double& dropout);
 void list_beta_factor(OptionList& list, int& beta_factor);
 void list_first_weights(OptionList& list, double& weight_std, OutputWeights& output_weights);
+void list_window(OptionList& list, int& window);
+void list_positions(OptionList& list, PositionCode& positions);
 void check_heads(int width, int heads);
+void check_positions(PositionCode positions, int width, int heads);
 
 // The section that all options of a backbone stand under.
 inline constexpr const char* kMemorySection = "memory";

@@ -110,9 +110,11 @@ void DeltaNetOptions::check() const {
   check_heads(width, heads);
 }
 
-std::shared_ptr<SequenceModel> DeltaNetOptions::make(std::int64_t) const {
+LayerSpec DeltaNetOptions::layer(std::int64_t) const { return layer_spec<DeltaNetMixer>(*this); }
+
+std::shared_ptr<SequenceModel> DeltaNetOptions::make(std::int64_t max_steps) const {
   check();
-  return std::make_shared<BlockStack<DeltaNetMixer>>(*this);
+  return make_block_stack(*this, max_steps);
 }
 
 }  // namespace engram

@@ -13,15 +13,6 @@ namespace engram {
 
 using torch::Tensor;
 
-WindowPositions::WindowPositions(const HqltOptions& options, const Tensor& positions, torch::ScalarType dtype) {
-  if (options.positions == PositionCode::kRope) rotary_.emplace(positions, options.width / options.heads, dtype);
-}
-
-Tensor step_positions(const Span& span) {
-  const Tensor step_1T = torch::arange(span.steps, span.position_B.options()).unsqueeze(0);
-  return span.max_position == 0 ? step_1T : span.position_B.unsqueeze(1) + step_1T;
-}
-
 std::vector<std::vector<std::int64_t>> hqlt_state_shapes(const HqltOptions& options) {
   const std::int64_t heads = options.heads, head_width = options.width / options.heads;
   return {{heads, head_width, head_width}, {options.window, heads, head_width}, {options.window, heads, head_width}};
@@ -162,13 +153,12 @@ void HqltOptions::list_options(OptionList& list) {
   list_layers(list, layers);
   list_heads(list, heads);
   list_mlp_width(list, mlp_width, kSwiGluWidth);
-  list.add("window", window, {1, 1 << 20}, "steps that attention sees at most, the current one included");
+  list_window(list, window);
   list.add("mixing", mixing, {{Mixing::kVector, "vector"}, {Mixing::kScalar, "scalar"}, {Mixing::kSum, "sum"}},
            "how fast weights and window are mixed: a gate per channel, two gates per head, or their sum");
   list.add("branch_norm", branch_norm,
            "whether fast weights' and window's outputs are each divided by their root mean square before the mix");
-  list.add("positions", positions, {{PositionCode::kRope, "rope"}, {PositionCode::kNone, "none"}},
-           "positions in the window's attention");
+  list_positions(list, positions);
   list_beta_factor(list, beta_factor);
   list_dropout(list, dropout);
   list_first_weights(list, weight_std, output_weights);
@@ -177,15 +167,14 @@ void HqltOptions::list_options(OptionList& list) {
 void HqltOptions::check() const {
   check_bounds(*this, kMemorySection);
   check_heads(width, heads);
-  if (positions == PositionCode::kRope && width / heads % 2 != 0)
-    throw UserError("memory.positions rope needs an even head width, but memory.width " + std::to_string(width) +
-                    " / memory.heads " + std::to_string(heads) + " is " + std::to_string(width / heads) +
-                    "; change them or take memory.positions none");
+  check_positions(positions, width, heads);
 }
 
-std::shared_ptr<SequenceModel> HqltOptions::make(std::int64_t) const {
+LayerSpec HqltOptions::layer(std::int64_t) const { return layer_spec<HqltMixer>(*this); }
+
+std::shared_ptr<SequenceModel> HqltOptions::make(std::int64_t max_steps) const {
   check();
-  return std::make_shared<BlockStack<HqltMixer>>(*this);
+  return make_block_stack(*this, max_steps);
 }
 
 }  // namespace engram

@@ -6,26 +6,15 @@
 
 #include <cstdint>
 #include <memory>
-#include <optional>
 #include <span>
 #include <vector>
 
 #include "memory/backbone_options.h"
 #include "memory/block_stack.h"
-#include "memory/ops.h"
+#include "memory/window_positions.h"
 #include "nn/dropout.h"
 
 namespace engram {
-
-// Turns queries and keys where the options ask for it.
-class WindowPositions {
- public:
-  WindowPositions(const HqltOptions& options, const torch::Tensor& positions, torch::ScalarType dtype);
-  torch::Tensor turn(const torch::Tensor& vectors) const { return rotary_ ? rotary_->turn(vectors) : vectors; }
-
- private:
-  std::optional<Rotary> rotary_;
-};
 
 class HqltMixerBase : public torch::nn::Module {
  public:
@@ -58,8 +47,5 @@ class HqltMixerBase : public torch::nn::Module {
 
 // The shapes of fast weights, and of keys and values of a window.
 std::vector<std::vector<std::int64_t>> hqlt_state_shapes(const HqltOptions& options);
-
-// The position of each step of a call: [B, T], or [1, T] if all rows are fresh.
-torch::Tensor step_positions(const Span& span);
 
 }  // namespace engram

@@ -238,14 +238,18 @@ class DelayedChunkMixer : public HqltMixerBase {
 
 }  // namespace
 
-std::shared_ptr<SequenceModel> HqltDelayedStreamOptions::make(std::int64_t) const {
+LayerSpec HqltDelayedStreamOptions::layer(std::int64_t) const { return layer_spec<DelayedStreamMixer>(*this); }
+
+std::shared_ptr<SequenceModel> HqltDelayedStreamOptions::make(std::int64_t max_steps) const {
   check();
-  return std::make_shared<BlockStack<DelayedStreamMixer>>(*this);
+  return make_block_stack(*this, max_steps);
 }
 
-std::shared_ptr<SequenceModel> HqltDelayedChunkOptions::make(std::int64_t) const {
+LayerSpec HqltDelayedChunkOptions::layer(std::int64_t) const { return layer_spec<DelayedChunkMixer>(*this); }
+
+std::shared_ptr<SequenceModel> HqltDelayedChunkOptions::make(std::int64_t max_steps) const {
   check();
-  return std::make_shared<BlockStack<DelayedChunkMixer>>(*this);
+  return make_block_stack(*this, max_steps);
 }
 
 }  // namespace engram

@@ -13,12 +13,14 @@
 #include "base/options.h"
 #include "memory/backbone_options.h"
 #include "memory/sequence_model.h"
+#include "memory/stack.h"
 
 namespace engram {
 
 // The options of one of all backbones.
 using BackboneOptions = std::variant<TransformerOptions, DeltaNetOptions, HqltOptions, HqltDelayedStreamOptions,
-                                     HqltDelayedChunkOptions, LstmOptions, GruOptions, NoneOptions>;
+                                     HqltDelayedChunkOptions, LstmOptions, GruOptions, NoneOptions, StackOptions,
+                                     TransformerPlusPlusOptions>;
 
 std::vector<std::string> backbone_names();
 

@@ -12,6 +12,7 @@
 
 #include "agents/hardware.h"
 #include "base/error.h"
+#include "base/text.h"
 #include "experiments/aggregate.h"
 #include "experiments/experiment.h"
 #include "storage/build_info.h"
@@ -57,7 +58,7 @@ std::vector<double> parse_rates(const std::string& text) {
 
 // The backbone of an entry such as "hqlt:mixing=sum": sizes of the options where it has them, then its own settings.
 BackboneConfig make_config(const std::string& entry, const ProbeOptions& options, const ProbeTask& task) {
-  const ProbeEntry parsed = parse_probe_entry(entry);
+  const NamedSettings parsed = parse_named_settings(entry);
   BackboneConfig config(parsed.name);
   OptionList list = config.options();
   const std::string layers = options.layers == "published"
@@ -96,7 +97,7 @@ std::string cell_identity(const ProbeOptions& options, ProbeTask& task, const Ba
   OptionList task_options("");
   task.list_options(task_options);
   const ProbeTraining& training = options.training;
-  const Json json = {{"task", parse_probe_entry(cell.task).name},
+  const Json json = {{"task", parse_named_settings(cell.task).name},
                      {"task_options", values(task_options)},
                      {"backbone", backbone.name()},
                      {"backbone_options", values(BackboneConfig(backbone).options())},
@@ -184,10 +185,10 @@ void ProbeOptions::list_options(OptionList& list) {
 std::string with_preset_sizes(const std::string& tasks, ProbePreset preset) {
   std::string result;
   for (const std::string& entry : split_words(tasks, "tasks")) {
-    const ProbeEntry given = parse_probe_entry(entry);
+    const NamedSettings given = parse_named_settings(entry);
     result += (result.empty() ? "" : ",") + entry;
     for (const std::string& sized : split_words(ProbeOptions(preset).tasks, "tasks")) {
-      const ProbeEntry usual = parse_probe_entry(sized);
+      const NamedSettings usual = parse_named_settings(sized);
       if (usual.name != given.name) continue;
       for (const auto& [key, value] : usual.settings)
         if (std::ranges::count(given.settings, key, &std::pair<std::string, std::string>::first) == 0)
@@ -208,7 +209,7 @@ std::vector<ProbeCell> plan_probe(const ProbeOptions& options) {
         for (const std::uint64_t seed : table.seeds) {
           ProbeCell cell{task_entry, backbone_entry, seed, rate, {}, {}};
           cell.identity = cell_identity(options, *task, backbone, cell);
-          cell.file = parse_probe_entry(task_entry).name + "-" + backbone.name() + "-" + std::to_string(seed) + "-" +
+          cell.file = parse_named_settings(task_entry).name + "-" + backbone.name() + "-" + std::to_string(seed) + "-" +
                       hex_digest(cell.identity).substr(0, 16) + ".json";
           cells.push_back(std::move(cell));
         }

@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include "base/error.h"
+#include "base/text.h"
 
 namespace engram {
 namespace {
@@ -264,26 +265,8 @@ const std::vector<ProbeTaskInfo>& probe_tasks() {
   return tasks;
 }
 
-ProbeEntry parse_probe_entry(const std::string& entry) {
-  ProbeEntry parsed;
-  std::size_t begin = 0;
-  for (bool first = true; begin <= entry.size(); first = false) {
-    const std::size_t end = std::min(entry.find(':', begin), entry.size());
-    const std::string part = entry.substr(begin, end - begin);
-    const std::size_t equals = part.find('=');
-    if (first)
-      parsed.name = part;
-    else if (equals == std::string::npos || equals == 0 || equals + 1 == part.size())
-      throw UserError("'" + part + "' in '" + entry + "' is not key=value");
-    else
-      parsed.settings.emplace_back(part.substr(0, equals), part.substr(equals + 1));
-    begin = end + 1;
-  }
-  return parsed;
-}
-
 std::unique_ptr<ProbeTask> make_probe_task(const std::string& entry) {
-  const ProbeEntry parsed = parse_probe_entry(entry);
+  const NamedSettings parsed = parse_named_settings(entry);
   auto task = task_by_name(parsed.name);
   OptionList options("");
   task->list_options(options);

@@ -59,11 +59,4 @@ const std::vector<ProbeTaskInfo>& probe_tasks();
 // that is out of bounds.
 std::unique_ptr<ProbeTask> make_probe_task(const std::string& entry);
 
-// The parts of NAME[:key=value]..., the name first; throws UserError for a part without a key or a value.
-struct ProbeEntry {
-  std::string name;
-  std::vector<std::pair<std::string, std::string>> settings;
-};
-ProbeEntry parse_probe_entry(const std::string& entry);
-
 }  // namespace engram

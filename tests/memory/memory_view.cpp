@@ -4,7 +4,9 @@
 #include <algorithm>
 #include <stdexcept>
 
+#include "base/text.h"
 #include "memory/ops.h"
+#include "memory/stack.h"
 #include "tests/memory/support.h"
 
 using namespace engram;
@@ -20,15 +22,31 @@ double setting(const Variant& variant, const std::string& key, double otherwise)
   return otherwise;
 }
 
+// The layers as one-layer backbones; those of a stack differ.
+std::vector<Variant> layers_of(const Variant& variant) {
+  const bool attention_alone = variant.backbone == TransformerPlusPlusOptions::kName;
+  if (!attention_alone && variant.backbone != StackOptions::kName)
+    return std::vector<Variant>(static_cast<std::size_t>(setting(variant, "layers", 3)), variant);
+  std::string stack = attention_alone ? TransformerPlusPlusOptions().stack : "";
+  for (const auto& [name, value] : variant.settings)
+    if (name == "stack") stack = value;
+  std::vector<Variant> layers;
+  for (const std::string& entry : split_text(stack, ',')) {
+    const NamedSettings parsed = parse_named_settings(entry);
+    layers.push_back({parsed.name, parsed.settings});
+  }
+  return layers;
+}
+
 // Steps that attention can see at position `position` (0: the first step) of an episode.
 std::int64_t visible(const Variant& variant, std::int64_t position) {
   const auto window = static_cast<std::int64_t>(setting(variant, "window", 64));
-  if (variant.backbone == "transformer") return position + 1;
+  if (variant.backbone == "transformer" || variant.backbone == "attention") return position + 1;
   if (variant.backbone == "hqlt_delayed_chunk") return position % window + 1;
   return std::min(position + 1, window);
 }
 
-// Plays kSteps steps of kRows rows, the second of which begins again before step 4. check(layer view, position_B).
+// Plays kSteps steps of kRows rows, the second of which begins again before step 4. check(layer, its view, position_B).
 template <class Check>
 void view_steps(const Variant& variant, SequenceModel& model, Check check) {
   MemoryState state = model.initial_state(kRows), plain_state = model.initial_state(kRows);
@@ -45,9 +63,52 @@ void view_steps(const Variant& variant, SequenceModel& model, Check check) {
     CHECK(relative_error(output, model.step(input, plain_state)) < 1e-12);
     for (std::size_t i = 0; i < state.tensors.size(); ++i)
       CHECK(relative_error(state.tensors[i].to(torch::kFloat64), plain_state.tensors[i].to(torch::kFloat64)) < 1e-12);
-    REQUIRE(static_cast<double>(view.layers.size()) == setting(variant, "layers", 3));
-    for (const LayerView& layer : view.layers) check(layer, position);
+    REQUIRE(view.layers.size() == layers_of(variant).size());
+    for (std::size_t i = 0; i < view.layers.size(); ++i) check(i, view.layers[i], position);
     for (std::int64_t& p : position) ++p;
+  }
+}
+
+// What the view of a layer must hold; raises `strongest` to the greatest write strength.
+void check_view(const Variant& layer, const LayerView& view, const std::vector<std::int64_t>& position,
+                double& strongest) {
+  CAPTURE(layer.label());
+  const bool fast_weights = layer.backbone == "deltanet" || layer.backbone.starts_with("hqlt");
+  const bool attention = layer.backbone != "deltanet";
+  const auto mixes = [&](const char* mixing) {
+    return std::ranges::count(layer.settings, Variant::Settings::value_type{"mixing", mixing}) > 0;
+  };
+  const bool two_gates = mixes("scalar");
+  const bool gated = layer.backbone.starts_with("hqlt") && !mixes("sum");
+  const auto heads = static_cast<std::int64_t>(setting(layer, "heads", 2));
+  CHECK(view.attention_BHA.defined() == attention);
+  CHECK(view.write_strength_BH.defined() == fast_weights);
+  CHECK(view.fast_gate_BH.defined() == gated);
+  CHECK(view.window_gate_BH.defined() == two_gates);
+  for (std::int64_t row = 0; attention && row < kRows; ++row) {
+    const Tensor weights_HA = view.attention_BHA[row];
+    REQUIRE(weights_HA.size(0) == heads);
+    const std::int64_t seen = visible(layer, position[static_cast<std::size_t>(row)]);
+    CHECK((weights_HA.narrow(1, 0, seen) > 0).all().item<bool>());
+    CHECK((weights_HA.narrow(1, seen, weights_HA.size(1) - seen) == 0).all().item<bool>());
+    CHECK((weights_HA.sum(1) - 1).abs().max().item<double>() < 1e-12);
+  }
+  if (fast_weights) {
+    const Tensor& beta = view.write_strength_BH;
+    REQUIRE(beta.sizes() == std::vector<std::int64_t>{kRows, heads});
+    CHECK((beta >= 0).all().item<bool>());
+    CHECK((beta <= setting(layer, "beta_factor", 2)).all().item<bool>());
+    strongest = std::max(strongest, beta.max().item<double>());
+    if (layer.backbone == "hqlt_delayed_stream")  // nothing leaves the window before it is full
+      for (std::int64_t row = 0; row < kRows; ++row)
+        CHECK((beta[row] > 0).all().item<bool>() ==
+              (position[static_cast<std::size_t>(row)] >= static_cast<std::int64_t>(setting(layer, "window", 64))));
+  }
+  for (const Tensor& gate : {view.fast_gate_BH, view.window_gate_BH}) {
+    if (!gate.defined()) continue;
+    REQUIRE(gate.sizes() == std::vector<std::int64_t>{kRows, heads});
+    CHECK((gate > 0).all().item<bool>());
+    CHECK((gate < 1).all().item<bool>());
   }
 }
 
@@ -97,47 +158,13 @@ TEST_CASE("a viewed step equals a step, and every backbone says all that it has"
       CHECK_THROWS_AS(model->step(torch::zeros({1, model->width()}, torch::kFloat64), state, view), std::logic_error);
       continue;
     }
-    const bool delta_rule = variant.backbone != "transformer", attention = variant.backbone != "deltanet";
-    const auto mixes = [&](const char* mixing) {
-      return std::ranges::count(variant.settings, Variant::Settings::value_type{"mixing", mixing}) > 0;
-    };
-    const bool two_gates = mixes("scalar");
-    const bool gated = variant.backbone.starts_with("hqlt") && !mixes("sum");
-    const auto heads = static_cast<std::int64_t>(setting(variant, "heads", 2));
-    const double factor = setting(variant, "beta_factor", 2);
+    const std::vector<Variant> layers = layers_of(variant);
     double strongest = 0;
-    view_steps(variant, *model, [&](const LayerView& layer, const std::vector<std::int64_t>& position) {
-      CHECK(layer.attention_BHA.defined() == attention);
-      CHECK(layer.write_strength_BH.defined() == delta_rule);
-      CHECK(layer.fast_gate_BH.defined() == gated);
-      CHECK(layer.window_gate_BH.defined() == two_gates);
-      for (std::int64_t row = 0; attention && row < kRows; ++row) {
-        const Tensor weights_HA = layer.attention_BHA[row];
-        REQUIRE(weights_HA.size(0) == heads);
-        const std::int64_t seen = visible(variant, position[static_cast<std::size_t>(row)]);
-        CHECK((weights_HA.narrow(1, 0, seen) > 0).all().item<bool>());
-        CHECK((weights_HA.narrow(1, seen, weights_HA.size(1) - seen) == 0).all().item<bool>());
-        CHECK((weights_HA.sum(1) - 1).abs().max().item<double>() < 1e-12);
-      }
-      if (delta_rule) {
-        const Tensor& beta = layer.write_strength_BH;
-        REQUIRE(beta.sizes() == std::vector<std::int64_t>{kRows, heads});
-        CHECK((beta >= 0).all().item<bool>());
-        CHECK((beta <= factor).all().item<bool>());
-        strongest = std::max(strongest, beta.max().item<double>());
-        if (variant.backbone == "hqlt_delayed_stream")  // nothing leaves the window before it is full
-          for (std::int64_t row = 0; row < kRows; ++row)
-            CHECK((beta[row] > 0).all().item<bool>() == (position[static_cast<std::size_t>(row)] >=
-                                                         static_cast<std::int64_t>(setting(variant, "window", 64))));
-      }
-      for (const Tensor& gate : {layer.fast_gate_BH, layer.window_gate_BH}) {
-        if (!gate.defined()) continue;
-        REQUIRE(gate.sizes() == std::vector<std::int64_t>{kRows, heads});
-        CHECK((gate > 0).all().item<bool>());
-        CHECK((gate < 1).all().item<bool>());
-      }
+    view_steps(variant, *model, [&](std::size_t i, const LayerView& view, const std::vector<std::int64_t>& position) {
+      check_view(layers[i], view, position, strongest);
     });
-    if (delta_rule && setting(variant, "window", 64) < kSteps) CHECK(strongest > factor / 2);
+    const bool writes = variant.backbone == "deltanet" || variant.backbone.starts_with("hqlt");
+    if (writes && setting(variant, "window", 64) < kSteps) CHECK(strongest > setting(variant, "beta_factor", 2) / 2);
   }
 }
 
@@ -152,8 +179,8 @@ TEST_CASE("write strengths and gates are those of the weights") {
       const bool first = item.key().starts_with("blocks.0.");
       if (item.key().ends_with("beta.weight") || item.key().ends_with("gate.weight")) item.value().mul_(first ? 0 : 1);
     }
-    view_steps(variant, *model, [&, layer_index = 0](const LayerView& layer, const auto&) mutable {
-      const bool silenced = layer_index++ % 2 == 0;  // sigmoid(0) = 1/2, of a factor of 2
+    view_steps(variant, *model, [&](std::size_t i, const LayerView& layer, const auto&) {
+      const bool silenced = i == 0;  // sigmoid(0) = 1/2, of a factor of 2
       CHECK(((layer.write_strength_BH - 1).abs() < 1e-12).all().item<bool>() == silenced);
       if (variant.backbone != "deltanet")
         CHECK(((layer.fast_gate_BH - 0.5).abs() < 1e-12).all().item<bool>() == silenced);

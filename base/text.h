@@ -1,0 +1,20 @@
+// How lists are written in one value: items between separators, and a name with settings, "hqlt:mixing=sum:window=32".
+#pragma once
+
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace engram {
+
+// The parts between separators, empty ones included; one part where there is no separator.
+std::vector<std::string> split_text(const std::string& text, char separator);
+
+struct NamedSettings {
+  std::string name;
+  std::vector<std::pair<std::string, std::string>> settings;  // key and value
+};
+// Throws UserError where a part after the first is not key=value.
+NamedSettings parse_named_settings(const std::string& entry);
+
+}  // namespace engram

@@ -1,0 +1,170 @@
+#include "memory/block_stack.h"
+
+#include <utility>
+
+#include "nn/fused_swiglu.h"
+
+namespace engram {
+
+using torch::Tensor;
+
+class BlockStack::Block : public torch::nn::Module {
+ public:
+  explicit Block(const LayerSpec& spec)
+      : inner_width_(spec.inner_width),
+        mixer_norm_(register_module("mixer_norm", std::make_shared<RmsNorm>(spec.width))),
+        layer_(spec.make()) {
+    register_module("mixer", layer_->module());
+    mlp_norm_ = register_module("mlp_norm", std::make_shared<RmsNorm>(spec.width));
+    mlp_ = register_module("mlp", std::make_shared<SwiGlu>(spec.width, spec.inner_width, spec.first_weights));
+    mixer_dropout_ = register_module("mixer_dropout", std::make_shared<Dropout>(spec.dropout));
+    mlp_dropout_ = register_module("mlp_dropout", std::make_shared<Dropout>(spec.dropout));
+  }
+
+  // mix: the mixer over sequences or over one step.
+  template <class Mix>
+  Tensor run(const Tensor& x, Mix mix) {
+    const Tensor mixed = x + mixer_dropout_->forward(mix(*layer_, mixer_norm_->forward(x)));
+    return mixed + mlp_dropout_->forward(mlp_->forward(mlp_norm_->forward(mixed)));
+  }
+
+  // What run() adds, over fresh sequences.
+  void add_residuals(std::vector<fused::Residual>& residuals, const FreshRows& rows, torch::Device device,
+                     torch::ScalarType dtype) const {
+    residuals.push_back({mixer_norm_->weight(), layer_->branch(rows, device), mixer_dropout_->key(device)});
+    residuals.push_back(
+        {mlp_norm_->weight(), fused::swiglu_branch(mlp_->fused_weights(), dtype), mlp_dropout_->key(device)});
+  }
+
+  const Layer& layer() const { return *layer_; }
+  std::int64_t inner_width() const { return inner_width_; }
+  std::vector<Tensor> mlp_parameters() const { return mlp_->parameters(); }
+
+ private:
+  std::int64_t inner_width_;
+  std::shared_ptr<RmsNorm> mixer_norm_;
+  std::unique_ptr<Layer> layer_;
+  std::shared_ptr<RmsNorm> mlp_norm_;
+  std::shared_ptr<SwiGlu> mlp_;
+  std::shared_ptr<Dropout> mixer_dropout_, mlp_dropout_;
+};
+
+BlockStack::BlockStack(std::int64_t width, double input_dropout, const std::vector<LayerSpec>& layers)
+    : width_(width), input_dropout_(register_module("input_dropout", std::make_shared<Dropout>(input_dropout))) {
+  const auto list = register_module("blocks", torch::nn::ModuleList());
+  for (const LayerSpec& spec : layers) {
+    blocks_.push_back(std::make_shared<Block>(spec));
+    list->push_back(blocks_.back());
+    counts_steps_ = counts_steps_ || blocks_.back()->layer().counts_steps();
+  }
+  norm_ = register_module("norm", std::make_shared<RmsNorm>(width));
+  first_state_.push_back(counts_steps_ ? 1 : 0);
+  for (const auto& block : blocks_) first_state_.push_back(first_state_.back() + block->layer().state_shapes().size());
+}
+
+Support BlockStack::learning_kernels(torch::ScalarType dtype, torch::Device device) const {
+  const Layer& first = blocks_.front()->layer();
+  for (const auto& block : blocks_) {
+    const Support own = block->layer().kernels(dtype, device);
+    if (own) continue;
+    return block->layer().name() == first.name() ? own : Support::no(block->layer().name() + ": " + own.reason());
+  }
+  return Support();
+}
+
+Support BlockStack::fastest_kernels(torch::ScalarType dtype, torch::Device device) const {
+  if (Support own = learning_kernels(dtype, device); !own) return own;
+  for (const auto& block : blocks_)
+    if (const Support swiglu = fused::one_kernel_swiglu_support(width_, block->inner_width(), dtype, device); !swiglu)
+      return Support::no("SwiGLU as products: " + swiglu.reason());
+  return Support();
+}
+
+MemoryState BlockStack::initial_state(std::int64_t batch) const {
+  const auto options = parameters().front().options().requires_grad(false);
+  MemoryState state;
+  if (counts_steps_) state.tensors.push_back(torch::zeros({batch}, options.dtype(torch::kInt64)));
+  for (const auto& block : blocks_)
+    for (std::vector<std::int64_t> shape : block->layer().state_shapes()) {
+      shape.insert(shape.begin(), batch);
+      state.tensors.push_back(torch::zeros(shape, options));
+    }
+  return state;
+}
+
+template <class Make>
+BlockStack::Plans BlockStack::plans(Make make) const {
+  Plans all;
+  for (std::size_t layer = 0; layer < blocks_.size(); ++layer) {
+    std::size_t same = 0;
+    while (blocks_[same]->layer().settings() != blocks_[layer]->layer().settings()) ++same;
+    all.push_back(same < layer ? all[same] : make(blocks_[layer]->layer()));
+  }
+  return all;
+}
+
+SequenceModel::Output BlockStack::run(const Tensor& input_BTD, const MemoryState& initial, const Tensor& lengths_B,
+                                      Rows rows) {
+  Span span{input_BTD.size(1), lengths_B, {}, 0, input_BTD.scalar_type()};
+  MemoryState final_state;
+  if (counts_steps_) {
+    span.position_B = initial.tensors[0];
+    if (rows == Rows::kCarried) span.max_position = span.position_B.max().item<std::int64_t>();
+    final_state.tensors.push_back(span.position_B + lengths_B);
+  }
+  const Plans plan = plans([&](const Layer& layer) { return layer.plan(span); });
+  Tensor x_BTD = input_dropout_->forward(input_BTD);
+  for (std::size_t i = 0; i < blocks_.size(); ++i)
+    x_BTD = blocks_[i]->run(x_BTD, [&](Layer& layer, const Tensor& normed_BTD) {
+      return layer.forward(normed_BTD, *plan[i], layer_state(initial, i), final_state.tensors);
+    });
+  return {norm_->forward(x_BTD), std::move(final_state)};
+}
+
+Tensor BlockStack::run_on_kernels(const Tensor& input_BTD, const Tensor& lengths_B) {
+  const FreshRows rows{input_BTD.size(0), input_BTD.size(1), lengths_B, lengths_B.to(torch::kInt32)};
+  const torch::Device device = input_BTD.device();
+  std::vector<fused::Residual> residuals;
+  for (const auto& block : blocks_) block->add_residuals(residuals, rows, device, input_BTD.scalar_type());
+  return fused::residual_stack(input_BTD, input_dropout_->key(device), std::move(residuals), norm_->weight());
+}
+
+Tensor BlockStack::run_step(const Tensor& input_BD, MemoryState& state) { return take_step(input_BD, state, nullptr); }
+
+Tensor BlockStack::run_viewed_step(const Tensor& input_BD, MemoryState& state, MemoryView& view) {
+  return take_step(input_BD, state, &view);
+}
+
+Tensor BlockStack::take_step(const Tensor& input_BD, MemoryState& state, MemoryView* view) {
+  if (view != nullptr) view->layers.assign(blocks_.size(), {});
+  const Tensor position_B = counts_steps_ ? state.tensors[0] : Tensor();
+  const Plans plan = plans([&](const Layer& layer) { return layer.step_plan(position_B, input_BD.scalar_type()); });
+  Tensor x_BD = input_dropout_->forward(input_BD);
+  for (std::size_t i = 0; i < blocks_.size(); ++i)
+    x_BD = blocks_[i]->run(x_BD, [&](Layer& layer, const Tensor& normed_BD) {
+      return layer.step(normed_BD, *plan[i], layer_state(state, i), view == nullptr ? nullptr : &view->layers[i]);
+    });
+  if (counts_steps_) state.tensors[0].add_(1);
+  return norm_->forward(x_BD);
+}
+
+std::int64_t BlockStack::multiply_adds_per_step() const {
+  std::int64_t all = multiply_adds_of(mlp_parameters());
+  for (const auto& block : blocks_) all += block->layer().multiply_adds_per_step();
+  return all;
+}
+
+std::vector<Tensor> BlockStack::mlp_parameters() const {
+  std::vector<Tensor> all;
+  for (const auto& block : blocks_) {
+    const std::vector<Tensor> own = block->mlp_parameters();
+    all.insert(all.end(), own.begin(), own.end());
+  }
+  return all;
+}
+
+std::span<const Tensor> BlockStack::layer_state(const MemoryState& state, std::size_t layer) const {
+  return std::span(state.tensors).subspan(first_state_[layer], first_state_[layer + 1] - first_state_[layer]);
+}
+
+}  // namespace engram

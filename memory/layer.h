@@ -1,0 +1,185 @@
+// A layer of a BlockStack, behind one interface: its mixer, whatever the mixer's type is.
+//
+// What a Mixer is: a module whose options have width, layers, heads, inner_width(), dropout, weight_std and
+// output_weights. Plan and StepPlan hold what the layers of a call share; kCountsSteps says whether the mixer needs the
+// position of each row; state_shapes() are of one row and layer. `view` is null, or a LayerView to fill.
+#pragma once
+
+#include <torch/torch.h>
+
+#include <concepts>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <stdexcept>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/support.h"
+#include "memory/backbone_options.h"
+#include "memory/fused_mixer.h"
+#include "memory/memory_view.h"
+#include "nn/layers.h"
+
+namespace engram {
+
+// Where the rows of one forward() stand in time. The positions are undefined and 0 unless a mixer counts steps.
+struct Span {
+  std::int64_t steps;
+  torch::Tensor lengths_B;
+  torch::Tensor position_B;   // steps taken before
+  std::int64_t max_position;  // none is larger; 0 says that all rows are fresh
+  torch::ScalarType dtype;
+};
+
+// Sequences that all begin fresh, for a pass over whole episodes.
+struct FreshRows {
+  std::int64_t batch, steps;
+  torch::Tensor lengths_B;  // int64
+  torch::Tensor length_B;   // the same as int32
+};
+
+template <class Mixer>
+concept BlockMixer = std::derived_from<Mixer, torch::nn::Module> &&
+    std::constructible_from<Mixer, const typename Mixer::Options&> &&
+    std::constructible_from<typename Mixer::Plan, const typename Mixer::Options&, const Span&> &&
+    std::constructible_from<typename Mixer::StepPlan, const typename Mixer::Options&, const torch::Tensor&,
+                            torch::ScalarType> &&
+    requires(Mixer mixer, const typename Mixer::Options& options, const torch::Tensor& x,
+             const typename Mixer::Plan& plan, const typename Mixer::StepPlan& step_plan,
+             std::span<const torch::Tensor> state, std::vector<torch::Tensor>& final_state, LayerView* view) {
+  { Mixer::kCountsSteps } -> std::convertible_to<bool>;
+  { Mixer::state_shapes(options) } -> std::same_as<std::vector<std::vector<std::int64_t>>>;
+  { Mixer::multiply_adds_per_step(options) } -> std::same_as<std::int64_t>;
+  { mixer.forward(x, plan, state, final_state) } -> std::same_as<torch::Tensor>;
+  { mixer.step(x, step_plan, state, view) } -> std::same_as<torch::Tensor>;
+  { options.inner_width() } -> std::convertible_to<std::int64_t>;
+};
+
+// A mixer with kernels of its own for learning: its weights, and its own part of the settings.
+template <class Mixer>
+concept FusedMixer = BlockMixer<Mixer> &&
+    requires(const Mixer mixer, fused::MixerSettings& settings, torch::Device device) {
+  { mixer.fused_weights(settings, device) } -> std::same_as<fused::MixerWeights>;
+};
+
+class Layer {
+ public:
+  // What layers with the same settings() share in one call.
+  struct Plan {
+    virtual ~Plan() = default;
+  };
+
+  virtual ~Layer() = default;
+
+  virtual std::shared_ptr<torch::nn::Module> module() const = 0;
+  virtual std::string name() const = 0;
+  // Equal for layers that were made from the same options object.
+  virtual const void* settings() const = 0;
+  virtual bool counts_steps() const = 0;
+  virtual std::vector<std::vector<std::int64_t>> state_shapes() const = 0;
+  virtual std::int64_t multiply_adds_per_step() const = 0;
+
+  virtual std::unique_ptr<Plan> plan(const Span& span) const = 0;
+  virtual std::unique_ptr<Plan> step_plan(const torch::Tensor& position_B, torch::ScalarType dtype) const = 0;
+  virtual torch::Tensor forward(const torch::Tensor& x_BTD, const Plan& plan, std::span<const torch::Tensor> state,
+                                std::vector<torch::Tensor>& final_state) = 0;
+  virtual torch::Tensor step(const torch::Tensor& x_BD, const Plan& plan, std::span<const torch::Tensor> state,
+                             LayerView* view) = 0;
+
+  // The mixer as a residual branch on a GPU; where kernels() allows it.
+  virtual Support kernels(torch::ScalarType dtype, torch::Device device) const = 0;
+  virtual std::unique_ptr<fused::Branch> branch(const FreshRows& rows, torch::Device device) const = 0;
+};
+
+template <BlockMixer Mixer>
+class LayerOf final : public Layer {
+ public:
+  using Options = typename Mixer::Options;
+
+  explicit LayerOf(std::shared_ptr<const Options> options)
+      : options_(std::move(options)), mixer_(std::make_shared<Mixer>(*options_)) {}
+
+  std::shared_ptr<torch::nn::Module> module() const override { return mixer_; }
+  std::string name() const override { return Options::kName; }
+  const void* settings() const override { return options_.get(); }
+  bool counts_steps() const override { return Mixer::kCountsSteps; }
+  std::vector<std::vector<std::int64_t>> state_shapes() const override { return Mixer::state_shapes(*options_); }
+  std::int64_t multiply_adds_per_step() const override { return Mixer::multiply_adds_per_step(*options_); }
+
+  std::unique_ptr<Plan> plan(const Span& span) const override {
+    return std::make_unique<PlanOf<typename Mixer::Plan>>(*options_, span);
+  }
+  std::unique_ptr<Plan> step_plan(const torch::Tensor& position_B, torch::ScalarType dtype) const override {
+    return std::make_unique<PlanOf<typename Mixer::StepPlan>>(*options_, position_B, dtype);
+  }
+  torch::Tensor forward(const torch::Tensor& x_BTD, const Plan& plan, std::span<const torch::Tensor> state,
+                        std::vector<torch::Tensor>& final_state) override {
+    return mixer_->forward(x_BTD, own<typename Mixer::Plan>(plan), state, final_state);
+  }
+  torch::Tensor step(const torch::Tensor& x_BD, const Plan& plan, std::span<const torch::Tensor> state,
+                     LayerView* view) override {
+    return mixer_->step(x_BD, own<typename Mixer::StepPlan>(plan), state, view);
+  }
+
+  Support kernels(torch::ScalarType dtype, torch::Device device) const override {
+    if constexpr (FusedMixer<Mixer>) return fused::block_support(options_->width, options_->heads, dtype, device);
+    return Support::no("it has no kernels of its own");
+  }
+  std::unique_ptr<fused::Branch> branch(const FreshRows& rows, torch::Device device) const override {
+    if constexpr (FusedMixer<Mixer>) {
+      fused::MixerSettings settings{};
+      settings.batch = rows.batch;
+      settings.steps = rows.steps;
+      settings.width = options_->width;
+      settings.heads = options_->heads;
+      settings.lengths_B = rows.lengths_B;
+      settings.length_B = rows.length_B;
+      const fused::MixerWeights weights = mixer_->fused_weights(settings, device);
+      return fused::mixer_branch(weights, settings);
+    } else {
+      throw std::logic_error(name() + " has no kernels of its own");
+    }
+  }
+
+ private:
+  template <class OfMixer>
+  struct PlanOf final : Plan {
+    template <class... Arguments>
+    explicit PlanOf(const Arguments&... arguments) : plan(arguments...) {}
+    OfMixer plan;
+  };
+  // Of a plan that a layer with these settings has made.
+  template <class OfMixer>
+  static const OfMixer& own(const Plan& plan) {
+    return static_cast<const PlanOf<OfMixer>&>(plan).plan;
+  }
+
+  std::shared_ptr<const Options> options_;
+  std::shared_ptr<Mixer> mixer_;
+};
+
+// How a layer is to be made, with what its block has beside the mixer. Layers of one LayerSpec share their plans.
+struct LayerSpec {
+  std::int64_t width, inner_width;
+  double dropout;
+  FirstWeights first_weights;
+  std::function<std::unique_ptr<Layer>()> make;
+};
+
+// The first weights that the options of a stack ask for.
+template <class Options>
+FirstWeights first_weights(const Options& options) {
+  return {options.weight_std, options.output_weights == OutputWeights::kKaiming, options.layers};
+}
+
+template <BlockMixer Mixer>
+LayerSpec layer_spec(const typename Mixer::Options& options) {
+  const auto shared = std::make_shared<const typename Mixer::Options>(options);
+  return {options.width, options.inner_width(), options.dropout, first_weights(options),
+          [shared] { return std::make_unique<LayerOf<Mixer>>(shared); }};
+}
+
+}  // namespace engram

@@ -1,0 +1,203 @@
+#include "memory/stack.h"
+
+#include <functional>
+#include <utility>
+#include <vector>
+
+#include "base/error.h"
+#include "base/text.h"
+#include "memory/block_stack.h"
+#include "memory/ops.h"
+#include "memory/window_positions.h"
+
+namespace engram {
+namespace {
+
+using torch::Tensor;
+
+// Options: WindowLayerOptions or AttentionLayerOptions, which differ in their names alone.
+template <class OfLayer>
+class WindowMixer : public torch::nn::Module {
+ public:
+  using Options = OfLayer;
+  static constexpr bool kCountsSteps = true;
+
+  struct Plan {
+    Plan(const Options& options, const Span& span)
+        : window(options.window, span.steps, span.max_position, span.position_B, span.lengths_B, span.dtype),
+          positions(options, step_positions(span), span.dtype) {}
+    WindowPlan window;
+    WindowPositions positions;
+  };
+  struct StepPlan {
+    StepPlan(const Options& options, const Tensor& position_B, torch::ScalarType dtype)
+        : window(options.window, options.window, position_B, dtype), positions(options, position_B, dtype) {}
+    WindowStepPlan window;
+    WindowPositions positions;
+  };
+
+  explicit WindowMixer(const Options& options)
+      : heads_(options.heads),
+        query_(register_module("query", first_weights(options).inner_map(options.width, options.width))),
+        key_(register_module("key", first_weights(options).inner_map(options.width, options.width))),
+        value_(register_module("value", first_weights(options).inner_map(options.width, options.width))),
+        output_(register_module("output", first_weights(options).output_map(options.width, options.width))) {}
+
+  static std::vector<std::vector<std::int64_t>> state_shapes(const Options& options) {
+    const std::vector<std::int64_t> ring = {options.window, options.heads, options.width / options.heads};
+    return {ring, ring};
+  }
+
+  Tensor forward(const Tensor& x_BTD, const Plan& plan, std::span<const Tensor> state,
+                 std::vector<Tensor>& final_state) {
+    const WindowPlan::Output out =
+        plan.window.attend(plan.positions.turn(heads(query_, x_BTD)), plan.positions.turn(heads(key_, x_BTD)),
+                           heads(value_, x_BTD), {state[0], state[1]});
+    final_state.insert(final_state.end(), {out.ring.key_BSHK, out.ring.value_BSHV});
+    return output_->forward(join_heads(out.output_BTHV));
+  }
+
+  Tensor step(const Tensor& x_BD, const StepPlan& plan, std::span<const Tensor> state, LayerView* view) {
+    return output_->forward(join_heads(plan.window.attend(
+        plan.positions.turn(heads(query_, x_BD)), plan.positions.turn(heads(key_, x_BD)), heads(value_, x_BD),
+        {state[0], state[1]}, /*weight_dropout=*/nullptr, view == nullptr ? nullptr : &view->attention_BHA)));
+  }
+
+  static std::int64_t multiply_adds_per_step(const Options& options) {
+    // Projections, then scores and values of a full window.
+    return 4 * std::int64_t{options.width} * options.width + 2 * std::int64_t{options.width} * options.window;
+  }
+
+ private:
+  Tensor heads(torch::nn::Linear& linear, const Tensor& x) const { return split_heads(linear->forward(x), heads_); }
+
+  int heads_;
+  torch::nn::Linear query_, key_, value_, output_;
+};
+
+// A kind of layer with its defaults. layer() checks, too.
+struct LayerKind {
+  std::string name;
+  // Of the stack's own options, the number of layers, the settings of one entry, and max_steps.
+  std::function<LayerSpec(const StackOptions&, int, const std::vector<std::pair<std::string, std::string>>&,
+                          std::int64_t)>
+      layer;
+};
+
+template <class Options>
+LayerKind kind() {
+  return {Options::kName, [](const StackOptions& stack, int layers, const auto& settings, std::int64_t max_steps) {
+            Options options;
+            options.width = stack.width;
+            options.layers = layers;
+            options.heads = stack.heads;
+            options.mlp_width = stack.mlp_width;
+            options.dropout = stack.dropout;
+            options.weight_std = stack.weight_std;
+            options.output_weights = stack.output_weights;
+            OptionList list("");
+            options.list_options(list);
+            for (const auto& [key, value] : settings) {
+              if (key == "width" || key == "layers") throw UserError("'" + key + "' is the whole stack's");
+              list.set(key, value);
+            }
+            options.check();
+            return options.layer(max_steps);
+          }};
+}
+
+const std::vector<LayerKind>& layer_kinds() {
+  static const std::vector<LayerKind> kinds = {kind<DeltaNetOptions>(),          kind<HqltOptions>(),
+                                               kind<HqltDelayedStreamOptions>(), kind<HqltDelayedChunkOptions>(),
+                                               kind<WindowLayerOptions>(),       kind<AttentionLayerOptions>()};
+  return kinds;
+}
+
+const LayerKind& layer_kind(const std::string& name) {
+  std::vector<std::string> names;
+  std::string known;
+  for (const LayerKind& kind : layer_kinds()) {
+    if (kind.name == name) return kind;
+    names.push_back(kind.name);
+    known += (known.empty() ? "" : ", ") + kind.name;
+  }
+  const std::string near = nearest(name, names);
+  throw UserError("unknown layer '" + name + "'" + (near.empty() ? "" : "; did you mean '" + near + "'?") +
+                  " (known: " + known + ")");
+}
+
+// The layers of options.stack. Layers of equal text are made from one LayerSpec, so that they share their plans.
+std::vector<LayerSpec> parse_layers(const StackOptions& options, std::int64_t max_steps) {
+  const std::vector<std::string> entries = split_text(options.stack, ',');
+  std::vector<LayerSpec> layers;
+  for (std::size_t i = 0; i < entries.size(); ++i) {
+    std::size_t same = 0;
+    while (entries[same] != entries[i]) ++same;
+    if (same < i) {
+      layers.push_back(layers[same]);
+      continue;
+    }
+    try {
+      const NamedSettings entry = parse_named_settings(entries[i]);
+      layers.push_back(
+          layer_kind(entry.name).layer(options, static_cast<int>(entries.size()), entry.settings, max_steps));
+    } catch (const UserError& error) {
+      throw UserError("memory.stack, layer " + std::to_string(i + 1) + ", '" + entries[i] + "': " + error.what());
+    }
+  }
+  return layers;
+}
+
+}  // namespace
+
+void WindowLayerOptions::list_options(OptionList& list) {
+  list_heads(list, heads);
+  list_mlp_width(list, mlp_width, kSwiGluWidth);
+  list_window(list, window);
+  list_positions(list, positions);
+  list_dropout(list, dropout);
+  list_first_weights(list, weight_std, output_weights);
+}
+
+void WindowLayerOptions::check() const {
+  check_heads(width, heads);
+  check_positions(positions, width, heads);
+}
+
+LayerSpec WindowLayerOptions::layer(std::int64_t) const { return layer_spec<WindowMixer<WindowLayerOptions>>(*this); }
+
+void AttentionLayerOptions::list_options(OptionList& list) {
+  list_heads(list, heads);
+  list_mlp_width(list, mlp_width, kSwiGluWidth);
+  list_positions(list, positions);
+  list_dropout(list, dropout);
+  list_first_weights(list, weight_std, output_weights);
+}
+
+LayerSpec AttentionLayerOptions::layer(std::int64_t max_steps) const {
+  AttentionLayerOptions whole = *this;
+  whole.window = static_cast<int>(max_steps);
+  return layer_spec<WindowMixer<AttentionLayerOptions>>(whole);
+}
+
+void StackOptions::list_options(OptionList& list) {
+  list.add("stack", stack,
+           "the layers from the input on, separated by commas, each with its options: deltanet,window:window=32,hqlt");
+  list_width(list, width);
+  list_heads(list, heads);
+  list_mlp_width(list, mlp_width, kSwiGluWidth);
+  list_dropout(list, dropout);
+  list_first_weights(list, weight_std, output_weights);
+}
+
+void StackOptions::check() const {
+  check_bounds(*this, kMemorySection);
+  parse_layers(*this, /*max_steps=*/1);
+}
+
+std::shared_ptr<SequenceModel> StackOptions::make(std::int64_t max_steps) const {
+  check();
+  return std::make_shared<BlockStack>(width, dropout, parse_layers(*this, max_steps));
+}
+
+}  // namespace engram
