@@ -34,7 +34,7 @@ LinearRecurrenceReferenceGradient linear_recurrence_reference_backward(
     const LinearRecurrenceReferenceInput& input, const LinearRecurrenceReferenceOutput& output_gradient) {
   const ComplexNumbers h_BTD = linear_recurrence_reference(input).h_BTD;
   LinearRecurrenceReferenceGradient gradient{ComplexNumbers(input.a.size()), ComplexNumbers(input.b_BTD.size()),
-                                             output_gradient.last_BD};
+                                             output_gradient.last_BD, std::vector<double>(input.a.size())};
   for (int row = 0; row < input.batch; ++row)
     for (int t = input.length_B[row] - 1; t >= 0; --t)
       for (int d = 0; d < input.width; ++d) {
@@ -44,7 +44,9 @@ LinearRecurrenceReferenceGradient linear_recurrence_reference_backward(
             t > 0 ? h_BTD[step_at(input, row, t - 1, d)] : input.h0_BD[state_at(input, row, d)];
         of_h += output_gradient.h_BTD[at];
         gradient.b_BTD[at] = of_h;
-        gradient.a[factor] += of_h * std::conj(before);
+        const std::complex<double> term = of_h * std::conj(before);
+        gradient.a[factor] += term;
+        gradient.a_moduli[factor] += std::abs(term);
         of_h *= std::conj(input.a[factor]);
       }
   return gradient;

@@ -23,6 +23,9 @@ struct LinearRecurrenceReferenceOutput {
 
 struct LinearRecurrenceReferenceGradient {
   ComplexNumbers a, b_BTD, h0_BD;
+  // Of each element of `a` the sum of the moduli of its gradient's terms, of which a constant a has one a row and step:
+  // what the error of a sum is compared with, whose terms may cancel.
+  std::vector<double> a_moduli;
 };
 
 LinearRecurrenceReferenceOutput linear_recurrence_reference(const LinearRecurrenceReferenceInput& input);
