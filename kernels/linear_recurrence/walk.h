@@ -88,21 +88,30 @@ class Walk {
     if constexpr (kConstant) constant_ = inside_ ? rows.a_U[unit] : Unit::one();
   }
 
-  // The thread's first step of a tile, and where step `begin` + i lies in [B, T, U].
+  // The thread's first step of a tile; where it lies in [B, T, U]; whether this and all its steps are read.
   RECURRENCE_INLINE int begin(int tile) const { return tile * kTile + slot_ * kSteps; }
-  RECURRENCE_INLINE std::int64_t at(int begin, int i) const { return first_ + (std::int64_t{begin} + i) * units_; }
-  RECURRENCE_INLINE bool is_read(int begin, int i) const { return begin + i < length_; }
-  RECURRENCE_INLINE bool is_written(int begin, int i) const { return begin + i < time_; }
+  RECURRENCE_INLINE std::int64_t offset(int begin) const { return first_ + std::int64_t{begin} * units_; }
+  RECURRENCE_INLINE bool is_full(int begin) const { return begin + kSteps <= length_; }
+  // kFull: all are, which saves asking. So it is with most.
+  template <bool kFull>
+  RECURRENCE_INLINE bool is_read(int begin, int i) const {
+    return kFull || begin + i < length_;
+  }
+  template <bool kFull>
+  RECURRENCE_INLINE bool is_written(int begin, int i) const {
+    return kFull || begin + i < time_;
+  }
 
-  RECURRENCE_INLINE void fetch_factor(int begin, int i) {
-    if constexpr (!kConstant) next_a_[i] = is_read(begin, i) ? a_BTU_[at(begin, i)] : Unit::stored(Unit::one());
+  RECURRENCE_INLINE void fetch_factor(int i, bool read, std::int64_t at) {
+    if constexpr (!kConstant) next_a_[i] = read ? a_BTU_[at] : Unit::stored(Unit::one());
   }
   RECURRENCE_INLINE void take_factor(int i) {
     if constexpr (!kConstant) a_[i] = next_a_[i];
   }
+  template <bool kFull>
   RECURRENCE_INLINE Value factor(int begin, int i) const {
     if constexpr (kConstant)
-      return is_read(begin, i) ? constant_ : Unit::one();
+      return is_read<kFull>(begin, i) ? constant_ : Unit::one();
     else
       return Unit::value(a_[i]);
   }
@@ -150,11 +159,10 @@ class ForwardWalk : public Walk<Unit, kConstant, Unit::kForwardSteps> {
 
   RECURRENCE_INLINE void fetch(int tile) {
     const int begin = this->begin(tile);
-    RECURRENCE_UNROLL
-    for (int i = 0; i < kSteps; ++i) {
-      this->fetch_factor(begin, i);
-      next_b_[i] = this->is_read(begin, i) ? b_BTU_[this->at(begin, i)] : Unit::stored(Value{});
-    }
+    if (this->is_full(begin))
+      fetch_steps<true>(begin);
+    else
+      fetch_steps<false>(begin);
   }
   RECURRENCE_INLINE void take() {
     RECURRENCE_UNROLL
@@ -169,7 +177,7 @@ class ForwardWalk : public Walk<Unit, kConstant, Unit::kForwardSteps> {
     Stretch<Value> steps{Unit::one(), {}};
     RECURRENCE_UNROLL
     for (int i = 0; i < kSteps; ++i) {
-      const Value a = this->factor(begin, i);
+      const Value a = this->template factor<false>(begin, i);
       steps = {product(a, steps.product), product_plus(a, steps.sum, Unit::value(b_[i]))};
     }
     return steps;
@@ -178,17 +186,38 @@ class ForwardWalk : public Walk<Unit, kConstant, Unit::kForwardSteps> {
   RECURRENCE_INLINE void finish(int tile, const Stretch<Value>* stretches) {
     const int begin = this->begin(tile);
     Value h = this->template carry_through<false>(stretches);
-    RECURRENCE_UNROLL
-    for (int i = 0; i < kSteps; ++i) {
-      h = product_plus(this->factor(begin, i), h, Unit::value(b_[i]));
-      if (this->is_written(begin, i)) h_BTU_[this->at(begin, i)] = Unit::stored(this->is_read(begin, i) ? h : Value{});
-    }
+    h = this->is_full(begin) ? finish_steps<true>(begin, h) : finish_steps<false>(begin, h);
     // Steps that are not read have left h as it was after the last one; an empty row has it at its first step.
     const int last = this->length_ > 0 ? this->length_ - 1 : 0;
     if (last_BU_ != nullptr && this->inside_ && begin <= last && last < begin + kSteps) last_BU_[this->state_] = h;
   }
 
  private:
+  template <bool kFull>
+  RECURRENCE_INLINE void fetch_steps(int begin) {
+    const std::int64_t offset = this->offset(begin);
+    RECURRENCE_UNROLL
+    for (int i = 0; i < kSteps; ++i) {
+      const bool read = this->template is_read<kFull>(begin, i);
+      const std::int64_t at = offset + std::int64_t{i} * this->units_;
+      this->fetch_factor(i, read, at);
+      next_b_[i] = read ? b_BTU_[at] : Unit::stored(Value{});
+    }
+  }
+  // Of h before the first of them; returns h after the last.
+  template <bool kFull>
+  RECURRENCE_INLINE Value finish_steps(int begin, Value h) {
+    const std::int64_t offset = this->offset(begin);
+    RECURRENCE_UNROLL
+    for (int i = 0; i < kSteps; ++i) {
+      h = product_plus(this->template factor<kFull>(begin, i), h, Unit::value(b_[i]));
+      if (this->template is_written<kFull>(begin, i))
+        h_BTU_[offset + std::int64_t{i} * this->units_] =
+            Unit::stored(this->template is_read<kFull>(begin, i) ? h : Value{});
+    }
+    return h;
+  }
+
   const Stored* b_BTU_;
   Stored* h_BTU_;
   Value* last_BU_;
@@ -213,13 +242,10 @@ class BackwardWalk : public Walk<Unit, kConstant, Unit::kBackwardSteps> {
 
   RECURRENCE_INLINE void fetch(int tile) {
     const int begin = this->begin(tile);
-    RECURRENCE_UNROLL
-    for (int i = 0; i < kSteps; ++i) {
-      const bool read = this->is_read(begin, i);
-      this->fetch_factor(begin, i);
-      next_d_h_[i] = read ? problem_.d_h_BTU[this->at(begin, i)] : Unit::stored(Value{});
-      next_before_[i] = read && begin + i > 0 ? problem_.h_BTU[this->at(begin, i - 1)] : Unit::stored(Value{});
-    }
+    if (this->is_full(begin))
+      fetch_steps<true>(begin);
+    else
+      fetch_steps<false>(begin);
   }
   RECURRENCE_INLINE void take() {
     RECURRENCE_UNROLL
@@ -235,7 +261,7 @@ class BackwardWalk : public Walk<Unit, kConstant, Unit::kBackwardSteps> {
     Stretch<Value> steps{Unit::one(), {}};
     RECURRENCE_UNROLL
     for (int i = kSteps - 1; i >= 0; --i) {
-      const Value a = conjugate(this->factor(begin, i));
+      const Value a = conjugate(this->template factor<false>(begin, i));
       steps = {product(a, steps.product), product(a, sum(steps.sum, Unit::value(d_h_[i])))};
     }
     return steps;
@@ -244,18 +270,7 @@ class BackwardWalk : public Walk<Unit, kConstant, Unit::kBackwardSteps> {
   RECURRENCE_INLINE void finish(int tile, const Stretch<Value>* stretches) {
     const int begin = this->begin(tile);
     Value e = this->template carry_through<true>(stretches);
-    RECURRENCE_UNROLL
-    for (int i = kSteps - 1; i >= 0; --i) {
-      const bool read = this->is_read(begin, i);
-      const Value g = sum(e, Unit::value(d_h_[i]));
-      const Value before = conjugate(i == 0 && begin == 0 ? h0_ : Unit::value(before_[i]));
-      e = product(conjugate(this->factor(begin, i)), g);
-      if constexpr (kConstant) d_a_ = read ? product_plus(g, before, d_a_) : d_a_;
-      if (!this->is_written(begin, i)) continue;
-      problem_.d_b_BTU[this->at(begin, i)] = Unit::stored(read ? g : Value{});
-      if constexpr (!kConstant)
-        problem_.d_a_BTU[this->at(begin, i)] = Unit::stored(read ? product(g, before) : Value{});
-    }
+    e = this->is_full(begin) ? finish_steps<true>(begin, e) : finish_steps<false>(begin, e);
     if (begin == 0 && this->inside_) problem_.d_h0_BU[this->state_] = e;
   }
 
@@ -269,6 +284,39 @@ class BackwardWalk : public Walk<Unit, kConstant, Unit::kBackwardSteps> {
   }
 
  private:
+  template <bool kFull>
+  RECURRENCE_INLINE void fetch_steps(int begin) {
+    const std::int64_t offset = this->offset(begin);
+    RECURRENCE_UNROLL
+    for (int i = 0; i < kSteps; ++i) {
+      const bool read = this->template is_read<kFull>(begin, i);
+      const std::int64_t at = offset + std::int64_t{i} * this->units_;
+      this->fetch_factor(i, read, at);
+      next_d_h_[i] = read ? problem_.d_h_BTU[at] : Unit::stored(Value{});
+      // Before the first step it is h0, which is a state.
+      const bool has_before = i > 0 || begin > 0;
+      next_before_[i] = read && has_before ? problem_.h_BTU[at - this->units_] : Unit::stored(Value{});
+    }
+  }
+  // Of e after the last of them; returns e before the first.
+  template <bool kFull>
+  RECURRENCE_INLINE Value finish_steps(int begin, Value e) {
+    const std::int64_t offset = this->offset(begin);
+    RECURRENCE_UNROLL
+    for (int i = kSteps - 1; i >= 0; --i) {
+      const bool read = this->template is_read<kFull>(begin, i);
+      const std::int64_t at = offset + std::int64_t{i} * this->units_;
+      const Value g = sum(e, Unit::value(d_h_[i]));
+      const Value before = conjugate(i == 0 && begin == 0 ? h0_ : Unit::value(before_[i]));
+      e = product(conjugate(this->template factor<kFull>(begin, i)), g);
+      if constexpr (kConstant) d_a_ = read ? product_plus(g, before, d_a_) : d_a_;
+      if (!this->template is_written<kFull>(begin, i)) continue;
+      problem_.d_b_BTU[at] = Unit::stored(read ? g : Value{});
+      if constexpr (!kConstant) problem_.d_a_BTU[at] = Unit::stored(read ? product(g, before) : Value{});
+    }
+    return e;
+  }
+
   const BackwardProblem<Unit>& problem_;
   Value h0_;
   Value d_a_{};
