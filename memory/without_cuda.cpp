@@ -4,6 +4,7 @@
 
 #include "memory/fused_causal_attention.h"
 #include "memory/fused_mixer.h"
+#include "memory/linear_recurrence_cuda.h"
 #include "memory/ops_cuda.h"
 
 namespace engram::fused {
@@ -37,3 +38,12 @@ Tensor attention_step(const Tensor&, const Tensor&, const Tensor&, const Tensor&
 }
 
 }  // namespace engram::cuda
+
+namespace engram {
+
+using torch::Tensor;
+
+Support supports_linear_recurrence_on_gpu(const Tensor&, const Tensor&, const Tensor&) { return no_support(); }
+Tensor linear_recurrence_on_gpu(const Tensor&, const Tensor&, const Tensor&) { not_built("the linear recurrence"); }
+
+}  // namespace engram

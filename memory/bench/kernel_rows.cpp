@@ -7,6 +7,7 @@
 #include "memory/bench/kernel_row.h"
 #include "memory/bench/memories.h"
 #include "memory/bench/mixer.h"
+#include "memory/bench/recurrence.h"
 
 namespace engram {
 namespace {
@@ -226,6 +227,7 @@ std::vector<std::function<KernelRow()>> kernel_rows() {
   };
   for (const int n : {1, 64, 1024, 4096}) rows.push_back([n] { return delta_step_row(n, 2, 50); });
   for (const int n : {1, 64, 1024, 4096}) rows.push_back([n] { return attention_step_row(n, 2, 50, kWindow); });
+  for (const auto& row : recurrence_rows()) rows.push_back(row);
   return rows;
 }
 

@@ -11,6 +11,7 @@
 #include "kernels/block/row_norm.h"
 #include "kernels/cuda_support.h"
 #include "kernels/delta_rule/delta_rule.h"
+#include "kernels/linear_recurrence/linear_recurrence.h"
 #include "kernels/sac_loss/sac_loss.h"
 #include "tests/kernels/mlp_heads_case.h"
 
@@ -143,6 +144,34 @@ TEST_CASE("heads refuse shapes outside the contract") {
     CHECK(refused([&] { mlp_heads_forward(forward, nullptr); }));
     CHECK(refused([&] { mlp_heads_backward(backward, nullptr, nullptr); }));
   }
+}
+
+TEST_CASE("the linear recurrence refuses shapes outside the contract") {
+  LinearRecurrence recurrence{0, 8, 4, RecurrenceNumber::kFloat32, false, nullptr, nullptr, nullptr};
+  const auto forward = [&] { linear_recurrence_forward(recurrence, nullptr, nullptr, nullptr, nullptr); };
+  const auto backward = [&] { linear_recurrence_backward(recurrence, {}, {}, nullptr, nullptr); };
+  CHECK_THROWS_WITH(forward(), "linear recurrence: 0 rows of 8 steps of 4 channels: all must be positive");
+  CHECK(refused(backward));
+  recurrence.batch = 1, recurrence.time = 0;
+  CHECK(refused(forward));
+  recurrence.time = 1 << 30, recurrence.width = 0;
+  CHECK(refused(forward));
+  recurrence.width = 1, recurrence.time += 1;
+  CHECK_THROWS_WITH(forward(),
+                    "linear recurrence: 1 rows of 1073741825 steps of 1 channels: more than 1073741824 steps");
+  recurrence.time = 1, recurrence.batch = 1 << 20, recurrence.width = 1 << 16;
+  CHECK(refused(forward));
+  recurrence.batch = 1, recurrence.width = 1 << 30, recurrence.number = RecurrenceNumber::kComplex64;
+  CHECK(refused(backward));
+  recurrence.width = 3, recurrence.batch = 5;
+  CHECK(linear_recurrence_backward_scratch_bytes(recurrence) == 0);
+  recurrence.constant = true;
+  CHECK(linear_recurrence_backward_scratch_bytes(recurrence) == 5 * 3 * 8);
+  LinearRecurrenceStep step{};
+  step.rows = 1 << 16, step.width = 1 << 16;
+  CHECK_THROWS_WITH(linear_recurrence_step(step, nullptr), "linear recurrence step: 65536 rows of 65536 channels");
+  step.rows = 0;
+  CHECK(refused([&] { linear_recurrence_step(step, nullptr); }));
 }
 
 TEST_CASE("losses refuse shapes outside the contract") {

@@ -1,0 +1,13 @@
+// The linear recurrence as engram bench kernels runs it.
+#pragma once
+
+#include <functional>
+#include <vector>
+
+#include "memory/bench/kernel_row.h"
+
+namespace engram {
+
+std::vector<std::function<KernelRow()>> recurrence_rows();
+
+}  // namespace engram
