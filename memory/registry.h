@@ -12,13 +12,15 @@
 
 #include "base/options.h"
 #include "memory/backbone_options.h"
+#include "memory/frame_stack.h"
 #include "memory/sequence_model.h"
 
 namespace engram {
 
 // The options of one of all backbones.
-using BackboneOptions = std::variant<TransformerOptions, DeltaNetOptions, HqltOptions, HqltDelayedStreamOptions,
-                                     HqltDelayedChunkOptions, LstmOptions, GruOptions, NoneOptions>;
+using BackboneOptions =
+    std::variant<TransformerOptions, DeltaNetOptions, HqltOptions, HqltDelayedStreamOptions, HqltDelayedChunkOptions,
+                 LstmOptions, GruOptions, NoneOptions, RnnOptions, FrameStackOptions>;
 
 std::vector<std::string> backbone_names();
 

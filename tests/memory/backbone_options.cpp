@@ -40,6 +40,7 @@ TEST_CASE("values out of bounds are refused by every backbone") {
   refuses(HqltOptions{});
   refuses(LstmOptions{});
   refuses(GruOptions{});
+  refuses(RnnOptions{});
   refuses(NoneOptions{});
   CHECK_THROWS_AS((HqltOptions{.window = 0}.check()), UserError);
   CHECK_THROWS_AS((TransformerOptions{.dropout = 1}.check()), UserError);

@@ -39,6 +39,8 @@ const std::vector<Variant> kVariants = {
     {"lstm", {{"width", "37"}, {"layers", "2"}}},
     {"gru", {{"width", "37"}, {"layers", "2"}}},
     {"none", {{"width", "37"}, {"layers", "2"}}},
+    {"rnn", {{"width", "37"}, {"layers", "2"}}},
+    {"frame_stack", {{"width", "37"}}},
 };
 
 double rms(const Tensor& x) { return x.square().mean().sqrt().item<double>(); }

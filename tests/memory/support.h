@@ -61,6 +61,8 @@ inline std::vector<Variant> small_variants() {
           {"hqlt_delayed_chunk", {width, layers, branch_norm, {"window", "5"}, {"mixing", "scalar"}}},
           {"lstm", {width, layers}},
           {"gru", {width}},
+          {"rnn", {width, layers}},
+          {"frame_stack", {width}},
           {"none", {width, layers}}};
 }
 
