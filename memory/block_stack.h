@@ -57,6 +57,13 @@ concept BlockMixer = std::derived_from<Mixer, torch::nn::Module> &&
   { options.inner_width() } -> std::convertible_to<std::int64_t>;
 };
 
+// A mixer fills in a LayerView unless it says that it has nothing to show.
+template <class Mixer>
+inline constexpr bool kMixerShowsMemory = true;
+template <class Mixer>
+requires requires { Mixer::kShowsMemory; }
+inline constexpr bool kMixerShowsMemory<Mixer> = Mixer::kShowsMemory;
+
 // A mixer with kernels of its own for learning: its weights, and its own part of the settings.
 template <class Mixer>
 concept FusedMixer = BlockMixer<Mixer> &&
@@ -79,7 +86,7 @@ class BlockStack final : public SequenceModel {
   }
 
   std::int64_t width() const override { return options_.width; }
-  bool shows_memory() const override { return true; }
+  bool shows_memory() const override { return kMixerShowsMemory<Mixer>; }
 
   Support learning_kernels(torch::ScalarType dtype, torch::Device device) const override {
     if constexpr (FusedMixer<Mixer>) return fused::block_support(options_.width, options_.heads, dtype, device);
@@ -179,6 +186,7 @@ class BlockStack final : public SequenceModel {
     return take_step(input_BD, state, nullptr);
   }
   torch::Tensor run_viewed_step(const torch::Tensor& input_BD, MemoryState& state, MemoryView& view) override {
+    if (!shows_memory()) return SequenceModel::run_viewed_step(input_BD, state, view);
     return take_step(input_BD, state, &view);
   }
 

@@ -13,14 +13,15 @@
 #include "base/options.h"
 #include "memory/backbone_options.h"
 #include "memory/frame_stack.h"
+#include "memory/linear_rnn.h"
 #include "memory/sequence_model.h"
 
 namespace engram {
 
 // The options of one of all backbones.
-using BackboneOptions =
-    std::variant<TransformerOptions, DeltaNetOptions, HqltOptions, HqltDelayedStreamOptions, HqltDelayedChunkOptions,
-                 LstmOptions, GruOptions, NoneOptions, RnnOptions, FrameStackOptions>;
+using BackboneOptions = std::variant<TransformerOptions, DeltaNetOptions, HqltOptions, HqltDelayedStreamOptions,
+                                     HqltDelayedChunkOptions, LstmOptions, GruOptions, NoneOptions, RnnOptions,
+                                     FrameStackOptions, MinGruOptions, LruOptions, S5Options, RgLruOptions>;
 
 std::vector<std::string> backbone_names();
 

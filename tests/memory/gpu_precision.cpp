@@ -41,6 +41,10 @@ const std::vector<Variant> kVariants = {
     {"none", {{"width", "37"}, {"layers", "2"}}},
     {"rnn", {{"width", "37"}, {"layers", "2"}}},
     {"frame_stack", {{"width", "37"}}},
+    {"min_gru", {{"width", "37"}, {"layers", "2"}}},
+    {"lru", {{"width", "37"}, {"layers", "2"}, {"state_width", "21"}}},
+    {"s5", {{"width", "37"}, {"layers", "2"}, {"state_width", "21"}}},
+    {"rg_lru", {{"width", "37"}, {"layers", "2"}}},
 };
 
 double rms(const Tensor& x) { return x.square().mean().sqrt().item<double>(); }

@@ -63,6 +63,11 @@ inline std::vector<Variant> small_variants() {
           {"gru", {width}},
           {"rnn", {width, layers}},
           {"frame_stack", {width}},
+          {"min_gru", {width, layers}},
+          {"min_gru", {width, layers, odd, {"state_width", "5"}}},
+          {"lru", {width, layers, {"state_width", "5"}}},
+          {"s5", {width, layers, {"state_width", "7"}}},
+          {"rg_lru", {width, layers, {"state_width", "5"}}},
           {"none", {width, layers}}};
 }
 
