@@ -90,6 +90,7 @@ class BlockStack final : public SequenceModel {
 
   Support learning_kernels(torch::ScalarType dtype, torch::Device device) const override {
     if constexpr (FusedMixer<Mixer>) return fused::block_support(options_.width, options_.heads, dtype, device);
+    if constexpr (requires { Mixer::kWhyNoKernels; }) return Support::no(Mixer::kWhyNoKernels);
     return SequenceModel::learning_kernels(dtype, device);
   }
   Support fastest_kernels(torch::ScalarType dtype, torch::Device device) const override {

@@ -12,16 +12,21 @@
 
 #include "base/options.h"
 #include "memory/backbone_options.h"
+#include "memory/ffm.h"
 #include "memory/frame_stack.h"
+#include "memory/gtrxl.h"
 #include "memory/linear_rnn.h"
 #include "memory/sequence_model.h"
+#include "memory/shm.h"
+#include "memory/slstm.h"
 
 namespace engram {
 
 // The options of one of all backbones.
-using BackboneOptions = std::variant<TransformerOptions, DeltaNetOptions, HqltOptions, HqltDelayedStreamOptions,
-                                     HqltDelayedChunkOptions, LstmOptions, GruOptions, NoneOptions, RnnOptions,
-                                     FrameStackOptions, MinGruOptions, LruOptions, S5Options, RgLruOptions>;
+using BackboneOptions =
+    std::variant<TransformerOptions, DeltaNetOptions, HqltOptions, HqltDelayedStreamOptions, HqltDelayedChunkOptions,
+                 LstmOptions, GruOptions, NoneOptions, RnnOptions, FrameStackOptions, MinGruOptions, LruOptions,
+                 S5Options, RgLruOptions, GtrxlOptions, FfmOptions, ShmOptions, SlstmOptions>;
 
 std::vector<std::string> backbone_names();
 

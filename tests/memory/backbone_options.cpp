@@ -6,7 +6,7 @@
 using namespace engram;
 
 TEST_CASE("a width that the heads do not divide is refused") {
-  for (const char* name : {"transformer", "deltanet", "hqlt"}) {
+  for (const char* name : {"transformer", "deltanet", "hqlt", "gtrxl"}) {
     BackboneConfig config(name);
     OptionList options = config.options();
     options.set("memory.width", "30");

@@ -91,14 +91,16 @@ TEST_CASE("a viewed step equals a step, and every backbone says all that it has"
     model->eval();
     enlarge_weights(*model);
     if (!model->shows_memory()) {
-      const bool should = variant.backbone == "transformer" || variant.backbone == "deltanet";
+      const bool should =
+          variant.backbone == "transformer" || variant.backbone == "deltanet" || variant.backbone == "gtrxl";
       CHECK_FALSE((should || variant.backbone.starts_with("hqlt")));
       MemoryState state = model->initial_state(1);
       MemoryView view;
       CHECK_THROWS_AS(model->step(torch::zeros({1, model->width()}, torch::kFloat64), state, view), std::logic_error);
       continue;
     }
-    const bool delta_rule = variant.backbone != "transformer", attention = variant.backbone != "deltanet";
+    const bool delta_rule = variant.backbone != "transformer" && variant.backbone != "gtrxl";
+    const bool attention = variant.backbone != "deltanet";
     const auto mixes = [&](const char* mixing) {
       return std::ranges::count(variant.settings, Variant::Settings::value_type{"mixing", mixing}) > 0;
     };
