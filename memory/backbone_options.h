@@ -115,8 +115,8 @@ struct HqltDelayedChunkOptions : HqltOptions {
   std::shared_ptr<SequenceModel> make(std::int64_t max_steps) const;
 };
 
-// First weights of RNN, LSTM and GRU: LibTorch's, U(+-1 / sqrt(width)), biases as well; or orthogonal ones over all gates
-// together (Saxe et al. 2014) and biases of zero, as Memory-RL (Ni et al. 2023) has them.
+// First weights of RNN, LSTM and GRU: LibTorch's, U(+-1 / sqrt(width)), biases as well; or orthogonal ones over all
+// gates together (Saxe et al. 2014) and biases of zero, as Memory-RL (Ni et al. 2023) has them.
 enum class RecurrentWeights { kUniform, kOrthogonal };
 
 struct LstmOptions {
@@ -147,7 +147,7 @@ struct GruOptions {
   std::shared_ptr<SequenceModel> make(std::int64_t max_steps) const;
 };
 
-// Elman network: h_t = tanh(W x_t + U h_{t-1} + b), from LibTorch's own module. The control for what gates are good for.
+// Elman network, from LibTorch's own module: h_t = tanh(W x_t + U h_{t-1} + b). The control for what gates do.
 struct RnnOptions {
   static constexpr const char* kName = "rnn";
   static constexpr const char* kSummary = "Elman network, without gates";
