@@ -51,12 +51,7 @@ class Ffm final : public SequenceModel {
   }
 
   // Of X = m c numbers, the context last.
-  Tensor factors() const {
-    const Tensor angle_MC = (-frequency_C_).expand({options_.traces, -1});
-    return torch::polar(torch::exp(-decay_M_.abs()).unsqueeze(1).expand_as(angle_MC).contiguous(),
-                        angle_MC.contiguous())
-        .flatten();
-  }
+  Tensor factors() const { return from_polar(torch::exp(-decay_M_.abs()).unsqueeze(1), -frequency_C_).flatten(); }
   Tensor write(const Tensor& x) {
     const auto dtype = decay_M_.scalar_type();
     const Tensor trace = input_->forward(x).to(dtype) * input_gate_->forward(x).to(dtype).sigmoid();

@@ -11,20 +11,24 @@ Tensor every_second(const Tensor& x_BTD, std::int64_t first, std::int64_t count)
   return x_BTD.slice(1, first, first + 2 * count - 1, 2);
 }
 
+// b + a x. LibTorch would compile addcmul() of complex numbers on a GPU at run time.
+Tensor multiply_add(const Tensor& b, const Tensor& a, const Tensor& x) {
+  return b.is_complex() ? b + a * x : torch::addcmul(b, a, x);
+}
+
 // From h0 = 0. The rows may share their factors: a_BTD has one row then.
 Tensor scan(const Tensor& a_BTD, const Tensor& b_BTD) {
   const std::int64_t steps = b_BTD.size(1), pairs = steps / 2, later = steps - pairs - 1;  // even steps after the first
   if (steps == 1) return b_BTD;
   const Tensor second_a = every_second(a_BTD, 1, pairs);
   const Tensor odd = scan(second_a * every_second(a_BTD, 0, pairs),
-                          torch::addcmul(every_second(b_BTD, 1, pairs), second_a, every_second(b_BTD, 0, pairs)));
+                          multiply_add(every_second(b_BTD, 1, pairs), second_a, every_second(b_BTD, 0, pairs)));
   Tensor h_BTD = torch::empty_like(b_BTD, at::MemoryFormat::Contiguous);
   h_BTD.select(1, 0).copy_(b_BTD.select(1, 0));
   every_second(h_BTD, 1, pairs).copy_(odd);
-  if (later > 0) {
-    Tensor even = every_second(h_BTD, 2, later);
-    at::addcmul_out(even, every_second(b_BTD, 2, later), every_second(a_BTD, 2, later), odd.narrow(1, 0, later));
-  }
+  if (later > 0)
+    every_second(h_BTD, 2, later)
+        .copy_(multiply_add(every_second(b_BTD, 2, later), every_second(a_BTD, 2, later), odd.narrow(1, 0, later)));
   return h_BTD;
 }
 
@@ -36,7 +40,7 @@ class LinearRecurrence : public torch::autograd::Function<LinearRecurrence> {
  public:
   static Tensor forward(AutogradContext* context, const Tensor& a_BTD, const Tensor& b_BTD, const Tensor& h0_BD) {
     Tensor from_zero_BTD = b_BTD.clone(at::MemoryFormat::Contiguous);
-    from_zero_BTD.select(1, 0).addcmul_(a_BTD.select(1, 0), h0_BD);
+    from_zero_BTD.select(1, 0).add_(a_BTD.select(1, 0) * h0_BD);
     const Tensor h_BTD = scan(first_row_if_shared(a_BTD), from_zero_BTD);
     context->save_for_backward({a_BTD, h0_BD, h_BTD});
     return h_BTD;

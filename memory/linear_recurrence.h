@@ -19,4 +19,9 @@ torch::Tensor linear_recurrence(const torch::Tensor& a_BTD, const torch::Tensor&
 // h after lengths_B[b] steps of row b (int64, 0 .. T): h0 of a row without any.
 torch::Tensor state_after(const torch::Tensor& h_BTD, const torch::Tensor& h0_BD, const torch::Tensor& lengths_B);
 
+// radius e^(i angle). As torch::polar, whose gradient LibTorch would compile on a GPU at run time.
+inline torch::Tensor from_polar(const torch::Tensor& radius, const torch::Tensor& angle) {
+  return torch::complex(radius * angle.cos(), radius * angle.sin());
+}
+
 }  // namespace engram

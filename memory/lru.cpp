@@ -25,7 +25,7 @@ class LruMixer : public ComplexMixer<LruMixer> {
     log_gamma_N_ = register_parameter("log_gamma", (0.5 * torch::log1p(-square_N)).to(torch::kFloat32));
   }
 
-  torch::Tensor factors() const { return torch::polar(torch::exp(-torch::exp(nu_N_)), torch::exp(theta_N_)); }
+  torch::Tensor factors() const { return from_polar(torch::exp(-torch::exp(nu_N_)), torch::exp(theta_N_)); }
   torch::Tensor input_scale() const { return log_gamma_N_.exp(); }
 
  private:

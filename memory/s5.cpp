@@ -53,7 +53,7 @@ class S5Mixer : public ComplexMixer<S5Mixer> {
 
   torch::Tensor factors() const {
     const torch::Tensor step_N = log_step_N_.exp();
-    return torch::polar(torch::exp(-log_rate_N_.exp() * step_N), frequency_N_ * step_N);
+    return from_polar(torch::exp(-log_rate_N_.exp() * step_N), frequency_N_ * step_N);
   }
   torch::Tensor input_scale() const { return (factors() - 1) / torch::complex(-log_rate_N_.exp(), frequency_N_); }
 

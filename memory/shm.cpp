@@ -9,6 +9,7 @@
 
 #include "memory/linear_recurrence.h"
 #include "memory/sequence_model.h"
+#include "nn/autocast.h"
 #include "nn/layers.h"
 
 namespace engram {
@@ -88,10 +89,17 @@ class Shm final : public SequenceModel {
   };
   Update update_of(const Tensor& normed, const Tensor& position) {
     const auto in_own_type = [&](torch::nn::Linear& map) { return map->forward(normed).to(theta_LH_.scalar_type()); };
-    const Tensor theta = torch::embedding(theta_LH_, row_of_step(position, options_.calibrations));
+    const Tensor theta = theta_of_step(position);
     const Tensor value = in_own_type(strength_).sigmoid() * in_own_type(value_);
     return {1 + torch::tanh(theta.unsqueeze(-1) * in_own_type(calibration_).unsqueeze(-2)),
             value.unsqueeze(-1) * feature(key_, normed).unsqueeze(-2)};
+  }
+  // A row of theta for each step. As a product, so that its gradient is summed in the same order every time.
+  Tensor theta_of_step(const Tensor& position) const {
+    const auto dtype = theta_LH_.scalar_type();
+    const ComputeIn products(theta_LH_.device(), dtype);
+    const Tensor row = row_of_step(position, options_.calibrations).unsqueeze(-1);
+    return torch::matmul((row == torch::arange(options_.calibrations, position.options())).to(dtype), theta_LH_);
   }
   Tensor feature(torch::nn::Linear& map, const Tensor& normed) {
     const Tensor positive = torch::relu(map->forward(normed).to(theta_LH_.scalar_type()));

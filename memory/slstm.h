@@ -13,7 +13,7 @@ struct SlstmOptions {
   static constexpr const char* kSummary = "an LSTM with exponential gates";
   static constexpr const char* kSource = "Beck et al., xLSTM: extended long short-term memory, 2024, section 2.2";
   int width = 100;
-  int layers = 1;
+  int layers = 2;
   int heads = 2;      // the recurrent maps stay within a head
   int mlp_width = 0;  // 0: swiglu_width(width)
   double dropout = 0.1;

@@ -59,7 +59,7 @@ TEST_CASE("sLSTM stays finite, with its gradients, where its gates are far beyon
 
 TEST_CASE("sLSTM has the state, the cost and the first forget gates that its page says") {
   torch::manual_seed(3);
-  auto model = make_model({"slstm", {}}, 10, torch::kFloat32);
+  auto model = make_model({"slstm", {{"layers", "1"}}}, 10, torch::kFloat32);
   const ModelCost cost = model->cost();
   CHECK(cost.parameters == 4 * 100 * 150 + 4 * 100 + 50 + 3 * 100 * 512 + 3 * 100);
   CHECK(cost.state_bytes == 4 * 100 * 4);
