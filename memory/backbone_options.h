@@ -121,8 +121,8 @@ struct HqltDelayedChunkOptions : HqltOptions {
   std::shared_ptr<SequenceModel> make(std::int64_t max_steps) const;
 };
 
-// First weights of LSTM and GRU: LibTorch's, U(+-1 / sqrt(width)), biases as well; or orthogonal ones over all gates
-// together (Saxe et al. 2014) and biases of zero, as Memory-RL (Ni et al. 2023) has them.
+// First weights of RNN, LSTM and GRU: LibTorch's, U(+-1 / sqrt(width)), biases as well; or orthogonal ones over all
+// gates together (Saxe et al. 2014) and biases of zero, as Memory-RL (Ni et al. 2023) has them.
 enum class RecurrentWeights { kUniform, kOrthogonal };
 
 struct LstmOptions {
@@ -144,6 +144,20 @@ struct GruOptions {
   static constexpr const char* kSummary = "gated recurrent unit";
   static constexpr const char* kSource =
       "Cho et al., Learning phrase representations using RNN encoder-decoder for statistical machine translation, 2014";
+  int width = 100;
+  int layers = 1;
+  RecurrentWeights first_weights = RecurrentWeights::kUniform;
+
+  void list_options(OptionList& list);
+  void check() const;
+  std::shared_ptr<SequenceModel> make(std::int64_t max_steps) const;
+};
+
+// Elman network, from LibTorch's own module: h_t = tanh(W x_t + U h_{t-1} + b). The control for what gates do.
+struct RnnOptions {
+  static constexpr const char* kName = "rnn";
+  static constexpr const char* kSummary = "Elman network, without gates";
+  static constexpr const char* kSource = "Elman, Finding structure in time, 1990";
   int width = 100;
   int layers = 1;
   RecurrentWeights first_weights = RecurrentWeights::kUniform;

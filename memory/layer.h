@@ -58,6 +58,9 @@ concept BlockMixer = std::derived_from<Mixer, torch::nn::Module> &&
   { options.inner_width() } -> std::convertible_to<std::int64_t>;
 };
 
+// A mixer may also say, of its options: static bool shows_memory(options), whether its steps fill in a LayerView (they do
+// unless it says so), and static Support learning_kernels(options), why it has no kernels for learning.
+
 // A mixer with kernels of its own for learning: its weights, and its own part of the settings.
 template <class Mixer>
 concept FusedMixer = BlockMixer<Mixer> &&
@@ -81,6 +84,8 @@ class Layer {
   virtual bool counts_steps() const = 0;
   virtual std::vector<std::vector<std::int64_t>> state_shapes() const = 0;
   virtual std::int64_t multiply_adds_per_step() const = 0;
+  // Whether step() fills in a LayerView.
+  virtual bool shows_memory() const = 0;
 
   virtual std::unique_ptr<Plan> plan(const Span& span) const = 0;
   virtual std::unique_ptr<Plan> step_plan(const torch::Tensor& position_B, torch::ScalarType dtype) const = 0;
@@ -109,6 +114,11 @@ class LayerOf final : public Layer {
   std::vector<std::vector<std::int64_t>> state_shapes() const override { return Mixer::state_shapes(*options_); }
   std::int64_t multiply_adds_per_step() const override { return Mixer::multiply_adds_per_step(*options_); }
 
+  bool shows_memory() const override {
+    if constexpr (requires { Mixer::shows_memory(*options_); }) return Mixer::shows_memory(*options_);
+    return true;
+  }
+
   std::unique_ptr<Plan> plan(const Span& span) const override {
     return std::make_unique<PlanOf<typename Mixer::Plan>>(*options_, span);
   }
@@ -126,6 +136,7 @@ class LayerOf final : public Layer {
 
   Support kernels(torch::ScalarType dtype, torch::Device device) const override {
     if constexpr (FusedMixer<Mixer>) return fused::block_support(options_->width, options_->heads, dtype, device);
+    if constexpr (requires { Mixer::learning_kernels(*options_); }) return Mixer::learning_kernels(*options_);
     return Support::no("it has no kernels of its own");
   }
   std::unique_ptr<fused::Branch> branch(const FreshRows& rows, torch::Device device) const override {

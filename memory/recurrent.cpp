@@ -1,4 +1,4 @@
-// LSTM and GRU from LibTorch's own modules, with its first weights or orthogonal ones (RecurrentWeights).
+// RNN, LSTM and GRU from LibTorch's own modules, with its first weights or orthogonal ones (RecurrentWeights).
 #include "memory/backbone_options.h"
 #include "memory/sequence_model.h"
 #include "nn/autocast.h"
@@ -10,7 +10,7 @@ namespace rnn = torch::nn::utils::rnn;
 using torch::Tensor;
 using Memory = std::vector<Tensor>;  // h, and for the LSTM c, each [layers, B, D]
 
-// One form for both cells: the input, whole or packed, and the memory in; the output and the new memory out.
+// One form for all cells: the input, whole or packed, and the memory in; the output and the new memory out.
 template <class Output>
 struct CellOutput {
   Output output;
@@ -28,24 +28,40 @@ CellOutput<rnn::PackedSequence> run_cell(torch::nn::LSTM& lstm, const rnn::Packe
   return {output, {std::get<0>(state), std::get<1>(state)}};
 }
 
-CellOutput<Tensor> run_cell(torch::nn::GRU& gru, const Tensor& input_BTD, const Memory& memory) {
-  auto [output, state] = gru->forward(input_BTD, memory[0]);
+// GRU and RNN, whose memory is h alone.
+template <class Cell>
+CellOutput<Tensor> run_cell(Cell& cell, const Tensor& input_BTD, const Memory& memory) {
+  auto [output, state] = cell->forward(input_BTD, memory[0]);
   return {output, {state}};
 }
 
-CellOutput<rnn::PackedSequence> run_cell(torch::nn::GRU& gru, const rnn::PackedSequence& input, const Memory& memory) {
-  auto [output, state] = gru->forward_with_packed_input(input, memory[0]);
+template <class Cell>
+CellOutput<rnn::PackedSequence> run_cell(Cell& cell, const rnn::PackedSequence& input, const Memory& memory) {
+  auto [output, state] = cell->forward_with_packed_input(input, memory[0]);
   return {output, {state}};
 }
 
-// A layer's memory after one step, from the gates' products with the input and with h. Computed in the memory's type.
-Memory next_memory(const Tensor& input_gates, const Tensor& memory_gates, const Memory& memory) {
-  const auto dtype = memory[0].scalar_type();
-  const ComputeIn products(memory[0].device(), dtype);
-  const Tensor from_input = input_gates.to(dtype), from_memory = memory_gates.to(dtype);
-  if (memory.size() == 1) return {std::get<0>(at::_thnn_fused_gru_cell(from_input, from_memory, memory[0]))};
+// A layer's memory after one step, from the gates' products with the input and with h.
+Memory next_memory(const torch::nn::LSTM&, const Tensor& from_input, const Tensor& from_memory, const Memory& memory) {
   const auto [hidden, cell, unused] = at::_thnn_fused_lstm_cell(from_input, from_memory, memory[1]);
   return {hidden, cell};
+}
+
+Memory next_memory(const torch::nn::GRU&, const Tensor& from_input, const Tensor& from_memory, const Memory& memory) {
+  return {std::get<0>(at::_thnn_fused_gru_cell(from_input, from_memory, memory[0]))};
+}
+
+Memory next_memory(const torch::nn::RNN&, const Tensor& from_input, const Tensor& from_memory, const Memory&) {
+  return {(from_input + from_memory).tanh()};
+}
+
+// The same, computed in the memory's type.
+template <class Cell>
+Memory next_memory_in_own_type(const Cell& cell, const Tensor& from_input, const Tensor& from_memory,
+                               const Memory& memory) {
+  const auto dtype = memory[0].scalar_type();
+  const ComputeIn products(memory[0].device(), dtype);
+  return next_memory(cell, from_input.to(dtype), from_memory.to(dtype), memory);
 }
 
 // gates: the number of the cell's gates, each of which is a product with the input and one with the memory.
@@ -134,7 +150,7 @@ class Recurrent final : public SequenceModel {
     for (std::int64_t layer = 0; layer < layers_; ++layer) {
       const Layer weights = layer_weights(layer);
       const Memory before = layer_memory(state, layer);
-      const Memory after = next_memory(weights.of_input(x_BD), weights.of_memory(before[0]), before);
+      const Memory after = next_memory_in_own_type(cell_, weights.of_input(x_BD), weights.of_memory(before[0]), before);
       for (std::size_t i = 0; i < memory_tensors; ++i) state.tensors[i].select(1, layer).copy_(after[i]);
       x_BD = after[0];
     }
@@ -189,6 +205,15 @@ void list_recurrent_options(OptionList& list, Options& options) {
 }
 
 }  // namespace
+
+void RnnOptions::list_options(OptionList& list) { list_recurrent_options(list, *this); }
+
+void RnnOptions::check() const { check_bounds(*this, kMemorySection); }
+
+std::shared_ptr<SequenceModel> RnnOptions::make(std::int64_t) const {
+  check();
+  return std::make_shared<Recurrent<torch::nn::RNN, torch::nn::RNNOptions, 1, 1>>(*this);
+}
 
 void LstmOptions::list_options(OptionList& list) { list_recurrent_options(list, *this); }
 

@@ -12,15 +12,23 @@
 
 #include "base/options.h"
 #include "memory/backbone_options.h"
+#include "memory/ffm.h"
+#include "memory/frame_stack.h"
+#include "memory/gtrxl.h"
+#include "memory/linear_rnn.h"
 #include "memory/sequence_model.h"
+#include "memory/shm.h"
+#include "memory/slstm.h"
 #include "memory/stack.h"
 
 namespace engram {
 
 // The options of one of all backbones.
-using BackboneOptions = std::variant<TransformerOptions, DeltaNetOptions, HqltOptions, HqltDelayedStreamOptions,
-                                     HqltDelayedChunkOptions, LstmOptions, GruOptions, NoneOptions, StackOptions,
-                                     TransformerPlusPlusOptions>;
+using BackboneOptions =
+    std::variant<TransformerOptions, DeltaNetOptions, HqltOptions, HqltDelayedStreamOptions, HqltDelayedChunkOptions,
+                 LstmOptions, GruOptions, NoneOptions, RnnOptions, FrameStackOptions, MinGruOptions, LruOptions,
+                 S5Options, RgLruOptions, GtrxlOptions, FfmOptions, ShmOptions, SlstmOptions, StackOptions,
+                 TransformerPlusPlusOptions>;
 
 std::vector<std::string> backbone_names();
 

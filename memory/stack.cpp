@@ -7,7 +7,9 @@
 #include "base/error.h"
 #include "base/text.h"
 #include "memory/block_stack.h"
+#include "memory/linear_rnn.h"
 #include "memory/ops.h"
+#include "memory/slstm.h"
 #include "memory/window_positions.h"
 
 namespace engram {
@@ -90,7 +92,7 @@ LayerKind kind() {
             Options options;
             options.width = stack.width;
             options.layers = layers;
-            options.heads = stack.heads;
+            if constexpr (requires { options.heads; }) options.heads = stack.heads;
             options.mlp_width = stack.mlp_width;
             options.dropout = stack.dropout;
             options.weight_std = stack.weight_std;
@@ -107,9 +109,17 @@ LayerKind kind() {
 }
 
 const std::vector<LayerKind>& layer_kinds() {
-  static const std::vector<LayerKind> kinds = {kind<DeltaNetOptions>(),          kind<HqltOptions>(),
-                                               kind<HqltDelayedStreamOptions>(), kind<HqltDelayedChunkOptions>(),
-                                               kind<WindowLayerOptions>(),       kind<AttentionLayerOptions>()};
+  static const std::vector<LayerKind> kinds = {kind<DeltaNetOptions>(),
+                                               kind<HqltOptions>(),
+                                               kind<HqltDelayedStreamOptions>(),
+                                               kind<HqltDelayedChunkOptions>(),
+                                               kind<WindowLayerOptions>(),
+                                               kind<AttentionLayerOptions>(),
+                                               kind<MinGruOptions>(),
+                                               kind<LruOptions>(),
+                                               kind<S5Options>(),
+                                               kind<RgLruOptions>(),
+                                               kind<SlstmOptions>()};
   return kinds;
 }
 

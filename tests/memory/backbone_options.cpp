@@ -6,7 +6,7 @@
 using namespace engram;
 
 TEST_CASE("a width that the heads do not divide is refused") {
-  for (const char* name : {"transformer", "deltanet", "hqlt"}) {
+  for (const char* name : {"transformer", "deltanet", "hqlt", "gtrxl"}) {
     BackboneConfig config(name);
     OptionList options = config.options();
     options.set("memory.width", "30");
@@ -40,6 +40,7 @@ TEST_CASE("values out of bounds are refused by every backbone") {
   refuses(HqltOptions{});
   refuses(LstmOptions{});
   refuses(GruOptions{});
+  refuses(RnnOptions{});
   refuses(NoneOptions{});
   CHECK_THROWS_AS((HqltOptions{.window = 0}.check()), UserError);
   CHECK_THROWS_AS((TransformerOptions{.dropout = 1}.check()), UserError);

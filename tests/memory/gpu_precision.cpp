@@ -39,6 +39,16 @@ const std::vector<Variant> kVariants = {
     {"lstm", {{"width", "37"}, {"layers", "2"}}},
     {"gru", {{"width", "37"}, {"layers", "2"}}},
     {"none", {{"width", "37"}, {"layers", "2"}}},
+    {"rnn", {{"width", "37"}, {"layers", "2"}}},
+    {"frame_stack", {{"width", "37"}}},
+    {"gtrxl", {{"width", "26"}, {"layers", "2"}, {"window", "7"}}},
+    {"ffm", {{"width", "37"}}},
+    {"shm", {{"width", "37"}, {"memory_width", "8"}}},
+    {"slstm", {{"width", "26"}, {"layers", "2"}}},
+    {"min_gru", {{"width", "37"}, {"layers", "2"}}},
+    {"lru", {{"width", "37"}, {"layers", "2"}, {"state_width", "21"}}},
+    {"s5", {{"width", "37"}, {"layers", "2"}, {"state_width", "21"}}},
+    {"rg_lru", {{"width", "37"}, {"layers", "2"}}},
 };
 
 double rms(const Tensor& x) { return x.square().mean().sqrt().item<double>(); }

@@ -3,10 +3,10 @@
 using namespace engram;
 using torch::Tensor;
 
-TEST_CASE("LSTM and GRU equal their equations, computed step by step from their named parameters") {
+TEST_CASE("RNN, LSTM and GRU equal their equations, computed step by step from their named parameters") {
   torch::manual_seed(1);
   const torch::NoGradGuard no_grad;
-  for (const std::string name : {"lstm", "gru"}) {
+  for (const std::string name : {"rnn", "lstm", "gru"}) {
     CAPTURE(name);
     auto model = make_model({name, {{"width", "7"}}}, 20, torch::kFloat64);
     const Parameters p = parameters_by_name(*model);
@@ -20,6 +20,8 @@ TEST_CASE("LSTM and GRU equal their equations, computed step by step from their 
         const auto gates = (from_input + from_memory).chunk(4);  // input, forget, candidate, output
         c = plain_sigmoid(gates[1]) * c + plain_sigmoid(gates[0]) * gates[2].tanh();
         h = plain_sigmoid(gates[3]) * c.tanh();
+      } else if (name == "rnn") {
+        h = (from_input + from_memory).tanh();
       } else {
         const auto x = from_input.chunk(3), m = from_memory.chunk(3);  // reset, update, candidate
         const Tensor update = plain_sigmoid(x[1] + m[1]);
@@ -30,8 +32,8 @@ TEST_CASE("LSTM and GRU equal their equations, computed step by step from their 
   }
 }
 
-TEST_CASE("LSTM and GRU have the parameters of their equations") {
-  for (const auto& [name, gates] : {std::pair<std::string, std::int64_t>{"lstm", 4}, {"gru", 3}}) {
+TEST_CASE("RNN, LSTM and GRU have the parameters of their equations") {
+  for (const auto& [name, gates] : {std::pair<std::string, std::int64_t>{"rnn", 1}, {"lstm", 4}, {"gru", 3}}) {
     auto model = make_model({name, {{"layers", "2"}}}, 10, torch::kFloat32);
     const ModelCost cost = model->cost();
     CHECK(cost.parameters == 2 * gates * (2 * 100 * 100 + 2 * 100));
@@ -45,8 +47,8 @@ TEST_CASE("LSTM and GRU have the parameters of their equations") {
   }
 }
 
-TEST_CASE("orthogonal first weights of LSTM and GRU are so over all gates together, with biases of zero") {
-  for (const auto& [name, gates] : {std::pair<std::string, std::int64_t>{"lstm", 4}, {"gru", 3}}) {
+TEST_CASE("orthogonal first weights of RNN, LSTM and GRU are so over all gates together, with biases of zero") {
+  for (const auto& [name, gates] : {std::pair<std::string, std::int64_t>{"rnn", 1}, {"lstm", 4}, {"gru", 3}}) {
     for (const char* width : {"24", "100"}) {
       CAPTURE(name);
       torch::manual_seed(3);

@@ -263,6 +263,9 @@ TEST_CASE("no output depends on a later input") {
 
 TEST_CASE("gradients equal finite differences, to parameters, input and initial state") {
   for (const Variant& variant : small_variants()) {
+    // Differences stride over the kinks of its many relus: tests/memory/gtrxl.cpp holds its gradients to its
+    // definition's.
+    if (variant.backbone == "gtrxl") continue;
     CAPTURE(variant.label());
     torch::manual_seed(7);
     auto model = make_model(variant, 90, torch::kFloat64);
@@ -343,7 +346,8 @@ TEST_CASE("dropout acts in training mode alone, in forward and in step, and leav
   const torch::NoGradGuard no_grad;
   const Variant::Settings settings{{"width", "12"}, {"dropout", "0.5"}};
   for (Variant variant : {Variant{"transformer", settings}, Variant{"deltanet", settings}, Variant{"hqlt", settings},
-                          Variant{"hqlt_delayed_stream", settings}, Variant{"hqlt_delayed_chunk", settings}}) {
+                          Variant{"hqlt_delayed_stream", settings}, Variant{"hqlt_delayed_chunk", settings},
+                          Variant{"gtrxl", settings}}) {
     if (variant.backbone.starts_with("hqlt")) variant.settings.emplace_back("window", "2");
     CAPTURE(variant.label());
     torch::manual_seed(9);

@@ -64,6 +64,18 @@ inline std::vector<Variant> small_variants() {
           {"transformer++", {width}},
           {"lstm", {width, layers}},
           {"gru", {width}},
+          {"rnn", {width, layers}},
+          {"frame_stack", {width}},
+          {"gtrxl", {width, layers, odd, {"window", "5"}}},
+          {"gtrxl", {{"width", "9"}, layers, odd, {"heads", "3"}, {"window", "70"}}},
+          {"ffm", {width, {"traces", "5"}, {"contexts", "3"}, {"longest", "50"}}},
+          {"shm", {width, {"memory_width", "16"}, {"calibrations", "3"}}},
+          {"slstm", {width, layers, odd}},
+          {"min_gru", {width, layers}},
+          {"min_gru", {width, layers, odd, {"state_width", "5"}}},
+          {"lru", {width, layers, {"state_width", "5"}}},
+          {"s5", {width, layers, {"state_width", "7"}}},
+          {"rg_lru", {width, layers, {"state_width", "5"}}},
           {"none", {width, layers}}};
 }
 

@@ -1,0 +1,104 @@
+// What the mixers of the linear recurrent networks share.
+#pragma once
+
+#include <torch/torch.h>
+
+#include <cmath>
+
+#include "memory/block_stack.h"
+#include "memory/linear_recurrence.h"
+
+namespace engram {
+
+// A mixer's plans where only the rows' lengths matter.
+struct LinearPlan {
+  template <class Options>
+  LinearPlan(const Options&, const Span& span) : lengths_B(span.lengths_B) {}
+  torch::Tensor lengths_B;
+};
+struct LinearStepPlan {
+  template <class Options>
+  LinearStepPlan(const Options&, const torch::Tensor&, torch::ScalarType) {}
+};
+
+// The recurrence over a call from a layer's state, which is appended to `final_state` as it is afterwards.
+inline torch::Tensor recur(const torch::Tensor& a_BTD, const torch::Tensor& b_BTD, const torch::Tensor& h0_BD,
+                           const LinearPlan& plan, std::vector<torch::Tensor>& final_state) {
+  const torch::Tensor h_BTD = linear_recurrence(a_BTD, b_BTD, h0_BD);
+  final_state.push_back(state_after(h_BTD, h0_BD, plan.lengths_B));
+  return h_BTD;
+}
+
+// A linear map with first weights N(0, deviation), without bias.
+inline torch::nn::Linear normal_map(std::int64_t inputs, std::int64_t outputs, double deviation) {
+  torch::nn::Linear map(torch::nn::LinearOptions(inputs, outputs).bias(false));
+  torch::nn::init::normal_(map->weight, 0, deviation);
+  return map;
+}
+
+// A mixer of complex channels with factors that do not depend on the input:
+//   h_t = a h_{t-1} + s (B x_t),   y_t = Re(C h_t) + D x_t.
+// Complex numbers are pairs of real ones, real part first: B is [2N, D], the state [N, 2], and Re(C h) a real map of
+// 2N numbers. Derived has factors() and input_scale(), complex or real [N].
+template <class Derived>
+class ComplexMixer : public torch::nn::Module {
+ public:
+  static constexpr bool kCountsSteps = false;
+  using Plan = LinearPlan;
+  using StepPlan = LinearStepPlan;
+
+  template <class Options>
+  static std::vector<std::vector<std::int64_t>> state_shapes(const Options& options) {
+    return {{options.recurrent_width(), 2}};
+  }
+  template <class Options>
+  static bool shows_memory(const Options&) {
+    return false;
+  }
+  // A product of complex numbers is four of real ones.
+  template <class Options>
+  static std::int64_t multiply_adds_per_step(const Options& options) {
+    const std::int64_t width = options.width, channels = options.recurrent_width();
+    return 4 * width * channels + 2 * 4 * channels + width;
+  }
+
+  torch::Tensor forward(const torch::Tensor& x_BTD, const Plan& plan, std::span<const torch::Tensor> state,
+                        std::vector<torch::Tensor>& final_state) {
+    const torch::Tensor b_BTN = write(x_BTD, state[0].scalar_type());
+    const torch::Tensor h_BTN =
+        recur(derived().factors().expand_as(b_BTN), b_BTN, torch::view_as_complex(state[0]), plan, final_state);
+    final_state.back() = torch::view_as_real(final_state.back());
+    return read(h_BTN, x_BTD);
+  }
+
+  torch::Tensor step(const torch::Tensor& x_BD, const StepPlan&, std::span<const torch::Tensor> state, LayerView*) {
+    torch::Tensor h_BN = torch::view_as_complex(state[0]);
+    h_BN.mul_(derived().factors()).add_(write(x_BD, state[0].scalar_type()));
+    return read(h_BN, x_BD);
+  }
+
+ protected:
+  // input_deviation, output_deviation: of real and imaginary parts of the first B and C. The first D is N(0, 1).
+  template <class Options>
+  ComplexMixer(const Options& options, double input_deviation, double output_deviation)
+      : input_(register_module("input", normal_map(options.width, 2 * options.recurrent_width(), input_deviation))),
+        output_(register_module("output", normal_map(2 * options.recurrent_width(), options.width, output_deviation))),
+        skip_D_(register_parameter("skip", torch::randn({options.width}))) {}
+
+  torch::nn::Linear input_, output_;
+
+ private:
+  const Derived& derived() const { return static_cast<const Derived&>(*this); }
+
+  torch::Tensor write(const torch::Tensor& x, torch::ScalarType dtype) {
+    const torch::Tensor pairs = input_->forward(x).to(dtype).unflatten(-1, {-1, 2}).contiguous();
+    return torch::view_as_complex(pairs) * derived().input_scale();
+  }
+  torch::Tensor read(const torch::Tensor& h, const torch::Tensor& x) {
+    return output_->forward(torch::view_as_real(h).flatten(-2)) + skip_D_ * x;
+  }
+
+  torch::Tensor skip_D_;
+};
+
+}  // namespace engram

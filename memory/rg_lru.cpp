@@ -1,0 +1,111 @@
+// Griffin's recurrent block (De et al. 2024, arXiv:2402.19427, sections 2.3 and 2.4):
+//   u_t = b + sum over j < 4 of w_j (Wu x)_{t-j}, a causal convolution per channel;
+//   r_t = sigmoid(Wa u_t + ba),  i_t = sigmoid(Wi u_t + bi),  a_t = sigmoid(Lambda)^(8 r_t)    (equations 1 to 3)
+//   h_t = a_t h_{t-1} + sqrt(1 - a_t^2) (i_t u_t)                                               (equation 4)
+// and the mixer's output is Wo (gelu(Wg x_t) h_t).
+#include "memory/linear_mixer.h"
+#include "memory/linear_rnn.h"
+
+namespace engram {
+namespace {
+
+constexpr std::int64_t kConvolution = 4;   // steps
+constexpr double kRecurrenceExponent = 8;  // c of equation 3
+
+class RgLruMixer : public torch::nn::Module {
+ public:
+  using Options = RgLruOptions;
+  static constexpr bool kCountsSteps = false;
+  static bool shows_memory(const Options&) { return false; }
+  using Plan = LinearPlan;
+  using StepPlan = LinearStepPlan;
+
+  explicit RgLruMixer(const Options& options)
+      : gate_(register_module("gate", first_weights(options).inner_map(options.width, options.recurrent_width()))),
+        input_(register_module("input", first_weights(options).inner_map(options.width, options.recurrent_width()))),
+        recurrence_gate_(register_module("recurrence_gate", gate_map(options))),
+        input_gate_(register_module("input_gate", gate_map(options))),
+        output_(
+            register_module("output", first_weights(options).output_map(options.recurrent_width(), options.width))) {
+    const std::int64_t channels = options.recurrent_width();
+    const double bound = 1 / std::sqrt(static_cast<double>(kConvolution));
+    convolution_JN_ = register_parameter("convolution", torch::empty({kConvolution, channels}).uniform_(-bound, bound));
+    convolution_bias_N_ = register_parameter("convolution_bias", torch::zeros({channels}));
+    // sigmoid(Lambda)^8 is even over 0.9 .. 0.999 (section 2.4).
+    decay_N_ =
+        register_parameter("decay", torch::empty({channels}).uniform_(0.9, 0.999).pow(1 / kRecurrenceExponent).logit());
+  }
+
+  // h, and what the convolution still sees, oldest first.
+  static std::vector<std::vector<std::int64_t>> state_shapes(const Options& options) {
+    return {{options.recurrent_width()}, {kConvolution - 1, options.recurrent_width()}};
+  }
+  static std::int64_t multiply_adds_per_step(const Options& options) {
+    const std::int64_t channels = options.recurrent_width();
+    return channels * (3 * options.width + 2 * channels + kConvolution + 2);
+  }
+
+  torch::Tensor forward(const torch::Tensor& x_BTD, const Plan& plan, std::span<const torch::Tensor> state,
+                        std::vector<torch::Tensor>& final_state) {
+    const std::int64_t steps = x_BTD.size(1);
+    const torch::Tensor& past_BPN = state[1];
+    const torch::Tensor history_BUN = torch::cat({past_BPN, input_->forward(x_BTD).to(past_BPN.scalar_type())}, 1);
+    torch::Tensor u_BTN = convolution_bias_N_;
+    for (std::int64_t j = 0; j < kConvolution; ++j)
+      u_BTN = u_BTN + convolution_JN_[j] * history_BUN.narrow(1, j, steps);
+    const Update update = update_of(u_BTN);
+    const torch::Tensor h_BTN = recur(update.keep, update.write, state[0], plan, final_state);
+    const torch::Tensor kept_BP =
+        plan.lengths_B.unsqueeze(1) + torch::arange(kConvolution - 1, plan.lengths_B.options());
+    final_state.push_back(history_BUN.gather(1, kept_BP.unsqueeze(2).expand_as(past_BPN)));
+    return read(h_BTN, x_BTD);
+  }
+
+  torch::Tensor step(const torch::Tensor& x_BD, const StepPlan&, std::span<const torch::Tensor> state, LayerView*) {
+    torch::Tensor h_BN = state[0], past_BPN = state[1];
+    const torch::Tensor history_BUN =
+        torch::cat({past_BPN, input_->forward(x_BD).to(past_BPN.scalar_type()).unsqueeze(1)}, 1);
+    past_BPN.copy_(history_BUN.narrow(1, 1, kConvolution - 1));
+    const Update update = update_of((history_BUN * convolution_JN_).sum(1) + convolution_bias_N_);
+    h_BN.mul_(update.keep).add_(update.write);
+    return read(h_BN, x_BD);
+  }
+
+ private:
+  static torch::nn::Linear gate_map(const Options& options) {
+    torch::nn::Linear map(options.recurrent_width(), options.recurrent_width());
+    torch::nn::init::normal_(map->weight, 0, options.weight_std);
+    torch::nn::init::zeros_(map->bias);
+    return map;
+  }
+
+  struct Update {
+    torch::Tensor keep, write;
+  };
+  Update update_of(const torch::Tensor& u) {
+    const auto gate = [&](torch::nn::Linear& map) { return map->forward(u).to(u.scalar_type()).sigmoid(); };
+    const torch::Tensor log_keep = kRecurrenceExponent * torch::log_sigmoid(decay_N_) * gate(recurrence_gate_);
+    // Where a rounds to 1, the root's slope would be infinite.
+    const torch::Tensor scale = (-torch::expm1(2 * log_keep)).clamp_min(1e-12).sqrt();
+    return {log_keep.exp(), scale * gate(input_gate_) * u};
+  }
+  torch::Tensor read(const torch::Tensor& h, const torch::Tensor& x) {
+    return output_->forward(torch::gelu(gate_->forward(x)) * h);
+  }
+
+  torch::nn::Linear gate_, input_, recurrence_gate_, input_gate_, output_;
+  torch::Tensor convolution_JN_, convolution_bias_N_, decay_N_;
+};
+
+}  // namespace
+
+void RgLruOptions::check() const { check_bounds(*this, kMemorySection); }
+
+LayerSpec RgLruOptions::layer(std::int64_t) const { return layer_spec<RgLruMixer>(*this); }
+
+std::shared_ptr<SequenceModel> RgLruOptions::make(std::int64_t max_steps) const {
+  check();
+  return make_block_stack(*this, max_steps);
+}
+
+}  // namespace engram

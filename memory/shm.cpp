@@ -1,0 +1,140 @@
+// Stable Hadamard Memory (Le et al. 2024, arXiv:2410.10132, section 4): with n = LayerNorm(x_t),
+//   C_t = 1 + tanh(theta_t (Wc n)^T),   M_t = M_{t-1} * C_t + sigmoid(w n) (Wv n) k_t^T,   h_t = M_t q_t,
+// where * is the product element by element, k and q are relu(W n) divided by its sum, and theta_t is a row of a learnt
+// matrix. The output is Wo (h_t + Ws n), as in the authors' public code.
+//
+// The paper draws the row at random at every step. Here it follows from the step's number in its episode, by a hash, so
+// that an episode is learnt with the calibrations that it was acted with.
+#include "memory/shm.h"
+
+#include "memory/linear_recurrence.h"
+#include "memory/sequence_model.h"
+#include "nn/autocast.h"
+#include "nn/layers.h"
+
+namespace engram {
+namespace {
+
+using torch::Tensor;
+
+// A 32-bit mix of multiplications and shifts, in int64: which of `rows` a step takes.
+Tensor row_of_step(const Tensor& position, std::int64_t rows) {
+  constexpr std::int64_t kLow = 0xffffffff;
+  constexpr std::int64_t kStart = 0x9e3779b9;
+  Tensor h = position + kStart;
+  for (const std::int64_t factor : {0x21f0aaad, 0x735a2d97}) {
+    h = h.bitwise_and(kLow);
+    h = h.bitwise_xor(h.div(1 << 16, "floor")) * factor;
+  }
+  h = h.bitwise_and(kLow);
+  return h.bitwise_xor(h.div(1 << 15, "floor")).remainder(rows);
+}
+
+class Shm final : public SequenceModel {
+ public:
+  explicit Shm(const ShmOptions& options)
+      : options_(options),
+        norm_(register_module(
+            "norm", torch::nn::LayerNorm(torch::nn::LayerNormOptions({options.width}).eps(kLayerNormEpsilon)))),
+        key_(register_module("key", plain_map(options.width, options.memory_width))),
+        query_(register_module("query", plain_map(options.width, options.memory_width))),
+        value_(register_module("value", plain_map(options.width, options.memory_width))),
+        calibration_(register_module("calibration", plain_map(options.width, options.memory_width))),
+        strength_(register_module("strength", plain_map(options.width, 1))),
+        shortcut_(register_module("shortcut", torch::nn::Linear(options.width, options.memory_width))),
+        output_(register_module("output", torch::nn::Linear(options.memory_width, options.width))),
+        theta_LH_(register_parameter("theta", torch::empty({options.calibrations, options.memory_width}))) {
+    torch::nn::init::xavier_uniform_(theta_LH_);
+  }
+
+  std::int64_t width() const override { return options_.width; }
+
+  // The position, and M, [H, H].
+  MemoryState initial_state(std::int64_t batch) const override {
+    const auto options = theta_LH_.options().requires_grad(false);
+    return {{torch::zeros({batch}, options.dtype(torch::kInt64)),
+             torch::zeros({batch, options_.memory_width, options_.memory_width}, options)}};
+  }
+
+ private:
+  static torch::nn::Linear plain_map(std::int64_t inputs, std::int64_t outputs) {
+    return torch::nn::Linear(torch::nn::LinearOptions(inputs, outputs).bias(false));
+  }
+
+  Output run(const Tensor& input_BTD, const MemoryState& initial, const Tensor& lengths_B, Rows) override {
+    const Tensor& position_B = initial.tensors[0];
+    const Tensor step_T = torch::arange(input_BTD.size(1), lengths_B.options());
+    const Tensor normed_BTD = norm_->forward(input_BTD);
+    const Update update = update_of(normed_BTD, position_B.unsqueeze(1) + step_T);
+    // Calibrations reach 2: behind a row's end they would make a matrix grow that nobody reads.
+    const Tensor behind_BT1 = (step_T >= lengths_B.unsqueeze(1)).unsqueeze(2);
+    const Tensor before_BX = initial.tensors[1].flatten(1);
+    const Tensor m_BTX = linear_recurrence(update.calibration.flatten(-2).masked_fill(behind_BT1, 0),
+                                           update.written.flatten(-2).masked_fill(behind_BT1, 0), before_BX);
+    const Tensor m_BTHH = m_BTX.unflatten(-1, {options_.memory_width, -1});
+    return {read(m_BTHH, normed_BTD),
+            {{position_B + lengths_B, state_after(m_BTX, before_BX, lengths_B).view_as(initial.tensors[1])}}};
+  }
+
+  Tensor run_step(const Tensor& input_BD, MemoryState& state) override {
+    const Tensor normed_BD = norm_->forward(input_BD);
+    const Update update = update_of(normed_BD, state.tensors[0]);
+    state.tensors[0].add_(1);
+    state.tensors[1].mul_(update.calibration).add_(update.written);
+    return read(state.tensors[1], normed_BD);
+  }
+
+  struct Update {
+    Tensor calibration, written;  // [..., H, H]
+  };
+  Update update_of(const Tensor& normed, const Tensor& position) {
+    const auto in_own_type = [&](torch::nn::Linear& map) { return map->forward(normed).to(theta_LH_.scalar_type()); };
+    const Tensor theta = theta_of_step(position);
+    const Tensor value = in_own_type(strength_).sigmoid() * in_own_type(value_);
+    return {1 + torch::tanh(theta.unsqueeze(-1) * in_own_type(calibration_).unsqueeze(-2)),
+            value.unsqueeze(-1) * feature(key_, normed).unsqueeze(-2)};
+  }
+  // A row of theta for each step. As a product, so that its gradient is summed in the same order every time.
+  Tensor theta_of_step(const Tensor& position) const {
+    const auto dtype = theta_LH_.scalar_type();
+    const ComputeIn products(theta_LH_.device(), dtype);
+    const Tensor row = row_of_step(position, options_.calibrations).unsqueeze(-1);
+    return torch::matmul((row == torch::arange(options_.calibrations, position.options())).to(dtype), theta_LH_);
+  }
+  Tensor feature(torch::nn::Linear& map, const Tensor& normed) {
+    const Tensor positive = torch::relu(map->forward(normed).to(theta_LH_.scalar_type()));
+    return positive / (positive.sum(-1, /*keepdim=*/true) + 1e-5);
+  }
+  Tensor read(const Tensor& m, const Tensor& normed) {
+    const Tensor answer = torch::matmul(m, feature(query_, normed).unsqueeze(-1)).squeeze(-1);
+    return output_->forward(answer + shortcut_->forward(normed));
+  }
+
+  // Calibration, its product with the memory, what is written, and the read, each of H x H.
+  std::int64_t multiply_adds_per_step() const override {
+    return multiply_adds_of(parameters()) - theta_LH_.numel() +
+           std::int64_t{4} * options_.memory_width * options_.memory_width;
+  }
+
+  ShmOptions options_;
+  torch::nn::LayerNorm norm_;
+  torch::nn::Linear key_, query_, value_, calibration_, strength_, shortcut_, output_;
+  Tensor theta_LH_;
+};
+
+}  // namespace
+
+void ShmOptions::list_options(OptionList& list) {
+  list_width(list, width);
+  list.add("memory_width", memory_width, {1, 1 << 10}, "rows and columns of the memory matrix");
+  list.add("calibrations", calibrations, {1, 1 << 20}, "rows of the calibration matrix, of which each step takes one");
+}
+
+void ShmOptions::check() const { check_bounds(*this, kMemorySection); }
+
+std::shared_ptr<SequenceModel> ShmOptions::make(std::int64_t) const {
+  check();
+  return std::make_shared<Shm>(*this);
+}
+
+}  // namespace engram

@@ -1,0 +1,26 @@
+// Stable Hadamard Memory, the options.
+#pragma once
+
+#include <memory>
+
+#include "memory/backbone_options.h"
+
+namespace engram {
+
+// Stable Hadamard Memory (Le et al. 2024, arXiv:2410.10132): a matrix that is calibrated element by element, then
+// written as fast weights are.
+struct ShmOptions {
+  static constexpr const char* kName = "shm";
+  static constexpr const char* kSummary = "stable Hadamard memory, a matrix";
+  static constexpr const char* kSource =
+      "Le et al., Stable Hadamard memory: revitalizing memory-augmented agents for reinforcement learning, 2024";
+  int width = 100;
+  int memory_width = 32;   // H in the paper: the matrix is H x H
+  int calibrations = 128;  // L in the paper: rows that each step takes one of
+
+  void list_options(OptionList& list);
+  void check() const;
+  std::shared_ptr<SequenceModel> make(std::int64_t max_steps) const;
+};
+
+}  // namespace engram

@@ -1,0 +1,78 @@
+#include "memory/slstm.h"
+
+#include "base/error.h"
+#include "tests/memory/definition.h"
+
+using namespace engram;
+using torch::Tensor;
+
+TEST_CASE("sLSTM equals its equations, of which the stabiliser is no part") {
+  constexpr std::int64_t kSteps = 25, kWidth = 6, kHeads = 2, kHead = 3;
+  torch::manual_seed(1);
+  const torch::NoGradGuard no_grad;
+  auto model = make_model({"slstm", {{"width", "6"}, {"layers", "2"}, {"mlp_width", "7"}}}, kSteps, torch::kFloat64);
+  enlarge_weights(*model);
+  const Parameters p = parameters_by_name(*model);
+  Tensor x_TD = torch::randn({kSteps, kWidth}, torch::kFloat64);
+  const Tensor output_TD = model->forward(x_TD.unsqueeze(0)).squeeze(0);
+  for (const std::string block : {"blocks.0.", "blocks.1."}) {
+    const Tensor normed_TD = plain_rms_norm(x_TD, p.at(block + "mixer_norm.weight"));
+    std::vector<Tensor> heads;
+    for (std::int64_t head = 0; head < kHeads; ++head) {
+      Tensor h = torch::zeros({kHead}, torch::kFloat64), c = h, n = h;
+      std::vector<Tensor> outputs;
+      for (std::int64_t t = 0; t < kSteps; ++t) {
+        const auto gate = [&](std::int64_t index) {
+          const std::int64_t row = index * kHead;
+          return p.at(block + "mixer.input.weight").narrow(0, 4 * kHead * head + row, kHead).mv(normed_TD[t]) +
+                 p.at(block + "mixer.recurrent")[head].narrow(1, row, kHead).t().mv(h) +
+                 p.at(block + "mixer.bias")[head].narrow(0, row, kHead);
+        };
+        const Tensor input = gate(0).exp(), forget = plain_sigmoid(gate(1)), candidate = gate(2).tanh(),
+                     output = plain_sigmoid(gate(3));
+        c = forget * c + input * candidate;
+        n = forget * n + input;
+        h = output * c / n;
+        outputs.push_back(h);
+      }
+      heads.push_back(plain_rms_norm(torch::stack(outputs), p.at(block + "mixer.head_norm.weight")));
+    }
+    x_TD = x_TD + torch::cat(heads, 1);
+    x_TD = x_TD + swiglu(plain_rms_norm(x_TD, p.at(block + "mlp_norm.weight")), p, block + "mlp.");
+  }
+  CHECK(relative_error(output_TD, plain_rms_norm(x_TD, p.at("norm.weight"))) < 1e-10);
+}
+
+TEST_CASE("sLSTM stays finite, with its gradients, where its gates are far beyond what an exponential holds") {
+  torch::manual_seed(2);
+  auto model = make_model({"slstm", {{"width", "6"}}}, 40, torch::kFloat32);
+  auto weight = model->named_parameters()["blocks.0.mixer.input.weight"];
+  {
+    const torch::NoGradGuard no_grad;
+    weight.normal_(0, 200);  // gates of some hundreds; exp(89) overflows
+  }
+  const Tensor output_BTD = model->forward(torch::randn({3, 40, 6}));
+  CHECK(output_BTD.isfinite().all().item<bool>());
+  output_BTD.sum().backward();
+  for (const Tensor& parameter : model->parameters()) CHECK(parameter.grad().isfinite().all().item<bool>());
+}
+
+TEST_CASE("sLSTM has the state, the cost and the first forget gates that its page says") {
+  torch::manual_seed(3);
+  auto model = make_model({"slstm", {{"layers", "1"}}}, 10, torch::kFloat32);
+  const ModelCost cost = model->cost();
+  CHECK(cost.parameters == 4 * 100 * 150 + 4 * 100 + 50 + 3 * 100 * 512 + 3 * 100);
+  CHECK(cost.state_bytes == 4 * 100 * 4);
+  CHECK(cost.multiply_adds_per_step == 4 * 100 * 150 + 3 * 100 * 512);
+  const Parameters p = parameters_by_name(*model);
+  check_normal(p.at("blocks.0.mixer.input.weight"), 0.02);
+  check_normal(p.at("blocks.0.mixer.recurrent"), 0.02);
+  const Tensor bias_HX = p.at("blocks.0.mixer.bias");
+  CHECK(torch::allclose(bias_HX[1].narrow(0, 50, 50), torch::linspace(3, 6, 50)));
+  CHECK(bias_HX.narrow(1, 0, 50).abs().max().item<double>() == 0);
+  CHECK(bias_HX.narrow(1, 100, 100).abs().max().item<double>() == 0);
+  CHECK(model->learning_kernels(torch::kFloat32, torch::kCPU).reason() ==
+        "gates that see the last output need one step after the other");
+  CHECK_THROWS_AS((SlstmOptions{.width = 30, .heads = 4}.check()), UserError);
+  CHECK_THROWS_AS((SlstmOptions{.layers = 0}.check()), UserError);
+}
