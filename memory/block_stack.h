@@ -57,6 +57,7 @@ concept BlockMixer = std::derived_from<Mixer, torch::nn::Module> &&
   { options.inner_width() } -> std::convertible_to<std::int64_t>;
 };
 
+// A mixer without kernels for learning may say why: static Support learning_kernels(options).
 // A mixer with kernels of its own for learning: its weights, and its own part of the settings.
 template <class Mixer>
 concept FusedMixer = BlockMixer<Mixer> &&
@@ -83,6 +84,7 @@ class BlockStack final : public SequenceModel {
 
   Support learning_kernels(torch::ScalarType dtype, torch::Device device) const override {
     if constexpr (FusedMixer<Mixer>) return fused::block_support(options_.width, options_.heads, dtype, device);
+    if constexpr (requires { Mixer::learning_kernels(options_); }) return Mixer::learning_kernels(options_);
     return SequenceModel::learning_kernels(dtype, device);
   }
   Support fastest_kernels(torch::ScalarType dtype, torch::Device device) const override {

@@ -12,13 +12,16 @@
 
 #include "base/options.h"
 #include "memory/backbone_options.h"
+#include "memory/fast_weights.h"
 #include "memory/sequence_model.h"
 
 namespace engram {
 
 // The options of one of all backbones.
 using BackboneOptions = std::variant<TransformerOptions, DeltaNetOptions, HqltOptions, HqltDelayedStreamOptions,
-                                     HqltDelayedChunkOptions, LstmOptions, GruOptions, NoneOptions>;
+                                     HqltDelayedChunkOptions, LstmOptions, GruOptions, NoneOptions, FastWeightsOptions,
+                                     LinearTransformerOptions, PerformerOptions, DpfpOptions, Delta2021Options,
+                                     GatedDeltaNetOptions, RetNetOptions, GlaOptions, Mamba2Options, MLstmOptions>;
 
 std::vector<std::string> backbone_names();
 

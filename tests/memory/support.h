@@ -61,7 +61,32 @@ inline std::vector<Variant> small_variants() {
           {"hqlt_delayed_chunk", {width, layers, branch_norm, {"window", "5"}, {"mixing", "scalar"}}},
           {"lstm", {width, layers}},
           {"gru", {width}},
+          {"fast_weights", {width, {"rule", "gated_sum"}, {"beta_factor", "1"}, {"feature_map", "relu"},
+                            {"key_norm", "sum"}, {"convolution", "true"}}},
+          {"fast_weights", {width, layers, odd, {"decay", "vector"}, {"feature_map", "elu"}, {"key_norm", "sum"},
+                            {"attention_norm", "sum"}, {"output_gate", "sigmoid"}}},
+          {"fast_weights", {width, {"rule", "sum"}, {"decay", "vector"}, {"convolution", "true"}}},
+          {"fast_weights", {width, layers, {"decay", "vector"}, {"feature_map", "elu"}}},
+          {"linear_transformer", {width, layers}},
+          {"performer", {width, {"favor_features", "5"}}},
+          {"dpfp", {width, {"dpfp_nu", "2"}}},
+          {"delta_2021", {width, {"heads", "3"}}},
+          {"gated_deltanet", {width, layers}},
+          {"retnet", {width, layers, {"heads", "4"}}},
+          {"gla", {width, layers}},
+          {"mamba2", {width, layers}},
+          {"mlstm", {width, layers}},
           {"none", {width, layers}}};
+}
+
+// Whether differences say nothing of its gradients: its maps have corners, or it divides a fresh memory by 1e-6, as the
+// delta rule does with an attention norm (tests/memory/fast_weight_ops.cpp has its gradients elsewhere).
+inline bool too_sharp_for_differences(const Variant& variant) {
+  const auto has = [&](const char* key, const char* value) {
+    return std::ranges::count(variant.settings, std::pair<std::string, std::string>{key, value}) > 0;
+  };
+  return variant.backbone == "dpfp" || variant.backbone == "delta_2021" || has("feature_map", "relu") ||
+         (variant.backbone == "fast_weights" && !has("rule", "sum") && has("attention_norm", "sum"));
 }
 
 // Dropout is off unless it is set.

@@ -100,7 +100,7 @@ def registered_names(root, registry, alias, headers):
 def page_problems(root):
     for registry, alias, headers, folder in (
         ("envs/registry.h", "AllTasks", "envs/tasks/*.h", "docs/tasks"),
-        ("memory/registry.h", "BackboneOptions", "memory/backbone_options.h", "docs/backbones"),
+        ("memory/registry.h", "BackboneOptions", "memory/*.h", "docs/backbones"),
     ):
         entries, names = registered_names(root, registry, alias, headers)
         if not entries:
