@@ -57,7 +57,8 @@ concept BlockMixer = std::derived_from<Mixer, torch::nn::Module> &&
   { options.inner_width() } -> std::convertible_to<std::int64_t>;
 };
 
-// A mixer without kernels for learning may say why: static Support learning_kernels(options).
+// A mixer without kernels for learning may say why: static Support learning_kernels(options). One whose steps have
+// nothing to show says so: static bool shows_memory(options).
 // A mixer with kernels of its own for learning: its weights, and its own part of the settings.
 template <class Mixer>
 concept FusedMixer = BlockMixer<Mixer> &&
@@ -80,7 +81,10 @@ class BlockStack final : public SequenceModel {
   }
 
   std::int64_t width() const override { return options_.width; }
-  bool shows_memory() const override { return true; }
+  bool shows_memory() const override {
+    if constexpr (requires { Mixer::shows_memory(options_); }) return Mixer::shows_memory(options_);
+    return true;
+  }
 
   Support learning_kernels(torch::ScalarType dtype, torch::Device device) const override {
     if constexpr (FusedMixer<Mixer>) return fused::block_support(options_.width, options_.heads, dtype, device);
@@ -181,7 +185,7 @@ class BlockStack final : public SequenceModel {
     return take_step(input_BD, state, nullptr);
   }
   torch::Tensor run_viewed_step(const torch::Tensor& input_BD, MemoryState& state, MemoryView& view) override {
-    return take_step(input_BD, state, &view);
+    return shows_memory() ? take_step(input_BD, state, &view) : SequenceModel::run_viewed_step(input_BD, state, view);
   }
 
   // `view`: null or filled.

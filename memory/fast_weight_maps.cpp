@@ -51,19 +51,25 @@ Tensor favor(const Tensor& x, const Tensor& directions_FC) {
 FastWeightFeatures::FastWeightFeatures(const FastWeightsOptions& options)
     : map_(options.feature_map), norm_(options.key_norm), nu_(options.dpfp_nu) {
   if (map_ == FeatureMap::kFavor)
-    directions_FC_ = register_parameter(
-        "directions", orthogonal_directions(options.favor_features, options.width / options.heads),
-        /*requires_grad=*/false);
+    directions_FC_ =
+        register_parameter("directions", orthogonal_directions(options.favor_features, options.width / options.heads),
+                           /*requires_grad=*/false);
 }
 
 Tensor FastWeightFeatures::forward(const Tensor& x) const {
   switch (map_) {
-    case FeatureMap::kSilu: return torch::silu(x);
-    case FeatureMap::kRelu: return torch::relu(x);
-    case FeatureMap::kElu: return torch::elu(x) + 1;
-    case FeatureMap::kDpfp: return dpfp(x, nu_);
-    case FeatureMap::kFavor: return favor(x, directions_FC_);
-    case FeatureMap::kIdentity: break;
+    case FeatureMap::kSilu:
+      return torch::silu(x);
+    case FeatureMap::kRelu:
+      return torch::relu(x);
+    case FeatureMap::kElu:
+      return torch::elu(x) + 1;
+    case FeatureMap::kDpfp:
+      return dpfp(x, nu_);
+    case FeatureMap::kFavor:
+      return favor(x, directions_FC_);
+    case FeatureMap::kIdentity:
+      break;
   }
   return x.contiguous();
 }
@@ -95,7 +101,8 @@ InputDecay::InputDecay(const FastWeightsOptions& options) : heads_(options.heads
     return;
   }
   map_ = register_module("map", first.inner_map(options.width, options.heads));
-  // As in Mamba-2 (Dao and Gu 2024): first steps softplus(c) in 0.001 .. 0.1, their logarithm uniform; rates in 1 .. 16.
+  // As in Mamba-2 (Dao and Gu 2024): first steps softplus(c) in 0.001 .. 0.1, their logarithm uniform; rates in 1
+  // .. 16.
   const Tensor step_H = torch::exp(torch::empty({options.heads}).uniform_(std::log(1e-3), std::log(1e-1)));
   bias_ = register_parameter("bias", step_H + torch::log(-torch::expm1(-step_H)));
   log_rate_H_ = register_parameter("log_rate", torch::log(torch::empty({options.heads}).uniform_(1, 16)));
@@ -135,8 +142,7 @@ Tensor ShortConvolution::convolve(const Tensor& x) const {
 ShortConvolution::Output ShortConvolution::forward(const Tensor& x_BTC, const Tensor& state_BSC,
                                                    const Tensor& lengths_B) const {
   const Tensor all = torch::cat({state_BSC, x_BTC.to(state_BSC.scalar_type())}, 1);
-  const Tensor kept_BS1 =
-      (lengths_B.unsqueeze(1) + torch::arange(width_ - 1, lengths_B.options())).unsqueeze(2);
+  const Tensor kept_BS1 = (lengths_B.unsqueeze(1) + torch::arange(width_ - 1, lengths_B.options())).unsqueeze(2);
   return {convolve(all), all.gather(1, kept_BS1.expand({-1, -1, all.size(2)}))};
 }
 

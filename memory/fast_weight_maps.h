@@ -19,7 +19,8 @@ inline torch::Tensor wide(const torch::Tensor& x) { return x.to(at::toOpMathType
 // What queries and keys pass before the memory.
 class FastWeightFeatures : public torch::nn::Module {
  public:
-  // FAVOR+ draws its random directions here, once: a parameter without gradient, so that weights that are saved have it.
+  // FAVOR+ draws its random directions here, once: a parameter without gradient, so that weights that are saved have
+  // it.
   explicit FastWeightFeatures(const FastWeightsOptions& options);
 
   // [..., H, width / heads] -> [..., H, key_width()], in float32 at least for FAVOR+.

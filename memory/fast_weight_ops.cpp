@@ -27,7 +27,8 @@ Tensor one_in_scale(const Tensor& log_scale) {
   return (-log_scale.clamp_max(kLargest)).exp();
 }
 
-// What is read, divided as the attention norm asks. `norm`: z . q, scaled as q is; `floor`: 1 in the scale of the state.
+// What is read, divided as the attention norm asks. `norm`: z . q, scaled as q is; `floor`: 1 in the scale of the
+// state.
 Tensor divided(const FastWeightRule& rule, const Tensor& read, const Tensor& norm, const Tensor& floor) {
   if (rule.attention_norm == AttentionNorm::kSum) return read / (norm + kAttentionNormEpsilon);
   return read / (floor.defined() ? torch::maximum(norm.abs(), floor) : norm.abs().clamp_min(1));
@@ -122,10 +123,10 @@ class ChunkDecay {
         .triu(1);
   }
 
-  Tensor row_, column_;    // [n, M, C, X]: F - m and g - F
-  Tensor start_nM11_;      // m before each chunk
+  Tensor row_, column_;  // [n, M, C, X]: F - m and g - F
+  Tensor start_nM11_;    // m before each chunk
   Tensor log_scale_nMC1_;
-  Tensor ratio_;           // factors from s to t, 0 where s > t: [n, M, C, C], with a decay per channel [n, M, C, C, K]
+  Tensor ratio_;  // factors from s to t, 0 where s > t: [n, M, C, C], with a decay per channel [n, M, C, C, K]
 };
 
 // A memory at the beginning of each chunk [n, M, K, V], what is added to it at each step [n, M, C, V], and the memory

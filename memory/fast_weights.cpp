@@ -62,8 +62,8 @@ class FastWeightsMixer : public torch::nn::Module {
     if (options.decay == Decay::kScalar || options.decay == Decay::kVector)
       decay_ = register_module("decay", std::make_shared<InputDecay>(options));
     if (options.convolution)
-      convolution_ = register_module("convolution", std::make_shared<ShortConvolution>(
-                                                        3 * options.width, FastWeightsOptions::kConvolutionWidth));
+      convolution_ = register_module(
+          "convolution", std::make_shared<ShortConvolution>(3 * options.width, FastWeightsOptions::kConvolutionWidth));
   }
 
   static std::vector<std::vector<std::int64_t>> state_shapes(const Options& options) {
@@ -103,12 +103,15 @@ class FastWeightsMixer : public torch::nn::Module {
     Projected projected = project(x_BD);
     if (convolution_) projected = parted(convolution_->step(joined(projected), state.back()));
     const FastWeightInput in = input(x_BD, projected);
-    if (view != nullptr && options_.write_strength == WriteStrength::kSigmoid) view->write_strength_BH = in.write;
+    if (view != nullptr && shows_memory(options_)) view->write_strength_BH = in.write;
     const FastWeightState before = memory(state);
     return join(x_BD, plain_delta_rule(options_)
                           ? delta_rule_step(in.query, in.key, in.value, in.write, before.weights_BHKV)
                           : fast_weight_step(rule_, in, before));
   }
+
+  // The write strengths of the delta rule; those of sums say nothing of what the memory answered before.
+  static bool shows_memory(const Options& options) { return options.rule == FastRule::kDelta; }
 
   static Support learning_kernels(const Options& options) {
     if (plain_delta_rule(options) && options.feature_map == FeatureMap::kSilu && options.key_norm == KeyNorm::kL2 &&
@@ -154,12 +157,21 @@ class FastWeightsMixer : public torch::nn::Module {
     if (decay_) decay = decay_->forward(x);
     in.log_decay = decay.log_decay;
     if (options_.decay == Decay::kFixed) in.log_decay = fixed_log_decay(wide(value).narrow(-1, 0, 1));
-    const Tensor logit = beta_ ? wide(beta_->forward(x)) : Tensor();
+    Tensor logit = beta_ ? beta_->forward(x) : Tensor();
+    if (beta_ && !plain_delta_rule(options_)) logit = wide(logit);  // its kernel takes all of one type
     switch (options_.write_strength) {
-      case WriteStrength::kOne: in.write = torch::ones_like(wide(value).select(-1, 0)); break;
-      case WriteStrength::kSigmoid: in.write = options_.beta_factor * torch::sigmoid(logit); break;
-      case WriteStrength::kStep: in.write = decay.step; break;
-      case WriteStrength::kExponential: in.write = logit; break;
+      case WriteStrength::kOne:
+        in.write = torch::ones_like(wide(value).select(-1, 0));
+        break;
+      case WriteStrength::kSigmoid:
+        in.write = options_.beta_factor * torch::sigmoid(logit);
+        break;
+      case WriteStrength::kStep:
+        in.write = decay.step;
+        break;
+      case WriteStrength::kExponential:
+        in.write = logit;
+        break;
     }
     if (options_.rule == FastRule::kGatedSum) in.log_decay = torch::log_sigmoid(-logit).unsqueeze(-1);
     return in;

@@ -44,7 +44,8 @@ void FastWeightsOptions::list_options(OptionList& list) {
   list_heads(list, heads);
   list_mlp_width(list, mlp_width, kSwiGluWidth);
   list.add("rule", rule, kRules, "what a step writes: its pair, its correction, or a mix of its pair and the memory");
-  list.add("decay", decay, kDecays, "what a step leaves: all, RetNet's constants, an input's number a head or a channel");
+  list.add("decay", decay, kDecays,
+           "what a step leaves: all, RetNet's constants, an input's number a head or a channel");
   list.add("write_strength", write_strength, kWriteStrengths,
            "of a head's step: 1, beta_factor sigmoid, the step size of decay scalar, or exp as in mLSTM");
   list_beta_factor(list, beta_factor);
@@ -55,7 +56,8 @@ void FastWeightsOptions::list_options(OptionList& list) {
   list.add("key_norm", key_norm, kKeyNorms, "what queries and keys are divided by: their length, their sum, nothing");
   list.add("attention_norm", attention_norm, kAttentionNorms,
            "what is read is divided by: nothing, the query's weight in the sum of keys, or that but at least 1");
-  list.add("convolution", convolution, "a causal convolution over 4 steps of queries, keys and values before their maps");
+  list.add("convolution", convolution,
+           "a causal convolution over 4 steps of queries, keys and values before their maps");
   list.add("value_silu", value_silu, "silu on the values");
   list.add("output_gate", output_gate, kOutputGates, "what multiplies the normalised outputs of the heads");
   list_dropout(list, dropout);
@@ -86,9 +88,9 @@ void FastWeightsOptions::check() const {
             "decays by 1 - its write strength: it takes memory.beta_factor 1, not " + std::to_string(beta_factor));
   refuse_if(write_strength == WriteStrength::kStep && decay != Decay::kScalar, write_text,
             "is the step size of memory.decay scalar, not of " + decay_text);
-  refuse_if(write_strength == WriteStrength::kExponential && attention_norm != AttentionNorm::kAtLeastOne, write_text,
-            "has no bound: it needs memory.attention_norm at_least_one, not " +
-                norm_text.substr(norm_text.rfind(' ') + 1));
+  refuse_if(
+      write_strength == WriteStrength::kExponential && attention_norm != AttentionNorm::kAtLeastOne, write_text,
+      "has no bound: it needs memory.attention_norm at_least_one, not " + norm_text.substr(norm_text.rfind(' ') + 1));
   refuse_if(write_strength == WriteStrength::kExponential && decay == Decay::kVector, write_text,
             "is scaled by head: it does not go with memory.decay vector");
   refuse_if(attention_norm == AttentionNorm::kAtLeastOne && rule != FastRule::kSum, norm_text,

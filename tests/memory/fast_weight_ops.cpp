@@ -21,7 +21,8 @@ FastWeightInput random_input(std::int64_t steps, std::int64_t decay_channels, do
                                             torch::nn::functional::NormalizeFuncOptions().dim(-1));
   in.value = random({kBatch, steps, kHeads, kValues});
   in.write = 2 * torch::sigmoid(random({kBatch, steps, kHeads}));
-  if (decay_channels > 0) in.log_decay = -strength * torch::rand({kBatch, steps, kHeads, decay_channels}, torch::kFloat64);
+  if (decay_channels > 0)
+    in.log_decay = -strength * torch::rand({kBatch, steps, kHeads, decay_channels}, torch::kFloat64);
   return in;
 }
 
@@ -54,12 +55,10 @@ FastWeightInput at_step(const FastWeightInput& in, std::int64_t t) {
           in.log_decay.defined() ? in.log_decay.select(1, t) : in.log_decay};
 }
 
-const std::vector<FastWeightRule> kRules = {{false, AttentionNorm::kNone, false},
-                                            {false, AttentionNorm::kSum, false},
-                                            {false, AttentionNorm::kAtLeastOne, false},
-                                            {false, AttentionNorm::kAtLeastOne, true},
-                                            {true, AttentionNorm::kNone, false},
-                                            {true, AttentionNorm::kSum, false}};
+const std::vector<FastWeightRule> kRules = {
+    {false, AttentionNorm::kNone, false},       {false, AttentionNorm::kSum, false},
+    {false, AttentionNorm::kAtLeastOne, false}, {false, AttentionNorm::kAtLeastOne, true},
+    {true, AttentionNorm::kNone, false},        {true, AttentionNorm::kSum, false}};
 
 }  // namespace
 
@@ -229,8 +228,7 @@ TEST_CASE("of bfloat16 inputs the memory is computed and kept in float32") {
     FastWeightInput in = in_type(random_input(70, 1, 0.05), b);
     const FastWeightState state = clone(random_state(rule), torch::kFloat32);
     const FastWeightResult out = fast_weights(rule, in, state, lengths({70, 9, 0}));
-    const FastWeightResult exact =
-        fast_weights(rule, in_type(in, torch::kFloat64), clone(state), lengths({70, 9, 0}));
+    const FastWeightResult exact = fast_weights(rule, in_type(in, torch::kFloat64), clone(state), lengths({70, 9, 0}));
     CHECK((out.output_BTHV.scalar_type() == b));
     CHECK((out.state.weights_BHKV.scalar_type() == torch::kFloat32));
     CHECK(relative_error(out.state.weights_BHKV.to(torch::kFloat64), exact.state.weights_BHKV) < 1e-4);

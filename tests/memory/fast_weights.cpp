@@ -74,13 +74,16 @@ Numbers feature(const FastWeightsOptions& options, const Numbers& x, const Tenso
     case FeatureMap::kElu:
       for (const double v : x) y.push_back(v > 0 ? v + 1 : std::exp(v));
       break;
-    case FeatureMap::kIdentity: y = x; break;
+    case FeatureMap::kIdentity:
+      y = x;
+      break;
     case FeatureMap::kDpfp: {
       Numbers r;
       for (const double v : x) r.push_back(std::max(v, 0.0));
       for (const double v : x) r.push_back(std::max(-v, 0.0));
       for (int nu = 1; nu <= options.dpfp_nu; ++nu)
-        for (std::size_t i = 0; i < 2 * n; ++i) y.push_back(r[i] * r[(i + 2 * n - static_cast<std::size_t>(nu)) % (2 * n)]);
+        for (std::size_t i = 0; i < 2 * n; ++i)
+          y.push_back(r[i] * r[(i + 2 * n - static_cast<std::size_t>(nu)) % (2 * n)]);
       break;
     }
     case FeatureMap::kFavor: {
@@ -183,12 +186,14 @@ Tensor mixer(const FastWeightsOptions& options, const Tensor& normed_TD, const P
       double step_size = 0, write = 1;
       if (options.decay == Decay::kFixed) decay = {1 - std::pow(2.0, -5.0 - static_cast<double>(h))};
       if (options.decay == Decay::kScalar) {
-        step_size = softplus(map("decay.map.weight")[t][h].item<double>() + p.at(name + "decay.bias")[h].item<double>());
+        step_size =
+            softplus(map("decay.map.weight")[t][h].item<double>() + p.at(name + "decay.bias")[h].item<double>());
         decay = {std::exp(-std::exp(p.at(name + "decay.log_rate")[h].item<double>()) * step_size)};
       }
       if (options.decay == Decay::kVector) {
-        const Tensor logit = normed_TD[t].matmul(p.at(name + "decay.down.weight").t()).matmul(
-                                 p.at(name + "decay.up.weight").t()) + p.at(name + "decay.bias");
+        const Tensor logit =
+            normed_TD[t].matmul(p.at(name + "decay.down.weight").t()).matmul(p.at(name + "decay.up.weight").t()) +
+            p.at(name + "decay.bias");
         const auto keys = static_cast<std::int64_t>(k.size());
         decay = numbers(logit.narrow(0, h * keys, keys));
         for (double& a : decay) a = std::pow(sigmoid(a), 1 / 16.0);
@@ -255,8 +260,7 @@ TEST_CASE("with its defaults fast_weights computes the same as deltanet from the
       CHECK(torch::equal(a.final_state.tensors[i], b.final_state.tensors[i]));
     a.output_BTD.sum().backward();
     b.output_BTD.sum().backward();
-    for (const auto& item : weights)
-      CHECK(relative_error(own[item.key()].grad(), item.value().grad()) < 1e-12);
+    for (const auto& item : weights) CHECK(relative_error(own[item.key()].grad(), item.value().grad()) < 1e-12);
     MemoryState one = a.final_state.detach().clone(), other = one.clone();
     CHECK(torch::equal(deltanet->step(input_BTD.select(1, 0), one), family->step(input_BTD.select(1, 0), other)));
     CHECK(torch::equal(one.tensors[1], other.tensors[1]));
@@ -286,8 +290,8 @@ TEST_CASE("FAVOR+ draws its directions once: they are kept with the weights, and
   CHECK(torch::equal(directions, before));
   // The features estimate exp(q . k / sqrt(C)): without bias, over many directions.
   torch::manual_seed(5);
-  auto many = make_model({"performer", {{"width", "12"}, {"heads", "2"}, {"favor_features", "4096"}}}, 10,
-                         torch::kFloat64);
+  auto many =
+      make_model({"performer", {{"width", "12"}, {"heads", "2"}, {"favor_features", "4096"}}}, 10, torch::kFloat64);
   const Tensor drawn = many->named_parameters()["blocks.0.mixer.features.directions"];
   const Numbers q{0.9, -0.5, 0.3, 1.1, -0.2, 0.4}, k{0.7, 0.6, -0.8, 0.9, 0.1, -1.0};
   FastWeightsOptions options;
@@ -300,13 +304,21 @@ TEST_CASE("FAVOR+ draws its directions once: they are kept with the weights, and
 TEST_CASE("a preset is fast_weights with other defaults, and its options may be changed as well") {
   for (const auto& [preset, settings] : std::vector<std::pair<std::string, Settings>>{
            {"linear_transformer",
-            {{"rule", "sum"}, {"write_strength", "one"}, {"feature_map", "elu"}, {"key_norm", "none"},
-             {"attention_norm", "sum"}, {"value_silu", "false"}}},
+            {{"rule", "sum"},
+             {"write_strength", "one"},
+             {"feature_map", "elu"},
+             {"key_norm", "none"},
+             {"attention_norm", "sum"},
+             {"value_silu", "false"}}},
            {"gated_deltanet",
             {{"decay", "scalar"}, {"beta_factor", "1"}, {"convolution", "true"}, {"output_gate", "silu"}}},
            {"mamba2",
-            {{"rule", "sum"}, {"decay", "scalar"}, {"write_strength", "step"}, {"key_norm", "none"},
-             {"convolution", "true"}, {"output_gate", "silu"}}}}) {
+            {{"rule", "sum"},
+             {"decay", "scalar"},
+             {"write_strength", "step"},
+             {"key_norm", "none"},
+             {"convolution", "true"},
+             {"output_gate", "silu"}}}}) {
     CAPTURE(preset);
     const Tensor input = torch::randn({2, 9, 100});
     const auto output = [&](const Variant& variant) {
@@ -325,17 +337,17 @@ TEST_CASE("state bytes and multiply-adds of the presets at width 100, 3 layers a
     std::int64_t state, products;  // of a layer: numbers, and multiply-adds but for SwiGLU
   };
   const std::int64_t maps = 4 * 100 * 100, gate = 100 * 100, convolution = 3 * 100 * 4;
-  for (const Expected& expected : {
-           Expected{"fast_weights", 2 * 50 * 50, maps + 200 + 3 * 100 * 50},
-           {"linear_transformer", 2 * 50 * 50 + 2 * 50, maps + 2 * 100 * 50 + 2 * 50},
-           {"performer", 2 * 128 * 50 + 2 * 128, maps + 2 * 100 * 64 + 2 * 100 * 128 + 2 * 128},
-           {"dpfp", 2 * 100 * 50 + 2 * 100, maps + 2 * 100 * 100 + 2 * 100},
-           {"delta_2021", 2 * 100 * 50, maps + 200 + 3 * 100 * 100},
-           {"gated_deltanet", 2 * 50 * 50 + 3 * 300, maps + gate + convolution + 2 * 200 + 3 * 100 * 50},
-           {"retnet", 2 * 50 * 50, maps + gate + 2 * 100 * 50},
-           {"gla", 2 * 50 * 50, maps + gate + 16 * 200 + 2 * 100 * 50},
-           {"mamba2", 2 * 50 * 50 + 3 * 300, maps + gate + convolution + 200 + 2 * 100 * 50},
-           {"mlstm", 2 * 50 * 50 + 2 * 50 + 2, maps + gate + 2 * 200 + 2 * 100 * 50 + 2 * 50}}) {
+  for (const Expected& expected :
+       {Expected{"fast_weights", 2 * 50 * 50, maps + 200 + 3 * 100 * 50},
+        {"linear_transformer", 2 * 50 * 50 + 2 * 50, maps + 2 * 100 * 50 + 2 * 50},
+        {"performer", 2 * 128 * 50 + 2 * 128, maps + 2 * 100 * 64 + 2 * 100 * 128 + 2 * 128},
+        {"dpfp", 2 * 100 * 50 + 2 * 100, maps + 2 * 100 * 100 + 2 * 100},
+        {"delta_2021", 2 * 100 * 50, maps + 200 + 3 * 100 * 100},
+        {"gated_deltanet", 2 * 50 * 50 + 3 * 300, maps + gate + convolution + 2 * 200 + 3 * 100 * 50},
+        {"retnet", 2 * 50 * 50, maps + gate + 2 * 100 * 50},
+        {"gla", 2 * 50 * 50, maps + gate + 16 * 200 + 2 * 100 * 50},
+        {"mamba2", 2 * 50 * 50 + 3 * 300, maps + gate + convolution + 200 + 2 * 100 * 50},
+        {"mlstm", 2 * 50 * 50 + 2 * 50 + 2, maps + gate + 2 * 200 + 2 * 100 * 50 + 2 * 50}}) {
     CAPTURE(expected.name);
     const ModelCost cost = make_model({expected.name, {}}, 10, torch::kFloat32)->cost();
     CHECK(cost.state_bytes == 3 * 4 * expected.state);
@@ -354,8 +366,7 @@ TEST_CASE("settings of fast weights that contradict each other are refused in on
   };
   const auto family = [](const Settings& settings) { return Variant{"fast_weights", settings}; };
   CHECK(error(family({{"rule", "sum"}, {"write_strength", "one"}})) == "");
-  CHECK(error(family({{"write_strength", "one"}})) ==
-        "memory.rule delta needs memory.write_strength sigmoid, not one");
+  CHECK(error(family({{"write_strength", "one"}})) == "memory.rule delta needs memory.write_strength sigmoid, not one");
   CHECK(error(family({{"rule", "gated_sum"}, {"beta_factor", "1"}, {"decay", "scalar"}})) ==
         "memory.rule gated_sum decays by 1 - its write strength: it takes memory.decay none, not scalar");
   CHECK(error(family({{"rule", "gated_sum"}})) ==
@@ -372,8 +383,7 @@ TEST_CASE("settings of fast weights that contradict each other are refused in on
         "memory.key_norm sum needs features that are not negative, which memory.feature_map silu has");
   CHECK(error({"linear_transformer", {{"feature_map", "identity"}}}) ==
         "memory.attention_norm sum needs features that are not negative, which memory.feature_map identity has");
-  CHECK(error({"dpfp", {{"dpfp_nu", "12"}}}) ==
-        "memory.dpfp_nu 12 is not below 2 memory.width / memory.heads = 12");
+  CHECK(error({"dpfp", {{"dpfp_nu", "12"}}}) == "memory.dpfp_nu 12 is not below 2 memory.width / memory.heads = 12");
   CHECK(error({"dpfp", {{"dpfp_nu", "11"}}}) == "");
   CHECK_THROWS_AS(options_of(family({{"rule", "gated_delta"}})), UserError);
   CHECK_THROWS_WITH_AS(options_of(family({}), "5").check(), "memory.width 12 is not divisible by memory.heads 5",
@@ -386,4 +396,24 @@ TEST_CASE("fast weights say why they learn on LibTorch") {
   };
   CHECK(reason({"fast_weights", {}}) == "the kernels of these settings are deltanet's");
   CHECK(reason({"gla", {}}) == "there are kernels for deltanet's settings alone");
+}
+
+TEST_CASE("the delta rule shows its write strengths, and the sums have none to show") {
+  for (const char* name : {"fast_weights", "delta_2021", "gated_deltanet"}) {
+    CAPTURE(name);
+    torch::manual_seed(7);
+    auto model = make_model({name, {{"width", "12"}, {"layers", "1"}}}, 10, torch::kFloat64);
+    enlarge_weights(*model);
+    const Parameters p = parameters_by_name(*model);
+    const Tensor x_BD = torch::randn({3, 12}, torch::kFloat64);
+    MemoryState state = model->initial_state(3), plain = state.clone();
+    MemoryView view;
+    CHECK(torch::equal(model->step(x_BD, state, view), model->step(x_BD, plain)));
+    const Tensor logit =
+        plain_rms_norm(x_BD, p.at("blocks.0.mixer_norm.weight")).matmul(p.at("blocks.0.mixer.beta.weight").t());
+    const double factor = name == std::string("fast_weights") ? 2 : 1;
+    CHECK(relative_error(view.layers.at(0).write_strength_BH, factor * plain_sigmoid(logit)) < 1e-12);
+  }
+  for (const char* name : {"linear_transformer", "performer", "dpfp", "retnet", "gla", "mamba2", "mlstm"})
+    CHECK(!make_model({name, {{"width", "12"}}}, 10, torch::kFloat32)->shows_memory());
 }

@@ -42,6 +42,9 @@ struct Variant {
 inline std::vector<Variant> small_variants() {
   const std::pair<std::string, std::string> width{"width", "12"}, layers{"layers", "2"}, odd{"mlp_width", "7"},
       branch_norm{"branch_norm", "true"};
+  const std::pair<std::string, std::string> by_channel{"decay", "vector"}, elu{"feature_map", "elu"},
+      sum_norm{"key_norm", "sum"}, convolution{"convolution", "true"}, sigmoid_gate{"output_gate", "sigmoid"},
+      unit_beta{"beta_factor", "1"};
   return {{"transformer", {width, layers, odd}},
           {"deltanet", {width, layers}},
           {"deltanet", {width, layers, odd, {"heads", "4"}, {"beta_factor", "1"}}},
@@ -61,12 +64,10 @@ inline std::vector<Variant> small_variants() {
           {"hqlt_delayed_chunk", {width, layers, branch_norm, {"window", "5"}, {"mixing", "scalar"}}},
           {"lstm", {width, layers}},
           {"gru", {width}},
-          {"fast_weights", {width, {"rule", "gated_sum"}, {"beta_factor", "1"}, {"feature_map", "relu"},
-                            {"key_norm", "sum"}, {"convolution", "true"}}},
-          {"fast_weights", {width, layers, odd, {"decay", "vector"}, {"feature_map", "elu"}, {"key_norm", "sum"},
-                            {"attention_norm", "sum"}, {"output_gate", "sigmoid"}}},
-          {"fast_weights", {width, {"rule", "sum"}, {"decay", "vector"}, {"convolution", "true"}}},
-          {"fast_weights", {width, layers, {"decay", "vector"}, {"feature_map", "elu"}}},
+          {"fast_weights", {width, {"rule", "gated_sum"}, unit_beta, {"feature_map", "relu"}, sum_norm, convolution}},
+          {"fast_weights", {width, layers, odd, by_channel, elu, sum_norm, {"attention_norm", "sum"}, sigmoid_gate}},
+          {"fast_weights", {width, {"rule", "sum"}, by_channel, convolution}},
+          {"fast_weights", {width, layers, by_channel, elu}},
           {"linear_transformer", {width, layers}},
           {"performer", {width, {"favor_features", "5"}}},
           {"dpfp", {width, {"dpfp_nu", "2"}}},
