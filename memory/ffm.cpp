@@ -40,7 +40,7 @@ class Ffm final : public SequenceModel {
  private:
   Output run(const Tensor& input_BTD, const MemoryState& initial, const Tensor& lengths_B, Rows) override {
     const Tensor written_BTX = write(input_BTD), before_BX = torch::view_as_complex(initial.tensors[0]);
-    const Tensor s_BTX = linear_recurrence(factors().expand_as(written_BTX), written_BTX, before_BX);
+    const Tensor s_BTX = linear_recurrence(factors(), written_BTX, before_BX);
     return {read(s_BTX, input_BTD), {{torch::view_as_real(state_after(s_BTX, before_BX, lengths_B))}}};
   }
 

@@ -58,8 +58,8 @@ concept BlockMixer = std::derived_from<Mixer, torch::nn::Module> &&
   { options.inner_width() } -> std::convertible_to<std::int64_t>;
 };
 
-// A mixer may also say, of its options: static bool shows_memory(options), whether its steps fill in a LayerView (they do
-// unless it says so), and static Support learning_kernels(options), why it has no kernels for learning.
+// A mixer may also say, of its options: static bool shows_memory(options), whether its steps fill in a LayerView (they
+// do unless it says so), and static Support learning_kernels(options), why it has no kernels for learning.
 
 // A mixer with kernels of its own for learning: its weights, and its own part of the settings.
 template <class Mixer>

@@ -22,9 +22,9 @@ struct LinearStepPlan {
 };
 
 // The recurrence over a call from a layer's state, which is appended to `final_state` as it is afterwards.
-inline torch::Tensor recur(const torch::Tensor& a_BTD, const torch::Tensor& b_BTD, const torch::Tensor& h0_BD,
+inline torch::Tensor recur(const torch::Tensor& a, const torch::Tensor& b_BTD, const torch::Tensor& h0_BD,
                            const LinearPlan& plan, std::vector<torch::Tensor>& final_state) {
-  const torch::Tensor h_BTD = linear_recurrence(a_BTD, b_BTD, h0_BD);
+  const torch::Tensor h_BTD = linear_recurrence(a, b_BTD, h0_BD);
   final_state.push_back(state_after(h_BTD, h0_BD, plan.lengths_B));
   return h_BTD;
 }
@@ -65,8 +65,7 @@ class ComplexMixer : public torch::nn::Module {
   torch::Tensor forward(const torch::Tensor& x_BTD, const Plan& plan, std::span<const torch::Tensor> state,
                         std::vector<torch::Tensor>& final_state) {
     const torch::Tensor b_BTN = write(x_BTD, state[0].scalar_type());
-    const torch::Tensor h_BTN =
-        recur(derived().factors().expand_as(b_BTN), b_BTN, torch::view_as_complex(state[0]), plan, final_state);
+    const torch::Tensor h_BTN = recur(derived().factors(), b_BTN, torch::view_as_complex(state[0]), plan, final_state);
     final_state.back() = torch::view_as_real(final_state.back());
     return read(h_BTN, x_BTD);
   }

@@ -1,5 +1,7 @@
 #include "memory/linear_recurrence.h"
 
+#include "memory/linear_recurrence_cuda.h"
+
 namespace engram {
 namespace {
 
@@ -59,7 +61,17 @@ class LinearRecurrence : public torch::autograd::Function<LinearRecurrence> {
 
 }  // namespace
 
-Tensor linear_recurrence(const Tensor& a_BTD, const Tensor& b_BTD, const Tensor& h0_BD) {
+Tensor linear_recurrence(const Tensor& a, const Tensor& b_BTD, const Tensor& h0_BD) {
+  if (b_BTD.is_cuda() && b_BTD.numel() > 0) {
+    const Tensor packed_a = a.contiguous(), packed_b = b_BTD.contiguous(), packed_h0 = h0_BD.contiguous();
+    if (supports_linear_recurrence_on_gpu(packed_a, packed_b, packed_h0))
+      return linear_recurrence_on_gpu(packed_a, packed_b, packed_h0);
+  }
+  return plain_linear_recurrence(a, b_BTD, h0_BD);
+}
+
+Tensor plain_linear_recurrence(const Tensor& a, const Tensor& b_BTD, const Tensor& h0_BD) {
+  const Tensor a_BTD = a.dim() == 1 ? a.expand_as(b_BTD) : a;
   TORCH_CHECK(b_BTD.dim() == 3 && a_BTD.sizes() == b_BTD.sizes() && h0_BD.dim() == 2 &&
                   h0_BD.size(0) == b_BTD.size(0) && h0_BD.size(1) == b_BTD.size(2),
               "a linear recurrence takes a and b of one shape [B, T, D] and h0 [B, D], not ", a_BTD.sizes(), ", ",

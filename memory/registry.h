@@ -12,6 +12,7 @@
 
 #include "base/options.h"
 #include "memory/backbone_options.h"
+#include "memory/fast_weights.h"
 #include "memory/ffm.h"
 #include "memory/frame_stack.h"
 #include "memory/gtrxl.h"
@@ -26,9 +27,10 @@ namespace engram {
 // The options of one of all backbones.
 using BackboneOptions =
     std::variant<TransformerOptions, DeltaNetOptions, HqltOptions, HqltDelayedStreamOptions, HqltDelayedChunkOptions,
-                 LstmOptions, GruOptions, NoneOptions, RnnOptions, FrameStackOptions, MinGruOptions, LruOptions,
-                 S5Options, RgLruOptions, GtrxlOptions, FfmOptions, ShmOptions, SlstmOptions, StackOptions,
-                 TransformerPlusPlusOptions>;
+                 LstmOptions, GruOptions, NoneOptions, StackOptions, TransformerPlusPlusOptions, FastWeightsOptions,
+                 LinearTransformerOptions, PerformerOptions, DpfpOptions, Delta2021Options, GatedDeltaNetOptions,
+                 RetNetOptions, GlaOptions, Mamba2Options, MLstmOptions, RnnOptions, MinGruOptions, LruOptions,
+                 S5Options, RgLruOptions, SlstmOptions, GtrxlOptions, FfmOptions, ShmOptions, FrameStackOptions>;
 
 std::vector<std::string> backbone_names();
 

@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "base/text.h"
 #include "memory/block_stack.h"
+#include "memory/fast_weights.h"
 #include "memory/linear_rnn.h"
 #include "memory/ops.h"
 #include "memory/slstm.h"
@@ -119,7 +120,17 @@ const std::vector<LayerKind>& layer_kinds() {
                                                kind<LruOptions>(),
                                                kind<S5Options>(),
                                                kind<RgLruOptions>(),
-                                               kind<SlstmOptions>()};
+                                               kind<SlstmOptions>(),
+                                               kind<FastWeightsOptions>(),
+                                               kind<LinearTransformerOptions>(),
+                                               kind<PerformerOptions>(),
+                                               kind<DpfpOptions>(),
+                                               kind<Delta2021Options>(),
+                                               kind<GatedDeltaNetOptions>(),
+                                               kind<RetNetOptions>(),
+                                               kind<GlaOptions>(),
+                                               kind<Mamba2Options>(),
+                                               kind<MLstmOptions>()};
   return kinds;
 }
 

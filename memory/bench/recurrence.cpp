@@ -9,6 +9,7 @@
 #include "kernels/linear_recurrence/linear_recurrence.h"
 #include "kernels/linear_recurrence/reference.h"
 #include "memory/bench/kernel_case.h"
+#include "memory/linear_recurrence.h"
 
 namespace engram {
 namespace {
@@ -133,19 +134,7 @@ class Recurrence {
             shape_.constant, a_.data_ptr(), h0_BD_.data_ptr(), nullptr};
   }
   Tensor plain_output() const {
-    const std::int64_t time = shape_.time;
-    const auto joined = [](const Tensor& first, const Tensor& rest) { return torch::cat({first, rest}, 1); };
-    const auto from = [&](const Tensor& x, std::int64_t begin) { return x.narrow(1, begin, time - begin); };
-    const auto until = [&](const Tensor& x, std::int64_t steps) { return x.narrow(1, 0, time - steps); };
-    Tensor a = inputs_[0].to(shape_.type).expand(steps());
-    Tensor h =
-        joined(torch::addcmul(inputs_[1].narrow(1, 0, 1), a.narrow(1, 0, 1), inputs_[2].to(shape_.type).unsqueeze(1)),
-               from(inputs_[1], 1));
-    for (std::int64_t steps = 1; steps < time; steps *= 2) {
-      h = joined(h.narrow(1, 0, steps), torch::addcmul(from(h, steps), from(a, steps), until(h, steps)));
-      a = joined(a.narrow(1, 0, steps), from(a, steps) * until(a, steps));
-    }
-    return h;
+    return plain_linear_recurrence(inputs_[0].to(shape_.type), inputs_[1], inputs_[2].to(shape_.type));
   }
 
   const RecurrenceShape shape_;

@@ -12,6 +12,7 @@
 
 #include "agents/episode_store.h"
 #include "base/error.h"
+#include "storage/weights.h"
 #include "tests/agents/plain_sac.h"
 #include "tests/agents/small_agent.h"
 
@@ -303,6 +304,29 @@ TEST_CASE("an update is one Adam step of all weights and one step of the targets
   network->eval();
   SacLearner learner({}, network);
   CHECK_THROWS_AS(learner.update(random_batch(task, 0)), std::logic_error);
+}
+
+TEST_CASE("a Performer's random directions are kept with the weights, loaded with them and never trained") {
+  const TaskInfo task = vector_task(4, 3, 7);
+  const auto network = scattered_network("performer", task);
+  const std::string name = "backbone.blocks.0.mixer.features.directions";
+  const torch::Tensor directions = network->named_parameters()[name], before = directions.clone();
+  const torch::Tensor query = network->named_parameters()["backbone.blocks.0.mixer.query.weight"];
+  const torch::Tensor query_before = query.detach().clone();
+  for (const torch::Tensor& trained : network->trainable_parameters()) CHECK(!trained.is_same(directions));
+  SacOptions options;
+  options.weight_decay = 0.1;
+  SacLearner learner(options, network);
+  for (std::uint32_t step = 0; step < 3; ++step) learner.update(random_batch(task, step));
+  CHECK(torch::equal(directions, before));
+  CHECK(!torch::equal(query, query_before));
+
+  torch::manual_seed(2);
+  AgentNetwork other(kSmall, small_backbone("performer", 8), task);
+  CHECK(!torch::equal(other.named_parameters()[name], directions));
+  const torch::NoGradGuard no_grad;
+  load_module_weights(other, module_weights(*network), "here");
+  CHECK(torch::equal(other.named_parameters()[name], directions));
 }
 
 TEST_CASE("a learnt temperature moves towards the target entropy and stays in its bounds") {

@@ -73,7 +73,8 @@ void view_steps(const Variant& variant, SequenceModel& model, Check check) {
 void check_view(const Variant& layer, const LayerView& view, const std::vector<std::int64_t>& position,
                 double& strongest) {
   CAPTURE(layer.label());
-  const bool hybrid = layer.backbone.starts_with("hqlt"), fast_weights = hybrid || layer.backbone == "deltanet";
+  const bool hybrid = layer.backbone.starts_with("hqlt"),
+             fast_weights = hybrid || layer.backbone.find("delta") != std::string::npos;
   const bool attention = hybrid || !fast_weights;
   const auto mixes = [&](const char* mixing) {
     return std::ranges::count(layer.settings, Variant::Settings::value_type{"mixing", mixing}) > 0;
@@ -93,11 +94,13 @@ void check_view(const Variant& layer, const LayerView& view, const std::vector<s
     CHECK((weights_HA.narrow(1, seen, weights_HA.size(1) - seen) == 0).all().item<bool>());
     CHECK((weights_HA.sum(1) - 1).abs().max().item<double>() < 1e-12);
   }
+  // Of the two that are published with a write strength of at most 1.
+  const bool at_most_one = layer.backbone == "delta_2021" || layer.backbone == "gated_deltanet";
   if (fast_weights) {
     const Tensor& beta = view.write_strength_BH;
     REQUIRE(beta.sizes() == std::vector<std::int64_t>{kRows, heads});
     CHECK((beta >= 0).all().item<bool>());
-    CHECK((beta <= setting(layer, "beta_factor", 2)).all().item<bool>());
+    CHECK((beta <= setting(layer, "beta_factor", at_most_one ? 1 : 2)).all().item<bool>());
     strongest = std::max(strongest, beta.max().item<double>());
     if (layer.backbone == "hqlt_delayed_stream")  // nothing leaves the window before it is full
       for (std::int64_t row = 0; row < kRows; ++row)
@@ -152,7 +155,8 @@ TEST_CASE("a viewed step equals a step, and every backbone says all that it has"
     model->eval();
     enlarge_weights(*model);
     if (!model->shows_memory()) {
-      const std::vector<std::string> showing{"transformer", "deltanet", "gtrxl", "stack", "transformer++"};
+      const std::vector<std::string> showing{"transformer", "deltanet", "delta_2021",   "gated_deltanet",
+                                             "gtrxl",       "stack",    "transformer++"};
       CHECK(std::ranges::count(showing, variant.backbone) == 0);
       CHECK_FALSE(variant.backbone.starts_with("hqlt"));
       MemoryState state = model->initial_state(1);

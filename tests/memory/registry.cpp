@@ -8,8 +8,28 @@
 using namespace engram;
 
 TEST_CASE("every backbone is built by its name, with the defaults of the experiments") {
-  for (const char* name : {"transformer", "deltanet", "hqlt", "hqlt_delayed_stream", "hqlt_delayed_chunk", "lstm",
-                           "gru", "none", "rnn", "frame_stack", "stack", "transformer++"})
+  for (const char* name : {"transformer",
+                           "deltanet",
+                           "hqlt",
+                           "hqlt_delayed_stream",
+                           "hqlt_delayed_chunk",
+                           "lstm",
+                           "gru",
+                           "none",
+                           "rnn",
+                           "frame_stack",
+                           "stack",
+                           "transformer++",
+                           "fast_weights",
+                           "linear_transformer",
+                           "performer",
+                           "dpfp",
+                           "delta_2021",
+                           "gated_deltanet",
+                           "retnet",
+                           "gla",
+                           "mamba2",
+                           "mlstm"})
     CHECK(std::ranges::count(backbone_names(), name) == 1);
   for (const std::string& name : backbone_names()) {
     CAPTURE(name);

@@ -1,0 +1,419 @@
+// fast_weights and its presets against their definition, computed step by step and head by head in double precision.
+#include "memory/fast_weights.h"
+
+#include <functional>
+
+#include "base/error.h"
+#include "tests/memory/definition.h"
+
+using namespace engram;
+using torch::Tensor;
+
+namespace {
+
+constexpr std::int64_t kHeads = 2, kChannels = 6, kSteps = 20;
+using Settings = Variant::Settings;
+
+// Every preset, and settings that together have every value of every option.
+const std::vector<Variant> kDefined = {
+    {"fast_weights", {}},
+    {"fast_weights", {{"rule", "sum"}, {"write_strength", "one"}, {"beta_factor", "1"}, {"key_norm", "none"}}},
+    {"fast_weights", {{"rule", "sum"}, {"decay", "vector"}, {"value_silu", "false"}}},
+    {"fast_weights", {{"rule", "sum"}, {"feature_map", "identity"}, {"attention_norm", "at_least_one"}}},
+    {"fast_weights", {{"rule", "gated_sum"}, {"beta_factor", "1"}, {"feature_map", "relu"}, {"key_norm", "sum"}}},
+    {"fast_weights", {{"rule", "gated_sum"}, {"beta_factor", "1"}, {"feature_map", "elu"}, {"attention_norm", "sum"}}},
+    {"fast_weights", {{"feature_map", "elu"}, {"attention_norm", "sum"}, {"output_gate", "sigmoid"}}},
+    {"fast_weights", {{"decay", "fixed"}, {"feature_map", "elu"}, {"key_norm", "sum"}, {"attention_norm", "sum"}}},
+    {"fast_weights", {{"decay", "vector"}, {"feature_map", "dpfp"}, {"dpfp_nu", "3"}, {"convolution", "true"}}},
+    {"fast_weights", {{"decay", "scalar"}, {"feature_map", "favor"}, {"favor_features", "7"}, {"key_norm", "sum"}}},
+    {"fast_weights",
+     {{"rule", "sum"}, {"write_strength", "exponential"}, {"decay", "fixed"}, {"attention_norm", "at_least_one"}}},
+    {"fast_weights", {{"rule", "sum"}, {"write_strength", "exponential"}, {"attention_norm", "at_least_one"}}},
+    {"linear_transformer", {}},
+    {"performer", {}},
+    {"dpfp", {{"dpfp_nu", "2"}}},
+    {"delta_2021", {}},
+    {"gated_deltanet", {}},
+    {"retnet", {}},
+    {"gla", {}},
+    {"mamba2", {}},
+    {"mlstm", {}}};
+
+FastWeightsOptions options_of(Variant variant, const std::string& more_heads = "2") {
+  variant.settings.insert(variant.settings.begin(), {{"width", "12"}, {"layers", "2"}, {"heads", more_heads}});
+  BackboneConfig config(variant.backbone);
+  OptionList list = config.options();
+  for (const auto& [key, value] : variant.settings) list.set("memory." + key, value);
+  return std::visit(
+      [](const auto& options) -> FastWeightsOptions {
+        if constexpr (std::derived_from<std::decay_t<decltype(options)>, FastWeightsOptions>) return options;
+        throw std::logic_error("not of the family");
+      },
+      config.variant());
+}
+
+double softplus(double x) { return std::max(x, 0.0) + std::log1p(std::exp(-std::abs(x))); }
+double sigmoid(double x) { return 1 / (1 + std::exp(-x)); }
+
+using Numbers = std::vector<double>;
+Numbers numbers(const Tensor& x) {
+  const Tensor flat = x.contiguous();
+  return {flat.const_data_ptr<double>(), flat.const_data_ptr<double>() + flat.numel()};
+}
+
+Numbers feature(const FastWeightsOptions& options, const Numbers& x, const Tensor& directions) {
+  const std::size_t n = x.size();
+  Numbers y;
+  switch (options.feature_map) {
+    case FeatureMap::kSilu:
+      for (const double v : x) y.push_back(v * sigmoid(v));
+      break;
+    case FeatureMap::kRelu:
+      for (const double v : x) y.push_back(std::max(v, 0.0));
+      break;
+    case FeatureMap::kElu:
+      for (const double v : x) y.push_back(v > 0 ? v + 1 : std::exp(v));
+      break;
+    case FeatureMap::kIdentity:
+      y = x;
+      break;
+    case FeatureMap::kDpfp: {
+      Numbers r;
+      for (const double v : x) r.push_back(std::max(v, 0.0));
+      for (const double v : x) r.push_back(std::max(-v, 0.0));
+      for (int nu = 1; nu <= options.dpfp_nu; ++nu)
+        for (std::size_t i = 0; i < 2 * n; ++i)
+          y.push_back(r[i] * r[(i + 2 * n - static_cast<std::size_t>(nu)) % (2 * n)]);
+      break;
+    }
+    case FeatureMap::kFavor: {
+      double square = 0;
+      for (const double v : x) square += v * v / std::sqrt(static_cast<double>(n));
+      for (const double sign : {1.0, -1.0})
+        for (std::int64_t f = 0; f < directions.size(0); ++f) {
+          double along = 0;
+          for (std::size_t c = 0; c < n; ++c)
+            along += directions[f][static_cast<std::int64_t>(c)].item<double>() * x[c] / std::pow(n, 0.25);
+          y.push_back(std::exp(-square / 2) / std::sqrt(2.0) * std::exp(sign * along) /
+                      std::sqrt(static_cast<double>(directions.size(0))));
+        }
+      break;
+    }
+  }
+  double divisor = 1, sum = 0;
+  if (options.key_norm == KeyNorm::kL2) {
+    for (const double v : y) sum += v * v;
+    divisor = std::sqrt(sum + 1e-6);
+  } else if (options.key_norm == KeyNorm::kSum) {
+    for (const double v : y) sum += v;
+    divisor = sum + 1e-6;
+  }
+  for (double& v : y) v /= divisor;
+  return y;
+}
+
+double dot(const Numbers& a, const Numbers& b) {
+  double sum = 0;
+  for (std::size_t i = 0; i < a.size(); ++i) sum += a[i] * b[i];
+  return sum;
+}
+
+// One head over time. q, k: features; decay: a number, or one a key channel; write: b. Nothing is scaled: S and z are
+// what the equations say.
+class Head {
+ public:
+  Head(const FastWeightsOptions& options, std::size_t keys, std::size_t values)
+      : options_(options), s_(keys, Numbers(values)), z_(keys) {}
+
+  Numbers step(const Numbers& q, const Numbers& k, const Numbers& v, const Numbers& decay, double write) {
+    const std::size_t keys = k.size(), values = v.size();
+    const auto a = [&](std::size_t i) { return decay.size() == 1 ? decay[0] : decay[i]; };
+    for (std::size_t i = 0; i < keys; ++i) {
+      z_[i] *= a(i);
+      for (double& entry : s_[i]) entry *= a(i);
+    }
+    Numbers target = v;
+    if (options_.rule == FastRule::kDelta) {
+      const double divisor = options_.attention_norm == AttentionNorm::kSum ? dot(z_, k) + 1e-6 : 1;
+      for (std::size_t j = 0; j < values; ++j)
+        for (std::size_t i = 0; i < keys; ++i) target[j] -= s_[i][j] * k[i] / divisor;
+    }
+    for (std::size_t i = 0; i < keys; ++i) {
+      z_[i] += options_.rule == FastRule::kDelta ? k[i] : write * k[i];
+      for (std::size_t j = 0; j < values; ++j) s_[i][j] += write * k[i] * target[j];
+    }
+    const double root = std::sqrt(static_cast<double>(keys)), seen = dot(z_, q);
+    double divisor = root;
+    if (options_.attention_norm == AttentionNorm::kSum) divisor = seen + 1e-6;
+    if (options_.attention_norm == AttentionNorm::kAtLeastOne) divisor = root * std::max(std::abs(seen) / root, 1.0);
+    Numbers read(values);
+    for (std::size_t j = 0; j < values; ++j)
+      for (std::size_t i = 0; i < keys; ++i) read[j] += s_[i][j] * q[i] / divisor;
+    return read;
+  }
+
+ private:
+  FastWeightsOptions options_;
+  std::vector<Numbers> s_;
+  Numbers z_;
+};
+
+// What the mixer makes of normed [T, D], from its parameters.
+Tensor mixer(const FastWeightsOptions& options, const Tensor& normed_TD, const Parameters& p, const std::string& name) {
+  const auto map = [&](const std::string& weight) { return normed_TD.matmul(p.at(name + weight).t()); };
+  Tensor query = map("query.weight"), key = map("key.weight"), value = map("value.weight");
+  if (options.convolution) {
+    const Tensor weight_CW = p.at(name + "convolution.weight");
+    const Tensor all_TC = torch::cat({query, key, value}, 1);
+    Tensor out_TC = torch::zeros_like(all_TC);
+    for (std::int64_t t = 0; t < all_TC.size(0); ++t)
+      for (std::int64_t j = 0; j < 4; ++j)  // the last weight is the current step's
+        if (t - 3 + j >= 0) out_TC[t] += weight_CW.select(1, j) * all_TC[t - 3 + j];
+    query = out_TC.narrow(1, 0, 12), key = out_TC.narrow(1, 12, 12), value = out_TC.narrow(1, 24, 12);
+  }
+  if (options.value_silu) value = plain_silu(value);
+  const Tensor directions = p.contains(name + "features.directions") ? p.at(name + "features.directions") : Tensor();
+  std::vector<Tensor> heads;
+  for (std::int64_t h = 0; h < kHeads; ++h) {
+    const auto own = [&](const Tensor& x_TD, std::int64_t t) {
+      return numbers(x_TD[t].narrow(0, h * kChannels, kChannels));
+    };
+    std::unique_ptr<Head> head;
+    std::vector<Tensor> read;
+    for (std::int64_t t = 0; t < normed_TD.size(0); ++t) {
+      const Numbers q = feature(options, own(query, t), directions), k = feature(options, own(key, t), directions);
+      Numbers decay{1};
+      double step_size = 0, write = 1;
+      if (options.decay == Decay::kFixed) decay = {1 - std::pow(2.0, -5.0 - static_cast<double>(h))};
+      if (options.decay == Decay::kScalar) {
+        step_size =
+            softplus(map("decay.map.weight")[t][h].item<double>() + p.at(name + "decay.bias")[h].item<double>());
+        decay = {std::exp(-std::exp(p.at(name + "decay.log_rate")[h].item<double>()) * step_size)};
+      }
+      if (options.decay == Decay::kVector) {
+        const Tensor logit =
+            normed_TD[t].matmul(p.at(name + "decay.down.weight").t()).matmul(p.at(name + "decay.up.weight").t()) +
+            p.at(name + "decay.bias");
+        const auto keys = static_cast<std::int64_t>(k.size());
+        decay = numbers(logit.narrow(0, h * keys, keys));
+        for (double& a : decay) a = std::pow(sigmoid(a), 1 / 16.0);
+      }
+      const auto beta = [&] { return map("beta.weight")[t][h].item<double>(); };
+      if (options.write_strength == WriteStrength::kSigmoid) write = options.beta_factor * sigmoid(beta());
+      if (options.write_strength == WriteStrength::kExponential) write = std::exp(beta());
+      if (options.write_strength == WriteStrength::kStep) write = step_size;
+      if (options.rule == FastRule::kGatedSum) decay = {1 - write};
+      if (!head) head = std::make_unique<Head>(options, k.size(), kChannels);
+      read.push_back(torch::tensor(head->step(q, k, own(value, t), decay, write), torch::kFloat64));
+    }
+    heads.push_back(plain_rms_norm(torch::stack(read), p.at(name + "head_norm.weight")));
+  }
+  Tensor joined = torch::cat(heads, 1);
+  if (options.output_gate == OutputGate::kSilu) joined = joined * plain_silu(map("gate.weight"));
+  if (options.output_gate == OutputGate::kSigmoid) joined = joined * plain_sigmoid(map("gate.weight"));
+  return joined.matmul(p.at(name + "output.weight").t());
+}
+
+}  // namespace
+
+TEST_CASE("fast weights equal their definition, computed step by step from their named parameters") {
+  const torch::NoGradGuard no_grad;
+  for (const Variant& variant : kDefined) {
+    CAPTURE(variant.label());
+    torch::manual_seed(1);
+    Variant sized = variant;
+    sized.settings.insert(sized.settings.begin(), {{"width", "12"}, {"layers", "2"}});
+    auto model = make_model(sized, kSteps, torch::kFloat64);
+    enlarge_weights(*model);
+    const Parameters p = parameters_by_name(*model);
+    const FastWeightsOptions options = options_of(variant);
+    Tensor x_TD = torch::randn({kSteps, 12}, torch::kFloat64);
+    const Tensor output_TD = model->forward(x_TD.unsqueeze(0)).squeeze(0);
+    for (const std::string block : {"blocks.0.", "blocks.1."}) {
+      x_TD = x_TD + mixer(options, plain_rms_norm(x_TD, p.at(block + "mixer_norm.weight")), p, block + "mixer.");
+      x_TD = x_TD + swiglu(plain_rms_norm(x_TD, p.at(block + "mlp_norm.weight")), p, block + "mlp.");
+    }
+    CHECK(relative_error(output_TD, plain_rms_norm(x_TD, p.at("norm.weight"))) < 1e-9);
+  }
+}
+
+TEST_CASE("with its defaults fast_weights computes the same as deltanet from the same weights, dropout included") {
+  for (const char* factor : {"1", "2"}) {
+    const Settings settings{{"width", "12"}, {"layers", "2"}, {"dropout", "0.3"}, {"beta_factor", factor}};
+    torch::manual_seed(2);
+    auto deltanet = make_model({"deltanet", settings}, 80, torch::kFloat64);
+    torch::manual_seed(2);
+    auto family = make_model({"fast_weights", settings}, 80, torch::kFloat64);
+    const auto weights = deltanet->named_parameters(), own = family->named_parameters();
+    REQUIRE(weights.size() == own.size());
+    for (const auto& item : weights) CHECK(torch::equal(item.value(), own[item.key()]));  // also as first weights
+    torch::manual_seed(3);
+    enlarge_weights(*deltanet);
+    torch::manual_seed(3);
+    enlarge_weights(*family);
+
+    const Tensor input_BTD = torch::randn({2, 80, 12}, torch::kFloat64);
+    const auto a = deltanet->forward(input_BTD, lengths({80, 33})), b = family->forward(input_BTD, lengths({80, 33}));
+    CHECK(torch::equal(a.output_BTD, b.output_BTD));
+    REQUIRE(a.final_state.tensors.size() == b.final_state.tensors.size());
+    for (std::size_t i = 0; i < a.final_state.tensors.size(); ++i)
+      CHECK(torch::equal(a.final_state.tensors[i], b.final_state.tensors[i]));
+    a.output_BTD.sum().backward();
+    b.output_BTD.sum().backward();
+    for (const auto& item : weights) CHECK(relative_error(own[item.key()].grad(), item.value().grad()) < 1e-12);
+    MemoryState one = a.final_state.detach().clone(), other = one.clone();
+    CHECK(torch::equal(deltanet->step(input_BTD.select(1, 0), one), family->step(input_BTD.select(1, 0), other)));
+    CHECK(torch::equal(one.tensors[1], other.tensors[1]));
+    CHECK(deltanet->cost().multiply_adds_per_step == family->cost().multiply_adds_per_step);
+    CHECK(deltanet->cost().state_bytes == family->cost().state_bytes);
+  }
+}
+
+TEST_CASE("FAVOR+ draws its directions once: they are kept with the weights, and no gradient reaches them") {
+  torch::manual_seed(4);
+  auto model = make_model({"performer", {{"width", "12"}, {"favor_features", "14"}}}, 10, torch::kFloat64);
+  const Tensor directions = model->named_parameters()["blocks.0.mixer.features.directions"];
+  CHECK(directions.sizes() == torch::IntArrayRef({14, 6}));
+  CHECK(!directions.requires_grad());
+  // Orthogonal in groups of six.
+  const Tensor unit = directions / directions.norm(2, 1, true);
+  for (const std::int64_t first : {0, 6}) {
+    const Tensor group = unit.narrow(0, first, 6);
+    CHECK((group.matmul(group.t()) - torch::eye(6, torch::kFloat64)).abs().max().item<double>() < 1e-6);
+  }
+  const Tensor before = directions.clone(), input = torch::randn({2, 9, 12}, torch::kFloat64);
+  model->train();
+  const Tensor output = model->forward(input);
+  output.sum().backward();
+  CHECK(!directions.grad().defined());
+  CHECK(torch::equal(output, model->forward(input)));
+  CHECK(torch::equal(directions, before));
+  // The features estimate exp(q . k / sqrt(C)): without bias, over many directions.
+  torch::manual_seed(5);
+  auto many =
+      make_model({"performer", {{"width", "12"}, {"heads", "2"}, {"favor_features", "4096"}}}, 10, torch::kFloat64);
+  const Tensor drawn = many->named_parameters()["blocks.0.mixer.features.directions"];
+  const Numbers q{0.9, -0.5, 0.3, 1.1, -0.2, 0.4}, k{0.7, 0.6, -0.8, 0.9, 0.1, -1.0};
+  FastWeightsOptions options;
+  options.feature_map = FeatureMap::kFavor;
+  options.key_norm = KeyNorm::kNone;
+  CHECK(dot(feature(options, q, drawn), feature(options, k, drawn)) ==
+        doctest::Approx(std::exp(dot(q, k) / std::sqrt(6.0))).epsilon(0.03));
+}
+
+TEST_CASE("a preset is fast_weights with other defaults, and its options may be changed as well") {
+  for (const auto& [preset, settings] : std::vector<std::pair<std::string, Settings>>{
+           {"linear_transformer",
+            {{"rule", "sum"},
+             {"write_strength", "one"},
+             {"feature_map", "elu"},
+             {"key_norm", "none"},
+             {"attention_norm", "sum"},
+             {"value_silu", "false"}}},
+           {"gated_deltanet",
+            {{"decay", "scalar"}, {"beta_factor", "1"}, {"convolution", "true"}, {"output_gate", "silu"}}},
+           {"mamba2",
+            {{"rule", "sum"},
+             {"decay", "scalar"},
+             {"write_strength", "step"},
+             {"key_norm", "none"},
+             {"convolution", "true"},
+             {"output_gate", "silu"}}}}) {
+    CAPTURE(preset);
+    const Tensor input = torch::randn({2, 9, 100});
+    const auto output = [&](const Variant& variant) {
+      torch::manual_seed(6);
+      return make_model(variant, 10, torch::kFloat32)->forward(input);
+    };
+    CHECK(torch::equal(output({preset, {}}), output({"fast_weights", settings})));
+    CHECK(!torch::equal(output({preset, {}}), output({"fast_weights", {}})));
+    CHECK(!torch::equal(output({preset, {}}), output({preset, {{"key_norm", "l2"}, {"output_gate", "sigmoid"}}})));
+  }
+}
+
+TEST_CASE("state bytes and multiply-adds of the presets at width 100, 3 layers and 2 heads of 50") {
+  struct Expected {
+    const char* name;
+    std::int64_t state, products;  // of a layer: numbers, and multiply-adds but for SwiGLU
+  };
+  const std::int64_t maps = 4 * 100 * 100, gate = 100 * 100, convolution = 3 * 100 * 4;
+  for (const Expected& expected :
+       {Expected{"fast_weights", 2 * 50 * 50, maps + 200 + 3 * 100 * 50},
+        {"linear_transformer", 2 * 50 * 50 + 2 * 50, maps + 2 * 100 * 50 + 2 * 50},
+        {"performer", 2 * 128 * 50 + 2 * 128, maps + 2 * 100 * 64 + 2 * 100 * 128 + 2 * 128},
+        {"dpfp", 2 * 100 * 50 + 2 * 100, maps + 2 * 100 * 100 + 2 * 100},
+        {"delta_2021", 2 * 100 * 50, maps + 200 + 3 * 100 * 100},
+        {"gated_deltanet", 2 * 50 * 50 + 3 * 300, maps + gate + convolution + 2 * 200 + 3 * 100 * 50},
+        {"retnet", 2 * 50 * 50, maps + gate + 2 * 100 * 50},
+        {"gla", 2 * 50 * 50, maps + gate + 16 * 200 + 2 * 100 * 50},
+        {"mamba2", 2 * 50 * 50 + 3 * 300, maps + gate + convolution + 200 + 2 * 100 * 50},
+        {"mlstm", 2 * 50 * 50 + 2 * 50 + 2, maps + gate + 2 * 200 + 2 * 100 * 50 + 2 * 50}}) {
+    CAPTURE(expected.name);
+    const ModelCost cost = make_model({expected.name, {}}, 10, torch::kFloat32)->cost();
+    CHECK(cost.state_bytes == 3 * 4 * expected.state);
+    CHECK(cost.multiply_adds_per_step == 3 * (expected.products + 3 * 100 * 512));
+  }
+}
+
+TEST_CASE("settings of fast weights that contradict each other are refused in one line") {
+  const auto error = [](const Variant& variant) -> std::string {
+    try {
+      options_of(variant).check();
+    } catch (const UserError& refused) {
+      return refused.what();
+    }
+    return "";
+  };
+  const auto family = [](const Settings& settings) { return Variant{"fast_weights", settings}; };
+  CHECK(error(family({{"rule", "sum"}, {"write_strength", "one"}})) == "");
+  CHECK(error(family({{"write_strength", "one"}})) == "memory.rule delta needs memory.write_strength sigmoid, not one");
+  CHECK(error(family({{"rule", "gated_sum"}, {"beta_factor", "1"}, {"decay", "scalar"}})) ==
+        "memory.rule gated_sum decays by 1 - its write strength: it takes memory.decay none, not scalar");
+  CHECK(error(family({{"rule", "gated_sum"}})) ==
+        "memory.rule gated_sum decays by 1 - its write strength: it takes memory.beta_factor 1, not 2");
+  CHECK(error(family({{"rule", "sum"}, {"write_strength", "step"}})) ==
+        "memory.write_strength step is the step size of memory.decay scalar, not of memory.decay none");
+  CHECK(error(family({{"rule", "sum"}, {"write_strength", "exponential"}})) ==
+        "memory.write_strength exponential has no bound: it needs memory.attention_norm at_least_one, not none");
+  CHECK(error({"mlstm", {{"decay", "vector"}}}) ==
+        "memory.write_strength exponential is scaled by head: it does not go with memory.decay vector");
+  CHECK(error(family({{"attention_norm", "at_least_one"}})) ==
+        "memory.attention_norm at_least_one goes with memory.rule sum, not with memory.rule delta");
+  CHECK(error(family({{"key_norm", "sum"}})) ==
+        "memory.key_norm sum needs features that are not negative, which memory.feature_map silu has");
+  CHECK(error({"linear_transformer", {{"feature_map", "identity"}}}) ==
+        "memory.attention_norm sum needs features that are not negative, which memory.feature_map identity has");
+  CHECK(error({"dpfp", {{"dpfp_nu", "12"}}}) == "memory.dpfp_nu 12 is not below 2 memory.width / memory.heads = 12");
+  CHECK(error({"dpfp", {{"dpfp_nu", "11"}}}) == "");
+  CHECK_THROWS_AS(options_of(family({{"rule", "gated_delta"}})), UserError);
+  CHECK_THROWS_WITH_AS(options_of(family({}), "5").check(), "memory.width 12 is not divisible by memory.heads 5",
+                       UserError);
+}
+
+TEST_CASE("fast weights say why they learn on LibTorch") {
+  const auto reason = [](const Variant& variant) {
+    return make_model(variant, 10, torch::kFloat32)->learning_kernels(torch::kBFloat16, torch::kCUDA).reason();
+  };
+  CHECK(reason({"fast_weights", {}}) == "the kernels of these settings are deltanet's");
+  CHECK(reason({"gla", {}}) == "there are kernels for deltanet's settings alone");
+}
+
+TEST_CASE("the delta rule shows its write strengths, and the sums have none to show") {
+  for (const char* name : {"fast_weights", "delta_2021", "gated_deltanet"}) {
+    CAPTURE(name);
+    torch::manual_seed(7);
+    auto model = make_model({name, {{"width", "12"}, {"layers", "1"}}}, 10, torch::kFloat64);
+    enlarge_weights(*model);
+    const Parameters p = parameters_by_name(*model);
+    const Tensor x_BD = torch::randn({3, 12}, torch::kFloat64);
+    MemoryState state = model->initial_state(3), plain = state.clone();
+    MemoryView view;
+    CHECK(torch::equal(model->step(x_BD, state, view), model->step(x_BD, plain)));
+    const Tensor logit =
+        plain_rms_norm(x_BD, p.at("blocks.0.mixer_norm.weight")).matmul(p.at("blocks.0.mixer.beta.weight").t());
+    const double factor = name == std::string("fast_weights") ? 2 : 1;
+    CHECK(relative_error(view.layers.at(0).write_strength_BH, factor * plain_sigmoid(logit)) < 1e-12);
+  }
+  for (const char* name : {"linear_transformer", "performer", "dpfp", "retnet", "gla", "mamba2", "mlstm"})
+    CHECK(!make_model({name, {{"width", "12"}}}, 10, torch::kFloat32)->shows_memory());
+}
