@@ -10,6 +10,7 @@
 #include "kernels/linear_recurrence/reference.h"
 #include "memory/bench/kernel_case.h"
 #include "memory/linear_recurrence.h"
+#include "memory/linear_recurrence.h"
 
 namespace engram {
 namespace {
