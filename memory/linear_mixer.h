@@ -29,6 +29,9 @@ inline torch::Tensor recur(const torch::Tensor& a, const torch::Tensor& b_BTD, c
   return h_BTD;
 }
 
+// Why such a mixer is not one of kernels.
+inline Support only_the_recurrence() { return Support::no("only its linear recurrence has kernels"); }
+
 // A linear map with first weights N(0, deviation), without bias.
 inline torch::nn::Linear normal_map(std::int64_t inputs, std::int64_t outputs, double deviation) {
   torch::nn::Linear map(torch::nn::LinearOptions(inputs, outputs).bias(false));
@@ -54,6 +57,10 @@ class ComplexMixer : public torch::nn::Module {
   template <class Options>
   static bool shows_memory(const Options&) {
     return false;
+  }
+  template <class Options>
+  static Support learning_kernels(const Options&) {
+    return only_the_recurrence();
   }
   // A product of complex numbers is four of real ones.
   template <class Options>

@@ -12,6 +12,7 @@ class MinGruMixer : public torch::nn::Module {
   using Options = MinGruOptions;
   static constexpr bool kCountsSteps = false;
   static bool shows_memory(const Options&) { return false; }
+  static Support learning_kernels(const Options&) { return only_the_recurrence(); }
   using Plan = LinearPlan;
   using StepPlan = LinearStepPlan;
 

@@ -17,6 +17,7 @@ class RgLruMixer : public torch::nn::Module {
   using Options = RgLruOptions;
   static constexpr bool kCountsSteps = false;
   static bool shows_memory(const Options&) { return false; }
+  static Support learning_kernels(const Options&) { return only_the_recurrence(); }
   using Plan = LinearPlan;
   using StepPlan = LinearStepPlan;
 
