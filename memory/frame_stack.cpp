@@ -47,7 +47,7 @@ class FrameStack final : public SequenceModel {
 
 void FrameStackOptions::list_options(OptionList& list) {
   list_width(list, width);
-  list.add("frames", frames, {1, 1024}, "inputs that the output depends on, the current one included");
+  list.add("frames", frames, {2, 1024}, "inputs that the output depends on, the current one included");
 }
 
 void FrameStackOptions::check() const { check_bounds(*this, kMemorySection); }

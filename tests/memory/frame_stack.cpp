@@ -9,7 +9,7 @@ using torch::Tensor;
 TEST_CASE("frame stacking is a linear map of the last inputs, zeros before the first") {
   torch::manual_seed(1);
   const torch::NoGradGuard no_grad;
-  for (const std::int64_t frames : {1, 4}) {
+  for (const std::int64_t frames : {2, 4}) {
     CAPTURE(frames);
     auto model = make_model({"frame_stack", {{"width", "5"}, {"frames", std::to_string(frames)}}}, 9, torch::kFloat64);
     const Parameters p = parameters_by_name(*model);
@@ -24,11 +24,11 @@ TEST_CASE("frame stacking is a linear map of the last inputs, zeros before the f
   }
 }
 
-TEST_CASE("frame stacking keeps the frames before the current one, and refuses none at all") {
+TEST_CASE("frame stacking keeps the frames before the current one, and refuses the current one alone") {
   const ModelCost cost = make_model({"frame_stack", {}}, 10, torch::kFloat32)->cost();
   CHECK(cost.parameters == 4 * 100 * 100 + 100);
   CHECK(cost.state_bytes == 3 * 100 * 4);
   CHECK(cost.multiply_adds_per_step == 4 * 100 * 100);
-  CHECK_THROWS_AS((FrameStackOptions{.frames = 0}.check()), UserError);
+  CHECK_THROWS_AS((FrameStackOptions{.frames = 1}.check()), UserError);
   CHECK_THROWS_AS((FrameStackOptions{.width = 0}.check()), UserError);
 }

@@ -56,14 +56,15 @@ TEST_CASE("GTrXL equals its definition, computed step by step from its named par
       const Tensor input_TD = torch::randn({kSteps, width}, torch::kFloat64).requires_grad_();
       Tensor x_TD = input_TD;
       const std::int64_t head_width = width / kHeads;
+      std::vector<std::vector<Tensor>> weights_by_layer;
       for (const std::string layer : {"layers.0.", "layers.1."}) {
         const Tensor normed = plain_layer_norm(x_TD, p, layer + "attention_norm");
         const auto map = [&](const char* name, const Tensor& x) {
           return p.at(layer + "attention." + name + ".weight").mv(x);
         };
-        std::vector<Tensor> next;
+        std::vector<Tensor> next, weights_T;  // the weights [H, ages]
         for (std::int64_t t = 0; t < kSteps; ++t) {
-          std::vector<Tensor> heads;
+          std::vector<Tensor> heads, weights;
           for (std::int64_t h = 0; h < kHeads; ++h) {
             const auto head = [&](const Tensor& x) { return x.narrow(0, h * head_width, head_width); };
             const Tensor query = head(map("query", normed[t]));
@@ -76,8 +77,10 @@ TEST_CASE("GTrXL equals its definition, computed step by step from its named par
               scores.push_back((content + distance) / std::sqrt(static_cast<double>(head_width)));
               values.push_back(head(map("value", normed[u])));
             }
-            heads.push_back(torch::stack(values).t().mv(torch::stack(scores).softmax(0)));
+            weights.push_back(torch::stack(scores).softmax(0));
+            heads.push_back(torch::stack(values).t().mv(weights.back()));
           }
+          weights_T.push_back(torch::stack(weights).flip(1).detach());
           const Tensor y = gated(x_TD[t], map("output", torch::cat(heads)).clamp_min(0), p, layer + "attention_gate.");
           const Tensor inner =
               (p.at(layer + "up.weight").mv(plain_layer_norm(y, p, layer + "mlp_norm")) + p.at(layer + "up.bias"))
@@ -86,6 +89,18 @@ TEST_CASE("GTrXL equals its definition, computed step by step from its named par
           next.push_back(gated(y, made.clamp_min(0), p, layer + "mlp_gate."));
         }
         x_TD = torch::stack(next);
+        weights_by_layer.push_back(weights_T);
+      }
+      // What a step says of its attention.
+      MemoryState state = model->initial_state(1);
+      for (std::int64_t t = 0; t < kSteps; ++t) {
+        MemoryView view;
+        model->step(input_TD.detach().narrow(0, t, 1), state, view);
+        for (std::size_t layer = 0; layer < 2; ++layer) {
+          const Tensor& expected_HA = weights_by_layer[layer][static_cast<std::size_t>(t)];
+          const Tensor shown_HA = view.layers[layer].attention_BHA[0].narrow(1, 0, expected_HA.size(1));
+          CHECK(relative_error(shown_HA, expected_HA) < 1e-10);
+        }
       }
       // Gradients too, whole and through a carried state: differences of nearby losses, which the tests of all
       // backbones take, would stride over the kinks of relu.
