@@ -54,6 +54,8 @@ TEST_CASE("the MLPs' width is an option of the backbones that have some, and 0 i
                                         {"hqlt", 512},
                                         {"hqlt_delayed_stream", 512},
                                         {"hqlt_delayed_chunk", 512},
+                                        {"fast_weights", 512},
+                                        {"mlstm", 512},
                                         {"lstm", 0},
                                         {"gru", 0},
                                         {"none", 0}}) {

@@ -345,9 +345,11 @@ TEST_CASE("in training mode the step path carries memory exactly as in evaluatio
 TEST_CASE("dropout acts in training mode alone, in forward and in step, and leaves the memory to be carried") {
   const torch::NoGradGuard no_grad;
   const Variant::Settings settings{{"width", "12"}, {"dropout", "0.5"}};
-  for (Variant variant : {Variant{"transformer", settings}, Variant{"deltanet", settings}, Variant{"hqlt", settings},
-                          Variant{"hqlt_delayed_stream", settings}, Variant{"hqlt_delayed_chunk", settings},
-                          Variant{"gtrxl", settings}}) {
+  for (Variant variant :
+       {Variant{"transformer", settings}, Variant{"deltanet", settings}, Variant{"hqlt", settings},
+        Variant{"hqlt_delayed_stream", settings}, Variant{"hqlt_delayed_chunk", settings},
+        Variant{"gated_deltanet", settings}, Variant{"performer", settings}, Variant{"mlstm", settings},
+        Variant{"gtrxl", settings}}) {
     if (variant.backbone.starts_with("hqlt")) variant.settings.emplace_back("window", "2");
     CAPTURE(variant.label());
     torch::manual_seed(9);
