@@ -82,6 +82,7 @@ ProbeLearner::ProbeLearner(const ProbeTask& task, const BackboneConfig& backbone
   model_ = std::make_shared<Model>(task, backbone, training.bfloat16);
   model_->to(device);
   for (const auto& item : model_->named_parameters()) {
+    if (!item.value().requires_grad()) continue;
     const bool matrix = item.value().dim() >= 2 && item.key() != "embedding.weight";
     (matrix ? decayed_ : plain_).push_back(item.value());
   }

@@ -76,6 +76,16 @@ TEST_CASE("fast weights with negative eigenvalues solve parity; without, delayed
   }
 }
 
+TEST_CASE("a backbone with weights that no gradient reaches is probed as any other") {
+  const Folder folder;
+  ProbeOptions options = small_options("recall:pairs=2:length=6:alphabet=4", "performer:favor_features=8");
+  options.training.steps = 20;
+  const ProbeCell cell = plan_probe(options).front();
+  const ProbeResult result = run_probe_cell(cell, options, torch::kCPU, folder.path / "cells");
+  CHECK(!result.diverged_at);
+  CHECK(result.accuracy > 0);
+}
+
 TEST_CASE("DeltaNet with two heads recalls values of keys") {
   const Folder folder;
   ProbeOptions options = small_options("recall:pairs=4:length=20:alphabet=6", "deltanet");
