@@ -15,7 +15,7 @@ struct ShmOptions {
   static constexpr const char* kSource =
       "Le et al., Stable Hadamard memory: revitalizing memory-augmented agents for reinforcement learning, 2024";
   int width = 100;
-  int memory_width = 32;   // H in the paper: the matrix is H x H
+  int memory_width = 48;   // H in the paper: the matrix is H x H
   int calibrations = 128;  // L in the paper: rows that each step takes one of
 
   void list_options(OptionList& list);

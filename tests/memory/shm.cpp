@@ -64,10 +64,10 @@ TEST_CASE("stable Hadamard memory takes all calibrations about equally often, an
     CHECK(count < 150);
   }
   const ModelCost cost = make_model({"shm", {}}, 10, torch::kFloat32)->cost();
-  const std::int64_t products = 6 * 100 * 32 + 100;
-  CHECK(cost.parameters == products + 132 + 200 + 128 * 32);
-  CHECK(cost.state_bytes == 8 + 32 * 32 * 4);
-  CHECK(cost.multiply_adds_per_step == products + 4 * 32 * 32);
+  const std::int64_t products = 6 * 100 * 48 + 100;
+  CHECK(cost.parameters == products + 148 + 200 + 128 * 48);
+  CHECK(cost.state_bytes == 8 + 48 * 48 * 4);
+  CHECK(cost.multiply_adds_per_step == products + 4 * 48 * 48);
   CHECK_THROWS_AS((ShmOptions{.memory_width = 0}.check()), UserError);
   CHECK_THROWS_AS((ShmOptions{.calibrations = 0}.check()), UserError);
 }
