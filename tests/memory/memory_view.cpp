@@ -75,7 +75,8 @@ void check_view(const Variant& layer, const LayerView& view, const std::vector<s
   CAPTURE(layer.label());
   const bool hybrid = layer.backbone.starts_with("hqlt"),
              fast_weights = hybrid || layer.backbone.find("delta") != std::string::npos;
-  const bool attention = hybrid || !fast_weights;
+  const std::vector<std::string> attending{"transformer", "gtrxl", "window", "attention"};
+  const bool attention = hybrid || std::ranges::count(attending, layer.backbone) > 0;
   const auto mixes = [&](const char* mixing) {
     return std::ranges::count(layer.settings, Variant::Settings::value_type{"mixing", mixing}) > 0;
   };
