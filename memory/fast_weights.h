@@ -135,7 +135,7 @@ struct RetNetOptions : FastWeightsOptions {
 
 struct GlaOptions : FastWeightsOptions {
   static constexpr const char* kName = "gla";
-  static constexpr const char* kSummary = "linear attention, a gate per channel";
+  static constexpr const char* kSummary = "linear attention, channel gates";
   static constexpr const char* kSource =
       "Yang et al., Gated linear attention Transformers with hardware-efficient training, 2024";
   GlaOptions();

@@ -27,7 +27,7 @@ struct LinearRnnOptions {
 // minGRU (Feng et al. 2024, arXiv:2410.01201, section 3.1): gates that see the input alone.
 struct MinGruOptions : LinearRnnOptions {
   static constexpr const char* kName = "min_gru";
-  static constexpr const char* kSummary = "a GRU whose gate sees the input alone";
+  static constexpr const char* kSummary = "a GRU gated by the input alone";
   static constexpr const char* kSource = "Feng et al., Were RNNs all we needed?, 2024";
 
   void check() const;

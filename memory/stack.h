@@ -41,7 +41,7 @@ struct AttentionLayerOptions : WindowLayerOptions {
 // options of the backbone of its name, or of the structs above; what it does not set is as here.
 struct StackOptions {
   static constexpr const char* kName = "stack";
-  static constexpr const char* kSummary = "a hybrid: any layers, one above the other";
+  static constexpr const char* kSummary = "a hybrid by a list of layers";
   static constexpr const char* kSource =
       "Yang et al., Parallelizing linear Transformers with the delta rule over sequence length, 2024, section 3.4 "
       "(DeltaNet with layers of attention)";
@@ -62,7 +62,7 @@ struct StackOptions {
 // Transformer++ (Touvron et al. 2023's block): attention over the whole episode with RoPE, RMSNorm and SwiGLU.
 struct TransformerPlusPlusOptions : StackOptions {
   static constexpr const char* kName = "transformer++";
-  static constexpr const char* kSummary = "attention, RoPE, RMSNorm and SwiGLU";
+  static constexpr const char* kSummary = "attention, RoPE and SwiGLU";
   static constexpr const char* kSource =
       "Touvron et al., LLaMA: open and efficient foundation language models, 2023; the name is Gu and Dao's, Mamba: "
       "linear-time sequence modeling with selective state spaces, 2023";

@@ -249,14 +249,15 @@ def check_help(folder):
             program.finish()
             lines = program.raw.replace("\r\n", "\n").split("\n")
             # Tables and commands to be copied, which begin with blanks, are made for 80 columns.
-            fixed = re.compile(r" +(\S+ \[.*\] |.*engram |--|source )|name |[a-z_]+ +\d")
+            fixed = re.compile(r" +(\S+ \[.*\] |.*engram |--|source )|name |[a-z_0-9+]+ +\d")
             for line in lines:
                 assert len(line) < columns or (columns < 80 and fixed.match(line) and len(line) < 80), (columns, line)
                 assert len(line) <= 120, line
             if arguments[0] == "train":
                 assert max(map(len, lines)) > min(columns, 120) - 10, (columns, lines)  # the width is made use of
             if arguments == ["list"] and columns >= 80:
-                assert len(lines) <= 40, lines
+                entries = sum(bool(re.match(r"\S+ +[\d.]+[kM]? ", line)) for line in lines)
+                assert entries >= 30 and len(lines) <= 18 + entries, lines  # one line a task or backbone
 
 
 with tempfile.TemporaryDirectory() as name:

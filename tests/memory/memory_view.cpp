@@ -73,8 +73,11 @@ void view_steps(const Variant& variant, SequenceModel& model, Check check) {
 void check_view(const Variant& layer, const LayerView& view, const std::vector<std::int64_t>& position,
                 double& strongest) {
   CAPTURE(layer.label());
-  const bool hybrid = layer.backbone.starts_with("hqlt"),
-             fast_weights = hybrid || layer.backbone.find("delta") != std::string::npos;
+  const bool hybrid = layer.backbone.starts_with("hqlt");
+  const bool other_rule = std::ranges::any_of(
+      layer.settings, [](const auto& setting) { return setting.first == "rule" && setting.second != "delta"; });
+  const bool fast_weights =
+      hybrid || layer.backbone.find("delta") != std::string::npos || (layer.backbone == "fast_weights" && !other_rule);
   const std::vector<std::string> attending{"transformer", "gtrxl", "window", "attention"};
   const bool attention = hybrid || std::ranges::count(attending, layer.backbone) > 0;
   const auto mixes = [&](const char* mixing) {
