@@ -63,7 +63,7 @@ inline std::vector<Variant> small_variants() {
           {"hqlt_delayed_chunk", {width, layers, odd, {"window", "1"}, {"mixing", "sum"}, {"beta_factor", "1"}}},
           {"hqlt_delayed_chunk", {width, layers, branch_norm, {"window", "5"}, {"mixing", "scalar"}}},
           {"stack", {width, odd, {"stack", "deltanet:heads=3,window:window=5,hqlt_delayed_chunk:window=4,attention"}}},
-          {"stack", {width, {"stack", "gla,min_gru:state_width=5,window:window=6,mlstm"}}},
+          {"stack", {width, {"stack", "gla,min_gru:state_width=5,window:window=6,retnet"}}},
           {"stack", {width, {"stack", "window:window=70:positions=none,deltanet:mlp_width=9:beta_factor=1"}}},
           {"transformer++", {width}},
           {"lstm", {width, layers}},
