@@ -13,13 +13,8 @@ class DeltaNetMixer : public torch::nn::Module {
   using Options = DeltaNetOptions;
   static constexpr bool kCountsSteps = false;
 
-  struct Plan {
-    Plan(const Options&, const Span& span) : lengths_B(span.lengths_B) {}
-    torch::Tensor lengths_B;
-  };
-  struct StepPlan {
-    StepPlan(const Options&, const torch::Tensor&, torch::ScalarType) {}
-  };
+  using Plan = LengthsPlan;
+  using StepPlan = EmptyStepPlan;
 
   explicit DeltaNetMixer(const Options& options)
       : options_(options),

@@ -60,25 +60,4 @@ class InputDecay : public torch::nn::Module {
   torch::Tensor bias_, log_rate_H_;
 };
 
-// Causal and depthwise: y_t = sum over j < width of w_j * x_{t - width + 1 + j}, zeros before the episode.
-class ShortConvolution : public torch::nn::Module {
- public:
-  ShortConvolution(std::int64_t channels, std::int64_t width);
-
-  struct Output {
-    torch::Tensor output_BTC;
-    torch::Tensor state_BSC;  // the last S = width - 1 inputs of row b after its lengths_B[b] steps
-  };
-  Output forward(const torch::Tensor& x_BTC, const torch::Tensor& state_BSC, const torch::Tensor& lengths_B) const;
-  // Writes the input into `state_BSC`. Without gradients.
-  torch::Tensor step(const torch::Tensor& x_BC, torch::Tensor state_BSC) const;
-
- private:
-  // Of x [B, T + S, C], the last T.
-  torch::Tensor convolve(const torch::Tensor& x) const;
-
-  std::int64_t width_;
-  torch::Tensor weight_CW_;
-};
-
 }  // namespace engram

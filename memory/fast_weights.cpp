@@ -11,6 +11,7 @@
 #include "memory/fast_weight_maps.h"
 #include "memory/fast_weight_ops.h"
 #include "memory/ops.h"
+#include "memory/short_convolution.h"
 #include "nn/autocast.h"
 
 namespace engram {
@@ -33,13 +34,8 @@ class FastWeightsMixer : public torch::nn::Module {
   using Options = FastWeightsOptions;
   static constexpr bool kCountsSteps = false;
 
-  struct Plan {
-    Plan(const Options&, const Span& span) : lengths_B(span.lengths_B) {}
-    Tensor lengths_B;
-  };
-  struct StepPlan {
-    StepPlan(const Options&, const Tensor&, torch::ScalarType) {}
-  };
+  using Plan = LengthsPlan;
+  using StepPlan = EmptyStepPlan;
 
   // The maps that deltanet has come first, in its order, and so draw the same first weights.
   explicit FastWeightsMixer(const Options& options)

@@ -296,7 +296,7 @@ void GtrxlOptions::list_options(OptionList& list) {
   list_layers(list, layers);
   list_heads(list, heads);
   list_mlp_width(list, mlp_width, "4 times the width");
-  list.add("window", window, {1, 1 << 20}, "steps that attention sees at most, the current one included");
+  list_window(list, window);
   list.add("gate_bias", gate_bias, {-10, 10},
            "how far the gates begin towards letting a layer's input pass as it is (b_g)");
   list_dropout(list, dropout);

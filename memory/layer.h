@@ -58,6 +58,17 @@ concept BlockMixer = std::derived_from<Mixer, torch::nn::Module> &&
   { options.inner_width() } -> std::convertible_to<std::int64_t>;
 };
 
+// The plans of a mixer to which only the rows' lengths matter.
+struct LengthsPlan {
+  template <class Options>
+  LengthsPlan(const Options&, const Span& span) : lengths_B(span.lengths_B) {}
+  torch::Tensor lengths_B;
+};
+struct EmptyStepPlan {
+  template <class Options>
+  EmptyStepPlan(const Options&, const torch::Tensor&, torch::ScalarType) {}
+};
+
 // A mixer may also say, of its options: static bool shows_memory(options), whether its steps fill in a LayerView (they
 // do unless it says so), and static Support learning_kernels(options), why it has no kernels for learning.
 

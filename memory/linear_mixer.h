@@ -10,20 +10,9 @@
 
 namespace engram {
 
-// A mixer's plans where only the rows' lengths matter.
-struct LinearPlan {
-  template <class Options>
-  LinearPlan(const Options&, const Span& span) : lengths_B(span.lengths_B) {}
-  torch::Tensor lengths_B;
-};
-struct LinearStepPlan {
-  template <class Options>
-  LinearStepPlan(const Options&, const torch::Tensor&, torch::ScalarType) {}
-};
-
 // The recurrence over a call from a layer's state, which is appended to `final_state` as it is afterwards.
 inline torch::Tensor recur(const torch::Tensor& a, const torch::Tensor& b_BTD, const torch::Tensor& h0_BD,
-                           const LinearPlan& plan, std::vector<torch::Tensor>& final_state) {
+                           const LengthsPlan& plan, std::vector<torch::Tensor>& final_state) {
   const torch::Tensor h_BTD = linear_recurrence(a, b_BTD, h0_BD);
   final_state.push_back(state_after(h_BTD, h0_BD, plan.lengths_B));
   return h_BTD;
@@ -47,8 +36,8 @@ template <class Derived>
 class ComplexMixer : public torch::nn::Module {
  public:
   static constexpr bool kCountsSteps = false;
-  using Plan = LinearPlan;
-  using StepPlan = LinearStepPlan;
+  using Plan = LengthsPlan;
+  using StepPlan = EmptyStepPlan;
 
   template <class Options>
   static std::vector<std::vector<std::int64_t>> state_shapes(const Options& options) {

@@ -13,8 +13,8 @@ class MinGruMixer : public torch::nn::Module {
   static constexpr bool kCountsSteps = false;
   static bool shows_memory(const Options&) { return false; }
   static Support learning_kernels(const Options&) { return only_the_recurrence(); }
-  using Plan = LinearPlan;
-  using StepPlan = LinearStepPlan;
+  using Plan = LengthsPlan;
+  using StepPlan = EmptyStepPlan;
 
   explicit MinGruMixer(const Options& options)
       : gate_(register_module("gate", first_weights(options).inner_map(options.width, options.recurrent_width()))),

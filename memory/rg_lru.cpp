@@ -5,6 +5,7 @@
 // and the mixer's output is Wo (gelu(Wg x_t) h_t).
 #include "memory/linear_mixer.h"
 #include "memory/linear_rnn.h"
+#include "memory/short_convolution.h"
 
 namespace engram {
 namespace {
@@ -18,8 +19,8 @@ class RgLruMixer : public torch::nn::Module {
   static constexpr bool kCountsSteps = false;
   static bool shows_memory(const Options&) { return false; }
   static Support learning_kernels(const Options&) { return only_the_recurrence(); }
-  using Plan = LinearPlan;
-  using StepPlan = LinearStepPlan;
+  using Plan = LengthsPlan;
+  using StepPlan = EmptyStepPlan;
 
   explicit RgLruMixer(const Options& options)
       : gate_(register_module("gate", first_weights(options).inner_map(options.width, options.recurrent_width()))),
@@ -29,8 +30,7 @@ class RgLruMixer : public torch::nn::Module {
         output_(
             register_module("output", first_weights(options).output_map(options.recurrent_width(), options.width))) {
     const std::int64_t channels = options.recurrent_width();
-    const double bound = 1 / std::sqrt(static_cast<double>(kConvolution));
-    convolution_JN_ = register_parameter("convolution", torch::empty({kConvolution, channels}).uniform_(-bound, bound));
+    convolution_ = register_module("convolution", std::make_shared<ShortConvolution>(channels, kConvolution));
     convolution_bias_N_ = register_parameter("convolution_bias", torch::zeros({channels}));
     // sigmoid(Lambda)^8 is even over 0.9 .. 0.999 (section 2.4).
     decay_N_ =
@@ -48,26 +48,16 @@ class RgLruMixer : public torch::nn::Module {
 
   torch::Tensor forward(const torch::Tensor& x_BTD, const Plan& plan, std::span<const torch::Tensor> state,
                         std::vector<torch::Tensor>& final_state) {
-    const std::int64_t steps = x_BTD.size(1);
-    const torch::Tensor& past_BPN = state[1];
-    const torch::Tensor history_BUN = torch::cat({past_BPN, input_->forward(x_BTD).to(past_BPN.scalar_type())}, 1);
-    torch::Tensor u_BTN = convolution_bias_N_;
-    for (std::int64_t j = 0; j < kConvolution; ++j)
-      u_BTN = u_BTN + convolution_JN_[j] * history_BUN.narrow(1, j, steps);
-    const Update update = update_of(u_BTN);
+    const auto [convolved_BTN, past_BPN] = convolution_->forward(input_->forward(x_BTD), state[1], plan.lengths_B);
+    const Update update = update_of(convolved_BTN + convolution_bias_N_);
     const torch::Tensor h_BTN = recur(update.keep, update.write, state[0], plan, final_state);
-    const torch::Tensor kept_BP =
-        plan.lengths_B.unsqueeze(1) + torch::arange(kConvolution - 1, plan.lengths_B.options());
-    final_state.push_back(history_BUN.gather(1, kept_BP.unsqueeze(2).expand_as(past_BPN)));
+    final_state.push_back(past_BPN);
     return read(h_BTN, x_BTD);
   }
 
   torch::Tensor step(const torch::Tensor& x_BD, const StepPlan&, std::span<const torch::Tensor> state, LayerView*) {
-    torch::Tensor h_BN = state[0], past_BPN = state[1];
-    const torch::Tensor history_BUN =
-        torch::cat({past_BPN, input_->forward(x_BD).to(past_BPN.scalar_type()).unsqueeze(1)}, 1);
-    past_BPN.copy_(history_BUN.narrow(1, 1, kConvolution - 1));
-    const Update update = update_of((history_BUN * convolution_JN_).sum(1) + convolution_bias_N_);
+    torch::Tensor h_BN = state[0];
+    const Update update = update_of(convolution_->step(input_->forward(x_BD), state[1]) + convolution_bias_N_);
     h_BN.mul_(update.keep).add_(update.write);
     return read(h_BN, x_BD);
   }
@@ -95,7 +85,8 @@ class RgLruMixer : public torch::nn::Module {
   }
 
   torch::nn::Linear gate_, input_, recurrence_gate_, input_gate_, output_;
-  torch::Tensor convolution_JN_, convolution_bias_N_, decay_N_;
+  std::shared_ptr<ShortConvolution> convolution_;
+  torch::Tensor convolution_bias_N_, decay_N_;
 };
 
 }  // namespace

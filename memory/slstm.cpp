@@ -26,13 +26,8 @@ class SlstmMixer : public torch::nn::Module {
     return Support::no("gates that see the last output need one step after the other");
   }
 
-  struct Plan {
-    Plan(const Options&, const Span& span) : lengths_B(span.lengths_B) {}
-    Tensor lengths_B;
-  };
-  struct StepPlan {
-    StepPlan(const Options&, const Tensor&, torch::ScalarType) {}
-  };
+  using Plan = LengthsPlan;
+  using StepPlan = EmptyStepPlan;
 
   explicit SlstmMixer(const Options& options)
       : heads_(options.heads),

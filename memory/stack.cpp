@@ -78,6 +78,15 @@ class WindowMixer : public torch::nn::Module {
   torch::nn::Linear query_, key_, value_, output_;
 };
 
+// What windows and the whole episode have in common.
+void list_attention(OptionList& list, WindowLayerOptions& options) {
+  list_heads(list, options.heads);
+  list_mlp_width(list, options.mlp_width, kSwiGluWidth);
+  list_positions(list, options.positions);
+  list_dropout(list, options.dropout);
+  list_first_weights(list, options.weight_std, options.output_weights);
+}
+
 // A kind of layer with its defaults. layer() checks, too.
 struct LayerKind {
   std::string name;
@@ -172,12 +181,8 @@ std::vector<LayerSpec> parse_layers(const StackOptions& options, std::int64_t ma
 }  // namespace
 
 void WindowLayerOptions::list_options(OptionList& list) {
-  list_heads(list, heads);
-  list_mlp_width(list, mlp_width, kSwiGluWidth);
   list_window(list, window);
-  list_positions(list, positions);
-  list_dropout(list, dropout);
-  list_first_weights(list, weight_std, output_weights);
+  list_attention(list, *this);
 }
 
 void WindowLayerOptions::check() const {
@@ -187,13 +192,7 @@ void WindowLayerOptions::check() const {
 
 LayerSpec WindowLayerOptions::layer(std::int64_t) const { return layer_spec<WindowMixer<WindowLayerOptions>>(*this); }
 
-void AttentionLayerOptions::list_options(OptionList& list) {
-  list_heads(list, heads);
-  list_mlp_width(list, mlp_width, kSwiGluWidth);
-  list_positions(list, positions);
-  list_dropout(list, dropout);
-  list_first_weights(list, weight_std, output_weights);
-}
+void AttentionLayerOptions::list_options(OptionList& list) { list_attention(list, *this); }
 
 LayerSpec AttentionLayerOptions::layer(std::int64_t max_steps) const {
   AttentionLayerOptions whole = *this;

@@ -110,7 +110,7 @@ TEST_CASE("Griffin's recurrent block equals its equations") {
       inputs.push_back(map(p, name + "input", x_TD[t]));
       Tensor u = p.at(name + "convolution_bias").clone();
       for (std::int64_t age = 0; age < 4 && age <= t; ++age)
-        u += p.at(name + "convolution")[3 - age] * inputs[static_cast<std::size_t>(t - age)];
+        u += p.at(name + "convolution.weight").select(1, 3 - age) * inputs[static_cast<std::size_t>(t - age)];
       const auto gate = [&](const std::string& gate_name) {
         return plain_sigmoid(map(p, name + gate_name, u) + p.at(name + gate_name + ".bias"));
       };
