@@ -81,6 +81,7 @@ TrainStatus Trainer::run(const std::vector<TrainObserver*>& observers) {
   if (config_.checkpoint.every_steps > 0) next_save_ = next_multiple(status_.steps, config_.checkpoint.every_steps);
   steps_before_ = status_.steps;
   updates_before_ = status_.updates;
+  settled_ = settled_before_ = settled_steps();
   network_->train();
 
   if (status_.steps == 0) save();  // so that there is always something to go on from
@@ -118,6 +119,7 @@ void Trainer::move() {
       phase_ = Phase::kCollect;
       learning_start_ = Clock::now();
       steps_before_ = status_.steps;
+      settled_ = settled_before_ = settled_steps();
       break;
     case Phase::kCollect: {
       const std::int64_t before = status_.episodes;
@@ -366,6 +368,12 @@ void Trainer::report_if_due() {
   for (TrainObserver* observer : observers_) observer->report(status_);
 }
 
+double Trainer::settled_steps() const {
+  const double owed =
+      config_.run.updates_per_step > 0 ? static_cast<double>(pending_updates_) / config_.run.updates_per_step : 0;
+  return std::max(0.0, static_cast<double>(status_.steps) - owed);
+}
+
 void Trainer::update_status() {
   const auto now = Clock::now();
   const double learning_seconds = seconds_between(learning_start_, now);
@@ -375,15 +383,14 @@ void Trainer::update_status() {
     status_.updates_per_second = static_cast<double>(status_.updates - updates_before_) / learning_seconds;
   }
 
-  // Steps whose updates are still to come are not done yet.
-  const double owed =
-      config_.run.updates_per_step > 0 ? static_cast<double>(pending_updates_) / config_.run.updates_per_step : 0;
-  const double settled = std::max(0.0, static_cast<double>(status_.steps) - owed);
+  // An episode owes all its updates when it ends; what is done does not go back for that.
+  settled_ = std::max(settled_, settled_steps());
   const double total = static_cast<double>(status_.total_steps);
-  const double settled_now = settled - static_cast<double>(steps_before_);
-  status_.done = std::min(1.0, settled / total);
+  const double settled_now = settled_ - settled_before_;
+  status_.done = std::min(1.0, settled_ / total);
   status_.seconds_left.reset();
-  if (settled_now > 0) status_.seconds_left = learning_seconds * std::max(0.0, total - settled) / settled_now;
+  if (status_.updates > updates_before_ && settled_now > 0)
+    status_.seconds_left = learning_seconds * std::max(0.0, total - settled_) / settled_now;
   if (config_.run.max_seconds > 0) {
     const double to_limit = std::max(0.0, config_.run.max_seconds - status_.seconds);
     status_.seconds_left = std::min(status_.seconds_left.value_or(to_limit), to_limit);

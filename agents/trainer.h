@@ -144,6 +144,7 @@ class Trainer {
   void save();
   void save_if_due();
   void report_if_due();
+  double settled_steps() const;  // environment steps whose updates are done
   void update_status();
 
   const Config config_;
@@ -169,6 +170,7 @@ class Trainer {
   Clock::time_point start_, learning_start_, last_report_, last_save_;
   double seconds_before_ = 0;                           // restoration
   std::int64_t steps_before_ = 0, updates_before_ = 0;  // learning began or went on
+  double settled_ = 0, settled_before_ = 0;             // settled_steps(), now and when learning began or went on
   std::int64_t next_save_ = 0;                          // environment steps
   std::atomic<bool> stop_requested_ = false, save_requested_ = false;
 };

@@ -83,6 +83,25 @@ TEST_CASE("updates keep their ratio to steps for any number of environments") {
   CHECK(status.updates == 60);
 }
 
+TEST_CASE("what is done never goes back, and an estimate of the time left stays from the first update on") {
+  struct Reports : TrainObserver {
+    std::vector<TrainStatus> rows;
+    void report(const TrainStatus& status) override { rows.push_back(status); }
+    void measured(const TrainStatus&) override {}
+    void evaluated(const TrainStatus&, const AgentNetwork&, bool) override {}
+    void finished(const TrainStatus&, const AgentNetwork&) override {}
+  } reports;
+  Trainer trainer(Config::from_settings(tiny({{"run.steps", "400"}, {"run.updates_per_step", "0.5"}})), torch::kCPU, 1);
+  trainer.run({&reports});
+  REQUIRE(reports.rows.size() >= 10);
+  double done = 0;
+  for (const TrainStatus& row : reports.rows) {
+    CHECK(row.done >= done);
+    done = row.done;
+    CHECK(row.seconds_left.has_value() == (row.updates > 0));
+  }
+}
+
 TEST_CASE("the last evaluation is made even if none was due") {
   Recording recording;
   train(tiny({{"evaluation.every_steps", "1000"}}), recording);
