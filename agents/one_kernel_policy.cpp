@@ -32,7 +32,12 @@ std::optional<AgentStepShape> step_shape(const NetworkOptions& options, const Ba
       [&](const auto& memory) -> std::optional<AgentStepShape> {
         using Options = std::decay_t<decltype(memory)>;
         constexpr bool kHqlt = std::is_same_v<Options, HqltOptions>;
-        if constexpr (kHqlt || std::is_same_v<Options, DeltaNetOptions>) {
+        if constexpr (kHqlt || std::is_base_of_v<FastWeightsOptions, Options>) {
+          if constexpr (kHqlt) {
+            if (!memory.has_deltanet()) return std::nullopt;
+          } else if (!memory.is_deltanet()) {
+            return std::nullopt;
+          }
           shape.width = memory.width;
           shape.inner_width = memory.inner_width();
           shape.layers = memory.layers;
@@ -104,7 +109,8 @@ double memory_dropout(const BackboneConfig& backbone) {
 Support OneKernelPolicy::supports(const NetworkOptions& options, const BackboneConfig& backbone, const TaskInfo& task,
                                   Dtype operands) {
   const auto shape = step_shape(options, backbone, task);
-  if (!shape) return Support::no("memory.name " + backbone.name() + " is neither hqlt nor deltanet");
+  if (!shape)
+    return Support::no("memory.name " + backbone.name() + " is neither hqlt nor deltanet with deltanet's fast weights");
   if (options.previous_action_width > 0 || options.previous_reward_width > 0)
     return Support::no("it sees previous actions or rewards");
   return AgentStepper::supports(*shape, operands);

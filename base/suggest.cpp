@@ -131,4 +131,10 @@ std::string did_you_mean(const std::string& text, const std::vector<std::string>
   return quoted.empty() ? "" : "; did you mean " + either_of(quoted) + "?";
 }
 
+std::string unknown_name(const std::string& what, const std::string& text, const std::vector<std::string>& names) {
+  std::string known;
+  for (const std::string& name : names) known += (known.empty() ? "" : ", ") + name;
+  return "unknown " + what + " '" + text + "'" + did_you_mean(text, names) + " (known: " + known + ")";
+}
+
 }  // namespace engram

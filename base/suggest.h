@@ -17,6 +17,9 @@ std::vector<std::string> similar_names(const std::string& text, const std::vecto
 std::string did_you_mean(const std::string& text, const std::vector<std::string>& names,
                          const std::string& dashes = "");
 
+// "unknown backbone 'x'; did you mean 'y'? (known: y, z)".
+std::string unknown_name(const std::string& what, const std::string& text, const std::vector<std::string>& names);
+
 // Edits (characters put in, left out or replaced) that make one text the other.
 std::size_t edit_distance(const std::string& a, const std::string& b);
 

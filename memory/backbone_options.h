@@ -8,12 +8,14 @@
 
 #include <cstdint>
 #include <memory>
+#include <string>
 
 #include "base/options.h"
 
 namespace engram {
 
 class SequenceModel;
+struct FastWeightsOptions;
 struct LayerSpec;
 
 // GPT-2 block (Radford et al. 2019): pre-LayerNorm, causal attention over the whole episode, GELU MLP.
@@ -47,39 +49,12 @@ inline constexpr double kWeightStd = 0.02;
 // the HQLT authors' public code.
 enum class OutputWeights { kNormal, kKaiming };
 
-// Delta-rule fast weights (Schlag et al. 2021; Yang et al. 2024).
-struct DeltaNetOptions {
-  static constexpr const char* kName = "deltanet";
-  static constexpr const char* kSummary = "fast weights, by the delta rule";
-  static constexpr const char* kSource =
-      "Schlag et al., Linear Transformers are secretly fast weight programmers, 2021; Yang et al., Parallelizing "
-      "linear Transformers with the delta rule over sequence length, 2024";
-  int width = 100;
-  int layers = 3;
-  int heads = 2;
-  int mlp_width = 0;    // 0: swiglu_width(width)
-  int beta_factor = 2;  // 1 or 2; 2 admits negative eigenvalues
-  double dropout = 0.1;
-  double weight_std = kWeightStd;
-  OutputWeights output_weights = OutputWeights::kNormal;
-
-  int inner_width() const { return mlp_width > 0 ? mlp_width : swiglu_width(width); }
-  void list_options(OptionList& list);
-  void check() const;
-  LayerSpec layer(std::int64_t max_steps) const;
-  std::shared_ptr<SequenceModel> make(std::int64_t max_steps) const;
-};
-
 // How fast weights and window are mixed: a gate per channel, two gates per head, or none.
 enum class Mixing { kVector, kScalar, kSum };
 enum class PositionCode { kRope, kNone };
 
-// Synchronous hybrid quadratic-linear Transformer (Irie et al. 2025): fast weights beside attention over a window.
-struct HqltOptions {
-  static constexpr const char* kName = "hqlt";
-  static constexpr const char* kSummary = "fast weights, windowed attention";
-  static constexpr const char* kSource =
-      "Irie et al., Blending complementary memory systems in hybrid quadratic-linear Transformers, 2025";
+// What the synchronous HQLT and its delayed variants share: fast weights beside attention over a window.
+struct HqltSharedOptions {
   int width = 100;
   int layers = 3;
   int heads = 2;
@@ -96,12 +71,31 @@ struct HqltOptions {
   int inner_width() const { return mlp_width > 0 ? mlp_width : swiglu_width(width); }
   void list_options(OptionList& list);
   void check() const;
+  // The delta rule of deltanet.
+  FastWeightsOptions fast_weight_options() const;
+};
+
+// Synchronous hybrid quadratic-linear Transformer (Irie et al. 2025), with deltanet's fast weights as published, or
+// any.
+struct HqltOptions : HqltSharedOptions {
+  static constexpr const char* kName = "hqlt";
+  static constexpr const char* kSummary = "fast weights, windowed attention";
+  static constexpr const char* kSource =
+      "Irie et al., Blending complementary memory systems in hybrid quadratic-linear Transformers, 2025";
+  static constexpr const char* kDeltaNet = "deltanet";
+  std::string fast_weights = kDeltaNet;  // an entry of the family, "gla" or "fast_weights:rule=sum:decay=fixed"
+
+  void list_options(OptionList& list);
+  void check() const;
+  bool has_deltanet() const { return fast_weights == kDeltaNet; }
+  // Throws UserError for a malformed entry.
+  FastWeightsOptions fast_weight_options() const;
   LayerSpec layer(std::int64_t max_steps) const;
   std::shared_ptr<SequenceModel> make(std::int64_t max_steps) const;
 };
 
 // HQLT whose fast weights take what leaves the window: (k_{t-S}, v_{t-S}) with beta_t (the paper's section 3.1).
-struct HqltDelayedStreamOptions : HqltOptions {
+struct HqltDelayedStreamOptions : HqltSharedOptions {
   static constexpr const char* kName = "hqlt_delayed_stream";
   static constexpr const char* kSummary = "HQLT: writes what left the window";
   static constexpr const char* kSource =
@@ -112,7 +106,7 @@ struct HqltDelayedStreamOptions : HqltOptions {
 
 // HQLT by chunks of `window` steps: attention inside the current chunk, fast weights as they were at its start (the
 // paper's section 3.2).
-struct HqltDelayedChunkOptions : HqltOptions {
+struct HqltDelayedChunkOptions : HqltSharedOptions {
   static constexpr const char* kName = "hqlt_delayed_chunk";
   static constexpr const char* kSummary = "HQLT by chunks of the window";
   static constexpr const char* kSource =

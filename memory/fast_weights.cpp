@@ -1,33 +1,15 @@
 #include "memory/fast_weights.h"
 
-#include <algorithm>
-#include <cmath>
-#include <string>
-#include <utility>
 #include <vector>
 
-#include "base/error.h"
 #include "memory/block_stack.h"
-#include "memory/fast_weight_maps.h"
-#include "memory/fast_weight_ops.h"
-#include "memory/ops.h"
+#include "memory/fast_weight_memory.h"
 #include "memory/short_convolution.h"
-#include "nn/autocast.h"
 
 namespace engram {
 namespace {
 
 using torch::Tensor;
-
-bool has_write_map(const FastWeightsOptions& options) {
-  return options.write_strength == WriteStrength::kSigmoid || options.write_strength == WriteStrength::kExponential;
-}
-
-// Exactly the rule of delta_rule().
-bool plain_delta_rule(const FastWeightsOptions& options) {
-  return options.rule == FastRule::kDelta && options.decay == Decay::kNone &&
-         options.attention_norm == AttentionNorm::kNone;
-}
 
 class FastWeightsMixer : public torch::nn::Module {
  public:
@@ -37,36 +19,26 @@ class FastWeightsMixer : public torch::nn::Module {
   using Plan = LengthsPlan;
   using StepPlan = EmptyStepPlan;
 
-  // The maps that deltanet has come first, in its order, and so draw the same first weights.
   explicit FastWeightsMixer(const Options& options)
       : options_(options),
-        rule_{options.rule == FastRule::kDelta, options.attention_norm,
-              options.write_strength == WriteStrength::kExponential},
         query_(register_module("query", first_weights(options).inner_map(options.width, options.width))),
         key_(register_module("key", first_weights(options).inner_map(options.width, options.width))),
-        value_(register_module("value", first_weights(options).inner_map(options.width, options.width))) {
-    if (has_write_map(options))
-      beta_ = register_module("beta", first_weights(options).inner_map(options.width, options.heads));
-    query_dropout_ = register_module("query_dropout", std::make_shared<Dropout>(options.dropout));
-    key_dropout_ = register_module("key_dropout", std::make_shared<Dropout>(options.dropout));
-    value_dropout_ = register_module("value_dropout", std::make_shared<Dropout>(options.dropout));
-    head_norm_ = register_module("head_norm", std::make_shared<RmsNorm>(options.width / options.heads));
-    output_ = register_module("output", first_weights(options).output_map(options.width, options.width));
+        value_(register_module("value", first_weights(options).inner_map(options.width, options.width))),
+        memory_(*this, options),
+        query_dropout_(register_module("query_dropout", std::make_shared<Dropout>(options.dropout))),
+        key_dropout_(register_module("key_dropout", std::make_shared<Dropout>(options.dropout))),
+        value_dropout_(register_module("value_dropout", std::make_shared<Dropout>(options.dropout))),
+        head_norm_(register_module("head_norm", std::make_shared<RmsNorm>(options.width / options.heads))),
+        output_(register_module("output", first_weights(options).output_map(options.width, options.width))) {
     if (options.output_gate != OutputGate::kNone)
       gate_ = register_module("gate", first_weights(options).inner_map(options.width, options.width));
-    features_ = register_module("features", std::make_shared<FastWeightFeatures>(options));
-    if (options.decay == Decay::kScalar || options.decay == Decay::kVector)
-      decay_ = register_module("decay", std::make_shared<InputDecay>(options));
     if (options.convolution)
       convolution_ = register_module(
           "convolution", std::make_shared<ShortConvolution>(3 * options.width, FastWeightsOptions::kConvolutionWidth));
   }
 
   static std::vector<std::vector<std::int64_t>> state_shapes(const Options& options) {
-    const std::int64_t key_width = options.key_width();
-    std::vector<std::vector<std::int64_t>> shapes{{options.heads, key_width, options.width / options.heads}};
-    if (options.attention_norm != AttentionNorm::kNone) shapes.push_back({options.heads, key_width});
-    if (options.write_strength == WriteStrength::kExponential) shapes.push_back({options.heads});
+    auto shapes = FastWeightMemory::state_shapes(options);
     if (options.convolution) shapes.push_back({FastWeightsOptions::kConvolutionWidth - 1, 3 * options.width});
     return shapes;
   }
@@ -80,19 +52,9 @@ class FastWeightsMixer : public torch::nn::Module {
       projected = parted(convolved_BTC);
       history_BSC = state_BSC;
     }
-    const FastWeightInput in = input(x_BTD, projected);
-    const FastWeightState before = memory(state);
-    FastWeightResult out;
-    if (plain_delta_rule(options_)) {
-      const DeltaRuleResult delta =
-          delta_rule(in.query, in.key, in.value, in.write, before.weights_BHKV, plan.lengths_B);
-      out = {delta.output_BTHV, {delta.state_BHKV, {}, {}}};
-    } else {
-      out = fast_weights(rule_, in, before, plan.lengths_B);
-    }
-    for (const Tensor& tensor : {out.state.weights_BHKV, out.state.key_sum_BHK, out.state.log_scale_BH, history_BSC})
-      if (tensor.defined()) final_state.push_back(tensor);
-    return join(x_BTD, out.output_BTHV);
+    const Tensor output_BTHV = memory_.forward(input(x_BTD, projected), state, plan.lengths_B, final_state);
+    if (convolution_) final_state.push_back(history_BSC);
+    return join(x_BTD, output_BTHV);
   }
 
   Tensor step(const Tensor& x_BD, const StepPlan&, std::span<const Tensor> state, LayerView* view) {
@@ -100,32 +62,33 @@ class FastWeightsMixer : public torch::nn::Module {
     if (convolution_) projected = parted(convolution_->step(joined(projected), state.back()));
     const FastWeightInput in = input(x_BD, projected);
     if (view != nullptr && shows_memory(options_)) view->write_strength_BH = in.write;
-    const FastWeightState before = memory(state);
-    return join(x_BD, plain_delta_rule(options_)
-                          ? delta_rule_step(in.query, in.key, in.value, in.write, before.weights_BHKV)
-                          : fast_weight_step(rule_, in, before));
+    return join(x_BD, memory_.step(in, state));
   }
 
   // The write strengths of the delta rule; those of sums say nothing of what the memory answered before.
   static bool shows_memory(const Options& options) { return options.rule == FastRule::kDelta; }
 
   static Support learning_kernels(const Options& options) {
-    if (plain_delta_rule(options) && options.feature_map == FeatureMap::kSilu && options.key_norm == KeyNorm::kL2 &&
-        options.value_silu && !options.convolution && options.output_gate == OutputGate::kNone)
-      return Support::no("the kernels of these settings are deltanet's");
-    return Support::no("there are kernels for deltanet's settings alone");
+    return options.is_deltanet() ? Support() : Support::no("there are kernels for deltanet's settings alone");
+  }
+
+  // Also fills in the mixer's own part of the settings.
+  fused::MixerWeights fused_weights(fused::MixerSettings& settings, torch::Device device) const {
+    settings.mixing = std::nullopt;
+    settings.beta_factor = static_cast<float>(options_.beta_factor);
+    settings.query_dropout = query_dropout_->key(device);
+    settings.key_dropout = key_dropout_->key(device);
+    settings.value_dropout = value_dropout_->key(device);
+    return {query_->weight, key_->weight,         value_->weight, memory_.write_weight(),
+            Tensor(),       head_norm_->weight(), output_->weight};
   }
 
   static std::int64_t multiply_adds_per_step(const Options& options) {
-    const std::int64_t width = options.width, heads = options.heads, key_width = options.key_width();
-    const bool delta = options.rule == FastRule::kDelta;
-    // Projections, then passes over the fast weights: write and read, with the delta rule also predict.
-    std::int64_t products = 4 * width * width + (delta ? 3 : 2) * width * key_width;
-    if (has_write_map(options)) products += width * heads;
-    if (options.attention_norm != AttentionNorm::kNone) products += (delta ? 2 : 1) * heads * key_width;
+    const std::int64_t width = options.width;
+    std::int64_t products = 4 * width * width + FastWeightMemory::multiply_adds_per_step(options);
     if (options.output_gate != OutputGate::kNone) products += width * width;
     if (options.convolution) products += 3 * width * FastWeightsOptions::kConvolutionWidth;
-    return products + FastWeightFeatures::multiply_adds(options) + InputDecay::multiply_adds(options);
+    return products;
   }
 
  private:
@@ -141,44 +104,11 @@ class FastWeightsMixer : public torch::nn::Module {
   }
 
   FastWeightInput input(const Tensor& x, const Projected& projected) {
-    const auto feature = [&](const Tensor& part, const Dropout& dropout) {
-      return features_->normalize(dropout.forward(features_->forward(split_heads(part, options_.heads))));
-    };
-    FastWeightInput in;
-    in.query = feature(projected.query, *query_dropout_);
-    in.key = feature(projected.key, *key_dropout_);
-    const Tensor value = split_heads(projected.value, options_.heads).contiguous();
-    in.value = value_dropout_->forward(options_.value_silu ? torch::silu(value) : value);
-    InputDecay::Output decay;
-    if (decay_) decay = decay_->forward(x);
-    in.log_decay = decay.log_decay;
-    if (options_.decay == Decay::kFixed) in.log_decay = fixed_log_decay(wide(value).narrow(-1, 0, 1));
-    Tensor logit = beta_ ? beta_->forward(x) : Tensor();
-    if (beta_ && !plain_delta_rule(options_)) logit = wide(logit);  // its kernel takes all of one type
-    switch (options_.write_strength) {
-      case WriteStrength::kOne:
-        in.write = torch::ones_like(wide(value).select(-1, 0));
-        break;
-      case WriteStrength::kSigmoid:
-        in.write = options_.beta_factor * torch::sigmoid(logit);
-        break;
-      case WriteStrength::kStep:
-        in.write = decay.step;
-        break;
-      case WriteStrength::kExponential:
-        in.write = logit;
-        break;
-    }
-    if (options_.rule == FastRule::kGatedSum) in.log_decay = torch::log_sigmoid(-logit).unsqueeze(-1);
-    return in;
-  }
-
-  FastWeightState memory(std::span<const Tensor> state) const {
-    FastWeightState memory{state[0], {}, {}};
-    std::size_t next = 1;
-    if (rule_.attention_norm != AttentionNorm::kNone) memory.key_sum_BHK = state[next++];
-    if (rule_.log_write) memory.log_scale_BH = state[next];
-    return memory;
+    const auto heads = [this](const Tensor& part) { return split_heads(part, options_.heads); };
+    const Tensor value = heads(projected.value).contiguous();
+    return memory_.input(x, memory_.feature(heads(projected.query), query_dropout_.get()),
+                         memory_.feature(heads(projected.key), key_dropout_.get()),
+                         value_dropout_->forward(options_.value_silu ? torch::silu(value) : value));
   }
 
   Tensor join(const Tensor& x, const Tensor& heads) {
@@ -189,13 +119,11 @@ class FastWeightsMixer : public torch::nn::Module {
   }
 
   Options options_;
-  FastWeightRule rule_;
-  torch::nn::Linear query_, key_, value_, beta_{nullptr};
+  torch::nn::Linear query_, key_, value_;
+  FastWeightMemory memory_;
   std::shared_ptr<Dropout> query_dropout_, key_dropout_, value_dropout_;
   std::shared_ptr<RmsNorm> head_norm_;
-  torch::nn::Linear output_{nullptr}, gate_{nullptr};
-  std::shared_ptr<FastWeightFeatures> features_;
-  std::shared_ptr<InputDecay> decay_;
+  torch::nn::Linear output_, gate_{nullptr};
   std::shared_ptr<ShortConvolution> convolution_;
 };
 

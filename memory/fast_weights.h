@@ -5,6 +5,8 @@
 
 #include <cstdint>
 #include <memory>
+#include <string>
+#include <tuple>
 
 #include "base/options.h"
 #include "memory/backbone_options.h"
@@ -75,7 +77,11 @@ struct FastWeightsOptions {
   int inner_width() const { return mlp_width > 0 ? mlp_width : swiglu_width(width); }
   // Of a head's key: what the feature map makes of width / heads channels.
   std::int64_t key_width() const;
+  // Whether its mixer is deltanet's, for which there are kernels.
+  bool is_deltanet() const;
   void list_options(OptionList& list);
+  // Of these the ones of the memory alone, which FastWeightMemory takes.
+  void list_memory(OptionList& list);
   void check() const;
   LayerSpec layer(std::int64_t max_steps) const;
   std::shared_ptr<SequenceModel> make(std::int64_t max_steps) const;
@@ -86,7 +92,15 @@ struct FastWeightsOptions {
   void as_linear_attention(FeatureMap map, KeyNorm norm);
 };
 
-// The published ones: the same options with other defaults.
+// The published ones: the same options, all but deltanet with other defaults.
+struct DeltaNetOptions : FastWeightsOptions {
+  static constexpr const char* kName = "deltanet";
+  static constexpr const char* kSummary = "fast weights, by the delta rule";
+  static constexpr const char* kSource =
+      "Schlag et al., Linear Transformers are secretly fast weight programmers, 2021; Yang et al., Parallelizing "
+      "linear Transformers with the delta rule over sequence length, 2024";
+};
+
 struct LinearTransformerOptions : FastWeightsOptions {
   static constexpr const char* kName = "linear_transformer";
   static constexpr const char* kSummary = "linear attention, 1 + elu";
@@ -156,5 +170,14 @@ struct MLstmOptions : FastWeightsOptions {
   static constexpr const char* kSource = "Beck et al., xLSTM: extended long short-term memory, 2024";
   MLstmOptions();
 };
+
+using FastWeightFamily =
+    std::tuple<FastWeightsOptions, DeltaNetOptions, LinearTransformerOptions, PerformerOptions, DpfpOptions,
+               Delta2021Options, GatedDeltaNetOptions, RetNetOptions, GlaOptions, Mamba2Options, MLstmOptions>;
+
+// The defaults of one of the family and, from settings after its name, options of the memory: "gla",
+// "fast_weights:rule=sum:decay=fixed". Throws UserError for an unknown name, or an option or value that is none of the
+// memory's.
+FastWeightsOptions parse_fast_weights(const std::string& entry);
 
 }  // namespace engram

@@ -1,7 +1,11 @@
+#include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "base/error.h"
+#include "base/suggest.h"
+#include "base/text.h"
 #include "memory/fast_weights.h"
 
 namespace engram {
@@ -43,6 +47,16 @@ void FastWeightsOptions::list_options(OptionList& list) {
   list_layers(list, layers);
   list_heads(list, heads);
   list_mlp_width(list, mlp_width, kSwiGluWidth);
+  list_memory(list);
+  list.add("convolution", convolution,
+           "a causal convolution over 4 steps of queries, keys and values before their maps");
+  list.add("value_silu", value_silu, "silu on the values");
+  list.add("output_gate", output_gate, kOutputGates, "what multiplies the normalised outputs of the heads");
+  list_dropout(list, dropout);
+  list_first_weights(list, weight_std, output_weights);
+}
+
+void FastWeightsOptions::list_memory(OptionList& list) {
   list.add("rule", rule, kRules, "what a step writes: its pair, its correction, or a mix of its pair and the memory");
   list.add("decay", decay, kDecays,
            "what a step leaves: all, RetNet's constants, an input's number a head or a channel");
@@ -56,12 +70,12 @@ void FastWeightsOptions::list_options(OptionList& list) {
   list.add("key_norm", key_norm, kKeyNorms, "what queries and keys are divided by: their length, their sum, nothing");
   list.add("attention_norm", attention_norm, kAttentionNorms,
            "what is read is divided by: nothing, the query's weight in the sum of keys, or that but at least 1");
-  list.add("convolution", convolution,
-           "a causal convolution over 4 steps of queries, keys and values before their maps");
-  list.add("value_silu", value_silu, "silu on the values");
-  list.add("output_gate", output_gate, kOutputGates, "what multiplies the normalised outputs of the heads");
-  list_dropout(list, dropout);
-  list_first_weights(list, weight_std, output_weights);
+}
+
+bool FastWeightsOptions::is_deltanet() const {
+  return rule == FastRule::kDelta && decay == Decay::kNone && feature_map == FeatureMap::kSilu &&
+         key_norm == KeyNorm::kL2 && attention_norm == AttentionNorm::kNone && !convolution && value_silu &&
+         output_gate == OutputGate::kNone;
 }
 
 std::int64_t FastWeightsOptions::key_width() const {
@@ -170,6 +184,23 @@ MLstmOptions::MLstmOptions() {
   write_strength = WriteStrength::kExponential;
   attention_norm = AttentionNorm::kAtLeastOne;
   output_gate = OutputGate::kSigmoid;
+}
+
+FastWeightsOptions parse_fast_weights(const std::string& entry) {
+  const NamedSettings parsed = parse_named_settings(entry);
+  std::optional<FastWeightsOptions> options;
+  std::vector<std::string> names;
+  std::apply(
+      [&](const auto&... member) {
+        (names.emplace_back(member.kName), ...);
+        ((parsed.name == member.kName ? void(options = member) : void()), ...);
+      },
+      FastWeightFamily{});
+  if (!options) throw UserError(unknown_name("fast weights", parsed.name, names));
+  OptionList list("");
+  options->list_memory(list);
+  for (const auto& [key, value] : parsed.settings) list.set(key, value);
+  return *options;
 }
 
 }  // namespace engram

@@ -13,17 +13,12 @@ namespace engram {
 
 using torch::Tensor;
 
-std::vector<std::vector<std::int64_t>> hqlt_state_shapes(const HqltOptions& options) {
-  const std::int64_t heads = options.heads, head_width = options.width / options.heads;
-  return {{heads, head_width, head_width}, {options.window, heads, head_width}, {options.window, heads, head_width}};
-}
-
-HqltMixerBase::HqltMixerBase(const HqltOptions& options)
+HqltMixerBase::HqltMixerBase(const HqltSharedOptions& options, const FastWeightsOptions& fast_weights)
     : options_(options),
       query_(register_module("query", first_weights(options).inner_map(options.width, options.width))),
       key_(register_module("key", first_weights(options).inner_map(options.width, options.width))),
       value_(register_module("value", first_weights(options).inner_map(options.width, options.width))),
-      beta_(register_module("beta", first_weights(options).inner_map(options.width, options.heads))),
+      memory_(*this, fast_weights),
       query_dropout_(register_module("query_dropout", std::make_shared<Dropout>(options.dropout))),
       key_dropout_(register_module("key_dropout", std::make_shared<Dropout>(options.dropout))),
       value_dropout_(register_module("value_dropout", std::make_shared<Dropout>(options.dropout))) {
@@ -33,14 +28,20 @@ HqltMixerBase::HqltMixerBase(const HqltOptions& options)
   output_ = register_module("output", first_weights(options).output_map(options.width, options.width));
 }
 
-std::int64_t HqltMixerBase::multiply_adds_per_step(const HqltOptions& options) {
-  const std::int64_t width = options.width, head_width = width / options.heads;
-  // Projections; three passes over the fast weights: predict, write, read; two over the window: scores, values.
-  return 4 * width * width + width * (options.heads + gate_width(options)) + 3 * width * head_width +
-         2 * width * options.window;
+std::vector<std::vector<std::int64_t>> HqltMixerBase::with_window(std::vector<std::vector<std::int64_t>> shapes,
+                                                                  const HqltSharedOptions& options) {
+  const std::vector<std::int64_t> ring = {options.window, options.heads, options.width / options.heads};
+  shapes.insert(shapes.end(), {ring, ring});
+  return shapes;
 }
 
-std::int64_t HqltMixerBase::gate_width(const HqltOptions& options) {
+std::int64_t HqltMixerBase::own_multiply_adds(const HqltSharedOptions& options) {
+  const std::int64_t width = options.width;
+  // Projections; two passes over the window: scores, values.
+  return 4 * width * width + width * gate_width(options) + 2 * width * options.window;
+}
+
+std::int64_t HqltMixerBase::gate_width(const HqltSharedOptions& options) {
   switch (options.mixing) {
     case Mixing::kVector:
       return options.width;
@@ -55,8 +56,7 @@ std::int64_t HqltMixerBase::gate_width(const HqltOptions& options) {
 HqltMixerBase::Projected HqltMixerBase::project(const Tensor& x) {
   const auto projected = [&](torch::nn::Linear& linear) { return split_heads(linear->forward(x), options_.heads); };
   return {query_dropout_->forward(projected(query_)), key_dropout_->forward(projected(key_)),
-          value_dropout_->forward(torch::silu(projected(value_))),
-          options_.beta_factor * torch::sigmoid(beta_->forward(x))};
+          value_dropout_->forward(torch::silu(projected(value_)))};
 }
 
 Tensor HqltMixerBase::mix(const Tensor& x, const Tensor& fast_branch, const Tensor& window_branch, LayerView* view) {
@@ -103,31 +103,35 @@ class HqltMixer : public HqltMixerBase {
     WindowPositions positions;
   };
 
-  explicit HqltMixer(const Options& options) : HqltMixerBase(options) {}
-
-  static std::vector<std::vector<std::int64_t>> state_shapes(const Options& options) {
-    return hqlt_state_shapes(options);
-  }
+  explicit HqltMixer(const Options& options)
+      : HqltMixerBase(options, options.fast_weight_options()), delta_(writes_by_delta_rule(options)) {}
 
   Tensor forward(const Tensor& x_BTD, const Plan& plan, std::span<const Tensor> state,
                  std::vector<Tensor>& final_state) {
     const Projected in = project(x_BTD);
-    const DeltaRuleResult fast =
-        delta_rule(fast_feature(in.query), fast_feature(in.key), in.value, in.beta, state[0], plan.lengths_B);
+    const auto [fast_state, ring] = parted(state);
+    const Tensor fast_BTHV =
+        memory_.forward(fast_input(x_BTD, in.query, in.key, in.value), fast_state, plan.lengths_B, final_state);
     const WindowPlan::Output window =
-        plan.window.attend(plan.positions.turn(in.query), plan.positions.turn(in.key), in.value, {state[1], state[2]});
-    final_state.insert(final_state.end(), {fast.state_BHKV, window.ring.key_BSHK, window.ring.value_BSHV});
-    return mix(x_BTD, fast.output_BTHV, window.output_BTHV);
+        plan.window.attend(plan.positions.turn(in.query), plan.positions.turn(in.key), in.value, {ring[0], ring[1]});
+    final_state.insert(final_state.end(), {window.ring.key_BSHK, window.ring.value_BSHV});
+    return mix(x_BTD, fast_BTHV, window.output_BTHV);
   }
 
   Tensor step(const Tensor& x_BD, const StepPlan& plan, std::span<const Tensor> state, LayerView* view) {
     const Projected in = project(x_BD);
-    if (view != nullptr) view->write_strength_BH = in.beta;
-    const Tensor fast_BHV = delta_rule_step(fast_feature(in.query), fast_feature(in.key), in.value, in.beta, state[0]);
+    const auto [fast_state, ring] = parted(state);
+    const FastWeightInput fast = fast_input(x_BD, in.query, in.key, in.value);
+    if (view != nullptr && delta_) view->write_strength_BH = fast.write;
+    const Tensor fast_BHV = memory_.step(fast, fast_state);
     const Tensor window_BHV =
-        plan.window.attend(plan.positions.turn(in.query), plan.positions.turn(in.key), in.value, {state[1], state[2]},
+        plan.window.attend(plan.positions.turn(in.query), plan.positions.turn(in.key), in.value, {ring[0], ring[1]},
                            /*weight_dropout=*/nullptr, view == nullptr ? nullptr : &view->attention_BHA);
     return mix(x_BD, fast_BHV, window_BHV, view);
+  }
+
+  static Support learning_kernels(const Options& options) {
+    return options.has_deltanet() ? Support() : Support::no("there are kernels for memory.fast_weights deltanet alone");
   }
 
   // Also fills in the mixer's own part of the settings.
@@ -141,14 +145,26 @@ class HqltMixer : public HqltMixerBase {
     settings.key_dropout = key_dropout_->key(device);
     settings.value_dropout = value_dropout_->key(device);
     return {
-        query_->weight,       key_->weight,   value_->weight, beta_->weight, gate_ ? gate_->weight : torch::Tensor(),
+        query_->weight,       key_->weight,   value_->weight, memory_.write_weight(), gate_ ? gate_->weight : Tensor(),
         head_norm_->weight(), output_->weight};
   }
+
+ private:
+  // The fast weights' state, and the window's.
+  static std::pair<std::span<const Tensor>, std::span<const Tensor>> parted(std::span<const Tensor> state) {
+    return {state.first(state.size() - 2), state.last(2)};
+  }
+  // Write strengths of other rules say nothing of what the memory answered before.
+  static bool writes_by_delta_rule(const Options& options) {
+    return options.fast_weight_options().rule == FastRule::kDelta;
+  }
+
+  const bool delta_;
 };
 
 }  // namespace
 
-void HqltOptions::list_options(OptionList& list) {
+void HqltSharedOptions::list_options(OptionList& list) {
   list_width(list, width);
   list_layers(list, layers);
   list_heads(list, heads);
@@ -164,10 +180,55 @@ void HqltOptions::list_options(OptionList& list) {
   list_first_weights(list, weight_std, output_weights);
 }
 
-void HqltOptions::check() const {
+void HqltSharedOptions::check() const {
   check_bounds(*this, kMemorySection);
   check_heads(width, heads);
   check_positions(positions, width, heads);
+}
+
+FastWeightsOptions HqltSharedOptions::fast_weight_options() const {
+  FastWeightsOptions options;
+  options.width = width;
+  options.layers = layers;
+  options.heads = heads;
+  options.beta_factor = beta_factor;
+  options.weight_std = weight_std;
+  options.output_weights = output_weights;
+  return options;
+}
+
+void HqltOptions::list_options(OptionList& list) {
+  HqltSharedOptions::list_options(list);
+  list.add(
+      "fast_weights", fast_weights,
+      "deltanet, or the rule, decay, write strength, feature map and norms of another one of fast_weights' family, "
+      "with settings after its name: gla, fast_weights:rule=sum:decay=fixed");
+}
+
+void HqltOptions::check() const {
+  HqltSharedOptions::check();
+  if (has_deltanet()) return;
+  if (beta_factor != HqltSharedOptions().beta_factor)
+    throw UserError("memory.beta_factor " + std::to_string(beta_factor) +
+                    " is of memory.fast_weights deltanet, not of " + fast_weights +
+                    ", which takes beta_factor=" + std::to_string(beta_factor) + " after its name");
+  try {
+    fast_weight_options().check();
+  } catch (const UserError& error) {
+    throw UserError("memory.fast_weights " + fast_weights + ": " + error.what());
+  }
+}
+
+FastWeightsOptions HqltOptions::fast_weight_options() const {
+  const FastWeightsOptions shared = HqltSharedOptions::fast_weight_options();
+  if (has_deltanet()) return shared;
+  FastWeightsOptions options = parse_fast_weights(fast_weights);
+  options.width = shared.width;
+  options.layers = shared.layers;
+  options.heads = shared.heads;
+  options.weight_std = shared.weight_std;
+  options.output_weights = shared.output_weights;
+  return options;
 }
 
 LayerSpec HqltOptions::layer(std::int64_t) const { return layer_spec<HqltMixer>(*this); }

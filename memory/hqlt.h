@@ -11,6 +11,7 @@
 
 #include "memory/backbone_options.h"
 #include "memory/block_stack.h"
+#include "memory/fast_weight_memory.h"
 #include "memory/window_positions.h"
 #include "nn/dropout.h"
 
@@ -20,32 +21,47 @@ class HqltMixerBase : public torch::nn::Module {
  public:
   static constexpr bool kCountsSteps = true;
 
-  static std::int64_t multiply_adds_per_step(const HqltOptions& options);
+  // Options: HqltOptions or one of its delayed relatives.
+  template <class Options>
+  static std::vector<std::vector<std::int64_t>> state_shapes(const Options& options) {
+    return with_window(FastWeightMemory::state_shapes(options.fast_weight_options()), options);
+  }
+  template <class Options>
+  static std::int64_t multiply_adds_per_step(const Options& options) {
+    return own_multiply_adds(options) + FastWeightMemory::multiply_adds_per_step(options.fast_weight_options());
+  }
 
  protected:
-  explicit HqltMixerBase(const HqltOptions& options);
+  HqltMixerBase(const HqltSharedOptions& options, const FastWeightsOptions& fast_weights);
 
   struct Projected {
     torch::Tensor query, key, value;  // [..., H, D / H]
-    torch::Tensor beta;               // [..., H]
   };
   Projected project(const torch::Tensor& x);
-  static torch::Tensor fast_feature(const torch::Tensor& x) { return l2_normalize(torch::silu(x)); }
+  // The fast weights of those projections at the steps of x.
+  FastWeightInput fast_input(const torch::Tensor& x, const torch::Tensor& query, const torch::Tensor& key,
+                             const torch::Tensor& value) {
+    return memory_.input(x, memory_.feature(query), memory_.feature(key), value);
+  }
   // x [..., D]; fast_branch, window_branch [..., H, D / H] -> [..., D]. `view`, unless null, gets both and the gates.
   torch::Tensor mix(const torch::Tensor& x, const torch::Tensor& fast_branch, const torch::Tensor& window_branch,
                     LayerView* view = nullptr);
 
-  static std::int64_t gate_width(const HqltOptions& options);
-
-  HqltOptions options_;
-  torch::nn::Linear query_, key_, value_, beta_;
+  HqltSharedOptions options_;
+  torch::nn::Linear query_, key_, value_;
+  FastWeightMemory memory_;
   std::shared_ptr<Dropout> query_dropout_, key_dropout_, value_dropout_;
   torch::nn::Linear gate_{nullptr};  // none with Mixing::kSum
   std::shared_ptr<RmsNorm> head_norm_;
   torch::nn::Linear output_{nullptr};
-};
 
-// The shapes of fast weights, and of keys and values of a window.
-std::vector<std::vector<std::int64_t>> hqlt_state_shapes(const HqltOptions& options);
+ private:
+  static std::int64_t gate_width(const HqltSharedOptions& options);
+  // And the rings of the window's keys and values.
+  static std::vector<std::vector<std::int64_t>> with_window(std::vector<std::vector<std::int64_t>> shapes,
+                                                            const HqltSharedOptions& options);
+  // Without those of the fast weights.
+  static std::int64_t own_multiply_adds(const HqltSharedOptions& options);
+};
 
 }  // namespace engram

@@ -63,11 +63,7 @@ class DelayedStreamMixer : public HqltMixerBase {
     Tensor slot_B1, idle_B1;
   };
 
-  explicit DelayedStreamMixer(const Options& options) : HqltMixerBase(options) {}
-
-  static std::vector<std::vector<std::int64_t>> state_shapes(const Options& options) {
-    return hqlt_state_shapes(options);
-  }
+  explicit DelayedStreamMixer(const Options& options) : HqltMixerBase(options, options.fast_weight_options()) {}
 
   Tensor forward(const Tensor& x_BTD, const Plan& plan, std::span<const Tensor> state,
                  std::vector<Tensor>& final_state) {
@@ -77,13 +73,14 @@ class DelayedStreamMixer : public HqltMixerBase {
       past_key = plan.turn_back->turn(pick_steps(state[1], plan.slot_BP));
       past_value = pick_steps(state[2], plan.slot_BP);
     }
-    const DeltaRuleResult fast =
-        delta_rule(fast_feature(in.query), fast_feature(plan.delayed(past_key, in.key)),
-                   plan.delayed(past_value, in.value), in.beta.masked_fill(plan.idle_BT1, 0), state[0], plan.lengths_B);
+    FastWeightInput fast =
+        fast_input(x_BTD, in.query, plan.delayed(past_key, in.key), plan.delayed(past_value, in.value));
+    fast.write = fast.write.masked_fill(plan.idle_BT1, 0);
+    const Tensor fast_BTHV = memory_.forward(fast, state.first(1), plan.lengths_B, final_state);
     const WindowPlan::Output window =
         plan.window.attend(plan.positions.turn(in.query), plan.positions.turn(in.key), in.value, {state[1], state[2]});
-    final_state.insert(final_state.end(), {fast.state_BHKV, window.ring.key_BSHK, window.ring.value_BSHV});
-    return mix(x_BTD, fast.output_BTHV, window.output_BTHV);
+    final_state.insert(final_state.end(), {window.ring.key_BSHK, window.ring.value_BSHV});
+    return mix(x_BTD, fast_BTHV, window.output_BTHV);
   }
 
   Tensor step(const Tensor& x_BD, const StepPlan& plan, std::span<const Tensor> state, LayerView* view) {
@@ -91,10 +88,10 @@ class DelayedStreamMixer : public HqltMixerBase {
     // Before attention overwrites the slot.
     const Tensor key_BHK = plan.turn_back.turn(pick_steps(state[1], plan.slot_B1).squeeze(1));
     const Tensor value_BHV = pick_steps(state[2], plan.slot_B1).squeeze(1);
-    const Tensor beta_BH = in.beta.masked_fill(plan.idle_B1, 0);
-    if (view != nullptr) view->write_strength_BH = beta_BH;
-    const Tensor fast_BHV =
-        delta_rule_step(fast_feature(in.query), fast_feature(key_BHK), value_BHV, beta_BH, state[0]);
+    FastWeightInput fast = fast_input(x_BD, in.query, key_BHK, value_BHV);
+    fast.write = fast.write.masked_fill(plan.idle_B1, 0);
+    if (view != nullptr) view->write_strength_BH = fast.write;
+    const Tensor fast_BHV = memory_.step(fast, state.first(1));
     const Tensor window_BHV =
         plan.window.attend(plan.positions.turn(in.query), plan.positions.turn(in.key), in.value, {state[1], state[2]},
                            /*weight_dropout=*/nullptr, view == nullptr ? nullptr : &view->attention_BHA);
@@ -164,11 +161,11 @@ class DelayedChunkMixer : public HqltMixerBase {
     WindowPositions positions, turn_back;
   };
 
-  explicit DelayedChunkMixer(const Options& options) : HqltMixerBase(options) {}
+  explicit DelayedChunkMixer(const Options& options) : HqltMixerBase(options, options.fast_weight_options()) {}
 
   // Also the write strengths of the chunk.
   static std::vector<std::vector<std::int64_t>> state_shapes(const Options& options) {
-    auto shapes = hqlt_state_shapes(options);
+    auto shapes = HqltMixerBase::state_shapes(options);
     shapes.push_back({options.window, options.heads, 1});
     return shapes;
   }
@@ -176,7 +173,8 @@ class DelayedChunkMixer : public HqltMixerBase {
   Tensor forward(const Tensor& x_BTD, const Plan& plan, std::span<const Tensor> state,
                  std::vector<Tensor>& final_state) {
     const Projected in = project(x_BTD);
-    const Tensor turned_key = plan.positions.turn(in.key), beta_BTH1 = in.beta.unsqueeze(3);
+    const FastWeightInput own = fast_input(x_BTD, in.query, in.key, in.value);
+    const Tensor turned_key = plan.positions.turn(in.key), beta_BTH1 = own.write.unsqueeze(3);
     const Tensor past_key = plan.turn_back ? plan.turn_back->turn(state[1]) : Tensor();
     const Tensor key = plan.aligned(past_key, in.key), value = plan.aligned(state[2], in.value);
     const Tensor beta = plan.aligned(state[3], beta_BTH1).squeeze(3).masked_fill(plan.unwritten_BA1, 0);
@@ -186,8 +184,9 @@ class DelayedChunkMixer : public HqltMixerBase {
     const auto queries_then_writes = [&](const Tensor& queries, const Tensor& writes) {
       return torch::stack({queries, writes}, 2).flatten(1, 3);
     };
-    const Tensor query_BnCHK = chunks_of(plan.aligned(state[1], fast_feature(in.query)));
-    const Tensor key_BnCHK = chunks_of(fast_feature(key)), value_BnCHV = chunks_of(value), beta_BnCH = chunks_of(beta);
+    const Tensor query_BnCHK = chunks_of(plan.aligned(state[1], own.query));
+    const Tensor key_BnCHK = chunks_of(memory_.feature(key)), value_BnCHV = chunks_of(value),
+                 beta_BnCH = chunks_of(beta);
     const DeltaRuleResult fast =
         delta_rule(queries_then_writes(query_BnCHK, torch::zeros_like(query_BnCHK)),
                    queries_then_writes(torch::zeros_like(key_BnCHK), key_BnCHK),
@@ -211,15 +210,16 @@ class DelayedChunkMixer : public HqltMixerBase {
 
   Tensor step(const Tensor& x_BD, const StepPlan& plan, std::span<const Tensor> state, LayerView* view) {
     const Projected in = project(x_BD);
-    if (view != nullptr) view->write_strength_BH = in.beta;  // with which the step is written when its chunk is full
-    const Tensor fast_BHV = read(state[0], fast_feature(in.query));
+    const FastWeightInput own = fast_input(x_BD, in.query, in.key, in.value);
+    if (view != nullptr) view->write_strength_BH = own.write;  // with which the step is written when its chunk is full
+    const Tensor fast_BHV = read(state[0], own.query);
     const Tensor window_BHV =
         plan.window.attend(plan.positions.turn(in.query), plan.positions.turn(in.key), in.value, {state[1], state[2]},
                            /*weight_dropout=*/nullptr, view == nullptr ? nullptr : &view->attention_BHA);
     Tensor beta_BCH1 = state[3];
-    beta_BCH1.index_put_({plan.row_B, plan.slot_B}, in.beta.unsqueeze(2).to(beta_BCH1.scalar_type()));
+    beta_BCH1.index_put_({plan.row_B, plan.slot_B}, own.write.unsqueeze(2).to(beta_BCH1.scalar_type()));
     if (plan.chunk_ends) {
-      const Tensor key_BCHK = fast_feature(plan.turn_back.turn(state[1]));
+      const Tensor key_BCHK = memory_.feature(plan.turn_back.turn(state[1]));
       const Tensor beta_BCH = beta_BCH1.squeeze(3).masked_fill(plan.unwritten_B11, 0);
       Tensor state_BHKV = state[0];
       state_BHKV.copy_(delta_rule(key_BCHK, key_BCHK, state[2], beta_BCH, state_BHKV, plan.chunk_B).state_BHKV);

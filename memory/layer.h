@@ -70,7 +70,7 @@ struct EmptyStepPlan {
 };
 
 // A mixer may also say, of its options: static bool shows_memory(options), whether its steps fill in a LayerView (they
-// do unless it says so), and static Support learning_kernels(options), why it has no kernels for learning.
+// do unless it says so), and static Support learning_kernels(options), why there are no kernels for learning with them.
 
 // A mixer with kernels of its own for learning: its weights, and its own part of the settings.
 template <class Mixer>
@@ -146,8 +146,9 @@ class LayerOf final : public Layer {
   }
 
   Support kernels(torch::ScalarType dtype, torch::Device device) const override {
+    if constexpr (requires { Mixer::learning_kernels(*options_); })
+      if (const Support own = Mixer::learning_kernels(*options_); !own) return own;
     if constexpr (FusedMixer<Mixer>) return fused::block_support(options_->width, options_->heads, dtype, device);
-    if constexpr (requires { Mixer::learning_kernels(*options_); }) return Mixer::learning_kernels(*options_);
     return Support::no("it has no kernels of its own");
   }
   std::unique_ptr<fused::Branch> branch(const FreshRows& rows, torch::Device device) const override {

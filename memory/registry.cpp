@@ -1,6 +1,7 @@
 #include "memory/registry.h"
 
 #include "base/error.h"
+#include "base/suggest.h"
 
 namespace engram {
 namespace {
@@ -32,11 +33,7 @@ BackboneConfig::BackboneConfig(const std::string& name) : name_(name) {
     found = true;
   });
   if (found) return;
-  const std::string near = nearest(name, backbone_names());
-  std::string known;
-  for (const std::string& candidate : backbone_names()) known += (known.empty() ? "" : ", ") + candidate;
-  throw UserError("unknown backbone '" + name + "'" + (near.empty() ? "" : "; did you mean '" + near + "'?") +
-                  " (known: " + known + ")");
+  throw UserError(unknown_name("backbone", name, backbone_names()));
 }
 
 std::string BackboneConfig::summary() const {

@@ -1,10 +1,13 @@
 #include "memory/stack.h"
 
 #include <functional>
+#include <tuple>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
 #include "base/error.h"
+#include "base/suggest.h"
 #include "base/text.h"
 #include "memory/block_stack.h"
 #include "memory/fast_weights.h"
@@ -119,41 +122,31 @@ LayerKind kind() {
 }
 
 const std::vector<LayerKind>& layer_kinds() {
-  static const std::vector<LayerKind> kinds = {kind<DeltaNetOptions>(),
-                                               kind<HqltOptions>(),
-                                               kind<HqltDelayedStreamOptions>(),
-                                               kind<HqltDelayedChunkOptions>(),
-                                               kind<WindowLayerOptions>(),
-                                               kind<AttentionLayerOptions>(),
-                                               kind<MinGruOptions>(),
-                                               kind<LruOptions>(),
-                                               kind<S5Options>(),
-                                               kind<RgLruOptions>(),
-                                               kind<SlstmOptions>(),
-                                               kind<FastWeightsOptions>(),
-                                               kind<LinearTransformerOptions>(),
-                                               kind<PerformerOptions>(),
-                                               kind<DpfpOptions>(),
-                                               kind<Delta2021Options>(),
-                                               kind<GatedDeltaNetOptions>(),
-                                               kind<RetNetOptions>(),
-                                               kind<GlaOptions>(),
-                                               kind<Mamba2Options>(),
-                                               kind<MLstmOptions>()};
+  static const std::vector<LayerKind> kinds = [] {
+    std::vector<LayerKind> all = {kind<HqltOptions>(),
+                                  kind<HqltDelayedStreamOptions>(),
+                                  kind<HqltDelayedChunkOptions>(),
+                                  kind<WindowLayerOptions>(),
+                                  kind<AttentionLayerOptions>(),
+                                  kind<MinGruOptions>(),
+                                  kind<LruOptions>(),
+                                  kind<S5Options>(),
+                                  kind<RgLruOptions>(),
+                                  kind<SlstmOptions>()};
+    std::apply([&all](const auto&... member) { (all.push_back(kind<std::decay_t<decltype(member)>>()), ...); },
+               FastWeightFamily{});
+    return all;
+  }();
   return kinds;
 }
 
 const LayerKind& layer_kind(const std::string& name) {
   std::vector<std::string> names;
-  std::string known;
   for (const LayerKind& kind : layer_kinds()) {
     if (kind.name == name) return kind;
     names.push_back(kind.name);
-    known += (known.empty() ? "" : ", ") + kind.name;
   }
-  const std::string near = nearest(name, names);
-  throw UserError("unknown layer '" + name + "'" + (near.empty() ? "" : "; did you mean '" + near + "'?") +
-                  " (known: " + known + ")");
+  throw UserError(unknown_name("layer", name, names));
 }
 
 // The layers of options.stack. Layers of equal text are made from one LayerSpec, so that they share their plans.

@@ -44,7 +44,7 @@ TEST_CASE("values out of bounds are refused by every backbone") {
   refuses(NoneOptions{});
   refuses(FastWeightsOptions{});
   refuses(MLstmOptions{});
-  CHECK_THROWS_AS((HqltOptions{.window = 0}.check()), UserError);
+  CHECK_THROWS_AS((HqltOptions{{.window = 0}}.check()), UserError);
   CHECK_THROWS_AS((TransformerOptions{.dropout = 1}.check()), UserError);
 }
 

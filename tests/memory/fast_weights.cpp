@@ -4,14 +4,15 @@
 #include <functional>
 
 #include "base/error.h"
-#include "tests/memory/definition.h"
+#include "tests/memory/fast_weights_definition.h"
 
 using namespace engram;
+using namespace fast_weights_definition;
 using torch::Tensor;
 
 namespace {
 
-constexpr std::int64_t kHeads = 2, kChannels = 6, kSteps = 20;
+constexpr std::int64_t kSteps = 20;
 using Settings = Variant::Settings;
 
 // Every preset, and settings that together have every value of every option.
@@ -52,112 +53,6 @@ FastWeightsOptions options_of(Variant variant, const std::string& more_heads = "
       config.variant());
 }
 
-double softplus(double x) { return std::max(x, 0.0) + std::log1p(std::exp(-std::abs(x))); }
-double sigmoid(double x) { return 1 / (1 + std::exp(-x)); }
-
-using Numbers = std::vector<double>;
-Numbers numbers(const Tensor& x) {
-  const Tensor flat = x.contiguous();
-  return {flat.const_data_ptr<double>(), flat.const_data_ptr<double>() + flat.numel()};
-}
-
-Numbers feature(const FastWeightsOptions& options, const Numbers& x, const Tensor& directions) {
-  const std::size_t n = x.size();
-  Numbers y;
-  switch (options.feature_map) {
-    case FeatureMap::kSilu:
-      for (const double v : x) y.push_back(v * sigmoid(v));
-      break;
-    case FeatureMap::kRelu:
-      for (const double v : x) y.push_back(std::max(v, 0.0));
-      break;
-    case FeatureMap::kElu:
-      for (const double v : x) y.push_back(v > 0 ? v + 1 : std::exp(v));
-      break;
-    case FeatureMap::kIdentity:
-      y = x;
-      break;
-    case FeatureMap::kDpfp: {
-      Numbers r;
-      for (const double v : x) r.push_back(std::max(v, 0.0));
-      for (const double v : x) r.push_back(std::max(-v, 0.0));
-      for (int nu = 1; nu <= options.dpfp_nu; ++nu)
-        for (std::size_t i = 0; i < 2 * n; ++i)
-          y.push_back(r[i] * r[(i + 2 * n - static_cast<std::size_t>(nu)) % (2 * n)]);
-      break;
-    }
-    case FeatureMap::kFavor: {
-      double square = 0;
-      for (const double v : x) square += v * v / std::sqrt(static_cast<double>(n));
-      for (const double sign : {1.0, -1.0})
-        for (std::int64_t f = 0; f < directions.size(0); ++f) {
-          double along = 0;
-          for (std::size_t c = 0; c < n; ++c)
-            along += directions[f][static_cast<std::int64_t>(c)].item<double>() * x[c] / std::pow(n, 0.25);
-          y.push_back(std::exp(-square / 2) / std::sqrt(2.0) * std::exp(sign * along) /
-                      std::sqrt(static_cast<double>(directions.size(0))));
-        }
-      break;
-    }
-  }
-  double divisor = 1, sum = 0;
-  if (options.key_norm == KeyNorm::kL2) {
-    for (const double v : y) sum += v * v;
-    divisor = std::sqrt(sum + 1e-6);
-  } else if (options.key_norm == KeyNorm::kSum) {
-    for (const double v : y) sum += v;
-    divisor = sum + 1e-6;
-  }
-  for (double& v : y) v /= divisor;
-  return y;
-}
-
-double dot(const Numbers& a, const Numbers& b) {
-  double sum = 0;
-  for (std::size_t i = 0; i < a.size(); ++i) sum += a[i] * b[i];
-  return sum;
-}
-
-// One head over time. q, k: features; decay: a number, or one a key channel; write: b. Nothing is scaled: S and z are
-// what the equations say.
-class Head {
- public:
-  Head(const FastWeightsOptions& options, std::size_t keys, std::size_t values)
-      : options_(options), s_(keys, Numbers(values)), z_(keys) {}
-
-  Numbers step(const Numbers& q, const Numbers& k, const Numbers& v, const Numbers& decay, double write) {
-    const std::size_t keys = k.size(), values = v.size();
-    const auto a = [&](std::size_t i) { return decay.size() == 1 ? decay[0] : decay[i]; };
-    for (std::size_t i = 0; i < keys; ++i) {
-      z_[i] *= a(i);
-      for (double& entry : s_[i]) entry *= a(i);
-    }
-    Numbers target = v;
-    if (options_.rule == FastRule::kDelta) {
-      const double divisor = options_.attention_norm == AttentionNorm::kSum ? dot(z_, k) + 1e-6 : 1;
-      for (std::size_t j = 0; j < values; ++j)
-        for (std::size_t i = 0; i < keys; ++i) target[j] -= s_[i][j] * k[i] / divisor;
-    }
-    for (std::size_t i = 0; i < keys; ++i) {
-      z_[i] += options_.rule == FastRule::kDelta ? k[i] : write * k[i];
-      for (std::size_t j = 0; j < values; ++j) s_[i][j] += write * k[i] * target[j];
-    }
-    const double root = std::sqrt(static_cast<double>(keys)), seen = dot(z_, q);
-    double divisor = root;
-    if (options_.attention_norm == AttentionNorm::kSum) divisor = seen + 1e-6;
-    if (options_.attention_norm == AttentionNorm::kAtLeastOne) divisor = root * std::max(std::abs(seen) / root, 1.0);
-    Numbers read(values);
-    for (std::size_t j = 0; j < values; ++j)
-      for (std::size_t i = 0; i < keys; ++i) read[j] += s_[i][j] * q[i] / divisor;
-    return read;
-  }
-
- private:
-  FastWeightsOptions options_;
-  std::vector<Numbers> s_;
-  Numbers z_;
-};
-
 // What the mixer makes of normed [T, D], from its parameters.
 Tensor mixer(const FastWeightsOptions& options, const Tensor& normed_TD, const Parameters& p, const std::string& name) {
   const auto map = [&](const std::string& weight) { return normed_TD.matmul(p.at(name + weight).t()); };
@@ -172,42 +67,9 @@ Tensor mixer(const FastWeightsOptions& options, const Tensor& normed_TD, const P
     query = out_TC.narrow(1, 0, 12), key = out_TC.narrow(1, 12, 12), value = out_TC.narrow(1, 24, 12);
   }
   if (options.value_silu) value = plain_silu(value);
-  const Tensor directions = p.contains(name + "features.directions") ? p.at(name + "features.directions") : Tensor();
   std::vector<Tensor> heads;
-  for (std::int64_t h = 0; h < kHeads; ++h) {
-    const auto own = [&](const Tensor& x_TD, std::int64_t t) {
-      return numbers(x_TD[t].narrow(0, h * kChannels, kChannels));
-    };
-    std::unique_ptr<Head> head;
-    std::vector<Tensor> read;
-    for (std::int64_t t = 0; t < normed_TD.size(0); ++t) {
-      const Numbers q = feature(options, own(query, t), directions), k = feature(options, own(key, t), directions);
-      Numbers decay{1};
-      double step_size = 0, write = 1;
-      if (options.decay == Decay::kFixed) decay = {1 - std::pow(2.0, -5.0 - static_cast<double>(h))};
-      if (options.decay == Decay::kScalar) {
-        step_size =
-            softplus(map("decay.map.weight")[t][h].item<double>() + p.at(name + "decay.bias")[h].item<double>());
-        decay = {std::exp(-std::exp(p.at(name + "decay.log_rate")[h].item<double>()) * step_size)};
-      }
-      if (options.decay == Decay::kVector) {
-        const Tensor logit =
-            normed_TD[t].matmul(p.at(name + "decay.down.weight").t()).matmul(p.at(name + "decay.up.weight").t()) +
-            p.at(name + "decay.bias");
-        const auto keys = static_cast<std::int64_t>(k.size());
-        decay = numbers(logit.narrow(0, h * keys, keys));
-        for (double& a : decay) a = std::pow(sigmoid(a), 1 / 16.0);
-      }
-      const auto beta = [&] { return map("beta.weight")[t][h].item<double>(); };
-      if (options.write_strength == WriteStrength::kSigmoid) write = options.beta_factor * sigmoid(beta());
-      if (options.write_strength == WriteStrength::kExponential) write = std::exp(beta());
-      if (options.write_strength == WriteStrength::kStep) write = step_size;
-      if (options.rule == FastRule::kGatedSum) decay = {1 - write};
-      if (!head) head = std::make_unique<Head>(options, k.size(), kChannels);
-      read.push_back(torch::tensor(head->step(q, k, own(value, t), decay, write), torch::kFloat64));
-    }
-    heads.push_back(plain_rms_norm(torch::stack(read), p.at(name + "head_norm.weight")));
-  }
+  for (const Tensor& read : reads(options, normed_TD, query, key, value, p, name))
+    heads.push_back(plain_rms_norm(read, p.at(name + "head_norm.weight")));
   Tensor joined = torch::cat(heads, 1);
   if (options.output_gate == OutputGate::kSilu) joined = joined * plain_silu(map("gate.weight"));
   if (options.output_gate == OutputGate::kSigmoid) joined = joined * plain_sigmoid(map("gate.weight"));
@@ -234,38 +96,6 @@ TEST_CASE("fast weights equal their definition, computed step by step from their
       x_TD = x_TD + swiglu(plain_rms_norm(x_TD, p.at(block + "mlp_norm.weight")), p, block + "mlp.");
     }
     CHECK(relative_error(output_TD, plain_rms_norm(x_TD, p.at("norm.weight"))) < 1e-9);
-  }
-}
-
-TEST_CASE("with its defaults fast_weights computes the same as deltanet from the same weights, dropout included") {
-  for (const char* factor : {"1", "2"}) {
-    const Settings settings{{"width", "12"}, {"layers", "2"}, {"dropout", "0.3"}, {"beta_factor", factor}};
-    torch::manual_seed(2);
-    auto deltanet = make_model({"deltanet", settings}, 80, torch::kFloat64);
-    torch::manual_seed(2);
-    auto family = make_model({"fast_weights", settings}, 80, torch::kFloat64);
-    const auto weights = deltanet->named_parameters(), own = family->named_parameters();
-    REQUIRE(weights.size() == own.size());
-    for (const auto& item : weights) CHECK(torch::equal(item.value(), own[item.key()]));  // also as first weights
-    torch::manual_seed(3);
-    enlarge_weights(*deltanet);
-    torch::manual_seed(3);
-    enlarge_weights(*family);
-
-    const Tensor input_BTD = torch::randn({2, 80, 12}, torch::kFloat64);
-    const auto a = deltanet->forward(input_BTD, lengths({80, 33})), b = family->forward(input_BTD, lengths({80, 33}));
-    CHECK(torch::equal(a.output_BTD, b.output_BTD));
-    REQUIRE(a.final_state.tensors.size() == b.final_state.tensors.size());
-    for (std::size_t i = 0; i < a.final_state.tensors.size(); ++i)
-      CHECK(torch::equal(a.final_state.tensors[i], b.final_state.tensors[i]));
-    a.output_BTD.sum().backward();
-    b.output_BTD.sum().backward();
-    for (const auto& item : weights) CHECK(relative_error(own[item.key()].grad(), item.value().grad()) < 1e-12);
-    MemoryState one = a.final_state.detach().clone(), other = one.clone();
-    CHECK(torch::equal(deltanet->step(input_BTD.select(1, 0), one), family->step(input_BTD.select(1, 0), other)));
-    CHECK(torch::equal(one.tensors[1], other.tensors[1]));
-    CHECK(deltanet->cost().multiply_adds_per_step == family->cost().multiply_adds_per_step);
-    CHECK(deltanet->cost().state_bytes == family->cost().state_bytes);
   }
 }
 
@@ -394,7 +224,9 @@ TEST_CASE("fast weights say why they learn on LibTorch") {
   const auto reason = [](const Variant& variant) {
     return make_model(variant, 10, torch::kFloat32)->learning_kernels(torch::kBFloat16, torch::kCUDA).reason();
   };
-  CHECK(reason({"fast_weights", {}}) == "the kernels of these settings are deltanet's");
+  // deltanet's kernels are those of its settings, whatever the name.
+  CHECK(reason({"fast_weights", {}}) == reason({"deltanet", {}}));
+  CHECK(reason({"deltanet", {{"decay", "fixed"}}}) == "there are kernels for deltanet's settings alone");
   CHECK(reason({"gla", {}}) == "there are kernels for deltanet's settings alone");
 }
 

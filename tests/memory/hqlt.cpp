@@ -1,7 +1,7 @@
 #include <tuple>
 
 #include "base/error.h"
-#include "tests/memory/definition.h"
+#include "tests/memory/fast_weights_definition.h"
 
 using namespace engram;
 using torch::Tensor;
@@ -136,6 +136,68 @@ TEST_CASE("HQLT and its delayed variants equal their definitions, computed step 
       }
       CHECK(relative_error(output_TD, plain_rms_norm(x_TD, p.at("norm.weight"))) < 1e-11);
     }
+}
+
+TEST_CASE("HQLT with other fast weights equals its definition, and says what its kernels and its options do not take") {
+  torch::manual_seed(4);
+  const torch::NoGradGuard no_grad;
+  for (const std::string entry :
+       {"fast_weights", "linear_transformer", "performer:favor_features=5", "delta_2021", "gated_deltanet", "mlstm",
+        "fast_weights:rule=sum:decay=vector:key_norm=none", "fast_weights:rule=gated_sum:beta_factor=1"}) {
+    CAPTURE(entry);
+    auto model = make_model(
+        {"hqlt", {{"width", "12"}, {"layers", "2"}, {"window", "4"}, {"dropout", "0"}, {"fast_weights", entry}}}, 20,
+        torch::kFloat64);
+    enlarge_weights(*model);
+    const Parameters p = parameters_by_name(*model);
+    FastWeightsOptions options = parse_fast_weights(entry);
+    options.width = 12;
+    Tensor x_TD = torch::randn({20, 12}, torch::kFloat64);
+    const Tensor output_TD = model->forward(x_TD.unsqueeze(0)).squeeze(0);
+    for (const std::string block : {"blocks.0.", "blocks.1."}) {
+      const Tensor normed = plain_rms_norm(x_TD, p.at(block + "mixer_norm.weight"));
+      const auto project = [&](const char* name) {
+        return normed.matmul(p.at(block + "mixer." + name + ".weight").t());
+      };
+      const Tensor query = project("query"), key = project("key"), value = plain_silu(project("value"));
+      const std::vector<Tensor> fast =
+          fast_weights_definition::reads(options, normed, query, key, value, p, block + "mixer.");
+      std::vector<Tensor> heads;
+      for (std::int64_t h = 0; h < 2; ++h) {
+        const auto own = [h](const Tensor& x) { return x.narrow(1, 6 * h, 6); };
+        const Tensor window = window_attention(rope(own(query)), rope(own(key)), own(value), 4);
+        const Tensor gate = plain_sigmoid(own(project("gate")));
+        heads.push_back(plain_rms_norm(gate * fast[static_cast<std::size_t>(h)] + (1 - gate) * window,
+                                       p.at(block + "mixer.head_norm.weight")));
+      }
+      x_TD = x_TD + torch::cat(heads, 1).matmul(p.at(block + "mixer.output.weight").t());
+      x_TD = x_TD + swiglu(plain_rms_norm(x_TD, p.at(block + "mlp_norm.weight")), p, block + "mlp.");
+    }
+    CHECK(relative_error(output_TD, plain_rms_norm(x_TD, p.at("norm.weight"))) < 1e-9);
+    const std::string reason = model->learning_kernels(torch::kBFloat16, torch::kCUDA).reason();
+    CHECK(reason.find("memory.fast_weights deltanet alone") != std::string::npos);
+  }
+
+  // The defaults are deltanet's, whose settings are HQLT's own.
+  CHECK(make_model({"hqlt", {{"fast_weights", "deltanet"}}}, 10, torch::kFloat32)->cost().parameters ==
+        make_model({"hqlt", {}}, 10, torch::kFloat32)->cost().parameters);
+  const auto refusal = [](const Variant::Settings& settings) {
+    try {
+      make_model({"hqlt", settings}, 10, torch::kFloat32);
+    } catch (const UserError& error) {
+      return std::string(error.what());
+    }
+    return std::string();
+  };
+  CHECK(
+      refusal({{"fast_weights", "gla"}, {"beta_factor", "1"}}) ==
+      "memory.beta_factor 1 is of memory.fast_weights deltanet, not of gla, which takes beta_factor=1 after its name");
+  CHECK(refusal({{"fast_weights", "glaa"}})
+            .starts_with("memory.fast_weights glaa: unknown fast weights 'glaa'; did you mean 'gla'?"));
+  CHECK(refusal({{"fast_weights", "mamba2:convolution=false"}})
+            .starts_with("memory.fast_weights mamba2:convolution=false: unknown key 'convolution'"));
+  CHECK(refusal({{"fast_weights", "retnet:rule=delta"}}) ==
+        "memory.fast_weights retnet:rule=delta: memory.rule delta needs memory.write_strength sigmoid, not one");
 }
 
 TEST_CASE("HQLT has the parameters of its definition, initialised as defined") {

@@ -74,10 +74,12 @@ void check_view(const Variant& layer, const LayerView& view, const std::vector<s
                 double& strongest) {
   CAPTURE(layer.label());
   const bool hybrid = layer.backbone.starts_with("hqlt");
-  const bool other_rule = std::ranges::any_of(
-      layer.settings, [](const auto& setting) { return setting.first == "rule" && setting.second != "delta"; });
-  const bool fast_weights =
-      hybrid || layer.backbone.find("delta") != std::string::npos || (layer.backbone == "fast_weights" && !other_rule);
+  const bool other_rule = std::ranges::any_of(layer.settings, [](const auto& setting) {
+    return (setting.first == "rule" && setting.second != "delta") ||
+           (setting.first == "fast_weights" && setting.second.find("delta") == std::string::npos);
+  });
+  const bool fast_weights = !other_rule && (hybrid || layer.backbone.find("delta") != std::string::npos ||
+                                            layer.backbone == "fast_weights");
   const std::vector<std::string> attending{"transformer", "gtrxl", "window", "attention"};
   const bool attention = hybrid || std::ranges::count(attending, layer.backbone) > 0;
   const auto mixes = [&](const char* mixing) {

@@ -54,6 +54,8 @@ inline std::vector<Variant> small_variants() {
           {"hqlt", {width, layers, branch_norm, {"window", "5"}}},
           {"hqlt", {width, layers, branch_norm, {"window", "7"}, {"mixing", "scalar"}}},
           {"hqlt", {width, layers, branch_norm, {"heads", "1"}, {"window", "70"}, {"mixing", "sum"}}},
+          {"hqlt", {width, layers, {"window", "5"}, {"fast_weights", "mlstm"}}},
+          {"hqlt", {width, odd, {"window", "3"}, {"fast_weights", "gated_deltanet"}}},
           {"hqlt_delayed_stream", {width, layers, {"window", "5"}}},
           {"hqlt_delayed_stream", {width, layers, {"window", "70"}, {"mixing", "scalar"}, {"positions", "none"}}},
           {"hqlt_delayed_stream", {width, layers, odd, {"window", "1"}, {"mixing", "sum"}, {"beta_factor", "1"}}},

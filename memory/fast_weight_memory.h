@@ -1,0 +1,54 @@
+// FastWeightMemory: what a layer with fast weights has between its projections and what it makes of the outcome:
+// feature maps, write strengths, decays and the memory itself. The family fast_weights has it alone, HQLT beside a
+// window.
+#pragma once
+
+#include <torch/torch.h>
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "memory/fast_weight_maps.h"
+#include "memory/fast_weight_ops.h"
+#include "memory/fast_weights.h"
+#include "nn/dropout.h"
+
+namespace engram {
+
+class FastWeightMemory {
+ public:
+  // The weights belong to `layer`, under the names beta, features and decay; of FastWeightsOptions nothing else is used
+  // than what list_memory() lists, and the first weights.
+  FastWeightMemory(torch::nn::Module& layer, const FastWeightsOptions& options);
+
+  // Of one row and layer, in the order that forward() and step() take.
+  static std::vector<std::vector<std::int64_t>> state_shapes(const FastWeightsOptions& options);
+  static std::int64_t multiply_adds_per_step(const FastWeightsOptions& options);
+
+  // [..., H, C] -> [..., H, key_width()]: the feature map, dropout if there is any, the key norm.
+  torch::Tensor feature(const torch::Tensor& x, const Dropout* dropout = nullptr) const;
+  // x [..., D] gives write strengths and decays; query and key are features, [..., H, key_width()]; value [..., H, V].
+  FastWeightInput input(const torch::Tensor& x, torch::Tensor query, torch::Tensor key, torch::Tensor value);
+
+  // Appends the new state to `final_state`; the output's shape is [B, T, H, V].
+  torch::Tensor forward(const FastWeightInput& input, std::span<const torch::Tensor> state,
+                        const torch::Tensor& lengths_B, std::vector<torch::Tensor>& final_state) const;
+  // Writes the new state into the tensors of `state`; the output's shape is [B, H, V]. Without gradients.
+  torch::Tensor step(const FastWeightInput& input, std::span<const torch::Tensor> state) const;
+
+  // Of the delta rule's map to write strengths.
+  const torch::Tensor& write_weight() const { return beta_->weight; }
+
+ private:
+  FastWeightState state_of(std::span<const torch::Tensor> state) const;
+
+  FastWeightsOptions options_;
+  FastWeightRule rule_;
+  torch::nn::Linear beta_{nullptr};
+  std::shared_ptr<FastWeightFeatures> features_;
+  std::shared_ptr<InputDecay> decay_;
+};
+
+}  // namespace engram
