@@ -1,6 +1,6 @@
 // The mixer of a DeltaNet or HQLT block on a GPU as a residual branch (nn/residual_stack.h), over all rows of a batch,
-// with a backward pass of its own. It computes what fast_weights.cpp and hqlt.cpp define, for rows that all begin fresh.
-// Rows [M, P], types and the clock of a dropout: as in nn/fused_rows.h.
+// with a backward pass of its own. It computes what fast_weights.cpp and hqlt.cpp define, for rows that all begin
+// fresh. Rows [M, P], types and the clock of a dropout: as in nn/fused_rows.h.
 #pragma once
 
 #include <torch/torch.h>
