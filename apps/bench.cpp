@@ -61,13 +61,6 @@ bool parse_bench_options(const std::string& subject, std::string help, OptionLis
   return false;
 }
 
-std::vector<std::string> split_list(const std::string& list) {
-  std::vector<std::string> words;
-  std::istringstream text(list);
-  for (std::string word; std::getline(text, word, ',');) words.push_back(word);
-  return words;
-}
-
 std::string fixed(double value, int digits, const std::string& unit) {
   if (std::isnan(value)) return "-";
   std::ostringstream text;

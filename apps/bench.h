@@ -34,8 +34,6 @@ int bench_run(const BenchCall& call);
 // printed) or the options were asked for. Throws UserError.
 bool parse_bench_options(const std::string& subject, std::string help, OptionList& options, bool& json,
                          const BenchCall& call);
-// The words of a comma-separated list.
-std::vector<std::string> split_list(const std::string& list);
 // 0.1234 to so many digits after the point; "-" for what is not a number.
 std::string fixed(double value, int digits, const std::string& unit = "");
 

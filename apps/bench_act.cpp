@@ -16,6 +16,7 @@
 #include "agents/rollout.h"
 #include "agents/trained_agent.h"
 #include "apps/bench.h"
+#include "base/text.h"
 #include "nn/cuda_support.h"
 
 namespace engram {

@@ -59,6 +59,7 @@ struct GradientOptions {
 };
 
 std::vector<int> parse_delays(const std::string& text) {
+  if (text.empty()) throw UserError("--delays is empty");
   std::vector<int> delays;
   for (const std::string& word : split_list(text)) {
     int delay = 0;
@@ -68,7 +69,6 @@ std::vector<int> parse_delays(const std::string& text) {
       throw UserError("--delays '" + text + "': '" + word + "' is not an integer 0.." + std::to_string(kMaxDelay));
     delays.push_back(delay);
   }
-  if (delays.empty()) throw UserError("--delays is empty");
   return delays;
 }
 
@@ -145,8 +145,8 @@ int bench_gradient(const BenchCall& call) {
   own.list_options(options);
   if (!parse_bench_options("gradient", kHelp, options, json, call)) return 0;
   const std::vector<int> delays = parse_delays(own.delays);
+  if (own.backbones.empty()) throw UserError("--memory is empty");
   const std::vector<std::string> entries = split_list(own.backbones);
-  if (entries.empty()) throw UserError("--memory is empty");
   for (const std::string& entry : entries) config_of(entry, own, delays.front());  // before anything is printed
   std::size_t longest = 0;
   for (const std::string& entry : entries) longest = std::max(longest, entry.size());

@@ -15,6 +15,7 @@
 #include "agents/trained_agent.h"
 #include "apps/bench.h"
 #include "base/error.h"
+#include "base/text.h"
 
 namespace engram {
 namespace {

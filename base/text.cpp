@@ -5,6 +5,19 @@
 #include "base/error.h"
 
 namespace engram {
+namespace {
+
+// "[a,b]" without its brackets; anything else, "[a],[b]" too, as it is.
+std::string without_brackets(const std::string& value) {
+  int open = 0;
+  for (std::size_t i = 0; i < value.size(); ++i) {
+    open += (value[i] == '[') - (value[i] == ']');
+    if (open == 0) return i > 0 && i + 1 == value.size() ? value.substr(1, i - 1) : value;
+  }
+  return value;
+}
+
+}  // namespace
 
 std::vector<std::string> split_text(const std::string& text, char separator) {
   std::vector<std::string> parts;
@@ -16,17 +29,32 @@ std::vector<std::string> split_text(const std::string& text, char separator) {
   return parts;
 }
 
+std::vector<std::string> split_list(const std::string& text, char separator) {
+  std::vector<std::string> parts(1);
+  int open = 0;
+  for (const char c : text) {
+    if (c == '[') ++open;
+    if (c == ']' && --open < 0) break;
+    if (c == separator && open == 0)
+      parts.emplace_back();
+    else
+      parts.back() += c;
+  }
+  if (open != 0) throw UserError("'" + text + "' has a square bracket without its other one");
+  return parts;
+}
+
 NamedSettings parse_named_settings(const std::string& entry) {
   NamedSettings parsed;
   bool first = true;
-  for (const std::string& part : split_text(entry, ':')) {
+  for (const std::string& part : split_list(entry, ':')) {
     const std::size_t equals = part.find('=');
     if (first)
       parsed.name = part;
     else if (equals == std::string::npos || equals == 0 || equals + 1 == part.size())
       throw UserError("'" + part + "' in '" + entry + "' is not key=value");
     else
-      parsed.settings.emplace_back(part.substr(0, equals), part.substr(equals + 1));
+      parsed.settings.emplace_back(part.substr(0, equals), without_brackets(part.substr(equals + 1)));
     first = false;
   }
   return parsed;

@@ -151,7 +151,7 @@ const LayerKind& layer_kind(const std::string& name) {
 
 // The layers of options.stack. Layers of equal text are made from one LayerSpec, so that they share their plans.
 std::vector<LayerSpec> parse_layers(const StackOptions& options, std::int64_t max_steps) {
-  const std::vector<std::string> entries = split_text(options.stack, ',');
+  const std::vector<std::string> entries = split_list(options.stack);
   std::vector<LayerSpec> layers;
   for (std::size_t i = 0; i < entries.size(); ++i) {
     std::size_t same = 0;

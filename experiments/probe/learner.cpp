@@ -5,7 +5,6 @@
 #include <numbers>
 #include <utility>
 
-
 namespace engram {
 
 using torch::Tensor;
@@ -14,14 +13,21 @@ class ProbeLearner::Model : public torch::nn::Module {
  public:
   Model(const ProbeTask& task, const BackboneConfig& backbone, bool bfloat16)
       : bfloat16_(bfloat16),
-        embedding_(register_module("embedding", torch::nn::Embedding(task.symbols(), backbone.width()))),
+        symbols_(task.symbols()),
+        second_width_(task.second_symbols() > 0 ? backbone.width() / 2 : 0),
+        embedding_(
+            register_module("embedding", torch::nn::Embedding(task.symbols(), backbone.width() - second_width_))),
         backbone_(register_module(
             "backbone", make_backbone(backbone, std::max(task.length(Split::kTraining), task.length(Split::kTest))))),
-        output_(register_module("output", torch::nn::Linear(backbone.width(), task.classes()))) {}
+        output_(register_module("output", torch::nn::Linear(backbone.width(), task.classes()))) {
+    if (second_width_ > 0)
+      second_embedding_ =
+          register_module("second_embedding", torch::nn::Embedding(task.second_symbols(), second_width_));
+  }
 
   // Logits [B, Q, classes].
   Tensor forward(const ProbeBatch& batch) {
-    Tensor x_BTD = embedding_(batch.symbol_BT);
+    Tensor x_BTD = embed(batch.symbol_BT);
     if (bfloat16_) x_BTD = x_BTD.to(torch::kBFloat16);
     const Tensor lengths_B = torch::full({x_BTD.size(0)}, x_BTD.size(1), batch.symbol_BT.options());
     const Tensor y_BTD = backbone_->forward_fresh(x_BTD, lengths_B);
@@ -32,15 +38,32 @@ class ProbeLearner::Model : public torch::nn::Module {
   const SequenceModel& backbone() const { return *backbone_; }
 
  private:
+  Tensor embed(const Tensor& symbol_BT) {
+    if (second_width_ == 0) return embedding_(symbol_BT);
+    return torch::cat({embedding_(symbol_BT.remainder(symbols_)),
+                       second_embedding_(symbol_BT.div(symbols_, /*rounding_mode=*/"floor"))},
+                      -1);
+  }
+
   bool bfloat16_;
-  torch::nn::Embedding embedding_;
+  std::int64_t symbols_, second_width_;
+  torch::nn::Embedding embedding_, second_embedding_{nullptr};
   std::shared_ptr<SequenceModel> backbone_;
   torch::nn::Linear output_;
 };
 
 namespace {
 
-constexpr int kBlock = 64;  // steps whose sequences are drawn and sent together
+// Of logits [B, Q, classes]: mean over all answers.
+Tensor mean_loss(ProbeLoss loss, const Tensor& logits, const Tensor& label_BQ) {
+  const Tensor flat = logits.flatten(0, 1), label = label_BQ.flatten();
+  if (loss == ProbeLoss::kCrossEntropy) return torch::nn::functional::cross_entropy(flat, label);
+  const Tensor target = torch::zeros_like(flat, torch::requires_grad(false)).scatter_(1, label.unsqueeze(1), 1);
+  return (flat - target).square().sum(1).mean() / 2;
+}
+
+constexpr double kSolvedSquaredLoss = 1e-3;  // Schlag et al. 2021, section 6.1.1
+constexpr int kBlock = 64;                   // steps whose sequences are drawn and sent together
 
 Tensor schedule(const ProbeTraining& training) {
   std::vector<float> rates;
@@ -83,7 +106,7 @@ ProbeLearner::ProbeLearner(const ProbeTask& task, const BackboneConfig& backbone
   model_->to(device);
   for (const auto& item : model_->named_parameters()) {
     if (!item.value().requires_grad()) continue;
-    const bool matrix = item.value().dim() >= 2 && item.key() != "embedding.weight";
+    const bool matrix = item.value().dim() >= 2 && !item.key().ends_with("embedding.weight");
     (matrix ? decayed_ : plain_).push_back(item.value());
   }
   for (int moment = 0; moment < 2; ++moment) {
@@ -119,14 +142,17 @@ std::optional<int> ProbeLearner::train(int validation_sequences) {
 }
 
 bool ProbeLearner::validate(int step, int sequences) {
-  validations_.push_back({step, evaluate(Split::kValidation, sequences).accuracy});
+  const ProbeAccuracy measured = evaluate(Split::kValidation, sequences);
+  validations_.push_back({step, measured.accuracy, measured.loss});
   const ProbeValidation& validation = validations_.back();
-  if (best_parameters_.empty() || validation.accuracy > best_.accuracy) {
+  const bool by_loss = task_.loss() == ProbeLoss::kSquared;
+  const bool better = by_loss ? validation.loss < best_.loss : validation.accuracy > best_.accuracy;
+  if (best_parameters_.empty() || better) {
     best_ = validation;
     best_parameters_.clear();
     for (const Tensor& parameter : parameters()) best_parameters_.push_back(parameter.detach().clone());
   }
-  return validation.accuracy == 1;
+  return by_loss ? validation.loss < kSolvedSquaredLoss : validation.accuracy == 1;
 }
 
 std::vector<Tensor> ProbeLearner::parameters() const {
@@ -145,8 +171,7 @@ void ProbeLearner::step(const ProbeBatch& batch) {
 void ProbeLearner::launch_step(const ProbeBatch& batch) {
   const std::vector<Tensor> all = parameters();
   for (const Tensor& parameter : all) parameter.mutable_grad().reset();
-  const Tensor logits = model_->forward(batch);
-  const Tensor loss = torch::nn::functional::cross_entropy(logits.flatten(0, 1), batch.label_BQ.flatten());
+  const Tensor loss = mean_loss(task_.loss(), model_->forward(batch), batch.label_BQ);
   loss.backward();
 
   const torch::NoGradGuard no_grad;
@@ -172,14 +197,17 @@ ProbeAccuracy ProbeLearner::evaluate(Split split, int sequences) {
   model_->eval();
   const int batches = (sequences + training_.batch - 1) / training_.batch;
   Tensor correct_Q = torch::zeros({task_.questions(split)}, torch::dtype(torch::kInt64).device(device_));
+  Tensor loss = torch::zeros({}, torch::dtype(torch::kFloat64).device(device_));
   for (int i = 0; i < batches; ++i) {
     const ProbeBatch batch =
         to_device(select(task_.draw(split, seed_, static_cast<std::uint32_t>(i), 1, training_.batch), 0), device_);
-    correct_Q += (model_->forward(batch).argmax(-1) == batch.label_BQ).sum(0);
+    const Tensor logits = model_->forward(batch);
+    correct_Q += (logits.argmax(-1) == batch.label_BQ).sum(0);
+    loss += mean_loss(task_.loss(), logits, batch.label_BQ);
   }
   const Tensor fraction_Q = correct_Q.to(torch::kCPU, torch::kFloat64) / (batches * training_.batch);
   const double* const values = fraction_Q.const_data_ptr<double>();
-  return {fraction_Q.mean().item<double>(), {values, values + fraction_Q.numel()}};
+  return {fraction_Q.mean().item<double>(), loss.item<double>() / batches, {values, values + fraction_Q.numel()}};
 }
 
 ModelCost ProbeLearner::backbone_cost() const { return model_->backbone().cost(); }

@@ -1,4 +1,4 @@
-// ProbeLearner: a backbone between an embedding and a linear map, taught a ProbeTask by AdamW on its cross-entropy. On
+// ProbeLearner: a backbone between an embedding and a linear map, taught a ProbeTask by AdamW on its loss. On
 // a GPU a training step is recorded once and replayed; the host waits once in 64 steps.
 #pragma once
 
@@ -27,12 +27,13 @@ struct ProbeTraining {
 
 struct ProbeAccuracy {
   double accuracy = 0;              // of all answers
+  double loss = 0;                  // the task's, mean over all answers
   std::vector<double> by_question;  // in the order of the questions: for parity by length, for copying by item
 };
 
 struct ProbeValidation {
   int step;  // training steps made
-  double accuracy;
+  double accuracy, loss;
 };
 
 class ProbeLearner {
@@ -42,8 +43,9 @@ class ProbeLearner {
                torch::Device device);
 
   // All steps, with a validation on at least `validation_sequences` every `validate_every` steps and at the end. Leaves
-  // the weights of the best validation, the first of equals; as none can be better, it ends with a perfect one. Returns
-  // nothing, or the number of steps after which the loss was found not to be finite; then it stops there.
+  // the weights of the best validation, the first of equals: of the highest accuracy, or of the lowest loss where that
+  // is kSquared. It ends with an accuracy of 1, as none can be better, or a squared loss below 0.001, as published.
+  // Returns nothing, or the number of steps after which the loss was found not to be finite; then it stops there.
   std::optional<int> train(int validation_sequences);
   // Mean loss of the last block of steps.
   double last_loss() const { return last_loss_; }
@@ -61,7 +63,7 @@ class ProbeLearner {
 
   void step(const ProbeBatch& batch);
   void launch_step(const ProbeBatch& batch);
-  // Whether it was perfect.
+  // Whether training has reached its end with it.
   bool validate(int step, int sequences);
   std::vector<torch::Tensor> parameters() const;  // decayed_, then plain_
 

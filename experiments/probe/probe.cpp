@@ -8,6 +8,7 @@
 #include <fstream>
 #include <iterator>
 #include <nlohmann/json.hpp>
+#include <numeric>
 #include <utility>
 
 #include "agents/hardware.h"
@@ -25,13 +26,9 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 std::vector<std::string> split_words(const std::string& list, const char* option) {
-  std::vector<std::string> words;
-  for (std::size_t begin = 0; begin <= list.size();) {
-    const std::size_t end = std::min(list.find(',', begin), list.size());
-    words.push_back(list.substr(begin, end - begin));
-    if (words.back().empty()) throw UserError(std::string("--") + option + " '" + list + "' has an empty entry");
-    begin = end + 1;
-  }
+  const std::vector<std::string> words = split_list(list);
+  for (const std::string& word : words)
+    if (word.empty()) throw UserError(std::string("--") + option + " '" + list + "' has an empty entry");
   return words;
 }
 
@@ -113,11 +110,21 @@ std::string cell_identity(const ProbeOptions& options, ProbeTask& task, const Ba
   return json.dump();
 }
 
+Json finite_or_null(double value) { return std::isfinite(value) ? Json(value) : Json(); }
+
 std::string device_text(torch::Device device) { return device.is_cuda() ? "GPU" : "CPU"; }
 
 std::string percent(double fraction) {
   char text[32];
   std::snprintf(text, sizeof text, "%.1f", 100 * fraction);
+  return text;
+}
+
+std::string mean_loss_text(const std::vector<double>& losses) {
+  if (losses.empty()) return "-";
+  char text[32];
+  std::snprintf(text, sizeof text, "%.4f",
+                std::accumulate(losses.begin(), losses.end(), 0.0) / static_cast<double>(losses.size()));
   return text;
 }
 
@@ -127,21 +134,29 @@ struct Row {
   std::vector<std::optional<ProbeResult>> by_seed;
 };
 
-Row best_row(const std::vector<Row>& rows) {
-  const auto validation = [](const Row& row) {
+// The best in validation as ProbeLearner::train() takes it: by the loss where that is kSquared.
+Row best_row(const std::vector<Row>& rows, ProbeLoss loss) {
+  const bool by_loss = loss == ProbeLoss::kSquared;
+  const double worst = by_loss ? -1e9 : 0;
+  const auto validation = [&](const Row& row) {
     double sum = 0;
     int count = 0;
-    for (const auto& result : row.by_seed)
-      if (result) sum += result->diverged_at ? 0 : result->validation_accuracy, ++count;
-    return count == 0 ? -1 : sum / count;
+    for (const auto& result : row.by_seed) {
+      if (!result) continue;
+      const double score = by_loss ? -result->validation_loss.value_or(-worst) : result->validation_accuracy;
+      sum += result->diverged_at ? worst : score;
+      ++count;
+    }
+    return count == 0 ? worst - 1 : sum / count;
   };
   return *std::max_element(rows.begin(), rows.end(),
                            [&](const Row& a, const Row& b) { return validation(a) < validation(b); });
 }
 
-ScoreTable empty_table(const ProbeOptions& options) {
-  return {"normalised accuracy", "fraction of the way from chance to perfect", split_words(options.tasks, "tasks"),
-          split_words(options.backbones, "backbones"), parse_seeds(options.seeds)};
+ScoreTable empty_table(const ProbeOptions& options, const std::string& metric = "normalised accuracy",
+                       const std::string& units = "fraction of the way from chance to perfect") {
+  return {metric, units, split_words(options.tasks, "tasks"), split_words(options.backbones, "backbones"),
+          parse_seeds(options.seeds)};
 }
 
 }  // namespace
@@ -150,7 +165,8 @@ ProbeOptions::ProbeOptions(ProbePreset preset) {
   if (preset == ProbePreset::kFull) return;
   tasks =
       "parity:train_length=20:test_length=64,modular:train_length=16:test_length=48,"
-      "recall:pairs=4:length=24:alphabet=8,rewritten:pairs=4:length=24:alphabet=8,copy:items=4:alphabet=4:delay=16";
+      "recall:pairs=4:length=24:alphabet=8,rewritten:pairs=4:length=24:alphabet=8,copy:items=4:alphabet=4:delay=16,"
+      "selective_copy:items=4:alphabet=4:length=20,retrieval:keys=12";
   rates = "0.003";
   width = 32;
   heads = 2;
@@ -165,10 +181,13 @@ void ProbeOptions::list_options(OptionList& list) {
   list.add(
       "tasks", tasks,
       "tasks, separated by commas, each NAME or NAME:key=value:key=value; what an entry leaves open is the preset's");
-  list.add("backbones", backbones, "backbones, each NAME or NAME:key=value..., the keys those of [memory]");
+  list.add(
+      "backbones", backbones,
+      "backbones, each NAME or NAME:key=value..., the keys those of [memory]; a value that is a list is put in square "
+      "brackets: stack:stack=[deltanet,window:window=8]");
   list.add("seeds", seeds, "seeds of weights and sequences: 0-4,8");
   list.add("rates", rates, "learning rates; of several the one that is best in validation counts");
-  list.add("layers", layers, "layers of the backbones: a number, or published (2; modular 3)");
+  list.add("layers", layers, "layers of the backbones: a number, or published (2; modular 3, retrieval 1)");
   list.add("width", width, {1, 1 << 14}, "width of the backbones");
   list.add("heads", heads, {1, 1 << 10}, "heads of those that have any");
   list.add("window", window, {1, 1 << 20}, "window or chunk of those that have one, steps");
@@ -241,7 +260,9 @@ ProbeResult run_probe_cell(const ProbeCell& cell, const ProbeOptions& options, t
   result.diverged_at = learner.train(options.test_sequences);
   const ProbeAccuracy test = learner.evaluate(Split::kTest, options.test_sequences);
   result.accuracy = test.accuracy;
+  result.test_loss = test.loss;
   result.validation_accuracy = learner.best().accuracy;
+  result.validation_loss = learner.best().loss;
   result.best_step = learner.best().step;
   result.chance = 1.0 / task->classes();
   result.loss = learner.last_loss();
@@ -250,7 +271,8 @@ ProbeResult run_probe_cell(const ProbeCell& cell, const ProbeOptions& options, t
 
   Json validations = Json::array();
   for (const ProbeValidation& validation : learner.validations())
-    validations.push_back({{"step", validation.step}, {"accuracy", validation.accuracy}});
+    validations.push_back(
+        {{"step", validation.step}, {"accuracy", validation.accuracy}, {"loss", finite_or_null(validation.loss)}});
 
   const BuildInfo& build = build_info();
   const Json json = {{"cell", Json::parse(cell.identity)},
@@ -261,7 +283,9 @@ ProbeResult run_probe_cell(const ProbeCell& cell, const ProbeOptions& options, t
                      {"chance", result.chance},
                      {"normalised_accuracy", result.normalised()},
                      {"accuracy_by_question", test.by_question},
-                     {"loss", std::isfinite(result.loss) ? Json(result.loss) : Json()},
+                     {"test_loss", finite_or_null(test.loss)},
+                     {"validation_loss", finite_or_null(learner.best().loss)},
+                     {"loss", finite_or_null(result.loss)},
                      {"diverged_at", result.diverged_at ? Json(*result.diverged_at) : Json()},
                      {"seconds", result.seconds},
                      {"parameters", result.cost.parameters},
@@ -296,6 +320,9 @@ std::optional<ProbeResult> read_probe_cell(const ProbeCell& cell, const std::fil
   result.best_step = static_cast<int>(number("best_step"));
   result.chance = number("chance");
   if (!(result.chance > 0 && result.chance < 1 && result.accuracy >= 0 && result.accuracy <= 1)) refuse();
+  for (const auto& [key, loss] :
+       {std::pair("test_loss", &result.test_loss), {"validation_loss", &result.validation_loss}})
+    if (json.contains(key) && json[key].is_number()) *loss = json[key].get<double>();
   result.seconds = number("seconds");
   result.cost.parameters = static_cast<std::int64_t>(number("parameters"));
   result.cost.state_bytes = static_cast<std::int64_t>(number("state_bytes"));
@@ -310,7 +337,7 @@ std::optional<ProbeResult> read_probe_cell(const ProbeCell& cell, const std::fil
 ProbeSummary summarise_probe(const ProbeOptions& options, const std::filesystem::path& folder) {
   const std::vector<ProbeCell> cells = plan_probe(options);
   const std::size_t rates = parse_rates(options.rates).size();
-  ProbeSummary summary{empty_table(options), {}, 0};
+  ProbeSummary summary{empty_table(options), empty_table(options, "test loss", "mean over answers"), {}, 0};
   const std::vector<std::string>&tasks = summary.table.tasks, &backbones = summary.table.methods;
   const std::vector<std::uint64_t>& seeds = summary.table.seeds;
   std::vector<std::string> left_out;
@@ -327,7 +354,7 @@ ProbeSummary summarise_probe(const ProbeOptions& options, const std::filesystem:
         }
         candidates.push_back(std::move(row));
       }
-      rows.push_back(best_row(candidates));
+      rows.push_back(best_row(candidates, make_probe_task(tasks[task])->loss()));
       for (std::size_t seed = 0; seed < seeds.size(); ++seed) {
         const auto& result = rows.back().by_seed[seed];
         const std::string name = tasks[task] + ", " + backbones[backbone] + ", seed " + std::to_string(seeds[seed]);
@@ -336,8 +363,10 @@ ProbeSummary summarise_probe(const ProbeOptions& options, const std::filesystem:
         else if (result->diverged_at)
           left_out.push_back(name + ": the loss was not finite after " + std::to_string(*result->diverged_at) +
                              " steps");
-        else
+        else {
           summary.table.at(task, backbone, seed) = result->normalised();
+          summary.losses.at(task, backbone, seed) = result->test_loss;
+        }
       }
     }
 
@@ -349,7 +378,8 @@ ProbeSummary summarise_probe(const ProbeOptions& options, const std::filesystem:
   std::string& text = summary.markdown;
   text =
       "# Probes\n\nNormalised accuracy, (accuracy - chance) / (1 - chance), in percent: mean over seeds, its 95% "
-      "bootstrap interval,\nbest and median. " +
+      "bootstrap interval,\nbest and median. Test loss: mean over seeds of the task's loss, "
+      "of an answer. " +
       std::to_string(options.training.steps) + " steps of " + std::to_string(options.training.batch) +
       " sequences, width " + std::to_string(options.width) + ", heads " + std::to_string(options.heads) + ", layers " +
       options.layers + ", window " + std::to_string(options.window) + ", AdamW, learning rates " + options.rates +
@@ -357,15 +387,17 @@ ProbeSummary summarise_probe(const ProbeOptions& options, const std::filesystem:
       std::to_string(options.training.validate_every) + " steps; best step: their median training steps.\n";
   for (std::size_t task = 0; task < tasks.size(); ++task) {
     text += "\n## " + tasks[task] + "\n\n" +
-            "| backbone | mean | 95% interval | best | median | seeds | rate | best step | parameters | state bytes | "
-            "seconds a run |\n|---|---|---|---|---|---|---|---|---|---|---|\n";
+            "| backbone | mean | 95% interval | best | median | test loss | seeds | rate | best step | parameters | "
+            "state bytes | seconds a run |\n|---|---|---|---|---|---|---|---|---|---|---|---|\n";
     for (std::size_t backbone = 0; backbone < backbones.size(); ++backbone) {
-      std::vector<double> scores;
-      for (std::size_t seed = 0; seed < seeds.size(); ++seed)
+      std::vector<double> scores, losses;
+      for (std::size_t seed = 0; seed < seeds.size(); ++seed) {
         if (const auto& score = summary.table.at(task, backbone, seed)) scores.push_back(*score);
+        if (const auto& loss = summary.losses.at(task, backbone, seed)) losses.push_back(*loss);
+      }
       text += "| " + backbones[backbone];
       if (scores.empty()) {
-        text += " | - | - | - | - | 0 | - | - | - | - | - |\n";
+        text += " | - | - | - | - | - | 0 | - | - | - | - | - |\n";
         continue;
       }
       const Row& row = rows[task * backbones.size() + backbone];
@@ -383,8 +415,8 @@ ProbeSummary summarise_probe(const ProbeOptions& options, const std::filesystem:
               (estimate.interval ? percent(estimate.interval->first) + " to " + percent(estimate.interval->second)
                                  : std::string("one run")) +
               " | " + percent(*std::max_element(scores.begin(), scores.end())) + " | " +
-              percent(quantile(scores, 0.5)) + " | " + std::to_string(scores.size()) + " | " + number_text(row.rate) +
-              " | " + std::to_string(std::lround(quantile(best_steps, 0.5))) + " | " +
+              percent(quantile(scores, 0.5)) + " | " + mean_loss_text(losses) + " | " + std::to_string(scores.size()) +
+              " | " + number_text(row.rate) + " | " + std::to_string(std::lround(quantile(best_steps, 0.5))) + " | " +
               std::to_string(any_result->cost.parameters) + " | " + std::to_string(any_result->cost.state_bytes) +
               " | " + std::to_string(std::lround(seconds / static_cast<double>(best_steps.size()))) + " |\n";
     }
@@ -394,6 +426,7 @@ ProbeSummary summarise_probe(const ProbeOptions& options, const std::filesystem:
 
   write_score_table(summary.table, folder / "scores.json");
   write_score_table(summary.table, folder / "scores.csv");
+  write_score_table(summary.losses, folder / "losses.csv");
   replace_file(folder / "probe.md", [&](std::ostream& out) { out << text; });
   return summary;
 }

@@ -21,7 +21,7 @@ namespace engram {
 enum class ProbePreset { kFull, kSmall };
 
 struct ProbeOptions {
-  std::string tasks = "parity,modular,recall,rewritten,copy";
+  std::string tasks = "parity,modular,recall,rewritten,copy,selective_copy,retrieval";
   std::string backbones =
       "transformer,deltanet,deltanet:beta_factor=1,hqlt,hqlt:beta_factor=1,hqlt_delayed_stream,hqlt_delayed_chunk";
   std::string seeds = "0-2";
@@ -37,8 +37,8 @@ struct ProbeOptions {
   void list_options(OptionList& list);
 };
 
-// A list of tasks as in ProbeOptions::tasks. Each gets the options that the preset gives it and the list leaves open, so
-// that "parity" of kSmall is parity in small. Throws UserError for a malformed entry.
+// A list of tasks as in ProbeOptions::tasks. Each gets the options that the preset gives it and the list leaves open,
+// so that "parity" of kSmall is parity in small. Throws UserError for a malformed entry.
 std::string with_preset_sizes(const std::string& tasks, ProbePreset preset);
 
 struct ProbeCell {
@@ -50,10 +50,11 @@ struct ProbeCell {
 };
 
 struct ProbeResult {
-  double accuracy, validation_accuracy, chance;  // of the weights that are best in validation
-  int best_step;                                 // training steps that they had
-  double loss;                                   // where training ended
-  std::optional<int> diverged_at;                // training step
+  double accuracy, validation_accuracy, chance;      // of the weights that are best in validation
+  int best_step;                                     // training steps that they had
+  double loss;                                       // where training ended
+  std::optional<double> test_loss, validation_loss;  // the task's; not in files of earlier versions
+  std::optional<int> diverged_at;                    // training step
   double seconds;
   ModelCost cost;  // of the backbone
 
@@ -77,11 +78,12 @@ std::optional<ProbeResult> read_probe_cell(const ProbeCell& cell, const std::fil
 
 struct ProbeSummary {
   ScoreTable table;      // normalised accuracies
+  ScoreTable losses;     // of the test
   std::string markdown;  // the tables, with 95% bootstrap intervals over seeds, and what is left out
   int missing = 0;       // cells
 };
 
-// Writes scores.json, scores.csv and probe.md into the folder.
+// Writes scores.json, scores.csv, losses.csv and probe.md into the folder.
 ProbeSummary summarise_probe(const ProbeOptions& options, const std::filesystem::path& folder);
 
 }  // namespace engram

@@ -4,9 +4,11 @@
 
 #include <algorithm>
 #include <numeric>
+#include <optional>
 
 #include "base/error.h"
 #include "base/text.h"
+#include "experiments/probe/retrieval.h"
 
 namespace engram {
 namespace {
@@ -14,6 +16,8 @@ namespace {
 // The answers of prefixes of the lengths 3, 3 + stride, ...: up to train_length in training, from there to test_length
 // in testing. As published, a sequence of training has one answer, that of a prefix whose length is drawn; with
 // answers=every it trains all lengths at once, from which less carries over to longer sequences (docs/probes.md).
+// Where a sign ends the prefix and asks for its answer, testing has one answer a sequence as well; a length then counts
+// prefix, sign and answer.
 class PrefixTask : public ProbeTask {
  public:
   void list_options(OptionList& list) override {
@@ -28,10 +32,14 @@ class PrefixTask : public ProbeTask {
                       std::to_string(train_length_));
   }
   int length(Split split) const override { return split == Split::kTraining ? train_length_ : test_length_; }
-  int questions(Split split) const override { return asks_last(split) ? 1 : prefixes(split); }
+  int questions(Split split) const override { return asks_one(split) ? 1 : prefixes(split); }
 
  protected:
   explicit PrefixTask(int stride) : stride_(stride) {}
+
+  // The symbol that ends a prefix, if there is one.
+  virtual std::optional<std::int64_t> sign() const { return std::nullopt; }
+  bool asks_every() const { return answers_ == Answers::kEvery; }
 
   // Draws a sequence symbol by symbol.
   class Writer {
@@ -47,7 +55,7 @@ class PrefixTask : public ProbeTask {
 
   virtual std::unique_ptr<Writer> writer() const = 0;
 
-  bool asks_last(Split split) const { return split == Split::kTraining && answers_ == Answers::kLast; }
+  bool asks_one(Split split) const { return sign() || (split == Split::kTraining && !asks_every()); }
   int shortest(Split split) const {
     return split == Split::kTraining ? kShortest
                                      : kShortest + (train_length_ - kShortest + stride_ - 1) / stride_ * stride_;
@@ -56,16 +64,19 @@ class PrefixTask : public ProbeTask {
 
   void fill(Split split, Rng random, std::int64_t* symbol_T, std::int64_t* position_Q,
             std::int64_t* label_Q) const override {
-    const int only =
-        asks_last(split) ? static_cast<int>(random.below(static_cast<std::uint32_t>(prefixes(split)))) : -1;
+    const int only = asks_one(split) ? static_cast<int>(random.below(static_cast<std::uint32_t>(prefixes(split)))) : -1;
+    const int counted_on = sign() ? 2 : 0;
     const auto sequence = writer();
+    std::int64_t* position = position_Q;
     for (int t = 0, prefix = 0; t < length(split); ++t) {
       const std::int64_t answer = sequence->write(t, random, symbol_T[t]);
-      if (t + 1 < shortest(split) || (t + 1 - shortest(split)) % stride_ != 0) continue;
+      const int beyond = t + 1 + counted_on - shortest(split);
+      if (beyond < 0 || beyond % stride_ != 0 || t + 1 + counted_on > length(split)) continue;
       if (only >= 0 && prefix++ != only) continue;
-      *position_Q++ = t;
+      *position++ = t;
       *label_Q++ = answer;
     }
+    if (sign()) symbol_T[++*position_Q] = *sign();  // what follows it is not looked at
   }
 
   const int stride_;
@@ -90,16 +101,27 @@ class Parity final : public PrefixTask {
   std::unique_ptr<Writer> writer() const override { return std::make_unique<Bits>(); }
 };
 
-// Numbers 0 .. 4 and the signs + - * between them, * before + and -; the value modulo 5.
+// Numbers 0 .. 4 and the signs + - * between them, * before + and -; the value modulo 5, as published after a sign =.
 class ModularArithmetic final : public PrefixTask {
  public:
   ModularArithmetic() : PrefixTask(2) {}
-  int symbols() const override { return kModulus + 3; }
+  void list_options(OptionList& list) override {
+    PrefixTask::list_options(list);
+    list.add("equals", equals_,
+             "the value is asked at a sign = after the expression, as published; else at the last number");
+  }
+  void check() const override {
+    PrefixTask::check();
+    if (equals_ && asks_every()) throw UserError("answers=every needs equals=false: a sign = ends the expression");
+  }
+  int symbols() const override { return kModulus + (equals_ ? 4 : 3); }
   int classes() const override { return kModulus; }
   int layers() const override { return 3; }
 
  private:
-  static constexpr std::int64_t kModulus = 5, kPlus = 5, kTimes = 7;  // - is 6
+  static constexpr std::int64_t kModulus = 5, kPlus = 5, kTimes = 7, kEquals = 8;  // - is 6
+
+  std::optional<std::int64_t> sign() const override { return equals_ ? std::optional(kEquals) : std::nullopt; }
 
   class Expression final : public Writer {
     std::int64_t write(int t, Rng& random, std::int64_t& symbol) override {
@@ -119,6 +141,8 @@ class ModularArithmetic final : public PrefixTask {
     std::int64_t sign_ = kPlus, sum_ = 0, product_ = 0;  // product: of the last signs *
   };
   std::unique_ptr<Writer> writer() const override { return std::make_unique<Expression>(); }
+
+  bool equals_ = true;
 };
 
 // Multi-query associative recall (Arora et al. 2024): first keys and values, k v k v ..., then, among blanks, keys
@@ -230,12 +254,51 @@ class Copying final : public ProbeTask {
   int items_ = 10, alphabet_ = 8, delay_ = 100;
 };
 
+// Selective copying (Gu and Dao 2023, section 4.1.1; Jing et al. 2019): the items stand at random places among blanks,
+// so that it is the input, and not the clock, that says what is to be kept; then as often as there were items a sign on
+// which they are to be said in their order.
+class SelectiveCopying final : public ProbeTask {
+ public:
+  void list_options(OptionList& list) override {
+    list.add("items", items_, {1, 1024}, "symbols to be copied");
+    list.add("alphabet", alphabet_, {2, 1024}, "different ones");
+    list.add("length", length_, {1, 1 << 15}, "steps among which they are scattered; published: 4096");
+  }
+  void check() const override {
+    if (length_ < items_)
+      throw UserError("length " + std::to_string(length_) + " is too short for items " + std::to_string(items_));
+  }
+  int symbols() const override { return alphabet_ + 2; }
+  int classes() const override { return alphabet_; }
+  int length(Split) const override { return length_ + items_; }
+  int questions(Split) const override { return items_; }
+
+ private:
+  void fill(Split, Rng random, std::int64_t* symbol_T, std::int64_t* position_Q, std::int64_t* label_Q) const override {
+    const std::int64_t blank = alphabet_, go = alphabet_ + 1;
+    for (int t = 0, item = 0; t < length_; ++t) {
+      symbol_T[t] = blank;
+      // So that every choice of places is as likely as any other.
+      if (random.below(static_cast<std::uint32_t>(length_ - t)) >= static_cast<std::uint32_t>(items_ - item)) continue;
+      symbol_T[t] = label_Q[item++] = random.below(static_cast<std::uint32_t>(alphabet_));
+    }
+    for (int i = 0; i < items_; ++i) {
+      position_Q[i] = length_ + i;
+      symbol_T[length_ + i] = go;
+    }
+  }
+
+  int items_ = 16, alphabet_ = 14, length_ = 256;
+};
+
 std::unique_ptr<ProbeTask> task_by_name(const std::string& name) {
   if (name == "parity") return std::make_unique<Parity>();
   if (name == "modular") return std::make_unique<ModularArithmetic>();
   if (name == "recall") return std::make_unique<Recall>();
   if (name == "rewritten") return std::make_unique<RewrittenRecall>();
   if (name == "copy") return std::make_unique<Copying>();
+  if (name == "selective_copy") return std::make_unique<SelectiveCopying>();
+  if (name == "retrieval") return make_retrieval_task();
   std::vector<std::string> names;
   std::string known;
   for (const ProbeTaskInfo& task : probe_tasks()) {
@@ -261,7 +324,9 @@ const std::vector<ProbeTaskInfo>& probe_tasks() {
                                                    {"modular", "value modulo 5 of numbers joined by + - *"},
                                                    {"recall", "values of keys that were written once (MQAR)"},
                                                    {"rewritten", "last values of keys that were written several times"},
-                                                   {"copy", "symbols said again after a delay"}};
+                                                   {"copy", "symbols said again after a delay"},
+                                                   {"selective_copy", "the same, scattered among blanks"},
+                                                   {"retrieval", "value of one of many keys, a pair a step"}};
   return tasks;
 }
 

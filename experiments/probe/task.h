@@ -19,6 +19,12 @@ namespace engram {
 
 enum class Split { kTraining, kValidation, kTest };
 
+// Of an answer: what training minimises, and what is measured beside the accuracy.
+enum class ProbeLoss {
+  kCrossEntropy,  // nats
+  kSquared,       // half of the squared distance of the outputs from a one at the right class and zeros elsewhere
+};
+
 // int64, on the CPU. At position p of a sequence, which is the last symbol that may be used, the answer is a class.
 struct ProbeBatch {
   torch::Tensor symbol_BT;
@@ -35,7 +41,11 @@ class ProbeTask {
   // Throws UserError if values contradict each other.
   virtual void check() const {}
 
-  virtual int symbols() const = 0;          // of the alphabet
+  virtual int symbols() const = 0;  // of the alphabet
+  // Of a second alphabet; 0: there is none. Where there is one a step is a pair, symbol + symbols() * second, and each
+  // of the two is embedded in half of the width.
+  virtual int second_symbols() const { return 0; }
+  virtual ProbeLoss loss() const { return ProbeLoss::kCrossEntropy; }
   virtual int classes() const = 0;          // equally likely
   virtual int layers() const { return 2; }  // of the published models
   virtual int length(Split split) const = 0;

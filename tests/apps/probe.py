@@ -1,6 +1,7 @@
 """engram probe as its users see it: computed once, shared by processes, stopped and gone on from; bad input is refused.
 usage: probe.py ENGRAM"""
 
+import csv
 import json
 import pathlib
 import signal
@@ -107,6 +108,17 @@ def main(folder):
     assert sizes["copy"] == {"items": "2", "alphabet": "4", "delay": "16"}, sizes
     assert "## parity:train_length=20:test_length=64\n" in result.stdout, result.stdout
 
+    # A stack among other backbones, and a task whose steps are pairs; the losses are those of the cells.
+    stack = "stack:stack=[deltanet,window:window=3]"
+    listed = folder / "listed"
+    result = probe("--run", str(listed), *tiny("--tasks", "retrieval:keys=3", "--backbones", f"{stack},gru",
+                                               "--seeds", "0", "--steps", "2"))
+    assert result.returncode == 0 and f"| {stack} |" in result.stdout, result
+    rows = list(csv.DictReader((listed / "losses.csv").read_text().splitlines()))
+    assert [row["method"] for row in rows] == [stack, "gru"] and rows[0]["metric"] == "test loss", rows
+    losses = {json.loads(text)["cell"]["backbone"]: json.loads(text)["test_loss"] for text in cells(listed).values()}
+    assert {row["method"].split(":")[0]: float(row["score"]) for row in rows} == losses, (rows, losses)
+
     refused(*TINY, saying="--run DIR is missing")
     new = folder / "new"
     for arguments, saying in [
@@ -119,6 +131,8 @@ def main(folder):
             (["--seeds", "2-1"], "2-1"),
             (["--rates", "0"], "--rates has '0'"),
             (["--layers", "two"], "--layers has 'two'"),
+            (["--backbones", "gru,stack:stack=[deltanet,window"], "has a square bracket without its other one"),
+            (["--backbones", "stack:stack=deltanet,window"], "unknown backbone 'window'"),
             (["--shard", "0/2"], "--shard '0/2' is not allowed; it takes I/N with I from 1 to N"),
             (["--shard", "3/2"], "--shard '3/2'"),
             (["--shard", "1/2", "--jobs", "2"], "--jobs"),

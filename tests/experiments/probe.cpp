@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstdio>
 #include <filesystem>
 #include <fstream>
 #include <string>
@@ -147,6 +148,10 @@ TEST_CASE("a cell is found again, with what it holds, and made afresh when anyth
   CHECK(read->accuracy == result.accuracy);
   CHECK(read->validation_accuracy == result.validation_accuracy);
   CHECK(read->best_step == result.best_step);
+  REQUIRE(result.test_loss);
+  CHECK(*result.test_loss > 0);
+  CHECK(read->test_loss == result.test_loss);
+  CHECK(read->validation_loss == result.validation_loss);
   CHECK(read->cost.parameters == result.cost.parameters);
   CHECK(read->seconds == result.seconds);
   CHECK(!read_probe_cell(cells[1], folder.path / "cells"));
@@ -162,6 +167,8 @@ TEST_CASE("a cell is found again, with what it holds, and made afresh when anyth
   for (const auto& score : summary.table.scores) CHECK(score.has_value());
   CHECK(read_score_table(folder.path / "scores.json") == summary.table);
   CHECK(read_score_table(folder.path / "scores.csv") == summary.table);
+  CHECK(summary.losses.at(0, 0, 0).has_value());
+  CHECK(read_score_table(folder.path / "losses.csv") == summary.losses);
 
   for (const auto change : {+[](ProbeOptions& o) { o.training.steps = 4; }, +[](ProbeOptions& o) { o.width = 16; },
                             +[](ProbeOptions& o) { o.rates = "0.02"; }, +[](ProbeOptions& o) { o.test_sequences = 99; },
@@ -175,6 +182,37 @@ TEST_CASE("a cell is found again, with what it holds, and made afresh when anyth
   CHECK_THROWS_AS(read_probe_cell(cells[0], folder.path / "cells"), UserError);
 }
 
+TEST_CASE("a result of an earlier version, which had no losses of validation and test, is read") {
+  const Folder folder;
+  ProbeOptions options = small_options("copy:items=2:alphabet=3:delay=3", "none");
+  options.training.steps = 1;
+  const ProbeCell cell = plan_probe(options).front();
+  run_probe_cell(cell, options, torch::kCPU, folder.path / "cells");
+  const auto file = folder.path / "cells" / cell.file;
+  std::string kept;
+  std::ifstream stream(file);
+  for (std::string line; std::getline(stream, line);)
+    if (line.find("test_loss") == std::string::npos && line.find("validation_loss") == std::string::npos)
+      kept += line + "\n";
+  stream.close();
+  std::ofstream(file) << kept;
+  const auto read = read_probe_cell(cell, folder.path / "cells");
+  REQUIRE(read);
+  CHECK(!read->test_loss);
+  const ProbeSummary summary = summarise_probe(options, folder.path);
+  CHECK(summary.table.at(0, 0, 0).has_value());
+  CHECK(!summary.losses.at(0, 0, 0).has_value());
+}
+
+TEST_CASE("a stack is a backbone among others") {
+  ProbeOptions options = small_options("parity", "gru,stack:stack=[deltanet:heads=1,window:window=3]:dropout=0,none");
+  const std::vector<ProbeCell> cells = plan_probe(options);
+  REQUIRE(cells.size() == 3);
+  CHECK(cells[1].backbone == "stack:stack=[deltanet:heads=1,window:window=3]:dropout=0");
+  CHECK(cells[1].identity.find("\"memory.stack\":\"deltanet:heads=1,window:window=3\"") != std::string::npos);
+  CHECK(cells[2].backbone == "none");
+}
+
 TEST_CASE("the rate that is best in validation counts") {
   const Folder folder;
   ProbeOptions options = small_options("copy:items=2:alphabet=3:delay=3", "gru");
@@ -185,6 +223,22 @@ TEST_CASE("the rate that is best in validation counts") {
     scores.push_back(run_probe_cell(cell, options, torch::kCPU, folder.path / "cells").normalised());
   CHECK(scores[1] > scores[0] + 0.3);
   CHECK(summarise_probe(options, folder.path).table.at(0, 0, 0) == scores[1]);
+}
+
+TEST_CASE("by a squared loss the rate of the lowest loss counts, and the table has its loss") {
+  const Folder folder;
+  ProbeOptions options = small_options("retrieval:keys=3", "gru");
+  options.training.steps = 100;
+  options.rates = "0.01,1e-7";
+  std::vector<double> losses;
+  for (const ProbeCell& cell : plan_probe(options))
+    losses.push_back(*run_probe_cell(cell, options, torch::kCPU, folder.path / "cells").test_loss);
+  CHECK(losses[0] < losses[1] - 0.02);
+  const ProbeSummary summary = summarise_probe(options, folder.path);
+  CHECK(summary.losses.at(0, 0, 0) == losses[0]);
+  char text[32];
+  std::snprintf(text, sizeof text, " | %.4f | 1 | 0.01 |", losses[0]);
+  CHECK(summary.markdown.find(text) != std::string::npos);
 }
 
 TEST_CASE("a cell whose training diverged is left out by name") {
@@ -227,5 +281,10 @@ TEST_CASE("plans that cannot be made are refused by name") {
   CHECK(error([](ProbeOptions& o) { o.rates = "0.1,0.10"; }).find("twice") != std::string::npos);
   CHECK(error([](ProbeOptions& o) { o.layers = "0"; }).find("--layers has '0'") == 0);
   CHECK(error([](ProbeOptions& o) { o.tasks = "parity,"; }).find("has an empty entry") != std::string::npos);
+  CHECK(error([](ProbeOptions& o) { o.backbones = "gru,stack:stack=[gru"; }).find("without its other one") !=
+        std::string::npos);
+  CHECK(error([](ProbeOptions& o) {
+          o.backbones = "stack:stack=[deltanet,gru]";
+        }).find("memory.stack, layer 2, 'gru': unknown layer 'gru'") != std::string::npos);
   CHECK(!error([](ProbeOptions& o) { o.seeds = "1-"; }).empty());
 }

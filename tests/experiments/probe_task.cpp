@@ -1,6 +1,8 @@
 // The probes' sequences: answers found again in another way, and streams that never meet.
 #include <doctest/doctest.h>
 
+#include <algorithm>
+#include <cmath>
 #include <map>
 #include <set>
 #include <string>
@@ -30,9 +32,15 @@ std::vector<Sequence> sequences(const ProbeTask& task, Split split, std::uint64_
   return all;
 }
 
-const std::vector<std::string> kEntries = {
-    "parity:train_length=10:test_length=30:answers=every", "modular:train_length=9:test_length=30:answers=every",
-    "recall:pairs=5:length=30:alphabet=9", "rewritten:pairs=5:length=30:alphabet=9", "copy:items=3:alphabet=4:delay=6"};
+const std::vector<std::string> kEntries = {"parity:train_length=10:test_length=30:answers=every",
+                                           "modular:train_length=9:test_length=30:answers=every:equals=false",
+                                           "recall:pairs=5:length=30:alphabet=9",
+                                           "rewritten:pairs=5:length=30:alphabet=9",
+                                           "copy:items=3:alphabet=4:delay=6",
+                                           "modular:train_length=9:test_length=30",
+                                           "selective_copy:items=3:alphabet=4:length=8",
+                                           "retrieval:keys=7",
+                                           "retrieval:keys=7:rewritten=true"};
 
 // With precedence, by splitting at + and - first.
 std::int64_t value_of(const std::vector<std::int64_t>& symbols, std::size_t count) {
@@ -75,8 +83,10 @@ TEST_CASE("parity and values of expressions are those of the prefixes, of all le
 TEST_CASE("as published, training asks for one prefix, of any length, and testing for all") {
   for (const std::string name : {"parity", "modular"}) {
     CAPTURE(name);
-    const auto every = make_probe_task(name + ":train_length=9:test_length=30:answers=every");
-    const auto last = make_probe_task(name + ":train_length=9:test_length=30");
+    const std::string lengths_text =
+        ":train_length=9:test_length=30" + std::string(name == "modular" ? ":equals=false" : "");
+    const auto every = make_probe_task(name + lengths_text + ":answers=every");
+    const auto last = make_probe_task(name + lengths_text);
     CHECK(last->questions(Split::kTest) == every->questions(Split::kTest));
     REQUIRE(last->questions(Split::kTraining) == 1);
     std::set<std::int64_t> lengths;
@@ -90,6 +100,25 @@ TEST_CASE("as published, training asks for one prefix, of any length, and testin
     const std::set<std::int64_t> expected =
         name == "parity" ? std::set<std::int64_t>{3, 4, 5, 6, 7, 8, 9} : std::set<std::int64_t>{3, 5, 7, 9};
     CHECK(lengths == expected);
+  }
+}
+
+TEST_CASE("as published, the value of an expression is asked at the sign = that ends it") {
+  const auto task = make_probe_task(kEntries[5]);
+  for (const Split split : {Split::kTraining, Split::kTest}) {
+    REQUIRE(task->questions(split) == 1);
+    std::set<std::int64_t> lengths;  // of expression, sign and answer
+    for (const Sequence& s : sequences(*task, split, 3, 200)) {
+      const auto sign = static_cast<std::size_t>(s.positions[0]);
+      lengths.insert(s.positions[0] + 2);
+      CHECK(s.labels[0] == value_of(s.symbols, sign));
+      for (std::size_t t = 0; t < s.symbols.size(); ++t) {
+        CHECK((s.symbols[t] == 8) == (t == sign));
+        CHECK((s.symbols[t] >= 5) == (t % 2 == 1));
+      }
+    }
+    CHECK(lengths == (split == Split::kTraining ? std::set<std::int64_t>{3, 5, 7, 9}
+                                                : std::set<std::int64_t>{9, 11, 13, 15, 17, 19, 21, 23, 25, 27, 29}));
   }
 }
 
@@ -135,6 +164,67 @@ TEST_CASE("what is to be copied is asked for in its order, after the delay") {
   CHECK(delays.size() == 7);
 }
 
+TEST_CASE("scattered symbols are asked for in their order, wherever they stood") {
+  constexpr int kItems = 3, kLength = 8, kBlank = 4, kGo = 5, kRows = 2000;
+  for (const Split split : {Split::kTraining, Split::kTest}) {
+    std::vector<int> taken(kLength);
+    for (const Sequence& s : sequences(*make_probe_task(kEntries[6]), split, 3, kRows)) {
+      REQUIRE(s.symbols.size() == kLength + kItems);
+      std::vector<std::int64_t> seen;
+      for (std::size_t t = 0; t < kLength; ++t) {
+        if (s.symbols[t] == kBlank) continue;
+        seen.push_back(s.symbols[t]);
+        ++taken[t];
+      }
+      CHECK(seen == s.labels);
+      REQUIRE(s.positions.size() == kItems);
+      for (std::size_t i = 0; i < kItems; ++i) {
+        CHECK(s.positions[i] == static_cast<std::int64_t>(kLength + i));
+        CHECK(s.symbols[kLength + i] == kGo);
+      }
+    }
+    // Each place as often as any other: 5 standard errors around its share.
+    const double share = static_cast<double>(kItems) / kLength;
+    for (const int count : taken) CHECK(std::abs(count - kRows * share) < 5 * std::sqrt(kRows * share * (1 - share)));
+  }
+}
+
+TEST_CASE("retrieval asks for the last value of one of the keys, a pair of a key and a value a step") {
+  constexpr std::int64_t kKeys = 7;
+  for (const bool rewritten : {false, true}) {
+    const auto task = make_probe_task(kEntries[rewritten ? 8 : 7]);
+    CHECK(task->layers() == 1);
+    const std::size_t pairs = rewritten ? 2 * kKeys : kKeys;
+    std::set<std::int64_t> asked;
+    std::set<std::size_t> different_keys;
+    for (const Split split : {Split::kTraining, Split::kTest})
+      for (const Sequence& s : sequences(*task, split, 3, 200)) {
+        REQUIRE(s.symbols.size() == pairs + 1);
+        REQUIRE(s.positions == std::vector<std::int64_t>{static_cast<std::int64_t>(pairs)});
+        std::map<std::int64_t, std::int64_t> value_of_key;
+        std::set<std::int64_t> values;
+        for (std::size_t t = 0; t < pairs; ++t) {
+          const std::int64_t key = s.symbols[t] % kKeys, value = s.symbols[t] / kKeys;
+          CHECK(value < kKeys);
+          value_of_key[key] = value;
+          values.insert(value);
+        }
+        CHECK(s.symbols[pairs] / kKeys == kKeys);  // none stands beside the key that is asked
+        const std::int64_t key = s.symbols[pairs] % kKeys;
+        asked.insert(key);
+        REQUIRE(value_of_key.count(key) == 1);
+        CHECK(value_of_key[key] == s.labels[0]);
+        different_keys.insert(value_of_key.size());
+        if (!rewritten) CHECK(values.size() == kKeys);
+      }
+    CHECK(asked.size() == kKeys);
+    if (rewritten)
+      CHECK(different_keys.size() > 2);
+    else
+      CHECK(different_keys == std::set<std::size_t>{kKeys});
+  }
+}
+
 TEST_CASE("sequences follow from seed, split, batch and row alone, and differ in each of them") {
   for (const std::string& entry : kEntries) {
     CAPTURE(entry);
@@ -149,7 +239,7 @@ TEST_CASE("sequences follow from seed, split, batch and row alone, and differ in
     CHECK(!torch::equal(base, drawn(Split::kTraining, 2, 0, 3)));
     CHECK(!torch::equal(drawn(Split::kValidation, 1, 0, 3), drawn(Split::kTest, 1, 0, 3)));
     CHECK(base.min().item<std::int64_t>() >= 0);
-    CHECK(base.max().item<std::int64_t>() < task->symbols());
+    CHECK(base.max().item<std::int64_t>() < task->symbols() * std::max(1, task->second_symbols()));
     // Answers are about equally likely: 5 standard errors around it. Those of a sequence hang together: count
     // sequences.
     const ProbeBatch test = task->draw(Split::kTest, 1, 0, 1, 2000);
@@ -164,7 +254,7 @@ TEST_CASE("sequences follow from seed, split, batch and row alone, and differ in
 TEST_CASE("wrong entries are refused by name") {
   CHECK_THROWS_WITH_AS(make_probe_task("party"),
                        "unknown probe task 'party'; did you mean 'parity'? (known: parity, modular, recall, rewritten, "
-                       "copy)",
+                       "copy, selective_copy, retrieval)",
                        UserError);
   CHECK_THROWS_WITH_AS(make_probe_task("parity:length"), "'length' in 'parity:length' is not key=value", UserError);
   CHECK_THROWS_WITH_AS(
@@ -176,6 +266,13 @@ TEST_CASE("wrong entries are refused by name") {
   CHECK_THROWS_WITH_AS(make_probe_task("recall:pairs=9:length=26"),
                        "probe task 'recall:pairs=9:length=26': length 26 is too short: the pairs and questions take 27",
                        UserError);
+  CHECK_THROWS_WITH_AS(make_probe_task("modular:answers=every"),
+                       "probe task 'modular:answers=every': answers=every needs equals=false: a sign = ends the "
+                       "expression",
+                       UserError);
+  CHECK_THROWS_WITH_AS(make_probe_task("selective_copy:items=9:length=8"),
+                       "probe task 'selective_copy:items=9:length=8': length 8 is too short for items 9", UserError);
+  CHECK_THROWS_AS(make_probe_task("retrieval:keys=1"), UserError);
   CHECK_THROWS_AS(make_probe_task("recall:pair=9"), UserError);
   CHECK_THROWS_AS(make_probe_task("recall:pairs=many"), UserError);
   CHECK_THROWS_AS(make_probe_task(""), UserError);

@@ -1,0 +1,44 @@
+#include "base/text.h"
+
+#include <doctest/doctest.h>
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/error.h"
+
+using namespace engram;
+
+namespace {
+
+using Words = std::vector<std::string>;
+using Settings = std::vector<std::pair<std::string, std::string>>;
+
+}  // namespace
+
+TEST_CASE("a list is split at its separators, but not inside square brackets") {
+  CHECK(split_list("a,b") == Words{"a", "b"});
+  CHECK(split_list("") == Words{""});
+  CHECK(split_list(",a,") == Words{"", "a", ""});
+  CHECK(split_list("a,s:list=[b,c:d=1],e") == Words{"a", "s:list=[b,c:d=1]", "e"});
+  CHECK(split_list("[a,[b,c]],d") == Words{"[a,[b,c]]", "d"});
+  CHECK(split_list("s:list=[b:d=1]:e=2", ':') == Words{"s", "list=[b:d=1]", "e=2"});
+  for (const std::string text : {"a,[b", "a],b", "a][b", "[[a]"})
+    CHECK_THROWS_WITH_AS(split_list(text), ("'" + text + "' has a square bracket without its other one").c_str(),
+                         UserError);
+}
+
+TEST_CASE("a setting may be a list in square brackets") {
+  const NamedSettings parsed = parse_named_settings("stack:stack=[deltanet:heads=1,window:window=3]:width=8");
+  CHECK(parsed.name == "stack");
+  CHECK(parsed.settings == Settings{{"stack", "deltanet:heads=1,window:window=3"}, {"width", "8"}});
+  CHECK(parse_named_settings("a").settings.empty());
+  CHECK(parse_named_settings("a:b=[c]").settings == Settings{{"b", "c"}});
+  CHECK(parse_named_settings("a:b=[c],[d]").settings == Settings{{"b", "[c],[d]"}});
+  CHECK(parse_named_settings("a:b=c[d]").settings == Settings{{"b", "c[d]"}});
+  CHECK(parse_named_settings("a:b=[[c,d]]").settings == Settings{{"b", "[c,d]"}});
+  CHECK_THROWS_WITH_AS(parse_named_settings("a:b"), "'b' in 'a:b' is not key=value", UserError);
+  CHECK_THROWS_AS(parse_named_settings("a:b="), UserError);
+  CHECK_THROWS_AS(parse_named_settings("a:b=[c"), UserError);
+}
