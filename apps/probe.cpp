@@ -11,6 +11,7 @@
 #include <filesystem>
 #include <iostream>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "agents/hardware.h"
@@ -26,6 +27,7 @@ namespace {
 struct ProbeCommand {
   ProbePreset preset = ProbePreset::kFull;
   std::string run;
+  std::string text;
   std::string device = "auto";
   int threads = 0;
   int jobs = 1;
@@ -40,6 +42,7 @@ struct ProbeCommand {
              "defaults of all that follows, and sizes of the tasks: the published ones, for a GPU, or for minutes on a "
              "CPU");
     probe.list_options(list);
+    list.add("text", text, "the file of the task text, whose next byte is asked");
     list.add("device", device, "auto (a GPU where there is one), cpu, cuda or cuda:N");
     list.add("threads", threads, {0, 1024},
              "CPU threads of all jobs together; 0: one each for small networks, else all available");
@@ -48,7 +51,8 @@ struct ProbeCommand {
   }
 };
 
-const CommandSyntax kSyntax = {.command = "probe", .values = {{"run", {"DIR"}}, {"device", kDeviceValues}}};
+const CommandSyntax kSyntax = {.command = "probe",
+                               .values = {{"run", {"DIR"}}, {"text", {"FILE"}}, {"device", kDeviceValues}}};
 
 // The options given, over the defaults of the preset among them.
 CommandLine parse(const std::vector<std::string>& arguments, ProbeCommand& command) {
@@ -67,7 +71,7 @@ void print_help(ProbeCommand& command) {
             << "\n\nTasks, each with its options\n";
   for (const ProbeTaskInfo& info : probe_tasks()) {
     OptionList options("");
-    const auto task = make_probe_task(info.name);
+    const auto task = probe_task_by_name(info.name);
     task->list_options(options);
     std::string text = info.description;
     for (const Option& option : options.options()) text += "; " + option.name + "=" + option.get() + ": " + option.help;
@@ -80,7 +84,8 @@ void print_help(ProbeCommand& command) {
   std::cout << "\nExamples\n"
                "  engram probe --preset small --run runs/probe\n"
                "  engram probe --tasks parity,recall --seeds 0-4 --jobs 2 \\\n"
-               "    --backbones deltanet,hqlt:mixing=sum,transformer --run runs/probe_gpu\n";
+               "    --backbones deltanet,hqlt:mixing=sum,transformer --run runs/probe_gpu\n"
+               "  engram probe --tasks text --text book.txt --match parameters --run runs/text\n";
 }
 
 // Of the cells, those of the shard that are not finished. One that fails says so and does not stop the others. Returns
@@ -176,6 +181,7 @@ int run_probe(const std::vector<std::string>& arguments) {
     line = parse(arguments, command);
   }
   command.probe.tasks = with_preset_sizes(command.probe.tasks, command.preset);
+  if (!command.text.empty()) command.probe.tasks = with_text(command.probe.tasks, std::exchange(command.text, {}));
   if (line.help) {
     print_help(command);
     return 0;

@@ -57,7 +57,10 @@ namespace {
 // Of logits [B, Q, classes]: mean over all answers.
 Tensor mean_loss(ProbeLoss loss, const Tensor& logits, const Tensor& label_BQ) {
   const Tensor flat = logits.flatten(0, 1), label = label_BQ.flatten();
-  if (loss == ProbeLoss::kCrossEntropy) return torch::nn::functional::cross_entropy(flat, label);
+  if (loss != ProbeLoss::kSquared) {
+    const Tensor nats = torch::nn::functional::cross_entropy(flat, label);
+    return loss == ProbeLoss::kBits ? nats / std::numbers::ln2 : nats;
+  }
   const Tensor target = torch::zeros_like(flat, torch::requires_grad(false)).scatter_(1, label.unsqueeze(1), 1);
   return (flat - target).square().sum(1).mean() / 2;
 }
@@ -145,14 +148,15 @@ bool ProbeLearner::validate(int step, int sequences) {
   const ProbeAccuracy measured = evaluate(Split::kValidation, sequences);
   validations_.push_back({step, measured.accuracy, measured.loss});
   const ProbeValidation& validation = validations_.back();
-  const bool by_loss = task_.loss() == ProbeLoss::kSquared;
+  const bool by_loss = task_.loss() != ProbeLoss::kCrossEntropy;
   const bool better = by_loss ? validation.loss < best_.loss : validation.accuracy > best_.accuracy;
   if (best_parameters_.empty() || better) {
     best_ = validation;
     best_parameters_.clear();
     for (const Tensor& parameter : parameters()) best_parameters_.push_back(parameter.detach().clone());
   }
-  return by_loss ? validation.loss < kSolvedSquaredLoss : validation.accuracy == 1;
+  const bool solved = task_.loss() == ProbeLoss::kSquared && validation.loss < kSolvedSquaredLoss;
+  return solved || validation.accuracy == 1;
 }
 
 std::vector<Tensor> ProbeLearner::parameters() const {

@@ -15,6 +15,7 @@
 #include "base/error.h"
 #include "base/text.h"
 #include "experiments/aggregate.h"
+#include "experiments/budgets.h"
 #include "experiments/experiment.h"
 #include "storage/build_info.h"
 #include "storage/digest.h"
@@ -78,6 +79,19 @@ BackboneConfig make_config(const std::string& entry, const ProbeOptions& options
   return config;
 }
 
+// The same with the size that --match asks for: as many parameters as the first backbone of the list.
+BackboneConfig matched_config(const std::string& entry, const ProbeOptions& options, const ProbeTask& task) {
+  BackboneConfig backbone = make_config(entry, options, task);
+  const std::string reference = split_words(options.backbones, "backbones").front();
+  if (options.match == Match::kNone || entry == reference) return backbone;
+  // No parameter counts steps, so that the agent's task does not matter.
+  Config goal, config;
+  goal.memory = make_config(reference, options, task);
+  config.memory = backbone;
+  match_sizes(config, options.match, budget_of(goal), "backbone '" + entry + "'");
+  return config.memory;
+}
+
 std::string hex_digest(const std::string& text) {
   Digest digest;
   digest.update(text.data(), text.size());
@@ -94,19 +108,20 @@ std::string cell_identity(const ProbeOptions& options, ProbeTask& task, const Ba
   OptionList task_options("");
   task.list_options(task_options);
   const ProbeTraining& training = options.training;
-  const Json json = {{"task", parse_named_settings(cell.task).name},
-                     {"task_options", values(task_options)},
-                     {"backbone", backbone.name()},
-                     {"backbone_options", values(BackboneConfig(backbone).options())},
-                     {"seed", cell.seed},
-                     {"learning_rate", cell.rate},
-                     {"steps", training.steps},
-                     {"batch", training.batch},
-                     {"weight_decay", training.weight_decay},
-                     {"clip_gradient_norm", training.clip_gradient_norm},
-                     {"validate_every", training.validate_every},
-                     {"bfloat16", training.bfloat16},
-                     {"test_sequences", options.test_sequences}};
+  Json json = {{"task", parse_named_settings(cell.task).name},
+               {"task_options", values(task_options)},
+               {"backbone", backbone.name()},
+               {"backbone_options", values(BackboneConfig(backbone).options())},
+               {"seed", cell.seed},
+               {"learning_rate", cell.rate},
+               {"steps", training.steps},
+               {"batch", training.batch},
+               {"weight_decay", training.weight_decay},
+               {"clip_gradient_norm", training.clip_gradient_norm},
+               {"validate_every", training.validate_every},
+               {"bfloat16", training.bfloat16},
+               {"test_sequences", options.test_sequences}};
+  if (const std::string content = task.content(); !content.empty()) json["content"] = content;
   return json.dump();
 }
 
@@ -134,9 +149,9 @@ struct Row {
   std::vector<std::optional<ProbeResult>> by_seed;
 };
 
-// The best in validation as ProbeLearner::train() takes it: by the loss where that is kSquared.
+// The best in validation as ProbeLearner::train() takes it: by the loss unless that is kCrossEntropy.
 Row best_row(const std::vector<Row>& rows, ProbeLoss loss) {
-  const bool by_loss = loss == ProbeLoss::kSquared;
+  const bool by_loss = loss != ProbeLoss::kCrossEntropy;
   const double worst = by_loss ? -1e9 : 0;
   const auto validation = [&](const Row& row) {
     double sum = 0;
@@ -189,6 +204,8 @@ void ProbeOptions::list_options(OptionList& list) {
   list.add("rates", rates, "learning rates; of several the one that is best in validation counts");
   list.add("layers", layers, "layers of the backbones: a number, or published (2; modular 3, retrieval 1)");
   list.add("width", width, {1, 1 << 14}, "width of the backbones");
+  list.add("match", match, {{Match::kNone, "none"}, {Match::kParameters, "parameters"}},
+           "parameters: the others get the widths at which they have as many as the first backbone");
   list.add("heads", heads, {1, 1 << 10}, "heads of those that have any");
   list.add("window", window, {1, 1 << 20}, "window or chunk of those that have one, steps");
   list.add("steps", training.steps, {1, 100'000'000}, "training steps");
@@ -217,13 +234,29 @@ std::string with_preset_sizes(const std::string& tasks, ProbePreset preset) {
   return result;
 }
 
+std::string with_text(const std::string& tasks, const std::string& file) {
+  std::string result;
+  int found = 0;
+  for (const std::string& entry : split_words(tasks, "tasks")) {
+    const NamedSettings given = parse_named_settings(entry);
+    result += (result.empty() ? "" : ",") + entry;
+    if (given.name != "text") continue;
+    if (std::ranges::count(given.settings, "file", &std::pair<std::string, std::string>::first) > 0)
+      throw UserError("--text '" + file + "' and '" + entry + "' both name a file");
+    result += ":file=[" + file + "]";
+    ++found;
+  }
+  if (found == 0) throw UserError("--text '" + file + "' is for the task text, which is not among --tasks " + tasks);
+  return result;
+}
+
 std::vector<ProbeCell> plan_probe(const ProbeOptions& options) {
   const ScoreTable table = empty_table(options);
   std::vector<ProbeCell> cells;
   for (const std::string& task_entry : table.tasks) {
     const auto task = make_probe_task(task_entry);
     for (const std::string& backbone_entry : table.methods) {
-      const BackboneConfig backbone = make_config(backbone_entry, options, *task);
+      const BackboneConfig backbone = matched_config(backbone_entry, options, *task);
       for (const double rate : parse_rates(options.rates))
         for (const std::uint64_t seed : table.seeds) {
           ProbeCell cell{task_entry, backbone_entry, seed, rate, {}, {}};
@@ -243,7 +276,7 @@ double probe_work(const ProbeOptions& options) {
   for (const std::string& task_entry : table.tasks)
     for (const std::string& backbone_entry : table.methods) {
       const auto task = make_probe_task(task_entry);
-      most = std::max(most, learning_work(make_config(backbone_entry, options, *task), options.training.batch,
+      most = std::max(most, learning_work(matched_config(backbone_entry, options, *task), options.training.batch,
                                           task->length(Split::kTraining)));
     }
   return most;
@@ -255,7 +288,7 @@ ProbeResult run_probe_cell(const ProbeCell& cell, const ProbeOptions& options, t
   ProbeTraining training = options.training;
   training.learning_rate = cell.rate;
   const auto begin = std::chrono::steady_clock::now();
-  ProbeLearner learner(*task, make_config(cell.backbone, options, *task), training, cell.seed, device);
+  ProbeLearner learner(*task, matched_config(cell.backbone, options, *task), training, cell.seed, device);
   ProbeResult result{};
   result.diverged_at = learner.train(options.test_sequences);
   const ProbeAccuracy test = learner.evaluate(Split::kTest, options.test_sequences);
@@ -379,7 +412,7 @@ ProbeSummary summarise_probe(const ProbeOptions& options, const std::filesystem:
   text =
       "# Probes\n\nNormalised accuracy, (accuracy - chance) / (1 - chance), in percent: mean over seeds, its 95% "
       "bootstrap interval,\nbest and median. Test loss: mean over seeds of the task's loss, "
-      "of an answer. " +
+      "of an answer (text: bits a byte). " +
       std::to_string(options.training.steps) + " steps of " + std::to_string(options.training.batch) +
       " sequences, width " + std::to_string(options.width) + ", heads " + std::to_string(options.heads) + ", layers " +
       options.layers + ", window " + std::to_string(options.window) + ", AdamW, learning rates " + options.rates +

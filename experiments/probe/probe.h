@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "base/options.h"
+#include "experiments/experiment.h"
 #include "experiments/probe/learner.h"
 #include "experiments/score_table.h"
 
@@ -28,6 +29,7 @@ struct ProbeOptions {
   std::string rates = "0.005,0.001";  // learning rates; of several the best in validation counts
   std::string layers = "published";   // or a number
   int width = 128;
+  Match match = Match::kNone;
   int heads = 4;
   int window = 16;
   int test_sequences = 256;
@@ -40,6 +42,9 @@ struct ProbeOptions {
 // A list of tasks as in ProbeOptions::tasks. Each gets the options that the preset gives it and the list leaves open,
 // so that "parity" of kSmall is parity in small. Throws UserError for a malformed entry.
 std::string with_preset_sizes(const std::string& tasks, ProbePreset preset);
+
+// The list whose entries of the task text read `file`. Throws UserError if there is none, or one that names its own.
+std::string with_text(const std::string& tasks, const std::string& file);
 
 struct ProbeCell {
   std::string task, backbone;  // entries as given

@@ -7,8 +7,10 @@
 #include <optional>
 
 #include "base/error.h"
+#include "base/suggest.h"
 #include "base/text.h"
 #include "experiments/probe/retrieval.h"
+#include "experiments/probe/text.h"
 
 namespace engram {
 namespace {
@@ -291,25 +293,6 @@ class SelectiveCopying final : public ProbeTask {
   int items_ = 16, alphabet_ = 14, length_ = 256;
 };
 
-std::unique_ptr<ProbeTask> task_by_name(const std::string& name) {
-  if (name == "parity") return std::make_unique<Parity>();
-  if (name == "modular") return std::make_unique<ModularArithmetic>();
-  if (name == "recall") return std::make_unique<Recall>();
-  if (name == "rewritten") return std::make_unique<RewrittenRecall>();
-  if (name == "copy") return std::make_unique<Copying>();
-  if (name == "selective_copy") return std::make_unique<SelectiveCopying>();
-  if (name == "retrieval") return make_retrieval_task();
-  std::vector<std::string> names;
-  std::string known;
-  for (const ProbeTaskInfo& task : probe_tasks()) {
-    names.push_back(task.name);
-    known += (known.empty() ? "" : ", ") + task.name;
-  }
-  const std::string near = nearest(name, names);
-  throw UserError("unknown probe task '" + name + "'" + (near.empty() ? "" : "; did you mean '" + near + "'?") +
-                  " (known: " + known + ")");
-}
-
 // Batches of different splits have different numbers or purposes.
 Rng random_of(Split split, std::uint64_t seed, std::uint32_t row, std::uint32_t batch) {
   constexpr std::uint32_t kFirstTestBatch = 1u << 31;
@@ -326,18 +309,34 @@ const std::vector<ProbeTaskInfo>& probe_tasks() {
                                                    {"rewritten", "last values of keys that were written several times"},
                                                    {"copy", "symbols said again after a delay"},
                                                    {"selective_copy", "the same, scattered among blanks"},
-                                                   {"retrieval", "value of one of many keys, a pair a step"}};
+                                                   {"retrieval", "value of one of many keys, a pair a step"},
+                                                   {"text", "the next byte of a text file, in bits a byte"}};
   return tasks;
+}
+
+std::unique_ptr<ProbeTask> probe_task_by_name(const std::string& name) {
+  if (name == "parity") return std::make_unique<Parity>();
+  if (name == "modular") return std::make_unique<ModularArithmetic>();
+  if (name == "recall") return std::make_unique<Recall>();
+  if (name == "rewritten") return std::make_unique<RewrittenRecall>();
+  if (name == "copy") return std::make_unique<Copying>();
+  if (name == "selective_copy") return std::make_unique<SelectiveCopying>();
+  if (name == "retrieval") return make_retrieval_task();
+  if (name == "text") return make_text_task();
+  std::vector<std::string> names;
+  for (const ProbeTaskInfo& task : probe_tasks()) names.push_back(task.name);
+  throw UserError(unknown_name("probe task", name, names));
 }
 
 std::unique_ptr<ProbeTask> make_probe_task(const std::string& entry) {
   const NamedSettings parsed = parse_named_settings(entry);
-  auto task = task_by_name(parsed.name);
+  auto task = probe_task_by_name(parsed.name);
   OptionList options("");
   task->list_options(options);
   try {
     for (const auto& [key, value] : parsed.settings) options.set(key, value);
     task->check();
+    task->load();
   } catch (const UserError& error) {
     throw UserError("probe task '" + entry + "': " + error.what());
   }

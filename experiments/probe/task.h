@@ -23,6 +23,7 @@ enum class Split { kTraining, kValidation, kTest };
 enum class ProbeLoss {
   kCrossEntropy,  // nats
   kSquared,       // half of the squared distance of the outputs from a one at the right class and zeros elsewhere
+  kBits,          // cross-entropy in bits
 };
 
 // int64, on the CPU. At position p of a sequence, which is the last symbol that may be used, the answer is a class.
@@ -40,6 +41,8 @@ class ProbeTask {
   virtual void list_options(OptionList& list) = 0;
   // Throws UserError if values contradict each other.
   virtual void check() const {}
+  // Reads what the task needs besides its options. Throws UserError if it cannot be read or does not do.
+  virtual void load() {}
 
   virtual int symbols() const = 0;  // of the alphabet
   // Of a second alphabet; 0: there is none. Where there is one a step is a pair, symbol + symbols() * second, and each
@@ -50,6 +53,8 @@ class ProbeTask {
   virtual int layers() const { return 2; }  // of the published models
   virtual int length(Split split) const = 0;
   virtual int questions(Split split) const = 0;
+  // What else the sequences depend on: the digest of a file, say.
+  virtual std::string content() const { return ""; }
 
   // `batches` batches from number `first` on, [batches, B, .] each.
   ProbeBatch draw(Split split, std::uint64_t seed, std::uint32_t first, std::int64_t batches, std::int64_t rows) const;
@@ -64,6 +69,9 @@ struct ProbeTaskInfo {
   std::string name, description;
 };
 const std::vector<ProbeTaskInfo>& probe_tasks();
+
+// With its defaults, neither checked nor loaded. Throws UserError for an unknown name.
+std::unique_ptr<ProbeTask> probe_task_by_name(const std::string& name);
 
 // "parity", or "recall:pairs=8:length=32": name and options. Throws UserError for an unknown name or option, or a value
 // that is out of bounds.

@@ -1,0 +1,90 @@
+#include "experiments/probe/text.h"
+
+#include <cstdint>
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <system_error>
+
+#include "base/error.h"
+#include "storage/digest.h"
+
+namespace engram {
+namespace {
+
+// A sequence is a passage from any place of its part of the file; after each of its bytes the next one is asked. The
+// first 90% of the file are for training, 5% each for validation and test, which thereby follow each other in time.
+class Text final : public ProbeTask {
+ public:
+  void list_options(OptionList& list) override {
+    list.add("file", file_, "the text; --text FILE says the same");
+    list.add("length", length_, {1, 1 << 15}, "bytes of a passage, after each of which the next is asked");
+  }
+
+  void load() override {
+    if (file_.empty()) throw UserError("no file is given; --text FILE names it");
+    const std::string where = "file '" + file_ + "'";
+    std::error_code error;
+    const bool regular = std::filesystem::is_regular_file(file_, error);
+    const std::uintmax_t bytes = regular ? std::filesystem::file_size(file_, error) : 0;
+    if (bytes > kLargest)
+      throw UserError(where + " has " + std::to_string(bytes) + " bytes; at most " + std::to_string(kLargest) +
+                      " are taken");
+    std::ifstream stream(file_, std::ios::binary);
+    text_.resize(bytes);
+    if (!regular || error || !stream.read(text_.data(), static_cast<std::streamsize>(bytes)))
+      throw UserError(where + " cannot be read");
+    const Part smallest = part(Split::kTest);
+    if (smallest.end - smallest.begin <= length_)
+      throw UserError(where + " has " + std::to_string(bytes) + " bytes; a test on the last 5% with passages of " +
+                      std::to_string(length_) + " needs " + std::to_string(20 * (std::int64_t{length_} + 1)));
+  }
+
+  int symbols() const override { return kBytes; }
+  int classes() const override { return kBytes; }
+  ProbeLoss loss() const override { return ProbeLoss::kBits; }
+  int length(Split) const override { return length_; }
+  int questions(Split) const override { return length_; }
+  std::string content() const override {
+    Digest digest;
+    digest.update(text_.data(), text_.size());
+    return digest.hex();
+  }
+
+ private:
+  static constexpr int kBytes = 256;
+  static constexpr std::size_t kLargest = std::size_t{1} << 31;
+
+  struct Part {
+    std::int64_t begin, end;
+  };
+  Part part(Split split) const {
+    const auto bytes = static_cast<std::int64_t>(text_.size()), training = bytes - bytes / 20 * 2;
+    if (split == Split::kTraining) return {0, training};
+    return split == Split::kValidation ? Part{training, training + bytes / 20} : Part{training + bytes / 20, bytes};
+  }
+
+  void fill(Split split, Rng random, std::int64_t* symbol_T, std::int64_t* position_Q,
+            std::int64_t* label_Q) const override {
+    const Part from = part(split);
+    const std::int64_t first = from.begin + random.below(static_cast<std::uint32_t>(from.end - from.begin - length_));
+    const auto byte = [&](std::int64_t i) {
+      return static_cast<unsigned char>(text_[static_cast<std::size_t>(first + i)]);
+    };
+    for (std::int64_t t = 0; t < length_; ++t) {
+      symbol_T[t] = byte(t);
+      position_Q[t] = t;
+      label_Q[t] = byte(t + 1);
+    }
+  }
+
+  std::string file_;
+  int length_ = 256;
+  std::string text_;
+};
+
+}  // namespace
+
+std::unique_ptr<ProbeTask> make_text_task() { return std::make_unique<Text>(); }
+
+}  // namespace engram
