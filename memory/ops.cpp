@@ -35,16 +35,16 @@ Tensor attention_bias(const Tensor& visible, torch::ScalarType dtype) {
 // softmax(q k^T / sqrt(K) + bias) v, all [N, H, ., .]; without a bias causal, Q = U. `weights_NHQU`, unless null, gets
 // the softmax.
 Tensor softmax_attention(const Tensor& query_NHQK, const Tensor& key_NHUK, const Tensor& value_NHUV,
-                         const Tensor& bias_N1QU, const Dropout* weight_dropout, Tensor* weights_NHQU = nullptr) {
+                         const Tensor& bias_NhQU, const Dropout* weight_dropout, Tensor* weights_NHQU = nullptr) {
   const bool drops = weight_dropout != nullptr && weight_dropout->key(query_NHQK.device()).drops();
   if (!drops && weights_NHQU == nullptr)
     return at::scaled_dot_product_attention(query_NHQK, key_NHUK, value_NHUV,
-                                            bias_N1QU.defined() ? std::optional<Tensor>(bias_N1QU) : std::nullopt,
-                                            /*dropout_p=*/0, /*is_causal=*/!bias_N1QU.defined());
+                                            bias_NhQU.defined() ? std::optional<Tensor>(bias_NhQU) : std::nullopt,
+                                            /*dropout_p=*/0, /*is_causal=*/!bias_NhQU.defined());
   const Tensor score_NHQU =
       torch::matmul(query_NHQK, key_NHUK.transpose(2, 3)) / std::sqrt(static_cast<double>(query_NHQK.size(3)));
-  const Tensor bias = bias_N1QU.defined()
-                          ? bias_N1QU
+  const Tensor bias = bias_NhQU.defined()
+                          ? bias_NhQU
                           : attention_bias(torch::ones({query_NHQK.size(2), key_NHUK.size(2)},
                                                        query_NHQK.options().dtype(torch::kBool).requires_grad(false))
                                                .tril_(),
@@ -140,7 +140,7 @@ RingPlan::RingPlan(std::int64_t slots, const Tensor& position_B, const Tensor& l
 }
 
 WindowPlan::WindowPlan(std::int64_t window, std::int64_t steps, std::int64_t max_position, const Tensor& position_B,
-                       const Tensor& lengths_B, torch::ScalarType dtype)
+                       const Tensor& lengths_B, torch::ScalarType dtype, const Tensor& seen_BTH)
     : steps_(steps), past_(std::min(max_position, window - 1)), ring_(window, position_B, lengths_B) {
   // Much smaller blocks would make the matrix products small.
   constexpr std::int64_t kSmallestBlock = 64;
@@ -152,16 +152,22 @@ WindowPlan::WindowPlan(std::int64_t window, std::int64_t steps, std::int64_t max
   const Tensor position_B1 = position_B.unsqueeze(1);
   if (past_ > 0) past_slot_BP_ = (position_B1 + torch::arange(-past_, 0, options)).remainder(window);
 
-  if (blocks_ > 1 || past_ > 0 || steps > window) {
+  if (blocks_ > 1 || past_ > 0 || steps > window || seen_BTH.defined()) {
     // Steps count from the first of this call; earlier ones are negative.
     const Tensor first_n = torch::arange(blocks_, options) * block_;
     const Tensor query_nQ1 = (first_n.unsqueeze(1) + torch::arange(block_, options)).unsqueeze(2);
     const Tensor key_n1U = (first_n.unsqueeze(1) + torch::arange(-reach_, block_, options)).unsqueeze(1);
     const Tensor in_window_nQU = (key_n1U <= query_nQ1) & (key_n1U > query_nQ1 - window);
     const Tensor oldest = past_ == 0 ? torch::zeros({1, 1, 1, 1}, options) : -position_B.view({-1, 1, 1, 1});
-    Tensor visible_BnQU = in_window_nQU & (key_n1U >= oldest);
-    if (blocks_ > 1) visible_BnQU = visible_BnQU.expand({position_B.size(0), -1, -1, -1});
-    bias_N1QU_ = attention_bias(visible_BnQU.reshape({-1, 1, block_, reach_ + block_}), dtype);
+    Tensor visible_BnhQU = (in_window_nQU & (key_n1U >= oldest)).unsqueeze(2);
+    if (seen_BTH.defined()) {
+      const Tensor seen_BnQH =
+          torch::constant_pad_nd(seen_BTH, {0, 0, 0, blocks_ * block_ - steps}, 1).unflatten(1, {blocks_, block_});
+      const Tensor seen_BnHQ1 = seen_BnQH.transpose(2, 3).unsqueeze(4);
+      visible_BnhQU = visible_BnhQU & (key_n1U.unsqueeze(1) > query_nQ1.unsqueeze(1) - seen_BnHQ1);
+    }
+    if (blocks_ > 1) visible_BnhQU = visible_BnhQU.expand({position_B.size(0), -1, -1, -1, -1});
+    bias_NhQU_ = attention_bias(visible_BnhQU.flatten(0, 1), dtype);
   }
 }
 
@@ -187,29 +193,32 @@ WindowPlan::Output WindowPlan::attend(const Tensor& query_BTHK, const Tensor& ke
   };
   const Tensor output_NHQV =
       softmax_attention(block_queries(query_BTHK), block_keys(with_past(ring.key_BSHK, key_BTHK)),
-                        block_keys(with_past(ring.value_BSHV, value_BTHV)), bias_N1QU_, weight_dropout);
+                        block_keys(with_past(ring.value_BSHV, value_BTHV)), bias_NhQU_, weight_dropout);
   const Tensor output_BTHV =
       output_NHQV.transpose(1, 2).reshape({batch, blocks_ * block_, heads, value_BTHV.size(3)}).narrow(1, 0, steps_);
   return {output_BTHV, {ring_.stored(ring.key_BSHK, key_BTHK), ring_.stored(ring.value_BSHV, value_BTHV)}};
 }
 
 WindowStepPlan::WindowStepPlan(std::int64_t window, std::int64_t slots, const Tensor& position_B,
-                               torch::ScalarType dtype)
-    : window_(window), slots_(slots), position_B_(position_B), dtype_(dtype) {}
+                               torch::ScalarType dtype, const Tensor& seen_BH)
+    : window_(window), slots_(slots), position_B_(position_B), seen_BH_(seen_BH), dtype_(dtype) {}
 
 const WindowStepPlan::Index& WindowStepPlan::index() const {
   if (!index_) {
     const auto options = position_B_.options();
-    const Tensor used_B11S = torch::arange(slots_, options) <= position_B_.unsqueeze(1).unsqueeze(2).unsqueeze(3);
+    const Tensor slot_S = torch::arange(slots_, options), position_B111 = position_B_.view({-1, 1, 1, 1});
+    Tensor visible_Bh1S = slot_S <= position_B111;
+    if (seen_BH_.defined())
+      visible_Bh1S = visible_Bh1S & ((position_B111 - slot_S).remainder(window_) < seen_BH_.unsqueeze(2).unsqueeze(3));
     index_ = {torch::arange(position_B_.size(0), options), position_B_.remainder(window_),
-              attention_bias(used_B11S, dtype_)};
+              attention_bias(visible_Bh1S, dtype_)};
   }
   return *index_;
 }
 
 Tensor WindowStepPlan::attend(const Tensor& query_BHK, const Tensor& key_BHK, const Tensor& value_BHV,
                               const KeyValueRing& ring, const Dropout* weight_dropout, Tensor* weights_BHA) const {
-  if (weights_BHA == nullptr && slots_ == ring.key_BSHK.size(1) &&
+  if (weights_BHA == nullptr && !seen_BH_.defined() && slots_ == ring.key_BSHK.size(1) &&
       cuda::supports_attention_step(query_BHK, key_BHK, value_BHV, ring))
     return cuda::attention_step(query_BHK, key_BHK, value_BHV, position_B_, ring,
                                 weight_dropout == nullptr ? DropoutKey{} : weight_dropout->key(query_BHK.device()));
@@ -220,7 +229,7 @@ Tensor WindowStepPlan::attend(const Tensor& query_BHK, const Tensor& key_BHK, co
   Tensor weights_BH1S;
   const Tensor output_BH1V =
       softmax_attention(query_BHK.to(dtype).unsqueeze(2), key_BSHK.narrow(1, 0, slots_).transpose(1, 2),
-                        value_BSHV.narrow(1, 0, slots_).transpose(1, 2), index().bias_B11S.to(dtype), weight_dropout,
+                        value_BSHV.narrow(1, 0, slots_).transpose(1, 2), index().bias_Bh1S.to(dtype), weight_dropout,
                         weights_BHA == nullptr ? nullptr : &weights_BH1S);
   if (weights_BHA != nullptr) *weights_BHA = by_age(weights_BH1S.squeeze(2));
   return output_BH1V.squeeze(2).to(query_BHK.scalar_type());

@@ -73,8 +73,10 @@ class RingPlan {
 class WindowPlan {
  public:
   // position_B: steps that each row has taken before this call, none beyond `max_position`; 0: all rows are fresh.
+  // seen_BTH: how many steps each head sees, the current one included, 1 .. window: [B or 1, T, H]; undefined:
+  // `window`.
   WindowPlan(std::int64_t window, std::int64_t steps, std::int64_t max_position, const torch::Tensor& position_B,
-             const torch::Tensor& lengths_B, torch::ScalarType dtype);
+             const torch::Tensor& lengths_B, torch::ScalarType dtype, const torch::Tensor& seen_BTH = {});
 
   struct Output {
     torch::Tensor output_BTHV;
@@ -93,7 +95,7 @@ class WindowPlan {
   std::int64_t block_;          // queries are taken in blocks of this many steps ...
   std::int64_t blocks_;         // ... this many of them
   std::int64_t reach_;          // keys that a block sees before its first step
-  torch::Tensor bias_N1QU_;     // 0 where visible, else -inf; N rows or rows x blocks; undefined: plain causal
+  torch::Tensor bias_NhQU_;     // 0 where visible, else -inf; N rows or rows x blocks, 1 or H; undefined: plain causal
   torch::Tensor past_slot_BP_;  // the ring's slots in the order of time; undefined without a past
   RingPlan ring_;
 };
@@ -102,7 +104,9 @@ class WindowPlan {
 class WindowStepPlan {
  public:
   // `slots`: how many of the ring's slots, from the first, are in use after this step (at most the window).
-  WindowStepPlan(std::int64_t window, std::int64_t slots, const torch::Tensor& position_B, torch::ScalarType dtype);
+  // seen_BH: as WindowPlan's.
+  WindowStepPlan(std::int64_t window, std::int64_t slots, const torch::Tensor& position_B, torch::ScalarType dtype,
+                 const torch::Tensor& seen_BH = {});
 
   // Returns o [B, H, V]; writes the step into the ring. Without gradients. `weights_BHA`, unless null, gets the
   // attention weights before dropout by age (memory_view.h), for as many ages as slots. weight_dropout: of the
@@ -115,14 +119,14 @@ class WindowStepPlan {
   // What LibTorch's operations need as well, made by the first layer that uses them.
   struct Index {
     torch::Tensor row_B, slot_B;
-    torch::Tensor bias_B11S;
+    torch::Tensor bias_Bh1S;
   };
   const Index& index() const;
   // From the order of the slots to that of age.
   torch::Tensor by_age(const torch::Tensor& weights_BHS) const;
 
   std::int64_t window_, slots_;
-  torch::Tensor position_B_;
+  torch::Tensor position_B_, seen_BH_;
   torch::ScalarType dtype_;
   mutable std::optional<Index> index_;
 };

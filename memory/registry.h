@@ -12,6 +12,7 @@
 
 #include "base/options.h"
 #include "memory/backbone_options.h"
+#include "memory/expansion_span.h"
 #include "memory/fast_weights.h"
 #include "memory/ffm.h"
 #include "memory/frame_stack.h"
@@ -30,7 +31,8 @@ using BackboneOptions =
                  LstmOptions, GruOptions, NoneOptions, StackOptions, TransformerPlusPlusOptions, FastWeightsOptions,
                  LinearTransformerOptions, PerformerOptions, DpfpOptions, Delta2021Options, GatedDeltaNetOptions,
                  RetNetOptions, GlaOptions, Mamba2Options, MLstmOptions, RnnOptions, MinGruOptions, LruOptions,
-                 S5Options, RgLruOptions, SlstmOptions, GtrxlOptions, FfmOptions, ShmOptions, FrameStackOptions>;
+                 S5Options, RgLruOptions, SlstmOptions, GtrxlOptions, FfmOptions, ShmOptions, FrameStackOptions,
+                 ExpansionSpanOptions>;
 
 std::vector<std::string> backbone_names();
 

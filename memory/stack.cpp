@@ -10,6 +10,7 @@
 #include "base/suggest.h"
 #include "base/text.h"
 #include "memory/block_stack.h"
+#include "memory/expansion_span.h"
 #include "memory/fast_weights.h"
 #include "memory/linear_rnn.h"
 #include "memory/ops.h"
@@ -21,7 +22,15 @@ namespace {
 
 using torch::Tensor;
 
-// Options: WindowLayerOptions or AttentionLayerOptions, which differ in their names alone.
+// How many steps each head sees at the given positions [...] -> [..., H]; undefined: all of the window.
+Tensor seen_steps(const WindowLayerOptions&, const Tensor&) { return Tensor(); }
+Tensor seen_steps(const ShiftedSparseLayerOptions& options, const Tensor& positions) {
+  const Tensor head_H = torch::arange(options.heads, positions.options());
+  const Tensor shift_H = (head_H >= options.heads / 2) * (options.window / 2);
+  return (positions.unsqueeze(-1) + shift_H).remainder(options.window) + 1;
+}
+
+// Options: WindowLayerOptions or what is derived from them, with the steps that seen_steps() says.
 template <class OfLayer>
 class WindowMixer : public torch::nn::Module {
  public:
@@ -30,14 +39,16 @@ class WindowMixer : public torch::nn::Module {
 
   struct Plan {
     Plan(const Options& options, const Span& span)
-        : window(options.window, span.steps, span.max_position, span.position_B, span.lengths_B, span.dtype),
+        : window(options.window, span.steps, span.max_position, span.position_B, span.lengths_B, span.dtype,
+                 seen_steps(options, step_positions(span))),
           positions(options, step_positions(span), span.dtype) {}
     WindowPlan window;
     WindowPositions positions;
   };
   struct StepPlan {
     StepPlan(const Options& options, const Tensor& position_B, torch::ScalarType dtype)
-        : window(options.window, options.window, position_B, dtype), positions(options, position_B, dtype) {}
+        : window(options.window, options.window, position_B, dtype, seen_steps(options, position_B)),
+          positions(options, position_B, dtype) {}
     WindowStepPlan window;
     WindowPositions positions;
   };
@@ -81,7 +92,7 @@ class WindowMixer : public torch::nn::Module {
   torch::nn::Linear query_, key_, value_, output_;
 };
 
-// What windows and the whole episode have in common.
+// What the layers of attention have in common.
 void list_attention(OptionList& list, WindowLayerOptions& options) {
   list_heads(list, options.heads);
   list_mlp_width(list, options.mlp_width, kSwiGluWidth);
@@ -128,6 +139,8 @@ const std::vector<LayerKind>& layer_kinds() {
                                   kind<HqltDelayedChunkOptions>(),
                                   kind<WindowLayerOptions>(),
                                   kind<AttentionLayerOptions>(),
+                                  kind<ShiftedSparseLayerOptions>(),
+                                  kind<ExpansionSpanOptions>(),
                                   kind<MinGruOptions>(),
                                   kind<LruOptions>(),
                                   kind<S5Options>(),
@@ -184,6 +197,21 @@ void WindowLayerOptions::check() const {
 }
 
 LayerSpec WindowLayerOptions::layer(std::int64_t) const { return layer_spec<WindowMixer<WindowLayerOptions>>(*this); }
+
+void ShiftedSparseLayerOptions::list_options(OptionList& list) {
+  list.add("group", window, {2, 1 << 20}, "steps of a group, an even number");
+  list_attention(list, *this);
+}
+
+void ShiftedSparseLayerOptions::check() const {
+  WindowLayerOptions::check();
+  if (heads % 2 != 0) throw UserError("memory.heads " + std::to_string(heads) + " has no halves to shift one of");
+  if (window % 2 != 0) throw UserError("memory.group " + std::to_string(window) + " is not even");
+}
+
+LayerSpec ShiftedSparseLayerOptions::layer(std::int64_t) const {
+  return layer_spec<WindowMixer<ShiftedSparseLayerOptions>>(*this);
+}
 
 void AttentionLayerOptions::list_options(OptionList& list) { list_attention(list, *this); }
 

@@ -29,7 +29,18 @@ struct WindowLayerOptions {
   LayerSpec layer(std::int64_t max_steps) const;
 };
 
-// The same over the whole episode; `window` is max_steps.
+// Shifted sparse attention (S2-Attn of LongLoRA, Chen et al. 2024, section 3.2), causal: time is cut into groups of
+// `window` steps, and a step sees those of its group so far. The groups of the second half of the heads begin half a
+// group earlier.
+struct ShiftedSparseLayerOptions : WindowLayerOptions {
+  static constexpr const char* kName = "shifted_sparse";
+
+  void list_options(OptionList& list);
+  void check() const;
+  LayerSpec layer(std::int64_t max_steps) const;
+};
+
+// WindowLayerOptions over the whole episode; `window` is max_steps.
 struct AttentionLayerOptions : WindowLayerOptions {
   static constexpr const char* kName = "attention";
 

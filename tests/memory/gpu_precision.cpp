@@ -49,6 +49,9 @@ const std::vector<Variant> kVariants = {
     {"none", {{"width", "37"}, {"layers", "2"}}},
     {"rnn", {{"width", "37"}, {"layers", "2"}}},
     {"frame_stack", {{"width", "37"}}},
+    // All blocks are retrieved: between blocks of almost equal scores rounding would choose.
+    {"expansion_span", {{"width", "36"}, {"layers", "2"}, {"chunk", "20"}, {"block", "10"}}},
+    {"stack", {{"width", "36"}, {"stack", "shifted_sparse:group=6,window:window=7"}}},
     {"gtrxl", {{"width", "26"}, {"layers", "2"}, {"window", "7"}}},
     {"ffm", {{"width", "37"}}},
     {"shm", {{"width", "37"}, {"memory_width", "8"}}},

@@ -38,9 +38,17 @@ std::vector<Variant> layers_of(const Variant& variant) {
   return layers;
 }
 
-// Steps that attention can see at position `position` (0: the first step) of an episode.
-std::int64_t visible(const Variant& variant, std::int64_t position) {
+// Steps, up to the current one, that a head's attention can see at position `position` (0: the first step) of an
+// episode.
+std::int64_t visible(const Variant& variant, std::int64_t position, std::int64_t head) {
   const auto window = static_cast<std::int64_t>(setting(variant, "window", 64));
+  if (variant.backbone == "shifted_sparse") {
+    const auto group = static_cast<std::int64_t>(setting(variant, "group", 64));
+    const bool shifted = head >= static_cast<std::int64_t>(setting(variant, "heads", 2)) / 2;
+    return std::min(position, (position + (shifted ? group / 2 : 0)) % group) + 1;
+  }
+  if (variant.backbone == "expansion_span")
+    return position % static_cast<std::int64_t>(setting(variant, "chunk", 64)) + 1;
   if (variant.backbone == "transformer" || variant.backbone == "attention") return position + 1;
   if (variant.backbone == "hqlt_delayed_chunk") return position % window + 1;
   return std::min(position + 1, window);
@@ -76,6 +84,16 @@ std::string fast_weights_of(const Variant& layer) {
   return layer.backbone.starts_with("hqlt") ? "deltanet" : layer.backbone;
 }
 
+// Steps of whole blocks that it sees before those.
+std::int64_t retrieved(const Variant& variant, std::int64_t position) {
+  if (variant.backbone != "expansion_span") return 0;
+  const auto number = [&](const char* key, double otherwise) {
+    return static_cast<std::int64_t>(setting(variant, key, otherwise));
+  };
+  const std::int64_t chunk = number("chunk", 64), block = number("block", 32);
+  return std::min(number("retrieved", 8) * block, position / chunk * chunk);
+}
+
 // What the view of a layer must hold; raises `strongest` to the greatest write strength.
 void check_view(const Variant& layer, const LayerView& view, const std::vector<std::int64_t>& position,
                 double& strongest) {
@@ -85,7 +103,8 @@ void check_view(const Variant& layer, const LayerView& view, const std::vector<s
   const bool other_rule = std::ranges::any_of(
       layer.settings, [](const auto& setting) { return setting.first == "rule" && setting.second != "delta"; });
   const bool fast_weights = member.find("delta") != std::string::npos || (member == "fast_weights" && !other_rule);
-  const std::vector<std::string> attending{"transformer", "gtrxl", "window", "attention"};
+  const std::vector<std::string> attending{"transformer", "gtrxl",          "window",
+                                           "attention",   "shifted_sparse", "expansion_span"};
   const bool attention = hybrid || std::ranges::count(attending, layer.backbone) > 0;
   const auto mixes = [&](const char* mixing) {
     return std::ranges::count(layer.settings, Variant::Settings::value_type{"mixing", mixing}) > 0;
@@ -100,9 +119,16 @@ void check_view(const Variant& layer, const LayerView& view, const std::vector<s
   for (std::int64_t row = 0; attention && row < kRows; ++row) {
     const Tensor weights_HA = view.attention_BHA[row];
     REQUIRE(weights_HA.size(0) == heads);
-    const std::int64_t seen = visible(layer, position[static_cast<std::size_t>(row)]);
-    CHECK((weights_HA.narrow(1, 0, seen) > 0).all().item<bool>());
-    CHECK((weights_HA.narrow(1, seen, weights_HA.size(1) - seen) == 0).all().item<bool>());
+    const std::int64_t at = position[static_cast<std::size_t>(row)];
+    for (std::int64_t head = 0; head < heads; ++head) {
+      const std::int64_t seen = visible(layer, at, head);
+      const Tensor weights_A = weights_HA[head], before_A = weights_A.narrow(0, seen, weights_A.size(0) - seen);
+      CHECK((weights_A.narrow(0, 0, seen) > 0).all().item<bool>());
+      CHECK((before_A > 0).sum().item<std::int64_t>() == retrieved(layer, at));
+      CHECK((before_A >= 0).all().item<bool>());
+      if (at + 1 < weights_A.size(0))
+        CHECK((weights_A.narrow(0, at + 1, weights_A.size(0) - at - 1) == 0).all().item<bool>());
+    }
     CHECK((weights_HA.sum(1) - 1).abs().max().item<double>() < 1e-12);
   }
   // Of the two that are published with a write strength of at most 1.
@@ -166,8 +192,8 @@ TEST_CASE("a viewed step equals a step, and every backbone says all that it has"
     model->eval();
     enlarge_weights(*model);
     if (!model->shows_memory()) {
-      const std::vector<std::string> showing{"transformer", "deltanet", "delta_2021",   "gated_deltanet",
-                                             "gtrxl",       "stack",    "transformer++"};
+      const std::vector<std::string> showing{"transformer", "deltanet", "delta_2021",    "gated_deltanet",
+                                             "gtrxl",       "stack",    "transformer++", "expansion_span"};
       CHECK(std::ranges::count(showing, variant.backbone) == 0);
       CHECK_FALSE(variant.backbone.starts_with("hqlt"));
       MemoryState state = model->initial_state(1);

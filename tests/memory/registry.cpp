@@ -18,6 +18,7 @@ TEST_CASE("every backbone is built by its name, with the defaults of the experim
                            "none",
                            "rnn",
                            "frame_stack",
+                           "expansion_span",
                            "stack",
                            "transformer++",
                            "fast_weights",

@@ -1,6 +1,8 @@
 // Hybrids by a list: what the layers of attention compute, that layers keep their own settings, and what is refused.
 #include "memory/stack.h"
 
+#include <functional>
+
 #include "base/error.h"
 #include "tests/memory/definition.h"
 
@@ -23,9 +25,12 @@ Tensor turned(const Tensor& x_TK) {
   return result;
 }
 
+// attend(q, k, v, head): one head's attention, [T, K] of each -> [T, K].
+using Attend = std::function<Tensor(const Tensor&, const Tensor&, const Tensor&, std::int64_t)>;
+
 // A block around softmax attention: x [T, D] -> [T, D].
-Tensor attention_block(const Tensor& x, const Parameters& p, const std::string& name, std::int64_t heads,
-                       std::int64_t window, bool rope) {
+Tensor attention_block(const Tensor& x, const Parameters& p, const std::string& name, std::int64_t heads, bool rope,
+                       const Attend& attend) {
   const Tensor normed = plain_rms_norm(x, p.at(name + "mixer_norm.weight"));
   const auto projected = [&](const char* part, std::int64_t head) {
     const Tensor all = normed.matmul(p.at(name + "mixer." + part + ".weight").t());
@@ -34,7 +39,7 @@ Tensor attention_block(const Tensor& x, const Parameters& p, const std::string& 
   std::vector<Tensor> outputs;
   for (std::int64_t h = 0; h < heads; ++h) {
     const Tensor q = projected("query", h), k = projected("key", h);
-    outputs.push_back(window_attention(rope ? turned(q) : q, rope ? turned(k) : k, projected("value", h), window));
+    outputs.push_back(attend(rope ? turned(q) : q, rope ? turned(k) : k, projected("value", h), h));
   }
   const Tensor mixed = x + torch::cat(outputs, 1).matmul(p.at(name + "mixer.output.weight").t());
   return mixed + swiglu(plain_rms_norm(mixed, p.at(name + "mlp_norm.weight")), p, name + "mlp.");
@@ -67,15 +72,50 @@ TEST_CASE("layers of attention are what their definition says") {
     const Tensor input = torch::randn({2, 40, 12}, torch::kFloat64);
     const Tensor output = model->forward(input);
     for (std::int64_t b = 0; b < 2; ++b) {
-      const Tensor first = attention_block(input[b], p, "blocks.0.", 3, 6, rope);
-      const Tensor second = attention_block(first, p, "blocks.1.", 2, 40, rope);
+      const auto last = [](std::int64_t window) {
+        return [window](const Tensor& q, const Tensor& k, const Tensor& v, std::int64_t) {
+          return window_attention(q, k, v, window);
+        };
+      };
+      const Tensor first = attention_block(input[b], p, "blocks.0.", 3, rope, last(6));
+      const Tensor second = attention_block(first, p, "blocks.1.", 2, rope, last(40));
       CHECK(relative_error(output[b], plain_rms_norm(second, p.at("norm.weight"))) < 1e-10);
     }
   }
 }
 
+TEST_CASE("shifted sparse attention is attention in groups, which half of the heads begin half a group earlier") {
+  constexpr std::int64_t kSteps = 45, kHeads = 4;
+  for (const std::int64_t group : {2, 10, 100}) {
+    CAPTURE(group);
+    torch::manual_seed(6);
+    const torch::NoGradGuard no_grad;
+    auto model = make_model({"stack",
+                             {{"width", "24"},
+                              {"heads", std::to_string(kHeads)},
+                              {"stack", "shifted_sparse:group=" + std::to_string(group)}}},
+                            kSteps, torch::kFloat64);
+    enlarge_weights(*model);
+    const Parameters p = parameters_by_name(*model);
+    const Tensor input = torch::randn({kSteps, 24}, torch::kFloat64);
+    // Each group on its own, causal inside.
+    const auto by_groups = [&](const Tensor& q, const Tensor& k, const Tensor& v, std::int64_t head) {
+      std::vector<Tensor> outputs;
+      for (std::int64_t first = 0, end = head < kHeads / 2 ? group : group / 2; first < kSteps;
+           first = end, end += group) {
+        const std::int64_t count = std::min(end, kSteps) - first;
+        const auto part = [&](const Tensor& x) { return x.narrow(0, first, count); };
+        outputs.push_back(window_attention(part(q), part(k), part(v), count));
+      }
+      return torch::cat(outputs);
+    };
+    const Tensor expected = attention_block(input, p, "blocks.0.", kHeads, true, by_groups);
+    CHECK(relative_error(model->forward(input.unsqueeze(0))[0], plain_rms_norm(expected, p.at("norm.weight"))) < 1e-10);
+  }
+}
+
 TEST_CASE("a stack of one kind is the backbone of that name, weights and all") {
-  for (const char* name : {"deltanet", "hqlt", "hqlt_delayed_stream"}) {
+  for (const char* name : {"deltanet", "hqlt", "hqlt_delayed_stream", "expansion_span"}) {
     CAPTURE(name);
     const auto made = [&](const Variant& variant) {
       torch::manual_seed(5);
@@ -107,18 +147,30 @@ TEST_CASE("a stack's state and cost are the sums of its layers'") {
   CHECK(model->cost().state_bytes == 4 * (2 * 36 + 2 * 6 * 12 + 2 * 40 * 12) + 8);
   const auto memory = model->cost().multiply_adds_per_step - model->cost().mlp_multiply_adds_per_step;
   CHECK(memory == (4 * 144 + 24 + 3 * 12 * 6) + (4 * 144 + 2 * 12 * 6) + (4 * 144 + 2 * 12 * 40));
+  auto shifted = make_model({"stack", {{"width", "12"}, {"stack", "shifted_sparse:group=6"}}}, 40, torch::kFloat32);
+  CHECK(shifted->cost().state_bytes == 4 * 2 * 6 * 12 + 8);
+  CHECK(shifted->cost().multiply_adds_per_step - shifted->cost().mlp_multiply_adds_per_step == 4 * 144 + 2 * 12 * 6);
 }
 
 TEST_CASE("what is wrong with a layer is said with its place") {
   CHECK(refusal("deltanet,window:window=32,hqlt:mixing=sum,attention").empty());
   CHECK(refusal("deltanet,windw") ==
         "memory.stack, layer 2, 'windw': unknown layer 'windw'; did you mean 'window'? (known: hqlt, "
-        "hqlt_delayed_stream, hqlt_delayed_chunk, window, attention, min_gru, lru, s5, rg_lru, slstm, "
-        "fast_weights, deltanet, linear_transformer, performer, dpfp, delta_2021, gated_deltanet, retnet, gla, mamba2, mlstm)");
+        "hqlt_delayed_stream, hqlt_delayed_chunk, window, attention, shifted_sparse, expansion_span, min_gru, lru, s5, "
+        "rg_lru, slstm, fast_weights, deltanet, linear_transformer, performer, dpfp, delta_2021, gated_deltanet, "
+        "retnet, gla, mamba2, mlstm)");
   CHECK(refusal("deltanet,").starts_with("memory.stack, layer 2, '': unknown layer ''"));
   CHECK(refusal("hqlt:window").starts_with("memory.stack, layer 1, 'hqlt:window': 'window' in"));
   CHECK(refusal("hqlt:window=0").starts_with("memory.stack, layer 1, 'hqlt:window=0': window = '0' is not allowed"));
   CHECK(refusal("window:width=12") == "memory.stack, layer 1, 'window:width=12': 'width' is the whole stack's");
+  CHECK(refusal("shifted_sparse:group=7") ==
+        "memory.stack, layer 1, 'shifted_sparse:group=7': memory.group 7 is not even");
+  CHECK(refusal("shifted_sparse:heads=5") ==
+        "memory.stack, layer 1, 'shifted_sparse:heads=5': memory.heads 5 has no halves to shift one of");
+  CHECK(refusal("shifted_sparse:window=8").starts_with("memory.stack, layer 1, 'shifted_sparse:window=8': "));
+  CHECK(refusal("expansion_span:chunk=30:block=12") ==
+        "memory.stack, layer 1, 'expansion_span:chunk=30:block=12': memory.chunk 30 is not divisible by memory.block "
+        "12");
   CHECK(refusal("window:heads=3") ==
         "memory.stack, layer 1, 'window:heads=3': memory.width 100 is not divisible by memory.heads 3");
 }
