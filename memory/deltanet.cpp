@@ -1,6 +1,7 @@
 // DeltaNet (Yang et al. 2024): fast weights written by the delta rule, read by a query.
 //   q, k = l2-normalised dropout(silu(W x)),  v = dropout(silu(Wv x)),  beta = factor * sigmoid(w_b x) per head;
 //   o = the delta rule's output, RMS-normalised per head, then Wo.
+#include "memory/attention_maps.h"
 #include "memory/backbone_options.h"
 #include "memory/block_stack.h"
 #include "memory/ops.h"
@@ -8,7 +9,7 @@
 namespace engram {
 namespace {
 
-class DeltaNetMixer : public torch::nn::Module {
+class DeltaNetMixer : public torch::nn::Module, public AttentionMaps {
  public:
   using Options = DeltaNetOptions;
   static constexpr bool kCountsSteps = false;
@@ -27,6 +28,8 @@ class DeltaNetMixer : public torch::nn::Module {
         value_dropout_(register_module("value_dropout", std::make_shared<Dropout>(options.dropout))),
         head_norm_(register_module("head_norm", std::make_shared<RmsNorm>(options.width / options.heads))),
         output_(register_module("output", first_weights(options).output_map(options.width, options.width))) {}
+
+  bool by_softmax() const override { return false; }
 
   static std::vector<std::vector<std::int64_t>> state_shapes(const Options& options) {
     const std::int64_t head_width = options.width / options.heads;

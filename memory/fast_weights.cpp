@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "memory/attention_maps.h"
 #include "memory/block_stack.h"
 #include "memory/fast_weight_maps.h"
 #include "memory/fast_weight_ops.h"
@@ -29,7 +30,7 @@ bool plain_delta_rule(const FastWeightsOptions& options) {
          options.attention_norm == AttentionNorm::kNone;
 }
 
-class FastWeightsMixer : public torch::nn::Module {
+class FastWeightsMixer : public torch::nn::Module, public AttentionMaps {
  public:
   using Options = FastWeightsOptions;
   static constexpr bool kCountsSteps = false;
@@ -61,6 +62,8 @@ class FastWeightsMixer : public torch::nn::Module {
       convolution_ = register_module(
           "convolution", std::make_shared<ShortConvolution>(3 * options.width, FastWeightsOptions::kConvolutionWidth));
   }
+
+  bool by_softmax() const override { return false; }
 
   static std::vector<std::vector<std::int64_t>> state_shapes(const Options& options) {
     const std::int64_t key_width = options.key_width();
