@@ -142,6 +142,7 @@ OptionList Config::options() {
   all.append(task.options());
   add_section("network", network);
   all.append(memory.options());
+  add_section("adapters", adapters);
   add_section("learner", learner);
   add_section("replay", replay);
   add_section("evaluation", evaluation);

@@ -1,5 +1,5 @@
 // Config: everything that defines a run, from defaults, preset, config file and command line, in rising precedence.
-// Sections: run, task, network, memory, learner, replay, evaluation, checkpoint. INI files hold only what differs from
+// Sections: run, task, network, memory, adapters, learner, replay, evaluation, checkpoint. INI files hold only what differs from
 // the defaults.
 #pragma once
 
@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "agents/episode_store.h"
+#include "agents/low_rank_adapters.h"
 #include "agents/network.h"
 #include "agents/sac_learner.h"
 #include "base/options.h"
@@ -70,6 +71,7 @@ struct Config {
   TaskConfig task{"visual_match"};
   NetworkOptions network;
   BackboneConfig memory{"hqlt"};
+  AdapterOptions adapters;
   SacOptions learner;
   ReplayOptions replay;
   EvaluationOptions evaluation;

@@ -104,12 +104,14 @@ SacLoss sac_loss(AgentNetwork& network, const EpisodeBatch& batch, const torch::
              : plain_sac_loss(heads, batch, alpha, gamma, actions);
 }
 
-SacLearner::SacLearner(const SacOptions& options, std::shared_ptr<AgentNetwork> network)
+SacLearner::SacLearner(const SacOptions& options, std::shared_ptr<AgentNetwork> network, const AdapterOptions& adapters)
     : options_((options.check(), options)),
       network_(std::move(network)),
+      adapters_(adapters.rank > 0 ? std::optional<LowRankAdapters>(std::in_place, adapters, *network_) : std::nullopt),
       log_alpha_(
           torch::full({}, std::log(options.alpha), network_->parameters().front().options().requires_grad(true))),
-      optimizer_(network_->trainable_parameters(), options.learning_rate, options.weight_decay),
+      optimizer_(adapters_ ? adapters_->parameters() : network_->trainable_parameters(), options.learning_rate,
+                 options.weight_decay),
       temperature_optimizer_({log_alpha_}, options.learning_rate),
       watch_(torch::zeros({4}, torch::dtype(torch::kInt64).device(log_alpha_.device()))),
       step_(log_alpha_.device()) {}
@@ -132,12 +134,18 @@ std::vector<torch::Tensor> SacLearner::learn_from(const EpisodeBatch& batch) {
   const torch::Tensor used_alpha = alpha();
   const SacLoss loss = sac_loss(*network_, batch, used_alpha, options_.gamma);
   optimizer_.zero_gradients();
+  if (adapters_) adapters_->zero_gradients();
   const std::vector<torch::Tensor> gradients = late_gradients(
-      log_alpha_.device(), [&] { loss.backward(); }, [&] { return optimizer_.gradients(); });
+      log_alpha_.device(), [&] { loss.backward(); },
+      [&] {
+        if (adapters_) adapters_->set_gradients();
+        return optimizer_.gradients();
+      });
   const WatchedUpdate watched = watch_update(loss.total, list_norms(gradients), watch_);
   if (options_.clip_gradient_norm > 0)
     torch::_foreach_mul_(gradients, (options_.clip_gradient_norm / watched.norm).clamp_max(1));
   optimizer_.step(watched.bad);
+  if (adapters_) adapters_->merge();
   network_->update_targets(options_.target_rate);
   if (options_.temperature == Temperature::kLearnt) update_temperature(loss.entropy, watched.bad);
   return {0.5 * (loss.critic1 + loss.critic2), loss.actor, loss.entropy, used_alpha, loss.mean_q, watched.norm};
@@ -157,13 +165,17 @@ Faults SacLearner::faults() const {
   const std::int64_t* const values = watch.const_data_ptr<std::int64_t>();
   if (values[1] == 0) return {};
   std::vector<std::string> names = {"the loss"};
-  for (const auto& item : network_->named_parameters())
-    if (item.value().requires_grad()) names.push_back("the gradient of " + item.key());
+  if (adapters_)
+    for (const std::string& name : adapters_->names()) names.push_back("the gradient of " + name);
+  else
+    for (const auto& item : network_->named_parameters())
+      if (item.value().requires_grad()) names.push_back("the gradient of " + item.key());
   return {values[1], values[2], names.at(static_cast<std::size_t>(values[3]))};
 }
 
 void SacLearner::visit_state(StateArchive& archive) {
   archive.within("network", [&] { network_->visit_state(archive); });
+  if (adapters_) archive.within("adapters", [&] { adapters_->visit_state(archive); });
   archive.tensor("log_alpha", log_alpha_);
   archive.tensor("watch", watch_);
   if (archive.restoring() &&

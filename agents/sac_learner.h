@@ -4,12 +4,14 @@
 #include <torch/torch.h>
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "agents/adam.h"
 #include "agents/episode.h"
 #include "agents/learner.h"
+#include "agents/low_rank_adapters.h"
 #include "agents/network.h"
 #include "agents/recorded_step.h"
 #include "base/options.h"
@@ -63,10 +65,11 @@ SacLoss sac_loss(AgentNetwork& network, const EpisodeBatch& batch, const torch::
 // the policy in nats, alpha that the update used, mean_q of Q1(h_t, a_t), gradient_norm before clipping.
 class SacLearner final : public Learner {
  public:
-  // The network stays on its device and in its dtype from now on. Calls options.check().
-  SacLearner(const SacOptions& options, std::shared_ptr<AgentNetwork> network);
+  // The network stays on its device and in its dtype from now on. Calls options.check(). With `adapters` of a rank
+  // above 0 these are trained (LowRankAdapters), else all of the network.
+  SacLearner(const SacOptions& options, std::shared_ptr<AgentNetwork> network, const AdapterOptions& adapters = {});
 
-  // One Adam step of all trainable parameters, of the temperature where it is learnt, and of the target critics. Where
+  // One Adam step of all that is trained, of the temperature where it is learnt, and of the target critics. Where
   // the loss or a gradient is not finite, neither weights nor temperature change. The network must be in training mode
   // (std::logic_error otherwise); it is left there. On a GPU the update is a RecordedStep.
   NamedScalars update(const EpisodeBatch& batch) override;
@@ -89,6 +92,7 @@ class SacLearner final : public Learner {
 
   SacOptions options_;
   std::shared_ptr<AgentNetwork> network_;
+  std::optional<LowRankAdapters> adapters_;
   torch::Tensor log_alpha_;
   Adam optimizer_;
   Adam temperature_optimizer_;

@@ -30,6 +30,19 @@ TrainedAgent load_trained_agent(const std::filesystem::path& run_directory, Whic
   return agent;
 }
 
+AgentToAdapt load_agent_to_adapt(const std::filesystem::path& run_directory, const Settings& settings) {
+  const RunDirectory run = RunDirectory::open(run_directory);
+  const Config trained = read_config(run.config_file());
+  for (const auto& [key, value] : settings)
+    if (key == "memory.name" && value != trained.memory.name())
+      throw UserError("memory.name = '" + value + "', but the memory of the agent in '" + run_directory.string() +
+                      "' is " + trained.memory.name());
+  Settings all = {{"adapters.rank", "8"}};
+  all.insert(all.end(), settings.begin(), settings.end());
+  const std::filesystem::path file = run.weights_file(WhichWeights::kBest);
+  return {with_task_settings(trained, all), load_safetensors(file).tensors, file};
+}
+
 torch::ScalarType compute_dtype(const Config& config, torch::Device device) {
   return device.is_cuda() && config.run.precision != Precision::kFloat32 ? torch::kBFloat16 : torch::kFloat32;
 }

@@ -31,6 +31,18 @@ struct TrainedAgent {
 TrainedAgent load_trained_agent(const std::filesystem::path& run_directory, WhichWeights which, torch::Device device,
                                 const Settings& task_settings = {});
 
+// A trained agent to begin a new run with.
+struct AgentToAdapt {
+  Config config;  // of the new run
+  TensorMap weights;
+  std::filesystem::path file;  // that they are of
+};
+
+// The best weights of a run, and its config with `settings` and, unless these say otherwise, adapters of rank 8. They
+// may name another size of the task, and other options of the backbone that its weights fit, but no other backbone.
+// Throws UserError as load_trained_agent() does.
+AgentToAdapt load_agent_to_adapt(const std::filesystem::path& run_directory, const Settings& settings);
+
 // The type of activations and matrix products on `device`, by run.precision: auto is bfloat16 on a GPU and float32 on
 // the CPU, which knows no other.
 torch::ScalarType compute_dtype(const Config& config, torch::Device device);

@@ -53,15 +53,22 @@ std::int64_t most_steps(const Config& config) {
   return config.run.steps + longest * (config.run.num_envs + config.run.random_episodes);
 }
 
+std::shared_ptr<AgentNetwork> make_first_network(const Config& config, torch::Device device,
+                                                 const StartingWeights& first_weights) {
+  auto network = make_network(config, config.task.info(), device);
+  if (!first_weights.tensors.empty()) load_module_weights(*network, first_weights.tensors, first_weights.where);
+  return network;
+}
+
 }  // namespace
 
 bool better_or_equal(const EvaluationSummary& a, const EvaluationSummary& b) {
   return std::pair(a.greedy.success, a.greedy.mean_return) >= std::pair(b.greedy.success, b.greedy.mean_return);
 }
 
-Trainer::Trainer(const Config& config, torch::Device device, int threads)
+Trainer::Trainer(const Config& config, torch::Device device, int threads, const StartingWeights& first_weights)
     : config_(config),
-      network_(make_network(config, config.task.info(), device)),
+      network_(make_first_network(config, device, first_weights)),
       device_(device),
       threads_(threads),
       rollout_(make_rollout(config, network_, device, Purpose::kTraining, config.run.num_envs, threads,
@@ -69,7 +76,7 @@ Trainer::Trainer(const Config& config, torch::Device device, int threads)
       replay_(config.replay, config.task.info(), most_steps(config), device),
       random_(config.run.seed, Purpose::kRun, 0, 0),
       replay_random_(config.run.seed, Purpose::kReplay, 0, 0),
-      learner_(std::make_unique<SacLearner>(config.learner, network_)),
+      learner_(std::make_unique<SacLearner>(config.learner, network_, config.adapters)),
       next_evaluation_(config.evaluation.every_steps),
       next_metrics_(config.run.metrics_every_steps) {
   status_.total_steps = config.run.steps;

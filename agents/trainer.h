@@ -94,10 +94,17 @@ class TrainObserver {
   virtual void finished(const TrainStatus&, const AgentNetwork&) {}
 };
 
+// Weights of a trained network.
+struct StartingWeights {
+  TensorMap tensors;
+  std::string where;  // the file, for messages
+};
+
 class Trainer {
  public:
-  // Seeds torch's default generators with the run's seed. `threads`: of the environments.
-  Trainer(const Config& config, torch::Device device, int threads);
+  // Seeds torch's default generators with the run's seed. `threads`: of the environments. `first_weights`: to
+  // begin with; none: those of a fresh network. Throws UserError if they are not of this config's network.
+  Trainer(const Config& config, torch::Device device, int threads, const StartingWeights& first_weights = {});
 
   // Goes on from a saved state. Call before run(), at most once. Throws UserError for a state of another config.
   void restore(StateArchive& archive) { visit_state(archive); }

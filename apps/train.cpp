@@ -36,6 +36,7 @@ struct TrainOptions {
   std::string config;
   std::string run;
   std::string resume;
+  std::string adapt;
   std::string seed;
   std::string device;
   std::string on_nan;
@@ -45,6 +46,9 @@ struct TrainOptions {
     list.add("resume", resume,
              "folder of a run to go on with, from its newest checkpoint; auto: go on with DIR if it was begun, else "
              "begin it");
+    list.add("adapt", adapt,
+             "folder of a run whose agent this one adapts, with its config and its best weights, to another size of "
+             "its task");
     list.add("config", config, "INI file with the settings that differ from the defaults");
     list.add("seed", seed, "short for --run.seed");
     list.add("device", device, "short for --run.device");
@@ -60,6 +64,7 @@ CommandSyntax train_syntax() {
           .short_forms = {{"seed", "run.seed"}, {"device", "run.device"}, {"on-nan", "run.on_nan"}},
           .values = {{"run", {"DIR"}},
                      {"resume", {"DIR"}},
+                     {"adapt", {"DIR"}},
                      {"config", {"FILE"}},
                      {"device", kDeviceValues},
                      {"on-nan", {"stop", "skip"}}}};
@@ -99,7 +104,9 @@ Settings typed_settings(const TrainOptions& options, const CommandLine& line) {
 void print_help(const OptionList& own, const Settings& settings) {
   Config config = Config::from_settings(settings);
   std::cout << wrapped("engram train DIR [--config FILE] [--seed S] [--section.key value ...]", 2) << "\n"
-            << "engram train --resume DIR [--section.key value ...]\n\n"
+            << "engram train --resume DIR [--section.key value ...]\n"
+            << wrapped("engram train DIR --adapt AGENT [--config FILE] [--seed S] [--section.key value ...]", 2)
+            << "\n\n"
             << wrapped(
                    "Trains an agent on a memory task with discrete soft actor-critic. Settings come from the defaults, "
                    "the task's preset, the config file and the command line, each overriding the ones before.",
@@ -120,6 +127,7 @@ void print_help(const OptionList& own, const Settings& settings) {
       {"task", "The task " + config.task.name() + " (give --task.name for another one's options)"},
       {"network", "Encoder and heads"},
       {"memory", "The backbone " + config.memory.name() + " (give --memory.name for another one's options)"},
+      {"adapters", "Adapters, with --adapt"},
       {"learner", "Soft actor-critic"},
       {"replay", "Replay of whole episodes"},
       {"evaluation", "Evaluation"},
@@ -186,7 +194,22 @@ struct Start {
   std::optional<RunDirectory> run;  // none: a new one
   bool over = false;                // the run was begun and has saved nothing
   std::optional<Checkpoint> checkpoint;
+  StartingWeights first_weights;  // none: a fresh network's, or the checkpoint's
 };
+
+// Sets what a run from its beginning is.
+void begin(Start& start, const TrainOptions& options, const Settings& settings) {
+  if (!options.adapt.empty()) {
+    AgentToAdapt agent = load_agent_to_adapt(options.adapt, settings);
+    start.config = std::move(agent.config);
+    start.first_weights = {std::move(agent.weights), "weights file '" + agent.file.string() + "'"};
+    return;
+  }
+  start.config = Config::from_settings(settings);
+  if (start.config.adapters.rank > 0)
+    throw UserError("adapters.rank " + std::to_string(start.config.adapters.rank) +
+                    " adapts a trained agent; --adapt DIR names the folder of its run");
+}
 
 Start find_start(const TrainOptions& options, const Settings& settings) {
   const bool automatic = options.resume == "auto";
@@ -195,11 +218,19 @@ Start find_start(const TrainOptions& options, const Settings& settings) {
   if (!automatic && !options.resume.empty() && !options.run.empty() && options.run != options.resume)
     throw UserError("--resume '" + options.resume + "' and the run folder '" + options.run +
                     "' are two folders; give one");
+  if (!automatic && !options.resume.empty() && !options.adapt.empty())
+    throw UserError("--adapt '" + options.adapt + "' begins a run and --resume '" + options.resume +
+                    "' goes on with one; give one");
   const std::string folder = automatic || options.resume.empty() ? options.run : options.resume;
-  if (options.resume.empty() || (automatic && !RunDirectory::is_run(folder)))
-    return {.config = Config::from_settings(settings), .run = {}, .checkpoint = {}};
-
+  std::error_code ignored;
+  if (!options.adapt.empty() && std::filesystem::equivalent(options.adapt, folder, ignored))
+    throw UserError("--adapt '" + options.adapt + "' is the folder of the run itself; name another one for the run");
   Start start;
+  if (options.resume.empty() || (automatic && !RunDirectory::is_run(folder))) {
+    begin(start, options, settings);
+    return start;
+  }
+
   start.run = RunDirectory::open_to_write(folder);
   start.checkpoint = load_newest_checkpoint(start.run->checkpoints_folder(), [](const std::string& damage) {
     std::cerr << "engram: " << damage << "; going on from an older one" << std::endl;
@@ -207,7 +238,7 @@ Start find_start(const TrainOptions& options, const Settings& settings) {
   if (!start.checkpoint) {
     if (!automatic) throw UserError("run directory '" + folder + "' has no checkpoint to go on from");
     start.over = true;
-    start.config = Config::from_settings(settings);
+    begin(start, options, settings);
     return start;
   }
   const std::string where = "run '" + folder + "'";
@@ -274,7 +305,7 @@ void train(Start& start, const std::string& directory, const std::vector<std::st
   use_threads(threads.count);
   if (config.run.precision == Precision::kBfloat16 && !device.is_cuda())
     throw UserError("run.precision bfloat16 is for GPUs; on the CPU take float32 or auto");
-  Trainer trainer(config, device, threads.count);
+  Trainer trainer(config, device, threads.count, start.first_weights);
   const std::vector<Road> roads = roads_of(config, trainer.network(), device);
   check_kernels(config, roads);
   StateArchive* const state = start.checkpoint ? &start.checkpoint->state : nullptr;
@@ -304,11 +335,13 @@ void train(Start& start, const std::string& directory, const std::vector<std::st
         << threads.text() << ") in " << run->path().string();
   if (state != nullptr)
     title << ", from step " << trainer.status().steps << " of " << start.checkpoint->file.filename().string();
+  if (!start.first_weights.tensors.empty()) title << ", from " << start.first_weights.where;
   display.say(title.str());
   if (!facts.empty()) display.say(facts_text(facts));
   if (device.is_cuda())  // on the CPU there is one road
     for (const Road& road : roads) display.say("  " + road_text(road));
   start.checkpoint.reset();  // its tensors are of no more use
+  start.first_weights = {};
   TrainStatus status;
   {
     const StopSignals signals(trainer);

@@ -17,6 +17,7 @@
 #include <limits>
 
 #include "base/error.h"
+#include "memory/attention_maps.h"
 #include "memory/block_stack.h"
 #include "memory/window_positions.h"
 #include "nn/autocast.h"
@@ -51,7 +52,7 @@ Tensor fit_blocks(const Tensor& summary_BnHV, std::int64_t blocks) {
 // of the full blocks, and the sum of the queries of the chunk that the last step belongs to.
 enum State { kKeys, kValues, kQueries, kSummaries, kSum };
 
-class ExpansionSpanMixer : public torch::nn::Module {
+class ExpansionSpanMixer : public torch::nn::Module, public AttentionMaps {
  public:
   using Options = ExpansionSpanOptions;
   static constexpr bool kCountsSteps = true;

@@ -2,6 +2,7 @@
 
 #include <vector>
 
+#include "memory/attention_maps.h"
 #include "memory/block_stack.h"
 #include "memory/fast_weight_memory.h"
 #include "memory/short_convolution.h"
@@ -11,7 +12,7 @@ namespace {
 
 using torch::Tensor;
 
-class FastWeightsMixer : public torch::nn::Module {
+class FastWeightsMixer : public torch::nn::Module, public AttentionMaps {
  public:
   using Options = FastWeightsOptions;
   static constexpr bool kCountsSteps = false;
@@ -36,6 +37,8 @@ class FastWeightsMixer : public torch::nn::Module {
       convolution_ = register_module(
           "convolution", std::make_shared<ShortConvolution>(3 * options.width, FastWeightsOptions::kConvolutionWidth));
   }
+
+  bool by_softmax() const override { return false; }
 
   static std::vector<std::vector<std::int64_t>> state_shapes(const Options& options) {
     auto shapes = FastWeightMemory::state_shapes(options);

@@ -12,6 +12,7 @@
 #include <cmath>
 #include <limits>
 
+#include "memory/attention_maps.h"
 #include "memory/ops.h"
 #include "memory/sequence_model.h"
 #include "nn/dropout.h"
@@ -48,7 +49,7 @@ struct PositionCode {
   Tensor sine, cosine;
 };
 
-class GtrxlAttention : public torch::nn::Module {
+class GtrxlAttention : public torch::nn::Module, public AttentionMaps {
  public:
   explicit GtrxlAttention(const GtrxlOptions& options)
       : heads_(options.heads),

@@ -9,6 +9,7 @@
 #include <span>
 #include <vector>
 
+#include "memory/attention_maps.h"
 #include "memory/backbone_options.h"
 #include "memory/block_stack.h"
 #include "memory/fast_weight_memory.h"
@@ -17,7 +18,7 @@
 
 namespace engram {
 
-class HqltMixerBase : public torch::nn::Module {
+class HqltMixerBase : public torch::nn::Module, public AttentionMaps {
  public:
   static constexpr bool kCountsSteps = true;
 

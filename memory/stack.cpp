@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "base/suggest.h"
 #include "base/text.h"
+#include "memory/attention_maps.h"
 #include "memory/block_stack.h"
 #include "memory/expansion_span.h"
 #include "memory/fast_weights.h"
@@ -32,7 +33,7 @@ Tensor seen_steps(const ShiftedSparseLayerOptions& options, const Tensor& positi
 
 // Options: WindowLayerOptions or what is derived from them, with the steps that seen_steps() says.
 template <class OfLayer>
-class WindowMixer : public torch::nn::Module {
+class WindowMixer : public torch::nn::Module, public AttentionMaps {
  public:
   using Options = OfLayer;
   static constexpr bool kCountsSteps = true;

@@ -3,6 +3,7 @@
 // Attention sees the whole episode, through a cache of max_steps. Weights N(0, 0.02), biases 0; GELU in GPT-2's tanh
 // form.
 #include "base/error.h"
+#include "memory/attention_maps.h"
 #include "memory/backbone_options.h"
 #include "memory/block_stack.h"
 #include "memory/fused_causal_attention.h"
@@ -35,7 +36,7 @@ Tensor sinusoidal_code(std::int64_t steps, std::int64_t width) {
   return torch::where(channel_D.remainder(2) == 0, angle_TD.sin(), angle_TD.cos()).to(torch::kFloat32);
 }
 
-class Attention : public torch::nn::Module {
+class Attention : public torch::nn::Module, public AttentionMaps {
  public:
   explicit Attention(const TransformerOptions& options)
       : options_(options),
