@@ -136,20 +136,20 @@ std::string last_column(const std::string& text, std::size_t column) {
 }
 
 void print_tables() {
-  std::printf("TASKS (--task.name)\n%-12s %5s  %-11s  %7s  %6s  %s\n", "name", "steps", "observation", "actions",
+  std::printf("TASKS (--task.name)\n%-15s %5s  %-11s  %7s  %6s  %s\n", "name", "steps", "observation", "actions",
               "chance", "what to remember");
   for (const std::string& name : task_names()) {
     const TaskInfo info = TaskConfig(name).info();
-    std::printf("%-12s %5d  %-11s  %7d  %6s  %s\n", name.c_str(), info.max_episode_steps,
+    std::printf("%-15s %5d  %-11s  %7d  %6s  %s\n", name.c_str(), info.max_episode_steps,
                 shape_text(info.observation).c_str(), info.num_actions(), chance_text(info).c_str(),
-                last_column(info.memory_demand, 50).c_str());
+                last_column(info.memory_demand, 53).c_str());
   }
   std::printf("\nPRESETS (--task.preset), published sizes\n");
   for (const std::string& task : task_names()) {
     std::vector<std::string> names;
     for (const TaskPreset& preset : task_presets())
       if (preset.task == task) names.push_back(preset.name);
-    if (!names.empty()) std::printf("%-14s%s\n", task.c_str(), wrapped(joined(names), 14).c_str());
+    if (!names.empty()) std::printf("%-17s%s\n", task.c_str(), wrapped(joined(names), 17).c_str());
   }
   std::printf("\nBACKBONES (--memory.name)\n%-19s %7s  %6s  %6s  %s\n", "name", "weights", "state", "work",
               "what it is");

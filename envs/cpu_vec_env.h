@@ -28,6 +28,7 @@ class CpuVecEnv final : public VecEnv {
         info_(task_info<Task>(options)),
         elements_(static_cast<std::size_t>(info_.observation.elements())),
         params_(Task::make_params(options, seed, purpose)),
+        num_actions_(num_actions<Task>(params_)),
         states_(num_envs),
         rngs_(num_envs),
         episodes_(num_envs),
@@ -110,10 +111,10 @@ class CpuVecEnv final : public VecEnv {
     for (int i = 0; i < size(); ++i)
       if (ends_[i] != End::kNone) refuse_ended(i);
   }
-  static void check_action(int i, std::int32_t action) {
-    if (static_cast<std::uint32_t>(action) >= static_cast<std::uint32_t>(Task::kNumActions))
+  void check_action(int i, std::int32_t action) const {
+    if (static_cast<std::uint32_t>(action) >= static_cast<std::uint32_t>(num_actions_))
       throw std::invalid_argument("action " + std::to_string(action) + " of environment " + std::to_string(i) +
-                                  " is not one of 0.." + std::to_string(Task::kNumActions - 1));
+                                  " is not one of 0.." + std::to_string(num_actions_ - 1));
   }
   void check_row(int row) const {
     if (row < 0 || row >= size())
@@ -152,6 +153,7 @@ class CpuVecEnv final : public VecEnv {
   const TaskInfo info_;
   const std::size_t elements_;  // of one observation
   const Params params_;
+  const int num_actions_;
   std::vector<State> states_;
   std::vector<Rng> rngs_;
   std::vector<std::uint32_t> episodes_;  // number of the one under way

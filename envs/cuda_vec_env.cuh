@@ -91,7 +91,7 @@ struct Step {
   __device__ bool operator()(const Rules<Task>& rules, const Rows<Task>& rows, StateOf<Task>& state,
                              std::int64_t i) const {
     const std::int32_t action = action_N[i];
-    if (static_cast<std::uint32_t>(action) >= static_cast<std::uint32_t>(Task::kNumActions)) {
+    if (static_cast<std::uint32_t>(action) >= static_cast<std::uint32_t>(num_actions<Task>(rules.params))) {
       atomicMin(bad_action, static_cast<unsigned long long>(i) << 32 | static_cast<std::uint32_t>(action));
       return false;
     }
@@ -358,7 +358,7 @@ class CudaVecEnvOf final : public CudaVecEnv {
     copy_to_device(bad_action_, &kNoBadAction);
     throw std::invalid_argument("action " + std::to_string(static_cast<std::int32_t>(bad)) + " of environment " +
                                 std::to_string(bad >> 32) + " is not one of 0.." +
-                                std::to_string(Task::kNumActions - 1));
+                                std::to_string(info_.num_actions() - 1));
   }
 
  private:

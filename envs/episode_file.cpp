@@ -13,6 +13,8 @@
 #include "base/error.h"
 #include "envs/base64.h"
 #include "envs/tasks/key_to_door.h"
+#include "envs/tasks/repeat_first.h"
+#include "envs/tasks/repeat_previous.h"
 #include "envs/tasks/tmaze.h"
 #include "envs/tasks/visual_match.h"
 
@@ -74,6 +76,35 @@ const Json& get_array(const Json& episode, const std::string& name, std::size_t 
     throw UserError("'" + name + "' has " + std::to_string(value.size()) + " entries; it takes " +
                     std::to_string(count));
   return value;
+}
+
+std::vector<int> get_actions(const Json& episode, std::size_t count, int num_actions) {
+  std::vector<int> actions;
+  for (const Json& action : get_array(episode, "actions", count)) {
+    if (!action.is_number_unsigned() || action.get<std::uint64_t>() >= static_cast<std::uint64_t>(num_actions))
+      refuse("actions", action, "integers 0.." + std::to_string(num_actions - 1));
+    actions.push_back(action.get<int>());
+  }
+  return actions;
+}
+
+// A text of exactly `count` characters out of `allowed`, whose texts take turns; as places in these.
+std::vector<int> get_symbols(const Json& episode, const std::string& name, std::size_t count,
+                             const std::vector<std::string>& allowed) {
+  const std::string text = get_text(episode, name);
+  if (text.size() != count)
+    throw UserError("'" + name + "' has " + std::to_string(text.size()) + " characters; it takes " +
+                    std::to_string(count));
+  std::vector<int> numbers;
+  for (std::size_t i = 0; i < count; ++i) {
+    const std::string& of = allowed[i % allowed.size()];
+    const std::size_t number = of.find(text[i]);
+    if (number == std::string::npos)
+      throw UserError("'" + name + "' has " + shorten(text.substr(i, 1)) + " at character " + std::to_string(i + 1) +
+                      "; it takes one of " + of);
+    numbers.push_back(static_cast<int>(number));
+  }
+  return numbers;
 }
 
 // ---- An episode as recorded. ----
@@ -179,6 +210,48 @@ void read_board_options(const Json& episode, const board::Level& level, Options&
                     std::to_string(apples));
 }
 
+// ---- The card games. ----
+
+// The characters of so many kinds of cards, or of so many values of an observation's part.
+std::string digits(int kinds) { return std::string("0123456789abc").substr(0, static_cast<std::size_t>(kinds)); }
+
+// `cards` cards in the order in which they are dealt, as many of each kind.
+template <class Pile>
+Pile read_pile(const Json& episode, const std::string& name, int cards, int kinds) {
+  Pile pile{};
+  std::vector<int> count(static_cast<std::size_t>(kinds));
+  for (int card = 0; const int kind : get_symbols(episode, name, static_cast<std::size_t>(cards), {digits(kinds)})) {
+    pile.set(card++, kind);
+    ++count[static_cast<std::size_t>(kind)];
+  }
+  for (int kind = 0; kind < kinds; ++kind)
+    if (count[static_cast<std::size_t>(kind)] != cards / kinds)
+      throw UserError("'" + name + "' holds " + std::to_string(count[static_cast<std::size_t>(kind)]) + " times '" +
+                      digits(kinds)[static_cast<std::size_t>(kind)] + "'; the decks hold " +
+                      std::to_string(cards / kinds));
+  return pile;
+}
+
+// An observation is recorded as a number for each of its parts, which take these numbers of values. Ours has a one-hot
+// code for each, one after the other.
+Recording<float> read_card_recording(const Json& episode, int num_actions, const std::vector<int>& widths) {
+  constexpr int kMostSteps = 2 * cards::kMaxDecks * cards::kDeckCards;
+  const std::size_t length = static_cast<std::size_t>(get_int(episode, "length", 1, kMostSteps));
+  Recording<float> recording;
+  recording.actions = get_actions(episode, length, num_actions);
+  const float answer_reward = get_float(episode, "answer_reward");
+  for (const int sign : get_symbols(episode, "rewards", length, {"-0+"}))
+    recording.rewards.push_back(static_cast<float>(sign - 1) * answer_reward);
+  std::vector<std::string> allowed;
+  for (const int width : widths) allowed.push_back(digits(width));
+  for (std::size_t i = 0; const int value : get_symbols(episode, "obs", (length + 1) * widths.size(), allowed)) {
+    const int width = widths[i++ % widths.size()];
+    for (int at = 0; at < width; ++at) recording.observations.push_back(at == value ? 1.0f : 0.0f);
+  }
+  recording.success = get_bool(episode, "success");
+  return recording;
+}
+
 // ---- Playing. ----
 
 template <class Element>
@@ -273,17 +346,32 @@ std::optional<std::string> replay_tmaze(const Json& episode) {
 
   const std::size_t length = static_cast<std::size_t>(get_int(episode, "length", 1, 2'000'000));
   auto recording = read_common<float>(episode, length);
-  for (const Json& action : get_array(episode, "actions", length)) {
-    if (!action.is_number_unsigned() || action.get<std::uint64_t>() >= TMaze::kNumActions)
-      refuse("actions", action, "integers 0..3");
-    recording.actions.push_back(action.get<int>());
-  }
+  recording.actions = get_actions(episode, length, TMaze::kNumActions);
   for (const Json& observation : get_array(episode, "obs", length + 1)) {
     if (!observation.is_array() || observation.size() != 2) refuse("obs", observation, "two numbers a row");
     for (const Json& number : observation)
       recording.observations.push_back(as_float("obs", number) + 0.0f);  // -0 becomes 0
   }
   return play<TMaze>(params, TMaze::start(params, goal_y), recording, std::nullopt);
+}
+
+std::optional<std::string> replay_repeat_first(const Json& episode) {
+  RepeatFirst::Options options;
+  options.num_decks = get_int(episode, "num_decks", 1, cards::kMaxDecks);
+  const RepeatFirst::Params params = RepeatFirst::make_params(options, 0, Purpose::kTest);
+  const auto suits = read_pile<cards::SuitPile>(episode, "cards", params.cards, cards::kSuits);
+  return play<RepeatFirst>(params, RepeatFirst::start(suits),
+                           read_card_recording(episode, RepeatFirst::kNumActions, {cards::kSuits}), std::nullopt);
+}
+
+std::optional<std::string> replay_repeat_previous(const Json& episode) {
+  RepeatPrevious::Options options;
+  options.num_decks = get_int(episode, "num_decks", 1, cards::kMaxDecks);
+  options.k = get_int(episode, "k", 1, options.num_decks * cards::kDeckCards - 1);
+  const RepeatPrevious::Params params = RepeatPrevious::make_params(options, 0, Purpose::kTest);
+  const auto suits = read_pile<cards::SuitPile>(episode, "cards", params.cards, cards::kSuits);
+  return play<RepeatPrevious>(params, RepeatPrevious::start(suits),
+                              read_card_recording(episode, RepeatPrevious::kNumActions, {cards::kSuits}), std::nullopt);
 }
 
 // JSON whose depth is bounded: functions that walk over a value call themselves once for each level.
@@ -301,7 +389,9 @@ std::optional<std::string> replay_episode(const Json& episode) {
   if (task == VisualMatch::kName) return replay_visual_match(episode);
   if (task == KeyToDoor::kName) return replay_key_to_door(episode);
   if (task == TMaze::kName) return replay_tmaze(episode);
-  refuse("env", task, "visual_match, key_to_door or tmaze");
+  if (task == RepeatFirst::kName) return replay_repeat_first(episode);
+  if (task == RepeatPrevious::kName) return replay_repeat_previous(episode);
+  refuse("env", task, "visual_match, key_to_door, tmaze, repeat_first or repeat_previous");
 }
 
 }  // namespace

@@ -1,11 +1,14 @@
 #include "envs/registry.h"
 
 #include <algorithm>
+#include <array>
 
 #include "base/error.h"
 
 namespace engram {
 namespace {
+
+using PresetValues = decltype(TaskPreset::values);
 
 std::vector<TaskPreset> make_presets() {
   const std::string memory_rl = "Ni et al., When do Transformers shine in RL?, NeurIPS 2023 (Memory-RL)";
@@ -26,6 +29,13 @@ std::vector<TaskPreset> make_presets() {
   for (const char* length : {"20", "50", "100", "250", "500"})
     presets.push_back(
         {std::string("tmaze_active_") + length, "tmaze", {{"active", "true"}, {"corridor_length", length}}, memory_rl});
+  const auto add_sizes = [&presets](const std::string& task, const std::array<PresetValues, 3>& sizes) {
+    for (int i = 0; const char* const size : {"easy", "medium", "hard"})
+      presets.push_back({task + "_" + size, task, sizes[i++], cards::kSource});
+  };
+  add_sizes("repeat_first", {{{{"num_decks", "1"}}, {{"num_decks", "8"}}, {{"num_decks", "16"}}}});
+  add_sizes("repeat_previous",
+            {{{{"num_decks", "1"}, {"k", "4"}}, {{"num_decks", "2"}, {"k", "32"}}, {{"num_decks", "3"}, {"k", "64"}}}});
   return presets;
 }
 

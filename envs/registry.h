@@ -10,6 +10,8 @@
 #include "base/options.h"
 #include "envs/task.h"
 #include "envs/tasks/key_to_door.h"
+#include "envs/tasks/repeat_first.h"
+#include "envs/tasks/repeat_previous.h"
 #include "envs/tasks/tmaze.h"
 #include "envs/tasks/visual_match.h"
 
@@ -25,7 +27,7 @@ struct TaskList {
     (function.template operator()<Tasks>(), ...);
   }
 };
-using AllTasks = TaskList<VisualMatch, KeyToDoor, TMaze>;
+using AllTasks = TaskList<VisualMatch, KeyToDoor, TMaze, RepeatFirst, RepeatPrevious>;
 
 // A published size of a task, by name.
 struct TaskPreset {

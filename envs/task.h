@@ -2,6 +2,7 @@
 //
 // A task is a struct without data that names these members (VisualMatch, tasks/visual_match.h, is an example):
 //   kName, kDescription (one line), kNumActions, kActionNames     constants
+//   num_actions(params)                  optional: how many of the kNumActions there are, the first ones
 //   kMemoryDemand, kSource               what it asks of memory, in a few words; where it was published
 //   kChanceSuccess, kChanceSource        success rate of guessing without memory, nullopt where there is none;
 //                                        where the figure comes from, or why there is none
@@ -34,6 +35,7 @@
 #include <type_traits>
 #include <vector>
 
+#include "base/host_device.h"
 #include "base/options.h"
 #include "base/rng.h"
 #include "base/run_fact.h"
@@ -141,6 +143,15 @@ concept GridTask = std::is_trivially_copyable_v<typename Task::Params> &&
   { Task::phase(params, const_state) } -> std::same_as<std::string>;
 };
 
+// How many actions a task has with these parameters: 0 .. this - 1.
+template <class Task>
+HOST_DEVICE constexpr int num_actions(const typename Task::Params& params) {
+  if constexpr (requires { Task::num_actions(params); })
+    return Task::num_actions(params);
+  else
+    return Task::kNumActions;
+}
+
 // What a task looks like with these options, which must be valid.
 template <GridTask Task>
 TaskInfo task_info(const typename Task::Options& options) {
@@ -150,7 +161,7 @@ TaskInfo task_info(const typename Task::Options& options) {
   info.description = Task::kDescription;
   info.memory_demand = Task::kMemoryDemand;
   info.source = Task::kSource;
-  info.action_names.assign(std::begin(Task::kActionNames), std::end(Task::kActionNames));
+  info.action_names.assign(std::begin(Task::kActionNames), std::begin(Task::kActionNames) + num_actions<Task>(params));
   static_assert(std::size(Task::kActionNames) == Task::kNumActions);
   info.observation.type = std::is_same_v<typename Task::Element, float> ? ElementType::kFloat32 : ElementType::kUint8;
   info.observation.shape = Task::observation_shape(params);

@@ -10,7 +10,8 @@
 using namespace engram;
 
 TEST_CASE("every task can be made by name, listed, and set option by option") {
-  CHECK(task_names() == std::vector<std::string>{"visual_match", "key_to_door", "tmaze"});
+  CHECK(task_names() ==
+        std::vector<std::string>{"visual_match", "key_to_door", "tmaze", "repeat_first", "repeat_previous"});
   for (const std::string& name : task_names()) {
     TaskConfig config(name);
     CHECK(config.name() == name);
@@ -88,6 +89,12 @@ TEST_CASE("every preset is valid, named once and has the published size") {
   CHECK(steps("key_to_door_250") == 275);
   CHECK(steps("tmaze_passive_50") == 51);
   CHECK(steps("tmaze_active_20") == 23);
+  CHECK(steps("repeat_first_easy") == 51);
+  CHECK(steps("repeat_first_medium") == 415);
+  CHECK(steps("repeat_first_hard") == 831);
+  CHECK(steps("repeat_previous_easy") == 51);
+  CHECK(steps("repeat_previous_medium") == 103);
+  CHECK(steps("repeat_previous_hard") == 155);
   const TaskConfig paper = TaskConfig::from_preset("visual_match_hqlt");
   const auto& options = std::get<VisualMatch::Options>(paper.variant());
   CHECK(options.final_reward == 100);

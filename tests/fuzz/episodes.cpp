@@ -10,14 +10,15 @@ namespace engram {
 // The shortest golden episode of every task.
 std::vector<std::string> fuzz_seeds() {
   std::map<std::string, std::string> shortest;
-  std::ifstream file(ENGRAM_SOURCE_DIR "/tests/golden/episodes.jsonl");
-  for (std::string line; std::getline(file, line);)
-    for (const char* task : {"visual_match", "key_to_door", "tmaze"}) {
-      std::string& seed = shortest[task];
-      if (line.find(std::string("\"") + task + "\"") != std::string::npos &&
-          (seed.empty() || line.size() < seed.size()))
-        seed = line;
-    }
+  for (const char* const task : {"visual_match", "key_to_door", "tmaze", "repeat_first", "repeat_previous"})
+    shortest[task];
+  for (const char* const golden : {"episodes", "popgym"}) {
+    std::ifstream file(std::string(ENGRAM_SOURCE_DIR "/tests/golden/") + golden + ".jsonl");
+    for (std::string line; std::getline(file, line);)
+      for (auto& [task, seed] : shortest)
+        if (line.find("\"" + task + "\"") != std::string::npos && (seed.empty() || line.size() < seed.size()))
+          seed = line;
+  }
   std::vector<std::string> seeds;
   for (const auto& [task, line] : shortest) {
     require(!line.empty(), "no golden episode of " + task);

@@ -1,0 +1,94 @@
+// What the card games of POPGym share (repeat_first.h, repeat_previous.h, autoencode.h, count_recall.h): decks of 52
+// cards, one-hot codes, and the scoring of answers. Source: Morad et al., "POPGym: Benchmarking partially observable
+// reinforcement learning", ICLR 2023, in the form of the package popgym 1.0.7.
+#pragma once
+
+#include <cstdint>
+#include <initializer_list>
+#include <optional>
+
+#include "base/host_device.h"
+#include "envs/task.h"
+
+namespace engram::cards {
+
+inline constexpr int kDeckCards = 52;
+inline constexpr int kColours = 2, kSuits = 4, kRanks = 13;  // kinds of cards; a deck has as many of each
+// The order in which the reference counts suits; every second of them is red.
+inline constexpr const char* kSuitNames[kSuits] = {"spades", "diamonds", "clubs", "hearts"};
+inline constexpr int kMaxDecks = 16;
+inline constexpr int kNoAnswer = -1;
+inline constexpr const char* kSource =
+    "Morad et al., POPGym: Benchmarking partially observable reinforcement learning, ICLR 2023 (popgym 1.0.7)";
+
+// The kinds of up to kMaxCards cards in the order in which they are dealt, kBits for each. Plain data.
+template <int kBits, int kMaxCards>
+class Pile {
+ public:
+  HOST_DEVICE constexpr int operator[](int card) const {
+    return static_cast<int>(word_[card / kPerWord] >> shift(card) & kMask);
+  }
+  HOST_DEVICE constexpr void set(int card, int kind) {
+    std::uint32_t& word = word_[card / kPerWord];
+    word = (word & ~(kMask << shift(card))) | static_cast<std::uint32_t>(kind) << shift(card);
+  }
+
+  // `cards` of them, as many of each of `kinds` kinds, in an order drawn uniformly (Fisher and Yates, inside out).
+  HOST_DEVICE static constexpr Pile shuffled(int cards, int kinds, Rng& rng) {
+    Pile pile{};
+    for (int i = 0; i < cards; ++i) {
+      const int place = static_cast<int>(rng.below(static_cast<std::uint32_t>(i) + 1));
+      pile.set(i, pile[place]);
+      pile.set(place, i % kinds);
+    }
+    return pile;
+  }
+
+ private:
+  static constexpr int kPerWord = 32 / kBits;
+  static constexpr std::uint32_t kMask = (1u << kBits) - 1;
+  HOST_DEVICE static constexpr int shift(int card) { return card % kPerWord * kBits; }
+
+  std::uint32_t word_[(kMaxCards + kPerWord - 1) / kPerWord];
+};
+using SuitPile = Pile<2, kMaxDecks * kDeckCards>;
+
+// Steps so far, and wrong answers among them.
+struct Score {
+  std::int32_t t;
+  std::int32_t wrong;
+};
+
+// A step in which `right` was the right answer: it pays `reward`, a wrong one costs as much; with kNoAnswer nothing was
+// asked. The episode ends with step `steps`.
+HOST_DEVICE constexpr Outcome answer(Score& score, int action, int right, float reward, int steps) {
+  ++score.t;
+  const End end = score.t < steps ? End::kNone : End::kTerminated;
+  if (right == kNoAnswer) return {0.0f, end};
+  score.wrong += action != right;
+  return {action == right ? reward : -reward, end};
+}
+// Whether the episode is over and every answer was right.
+HOST_DEVICE constexpr bool all_right(const Score& score, int steps) { return score.t == steps && score.wrong == 0; }
+
+// `out`, of `size` elements, is 1 at `index` and 0 elsewhere; all 0 for kNoAnswer. Returns what comes after it.
+HOST_DEVICE constexpr float* one_hot(int index, int size, float* out) {
+  for (int i = 0; i < size; ++i) out[i] = i == index ? 1.0f : 0.0f;
+  return out + size;
+}
+
+// Reward of each of `answers` answers: they sum to 1 if all are right. Rounded once, from the reference's double.
+constexpr float answer_reward(int answers) { return static_cast<float>(1.0 / answers); }
+
+// ---- For people.
+
+Rgb suit_colour(int suit);
+// One row of as many cells as there are suits, those of each entry lit in the colour of its suit; kNoAnswer: none.
+void draw_suits(std::initializer_list<int> rows, Canvas& canvas);
+// Of a suit that has to be remembered.
+Cue suit_cue(int suit);
+
+// Lists the option num_decks.
+void list_num_decks(OptionList& list, int& num_decks, int most);
+
+}  // namespace engram::cards

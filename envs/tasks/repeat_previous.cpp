@@ -1,0 +1,41 @@
+#include "envs/tasks/repeat_previous.h"
+
+#include "base/error.h"
+
+namespace engram {
+
+void RepeatPrevious::Options::list_options(OptionList& list) {
+  cards::list_num_decks(list, num_decks, cards::kMaxDecks);
+  list.add("k", k, {1, cards::kMaxDecks * cards::kDeckCards - 1},
+           "the answer is the card k - 1 cards before the one just dealt; less than the number of cards");
+  list_full_state(list, full_state);
+}
+
+void RepeatPrevious::Options::check() const {
+  check_bounds(*this, kTaskSection);
+  const int most = num_decks * cards::kDeckCards - 1;
+  if (k > most)
+    throw UserError("task.k = '" + std::to_string(k) + "' is not allowed with task.num_decks = " +
+                    std::to_string(num_decks) + "; it takes integer 1.." + std::to_string(most));
+}
+
+RepeatPrevious::Params RepeatPrevious::make_params(const Options& options, std::uint64_t, Purpose) {
+  const int cards = options.num_decks * cards::kDeckCards;
+  return {cards, options.k, cards::answer_reward(cards - options.k), options.full_state};
+}
+
+void RepeatPrevious::draw(const Params& params, const State& state, Canvas& canvas) {
+  cards::draw_suits({state.suits[state.score.t], right(params, state)}, canvas);
+}
+
+std::string RepeatPrevious::phase(const Params& params, const State& state) {
+  return right(params, state) == cards::kNoAnswer ? "watch" : "repeat";
+}
+
+std::optional<Cue> RepeatPrevious::cue(const Params& params, const State& state) {
+  const int suit = right(params, state);
+  if (params.full_state || params.k == 1 || suit == cards::kNoAnswer) return {};
+  return cards::suit_cue(suit);
+}
+
+}  // namespace engram

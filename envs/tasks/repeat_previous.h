@@ -1,0 +1,88 @@
+// Repeat previous: cards are dealt one by one; the answer of every step is the suit of the card k - 1 cards before the
+// one just dealt (k = 1: that one itself), once k cards were dealt. An episode lasts one step less than there are
+// cards. Source: cards.h. Observation: [4] float, the suit of the card just dealt as a one-hot code; with full_state
+// [8]: the suit to be answered follows, all 0 while nothing is asked.
+#pragma once
+
+#include "envs/tasks/cards.h"
+
+namespace engram {
+
+struct RepeatPrevious {
+  static constexpr const char* kName = "repeat_previous";
+  static constexpr const char* kDescription = "cards are dealt one by one; answer each with the suit of an earlier one";
+  static constexpr const char* kMemoryDemand = "the last k cards in their order, at every step";
+  static constexpr const char* kSource = cards::kSource;
+  static constexpr int kNumActions = cards::kSuits;
+  static constexpr const char* kActionNames[] = {"spades", "diamonds", "clubs", "hearts"};
+  static constexpr std::optional<double> kChanceSuccess = std::nullopt;
+  static constexpr const char* kChanceSource =
+      "every answer has to be right: a guess is one time in four, all of an episode's practically never";
+
+  struct Options {
+    using Task = RepeatPrevious;
+
+    int num_decks = 1;
+    int k = 4;
+    bool full_state = false;
+
+    void list_options(OptionList& list);
+    void check() const;
+  };
+
+  struct Params {
+    int cards;
+    int k;
+    float answer_reward;
+    bool full_state;
+  };
+
+  struct State {
+    cards::Score score;
+    cards::SuitPile suits;
+  };
+
+  using Element = float;
+
+  static Params make_params(const Options& options, std::uint64_t seed, Purpose purpose);
+  static std::vector<std::int64_t> observation_shape(const Params& params) {
+    return {(params.full_state ? 2 : 1) * cards::kSuits};
+  }
+  static int max_episode_steps(const Params& params) { return num_steps(params); }
+
+  HOST_DEVICE static constexpr State reset(const Params& params, Rng& rng) {
+    return start(cards::SuitPile::shuffled(params.cards, cards::kSuits, rng));
+  }
+  // The state in which an episode with these cards begins.
+  HOST_DEVICE static constexpr State start(const cards::SuitPile& suits) { return {{}, suits}; }
+
+  HOST_DEVICE static constexpr Outcome step(const Params& params, State& state, int action, Rng&) {
+    return cards::answer(state.score, action, right(params, state), params.answer_reward, num_steps(params));
+  }
+
+  HOST_DEVICE static constexpr bool success(const Params& params, const State& state) {
+    return cards::all_right(state.score, num_steps(params));
+  }
+
+  HOST_DEVICE static constexpr void observe(const Params& params, const State& state, Element* out) {
+    out = cards::one_hot(state.suits[state.score.t], cards::kSuits, out);
+    if (params.full_state) cards::one_hot(right(params, state), cards::kSuits, out);
+  }
+
+  // Two rows of the four suits: that of the card just dealt is lit in the upper, the right answer in the lower one.
+  static void draw(const Params& params, const State& state, Canvas& canvas);
+  static std::string phase(const Params& params, const State& state);
+  // The right answer, where it is not the card just dealt.
+  static std::optional<Cue> cue(const Params& params, const State& state);
+
+ private:
+  HOST_DEVICE static constexpr int num_steps(const Params& params) { return params.cards - 1; }
+  HOST_DEVICE static constexpr int right(const Params& params, const State& state) {
+    const int card = state.score.t - (params.k - 1);
+    return card < 0 ? cards::kNoAnswer : state.suits[card];
+  }
+};
+
+static_assert(GridTask<RepeatPrevious>);
+
+}  // namespace engram

@@ -1,0 +1,176 @@
+// Recorded episodes of POPGym's card games against the rules.
+#include <doctest/doctest.h>
+
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <random>
+#include <set>
+#include <sstream>
+
+#include "base/error.h"
+#include "envs/episode_file.h"
+
+using namespace engram;
+using Json = nlohmann::json;
+
+namespace {
+
+const std::string kGolden = ENGRAM_SOURCE_DIR "/tests/golden/popgym.jsonl";
+const std::vector<std::string> kTasks = {"repeat_first", "repeat_previous"};
+
+std::vector<Json> golden_episodes() {
+  std::vector<Json> episodes;
+  std::ifstream file(kGolden);
+  for (std::string line; std::getline(file, line);) episodes.push_back(Json::parse(line));
+  return episodes;
+}
+
+Json first_of(const std::string& task, bool success) {
+  for (const Json& episode : golden_episodes())
+    if (episode["env"] == task && episode["success"] == success) return episode;
+  FAIL("no such episode of " << task);
+  return {};
+}
+
+EpisodeFileReport replay_text(const std::string& text) {
+  std::istringstream stream(text);
+  return replay_episodes(stream, "it");
+}
+
+// From the step on; "" if nothing differs.
+std::string mismatch_of(const Json& episode) {
+  const std::string text = replay_text(episode.dump()).first_mismatch;
+  const std::size_t step = text.find("step ");
+  return step == std::string::npos ? text : text.substr(step);
+}
+
+// What is wrong with the line; "" if nothing is.
+std::string error_of(const std::string& text) {
+  try {
+    replay_text(text);
+    return "";
+  } catch (const UserError& error) {
+    return error.what();
+  }
+}
+std::string error_of(const Json& episode) { return error_of(episode.dump()); }
+
+// The character at `place` becomes `symbol`.
+Json with_symbol(Json episode, const std::string& field, std::size_t place, char symbol) {
+  std::string text = episode[field];
+  text.at(place) = symbol;
+  episode[field] = text;
+  return episode;
+}
+
+}  // namespace
+
+TEST_CASE("every golden episode of the card games is matched") {
+  const EpisodeFileReport report = replay_episode_file(kGolden);
+  CHECK(report.first_mismatch == "");
+  CHECK(report.mismatches == 0);
+  CHECK(report.episodes == static_cast<int>(golden_episodes().size()));
+}
+
+TEST_CASE("the golden file has every size of every game, solved and not") {
+  std::set<std::string> found;
+  for (const Json& episode : golden_episodes())
+    found.insert(episode["size"].get<std::string>() + (episode["success"].get<bool>() ? " solved" : " not solved"));
+  for (const std::string task : {"RepeatFirst", "RepeatPrevious"})
+    for (const std::string size : {"Easy", "Medium", "Hard"})
+      for (const char* const success : {" solved", " not solved"}) CHECK(found.count(task + size + success) == 1);
+}
+
+TEST_CASE("any difference from a card game is a mismatch at its step") {
+  for (const std::string& task : kTasks) {
+    CAPTURE(task);
+    const Json episode = first_of(task, true);
+    REQUIRE(mismatch_of(episode) == "");
+    const std::string observations = episode["obs"];
+    const std::size_t length = episode["length"], parts = observations.size() / (length + 1);
+    for (const std::size_t step : {std::size_t{0}, length / 2, length}) {
+      const std::size_t place = step * parts + parts - 1;
+      CHECK(mismatch_of(with_symbol(episode, "obs", place, observations[place] == '0' ? '1' : '0'))
+                .starts_with("step " + std::to_string(step) + ": observation\n"));
+    }
+    Json changed = episode;
+    changed["actions"][length - 1] = (episode["actions"][length - 1].get<int>() + 1) % 4;
+    CHECK(mismatch_of(changed).starts_with("step " + std::to_string(length - 1) + ": reward\n"));
+    CHECK(mismatch_of(with_symbol(episode, "rewards", length - 1, '0'))
+              .starts_with("step " + std::to_string(length - 1) + ": reward\n  expected 0\n"));
+    changed = episode;
+    changed["answer_reward"] = episode["answer_reward"].get<double>() * (1 + 1e-6);
+    CHECK(mismatch_of(changed).find(": reward\n") != std::string::npos);
+    changed["answer_reward"] = static_cast<double>(episode["answer_reward"].get<float>());
+    CHECK(mismatch_of(changed) == "");
+    changed = episode;
+    changed["success"] = false;
+    CHECK(mismatch_of(changed).starts_with("step " + std::to_string(length) + ": success\n"));
+    changed = episode;
+    changed["length"] = length - 1;
+    changed["actions"].erase(0);
+    changed["rewards"] = episode["rewards"].get<std::string>().substr(0, length - 1);
+    changed["obs"] = observations.substr(0, length * parts);
+    CHECK(mismatch_of(changed) != "");
+  }
+  Json previous = first_of("repeat_previous", true);
+  previous["k"] = 5;
+  CHECK(mismatch_of(previous).starts_with("step 3: reward\n"));
+}
+
+TEST_CASE("a malformed episode of a card game is refused with what is wrong") {
+  for (const std::string& task : kTasks) {
+    CAPTURE(task);
+    const Json episode = first_of(task, false);
+    for (const auto& [key, value] : episode.items()) {
+      if (key == "env" || key == "size" || key == "seed") continue;
+      Json changed = episode;
+      changed.erase(key);
+      CHECK(error_of(changed) == "it, line 1: there is no field '" + key + "'");
+      changed[key] = nullptr;
+      CHECK(error_of(changed).starts_with("it, line 1: '" + key + "' is null; it takes "));
+    }
+    Json changed = episode;
+    changed["actions"][0] = -1;
+    CHECK(error_of(changed).starts_with("it, line 1: 'actions' is -1; it takes integers 0.."));
+    changed = episode;
+    changed["num_decks"] = 17;
+    CHECK(error_of(changed).starts_with("it, line 1: 'num_decks' is 17; it takes an integer 1.."));
+    CHECK(error_of(with_symbol(episode, "rewards", 2, 'x')) ==
+          "it, line 1: 'rewards' has \"x\" at character 3; it takes one of -0+");
+    changed = episode;
+    changed["obs"] = "01";
+    CHECK(error_of(changed).starts_with("it, line 1: 'obs' has 2 characters; it takes "));
+  }
+  const Json first = first_of("repeat_first", true);
+  CHECK(error_of(with_symbol(first, "cards", 51, '4')) ==
+        "it, line 1: 'cards' has \"4\" at character 52; it takes one of 0123");
+  Json changed = first;
+  changed["cards"] = std::string(52, '0');
+  CHECK(error_of(changed) == "it, line 1: 'cards' holds 52 times '0'; the decks hold 13");
+  changed = first_of("repeat_previous", true);
+  changed["k"] = 52;
+  CHECK(error_of(changed) == "it, line 1: 'k' is 52; it takes an integer 1..51");
+}
+
+TEST_CASE("an episode of a card game that is cut or flipped is refused or replayed, never more") {
+  std::mt19937_64 random(1);
+  for (const std::string& task : kTasks) {
+    CAPTURE(task);
+    const std::string whole = first_of(task, true).dump();
+    REQUIRE(error_of(whole) == "");
+    for (std::size_t length = 1; length < whole.size(); ++length)
+      REQUIRE(error_of(whole.substr(0, length)).starts_with("it, line 1: not JSON"));
+    int refused = 0;
+    for (int i = 0; i < 5'000; ++i) {
+      std::string flipped = whole;
+      const std::size_t bit = random() % (whole.size() * 8);
+      flipped[bit / 8] = static_cast<char>(flipped[bit / 8] ^ (1 << bit % 8));
+      const std::string message = error_of(flipped);
+      refused += message.empty() ? 0 : 1;
+      REQUIRE(message.size() <= kMaxErrorBytes);
+      for (const char byte : message) REQUIRE(static_cast<unsigned char>(byte) >= 0x20);
+    }
+    CHECK(refused > 500);
+  }
+}

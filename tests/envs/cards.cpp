@@ -1,0 +1,226 @@
+// The card games, held against what an agent with a perfect memory works out of the observations alone.
+#include "envs/tasks/cards.h"
+
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <cstring>
+#include <functional>
+
+#include "base/error.h"
+#include "envs/vec_env.h"
+
+using namespace engram;
+
+namespace {
+
+using Settings = std::vector<std::pair<std::string, std::string>>;
+using History = std::vector<std::vector<int>>;  // the parts of every observation so far
+
+struct Game {
+  std::string task;
+  Settings settings;
+  std::vector<int> widths;  // of the parts
+  int num_actions, steps, questions;
+  std::function<int(const History&)> right;  // kNoAnswer while nothing is asked
+};
+
+Game repeat_first(int decks) {
+  return {"repeat_first",
+          {{"num_decks", std::to_string(decks)}},
+          {4},
+          4,
+          52 * decks - 1,
+          52 * decks - 1,
+          [](const History& history) { return history[0][0]; }};
+}
+
+Game repeat_previous(int decks, int k) {
+  return {"repeat_previous",
+          {{"num_decks", std::to_string(decks)}, {"k", std::to_string(k)}},
+          {4},
+          4,
+          52 * decks - 1,
+          52 * decks - k,
+          [k](const History& history) {
+            const int past = static_cast<int>(history.size()) - k;
+            return past < 0 ? cards::kNoAnswer : history[static_cast<std::size_t>(past)][0];
+          }};
+}
+
+std::vector<Game> games() {
+  return {repeat_first(1),       repeat_first(16),       repeat_previous(1, 1),
+          repeat_previous(1, 4), repeat_previous(1, 51), repeat_previous(3, 64)};
+}
+
+std::unique_ptr<VecEnv> make(const Game& game, bool full_state = false) {
+  TaskConfig task(game.task);
+  OptionList options = task.options();
+  for (const auto& [key, value] : game.settings) options.set("task." + key, value);
+  options.set("task.full_state", full_state ? "true" : "false");
+  return make_cpu_vec_env(task, 3, Purpose::kTest, 1, 1);
+}
+
+std::vector<float> observation_of(const VecEnv& environment) {
+  std::vector<float> observation(static_cast<std::size_t>(environment.info().observation.elements()));
+  std::memcpy(observation.data(), environment.observation_N().data(), observation.size() * sizeof(float));
+  return observation;
+}
+
+// The parts whose one-hot codes stand one after the other.
+std::vector<int> parts_of(const std::vector<float>& observation, const std::vector<int>& widths) {
+  std::vector<int> parts;
+  std::size_t at = 0;
+  for (const int width : widths) {
+    int ones = 0;
+    for (int i = 0; i < width; ++i, ++at) {
+      REQUIRE((observation[at] == 0 || observation[at] == 1));
+      if (observation[at] == 1) parts.push_back(i), ++ones;
+    }
+    REQUIRE(ones == 1);
+  }
+  REQUIRE(at == observation.size());
+  return parts;
+}
+
+}  // namespace
+
+TEST_CASE("every answer pays or costs its share, and all of them make an episode's success") {
+  for (const Game& game : games()) {
+    CAPTURE(game.task);
+    CAPTURE(game.steps);
+    const auto plain = make(game), full = make(game, true);
+    REQUIRE(plain->info().num_actions() == game.num_actions);
+    REQUIRE(plain->info().max_episode_steps == game.steps);
+    const float share = static_cast<float>(1.0 / game.questions);
+    Rng random(5, Purpose::kAction, 0, 0);
+    for (std::uint32_t episode = 0; episode < 12; ++episode) {
+      CAPTURE(episode);
+      plain->reset_all(episode);
+      full->reset_all(episode);
+      // Without an error, with one in the last answer, with one in the first, with many.
+      const int errors = static_cast<int>(episode % 4);
+      History history;
+      int asked = 0, wrong = 0;
+      double sum = 0;
+      for (int t = 0; t < game.steps; ++t) {
+        REQUIRE(plain->end_N()[0] == End::kNone);
+        REQUIRE(plain->success_N()[0] == 0);
+        const std::vector<float> seen = observation_of(*plain);
+        history.push_back(parts_of(seen, game.widths));
+        const int right = game.right(history);
+        std::vector<float> shown = seen;
+        for (int i = 0; i < game.num_actions; ++i) shown.push_back(i == right ? 1.0f : 0.0f);
+        REQUIRE(observation_of(*full) == shown);
+        CHECK_FALSE(full->cue(0));
+
+        std::int32_t action = right == cards::kNoAnswer ? 0 : right;
+        const bool errs = (errors == 1 && t + 1 == game.steps) || (errors == 2 && asked == 0) ||
+                          (errors == 3 && random.below(2) == 0);
+        if (errs) action = (action + 1) % game.num_actions;
+        plain->step({&action, 1});
+        full->step({&action, 1});
+        REQUIRE(full->reward_N()[0] == plain->reward_N()[0]);
+        if (right == cards::kNoAnswer) {
+          REQUIRE(plain->reward_N()[0] == 0);
+        } else {
+          REQUIRE(plain->reward_N()[0] == (action == right ? share : -share));
+          ++asked;
+          wrong += action != right;
+        }
+        sum += plain->reward_N()[0];
+      }
+      CHECK(plain->end_N()[0] == End::kTerminated);
+      parts_of(observation_of(*plain), game.widths);
+      CHECK(asked == game.questions);
+      CHECK(sum == doctest::Approx(1 - 2.0 * wrong / game.questions).epsilon(1e-4));
+      if (errors < 3) CHECK(wrong == (errors == 0 ? 0 : 1));
+      CHECK((plain->success_N()[0] != 0) == (wrong == 0));
+      CHECK(full->success_N()[0] == plain->success_N()[0]);
+    }
+  }
+}
+
+TEST_CASE("repeat first: one suit answered throughout is right in a quarter of the episodes, as its chance says") {
+  const auto environment = make(repeat_first(1));
+  constexpr std::uint32_t kEpisodes = 4000;
+  int solved = 0;
+  for (std::uint32_t episode = 0; episode < kEpisodes; ++episode) {
+    environment->reset_all(episode);
+    for (const std::int32_t action = 2; environment->end_N()[0] == End::kNone;) environment->step({&action, 1});
+    solved += environment->success_N()[0];
+  }
+  const double chance = *environment->info().chance_success;
+  CHECK(chance == 0.25);
+  CHECK(std::abs(solved - chance * kEpisodes) < 5 * std::sqrt(chance * (1 - chance) * kEpisodes));
+}
+
+TEST_CASE("the cue is the answer, once the card is no longer seen") {
+  for (const Game& game : {repeat_first(1), repeat_previous(1, 4)}) {
+    CAPTURE(game.task);
+    const auto environment = make(game);
+    History history;
+    for (int t = 0; t < game.steps; ++t) {
+      history.push_back(parts_of(observation_of(*environment), game.widths));
+      const int right = game.right(history);
+      const auto cue = environment->cue(0);
+      REQUIRE(cue.has_value() == (t > 0 && right != cards::kNoAnswer));
+      if (cue) CHECK(cue->text == environment->info().action_names[static_cast<std::size_t>(right)]);
+      Canvas canvas;
+      environment->draw(0, canvas);
+      for (int suit = 0; suit < cards::kSuits; ++suit) {
+        CHECK((canvas.at(0, suit) == cards::suit_colour(suit)) == (suit == history.back()[0]));
+        CHECK((canvas.at(1, suit) == cards::suit_colour(suit)) == (suit == right));
+      }
+      const std::int32_t action = 0;
+      environment->step({&action, 1});
+    }
+  }
+  const auto at_once = make(repeat_previous(1, 1));
+  for (const std::int32_t action = 0; at_once->end_N()[0] == End::kNone; at_once->step({&action, 1}))
+    CHECK_FALSE(at_once->cue(0));
+}
+
+TEST_CASE("a shuffled pile holds as many of each kind, in every place with the same odds, whatever lies before it") {
+  using Pile = cards::Pile<4, 208>;
+  constexpr int kPiles = 20'000, kCards = 52;
+  int count[kCards][cards::kRanks] = {}, same_as_next = 0;
+  for (std::uint32_t episode = 0; episode < kPiles; ++episode) {
+    Rng rng(1, Purpose::kTest, 0, episode);
+    const Pile pile = Pile::shuffled(kCards, cards::kRanks, rng);
+    int of_kind[cards::kRanks] = {};
+    for (int card = 0; card < kCards; ++card) {
+      ++of_kind[pile[card]];
+      ++count[card][pile[card]];
+    }
+    for (const int number : of_kind) REQUIRE(number == kCards / cards::kRanks);
+    for (int card = 0; card + 1 < kCards; ++card) same_as_next += pile[card] == pile[card + 1];
+  }
+  const auto within = [](int found, double odds, double trials) {
+    return std::abs(found - odds * trials) < 5.5 * std::sqrt(odds * (1 - odds) * trials);
+  };
+  for (const auto& place : count)
+    for (const int found : place) CHECK(within(found, 1.0 / cards::kRanks, kPiles));
+  CHECK(within(same_as_next, 3.0 / 51, 51.0 * kPiles));  // three more of its kind among 51 other cards
+}
+
+TEST_CASE("options out of bounds, or that contradict each other, are refused by name") {
+  const auto error_of = [](const std::string& name, const Settings& settings) -> std::string {
+    TaskConfig task(name);
+    OptionList options = task.options();
+    try {
+      for (const auto& [key, value] : settings) options.set("task." + key, value);
+      task.check();
+    } catch (const UserError& error) {
+      return error.what();
+    }
+    return "";
+  };
+  CHECK(error_of("repeat_first", {{"num_decks", "17"}}) ==
+        "task.num_decks = '17' is not allowed; it takes integer 1..16");
+  CHECK(error_of("repeat_previous", {{"k", "0"}}) == "task.k = '0' is not allowed; it takes integer 1..831");
+  CHECK(error_of("repeat_previous", {{"k", "51"}}) == "");
+  CHECK(error_of("repeat_previous", {{"k", "52"}}) ==
+        "task.k = '52' is not allowed with task.num_decks = 1; it takes integer 1..51");
+  CHECK(error_of("repeat_previous", {{"k", "52"}, {"num_decks", "2"}}) == "");
+}
