@@ -12,6 +12,8 @@
 
 #include "base/error.h"
 #include "envs/base64.h"
+#include "envs/tasks/autoencode.h"
+#include "envs/tasks/count_recall.h"
 #include "envs/tasks/key_to_door.h"
 #include "envs/tasks/repeat_first.h"
 #include "envs/tasks/repeat_previous.h"
@@ -374,6 +376,30 @@ std::optional<std::string> replay_repeat_previous(const Json& episode) {
                               read_card_recording(episode, RepeatPrevious::kNumActions, {cards::kSuits}), std::nullopt);
 }
 
+std::optional<std::string> replay_autoencode(const Json& episode) {
+  Autoencode::Options options;
+  options.num_decks = get_int(episode, "num_decks", 1, cards::kMaxDecks);
+  const Autoencode::Params params = Autoencode::make_params(options, 0, Purpose::kTest);
+  const auto suits = read_pile<cards::SuitPile>(episode, "cards", params.cards, cards::kSuits);
+  return play<Autoencode>(params, Autoencode::start(suits),
+                          read_card_recording(episode, Autoencode::kNumActions, {Autoencode::kModes, cards::kSuits}),
+                          std::nullopt);
+}
+
+std::optional<std::string> replay_count_recall(const Json& episode) {
+  CountRecall::Options options;
+  options.num_decks = get_int(episode, "num_decks", 1, CountRecall::kMaxDecks);
+  const std::string kind = get_text(episode, "kind");
+  if (kind != "colours" && kind != "suits" && kind != "ranks") refuse("kind", kind, "colours, suits or ranks");
+  options.kind = kind == "colours" ? CardKind::kColours : kind == "suits" ? CardKind::kSuits : CardKind::kRanks;
+  const CountRecall::Params params = CountRecall::make_params(options, 0, Purpose::kTest);
+  const auto dealt = read_pile<CountRecall::KindPile>(episode, "cards", params.cards, params.kinds);
+  const auto named = read_pile<CountRecall::KindPile>(episode, "queries", params.cards, params.kinds);
+  return play<CountRecall>(params, CountRecall::start(dealt, named),
+                           read_card_recording(episode, CountRecall::num_actions(params), {params.kinds, params.kinds}),
+                           std::nullopt);
+}
+
 // JSON whose depth is bounded: functions that walk over a value call themselves once for each level.
 Json parse_line(const std::string& line) {
   constexpr int kMaxDepth = 8;
@@ -391,7 +417,9 @@ std::optional<std::string> replay_episode(const Json& episode) {
   if (task == TMaze::kName) return replay_tmaze(episode);
   if (task == RepeatFirst::kName) return replay_repeat_first(episode);
   if (task == RepeatPrevious::kName) return replay_repeat_previous(episode);
-  refuse("env", task, "visual_match, key_to_door, tmaze, repeat_first or repeat_previous");
+  if (task == Autoencode::kName) return replay_autoencode(episode);
+  if (task == CountRecall::kName) return replay_count_recall(episode);
+  refuse("env", task, "visual_match, key_to_door, tmaze, repeat_first, repeat_previous, autoencode or count_recall");
 }
 
 }  // namespace

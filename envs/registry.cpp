@@ -36,6 +36,10 @@ std::vector<TaskPreset> make_presets() {
   add_sizes("repeat_first", {{{{"num_decks", "1"}}, {{"num_decks", "8"}}, {{"num_decks", "16"}}}});
   add_sizes("repeat_previous",
             {{{{"num_decks", "1"}, {"k", "4"}}, {{"num_decks", "2"}, {"k", "32"}}, {{"num_decks", "3"}, {"k", "64"}}}});
+  add_sizes("autoencode", {{{{"num_decks", "1"}}, {{"num_decks", "2"}}, {{"num_decks", "3"}}}});
+  add_sizes("count_recall", {{{{"num_decks", "1"}, {"kind", "colours"}},
+                              {{"num_decks", "2"}, {"kind", "suits"}},
+                              {{"num_decks", "4"}, {"kind", "ranks"}}}});
   return presets;
 }
 

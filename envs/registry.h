@@ -9,6 +9,8 @@
 
 #include "base/options.h"
 #include "envs/task.h"
+#include "envs/tasks/autoencode.h"
+#include "envs/tasks/count_recall.h"
 #include "envs/tasks/key_to_door.h"
 #include "envs/tasks/repeat_first.h"
 #include "envs/tasks/repeat_previous.h"
@@ -27,7 +29,7 @@ struct TaskList {
     (function.template operator()<Tasks>(), ...);
   }
 };
-using AllTasks = TaskList<VisualMatch, KeyToDoor, TMaze, RepeatFirst, RepeatPrevious>;
+using AllTasks = TaskList<VisualMatch, KeyToDoor, TMaze, RepeatFirst, RepeatPrevious, Autoencode, CountRecall>;
 
 // A published size of a task, by name.
 struct TaskPreset {

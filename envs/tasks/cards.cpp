@@ -1,11 +1,6 @@
 #include "envs/tasks/cards.h"
 
 namespace engram::cards {
-namespace {
-
-constexpr Rgb kTable{204, 204, 204};
-
-}  // namespace
 
 // The four-colour deck.
 Rgb suit_colour(int suit) {

@@ -3,6 +3,8 @@
 // reinforcement learning", ICLR 2023, in the form of the package popgym 1.0.7.
 #pragma once
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
 #include <initializer_list>
 #include <optional>
@@ -82,11 +84,36 @@ constexpr float answer_reward(int answers) { return static_cast<float>(1.0 / ans
 
 // ---- For people.
 
+inline constexpr Rgb kTable{204, 204, 204};
+
 Rgb suit_colour(int suit);
 // One row of as many cells as there are suits, those of each entry lit in the colour of its suit; kNoAnswer: none.
 void draw_suits(std::initializer_list<int> rows, Canvas& canvas);
 // Of a suit that has to be remembered.
 Cue suit_cue(int suit);
+
+// "0", "1", ... below kCount <= 1000.
+template <int kCount>
+struct NumberTexts {
+  char text[kCount][4];
+};
+template <int kCount>
+inline constexpr NumberTexts<kCount> kNumberTexts = [] {
+  NumberTexts<kCount> numbers{};
+  for (int number = 0; number < kCount; ++number) {
+    char* digit = numbers.text[number];
+    for (int unit = 100; unit > 0; unit /= 10)
+      if (number >= unit || unit == 1) *digit++ = static_cast<char>('0' + number / unit % 10);
+  }
+  return numbers;
+}();
+template <int kCount>
+inline constexpr std::array<const char*, kCount> kNumberNames = [] {
+  std::array<const char*, kCount> names{};
+  for (int number = 0; number < kCount; ++number)
+    names[static_cast<std::size_t>(number)] = kNumberTexts<kCount>.text[number];
+  return names;
+}();
 
 // Lists the option num_decks.
 void list_num_decks(OptionList& list, int& num_decks, int most);

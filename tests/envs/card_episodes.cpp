@@ -16,7 +16,7 @@ using Json = nlohmann::json;
 namespace {
 
 const std::string kGolden = ENGRAM_SOURCE_DIR "/tests/golden/popgym.jsonl";
-const std::vector<std::string> kTasks = {"repeat_first", "repeat_previous"};
+const std::vector<std::string> kTasks = {"repeat_first", "repeat_previous", "autoencode", "count_recall"};
 
 std::vector<Json> golden_episodes() {
   std::vector<Json> episodes;
@@ -76,7 +76,7 @@ TEST_CASE("the golden file has every size of every game, solved and not") {
   std::set<std::string> found;
   for (const Json& episode : golden_episodes())
     found.insert(episode["size"].get<std::string>() + (episode["success"].get<bool>() ? " solved" : " not solved"));
-  for (const std::string task : {"RepeatFirst", "RepeatPrevious"})
+  for (const std::string task : {"RepeatFirst", "RepeatPrevious", "Autoencode", "CountRecall"})
     for (const std::string size : {"Easy", "Medium", "Hard"})
       for (const char* const success : {" solved", " not solved"}) CHECK(found.count(task + size + success) == 1);
 }
@@ -151,6 +151,12 @@ TEST_CASE("a malformed episode of a card game is refused with what is wrong") {
   changed = first_of("repeat_previous", true);
   changed["k"] = 52;
   CHECK(error_of(changed) == "it, line 1: 'k' is 52; it takes an integer 1..51");
+  changed = first_of("count_recall", true);
+  changed["kind"] = "jokers";
+  CHECK(error_of(changed) == "it, line 1: 'kind' is \"jokers\"; it takes colours, suits or ranks");
+  changed = first_of("count_recall", true);
+  changed["actions"][0] = 27;
+  CHECK(error_of(changed) == "it, line 1: 'actions' is 27; it takes integers 0..26");
 }
 
 TEST_CASE("an episode of a card game that is cut or flipped is refused or replayed, never more") {

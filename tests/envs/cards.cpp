@@ -48,9 +48,51 @@ Game repeat_previous(int decks, int k) {
           }};
 }
 
+Game autoencode(int decks) {
+  const int cards = 52 * decks;
+  return {"autoencode",
+          {{"num_decks", std::to_string(decks)}},
+          {2, 4},
+          4,
+          2 * cards - 1,
+          cards,
+          [](const History& history) {
+            // The first moment of playing shows the last card; from there it goes back, a card a step.
+            std::size_t first = 0;
+            while (first < history.size() && history[first][0] == 1) ++first;
+            if (first == history.size()) return cards::kNoAnswer;
+            if (history.size() - 1 > first) CHECK(history.back()[1] == 0);
+            return history[2 * first + 1 - history.size()][1];
+          }};
+}
+
+Game count_recall(int decks, const std::string& kind, int kinds) {
+  return {"count_recall",
+          {{"num_decks", std::to_string(decks)}, {"kind", kind}},
+          {kinds, kinds},
+          52 * decks / kinds + 1,
+          52 * decks - 1,
+          52 * decks - 1,
+          [](const History& history) {
+            int count = 0;
+            for (const std::vector<int>& parts : history) count += parts[0] == history.back()[1];
+            return count;
+          }};
+}
+
 std::vector<Game> games() {
-  return {repeat_first(1),       repeat_first(16),       repeat_previous(1, 1),
-          repeat_previous(1, 4), repeat_previous(1, 51), repeat_previous(3, 64)};
+  return {repeat_first(1),
+          repeat_first(16),
+          repeat_previous(1, 1),
+          repeat_previous(1, 4),
+          repeat_previous(1, 51),
+          repeat_previous(3, 64),
+          autoencode(1),
+          autoencode(3),
+          count_recall(1, "colours", 2),
+          count_recall(2, "suits", 4),
+          count_recall(4, "ranks", 13),
+          count_recall(4, "colours", 2)};
 }
 
 std::unique_ptr<VecEnv> make(const Game& game, bool full_state = false) {
@@ -156,7 +198,7 @@ TEST_CASE("repeat first: one suit answered throughout is right in a quarter of t
 }
 
 TEST_CASE("the cue is the answer, once the card is no longer seen") {
-  for (const Game& game : {repeat_first(1), repeat_previous(1, 4)}) {
+  for (const Game& game : {repeat_first(1), repeat_previous(1, 4), autoencode(1)}) {
     CAPTURE(game.task);
     const auto environment = make(game);
     History history;
@@ -164,18 +206,36 @@ TEST_CASE("the cue is the answer, once the card is no longer seen") {
       history.push_back(parts_of(observation_of(*environment), game.widths));
       const int right = game.right(history);
       const auto cue = environment->cue(0);
-      REQUIRE(cue.has_value() == (t > 0 && right != cards::kNoAnswer));
+      const bool autoencodes = game.widths.size() == 2;
+      const int in_sight = !autoencodes || t < 52 ? history.back().back() : cards::kNoAnswer;
+      REQUIRE(cue.has_value() == (right != cards::kNoAnswer && t > (autoencodes ? 51 : 0)));
       if (cue) CHECK(cue->text == environment->info().action_names[static_cast<std::size_t>(right)]);
       Canvas canvas;
       environment->draw(0, canvas);
       for (int suit = 0; suit < cards::kSuits; ++suit) {
-        CHECK((canvas.at(0, suit) == cards::suit_colour(suit)) == (suit == history.back()[0]));
+        CHECK((canvas.at(0, suit) == cards::suit_colour(suit)) == (suit == in_sight));
         CHECK((canvas.at(1, suit) == cards::suit_colour(suit)) == (suit == right));
       }
       const std::int32_t action = 0;
       environment->step({&action, 1});
     }
   }
+  const Game count = count_recall(4, "ranks", 13);
+  const auto counting = make(count);
+  History history;
+  for (; counting->end_N()[0] == End::kNone;) {
+    history.push_back(parts_of(observation_of(*counting), count.widths));
+    const std::int32_t right = count.right(history);
+    REQUIRE(counting->cue(0));
+    CHECK(counting->cue(0)->text.ends_with(": " + std::to_string(right)));
+    Canvas canvas;
+    counting->draw(0, canvas);
+    for (int rank = 0; rank < cards::kRanks; ++rank)
+      for (int row = 0; row < 2; ++row)
+        CHECK((canvas.at(row, rank) != cards::kTable) == (rank == history.back()[static_cast<std::size_t>(row)]));
+    counting->step({&right, 1});
+  }
+  CHECK(counting->success_N()[0] == 1);
   const auto at_once = make(repeat_previous(1, 1));
   for (const std::int32_t action = 0; at_once->end_N()[0] == End::kNone; at_once->step({&action, 1}))
     CHECK_FALSE(at_once->cue(0));
@@ -218,6 +278,7 @@ TEST_CASE("options out of bounds, or that contradict each other, are refused by 
   };
   CHECK(error_of("repeat_first", {{"num_decks", "17"}}) ==
         "task.num_decks = '17' is not allowed; it takes integer 1..16");
+  CHECK(error_of("count_recall", {{"num_decks", "5"}}) == "task.num_decks = '5' is not allowed; it takes integer 1..4");
   CHECK(error_of("repeat_previous", {{"k", "0"}}) == "task.k = '0' is not allowed; it takes integer 1..831");
   CHECK(error_of("repeat_previous", {{"k", "51"}}) == "");
   CHECK(error_of("repeat_previous", {{"k", "52"}}) ==

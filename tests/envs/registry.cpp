@@ -10,8 +10,8 @@
 using namespace engram;
 
 TEST_CASE("every task can be made by name, listed, and set option by option") {
-  CHECK(task_names() ==
-        std::vector<std::string>{"visual_match", "key_to_door", "tmaze", "repeat_first", "repeat_previous"});
+  CHECK(task_names() == std::vector<std::string>{"visual_match", "key_to_door", "tmaze", "repeat_first",
+                                                 "repeat_previous", "autoencode", "count_recall"});
   for (const std::string& name : task_names()) {
     TaskConfig config(name);
     CHECK(config.name() == name);
@@ -95,6 +95,17 @@ TEST_CASE("every preset is valid, named once and has the published size") {
   CHECK(steps("repeat_previous_easy") == 51);
   CHECK(steps("repeat_previous_medium") == 103);
   CHECK(steps("repeat_previous_hard") == 155);
+  CHECK(steps("autoencode_easy") == 103);
+  CHECK(steps("autoencode_medium") == 207);
+  CHECK(steps("autoencode_hard") == 311);
+  CHECK(steps("count_recall_easy") == 51);
+  CHECK(steps("count_recall_medium") == 103);
+  CHECK(steps("count_recall_hard") == 207);
+  const auto actions = [](const std::string& preset) { return TaskConfig::from_preset(preset).info().num_actions(); };
+  CHECK(actions("count_recall_easy") == 27);
+  CHECK(actions("count_recall_medium") == 27);
+  CHECK(actions("count_recall_hard") == 17);
+  CHECK(TaskConfig::from_preset("count_recall_hard").info().action_names.back() == "16");
   const TaskConfig paper = TaskConfig::from_preset("visual_match_hqlt");
   const auto& options = std::get<VisualMatch::Options>(paper.variant());
   CHECK(options.final_reward == 100);

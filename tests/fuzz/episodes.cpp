@@ -10,7 +10,8 @@ namespace engram {
 // The shortest golden episode of every task.
 std::vector<std::string> fuzz_seeds() {
   std::map<std::string, std::string> shortest;
-  for (const char* const task : {"visual_match", "key_to_door", "tmaze", "repeat_first", "repeat_previous"})
+  for (const char* const task :
+       {"visual_match", "key_to_door", "tmaze", "repeat_first", "repeat_previous", "autoencode", "count_recall"})
     shortest[task];
   for (const char* const golden : {"episodes", "popgym"}) {
     std::ifstream file(std::string(ENGRAM_SOURCE_DIR "/tests/golden/") + golden + ".jsonl");

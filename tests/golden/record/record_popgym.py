@@ -10,7 +10,8 @@ import random
 import sys
 
 import numpy
-from popgym.envs import repeat_first, repeat_previous
+from gymnasium.spaces import flatten
+from popgym.envs import autoencode, count_recall, repeat_first, repeat_previous
 
 SIZES = ("Easy", "Medium", "Hard")
 DIGITS = "0123456789abc"
@@ -47,6 +48,42 @@ class RepeatPrevious:
         return int(game.deck.suits_idx[hand[-game.k]]) if len(hand) >= game.k else None
 
 
+class Autoencode:
+    env, module, episodes = "autoencode", autoencode.Autoencode, (20, 16, 12)
+
+    def layout(self, game):
+        return {"num_decks": game.deck.num_decks, "cards": dealt(game.deck, game.deck.suits_idx)}
+
+    def right(self, game):
+        if game.mode == autoencode.Mode.WATCH:
+            return None
+        return int(game.deck.suits_idx[game.deck["system"][-1]])
+
+
+class CountRecall:
+    env, module, episodes = "count_recall", count_recall.CountRecall, (20, 20, 16)
+
+    def layout(self, game):
+        kinds = {2: "colours", 4: "suits", 13: "ranks"}
+        return {"num_decks": game.value_deck.num_decks, "kind": kinds[game.num_distinct_cards],
+                "cards": dealt(game.value_deck, game.deck_idx_type),
+                "queries": dealt(game.query_deck, game.deck_idx_type)}
+
+    def right(self, game):
+        return int(game.counts[game.query])
+
+
+def parts(game, observation):
+    """The numbers of an observation, in order. engram's one-hot codes of them are what gymnasium makes of it."""
+    space = game.observation_space
+    widths = {"Discrete": lambda: [space.n], "MultiDiscrete": lambda: space.nvec,
+              "Tuple": lambda: [part.n for part in space]}[type(space).__name__]()
+    numbers = [int(number) for number in numpy.atleast_1d(observation)]
+    codes = numpy.concatenate([numpy.eye(width)[number] for width, number in zip(widths, numbers, strict=True)])
+    assert numpy.array_equal(flatten(space, observation), codes)
+    return numbers
+
+
 def record(task, game, index):
     """Plays and returns one episode."""
     choice = random.Random(f"{task.env} {type(game).__name__} {index}")
@@ -77,12 +114,12 @@ def record(task, game, index):
     return {
         "env": task.env, "size": type(game).__name__, "seed": index, **layout, "length": len(actions), "actions": actions,
         "answer_reward": answer_reward, "rewards": "".join(signs[reward] for reward in rewards),
-        "obs": digits(int(part) for row in observations for part in numpy.atleast_1d(row)), "success": all(asked),
+        "obs": digits(number for row in observations for number in parts(game, row)), "success": all(asked),
     }
 
 
 def main():
-    for task in (RepeatFirst(), RepeatPrevious()):
+    for task in (RepeatFirst(), RepeatPrevious(), Autoencode(), CountRecall()):
         for size, episodes in zip(SIZES, task.episodes):
             game = getattr(sys.modules[task.module.__module__], task.module.__name__ + size)()
             for index in range(episodes):
