@@ -1,6 +1,6 @@
 // Config: everything that defines a run, from defaults, preset, config file and command line, in rising precedence.
-// Sections: run, task, network, memory, adapters, learner, replay, evaluation, checkpoint. INI files hold only what differs from
-// the defaults.
+// Sections: run, task, network, memory, adapters, learner, replay, evaluation, checkpoint. INI files hold only what
+// differs from the defaults.
 #pragma once
 
 #include <cstdint>

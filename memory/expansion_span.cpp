@@ -108,8 +108,8 @@ class ExpansionSpanMixer : public torch::nn::Module, public AttentionMaps {
     Tensor retrievable_BTn;       // blocks before the chunk
     Tensor summed_BTT;            // of the call's queries
     Tensor filled_BN11;           // blocks that the call completes
-    Tensor carries_BT11;          // the chunk began before the call; this, and where keys, values and
-    Tensor episode_BU, query_BU;  // queries are found, undefined if all rows are fresh
+    Tensor carries_BT11;          // the chunk began before the call; undefined, as the next two, if all rows are fresh
+    Tensor episode_BU, query_BU;  // where placed() finds keys and values, and queries
   };
 
   struct StepPlan {
