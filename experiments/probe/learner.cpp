@@ -155,8 +155,15 @@ bool ProbeLearner::validate(int step, int sequences) {
     best_parameters_.clear();
     for (const Tensor& parameter : parameters()) best_parameters_.push_back(parameter.detach().clone());
   }
-  const bool solved = task_.loss() == ProbeLoss::kSquared && validation.loss < kSolvedSquaredLoss;
-  return solved || validation.accuracy == 1;
+  switch (task_.loss()) {
+    case ProbeLoss::kCrossEntropy:
+      return validation.accuracy == 1;
+    case ProbeLoss::kSquared:
+      return validation.loss < kSolvedSquaredLoss;
+    case ProbeLoss::kBits:
+      return false;
+  }
+  return false;
 }
 
 std::vector<Tensor> ProbeLearner::parameters() const {

@@ -44,7 +44,7 @@ class ProbeLearner {
 
   // All steps, with a validation on at least `validation_sequences` every `validate_every` steps and at the end. Leaves
   // the weights of the best validation, the first of equals: of the highest accuracy, or of the lowest loss unless
-  // that is kCrossEntropy. It ends with an accuracy of 1, or a squared loss below 0.001, as published.
+  // that is kCrossEntropy. It ends with an accuracy of 1 (kCrossEntropy) or a squared loss below 0.001, as published.
   // Returns nothing, or the number of steps after which the loss was found not to be finite; then it stops there.
   std::optional<int> train(int validation_sequences);
   // Mean loss of the last block of steps.
