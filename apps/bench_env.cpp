@@ -137,7 +137,7 @@ std::string rate_text(double steps_per_second) { return fixed(steps_per_second /
 void bench_on_cpu(const std::vector<std::string>& tasks, const Arguments& arguments) {
   const int threads = arguments.num_threads;
   if (!arguments.json)
-    std::printf("%-14s %14s %18s %18s\n", "task", "episode steps", "one core",
+    std::printf("%-16s %14s %18s %18s\n", "task", "episode steps", "one core",
                 ("threads: " + std::to_string(threads)).c_str());
   for (const std::string& name : tasks) {
     const TaskConfig task = benchmark_config(name);
@@ -155,7 +155,7 @@ void bench_on_cpu(const std::vector<std::string>& tasks, const Arguments& argume
                                    {"envs_per_thread", arguments.num_envs}};
       std::printf("%s\n", line.dump().c_str());
     } else {
-      std::printf("%-14s %14d %18s %18s\n", name.c_str(), episode_steps, rate_text(one_core).c_str(),
+      std::printf("%-16s %14d %18s %18s\n", name.c_str(), episode_steps, rate_text(one_core).c_str(),
                   rate_text(all_cores).c_str());
     }
     std::fflush(stdout);
@@ -167,7 +167,7 @@ void bench_on_gpu(const std::vector<std::string>& tasks, const Arguments& argume
   const int threads = arguments.num_threads;
   const double copy = device_copy_bytes_per_second();
   if (!arguments.json)
-    std::printf("a device copy reads and writes %s\n%-14s %14s %10s %20s %10s %18s %8s\n",
+    std::printf("a device copy reads and writes %s\n%-16s %14s %10s %20s %10s %18s %8s\n",
                 fixed(copy * 1e-12, 2, " TB/s").c_str(), "task", "episode steps", "envs", "GPU", "of copy",
                 ("CPU, threads: " + std::to_string(threads)).c_str(), "ratio");
   for (const std::string& name : tasks) {
@@ -192,7 +192,7 @@ void bench_on_gpu(const std::vector<std::string>& tasks, const Arguments& argume
                                    {"ratio", ratio}};
       std::printf("%s\n", line.dump().c_str());
     } else {
-      std::printf("%-14s %14d %10d %20s %10s %18s %8s\n", name.c_str(), episode_steps, arguments.gpu_envs,
+      std::printf("%-16s %14d %10d %20s %10s %18s %8s\n", name.c_str(), episode_steps, arguments.gpu_envs,
                   rate_text(gpu.steps_per_second).c_str(), fixed(100 * share, 0, "%").c_str(), rate_text(cpu).c_str(),
                   fixed(ratio, 0, " x").c_str());
     }

@@ -23,10 +23,4 @@ std::string Autoencode::phase(const Params& params, const State& state) {
   return plays(params, state) ? "play" : "watch";
 }
 
-std::optional<Cue> Autoencode::cue(const Params& params, const State& state) {
-  const int suit = right(params, state);
-  if (params.full_state || state.score.t < params.cards || suit == cards::kNoAnswer) return {};
-  return cards::suit_cue(suit);
-}
-
 }  // namespace engram

@@ -14,7 +14,7 @@ struct Autoencode {
   static constexpr const char* kMemoryDemand = "all cards in their order";
   static constexpr const char* kSource = cards::kSource;
   static constexpr int kNumActions = cards::kSuits;
-  static constexpr const char* kActionNames[] = {"spades", "diamonds", "clubs", "hearts"};
+  static constexpr auto kActionNames = cards::kSuitNames;
   static constexpr std::optional<double> kChanceSuccess = std::nullopt;
   static constexpr const char* kChanceSource =
       "every answer has to be right: a guess is one time in four, all of an episode's practically never";
@@ -71,8 +71,6 @@ struct Autoencode {
   // Two rows of the four suits: that of the card in sight is lit in the upper, the right answer in the lower one.
   static void draw(const Params& params, const State& state, Canvas& canvas);
   static std::string phase(const Params& params, const State& state);
-  // The right answer, where it is not the card in sight.
-  static std::optional<Cue> cue(const Params& params, const State& state);
 
   enum Mode { kPlay = 0, kWatch = 1 };
   static constexpr int kModes = 2;

@@ -16,8 +16,6 @@ void draw_suits(std::initializer_list<int> rows, Canvas& canvas) {
   }
 }
 
-Cue suit_cue(int suit) { return {kSuitNames[suit], suit_colour(suit)}; }
-
 void list_num_decks(OptionList& list, int& num_decks, int most) {
   list.add("num_decks", num_decks, {1, most}, "decks of 52 cards that are shuffled together");
 }

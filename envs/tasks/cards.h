@@ -16,8 +16,8 @@ namespace engram::cards {
 
 inline constexpr int kDeckCards = 52;
 inline constexpr int kColours = 2, kSuits = 4, kRanks = 13;  // kinds of cards; a deck has as many of each
-// The order in which the reference counts suits; every second of them is red.
-inline constexpr const char* kSuitNames[kSuits] = {"spades", "diamonds", "clubs", "hearts"};
+// The suits in the order in which the reference counts them; every second is red.
+inline constexpr std::array<const char*, kSuits> kSuitNames = {"spades", "diamonds", "clubs", "hearts"};
 inline constexpr int kMaxDecks = 16;
 inline constexpr int kNoAnswer = -1;
 inline constexpr const char* kSource =
@@ -89,8 +89,6 @@ inline constexpr Rgb kTable{204, 204, 204};
 Rgb suit_colour(int suit);
 // One row of as many cells as there are suits, those of each entry lit in the colour of its suit; kNoAnswer: none.
 void draw_suits(std::initializer_list<int> rows, Canvas& canvas);
-// Of a suit that has to be remembered.
-Cue suit_cue(int suit);
 
 // "0", "1", ... below kCount <= 1000.
 template <int kCount>

@@ -7,15 +7,6 @@ int kinds_of(CardKind kind) {
   return kind == CardKind::kColours ? cards::kColours : kind == CardKind::kSuits ? cards::kSuits : cards::kRanks;
 }
 
-std::string kind_name(int kinds, int kind) {
-  constexpr const char* kColourNames[] = {"black", "red"};
-  constexpr const char* kRankNames[] = {"aces",   "twos",  "threes", "fours", "fives",  "sixes", "sevens",
-                                        "eights", "nines", "tens",   "jacks", "queens", "kings"};
-  return kinds == cards::kColours ? kColourNames[kind]
-         : kinds == cards::kSuits ? cards::kSuitNames[kind]
-                                  : kRankNames[kind];
-}
-
 // Black and red cards as the first and the last suit; ranks all alike.
 Rgb kind_colour(int kinds, int kind) {
   if (kinds == cards::kRanks) return {25, 25, 25};
@@ -45,11 +36,5 @@ void CountRecall::draw(const Params& params, const State& state, Canvas& canvas)
 }
 
 std::string CountRecall::phase(const Params&, const State&) { return "count"; }
-
-std::optional<Cue> CountRecall::cue(const Params& params, const State& state) {
-  if (params.full_state) return {};
-  const int kind = state.named[state.score.t];
-  return Cue{kind_name(params.kinds, kind) + ": " + std::to_string(right(state)), kind_colour(params.kinds, kind)};
-}
 
 }  // namespace engram

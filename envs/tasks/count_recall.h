@@ -92,8 +92,6 @@ struct CountRecall {
   // Two rows of all kinds: that of the card just dealt is lit in the upper, the kind named in the lower one.
   static void draw(const Params& params, const State& state, Canvas& canvas);
   static std::string phase(const Params& params, const State& state);
-  // The kind named and its count.
-  static std::optional<Cue> cue(const Params& params, const State& state);
 
  private:
   HOST_DEVICE static constexpr int num_steps(const Params& params) { return params.cards - 1; }

@@ -24,7 +24,7 @@ std::string RepeatFirst::phase(const Params&, const State& state) {
 
 std::optional<Cue> RepeatFirst::cue(const Params& params, const State& state) {
   if (params.full_state || state.score.t == 0) return {};
-  return cards::suit_cue(state.suits[0]);
+  return Cue{kActionNames[static_cast<std::size_t>(state.suits[0])], cards::suit_colour(state.suits[0])};
 }
 
 }  // namespace engram

@@ -13,7 +13,7 @@ struct RepeatFirst {
   static constexpr const char* kMemoryDemand = "the first of many cards";
   static constexpr const char* kSource = cards::kSource;
   static constexpr int kNumActions = cards::kSuits;
-  static constexpr const char* kActionNames[] = {"spades", "diamonds", "clubs", "hearts"};
+  static constexpr auto kActionNames = cards::kSuitNames;
   static constexpr std::optional<double> kChanceSuccess = 0.25;
   static constexpr const char* kChanceSource =
       "the same suit answered throughout, the most that is possible without memory; one of four is the first";

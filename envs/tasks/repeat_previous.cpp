@@ -32,10 +32,4 @@ std::string RepeatPrevious::phase(const Params& params, const State& state) {
   return right(params, state) == cards::kNoAnswer ? "watch" : "repeat";
 }
 
-std::optional<Cue> RepeatPrevious::cue(const Params& params, const State& state) {
-  const int suit = right(params, state);
-  if (params.full_state || params.k == 1 || suit == cards::kNoAnswer) return {};
-  return cards::suit_cue(suit);
-}
-
 }  // namespace engram

@@ -14,7 +14,7 @@ struct RepeatPrevious {
   static constexpr const char* kMemoryDemand = "the last k cards in their order, at every step";
   static constexpr const char* kSource = cards::kSource;
   static constexpr int kNumActions = cards::kSuits;
-  static constexpr const char* kActionNames[] = {"spades", "diamonds", "clubs", "hearts"};
+  static constexpr auto kActionNames = cards::kSuitNames;
   static constexpr std::optional<double> kChanceSuccess = std::nullopt;
   static constexpr const char* kChanceSource =
       "every answer has to be right: a guess is one time in four, all of an episode's practically never";
@@ -72,8 +72,6 @@ struct RepeatPrevious {
   // Two rows of the four suits: that of the card just dealt is lit in the upper, the right answer in the lower one.
   static void draw(const Params& params, const State& state, Canvas& canvas);
   static std::string phase(const Params& params, const State& state);
-  // The right answer, where it is not the card just dealt.
-  static std::optional<Cue> cue(const Params& params, const State& state);
 
  private:
   HOST_DEVICE static constexpr int num_steps(const Params& params) { return params.cards - 1; }
