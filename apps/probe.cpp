@@ -9,6 +9,7 @@
 #include <csignal>
 #include <cstdio>
 #include <filesystem>
+#include <iomanip>
 #include <iostream>
 #include <string>
 #include <utility>
@@ -69,13 +70,14 @@ void print_help(ProbeCommand& command) {
                    "task, backbone, seed and rate, a table (scores.json, scores.csv) and the same to read (probe.md).",
                    0)
             << "\n\nTasks, each with its options\n";
+  constexpr std::size_t kNameColumn = 16;
   for (const ProbeTaskInfo& info : probe_tasks()) {
     OptionList options("");
     const auto task = probe_task_by_name(info.name);
     task->list_options(options);
     std::string text = info.description;
     for (const Option& option : options.options()) text += "; " + option.name + "=" + option.get() + ": " + option.help;
-    std::cout << "  " << info.name << std::string(12 - info.name.size(), ' ') << wrapped(text, 14) << "\n";
+    std::cout << "  " << std::left << std::setw(kNameColumn) << info.name << wrapped(text, 2 + kNameColumn) << "\n";
   }
   std::cout << "\nOptions\n";
   OptionList list("");
