@@ -299,7 +299,7 @@ TEST_CASE("gradients equal finite differences, to parameters, input and initial 
       REQUIRE(variable.grad().defined());
       // Along a random direction of length 1. The difference of fourth order leaves an error of step^4 = 1e-16 times
       // the fifth derivative, large in these sharp functions, and of rounding 1e-16 / step = 1e-12 times the loss.
-      constexpr double kStep = 1e-4;
+      // Where the former is too large, a quarter of the step leaves 1/256 of it; a wrong gradient is wrong at both.
       Tensor direction = torch::randn_like(variable);
       direction /= direction.norm();
       const Tensor origin = variable.clone();
@@ -307,12 +307,18 @@ TEST_CASE("gradients equal finite differences, to parameters, input and initial 
         variable.copy_(origin + direction * distance);
         return loss().item<double>();
       };
-      const double slope =
-          (8 * (loss_at(kStep) - loss_at(-kStep)) - (loss_at(2 * kStep) - loss_at(-2 * kStep))) / (12 * kStep);
-      variable.copy_(origin);
       const double expected = (variable.grad() * direction).sum().item<double>();
+      const auto error_with = [&](double step) {
+        const double slope =
+            (8 * (loss_at(step) - loss_at(-step)) - (loss_at(2 * step) - loss_at(-2 * step))) / (12 * step);
+        return std::abs(slope - expected);
+      };
       const double scale = variable.grad().norm().item<double>() / std::sqrt(static_cast<double>(variable.numel()));
-      CHECK(std::abs(slope - expected) < 1e-6 * (scale + std::abs(expected)) + 1e-9);
+      const double allowed = 1e-6 * (scale + std::abs(expected)) + 1e-9;
+      double error = error_with(1e-4);
+      if (error >= allowed) error = error_with(2.5e-5);
+      variable.copy_(origin);
+      CHECK(error < allowed);
     }
   }
 }
@@ -345,11 +351,10 @@ TEST_CASE("in training mode the step path carries memory exactly as in evaluatio
 TEST_CASE("dropout acts in training mode alone, in forward and in step, and leaves the memory to be carried") {
   const torch::NoGradGuard no_grad;
   const Variant::Settings settings{{"width", "12"}, {"dropout", "0.5"}};
-  for (Variant variant :
-       {Variant{"transformer", settings}, Variant{"deltanet", settings}, Variant{"hqlt", settings},
-        Variant{"hqlt_delayed_stream", settings}, Variant{"hqlt_delayed_chunk", settings},
-        Variant{"gated_deltanet", settings}, Variant{"performer", settings}, Variant{"mlstm", settings},
-        Variant{"gtrxl", settings}}) {
+  for (Variant variant : {Variant{"transformer", settings}, Variant{"deltanet", settings}, Variant{"hqlt", settings},
+                          Variant{"hqlt_delayed_stream", settings}, Variant{"hqlt_delayed_chunk", settings},
+                          Variant{"gated_deltanet", settings}, Variant{"performer", settings},
+                          Variant{"mlstm", settings}, Variant{"gtrxl", settings}}) {
     if (variant.backbone.starts_with("hqlt")) variant.settings.emplace_back("window", "2");
     CAPTURE(variant.label());
     torch::manual_seed(9);
