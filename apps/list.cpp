@@ -136,13 +136,13 @@ std::string last_column(const std::string& text, std::size_t column) {
 }
 
 void print_tables() {
-  std::printf("TASKS (--task.name)\n%-15s %5s  %-11s  %7s  %6s  %s\n", "name", "steps", "observation", "actions",
+  std::printf("TASKS (--task.name)\n%-15s %5s  %-11s %7s  %6s  %s\n", "name", "steps", "observation", "actions",
               "chance", "what to remember");
   for (const std::string& name : task_names()) {
     const TaskInfo info = TaskConfig(name).info();
-    std::printf("%-15s %5d  %-11s  %7d  %6s  %s\n", name.c_str(), info.max_episode_steps,
+    std::printf("%-15s %5d  %-11s %7d  %6s  %s\n", name.c_str(), info.max_episode_steps,
                 shape_text(info.observation).c_str(), info.num_actions(), chance_text(info).c_str(),
-                last_column(info.memory_demand, 53).c_str());
+                last_column(info.memory_demand, 52).c_str());
   }
   std::printf("\nPRESETS (--task.preset), published sizes\n");
   for (const std::string& task : task_names()) {

@@ -17,7 +17,7 @@ struct CountRecall {
   static constexpr const char* kName = "count_recall";
   static constexpr const char* kDescription =
       "cards are dealt one by one; answer how many there were of the kind named";
-  static constexpr const char* kMemoryDemand = "a count for every kind of card";
+  static constexpr const char* kMemoryDemand = "a count of each kind";
   static constexpr const char* kSource = cards::kSource;
   static constexpr int kMaxDecks = 4;
   static constexpr int kNumActions = kMaxDecks * cards::kDeckCards / cards::kColours + 1;

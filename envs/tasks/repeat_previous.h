@@ -11,7 +11,7 @@ namespace engram {
 struct RepeatPrevious {
   static constexpr const char* kName = "repeat_previous";
   static constexpr const char* kDescription = "cards are dealt one by one; answer each with the suit of an earlier one";
-  static constexpr const char* kMemoryDemand = "the last k cards in their order, at every step";
+  static constexpr const char* kMemoryDemand = "the last k cards, in order";
   static constexpr const char* kSource = cards::kSource;
   static constexpr int kNumActions = cards::kSuits;
   static constexpr auto kActionNames = cards::kSuitNames;
