@@ -256,8 +256,10 @@ def check_help(folder):
             if arguments[0] == "train":
                 assert max(map(len, lines)) > min(columns, 120) - 10, (columns, lines)  # the width is made use of
             if arguments == ["list"] and columns >= 80:
-                entries = sum(bool(re.match(r"\S+ +[\d.]+[kM]? ", line)) for line in lines)
-                assert entries >= 30 and len(lines) <= 24 + entries, lines  # one line a task or backbone
+                for table in ("TASKS", "BACKBONES"):  # one line an entry
+                    first = next(i for i, line in enumerate(lines) if line.startswith(table))
+                    rows = lines[first + 2:lines.index("", first)]
+                    assert len(rows) >= 7 and all(re.match(r"\S+ +[\d.]+[kM]? ", row) for row in rows), lines
 
 
 with tempfile.TemporaryDirectory() as name:
