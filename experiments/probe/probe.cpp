@@ -273,12 +273,12 @@ std::vector<ProbeCell> plan_probe(const ProbeOptions& options) {
 double probe_work(const ProbeOptions& options) {
   const ScoreTable table = empty_table(options);
   double most = 0;
-  for (const std::string& task_entry : table.tasks)
-    for (const std::string& backbone_entry : table.methods) {
-      const auto task = make_probe_task(task_entry);
+  for (const std::string& task_entry : table.tasks) {
+    const auto task = make_probe_task(task_entry);
+    for (const std::string& backbone_entry : table.methods)
       most = std::max(most, learning_work(matched_config(backbone_entry, options, *task), options.training.batch,
                                           task->length(Split::kTraining)));
-    }
+  }
   return most;
 }
 
@@ -376,7 +376,8 @@ ProbeSummary summarise_probe(const ProbeOptions& options, const std::filesystem:
   std::vector<std::string> left_out;
   std::vector<Row> rows;  // tasks x backbones
   std::size_t next = 0;
-  for (std::size_t task = 0; task < tasks.size(); ++task)
+  for (std::size_t task = 0; task < tasks.size(); ++task) {
+    const ProbeLoss loss = make_probe_task(tasks[task])->loss();
     for (std::size_t backbone = 0; backbone < backbones.size(); ++backbone) {
       std::vector<Row> candidates;
       for (std::size_t rate = 0; rate < rates; ++rate) {
@@ -387,7 +388,7 @@ ProbeSummary summarise_probe(const ProbeOptions& options, const std::filesystem:
         }
         candidates.push_back(std::move(row));
       }
-      rows.push_back(best_row(candidates, make_probe_task(tasks[task])->loss()));
+      rows.push_back(best_row(candidates, loss));
       for (std::size_t seed = 0; seed < seeds.size(); ++seed) {
         const auto& result = rows.back().by_seed[seed];
         const std::string name = tasks[task] + ", " + backbones[backbone] + ", seed " + std::to_string(seeds[seed]);
@@ -402,6 +403,7 @@ ProbeSummary summarise_probe(const ProbeOptions& options, const std::filesystem:
         }
       }
     }
+  }
 
   std::vector<std::vector<std::optional<Estimate>>> estimates;
   const bool any = std::any_of(summary.table.scores.begin(), summary.table.scores.end(),

@@ -34,6 +34,9 @@ class Text final : public ProbeTask {
     text_.resize(bytes);
     if (!regular || error || !stream.read(text_.data(), static_cast<std::streamsize>(bytes)))
       throw UserError(where + " cannot be read");
+    Digest digest;
+    digest.update(text_.data(), text_.size());
+    digest_ = digest.hex();
     const Part smallest = part(Split::kTest);
     if (smallest.end - smallest.begin <= length_)
       throw UserError(where + " has " + std::to_string(bytes) + " bytes; a test on the last 5% with passages of " +
@@ -45,11 +48,7 @@ class Text final : public ProbeTask {
   ProbeLoss loss() const override { return ProbeLoss::kBits; }
   int length(Split) const override { return length_; }
   int questions(Split) const override { return length_; }
-  std::string content() const override {
-    Digest digest;
-    digest.update(text_.data(), text_.size());
-    return digest.hex();
-  }
+  std::string content() const override { return digest_; }
 
  private:
   static constexpr int kBytes = 256;
@@ -80,7 +79,7 @@ class Text final : public ProbeTask {
 
   std::string file_;
   int length_ = 256;
-  std::string text_;
+  std::string text_, digest_;
 };
 
 }  // namespace
