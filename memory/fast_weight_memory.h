@@ -38,6 +38,8 @@ class FastWeightMemory {
   // Writes the new state into the tensors of `state`; the output's shape is [B, H, V]. Without gradients.
   torch::Tensor step(const FastWeightInput& input, std::span<const torch::Tensor> state) const;
 
+  // Whether a step's write strength says what the memory answered before; those of sums do not.
+  bool writes_by_delta_rule() const { return rule_.delta; }
   // Of the delta rule's map to write strengths.
   const torch::Tensor& write_weight() const { return beta_->weight; }
 

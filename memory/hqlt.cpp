@@ -103,8 +103,7 @@ class HqltMixer : public HqltMixerBase {
     WindowPositions positions;
   };
 
-  explicit HqltMixer(const Options& options)
-      : HqltMixerBase(options, options.fast_weight_options()), delta_(writes_by_delta_rule(options)) {}
+  explicit HqltMixer(const Options& options) : HqltMixerBase(options, options.fast_weight_options()) {}
 
   Tensor forward(const Tensor& x_BTD, const Plan& plan, std::span<const Tensor> state,
                  std::vector<Tensor>& final_state) {
@@ -122,7 +121,7 @@ class HqltMixer : public HqltMixerBase {
     const Projected in = project(x_BD);
     const auto [fast_state, ring] = parted(state);
     const FastWeightInput fast = fast_input(x_BD, in.query, in.key, in.value);
-    if (view != nullptr && delta_) view->write_strength_BH = fast.write;
+    if (view != nullptr && memory_.writes_by_delta_rule()) view->write_strength_BH = fast.write;
     const Tensor fast_BHV = memory_.step(fast, fast_state);
     const Tensor window_BHV =
         plan.window.attend(plan.positions.turn(in.query), plan.positions.turn(in.key), in.value, {ring[0], ring[1]},
@@ -154,12 +153,6 @@ class HqltMixer : public HqltMixerBase {
   static std::pair<std::span<const Tensor>, std::span<const Tensor>> parted(std::span<const Tensor> state) {
     return {state.first(state.size() - 2), state.last(2)};
   }
-  // Write strengths of other rules say nothing of what the memory answered before.
-  static bool writes_by_delta_rule(const Options& options) {
-    return options.fast_weight_options().rule == FastRule::kDelta;
-  }
-
-  const bool delta_;
 };
 
 }  // namespace
