@@ -6,11 +6,13 @@
 #include <cstdio>
 #include <functional>
 #include <nlohmann/json.hpp>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
 #include "agents/config.h"
 #include "agents/observation_tensor.h"
+#include "agents/roads.h"
 #include "agents/sac_learner.h"
 #include "agents/trained_agent.h"
 #include "apps/bench.h"
@@ -26,8 +28,31 @@ constexpr const char* kHelp =
     R"(One update of the learner on a GPU, of a batch of the published run (64 episodes of 780 steps): milliseconds,
 median of replays of the update's CUDA graph, by the project's kernels in bfloat16 and in float32, and by
 LibTorch's operations in float32 with its autograd. Before that, the losses of five updates of a small batch
-must be those of the CPU, with the same dropout: within 2% in bfloat16, 0.01% in float32.
+must be those of the CPU, with the same dropout: within 2% in bfloat16, 0.01% in float32. What computes the backbone
+stands below the figures.
 )";
+
+// Of backbone, MLPs and batch.
+enum class Size { kPublished, k3x100, k1x64 };
+
+Config config_of(const std::string& backbone, Size size) {
+  Config config = published_run(backbone);
+  if (size == Size::kPublished) return config;
+  const bool small = size == Size::k1x64;
+  Settings settings = {{"memory.width", small ? "64" : "100"}};
+  if (small) settings.insert(settings.end(), {{"network.hidden_width", "64"}, {"replay.batch_episodes", "32"}});
+  OptionList options = config.options();
+  for (const Option& option : options.options())  // a stack has its list
+    if (option.name == "memory.layers") settings.emplace_back("memory.layers", small ? "1" : "3");
+  for (const auto& [key, value] : settings) options.set(key, value);
+  return config;
+}
+
+std::string backbone_road(const Config& config, torch::Device device) {
+  for (const Road& road : roads_of(config, *make_network(config, config.task.info(), device), device))
+    if (road.part == "backbone") return road_text(road);
+  throw std::logic_error("an agent without a backbone's road");
+}
 
 // Episodes of random observations, actions and rewards; those of a real run have the same sizes.
 EpisodeBatch random_batch(const TaskInfo& task, std::int64_t batch, std::int64_t steps, torch::Device device) {
@@ -91,32 +116,39 @@ double greatest_difference(const std::vector<double>& actual, const std::vector<
   return worst;
 }
 
-// Median over `repeats` of milliseconds that an update takes on the GPU.
-double time_update(const Config& config, torch::Device device, const Setting& setting, int repeats) {
+// Median of milliseconds that an update takes on the GPU: of up to 50, as many as a second holds, at least 5.
+double time_update(const Config& config, torch::Device device, const Setting& setting) {
+  constexpr int kMost = 50, kLeast = 5;
   SacLearner learner(config.learner, network_for(config, device, setting));
   const EpisodeBatch batch =
       random_batch(config.task.info(), config.replay.batch_episodes, config.task.info().max_episode_steps, device);
   for (int i = 0; i < 6; ++i) learner.update(batch);
   std::vector<double> milliseconds;
-  for (int i = 0; i < repeats; ++i) {
+  double total = 0;
+  while (milliseconds.size() < kMost && (milliseconds.size() < kLeast || total < 1e3)) {
     at::cuda::CUDAEvent begin(cudaEventDefault), end(cudaEventDefault);
     begin.record();
     learner.update(batch);
     end.record();
     end.synchronize();
     milliseconds.push_back(begin.elapsed_time(end));
+    total += milliseconds.back();
   }
-  std::nth_element(milliseconds.begin(), milliseconds.begin() + repeats / 2, milliseconds.end());
-  return milliseconds[repeats / 2];
+  const auto middle = milliseconds.begin() + static_cast<std::ptrdiff_t>(milliseconds.size() / 2);
+  std::nth_element(milliseconds.begin(), middle, milliseconds.end());
+  return *middle;
 }
 
 }  // namespace
 
 int bench_update(const BenchCall& call) {
   std::string backbones = "hqlt,deltanet,transformer";
+  Size size = Size::kPublished;
   bool json = false;
   OptionList options("");
   options.add("memory", backbones, "backbones");
+  options.add("size", size, {{Size::kPublished, "published"}, {Size::k3x100, "3x100"}, {Size::k1x64, "1x64"}},
+              "layers x width; published: each backbone's own defaults; 1x64: heads of 64, too, and 32 episodes");
   if (!parse_bench_options("update", kHelp, options, json, call)) return 0;
   const torch::Device device = bench_gpu("update");
   const torch::DeviceGuard guard(device);
@@ -129,18 +161,20 @@ int bench_update(const BenchCall& call) {
   bool all_passed = true;
   if (!json) std::printf("%-12s %-20s %12s %12s %10s\n", "backbone", "update", "difference", "ms", "ratio");
   for (const std::string& backbone : split_list(backbones)) {
-    const Config config = published_run(backbone);
+    const Config config = config_of(backbone, size);
+    const std::string road = backbone_road(config, device);
     const std::vector<double> expected = first_losses(config, torch::kCPU, kLibTorch);
     double plain = NAN;
     for (const Setting& setting : kSettings) {
       const double difference = greatest_difference(first_losses(config, device, setting), expected);
       const bool passed = difference <= bound(setting);
       all_passed = all_passed && passed;
-      const double ms = passed ? time_update(config, device, setting, setting.kernels ? 50 : 10) : NAN;
+      const double ms = passed ? time_update(config, device, setting) : NAN;
       if (!setting.kernels) plain = ms;
       if (json) {
         const auto number = [](double x) { return std::isfinite(x) ? nlohmann::json(x) : nlohmann::json(); };
         const nlohmann::json line = {{"backbone", backbone},
+                                     {"road", road},
                                      {"update", setting.label},
                                      {"batch", config.replay.batch_episodes},
                                      {"rows", config.task.info().max_episode_steps + 1},
@@ -156,6 +190,7 @@ int bench_update(const BenchCall& call) {
       }
       std::fflush(stdout);
     }
+    if (!json) std::printf("  %s\n", road.c_str());
   }
   return all_passed ? 0 : 1;
 }
