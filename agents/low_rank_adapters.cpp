@@ -64,6 +64,13 @@ void LowRankAdapters::zero_gradients() {
   for (Tensor& parameter : network_parameters_) parameter.mutable_grad().reset();
 }
 
+std::vector<Tensor> LowRankAdapters::network_gradients() const {
+  std::vector<Tensor> gradients;
+  for (const Tensor& parameter : network_parameters_)
+    if (parameter.grad().defined()) gradients.push_back(parameter.grad());
+  return gradients;
+}
+
 void LowRankAdapters::set_gradients() {
   const torch::NoGradGuard no_grad;
   for (Map& map : maps_) {

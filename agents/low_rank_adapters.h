@@ -38,6 +38,8 @@ class LowRankAdapters {
 
   // Takes the gradients of all of the network's weights away.
   void zero_gradients();
+  // Of all of the network's weights that the backward pass gave one.
+  std::vector<torch::Tensor> network_gradients() const;
   // Gives each A and B its gradient from that of its W.
   void set_gradients();
   // Writes every W.

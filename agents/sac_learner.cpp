@@ -135,12 +135,13 @@ std::vector<torch::Tensor> SacLearner::learn_from(const EpisodeBatch& batch) {
   const SacLoss loss = sac_loss(*network_, batch, used_alpha, options_.gamma);
   optimizer_.zero_gradients();
   if (adapters_) adapters_->zero_gradients();
-  const std::vector<torch::Tensor> gradients = late_gradients(
+  std::vector<torch::Tensor> gradients = late_gradients(
       log_alpha_.device(), [&] { loss.backward(); },
-      [&] {
-        if (adapters_) adapters_->set_gradients();
-        return optimizer_.gradients();
-      });
+      [&] { return adapters_ ? adapters_->network_gradients() : optimizer_.gradients(); });
+  if (adapters_) {
+    adapters_->set_gradients();
+    gradients = optimizer_.gradients();
+  }
   const WatchedUpdate watched = watch_update(loss.total, list_norms(gradients), watch_);
   if (options_.clip_gradient_norm > 0)
     torch::_foreach_mul_(gradients, (options_.clip_gradient_norm / watched.norm).clamp_max(1));
