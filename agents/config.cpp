@@ -108,6 +108,9 @@ void EvaluationOptions::list_options(OptionList& list) {
   list.add("final_episodes", final_episodes, {0, 1'000'000},
            "greedy episodes of the best weights when the run is over, and as many with sampled actions, none of which "
            "chose them; 0: none");
+  list.add("dropout", dropout,
+           "whether the agent is evaluated, filmed and traced with dropout, as it collects: over hundreds of steps a "
+           "recurrent memory may need the noise that it has learnt with");
 }
 
 void CheckpointOptions::list_options(OptionList& list) {

@@ -53,6 +53,7 @@ struct EvaluationOptions {
   int episodes = 20;                // greedy episodes of one evaluation, and as many with sampled actions
   double stop_at_success = 0;       // the run stops once greedy success reaches this; 0: never
   int final_episodes = 100;         // the same of the best weights when the run is over; 0: none
+  bool dropout = false;             // whether the agent drops channels as it does in collecting
 
   void list_options(OptionList& list);
 };

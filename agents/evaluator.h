@@ -1,4 +1,4 @@
-// Evaluator: plays whole episodes without dropout and reports each of them.
+// Evaluator: plays whole episodes and reports each of them.
 #pragma once
 
 #include <algorithm>
@@ -33,21 +33,6 @@ PlayedEpisodes summarize(const std::vector<EpisodeResult>& episodes);
 inline constexpr std::uint32_t kTrainingActions = 0;
 constexpr std::uint32_t evaluation_actions(std::uint32_t first_episode) { return kTrainingActions + 1 + first_episode; }
 
-// Puts a network into evaluation mode, and back.
-class EvaluationMode {
- public:
-  explicit EvaluationMode(torch::nn::Module& module) : module_(module), was_training_(module.is_training()) {
-    module_.eval();
-  }
-  ~EvaluationMode() { module_.train(was_training_); }
-  EvaluationMode(const EvaluationMode&) = delete;
-  EvaluationMode& operator=(const EvaluationMode&) = delete;
-
- private:
-  torch::nn::Module& module_;
-  bool was_training_;
-};
-
 // Environments of an evaluation of so many episodes: training's own evaluations and engram evaluate play the same
 // episodes in the same order.
 constexpr int evaluation_envs(int episodes) { return std::min(episodes, 64); }
@@ -56,8 +41,9 @@ constexpr int evaluation_envs(int episodes) { return std::min(episodes, 64); }
 // environment has a quota fixed beforehand: taking the first to finish instead would favour short episodes. The
 // environments start at episode `first_episode` of their streams and sampled actions at the beginning of theirs
 // (evaluation_actions()), so that the same call plays the same episodes. The policy's network is in evaluation mode
-// meanwhile and is put back. Leaves off, with fewer episodes that say nothing, once `interrupted` returns true. Throws
-// std::invalid_argument if episodes < 1.
+// meanwhile, or drops channels as in training where the rollout evaluates so, by draws that the first episode names; it
+// is put back, its own draws included. Leaves off, with fewer episodes that say nothing, once `interrupted` returns
+// true. Throws std::invalid_argument if episodes < 1.
 void play_episodes(Rollout& rollout, int episodes, ActionChoice choice, std::uint32_t first_episode,
                    const std::function<bool()>& interrupted,
                    const std::function<void(const std::vector<RecordedEpisode>&)>& take);

@@ -16,8 +16,11 @@ int kind_of(ActionChoice choice, bool training) { return 2 * static_cast<int>(ch
 
 }  // namespace
 
-Rollout::Rollout(std::unique_ptr<RecordedEnv> environments, std::unique_ptr<Policy> policy)
-    : environments_(std::move(environments)), policy_(std::move(policy)), work_(environments_->device()) {
+Rollout::Rollout(std::unique_ptr<RecordedEnv> environments, std::unique_ptr<Policy> policy, bool evaluates_with_dropout)
+    : environments_(std::move(environments)),
+      policy_(std::move(policy)),
+      work_(environments_->device()),
+      evaluates_with_dropout_(evaluates_with_dropout) {
   restart(0);
 }
 
@@ -144,7 +147,8 @@ std::unique_ptr<Rollout> make_rollout(const Config& config, std::shared_ptr<Agen
                                                                worthwhile_threads(num_envs, threads)),
                                               between_looks);
   return std::make_unique<Rollout>(std::move(environments),
-                                   make_policy(config, std::move(network), device, num_envs, span));
+                                   make_policy(config, std::move(network), device, num_envs, span),
+                                   config.evaluation.dropout);
 }
 
 }  // namespace engram

@@ -27,7 +27,8 @@ class Rollout {
   static int between_looks(torch::Device device) { return device.is_cuda() ? kStepsBetweenLooks : 1; }
 
   // Environments made for between_looks(device) steps between two looks. Starts episode 0 in each of them.
-  Rollout(std::unique_ptr<RecordedEnv> environments, std::unique_ptr<Policy> policy);
+  Rollout(std::unique_ptr<RecordedEnv> environments, std::unique_ptr<Policy> policy,
+          bool evaluates_with_dropout = false);
 
   // Begins episode `first_episode` in every environment; nothing is remembered.
   void restart(std::uint32_t first_episode);
@@ -55,6 +56,8 @@ class Rollout {
   int size() const { return environments_->size(); }
   torch::Device device() const { return environments_->device(); }
   Policy& policy() { return *policy_; }
+  // Whether evaluations (agents/evaluator.h) drop channels as training does.
+  bool evaluates_with_dropout() const { return evaluates_with_dropout_; }
 
   // Between two looks. Restoring plays the running episodes again.
   void visit_state(StateArchive& archive);
@@ -67,6 +70,7 @@ class Rollout {
   std::unique_ptr<RecordedEnv> environments_;
   std::unique_ptr<Policy> policy_;
   DeviceWork work_;
+  bool evaluates_with_dropout_;
   std::vector<std::uint32_t> number_N_;  // of the running episodes
 };
 

@@ -32,7 +32,7 @@ struct Trace {
 };
 
 // Plays `episodes` >= 1 episodes in a single environment, beginning with `first_episode` of its stream; the policy acts
-// in it, and its network must be in evaluation mode.
+// in it, and its network must be in the mode of its evaluations.
 Trace record_trace(VecEnv& environment, ShownPolicy& policy, int episodes, ActionChoice choice,
                    std::uint32_t first_episode);
 

@@ -26,7 +26,7 @@ TrainedAgent load_trained_agent(const std::filesystem::path& run_directory, Whic
   const SafetensorsFile weights = load_safetensors(file);
   agent.network = make_network(agent.config, agent.config.task.info(), device);
   load_module_weights(*agent.network, weights.tensors, "weights file '" + file.string() + "'");
-  agent.network->eval();
+  agent.network->train(agent.config.evaluation.dropout);
   return agent;
 }
 

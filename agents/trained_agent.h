@@ -23,7 +23,7 @@ inline constexpr std::uint32_t kFirstUnseenEpisode = 1u << 30;
 struct TrainedAgent {
   Config config;                          // with the options of the task that it is to play
   std::vector<TaskDifference> elsewhere;  // where these are not the ones that it was trained with
-  std::shared_ptr<AgentNetwork> network;  // in evaluation mode, on the device
+  std::shared_ptr<AgentNetwork> network;  // in the mode of its evaluations (evaluation.dropout), on the device
 };
 
 // `task_settings`: what to play instead of the run's own task (with_task_settings()). Throws UserError if the folder is

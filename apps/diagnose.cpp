@@ -273,6 +273,7 @@ int run_diagnose(const std::vector<std::string>& arguments) {
   Findings findings{weights_steps, alpha_of(run, agent.config, weights_steps)};
 
   const auto look_into = [&](const KeptEpisodes& episodes) {
+    agent.network->eval();
     return diagnose(episodes, *agent.network, findings.alpha.value, agent.config.learner.gamma);
   };
   const auto played = [&](ActionChoice choice) {

@@ -2,6 +2,7 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <memory>
 #include <stdexcept>
 #include <vector>
@@ -129,4 +130,31 @@ TEST_CASE("the network is evaluated without dropout and gets its mode back") {
   const double total = next_return(rollout, ActionChoice::kGreedy);
   CHECK(total > 0);
   CHECK(total < 20);
+}
+
+TEST_CASE("an evaluation with dropout repeats itself and leaves training's draws where they were") {
+  // As above: only dropout makes greedy actions differ.
+  const TaskInfo task = ProbeEnv(telling(2), 1).info();
+  torch::manual_seed(1);
+  const auto network = std::make_shared<AgentNetwork>(NetworkOptions{.hidden_width = 8, .dropout = 0.8},
+                                                      small_backbone("none", 8), task);
+  scatter_weights(*network, 0.5);
+  Rollout rollout = probe_rollout(telling(2), network, 2, /*seed=*/1, /*first_environment=*/0,
+                                  /*evaluates_with_dropout=*/true);
+  const auto returns = [&](std::uint32_t first) {
+    std::vector<double> all;
+    for (const EpisodeResult& result : evaluate(rollout, 6, ActionChoice::kGreedy, first))
+      all.push_back(result.total_reward);
+    return all;
+  };
+  network->train();
+  next_return(rollout, ActionChoice::kGreedy);
+  const torch::Tensor draws = network->dropout_seed_tick(torch::kCPU).clone();
+  const std::vector<double> first = returns(0);
+  CHECK(std::ranges::any_of(first, [](double total) { return total > 0 && total < 20; }));
+  CHECK(returns(6) != first);
+  network->eval();
+  CHECK(returns(0) == first);
+  CHECK_FALSE(network->is_training());
+  CHECK(torch::equal(network->dropout_seed_tick(torch::kCPU), draws));
 }

@@ -14,10 +14,11 @@ namespace engram {
 
 // Environments first_environment .. first_environment + size - 1 of the rules, played by the network's own step.
 inline Rollout probe_rollout(const ProbeRules& rules, std::shared_ptr<AgentNetwork> network, int size,
-                             std::uint64_t seed = 1, int first_environment = 0) {
+                             std::uint64_t seed = 1, int first_environment = 0, bool evaluates_with_dropout = false) {
   return Rollout(make_recorded_env(std::make_unique<ProbeEnv>(rules, size, seed, first_environment), 1),
                  std::make_unique<NetworkPolicy>(std::move(network), torch::kFloat32, size, seed, MemorySpan::kEpisode,
-                                                 torch::kCPU));
+                                                 torch::kCPU),
+                 evaluates_with_dropout);
 }
 
 // An ended episode out of its environment's ring, on the CPU.
