@@ -44,13 +44,15 @@ TEST_CASE("a state goes from the CPU to a GPU and back, as it is, and the run go
   if (skip_without_gpu()) return;
   for (const char* task : {"tmaze", "key_to_door"})
     for (const char* backbone : {"hqlt", "deltanet", "transformer", "lstm", "none"}) {
+      // Images are in the episodes' store alone, which is the same for every backbone.
+      if (task == std::string("key_to_door") && backbone != std::string("hqlt")) continue;
       CAPTURE(task);
       CAPTURE(backbone);
       Settings settings = tiny(backbone, {{"task.name", task},
                                           {"run.num_envs", "3"},
-                                          {"run.steps", "1200"},
+                                          {"run.steps", "600"},
                                           {"run.random_episodes", "6"},
-                                          {"evaluation.every_steps", "400"}});
+                                          {"evaluation.every_steps", "200"}});
       if (task == std::string("key_to_door")) {
         std::erase_if(settings, [](const auto& item) { return item.first == "task.corridor_length"; });
         for (const char* phase : {"task.explore_steps", "task.distractor_steps", "task.reward_steps"})

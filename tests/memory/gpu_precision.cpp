@@ -153,16 +153,18 @@ TEST_CASE("without kernels every backbone learns in bfloat16, with parameters an
     const Learnt got = learn(*models.model, data.input_BTD.to(torch::kCUDA, torch::kBFloat16),
                              data.weight_BTD.to(torch::kCUDA, torch::kFloat32), lengths(kLengths).to(torch::kCUDA));
     std::vector<double> sensitivity(expected.parameters.size(), 0);
+    double input_sensitivity = 0;
     with_rounded_weights(*models.reference, [&] {
       const Learnt rounded =
           learn(*models.reference, as_if_rounded(data.input_BTD), data.weight_BTD, lengths(kLengths));
+      input_sensitivity = std::max(input_sensitivity, rms_error(rounded.input_BTD, expected.input_BTD));
       for (std::size_t i = 0; i < sensitivity.size(); ++i)
         sensitivity[i] = std::max(sensitivity[i], rms_error(rounded.parameters[i], expected.parameters[i]));
     });
     CHECK((got.output_BTD.scalar_type() == torch::kBFloat16));
     CHECK(rms_error(got.output_BTD, expected.output_BTD) < 0.06);
     CHECK(rms_error(got.output_BTD, expected.output_BTD) > 1e-5);  // float32 would be nearer
-    CHECK(rms_error(got.input_BTD, expected.input_BTD) < 0.2);
+    CHECK(rms_error(got.input_BTD, expected.input_BTD) < bound(0.2, input_sensitivity));
     for (std::size_t i = 0; i < expected.parameters.size(); ++i) {
       const std::string name = models.model->named_parameters().keys()[i];
       CAPTURE(name);
