@@ -109,8 +109,6 @@ Computed compute(AgentNetwork& network, const EpisodeBatch& batch, double alpha,
                     .entropy_BT = -(now_BTA * sac::clamped_log(now_BTA)).sum(-1),
                     .q_BT = torch::minimum(q1_BT, q2_BT),
                     .features_BTD = rows(features_BTD, 0).to(torch::kCPU, torch::kFloat32)};
-  if (!computed.squared_error_BT.masked_select(computed.mask_BT).isfinite().all().item<bool>())
-    throw std::runtime_error("the critics' values are not finite: training has diverged");
   return computed;
 }
 
@@ -119,6 +117,20 @@ struct PhaseSums {
   std::int64_t steps = 0;
   double squared_error = 0, entropy = 0, absolute_q = 0;
 };
+
+// The steps of episode `b` of a batch.
+void add_steps(std::vector<PhaseSums>& sums, const Told& told, const Computed& computed, std::int64_t b) {
+  const auto error = computed.squared_error_BT.accessor<double, 2>(),
+             entropy = computed.entropy_BT.accessor<double, 2>(), q = computed.q_BT.accessor<double, 2>();
+  for (std::size_t t = 0; t < told.phase_T.size(); ++t) {
+    const auto row = static_cast<std::int64_t>(t);
+    PhaseSums& sum = sums[static_cast<std::size_t>(told.phase_T[t])];
+    ++sum.steps;
+    sum.squared_error += error[b][row];
+    sum.entropy += entropy[b][row];
+    sum.absolute_q += std::abs(q[b][row]);
+  }
+}
 
 std::vector<PhaseFigures> figures_of(const std::vector<PhaseSums>& sums, const std::vector<std::string>& phases) {
   double total = 0;
@@ -188,19 +200,40 @@ std::vector<CueReadout> read_cues(const std::vector<Moment>& moments) {
   return readouts;
 }
 
+// Of episode `index`, whose name is given.
+Told told_of(Teller& teller, EpisodeStore& store, std::int64_t index, const EpisodeStore::Name& name) {
+  const EpisodeBatch batch = store.gather({index});
+  const std::int64_t steps = batch.steps_B[0].item<std::int64_t>();
+  return teller.tell(name, batch.action_BT[0].narrow(0, 0, steps).cpu());
+}
+
 }  // namespace
+
+std::vector<PhaseFigures> figures_by_phase(EpisodeStore& store, const std::vector<std::int64_t>& indices,
+                                           VecEnv& environments, AgentNetwork& network, double alpha, double gamma) {
+  if (network.is_training()) throw std::logic_error("figures by phase of a network in training mode");
+  Teller teller(environments);
+  std::vector<Told> told_E;
+  for (const std::int64_t index : indices) told_E.push_back(told_of(teller, store, index, store.name(index)));
+  std::vector<PhaseSums> sums(teller.phases.texts().size());
+  for (std::size_t first = 0; first < indices.size(); first += kEpisodesAtOnce) {
+    const std::size_t end = std::min(first + kEpisodesAtOnce, indices.size());
+    const auto begin = indices.begin() + static_cast<std::ptrdiff_t>(first);
+    const Computed computed =
+        compute(network, store.gather({begin, indices.begin() + static_cast<std::ptrdiff_t>(end)}), alpha, gamma);
+    for (std::size_t i = first; i < end; ++i)
+      add_steps(sums, told_E[i], computed, static_cast<std::int64_t>(i - first));
+  }
+  return figures_of(sums, teller.phases.texts());
+}
 
 Diagnosis diagnose(const KeptEpisodes& episodes, AgentNetwork& network, double alpha, double gamma) {
   if (episodes.size() < 1) throw std::invalid_argument("a diagnosis of no episode");
   if (network.is_training()) throw std::logic_error("a diagnosis of a network in training mode");
   Teller teller(*episodes.environments);
   std::vector<Told> told_E;
-  for (std::int64_t i = 0; i < episodes.size(); ++i) {
-    const EpisodeBatch batch = episodes.store->gather({i});
-    const std::int64_t steps = batch.steps_B[0].item<std::int64_t>();
-    told_E.push_back(
-        teller.tell(episodes.names[static_cast<std::size_t>(i)], batch.action_BT[0].narrow(0, 0, steps).cpu()));
-  }
+  for (std::int64_t i = 0; i < episodes.size(); ++i)
+    told_E.push_back(told_of(teller, *episodes.store, i, episodes.names[static_cast<std::size_t>(i)]));
   const std::optional<std::int64_t> phase_of_decisions = decision_phase(told_E);
   std::vector<Moment> moments = moments_of(told_E, phase_of_decisions);
 
@@ -212,20 +245,14 @@ Diagnosis diagnose(const KeptEpisodes& episodes, AgentNetwork& network, double a
     std::vector<std::int64_t> indices;
     for (std::int64_t i = first; i < std::min(first + kEpisodesAtOnce, episodes.size()); ++i) indices.push_back(i);
     const Computed computed = compute(network, episodes.store->gather(indices), alpha, gamma);
-    const auto error = computed.squared_error_BT.accessor<double, 2>(),
-               entropy = computed.entropy_BT.accessor<double, 2>(), q = computed.q_BT.accessor<double, 2>();
+    if (!computed.squared_error_BT.masked_select(computed.mask_BT).isfinite().all().item<bool>())
+      throw std::runtime_error("the critics' values are not finite: training has diverged");
+    const auto q = computed.q_BT.accessor<double, 2>();
     for (const std::int64_t index : indices) {
       const auto e = static_cast<std::size_t>(index);
       const Told& told = told_E[e];
       const std::int64_t b = index - first;
-      for (std::size_t t = 0; t < told.phase_T.size(); ++t) {
-        const auto row = static_cast<std::int64_t>(t);
-        PhaseSums& sum = sums[static_cast<std::size_t>(told.phase_T[t])];
-        ++sum.steps;
-        sum.squared_error += error[b][row];
-        sum.entropy += entropy[b][row];
-        sum.absolute_q += std::abs(q[b][row]);
-      }
+      add_steps(sums, told, computed, b);
       if (told.success) ++diagnosis.solved;
       if (told.deciding) (told.success ? right : wrong).push_back(q[b][*told.deciding]);
       for (Moment& moment : moments) {

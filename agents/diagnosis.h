@@ -57,6 +57,11 @@ struct Diagnosis {
   std::vector<CueReadout> cue;
 };
 
+// What `phases` of diagnose() has, of some of a store's episodes, which were played in environments like these: what is
+// not finite is kept. The network is in evaluation mode, on the store's device.
+std::vector<PhaseFigures> figures_by_phase(EpisodeStore& store, const std::vector<std::int64_t>& indices,
+                                           VecEnv& environments, AgentNetwork& network, double alpha, double gamma);
+
 // Of at least one episode. The network is in evaluation mode, on the episodes' device; alpha and gamma as in the
 // targets. Throws std::runtime_error if a value of the critics is not finite.
 Diagnosis diagnose(const KeptEpisodes& episodes, AgentNetwork& network, double alpha, double gamma);

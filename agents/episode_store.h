@@ -56,6 +56,15 @@ class EpisodeStore {
   void visit_state(StateArchive& archive, const std::function<std::unique_ptr<VecEnv>()>& make_environments);
 
   std::int64_t episodes() const { return static_cast<std::int64_t>(episodes_.size()); }
+  // Where an episode was played, and as which of its environment's episodes.
+  struct Name {
+    std::int32_t environment;
+    std::uint32_t number;
+  };
+  Name name(std::int64_t index) const {
+    const Entry& entry = episodes_.at(static_cast<std::size_t>(index));
+    return {entry.environment, entry.number};
+  }
   std::int64_t steps() const { return steps_; }
 
  private:

@@ -4,9 +4,11 @@
 #include <algorithm>
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <vector>
 
 #include "agents/rollout.h"
+#include "envs/vec_env.h"
 
 namespace engram {
 
@@ -14,6 +16,7 @@ struct EpisodeResult {
   double total_reward = 0;
   bool success = false;
   std::int64_t steps = 0;
+  std::optional<bool> decided = {};  // whether it took the task's decision; none where nobody asked
 };
 
 // What episodes that were played alike came to.
@@ -24,14 +27,40 @@ struct PlayedEpisodes {
   friend bool operator==(const PlayedEpisodes&, const PlayedEpisodes&) = default;
 };
 
+// Of episodes of a task that says what its decision is (VecEnv::decided()).
+struct DecisionRates {
+  double decided = 0;           // of all episodes: the decision was taken, rightly or wrongly
+  std::optional<double> right;  // of the decided ones; none where there are none
+
+  friend bool operator==(const DecisionRates&, const DecisionRates&) = default;
+};
+
 int count_solved(const std::vector<EpisodeResult>& episodes);
 // Of at least one episode.
 PlayedEpisodes summarize(const std::vector<EpisodeResult>& episodes);
+// None unless all of them tell.
+std::optional<DecisionRates> decision_rates(const std::vector<EpisodeResult>& episodes);
 
 // The streams that actions are drawn from (Policy): collecting has one for the whole run, every evaluation one that the
 // episode names at which it begins. An evaluation therefore depends on nothing that was drawn before.
 inline constexpr std::uint32_t kTrainingActions = 0;
 constexpr std::uint32_t evaluation_actions(std::uint32_t first_episode) { return kTrainingActions + 1 + first_episode; }
+
+// Puts a network into evaluation mode, or with `dropout` into training mode, and back.
+class EvaluationMode {
+ public:
+  explicit EvaluationMode(torch::nn::Module& module, bool dropout = false)
+      : module_(module), was_training_(module.is_training()) {
+    module_.train(dropout);
+  }
+  ~EvaluationMode() { module_.train(was_training_); }
+  EvaluationMode(const EvaluationMode&) = delete;
+  EvaluationMode& operator=(const EvaluationMode&) = delete;
+
+ private:
+  torch::nn::Module& module_;
+  bool was_training_;
+};
 
 // Environments of an evaluation of so many episodes: training's own evaluations and engram evaluate play the same
 // episodes in the same order.
@@ -48,9 +77,11 @@ void play_episodes(Rollout& rollout, int episodes, ActionChoice choice, std::uin
                    const std::function<bool()>& interrupted,
                    const std::function<void(const std::vector<RecordedEpisode>&)>& take);
 
-// The results of play_episodes(), in the order environment 0's, environment 1's, ...
+// The results of play_episodes(), in the order environment 0's, environment 1's, ... `decisions`: environments of the
+// CPU that are those of the rollout, in which every episode is played again to tell whether it was decided, alike
+// wherever the rollout plays; null, or of a task that does not say what its decision is: nobody asks.
 std::vector<EpisodeResult> evaluate(
     Rollout& rollout, int episodes, ActionChoice choice, std::uint32_t first_episode = 0,
-    const std::function<bool()>& interrupted = [] { return false; });
+    const std::function<bool()>& interrupted = [] { return false; }, VecEnv* decisions = nullptr);
 
 }  // namespace engram

@@ -20,10 +20,7 @@
 namespace engram {
 
 struct KeptEpisodes {
-  struct Name {
-    std::int32_t environment;  // of `environments`
-    std::uint32_t number;
-  };
+  using Name = EpisodeStore::Name;  // the environment is one of `environments`
 
   std::unique_ptr<EpisodeStore> store;
   std::vector<Name> names;               // of the store's episodes, in its order

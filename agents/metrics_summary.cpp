@@ -45,12 +45,23 @@ double rate(const Json& row, const char* key) {
 // Rows of older versions have no sampled episodes.
 bool has_sampled(const Json& row) { return row.contains("sampled_success") || row.contains("sampled_return"); }
 
+// Rows of older versions, and of tasks that do not say what their decision is, have none.
+std::optional<DecisionRates> decisions(const Json& row, const std::string& prefix) {
+  const std::string decided = prefix + "decided", right = prefix + "right_of_decided";
+  if (!row.contains(decided)) return {};
+  DecisionRates rates{rate(row, decided.c_str()), {}};
+  if (row.contains(right)) rates.right = rate(row, right.c_str());
+  return rates;
+}
+
 EvaluationSummary evaluation(const Json& row) {
   EvaluationSummary summary{count(row, "environment_steps"),
                             count(row, "updates"),
                             static_cast<int>(count(row, "episodes", 1e9)),
                             {rate(row, "success"), number(row, "return")}};
   if (has_sampled(row)) summary.sampled = {rate(row, "sampled_success"), number(row, "sampled_return")};
+  summary.greedy_decisions = decisions(row, "");
+  summary.sampled_decisions = decisions(row, "sampled_");
   return summary;
 }
 
@@ -66,7 +77,11 @@ FinalEvaluation final_evaluation(const Json& row) {
                                    episodes.mean_return};
   };
   last.greedy = played(all.greedy, "success_low", "success_high");
-  if (all.sampled) last.sampled = played(*all.sampled, "sampled_success_low", "sampled_success_high");
+  last.greedy.decisions = all.greedy_decisions;
+  if (all.sampled) {
+    last.sampled = played(*all.sampled, "sampled_success_low", "sampled_success_high");
+    last.sampled->decisions = all.sampled_decisions;
+  }
   return last;
 }
 

@@ -132,6 +132,18 @@ std::vector<RecordedEpisode> RecordingMemory::look() {
   return episodes;
 }
 
+std::vector<std::vector<std::int32_t>> RecordingMemory::actions(std::span<const RecordedEpisode> episodes) const {
+  const torch::Tensor actions = action_.cpu();
+  const std::int32_t* const action = actions.const_data_ptr<std::int32_t>();
+  std::vector<std::vector<std::int32_t>> all;
+  for (const RecordedEpisode& episode : episodes) {
+    std::vector<std::int32_t>& own = all.emplace_back();
+    for (std::int32_t t = 0; t < episode.steps; ++t)
+      own.push_back(action[recorded_row(view_, {episode.environment, episode.first, episode.steps, 0}, t)]);
+  }
+  return all;
+}
+
 std::vector<std::vector<std::int32_t>> RecordingMemory::running_actions() const {
   const torch::Tensor bytes = running_.cpu(), actions = action_.cpu(), progress = progress_2N_.cpu();
   const auto* const running_N = reinterpret_cast<const RunningEpisode*>(bytes.const_data_ptr<std::uint8_t>());

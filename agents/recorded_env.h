@@ -47,6 +47,8 @@ class RecordingMemory {
   // The episodes that have ended since the last look, environment by environment, in order. Waits for the device. What
   // is recorded of them stays until as many steps as may lie between two looks have been taken.
   std::vector<RecordedEpisode> look();
+  // The actions of ended episodes that are still recorded. Waits for the device.
+  std::vector<std::vector<std::int32_t>> actions(std::span<const RecordedEpisode> episodes) const;
   // Of the running episodes, on the host; as of the last look.
   std::span<const std::int32_t> steps_N() const;
   // The actions of the running episodes. Waits for the device.

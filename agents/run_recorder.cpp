@@ -2,6 +2,8 @@
 
 #include <sys/resource.h>
 
+#include <optional>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -24,6 +26,12 @@ double peak_memory_mb() {
   rusage usage{};
   getrusage(RUSAGE_SELF, &usage);
   return static_cast<double>(usage.ru_maxrss) * 1024e-6;  // Linux counts in KiB
+}
+
+void add_decisions(std::vector<Scalar>& row, const std::string& prefix, const std::optional<DecisionRates>& rates) {
+  if (!rates) return;
+  row.push_back({prefix + "decided", rates->decided});
+  if (rates->right) row.push_back({prefix + "right_of_decided", *rates->right});
 }
 
 // One copy for all that is written of them.
@@ -75,6 +83,9 @@ void RunRecorder::evaluated(const TrainStatus& status, const AgentNetwork& netwo
                              {"success", evaluation.greedy.success}};
   if (const auto& sampled = evaluation.sampled)
     row.insert(row.end(), {{"sampled_return", sampled->mean_return}, {"sampled_success", sampled->success}});
+  add_decisions(row, "", evaluation.greedy_decisions);
+  add_decisions(row, "sampled_", evaluation.sampled_decisions);
+  row.insert(row.end(), evaluation.critic_loss_by_phase.begin(), evaluation.critic_loss_by_phase.end());
   metrics_.write("evaluation", evaluation.environment_steps, row,
                  std::vector<Scalar>{{"wall_seconds", status.seconds}});
   const TensorMap weights = weights_on_host(network);
@@ -102,6 +113,7 @@ void RunRecorder::finished(const TrainStatus& status, const AgentNetwork& networ
                              {prefix + "success", played.success.estimate},
                              {prefix + "success_low", played.success.low},
                              {prefix + "success_high", played.success.high}});
+      add_decisions(row, prefix, played.decisions);
     };
     add("", last->greedy);
     if (last->sampled) add("sampled_", *last->sampled);

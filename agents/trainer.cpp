@@ -6,6 +6,7 @@
 #include <string>
 #include <utility>
 
+#include "agents/diagnosis.h"
 #include "agents/evaluator.h"
 #include "agents/sac_learner.h"
 #include "agents/trained_agent.h"
@@ -37,7 +38,8 @@ std::int64_t next_multiple(std::int64_t steps, std::int64_t every) { return (ste
 
 FinalEvaluation::Played final_of(const std::vector<EpisodeResult>& episodes) {
   const int solved = count_solved(episodes);
-  return {solved, wilson_interval(solved, static_cast<std::int64_t>(episodes.size())), summarize(episodes).mean_return};
+  return {solved, wilson_interval(solved, static_cast<std::int64_t>(episodes.size())), summarize(episodes).mean_return,
+          decision_rates(episodes)};
 }
 
 TensorMap copied_weights(const AgentNetwork& network) {
@@ -182,8 +184,10 @@ void Trainer::measure() {
 
 Rollout& Trainer::evaluation_rollout(int episodes) {
   const int num_envs = evaluation_envs(episodes);
-  if (!evaluation_rollout_ || evaluation_rollout_->size() != num_envs)
+  if (!evaluation_rollout_ || evaluation_rollout_->size() != num_envs) {
     evaluation_rollout_ = make_rollout(config_, network_, device_, Purpose::kEvaluation, num_envs, threads_);
+    evaluation_rules_ = make_cpu_vec_env(config_.task, config_.run.seed, Purpose::kEvaluation, num_envs, 1);
+  }
   return *evaluation_rollout_;
 }
 
@@ -193,11 +197,34 @@ std::optional<Trainer::Results> Trainer::play(int episodes, std::uint32_t first_
   const auto interrupted = [this] { return stop_requested_.load(); };
   Results results;
   Rollout& rollout = evaluation_rollout(episodes);
-  results.greedy = evaluate(rollout, episodes, ActionChoice::kGreedy, first_episode, interrupted);
-  if (!stop_requested_)
-    results.sampled = evaluate(rollout, episodes, ActionChoice::kSample, first_episode, interrupted);
+  const auto played = [&](ActionChoice choice) {
+    return evaluate(rollout, episodes, choice, first_episode, interrupted, evaluation_rules_.get());
+  };
+  results.greedy = played(ActionChoice::kGreedy);
+  if (!stop_requested_) results.sampled = played(ActionChoice::kSample);
   if (stop_requested_) return std::nullopt;
   return results;
+}
+
+std::vector<Scalar> Trainer::critic_loss_by_phase() {
+  const Stopwatch stopwatch(status_.seconds_evaluating);
+  const std::int64_t kept = replay_.episodes(), chosen = std::min(kept, EvaluationSummary::kPhaseEpisodes);
+  std::vector<std::int64_t> indices;
+  for (std::int64_t i = 0; i < chosen; ++i) indices.push_back(i * kept / chosen);
+  if (!training_rules_)
+    training_rules_ = make_cpu_vec_env(config_.task, config_.run.seed, Purpose::kTraining, config_.run.num_envs, 1);
+  const EvaluationMode evaluation_mode(*network_);
+  const double alpha = last_losses_.empty() ? config_.learner.alpha : named(last_losses_, "alpha").item<double>();
+  const std::vector<PhaseFigures> phases =
+      figures_by_phase(replay_, indices, *training_rules_, *network_, alpha, config_.learner.gamma);
+  std::vector<Scalar> losses;
+  if (phases.size() < 2) return losses;
+  for (const PhaseFigures& phase : phases) {
+    std::string name = phase.phase;
+    std::ranges::replace(name, ' ', '_');
+    losses.emplace_back(std::string("critic_loss_").append(name), phase.squared_error);
+  }
+  return losses;
 }
 
 // False, and nothing has happened, if it was interrupted.
@@ -209,8 +236,14 @@ bool Trainer::evaluate_policy() {
   ++evaluations_;
   next_evaluation_ = next_multiple(status_.steps, config_.evaluation.every_steps);
 
-  const EvaluationSummary summary{status_.steps, status_.updates, episodes, summarize(results->greedy),
-                                  summarize(results->sampled)};
+  const EvaluationSummary summary{.environment_steps = status_.steps,
+                                  .updates = status_.updates,
+                                  .episodes = episodes,
+                                  .greedy = summarize(results->greedy),
+                                  .sampled = summarize(results->sampled),
+                                  .greedy_decisions = decision_rates(results->greedy),
+                                  .sampled_decisions = decision_rates(results->sampled),
+                                  .critic_loss_by_phase = critic_loss_by_phase()};
   const bool best = !status_.best_evaluation || better_or_equal(summary, *status_.best_evaluation);
   status_.last_evaluation = summary;
   if (best) {

@@ -36,6 +36,13 @@ struct EvaluationSummary {
   int episodes = 0;                                 // greedy ones, and as many sampled ones
   PlayedEpisodes greedy;                            // the most probable actions
   std::optional<PlayedEpisodes> sampled = {};       // actions drawn from the policy; none in runs of older versions
+  // What follows is for people: nothing depends on it, and a state does not keep it.
+  std::optional<DecisionRates> greedy_decisions = {}, sampled_decisions = {};  // of tasks that say what these are
+  // Of kPhaseEpisodes episodes, spread evenly over the replay, as "critic_loss_" and the name of a phase of the task;
+  // empty where the episodes show no two phases.
+  std::vector<Scalar> critic_loss_by_phase = {};
+
+  static constexpr std::int64_t kPhaseEpisodes = 32;
 };
 
 // Which of two evaluations shows the better weights, by its greedy episodes alone: highest success, then return; the
@@ -48,6 +55,7 @@ struct FinalEvaluation {
     int solved = 0;
     Interval success{};      // Wilson's 95% interval
     double mean_return = 0;  // undiscounted
+    std::optional<DecisionRates> decisions = {};
   };
 
   EvaluationSummary weights;           // of the evaluation that chose them
@@ -144,6 +152,7 @@ class Trainer {
   };
   std::optional<Results> play(int episodes, std::uint32_t first_episode);
   Rollout& evaluation_rollout(int episodes);
+  std::vector<Scalar> critic_loss_by_phase();
   bool evaluate_policy();
   void evaluate_finally();
   bool time_is_up() const;
@@ -159,6 +168,8 @@ class Trainer {
   const torch::Device device_;
   const int threads_;  // of environments
   std::unique_ptr<Rollout> rollout_, evaluation_rollout_;
+  // Of the CPU, in which episodes of either are played again; made when they are needed.
+  std::unique_ptr<VecEnv> training_rules_, evaluation_rules_;
   EpisodeStore replay_;
   Rng random_, replay_random_;  // of random actions, of batches
   std::unique_ptr<Learner> learner_;

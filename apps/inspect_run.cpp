@@ -161,17 +161,26 @@ std::string format(const char* pattern, Values... values) {
   return text;
 }
 
+// Empty of tasks that do not say what their decision is.
+std::string decisions_text(const std::optional<DecisionRates>& decisions) {
+  if (!decisions) return "";
+  const std::string decided = format(", decided %.1f%%", 100 * decisions->decided);
+  return decisions->right ? decided + format(" (right: %.1f%%)", 100 * *decisions->right) : decided;
+}
+
 std::string evaluation_text(const EvaluationSummary& evaluation) {
   const std::string sampled =
       evaluation.sampled ? format(", sampled %.1f%%", 100 * evaluation.sampled->success) : std::string();
-  return format("at step %lld: success %.1f%%%s, return %.4g over %d episodes",
+  return format("at step %lld: success %.1f%%%s%s, return %.4g over %d episodes",
                 static_cast<long long>(evaluation.environment_steps), 100 * evaluation.greedy.success, sampled.c_str(),
-                evaluation.greedy.mean_return, evaluation.episodes);
+                decisions_text(evaluation.greedy_decisions).c_str(), evaluation.greedy.mean_return,
+                evaluation.episodes);
 }
 
 std::string played_text(const FinalEvaluation::Played& played, int episodes) {
-  return format("success %.1f%% (95%%: %.1f to %.1f), return %.4g over %d episodes", 100 * played.success.estimate,
-                100 * played.success.low, 100 * played.success.high, played.mean_return, episodes);
+  return format("success %.1f%% (95%%: %.1f to %.1f)%s, return %.4g over %d episodes", 100 * played.success.estimate,
+                100 * played.success.low, 100 * played.success.high, decisions_text(played.decisions).c_str(),
+                played.mean_return, episodes);
 }
 
 std::string final_text(const FinalEvaluation& last) {
@@ -220,17 +229,26 @@ Json saved_json(const SavedFile& file) {
   return json;
 }
 
+// Null of tasks that do not say what their decision is, and of older versions.
+void add_decisions(Json& json, const std::string& prefix, const std::optional<DecisionRates>& decisions) {
+  json[prefix + "decided"] = decisions ? Json(decisions->decided) : Json();
+  json[prefix + "right_of_decided"] = decisions && decisions->right ? Json(*decisions->right) : Json();
+}
+
 // The values of the sampled episodes are null where an older version has played none.
 Json evaluation_json(const std::optional<EvaluationSummary>& evaluation) {
   if (!evaluation) return {};
   const auto& sampled = evaluation->sampled;
-  return {{"environment_steps", evaluation->environment_steps},
-          {"updates", evaluation->updates},
-          {"episodes", evaluation->episodes},
-          {"success", evaluation->greedy.success},
-          {"return", evaluation->greedy.mean_return},
-          {"sampled_success", sampled ? Json(sampled->success) : Json()},
-          {"sampled_return", sampled ? Json(sampled->mean_return) : Json()}};
+  Json json = {{"environment_steps", evaluation->environment_steps},
+               {"updates", evaluation->updates},
+               {"episodes", evaluation->episodes},
+               {"success", evaluation->greedy.success},
+               {"return", evaluation->greedy.mean_return},
+               {"sampled_success", sampled ? Json(sampled->success) : Json()},
+               {"sampled_return", sampled ? Json(sampled->mean_return) : Json()}};
+  add_decisions(json, "", evaluation->greedy_decisions);
+  add_decisions(json, "sampled_", evaluation->sampled_decisions);
+  return json;
 }
 
 Json final_json(const std::optional<FinalEvaluation>& last) {
@@ -242,6 +260,7 @@ Json final_json(const std::optional<FinalEvaluation>& last) {
     json[prefix + "success"] = played != nullptr ? Json(played->success.estimate) : Json();
     json[prefix + "success_interval"] = played != nullptr ? Json({played->success.low, played->success.high}) : Json();
     json[prefix + "return"] = played != nullptr ? Json(played->mean_return) : Json();
+    add_decisions(json, prefix, played != nullptr ? played->decisions : std::nullopt);
   };
   add("", &last->greedy);
   add("sampled_", last->sampled ? &*last->sampled : nullptr);

@@ -23,6 +23,7 @@ std::size_t place_of(const std::vector<PlottedMethod>& methods, const std::strin
 }  // namespace
 
 AggregateScores with_trusted_intervals(AggregateScores scores, const ScoreTable& table) {
+  if (scores.cells.empty()) return scores;  // no run has such a score
   const auto place = [](const std::vector<std::string>& labels, const std::string& label) {
     return static_cast<std::size_t>(std::ranges::find(labels, label) - labels.begin());
   };

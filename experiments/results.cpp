@@ -123,7 +123,8 @@ RunResult read_run(const fs::path& folder, PlannedRun plan) {
                          run.metrics.last_evaluation->greedy.success,
                          run.metrics.best_evaluation->greedy.success,
                          area_under_curve(run.curve, static_cast<double>(run.plan.config.run.steps)),
-                         last.greedy.mean_return};
+                         last.greedy.mean_return,
+                         last.greedy.decisions};
   run.remark = remark_on(run);
   if (run.plan.range) read_range(run, last);
   return run;
@@ -189,6 +190,15 @@ const std::vector<ScoreKind> kScoreKinds = {
      "mean success of the evaluations over the planned environment steps, straight between evaluations, level before "
      "the first and behind the last: a run that ends early because it has reached its goal keeps its last success",
      [](const RunScores& scores) { return std::optional(scores.area); }},
+    {"decided", "decided",
+     "the fraction of the episodes of final success in which the agent takes the task's decision, rightly or wrongly",
+     [](const RunScores& scores) {
+       return scores.decisions ? std::optional(scores.decisions->decided) : std::nullopt;
+     }},
+    {"right of decided", "right_of_decided",
+     "how many of the decided episodes are right, of runs in which any is decided: near chance, the agent decides and "
+     "does not know",
+     [](const RunScores& scores) { return scores.decisions ? scores.decisions->right : std::nullopt; }},
     {"final success of sampled actions", "sampled_success",
      "the same weights and episodes as in final success, with actions drawn from the policy instead of the most "
      "probable ones",

@@ -22,13 +22,16 @@ struct Provenance {
   auto operator<=>(const Provenance&) const = default;
 };
 
-// The scores of a run, all of them success as a fraction of episodes. Of a run that is trained to its end alone.
+// The scores of a run, all of them fractions of episodes, of success where nothing else is said. Of a run that is
+// trained to its end alone.
 struct RunScores {
   double final_success = 0;               // of the best weights, on episodes that did not choose them
   std::optional<double> sampled_success;  // of the same weights with sampled actions; none in runs of older versions
   double last_evaluation = 0, best_evaluation = 0;
   double area = 0;         // under the curve of evaluations, over the planned steps (area_under_curve())
   double mean_return = 0;  // undiscounted, of the final evaluation; may not be finite
+  // Of the final evaluation's greedy episodes; none of tasks that do not say what their decision is.
+  std::optional<DecisionRates> decisions = {};
 };
 
 struct RunResult {

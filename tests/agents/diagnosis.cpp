@@ -7,6 +7,7 @@
 #include <numeric>
 #include <set>
 
+#include "agents/episode_log.h"
 #include "agents/run_recorder.h"
 #include "agents/sac_learner.h"
 #include "agents/statistics.h"
@@ -123,6 +124,84 @@ TEST_CASE("the same episodes as in an evaluation, with the figures of an update 
   CHECK(diagnosis.decisions->phase == "junction");
   CHECK(diagnosis.phases.front().steps == kPlayed);  // the first of each episode
   CHECK(diagnosis.phases.front().absolute_q == doctest::Approx(absolute_q / kPlayed).epsilon(1e-4));
+}
+
+TEST_CASE("an evaluation tells which episodes were decided, and how many of these rightly") {
+  constexpr int kPlayed = 1201;  // environments have unequal quotas
+  Agent agent(config_of("deltanet", tmaze(2)));
+  const auto rollout = make_rollout(agent.config, agent.network, torch::kCPU, Purpose::kEvaluation, 64, 1);
+  const auto decisions = make_cpu_vec_env(agent.config.task, agent.config.run.seed, Purpose::kEvaluation, 64, 1);
+  const auto never = [] { return false; };
+  const auto results = evaluate(*rollout, kPlayed, ActionChoice::kSample, kFirstUnseenEpisode, never, decisions.get());
+  // As many of the same episodes whose last observation is one of the goals; the reward there tells right from wrong.
+  const KeptEpisodes episodes = agent.play(kPlayed);
+  const EpisodeBatch batch = episodes.store->gather(all(episodes));
+  int decided = 0, right = 0;
+  for (std::int64_t i = 0; i < episodes.size(); ++i) {
+    if (batch.observation[i][3][1].item<float>() == 0 || batch.observation[i][3][0].item<float>() == 0) continue;
+    ++decided;
+    right += batch.reward_BT[i][2].item<float>() > 0;
+  }
+  REQUIRE((right > 8 && decided - right > 8 && decided < kPlayed));
+  const std::optional<DecisionRates> rates = decision_rates(results);
+  REQUIRE(rates);
+  CHECK(rates->decided == decided / static_cast<double>(kPlayed));
+  REQUIRE(rates->right);
+  CHECK(*rates->right == right / static_cast<double>(decided));
+  CHECK(right == count_solved(results));
+  // Nobody asks, and too few environments to tell.
+  CHECK_FALSE(decision_rates(evaluate(*rollout, 5, ActionChoice::kSample)));
+  const auto few = make_cpu_vec_env(agent.config.task, agent.config.run.seed, Purpose::kEvaluation, 63, 1);
+  CHECK_THROWS_AS(evaluate(*rollout, 5, ActionChoice::kSample, 0, never, few.get()), std::invalid_argument);
+}
+
+TEST_CASE("rates of decisions: none is decided, none of those right, a task that says nothing") {
+  const EpisodeResult silent{1, true, 3}, undecided{0, false, 3, false}, wrong{0, false, 3, true},
+      right{1, true, 3, true};
+  CHECK_FALSE(decision_rates({}));
+  CHECK_FALSE(decision_rates({right, silent}));
+  CHECK(*decision_rates({undecided, undecided}) == DecisionRates{0, {}});
+  CHECK(*decision_rates({undecided, wrong}) == DecisionRates{0.5, 0.0});
+  CHECK(*decision_rates({right, wrong, undecided, right, right}) == DecisionRates{0.8, 0.75});
+  // What succeeds without the decision is not right of it.
+  CHECK(*decision_rates({EpisodeResult{1, true, 3, false}, wrong}) == DecisionRates{0.5, 0.0});
+}
+
+TEST_CASE("the figures by phase of some episodes of a store are those of a diagnosis of these") {
+  Agent agent(config_of("deltanet", tmaze(3)));
+  const KeptEpisodes episodes = agent.play(40);
+  const auto same = [](const std::vector<PhaseFigures>& a, const std::vector<PhaseFigures>& b) {
+    REQUIRE(a.size() == b.size());
+    for (std::size_t i = 0; i < a.size(); ++i) {
+      CHECK(a[i].phase == b[i].phase);
+      CHECK(a[i].steps == b[i].steps);
+      CHECK(a[i].squared_error == doctest::Approx(b[i].squared_error).epsilon(1e-6));
+      CHECK(a[i].error_share == doctest::Approx(b[i].error_share).epsilon(1e-6));
+    }
+  };
+  same(figures_by_phase(*episodes.store, all(episodes), *episodes.environments, *agent.network, kAlpha, kGamma),
+       diagnose(episodes, *agent.network, kAlpha, kGamma).phases);
+  // Of 17 of them, more than are computed at once.
+  std::vector<std::int64_t> some;
+  KeptEpisodes those = agent.play(40);
+  those.store =
+      std::make_unique<EpisodeStore>(ReplayOptions{.batch_episodes = 1}, agent.config.task.info(), 1'000, torch::kCPU);
+  those.names.clear();
+  EpisodeLog log;
+  for (std::int64_t i = 2; i < 40 && some.size() < 17; i += 2) {
+    some.push_back(i);
+    const EpisodeBatch batch = episodes.store->gather({i});
+    const auto steps = batch.steps_B[0].item<std::int64_t>();
+    const torch::Tensor action = batch.action_BT[0].narrow(0, 0, steps).to(torch::kInt32).contiguous();
+    log.add(episodes.store->name(i).environment, episodes.store->name(i).number,
+            {action.const_data_ptr<std::int32_t>(), static_cast<std::size_t>(steps)});
+  }
+  log.play(*those.environments, StateArchive(), [&those](const Episode& episode) {
+    those.store->add(episode);
+    those.names.push_back({episode.environment, episode.number});
+  });
+  same(figures_by_phase(*episodes.store, some, *episodes.environments, *agent.network, kAlpha, kGamma),
+       diagnose(those, *agent.network, kAlpha, kGamma).phases);
 }
 
 TEST_CASE("episodes of unequal lengths, truncated ones among them, of a task without decision and cue") {

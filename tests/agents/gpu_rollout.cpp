@@ -89,7 +89,7 @@ std::unique_ptr<Rollout> ragged_rollout(const Config& config, torch::Device devi
 }
 
 bool same(const EpisodeResult& a, const EpisodeResult& b) {
-  return a.total_reward == b.total_reward && a.success == b.success && a.steps == b.steps;
+  return a.total_reward == b.total_reward && a.success == b.success && a.steps == b.steps && a.decided == b.decided;
 }
 bool same(const std::vector<EpisodeResult>& a, const std::vector<EpisodeResult>& b) {
   return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](const auto& x, const auto& y) { return same(x, y); });
@@ -178,6 +178,8 @@ TEST_CASE("evaluations of the same weights are those of the CPU, whatever acts")
       const auto device = rollout_of(config, torch::kCUDA, Purpose::kEvaluation, 20),
                  host = rollout_of(config, torch::kCPU, Purpose::kEvaluation, 20);
       CHECK((device->policy().description() == "one kernel a step on the GPU") == one_kernel(backbone));
+      const auto decisions = make_cpu_vec_env(config.task, config.run.seed, Purpose::kEvaluation, 20, 1);
+      const auto never = [] { return false; };
       std::vector<EpisodeResult> all;
       // Environments with unequal quotas, from the beginning and from later episodes on, the second time captured.
       for (const std::uint32_t first : {0u, 7u}) {
@@ -188,6 +190,12 @@ TEST_CASE("evaluations of the same weights are those of the CPU, whatever acts")
         const auto sampled = evaluate(*device, 30, ActionChoice::kSample, first);
         CHECK(same(sampled, evaluate(*host, 30, ActionChoice::kSample, first)));
         CHECK(same(sampled, evaluate(*device, 30, ActionChoice::kSample, first)));
+        const auto told = [&](Rollout& rollout) {
+          return evaluate(rollout, 30, ActionChoice::kSample, first, never, decisions.get());
+        };
+        const auto told_of_device = told(*device);
+        CHECK(same(told_of_device, told(*host)));
+        CHECK(decision_rates(told_of_device).has_value());
         if (config.task.name() == "visual_match") {  // in the maze some agents nearly always take the same way
           CHECK_FALSE(same(sampled, results));
           CHECK_FALSE(same(sampled, evaluate(*device, 30, ActionChoice::kSample, first + 1)));

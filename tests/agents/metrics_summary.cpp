@@ -56,9 +56,8 @@ TEST_CASE("temperatures are those of the rows that have one") {
     return "{\"kind\":\"train\",\"environment_steps\":" + std::to_string(steps) +
            ",\"updates\":1,\"episodes\":2,\"skipped_updates\":0" + more + "}\n";
   };
-  const MetricsSummary summary =
-      summary_of(row(5, "") + row(6, ",\"alpha\":0.25") + row(7, ",\"alpha\":null") + row(8, ",\"alpha\":0.125") +
-                 row(9, ",\"alpha\":-1"));
+  const MetricsSummary summary = summary_of(row(5, "") + row(6, ",\"alpha\":0.25") + row(7, ",\"alpha\":null") +
+                                            row(8, ",\"alpha\":0.125") + row(9, ",\"alpha\":-1"));
   REQUIRE(summary.temperatures.size() == 2);
   CHECK(summary.temperatures[0].steps == 6);
   CHECK(summary.temperatures[0].alpha == 0.25);
@@ -94,6 +93,27 @@ TEST_CASE("sampled episodes are read where a row has them, and the best evaluati
                                   std::string(",\"sampled_return\":1,\"sampled_success\":1.5")})
     CHECK(summary_of(row("evaluation", 10, greedy + half)).damaged_rows == 1);
   CHECK(summary_of(row("final", 10, greedy + sampled + low)).damaged_rows == 1);
+}
+
+TEST_CASE("decisions are read where a row has them, and that none was taken") {
+  const auto row = [](const std::string& kind, const std::string& more) {
+    return "{\"kind\":\"" + kind +
+           "\",\"environment_steps\":9,\"updates\":1,\"episodes\":8,\"return\":2,\"success\":0.5" + more + "}\n";
+  };
+  const std::string sampled = ",\"sampled_return\":1,\"sampled_success\":0.25";
+  const std::string taken = ",\"decided\":0.75,\"right_of_decided\":0.5";
+  const std::string low = ",\"success_low\":0,\"success_high\":1,\"sampled_success_low\":0,\"sampled_success_high\":1";
+  const MetricsSummary summary = summary_of(row("evaluation", sampled + taken + ",\"sampled_decided\":0") +
+                                            row("final", sampled + low + taken + ",\"sampled_decided\":0"));
+  CHECK(summary.damaged_rows == 0);
+  REQUIRE((summary.last_evaluation && summary.final_evaluation));
+  CHECK(summary.last_evaluation->greedy_decisions == DecisionRates{0.75, 0.5});
+  CHECK(summary.last_evaluation->sampled_decisions == DecisionRates{0, {}});
+  CHECK(summary.final_evaluation->greedy.decisions == DecisionRates{0.75, 0.5});
+  CHECK(summary.final_evaluation->sampled->decisions == DecisionRates{0, {}});
+  CHECK_FALSE(summary_of(row("evaluation", sampled)).last_evaluation->greedy_decisions);
+  CHECK(summary_of(row("evaluation", ",\"decided\":1.5")).damaged_rows == 1);
+  CHECK(summary_of(row("evaluation", ",\"decided\":1,\"right_of_decided\":-1")).damaged_rows == 1);
 }
 
 TEST_CASE("a row in writing is left out, a damaged one counted") {

@@ -4,6 +4,7 @@
 
 #include <cmath>
 #include <functional>
+#include <set>
 
 #include "agents/trained_agent.h"
 #include "storage/weights.h"
@@ -199,6 +200,38 @@ TEST_CASE("every evaluation plays greedy and sampled episodes, which are those t
   CHECK(last.mean_return == expected.mean_return);
   CHECK(last.success.estimate == expected.success);
   CHECK(last.success.high == wilson_interval(last.solved, 90).high);
+}
+
+TEST_CASE("an evaluation tells decisions of both kinds of episodes, and the critic loss by phase of the replay") {
+  Recording recording;
+  const Config config = Config::from_settings(
+      tiny({{"task.corridor_length", "1"}, {"run.updates_per_step", "0"}, {"evaluation.episodes", "70"}}));
+  Trainer trainer(config, torch::kCPU, 1);
+  const TrainStatus status = trainer.run({&recording});
+  const auto network = make_network(config, config.task.info(), torch::kCPU);
+  const auto rollout = make_rollout(config, network, torch::kCPU, Purpose::kEvaluation, 64, 1);
+  const auto decisions = make_cpu_vec_env(config.task, config.run.seed, Purpose::kEvaluation, 64, 1);
+  const auto again = [&](ActionChoice choice, std::uint32_t first, int episodes) {
+    const auto never = [] { return false; };
+    return decision_rates(evaluate(*rollout, episodes, choice, first, never, decisions.get()));
+  };
+  REQUIRE(!recording.evaluations.empty());
+  for (std::uint32_t i = 0; i < recording.evaluations.size(); ++i) {
+    const EvaluationSummary& evaluation = recording.evaluations[i];
+    CHECK(evaluation.greedy_decisions == again(ActionChoice::kGreedy, 2 * i, 70));
+    CHECK(evaluation.sampled_decisions == again(ActionChoice::kSample, 2 * i, 70));
+    CHECK(evaluation.sampled_decisions->decided > 0);
+    std::set<std::string> names;
+    for (const auto& [name, loss] : evaluation.critic_loss_by_phase) {
+      names.insert(name);
+      CHECK(loss >= 0);
+    }
+    CHECK(names == std::set<std::string>{"critic_loss_oracle", "critic_loss_corridor", "critic_loss_junction"});
+  }
+  REQUIRE(status.final_evaluation);
+  CHECK(status.final_evaluation->greedy.decisions == again(ActionChoice::kGreedy, kFirstUnseenEpisode, 100));
+  CHECK(status.final_evaluation->sampled->decisions == again(ActionChoice::kSample, kFirstUnseenEpisode, 100));
+  CHECK(trainer.network().is_training());
 }
 
 TEST_CASE("success is counted and divided once, and returns are summed before they are divided") {

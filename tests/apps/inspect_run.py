@@ -71,6 +71,9 @@ def check_finished(run):
     for kind in ("", "sampled_"):
         assert found["evaluations"]["final"][f"{kind}success_interval"] == [
             final[f"{kind}success_low"], final[f"{kind}success_high"]]
+        for key in ("decided", "right_of_decided", "sampled_decided", "sampled_right_of_decided"):
+            assert found["evaluations"][name][key] == row.get(key), (name, key)
+    assert f", decided {100 * evaluations[-1]['decided']:.1f}%" in text, text
     assert f"sampled {100 * evaluations[-1]['sampled_success']:.1f}%" in text, text
     assert f"  sampled    success {100 * final['sampled_success']:.1f}% (95%: " in text, text
     assert found["config"]["run.steps"] == 400 and found["config"]["learner.gamma"] == 0.99

@@ -66,6 +66,17 @@ def check_run_directory(folder):
         episodes = min(row["episodes"], 50)
         assert row["success"] == round(row["success"] * episodes) / episodes, row
     assert any(row["sampled_return"] != row["return"] for row in evaluations), evaluations
+    # A T-maze's goal is its decision: what succeeds was decided, and rightly.
+    for row in (*evaluations, final):
+        for kind in ("", "sampled_"):
+            decided, right = row[f"{kind}decided"], row.get(f"{kind}right_of_decided")
+            assert decided == round(decided * row["episodes"]) / row["episodes"], row
+            assert (right is None) == (decided == 0), row
+            assert abs(decided * (right or 0) - row[f"{kind}success"]) < 1e-12, row
+    for row in evaluations:
+        losses = {key: value for key, value in row.items() if key.startswith("critic_loss_")}
+        assert {"critic_loss_oracle", "critic_loss_corridor"} <= set(losses), row  # few come to the junction
+        assert all(loss >= 0 for loss in losses.values()), row
     assert train[-1]["environment_steps"] == 400 and train[-1]["updates"] == 120, train[-1]
     assert [row["environment_steps"] for row in evaluations] == [150, 300, 400], evaluations
 
@@ -73,7 +84,8 @@ def check_run_directory(folder):
     events = EventAccumulator(str(run)).Reload()
     for kind, expected in (("train", train), ("evaluation", evaluations)):
         sampled = ("sampled_return", "sampled_success") if kind == "evaluation" else ()
-        for tag in ("return", "success", "updates", *sampled):
+        decisions = ("decided", "sampled_decided", "critic_loss_corridor") if kind == "evaluation" else ()
+        for tag in ("return", "success", "updates", *sampled, *decisions):
             seen = [(event.step, event.value) for event in events.Scalars(f"{kind}/{tag}")]
             assert seen == [(row["environment_steps"], struct.unpack("f", struct.pack("f", row[tag]))[0])
                             for row in expected], (kind, tag)

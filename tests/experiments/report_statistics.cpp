@@ -50,6 +50,12 @@ TEST_CASE("figures that rest on fewer than five runs of a task are shown without
   }
 }
 
+TEST_CASE("a score that no run has stays without figures") {
+  const ScoreTable table("s", "fraction", {"task"}, {"x", "y"}, {1, 2});
+  const AggregateScores shown = with_trusted_intervals(AggregateScores{}, table);
+  CHECK((shown.cells.empty() && shown.methods.empty() && shown.comparisons.empty()));
+}
+
 TEST_CASE("pairs are counted as pairs: five runs each that share four seeds") {
   ScoreTable table("success", "fraction", {"a"}, {"x", "y"}, {1, 2, 3, 4, 5, 6});
   for (std::size_t seed = 0; seed < 6; ++seed) {

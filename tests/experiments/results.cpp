@@ -185,6 +185,32 @@ TEST_CASE("the success of sampled actions is a score where runs have it") {
   CHECK(mentions(report_json(results, analysis, bootstrap), "\"sampled_success\": {"));
 }
 
+TEST_CASE("decisions are scores where runs have them") {
+  Comparison comparison;
+  for (int seed = 1; seed <= 2; ++seed)
+    comparison.write("long/gru/" + std::to_string(seed),
+                     evaluation_row(400, 0.5) + final_row(0.5, ",\"decided\":0.75,\"right_of_decided\":0.625"));
+  comparison.write("long/lstm/1", evaluation_row(400, 0.5) + final_row(0, ",\"decided\":0"));
+  comparison.write("long/none/1", evaluation_row(400, 0.5) + final_row(0.5));
+  const Results results = read_results(comparison.path());
+  const BootstrapOptions bootstrap{.resamples = 1000};
+  const Analysis analysis = analyse(results, bootstrap);
+  const auto cells_of = [&](const std::string& key) {
+    const auto found = std::ranges::find(kScoreKinds, key, &ScoreKind::key);
+    REQUIRE(found != kScoreKinds.end());
+    return analysis.scores[static_cast<std::size_t>(found - kScoreKinds.begin())].cells[0];
+  };
+  const auto decided = cells_of("decided"), right = cells_of("right_of_decided");
+  REQUIRE((decided[0] && decided[1] && right[0]));
+  CHECK(decided[0]->value == 0.75);
+  CHECK(right[0]->value == 0.625);
+  CHECK(decided[1]->value == 0);  // none decides: nothing is right of these
+  CHECK(!right[1]);
+  CHECK(!decided[2]);
+  CHECK(mentions(report_csv(results), ",decided,right_of_decided,"));
+  CHECK(mentions(report_json(results, analysis, bootstrap), "\"right_of_decided\": {"));
+}
+
 TEST_CASE("tasks that differ in more than one number, or in a name, are no sweep") {
   const auto sweep_of = [](const std::string& tasks) {
     const std::string ini = kExperiment;
