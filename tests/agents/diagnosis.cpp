@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <numeric>
 #include <set>
 
@@ -14,6 +15,7 @@
 #include "agents/trained_agent.h"
 #include "agents/trainer.h"
 #include "tests/agents/probe_env.h"
+#include "tests/agents/probe_rollout.h"
 #include "tests/agents/small_agent.h"
 #include "tests/storage/temporary_folder.h"
 
@@ -48,6 +50,27 @@ std::vector<std::int64_t> all(const KeptEpisodes& episodes) {
   std::iota(indices.begin(), indices.end(), 0);
   return indices;
 }
+
+// Of the rules `counting`, with a decision and phases that (environment, episode) alone name.
+class NamedProbe : public ProbeEnv {
+ public:
+  explicit NamedProbe(int size) : ProbeEnv(counting(7), size), number_N_(static_cast<std::size_t>(size), 0) {}
+  void reset_row(int row, std::uint32_t episode) override {
+    number_N_.at(static_cast<std::size_t>(row)) = episode;
+    ProbeEnv::reset_row(row, episode);
+  }
+  static bool decides(int row, std::uint32_t number) { return (2 * static_cast<std::uint32_t>(row) + number) % 3 == 0; }
+  static std::string phase_of(int row, std::uint32_t number) {
+    return std::to_string((static_cast<std::uint32_t>(row) + number) % 4);
+  }
+  std::optional<bool> decided(int row) const override {
+    return decides(row, number_N_.at(static_cast<std::size_t>(row)));
+  }
+  std::string phase(int row) const override { return phase_of(row, number_N_.at(static_cast<std::size_t>(row))); }
+
+ private:
+  std::vector<std::uint32_t> number_N_;
+};
 
 // The figures of the phases together are those that an update measures of the same episodes.
 void check_phases(const Diagnosis& diagnosis, const KeptEpisodes& episodes, AgentNetwork& network) {
@@ -153,6 +176,45 @@ TEST_CASE("an evaluation tells which episodes were decided, and how many of thes
   CHECK_FALSE(decision_rates(evaluate(*rollout, 5, ActionChoice::kSample)));
   const auto few = make_cpu_vec_env(agent.config.task, agent.config.run.seed, Purpose::kEvaluation, 63, 1);
   CHECK_THROWS_AS(evaluate(*rollout, 5, ActionChoice::kSample, 0, never, few.get()), std::invalid_argument);
+}
+
+TEST_CASE("each episode of an evaluation, and of a store, is played again as the one that it was") {
+  NamedProbe environments(3);
+  const TaskInfo& task = environments.info();
+  const auto network =
+      std::make_shared<AgentNetwork>(NetworkOptions{.hidden_width = 4}, small_backbone("none", 4), task);
+  scatter_weights(*network, 0.2);
+  network->eval();
+  Rollout rollout = probe_rollout(counting(7), network, 3);
+  const auto never = [] { return false; };
+  const auto results = evaluate(rollout, 11, ActionChoice::kSample, 5, never, &environments);
+  REQUIRE(results.size() == 11);
+  std::size_t at = 0;
+  for (int row = 0; row < 3; ++row)
+    for (std::uint32_t number = 5; number < (row < 2 ? 9u : 8u); ++number, ++at) {
+      REQUIRE(results[at].decided);
+      CHECK(*results[at].decided == NamedProbe::decides(row, number));
+    }
+
+  EpisodeStore store(ReplayOptions{.minimum_episodes = 11}, task, 1'000, torch::kCPU);
+  std::vector<std::int64_t> indices;
+  std::map<std::string, std::int64_t> expected;  // steps by phase
+  play_episodes(rollout, 20, ActionChoice::kSample, 5, never, [&](const std::vector<RecordedEpisode>& taken) {
+    for (const RecordedEpisode& episode : taken) {
+      const std::int64_t index = store.episodes();
+      store.add(rollout.recording(), {episode});
+      CHECK(store.name(index).environment == episode.environment);
+      CHECK(store.name(index).number == episode.number);
+      if (index % 5 == 4) continue;
+      indices.push_back(index);
+      expected[NamedProbe::phase_of(episode.environment, episode.number)] += episode.steps;
+    }
+  });
+  std::map<std::string, std::int64_t> steps;
+  for (const PhaseFigures& phase : figures_by_phase(store, indices, environments, *network, kAlpha, kGamma))
+    steps[phase.phase] = phase.steps;
+  CHECK(expected.size() == 4);
+  CHECK(steps == expected);
 }
 
 TEST_CASE("rates of decisions: none is decided, none of those right, a task that says nothing") {
