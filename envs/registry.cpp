@@ -40,6 +40,13 @@ std::vector<TaskPreset> make_presets() {
   add_sizes("count_recall", {{{{"num_decks", "1"}, {"kind", "colours"}},
                               {{"num_decks", "2"}, {"kind", "suits"}},
                               {{"num_decks", "4"}, {"kind", "ranks"}}}});
+  for (const char* size : {"7", "9", "11", "13"})
+    presets.push_back({std::string("minigrid_memory_s") + size, "minigrid_memory", {{"size", size}}, minigrid::kSource});
+  for (const char* size : {"13", "17"})
+    presets.push_back({std::string("minigrid_memory_s") + size + "_random",
+                       "minigrid_memory",
+                       {{"size", size}, {"random_length", "true"}},
+                       minigrid::kSource});
   return presets;
 }
 

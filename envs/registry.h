@@ -12,6 +12,7 @@
 #include "envs/tasks/autoencode.h"
 #include "envs/tasks/count_recall.h"
 #include "envs/tasks/key_to_door.h"
+#include "envs/tasks/minigrid_memory.h"
 #include "envs/tasks/repeat_first.h"
 #include "envs/tasks/repeat_previous.h"
 #include "envs/tasks/tmaze.h"
@@ -29,7 +30,8 @@ struct TaskList {
     (function.template operator()<Tasks>(), ...);
   }
 };
-using AllTasks = TaskList<VisualMatch, KeyToDoor, TMaze, RepeatFirst, RepeatPrevious, Autoencode, CountRecall>;
+using AllTasks =
+    TaskList<VisualMatch, KeyToDoor, TMaze, RepeatFirst, RepeatPrevious, Autoencode, CountRecall, MiniGridMemory>;
 
 // A published size of a task, by name.
 struct TaskPreset {

@@ -47,6 +47,9 @@ std::vector<TaskConfig> many_tasks() {
   tasks.push_back(task_with("tmaze", {{"active", "true"}, {"corridor_length", "20"}}));
   for (const char* const preset : {"repeat_first_hard", "repeat_previous_hard", "autoencode_hard", "count_recall_hard"})
     tasks.push_back(TaskConfig::from_preset(preset));
+  for (const char* const preset : {"minigrid_memory_s13", "minigrid_memory_s17_random"})
+    tasks.push_back(TaskConfig::from_preset(preset));
+  tasks.push_back(task_with("minigrid_memory", {{"codes", "original"}}));
   // The largest state and the most answers.
   tasks.push_back(task_with("count_recall", {{"num_decks", "4"}, {"full_state", "true"}}));
   for (const std::string& name : task_names()) tasks.push_back(task_with(name, {{"full_state", "true"}}));

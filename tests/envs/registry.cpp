@@ -11,7 +11,7 @@ using namespace engram;
 
 TEST_CASE("every task can be made by name, listed, and set option by option") {
   CHECK(task_names() == std::vector<std::string>{"visual_match", "key_to_door", "tmaze", "repeat_first",
-                                                 "repeat_previous", "autoencode", "count_recall"});
+                                                 "repeat_previous", "autoencode", "count_recall", "minigrid_memory"});
   for (const std::string& name : task_names()) {
     TaskConfig config(name);
     CHECK(config.name() == name);
@@ -101,6 +101,12 @@ TEST_CASE("every preset is valid, named once and has the published size") {
   CHECK(steps("count_recall_easy") == 51);
   CHECK(steps("count_recall_medium") == 103);
   CHECK(steps("count_recall_hard") == 207);
+  CHECK(steps("minigrid_memory_s7") == 245);
+  CHECK(steps("minigrid_memory_s9") == 405);
+  CHECK(steps("minigrid_memory_s11") == 605);
+  CHECK(steps("minigrid_memory_s13") == 845);
+  CHECK(steps("minigrid_memory_s13_random") == 845);
+  CHECK(steps("minigrid_memory_s17_random") == 1445);
   const auto actions = [](const std::string& preset) { return TaskConfig::from_preset(preset).info().num_actions(); };
   CHECK(actions("count_recall_easy") == 27);
   CHECK(actions("count_recall_medium") == 27);
