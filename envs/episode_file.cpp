@@ -33,6 +33,8 @@ constexpr RecordedTask kTasks[] = {
     {"repeat_previous", recorded::replay_repeat_previous},
     {"autoencode", recorded::replay_autoencode},
     {"count_recall", recorded::replay_count_recall},
+    {"memory_chain", recorded::replay_memory_chain},
+    {"umbrella_chain", recorded::replay_umbrella_chain},
     {"minigrid_memory", recorded::replay_minigrid_memory},
 };
 

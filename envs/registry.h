@@ -12,10 +12,12 @@
 #include "envs/tasks/autoencode.h"
 #include "envs/tasks/count_recall.h"
 #include "envs/tasks/key_to_door.h"
+#include "envs/tasks/memory_chain.h"
 #include "envs/tasks/minigrid_memory.h"
 #include "envs/tasks/repeat_first.h"
 #include "envs/tasks/repeat_previous.h"
 #include "envs/tasks/tmaze.h"
+#include "envs/tasks/umbrella_chain.h"
 #include "envs/tasks/visual_match.h"
 
 namespace engram {
@@ -30,8 +32,8 @@ struct TaskList {
     (function.template operator()<Tasks>(), ...);
   }
 };
-using AllTasks =
-    TaskList<VisualMatch, KeyToDoor, TMaze, RepeatFirst, RepeatPrevious, Autoencode, CountRecall, MiniGridMemory>;
+using AllTasks = TaskList<VisualMatch, KeyToDoor, TMaze, RepeatFirst, RepeatPrevious, Autoencode, CountRecall,
+                          MemoryChain, UmbrellaChain, MiniGridMemory>;
 
 // A published size of a task, by name.
 struct TaskPreset {

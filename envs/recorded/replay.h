@@ -16,6 +16,8 @@ std::optional<std::string> replay_repeat_first(const Json& episode);
 std::optional<std::string> replay_repeat_previous(const Json& episode);
 std::optional<std::string> replay_autoencode(const Json& episode);
 std::optional<std::string> replay_count_recall(const Json& episode);
+std::optional<std::string> replay_memory_chain(const Json& episode);
+std::optional<std::string> replay_umbrella_chain(const Json& episode);
 std::optional<std::string> replay_minigrid_memory(const Json& episode);
 
 }  // namespace engram::recorded

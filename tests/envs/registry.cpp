@@ -11,7 +11,8 @@ using namespace engram;
 
 TEST_CASE("every task can be made by name, listed, and set option by option") {
   CHECK(task_names() == std::vector<std::string>{"visual_match", "key_to_door", "tmaze", "repeat_first",
-                                                 "repeat_previous", "autoencode", "count_recall", "minigrid_memory"});
+                                                 "repeat_previous", "autoencode", "count_recall", "memory_chain",
+                                                 "umbrella_chain", "minigrid_memory"});
   for (const std::string& name : task_names()) {
     TaskConfig config(name);
     CHECK(config.name() == name);
@@ -101,6 +102,12 @@ TEST_CASE("every preset is valid, named once and has the published size") {
   CHECK(steps("count_recall_easy") == 51);
   CHECK(steps("count_recall_medium") == 103);
   CHECK(steps("count_recall_hard") == 207);
+  CHECK(steps("memory_len_1") == 2);
+  CHECK(steps("memory_len_100") == 101);
+  CHECK(steps("memory_size_40") == 3);
+  CHECK(TaskConfig::from_preset("memory_size_40").info().observation.shape == std::vector<std::int64_t>{42});
+  CHECK(steps("umbrella_length_100") == 100);
+  CHECK(TaskConfig::from_preset("umbrella_length_1").info().observation.shape == std::vector<std::int64_t>{23});
   CHECK(steps("minigrid_memory_s7") == 245);
   CHECK(steps("minigrid_memory_s9") == 405);
   CHECK(steps("minigrid_memory_s11") == 605);
