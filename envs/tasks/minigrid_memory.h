@@ -92,12 +92,10 @@ struct MiniGridMemory {
   HOST_DEVICE static Outcome step(const Params& params, State& state, int action, Rng&) {
     ++state.t;
     const Items items = items_of(params, state);
-    state.agent.direction = minigrid::direction_after(state.agent.direction, action);
     const minigrid::Cell front = minigrid::front_of(state.agent);
-    bool free = (action == minigrid::kForward) & !walls_of(params, state).at(front.x, front.y);
+    bool free = !walls_of(params, state).at(front.x, front.y);
     for (const minigrid::Item& item : items.item) free &= (item.x != front.x) | (item.y != front.y);
-    state.agent.x = free ? front.x : state.agent.x;
-    state.agent.y = free ? front.y : state.agent.y;
+    minigrid::walk(state.agent, action, front, free);
     look(params, state, items);
 
     // The cells before the two objects.
@@ -113,7 +111,7 @@ struct MiniGridMemory {
   HOST_DEVICE static bool success(const Params&, const State& state) { return state.choice == kRight; }
 
   HOST_DEVICE static void observe(const Params& params, const State& state, Element* out) {
-    const minigrid::Codes held = params.full_state ? codes_of(state.object) : minigrid::kNothing;
+    const minigrid::Codes held = params.full_state ? codes_of(state.object) : minigrid::nothing();
     minigrid::show(state.view, items_of(params, state).item, held, params.scale, out);
   }
 

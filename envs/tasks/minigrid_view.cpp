@@ -31,27 +31,25 @@ Walls make_walls(const std::vector<std::string>& map) {
 
 void list_codes(OptionList& list, CodeBytes& codes) {
   list.add("codes", codes, {{CodeBytes::kSpread, "spread"}, {CodeBytes::kOriginal, "original"}},
-           "spread: objects' codes times 25, colours' times 51, states' times 127, to use the range of a byte; "
+           "spread: objects' codes times 25, colours' times 51, states' times 85, to use the range of a byte; "
            "original: as they are, 0 to 10");
 }
 
-Scale scale_of(CodeBytes codes) { return codes == CodeBytes::kSpread ? Scale{25, 51, 127} : Scale{1, 1, 1}; }
+Scale scale_of(CodeBytes codes) { return codes == CodeBytes::kSpread ? Scale{25, 51, 85} : Scale{1, 1, 1}; }
 
 Rgb item_colour(Codes codes) {
-  constexpr Rgb kKeyColour{230, 180, 0}, kDoorColours[] = {{200, 0, 0}, {0, 140, 0}, {0, 90, 220}};
-  switch (codes.object) {
-    case kKey:
-      return kKeyColour;
-    case kBall:
-      return {0, 90, 220};
-    default:
-      return kDoorColours[codes.colour % 3];
-  }
+  constexpr Rgb kRedDoor{200, 0, 0}, kBlueColour{0, 90, 220}, kYellowColour{230, 180, 0}, kGoalColour{0, 150, 0};
+  if (codes.object == kBall) return kBlueColour;
+  if (codes.object == kGoal) return kGoalColour;
+  const Rgb colour = codes.colour == kRed ? kRedDoor : codes.colour == kBlue ? kBlueColour : kYellowColour;
+  if (codes.object != kDoor || codes.state != kOpen) return colour;
+  const auto paler = [](std::uint8_t value) { return static_cast<std::uint8_t>((value + 2 * 255) / 3); };
+  return {paler(colour.red), paler(colour.green), paler(colour.blue)};
 }
 
 void draw(const Walls& walls, int width, int height, const View& view, Agent agent, const Item* items, int num_items,
           Canvas& canvas) {
-  constexpr Rgb kWallColour{25, 25, 25}, kInSight{235, 235, 235}, kFloor{180, 180, 180}, kAgent{228, 148, 109};
+  constexpr Rgb kWallColour{25, 25, 25}, kInSight{235, 235, 235}, kFloor{180, 180, 180}, kAgentColour{228, 148, 109};
   canvas.resize(height, width, kFloor);
   for (int y = 0; y < height; ++y)
     for (int x = 0; x < width; ++x)
@@ -60,7 +58,7 @@ void draw(const Walls& walls, int width, int height, const View& view, Agent age
       else if (sees(view, agent, x, y))
         canvas.set(y, x, kInSight);
   for (int i = 0; i < num_items; ++i) canvas.set(items[i].y, items[i].x, item_colour(items[i].codes));
-  canvas.set(agent.y, agent.x, kAgent);
+  canvas.set(agent.y, agent.x, kAgentColour);
 }
 
 }  // namespace engram::minigrid

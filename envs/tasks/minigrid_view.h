@@ -23,14 +23,23 @@ enum Action { kLeft, kRight, kForward, kPickUp, kDrop, kToggle, kDone, kActions 
 inline constexpr const char* kActionNames[] = {"left", "right", "forward", "pickup", "drop", "toggle", "done"};
 
 // A cell's codes, numbered as the package does: what is there, its colour, and of a door whether it is open.
-enum Object : std::uint8_t { kUnseen = 0, kEmpty = 1, kWall = 2, kDoor = 4, kKey = 5, kBall = 6, kGoal = 8 };
+enum Object : std::uint8_t {
+  kUnseen = 0,
+  kEmpty = 1,
+  kWall = 2,
+  kDoor = 4,
+  kKey = 5,
+  kBall = 6,
+  kGoal = 8,
+  kAgent = 10
+};
 enum Colour : std::uint8_t { kRed = 0, kGreen = 1, kBlue = 2, kYellow = 4, kGrey = 5 };
 enum DoorState : std::uint8_t { kOpen = 0, kClosed = 1, kLocked = 2 };
 
 struct Codes {
   std::uint8_t object, colour, state;
 };
-inline constexpr Codes kNothing{kEmpty, 0, 0};
+HOST_DEVICE constexpr Codes nothing() { return {kEmpty, 0, 0}; }
 
 // Something other than a wall, in the cell (x, y); x counts to the right, y down. It may stand in a gap of a wall.
 struct Item {
@@ -190,12 +199,27 @@ HOST_DEVICE inline void show(const View& view, const Item (&items)[kItems], Code
   put(kOwnCell, held);
 }
 
-// ---- What the agent does. ----
-
-// Turns, which is all that an action can do to the direction.
-HOST_DEVICE constexpr std::uint8_t direction_after(std::uint8_t direction, int action) {
-  return static_cast<std::uint8_t>((direction + (action == kRight) - (action == kLeft)) & 3);
+// Writes the observation [3, side, side] of a square maze from above, row y, column x, nothing hidden: the agent as
+// object kAgent with its direction as state; the upper left corner, which must be a wall, shows what the agent holds.
+// An item off the maze is left out.
+template <int kItems>
+HOST_DEVICE inline void show_all(const Walls& walls, int side, Agent agent, const Item (&items)[kItems], Codes held,
+                                 Scale scale, std::uint8_t* out) {
+  const auto put = [&](int x, int y, Codes codes) {
+    const int cell = y * side + x, cells = side * side;
+    out[cell] = static_cast<std::uint8_t>(codes.object * scale.object);
+    out[cells + cell] = static_cast<std::uint8_t>(codes.colour * scale.colour);
+    out[2 * cells + cell] = static_cast<std::uint8_t>(codes.state * scale.state);
+  };
+  for (int y = 0; y < side; ++y)
+    for (int x = 0; x < side; ++x) put(x, y, walls.at(x, y) ? Codes{kWall, kGrey, 0} : nothing());
+  for (const Item& item : items)
+    if (item.x < side && item.y < side) put(item.x, item.y, item.codes);
+  put(agent.x, agent.y, {kAgent, kRed, agent.direction});
+  put(0, 0, held);
 }
+
+// ---- What the agent does. ----
 
 struct Cell {
   std::uint8_t x, y;
@@ -203,6 +227,14 @@ struct Cell {
 HOST_DEVICE constexpr Cell front_of(Agent agent) {
   return {static_cast<std::uint8_t>(agent.x + (agent.direction == 0) - (agent.direction == 2)),
           static_cast<std::uint8_t>(agent.y + (agent.direction == 1) - (agent.direction == 3))};
+}
+
+// Turns left or right, or steps into the cell in front if that is free. Without a branch: actions are unpredictable.
+HOST_DEVICE constexpr void walk(Agent& agent, int action, Cell front, bool front_is_free) {
+  const bool steps = (action == kForward) & front_is_free;
+  agent.x = steps ? front.x : agent.x;
+  agent.y = steps ? front.y : agent.y;
+  agent.direction = static_cast<std::uint8_t>((agent.direction + (action == kRight) - (action == kLeft)) & 3);
 }
 
 // Reward of success with step `step` of at most `max_steps`; rounded once, from the reference's double.

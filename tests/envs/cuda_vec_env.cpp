@@ -48,7 +48,8 @@ std::vector<TaskConfig> many_tasks() {
   for (const char* const preset : {"repeat_first_hard", "repeat_previous_hard", "autoencode_hard", "count_recall_hard"})
     tasks.push_back(TaskConfig::from_preset(preset));
   for (const char* const preset :
-       {"memory_len_1", "memory_size_40", "umbrella_length_1", "minigrid_memory_s13", "minigrid_memory_s17_random"})
+       {"memory_len_1", "memory_size_40", "umbrella_length_1", "minigrid_memory_s13", "minigrid_memory_s17_random",
+        "minigrid_red_blue_doors_8", "minigrid_door_key_8", "minigrid_door_key_16"})
     tasks.push_back(TaskConfig::from_preset(preset));
   tasks.push_back(task_with("memory_chain", {{"bits", "64"}, {"shown_twice", "false"}}));
   tasks.push_back(task_with("umbrella_chain", {{"distractors", "128"}}));

@@ -16,7 +16,7 @@ using Json = nlohmann::json;
 namespace {
 
 const std::string kGolden = ENGRAM_SOURCE_DIR "/tests/golden/minigrid.jsonl";
-const std::vector<std::string> kTasks = {"minigrid_memory"};
+const std::vector<std::string> kTasks = {"minigrid_memory", "minigrid_red_blue_doors", "minigrid_door_key"};
 
 std::vector<Json> golden_episodes() {
   std::vector<Json> episodes;
@@ -72,7 +72,8 @@ TEST_CASE("the golden file of MiniGrid has every size, solved and not, and episo
     if (episode["end"] == "truncated") cut.insert(episode["env"].get<std::string>());
   }
   for (const char* const name :
-       {"MemoryS7", "MemoryS9", "MemoryS11", "MemoryS13", "MemoryS13Random", "MemoryS17Random"})
+       {"MemoryS7", "MemoryS9", "MemoryS11", "MemoryS13", "MemoryS13Random", "MemoryS17Random", "RedBlueDoors-6x6",
+        "RedBlueDoors-8x8", "DoorKey-5x5", "DoorKey-6x6", "DoorKey-8x8", "DoorKey-16x16"})
     for (const char* const success : {" solved", " not solved"})
       CHECK(found.count("MiniGrid-" + std::string(name) + "-v0" + success) == 1);
   for (const std::string& task : kTasks) CHECK(cut.count(task) == 1);
@@ -122,6 +123,19 @@ TEST_CASE("any difference from an episode of MiniGrid is a mismatch at its step"
   changed = memory;
   changed["size"] = memory["size"].get<int>() + 2;
   CHECK(mismatch_of(changed) != "");
+  const Json doors = first_of("minigrid_red_blue_doors", "terminated", true);
+  for (const char* const field : {"red_y", "blue_y"}) {
+    changed = doors;
+    changed[field] = doors[field] == 1 ? 2 : 1;
+    CHECK(mismatch_of(changed) != "");
+  }
+  changed = doors;
+  changed["agent"][2] = (doors["agent"][2].get<int>() + 1) % 4;
+  CHECK(mismatch_of(changed).starts_with("step 0: observation\n"));
+  const Json door_key = first_of("minigrid_door_key", "terminated", true);
+  changed = door_key;
+  changed["door_y"] = door_key["door_y"] == 1 ? 2 : 1;
+  CHECK(mismatch_of(changed) != "");
 }
 
 TEST_CASE("a malformed episode of MiniGrid is refused with what is wrong") {
@@ -157,6 +171,17 @@ TEST_CASE("a malformed episode of MiniGrid is refused with what is wrong") {
   changed["size"] = 7;
   changed["hall_end"] = 5;
   CHECK(error_of(changed) == "it, line 1: 'hall_end' is 5; it takes an integer 4..4");
+  changed = first_of("minigrid_red_blue_doors", "terminated", true);
+  changed["agent"] = {3, 1, 0};
+  CHECK(error_of(changed) == "it, line 1: 'agent' is [3,1,0]; it takes a cell within the room and a direction");
+  changed["agent"] = {4, 1, 4};
+  CHECK(error_of(changed) == "it, line 1: 'agent' is [4,1,4]; it takes integers 0..7, 0..4, 0..3");
+  changed = first_of("minigrid_door_key", "terminated", true);
+  changed["key"] = {changed["agent"][0], changed["agent"][1]};
+  CHECK(error_of(changed) ==
+        "it, line 1: 'key' is " + changed["key"].dump() + "; it takes a free cell to the left of the wall");
+  changed["wall_x"] = 3;
+  CHECK(error_of(changed) == "it, line 1: 'wall_x' is 3; it takes an integer 2..2");
 }
 
 TEST_CASE("an episode of MiniGrid that is cut or flipped is refused or replayed, never more") {

@@ -18,6 +18,8 @@ from minigrid.core.constants import DIR_TO_VEC
 # A character for each cell of a view: its three codes.
 SYMBOLS = {
     (0, 0, 0): "?", (1, 0, 0): ".", (2, 5, 0): "#", (5, 1, 0): "k", (6, 1, 0): "b",
+    (4, 0, 0): "r", (4, 0, 1): "R", (4, 2, 0): "e", (4, 2, 1): "E",
+    (4, 4, 0): "y", (4, 4, 1): "Y", (4, 4, 2): "L", (5, 4, 0): "K", (8, 1, 0): "g",
 }
 
 
@@ -83,14 +85,98 @@ class Memory:
         """Cells that end the episode."""
         return game.success_pos, game.failure_pos
 
-    def right(self, game):
+    def right(self, game, choice):
         return step_towards(game, game.success_pos, into=True)
 
-    def wrong(self, game):
+    def wrong(self, game, choice):
         return step_towards(game, game.failure_pos, into=True)
 
     def success(self, game):
         return tuple(game.agent_pos) == game.success_pos
+
+
+def cell_of(game, thing):
+    """Where it lies in the grid."""
+    return next((i % game.width, i // game.width) for i, what in enumerate(game.grid.grid) if what is thing)
+
+
+def pose(game):
+    return {"agent": [int(game.agent_pos[0]), int(game.agent_pos[1]), int(game.agent_dir)]}
+
+
+class RedBlueDoors:
+    env = "minigrid_red_blue_doors"
+    sizes = {"MiniGrid-RedBlueDoors-6x6-v0": 24, "MiniGrid-RedBlueDoors-8x8-v0": 24}
+
+    def layout(self, game):
+        red, blue = cell_of(game, game.red_door), cell_of(game, game.blue_door)
+        size = game.height
+        assert (game.width, red[0], blue[0]) == (2 * size, size // 2, size // 2 + size - 1)
+        return {"size": size, **pose(game), "red_y": red[1], "blue_y": blue[1]}
+
+    def ends(self, game):
+        return ()
+
+    def open(self, game, door):
+        action = step_towards(game, cell_of(game, door), into=False)
+        return Actions.toggle if action is None else action
+
+    def right(self, game, choice):
+        return self.open(game, game.blue_door if game.red_door.is_open else game.red_door)
+
+    def wrong(self, game, choice):
+        return self.open(game, game.blue_door)
+
+    def success(self, game):
+        return self.red_was_open and game.blue_door.is_open
+
+    def look(self, game):
+        """Before a step."""
+        self.red_was_open = game.red_door.is_open
+
+
+class DoorKey:
+    env = "minigrid_door_key"
+    sizes = {"MiniGrid-DoorKey-5x5-v0": 24, "MiniGrid-DoorKey-6x6-v0": 18, "MiniGrid-DoorKey-8x8-v0": 18,
+             "MiniGrid-DoorKey-16x16-v0": 12}
+
+    def find(self, game, kind):
+        return next((what for what in game.grid.grid if what is not None and what.type == kind), None)
+
+    def layout(self, game):
+        door, key = self.find(game, "door"), self.find(game, "key")
+        size, (wall_x, door_y) = game.height, cell_of(game, door)
+        assert game.width == size and cell_of(game, self.find(game, "goal")) == (size - 2, size - 2) and door.is_locked
+        return {"size": size, **pose(game), "wall_x": wall_x, "door_y": door_y, "key": list(cell_of(game, key))}
+
+    def ends(self, game):
+        return ((game.width - 2, game.height - 2),)
+
+    def right(self, game, choice):
+        door, key = self.find(game, "door"), self.find(game, "key")
+
+        def at(thing, then):
+            action = step_towards(game, cell_of(game, thing), into=False)
+            return then if action is None else action
+
+        if door.is_locked and game.carrying is None:
+            return at(key, Actions.pickup)
+        try:
+            if not door.is_open:
+                return at(door, Actions.toggle)
+            return step_towards(game, self.ends(game)[0], into=True)
+        except LookupError:  # the key lies in the way
+            return at(key, Actions.pickup)
+
+    def wrong(self, game, choice):
+        """Mostly what there is to do with keys and doors."""
+        if game.step_count > 300:
+            return self.right(game, choice)
+        return choice.choice((Actions.pickup, Actions.drop, Actions.toggle, Actions.forward, Actions.forward, Actions.left,
+                              Actions.right)) if choice.random() < 0.5 else self.right(game, choice)
+
+    def success(self, game):
+        return tuple(game.agent_pos) == self.ends(game)[0]
 
 
 class Roaming:
@@ -131,7 +217,9 @@ def record(task, name, index):
             break
         action = roaming(game, task.ends(game))
         if action is None:
-            action = choice.randrange(7) if choice.random() < strays else wanted(game)
+            action = choice.randrange(7) if choice.random() < strays else wanted(game, choice)
+        if hasattr(task, "look"):
+            task.look(game)
         observation, reward, terminated, truncated, _ = game.step(int(action))
         actions.append(int(action))
         rewards.append(float(reward))
@@ -142,7 +230,7 @@ def record(task, name, index):
 
 
 def main():
-    for task in (Memory(),):
+    for task in (Memory(), RedBlueDoors(), DoorKey()):
         for name, episodes in task.sizes.items():
             for index in range(episodes):
                 print(json.dumps(record(task, name, index), separators=(",", ":")))
