@@ -36,8 +36,8 @@ constexpr RecordedTask kTasks[] = {
     {"memory_chain", recorded::replay_memory_chain},
     {"umbrella_chain", recorded::replay_umbrella_chain},
     {"minigrid_memory", recorded::replay_minigrid_memory},
-    {"minigrid_red_blue_doors", recorded::replay_minigrid_red_blue_doors},
-    {"minigrid_door_key", recorded::replay_minigrid_door_key},
+    {"red_blue_doors", recorded::replay_red_blue_doors},
+    {"door_key", recorded::replay_door_key},
 };
 
 std::optional<std::string> replay_episode(const Json& episode) {

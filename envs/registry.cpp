@@ -68,13 +68,9 @@ std::vector<TaskPreset> make_presets() {
                        {{"size", size}, {"random_length", "true"}},
                        minigrid::kSource});
   for (const char* size : {"6", "8"})
-    presets.push_back({std::string("minigrid_red_blue_doors_") + size,
-                       "minigrid_red_blue_doors",
-                       {{"size", size}},
-                       minigrid::kSource});
+    presets.push_back({std::string("red_blue_doors_") + size, "red_blue_doors", {{"size", size}}, minigrid::kSource});
   for (const char* size : {"5", "6", "8", "16"})
-    presets.push_back(
-        {std::string("minigrid_door_key_") + size, "minigrid_door_key", {{"size", size}}, minigrid::kSource});
+    presets.push_back({std::string("door_key_") + size, "door_key", {{"size", size}}, minigrid::kSource});
   return presets;
 }
 

@@ -70,13 +70,13 @@ std::optional<std::string> replay_umbrella_chain(const Json& episode) {
     noise.emplace_back();
     for (int i = 0; const int bit : read_bits("obs", row[2], options.distractors)) {
       recording.observations.push_back(static_cast<float>(bit));
-      noise.back().distractors[i / 32] |= static_cast<std::uint32_t>(bit) << i % 32;
+      noise.back().word[i / 32] |= static_cast<std::uint32_t>(bit) << i % 32;
       ++i;
     }
   }
   for (std::size_t t = 0; const int sign : get_symbols(episode, "rewards", length, {"-+"})) {
     recording.rewards.push_back(sign == 1 ? 1.0f : -1.0f);
-    noise[++t].pays = sign == 1;
+    noise[++t].word[options.distractors / 32] |= static_cast<std::uint32_t>(sign) << options.distractors % 32;
   }
   const UmbrellaChain::Params params = UmbrellaChain::make_params(options, 0, Purpose::kTest);
   return play<UmbrellaChain>(

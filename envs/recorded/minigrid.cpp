@@ -5,9 +5,9 @@
 #include "base/error.h"
 #include "envs/recorded/play.h"
 #include "envs/recorded/replay.h"
-#include "envs/tasks/minigrid_door_key.h"
+#include "envs/tasks/door_key.h"
 #include "envs/tasks/minigrid_memory.h"
-#include "envs/tasks/minigrid_red_blue_doors.h"
+#include "envs/tasks/red_blue_doors.h"
 
 namespace engram::recorded {
 namespace {
@@ -98,8 +98,8 @@ std::optional<std::string> replay_minigrid_memory(const Json& episode) {
                               read_recording(episode, params.max_steps));
 }
 
-std::optional<std::string> replay_minigrid_red_blue_doors(const Json& episode) {
-  using Task = MiniGridRedBlueDoors;
+std::optional<std::string> replay_red_blue_doors(const Json& episode) {
+  using Task = RedBlueDoors;
   Task::Options options;
   options.codes = minigrid::CodeBytes::kOriginal;
   const int size = options.size = get_int(episode, "size", Task::kMinSize, Task::kMaxSize);
@@ -109,8 +109,8 @@ std::optional<std::string> replay_minigrid_red_blue_doors(const Json& episode) {
   return play<Task>(params, Task::start(params, agent, red_y, blue_y), read_recording(episode, params.max_steps));
 }
 
-std::optional<std::string> replay_minigrid_door_key(const Json& episode) {
-  using Task = MiniGridDoorKey;
+std::optional<std::string> replay_door_key(const Json& episode) {
+  using Task = DoorKey;
   Task::Options options;
   options.codes = minigrid::CodeBytes::kOriginal;
   const int size = options.size = get_int(episode, "size", Task::kMinSize, Task::kMaxSize);

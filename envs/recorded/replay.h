@@ -19,7 +19,7 @@ std::optional<std::string> replay_count_recall(const Json& episode);
 std::optional<std::string> replay_memory_chain(const Json& episode);
 std::optional<std::string> replay_umbrella_chain(const Json& episode);
 std::optional<std::string> replay_minigrid_memory(const Json& episode);
-std::optional<std::string> replay_minigrid_red_blue_doors(const Json& episode);
-std::optional<std::string> replay_minigrid_door_key(const Json& episode);
+std::optional<std::string> replay_red_blue_doors(const Json& episode);
+std::optional<std::string> replay_door_key(const Json& episode);
 
 }  // namespace engram::recorded

@@ -21,7 +21,7 @@ namespace engram {
 struct MiniGridMemory {
   static constexpr const char* kName = "minigrid_memory";
   static constexpr const char* kDescription = "see an object in a room, then go to its like at the end of a hall";
-  static constexpr const char* kMemoryDemand = "an object in a room passed before";
+  static constexpr const char* kMemoryDemand = "an object seen in a room";
   static constexpr const char* kSource = minigrid::kSource;
   static constexpr int kNumActions = minigrid::kActions;
   static constexpr const auto& kActionNames = minigrid::kActionNames;
@@ -96,7 +96,7 @@ struct MiniGridMemory {
     bool free = !walls_of(params, state).at(front.x, front.y);
     for (const minigrid::Item& item : items.item) free &= (item.x != front.x) | (item.y != front.y);
     minigrid::walk(state.agent, action, front, free);
-    look(params, state, items);
+    if (action <= minigrid::kForward) look(params, state, items);  // nothing else changes what is seen
 
     // The cells before the two objects.
     const int middle = params.size / 2, off_middle = state.agent.y - middle;

@@ -25,7 +25,7 @@ void UmbrellaChain::draw(const Params& params, const State& state, Canvas& canva
   const auto left = static_cast<std::uint8_t>(255 * (params.chain_length - state.t) / params.chain_length);
   canvas.set(0, 2, {left, left, 0});
   for (int i = 0; i < params.distractors; ++i)
-    if ((state.distractors[i / 32] >> i % 32 & 1) != 0) canvas.set(1 + i / kColumns, i % kColumns, kBit);
+    if (state.noise.bit(i)) canvas.set(1 + i / kColumns, i % kColumns, kBit);
 }
 
 std::string UmbrellaChain::phase(const Params&, const State& state) { return state.t == 0 ? "choice" : "chain"; }

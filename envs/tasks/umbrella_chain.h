@@ -17,13 +17,13 @@ namespace engram {
 struct UmbrellaChain {
   static constexpr const char* kName = "umbrella_chain";
   static constexpr const char* kDescription = "the first action is paid for at the end, after steps that pay at random";
-  static constexpr const char* kMemoryDemand = "none: credit for an action long before";
+  static constexpr const char* kMemoryDemand = "none: credit over a delay";
   static constexpr const char* kSource = kBsuiteSource;
   static constexpr int kNumActions = 2;
   static constexpr const char* kActionNames[] = {"leave", "take"};
   static constexpr std::optional<double> kChanceSuccess = 0.5;
   static constexpr const char* kChanceSource = "one of two first actions; what is right is in sight, without memory";
-  static constexpr int kMaxDistractors = 128;
+  static constexpr int kMaxDistractors = 127;
 
   struct Options {
     using Task = UmbrellaChain;
@@ -41,14 +41,16 @@ struct UmbrellaChain {
     int distractors;
   };
 
-  // What is drawn at random for a moment.
+  // What is drawn at random for a moment: bit i for the i-th distractor, and the bit after the last one for the reward
+  // of a step on the way, set for 1 and clear for -1.
   struct Noise {
-    std::uint32_t distractors[kMaxDistractors / 32];
-    bool pays;  // a reward of 1, not -1, for a step on the way
+    std::uint32_t word[(kMaxDistractors + 1) / 32];
+
+    HOST_DEVICE constexpr bool bit(int i) const { return (word[i / 32] >> i % 32 & 1) != 0; }
   };
 
   struct State {
-    std::uint32_t distractors[kMaxDistractors / 32];
+    Noise noise;     // of this moment
     std::int32_t t;  // steps so far
     bool needed, taken;
     bool solved;
@@ -62,8 +64,7 @@ struct UmbrellaChain {
 
   HOST_DEVICE static constexpr Noise draw_noise(const Params& params, Rng& rng) {
     Noise noise{};
-    for (int i = 0; 32 * i < params.distractors; ++i) noise.distractors[i] = rng.next();
-    noise.pays = rng.below(2) == 1;
+    for (int i = 0; 32 * i < params.distractors + 1; ++i) noise.word[i] = rng.next();
     return noise;
   }
 
@@ -73,11 +74,7 @@ struct UmbrellaChain {
   }
   // The state in which an episode begins; `has`: whether the agent has an umbrella before its first action.
   HOST_DEVICE static constexpr State start(bool needed, bool has, const Noise& noise) {
-    State state{};
-    state.needed = needed;
-    state.taken = has;
-    show(state, noise);
-    return state;
+    return {noise, 0, needed, has, false};
   }
 
   HOST_DEVICE static constexpr Outcome step(const Params& params, State& state, int action, Rng& rng) {
@@ -86,8 +83,8 @@ struct UmbrellaChain {
   // The step by which this noise was drawn.
   HOST_DEVICE static constexpr Outcome step_with(const Params& params, State& state, int action, const Noise& noise) {
     if (++state.t == 1) state.taken = action == 1;
-    show(state, noise);
-    if (state.t < params.chain_length) return {noise.pays ? 1.0f : -1.0f, End::kNone};
+    state.noise = noise;
+    if (state.t < params.chain_length) return {noise.bit(params.distractors) ? 1.0f : -1.0f, End::kNone};
     state.solved = state.taken == state.needed;
     return {state.solved ? 1.0f : -1.0f, End::kTerminated};
   }
@@ -99,8 +96,8 @@ struct UmbrellaChain {
     out[1] = state.taken ? 1.0f : 0.0f;
     // Rounded once, from the reference's double.
     out[2] = static_cast<float>(1 - static_cast<double>(state.t) / params.chain_length);
-    for (int i = 0; i < params.distractors; ++i)
-      out[3 + i] = static_cast<float>(state.distractors[i / 32] >> i % 32 & 1);
+    // Without a branch: the bits are unpredictable.
+    for (int i = 0; i < params.distractors; ++i) out[3 + i] = static_cast<float>(state.noise.bit(i));
   }
 
   // Three cells: blue where an umbrella is needed, blue where the agent has one, brighter the more time is left; below
@@ -109,11 +106,6 @@ struct UmbrellaChain {
   static std::string phase(const Params& params, const State& state);
   // Whether the first action was taken.
   static bool decided(const Params&, const State& state) { return state.t > 0; }
-
- private:
-  HOST_DEVICE static constexpr void show(State& state, const Noise& noise) {
-    for (int i = 0; i < kMaxDistractors / 32; ++i) state.distractors[i] = noise.distractors[i];
-  }
 };
 
 static_assert(GridTask<UmbrellaChain>);

@@ -123,7 +123,7 @@ TEST_CASE("memory chain: drawn are the bits while they are shown, and the one th
 
 TEST_CASE("umbrella chain: the first action decides the last reward, all others are drawn at random") {
   for (const int length : {1, 2, 9})
-    for (const int distractors : {0, 20, 128}) {
+    for (const int distractors : {0, 20, 127}) {
       CAPTURE(length);
       CAPTURE(distractors);
       const auto environment = make(

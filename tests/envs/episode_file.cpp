@@ -188,7 +188,7 @@ TEST_CASE("a malformed line is refused with its number and what is wrong") {
   CHECK(error_of("{\"env\": \"chess\"}") ==
         "line 1: 'env' is \"chess\"; it takes visual_match, key_to_door, tmaze, "
         "repeat_first, repeat_previous, autoencode, count_recall, memory_chain, umbrella_chain, minigrid_memory, "
-        "minigrid_red_blue_doors or minigrid_door_key");
+        "red_blue_doors or door_key");
   for (const auto& [key, value] : board.items()) {
     if (key == "colours" || key == "env") continue;
     const std::string message = board_error([&](Json& episode) { episode.erase(key); });

@@ -5,8 +5,8 @@
 #include <map>
 #include <set>
 
-#include "envs/tasks/minigrid_door_key.h"
-#include "envs/tasks/minigrid_red_blue_doors.h"
+#include "envs/tasks/door_key.h"
+#include "envs/tasks/red_blue_doors.h"
 
 using namespace engram;
 using minigrid::kDrop;
@@ -15,8 +15,7 @@ using minigrid::kLeft;
 using minigrid::kPickUp;
 using minigrid::kRight;
 using minigrid::kToggle;
-using Doors = MiniGridRedBlueDoors;
-using DoorKey = MiniGridDoorKey;
+using Doors = RedBlueDoors;
 
 namespace {
 

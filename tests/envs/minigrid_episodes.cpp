@@ -16,7 +16,7 @@ using Json = nlohmann::json;
 namespace {
 
 const std::string kGolden = ENGRAM_SOURCE_DIR "/tests/golden/minigrid.jsonl";
-const std::vector<std::string> kTasks = {"minigrid_memory", "minigrid_red_blue_doors", "minigrid_door_key"};
+const std::vector<std::string> kTasks = {"minigrid_memory", "red_blue_doors", "door_key"};
 
 std::vector<Json> golden_episodes() {
   std::vector<Json> episodes;
@@ -123,7 +123,7 @@ TEST_CASE("any difference from an episode of MiniGrid is a mismatch at its step"
   changed = memory;
   changed["size"] = memory["size"].get<int>() + 2;
   CHECK(mismatch_of(changed) != "");
-  const Json doors = first_of("minigrid_red_blue_doors", "terminated", true);
+  const Json doors = first_of("red_blue_doors", "terminated", true);
   for (const char* const field : {"red_y", "blue_y"}) {
     changed = doors;
     changed[field] = doors[field] == 1 ? 2 : 1;
@@ -132,7 +132,7 @@ TEST_CASE("any difference from an episode of MiniGrid is a mismatch at its step"
   changed = doors;
   changed["agent"][2] = (doors["agent"][2].get<int>() + 1) % 4;
   CHECK(mismatch_of(changed).starts_with("step 0: observation\n"));
-  const Json door_key = first_of("minigrid_door_key", "terminated", true);
+  const Json door_key = first_of("door_key", "terminated", true);
   changed = door_key;
   changed["door_y"] = door_key["door_y"] == 1 ? 2 : 1;
   CHECK(mismatch_of(changed) != "");
@@ -171,12 +171,12 @@ TEST_CASE("a malformed episode of MiniGrid is refused with what is wrong") {
   changed["size"] = 7;
   changed["hall_end"] = 5;
   CHECK(error_of(changed) == "it, line 1: 'hall_end' is 5; it takes an integer 4..4");
-  changed = first_of("minigrid_red_blue_doors", "terminated", true);
+  changed = first_of("red_blue_doors", "terminated", true);
   changed["agent"] = {3, 1, 0};
   CHECK(error_of(changed) == "it, line 1: 'agent' is [3,1,0]; it takes a cell within the room and a direction");
   changed["agent"] = {4, 1, 4};
   CHECK(error_of(changed) == "it, line 1: 'agent' is [4,1,4]; it takes integers 0..7, 0..4, 0..3");
-  changed = first_of("minigrid_door_key", "terminated", true);
+  changed = first_of("door_key", "terminated", true);
   changed["key"] = {changed["agent"][0], changed["agent"][1]};
   CHECK(error_of(changed) ==
         "it, line 1: 'key' is " + changed["key"].dump() + "; it takes a free cell to the left of the wall");

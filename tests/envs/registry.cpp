@@ -12,8 +12,7 @@ using namespace engram;
 TEST_CASE("every task can be made by name, listed, and set option by option") {
   CHECK(task_names() == std::vector<std::string>{"visual_match", "key_to_door", "tmaze", "repeat_first",
                                                  "repeat_previous", "autoencode", "count_recall", "memory_chain",
-                                                 "umbrella_chain", "minigrid_memory", "minigrid_red_blue_doors",
-                                                 "minigrid_door_key"});
+                                                 "umbrella_chain", "minigrid_memory", "red_blue_doors", "door_key"});
   for (const std::string& name : task_names()) {
     TaskConfig config(name);
     CHECK(config.name() == name);
@@ -115,12 +114,12 @@ TEST_CASE("every preset is valid, named once and has the published size") {
   CHECK(steps("minigrid_memory_s13") == 845);
   CHECK(steps("minigrid_memory_s13_random") == 845);
   CHECK(steps("minigrid_memory_s17_random") == 1445);
-  CHECK(steps("minigrid_red_blue_doors_6") == 720);
-  CHECK(steps("minigrid_red_blue_doors_8") == 1280);
-  CHECK(steps("minigrid_door_key_5") == 250);
-  CHECK(steps("minigrid_door_key_6") == 360);
-  CHECK(steps("minigrid_door_key_8") == 640);
-  CHECK(steps("minigrid_door_key_16") == 2560);
+  CHECK(steps("red_blue_doors_6") == 720);
+  CHECK(steps("red_blue_doors_8") == 1280);
+  CHECK(steps("door_key_5") == 250);
+  CHECK(steps("door_key_6") == 360);
+  CHECK(steps("door_key_8") == 640);
+  CHECK(steps("door_key_16") == 2560);
   const auto actions = [](const std::string& preset) { return TaskConfig::from_preset(preset).info().num_actions(); };
   CHECK(actions("count_recall_easy") == 27);
   CHECK(actions("count_recall_medium") == 27);

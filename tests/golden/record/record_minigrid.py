@@ -105,7 +105,7 @@ def pose(game):
 
 
 class RedBlueDoors:
-    env = "minigrid_red_blue_doors"
+    env = "red_blue_doors"
     sizes = {"MiniGrid-RedBlueDoors-6x6-v0": 24, "MiniGrid-RedBlueDoors-8x8-v0": 24}
 
     def layout(self, game):
@@ -136,7 +136,7 @@ class RedBlueDoors:
 
 
 class DoorKey:
-    env = "minigrid_door_key"
+    env = "door_key"
     sizes = {"MiniGrid-DoorKey-5x5-v0": 24, "MiniGrid-DoorKey-6x6-v0": 18, "MiniGrid-DoorKey-8x8-v0": 18,
              "MiniGrid-DoorKey-16x16-v0": 12}
 

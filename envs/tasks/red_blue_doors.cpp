@@ -1,16 +1,16 @@
-#include "envs/tasks/minigrid_red_blue_doors.h"
+#include "envs/tasks/red_blue_doors.h"
 
 namespace engram {
 
-void MiniGridRedBlueDoors::Options::list_options(OptionList& list) {
+void RedBlueDoors::Options::list_options(OptionList& list) {
   list.add("size", size, {kMinSize, kMaxSize}, "side of the room in cells, its walls included");
   minigrid::list_codes(list, codes);
   list_full_state(list, full_state);
 }
 
-void MiniGridRedBlueDoors::Options::check() const { check_bounds(*this, kTaskSection); }
+void RedBlueDoors::Options::check() const { check_bounds(*this, kTaskSection); }
 
-MiniGridRedBlueDoors::Params MiniGridRedBlueDoors::make_params(const Options& options, std::uint64_t, Purpose) {
+RedBlueDoors::Params RedBlueDoors::make_params(const Options& options, std::uint64_t, Purpose) {
   Params params{};
   params.size = options.size;
   params.max_steps = 20 * options.size * options.size;
@@ -25,16 +25,16 @@ MiniGridRedBlueDoors::Params MiniGridRedBlueDoors::make_params(const Options& op
   return params;
 }
 
-void MiniGridRedBlueDoors::draw(const Params& params, const State& state, Canvas& canvas) {
+void RedBlueDoors::draw(const Params& params, const State& state, Canvas& canvas) {
   const Items items = items_of(params, state);
   minigrid::draw(params.walls, 2 * params.size, params.size, state.view, state.agent, items.item, 2, canvas);
 }
 
-std::string MiniGridRedBlueDoors::phase(const Params&, const State& state) {
+std::string RedBlueDoors::phase(const Params&, const State& state) {
   return state.red_open ? "to the blue door" : "to the red door";
 }
 
-std::optional<Cue> MiniGridRedBlueDoors::cue(const Params& params, const State& state) {
+std::optional<Cue> RedBlueDoors::cue(const Params& params, const State& state) {
   if (params.full_state || !state.red_seen || state.view.sees_item(0)) return {};
   if (!state.red_open) return Cue{"red door closed", {}};
   return Cue{"red door open", minigrid::item_colour(door(minigrid::kRed, true))};

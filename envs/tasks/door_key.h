@@ -17,10 +17,10 @@
 
 namespace engram {
 
-struct MiniGridDoorKey {
-  static constexpr const char* kName = "minigrid_door_key";
+struct DoorKey {
+  static constexpr const char* kName = "door_key";
   static constexpr const char* kDescription = "take a key, unlock the door in a wall, go to the goal behind it";
-  static constexpr const char* kMemoryDemand = "where things are that are out of sight";
+  static constexpr const char* kMemoryDemand = "where things out of sight are";
   static constexpr const char* kSource = minigrid::kSource;
   static constexpr int kNumActions = minigrid::kActions;
   static constexpr const auto& kActionNames = minigrid::kActionNames;
@@ -30,7 +30,7 @@ struct MiniGridDoorKey {
   static constexpr int kFirstWall = 2, kWallColumns = kMaxSize - 2 - kFirstWall;
 
   struct Options {
-    using Task = MiniGridDoorKey;
+    using Task = DoorKey;
 
     int size = 5;
     minigrid::CodeBytes codes = minigrid::CodeBytes::kSpread;
@@ -155,6 +155,6 @@ struct MiniGridDoorKey {
   }
 };
 
-static_assert(GridTask<MiniGridDoorKey>);
+static_assert(GridTask<DoorKey>);
 
 }  // namespace engram

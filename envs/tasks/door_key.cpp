@@ -1,16 +1,16 @@
-#include "envs/tasks/minigrid_door_key.h"
+#include "envs/tasks/door_key.h"
 
 namespace engram {
 
-void MiniGridDoorKey::Options::list_options(OptionList& list) {
+void DoorKey::Options::list_options(OptionList& list) {
   list.add("size", size, {kMinSize, kMaxSize}, "side of the maze in cells, its walls included");
   minigrid::list_codes(list, codes);
   list_full_state(list, full_state);
 }
 
-void MiniGridDoorKey::Options::check() const { check_bounds(*this, kTaskSection); }
+void DoorKey::Options::check() const { check_bounds(*this, kTaskSection); }
 
-MiniGridDoorKey::Params MiniGridDoorKey::make_params(const Options& options, std::uint64_t, Purpose) {
+DoorKey::Params DoorKey::make_params(const Options& options, std::uint64_t, Purpose) {
   Params params{};
   params.size = options.size;
   params.max_steps = 10 * options.size * options.size;
@@ -27,7 +27,7 @@ MiniGridDoorKey::Params MiniGridDoorKey::make_params(const Options& options, std
   return params;
 }
 
-void MiniGridDoorKey::draw(const Params& params, const State& state, Canvas& canvas) {
+void DoorKey::draw(const Params& params, const State& state, Canvas& canvas) {
   const Items items = items_of(params, state);
   const bool holds_key = state.key.x == kNowhere;
   minigrid::draw(walls_of(params, state), params.size, params.size, state.view, state.agent,
@@ -35,7 +35,7 @@ void MiniGridDoorKey::draw(const Params& params, const State& state, Canvas& can
   if (holds_key) canvas.set(0, 0, minigrid::item_colour(key_codes()));
 }
 
-std::string MiniGridDoorKey::phase(const Params&, const State& state) {
+std::string DoorKey::phase(const Params&, const State& state) {
   if (state.door == minigrid::kLocked) return state.key.x == kNowhere ? "to the door" : "to the key";
   return "to the goal";
 }

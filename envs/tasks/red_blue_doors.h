@@ -18,10 +18,10 @@
 
 namespace engram {
 
-struct MiniGridRedBlueDoors {
-  static constexpr const char* kName = "minigrid_red_blue_doors";
+struct RedBlueDoors {
+  static constexpr const char* kName = "red_blue_doors";
   static constexpr const char* kDescription = "open the red door, then the blue one at the other end of a room";
-  static constexpr const char* kMemoryDemand = "whether a door was opened before";
+  static constexpr const char* kMemoryDemand = "whether a door was opened";
   static constexpr const char* kSource = minigrid::kSource;
   static constexpr int kNumActions = minigrid::kActions;
   static constexpr const auto& kActionNames = minigrid::kActionNames;
@@ -30,7 +30,7 @@ struct MiniGridRedBlueDoors {
   static constexpr int kMinSize = 4, kMaxSize = 8;
 
   struct Options {
-    using Task = MiniGridRedBlueDoors;
+    using Task = RedBlueDoors;
 
     int size = 6;
     minigrid::CodeBytes codes = minigrid::CodeBytes::kSpread;
@@ -145,6 +145,6 @@ struct MiniGridRedBlueDoors {
   }
 };
 
-static_assert(GridTask<MiniGridRedBlueDoors>);
+static_assert(GridTask<RedBlueDoors>);
 
 }  // namespace engram
