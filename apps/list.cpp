@@ -198,13 +198,13 @@ void print_task(const std::string& name) {
   print_entry("source", info.source);
   std::printf("\nOptions\n");
   print_options(std::cout, task.options());
-  bool first = true;
-  for (const TaskPreset& preset : task_presets()) {
-    if (preset.task != name) continue;
-    if (first) std::printf("\nPresets (--task.preset)\n");
-    first = false;
-    std::printf("  %-20s%s\n", preset.name.c_str(), wrapped(values_text(preset), 22).c_str());
-  }
+  int width = 0;  // of the names
+  for (const TaskPreset& preset : task_presets())
+    if (preset.task == name) width = std::max(width, static_cast<int>(preset.name.size()));
+  if (width > 0) std::printf("\nPresets (--task.preset)\n");
+  for (const TaskPreset& preset : task_presets())
+    if (preset.task == name)
+      std::printf("  %-*s  %s\n", width, preset.name.c_str(), wrapped(values_text(preset), width + 4).c_str());
 }
 
 void print_preset(const TaskPreset& preset) {

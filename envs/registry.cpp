@@ -40,6 +40,37 @@ std::vector<TaskPreset> make_presets() {
   add_sizes("count_recall", {{{{"num_decks", "1"}, {"kind", "colours"}},
                               {{"num_decks", "2"}, {"kind", "suits"}},
                               {{"num_decks", "4"}, {"kind", "ranks"}}}});
+  // bsuite's sweeps, of which memory_size takes the numbers up to 40.
+  const std::vector<int> bsuite_sweep = {1,  2,  3,  4,  5,  6,  7,  8,  9,  10, 12, 14,
+                                         17, 20, 25, 30, 40, 50, 60, 70, 80, 90, 100};
+  for (const int length : bsuite_sweep)
+    presets.push_back({"memory_len_" + std::to_string(length),
+                       "memory_chain",
+                       {{"memory_length", std::to_string(length)}},
+                       kBsuiteSource});
+  for (const int bits : bsuite_sweep)
+    if (bits <= 40)
+      presets.push_back({"memory_size_" + std::to_string(bits),
+                         "memory_chain",
+                         {{"memory_length", "2"}, {"bits", std::to_string(bits)}},
+                         kBsuiteSource});
+  for (const int length : bsuite_sweep)
+    presets.push_back({"umbrella_length_" + std::to_string(length),
+                       "umbrella_chain",
+                       {{"chain_length", std::to_string(length)}, {"distractors", "20"}},
+                       kBsuiteSource});
+  for (const char* size : {"7", "9", "11", "13"})
+    presets.push_back(
+        {std::string("minigrid_memory_s") + size, "minigrid_memory", {{"size", size}}, minigrid::kSource});
+  for (const char* size : {"13", "17"})
+    presets.push_back({std::string("minigrid_memory_s") + size + "_random",
+                       "minigrid_memory",
+                       {{"size", size}, {"random_length", "true"}},
+                       minigrid::kSource});
+  for (const char* size : {"6", "8"})
+    presets.push_back({std::string("red_blue_doors_") + size, "red_blue_doors", {{"size", size}}, minigrid::kSource});
+  for (const char* size : {"5", "6", "8", "16"})
+    presets.push_back({std::string("door_key_") + size, "door_key", {{"size", size}}, minigrid::kSource});
   return presets;
 }
 

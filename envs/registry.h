@@ -11,10 +11,15 @@
 #include "envs/task.h"
 #include "envs/tasks/autoencode.h"
 #include "envs/tasks/count_recall.h"
+#include "envs/tasks/door_key.h"
 #include "envs/tasks/key_to_door.h"
+#include "envs/tasks/memory_chain.h"
+#include "envs/tasks/minigrid_memory.h"
+#include "envs/tasks/red_blue_doors.h"
 #include "envs/tasks/repeat_first.h"
 #include "envs/tasks/repeat_previous.h"
 #include "envs/tasks/tmaze.h"
+#include "envs/tasks/umbrella_chain.h"
 #include "envs/tasks/visual_match.h"
 
 namespace engram {
@@ -29,7 +34,8 @@ struct TaskList {
     (function.template operator()<Tasks>(), ...);
   }
 };
-using AllTasks = TaskList<VisualMatch, KeyToDoor, TMaze, RepeatFirst, RepeatPrevious, Autoencode, CountRecall>;
+using AllTasks = TaskList<VisualMatch, KeyToDoor, TMaze, RepeatFirst, RepeatPrevious, Autoencode, CountRecall,
+                          MemoryChain, UmbrellaChain, MiniGridMemory, RedBlueDoors, DoorKey>;
 
 // A published size of a task, by name.
 struct TaskPreset {

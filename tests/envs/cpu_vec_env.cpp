@@ -146,6 +146,8 @@ TEST_CASE("an environment is reset and stepped alone, and the others stay as the
       if (env->end_N()[kRow] != End::kNone) break;
       const auto actions = random_actions(rng, *env);
       env->step_row(kRow, actions[kRow]);
+      for (int row = 0; row < kEnvs; ++row)
+        if (row != kRow && later->end_N()[row] != End::kNone) later->reset_row(row, 0);
       later->step(actions);
     }
     CHECK_THROWS_WITH_AS(env->step_row(kRow, 0),

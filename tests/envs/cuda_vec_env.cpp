@@ -47,6 +47,12 @@ std::vector<TaskConfig> many_tasks() {
   tasks.push_back(task_with("tmaze", {{"active", "true"}, {"corridor_length", "20"}}));
   for (const char* const preset : {"repeat_first_hard", "repeat_previous_hard", "autoencode_hard", "count_recall_hard"})
     tasks.push_back(TaskConfig::from_preset(preset));
+  for (const char* const preset : {"memory_len_1", "memory_size_40", "umbrella_length_1", "minigrid_memory_s13",
+                                   "minigrid_memory_s17_random", "red_blue_doors_8", "door_key_8", "door_key_16"})
+    tasks.push_back(TaskConfig::from_preset(preset));
+  tasks.push_back(task_with("memory_chain", {{"bits", "64"}, {"shown_twice", "false"}}));
+  tasks.push_back(task_with("umbrella_chain", {{"distractors", "127"}}));
+  tasks.push_back(task_with("minigrid_memory", {{"codes", "original"}}));
   // The largest state and the most answers.
   tasks.push_back(task_with("count_recall", {{"num_decks", "4"}, {"full_state", "true"}}));
   for (const std::string& name : task_names()) tasks.push_back(task_with(name, {{"full_state", "true"}}));

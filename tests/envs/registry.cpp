@@ -11,7 +11,8 @@ using namespace engram;
 
 TEST_CASE("every task can be made by name, listed, and set option by option") {
   CHECK(task_names() == std::vector<std::string>{"visual_match", "key_to_door", "tmaze", "repeat_first",
-                                                 "repeat_previous", "autoencode", "count_recall"});
+                                                 "repeat_previous", "autoencode", "count_recall", "memory_chain",
+                                                 "umbrella_chain", "minigrid_memory", "red_blue_doors", "door_key"});
   for (const std::string& name : task_names()) {
     TaskConfig config(name);
     CHECK(config.name() == name);
@@ -101,6 +102,24 @@ TEST_CASE("every preset is valid, named once and has the published size") {
   CHECK(steps("count_recall_easy") == 51);
   CHECK(steps("count_recall_medium") == 103);
   CHECK(steps("count_recall_hard") == 207);
+  CHECK(steps("memory_len_1") == 2);
+  CHECK(steps("memory_len_100") == 101);
+  CHECK(steps("memory_size_40") == 3);
+  CHECK(TaskConfig::from_preset("memory_size_40").info().observation.shape == std::vector<std::int64_t>{42});
+  CHECK(steps("umbrella_length_100") == 100);
+  CHECK(TaskConfig::from_preset("umbrella_length_1").info().observation.shape == std::vector<std::int64_t>{23});
+  CHECK(steps("minigrid_memory_s7") == 245);
+  CHECK(steps("minigrid_memory_s9") == 405);
+  CHECK(steps("minigrid_memory_s11") == 605);
+  CHECK(steps("minigrid_memory_s13") == 845);
+  CHECK(steps("minigrid_memory_s13_random") == 845);
+  CHECK(steps("minigrid_memory_s17_random") == 1445);
+  CHECK(steps("red_blue_doors_6") == 720);
+  CHECK(steps("red_blue_doors_8") == 1280);
+  CHECK(steps("door_key_5") == 250);
+  CHECK(steps("door_key_6") == 360);
+  CHECK(steps("door_key_8") == 640);
+  CHECK(steps("door_key_16") == 2560);
   const auto actions = [](const std::string& preset) { return TaskConfig::from_preset(preset).info().num_actions(); };
   CHECK(actions("count_recall_easy") == 27);
   CHECK(actions("count_recall_medium") == 27);

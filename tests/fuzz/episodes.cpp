@@ -11,9 +11,10 @@ namespace engram {
 std::vector<std::string> fuzz_seeds() {
   std::map<std::string, std::string> shortest;
   for (const char* const task :
-       {"visual_match", "key_to_door", "tmaze", "repeat_first", "repeat_previous", "autoencode", "count_recall"})
+       {"visual_match", "key_to_door", "tmaze", "repeat_first", "repeat_previous", "autoencode", "count_recall",
+        "memory_chain", "umbrella_chain", "minigrid_memory", "red_blue_doors", "door_key"})
     shortest[task];
-  for (const char* const golden : {"episodes", "popgym"}) {
+  for (const char* const golden : {"episodes", "popgym", "bsuite", "minigrid"}) {
     std::ifstream file(std::string(ENGRAM_SOURCE_DIR "/tests/golden/") + golden + ".jsonl");
     for (std::string line; std::getline(file, line);)
       for (auto& [task, seed] : shortest)

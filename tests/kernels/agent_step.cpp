@@ -76,6 +76,9 @@ std::vector<AgentStepShape> shapes() {
   // Sizes that the compiler knows.
   add(changed(published(), [](auto& s) { s.width = 64, s.inner_width = 256, s.layers = 1, s.hidden_width = 64; }));
   add(changed(all.back(), [](auto& s) { s.width = 32, s.window = 0; }));
+  // MiniGrid's images and actions.
+  add(changed(published(), [](auto& s) { s.height = s.columns = 7, s.actions = 7; }));
+  add(changed(published(), [](auto& s) { s.height = s.columns = 7, s.actions = 7, s.window = 0; }));
   // Heads of odd width, which lie padded.
   add(sized(33, 3, 2, 0, false)), add(sized(35, 7, 2, 9, false)), add(sized(15, 3, 1, 0, false));
   add(changed(sized(45, 3, 2, 6, false), [](auto& s) { s.mixing = AgentStepMixing::kScalar; }));

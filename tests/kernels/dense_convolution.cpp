@@ -10,7 +10,8 @@ using namespace engram::testing;
 namespace {
 
 constexpr ConvolutionShape kShapes[] = {{8, 3, 5, 5, 2, 2}, {16, 8, 4, 4, 2, 2}, {1, 1, 1, 1, 1, 1},
-                                        {3, 2, 4, 7, 4, 1}, {5, 2, 3, 9, 2, 3},  {2, 1, 2, 2, 2, 2}};
+                                        {3, 2, 4, 7, 4, 1}, {5, 2, 3, 9, 2, 3},  {2, 1, 2, 2, 2, 2},
+                                        {8, 3, 7, 7, 2, 2}, {16, 8, 6, 6, 2, 2}};
 
 std::size_t weights(const ConvolutionShape& shape) {
   return static_cast<std::size_t>(shape.outputs) * shape.channels * shape.kernel_height * shape.kernel_width;

@@ -17,7 +17,7 @@ import sys
 GIT, CMAKE = sys.argv[1:3]
 SOURCE, BUILD, SCRATCH = (pathlib.Path(argument).resolve() for argument in sys.argv[3:])
 TASK, BACKBONE = SOURCE / "docs/add_task.diff", SOURCE / "docs/add_backbone.diff"
-WORDS = {TASK: r"memory_length|MemoryLength", BACKBONE: r"leaky_integrator|LeakyIntegrator"}  # what each is about
+WORDS = {TASK: r"flash_parity|FlashParity", BACKBONE: r"leaky_integrator|LeakyIntegrator"}  # what each is about
 FOLDERS = ("agents", "apps", "base", "cmake", "envs", "experiments", "kernels", "memory", "nn", "storage", "tests", "video")
 # Program -> sources of the cases to run: over task_names(), and over backbone_names().
 TESTS = {"test_envs": "*envs/registry.cpp,*envs/full_state.cpp,*envs/cpu_vec_env.cpp",

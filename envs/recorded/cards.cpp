@@ -1,0 +1,95 @@
+// Recorded episodes of the card games.
+#include "base/error.h"
+#include "envs/recorded/play.h"
+#include "envs/recorded/replay.h"
+#include "envs/tasks/autoencode.h"
+#include "envs/tasks/count_recall.h"
+#include "envs/tasks/repeat_first.h"
+#include "envs/tasks/repeat_previous.h"
+
+namespace engram::recorded {
+namespace {
+
+// The characters of so many kinds of cards, or of so many values of an observation's part.
+std::string digits(int kinds) { return std::string("0123456789abc").substr(0, static_cast<std::size_t>(kinds)); }
+
+// `cards` cards in the order in which they are dealt, as many of each kind.
+template <class Pile>
+Pile read_pile(const Json& episode, const std::string& name, int cards, int kinds) {
+  Pile pile{};
+  std::vector<int> count(static_cast<std::size_t>(kinds));
+  for (int card = 0; const int kind : get_symbols(episode, name, static_cast<std::size_t>(cards), {digits(kinds)})) {
+    pile.set(card++, kind);
+    ++count[static_cast<std::size_t>(kind)];
+  }
+  for (int kind = 0; kind < kinds; ++kind)
+    if (count[static_cast<std::size_t>(kind)] != cards / kinds)
+      throw UserError("'" + name + "' holds " + std::to_string(count[static_cast<std::size_t>(kind)]) + " times '" +
+                      digits(kinds)[static_cast<std::size_t>(kind)] + "'; the decks hold " +
+                      std::to_string(cards / kinds));
+  return pile;
+}
+
+// An observation is recorded as a number for each of its parts, which take these numbers of values. Ours has a one-hot
+// code for each, one after the other.
+Recording<float> read_card_recording(const Json& episode, int num_actions, const std::vector<int>& widths) {
+  constexpr int kMostSteps = 2 * cards::kMaxDecks * cards::kDeckCards;
+  const std::size_t length = static_cast<std::size_t>(get_int(episode, "length", 1, kMostSteps));
+  Recording<float> recording;
+  recording.actions = get_actions(episode, length, num_actions);
+  const float answer_reward = get_float(episode, "answer_reward");
+  for (const int sign : get_symbols(episode, "rewards", length, {"-0+"}))
+    recording.rewards.push_back(static_cast<float>(sign - 1) * answer_reward);
+  std::vector<std::string> allowed;
+  for (const int width : widths) allowed.push_back(digits(width));
+  for (std::size_t i = 0; const int value : get_symbols(episode, "obs", (length + 1) * widths.size(), allowed)) {
+    const int width = widths[i++ % widths.size()];
+    for (int at = 0; at < width; ++at) recording.observations.push_back(at == value ? 1.0f : 0.0f);
+  }
+  recording.success = get_bool(episode, "success");
+  return recording;
+}
+
+}  // namespace
+
+std::optional<std::string> replay_repeat_first(const Json& episode) {
+  RepeatFirst::Options options;
+  options.num_decks = get_int(episode, "num_decks", 1, cards::kMaxDecks);
+  const RepeatFirst::Params params = RepeatFirst::make_params(options, 0, Purpose::kTest);
+  const auto suits = read_pile<cards::SuitPile>(episode, "cards", params.cards, cards::kSuits);
+  return play<RepeatFirst>(params, RepeatFirst::start(suits),
+                           read_card_recording(episode, RepeatFirst::kNumActions, {cards::kSuits}));
+}
+
+std::optional<std::string> replay_repeat_previous(const Json& episode) {
+  RepeatPrevious::Options options;
+  options.num_decks = get_int(episode, "num_decks", 1, cards::kMaxDecks);
+  options.k = get_int(episode, "k", 1, options.num_decks * cards::kDeckCards - 1);
+  const RepeatPrevious::Params params = RepeatPrevious::make_params(options, 0, Purpose::kTest);
+  const auto suits = read_pile<cards::SuitPile>(episode, "cards", params.cards, cards::kSuits);
+  return play<RepeatPrevious>(params, RepeatPrevious::start(suits),
+                              read_card_recording(episode, RepeatPrevious::kNumActions, {cards::kSuits}));
+}
+
+std::optional<std::string> replay_autoencode(const Json& episode) {
+  Autoencode::Options options;
+  options.num_decks = get_int(episode, "num_decks", 1, cards::kMaxDecks);
+  const Autoencode::Params params = Autoencode::make_params(options, 0, Purpose::kTest);
+  const auto suits = read_pile<cards::SuitPile>(episode, "cards", params.cards, cards::kSuits);
+  return play<Autoencode>(params, Autoencode::start(suits),
+                          read_card_recording(episode, Autoencode::kNumActions, {Autoencode::kModes, cards::kSuits}));
+}
+
+std::optional<std::string> replay_count_recall(const Json& episode) {
+  CountRecall::Options options;
+  options.num_decks = get_int(episode, "num_decks", 1, CountRecall::kMaxDecks);
+  options.kind = static_cast<CardKind>(get_word(episode, "kind", {"colours", "suits", "ranks"}));
+  const CountRecall::Params params = CountRecall::make_params(options, 0, Purpose::kTest);
+  const auto dealt = read_pile<CountRecall::KindPile>(episode, "cards", params.cards, params.kinds);
+  const auto named = read_pile<CountRecall::KindPile>(episode, "queries", params.cards, params.kinds);
+  return play<CountRecall>(
+      params, CountRecall::start(dealt, named),
+      read_card_recording(episode, CountRecall::num_actions(params), {params.kinds, params.kinds}));
+}
+
+}  // namespace engram::recorded

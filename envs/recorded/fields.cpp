@@ -1,0 +1,102 @@
+#include "envs/recorded/fields.h"
+
+#include <cmath>
+
+#include "base/error.h"
+
+namespace engram::recorded {
+namespace {
+
+std::string shorten(const Json& value) {
+  const std::string text = value.dump(-1, ' ', false, Json::error_handler_t::replace);
+  return text.size() <= 40 ? text : text.substr(0, 37) + "...";
+}
+
+}  // namespace
+
+void refuse(const std::string& field, const Json& value, const std::string& right) {
+  throw UserError("'" + field + "' is " + shorten(value) + "; it takes " + right);
+}
+
+const Json& field_of(const Json& episode, const std::string& name) {
+  const auto found = episode.find(name);
+  if (found == episode.end()) throw UserError("there is no field '" + name + "'");
+  return *found;
+}
+
+int get_int(const Json& episode, const std::string& name, std::int64_t low, std::int64_t high) {
+  const Json& value = field_of(episode, name);
+  const bool fits = value.is_number_integer() &&
+                    (!value.is_number_unsigned() || value.get<std::uint64_t>() <= static_cast<std::uint64_t>(high));
+  if (!fits || value.get<std::int64_t>() < low || value.get<std::int64_t>() > high)
+    refuse(name, value, "an integer " + std::to_string(low) + ".." + std::to_string(high));
+  return value.get<int>();
+}
+
+float as_float(const std::string& name, const Json& value) {
+  if (!value.is_number() || !std::isfinite(static_cast<float>(value.get<double>()))) refuse(name, value, "a number");
+  return static_cast<float>(value.get<double>());
+}
+
+float get_float(const Json& episode, const std::string& name) { return as_float(name, field_of(episode, name)); }
+
+bool get_bool(const Json& episode, const std::string& name) {
+  const Json& value = field_of(episode, name);
+  if (!value.is_boolean()) refuse(name, value, "true or false");
+  return value.get<bool>();
+}
+
+std::string get_text(const Json& episode, const std::string& name) {
+  const Json& value = field_of(episode, name);
+  if (!value.is_string()) refuse(name, value, "a text");
+  return value.get<std::string>();
+}
+
+const Json& get_array(const Json& episode, const std::string& name, std::size_t count) {
+  const Json& value = field_of(episode, name);
+  if (!value.is_array()) refuse(name, value, "an array");
+  if (value.size() != count)
+    throw UserError("'" + name + "' has " + std::to_string(value.size()) + " entries; it takes " +
+                    std::to_string(count));
+  return value;
+}
+
+std::vector<int> get_actions(const Json& episode, std::size_t count, int num_actions) {
+  std::vector<int> actions;
+  for (const Json& action : get_array(episode, "actions", count)) {
+    if (!action.is_number_unsigned() || action.get<std::uint64_t>() >= static_cast<std::uint64_t>(num_actions))
+      refuse("actions", action, "integers 0.." + std::to_string(num_actions - 1));
+    actions.push_back(action.get<int>());
+  }
+  return actions;
+}
+
+std::vector<int> get_symbols(const Json& episode, const std::string& name, std::size_t count,
+                             const std::vector<std::string>& allowed) {
+  const std::string text = get_text(episode, name);
+  if (text.size() != count)
+    throw UserError("'" + name + "' has " + std::to_string(text.size()) + " characters; it takes " +
+                    std::to_string(count));
+  std::vector<int> numbers;
+  for (std::size_t i = 0; i < count; ++i) {
+    const std::string& of = allowed[i % allowed.size()];
+    const std::size_t number = of.find(text[i]);
+    if (number == std::string::npos)
+      throw UserError("'" + name + "' has " + shorten(text.substr(i, 1)) + " at character " + std::to_string(i + 1) +
+                      "; it takes one of " + of);
+    numbers.push_back(static_cast<int>(number));
+  }
+  return numbers;
+}
+
+int get_word(const Json& episode, const std::string& name, const std::vector<std::string>& words) {
+  const std::string word = get_text(episode, name);
+  std::string list;
+  for (std::size_t i = 0; i < words.size(); ++i) {
+    if (word == words[i]) return static_cast<int>(i);
+    list += (i == 0 ? "" : i + 1 == words.size() ? " or " : ", ") + words[i];
+  }
+  refuse(name, word, list);
+}
+
+}  // namespace engram::recorded

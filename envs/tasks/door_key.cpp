@@ -1,0 +1,43 @@
+#include "envs/tasks/door_key.h"
+
+namespace engram {
+
+void DoorKey::Options::list_options(OptionList& list) {
+  list.add("size", size, {kMinSize, kMaxSize}, "side of the maze in cells, its walls included");
+  minigrid::list_codes(list, codes);
+  list_full_state(list, full_state);
+}
+
+void DoorKey::Options::check() const { check_bounds(*this, kTaskSection); }
+
+DoorKey::Params DoorKey::make_params(const Options& options, std::uint64_t, Purpose) {
+  Params params{};
+  params.size = options.size;
+  params.max_steps = 10 * options.size * options.size;
+  params.scale = minigrid::scale_of(options.codes);
+  params.full_state = options.full_state;
+  const auto side = static_cast<std::size_t>(options.size);
+  for (int wall = kFirstWall; wall < options.size - 2; ++wall) {
+    std::string row = "#" + std::string(side - 2, ' ') + "#";
+    row[static_cast<std::size_t>(wall)] = '#';
+    std::vector<std::string> map(side, row);
+    map.front() = map.back() = std::string(side, '#');
+    params.walls[wall - kFirstWall] = minigrid::make_walls(map);
+  }
+  return params;
+}
+
+void DoorKey::draw(const Params& params, const State& state, Canvas& canvas) {
+  const Items items = items_of(params, state);
+  const bool holds_key = state.key.x == kNowhere;
+  minigrid::draw(walls_of(params, state), params.size, params.size, state.view, state.agent,
+                 items.item + (holds_key ? 1 : 0), holds_key ? 2 : 3, canvas);
+  if (holds_key) canvas.set(0, 0, minigrid::item_colour(key_codes()));
+}
+
+std::string DoorKey::phase(const Params&, const State& state) {
+  if (state.door == minigrid::kLocked) return state.key.x == kNowhere ? "to the door" : "to the key";
+  return "to the goal";
+}
+
+}  // namespace engram

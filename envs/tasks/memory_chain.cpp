@@ -1,0 +1,42 @@
+#include "envs/tasks/memory_chain.h"
+
+namespace engram {
+namespace {
+
+Rgb bit_colour(bool is_set) { return is_set ? Rgb{0, 90, 220} : Rgb{210, 0, 0}; }
+
+}  // namespace
+
+void MemoryChain::Options::list_options(OptionList& list) {
+  list.add("memory_length", memory_length, {1, 1'000'000}, "moments from showing the bits to one after the question");
+  list.add("bits", bits, {1, kMaxBits}, "how many are shown");
+  list.add("shown_twice", shown_twice,
+           "the first observation comes twice, as by the original's code; false: once, as by its documentation");
+  list_full_state(list, full_state);
+}
+
+void MemoryChain::Options::check() const { check_bounds(*this, kTaskSection); }
+
+MemoryChain::Params MemoryChain::make_params(const Options& options, std::uint64_t, Purpose) {
+  return {options.memory_length, options.bits, options.shown_twice, options.full_state};
+}
+
+void MemoryChain::draw(const Params& params, const State& state, Canvas& canvas) {
+  canvas.resize(2, params.bits, {204, 204, 204});
+  for (int i = 0; i < params.bits; ++i)
+    if (moment_of(params, state) == 0) canvas.set(0, i, bit_colour((state.context >> i & 1) != 0));
+  canvas.set(1, state.query, bit_colour((state.context >> state.query & 1) != 0));
+}
+
+std::string MemoryChain::phase(const Params& params, const State& state) {
+  const int moment = moment_of(params, state);
+  return moment >= params.memory_length - 1 ? "answer" : moment == 0 ? "shown" : "wait";
+}
+
+std::optional<Cue> MemoryChain::cue(const Params& params, const State& state) {
+  if (params.full_state || params.bits != 1 || moment_of(params, state) == 0) return {};
+  const bool is_set = state.context == 1;
+  return Cue{kActionNames[is_set ? 1 : 0], bit_colour(is_set)};
+}
+
+}  // namespace engram

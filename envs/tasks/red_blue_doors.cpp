@@ -1,0 +1,43 @@
+#include "envs/tasks/red_blue_doors.h"
+
+namespace engram {
+
+void RedBlueDoors::Options::list_options(OptionList& list) {
+  list.add("size", size, {kMinSize, kMaxSize}, "side of the room in cells, its walls included");
+  minigrid::list_codes(list, codes);
+  list_full_state(list, full_state);
+}
+
+void RedBlueDoors::Options::check() const { check_bounds(*this, kTaskSection); }
+
+RedBlueDoors::Params RedBlueDoors::make_params(const Options& options, std::uint64_t, Purpose) {
+  Params params{};
+  params.size = options.size;
+  params.max_steps = 20 * options.size * options.size;
+  params.scale = minigrid::scale_of(options.codes);
+  params.full_state = options.full_state;
+  std::string row(2 * static_cast<std::size_t>(options.size), ' ');
+  for (const int wall : {0, static_cast<int>(red_x(params)), static_cast<int>(blue_x(params)), 2 * options.size - 1})
+    row[static_cast<std::size_t>(wall)] = '#';
+  std::vector<std::string> map(static_cast<std::size_t>(options.size), row);
+  map.front() = map.back() = std::string(row.size(), '#');
+  params.walls = minigrid::make_walls(map);
+  return params;
+}
+
+void RedBlueDoors::draw(const Params& params, const State& state, Canvas& canvas) {
+  const Items items = items_of(params, state);
+  minigrid::draw(params.walls, 2 * params.size, params.size, state.view, state.agent, items.item, 2, canvas);
+}
+
+std::string RedBlueDoors::phase(const Params&, const State& state) {
+  return state.red_open ? "to the blue door" : "to the red door";
+}
+
+std::optional<Cue> RedBlueDoors::cue(const Params& params, const State& state) {
+  if (params.full_state || !state.red_seen || state.view.sees_item(0)) return {};
+  if (!state.red_open) return Cue{"red door closed", {}};
+  return Cue{"red door open", minigrid::item_colour(door(minigrid::kRed, true))};
+}
+
+}  // namespace engram
