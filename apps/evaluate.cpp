@@ -52,25 +52,29 @@ struct EvaluateOptions {
 };
 
 CommandSyntax evaluate_syntax() {
+  std::vector<std::string> setting_keys = task_config_keys();
+  setting_keys.emplace_back("evaluation.dropout");
   return {.command = "evaluate",
           .positional = {"DIR"},
-          .setting_keys = task_config_keys(),
+          .setting_keys = std::move(setting_keys),
           .values = {{"trace", {"FILE"}}, {"device", kDeviceValues}}};
 }
 
 void print_help(const OptionList& own) {
-  std::cout << wrapped("engram evaluate DIR [--episodes N] [--weights best|last] [--json] [--trace FILE]", 2) << "\n"
-            << "engram evaluate DIR --task.key value ...\n"
-            << wrapped("engram evaluate DIR --range \"task.key: V1,V2,...\" [--keep]", 2) << "\n\n"
-            << wrapped(
-                   "Plays the agent of the run directory DIR without dropout and prints its success rate (95% "
-                   "interval: Wilson) and return, undiscounted (95% interval: Student's t). Greedy: the most "
-                   "probable action; sampled: drawn from the policy. The episodes are of the run's seed, but ones "
-                   "that training never used. Options of the task (--task.corridor_length 50; engram list tells which "
-                   "there are) let the agent play elsewhere than where it was trained, as long as it sees and does the "
-                   "same there.",
-                   0)
-            << "\n\nOptions\n";
+  std::cout
+      << wrapped("engram evaluate DIR [--episodes N] [--weights best|last] [--json] [--trace FILE]", 2) << "\n"
+      << "engram evaluate DIR --task.key value ...\n"
+      << wrapped("engram evaluate DIR --range \"task.key: V1,V2,...\" [--keep]", 2) << "\n\n"
+      << wrapped(
+             "Plays the agent of the run directory DIR and prints its success rate (95% interval: Wilson) and "
+             "return, undiscounted (95% interval: Student's t). Greedy: the most probable action; sampled: drawn "
+             "from the policy. The episodes are of the run's seed, but ones that training never used. Channels "
+             "are dropped, as in collecting, where evaluation.dropout is true in the run or given here "
+             "(--evaluation.dropout true). Options of the task (--task.corridor_length 50; engram list tells which "
+             "there are) let the agent play elsewhere than where it was trained, as long as it sees and does the "
+             "same there.",
+             0)
+      << "\n\nOptions\n";
   print_options(std::cout, own);
   std::cout << "\n"
             << wrapped("Tensors of a trace: M steps of E episodes, one after the other; D backbone width, A actions", 2)
@@ -128,13 +132,14 @@ Json json_of(const std::string& run, const EvaluateOptions& options, const Confi
           {"task", config.task.name()},
           {"backbone", config.memory.name()},
           {"episodes", options.episodes},
+          {"dropout", config.evaluation.dropout},
           {"chance_success", chance ? Json(*chance) : Json()}};
 }
 
 void print_title(const EvaluateOptions& options, const Config& config, const Stage& stage) {
-  std::printf("%s on %s, %s weights, %d episodes each; 95%% intervals in brackets\ncomputed by %s\n",
+  std::printf("%s on %s, %s weights, %d episodes each%s; 95%% intervals in brackets\ncomputed by %s\n",
               config.memory.name().c_str(), config.task.name().c_str(), name_of(options.weights), options.episodes,
-              stage.threads.text().c_str());
+              config.evaluation.dropout ? " with dropout" : "", stage.threads.text().c_str());
 }
 
 void evaluate_once(const std::string& run, const EvaluateOptions& options, const Settings& task_settings,

@@ -20,7 +20,7 @@ namespace engram {
 struct DoorKey {
   static constexpr const char* kName = "door_key";
   static constexpr const char* kDescription = "take a key, unlock the door in a wall, go to the goal behind it";
-  static constexpr const char* kMemoryDemand = "where things out of sight are";
+  static constexpr const char* kMemoryDemand = "where unseen things are";
   static constexpr const char* kSource = minigrid::kSource;
   static constexpr int kNumActions = minigrid::kActions;
   static constexpr const auto& kActionNames = minigrid::kActionNames;

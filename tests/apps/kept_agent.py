@@ -20,4 +20,19 @@ assert [evaluation["value"] for evaluation in evaluations] == [750, 3000], evalu
 for evaluation in evaluations:
     for policy in ("greedy", "sampled"):
         assert 0.87 <= evaluation[policy]["success"] <= 0.98, evaluation
+
+
+def at_250(*arguments):
+    result = subprocess.run(
+        [ENGRAM, "evaluate", AGENT, "--task.distractor_steps", "250", "--episodes", "40", "--device", "cpu", "--json",
+         *arguments], capture_output=True, text=True, timeout=300)
+    assert result.returncode == 0, result
+    return json.loads(result.stdout)
+
+
+dropping = at_250("--evaluation.dropout", "true")
+assert dropping["dropout"] and at_250("--evaluation.dropout", "true") == dropping, dropping
+plain = at_250()
+assert not plain["dropout"] and plain == at_250("--evaluation.dropout", "false"), plain
+assert plain["greedy"] != dropping["greedy"], (plain, dropping)
 assert sorted((path, path.read_bytes()) for path in AGENT.rglob("*") if path.is_file()) == before, "it was written to"
