@@ -1,59 +1,22 @@
 // Recorded episodes of POPGym's card games against the rules.
 #include <doctest/doctest.h>
 
-#include <fstream>
-#include <nlohmann/json.hpp>
 #include <random>
 #include <set>
-#include <sstream>
 
-#include "base/error.h"
-#include "envs/episode_file.h"
+#include "tests/envs/golden_episodes.h"
 
 using namespace engram;
-using Json = nlohmann::json;
+using namespace engram::testing;
 
 namespace {
 
-const std::string kGolden = ENGRAM_SOURCE_DIR "/tests/golden/popgym.jsonl";
+const std::string kGolden = golden_file("popgym.jsonl");
 const std::vector<std::string> kTasks = {"repeat_first", "repeat_previous", "autoencode", "count_recall"};
 
-std::vector<Json> golden_episodes() {
-  std::vector<Json> episodes;
-  std::ifstream file(kGolden);
-  for (std::string line; std::getline(file, line);) episodes.push_back(Json::parse(line));
-  return episodes;
-}
-
 Json first_of(const std::string& task, bool success) {
-  for (const Json& episode : golden_episodes())
-    if (episode["env"] == task && episode["success"] == success) return episode;
-  FAIL("no such episode of " << task);
-  return {};
+  return first_episode(kGolden, [&](const Json& it) { return it["env"] == task && it["success"] == success; });
 }
-
-EpisodeFileReport replay_text(const std::string& text) {
-  std::istringstream stream(text);
-  return replay_episodes(stream, "it");
-}
-
-// From the step on; "" if nothing differs.
-std::string mismatch_of(const Json& episode) {
-  const std::string text = replay_text(episode.dump()).first_mismatch;
-  const std::size_t step = text.find("step ");
-  return step == std::string::npos ? text : text.substr(step);
-}
-
-// What is wrong with the line; "" if nothing is.
-std::string error_of(const std::string& text) {
-  try {
-    replay_text(text);
-    return "";
-  } catch (const UserError& error) {
-    return error.what();
-  }
-}
-std::string error_of(const Json& episode) { return error_of(episode.dump()); }
 
 // The character at `place` becomes `symbol`.
 Json with_symbol(Json episode, const std::string& field, std::size_t place, char symbol) {
@@ -65,16 +28,11 @@ Json with_symbol(Json episode, const std::string& field, std::size_t place, char
 
 }  // namespace
 
-TEST_CASE("every golden episode of the card games is matched") {
-  const EpisodeFileReport report = replay_episode_file(kGolden);
-  CHECK(report.first_mismatch == "");
-  CHECK(report.mismatches == 0);
-  CHECK(report.episodes == static_cast<int>(golden_episodes().size()));
-}
+TEST_CASE("every golden episode of the card games is matched") { check_all_matched(kGolden); }
 
 TEST_CASE("the golden file has every size of every game, solved and not") {
   std::set<std::string> found;
-  for (const Json& episode : golden_episodes())
+  for (const Json& episode : golden_episodes(kGolden))
     found.insert(episode["size"].get<std::string>() + (episode["success"].get<bool>() ? " solved" : " not solved"));
   for (const std::string task : {"RepeatFirst", "RepeatPrevious", "Autoencode", "CountRecall"})
     for (const std::string size : {"Easy", "Medium", "Hard"})
@@ -163,20 +121,6 @@ TEST_CASE("an episode of a card game that is cut or flipped is refused or replay
   std::mt19937_64 random(1);
   for (const std::string& task : kTasks) {
     CAPTURE(task);
-    const std::string whole = first_of(task, true).dump();
-    REQUIRE(error_of(whole) == "");
-    for (std::size_t length = 1; length < whole.size(); ++length)
-      REQUIRE(error_of(whole.substr(0, length)).starts_with("it, line 1: not JSON"));
-    int refused = 0;
-    for (int i = 0; i < 5'000; ++i) {
-      std::string flipped = whole;
-      const std::size_t bit = random() % (whole.size() * 8);
-      flipped[bit / 8] = static_cast<char>(flipped[bit / 8] ^ (1 << bit % 8));
-      const std::string message = error_of(flipped);
-      refused += message.empty() ? 0 : 1;
-      REQUIRE(message.size() <= kMaxErrorBytes);
-      for (const char byte : message) REQUIRE(static_cast<unsigned char>(byte) >= 0x20);
-    }
-    CHECK(refused > 500);
+    check_damaged(first_of(task, true).dump(), random);
   }
 }

@@ -1,0 +1,86 @@
+// Golden files of recorded episodes, a line of JSON each, and what replaying a line says.
+#pragma once
+
+#include <doctest/doctest.h>
+
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <random>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "base/error.h"
+#include "envs/episode_file.h"
+
+namespace engram::testing {
+
+using Json = nlohmann::json;
+
+inline std::string golden_file(const std::string& name) { return ENGRAM_SOURCE_DIR "/tests/golden/" + name; }
+
+inline std::vector<Json> golden_episodes(const std::string& path) {
+  std::vector<Json> episodes;
+  std::ifstream file(path);
+  for (std::string line; std::getline(file, line);) episodes.push_back(Json::parse(line));
+  return episodes;
+}
+
+// The first for which wanted(episode); a failure if there is none.
+template <class Wanted>
+Json first_episode(const std::string& path, const Wanted& wanted) {
+  for (const Json& episode : golden_episodes(path))
+    if (wanted(episode)) return episode;
+  FAIL("no such episode in " << path);
+  return {};
+}
+
+inline EpisodeFileReport replay_text(const std::string& text) {
+  std::istringstream stream(text);
+  return replay_episodes(stream, "it");
+}
+
+// From the step on; "" if nothing differs.
+inline std::string mismatch_of(const Json& episode) {
+  const std::string text = replay_text(episode.dump()).first_mismatch;
+  const std::size_t step = text.find("step ");
+  return step == std::string::npos ? text : text.substr(step);
+}
+
+// What is wrong with the line; "" if nothing is.
+inline std::string error_of(const std::string& text) {
+  try {
+    replay_text(text);
+    return "";
+  } catch (const UserError& error) {
+    return error.what();
+  }
+}
+inline std::string error_of(const Json& episode) { return error_of(episode.dump()); }
+
+inline void check_all_matched(const std::string& path) {
+  const EpisodeFileReport report = replay_episode_file(path);
+  CHECK(report.first_mismatch == "");
+  CHECK(report.mismatches == 0);
+  CHECK(report.episodes == static_cast<int>(golden_episodes(path).size()));
+}
+
+// The line of a sound episode, cut anywhere or with a bit flipped, is refused in one short line or replayed.
+inline void check_damaged(const std::string& whole, std::mt19937_64& random) {
+  REQUIRE(error_of(whole) == "");
+  for (std::size_t length = 1; length < whole.size(); ++length)
+    REQUIRE(error_of(whole.substr(0, length)).starts_with("it, line 1: not JSON"));
+  int refused = 0;
+  for (int i = 0; i < 5'000; ++i) {
+    std::string flipped = whole;
+    const std::size_t bit = random() % (whole.size() * 8);
+    flipped[bit / 8] = static_cast<char>(flipped[bit / 8] ^ (1 << bit % 8));
+    const std::string message = error_of(flipped);
+    refused += message.empty() ? 0 : 1;
+    REQUIRE(message.size() <= kMaxErrorBytes);
+    for (const char byte : message) REQUIRE(static_cast<unsigned char>(byte) >= 0x20);
+  }
+  CHECK(refused > 500);
+}
+
+}  // namespace engram::testing
