@@ -200,11 +200,10 @@ std::vector<CueReadout> read_cues(const std::vector<Moment>& moments) {
   return readouts;
 }
 
-// Of episode `index`, whose name is given.
-Told told_of(Teller& teller, EpisodeStore& store, std::int64_t index, const EpisodeStore::Name& name) {
-  const EpisodeBatch batch = store.gather({index});
-  const std::int64_t steps = batch.steps_B[0].item<std::int64_t>();
-  return teller.tell(name, batch.action_BT[0].narrow(0, 0, steps).cpu());
+// Of episode `b` of a batch, whose name is given.
+Told told_of(Teller& teller, const EpisodeBatch& batch, std::int64_t b, const EpisodeStore::Name& name) {
+  const std::int64_t steps = batch.steps_B[b].item<std::int64_t>();
+  return teller.tell(name, batch.action_BT[b].narrow(0, 0, steps).cpu());
 }
 
 }  // namespace
@@ -213,16 +212,18 @@ std::vector<PhaseFigures> figures_by_phase(EpisodeStore& store, const std::vecto
                                            VecEnv& environments, AgentNetwork& network, double alpha, double gamma) {
   if (network.is_training()) throw std::logic_error("figures by phase of a network in training mode");
   Teller teller(environments);
-  std::vector<Told> told_E;
-  for (const std::int64_t index : indices) told_E.push_back(told_of(teller, store, index, store.name(index)));
-  std::vector<PhaseSums> sums(teller.phases.texts().size());
+  std::vector<PhaseSums> sums;
   for (std::size_t first = 0; first < indices.size(); first += kEpisodesAtOnce) {
     const std::size_t end = std::min(first + kEpisodesAtOnce, indices.size());
     const auto begin = indices.begin() + static_cast<std::ptrdiff_t>(first);
-    const Computed computed =
-        compute(network, store.gather({begin, indices.begin() + static_cast<std::ptrdiff_t>(end)}), alpha, gamma);
-    for (std::size_t i = first; i < end; ++i)
-      add_steps(sums, told_E[i], computed, static_cast<std::int64_t>(i - first));
+    const EpisodeBatch batch = store.gather({begin, indices.begin() + static_cast<std::ptrdiff_t>(end)});
+    const Computed computed = compute(network, batch, alpha, gamma);
+    for (std::size_t i = first; i < end; ++i) {
+      const auto b = static_cast<std::int64_t>(i - first);
+      const Told told = told_of(teller, batch, b, store.name(indices[i]));
+      sums.resize(teller.phases.texts().size());
+      add_steps(sums, told, computed, b);
+    }
   }
   return figures_of(sums, teller.phases.texts());
 }
@@ -233,7 +234,7 @@ Diagnosis diagnose(const KeptEpisodes& episodes, AgentNetwork& network, double a
   Teller teller(*episodes.environments);
   std::vector<Told> told_E;
   for (std::int64_t i = 0; i < episodes.size(); ++i)
-    told_E.push_back(told_of(teller, *episodes.store, i, episodes.names[static_cast<std::size_t>(i)]));
+    told_E.push_back(told_of(teller, episodes.store->gather({i}), 0, episodes.names[static_cast<std::size_t>(i)]));
   const std::optional<std::int64_t> phase_of_decisions = decision_phase(told_E);
   std::vector<Moment> moments = moments_of(told_E, phase_of_decisions);
 
