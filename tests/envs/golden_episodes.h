@@ -6,6 +6,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <random>
+#include <set>
 #include <sstream>
 #include <string>
 #include <vector>
@@ -63,6 +64,18 @@ inline void check_all_matched(const std::string& path) {
   CHECK(report.first_mismatch == "");
   CHECK(report.mismatches == 0);
   CHECK(report.episodes == static_cast<int>(golden_episodes(path).size()));
+}
+
+// Every field but the `unread` ones is refused by name where it is missing or null.
+inline void check_fields(const Json& episode, const std::set<std::string>& unread) {
+  for (const auto& [key, value] : episode.items()) {
+    if (unread.contains(key)) continue;
+    Json changed = episode;
+    changed.erase(key);
+    CHECK(error_of(changed) == "it, line 1: there is no field '" + key + "'");
+    changed[key] = nullptr;
+    CHECK(error_of(changed).starts_with("it, line 1: '" + key + "' is null; it takes "));
+  }
 }
 
 // The line of a sound episode, cut anywhere or with a bit flipped, is refused in one short line or replayed.
