@@ -48,9 +48,12 @@ Analysis with_trusted_intervals(const Results& results, const Analysis& analysis
   for (std::size_t kind = 0; kind < kScoreKinds.size(); ++kind)
     shown.scores[kind] = with_trusted_intervals(shown.scores[kind], results.table(kScoreKinds[kind]));
   for (std::size_t task = 0; task < shown.curves.size(); ++task)
-    for (std::size_t backbone = 0; backbone < shown.curves[task].size(); ++backbone)
-      if (finished_runs(results, task, backbone) < kTrustedRuns)
-        for (auto& [steps, estimate] : shown.curves[task][backbone]) estimate.interval.reset();
+    for (std::size_t backbone = 0; backbone < shown.curves[task].size(); ++backbone) {
+      if (finished_runs(results, task, backbone) >= kTrustedRuns) continue;
+      for (auto& [steps, estimate] : shown.curves[task][backbone]) estimate.interval.reset();
+      if (auto& returns = shown.returns[task][backbone])
+        for (Estimate* const estimate : {&returns->final, &returns->best}) estimate->interval.reset();
+    }
   return shown;
 }
 

@@ -42,6 +42,11 @@ struct Analysis {
   std::vector<AggregateScores> scores;  // one of each of kScoreKinds; empty where no run has such a score
   std::vector<std::vector<std::vector<std::pair<double, Estimate>>>>
       curves;  // by task, backbone; empty: no finished run
+  // Mean over the runs that have both; nothing without such a run.
+  struct Returns {
+    Estimate final, best;  // RunScores' mean_return and best_return
+  };
+  std::vector<std::vector<std::optional<Returns>>> returns;  // by task, backbone
   // Success at the values of the experiment's range.
   struct RangeCurve {
     int runs = 0;                           // with an evaluation at each of them

@@ -77,6 +77,7 @@ Json run_json(const RunResult& run) {
                {"remark", run.remark}};
   for (const ScoreKind& kind : kScoreKinds) json[kind.key] = run.scores ? optional_json(kind.of(*run.scores)) : Json();
   json["mean_return"] = run.scores ? Json(run.scores->mean_return) : Json();
+  json["best_return"] = run.scores ? optional_json(run.scores->best_return) : Json();
   json["environment_steps"] = run.metrics.steps;
   json["updates"] = run.metrics.updates;
   json["wall_seconds"] = optional_json(run.timings.wall_seconds);
@@ -117,6 +118,19 @@ Analysis::RangeCurve range_curve(const Results& results, std::size_t task, std::
   return {static_cast<int>(greedy.size()), mean_curve(greedy, bootstrap), mean_curve(sampled, bootstrap)};
 }
 
+std::optional<Analysis::Returns> returns_of(const Results& results, std::size_t task, std::size_t backbone,
+                                            const BootstrapOptions& bootstrap) {
+  std::vector<std::vector<double>> runs;
+  for (std::size_t seed = 0; seed < results.experiment.seeds.size(); ++seed) {
+    const std::optional<RunScores>& scores = results.run(task, backbone, seed).scores;
+    if (scores && std::isfinite(scores->mean_return) && scores->best_return)
+      runs.push_back({scores->mean_return, *scores->best_return});
+  }
+  if (runs.empty()) return {};
+  const std::vector<Estimate> means = mean_curve(runs, bootstrap);
+  return Analysis::Returns{means[0], means[1]};
+}
+
 }  // namespace
 
 Analysis analyse(const Results& results, const BootstrapOptions& bootstrap) {
@@ -136,6 +150,9 @@ Analysis analyse(const Results& results, const BootstrapOptions& bootstrap) {
       curves.push_back(range_curve(results, task, backbone, curve_bootstrap));
   }
   for (std::size_t task = 0; task < experiment.tasks.size(); ++task) {
+    auto& returns = analysis.returns.emplace_back();
+    for (std::size_t backbone = 0; backbone < experiment.backbones.size(); ++backbone)
+      returns.push_back(returns_of(results, task, backbone, bootstrap));
     auto& task_curves = analysis.curves.emplace_back();
     for (std::size_t backbone = 0; backbone < experiment.backbones.size(); ++backbone) {
       const Config& config = results.run(task, backbone, 0).plan.config;
@@ -186,6 +203,20 @@ Json ranges_json(const Results& results, const Analysis& analysis) {
   return json;
 }
 
+// Of each task and backbone the mean return of the final evaluation and the best mean return, or null.
+Json returns_json(const Results& results, const Analysis& analysis) {
+  Json json = Json::object();
+  for (std::size_t task = 0; task < analysis.returns.size(); ++task) {
+    Json& row = json[results.tasks[task].label] = Json::object();
+    for (std::size_t backbone = 0; backbone < analysis.returns[task].size(); ++backbone) {
+      Json& cell = row[results.experiment.backbones[backbone].label];
+      if (const auto& returns = analysis.returns[task][backbone])
+        cell = {{"final", estimate_json(returns->final)}, {"best", estimate_json(returns->best)}};
+    }
+  }
+  return json;
+}
+
 }  // namespace
 
 std::string report_json(const Results& results, const Analysis& analysis, const BootstrapOptions& bootstrap) {
@@ -216,6 +247,7 @@ std::string report_json(const Results& results, const Analysis& analysis, const 
   for (std::size_t kind = 0; kind < kScoreKinds.size(); ++kind)
     if (!analysis.scores[kind].cells.empty())
       json["scores"][kScoreKinds[kind].key] = aggregate_json(analysis.scores[kind], results.table(kScoreKinds[kind]));
+  json["returns"] = returns_json(results, analysis);
   if (results.experiment.range) json["range"] = ranges_json(results, analysis);
   for (std::size_t task = 0; task < analysis.curves.size(); ++task) {
     for (std::size_t backbone = 0; backbone < analysis.curves[task].size(); ++backbone) {

@@ -19,12 +19,20 @@ std::size_t kind_of(const std::string& key) {
   return static_cast<std::size_t>(found - kScoreKinds.begin());
 }
 
+std::string return_text(const Estimate& estimate) {
+  const std::string value = format("%.4g", estimate.value);
+  const auto& interval = estimate.interval;
+  if (!interval || interval->first == interval->second) return value;
+  return value + format(" (%.4g to %.4g)", interval->first, interval->second);
+}
+
 }  // namespace
 
 void ReportWriter::add_results() {
   heading(2, "Results");
   add_yardsticks();
   add_score_table();
+  add_returns();
   add_sweep();
   add_range();
   add_curves();
@@ -75,6 +83,27 @@ void ReportWriter::add_score_table() {
   }
   table.rows.push_back(std::move(random));
   table.rows.push_back(std::move(chance));
+  document_.add(std::move(table));
+}
+
+void ReportWriter::add_returns() {
+  TextTable table = by_backbone(
+      results_,
+      "Return, undiscounted: mean over the runs of the final evaluation's mean and, below it, of the highest mean of "
+      "any evaluation during training (POPGym's MMER takes the highest mean of any batch of training episodes instead); "
+      "of " +
+          std::to_string(kTrustedRuns) +
+          " runs and more with 95% intervals. Of random play the interval is Student's over episodes.",
+      [&](std::size_t task, std::size_t backbone) {
+        const auto& returns = analysis_.returns[task][backbone];
+        return returns ? return_text(returns->final) + "\nbest " + return_text(returns->best) : std::string("n=0");
+      });
+  std::vector<std::string> random = {"random play"};
+  for (const TaskFacts& task : results_.tasks) {
+    const Interval& played = task.random.mean_return;
+    random.push_back(return_text({played.estimate, std::pair(played.low, played.high)}));
+  }
+  table.rows.push_back(std::move(random));
   document_.add(std::move(table));
 }
 

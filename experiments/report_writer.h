@@ -37,6 +37,7 @@ class ReportWriter {
   void add_results();
   void add_yardsticks();
   void add_score_table();
+  void add_returns();
   void add_sweep();
   void add_range();
   void add_curves();

@@ -89,6 +89,15 @@ void read_range(RunResult& run, const FinalEvaluation& last) {
     append(run.remark, "lacks evaluations at " + run.plan.range->text());
 }
 
+std::optional<double> best_return(const std::vector<EvaluationSummary>& evaluations) {
+  std::optional<double> best;
+  for (const EvaluationSummary& evaluation : evaluations) {
+    const double mean = evaluation.greedy.mean_return;
+    if (std::isfinite(mean) && (!best || mean > *best)) best = mean;
+  }
+  return best;
+}
+
 }  // namespace
 
 RunResult RunResult::missing(PlannedRun plan) {
@@ -124,7 +133,8 @@ RunResult read_run(const fs::path& folder, PlannedRun plan) {
                          run.metrics.best_evaluation->greedy.success,
                          area_under_curve(run.curve, static_cast<double>(run.plan.config.run.steps)),
                          last.greedy.mean_return,
-                         last.greedy.decisions};
+                         last.greedy.decisions,
+                         best_return(run.metrics.evaluations)};
   run.remark = remark_on(run);
   if (run.plan.range) read_range(run, last);
   return run;

@@ -22,7 +22,7 @@ struct Provenance {
   auto operator<=>(const Provenance&) const = default;
 };
 
-// The scores of a run, all of them fractions of episodes, of success where nothing else is said. Of a run that is
+// The scores of a run, fractions of episodes, of success where nothing else is said, and its returns. Of a run that is
 // trained to its end alone.
 struct RunScores {
   double final_success = 0;               // of the best weights, on episodes that did not choose them
@@ -32,6 +32,9 @@ struct RunScores {
   double mean_return = 0;  // undiscounted, of the final evaluation; may not be finite
   // Of the final evaluation's greedy episodes; none of tasks that do not say what their decision is.
   std::optional<DecisionRates> decisions = {};
+  // The highest mean return of any evaluation during training, as the MMER of POPGym (Morad et al. 2023: maximum mean
+  // episodic reward) is that of any batch of training. Finite; nothing where none is.
+  std::optional<double> best_return = {};
 };
 
 struct RunResult {

@@ -71,7 +71,7 @@ TEST_CASE("an experiment is read with its entries in order, and its controls beh
   CHECK(runs[5].control == Control::kNone);
   CHECK(runs[6].control == Control::kMemoryless);
   CHECK(runs[9].control == Control::kFullState);
-  CHECK(runs[9].config.task.info().observation.shape == std::vector<std::int64_t>{5});
+  CHECK(runs[9].config.task.info().observation.shape() == std::vector<std::int64_t>{5});
   CHECK(runs[12].config.run.steps == 500);
 }
 
@@ -120,7 +120,7 @@ TEST_CASE("full_state_recurrent has the memory of the reference, with its settin
   REQUIRE(mentions(expected, hidden));
   expected.replace(expected.find(hidden), hidden.size(), seen);
   CHECK(recurrent.config.to_ini() == expected);
-  CHECK(recurrent.config.task.info().observation.shape != reference.config.task.info().observation.shape);
+  CHECK(recurrent.config.task.info().observation.shape() != reference.config.task.info().observation.shape());
   // The folder keeps what the control was when it was begun.
   CHECK(labels(parse(experiment.to_ini()).backbones) == labels(experiment.backbones));
 

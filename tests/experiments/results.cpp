@@ -24,15 +24,15 @@ constexpr const char* kExperiment =
     "[tasks.long]\ntask.corridor_length = 20\n[tasks.short]\ntask.corridor_length = 5\n"
     "[backbones.gru]\nmemory.name = gru\n[backbones.lstm]\nmemory.name = lstm\n";
 
-std::string evaluation_row(int steps, double success) {
+std::string evaluation_row(int steps, double success, const std::string& mean_return = "0.5") {
   return "{\"kind\":\"evaluation\",\"environment_steps\":" + std::to_string(steps) +
-         ",\"updates\":1,\"episodes\":10,\"return\":0.5,\"success\":" + std::to_string(success) + "}\n";
+         ",\"updates\":1,\"episodes\":10,\"return\":" + mean_return + ",\"success\":" + std::to_string(success) + "}\n";
 }
 
 // `more`: other values of the row.
-std::string final_row(double success, const std::string& more = "") {
-  return "{\"kind\":\"final\",\"environment_steps\":100,\"updates\":1,\"episodes\":20,\"return\":null,\"success\":" +
-         std::to_string(success) + ",\"success_low\":0,\"success_high\":1" + more + "}\n";
+std::string final_row(double success, const std::string& more = "", const std::string& mean_return = "null") {
+  return "{\"kind\":\"final\",\"environment_steps\":100,\"updates\":1,\"episodes\":20,\"return\":" + mean_return +
+         ",\"success\":" + std::to_string(success) + ",\"success_low\":0,\"success_high\":1" + more + "}\n";
 }
 
 // The folder of a comparison whose runs are written by hand.
@@ -183,6 +183,27 @@ TEST_CASE("the success of sampled actions is a score where runs have it") {
   CHECK(!cells[0][1]);
   CHECK(mentions(report_csv(results), ",sampled_success,"));
   CHECK(mentions(report_json(results, analysis, bootstrap), "\"sampled_success\": {"));
+}
+
+TEST_CASE("the best return of a run is that of its best evaluation by return, and a mean over runs in the report") {
+  Comparison comparison;
+  comparison.write("long/gru/1", evaluation_row(100, 0.5, "-0.25") + evaluation_row(200, 0.2, "0.75") +
+                                     evaluation_row(300, 0.9, "null") + evaluation_row(400, 0.6, "0.5") +
+                                     final_row(0.5, "", "0.625"));
+  comparison.write("long/gru/2", evaluation_row(400, 0.5, "-1") + final_row(0.5, "", "-2"));
+  comparison.write("long/lstm/1", evaluation_row(400, 0.5, "1") + final_row(0.5));  // its final return is not finite
+  const Results results = read_results(comparison.path());
+  CHECK(result(results, "long/gru/1").scores->best_return == 0.75);
+  CHECK(result(results, "long/gru/2").scores->best_return == -1);
+  const BootstrapOptions bootstrap{.resamples = 1000};
+  const Analysis analysis = analyse(results, bootstrap);
+  const auto& cells = analysis.returns[0];
+  REQUIRE(cells[0]);
+  CHECK(cells[0]->final.value == (0.625 - 2) / 2);
+  CHECK(cells[0]->best.value == (0.75 - 1) / 2);
+  CHECK(!cells[1]);
+  CHECK(mentions(report_csv(results), ",mean_return,best_return,"));
+  CHECK(mentions(report_json(results, analysis, bootstrap), "\"returns\": {"));
 }
 
 TEST_CASE("decisions are scores where runs have them") {
