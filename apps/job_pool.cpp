@@ -66,6 +66,7 @@ std::vector<std::string> environment_with(const std::string& gpu) {
   ::setpgid(0, 0);  // a terminal's Ctrl-C reaches it through this program alone: a second one would end it unsaved
   ::prctl(PR_SET_PDEATHSIG, SIGTERM);  // kept by exec
   if (::getppid() != parent) ::_exit(kNotStarted);
+  ::signal(SIGUSR1, SIG_IGN);  // kept by exec: it would end a program that has no handler yet, or has nothing to save
   const int input = ::open("/dev/null", O_RDONLY);
   if (input < 0 || ::dup2(input, STDIN_FILENO) < 0 || ::dup2(output, STDOUT_FILENO) < 0 ||
       ::dup2(output, STDERR_FILENO) < 0)

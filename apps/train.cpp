@@ -157,8 +157,18 @@ void print_help(const OptionList& own, const Settings& settings) {
 // The handlers may touch nothing but the trainer's flags and this.
 Trainer* g_running = nullptr;
 volatile std::sig_atomic_t g_stopped_by = 0;
+volatile std::sig_atomic_t g_asked_by_parent = 0, g_asked_by_another = 0;
 
-void handle_stop(int signal) {
+// A batch system signals every process of a job, and `engram compare` passes on what it got itself: the two are one
+// request. Only who has asked before asks a second time.
+void handle_stop(int signal, siginfo_t* sender, void*) {
+  volatile std::sig_atomic_t& asked = sender->si_pid == ::getppid() ? g_asked_by_parent : g_asked_by_another;
+  if (asked != 0) {
+    ::signal(signal, SIG_DFL);
+    ::raise(signal);  // takes effect when this returns
+    return;
+  }
+  asked = 1;
   g_stopped_by = signal;
   g_running->stop();
 }
@@ -166,19 +176,26 @@ void handle_save(int) {
   if (g_running != nullptr) g_running->save_soon();
 }
 
-void set_handler(int signal, void (*handler)(int), int flags = 0) {
+void set_handler(int signal, void (*handler)(int)) {
   struct sigaction action {};
   action.sa_handler = handler;
-  action.sa_flags = SA_RESTART | flags;
+  action.sa_flags = SA_RESTART;
+  sigaction(signal, &action, nullptr);
+}
+void set_handler(int signal, void (*handler)(int, siginfo_t*, void*)) {
+  struct sigaction action {};
+  action.sa_sigaction = handler;
+  action.sa_flags = SA_RESTART | SA_SIGINFO;
   sigaction(signal, &action, nullptr);
 }
 
-// While it lives, SIGINT and SIGTERM end the run in good order, and the second of them at once.
+// While it lives, SIGINT and SIGTERM end the run in good order, and the second of a sender at once.
 class StopSignals {
  public:
   explicit StopSignals(Trainer& trainer) {
     g_running = &trainer;
-    for (const int signal : {SIGINT, SIGTERM}) set_handler(signal, handle_stop, SA_RESETHAND);
+    g_asked_by_parent = g_asked_by_another = 0;
+    for (const int signal : {SIGINT, SIGTERM}) set_handler(signal, handle_stop);
   }
   ~StopSignals() {
     for (const int signal : {SIGINT, SIGTERM}) set_handler(signal, SIG_DFL);
