@@ -28,6 +28,8 @@ void NetworkOptions::list_options(OptionList& list) {
            "width of the embedding of the previous action; 0: the agent does not see it");
   list.add("previous_reward_width", previous_reward_width, {0, 4096},
            "width of the embedding of the previous reward; 0: the agent does not see it");
+  list.add("token_width", token_width, {1, 4096},
+           "width of a token's embedding, of tasks whose observations have tokens");
   list.add("hidden_width", hidden_width, {1, 65536}, "width of the two hidden layers of actor and critics");
   list.add("dropout", dropout, {0, 0.99}, "probability of dropping an encoded input while training");
 }
@@ -40,7 +42,7 @@ AgentNetwork::AgentNetwork(const NetworkOptions& options, const BackboneConfig& 
   // The longest sequence: one row more than steps.
   backbone_ = register_module("backbone", make_backbone(backbone, task.max_episode_steps + 1));
 
-  encoder_.emplace(*this, task.observation.shape, width);
+  encoder_.emplace(*this, task.observation.parts, options.token_width, width);
   if (options.previous_action_width > 0)
     previous_action_ =
         register_module("previous_action", torch::nn::Embedding(num_actions_ + 1, options.previous_action_width));

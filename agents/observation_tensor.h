@@ -17,7 +17,8 @@ inline torch::ScalarType observation_dtype(const ObservationSpec& observation) {
 // [leading..., shape of one observation]
 inline std::vector<std::int64_t> observation_shape(std::vector<std::int64_t> leading,
                                                    const ObservationSpec& observation) {
-  leading.insert(leading.end(), observation.shape.begin(), observation.shape.end());
+  const std::vector<std::int64_t> shape = observation.shape();
+  leading.insert(leading.end(), shape.begin(), shape.end());
   return leading;
 }
 

@@ -1,10 +1,10 @@
 #include "agents/one_kernel_policy.h"
 
 #include <string>
-#include <variant>
 #include <vector>
 
 #include "base/error.h"
+#include "memory/fast_weights.h"
 #include "nn/cuda_support.h"
 
 namespace engram {
@@ -17,8 +17,8 @@ constexpr std::uint32_t kFirstSite = 1 << 16;
 std::optional<AgentStepShape> step_shape(const NetworkOptions& options, const BackboneConfig& backbone,
                                          const TaskInfo& task) {
   AgentStepShape shape;
-  const std::vector<std::int64_t>& observation = task.observation.shape;
-  if (observation.size() == 3) {
+  if (task.observation.is_image()) {
+    const std::vector<std::int64_t> observation = task.observation.shape();
     shape.channels = static_cast<int>(observation[0]);
     shape.height = static_cast<int>(observation[1]);
     shape.columns = static_cast<int>(observation[2]);
@@ -28,34 +28,28 @@ std::optional<AgentStepShape> step_shape(const NetworkOptions& options, const Ba
   shape.observation_is_uint8 = task.observation.type == ElementType::kUint8;
   shape.hidden_width = options.hidden_width;
   shape.actions = task.num_actions();
-  return std::visit(
-      [&](const auto& memory) -> std::optional<AgentStepShape> {
-        using Options = std::decay_t<decltype(memory)>;
-        constexpr bool kHqlt = std::is_same_v<Options, HqltOptions>;
-        if constexpr (kHqlt || std::is_base_of_v<FastWeightsOptions, Options>) {
-          if constexpr (kHqlt) {
-            if (!memory.has_deltanet()) return std::nullopt;
-          } else if (!memory.is_deltanet()) {
-            return std::nullopt;
-          }
-          shape.width = memory.width;
-          shape.inner_width = memory.inner_width();
-          shape.layers = memory.layers;
-          shape.heads = memory.heads;
-          shape.beta_factor = static_cast<float>(memory.beta_factor);
-          if constexpr (kHqlt) {
-            shape.window = memory.window;
-            shape.rope = memory.positions == PositionCode::kRope;
-            shape.mixing = memory.mixing == Mixing::kVector   ? AgentStepMixing::kVector
-                           : memory.mixing == Mixing::kScalar ? AgentStepMixing::kScalar
-                                                              : AgentStepMixing::kSum;
-            shape.branch_norm = memory.branch_norm;
-          }
-          return shape;
-        }
-        return std::nullopt;
-      },
-      backbone.variant());
+  const auto take = [&](const auto& memory) {
+    shape.width = memory.width;
+    shape.inner_width = memory.inner_width();
+    shape.layers = memory.layers;
+    shape.heads = memory.heads;
+    shape.beta_factor = static_cast<float>(memory.beta_factor);
+  };
+  if (const auto* const hqlt = backbone.as<HqltOptions>()) {
+    if (!hqlt->has_deltanet()) return std::nullopt;
+    take(*hqlt);
+    shape.window = hqlt->window;
+    shape.rope = hqlt->positions == PositionCode::kRope;
+    shape.mixing = hqlt->mixing == Mixing::kVector   ? AgentStepMixing::kVector
+                   : hqlt->mixing == Mixing::kScalar ? AgentStepMixing::kScalar
+                                                     : AgentStepMixing::kSum;
+    shape.branch_norm = hqlt->branch_norm;
+    return shape;
+  }
+  const auto* const fast_weights = backbone.as<FastWeightsOptions>();
+  if (fast_weights == nullptr || !fast_weights->is_deltanet()) return std::nullopt;
+  take(*fast_weights);
+  return shape;
 }
 
 AgentStepShape supported_shape(const NetworkOptions& options, const BackboneConfig& backbone, const TaskInfo& task,
@@ -95,19 +89,12 @@ AgentStepWeights step_weights(const AgentNetwork& network, const AgentStepShape&
   return weights;
 }
 
-double memory_dropout(const BackboneConfig& backbone) {
-  return std::visit(
-      [](const auto& memory) -> double {
-        if constexpr (requires { memory.dropout; }) return memory.dropout;
-        return 0;
-      },
-      backbone.variant());
-}
-
 }  // namespace
 
 Support OneKernelPolicy::supports(const NetworkOptions& options, const BackboneConfig& backbone, const TaskInfo& task,
                                   Dtype operands) {
+  if (!task.observation.is_image() && !task.observation.is_vector())
+    return Support::no("the observation is neither an image nor a vector: " + task.observation.text());
   const auto shape = step_shape(options, backbone, task);
   if (!shape)
     return Support::no("memory.name " + backbone.name() + " is neither hqlt nor deltanet with deltanet's fast weights");
@@ -141,7 +128,7 @@ OneKernelPolicy::OneKernelPolicy(std::shared_ptr<AgentNetwork> network, const Ne
   std::uint32_t next_site = kFirstSite;
   const auto key = [&](double probability) { return DropoutKey(seed_tick, next_site++, probability); };
   dropping_.dropout_tick = seed_tick + 1;
-  const double dropout = memory_dropout(backbone);
+  const double dropout = backbone.dropout();
   dropping_.encoder_dropout = key(options.dropout);
   dropping_.input_dropout = key(dropout);
   for (int i = 0; i < shape_.layers; ++i)

@@ -8,12 +8,8 @@
 namespace engram {
 namespace {
 
-// "uint8 3 x 5 x 5"
 std::string observation_text(const ObservationSpec& observation) {
-  std::string text = observation.type == ElementType::kUint8 ? "uint8 " : "float32 ";
-  for (std::size_t i = 0; i < observation.shape.size(); ++i)
-    text += (i == 0 ? "" : " x ") + std::to_string(observation.shape[i]);
-  return text;
+  return (observation.type == ElementType::kUint8 ? "uint8 " : "float32 ") + observation.text();
 }
 
 void check_same_task(const Config& trained, const std::string& name, const std::string& given) {

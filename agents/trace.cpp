@@ -10,7 +10,7 @@ namespace {
 
 torch::Tensor observation_tensor(const VecEnv& environment) {
   const ObservationSpec& spec = environment.info().observation;
-  torch::Tensor tensor = torch::empty(spec.shape, observation_dtype(spec));
+  torch::Tensor tensor = torch::empty(spec.shape(), observation_dtype(spec));
   std::ranges::copy(environment.observation_N(), static_cast<std::byte*>(tensor.data_ptr()));
   return tensor;
 }

@@ -25,7 +25,7 @@ struct EnvBenchmark {
 void check_image(const VecEnv& env, int i, std::span<const std::uint8_t> image, Rgb player, Rgb floor) {
   Canvas board;
   env.draw(i, board);
-  const auto side = static_cast<int>(env.info().observation.shape[1]);
+  const auto side = static_cast<int>(env.info().observation.shape()[1]);
   const int plane = side * side;
   const auto pixel = [&](int at) { return Rgb{image[at], image[plane + at], image[2 * plane + at]}; };
   if (pixel(plane / 2) != player) return;
@@ -62,7 +62,7 @@ void check_env(const TaskConfig& task, int num_threads) {
         !std::ranges::equal(one->reward_N(), all->reward_N()) || !std::ranges::equal(one->end_N(), all->end_N()))
       throw std::runtime_error("check failed: " + task.name() + " depends on the number of threads");
     // Other images do not show the board in its colours.
-    if (observation.shape != std::vector<std::int64_t>{3, board::kCrop, board::kCrop}) continue;
+    if (observation.shape() != std::vector<std::int64_t>{3, board::kCrop, board::kCrop}) continue;
     const auto bytes = static_cast<std::size_t>(observation.bytes());
     for (int i = 0; i < kEnvs; ++i) {
       const auto* const image = reinterpret_cast<const std::uint8_t*>(one->observation_N().data()) + i * bytes;

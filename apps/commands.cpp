@@ -10,6 +10,7 @@ const std::vector<Command>& commands() {
        describe_diagnose},
       {"compare", "train several backbones on several tasks, and report on them", run_compare, describe_compare},
       {"render", "film an agent at work", run_render, describe_render},
+      {"play", "play a task yourself, in a terminal", run_play, describe_play},
       {"inspect", "say what a run directory or a file of tensors is, and where a run stands", run_inspect,
        describe_inspect},
       {"list", "show the tasks, their published sizes, and the memory backbones", run_list, describe_list},

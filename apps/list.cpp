@@ -53,12 +53,6 @@ const char* type_name(const ObservationSpec& observation) {
   return observation.type == ElementType::kUint8 ? "uint8" : "float32";
 }
 
-std::string shape_text(const ObservationSpec& observation) {
-  std::string shape;
-  for (const std::int64_t size : observation.shape) shape += (shape.empty() ? "" : "x") + std::to_string(size);
-  return std::string(observation.shape.size() == 3 ? "image " : "vector ").append(shape);
-}
-
 std::string chance_text(const TaskInfo& info) {
   return info.chance_success ? std::to_string(std::lround(100 * *info.chance_success)) + "%" : "-";
 }
@@ -79,6 +73,18 @@ Json options_json(const OptionList& list) {
   return result;
 }
 
+Json parts_json(const ObservationSpec& observation) {
+  Json parts = Json::array();
+  for (const ObservationPart& part : observation.parts) {
+    const char* const kind = part.kind == PartKind::kImage    ? "image"
+                             : part.kind == PartKind::kVector ? "vector"
+                                                              : "tokens";
+    parts.push_back({{"name", part.name}, {"kind", kind}, {"shape", part.shape}});
+    if (part.kind == PartKind::kTokens) parts.back()["values"] = part.values;
+  }
+  return parts;
+}
+
 Json task_json(const std::string& name) {
   TaskConfig task(name);
   const TaskInfo info = task.info();
@@ -89,7 +95,8 @@ Json task_json(const std::string& name) {
           {"chance_success", info.chance_success ? Json(*info.chance_success) : Json()},
           {"chance_source", info.chance_source},
           {"actions", info.action_names},
-          {"observation_shape", info.observation.shape},
+          {"observation_shape", info.observation.shape()},
+          {"observation_parts", parts_json(info.observation)},
           {"observation_type", type_name(info.observation)},
           {"max_episode_steps", info.max_episode_steps},
           {"options", options_json(task.options())}};
@@ -136,20 +143,24 @@ std::string last_column(const std::string& text, std::size_t column) {
 }
 
 void print_tables() {
-  std::printf("TASKS (--task.name)\n%-15s %5s  %-11s %7s  %6s  %s\n", "name", "steps", "observation", "actions",
-              "chance", "what to remember");
+  int names_width = 0;
+  for (const std::string& name : task_names()) names_width = std::max(names_width, static_cast<int>(name.size()));
+  std::printf("TASKS (--task.name)\n%-*s %5s  %-11s %7s  %6s  %s\n", names_width, "name", "steps", "observation",
+              "actions", "chance", "what to remember");
   for (const std::string& name : task_names()) {
     const TaskInfo info = TaskConfig(name).info();
-    std::printf("%-15s %5d  %-11s %7d  %6s  %s\n", name.c_str(), info.max_episode_steps,
-                shape_text(info.observation).c_str(), info.num_actions(), chance_text(info).c_str(),
-                last_column(info.memory_demand, 52).c_str());
+    std::printf("%-*s %5d  %-11s %7d  %6s  %s\n", names_width, name.c_str(), info.max_episode_steps,
+                info.observation.text().c_str(), info.num_actions(), chance_text(info).c_str(),
+                last_column(info.memory_demand, static_cast<std::size_t>(names_width) + 37).c_str());
   }
   std::printf("\nPRESETS (--task.preset), published sizes\n");
   for (const std::string& task : task_names()) {
     std::vector<std::string> names;
     for (const TaskPreset& preset : task_presets())
       if (preset.task == task) names.push_back(preset.name);
-    if (!names.empty()) std::printf("%-17s%s\n", task.c_str(), wrapped(joined(names), 17).c_str());
+    if (!names.empty())
+      std::printf("%-*s  %s\n", names_width, task.c_str(),
+                  wrapped(joined(names), static_cast<std::size_t>(names_width) + 2).c_str());
   }
   std::printf("\nBACKBONES (--memory.name)\n%-19s %7s  %6s  %6s  %s\n", "name", "weights", "state", "work",
               "what it is");
@@ -184,7 +195,7 @@ void print_entry(const char* title, const std::string& text) {
 
 void print_task_facts(const TaskInfo& info) {
   print_entry("to remember", info.memory_demand);
-  print_entry("observation", shape_text(info.observation) + ", " + type_name(info.observation));
+  print_entry("observation", info.observation.text() + ", " + type_name(info.observation));
   print_entry("actions", joined(info.action_names));
   print_entry("episode", "up to " + std::to_string(info.max_episode_steps) + " steps");
   print_entry("chance", info.chance_success ? chance_text(info) + ": " + info.chance_source : info.chance_source);

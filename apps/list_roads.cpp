@@ -100,11 +100,14 @@ std::string heads() {
 }
 
 std::string encoder() {
-  const auto image = [](std::int64_t side) { return ObservationEncoder::kernels_for({3, side, side}, kDtype, kGpu); };
+  const auto image = [](std::int64_t side) {
+    return ObservationEncoder::kernels_for(single_part({3, side, side}), kDtype, kGpu);
+  };
   // The smallest image is 3 x 3.
   const std::string side = largest([&](std::int64_t n) { return n < 3 ? image(3) : image(n); });
   return "Vectors of any length and images up to " + side + " x " + side +
-         " are encoded by fused layers, larger images by LibTorch\n(" + image(std::stoll(side) + 1).reason() + ").\n";
+         " are encoded by fused layers; larger images by LibTorch\n(" + image(std::stoll(side) + 1).reason() +
+         "), as are tokens and\nobservations of several parts.\n";
 }
 
 std::string loss() {

@@ -1,7 +1,9 @@
 // engram render: a video of an agent at work.
 #include <algorithm>
 #include <cmath>
+#include <filesystem>
 #include <iostream>
+#include <limits>
 #include <optional>
 
 #include "agents/shown_policy.h"
@@ -12,6 +14,7 @@
 #include "apps/memory_strips.h"
 #include "apps/played_weights.h"
 #include "base/error.h"
+#include "envs/episode_file.h"
 #include "storage/settings.h"
 #include "video/film.h"
 #include "video/frame_painter.h"
@@ -54,17 +57,19 @@ struct RenderOptions {
 
 void print_help(const OptionList& own, const Settings& settings) {
   Config config = Config::from_settings(settings);
-  std::cout << wrapped("engram render DIR --output FILE [--episodes N] [--policy greedy|sample|random] ...", 2) << "\n"
-            << wrapped("engram render --policy random --task.name NAME [--task.key value ...] --output FILE ...", 2)
-            << "\n\n"
-            << wrapped(
-                   "Films the agent of the run directory DIR: the board with what the agent sees of it framed, the "
-                   "observation itself, the step and its reward, the probabilities of the next action with their Q "
-                   "values, what the agent has to remember once it no longer sees it, and at last whether the "
-                   "episode was a success. The episodes are the ones that engram evaluate --trace plays, which "
-                   "training never used. Random actions need no agent: instead of DIR a task can be given.",
-                   0)
-            << "\n\nOptions\n";
+  std::cout
+      << wrapped("engram render DIR --output FILE [--episodes N] [--policy greedy|sample|random] ...", 2) << "\n"
+      << wrapped("engram render --policy random --task.name NAME [--task.key value ...] --output FILE ...", 2) << "\n"
+      << wrapped("engram render RECORDING --output FILE [--episodes N] [--first_episode N] ...", 2) << "\n\n"
+      << wrapped(
+             "Films the agent of the run directory DIR: the board with what the agent sees of it framed, the "
+             "observation itself, the step and its reward, the probabilities of the next action with their Q "
+             "values, what the agent has to remember once it no longer sees it, and at last whether the "
+             "episode was a success. The episodes are the ones that engram evaluate --trace plays, which "
+             "training never used. Random actions need no agent: instead of DIR a task can be given. RECORDING is "
+             "a file of engram play --record: its episodes are filmed.",
+             0)
+      << "\n\nOptions\n";
   print_options(std::cout, own);
   std::cout << "\nWithout DIR (engram list tells more)\n";
   print_option(std::cout, "task.name", "of the task to film [default visual_match]");
@@ -72,12 +77,13 @@ void print_help(const OptionList& own, const Settings& settings) {
   print_options(std::cout, config.options(), "task");
   std::cout << "\nExamples\n"
                "  engram render runs/first --output first.mp4\n"
-               "  engram render --policy random --task.name key_to_door --output random.mp4\n";
+               "  engram render --policy random --task.name key_to_door --output random.mp4\n"
+               "  engram render mine.jsonl --output mine.gif\n";
 }
 
 CommandSyntax render_syntax() {
   return {.command = "render",
-          .positional = {"DIR"},
+          .positional = {"DIR|FILE"},
           .optional = 1,
           .setting_keys = task_config_keys(),
           .values = {{"output", {"FILE"}}}};
@@ -100,6 +106,105 @@ std::optional<std::string> run_directory(const CommandLine& line, const RenderOp
   return line.positional[0];
 }
 
+// What all films share: the painter and the file, and that each moment is a frame.
+class Film {
+ public:
+  Film(const RenderOptions& options, const VecEnv& environment, const std::string& subtitle, int memory_strips)
+      : painter_(make_painter(options, environment, subtitle, memory_strips)),
+        writer_(options.output, painter_.width(), painter_.height(), options.fps),
+        outcome_frames_(std::max(1, static_cast<int>(std::ceil(kOutcomeSeconds * options.fps)))) {}
+
+  // Films an episode, which it reports, up to its end or `most_steps`. The last moment stands for a while.
+  void add(VecEnv& environment, const Decide& decide, int episode, int episodes,
+           int most_steps = std::numeric_limits<int>::max()) {
+    const auto show = [&](const FrameContents& contents) {
+      const RgbImage frame = painter_.paint(contents);
+      const bool last = contents.outcome || contents.step == most_steps;
+      for (int i = 0; i < (last ? outcome_frames_ : 1); ++i) writer_.write(frame);
+    };
+    const FilmedEpisode filmed = film_episode(environment, decide, episode, episodes, show, most_steps);
+    const bool ended = environment.end_N()[0] != End::kNone;
+    successes_ += filmed.success ? 1 : 0;
+    std::cout << "episode " << episode << ": "
+              << (!ended           ? "left"
+                  : filmed.success ? "success"
+                                   : "failure")
+              << ", return " << filmed.total_reward << ", " << filmed.steps << " steps" << std::endl;
+  }
+
+  void finish(int episodes, const std::string& output) {
+    writer_.finish();
+    std::cout << successes_ << " of " << episodes << " solved; " << writer_.frames() << " frames of "
+              << painter_.width() << " x " << painter_.height() << " in " << output << std::endl;
+  }
+
+ private:
+  static FramePainter make_painter(const RenderOptions& options, const VecEnv& environment, const std::string& subtitle,
+                                   int memory_strips) {
+    Canvas board;
+    environment.draw(0, board);
+    return {environment.info(), subtitle, board.rows(), board.columns(), options.scale, memory_strips};
+  }
+
+  FramePainter painter_;
+  VideoWriter writer_;
+  int outcome_frames_;
+  int successes_ = 0;
+};
+
+// "tmaze: active false, corridor_length 50 ..."
+std::string task_text(TaskConfig task) {
+  std::string text = task.name();
+  const OptionList options = task.options();
+  for (const Option& option : options.options()) text += ", " + option.name + " " + option.get();
+  return text;
+}
+
+// Those of the file's episodes that the options ask for. Throws UserError unless one film can show them.
+std::vector<PlayedEpisode> episodes_to_film(const std::string& file, const RenderOptions& options) {
+  if (options.policy != FilmedPolicy::kGreedy || options.weights != WhichWeights::kBest || options.show_memory)
+    throw UserError("--policy, --weights and --show-memory are about an agent; the recording '" + file + "' has none");
+  std::vector<PlayedEpisode> all = read_played_episodes(file);
+  const auto first = static_cast<std::size_t>(options.first_episode);
+  if (first >= all.size())
+    throw UserError("--first_episode " + std::to_string(first) + ": the recording '" + file + "' has " +
+                    std::to_string(all.size()) + " episodes, counted from 0");
+  all.erase(all.begin(), all.begin() + static_cast<std::ptrdiff_t>(first));
+  if (all.size() > static_cast<std::size_t>(options.episodes)) all.erase(all.begin() + options.episodes, all.end());
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    const std::string which = "episode " + std::to_string(first + i) + " of '" + file + "'";
+    if (task_text(all[i].task) != task_text(all[0].task))
+      throw UserError(which +
+                      " is of another task, or other options, than the one before; film them apart by "
+                      "--first_episode and --episodes");
+    if (all[i].environment != 0)
+      throw UserError(which + " was played in environment " + std::to_string(all[i].environment) +
+                      "; films show those of environment 0");
+    if (first_difference(all[i]))
+      throw UserError(which + " is not what the rules give; engram replay " + file + " says where it differs");
+  }
+  return all;
+}
+
+void film_recording(const std::string& file, const RenderOptions& options) {
+  const std::vector<PlayedEpisode> played = episodes_to_film(file, options);
+  std::optional<Film> film;
+  const auto count = static_cast<int>(played.size());
+  for (int i = 0; i < count; ++i) {
+    const PlayedEpisode& episode = played[static_cast<std::size_t>(i)];
+    const auto environment = make_cpu_vec_env(episode.task, episode.seed, episode.purpose, 1, 1);
+    environment->reset_all(episode.episode);
+    if (!film) film.emplace(options, *environment, "as recorded", 0);
+    const Decide decide = [&episode, t = std::size_t{0}](const VecEnv&) mutable {
+      Decision decision;
+      decision.action = episode.actions[t++];
+      return decision;
+    };
+    film->add(*environment, decide, i + 1, count, static_cast<int>(episode.actions.size()));
+  }
+  film->finish(count, options.output);
+}
+
 }  // namespace
 
 void describe_render(const CommandVisitor& visit) { describe_options<RenderOptions>("render", render_syntax(), visit); }
@@ -120,6 +225,10 @@ int run_render(const std::vector<std::string>& arguments) {
   if (options.show_memory && options.policy == FilmedPolicy::kRandom)
     throw UserError("--show-memory needs an agent: random actions read no memory");
   use_threads(1);  // a single environment
+  if (directory && std::filesystem::is_regular_file(*directory)) {
+    film_recording(*directory, options);
+    return 0;
+  }
 
   Config config;
   std::string subtitle = "random policy";
@@ -156,29 +265,14 @@ int run_render(const std::vector<std::string>& arguments) {
     };
   }
 
-  Canvas board;
-  environment->draw(0, board);
-  const FramePainter painter(environment->info(), subtitle, board.rows(), board.columns(), options.scale,
-                             memory ? memory->count() : 0);
-  VideoWriter writer(options.output, painter.width(), painter.height(), options.fps);
-  const int outcome_frames = std::max(1, static_cast<int>(std::ceil(kOutcomeSeconds * options.fps)));
-  int successes = 0;
+  Film film(options, *environment, subtitle, memory ? memory->count() : 0);
   for (int episode = 1; episode <= options.episodes; ++episode) {
     if (policy) policy->begin_episodes();
     if (memory) memory->begin_episode();
-    const FilmedEpisode filmed =
-        film_episode(*environment, decide, episode, options.episodes, [&](const FrameContents& contents) {
-          const RgbImage frame = painter.paint(contents);
-          for (int i = 0; i < (contents.outcome ? outcome_frames : 1); ++i) writer.write(frame);
-        });
+    film.add(*environment, decide, episode, options.episodes);
     environment->reset_finished();
-    successes += filmed.success ? 1 : 0;
-    std::cout << "episode " << episode << ": " << (filmed.success ? "success" : "failure") << ", return "
-              << filmed.total_reward << ", " << filmed.steps << " steps" << std::endl;
   }
-  writer.finish();
-  std::cout << successes << " of " << options.episodes << " solved; " << writer.frames() << " frames of "
-            << painter.width() << " x " << painter.height() << " in " << options.output << std::endl;
+  film.finish(options.episodes, options.output);
   return 0;
 }
 

@@ -13,8 +13,9 @@ void print_help() {
   std::cout << "Usage: engram replay FILE\n\n"
             << wrapped(
                    "Plays recorded episodes against the rules of the environments. FILE holds one JSON object a line "
-                   "(the format is described in tests/golden/README.md): the layout of an episode, its actions, and "
-                   "what the environment returned. Every observation is compared byte for byte, as are rewards, "
+                   "(the format is described in tests/golden/README.md; engram play --record writes such lines): the "
+                   "layout of an episode, or what it is drawn from, its actions, and what the environment returned. "
+                   "Every observation is compared byte for byte, as are rewards, "
                    "positions, the end and success.",
                    0)
             << "\n\n"

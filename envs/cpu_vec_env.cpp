@@ -1,7 +1,5 @@
 #include "envs/cpu_vec_env.h"
 
-#include <variant>
-
 namespace engram {
 
 int worthwhile_threads(int num_envs, int num_threads) {
@@ -14,12 +12,7 @@ std::unique_ptr<VecEnv> make_cpu_vec_env(const TaskConfig& task, std::uint64_t s
   if (num_envs < 1) throw std::invalid_argument(std::to_string(num_envs) + " environments; at least 1 is needed");
   if (num_threads < 1) throw std::invalid_argument(std::to_string(num_threads) + " threads; at least 1 is needed");
   task.check();
-  return std::visit(
-      [&](const auto& options) -> std::unique_ptr<VecEnv> {
-        using Task = typename std::decay_t<decltype(options)>::Task;
-        return std::make_unique<CpuVecEnv<Task>>(options, seed, purpose, num_envs, num_threads);
-      },
-      task.variant());
+  return task.task_options().make_cpu_vec_env(seed, purpose, num_envs, num_threads);
 }
 
 }  // namespace engram

@@ -418,4 +418,11 @@ class CudaVecEnvOf final : public CudaVecEnv {
 
 using cuda_env::CudaVecEnvOf;
 
+template <class Task>
+std::unique_ptr<CudaVecEnv> make_cuda_vec_env_of(const AnyTaskOptions& options, std::uint64_t seed, Purpose purpose,
+                                                 int num_envs) {
+  return std::make_unique<CudaVecEnvOf<Task>>(dynamic_cast<const typename Task::Options&>(options), seed, purpose,
+                                              num_envs);
+}
+
 }  // namespace engram

@@ -11,6 +11,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <string>
 
 #include "envs/episode_rows.h"
 #include "envs/registry.h"
@@ -58,7 +59,20 @@ class CudaVecEnv {
   virtual void check(cudaStream_t stream) = 0;
 };
 
-// On the current device; every environment is at the start of episode 0. `seed` and errors as in make_cpu_vec_env.
+// Makes the environments of one task; its options are valid, and num_envs >= 1.
+using CudaEnvMaker = std::unique_ptr<CudaVecEnv> (*)(const AnyTaskOptions& options, std::uint64_t seed, Purpose purpose,
+                                                     int num_envs);
+
+// Of a task by its rules. Defined in cuda_vec_env.cuh and instantiated once for each task, in a file of its own.
+template <class Task>
+std::unique_ptr<CudaVecEnv> make_cuda_vec_env_of(const AnyTaskOptions& options, std::uint64_t seed, Purpose purpose,
+                                                 int num_envs);
+
+// For a task that add_task has added.
+void add_cuda_task(const std::string& task, CudaEnvMaker maker);
+
+// On the current device; every environment is at the start of episode 0. `seed` and errors as in make_cpu_vec_env;
+// UserError for a task that was added without its maker.
 std::unique_ptr<CudaVecEnv> make_cuda_vec_env(const TaskConfig& task, std::uint64_t seed, Purpose purpose,
                                               int num_envs);
 

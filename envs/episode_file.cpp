@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "envs/recorded/played.h"
 #include "envs/recorded/replay.h"
 
 namespace engram {
@@ -33,42 +34,40 @@ constexpr RecordedTask kTasks[] = {
     {"repeat_previous", recorded::replay_repeat_previous},
     {"autoencode", recorded::replay_autoencode},
     {"count_recall", recorded::replay_count_recall},
+    {"concentration", recorded::replay_concentration},
+    {"multiarmed_bandit", recorded::replay_multiarmed_bandit},
+    {"higher_lower", recorded::replay_higher_lower},
+    {"minesweeper", recorded::replay_minesweeper},
+    {"battleship", recorded::replay_battleship},
     {"memory_chain", recorded::replay_memory_chain},
     {"umbrella_chain", recorded::replay_umbrella_chain},
     {"minigrid_memory", recorded::replay_minigrid_memory},
     {"red_blue_doors", recorded::replay_red_blue_doors},
     {"door_key", recorded::replay_door_key},
+    {"cartpole", recorded::replay_cartpole},
+    {"dark_key_to_door", recorded::replay_dark_key_to_door},
 };
 
 std::optional<std::string> replay_episode(const Json& episode) {
-  if (!episode.is_object()) throw UserError("the line is not a JSON object");
+  if (recorded::is_played(episode)) return recorded::replay_played(episode);
   std::vector<std::string> names;
   for (const RecordedTask& task : kTasks) names.emplace_back(task.name);
   return kTasks[recorded::get_word(episode, "env", names)].replay(episode);
 }
 
-}  // namespace
-
-EpisodeFileReport replay_episode_file(const std::string& path) {
-  std::ifstream file(path);
-  if (!file) throw UserError("cannot read '" + path + "'");
-  return replay_episodes(file, path);
-}
-
-EpisodeFileReport replay_episodes(std::istream& file, const std::string& path) {
-  EpisodeFileReport report;
+// Calls take(episode, where) for each episode, a JSON object; errors name the line. Returns how many there are.
+template <class Take>
+int for_each_episode(std::istream& file, const std::string& path, const Take& take) {
+  int episodes = 0;
   std::string line;
   for (int line_number = 1; std::getline(file, line); ++line_number) {
     if (line.find_first_not_of(" \t\r") == std::string::npos) continue;
     const std::string where = path + ", line " + std::to_string(line_number);
     try {
       const Json episode = parse_line(line);
-      const std::optional<std::string> mismatch = replay_episode(episode);
-      ++report.episodes;
-      if (!mismatch) continue;
-      if (report.mismatches++ == 0)
-        report.first_mismatch = "episode " + std::to_string(report.episodes) + " (" + where + ", " +
-                                episode["env"].get<std::string>() + "), " + *mismatch;
+      if (!episode.is_object()) throw UserError("the line is not a JSON object");
+      ++episodes;
+      take(episode, where);
     } catch (const Json::parse_error& error) {
       throw UserError(where + ": not JSON (at character " + std::to_string(error.byte) + ")");
     } catch (const Json::out_of_range&) {
@@ -78,8 +77,46 @@ EpisodeFileReport replay_episodes(std::istream& file, const std::string& path) {
     }
   }
   if (file.bad()) throw UserError("cannot read '" + path + "' to its end");
-  if (report.episodes == 0) throw UserError("'" + path + "' holds no episode; it takes one JSON object a line");
+  if (episodes == 0) throw UserError("'" + path + "' holds no episode; it takes one JSON object a line");
+  return episodes;
+}
+
+std::ifstream open_file(const std::string& path) {
+  std::ifstream file(path);
+  if (!file) throw UserError("cannot read '" + path + "'");
+  return file;
+}
+
+}  // namespace
+
+EpisodeFileReport replay_episode_file(const std::string& path) {
+  std::ifstream file = open_file(path);
+  return replay_episodes(file, path);
+}
+
+EpisodeFileReport replay_episodes(std::istream& file, const std::string& path) {
+  EpisodeFileReport report;
+  int replayed = 0;
+  report.episodes = for_each_episode(file, path, [&](const Json& episode, const std::string& where) {
+    const std::optional<std::string> mismatch = replay_episode(episode);
+    ++replayed;
+    if (!mismatch || report.mismatches++ > 0) return;
+    const char* const name = recorded::is_played(episode) ? "task" : "env";
+    report.first_mismatch = "episode " + std::to_string(replayed) + " (" + where + ", " +
+                            episode[name].get<std::string>() + "), " + *mismatch;
+  });
   return report;
+}
+
+std::vector<PlayedEpisode> read_played_episodes(const std::string& path) {
+  std::ifstream file = open_file(path);
+  std::vector<PlayedEpisode> episodes;
+  for_each_episode(file, path, [&](const Json& episode, const std::string&) {
+    if (!recorded::is_played(episode))
+      throw UserError("the episode has a layout of its own instead of a stream of random numbers ('task', 'seed' ...)");
+    episodes.push_back(recorded::read_played(episode));
+  });
+  return episodes;
 }
 
 }  // namespace engram

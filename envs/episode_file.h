@@ -3,6 +3,9 @@
 
 #include <istream>
 #include <string>
+#include <vector>
+
+#include "envs/played_episode.h"
 
 namespace engram {
 
@@ -21,5 +24,9 @@ EpisodeFileReport replay_episode_file(const std::string& path);
 
 // The same from a stream; `path` names it in messages.
 EpisodeFileReport replay_episodes(std::istream& stream, const std::string& path);
+
+// The episodes of a file that engram play wrote, as they stand there: whether the rules give them again,
+// first_difference() says. Throws UserError as above, also for an episode of another kind.
+std::vector<PlayedEpisode> read_played_episodes(const std::string& path);
 
 }  // namespace engram

@@ -12,7 +12,8 @@
 //   Params, State                        plain data; static maps live in Params, State stays small
 //   Element                              std::uint8_t (an image, channels x height x width) or float (a vector)
 //   make_params(options, seed, purpose)  host; draws what is fixed for a whole run (seed = the run's seed)
-//   observation_shape(params)            host
+//   observation_shape(params)            host; three dimensions: an image, otherwise a vector. Instead of it
+//                                        observation_parts(params), where there are tokens or several parts
 //   max_episode_steps(params)            host; length of the longest episode, in steps
 //   reset(params, rng) -> State          a fresh episode
 //   step(params, state, action, rng) -> Outcome
@@ -24,6 +25,11 @@
 //   decided(params, state)               host; optional: whether the episode's decision is taken, the right one or a
 //                                        wrong one; stays true
 //   run_facts(options, seed) -> std::vector<RunFact>   host; for people, optional: what make_params draws of the seed
+//   vector_parts(params) -> std::vector<VectorPart>   host; for people, optional: what a vector's elements are, in
+//   order shown(params, observation) -> ShownObservation    host; for people, optional: an observation, if it is a code
+//   that
+//                                        does not show itself
+//   presets() -> std::vector<TaskPreset> host; optional: its published sizes
 #pragma once
 
 #include <concepts>
@@ -33,9 +39,11 @@
 #include <optional>
 #include <string>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "base/host_device.h"
+#include "base/observation_spec.h"
 #include "base/options.h"
 #include "base/rng.h"
 #include "base/run_fact.h"
@@ -79,19 +87,20 @@ struct Cue {
   std::optional<Rgb> colour;  // of the cue, where it is one
 };
 
-enum class ElementType : std::uint8_t { kUint8, kFloat32 };
+// A part of a vector as people read it: numbers, or a one-hot code.
+struct VectorPart {
+  std::string name;
+  int size = 1;                          // elements
+  std::vector<std::string> values = {};  // of a one-hot code, `size` of them; empty: numbers
+};
+inline VectorPart one_hot_part(std::string name, std::vector<std::string> values) {
+  return {std::move(name), static_cast<int>(values.size()), std::move(values)};
+}
 
-struct ObservationSpec {
-  ElementType type = ElementType::kUint8;
-  std::vector<std::int64_t>
-      shape;  // of one observation; 3 dimensions: an image, channels x height x width; 1: a vector
-
-  std::int64_t elements() const {
-    std::int64_t product = 1;
-    for (const std::int64_t size : shape) product *= size;
-    return product;
-  }
-  std::int64_t bytes() const { return elements() * (type == ElementType::kUint8 ? 1 : 4); }
+// What an agent sees, as people read it.
+struct ShownObservation {
+  std::optional<Canvas> picture;   // of an image, a cell a pixel
+  std::vector<std::string> lines;  // a vector, or what the picture does not tell
 };
 
 // What there is to know about a task with its options set.
@@ -107,6 +116,14 @@ struct TaskInfo {
   std::string chance_source;             // where it comes from, or why there is none
 
   int num_actions() const { return static_cast<int>(action_names.size()); }
+};
+
+// A published size of a task, by name.
+struct TaskPreset {
+  std::string name;
+  std::string task;
+  std::vector<std::pair<std::string, std::string>> values;  // option without section -> value
+  std::string source;                                       // where it was published
 };
 
 // The section that a task's options stand under.
@@ -133,7 +150,11 @@ concept GridTask = std::is_trivially_copyable_v<typename Task::Params> &&
   { Task::kNumActions } -> std::convertible_to<int>;
   {options.check()};
   { Task::make_params(options, std::uint64_t{}, Purpose{}) } -> std::same_as<typename Task::Params>;
-  { Task::observation_shape(params) } -> std::same_as<std::vector<std::int64_t>>;
+  requires requires {
+    { Task::observation_shape(params) } -> std::same_as<std::vector<std::int64_t>>;
+  } || requires {
+    { Task::observation_parts(params) } -> std::same_as<std::vector<ObservationPart>>;
+  };
   { Task::max_episode_steps(params) } -> std::same_as<int>;
   { Task::reset(params, rng) } -> std::same_as<typename Task::State>;
   { Task::step(params, state, int{}, rng) } -> std::same_as<Outcome>;
@@ -161,10 +182,14 @@ TaskInfo task_info(const typename Task::Options& options) {
   info.description = Task::kDescription;
   info.memory_demand = Task::kMemoryDemand;
   info.source = Task::kSource;
-  info.action_names.assign(std::begin(Task::kActionNames), std::begin(Task::kActionNames) + num_actions<Task>(params));
+  for (int action = 0; action < num_actions<Task>(params); ++action)
+    info.action_names.emplace_back(Task::kActionNames[action]);
   static_assert(std::size(Task::kActionNames) == Task::kNumActions);
   info.observation.type = std::is_same_v<typename Task::Element, float> ? ElementType::kFloat32 : ElementType::kUint8;
-  info.observation.shape = Task::observation_shape(params);
+  if constexpr (requires { Task::observation_parts(params); })
+    info.observation.parts = Task::observation_parts(params);
+  else
+    info.observation.parts = single_part(Task::observation_shape(params));
   info.max_episode_steps = Task::max_episode_steps(params);
   info.chance_success = Task::kChanceSuccess;
   info.chance_source = Task::kChanceSource;

@@ -2,73 +2,48 @@
 
 #include "base/error.h"
 #include "base/suggest.h"
+#include "memory/all_backbones.h"
 
 namespace engram {
 namespace {
 
-// Calls visit(options) with the defaults of every backbone.
-template <class Visitor, std::size_t... index>
-void for_each_backbone(Visitor visit, std::index_sequence<index...>) {
-  (visit(std::variant_alternative_t<index, BackboneOptions>{}), ...);
-}
-
-template <class Visitor>
-void for_each_backbone(Visitor visit) {
-  for_each_backbone(visit, std::make_index_sequence<std::variant_size_v<BackboneOptions>>{});
+std::vector<BackboneEntry>& backbones() {
+  static std::vector<BackboneEntry> all = [] {
+    std::vector<BackboneEntry> listed;
+    AllBackbones::for_each([&]<class Options>() { listed.push_back(backbone_entry<Options>()); });
+    return listed;
+  }();
+  return all;
 }
 
 }  // namespace
 
+void add_backbone(BackboneEntry entry) {
+  for (const BackboneEntry& backbone : backbones())
+    if (backbone.name == entry.name) throw UserError("there is a backbone '" + entry.name + "' already");
+  backbones().push_back(std::move(entry));
+}
+
 std::vector<std::string> backbone_names() {
   std::vector<std::string> names;
-  for_each_backbone([&names](const auto& options) { names.emplace_back(options.kName); });
+  for (const BackboneEntry& backbone : backbones()) names.push_back(backbone.name);
   return names;
 }
 
 BackboneConfig::BackboneConfig(const std::string& name) : name_(name) {
-  bool found = false;
-  for_each_backbone([&](const auto& options) {
-    if (options.kName != name) return;
-    options_ = options;
-    found = true;
-  });
-  if (found) return;
-  throw UserError(unknown_name("backbone", name, backbone_names()));
-}
-
-std::string BackboneConfig::summary() const {
-  return std::visit([](const auto& options) { return std::string(options.kSummary); }, options_);
-}
-
-std::string BackboneConfig::source() const {
-  return std::visit([](const auto& options) { return std::string(options.kSource); }, options_);
+  for (const BackboneEntry& backbone : backbones())
+    if (backbone.name == name) options_ = backbone.defaults();
+  if (!options_) throw UserError(unknown_name("backbone", name, backbone_names()));
 }
 
 OptionList BackboneConfig::options() {
   OptionList list(kMemorySection);
-  std::visit([&list](auto& options) { options.list_options(list); }, options_);
+  options_->list(list);
   return list;
 }
 
-void BackboneConfig::check() const {
-  std::visit([](const auto& options) { options.check(); }, options_);
-}
-
-std::int64_t BackboneConfig::width() const {
-  return std::visit([](const auto& options) { return std::int64_t{options.width}; }, options_);
-}
-
-std::int64_t BackboneConfig::inner_width() const {
-  return std::visit(
-      [](const auto& options) -> std::int64_t {
-        if constexpr (requires { options.inner_width(); }) return options.inner_width();
-        return 0;
-      },
-      options_);
-}
-
 std::shared_ptr<SequenceModel> make_backbone(const BackboneConfig& config, std::int64_t max_steps) {
-  return std::visit([max_steps](const auto& options) { return options.make(max_steps); }, config.variant());
+  return config.backbone_options().make_model(max_steps);
 }
 
 }  // namespace engram

@@ -18,30 +18,51 @@ Rgb darkened(Rgb colour) {
   return {part(colour.red), part(colour.green), part(colour.blue)};
 }
 
-bool is_image(const ObservationSpec& spec) {
-  return spec.type == ElementType::kUint8 && spec.shape.size() == 3 && (spec.shape[0] == 1 || spec.shape[0] == 3);
+// An image of 1 or 3 channels, of a pixel each.
+struct ImageView {
+  int channels, height, width;
+  std::span<const std::byte> bytes;
+
+  Rgb pixel(int row, int column) const {
+    const auto plane = static_cast<std::size_t>(height) * width,
+               offset = static_cast<std::size_t>(row) * width + column;
+    const auto channel = [&](std::size_t c) { return std::to_integer<std::uint8_t>(bytes[c * plane + offset]); };
+    if (channels == 1) return {channel(0), channel(0), channel(0)};
+    return {channel(0), channel(1), channel(2)};
+  }
+};
+
+// The first part of an observation that can be shown as an image.
+struct ImagePlace {
+  int channels, height, width;
+  std::size_t first;  // its first byte
+};
+std::optional<ImagePlace> find_image(const ObservationSpec& spec) {
+  if (spec.type != ElementType::kUint8) return {};
+  std::size_t first = 0;
+  for (const ObservationPart& part : spec.parts) {
+    if (part.kind == PartKind::kImage && (part.shape[0] == 1 || part.shape[0] == 3))
+      return ImagePlace{static_cast<int>(part.shape[0]), static_cast<int>(part.shape[1]),
+                        static_cast<int>(part.shape[2]), first};
+    first += static_cast<std::size_t>(part.elements());
+  }
+  return {};
+}
+std::optional<ImageView> image_of(const ObservationSpec& spec, std::span<const std::byte> observation) {
+  const auto place = find_image(spec);
+  if (!place) return {};
+  const auto bytes = static_cast<std::size_t>(place->channels) * place->height * place->width;
+  return ImageView{place->channels, place->height, place->width, observation.subspan(place->first, bytes)};
 }
 
-int image_height(const ObservationSpec& spec) { return static_cast<int>(spec.shape[1]); }
-int image_width(const ObservationSpec& spec) { return static_cast<int>(spec.shape[2]); }
-
-Rgb image_pixel(const ObservationSpec& spec, std::span<const std::byte> observation, int row, int column) {
-  const std::size_t plane = static_cast<std::size_t>(spec.shape[1] * spec.shape[2]);
-  const std::size_t offset = static_cast<std::size_t>(row * spec.shape[2] + column);
-  const auto channel = [&](std::size_t c) { return std::to_integer<std::uint8_t>(observation[c * plane + offset]); };
-  if (spec.shape[0] == 1) return {channel(0), channel(0), channel(0)};
-  return {channel(0), channel(1), channel(2)};
-}
-
-bool view_agrees(const Canvas& board, const ObservationSpec& spec, std::span<const std::byte> observation,
-                 CellPosition centre) {
-  for (int row = 0; row < image_height(spec); ++row) {
-    for (int column = 0; column < image_width(spec); ++column) {
-      const int board_row = centre.row + row - image_height(spec) / 2;
-      const int board_column = centre.column + column - image_width(spec) / 2;
+bool view_agrees(const Canvas& board, const ImageView& view, CellPosition centre) {
+  for (int row = 0; row < view.height; ++row) {
+    for (int column = 0; column < view.width; ++column) {
+      const int board_row = centre.row + row - view.height / 2;
+      const int board_column = centre.column + column - view.width / 2;
       const bool on_board =
           board_row >= 0 && board_row < board.rows() && board_column >= 0 && board_column < board.columns();
-      if (on_board && !(board.at(board_row, board_column) == image_pixel(spec, observation, row, column))) return false;
+      if (on_board && !(board.at(board_row, board_column) == view.pixel(row, column))) return false;
     }
   }
   return true;
@@ -122,11 +143,12 @@ void draw_board(RgbImage& image, const BoardLayout& layout, const Canvas& board)
 
 std::optional<CellPosition> find_view_centre(const Canvas& board, const ObservationSpec& spec,
                                              std::span<const std::byte> observation) {
-  if (!is_image(spec) || image_height(spec) % 2 == 0 || image_width(spec) % 2 == 0) return {};
+  const auto view = image_of(spec, observation);
+  if (!view || view->height % 2 == 0 || view->width % 2 == 0) return {};
   std::optional<CellPosition> found;
   for (int row = 0; row < board.rows(); ++row) {
     for (int column = 0; column < board.columns(); ++column) {
-      if (!view_agrees(board, spec, observation, {row, column})) continue;
+      if (!view_agrees(board, *view, {row, column})) continue;
       if (found) return {};
       found = CellPosition{row, column};
     }
@@ -139,19 +161,22 @@ void mark_view(RgbImage& image, const BoardLayout& layout, const Canvas& board, 
   if (layout.folded()) return;
   const auto centre = find_view_centre(board, spec, observation);
   if (!centre) return;
-  const int top = std::max(0, centre->row - image_height(spec) / 2);
-  const int left = std::max(0, centre->column - image_width(spec) / 2);
+  const ImagePlace view = *find_image(spec);
+  const int top = std::max(0, centre->row - view.height / 2);
+  const int left = std::max(0, centre->column - view.width / 2);
   const Box first = layout.cell(top, left);
-  const Box last = layout.cell(std::min(board.rows() - 1, centre->row + image_height(spec) / 2),
-                               std::min(board.columns() - 1, centre->column + image_width(spec) / 2));
+  const Box last = layout.cell(std::min(board.rows() - 1, centre->row + view.height / 2),
+                               std::min(board.columns() - 1, centre->column + view.width / 2));
   outline_box(image, {first.x, first.y, last.right() - first.x, last.bottom() - first.y}, palette::kAccent,
               std::max(2, first.width / 14));
 }
 
+bool has_image(const ObservationSpec& spec) { return find_image(spec).has_value(); }
+
 Box observation_box(const ObservationSpec& spec, const Box& box) {
-  if (!is_image(spec)) return box;
-  const int height = image_height(spec);
-  const int width = image_width(spec);
+  const auto place = find_image(spec);
+  if (!place) return box;
+  const int height = place->height, width = place->width;
   const int zoom = std::min(box.width / width, box.height / height);
   if (zoom >= 1) return {box.x, box.y, zoom * width, zoom * height};
   const double shrink = std::min(static_cast<double>(box.width) / width, static_cast<double>(box.height) / height);
@@ -164,14 +189,13 @@ void draw_observation(RgbImage& image, const ObservationSpec& spec, std::span<co
     throw std::invalid_argument("draw_observation: " + std::to_string(observation.size()) + " bytes instead of " +
                                 std::to_string(spec.bytes()));
   }
-  if (spec.shape.size() == 1) return draw_vector(image, spec, observation, box, scale);
-  if (!is_image(spec))
-    throw std::invalid_argument("draw_observation: neither a vector nor an image of 1 or 3 channels");
+  const auto shown = image_of(spec, observation);
+  if (!shown) return draw_vector(image, spec, observation, box, scale);
 
-  cv::Mat small(image_height(spec), image_width(spec), CV_8UC3);
+  cv::Mat small(shown->height, shown->width, CV_8UC3);
   for (int row = 0; row < small.rows; ++row) {
     for (int column = 0; column < small.cols; ++column) {
-      const Rgb colour = image_pixel(spec, observation, row, column);
+      const Rgb colour = shown->pixel(row, column);
       small.at<cv::Vec3b>(row, column) = {colour.red, colour.green, colour.blue};
     }
   }

@@ -48,7 +48,7 @@ struct CellPosition {
   int column;
 };
 
-// Which cell of the board an image observation (3 x odd height x odd width, a pixel a cell) is centred on: the one
+// Which cell of the board an observation's image (3 x odd height x odd width, a pixel a cell) is centred on: the one
 // place where every pixel that lies on the board equals the board's colour. Empty for other observations, and where
 // no place or more than one agrees.
 std::optional<CellPosition> find_view_centre(const Canvas& board, const ObservationSpec& spec,
@@ -58,12 +58,15 @@ std::optional<CellPosition> find_view_centre(const Canvas& board, const Observat
 void mark_view(RgbImage& image, const BoardLayout& layout, const Canvas& board, const ObservationSpec& spec,
                std::span<const std::byte> observation);
 
-// Where draw_observation puts the picture of an image observation of this shape: the largest box of its proportions
-// inside `box`, from the top left, by whole pixels where there is room.
+// Whether draw_observation shows an image; numbers take the height that they are given.
+bool has_image(const ObservationSpec& spec);
+
+// Where draw_observation puts an observation's image: the largest box of its proportions inside `box`, from the top
+// left, by whole pixels where there is room; `box` itself where there is none.
 Box observation_box(const ObservationSpec& spec, const Box& box);
 
-// An image (1 or 3 channels) scaled up; a vector as labelled numbers with bars, as many rows as fit. Throws
-// std::invalid_argument for any other observation.
+// The first image (1 or 3 channels of uint8) of an observation, scaled up; one without as labelled numbers with bars,
+// as many rows as fit. Throws std::invalid_argument for bytes of another number.
 void draw_observation(RgbImage& image, const ObservationSpec& spec, std::span<const std::byte> observation,
                       const Box& box, int scale);
 

@@ -18,7 +18,7 @@ Decide random_policy(std::uint64_t seed) {
 }
 
 FilmedEpisode film_episode(VecEnv& environment, const Decide& decide, int episode, int episodes,
-                           const std::function<void(const FrameContents&)>& show) {
+                           const std::function<void(const FrameContents&)>& show, int most_steps) {
   if (environment.size() != 1) throw std::invalid_argument("film_episode: films one environment");
   FrameContents contents;
   contents.episode = episode;
@@ -30,14 +30,15 @@ FilmedEpisode film_episode(VecEnv& environment, const Decide& decide, int episod
     contents.cue = environment.cue(0);
     environment.draw(0, contents.board);
     contents.observation.assign(observation.begin(), observation.end());
-    if (ended) {
+    if (ended || contents.step == most_steps) {
       const bool success = environment.success_N()[0] != 0;
       contents.decision.reset();
-      contents.outcome = EpisodeOutcome{success, contents.total_reward};
+      if (ended) contents.outcome = EpisodeOutcome{success, contents.total_reward};
       show(contents);
       return {contents.step, contents.total_reward, success};
     }
     contents.decision = decide(environment);
+    contents.has_policy = !contents.decision->probabilities.empty();
     contents.memory = std::move(contents.decision->memory);
     show(contents);
 

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <limits>
 
 #include "envs/vec_env.h"
 #include "video/frame_painter.h"
@@ -22,8 +23,10 @@ struct FilmedEpisode {
 };
 
 // Plays one episode and shows the moments t = 0 .. T, the last with its outcome. The environment (N = 1) must stand at
-// the start of an episode; it is left at its end. `episode` of `episodes`, from 1, is what the frames say.
+// the start of an episode; it is left at its end, or after `most_steps`, which then has no outcome. `episode` of
+// `episodes`, from 1, is what the frames say.
 FilmedEpisode film_episode(VecEnv& environment, const Decide& decide, int episode, int episodes,
-                           const std::function<void(const FrameContents&)>& show);
+                           const std::function<void(const FrameContents&)>& show,
+                           int most_steps = std::numeric_limits<int>::max());
 
 }  // namespace engram

@@ -27,8 +27,8 @@ BoardLayout layout_of(const FrameContents& moment) {
 }
 
 int tile_height(const FilmStripRow& row) {
-  int height = observation_box(row.observation, {0, 0, kObservationSize, kObservationSize}).height;
-  if (row.observation.shape.size() == 1) height = 0;  // a vector takes the board's height
+  const Box room{0, 0, kObservationSize, kObservationSize};
+  int height = has_image(row.observation) ? observation_box(row.observation, room).height : 0;
   for (const FrameContents& moment : row.moments) height = std::max(height, layout_of(moment).box().height);
   return height;
 }

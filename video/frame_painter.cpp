@@ -186,7 +186,7 @@ void FramePainter::paint_actions(RgbImage& image, const FrameContents& contents)
   const TextStyle muted{scale_ * 9, palette::kMuted};
   const Box first = probability_track(0);
   const Box label_line{actions_.x, actions_.y, first.right() - actions_.x, scale_ * (kLabelHeight - 8)};
-  draw_text(image, "next action, probability", label_line, muted);
+  draw_text(image, contents.has_policy ? "next action, probability" : "next action", label_line, muted);
   const Box number_column{first.right() + scale_ * 8, 0, scale_ * 48, scale_ * kActionRowHeight};
   const Box q_column{number_column.right() + scale_ * 8, 0, actions_.right() - number_column.right() - scale_ * 8,
                      scale_ * kActionRowHeight};
@@ -202,7 +202,7 @@ void FramePainter::paint_actions(RgbImage& image, const FrameContents& contents)
     const TextStyle text{scale_ * 10, colour, chosen};
     draw_text(image, (chosen ? "> " : "") + task_.action_names[index],
               {actions_.x, row_y, scale_ * (kActionNameWidth - 8), scale_ * kActionRowHeight}, text);
-    fill_box(image, track, palette::kTrack);
+    if (contents.has_policy) fill_box(image, track, palette::kTrack);
     if (has_probabilities) {
       const double probability = decision.probabilities[index];
       const int length = static_cast<int>(std::lround(std::clamp(probability, 0.0, 1.0) * track.width));

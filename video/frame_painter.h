@@ -42,6 +42,7 @@ struct FrameContents {
   double last_reward = 0;                 // r_{t-1}
   double total_reward = 0;                // r_0 + ... + r_{t-1}
   std::optional<Decision> decision;       // about o_t; none once the episode has ended
+  bool has_policy = true;                 // whether the decisions come from probabilities, which then have their place
   std::vector<MemoryStrip> memory;        // of the last decision
   std::optional<EpisodeOutcome> outcome;  // of an episode that has ended
 };

@@ -1,5 +1,5 @@
 // Recorded episodes of the card games.
-#include "base/error.h"
+#include "envs/recorded/piles.h"
 #include "envs/recorded/play.h"
 #include "envs/recorded/replay.h"
 #include "envs/tasks/autoencode.h"
@@ -9,26 +9,6 @@
 
 namespace engram::recorded {
 namespace {
-
-// The characters of so many kinds of cards, or of so many values of an observation's part.
-std::string digits(int kinds) { return std::string("0123456789abc").substr(0, static_cast<std::size_t>(kinds)); }
-
-// `cards` cards in the order in which they are dealt, as many of each kind.
-template <class Pile>
-Pile read_pile(const Json& episode, const std::string& name, int cards, int kinds) {
-  Pile pile{};
-  std::vector<int> count(static_cast<std::size_t>(kinds));
-  for (int card = 0; const int kind : get_symbols(episode, name, static_cast<std::size_t>(cards), {digits(kinds)})) {
-    pile.set(card++, kind);
-    ++count[static_cast<std::size_t>(kind)];
-  }
-  for (int kind = 0; kind < kinds; ++kind)
-    if (count[static_cast<std::size_t>(kind)] != cards / kinds)
-      throw UserError("'" + name + "' holds " + std::to_string(count[static_cast<std::size_t>(kind)]) + " times '" +
-                      digits(kinds)[static_cast<std::size_t>(kind)] + "'; the decks hold " +
-                      std::to_string(cards / kinds));
-  return pile;
-}
 
 // An observation is recorded as a number for each of its parts, which take these numbers of values. Ours has a one-hot
 // code for each, one after the other.

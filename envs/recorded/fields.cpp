@@ -33,6 +33,13 @@ int get_int(const Json& episode, const std::string& name, std::int64_t low, std:
   return value.get<int>();
 }
 
+std::uint64_t get_unsigned(const Json& episode, const std::string& name, std::uint64_t high) {
+  const Json& value = field_of(episode, name);
+  if (!value.is_number_unsigned() || value.get<std::uint64_t>() > high)
+    refuse(name, value, "an integer 0.." + std::to_string(high));
+  return value.get<std::uint64_t>();
+}
+
 float as_float(const std::string& name, const Json& value) {
   if (!value.is_number() || !std::isfinite(static_cast<float>(value.get<double>()))) refuse(name, value, "a number");
   return static_cast<float>(value.get<double>());

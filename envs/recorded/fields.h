@@ -16,6 +16,7 @@ using Json = nlohmann::json;
 
 const Json& field_of(const Json& episode, const std::string& name);
 int get_int(const Json& episode, const std::string& name, std::int64_t low, std::int64_t high);
+std::uint64_t get_unsigned(const Json& episode, const std::string& name, std::uint64_t high);
 float as_float(const std::string& name, const Json& value);
 float get_float(const Json& episode, const std::string& name);
 bool get_bool(const Json& episode, const std::string& name);

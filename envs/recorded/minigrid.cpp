@@ -86,7 +86,7 @@ minigrid::Agent read_agent(const Json& episode, int first, int last, int size) {
 
 std::optional<std::string> replay_minigrid_memory(const Json& episode) {
   MiniGridMemory::Options options;
-  options.codes = minigrid::CodeBytes::kOriginal;
+  options.observed.codes = minigrid::CodeBytes::kOriginal;
   options.size = get_int(episode, "size", MiniGridMemory::kMinSize, MiniGridMemory::kMaxSize);
   if (options.size % 2 == 0) refuse("size", options.size, "an odd number");
   const int hall_end = get_int(episode, "hall_end", MiniGridMemory::kFirstHallEnd, options.size - 3);
@@ -101,7 +101,7 @@ std::optional<std::string> replay_minigrid_memory(const Json& episode) {
 std::optional<std::string> replay_red_blue_doors(const Json& episode) {
   using Task = RedBlueDoors;
   Task::Options options;
-  options.codes = minigrid::CodeBytes::kOriginal;
+  options.observed.codes = minigrid::CodeBytes::kOriginal;
   const int size = options.size = get_int(episode, "size", Task::kMinSize, Task::kMaxSize);
   const minigrid::Agent agent = read_agent(episode, size / 2 + 1, size / 2 + size - 2, size);
   const int red_y = get_int(episode, "red_y", 1, size - 2), blue_y = get_int(episode, "blue_y", 1, size - 2);
@@ -112,7 +112,7 @@ std::optional<std::string> replay_red_blue_doors(const Json& episode) {
 std::optional<std::string> replay_door_key(const Json& episode) {
   using Task = DoorKey;
   Task::Options options;
-  options.codes = minigrid::CodeBytes::kOriginal;
+  options.observed.codes = minigrid::CodeBytes::kOriginal;
   const int size = options.size = get_int(episode, "size", Task::kMinSize, Task::kMaxSize);
   const int wall_x = get_int(episode, "wall_x", Task::kFirstWall, size - 3);
   const int door_y = get_int(episode, "door_y", 1, size - 3);

@@ -16,10 +16,17 @@ std::optional<std::string> replay_repeat_first(const Json& episode);
 std::optional<std::string> replay_repeat_previous(const Json& episode);
 std::optional<std::string> replay_autoencode(const Json& episode);
 std::optional<std::string> replay_count_recall(const Json& episode);
+std::optional<std::string> replay_concentration(const Json& episode);
+std::optional<std::string> replay_multiarmed_bandit(const Json& episode);
+std::optional<std::string> replay_higher_lower(const Json& episode);
+std::optional<std::string> replay_minesweeper(const Json& episode);
+std::optional<std::string> replay_battleship(const Json& episode);
 std::optional<std::string> replay_memory_chain(const Json& episode);
 std::optional<std::string> replay_umbrella_chain(const Json& episode);
 std::optional<std::string> replay_minigrid_memory(const Json& episode);
 std::optional<std::string> replay_red_blue_doors(const Json& episode);
 std::optional<std::string> replay_door_key(const Json& episode);
+std::optional<std::string> replay_cartpole(const Json& episode);
+std::optional<std::string> replay_dark_key_to_door(const Json& episode);
 
 }  // namespace engram::recorded

@@ -1,5 +1,7 @@
 #include "envs/tasks/autoencode.h"
 
+#include "envs/task_entry.h"
+
 namespace engram {
 
 void Autoencode::Options::list_options(OptionList& list) {
@@ -22,5 +24,17 @@ void Autoencode::draw(const Params& params, const State& state, Canvas& canvas) 
 std::string Autoencode::phase(const Params& params, const State& state) {
   return plays(params, state) ? "play" : "watch";
 }
+
+std::vector<VectorPart> Autoencode::vector_parts(const Params& params) {
+  std::vector<VectorPart> parts = {one_hot_part("mode", {"play", "watch"}), cards::suit_part("card")};
+  if (params.full_state) parts.push_back(cards::suit_part("right answer"));
+  return parts;
+}
+
+std::vector<TaskPreset> Autoencode::presets() {
+  return cards::three_sizes(kName, {{"num_decks", "1"}}, {{"num_decks", "2"}}, {{"num_decks", "3"}});
+}
+
+template TaskEntry task_entry<Autoencode>();
 
 }  // namespace engram

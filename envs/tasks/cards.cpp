@@ -8,6 +8,24 @@ Rgb suit_colour(int suit) {
   return kColour[suit];
 }
 
+Rgb hue(int index, int count) {
+  // Two of the three channels at a time, one falling as the next rises; five of the circle's six sixths are used.
+  const int at = 5 * 256 * index / count, sixth = at / 256;
+  const auto up = static_cast<std::uint8_t>(at % 256), down = static_cast<std::uint8_t>(255 - at % 256);
+  switch (sixth) {
+    case 0:
+      return {255, up, 0};
+    case 1:
+      return {down, 255, 0};
+    case 2:
+      return {0, 255, up};
+    case 3:
+      return {0, down, 255};
+    default:
+      return {up, 0, 255};
+  }
+}
+
 void draw_suits(std::initializer_list<int> rows, Canvas& canvas) {
   canvas.resize(static_cast<int>(rows.size()), kSuits, kTable);
   for (int row = 0; const int suit : rows) {
@@ -16,8 +34,27 @@ void draw_suits(std::initializer_list<int> rows, Canvas& canvas) {
   }
 }
 
+VectorPart suit_part(const std::string& name) { return one_hot_part(name, kind_names(kSuits)); }
+
+std::vector<std::string> kind_names(int kinds) {
+  if (kinds == kColours) return {"black", "red"};
+  if (kinds == kSuits) return {kSuitNames.begin(), kSuitNames.end()};
+  return {"ace", "2", "3", "4", "5", "6", "7", "8", "9", "10", "jack", "queen", "king"};
+}
+
+std::vector<TaskPreset> three_sizes(const std::string& task, PresetValues easy, PresetValues medium,
+                                    PresetValues hard) {
+  return {{task + "_easy", task, std::move(easy), kSource},
+          {task + "_medium", task, std::move(medium), kSource},
+          {task + "_hard", task, std::move(hard), kSource}};
+}
+
 void list_num_decks(OptionList& list, int& num_decks, int most) {
   list.add("num_decks", num_decks, {1, most}, "decks of 52 cards that are shuffled together");
+}
+
+int kinds_of(CardKind kind) {
+  return kind == CardKind::kColours ? kColours : kind == CardKind::kSuits ? kSuits : kRanks;
 }
 
 }  // namespace engram::cards

@@ -1,5 +1,6 @@
-// What the card games of POPGym share (repeat_first.h, repeat_previous.h, autoencode.h, count_recall.h): decks of 52
-// cards, one-hot codes, and the scoring of answers. Source: Morad et al., "POPGym: Benchmarking partially observable
+// What the games of POPGym share: decks of 52 cards, one-hot codes, the scoring of answers, presets. Games with cards:
+// repeat_first.h, repeat_previous.h, autoencode.h, count_recall.h, concentration.h, higher_lower.h; without:
+// multiarmed_bandit.h, minesweeper.h, battleship.h. Source: Morad et al., "POPGym: Benchmarking partially observable
 // reinforcement learning", ICLR 2023, in the form of the package popgym 1.0.7.
 #pragma once
 
@@ -12,7 +13,11 @@
 #include "base/host_device.h"
 #include "envs/task.h"
 
-namespace engram::cards {
+namespace engram {
+
+enum class CardKind { kColours, kSuits, kRanks };
+
+namespace cards {
 
 inline constexpr int kDeckCards = 52;
 inline constexpr int kColours = 2, kSuits = 4, kRanks = 13;  // kinds of cards; a deck has as many of each
@@ -23,15 +28,16 @@ inline constexpr int kNoAnswer = -1;
 inline constexpr const char* kSource =
     "Morad et al., POPGym: Benchmarking partially observable reinforcement learning, ICLR 2023 (popgym 1.0.7)";
 
-// The kinds of up to kMaxCards cards in the order in which they are dealt, kBits for each. Plain data.
+// The kinds of up to kMaxCards cards in the order in which they are dealt, kBits for each; or what there is to know of
+// as many places of a board. Plain data.
 template <int kBits, int kMaxCards>
 class Pile {
  public:
   HOST_DEVICE constexpr int operator[](int card) const {
-    return static_cast<int>(word_[card / kPerWord] >> shift(card) & kMask);
+    return static_cast<int>(word_[word_of(card)] >> shift(card) & kMask);
   }
   HOST_DEVICE constexpr void set(int card, int kind) {
-    std::uint32_t& word = word_[card / kPerWord];
+    std::uint32_t& word = word_[word_of(card)];
     word = (word & ~(kMask << shift(card))) | static_cast<std::uint32_t>(kind) << shift(card);
   }
 
@@ -47,9 +53,13 @@ class Pile {
   }
 
  private:
-  static constexpr int kPerWord = 32 / kBits;
+  static constexpr std::uint32_t kPerWord = 32 / kBits;
   static constexpr std::uint32_t kMask = (1u << kBits) - 1;
-  HOST_DEVICE static constexpr int shift(int card) { return card % kPerWord * kBits; }
+  // Of the unsigned number: a shift and a mask.
+  HOST_DEVICE static constexpr std::uint32_t word_of(int card) { return static_cast<std::uint32_t>(card) / kPerWord; }
+  HOST_DEVICE static constexpr std::uint32_t shift(int card) {
+    return static_cast<std::uint32_t>(card) % kPerWord * kBits;
+  }
 
   std::uint32_t word_[(kMaxCards + kPerWord - 1) / kPerWord];
 };
@@ -78,6 +88,12 @@ HOST_DEVICE constexpr float* one_hot(int index, int size, float* out) {
   for (int i = 0; i < size; ++i) out[i] = i == index ? 1.0f : 0.0f;
   return out + size;
 }
+// `out`, of `size` elements, shows one bit of each place. Returns what comes after it.
+template <class Bits>
+HOST_DEVICE constexpr float* show_bits(const Bits& bits, int size, float* out) {
+  for (int i = 0; i < size; ++i) out[i] = static_cast<float>(bits[i]);
+  return out + size;
+}
 
 // Reward of each of `answers` answers: they sum to 1 if all are right. Rounded once, from the reference's double.
 constexpr float answer_reward(int answers) { return static_cast<float>(1.0 / answers); }
@@ -87,6 +103,8 @@ constexpr float answer_reward(int answers) { return static_cast<float>(1.0 / ans
 inline constexpr Rgb kTable{204, 204, 204};
 
 Rgb suit_colour(int suit);
+// From red (0) over green to violet, without returning to red: number `index` of `count`.
+Rgb hue(int index, int count);
 // One row of as many cells as there are suits, those of each entry lit in the colour of its suit; kNoAnswer: none.
 void draw_suits(std::initializer_list<int> rows, Canvas& canvas);
 
@@ -113,7 +131,19 @@ inline constexpr std::array<const char*, kCount> kNumberNames = [] {
   return names;
 }();
 
+// For people: a one-hot code of a suit, and what kinds of cards are called, where there are so many.
+VectorPart suit_part(const std::string& name);
+std::vector<std::string> kind_names(int kinds);
+
+// The presets TASK_easy, TASK_medium and TASK_hard.
+using PresetValues = decltype(TaskPreset::values);
+std::vector<TaskPreset> three_sizes(const std::string& task, PresetValues easy, PresetValues medium, PresetValues hard);
+
 // Lists the option num_decks.
 void list_num_decks(OptionList& list, int& num_decks, int most);
 
-}  // namespace engram::cards
+// How many kinds of cards there are.
+int kinds_of(CardKind kind);
+
+}  // namespace cards
+}  // namespace engram

@@ -1,11 +1,9 @@
 #include "envs/tasks/count_recall.h"
 
+#include "envs/task_entry.h"
+
 namespace engram {
 namespace {
-
-int kinds_of(CardKind kind) {
-  return kind == CardKind::kColours ? cards::kColours : kind == CardKind::kSuits ? cards::kSuits : cards::kRanks;
-}
 
 // Black and red cards as the first and the last suit; ranks all alike.
 Rgb kind_colour(int kinds, int kind) {
@@ -26,7 +24,7 @@ void CountRecall::Options::check() const { check_bounds(*this, kTaskSection); }
 
 CountRecall::Params CountRecall::make_params(const Options& options, std::uint64_t, Purpose) {
   const int cards = options.num_decks * cards::kDeckCards;
-  return {cards, kinds_of(options.kind), cards::answer_reward(cards - 1), options.full_state};
+  return {cards, cards::kinds_of(options.kind), cards::answer_reward(cards - 1), options.full_state};
 }
 
 void CountRecall::draw(const Params& params, const State& state, Canvas& canvas) {
@@ -36,5 +34,20 @@ void CountRecall::draw(const Params& params, const State& state, Canvas& canvas)
 }
 
 std::string CountRecall::phase(const Params&, const State&) { return "count"; }
+
+std::vector<VectorPart> CountRecall::vector_parts(const Params& params) {
+  const std::vector<std::string> kinds = cards::kind_names(params.kinds);
+  std::vector<VectorPart> parts = {one_hot_part("dealt", kinds), one_hot_part("how many so far of", kinds)};
+  if (params.full_state)
+    parts.push_back(one_hot_part("right answer", {kActionNames.begin(), kActionNames.begin() + num_actions(params)}));
+  return parts;
+}
+
+std::vector<TaskPreset> CountRecall::presets() {
+  return cards::three_sizes(kName, {{"num_decks", "1"}, {"kind", "colours"}}, {{"num_decks", "2"}, {"kind", "suits"}},
+                            {{"num_decks", "4"}, {"kind", "ranks"}});
+}
+
+template TaskEntry task_entry<CountRecall>();
 
 }  // namespace engram

@@ -11,8 +11,6 @@
 
 namespace engram {
 
-enum class CardKind { kColours, kSuits, kRanks };
-
 struct CountRecall {
   static constexpr const char* kName = "count_recall";
   static constexpr const char* kDescription =
@@ -92,6 +90,8 @@ struct CountRecall {
   // Two rows of all kinds: that of the card just dealt is lit in the upper, the kind named in the lower one.
   static void draw(const Params& params, const State& state, Canvas& canvas);
   static std::string phase(const Params& params, const State& state);
+  static std::vector<VectorPart> vector_parts(const Params& params);
+  static std::vector<TaskPreset> presets();
 
  private:
   HOST_DEVICE static constexpr int num_steps(const Params& params) { return params.cards - 1; }

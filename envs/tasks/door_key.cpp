@@ -1,10 +1,12 @@
 #include "envs/tasks/door_key.h"
 
+#include "envs/task_entry.h"
+
 namespace engram {
 
 void DoorKey::Options::list_options(OptionList& list) {
   list.add("size", size, {kMinSize, kMaxSize}, "side of the maze in cells, its walls included");
-  minigrid::list_codes(list, codes);
+  observed.list_options(list);
   list_full_state(list, full_state);
 }
 
@@ -14,7 +16,8 @@ DoorKey::Params DoorKey::make_params(const Options& options, std::uint64_t, Purp
   Params params{};
   params.size = options.size;
   params.max_steps = 10 * options.size * options.size;
-  params.scale = minigrid::scale_of(options.codes);
+  params.observed = options.observed;
+  params.scale = minigrid::scale_of(options.observed.codes);
   params.full_state = options.full_state;
   const auto side = static_cast<std::size_t>(options.size);
   for (int wall = kFirstWall; wall < options.size - 2; ++wall) {
@@ -39,5 +42,13 @@ std::string DoorKey::phase(const Params&, const State& state) {
   if (state.door == minigrid::kLocked) return state.key.x == kNowhere ? "to the door" : "to the key";
   return "to the goal";
 }
+
+ShownObservation DoorKey::shown(const Params& params, const Element* observation) {
+  return minigrid::shown(params.observed, shown_side(params), params.full_state, observation);
+}
+
+std::vector<TaskPreset> DoorKey::presets() { return minigrid::sizes(kName, {"5", "6", "8", "16"}); }
+
+template TaskEntry task_entry<DoorKey>();
 
 }  // namespace engram

@@ -33,7 +33,7 @@ struct DoorKey {
     using Task = DoorKey;
 
     int size = 5;
-    minigrid::CodeBytes codes = minigrid::CodeBytes::kSpread;
+    minigrid::Observed observed;
     bool full_state = false;
 
     void list_options(OptionList& list);
@@ -44,6 +44,7 @@ struct DoorKey {
     minigrid::Walls walls[kWallColumns];  // with the wall in column kFirstWall + i
     int size;
     int max_steps;
+    minigrid::Observed observed;
     minigrid::Scale scale;
     bool full_state;
   };
@@ -62,23 +63,22 @@ struct DoorKey {
   using Element = std::uint8_t;
 
   static Params make_params(const Options& options, std::uint64_t seed, Purpose purpose);
-  static std::vector<std::int64_t> observation_shape(const Params& params) {
-    const int side = params.full_state ? params.size : minigrid::kView;
-    return {3, side, side};
+  static std::vector<ObservationPart> observation_parts(const Params& params) {
+    return minigrid::observation_parts(params.observed, shown_side(params));
   }
   static int max_episode_steps(const Params& params) { return params.max_steps; }
 
   HOST_DEVICE static State reset(const Params& params, Rng& rng) {
-    const int wall_x = kFirstWall + below(params.size - 2 - kFirstWall, rng);
+    const int wall_x = kFirstWall + minigrid::below(params.size - 2 - kFirstWall, rng);
     const int columns = wall_x - 1, cells = columns * (params.size - 2);
     // Two different cells to the left of the wall.
-    const int agent_cell = below(cells, rng), other_cell = below(cells - 1, rng);
+    const int agent_cell = minigrid::below(cells, rng), other_cell = minigrid::below(cells - 1, rng);
     const int key_cell = other_cell + (other_cell >= agent_cell ? 1 : 0);
     minigrid::Agent agent{};
     agent.x = static_cast<std::uint8_t>(1 + agent_cell % columns);
     agent.y = static_cast<std::uint8_t>(1 + agent_cell / columns);
-    agent.direction = static_cast<std::uint8_t>(below(4, rng));
-    const int door_y = 1 + below(params.size - 3, rng);
+    agent.direction = static_cast<std::uint8_t>(minigrid::below(4, rng));
+    const int door_y = 1 + minigrid::below(params.size - 3, rng);
     return start(params, agent, wall_x, door_y, 1 + key_cell % columns, 1 + key_cell / columns);
   }
   // The state in which an episode with this layout begins.
@@ -127,19 +127,22 @@ struct DoorKey {
                          params.scale, out);
     else
       minigrid::show(state.view, items_of(params, state).item, held, params.scale, out);
+    minigrid::show_direction(params.observed, state.agent, shown_side(params) * shown_side(params), out);
   }
 
   static void draw(const Params& params, const State& state, Canvas& canvas);
   static std::string phase(const Params& params, const State& state);
+  static ShownObservation shown(const Params& params, const Element* observation);
+  static std::vector<TaskPreset> presets();
 
  private:
+  HOST_DEVICE static constexpr int shown_side(const Params& params) {
+    return params.full_state ? params.size : minigrid::kView;
+  }
   struct Items {
     minigrid::Item item[3];  // key, door, goal
   };
 
-  HOST_DEVICE static int below(int count, Rng& rng) {
-    return static_cast<int>(rng.below(static_cast<std::uint32_t>(count)));
-  }
   HOST_DEVICE static constexpr minigrid::Codes key_codes() { return {minigrid::kKey, minigrid::kYellow, 0}; }
   HOST_DEVICE static Items items_of(const Params& params, const State& state) {
     const auto corner = static_cast<std::uint8_t>(params.size - 2);

@@ -1,5 +1,8 @@
 #include "envs/tasks/key_to_door.h"
 
+#include "envs/task_entry.h"
+#include "envs/tasks/memory_rl.h"
+
 namespace engram {
 namespace {
 
@@ -103,5 +106,14 @@ KeyToDoor::State KeyToDoor::set_level(Params& params, const board::Level& level)
   state.reward_start = params.board.starts[board::kReward].cell[0];
   return state;
 }
+
+std::vector<TaskPreset> KeyToDoor::presets() {
+  std::vector<TaskPreset> presets;
+  for (const char* steps : {"60", "120", "250", "500"})
+    presets.push_back({std::string("key_to_door_") + steps, kName, {{"distractor_steps", steps}}, kMemoryRlSource});
+  return presets;
+}
+
+template TaskEntry task_entry<KeyToDoor>();
 
 }  // namespace engram

@@ -115,6 +115,7 @@ struct KeyToDoor {
 
   static void draw(const Params& params, const State& state, Canvas& canvas);
   static std::string phase(const Params&, const State& state) { return board::phase_name(state.board); }
+  static std::vector<TaskPreset> presets();
   // Whether it took the key, once phase 1 is over.
   static std::optional<Cue> cue(const Params& params, const State& state);
   // Whether the door was opened, which takes the key: there is no wrong decision.

@@ -1,5 +1,7 @@
 #include "envs/tasks/memory_chain.h"
 
+#include "envs/task_entry.h"
+
 namespace engram {
 namespace {
 
@@ -38,5 +40,26 @@ std::optional<Cue> MemoryChain::cue(const Params& params, const State& state) {
   const bool is_set = state.context == 1;
   return Cue{kActionNames[is_set ? 1 : 0], bit_colour(is_set)};
 }
+
+std::vector<VectorPart> MemoryChain::vector_parts(const Params& params) {
+  return {{"share of time left"}, {"bit asked for, from 0"}, {"bits", params.bits}};
+}
+
+std::vector<TaskPreset> MemoryChain::presets() {
+  std::vector<TaskPreset> presets;
+  for (const int length : kBsuiteSweep)
+    presets.push_back(
+        {"memory_len_" + std::to_string(length), kName, {{"memory_length", std::to_string(length)}}, kBsuiteSource});
+  // Its sweep ends earlier.
+  for (const int bits : kBsuiteSweep)
+    if (bits <= 40)
+      presets.push_back({"memory_size_" + std::to_string(bits),
+                         kName,
+                         {{"memory_length", "2"}, {"bits", std::to_string(bits)}},
+                         kBsuiteSource});
+  return presets;
+}
+
+template TaskEntry task_entry<MemoryChain>();
 
 }  // namespace engram

@@ -14,6 +14,9 @@ namespace engram {
 
 inline constexpr const char* kBsuiteSource =
     "Osband et al., Behaviour suite for reinforcement learning, ICLR 2020 (bsuite 0.3.6)";
+// The numbers that its experiments sweep.
+inline constexpr int kBsuiteSweep[] = {1,  2,  3,  4,  5,  6,  7,  8,  9,  10, 12, 14,
+                                       17, 20, 25, 30, 40, 50, 60, 70, 80, 90, 100};
 
 struct MemoryChain {
   static constexpr const char* kName = "memory_chain";
@@ -87,6 +90,8 @@ struct MemoryChain {
   // Two rows of all bits: blue for +1 and red for -1 while they are shown; the one that is asked for, from the start.
   static void draw(const Params& params, const State& state, Canvas& canvas);
   static std::string phase(const Params& params, const State& state);
+  static std::vector<VectorPart> vector_parts(const Params& params);
+  static std::vector<TaskPreset> presets();
   // Of a single bit: it, once it is hidden.
   static std::optional<Cue> cue(const Params& params, const State& state);
   // Whether the answer was given.

@@ -1,6 +1,7 @@
 #include "envs/tasks/minigrid_memory.h"
 
 #include "base/error.h"
+#include "envs/task_entry.h"
 
 namespace engram {
 namespace {
@@ -26,7 +27,7 @@ std::vector<std::string> map_of(int size, int hall_end) {
 void MiniGridMemory::Options::list_options(OptionList& list) {
   list.add("size", size, {kMinSize, kMaxSize}, "side of the square that holds room and hall, in cells; an odd number");
   list.add("random_length", random_length, "the hall's length is drawn anew every episode");
-  minigrid::list_codes(list, codes);
+  observed.list_options(list);
   list_full_state(list, full_state);
 }
 
@@ -42,7 +43,8 @@ MiniGridMemory::Params MiniGridMemory::make_params(const Options& options, std::
   params.size = options.size;
   params.max_steps = 5 * options.size * options.size;
   params.random_length = options.random_length;
-  params.scale = minigrid::scale_of(options.codes);
+  params.observed = options.observed;
+  params.scale = minigrid::scale_of(options.observed.codes);
   params.full_state = options.full_state;
   for (int hall_end = kFirstHallEnd; hall_end <= options.size - 3; ++hall_end)
     params.walls[hall_end - kFirstHallEnd] = minigrid::make_walls(map_of(options.size, hall_end));
@@ -62,5 +64,23 @@ std::optional<Cue> MiniGridMemory::cue(const Params& params, const State& state)
   if (params.full_state || !state.object_seen || state.view.sees_item(0)) return {};
   return Cue{state.object == minigrid::kKey ? "key" : "ball", minigrid::item_colour(codes_of(state.object))};
 }
+
+ShownObservation MiniGridMemory::shown(const Params& params, const Element* observation) {
+  return minigrid::shown(params.observed, minigrid::kView, false, observation);
+}
+
+std::vector<TaskPreset> MiniGridMemory::presets() {
+  std::vector<TaskPreset> presets;
+  for (const char* size : {"7", "9", "11", "13"})
+    presets.push_back({std::string("minigrid_memory_s") + size, kName, {{"size", size}}, minigrid::kSource});
+  for (const char* size : {"13", "17"})
+    presets.push_back({std::string("minigrid_memory_s") + size + "_random",
+                       kName,
+                       {{"size", size}, {"random_length", "true"}},
+                       minigrid::kSource});
+  return presets;
+}
+
+template TaskEntry task_entry<MiniGridMemory>();
 
 }  // namespace engram

@@ -36,7 +36,7 @@ struct MiniGridMemory {
 
     int size = 7;
     bool random_length = false;
-    minigrid::CodeBytes codes = minigrid::CodeBytes::kSpread;
+    minigrid::Observed observed;
     bool full_state = false;
 
     void list_options(OptionList& list);
@@ -48,6 +48,7 @@ struct MiniGridMemory {
     int size;
     int max_steps;
     bool random_length;
+    minigrid::Observed observed;
     minigrid::Scale scale;
     bool full_state;
   };
@@ -68,13 +69,16 @@ struct MiniGridMemory {
   using Element = std::uint8_t;
 
   static Params make_params(const Options& options, std::uint64_t seed, Purpose purpose);
-  static std::vector<std::int64_t> observation_shape(const Params&) { return {3, minigrid::kView, minigrid::kView}; }
+  static std::vector<ObservationPart> observation_parts(const Params& params) {
+    return minigrid::observation_parts(params.observed, minigrid::kView);
+  }
   static int max_episode_steps(const Params& params) { return params.max_steps; }
 
   HOST_DEVICE static State reset(const Params& params, Rng& rng) {
     const int longest = params.size - 3;
-    const int hall_end = !params.random_length ? longest : kFirstHallEnd + below(longest - kFirstHallEnd + 1, rng);
-    const int x = 1 + below(hall_end, rng);
+    const int hall_end =
+        !params.random_length ? longest : kFirstHallEnd + minigrid::below(longest - kFirstHallEnd + 1, rng);
+    const int x = 1 + minigrid::below(hall_end, rng);
     const bool is_key = rng.below(2) == 0, upper_is_key = rng.below(2) == 0;
     return start(params, hall_end, x, is_key, upper_is_key);
   }
@@ -113,11 +117,14 @@ struct MiniGridMemory {
   HOST_DEVICE static void observe(const Params& params, const State& state, Element* out) {
     const minigrid::Codes held = params.full_state ? codes_of(state.object) : minigrid::nothing();
     minigrid::show(state.view, items_of(params, state).item, held, params.scale, out);
+    minigrid::show_direction(params.observed, state.agent, minigrid::kView * minigrid::kView, out);
   }
 
   // The object to remember and the two to choose from, as minigrid::draw paints items.
   static void draw(const Params& params, const State& state, Canvas& canvas);
   static std::string phase(const Params& params, const State& state);
+  static ShownObservation shown(const Params& params, const Element* observation);
+  static std::vector<TaskPreset> presets();
   // The object in the room, once it was seen and while it is out of sight.
   static std::optional<Cue> cue(const Params& params, const State& state);
   // Whether the agent went to one of the two objects.
@@ -128,9 +135,6 @@ struct MiniGridMemory {
     minigrid::Item item[3];  // the first is the one to remember
   };
 
-  HOST_DEVICE static int below(int count, Rng& rng) {
-    return static_cast<int>(rng.below(static_cast<std::uint32_t>(count)));
-  }
   HOST_DEVICE static constexpr minigrid::Codes codes_of(std::uint8_t object) { return {object, minigrid::kGreen, 0}; }
   HOST_DEVICE static Items items_of(const Params& params, const State& state) {
     const auto middle = static_cast<std::uint8_t>(params.size / 2);

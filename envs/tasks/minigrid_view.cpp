@@ -1,5 +1,6 @@
 #include "envs/tasks/minigrid_view.h"
 
+#include <array>
 #include <stdexcept>
 
 namespace engram::minigrid {
@@ -29,13 +30,33 @@ Walls make_walls(const std::vector<std::string>& map) {
   return walls;
 }
 
-void list_codes(OptionList& list, CodeBytes& codes) {
-  list.add("codes", codes, {{CodeBytes::kSpread, "spread"}, {CodeBytes::kOriginal, "original"}},
+void Observed::list_options(OptionList& list) {
+  list.add("codes", codes,
+           {{CodeBytes::kSpread, "spread"}, {CodeBytes::kOriginal, "original"}, {CodeBytes::kTokens, "tokens"}},
            "spread: objects' codes times 25, colours' times 51, states' times 85, to use the range of a byte; "
-           "original: as they are, 0 to 10");
+           "original: as they are, 0 to 10; tokens: the same, each with an embedding in the network");
+  list.add("direction", direction, "the observation also has the agent's direction, as a token");
+}
+
+std::vector<ObservationPart> observation_parts(const Observed& observed, int side) {
+  std::vector<ObservationPart> parts;
+  if (observed.codes == CodeBytes::kTokens)
+    parts = {{"objects", PartKind::kTokens, {side, side}, kObjects},
+             {"colours", PartKind::kTokens, {side, side}, kColours},
+             {"states", PartKind::kTokens, {side, side}, kStates}};
+  else
+    parts = {{"cells", PartKind::kImage, {3, side, side}}};
+  if (observed.direction) parts.push_back({"direction", PartKind::kTokens, {1}, 4});
+  return parts;
 }
 
 Scale scale_of(CodeBytes codes) { return codes == CodeBytes::kSpread ? Scale{25, 51, 85} : Scale{1, 1, 1}; }
+
+std::vector<TaskPreset> sizes(const std::string& task, std::initializer_list<const char*> sizes) {
+  std::vector<TaskPreset> presets;
+  for (const std::string size : sizes) presets.push_back({task + "_" + size, task, {{"size", size}}, kSource});
+  return presets;
+}
 
 Rgb item_colour(Codes codes) {
   constexpr Rgb kRedDoor{200, 0, 0}, kBlueColour{0, 90, 220}, kYellowColour{230, 180, 0}, kGoalColour{0, 150, 0};
@@ -59,6 +80,77 @@ void draw(const Walls& walls, int width, int height, const View& view, Agent age
         canvas.set(y, x, kInSight);
   for (int i = 0; i < num_items; ++i) canvas.set(items[i].y, items[i].x, item_colour(items[i].codes));
   canvas.set(agent.y, agent.x, kAgentColour);
+}
+
+namespace {
+
+std::string name_of(Codes codes) {
+  constexpr const char* kColours[] = {"red", "green", "blue", "purple", "yellow", "grey"};
+  constexpr const char* kStates[] = {"open", "closed", "locked"};
+  const std::string colour = codes.colour < std::size(kColours) ? std::string(kColours[codes.colour]) + " " : "";
+  switch (codes.object) {
+    case kDoor:
+      return (codes.state < std::size(kStates) ? kStates[codes.state] + std::string(" ") : "") + colour + "door";
+    case kKey:
+      return colour + "key";
+    case kBall:
+      return colour + "ball";
+    case kGoal:
+      return "goal";
+    default:
+      return "";
+  }
+}
+
+// In the colours of draw(); what is not seen is grey.
+Rgb cell_colour(Codes codes) {
+  constexpr Rgb kDark{110, 110, 110}, kStone{25, 25, 25}, kFree{235, 235, 235}, kSelf{228, 148, 109};
+  switch (codes.object) {
+    case kUnseen:
+      return kDark;
+    case kWall:
+      return kStone;
+    case kEmpty:
+      return kFree;
+    case kAgent:
+      return kSelf;
+    default:
+      return item_colour(codes);
+  }
+}
+
+}  // namespace
+
+ShownObservation shown(const Observed& observed, int side, bool from_above, const std::uint8_t* observation) {
+  const auto cells = static_cast<std::size_t>(side * side);
+  const Scale scale = scale_of(observed.codes);
+  const auto codes_at = [&](std::size_t cell) {
+    const auto byte = [&](std::size_t plane) { return static_cast<int>(observation[plane * cells + cell]); };
+    return Codes{static_cast<std::uint8_t>(byte(0) / scale.object), static_cast<std::uint8_t>(byte(1) / scale.colour),
+                 static_cast<std::uint8_t>(byte(2) / scale.state)};
+  };
+  const std::size_t held_cell = from_above ? 0 : cells - 1 - static_cast<std::size_t>(side / 2);
+  ShownObservation shown;
+  shown.picture.emplace().resize(side, side, {});
+  constexpr std::array<const char*, 4> kDirections = {"right", "down", "left", "up"};
+  std::string seen, facing;
+  for (std::size_t cell = 0; cell < cells; ++cell) {
+    const Codes codes = codes_at(cell);
+    const bool is_held = cell == held_cell;
+    // What stands in place of what is held: a wall's corner from above, the agent in its own view.
+    const Codes drawn = !is_held ? codes : from_above ? Codes{kWall, kGrey, 0} : Codes{kAgent, kRed, 0};
+    shown.picture->set(static_cast<int>(cell) / side, static_cast<int>(cell) % side, cell_colour(drawn));
+    if (is_held) continue;
+    if (const std::string name = name_of(codes); !name.empty()) seen += (seen.empty() ? "" : ", ") + name;
+    if (codes.object == kAgent && codes.state < kDirections.size())
+      facing = std::string(", facing ") + kDirections[codes.state];
+  }
+  const std::string held = name_of(codes_at(held_cell));
+  shown.lines = {"in sight: " + (seen.empty() ? "nothing" : seen),
+                 "in hand: " + (held.empty() ? "nothing" : held) + (from_above ? facing : ", facing up")};
+  if (observed.direction)
+    shown.lines.push_back(std::string("direction in the maze: ") + kDirections.at(observation[3 * cells]));
+  return shown;
 }
 
 }  // namespace engram::minigrid

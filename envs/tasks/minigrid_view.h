@@ -8,10 +8,12 @@
 #include <array>
 #include <cstdint>
 #include <cstring>
+#include <initializer_list>
 #include <string>
 #include <vector>
 
 #include "base/host_device.h"
+#include "base/rng.h"
 #include "envs/task.h"
 
 namespace engram::minigrid {
@@ -33,8 +35,14 @@ enum Object : std::uint8_t {
   kGoal = 8,
   kAgent = 10
 };
+inline constexpr int kObjects = 11, kColours = 6, kStates = 4;  // numbers of codes; an agent's state is its direction
 enum Colour : std::uint8_t { kRed = 0, kGreen = 1, kBlue = 2, kYellow = 4, kGrey = 5 };
 enum DoorState : std::uint8_t { kOpen = 0, kClosed = 1, kLocked = 2 };
+
+// A number drawn from 0 to count - 1.
+HOST_DEVICE inline int below(int count, Rng& rng) {
+  return static_cast<int>(rng.below(static_cast<std::uint32_t>(count)));
+}
 
 struct Codes {
   std::uint8_t object, colour, state;
@@ -159,10 +167,26 @@ HOST_DEVICE [[gnu::always_inline]] inline View see(const Walls& walls, Agent age
   return view;
 }
 
+// How bytes stand for codes. kSpread: each of the three is multiplied so that its largest lies near 255, for encoders
+// that divide bytes by 255. kOriginal: the codes themselves, 0 to 10. kTokens: the same bytes, each a token.
+enum class CodeBytes { kSpread, kOriginal, kTokens };
+
+// The options of what is observed.
+struct Observed {
+  CodeBytes codes = CodeBytes::kSpread;
+  bool direction = false;  // the agent's, as a further part
+
+  void list_options(OptionList& list);
+};
+// The parts of an observation of `side` x `side` cells: an image of three channels, or objects, colours and states as
+// tokens; the direction as a token.
+std::vector<ObservationPart> observation_parts(const Observed& observed, int side);
+
 // What a cell's codes are multiplied by.
 struct Scale {
   std::uint8_t object, colour, state;
 };
+Scale scale_of(CodeBytes codes);
 
 // Writes the observation [3, 7, 7]: objects, colours, states; the farthest row first, the agent in the middle of the
 // last one, where it sees what it holds.
@@ -221,6 +245,11 @@ HOST_DEVICE inline void show_all(const Walls& walls, int side, Agent agent, cons
   put(0, 0, held);
 }
 
+// Writes the agent's direction behind an observation of `cells` cells, where it is observed.
+HOST_DEVICE inline void show_direction(const Observed& observed, Agent agent, int cells, std::uint8_t* out) {
+  if (observed.direction) out[3 * cells] = agent.direction;
+}
+
 // ---- What the agent does. ----
 
 struct Cell {
@@ -244,14 +273,13 @@ HOST_DEVICE constexpr float success_reward(int step, int max_steps) {
   return static_cast<float>(1 - 0.9 * (static_cast<double>(step) / max_steps));
 }
 
+// The presets TASK_SIZE.
+std::vector<TaskPreset> sizes(const std::string& task, std::initializer_list<const char*> sizes);
+
 // ---- For people. ----
 
-// How bytes stand for codes. kSpread: each of the three is multiplied so that its largest lies near 255, for encoders
-// that divide bytes by 255. kOriginal: the codes themselves, 0 to 10.
-enum class CodeBytes { kSpread, kOriginal };
-
-void list_codes(OptionList& list, CodeBytes& codes);
-Scale scale_of(CodeBytes codes);
+// An observation of `side` x `side` cells in the colours of draw() and in words; from_above: as show_all() writes it.
+ShownObservation shown(const Observed& observed, int side, bool from_above, const std::uint8_t* observation);
 
 // Draws maze, items and agent; floor that the agent sees is bright.
 void draw(const Walls& walls, int width, int height, const View& view, Agent agent, const Item* items, int num_items,

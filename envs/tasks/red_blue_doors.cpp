@@ -1,10 +1,12 @@
 #include "envs/tasks/red_blue_doors.h"
 
+#include "envs/task_entry.h"
+
 namespace engram {
 
 void RedBlueDoors::Options::list_options(OptionList& list) {
   list.add("size", size, {kMinSize, kMaxSize}, "side of the room in cells, its walls included");
-  minigrid::list_codes(list, codes);
+  observed.list_options(list);
   list_full_state(list, full_state);
 }
 
@@ -14,7 +16,8 @@ RedBlueDoors::Params RedBlueDoors::make_params(const Options& options, std::uint
   Params params{};
   params.size = options.size;
   params.max_steps = 20 * options.size * options.size;
-  params.scale = minigrid::scale_of(options.codes);
+  params.observed = options.observed;
+  params.scale = minigrid::scale_of(options.observed.codes);
   params.full_state = options.full_state;
   std::string row(2 * static_cast<std::size_t>(options.size), ' ');
   for (const int wall : {0, static_cast<int>(red_x(params)), static_cast<int>(blue_x(params)), 2 * options.size - 1})
@@ -39,5 +42,13 @@ std::optional<Cue> RedBlueDoors::cue(const Params& params, const State& state) {
   if (!state.red_open) return Cue{"red door closed", {}};
   return Cue{"red door open", minigrid::item_colour(door(minigrid::kRed, true))};
 }
+
+ShownObservation RedBlueDoors::shown(const Params& params, const Element* observation) {
+  return minigrid::shown(params.observed, minigrid::kView, false, observation);
+}
+
+std::vector<TaskPreset> RedBlueDoors::presets() { return minigrid::sizes(kName, {"6", "8"}); }
+
+template TaskEntry task_entry<RedBlueDoors>();
 
 }  // namespace engram

@@ -33,7 +33,7 @@ struct RedBlueDoors {
     using Task = RedBlueDoors;
 
     int size = 6;
-    minigrid::CodeBytes codes = minigrid::CodeBytes::kSpread;
+    minigrid::Observed observed;
     bool full_state = false;
 
     void list_options(OptionList& list);
@@ -44,6 +44,7 @@ struct RedBlueDoors {
     minigrid::Walls walls;
     int size;
     int max_steps;
+    minigrid::Observed observed;
     minigrid::Scale scale;
     bool full_state;
   };
@@ -61,16 +62,18 @@ struct RedBlueDoors {
   using Element = std::uint8_t;
 
   static Params make_params(const Options& options, std::uint64_t seed, Purpose purpose);
-  static std::vector<std::int64_t> observation_shape(const Params&) { return {3, minigrid::kView, minigrid::kView}; }
+  static std::vector<ObservationPart> observation_parts(const Params& params) {
+    return minigrid::observation_parts(params.observed, minigrid::kView);
+  }
   static int max_episode_steps(const Params& params) { return params.max_steps; }
 
   HOST_DEVICE static State reset(const Params& params, Rng& rng) {
     const int inside = params.size - 2;
     minigrid::Agent agent{};
-    agent.x = static_cast<std::uint8_t>(params.size / 2 + 1 + below(inside, rng));
-    agent.y = static_cast<std::uint8_t>(1 + below(inside, rng));
-    agent.direction = static_cast<std::uint8_t>(below(4, rng));
-    const int red_y = 1 + below(inside, rng), blue_y = 1 + below(inside, rng);
+    agent.x = static_cast<std::uint8_t>(params.size / 2 + 1 + minigrid::below(inside, rng));
+    agent.y = static_cast<std::uint8_t>(1 + minigrid::below(inside, rng));
+    agent.direction = static_cast<std::uint8_t>(minigrid::below(4, rng));
+    const int red_y = 1 + minigrid::below(inside, rng), blue_y = 1 + minigrid::below(inside, rng);
     return start(params, agent, red_y, blue_y);
   }
   // The state in which an episode with this layout begins.
@@ -109,10 +112,13 @@ struct RedBlueDoors {
     const Items items = items_of(params, state);
     minigrid::show(state.view, items.item, params.full_state ? items.item[0].codes : minigrid::nothing(), params.scale,
                    out);
+    minigrid::show_direction(params.observed, state.agent, minigrid::kView * minigrid::kView, out);
   }
 
   static void draw(const Params& params, const State& state, Canvas& canvas);
   static std::string phase(const Params& params, const State& state);
+  static ShownObservation shown(const Params& params, const Element* observation);
+  static std::vector<TaskPreset> presets();
   // Whether the red door is open, once it was seen and while it is out of sight.
   static std::optional<Cue> cue(const Params& params, const State& state);
   // Whether the blue door was opened.
@@ -123,9 +129,6 @@ struct RedBlueDoors {
     minigrid::Item item[2];  // the red and the blue door
   };
 
-  HOST_DEVICE static int below(int count, Rng& rng) {
-    return static_cast<int>(rng.below(static_cast<std::uint32_t>(count)));
-  }
   HOST_DEVICE static constexpr std::uint8_t red_x(const Params& params) {
     return static_cast<std::uint8_t>(params.size / 2);
   }

@@ -1,5 +1,7 @@
 #include "envs/tasks/repeat_first.h"
 
+#include "envs/task_entry.h"
+
 namespace engram {
 
 void RepeatFirst::Options::list_options(OptionList& list) {
@@ -26,5 +28,16 @@ std::optional<Cue> RepeatFirst::cue(const Params& params, const State& state) {
   if (params.full_state || state.score.t == 0) return {};
   return Cue{kActionNames[static_cast<std::size_t>(state.suits[0])], cards::suit_colour(state.suits[0])};
 }
+
+std::vector<VectorPart> RepeatFirst::vector_parts(const Params& params) {
+  if (params.full_state) return {cards::suit_part("card"), cards::suit_part("first card")};
+  return {cards::suit_part("card")};
+}
+
+std::vector<TaskPreset> RepeatFirst::presets() {
+  return cards::three_sizes(kName, {{"num_decks", "1"}}, {{"num_decks", "8"}}, {{"num_decks", "16"}});
+}
+
+template TaskEntry task_entry<RepeatFirst>();
 
 }  // namespace engram

@@ -69,6 +69,8 @@ struct RepeatFirst {
   // Two rows of the four suits: that of the card just dealt is lit in the upper, that of the first in the lower one.
   static void draw(const Params& params, const State& state, Canvas& canvas);
   static std::string phase(const Params& params, const State& state);
+  static std::vector<VectorPart> vector_parts(const Params& params);
+  static std::vector<TaskPreset> presets();
   // The first card, once others have followed.
   static std::optional<Cue> cue(const Params& params, const State& state);
 

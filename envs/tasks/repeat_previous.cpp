@@ -1,6 +1,7 @@
 #include "envs/tasks/repeat_previous.h"
 
 #include "base/error.h"
+#include "envs/task_entry.h"
 
 namespace engram {
 
@@ -31,5 +32,17 @@ void RepeatPrevious::draw(const Params& params, const State& state, Canvas& canv
 std::string RepeatPrevious::phase(const Params& params, const State& state) {
   return right(params, state) == cards::kNoAnswer ? "watch" : "repeat";
 }
+
+std::vector<VectorPart> RepeatPrevious::vector_parts(const Params& params) {
+  if (params.full_state) return {cards::suit_part("card"), cards::suit_part("right answer")};
+  return {cards::suit_part("card")};
+}
+
+std::vector<TaskPreset> RepeatPrevious::presets() {
+  return cards::three_sizes(kName, {{"num_decks", "1"}, {"k", "4"}}, {{"num_decks", "2"}, {"k", "32"}},
+                            {{"num_decks", "3"}, {"k", "64"}});
+}
+
+template TaskEntry task_entry<RepeatPrevious>();
 
 }  // namespace engram

@@ -11,7 +11,7 @@ namespace engram {
 struct RepeatPrevious {
   static constexpr const char* kName = "repeat_previous";
   static constexpr const char* kDescription = "cards are dealt one by one; answer each with the suit of an earlier one";
-  static constexpr const char* kMemoryDemand = "the last k cards, in order";
+  static constexpr const char* kMemoryDemand = "the last k cards in order";
   static constexpr const char* kSource = cards::kSource;
   static constexpr int kNumActions = cards::kSuits;
   static constexpr auto kActionNames = cards::kSuitNames;
@@ -72,6 +72,8 @@ struct RepeatPrevious {
   // Two rows of the four suits: that of the card just dealt is lit in the upper, the right answer in the lower one.
   static void draw(const Params& params, const State& state, Canvas& canvas);
   static std::string phase(const Params& params, const State& state);
+  static std::vector<VectorPart> vector_parts(const Params& params);
+  static std::vector<TaskPreset> presets();
 
  private:
   HOST_DEVICE static constexpr int num_steps(const Params& params) { return params.cards - 1; }

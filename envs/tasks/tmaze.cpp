@@ -1,5 +1,8 @@
 #include "envs/tasks/tmaze.h"
 
+#include "envs/task_entry.h"
+#include "envs/tasks/memory_rl.h"
+
 namespace engram {
 
 void TMaze::Options::list_options(OptionList& list) {
@@ -40,5 +43,27 @@ std::string TMaze::phase(const Params& params, const State& state) {
   if (state.x < junction(params)) return state.oracle == kShown ? "oracle" : "corridor";
   return state.y == 0 ? "junction" : "goal";
 }
+
+std::vector<VectorPart> TMaze::vector_parts(const Params& params) {
+  std::vector<VectorPart> parts = {{"at the junction (1) or not (0)"}, {"the sign, or the side at the junction (y)"}};
+  if (params.full_state)
+    for (const char* const more : {"the goal (y)", "share of the corridor walked", "late (1) or not (0)"})
+      parts.push_back({more});
+  return parts;
+}
+
+std::vector<TaskPreset> TMaze::presets() {
+  std::vector<TaskPreset> presets;
+  for (const char* length : {"50", "100", "250", "500", "750", "1000", "1250", "1500"})
+    presets.push_back({std::string("tmaze_passive_") + length, kName, {{"corridor_length", length}}, kMemoryRlSource});
+  for (const char* length : {"20", "50", "100", "250", "500"})
+    presets.push_back({std::string("tmaze_active_") + length,
+                       kName,
+                       {{"active", "true"}, {"corridor_length", length}},
+                       kMemoryRlSource});
+  return presets;
+}
+
+template TaskEntry task_entry<TMaze>();
 
 }  // namespace engram

@@ -114,6 +114,8 @@ struct TMaze {
   // Three rows: y = +1, 0 and -1. The goals are drawn from the start: the right one green, the other red.
   static void draw(const Params& params, const State& state, Canvas& canvas);
   static std::string phase(const Params& params, const State& state);
+  static std::vector<VectorPart> vector_parts(const Params& params);
+  static std::vector<TaskPreset> presets();
   // The goal's side, once the oracle has shown it.
   static std::optional<Cue> cue(const Params& params, const State& state);
   // Whether the episode ended at one of the goals.

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "envs/task_entry.h"
+
 namespace engram {
 
 void UmbrellaChain::Options::list_options(OptionList& list) {
@@ -29,5 +31,24 @@ void UmbrellaChain::draw(const Params& params, const State& state, Canvas& canva
 }
 
 std::string UmbrellaChain::phase(const Params&, const State& state) { return state.t == 0 ? "choice" : "chain"; }
+
+std::vector<VectorPart> UmbrellaChain::vector_parts(const Params& params) {
+  return {{"umbrella needed (1) or not (0)"},
+          {"umbrella at hand (1) or not (0)"},
+          {"share of time left"},
+          {"random bits", params.distractors}};
+}
+
+std::vector<TaskPreset> UmbrellaChain::presets() {
+  std::vector<TaskPreset> presets;
+  for (const int length : kBsuiteSweep)
+    presets.push_back({"umbrella_length_" + std::to_string(length),
+                       kName,
+                       {{"chain_length", std::to_string(length)}, {"distractors", "20"}},
+                       kBsuiteSource});
+  return presets;
+}
+
+template TaskEntry task_entry<UmbrellaChain>();
 
 }  // namespace engram

@@ -104,6 +104,8 @@ struct UmbrellaChain {
   // them the random bits.
   static void draw(const Params& params, const State& state, Canvas& canvas);
   static std::string phase(const Params& params, const State& state);
+  static std::vector<VectorPart> vector_parts(const Params& params);
+  static std::vector<TaskPreset> presets();
   // Whether the first action was taken.
   static bool decided(const Params&, const State& state) { return state.t > 0; }
 };

@@ -1,6 +1,8 @@
 #include "envs/tasks/visual_match.h"
 
 #include "base/error.h"
+#include "envs/task_entry.h"
+#include "envs/tasks/memory_rl.h"
 
 namespace engram {
 namespace {
@@ -153,5 +155,21 @@ VisualMatch::State VisualMatch::set_level(Params& params, const board::Level& le
   state.signal = board::find_only_cell(level.maps[board::kExplore], target, board::kExplore);
   return state;
 }
+
+std::vector<TaskPreset> VisualMatch::presets() {
+  std::vector<TaskPreset> presets = {
+      {"visual_match_hqlt",
+       kName,
+       {{"explore_steps", "15"}, {"distractor_steps", "750"}, {"reward_steps", "15"}, {"final_reward", "100"}},
+       "Irie et al., Blending complementary memory systems in hybrid quadratic-linear Transformers, 2025, figure 2"}};
+  for (const char* steps : {"60", "120", "250", "500", "750", "1000"})
+    presets.push_back({std::string("visual_match_") + steps,
+                       kName,
+                       {{"distractor_steps", steps}, {"final_reward", "10"}},
+                       kMemoryRlSource});
+  return presets;
+}
+
+template TaskEntry task_entry<VisualMatch>();
 
 }  // namespace engram

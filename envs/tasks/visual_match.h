@@ -21,7 +21,7 @@ enum class SquareColours { kEpisode, kFixed, kReference };
 struct VisualMatch {
   static constexpr const char* kName = "visual_match";
   static constexpr const char* kDescription = "see a colour, collect apples, then step on the square of that colour";
-  static constexpr const char* kMemoryDemand = "a colour shown at the start";
+  static constexpr const char* kMemoryDemand = "a colour shown at first";
   static constexpr const char* kSource =
       "Hung et al., Optimizing agent behavior over long time scales by transporting value, 2019, in the form of "
       "Memory-RL (Ni et al., When do Transformers shine in RL?, NeurIPS 2023)";
@@ -116,6 +116,7 @@ struct VisualMatch {
 
   static void draw(const Params& params, const State& state, Canvas& canvas);
   static std::string phase(const Params&, const State& state) { return board::phase_name(state.board); }
+  static std::vector<TaskPreset> presets();
   // The colour to match, once phase 1 has shown it.
   static std::optional<Cue> cue(const Params& params, const State& state);
   // Whether a square was entered.

@@ -7,6 +7,7 @@
 #include <sstream>
 
 #include "base/error.h"
+#include "envs/tasks/tmaze.h"
 #include "storage/settings.h"
 #include "tests/storage/temporary_folder.h"
 
@@ -41,8 +42,8 @@ TEST_CASE("later settings win, and the choice of task and backbone comes first w
                                          {"task.corridor_length", "9"},
                                          {"memory.name", "hqlt"},
                                          {"task.name", "tmaze"}});
-  CHECK(std::get<TMaze::Options>(config.task.variant()).corridor_length == 9);
-  CHECK(std::get<HqltOptions>(config.memory.variant()).window == 8);
+  CHECK(config.task.as<TMaze::Options>()->corridor_length == 9);
+  CHECK(config.memory.as<HqltOptions>()->window == 8);
 }
 
 TEST_CASE("every preset is taken, and a setting overrides it") {

@@ -27,7 +27,7 @@ constexpr std::int64_t kMostSteps = 100'000;
 // Images whose rows have no alignment, and vectors.
 std::vector<TaskInfo> stored_tasks() {
   TaskInfo odd = image_task(3, 12);
-  odd.observation.shape = {3, 5, 5};
+  odd.observation.parts = single_part({3, 5, 5});
   return {odd, vector_task(2, 3, 9), image_task(3, 33)};
 }
 

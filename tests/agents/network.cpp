@@ -44,6 +44,45 @@ TEST_CASE("the image encoder is conv 8, conv 16, linear") {
   CHECK(torch::allclose(network.encode(pixels, none, none.to(torch::kFloat32)), x.reshape({4, 2, 10}), 1e-5, 1e-6));
 }
 
+TEST_CASE("tokens have a table, and parts are read side by side, each by layers of its own name") {
+  torch::manual_seed(4);
+  TaskInfo task = image_task(3, 7);
+  task.observation.parts = {{"cells", PartKind::kImage, {3, 4, 3}},
+                            {"objects", PartKind::kTokens, {2, 2}, 5},
+                            {"levels", PartKind::kVector, {2}}};
+  CHECK(task.observation.text() == "image 3x4x3 + tokens 2x2 of 5 + vector 2");
+  CHECK(task.observation.shape() == std::vector<std::int64_t>{42});
+  AgentNetwork network({.token_width = 3}, small_backbone("none", 10), task);
+  network.eval();
+  const auto image = torch::randint(256, {6, 3, 4, 3}, torch::kUInt8);
+  auto objects = torch::randint(5, {6, 2, 2}, torch::kUInt8);
+  objects[0][0][1] = 5;  // none of the five
+  const auto levels = torch::randint(256, {6, 2}, torch::kUInt8);
+  auto pixels = image.to(torch::kFloat32) / 255;
+  for (const std::string layer : {"cells_convolution1", "cells_convolution2"})
+    pixels = torch::conv2d(pixels, parameter(network, layer + ".weight"), parameter(network, layer + ".bias")).relu();
+  auto table = torch::cat({parameter(network, "objects_embedding.weight"), torch::zeros({1, 3})});
+  CHECK(table.sizes() == torch::IntArrayRef{6, 3});
+  const auto rows = table.index_select(0, objects.flatten().to(torch::kInt64)).reshape({6, 12});
+  const auto all = torch::cat({pixels.flatten(1), rows, levels.to(torch::kFloat32) / 255}, 1);
+  const auto expected =
+      torch::linear(all, parameter(network, "observation.weight"), parameter(network, "observation.bias")).relu();
+  const auto observation = torch::cat({image.flatten(1), objects.flatten(1), levels}, 1);
+  const auto none = torch::zeros({6}, torch::kInt64);
+  CHECK(torch::allclose(network.encode(observation, none, none.to(torch::kFloat32)), expected, 1e-5, 1e-6));
+
+  // Tokens alone, as numbers of another type.
+  task.observation = {ElementType::kFloat32, {{"objects", PartKind::kTokens, {2, 2}, 5}}};
+  AgentNetwork tokens({.token_width = 3}, small_backbone("none", 10), task);
+  tokens.eval();
+  table = torch::cat({parameter(tokens, "embedding.weight"), torch::zeros({1, 3})});
+  const auto read = torch::linear(table.index_select(0, objects.flatten().to(torch::kInt64)).reshape({6, 12}),
+                                  parameter(tokens, "observation.weight"), parameter(tokens, "observation.bias"))
+                        .relu();
+  CHECK(torch::allclose(tokens.encode(objects.to(torch::kFloat32), none, none.to(torch::kFloat32)), read, 1e-5, 1e-6));
+  CHECK_FALSE(ObservationEncoder::kernels_for(task.observation.parts, torch::kBFloat16, torch::kCUDA));
+}
+
 TEST_CASE("the vector encoder joins embeddings of previous action and reward") {
   torch::manual_seed(2);
   const TaskInfo task = vector_task(4, 3, 7);
@@ -127,6 +166,6 @@ TEST_CASE("targets start as the critics, follow them by tau, and are never train
 
 TEST_CASE("an image too small for the encoder is refused") {
   TaskInfo task = image_task(3, 7);
-  task.observation.shape = {3, 2, 5};
+  task.observation.parts = single_part({3, 2, 5});
   CHECK_THROWS_AS(AgentNetwork({}, small_backbone("none", 4), task), UserError);
 }

@@ -78,7 +78,8 @@ void check_agent(const Agent& agent, int rows, bool one_kernel) {
   for (int row = 0; row < rows; ++row) streams.emplace_back(7, Purpose::kAction, static_cast<std::uint32_t>(row), 3);
 
   std::vector<std::int64_t> shape{rows};
-  shape.insert(shape.end(), agent.task.observation.shape.begin(), agent.task.observation.shape.end());
+  const std::vector<std::int64_t> observed = agent.task.observation.shape();
+  shape.insert(shape.end(), observed.begin(), observed.end());
   const bool bytes = agent.task.observation.type == ElementType::kUint8;
   ActingRows acting = rows_with(torch::zeros(shape).to(torch::kCUDA));
   const torch::NoGradGuard no_grad;

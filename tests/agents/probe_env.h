@@ -37,7 +37,7 @@ class ProbeEnv : public VecEnv {
       : rules_(std::move(rules)), seed_(seed), row_N_(size), reward_N_(size), end_N_(size), success_N_(size) {
     info_.name = "probe";
     for (int action = 0; action < rules_.num_actions; ++action) info_.action_names.push_back(std::to_string(action));
-    info_.observation = {ElementType::kFloat32, {rules_.observation_size}};
+    info_.observation = {ElementType::kFloat32, single_part({rules_.observation_size})};
     info_.max_episode_steps = rules_.max_steps;
     observation_N_.resize(static_cast<std::size_t>(size) * rules_.observation_size);
     for (int i = 0; i < size; ++i) row_N_[i].environment = first_environment + i;

@@ -29,7 +29,7 @@ inline BackboneConfig small_backbone(const std::string& name, int width, int lay
 inline TaskInfo vector_task(int elements, int num_actions, int max_steps) {
   TaskInfo task;
   task.name = "vector";
-  task.observation = {ElementType::kFloat32, {elements}};
+  task.observation = {ElementType::kFloat32, single_part({elements})};
   task.max_episode_steps = max_steps;
   for (int action = 0; action < num_actions; ++action) task.action_names.push_back(std::to_string(action));
   return task;
@@ -38,7 +38,7 @@ inline TaskInfo vector_task(int elements, int num_actions, int max_steps) {
 inline TaskInfo image_task(int num_actions, int max_steps) {
   TaskInfo task = vector_task(1, num_actions, max_steps);
   task.name = "image";
-  task.observation = {ElementType::kUint8, {3, 5, 4}};
+  task.observation = {ElementType::kUint8, single_part({3, 5, 4})};
   return task;
 }
 

@@ -63,8 +63,9 @@ TEST_CASE("what the agent cannot play is refused in a line that says why") {
   CHECK(mentions(refusal(trained, {{"task.distractor_steps", "9"}}),
                  "unknown key 'task.distractor_steps' for task tmaze"));
   CHECK(mentions(refusal(trained, {{"task.corridor_length", "0"}}), "'0' is not allowed"));
-  CHECK(refusal(trained, {{"task.full_state", "true"}}) ==
-        "with task.full_state = true observations are float32 5, but the agent was trained with float32 2");
+  CHECK(
+      refusal(trained, {{"task.full_state", "true"}}) ==
+      "with task.full_state = true observations are float32 vector 5, but the agent was trained with float32 vector 2");
   CHECK_NOTHROW(
       with_task_settings(Config::from_settings({{"task.name", "visual_match"}}), {{"task.full_state", "true"}}));
 }

@@ -206,6 +206,29 @@ def check_killed(folder, whole):
     same_runs(whole, directory)
 
 
+def check_batch_system(folder):
+    """One signals every process of a job, at any time: runs that have just started carry on after SIGUSR1, and those
+    that get SIGTERM twice, from it and from this program, save like others."""
+    directory = folder / "batch"
+    arguments = ["--config", "c.ini", "--run", "batch", "--jobs", "1", "--tasks", "long", "--backbones", "gru", "--seeds",
+                 "0", "--run.steps", "100000000", "--checkpoint.every_steps", "0"]
+    saved = lambda: sorted(file.name for file in directory.glob("runs/long/gru/0/checkpoints/*"))
+    for round in range(3):
+        process = start(folder, *arguments)
+        wait_for(lambda: training(directory), process)
+        process.send_signal(signal.SIGUSR1)
+        log = directory / "runs/long/gru/0/metrics.jsonl"
+        size = log.stat().st_size if log.exists() else 0
+        wait_for(lambda: log.exists() and log.stat().st_size > size, process)
+        before = saved()
+        for number in training(directory):
+            os.kill(number, signal.SIGTERM)
+        process.send_signal(signal.SIGTERM)
+        finish(process, 143)
+        assert saved()[-1:] > before[-1:], (round, before, saved())
+        assert not (directory / "failures").exists()
+
+
 def check_failing(folder):
     """A run that fails, and one that is killed, are recorded; the others are done; the same command tries again."""
     directory = folder / "failing"
@@ -309,6 +332,7 @@ with tempfile.TemporaryDirectory() as name:
     check_refusals(folder, whole)
     check_stopped(folder, whole)
     check_killed(folder, whole)
+    check_batch_system(folder)
     check_failing(folder)
     check_shards(folder, whole)
     check_beside_each_other(folder, whole)

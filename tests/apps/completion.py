@@ -37,7 +37,7 @@ with tempfile.TemporaryDirectory() as name:
     presets = [preset["name"] for preset in listed["presets"]]
 
     commands = complete("")
-    assert set(commands) >= {"train", "evaluate", "diagnose", "compare", "render", "inspect", "list", "probe",
+    assert set(commands) >= {"train", "evaluate", "diagnose", "compare", "render", "play", "inspect", "list", "probe",
                              "replay", "bench", "completion"}, commands
     for command in commands:
         assert command in engram("--help"), command
@@ -55,6 +55,9 @@ with tempfile.TemporaryDirectory() as name:
     assert complete("compare", "--dry") == ["--dry-run"]
     assert "--resamples" in complete("compare", "report", "--") and "--jobs" not in complete("compare", "report", "--")
     assert "--preset" in complete("probe", "--")
+    assert set(complete("play", "--")) >= {"--full", "--record", "--seed", "--episode", "--task.corridor_length"}
+    assert "--task.name" not in complete("play", "--")
+    assert complete("play", "tm") == [name for name in tasks + presets if name.startswith("tm")]
     assert complete("compare", "re") == ["report"]
     assert "env" in complete("bench", "") and "--num_envs" in complete("bench", "env", "--")
     if "--output" in complete("render", "--"):  # not in a program without video
@@ -90,7 +93,7 @@ with tempfile.TemporaryDirectory() as name:
     assert complete("compare", "report", "run.") == ["run.ini"]
 
     # What the script offers is taken: an option of each command's, by its help.
-    for command in (["train"], ["evaluate"], ["compare"], ["inspect"], ["list"], ["probe"], ["compare", "report"],
+    for command in (["train"], ["evaluate"], ["compare"], ["inspect"], ["list"], ["play"], ["probe"], ["compare", "report"],
                     ["bench", "env"]):
         own = [option for option in complete(*command, "--") if "." not in option and option != "--help"]
         text = engram(*command, "--help")

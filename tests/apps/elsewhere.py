@@ -87,7 +87,7 @@ def check_elsewhere(run, folder):
 
     for arguments, words in (
             (["--task.name=key_to_door"], ["key_to_door", "trained on tmaze"]),
-            (["--task.full_state=true"], ["task.full_state = true", "float32 5", "float32 2"]),
+            (["--task.full_state=true"], ["task.full_state = true", "float32 vector 5", "float32 vector 2"]),
             (["--task.corridor_length=0"], ["task.corridor_length", "'0'"]),
             (["--task.distractor_steps=3"], ["task.distractor_steps", "tmaze"]),
             (["--task.preset=visual_match_60"], ["visual_match", "trained on tmaze"]),

@@ -237,7 +237,7 @@ def check_plain(folder):
 
 
 COMMANDS = [["--help"], ["list"], ["list", "hqlt"], ["list", "visual_match"], ["list", "tmaze_active_50"],
-            *([name, "--help"] for name in ("train", "evaluate", "diagnose", "compare", "inspect", "list", "probe", "replay",
+            *([name, "--help"] for name in ("train", "evaluate", "diagnose", "compare", "inspect", "list", "play", "probe", "replay",
                                             "bench", "completion")),
             ["bench", "env", "--help"], ["compare", "report", "--help"]]
 

@@ -7,14 +7,15 @@
 #include <cstring>
 #include <functional>
 
-#include "base/error.h"
 #include "envs/vec_env.h"
+#include "tests/envs/task_settings.h"
 
 using namespace engram;
+using engram::testing::Settings;
+using engram::testing::settings_error;
 
 namespace {
 
-using Settings = std::vector<std::pair<std::string, std::string>>;
 using History = std::vector<std::vector<int>>;  // the parts of every observation so far
 
 struct Game {
@@ -253,23 +254,13 @@ TEST_CASE("a shuffled pile holds as many of each kind, in every place with the s
 }
 
 TEST_CASE("options out of bounds, or that contradict each other, are refused by name") {
-  const auto error_of = [](const std::string& name, const Settings& settings) -> std::string {
-    TaskConfig task(name);
-    OptionList options = task.options();
-    try {
-      for (const auto& [key, value] : settings) options.set("task." + key, value);
-      task.check();
-    } catch (const UserError& error) {
-      return error.what();
-    }
-    return "";
-  };
-  CHECK(error_of("repeat_first", {{"num_decks", "17"}}) ==
+  CHECK(settings_error("repeat_first", {{"num_decks", "17"}}) ==
         "task.num_decks = '17' is not allowed; it takes integer 1..16");
-  CHECK(error_of("count_recall", {{"num_decks", "5"}}) == "task.num_decks = '5' is not allowed; it takes integer 1..4");
-  CHECK(error_of("repeat_previous", {{"k", "0"}}) == "task.k = '0' is not allowed; it takes integer 1..831");
-  CHECK(error_of("repeat_previous", {{"k", "51"}}) == "");
-  CHECK(error_of("repeat_previous", {{"k", "52"}}) ==
+  CHECK(settings_error("count_recall", {{"num_decks", "5"}}) ==
+        "task.num_decks = '5' is not allowed; it takes integer 1..4");
+  CHECK(settings_error("repeat_previous", {{"k", "0"}}) == "task.k = '0' is not allowed; it takes integer 1..831");
+  CHECK(settings_error("repeat_previous", {{"k", "51"}}) == "");
+  CHECK(settings_error("repeat_previous", {{"k", "52"}}) ==
         "task.k = '52' is not allowed with task.num_decks = 1; it takes integer 1..51");
-  CHECK(error_of("repeat_previous", {{"k", "52"}, {"num_decks", "2"}}) == "");
+  CHECK(settings_error("repeat_previous", {{"k", "52"}, {"num_decks", "2"}}) == "");
 }

@@ -261,10 +261,13 @@ TEST_CASE("info says what the views hold") {
     CHECK(env->observation_N().size() == static_cast<std::size_t>(3 * env->info().observation.bytes()));
     int steps = 0;
     while (env->end_N()[0] == End::kNone) {
-      env->step(std::vector<std::int32_t>(3, env->info().num_actions() - 1));
+      env->step_row(0, env->info().num_actions() - 1);
       ++steps;
     }
-    CHECK(steps == env->info().max_episode_steps);
+    if (task.name() == "cartpole")
+      CHECK(steps < env->info().max_episode_steps);  // pushed one way, the pole falls before
+    else
+      CHECK(steps == env->info().max_episode_steps);
   }
 }
 

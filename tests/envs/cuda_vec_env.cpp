@@ -8,6 +8,7 @@
 #include <string>
 
 #include "base/processors.h"
+#include "envs/all_tasks.h"
 #include "envs/cpu_vec_env.h"
 #include "envs/episode_rows.h"
 #include "envs/vec_env.h"
@@ -47,12 +48,25 @@ std::vector<TaskConfig> many_tasks() {
   tasks.push_back(task_with("tmaze", {{"active", "true"}, {"corridor_length", "20"}}));
   for (const char* const preset : {"repeat_first_hard", "repeat_previous_hard", "autoencode_hard", "count_recall_hard"})
     tasks.push_back(TaskConfig::from_preset(preset));
+  for (const char* const preset : {"concentration_medium", "concentration_hard", "multiarmed_bandit_hard",
+                                   "higher_lower_hard", "minesweeper_hard", "battleship_hard"})
+    tasks.push_back(TaskConfig::from_preset(preset));
   for (const char* const preset : {"memory_len_1", "memory_size_40", "umbrella_length_1", "minigrid_memory_s13",
                                    "minigrid_memory_s17_random", "red_blue_doors_8", "door_key_8", "door_key_16"})
     tasks.push_back(TaskConfig::from_preset(preset));
   tasks.push_back(task_with("memory_chain", {{"bits", "64"}, {"shown_twice", "false"}}));
   tasks.push_back(task_with("umbrella_chain", {{"distractors", "127"}}));
   tasks.push_back(task_with("minigrid_memory", {{"codes", "original"}}));
+  tasks.push_back(task_with("concentration", {{"num_decks", "2"}, {"kind", "ranks"}, {"full_state", "true"}}));
+  tasks.push_back(task_with("minesweeper", {{"size", "8"}, {"mines", "61"}, {"full_state", "true"}}));
+  tasks.push_back(task_with("battleship", {{"size", "6"}}));
+  for (const char* const preset : {"velocity_only_cartpole_hard", "noisy_position_only_cartpole_hard"})
+    tasks.push_back(TaskConfig::from_preset(preset));
+  tasks.push_back(task_with("cartpole", {{"sees", "velocities"}, {"noise", "0.5"}, {"shows_start", "false"}}));
+  for (const char* const preset : {"dark_room_hard_17", "memory_maze_15x15"})
+    tasks.push_back(TaskConfig::from_preset(preset));
+  for (const char* const name : {"dark_room", "dark_key_to_door"})
+    tasks.push_back(task_with(name, {{"size", "3"}, {"random_actions", "true"}, {"full_state", "true"}}));
   // The largest state and the most answers.
   tasks.push_back(task_with("count_recall", {{"num_decks", "4"}, {"full_state", "true"}}));
   for (const std::string& name : task_names()) tasks.push_back(task_with(name, {{"full_state", "true"}}));

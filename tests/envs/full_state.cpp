@@ -3,6 +3,7 @@
 
 #include <functional>
 
+#include "envs/all_tasks.h"
 #include "envs/registry.h"
 #include "tests/envs/plain_observation.h"
 

@@ -274,6 +274,41 @@ TEST_CASE("MiniGrid's Memory: every layout is drawn with the same odds") {
   CHECK(share_of_hall / kEpisodes == doctest::Approx(0.5).epsilon(0.01));
 }
 
+TEST_CASE("MiniGrid's tasks: tokens are the original's codes, and the direction is the agent's") {
+  for (const char* const task : {"minigrid_memory", "red_blue_doors", "door_key"})
+    for (const char* const full_state : {"false", "true"}) {
+      CAPTURE(task);
+      const auto original = make(task, {{"codes", "original"}, {"full_state", full_state}});
+      const auto tokens = make(task, {{"codes", "tokens"}, {"full_state", full_state}, {"direction", "true"}});
+      const ObservationSpec& spec = tokens->info().observation;
+      REQUIRE(spec.parts.size() == 4);
+      const auto cells = static_cast<std::size_t>(spec.parts[0].elements());
+      REQUIRE(original->observation_N().size() == 3 * cells);
+      Rng random(3, Purpose::kAction, 0, 0);
+      int direction = -1, turns = 0;
+      for (std::uint32_t episode = 0; episode < 5; ++episode) {
+        for (VecEnv* const environment : {original.get(), tokens.get()}) environment->reset_all(episode);
+        direction = -1;
+        while (original->end_N()[0] == End::kNone) {
+          const auto plain = original->observation_N(), with_direction = tokens->observation_N();
+          REQUIRE(with_direction.size() == 3 * cells + 1);
+          for (std::size_t i = 0; i < 3 * cells; ++i) {
+            REQUIRE(plain[i] == with_direction[i]);
+            REQUIRE(std::to_integer<int>(plain[i]) < spec.parts[i / cells].values);
+          }
+          const int shown = std::to_integer<int>(with_direction[3 * cells]);
+          if (direction >= 0) REQUIRE(shown == direction);
+          const auto action = static_cast<std::int32_t>(random.below(7));
+          // 0 to 3: right, down, left, up.
+          direction = (shown + (action == minigrid::kRight) + 3 * (action == minigrid::kLeft)) % 4;
+          turns += direction != shown;
+          for (VecEnv* const environment : {original.get(), tokens.get()}) step(*environment, action);
+        }
+      }
+      CHECK(turns > 100);
+    }
+}
+
 TEST_CASE("MiniGrid's Memory: original codes, spread ones and the full state show the same cells") {
   for (const Settings& size : kMemorySizes) {
     const auto original = make("minigrid_memory", with(size, "codes", "original"));
@@ -308,7 +343,7 @@ TEST_CASE("MiniGrid's Memory: original codes, spread ones and the full state sho
 TEST_CASE("MiniGrid's Memory: the object is a cue once it was seen and while it is not") {
   MiniGridMemory::Options options;
   options.size = 13;
-  options.codes = minigrid::CodeBytes::kOriginal;
+  options.observed.codes = minigrid::CodeBytes::kOriginal;
   const MiniGridMemory::Params params = MiniGridMemory::make_params(options, 1, Purpose::kTraining);
   options.full_state = true;
   const MiniGridMemory::Params full = MiniGridMemory::make_params(options, 1, Purpose::kTraining);

@@ -28,14 +28,13 @@ typename Task::Params params_of(int size, bool full_state = false,
   typename Task::Options options;
   options.size = size;
   options.full_state = full_state;
-  options.codes = codes;
+  options.observed.codes = codes;
   return Task::make_params(options, 1, Purpose::kTest);
 }
 
 template <class Task>
 Image image_of(const typename Task::Params& params, const typename Task::State& state) {
-  std::size_t elements = 1;
-  for (const std::int64_t size : Task::observation_shape(params)) elements *= static_cast<std::size_t>(size);
+  const auto elements = static_cast<std::size_t>(Task::observation_parts(params)[0].elements());
   Image image(elements);
   Task::observe(params, state, image.data());
   return image;
@@ -268,7 +267,7 @@ TEST_CASE("DoorKey: the full state shows the maze from above, and what the agent
   for (const int size : {5, 8}) {
     const DoorKey::Params full = params_of<DoorKey>(size, true);
     const DoorKey::Params wide = params_of<DoorKey>(size, true, minigrid::CodeBytes::kSpread);
-    CHECK(DoorKey::observation_shape(full) == std::vector<std::int64_t>{3, size, size});
+    CHECK(DoorKey::observation_parts(full)[0].shape == std::vector<std::int64_t>{3, size, size});
     Rng random(3, Purpose::kAction, 0, 0);
     std::set<int> door_states;
     int held = 0;

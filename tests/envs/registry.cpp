@@ -5,14 +5,18 @@
 #include <set>
 
 #include "base/error.h"
+#include "envs/tasks/visual_match.h"
 #include "envs/vec_env.h"
 
 using namespace engram;
 
 TEST_CASE("every task can be made by name, listed, and set option by option") {
-  CHECK(task_names() == std::vector<std::string>{"visual_match", "key_to_door", "tmaze", "repeat_first",
-                                                 "repeat_previous", "autoencode", "count_recall", "memory_chain",
-                                                 "umbrella_chain", "minigrid_memory", "red_blue_doors", "door_key"});
+  CHECK(task_names() == std::vector<std::string>{
+                            "visual_match",   "key_to_door",  "tmaze",         "repeat_first",      "repeat_previous",
+                            "autoencode",     "count_recall", "concentration", "multiarmed_bandit", "higher_lower",
+                            "minesweeper",    "battleship",   "memory_chain",  "umbrella_chain",    "minigrid_memory",
+                            "red_blue_doors", "door_key",     "cartpole",      "dark_room",         "dark_key_to_door",
+                            "memory_maze"});
   for (const std::string& name : task_names()) {
     TaskConfig config(name);
     CHECK(config.name() == name);
@@ -30,6 +34,7 @@ TEST_CASE("every task can be made by name, listed, and set option by option") {
     const TaskInfo info = config.info();
     CHECK(info.name == name);
     CHECK_FALSE(info.description.empty());
+    CHECK(info.memory_demand.size() <= 25);  // a row of `engram list` has 80 columns
     CHECK(info.num_actions() >= 2);
     CHECK(info.max_episode_steps > 0);
     CHECK(info.observation.bytes() > 0);
@@ -38,7 +43,7 @@ TEST_CASE("every task can be made by name, listed, and set option by option") {
     const bool maze = std::string(name) == "tmaze";
     const TaskInfo info = TaskConfig(name).info();
     CHECK(info.num_actions() == 4);
-    CHECK(info.observation.shape == (maze ? std::vector<std::int64_t>{2} : std::vector<std::int64_t>{3, 5, 5}));
+    CHECK(info.observation.shape() == (maze ? std::vector<std::int64_t>{2} : std::vector<std::int64_t>{3, 5, 5}));
     CHECK(info.observation.bytes() == (maze ? 8 : 75));
   }
   CHECK(*TaskConfig("visual_match").info().chance_success == doctest::Approx(1.0 / 3));
@@ -102,12 +107,27 @@ TEST_CASE("every preset is valid, named once and has the published size") {
   CHECK(steps("count_recall_easy") == 51);
   CHECK(steps("count_recall_medium") == 103);
   CHECK(steps("count_recall_hard") == 207);
+  CHECK(steps("concentration_easy") == 104);
+  CHECK(steps("concentration_medium") == 208);
+  CHECK(steps("concentration_hard") == 104);
+  CHECK(steps("multiarmed_bandit_easy") == 200);
+  CHECK(steps("multiarmed_bandit_medium") == 400);
+  CHECK(steps("multiarmed_bandit_hard") == 600);
+  CHECK(steps("higher_lower_easy") == 51);
+  CHECK(steps("higher_lower_medium") == 103);
+  CHECK(steps("higher_lower_hard") == 155);
+  CHECK(steps("minesweeper_easy") == 14);
+  CHECK(steps("minesweeper_medium") == 30);
+  CHECK(steps("minesweeper_hard") == 54);
+  CHECK(steps("battleship_easy") == 64);
+  CHECK(steps("battleship_medium") == 100);
+  CHECK(steps("battleship_hard") == 144);
   CHECK(steps("memory_len_1") == 2);
   CHECK(steps("memory_len_100") == 101);
   CHECK(steps("memory_size_40") == 3);
-  CHECK(TaskConfig::from_preset("memory_size_40").info().observation.shape == std::vector<std::int64_t>{42});
+  CHECK(TaskConfig::from_preset("memory_size_40").info().observation.shape() == std::vector<std::int64_t>{42});
   CHECK(steps("umbrella_length_100") == 100);
-  CHECK(TaskConfig::from_preset("umbrella_length_1").info().observation.shape == std::vector<std::int64_t>{23});
+  CHECK(TaskConfig::from_preset("umbrella_length_1").info().observation.shape() == std::vector<std::int64_t>{23});
   CHECK(steps("minigrid_memory_s7") == 245);
   CHECK(steps("minigrid_memory_s9") == 405);
   CHECK(steps("minigrid_memory_s11") == 605);
@@ -120,17 +140,46 @@ TEST_CASE("every preset is valid, named once and has the published size") {
   CHECK(steps("door_key_6") == 360);
   CHECK(steps("door_key_8") == 640);
   CHECK(steps("door_key_16") == 2560);
+  CHECK(steps("position_only_cartpole_easy") == 200);
+  CHECK(steps("velocity_only_cartpole_medium") == 400);
+  CHECK(steps("velocity_only_cartpole_hard") == 600);
+  CHECK(steps("noisy_position_only_cartpole_hard") == 200);
+  CHECK(steps("dark_room_9") == 210);
+  CHECK(steps("dark_room_hard_17") == 210);
+  CHECK(steps("dark_key_to_door_8") == 500);
+  CHECK(steps("dark_key_to_door_9") == 500);
+  CHECK(steps("memory_maze_9x9") == 1000);
+  CHECK(steps("memory_maze_11x11") == 2000);
+  CHECK(steps("memory_maze_13x13") == 3000);
+  CHECK(steps("memory_maze_15x15") == 4000);
   const auto actions = [](const std::string& preset) { return TaskConfig::from_preset(preset).info().num_actions(); };
   CHECK(actions("count_recall_easy") == 27);
   CHECK(actions("count_recall_medium") == 27);
   CHECK(actions("count_recall_hard") == 17);
   CHECK(TaskConfig::from_preset("count_recall_hard").info().action_names.back() == "16");
+  for (const std::string size : {"easy", "medium", "hard"}) {
+    CHECK(actions("concentration_" + size) == (size == "medium" ? 104 : 52));
+    CHECK(actions("multiarmed_bandit_" + size) == (size == "easy" ? 10 : size == "medium" ? 20 : 30));
+    CHECK(actions("minesweeper_" + size) == (size == "easy" ? 16 : size == "medium" ? 36 : 64));
+    CHECK(actions("battleship_" + size) == steps("battleship_" + size));
+  }
   const TaskConfig paper = TaskConfig::from_preset("visual_match_hqlt");
-  const auto& options = std::get<VisualMatch::Options>(paper.variant());
+  const auto& options = *paper.as<VisualMatch::Options>();
   CHECK(options.final_reward == 100);
   CHECK(options.apple_reward == 1);
   CHECK(options.respawn_every == 20);
   CHECK_FALSE(options.active);
+}
+
+TEST_CASE("a task of a name that there is already is not added") {
+  const std::size_t tasks = task_names().size(), presets = task_presets().size();
+  CHECK_THROWS_WITH_AS(add_task(task_entry<VisualMatch>()), "there is a task 'visual_match' already", UserError);
+  TaskEntry other = task_entry<VisualMatch>();
+  other.name = "other";
+  CHECK_THROWS_WITH_AS(add_task(other),
+                       "task 'other' has a preset 'visual_match_hqlt'; task 'visual_match' has it already", UserError);
+  CHECK(task_names().size() == tasks);
+  CHECK(task_presets().size() == presets);
 }
 
 TEST_CASE("an unknown task or preset is refused with the nearest one, or with all") {

@@ -7,6 +7,7 @@
 #include <bit>
 #include <set>
 
+#include "envs/all_tasks.h"
 #include "envs/registry.h"
 #include "tests/envs/plain_observation.h"
 

@@ -3,18 +3,34 @@
 #include <sstream>
 
 #include "envs/episode_file.h"
+#include "envs/played_episode.h"
+#include "envs/vec_env.h"
 #include "tests/fuzz/target.h"
 
 namespace engram {
+
+// An episode of any task, drawn from its stream of random numbers, cut short.
+std::string played(const std::string& task) {
+  PlayedEpisode episode{TaskConfig(task)};
+  const auto env = make_cpu_vec_env(episode.task, episode.seed, episode.purpose, 1, 1);
+  for (int t = 0;; ++t) {
+    episode.observations.insert(episode.observations.end(), env->observation_N().begin(), env->observation_N().end());
+    if (t == 3) return played_episode_line(episode);
+    env->step_row(0, t);
+    episode.actions.push_back(t);
+    episode.rewards.push_back(env->reward_N()[0]);
+  }
+}
 
 // The shortest golden episode of every task.
 std::vector<std::string> fuzz_seeds() {
   std::map<std::string, std::string> shortest;
   for (const char* const task :
        {"visual_match", "key_to_door", "tmaze", "repeat_first", "repeat_previous", "autoencode", "count_recall",
-        "memory_chain", "umbrella_chain", "minigrid_memory", "red_blue_doors", "door_key"})
+        "concentration", "multiarmed_bandit", "higher_lower", "minesweeper", "battleship", "memory_chain",
+        "umbrella_chain", "minigrid_memory", "red_blue_doors", "door_key", "cartpole", "dark_key_to_door"})
     shortest[task];
-  for (const char* const golden : {"episodes", "popgym", "bsuite", "minigrid"}) {
+  for (const char* const golden : {"episodes", "popgym", "bsuite", "minigrid", "cartpole", "dark_key_to_door"}) {
     std::ifstream file(std::string(ENGRAM_SOURCE_DIR "/tests/golden/") + golden + ".jsonl");
     for (std::string line; std::getline(file, line);)
       for (auto& [task, seed] : shortest)
@@ -26,6 +42,7 @@ std::vector<std::string> fuzz_seeds() {
     require(!line.empty(), "no golden episode of " + task);
     seeds.push_back(line + "\n");
   }
+  for (const char* const task : {"tmaze", "minigrid_memory"}) seeds.push_back(played(task) + "\n");
   return seeds;
 }
 

@@ -1,6 +1,7 @@
 #include "memory/backbone_options.h"
 
 #include "base/error.h"
+#include "memory/fast_weights.h"
 #include "tests/memory/definition.h"
 
 using namespace engram;

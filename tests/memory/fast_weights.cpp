@@ -45,12 +45,7 @@ FastWeightsOptions options_of(Variant variant, const std::string& more_heads = "
   BackboneConfig config(variant.backbone);
   OptionList list = config.options();
   for (const auto& [key, value] : variant.settings) list.set("memory." + key, value);
-  return std::visit(
-      [](const auto& options) -> FastWeightsOptions {
-        if constexpr (std::derived_from<std::decay_t<decltype(options)>, FastWeightsOptions>) return options;
-        throw std::logic_error("not of the family");
-      },
-      config.variant());
+  return *config.as<FastWeightsOptions>();
 }
 
 // What the mixer makes of normed [T, D], from its parameters.

@@ -53,6 +53,12 @@ TEST_CASE("an unknown name is refused with the nearest and all known ones") {
                        UserError);
 }
 
+TEST_CASE("a backbone of a name that there is already is not added") {
+  const std::size_t backbones = backbone_names().size();
+  CHECK_THROWS_WITH_AS(add_backbone(backbone_entry<LstmOptions>()), "there is a backbone 'lstm' already", UserError);
+  CHECK(backbone_names().size() == backbones);
+}
+
 TEST_CASE("options are bound to the config that made them") {
   BackboneConfig config("hqlt");
   OptionList options = config.options();
@@ -60,8 +66,12 @@ TEST_CASE("options are bound to the config that made them") {
   options.set("memory.mixing", "scalar");
   options.set("memory.positions", "none");
   CHECK(config.width() == 60);
-  CHECK(std::get<HqltOptions>(config.variant()).mixing == Mixing::kScalar);
-  CHECK(std::get<HqltOptions>(config.variant()).positions == PositionCode::kNone);
+  CHECK(config.as<HqltOptions>()->mixing == Mixing::kScalar);
+  CHECK(config.as<HqltOptions>()->positions == PositionCode::kNone);
   CHECK_THROWS_AS(options.set("memory.mixing", "mean"), UserError);
   CHECK_THROWS_AS(options.set("memory.windw", "3"), UserError);
+  BackboneConfig copy = config;
+  copy.options().set("memory.width", "62");
+  CHECK(copy.width() == 62);
+  CHECK(config.width() == 60);
 }

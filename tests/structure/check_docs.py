@@ -99,8 +99,8 @@ def registered_names(root, registry, alias, headers):
 
 def page_problems(root):
     for registry, alias, headers, folder in (
-        ("envs/registry.h", "AllTasks", "envs/tasks/*.h", "docs/tasks"),
-        ("memory/registry.h", "BackboneOptions", "memory/*.h", "docs/backbones"),
+        ("envs/all_tasks.h", "AllTasks", "envs/tasks/*.h", "docs/tasks"),
+        ("memory/all_backbones.h", "AllBackbones", "memory/*.h", "docs/backbones"),
     ):
         entries, names = registered_names(root, registry, alias, headers)
         if not entries:

@@ -6,12 +6,12 @@ import tempfile
 import check_docs
 
 REGISTRIES = {
-    "envs/registry.h": "using AllTasks = TaskList<Maze, Match>;\n",
+    "envs/all_tasks.h": "using AllTasks = TaskList<Maze, Match>;\n",
     "envs/tasks/maze.h": 'struct Maze {\n  static constexpr const char* kName = "maze";\n',
     "envs/tasks/match.h": 'struct Match : Board {\n  static constexpr const char* kName = "match";\n',
     "memory/backbone_options.h": 'struct GruOptions {\n  static constexpr const char* kName = "gru";\n};\n'
     'struct NoneOptions {\n  static constexpr const char* kName = "none";\n};\n',
-    "memory/registry.h": "using BackboneOptions = std::variant<GruOptions,\n                                   NoneOptions>;\n",
+    "memory/all_backbones.h": "using AllBackbones = BackboneList<GruOptions,\n                                   NoneOptions>;\n",
     "docs/tasks/maze.md": "",
     "docs/tasks/match.md": "",
     "docs/backbones/gru.md": "",
@@ -47,7 +47,7 @@ BROKEN = [
     "![picture](missing.png)",
     "[![picture](missing.png)](docs/page.md)",
     "[outside](../../etc/passwd)",
-    "[anchor of a file that is no page](envs/registry.h#missing)",
+    "[anchor of a file that is no page](envs/all_tasks.h#missing)",
 ]
 
 assert found({}) == []
@@ -64,6 +64,6 @@ for text in (WIDE[:-1], "| " + WIDE, "```\n" + WIDE + "\n```", "x" * 100 + " htt
 
 for page in ("docs/tasks/maze.md", "docs/tasks/match.md", "docs/backbones/gru.md", "docs/backbones/none.md"):
     assert len(found({}, without=[page])) == 1 and page in found({}, without=[page])[0], page
-assert len(found({"envs/registry.h": "using AllTasks = TaskList<Maze, Lost>;\n"})) == 1
-assert len(found({"envs/registry.h": "\n"})) == 1
+assert len(found({"envs/all_tasks.h": "using AllTasks = TaskList<Maze, Lost>;\n"})) == 1
+assert len(found({"envs/all_tasks.h": "\n"})) == 1
 print("every problem was found")

@@ -1,5 +1,6 @@
-"""docs/add_task.diff and docs/add_backbone.diff: both apply in either order and give the same sources, neither needs the
-other, and a build with both passes the tests over all tasks and all backbones.
+"""docs/add_task.diff and docs/add_backbone.diff, which take the headers of examples/own_program into the tree: both apply
+in either order and give the same sources, neither needs the other, and a build with both passes the tests over all tasks
+and all backbones.
 
     example_diffs.py GIT CMAKE SOURCE BUILD SCRATCH
 
@@ -18,6 +19,7 @@ GIT, CMAKE = sys.argv[1:3]
 SOURCE, BUILD, SCRATCH = (pathlib.Path(argument).resolve() for argument in sys.argv[3:])
 TASK, BACKBONE = SOURCE / "docs/add_task.diff", SOURCE / "docs/add_backbone.diff"
 WORDS = {TASK: r"flash_parity|FlashParity", BACKBONE: r"leaky_integrator|LeakyIntegrator"}  # what each is about
+HEADERS = {"flash_parity.h": "envs/tasks", "leaky_integrator.h": "memory"}
 FOLDERS = ("agents", "apps", "base", "cmake", "envs", "experiments", "kernels", "memory", "nn", "storage", "tests", "video")
 # Program -> sources of the cases to run: over task_names(), and over backbone_names().
 TESTS = {"test_envs": "*envs/registry.cpp,*envs/full_state.cpp,*envs/cpu_vec_env.cpp",
@@ -36,6 +38,8 @@ def patched(folder, diffs):
     shutil.rmtree(folder, ignore_errors=True)
     for name in FOLDERS:
         shutil.copytree(SOURCE / name, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
+    for header, place in HEADERS.items():
+        shutil.copy2(SOURCE / "examples/own_program" / header, folder / place)
     shutil.copy2(SOURCE / "CMakeLists.txt", folder)
     alone = {**os.environ, "GIT_CEILING_DIRECTORIES": str(folder.parent)}  # git: not the repository around it
     for diff in diffs:

@@ -72,7 +72,7 @@ TEST_CASE("the view's centre is found, also at the board's edge, and only where 
   CHECK_FALSE(find_view_centre(hall, crop_spec(3), crop_of(hall, 4, 4, 3)));
   // A picture that is nowhere on the board, and a vector.
   CHECK_FALSE(find_view_centre(kRoom, crop_spec(3), std::vector<std::byte>(27, std::byte{7})));
-  CHECK_FALSE(find_view_centre(kRoom, {ElementType::kFloat32, {2}}, bytes_of({0, 1})));
+  CHECK_FALSE(find_view_centre(kRoom, {ElementType::kFloat32, single_part({2})}, bytes_of({0, 1})));
 }
 
 TEST_CASE("the view is framed on the board, and nothing but its frame is touched") {
@@ -114,17 +114,17 @@ TEST_CASE("an image observation is scaled up by whole pixels") {
 }
 
 TEST_CASE("a large image observation is scaled down into its box") {
-  const Box picture = observation_box({ElementType::kUint8, {1, 400, 200}}, {0, 0, 100, 100});
+  const Box picture = observation_box({ElementType::kUint8, single_part({1, 400, 200})}, {0, 0, 100, 100});
   CHECK(picture.height == 100);
   CHECK(picture.width == 50);
   RgbImage image(110, 110, {255, 255, 255});
-  draw_observation(image, {ElementType::kUint8, {1, 400, 200}}, std::vector<std::byte>(80000, std::byte{90}),
-                   {0, 0, 100, 100}, 1);
+  draw_observation(image, {ElementType::kUint8, single_part({1, 400, 200})},
+                   std::vector<std::byte>(80000, std::byte{90}), {0, 0, 100, 100}, 1);
   CHECK(image.at(25, 50) == Rgb{90, 90, 90});
 }
 
 TEST_CASE("a vector observation is shown by bars from the middle") {
-  const ObservationSpec spec{ElementType::kFloat32, {2}};
+  const ObservationSpec spec{ElementType::kFloat32, single_part({2})};
   RgbImage image(200, 100, {255, 255, 255});
   draw_observation(image, spec, bytes_of({1, -0.5}), {0, 0, 180, 100}, 1);
   const auto accents_in_row = [&image](int y) {
@@ -137,11 +137,28 @@ TEST_CASE("a vector observation is shown by bars from the middle") {
   CHECK(accents_in_row(28 + 14) == doctest::Approx(25).epsilon(0.05));
 }
 
-TEST_CASE("observations of the wrong size or kind are refused") {
-  RgbImage image(100, 100, {255, 255, 255});
+TEST_CASE("of several parts the first image is shown, and numbers where there is none") {
+  ObservationSpec spec = crop_spec(5);
+  std::vector<std::byte> bytes(75, std::byte{120});
+  RgbImage alone(100, 100, {255, 255, 255}), behind = alone;
   const Box box{0, 0, 60, 60};
-  CHECK_THROWS_AS(draw_observation(image, crop_spec(5), std::vector<std::byte>(74), box, 1), std::invalid_argument);
-  CHECK_THROWS_AS(draw_observation(image, {ElementType::kUint8, {2, 3, 3}}, std::vector<std::byte>(18), box, 1),
+  draw_observation(alone, spec, bytes, box, 1);
+  spec.parts.insert(spec.parts.begin(), {"levels", PartKind::kTokens, {2}, 9});
+  bytes.insert(bytes.begin(), 2, std::byte{3});
+  draw_observation(behind, spec, bytes, box, 1);
+  CHECK(alone.pixels == behind.pixels);
+  CHECK(has_image(spec));
+  // A channel too few for a picture.
+  const ObservationSpec two_channels{ElementType::kUint8, single_part({2, 3, 3})};
+  CHECK_FALSE(has_image(two_channels));
+  CHECK(observation_box(two_channels, box).width == box.width);
+  draw_observation(behind, two_channels, std::vector<std::byte>(18), box, 1);
+  CHECK(alone.pixels != behind.pixels);
+}
+
+TEST_CASE("an observation of the wrong size is refused") {
+  RgbImage image(100, 100, {255, 255, 255});
+  CHECK_THROWS_AS(draw_observation(image, crop_spec(5), std::vector<std::byte>(74), {0, 0, 60, 60}, 1),
                   std::invalid_argument);
 }
 

@@ -41,6 +41,21 @@ bool same(const Canvas& a, const Canvas& b) {
   return true;
 }
 
+TEST_CASE("an episode can be left, and then has no outcome") {
+  const auto environment = short_visual_match(5);
+  std::vector<FrameContents> moments;
+  const Decide by_hand = [](const VecEnv&) { return Decision{2, {}, {}}; };
+  const FilmedEpisode episode = film_episode(
+      *environment, by_hand, 1, 1, [&](const FrameContents& contents) { moments.push_back(contents); }, 7);
+  CHECK(episode.steps == 7);
+  REQUIRE(moments.size() == 8);
+  CHECK_FALSE(moments.back().outcome);
+  CHECK_FALSE(moments.back().decision);
+  CHECK(moments.back().last_action == 2);
+  for (const FrameContents& moment : moments) CHECK_FALSE(moment.has_policy);
+  CHECK(filmed(*environment, random_policy(1)).front().has_policy);
+}
+
 TEST_CASE("every moment is shown as the environment has it, with the decision that is then taken") {
   const auto environment = short_visual_match(5);
   const std::vector<FrameContents> moments = filmed(*environment, random_policy(2));

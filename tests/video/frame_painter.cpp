@@ -75,7 +75,7 @@ TEST_CASE("the board's colours stand at their places, at every scale and shape")
 }
 
 TEST_CASE("frames of all board sizes are even and hold everything") {
-  const TaskInfo corridor = make_task({"+x", "+y", "-x", "-y"}, {ElementType::kFloat32, {2}}, 100);
+  const TaskInfo corridor = make_task({"+x", "+y", "-x", "-y"}, {ElementType::kFloat32, single_part({2})}, 100);
   for (const int columns : {1, 2, 3, 11, 12, 51, 101, 501, 1501}) {
     const FramePainter painter(corridor, "", 3, columns, 1);
     CHECK(painter.width() % 2 == 0);
@@ -119,6 +119,19 @@ TEST_CASE("the banner appears at the end alone, in the outcome's colour") {
     CHECK(has_colour(end, painter.footer(), palette::kOnColour));  // its text
     CHECK_FALSE(has_colour(end, painter.footer(), success ? palette::kFailure : palette::kSuccess));
     for (int action = 0; action < 4; ++action) CHECK(bar_length(end, painter.probability_track(action)) == 0);
+  }
+}
+
+TEST_CASE("actions without a policy behind them have no place for probabilities") {
+  const FramePainter painter(room_task(), "by hand", 7, 11, 1);
+  FrameContents contents = room_contents();
+  for (const bool has_policy : {true, false}) {
+    contents.has_policy = has_policy;
+    contents.decision = Decision{0, {}, {}};
+    const RgbImage frame = painter.paint(contents);
+    for (int action = 0; action < 4; ++action)
+      CHECK(has_colour(frame, painter.probability_track(action), palette::kTrack) == has_policy);
+    CHECK(has_colour(frame, {0, 0, painter.width(), painter.height()}, palette::kAccent));  // the chosen action
   }
 }
 

@@ -54,7 +54,7 @@ inline std::vector<std::byte> bytes_of(const std::vector<float>& values) {
   return bytes;
 }
 
-inline ObservationSpec crop_spec(int size) { return {ElementType::kUint8, {3, size, size}}; }
+inline ObservationSpec crop_spec(int size) { return {ElementType::kUint8, single_part({3, size, size})}; }
 
 inline Rgb middle(const auto& image, const auto& box) {
   return image.at(box.x + box.width / 2, box.y + box.height / 2);

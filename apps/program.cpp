@@ -1,0 +1,88 @@
+#include "apps/program.h"
+
+#include <c10/util/Exception.h>
+
+#include <iostream>
+#include <string>
+#include <vector>
+
+#include "apps/commands.h"
+#include "base/error.h"
+#include "base/options.h"
+#include "storage/build_info.h"
+
+namespace engram {
+namespace {
+
+void print_help() {
+  std::cout << wrapped("engram trains, evaluates and films reinforcement-learning agents that must remember.", 0)
+            << "\n\nUsage: engram COMMAND [arguments]\n\nCommands\n";
+  for (const Command& command : commands())
+    std::cout << "  " << command.name << std::string(12 - std::string(command.name).size(), ' ')
+              << wrapped(command.summary, 14) << "\n";
+  std::cout << "\n  engram COMMAND --help   " << wrapped("what a command does and takes, with units and defaults", 26)
+            << "\n  engram --version        " << wrapped("version, commit, LibTorch, GPU support", 26) << "\n\n"
+            << wrapped(
+                   "Completion by the Tab key: put  source <(engram completion bash)  into ~/.bashrc; for zsh, "
+                   "engram completion --help tells.",
+                   0)
+            << "\n\n"
+            << wrapped("A first run: a T-maze whose goal is shown once, at the start; a minute on two cores", 0)
+            << "\n"
+               "  engram train runs/first --task.name tmaze --task.corridor_length 10 \\\n"
+               "    --memory.name lstm --learner.alpha 0.01 --learner.learning_rate 0.001 \\\n"
+               "    --run.steps 5000\n"
+               "  engram evaluate runs/first\n"
+               "  engram render runs/first --output first.mp4\n\n"
+            << wrapped("Exit status: 0 success, 1 a failure of the program or the machine, 2 bad input.", 0) << "\n";
+}
+
+void print_version() {
+  const BuildInfo& build = build_info();
+  std::cout << "engram " << build.version << " (commit " << build.commit << ", " << build.build_type << ", "
+            << build.compiler << ")\nLibTorch " << build.torch_version
+            << ", GPU support: " << (build.cuda ? "yes, for " + build.cuda_architectures : "no") << "\n";
+}
+
+int run(const std::vector<std::string>& arguments) {
+  if (arguments.empty() || arguments[0] == "--help" || arguments[0] == "-h" || arguments[0] == "help") {
+    print_help();
+    return 0;
+  }
+  if (arguments[0] == "--version") {
+    print_version();
+    return 0;
+  }
+  std::vector<std::string> names;
+  for (const Command& command : commands()) {
+    if (arguments[0] == command.name) return command.run({arguments.begin() + 1, arguments.end()});
+    names.push_back(command.name);
+  }
+  const std::string near = nearest(arguments[0], names);
+  throw UserError("unknown command '" + arguments[0] + "'; " +
+                  (near.empty() ? "see engram --help" : "did you mean '" + near + "'?"));
+}
+
+// The first line says what happened; LibTorch's further ones say where in LibTorch.
+int fail(const std::string& message) {
+  std::cerr << "engram: " << message.substr(0, message.find('\n')) << std::endl;
+  return 1;
+}
+
+}  // namespace
+
+int run_program(int argc, char** argv, void (*prepare)()) {
+  try {
+    if (prepare != nullptr) prepare();
+    return run({argv + 1, argv + argc});
+  } catch (const UserError& error) {
+    std::cerr << "engram: " << error.what() << std::endl;
+    return 2;
+  } catch (const c10::Error& error) {
+    return fail(error.what_without_backtrace());
+  } catch (const std::exception& error) {
+    return fail(error.what());
+  }
+}
+
+}  // namespace engram

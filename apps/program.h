@@ -1,0 +1,12 @@
+// engram COMMAND [arguments], as a function: of the program engram, and of programs with tasks and backbones of one's
+// own (engram_add_program, cmake/AddProgram.cmake).
+#pragma once
+
+namespace engram {
+
+// Runs the command that the arguments name, after prepare(), where there is one: add_task and add_backbone belong
+// there. Returns the exit status: 0 success, 1 a failure of the program or the machine, 2 bad input; the last two with
+// a line on stderr.
+int run_program(int argc, char** argv, void (*prepare)() = nullptr);
+
+}  // namespace engram

@@ -1,0 +1,121 @@
+#include "apps/raw_terminal.h"
+
+#include <poll.h>
+#include <sys/ioctl.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <stdexcept>
+
+#include "apps/terminal.h"
+
+namespace engram {
+namespace {
+
+constexpr const char* kSecondScreen = "\033[?1049h\033[?25l";  // xterm's, and no cursor
+constexpr const char* kFirstScreen = "\033[0m\033[?25h\033[?1049l";
+constexpr const char* kHome = "\033[H";
+constexpr const char* kEraseLine = "\033[K";  // from the cursor on
+constexpr const char* kEraseBelow = "\033[J";
+
+// Without an error: a terminal that is gone is noticed where it is read.
+void write_out(const std::string& text) {
+  std::size_t done = 0;
+  while (done < text.size()) {
+    const ssize_t count = ::write(STDOUT_FILENO, text.data() + done, text.size() - done);
+    if (count < 0 && errno == EINTR) continue;
+    if (count <= 0) return;
+    done += static_cast<std::size_t>(count);
+  }
+}
+
+[[noreturn]] void fail(const std::string& what) { throw std::runtime_error(what + ": " + std::strerror(errno)); }
+
+}  // namespace
+
+RawTerminal::RawTerminal() {
+  if (::tcgetattr(STDIN_FILENO, &before_) != 0) fail("the terminal does not say how it is set");
+  enter();
+}
+
+void RawTerminal::enter() {
+  termios raw = before_;
+  raw.c_lflag &= ~static_cast<tcflag_t>(ICANON | ECHO);  // Ctrl-C and Ctrl-Z still send signals
+  raw.c_iflag &= ~static_cast<tcflag_t>(IXON);           // Ctrl-S holds nothing up
+  raw.c_cc[VMIN] = 1;
+  raw.c_cc[VTIME] = 0;
+  if (::tcsetattr(STDIN_FILENO, TCSANOW, &raw) != 0) fail("the terminal cannot be set to give single keys");
+  entered_ = true;
+  write_out(kSecondScreen);
+}
+
+void RawTerminal::leave() {
+  if (!entered_) return;
+  entered_ = false;
+  write_out(kFirstScreen);
+  ::tcsetattr(STDIN_FILENO, TCSANOW, &before_);
+}
+
+void RawTerminal::show(const std::vector<std::string>& lines) {
+  std::string text = kHome;
+  for (std::size_t i = 0; i < lines.size(); ++i) text += (i == 0 ? "" : "\r\n") + lines[i] + kEraseLine;
+  write_out(text + kEraseBelow);
+}
+
+void RawTerminal::suspend() {
+  leave();
+  ::kill(::getpid(), SIGSTOP);
+  enter();
+}
+
+TerminalSize terminal_size() {
+  winsize size{};
+  const bool known = ::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_row > 0;
+  return {terminal_columns(STDOUT_FILENO).value_or(80), known ? size.ws_row : std::size_t{24}};
+}
+
+InputEvents::InputEvents() {
+  sigset_t set;
+  sigemptyset(&set);
+  for (const int number : {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGWINCH, SIGTSTP}) sigaddset(&set, number);
+  ::pthread_sigmask(SIG_BLOCK, &set, &before_);
+  signals_ = ::signalfd(-1, &set, SFD_CLOEXEC);
+  if (signals_ < 0) {
+    ::pthread_sigmask(SIG_SETMASK, &before_, nullptr);
+    fail("signals cannot be read");
+  }
+}
+
+InputEvents::~InputEvents() {
+  ::close(signals_);
+  ::pthread_sigmask(SIG_SETMASK, &before_, nullptr);
+}
+
+InputEvents::Event InputEvents::next() {
+  for (;;) {
+    const bool waits = taken_ < waiting_.size();
+    std::array<pollfd, 2> sources = {pollfd{signals_, POLLIN, 0}, pollfd{STDIN_FILENO, POLLIN, 0}};
+    if (::poll(sources.data(), waits ? 1 : 2, waits ? 0 : -1) < 0) {
+      if (errno == EINTR) continue;
+      fail("standard input cannot be waited for");
+    }
+    if (sources[0].revents != 0) {
+      signalfd_siginfo info{};
+      if (::read(signals_, &info, sizeof(info)) == static_cast<ssize_t>(sizeof(info)))
+        return {.kind = Kind::kSignal, .signal = static_cast<int>(info.ssi_signo)};
+      continue;
+    }
+    if (waits) return {.kind = Kind::kByte, .byte = waiting_[taken_++]};
+    std::array<char, 4096> buffer;
+    const ssize_t count = ::read(STDIN_FILENO, buffer.data(), buffer.size());
+    if (count < 0 && (errno == EINTR || errno == EAGAIN)) continue;
+    if (count <= 0) return {.kind = Kind::kEnd};  // a terminal that is gone is an end, too
+    waiting_.assign(buffer.data(), static_cast<std::size_t>(count));
+    taken_ = 0;
+  }
+}
+
+}  // namespace engram

@@ -1,0 +1,35 @@
+# engram_cuda_tasks(SOURCES_VARIABLE header...): for each header of a task a source file that compiles its environments
+# for the GPU. The task is the struct of which the header says static_assert(GridTask<Task>).
+include_guard()
+
+# The types that a file says to be of a concept: static_assert(GridTask<Task>).
+function(engram_types_of concept file result)
+  file(STRINGS ${file} lines REGEX "^static_assert\\((engram::)?${concept}<[A-Za-z0-9_:]+>\\)")
+  set(types "")
+  foreach(line ${lines})
+    string(REGEX REPLACE "^[^<]*<([A-Za-z0-9_:]+)>.*$" "\\1" type ${line})
+    list(APPEND types ${type})
+  endforeach()
+  if(NOT types)
+    message(FATAL_ERROR "${file} names nothing to take: a line static_assert(engram::${concept}<NAME>); is missing.")
+  endif()
+  set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${file})
+  set(${result} ${types} PARENT_SCOPE)
+endfunction()
+
+function(engram_cuda_tasks sources)
+  set(written "")
+  foreach(header ${ARGN})
+    engram_types_of(GridTask ${header} types)
+    cmake_path(GET header STEM name)
+    set(text "#include \"envs/cuda_vec_env.cuh\"\n#include \"${header}\"\n\nnamespace engram {\n\n")
+    foreach(type ${types})
+      string(APPEND text "template std::unique_ptr<CudaVecEnv> make_cuda_vec_env_of<${type}>(const AnyTaskOptions&, "
+        "std::uint64_t, Purpose, int);\n")
+    endforeach()
+    set(file ${CMAKE_CURRENT_BINARY_DIR}/cuda_tasks/${name}.cu)
+    file(CONFIGURE OUTPUT ${file} CONTENT "${text}\n}  // namespace engram\n" @ONLY)
+    list(APPEND written ${file})
+  endforeach()
+  set(${sources} ${written} PARENT_SCOPE)
+endfunction()

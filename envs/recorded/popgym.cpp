@@ -1,0 +1,148 @@
+// Recorded episodes of the games of POPGym whose steps pay differently, or that have no cards.
+#include <algorithm>
+
+#include "base/error.h"
+#include "envs/recorded/piles.h"
+#include "envs/recorded/play.h"
+#include "envs/recorded/replay.h"
+#include "envs/tasks/battleship.h"
+#include "envs/tasks/concentration.h"
+#include "envs/tasks/higher_lower.h"
+#include "envs/tasks/minesweeper.h"
+#include "envs/tasks/multiarmed_bandit.h"
+
+namespace engram::recorded {
+namespace {
+
+// All but the observations, of a game that takes no more steps.
+Recording<float> read_game(const Json& episode, int num_actions, int most_steps) {
+  const auto length = static_cast<std::size_t>(get_int(episode, "length", 1, most_steps));
+  Recording<float> recording;
+  recording.actions = get_actions(episode, length, num_actions);
+  const Json& values = field_of(episode, "reward_values");
+  constexpr std::size_t kMostValues = 4;
+  if (!values.is_array() || values.empty() || values.size() > kMostValues)
+    refuse("reward_values", values, "1 to " + std::to_string(kMostValues) + " numbers");
+  for (const int value : get_symbols(episode, "rewards", length, {digits(static_cast<int>(values.size()))}))
+    recording.rewards.push_back(as_float("reward_values", values[static_cast<std::size_t>(value)]));
+  recording.end = get_word(episode, "end", {"terminated", "truncated"}) == 0 ? End::kTerminated : End::kTruncated;
+  recording.success = get_bool(episode, "success");
+  return recording;
+}
+
+void show(int value, int width, std::vector<float>& observations) {
+  for (int at = 0; at < width; ++at) observations.push_back(at == value ? 1.0f : 0.0f);
+}
+
+// Of a game whose observation is one of `width` values: all but the first of them are returned, one for each step.
+std::vector<int> read_values(const Json& episode, int width, Recording<float>& recording) {
+  std::vector<int> values = get_symbols(episode, "obs", recording.actions.size() + 1, {digits(width)});
+  for (const int value : values) show(value, width, recording.observations);
+  values.erase(values.begin());
+  return values;
+}
+
+// A board's squares as a text, row by row: '.' for an empty one, '#' for one that is taken.
+std::vector<int> read_board(const Json& episode, const std::string& name, int squares) {
+  return get_symbols(episode, name, static_cast<std::size_t>(squares), {".#"});
+}
+
+}  // namespace
+
+std::optional<std::string> replay_concentration(const Json& episode) {
+  Concentration::Options options;
+  options.num_decks = get_int(episode, "num_decks", 1, Concentration::kMaxDecks);
+  options.kind = get_word(episode, "kind", {"colours", "ranks"}) == 0 ? CardKind::kColours : CardKind::kRanks;
+  const Concentration::Params params = Concentration::make_params(options, 0, Purpose::kTest);
+  const auto kinds = read_pile<Concentration::KindPile>(episode, "cards", params.cards, params.kinds);
+  Recording<float> recording = read_game(episode, params.cards, Concentration::max_episode_steps(params));
+  // An observation is recorded by what changed since the one before: card, kind in sight, card, kind in sight ...
+  std::vector<int> seen(static_cast<std::size_t>(params.cards), params.kinds);
+  for (const Json& changes : get_array(episode, "obs", recording.actions.size() + 1)) {
+    const auto fits = [&params](const Json& number, std::size_t at) {
+      return number.is_number_unsigned() &&
+             number.get<std::uint64_t>() <= static_cast<std::uint64_t>(at % 2 == 0 ? params.cards - 1 : params.kinds);
+    };
+    bool right = changes.is_array() && changes.size() % 2 == 0;
+    for (std::size_t i = 0; right && i < changes.size(); ++i) right = fits(changes[i], i);
+    if (!right)
+      refuse("obs", changes,
+             "pairs of a card 0.." + std::to_string(params.cards - 1) + " and what it shows, 0.." +
+                 std::to_string(params.kinds));
+    for (std::size_t i = 0; i < changes.size(); i += 2) seen[changes[i].get<std::size_t>()] = changes[i + 1].get<int>();
+    for (const int kind : seen) show(kind, params.kinds + 1, recording.observations);
+  }
+  return play<Concentration>(params, Concentration::start(params, kinds), recording);
+}
+
+std::optional<std::string> replay_multiarmed_bandit(const Json& episode) {
+  MultiarmedBandit::Options options;
+  options.arms = get_int(episode, "arms", 2, MultiarmedBandit::kMaxArms);
+  options.pulls = get_int(episode, "steps", 2, MultiarmedBandit::kMaxSteps);
+  float probability[MultiarmedBandit::kMaxArms] = {};
+  for (int arm = 0; const Json& number : get_array(episode, "probabilities", static_cast<std::size_t>(options.arms))) {
+    probability[arm] = as_float("probabilities", number);
+    if (!(probability[arm] >= 0 && probability[arm] <= 1)) refuse("probabilities", number, "numbers 0..1");
+    ++arm;
+  }
+  Recording<float> recording = read_game(episode, options.arms, options.pulls);
+  const std::vector<int> paid = read_values(episode, 2, recording);
+  const MultiarmedBandit::Params params = MultiarmedBandit::make_params(options, 0, Purpose::kTest);
+  return play<MultiarmedBandit>(params, MultiarmedBandit::start(params, probability), recording, std::nullopt,
+                                [&paid](const auto& rules, auto& state, int action, std::size_t t) {
+                                  return MultiarmedBandit::step_with(rules, state, action, paid[t] == 1);
+                                });
+}
+
+std::optional<std::string> replay_higher_lower(const Json& episode) {
+  HigherLower::Options options;
+  options.num_decks = get_int(episode, "num_decks", 1, HigherLower::kMaxDecks);
+  const HigherLower::Params params = HigherLower::make_params(options, 0, Purpose::kTest);
+  using RankPile = cards::Pile<4, HigherLower::kMaxDecks * cards::kDeckCards>;
+  const auto ranks = read_pile<RankPile>(episode, "cards", params.cards, cards::kRanks);
+  Recording<float> recording = read_game(episode, HigherLower::kNumActions, HigherLower::max_episode_steps(params));
+  read_values(episode, cards::kRanks, recording);
+  return play<HigherLower>(params, HigherLower::start(params, ranks[0]), recording, std::nullopt,
+                           [&ranks](const auto& rules, auto& state, int action, std::size_t t) {
+                             return HigherLower::step_with(rules, state, action, ranks[static_cast<int>(t) + 1]);
+                           });
+}
+
+std::optional<std::string> replay_minesweeper(const Json& episode) {
+  Minesweeper::Options options;
+  options.size = get_int(episode, "side", 2, Minesweeper::kMaxSize);
+  const int fields = options.size * options.size;
+  const std::vector<int> board = read_board(episode, "mines", fields);
+  options.mines = static_cast<int>(std::ranges::count(board, 1));
+  if (options.mines < 1 || options.mines > fields - Minesweeper::kSafeAtLeast)
+    throw UserError("'mines' holds " + std::to_string(options.mines) + " mines; it takes 1.." +
+                    std::to_string(fields - Minesweeper::kSafeAtLeast));
+  std::uint64_t mines = 0;
+  for (int field = 0; field < fields; ++field)
+    mines |= static_cast<std::uint64_t>(board[static_cast<std::size_t>(field)]) << field;
+  const Minesweeper::Params params = Minesweeper::make_params(options, 0, Purpose::kTest);
+  Recording<float> recording = read_game(episode, fields, Minesweeper::max_episode_steps(params));
+  read_values(episode, params.counts, recording);
+  return play<Minesweeper>(params, Minesweeper::start(mines), recording);
+}
+
+std::optional<std::string> replay_battleship(const Json& episode) {
+  Battleship::Options options;
+  options.size = get_int(episode, "side", Battleship::kMinSize, Battleship::kMaxSize);
+  const Battleship::Params params = Battleship::make_params(options, 0, Purpose::kTest);
+  const int squares = Battleship::num_actions(params);
+  Battleship::Squares ships{};
+  int taken = 0;
+  for (int square = 0; const int ship : read_board(episode, "ships", squares)) {
+    ships.set(square++, ship);
+    taken += ship;
+  }
+  if (taken != Battleship::kShipSquares)
+    throw UserError("'ships' holds " + std::to_string(taken) + " squares; the ships have " +
+                    std::to_string(Battleship::kShipSquares));
+  Recording<float> recording = read_game(episode, squares, squares);
+  read_values(episode, 2, recording);
+  return play<Battleship>(params, Battleship::start(ships), recording);
+}
+
+}  // namespace engram::recorded

@@ -1,0 +1,22 @@
+// What an agent sees, for people to read.
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <vector>
+
+#include "envs/registry.h"
+#include "envs/task.h"
+
+namespace engram {
+
+// An observation of the task with these options: as the task shows it, or plainly. Throws std::invalid_argument for
+// bytes of another number.
+ShownObservation show_observation(const TaskConfig& task, std::span<const std::byte> observation);
+
+// An image by its colours. A vector by its parts; without any, by numbers, and of a long one by those that are not 0.
+// Throws std::logic_error if the parts are not all of it.
+ShownObservation show_plainly(const ObservationSpec& spec, const std::vector<VectorPart>& parts,
+                              std::span<const std::byte> observation);
+
+}  // namespace engram

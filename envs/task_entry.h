@@ -1,0 +1,56 @@
+// What a program knows of a task, made of the task's rules. A task's source file ends with the instantiation
+//   template TaskEntry task_entry<Task>();
+#pragma once
+
+#include <cstring>
+
+#include "envs/cpu_vec_env.h"
+#include "envs/registry.h"
+#include "envs/shown_observation.h"
+
+namespace engram {
+
+template <GridTask Task>
+class TaskOptionsOf final : public AnyTaskOptions, public Task::Options {
+  using Options = typename Task::Options;
+
+ public:
+  std::unique_ptr<AnyTaskOptions> copy() const override { return std::make_unique<TaskOptionsOf>(*this); }
+  void list(OptionList& list) override { Options::list_options(list); }
+  void check_all() const override { Options::check(); }
+  TaskInfo info() const override { return task_info<Task>(*this); }
+  std::vector<RunFact> run_facts(std::uint64_t seed) const override {
+    if constexpr (requires(const Options& options) { Task::run_facts(options, seed); })
+      return Task::run_facts(*this, seed);
+    return {};
+  }
+  std::vector<VectorPart> vector_parts() const override {
+    if constexpr (requires(const typename Task::Params& params) { Task::vector_parts(params); })
+      return Task::vector_parts(Task::make_params(*this, 0, Purpose::kTest));
+    return {};
+  }
+  ShownObservation show(std::span<const std::byte> observation) const override {
+    using Element = typename Task::Element;
+    if constexpr (requires(const typename Task::Params& params, const Element* out) { Task::shown(params, out); }) {
+      std::vector<Element> elements(observation.size() / sizeof(Element));
+      std::memcpy(elements.data(), observation.data(), elements.size() * sizeof(Element));
+      return Task::shown(Task::make_params(*this, 0, Purpose::kTest), elements.data());
+    } else {
+      return show_plainly(info().observation, vector_parts(), observation);
+    }
+  }
+  std::unique_ptr<VecEnv> make_cpu_vec_env(std::uint64_t seed, Purpose purpose, int num_envs,
+                                           int num_threads) const override {
+    return std::make_unique<CpuVecEnv<Task>>(*this, seed, purpose, num_envs, num_threads);
+  }
+};
+
+template <class Task>
+TaskEntry task_entry() {
+  TaskEntry entry{
+      Task::kName, []() -> std::unique_ptr<AnyTaskOptions> { return std::make_unique<TaskOptionsOf<Task>>(); }, {}};
+  if constexpr (requires { Task::presets(); }) entry.presets = Task::presets();
+  return entry;
+}
+
+}  // namespace engram

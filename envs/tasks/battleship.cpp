@@ -1,0 +1,41 @@
+#include "envs/tasks/battleship.h"
+
+#include "envs/task_entry.h"
+
+namespace engram {
+
+void Battleship::Options::list_options(OptionList& list) {
+  list.add("size", size, {kMinSize, kMaxSize}, "side of the board in squares");
+  list_full_state(list, full_state);
+}
+
+void Battleship::Options::check() const { check_bounds(*this, kTaskSection); }
+
+Battleship::Params Battleship::make_params(const Options& options, std::uint64_t, Purpose) {
+  const int water = options.size * options.size - kShipSquares;
+  return {options.size, {-cards::answer_reward(water), cards::answer_reward(kShipSquares)}, options.full_state};
+}
+
+void Battleship::draw(const Params& params, const State& state, Canvas& canvas) {
+  constexpr Rgb kColour[2][2] = {{{20, 60, 140}, {130, 180, 255}}, {{110, 110, 110}, {210, 0, 0}}};
+  canvas.resize(params.size, params.size, kColour[0][0]);
+  for (int square = 0; square < num_actions(params); ++square)
+    canvas.set(square / params.size, square % params.size, kColour[state.ships[square]][state.shots[square]]);
+}
+
+std::string Battleship::phase(const Params&, const State&) { return "shoot"; }
+
+std::vector<VectorPart> Battleship::vector_parts(const Params& params) {
+  std::vector<VectorPart> parts = {one_hot_part("the last shot", {"water", "a ship"})};
+  if (params.full_state)
+    for (const char* const bits : {"ships", "shots"}) parts.push_back({bits, num_actions(params)});
+  return parts;
+}
+
+std::vector<TaskPreset> Battleship::presets() {
+  return cards::three_sizes(kName, {{"size", "8"}}, {{"size", "10"}}, {{"size", "12"}});
+}
+
+template TaskEntry task_entry<Battleship>();
+
+}  // namespace engram

@@ -1,0 +1,27 @@
+#include "envs/tasks/dark_key_to_door.h"
+
+#include "envs/task_entry.h"
+
+namespace engram {
+
+void DarkKeyToDoor::Options::check() const { check_bounds(*this, kTaskSection); }
+
+void DarkKeyToDoor::draw(const Params& params, const State& state, Canvas& canvas) {
+  constexpr Rgb kKey{230, 180, 0}, kDoor{134, 206, 235};
+  dark::draw_room(params.room, state.attempts, canvas);
+  canvas.set(state.door.x, state.door.y, kDoor);
+  if (!state.has_key) canvas.set(state.key.x, state.key.y, kKey);
+  canvas.set(state.attempts.player.x, state.attempts.player.y, dark::kPlayer);
+}
+
+std::vector<VectorPart> DarkKeyToDoor::vector_parts(const Params& params) {
+  return dark::vector_parts(params.room, "has the key (1) or not (0)", {"the door", "the key"});
+}
+
+std::vector<TaskPreset> DarkKeyToDoor::presets() {
+  return {{"dark_key_to_door_8", kName, {{"size", "8"}}, kSource}, {"dark_key_to_door_9", kName, {}, kSource}};
+}
+
+template TaskEntry task_entry<DarkKeyToDoor>();
+
+}  // namespace engram

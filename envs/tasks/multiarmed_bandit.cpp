@@ -1,0 +1,47 @@
+#include "envs/tasks/multiarmed_bandit.h"
+
+#include "envs/task_entry.h"
+
+namespace engram {
+
+void MultiarmedBandit::Options::list_options(OptionList& list) {
+  list.add("arms", arms, {2, kMaxArms}, "arms to choose from");
+  list.add("pulls", pulls, {2, kMaxSteps}, "pulls of an episode");
+  list_full_state(list, full_state);
+}
+
+void MultiarmedBandit::Options::check() const { check_bounds(*this, kTaskSection); }
+
+MultiarmedBandit::Params MultiarmedBandit::make_params(const Options& options, std::uint64_t, Purpose) {
+  const int counted = options.pulls - options.pulls / 2;
+  return {options.arms, options.pulls, cards::answer_reward(options.pulls), kTolerance * static_cast<float>(counted),
+          options.full_state};
+}
+
+void MultiarmedBandit::draw(const Params& params, const State& state, Canvas& canvas) {
+  canvas.resize(2, params.arms, cards::kTable);
+  for (int arm = 0; arm < params.arms; ++arm) {
+    const auto bright = static_cast<std::uint8_t>(255 * state.probability[arm]);
+    canvas.set(0, arm, {bright, bright, 0});
+  }
+  if (state.arm >= 0) canvas.set(1, state.arm, state.paid ? Rgb{0, 160, 0} : Rgb{210, 0, 0});
+}
+
+std::string MultiarmedBandit::phase(const Params& params, const State& state) {
+  return state.t < params.steps / 2 ? "first half" : "second half";
+}
+
+std::vector<VectorPart> MultiarmedBandit::vector_parts(const Params& params) {
+  std::vector<VectorPart> parts = {one_hot_part("the last pull", {"did not pay", "paid"})};
+  if (params.full_state) parts.push_back({"odds of each arm", params.arms});
+  return parts;
+}
+
+std::vector<TaskPreset> MultiarmedBandit::presets() {
+  return cards::three_sizes(kName, {{"arms", "10"}, {"pulls", "200"}}, {{"arms", "20"}, {"pulls", "400"}},
+                            {{"arms", "30"}, {"pulls", "600"}});
+}
+
+template TaskEntry task_entry<MultiarmedBandit>();
+
+}  // namespace engram
