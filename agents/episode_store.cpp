@@ -6,7 +6,6 @@
 #include <string>
 #include <utility>
 
-#include "agents/episode_log.h"
 #include "agents/observation_tensor.h"
 
 namespace engram {
@@ -185,11 +184,14 @@ void EpisodeStore::visit_state(StateArchive& archive,
               {actions.const_data_ptr<std::int32_t>() + entry.rows.first, static_cast<std::size_t>(entry.rows.steps)});
   }
   log.visit_state(archive);
-  if (!archive.restoring()) return;
+  if (archive.restoring()) keep(log, *make_environments(), archive);
+}
+
+void EpisodeStore::keep(const EpisodeLog& log, VecEnv& environments, const StateArchive& archive) {
   episodes_.clear();
   next_row_ = 0;
   steps_ = 0;
-  log.play(*make_environments(), archive, [&](const Episode& episode) {
+  log.play(environments, archive, [&](const Episode& episode) {
     if (episode.steps() > task_.max_episode_steps) archive.refuse("steps", "an episode is longer than the task allows");
     add(episode);
   });

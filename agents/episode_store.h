@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "agents/episode.h"
+#include "agents/episode_log.h"
 #include "agents/recorded_env.h"
 #include "base/options.h"
 #include "base/rng.h"
@@ -52,7 +53,11 @@ class EpisodeStore {
   // The same for chosen episodes (index 0 is the oldest).
   EpisodeBatch gather(const std::vector<std::int64_t>& indices);
 
-  // Restoring plays the episodes again in environments like those in which they were played. Waits for the device.
+  // Keeps a log's episodes instead of those that are there, by playing them again in environments like those in which
+  // they were played; errors as of EpisodeLog::play.
+  void keep(const EpisodeLog& log, VecEnv& environments, const StateArchive& archive);
+
+  // Restoring plays the episodes again. Waits for the device.
   void visit_state(StateArchive& archive, const std::function<std::unique_ptr<VecEnv>()>& make_environments);
 
   std::int64_t episodes() const { return static_cast<std::int64_t>(episodes_.size()); }

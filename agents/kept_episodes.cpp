@@ -46,9 +46,11 @@ KeptEpisodes keep_replayed(const RunDirectory& run, const Config& config, std::i
   // As a run's state lists its replay (Trainer).
   state.within("experience", [&] { state.within("replay", [&] { log.visit_state(state); }); });
 
-  // The newest ended no later than the checkpoint was written, and every one before the steps of those after it.
-  std::int64_t learnt = log.episodes(), ended = checkpoint->steps;
-  while (learnt > 0 && ended > weights_steps) ended -= log.steps(static_cast<std::size_t>(--learnt));
+  // The newest ended no later than the checkpoint was written, and every one before the steps of those after it. Of
+  // several ranks these are the first one's; the others have taken as many steps.
+  std::int64_t learnt = log.episodes(), ended = checkpoint->steps, ranks = 1;
+  if (state.holds("ranks")) state.value("ranks", ranks);
+  while (learnt > 0 && ended > weights_steps) ended -= ranks * log.steps(static_cast<std::size_t>(--learnt));
   const std::int64_t chosen = std::min<std::int64_t>(learnt, most);
   if (chosen == 0) return {};
   EpisodeLog some;

@@ -11,12 +11,13 @@
 namespace engram {
 
 Policy::Policy(std::shared_ptr<AgentNetwork> network, torch::ScalarType dtype, int num_envs, std::uint64_t seed,
-               MemorySpan span, torch::Device rows_device)
+               MemorySpan span, torch::Device rows_device, std::uint32_t first_row)
     : network_(std::move(network)),
       device_(network_->parameters().front().device()),
       dtype_(dtype),
       seed_(seed),
       span_(span),
+      first_row_(first_row),
       memory_(network_->backbone().initial_state(num_envs)) {
   const auto options = torch::TensorOptions(rows_device);
   stream_N_ = torch::empty({static_cast<std::int64_t>(num_envs * sizeof(Rng))}, options.dtype(torch::kUInt8));
@@ -29,7 +30,7 @@ Policy::Policy(std::shared_ptr<AgentNetwork> network, torch::ScalarType dtype, i
 void Policy::draw_from(std::uint32_t stream) {
   const torch::Tensor bytes = torch::empty({stream_N_.numel()}, torch::kUInt8);
   for (std::int64_t row = 0; row < probabilities_NA_.size(0); ++row) {
-    const Rng rng(seed_, Purpose::kAction, static_cast<std::uint32_t>(row), stream);
+    const Rng rng(seed_, Purpose::kAction, first_row_ + static_cast<std::uint32_t>(row), stream);
     std::memcpy(bytes.data_ptr<std::uint8_t>() + row * static_cast<std::int64_t>(sizeof rng), &rng, sizeof rng);
   }
   stream_N_.copy_(bytes);
@@ -47,8 +48,8 @@ void Policy::visit_state(StateArchive& archive, std::int64_t max_position) {
 }
 
 NetworkPolicy::NetworkPolicy(std::shared_ptr<AgentNetwork> network, torch::ScalarType dtype, int num_envs,
-                             std::uint64_t seed, MemorySpan span, torch::Device rows_device)
-    : Policy(std::move(network), dtype, num_envs, seed, span, rows_device) {}
+                             std::uint64_t seed, MemorySpan span, torch::Device rows_device, std::uint32_t first_row)
+    : Policy(std::move(network), dtype, num_envs, seed, span, rows_device, first_row) {}
 
 std::string NetworkPolicy::description() const {
   return device_.is_cuda() ? "the network's operations in a CUDA graph" : "the network's operations on the CPU";
@@ -73,8 +74,7 @@ void NetworkPolicy::take_step(const ActingRows& rows, ActionChoice choice, Memor
   if (network_->sees_previous_action())
     previous_action_N = previous_action_N.to(torch::kInt64).masked_fill(fresh_N.to(torch::kBool), num_actions);
   // A copy of observations of the CPU, which their environments rewrite.
-  const torch::Tensor input_ND =
-      network_->encode(rows.observation_N.to(device_), previous_action_N, previous_reward_N);
+  const torch::Tensor input_ND = network_->encode(rows.observation_N.to(device_), previous_action_N, previous_reward_N);
   SequenceModel& backbone = network_->backbone();
   features_ND_ = view == nullptr ? backbone.step(input_ND, memory_) : backbone.step(input_ND, memory_, *view);
   const torch::Tensor logits_NA = network_->actor_logits(features_ND_);

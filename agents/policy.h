@@ -39,8 +39,8 @@ class Policy {
   // The network's weights have changed since the last call.
   virtual void refresh_weights() {}
 
-  // Row i samples its actions from the stream (seed, Purpose::kAction, i, stream), from its beginning on, so that what
-  // it does depends on no other row; the greedy choice draws nothing. Waits for the device.
+  // Row i samples its actions from the stream (seed, Purpose::kAction, first row + i, stream), from its beginning on,
+  // so that what it does depends on no other row; the greedy choice draws nothing. Waits for the device.
   void draw_from(std::uint32_t stream);
   // Whether action probabilities have not been finite: training has diverged. Waits for the device.
   bool diverged() const { return diverged_.item<std::int32_t>() != 0; }
@@ -59,7 +59,7 @@ class Policy {
  protected:
   // dtype: of LibTorch's products on a GPU. rows_device: where the rows are; the memory is where the network is.
   Policy(std::shared_ptr<AgentNetwork> network, torch::ScalarType dtype, int num_envs, std::uint64_t seed,
-         MemorySpan span, torch::Device rows_device);
+         MemorySpan span, torch::Device rows_device, std::uint32_t first_row = 0);
 
   Rng* stream_N() { return reinterpret_cast<Rng*>(stream_N_.data_ptr<std::uint8_t>()); }
 
@@ -68,6 +68,7 @@ class Policy {
   const torch::ScalarType dtype_;
   const std::uint64_t seed_;
   const MemorySpan span_;
+  const std::uint32_t first_row_;  // of the streams
   MemoryState memory_;
   torch::Tensor stream_N_;          // the bytes of Rng [N]
   torch::Tensor probabilities_NA_;  // of the last act()
@@ -85,7 +86,7 @@ class NetworkPolicy final : public Policy {
 
   // The rows are on `rows_device`, the CPU or the network's own.
   NetworkPolicy(std::shared_ptr<AgentNetwork> network, torch::ScalarType dtype, int num_envs, std::uint64_t seed,
-                MemorySpan span, torch::Device rows_device);
+                MemorySpan span, torch::Device rows_device, std::uint32_t first_row = 0);
 
   void act(const ActingRows& rows, ActionChoice choice) override { take_step(rows, choice, nullptr); }
   // The same, and `view` gets what the backbone, which must show its memory, read from it.

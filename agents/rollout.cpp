@@ -25,7 +25,11 @@ Rollout::Rollout(std::unique_ptr<RecordedEnv> environments, std::unique_ptr<Poli
 }
 
 void Rollout::restart(std::uint32_t first_episode) {
-  number_N_.assign(static_cast<std::size_t>(size()), first_episode);
+  restart(std::vector<std::uint32_t>(static_cast<std::size_t>(size()), first_episode));
+}
+
+void Rollout::restart(std::vector<std::uint32_t> number_N) {
+  number_N_ = std::move(number_N);
   begin_running();
 }
 
@@ -139,15 +143,16 @@ void Rollout::visit_state(StateArchive& archive) {
 }
 
 std::unique_ptr<Rollout> make_rollout(const Config& config, std::shared_ptr<AgentNetwork> network, torch::Device device,
-                                      Purpose purpose, int num_envs, int threads, MemorySpan span) {
+                                      Purpose purpose, int num_envs, int threads, MemorySpan span,
+                                      std::uint32_t first_environment) {
   const int between_looks = Rollout::between_looks(device);
-  auto environments = device.is_cuda()
-                          ? make_recorded_cuda_env(config.task, config.run.seed, purpose, num_envs, between_looks)
-                          : make_recorded_env(make_cpu_vec_env(config.task, config.run.seed, purpose, num_envs,
-                                                               worthwhile_threads(num_envs, threads)),
-                                              between_looks);
+  auto environments =
+      device.is_cuda() ? make_recorded_cuda_env(config.task, config.run.seed, purpose, num_envs, between_looks)
+                       : make_recorded_env(make_cpu_vec_env(config.task, config.run.seed, purpose, num_envs,
+                                                            worthwhile_threads(num_envs, threads), first_environment),
+                                           between_looks);
   return std::make_unique<Rollout>(std::move(environments),
-                                   make_policy(config, std::move(network), device, num_envs, span),
+                                   make_policy(config, std::move(network), device, num_envs, span, first_environment),
                                    config.evaluation.dropout);
 }
 

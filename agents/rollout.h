@@ -30,8 +30,9 @@ class Rollout {
   Rollout(std::unique_ptr<RecordedEnv> environments, std::unique_ptr<Policy> policy,
           bool evaluates_with_dropout = false);
 
-  // Begins episode `first_episode` in every environment; nothing is remembered.
+  // Begins episode `first_episode` in every environment, or number_N[i] in environment i; nothing is remembered.
   void restart(std::uint32_t first_episode);
+  void restart(std::vector<std::uint32_t> number_N);
   // The episodes that are under way are given up where they have had a step: what they were is not kept.
   void abandon_running();
 
@@ -75,9 +76,10 @@ class Rollout {
 };
 
 // What plays a run's task. On a GPU the first policy that supports the agent (run.kernels), on the CPU the network's
-// own step and up to `threads` threads of environments. `network` is on `device`.
+// own step and up to `threads` threads of environments. `network` is on `device`. Environments and actions draw from
+// the streams of environment `first_environment` on, which is 0 on a GPU.
 std::unique_ptr<Rollout> make_rollout(const Config& config, std::shared_ptr<AgentNetwork> network, torch::Device device,
                                       Purpose purpose, int num_envs, int threads,
-                                      MemorySpan span = MemorySpan::kEpisode);
+                                      MemorySpan span = MemorySpan::kEpisode, std::uint32_t first_environment = 0);
 
 }  // namespace engram

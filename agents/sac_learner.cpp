@@ -4,6 +4,7 @@
 #include <sstream>
 #include <stdexcept>
 #include <string>
+#include <tuple>
 #include <utility>
 
 #include "agents/fused_sac_loss.h"
@@ -104,7 +105,8 @@ SacLoss sac_loss(AgentNetwork& network, const EpisodeBatch& batch, const torch::
              : plain_sac_loss(heads, batch, alpha, gamma, actions);
 }
 
-SacLearner::SacLearner(const SacOptions& options, std::shared_ptr<AgentNetwork> network, const AdapterOptions& adapters)
+SacLearner::SacLearner(const SacOptions& options, std::shared_ptr<AgentNetwork> network, const AdapterOptions& adapters,
+                       std::shared_ptr<Ranks> ranks)
     : options_((options.check(), options)),
       network_(std::move(network)),
       adapters_(adapters.rank > 0 ? std::optional<LowRankAdapters>(std::in_place, adapters, *network_) : std::nullopt),
@@ -114,7 +116,11 @@ SacLearner::SacLearner(const SacOptions& options, std::shared_ptr<AgentNetwork> 
                  options.weight_decay),
       temperature_optimizer_({log_alpha_}, options.learning_rate),
       watch_(torch::zeros({4}, torch::dtype(torch::kInt64).device(log_alpha_.device()))),
-      step_(log_alpha_.device()) {}
+      step_(log_alpha_.device()),
+      ranks_(std::move(ranks)) {
+  if (!ranks_->alone() && !log_alpha_.device().is_cpu())
+    throw std::logic_error("several ranks learn on " + log_alpha_.device().str());
+}
 
 std::vector<std::string> SacLearner::scalar_names() const {
   return {"critic_loss", "actor_loss", "entropy", "alpha", "mean_q", "gradient_norm"};
@@ -142,14 +148,43 @@ std::vector<torch::Tensor> SacLearner::learn_from(const EpisodeBatch& batch) {
     adapters_->set_gradients();
     gradients = optimizer_.gradients();
   }
-  const WatchedUpdate watched = watch_update(loss.total, list_norms(gradients), watch_);
+  std::vector<torch::Tensor> scalars = {loss.total.detach(), 0.5 * (loss.critic1 + loss.critic2), loss.actor,
+                                        loss.entropy, loss.mean_q};
+  if (!ranks_->alone()) {
+    std::vector<torch::Tensor> means = gradients;
+    means.insert(means.end(), scalars.begin(), scalars.end());
+    average_over_ranks(means, batch.mask_BT.sum());
+  }
+  const auto& [total, critic, actor, entropy, mean_q] =
+      std::tie(scalars[0], scalars[1], scalars[2], scalars[3], scalars[4]);
+  const WatchedUpdate watched = watch_update(total, list_norms(gradients), watch_);
   if (options_.clip_gradient_norm > 0)
     torch::_foreach_mul_(gradients, (options_.clip_gradient_norm / watched.norm).clamp_max(1));
   optimizer_.step(watched.bad);
   if (adapters_) adapters_->merge();
   network_->update_targets(options_.target_rate);
-  if (options_.temperature == Temperature::kLearnt) update_temperature(loss.entropy, watched.bad);
-  return {0.5 * (loss.critic1 + loss.critic2), loss.actor, loss.entropy, used_alpha, loss.mean_q, watched.norm};
+  if (options_.temperature == Temperature::kLearnt) update_temperature(entropy, watched.bad);
+  return {critic, actor, entropy, used_alpha, mean_q, watched.norm};
+}
+
+// Every loss is a mean over the valid steps, and so is its gradient: in place, those over all ranks' steps of means
+// over this rank's. One sum of everything that there is.
+void SacLearner::average_over_ranks(std::vector<torch::Tensor>& means, const torch::Tensor& steps) const {
+  const torch::NoGradGuard no_grad;
+  const auto dtype = log_alpha_.scalar_type();
+  std::vector<torch::Tensor> flat;
+  std::vector<std::int64_t> sizes;
+  for (const torch::Tensor& mean : means) {
+    flat.push_back(mean.reshape({-1}).to(dtype));
+    sizes.push_back(mean.numel());
+  }
+  flat.push_back(torch::ones({1}, log_alpha_.options()));
+  sizes.push_back(1);
+  torch::Tensor sums = torch::cat(flat) * steps.to(dtype);
+  ranks_->add_up(sums);
+  sums /= sums[-1].clone();
+  const std::vector<torch::Tensor> averages = sums.split_with_sizes(sizes);
+  for (std::size_t i = 0; i < means.size(); ++i) means[i].copy_(averages[i].view_as(means[i]));
 }
 
 // Descends log(alpha) (H - target): alpha falls while the policy's entropy H is above the target.

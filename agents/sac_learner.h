@@ -15,6 +15,7 @@
 #include "agents/network.h"
 #include "agents/recorded_step.h"
 #include "base/options.h"
+#include "ranks/ranks.h"
 
 namespace engram {
 
@@ -66,8 +67,10 @@ SacLoss sac_loss(AgentNetwork& network, const EpisodeBatch& batch, const torch::
 class SacLearner final : public Learner {
  public:
   // The network stays on its device and in its dtype from now on. Calls options.check(). With `adapters` of a rank
-  // above 0 these are trained (LowRankAdapters), else all of the network.
-  SacLearner(const SacOptions& options, std::shared_ptr<AgentNetwork> network, const AdapterOptions& adapters = {});
+  // above 0 these are trained (LowRankAdapters), else all of the network. Several `ranks`, on the CPU, learn from their
+  // batches as one learner from all of these together: their networks are equal and stay so.
+  SacLearner(const SacOptions& options, std::shared_ptr<AgentNetwork> network, const AdapterOptions& adapters = {},
+             std::shared_ptr<Ranks> ranks = std::make_shared<Ranks>());
 
   // One Adam step of all that is trained, of the temperature where it is learnt, and of the target critics. Where
   // the loss or a gradient is not finite, neither weights nor temperature change. The network must be in training mode
@@ -88,6 +91,7 @@ class SacLearner final : public Learner {
  private:
   // The scalars in the order of their names.
   std::vector<torch::Tensor> learn_from(const EpisodeBatch& batch);
+  void average_over_ranks(std::vector<torch::Tensor>& means, const torch::Tensor& steps) const;
   void update_temperature(const torch::Tensor& entropy, const torch::Tensor& skip);
 
   SacOptions options_;
@@ -98,6 +102,7 @@ class SacLearner final : public Learner {
   Adam temperature_optimizer_;
   torch::Tensor watch_;  // int64 [4], on the device: updates, faults, the first one's update and tensor
   RecordedStep step_;
+  std::shared_ptr<Ranks> ranks_;
 };
 
 }  // namespace engram

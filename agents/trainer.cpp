@@ -2,8 +2,9 @@
 
 #include <algorithm>
 #include <cmath>
-#include <stdexcept>
+#include <cstring>
 #include <string>
+#include <type_traits>
 #include <utility>
 
 #include "agents/diagnosis.h"
@@ -13,8 +14,6 @@
 
 namespace engram {
 namespace {
-
-constexpr std::size_t kRecentEpisodes = 50;
 
 double seconds_between(std::chrono::steady_clock::time_point from, std::chrono::steady_clock::time_point to) {
   return std::chrono::duration<double>(to - from).count();
@@ -33,26 +32,18 @@ class Stopwatch {
   const std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
 };
 
-// The first multiple of `every` after `steps`.
-std::int64_t next_multiple(std::int64_t steps, std::int64_t every) { return (steps / every + 1) * every; }
-
 FinalEvaluation::Played final_of(const std::vector<EpisodeResult>& episodes) {
   const int solved = count_solved(episodes);
   return {solved, wilson_interval(solved, static_cast<std::int64_t>(episodes.size())), summarize(episodes).mean_return,
           decision_rates(episodes)};
 }
 
-TensorMap copied_weights(const AgentNetwork& network) {
-  TensorMap weights = module_weights(network);
-  for (auto& [name, tensor] : weights) tensor = tensor.to(torch::kCPU, /*non_blocking=*/false, /*copy=*/true);
-  return weights;
-}
-
-// That a run ever collects: it ends with the look after its last step, with an episode of every environment that began
-// at random before it.
-std::int64_t most_steps(const Config& config) {
+// That a run's environments of one rank ever collect: it ends with the look after its last step, with an episode of
+// every environment that began at random before it.
+std::int64_t most_steps(const Config& config, const Block& environments) {
   const std::int64_t longest = config.task.info().max_episode_steps + Rollout::kStepsBetweenLooks;
-  return config.run.steps + longest * (config.run.num_envs + config.run.random_episodes);
+  const std::int64_t of_each = (config.run.steps + config.run.num_envs - 1) / config.run.num_envs;
+  return of_each * environments.count + longest * (config.run.num_envs + config.run.random_episodes);
 }
 
 std::shared_ptr<AgentNetwork> make_first_network(const Config& config, torch::Device device,
@@ -62,26 +53,36 @@ std::shared_ptr<AgentNetwork> make_first_network(const Config& config, torch::De
   return network;
 }
 
+// What a rank tells the others: this, and then the episodes that it has played.
+struct Header {
+  std::int64_t steps, wishes;
+};
+
 }  // namespace
 
 bool better_or_equal(const EvaluationSummary& a, const EvaluationSummary& b) {
   return std::pair(a.greedy.success, a.greedy.mean_return) >= std::pair(b.greedy.success, b.greedy.mean_return);
 }
 
-Trainer::Trainer(const Config& config, torch::Device device, int threads, const StartingWeights& first_weights)
+Trainer::Trainer(const Config& config, torch::Device device, int threads, const StartingWeights& first_weights,
+                 std::shared_ptr<Ranks> ranks)
     : config_(config),
+      ranks_(std::move(ranks)),
+      share_(share_of(config, *ranks_)),
       network_(make_first_network(config, device, first_weights)),
       device_(device),
       threads_(threads),
-      rollout_(make_rollout(config, network_, device, Purpose::kTraining, config.run.num_envs, threads,
-                            config.run.memoryless_collection ? MemorySpan::kStep : MemorySpan::kEpisode)),
-      replay_(config.replay, config.task.info(), most_steps(config), device),
-      random_(config.run.seed, Purpose::kRun, 0, 0),
-      replay_random_(config.run.seed, Purpose::kReplay, 0, 0),
-      learner_(std::make_unique<SacLearner>(config.learner, network_, config.adapters)),
+      rollout_(make_rollout(config, network_, device, Purpose::kTraining, static_cast<int>(share_.environments.count),
+                            threads, config.run.memoryless_collection ? MemorySpan::kStep : MemorySpan::kEpisode,
+                            static_cast<std::uint32_t>(share_.environments.first))),
+      replay_(share_.replay, config.task.info(), most_steps(config, share_.environments), device),
+      random_(config.run.seed, Purpose::kRun, static_cast<std::uint32_t>(ranks_->rank()), 0),
+      replay_random_(config.run.seed, Purpose::kReplay, static_cast<std::uint32_t>(ranks_->rank()), 0),
+      learner_(std::make_unique<SacLearner>(config.learner, network_, config.adapters, ranks_)),
       next_evaluation_(config.evaluation.every_steps),
       next_metrics_(config.run.metrics_every_steps) {
   status_.total_steps = config.run.steps;
+  draw_dropout_apart();
 }
 
 TrainStatus Trainer::run(const std::vector<TrainObserver*>& observers) {
@@ -94,7 +95,9 @@ TrainStatus Trainer::run(const std::vector<TrainObserver*>& observers) {
   network_->train();
 
   if (status_.steps == 0) save();  // so that there is always something to go on from
+  exchange(0, {});
   while (!finished()) {
+    wishes_are_new_ = false;
     {
       // A report waits for a GPU that still does the work of the phase.
       double other = 0;
@@ -104,13 +107,14 @@ TrainStatus Trainer::run(const std::vector<TrainObserver*>& observers) {
       move();
       report_if_due();
     }
-    save_if_due();
+    if (!wishes_are_new_) exchange(0, {});
+    if (save_is_due()) save();
   }
   save();
   if (status_.stopped != StopReason::kRequest) {
     const bool evaluated = status_.last_evaluation && status_.last_evaluation->environment_steps == status_.steps;
     if (evaluated || evaluate_policy()) evaluate_finally();
-    if (stop_requested_) status_.stopped = StopReason::kRequest;
+    if ((agreed_wishes_ & kWishStop) != 0) status_.stopped = StopReason::kRequest;
   }
   update_status();
   for (TrainObserver* observer : observers_) observer->finished(status_, *network_);
@@ -137,7 +141,7 @@ void Trainer::move() {
       break;
     }
     case Phase::kLearn: {
-      if (pending_updates_ > 0) {
+      if (pending_updates_ > 0 && all_have_episodes()) {
         update();
         break;
       }
@@ -155,11 +159,19 @@ void Trainer::move() {
 void Trainer::collect(Acting acting) {
   const Rollout::Played played =
       acting == Acting::kRandom ? rollout_->play_random(random_) : rollout_->play(ActionChoice::kSample);
-  status_.steps += played.steps * rollout_->size();
-  if (played.episodes.empty()) return;
-  rollout_->run([&] { replay_.add(rollout_->recording(), played.episodes); });
+  if (!played.episodes.empty()) rollout_->run([&] { replay_.add(rollout_->recording(), played.episodes); });
+  std::vector<EpisodeResult> own;
   for (const RecordedEpisode& episode : played.episodes)
-    add_episode({episode.total_reward, episode.success != 0, episode.steps});
+    own.push_back({episode.total_reward, episode.success != 0, episode.steps});
+  const AllPlayed all = exchange(played.steps * rollout_->size(), own);
+  status_.steps += all.steps;
+  for (const EpisodeResult& episode : all.episodes) add_episode(episode);
+}
+
+// Once they have, they will.
+bool Trainer::all_have_episodes() {
+  if (!all_have_episodes_) all_have_episodes_ = !ranks_->any(replay_.episodes() == 0);
+  return all_have_episodes_;
 }
 
 void Trainer::add_episode(const EpisodeResult& episode) {
@@ -182,11 +194,14 @@ void Trainer::measure() {
   for (TrainObserver* observer : observers_) observer->measured(status_);
 }
 
-Rollout& Trainer::evaluation_rollout(int episodes) {
-  const int num_envs = evaluation_envs(episodes);
-  if (!evaluation_rollout_ || evaluation_rollout_->size() != num_envs) {
-    evaluation_rollout_ = make_rollout(config_, network_, device_, Purpose::kEvaluation, num_envs, threads_);
-    evaluation_rules_ = make_cpu_vec_env(config_.task, config_.run.seed, Purpose::kEvaluation, num_envs, 1);
+Rollout& Trainer::evaluation_rollout(const Block& environments) {
+  if (!evaluation_rollout_ || evaluated_ != environments) {
+    evaluated_ = environments;
+    const int num_envs = static_cast<int>(environments.count);
+    const auto first = static_cast<std::uint32_t>(environments.first);
+    evaluation_rollout_ =
+        make_rollout(config_, network_, device_, Purpose::kEvaluation, num_envs, threads_, MemorySpan::kEpisode, first);
+    evaluation_rules_ = make_cpu_vec_env(config_.task, config_.run.seed, Purpose::kEvaluation, num_envs, 1, first);
   }
   return *evaluation_rollout_;
 }
@@ -195,14 +210,18 @@ Rollout& Trainer::evaluation_rollout(int episodes) {
 std::optional<Trainer::Results> Trainer::play(int episodes, std::uint32_t first_episode) {
   const Stopwatch stopwatch(status_.seconds_evaluating);
   const auto interrupted = [this] { return stop_requested_.load(); };
-  Results results;
-  Rollout& rollout = evaluation_rollout(episodes);
-  const auto played = [&](ActionChoice choice) {
-    return evaluate(rollout, episodes, choice, first_episode, interrupted, evaluation_rules_.get());
+  const EvaluationShare own = evaluation_share(episodes, ranks_->rank(), ranks_->size());
+  const auto played = [&](ActionChoice choice) -> std::vector<EpisodeResult> {
+    if (own.episodes == 0) return {};
+    Rollout& rollout = evaluation_rollout(own.environments);
+    return evaluate(rollout, own.episodes, choice, first_episode, interrupted, evaluation_rules_.get());
   };
-  results.greedy = played(ActionChoice::kGreedy);
-  if (!stop_requested_) results.sampled = played(ActionChoice::kSample);
-  if (stop_requested_) return std::nullopt;
+  Results results;
+  for (const auto& [choice, all] :
+       {std::pair(ActionChoice::kGreedy, &results.greedy), std::pair(ActionChoice::kSample, &results.sampled)}) {
+    *all = exchange(0, played(choice)).episodes;
+    if ((agreed_wishes_ & kWishStop) != 0) return std::nullopt;
+  }
   return results;
 }
 
@@ -211,8 +230,7 @@ std::vector<Scalar> Trainer::critic_loss_by_phase() {
   const std::int64_t kept = replay_.episodes(), chosen = std::min(kept, EvaluationSummary::kPhaseEpisodes);
   std::vector<std::int64_t> indices;
   for (std::int64_t i = 0; i < chosen; ++i) indices.push_back(i * kept / chosen);
-  if (!training_rules_)
-    training_rules_ = make_cpu_vec_env(config_.task, config_.run.seed, Purpose::kTraining, config_.run.num_envs, 1);
+  if (!training_rules_) training_rules_ = training_rules();
   const EvaluationMode evaluation_mode(*network_);
   const double alpha = last_losses_.empty() ? config_.learner.alpha : named(last_losses_, "alpha").item<double>();
   const std::vector<PhaseFigures> phases =
@@ -236,14 +254,15 @@ bool Trainer::evaluate_policy() {
   ++evaluations_;
   next_evaluation_ = next_multiple(status_.steps, config_.evaluation.every_steps);
 
-  const EvaluationSummary summary{.environment_steps = status_.steps,
-                                  .updates = status_.updates,
-                                  .episodes = episodes,
-                                  .greedy = summarize(results->greedy),
-                                  .sampled = summarize(results->sampled),
-                                  .greedy_decisions = decision_rates(results->greedy),
-                                  .sampled_decisions = decision_rates(results->sampled),
-                                  .critic_loss_by_phase = critic_loss_by_phase()};
+  const EvaluationSummary summary{
+      .environment_steps = status_.steps,
+      .updates = status_.updates,
+      .episodes = episodes,
+      .greedy = summarize(results->greedy),
+      .sampled = summarize(results->sampled),
+      .greedy_decisions = decision_rates(results->greedy),
+      .sampled_decisions = decision_rates(results->sampled),
+      .critic_loss_by_phase = ranks_->first() ? critic_loss_by_phase() : std::vector<Scalar>()};
   const bool best = !status_.best_evaluation || better_or_equal(summary, *status_.best_evaluation);
   status_.last_evaluation = summary;
   if (best) {
@@ -272,133 +291,51 @@ bool Trainer::time_is_up() const {
          seconds_before_ + seconds_between(start_, Clock::now()) >= config_.run.max_seconds;
 }
 
+// Clocks and signals come to each rank by itself.
+int Trainer::own_wishes() const {
+  const double minutes = config_.checkpoint.every_minutes;
+  const bool save_now = save_requested_ || (minutes > 0 && seconds_between(last_save_, Clock::now()) >= 60 * minutes);
+  return (stop_requested_ ? kWishStop : 0) | (time_is_up() ? kWishEnd : 0) | (save_now ? kWishSave : 0);
+}
+
+// Tells the others what this rank has played, and wishes; afterwards all know the same.
+Trainer::AllPlayed Trainer::exchange(std::int64_t steps, const std::vector<EpisodeResult>& episodes) {
+  static_assert(std::is_trivially_copyable_v<EpisodeResult>);
+  const Header own{steps, own_wishes()};
+  std::string sent(sizeof own + episodes.size() * sizeof(EpisodeResult), '\0');
+  std::memcpy(sent.data(), &own, sizeof own);
+  if (!episodes.empty()) std::memcpy(sent.data() + sizeof own, episodes.data(), sent.size() - sizeof own);
+
+  AllPlayed all;
+  agreed_wishes_ = 0;
+  for (const std::string& received : ranks_->all_gather(sent)) {
+    Header header{};
+    std::memcpy(&header, received.data(), sizeof header);
+    all.steps += header.steps;
+    agreed_wishes_ |= static_cast<int>(header.wishes);
+    const std::size_t bytes = received.size() - sizeof header, before = all.episodes.size();
+    all.episodes.resize(before + bytes / sizeof(EpisodeResult));
+    if (bytes > 0) std::memcpy(all.episodes.data() + before, received.data() + sizeof header, bytes);
+  }
+  wishes_are_new_ = true;
+  return all;
+}
+
 bool Trainer::finished() {
   const double goal = config_.evaluation.stop_at_success;
   const bool collects = phase_ == Phase::kRandom || phase_ == Phase::kCollect;
   const bool solved = goal > 0 && status_.last_evaluation && status_.last_evaluation->greedy.success >= goal;
-  status_.stopped = stop_requested_                                  ? StopReason::kRequest
+  status_.stopped = (agreed_wishes_ & kWishStop) != 0                ? StopReason::kRequest
                     : solved                                         ? StopReason::kSolved
-                    : time_is_up()                                   ? StopReason::kTime
+                    : (agreed_wishes_ & kWishEnd) != 0               ? StopReason::kTime
                     : collects && status_.steps >= config_.run.steps ? StopReason::kSteps
                                                                      : StopReason::kNone;
   return status_.stopped != StopReason::kNone;
 }
 
-void Trainer::save_if_due() {
-  const double minutes = config_.checkpoint.every_minutes;
+bool Trainer::save_is_due() const {
   const bool by_steps = config_.checkpoint.every_steps > 0 && status_.steps >= next_save_;
-  const bool by_time = minutes > 0 && seconds_between(last_save_, Clock::now()) >= 60 * minutes;
-  if (by_steps || by_time || save_requested_) save();
-}
-
-void Trainer::check_finite() {
-  const Faults faults = learner_->faults();
-  status_.skipped_updates = faults.count;
-  if (faults.count > 0 && config_.run.on_nan == OnNan::kStop)
-    throw std::runtime_error("update " + std::to_string(faults.first_update) + ": " + faults.first_tensor +
-                             " is not finite; it changed no weights");
-}
-
-void Trainer::save() {
-  save_requested_ = false;
-  check_finite();
-  update_status();
-  StateArchive archive;
-  visit_state(archive);
-  for (TrainObserver* observer : observers_) observer->save(status_, archive);
-  last_save_ = Clock::now();
-  if (config_.checkpoint.every_steps > 0) next_save_ = next_multiple(status_.steps, config_.checkpoint.every_steps);
-}
-
-void Trainer::visit_evaluation(StateArchive& archive, const std::string& name,
-                               std::optional<EvaluationSummary>& evaluation) {
-  bool made = evaluation.has_value();
-  archive.value(name + "_made", made);
-  if (!made) return;
-  if (!evaluation) evaluation.emplace();
-  archive.within(name, [&] {
-    archive.value("environment_steps", evaluation->environment_steps);
-    archive.value("updates", evaluation->updates);
-    archive.value("episodes", evaluation->episodes);
-    archive.value("success", evaluation->greedy.success);
-    archive.value("mean_return", evaluation->greedy.mean_return);
-    // States of older versions have no sampled episodes.
-    const bool sampled = archive.restoring() ? archive.holds("sampled_success") || archive.holds("sampled_mean_return")
-                                             : evaluation->sampled.has_value();
-    if (!sampled) return;
-    if (!evaluation->sampled) evaluation->sampled.emplace();
-    archive.value("sampled_success", evaluation->sampled->success);
-    archive.value("sampled_mean_return", evaluation->sampled->mean_return);
-  });
-}
-
-// The same on every device. Older versions named where a run acted, and acted on a GPU in rounds of one episode each.
-void Trainer::visit_rollout(StateArchive& archive) {
-  archive.within("replay", [&] {
-    replay_.visit_state(archive, [this] {
-      return make_cpu_vec_env(config_.task, config_.run.seed, Purpose::kTraining, config_.run.num_envs, 1);
-    });
-  });
-  archive.object("replay_random", replay_random_);
-  archive.within("collector", [&] {
-    archive.object("random", random_);
-    std::vector<std::uint8_t> at_random;  // older versions let episodes that began at random go on so
-    if (archive.restoring() && archive.holds("at_random")) archive.array("at_random", at_random);
-    rollout_->visit_state(archive);
-    if (phase_ != Phase::kRandom && std::ranges::find(at_random, 1) != at_random.end()) rollout_->abandon_running();
-  });
-}
-
-void Trainer::visit_state(StateArchive& archive) {
-  if (archive.restoring() && archive.holds("acts_in")) {
-    std::string place;
-    archive.value("acts_in", place);
-    if (place != "environments on the CPU")
-      archive.refuse("acts_in", "an older version wrote it with " + place + ", of which the state was another");
-  }
-  int phase = static_cast<int>(phase_);
-  archive.value("phase", phase);
-  if (phase < 0 || phase > static_cast<int>(Phase::kMeasure)) archive.refuse("phase", "there is no such phase");
-  phase_ = static_cast<Phase>(phase);
-  archive.within("experience", [&] { visit_rollout(archive); });
-  archive.within("learner", [&] { learner_->visit_state(archive); });
-  archive.value("steps", status_.steps);
-  archive.value("updates", status_.updates);
-  archive.value("episodes", status_.episodes);
-  archive.value("pending_updates", pending_updates_);
-  archive.value("next_evaluation", next_evaluation_);
-  archive.value("next_metrics", next_metrics_);
-  archive.value("evaluations", evaluations_);
-  if (std::min({status_.steps, status_.updates, status_.episodes, pending_updates_}) < 0)
-    archive.refuse("steps", "a count is negative");
-  archive.value("seconds", archive.restoring() ? seconds_before_ : status_.seconds);
-  visit_evaluation(archive, "last_evaluation", status_.last_evaluation);
-  visit_evaluation(archive, "best_evaluation", status_.best_evaluation);
-  if (status_.best_evaluation) {
-    if (best_weights_.empty()) best_weights_ = copied_weights(*network_);
-    archive.within("best_weights", [&] {
-      for (auto& [name, tensor] : best_weights_) archive.tensor(name, tensor);
-    });
-  }
-
-  std::vector<double> returns;
-  std::vector<std::uint8_t> successes;
-  for (const auto& [total_reward, success] : recent_) returns.push_back(total_reward), successes.push_back(success);
-  archive.array("recent_returns", returns);
-  archive.array("recent_successes", successes);
-  if (returns.size() != successes.size() || returns.size() > kRecentEpisodes)
-    archive.refuse("recent_returns", "it has another length than recent_successes");
-  recent_.clear();
-  for (std::size_t i = 0; i < returns.size(); ++i) recent_.emplace_back(returns[i], successes[i] != 0);
-
-  bool learnt = !last_losses_.empty();
-  archive.value("learnt", learnt);
-  if (!learnt) return;
-  if (last_losses_.empty())
-    for (const std::string& name : learner_->scalar_names()) last_losses_.emplace_back(name, torch::zeros({}));
-  archive.within("losses", [&] {
-    for (auto& [name, value] : last_losses_) archive.tensor(name, value);
-  });
+  return by_steps || (agreed_wishes_ & kWishSave) != 0;
 }
 
 void Trainer::report_if_due() {

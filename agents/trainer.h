@@ -25,7 +25,9 @@
 #include "agents/learner.h"
 #include "agents/network.h"
 #include "agents/rollout.h"
+#include "agents/run_share.h"
 #include "agents/statistics.h"
+#include "ranks/ranks.h"
 #include "storage/state_archive.h"
 #include "storage/tensorboard.h"
 
@@ -112,10 +114,18 @@ class Trainer {
  public:
   // Seeds torch's default generators with the run's seed. `threads`: of the environments. `first_weights`: to
   // begin with; none: those of a fresh network. Throws UserError if they are not of this config's network.
-  Trainer(const Config& config, torch::Device device, int threads, const StartingWeights& first_weights = {});
+  // With several `ranks`, on the CPU, this trains one agent together with their trainers, which have the same config
+  // and make the same calls; of observers the first rank's alone are needed. Throws UserError where there are more
+  // ranks than environments or episodes of a batch; then everything throws RankLost once one of them is gone.
+  Trainer(const Config& config, torch::Device device, int threads, const StartingWeights& first_weights = {},
+          std::shared_ptr<Ranks> ranks = std::make_shared<Ranks>());
 
-  // Goes on from a saved state. Call before run(), at most once. Throws UserError for a state of another config.
-  void restore(StateArchive& archive) { visit_state(archive); }
+  // Goes on from a saved state. Call before run(), at most once. Throws UserError for a state of another config. What
+  // another number of ranks has saved is dealt anew: the replay's episodes go with their environments, each of which
+  // begins its next episode.
+  void restore(StateArchive& archive);
+  // How many ranks had saved what was restored.
+  int restored_ranks() const { return restored_ranks_; }
 
   // Runs the schedule to its end, once; then saves, makes an evaluation if the last one is of an earlier step, and the
   // final evaluation. stop() cuts it short after the save. Throws std::runtime_error when a loss or gradient has not
@@ -137,8 +147,11 @@ class Trainer {
  private:
   enum class Phase { kRandom, kCollect, kLearn, kMeasure };
 
-  void visit_state(StateArchive& archive);
-  void visit_rollout(StateArchive& archive);
+  void visit_common_state(StateArchive& archive);
+  void visit_experience(StateArchive& archive);
+  void visit_own_share(StateArchive& archive);
+  void deal_experience(StateArchive& archive);
+  void gather_shares(StateArchive& archive);
   void visit_evaluation(StateArchive& archive, const std::string& name, std::optional<EvaluationSummary>& evaluation);
   void move();
   enum class Acting { kRandom, kPolicy };
@@ -151,23 +164,40 @@ class Trainer {
     std::vector<EpisodeResult> greedy, sampled;
   };
   std::optional<Results> play(int episodes, std::uint32_t first_episode);
-  Rollout& evaluation_rollout(int episodes);
+  Rollout& evaluation_rollout(const Block& environments);
+  std::unique_ptr<VecEnv> training_rules() const;
+  void draw_dropout_apart();
+  bool all_have_episodes();
   std::vector<Scalar> critic_loss_by_phase();
   bool evaluate_policy();
   void evaluate_finally();
   bool time_is_up() const;
+  enum Wish { kWishStop = 1, kWishEnd = 2, kWishSave = 4 };  // bits: a request; time is up; a checkpoint is due
+  int own_wishes() const;
+  struct AllPlayed {
+    std::int64_t steps = 0;
+    std::vector<EpisodeResult> episodes;  // in the order of the ranks, that of their environments
+  };
+  AllPlayed exchange(std::int64_t steps, const std::vector<EpisodeResult>& episodes);
   bool finished();
   void save();
-  void save_if_due();
+  bool save_is_due() const;
   void report_if_due();
   double settled_steps() const;  // environment steps whose updates are done
   void update_status();
 
+  static constexpr std::size_t kRecentEpisodes = 50;
+  // The first multiple of `every` after `steps`.
+  static std::int64_t next_multiple(std::int64_t steps, std::int64_t every) { return (steps / every + 1) * every; }
+
   const Config config_;
+  const std::shared_ptr<Ranks> ranks_;
+  const RunShare share_;
   std::shared_ptr<AgentNetwork> network_;
   const torch::Device device_;
   const int threads_;  // of environments
   std::unique_ptr<Rollout> rollout_, evaluation_rollout_;
+  Block evaluated_;  // environments of the latter
   // Of the CPU, in which episodes of either are played again; made when they are needed.
   std::unique_ptr<VecEnv> training_rules_, evaluation_rules_;
   EpisodeStore replay_;
@@ -183,6 +213,10 @@ class Trainer {
   std::int64_t pending_updates_ = 0;             // that collected episodes pay for
   std::int64_t next_evaluation_, next_metrics_;  // environment steps
   std::uint32_t evaluations_ = 0;
+  bool all_have_episodes_ = false;
+  int agreed_wishes_ = 0;        // of any of the ranks, as of the last exchange
+  bool wishes_are_new_ = false;  // that was in this move
+  int restored_ranks_ = 1;
 
   using Clock = std::chrono::steady_clock;
   Clock::time_point start_, learning_start_, last_report_, last_save_;

@@ -16,6 +16,7 @@
 #include "agents/hardware.h"
 #include "base/error.h"
 #include "experiments/plan.h"
+#include "ranks/launch.h"
 #include "storage/run_lock.h"
 
 extern char** environ;
@@ -51,13 +52,20 @@ std::vector<char*> pointers(std::vector<std::string>& texts) {
   return result;
 }
 
-// The environment of this program, with one GPU to see.
+bool sets(const char* variable, const char* name) {
+  const std::size_t length = std::strlen(name);
+  return std::strncmp(variable, name, length) == 0 && variable[length] == '=';
+}
+
+// The environment of this program, with one GPU to see. A run of its own is no rank, whatever this program is.
 std::vector<std::string> environment_with(const std::string& gpu) {
   std::vector<std::string> variables;
-  const std::string begin = std::string(kVisible) + "=";
-  for (char** variable = environ; *variable != nullptr; ++variable)
-    if (gpu.empty() || std::strncmp(*variable, begin.c_str(), begin.size()) != 0) variables.emplace_back(*variable);
-  if (!gpu.empty()) variables.push_back(begin + gpu);
+  for (char** variable = environ; *variable != nullptr; ++variable) {
+    const bool of_ranks =
+        std::ranges::any_of(kLaunchVariables, [&](const char* name) { return sets(*variable, name); });
+    if (!of_ranks && (gpu.empty() || !sets(*variable, kVisible))) variables.emplace_back(*variable);
+  }
+  if (!gpu.empty()) variables.push_back(std::string(kVisible) + "=" + gpu);
   return variables;
 }
 

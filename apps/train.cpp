@@ -6,6 +6,7 @@
 #include <csignal>
 #include <cstdlib>
 #include <cstring>
+#include <functional>
 #include <iostream>
 #include <optional>
 #include <sstream>
@@ -23,38 +24,16 @@
 #include "apps/final_film.h"
 #include "apps/run_advice.h"
 #include "apps/status_display.h"
+#include "apps/train_start.h"
 #include "base/error.h"
 #include "experiments/experiment.h"
 #include "nn/device.h"
+#include "ranks/ranks.h"
 #include "storage/checkpoint.h"
 #include "storage/settings.h"
 
 namespace engram {
 namespace {
-
-struct TrainOptions {
-  std::string config;
-  std::string run;
-  std::string resume;
-  std::string adapt;
-  std::string seed;
-  std::string device;
-  std::string on_nan;
-
-  void list_options(OptionList& list) {
-    list.add("run", run, "folder for everything that the run leaves behind, new or empty; the same as DIR");
-    list.add("resume", resume,
-             "folder of a run to go on with, from its newest checkpoint; auto: go on with DIR if it was begun, else "
-             "begin it");
-    list.add("adapt", adapt,
-             "folder of a run whose agent this one adapts, with its config and its best weights, to another size of "
-             "its task");
-    list.add("config", config, "INI file with the settings that differ from the defaults");
-    list.add("seed", seed, "short for --run.seed");
-    list.add("device", device, "short for --run.device");
-    list.add("on-nan", on_nan, "short for --run.on_nan");
-  }
-};
 
 CommandSyntax train_syntax() {
   return {.command = "train",
@@ -205,78 +184,21 @@ class StopSignals {
   StopSignals& operator=(const StopSignals&) = delete;
 };
 
-// What to train, where, and from where on.
-struct Start {
-  Config config;
-  std::optional<RunDirectory> run;  // none: a new one
-  bool over = false;                // the run was begun and has saved nothing
-  std::optional<Checkpoint> checkpoint;
-  StartingWeights first_weights;  // none: a fresh network's, or the checkpoint's
-};
-
-// Sets what a run from its beginning is.
-void begin(Start& start, const TrainOptions& options, const Settings& settings) {
-  if (!options.adapt.empty()) {
-    AgentToAdapt agent = load_agent_to_adapt(options.adapt, settings);
-    start.config = std::move(agent.config);
-    start.first_weights = {std::move(agent.weights), "weights file '" + agent.file.string() + "'"};
-    return;
-  }
-  start.config = Config::from_settings(settings);
-  if (start.config.adapters.rank > 0)
-    throw UserError("adapters.rank " + std::to_string(start.config.adapters.rank) +
-                    " adapts a trained agent; --adapt DIR names the folder of its run");
-}
-
-Start find_start(const TrainOptions& options, const Settings& settings) {
-  const bool automatic = options.resume == "auto";
-  if (options.run.empty() && (options.resume.empty() || automatic))
-    throw UserError("the argument DIR (or --run DIR) is missing: the folder for everything that the run leaves behind");
-  if (!automatic && !options.resume.empty() && !options.run.empty() && options.run != options.resume)
-    throw UserError("--resume '" + options.resume + "' and the run folder '" + options.run +
-                    "' are two folders; give one");
-  if (!automatic && !options.resume.empty() && !options.adapt.empty())
-    throw UserError("--adapt '" + options.adapt + "' begins a run and --resume '" + options.resume +
-                    "' goes on with one; give one");
-  const std::string folder = automatic || options.resume.empty() ? options.run : options.resume;
-  std::error_code ignored;
-  if (!options.adapt.empty() && std::filesystem::equivalent(options.adapt, folder, ignored))
-    throw UserError("--adapt '" + options.adapt + "' is the folder of the run itself; name another one for the run");
-  Start start;
-  if (options.resume.empty() || (automatic && !RunDirectory::is_run(folder))) {
-    begin(start, options, settings);
-    return start;
-  }
-
-  start.run = RunDirectory::open_to_write(folder);
-  start.checkpoint = load_newest_checkpoint(start.run->checkpoints_folder(), [](const std::string& damage) {
-    std::cerr << "engram: " << damage << "; going on from an older one" << std::endl;
-  });
-  if (!start.checkpoint) {
-    if (!automatic) throw UserError("run directory '" + folder + "' has no checkpoint to go on from");
-    start.over = true;
-    begin(start, options, settings);
-    return start;
-  }
-  const std::string where = "run '" + folder + "'";
-  Config saved = Config::from_settings(start.checkpoint->config);
-  Settings all = read_settings(start.run->config_file());
-  all.insert(all.end(), settings.begin(), settings.end());
-  check_same_choices(saved, all, where);
-  start.config = Config::from_settings(all);
-  check_same_run(saved, start.config, where);
-  // Environments step together: a finished run may have done a few steps more than its total.
-  const std::int64_t done = start.checkpoint->steps, total = start.config.run.steps;
-  if (total < done && total != saved.run.steps)
-    throw UserError(where + " has done " + std::to_string(done) + " steps already and cannot end after run.steps " +
-                    std::to_string(total) + "; it takes " + std::to_string(done) + " or more");
-  return start;
+// As a shell reports a program that a signal ended.
+int exit_status(const TrainStatus& status) {
+  constexpr int kSignalStatus = 128;
+  if (status.stopped != StopReason::kRequest) return 0;
+  return kSignalStatus + (g_stopped_by != 0 ? g_stopped_by : SIGTERM);
 }
 
 void print_end(const RunDirectory& run, const TrainStatus& status) {
   const std::string folder = run.path().string();
-  if (g_stopped_by != 0) {
-    std::cout << "Stopped by " << (g_stopped_by == SIGINT ? "SIGINT" : "SIGTERM")
+  if (status.stopped == StopReason::kRequest) {
+    const int signal = g_stopped_by;
+    std::cout << "Stopped by "
+              << (signal == SIGINT    ? "SIGINT"
+                  : signal == SIGTERM ? "SIGTERM"
+                                      : "a signal to another rank")
               << ". To go on:\n  engram train --resume " << folder << std::endl;
     return;
   }
@@ -286,6 +208,8 @@ void print_end(const RunDirectory& run, const TrainStatus& status) {
             << "  engram render " << folder << weights << " --output " << (run.path() / "episodes.mp4").string() << "\n"
             << "  tensorboard --logdir " << folder << std::endl;
 }
+
+std::string ranks_text(int ranks) { return std::to_string(ranks) + (ranks == 1 ? " rank" : " ranks"); }
 
 std::string facts_text(const std::vector<RunFact>& facts) {
   std::string text;
@@ -312,17 +236,41 @@ void wait_passively(const Threads& threads, const std::vector<std::string>& argu
   throw std::runtime_error(std::string("the program cannot start itself again: ") + std::strerror(errno));
 }
 
+void check_ranks(const Ranks& ranks, torch::Device device) {
+  if (!ranks.alone() && !device.is_cpu())
+    throw UserError("a run of " + std::to_string(ranks.size()) + " ranks computes on CPUs alone, and run.device is " +
+                    device.str() + "; --run.device cpu");
+}
+
+Threads threads_of_rank(const Config& config, torch::Device device, const Ranks& ranks) {
+  return training_threads(config, device, std::max(1, available_processors() / ranks.on_this_machine()));
+}
+
+// A rank that is not the first: it leaves nothing behind and says nothing.
+TrainStatus train_along(Start& start, const std::shared_ptr<Ranks>& ranks) {
+  const torch::Device device = use_device(start.config.run.device);
+  check_ranks(*ranks, device);
+  const Threads threads = threads_of_rank(start.config, device, *ranks);
+  use_threads(threads.count);
+  Trainer trainer(start.config, device, threads.count, start.first_weights, ranks);
+  if (start.checkpoint) trainer.restore(start.checkpoint->state);
+  start.checkpoint.reset();
+  const StopSignals signals(trainer);
+  return trainer.run({});
+}
+
 // `run`: set as soon as there is one.
-void train(Start& start, const std::string& directory, const std::vector<std::string>& arguments,
-           std::optional<RunDirectory>& run) {
+TrainStatus train(Start& start, const std::string& directory, const std::vector<std::string>& arguments,
+                  const std::shared_ptr<Ranks>& ranks, std::optional<RunDirectory>& run) {
   Config& config = start.config;
   const torch::Device device = use_device(config.run.device);
-  const Threads threads = training_threads(config, device);
-  wait_passively(threads, arguments);
+  check_ranks(*ranks, device);
+  const Threads threads = threads_of_rank(config, device, *ranks);
+  if (ranks->alone()) wait_passively(threads, arguments);  // ranks that have met cannot meet again
   use_threads(threads.count);
   if (config.run.precision == Precision::kBfloat16 && !device.is_cuda())
     throw UserError("run.precision bfloat16 is for GPUs; on the CPU take float32 or auto");
-  Trainer trainer(config, device, threads.count, start.first_weights);
+  Trainer trainer(config, device, threads.count, start.first_weights, ranks);
   const std::vector<Road> roads = roads_of(config, trainer.network(), device);
   check_kernels(config, roads);
   StateArchive* const state = start.checkpoint ? &start.checkpoint->state : nullptr;
@@ -349,11 +297,15 @@ void train(Start& start, const std::string& directory, const std::vector<std::st
   std::ostringstream title;
   title << (state != nullptr ? "Going on with " : "Training ") << config.memory.name() << " on " << config.task.name()
         << " for " << count_text(static_cast<double>(config.run.steps)) << " steps (" << device_name(device) << ", "
-        << threads.text() << ") in " << run->path().string();
+        << (ranks->alone() ? "" : ranks_text(ranks->size()) + ", each ") << threads.text() << ") in "
+        << run->path().string();
   if (state != nullptr)
     title << ", from step " << trainer.status().steps << " of " << start.checkpoint->file.filename().string();
   if (!start.first_weights.tensors.empty()) title << ", from " << start.first_weights.where;
   display.say(title.str());
+  if (state != nullptr && trainer.restored_ranks() != ranks->size())
+    display.say("  saved by " + ranks_text(trainer.restored_ranks()) + ": replay and environments are dealt anew to " +
+                ranks_text(ranks->size()));
   if (!facts.empty()) display.say(facts_text(facts));
   if (device.is_cuda())  // on the CPU there is one road
     for (const Road& road : roads) display.say("  " + road_text(road));
@@ -368,6 +320,7 @@ void train(Start& start, const std::string& directory, const std::vector<std::st
     if (const auto film = film_final_evaluation(run->path()))
       recorder.write_film(status, film->width, film->height, film->gif);
   print_end(*run, status);
+  return status;
 }
 
 // LibTorch warns of everything that it cannot tidy up after a device has failed: the failure is what matters.
@@ -388,6 +341,45 @@ std::string how_to_go_on(const std::optional<RunDirectory>& run) {
   } catch (const std::exception&) {
   }
   return text;
+}
+
+// Trains as one of several ranks. A rank that fails tells the others why, and says so itself; of one that is lost
+// without a word the first of the rest speaks. Returns the exit status.
+int train_as_one_of(const std::shared_ptr<Ranks>& ranks, const std::function<Start()>& find,
+                    const std::string& directory, const std::vector<std::string>& arguments) {
+  std::optional<RunDirectory> run;
+  const std::string who = ranks->name() + ": ";
+  try {
+    Start start = find();
+    return exit_status(ranks->first() ? train(start, directory, arguments, ranks, run) : train_along(start, ranks));
+  } catch (const RankLost& lost) {
+    if (!ranks->first() && (lost.said_why() || lost.rank() != 0)) return 1;
+    throw std::runtime_error(lost.what() + how_to_go_on(run));
+  } catch (const UserError& error) {
+    ranks->say_failure(error.what());
+    if (!ranks->first()) return 2;  // the first meets the same input, or is told
+    throw UserError(who + error.what());
+  } catch (const std::exception& error) {
+    ranks->say_failure(error.what());
+    throw std::runtime_error(who + error.what() + how_to_go_on(run));
+  }
+}
+
+int train_alone(const std::function<Start()>& find, const TrainOptions& options,
+                const std::vector<std::string>& arguments) {
+  for (;;) {
+    Start start = find();
+    const bool is_new = !start.run;
+    std::optional<RunDirectory> run;
+    try {
+      return exit_status(train(start, options.run, arguments, std::make_shared<Ranks>(), run));
+    } catch (const UserError&) {
+      // Another program may have begun the run meanwhile: then it is one to go on with.
+      if (!is_new || run || options.resume != "auto" || !RunDirectory::is_run(options.run)) throw;
+    } catch (const std::exception& error) {
+      throw std::runtime_error(device_failure(error, start.config).value_or(error.what()) + how_to_go_on(run));
+    }
+  }
 }
 
 }  // namespace
@@ -411,23 +403,11 @@ int run_train(const std::vector<std::string>& arguments) {
 
   CleanUpWarnings warnings;
   const c10::WarningUtils::WarningHandlerGuard guard(&warnings);
-  for (bool again = true; again;) {
-    again = false;
-    Start start = naming_line(options.config, typed, [&] { return find_start(options, settings); });
-    const bool is_new = !start.run;
-    std::optional<RunDirectory> run;
-    try {
-      train(start, options.run, arguments, run);
-    } catch (const UserError&) {
-      // Another program may have begun the run meanwhile: then it is one to go on with.
-      again = is_new && !run && options.resume == "auto" && RunDirectory::is_run(options.run);
-      if (!again) throw;
-    } catch (const std::exception& error) {
-      throw std::runtime_error(device_failure(error, start.config).value_or(error.what()) + how_to_go_on(run));
-    }
-  }
-  constexpr int kSignalStatus = 128;  // as a shell reports a program that a signal ended
-  return g_stopped_by != 0 ? kSignalStatus + g_stopped_by : 0;
+  const auto ranks = std::make_shared<Ranks>(launch_of([](const char* name) { return std::getenv(name); }));
+  const auto find = [&] {
+    return naming_line(options.config, typed, [&] { return find_start(*ranks, options, settings); });
+  };
+  return ranks->alone() ? train_alone(find, options, arguments) : train_as_one_of(ranks, find, options.run, arguments);
 }
 
 }  // namespace engram

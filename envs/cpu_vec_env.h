@@ -22,9 +22,11 @@ class CpuVecEnv final : public VecEnv {
   using Element = typename Task::Element;
 
   // The options must be valid.
-  CpuVecEnv(const typename Task::Options& options, std::uint64_t seed, Purpose purpose, int num_envs, int num_threads)
+  CpuVecEnv(const typename Task::Options& options, std::uint64_t seed, Purpose purpose, int num_envs, int num_threads,
+            std::uint32_t first_environment = 0)
       : seed_(seed),
         purpose_(purpose),
+        first_environment_(first_environment),
         info_(task_info<Task>(options)),
         elements_(static_cast<std::size_t>(info_.observation.elements())),
         params_(Task::make_params(options, seed, purpose)),
@@ -138,7 +140,7 @@ class CpuVecEnv final : public VecEnv {
 
   void reset_one(int i, std::uint32_t episode) {
     episodes_[i] = episode;
-    rngs_[i] = Rng(seed_, purpose_, static_cast<std::uint32_t>(i), episode);
+    rngs_[i] = Rng(seed_, purpose_, first_environment_ + static_cast<std::uint32_t>(i), episode);
     states_[i] = Task::reset(params_, rngs_[i]);
     rewards_[i] = 0;
     ends_[i] = End::kNone;
@@ -150,6 +152,7 @@ class CpuVecEnv final : public VecEnv {
 
   const std::uint64_t seed_;
   const Purpose purpose_;
+  const std::uint32_t first_environment_;
   const TaskInfo info_;
   const std::size_t elements_;  // of one observation
   const Params params_;

@@ -35,8 +35,8 @@ class AnyTaskOptions {
   // An observation of info().observation.bytes().
   virtual ShownObservation show(std::span<const std::byte> observation) const = 0;
   // As make_cpu_vec_env (vec_env.h), which checks what comes in.
-  virtual std::unique_ptr<VecEnv> make_cpu_vec_env(std::uint64_t seed, Purpose purpose, int num_envs,
-                                                   int num_threads) const = 0;
+  virtual std::unique_ptr<VecEnv> make_cpu_vec_env(std::uint64_t seed, Purpose purpose, int num_envs, int num_threads,
+                                                   std::uint32_t first_environment) const = 0;
 };
 
 // A task, as a program knows it.

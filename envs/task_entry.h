@@ -39,9 +39,9 @@ class TaskOptionsOf final : public AnyTaskOptions, public Task::Options {
       return show_plainly(info().observation, vector_parts(), observation);
     }
   }
-  std::unique_ptr<VecEnv> make_cpu_vec_env(std::uint64_t seed, Purpose purpose, int num_envs,
-                                           int num_threads) const override {
-    return std::make_unique<CpuVecEnv<Task>>(*this, seed, purpose, num_envs, num_threads);
+  std::unique_ptr<VecEnv> make_cpu_vec_env(std::uint64_t seed, Purpose purpose, int num_envs, int num_threads,
+                                           std::uint32_t first_environment) const override {
+    return std::make_unique<CpuVecEnv<Task>>(*this, seed, purpose, num_envs, num_threads, first_environment);
   }
 };
 

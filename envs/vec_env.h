@@ -52,9 +52,10 @@ class VecEnv {
 };
 
 // `seed` is the run's seed: it also fixes what the task draws once for a run (colours = fixed | reference).
+// Environment i draws its episodes from the streams of environment `first_environment` + i (rng.h).
 // Throws UserError if the task's options contradict each other, std::invalid_argument for num_envs or num_threads < 1.
 std::unique_ptr<VecEnv> make_cpu_vec_env(const TaskConfig& task, std::uint64_t seed, Purpose purpose, int num_envs,
-                                         int num_threads);
+                                         int num_threads, std::uint32_t first_environment = 0);
 
 // How many of `num_threads` (>= 1) are worth their hand-over, which costs about as much as stepping 256 environments.
 int worthwhile_threads(int num_envs, int num_threads);

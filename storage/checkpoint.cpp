@@ -56,12 +56,12 @@ std::vector<fs::path> list_checkpoints(const fs::path& folder) {
 
 fs::path write_checkpoint(const fs::path& folder, const StateArchive& state, const std::string& config_text,
                           std::int64_t steps, std::int64_t updates, int keep) {
-  std::map<std::string, std::string> metadata = {{"kind", "checkpoint"},
-                                                 {"checkpoint_format", std::to_string(Checkpoint::kFormat)},
-                                                 {"config", config_text},
-                                                 {"environment_steps", std::to_string(steps)},
-                                                 {"updates", std::to_string(updates)}};
-  for (const auto& [name, text] : state.saved_values()) metadata[StateArchive::kValuePrefix + name] = text;
+  std::map<std::string, std::string> metadata = state.saved_metadata();
+  metadata.insert({{"kind", "checkpoint"},
+                   {"checkpoint_format", std::to_string(Checkpoint::kFormat)},
+                   {"config", config_text},
+                   {"environment_steps", std::to_string(steps)},
+                   {"updates", std::to_string(updates)}});
   std::vector<fs::path> files = list_checkpoints(folder);
   const fs::path file = file_of(folder, files.empty() ? 1 : checkpoint_number(files.back()) + 1);
   save_safetensors(file, state.saved_tensors(), metadata);

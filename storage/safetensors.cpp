@@ -285,8 +285,8 @@ auto read_file(const std::filesystem::path& file, const std::string& where, cons
 
 }  // namespace
 
-void save_safetensors(const std::filesystem::path& file, const TensorMap& tensors,
-                      const std::map<std::string, std::string>& metadata) {
+void write_safetensors(std::ostream& stream, const TensorMap& tensors,
+                       const std::map<std::string, std::string>& metadata) {
   // Putting wide elements first keeps every tensor aligned to its element.
   std::vector<std::pair<std::string, torch::Tensor>> ordered(tensors.begin(), tensors.end());
   std::stable_sort(ordered.begin(), ordered.end(),
@@ -308,25 +308,28 @@ void save_safetensors(const std::filesystem::path& file, const TensorMap& tensor
   text.resize((text.size() + 7) / 8 * 8, ' ');
   const std::uint64_t header_bytes = text.size();
 
-  replace_file(file, [&](std::ostream& stream) {
-    Digest digest;
-    const auto write = [&](const void* data, std::uint64_t count) {
-      const char* const bytes = static_cast<const char*>(data);
-      for (std::uint64_t done = 0; done < count; done += kChunkBytes) {
-        const std::uint64_t chunk = std::min(kChunkBytes, count - done);
-        digest.update(bytes + done, chunk);
-        stream.write(bytes + done, static_cast<std::streamsize>(chunk));
-      }
-    };
-    write(&header_bytes, sizeof(header_bytes));
-    write(text.data(), text.size());
-    for (const auto& [name, tensor] : ordered) {
-      const torch::Tensor plain = tensor.detach().cpu().contiguous();
-      write(plain.const_data_ptr(), plain.nbytes());
+  Digest digest;
+  const auto write = [&](const void* data, std::uint64_t count) {
+    const char* const bytes = static_cast<const char*>(data);
+    for (std::uint64_t done = 0; done < count; done += kChunkBytes) {
+      const std::uint64_t chunk = std::min(kChunkBytes, count - done);
+      digest.update(bytes + done, chunk);
+      stream.write(bytes + done, static_cast<std::streamsize>(chunk));
     }
-    stream.seekp(static_cast<std::streamoff>(sizeof(header_bytes) + text.find(kDigestText) + kDigestText.size()));
-    stream << digest.hex();
-  });
+  };
+  write(&header_bytes, sizeof(header_bytes));
+  write(text.data(), text.size());
+  for (const auto& [name, tensor] : ordered) {
+    const torch::Tensor plain = tensor.detach().cpu().contiguous();
+    write(plain.const_data_ptr(), plain.nbytes());
+  }
+  stream.seekp(static_cast<std::streamoff>(sizeof(header_bytes) + text.find(kDigestText) + kDigestText.size()));
+  stream << digest.hex();
+}
+
+void save_safetensors(const std::filesystem::path& file, const TensorMap& tensors,
+                      const std::map<std::string, std::string>& metadata) {
+  replace_file(file, [&](std::ostream& stream) { write_safetensors(stream, tensors, metadata); });
 }
 
 SafetensorsFile read_safetensors(std::istream& stream, std::uint64_t bytes, const std::string& where) {

@@ -12,6 +12,7 @@
 #include <filesystem>
 #include <istream>
 #include <map>
+#include <ostream>
 #include <string>
 
 namespace engram {
@@ -23,6 +24,9 @@ using TensorMap = std::map<std::string, torch::Tensor>;
 // metadata.
 void save_safetensors(const std::filesystem::path& file, const TensorMap& tensors,
                       const std::map<std::string, std::string>& metadata);
+// The same contents into a stream, which must take a seek back to the header.
+void write_safetensors(std::ostream& stream, const TensorMap& tensors,
+                       const std::map<std::string, std::string>& metadata);
 
 struct SafetensorsFile {
   TensorMap tensors;  // on the CPU

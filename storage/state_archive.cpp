@@ -1,6 +1,7 @@
 #include "storage/state_archive.h"
 
 #include <charconv>
+#include <sstream>
 #include <utility>
 
 #include "base/error.h"
@@ -16,11 +17,33 @@ std::string type_text(const torch::Tensor& tensor) {
 
 }  // namespace
 
-StateArchive::StateArchive(SafetensorsFile file, std::string where)
-    : restoring_(true), where_(std::move(where)), tensors_(std::move(file.tensors)) {
+StateArchive::StateArchive(SafetensorsFile file, std::string where) : restoring_(true), where_(std::move(where)) {
+  take_over(std::move(file));
+}
+
+std::map<std::string, std::string> StateArchive::saved_metadata() const {
+  std::map<std::string, std::string> metadata;
+  for (const auto& [name, text] : values_) metadata[kValuePrefix + name] = text;
+  return metadata;
+}
+
+std::string StateArchive::bytes() const {
+  std::ostringstream stream;
+  write_safetensors(stream, tensors_, saved_metadata());
+  return std::move(stream).str();
+}
+
+void StateArchive::take_over(SafetensorsFile file) {
   const std::string prefix = kValuePrefix;
   for (const auto& [key, text] : file.metadata)
     if (key.starts_with(prefix)) values_[key.substr(prefix.size())] = text;
+  tensors_.merge(file.tensors);
+}
+
+void StateArchive::skip(const std::string& section) {
+  const auto inside = [name = prefix_ + section + "."](const auto& entry) { return entry.first.starts_with(name); };
+  std::erase_if(values_, inside);
+  std::erase_if(tensors_, inside);
 }
 
 void StateArchive::refuse(const std::string& name, const std::string& why) const {

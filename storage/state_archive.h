@@ -73,6 +73,13 @@ class StateArchive {
     prefix_ = outer;
   }
 
+  // What was saved as the bytes of a safetensors file.
+  std::string bytes() const;
+  // Adds the entries of a file to those of this archive.
+  void take_over(SafetensorsFile file);
+  // Restoring: leaves the entries of a section alone.
+  void skip(const std::string& section);
+
   // Restoring: throws UserError about an entry.
   [[noreturn]] void refuse(const std::string& name, const std::string& why) const;
   // Restoring: throws UserError unless everything in the file was asked for.
@@ -80,13 +87,13 @@ class StateArchive {
 
   // The entries that were saved.
   const TensorMap& saved_tensors() const { return tensors_; }
-  const std::map<std::string, std::string>& saved_values() const { return values_; }
+  // The values among them, as a file's metadata.
+  std::map<std::string, std::string> saved_metadata() const;
 
   // Metadata keys of values begin with this.
   static constexpr const char* kValuePrefix = "state.";
 
  private:
-  std::string restored_text(const std::string& name);
   torch::Tensor restored_tensor(const std::string& name, torch::ScalarType type);
 
   template <class T>

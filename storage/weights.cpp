@@ -21,6 +21,12 @@ TensorMap module_weights(const torch::nn::Module& module) {
   return weights;
 }
 
+TensorMap copied_weights(const torch::nn::Module& module) {
+  TensorMap weights = module_weights(module);
+  for (auto& [name, tensor] : weights) tensor = tensor.to(torch::kCPU, /*non_blocking=*/false, /*copy=*/true);
+  return weights;
+}
+
 void load_module_weights(torch::nn::Module& module, const TensorMap& weights, const std::string& where) {
   const TensorMap parameters = module_weights(module);
   for (const auto& [name, parameter] : parameters) {

@@ -276,7 +276,7 @@ TEST_CASE("a restored store holds the same episodes and drops the same ones from
       store.visit_state(archive, make);
       SafetensorsFile file;
       for (const auto& [name, tensor] : archive.saved_tensors()) file.tensors[name] = tensor.clone();
-      for (const auto& [name, text] : archive.saved_values()) file.metadata[StateArchive::kValuePrefix + name] = text;
+      file.metadata = archive.saved_metadata();
       StateArchive saved(file, "the state");
       restored.visit_state(saved, make);
       saved.check_all_restored();

@@ -38,7 +38,7 @@ inline Settings tiny(const std::string& backbone, const Settings& more = {}) {
 inline SafetensorsFile contents(const StateArchive& archive) {
   SafetensorsFile file;
   for (const auto& [name, tensor] : archive.saved_tensors()) file.tensors[name] = tensor.cpu().clone();
-  for (const auto& [name, text] : archive.saved_values()) file.metadata[StateArchive::kValuePrefix + name] = text;
+  file.metadata = archive.saved_metadata();
   return file;
 }
 

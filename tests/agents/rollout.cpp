@@ -170,7 +170,7 @@ TEST_CASE("a rollout restored between any two steps goes on as the one that was 
       rollout.visit_state(archive);
       SafetensorsFile file;
       for (const auto& [name, tensor] : archive.saved_tensors()) file.tensors[name] = tensor.clone();
-      for (const auto& [name, text] : archive.saved_values()) file.metadata[StateArchive::kValuePrefix + name] = text;
+      file.metadata = archive.saved_metadata();
       StateArchive saved(file, "the state");
       restored.visit_state(saved);
       saved.check_all_restored();

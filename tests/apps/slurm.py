@@ -181,6 +181,17 @@ def check_straight_to_sbatch(cluster, work):
         assert len(logs) == (2 if array else 1) and all(words in file.read_text() for file in logs), logs
 
 
+def check_ranks_of_a_step(cluster, work):
+    """One run by the two tasks of a step. The nodes' names here are no machine's, so that it is said where they meet."""
+    sections = CONFIG[CONFIG.index("[task]"):CONFIG.index("[tasks.short]")]
+    (work / "run.ini").write_text(sections)
+    said = cluster.call("srun", "--ntasks=2", "--cpus-per-task=1", ENGRAM, "train", "ranks", "--config", "run.ini",
+                        "--memory.name=gru", "--run.num_envs=2", "--device=cpu", cwd=work,
+                        environment={"MASTER_ADDR": "127.0.0.1"}).stdout
+    assert "2 ranks, each 1 CPU thread" in said and said.count("Everything is in ranks") == 1, said
+    assert checkpoints(work / "ranks"), said
+
+
 missing = slurm_cluster.missing()
 if missing:
     print(f"skipped: {', '.join(missing)} of Slurm and munge not installed")
@@ -194,5 +205,6 @@ with tempfile.TemporaryDirectory(prefix="engram-slurm-") as name:
     with slurm_cluster.Cluster(folder, NODES) as cluster:
         check_array(cluster, work)
         check_straight_to_sbatch(cluster, work)
+        check_ranks_of_a_step(cluster, work)
     assert not cluster.processes(), cluster.processes()
 print("ok")

@@ -85,6 +85,23 @@ TEST_CASE("an environment's bytes do not depend on how many others there are") {
   }
 }
 
+TEST_CASE("environments from one on draw what they draw among all") {
+  for (const TaskConfig& task : all_tasks()) {
+    const auto all = make_cpu_vec_env(task, 3, Purpose::kTraining, 9, 1);
+    const auto block = make_cpu_vec_env(task, 3, Purpose::kTraining, 4, 1, 5);
+    const auto bytes = static_cast<std::size_t>(all->info().observation.bytes());
+    Rng rng(1, Purpose::kAction, 0, 0);
+    for (int t = 0; t < 300; ++t) {
+      const auto actions = random_actions(rng, *all);
+      all->reset_finished();
+      block->reset_finished();
+      all->step(actions);
+      block->step({actions.data() + 5, 4});
+      REQUIRE(std::ranges::equal(block->observation_N(), all->observation_N().last(4 * bytes)));
+    }
+  }
+}
+
 TEST_CASE("other seeds, purposes, environments and episodes give other bytes") {
   for (const TaskConfig& task : all_tasks()) {
     const auto bytes = [&](std::uint64_t seed, Purpose purpose, std::uint32_t first_episode) {

@@ -33,12 +33,12 @@ Trainer tiny_trainer() {
 
 struct LastSave : TrainObserver {
   TensorMap tensors;
-  std::map<std::string, std::string> values;
+  std::map<std::string, std::string> metadata;
 
   void save(const TrainStatus&, StateArchive& archive) override {
     tensors.clear();
     for (const auto& [name, tensor] : archive.saved_tensors()) tensors[name] = tensor.clone();
-    values = archive.saved_values();
+    metadata = archive.saved_metadata();
   }
 };
 
@@ -69,7 +69,7 @@ std::string without_digest(const LastSave& state) {
                     {"data_offsets", {payload.size(), payload.size() + dense.nbytes()}}};
     payload.append(static_cast<const char*>(dense.const_data_ptr()), dense.nbytes());
   }
-  for (const auto& [name, text] : state.values) header["__metadata__"][StateArchive::kValuePrefix + name] = text;
+  header["__metadata__"] = state.metadata;
   const std::string text = header.dump();
   const std::uint64_t length = text.size();
   std::string file(sizeof length, '\0');

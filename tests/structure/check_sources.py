@@ -13,12 +13,13 @@ ALLOWED = {
     "kernels": {"base"},
     "envs": {"kernels/cuda_support.h", "kernels/early_launch.h", "base"},
     "nn": {"kernels", "base"},
+    "ranks": {"base"},
     "storage": {"nn/device.h", "base"},
     "memory": {"nn", "kernels", "base"},
-    "agents": {"memory", "nn", "storage", "envs", "kernels", "base"},
+    "agents": {"memory", "nn", "ranks", "storage", "envs", "kernels", "base"},
     "experiments": {"agents", "memory", "nn", "storage", "envs", "base"},
     "video": {"envs", "base"},
-    "apps": {"experiments", "agents", "video", "envs", "memory", "nn", "storage", "kernels/cuda_support.h", "base"},
+    "apps": {"experiments", "agents", "video", "envs", "memory", "nn", "ranks", "storage", "kernels/cuda_support.h", "base"},
 }
 SUFFIXES = {".h", ".cpp", ".cu", ".cuh"}
 MAX_LINES = 600

@@ -20,7 +20,7 @@ SOURCE, BUILD, SCRATCH = (pathlib.Path(argument).resolve() for argument in sys.a
 TASK, BACKBONE = SOURCE / "docs/add_task.diff", SOURCE / "docs/add_backbone.diff"
 WORDS = {TASK: r"flash_parity|FlashParity", BACKBONE: r"leaky_integrator|LeakyIntegrator"}  # what each is about
 HEADERS = {"flash_parity.h": "envs/tasks", "leaky_integrator.h": "memory"}
-FOLDERS = ("agents", "apps", "base", "cmake", "envs", "experiments", "kernels", "memory", "nn", "storage", "tests", "video")
+FOLDERS = ("agents", "apps", "base", "cmake", "envs", "experiments", "kernels", "memory", "nn", "ranks", "storage", "tests", "video")
 # Program -> sources of the cases to run: over task_names(), and over backbone_names().
 TESTS = {"test_envs": "*envs/registry.cpp,*envs/full_state.cpp,*envs/cpu_vec_env.cpp",
          "test_memory": "*memory/registry.cpp,*memory/sequence_model.cpp"}

@@ -1,0 +1,284 @@
+#include "ranks/ranks.h"
+
+#include <c10/util/Logging.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <cstdlib>
+#include <cstring>
+#include <exception>
+#include <functional>
+#include <span>
+#include <thread>
+#include <utility>
+
+#include "base/error.h"
+
+#define USE_C10D_GLOO
+#include <torch/csrc/distributed/c10d/PrefixStore.hpp>
+#include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
+#include <torch/csrc/distributed/c10d/TCPStore.hpp>
+
+namespace engram {
+namespace {
+
+using namespace std::chrono_literals;
+
+// Ranks come to the meeting within this time of each other, and have connected soon after the last one came. Later one
+// that is lost is known at once, one that stands still after this.
+constexpr std::chrono::milliseconds kMeeting = 5min, kConnecting = 20s, kStandingStill = 20min;
+// After a rank was lost the others tell each other, and find out in this time who it was.
+constexpr std::chrono::milliseconds kNoticing = 2s, kBetweenLooks = 20ms;
+
+// What most exchanges are: bytes that fit need no second one for those that do not.
+constexpr std::int64_t kShort = 248;
+struct Envelope {
+  std::int64_t bytes = 0;
+  std::array<char, kShort> text{};
+};
+static_assert(sizeof(Envelope) == 256);
+
+torch::Tensor bytes_over(const void* data, std::size_t bytes) {
+  return torch::from_blob(const_cast<void*>(data), {static_cast<std::int64_t>(bytes)}, torch::kUInt8);
+}
+
+// c10d logs failures with their traces. What they mean is said here, in one line; who asks for its log gets it.
+void keep_c10d_quiet() {
+  constexpr int kFatal = 3;
+  if (std::getenv("TORCH_CPP_LOG_LEVEL") == nullptr) FLAGS_caffe2_log_level = kFatal;
+}
+
+std::string name_of(int rank, int size) { return "rank " + std::to_string(rank) + " of " + std::to_string(size); }
+
+}  // namespace
+
+class Ranks::Connection {
+ public:
+  explicit Connection(const Launch& launch) : rank_(launch.rank), size_(launch.size) {
+    c10d::TCPStoreOptions options;
+    options.port = launch.port;
+    options.isServer = !launch.store_is_launchers && rank_ == 0;
+    options.numWorkers = static_cast<std::size_t>(size_);
+    options.waitWorkers = false;  // wait_for_all() says who does not come
+    options.multiTenant = true;
+    options.timeout = kMeeting;
+    try {
+      store_ = c10::make_intrusive<c10d::PrefixStore>("engram/" + launch.attempt,
+                                                      c10::make_intrusive<c10d::TCPStore>(launch.address, options));
+    } catch (const std::exception& error) {
+      throw UserError(name_of(rank_, size_) + " cannot meet the others at " + launch.address + ":" +
+                      std::to_string(launch.port) + ": " + first_line(error.what()));
+    }
+    first_has_store_ = !launch.store_is_launchers;
+    wait_for_all();
+    run([&] {
+      auto of_group = c10d::ProcessGroupGloo::Options::create(kConnecting);
+      of_group->devices.push_back(c10d::ProcessGroupGloo::createDefaultDevice());
+      group_ = c10::make_intrusive<c10d::ProcessGroupGloo>(store_, rank_, size_, of_group);
+      static_cast<c10d::Backend&>(*group_).setTimeout(kStandingStill);
+    });
+  }
+
+  // Runs an exchange; where it fails, finds out which rank is gone.
+  void run(const std::function<void()>& exchange) {
+    try {
+      exchange();
+    } catch (const std::exception& error) {
+      explain(first_line(error.what()));
+    }
+  }
+
+  c10d::ProcessGroupGloo& group() { return *group_; }
+
+  void say_failure(const std::string& reason) noexcept {
+    try {
+      store_->setTimeout(kNoticing);
+      put("failed", reason);
+      group_.reset();  // the others' exchange fails now, so that they look
+      keep_store_until_told(rank_);
+    } catch (const std::exception&) {  // nobody is left to be told
+    }
+  }
+
+ private:
+  static std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }
+  static std::string key(const char* what, int rank) { return std::string(what) + "/" + std::to_string(rank); }
+
+  void wait_for_all() {
+    std::vector<std::string> keys;
+    for (int rank = 0; rank < size_; ++rank) keys.push_back(key("here", rank));
+    try {
+      put("here", "");
+      store_->wait(keys, kMeeting);
+    } catch (const std::exception& error) {
+      for (int rank = 0; rank < size_; ++rank)
+        if (!is_there(keys[static_cast<std::size_t>(rank)]))
+          throw RankLost(rank, false, name_of(rank, size_) + " has not come: " + first_line(error.what()));
+      throw RankLost(0, false, "the ranks cannot meet: " + first_line(error.what()));
+    }
+  }
+
+  bool is_there(const std::string& key) {
+    try {
+      return store_->check({key});
+    } catch (const std::exception&) {  // the store is gone
+      return false;
+    }
+  }
+
+  void put(const char* what, const std::string& text) {
+    static_cast<c10d::Store&>(*store_).set(key(what, rank_), text);
+  }
+
+  // Where this rank has the store: until all but `lost` say that they need it no more.
+  void keep_store_until_told(int lost) {
+    if (rank_ != 0 || !first_has_store_) return;
+    const auto until = std::chrono::steady_clock::now() + kNoticing;
+    for (int other = 1; other < size_; ++other)
+      while (other != lost && !store_->check({key("told", other)}) && std::chrono::steady_clock::now() < until)
+        std::this_thread::sleep_for(kBetweenLooks);
+  }
+
+  // Throws what is known of the failure of an exchange.
+  [[noreturn]] void explain(const std::string& error) {
+    try {
+      look_who_is_lost(error);
+    } catch (const RankLost& lost) {
+      try {
+        put("told", "");
+        keep_store_until_told(lost.rank());
+      } catch (const std::exception&) {  // there is no store any more
+      }
+      throw;
+    }
+  }
+
+  // A rank that fails has said why; of the others those that live say that they have noticed.
+  [[noreturn]] void look_who_is_lost(const std::string& error) {
+    std::vector<int> silent;
+    try {
+      store_->setTimeout(kNoticing);
+      put("noticed", "");
+      const auto until = std::chrono::steady_clock::now() + kNoticing;
+      do {
+        silent.clear();
+        for (int other = 0; other < size_; ++other) {
+          if (other == rank_) continue;
+          if (store_->check({key("failed", other)}))
+            throw RankLost(other, true, name_of(other, size_) + " failed: " + store_->get_to_str(key("failed", other)));
+          if (!store_->check({key("noticed", other)})) silent.push_back(other);
+        }
+        std::this_thread::sleep_for(kBetweenLooks);
+      } while (!silent.empty() && std::chrono::steady_clock::now() < until);
+    } catch (const RankLost&) {
+      throw;
+    } catch (const std::exception&) {
+      if (first_has_store_)
+        throw RankLost(0, false, name_of(0, size_) + " is lost, and with it where the ranks meet: " + error);
+      throw RankLost(0, false, "the program that started the ranks is lost: " + error);
+    }
+    const int lost = silent.empty() ? rank_ : silent.front();
+    if (silent.empty()) throw RankLost(lost, false, "the ranks lost each other: " + error);
+    throw RankLost(lost, false, name_of(lost, size_) + " is lost: " + error);
+  }
+
+  const int rank_, size_;
+  bool first_has_store_ = false;
+  c10::intrusive_ptr<c10d::PrefixStore> store_;
+  c10::intrusive_ptr<c10d::ProcessGroupGloo> group_;
+};
+
+Ranks::Ranks() = default;
+
+Ranks::Ranks(const Launch& launch) : rank_(launch.rank), size_(launch.size) {
+  if (launch.alone()) return;
+  keep_c10d_quiet();
+  connection_ = std::make_unique<Connection>(launch);
+  char host[256] = "";
+  ::gethostname(host, sizeof host - 1);
+  const std::vector<std::string> hosts = all_gather(host);
+  on_this_machine_ = static_cast<int>(std::ranges::count(hosts, std::string(host)));
+}
+
+Ranks::~Ranks() = default;
+
+std::string Ranks::name() const { return name_of(rank_, size_); }
+
+std::vector<std::string> Ranks::exchange(std::string_view mine, bool for_first_alone) {
+  if (alone()) return {std::string(mine)};
+  const auto count = static_cast<std::size_t>(size_);
+  Envelope sent{static_cast<std::int64_t>(mine.size()), {}};
+  std::memcpy(sent.text.data(), mine.data(), std::min(mine.size(), sent.text.size()));
+  std::vector<Envelope> received(count);
+  const auto all_of = [](auto& rows, std::size_t bytes) {
+    std::vector<std::vector<torch::Tensor>> tensors(1);
+    for (auto& row : rows) tensors[0].push_back(bytes_over(std::data(row), bytes));
+    return tensors;
+  };
+  {
+    std::vector<std::span<Envelope, 1>> rows;
+    for (Envelope& envelope : received) rows.push_back(std::span<Envelope, 1>(&envelope, 1));
+    auto outputs = all_of(rows, sizeof(Envelope));
+    std::vector<torch::Tensor> inputs = {bytes_over(&sent, sizeof sent)};
+    connection_->run([&] { connection_->group().allgather(outputs, inputs)->wait(); });
+  }
+
+  std::int64_t longest = 0;
+  for (const Envelope& envelope : received) longest = std::max(longest, envelope.bytes);
+  std::vector<std::string> texts;
+  if (longest <= kShort) {
+    for (const Envelope& envelope : received)
+      texts.emplace_back(envelope.text.data(), static_cast<std::size_t>(envelope.bytes));
+    if (for_first_alone && !first()) texts.clear();
+    return texts;
+  }
+  // Padded to the longest.
+  std::string padded(mine);
+  padded.resize(static_cast<std::size_t>(longest));
+  std::vector<torch::Tensor> inputs = {bytes_over(padded.data(), padded.size())};
+  const bool receives = !for_first_alone || first();
+  if (receives) texts.assign(count, padded);
+  auto outputs = all_of(texts, padded.size());
+  connection_->run([&] {
+    if (!for_first_alone) {
+      connection_->group().allgather(outputs, inputs)->wait();
+      return;
+    }
+    if (!receives) outputs.clear();
+    c10d::GatherOptions to_first;
+    to_first.rootRank = 0;
+    connection_->group().gather(outputs, inputs, to_first)->wait();
+  });
+  for (std::size_t i = 0; i < texts.size(); ++i) texts[i].resize(static_cast<std::size_t>(received[i].bytes));
+  return texts;
+}
+
+std::vector<std::string> Ranks::all_gather(std::string_view mine) { return exchange(mine, /*for_first_alone=*/false); }
+
+std::vector<std::string> Ranks::gather(std::string_view mine) { return exchange(mine, /*for_first_alone=*/true); }
+
+std::string Ranks::broadcast(std::string_view firsts) { return all_gather(first() ? firsts : "").front(); }
+
+bool Ranks::any(bool mine) {
+  if (alone()) return mine;
+  return std::ranges::any_of(all_gather(mine ? "1" : ""), [](const std::string& said) { return !said.empty(); });
+}
+
+void Ranks::add_up(torch::Tensor& values) {
+  if (alone()) return;
+  std::vector<torch::Tensor> tensors = {values};
+  connection_->run([&] { connection_->group().allreduce(tensors)->wait(); });
+}
+
+void Ranks::say_failure(const std::string& reason) noexcept {
+  if (connection_) connection_->say_failure(reason);
+}
+
+Block block_of(std::int64_t count, int rank, int size) {
+  const std::int64_t first = count * rank / size;
+  return {first, count * (rank + 1) / size - first};
+}
+
+}  // namespace engram
