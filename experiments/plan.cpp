@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <fstream>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <sstream>
 #include <system_error>
@@ -82,6 +83,41 @@ Json run_json(const fs::path& directory, const PlannedRun& run) {
           {"command", command}};
 }
 
+// Gives backbones the sizes at which they cost what a reference does, and searches for the same sizes once: tasks
+// differ in the length of their episodes at most.
+class SizeMatcher {
+ public:
+  SizeMatcher(Match match, bool with_mlp) : match_(match), with_mlp_(with_mlp) {}
+
+  Budget match(Config& config, const Budget& goal, const std::string& where) {
+    const std::string key = key_of(config, goal);
+    if (const auto known = known_.find(key); known != known_.end()) {
+      config.memory = known->second;
+      return budget_of(config);
+    }
+    const Budget budget = with_mlp_ ? match_sizes(config, match_, goal, where)
+                                    : match_width(config, match_, matched_figure(goal, match_), where);
+    known_.emplace(key, config.memory);
+    return budget;
+  }
+
+ private:
+  // All that the sizes depend on: parameters are as many for any length.
+  std::string key_of(Config& config, const Budget& goal) const {
+    const bool by_length = match_ != Match::kParameters;
+    std::string key = config.memory.name() + " " + std::to_string(matched_figure(goal, match_)) + " " +
+                      std::to_string(matched_mlp_figure(goal, match_)) + " " +
+                      std::to_string(by_length ? config.task.info().max_episode_steps : 0);
+    const OptionList options = config.memory.options();
+    for (const Option& option : options.options()) key += "\n" + option.name + "=" + option.get();
+    return key;
+  }
+
+  Match match_;
+  bool with_mlp_;
+  std::map<std::string, BackboneConfig> known_;
+};
+
 }  // namespace
 
 std::vector<PlannedRun> plan_runs(const Experiment& experiment, const fs::path& directory) {
@@ -90,6 +126,7 @@ std::vector<PlannedRun> plan_runs(const Experiment& experiment, const fs::path& 
     throw UserError("compare.reference '" + experiment.reference +
                     "' is none of the backbones; add it to --backbones, or give --reference or --match none");
   std::vector<PlannedRun> runs;
+  SizeMatcher matcher(experiment.match, experiment.match_mlp.value_or(true));
   for (const ExperimentEntry& task : experiment.tasks) {
     const Budget goal = budget_of(experiment.config(task, *reference, experiment.seeds.front()));
     for (const ExperimentEntry& backbone : experiment.backbones) {
@@ -104,10 +141,7 @@ std::vector<PlannedRun> plan_runs(const Experiment& experiment, const fs::path& 
       const bool keeps_sizes = experiment.match == Match::kNone || &backbone == reference ||
                                (experiment.match == Match::kState && run.config.memory.name() == "none");
       const std::string where = run.task + "/" + run.backbone;
-      run.budget = keeps_sizes ? budget_of(run.config)
-                   : experiment.match_mlp.value_or(true)
-                       ? match_sizes(run.config, experiment.match, goal, where)
-                       : match_width(run.config, experiment.match, matched_figure(goal, experiment.match), where);
+      run.budget = keeps_sizes ? budget_of(run.config) : matcher.match(run.config, goal, where);
       for (const std::uint64_t seed : experiment.seeds) {
         run.seed = run.config.run.seed = seed;
         run.folder = directory / "runs" / run.task / run.backbone / std::to_string(seed);

@@ -135,6 +135,34 @@ TEST_CASE("full_state_recurrent has the memory of the reference, with its settin
   CHECK(mentions(refusal(memoryless), "compare.reference 'wide' has no memory"));
 }
 
+TEST_CASE("a plan of tasks of several lengths has the sizes of each task's own plan") {
+  std::string backbones;
+  for (const std::string& name : backbone_names())
+    if (name != "none" && name != "stack") backbones += "[backbones." + name + "]\nmemory.name = " + name + "\n";
+  const std::vector<std::string> tasks = {"[tasks.short]\ntask.corridor_length = 4\n",
+                                          "[tasks.long]\ntask.corridor_length = 300\n",
+                                          "[tasks.again]\ntask.corridor_length = 4\n"};
+  for (const std::string match : {"parameters", "state"}) {
+    const std::string begin = "[compare]\nmatch = " + match +
+                              "\nreference = deltanet\nseeds = 0\ncontrols =\n[task]\n" +
+                              "name = tmaze\n[memory]\nwidth = 32\n";
+    const std::string others = match == "parameters" ? backbones
+                                                     : "[backbones.deltanet]\nmemory.name = deltanet\n"
+                                                       "[backbones.gru]\nmemory.name = gru\n";
+    std::vector<PlannedRun> alone;
+    for (const std::string& task : tasks)
+      for (PlannedRun& run : plan_runs(parse(begin + task + others), "d")) alone.push_back(std::move(run));
+    std::vector<PlannedRun> together = plan_runs(parse(begin + tasks[0] + tasks[1] + tasks[2] + others), "d");
+    REQUIRE(together.size() == alone.size());
+    for (std::size_t i = 0; i < together.size(); ++i) {
+      CAPTURE(together[i].name());
+      CHECK(together[i].name() == alone[i].name());
+      CHECK(together[i].budget == alone[i].budget);
+      CHECK(together[i].config.to_ini() == alone[i].config.to_ini());
+    }
+  }
+}
+
 TEST_CASE("a folder that was begun with widths matched alone goes on so, unless it is asked for something else") {
   const std::string text =
       "[compare]\nmatch = parameters\nreference = hqlt\nseeds = 0\ncontrols =\n[task]\nname = tmaze\n"
