@@ -116,21 +116,24 @@ void print_help(const OptionList& own, const Settings& settings) {
     std::cout << "\n" << wrapped(title, 2) << "\n";
     print_options(std::cout, all, section);
   }
-  std::cout << "\n"
-            << wrapped("Config file: the same keys as INI, [section] and then key = value; # begins a comment.", 0)
-            << "\n"
-            << wrapped(
-                   "Whole numbers: 2000000, 2e6 and 2M are the same. Names of options: \"-\" and \"_\" are the same.",
-                   0)
-            << "\n\n"
-            << wrapped(
-                   "Signals: SIGINT and SIGTERM save and leave with status 130 or 143, a second one at once; SIGUSR1 "
-                   "saves and goes on.",
-                   0)
-            << "\n\n"
-               "Examples\n  engram train runs/first --task.name tmaze --memory.name lstm \\\n"
-               "    --learner.alpha 0.01\n"
-               "  engram train --resume runs/first --run.steps 4M\n";
+  std::cout
+      << "\n"
+      << wrapped("Config file: the same keys as INI, [section] and then key = value; # begins a comment.", 0) << "\n"
+      << wrapped("Whole numbers: 2000000, 2e6 and 2M are the same. Names of options: \"-\" and \"_\" are the same.", 0)
+      << "\n\n"
+      << wrapped(
+             "Ranks: torchrun --nproc-per-node N --no-python engram train ..., or srun of N tasks, is one run by N "
+             "programs on CPUs (docs/ranks.md).",
+             0)
+      << "\n\n"
+      << wrapped(
+             "Signals: SIGINT and SIGTERM save and leave with status 130 or 143, a second one at once; SIGUSR1 "
+             "saves and goes on.",
+             0)
+      << "\n\n"
+         "Examples\n  engram train runs/first --task.name tmaze --memory.name lstm \\\n"
+         "    --learner.alpha 0.01\n"
+         "  engram train --resume runs/first --run.steps 4M\n";
 }
 
 // The handlers may touch nothing but the trainer's flags and this.
