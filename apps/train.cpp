@@ -282,13 +282,14 @@ TrainStatus train(Start& start, const std::string& directory, const std::vector<
   std::vector<std::string> command_line = {"engram", "train"};
   command_line.insert(command_line.end(), arguments.begin(), arguments.end());
   const std::vector<RunFact> facts = config.task.run_facts(config.run.seed);
-  run = start.run ? *start.run : RunDirectory::create(directory, config.to_ini(), device, command_line, roads, facts);
-  if (start.over) run->start_over(config.to_ini(), device, command_line, roads, facts);
+  const RunStart about{config.to_ini(), device, command_line, roads, facts, ranks->size()};
+  run = start.run ? *start.run : RunDirectory::create(directory, about);
+  if (start.over) run->start_over(about);
   start.run.reset();
   RunRecorder recorder(*run, config.to_ini(), config.checkpoint.keep, state);
   if (state != nullptr) {
     state->check_all_restored();
-    run->record_resume(config.to_ini(), start.checkpoint->file, device, command_line, roads, facts);
+    run->record_resume(about, start.checkpoint->file);
     if (const auto& best = trainer.status().best_evaluation) recorder.write_best(*best, trainer.best_weights());
   } else {
     recorder.write_hyperparameters(hyperparameters(config));

@@ -29,8 +29,9 @@ using namespace std::chrono_literals;
 // Ranks come to the meeting within this time of each other, and have connected soon after the last one came. Later one
 // that is lost is known at once, one that stands still after this.
 constexpr std::chrono::milliseconds kMeeting = 5min, kConnecting = 20s, kStandingStill = 20min;
-// After a rank was lost the others tell each other, and find out in this time who it was.
-constexpr std::chrono::milliseconds kNoticing = 2s, kBetweenLooks = 20ms;
+// After a rank was lost the others tell each other. One of which nothing is heard for kNoticing is the lost one; where
+// there are several, all but one may be in the middle of their work, and are given longer.
+constexpr std::chrono::milliseconds kNoticing = 2s, kNoticingAtWork = 20s, kBetweenLooks = 20ms;
 
 // What most exchanges are: bytes that fit need no second one for those that do not.
 constexpr std::int64_t kShort = 248;
@@ -75,7 +76,9 @@ class Ranks::Connection {
     wait_for_all();
     run([&] {
       auto of_group = c10d::ProcessGroupGloo::Options::create(kConnecting);
-      of_group->devices.push_back(c10d::ProcessGroupGloo::createDefaultDevice());
+      const char* const interface = std::getenv("GLOO_SOCKET_IFNAME");
+      of_group->devices.push_back(interface == nullptr ? c10d::ProcessGroupGloo::createDefaultDevice()
+                                                       : c10d::ProcessGroupGloo::createDeviceForInterface(interface));
       group_ = c10::make_intrusive<c10d::ProcessGroupGloo>(store_, rank_, size_, of_group);
       static_cast<c10d::Backend&>(*group_).setTimeout(kStandingStill);
     });
@@ -96,7 +99,8 @@ class Ranks::Connection {
     try {
       store_->setTimeout(kNoticing);
       put("failed", reason);
-      group_.reset();  // the others' exchange fails now, so that they look
+      put("told", "");  // it asks for nothing itself
+      group_.reset();   // the others' exchange fails now, so that they look
       keep_store_until_told(rank_);
     } catch (const std::exception&) {  // nobody is left to be told
     }
@@ -135,7 +139,7 @@ class Ranks::Connection {
   // Where this rank has the store: until all but `lost` say that they need it no more.
   void keep_store_until_told(int lost) {
     if (rank_ != 0 || !first_has_store_) return;
-    const auto until = std::chrono::steady_clock::now() + kNoticing;
+    const auto until = std::chrono::steady_clock::now() + (size_ == 2 ? kNoticing : kNoticingAtWork);
     for (int other = 1; other < size_; ++other)
       while (other != lost && !store_->check({key("told", other)}) && std::chrono::steady_clock::now() < until)
         std::this_thread::sleep_for(kBetweenLooks);
@@ -161,7 +165,8 @@ class Ranks::Connection {
     try {
       store_->setTimeout(kNoticing);
       put("noticed", "");
-      const auto until = std::chrono::steady_clock::now() + kNoticing;
+      const auto begin = std::chrono::steady_clock::now();
+      const auto waited = [&] { return std::chrono::steady_clock::now() - begin; };
       do {
         silent.clear();
         for (int other = 0; other < size_; ++other) {
@@ -171,7 +176,7 @@ class Ranks::Connection {
           if (!store_->check({key("noticed", other)})) silent.push_back(other);
         }
         std::this_thread::sleep_for(kBetweenLooks);
-      } while (!silent.empty() && std::chrono::steady_clock::now() < until);
+      } while (!silent.empty() && waited() < (silent.size() == 1 ? kNoticing : kNoticingAtWork));
     } catch (const RankLost&) {
       throw;
     } catch (const std::exception&) {
@@ -179,9 +184,10 @@ class Ranks::Connection {
         throw RankLost(0, false, name_of(0, size_) + " is lost, and with it where the ranks meet: " + error);
       throw RankLost(0, false, "the program that started the ranks is lost: " + error);
     }
-    const int lost = silent.empty() ? rank_ : silent.front();
-    if (silent.empty()) throw RankLost(lost, false, "the ranks lost each other: " + error);
-    throw RankLost(lost, false, name_of(lost, size_) + " is lost: " + error);
+    if (silent.empty()) throw RankLost(rank_, false, "the ranks lost each other: " + error);
+    std::string names = name_of(silent.front(), size_);
+    for (std::size_t i = 1; i < silent.size(); ++i) names += " and " + name_of(silent[i], size_);
+    throw RankLost(silent.front(), false, names + (silent.size() == 1 ? " is lost: " : " are lost: ") + error);
   }
 
   const int rank_, size_;

@@ -85,31 +85,30 @@ std::string utc_now() {
   return text;
 }
 
-Json about(torch::Device device, const std::vector<std::string>& command_line, const std::vector<Road>& roads,
-           const std::vector<RunFact>& facts) {
+Json about(const RunStart& start) {
   const BuildInfo& build = build_info();
   Json parts = Json::array();
-  for (const Road& road : roads) parts.push_back({{"part", road.part}, {"road", road.road}, {"reason", road.reason}});
+  for (const Road& road : start.roads)
+    parts.push_back({{"part", road.part}, {"road", road.road}, {"reason", road.reason}});
   Json about = {{"engram", build.version},
                 {"commit", build.commit},
                 {"build_type", build.build_type},
                 {"compiler", build.compiler},
                 {"libtorch", build.torch_version},
                 {"gpu_support", build.cuda},
-                {"device", device_name(device)},
+                {"device", device_name(start.device)},
                 {"cpu_cores", available_processors()},
                 {"roads", std::move(parts)},
-                {"command_line", command_line},
+                {"command_line", start.command_line},
                 {"started", utc_now()}};
-  for (const RunFact& fact : facts) about["drawn_for_the_run"][fact.name] = fact.text;
+  if (start.ranks > 1) about["ranks"] = start.ranks;
+  for (const RunFact& fact : start.facts) about["drawn_for_the_run"][fact.name] = fact.text;
   return about;
 }
 
 }  // namespace
 
-RunDirectory RunDirectory::create(const std::filesystem::path& path, const std::string& config_text,
-                                  torch::Device device, const std::vector<std::string>& command_line,
-                                  const std::vector<Road>& roads, const std::vector<RunFact>& facts) {
+RunDirectory RunDirectory::create(const std::filesystem::path& path, const RunStart& start) {
   const std::string where = "run directory '" + path.string() + "'";
   if (path.empty()) throw UserError(where + " is not a name");
   std::error_code error;
@@ -137,7 +136,7 @@ RunDirectory RunDirectory::create(const std::filesystem::path& path, const std::
       fs::create_directory(path / name, error);
       if (error) throw_error(where + " cannot be created", error.value());
     }
-    run.write_start(config_text, device, command_line, roads, facts);
+    run.write_start(start);
     folders.keep();
     return run;
   } catch (...) {
@@ -174,25 +173,21 @@ bool RunDirectory::is_run(const fs::path& path) {
 }
 
 // config.ini last: it makes the folder a run.
-void RunDirectory::write_start(const std::string& config_text, torch::Device device,
-                               const std::vector<std::string>& command_line, const std::vector<Road>& roads,
-                               const std::vector<RunFact>& facts) const {
+void RunDirectory::write_start(const RunStart& start) const {
   replace_file(path_ / kAbout, [&](std::ostream& stream) {
-    stream << about(device, command_line, roads, facts).dump(2, ' ', false, Json::error_handler_t::replace) << "\n";
+    stream << about(start).dump(2, ' ', false, Json::error_handler_t::replace) << "\n";
   });
-  replace_file(config_file(), [&](std::ostream& stream) { stream << config_text; });
+  replace_file(config_file(), [&](std::ostream& stream) { stream << start.config_text; });
 }
 
-void RunDirectory::record_resume(const std::string& config_text, const fs::path& checkpoint, torch::Device device,
-                                 const std::vector<std::string>& command_line, const std::vector<Road>& roads,
-                                 const std::vector<RunFact>& facts) const {
-  Json row = about(device, command_line, roads, facts);
+void RunDirectory::record_resume(const RunStart& start, const fs::path& checkpoint) const {
+  Json row = about(start);
   row["checkpoint"] = checkpoint.filename().string();
   const fs::path file = path_ / "resumes.jsonl";
   std::error_code error;
   const std::uintmax_t size = fs::file_size(file, error);
   AppendFile(file, error ? 0 : size).append(row.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n");
-  replace_file(config_file(), [&](std::ostream& stream) { stream << config_text; });
+  replace_file(config_file(), [&](std::ostream& stream) { stream << start.config_text; });
 }
 
 std::vector<Road> RunDirectory::roads() const {

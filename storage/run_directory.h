@@ -2,7 +2,7 @@
 //
 //   config.ini                  the resolved config, every value
 //   about.json                  what built and ran it: version, commit, compiler, LibTorch, device, roads,
-//                               what the seed drew for the whole run, command line, start
+//                               what the seed drew for the whole run, ranks, command line, start
 //   metrics.jsonl               one JSON object a row, kinds "train", "evaluation" and "final"
 //   timings.jsonl               when they were written, and rates
 //   events.out.tfevents.engram  the same rows for TensorBoard, with settings, histograms of weights and a film
@@ -11,7 +11,6 @@
 //   evaluations.json            of the best weights in tasks of other sizes, where they were asked for
 //   checkpoints/                whole states of the run, to go on from (checkpoint.h)
 //   resumes.jsonl               when, where and with which command line it went on
-//   lock                        held by the program that trains
 //   lock                        held while a program writes here (storage/run_lock.h)
 #pragma once
 
@@ -30,16 +29,22 @@ namespace engram {
 
 enum class WhichWeights { kBest, kLast };
 
+// What a run directory keeps of how its run begins, or goes on.
+struct RunStart {
+  std::string config_text;  // the resolved config
+  torch::Device device;
+  std::vector<std::string> command_line;  // the arguments of the program
+  std::vector<Road> roads = {};           // what computes each part of the agent
+  std::vector<RunFact> facts = {};        // what the seed drew for the whole run
+  int ranks = 1;                          // programs that do it together
+};
+
 class RunDirectory {
  public:
   // Creates the folder, its config.ini and about.json, and holds its lock for as long as a copy of the object lives.
   // Throws UserError if the folder exists and is not empty, is in use, or cannot be written; then nothing is left
   // behind. Everything inside has a fixed name: no text of a config or a task becomes part of a path.
-  // `command_line`, `roads` and `facts`: the arguments of the program, what computes each part of the agent, and what
-  // the seed drew for the whole run, for about.json.
-  static RunDirectory create(const std::filesystem::path& path, const std::string& config_text, torch::Device device,
-                             const std::vector<std::string>& command_line, const std::vector<Road>& roads = {},
-                             const std::vector<RunFact>& facts = {});
+  static RunDirectory create(const std::filesystem::path& path, const RunStart& start);
   // Whether there is a run, be it finished, running or begun.
   static bool is_run(const std::filesystem::path& path);
   // Opens the directory of a finished or running run for reading. Throws UserError if there is none.
@@ -56,23 +61,17 @@ class RunDirectory {
   std::filesystem::path checkpoints_folder() const { return path_ / "checkpoints"; }
   std::filesystem::path weights_file(WhichWeights which) const;
 
-  // The run has saved nothing yet and is begun again, with this config's text.
-  void start_over(const std::string& config_text, torch::Device device, const std::vector<std::string>& command_line,
-                  const std::vector<Road>& roads = {}, const std::vector<RunFact>& facts = {}) const {
-    write_start(config_text, device, command_line, roads, facts);
-  }
-  // The run goes on from `checkpoint` with this config's text: rewrites config.ini and adds a line to resumes.jsonl.
-  void record_resume(const std::string& config_text, const std::filesystem::path& checkpoint, torch::Device device,
-                     const std::vector<std::string>& command_line, const std::vector<Road>& roads = {},
-                     const std::vector<RunFact>& facts = {}) const;
+  // The run has saved nothing yet and is begun again.
+  void start_over(const RunStart& start) const { write_start(start); }
+  // The run goes on from `checkpoint`: rewrites config.ini and adds a line to resumes.jsonl.
+  void record_resume(const RunStart& start, const std::filesystem::path& checkpoint) const;
   // Those of about.json; empty where it has none, as before engram kept them.
   std::vector<Road> roads() const;
 
  private:
   explicit RunDirectory(std::filesystem::path path) : path_(std::move(path)) {}
 
-  void write_start(const std::string& config_text, torch::Device device, const std::vector<std::string>& command_line,
-                   const std::vector<Road>& roads, const std::vector<RunFact>& facts) const;
+  void write_start(const RunStart& start) const;
 
   std::filesystem::path path_;
   std::shared_ptr<RunLock> lock_;  // none in one opened for reading

@@ -383,7 +383,7 @@ TEST_CASE("episodes that a run has learnt from, as they stood in its newest chec
                                    {"evaluation.episodes", "2"}});
   Config config = config_of("lstm", settings);
   const TemporaryFolder folder;
-  const RunDirectory run = RunDirectory::create(folder / "run", config.to_ini(), torch::kCPU, {});
+  const RunDirectory run = RunDirectory::create(folder / "run", {config.to_ini(), torch::kCPU, {}});
   const auto kept = [&](std::int64_t weights_steps, int most) {
     return keep_replayed(run, config, weights_steps, most, torch::kCPU, [](const std::string&) { FAIL("damaged"); });
   };

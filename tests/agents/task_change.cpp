@@ -75,7 +75,7 @@ TEST_CASE("every backbone plays episodes longer and shorter than those that it w
   for (const std::string& backbone : backbone_names()) {
     CAPTURE(backbone);
     Config config = maze(backbone);
-    const RunDirectory run = RunDirectory::create(folder / backbone, config.to_ini(), torch::kCPU, {});
+    const RunDirectory run = RunDirectory::create(folder / backbone, {config.to_ini(), torch::kCPU, {}});
     const auto network = make_network(config, config.task.info(), torch::kCPU);
     save_safetensors(run.weights_file(WhichWeights::kLast), module_weights(*network), {});
     const auto trace = [&](const char* length) {

@@ -39,7 +39,7 @@ struct LastWeights : TrainObserver {
 TEST_CASE("a recorded run comes back as it was") {
   const TemporaryFolder folder;
   Config config = tiny_config();
-  const RunDirectory run = RunDirectory::create(folder / "run", config.to_ini(), torch::kCPU, {});
+  const RunDirectory run = RunDirectory::create(folder / "run", {config.to_ini(), torch::kCPU, {}});
   RunRecorder recorder(run, config.to_ini(), config.checkpoint.keep);
   LastWeights last;
   Trainer trainer(config, torch::kCPU, 1);

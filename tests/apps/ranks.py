@@ -75,6 +75,7 @@ def check_one_run(folder):
     output = train(2, folder / "by_hand")
     assert "2 ranks, each 1 CPU thread" in output, output
     assert newest_state(folder / "by_hand")["state.ranks"] == "2"
+    assert json.loads((folder / "by_hand/about.json").read_text())["ranks"] == 2
     subprocess.run([ENGRAM, "evaluate", folder / "by_hand", "--episodes=3", "--device=cpu"], check=True,
                    capture_output=True)
     torchrun = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node=2", f"--master-port={free_port()}",

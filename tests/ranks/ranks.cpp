@@ -98,6 +98,26 @@ TEST_CASE("those who stay are told which rank went, and why") {
   CHECK(std::chrono::steady_clock::now() - begin < std::chrono::seconds(20));
 }
 
+TEST_CASE("a rank that is in the middle of its work is not taken for the lost one") {
+  std::mutex mutex;
+  std::vector<std::string> told;
+  in_threads(3, [&](const std::shared_ptr<Ranks>& own_ranks) {
+    Ranks& ranks = *own_ranks;
+    ranks.any(false);
+    if (ranks.rank() == 1) return;  // without a word
+    if (ranks.rank() == 2) std::this_thread::sleep_for(std::chrono::seconds(4));
+    try {
+      ranks.any(false);
+      ranks.any(false);
+    } catch (const RankLost& lost) {
+      const std::scoped_lock lock(mutex);
+      told.push_back(std::string(lost.what()).substr(0, 20));
+      CHECK_FALSE(lost.said_why());
+    }
+  });
+  CHECK(told == std::vector<std::string>(2, "rank 1 of 3 is lost:"));
+}
+
 TEST_CASE("things are dealt in even blocks") {
   for (const std::int64_t count : {0, 1, 5, 64, 781})
     for (const int size : {1, 2, 3, 7}) {

@@ -186,7 +186,9 @@ TEST_CASE("a run directory is created whole or not at all") {
   const TemporaryFolder folder;
   for_every_fault(
       folder, {ENOSPC}, [&] { std::filesystem::remove_all(folder / "new"); },
-      [&] { RunDirectory::create(folder / "new/run", "[run]\n", torch::kCPU, {}); },
+      [&] {
+        RunDirectory::create(folder / "new/run", {"[run]\n", torch::kCPU, {}});
+      },
       [&](const Fault& fault, const std::string& message) {
         REQUIRE(mentions(message, reason(fault.error)));
         REQUIRE_FALSE(std::filesystem::exists(folder / "new"));

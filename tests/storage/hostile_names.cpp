@@ -193,7 +193,7 @@ TEST_CASE("1,000 hostile run names write under the folder named or nothing") {
     const auto before = snapshot(sandbox.path());
     bool done = true;
     try {
-      RunDirectory::create(name, "[run]\n", torch::kCPU, {"engram", "train", "--run", name});
+      RunDirectory::create(name, {"[run]\n", torch::kCPU, {"engram", "train", "--run", name}});
     } catch (const UserError& error) {
       done = false;
       REQUIRE(is_one_line(error.what()));
@@ -224,7 +224,7 @@ TEST_CASE("1,000 hostile run names write under the folder named or nothing") {
 
 TEST_CASE("a run from elsewhere does not lead writes to other places") {
   Sandbox sandbox;
-  RunDirectory::create("run", "[run]\n", torch::kCPU, {});
+  RunDirectory::create("run", {"[run]\n", torch::kCPU, {}});
   fs::remove("run/weights");
   fs::create_symlink(sandbox.path() / "one/precious", "run/weights");
   CHECK(mentions(message_of<UserError>([] { RunDirectory::open_to_write("run"); }), "'run/weights' is not a folder"));

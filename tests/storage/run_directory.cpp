@@ -12,7 +12,7 @@ using namespace engram;
 
 namespace {
 RunDirectory create(const std::filesystem::path& path) {
-  return RunDirectory::create(path, "[run]\nseed = 5\n", torch::kCPU, {"engram", "train", "--run.seed", "5"});
+  return RunDirectory::create(path, {"[run]\nseed = 5\n", torch::kCPU, {"engram", "train", "--run.seed", "5"}});
 }
 }  // namespace
 
@@ -33,9 +33,11 @@ TEST_CASE("a new run directory holds config and origin") {
 
 TEST_CASE("a run directory keeps the roads of its agent, and damage to them is no error") {
   const TemporaryFolder folder;
-  const RunDirectory run =
-      RunDirectory::create(folder / "run", "[run]\n", torch::kCPU, {},
-                           {{"backbone", "LibTorch", "width 1030 is more than 1024"}, {"loss", "one kernel", ""}});
+  const RunDirectory run = RunDirectory::create(
+      folder / "run", {"[run]\n",
+                       torch::kCPU,
+                       {},
+                       {{"backbone", "LibTorch", "width 1030 is more than 1024"}, {"loss", "one kernel", ""}}});
   const std::vector<Road> roads = run.roads();
   REQUIRE(roads.size() == 2);
   CHECK(roads[0].part == "backbone");
@@ -51,15 +53,15 @@ TEST_CASE("a run directory keeps the roads of its agent, and damage to them is n
 TEST_CASE("a run directory keeps what the seed drew for the run, at its start and when it goes on") {
   const TemporaryFolder folder;
   const std::vector<RunFact> facts = {{"colours", "blue, red, green"}, {"said \"so\"", "yes"}};
-  const RunDirectory run = RunDirectory::create(folder / "run", "[run]\n", torch::kCPU, {}, {}, facts);
+  const RunDirectory run = RunDirectory::create(folder / "run", {"[run]\n", torch::kCPU, {}, {}, facts});
   const auto drawn = [&](const std::string& text) { return nlohmann::json::parse(text)["drawn_for_the_run"]; };
   const nlohmann::json expected = {{"colours", "blue, red, green"}, {"said \"so\"", "yes"}};
   CHECK(drawn(read_text(folder / "run/about.json")) == expected);
-  run.start_over("[run]\n", torch::kCPU, {}, {}, {});
+  run.start_over({"[run]\n", torch::kCPU, {}});
   CHECK(drawn(read_text(folder / "run/about.json")).is_null());
-  run.start_over("[run]\n", torch::kCPU, {}, {}, facts);
+  run.start_over({"[run]\n", torch::kCPU, {}, {}, facts});
   CHECK(drawn(read_text(folder / "run/about.json")) == expected);
-  run.record_resume("[run]\n", "checkpoints/a", torch::kCPU, {}, {}, facts);
+  run.record_resume({"[run]\n", torch::kCPU, {}, {}, facts}, "checkpoints/a");
   CHECK(drawn(read_text(folder / "run/resumes.jsonl")) == expected);
 }
 

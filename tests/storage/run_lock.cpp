@@ -21,7 +21,7 @@ std::string lock_error(const std::filesystem::path& folder) {
 }
 
 RunDirectory create(const std::filesystem::path& path) {
-  return RunDirectory::create(path, "[run]\n", torch::kCPU, {});
+  return RunDirectory::create(path, {"[run]\n", torch::kCPU, {}});
 }
 
 }  // namespace
