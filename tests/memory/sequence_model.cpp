@@ -116,11 +116,16 @@ double error_of_whole(SequenceModel& model, const Reference& reference) {
 }  // namespace
 
 TEST_CASE("forward equals repeated step equals any split, in float64 and float32") {
-  // One float64 rounding is 1e-16, one float32 rounding 6e-8, and some hundred steps of two layers amplify them.
-  for (const auto& [dtype, tolerance] : {std::pair{torch::kFloat64, 1e-10}, std::pair{torch::kFloat32, 1e-4}})
-    for (const Variant& variant : small_variants()) {
-      CAPTURE(variant.label());
+  // One float64 rounding is 1e-16, one float32 rounding 6e-8, and some hundred steps of two layers amplify them. How
+  // much is the variant's own (a norm enlarges what is small), and shows in float64: where the same factor, with a
+  // margin of 2 for the luck of single roundings, makes more of float32's than 1e-4, that is allowed.
+  constexpr double kRatio = 2.0 * std::numeric_limits<float>::epsilon() / std::numeric_limits<double>::epsilon();
+  for (const Variant& variant : small_variants()) {
+    CAPTURE(variant.label());
+    double tolerance = 1e-10, greatest = 0;
+    for (const auto dtype : {torch::kFloat64, torch::kFloat32}) {
       CAPTURE(dtype);
+      if (dtype == torch::kFloat32) tolerance = std::max(1e-4, kRatio * greatest);
       torch::manual_seed(1);
       std::mt19937 random(1);
       const torch::NoGradGuard no_grad;
@@ -132,10 +137,15 @@ TEST_CASE("forward equals repeated step equals any split, in float64 and float32
           {{300, 1, 129, 64}, 10}, {{66, 64, 65, 7}, 30}, {{17, 4, 5, 6}, 60}, {{1, 1}, 0}};
       for (const auto& [row_lengths, splits] : cases) {
         const Reference reference = reference_by_steps(*model, row_lengths, dtype);
-        CHECK(error_of_whole(*model, reference) < tolerance);
-        for (int i = 0; i < splits; ++i) CHECK(error_of_random_split(*model, reference, random) < tolerance);
+        const auto check = [&](double error) {
+          CHECK(error < tolerance);
+          greatest = std::max(greatest, error);
+        };
+        check(error_of_whole(*model, reference));
+        for (int i = 0; i < splits; ++i) check(error_of_random_split(*model, reference, random));
       }
     }
+  }
 }
 
 TEST_CASE("forward equals repeated step at the width of the experiments, 100 with heads of 50") {
