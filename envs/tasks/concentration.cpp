@@ -26,7 +26,8 @@ Concentration::Params Concentration::make_params(const Options& options, std::ui
 template <class KindOf>
 void Concentration::draw_cards(const Params& params, Canvas& canvas, KindOf kind_of) {
   constexpr int kColumns = 13;
-  canvas.resize(params.cards / kColumns, kColumns, {90, 90, 90});
+  constexpr Rgb kFaceDown{150, 160, 175};
+  canvas.resize(params.cards / kColumns, kColumns, kFaceDown);
   for (int card = 0; card < params.cards; ++card) {
     const int kind = kind_of(card);
     if (kind == params.kinds) continue;

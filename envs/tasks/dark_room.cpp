@@ -22,7 +22,7 @@ DarkRoom::Params DarkRoom::make_params(const Options& options, std::uint64_t, Pu
 }
 
 void DarkRoom::draw(const Params& params, const State& state, Canvas& canvas) {
-  constexpr Rgb kGoal{200, 120, 0}, kReached{0, 150, 0};
+  constexpr Rgb kGoal{0, 90, 220}, kReached{0, 150, 0};
   dark::draw_room(params.room, state.attempts, canvas);
   canvas.set(state.goal.x, state.goal.y, state.attempts.found ? kReached : kGoal);
   canvas.set(state.attempts.player.x, state.attempts.player.y, dark::kPlayer);

@@ -32,7 +32,7 @@ MemoryMaze::Params MemoryMaze::make_params(const Options& options, std::uint64_t
 }
 
 void MemoryMaze::draw(const Params& params, const State& state, Canvas& canvas) {
-  constexpr Rgb kInSight{90, 100, 130}, kAgent{255, 255, 255};
+  constexpr Rgb kInSight{205, 210, 225};  // brighter than any wall
   const int side = params.size + 2;
   canvas.resize(side, side, object_colour(state.target));
   for (int y = 1; y <= params.size; ++y)
@@ -44,7 +44,7 @@ void MemoryMaze::draw(const Params& params, const State& state, Canvas& canvas) 
                                               : floor_colour());
     }
   for (int i = 0; i < params.objects; ++i) canvas.set(state.object[i].y, state.object[i].x, object_colour(i));
-  canvas.set(state.agent.y, state.agent.x, kAgent);
+  canvas.set(state.agent.y, state.agent.x, agent_colour(state.agent.direction));
 }
 
 std::string MemoryMaze::phase(const Params&, const State& state) {

@@ -49,11 +49,11 @@ void Minesweeper::draw(const Params& params, const State& state, Canvas& canvas)
   canvas.resize(size, size, {140, 140, 140});
   for (int field = 0; field < params.num_fields; ++field) {
     const bool mine = Bits{state.mines}[field] != 0, opened = Bits{state.opened}[field] != 0;
-    if (mine) canvas.set(field / size, field % size, {90, 60, 60});
-    if (opened) {
-      const int count = bits_in(state.mines & params.around[field]);
-      canvas.set(field / size, field % size, count == 0 ? Rgb{255, 255, 255} : cards::hue(8 - count, 10));
-    }
+    const int count = bits_in(state.mines & params.around[field]);
+    if (mine)
+      canvas.set(field / size, field % size, opened ? Rgb{210, 0, 0} : Rgb{90, 60, 60});
+    else if (opened)
+      canvas.set(field / size, field % size, count == 0 ? Rgb{255, 255, 255} : cards::hue(9 - count, 10));
   }
 }
 

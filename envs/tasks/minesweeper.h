@@ -48,9 +48,9 @@ struct Minesweeper {
   };
 
   struct State {
-    std::uint64_t mines, opened;
-    std::uint8_t t;      // steps so far
-    std::uint8_t count;  // the observation
+    std::uint64_t mines, opened;  // a mine that was hit is opened, too
+    std::uint8_t t;               // steps so far
+    std::uint8_t count;           // the observation
   };
 
   using Element = float;
@@ -76,7 +76,7 @@ struct Minesweeper {
 
   HOST_DEVICE static constexpr Outcome step(const Params& params, State& state, int action, Rng&) {
     const bool mine = (state.mines >> action & 1) != 0, again = (state.opened >> action & 1) != 0;
-    state.opened |= bit(action) & ~state.mines;
+    state.opened |= bit(action);
     state.count = static_cast<std::uint8_t>(bits_in(state.mines & params.around[action]));
     ++state.t;
     const End end = (mine | all_open(params, state)) ? End::kTerminated
@@ -94,10 +94,10 @@ struct Minesweeper {
     out = cards::one_hot(state.count, params.counts, out);
     if (!params.full_state) return;
     out = cards::show_bits(Bits{state.mines}, params.num_fields, out);
-    cards::show_bits(Bits{state.opened}, params.num_fields, out);
+    cards::show_bits(Bits{state.opened & ~state.mines}, params.num_fields, out);
   }
 
-  // The board: grey while closed, with a red mine under it darker; opened fields by their number.
+  // The board: grey while closed, with a mine under it dark, red once it was hit; opened fields by their number.
   static void draw(const Params& params, const State& state, Canvas& canvas);
   static std::string phase(const Params& params, const State& state);
   static std::vector<VectorPart> vector_parts(const Params& params);

@@ -59,10 +59,14 @@ std::vector<TaskPreset> sizes(const std::string& task, std::initializer_list<con
 }
 
 Rgb item_colour(Codes codes) {
-  constexpr Rgb kRedDoor{200, 0, 0}, kBlueColour{0, 90, 220}, kYellowColour{230, 180, 0}, kGoalColour{0, 150, 0};
+  constexpr Rgb kRedDoor{200, 0, 0}, kBlueColour{0, 90, 220}, kGoalColour{0, 150, 0};
+  constexpr Rgb kYellowKey{230, 180, 0}, kYellowDoor{150, 95, 0};  // apart: a door's key has its colour
   if (codes.object == kBall) return kBlueColour;
   if (codes.object == kGoal) return kGoalColour;
-  const Rgb colour = codes.colour == kRed ? kRedDoor : codes.colour == kBlue ? kBlueColour : kYellowColour;
+  const Rgb colour = codes.colour == kRed    ? kRedDoor
+                     : codes.colour == kBlue ? kBlueColour
+                     : codes.object == kDoor ? kYellowDoor
+                                             : kYellowKey;
   if (codes.object != kDoor || codes.state != kOpen) return colour;
   const auto paler = [](std::uint8_t value) { return static_cast<std::uint8_t>((value + 2 * 255) / 3); };
   return {paler(colour.red), paler(colour.green), paler(colour.blue)};

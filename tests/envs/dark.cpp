@@ -217,7 +217,7 @@ TEST_CASE("dark key-to-door: what the agent does not see is drawn") {
 
 TEST_CASE("dark room: the goal is drawn, and turns green once the attempt has reached it") {
   const auto environment = make("dark_room", {{"size", "3"}}, true);
-  const Rgb goal{200, 120, 0}, reached{0, 150, 0};
+  const Rgb goal{0, 90, 220}, reached{0, 150, 0};
   Rng random(5, Purpose::kTest, 0, 0);
   int before = 0, after = 0;
   for (environment->reset_all(1); environment->end_N()[0] == End::kNone;

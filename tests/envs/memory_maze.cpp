@@ -378,13 +378,14 @@ TEST_CASE("memory maze: drawn is the maze from above, and what the agent sees of
     Maze::draw(params, state, canvas);
     REQUIRE(canvas.rows() == 11);
     CHECK(canvas.at(0, 5) == kObjects[state.target]);
-    CHECK(canvas.at(state.agent.y, state.agent.x) == Rgb{255, 255, 255});
+    const auto shade = static_cast<std::uint8_t>(255 - 60 * state.agent.direction);
+    CHECK(canvas.at(state.agent.y, state.agent.x) == Rgb{shade, 0, shade});
     const Image view = image_of(params, state);
     const std::set<Place> floor = floor_of(params, state);
     int seen = 0, bright = 0;
     for (int row = 1; row < 8; ++row)
       for (int column = 1; column < 8; ++column) seen += at(view, 9, row, column) == kFloor;
-    for (const auto& [x, y] : floor) bright += canvas.at(y, x) == Rgb{90, 100, 130};
+    for (const auto& [x, y] : floor) bright += canvas.at(y, x) == Rgb{205, 210, 225};
     CHECK(bright == seen - 1);  // the agent stands on one
     for (int i = 0; i < params.objects; ++i) CHECK(canvas.at(state.object[i].y, state.object[i].x) == kObjects[i]);
   }

@@ -300,6 +300,7 @@ TEST_CASE("DoorKey: the full state shows the maze from above, and what the agent
             REQUIRE(codes(x, y) == expected);
             if (x != 0 || y != 0) REQUIRE((canvas.at(y, x) == Rgb{25, 25, 25}) == (expected[0] == 2));
             REQUIRE((canvas.at(y, x) == Rgb{228, 148, 109}) == (expected[0] == 10));
+            REQUIRE((canvas.at(y, x) == Rgb{230, 180, 0}) == (expected[0] == 5));  // the key, unlike its door
           }
         end = DoorKey::step(full, state, static_cast<int>(random.below(7)), rng).end;
       }

@@ -434,7 +434,7 @@ TEST_CASE("concentration: a card of the wrong sort ends the turn, and what was t
     Canvas canvas;
     Concentration::draw(params, game.state, canvas);
     for (int card = 0; card < 52; ++card)
-      CHECK((canvas.at(card / 13, card % 13) == Rgb{90, 90, 90}) == (std::ranges::count(cards, card) == 0));
+      CHECK((canvas.at(card / 13, card % 13) == Rgb{150, 160, 175}) == (std::ranges::count(cards, card) == 0));
   };
   CHECK(up().empty());
   check(0, 0, {0}, "second card");
@@ -529,6 +529,10 @@ TEST_CASE("minesweeper: numbers stop at the edges and count a mine itself; a min
     CHECK(canvas.at(row, column) != canvas.at(3, 0));
   check(5, 1, -0.5 - 1.0 / 14, End::kTerminated);
   CHECK_FALSE(Minesweeper::success(params, game.state));
+  // The mine that was hit, unlike the other, and unlike what is under it.
+  Minesweeper::draw(params, game.state, canvas);
+  CHECK(canvas.at(1, 1) == Rgb{210, 0, 0});
+  CHECK(canvas.at(0, 3) != canvas.at(1, 1));
 }
 
 TEST_CASE("battleship: a square hit before is a miss, and the last ship's last square ends the episode") {

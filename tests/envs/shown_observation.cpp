@@ -79,7 +79,7 @@ TEST_CASE("every task's vector is told by its parts, but for that of concentrati
   const ShownObservation shown = show_observation(TaskConfig("concentration"), std::as_bytes(std::span(cards)));
   REQUIRE(shown.picture);
   CHECK(shown.picture->at(1, 1) == Rgb{210, 0, 0});
-  CHECK(shown.picture->at(0, 1) == Rgb{90, 90, 90});
+  CHECK(shown.picture->at(0, 1) == Rgb{150, 160, 175});
   CHECK(lines_of(TaskConfig("minesweeper"), {0, 1, 0}) == Lines{"mines at and around the field: 1"});
   CHECK(lines_of(TaskConfig("dark_room"), {0.5, 0, 1, 0.25}) == Lines{"row and column, as shares of the size: 0.5 0",
                                                                       "goal reached in this attempt (1) or not (0): 1",
