@@ -44,7 +44,7 @@ FilmStripRow film(const RunResult& run) {
   ShownPolicy policy(*environment, agent.network, torch::kFloat32, seed, kFirstUnseenEpisode);
   std::vector<FrameContents> frames;
   const FilmedEpisode filmed = film_episode(
-      *environment,
+      agent.config.task, *environment,
       [&](const VecEnv&) {
         return Decision{policy.act(ActionChoice::kGreedy).action_N[0], {}, {}};
       },

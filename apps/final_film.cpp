@@ -32,8 +32,8 @@ std::optional<FinalFilm> film_final_evaluation(const std::filesystem::path& run)
   GifWriter writer(stream, painter.width(), painter.height(), kFramesPerSecond);
   const int every = (environment->info().max_episode_steps + kMostMoments - 1) / kMostMoments;
   film_episode(
-      *environment, [&](const VecEnv&) { return filmed_decision(policy.act(ActionChoice::kGreedy)); },
-      1, 1,
+      agent.config.task, *environment,
+      [&](const VecEnv&) { return filmed_decision(policy.act(ActionChoice::kGreedy)); }, 1, 1,
       [&](const FrameContents& contents) {
         if (!contents.outcome && contents.step % every != 0) return;
         const RgbImage frame = painter.paint(contents);

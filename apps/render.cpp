@@ -114,15 +114,15 @@ class Film {
         writer_(options.output, painter_.width(), painter_.height(), options.fps),
         outcome_frames_(std::max(1, static_cast<int>(std::ceil(kOutcomeSeconds * options.fps)))) {}
 
-  // Films an episode, which it reports, up to its end or `most_steps`. The last moment stands for a while.
-  void add(VecEnv& environment, const Decide& decide, int episode, int episodes,
+  // Films an episode of the task, which it reports, up to its end or `most_steps`. The last moment stands for a while.
+  void add(const TaskConfig& task, VecEnv& environment, const Decide& decide, int episode, int episodes,
            int most_steps = std::numeric_limits<int>::max()) {
     const auto show = [&](const FrameContents& contents) {
       const RgbImage frame = painter_.paint(contents);
       const bool last = contents.outcome || contents.step == most_steps;
       for (int i = 0; i < (last ? outcome_frames_ : 1); ++i) writer_.write(frame);
     };
-    const FilmedEpisode filmed = film_episode(environment, decide, episode, episodes, show, most_steps);
+    const FilmedEpisode filmed = film_episode(task, environment, decide, episode, episodes, show, most_steps);
     const bool ended = environment.end_N()[0] != End::kNone;
     successes_ += filmed.success ? 1 : 0;
     std::cout << "episode " << episode << ": "
@@ -200,7 +200,7 @@ void film_recording(const std::string& file, const RenderOptions& options) {
       decision.action = episode.actions[t++];
       return decision;
     };
-    film->add(*environment, decide, i + 1, count, static_cast<int>(episode.actions.size()));
+    film->add(episode.task, *environment, decide, i + 1, count, static_cast<int>(episode.actions.size()));
   }
   film->finish(count, options.output);
 }
@@ -269,7 +269,7 @@ int run_render(const std::vector<std::string>& arguments) {
   for (int episode = 1; episode <= options.episodes; ++episode) {
     if (policy) policy->begin_episodes();
     if (memory) memory->begin_episode();
-    film.add(*environment, decide, episode, options.episodes);
+    film.add(config.task, *environment, decide, episode, options.episodes);
     environment->reset_finished();
   }
   film.finish(options.episodes, options.output);

@@ -4,6 +4,7 @@
 #include <cstring>
 #include <sstream>
 #include <stdexcept>
+#include <utility>
 
 namespace engram {
 namespace {
@@ -57,21 +58,6 @@ std::vector<std::string> vector_lines(const std::vector<VectorPart>& parts, std:
   return {text};
 }
 
-Canvas picture_of(const ObservationSpec& spec, std::span<const std::byte> observation) {
-  const std::vector<std::int64_t> shape = spec.shape();
-  const auto height = static_cast<int>(shape[1]), width = static_cast<int>(shape[2]);
-  const std::size_t plane = static_cast<std::size_t>(height) * static_cast<std::size_t>(width);
-  Canvas picture;
-  picture.resize(height, width, {});
-  for (std::size_t at = 0; at < plane; ++at) {
-    const auto channel = [&](std::size_t c) {
-      return std::to_integer<std::uint8_t>(observation[(shape[0] == 3 ? c * plane : 0) + at]);
-    };
-    picture.set(static_cast<int>(at) / width, static_cast<int>(at) % width, {channel(0), channel(1), channel(2)});
-  }
-  return picture;
-}
-
 }  // namespace
 
 ShownObservation show_observation(const TaskConfig& task, std::span<const std::byte> observation) {
@@ -84,8 +70,31 @@ ShownObservation show_observation(const TaskConfig& task, std::span<const std::b
 
 ShownObservation show_plainly(const ObservationSpec& spec, const std::vector<VectorPart>& parts,
                               std::span<const std::byte> observation) {
-  if (spec.type == ElementType::kUint8 && spec.is_image()) return {picture_of(spec, observation), {}};
+  if (auto image = first_image(spec, observation)) return {std::move(image), {}};
   return {{}, vector_lines(parts, elements_of(spec, observation))};
+}
+
+std::optional<Canvas> first_image(const ObservationSpec& spec, std::span<const std::byte> observation) {
+  if (spec.type != ElementType::kUint8) return {};
+  std::size_t first = 0;
+  for (const ObservationPart& part : spec.parts) {
+    if (part.kind != PartKind::kImage || (part.shape[0] != 1 && part.shape[0] != 3)) {
+      first += static_cast<std::size_t>(part.elements());
+      continue;
+    }
+    const auto height = static_cast<int>(part.shape[1]), width = static_cast<int>(part.shape[2]);
+    const std::size_t plane = static_cast<std::size_t>(height) * static_cast<std::size_t>(width);
+    Canvas image;
+    image.resize(height, width, {});
+    for (std::size_t at = 0; at < plane; ++at) {
+      const auto channel = [&](std::size_t c) {
+        return std::to_integer<std::uint8_t>(observation[first + (part.shape[0] == 3 ? c * plane : 0) + at]);
+      };
+      image.set(static_cast<int>(at) / width, static_cast<int>(at) % width, {channel(0), channel(1), channel(2)});
+    }
+    return image;
+  }
+  return {};
 }
 
 }  // namespace engram

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -14,9 +15,13 @@ namespace engram {
 // bytes of another number.
 ShownObservation show_observation(const TaskConfig& task, std::span<const std::byte> observation);
 
-// An image by its colours. A vector by its parts; without any, by numbers, and of a long one by those that are not 0.
+// An image by its colours, also where it has parts beside it. Others by the parts of the vector; without any, by
+// numbers, and of a long one by those that are not 0.
 // Throws std::logic_error if the parts are not all of it.
 ShownObservation show_plainly(const ObservationSpec& spec, const std::vector<VectorPart>& parts,
                               std::span<const std::byte> observation);
+
+// The first image of 1 or 3 channels in an observation, a cell a pixel; none where there is none.
+std::optional<Canvas> first_image(const ObservationSpec& spec, std::span<const std::byte> observation);
 
 }  // namespace engram

@@ -58,16 +58,11 @@ std::optional<CellPosition> find_view_centre(const Canvas& board, const Observat
 void mark_view(RgbImage& image, const BoardLayout& layout, const Canvas& board, const ObservationSpec& spec,
                std::span<const std::byte> observation);
 
-// Whether draw_observation shows an image; numbers take the height that they are given.
-bool has_image(const ObservationSpec& spec);
+// Where draw_seen draws: a picture in the largest box of its proportions inside `box`, from the top left, by whole
+// pixels where there is room; lines over the whole width, as far down as they need and `box` allows.
+Box seen_box(const ShownObservation& seen, const Box& box, int scale);
 
-// Where draw_observation puts an observation's image: the largest box of its proportions inside `box`, from the top
-// left, by whole pixels where there is room; `box` itself where there is none.
-Box observation_box(const ObservationSpec& spec, const Box& box);
-
-// The first image (1 or 3 channels of uint8) of an observation, scaled up; one without as labelled numbers with bars,
-// as many rows as fit. Throws std::invalid_argument for bytes of another number.
-void draw_observation(RgbImage& image, const ObservationSpec& spec, std::span<const std::byte> observation,
-                      const Box& box, int scale);
+// What an agent sees: its picture, scaled; where there is none its lines, wrapped, as many as fit.
+void draw_seen(RgbImage& image, const ShownObservation& seen, const Box& box, int scale);
 
 }  // namespace engram

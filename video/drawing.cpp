@@ -89,6 +89,18 @@ void draw_text(RgbImage& image, const std::string& text, const Box& box, const T
   }
 }
 
+std::vector<std::string> wrapped_text(const std::string& text, const TextStyle& style, int width) {
+  std::vector<std::string> rows;
+  std::istringstream words(text);
+  for (std::string word; words >> word;) {
+    if (rows.empty() || text_width(rows.back() + " " + word, style) > width)
+      rows.push_back(word);
+    else
+      rows.back() += " " + word;
+  }
+  return rows;
+}
+
 std::string fixed_number_text(double value, int decimals) {
   std::ostringstream text;
   text << std::fixed << std::setprecision(decimals) << value;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "video/rgb_image.h"
 
@@ -39,6 +40,9 @@ int text_width(const std::string& text, const TextStyle& style);
 // to end in "..".
 void draw_text(RgbImage& image, const std::string& text, const Box& box, const TextStyle& style,
                Align align = Align::kLeft);
+
+// The text in rows of at most `width` pixels, broken at blanks; a word that is wider has a row of its own.
+std::vector<std::string> wrapped_text(const std::string& text, const TextStyle& style, int width);
 
 // "0.50" for 2 decimals.
 std::string fixed_number_text(double value, int decimals);

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/rng.h"
+#include "envs/shown_observation.h"
 
 namespace engram {
 
@@ -17,7 +18,7 @@ Decide random_policy(std::uint64_t seed) {
   };
 }
 
-FilmedEpisode film_episode(VecEnv& environment, const Decide& decide, int episode, int episodes,
+FilmedEpisode film_episode(const TaskConfig& task, VecEnv& environment, const Decide& decide, int episode, int episodes,
                            const std::function<void(const FrameContents&)>& show, int most_steps) {
   if (environment.size() != 1) throw std::invalid_argument("film_episode: films one environment");
   FrameContents contents;
@@ -30,6 +31,7 @@ FilmedEpisode film_episode(VecEnv& environment, const Decide& decide, int episod
     contents.cue = environment.cue(0);
     environment.draw(0, contents.board);
     contents.observation.assign(observation.begin(), observation.end());
+    contents.seen = show_observation(task, observation);
     if (ended || contents.step == most_steps) {
       const bool success = environment.success_N()[0] != 0;
       contents.decision.reset();

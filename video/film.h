@@ -22,10 +22,10 @@ struct FilmedEpisode {
   bool success;
 };
 
-// Plays one episode and shows the moments t = 0 .. T, the last with its outcome. The environment (N = 1) must stand at
-// the start of an episode; it is left at its end, or after `most_steps`, which then has no outcome. `episode` of
-// `episodes`, from 1, is what the frames say.
-FilmedEpisode film_episode(VecEnv& environment, const Decide& decide, int episode, int episodes,
+// Plays one episode of `task` and shows the moments t = 0 .. T, the last with its outcome. The environment (N = 1),
+// which is of the task, must stand at the start of an episode; it is left at its end, or after `most_steps`, which then
+// has no outcome. `episode` of `episodes`, from 1, is what the frames say.
+FilmedEpisode film_episode(const TaskConfig& task, VecEnv& environment, const Decide& decide, int episode, int episodes,
                            const std::function<void(const FrameContents&)>& show,
                            int most_steps = std::numeric_limits<int>::max());
 

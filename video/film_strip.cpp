@@ -1,6 +1,7 @@
 #include "video/film_strip.h"
 
 #include <algorithm>
+#include <span>
 #include <stdexcept>
 
 #include "video/board_view.h"
@@ -19,18 +20,41 @@ constexpr int kCaptionHeight = 22;
 constexpr int kBoardWidth = 242;
 constexpr int kBoardHeight = 154;
 constexpr int kLargestCell = 22;
-constexpr int kObservationSize = 110;
+constexpr int kObservationSize = 132;
 constexpr int kTileWidth = kBoardWidth + kGap + kObservationSize;
 
 BoardLayout layout_of(const FrameContents& moment) {
   return {moment.board.rows(), moment.board.columns(), kBoardWidth, kBoardHeight, kLargestCell};
 }
 
-int tile_height(const FilmStripRow& row) {
-  const Box room{0, 0, kObservationSize, kObservationSize};
-  int height = has_image(row.observation) ? observation_box(row.observation, room).height : 0;
-  for (const FrameContents& moment : row.moments) height = std::max(height, layout_of(moment).box().height);
+int tile_height(const FrameContents& moment) {
+  const Box room{0, 0, kObservationSize, kBoardHeight};
+  return kCaptionHeight + std::max(layout_of(moment).box().height, seen_box(moment.seen, room, 1).height);
+}
+// Of the highest of a row.
+int tile_height(std::span<const FrameContents> moments) {
+  int height = 0;
+  for (const FrameContents& moment : moments) height = std::max(height, tile_height(moment));
   return height;
+}
+
+int strip_width(int columns) { return 2 * kMargin + columns * (kTileWidth + kColumnGap) - kColumnGap; }
+int column_at(int column) { return kMargin + column * (kTileWidth + kColumnGap); }
+
+void draw_title(RgbImage& image, const std::string& title, const Box& box) {
+  draw_text(image, title, box, {12, palette::kText, true});
+}
+
+void draw_tile(RgbImage& image, const ObservationSpec& observation, const FrameContents& moment, int x, int y) {
+  const int seen_x = x + kBoardWidth + kGap;
+  const std::string caption = "step " + std::to_string(moment.step) + ", " + moment.phase;
+  draw_text(image, caption, {x, y, kBoardWidth, kCaptionHeight - 6}, {9, palette::kMuted});
+  draw_text(image, "agent sees", {seen_x, y, kObservationSize, kCaptionHeight - 6}, {9, palette::kMuted});
+  BoardLayout layout = layout_of(moment);
+  layout.place(x, y + kCaptionHeight);
+  draw_board(image, layout, moment.board);
+  mark_view(image, layout, moment.board, observation, moment.observation);
+  draw_seen(image, moment.seen, {seen_x, y + kCaptionHeight, kObservationSize, kBoardHeight}, 1);
 }
 
 }  // namespace
@@ -40,31 +64,18 @@ RgbImage film_strip(const std::vector<FilmStripRow>& rows) {
   int height = 2 * kMargin - kRowGap;
   for (const FilmStripRow& row : rows) {
     columns = std::max(columns, row.moments.size());
-    height += kTitleHeight + kCaptionHeight + tile_height(row) + kRowGap;
+    height += kTitleHeight + tile_height(row.moments) + kRowGap;
   }
   if (columns == 0) throw std::invalid_argument("film_strip: nothing to show");
-  const int width = 2 * kMargin + static_cast<int>(columns) * (kTileWidth + kColumnGap) - kColumnGap;
 
-  RgbImage image(width, height, palette::kBackground);
+  RgbImage image(strip_width(static_cast<int>(columns)), height, palette::kBackground);
   int y = kMargin;
   for (const FilmStripRow& row : rows) {
-    draw_text(image, row.title, {kMargin, y, width - 2 * kMargin, kTitleHeight - 10}, {12, palette::kText, true});
+    draw_title(image, row.title, {kMargin, y, image.width - 2 * kMargin, kTitleHeight - 10});
     y += kTitleHeight;
-    int x = kMargin;
-    for (const FrameContents& moment : row.moments) {
-      const std::string caption = "step " + std::to_string(moment.step) + ", " + moment.phase;
-      draw_text(image, caption, {x, y, kBoardWidth, kCaptionHeight - 6}, {9, palette::kMuted});
-      draw_text(image, "agent sees", {x + kBoardWidth + kGap, y, kObservationSize, kCaptionHeight - 6},
-                {9, palette::kMuted});
-      BoardLayout layout = layout_of(moment);
-      layout.place(x, y + kCaptionHeight);
-      draw_board(image, layout, moment.board);
-      mark_view(image, layout, moment.board, row.observation, moment.observation);
-      draw_observation(image, row.observation, moment.observation,
-                       {x + kBoardWidth + kGap, y + kCaptionHeight, kObservationSize, kObservationSize}, 1);
-      x += kTileWidth + kColumnGap;
-    }
-    y += kCaptionHeight + tile_height(row) + kRowGap;
+    for (int column = 0; const FrameContents& moment : row.moments)
+      draw_tile(image, row.observation, moment, column_at(column++), y);
+    y += tile_height(row.moments) + kRowGap;
   }
   return image;
 }

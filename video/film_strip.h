@@ -1,5 +1,4 @@
-// film_strip: chosen moments of episodes in one picture, an episode a row; each moment is its board, what the agent
-// sees of it, and a caption.
+// Chosen moments of episodes in one picture; each is its board, what the agent sees of it, and a caption.
 #pragma once
 
 #include <string>
@@ -17,8 +16,8 @@ struct FilmStripRow {
   std::vector<FrameContents> moments;  // their decisions are not shown
 };
 
-// Boards that are narrower than the widest stand at the left of their place. Throws std::invalid_argument for a strip
-// without moments.
+// An episode a row. Boards that are narrower than the widest stand at the left of their place. Throws
+// std::invalid_argument for a strip without moments.
 RgbImage film_strip(const std::vector<FilmStripRow>& rows);
 
 }  // namespace engram

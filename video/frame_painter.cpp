@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
+#include <numeric>
 #include <stdexcept>
 #include <utility>
 
@@ -17,10 +19,10 @@ constexpr int kHeaderHeight = 36;
 constexpr int kLabelHeight = 24;  // the line above a block that says what it is
 constexpr int kObservationSize = 140;
 constexpr int kStatusWidth = 236;
-constexpr int kHiddenWidth = 138;
+constexpr int kHiddenWidth = 92;
 constexpr int kActionRowHeight = 26;
-constexpr int kActionNameWidth = 96;
-constexpr int kTrackWidth = 164;
+constexpr int kActionNameWidth = 112;
+constexpr int kTrackWidth = 148;
 constexpr int kPanelWidth = kObservationSize + kGap + kStatusWidth;
 constexpr int kFooterHeight = 52;
 constexpr int kWideBoard = 912;         // a board above the panels may be this wide
@@ -46,6 +48,22 @@ void require_action(int action, int num_actions) {
   }
 }
 
+// All of them in their order; of more than `most` the likeliest ones, the chosen one included, or, where no odds are
+// known, the chosen one alone.
+std::vector<int> listed_actions(const std::optional<Decision>& decision, int num_actions, int most) {
+  std::vector<int> actions(static_cast<std::size_t>(num_actions));
+  std::iota(actions.begin(), actions.end(), 0);
+  if (num_actions <= most) return actions;
+  if (!decision) return {};
+  if (decision->probabilities.empty()) return {decision->action};
+  std::ranges::stable_sort(actions, std::greater{},
+                           [&](int action) { return decision->probabilities[static_cast<std::size_t>(action)]; });
+  const auto end = actions.begin() + most, chosen = std::ranges::find(actions, decision->action);
+  if (chosen >= end) std::iter_swap(chosen, end - 1);
+  actions.erase(end, actions.end());
+  return actions;
+}
+
 }  // namespace
 
 FramePainter::FramePainter(TaskInfo task, std::string subtitle, int board_rows, int board_columns, int scale,
@@ -63,7 +81,7 @@ FramePainter::FramePainter(TaskInfo task, std::string subtitle, int board_rows, 
   const int top = margin + scale * kHeaderHeight + scale * 16;
   const int size = scale * kObservationSize;
   const int label = scale * kLabelHeight;
-  const int actions_height = label + scale * kActionRowHeight * task_.num_actions();
+  const int actions_height = label + scale * kActionRowHeight * std::min(kMostActionRows, task_.num_actions());
   board_.place(margin, top);
   int right = 0;
   int bottom = 0;
@@ -100,7 +118,7 @@ RgbImage FramePainter::paint(const FrameContents& contents) const {
   const Box label{observation_.x, observation_.y - scale_ * kLabelHeight, observation_.width,
                   scale_ * (kLabelHeight - 8)};
   draw_text(image, "agent sees", label, {scale_ * 9, palette::kMuted});
-  draw_observation(image, task_.observation, contents.observation, observation_, scale_);
+  draw_seen(image, contents.seen, observation_, scale_);
   if (contents.cue) paint_cue(image, *contents.cue);
   paint_status(image, contents);
   paint_actions(image, contents);
@@ -109,16 +127,16 @@ RgbImage FramePainter::paint(const FrameContents& contents) const {
   return image;
 }
 
-Box FramePainter::observation() const { return observation_box(task_.observation, observation_); }
+Box FramePainter::observation(const ShownObservation& seen) const { return seen_box(seen, observation_, scale_); }
 
 Box FramePainter::cue_square() const {
   const int side = scale_ * (kLabelHeight - 10);
   return {status_.x + scale_ * kHiddenWidth, observation_.y - scale_ * (kLabelHeight - 1), side, side};
 }
 
-Box FramePainter::probability_track(int action) const {
+Box FramePainter::probability_track(int row) const {
   const int row_height = scale_ * kActionRowHeight;
-  return {actions_.x + scale_ * kActionNameWidth, actions_.y + scale_ * kLabelHeight + action * row_height + scale_ * 6,
+  return {actions_.x + scale_ * kActionNameWidth, actions_.y + scale_ * kLabelHeight + row * row_height + scale_ * 6,
           scale_ * kTrackWidth, row_height - scale_ * 12};
 }
 
@@ -142,7 +160,7 @@ void FramePainter::paint_header(RgbImage& image, const FrameContents& contents) 
 void FramePainter::paint_cue(RgbImage& image, const Cue& cue) const {
   const Box square = cue_square();
   const Box line{status_.x, observation_.y - scale_ * kLabelHeight, status_.width, scale_ * (kLabelHeight - 8)};
-  draw_text(image, "hidden from agent:", line, {scale_ * 9, palette::kMuted});
+  draw_text(image, "out of sight:", line, {scale_ * 9, palette::kMuted});
   int x = square.x;
   if (cue.colour) {
     fill_box(image, square, *cue.colour);
@@ -186,16 +204,20 @@ void FramePainter::paint_actions(RgbImage& image, const FrameContents& contents)
   const TextStyle muted{scale_ * 9, palette::kMuted};
   const Box first = probability_track(0);
   const Box label_line{actions_.x, actions_.y, first.right() - actions_.x, scale_ * (kLabelHeight - 8)};
-  draw_text(image, contents.has_policy ? "next action, probability" : "next action", label_line, muted);
+  const std::vector<int> shown = listed_actions(contents.decision, task_.num_actions(), kMostActionRows);
+  std::string label = contents.has_policy ? "next action, probability" : "next action";
+  if (shown.size() > 1 && static_cast<int>(shown.size()) < task_.num_actions())
+    label += ": " + std::to_string(shown.size()) + " of " + std::to_string(task_.num_actions());
+  draw_text(image, label, label_line, muted);
   const Box number_column{first.right() + scale_ * 8, 0, scale_ * 48, scale_ * kActionRowHeight};
   const Box q_column{number_column.right() + scale_ * 8, 0, actions_.right() - number_column.right() - scale_ * 8,
                      scale_ * kActionRowHeight};
   if (has_q_values) {
     draw_text(image, "Q", {q_column.x, label_line.y, q_column.width, label_line.height}, muted, Align::kRight);
   }
-  for (int action = 0; action < task_.num_actions(); ++action) {
+  for (int row = 0; const int action : shown) {
     const auto index = static_cast<std::size_t>(action);
-    const Box track = probability_track(action);
+    const Box track = probability_track(row++);
     const int row_y = track.y - scale_ * 6;
     const bool chosen = contents.decision && decision.action == action;
     const Rgb colour = chosen ? palette::kAccent : contents.decision ? palette::kText : palette::kMuted;

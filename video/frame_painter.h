@@ -37,7 +37,8 @@ struct FrameContents {
   std::string phase;
   std::optional<Cue> cue;  // none while the agent sees it
   Canvas board;
-  std::vector<std::byte> observation;     // o_t
+  std::vector<std::byte> observation;     // o_t ...
+  ShownObservation seen;                  // ... as people read it
   std::optional<int> last_action;         // a_{t-1}; none at t = 0
   double last_reward = 0;                 // r_{t-1}
   double total_reward = 0;                // r_0 + ... + r_{t-1}
@@ -58,16 +59,19 @@ class FramePainter {
   int width() const { return width_; }
   int height() const { return height_; }
 
+  // Of a task with more actions only the likeliest have a row.
+  static constexpr int kMostActionRows = 10;
+
   // Throws std::invalid_argument for contents of another size (board, observation, actions) than the painter's.
   RgbImage paint(const FrameContents& contents) const;
 
   // Where things lie in a frame.
   Box board_cell(int row, int column) const { return board_.cell(row, column); }
-  Box observation() const;
+  Box observation(const ShownObservation& seen) const;
   Box cue_square() const;  // of the cue's colour
   const MemoryPanel& memory() const { return memory_; }
-  Box probability_track(int action) const;  // of the full width at probability 1
-  Box footer() const { return footer_; }    // the banner at the end, the progress bar before
+  Box probability_track(int row) const;   // of the full width at probability 1; row i is action i where all have one
+  Box footer() const { return footer_; }  // the banner at the end, the progress bar before
 
  private:
   void paint_header(RgbImage& image, const FrameContents& contents) const;

@@ -57,7 +57,7 @@ FilmStripRow play(const Scene& scene) {
     if (next < scene.actions.size()) decision.action = scene.actions[next++];
     return decision;
   };
-  film_episode(*environment, decide, 1, 1, [&](const FrameContents& contents) {
+  film_episode(task, *environment, decide, 1, 1, [&](const FrameContents& contents) {
     if (std::ranges::find(scene.steps, contents.step) != scene.steps.end()) row.moments.push_back(contents);
   });
   return row;

@@ -102,6 +102,21 @@ TEST_CASE("an image is a cell a pixel") {
   CHECK_THROWS_AS(show_observation(task, std::as_bytes(std::span(image).first(74))), std::invalid_argument);
 }
 
+TEST_CASE("of several parts the first image is shown, and numbers where there is none") {
+  std::vector<std::byte> bytes(2 + 12, std::byte{3});
+  bytes[2] = std::byte{120};
+  ObservationSpec spec{ElementType::kUint8,
+                       {{"levels", PartKind::kTokens, {2}, 9}, {"image", PartKind::kImage, {3, 2, 2}}}};
+  const ShownObservation shown = show_plainly(spec, {}, bytes);
+  REQUIRE(shown.picture);
+  CHECK(shown.picture->at(0, 0) == Rgb{120, 3, 3});
+  CHECK(shown.picture->at(0, 1) == Rgb{3, 3, 3});
+  // A channel too few for a picture.
+  spec.parts[1].shape = {2, 2, 3};
+  CHECK_FALSE(first_image(spec, bytes));
+  CHECK(show_plainly(spec, {}, bytes).lines.size() == 1);
+}
+
 TEST_CASE("MiniGrid's codes are told in words, however bytes stand for them") {
   for (const auto& [codes, object, colour, state] :
        {std::tuple{"original", 1, 1, 1}, std::tuple{"spread", 25, 51, 85}, std::tuple{"tokens", 1, 1, 1}}) {

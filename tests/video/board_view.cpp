@@ -4,6 +4,7 @@
 
 #include <stdexcept>
 
+#include "envs/shown_observation.h"
 #include "tests/video/pictures.h"
 #include "video/drawing.h"
 
@@ -96,13 +97,14 @@ TEST_CASE("the view is framed on the board, and nothing but its frame is touched
   CHECK(changed_outside == 0);
 }
 
-TEST_CASE("an image observation is scaled up by whole pixels") {
+TEST_CASE("a picture that is seen is scaled up by whole pixels") {
   const Box box{10, 10, 64, 64};
-  const Box picture = observation_box(crop_spec(5), box);
+  const ShownObservation seen = show_plainly(crop_spec(5), {}, crop_of(kRoom, 1, 3, 5));
+  const Box picture = seen_box(seen, box, 1);
   CHECK(picture.width == 60);
   CHECK(picture.height == 60);
   RgbImage image(100, 100, {255, 255, 255});
-  draw_observation(image, crop_spec(5), crop_of(kRoom, 1, 3, 5), box, 1);
+  draw_seen(image, seen, box, 1);
   for (int y = 0; y < 5; ++y) {
     for (int x = 0; x < 5; ++x) {
       const int row = 1 + y - 2, column = 3 + x - 2;
@@ -113,53 +115,43 @@ TEST_CASE("an image observation is scaled up by whole pixels") {
   }
 }
 
-TEST_CASE("a large image observation is scaled down into its box") {
-  const Box picture = observation_box({ElementType::kUint8, single_part({1, 400, 200})}, {0, 0, 100, 100});
+TEST_CASE("a large picture is scaled down into its box") {
+  ShownObservation seen;
+  seen.picture.emplace().resize(400, 200, {90, 90, 90});
+  const Box picture = seen_box(seen, {0, 0, 100, 100}, 1);
   CHECK(picture.height == 100);
   CHECK(picture.width == 50);
   RgbImage image(110, 110, {255, 255, 255});
-  draw_observation(image, {ElementType::kUint8, single_part({1, 400, 200})},
-                   std::vector<std::byte>(80000, std::byte{90}), {0, 0, 100, 100}, 1);
+  draw_seen(image, seen, {0, 0, 100, 100}, 1);
   CHECK(image.at(25, 50) == Rgb{90, 90, 90});
 }
 
-TEST_CASE("a vector observation is shown by bars from the middle") {
-  const ObservationSpec spec{ElementType::kFloat32, single_part({2})};
-  RgbImage image(200, 100, {255, 255, 255});
-  draw_observation(image, spec, bytes_of({1, -0.5}), {0, 0, 180, 100}, 1);
-  const auto accents_in_row = [&image](int y) {
-    int count = 0;
-    for (int x = 0; x < image.width; ++x) count += image.at(x, y) == palette::kAccent;
-    return count;
-  };
-  const int full = accents_in_row(14);               // rows of 28 pixels
-  CHECK(full == doctest::Approx(50).epsilon(0.05));  // the track is 100 wide; the zero line takes one of them
-  CHECK(accents_in_row(28 + 14) == doctest::Approx(25).epsilon(0.05));
-}
-
-TEST_CASE("of several parts the first image is shown, and numbers where there is none") {
-  ObservationSpec spec = crop_spec(5);
-  std::vector<std::byte> bytes(75, std::byte{120});
-  RgbImage alone(100, 100, {255, 255, 255}), behind = alone;
-  const Box box{0, 0, 60, 60};
-  draw_observation(alone, spec, bytes, box, 1);
-  spec.parts.insert(spec.parts.begin(), {"levels", PartKind::kTokens, {2}, 9});
-  bytes.insert(bytes.begin(), 2, std::byte{3});
-  draw_observation(behind, spec, bytes, box, 1);
-  CHECK(alone.pixels == behind.pixels);
-  CHECK(has_image(spec));
-  // A channel too few for a picture.
-  const ObservationSpec two_channels{ElementType::kUint8, single_part({2, 3, 3})};
-  CHECK_FALSE(has_image(two_channels));
-  CHECK(observation_box(two_channels, box).width == box.width);
-  draw_observation(behind, two_channels, std::vector<std::byte>(18), box, 1);
-  CHECK(alone.pixels != behind.pixels);
-}
-
-TEST_CASE("an observation of the wrong size is refused") {
-  RgbImage image(100, 100, {255, 255, 255});
-  CHECK_THROWS_AS(draw_observation(image, crop_spec(5), std::vector<std::byte>(74), {0, 0, 60, 60}, 1),
-                  std::invalid_argument);
+TEST_CASE("lines that are seen are wrapped, and stay within their box") {
+  const ShownObservation one{{}, {"card: spades"}}, long_one{{}, {"row and column, as shares of the size: 0.5 0.25"}};
+  ShownObservation many{{}, {}};
+  for (int i = 0; i < 20; ++i) many.lines.push_back("bit " + std::to_string(i));
+  const Box box{10, 12, 140, 140};
+  for (const int scale : {1, 2}) {
+    const Box place{scale * box.x, scale * box.y, scale * box.width, scale * box.height};
+    CHECK(seen_box(long_one, place, scale).height >= 3 * seen_box(one, place, scale).height);
+    CHECK(seen_box(many, place, scale).height == place.height);
+    for (const ShownObservation& seen : {one, long_one, many}) {
+      RgbImage image(200 * scale, 200 * scale, {255, 255, 255});
+      draw_seen(image, seen, place, scale);
+      const Box used = seen_box(seen, place, scale);
+      int inked = 0, outside = 0;
+      for (int y = 0; y < image.height; ++y)
+        for (int x = 0; x < image.width; ++x) {
+          if (image.at(x, y) == Rgb{255, 255, 255}) continue;
+          ++inked;
+          // A stroke's end or what hangs below a line may reach a little further.
+          const int over = 2 * scale;
+          outside += x < used.x - over || x >= used.right() + over || y < used.y - over || y >= used.bottom() + over;
+        }
+      CHECK(inked > 0);
+      CHECK(outside == 0);
+    }
+  }
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include <opencv2/videoio.hpp>
 #include <stdexcept>
 
+#include "envs/shown_observation.h"
 #include "tests/storage/temporary_folder.h"
 #include "tests/video/pictures.h"
 #include "video/drawing.h"
@@ -13,13 +14,17 @@
 namespace engram {
 namespace {
 
-std::unique_ptr<VecEnv> short_visual_match(std::uint64_t seed, int num_envs = 1) {
+TaskConfig short_task() {
   TaskConfig task("visual_match");
   OptionList options = task.options();
   options.set("task.explore_steps", "3");
   options.set("task.distractor_steps", "20");
   options.set("task.reward_steps", "10");
-  auto environment = make_cpu_vec_env(task, seed, Purpose::kTest, num_envs, 1);
+  return task;
+}
+
+std::unique_ptr<VecEnv> short_visual_match(std::uint64_t seed, int num_envs = 1) {
+  auto environment = make_cpu_vec_env(short_task(), seed, Purpose::kTest, num_envs, 1);
   environment->reset_all();
   return environment;
 }
@@ -27,7 +32,8 @@ std::unique_ptr<VecEnv> short_visual_match(std::uint64_t seed, int num_envs = 1)
 // Everything that is shown of one episode.
 std::vector<FrameContents> filmed(VecEnv& environment, const Decide& decide) {
   std::vector<FrameContents> moments;
-  film_episode(environment, decide, 1, 1, [&](const FrameContents& contents) { moments.push_back(contents); });
+  film_episode(short_task(), environment, decide, 1, 1,
+               [&](const FrameContents& contents) { moments.push_back(contents); });
   return moments;
 }
 
@@ -46,7 +52,8 @@ TEST_CASE("an episode can be left, and then has no outcome") {
   std::vector<FrameContents> moments;
   const Decide by_hand = [](const VecEnv&) { return Decision{2, {}, {}}; };
   const FilmedEpisode episode = film_episode(
-      *environment, by_hand, 1, 1, [&](const FrameContents& contents) { moments.push_back(contents); }, 7);
+      short_task(), *environment, by_hand, 1, 1, [&](const FrameContents& contents) { moments.push_back(contents); },
+      7);
   CHECK(episode.steps == 7);
   REQUIRE(moments.size() == 8);
   CHECK_FALSE(moments.back().outcome);
@@ -75,6 +82,8 @@ TEST_CASE("every moment is shown as the environment has it, with the decision th
     if (moment.cue) CHECK(moment.cue->colour == again->cue(0)->colour);
     CHECK(moment.step == t);
     CHECK(std::ranges::equal(moment.observation, again->observation_N()));
+    REQUIRE(moment.seen.picture);
+    CHECK(same(*moment.seen.picture, *first_image(again->info().observation, again->observation_N())));
     CHECK(moment.last_reward == again->reward_N()[0]);
     CHECK(moment.total_reward == total);
     CHECK(moment.decision.has_value() == (t < 33));
@@ -104,7 +113,7 @@ TEST_CASE("a policy decides what happens") {
     if (turn == 0) turn = seen[1] > 0 ? 1 : 3;
     return Decision{seen[0] > 0 ? turn : 0, {}, {}};
   };
-  const FilmedEpisode episode = film_episode(*environment, expert, 1, 1, [](const FrameContents&) {});
+  const FilmedEpisode episode = film_episode(task, *environment, expert, 1, 1, [](const FrameContents&) {});
   CHECK(episode.success);
   CHECK(episode.steps == 6);
   CHECK(episode.total_reward == doctest::Approx(1));
@@ -129,7 +138,7 @@ TEST_CASE("random actions are uniform and follow from the seed") {
 
 TEST_CASE("only a single environment is filmed") {
   const auto environment = short_visual_match(5, 2);
-  CHECK_THROWS_AS(film_episode(*environment, random_policy(1), 1, 1, [](const FrameContents&) {}),
+  CHECK_THROWS_AS(film_episode(short_task(), *environment, random_policy(1), 1, 1, [](const FrameContents&) {}),
                   std::invalid_argument);
 }
 
@@ -142,7 +151,7 @@ TEST_CASE("a written film shows the player where the environment has it, frame b
   const FramePainter painter(environment->info(), "random policy", board.rows(), board.columns(), 1);
   std::vector<FrameContents> moments;
   VideoWriter writer(file, painter.width(), painter.height(), 10);
-  film_episode(*environment, random_policy(6), 1, 1, [&](const FrameContents& contents) {
+  film_episode(short_task(), *environment, random_policy(6), 1, 1, [&](const FrameContents& contents) {
     moments.push_back(contents);
     writer.write(painter.paint(contents));
   });
@@ -169,7 +178,7 @@ TEST_CASE("a written film shows the player where the environment has it, frame b
       }
     }
     CHECK(near(pixel(painter.board_cell(player->row, player->column)), test::kPlayer));
-    CHECK(near(pixel(painter.observation()), test::kPlayer));
+    CHECK(near(pixel(painter.observation(moment.seen)), test::kPlayer));
     CHECK(near(Rgb{frame.at<cv::Vec3b>(painter.footer().y + 4, painter.footer().x + 40)[2],
                    frame.at<cv::Vec3b>(painter.footer().y + 4, painter.footer().x + 40)[1],
                    frame.at<cv::Vec3b>(painter.footer().y + 4, painter.footer().x + 40)[0]},

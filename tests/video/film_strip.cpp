@@ -4,6 +4,7 @@
 
 #include <stdexcept>
 
+#include "envs/shown_observation.h"
 #include "tests/video/pictures.h"
 
 namespace engram {
@@ -19,11 +20,17 @@ int count_colour(const RgbImage& image, Rgb colour) {
   return count;
 }
 
-TEST_CASE("every moment of every row is in the strip, board and observation") {
+FrameContents room_moment() {
   FrameContents moment;
   moment.board = board_of({"#######", "#  g  #", "#     #", "##   ##", " # + # ", " ##### "});
   moment.phase = "search";
   moment.observation = crop_of(moment.board, 4, 3, 5);
+  moment.seen = show_plainly(crop_spec(5), {}, moment.observation);
+  return moment;
+}
+
+TEST_CASE("every moment of every row is in the strip, board and observation") {
+  const FrameContents moment = room_moment();
   const FilmStripRow one{"one", crop_spec(5), {moment}};
   const RgbImage single = film_strip({one});
   const int goal = count_colour(single, kGoal);
@@ -34,8 +41,8 @@ TEST_CASE("every moment of every row is in the strip, board and observation") {
   CHECK(strip.height > single.height);
   CHECK(count_colour(strip, kGoal) == 4 * goal);
   CHECK(count_colour(strip, kPlayer) == 4 * count_colour(single, kPlayer));
-  // On the board a cell of 22 pixels with a line at two sides; in the observation one of 22.
-  CHECK(count_colour(single, kPlayer) == 21 * 21 + 22 * 22);
+  // On the board a cell of 22 pixels with a line at two sides; in the observation one of 26.
+  CHECK(count_colour(single, kPlayer) == 21 * 21 + 26 * 26);
 }
 
 TEST_CASE("a strip of nothing is refused") {

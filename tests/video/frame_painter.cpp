@@ -4,6 +4,7 @@
 
 #include <stdexcept>
 
+#include "envs/shown_observation.h"
 #include "tests/video/pictures.h"
 #include "video/drawing.h"
 
@@ -32,6 +33,7 @@ FrameContents room_contents() {
   contents.phase = "search";
   contents.board = kRoom;
   contents.observation = crop_of(kRoom, 5, 5, 5);
+  contents.seen = show_plainly(crop_spec(5), {}, contents.observation);
   contents.last_action = 3;
   contents.last_reward = 1;
   contents.total_reward = 4;
@@ -68,7 +70,7 @@ TEST_CASE("the board's colours stand at their places, at every scale and shape")
         CHECK(middle(frame, painter.board_cell(row, column)) == kRoom.at(row, column));
       }
     }
-    const Box seen = painter.observation();
+    const Box seen = painter.observation(room_contents().seen);
     CHECK(middle(frame, seen) == kPlayer);
     CHECK(frame.at(seen.x + 1, seen.y + seen.height / 2) == kWall);
   }
@@ -135,6 +137,37 @@ TEST_CASE("actions without a policy behind them have no place for probabilities"
   }
 }
 
+TEST_CASE("of many actions the likeliest have a row, and the chosen one, so that no frame is taller for more") {
+  const auto names = [](int actions) { return std::vector<std::string>(static_cast<std::size_t>(actions), "square"); };
+  const FramePainter painter(make_task(names(64), crop_spec(5), 45), "by hand", 7, 11, 1);
+  CHECK(painter.height() ==
+        FramePainter(make_task(names(FramePainter::kMostActionRows), crop_spec(5), 45), "", 7, 11, 1).height());
+  FrameContents contents = room_contents();
+  contents.decision = Decision{3, std::vector<float>(64, 0.001f), {}};
+  contents.decision->probabilities[40] = 0.5f;
+  contents.decision->probabilities[50] = 0.25f;
+  const Box first = painter.probability_track(0), second = painter.probability_track(1);
+  RgbImage frame = painter.paint(contents);
+  CHECK(bar_length(frame, first) == first.width / 2);
+  CHECK(bar_length(frame, second) == second.width / 4);
+  // The chosen one alone is in the accent's colour, wherever it stands.
+  const auto accents = [&](int row) {
+    const Box track = painter.probability_track(row);
+    return has_colour(frame, {track.x - 100, track.y, 100, track.height}, palette::kAccent);
+  };
+  for (const int chosen : {40, 63}) {
+    contents.decision->action = chosen;
+    frame = painter.paint(contents);
+    for (int row = 1; row < FramePainter::kMostActionRows - 1; ++row) CHECK_FALSE(accents(row));
+    CHECK(accents(0) == (chosen == 40));
+    CHECK(accents(FramePainter::kMostActionRows - 1) == (chosen == 63));
+  }
+  contents.decision->probabilities.clear();
+  contents.has_policy = false;
+  frame = painter.paint(contents);
+  CHECK(accents(0));
+}
+
 TEST_CASE("the progress bar grows with the steps") {
   const FramePainter painter(room_task(), "by hand", 7, 11, 1);
   FrameContents contents = room_contents();
@@ -175,13 +208,13 @@ TEST_CASE("the cue's colour stands beside what the agent sees, and only while th
     const FramePainter painter(room_task(), "by hand", 7, 11, scale);
     FrameContents contents = room_contents();
     const Rgb colour{0, 0, 255};
-    const Box around{painter.observation().right() + 4, 0, painter.width() - painter.observation().right() - 4,
-                     painter.height()};
+    const Box seen = painter.observation(contents.seen);
+    const Box around{seen.right() + 4, 0, painter.width() - seen.right() - 4, painter.height()};
     CHECK_FALSE(has_colour(painter.paint(contents), around, colour));
     contents.cue = Cue{"target", colour};
     const RgbImage frame = painter.paint(contents);
     CHECK(middle(frame, painter.cue_square()) == colour);
-    CHECK(painter.cue_square().bottom() <= painter.observation().y);
+    CHECK(painter.cue_square().bottom() <= seen.y);
     contents.cue = Cue{"goal at +y", {}};
     CHECK_FALSE(has_colour(painter.paint(contents), around, colour));
   }
