@@ -80,4 +80,26 @@ RgbImage film_strip(const std::vector<FilmStripRow>& rows) {
   return image;
 }
 
+RgbImage film_grid(const std::vector<FilmStripRow>& episodes, int columns) {
+  std::vector<int> row_heights;
+  for (std::size_t i = 0; i < episodes.size(); ++i) {
+    if (episodes[i].moments.empty()) throw std::invalid_argument("film_grid: nothing to show of an episode");
+    if (i % static_cast<std::size_t>(columns) == 0) row_heights.push_back(0);
+    row_heights.back() = std::max(row_heights.back(), tile_height(episodes[i].moments.front()));
+  }
+  if (episodes.empty()) throw std::invalid_argument("film_grid: nothing to show");
+
+  int height = 2 * kMargin - kRowGap;
+  for (const int row_height : row_heights) height += kTitleHeight + row_height + kRowGap;
+  RgbImage image(strip_width(columns), height, palette::kBackground);
+  int y = kMargin;
+  for (std::size_t i = 0; i < episodes.size(); ++i) {
+    const auto column = static_cast<int>(i) % columns;
+    if (i > 0 && column == 0) y += kTitleHeight + row_heights[i / static_cast<std::size_t>(columns) - 1] + kRowGap;
+    draw_title(image, episodes[i].title, {column_at(column), y, kTileWidth, kTitleHeight - 10});
+    draw_tile(image, episodes[i].observation, episodes[i].moments.front(), column_at(column), y + kTitleHeight);
+  }
+  return image;
+}
+
 }  // namespace engram

@@ -20,4 +20,8 @@ struct FilmStripRow {
 // std::invalid_argument for a strip without moments.
 RgbImage film_strip(const std::vector<FilmStripRow>& rows);
 
+// The first moments of several episodes, `columns` beside one another, each under its title. Throws
+// std::invalid_argument for an episode without moments, and for none.
+RgbImage film_grid(const std::vector<FilmStripRow>& episodes, int columns);
+
 }  // namespace engram

@@ -45,7 +45,19 @@ TEST_CASE("every moment of every row is in the strip, board and observation") {
   CHECK(count_colour(single, kPlayer) == 21 * 21 + 26 * 26);
 }
 
+TEST_CASE("a grid shows the first moment of every episode, in as many columns as asked for") {
+  const FilmStripRow episode{"one", crop_spec(5), {room_moment(), room_moment()}};
+  const RgbImage single = film_grid({episode}, 1), grid = film_grid({5, episode}, 2);
+  CHECK(count_colour(grid, kGoal) == 5 * count_colour(single, kGoal));
+  CHECK(count_colour(grid, kPlayer) == 5 * count_colour(single, kPlayer));
+  CHECK(single.width == film_strip({{"one", crop_spec(5), {room_moment()}}}).width);
+  CHECK(grid.width == film_strip({episode}).width);
+  CHECK(grid.height > 2 * single.height);
+}
+
 TEST_CASE("a strip of nothing is refused") {
+  CHECK_THROWS_AS(film_grid({}, 3), std::invalid_argument);
+  CHECK_THROWS_AS(film_grid({{"empty", crop_spec(5), {}}}, 3), std::invalid_argument);
   CHECK_THROWS_AS(film_strip({}), std::invalid_argument);
   CHECK_THROWS_AS(film_strip({{"empty", crop_spec(5), {}}}), std::invalid_argument);
 }
