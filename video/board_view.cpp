@@ -1,9 +1,11 @@
 #include "video/board_view.h"
 
 #include <algorithm>
+#include <iterator>
 #include <opencv2/imgproc.hpp>
 #include <stdexcept>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "envs/shown_observation.h"
@@ -35,23 +37,23 @@ bool view_agrees(const Canvas& board, const Canvas& view, CellPosition centre) {
 // Capitals are kLineText pixels high, rows kLineRow apart, and lines kLineGap more.
 constexpr int kLineText = 9, kLineRow = 14, kLineGap = 4;
 
+// What has no room is left out, which the last row then says.
 void draw_lines(RgbImage& image, const std::vector<std::string>& lines, const Box& box, int scale) {
   const TextStyle style{kLineText * scale};
-  const int row_height = kLineRow * scale;
-  int y = box.y;
+  std::vector<std::pair<Box, std::string>> rows;
+  Box row{box.x, box.y, box.width, kLineRow * scale};
   for (const std::string& line : lines) {
-    std::vector<std::string> rows = wrapped_text(line, style, box.width);
-    const auto fitting = static_cast<std::size_t>(std::max(0, (box.bottom() - y) / row_height));
-    if (rows.size() > fitting) {
-      rows.resize(fitting);
-      if (!rows.empty()) rows.back() += " ..";
+    for (const std::string& text : wrapped_text(line, style, box.width)) {
+      rows.emplace_back(row, text);
+      row.y += row.height;
     }
-    for (const std::string& row : rows) {
-      draw_text(image, row, {box.x, y, box.width, row_height}, style);
-      y += row_height;
-    }
-    y += kLineGap * scale;
+    row.y += kLineGap * scale;
   }
+  const auto beyond =
+      std::ranges::find_if(rows, [&](const auto& placed) { return placed.first.bottom() > box.bottom(); });
+  if (beyond != rows.end() && beyond != rows.begin()) std::prev(beyond)->second += " ..";
+  rows.erase(beyond, rows.end());
+  for (const auto& [place, text] : rows) draw_text(image, text, place, style);
 }
 
 }  // namespace

@@ -126,6 +126,16 @@ TEST_CASE("a large picture is scaled down into its box") {
   CHECK(image.at(25, 50) == Rgb{90, 90, 90});
 }
 
+TEST_CASE("where lines are left out the last one shown says so") {
+  const auto drawn = [](const std::vector<std::string>& lines) {
+    RgbImage image(100, 60, {255, 255, 255});
+    draw_seen(image, {{}, lines}, {0, 0, 100, 34}, 1);  // room for two
+    return image.pixels;
+  };
+  CHECK(drawn({"one", "two", "three"}) == drawn({"one", "two .."}));
+  CHECK(drawn({"one", "two"}) != drawn({"one", "two .."}));
+}
+
 TEST_CASE("lines that are seen are wrapped, and stay within their box") {
   const ShownObservation one{{}, {"card: spades"}}, long_one{{}, {"row and column, as shares of the size: 0.5 0.25"}};
   ShownObservation many{{}, {}};
