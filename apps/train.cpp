@@ -239,21 +239,23 @@ void wait_passively(const Threads& threads, const std::vector<std::string>& argu
   throw std::runtime_error(std::string("the program cannot start itself again: ") + std::strerror(errno));
 }
 
-void check_ranks(const Ranks& ranks, torch::Device device) {
+// What a rank computes on.
+struct Place {
+  torch::Device device;
+  Threads threads;
+};
+
+Place place_of(const Config& config, const Ranks& ranks) {
+  const torch::Device device = use_device(config.run.device);
   if (!ranks.alone() && !device.is_cpu())
     throw UserError("a run of " + std::to_string(ranks.size()) + " ranks computes on CPUs alone, and run.device is " +
                     device.str() + "; --run.device cpu");
-}
-
-Threads threads_of_rank(const Config& config, torch::Device device, const Ranks& ranks) {
-  return training_threads(config, device, std::max(1, available_processors() / ranks.on_this_machine()));
+  return {device, training_threads(config, device, std::max(1, available_processors() / ranks.on_this_machine()))};
 }
 
 // A rank that is not the first: it leaves nothing behind and says nothing.
 TrainStatus train_along(Start& start, const std::shared_ptr<Ranks>& ranks) {
-  const torch::Device device = use_device(start.config.run.device);
-  check_ranks(*ranks, device);
-  const Threads threads = threads_of_rank(start.config, device, *ranks);
+  const auto [device, threads] = place_of(start.config, *ranks);
   use_threads(threads.count);
   Trainer trainer(start.config, device, threads.count, start.first_weights, ranks);
   if (start.checkpoint) trainer.restore(start.checkpoint->state);
@@ -266,9 +268,7 @@ TrainStatus train_along(Start& start, const std::shared_ptr<Ranks>& ranks) {
 TrainStatus train(Start& start, const std::string& directory, const std::vector<std::string>& arguments,
                   const std::shared_ptr<Ranks>& ranks, std::optional<RunDirectory>& run) {
   Config& config = start.config;
-  const torch::Device device = use_device(config.run.device);
-  check_ranks(*ranks, device);
-  const Threads threads = threads_of_rank(config, device, *ranks);
+  const auto [device, threads] = place_of(config, *ranks);
   if (ranks->alone()) wait_passively(threads, arguments);  // ranks that have met cannot meet again
   use_threads(threads.count);
   if (config.run.precision == Precision::kBfloat16 && !device.is_cuda())
