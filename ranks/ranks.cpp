@@ -10,7 +10,6 @@
 #include <cstring>
 #include <exception>
 #include <functional>
-#include <span>
 #include <thread>
 #include <utility>
 
@@ -218,18 +217,10 @@ std::vector<std::string> Ranks::exchange(std::string_view mine, bool for_first_a
   Envelope sent{static_cast<std::int64_t>(mine.size()), {}};
   std::memcpy(sent.text.data(), mine.data(), std::min(mine.size(), sent.text.size()));
   std::vector<Envelope> received(count);
-  const auto all_of = [](auto& rows, std::size_t bytes) {
-    std::vector<std::vector<torch::Tensor>> tensors(1);
-    for (auto& row : rows) tensors[0].push_back(bytes_over(std::data(row), bytes));
-    return tensors;
-  };
-  {
-    std::vector<std::span<Envelope, 1>> rows;
-    for (Envelope& envelope : received) rows.push_back(std::span<Envelope, 1>(&envelope, 1));
-    auto outputs = all_of(rows, sizeof(Envelope));
-    std::vector<torch::Tensor> inputs = {bytes_over(&sent, sizeof sent)};
-    connection_->run([&] { connection_->group().allgather(outputs, inputs)->wait(); });
-  }
+  std::vector<std::vector<torch::Tensor>> outputs(1);
+  for (const Envelope& envelope : received) outputs[0].push_back(bytes_over(&envelope, sizeof envelope));
+  std::vector<torch::Tensor> inputs = {bytes_over(&sent, sizeof sent)};
+  connection_->run([&] { connection_->group().allgather(outputs, inputs)->wait(); });
 
   std::int64_t longest = 0;
   for (const Envelope& envelope : received) longest = std::max(longest, envelope.bytes);
@@ -243,16 +234,18 @@ std::vector<std::string> Ranks::exchange(std::string_view mine, bool for_first_a
   // Padded to the longest.
   std::string padded(mine);
   padded.resize(static_cast<std::size_t>(longest));
-  std::vector<torch::Tensor> inputs = {bytes_over(padded.data(), padded.size())};
-  const bool receives = !for_first_alone || first();
-  if (receives) texts.assign(count, padded);
-  auto outputs = all_of(texts, padded.size());
+  inputs = {bytes_over(padded.data(), padded.size())};
+  outputs.clear();
+  if (!for_first_alone || first()) {
+    texts.assign(count, padded);
+    outputs.resize(1);
+    for (const std::string& text : texts) outputs[0].push_back(bytes_over(text.data(), text.size()));
+  }
   connection_->run([&] {
     if (!for_first_alone) {
       connection_->group().allgather(outputs, inputs)->wait();
       return;
     }
-    if (!receives) outputs.clear();
     c10d::GatherOptions to_first;
     to_first.rootRank = 0;
     connection_->group().gather(outputs, inputs, to_first)->wait();
