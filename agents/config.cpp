@@ -98,24 +98,6 @@ void RunOptions::list_options(OptionList& list) {
   list.add("metrics_every_steps", metrics_every_steps, {1, 1'000'000'000'000},
            "environment steps between rows of metrics");
   list.add("max_seconds", max_seconds, {0, 1e9}, "seconds after which the run stops; 0: no limit");
-  list.add("dropout_falls_from", dropout_falls_from, {0, 1'000'000'000'000},
-           "environment steps after which all dropout falls, in a line, until run.dropout_ends_at");
-  list.add("dropout_ends_at", dropout_ends_at, {0, 1'000'000'000'000},
-           "environment steps after which nothing is dropped any more; 0: dropout stays as it is");
-}
-
-void RunOptions::check() const {
-  if (dropout_falls_from > dropout_ends_at)
-    throw UserError("run.dropout_falls_from " + std::to_string(dropout_falls_from) + " is after run.dropout_ends_at " +
-                    std::to_string(dropout_ends_at));
-}
-
-int RunOptions::dropout_level(std::int64_t steps) const {
-  if (dropout_ends_at == 0 || steps < dropout_falls_from) return DropoutClock::kLevels;
-  if (steps >= dropout_ends_at) return 0;
-  // The first of kLevels equal parts has full dropout, the last the least.
-  return DropoutClock::kLevels - static_cast<int>(DropoutClock::kLevels * (steps - dropout_falls_from) /
-                                                  (dropout_ends_at - dropout_falls_from));
 }
 
 void EvaluationOptions::list_options(OptionList& list) {
@@ -146,14 +128,9 @@ Config Config::from_settings(const Settings& settings) {
   OptionList options = config.options();
   for (const auto& [key, value] : settings)
     if (!is_choice(key)) set_value(config, options, key, value);
-  config.run.check();
   config.task.check();
   config.memory.check();
   config.learner.check();
-  if (config.evaluation.dropout && config.run.dropout_ends_at > 0)
-    throw SettingError("evaluation.dropout",
-                       "evaluation.dropout is not for a run whose dropout falls (run.dropout_ends_at): its agent is to "
-                       "need none");
   return config;
 }
 

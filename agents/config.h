@@ -44,13 +44,8 @@ struct RunOptions {
   double report_seconds = 1;                // between status reports
   std::int64_t metrics_every_steps = 1000;  // environment steps between rows of metrics
   double max_seconds = 0;                   // the run stops after this time; 0: no limit
-  // Environment steps at which all probabilities of dropout begin to fall, in a line, and reach 0; 0: they never do.
-  std::int64_t dropout_falls_from = 0, dropout_ends_at = 0;
 
   void list_options(OptionList& list);
-  void check() const;
-  // Of the network's dropouts after so many steps (DropoutClock::set_level).
-  int dropout_level(std::int64_t steps) const;
 };
 
 struct EvaluationOptions {

@@ -85,10 +85,6 @@ class AgentNetwork : public torch::nn::Module {
   // Seed and tick of all dropouts (base/dropout.h), int64 [2] on that device, where it stays.
   const torch::Tensor& dropout_seed_tick(torch::Device device) { return dropout_clock_->seed_tick(device); }
 
-  // How much all dropouts drop (DropoutClock::set_level).
-  void set_dropout_level(int level) { dropout_clock_->set_level(level); }
-  const DropoutClock& dropout_clock() const { return *dropout_clock_; }
-
   // Everything that an optimiser trains: all but the target critics (which are among parameters(), without gradient).
   std::vector<torch::Tensor> trainable_parameters() const;
   std::int64_t num_actions() const { return num_actions_; }

@@ -108,8 +108,6 @@ OneKernelPolicy::OneKernelPolicy(std::shared_ptr<AgentNetwork> network, const Ne
                                  std::uint64_t seed, MemorySpan span)
     : Policy(std::move(network), torch::kFloat32, num_envs, seed, span, torch::kCUDA),
       shape_(supported_shape(options, backbone, task, operands)),
-      encoder_dropout_(options.dropout),
-      memory_dropout_(backbone.dropout()),
       stepper_(shape_, operands, step_weights(*network_, shape_)) {
   rows_.rows = num_envs;
   rows_.stream_N = stream_N();
@@ -126,27 +124,21 @@ OneKernelPolicy::OneKernelPolicy(std::shared_ptr<AgentNetwork> network, const Ne
   }
 
   dropping_ = rows_;
-  dropping_.dropout_tick = network_->dropout_seed_tick(torch::kCUDA).data_ptr<std::int64_t>() + 1;
-  refresh_weights();
-}
-
-// Of the level that the network's dropouts have now.
-void OneKernelPolicy::key_dropouts() {
-  const DropoutClock& clock = network_->dropout_clock();
-  const std::int64_t* const seed_tick = network_->dropout_seed_tick(torch::kCUDA).data_ptr<std::int64_t>();
+  std::int64_t* const seed_tick = network_->dropout_seed_tick(torch::kCUDA).data_ptr<std::int64_t>();
   std::uint32_t next_site = kFirstSite;
-  const auto key = [&](double probability) { return DropoutKey(seed_tick, next_site++, clock.of_level(probability)); };
-  dropping_.encoder_dropout = key(encoder_dropout_);
-  dropping_.input_dropout = key(memory_dropout_);
+  const auto key = [&](double probability) { return DropoutKey(seed_tick, next_site++, probability); };
+  dropping_.dropout_tick = seed_tick + 1;
+  const double dropout = backbone.dropout();
+  dropping_.encoder_dropout = key(options.dropout);
+  dropping_.input_dropout = key(dropout);
   for (int i = 0; i < shape_.layers; ++i)
-    dropping_.dropout[i] = {key(memory_dropout_), key(memory_dropout_), key(memory_dropout_), key(memory_dropout_),
-                            key(memory_dropout_)};
+    dropping_.dropout[i] = {key(dropout), key(dropout), key(dropout), key(dropout), key(dropout)};
+  refresh_weights();
 }
 
 void OneKernelPolicy::refresh_weights() { stepper_.pack_weights(current_stream()); }
 
 void OneKernelPolicy::act(const ActingRows& rows, ActionChoice choice) {
-  if (network_->is_training()) key_dropouts();
   AgentStepRows& step = network_->is_training() ? dropping_ : rows_;
   step.observation_N = rows.observation_N.const_data_ptr();
   step.action_N = rows.action_N.data_ptr<std::int32_t>();

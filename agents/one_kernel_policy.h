@@ -34,10 +34,7 @@ class OneKernelPolicy final : public Policy {
   std::string description() const override { return "one kernel a step on the GPU"; }
 
  private:
-  void key_dropouts();
-
   AgentStepShape shape_;
-  double encoder_dropout_, memory_dropout_;
   AgentStepper stepper_;
   AgentStepRows rows_;      // without dropout
   AgentStepRows dropping_;  // with it

@@ -30,8 +30,6 @@ class RecordedStep::Recordings {
  public:
   explicit Recordings(torch::Device device) : stream_(fused::kLearnerPriority, device.index()) {}
 
-  void forget() { recordings_.clear(); }
-
   Tensors run(const Tensors& inputs, const Work& work) {
     Tensors outputs;
     stream_.run([&] { outputs = step(recording_of(inputs), inputs, work); });
@@ -113,10 +111,6 @@ RecordedStep::~RecordedStep() = default;
 
 RecordedStep::Tensors RecordedStep::run(const Tensors& inputs, const Work& work) {
   return recordings_ ? recordings_->run(inputs, work) : work(inputs);
-}
-
-void RecordedStep::forget() {
-  if (recordings_) recordings_->forget();
 }
 
 void RecordedStep::launch_every_step() { recordings_.reset(); }

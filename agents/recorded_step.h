@@ -26,9 +26,6 @@ class RecordedStep {
   // last few shapes are kept: batches of a few lengths may alternate. What it returns stays valid until the next step.
   Tensors run(const Tensors& inputs, const Work& work);
 
-  // The next steps are launched and recorded anew: the host has other settings now.
-  void forget();
-
   // From now on no step is recorded or replayed; recorded steps are measured against such ones.
   void launch_every_step();
 

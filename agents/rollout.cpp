@@ -11,10 +11,8 @@
 namespace engram {
 namespace {
 
-// One for each way in which a rollout's graphs differ: in training also by how much is dropped.
-int kind_of(ActionChoice choice, const AgentNetwork& network) {
-  return 2 * (network.is_training() ? 1 + network.dropout_clock().level() : 0) + static_cast<int>(choice);
-}
+// One for each way in which a rollout's graphs differ.
+int kind_of(ActionChoice choice, bool training) { return 2 * static_cast<int>(choice) + (training ? 1 : 0); }
 
 }  // namespace
 
@@ -69,7 +67,7 @@ Rollout::Played Rollout::play(ActionChoice choice) {
   Played played;
   work_.run([&] {
     policy_->refresh_weights();
-    work_.repeat(kind_of(choice, policy_->network()), steps, [&](int count) {
+    work_.repeat(kind_of(choice, policy_->network().is_training()), steps, [&](int count) {
       const auto products = policy_->compute_in();  // casts of weights serve all steps
       for (int i = 0; i < count; ++i) {
         policy_->act(environments_->rows(), choice);

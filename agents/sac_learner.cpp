@@ -128,10 +128,6 @@ std::vector<std::string> SacLearner::scalar_names() const {
 
 NamedScalars SacLearner::update(const EpisodeBatch& batch) {
   if (!network_->is_training()) throw std::logic_error("an update of a network in evaluation mode");
-  if (const int level = network_->dropout_clock().level(); level != recorded_dropout_level_) {
-    step_.forget();
-    recorded_dropout_level_ = level;
-  }
   const auto learn = [this](const std::vector<torch::Tensor>& inputs) { return learn_from(EpisodeBatch::of(inputs)); };
   const std::vector<torch::Tensor> values = step_.run(batch.tensors(), learn);
   const std::vector<std::string> names = scalar_names();

@@ -102,7 +102,6 @@ class SacLearner final : public Learner {
   Adam temperature_optimizer_;
   torch::Tensor watch_;  // int64 [4], on the device: updates, faults, the first one's update and tensor
   RecordedStep step_;
-  int recorded_dropout_level_ = DropoutClock::kLevels;
   std::shared_ptr<Ranks> ranks_;
 };
 

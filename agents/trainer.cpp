@@ -166,7 +166,6 @@ void Trainer::collect(Acting acting) {
   const AllPlayed all = exchange(played.steps * rollout_->size(), own);
   status_.steps += all.steps;
   for (const EpisodeResult& episode : all.episodes) add_episode(episode);
-  network_->set_dropout_level(config_.run.dropout_level(status_.steps));
 }
 
 // Once they have, they will.

@@ -186,7 +186,6 @@ void Trainer::restore(StateArchive& archive) {
     visit_own_share(archive);
   for (int rank = 0; rank < restored_ranks_; ++rank)
     if (dealt || rank != ranks_->rank()) archive.skip(rank == 0 ? "experience" : section_of(rank));
-  network_->set_dropout_level(config_.run.dropout_level(status_.steps));
 }
 
 // What is the same in all ranks.

@@ -27,7 +27,6 @@ class RecordedStep::Recordings {};
 RecordedStep::RecordedStep(torch::Device) {}
 RecordedStep::~RecordedStep() = default;
 RecordedStep::Tensors RecordedStep::run(const Tensors& inputs, const Work& work) { return work(inputs); }
-void RecordedStep::forget() {}
 void RecordedStep::launch_every_step() {}
 
 void EpisodeStore::keep_on_gpu(const RecordingMemory&, const std::vector<KeptEpisode>&) const { not_built("episodes"); }

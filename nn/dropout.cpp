@@ -49,7 +49,7 @@ const Tensor& DropoutClock::seed_tick(torch::Device device) {
 DropoutKey Dropout::key(torch::Device device) const {
   if (!is_training() || probability_ == 0) return {};
   if (!clock_) throw std::logic_error("dropout in training without a seed");
-  return {clock_->seed_tick(device).data_ptr<std::int64_t>(), site_, clock_->of_level(probability_)};
+  return {clock_->seed_tick(device).data_ptr<std::int64_t>(), site_, probability_};
 }
 
 Tensor Dropout::forward(const Tensor& x) const {

@@ -10,18 +10,10 @@
 
 namespace engram {
 
-// What all dropouts of a network share: seed and tick, in memory of the network's device, and how much they drop.
+// Seed and tick of all dropouts of a network, in memory of the network's device.
 class DropoutClock {
  public:
-  // All drop with level / kLevels of their own probability. What a GPU has recorded keeps the level that it had then.
-  static constexpr int kLevels = 16;
-
   explicit DropoutClock(std::uint64_t seed);
-
-  // 0 .. kLevels, which it is at first
-  void set_level(int level) { level_ = level; }
-  int level() const { return level_; }
-  double of_level(double probability) const { return probability * level_ / kLevels; }
 
   // The next forward pass draws afresh. On a GPU that is an operation on the device, which a graph may capture.
   void tick();
@@ -30,7 +22,6 @@ class DropoutClock {
 
  private:
   torch::Tensor seed_tick_;
-  int level_ = kLevels;
 };
 
 class Dropout : public torch::nn::Module {
@@ -41,8 +32,7 @@ class Dropout : public torch::nn::Module {
   // dropout(x [..., C]); outside training nothing is dropped.
   torch::Tensor forward(const torch::Tensor& x) const;
 
-  // For kernels that drop by themselves: of the clock's level. Throws std::logic_error if it would drop and
-  // seed_dropout() has not seen it.
+  // For kernels that drop by themselves. Throws std::logic_error if it would drop and seed_dropout() has not seen it.
   DropoutKey key(torch::Device device) const;
 
  private:

@@ -99,26 +99,6 @@ TEST_CASE("wrong settings are named, with what would be right") {
   CHECK(mentions(settings_error({{"memory.width", "30"}, {"memory.heads", "4"}}), "30"));
 }
 
-TEST_CASE("dropout falls in equal steps from one environment step to another, or never") {
-  const auto level = [](const Settings& settings, std::int64_t steps) {
-    return Config::from_settings(settings).run.dropout_level(steps);
-  };
-  CHECK(level({}, 0) == DropoutClock::kLevels);
-  CHECK(level({}, 1'000'000'000) == DropoutClock::kLevels);
-  const Settings falling = {{"run.dropout_falls_from", "100"}, {"run.dropout_ends_at", "420"}};
-  CHECK(level(falling, 99) == 16);
-  CHECK(level(falling, 119) == 16);
-  CHECK(level(falling, 120) == 15);
-  CHECK(level(falling, 260) == 8);
-  CHECK(level(falling, 419) == 1);
-  CHECK(level(falling, 420) == 0);
-  CHECK(level({{"run.dropout_falls_from", "7"}, {"run.dropout_ends_at", "7"}}, 6) == 16);
-  CHECK(level({{"run.dropout_falls_from", "7"}, {"run.dropout_ends_at", "7"}}, 7) == 0);
-  CHECK(mentions(settings_error({{"run.dropout_falls_from", "8"}, {"run.dropout_ends_at", "7"}}),
-                 "run.dropout_falls_from 8 is after run.dropout_ends_at 7"));
-  CHECK(mentions(settings_error({{"evaluation.dropout", "true"}, {"run.dropout_ends_at", "7"}}), "evaluation.dropout"));
-}
-
 TEST_CASE("config files: sections, comments, errors") {
   const TemporaryFolder folder;
   write_text(folder / "c.ini", "format = 1\n# a comment\n[run]\nseed = 3  # another\n\n[task]\nname=tmaze\n");

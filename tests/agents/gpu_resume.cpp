@@ -89,8 +89,6 @@ TEST_CASE("a run on a GPU that is resumed at random points equals the uninterrup
                              {"network.dropout", "0.1"},
                              {"run.num_envs", "3"},
                              {"run.steps", "600"},
-                             {"run.dropout_falls_from", "250"},
-                             {"run.dropout_ends_at", "550"},
                              {"run.random_episodes", "6"},
                              {"replay.batch_episodes", "9"},
                              {"evaluation.every_steps", "200"},

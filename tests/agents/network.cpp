@@ -120,16 +120,7 @@ TEST_CASE("dropout acts in training mode alone") {
   network.eval();
   const int zeros = dropped();  // those that relu made
   network.train();
-  const int all = dropped();
-  CHECK(all > zeros + 20);
-
-  // Of about 100 positive channels half, a quarter, none.
-  network.set_dropout_level(DropoutClock::kLevels / 2);
-  const int half = dropped();
-  CHECK(half > zeros + 8);
-  CHECK(half < all - 8);
-  network.set_dropout_level(0);
-  CHECK(dropped() == zeros);
+  CHECK(dropped() > zeros + 20);
 }
 
 TEST_CASE("the heads start as the reference's") {

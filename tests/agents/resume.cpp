@@ -27,14 +27,11 @@ TEST_CASE("so does one with any backbone") {
 }
 
 TEST_CASE(
-    "so does one of images, with episodes of different lengths, dropout that falls, a learnt temperature and a full "
-    "replay") {
+    "so does one of images, with episodes of different lengths, dropout, a learnt temperature and a full replay") {
   const Settings more = {{"task.name", "key_to_door"},
                          {"run.num_envs", "3"},
                          {"run.steps", "100"},
                          {"network.dropout", "0.1"},
-                         {"run.dropout_falls_from", "30"},
-                         {"run.dropout_ends_at", "90"},
                          {"replay.capacity_steps", "60"},
                          {"replay.minimum_episodes", "2"},
                          {"learner.temperature", "learnt"},

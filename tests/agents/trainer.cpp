@@ -119,22 +119,6 @@ TEST_CASE("the same seed gives the same weights, another seed others") {
   CHECK_FALSE(equal(first.weights, other.weights));
 }
 
-TEST_CASE("a run whose dropout falls is as one whose stays until then, and another afterwards") {
-  const auto losses = [](const Settings& more, std::int64_t until) {
-    Settings settings = {{"network.dropout", "0.3"}, {"run.metrics_every_steps", "6"}};
-    settings.insert(settings.end(), more.begin(), more.end());
-    Recording recording;
-    train(tiny(settings), recording);
-    std::vector<std::vector<std::pair<std::string, double>>> rows;
-    for (const TrainStatus& row : recording.rows)
-      if (row.steps <= until) rows.push_back(row.losses);
-    return rows;
-  };
-  const Settings falls = {{"run.dropout_falls_from", "60"}, {"run.dropout_ends_at", "60"}};
-  CHECK(losses(falls, 54) == losses({}, 54));
-  CHECK(losses(falls, 60) != losses({}, 60));
-}
-
 TEST_CASE("evaluating more often changes nothing of the training") {
   Recording often, rarely;
   train(tiny({{"evaluation.every_steps", "6"}, {"evaluation.episodes", "7"}}), often);
