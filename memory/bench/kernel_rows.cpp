@@ -162,7 +162,9 @@ KernelRow attention_step_row(int rows, int heads, int width, int slots) {
                     .v = rows_of(step->in.v),
                     .position_N = step->position_B.data_ptr<std::int64_t>(),
                     .ring = {Dtype::kFloat32, step->slots, step->key_BSHK.data_ptr(), step->value_BSHV.data_ptr()},
-                    .output_NHW = step->output.data_ptr(),
+                    .chunked = false,
+                    .output_width = s.width,
+                    .output_NHP = step->output.data_ptr(),
                     .dropout = {}},
                    stream);
   };
