@@ -212,7 +212,10 @@ TEST_CASE("steps on a GPU give what they give on the CPU, rows at different posi
   }
 }
 
-// Either rounds as often as the other does, but for chance: outputs over all steps, and what is remembered in the end.
+// Outputs over all steps, and what is remembered in the end. The kernels also round x between two branches, which
+// LibTorch's operations keep in float32: some half more roundings, and chance.
+constexpr double kBoundOfLibTorch = 2;
+
 TEST_CASE("steps by kernels in bfloat16 are as near to the definition as LibTorch's, memory included") {
   if (skip_without_gpu()) return;
   for (const Variant& variant : kDelayedVariants) {
@@ -238,7 +241,8 @@ TEST_CASE("steps by kernels in bfloat16 are as near to the definition as LibTorc
         errors[use_kernels] += (output.to(torch::kCPU, torch::kFloat64) - expected).square().sum().item<double>();
       }
     }
-    CHECK(std::sqrt(errors[1] / squares) < 1.5 * std::sqrt(errors[0] / squares) + 0.005);
+    CHECK(std::sqrt(errors[1] / squares) < kBoundOfLibTorch * std::sqrt(errors[0] / squares));
+    CHECK(std::sqrt(errors[1] / squares) > 1e-5);  // float32 would be nearer
     CHECK(torch::equal(states[1].tensors[0].cpu(), expected_state.tensors[0]));
     for (std::size_t i = 1; i < expected_state.tensors.size(); ++i) {
       CAPTURE(i);
@@ -248,7 +252,7 @@ TEST_CASE("steps by kernels in bfloat16 are as near to the definition as LibTorc
         return ((state.tensors[i].to(torch::kCPU, torch::kFloat64) - expected).norm() / (expected.norm() + 1e-30))
             .item<double>();
       };
-      CHECK(error(states[1]) < 1.5 * error(states[0]) + 0.005);
+      CHECK(error(states[1]) < kBoundOfLibTorch * error(states[0]) + 1e-6);
     }
   }
 }
