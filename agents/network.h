@@ -46,6 +46,7 @@ class AgentNetwork : public torch::nn::Module {
   torch::Tensor encode(const torch::Tensor& observation, const torch::Tensor& previous_action,
                        const torch::Tensor& previous_reward);
   SequenceModel& backbone() { return *backbone_; }
+  const SequenceModel& backbone() const { return *backbone_; }
 
   // Backbone outputs of whole episodes from their first step on, for learning: encoded [B, T, D] -> [B, T, D].
   torch::Tensor features(const torch::Tensor& encoded_BTD, const torch::Tensor& lengths_B);
@@ -53,8 +54,8 @@ class AgentNetwork : public torch::nn::Module {
   // On a GPU: the type of activations and matrix products while learning, kFloat32 (as at first) or kBFloat16, with
   // kernels and without. Parameters stay float32, products are summed in float32.
   void compute_in(torch::ScalarType dtype) { compute_dtype_ = dtype; }
-  // On a GPU: whether learning takes the project's kernels where there are some (as at first), or LibTorch's operations
-  // alone, which is what they are measured against.
+  // On a GPU: whether learning and the backbone's step in acting take the project's kernels where there are some (as at
+  // first), or LibTorch's operations, which is what they are measured against.
   void use_kernels(bool use) { use_kernels_ = use; }
   bool uses_kernels() const { return use_kernels_; }
 

@@ -47,12 +47,18 @@ void Policy::visit_state(StateArchive& archive, std::int64_t max_position) {
       archive.refuse("memory", "a row is at a step that no episode has");
 }
 
+std::string in_a_graph(const AgentNetwork& network, torch::ScalarType dtype, torch::Device device) {
+  const bool kernels = network.uses_kernels() && network.backbone().step_kernels(dtype, device);
+  return std::string("the network's operations in a CUDA graph") + (kernels ? ", the backbone's by kernels" : "");
+}
+
 NetworkPolicy::NetworkPolicy(std::shared_ptr<AgentNetwork> network, torch::ScalarType dtype, int num_envs,
                              std::uint64_t seed, MemorySpan span, torch::Device rows_device, std::uint32_t first_row)
     : Policy(std::move(network), dtype, num_envs, seed, span, rows_device, first_row) {}
 
 std::string NetworkPolicy::description() const {
-  return device_.is_cuda() ? "the network's operations in a CUDA graph" : "the network's operations on the CPU";
+  if (!device_.is_cuda()) return "the network's operations on the CPU";
+  return in_a_graph(*network_, dtype_, device_);
 }
 
 void NetworkPolicy::take_step(const ActingRows& rows, ActionChoice choice, MemoryView* view) {
@@ -76,7 +82,8 @@ void NetworkPolicy::take_step(const ActingRows& rows, ActionChoice choice, Memor
   // A copy of observations of the CPU, which their environments rewrite.
   const torch::Tensor input_ND = network_->encode(rows.observation_N.to(device_), previous_action_N, previous_reward_N);
   SequenceModel& backbone = network_->backbone();
-  features_ND_ = view == nullptr ? backbone.step(input_ND, memory_) : backbone.step(input_ND, memory_, *view);
+  features_ND_ = view == nullptr ? backbone.step(input_ND, memory_, network_->uses_kernels())
+                                 : backbone.step(input_ND, memory_, *view);
   const torch::Tensor logits_NA = network_->actor_logits(features_ND_);
   if (rows.action_N.is_cuda())
     choose_actions_on_gpu(rows, logits_NA.to(torch::kFloat32).contiguous(), choice, stream_N(), probabilities_NA_,

@@ -103,6 +103,9 @@ class NetworkPolicy final : public Policy {
   torch::Tensor features_ND_;
 };
 
+// What a NetworkPolicy on a GPU is made of, with products in `dtype`.
+std::string in_a_graph(const AgentNetwork& network, torch::ScalarType dtype, torch::Device device);
+
 // Of the network's operations on a GPU (policy_cuda.cpp).
 // Forgets the rows of the memory where fresh_N is not 0.
 void forget_rows_on_gpu(MemoryState& memory, const torch::Tensor& fresh_N);

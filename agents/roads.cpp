@@ -2,6 +2,7 @@
 
 #include "agents/fused_sac_loss.h"
 #include "agents/make_policy.h"
+#include "agents/policy.h"
 #include "agents/trained_agent.h"
 #include "base/error.h"
 
@@ -10,7 +11,7 @@ namespace engram {
 std::vector<Road> roads_of(const Config& config, const AgentNetwork& network, torch::Device device) {
   std::vector<Road> roads = network.roads(device);
   roads.push_back(loss_road(config, device));
-  roads.push_back(acting_road(config, device));
+  roads.push_back(acting_road(config, network, device));
   return roads;
 }
 
@@ -26,13 +27,16 @@ Road loss_road(const Config& config, torch::Device device) {
   return {"loss", "one kernel in float32", "", /*fast=*/true};
 }
 
-Road acting_road(const Config& config, torch::Device device) {
-  const std::string type = compute_dtype(config, device) == torch::kBFloat16 ? "bfloat16" : "float32";
+Road acting_road(const Config& config, const AgentNetwork& network, torch::Device device) {
+  const torch::ScalarType dtype = compute_dtype(config, device);
+  const std::string type = dtype == torch::kBFloat16 ? "bfloat16" : "float32";
   const Support kernel = supports_one_kernel(config, device);
   if (kernel) return {"acting", "one kernel in " + type, "", /*fast=*/true};
-  return {"acting",
-          device.is_cuda() ? "the network's operations in a CUDA graph, in " + type : "LibTorch in float32 on the CPU",
-          kernel.reason()};
+  if (!device.is_cuda()) return {"acting", "LibTorch in float32 on the CPU", kernel.reason()};
+  std::string reason = kernel.reason();
+  if (const Support step = network.backbone().step_kernels(dtype, device); network.uses_kernels() && !step)
+    reason += "; in a graph " + step.reason();
+  return {"acting", in_a_graph(network, dtype, device) + ", in " + type, reason};
 }
 
 void check_kernels(const Config& config, const std::vector<Road>& roads) {

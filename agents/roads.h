@@ -17,7 +17,7 @@ namespace engram {
 std::vector<Road> roads_of(const Config& config, const AgentNetwork& network, torch::Device device);
 
 Road loss_road(const Config& config, torch::Device device);
-Road acting_road(const Config& config, torch::Device device);
+Road acting_road(const Config& config, const AgentNetwork& network, torch::Device device);
 
 // "backbone: LibTorch in bfloat16 (it has no kernels of its own)"
 std::string road_text(const Road& road);

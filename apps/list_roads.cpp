@@ -71,11 +71,17 @@ std::string swiglu() {
 }
 
 std::string acting() {
-  return wrapped("One kernel is the whole step of " + one_kernel_limits() +
+  std::string text = "One kernel is the whole step of " + one_kernel_limits() +
                      ". Any other agent acts by its network's operations, captured in a CUDA graph with rules and "
-                     "recording.",
-                 0, 120) +
-         "\n";
+                     "recording.";
+  std::string by_kernels;
+  for (const std::string& name : backbone_names())
+    if (make_backbone(BackboneConfig(name), kSteps)->step_kernels(kDtype, kGpu))
+      by_kernels += (by_kernels.empty() ? "" : ", ") + name;
+  if (!by_kernels.empty())
+    text += " There all of the backbone's step is kernels for " + by_kernels +
+            ", with the limits of learning above and an even memory.width / memory.heads.";
+  return wrapped(text, 0, 120) + "\n";
 }
 
 std::string heads() {

@@ -37,6 +37,15 @@ class BlockStack::Block : public torch::nn::Module {
         {mlp_norm_->weight(), fused::swiglu_branch(mlp_->fused_weights(), dtype), mlp_dropout_->key(device)});
   }
 
+  // The same of one step.
+  void add_step_residuals(std::vector<fused::ForwardResidual>& residuals, const Tensor& position_B,
+                          std::span<const Tensor> state, torch::ScalarType dtype) const {
+    const torch::Device device = position_B.device();
+    residuals.push_back({mixer_norm_->weight(), layer_->step_branch(position_B, state), mixer_dropout_->key(device)});
+    residuals.push_back(
+        {mlp_norm_->weight(), fused::swiglu_branch(mlp_->fused_weights(), dtype), mlp_dropout_->key(device)});
+  }
+
   const Layer& layer() const { return *layer_; }
   std::int64_t inner_width() const { return inner_width_; }
   std::vector<Tensor> mlp_parameters() const { return mlp_->parameters(); }
@@ -67,14 +76,25 @@ bool BlockStack::shows_memory() const {
   return std::ranges::any_of(blocks_, [](const auto& block) { return block->layer().shows_memory(); });
 }
 
-Support BlockStack::learning_kernels(torch::ScalarType dtype, torch::Device device) const {
+template <class SupportOf>
+Support BlockStack::of_all_layers(SupportOf support_of) const {
   const Layer& first = blocks_.front()->layer();
   for (const auto& block : blocks_) {
-    const Support own = block->layer().kernels(dtype, device);
+    const Support own = support_of(block->layer());
     if (own) continue;
     return block->layer().name() == first.name() ? own : Support::no(block->layer().name() + ": " + own.reason());
   }
   return Support();
+}
+
+Support BlockStack::learning_kernels(torch::ScalarType dtype, torch::Device device) const {
+  return of_all_layers([&](const Layer& layer) { return layer.kernels(dtype, device); });
+}
+
+Support BlockStack::step_kernels(torch::ScalarType dtype, torch::Device device) const {
+  if (norm_->weight().scalar_type() != torch::kFloat32)
+    return Support::no(std::string("the parameters are in ") + torch::toString(norm_->weight().scalar_type()));
+  return of_all_layers([&](const Layer& layer) { return layer.step_kernels(dtype, device); });
 }
 
 Support BlockStack::fastest_kernels(torch::ScalarType dtype, torch::Device device) const {
@@ -135,6 +155,17 @@ Tensor BlockStack::run_on_kernels(const Tensor& input_BTD, const Tensor& lengths
 }
 
 Tensor BlockStack::run_step(const Tensor& input_BD, MemoryState& state) { return take_step(input_BD, state, nullptr); }
+
+Tensor BlockStack::run_step_on_kernels(const Tensor& input_BD, MemoryState& state, torch::ScalarType dtype) {
+  const Tensor position_B = state.tensors[0];  // all mixers with kernels for a step count
+  std::vector<fused::ForwardResidual> residuals;
+  for (std::size_t i = 0; i < blocks_.size(); ++i)
+    blocks_[i]->add_step_residuals(residuals, position_B, layer_state(state, i), dtype);
+  const Tensor output_BD = fused::forward_residual_stack(input_BD, dtype, input_dropout_->key(input_BD.device()),
+                                                         residuals, norm_->weight());
+  state.tensors[0].add_(1);
+  return output_BD;
+}
 
 Tensor BlockStack::run_viewed_step(const Tensor& input_BD, MemoryState& state, MemoryView& view) {
   return shows_memory() ? take_step(input_BD, state, &view) : SequenceModel::run_viewed_step(input_BD, state, view);

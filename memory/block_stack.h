@@ -26,6 +26,7 @@ class BlockStack final : public SequenceModel {
   bool shows_memory() const override;
   Support learning_kernels(torch::ScalarType dtype, torch::Device device) const override;
   Support fastest_kernels(torch::ScalarType dtype, torch::Device device) const override;
+  Support step_kernels(torch::ScalarType dtype, torch::Device device) const override;
   MemoryState initial_state(std::int64_t batch) const override;
 
  private:
@@ -38,6 +39,8 @@ class BlockStack final : public SequenceModel {
   // Through the fused branches of the blocks.
   torch::Tensor run_on_kernels(const torch::Tensor& input_BTD, const torch::Tensor& lengths_B) override;
   torch::Tensor run_step(const torch::Tensor& input_BD, MemoryState& state) override;
+  torch::Tensor run_step_on_kernels(const torch::Tensor& input_BD, MemoryState& state,
+                                    torch::ScalarType dtype) override;
   torch::Tensor run_viewed_step(const torch::Tensor& input_BD, MemoryState& state, MemoryView& view) override;
   // `view`: null or filled.
   torch::Tensor take_step(const torch::Tensor& input_BD, MemoryState& state, MemoryView* view);
@@ -45,6 +48,9 @@ class BlockStack final : public SequenceModel {
   std::int64_t multiply_adds_per_step() const override;
   std::vector<torch::Tensor> mlp_parameters() const override;
 
+  // What a layer says of kernels, or the first that has none, by its name unless all are of one kind.
+  template <class SupportOf>
+  Support of_all_layers(SupportOf support_of) const;
   // make(layer) for the first layer of each settings.
   template <class Make>
   Plans plans(Make make) const;

@@ -2,12 +2,14 @@
 
 #include <cmath>
 #include <stdexcept>
+#include <string>
 #include <utility>
 #include <vector>
 
 #include "kernels/attention/attention.h"
 #include "kernels/block/elementwise.h"
 #include "kernels/block/mixer.h"
+#include "kernels/delayed_memory/delayed_memory.h"
 #include "kernels/delta_rule/delta_rule.h"
 #include "nn/cuda_support.h"
 #include "nn/fused_rows.h"
@@ -43,11 +45,11 @@ MixKind mix_kind(const std::optional<Mixing>& mixing) {
   throw std::logic_error("a mixing without a kernel");
 }
 
-class MixerBranch : public Branch {
- public:
-  MixerBranch(const MixerWeights& weights, const MixerSettings& settings)
-      : Branch(list_of(weights)),
-        settings_(settings),
+// What comes before the memories of a mixer and after them.
+class MixerPasses {
+ protected:
+  MixerPasses(const MixerWeights& weights, const MixerSettings& settings)
+      : settings_(settings),
         mix_(mix_kind(settings.mixing)),
         head_norm_K_(weights.head_norm_K.detach()),
         head_{.rows = settings.batch * settings.steps,
@@ -72,13 +74,14 @@ class MixerBranch : public Branch {
     output_stack_.add(weights.output_DD, 0, by_row, by_head);
   }
 
-  void pack_weights(torch::ScalarType dtype) override {
+  void pack(torch::ScalarType dtype) {
     const auto packed = WeightStack::packed({{input_stack_, dtype}, {output_stack_, dtype}});
     input_weight_ = packed[0];
     output_weight_ = packed[1];
   }
 
-  Tensor forward(const Tensor& normed_MP) override {
+  // Projections and features.
+  void project(const Tensor& normed_MP) {
     TORCH_CHECK(normed_MP.size(0) == head_.rows, normed_MP.size(0), " rows of ", settings_.batch, " x ",
                 settings_.steps);
     normed_MP_ = normed_MP;
@@ -86,7 +89,66 @@ class MixerBranch : public Branch {
     features_ = empty({head_.rows, 3, part_});
     beta_ = empty({head_.rows, head_.heads});
     mixer_features_forward(features(), features_.data_ptr(), beta_.data_ptr(), current_stream());
+  }
+  // From what the memories answered.
+  Tensor mixed_output() {
+    mixed_ = empty({head_.rows, part_});
+    mixer_mix_forward(mix(), mixed_.data_ptr(), current_stream());
+    return product(mixed_, output_weight_.t());
+  }
 
+  int padded_width() const { return round_up(settings_.width, kWidthMultiple); }
+  bool has_window() const { return mix_ != MixKind::kFast; }
+  Dtype dtype() const { return kernel_dtype(normed_MP_); }
+  Tensor empty(torch::IntArrayRef shape) const { return torch::empty(shape, normed_MP_.options()); }
+
+  MixerFeatures features() const {
+    return {.shape = head_,
+            .dtype = dtype(),
+            .projected_stride = projected_columns_,
+            .beta_column = beta_column_,
+            .beta_factor = settings_.beta_factor,
+            .query_dropout = settings_.query_dropout,
+            .key_dropout = settings_.key_dropout,
+            .value_dropout = settings_.value_dropout,
+            .window = has_window(),
+            .projected = projected_.data_ptr()};
+  }
+  MixerMix mix() const {
+    return {.shape = head_,
+            .dtype = dtype(),
+            .kind = mix_,
+            .branch_norm = settings_.branch_norm,
+            .projected_stride = projected_columns_,
+            .gate = at_element(projected_, gate_column_),
+            .fast = fast_.data_ptr(),
+            .window = has_window() ? window_.data_ptr() : nullptr,
+            .weight = float_data(head_norm_K_),
+            .epsilon = static_cast<float>(kRmsNormEpsilon)};
+  }
+  float scale() const { return 1.0f / std::sqrt(static_cast<float>(head_.width)); }
+
+  MixerSettings settings_;
+  MixKind mix_;
+  Tensor head_norm_K_;
+  MixerShape head_;
+  int part_;  // columns of all heads
+  int gate_column_, beta_column_, projected_columns_;
+  WeightStack input_stack_, output_stack_;
+  Tensor input_weight_, output_weight_;
+  Tensor normed_MP_, projected_, features_, beta_;
+  Tensor fast_, window_, mixed_;
+};
+
+class MixerBranch : public Branch, private MixerPasses {
+ public:
+  MixerBranch(const MixerWeights& weights, const MixerSettings& settings)
+      : Branch(list_of(weights)), MixerPasses(weights, settings) {}
+
+  void pack_weights(torch::ScalarType dtype) override { pack(dtype); }
+
+  Tensor forward(const Tensor& normed_MP) override {
+    project(normed_MP);
     fast_ = empty({head_.rows, part_});
     delta_saved_ = scratch_bytes(delta_rule_saved_bytes(delta_shape(), dtype()), normed_MP_);
     const auto run_delta_rule = [&] {
@@ -103,10 +165,7 @@ class MixerBranch : public Branch {
     } else {
       run_delta_rule();
     }
-
-    mixed_ = empty({head_.rows, part_});
-    mixer_mix_forward(mix(), mixed_.data_ptr(), current_stream());
-    return product(mixed_, output_weight_.t());
+    return mixed_output();
   }
 
   Gradients backward(const Tensor& d_output_MP, SideWork& side) override {
@@ -168,39 +227,9 @@ class MixerBranch : public Branch {
   }
 
  private:
-  int padded_width() const { return round_up(settings_.width, kWidthMultiple); }
-  bool has_window() const { return mix_ != MixKind::kFast; }
-  Dtype dtype() const { return kernel_dtype(normed_MP_); }
-  Tensor empty(torch::IntArrayRef shape) const { return torch::empty(shape, normed_MP_.options()); }
-
-  MixerFeatures features() const {
-    return {.shape = head_,
-            .dtype = dtype(),
-            .projected_stride = projected_columns_,
-            .beta_column = beta_column_,
-            .beta_factor = settings_.beta_factor,
-            .query_dropout = settings_.query_dropout,
-            .key_dropout = settings_.key_dropout,
-            .value_dropout = settings_.value_dropout,
-            .window = has_window(),
-            .projected = projected_.data_ptr()};
-  }
-  MixerMix mix() const {
-    return {.shape = head_,
-            .dtype = dtype(),
-            .kind = mix_,
-            .branch_norm = settings_.branch_norm,
-            .projected_stride = projected_columns_,
-            .gate = at_element(projected_, gate_column_),
-            .fast = fast_.data_ptr(),
-            .window = has_window() ? window_.data_ptr() : nullptr,
-            .weight = float_data(head_norm_K_),
-            .epsilon = static_cast<float>(kRmsNormEpsilon)};
-  }
   DeltaRuleShape delta_shape() const {
     return {static_cast<int>(settings_.batch), static_cast<int>(settings_.steps), head_.heads, head_.padded};
   }
-  float scale() const { return 1.0f / std::sqrt(static_cast<float>(head_.width)); }
   DeltaRuleInput delta_input() const {
     return {.shape = delta_shape(),
             .dtype = dtype(),
@@ -226,22 +255,97 @@ class MixerBranch : public Branch {
             .dropout = {}};
   }
 
-  MixerSettings settings_;
-  MixKind mix_;
-  Tensor head_norm_K_;
-  MixerShape head_;
-  int part_;  // columns of all heads
-  int gate_column_, beta_column_, projected_columns_;
-  WeightStack input_stack_, output_stack_;
-  Tensor input_weight_, output_weight_;
-  Tensor normed_MP_, projected_, features_, beta_;
-  Tensor fast_, delta_saved_, window_, window_saved_, mixed_;
+  Tensor delta_saved_, window_saved_;
+};
+
+// Of a delayed HQLT, for acting.
+class DelayedStepBranch : public ForwardBranch, private MixerPasses {
+ public:
+  DelayedStepBranch(const MixerWeights& weights, const MixerSettings& settings, const DelayedStepState& state)
+      : MixerPasses(weights, settings), state_(state) {
+    for (const Tensor& tensor : {state.fast_BHKV, state.key_BSHK, state.value_BSHV})
+      TORCH_CHECK(tensor.is_contiguous(), "a tensor of memory is not contiguous");
+    TORCH_CHECK(!state.chunk || state.beta_BSH1.is_contiguous(), "the write strengths of a chunk are not contiguous");
+  }
+
+  void pack_weights(torch::ScalarType dtype) override { pack(dtype); }
+
+  // A stream's fast weights take what attention is about to overwrite, a chunk's what it has just completed.
+  Tensor forward(const Tensor& normed_MP) override {
+    project(normed_MP);
+    fast_ = empty({head_.rows, part_});
+    window_ = empty({head_.rows, part_});
+    if (state_.chunk) attend();
+    remember();
+    if (!state_.chunk) attend();
+    return mixed_output();
+  }
+
+ private:
+  void attend() {
+    attention_step({.rows = static_cast<int>(head_.rows),
+                    .heads = head_.heads,
+                    .width = head_.width,
+                    .dtype = dtype(),
+                    .scale = scale(),
+                    .rotary_width = rotary_width(),
+                    .head_stride = head_.padded,
+                    .q = {projected_.data_ptr(), projected_columns_},
+                    .k = {at_element(projected_, part_), projected_columns_},
+                    .v = {at_element(features_, 2 * part_), 3 * part_},
+                    .position_N = state_.position_B.data_ptr<std::int64_t>(),
+                    .ring = {.dtype = Dtype::kFloat32,
+                             .slots = settings_.window,
+                             .key_BSHW = state_.key_BSHK.data_ptr<float>(),
+                             .value_BSHW = state_.value_BSHV.data_ptr<float>()},
+                    .chunked = state_.chunk,
+                    .output_width = head_.padded,
+                    .output_NHP = window_.data_ptr(),
+                    .dropout = {}},
+                   current_stream());
+  }
+  void remember() {
+    delayed_memory_step({.delay = state_.chunk ? Delay::kChunk : Delay::kStream,
+                         .rows = static_cast<int>(head_.rows),
+                         .heads = head_.heads,
+                         .width = head_.width,
+                         .output_width = head_.padded,
+                         .slots = settings_.window,
+                         .dtype = dtype(),
+                         .scale = scale(),
+                         .rotary_width = rotary_width(),
+                         .q_row_stride = 3 * part_,
+                         .q_head_stride = head_.padded,
+                         .q = features_.data_ptr(),
+                         .beta_NH = beta_.data_ptr(),
+                         .position_N = state_.position_B.data_ptr<std::int64_t>(),
+                         .key_ring_NSHW = state_.key_BSHK.data_ptr<float>(),
+                         .value_ring_NSHW = state_.value_BSHV.data_ptr<float>(),
+                         .beta_ring_NSH = state_.chunk ? state_.beta_BSH1.data_ptr<float>() : nullptr,
+                         .fast_NHWW = state_.fast_BHKV.data_ptr<float>(),
+                         .output_NHP = fast_.data_ptr()},
+                        current_stream());
+  }
+  int rotary_width() const { return settings_.rotary ? head_.width : 0; }
+
+  DelayedStepState state_;
 };
 
 }  // namespace
 
 std::unique_ptr<Branch> mixer_branch(const MixerWeights& weights, const MixerSettings& settings) {
   return std::make_unique<MixerBranch>(weights, settings);
+}
+
+Support delayed_step_support(std::int64_t width, std::int64_t heads, torch::ScalarType dtype, torch::Device device) {
+  if (Support own = block_support(width, heads, dtype, device); !own) return own;
+  if (width / heads % 2 == 0) return {};
+  return Support::no("width / heads " + std::to_string(width / heads) + " is not even");
+}
+
+std::unique_ptr<ForwardBranch> delayed_step_branch(const MixerWeights& weights, const MixerSettings& settings,
+                                                   const DelayedStepState& state) {
+  return std::make_unique<DelayedStepBranch>(weights, settings, state);
 }
 
 }  // namespace engram::fused

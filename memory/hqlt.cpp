@@ -81,6 +81,20 @@ Tensor HqltMixerBase::mix(const Tensor& x, const Tensor& fast_branch, const Tens
   return output_->forward(join_heads(head_norm_->forward(mixed)));
 }
 
+fused::MixerWeights HqltMixerBase::weights_and_settings(fused::MixerSettings& settings, torch::Device device) const {
+  settings.mixing = options_.mixing;
+  settings.branch_norm = options_.branch_norm;
+  settings.window = options_.window;
+  settings.rotary = options_.positions == PositionCode::kRope;
+  settings.beta_factor = static_cast<float>(options_.beta_factor);
+  settings.query_dropout = query_dropout_->key(device);
+  settings.key_dropout = key_dropout_->key(device);
+  settings.value_dropout = value_dropout_->key(device);
+  return {
+      query_->weight,       key_->weight,   value_->weight, memory_.write_weight(), gate_ ? gate_->weight : Tensor(),
+      head_norm_->weight(), output_->weight};
+}
+
 namespace {
 
 class HqltMixer : public HqltMixerBase {
@@ -133,19 +147,8 @@ class HqltMixer : public HqltMixerBase {
     return options.has_deltanet() ? Support() : Support::no("there are kernels for memory.fast_weights deltanet alone");
   }
 
-  // Also fills in the mixer's own part of the settings.
   fused::MixerWeights fused_weights(fused::MixerSettings& settings, torch::Device device) const {
-    settings.mixing = options_.mixing;
-    settings.branch_norm = options_.branch_norm;
-    settings.window = options_.window;
-    settings.rotary = options_.positions == PositionCode::kRope;
-    settings.beta_factor = static_cast<float>(options_.beta_factor);
-    settings.query_dropout = query_dropout_->key(device);
-    settings.key_dropout = key_dropout_->key(device);
-    settings.value_dropout = value_dropout_->key(device);
-    return {
-        query_->weight,       key_->weight,   value_->weight, memory_.write_weight(), gate_ ? gate_->weight : Tensor(),
-        head_norm_->weight(), output_->weight};
+    return weights_and_settings(settings, device);
   }
 
  private:

@@ -13,6 +13,7 @@
 #include "memory/backbone_options.h"
 #include "memory/block_stack.h"
 #include "memory/fast_weight_memory.h"
+#include "memory/fused_mixer.h"
 #include "memory/window_positions.h"
 #include "nn/dropout.h"
 
@@ -47,6 +48,9 @@ class HqltMixerBase : public torch::nn::Module, public AttentionMaps {
   // x [..., D]; fast_branch, window_branch [..., H, D / H] -> [..., D]. `view`, unless null, gets both and the gates.
   torch::Tensor mix(const torch::Tensor& x, const torch::Tensor& fast_branch, const torch::Tensor& window_branch,
                     LayerView* view = nullptr);
+  // The weights as the fused branches take them, with deltanet's fast weights; also fills in the mixer's own part of
+  // the settings.
+  fused::MixerWeights weights_and_settings(fused::MixerSettings& settings, torch::Device device) const;
 
   HqltSharedOptions options_;
   torch::nn::Linear query_, key_, value_;

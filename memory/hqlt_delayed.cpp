@@ -7,6 +7,8 @@
 // weights are read as they were at its start and take the chunk's S pairs, each with its own beta, when it is full.
 //
 // The ring holds keys as attention sees them, turned by RoPE; they are turned back to be written to the fast weights.
+//
+// Without a view a step on a GPU is a branch of kernels (fused_mixer.h) where they take its sizes.
 #include <algorithm>
 #include <cmath>
 
@@ -18,7 +20,30 @@ namespace {
 
 using torch::Tensor;
 
-class DelayedStreamMixer : public HqltMixerBase {
+// What both have beside their definitions: the step by kernels. kChunk: with a chunk's write strengths.
+template <bool kChunk>
+class DelayedMixer : public HqltMixerBase {
+ public:
+  template <class Options>
+  static Support step_kernels(const Options& options, torch::ScalarType dtype, torch::Device device) {
+    return fused::delayed_step_support(options.width, options.heads, dtype, device);
+  }
+  std::unique_ptr<fused::ForwardBranch> step_branch(const Tensor& position_B, std::span<const Tensor> state) const {
+    fused::MixerSettings settings{};
+    settings.batch = position_B.size(0);
+    settings.steps = 1;
+    settings.width = options_.width;
+    settings.heads = options_.heads;
+    const fused::MixerWeights weights = weights_and_settings(settings, position_B.device());
+    return fused::delayed_step_branch(weights, settings,
+                                      {kChunk, position_B, state[0], state[1], state[2], kChunk ? state[3] : Tensor()});
+  }
+
+ protected:
+  using HqltMixerBase::HqltMixerBase;
+};
+
+class DelayedStreamMixer : public DelayedMixer</*kChunk=*/false> {
  public:
   using Options = HqltDelayedStreamOptions;
 
@@ -63,7 +88,7 @@ class DelayedStreamMixer : public HqltMixerBase {
     Tensor slot_B1, idle_B1;
   };
 
-  explicit DelayedStreamMixer(const Options& options) : HqltMixerBase(options, options.fast_weight_options()) {}
+  explicit DelayedStreamMixer(const Options& options) : DelayedMixer(options, options.fast_weight_options()) {}
 
   Tensor forward(const Tensor& x_BTD, const Plan& plan, std::span<const Tensor> state,
                  std::vector<Tensor>& final_state) {
@@ -99,7 +124,7 @@ class DelayedStreamMixer : public HqltMixerBase {
   }
 };
 
-class DelayedChunkMixer : public HqltMixerBase {
+class DelayedChunkMixer : public DelayedMixer</*kChunk=*/true> {
  public:
   using Options = HqltDelayedChunkOptions;
 
@@ -161,7 +186,7 @@ class DelayedChunkMixer : public HqltMixerBase {
     WindowPositions positions, turn_back;
   };
 
-  explicit DelayedChunkMixer(const Options& options) : HqltMixerBase(options, options.fast_weight_options()) {}
+  explicit DelayedChunkMixer(const Options& options) : DelayedMixer(options, options.fast_weight_options()) {}
 
   // Also the write strengths of the chunk.
   static std::vector<std::vector<std::int64_t>> state_shapes(const Options& options) {

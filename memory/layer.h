@@ -79,6 +79,16 @@ concept FusedMixer = BlockMixer<Mixer> &&
   { mixer.fused_weights(settings, device) } -> std::same_as<fused::MixerWeights>;
 };
 
+// A mixer with kernels of its own for a step: the step of rows at `position_B` as a residual branch, where the kernels
+// take its options.
+template <class Mixer>
+concept SteppedMixer = BlockMixer<Mixer> &&
+    requires(const Mixer mixer, const typename Mixer::Options& options, torch::ScalarType dtype, torch::Device device,
+             const torch::Tensor& position_B, std::span<const torch::Tensor> state) {
+  { Mixer::step_kernels(options, dtype, device) } -> std::same_as<Support>;
+  { mixer.step_branch(position_B, state) } -> std::same_as<std::unique_ptr<fused::ForwardBranch>>;
+};
+
 class Layer {
  public:
   // What layers with the same settings() share in one call.
@@ -108,6 +118,10 @@ class Layer {
   // The mixer as a residual branch on a GPU; where kernels() allows it.
   virtual Support kernels(torch::ScalarType dtype, torch::Device device) const = 0;
   virtual std::unique_ptr<fused::Branch> branch(const FreshRows& rows, torch::Device device) const = 0;
+  // The mixer's step as one, which writes into `state`; where step_kernels() allows it.
+  virtual Support step_kernels(torch::ScalarType dtype, torch::Device device) const = 0;
+  virtual std::unique_ptr<fused::ForwardBranch> step_branch(const torch::Tensor& position_B,
+                                                            std::span<const torch::Tensor> state) const = 0;
 };
 
 template <BlockMixer Mixer>
@@ -165,6 +179,18 @@ class LayerOf final : public Layer {
     } else {
       throw std::logic_error(name() + " has no kernels of its own");
     }
+  }
+
+  Support step_kernels(torch::ScalarType dtype, torch::Device device) const override {
+    if constexpr (SteppedMixer<Mixer>) return Mixer::step_kernels(*options_, dtype, device);
+    return Support::no("its step has no kernels of its own");
+  }
+  std::unique_ptr<fused::ForwardBranch> step_branch(const torch::Tensor& position_B,
+                                                    std::span<const torch::Tensor> state) const override {
+    if constexpr (SteppedMixer<Mixer>)
+      return mixer_->step_branch(position_B, state);
+    else
+      throw std::logic_error("the step of " + name() + " has no kernels of its own");
   }
 
  private:

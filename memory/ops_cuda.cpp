@@ -98,7 +98,9 @@ Tensor attention_step(const Tensor& query_BHK, const Tensor& key_BHK, const Tens
                                    .slots = static_cast<int>(ring.key_BSHK.size(1)),
                                    .key_BSHW = ring.key_BSHK.data_ptr(),
                                    .value_BSHW = ring.value_BSHV.data_ptr()},
-                          .output_NHW = output_BHV.data_ptr(),
+                          .chunked = false,
+                          .output_width = static_cast<int>(width),
+                          .output_NHP = output_BHV.data_ptr(),
                           .dropout = weight_dropout},
                          current_stream());
   return output_BHV;

@@ -120,10 +120,23 @@ void SequenceModel::check_step(const torch::Tensor& input_BD, const MemoryState&
               " rows, the input ", input_BD.size(0));
 }
 
-torch::Tensor SequenceModel::step(const torch::Tensor& input_BD, MemoryState& state) {
+torch::Tensor SequenceModel::step(const torch::Tensor& input_BD, MemoryState& state, bool use_kernels) {
   check_step(input_BD, state);
   const torch::NoGradGuard no_grad;
-  return run_step(in_own_type(input_BD), state);
+  const torch::Tensor input = in_own_type(input_BD);
+  if (use_kernels && input.is_cuda()) {
+    const auto dtype = product_dtype(input.device(), input.scalar_type());
+    if (step_kernels(dtype, input.device())) return run_step_on_kernels(input, state, dtype);
+  }
+  return run_step(input, state);
+}
+
+Support SequenceModel::step_kernels(torch::ScalarType, torch::Device) const {
+  return Support::no("its step has no kernels of its own");
+}
+
+torch::Tensor SequenceModel::run_step_on_kernels(const torch::Tensor&, MemoryState&, torch::ScalarType) {
+  throw std::logic_error("this backbone's step has no kernels of its own");
 }
 
 torch::Tensor SequenceModel::step(const torch::Tensor& input_BD, MemoryState& state, MemoryView& view) {

@@ -76,12 +76,16 @@ class SequenceModel : public torch::nn::Module {
   // One step of every row, which writes into the tensors of `state` (clone() keeps the old one). Records no gradients.
   // In training mode the memory is carried exactly as in evaluation mode; only dropout differs. In a scope of
   // nn/autocast.h products are in its type, and the state keeps its own.
-  torch::Tensor step(const torch::Tensor& input_BD, MemoryState& state);
+  torch::Tensor step(const torch::Tensor& input_BD, MemoryState& state, bool use_kernels = true);
+
+  // Whether step() has kernels of the backbone's own for all of it, with products in `dtype` on `device`, the current
+  // one; it takes them unless they are not to be used.
+  virtual Support step_kernels(torch::ScalarType dtype, torch::Device device) const;
 
   // Whether a step can say what it reads from memory.
   virtual bool shows_memory() const { return false; }
-  // step() that also says so. Attention is then computed from the weights that `view` gets: the output equals step()'s
-  // up to rounding. Throws std::logic_error unless shows_memory().
+  // step() that also says so, by LibTorch's operations. Attention is then computed from the weights that `view` gets:
+  // the output equals step()'s up to rounding. Throws std::logic_error unless shows_memory().
   torch::Tensor step(const torch::Tensor& input_BD, MemoryState& state, MemoryView& view);
 
   ModelCost cost() const;
@@ -99,6 +103,8 @@ class SequenceModel : public torch::nn::Module {
   virtual torch::Tensor run_on_kernels(const torch::Tensor& input_BTD, const torch::Tensor& lengths_B);
   // step() without gradients, of an input in the parameters' type.
   virtual torch::Tensor run_step(const torch::Tensor& input_BD, MemoryState& state) = 0;
+  // The same with products in `dtype`, where step_kernels() allows it.
+  virtual torch::Tensor run_step_on_kernels(const torch::Tensor& input_BD, MemoryState& state, torch::ScalarType dtype);
   // The same with a view, in a backbone that shows its memory.
   virtual torch::Tensor run_viewed_step(const torch::Tensor& input_BD, MemoryState& state, MemoryView& view);
   virtual std::int64_t multiply_adds_per_step() const = 0;

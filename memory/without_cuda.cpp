@@ -16,6 +16,10 @@ std::unique_ptr<Branch> causal_attention_branch(const CausalAttentionWeights&, c
   not_built("attention");
 }
 std::unique_ptr<Branch> mixer_branch(const MixerWeights&, const MixerSettings&) { not_built("a mixer"); }
+Support delayed_step_support(std::int64_t, std::int64_t, torch::ScalarType, torch::Device) { return no_support(); }
+std::unique_ptr<ForwardBranch> delayed_step_branch(const MixerWeights&, const MixerSettings&, const DelayedStepState&) {
+  not_built("a step of a mixer");
+}
 
 }  // namespace engram::fused
 

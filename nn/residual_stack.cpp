@@ -110,4 +110,21 @@ Tensor residual_stack(const Tensor& x, const DropoutKey& input_dropout, std::vec
   return StackFunction::apply(x, at::TensorList(parameters), pass);
 }
 
+Tensor forward_residual_stack(const Tensor& x_MD, torch::ScalarType dtype, const DropoutKey& input_dropout,
+                              const std::vector<ForwardResidual>& residuals, const Norm& last) {
+  const torch::NoGradGuard no_grad;
+  const auto norm_before = [&](std::size_t i) { return i < residuals.size() ? residuals[i].norm : last; };
+  // What stands behind the width is not read.
+  const Tensor input_MP =
+      torch::empty({x_MD.size(0), round_up(x_MD.size(1), kWidthMultiple)}, x_MD.options().dtype(dtype));
+  input_MP.narrow(1, 0, x_MD.size(1)).copy_(x_MD);
+  NormedSum rows = normed_sum(input_MP, input_dropout, Tensor(), norm_before(0));
+  for (std::size_t i = 0; i < residuals.size(); ++i) {
+    residuals[i].branch->pack_weights(dtype);
+    const Tensor output_MP = residuals[i].branch->forward(rows.normed_MP);
+    rows = normed_sum(output_MP, residuals[i].dropout, rows.x_MP, norm_before(i + 1));
+  }
+  return unpadded_view(rows.normed_MP, x_MD.sizes()).to(x_MD.scalar_type());
+}
+
 }  // namespace engram::fused

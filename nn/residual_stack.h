@@ -1,7 +1,7 @@
 // A stack of residual branches on a GPU as one differentiable operation with a backward pass of its own:
 //   x <- dropout(x),   x <- x + dropout(branch(norm(x))) for one branch after the other,   and a norm at the end.
 // Between two branches one kernel adds to x and normalises the sum; in the backward pass one kernel goes back through
-// the norm, adds to the gradient of x and drops what the next branch is given.
+// the norm, adds to the gradient of x and drops what the next branch is given. For acting the same without gradients.
 //
 // Rows [M, P], types and the clock of a dropout: as in fused_rows.h.
 #pragma once
@@ -20,16 +20,22 @@ class SideWork;  // side_work.h
 
 constexpr int kWidthMultiple = 16;  // P is one
 
-// A branch of a residual stream, for one forward pass and its backward pass.
-class Branch {
+// A branch of a residual stream, for one forward pass.
+class ForwardBranch {
  public:
-  explicit Branch(std::vector<torch::Tensor> parameters) : parameters_(std::move(parameters)) {}
-  virtual ~Branch() = default;
+  virtual ~ForwardBranch() = default;
 
-  const std::vector<torch::Tensor>& parameters() const { return parameters_; }
   // For products of this type. To be called before forward().
   virtual void pack_weights(torch::ScalarType dtype) = 0;
   virtual torch::Tensor forward(const torch::Tensor& normed_MP) = 0;
+};
+
+// And for its backward pass.
+class Branch : public ForwardBranch {
+ public:
+  explicit Branch(std::vector<torch::Tensor> parameters) : parameters_(std::move(parameters)) {}
+
+  const std::vector<torch::Tensor>& parameters() const { return parameters_; }
 
   struct Gradients {
     torch::Tensor normed_MP;
@@ -50,15 +56,24 @@ struct Norm {
   torch::Tensor weight_D, bias_D;
 };
 
-struct Residual {
+template <class OfBranch>
+struct ResidualOf {
   Norm norm;
-  std::unique_ptr<Branch> branch;
+  std::unique_ptr<OfBranch> branch;
   DropoutKey dropout;
 };
+using Residual = ResidualOf<Branch>;
+using ForwardResidual = ResidualOf<ForwardBranch>;
 
 // x [..., D] -> [..., D], a view of rows. Rows of x may stand apart: what to_rows() or a dropout gave is read where it
 // stands.
 torch::Tensor residual_stack(const torch::Tensor& x, const DropoutKey& input_dropout, std::vector<Residual> residuals,
                              Norm last);
+
+// The same without gradients, all of it on the current stream, so that a graph may capture it: x [M, D] -> [M, D] in
+// x's type, computed in `dtype`.
+torch::Tensor forward_residual_stack(const torch::Tensor& x_MD, torch::ScalarType dtype,
+                                     const DropoutKey& input_dropout, const std::vector<ForwardResidual>& residuals,
+                                     const Norm& last);
 
 }  // namespace engram::fused

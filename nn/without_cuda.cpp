@@ -37,6 +37,10 @@ Support one_kernel_swiglu_support(std::int64_t, std::int64_t, torch::ScalarType,
 std::unique_ptr<Branch> swiglu_branch(const SwiGluWeights&, torch::ScalarType) { not_built("SwiGLU"); }
 std::unique_ptr<Branch> gelu_mlp_branch(const GeluMlpWeights&) { not_built("an MLP"); }
 Tensor residual_stack(const Tensor&, const DropoutKey&, std::vector<Residual>, Norm) { not_built("a stack of blocks"); }
+Tensor forward_residual_stack(const Tensor&, torch::ScalarType, const DropoutKey&, const std::vector<ForwardResidual>&,
+                              const Norm&) {
+  not_built("a step of a stack of blocks");
+}
 
 Tensor dropout(const Tensor&, const Tensor&, const DropoutKey&) { not_built("dropout"); }
 

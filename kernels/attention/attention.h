@@ -95,7 +95,9 @@ void attention_backward(const AttentionInput& input, const AttentionOutputGradie
 
 // One step of N rows: turns q and k to position_N[n], writes k' and v into the ring's slot, and attends to the
 // min(position + 1, S) filled slots (the window is S). Row n, head h of q, k, v at data + n * row_stride +
-// h * head_stride; output_NHW contiguous; ring [N, S, H, W]. position_N is read, not advanced.
+// h * head_stride; output [N, H, output_width] contiguous, zero after W; ring [N, S, H, W]. position_N is read, not
+// advanced. `chunked`: the step at position p sees those since the last multiple of S alone, and turns are those of
+// p mod S.
 struct AttentionStep {
   int rows;
   int heads;
@@ -107,7 +109,9 @@ struct AttentionStep {
   AttentionRows q, k, v;
   const std::int64_t* position_N;
   AttentionRing ring;
-  void* output_NHW;
+  bool chunked;
+  int output_width;  // W .. W rounded up to 64 or 128
+  void* output_NHP;
   DropoutKey dropout;  // f_tu: element (row n * H + h, channel u mod S) of a tensor with S channels
 };
 void attention_step(const AttentionStep& step, cudaStream_t stream);

@@ -1,8 +1,12 @@
 // Rotary positions: frequencies in fixed point, so that the angle of any position is exact modulo a full turn.
 #pragma once
 
+#include <vector_types.h>
+
 #include <cmath>
 #include <cstdint>
+
+#include "base/host_device.h"
 
 namespace engram::attention {
 
@@ -26,16 +30,22 @@ struct Rotation {
   float cosine, sine;
 
   // The rotation by `turns` * 2^-64 of a full turn; unsigned arithmetic wraps where angles do.
-  __device__ static Rotation by(std::uint64_t turns) {
+  HOST_DEVICE static Rotation by(std::uint64_t turns) {
+    const float half_turns = static_cast<float>(static_cast<std::int32_t>(turns >> 32)) * 0x1p-31f;
     Rotation r;
-    sincospif(static_cast<float>(static_cast<std::int32_t>(turns >> 32)) * 0x1p-31f, &r.sine, &r.cosine);
+#if defined(__CUDA_ARCH__)
+    sincospif(half_turns, &r.sine, &r.cosine);
+#else
+    r.sine = static_cast<float>(std::sin(3.141592653589793 * half_turns));
+    r.cosine = static_cast<float>(std::cos(3.141592653589793 * half_turns));
+#endif
     return r;
   }
   __device__ Rotation then(const Rotation& next) const {
     return {cosine * next.cosine - sine * next.sine, sine * next.cosine + cosine * next.sine};
   }
   __device__ float2 turn(float x, float y) const { return {x * cosine - y * sine, y * cosine + x * sine}; }
-  __device__ float2 turn_back(float x, float y) const { return {x * cosine + y * sine, y * cosine - x * sine}; }
+  HOST_DEVICE float2 turn_back(float x, float y) const { return {x * cosine + y * sine, y * cosine - x * sine}; }
 };
 
 }  // namespace engram::attention

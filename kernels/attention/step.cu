@@ -12,7 +12,8 @@ constexpr int kGroups = 32 / kGroup;
 
 template <typename T, typename Ring>
 struct StepArguments {
-  int heads, width, slots;
+  int heads, width, slots, output_width;
+  bool chunked;
   float scale;
   std::int64_t head_stride, q_stride, k_stride, v_stride;
   const T *q, *k, *v;
@@ -81,7 +82,8 @@ __global__ void __launch_bounds__(kMaxWarps * 32)
   const int row = blockIdx.x / arguments.heads, head = blockIdx.x % arguments.heads;
   const int width = arguments.width, thread = threadIdx.x;
   const int warp = thread / 32, warps = blockDim.x / 32;
-  const std::int64_t position = arguments.position[row];
+  std::int64_t position = arguments.position[row];
+  if (arguments.chunked) position %= arguments.slots;
   const int slot = static_cast<int>(position % arguments.slots);
   const int filled = static_cast<int>(position < arguments.slots ? position + 1 : arguments.slots);
   const std::int64_t at = row;
@@ -172,7 +174,12 @@ __global__ void __launch_bounds__(kMaxWarps * 32)
     }
   }
   __syncthreads();
-  if (thread >= width) return;
+  if (thread >= arguments.output_width) return;
+  T* const output = arguments.output + (at * arguments.heads + head) * arguments.output_width + thread;
+  if (thread >= width) {
+    *output = T(0.0f);
+    return;
+  }
   float largest = -INFINITY, weight = 0, sum = 0;
   for (int i = 0; i < warps; ++i) largest = fmaxf(largest, warp_largest[i]);
   for (int i = 0; i < warps; ++i) {
@@ -180,7 +187,7 @@ __global__ void __launch_bounds__(kMaxWarps * 32)
     weight += factor * warp_weight[i];
     sum += factor * warp_sum[i][thread];
   }
-  arguments.output[(at * arguments.heads + head) * width + thread] = T(sum / weight);
+  *output = T(sum / weight);
 }
 
 }  // namespace
@@ -194,6 +201,9 @@ void attention_step(const AttentionStep& step, cudaStream_t stream) {
   check_vectors(step.rotary_width, step.width, step.scale,
                 {step.head_stride, step.q.row_stride, step.k.row_stride, step.v.row_stride});
   if (step.ring.slots < 1) throw std::runtime_error("attention: a ring of no slots");
+  if (step.output_width < step.width || step.output_width > (step.width <= 64 ? 64 : kMaxWidth))
+    throw std::runtime_error("attention: output of width " + std::to_string(step.output_width) + " of heads of " +
+                             std::to_string(step.width));
   const auto kept_bytes =
       static_cast<std::size_t>(step.dropout.drops() ? dropout_row(step.ring.slots) / kDropoutGroup : 0);
   const int warps = step.ring.slots <= 64 ? 4 : step.ring.slots <= 128 ? 8 : kMaxWarps;
@@ -204,6 +214,8 @@ void attention_step(const AttentionStep& step, cudaStream_t stream) {
       const StepArguments<T, Ring> arguments{step.heads,
                                              step.width,
                                              step.ring.slots,
+                                             step.output_width,
+                                             step.chunked,
                                              step.scale,
                                              step.head_stride,
                                              step.q.row_stride,
@@ -215,7 +227,7 @@ void attention_step(const AttentionStep& step, cudaStream_t stream) {
                                              step.position_N,
                                              static_cast<Ring*>(step.ring.key_BSHW),
                                              static_cast<Ring*>(step.ring.value_BSHW),
-                                             static_cast<T*>(step.output_NHW),
+                                             static_cast<T*>(step.output_NHP),
                                              step.dropout,
                                              make_frequencies(step.rotary_width)};
       const auto kernel = step.width <= 64 ? step_kernel<T, Ring, 4> : step_kernel<T, Ring, 8>;

@@ -42,6 +42,10 @@ Tensor checked(const Tensor& x, const KernelShape& shape) {
   return (x.dim() == 4 ? some.narrow(3, 0, shape.width) : some).to(torch::kCPU, torch::kFloat64).contiguous();
 }
 
+Tensor all_heads_checked(const Tensor& x, const KernelShape& shape) {
+  return x.slice(0, 0, shape.batch, shape.checked_every_row()).to(torch::kCPU, torch::kFloat64).contiguous();
+}
+
 std::vector<double> numbers(const Tensor& x) {
   return {x.const_data_ptr<double>(), x.const_data_ptr<double>() + x.numel()};
 }

@@ -54,6 +54,8 @@ std::vector<torch::Tensor> leaves(std::vector<torch::Tensor> tensors);
 // What the references take and give, in double on the CPU: of x [B, T, H, padded] or [B, T, H] the checked rows and
 // heads, without padding.
 torch::Tensor checked(const torch::Tensor& x, const KernelShape& shape);
+// The same with all heads and elements, and for states and rings as well.
+torch::Tensor all_heads_checked(const torch::Tensor& x, const KernelShape& shape);
 std::vector<double> numbers(const torch::Tensor& x);
 torch::Tensor tensor_of(const std::vector<double>& x, torch::IntArrayRef shape);
 

@@ -4,6 +4,7 @@
 #include <string>
 #include <utility>
 
+#include "memory/bench/delayed_memory.h"
 #include "memory/bench/kernel_row.h"
 #include "memory/bench/memories.h"
 #include "memory/bench/mixer.h"
@@ -59,11 +60,6 @@ KernelRow mixer_row(const KernelShape& shape, int window) {
   constexpr ForwardBackward kMixerBound{0.007, 0.012};
   return row_of("synchronous HQLT mixer, " + std::to_string(window), mixer_flops(shape, window), mixer_bytes(shape),
                 kMixerBound, std::make_shared<HqltMixer>(shape, window));
-}
-
-// As checked(), but with all heads, and for states and rings as well.
-Tensor all_heads_checked(const Tensor& x, const KernelShape& shape) {
-  return x.slice(0, 0, shape.batch, shape.checked_every_row()).to(torch::kCPU, torch::kFloat64).contiguous();
 }
 
 // ---- A step of the delta rule ----
@@ -162,7 +158,9 @@ KernelRow attention_step_row(int rows, int heads, int width, int slots) {
                     .v = rows_of(step->in.v),
                     .position_N = step->position_B.data_ptr<std::int64_t>(),
                     .ring = {Dtype::kFloat32, step->slots, step->key_BSHK.data_ptr(), step->value_BSHV.data_ptr()},
-                    .output_NHW = step->output.data_ptr(),
+                    .chunked = false,
+                    .output_width = s.width,
+                    .output_NHP = step->output.data_ptr(),
                     .dropout = {}},
                    stream);
   };
@@ -227,6 +225,7 @@ std::vector<std::function<KernelRow()>> kernel_rows() {
   };
   for (const int n : {1, 64, 1024, 4096}) rows.push_back([n] { return delta_step_row(n, 2, 50); });
   for (const int n : {1, 64, 1024, 4096}) rows.push_back([n] { return attention_step_row(n, 2, 50, kWindow); });
+  for (const auto& row : delayed_memory_rows()) rows.push_back(row);
   for (const auto& row : recurrence_rows()) rows.push_back(row);
   return rows;
 }

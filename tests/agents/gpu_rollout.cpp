@@ -10,6 +10,7 @@
 #include "agents/episode_store.h"
 #include "agents/evaluator.h"
 #include "agents/make_policy.h"
+#include "agents/roads.h"
 #include "agents/rollout.h"
 #include "agents/trained_agent.h"
 #include "agents/trainer.h"
@@ -178,6 +179,8 @@ TEST_CASE("evaluations of the same weights are those of the CPU, whatever acts")
       const auto device = rollout_of(config, torch::kCUDA, Purpose::kEvaluation, 20),
                  host = rollout_of(config, torch::kCPU, Purpose::kEvaluation, 20);
       CHECK((device->policy().description() == "one kernel a step on the GPU") == one_kernel(backbone));
+      CHECK(device->policy().description().ends_with("the backbone's by kernels") ==
+            backbone.starts_with("hqlt_delayed"));
       const auto decisions = make_cpu_vec_env(config.task, config.run.seed, Purpose::kEvaluation, 20, 1);
       const auto never = [] { return false; };
       std::vector<EpisodeResult> all;
@@ -206,6 +209,26 @@ TEST_CASE("evaluations of the same weights are those of the CPU, whatever acts")
       if (config.task.name() == "visual_match" && backbone != std::string("none"))
         CHECK(std::any_of(all.begin(), all.end(), [&](const EpisodeResult& result) { return !same(result, all[0]); }));
     }
+}
+
+TEST_CASE("without kernels a backbone whose step has some acts by LibTorch's operations, in the same episodes") {
+  if (skip_without_gpu()) return;
+  for (const std::string backbone : {"hqlt_delayed_stream", "hqlt_delayed_chunk"}) {
+    CAPTURE(backbone);
+    std::vector<EpisodeResult> results[2];
+    for (const bool off : {false, true}) {
+      const Config config =
+          config_of(kMatch, backbone, {{"run.kernels", off ? "off" : "auto"}, {"memory.window", "7"}});
+      const auto rollout = rollout_of(config, torch::kCUDA, Purpose::kEvaluation, 20);
+      CHECK(rollout->policy().description() ==
+            std::string("the network's operations in a CUDA graph") + (off ? "" : ", the backbone's by kernels"));
+      results[off] = evaluate(*rollout, 30, ActionChoice::kGreedy, 0);
+      const Road road = acting_road(config, rollout->policy().network(), torch::kCUDA);
+      CHECK(road.road.starts_with(rollout->policy().description()));
+      CHECK_FALSE(road.reason.empty());
+    }
+    CHECK(same(results[0], results[1]));
+  }
 }
 
 TEST_CASE("episodes of very different lengths are those of the CPU, and no environment waits for another") {

@@ -28,7 +28,8 @@ struct AttentionCase {
   AttentionKeys keys = AttentionKeys::kRandom;
   double value_scale = 1, key_scale = 1, dropout = 0;
   int slots = 0;  // of the ring of a step; with a past unless `fresh`
-  bool fresh = false;
+  bool fresh = false, chunked = false;
+  int output_padding = 0;  // elements after the width
   Dtype ring_dtype = Dtype::kFloat32;
   unsigned seed = 0;
 
@@ -38,7 +39,8 @@ struct AttentionCase {
            std::to_string(shape.heads) + " W " + std::to_string(shape.width) + " window " +
            (window == kFullWindow ? "full" : std::to_string(window)) + " rotary " + std::to_string(rotary()) + " gap " +
            std::to_string(gap) + (dtype == Dtype::kFloat32 ? " float" : " bfloat16") + (dropout > 0 ? " dropout" : "") +
-           (slots > 0 ? " slots " + std::to_string(slots) : "") + " seed " + std::to_string(seed);
+           (slots > 0 ? " slots " + std::to_string(slots) : "") + (chunked ? " chunked" : "") + " padding " +
+           std::to_string(output_padding) + " seed " + std::to_string(seed);
   }
 };
 
@@ -81,7 +83,7 @@ inline AttentionProblem make_attention(const AttentionCase& c) {
     const std::size_t ring = step * s.batch * c.slots;
     in.past_key_BSHW = normals(ring, c.key_scale, c.ring_dtype);
     in.past_value_BSHW = normals(ring, c.value_scale, c.ring_dtype);
-    for (auto& position : in.position_B) position = rng.below(2 * c.slots + 1);
+    for (auto& position : in.position_B) position = rng.below(2 * c.slots + 1) % (c.chunked ? c.slots : INT32_MAX);
   }
   problem.d_output_BTHW = normals(vectors, 1, c.dtype);
   return problem;
@@ -90,6 +92,7 @@ inline AttentionProblem make_attention(const AttentionCase& c) {
 // Everything the kernels write, as bytes of the element type in use, and as doubles.
 struct AttentionResult {
   std::vector<double> output, q, k, v;
+  int output_zeros = 0;  // what follows the width included
   std::vector<std::vector<unsigned char>> bytes;
 };
 
@@ -98,7 +101,7 @@ struct AttentionResult {
 class AttentionDevice {
  public:
   AttentionDevice(const AttentionCase& c, const AttentionProblem& problem)
-      : case_(c), length_(problem.input.length_B), position_(problem.input.position_B) {
+      : case_(c), length_(problem.input.length_B), position_(device_positions(c, problem)) {
     const AttentionShape& s = c.shape;
     const AttentionReferenceInput& in = problem.input;
     const std::int64_t step = static_cast<std::int64_t>(s.heads) * s.width;
@@ -114,7 +117,7 @@ class AttentionDevice {
       }
     projection_ = DeviceBuffer<unsigned char>(encode(projection, c.dtype));
     d_output_ = DeviceBuffer<unsigned char>(encode(d_output, c.dtype));
-    output_ = DeviceBuffer<unsigned char>(rows * step * bytes);
+    output_ = DeviceBuffer<unsigned char>(rows * s.heads * (s.width + c.output_padding) * bytes);
     d_projection_ = DeviceBuffer<unsigned char>(rows * row_stride_ * bytes);
     saved_ = DeviceBuffer<unsigned char>(attention_saved_bytes(s, c.dtype, c.dropout > 0));
     scratch_ = DeviceBuffer<unsigned char>(attention_backward_scratch_bytes(s));
@@ -160,17 +163,28 @@ class AttentionDevice {
   void step() {
     const AttentionInput& in = input_;
     attention_step({case_.shape.batch, case_.shape.heads, case_.shape.width, case_.dtype, in.scale, in.rotary_width,
-                    in.head_stride, in.q, in.k, in.v, position_.data(), ring(), output_.data(), in.dropout},
+                    in.head_stride, in.q, in.k, in.v, position_.data(), ring(), case_.chunked,
+                    case_.shape.width + case_.output_padding, output_.data(), in.dropout},
                    nullptr);
   }
   AttentionRing ring() { return {case_.ring_dtype, case_.slots, ring_key_.data(), ring_value_.data()}; }
+
+  // In chunks those of the problem count from the chunk's beginning.
+  static std::vector<std::int64_t> device_positions(const AttentionCase& c, const AttentionProblem& problem) {
+    std::vector<std::int64_t> positions = problem.input.position_B;
+    for (std::size_t row = 0; c.chunked && row < positions.size(); ++row)
+      positions[row] += static_cast<std::int64_t>(row % 3) * c.slots;
+    return positions;
+  }
 
   AttentionResult result() {
     check_cuda(cudaDeviceSynchronize(), "run");
     const std::int64_t step = static_cast<std::int64_t>(case_.shape.heads) * case_.shape.width;
     AttentionResult r;
     r.bytes = {output_.to_host(), d_projection_.to_host()};
-    r.output = decode(r.bytes[0], case_.dtype, step, step);
+    const int width = case_.shape.width, stride = width + case_.output_padding;
+    r.output = decode(r.bytes[0], case_.dtype, width, stride);
+    for (const double x : decode(r.bytes[0], case_.dtype, 1, 1)) r.output_zeros += x == 0;
     const std::vector<double> parts = decode(r.bytes[1], case_.dtype, 3 * step, row_stride_);
     for (std::size_t row = 0; row < parts.size(); row += 3 * step) {
       r.q.insert(r.q.end(), &parts[row], &parts[row] + step);

@@ -1,5 +1,7 @@
 #include <doctest/doctest.h>
 
+#include <algorithm>
+
 #include "tests/kernels/attention_case.h"
 
 using namespace engram;
@@ -22,7 +24,10 @@ void check_step(const AttentionCase& c) {
   const std::int64_t step = static_cast<std::int64_t>(c.shape.heads) * c.shape.width;
   // The output is rounded, and the own key and value where the ring is bfloat16; nothing else.
   const bool exact = c.dtype == Dtype::kFloat32 && c.ring_dtype == Dtype::kFloat32;
-  CHECK(relative_error(device.result().output, expected.output_BTHW) <= (exact ? 2e-6 : 0.004));
+  const AttentionResult result = device.result();
+  CHECK(relative_error(result.output, expected.output_BTHW) <= (exact ? 2e-6 : 0.004));
+  const auto zeros = std::count(result.output.begin(), result.output.end(), 0.0);
+  CHECK(result.output_zeros == zeros + std::int64_t{c.shape.batch} * c.shape.heads * c.output_padding);
 
   for (const auto& [ring, wanted] : {std::pair(device.ring().key_BSHW, &expected.ring_key_BSHW),
                                      std::pair(device.ring().value_BSHW, &expected.ring_value_BSHW)}) {
@@ -54,6 +59,8 @@ std::vector<AttentionCase> step_cases(std::initializer_list<int> rows, std::init
             if (seed % 5 == 0) c.rotary_width = seed % 2 == 0 ? 0 : width / 4 * 2;
             c.gap = seed % 4 == 0 ? 6 : 0;
             c.dropout = seed % 4 == 1 ? 0.3 : 0;
+            c.chunked = seed % 3 == 0;
+            c.output_padding = seed % 7 < 3 ? (width + 7) / 8 * 8 - width : 0;
             c.seed = seed++;
             cases.push_back(c);
           }

@@ -10,6 +10,7 @@
 #include "kernels/block/pack.h"
 #include "kernels/block/row_norm.h"
 #include "kernels/cuda_support.h"
+#include "kernels/delayed_memory/delayed_memory.h"
 #include "kernels/delta_rule/delta_rule.h"
 #include "kernels/linear_recurrence/linear_recurrence.h"
 #include "kernels/sac_loss/sac_loss.h"
@@ -68,8 +69,33 @@ TEST_CASE("a step of attention refuses a ring of no slots") {
   AttentionStep step{};
   step.rows = step.heads = 1, step.width = 50, step.scale = 1;
   CHECK_THROWS_WITH(attention_step(step, nullptr), "attention: a ring of no slots");
+  step.ring.slots = 1;
+  for (const int output_width : {0, 49, 65}) {
+    step.output_width = output_width;
+    CHECK(refused([&] { attention_step(step, nullptr); }));
+  }
   step.width = 51;
   CHECK(refused([&] { attention_step(step, nullptr); }));
+}
+
+TEST_CASE("a step of the delayed fast weights refuses shapes outside the contract") {
+  DelayedMemoryStep step{};
+  const auto refuses = [&] { return refused([&] { delayed_memory_step(step, nullptr); }); };
+  step.rows = step.heads = 1, step.width = 50, step.output_width = 49;
+  CHECK_THROWS_WITH(delayed_memory_step(step, nullptr), "delayed memory: 1 rows of 1 heads of 50 elements, read as 49");
+  step.output_width = 56;
+  CHECK_THROWS_WITH(delayed_memory_step(step, nullptr), "delayed memory: a ring of no slots");
+  step.slots = 4, step.rotary_width = 51;
+  CHECK_THROWS_WITH(delayed_memory_step(step, nullptr),
+                    "delayed memory: rotary width 51 is not an even number from 0 to 50");
+  step.rotary_width = 52;
+  CHECK(refuses());
+  step.rotary_width = 50, step.output_width = 65;
+  CHECK(refuses());
+  step.width = step.output_width = 129;
+  CHECK(refuses());
+  step.width = step.output_width = 128, step.rows = 1 << 20, step.heads = 1 << 20;
+  CHECK(refuses());
 }
 
 TEST_CASE("passes by element refuse shapes outside the contract") {

@@ -1,15 +1,18 @@
-// step() on a GPU: by the kernels' attention and delta rule against the CPU in double precision, and captured in a
-// graph.
+// step() on a GPU: by the kernels' attention and delta rule, and by steps of kernels alone, against the CPU in double
+// precision, and captured in a graph.
 #include <ATen/cuda/CUDAGraph.h>
 #include <c10/cuda/CUDAGuard.h>
 #include <c10/cuda/CUDAStream.h>
 #include <doctest/doctest.h>
 
+#include <cmath>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "memory/ops_cuda.h"
 #include "memory/sequence_model.h"
+#include "nn/autocast.h"
 #include "tests/gpu.h"
 #include "tests/memory/support.h"
 
@@ -49,6 +52,32 @@ const std::vector<Variant> kVariants = {
     {"hqlt_delayed_chunk", {{"width", "32"}, {"window", "7"}, {"mixing", "scalar"}, {"dropout", "0.3"}}},
 };
 
+// Whose steps are made of kernels of their own: every way of mixing, with and without RoPE, windows of one step, of
+// more than a tile of the kernel and of more than an episode, and heads of 100 channels.
+const std::vector<Variant> kDelayedVariants = [] {
+  std::vector<Variant> variants;
+  for (const std::string backbone : {"hqlt_delayed_stream", "hqlt_delayed_chunk"}) {
+    variants.push_back({backbone, {{"width", "100"}, {"window", "16"}}});
+    variants.push_back({backbone, {{"width", "32"}, {"window", "1"}, {"mixing", "sum"}, {"positions", "none"}}});
+    variants.push_back({backbone, {{"width", "36"}, {"window", "17"}, {"branch_norm", "true"}, {"dropout", "0.3"}}});
+    variants.push_back({backbone, {{"width", "32"}, {"window", "33"}, {"mixing", "scalar"}, {"dropout", "0.3"}}});
+    variants.push_back({backbone, {{"width", "100"}, {"heads", "1"}, {"layers", "1"}, {"window", "7"}}});
+    variants.push_back({backbone, {{"width", "12"}, {"heads", "1"}, {"window", "200"}, {"beta_factor", "1"}}});
+    variants.push_back({backbone, {{"width", "144"}, {"heads", "4"}, {"layers", "1"}, {"window", "64"}}});
+  }
+  variants.push_back(
+      {"stack", {{"width", "36"}, {"stack", "hqlt_delayed_chunk:window=5,hqlt_delayed_stream:window=9"}}});
+  return variants;
+}();
+
+std::vector<Variant> all_variants() {
+  std::vector<Variant> all = kVariants;
+  all.insert(all.end(), kDelayedVariants.begin(), kDelayedVariants.end());
+  all.push_back({"hqlt_delayed_stream", {{"width", "6"}, {"window", "5"}, {"positions", "none"}}});  // heads of 3
+  all.push_back({"hqlt_delayed_chunk", {{"width", "6"}, {"window", "5"}, {"positions", "none"}}});
+  return all;
+}
+
 // The rows that begin anew before step t.
 Tensor reset_rows(int t) {
   Tensor reset_B = torch::zeros({kRows}, torch::kBool);
@@ -70,6 +99,27 @@ struct SeededDropout : torch::nn::Module {
 // Of what a kernel gives to what LibTorch gives in double precision for the same input.
 double error_of(const Tensor& actual, const Tensor& expected) {
   return relative_error(actual.to(torch::kCPU, torch::kFloat64), expected.to(torch::kCPU));
+}
+
+struct Models {
+  std::shared_ptr<SequenceModel> reference, model;  // float64 on the CPU, float32 on the GPU
+};
+
+// The weights are numbers of `dtype`.
+Models make_models(const Variant& variant, torch::ScalarType dtype) {
+  torch::manual_seed(3);
+  Models models{make_model(variant, kSteps, torch::kFloat64), nullptr};
+  enlarge_weights(*models.reference);
+  models.model = make_model(variant, kSteps, torch::kFloat32);
+  {
+    const torch::NoGradGuard no_grad;
+    for (std::size_t i = 0; i < models.model->parameters().size(); ++i) {
+      models.reference->parameters()[i].copy_(models.reference->parameters()[i].to(dtype));
+      models.model->parameters()[i].copy_(models.reference->parameters()[i]);
+    }
+  }
+  models.model->to(torch::kCUDA);
+  return models;
 }
 
 }  // namespace
@@ -135,42 +185,81 @@ TEST_CASE("a GPU's step of the delta rule equals LibTorch's, for bfloat16 beside
 // Float32 rounds at 6e-8; two layers with enlarged weights amplify that a few hundred times.
 TEST_CASE("steps on a GPU give what they give on the CPU, rows at different positions and dropout included") {
   if (skip_without_gpu()) return;
-  for (const Variant& variant : kVariants) {
+  for (const Variant& variant : all_variants()) {
     CAPTURE(variant.label());
-    torch::manual_seed(3);
-    const auto reference = make_model(variant, kSteps, torch::kFloat64);
-    enlarge_weights(*reference);
-    const auto model = make_model(variant, kSteps, torch::kFloat32);
-    {
-      const torch::NoGradGuard no_grad;
-      for (std::size_t i = 0; i < model->parameters().size(); ++i) {
-        reference->parameters()[i].copy_(reference->parameters()[i].to(torch::kFloat32));
-        model->parameters()[i].copy_(reference->parameters()[i]);
+    for (const bool use_kernels : {true, false}) {
+      CAPTURE(use_kernels);
+      const auto [reference, model] = make_models(variant, torch::kFloat32);
+      if (!use_kernels && !model->step_kernels(torch::kFloat32, torch::kCUDA)) continue;  // the same again
+      const auto reference_clock = seed_dropout(*reference, 4), clock = seed_dropout(*model, 4);
+      MemoryState expected_state = reference->initial_state(kRows), state = model->initial_state(kRows);
+      for (int t = 0; t < kSteps; ++t) {
+        CAPTURE(t);
+        reference_clock->tick();
+        clock->tick();
+        expected_state.reset_rows(reset_rows(t));
+        state.reset_rows(reset_rows(t).to(torch::kCUDA));
+        const Tensor input = torch::randn({kRows, reference->width()});
+        const Tensor expected = reference->step(input.to(torch::kFloat64), expected_state);
+        const Tensor output = model->step(input.to(torch::kCUDA), state, use_kernels);
+        CHECK((output.scalar_type() == torch::kFloat32));
+        REQUIRE(relative_error(output.to(torch::kCPU, torch::kFloat64), expected) < 1e-4);
       }
+      for (std::size_t i = 0; i < state.tensors.size(); ++i)
+        CHECK(relative_error(state.tensors[i].to(torch::kCPU, torch::kFloat64),
+                             expected_state.tensors[i].to(torch::kFloat64)) < 1e-4);
     }
-    model->to(torch::kCUDA);
+  }
+}
+
+// Outputs over all steps, and what is remembered in the end. The kernels also round x between two branches, which
+// LibTorch's operations keep in float32: some half more roundings, and chance.
+constexpr double kBoundOfLibTorch = 2;
+
+TEST_CASE("steps by kernels in bfloat16 are as near to the definition as LibTorch's, memory included") {
+  if (skip_without_gpu()) return;
+  for (const Variant& variant : kDelayedVariants) {
+    CAPTURE(variant.label());
+    const auto [reference, model] = make_models(variant, torch::kBFloat16);
+    REQUIRE(static_cast<bool>(model->step_kernels(torch::kBFloat16, torch::kCUDA)));
     const auto reference_clock = seed_dropout(*reference, 4), clock = seed_dropout(*model, 4);
-    MemoryState expected_state = reference->initial_state(kRows), state = model->initial_state(kRows);
+    MemoryState expected_state = reference->initial_state(kRows);
+    MemoryState states[2] = {model->initial_state(kRows), model->initial_state(kRows)};
+    double squares = 0, errors[2] = {};
     for (int t = 0; t < kSteps; ++t) {
-      CAPTURE(t);
       reference_clock->tick();
       clock->tick();
       expected_state.reset_rows(reset_rows(t));
-      state.reset_rows(reset_rows(t).to(torch::kCUDA));
       const Tensor input = torch::randn({kRows, reference->width()});
       const Tensor expected = reference->step(input.to(torch::kFloat64), expected_state);
-      const Tensor output = model->step(input.to(torch::kCUDA), state);
-      REQUIRE(relative_error(output.to(torch::kCPU, torch::kFloat64), expected) < 1e-4);
+      squares += expected.square().sum().item<double>();
+      for (const bool use_kernels : {false, true}) {
+        states[use_kernels].reset_rows(reset_rows(t).to(torch::kCUDA));
+        const ComputeIn products(torch::kCUDA, torch::kBFloat16);
+        const Tensor output = model->step(input.to(torch::kCUDA), states[use_kernels], use_kernels);
+        CHECK((output.scalar_type() == torch::kFloat32));
+        errors[use_kernels] += (output.to(torch::kCPU, torch::kFloat64) - expected).square().sum().item<double>();
+      }
     }
-    for (std::size_t i = 0; i < state.tensors.size(); ++i)
-      CHECK(relative_error(state.tensors[i].to(torch::kCPU, torch::kFloat64),
-                           expected_state.tensors[i].to(torch::kFloat64)) < 1e-4);
+    CHECK(std::sqrt(errors[1] / squares) < kBoundOfLibTorch * std::sqrt(errors[0] / squares));
+    CHECK(std::sqrt(errors[1] / squares) > 1e-5);  // float32 would be nearer
+    CHECK(torch::equal(states[1].tensors[0].cpu(), expected_state.tensors[0]));
+    for (std::size_t i = 1; i < expected_state.tensors.size(); ++i) {
+      CAPTURE(i);
+      CHECK((states[1].tensors[i].scalar_type() == torch::kFloat32));
+      const Tensor& expected = expected_state.tensors[i];
+      const auto error = [&](const MemoryState& state) {
+        return ((state.tensors[i].to(torch::kCPU, torch::kFloat64) - expected).norm() / (expected.norm() + 1e-30))
+            .item<double>();
+      };
+      CHECK(error(states[1]) < kBoundOfLibTorch * error(states[0]) + 1e-6);
+    }
   }
 }
 
 TEST_CASE("a step that a graph replays gives the same bits as one that is launched") {
   if (skip_without_gpu()) return;
-  for (const Variant& variant : kVariants) {
+  for (const Variant& variant : all_variants()) {
     CAPTURE(variant.label());
     torch::manual_seed(4);
     const auto model = make_model(variant, kSteps, torch::kFloat32);

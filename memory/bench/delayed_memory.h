@@ -1,0 +1,13 @@
+// A step of the delayed fast weights as engram bench kernels runs it.
+#pragma once
+
+#include <functional>
+#include <vector>
+
+#include "memory/bench/kernel_row.h"
+
+namespace engram {
+
+std::vector<std::function<KernelRow()>> delayed_memory_rows();
+
+}  // namespace engram
