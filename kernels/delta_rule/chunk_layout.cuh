@@ -5,10 +5,12 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <initializer_list>
 #include <stdexcept>
 #include <string>
 
 #include "kernels/delta_rule/delta_rule.h"
+#include "kernels/delta_rule/rule.h"
 #include "kernels/launch.cuh"
 #include "kernels/tensor_core.cuh"
 
@@ -45,6 +47,29 @@ struct Triangles {
   }
 };
 
+// Calls function(rule, T{}, width constant).
+template <typename Function>
+void dispatch(const DeltaRuleInput& input, Function&& function) {
+  dispatch_width(input.dtype, input.shape.width, [&](auto element, auto width) {
+    dispatch_rule(input.write, input.log_decay_BTH != nullptr, [&](auto rule) { function(rule, element, width); });
+  });
+}
+
+// Of a chunk's steps, with c_i the sum of the logarithms of decays up to and with step i of the chunk; past the length
+// nothing decays. c is the sum of two floats: what counts are differences, and those of neighbours must not suffer from
+// what decayed long before.
+template <typename T>
+struct Decays {
+  float from_start[kChunk<T>];  // exp(c_i)
+  float to_end[kChunk<T>];      // exp(c_last - c_i)
+  float high[kChunk<T>], low[kChunk<T>];
+
+  // exp(c_later - c_earlier), never above 1.
+  __device__ float between(int later, int earlier) const {
+    return __expf((high[later] - high[earlier]) + (low[later] - low[earlier]));
+  }
+};
+
 // Elements of one state in operand tiles, 16 values x 8 keys each, keys fastest.
 template <int kWidth>
 constexpr std::size_t kStateElements = std::size_t{kWidth} * kWidth;
@@ -57,6 +82,7 @@ struct Problem {
   int copy_bytes;  // 4, 8 or 16: the largest piece that the alignment of q, k, v allows
   const T *q, *k, *v, *beta;
   const int* length;
+  const float* log_decay;
 
   // The pair of row and head that a block works on, and its length.
   struct Pair {
@@ -80,9 +106,9 @@ struct Problem {
 };
 
 // The parts of the saved buffer, in elements of T from its start: the chunks' triangles, states at the chunks' starts,
-// and errors.
+// errors, and decays.
 struct SavedLayout {
-  std::size_t state, error, elements;
+  std::size_t state, error, decay, elements;
 
   template <typename T>
   static SavedLayout of(const DeltaRuleShape& shape, int padded_width) {
@@ -92,7 +118,8 @@ struct SavedLayout {
     SavedLayout layout{};
     layout.state = pairs * chunks * sizeof(Triangles<T>) / sizeof(T);
     layout.error = layout.state + pairs * chunks * padded_width * padded_width;
-    layout.elements = layout.error + round_up(pairs * shape.time * shape.width);
+    layout.decay = layout.error + round_up(pairs * shape.time * shape.width);
+    layout.elements = layout.decay + pairs * chunks * sizeof(Decays<T>) / sizeof(T);
     return layout;
   }
 };
@@ -143,7 +170,8 @@ Problem<T> make_problem(const DeltaRuleInput& input) {
           static_cast<const T*>(input.k_BTHD),
           static_cast<const T*>(input.v_BTHD),
           static_cast<const T*>(input.beta_BTH),
-          input.length_B};
+          input.length_B,
+          input.log_decay_BTH};
 }
 
 // Starts the copy of a chunk's rows in pieces of kBytes. Rows from valid_rows on, and columns from `columns` to
