@@ -44,10 +44,15 @@ __device__ void multiply_rows(Accumulator (&sum)[2], const T* left, const T* rig
   }
 }
 
+// Planes of the weights between rows. A decay's gradient takes the difference of what these weights give to a row and
+// to the others; one plane's rounding would be left of it (README.md).
+template <typename Rule, typename T>
+constexpr int kWeightPlanes = Rule::kDecay ? kSumPlanes<T> : kPlanes<T>;
+
 // sum(16 x width) += weight(16 x 16) times 16 rows.
-template <int kWidth, typename T>
+template <typename Rule, int kWidth, typename T>
 __device__ void add_weighted_rows(Accumulator (&sum)[kWidth / 8], const Accumulator (&weight)[2], const T* rows) {
-  FragmentA<kPlanes<T>> a;
+  FragmentA<kWeightPlanes<Rule, T>> a;
   to_fragment(a, weight[0], weight[1]);
 #pragma unroll
   for (int key = 0; key < kWidth / 16; ++key) {
@@ -271,7 +276,7 @@ __global__ void __launch_bounds__(kChunk<T> * 4, kGradientBlocks<T, kWidth>)
           weight[i].x[e] = seen ? weight[i].x[e] * shared.beta[j * 16 + element_column(i, e)] : 0.0f;
         }
       if constexpr (Rule::kDecay) decay_weights(weight, j);
-      add_weighted_rows<kWidth>(sum, weight, shared.k + j * 16 * kVector);
+      add_weighted_rows<Rule, kWidth>(sum, weight, shared.k + j * 16 * kVector);
     }
   } else {
     // dK = D (E dS'^T - dY S^T + scale tril(dO E^T)^T Q - (F + F^T) K), F_ij = dY_i . U_j below the diagonal
@@ -286,7 +291,7 @@ __global__ void __launch_bounds__(kChunk<T> * 4, kGradientBlocks<T, kWidth>)
           weight[i].x[e] = seen ? weight[i].x[e] * problem.scale : 0.0f;
         }
       if constexpr (Rule::kDecay) decay_weights(weight, j);
-      add_weighted_rows<kWidth>(sum, weight, shared.q + j * 16 * kVector);
+      add_weighted_rows<Rule, kWidth>(sum, weight, shared.q + j * 16 * kVector);
     }
     const auto store_beta = [&](float2 product) {
 #pragma unroll
@@ -309,7 +314,7 @@ __global__ void __launch_bounds__(kChunk<T> * 4, kGradientBlocks<T, kWidth>)
             weight[i].x[e] =
                 (is_above ? other > own : other < own) ? -weight[i].x[e] * shared.beta[other] * decay : 0.0f;
           }
-        add_weighted_rows<kWidth>(sum, weight, shared.k + block * 16 * kVector);
+        add_weighted_rows<Rule, kWidth>(sum, weight, shared.k + block * 16 * kVector);
       }
     };
     if constexpr (!Rule::kDelta) {
@@ -338,7 +343,7 @@ __global__ void __launch_bounds__(kChunk<T> * 4, kGradientBlocks<T, kWidth>)
               gradient.beta[problem.scalar(at, begin + row + element_row(e))] = T(below[i].x[e]);
             below[i].x[e] = -product * shared.beta[j * 16 + element_column(i, e)];
           }
-        add_weighted_rows<kWidth>(sum, below, shared.k + j * 16 * kVector);
+        add_weighted_rows<Rule, kWidth>(sum, below, shared.k + j * 16 * kVector);
       }
     }
   }

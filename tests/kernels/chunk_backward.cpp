@@ -16,8 +16,12 @@ double tolerance(const Case& c) {
   if (c.decay != DecayKind::kNone) return hard ? 0.05 : 0.025;
   return hard ? 0.025 : 0.008;
 }
-// A difference of large sums: of what is read from a step on, and of what was written from it on.
-double decay_tolerance(const Case& c) { return c.dtype == Dtype::kFloat32 ? 1e-4 : tolerance(c); }
+// A difference of large sums: of what is read from a step on, and of what was written from it on. It is smallest beside
+// them where all keys are alike.
+double decay_tolerance(const Case& c) {
+  if (c.dtype == Dtype::kFloat32) return 1e-4;
+  return c.keys == Keys::kDuplicate ? 0.08 : 0.025;
+}
 
 void check_case(const Case& c) {
   INFO(c.name());

@@ -254,7 +254,9 @@ inline std::vector<Case> rule_cases() {
       for (const int time : {1, 2, 16, 17, 31, 32, 33, 63, 64, 65, 128, 129, 781})
         for (const int width : {2, 16, 50, 56, 64, 100, 128}) {
           if (dtype == Dtype::kBfloat16 && width < 16) continue;
-          Case c{{1 + static_cast<int>(seed % 4), time, 1 + static_cast<int>(seed % 3), width}, dtype};
+          // Of a few short rows an error is that of a few roundings.
+          const int batch = (time < 30 ? 16 : 1) + static_cast<int>(seed % 4);
+          Case c{{batch, time, 1 + static_cast<int>(seed % 3), width}, dtype};
           c.ragged = seed % 4 != 0;
           c.gap = seed % 3 == 0 ? 2 * (1 + width) : 0;
           c.seed = seed++;
