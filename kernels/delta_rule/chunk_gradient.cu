@@ -1,3 +1,5 @@
+#include <type_traits>
+
 #include "kernels/delta_rule/chunk_gradient.cuh"
 
 namespace engram::delta_rule {
@@ -231,17 +233,18 @@ __global__ void __launch_bounds__(kChunk<T> * 4, kGradientBlocks<T, kWidth>)
   // With a decay: the weights of this warp's rows beside a block's rows decay by the steps between. A row's weight for
   // itself does not; it is kept apart, since it has no part in the decays' gradients.
   float2 own_weight = {};
-  const auto decay_weights = [&](Accumulator(&weight)[2], int block) {
+  const auto decay_weights = [&](Accumulator(&weight)[2], int block, auto rows_are_later) {
     if constexpr (Rule::kDecay) {
       if (block == warp) own_weight = diagonal(weight);
+      Accumulator decay[2];
+      RowDecays(shared.decays, row).template to_columns<rows_are_later.value>(decay, shared.decays, block * 16);
 #pragma unroll
       for (int i = 0; i < 2; ++i)
 #pragma unroll
         for (int e = 0; e < 4; ++e) {
-          const int own = row + element_row(e), other = block * 16 + element_column(i, e);
-          const float decay = shared.decays.between(max(own, other), min(own, other));
-          // What is masked stays so, even beside a decay that is no number.
-          weight[i].x[e] = weight[i].x[e] == 0.0f || own == other ? 0.0f : weight[i].x[e] * decay;
+          const bool own = block == warp && element_row(e) == element_column(i, e);
+          // What is masked stays so, whatever its decay is.
+          weight[i].x[e] = weight[i].x[e] == 0.0f || own ? 0.0f : weight[i].x[e] * decay[i].x[e];
         }
     }
   };
@@ -275,7 +278,7 @@ __global__ void __launch_bounds__(kChunk<T> * 4, kGradientBlocks<T, kWidth>)
           const bool seen = j < warp || element_column(i, e) <= element_row(e);
           weight[i].x[e] = seen ? weight[i].x[e] * shared.beta[j * 16 + element_column(i, e)] : 0.0f;
         }
-      if constexpr (Rule::kDecay) decay_weights(weight, j);
+      if constexpr (Rule::kDecay) decay_weights(weight, j, std::true_type());
       add_weighted_rows<Rule, kWidth>(sum, weight, shared.k + j * 16 * kVector);
     }
   } else {
@@ -290,7 +293,7 @@ __global__ void __launch_bounds__(kChunk<T> * 4, kGradientBlocks<T, kWidth>)
           const bool seen = j > warp || element_column(i, e) >= element_row(e);
           weight[i].x[e] = seen ? weight[i].x[e] * problem.scale : 0.0f;
         }
-      if constexpr (Rule::kDecay) decay_weights(weight, j);
+      if constexpr (Rule::kDecay) decay_weights(weight, j, std::false_type());
       add_weighted_rows<Rule, kWidth>(sum, weight, shared.q + j * 16 * kVector);
     }
     const auto store_beta = [&](float2 product) {
@@ -300,19 +303,19 @@ __global__ void __launch_bounds__(kChunk<T> * 4, kGradientBlocks<T, kWidth>)
           gradient.beta[problem.scalar(at, begin + row + g + 8 * half)] = T(half == 0 ? product.x : product.y);
     };
     // F + F^T a part at a time: of `left`, this warp's rows, and the other rows on one side of them.
-    const auto subtract_side = [&](const T* left, const T* right, int block, bool is_above) {
+    const auto subtract_side = [&](const T* left, const T* right, int block, auto rows_are_later) {
       if constexpr (Rule::kDecay) {
-        Accumulator weight[2] = {};
+        Accumulator weight[2] = {}, decay[2];
         multiply_rows<kWidth>(weight, left, right + block * 16 * kVector);
-        if (is_above && block == warp) store_beta(diagonal(weight));
+        if (!rows_are_later.value && block == warp) store_beta(diagonal(weight));
+        RowDecays(shared.decays, row).template to_columns<rows_are_later.value>(decay, shared.decays, block * 16);
 #pragma unroll
         for (int i = 0; i < 2; ++i)
 #pragma unroll
           for (int e = 0; e < 4; ++e) {
             const int own = row + element_row(e), other = block * 16 + element_column(i, e);
-            const float decay = shared.decays.between(max(own, other), min(own, other));
-            weight[i].x[e] =
-                (is_above ? other > own : other < own) ? -weight[i].x[e] * shared.beta[other] * decay : 0.0f;
+            const bool seen = rows_are_later.value ? other < own : other > own;
+            weight[i].x[e] = seen ? -weight[i].x[e] * shared.beta[other] * decay[i].x[e] : 0.0f;
           }
         add_weighted_rows<Rule, kWidth>(sum, weight, shared.k + block * 16 * kVector);
       }
@@ -324,9 +327,9 @@ __global__ void __launch_bounds__(kChunk<T> * 4, kGradientBlocks<T, kWidth>)
       store_beta(diagonal(product));
       if (wants_decay) inside = from_start = dot_rows(shared.k + row * kVector, kVector, sum);
     } else if constexpr (Rule::kDecay) {
-      for (int j = warp; j < kBlocks; ++j) subtract_side(error_i, shared.error_gradient, j, true);
+      for (int j = warp; j < kBlocks; ++j) subtract_side(error_i, shared.error_gradient, j, std::false_type());
       if (wants_decay) inside = dot_rows(shared.k + row * kVector, kVector, sum);
-      for (int j = 0; j <= warp; ++j) subtract_side(d_error_i, shared.error, j, false);
+      for (int j = 0; j <= warp; ++j) subtract_side(d_error_i, shared.error, j, std::true_type());
     } else {
       for (int j = 0; j < kBlocks; ++j) {
         Accumulator below[2] = {}, above[2] = {};  // of this warp's rows, left and right of the diagonal

@@ -63,10 +63,36 @@ struct Decays {
   float from_start[kChunk<T>];  // exp(c_i)
   float to_end[kChunk<T>];      // exp(c_last - c_i)
   float high[kChunk<T>], low[kChunk<T>];
+};
 
-  // exp(c_later - c_earlier), never above 1.
-  __device__ float between(int later, int earlier) const {
-    return __expf((high[later] - high[earlier]) + (low[later] - low[earlier]));
+// The decays between rows g and g + 8 of a block of 16 steps and the columns, the steps of another block, in the layout
+// of two accumulators: a lane's sums of its own rows are read once, those of columns in pairs.
+struct RowDecays {
+  float high[2], low[2];
+
+  template <typename T>
+  __device__ RowDecays(const Decays<T>& decays, int first_row) {
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      high[half] = decays.high[first_row + lane_id() / 4 + 8 * half];
+      low[half] = decays.low[first_row + lane_id() / 4 + 8 * half];
+    }
+  }
+  // exp(c_row - c_column), or, where rows are the earlier steps, exp(c_column - c_row). Never above 1 where that is so;
+  // elsewhere anything, which must be masked.
+  template <bool kRowsAreLater, typename T>
+  __device__ void to_columns(Accumulator (&factor)[2], const Decays<T>& decays, int first_column) const {
+#pragma unroll
+    for (int i = 0; i < 2; ++i) {
+      const int column = first_column + i * 8 + 2 * (lane_id() % 4);
+      const float2 column_high = load_pair(decays.high + column), column_low = load_pair(decays.low + column);
+#pragma unroll
+      for (int e = 0; e < 4; ++e) {
+        const float difference = (high[e / 2] - (e % 2 == 0 ? column_high.x : column_high.y)) +
+                                 (low[e / 2] - (e % 2 == 0 ? column_low.x : column_low.y));
+        factor[i].x[e] = __expf(kRowsAreLater ? difference : -difference);
+      }
+    }
   }
 };
 

@@ -173,16 +173,15 @@ __global__ void __launch_bounds__(kChunk<T> * 2)
           multiply_add(score[i], query, right[i]);
         }
       }
+      Accumulator decay[2];
+      if constexpr (Rule::kDecay)
+        RowDecays(shared.decays, warp * 16).template to_columns<true>(decay, shared.decays, block * 16);
 #pragma unroll
       for (int i = 0; i < 2; ++i) {
 #pragma unroll
         for (int e = 0; e < 4; ++e) {
           const int row = warp * 16 + g + e / 2 * 8, column = block * 16 + i * 8 + 2 * t + e % 2;
-          if constexpr (Rule::kDecay) {
-            const float decay = shared.decays.between(row, column);
-            gram[i].x[e] *= decay;
-            score[i].x[e] *= decay;
-          }
+          if constexpr (Rule::kDecay) gram[i].x[e] *= decay[i].x[e], score[i].x[e] *= decay[i].x[e];
           if (column >= row) gram[i].x[e] = 0.0f;
           score[i].x[e] = column > row ? 0.0f : score[i].x[e] * problem.scale;
         }

@@ -12,9 +12,7 @@ namespace {
 // products of a few small inner products: there rounding to bfloat16 weighs more.
 double tolerance(const Case& c) {
   if (c.dtype == Dtype::kFloat32) return 1e-5;
-  const bool hard = c.keys == Keys::kDuplicate || c.shape.time == 1;
-  if (c.decay != DecayKind::kNone) return hard ? 0.05 : 0.025;
-  return hard ? 0.025 : 0.008;
+  return c.keys == Keys::kDuplicate || c.shape.time == 1 ? 0.025 : 0.008;
 }
 // A difference of large sums: of what is read from a step on, and of what was written from it on. It is smallest beside
 // them where all keys are alike.

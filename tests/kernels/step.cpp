@@ -36,8 +36,10 @@ void check_step(int rows, int heads, int width, Dtype dtype, const OtherRule& ru
   std::vector<double> actual(output_host.size());
   std::transform(output_host.begin(), output_host.end(), actual.begin(), [](T x) { return static_cast<float>(x); });
   // Only the output is rounded to bfloat16 (0.0017; 0.0023 over two elements); the state is float, with sums of at
-  // most 128 terms.
-  CHECK(relative_error(actual, expected.output_BTHD) <= (dtype == Dtype::kFloat32 ? 1e-6 : 0.003));
+  // most 128 terms. Of a state that is gone the output is what was just written, times a single q . k, which may all
+  // but cancel.
+  const double single = rule.decay == DecayKind::kStrong ? 1e-5 : 1e-6;
+  CHECK(relative_error(actual, expected.output_BTHD) <= (dtype == Dtype::kFloat32 ? single : 0.003));
   CHECK(relative_error({state_host.begin(), state_host.end()}, expected.final_state_BHKV) <= 1e-6);
 }
 
