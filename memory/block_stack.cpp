@@ -130,7 +130,17 @@ BlockStack::Plans BlockStack::plans(Make make) const {
 
 SequenceModel::Output BlockStack::run(const Tensor& input_BTD, const MemoryState& initial, const Tensor& lengths_B,
                                       Rows rows) {
-  Span span{input_BTD.size(1), lengths_B, {}, 0, input_BTD.scalar_type()};
+  return run_rows(input_BTD, initial, lengths_B, rows, /*output_alone=*/false);
+}
+
+Tensor BlockStack::run_fresh(const Tensor& input_BTD, const Tensor& lengths_B) {
+  return run_rows(input_BTD, initial_state(input_BTD.size(0)), lengths_B, Rows::kFresh, /*output_alone=*/true)
+      .output_BTD;
+}
+
+SequenceModel::Output BlockStack::run_rows(const Tensor& input_BTD, const MemoryState& initial, const Tensor& lengths_B,
+                                           Rows rows, bool output_alone) {
+  Span span{input_BTD.size(1), lengths_B, {}, 0, input_BTD.scalar_type(), output_alone};
   MemoryState final_state;
   if (counts_steps_) {
     span.position_B = initial.tensors[0];

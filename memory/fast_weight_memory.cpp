@@ -10,6 +10,11 @@ namespace {
 
 using torch::Tensor;
 
+FastWeightRule rule_of(const FastWeightsOptions& options) {
+  return {options.rule == FastRule::kDelta, options.attention_norm,
+          options.write_strength == WriteStrength::kExponential};
+}
+
 bool has_write_map(const FastWeightsOptions& options) {
   return options.write_strength == WriteStrength::kSigmoid || options.write_strength == WriteStrength::kExponential;
 }
@@ -23,9 +28,7 @@ bool plain_delta_rule(const FastWeightsOptions& options) {
 }  // namespace
 
 FastWeightMemory::FastWeightMemory(torch::nn::Module& layer, const FastWeightsOptions& options)
-    : options_(options),
-      rule_{options.rule == FastRule::kDelta, options.attention_norm,
-            options.write_strength == WriteStrength::kExponential} {
+    : options_(options), rule_(rule_of(options)) {
   if (has_write_map(options))
     beta_ = layer.register_module("beta", first_weights(options).inner_map(options.width, options.heads));
   features_ = layer.register_module("features", std::make_shared<FastWeightFeatures>(options));
@@ -82,8 +85,20 @@ FastWeightInput FastWeightMemory::input(const Tensor& x, Tensor query, Tensor ke
   return in;
 }
 
+Support FastWeightMemory::kernels(const FastWeightsOptions& options) {
+  const std::int64_t key_width = options.key_width();
+  return fast_weight_kernels(rule_of(options), options.decay == Decay::kVector ? key_width : 1, key_width,
+                             options.width / options.heads);
+}
+
 Tensor FastWeightMemory::forward(const FastWeightInput& input, std::span<const Tensor> state, const Tensor& lengths_B,
-                                 std::vector<Tensor>& final_state) const {
+                                 std::vector<Tensor>& final_state, bool output_alone) const {
+  if (output_alone && supports_fresh_fast_weights(rule_, input)) {
+    const FastWeightState unchanged = state_of(state);
+    for (const Tensor& tensor : {unchanged.weights_BHKV, unchanged.key_sum_BHK, unchanged.log_scale_BH})
+      if (tensor.defined()) final_state.push_back(tensor);
+    return fresh_fast_weights(rule_, input, lengths_B);
+  }
   if (plain_delta_rule(options_)) {
     const DeltaRuleResult out = delta_rule(input.query, input.key, input.value, input.write, state[0], lengths_B);
     final_state.push_back(out.state_BHKV);

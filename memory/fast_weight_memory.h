@@ -10,6 +10,7 @@
 #include <span>
 #include <vector>
 
+#include "base/support.h"
 #include "memory/fast_weight_maps.h"
 #include "memory/fast_weight_ops.h"
 #include "memory/fast_weights.h"
@@ -32,11 +33,16 @@ class FastWeightMemory {
   // x [..., D] gives write strengths and decays; query and key are features, [..., H, key_width()]; value [..., H, V].
   FastWeightInput input(const torch::Tensor& x, torch::Tensor query, torch::Tensor key, torch::Tensor value);
 
-  // Appends the new state to `final_state`; the output's shape is [B, T, H, V].
+  // Appends the new state to `final_state`; the output's shape is [B, T, H, V]. output_alone: as Span's (layer.h), the
+  // state is zero, and is appended as it is.
   torch::Tensor forward(const FastWeightInput& input, std::span<const torch::Tensor> state,
-                        const torch::Tensor& lengths_B, std::vector<torch::Tensor>& final_state) const;
+                        const torch::Tensor& lengths_B, std::vector<torch::Tensor>& final_state,
+                        bool output_alone) const;
   // Writes the new state into the tensors of `state`; the output's shape is [B, H, V]. Without gradients.
   torch::Tensor step(const FastWeightInput& input, std::span<const torch::Tensor> state) const;
+
+  // Whether there are kernels for learning with these fast weights.
+  static Support kernels(const FastWeightsOptions& options);
 
   // Whether a step's write strength says what the memory answered before; those of sums do not.
   bool writes_by_delta_rule() const { return rule_.delta; }

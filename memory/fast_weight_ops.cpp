@@ -5,8 +5,10 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <string>
 #include <vector>
 
+#include "memory/ops_cuda.h"
 #include "nn/autocast.h"
 
 namespace engram {
@@ -231,7 +233,92 @@ FastWeightResult fast_weights(const FastWeightRule& rule, const FastWeightInput&
   return result;
 }
 
+namespace {
+
+constexpr std::int64_t kMaxKernelWidth = 128;
+
+// The kernels take keys and values of one, even width. An attention norm is one more channel of the values, of ones.
+std::int64_t kernel_width(const FastWeightRule& rule, std::int64_t key_width, std::int64_t value_width) {
+  const std::int64_t read_width = value_width + (rule.attention_norm == AttentionNorm::kNone ? 0 : 1);
+  return (std::max(key_width, read_width) + 1) / 2 * 2;
+}
+
+std::int64_t decay_channels(const FastWeightInput& input) {
+  return input.log_decay.defined() ? input.log_decay.size(-1) : 0;
+}
+
+Tensor head_scalars(const Tensor& log_decay) { return log_decay.defined() ? log_decay.squeeze(-1) : log_decay; }
+
+}  // namespace
+
+Support fast_weight_kernels(const FastWeightRule& rule, std::int64_t decay_channels, std::int64_t key_width,
+                            std::int64_t value_width) {
+  if (rule.log_write) return Support::no("their write strengths are without a bound");
+  if (decay_channels > 1) return Support::no("they have a decay per key channel");
+  if (rule.delta && rule.attention_norm != AttentionNorm::kNone)
+    return Support::no("their delta rule has an attention norm");
+  const std::int64_t width = kernel_width(rule, key_width, value_width);
+  if (width > kMaxKernelWidth)
+    return Support::no("a head has " + std::to_string(width) + " channels, more than " +
+                       std::to_string(kMaxKernelWidth));
+  return {};
+}
+
+Support fast_weight_step_kernel(const FastWeightRule& rule, std::int64_t decay_channels, std::int64_t key_width,
+                                std::int64_t value_width) {
+  if (Support own = fast_weight_kernels(rule, decay_channels, key_width, value_width); !own) return own;
+  if (rule.attention_norm != AttentionNorm::kNone) return Support::no("their step has an attention norm");
+  if (key_width != value_width)
+    return Support::no("values of " + std::to_string(value_width) + " channels beside keys of " +
+                       std::to_string(key_width));
+  if (key_width % 2 != 0) return Support::no("a head has " + std::to_string(key_width) + " channels, an odd number");
+  return {};
+}
+
+Support supports_fresh_fast_weights(const FastWeightRule& rule, const FastWeightInput& input) {
+  const auto device = input.value.device();
+  if (Support own = cuda::supports_chunked_fast_weights(device, product_dtype(device, input.value.scalar_type())); !own)
+    return own;
+  return fast_weight_kernels(rule, decay_channels(input), input.key.size(3), input.value.size(3));
+}
+
+Tensor fresh_fast_weights(const FastWeightRule& rule, const FastWeightInput& input, const Tensor& lengths_B) {
+  const Support support = supports_fresh_fast_weights(rule, input);
+  TORCH_CHECK(support, "fast weights by kernels: ", support.reason());
+  const std::int64_t key_width = input.key.size(3), value_width = input.value.size(3);
+  const auto dtype = product_dtype(input.value.device(), input.value.scalar_type());
+  const std::int64_t width = kernel_width(rule, key_width, value_width);
+  const auto padded = [&](const Tensor& x) {
+    const Tensor own = x.to(dtype);
+    return own.size(3) == width ? own : torch::constant_pad_nd(own, {0, width - own.size(3)});
+  };
+  Tensor value = input.value;
+  if (rule.attention_norm != AttentionNorm::kNone) value = torch::constant_pad_nd(value.to(dtype), {0, 1}, /*value=*/1);
+  const Tensor log_decay = input.log_decay.defined() ? input.log_decay.to(torch::kFloat32) : input.log_decay;
+  const Tensor read =
+      cuda::chunked_fast_weights({rule.delta, read_scale(rule, key_width), padded(input.query), padded(input.key),
+                                  padded(value), input.write.to(dtype), head_scalars(log_decay), lengths_B});
+  Tensor output = read.narrow(3, 0, value_width);
+  if (rule.attention_norm != AttentionNorm::kNone) {
+    const auto wide = at::toOpMathType(dtype);
+    // After the lengths both are zero: what is divided by there must not make numbers of no meaning.
+    const Tensor behind_BT11 =
+        (torch::arange(read.size(1), lengths_B.options()) >= lengths_B.unsqueeze(1)).unsqueeze(2).unsqueeze(3);
+    const Tensor norm = read.narrow(3, value_width, 1).to(wide).masked_fill(behind_BT11, 1);
+    output = divided(rule, output.to(wide), norm, Tensor());
+  }
+  return output.to(input.value.scalar_type());
+}
+
 Tensor fast_weight_step(const FastWeightRule& rule, const FastWeightInput& input, const FastWeightState& state) {
+  if (fast_weight_step_kernel(rule, decay_channels(input), input.key.size(2), input.value.size(2)) &&
+      cuda::supports_fast_weight_step(input.value, state.weights_BHKV))
+    return cuda::fast_weight_step(rule.delta, input.query, input.key, input.value, input.write,
+                                  head_scalars(input.log_decay), state.weights_BHKV);
+  return plain_fast_weight_step(rule, input, state);
+}
+
+Tensor plain_fast_weight_step(const FastWeightRule& rule, const FastWeightInput& input, const FastWeightState& state) {
   Tensor weights_BHKV = state.weights_BHKV, sum_BHK = state.key_sum_BHK, scale_BH = state.log_scale_BH;
   const auto dtype = weights_BHKV.scalar_type();
   const ComputeIn products(weights_BHKV.device(), dtype);

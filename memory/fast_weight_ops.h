@@ -1,6 +1,6 @@
 // The memory of memory/fast_weights.h as operations: over whole sequences, differentiable and parallel in time, and one
-// step, in place on its state. LibTorch's operations alone, without a wait for the device and with shapes that depend
-// on no values, so that a CUDA graph may capture them.
+// step, in place on its state. LibTorch's operations and, where this says so, kernels/delta_rule; without a wait for
+// the device and with shapes that depend on no values, so that a CUDA graph may capture them.
 //
 // Shapes: B batch, T time, H heads, K key width, V value width. Any floating dtype; computed in float32 at least. The
 // state may be in a wider dtype than the rest, and keeps it. Row b takes the steps t < lengths_B[b]; inputs after them
@@ -11,6 +11,7 @@
 
 #include <cstdint>
 
+#include "base/support.h"
 #include "memory/fast_weights.h"
 
 namespace engram {
@@ -55,7 +56,24 @@ struct FastWeightResult {
 FastWeightResult fast_weights(const FastWeightRule& rule, const FastWeightInput& input, const FastWeightState& state,
                               const torch::Tensor& lengths_B);
 
-// Returns o [B, H, V]; writes the new state into the tensors of `state`. Without gradients.
+// Whether kernels/delta_rule can compute this rule over fresh sequences, and what keeps it from a step of them besides.
+// decay_channels: 0 without a decay, 1, or K.
+Support fast_weight_kernels(const FastWeightRule& rule, std::int64_t decay_channels, std::int64_t key_width,
+                            std::int64_t value_width);
+Support fast_weight_step_kernel(const FastWeightRule& rule, std::int64_t decay_channels, std::int64_t key_width,
+                                std::int64_t value_width);
+
+// The output of fast_weights() alone, from a state of zeros, by the kernels: on a GPU, of tensors whose type of
+// products (nn/autocast.h) is float32 or bfloat16, which is then that of the memory's. Differentiable once.
+Support supports_fresh_fast_weights(const FastWeightRule& rule, const FastWeightInput& input);
+torch::Tensor fresh_fast_weights(const FastWeightRule& rule, const FastWeightInput& input,
+                                 const torch::Tensor& lengths_B);
+
+// Returns o [B, H, V]; writes the new state into the tensors of `state`. Without gradients. On a GPU by a kernel where
+// it can and the state is float32.
 torch::Tensor fast_weight_step(const FastWeightRule& rule, const FastWeightInput& input, const FastWeightState& state);
+// The same by LibTorch's operations on any device.
+torch::Tensor plain_fast_weight_step(const FastWeightRule& rule, const FastWeightInput& input,
+                                     const FastWeightState& state);
 
 }  // namespace engram

@@ -55,7 +55,8 @@ class FastWeightsMixer : public torch::nn::Module, public AttentionMaps {
       projected = parted(convolved_BTC);
       history_BSC = state_BSC;
     }
-    const Tensor output_BTHV = memory_.forward(input(x_BTD, projected), state, plan.lengths_B, final_state);
+    const Tensor output_BTHV =
+        memory_.forward(input(x_BTD, projected), state, plan.lengths_B, final_state, plan.output_alone);
     if (convolution_) final_state.push_back(history_BSC);
     return join(x_BTD, output_BTHV);
   }
@@ -72,7 +73,10 @@ class FastWeightsMixer : public torch::nn::Module, public AttentionMaps {
   static bool shows_memory(const Options& options) { return options.rule == FastRule::kDelta; }
 
   static Support learning_kernels(const Options& options) {
-    return options.is_deltanet() ? Support() : Support::no("there are kernels for deltanet's settings alone");
+    if (options.is_deltanet()) return {};
+    const Support memory = FastWeightMemory::kernels(options);
+    return Support::no(memory ? "only its fast weights have kernels"
+                              : "its fast weights have no kernels: " + memory.reason());
   }
 
   // Also fills in the mixer's own part of the settings.

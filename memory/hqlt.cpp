@@ -104,9 +104,11 @@ class HqltMixer : public HqltMixerBase {
   struct Plan {
     Plan(const Options& options, const Span& span)
         : lengths_B(span.lengths_B),
+          output_alone(span.output_alone),
           window(options.window, span.steps, span.max_position, span.position_B, span.lengths_B, span.dtype),
           positions(options, step_positions(span), span.dtype) {}
     Tensor lengths_B;
+    bool output_alone;
     WindowPlan window;
     WindowPositions positions;
   };
@@ -123,8 +125,8 @@ class HqltMixer : public HqltMixerBase {
                  std::vector<Tensor>& final_state) {
     const Projected in = project(x_BTD);
     const auto [fast_state, ring] = parted(state);
-    const Tensor fast_BTHV =
-        memory_.forward(fast_input(x_BTD, in.query, in.key, in.value), fast_state, plan.lengths_B, final_state);
+    const Tensor fast_BTHV = memory_.forward(fast_input(x_BTD, in.query, in.key, in.value), fast_state, plan.lengths_B,
+                                             final_state, plan.output_alone);
     const WindowPlan::Output window =
         plan.window.attend(plan.positions.turn(in.query), plan.positions.turn(in.key), in.value, {ring[0], ring[1]});
     final_state.insert(final_state.end(), {window.ring.key_BSHK, window.ring.value_BSHV});
@@ -144,7 +146,10 @@ class HqltMixer : public HqltMixerBase {
   }
 
   static Support learning_kernels(const Options& options) {
-    return options.has_deltanet() ? Support() : Support::no("there are kernels for memory.fast_weights deltanet alone");
+    if (options.has_deltanet()) return {};
+    const Support memory = FastWeightMemory::kernels(options.fast_weight_options());
+    return Support::no("memory.fast_weights deltanet alone has fused kernels; of these " +
+                       (memory ? "only the fast weights have" : "not even the fast weights have: " + memory.reason()));
   }
 
   fused::MixerWeights fused_weights(fused::MixerSettings& settings, torch::Device device) const {

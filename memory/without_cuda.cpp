@@ -27,6 +27,13 @@ namespace engram::cuda {
 
 using torch::Tensor;
 
+Support supports_chunked_fast_weights(torch::Device, torch::ScalarType) { return no_support(); }
+Tensor chunked_fast_weights(const ChunkedFastWeights&) { not_built("fast weights"); }
+Support supports_fast_weight_step(const Tensor&, const Tensor&) { return no_support(); }
+Tensor fast_weight_step(bool, const Tensor&, const Tensor&, const Tensor&, const Tensor&, const Tensor&,
+                        const Tensor&) {
+  not_built("a step of fast weights");
+}
 Support supports_delta_rule_step(const Tensor&, const Tensor&, const Tensor&, const Tensor&, const Tensor&) {
   return no_support();
 }

@@ -9,30 +9,38 @@ template <typename T>
 struct ForwardOutput {
   T* output;
   T* state;  // states at the chunks' starts
-  T* error;
+  T* error;  // not of the sum rule, whose errors are the values
 };
 
-// What the warps of a slice exchange, transposed: their parts of X, then -S and U.
-template <typename T, int kWidth, int kParts>
-struct ForwardExchange {
+// What the warps of a slice exchange, transposed: their parts of X, then -S and U; with a decay also U as it has
+// decayed at the chunk's end.
+template <typename T, bool kDecay>
+struct DecayedUpdate {};
+template <typename T>
+struct DecayedUpdate<T, true> {
+  uint4 decayed_update[kChunk<T> / 16][kSumPlanes<T>][32];
+};
+template <typename Rule, typename T, int kWidth, int kParts>
+struct ForwardExchange : DecayedUpdate<T, Rule::kDecay> {
   float4 part[kParts][kChunk<T> / 8][32];
   uint4 minus_state[kWidth / 16][kPlanes<T>][32];
   uint4 update[kChunk<T> / 16][kSumPlanes<T>][32];
 };
 
-template <typename T, int kWidth, int kParts, int kStages>
+template <typename Rule, typename T, int kWidth, int kParts, int kStages>
 __global__ void __launch_bounds__(kMostThreads<kParts>)
-    forward_kernel(Problem<T> problem, const Triangles<T>* triangles, ForwardOutput<T> out) {
+    forward_kernel(Problem<T> problem, Prepared<T> prepared, ForwardOutput<T> out) {
+  using StageOf = Stage<Rule, T, kWidth>;
   using Walk = SliceWarp<T, kWidth, kParts>;
   constexpr int kSize = kChunk<T>, kBlocks = kSize / 16, kVector = kRowStride<kWidth>, kKeyBlocks = kWidth / 16;
   constexpr int kOwnBlocks = Walk::kOwnBlocks, kOwnKeys = Walk::kOwnKeys, kCount = kPlanes<T>, kSums = kSumPlanes<T>;
   extern __shared__ __align__(16) unsigned char shared_memory[];
-  auto* stages = reinterpret_cast<Stage<T, kWidth>*>(shared_memory);
+  auto* stages = reinterpret_cast<StageOf*>(shared_memory);
   const auto at = problem.pair(blockIdx.x);
   const Walk walk = Walk::of(problem.width);
   const int step_stride = problem.heads * problem.width;
-  auto& exchange =
-      reinterpret_cast<ForwardExchange<T, kWidth, kParts>*>(shared_memory + kStages * sizeof(*stages))[walk.slice];
+  auto& exchange = reinterpret_cast<ForwardExchange<Rule, T, kWidth, kParts>*>(shared_memory +
+                                                                               kStages * sizeof(*stages))[walk.slice];
 
   union {
     struct {
@@ -50,14 +58,22 @@ __global__ void __launch_bounds__(kMostThreads<kParts>)
     for (int i = 0; i < 2 * kOwnKeys; ++i) state[i] = Accumulator{};
   }
 
-  // This warp's keys' part of X = V - K S; the state is handed over and saved.
-  const auto read_state = [&](const Stage<T, kWidth>& stage, int chunk) {
+  // Two transposed tiles of a block of 16 steps' values.
+  const auto load_values = [&](Accumulator& left, Accumulator& right, const StageOf& stage, int block) {
+    load_transposed(left, right, stage.value + block * 16 * kValueStride + walk.slice * 16, kValueStride);
+  };
+
+  // This warp's keys' part of X = V - K S (of the sum rule X is V), with a decay exp(c_i) times K S; the state is
+  // handed over and saved.
+  const auto read_state = [&](const StageOf& stage, int chunk) {
+    if constexpr (Rule::kDelta) {
 #pragma unroll
-    for (int i = 0; i < kBlocks; ++i) {
-      if (walk.part == 0)
-        load_transposed(x[2 * i], x[2 * i + 1], stage.value + i * 16 * kValueStride + walk.slice * 16, kValueStride);
-      else
-        x[2 * i] = x[2 * i + 1] = Accumulator{};
+      for (int i = 0; i < kBlocks; ++i) {
+        if (!Rule::kDecay && walk.part == 0)
+          load_values(x[2 * i], x[2 * i + 1], stage, i);
+        else
+          x[2 * i] = x[2 * i + 1] = Accumulator{};
+      }
     }
 #pragma unroll
     for (int k = 0; k < kOwnKeys; ++k) {
@@ -69,37 +85,60 @@ __global__ void __launch_bounds__(kMostThreads<kParts>)
       T* tiles = out.state + Walk::state_tiles(problem, chunk, walk.first_value, key);
       store_operand(tiles, state[2 * k]);
       store_operand(tiles + kOperandTile, state[2 * k + 1]);
+      if constexpr (Rule::kDelta) {
 #pragma unroll
-      for (int i = 0; i < kBlocks; ++i) {
-        FragmentB<kCount> right[2];
-        load_b(right, stage.k + i * 16 * kVector + key * 16, kVector);
-        multiply_add(x[2 * i], minus_state, right[0]);
-        multiply_add(x[2 * i + 1], minus_state, right[1]);
+        for (int i = 0; i < kBlocks; ++i) {
+          FragmentB<kCount> right[2];
+          load_b(right, stage.k + i * 16 * kVector + key * 16, kVector);
+          multiply_add(x[2 * i], minus_state, right[0]);
+          multiply_add(x[2 * i + 1], minus_state, right[1]);
+        }
       }
     }
+    if constexpr (Rule::kDelta && Rule::kDecay) {
 #pragma unroll
-    for (int i = 0; i < 2 * kBlocks; ++i) store_accumulator(exchange.part[walk.part][i], x[i]);
+      for (int i = 0; i < 2 * kBlocks; ++i) scale_steps(x[i], stage.from_start + i * 8);
+      if (walk.part == 0) {
+#pragma unroll
+        for (int i = 0; i < kBlocks; ++i) {
+          Accumulator values[2];
+          load_values(values[0], values[1], stage, i);
+#pragma unroll
+          for (int e = 0; e < 4; ++e) x[2 * i].x[e] += values[0].x[e], x[2 * i + 1].x[e] += values[1].x[e];
+        }
+      }
+    }
+    if constexpr (Rule::kDelta) {
+#pragma unroll
+      for (int i = 0; i < 2 * kBlocks; ++i) store_accumulator(exchange.part[walk.part][i], x[i]);
+    }
   };
 
-  // X, then of this warp's steps E = X - Z D X, U = D E, and the first term of O = scale Q S + P U.
-  const auto solve_errors = [&](const Stage<T, kWidth>& stage, int chunk) {
+  // X, then of this warp's steps E = X - Z D X, U = D E, and the first term of O = scale Q S + P U. E of the sum rule
+  // is V.
+  const auto solve_errors = [&](const StageOf& stage, int chunk) {
     const int begin = chunk * kSize, valid = min(kSize, at.length - begin);
-    walk.add_parts(x, exchange.part);
     Accumulator error[2 * kOwnBlocks];
-    walk.select_own(error, x);
+    if constexpr (Rule::kDelta) {
+      walk.add_parts(x, exchange.part);
+      walk.select_own(error, x);
 #pragma unroll
-    for (int j = 0; j < kBlocks; ++j) {
-      if (j > walk.own_block(kOwnBlocks - 1)) continue;
-      FragmentA<kSums> weighted;
-      weigh(weighted, x[2 * j], x[2 * j + 1], stage.beta + j * 16, 1.0f);
+      for (int j = 0; j < kBlocks; ++j) {
+        if (j > walk.own_block(kOwnBlocks - 1)) continue;
+        FragmentA<kSums> weighted;
+        weigh(weighted, x[2 * j], x[2 * j + 1], stage.beta + j * 16, 1.0f);
 #pragma unroll
-      for (int b = 0; b < kOwnBlocks; ++b) {
-        if (j > walk.own_block(b)) continue;
-        SolveOperand<T> z;
-        z.template load<false>(stage.triangles, walk.own_block(b), j);
-        multiply_add(error[2 * b], weighted, z.tile[0]);
-        multiply_add(error[2 * b + 1], weighted, z.tile[1]);
+        for (int b = 0; b < kOwnBlocks; ++b) {
+          if (j > walk.own_block(b)) continue;
+          SolveOperand<T> z;
+          z.template load<false>(stage.triangles, walk.own_block(b), j);
+          multiply_add(error[2 * b], weighted, z.tile[0]);
+          multiply_add(error[2 * b + 1], weighted, z.tile[1]);
+        }
       }
+    } else {
+#pragma unroll
+      for (int b = 0; b < kOwnBlocks; ++b) load_values(error[2 * b], error[2 * b + 1], stage, walk.own_block(b));
     }
 #pragma unroll
     for (int b = 0; b < kOwnBlocks; ++b) {
@@ -107,8 +146,13 @@ __global__ void __launch_bounds__(kMostThreads<kParts>)
       FragmentA<kSums> update;
       weigh(update, error[2 * b], error[2 * b + 1], stage.beta + i * 16, 1.0f);
       store_fragment(exchange.update[i], update);
-      walk.store_steps(out.error + problem.contiguous(at, begin), step_stride, error[2 * b], error[2 * b + 1], i,
-                       valid);
+      if constexpr (Rule::kDecay) {
+        weigh_decayed(update, error[2 * b], error[2 * b + 1], stage.beta + i * 16, stage.to_end + i * 16, 1.0f);
+        store_fragment(exchange.decayed_update[i], update);
+      }
+      if constexpr (Rule::kDelta)
+        walk.store_steps(out.error + problem.contiguous(at, begin), step_stride, error[2 * b], error[2 * b + 1], i,
+                         valid);
     }
 #pragma unroll
     for (int i = 0; i < 2 * kOwnBlocks; ++i) output[i] = Accumulator{};
@@ -125,24 +169,40 @@ __global__ void __launch_bounds__(kMostThreads<kParts>)
       }
     }
 #pragma unroll
-    for (int i = 0; i < 2 * kOwnBlocks; ++i)
+    for (int i = 0; i < 2 * kOwnBlocks; ++i) {
 #pragma unroll
       for (int e = 0; e < 4; ++e) output[i].x[e] *= -problem.scale;
+      if constexpr (Rule::kDecay) scale_steps(output[i], stage.from_start + walk.own_block(i / 2) * 16 + i % 2 * 8);
+    }
   };
 
-  // S' = S + K^T U for this warp's keys, and O for its steps.
-  const auto write_state = [&](const Stage<T, kWidth>& stage, int chunk) {
+  // S' = S + K^T U for this warp's keys, each as it has decayed at the chunk's end, and O for its steps.
+  const auto write_state = [&](const StageOf& stage, int chunk) {
     const int begin = chunk * kSize, valid = min(kSize, at.length - begin);
+    if constexpr (Rule::kDecay) {
+      const float kept = stage.from_start[kSize - 1];
+#pragma unroll
+      for (int i = 0; i < 2 * kOwnKeys; ++i)
+#pragma unroll
+        for (int e = 0; e < 4; ++e) state[i].x[e] *= kept;
+    }
 #pragma unroll
     for (int j = 0; j < kBlocks; ++j) {
       FragmentA<kSums> update;
       FragmentB<kCount> right[2];
-      load_fragment(update, exchange.update[j]);
+      if constexpr (Rule::kDecay)
+        load_fragment(update, exchange.decayed_update[j]);
+      else
+        load_fragment(update, exchange.update[j]);
 #pragma unroll
       for (int k = 0; k < kOwnKeys; ++k) {
         load_b_transposed(right, stage.k + j * 16 * kVector + walk.first_key + k * 16, kVector);
         multiply_add(state[2 * k], update, right[0]);
         multiply_add(state[2 * k + 1], update, right[1]);
+      }
+      if constexpr (Rule::kDecay) {
+        if (j > walk.own_block(kOwnBlocks - 1)) continue;
+        load_fragment(update, exchange.update[j]);
       }
 #pragma unroll
       for (int b = 0; b < kOwnBlocks; ++b) {
@@ -159,7 +219,7 @@ __global__ void __launch_bounds__(kMostThreads<kParts>)
   };
 
   const ValueRows<T> values{problem.v, problem.row_stride, problem.copy_bytes};
-  for_each_chunk<false, kStages>(problem, values, triangles, stages, own.producer, walk, read_state, solve_errors,
+  for_each_chunk<false, kStages>(problem, values, prepared, stages, own.producer, walk, read_state, solve_errors,
                                  write_state);
 
   const int begin = walk.block_value, end = min(problem.width, begin + 16 * walk.slices);
@@ -168,21 +228,23 @@ __global__ void __launch_bounds__(kMostThreads<kParts>)
       out.output[problem.contiguous(at, t) + column] = T(0.0f);
 }
 
-template <typename T, int kWidth>
+template <typename Rule, typename T, int kWidth>
 void launch_forward(const DeltaRuleInput& input, void* output, void* saved, cudaStream_t stream) {
   const auto layout = SavedLayout::of<T>(input.shape, kWidth);
   const Problem<T> problem = make_problem<T>(input);
   T* base = static_cast<T*>(saved);
   auto* triangles = static_cast<Triangles<T>*>(saved);
-  launch_prepare<T, kWidth>(problem, triangles, stream);
+  auto* decays = reinterpret_cast<Decays<T>*>(base + layout.decay);
+  launch_prepare<Rule, T, kWidth>(problem, triangles, decays, stream);
   const ForwardOutput<T> out{static_cast<T*>(output), base + layout.state, base + layout.error};
-  auto shape = RecurrenceLaunch::of<T, kWidth>(problem, sizeof(ForwardExchange<T, kWidth, 2>));
-  auto kernel = shape.stages > 1 ? forward_kernel<T, kWidth, 2, kMostStages<kWidth>> : forward_kernel<T, kWidth, 2, 1>;
+  auto shape = RecurrenceLaunch::of<Rule, T, kWidth>(problem, sizeof(ForwardExchange<Rule, T, kWidth, 2>));
+  auto kernel = shape.stages > 1 ? forward_kernel<Rule, T, kWidth, 2, kMostStages<kWidth>>
+                                 : forward_kernel<Rule, T, kWidth, 2, 1>;
   if constexpr (kSharesSlice<T, kWidth>)
-    if (shape.template share_slice<T, kWidth>(sizeof(ForwardExchange<T, kWidth, 4>)))
-      kernel = forward_kernel<T, kWidth, 4, 3>;
+    if (shape.template share_slice<Rule, T, kWidth>(sizeof(ForwardExchange<Rule, T, kWidth, 4>)))
+      kernel = forward_kernel<Rule, T, kWidth, 4, 3>;
   launch(kernel, shape.grid, shape.threads, shape.bytes, stream, "delta rule: forward", problem,
-         static_cast<const Triangles<T>*>(triangles), out);
+         Prepared<T>{triangles, decays}, out);
 }
 
 }  // namespace
@@ -198,8 +260,8 @@ std::size_t delta_rule_saved_bytes(const DeltaRuleShape& shape, Dtype dtype) {
 
 void delta_rule_forward(const DeltaRuleInput& input, void* output_BTHD, void* saved, cudaStream_t stream) {
   delta_rule::check_input(input);
-  dispatch_width(input.dtype, input.shape.width, [&](auto element, auto width) {
-    delta_rule::launch_forward<decltype(element), width.value>(input, output_BTHD, saved, stream);
+  delta_rule::dispatch(input, [&](auto rule, auto element, auto width) {
+    delta_rule::launch_forward<decltype(rule), decltype(element), width.value>(input, output_BTHD, saved, stream);
   });
 }
 

@@ -5,10 +5,12 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <initializer_list>
 #include <stdexcept>
 #include <string>
 
 #include "kernels/delta_rule/delta_rule.h"
+#include "kernels/delta_rule/rule.h"
 #include "kernels/launch.cuh"
 #include "kernels/tensor_core.cuh"
 
@@ -45,6 +47,55 @@ struct Triangles {
   }
 };
 
+// Calls function(rule, T{}, width constant).
+template <typename Function>
+void dispatch(const DeltaRuleInput& input, Function&& function) {
+  dispatch_width(input.dtype, input.shape.width, [&](auto element, auto width) {
+    dispatch_rule(input.write, input.log_decay_BTH != nullptr, [&](auto rule) { function(rule, element, width); });
+  });
+}
+
+// Of a chunk's steps, with c_i the sum of the logarithms of decays up to and with step i of the chunk; past the length
+// nothing decays. c is the sum of two floats: what counts are differences, and those of neighbours must not suffer from
+// what decayed long before.
+template <typename T>
+struct Decays {
+  float from_start[kChunk<T>];  // exp(c_i)
+  float to_end[kChunk<T>];      // exp(c_last - c_i)
+  float high[kChunk<T>], low[kChunk<T>];
+};
+
+// The decays between rows g and g + 8 of a block of 16 steps and the columns, the steps of another block, in the layout
+// of two accumulators: a lane's sums of its own rows are read once, those of columns in pairs.
+struct RowDecays {
+  float high[2], low[2];
+
+  template <typename T>
+  __device__ RowDecays(const Decays<T>& decays, int first_row) {
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      high[half] = decays.high[first_row + lane_id() / 4 + 8 * half];
+      low[half] = decays.low[first_row + lane_id() / 4 + 8 * half];
+    }
+  }
+  // exp(c_row - c_column), or, where rows are the earlier steps, exp(c_column - c_row). Never above 1 where that is so;
+  // elsewhere anything, which must be masked.
+  template <bool kRowsAreLater, typename T>
+  __device__ void to_columns(Accumulator (&factor)[2], const Decays<T>& decays, int first_column) const {
+#pragma unroll
+    for (int i = 0; i < 2; ++i) {
+      const int column = first_column + i * 8 + 2 * (lane_id() % 4);
+      const float2 column_high = load_pair(decays.high + column), column_low = load_pair(decays.low + column);
+#pragma unroll
+      for (int e = 0; e < 4; ++e) {
+        const float difference = (high[e / 2] - (e % 2 == 0 ? column_high.x : column_high.y)) +
+                                 (low[e / 2] - (e % 2 == 0 ? column_low.x : column_low.y));
+        factor[i].x[e] = __expf(kRowsAreLater ? difference : -difference);
+      }
+    }
+  }
+};
+
 // Elements of one state in operand tiles, 16 values x 8 keys each, keys fastest.
 template <int kWidth>
 constexpr std::size_t kStateElements = std::size_t{kWidth} * kWidth;
@@ -57,6 +108,7 @@ struct Problem {
   int copy_bytes;  // 4, 8 or 16: the largest piece that the alignment of q, k, v allows
   const T *q, *k, *v, *beta;
   const int* length;
+  const float* log_decay;
 
   // The pair of row and head that a block works on, and its length.
   struct Pair {
@@ -80,9 +132,9 @@ struct Problem {
 };
 
 // The parts of the saved buffer, in elements of T from its start: the chunks' triangles, states at the chunks' starts,
-// and errors.
+// errors, and decays.
 struct SavedLayout {
-  std::size_t state, error, elements;
+  std::size_t state, error, decay, elements;
 
   template <typename T>
   static SavedLayout of(const DeltaRuleShape& shape, int padded_width) {
@@ -92,7 +144,8 @@ struct SavedLayout {
     SavedLayout layout{};
     layout.state = pairs * chunks * sizeof(Triangles<T>) / sizeof(T);
     layout.error = layout.state + pairs * chunks * padded_width * padded_width;
-    layout.elements = layout.error + round_up(pairs * shape.time * shape.width);
+    layout.decay = layout.error + round_up(pairs * shape.time * shape.width);
+    layout.elements = layout.decay + pairs * chunks * sizeof(Decays<T>) / sizeof(T);
     return layout;
   }
 };
@@ -143,7 +196,8 @@ Problem<T> make_problem(const DeltaRuleInput& input) {
           static_cast<const T*>(input.k_BTHD),
           static_cast<const T*>(input.v_BTHD),
           static_cast<const T*>(input.beta_BTH),
-          input.length_B};
+          input.length_B,
+          input.log_decay_BTH};
 }
 
 // Starts the copy of a chunk's rows in pieces of kBytes. Rows from valid_rows on, and columns from `columns` to

@@ -5,6 +5,8 @@
 // barrier.
 #pragma once
 
+#include <cstddef>
+
 #include "kernels/delta_rule/chunk_layout.cuh"
 
 namespace engram::delta_rule {
@@ -14,13 +16,27 @@ constexpr int kMaxSlices = 4;
 constexpr int kRecurrenceThreads = 64 * kMaxSlices + kProducerThreads;  // at most
 constexpr int kValueStride = kRowStride<16 * kMaxSlices>;
 
-template <typename T, int kWidth>
-struct Stage {
+template <typename T, bool kDecay>
+struct StageDecays {};
+template <typename T>
+struct StageDecays<T, true> {
+  float from_start[kChunk<T>], to_end[kChunk<T>];  // of Decays
+};
+
+template <typename Rule, typename T, int kWidth>
+struct Stage : StageDecays<T, Rule::kDecay> {
   T k[kChunk<T> * kRowStride<kWidth>];
   T q[kChunk<T> * kRowStride<kWidth>];
   T value[kChunk<T> * kValueStride];  // the block's columns of v, or of the output's gradient
   Triangles<T> triangles;
   float beta[kChunk<T>];
+};
+
+// What launch_prepare computes of each chunk.
+template <typename T>
+struct Prepared {
+  const Triangles<T>* triangles;
+  const Decays<T>* decays;
 };
 
 // Rows [B, T, H, D] that a stage takes its `value` from.
@@ -106,20 +122,20 @@ struct ProducerRegisters {
 };
 
 // The producer warps' side of one block.
-template <bool kReverse, int kStages, typename T, int kWidth>
+template <bool kReverse, int kStages, typename Rule, typename T, int kWidth>
 struct Producer {
   static constexpr int kSize = kChunk<T>, kVector = kRowStride<kWidth>;
   const Problem<T>& problem;
   const ValueRows<T>& values;
-  const Triangles<T>* triangles;
-  Stage<T, kWidth>* stages;
+  const Prepared<T>& prepared;
+  Stage<Rule, T, kWidth>* stages;
   typename Problem<T>::Pair at;
   int chunks, first_value, columns, thread;
 
   ProducerRegisters& own;
 
   __device__ int chunk_at(int i) const { return kReverse ? chunks - 1 - i : i; }
-  __device__ Stage<T, kWidth>& stage(int i) const { return stages[i % kStages]; }
+  __device__ Stage<Rule, T, kWidth>& stage(int i) const { return stages[i % kStages]; }
   __device__ int begin(int i) const { return chunk_at(i) * kSize; }
   __device__ int valid(int i) const { return min(kSize, at.length - begin(i)); }
   __device__ std::int64_t value_offset(int i) const {
@@ -141,10 +157,17 @@ struct Producer {
         copy_rows_async<16 * kMaxSlices, kProducerThreads>(stage(i).value, kValueStride, values.data + value_offset(i),
                                                            values.row_stride, valid(i), columns, values.copy_bytes,
                                                            thread);
-      constexpr int kPieces = sizeof(Triangles<T>) / sizeof(T);
-      copy_flat<kProducerThreads>(&stage(i).triangles.solve[0][0],
-                                  &triangles[problem.chunk_index(blockIdx.x, chunk_at(i))].solve[0][0], kPieces,
-                                  thread);
+      const std::int64_t chunk = problem.chunk_index(blockIdx.x, chunk_at(i));
+      if constexpr (Rule::kDelta)
+        copy_flat<kProducerThreads>(&stage(i).triangles.solve[0][0], &prepared.triangles[chunk].solve[0][0],
+                                    static_cast<int>(sizeof(Triangles<T>) / sizeof(T)), thread);
+      else
+        copy_flat<kProducerThreads>(stage(i).triangles.attend, prepared.triangles[chunk].attend,
+                                    Triangles<T>::kElements, thread);
+      if constexpr (Rule::kDecay) {
+        static_assert(offsetof(Decays<T>, high) == sizeof(StageDecays<T, true>));
+        copy_flat<kProducerThreads>(stage(i).from_start, prepared.decays[chunk].from_start, 2 * kSize, thread);
+      }
     }
     commit_copies();
   }
@@ -191,9 +214,10 @@ struct Producer {
 // Calls read(stage, chunk), solve(stage, chunk) and write(stage, chunk) in the warps that work on a slice, for chunks
 // 0, 1, ... or, reversed, from the last. What was written to shared memory in one phase may be read in the next. With
 // three stages a chunk's write and the next chunk's read are one phase.
-template <bool kReverse, int kStages, typename T, int kWidth, int kParts, typename Read, typename Solve, typename Write>
-__device__ void for_each_chunk(const Problem<T>& problem, const ValueRows<T>& values, const Triangles<T>* triangles,
-                               Stage<T, kWidth>* stages, ProducerRegisters& registers,
+template <bool kReverse, int kStages, typename Rule, typename T, int kWidth, int kParts, typename Read, typename Solve,
+          typename Write>
+__device__ void for_each_chunk(const Problem<T>& problem, const ValueRows<T>& values, const Prepared<T>& prepared,
+                               Stage<Rule, T, kWidth>* stages, ProducerRegisters& registers,
                                const SliceWarp<T, kWidth, kParts>& walk, const Read& read, const Solve& solve,
                                const Write& write) {
   constexpr int kSize = kChunk<T>;
@@ -202,8 +226,8 @@ __device__ void for_each_chunk(const Problem<T>& problem, const ValueRows<T>& va
   const int slice_threads = blockDim.x - kProducerThreads;
   const int columns = min(problem.width - walk.block_value, 16 * walk.slices);
   const bool produces = static_cast<int>(threadIdx.x) >= slice_threads;
-  Producer<kReverse, kStages, T, kWidth> producer{
-      problem,          values,  triangles,
+  Producer<kReverse, kStages, Rule, T, kWidth> producer{
+      problem,          values,  prepared,
       stages,           at,      chunks,
       walk.block_value, columns, static_cast<int>(threadIdx.x) - slice_threads,
       registers};
@@ -275,7 +299,7 @@ struct RecurrenceLaunch {
   int threads, stages;
   std::size_t bytes;
 
-  template <typename T, int kWidth>
+  template <typename Rule, typename T, int kWidth>
   static RecurrenceLaunch of(const Problem<T>& problem, std::size_t exchange_bytes) {
     const int pairs = problem.batch * problem.heads, tiles = (problem.width + 15) / 16;
     const int multiprocessors = cuda_device_attribute(cudaDevAttrMultiProcessorCount);
@@ -283,15 +307,15 @@ struct RecurrenceLaunch {
     int slices = std::min(tiles, kMaxSlices);
     while (slices > 1 && pairs * ((tiles + (slices + 1) / 2 - 1) / ((slices + 1) / 2)) <= multiprocessors)
       slices = (slices + 1) / 2;
-    const auto bytes = [&](int stages) { return stages * sizeof(Stage<T, kWidth>) + slices * exchange_bytes; };
+    const auto bytes = [&](int stages) { return stages * sizeof(Stage<Rule, T, kWidth>) + slices * exchange_bytes; };
     while (slices > 1 && bytes(1) > most) slices = (slices + 1) / 2;
     const int stages = bytes(kMostStages<kWidth>) <= most ? kMostStages<kWidth> : 1;
     return {dim3(pairs, (tiles + slices - 1) / slices), 64 * slices + kProducerThreads, stages, bytes(stages)};
   }
   // Where a block has one slice, and shared memory allows it: four warps for it, and three stages.
-  template <typename T, int kWidth>
+  template <typename Rule, typename T, int kWidth>
   bool share_slice(std::size_t exchange_bytes) {
-    const std::size_t shared = 3 * sizeof(Stage<T, kWidth>) + exchange_bytes;
+    const std::size_t shared = 3 * sizeof(Stage<Rule, T, kWidth>) + exchange_bytes;
     if (threads != 64 + kProducerThreads ||
         shared > static_cast<std::size_t>(cuda_device_attribute(cudaDevAttrMaxSharedMemoryPerBlockOptin)))
       return false;
@@ -299,6 +323,12 @@ struct RecurrenceLaunch {
     return true;
   }
 };
+
+// A tile [16 values x 8 steps] times a factor of each step.
+__device__ inline void scale_steps(Accumulator& x, const float* factor) {
+  const float2 f = *reinterpret_cast<const float2*>(factor + 2 * (lane_id() % 4));
+  x.x[0] *= f.x, x.x[1] *= f.y, x.x[2] *= f.x, x.x[3] *= f.y;
+}
 
 // Two tiles [16 values x 8 steps] beside each other, times beta of their steps, as a left operand.
 template <int kCount>
@@ -312,6 +342,38 @@ __device__ inline void weigh(FragmentA<kCount>& a, const Accumulator& left, cons
   const Accumulator y{
       {right.x[0] * b1.x * factor, right.x[1] * b1.y * factor, right.x[2] * b1.x * factor, right.x[3] * b1.y * factor}};
   to_fragment(a, x, y);
+}
+
+// The same, times another factor of each step.
+template <int kCount>
+__device__ inline void weigh_decayed(FragmentA<kCount>& a, const Accumulator& left, const Accumulator& right,
+                                     const float* beta, const float* decay, float factor) {
+  Accumulator x = left, y = right;
+  scale_steps(x, decay);
+  scale_steps(y, decay + 8);
+  weigh(a, x, y, beta, factor);
+}
+
+// A left operand whose rows, or columns, are multiplied by factors; in as many planes as it has.
+template <int kCount>
+__device__ inline void scale_pair(FragmentA<kCount>& a, int index, float low, float high) {
+  float x = 0, y = 0;
+#pragma unroll
+  for (int p = kCount - 1; p >= 0; --p) x += unpack_low(a.plane[p][index]), y += unpack_high(a.plane[p][index]);
+  set_pair(a, index, x * low, y * high);
+}
+template <int kCount>
+__device__ inline void scale_columns(FragmentA<kCount>& a, const float* factor) {
+#pragma unroll
+  for (int i = 0; i < 4; ++i) {
+    const float2 f = *reinterpret_cast<const float2*>(factor + i / 2 * 8 + 2 * (lane_id() % 4));
+    scale_pair(a, i, f.x, f.y);
+  }
+}
+template <int kCount>
+__device__ inline void scale_rows(FragmentA<kCount>& a, float upper, float lower) {
+#pragma unroll
+  for (int i = 0; i < 4; ++i) scale_pair(a, i, i % 2 == 0 ? upper : lower, i % 2 == 0 ? upper : lower);
 }
 
 // Two right operands, 16 x 8 each, of the block at row and column of -Z, as it is and transposed.

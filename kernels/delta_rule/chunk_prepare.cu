@@ -75,8 +75,49 @@ __device__ void solve_diagonal(float* g, int stride, const float* beta) {
   }
 }
 
-template <typename T, int kWidth>
-struct PrepareShared {
+// The decays of a chunk's steps, by one warp. Sums are formed in double. What a step's decay is reaches no earlier one.
+template <typename T>
+__device__ void sum_decays(Decays<T>& decays, const Problem<T>& problem, const typename Problem<T>::Pair& at,
+                           int begin) {
+  constexpr int kOwn = kChunk<T> / 32;      // steps of a lane
+  constexpr float kForgotten = -10'000.0f;  // its exponential is 0 in any case, and differences of it are numbers
+  double sum[kOwn], total = 0;
+#pragma unroll
+  for (int i = 0; i < kOwn; ++i) {
+    const int step = begin + lane_id() * kOwn + i;
+    if (problem.log_decay != nullptr && step < at.length) {
+      const float log_decay = problem.log_decay[problem.scalar(at, step)];
+      total += log_decay < kForgotten ? kForgotten : log_decay;
+    }
+    sum[i] = total;
+  }
+  double before = total;  // of the lanes up to this one
+#pragma unroll
+  for (int distance = 1; distance < 32; distance *= 2) {
+    const double other = __shfl_up_sync(~0u, before, distance);
+    if (lane_id() >= distance) before += other;
+  }
+  const double last = __shfl_sync(~0u, before, 31), previous = __shfl_up_sync(~0u, before, 1);
+#pragma unroll
+  for (int i = 0; i < kOwn; ++i) {
+    const int step = lane_id() * kOwn + i;
+    const double c = lane_id() == 0 ? sum[i] : previous + sum[i];
+    decays.from_start[step] = expf(static_cast<float>(c));
+    decays.to_end[step] = expf(static_cast<float>(last - c));
+    decays.high[step] = static_cast<float>(c);
+    decays.low[step] = static_cast<float>(c - decays.high[step]);
+  }
+}
+
+template <typename T, bool kDecay>
+struct PrepareDecays {};
+template <typename T>
+struct PrepareDecays<T, true> {
+  Decays<T> decays;
+};
+
+template <typename Rule, typename T, int kWidth>
+struct PrepareShared : PrepareDecays<T, Rule::kDecay> {
   T k[kChunk<T> * kRowStride<kWidth>];
   union {
     T q[kChunk<T> * kRowStride<kWidth>];
@@ -87,11 +128,12 @@ struct PrepareShared {
 };
 
 // One block for each chunk, one warp for each block of 16 rows.
-template <typename T, int kWidth>
-__global__ void __launch_bounds__(kChunk<T> * 2) prepare_kernel(Problem<T> problem, Triangles<T>* triangles) {
+template <typename Rule, typename T, int kWidth>
+__global__ void __launch_bounds__(kChunk<T> * 2)
+    prepare_kernel(Problem<T> problem, Triangles<T>* triangles, Decays<T>* decays) {
   constexpr int kSize = kChunk<T>, kThreads = kSize * 2, kVector = kRowStride<kWidth>;
   extern __shared__ __align__(16) unsigned char shared_memory[];
-  auto& shared = *reinterpret_cast<PrepareShared<T, kWidth>*>(shared_memory);
+  auto& shared = *reinterpret_cast<PrepareShared<Rule, T, kWidth>*>(shared_memory);
   const int thread = threadIdx.x, warp = thread / 32;
   const auto at = problem.pair(blockIdx.x);
   const int begin = blockIdx.y * kSize;
@@ -103,11 +145,18 @@ __global__ void __launch_bounds__(kChunk<T> * 2) prepare_kernel(Problem<T> probl
                                {shared.q, problem.q + offset, problem.row_stride, problem.copy_bytes}};
   load_beta(shared.beta, problem, at, begin, thread, kThreads);
   copy_rows<kWidth, kThreads>(copies, valid, problem.width, thread);
+  if constexpr (Rule::kDecay)
+    if (warp == 0) sum_decays(shared.decays, problem, at, begin);
   wait_for_copies();
   __syncthreads();
 
   const int g = lane_id() / 4, t = lane_id() % 4;
   Triangles<T>& target = triangles[problem.chunk_index(blockIdx.x, blockIdx.y)];
+  if constexpr (Rule::kDecay) {
+    auto* to = reinterpret_cast<float*>(decays + problem.chunk_index(blockIdx.x, blockIdx.y));
+    const auto* from = reinterpret_cast<const float*>(&shared.decays);
+    for (int i = thread; i < static_cast<int>(sizeof(Decays<T>) / sizeof(float)); i += kThreads) to[i] = from[i];
+  }
   for (int block = 0; block < kSize / 16; ++block) {
     Accumulator gram[2] = {}, score[2] = {};
     if (block <= warp) {
@@ -120,25 +169,31 @@ __global__ void __launch_bounds__(kChunk<T> * 2) prepare_kernel(Problem<T> probl
         load_b(right, shared.k + block * 16 * kVector + step * 16, kVector);
 #pragma unroll
         for (int i = 0; i < 2; ++i) {
-          multiply_add(gram[i], key, right[i]);
+          if constexpr (Rule::kDelta) multiply_add(gram[i], key, right[i]);
           multiply_add(score[i], query, right[i]);
         }
       }
+      Accumulator decay[2];
+      if constexpr (Rule::kDecay)
+        RowDecays(shared.decays, warp * 16).template to_columns<true>(decay, shared.decays, block * 16);
 #pragma unroll
       for (int i = 0; i < 2; ++i) {
 #pragma unroll
         for (int e = 0; e < 4; ++e) {
           const int row = warp * 16 + g + e / 2 * 8, column = block * 16 + i * 8 + 2 * t + e % 2;
+          if constexpr (Rule::kDecay) gram[i].x[e] *= decay[i].x[e], score[i].x[e] *= decay[i].x[e];
           if (column >= row) gram[i].x[e] = 0.0f;
           score[i].x[e] = column > row ? 0.0f : score[i].x[e] * problem.scale;
         }
         store(target.attend + Triangles<T>::block(warp, block) + i * kBlockTile, 8, score[i], 16, 8);
       }
     }
+    if constexpr (Rule::kDelta)
 #pragma unroll
-    for (int i = 0; i < 2; ++i)
-      store_shared(shared.g + warp * 16 * kStride<T> + block * 16 + i * 8, kStride<T>, gram[i]);
+      for (int i = 0; i < 2; ++i)
+        store_shared(shared.g + warp * 16 * kStride<T> + block * 16 + i * 8, kStride<T>, gram[i]);
   }
+  if constexpr (!Rule::kDelta) return;
   __syncwarp();
   solve_diagonal(shared.g + warp * 16 * (kStride<T> + 1), kStride<T>, shared.beta + warp * 16);
 
@@ -191,16 +246,21 @@ __global__ void __launch_bounds__(kChunk<T> * 2) prepare_kernel(Problem<T> probl
 
 }  // namespace
 
-template <typename T, int kWidth>
-void launch_prepare(const Problem<T>& problem, Triangles<T>* triangles, cudaStream_t stream) {
+template <typename Rule, typename T, int kWidth>
+void launch_prepare(const Problem<T>& problem, Triangles<T>* triangles, Decays<T>* decays, cudaStream_t stream) {
   const dim3 grid(problem.batch * problem.heads, problem.chunks);
-  launch(prepare_kernel<T, kWidth>, grid, kChunk<T> * 2, sizeof(PrepareShared<T, kWidth>), stream,
-         "delta rule: preparation", problem, triangles);
+  launch(prepare_kernel<Rule, T, kWidth>, grid, kChunk<T> * 2, sizeof(PrepareShared<Rule, T, kWidth>), stream,
+         "delta rule: preparation", problem, triangles, decays);
 }
 
-template void launch_prepare<float, 64>(const Problem<float>&, Triangles<float>*, cudaStream_t);
-template void launch_prepare<float, 128>(const Problem<float>&, Triangles<float>*, cudaStream_t);
-template void launch_prepare<bf16, 64>(const Problem<bf16>&, Triangles<bf16>*, cudaStream_t);
-template void launch_prepare<bf16, 128>(const Problem<bf16>&, Triangles<bf16>*, cudaStream_t);
+#define ENGRAM_PREPARE(T, width)                                                                                  \
+  template void launch_prepare<PlainDelta, T, width>(const Problem<T>&, Triangles<T>*, Decays<T>*, cudaStream_t); \
+  template void launch_prepare<GatedDelta, T, width>(const Problem<T>&, Triangles<T>*, Decays<T>*, cudaStream_t); \
+  template void launch_prepare<Sum, T, width>(const Problem<T>&, Triangles<T>*, Decays<T>*, cudaStream_t);
+ENGRAM_PREPARE(float, 64)
+ENGRAM_PREPARE(float, 128)
+ENGRAM_PREPARE(bf16, 64)
+ENGRAM_PREPARE(bf16, 128)
+#undef ENGRAM_PREPARE
 
 }  // namespace engram::delta_rule

@@ -1,6 +1,7 @@
 #include "kernels/delta_rule/reference.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstddef>
 
 #include "base/parallel_for.h"
@@ -26,14 +27,24 @@ Place place(const DeltaRuleShape& shape, int row, int t, int head) {
   return {scalar * shape.width, scalar};
 }
 
+// a_t
+double decay(const DeltaRuleReferenceInput& input, const Place& at) {
+  return input.log_decay_BTH.empty() ? 1.0 : std::exp(input.log_decay_BTH[at.scalar]);
+}
+
 // state_KV before the step becomes state_KV after it; error_V is e_t.
 void write_step(const DeltaRuleReferenceInput& input, const Place& at, std::vector<double>& state_KV,
                 std::vector<double>& error_V) {
   const int width = input.shape.width;
   const double* k = &input.k_BTHD[at.vector];
+  if (!input.log_decay_BTH.empty()) {
+    const double kept = decay(input, at);
+    for (double& element : state_KV) element *= kept;
+  }
   std::copy_n(&input.v_BTHD[at.vector], width, error_V.begin());
-  for (int i = 0; i < width; ++i)
-    for (int j = 0; j < width; ++j) error_V[j] -= state_KV[i * width + j] * k[i];
+  if (input.write == FastWeightWrite::kDelta)
+    for (int i = 0; i < width; ++i)
+      for (int j = 0; j < width; ++j) error_V[j] -= state_KV[i * width + j] * k[i];
   for (int i = 0; i < width; ++i)
     for (int j = 0; j < width; ++j) state_KV[i * width + j] += input.beta_BTH[at.scalar] * k[i] * error_V[j];
 }
@@ -67,10 +78,13 @@ DeltaRuleReferenceGradient delta_rule_reference_backward(const DeltaRuleReferenc
   constexpr int kSegment = 64;  // states are kept every kSegment steps and recomputed inside
   const int width = input.shape.width;
   const std::size_t state_size = static_cast<std::size_t>(width) * width;
-  DeltaRuleReferenceGradient gradient{
-      std::vector<double>(input.q_BTHD.size()), std::vector<double>(input.q_BTHD.size()),
-      std::vector<double>(input.q_BTHD.size()), std::vector<double>(input.beta_BTH.size()),
-      std::vector<double>(input.initial_state_BHKV.size())};
+  DeltaRuleReferenceGradient gradient{std::vector<double>(input.q_BTHD.size()),
+                                      std::vector<double>(input.q_BTHD.size()),
+                                      std::vector<double>(input.q_BTHD.size()),
+                                      std::vector<double>(input.beta_BTH.size()),
+                                      std::vector<double>(input.initial_state_BHKV.size()),
+                                      std::vector<double>(input.log_decay_BTH.size())};
+  const bool delta = input.write == FastWeightWrite::kDelta;
   for_each_head(input.shape, [&](int row, int head) {
     const std::size_t state_offset = (static_cast<std::size_t>(row) * input.shape.heads + head) * state_size;
     const int length = input.length_B[row];
@@ -116,13 +130,19 @@ DeltaRuleReferenceGradient delta_rule_reference_backward(const DeltaRuleReferenc
           d_error[j] = beta * d_write[j];
           gradient.v_BTHD[at.vector + j] = d_error[j];
         }
-        for (int i = 0; i < width; ++i) {
+        const double kept = decay(input, at);
+        for (int i = 0; delta && i < width; ++i) {
           double d_k = 0;
           for (int j = 0; j < width; ++j) {
-            d_k += before[i * width + j] * d_error[j];
+            d_k += kept * before[i * width + j] * d_error[j];
             d_state[i * width + j] -= k[i] * d_error[j];
           }
           gradient.k_BTHD[at.vector + i] -= d_k;
+        }
+        if (input.log_decay_BTH.empty()) continue;
+        for (std::size_t i = 0; i < state_size; ++i) {
+          d_state[i] *= kept;
+          gradient.log_decay_BTH[at.scalar] += d_state[i] * before[i];
         }
       }
     }

@@ -1,5 +1,5 @@
-// The delta rule in double precision on the CPU, as plain recurrences: what the kernels are tested against.
-// Formula and dimensions as in delta_rule.h; every tensor contiguous.
+// The delta rule and the sum rule in double precision on the CPU, as plain recurrences: what the kernels are tested
+// against. Formula and dimensions as in delta_rule.h; every tensor contiguous.
 #pragma once
 
 #include <vector>
@@ -14,6 +14,8 @@ struct DeltaRuleReferenceInput {
   std::vector<double> q_BTHD, k_BTHD, v_BTHD, beta_BTH;
   std::vector<int> length_B;
   std::vector<double> initial_state_BHKV;
+  FastWeightWrite write = FastWeightWrite::kDelta;
+  std::vector<double> log_decay_BTH = {};  // empty: no decay
 };
 
 struct DeltaRuleReferenceOutput {
@@ -21,7 +23,7 @@ struct DeltaRuleReferenceOutput {
 };
 
 struct DeltaRuleReferenceGradient {
-  std::vector<double> q_BTHD, k_BTHD, v_BTHD, beta_BTH, initial_state_BHKV;
+  std::vector<double> q_BTHD, k_BTHD, v_BTHD, beta_BTH, initial_state_BHKV, log_decay_BTH;
 };
 
 DeltaRuleReferenceOutput delta_rule_reference(const DeltaRuleReferenceInput& input);

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "kernels/delta_rule/delta_rule.h"
+#include "kernels/delta_rule/rule.h"
 
 namespace engram {
 namespace {
@@ -17,14 +18,16 @@ struct StepArguments {
   int width, band_rows, band_pieces, groups;
   float scale;
   const T *q, *k, *v, *beta;
+  const float* log_decay;  // null: no decay
   float* state;
   T* output;
 };
 
 // One block a row and head. Thread (group, piece) holds a piece of the bands group, group + groups, ...; the state is
 // read once, kept in registers, and written once. All that is read from memory is asked for at the start, before
-// anything is used; small blocks keep more states under way. kBlocks: of a multiprocessor, at least.
-template <typename T, int kThreads, int kBands, int kBlocks>
+// anything is used; small blocks keep more states under way. kBlocks: of a multiprocessor, at least. The state decays
+// on its way: what is read of it, and what is kept, is multiplied where it is used.
+template <typename Rule, typename T, int kThreads, int kBands, int kBlocks>
 __global__ void __launch_bounds__(kThreads, kBlocks) step_kernel(StepArguments<T> arguments) {
   constexpr int kColumns = (kMaxWidth + kThreads - 1) / kThreads;  // of a thread, at most
   __shared__ float q[kMaxWidth], k[kMaxWidth], score;
@@ -54,6 +57,9 @@ __global__ void __launch_bounds__(kThreads, kBlocks) step_kernel(StepArguments<T
     value[i] = arguments.v[vector + column];
   }
   const float beta = static_cast<float>(arguments.beta[blockIdx.x]);
+  float kept = 1.0f;
+  if constexpr (Rule::kDecay)
+    if (arguments.log_decay != nullptr) kept = expf(arguments.log_decay[blockIdx.x]);
 #pragma unroll
   for (int i = 0; i < kColumns; ++i) {
     const int column = threadIdx.x + i * kThreads;
@@ -97,7 +103,8 @@ __global__ void __launch_bounds__(kThreads, kBlocks) step_kernel(StepArguments<T
       read_k += parts[i * pairs * 4];
       read_q += parts[i * pairs * 4 + 2];
     }
-    const float u = beta * (static_cast<float>(value[j]) - read_k);
+    if constexpr (Rule::kDecay) read_k *= kept, read_q *= kept;
+    const float u = beta * (Rule::kDelta ? static_cast<float>(value[j]) - read_k : static_cast<float>(value[j]));
     reinterpret_cast<float*>(write)[column] = u;
     arguments.output[vector + column] = T(arguments.scale * (read_q + score * u));
   }
@@ -109,18 +116,19 @@ __global__ void __launch_bounds__(kThreads, kBlocks) step_kernel(StepArguments<T
     const int at = threadIdx.x + i * stride, row = (group + i * groups) * band_rows;
     if (at >= pieces) continue;
     const float k_a = k[row + row_a], k_b = k[row + row_b];
+    if constexpr (Rule::kDecay) own[i].x *= kept, own[i].y *= kept, own[i].z *= kept, own[i].w *= kept;
     state[at] =
         make_float4(own[i].x + k_a * u_a.x, own[i].y + k_a * u_a.y, own[i].z + k_b * u_b.x, own[i].w + k_b * u_b.y);
   }
 }
 
 // False where a thread would have more bands than it can keep.
-template <typename T, int kThreads, int kBands, int kBlocks>
+template <typename Rule, typename T, int kThreads, int kBands, int kBlocks>
 bool launch(StepArguments<T> arguments, int blocks, cudaStream_t stream) {
   const int bands = arguments.width / arguments.band_rows;
   arguments.groups = std::min(bands, kThreads / arguments.band_pieces);
   if ((bands + arguments.groups - 1) / arguments.groups > kBands) return false;
-  step_kernel<T, kThreads, kBands, kBlocks><<<blocks, kThreads, 0, stream>>>(arguments);
+  step_kernel<Rule, T, kThreads, kBands, kBlocks><<<blocks, kThreads, 0, stream>>>(arguments);
   return true;
 }
 
@@ -145,10 +153,15 @@ void delta_rule_step(const DeltaRuleStep& step, cudaStream_t stream) {
                                      static_cast<const T*>(step.k_NHD),
                                      static_cast<const T*>(step.v_NHD),
                                      static_cast<const T*>(step.beta_NH),
+                                     step.log_decay_NH,
                                      step.state_NHKV,
                                      static_cast<T*>(step.output_NHD)};
     const int blocks = step.rows * step.heads;
-    if (!launch<T, 128, 8, 8>(arguments, blocks, stream)) launch<T, 256, 16, 2>(arguments, blocks, stream);
+    delta_rule::dispatch_rule(step.write, step.log_decay_NH != nullptr, [&](auto rule) {
+      using Rule = decltype(rule);
+      if (!launch<Rule, T, 128, 8, 8>(arguments, blocks, stream))
+        launch<Rule, T, 256, 16, 2>(arguments, blocks, stream);
+    });
     check_cuda(cudaGetLastError(), "delta rule: step");
   });
 }

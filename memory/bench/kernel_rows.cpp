@@ -40,9 +40,12 @@ KernelRow row_of(std::string name, ForwardBackward flops, ForwardBackward bytes,
               }};
 }
 
-KernelRow delta_rule_row(const KernelShape& shape, std::int64_t columns) {
-  return row_of(columns > 0 ? "delta rule, learner's layout" : "delta rule", delta_flops(shape), delta_bytes(shape),
-                kBfloat16Bound, std::make_shared<DeltaRule>(shape, columns));
+KernelRow delta_rule_row(const KernelShape& shape, std::int64_t columns, const BenchRule& rule = {}) {
+  // The gradient of a decay is a difference of large sums.
+  constexpr ForwardBackward kDecayBound{kBfloat16Bound.forward, 0.025};
+  return row_of(rule.text() + (columns > 0 ? " rule, learner's layout" : " rule"), delta_flops(shape, rule),
+                delta_bytes(shape, rule), rule.decays ? kDecayBound : kBfloat16Bound,
+                std::make_shared<DeltaRule>(shape, columns, rule));
 }
 
 KernelRow attention_row(const KernelShape& shape, int window, std::int64_t columns) {
@@ -65,33 +68,38 @@ KernelRow mixer_row(const KernelShape& shape, int window) {
 // ---- A step of the delta rule ----
 
 // Bytes: the state in and out as float, and the vectors.
-KernelRow delta_step_row(int rows, int heads, int width) {
+KernelRow delta_step_row(int rows, int heads, int width, const BenchRule& rule = {}) {
   struct Step {
     KernelShape shape;
-    Tensor q, k, v, beta, state, output, plain_state;
+    BenchRule rule;
+    Tensor q, k, v, beta, state, output, plain_state, log_decay;
   };
   const KernelShape s{rows, 1, heads, width, width};
   const auto step = std::make_shared<Step>();
   const Vectors x{random_padded(s), random_padded(s), random_padded(s)};
   *step = {s,
+           rule,
            l2_normalize(x.q.to(torch::kFloat32)).to(torch::kBFloat16),
            l2_normalize(x.k.to(torch::kFloat32)).to(torch::kBFloat16),
            x.v,
            (2 * random_vectors(s).select(3, 0).sigmoid()).to(torch::kBFloat16).contiguous(),
            torch::randn({rows, heads, width, width}, on_gpu(torch::kFloat32)),
            torch::empty_like(x.v),
-           torch::zeros({rows, heads, width, width}, on_gpu(torch::kFloat32))};
+           torch::zeros({rows, heads, width, width}, on_gpu(torch::kFloat32)),
+           rule.decays ? -0.1 * torch::rand({rows, 1, heads}, on_gpu(torch::kFloat32)) : Tensor()};
   const auto forward = [step](cudaStream_t stream) {
     const KernelShape& s = step->shape;
     delta_rule_step({s.batch, s.heads, s.width, Dtype::kBfloat16, s.scale(), step->q.data_ptr(), step->k.data_ptr(),
-                     step->v.data_ptr(), step->beta.data_ptr(), step->state.data_ptr<float>(), step->output.data_ptr()},
+                     step->v.data_ptr(), step->beta.data_ptr(), step->state.data_ptr<float>(), step->output.data_ptr(),
+                     step->rule.write, step->rule.decays ? step->log_decay.data_ptr<float>() : nullptr},
                     stream);
   };
   // LibTorch's operations take a single type, that of the state.
   const auto row = [&](const Tensor& x) { return x.select(1, 0).to(torch::kFloat32); };
-  const std::vector<Tensor> plain_inputs{row(step->q), row(step->k), row(step->v), row(step->beta)};
+  const std::vector<Tensor> plain_inputs{row(step->q), row(step->k), row(step->v), row(step->beta),
+                                         rule.decays ? step->log_decay.select(1, 0).unsqueeze(2) : Tensor()};
   const double states = 1.0 * rows * heads * width * width, vectors = 1.0 * rows * heads * (4 * width + 1);
-  return {.operation = "delta step",
+  return {.operation = rule.text() + " step",
           .shape = "N " + std::to_string(rows) + " " + std::to_string(heads) + " x " + std::to_string(width),
           .flops = {6 * states, NAN},
           .bytes = {2 * sizeof(float) * states + kElementBytes * vectors, NAN},
@@ -101,10 +109,16 @@ KernelRow delta_step_row(int rows, int heads, int width) {
                 const KernelShape& s = step->shape;
                 const auto some = [&](const Tensor& x) { return all_heads_checked(x, s); };
                 const int rows = s.checked_rows();
-                const DeltaRuleReferenceInput reference{{rows, 1, s.heads, s.width}, s.scale(),
-                                                        numbers(some(step->q)),      numbers(some(step->k)),
-                                                        numbers(some(step->v)),      numbers(some(step->beta)),
-                                                        std::vector<int>(rows, 1),   numbers(some(step->state))};
+                DeltaRuleReferenceInput reference{{rows, 1, s.heads, s.width},
+                                                  s.scale(),
+                                                  numbers(some(step->q)),
+                                                  numbers(some(step->k)),
+                                                  numbers(some(step->v)),
+                                                  numbers(some(step->beta)),
+                                                  std::vector<int>(rows, 1),
+                                                  numbers(some(step->state)),
+                                                  step->rule.write};
+                if (step->rule.decays) reference.log_decay_BTH = numbers(some(step->log_decay));
                 forward(current_stream());
                 const auto expected = delta_rule_reference(reference);
                 WorstError error(s);
@@ -117,8 +131,12 @@ KernelRow delta_step_row(int rows, int heads, int width) {
           .backward = {},
           .torch_forward =
               [step, plain_inputs] {
-                plain_delta_rule_step(plain_inputs[0], plain_inputs[1], plain_inputs[2], plain_inputs[3],
-                                      step->plain_state);
+                const auto& x = plain_inputs;
+                const bool delta = step->rule.write == FastWeightWrite::kDelta;
+                if (delta && !step->rule.decays)
+                  plain_delta_rule_step(x[0], x[1], x[2], x[3], step->plain_state);
+                else
+                  plain_fast_weight_step({delta}, {x[0], x[1], x[2], x[3], x[4]}, {step->plain_state, {}, {}});
               },
           .torch_forward_and_backward = {}};
 }
@@ -212,6 +230,8 @@ KernelRow attention_step_row(int rows, int heads, int width, int slots) {
 
 std::vector<std::function<KernelRow()>> kernel_rows() {
   constexpr int kWindow = 64, kFull = 781;
+  constexpr BenchRule kGatedDelta{FastWeightWrite::kDelta, true}, kSum{FastWeightWrite::kSum, false},
+      kDecayingSum{FastWeightWrite::kSum, true};
   constexpr KernelShape kStored{64, 781, 2, 50, 56}, kPlain{64, 781, 2, 50, 50}, kLong{1, 8192, 8, 128, 128};
   std::vector<std::function<KernelRow()>> rows = {
       [=] { return delta_rule_row(kStored, 3 * kStored.part()); },
@@ -223,6 +243,11 @@ std::vector<std::function<KernelRow()>> kernel_rows() {
       [=] { return mixer_row(kStored, kWindow); },
       [=] { return delta_rule_row(kLong, 0); },
   };
+  for (const BenchRule& rule : {kGatedDelta, kSum, kDecayingSum}) {
+    rows.push_back([=] { return delta_rule_row(kStored, 3 * kStored.part(), rule); });
+    rows.push_back([=] { return delta_rule_row(kLong, 0, rule); });
+    rows.push_back([=] { return delta_step_row(4096, 2, 50, rule); });
+  }
   for (const int n : {1, 64, 1024, 4096}) rows.push_back([n] { return delta_step_row(n, 2, 50); });
   for (const int n : {1, 64, 1024, 4096}) rows.push_back([n] { return attention_step_row(n, 2, 50, kWindow); });
   for (const auto& row : delayed_memory_rows()) rows.push_back(row);

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -14,6 +15,7 @@
 #include "kernels/delta_rule/delta_rule.h"
 #include "kernels/delta_rule/reference.h"
 #include "memory/bench/kernel_case.h"
+#include "memory/fast_weight_ops.h"
 #include "memory/ops.h"
 #include "nn/cuda_support.h"
 
@@ -21,26 +23,44 @@ namespace engram {
 
 // ---- The delta rule ----
 
-// Operations of a recurrence step: S^T k, the write and the read, 2 W^2 each; backward twice as many products with S or
-// its gradient. Bytes: q, k, v, beta in and the output out; backward these and the output's gradient in, four gradients
-// out.
-inline ForwardBackward delta_flops(const KernelShape& s) {
+// Of the fast weights' rules.
+struct BenchRule {
+  FastWeightWrite write = FastWeightWrite::kDelta;
+  bool decays = false;
+
+  std::string text() const {
+    return write == FastWeightWrite::kDelta ? decays ? "gated delta" : "delta" : decays ? "decaying sum" : "sum";
+  }
+};
+
+// Operations of a recurrence step: S^T k, which the sum rule leaves out, the write and the read, 2 W^2 each, and W^2
+// for a decay; backward twice as many products with S or its gradient. Bytes: q, k, v, beta in and the output out;
+// backward these and the output's gradient in, four gradients out; decays and their gradients in float.
+inline ForwardBackward delta_flops(const KernelShape& s, const BenchRule& rule = {}) {
   const double square = 1.0 * s.width * s.width;
-  return {6 * square * s.vectors(), 12 * square * s.vectors()};
+  const double forward =
+      ((rule.write == FastWeightWrite::kDelta ? 6 : 4) + (rule.decays ? 1 : 0)) * square * s.vectors();
+  return {forward, 2 * forward};
 }
-inline ForwardBackward delta_bytes(const KernelShape& s) {
-  return {(4.0 * s.padded + 1) * s.vectors() * kElementBytes, (7.0 * s.padded + 2) * s.vectors() * kElementBytes};
+inline ForwardBackward delta_bytes(const KernelShape& s, const BenchRule& rule = {}) {
+  const double decays = rule.decays ? sizeof(float) * s.vectors() : 0;
+  return {(4.0 * s.padded + 1) * s.vectors() * kElementBytes + decays,
+          (7.0 * s.padded + 2) * s.vectors() * kElementBytes + 2 * decays};
 }
 
 class DeltaRule {
  public:
-  DeltaRule(const KernelShape& shape, std::int64_t columns)
-      : shape(shape), in(zero_vectors(shape, columns)), gradient(zero_vectors(shape, columns)) {
+  DeltaRule(const KernelShape& shape, std::int64_t columns, const BenchRule& rule = {})
+      : shape(shape), rule(rule), in(zero_vectors(shape, columns)), gradient(zero_vectors(shape, columns)) {
     in.q.narrow(3, 0, shape.width).copy_(l2_normalize(random_vectors(shape)));
     in.k.narrow(3, 0, shape.width).copy_(l2_normalize(random_vectors(shape)));
     in.v.narrow(3, 0, shape.width).copy_(random_vectors(shape));
     beta = (2 * random_vectors(shape).select(3, 0).sigmoid()).to(torch::kBFloat16).contiguous();
     d_beta = torch::empty_like(beta);
+    if (rule.decays) {
+      log_decay = -0.1 * torch::rand(beta.sizes(), on_gpu(torch::kFloat32));
+      d_log_decay = torch::empty_like(log_decay);
+    }
     output = torch::empty_like(random_padded(shape));
     d_output = random_padded(shape);
     saved = scratch_bytes(delta_rule_saved_bytes(kernel_shape(), Dtype::kBfloat16), beta);
@@ -50,17 +70,24 @@ class DeltaRule {
   void forward(cudaStream_t stream) const { delta_rule_forward(input(), output.data_ptr(), saved.data_ptr(), stream); }
   void backward(cudaStream_t stream) const {
     delta_rule_backward(input(), saved.data_ptr(), d_output.data_ptr(),
-                        {gradient.q.data_ptr(), gradient.k.data_ptr(), gradient.v.data_ptr(), d_beta.data_ptr()},
+                        {gradient.q.data_ptr(), gradient.k.data_ptr(), gradient.v.data_ptr(), d_beta.data_ptr(),
+                         rule.decays ? d_log_decay.data_ptr<float>() : nullptr},
                         scratch.data_ptr(), stream);
   }
 
   DeltaRuleReferenceInput reference_input() const {
     const int rows = shape.checked_rows(), heads = shape.checked_heads();
     const std::size_t states = static_cast<std::size_t>(rows) * heads * shape.width * shape.width;
-    return {{rows, shape.time, heads, shape.width}, shape.scale(),
-            numbers(checked(in.q, shape)),          numbers(checked(in.k, shape)),
-            numbers(checked(in.v, shape)),          numbers(checked(beta, shape)),
-            std::vector<int>(rows, shape.time),     std::vector<double>(states)};
+    return {{rows, shape.time, heads, shape.width},
+            shape.scale(),
+            numbers(checked(in.q, shape)),
+            numbers(checked(in.k, shape)),
+            numbers(checked(in.v, shape)),
+            numbers(checked(beta, shape)),
+            std::vector<int>(rows, shape.time),
+            std::vector<double>(states),
+            rule.write,
+            rule.decays ? numbers(checked(log_decay, shape)) : std::vector<double>()};
   }
   // Errors of the gradients, given that of the output.
   void compare_gradients(const DeltaRuleReferenceInput& reference, std::vector<double> d_output_BTHD,
@@ -71,6 +98,7 @@ class DeltaRule {
     error.compare(gradient.k, expected.k_BTHD);
     error.compare(gradient.v, expected.v_BTHD);
     error.compare(d_beta, expected.beta_BTH);
+    if (rule.decays) error.compare(d_log_decay, expected.log_decay_BTH);
   }
   ForwardBackward check() const {
     forward(current_stream());
@@ -84,23 +112,40 @@ class DeltaRule {
 
   // The inputs of plain_output.
   std::vector<torch::Tensor> plain_inputs() const {
-    return {plain(in.q, shape), plain(in.k, shape), plain(in.v, shape), beta};
+    std::vector<torch::Tensor> x{plain(in.q, shape), plain(in.k, shape), plain(in.v, shape), beta};
+    if (rule.decays) x.push_back(log_decay.unsqueeze(3));
+    return x;
   }
   torch::Tensor plain_output(const std::vector<torch::Tensor>& x) const {
     const torch::Tensor state = torch::zeros({shape.batch, shape.heads, shape.width, shape.width}, beta.options());
     const torch::Tensor lengths = torch::full({shape.batch}, shape.time, on_gpu(torch::kInt64));
+    const bool delta = rule.write == FastWeightWrite::kDelta;
+    if (!delta || rule.decays)
+      return fast_weights({delta}, {x[0], x[1], x[2], x[3], rule.decays ? x[4] : torch::Tensor()}, {state, {}, {}},
+                          lengths)
+          .output_BTHV;
     return delta_rule(x[0], x[1], x[2], x[3], state, lengths).output_BTHV;
   }
 
   const KernelShape shape;
+  const BenchRule rule;
   const Vectors in, gradient;
-  torch::Tensor beta, output, d_output, d_beta, saved, scratch;
+  torch::Tensor beta, log_decay, output, d_output, d_beta, d_log_decay, saved, scratch;
 
  private:
   DeltaRuleShape kernel_shape() const { return {shape.batch, shape.time, shape.heads, shape.padded}; }
   DeltaRuleInput input() const {
-    return {kernel_shape(),  Dtype::kBfloat16, shape.scale(),   in.q.stride(1), in.q.data_ptr(),
-            in.k.data_ptr(), in.v.data_ptr(),  beta.data_ptr(), nullptr};
+    return {.shape = kernel_shape(),
+            .dtype = Dtype::kBfloat16,
+            .scale = shape.scale(),
+            .row_stride = in.q.stride(1),
+            .q_BTHD = in.q.data_ptr(),
+            .k_BTHD = in.k.data_ptr(),
+            .v_BTHD = in.v.data_ptr(),
+            .beta_BTH = beta.data_ptr(),
+            .length_B = nullptr,
+            .write = rule.write,
+            .log_decay_BTH = rule.decays ? log_decay.data_ptr<float>() : nullptr};
   }
 };
 

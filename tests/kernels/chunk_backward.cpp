@@ -14,6 +14,12 @@ double tolerance(const Case& c) {
   if (c.dtype == Dtype::kFloat32) return 1e-5;
   return c.keys == Keys::kDuplicate || c.shape.time == 1 ? 0.025 : 0.008;
 }
+// A difference of large sums: of what is read from a step on, and of what was written from it on. It is smallest beside
+// them where all keys are alike.
+double decay_tolerance(const Case& c) {
+  if (c.dtype == Dtype::kFloat32) return 1e-4;
+  return c.keys == Keys::kDuplicate ? 0.08 : 0.025;
+}
 
 void check_case(const Case& c) {
   INFO(c.name());
@@ -29,6 +35,10 @@ void check_case(const Case& c) {
   CHECK(relative_error(actual.k, expected.k_BTHD) <= tolerance(c));
   CHECK(relative_error(actual.v, expected.v_BTHD) <= tolerance(c));
   CHECK(relative_error(actual.beta, expected.beta_BTH) <= tolerance(c));
+  if (c.decay != DecayKind::kNone && c.shape.time > 1)
+    CHECK(relative_error(actual.log_decay, expected.log_decay_BTH) <= decay_tolerance(c));
+  if (c.decay != DecayKind::kNone && c.shape.time == 1)  // the first step has nothing that could decay
+    for (const double x : actual.log_decay) CHECK(x == 0);
 }
 
 }  // namespace
@@ -45,6 +55,16 @@ TEST_CASE("the chunked gradients equal the recurrence's at the edges of the inpu
   check_each(edge_cases(), check_case);
 }
 
+TEST_CASE("the chunked gradients of every rule and decay equal the recurrence's at every shape") {
+  if (skip_without_gpu()) return;
+  check_each(rule_cases(), check_case);
+}
+
+TEST_CASE("the chunked gradients of every rule and decay equal the recurrence's at the edges of the inputs") {
+  if (skip_without_gpu()) return;
+  check_each(rule_edge_cases(), check_case);
+}
+
 // Few and small, so that compute-sanitizer can watch them: test_kernels --test-case="small shapes*"
 TEST_CASE("small shapes of every kind, forward and backward") {
   if (skip_without_gpu()) return;
@@ -56,5 +76,9 @@ TEST_CASE("small shapes of every kind, forward and backward") {
         c.gap = width == 56 ? 2 * c.shape.heads * width : width % 4;
         c.seed = seed++;
         check_case(c);
+        for (const OtherRule& rule : kOtherRules) {
+          c.write = rule.write, c.decay = rule.decay;
+          check_case(c);
+        }
       }
 }

@@ -4,6 +4,7 @@
 #include <functional>
 
 #include "base/error.h"
+#include "memory/fast_weight_ops.h"
 #include "tests/memory/fast_weights_definition.h"
 
 using namespace engram;
@@ -221,8 +222,32 @@ TEST_CASE("fast weights say why they learn on LibTorch") {
   };
   // deltanet's kernels are those of its settings, whatever the name.
   CHECK(reason({"fast_weights", {}}) == reason({"deltanet", {}}));
-  CHECK(reason({"deltanet", {{"decay", "fixed"}}}) == "there are kernels for deltanet's settings alone");
-  CHECK(reason({"gla", {}}) == "there are kernels for deltanet's settings alone");
+  const std::string memory_alone = "only its fast weights have kernels", none = "its fast weights have no kernels: ";
+  CHECK(reason({"deltanet", {{"decay", "fixed"}}}) == memory_alone);
+  for (const char* name :
+       {"linear_transformer", "performer", "dpfp", "delta_2021", "gated_deltanet", "retnet", "mamba2"})
+    CHECK(reason({name, {}}) == memory_alone);
+  CHECK(reason({"fast_weights", {{"rule", "gated_sum"}, {"beta_factor", "1"}}}) == memory_alone);
+  CHECK(reason({"gla", {}}) == none + "they have a decay per key channel");
+  CHECK(reason({"mlstm", {}}) == none + "their write strengths are without a bound");
+  CHECK(reason({"delta_2021", {{"attention_norm", "sum"}}}) == none + "their delta rule has an attention norm");
+  // The sum of keys is one more channel, and widths are even.
+  CHECK(reason({"retnet", {{"width", "256"}}}) == memory_alone);
+  CHECK(reason({"linear_transformer", {{"width", "254"}}}) == memory_alone);
+  CHECK(reason({"linear_transformer", {{"width", "256"}}}) == none + "a head has 130 channels, more than 128");
+  CHECK(reason({"dpfp", {{"dpfp_nu", "2"}}}) == none + "a head has 200 channels, more than 128");
+}
+
+TEST_CASE("the kernel of a step takes fewer fast weights than those of learning") {
+  const FastWeightRule sum{}, normed{false, AttentionNorm::kSum};
+  CHECK(static_cast<bool>(fast_weight_step_kernel(sum, 1, 50, 50)));
+  CHECK(static_cast<bool>(fast_weight_kernels(normed, 0, 50, 50)));
+  CHECK(fast_weight_step_kernel(normed, 0, 50, 50).reason() == "their step has an attention norm");
+  CHECK(static_cast<bool>(fast_weight_kernels(sum, 0, 100, 50)));
+  CHECK(fast_weight_step_kernel(sum, 0, 100, 50).reason() == "values of 50 channels beside keys of 100");
+  CHECK(static_cast<bool>(fast_weight_kernels(sum, 0, 9, 9)));
+  CHECK(fast_weight_step_kernel(sum, 0, 9, 9).reason() == "a head has 9 channels, an odd number");
+  CHECK(fast_weight_step_kernel(sum, 50, 50, 50).reason() == "they have a decay per key channel");
 }
 
 TEST_CASE("the delta rule shows its write strengths, and the sums have none to show") {

@@ -40,6 +40,8 @@ const std::vector<Variant> kVariants = {
     {"delta_2021", {{"width", "32"}, {"layers", "1"}}},
     {"gated_deltanet", {{"width", "100"}, {"dropout", "0.3"}}},
     {"retnet", {{"width", "32"}}},
+    {"fast_weights", {{"width", "32"}, {"rule", "gated_sum"}, {"beta_factor", "1"}}},
+    {"hqlt", {{"width", "32"}, {"window", "7"}, {"fast_weights", "mamba2"}}},
     {"gla", {{"width", "100"}}},
     {"mamba2", {{"width", "32"}}},
     {"mlstm", {{"width", "32"}}},
