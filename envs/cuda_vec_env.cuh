@@ -1,6 +1,7 @@
 // CudaVecEnv of any task: kernels over the rules that the CPU runs.
 #pragma once
 
+#include <algorithm>
 #include <stdexcept>
 #include <string>
 #include <type_traits>
@@ -12,9 +13,11 @@
 namespace engram {
 namespace cuda_env {
 
-constexpr int kTile = 128;         // environments, and threads, of a block
+constexpr int kTile = 128;         // threads of a block, and environments where shared memory has room for as many
+constexpr int kLeastTile = 16;     // environments: copies of fewer would not be aligned
 constexpr int kRecordedTile = 32;  // environments of a block that records them: the other threads help to copy
 constexpr int kWarp = 32;
+constexpr std::size_t kReservedBytes = 2048;  // of a block's shared memory: for what a kernel declares itself
 constexpr unsigned long long kNoBadAction = ~0ull;
 
 // What all environments share.
@@ -29,6 +32,7 @@ struct alignas(16) Rules {
 template <class Task>
 struct Rows {
   std::int64_t size;
+  int tile;      // environments of a block
   int elements;  // of one observation
   const Rules<Task>* rules;
   typename Task::State* states;
@@ -150,8 +154,22 @@ constexpr int kBlocksPerMultiprocessor = StateTile<StateOf<Task>>::kBytes > 8192
 // Shared memory: the rules, the tile's observations as they lie in global memory, the tile's states. Threads work on
 // their own byte by byte; global memory is read and written by the block as a whole, in order.
 template <class Task>
-std::size_t shared_bytes(std::int64_t observation_bytes) {
-  return sizeof(Rules<Task>) + kTile * static_cast<std::size_t>(observation_bytes) + StateTile<StateOf<Task>>::kBytes;
+std::size_t shared_bytes(int tile, std::int64_t observation_bytes) {
+  return sizeof(Rules<Task>) + tile * static_cast<std::size_t>(observation_bytes) + StateTile<StateOf<Task>>::kBytes;
+}
+
+// The most environments of a block that have room. Throws std::runtime_error if not even kLeastTile have.
+template <class Task>
+int tile_of(std::int64_t observation_bytes) {
+  int device = 0, most_bytes = 0;
+  check_cuda(cudaGetDevice(&device), "environments: shared memory");
+  check_cuda(cudaDeviceGetAttribute(&most_bytes, cudaDevAttrMaxSharedMemoryPerBlockOptin, device),
+             "environments: shared memory");
+  for (int tile = kTile; tile >= kLeastTile; tile /= 2)
+    if (shared_bytes<Task>(tile, observation_bytes) <= static_cast<std::size_t>(most_bytes) - kReservedBytes)
+      return tile;
+  throw std::runtime_error("environments: observations of " + std::to_string(observation_bytes) +
+                           " bytes do not fit the GPU's shared memory");
 }
 
 template <class Task>
@@ -167,7 +185,7 @@ struct TileMemory {
   __device__ TileMemory(uint4* memory, const Rows<Task>& rows)
       : shared(memory),
         observations(memory + kRuleVectors),
-        states{reinterpret_cast<typename Tile::Unit*>(observations + kTile * rows.elements *
+        states{reinterpret_cast<typename Tile::Unit*>(observations + rows.tile * rows.elements *
                                                                          static_cast<int>(sizeof(Element)) / 16)} {}
 
   __device__ const Rules<Task>& rules() const { return *reinterpret_cast<const Rules<Task>*>(shared); }
@@ -195,17 +213,18 @@ __global__ void __launch_bounds__(kTile, kBlocksPerMultiprocessor<Task>)
     advance_kernel(Rows<Task> rows, Advance advance) {
   extern __shared__ uint4 shared[];
   wait_for_previous_kernel();
-  const std::int64_t first = static_cast<std::int64_t>(blockIdx.x) * kTile;
+  const std::int64_t first = static_cast<std::int64_t>(blockIdx.x) * rows.tile;
   const std::int64_t i = first + threadIdx.x;
-  const bool concerned = i < rows.size && advance.concerns(rows, i);
+  const auto count = static_cast<int>(min(std::int64_t{rows.tile}, rows.size - first));
+  const bool mine = static_cast<int>(threadIdx.x) < count;
+  const bool concerned = mine && advance.concerns(rows, i);
   if (Advance::kRare && !__syncthreads_or(concerned)) return;
 
-  const auto count = static_cast<int>(min(std::int64_t{kTile}, rows.size - first));
   const TileMemory<Task> tile(shared, rows);
   tile.load(rows, first, count);
   if (concerned) advance(tile.rules(), rows, tile.state(), i);
   // Also those that are not concerned: the tile is written as a whole, and observing again gives the same bytes.
-  if (i < rows.size) Task::observe(tile.rules().params, tile.state(), tile.observation(rows));
+  if (mine) Task::observe(tile.rules().params, tile.state(), tile.observation(rows));
   __syncthreads();
   tile.store(rows, first, count);
 }
@@ -249,9 +268,10 @@ __global__ void __launch_bounds__(kTile, kBlocksPerMultiprocessor<Task>)
     recorded_kernel(Rows<Task> rows, Move move, EpisodeRecorder recorder, std::uint8_t* fresh_N) {
   extern __shared__ uint4 shared[];
   wait_for_previous_kernel();
-  const std::int64_t first = static_cast<std::int64_t>(blockIdx.x) * kRecordedTile;
+  const int own = min(kRecordedTile, rows.tile);
+  const std::int64_t first = static_cast<std::int64_t>(blockIdx.x) * own;
   const std::int64_t i = first + threadIdx.x;
-  const auto count = static_cast<int>(min(std::int64_t{kRecordedTile}, rows.size - first));
+  const auto count = static_cast<int>(min(std::int64_t{own}, rows.size - first));
   const bool mine = static_cast<int>(threadIdx.x) < count;
   const TileMemory<Task> tile(shared, rows);
   tile.load(rows, first, count);
@@ -295,7 +315,8 @@ class CudaVecEnvOf final : public CudaVecEnv {
   CudaVecEnvOf(const typename Task::Options& options, std::uint64_t seed, Purpose purpose, int num_envs)
       : info_(task_info<Task>(options)),
         size_(num_envs),
-        shared_bytes_(shared_bytes<Task>(info_.observation.bytes())),
+        tile_(tile_of<Task>(info_.observation.bytes())),
+        shared_bytes_(shared_bytes<Task>(tile_, info_.observation.bytes())),
         rules_(1),
         states_(num_envs),
         rngs_(num_envs),
@@ -377,6 +398,7 @@ class CudaVecEnvOf final : public CudaVecEnv {
 
   Rows<Task> rows() {
     return {size_,
+            tile_,
             static_cast<int>(info_.observation.elements()),
             rules_.data(),
             states_.data(),
@@ -387,21 +409,22 @@ class CudaVecEnvOf final : public CudaVecEnv {
             successes_.data(),
             observations_.data()};
   }
-  int blocks() const { return (size_ + kTile - 1) / kTile; }
+  int blocks_of(int tile) const { return (size_ + tile - 1) / tile; }
 
   template <class Advance>
   void launch(const Advance& advance, cudaStream_t stream, const char* what) {
-    launch_early<advance_kernel<Task, Advance>>(blocks(), kTile, shared_bytes_, stream, what, rows(), advance);
+    launch_early<advance_kernel<Task, Advance>>(blocks_of(tile_), kTile, shared_bytes_, stream, what, rows(), advance);
   }
   template <class Move>
   void launch_recorded(const Move& move, const EpisodeRecorder& recorder, std::uint8_t* fresh_N, cudaStream_t stream,
                        const char* what) {
-    launch_early<recorded_kernel<Task, Move>>((size_ + kRecordedTile - 1) / kRecordedTile, kTile, shared_bytes_, stream,
+    launch_early<recorded_kernel<Task, Move>>(blocks_of(std::min(kRecordedTile, tile_)), kTile, shared_bytes_, stream,
                                               what, rows(), move, recorder, fresh_N);
   }
 
   const TaskInfo info_;
   const int size_;
+  const int tile_;
   const std::size_t shared_bytes_;
   DeviceBuffer<Rules<Task>> rules_;
   DeviceBuffer<State> states_;

@@ -130,17 +130,16 @@ BlockStack::Plans BlockStack::plans(Make make) const {
 
 SequenceModel::Output BlockStack::run(const Tensor& input_BTD, const MemoryState& initial, const Tensor& lengths_B,
                                       Rows rows) {
-  return run_rows(input_BTD, initial, lengths_B, rows, /*output_alone=*/false);
+  return run_rows(input_BTD, initial, lengths_B, rows, /*fresh_kernels=*/false);
 }
 
-Tensor BlockStack::run_fresh(const Tensor& input_BTD, const Tensor& lengths_B) {
-  return run_rows(input_BTD, initial_state(input_BTD.size(0)), lengths_B, Rows::kFresh, /*output_alone=*/true)
-      .output_BTD;
+Tensor BlockStack::run_fresh(const Tensor& input_BTD, const Tensor& lengths_B, bool use_kernels) {
+  return run_rows(input_BTD, initial_state(input_BTD.size(0)), lengths_B, Rows::kFresh, use_kernels).output_BTD;
 }
 
 SequenceModel::Output BlockStack::run_rows(const Tensor& input_BTD, const MemoryState& initial, const Tensor& lengths_B,
-                                           Rows rows, bool output_alone) {
-  Span span{input_BTD.size(1), lengths_B, {}, 0, input_BTD.scalar_type(), output_alone};
+                                           Rows rows, bool fresh_kernels) {
+  Span span{input_BTD.size(1), lengths_B, {}, 0, input_BTD.scalar_type(), fresh_kernels};
   MemoryState final_state;
   if (counts_steps_) {
     span.position_B = initial.tensors[0];

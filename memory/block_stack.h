@@ -37,8 +37,8 @@ class BlockStack final : public SequenceModel {
   Output run(const torch::Tensor& input_BTD, const MemoryState& initial, const torch::Tensor& lengths_B,
              Rows rows) override;
   Output run_rows(const torch::Tensor& input_BTD, const MemoryState& initial, const torch::Tensor& lengths_B, Rows rows,
-                  bool output_alone);
-  torch::Tensor run_fresh(const torch::Tensor& input_BTD, const torch::Tensor& lengths_B) override;
+                  bool fresh_kernels);
+  torch::Tensor run_fresh(const torch::Tensor& input_BTD, const torch::Tensor& lengths_B, bool use_kernels) override;
   // Through the fused branches of the blocks.
   torch::Tensor run_on_kernels(const torch::Tensor& input_BTD, const torch::Tensor& lengths_B) override;
   torch::Tensor run_step(const torch::Tensor& input_BD, MemoryState& state) override;

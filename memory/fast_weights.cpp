@@ -56,7 +56,7 @@ class FastWeightsMixer : public torch::nn::Module, public AttentionMaps {
       history_BSC = state_BSC;
     }
     const Tensor output_BTHV =
-        memory_.forward(input(x_BTD, projected), state, plan.lengths_B, final_state, plan.output_alone);
+        memory_.forward(input(x_BTD, projected), state, plan.lengths_B, final_state, plan.fresh_kernels);
     if (convolution_) final_state.push_back(history_BSC);
     return join(x_BTD, output_BTHV);
   }

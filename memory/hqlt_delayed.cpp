@@ -50,7 +50,7 @@ class DelayedStreamMixer : public DelayedMixer</*kChunk=*/false> {
   struct Plan {
     Plan(const Options& options, const Span& span)
         : lengths_B(span.lengths_B),
-          output_alone(span.output_alone),
+          fresh_kernels(span.fresh_kernels),
           window(options.window, span.steps, span.max_position, span.position_B, span.lengths_B, span.dtype),
           positions(options, step_positions(span), span.dtype),
           from_ring(std::min<std::int64_t>(options.window, span.steps)) {
@@ -70,7 +70,7 @@ class DelayedStreamMixer : public DelayedMixer</*kChunk=*/false> {
     }
 
     Tensor lengths_B;
-    bool output_alone;
+    bool fresh_kernels;
     WindowPlan window;
     WindowPositions positions;
     std::int64_t from_ring;  // steps
@@ -105,7 +105,7 @@ class DelayedStreamMixer : public DelayedMixer</*kChunk=*/false> {
     FastWeightInput fast =
         fast_input(x_BTD, in.query, plan.delayed(past_key, in.key), plan.delayed(past_value, in.value));
     fast.write = fast.write.masked_fill(plan.idle_BT1, 0);
-    const Tensor fast_BTHV = memory_.forward(fast, state.first(1), plan.lengths_B, final_state, plan.output_alone);
+    const Tensor fast_BTHV = memory_.forward(fast, state.first(1), plan.lengths_B, final_state, plan.fresh_kernels);
     const WindowPlan::Output window =
         plan.window.attend(plan.positions.turn(in.query), plan.positions.turn(in.key), in.value, {state[1], state[2]});
     final_state.insert(final_state.end(), {window.ring.key_BSHK, window.ring.value_BSHV});

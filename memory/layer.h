@@ -32,7 +32,9 @@ struct Span {
   torch::Tensor position_B;   // steps taken before
   std::int64_t max_position;  // none is larger; 0 says that all rows are fresh
   torch::ScalarType dtype;
-  bool output_alone = false;  // all rows are fresh, and nobody takes their state in the end: it may be anything
+  // Whether the project's kernels for fresh rows may be taken: all are, nobody takes their state in the end (it may be
+  // anything), and kernels are not off.
+  bool fresh_kernels = false;
 };
 
 // Sequences that all begin fresh, for a pass over whole episodes.
@@ -62,9 +64,9 @@ concept BlockMixer = std::derived_from<Mixer, torch::nn::Module> &&
 // The plans of a mixer to which only the rows' lengths matter.
 struct LengthsPlan {
   template <class Options>
-  LengthsPlan(const Options&, const Span& span) : lengths_B(span.lengths_B), output_alone(span.output_alone) {}
+  LengthsPlan(const Options&, const Span& span) : lengths_B(span.lengths_B), fresh_kernels(span.fresh_kernels) {}
   torch::Tensor lengths_B;
-  bool output_alone;
+  bool fresh_kernels;
 };
 struct EmptyStepPlan {
   template <class Options>

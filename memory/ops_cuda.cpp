@@ -4,6 +4,7 @@
 
 #include <cmath>
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include "kernels/attention/attention.h"
@@ -73,9 +74,10 @@ Tensor run_step(bool delta, const Tensor& query_BHD, const Tensor& key_BHD, cons
 class ChunkedFastWeightsFunction : public torch::autograd::Function<ChunkedFastWeightsFunction> {
  public:
   static Tensor forward(AutogradContext* context, const Tensor& query, const Tensor& key, const Tensor& value,
-                        const Tensor& write, const Tensor& log_decay, const Tensor& lengths_B, bool delta,
-                        double scale) {
+                        const Tensor& write, const std::optional<Tensor>& given_log_decay, const Tensor& lengths_B,
+                        bool delta, double scale) {
     const c10::cuda::CUDAGuard guard(query.device());
+    const Tensor log_decay = given_log_decay.value_or(Tensor());
     Tensors in{query.contiguous(),
                key.contiguous(),
                value.contiguous(),
@@ -147,7 +149,9 @@ Support supports_chunked_fast_weights(torch::Device device, torch::ScalarType dt
 }
 
 Tensor chunked_fast_weights(const ChunkedFastWeights& in) {
-  return ChunkedFastWeightsFunction::apply(in.query_BTHD, in.key_BTHD, in.value_BTHD, in.write_BTH, in.log_decay_BTH,
+  // The function takes no undefined tensor.
+  const auto log_decay = in.log_decay_BTH.defined() ? std::optional<Tensor>(in.log_decay_BTH) : std::optional<Tensor>();
+  return ChunkedFastWeightsFunction::apply(in.query_BTHD, in.key_BTHD, in.value_BTHD, in.write_BTH, log_decay,
                                            in.lengths_B, in.delta, in.scale);
 }
 

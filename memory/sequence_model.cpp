@@ -71,7 +71,7 @@ torch::Tensor SequenceModel::forward_fresh(const torch::Tensor& input_BTD, const
   const auto dtype = input_BTD.scalar_type();
   if (use_kernels && learning_kernels(dtype, input_BTD.device())) return run_on_kernels(input_BTD, lengths_B);
   const ComputeIn products(input_BTD.device(), dtype);
-  return run_fresh(zero_behind(in_own_type(input_BTD), lengths_B), lengths_B).to(dtype);
+  return run_fresh(zero_behind(in_own_type(input_BTD), lengths_B), lengths_B, use_kernels).to(dtype);
 }
 
 torch::Tensor SequenceModel::in_own_type(const torch::Tensor& input) const {
@@ -86,7 +86,7 @@ Support SequenceModel::fastest_kernels(torch::ScalarType dtype, torch::Device de
   return learning_kernels(dtype, device);
 }
 
-torch::Tensor SequenceModel::run_fresh(const torch::Tensor& input_BTD, const torch::Tensor& lengths_B) {
+torch::Tensor SequenceModel::run_fresh(const torch::Tensor& input_BTD, const torch::Tensor& lengths_B, bool) {
   return run(input_BTD, initial_state(input_BTD.size(0)), lengths_B, Rows::kFresh).output_BTD;
 }
 

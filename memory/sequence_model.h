@@ -97,8 +97,9 @@ class SequenceModel : public torch::nn::Module {
   virtual Output run(const torch::Tensor& input_BTD, const MemoryState& initial, const torch::Tensor& lengths_B,
                      Rows rows) = 0;
   // forward_fresh() with T >= 1 and an input in the parameters' type, zero after the lengths; products are in the type
-  // of the scope around it (nn/autocast.h). By default run()'s output.
-  virtual torch::Tensor run_fresh(const torch::Tensor& input_BTD, const torch::Tensor& lengths_B);
+  // of the scope around it (nn/autocast.h). By default run()'s output. use_kernels: whether parts of it may take the
+  // project's kernels.
+  virtual torch::Tensor run_fresh(const torch::Tensor& input_BTD, const torch::Tensor& lengths_B, bool use_kernels);
   // forward_fresh() with T >= 1, where learning_kernels() allows it.
   virtual torch::Tensor run_on_kernels(const torch::Tensor& input_BTD, const torch::Tensor& lengths_B);
   // step() without gradients, of an input in the parameters' type.

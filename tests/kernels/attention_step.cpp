@@ -41,7 +41,9 @@ void check_step(const AttentionCase& c) {
         actual[i] = 0;
       }
     CHECK(written == 0);
-    CHECK(relative_error(actual, *wanted) <= (c.ring_dtype == Dtype::kFloat32 ? 1e-6 : 0.002));
+    // One rounding to bfloat16 is at most 2^-8 of a number, and less than half of that over many.
+    const double rounding = actual.size() < 100 ? 0.004 : 0.002;
+    CHECK(relative_error(actual, *wanted) <= (c.ring_dtype == Dtype::kFloat32 ? 1e-6 : rounding));
   }
 }
 
