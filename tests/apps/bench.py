@@ -84,8 +84,8 @@ with tempfile.TemporaryDirectory() as folder:
         file.write_text(text)
         return output_of(*update, f"--against={file}", *more)
 
-    def earlier(row, **changes):
-        return json.dumps({**row, **changes}) + "\n"
+    def earlier(base, **changes):
+        return json.dumps({**base, **changes}) + "\n"
 
     halved = earlier(measured[0], ms=1e9)
     row = json.loads(compared(halved, "--json"))
@@ -93,14 +93,15 @@ with tempfile.TemporaryDirectory() as folder:
     assert abs(row["against"]["ratios"]["ms"] * row["ms"] - 1e9) < 1, row  # a time: then over now
     table = compared(halved, "--memory=deltanet,lstm")
     assert "not the same machine" not in table, table
-    last = table.splitlines()[-2:]
-    assert last[0].startswith(measured[0]["row"]) and last[0].split()[-4] == "1e+09" and last[0].endswith(" x"), table
-    assert last[1].startswith(measured[1]["row"]) and last[1].endswith(f"not in {file}"), table
+    slower, same, missing = table.splitlines()[-3:]
+    assert slower.startswith(measured[0]["row"]) and slower.split()[-5:-3] == ["ms", "1e+09"], table
+    assert same.startswith(measured[0]["row"]) and same.split()[-5] == "processor_ms" and same.endswith(" x"), table
+    assert missing.startswith(measured[1]["row"]) and missing.endswith(f"not in {file}"), table
     assert json.loads(compared(earlier(measured[1]), "--json"))["against"] is None
     # Another machine is named; a figure that was not measured has no ratio.
     table = compared(earlier(measured[0], machine="an abacus", ms=None))
     assert "not the same machine: then on an abacus\n" in table and measured[0]["machine"] in table, table
-    assert table.splitlines()[-1].split()[-1] == "-", table
+    assert table.splitlines()[-2].split()[-4:-2] == ["ms", "-"] and table.splitlines()[-2].endswith("-"), table
     # Rows of other subjects may stand beside.
     assert json.loads(compared(earlier(measured[0], subject="env", ms="many") + halved, "--json"))["against"]
 
