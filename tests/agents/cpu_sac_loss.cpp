@@ -2,6 +2,7 @@
 // operations in double precision.
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <limits>
 #include <string>
 
@@ -32,9 +33,10 @@ std::shared_ptr<AgentNetwork> network_in(torch::ScalarType dtype, const std::str
   return network;
 }
 
-double difference(const Tensor& actual, const Tensor& expected) {
+// Greatest one, relative to the greatest number, but to no less than `least`.
+double difference(const Tensor& actual, const Tensor& expected, double least = 1e-12) {
   return ((actual.detach().to(torch::kFloat64) - expected.detach()).abs().max() /
-          expected.detach().abs().max().clamp_min(1e-12))
+          expected.detach().abs().max().clamp_min(least))
       .item<double>();
 }
 
@@ -58,11 +60,16 @@ TEST_CASE("losses and gradients in float32 are those in double precision, dropou
                                &SacLoss::entropy, &SacLoss::mean_q, &SacLoss::target_BT})
       CHECK(difference(actual.*member, expected.*member) < 2e-5);
     const auto expected_gradients = wide->named_parameters();
+    double greatest = 0;
+    for (const auto& parameter : expected_gradients)
+      if (parameter.value().grad().defined())
+        greatest = std::max(greatest, parameter.value().grad().abs().max().item<double>());
     for (const auto& parameter : own->named_parameters()) {
       CAPTURE(parameter.key());
       const Tensor gradient = expected_gradients[parameter.key()].grad();
       REQUIRE(parameter.value().grad().defined() == gradient.defined());
-      if (gradient.defined()) CHECK(difference(parameter.value().grad(), gradient) < 1e-4);
+      // Some sum up to nothing, as that of a bias of attention's keys.
+      if (gradient.defined()) CHECK(difference(parameter.value().grad(), gradient, 1e-2 * greatest) < 1e-4);
     }
   }
 }
