@@ -146,6 +146,71 @@ TEST_CASE("every instruction set computes the same to rounding, and drops the sa
   }
 }
 
+TEST_CASE("the delta rule and attention are the same to rounding in every instruction set") {
+  torch::manual_seed(8);
+  const std::int64_t steps = 70, width = 21, saved = (steps + cpu::kDeltaSaved - 1) / cpu::kDeltaSaved;
+  const auto random = [&] { return 0.3 * torch::randn({steps, width}); };
+  const Tensor query = random(), key = random(), value = random(), beta = torch::rand({steps}), d = random();
+  const auto numbers = [](const Tensor& tensor) { return tensor.data_ptr<float>(); };
+  std::vector<Tensor> first;
+  for (int set = 0; const cpu::Kernels* const kernels = cpu::usable_kernels(set); ++set) {
+    CAPTURE(set);
+    std::vector<float> scratch(
+        static_cast<std::size_t>(std::max(cpu::delta_rule_scratch(width, width), cpu::product_scratch(steps))));
+    const auto zeros = [&](std::int64_t rows) { return torch::zeros({rows, width}); };
+    const Tensor output = zeros(steps), state = zeros(width), kept = torch::zeros({saved, width, width}),
+                 update = zeros(steps), d_state = zeros(width), d_query = zeros(steps), d_key = zeros(steps),
+                 d_value = zeros(steps), d_beta = torch::zeros({steps});
+    const cpu::DeltaRule rule{.steps = steps,
+                              .key_width = width,
+                              .value_width = width,
+                              .key_stride = width,
+                              .value_stride = width,
+                              .beta_stride = 1,
+                              .scale = 0.5F,
+                              .query = numbers(query),
+                              .key = numbers(key),
+                              .value = numbers(value),
+                              .beta = numbers(beta),
+                              .output = numbers(output),
+                              .state = numbers(state),
+                              .saved_state = numbers(kept),
+                              .update = numbers(update)};
+    kernels->delta_rule(rule, scratch.data());
+    kernels->delta_rule_backward({.forward = rule,
+                                  .d_output = numbers(d),
+                                  .d_state = numbers(d_state),
+                                  .d_query = numbers(d_query),
+                                  .d_key = numbers(d_key),
+                                  .d_value = numbers(d_value),
+                                  .d_beta = numbers(d_beta)},
+                                 scratch.data());
+
+    const std::int64_t seed_tick[2] = {9, 4};
+    const cpu::AttentionRows rows{.queries = steps,
+                                  .keys = steps,
+                                  .first_query = 0,
+                                  .first_key = 0,
+                                  .window = 30,
+                                  .scale = 0.7F,
+                                  .dropout = DropoutKey(seed_tick, 2, 0.2),
+                                  .dropout_row = 11,
+                                  .channels = steps};
+    const Tensor scores = query.matmul(key.t()), again = scores.clone(), d_weights = d.matmul(value.t());
+    const Tensor log_sum = torch::zeros({steps}), dot = d.sum(1);
+    kernels->attention_weights(rows, numbers(scores), numbers(log_sum));
+    kernels->attention_weights_backward(rows, numbers(log_sum), numbers(dot), numbers(again), numbers(d_weights));
+    CHECK(difference(again, scores) < kBound);
+    const std::vector<Tensor> all = {output,  state,  kept,   d_state, d_query,  d_key,
+                                     d_value, d_beta, scores, log_sum, d_weights};
+    if (first.empty()) first = all;
+    for (std::size_t i = 0; i < all.size(); ++i) {
+      CAPTURE(i);
+      CHECK(difference(all[i], first[i]) < kBound);
+    }
+  }
+}
+
 TEST_CASE("a linear map, norms and SwiGLU are LibTorch's, with their gradients, on one thread and on several") {
   for (const int count : {1, 3}) {
     const Threads threads(count);
