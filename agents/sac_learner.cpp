@@ -7,6 +7,7 @@
 #include <tuple>
 #include <utility>
 
+#include "agents/cpu_sac_loss.h"
 #include "agents/fused_sac_loss.h"
 #include "agents/parameter_lists.h"
 #include "agents/sac_losses.h"
@@ -100,6 +101,7 @@ SacLoss sac_loss(AgentNetwork& network, const EpisodeBatch& batch, const torch::
       network.sees_previous_reward() ? without_padding(batch.previous_reward_BT1) : batch.previous_reward_BT1);
   const auto heads = network.heads(network.features(encoded_BTD, lengths_B));
   const std::int64_t actions = network.num_actions();
+  if (cpu_sac_loss_supports(heads)) return cpu_sac_loss(heads, batch, alpha, gamma);
   return network.uses_kernels() && fused_sac_loss_supports(heads.logits.device(), heads.logits.scalar_type(), actions)
              ? fused_sac_loss(heads, batch, alpha, gamma, actions)
              : plain_sac_loss(heads, batch, alpha, gamma, actions);

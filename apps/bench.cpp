@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdarg>
 #include <cstdio>
 #include <iostream>
 #include <sstream>
@@ -25,7 +26,7 @@ void print_help() {
             << "  env      " << wrapped("environment steps per second, observations included, on the CPU or a GPU", 11)
             << "\n  kernels  " << wrapped("the delta rule, attention and their steps on a GPU", 11) << "\n  act      "
             << wrapped("a step of the agent on a GPU, alone and with environment and recording", 11)
-            << "\n  update   an update of the learner on a GPU\n"
+            << "\n  update   an update of the learner on a GPU, or on the CPU\n"
                "  run      a minute of a published run on a GPU\n"
             << "  gradient "
             << wrapped("not speed: what of a loss's gradient reaches a cue over a delay, before learning; on the CPU",
@@ -46,10 +47,10 @@ std::vector<Subject> subjects() {
 
 }  // namespace
 
-bool parse_bench_options(const std::string& subject, std::string help, OptionList& options, bool& json,
+bool parse_bench_options(const std::string& subject, std::string help, OptionList& options, BenchOutput& output,
                          const BenchCall& call) {
-  options.add("json", json, "one JSON object a line instead of the table");
-  const CommandSyntax syntax = {.values = {{"task", task_names()}, {"device", kDeviceValues}}};
+  output.list_options(options);
+  const CommandSyntax syntax = {.values = {{"task", task_names()}, {"device", kDeviceValues}, {"against", {"FILE"}}}};
   if (call.visit) {
     call.visit("bench " + subject, options, syntax);
     return false;
@@ -67,6 +68,22 @@ std::string fixed(double value, int digits, const std::string& unit) {
   text.precision(digits);
   text << std::fixed << value << unit;
   return text.str();
+}
+
+std::string formatted(const char* format, ...) {
+  std::va_list arguments, again;
+  va_start(arguments, format);
+  va_copy(again, arguments);
+  std::string text(static_cast<std::size_t>(std::vsnprintf(nullptr, 0, format, arguments)), '\0');
+  std::vsnprintf(text.data(), text.size() + 1, format, again);
+  va_end(again);
+  va_end(arguments);
+  return text;
+}
+
+Config published_run(const std::string& backbone, const std::string& device) {
+  return Config::from_settings(
+      {{"task.preset", "visual_match_hqlt"}, {"memory.name", backbone}, {"run.device", device}});
 }
 
 void describe_bench(const CommandVisitor& visit) {

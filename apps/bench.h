@@ -9,6 +9,8 @@
 #include <vector>
 
 #include "agents/config.h"
+#include "agents/learner.h"
+#include "apps/bench_report.h"
 #include "apps/commands.h"
 #include "base/options.h"
 #include "envs/registry.h"
@@ -24,18 +26,23 @@ struct BenchCall {
 // Each returns the exit status.
 int bench_env(const BenchCall& call);
 int bench_gradient(const BenchCall& call);
+int bench_update(const BenchCall& call);
 // These measure a GPU, and throw UserError in a program that was built without GPU support.
 int bench_kernels(const BenchCall& call);
 int bench_act(const BenchCall& call);
-int bench_update(const BenchCall& call);
 int bench_run(const BenchCall& call);
 
-// Sets a subject's options, to which --help and --json are added. False where only the help (a paragraph; it is
-// printed) or the options were asked for. Throws UserError.
-bool parse_bench_options(const std::string& subject, std::string help, OptionList& options, bool& json,
+// Sets a subject's options, to which --help and those of the output are added. False where only the help (a paragraph;
+// it is printed) or the options were asked for. Throws UserError.
+bool parse_bench_options(const std::string& subject, std::string help, OptionList& options, BenchOutput& output,
                          const BenchCall& call);
 // 0.1234 to so many digits after the point; "-" for what is not a number.
 std::string fixed(double value, int digits, const std::string& unit = "");
+// As printf writes it.
+[[gnu::format(printf, 1, 2)]] std::string formatted(const char* format, ...);
+
+// The published visual-match run with this backbone. Throws UserError for an unknown backbone.
+Config published_run(const std::string& backbone, const std::string& device);
 
 // Actions for `steps` steps, uniformly random, drawn before the clock starts: [steps, num_envs].
 std::vector<std::int32_t> draw_actions(int steps, int num_envs, int num_actions);
@@ -54,12 +61,13 @@ struct CudaEnvFigures {
 };
 CudaEnvFigures time_cuda_env(const TaskConfig& task, int num_envs, double seconds);
 
-// ---- In programs that are built with GPU support alone. ----
-
 // The first GPU. Throws UserError where there is none.
 torch::Device bench_gpu(const std::string& subject);
-// The published visual-match run with this backbone, on the first GPU. Throws UserError for an unknown backbone.
-Config published_run(const std::string& backbone);
+
+// Median of milliseconds that an update takes on the GPU: of up to 50, as many as a second holds, at least 5.
+double gpu_update_ms(Learner& learner, const EpisodeBatch& batch);
+
+// ---- In programs that are built with GPU support alone. ----
 
 // Of a product of two bfloat16 matrices of 8192 x 8192, which LibTorch leaves to cuBLAS.
 double large_product_flops_per_second();

@@ -5,7 +5,6 @@
 #include <cstdio>
 #include <limits>
 #include <memory>
-#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
@@ -213,33 +212,28 @@ ActFigures measure(const Config& config, torch::Device device, int rows) {
   return figures;
 }
 
-void print(const std::string& backbone, int rows, const ActFigures& figures, bool json) {
+void print(const std::string& backbone, int delay, int rows, const ActFigures& figures, BenchReport& report) {
   const double rate = 1e6 * rows / figures.round_us, ratio = figures.libtorch_us / figures.agent_us;
-  if (json) {
-    const auto number = [](double x) { return std::isfinite(x) ? nlohmann::json(x) : nlohmann::json(); };
-    const nlohmann::json line = {{"backbone", backbone},
-                                 {"envs", rows},
-                                 {"acting", figures.road},
-                                 {"exact_error", number(figures.exact_error)},
-                                 {"exact_bound", kExactBound},
-                                 {"error", number(figures.error)},
-                                 {"bound", number(figures.bound)},
-                                 {"passed", figures.passed()},
-                                 {"agent_without_dropout_us", number(figures.evaluating_us)},
-                                 {"agent_us", number(figures.agent_us)},
-                                 {"agent_environment_record_us", number(figures.round_us)},
-                                 {"environment_steps_per_second", number(rate)},
-                                 {"libtorch_agent_us", number(figures.libtorch_us)},
-                                 {"ratio", number(ratio)}};
-    std::printf("%s\n", line.dump().c_str());
-  } else {
-    std::printf("%-20s %6d %9.2g %9.2g %9s %9s %13s %12s %9s %7s%s\n", backbone.c_str(), rows, figures.exact_error,
-                figures.error, fixed(figures.evaluating_us, 1).c_str(), fixed(figures.agent_us, 1).c_str(),
-                fixed(figures.round_us, 1).c_str(), fixed(rate * 1e-6, 3, " M").c_str(),
-                fixed(figures.libtorch_us, 0).c_str(), fixed(ratio, 0, " x").c_str(),
-                figures.passed() ? "" : "  CHECK FAILED");
-  }
-  std::fflush(stdout);
+  report.add(formatted("%s, %d agents, delay %d", backbone.c_str(), rows, delay),
+             {{"backbone", backbone},
+              {"envs", rows},
+              {"acting", figures.road},
+              {"exact_error", figures.exact_error},
+              {"exact_bound", kExactBound},
+              {"error", figures.error},
+              {"bound", figures.bound},
+              {"passed", figures.passed()},
+              {"agent_without_dropout_us", figures.evaluating_us},
+              {"agent_us", figures.agent_us},
+              {"agent_environment_record_us", figures.round_us},
+              {"environment_steps_per_second", rate},
+              {"libtorch_agent_us", figures.libtorch_us},
+              {"ratio", ratio}},
+             formatted("%-20s %6d %9.2g %9.2g %9s %9s %13s %12s %9s %7s%s\n", backbone.c_str(), rows,
+                       figures.exact_error, figures.error, fixed(figures.evaluating_us, 1).c_str(),
+                       fixed(figures.agent_us, 1).c_str(), fixed(figures.round_us, 1).c_str(),
+                       fixed(rate * 1e-6, 3, " M").c_str(), fixed(figures.libtorch_us, 0).c_str(),
+                       fixed(ratio, 0, " x").c_str(), figures.passed() ? "" : "  CHECK FAILED"));
 }
 
 }  // namespace
@@ -248,28 +242,32 @@ int bench_act(const BenchCall& call) {
   std::string backbones;
   for (const std::string& name : backbone_names()) backbones += (backbones.empty() ? "" : ",") + name;
   int delay = 750;
-  bool json = false;
+  BenchOutput output;
   OptionList options("");
   options.add("memory", backbones, "backbones");
   options.add("delay", delay, {0, 100'000}, "steps between seeing the colour and the squares");
-  if (!parse_bench_options("act", kHelp, options, json, call)) return 0;
+  if (!parse_bench_options("act", kHelp, options, output, call)) return 0;
   const torch::Device device = bench_gpu("act");
   const torch::DeviceGuard guard(device);
 
+  BenchReport report("act", output, device,
+                     {{"agent_without_dropout_us", FigureKind::kTime},
+                      {"agent_us", FigureKind::kTime},
+                      {"agent_environment_record_us", FigureKind::kTime}});
   bool passed = true;
-  if (!json)
+  if (!report.json())
     std::printf("%-20s %6s %9s %9s %9s %9s %13s %12s %9s %7s\n", "backbone", "N", "error", "bfloat16", "agent, us",
                 "dropout", "+ env, record", "env steps/s", "LibTorch", "ratio");
   for (const std::string& backbone : split_list(backbones)) {
-    Config config = published_run(backbone);
+    Config config = published_run(backbone, "cuda:0");
     config.options().set("task.distractor_steps", std::to_string(delay));
     for (const int rows : {1, 64, 1024, 4096}) {
       const ActFigures figures = measure(config, device, rows);
-      print(backbone, rows, figures, json);
+      print(backbone, delay, rows, figures, report);
       passed = passed && figures.passed();
     }
   }
-  return passed ? 0 : 1;
+  return report.finish(passed);
 }
 
 }  // namespace engram

@@ -1,4 +1,9 @@
 // What the subjects that measure a GPU share.
+#include <ATen/cuda/CUDAEvent.h>
+
+#include <algorithm>
+#include <vector>
+
 #include "agents/device_timing.h"
 #include "agents/trained_agent.h"
 #include "apps/bench.h"
@@ -12,9 +17,23 @@ torch::Device bench_gpu(const std::string& subject) {
   return parse_device("cuda:0");
 }
 
-Config published_run(const std::string& backbone) {
-  return Config::from_settings(
-      {{"task.preset", "visual_match_hqlt"}, {"memory.name", backbone}, {"run.device", "cuda:0"}});
+double gpu_update_ms(Learner& learner, const EpisodeBatch& batch) {
+  constexpr int kMost = 50, kLeast = 5;
+  for (int i = 0; i < 6; ++i) learner.update(batch);
+  std::vector<double> milliseconds;
+  double total = 0;
+  while (milliseconds.size() < kMost && (milliseconds.size() < kLeast || total < 1e3)) {
+    at::cuda::CUDAEvent begin(cudaEventDefault), end(cudaEventDefault);
+    begin.record();
+    learner.update(batch);
+    end.record();
+    end.synchronize();
+    milliseconds.push_back(begin.elapsed_time(end));
+    total += milliseconds.back();
+  }
+  const auto middle = milliseconds.begin() + static_cast<std::ptrdiff_t>(milliseconds.size() / 2);
+  std::nth_element(milliseconds.begin(), middle, milliseconds.end());
+  return *middle;
 }
 
 // For as long as a GPU that was idle takes to reach its clocks.

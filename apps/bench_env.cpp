@@ -1,7 +1,6 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
-#include <nlohmann/json.hpp>
 #include <stdexcept>
 
 #include "agents/trained_agent.h"
@@ -44,7 +43,8 @@ void check_image(const VecEnv& env, int i, std::span<const std::uint8_t> image, 
   throw std::runtime_error("check failed: the board of " + env.info().name + " shows no player");
 }
 
-// One thread and all threads must give the same bytes, over more than an episode, and the crops of a board must show it.
+// One thread and all threads must give the same bytes, over more than an episode, and the crops of a board must show
+// it.
 void check_env(const TaskConfig& task, int num_threads) {
   constexpr int kEnvs = 24;
   constexpr int kSteps = 2000;
@@ -109,7 +109,7 @@ struct Arguments {
   int gpu_envs = 1 << 20;
   int num_threads = available_processors();
   double seconds = 1;
-  bool json = false;
+  BenchOutput output;
 };
 
 constexpr const char* kHelp =
@@ -131,14 +131,24 @@ bool parse(const BenchCall& call, Arguments& arguments) {
   options.add("threads", arguments.num_threads, {1, 1024}, "threads of the run on all cores");
   options.add("seconds", arguments.seconds, {0.01, 600},
               "time measured for each figure, in seconds; the best of fifty parts on the CPU, the median on a GPU");
-  return parse_bench_options("env", kHelp, options, arguments.json, call);
+  return parse_bench_options("env", kHelp, options, arguments.output, call);
 }
 
 std::string rate_text(double steps_per_second) { return fixed(steps_per_second / 1e6, 1, " M steps/s"); }
 
-void bench_on_cpu(const std::vector<std::string>& tasks, const Arguments& arguments) {
+BenchReport report_of(const Arguments& arguments, torch::Device device) {
+  return {"env",
+          arguments.output,
+          device,
+          {{"steps_per_second_one_core", FigureKind::kRate},
+           {"steps_per_second_all_cores", FigureKind::kRate},
+           {"steps_per_second", FigureKind::kRate},
+           {"steps_per_second_cpu", FigureKind::kRate}}};
+}
+
+void bench_on_cpu(const std::vector<std::string>& tasks, const Arguments& arguments, BenchReport& report) {
   const int threads = arguments.num_threads;
-  if (!arguments.json)
+  if (!report.json())
     std::printf("%-16s %14s %18s %18s\n", "task", "episode steps", "one core",
                 ("threads: " + std::to_string(threads)).c_str());
   for (const std::string& name : tasks) {
@@ -147,28 +157,24 @@ void bench_on_cpu(const std::vector<std::string>& tasks, const Arguments& argume
     const double one_core = time_env(task, {arguments.num_envs, 1, arguments.seconds});
     const double all_cores = time_env(task, {arguments.num_envs * threads, threads, arguments.seconds});
     const int episode_steps = task.info().max_episode_steps;
-    if (arguments.json) {
-      const nlohmann::json line = {{"task", name},
-                                   {"device", "cpu"},
-                                   {"episode_steps", episode_steps},
-                                   {"steps_per_second_one_core", one_core},
-                                   {"steps_per_second_all_cores", all_cores},
-                                   {"threads", threads},
-                                   {"envs_per_thread", arguments.num_envs}};
-      std::printf("%s\n", line.dump().c_str());
-    } else {
-      std::printf("%-16s %14d %18s %18s\n", name.c_str(), episode_steps, rate_text(one_core).c_str(),
-                  rate_text(all_cores).c_str());
-    }
-    std::fflush(stdout);
+    report.add(formatted("%s on the CPU, %d threads of %d environments", name.c_str(), threads, arguments.num_envs),
+               {{"task", name},
+                {"device", "cpu"},
+                {"episode_steps", episode_steps},
+                {"steps_per_second_one_core", one_core},
+                {"steps_per_second_all_cores", all_cores},
+                {"threads", threads},
+                {"envs_per_thread", arguments.num_envs}},
+               formatted("%-16s %14d %18s %18s\n", name.c_str(), episode_steps, rate_text(one_core).c_str(),
+                         rate_text(all_cores).c_str()));
   }
 }
 
-void bench_on_gpu(const std::vector<std::string>& tasks, const Arguments& arguments) {
+void bench_on_gpu(const std::vector<std::string>& tasks, const Arguments& arguments, BenchReport& report) {
   const torch::DeviceGuard guard(parse_device(arguments.device));
   const int threads = arguments.num_threads;
   const double copy = device_copy_bytes_per_second();
-  if (!arguments.json)
+  if (!report.json())
     std::printf("a device copy reads and writes %s\n%-16s %14s %10s %20s %10s %18s %8s\n",
                 fixed(copy * 1e-12, 2, " TB/s").c_str(), "task", "episode steps", "envs", "GPU", "of copy",
                 ("CPU, threads: " + std::to_string(threads)).c_str(), "ratio");
@@ -180,25 +186,22 @@ void bench_on_gpu(const std::vector<std::string>& tasks, const Arguments& argume
     const double cpu = time_env(task, {arguments.num_envs * threads, threads, arguments.seconds});
     const double share = gpu.steps_per_second * gpu.step_bytes / copy, ratio = gpu.steps_per_second / cpu;
     const int episode_steps = task.info().max_episode_steps;
-    if (arguments.json) {
-      const nlohmann::json line = {{"task", name},
-                                   {"device", arguments.device},
-                                   {"episode_steps", episode_steps},
-                                   {"envs", arguments.gpu_envs},
-                                   {"steps_per_second", gpu.steps_per_second},
-                                   {"bytes_per_step", gpu.step_bytes},
-                                   {"device_copy_bytes_per_second", copy},
-                                   {"share_of_device_copy", share},
-                                   {"steps_per_second_cpu", cpu},
-                                   {"threads", threads},
-                                   {"ratio", ratio}};
-      std::printf("%s\n", line.dump().c_str());
-    } else {
-      std::printf("%-16s %14d %10d %20s %10s %18s %8s\n", name.c_str(), episode_steps, arguments.gpu_envs,
-                  rate_text(gpu.steps_per_second).c_str(), fixed(100 * share, 0, "%").c_str(), rate_text(cpu).c_str(),
-                  fixed(ratio, 0, " x").c_str());
-    }
-    std::fflush(stdout);
+    report.add(formatted("%s on a GPU, %d environments; CPU: %d threads of %d", name.c_str(), arguments.gpu_envs,
+                         threads, arguments.num_envs),
+               {{"task", name},
+                {"device", arguments.device},
+                {"episode_steps", episode_steps},
+                {"envs", arguments.gpu_envs},
+                {"steps_per_second", gpu.steps_per_second},
+                {"bytes_per_step", gpu.step_bytes},
+                {"device_copy_bytes_per_second", copy},
+                {"share_of_device_copy", share},
+                {"steps_per_second_cpu", cpu},
+                {"threads", threads},
+                {"ratio", ratio}},
+               formatted("%-16s %14d %10d %20s %10s %18s %8s\n", name.c_str(), episode_steps, arguments.gpu_envs,
+                         rate_text(gpu.steps_per_second).c_str(), fixed(100 * share, 0, "%").c_str(),
+                         rate_text(cpu).c_str(), fixed(ratio, 0, " x").c_str()));
   }
 }
 
@@ -216,11 +219,13 @@ int bench_env(const BenchCall& call) {
   if (!parse(call, arguments)) return 0;
   std::vector<std::string> tasks = task_names();
   if (!arguments.task.empty()) tasks = {TaskConfig(arguments.task).name()};
-  if (parse_device(arguments.device).is_cuda())  // refuses a GPU that is not there
-    bench_on_gpu(tasks, arguments);
+  const torch::Device device = parse_device(arguments.device);  // refuses a GPU that is not there
+  BenchReport report = report_of(arguments, device);
+  if (device.is_cuda())
+    bench_on_gpu(tasks, arguments, report);
   else
-    bench_on_cpu(tasks, arguments);
-  return 0;
+    bench_on_cpu(tasks, arguments, report);
+  return report.finish();
 }
 
 }  // namespace engram

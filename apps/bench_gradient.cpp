@@ -4,7 +4,6 @@
 #include <charconv>
 #include <cmath>
 #include <cstdio>
-#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
@@ -140,10 +139,10 @@ std::string scientific(double value) {
 
 int bench_gradient(const BenchCall& call) {
   GradientOptions own;
-  bool json = false;
+  BenchOutput output;
   OptionList options("");
   own.list_options(options);
-  if (!parse_bench_options("gradient", kHelp, options, json, call)) return 0;
+  if (!parse_bench_options("gradient", kHelp, options, output, call)) return 0;
   const std::vector<int> delays = parse_delays(own.delays);
   if (own.backbones.empty()) throw UserError("--memory is empty");
   const std::vector<std::string> entries = split_list(own.backbones);
@@ -151,26 +150,25 @@ int bench_gradient(const BenchCall& call) {
   std::size_t longest = 0;
   for (const std::string& entry : entries) longest = std::max(longest, entry.size());
   const int column = std::max(static_cast<int>(longest), 12);
-  if (!json)
+  BenchReport report(
+      "gradient", output, torch::kCPU,
+      {{"share", FigureKind::kRate}, {"fast_rms", FigureKind::kRate}, {"window_rms", FigureKind::kRate}});
+  if (!report.json())
     std::printf("%-*s %8s %12s %14s %12s\n", column, "backbone", "delay", "cue's share", "fast weights", "window");
   for (const std::string& entry : entries)
     for (const int delay : delays) {
       const CueGradient result = measure(entry, own, delay);
-      if (json) {
-        // What is not finite is null.
-        const nlohmann::json line = {{"backbone", entry},
-                                     {"delay", delay},
-                                     {"share", result.share},
-                                     {"fast_rms", result.fast_rms},
-                                     {"window_rms", result.window_rms}};
-        std::printf("%s\n", line.dump().c_str());
-      } else {
-        std::printf("%-*s %8d %12s %14s %12s\n", column, entry.c_str(), delay, scientific(result.share).c_str(),
-                    scientific(result.fast_rms).c_str(), scientific(result.window_rms).c_str());
-      }
-      std::fflush(stdout);
+      report.add(formatted("%s, delay %d, %d x %d, %d rows of %d models, %s inputs", entry.c_str(), delay, own.layers,
+                           own.width, own.rows, own.models, own.inputs == Inputs::kNormal ? "normal" : "visual_match"),
+                 {{"backbone", entry},
+                  {"delay", delay},
+                  {"share", result.share},
+                  {"fast_rms", result.fast_rms},
+                  {"window_rms", result.window_rms}},
+                 formatted("%-*s %8d %12s %14s %12s\n", column, entry.c_str(), delay, scientific(result.share).c_str(),
+                           scientific(result.fast_rms).c_str(), scientific(result.window_rms).c_str()));
     }
-  return 0;
+  return report.finish();
 }
 
 }  // namespace engram

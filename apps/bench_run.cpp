@@ -2,7 +2,6 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 
@@ -73,53 +72,48 @@ RunFigures measure(const Config& config, torch::Device device) {
   return figures;
 }
 
-void print(const Config& config, const RunFigures& figures, bool json) {
+void print(const Config& config, double seconds, const RunFigures& figures, BenchReport& report) {
   const TrainStatus& status = figures.status;
   const auto reference = reference_times(config.memory.name());
   const double other = status.seconds - status.seconds_acting - status.seconds_learning - status.seconds_evaluating;
-  if (json) {
-    const auto number = [](double x) { return std::isfinite(x) ? nlohmann::json(x) : nlohmann::json(); };
-    const nlohmann::json line = {
-        {"backbone", config.memory.name()},
-        {"acts_by", figures.acts_by},
-        {"seconds", status.seconds},
-        {"steps", status.steps},
-        {"updates", status.updates},
-        {"episodes", status.episodes},
-        {"steps_per_second", status.steps_per_second},
-        {"updates_per_second", status.updates_per_second},
-        {"share_acting", status.seconds_acting / status.seconds},
-        {"share_learning", status.seconds_learning / status.seconds},
-        {"share_evaluating", status.seconds_evaluating / status.seconds},
-        {"share_other", other / status.seconds},
-        {"step_ms", number(figures.step_ms)},
-        {"update_ms", number(figures.update_ms)},
-        {"evaluation_ms", number(figures.evaluation_ms)},
-        {"whole_run_seconds", number(figures.whole_run_seconds)},
-        {"reference_step_ms", reference ? nlohmann::json(reference->step_ms) : nlohmann::json()},
-        {"reference_update_ms", reference ? nlohmann::json(reference->update_ms) : nlohmann::json()},
-        {"reference_seconds", number(figures.reference_seconds)},
-        {"ratio", number(figures.reference_seconds / figures.whole_run_seconds)}};
-    std::printf("%s\n", line.dump().c_str());
-    return;
-  }
-  const auto row = [&](const char* what, double seconds, double ms, double reference_ms) {
-    std::printf("%-12s %8s %12s %12s\n", what, fixed(100 * seconds / status.seconds, 1, "%").c_str(),
-                fixed(ms, 3, " ms").c_str(), fixed(reference_ms, 1, " ms").c_str());
+  const BenchJson fields = {{"backbone", config.memory.name()},
+                            {"acts_by", figures.acts_by},
+                            {"seconds", status.seconds},
+                            {"steps", status.steps},
+                            {"updates", status.updates},
+                            {"episodes", status.episodes},
+                            {"steps_per_second", status.steps_per_second},
+                            {"updates_per_second", status.updates_per_second},
+                            {"share_acting", status.seconds_acting / status.seconds},
+                            {"share_learning", status.seconds_learning / status.seconds},
+                            {"share_evaluating", status.seconds_evaluating / status.seconds},
+                            {"share_other", other / status.seconds},
+                            {"step_ms", figures.step_ms},
+                            {"update_ms", figures.update_ms},
+                            {"evaluation_ms", figures.evaluation_ms},
+                            {"whole_run_seconds", figures.whole_run_seconds},
+                            {"reference_step_ms", reference ? BenchJson(reference->step_ms) : BenchJson()},
+                            {"reference_update_ms", reference ? BenchJson(reference->update_ms) : BenchJson()},
+                            {"reference_seconds", figures.reference_seconds},
+                            {"ratio", figures.reference_seconds / figures.whole_run_seconds}};
+  const auto row = [&](const char* what, double spent, double ms, double reference_ms) {
+    return formatted("%-12s %8s %12s %12s\n", what, fixed(100 * spent / status.seconds, 1, "%").c_str(),
+                     fixed(ms, 3, " ms").c_str(), fixed(reference_ms, 1, " ms").c_str());
   };
-  std::printf("%s, %s: %lld steps, %lld updates, %lld episodes in %.1f s; %.0f steps/s, %.1f updates/s\n",
-              config.memory.name().c_str(), figures.acts_by.c_str(), static_cast<long long>(status.steps),
-              static_cast<long long>(status.updates), static_cast<long long>(status.episodes), status.seconds,
-              status.steps_per_second, status.updates_per_second);
-  std::printf("%-12s %8s %12s %12s\n", "", "share", "each", "reference");
-  row("acting", status.seconds_acting, figures.step_ms, reference ? reference->step_ms : NAN);
-  row("learning", status.seconds_learning, figures.update_ms, reference ? reference->update_ms : NAN);
-  row("evaluating", status.seconds_evaluating, figures.evaluation_ms, NAN);
-  row("other", other, NAN, NAN);
-  std::printf("the whole run at these rates: %s; the reference's acting and updates: %s; ratio %s\n",
-              fixed(figures.whole_run_seconds / 60, 1, " min").c_str(),
-              fixed(figures.reference_seconds / 60, 0, " min").c_str(),
-              fixed(figures.reference_seconds / figures.whole_run_seconds, 1).c_str());
+  const std::string text =
+      formatted("%s, %s: %lld steps, %lld updates, %lld episodes in %.1f s; %.0f steps/s, %.1f updates/s\n",
+                config.memory.name().c_str(), figures.acts_by.c_str(), static_cast<long long>(status.steps),
+                static_cast<long long>(status.updates), static_cast<long long>(status.episodes), status.seconds,
+                status.steps_per_second, status.updates_per_second) +
+      formatted("%-12s %8s %12s %12s\n", "", "share", "each", "reference") +
+      row("acting", status.seconds_acting, figures.step_ms, reference ? reference->step_ms : NAN) +
+      row("learning", status.seconds_learning, figures.update_ms, reference ? reference->update_ms : NAN) +
+      row("evaluating", status.seconds_evaluating, figures.evaluation_ms, NAN) + row("other", other, NAN, NAN) +
+      formatted("the whole run at these rates: %s; the reference's acting and updates: %s; ratio %s\n",
+                fixed(figures.whole_run_seconds / 60, 1, " min").c_str(),
+                fixed(figures.reference_seconds / 60, 0, " min").c_str(),
+                fixed(figures.reference_seconds / figures.whole_run_seconds, 1).c_str());
+  report.add(config.memory.name() + ", " + fixed(seconds, 0, " s"), fields, text);
 }
 
 }  // namespace
@@ -127,19 +121,24 @@ void print(const Config& config, const RunFigures& figures, bool json) {
 int bench_run(const BenchCall& call) {
   double seconds = 60;
   std::string backbone = "hqlt";
-  bool json = false;
+  BenchOutput output;
   OptionList options("");
   options.add("seconds", seconds, {1, 86400},
               "how long, random episodes included; the evaluation that ends it comes on top");
   options.add("memory", backbone, "the backbone");
-  if (!parse_bench_options("run", kHelp, options, json, call)) return 0;
+  if (!parse_bench_options("run", kHelp, options, output, call)) return 0;
   const torch::Device device = bench_gpu("run");
   const torch::DeviceGuard guard(device);
-  Config config = published_run(backbone);
+  BenchReport report("run", output, device,
+                     {{"step_ms", FigureKind::kTime},
+                      {"update_ms", FigureKind::kTime},
+                      {"evaluation_ms", FigureKind::kTime},
+                      {"whole_run_seconds", FigureKind::kTime}});
+  Config config = published_run(backbone, "cuda:0");
   config.run.max_seconds = seconds;
   config.evaluation.final_episodes = 0;
-  print(config, measure(config, device), json);
-  return 0;
+  print(config, seconds, measure(config, device), report);
+  return report.finish();
 }
 
 }  // namespace engram

@@ -1,11 +1,10 @@
-// engram bench update: one update of the learner on a GPU, against the same update by LibTorch's operations.
-#include <ATen/cuda/CUDAEvent.h>
+// engram bench update: one update of the learner, on a GPU against the same update by LibTorch's operations.
+#include <time.h>
 
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
 #include <functional>
-#include <nlohmann/json.hpp>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -25,18 +24,49 @@ namespace {
 using torch::Tensor;
 
 constexpr const char* kHelp =
-    R"(One update of the learner on a GPU, of a batch of the published run (64 episodes of 780 steps): milliseconds,
-median of replays of the update's CUDA graph, by the project's kernels in bfloat16 and in float32, and by
-LibTorch's operations in float32 with its autograd. Before that, the losses of five updates of a small batch
-must be those of the CPU, with the same dropout: within 2% in bfloat16, 0.01% in float32. What computes the backbone
-stands below the figures.
+    R"(One update of the learner, of a batch of whole episodes. On a GPU: milliseconds, median of replays of the update's
+CUDA graph, by the project's kernels in bfloat16 and in float32, and by LibTorch's operations in float32 with its
+autograd. Before that, the losses of five updates of a small batch must be those of the CPU, with the same dropout:
+within 2% in bfloat16, 0.01% in float32. What computes the backbone stands below the figures. With --device cpu: the
+fastest of the updates that --seconds hold in float32, because other work on the machine only ever slows one down,
+and how long the least one kept processors busy, which other work changes less; before that, the losses of five
+updates of a small batch must be within 0.01% of those in double precision.
 )";
 
 // Of backbone, MLPs and batch.
-enum class Size { kPublished, k3x100, k1x64 };
+enum class Size { kPublished, k3x100, k1x64, kQuickstart };
 
-Config config_of(const std::string& backbone, Size size) {
-  Config config = published_run(backbone);
+const std::vector<std::pair<std::string, Size>> kSizes = {
+    {"published", Size::kPublished}, {"3x100", Size::k3x100}, {"1x64", Size::k1x64}, {"quickstart", Size::kQuickstart}};
+
+Size parse_size(const std::string& text) {
+  std::string known;
+  for (const auto& [name, size] : kSizes) {
+    if (name == text) return size;
+    known += (known.empty() ? "" : ", ") + name;
+  }
+  throw UserError("--size '" + text + "' is none of " + known);
+}
+
+// configs/quickstart.ini, but for how long it runs.
+Config quickstart(const std::string& backbone, const std::string& device) {
+  return Config::from_settings({{"task.name", "visual_match"},
+                                {"task.explore_steps", "2"},
+                                {"task.distractor_steps", "5"},
+                                {"task.reward_steps", "15"},
+                                {"task.final_reward", "10"},
+                                {"network.hidden_width", "64"},
+                                {"memory.name", backbone},
+                                {"memory.width", "32"},
+                                {"memory.layers", "1"},
+                                {"learner.learning_rate", "1e-3"},
+                                {"replay.batch_episodes", "32"},
+                                {"run.device", device}});
+}
+
+Config config_of(const std::string& backbone, Size size, const std::string& device) {
+  if (size == Size::kQuickstart) return quickstart(backbone, device);
+  Config config = published_run(backbone, device);
   if (size == Size::kPublished) return config;
   const bool small = size == Size::k1x64;
   Settings settings = {{"memory.width", small ? "64" : "100"}};
@@ -83,10 +113,12 @@ struct Setting {
   const char* label;
   bool kernels;
   torch::ScalarType dtype;
+  bool wide = false;  // parameters and all else in double precision
 };
 
 std::shared_ptr<AgentNetwork> network_for(const Config& config, torch::Device device, const Setting& setting) {
   auto network = make_network(config, config.task.info(), device);
+  if (setting.wide) network->to(torch::kFloat64);
   network->use_kernels(setting.kernels);
   network->compute_in(setting.dtype);
   network->train();
@@ -97,7 +129,8 @@ std::shared_ptr<AgentNetwork> network_for(const Config& config, torch::Device de
 std::vector<double> first_losses(const Config& config, torch::Device device, const Setting& setting) {
   constexpr int kUpdates = 5;
   torch::manual_seed(1);
-  const EpisodeBatch batch = random_batch(config.task.info(), 4, 60, device);
+  const TaskInfo task = config.task.info();
+  const EpisodeBatch batch = random_batch(task, 4, std::min<std::int64_t>(60, task.max_episode_steps), device);
   SacLearner learner(config.learner, network_for(config, device, setting));
   std::vector<double> values;
   for (int i = 0; i < kUpdates; ++i) {
@@ -116,83 +149,181 @@ double greatest_difference(const std::vector<double>& actual, const std::vector<
   return worst;
 }
 
-// Median of milliseconds that an update takes on the GPU: of up to 50, as many as a second holds, at least 5.
-double time_update(const Config& config, torch::Device device, const Setting& setting) {
-  constexpr int kMost = 50, kLeast = 5;
-  SacLearner learner(config.learner, network_for(config, device, setting));
-  const EpisodeBatch batch =
-      random_batch(config.task.info(), config.replay.batch_episodes, config.task.info().max_episode_steps, device);
-  for (int i = 0; i < 6; ++i) learner.update(batch);
-  std::vector<double> milliseconds;
+EpisodeBatch batch_of(const Config& config, torch::Device device) {
+  return random_batch(config.task.info(), config.replay.batch_episodes, config.task.info().max_episode_steps, device);
+}
+
+struct CpuTimes {
+  double ms = NAN;            // of the fastest update
+  double processor_ms = NAN;  // of the update that kept processors busy for the shortest time
+};
+
+// Of the updates that so many seconds hold, at least 5.
+CpuTimes time_cpu_updates(Learner& learner, const EpisodeBatch& batch, double seconds) {
+  constexpr int kWarmUp = 3, kLeast = 5;
+  const auto clock_ms = [](clockid_t clock) {
+    timespec now{};
+    clock_gettime(clock, &now);
+    return 1e3 * static_cast<double>(now.tv_sec) + 1e-6 * static_cast<double>(now.tv_nsec);
+  };
+  for (int i = 0; i < kWarmUp; ++i) learner.update(batch);
+  CpuTimes best{INFINITY, INFINITY};
   double total = 0;
-  while (milliseconds.size() < kMost && (milliseconds.size() < kLeast || total < 1e3)) {
-    at::cuda::CUDAEvent begin(cudaEventDefault), end(cudaEventDefault);
-    begin.record();
+  for (int i = 0; i < kLeast || total < 1e3 * seconds; ++i) {
+    const double begin = clock_ms(CLOCK_MONOTONIC), busy_begin = clock_ms(CLOCK_PROCESS_CPUTIME_ID);
     learner.update(batch);
-    end.record();
-    end.synchronize();
-    milliseconds.push_back(begin.elapsed_time(end));
-    total += milliseconds.back();
+    const double ms = clock_ms(CLOCK_MONOTONIC) - begin;
+    best.processor_ms = std::min(best.processor_ms, clock_ms(CLOCK_PROCESS_CPUTIME_ID) - busy_begin);
+    best.ms = std::min(best.ms, ms);
+    total += ms;
   }
-  const auto middle = milliseconds.begin() + static_cast<std::ptrdiff_t>(milliseconds.size() / 2);
-  std::nth_element(milliseconds.begin(), middle, milliseconds.end());
-  return *middle;
+  return best;
+}
+
+struct Arguments {
+  std::string device = "cuda";
+  std::string backbones, sizes;  // empty: those of the device
+  int threads = 1;
+  double seconds = 5;
+  BenchOutput output;
+};
+
+// What is measured, of one size.
+struct Part {
+  std::string size;
+  std::vector<std::string> backbones;
+};
+
+std::vector<Part> parts_of(const Arguments& arguments, bool on_gpu) {
+  std::vector<Part> parts;
+  const std::string sizes = !arguments.sizes.empty() ? arguments.sizes : on_gpu ? "published" : "quickstart,1x64";
+  for (const std::string& size : split_list(sizes)) {
+    const bool quickstart = parse_size(size) == Size::kQuickstart;
+    parts.push_back({size, split_list(!arguments.backbones.empty() ? arguments.backbones
+                                      : quickstart                 ? "deltanet"
+                                                                   : "hqlt,deltanet,transformer")});
+    for (const std::string& backbone : parts.back().backbones)
+      config_of(backbone, parse_size(size),
+                on_gpu ? "cuda:0" : "cpu");  // refuses an unknown one before anything is measured
+  }
+  return parts;
+}
+
+// Fields of a row of either device.
+BenchJson row_fields(const std::string& backbone, const std::string& size, const Config& config, const char* update,
+                     double difference, double bound, double ms) {
+  return {{"backbone", backbone},
+          {"size", size},
+          {"update", update},
+          {"batch", config.replay.batch_episodes},
+          {"rows", config.task.info().max_episode_steps + 1},
+          {"loss_difference", difference},
+          {"bound", bound},
+          {"passed", difference <= bound},
+          {"ms", ms}};
+}
+
+int bench_on_gpu(const Arguments& arguments) {
+  const torch::Device device = bench_gpu("update");
+  const torch::DeviceGuard guard(device);
+  const std::vector<Part> parts = parts_of(arguments, /*on_gpu=*/true);
+  BenchReport report("update", arguments.output, device, {{"ms", FigureKind::kTime}});
+  constexpr Setting kLibTorch{"LibTorch, float32", false, torch::kFloat32};
+  constexpr Setting kSettings[] = {
+      kLibTorch, {"kernels, float32", true, torch::kFloat32}, {"kernels, bfloat16", true, torch::kBFloat16}};
+  // What rounding to bfloat16 and to float32 makes of a loss.
+  const auto bound_of = [](const Setting& setting) { return setting.dtype == torch::kBFloat16 ? 0.02 : 1e-4; };
+  bool all_passed = true;
+  if (!report.json())
+    std::printf("%-12s %-11s %-20s %12s %12s %10s\n", "backbone", "size", "update", "difference", "ms", "ratio");
+  for (const auto& [size, backbones] : parts)
+    for (const std::string& backbone : backbones) {
+      const Config config = config_of(backbone, parse_size(size), "cuda:0");
+      const std::string road = backbone_road(config, device);
+      const std::vector<double> expected = first_losses(config, torch::kCPU, kLibTorch);
+      double plain = NAN;
+      for (const Setting& setting : kSettings) {
+        const double difference = greatest_difference(first_losses(config, device, setting), expected);
+        const double bound = bound_of(setting);
+        const bool passed = difference <= bound;
+        all_passed = all_passed && passed;
+        double ms = NAN;
+        if (passed) {
+          SacLearner learner(config.learner, network_for(config, device, setting));
+          ms = gpu_update_ms(learner, batch_of(config, device));
+        }
+        if (!setting.kernels) plain = ms;
+        BenchJson fields = row_fields(backbone, size, config, setting.label, difference, bound, ms);
+        fields["road"] = road;
+        fields["ratio"] = plain / ms;
+        report.add(
+            backbone + ", " + size + ", " + setting.label, fields,
+            formatted("%-12s %-11s %-20s %12.2g %12s %10s%s\n", backbone.c_str(), size.c_str(), setting.label,
+                      difference, fixed(ms, 3).c_str(), fixed(plain / ms, 1).c_str(), passed ? "" : "  CHECK FAILED"));
+      }
+      if (!report.json()) std::printf("  %s\n", road.c_str());
+    }
+  return report.finish(all_passed);
+}
+
+int bench_on_cpu(const Arguments& arguments) {
+  constexpr double kBound = 1e-4;  // what rounding to float32 makes of a loss
+  constexpr Setting kFloat{"float32", false, torch::kFloat32};
+  constexpr Setting kDouble{"float64", false, torch::kFloat64, /*wide=*/true};
+  const std::vector<Part> parts = parts_of(arguments, /*on_gpu=*/false);
+  const int threads = use_threads(arguments.threads);
+  const std::string on = threads == 1 ? "1 thread" : std::to_string(threads) + " threads";
+  BenchReport report("update", arguments.output, torch::kCPU,
+                     {{"ms", FigureKind::kTime}, {"processor_ms", FigureKind::kTime}});
+  bool all_passed = true;
+  if (!report.json())
+    std::printf("%-12s %-11s %-20s %12s %12s %12s %12s\n", "backbone", "size", "update", "difference", "ms", "busy, ms",
+                "updates/s");
+  for (const auto& [size, backbones] : parts)
+    for (const std::string& backbone : backbones) {
+      const Config config = config_of(backbone, parse_size(size), "cpu");
+      const double difference =
+          greatest_difference(first_losses(config, torch::kCPU, kFloat), first_losses(config, torch::kCPU, kDouble));
+      const bool passed = difference <= kBound;
+      CpuTimes times;
+      if (passed) {
+        SacLearner learner(config.learner, network_for(config, torch::kCPU, kFloat));
+        times = time_cpu_updates(learner, batch_of(config, torch::kCPU), arguments.seconds);
+        if (learner.faults().count > 0) throw std::runtime_error("check failed: an update is not finite");
+      }
+      all_passed = all_passed && passed;
+      BenchJson fields = row_fields(backbone, size, config, kFloat.label, difference, kBound, times.ms);
+      fields["threads"] = threads;
+      fields["processor_ms"] = times.processor_ms;
+      fields["updates_per_second"] = 1e3 / times.ms;
+      report.add(backbone + ", " + size + ", CPU, " + on, fields,
+                 formatted("%-12s %-11s %-20s %12.2g %12s %12s %12s%s\n", backbone.c_str(), size.c_str(),
+                           ("float32, " + on).c_str(), difference, fixed(times.ms, 2).c_str(),
+                           fixed(times.processor_ms, 2).c_str(), fixed(1e3 / times.ms, 2).c_str(),
+                           passed ? "" : "  CHECK FAILED"));
+    }
+  return report.finish(all_passed);
 }
 
 }  // namespace
 
 int bench_update(const BenchCall& call) {
-  std::string backbones = "hqlt,deltanet,transformer";
-  Size size = Size::kPublished;
-  bool json = false;
+  Arguments arguments;
   OptionList options("");
-  options.add("memory", backbones, "backbones");
-  options.add("size", size, {{Size::kPublished, "published"}, {Size::k3x100, "3x100"}, {Size::k1x64, "1x64"}},
-              "layers x width; published: each backbone's own defaults; 1x64: heads of 64, too, and 32 episodes");
-  if (!parse_bench_options("update", kHelp, options, json, call)) return 0;
-  const torch::Device device = bench_gpu("update");
-  const torch::DeviceGuard guard(device);
-
-  constexpr Setting kLibTorch{"LibTorch, float32", false, torch::kFloat32};
-  constexpr Setting kSettings[] = {
-      kLibTorch, {"kernels, float32", true, torch::kFloat32}, {"kernels, bfloat16", true, torch::kBFloat16}};
-  // What rounding to bfloat16 and to float32 makes of a loss.
-  const auto bound = [](const Setting& setting) { return setting.dtype == torch::kBFloat16 ? 0.02 : 1e-4; };
-  bool all_passed = true;
-  if (!json) std::printf("%-12s %-20s %12s %12s %10s\n", "backbone", "update", "difference", "ms", "ratio");
-  for (const std::string& backbone : split_list(backbones)) {
-    const Config config = config_of(backbone, size);
-    const std::string road = backbone_road(config, device);
-    const std::vector<double> expected = first_losses(config, torch::kCPU, kLibTorch);
-    double plain = NAN;
-    for (const Setting& setting : kSettings) {
-      const double difference = greatest_difference(first_losses(config, device, setting), expected);
-      const bool passed = difference <= bound(setting);
-      all_passed = all_passed && passed;
-      const double ms = passed ? time_update(config, device, setting) : NAN;
-      if (!setting.kernels) plain = ms;
-      if (json) {
-        const auto number = [](double x) { return std::isfinite(x) ? nlohmann::json(x) : nlohmann::json(); };
-        const nlohmann::json line = {{"backbone", backbone},
-                                     {"road", road},
-                                     {"update", setting.label},
-                                     {"batch", config.replay.batch_episodes},
-                                     {"rows", config.task.info().max_episode_steps + 1},
-                                     {"loss_difference", number(difference)},
-                                     {"bound", bound(setting)},
-                                     {"passed", passed},
-                                     {"ms", number(ms)},
-                                     {"ratio", number(plain / ms)}};
-        std::printf("%s\n", line.dump().c_str());
-      } else {
-        std::printf("%-12s %-20s %12.2g %12s %10s%s\n", backbone.c_str(), setting.label, difference,
-                    fixed(ms, 3).c_str(), fixed(plain / ms, 1).c_str(), passed ? "" : "  CHECK FAILED");
-      }
-      std::fflush(stdout);
-    }
-    if (!json) std::printf("  %s\n", road.c_str());
-  }
-  return all_passed ? 0 : 1;
+  options.add("device", arguments.device, "cpu | cuda, the first GPU");
+  options.add("memory", arguments.backbones,
+              "backbones, separated by commas; without it hqlt,deltanet,transformer, of the quickstart its deltanet");
+  options.add(
+      "size", arguments.sizes,
+      "layers x width, separated by commas: published (each backbone's own defaults), 3x100, 1x64 (heads of 64, "
+      "too, and 32 episodes), quickstart (configs/quickstart.ini); without it published on a GPU, "
+      "quickstart,1x64 on the CPU");
+  options.add("threads", arguments.threads, {1, 1024}, "threads on the CPU");
+  options.add("seconds", arguments.seconds, {0.01, 600}, "time measured for each figure on the CPU, in seconds");
+  if (!parse_bench_options("update", kHelp, options, arguments.output, call)) return 0;
+  if (arguments.device == "cpu") return bench_on_cpu(arguments);
+  if (arguments.device != "cuda") throw UserError("--device '" + arguments.device + "' is neither cpu nor cuda");
+  return bench_on_gpu(arguments);
 }
 
 }  // namespace engram

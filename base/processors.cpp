@@ -115,4 +115,15 @@ int available_processors() {
   return count;
 }
 
+// proc(5): "model name\t: NAME".
+std::string processor_name(const std::string& root) {
+  std::ifstream file(root + "/proc/cpuinfo");
+  for (std::string line; std::getline(file, line);) {
+    if (!line.starts_with("model name")) continue;
+    const std::size_t first = line.find_first_not_of(" \t", std::min(line.find(':'), line.size() - 1) + 1);
+    if (first != std::string::npos) return line.substr(first);
+  }
+  return "unknown processor";
+}
+
 }  // namespace engram

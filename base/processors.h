@@ -18,4 +18,7 @@ int count_processors(const std::string& root = "");
 // or no control group to read. `root`: stands before /proc/self/cgroup, /proc/self/mountinfo and the places mounted.
 std::optional<double> cgroup_processors(const std::string& root = "");
 
+// What the system calls its processors, the first of them; "unknown processor" where it does not say.
+std::string processor_name(const std::string& root = "");
+
 }  // namespace engram

@@ -25,8 +25,8 @@ class BlockStack::Block : public torch::nn::Module {
   // mix: the mixer over sequences or over one step.
   template <class Mix>
   Tensor run(const Tensor& x, Mix mix) {
-    const Tensor mixed = x + mixer_dropout_->forward(mix(*layer_, mixer_norm_->forward(x)));
-    return mixed + mlp_dropout_->forward(mlp_->forward(mlp_norm_->forward(mixed)));
+    const Tensor mixed = mixer_dropout_->add(x, mix(*layer_, mixer_norm_->forward(x)));
+    return mlp_dropout_->add(mixed, mlp_->forward(mlp_norm_->forward(mixed)));
   }
 
   // What run() adds, over fresh sequences.

@@ -54,7 +54,9 @@ std::int64_t HqltMixerBase::gate_width(const HqltSharedOptions& options) {
 }
 
 HqltMixerBase::Projected HqltMixerBase::project(const Tensor& x) {
-  const auto projected = [&](torch::nn::Linear& linear) { return split_heads(linear->forward(x), options_.heads); };
+  const auto projected = [&](torch::nn::Linear& linear) {
+    return split_heads(apply_linear(linear, x), options_.heads);
+  };
   return {query_dropout_->forward(projected(query_)), key_dropout_->forward(projected(key_)),
           value_dropout_->forward(torch::silu(projected(value_)))};
 }
@@ -69,7 +71,7 @@ Tensor HqltMixerBase::mix(const Tensor& x, const Tensor& fast_branch, const Tens
   if (options_.mixing == Mixing::kSum) {
     mixed = fast + window;
   } else {
-    const Tensor gate = split_heads(torch::sigmoid(gate_->forward(x)), options_.heads);
+    const Tensor gate = split_heads(torch::sigmoid(apply_linear(gate_, x)), options_.heads);
     mixed = options_.mixing == Mixing::kVector
                 ? torch::lerp(window, fast.to(window.scalar_type()), gate.to(window.scalar_type()))
                 : gate.narrow(-1, 0, 1) * fast + gate.narrow(-1, 1, 1) * window;
@@ -78,7 +80,7 @@ Tensor HqltMixerBase::mix(const Tensor& x, const Tensor& fast_branch, const Tens
       if (options_.mixing == Mixing::kScalar) view->window_gate_BH = gate.select(-1, 1);
     }
   }
-  return output_->forward(join_heads(head_norm_->forward(mixed)));
+  return apply_linear(output_, join_heads(head_norm_->forward(mixed)));
 }
 
 fused::MixerWeights HqltMixerBase::weights_and_settings(fused::MixerSettings& settings, torch::Device device) const {

@@ -7,8 +7,11 @@
 #include <limits>
 #include <vector>
 
+#include "memory/cpu_attention.h"
+#include "memory/cpu_delta_rule.h"
 #include "memory/ops_cuda.h"
 #include "nn/autocast.h"
+#include "nn/cpu/layers.h"
 
 namespace engram {
 namespace {
@@ -67,7 +70,9 @@ DeltaRuleResult delta_rule(const Tensor& query_BTHK, const Tensor& key_BTHK, con
 
   // A write strength of zero leaves the state as it is, which is all that the end of a row needs.
   const Tensor behind_BT1 = (torch::arange(steps, lengths_B.options()) >= lengths_B.unsqueeze(1)).unsqueeze(2);
-  const Tensor beta_BTH1 = beta_BTH.masked_fill(behind_BT1, 0).unsqueeze(3);
+  const Tensor written_BTH = beta_BTH.masked_fill(behind_BT1, 0), beta_BTH1 = written_BTH.unsqueeze(3);
+  if (cpu::supports_delta_rule(query_BTHK, key_BTHK, value_BTHV, beta_BTH, state_BHKV))
+    return cpu::delta_rule(query_BTHK, key_BTHK, value_BTHV, written_BTH, state_BHKV);
 
   // n chunks, M = B*H matrices, C steps of a chunk.
   const Tensor query_nMCK =
@@ -141,12 +146,15 @@ RingPlan::RingPlan(std::int64_t slots, const Tensor& position_B, const Tensor& l
 
 WindowPlan::WindowPlan(std::int64_t window, std::int64_t steps, std::int64_t max_position, const Tensor& position_B,
                        const Tensor& lengths_B, torch::ScalarType dtype, const Tensor& seen_BTH)
-    : steps_(steps), past_(std::min(max_position, window - 1)), ring_(window, position_B, lengths_B) {
+    : window_(window), steps_(steps), past_(std::min(max_position, window - 1)), ring_(window, position_B, lengths_B) {
   // Much smaller blocks would make the matrix products small.
   constexpr std::int64_t kSmallestBlock = 64;
   block_ = std::min(steps, std::max(window, kSmallestBlock));
   blocks_ = (steps + block_ - 1) / block_;
   reach_ = blocks_ == 1 ? past_ : window - 1;
+
+  by_cpu_loops_ = past_ == 0 && !seen_BTH.defined() && position_B.is_cpu() && dtype == torch::kFloat32;
+  if (by_cpu_loops_) return;
 
   const auto options = position_B.options();
   const Tensor position_B1 = position_B.unsqueeze(1);
@@ -180,6 +188,8 @@ Tensor WindowPlan::with_past(const Tensor& ring_BSHK, const Tensor& new_BTHK) co
 
 WindowPlan::Output WindowPlan::attend(const Tensor& query_BTHK, const Tensor& key_BTHK, const Tensor& value_BTHV,
                                       const KeyValueRing& ring, const Dropout* weight_dropout) const {
+  const KeyValueRing after = {ring_.stored(ring.key_BSHK, key_BTHK), ring_.stored(ring.value_BSHV, value_BTHV)};
+  if (by_cpu_loops_) return {cpu::attention(query_BTHK, key_BTHK, value_BTHV, window_, weight_dropout), after};
   const std::int64_t batch = query_BTHK.size(0), heads = query_BTHK.size(2);
   const auto block_queries = [&](const Tensor& x_BTHK) {
     const std::int64_t behind = blocks_ * block_ - steps_;
@@ -196,7 +206,7 @@ WindowPlan::Output WindowPlan::attend(const Tensor& query_BTHK, const Tensor& ke
                         block_keys(with_past(ring.value_BSHV, value_BTHV)), bias_NhQU_, weight_dropout);
   const Tensor output_BTHV =
       output_NHQV.transpose(1, 2).reshape({batch, blocks_ * block_, heads, value_BTHV.size(3)}).narrow(1, 0, steps_);
-  return {output_BTHV, {ring_.stored(ring.key_BSHK, key_BTHK), ring_.stored(ring.value_BSHV, value_BTHV)}};
+  return {output_BTHV, after};
 }
 
 WindowStepPlan::WindowStepPlan(std::int64_t window, std::int64_t slots, const Tensor& position_B,
@@ -262,6 +272,10 @@ Tensor Rotary::turn(const Tensor& vectors) const {
 
 Tensor l2_normalize(const Tensor& vectors) {
   constexpr double kEpsilon = 1e-6;
+  if (cpu::takes(vectors)) {
+    const auto channels = static_cast<double>(vectors.size(-1));
+    return cpu::rms_norm(vectors, /*weight_C=*/{}, kEpsilon / channels, 1 / std::sqrt(channels));
+  }
   const Tensor own = vectors.to(at::toOpMathType(vectors.scalar_type()));
   return (own * (own.square().sum(-1, /*keepdim=*/true) + kEpsilon).rsqrt()).to(vectors.scalar_type());
 }

@@ -90,11 +90,12 @@ class WindowPlan {
  private:
   torch::Tensor with_past(const torch::Tensor& ring_BSHK, const torch::Tensor& new_BTHK) const;
 
-  std::int64_t steps_;
+  std::int64_t window_, steps_;
   std::int64_t past_;           // steps taken from the ring: no row sees more
   std::int64_t block_;          // queries are taken in blocks of this many steps ...
   std::int64_t blocks_;         // ... this many of them
   std::int64_t reach_;          // keys that a block sees before its first step
+  bool by_cpu_loops_;           // memory/cpu_attention.h computes it, which needs no bias
   torch::Tensor bias_NhQU_;     // 0 where visible, else -inf; N rows or rows x blocks, 1 or H; undefined: plain causal
   torch::Tensor past_slot_BP_;  // the ring's slots in the order of time; undefined without a past
   RingPlan ring_;

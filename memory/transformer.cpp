@@ -51,13 +51,13 @@ class Attention : public torch::nn::Module, public AttentionMaps {
     const WindowPlan::Output out =
         plan.attend(heads(query_, x_BTD), heads(key_, x_BTD), heads(value_, x_BTD), ring, weight_dropout_.get());
     final_state.insert(final_state.end(), {out.ring.key_BSHK, out.ring.value_BSHV});
-    return output_->forward(join_heads(out.output_BTHV));
+    return apply_linear(output_, join_heads(out.output_BTHV));
   }
 
   Tensor step(const Tensor& x_BD, const WindowStepPlan& plan, const KeyValueRing& ring, LayerView* view) {
-    return output_->forward(
-        join_heads(plan.attend(heads(query_, x_BD), heads(key_, x_BD), heads(value_, x_BD), ring, weight_dropout_.get(),
-                               view == nullptr ? nullptr : &view->attention_BHA)));
+    return apply_linear(
+        output_, join_heads(plan.attend(heads(query_, x_BD), heads(key_, x_BD), heads(value_, x_BD), ring,
+                                        weight_dropout_.get(), view == nullptr ? nullptr : &view->attention_BHA)));
   }
 
   fused::CausalAttentionWeights fused_weights() const {
@@ -67,7 +67,7 @@ class Attention : public torch::nn::Module, public AttentionMaps {
 
  private:
   Tensor heads(torch::nn::Linear& linear, const Tensor& x) const {
-    return split_heads(linear->forward(x), options_.heads);
+    return split_heads(apply_linear(linear, x), options_.heads);
   }
 
   TransformerOptions options_;
@@ -81,7 +81,7 @@ class Mlp : public torch::nn::Module {
       : up_(register_module("up", make_biased_linear(width, inner))),
         down_(register_module("down", make_biased_linear(inner, width))) {}
 
-  Tensor forward(const Tensor& x) { return down_->forward(torch::gelu(up_->forward(x), "tanh")); }
+  Tensor forward(const Tensor& x) { return apply_linear(down_, torch::gelu(apply_linear(up_, x), "tanh")); }
 
   fused::GeluMlpWeights fused_weights() const { return {affine(up_), affine(down_)}; }
 
@@ -102,8 +102,8 @@ class Block : public torch::nn::Module {
   // attend: the attention over sequences or over one step.
   template <class Attend>
   Tensor run(const Tensor& x, Attend attend) {
-    const Tensor mixed = x + attention_dropout_->forward(attend(*attention_, attention_norm_->forward(x)));
-    return mixed + mlp_dropout_->forward(mlp_->forward(mlp_norm_->forward(mixed)));
+    const Tensor mixed = attention_dropout_->add(x, attend(*attention_, attention_norm_->forward(x)));
+    return mlp_dropout_->add(mixed, mlp_->forward(mlp_norm_->forward(mixed)));
   }
   std::vector<Tensor> mlp_parameters() const { return mlp_->parameters(); }
 

@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "nn/cpu/layers.h"
 #include "nn/fused_dropout.h"
 
 namespace engram {
@@ -56,7 +57,12 @@ Tensor Dropout::forward(const Tensor& x) const {
   const DropoutKey drawn = key(x.device());
   if (!drawn.drops() || x.numel() == 0) return x;
   if (x.is_cuda()) return fused::dropout(x, clock_->seed_tick(x.device()), drawn);
-  return x * draw_factors(x, drawn);
+  return cpu::takes(x) ? cpu::dropout(x, /*residual=*/{}, drawn) : x * draw_factors(x, drawn);
+}
+
+Tensor Dropout::add(const Tensor& to, const Tensor& x) const {
+  const DropoutKey drawn = key(x.device());
+  return drawn.drops() && cpu::takes(x) && cpu::takes(to) ? cpu::dropout(x, to, drawn) : to + forward(x);
 }
 
 std::shared_ptr<DropoutClock> seed_dropout(torch::nn::Module& root, std::uint64_t seed) {

@@ -31,6 +31,8 @@ class Dropout : public torch::nn::Module {
 
   // dropout(x [..., C]); outside training nothing is dropped.
   torch::Tensor forward(const torch::Tensor& x) const;
+  // to + dropout(x), both of one shape.
+  torch::Tensor add(const torch::Tensor& to, const torch::Tensor& x) const;
 
   // For kernels that drop by themselves. Throws std::logic_error if it would drop and seed_dropout() has not seen it.
   DropoutKey key(torch::Device device) const;

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "nn/autocast.h"
+#include "nn/cpu/layers.h"
 #include "nn/fused_heads.h"
 
 namespace engram {
@@ -26,8 +27,9 @@ fused::HeadSizes sizes_of(const HeadGroup& group) {
           .targets = static_cast<int>(group.targets.size())};
 }
 
-std::vector<fused::HeadWeights> weights_of(const std::vector<Head>& heads) {
-  std::vector<fused::HeadWeights> weights;
+template <class Weights>
+std::vector<Weights> weights_of(const std::vector<Head>& heads) {
+  std::vector<Weights> weights;
   for (const Head& head : heads) {
     const auto [hidden1, hidden2, output] = head->layers();
     weights.push_back({hidden1->weight, hidden1->bias, hidden2->weight, hidden2->bias, output->weight, output->bias});
@@ -66,12 +68,19 @@ Support HeadGroup::one_kernel(torch::ScalarType dtype, torch::Device device) con
 
 HeadGroup::Outputs HeadGroup::outputs(const torch::Tensor& features, torch::ScalarType dtype, bool use_kernels) const {
   if (use_kernels && kernels(dtype, features.device())) {
-    fused::HeadOutputs out = fused::heads(features.to(dtype), weights_of(learning), weights_of(targets));
+    fused::HeadOutputs out = fused::heads(features.to(dtype), weights_of<fused::HeadWeights>(learning),
+                                          weights_of<fused::HeadWeights>(targets));
     return {std::move(out.learning), std::move(out.targets)};
   }
   const ComputeIn products(features.device(), dtype);
   const torch::Tensor input = features.to(first_weight(*this).scalar_type());
   Outputs out;
+  if (cpu::takes(input)) {
+    std::vector<torch::Tensor> all =
+        cpu::heads(input, weights_of<cpu::HeadWeights>(learning), weights_of<cpu::HeadWeights>(targets));
+    const auto first_target = all.begin() + static_cast<std::ptrdiff_t>(learning.size());
+    return {{all.begin(), first_target}, {first_target, all.end()}};
+  }
   for (Head head : learning) out.learning.push_back(head(input));
   const torch::NoGradGuard no_grad;
   for (Head head : targets) out.targets.push_back(head(input));

@@ -2,6 +2,8 @@
 
 #include <cmath>
 
+#include "nn/cpu/layers.h"
+
 namespace engram {
 namespace {
 
@@ -30,6 +32,10 @@ torch::nn::Linear FirstWeights::output_map(std::int64_t inputs, std::int64_t out
   return linear;
 }
 
+torch::Tensor apply_linear(torch::nn::Linear& map, const torch::Tensor& x) {
+  return cpu::takes(x) && cpu::takes(map->weight) ? cpu::linear(x, map->weight, map->bias) : map->forward(x);
+}
+
 torch::Tensor split_heads(const torch::Tensor& x, std::int64_t heads) { return x.unflatten(-1, {heads, -1}); }
 
 torch::Tensor join_heads(const torch::Tensor& x) { return x.flatten(-2); }
@@ -37,6 +43,7 @@ torch::Tensor join_heads(const torch::Tensor& x) { return x.flatten(-2); }
 RmsNorm::RmsNorm(std::int64_t width) : weight_(register_parameter("weight", torch::ones({width}))) {}
 
 torch::Tensor RmsNorm::forward(const torch::Tensor& x) {
+  if (cpu::takes(x) && cpu::takes(weight_)) return cpu::rms_norm(x, weight_, kRmsNormEpsilon);
   return torch::rms_norm(x.to(weight_.scalar_type()), weight_.sizes(), weight_, kRmsNormEpsilon);
 }
 
@@ -46,6 +53,7 @@ SwiGlu::SwiGlu(std::int64_t width, std::int64_t inner, const FirstWeights& weigh
       down_(register_module("down", weights.output_map(inner, width))) {}
 
 torch::Tensor SwiGlu::forward(const torch::Tensor& x) {
+  if (cpu::takes(x) && cpu::takes(gate_->weight)) return cpu::swiglu(x, gate_->weight, up_->weight, down_->weight);
   return down_->forward(torch::silu(gate_->forward(x)) * up_->forward(x));
 }
 

@@ -23,6 +23,9 @@ struct FirstWeights {
   torch::nn::Linear output_map(std::int64_t inputs, std::int64_t outputs) const;
 };
 
+// map(x), by the loops of nn/cpu where these take it.
+torch::Tensor apply_linear(torch::nn::Linear& map, const torch::Tensor& x);
+
 // [..., D] -> [..., H, D / H] and back.
 torch::Tensor split_heads(const torch::Tensor& x, std::int64_t heads);
 torch::Tensor join_heads(const torch::Tensor& x);

@@ -1,8 +1,11 @@
 """The helps of engram bench, and its figures of the CPU.  usage: bench.py ENGRAM"""
 
+import configparser
 import json
+import pathlib
 import subprocess
 import sys
+import tempfile
 
 ENGRAM = sys.argv[1]
 SUBJECTS = ("env", "kernels", "act", "update", "run", "gradient")
@@ -19,9 +22,10 @@ for subject in SUBJECTS:
     assert f"\n  {subject} " in help_text, subject
 
 gpu_support = "GPU support: yes" in subprocess.run([ENGRAM, "--version"], capture_output=True, text=True).stdout
-for subject in SUBJECTS if gpu_support else ("env", "gradient"):
+for subject in SUBJECTS if gpu_support else ("env", "update", "gradient"):
     text = output_of(subject, "--help")
     assert text.startswith(f"Usage: engram bench {subject} [options]\n") and "--json" in text, text
+    assert "--against" in text, text
 
 lines = output_of("env", "--task=tmaze", "--seconds=0.05", "--threads=1", "--num_envs=8", "--json").splitlines()
 assert len(lines) == 1, lines
@@ -55,4 +59,81 @@ for words, message in ((("--memory", ""), "--memory is empty"), (("--delays", ""
                        (("--memory=lstm,gnu",), "--memory 'gnu': unknown backbone 'gnu'; did you mean 'gru'?"),
                        (("--memory=hqlt:window=0",), "--memory 'hqlt:window=0': memory.window = '0' is not allowed")):
     result = subprocess.run([ENGRAM, "bench", "gradient", *words], capture_output=True, text=True, timeout=60)
+    assert result.returncode == 2 and result.stdout == "" and message in result.stderr, result
+
+# An update on the CPU: of the quickstart's agent, checked against double precision before it is timed.
+update = ("update", "--device=cpu", "--size=quickstart", "--seconds=0.05")
+lines = output_of(*update, "--memory=deltanet,lstm", "--json").splitlines()
+measured = [json.loads(line) for line in lines]
+assert [row["backbone"] for row in measured] == ["deltanet", "lstm"], measured
+quickstart = configparser.ConfigParser()
+quickstart.read(pathlib.Path(__file__).parents[2] / "configs" / "quickstart.ini")
+task = quickstart["task"]
+for row in measured:
+    assert row["passed"] and row["loss_difference"] < row["bound"] and row["ms"] > 0 and row["threads"] == 1, row
+    assert abs(row["updates_per_second"] * row["ms"] - 1000) < 1e-6, row
+    # What is measured is what configs/quickstart.ini says.
+    assert row["batch"] == int(quickstart["replay"]["batch_episodes"]), row
+    assert row["rows"] == 1 + sum(int(task[f"{part}_steps"]) for part in ("explore", "distractor", "reward")), row
+
+# Figures beside those of a file.
+with tempfile.TemporaryDirectory() as folder:
+    file = pathlib.Path(folder) / "before.jsonl"
+
+    def compared(text, *more):
+        file.write_text(text)
+        return output_of(*update, f"--against={file}", *more)
+
+    def earlier(base, **changes):
+        return json.dumps({**base, **changes}) + "\n"
+
+    halved = earlier(measured[0], ms=1e9)
+    row = json.loads(compared(halved, "--json"))
+    assert row["against"]["machine"] == row["machine"] == measured[0]["machine"], row
+    assert abs(row["against"]["ratios"]["ms"] * row["ms"] - 1e9) < 1, row  # a time: then over now
+    table = compared(halved, "--memory=deltanet,lstm")
+    assert "not the same machine" not in table, table
+    slower, same, missing = table.splitlines()[-3:]
+    assert slower.startswith(measured[0]["row"]) and slower.split()[-5:-3] == ["ms", "1e+09"], table
+    assert same.startswith(measured[0]["row"]) and same.split()[-5] == "processor_ms" and same.endswith(" x"), table
+    assert missing.startswith(measured[1]["row"]) and missing.endswith(f"not in {file}"), table
+    assert json.loads(compared(earlier(measured[1]), "--json"))["against"] is None
+    # Another machine is named; a figure that was not measured has no ratio.
+    table = compared(earlier(measured[0], machine="an abacus", ms=None))
+    assert "not the same machine: then on an abacus\n" in table and measured[0]["machine"] in table, table
+    assert table.splitlines()[-2].split()[-4:-2] == ["ms", "-"] and table.splitlines()[-2].endswith("-"), table
+    # Rows of other subjects may stand beside.
+    assert json.loads(compared(earlier(measured[0], subject="env", ms="many") + halved, "--json"))["against"]
+
+    # A rate: now over then.
+    environment = ("env", "--task=tmaze", "--seconds=0.05", "--threads=1", "--num_envs=8")
+    file.write_text(earlier(figures, steps_per_second_one_core=1))
+    row = json.loads(output_of(*environment, f"--against={file}", "--json"))
+    assert abs(row["against"]["ratios"]["steps_per_second_one_core"] / row["steps_per_second_one_core"] - 1) < 1e-6, row
+
+    def without(field):
+        return json.dumps({name: value for name, value in measured[0].items() if name != field}) + "\n"
+
+    for text, message in (("", "has no row of bench update"), (earlier(measured[0], subject="env"), "of bench env"),
+                          ("{\n", "line 1 is not a JSON object"), (halved + "\n", "line 2 is not a JSON object"),
+                          (halved + "[1]\n", "line 2 is not a JSON object"), ("[" * 100000, "is not a JSON object"),
+                          (without("subject"), 'line 1 has no "subject"'), (without("row"), 'line 1 has no "row"'),
+                          (without("machine"), 'line 1 has no "machine"'), (earlier(measured[0], row=3), '"row"'),
+                          (earlier(measured[0], ms="fast"), '"ms" is "fast", not a number from 0 on'),
+                          (earlier(measured[0], ms=-1), '"ms" is -1, not a number from 0 on'),
+                          (halved + halved, "line 2 has the row"), ("\0\xff", "is not a JSON object")):
+        file.write_bytes(text.encode("latin-1"))
+        result = subprocess.run([ENGRAM, "bench", *update, f"--against={file}"], capture_output=True, text=True, timeout=60)
+        assert result.returncode == 2 and result.stdout == "" and message in result.stderr, (text[:200], result)
+        assert result.stderr.count("\n") == 1, result
+    for path, message in ((folder, "is not a regular file"), (file.with_name("none"), "there is no such file")):
+        result = subprocess.run([ENGRAM, "bench", *update, f"--against={path}"], capture_output=True, text=True, timeout=60)
+        assert result.returncode == 2 and result.stdout == "" and message in result.stderr, result
+
+for words, message in ((("--size=huge",), "--size 'huge' is none of published, 3x100, 1x64, quickstart"),
+                       (("--device=tpu",), "--device 'tpu' is neither cpu nor cuda"),
+                       (("--device=cpu", "--memory=gnu"), "unknown backbone 'gnu'"),
+                       (("--device=cpu", "--seconds=0"), "seconds")):
+    result = subprocess.run([ENGRAM, "bench", "update", "--device=cpu", *words] if "--device=tpu" not in words else
+                            [ENGRAM, "bench", "update", *words], capture_output=True, text=True, timeout=60)
     assert result.returncode == 2 and result.stdout == "" and message in result.stderr, result

@@ -126,3 +126,15 @@ TEST_CASE("processors: as many as the scheduler may give, and no more than the q
   CHECK(available_processors() >= 1);
   CHECK(available_processors() <= schedulable);
 }
+
+TEST_CASE("a processor is called as the system calls the first one") {
+  const Root root("", "");
+  CHECK(processor_name(root.folder.path().string()) == "unknown processor");
+  root.write("proc/cpuinfo", "processor\t: 0\nvendor_id\t: A\nmodel name\t: Maker Model 7\n\nmodel name\t: Other\n");
+  CHECK(processor_name(root.folder.path().string()) == "Maker Model 7");
+  for (const char* damaged : {"model name\n", "model name", "model name\t: \n", ""}) {
+    CAPTURE(damaged);
+    root.write("proc/cpuinfo", damaged);
+    CHECK(processor_name(root.folder.path().string()) == "unknown processor");
+  }
+}

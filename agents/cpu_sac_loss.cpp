@@ -1,0 +1,114 @@
+#include "agents/cpu_sac_loss.h"
+
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
+namespace engram {
+namespace {
+
+using torch::Tensor;
+
+constexpr float kLeastProbability = 1e-8f;
+
+// The lesser one; NaN where one is.
+float lesser(float a, float b) { return a < b || std::isnan(a) ? a : b; }
+float clamped_log(float p) { return std::log(p < kLeastProbability ? kLeastProbability : p); }
+
+// [actions] -> [actions]
+void softmax_of(const float* logits, std::int64_t actions, float* probabilities) {
+  float shift = logits[0], sum = 0;
+  for (std::int64_t a = 1; a < actions; ++a) shift = std::max(shift, logits[a]);
+  for (std::int64_t a = 0; a < actions; ++a) sum += probabilities[a] = std::exp(logits[a] - shift);
+  for (std::int64_t a = 0; a < actions; ++a) probabilities[a] /= sum;
+}
+
+}  // namespace
+
+bool cpu_sac_loss_supports(const AgentNetwork::HeadOutputs& heads) {
+  for (const Tensor* x :
+       {&heads.logits, &heads.q.first, &heads.q.second, &heads.target_q.first, &heads.target_q.second})
+    if (!x->is_cpu() || x->scalar_type() != torch::kFloat32) return false;
+  return true;
+}
+
+SacLoss cpu_sac_loss(const AgentNetwork::HeadOutputs& heads, const EpisodeBatch& batch, const Tensor& alpha_tensor,
+                     double gamma) {
+  const std::int64_t episodes = heads.logits.size(0), steps = heads.logits.size(1) - 1, actions = heads.logits.size(2);
+  std::vector<Tensor> kept;  // what the pointers point into
+  const auto numbers = [&](const Tensor& x) {
+    return kept.emplace_back(x.detach().to(torch::kFloat32).contiguous()).const_data_ptr<float>();
+  };
+  const auto integers = [&](const Tensor& x) {
+    return kept.emplace_back(x.contiguous()).const_data_ptr<std::int64_t>();
+  };
+  const float *const logits = numbers(heads.logits), *const q1 = numbers(heads.q.first),
+                     *const q2 = numbers(heads.q.second), *const target_q1 = numbers(heads.target_q.first),
+                     *const target_q2 = numbers(heads.target_q.second), *const reward = numbers(batch.reward_BT),
+                     *const terminated = numbers(batch.terminated_BT);
+  const std::int64_t *const action = integers(batch.action_BT), *const steps_B = integers(batch.steps_B);
+  const float alpha = alpha_tensor.item<float>(), discount = static_cast<float>(gamma);
+
+  std::int64_t valid = 0;
+  for (std::int64_t b = 0; b < episodes; ++b) valid += steps_B[b];
+  const double inverse = 1 / static_cast<double>(valid);
+  const auto scale = static_cast<float>(inverse);
+
+  const auto zeros = [](const Tensor& x) { return torch::zeros(x.sizes(), torch::kFloat32); };
+  SacLoss loss;
+  loss.target_BT = zeros(batch.reward_BT);
+  loss.outputs = {heads.logits, heads.q.first, heads.q.second};
+  loss.gradients = {zeros(heads.logits), zeros(heads.q.first), zeros(heads.q.second)};
+  float *const target_BT = loss.target_BT.data_ptr<float>(), *const d_logits = loss.gradients[0].data_ptr<float>(),
+               *const d_q1 = loss.gradients[1].data_ptr<float>(), *const d_q2 = loss.gradients[2].data_ptr<float>();
+
+  double critic1 = 0, critic2 = 0, actor = 0, entropy = 0, mean_q = 0;
+  std::vector<float> now(static_cast<std::size_t>(actions)), next = now, slope = now;
+  for (std::int64_t b = 0; b < episodes; ++b) {
+    for (std::int64_t t = 0; t < steps_B[b]; ++t) {
+      const std::int64_t at = (b * (steps + 1) + t) * actions, after = at + actions, step = b * steps + t;
+      // A row is the next one of the row before.
+      if (t == 0)
+        softmax_of(logits + at, actions, now.data());
+      else
+        now.swap(next);
+      softmax_of(logits + after, actions, next.data());
+      float value = 0;
+      for (std::int64_t a = 0; a < actions; ++a)
+        value += next[a] * (lesser(target_q1[after + a], target_q2[after + a]) - alpha * clamped_log(next[a]));
+      const float target = reward[step] + discount * (1 - terminated[step]) * value;
+      target_BT[step] = target;
+
+      const std::int64_t taken = at + action[step];
+      const float error1 = q1[taken] - target, error2 = q2[taken] - target;
+      d_q1[taken] = error1 * scale;
+      d_q2[taken] = error2 * scale;
+      critic1 += static_cast<double>(error1) * error1;
+      critic2 += static_cast<double>(error2) * error2;
+      mean_q += q1[taken];
+
+      // What the actor's loss multiplies p with is its derivative by p, plus alpha where the logarithm is not clamped.
+      float cost = 0, spread = 0, mean_slope = 0;
+      for (std::int64_t a = 0; a < actions; ++a) {
+        const float p = now[a], log_p = clamped_log(p), own = alpha * log_p - lesser(q1[at + a], q2[at + a]);
+        cost += p * own;
+        spread -= p * log_p;
+        slope[a] = own + (p >= kLeastProbability ? alpha : 0.0f);
+        mean_slope += p * slope[a];
+      }
+      for (std::int64_t a = 0; a < actions; ++a) d_logits[at + a] = now[a] * (slope[a] - mean_slope) * scale;
+      actor += cost;
+      entropy += spread;
+    }
+  }
+  const auto scalar = [&](double sum) { return torch::scalar_tensor(sum * inverse, torch::kFloat32); };
+  loss.critic1 = scalar(critic1);
+  loss.critic2 = scalar(critic2);
+  loss.actor = scalar(actor);
+  loss.entropy = scalar(entropy);
+  loss.mean_q = scalar(mean_q);
+  loss.total = scalar(0.5 * (critic1 + critic2) + actor);
+  return loss;
+}
+
+}  // namespace engram

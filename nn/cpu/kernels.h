@@ -1,0 +1,97 @@
+// Loops of learning on a CPU in float32, compiled for several instruction sets; kernels() chooses once by the
+// processor. Rows follow each other without gaps unless a stride is given. No LibTorch in here; one thread.
+#pragma once
+
+#include <cstdint>
+
+#include "base/dropout.h"
+
+namespace engram::cpu {
+
+// C[r, n] = sum_k A[r, k] B[k, n]; where `bias` is given plus bias[n], with `accumulate` plus what C held; then, with
+// `relu`, its positive part, and where `positive` is given (rows as C's) 0 where that is not above 0.
+struct Product {
+  std::int64_t rows, columns, inner;
+  const float* a;  // A[r, k] = a[r * a_row + k * a_inner]
+  std::int64_t a_row, a_inner;
+  const float* b;  // B[k, n] = b[k * b_inner + n * b_column]
+  std::int64_t b_inner, b_column;
+  float* c;  // C[r, n] = c[r * c_row + n]
+  std::int64_t c_row;
+  const float* bias = nullptr;
+  bool accumulate = false, relu = false;
+  const float* positive = nullptr;
+};
+
+// Rows of the delta rule of one head (memory/ops.h) from one state on; all pointers are at step 0.
+struct DeltaRule {
+  std::int64_t steps, key_width, value_width;
+  std::int64_t key_stride, value_stride, beta_stride;  // from one step to the next; that of queries is the keys'
+  float scale;                                         // of the output
+  const float *query, *key, *value, *beta;
+  float* output;       // stride value_stride
+  float* state;        // [key_width, value_width], in place
+  float* saved_state;  // after each kDeltaSaved steps and at the end; null: not kept
+  float* update;       // [steps, value_width], of saved_state as well
+};
+inline constexpr std::int64_t kDeltaSaved = 32;
+
+struct DeltaRuleBackward {
+  DeltaRule forward;      // with what it saved; its output and state are not read
+  const float* d_output;  // strides as forward's
+  float* d_state;         // of the last state; then of the first one
+  float *d_query, *d_key, *d_value, *d_beta;
+};
+
+// Scores of some queries with some keys on their way to a softmax over the keys from `window - 1` steps back on, and to
+// its dropout; query r stands at step first_query + r, key j at first_key + j.
+struct AttentionRows {
+  std::int64_t queries, keys;  // the scores are [queries, keys]
+  std::int64_t first_query, first_key, window;
+  float scale;               // of the scores
+  DropoutKey dropout;        // first_key is a multiple of 8 where it drops
+  std::int64_t dropout_row;  // of query 0
+  std::int64_t channels;     // of the dropout's rows
+};
+
+struct Kernels {
+  // `scratch`: product_scratch() floats.
+  void (*product)(const Product& p, float* scratch);
+  // sum[n] += the column's sum.
+  void (*add_column_sums)(const float* x, std::int64_t rows, std::int64_t columns, float* sum);
+  // bits: of each row one for every element, (channels + 7) / 8 bytes. y = (residual, if there is one) + x dropped.
+  void (*dropout)(const DropoutKey& key, std::int64_t first_row, std::int64_t rows, std::int64_t channels,
+                  const float* x, const float* residual, float* y, std::uint8_t* bits);
+  void (*dropout_backward)(float scale, std::int64_t rows, std::int64_t channels, const float* d_y,
+                           const std::uint8_t* bits, float* d_x);
+  // y = factor x weight / sqrt(mean x^2 + epsilon); `inverse` gets the inverse root of each row. No weight: null.
+  void (*rms_norm)(std::int64_t rows, std::int64_t channels, const float* x, const float* weight, float epsilon,
+                   float factor, float* y, float* inverse);
+  // d_weight is added to.
+  void (*rms_norm_backward)(std::int64_t rows, std::int64_t channels, const float* x, const float* weight, float factor,
+                            const float* inverse, const float* d_y, float* d_x, float* d_weight);
+  // y = silu(gate) up;  in place of gate and up their gradients, and y again.
+  void (*swiglu)(std::int64_t count, const float* gate, const float* up, float* y);
+  void (*swiglu_backward)(std::int64_t count, const float* d_y, float* gate, float* up, float* y);
+  // The softmax with its dropout in place of the scores; log_sum [queries]: of the exponentials.
+  void (*attention_weights)(const AttentionRows& rows, float* scores, float* log_sum);
+  // The same again from log_sum, and in place of the weights' gradient (that of dropped ones) the scores' one;
+  // dot [queries]: of output and its gradient.
+  void (*attention_weights_backward)(const AttentionRows& rows, const float* log_sum, const float* dot, float* scores,
+                                     float* d_weights);
+  void (*delta_rule)(const DeltaRule& rule, float* scratch);  // delta_rule_scratch() floats
+  void (*delta_rule_backward)(const DeltaRuleBackward& rule, float* scratch);
+};
+
+inline std::int64_t product_scratch(std::int64_t columns) { return 256 * (columns + 64); }
+inline std::int64_t delta_rule_scratch(std::int64_t key_width, std::int64_t value_width) {
+  const std::int64_t keys = (key_width + 15) / 16 * 16, values = (value_width + 15) / 16 * 16;
+  return 4 * keys * values + 8 * (keys + values);
+}
+
+// Those of the fastest instruction set that this processor has.
+const Kernels& kernels();
+// Of all that it has, the fastest first; null after the last.
+const Kernels* usable_kernels(int index);
+
+}  // namespace engram::cpu
