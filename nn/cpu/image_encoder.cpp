@@ -189,7 +189,7 @@ class ImageEncoderFunction : public torch::autograd::Function<ImageEncoderFuncti
                      b.gradient1[to * channels + i] += b.gradient_patches[from * channels + i];
                  });
                  for (std::int64_t i = 0; i < images * c.places1() * channels; ++i)
-                   b.gradient1[i] = b.active1[i] > 0 ? b.gradient1[i] : 0.0f;
+                   b.gradient1[i] = b.active1[i] <= 0 ? 0.0f : b.gradient1[i];
                  add_weight_gradient(c.layer1(images), b.gradient1, b.patches1, sum[0], b.scratch);
                  kernels().add_column_sums(b.gradient1, images * c.places1(), channels, sum[1]);
                }

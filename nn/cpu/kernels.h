@@ -9,7 +9,7 @@
 namespace engram::cpu {
 
 // C[r, n] = sum_k A[r, k] B[k, n]; where `bias` is given plus bias[n], with `accumulate` plus what C held; then, with
-// `relu`, its positive part, and where `positive` is given (rows as C's) 0 where that is not above 0.
+// `relu`, its positive part, and where `positive` is given (rows as C's) 0 where that is at most 0. NaN stays NaN.
 struct Product {
   std::int64_t rows, columns, inner;
   const float* a;  // A[r, k] = a[r * a_row + k * a_inner]

@@ -2,6 +2,7 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <functional>
 #include <vector>
 
@@ -289,6 +290,38 @@ TEST_CASE("an image is encoded as by LibTorch's convolutions, with their gradien
           return {torch::linear(torch::conv2d(first, in[3], in[4]).relu().flatten(1), in[5], in[6])};
         });
   }
+}
+
+TEST_CASE("what is not a number stays so through every layer, forwards and backwards") {
+  torch::manual_seed(8);
+  // The first input's last number is none; then neither are the output and the last input's gradient.
+  const auto check_spreads = [](const Function& layer, std::vector<Tensor> inputs) {
+    inputs[0].view(-1)[-1] = NAN;
+    for (Tensor& x : inputs)
+      if (x.is_floating_point()) x.requires_grad_();
+    const Tensor output = layer(inputs)[0];
+    output.sum().backward();
+    CHECK(output.isnan().any().item<bool>());
+    CHECK(inputs.back().grad().isnan().any().item<bool>());
+  };
+  const Tensor weight = torch::randn({20, 20}), bias = torch::randn({20});
+  check_spreads([](const auto& in) -> std::vector<Tensor> { return {cpu::linear(in[0], in[1], {})}; },
+                {torch::randn({9, 20}), weight.clone()});
+  check_spreads([](const auto& in) -> std::vector<Tensor> { return {cpu::rms_norm(in[0], in[1], 1e-5)}; },
+                {torch::randn({9, 20}), bias.clone()});
+  check_spreads([](const auto& in) -> std::vector<Tensor> { return {cpu::swiglu(in[0], in[1], in[2], in[3])}; },
+                {torch::randn({9, 20}), weight.clone(), weight.clone(), weight.clone()});
+  check_spreads(
+      [&](const auto& in) {
+        return cpu::heads(in[0], {{in[1], bias, in[2], bias, in[3], bias}}, {});
+      },
+      {torch::randn({9, 20}), weight.clone(), weight.clone(), weight.clone()});
+  const Tensor image = torch::randint(256, {9, 3 * 5 * 5}, torch::kUInt8);
+  check_spreads(
+      [&](const auto& in) -> std::vector<Tensor> {
+        return {cpu::encode_image(image, {3, 5, 5}, {in[1], in[0], in[2], torch::zeros({16}), in[3], bias})};
+      },
+      {torch::randn({8}), torch::randn({8, 3, 2, 2}), torch::randn({16, 8, 2, 2}), torch::randn({20, 16 * 9})});
 }
 
 TEST_CASE("dropout in float32 drops what it drops in float64, with and without a sum, backwards too") {
