@@ -102,7 +102,9 @@ class FastWeightsMixer : public torch::nn::Module, public AttentionMaps {
   struct Projected {
     Tensor query, key, value;  // [..., D]
   };
-  Projected project(const Tensor& x) { return {query_->forward(x), key_->forward(x), value_->forward(x)}; }
+  Projected project(const Tensor& x) {
+    return {apply_linear(query_, x), apply_linear(key_, x), apply_linear(value_, x)};
+  }
   // Side by side: one convolution takes all three.
   static Tensor joined(const Projected& in) { return torch::cat({in.query, in.key, in.value}, -1); }
   static Projected parted(const Tensor& x) {
@@ -120,9 +122,10 @@ class FastWeightsMixer : public torch::nn::Module, public AttentionMaps {
 
   Tensor join(const Tensor& x, const Tensor& heads) {
     const Tensor normed = join_heads(head_norm_->forward(heads));
-    if (options_.output_gate == OutputGate::kNone) return output_->forward(normed);
-    const Tensor gate = gate_->forward(x);
-    return output_->forward(normed * (options_.output_gate == OutputGate::kSilu ? torch::silu(gate) : gate.sigmoid()));
+    if (options_.output_gate == OutputGate::kNone) return apply_linear(output_, normed);
+    const Tensor gate = apply_linear(gate_, x);
+    return apply_linear(output_,
+                        normed * (options_.output_gate == OutputGate::kSilu ? torch::silu(gate) : gate.sigmoid()));
   }
 
   Options options_;
