@@ -99,7 +99,7 @@ inline void layer(const LayerSizes& s, const float* x, const float* weight_OI, c
                      .relu = relu},
                     scratch);
 }
-// d_x = d_y weight (+ d_x), 0 where `positive`, if it is given, is not above 0
+// d_x = d_y weight (+ d_x), 0 where `positive`, if it is given, is at most 0
 inline void layer_input_gradient(const LayerSizes& s, const float* d_y, const float* weight_OI, float* d_x, bool adds,
                                  const float* positive, float* scratch) {
   kernels().product({.rows = s.rows,
