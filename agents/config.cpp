@@ -88,7 +88,8 @@ void RunOptions::list_options(OptionList& list) {
            {{Precision::kAuto, "auto"}, {Precision::kFloat32, "float32"}, {Precision::kBfloat16, "bfloat16"}},
            "of matrix products on a GPU, where auto is bfloat16; the CPU computes in float32");
   list.add("kernels", kernels, {{Kernels::kAuto, "auto"}, {Kernels::kRequire, "require"}, {Kernels::kOff, "off"}},
-           "engram's own kernels on a GPU: where they are supported, in every part or no run, or LibTorch alone");
+           "engram's own kernels on a GPU, and loops on a CPU: where they are supported, in every part or no run, or "
+           "LibTorch alone");
   list.add("memoryless_collection", memoryless_collection,
            "collect with an empty memory at every step, as the reference code of the HQLT paper does with DeltaNet and "
            "HQLT; evaluation remembers");

@@ -5,6 +5,7 @@
 
 #include "agents/parameter_lists.h"
 #include "nn/autocast.h"
+#include "nn/cpu/layers.h"
 
 namespace engram {
 namespace {
@@ -14,10 +15,10 @@ constexpr double kActorBound = 1e-3;
 
 // Of a part that has kernels of its own, or has not; `fastest` speaks of their form.
 Road road_of(const std::string& part, const Support& kernels, const Support& fastest, bool use_kernels,
-             torch::ScalarType dtype) {
+             torch::Device device, torch::ScalarType dtype) {
   const std::string in = dtype == torch::kBFloat16 ? " in bfloat16" : " in float32";
   if (!use_kernels) return {part, "LibTorch" + in, "kernels are off"};
-  if (!kernels) return {part, "LibTorch" + in, kernels.reason()};
+  if (!kernels) return {part, (device.is_cpu() ? "LibTorch and own loops" : "LibTorch") + in, kernels.reason()};
   return {part, "fused kernels" + in, fastest.reason(), /*fast=*/true};
 }
 
@@ -68,6 +69,7 @@ AgentNetwork::AgentNetwork(const NetworkOptions& options, const BackboneConfig& 
 
 torch::Tensor AgentNetwork::encode(const torch::Tensor& observation, const torch::Tensor& previous_action,
                                    const torch::Tensor& previous_reward) {
+  const cpu::LoopsOff loops_off(!use_kernels_);
   const auto leading = previous_action.sizes();
   torch::Tensor encoded =
       encoder_->encode(observation.reshape({previous_action.numel(), -1}), compute_dtype_, use_kernels_);
@@ -106,11 +108,11 @@ std::vector<Road> AgentNetwork::roads(torch::Device device) const {
   const HeadGroup heads = all_heads();
   const Support heads_in_one = heads.one_kernel(dtype, device);
   return {road_of("backbone", backbone_->learning_kernels(dtype, device), backbone_->fastest_kernels(dtype, device),
-                  use_kernels_, dtype),
+                  use_kernels_, device, dtype),
           road_of("heads", heads.kernels(dtype, device),
                   heads_in_one ? heads_in_one : Support::no("a product a layer: " + heads_in_one.reason()),
-                  use_kernels_, dtype),
-          road_of("encoder", encoder_->kernels(dtype, device), Support(), use_kernels_, dtype)};
+                  use_kernels_, device, dtype),
+          road_of("encoder", encoder_->kernels(dtype, device), Support(), use_kernels_, device, dtype)};
 }
 
 void AgentNetwork::update_targets(double tau) {

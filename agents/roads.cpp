@@ -20,10 +20,9 @@ std::string road_text(const Road& road) {
 }
 
 Road loss_road(const Config& config, torch::Device device) {
-  const Support kernel = config.run.kernels == Kernels::kOff
-                             ? Support::no("run.kernels is off")
-                             : fused_sac_loss_supports(device, torch::kFloat32, config.task.info().num_actions());
-  if (!kernel) return {"loss", "LibTorch in float32", kernel.reason()};
+  if (config.run.kernels == Kernels::kOff) return {"loss", "LibTorch in float32", "run.kernels is off"};
+  const Support kernel = fused_sac_loss_supports(device, torch::kFloat32, config.task.info().num_actions());
+  if (!kernel) return {"loss", device.is_cpu() ? "own loops in float32" : "LibTorch in float32", kernel.reason()};
   return {"loss", "one kernel in float32", "", /*fast=*/true};
 }
 
@@ -32,7 +31,9 @@ Road acting_road(const Config& config, const AgentNetwork& network, torch::Devic
   const std::string type = dtype == torch::kBFloat16 ? "bfloat16" : "float32";
   const Support kernel = supports_one_kernel(config, device);
   if (kernel) return {"acting", "one kernel in " + type, "", /*fast=*/true};
-  if (!device.is_cuda()) return {"acting", "LibTorch in float32 on the CPU", kernel.reason()};
+  if (device.is_cpu())
+    return {"acting", network.uses_kernels() ? "LibTorch and own loops in float32" : "LibTorch in float32",
+            kernel.reason()};
   std::string reason = kernel.reason();
   if (const Support step = network.backbone().step_kernels(dtype, device); network.uses_kernels() && !step)
     reason += "; in a graph " + step.reason();

@@ -101,7 +101,7 @@ SacLoss sac_loss(AgentNetwork& network, const EpisodeBatch& batch, const torch::
       network.sees_previous_reward() ? without_padding(batch.previous_reward_BT1) : batch.previous_reward_BT1);
   const auto heads = network.heads(network.features(encoded_BTD, lengths_B));
   const std::int64_t actions = network.num_actions();
-  if (cpu_sac_loss_supports(heads)) return cpu_sac_loss(heads, batch, alpha, gamma);
+  if (network.uses_kernels() && cpu_sac_loss_supports(heads)) return cpu_sac_loss(heads, batch, alpha, gamma);
   return network.uses_kernels() && fused_sac_loss_supports(heads.logits.device(), heads.logits.scalar_type(), actions)
              ? fused_sac_loss(heads, batch, alpha, gamma, actions)
              : plain_sac_loss(heads, batch, alpha, gamma, actions);

@@ -153,7 +153,7 @@ WindowPlan::WindowPlan(std::int64_t window, std::int64_t steps, std::int64_t max
   blocks_ = (steps + block_ - 1) / block_;
   reach_ = blocks_ == 1 ? past_ : window - 1;
 
-  by_cpu_loops_ = past_ == 0 && !seen_BTH.defined() && position_B.is_cpu() && dtype == torch::kFloat32;
+  by_cpu_loops_ = past_ == 0 && !seen_BTH.defined() && cpu::takes(position_B.device(), dtype);
   if (by_cpu_loops_) return;
 
   const auto options = position_B.options();

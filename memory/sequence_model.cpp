@@ -3,6 +3,7 @@
 #include <stdexcept>
 
 #include "nn/autocast.h"
+#include "nn/cpu/layers.h"
 
 namespace engram {
 namespace {
@@ -71,6 +72,7 @@ torch::Tensor SequenceModel::forward_fresh(const torch::Tensor& input_BTD, const
   const auto dtype = input_BTD.scalar_type();
   if (use_kernels && learning_kernels(dtype, input_BTD.device())) return run_on_kernels(input_BTD, lengths_B);
   const ComputeIn products(input_BTD.device(), dtype);
+  const cpu::LoopsOff loops_off(!use_kernels);
   return run_fresh(zero_behind(in_own_type(input_BTD), lengths_B), lengths_B, use_kernels).to(dtype);
 }
 
@@ -128,6 +130,7 @@ torch::Tensor SequenceModel::step(const torch::Tensor& input_BD, MemoryState& st
     const auto dtype = product_dtype(input.device(), input.scalar_type());
     if (step_kernels(dtype, input.device())) return run_step_on_kernels(input, state, dtype);
   }
+  const cpu::LoopsOff loops_off(!use_kernels);
   return run_step(input, state);
 }
 

@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "nn/autocast.h"
 #include "nn/cpu/image_encoder.h"
+#include "nn/cpu/layers.h"
 #include "nn/fused_encoder.h"
 #include "nn/layers.h"
 
@@ -100,8 +101,8 @@ torch::Tensor ObservationEncoder::encode(const torch::Tensor& observation_MX, to
 torch::Tensor ObservationEncoder::encode_by_definition(const torch::Tensor& observation_MX) const {
   const torch::ScalarType dtype = linear_->weight.scalar_type();
   const torch::Tensor flat_MX = observation_MX.flatten(1);
-  if (const Reader& only = readers_[0]; is_image() && flat_MX.is_cpu() && flat_MX.scalar_type() == torch::kUInt8 &&
-                                        flat_MX.size(0) > 0 && dtype == torch::kFloat32)
+  if (const Reader& only = readers_[0]; is_image() && flat_MX.scalar_type() == torch::kUInt8 &&
+                                        flat_MX.size(0) > 0 && cpu::takes(linear_->weight))
     return cpu::encode_image(flat_MX, {only.part.shape[0], only.part.shape[1], only.part.shape[2]},
                              {only.convolution1->weight, only.convolution1->bias, only.convolution2->weight,
                               only.convolution2->bias, linear_->weight, linear_->bias});

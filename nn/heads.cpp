@@ -73,6 +73,7 @@ HeadGroup::Outputs HeadGroup::outputs(const torch::Tensor& features, torch::Scal
     return {std::move(out.learning), std::move(out.targets)};
   }
   const ComputeIn products(features.device(), dtype);
+  const cpu::LoopsOff loops_off(!use_kernels);
   const torch::Tensor input = features.to(first_weight(*this).scalar_type());
   Outputs out;
   if (cpu::takes(input)) {

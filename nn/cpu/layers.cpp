@@ -17,6 +17,8 @@ using torch::autograd::variable_list;
 
 namespace {
 
+thread_local bool loops_are_off = false;
+
 float* data(const Tensor& x) {
   if (!x.defined()) return nullptr;
   TORCH_CHECK(x.is_contiguous(), "a weight of a layer on the CPU has gaps");
@@ -288,7 +290,14 @@ class HeadsFunction : public Function<HeadsFunction> {
 
 }  // namespace
 
-bool takes(const Tensor& x) { return x.is_cpu() && x.scalar_type() == torch::kFloat32 && x.numel() > 0; }
+bool takes(const Tensor& x) { return takes(x.device(), x.scalar_type()) && x.numel() > 0; }
+
+bool takes(torch::Device device, torch::ScalarType dtype) {
+  return !loops_are_off && device.is_cpu() && dtype == torch::kFloat32;
+}
+
+LoopsOff::LoopsOff(bool off) : before_(loops_are_off) { loops_are_off = loops_are_off || off; }
+LoopsOff::~LoopsOff() { loops_are_off = before_; }
 
 Tensor linear(const Tensor& x, const Tensor& weight_OI, const Tensor& bias_O) {
   return LinearFunction::apply(x, weight_OI, given(bias_O));

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <limits>
 #include <memory>
+#include <set>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -34,6 +35,22 @@ std::shared_ptr<AgentNetwork> scattered_network(const std::string& backbone, con
   auto network = std::make_shared<AgentNetwork>(options, small_backbone(backbone, 8), task);
   scatter_weights(*network, 0.3);
   return network;
+}
+
+// Names of the operations that these numbers come from.
+std::set<std::string> operations_of(const std::vector<torch::Tensor>& numbers) {
+  std::set<std::string> names;
+  std::set<torch::autograd::Node*> seen;
+  std::vector<std::shared_ptr<torch::autograd::Node>> open;
+  for (const torch::Tensor& number : numbers) open.push_back(number.grad_fn());
+  while (!open.empty()) {
+    const std::shared_ptr<torch::autograd::Node> node = open.back();
+    open.pop_back();
+    if (!node || !seen.insert(node.get()).second) continue;
+    names.insert(node->name());
+    for (const auto& edge : node->next_edges()) open.push_back(edge.function);
+  }
+  return names;
 }
 
 // Episodes of ragged lengths, every second one truncated.
@@ -416,4 +433,30 @@ TEST_CASE("an update that is not finite changes neither weights nor temperature,
   learner.update(batch);
   CHECK_FALSE(equal(weights(), before));
   CHECK(learner.faults().count == 2);
+}
+
+TEST_CASE("a network without kernels learns on a CPU by LibTorch's operations alone, and in the same way") {
+  const TaskInfo task = image_task(3, 7);
+  for (const std::string& backbone : all_backbones()) {
+    CAPTURE(backbone);
+    NetworkOptions options = kSmall;
+    options.dropout = 0.1;
+    const auto network = scattered_network(backbone, task, options);
+    network->train();
+    const EpisodeBatch batch = random_batch(task, 5);
+    std::vector<double> totals;
+    for (const bool kernels : {true, false}) {
+      CAPTURE(kernels);
+      network->use_kernels(kernels);
+      network->dropout_seed_tick(torch::kCPU)[1] = 7;
+      const SacLoss loss = sac_loss(*network, batch, torch::tensor(0.1), 0.9);
+      const std::set<std::string> operations =
+          operations_of(loss.outputs.empty() ? std::vector<torch::Tensor>{loss.total} : loss.outputs);
+      const auto own = std::ranges::count_if(
+          operations, [](const std::string& name) { return name.find("engram") != std::string::npos; });
+      CHECK((own > 0) == kernels);
+      totals.push_back(loss.total.item<double>());
+    }
+    CHECK(std::abs(totals[0] - totals[1]) <= 1e-4 * std::abs(totals[1]));
+  }
 }

@@ -65,18 +65,22 @@ for words, message in ((("--memory", ""), "--memory is empty"), (("--delays", ""
 update = ("update", "--device=cpu", "--size=quickstart", "--seconds=0.05")
 lines = output_of(*update, "--memory=deltanet,lstm", "--json").splitlines()
 measured = [json.loads(line) for line in lines]
-assert [row["backbone"] for row in measured] == ["deltanet", "lstm"], measured
+assert [(row["backbone"], row["update"]) for row in measured] == [
+    (backbone, update) for backbone in ("deltanet", "lstm") for update in ("LibTorch, float32", "own loops, float32")]
 quickstart = configparser.ConfigParser()
 quickstart.read(pathlib.Path(__file__).parents[2] / "configs" / "quickstart.ini")
 task = quickstart["task"]
 for row in measured:
     assert row["passed"] and row["loss_difference"] < row["bound"] and row["ms"] > 0 and row["threads"] == 1, row
     assert abs(row["updates_per_second"] * row["ms"] - 1000) < 1e-6, row
+    beside = next(other for other in measured if other["backbone"] == row["backbone"])  # by LibTorch
+    assert abs(row["ratio"] * row["processor_ms"] / beside["processor_ms"] - 1) < 1e-6, row
     # What is measured is what configs/quickstart.ini says.
     assert row["batch"] == int(quickstart["replay"]["batch_episodes"]), row
     assert row["rows"] == 1 + sum(int(task[f"{part}_steps"]) for part in ("explore", "distractor", "reward")), row
 
 # Figures beside those of a file.
+own, of_another = measured[1], measured[3]
 with tempfile.TemporaryDirectory() as folder:
     file = pathlib.Path(folder) / "before.jsonl"
 
@@ -84,26 +88,32 @@ with tempfile.TemporaryDirectory() as folder:
         file.write_text(text)
         return output_of(*update, f"--against={file}", *more)
 
+    def compared_row(text):
+        rows = [json.loads(line) for line in compared(text, "--json").splitlines()]
+        return next(row for row in rows if row["row"] == own["row"])
+
     def earlier(base, **changes):
         return json.dumps({**base, **changes}) + "\n"
 
-    halved = earlier(measured[0], ms=1e9)
-    row = json.loads(compared(halved, "--json"))
-    assert row["against"]["machine"] == row["machine"] == measured[0]["machine"], row
+    halved = earlier(own, ms=1e9)
+    row = compared_row(halved)
+    assert row["against"]["machine"] == row["machine"] == own["machine"], row
     assert abs(row["against"]["ratios"]["ms"] * row["ms"] - 1e9) < 1, row  # a time: then over now
     table = compared(halved, "--memory=deltanet,lstm")
     assert "not the same machine" not in table, table
-    slower, same, missing = table.splitlines()[-3:]
-    assert slower.startswith(measured[0]["row"]) and slower.split()[-5:-3] == ["ms", "1e+09"], table
-    assert same.startswith(measured[0]["row"]) and same.split()[-5] == "processor_ms" and same.endswith(" x"), table
-    assert missing.startswith(measured[1]["row"]) and missing.endswith(f"not in {file}"), table
-    assert json.loads(compared(earlier(measured[1]), "--json"))["against"] is None
+    slower, same = [line for line in table.splitlines()[-6:] if line.startswith(own["row"])]
+    missing = table.splitlines()[-1]
+    assert slower.startswith(own["row"]) and slower.split()[-5:-3] == ["ms", "1e+09"], table
+    assert same.startswith(own["row"]) and same.split()[-5] == "processor_ms" and same.endswith(" x"), table
+    assert missing.startswith(of_another["row"]) and missing.endswith(f"not in {file}"), table
+    assert compared_row(earlier(of_another))["against"] is None
     # Another machine is named; a figure that was not measured has no ratio.
-    table = compared(earlier(measured[0], machine="an abacus", ms=None))
-    assert "not the same machine: then on an abacus\n" in table and measured[0]["machine"] in table, table
-    assert table.splitlines()[-2].split()[-4:-2] == ["ms", "-"] and table.splitlines()[-2].endswith("-"), table
+    table = compared(earlier(own, machine="an abacus", ms=None))
+    assert "not the same machine: then on an abacus\n" in table and own["machine"] in table, table
+    (slower, _) = [line for line in table.splitlines()[-3:] if line.startswith(own["row"])]
+    assert slower.split()[-4:-2] == ["ms", "-"] and slower.endswith("-"), table
     # Rows of other subjects may stand beside.
-    assert json.loads(compared(earlier(measured[0], subject="env", ms="many") + halved, "--json"))["against"]
+    assert compared_row(earlier(own, subject="env", ms="many") + halved)["against"]
 
     # A rate: now over then.
     environment = ("env", "--task=tmaze", "--seconds=0.05", "--threads=1", "--num_envs=8")
@@ -112,15 +122,15 @@ with tempfile.TemporaryDirectory() as folder:
     assert abs(row["against"]["ratios"]["steps_per_second_one_core"] / row["steps_per_second_one_core"] - 1) < 1e-6, row
 
     def without(field):
-        return json.dumps({name: value for name, value in measured[0].items() if name != field}) + "\n"
+        return json.dumps({name: value for name, value in own.items() if name != field}) + "\n"
 
-    for text, message in (("", "has no row of bench update"), (earlier(measured[0], subject="env"), "of bench env"),
+    for text, message in (("", "has no row of bench update"), (earlier(own, subject="env"), "of bench env"),
                           ("{\n", "line 1 is not a JSON object"), (halved + "\n", "line 2 is not a JSON object"),
                           (halved + "[1]\n", "line 2 is not a JSON object"), ("[" * 100000, "is not a JSON object"),
                           (without("subject"), 'line 1 has no "subject"'), (without("row"), 'line 1 has no "row"'),
-                          (without("machine"), 'line 1 has no "machine"'), (earlier(measured[0], row=3), '"row"'),
-                          (earlier(measured[0], ms="fast"), '"ms" is "fast", not a number from 0 on'),
-                          (earlier(measured[0], ms=-1), '"ms" is -1, not a number from 0 on'),
+                          (without("machine"), 'line 1 has no "machine"'), (earlier(own, row=3), '"row"'),
+                          (earlier(own, ms="fast"), '"ms" is "fast", not a number from 0 on'),
+                          (earlier(own, ms=-1), '"ms" is -1, not a number from 0 on'),
                           (halved + halved, "line 2 has the row"), ("\0\xff", "is not a JSON object")):
         file.write_bytes(text.encode("latin-1"))
         result = subprocess.run([ENGRAM, "bench", *update, f"--against={file}"], capture_output=True, text=True, timeout=60)

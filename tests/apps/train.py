@@ -29,7 +29,7 @@ def check_kernels_required(folder):
     result = subprocess.run([ENGRAM, "train", "runs/required", "--device", "cpu", "--task.name", "tmaze",
                              "--run.kernels", "require"], cwd=folder, capture_output=True, text=True, timeout=120)
     assert result.returncode == 2 and not (folder / "runs/required").exists(), result
-    assert "run.kernels require: backbone would be computed by LibTorch in float32, because " in result.stderr, result
+    assert "run.kernels require: backbone would be computed by LibTorch and own loops in float32, because " in result.stderr, result
 
 
 def check_run_directory(folder):

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
+#include <thread>
 #include <vector>
 
 #include "nn/cpu/image_encoder.h"
@@ -339,4 +340,20 @@ TEST_CASE("dropout in float32 drops what it drops in float64, with and without a
       {torch::randn({3, 50, 21}), torch::randn({3, 50, 21})},
       [&](const auto& in) -> std::vector<Tensor> { return {module.dropout->add(in[0], in[1])}; },
       [&](const auto& in) -> std::vector<Tensor> { return {module.dropout->add(in[0], in[1])}; });
+}
+
+TEST_CASE("loops that are off leave this thread's operations to LibTorch until the scope ends") {
+  const Tensor x = torch::ones({2, 3});
+  CHECK(cpu::takes(x));
+  {
+    const cpu::LoopsOff off(true);
+    CHECK_FALSE(cpu::takes(x));
+    {
+      const cpu::LoopsOff inner(false);
+      CHECK_FALSE(cpu::takes(x));
+    }
+    CHECK_FALSE(cpu::takes(x));
+    std::thread([&] { CHECK(cpu::takes(x)); }).join();
+  }
+  CHECK(cpu::takes(x));
 }
