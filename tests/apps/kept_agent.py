@@ -1,6 +1,7 @@
-"""The agent in docs/agents still does what docs/delays.md says of it.  usage: kept_agent.py ENGRAM DOCS
+"""The agents in docs/agents still do what docs/delays.md says of them.  usage: kept_agent.py ENGRAM DOCS
 
-93.3% of 1,000 greedy episodes at the delay of 750 that it was trained at; 200 of a kind vary by 1.8 points."""
+The DeltaNet: 93.3% of 1,000 greedy episodes at the delay of 750 that it was trained at; 200 of a kind vary by 1.8
+points. The Transformer: 99% of 200."""
 
 import json
 import pathlib
@@ -9,8 +10,14 @@ import sys
 
 ENGRAM, DOCS = sys.argv[1], pathlib.Path(sys.argv[2])
 AGENT = DOCS / "agents" / "visual_match_750"
+TRANSFORMER = DOCS / "agents" / "visual_match_750_transformer"
 
-before = sorted((path, path.read_bytes()) for path in AGENT.rglob("*") if path.is_file())
+
+def contents():
+    return sorted((path, path.read_bytes()) for path in (DOCS / "agents").rglob("*") if path.is_file())
+
+
+before = contents()
 result = subprocess.run(
     [ENGRAM, "evaluate", AGENT, "--range", "task.distractor_steps: 750,3000", "--episodes", "200", "--device", "cpu",
      "--json"], capture_output=True, text=True, timeout=300)
@@ -35,4 +42,10 @@ assert dropping["dropout"] and at_250("--evaluation.dropout", "true") == droppin
 plain = at_250()
 assert not plain["dropout"] and plain == at_250("--evaluation.dropout", "false"), plain
 assert plain["greedy"] != dropping["greedy"], (plain, dropping)
-assert sorted((path, path.read_bytes()) for path in AGENT.rglob("*") if path.is_file()) == before, "it was written to"
+
+result = subprocess.run([ENGRAM, "evaluate", TRANSFORMER, "--episodes", "100", "--device", "cpu", "--json"],
+                        capture_output=True, text=True, timeout=300)
+assert result.returncode == 0, result
+for policy in ("greedy", "sampled"):
+    assert json.loads(result.stdout)[policy]["success"] >= 0.95, result.stdout
+assert contents() == before, "an agent was written to"
