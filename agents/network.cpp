@@ -13,10 +13,12 @@ namespace {
 constexpr double kCriticBound = 3e-3;
 constexpr double kActorBound = 1e-3;
 
+std::string type_name(torch::ScalarType dtype) { return dtype == torch::kBFloat16 ? "bfloat16" : "float32"; }
+
 // Of a part that has kernels of its own, or has not; `fastest` speaks of their form.
 Road road_of(const std::string& part, const Support& kernels, const Support& fastest, bool use_kernels,
              torch::Device device, torch::ScalarType dtype) {
-  const std::string in = dtype == torch::kBFloat16 ? " in bfloat16" : " in float32";
+  const std::string in = " in " + type_name(dtype);
   if (!use_kernels) return {part, "LibTorch" + in, "kernels are off"};
   if (!kernels) return {part, (device.is_cpu() ? "LibTorch and own loops" : "LibTorch") + in, kernels.reason()};
   return {part, "fused kernels" + in, fastest.reason(), /*fast=*/true};
@@ -107,8 +109,11 @@ std::vector<Road> AgentNetwork::roads(torch::Device device) const {
   const torch::ScalarType dtype = compute_dtype_;
   const HeadGroup heads = all_heads();
   const Support heads_in_one = heads.one_kernel(dtype, device);
-  return {road_of("backbone", backbone_->learning_kernels(dtype, device), backbone_->fastest_kernels(dtype, device),
-                  use_kernels_, device, dtype),
+  Road backbone = road_of("backbone", backbone_->learning_kernels(dtype, device),
+                          backbone_->fastest_kernels(dtype, device), use_kernels_, device, dtype);
+  if (use_kernels_ && !backbone.fast && backbone_->block_kernels(dtype, device))
+    backbone.road = kFusedBlocks + (" in " + type_name(dtype));
+  return {backbone,
           road_of("heads", heads.kernels(dtype, device),
                   heads_in_one ? heads_in_one : Support::no("a product a layer: " + heads_in_one.reason()),
                   use_kernels_, device, dtype),

@@ -30,6 +30,9 @@ struct NetworkOptions {
   void list_options(OptionList& list);
 };
 
+// The road of a backbone with SequenceModel::block_kernels().
+inline constexpr const char* kFusedBlocks = "fused blocks, mixers by LibTorch";
+
 class AgentNetwork : public torch::nn::Module {
  public:
   // Weights are drawn from torch's default generator. Throws UserError for an image smaller than 3 x 3, or options of

@@ -5,6 +5,7 @@
 
 #include "agents/fused_sac_loss.h"
 #include "agents/make_policy.h"
+#include "agents/network.h"
 #include "agents/roads.h"
 #include "apps/command_line.h"
 #include "memory/fused_block.h"
@@ -51,8 +52,10 @@ std::string road_row(std::vector<std::string> sizes, const Support& kernels, con
 std::string backbones() {
   std::string text = table({"backbone", "learning", "why not by kernels"});
   for (const std::string& name : backbone_names()) {
-    const Support kernels = make_backbone(BackboneConfig(name), kSteps)->learning_kernels(kDtype, kGpu);
-    text += row({name, kernels ? "fused kernels" : "LibTorch", kernels.reason()});
+    const auto backbone = make_backbone(BackboneConfig(name), kSteps);
+    const Support kernels = backbone->learning_kernels(kDtype, kGpu);
+    const char* const without = backbone->block_kernels(kDtype, kGpu) ? kFusedBlocks : "LibTorch";
+    text += row({name, kernels ? "fused kernels" : without, kernels.reason()});
   }
   const auto block = [](std::int64_t width, std::int64_t heads) {
     return fused::block_support(width, heads, kDtype, kGpu);

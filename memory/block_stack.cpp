@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "memory/fused_block.h"
+#include "nn/autograd_branch.h"
 #include "nn/fused_swiglu.h"
 
 namespace engram {
@@ -29,15 +31,27 @@ class BlockStack::Block : public torch::nn::Module {
     return mlp_dropout_->add(mixed, mlp_->forward(mlp_norm_->forward(mixed)));
   }
 
-  // What run() adds, over fresh sequences.
-  void add_residuals(std::vector<fused::Residual>& residuals, const FreshRows& rows, torch::Device device,
-                     torch::ScalarType dtype) const {
-    residuals.push_back({mixer_norm_->weight(), layer_->branch(rows, device), mixer_dropout_->key(device)});
+  // What run() adds, over fresh sequences, with the mixer as a branch.
+  void add_residuals(std::vector<fused::Residual>& residuals, std::unique_ptr<fused::Branch> mixer,
+                     torch::Device device, torch::ScalarType dtype) const {
+    residuals.push_back({mixer_norm_->weight(), std::move(mixer), mixer_dropout_->key(device)});
     residuals.push_back(
         {mlp_norm_->weight(), fused::swiglu_branch(mlp_->fused_weights(), dtype), mlp_dropout_->key(device)});
   }
 
-  // The same of one step.
+  // The mixer as a branch that LibTorch's operations define.
+  std::unique_ptr<fused::Branch> recorded_mixer(const FreshRows& rows, std::shared_ptr<const Layer::Plan> plan,
+                                                std::span<const Tensor> state) const {
+    const auto mix = [&layer = *layer_, plan = std::move(plan),
+                      state = std::vector(state.begin(), state.end())](const Tensor& x_BTD) {
+      std::vector<Tensor> final_state;
+      return layer.forward(x_BTD, *plan, state, final_state);
+    };
+    return fused::autograd_branch(layer_->module()->parameters(),
+                                  {rows.batch, rows.steps, mixer_norm_->weight().size(0)}, mix);
+  }
+
+  // What run() adds, of one step.
   void add_step_residuals(std::vector<fused::ForwardResidual>& residuals, const Tensor& position_B,
                           std::span<const Tensor> state, torch::ScalarType dtype) const {
     const torch::Device device = position_B.device();
@@ -91,6 +105,10 @@ Support BlockStack::learning_kernels(torch::ScalarType dtype, torch::Device devi
   return of_all_layers([&](const Layer& layer) { return layer.kernels(dtype, device); });
 }
 
+Support BlockStack::block_kernels(torch::ScalarType dtype, torch::Device device) const {
+  return fused::stack_support(width_, dtype, device);
+}
+
 Support BlockStack::step_kernels(torch::ScalarType dtype, torch::Device device) const {
   if (norm_->weight().scalar_type() != torch::kFloat32)
     return Support::no(std::string("the parameters are in ") + torch::toString(norm_->weight().scalar_type()));
@@ -139,13 +157,9 @@ Tensor BlockStack::run_fresh(const Tensor& input_BTD, const Tensor& lengths_B, b
 
 SequenceModel::Output BlockStack::run_rows(const Tensor& input_BTD, const MemoryState& initial, const Tensor& lengths_B,
                                            Rows rows, bool fresh_kernels) {
-  Span span{input_BTD.size(1), lengths_B, {}, 0, input_BTD.scalar_type(), fresh_kernels};
+  const Span span = span_of(input_BTD.size(1), lengths_B, initial, rows, fresh_kernels);
   MemoryState final_state;
-  if (counts_steps_) {
-    span.position_B = initial.tensors[0];
-    if (rows == Rows::kCarried) span.max_position = span.position_B.max().item<std::int64_t>();
-    final_state.tensors.push_back(span.position_B + lengths_B);
-  }
+  if (counts_steps_) final_state.tensors.push_back(span.position_B + lengths_B);
   const Plans plan = plans([&](const Layer& layer) { return layer.plan(span); });
   Tensor x_BTD = input_dropout_->forward(input_BTD);
   for (std::size_t i = 0; i < blocks_.size(); ++i)
@@ -155,11 +169,36 @@ SequenceModel::Output BlockStack::run_rows(const Tensor& input_BTD, const Memory
   return {norm_->forward(x_BTD), std::move(final_state)};
 }
 
+Span BlockStack::span_of(std::int64_t steps, const Tensor& lengths_B, const MemoryState& initial, Rows rows,
+                         bool fresh_kernels) const {
+  Span span{steps, lengths_B, {}, 0, norm_->weight().scalar_type(), fresh_kernels};
+  if (!counts_steps_) return span;
+  span.position_B = initial.tensors[0];
+  if (rows == Rows::kCarried) span.max_position = span.position_B.max().item<std::int64_t>();
+  return span;
+}
+
 Tensor BlockStack::run_on_kernels(const Tensor& input_BTD, const Tensor& lengths_B) {
   const FreshRows rows{input_BTD.size(0), input_BTD.size(1), lengths_B, lengths_B.to(torch::kInt32)};
   const torch::Device device = input_BTD.device();
+  const torch::ScalarType dtype = input_BTD.scalar_type();
+  const auto by_kernels = [&](const Layer& layer) { return static_cast<bool>(layer.kernels(dtype, device)); };
+  // Of the layers that are not.
+  MemoryState initial;
+  Plans plan(blocks_.size());
+  if (!learning_kernels(dtype, device)) {
+    initial = initial_state(rows.batch);
+    const Span span = span_of(rows.steps, lengths_B, initial, Rows::kFresh, /*fresh_kernels=*/true);
+    plan = plans([&](const Layer& layer) { return by_kernels(layer) ? nullptr : layer.plan(span); });
+  }
   std::vector<fused::Residual> residuals;
-  for (const auto& block : blocks_) block->add_residuals(residuals, rows, device, input_BTD.scalar_type());
+  for (std::size_t i = 0; i < blocks_.size(); ++i) {
+    const Block& block = *blocks_[i];
+    block.add_residuals(residuals,
+                        by_kernels(block.layer()) ? block.layer().branch(rows, device)
+                                                  : block.recorded_mixer(rows, plan[i], layer_state(initial, i)),
+                        device, dtype);
+  }
   return fused::residual_stack(input_BTD, input_dropout_->key(device), std::move(residuals), norm_->weight());
 }
 

@@ -26,6 +26,7 @@ class BlockStack final : public SequenceModel {
   bool shows_memory() const override;
   Support learning_kernels(torch::ScalarType dtype, torch::Device device) const override;
   Support fastest_kernels(torch::ScalarType dtype, torch::Device device) const override;
+  Support block_kernels(torch::ScalarType dtype, torch::Device device) const override;
   Support step_kernels(torch::ScalarType dtype, torch::Device device) const override;
   MemoryState initial_state(std::int64_t batch) const override;
 
@@ -39,7 +40,7 @@ class BlockStack final : public SequenceModel {
   Output run_rows(const torch::Tensor& input_BTD, const MemoryState& initial, const torch::Tensor& lengths_B, Rows rows,
                   bool fresh_kernels);
   torch::Tensor run_fresh(const torch::Tensor& input_BTD, const torch::Tensor& lengths_B, bool use_kernels) override;
-  // Through the fused branches of the blocks.
+  // Through the fused branches of the blocks; a mixer that has none is recorded.
   torch::Tensor run_on_kernels(const torch::Tensor& input_BTD, const torch::Tensor& lengths_B) override;
   torch::Tensor run_step(const torch::Tensor& input_BD, MemoryState& state) override;
   torch::Tensor run_step_on_kernels(const torch::Tensor& input_BD, MemoryState& state,
@@ -57,6 +58,9 @@ class BlockStack final : public SequenceModel {
   // make(layer) for the first layer of each settings.
   template <class Make>
   Plans plans(Make make) const;
+  // Of `lengths_B.size(0)` rows from `initial` on.
+  Span span_of(std::int64_t steps, const torch::Tensor& lengths_B, const MemoryState& initial, Rows rows,
+               bool fresh_kernels) const;
   std::span<const torch::Tensor> layer_state(const MemoryState& state, std::size_t layer) const;
 
   std::int64_t width_;

@@ -11,9 +11,14 @@ namespace engram::fused {
 
 constexpr std::int64_t kMaxWidth = 1024, kMaxHeadWidth = 128;  // of D and D / heads
 
-inline Support block_support(std::int64_t width, std::int64_t heads, torch::ScalarType dtype, torch::Device device) {
+// Of all but the branches.
+inline Support stack_support(std::int64_t width, torch::ScalarType dtype, torch::Device device) {
   if (Support own = device_support(dtype, device); !own) return own;
-  if (Support own = at_most("width", width, kMaxWidth); !own) return own;
+  return at_most("width", width, kMaxWidth);
+}
+
+inline Support block_support(std::int64_t width, std::int64_t heads, torch::ScalarType dtype, torch::Device device) {
+  if (Support own = stack_support(width, dtype, device); !own) return own;
   return at_most("width / heads", width / heads, kMaxHeadWidth);
 }
 

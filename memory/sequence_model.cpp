@@ -70,8 +70,10 @@ torch::Tensor SequenceModel::forward_fresh(const torch::Tensor& input_BTD, const
   check_input(input_BTD, lengths_B);
   if (input_BTD.size(1) == 0) return input_BTD;
   const auto dtype = input_BTD.scalar_type();
-  if (use_kernels && learning_kernels(dtype, input_BTD.device())) return run_on_kernels(input_BTD, lengths_B);
-  const ComputeIn products(input_BTD.device(), dtype);
+  const torch::Device device = input_BTD.device();
+  if (use_kernels && (learning_kernels(dtype, device) || block_kernels(dtype, device)))
+    return run_on_kernels(input_BTD, lengths_B);
+  const ComputeIn products(device, dtype);
   const cpu::LoopsOff loops_off(!use_kernels);
   return run_fresh(zero_behind(in_own_type(input_BTD), lengths_B), lengths_B, use_kernels).to(dtype);
 }
@@ -86,6 +88,10 @@ Support SequenceModel::learning_kernels(torch::ScalarType, torch::Device) const 
 
 Support SequenceModel::fastest_kernels(torch::ScalarType dtype, torch::Device device) const {
   return learning_kernels(dtype, device);
+}
+
+Support SequenceModel::block_kernels(torch::ScalarType, torch::Device) const {
+  return Support::no("it is no stack of such blocks");
 }
 
 torch::Tensor SequenceModel::run_fresh(const torch::Tensor& input_BTD, const torch::Tensor& lengths_B, bool) {

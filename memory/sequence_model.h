@@ -69,6 +69,8 @@ class SequenceModel : public torch::nn::Module {
   // whether it has the fastest form of them.
   virtual Support learning_kernels(torch::ScalarType dtype, torch::Device device) const;
   virtual Support fastest_kernels(torch::ScalarType dtype, torch::Device device) const;
+  // Where it has not: whether all but its mixers runs through kernels, around mixers by LibTorch's operations.
+  virtual Support block_kernels(torch::ScalarType dtype, torch::Device device) const;
 
   // All rows fresh and of full length.
   torch::Tensor forward(const torch::Tensor& input_BTD);
@@ -100,7 +102,7 @@ class SequenceModel : public torch::nn::Module {
   // of the scope around it (nn/autocast.h). By default run()'s output. use_kernels: whether parts of it may take the
   // project's kernels.
   virtual torch::Tensor run_fresh(const torch::Tensor& input_BTD, const torch::Tensor& lengths_B, bool use_kernels);
-  // forward_fresh() with T >= 1, where learning_kernels() allows it.
+  // forward_fresh() with T >= 1, where learning_kernels() or block_kernels() allow it.
   virtual torch::Tensor run_on_kernels(const torch::Tensor& input_BTD, const torch::Tensor& lengths_B);
   // step() without gradients, of an input in the parameters' type.
   virtual torch::Tensor run_step(const torch::Tensor& input_BD, MemoryState& state) = 0;

@@ -2,6 +2,7 @@
 // only where one is throws.
 #include "base/without_cuda.h"
 
+#include "nn/autograd_branch.h"
 #include "nn/device.h"
 #include "nn/fused_dropout.h"
 #include "nn/fused_encoder.h"
@@ -36,6 +37,10 @@ Support one_kernel_swiglu_sizes(std::int64_t, std::int64_t, torch::ScalarType) {
 Support one_kernel_swiglu_support(std::int64_t, std::int64_t, torch::ScalarType, torch::Device) { return no_support(); }
 std::unique_ptr<Branch> swiglu_branch(const SwiGluWeights&, torch::ScalarType) { not_built("SwiGLU"); }
 std::unique_ptr<Branch> gelu_mlp_branch(const GeluMlpWeights&) { not_built("an MLP"); }
+std::unique_ptr<Branch> autograd_branch(std::vector<Tensor>, std::vector<std::int64_t>,
+                                        std::function<Tensor(const Tensor&)>) {
+  not_built("a branch");
+}
 Tensor residual_stack(const Tensor&, const DropoutKey&, std::vector<Residual>, Norm) { not_built("a stack of blocks"); }
 Tensor forward_residual_stack(const Tensor&, torch::ScalarType, const DropoutKey&, const std::vector<ForwardResidual>&,
                               const Norm&) {

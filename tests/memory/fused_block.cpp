@@ -122,8 +122,8 @@ Problem draw_well_conditioned(const Case& c, const Variant& variant) {
 void check_case(const Case& c, const Variant& base, torch::ScalarType dtype, double output_bound,
                 double gradient_bound) {
   Variant variant = base;
-  variant.settings.insert(variant.settings.end(),
-                          {{"width", c.width}, {"heads", c.heads}, {"layers", "2"}, {"dropout", "0.2"}});
+  variant.settings.insert(variant.settings.end(), {{"width", c.width}, {"heads", c.heads}, {"dropout", "0.2"}});
+  if (variant.backbone != "stack") variant.settings.emplace_back("layers", "2");
   CAPTURE(variant.backbone);
   CAPTURE(c.width);
   CAPTURE(c.steps);
@@ -161,6 +161,11 @@ const std::vector<Variant> kVariants = {
     {"transformer", {{"mlp_width", "37"}}},
 };
 
+// Mixers that are recorded (nn/autograd_branch.h), alone and beside one of kernels. In bfloat16 gpu_precision.cpp has
+// them.
+const std::vector<Variant> kRecordedVariants = {
+    {"gated_deltanet", {}}, {"retnet", {}}, {"stack", {{"stack", "deltanet,window:window=7,retnet"}}}};
+
 bool has_narrow_heads(const Case& c) { return std::stoi(c.width) / std::stoi(c.heads) < 16; }
 bool normalises_branches(const Variant& variant) {
   return std::ranges::count(variant.settings, Variant::Settings::value_type{"branch_norm", "true"}) > 0;
@@ -176,6 +181,8 @@ TEST_CASE("in float32 output and all gradients are the definition's") {
   for (const Variant& variant : kVariants)
     for (const Case& c : kCases)
       if (!normalises_branches(variant) || !has_narrow_heads(c)) check_case(c, variant, torch::kFloat32, 3e-5, 1e-4);
+  for (const Variant& variant : kRecordedVariants)
+    for (const Case& c : kCases) check_case(c, variant, torch::kFloat32, 3e-5, 1e-4);
 }
 
 // bfloat16 rounds at 4e-3; every activation between two products is rounded, some twenty in a row through two layers
@@ -191,6 +198,7 @@ TEST_CASE("in bfloat16 output and all gradients are near the definition's") {
 TEST_CASE("small shapes: fused blocks") {
   if (skip_without_gpu()) return;
   const Case small = kCases[3];
+  for (const Variant& variant : kRecordedVariants) check_case(small, variant, torch::kFloat32, 3e-5, 1e-4);
   for (const Variant& variant : kVariants) {
     check_case(small, variant, torch::kFloat32, 3e-5, 1e-4);
     check_case(small, variant, torch::kBFloat16, 0.04, 0.12);
@@ -221,7 +229,7 @@ TEST_CASE("the same input gives the same bits") {
 // What is added to must have been computed: the products of the weights run on a stream of their own.
 TEST_CASE("a second gradient is added to the first") {
   if (skip_without_gpu()) return;
-  for (const char* backbone : {"deltanet", "hqlt", "transformer"}) {
+  for (const char* backbone : {"deltanet", "hqlt", "transformer", "retnet"}) {
     CAPTURE(backbone);
     torch::manual_seed(7);
     const auto model = make_model({backbone, {{"width", "100"}, {"dropout", "0.2"}}}, 300, torch::kFloat32);

@@ -1,5 +1,5 @@
-// Learning and acting in bfloat16 without kernels, on LibTorch's operations: every backbone, at sizes that no kernel
-// takes, against the CPU in double precision, and captured in a graph.
+// Learning and acting in bfloat16 on LibTorch's operations, alone or as mixers of fused blocks: every backbone, at
+// sizes that no kernel takes, against the CPU in double precision, and captured in a graph.
 #include <ATen/cuda/CUDAGraph.h>
 #include <c10/cuda/CUDAGuard.h>
 #include <c10/cuda/CUDAStream.h>
@@ -98,11 +98,19 @@ struct Learnt {
   std::vector<Tensor> parameters;  // undefined for those that are not trained
 };
 
-// Of sum(output * weight) over the valid rows, without kernels.
-Learnt learn(SequenceModel& model, const Tensor& input_BTD, const Tensor& weight_BTD, const Tensor& lengths_B) {
+// The ways of learning that LibTorch has a part in: without kernels, and where mixers have none with those around them.
+std::vector<bool> uses_of_kernels(const SequenceModel& model) {
+  const bool around = !model.learning_kernels(torch::kBFloat16, torch::kCUDA) &&
+                      static_cast<bool>(model.block_kernels(torch::kBFloat16, torch::kCUDA));
+  return around ? std::vector{false, true} : std::vector{false};
+}
+
+// Of sum(output * weight) over the valid rows.
+Learnt learn(SequenceModel& model, const Tensor& input_BTD, const Tensor& weight_BTD, const Tensor& lengths_B,
+             bool use_kernels) {
   const Tensor input = input_BTD.detach().clone().requires_grad_(true);
   const Tensor behind_BT1 = (torch::arange(input.size(1), lengths_B.options()) >= lengths_B.unsqueeze(1)).unsqueeze(2);
-  const Tensor output = model.forward_fresh(input, lengths_B, /*use_kernels=*/false).masked_fill(behind_BT1, 0);
+  const Tensor output = model.forward_fresh(input, lengths_B, use_kernels).masked_fill(behind_BT1, 0);
   std::vector<Tensor> wanted{input};
   const std::vector<Tensor> parameters = model.parameters();
   std::ranges::copy_if(parameters, std::back_inserter(wanted), [](const Tensor& x) { return x.requires_grad(); });
@@ -154,43 +162,49 @@ Data make_data(const SequenceModel& model) {
 
 // bfloat16 rounds at 4e-3; some twenty products in a row through two layers with enlarged weights, and narrow heads
 // that average little of it away.
-TEST_CASE("without kernels every backbone learns in bfloat16, with parameters and their gradients in float32") {
+TEST_CASE("by LibTorch every backbone learns in bfloat16, with parameters and their gradients in float32") {
   if (skip_without_gpu()) return;
   for (const Variant& variant : kVariants) {
     CAPTURE(variant.label());
     const Models models = make_models(variant);
     const Data data = make_data(*models.reference);
-    const Learnt expected = learn(*models.reference, data.input_BTD, data.weight_BTD, lengths(kLengths));
-    const Learnt got = learn(*models.model, data.input_BTD.to(torch::kCUDA, torch::kBFloat16),
-                             data.weight_BTD.to(torch::kCUDA, torch::kFloat32), lengths(kLengths).to(torch::kCUDA));
+    const auto define = [&](const Tensor& input_BTD) {
+      return learn(*models.reference, input_BTD, data.weight_BTD, lengths(kLengths), /*use_kernels=*/false);
+    };
+    const Learnt expected = define(data.input_BTD);
     std::vector<double> sensitivity(expected.parameters.size(), 0);
     double input_sensitivity = 0;
     with_rounded_weights(*models.reference, [&] {
-      const Learnt rounded =
-          learn(*models.reference, as_if_rounded(data.input_BTD), data.weight_BTD, lengths(kLengths));
+      const Learnt rounded = define(as_if_rounded(data.input_BTD));
       input_sensitivity = std::max(input_sensitivity, rms_error(rounded.input_BTD, expected.input_BTD));
       for (std::size_t i = 0; i < sensitivity.size(); ++i)
         if (expected.parameters[i].defined())
           sensitivity[i] = std::max(sensitivity[i], rms_error(rounded.parameters[i], expected.parameters[i]));
     });
-    CHECK((got.output_BTD.scalar_type() == torch::kBFloat16));
-    CHECK(rms_error(got.output_BTD, expected.output_BTD) < 0.06);
-    CHECK(rms_error(got.output_BTD, expected.output_BTD) > 1e-5);  // float32 would be nearer
-    CHECK(rms_error(got.input_BTD, expected.input_BTD) < bound(0.2, input_sensitivity));
-    for (std::size_t i = 0; i < expected.parameters.size(); ++i) {
-      const std::string name = models.model->named_parameters().keys()[i];
-      CAPTURE(name);
-      if (name.ends_with("key.bias")) continue;  // its gradient is zero but for rounding
-      REQUIRE(got.parameters[i].defined() == expected.parameters[i].defined());
-      if (!expected.parameters[i].defined()) continue;
-      CHECK((got.parameters[i].scalar_type() == torch::kFloat32));
-      CHECK(rms_error(got.parameters[i], expected.parameters[i]) < bound(0.2, sensitivity[i]));
+    for (const bool use_kernels : uses_of_kernels(*models.model)) {
+      CAPTURE(use_kernels);
+      const Learnt got =
+          learn(*models.model, data.input_BTD.to(torch::kCUDA, torch::kBFloat16),
+                data.weight_BTD.to(torch::kCUDA, torch::kFloat32), lengths(kLengths).to(torch::kCUDA), use_kernels);
+      CHECK((got.output_BTD.scalar_type() == torch::kBFloat16));
+      CHECK(rms_error(got.output_BTD, expected.output_BTD) < 0.06);
+      CHECK(rms_error(got.output_BTD, expected.output_BTD) > 1e-5);  // float32 would be nearer
+      CHECK(rms_error(got.input_BTD, expected.input_BTD) < bound(0.2, input_sensitivity));
+      for (std::size_t i = 0; i < expected.parameters.size(); ++i) {
+        const std::string name = models.model->named_parameters().keys()[i];
+        CAPTURE(name);
+        if (name.ends_with("key.bias")) continue;  // its gradient is zero but for rounding
+        REQUIRE(got.parameters[i].defined() == expected.parameters[i].defined());
+        if (!expected.parameters[i].defined()) continue;
+        CHECK((got.parameters[i].scalar_type() == torch::kFloat32));
+        CHECK(rms_error(got.parameters[i], expected.parameters[i]) < bound(0.2, sensitivity[i]));
+      }
     }
   }
 }
 
 // Summation orders of LibTorch's gradients may differ from launch to launch.
-TEST_CASE("without kernels a learning pass in bfloat16 can be captured in a graph") {
+TEST_CASE("a learning pass by LibTorch in bfloat16 can be captured in a graph") {
   if (skip_without_gpu()) return;
   for (const Variant& variant : kVariants) {
     CAPTURE(variant.label());
@@ -200,18 +214,22 @@ TEST_CASE("without kernels a learning pass in bfloat16 can be captured in a grap
     const Tensor weight = data.weight_BTD.to(torch::kCUDA, torch::kFloat32);
     const Tensor lengths_B = lengths(kLengths).to(torch::kCUDA);
     const c10::cuda::CUDAStreamGuard guard(c10::cuda::getStreamFromPool());
-    const Learnt launched = learn(*models.model, input, weight, lengths_B);
-    learn(*models.model, input, weight, lengths_B);
-    at::cuda::CUDAGraph graph;
-    graph.capture_begin();
-    const Learnt captured = learn(*models.model, input, weight, lengths_B);
-    graph.capture_end();
-    for (int replay = 0; replay < 2; ++replay) graph.replay();
-    c10::cuda::getCurrentCUDAStream().synchronize();
-    CHECK(rms_error(captured.output_BTD, launched.output_BTD.cpu().to(torch::kFloat64)) < 1e-3);
-    for (std::size_t i = 0; i < launched.parameters.size(); ++i)
-      if (launched.parameters[i].defined())
-        CHECK(rms_error(captured.parameters[i], launched.parameters[i].cpu().to(torch::kFloat64)) < 0.01);
+    for (const bool use_kernels : uses_of_kernels(*models.model)) {
+      CAPTURE(use_kernels);
+      const auto pass = [&] { return learn(*models.model, input, weight, lengths_B, use_kernels); };
+      const Learnt launched = pass();
+      pass();
+      at::cuda::CUDAGraph graph;
+      graph.capture_begin();
+      const Learnt captured = pass();
+      graph.capture_end();
+      for (int replay = 0; replay < 2; ++replay) graph.replay();
+      c10::cuda::getCurrentCUDAStream().synchronize();
+      CHECK(rms_error(captured.output_BTD, launched.output_BTD.cpu().to(torch::kFloat64)) < 1e-3);
+      for (std::size_t i = 0; i < launched.parameters.size(); ++i)
+        if (launched.parameters[i].defined())
+          CHECK(rms_error(captured.parameters[i], launched.parameters[i].cpu().to(torch::kFloat64)) < 0.01);
+    }
   }
 }
 
