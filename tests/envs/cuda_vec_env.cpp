@@ -153,7 +153,14 @@ class RandomActions {
         device_(host_.size()) {}
 
   void draw() {
+    draw([](int) { return false; });
+  }
+  // None for the rows that `skips` names.
+  template <class Skips>
+  void draw(Skips skips) {
     for (std::int32_t& action : host_) action = static_cast<std::int32_t>(rng_.below(num_actions_));
+    for (int i = 0; i < static_cast<int>(host_.size()); ++i)
+      if (skips(i)) host_[static_cast<std::size_t>(i)] = kNoAction;
     upload();
   }
   void set(std::size_t row, std::int32_t action) {
@@ -299,8 +306,7 @@ std::pair<std::unique_ptr<VecEnv>, std::unique_ptr<CudaVecEnv>> make_staggered(i
   DeviceRecording recording(cuda->info(), num_envs, 64, 20);
   std::vector<std::uint32_t> number_N(static_cast<std::size_t>(num_envs));
   for (int t = 0; t < 20; ++t) {
-    actions.draw();
-    for (int i = 0; i < num_envs; i += 2) actions.set(static_cast<std::size_t>(i), kNoAction);
+    actions.draw([](int i) { return i % 2 == 0; });
     for (int i = 1; i < num_envs; i += 2) {
       const auto row = static_cast<std::size_t>(i);
       cpu->step_row(i, actions.host()[row]);
@@ -338,9 +344,7 @@ std::string play_recorded(VecEnv& cpu, CudaVecEnv& cuda, int steps, int ring) {
   cuda.restart(numbers.data(), recording.recorder, recording.fresh_N.data(), nullptr);
   for (int t = 0;; ++t) {
     if (std::string difference_found = found(t); !difference_found.empty() || t == steps) return difference_found;
-    actions.draw();
-    for (int i = 0; i < size; ++i)
-      if (skips.below(8) == 0) actions.set(static_cast<std::size_t>(i), kNoAction);
+    actions.draw([&](int) { return skips.below(8) == 0; });
     plain.play(actions.host());
     cuda.play(actions.device(), recording.recorder, recording.fresh_N.data(), nullptr);
     if (t % 40 != 39) continue;  // whoever acts and whoever looks
