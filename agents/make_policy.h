@@ -18,7 +18,7 @@ Support supports_one_kernel(const Config& config, torch::Device device);
 std::string one_kernel_limits();
 
 // The first of the policies that supports the agent, its rows on `device`, where the network is. `first_row`: of the
-// streams that actions are drawn from; 0 on a GPU.
+// streams that actions are drawn from.
 std::unique_ptr<Policy> make_policy(const Config& config, std::shared_ptr<AgentNetwork> network, torch::Device device,
                                     int num_envs, MemorySpan span, std::uint32_t first_row = 0);
 

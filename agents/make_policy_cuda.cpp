@@ -27,9 +27,9 @@ std::string one_kernel_limits() {
 }
 
 std::unique_ptr<Policy> make_one_kernel_policy(const Config& config, std::shared_ptr<AgentNetwork> network,
-                                               int num_envs, MemorySpan span) {
+                                               int num_envs, MemorySpan span, std::uint32_t first_row) {
   return std::make_unique<OneKernelPolicy>(std::move(network), config.network, config.memory, config.task.info(),
-                                           operands_of(config), num_envs, config.run.seed, span);
+                                           operands_of(config), num_envs, config.run.seed, span, first_row);
 }
 
 }  // namespace engram

@@ -105,8 +105,8 @@ Support OneKernelPolicy::supports(const NetworkOptions& options, const BackboneC
 
 OneKernelPolicy::OneKernelPolicy(std::shared_ptr<AgentNetwork> network, const NetworkOptions& options,
                                  const BackboneConfig& backbone, const TaskInfo& task, Dtype operands, int num_envs,
-                                 std::uint64_t seed, MemorySpan span)
-    : Policy(std::move(network), torch::kFloat32, num_envs, seed, span, torch::kCUDA),
+                                 std::uint64_t seed, MemorySpan span, std::uint32_t first_row)
+    : Policy(std::move(network), torch::kFloat32, num_envs, seed, span, torch::kCUDA, first_row),
       shape_(supported_shape(options, backbone, task, operands)),
       stepper_(shape_, operands, step_weights(*network_, shape_)) {
   rows_.rows = num_envs;

@@ -27,7 +27,8 @@ class OneKernelPolicy final : public Policy {
   // own clock, with places of its own beside those of the network's dropouts. Throws UserError for what is not
   // supported.
   OneKernelPolicy(std::shared_ptr<AgentNetwork> network, const NetworkOptions& options, const BackboneConfig& backbone,
-                  const TaskInfo& task, Dtype operands, int num_envs, std::uint64_t seed, MemorySpan span);
+                  const TaskInfo& task, Dtype operands, int num_envs, std::uint64_t seed, MemorySpan span,
+                  std::uint32_t first_row = 0);
 
   void act(const ActingRows& rows, ActionChoice choice) override;
   void refresh_weights() override;

@@ -92,8 +92,9 @@ class CudaVecEnv;
 // Environments of the CPU, or of the current GPU, which nobody else steps.
 std::unique_ptr<RecordedEnv> make_recorded_env(std::unique_ptr<VecEnv> environments, int between_looks);
 std::unique_ptr<RecordedEnv> make_recorded_env(std::unique_ptr<CudaVecEnv> environments, int between_looks);
-// Those of a task on the current GPU. Throws std::logic_error in a build without GPU support.
+// Those of a task on the current GPU (make_cuda_vec_env). Throws std::logic_error in a build without GPU support.
 std::unique_ptr<RecordedEnv> make_recorded_cuda_env(const TaskConfig& task, std::uint64_t seed, Purpose purpose,
-                                                    int num_envs, int between_looks);
+                                                    int num_envs, int between_looks,
+                                                    std::uint32_t first_environment = 0);
 
 }  // namespace engram

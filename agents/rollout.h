@@ -77,7 +77,7 @@ class Rollout {
 
 // What plays a run's task. On a GPU the first policy that supports the agent (run.kernels), on the CPU the network's
 // own step and up to `threads` threads of environments. `network` is on `device`. Environments and actions draw from
-// the streams of environment `first_environment` on, which is 0 on a GPU.
+// the streams of environment `first_environment` on.
 std::unique_ptr<Rollout> make_rollout(const Config& config, std::shared_ptr<AgentNetwork> network, torch::Device device,
                                       Purpose purpose, int num_envs, int threads,
                                       MemorySpan span = MemorySpan::kEpisode, std::uint32_t first_environment = 0);

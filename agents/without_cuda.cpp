@@ -31,13 +31,15 @@ void RecordedStep::launch_every_step() {}
 
 void EpisodeStore::keep_on_gpu(const RecordingMemory&, const std::vector<KeptEpisode>&) const { not_built("episodes"); }
 void EpisodeStore::gather_on_gpu(EpisodeGather, const std::vector<StoredEpisode>&) const { not_built("episodes"); }
-std::unique_ptr<RecordedEnv> make_recorded_cuda_env(const TaskConfig&, std::uint64_t, Purpose, int, int) {
+std::unique_ptr<RecordedEnv> make_recorded_cuda_env(const TaskConfig&, std::uint64_t, Purpose, int, int,
+                                                    std::uint32_t) {
   not_built("environments");
 }
 
 Support supports_one_kernel(const Config&, torch::Device) { return no_support(); }
 std::string one_kernel_limits() { return "no agent: " + no_support().reason(); }
-std::unique_ptr<Policy> make_one_kernel_policy(const Config&, std::shared_ptr<AgentNetwork>, int, MemorySpan) {
+std::unique_ptr<Policy> make_one_kernel_policy(const Config&, std::shared_ptr<AgentNetwork>, int, MemorySpan,
+                                               std::uint32_t) {
   not_built("a policy");
 }
 void forget_rows_on_gpu(MemoryState&, const Tensor&) { not_built("memory"); }

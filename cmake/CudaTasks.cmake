@@ -25,7 +25,7 @@ function(engram_cuda_tasks sources)
     set(text "#include \"envs/cuda_vec_env.cuh\"\n#include \"${header}\"\n\nnamespace engram {\n\n")
     foreach(type ${types})
       string(APPEND text "template std::unique_ptr<CudaVecEnv> make_cuda_vec_env_of<${type}>(const AnyTaskOptions&, "
-        "std::uint64_t, Purpose, int);\n")
+        "std::uint64_t, Purpose, int, std::uint32_t);\n")
     endforeach()
     set(file ${CMAKE_CURRENT_BINARY_DIR}/cuda_tasks/${name}.cu)
     file(CONFIGURE OUTPUT ${file} CONTENT "${text}\n}  // namespace engram\n" @ONLY)

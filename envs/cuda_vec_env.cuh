@@ -26,6 +26,7 @@ struct alignas(16) Rules {
   typename Task::Params params;
   std::uint64_t seed;
   Purpose purpose;
+  std::uint32_t first_environment;  // of the streams
 };
 
 // The environments, one element for each.
@@ -52,7 +53,7 @@ using StateOf = typename Task::State;
 template <class Task>
 __device__ void reset_row(const Rules<Task>& rules, const Rows<Task>& rows, StateOf<Task>& state, std::int64_t i,
                           std::uint32_t episode) {
-  Rng rng(rules.seed, rules.purpose, static_cast<std::uint32_t>(i), episode);
+  Rng rng(rules.seed, rules.purpose, rules.first_environment + static_cast<std::uint32_t>(i), episode);
   state = Task::reset(rules.params, rng);
   rows.episodes[i] = episode;
   rows.rngs[i] = rng;
@@ -312,7 +313,8 @@ class CudaVecEnvOf final : public CudaVecEnv {
   using Element = typename Task::Element;
 
   // The options must be valid.
-  CudaVecEnvOf(const typename Task::Options& options, std::uint64_t seed, Purpose purpose, int num_envs)
+  CudaVecEnvOf(const typename Task::Options& options, std::uint64_t seed, Purpose purpose, int num_envs,
+               std::uint32_t first_environment)
       : info_(task_info<Task>(options)),
         size_(num_envs),
         tile_(tile_of<Task>(info_.observation.bytes())),
@@ -333,6 +335,7 @@ class CudaVecEnvOf final : public CudaVecEnv {
     rules.params = Task::make_params(options, seed, purpose);
     rules.seed = seed;
     rules.purpose = purpose;
+    rules.first_environment = first_environment;
     copy_to_device(rules_, &rules);
     copy_to_device(bad_action_, &kNoBadAction);
     // A tile is read before it is written, even by the first reset.
@@ -443,9 +446,9 @@ using cuda_env::CudaVecEnvOf;
 
 template <class Task>
 std::unique_ptr<CudaVecEnv> make_cuda_vec_env_of(const AnyTaskOptions& options, std::uint64_t seed, Purpose purpose,
-                                                 int num_envs) {
+                                                 int num_envs, std::uint32_t first_environment) {
   return std::make_unique<CudaVecEnvOf<Task>>(dynamic_cast<const typename Task::Options&>(options), seed, purpose,
-                                              num_envs);
+                                              num_envs, first_environment);
 }
 
 }  // namespace engram

@@ -61,19 +61,19 @@ class CudaVecEnv {
 
 // Makes the environments of one task; its options are valid, and num_envs >= 1.
 using CudaEnvMaker = std::unique_ptr<CudaVecEnv> (*)(const AnyTaskOptions& options, std::uint64_t seed, Purpose purpose,
-                                                     int num_envs);
+                                                     int num_envs, std::uint32_t first_environment);
 
 // Of a task by its rules. Defined in cuda_vec_env.cuh and instantiated once for each task, in a file of its own.
 template <class Task>
 std::unique_ptr<CudaVecEnv> make_cuda_vec_env_of(const AnyTaskOptions& options, std::uint64_t seed, Purpose purpose,
-                                                 int num_envs);
+                                                 int num_envs, std::uint32_t first_environment);
 
 // For a task that add_task has added.
 void add_cuda_task(const std::string& task, CudaEnvMaker maker);
 
-// On the current device; every environment is at the start of episode 0. `seed` and errors as in make_cpu_vec_env;
-// UserError for a task that was added without its maker.
-std::unique_ptr<CudaVecEnv> make_cuda_vec_env(const TaskConfig& task, std::uint64_t seed, Purpose purpose,
-                                              int num_envs);
+// On the current device; every environment is at the start of episode 0. `seed`, `first_environment` and errors as in
+// make_cpu_vec_env; UserError for a task that was added without its maker.
+std::unique_ptr<CudaVecEnv> make_cuda_vec_env(const TaskConfig& task, std::uint64_t seed, Purpose purpose, int num_envs,
+                                              std::uint32_t first_environment = 0);
 
 }  // namespace engram

@@ -70,8 +70,10 @@ std::vector<std::string> played_backbones() {
 
 bool one_kernel(const std::string& backbone) { return backbone == "hqlt" || backbone == "deltanet"; }
 
-std::unique_ptr<Rollout> rollout_of(const Config& config, torch::Device device, Purpose purpose, int num_envs) {
-  return make_rollout(config, moved_network(config, config.task.info(), device), device, purpose, num_envs, 1);
+std::unique_ptr<Rollout> rollout_of(const Config& config, torch::Device device, Purpose purpose, int num_envs,
+                                    std::uint32_t first_environment = 0) {
+  return make_rollout(config, moved_network(config, config.task.info(), device), device, purpose, num_envs, 1,
+                      MemorySpan::kEpisode, first_environment);
 }
 
 // The ragged task played by the config's agent.
@@ -209,6 +211,22 @@ TEST_CASE("evaluations of the same weights are those of the CPU, whatever acts")
       if (config.task.name() == "visual_match" && backbone != std::string("none"))
         CHECK(std::any_of(all.begin(), all.end(), [&](const EpisodeResult& result) { return !same(result, all[0]); }));
     }
+}
+
+TEST_CASE("a rank's environments and what acts in them draw what they draw on the CPU") {
+  if (skip_without_gpu()) return;
+  constexpr std::uint32_t kFirst = 7;
+  for (const char* backbone : {"deltanet", "gru"}) {  // one kernel, and a graph
+    CAPTURE(backbone);
+    const Config config = config_of(kMatch, backbone);
+    const auto results = [&](torch::Device device, std::uint32_t first) {
+      const auto rollout = rollout_of(config, device, Purpose::kEvaluation, 20, first);
+      return evaluate(*rollout, 30, ActionChoice::kSample, /*first_episode=*/3);
+    };
+    const std::vector<EpisodeResult> of_rank = results(torch::kCUDA, kFirst);
+    CHECK(same(of_rank, results(torch::kCPU, kFirst)));
+    CHECK_FALSE(same(of_rank, results(torch::kCUDA, 0)));
+  }
 }
 
 TEST_CASE("without kernels a backbone whose step has some acts by LibTorch's operations, in the same episodes") {

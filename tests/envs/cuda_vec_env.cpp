@@ -80,12 +80,15 @@ std::string text_of(TaskConfig task) {
   return text;
 }
 
-std::unique_ptr<VecEnv> make_cpu(const TaskConfig& task, int num_envs, std::uint64_t seed = 7) {
+std::unique_ptr<VecEnv> make_cpu(const TaskConfig& task, int num_envs, std::uint64_t seed = 7,
+                                 std::uint32_t first_environment = 0) {
   const int threads = available_processors();
-  return make_cpu_vec_env(task, seed, Purpose::kTraining, num_envs, worthwhile_threads(num_envs, threads));
+  return make_cpu_vec_env(task, seed, Purpose::kTraining, num_envs, worthwhile_threads(num_envs, threads),
+                          first_environment);
 }
-std::unique_ptr<CudaVecEnv> make_cuda(const TaskConfig& task, int num_envs, std::uint64_t seed = 7) {
-  return make_cuda_vec_env(task, seed, Purpose::kTraining, num_envs);
+std::unique_ptr<CudaVecEnv> make_cuda(const TaskConfig& task, int num_envs, std::uint64_t seed = 7,
+                                      std::uint32_t first_environment = 0) {
+  return make_cuda_vec_env(task, seed, Purpose::kTraining, num_envs, first_environment);
 }
 
 // What can be seen of the environments, copied to the host.
@@ -405,6 +408,17 @@ TEST_CASE("several episodes, for every number of environments") {
       cuda->reset_all(9, nullptr);
       CHECK(play_both(*cpu, *cuda, 5) == "");
     }
+}
+
+TEST_CASE("environments from a later one on draw the streams of those") {
+  if (skip_without_gpu()) return;
+  constexpr std::uint32_t kFirst = 21;
+  for (const TaskConfig& task : default_tasks()) {
+    CAPTURE(text_of(task));
+    const auto cpu = make_cpu(task, 64, 7, kFirst);
+    CHECK(play_both(*cpu, *make_cuda(task, 64, 7, kFirst), 5 * cpu->info().max_episode_steps / 2) == "");
+    CHECK(play_both(*make_cpu(task, 64), *make_cuda(task, 64, 7, kFirst), 90) != "");
+  }
 }
 
 TEST_CASE("environments at different points of their episodes are reset one by one") {
