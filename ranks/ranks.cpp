@@ -7,13 +7,16 @@
 #include <array>
 #include <chrono>
 #include <cstdlib>
+#include <condition_variable>
 #include <cstring>
 #include <exception>
 #include <functional>
+#include <mutex>
 #include <thread>
 #include <utility>
 
 #include "base/error.h"
+#include "ranks/rank_watch.h"
 
 #define USE_C10D_GLOO
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
@@ -31,6 +34,8 @@ constexpr std::chrono::milliseconds kMeeting = 5min, kConnecting = 20s, kStandin
 // After a rank was lost the others tell each other. One of which nothing is heard for kNoticing is the lost one; where
 // there are several, all but one may be in the middle of their work, and are given longer.
 constexpr std::chrono::milliseconds kNoticing = 2s, kNoticingAtWork = 20s, kBetweenLooks = 20ms;
+// Of a watch. Who leaves it waits for the others for kLeaving, and for its thread for kEnding more.
+constexpr std::chrono::milliseconds kBetweenWords = 1s, kLeaving = 2s, kEnding = 10s;
 
 // What most exchanges are: bytes that fit need no second one for those that do not.
 constexpr std::int64_t kShort = 248;
@@ -48,6 +53,17 @@ torch::Tensor bytes_over(const void* data, std::size_t bytes) {
 void keep_c10d_quiet() {
   constexpr int kFatal = 3;
   if (std::getenv("TORCH_CPP_LOG_LEVEL") == nullptr) FLAGS_caffe2_log_level = kFatal;
+}
+
+// Connects each rank with each.
+c10::intrusive_ptr<c10d::ProcessGroupGloo> connect(const c10::intrusive_ptr<c10d::Store>& store, int rank, int size) {
+  auto options = c10d::ProcessGroupGloo::Options::create(kConnecting);
+  const char* const interface = std::getenv("GLOO_SOCKET_IFNAME");
+  options->devices.push_back(interface == nullptr ? c10d::ProcessGroupGloo::createDefaultDevice()
+                                                  : c10d::ProcessGroupGloo::createDeviceForInterface(interface));
+  auto group = c10::make_intrusive<c10d::ProcessGroupGloo>(store, rank, size, options);
+  static_cast<c10d::Backend&>(*group).setTimeout(kStandingStill);
+  return group;
 }
 
 std::string name_of(int rank, int size) { return "rank " + std::to_string(rank) + " of " + std::to_string(size); }
@@ -73,14 +89,7 @@ class Ranks::Connection {
     }
     first_has_store_ = !launch.store_is_launchers;
     wait_for_all();
-    run([&] {
-      auto of_group = c10d::ProcessGroupGloo::Options::create(kConnecting);
-      const char* const interface = std::getenv("GLOO_SOCKET_IFNAME");
-      of_group->devices.push_back(interface == nullptr ? c10d::ProcessGroupGloo::createDefaultDevice()
-                                                       : c10d::ProcessGroupGloo::createDeviceForInterface(interface));
-      group_ = c10::make_intrusive<c10d::ProcessGroupGloo>(store_, rank_, size_, of_group);
-      static_cast<c10d::Backend&>(*group_).setTimeout(kStandingStill);
-    });
+    run([&] { group_ = connect(store_, rank_, size_); });
   }
 
   // Runs an exchange; where it fails, finds out which rank is gone.
@@ -93,6 +102,14 @@ class Ranks::Connection {
   }
 
   c10d::ProcessGroupGloo& group() { return *group_; }
+
+  // Connections beside those of group(), for another thread.
+  c10::intrusive_ptr<c10d::ProcessGroupGloo> connect_again() {
+    c10::intrusive_ptr<c10d::ProcessGroupGloo> group;
+    const std::string name = "again/" + std::to_string(++groups_);
+    run([&] { group = connect(c10::make_intrusive<c10d::PrefixStore>(name, store_), rank_, size_); });
+    return group;
+  }
 
   void say_failure(const std::string& reason) noexcept {
     try {
@@ -190,6 +207,7 @@ class Ranks::Connection {
   }
 
   const int rank_, size_;
+  int groups_ = 0;  // beside group_, so far
   bool first_has_store_ = false;
   c10::intrusive_ptr<c10d::PrefixStore> store_;
   c10::intrusive_ptr<c10d::ProcessGroupGloo> group_;
@@ -205,6 +223,7 @@ Ranks::Ranks(const Launch& launch) : rank_(launch.rank), size_(launch.size) {
   ::gethostname(host, sizeof host - 1);
   const std::vector<std::string> hosts = all_gather(host);
   on_this_machine_ = static_cast<int>(std::ranges::count(hosts, std::string(host)));
+  place_on_machine_ = static_cast<int>(std::count(hosts.begin(), hosts.begin() + rank_, std::string(host)));
 }
 
 Ranks::~Ranks() = default;
@@ -273,6 +292,82 @@ void Ranks::add_up(torch::Tensor& values) {
 
 void Ranks::say_failure(const std::string& reason) noexcept {
   if (connection_) connection_->say_failure(reason);
+}
+
+struct RankWatch::State {
+  c10::intrusive_ptr<c10d::ProcessGroupGloo> group;  // the thread's
+  std::function<bool()> sound;
+  std::function<void()> lost;
+
+  std::mutex mutex;
+  std::condition_variable changed;
+  bool leaving = false, all_left = false, ended = false;
+  std::chrono::steady_clock::time_point leaving_since;
+
+  // Whether all ranks are leaving; waits for a word of each.
+  bool all_leaving(bool own) const {
+    std::int32_t least = own ? 1 : 0;
+    std::vector<torch::Tensor> words = {torch::from_blob(&least, {1}, torch::kInt32)};
+    c10d::AllreduceOptions options;
+    options.reduceOp = c10d::ReduceOp::MIN;
+    group->allreduce(words, options)->wait();
+    return least != 0;
+  }
+
+  // Exchanges words until all are leaving, or a rank is gone, or this one has waited for the others for long enough.
+  void exchange_words() {
+    try {
+      std::unique_lock lock(mutex);
+      for (;;) {
+        const bool own = leaving;
+        if (own && std::chrono::steady_clock::now() - leaving_since > kLeaving) return;
+        lock.unlock();
+        if (!sound()) return;
+        const bool all = all_leaving(own);
+        lock.lock();
+        all_left = all;
+        if (all) return;
+        // Who leaves goes on at the others' pace.
+        changed.wait_for(lock, own ? kBetweenLooks : kBetweenWords, [&] { return leaving && !own; });
+      }
+    } catch (const std::exception&) {  // a rank is gone
+    }
+  }
+};
+
+RankWatch::RankWatch(Ranks& ranks, std::function<bool()> sound, std::function<void()> lost)
+    : state_(std::make_shared<State>()) {
+  state_->group = ranks.connection_->connect_again();
+  state_->sound = std::move(sound);
+  state_->lost = std::move(lost);
+  thread_ = std::thread([state = state_] { watch(state); });
+}
+
+void RankWatch::watch(const std::shared_ptr<State>& state) {
+  state->exchange_words();
+  state->group.reset();  // the others notice now
+  std::unique_lock lock(state->mutex);
+  if (!state->leaving) {
+    lock.unlock();
+    state->lost();
+    lock.lock();
+  }
+  state->ended = true;
+  state->changed.notify_all();
+}
+
+bool RankWatch::leave() {
+  if (!thread_.joinable()) return state_->all_left;
+  bool ended = false;
+  {
+    std::unique_lock lock(state_->mutex);
+    state_->leaving = true;
+    state_->leaving_since = std::chrono::steady_clock::now();
+    state_->changed.notify_all();
+    ended = state_->changed.wait_for(lock, kLeaving + kEnding, [&] { return state_->ended; });
+  }
+  ended ? thread_.join() : thread_.detach();
+  return ended && state_->all_left;
 }
 
 Block block_of(std::int64_t count, int rank, int size) {

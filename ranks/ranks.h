@@ -3,7 +3,7 @@
 // the rest alike.
 //
 // They meet through c10d's store and exchange by Gloo, both of LibTorch. Every exchange waits for all ranks, which must
-// make the same ones in the same order. One thread of a program at a time.
+// make the same ones in the same order. One thread of a program at a time; RankWatch is for another one.
 #pragma once
 
 #include <torch/torch.h>
@@ -49,8 +49,9 @@ class Ranks {
   bool first() const { return rank_ == 0; }
   // "rank 1 of 2"
   std::string name() const;
-  // How many of them are on this machine.
+  // How many of them are on this machine, and how many of these come before this one.
   int on_this_machine() const { return on_this_machine_; }
+  int place_on_machine() const { return place_on_machine_; }
 
   // Exchanges. All throw RankLost.
 
@@ -70,10 +71,11 @@ class Ranks {
   void say_failure(const std::string& reason) noexcept;
 
  private:
+  friend class RankWatch;
   class Connection;
   std::vector<std::string> exchange(std::string_view mine, bool for_first_alone);
 
-  int rank_ = 0, size_ = 1, on_this_machine_ = 1;
+  int rank_ = 0, size_ = 1, on_this_machine_ = 1, place_on_machine_ = 0;
   std::unique_ptr<Connection> connection_;  // none of a program alone
 };
 
