@@ -127,25 +127,32 @@ EpisodeBatch EpisodeStore::batch_of(std::int64_t batch, std::int64_t steps) {
   return made;
 }
 
-EpisodeBatch EpisodeStore::sample(Rng& rng) {
-  if (episodes_.empty()) throw std::logic_error("a sample of an empty replay");
+std::vector<std::int64_t> EpisodeStore::draw(Rng& rng) const {
   std::vector<std::int64_t> indices(static_cast<std::size_t>(options_.batch_episodes));
   for (std::int64_t& index : indices) index = rng.below(static_cast<std::uint32_t>(episodes_.size()));
-  return gather(indices);
+  return indices;
 }
 
-EpisodeBatch EpisodeStore::gather(const std::vector<std::int64_t>& indices) {
+EpisodeBatch EpisodeStore::sample(Rng& rng, std::int64_t least_steps) {
+  if (episodes_.empty()) throw std::logic_error("a sample of an empty replay");
+  return gather(draw(rng), least_steps);
+}
+
+std::int64_t EpisodeStore::sampled_steps(Rng rng) const { return episodes_.empty() ? 0 : steps_of(draw(rng), 1); }
+
+std::int64_t EpisodeStore::steps_of(const std::vector<std::int64_t>& indices, std::int64_t least_steps) const {
+  std::int64_t steps = least_steps;
+  for (const std::int64_t index : indices)
+    steps = std::max<std::int64_t>(steps, episodes_.at(static_cast<std::size_t>(index)).rows.steps);
+  if (!device_.is_cuda()) return steps;
+  const std::int64_t longest = task_.max_episode_steps, unit = (longest + kLengthClasses - 1) / kLengthClasses;
+  return std::min(longest, (steps + unit - 1) / unit * unit);
+}
+
+EpisodeBatch EpisodeStore::gather(const std::vector<std::int64_t>& indices, std::int64_t least_steps) {
   std::vector<StoredEpisode> chosen;
-  std::int64_t steps = 1;
-  for (const std::int64_t index : indices) {
-    chosen.push_back(episodes_.at(static_cast<std::size_t>(index)).rows);
-    steps = std::max<std::int64_t>(steps, chosen.back().steps);
-  }
-  if (device_.is_cuda()) {
-    const std::int64_t longest = task_.max_episode_steps, unit = (longest + kLengthClasses - 1) / kLengthClasses;
-    steps = std::min(longest, (steps + unit - 1) / unit * unit);
-  }
-  EpisodeBatch batch = batch_of(static_cast<std::int64_t>(indices.size()), steps);
+  for (const std::int64_t index : indices) chosen.push_back(episodes_.at(static_cast<std::size_t>(index)).rows);
+  EpisodeBatch batch = batch_of(static_cast<std::int64_t>(indices.size()), steps_of(indices, least_steps));
   gather_into(batch, chosen);
   return batch;
 }

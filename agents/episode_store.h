@@ -46,12 +46,15 @@ class EpisodeStore {
   // The same of an episode in the host's memory, of at least one step.
   void add(const Episode& episode);
 
-  // B episodes drawn uniformly, with replacement. T is the longest episode's number of steps; on a GPU rounded up to an
-  // eighth of the task's longest, so that batches come in few sizes, whose tensors keep their addresses and are
-  // overwritten by the next batch. On the current stream, without waiting. There must be an episode.
-  EpisodeBatch sample(Rng& rng);
+  // B episodes drawn uniformly, with replacement. T is the longest episode's number of steps, or `least_steps` where
+  // these are more; on a GPU rounded up to an eighth of the task's longest, so that batches come in few sizes, whose
+  // tensors keep their addresses and are overwritten by the next batch. On the current stream, without waiting. There
+  // must be an episode.
+  EpisodeBatch sample(Rng& rng, std::int64_t least_steps = 1);
+  // T of the batch that sample(rng) would return; 0 where there is no episode.
+  std::int64_t sampled_steps(Rng rng) const;
   // The same for chosen episodes (index 0 is the oldest).
-  EpisodeBatch gather(const std::vector<std::int64_t>& indices);
+  EpisodeBatch gather(const std::vector<std::int64_t>& indices, std::int64_t least_steps = 1);
 
   // Keeps a log's episodes instead of those that are there, by playing them again in environments like those in which
   // they were played; errors as of EpisodeLog::play.
@@ -82,6 +85,8 @@ class EpisodeStore {
   // Makes room for an episode after the newest one and lists it; returns its first row.
   std::int64_t append(std::int32_t steps, End end, std::int32_t environment, std::uint32_t number);
   void drop_oldest();
+  std::vector<std::int64_t> draw(Rng& rng) const;
+  std::int64_t steps_of(const std::vector<std::int64_t>& indices, std::int64_t least_steps) const;
   EpisodeBatch batch_of(std::int64_t batch, std::int64_t steps);
   torch::Tensor upload(const void* data, std::size_t bytes) const;
   void gather_into(const EpisodeBatch& batch, const std::vector<StoredEpisode>& episodes) const;

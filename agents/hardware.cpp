@@ -3,8 +3,11 @@
 #include <c10/core/impl/VirtualGuardImpl.h>
 
 #include <algorithm>
+#include <cstddef>
 
 #include "agents/trained_agent.h"
+#include "base/error.h"
+#include "nn/device.h"
 
 namespace engram {
 namespace {
@@ -73,6 +76,38 @@ torch::Device use_device(const std::string& text) {
   const torch::Device device = parse_device(text);
   if (device.is_cuda()) c10::impl::VirtualGuardImpl(device.type()).setDevice(device);
   return device;
+}
+
+torch::Device use_device(const std::string& text, Ranks& ranks) {
+  if (ranks.alone()) return use_device(text);
+  const int gpus = static_cast<int>(torch::cuda::device_count());
+  const bool any_gpu = text == "cuda" || (text == "auto" && gpus > 0);
+  torch::Device device = torch::kCPU;
+  std::string found = "cpu";
+  try {
+    device = use_device(any_gpu ? "cuda:" + std::to_string(gpus == 1 ? 0 : ranks.place_on_machine()) : text);
+    if (device.is_cuda()) found = "cuda " + device_identity(device);
+  } catch (const UserError& error) {
+    found = std::string("no ") + error.what();
+  }
+  check_devices(ranks.all_gather(found));
+  return device;
+}
+
+void check_devices(const std::vector<std::string>& found) {
+  const auto rank = [&](std::size_t index) { return "rank " + std::to_string(index); };
+  const auto kind = [](const std::string& of_rank) { return of_rank.substr(0, of_rank.find(' ')); };
+  for (std::size_t i = 0; i < found.size(); ++i)
+    if (kind(found[i]) == "no") throw UserError(rank(i) + " has no device: " + found[i].substr(3));
+  for (std::size_t i = 1; i < found.size(); ++i) {
+    if (kind(found[i]) != kind(found[0]))
+      throw UserError("ranks compute all on GPUs or all on CPUs, and rank 0 has found " + kind(found[0]) + ", " +
+                      rank(i) + " " + kind(found[i]) + "; --run.device cpu");
+    const auto before = std::ranges::find(found.begin(), found.begin() + static_cast<std::ptrdiff_t>(i), found[i]);
+    if (kind(found[i]) == "cuda" && before != found.begin() + static_cast<std::ptrdiff_t>(i))
+      throw UserError(rank(static_cast<std::size_t>(before - found.begin())) + " and " + rank(i) +
+                      " would share a GPU, which takes one rank of a run: " + found[i].substr(5));
+  }
 }
 
 }  // namespace engram

@@ -43,7 +43,7 @@ class Learner {
   virtual NamedScalars update(const EpisodeBatch& batch) = 0;
   virtual std::vector<std::string> scalar_names() const = 0;
 
-  // Waits for the device.
+  // Waits for the device. Where one of several ranks is lost, whose share the last updates lack, throws RankLost.
   virtual Faults faults() const = 0;
 
   // Includes the state of what it trains.

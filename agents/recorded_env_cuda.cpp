@@ -39,8 +39,7 @@ std::unique_ptr<RecordedEnv> make_recorded_env(std::unique_ptr<CudaVecEnv> envir
 }
 
 std::unique_ptr<RecordedEnv> make_recorded_cuda_env(const TaskConfig& task, std::uint64_t seed, Purpose purpose,
-                                                    int num_envs, int between_looks,
-                                                    std::uint32_t first_environment) {
+                                                    int num_envs, int between_looks, std::uint32_t first_environment) {
   return make_recorded_env(make_cuda_vec_env(task, seed, purpose, num_envs, first_environment), between_looks);
 }
 

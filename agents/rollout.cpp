@@ -147,11 +147,11 @@ std::unique_ptr<Rollout> make_rollout(const Config& config, std::shared_ptr<Agen
                                       std::uint32_t first_environment) {
   const int between_looks = Rollout::between_looks(device);
   auto environments =
-      device.is_cuda() ? make_recorded_cuda_env(config.task, config.run.seed, purpose, num_envs, between_looks,
-                                                first_environment)
-                       : make_recorded_env(make_cpu_vec_env(config.task, config.run.seed, purpose, num_envs,
-                                                            worthwhile_threads(num_envs, threads), first_environment),
-                                           between_looks);
+      device.is_cuda()
+          ? make_recorded_cuda_env(config.task, config.run.seed, purpose, num_envs, between_looks, first_environment)
+          : make_recorded_env(make_cpu_vec_env(config.task, config.run.seed, purpose, num_envs,
+                                               worthwhile_threads(num_envs, threads), first_environment),
+                              between_looks);
   return std::make_unique<Rollout>(std::move(environments),
                                    make_policy(config, std::move(network), device, num_envs, span, first_environment),
                                    config.evaluation.dropout);

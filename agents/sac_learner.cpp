@@ -118,11 +118,11 @@ SacLearner::SacLearner(const SacOptions& options, std::shared_ptr<AgentNetwork> 
                  options.weight_decay),
       temperature_optimizer_({log_alpha_}, options.learning_rate),
       watch_(torch::zeros({4}, torch::dtype(torch::kInt64).device(log_alpha_.device()))),
-      step_(log_alpha_.device()),
-      ranks_(std::move(ranks)) {
-  if (!ranks_->alone() && !log_alpha_.device().is_cpu())
-    throw std::logic_error("several ranks learn on " + log_alpha_.device().str());
-}
+      ranks_(std::move(ranks)),
+      device_sum_(ranks_->alone() || log_alpha_.device().is_cpu()
+                      ? nullptr
+                      : std::make_unique<DeviceSum>(ranks_, log_alpha_.device())),
+      step_(log_alpha_.device()) {}
 
 std::vector<std::string> SacLearner::scalar_names() const {
   return {"critic_loss", "actor_loss", "entropy", "alpha", "mean_q", "gradient_norm"};
@@ -131,7 +131,8 @@ std::vector<std::string> SacLearner::scalar_names() const {
 NamedScalars SacLearner::update(const EpisodeBatch& batch) {
   if (!network_->is_training()) throw std::logic_error("an update of a network in evaluation mode");
   const auto learn = [this](const std::vector<torch::Tensor>& inputs) { return learn_from(EpisodeBatch::of(inputs)); };
-  const std::vector<torch::Tensor> values = step_.run(batch.tensors(), learn);
+  std::vector<torch::Tensor> values;
+  explaining([&] { values = step_.run(batch.tensors(), learn); });
   const std::vector<std::string> names = scalar_names();
   NamedScalars scalars;
   for (std::size_t i = 0; i < names.size(); ++i) scalars.emplace_back(names[i], values.at(i));
@@ -171,7 +172,7 @@ std::vector<torch::Tensor> SacLearner::learn_from(const EpisodeBatch& batch) {
 
 // Every loss is a mean over the valid steps, and so is its gradient: in place, those over all ranks' steps of means
 // over this rank's. One sum of everything that there is.
-void SacLearner::average_over_ranks(std::vector<torch::Tensor>& means, const torch::Tensor& steps) const {
+void SacLearner::average_over_ranks(const std::vector<torch::Tensor>& means, const torch::Tensor& steps) const {
   const torch::NoGradGuard no_grad;
   const auto dtype = log_alpha_.scalar_type();
   std::vector<torch::Tensor> flat;
@@ -183,10 +184,23 @@ void SacLearner::average_over_ranks(std::vector<torch::Tensor>& means, const tor
   flat.push_back(torch::ones({1}, log_alpha_.options()));
   sizes.push_back(1);
   torch::Tensor sums = torch::cat(flat) * steps.to(dtype);
-  ranks_->add_up(sums);
+  if (device_sum_)
+    device_sum_->add_up(sums);
+  else
+    ranks_->add_up(sums);
   sums /= sums[-1].clone();
-  const std::vector<torch::Tensor> averages = sums.split_with_sizes(sizes);
-  for (std::size_t i = 0; i < means.size(); ++i) means[i].copy_(averages[i].view_as(means[i]));
+  std::vector<torch::Tensor> averages = sums.split_with_sizes(sizes);
+  averages.pop_back();
+  for (std::size_t i = 0; i < means.size(); ++i) averages[i] = averages[i].view_as(means[i]);
+  torch::_foreach_copy_(means, averages);
+}
+
+// What waits for the sums of ranks fails where one of them is lost, and says so.
+void SacLearner::explaining(const std::function<void()>& work) const {
+  if (device_sum_)
+    device_sum_->explaining(work);
+  else
+    work();
 }
 
 // Descends log(alpha) (H - target): alpha falls while the policy's entropy H is above the target.
@@ -199,7 +213,9 @@ void SacLearner::update_temperature(const torch::Tensor& entropy, const torch::T
 }
 
 Faults SacLearner::faults() const {
-  const torch::Tensor watch = watch_.cpu();
+  torch::Tensor watch;
+  explaining([&] { watch = watch_.cpu(); });
+  if (device_sum_) device_sum_->check();
   const std::int64_t* const values = watch.const_data_ptr<std::int64_t>();
   if (values[1] == 0) return {};
   std::vector<std::string> names = {"the loss"};

@@ -3,6 +3,7 @@
 
 #include <torch/torch.h>
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -15,6 +16,7 @@
 #include "agents/network.h"
 #include "agents/recorded_step.h"
 #include "base/options.h"
+#include "ranks/device_sum.h"
 #include "ranks/ranks.h"
 
 namespace engram {
@@ -67,8 +69,9 @@ SacLoss sac_loss(AgentNetwork& network, const EpisodeBatch& batch, const torch::
 class SacLearner final : public Learner {
  public:
   // The network stays on its device and in its dtype from now on. Calls options.check(). With `adapters` of a rank
-  // above 0 these are trained (LowRankAdapters), else all of the network. Several `ranks`, on the CPU, learn from their
-  // batches as one learner from all of these together: their networks are equal and stay so.
+  // above 0 these are trained (LowRankAdapters), else all of the network. Several `ranks`, each on a GPU of its own or
+  // all on CPUs, learn from their batches as one learner from all of these together: their networks are equal and stay
+  // so. All make the same updates, of batches of the same shape where they are on GPUs.
   SacLearner(const SacOptions& options, std::shared_ptr<AgentNetwork> network, const AdapterOptions& adapters = {},
              std::shared_ptr<Ranks> ranks = std::make_shared<Ranks>());
 
@@ -91,7 +94,8 @@ class SacLearner final : public Learner {
  private:
   // The scalars in the order of their names.
   std::vector<torch::Tensor> learn_from(const EpisodeBatch& batch);
-  void average_over_ranks(std::vector<torch::Tensor>& means, const torch::Tensor& steps) const;
+  void average_over_ranks(const std::vector<torch::Tensor>& means, const torch::Tensor& steps) const;
+  void explaining(const std::function<void()>& work) const;
   void update_temperature(const torch::Tensor& entropy, const torch::Tensor& skip);
 
   SacOptions options_;
@@ -101,8 +105,9 @@ class SacLearner final : public Learner {
   Adam optimizer_;
   Adam temperature_optimizer_;
   torch::Tensor watch_;  // int64 [4], on the device: updates, faults, the first one's update and tensor
-  RecordedStep step_;
   std::shared_ptr<Ranks> ranks_;
+  std::unique_ptr<DeviceSum> device_sum_;  // of several ranks on GPUs
+  RecordedStep step_;                      // its graphs hold sums
 };
 
 }  // namespace engram

@@ -55,7 +55,7 @@ std::shared_ptr<AgentNetwork> make_first_network(const Config& config, torch::De
 
 // What a rank tells the others: this, and then the episodes that it has played.
 struct Header {
-  std::int64_t steps, wishes;
+  std::int64_t steps, wishes, batch_steps;
 };
 
 }  // namespace
@@ -183,7 +183,7 @@ void Trainer::add_episode(const EpisodeResult& episode) {
 }
 
 void Trainer::update() {
-  last_losses_ = learner_->update(replay_.sample(replay_random_));
+  last_losses_ = learner_->update(replay_.sample(replay_random_, agreed_batch_steps_));
   ++status_.updates;
   --pending_updates_;
 }
@@ -301,18 +301,22 @@ int Trainer::own_wishes() const {
 // Tells the others what this rank has played, and wishes; afterwards all know the same.
 Trainer::AllPlayed Trainer::exchange(std::int64_t steps, const std::vector<EpisodeResult>& episodes) {
   static_assert(std::is_trivially_copyable_v<EpisodeResult>);
-  const Header own{steps, own_wishes()};
+  // On GPUs all batches are as long as the longest, so that all ranks launch, record and replay the same updates.
+  const bool as_long = device_.is_cuda() && !ranks_->alone();
+  const Header own{steps, own_wishes(), as_long ? replay_.sampled_steps(replay_random_) : 1};
   std::string sent(sizeof own + episodes.size() * sizeof(EpisodeResult), '\0');
   std::memcpy(sent.data(), &own, sizeof own);
   if (!episodes.empty()) std::memcpy(sent.data() + sizeof own, episodes.data(), sent.size() - sizeof own);
 
   AllPlayed all;
   agreed_wishes_ = 0;
+  agreed_batch_steps_ = 1;
   for (const std::string& received : ranks_->all_gather(sent)) {
     Header header{};
     std::memcpy(&header, received.data(), sizeof header);
     all.steps += header.steps;
     agreed_wishes_ |= static_cast<int>(header.wishes);
+    agreed_batch_steps_ = std::max(agreed_batch_steps_, header.batch_steps);
     const std::size_t bytes = received.size() - sizeof header, before = all.episodes.size();
     all.episodes.resize(before + bytes / sizeof(EpisodeResult));
     if (bytes > 0) std::memcpy(all.episodes.data() + before, received.data() + sizeof header, bytes);
@@ -382,6 +386,7 @@ void Trainer::update_status() {
     status_.recent_success = static_cast<double>(solved) / static_cast<double>(recent_.size());
   }
   status_.losses.clear();
+  if (phase_ == Phase::kLearn) learner_->faults();  // throws where a rank is lost and the losses mean nothing
   for (const auto& [name, value] : last_losses_) status_.losses.emplace_back(name, value.item<double>());
 }
 

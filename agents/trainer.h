@@ -114,9 +114,10 @@ class Trainer {
  public:
   // Seeds torch's default generators with the run's seed. `threads`: of the environments. `first_weights`: to
   // begin with; none: those of a fresh network. Throws UserError if they are not of this config's network.
-  // With several `ranks`, on the CPU, this trains one agent together with their trainers, which have the same config
-  // and make the same calls; of observers the first rank's alone are needed. Throws UserError where there are more
-  // ranks than environments or episodes of a batch; then everything throws RankLost once one of them is gone.
+  // With several `ranks`, each on a GPU of its own or all on CPUs, this trains one agent together with their trainers,
+  // which have the same config and make the same calls; of observers the first rank's alone are needed. Throws
+  // UserError where there are more ranks than environments or episodes of a batch; then everything throws RankLost once
+  // one of them is gone.
   Trainer(const Config& config, torch::Device device, int threads, const StartingWeights& first_weights = {},
           std::shared_ptr<Ranks> ranks = std::make_shared<Ranks>());
 
@@ -214,8 +215,9 @@ class Trainer {
   std::int64_t next_evaluation_, next_metrics_;  // environment steps
   std::uint32_t evaluations_ = 0;
   bool all_have_episodes_ = false;
-  int agreed_wishes_ = 0;        // of any of the ranks, as of the last exchange
-  bool wishes_are_new_ = false;  // that was in this move
+  int agreed_wishes_ = 0;                // of any of the ranks, as of the last exchange
+  std::int64_t agreed_batch_steps_ = 1;  // that every rank's next batch has at least; likewise
+  bool wishes_are_new_ = false;          // that was in this move
   int restored_ranks_ = 1;
 
   using Clock = std::chrono::steady_clock;

@@ -123,7 +123,7 @@ void print_help(const OptionList& own, const Settings& settings) {
       << "\n\n"
       << wrapped(
              "Ranks: torchrun --nproc-per-node N --no-python engram train ..., or srun of N tasks, is one run by N "
-             "programs on CPUs (docs/ranks.md).",
+             "programs, on CPUs or with a GPU each (docs/ranks.md).",
              0)
       << "\n\n"
       << wrapped(
@@ -245,11 +245,8 @@ struct Place {
   Threads threads;
 };
 
-Place place_of(const Config& config, const Ranks& ranks) {
-  const torch::Device device = use_device(config.run.device);
-  if (!ranks.alone() && !device.is_cpu())
-    throw UserError("a run of " + std::to_string(ranks.size()) + " ranks computes on CPUs alone, and run.device is " +
-                    device.str() + "; --run.device cpu");
+Place place_of(const Config& config, Ranks& ranks) {
+  const torch::Device device = use_device(config.run.device, ranks);
   return {device, training_threads(config, device, std::max(1, available_processors() / ranks.on_this_machine()))};
 }
 
@@ -352,9 +349,11 @@ std::string how_to_go_on(const std::optional<RunDirectory>& run) {
 int train_as_one_of(const std::shared_ptr<Ranks>& ranks, const std::function<Start()>& find,
                     const std::string& directory, const std::vector<std::string>& arguments) {
   std::optional<RunDirectory> run;
+  std::optional<Config> config;
   const std::string who = ranks->name() + ": ";
   try {
     Start start = find();
+    config = start.config;
     return exit_status(ranks->first() ? train(start, directory, arguments, ranks, run) : train_along(start, ranks));
   } catch (const RankLost& lost) {
     if (!ranks->first() && (lost.said_why() || lost.rank() != 0)) return 1;
@@ -364,8 +363,9 @@ int train_as_one_of(const std::shared_ptr<Ranks>& ranks, const std::function<Sta
     if (!ranks->first()) return 2;  // the first meets the same input, or is told
     throw UserError(who + error.what());
   } catch (const std::exception& error) {
-    ranks->say_failure(error.what());
-    throw std::runtime_error(who + error.what() + how_to_go_on(run));
+    const std::string reason = (config ? device_failure(error, *config) : std::nullopt).value_or(error.what());
+    ranks->say_failure(reason);
+    throw std::runtime_error(who + reason + how_to_go_on(run));
   }
 }
 

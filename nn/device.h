@@ -15,6 +15,8 @@ std::string built_device_architectures();
 
 // "cpu", or "cuda:0 (name of the GPU)", the name in a build with GPU support.
 std::string device_name(c10::Device device);
+// What tells a GPU from all others of this and other machines, after its name; in a build with GPU support.
+std::string device_identity(c10::Device device);
 
 // The most that LibTorch's allocator has held of all GPUs since the program started; 0 where it has held none.
 std::int64_t peak_device_memory_bytes();

@@ -18,6 +18,18 @@ std::string device_name(c10::Device device) {
   return device.str();
 }
 
+std::string device_identity(c10::Device device) {
+  cudaDeviceProp properties;
+  if (!device.is_cuda() || cudaGetDeviceProperties(&properties, device.index()) != cudaSuccess) return device.str();
+  std::string text = std::string(properties.name) + " ";
+  for (const char byte : properties.uuid.bytes) {
+    constexpr const char* kDigits = "0123456789abcdef";
+    text += kDigits[static_cast<unsigned char>(byte) >> 4];
+    text += kDigits[byte & 15];
+  }
+  return text;
+}
+
 std::int64_t peak_device_memory_bytes() {
   using namespace c10::cuda::CUDACachingAllocator;
   constexpr auto kAll = static_cast<std::size_t>(c10::CachingAllocator::StatType::AGGREGATE);

@@ -116,8 +116,8 @@ class DeviceSum::Communicator {
   }
 
   void add_up(const torch::Tensor& values) {
-    TORCH_CHECK(values.device() == device_ && values.is_contiguous(), "a sum of ranks on ", device_,
-                " of values on ", values.device(), values.is_contiguous() ? "" : " that are not contiguous");
+    TORCH_CHECK(values.device() == device_ && values.is_contiguous(), "a sum of ranks on ", device_, " of values on ",
+                values.device(), values.is_contiguous() ? "" : " that are not contiguous");
     const ncclDataType_t type = type_of(values);
     const c10::cuda::CUDAGuard guard(device_);
     const cudaStream_t stream = c10::cuda::getCurrentCUDAStream(device_.index()).stream();

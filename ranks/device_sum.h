@@ -25,9 +25,10 @@ class DeviceSum {
   DeviceSum(const DeviceSum&) = delete;
   DeviceSum& operator=(const DeviceSum&) = delete;
 
-  // Adds up what the ranks have, in place, on the current stream; afterwards all have the same bits, which depend on the
-  // number of ranks and the machine. float32 or float64, contiguous, on the device, of one size. All ranks launch the
-  // same sums in the same order, and each of them either all record in a graph or none does. Throws as check() does.
+  // Adds up what the ranks have, in place, on the current stream; afterwards all have the same bits, which depend on
+  // the number of ranks and the machine. float32 or float64, contiguous, on the device, of one size. All ranks launch
+  // the same sums in the same order, and each of them either all record in a graph or none does. Throws as check()
+  // does.
   void add_up(torch::Tensor& values);
 
   // After a wait for the device, before its results are believed: throws RankLost, or std::runtime_error with NCCL's
