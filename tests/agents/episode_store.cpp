@@ -2,6 +2,7 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <deque>
 #include <stdexcept>
@@ -188,6 +189,21 @@ TEST_CASE("episodes are drawn uniformly, whatever their length, and the same aga
     chi_squared += (drawn - expected) * (drawn - expected) / expected;
   }
   CHECK(chi_squared < 16.27);  // 99.9% of the distribution with 3 degrees of freedom
+}
+
+TEST_CASE("how long a batch will be is known before it is drawn, and it may be longer") {
+  EpisodeStore store = store_of({.batch_episodes = 2}, {3, 8, 5, 1});
+  Rng rng(1, Purpose::kReplay, 0, 0);
+  for (int i = 0; i < 20; ++i) {
+    const std::int64_t steps = store.sampled_steps(rng);
+    Rng same = rng;
+    const EpisodeBatch batch = store.sample(rng), longer = store.sample(same, 6);
+    CHECK(batch.action_BT.size(1) == steps);
+    CHECK(longer.action_BT.size(1) == std::max<std::int64_t>(steps, 6));
+    CHECK(torch::equal(longer.steps_B, batch.steps_B));
+    CHECK(difference(longer, batch, 3) == "");
+  }
+  CHECK(store_of({}, {}).sampled_steps(rng) == 0);
 }
 
 TEST_CASE("a malformed episode is refused, and so is a sample of nothing") {

@@ -5,6 +5,7 @@
 
 #include "agents/config.h"
 #include "agents/trained_agent.h"
+#include "base/error.h"
 #include "tests/storage/temporary_folder.h"
 
 using namespace engram;
@@ -80,4 +81,23 @@ TEST_CASE("what is chosen is what LibTorch gets; 0 is all that may be used") {
   CHECK(use_threads(0) == available_processors());
   CHECK(at::get_num_threads() == available_processors());
   use_threads(1);
+}
+
+TEST_CASE("ranks have a GPU each, or none has one") {
+  const auto message = [](const std::vector<std::string>& found) -> std::string {
+    try {
+      check_devices(found);
+    } catch (const UserError& error) {
+      return error.what();
+    }
+    return "";
+  };
+  CHECK(message({"cpu", "cpu", "cpu"}) == "");
+  CHECK(message({"cuda H 01", "cuda H 02", "cuda H 03"}) == "");
+  CHECK(message({"cuda H 01", "cuda H 02", "cuda H 01"}) ==
+        "rank 0 and rank 2 would share a GPU, which takes one rank of a run: H 01");
+  CHECK(message({"cuda H 01", "cpu"}) ==
+        "ranks compute all on GPUs or all on CPUs, and rank 0 has found cuda, rank 1 cpu; --run.device cpu");
+  CHECK(message({"cuda H 01", "no device 'cuda:1' is not there: GPUs found: 1"}) ==
+        "rank 1 has no device: device 'cuda:1' is not there: GPUs found: 1");
 }

@@ -2,7 +2,6 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
-#include <limits>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -14,11 +13,10 @@
 #include "agents/episode_log.h"
 #include "agents/evaluator.h"
 #include "agents/run_share.h"
-#include "agents/sac_learner.h"
 #include "base/error.h"
 #include "storage/weights.h"
+#include "tests/agents/learning_task.h"
 #include "tests/agents/resumed_run.h"
-#include "tests/agents/small_agent.h"
 #include "tests/ranks/in_threads.h"
 
 using namespace engram;
@@ -26,73 +24,26 @@ using namespace engram::testing;
 
 namespace {
 
-bool equal(const TensorMap& a, const TensorMap& b) {
-  return a.size() == b.size() &&
-         std::ranges::all_of(a, [&](const auto& item) { return torch::equal(item.second, b.at(item.first)); });
+// Three updates of seven episodes, dealt to so many ranks. `spoilt`: the rewards of this rank's are no numbers.
+std::vector<Learnt> learn_together(int size, const SacOptions& options, std::optional<int> spoilt = {}) {
+  LearningTask task;
+  std::vector<Learnt> learnt(static_cast<std::size_t>(size));
+  std::vector<std::shared_ptr<AgentNetwork>> networks;
+  std::vector<EpisodeBatch> batches;
+  for (int rank = 0; rank < size; ++rank) {
+    networks.push_back(task.first_network());
+    batches.push_back(task.batch(rank, size, rank == spoilt));
+  }
+  const auto work = [&](const std::shared_ptr<Ranks>& together) {
+    const auto rank = static_cast<std::size_t>(together->rank());
+    learnt[rank] = learn(together, options, networks[rank], batches[rank], 3);
+  };
+  if (size == 1)
+    work(std::make_shared<Ranks>());
+  else
+    in_threads(size, work);
+  return learnt;
 }
-
-// What some updates came to.
-struct Learnt {
-  TensorMap weights;
-  std::vector<double> scalars;
-  std::int64_t faults = 0;
-
-  bool operator==(const Learnt& other) const { return scalars == other.scalars && equal(weights, other.weights); }
-};
-
-class LearningTask {
- public:
-  LearningTask() : task_(vector_task(4, 3, 9)), store_({}, task_, 200, torch::kCPU) {
-    Rng rng(1, Purpose::kTest, 0, 0);
-    for (int i = 0; i < 7; ++i)
-      store_.add(random_episode(task_, 1 + static_cast<int>(rng.below(9)),
-                                i % 2 == 0 ? End::kTerminated : End::kTruncated, rng));
-  }
-
-  std::shared_ptr<AgentNetwork> first_network() const {
-    torch::manual_seed(1);
-    auto network = std::make_shared<AgentNetwork>(NetworkOptions{.hidden_width = 6, .dropout = 0},
-                                                  small_backbone("deltanet", 8), task_);
-    scatter_weights(*network, 0.3);
-    network->to(torch::kFloat64);
-    network->train();
-    return network;
-  }
-
-  // Three updates of seven episodes, dealt to so many ranks, in double precision. `spoilt`: the rewards of this rank's
-  // are no numbers.
-  std::vector<Learnt> learn(int ranks, const SacOptions& options, std::optional<int> spoilt = {}) {
-    std::vector<Learnt> learnt(static_cast<std::size_t>(ranks));
-    std::vector<std::shared_ptr<AgentNetwork>> networks;
-    std::vector<EpisodeBatch> batches;
-    for (int rank = 0; rank < ranks; ++rank) {
-      networks.push_back(first_network());
-      const Block own = block_of(7, rank, ranks);
-      std::vector<std::int64_t> indices;
-      for (std::int64_t i = 0; i < own.count; ++i) indices.push_back(own.first + i);
-      batches.push_back(store_.gather(indices));
-      if (rank == spoilt) batches.back().reward_BT.fill_(std::numeric_limits<float>::quiet_NaN());
-    }
-    const auto work = [&](const std::shared_ptr<Ranks>& together) {
-      const auto rank = static_cast<std::size_t>(together->rank());
-      SacLearner learner(options, networks[rank], {}, together);
-      for (int i = 0; i < 3; ++i)
-        for (const auto& [name, value] : learner.update(batches[rank]))
-          learnt[rank].scalars.push_back(value.item<double>());
-      learnt[rank].weights = copied_weights(*networks[rank]);
-      learnt[rank].faults = learner.faults().count;
-    };
-    if (ranks == 1)
-      work(std::make_shared<Ranks>());
-    else
-      in_threads(ranks, work);
-    return learnt;
-  }
-
- private:
-  const TaskInfo task_;
-  EpisodeStore store_;
-};
 
 constexpr int kEnvs = 5;
 const Settings kSettings = tiny("lstm", {{"run.num_envs", std::to_string(kEnvs)},
@@ -172,11 +123,10 @@ TEST_CASE("an update of several ranks is that of one on all of their episodes") 
   SacOptions options;
   options.temperature = Temperature::kLearnt;
   options.clip_gradient_norm = 0.5;
-  LearningTask task;
-  const std::vector<Learnt> alone = task.learn(1, options);
+  const std::vector<Learnt> alone = learn_together(1, options);
   for (const int size : {2, 3}) {
-    const std::vector<Learnt> ranks = task.learn(size, options);
-    CHECK((task.learn(size, options) == ranks));  // bit for bit
+    const std::vector<Learnt> ranks = learn_together(size, options);
+    CHECK((learn_together(size, options) == ranks));  // bit for bit
     for (const Learnt& rank : ranks) {
       CHECK((rank == ranks[0]));
       for (std::size_t i = 0; i < rank.scalars.size(); ++i)
@@ -190,13 +140,12 @@ TEST_CASE("an update of several ranks is that of one on all of their episodes") 
 }
 
 TEST_CASE("what is not finite in one rank changes the weights of none") {
-  LearningTask task;
-  const TensorMap before = copied_weights(*task.first_network());
-  for (const Learnt& rank : task.learn(2, {.target_rate = 0}, /*spoilt=*/1)) {
+  const TensorMap before = copied_weights(*LearningTask().first_network());
+  for (const Learnt& rank : learn_together(2, {.target_rate = 0}, /*spoilt=*/1)) {
     CHECK(equal(rank.weights, before));
     CHECK(rank.faults == 3);
   }
-  for (const Learnt& rank : task.learn(2, {.target_rate = 0})) {
+  for (const Learnt& rank : learn_together(2, {.target_rate = 0})) {
     CHECK_FALSE(equal(rank.weights, before));
     CHECK(rank.faults == 0);
   }

@@ -36,7 +36,7 @@ TEST_CASE("ranks exchange bytes of any length, in their order") {
     in_threads(size, [&](const std::shared_ptr<Ranks>& own_ranks) {
       Ranks& ranks = *own_ranks;
       const int own = ranks.rank();
-      check(ranks.size() == size && ranks.on_this_machine() == size, "size");
+      check(ranks.size() == size && ranks.on_this_machine() == size && ranks.place_on_machine() == own, "size");
       // Around the length from which on a second exchange is needed, and of lengths that differ.
       for (const int length : {0, 1, 247, 248, 249, 5000}) {
         const auto text = [&](int rank) {
