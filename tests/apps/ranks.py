@@ -1,10 +1,14 @@
 """One run by several ranks: engram train as torchrun starts it, or by the same variables set by hand; ranks that are
-killed, stopped, resumed and dealt anew.  usage: ranks.py ENGRAM"""
+killed, stopped, resumed and dealt anew.  usage: ranks.py ENGRAM [--device DEVICE] [--kills KILLS]
 
+With --device cuda each rank has a GPU; exit status 77 (skipped) where there are not two."""
+
+import argparse
 import json
 import os
 import pathlib
 import random
+import shutil
 import signal
 import socket
 import subprocess
@@ -14,13 +18,34 @@ import time
 
 from safetensors import safe_open
 
-ENGRAM = sys.argv[1]
-KILLS, MOST_SECONDS_TO_A_KILL = 50, 2
+
+def count_gpus():
+    if not shutil.which("nvidia-smi"):
+        return 0
+    listed = subprocess.run(["nvidia-smi", "-L"], capture_output=True, text=True)
+    return listed.stdout.count("GPU ") if listed.returncode == 0 else 0
+
+
+parser = argparse.ArgumentParser()
+parser.add_argument("engram")
+parser.add_argument("--device", default="cpu")
+parser.add_argument("--kills", type=int, default=50)
+arguments = parser.parse_args()
+ENGRAM, DEVICE, KILLS = arguments.engram, arguments.device, arguments.kills
+ON_GPUS = DEVICE != "cpu"
+MOST_RANKS = count_gpus() if ON_GPUS else 4
+if MOST_RANKS < 2:
+    print(f"skipped: 2 GPUs are needed, {MOST_RANKS} found")
+    sys.exit(77)
+MOST_SECONDS_TO_A_KILL = 2
 SECONDS_TO_END = 30  # within which a lost rank ends the others
 SETTINGS = {"task.name": "tmaze", "task.corridor_length": 5, "memory.name": "lstm", "memory.width": 8,
-            "network.hidden_width": 16, "run.num_envs": 4, "run.steps": 2400, "run.threads": 1, "run.device": "cpu",
+            "network.hidden_width": 16, "run.num_envs": 4, "run.steps": 2400, "run.threads": 1, "run.device": DEVICE,
             "run.metrics_every_steps": 200, "replay.batch_episodes": 4, "evaluation.every_steps": 800,
             "evaluation.episodes": 6, "evaluation.final_episodes": 7, "checkpoint.every_steps": 150}
+if ON_GPUS:  # engram's own kernels, in longer runs than those of a CPU, which would be over before a kill
+    SETTINGS |= {"memory.name": "deltanet", "memory.width": 32, "network.hidden_width": 32, "run.steps": 12_000,
+                 "evaluation.every_steps": 4000}
 
 
 def free_port():
@@ -76,7 +101,7 @@ def check_one_run(folder):
     assert "2 ranks, each 1 CPU thread" in output, output
     assert newest_state(folder / "by_hand")["state.ranks"] == "2"
     assert json.loads((folder / "by_hand/about.json").read_text())["ranks"] == 2
-    subprocess.run([ENGRAM, "evaluate", folder / "by_hand", "--episodes=3", "--device=cpu"], check=True,
+    subprocess.run([ENGRAM, "evaluate", folder / "by_hand", "--episodes=3", f"--device={DEVICE}"], check=True,
                    capture_output=True)
     torchrun = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node=2", f"--master-port={free_port()}",
                 "--no-python"]
@@ -168,7 +193,8 @@ def check_stopping(folder, expected):
 def check_other_numbers(folder):
     run = folder / "dealt"
     train(2, run, run__steps=900)
-    for before, ranks, steps in ((2, 3, 1500), (3, 1, 2100), (1, 4, 2700)):
+    before, last = 2, 2700
+    for ranks, steps in ((3, 1500), (1, 2100), (4, last)) if MOST_RANKS >= 4 else ((1, 1500), (2, last)):
         words = command(run, "--resume=auto", run__steps=steps)
         ended = finish(start(ranks, words))
         assert all(status == 0 for status, *_ in ended), ended
@@ -176,9 +202,10 @@ def check_other_numbers(folder):
         assert (f"saved by {plural[before]}: replay and environments are dealt anew to {plural[ranks]}"
                 in ended[0][1]), ended
         assert newest_state(run).get("state.ranks", "1") == str(ranks)
+        before = ranks
     rows = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
     steps = [row["environment_steps"] for row in rows if row["kind"] == "train"]
-    assert steps == sorted(steps) and steps[-1] >= 2700, steps
+    assert steps == sorted(steps) and steps[-1] >= last, steps
 
 
 def check_refusals(folder):
@@ -201,6 +228,13 @@ def check_refusals(folder):
     first, second = finish(start(2, command(folder / "full")))
     assert first[0] == 2 and "rank 0 of 2" in first[2] and "full" in first[2], first
     assert second == (1, "", ""), second
+    if ON_GPUS:
+        ended = finish(start(2, command(none, run__device="cuda:0")))
+        assert ended[0][0] == 2 and "rank 0 and rank 1 would share a GPU" in ended[0][2], ended
+        assert ended[1] == (2, "", ""), ended
+        many = MOST_RANKS + 1
+        ended = finish(start(many, command(none, run__num_envs=many, replay__batch_episodes=many)))
+        assert ended[0][0] == 2 and f"rank {MOST_RANKS} has no device: device 'cuda:{MOST_RANKS}'" in ended[0][2], ended
     assert not none.exists()
 
 
