@@ -132,6 +132,7 @@ NamedScalars SacLearner::update(const EpisodeBatch& batch) {
   if (!network_->is_training()) throw std::logic_error("an update of a network in evaluation mode");
   const auto learn = [this](const std::vector<torch::Tensor>& inputs) { return learn_from(EpisodeBatch::of(inputs)); };
   std::vector<torch::Tensor> values;
+  summed_ = false;
   explaining([&] { values = step_.run(batch.tensors(), learn); });
   const std::vector<std::string> names = scalar_names();
   NamedScalars scalars;
@@ -215,7 +216,8 @@ void SacLearner::update_temperature(const torch::Tensor& entropy, const torch::T
 Faults SacLearner::faults() const {
   torch::Tensor watch;
   explaining([&] { watch = watch_.cpu(); });
-  if (device_sum_) device_sum_->check();
+  if (device_sum_ && !summed_) device_sum_->check();
+  summed_ = true;
   const std::int64_t* const values = watch.const_data_ptr<std::int64_t>();
   if (values[1] == 0) return {};
   std::vector<std::string> names = {"the loss"};

@@ -107,6 +107,7 @@ class SacLearner final : public Learner {
   torch::Tensor watch_;  // int64 [4], on the device: updates, faults, the first one's update and tensor
   std::shared_ptr<Ranks> ranks_;
   std::unique_ptr<DeviceSum> device_sum_;  // of several ranks on GPUs
+  mutable bool summed_ = true;             // no update since the sums were last found to be whole
   RecordedStep step_;                      // its graphs hold sums
 };
 

@@ -4,10 +4,14 @@
 
 #include <atomic>
 #include <chrono>
+#include <csignal>
 #include <functional>
+#include <future>
+#include <string>
 #include <thread>
 #include <vector>
 
+#include "tests/ranks/in_processes.h"
 #include "tests/ranks/in_threads.h"
 
 using namespace engram;
@@ -67,4 +71,21 @@ TEST_CASE("a rank's watches follow each other") {
       CHECK(watch.leave());
     }
   });
+}
+
+TEST_CASE("a rank that is killed is missed within seconds") {
+  const auto told = in_processes(3, "a rank that is killed is missed*", [](const std::shared_ptr<Ranks>& ranks) {
+    std::promise<void> lost;
+    std::future<void> news = lost.get_future();
+    RankWatch watch(
+        *ranks, [] { return true; }, [&] { lost.set_value(); });
+    if (ranks->rank() == 1) {
+      std::this_thread::sleep_for(500ms);
+      ::raise(SIGKILL);
+    }
+    return std::string(news.wait_for(5s) == std::future_status::ready ? "missed" : "not missed");
+  });
+  CHECK(told[0].value_or("nothing") == "missed");
+  CHECK_FALSE(told[1].has_value());
+  CHECK(told[2].value_or("nothing") == "missed");
 }
