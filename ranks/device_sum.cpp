@@ -111,7 +111,6 @@ class DeviceSum::Communicator {
     const bool together = watch_ && watch_->leave();
     watch_.reset();
     if (given_up_.exchange(true) || !connected_) return;  // the watch has freed it, or there is nothing
-    const c10::cuda::CUDAGuard guard(device_);
     together ? nccl().destroy(communicator_) : nccl().abort(communicator_);
   }
 
@@ -150,16 +149,14 @@ class DeviceSum::Communicator {
       const std::unique_lock lock(calling_, kOneCall);
       given_up_ = true;
     }
-    if (!connected_) return;
-    const c10::cuda::CUDAGuard guard(device_);
-    nccl().abort(communicator_);
+    if (connected_) nccl().abort(communicator_);
   }
 
   const torch::Device device_;
   ncclComm_t communicator_ = nullptr;
   std::timed_mutex calling_;
   std::atomic<bool> connected_ = false, given_up_ = false;
-  std::string reason_;
+  std::string reason_ = "another rank has ended its sums";
   std::unique_ptr<RankWatch> watch_;
 };
 
