@@ -119,8 +119,7 @@ Problem draw_well_conditioned(const Case& c, const Variant& variant) {
   throw std::logic_error("no problem is well conditioned");
 }
 
-// In float32 a gradient may be as wrong as twice the definition's own is: that of a decay's bias is a sum that almost
-// cancels.
+// In float32 a gradient may be as wrong as twice the definition's own is: some are sums that almost cancel.
 void check_case(const Case& c, const Variant& base, torch::ScalarType dtype, double output_bound,
                 double gradient_bound) {
   Variant variant = base;
@@ -168,7 +167,7 @@ const std::vector<Variant> kVariants = {
 // Mixers that are recorded (nn/autograd_branch.h), alone and beside one of kernels. In bfloat16 gpu_precision.cpp has
 // them.
 const std::vector<Variant> kRecordedVariants = {
-    {"gated_deltanet", {}}, {"retnet", {}}, {"stack", {{"stack", "deltanet,window:window=7,retnet"}}}};
+    {"delta_2021", {}}, {"retnet", {}}, {"stack", {{"stack", "deltanet,window:window=7,retnet"}}}};
 
 bool has_narrow_heads(const Case& c) { return std::stoi(c.width) / std::stoi(c.heads) < 16; }
 bool normalises_branches(const Variant& variant) {
