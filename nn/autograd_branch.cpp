@@ -12,7 +12,7 @@ namespace {
 using torch::Tensor;
 
 // A gradient that an optimizer's leaf can take as it is: of the parameter's layout, and nobody else's.
-Tensor own_gradient(Tensor& gradient, const Tensor& parameter) {
+Tensor own_gradient(const Tensor& gradient, const Tensor& parameter) {
   if (!gradient.defined()) return torch::zeros_like(parameter);
   if (gradient.use_count() == 1 && gradient.strides() == parameter.strides()) return gradient;
   return torch::empty_like(parameter, torch::requires_grad(false)).copy_(gradient);
