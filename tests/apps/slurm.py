@@ -30,11 +30,11 @@ hidden_width = 16
 width = 16
 layers = 1
 [run]
-steps = 500
+steps = 1000
 random_episodes = 4
 threads = 1
 [evaluation]
-every_steps = 250
+every_steps = 500
 episodes = 4
 final_episodes = 20
 [replay]
@@ -52,6 +52,7 @@ memory.name = lstm
 """
 RUNS = {f"{task}/{backbone}/{seed}" for task in ("short", "long") for backbone in ("gru", "lstm") for seed in (0, 1)}
 NODES = {f"node{i}": 8 for i in (1, 2, 3, 4)}
+MIDDLE = "checkpoint_000040.safetensors"  # of some 52 that a run saves
 TIME_CHECK_SECONDS = 30  # how often slurmctld looks at the time limits of jobs
 
 
@@ -93,7 +94,11 @@ def freeze_training(cluster, node):
         if where is None or len(checkpoints(where[1])) < 2:
             return False
         os.kill(where[0], signal.SIGSTOP)
-        found.append((*where, checkpoints(where[1])[-1]))
+        newest = checkpoints(where[1])[-1]
+        if newest > MIDDLE:  # too late: the next one of its job
+            os.kill(where[0], signal.SIGCONT)
+            return False
+        found.append((*where, newest))
         return True
 
     cluster.wait_for(frozen, f"a run in its middle on {node}", 90)
