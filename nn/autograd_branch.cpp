@@ -1,6 +1,5 @@
 #include "nn/autograd_branch.h"
 
-#include <algorithm>
 #include <utility>
 
 #include "nn/autocast.h"
