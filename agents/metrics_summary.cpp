@@ -59,6 +59,7 @@ EvaluationSummary evaluation(const Json& row) {
                             count(row, "updates"),
                             static_cast<int>(count(row, "episodes", 1e9)),
                             {rate(row, "success"), number(row, "return")}};
+  if (row.contains("collected_episodes")) summary.collected_episodes = count(row, "collected_episodes");
   if (has_sampled(row)) summary.sampled = {rate(row, "sampled_success"), number(row, "sampled_return")};
   summary.greedy_decisions = decisions(row, "");
   summary.sampled_decisions = decisions(row, "sampled_");
@@ -123,6 +124,7 @@ void add_row(TimingsSummary& summary, const std::string& text) {
   TimingsSummary latest = summary;
   set_amount(latest.wall_seconds, row, "wall_seconds");
   set_amount(latest.steps_per_second, row, "steps_per_second");
+  set_amount(latest.updates_per_second, row, "updates_per_second");
   set_amount(latest.peak_memory_mb, row, "peak_memory_mb");
   set_amount(latest.peak_gpu_memory_mb, row, "peak_gpu_memory_mb");
   summary = latest;

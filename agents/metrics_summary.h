@@ -31,6 +31,7 @@ struct MetricsSummary {
 struct TimingsSummary {
   std::optional<double> wall_seconds;        // of training, evaluations included
   std::optional<double> steps_per_second;    // environment steps, since learning began or went on
+  std::optional<double> updates_per_second;  // of the learner, likewise
   std::optional<double> peak_memory_mb;      // of the program, in 10^6 bytes, without that of a GPU
   std::optional<double> peak_gpu_memory_mb;  // of LibTorch's allocator, in 10^6 bytes; nothing on the CPU
   std::int64_t damaged_rows = 0;

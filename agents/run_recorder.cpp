@@ -81,6 +81,8 @@ void RunRecorder::evaluated(const TrainStatus& status, const AgentNetwork& netwo
                              {"episodes", static_cast<double>(evaluation.episodes)},
                              {"return", evaluation.greedy.mean_return},
                              {"success", evaluation.greedy.success}};
+  if (const auto& collected = evaluation.collected_episodes)
+    row.push_back({"collected_episodes", static_cast<double>(*collected)});
   if (const auto& sampled = evaluation.sampled)
     row.insert(row.end(), {{"sampled_return", sampled->mean_return}, {"sampled_success", sampled->success}});
   add_decisions(row, "", evaluation.greedy_decisions);

@@ -260,6 +260,7 @@ bool Trainer::evaluate_policy() {
       .episodes = episodes,
       .greedy = summarize(results->greedy),
       .sampled = summarize(results->sampled),
+      .collected_episodes = status_.episodes,
       .greedy_decisions = decision_rates(results->greedy),
       .sampled_decisions = decision_rates(results->sampled),
       .critic_loss_by_phase = ranks_->first() ? critic_loss_by_phase() : std::vector<Scalar>()};

@@ -39,6 +39,7 @@ struct EvaluationSummary {
   PlayedEpisodes greedy;                            // the most probable actions
   std::optional<PlayedEpisodes> sampled = {};       // actions drawn from the policy; none in runs of older versions
   // What follows is for people: nothing depends on it, and a state does not keep it.
+  std::optional<std::int64_t> collected_episodes = {};  // finished in training before; none in runs of older versions
   std::optional<DecisionRates> greedy_decisions = {}, sampled_decisions = {};  // of tasks that say what these are
   // Of kPhaseEpisodes episodes, spread evenly over the replay, as "critic_loss_" and the name of a phase of the task;
   // empty where the episodes show no two phases.

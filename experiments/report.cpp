@@ -57,6 +57,20 @@ Analysis with_trusted_intervals(const Results& results, const Analysis& analysis
   return shown;
 }
 
+// "1,200", "1,200 (3 of 5)", or "-" where no run came so far.
+std::string learnt_text(const Results& results, std::size_t task, std::size_t backbone) {
+  const std::size_t finished = finished_runs(results, task, backbone);
+  std::vector<double> episodes = figures_of(results, task, backbone, [](const RunResult& run) -> std::optional<double> {
+    if (!run.episodes_until_learnt) return std::nullopt;
+    return static_cast<double>(*run.episodes_until_learnt);
+  });
+  if (episodes.empty()) return finished == 0 ? "" : "-";
+  const std::string median = count_with_commas(std::llround(quantile(episodes, 0.5)));
+  return episodes.size() == finished
+             ? median
+             : median + " (" + std::to_string(episodes.size()) + " of " + std::to_string(finished) + ")";
+}
+
 void create_folders(const ReportFiles& files) {
   std::error_code error;
   for (const fs::path& folder : {files.html.parent_path(), files.folder}) {
@@ -277,9 +291,18 @@ void ReportWriter::add_cost() {
       results_, "Environment steps a run took; median.",
       median_text([](const RunResult& run) { return std::optional(static_cast<double>(run.metrics.steps)); },
                   [](double steps) { return count_with_commas(std::llround(steps)); })));
+  document_.add(by_backbone(
+      results_,
+      format("Episodes of training until an evaluation had a success of %.0f%%; median of the finished runs that came "
+             "so far, and their number where others did not.",
+             100 * kLearntSuccess),
+      [this](std::size_t task, std::size_t backbone) { return learnt_text(results_, task, backbone); }));
+  const auto rate_text = [](double rate) { return format(rate < 100 ? "%.1f" : "%.0f", rate); };
   document_.add(by_backbone(results_, "Environment steps a second, with acting, learning and evaluating; median.",
-                            median_text([](const RunResult& run) { return run.timings.steps_per_second; },
-                                        [](double rate) { return format(rate < 100 ? "%.1f" : "%.0f", rate); })));
+                            median_text([](const RunResult& run) { return run.timings.steps_per_second; }, rate_text)));
+  document_.add(
+      by_backbone(results_, "Updates a second, likewise; median.",
+                  median_text([](const RunResult& run) { return run.timings.updates_per_second; }, rate_text)));
   const auto megabytes = [](double memory) { return format("%.0f", memory); };
   document_.add(by_backbone(results_, "Peak memory of a run's program in megabytes, without that of a GPU; median.",
                             median_text([](const RunResult& run) { return run.timings.peak_memory_mb; }, megabytes)));

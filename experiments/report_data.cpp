@@ -80,8 +80,10 @@ Json run_json(const RunResult& run) {
   json["best_return"] = run.scores ? optional_json(run.scores->best_return) : Json();
   json["environment_steps"] = run.metrics.steps;
   json["updates"] = run.metrics.updates;
+  json["episodes_until_learnt"] = run.episodes_until_learnt ? Json(*run.episodes_until_learnt) : Json();
   json["wall_seconds"] = optional_json(run.timings.wall_seconds);
   json["steps_per_second"] = optional_json(run.timings.steps_per_second);
+  json["updates_per_second"] = optional_json(run.timings.updates_per_second);
   json["peak_memory_mb"] = optional_json(run.timings.peak_memory_mb);
   json["peak_gpu_memory_mb"] = optional_json(run.timings.peak_gpu_memory_mb);
   json["width"] = run.plan.budget.width;

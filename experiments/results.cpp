@@ -89,6 +89,12 @@ void read_range(RunResult& run, const FinalEvaluation& last) {
     append(run.remark, "lacks evaluations at " + run.plan.range->text());
 }
 
+std::optional<std::int64_t> episodes_until_learnt(const std::vector<EvaluationSummary>& evaluations) {
+  const auto learnt = std::ranges::find_if(
+      evaluations, [](const EvaluationSummary& evaluation) { return evaluation.greedy.success >= kLearntSuccess; });
+  return learnt == evaluations.end() ? std::nullopt : learnt->collected_episodes;
+}
+
 std::optional<double> best_return(const std::vector<EvaluationSummary>& evaluations) {
   std::optional<double> best;
   for (const EvaluationSummary& evaluation : evaluations) {
@@ -107,6 +113,7 @@ RunResult RunResult::missing(PlannedRun plan) {
           .timings = {},
           .provenance = {},
           .curve = {},
+          .episodes_until_learnt = {},
           .scores = {},
           .range = {},
           .remark = ""};
@@ -121,6 +128,7 @@ RunResult read_run(const fs::path& folder, PlannedRun plan) {
   run.timings = summarize_timings(directory.timings_file());
   run.provenance = read_provenance(directory.path() / "about.json");
   run.curve = curve_of(run.metrics);
+  run.episodes_until_learnt = episodes_until_learnt(run.metrics.evaluations);
   if (!run.state.trained) return run;
   if (run.curve.empty()) {
     run.remark = "its metrics.jsonl has no evaluation";

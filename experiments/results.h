@@ -37,6 +37,8 @@ struct RunScores {
   std::optional<double> best_return = {};
 };
 
+constexpr double kLearntSuccess = 0.67;  // of greedy episodes; twice the chance among three
+
 struct RunResult {
   PlannedRun plan;
   RunState state;
@@ -44,7 +46,9 @@ struct RunResult {
   TimingsSummary timings;
   Provenance provenance;
   std::vector<std::pair<double, double>> curve;  // (environment steps, success) of the evaluations; steps ascend
-  std::optional<RunScores> scores;               // of a run that is trained to its end
+  // Finished in training when an evaluation first had a success of kLearntSuccess; nothing where none had.
+  std::optional<std::int64_t> episodes_until_learnt;
+  std::optional<RunScores> scores;  // of a run that is trained to its end
   // Of its best weights at the values of the experiment's range, as far as they are there; empty without a range.
   std::vector<std::optional<RangePoint>> range;
   std::string remark;  // what is wrong with a finished run, or unusual

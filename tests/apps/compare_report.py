@@ -102,7 +102,7 @@ def check_whole(run, folder):
     page = Page((folder / "a.html").read_text())
     assert {"script", "iframe", "link"}.isdisjoint(page.tags)
     for words in ('Which of <these> & "those" remembers?', "length_4", "lstm", "control: memoryless", "random play",
-                  "chance", "Probability of improvement", "Wall time", "Peak memory", "engram compare report",
+                  "chance", "Probability of improvement", "Wall time", "Peak memory", "success of 67%", "Updates a second", "engram compare report",
                   "corridor_length = 8", "Nothing: every run is finished", "LibTorch", "gnuplot 5."):
         assert words in page.text, words
     assert sum(image.startswith("data:image/svg+xml") for image in page.images) == 4, len(page.images)
@@ -122,6 +122,7 @@ def check_whole(run, folder):
         for key, value in expected.items():
             assert float(row[key]) == item[key] == value, (row, key)
         assert row["state"] == "finished" and float(row["wall_seconds"]) > 0 and float(row["peak_memory_mb"]) > 10, row
+        assert float(row["updates_per_second"]) > 0 and item["updates_per_second"] > 0, row
     table = found["scores"]["final_success"]
     own = [item["final_success"] for item in found["runs"] if item["backbone"] == "gru"]
     assert abs(table["methods"]["gru"]["mean"]["value"] - sum(own) / 4) < 1e-12

@@ -24,12 +24,15 @@ constexpr const char* kExperiment =
     "[tasks.long]\ntask.corridor_length = 20\n[tasks.short]\ntask.corridor_length = 5\n"
     "[backbones.gru]\nmemory.name = gru\n[backbones.lstm]\nmemory.name = lstm\n";
 
-std::string evaluation_row(int steps, double success, const std::string& mean_return = "0.5") {
+// `more`: other values of the row.
+std::string evaluation_row(int steps, double success, const std::string& mean_return = "0.5",
+                           const std::string& more = "") {
   return "{\"kind\":\"evaluation\",\"environment_steps\":" + std::to_string(steps) +
-         ",\"updates\":1,\"episodes\":10,\"return\":" + mean_return + ",\"success\":" + std::to_string(success) + "}\n";
+         ",\"updates\":1,\"episodes\":10,\"return\":" + mean_return + ",\"success\":" + std::to_string(success) + more +
+         "}\n";
 }
 
-// `more`: other values of the row.
+// `more`: likewise.
 std::string final_row(double success, const std::string& more = "", const std::string& mean_return = "null") {
   return "{\"kind\":\"final\",\"environment_steps\":100,\"updates\":1,\"episodes\":20,\"return\":" + mean_return +
          ",\"success\":" + std::to_string(success) + ",\"success_low\":0,\"success_high\":1" + more + "}\n";
@@ -57,7 +60,8 @@ struct Comparison {
     fs::create_directories(run(name).folder / "checkpoints");
     write_text(run(name).folder / "config.ini", run(name).config.to_ini());
     write_text(run(name).folder / "metrics.jsonl", metrics);
-    write_text(run(name).folder / "timings.jsonl", "{\"wall_seconds\":5,\"steps_per_second\":80}\n");
+    write_text(run(name).folder / "timings.jsonl",
+               "{\"wall_seconds\":5,\"steps_per_second\":80,\"updates_per_second\":20}\n");
     write_text(run(name).folder / "about.json",
                "{\"engram\":\"1.2.3\",\"commit\":\"abc\",\"device\":\"cpu\\n\\u001b\",\"cpu_cores\":4}");
   }
@@ -75,7 +79,9 @@ TEST_CASE("scores of finished runs, and what the others are") {
   Comparison comparison;
   comparison.write("long/gru/1",
                    evaluation_row(100, 0.2) + evaluation_row(200, 0.6) + evaluation_row(400, 0.4) + final_row(0.5));
-  comparison.write("long/gru/2", evaluation_row(100, 0) + evaluation_row(200, 1) + final_row(0.9));  // stopped early
+  comparison.write("long/gru/2", evaluation_row(100, 0, "0.5", ",\"collected_episodes\":7") +
+                                     evaluation_row(200, 1, "0.5", ",\"collected_episodes\":15") +
+                                     final_row(0.9));  // stopped early
   comparison.write("long/lstm/1", evaluation_row(100, 0.2) + evaluation_row(200, 0.6));
   comparison.write("short/gru/1", "nonsense\n" + evaluation_row(300, 0.5) + evaluation_row(200, 0.7) + final_row(0.5));
   comparison.write("short/none/1", final_row(0.5));
@@ -94,6 +100,7 @@ TEST_CASE("scores of finished runs, and what the others are") {
   CHECK(full.scores->area == doctest::Approx((0.2 * 100 + 0.4 * 100 + 0.5 * 200) / 400));
   CHECK(full.remark == "");
   CHECK(full.timings.wall_seconds == 5);
+  CHECK(full.timings.updates_per_second == 20);
   CHECK(full.provenance.engram == "1.2.3");
   CHECK(!mentions(full.provenance.device, "\x1b"));
   CHECK(full.provenance.cpu_cores == "4");
@@ -101,6 +108,9 @@ TEST_CASE("scores of finished runs, and what the others are") {
   REQUIRE(early.scores);
   CHECK(early.scores->area == doctest::Approx((0.5 * 100 + 200) / 400));
   CHECK(early.remark == "");
+  CHECK(early.episodes_until_learnt == 15);
+  CHECK(!full.episodes_until_learnt);                            // 0.6 at best
+  CHECK(!result(results, "short/gru/1").episodes_until_learnt);  // learnt, by a row that does not say when
 
   CHECK(!result(results, "long/lstm/1").scores);
   CHECK(result(results, "long/lstm/1").state.stage == RunStage::kUnfinished);
