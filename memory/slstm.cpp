@@ -10,6 +10,7 @@
 
 #include "memory/block_stack.h"
 #include "memory/linear_recurrence.h"
+#include "memory/slstm_cuda.h"
 #include "nn/autocast.h"
 
 namespace engram {
@@ -22,9 +23,7 @@ class SlstmMixer : public torch::nn::Module {
   using Options = SlstmOptions;
   static constexpr bool kCountsSteps = false;
   static bool shows_memory(const Options&) { return false; }
-  static Support learning_kernels(const Options&) {
-    return Support::no("gates that see the last output need one step after the other");
-  }
+  static Support learning_kernels(const Options&) { return Support::no("only its recurrence has kernels"); }
 
   using Plan = LengthsPlan;
   using StepPlan = EmptyStepPlan;
@@ -53,8 +52,13 @@ class SlstmMixer : public torch::nn::Module {
 
   Tensor forward(const Tensor& x_BTD, const Plan& plan, std::span<const Tensor> state,
                  std::vector<Tensor>& final_state) {
+    const Tensor gates_BTHX = gates_of_input(x_BTD, state[0].scalar_type());
+    if (plan.fresh_kernels && supports_slstm_on_gpu(gates_BTHX, recurrent_HKX_)) {
+      final_state.insert(final_state.end(), state.begin(), state.end());
+      return join_heads(head_norm_->forward(slstm_on_gpu(gates_BTHX, recurrent_HKX_, plan.lengths_B)));
+    }
     const std::int64_t steps = x_BTD.size(1);
-    const std::vector<Tensor> gates_T = gates_of_input(x_BTD, state[0].scalar_type()).unbind(1);
+    const std::vector<Tensor> gates_T = gates_BTHX.unbind(1);
     Cell cell = first_cell(state);
     std::vector<Tensor> all[4];
     for (std::int64_t t = 0; t < steps; ++t) {

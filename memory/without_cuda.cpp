@@ -6,6 +6,7 @@
 #include "memory/fused_mixer.h"
 #include "memory/linear_recurrence_cuda.h"
 #include "memory/ops_cuda.h"
+#include "memory/slstm_cuda.h"
 
 namespace engram::fused {
 
@@ -56,5 +57,7 @@ using torch::Tensor;
 
 Support supports_linear_recurrence_on_gpu(const Tensor&, const Tensor&, const Tensor&) { return no_support(); }
 Tensor linear_recurrence_on_gpu(const Tensor&, const Tensor&, const Tensor&) { not_built("the linear recurrence"); }
+Support supports_slstm_on_gpu(const Tensor&, const Tensor&) { return no_support(); }
+Tensor slstm_on_gpu(const Tensor&, const Tensor&, const Tensor&) { not_built("sLSTM"); }
 
 }  // namespace engram
