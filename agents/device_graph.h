@@ -7,6 +7,7 @@
 #include <c10/cuda/CUDAStream.h>
 
 #include <exception>
+#include <mutex>
 
 namespace engram {
 
@@ -44,6 +45,9 @@ class DeviceGraph {
   // memory, from which this one's is taken as well where the two never run at once; {0, 0}: memory of its own.
   template <class Work>
   void capture(Work work, c10::MempoolId_t pool = {0, 0}) {
+    // LibTorch notes in its generators that a recording is under way, and they are the program's: one at a time.
+    static std::mutex recording;
+    const std::lock_guard lock(recording);
     graph_.capture_begin(pool, cudaStreamCaptureModeThreadLocal);
     try {
       work();

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <list>
+#include <mutex>
 #include <utility>
 
 #include "agents/device_graph.h"
@@ -77,6 +78,11 @@ class RecordedStep::Recordings {
 
   Tensors step(Recording& recording, const Tensors& inputs, const Work& work) {
     recording.take(inputs);
+    // What is launched or recorded may use what the program has once, such as the side streams of backward passes: runs
+    // in threads beside each other take turns. A replay needs nothing of the kind.
+    static std::mutex launching;
+    std::unique_lock lock(launching, std::defer_lock);
+    if (!recording.graph) lock.lock();
     if (recording.launched < kWarmUp) {
       ++recording.launched;
       return work(recording.inputs);

@@ -3,6 +3,7 @@
 #include <ATen/Parallel.h>
 
 #include <charconv>
+#include <mutex>
 
 #include "base/error.h"
 #include "base/processors.h"
@@ -48,6 +49,9 @@ torch::ScalarType compute_dtype(const Config& config, torch::Device device) {
 }
 
 std::shared_ptr<AgentNetwork> make_network(const Config& config, const TaskInfo& task, torch::Device device) {
+  // The generators that first weights are drawn from are the program's: runs beside each other take turns.
+  static std::mutex drawing;
+  const std::lock_guard lock(drawing);
   torch::manual_seed(config.run.seed);
   auto network = std::make_shared<AgentNetwork>(config.network, config.memory, task, config.run.seed);
   network->to(device);

@@ -20,6 +20,7 @@ struct TrainOptions {
   std::string resume;
   std::string adapt;
   std::string seed;
+  std::string seeds;
   std::string device;
   std::string on_nan;
 
@@ -33,6 +34,8 @@ struct TrainOptions {
              "its task");
     list.add("config", config, "INI file with the settings that differ from the defaults");
     list.add("seed", seed, "short for --run.seed");
+    list.add("seeds", seeds,
+             "several seeds, as in 1-4,8: a run for each, all at once in one program, in the folders DIR/SEED");
     list.add("device", device, "short for --run.device");
     list.add("on-nan", on_nan, "short for --run.on_nan");
   }

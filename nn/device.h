@@ -5,6 +5,7 @@
 #include <c10/core/Device.h>
 
 #include <cstdint>
+#include <memory>
 #include <string>
 
 namespace engram {
@@ -20,6 +21,20 @@ std::string device_identity(c10::Device device);
 
 // The most that LibTorch's allocator has held of all GPUs since the program started; 0 where it has held none.
 std::int64_t peak_device_memory_bytes();
+
+// While it lives, what this thread gives a GPU goes to a stream of its own, beside what other threads give it, which
+// ends before this does. Nothing on the CPU.
+class OwnStream {
+ public:
+  explicit OwnStream(c10::Device device);
+  ~OwnStream();
+  OwnStream(const OwnStream&) = delete;
+  OwnStream& operator=(const OwnStream&) = delete;
+
+ private:
+  struct Guard;
+  std::unique_ptr<Guard> guard_;
+};
 
 // Throws std::runtime_error, with what to do, where this build has kernels but none for the GPU of that index.
 void check_device_architecture(int index);

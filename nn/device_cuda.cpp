@@ -1,6 +1,10 @@
 #include <c10/cuda/CUDACachingAllocator.h>
 #include <c10/cuda/CUDAFunctions.h>
+#include <c10/cuda/CUDAGuard.h>
+#include <c10/cuda/CUDAStream.h>
 #include <cuda_runtime_api.h>
+
+#include <exception>
 
 #include "kernels/architecture.h"
 #include "nn/device.h"
@@ -39,6 +43,19 @@ std::int64_t peak_device_memory_bytes() {
       bytes += getDeviceStats(gpu).reserved_bytes[kAll].peak;
   return bytes;
 }
+
+struct OwnStream::Guard {
+  explicit Guard(c10::Device device) : on_stream(c10::cuda::getStreamFromPool(/*priority=*/0, device.index())) {}
+  ~Guard() {
+    try {
+      on_stream.current_stream().synchronize();
+    } catch (const std::exception&) {  // of a GPU that has failed: whoever used it has been told
+    }
+  }
+  c10::cuda::CUDAStreamGuard on_stream;
+};
+OwnStream::OwnStream(c10::Device device) : guard_(device.is_cuda() ? std::make_unique<Guard>(device) : nullptr) {}
+OwnStream::~OwnStream() = default;
 
 void check_device_architecture(int index) { check_architecture(index); }
 

@@ -13,6 +13,14 @@
 #include "nn/late_gradients.h"
 #include "nn/residual_stack.h"
 
+namespace engram {
+
+struct OwnStream::Guard {};
+OwnStream::OwnStream(c10::Device) {}
+OwnStream::~OwnStream() = default;
+
+}  // namespace engram
+
 namespace engram::fused {
 
 using torch::Tensor;
