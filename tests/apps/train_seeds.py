@@ -93,10 +93,8 @@ def check_refused(folder):
     size = [*SIZE, "--memory.name", "deltanet", "--run.steps", "400"]
     begun = call(folder, "damaged", "--seeds", "1-2", *size)
     assert begun.returncode == 0, begun
-    for file in (folder / "damaged/2/weights").iterdir():
-        file.unlink()
-    (folder / "damaged/2/weights").rmdir()
-    (folder / "damaged/2/weights").write_text("no folder")
+    (folder / "damaged/2/weights/last.safetensors").unlink()
+    (folder / "damaged/2/weights/last.safetensors/in_the_way").mkdir(parents=True)
     failed = call(folder, "damaged", "--seeds", "1-2", "--resume", "auto", *size[:-1], "800")
     assert failed.returncode == 1 and "1 of 2 runs failed: seed 2: " in failed.stderr, failed
     assert failed.stderr.count("\n") == 1 and "seed 2: failed: " in failed.stdout, failed
