@@ -52,6 +52,11 @@ class InputDecay : public torch::nn::Module {
   // x [..., D]; in float32 at least.
   Output forward(const torch::Tensor& x);
 
+  // Of kScalar: w, c and A.
+  const torch::Tensor& weight_HD() const { return map_->weight; }
+  const torch::Tensor& bias_H() const { return bias_; }
+  const torch::Tensor& log_rate_H() const { return log_rate_H_; }
+
   static std::int64_t multiply_adds(const FastWeightsOptions& options);
 
  private:

@@ -1,0 +1,62 @@
+// A lane of a warp that holds a vector of a head, as maths.h and walk.h ask for it: eight or sixteen lanes share a
+// head.
+#pragma once
+
+#include "kernels/block/row_vector.cuh"
+#include "kernels/fast_weight_passes/walk.h"
+
+namespace engram::fast_weight_passes {
+
+constexpr int kThreads = 256;  // of a block
+constexpr int kMaxPadded = 128;
+
+// Of numbers alone.
+struct DeviceMaths {
+  using Number = float;
+  __device__ static float sigmoid(float x) { return engram::sigmoid(x); }
+  __device__ static float exp(float x) { return expf(x); }
+  __device__ static float exp2(float x) { return exp2f(x); }
+  __device__ static float log1p(float x) { return log1pf(x); }
+  __device__ static float inverse_root(float x) { return rsqrtf(x); }
+};
+
+template <class T, int kLanes>
+class WarpLane : public DeviceMaths {
+ public:
+  using Vector = RowVector;
+  using Element = T;
+  using Stored = StoredVector<T>;
+  static constexpr int kHeld = kVector;
+  static constexpr int kHeads = kThreads / kLanes;         // that a block has at a time
+  static constexpr int kExchanged = 2 * kLanes * kVector;  // floats a head: DPFP's 2 C and the features
+
+  // `exchanged`: shared, kHeads * kExchanged floats; null where nothing is exchanged.
+  __device__ explicit WarpLane(float* exchanged)
+      : exchanged_(exchanged == nullptr ? nullptr : exchanged + threadIdx.x / kLanes * kExchanged) {}
+
+  __device__ int first() const { return lane_id() % kLanes * kVector; }
+  __device__ float sum(float x) const { return row_sum<kLanes>(x); }
+  __device__ float* exchange() const { return exchanged_; }
+  __device__ void synchronise() const { __syncwarp(); }
+
+  __device__ static Stored fetch(bool holds, const T* p) { return {holds, p}; }
+  __device__ static RowVector floats(const Stored& stored) { return stored.floats(); }
+  __device__ static void store(T* p, const RowVector& v) { store_vector(p, v); }
+
+ private:
+  float* exchanged_;
+};
+
+// Calls launch.operator()<T, kLanes>() for heads of up to `padded` elements.
+template <typename Launch>
+void dispatch_lanes(Dtype dtype, int padded, Launch launch) {
+  dispatch_dtype(dtype, [&](auto element) {
+    using T = decltype(element);
+    if (padded <= 64)
+      launch.template operator()<T, 8>();
+    else
+      launch.template operator()<T, 16>();
+  });
+}
+
+}  // namespace engram::fast_weight_passes
