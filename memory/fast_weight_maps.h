@@ -28,6 +28,8 @@ class FastWeightFeatures : public torch::nn::Module {
   // Divided by their length or their sum, both with 1e-6 against zero.
   torch::Tensor normalize(const torch::Tensor& features) const;
 
+  const torch::Tensor& directions_FC() const { return directions_FC_; }
+
   static std::int64_t multiply_adds(const FastWeightsOptions& options);
 
  private:

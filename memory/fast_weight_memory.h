@@ -48,6 +48,8 @@ class FastWeightMemory {
   bool writes_by_delta_rule() const { return rule_.delta; }
   // Of the map to write strengths; undefined where there is none.
   torch::Tensor write_weight() const { return beta_ ? beta_->weight : torch::Tensor(); }
+  // Of FAVOR+; undefined without.
+  const torch::Tensor& directions_FC() const { return features_->directions_FC(); }
   // Null where decays do not come from the input.
   const InputDecay* input_decay() const { return decay_.get(); }
 

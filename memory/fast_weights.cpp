@@ -77,8 +77,6 @@ class FastWeightsMixer : public torch::nn::Module, public AttentionMaps {
     if (options.is_deltanet()) return {};
     if (const Support memory = FastWeightMemory::kernels(options); !memory)
       return Support::no("its fast weights have no kernels: " + memory.reason());
-    if (options.feature_map == FeatureMap::kFavor)
-      return Support::no("its random features have no kernels, only its fast weights");
     return {};
   }
 
@@ -138,6 +136,7 @@ class FastWeightsMixer : public torch::nn::Module, public AttentionMaps {
                                       .decay_bias_H = {},
                                       .log_rate_H = {},
                                       .convolution_CW = convolution_ ? convolution_->weight_CW() : Tensor(),
+                                      .directions_FC = memory_.directions_FC(),
                                       .head_norm_K = head_norm_->weight(),
                                       .output_DD = output_->weight};
     if (const InputDecay* const decay = memory_.input_decay()) {

@@ -1,5 +1,6 @@
 #include "memory/fused_fast_weights.h"
 
+#include <algorithm>
 #include <stdexcept>
 #include <utility>
 #include <vector>
@@ -31,7 +32,7 @@ passes::Map map_of(FeatureMap map) {
     case FeatureMap::kIdentity:
       return passes::Map::kIdentity;
     case FeatureMap::kFavor:
-      break;
+      return passes::Map::kFavor;
   }
   throw std::logic_error("a feature map without a kernel");
 }
@@ -103,6 +104,7 @@ class FastWeightsBranch : public Branch {
         bias_H_(plain(weights.decay_bias_H)),
         log_rate_H_(plain(weights.log_rate_H)),
         convolution_CW_(plain(weights.convolution_CW)),
+        directions_FC_(plain(weights.directions_FC)),
         head_norm_K_(plain(weights.head_norm_K)),
         input_stack_(projected_columns_, padded_width()),
         output_stack_(padded_width(), part_) {
@@ -239,7 +241,8 @@ class FastWeightsBranch : public Branch {
             .dtype = dtype(),
             .part = {of_keys(settings_.query_dropout), of_keys(settings_.key_dropout), of_values},
             .projected = projected_.data_ptr(),
-            .convolution = float_data(convolution_CW_)};
+            .convolution = float_data(convolution_CW_),
+            .directions = float_data(directions_FC_)};
   }
   passes::Strengths strengths() const {
     return {.kind = strength_,
@@ -288,7 +291,7 @@ class FastWeightsBranch : public Branch {
   int heads_, channels_, padded_, features_padded_;
   int part_, features_part_;  // columns of all heads
   int gate_column_, logit_column_, projected_columns_;
-  Tensor bias_H_, log_rate_H_, convolution_CW_, head_norm_K_;
+  Tensor bias_H_, log_rate_H_, convolution_CW_, directions_FC_, head_norm_K_;
   WeightStack input_stack_, output_stack_;
   Tensor input_weight_, output_weight_;
   Tensor normed_MP_, projected_, features_, write_, log_decay_, answer_, saved_, mixed_;

@@ -1,6 +1,6 @@
 // The mixer of a block of the fast weights' family on a GPU as a residual branch (nn/residual_stack.h), over all rows
 // of a batch that begin fresh, with a backward pass of its own: what fast_weights.cpp defines, for options whose memory
-// has kernels (fast_weight_ops.h) and whose features are not random. DeltaNet's, which HQLT shares, is in
+// has kernels (fast_weight_ops.h). DeltaNet's, which HQLT shares, is in
 // fused_mixer.h. Rows [M, P], types and the clock of a dropout: as in nn/fused_rows.h.
 #pragma once
 
@@ -23,6 +23,7 @@ struct FastWeightsWeights {
   torch::Tensor write_HD;                            // of write strengths sigmoid
   torch::Tensor decay_HD, decay_bias_H, log_rate_H;  // of a scalar decay
   torch::Tensor convolution_CW;                      // [3 D, 4]
+  torch::Tensor directions_FC;                       // of FAVOR+; they are not trained
   torch::Tensor head_norm_K;
   torch::Tensor output_DD;
 };

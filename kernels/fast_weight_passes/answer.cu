@@ -29,8 +29,8 @@ struct Place {
 
 template <class T, int kLanes>
 __global__ void __launch_bounds__(kThreads) forward_kernel(const __grid_constant__ Answer input, T* __restrict__ out) {
-  using Lane = WarpLane<T, kLanes>;
-  const Lane lane(nullptr);
+  using Lane = WarpLane<T, kLanes, false>;
+  const Lane lane;
   const unsigned item = blockIdx.x * Lane::kHeads + threadIdx.x / kLanes;
   const bool inside = item < static_cast<unsigned>(input.rows) * input.heads;
   const Place place(input, inside ? item : 0, inside, lane.first());
@@ -45,9 +45,9 @@ template <class T, int kLanes>
 __global__ void __launch_bounds__(kThreads, kResident)
     backward_kernel(const __grid_constant__ Answer input, const __grid_constant__ AnswerGradient gradient,
                     float* __restrict__ weight_sums) {
-  using Lane = WarpLane<T, kLanes>;
+  using Lane = WarpLane<T, kLanes, false>;
   __shared__ float4 shared[Lane::kHeads * kLanes * kVector / 4];
-  const Lane lane(nullptr);
+  const Lane lane;
   const int first = lane.first(), slot = threadIdx.x / kLanes;
   const RowVector weight = load_bounded(input.weight, first, input.kind.channels);
   RowVector weight_sum = {};
@@ -98,7 +98,7 @@ int blocks_of(const Answer& input) { return row_blocks(input.rows * input.heads,
 
 void answer_forward(const Answer& input, void* out, cudaStream_t stream) {
   dispatch(input, [&]<typename T, int kLanes>() {
-    const int heads = WarpLane<T, kLanes>::kHeads;
+    const int heads = WarpLane<T, kLanes, false>::kHeads;
     const auto blocks = static_cast<unsigned>((input.rows * input.heads + heads - 1) / heads);
     forward_kernel<T, kLanes><<<blocks, kThreads, 0, stream>>>(input, static_cast<T*>(out));
   });

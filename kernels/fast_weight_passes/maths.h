@@ -8,7 +8,9 @@
 //   first()                      the channel that it holds first
 //   sum(x)                       the sum over the lanes of the head, in all of them; all lanes call it
 //   sigmoid, exp, log1p, inverse_root
-//   exchange(), synchronise()    of Map::kDpfp: numbers that all lanes of the head see, 2 channels + features of them
+//   kExchanges                   whether it has the following
+//   exchange(), synchronise()    of Map::kDpfp and kFavor: numbers that all lanes of the head see, 2 channels +
+//   features direction(c)                 of Map::kFavor: R_fc for the held features f < F, -R_fc for F + f
 // What is held behind a head's channels is zero in every result.
 #pragma once
 
@@ -27,8 +29,9 @@
 namespace engram::fast_weight_passes {
 
 // x, silu(x), max(x, 0), 1 + elu(x), or DPFP: feature (j - 1) 2C + i is r_i r_{i - j}, r = [max(x, 0), max(-x, 0)],
-// indices modulo 2C, for j = 1 .. nu (Schlag et al. 2021, equation 37).
-enum class Map { kIdentity, kSilu, kRelu, kElu, kDpfp };
+// indices modulo 2C, for j = 1 .. nu (Schlag et al. 2021, equation 37); or FAVOR+: exp(-|y|^2 / 2) [exp(R y), exp(-R
+// y)] / sqrt(2F), y = x / C^(1/4), with F random directions (Choromanski et al. 2021).
+enum class Map { kIdentity, kSilu, kRelu, kElu, kDpfp, kFavor };
 // What features are divided by: 1, sqrt(u . u + 1e-6), sum u + 1e-6.
 enum class FeatureNorm { kNone, kLength, kSum };
 // b: 1, beta_factor sigmoid(write logit), the step size softplus(decay logit + bias).
@@ -49,9 +52,12 @@ struct FeaturePart {
   DropoutKey dropout;  // between map and norm; row = row * heads + head, `features` channels
   int channels;        // C, that a head has before its map
   int features;        // and after it
-  int nu;              // of kDpfp
+  int nu;              // of kDpfp: 2 C nu features; kFavor has 2 F
   bool ends_with_one;  // one more channel behind the features, of ones
 };
+
+// Whether a map's features come from several channels.
+PASSES_INLINE bool exchanges(Map map) { return map == Map::kDpfp || map == Map::kFavor; }
 
 template <class Lane>
 PASSES_INLINE typename Lane::Number silu_derivative(typename Lane::Number x) {
@@ -96,6 +102,54 @@ PASSES_INLINE typename Lane::Vector each_dpfp_feature(const FeaturePart& part, c
   return y;
 }
 
+// C^(-1/4)
+template <class Lane>
+PASSES_INLINE typename Lane::Number favor_scale(const Lane&, int channels) {
+  return Lane::inverse_root(1 / Lane::inverse_root(static_cast<typename Lane::Number>(channels)));
+}
+
+template <class Lane>
+PASSES_INLINE typename Lane::Vector dpfp(const FeaturePart& part, const Lane& lane, const typename Lane::Vector& x) {
+  using Number = typename Lane::Number;
+  Number* const rectified = lane.exchange();
+  lane.synchronise();  // what was exchanged before has been read
+  PASSES_UNROLL
+  for (int i = 0; i < Lane::kHeld; ++i)
+    if (const int c = lane.first() + i; c < part.channels) {
+      rectified[c] = x.x[i] > 0 ? x.x[i] : Number(0);
+      rectified[part.channels + c] = x.x[i] < 0 ? -x.x[i] : Number(0);
+    }
+  lane.synchronise();
+  return each_dpfp_feature(part, lane, [&](int, int at, int shifted) { return rectified[at] * rectified[shifted]; });
+}
+
+template <class Lane>
+PASSES_INLINE typename Lane::Vector favor(const FeaturePart& part, const Lane& lane, const typename Lane::Vector& x) {
+  using Number = typename Lane::Number;
+  const Number scale = favor_scale(lane, part.channels);
+  const typename Lane::Vector y = each_channel(lane, part.channels, [&](int i) { return scale * x.x[i]; });
+  Number* const all = lane.exchange();
+  const Number half_square = product_sum(lane, y, y) / 2;  // what was exchanged before has been read
+  lane.synchronise();
+  PASSES_UNROLL
+  for (int i = 0; i < Lane::kHeld; ++i)
+    if (lane.first() + i < part.channels) all[lane.first() + i] = y.x[i];
+  lane.synchronise();
+  typename Lane::Vector exponent;
+  PASSES_UNROLL
+  for (int i = 0; i < Lane::kHeld; ++i) exponent.x[i] = -half_square;
+  for (int c = 0; c < part.channels; ++c) {
+    const typename Lane::Vector direction = lane.direction(c);
+    PASSES_UNROLL
+    for (int i = 0; i < Lane::kHeld; ++i) exponent.x[i] += all[c] * direction.x[i];
+  }
+  const Number factor = Lane::inverse_root(static_cast<Number>(part.features));
+  return each_channel(lane, part.features, [&](int i) {
+    // The lane's own, for the gradient.
+    return all[part.channels + lane.first() + i] = factor * Lane::exp(exponent.x[i]);
+  });
+}
+
 template <class Lane>
 PASSES_INLINE typename Lane::Vector mapped(const FeaturePart& part, const Lane& lane, const typename Lane::Vector& x) {
   using Number = typename Lane::Number;
@@ -106,23 +160,62 @@ PASSES_INLINE typename Lane::Vector mapped(const FeaturePart& part, const Lane& 
       return each_channel(lane, part.channels, [&](int i) { return x.x[i] > 0 ? x.x[i] : Number(0); });
     case Map::kElu:
       return each_channel(lane, part.channels, [&](int i) { return x.x[i] > 0 ? x.x[i] + 1 : Lane::exp(x.x[i]); });
-    case Map::kDpfp: {
-      Number* const rectified = lane.exchange();
-      lane.synchronise();  // what was exchanged before has been read
-      PASSES_UNROLL
-      for (int i = 0; i < Lane::kHeld; ++i)
-        if (const int c = lane.first() + i; c < part.channels) {
-          rectified[c] = x.x[i] > 0 ? x.x[i] : Number(0);
-          rectified[part.channels + c] = x.x[i] < 0 ? -x.x[i] : Number(0);
-        }
-      lane.synchronise();
-      return each_dpfp_feature(part, lane,
-                               [&](int, int at, int shifted) { return rectified[at] * rectified[shifted]; });
-    }
+    case Map::kDpfp:
+      if constexpr (Lane::kExchanges) return dpfp(part, lane, x);
+      break;
+    case Map::kFavor:
+      if constexpr (Lane::kExchanges) return favor(part, lane, x);
+      break;
     case Map::kIdentity:
       break;
   }
   return each_channel(lane, part.channels, [&](int i) { return x.x[i]; });
+}
+
+// dx from du of u = dpfp(x) or favor(x), which the lanes have computed last.
+template <class Lane>
+PASSES_INLINE typename Lane::Vector dpfp_backward(const FeaturePart& part, const Lane& lane,
+                                                  const typename Lane::Vector& x, const typename Lane::Vector& du) {
+  using Number = typename Lane::Number;
+  const int period = 2 * part.channels;
+  const Number* const rectified = lane.exchange();
+  Number* const gradient = lane.exchange() + period;
+  PASSES_UNROLL
+  for (int i = 0; i < Lane::kHeld; ++i)
+    if (lane.first() + i < part.features) gradient[lane.first() + i] = du.x[i];
+  lane.synchronise();
+  return each_channel(lane, part.channels, [&](int i) {
+    if (x.x[i] == 0) return Number(0);
+    const int at = lane.first() + i + (x.x[i] > 0 ? 0 : part.channels);
+    Number sum = 0;
+    for (int j = 1; j <= part.nu; ++j) {
+      const int before = at >= j ? at - j : at - j + period, after = at + j < period ? at + j : at + j - period;
+      const Number* const own = gradient + (j - 1) * period;
+      sum += own[at] * rectified[before] + own[after] * rectified[after];
+    }
+    return x.x[i] > 0 ? sum : -sum;
+  });
+}
+template <class Lane>
+PASSES_INLINE typename Lane::Vector favor_backward(const FeaturePart& part, const Lane& lane,
+                                                   const typename Lane::Vector& x, const typename Lane::Vector& du) {
+  using Number = typename Lane::Number;
+  // Of the exponents, e_f = sum over c of R_fc y_c - |y|^2 / 2.
+  const Number scale = favor_scale(lane, part.channels);
+  const Number* const features = lane.exchange() + part.channels + lane.first();
+  const typename Lane::Vector de = each_channel(lane, part.features, [&](int i) { return du.x[i] * features[i]; });
+  Number sum = 0;
+  PASSES_UNROLL
+  for (int i = 0; i < Lane::kHeld; ++i) sum += de.x[i];
+  sum = lane.sum(sum);
+  typename Lane::Vector dx = each_channel(lane, part.channels, [&](int i) { return -scale * scale * x.x[i] * sum; });
+  for (int c = 0; c < part.channels; ++c) {
+    const Number along = product_sum(lane, de, lane.direction(c));
+    PASSES_UNROLL
+    for (int i = 0; i < Lane::kHeld; ++i)
+      if (lane.first() + i == c) dx.x[i] += scale * along;
+  }
+  return dx;
 }
 
 // dx from du of u = mapped(x), which the lanes have computed last.
@@ -138,26 +231,12 @@ PASSES_INLINE typename Lane::Vector mapped_backward(const FeaturePart& part, con
     case Map::kElu:
       return each_channel(lane, part.channels,
                           [&](int i) { return x.x[i] > 0 ? du.x[i] : du.x[i] * Lane::exp(x.x[i]); });
-    case Map::kDpfp: {
-      const int period = 2 * part.channels;
-      const Number* const rectified = lane.exchange();
-      Number* const gradient = lane.exchange() + period;
-      PASSES_UNROLL
-      for (int i = 0; i < Lane::kHeld; ++i)
-        if (lane.first() + i < part.features) gradient[lane.first() + i] = du.x[i];
-      lane.synchronise();
-      return each_channel(lane, part.channels, [&](int i) {
-        if (x.x[i] == 0) return Number(0);
-        const int at = lane.first() + i + (x.x[i] > 0 ? 0 : part.channels);
-        Number sum = 0;
-        for (int j = 1; j <= part.nu; ++j) {
-          const int before = at >= j ? at - j : at - j + period, after = at + j < period ? at + j : at + j - period;
-          const Number* const own = gradient + (j - 1) * period;
-          sum += own[at] * rectified[before] + own[after] * rectified[after];
-        }
-        return x.x[i] > 0 ? sum : -sum;
-      });
-    }
+    case Map::kDpfp:
+      if constexpr (Lane::kExchanges) return dpfp_backward(part, lane, x, du);
+      break;
+    case Map::kFavor:
+      if constexpr (Lane::kExchanges) return favor_backward(part, lane, x, du);
+      break;
     case Map::kIdentity:
       break;
   }
@@ -219,7 +298,7 @@ PASSES_INLINE typename Lane::Vector feature_backward(const FeaturePart& part, co
                                                      const typename Lane::Vector& x, const typename Lane::Vector& dy) {
   using Number = typename Lane::Number;
   typename Lane::Vector du = dy;
-  if (part.norm != FeatureNorm::kNone || part.map == Map::kDpfp) {
+  if (part.norm != FeatureNorm::kNone || exchanges(part.map)) {
     typename Lane::Vector y = mapped(part, lane, x);
     if (part.norm != FeatureNorm::kNone) {
       drop(part, lane, item, y);

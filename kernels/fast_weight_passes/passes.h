@@ -30,6 +30,7 @@ struct Features {
   FeaturePart part[kParts];  // the same channels in all
   const void* projected;     // the first query's column
   const float* convolution;  // [3 H C, 4], of channel part * H * C + head * C + c; null: none
+  const float* directions;   // of Map::kFavor, [F, C]
 };
 // features [B, T, 3, H, features_padded]
 void features_forward(const Features& input, void* features, cudaStream_t stream);

@@ -14,15 +14,28 @@ class WholeHead {
   using Number = double;
   using Element = double;
   static constexpr int kHeld = kMostChannels;
+  static constexpr bool kExchanges = true;
   struct Vector {
     double x[kHeld];
   };
   using Stored = Vector;
 
+  // directions_FC: of Map::kFavor.
+  WholeHead(const Numbers& directions_FC, int channels) : directions_FC_(directions_FC), channels_(channels) {}
+
   int first() const { return 0; }
   double sum(double x) const { return x; }
   double* exchange() const { return exchanged_.data(); }
   void synchronise() const {}
+  Vector direction(int c) const {
+    Vector v{};
+    const int count = static_cast<int>(directions_FC_.size()) / channels_;
+    for (int f = 0; f < count; ++f) {
+      v.x[f] = directions_FC_[f * channels_ + c];
+      v.x[count + f] = -v.x[f];
+    }
+    return v;
+  }
 
   static double sigmoid(double x) { return 1 / (1 + std::exp(-x)); }
   static double exp(double x) { return std::exp(x); }
@@ -39,6 +52,8 @@ class WholeHead {
   static void store(double* p, const Vector& v) { std::copy_n(v.x, kHeld, p); }
 
  private:
+  const Numbers& directions_FC_;
+  int channels_;
   mutable Numbers exchanged_ = Numbers(2 * kHeld);
 };
 
@@ -100,7 +115,7 @@ void each_strip(const FeaturesReference& input, const WholeHead& lane, const Wal
 
 template <bool kConvolves>
 Numbers forward(const FeaturesReference& input) {
-  const WholeHead lane;
+  const WholeHead lane(input.directions, input.part[0].channels);
   const Numbers projected = padded(input.projected, input.part[0].channels);
   Numbers features(projected.size());
   each_strip<kConvolves>(input, lane, [&](const FeaturePart& part, const auto& strip, const Taps& taps) {
@@ -111,7 +126,7 @@ Numbers forward(const FeaturesReference& input) {
 
 template <bool kConvolves>
 FeaturesReferenceGradient backward(const FeaturesReference& input, const Numbers& d_features) {
-  const WholeHead lane;
+  const WholeHead lane(input.directions, input.part[0].channels);
   const Numbers projected = padded(input.projected, input.part[0].channels),
                 d = padded(d_features, input.features_width());
   Numbers d_projected(projected.size()), d_convolution(input.convolution.size());
@@ -179,7 +194,7 @@ StrengthsReferenceGradient strengths_reference_backward(const StrengthsReference
 }
 
 Numbers answer_reference(const AnswerReference& input) {
-  const WholeHead lane;
+  const WholeHead lane(input.weight, input.kind.channels);  // nothing asks it for directions
   Numbers out;
   each_answer(input, [&](const auto& answer, const auto& gate, const auto& weight, std::size_t, std::size_t) {
     const auto own = mixed(input.kind, lane, answer, weight, gate);
@@ -189,7 +204,7 @@ Numbers answer_reference(const AnswerReference& input) {
 }
 
 AnswerReferenceGradient answer_reference_backward(const AnswerReference& input, const Numbers& d_out) {
-  const WholeHead lane;
+  const WholeHead lane(input.weight, input.kind.channels);  // nothing asks it for directions
   AnswerReferenceGradient d{Numbers(input.answer.size()), Numbers(input.gate.size()), Numbers(input.weight.size())};
   const int channels = input.kind.channels;
   each_answer(input, [&](const auto& answer, const auto& gate, const auto& weight, std::size_t first,

@@ -16,6 +16,7 @@ struct FeaturesReference {
   FeaturePart part[kParts];  // dropouts with a clock on the CPU
   Numbers projected;         // [B, T, 3, H, C]
   Numbers convolution;       // [3 H C, 4]; empty: none
+  Numbers directions;        // of Map::kFavor, [F, C]
 
   // Of a head in the features: of the widest part, the channel of ones included.
   int features_width() const;

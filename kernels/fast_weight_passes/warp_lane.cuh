@@ -20,24 +20,35 @@ struct DeviceMaths {
   __device__ static float inverse_root(float x) { return rsqrtf(x); }
 };
 
-template <class T, int kLanes>
+template <class T, int kLanes, bool kHasExchange>
 class WarpLane : public DeviceMaths {
  public:
   using Vector = RowVector;
   using Element = T;
   using Stored = StoredVector<T>;
   static constexpr int kHeld = kVector;
+  static constexpr bool kExchanges = kHasExchange;
   static constexpr int kHeads = kThreads / kLanes;         // that a block has at a time
   static constexpr int kExchanged = 2 * kLanes * kVector;  // floats a head: DPFP's 2 C and the features
 
-  // `exchanged`: shared, kHeads * kExchanged floats; null where nothing is exchanged.
-  __device__ explicit WarpLane(float* exchanged)
-      : exchanged_(exchanged == nullptr ? nullptr : exchanged + threadIdx.x / kLanes * kExchanged) {}
+  // `exchanged`: shared, kHeads * kExchanged floats; `directions`: shared, kVector numbers for each lane and channel,
+  // in the order of direction_at(). Either may be null where no map needs it.
+  __device__ explicit WarpLane(float* exchanged = nullptr, const float* directions = nullptr)
+      : exchanged_(exchanged + threadIdx.x / kLanes * kExchanged), directions_(directions) {}
 
   __device__ int first() const { return lane_id() % kLanes * kVector; }
   __device__ float sum(float x) const { return row_sum<kLanes>(x); }
   __device__ float* exchange() const { return exchanged_; }
   __device__ void synchronise() const { __syncwarp(); }
+  __device__ RowVector direction(int c) const {
+    const float4* const at = reinterpret_cast<const float4*>(directions_) + 2 * c * kLanes + lane_id() % kLanes;
+    const float4 low = at[0], high = at[kLanes];
+    return {{low.x, low.y, low.z, low.w, high.x, high.y, high.z, high.w}};
+  }
+  // Where feature f of channel c stands: lanes beside each other read 16 bytes beside each other.
+  __device__ static int direction_at(int c, int f) {
+    return 4 * ((2 * c + f % kVector / 4) * kLanes + f / kVector) + f % 4;
+  }
 
   __device__ static Stored fetch(bool holds, const T* p) { return {holds, p}; }
   __device__ static RowVector floats(const Stored& stored) { return stored.floats(); }
@@ -45,6 +56,7 @@ class WarpLane : public DeviceMaths {
 
  private:
   float* exchanged_;
+  const float* directions_;
 };
 
 // Calls launch.operator()<T, kLanes>() for heads of up to `padded` elements.

@@ -47,12 +47,15 @@ struct PassesCase {
   passes::Map map;
   passes::FeatureNorm norm;
   Dtype dtype;
-  int nu = 1;
+  int nu = 1, directions = 0;
   bool convolution = false, one = false, value_silu = true;
   double dropout = 0;
   unsigned seed = 0;
 
-  int features() const { return map == passes::Map::kDpfp ? 2 * channels * nu : channels; }
+  int features() const {
+    if (map == passes::Map::kFavor) return 2 * directions;
+    return map == passes::Map::kDpfp ? 2 * channels * nu : channels;
+  }
   int widest() const { return std::max(features(), channels + (one ? 1 : 0)); }
   int padded() const { return padded_to_vectors(channels); }
   int features_padded() const { return padded_to_vectors(widest()); }
@@ -87,10 +90,11 @@ struct PassesProblem {
 
 inline PassesProblem make_passes(const PassesCase& c) {
   Rng rng(c.seed, Purpose::kTest, 12, static_cast<unsigned>(c.channels));
-  PassesProblem p{{c.batch, c.steps, c.heads, {}, {}, {}}, {}};
+  PassesProblem p{{c.batch, c.steps, c.heads, {}, {}, {}, {}}, {}};
   c.fill(p.input.part, kPassesSeedTick);
   p.input.projected = normals(rng, c.rows() * 3 * c.heads * c.channels, c.dtype);
   if (c.convolution) p.input.convolution = normals(rng, 3 * c.heads * c.channels * 4, Dtype::kFloat32, 0.5);
+  p.input.directions = normals(rng, c.directions * c.channels, Dtype::kFloat32);
   p.d_features = normals(rng, c.rows() * 3 * c.heads * c.widest(), c.dtype);
   for (std::size_t i = 0; i < p.d_features.size(); ++i) {
     const auto which = i / c.widest() / c.heads % 3;
@@ -103,7 +107,7 @@ inline PassesProblem make_passes(const PassesCase& c) {
 
 struct PassesDevice {
   PassesCase c;
-  DeviceBytes projected, convolution, d_features, features, d_projected, d_convolution, scratch;
+  DeviceBytes projected, convolution, directions, d_features, features, d_projected, d_convolution, scratch;
   DeviceBuffer<std::int64_t> seed_tick{std::vector<std::int64_t>{kPassesSeedTick[0], kPassesSeedTick[1]}};
 
   PassesDevice(const PassesCase& of, const PassesProblem& p)
@@ -113,6 +117,7 @@ struct PassesDevice {
                          c.dtype)),
         d_features(upload(with_padding(p.d_features, c.widest(), c.features_padded()), c.dtype)) {
     if (c.convolution) convolution = upload(p.input.convolution, Dtype::kFloat32);
+    if (c.directions > 0) directions = upload(p.input.directions, Dtype::kFloat32);
   }
 
   void run() {
@@ -120,7 +125,8 @@ struct PassesDevice {
                            c.dtype,
                            {},
                            projected.data(),
-                           c.convolution ? floats(convolution) : nullptr};
+                           c.convolution ? floats(convolution) : nullptr,
+                           c.directions > 0 ? floats(directions) : nullptr};
     c.fill(input.part, seed_tick.data());
     poison(features, c.rows() * 3 * c.heads * c.features_padded(), c.dtype);
     poison(d_projected, c.rows() * c.stride(), c.dtype);

@@ -35,11 +35,10 @@ struct Map {
   FeatureMap of_options;
   passes::Map of_kernels;
 };
-const std::vector<Map> kMaps = {{FeatureMap::kIdentity, passes::Map::kIdentity},
-                                {FeatureMap::kSilu, passes::Map::kSilu},
-                                {FeatureMap::kRelu, passes::Map::kRelu},
-                                {FeatureMap::kElu, passes::Map::kElu},
-                                {FeatureMap::kDpfp, passes::Map::kDpfp}};
+const std::vector<Map> kMaps = {
+    {FeatureMap::kIdentity, passes::Map::kIdentity}, {FeatureMap::kSilu, passes::Map::kSilu},
+    {FeatureMap::kRelu, passes::Map::kRelu},         {FeatureMap::kElu, passes::Map::kElu},
+    {FeatureMap::kDpfp, passes::Map::kDpfp},         {FeatureMap::kFavor, passes::Map::kFavor}};
 const std::vector<std::pair<KeyNorm, passes::FeatureNorm>> kNorms = {{KeyNorm::kNone, passes::FeatureNorm::kNone},
                                                                      {KeyNorm::kL2, passes::FeatureNorm::kLength},
                                                                      {KeyNorm::kSum, passes::FeatureNorm::kSum}};
@@ -96,6 +95,7 @@ void check_features(const FeatureCase& c) {
   FastWeightsOptions options;
   options.width = kWidth, options.heads = kHeads;
   options.feature_map = c.map.of_options, options.key_norm = c.norm.first, options.dpfp_nu = c.nu;
+  options.favor_features = 7;
   options.dropout = c.dropout;
   const Layer layer(options, c.convolution);
   const Tensor x = leaf({kBatch, kSteps, 3, kHeads, kChannels});
@@ -119,7 +119,8 @@ void check_features(const FeatureCase& c) {
        {c.value_silu ? passes::Map::kSilu : passes::Map::kIdentity, passes::FeatureNorm::kNone,
         layer.value_dropout->key(torch::kCPU), kChannels, kChannels, 0, c.one}},
       numbers(x),
-      c.convolution ? numbers(layer.convolution->weight_CW()) : passes::Numbers()};
+      c.convolution ? numbers(layer.convolution->weight_CW()) : passes::Numbers(),
+      layer.memory.directions_FC().defined() ? numbers(layer.memory.directions_FC()) : passes::Numbers()};
   REQUIRE(input.features_width() == expected.size(4));
   CHECK(relative_error(tensor(features_reference(input), expected.sizes()), expected.detach()) < kBound);
 

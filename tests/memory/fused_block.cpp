@@ -41,7 +41,8 @@ Gradients differentiate(SequenceModel& model, const Tensor& input_BTD, const Ten
   model.zero_grad();
   (output.to(weight_BTD.dtype()) * weight_BTD).sum().backward();
   Gradients gradients{output.detach(), input.grad(), {}};
-  for (const Tensor& parameter : model.parameters()) gradients.parameters.push_back(parameter.grad().clone());
+  for (const Tensor& parameter : model.parameters())  // random directions are not trained
+    gradients.parameters.push_back(parameter.requires_grad() ? parameter.grad().clone() : torch::zeros_like(parameter));
   return gradients;
 }
 
@@ -178,6 +179,7 @@ const std::vector<Variant> kVariants = {
 // every option that the kernels take.
 const std::vector<Variant> kFamily = {
     {"linear_transformer", {}},
+    {"performer", {}},
     {"dpfp", {}},
     {"delta_2021", {}},
     {"gated_deltanet", {}},
@@ -195,6 +197,7 @@ const std::vector<Variant> kFamily = {
       {"attention_norm", "sum"},
       {"convolution", "true"}}},
     {"fast_weights", {{"feature_map", "dpfp"}, {"convolution", "true"}, {"output_gate", "silu"}}},
+    {"fast_weights", {{"feature_map", "favor"}, {"favor_features", "13"}, {"convolution", "true"}}},
 };
 // Whether the kernels take them: DPFP's keys have twice their head's channels, at most 128. Of two steps its gradients
 // say nothing: its features of the first may be orthogonal to those of the second but for what 1e-6 is divided by.
