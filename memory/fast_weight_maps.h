@@ -28,6 +28,8 @@ class FastWeightFeatures : public torch::nn::Module {
   // Divided by their length or their sum, both with 1e-6 against zero.
   torch::Tensor normalize(const torch::Tensor& features) const;
 
+  const torch::Tensor& directions_FC() const { return directions_FC_; }
+
   static std::int64_t multiply_adds(const FastWeightsOptions& options);
 
  private:
@@ -51,6 +53,11 @@ class InputDecay : public torch::nn::Module {
   };
   // x [..., D]; in float32 at least.
   Output forward(const torch::Tensor& x);
+
+  // Of kScalar: w, c and A.
+  const torch::Tensor& weight_HD() const { return map_->weight; }
+  const torch::Tensor& bias_H() const { return bias_; }
+  const torch::Tensor& log_rate_H() const { return log_rate_H_; }
 
   static std::int64_t multiply_adds(const FastWeightsOptions& options);
 

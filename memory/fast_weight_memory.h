@@ -46,8 +46,12 @@ class FastWeightMemory {
 
   // Whether a step's write strength says what the memory answered before; those of sums do not.
   bool writes_by_delta_rule() const { return rule_.delta; }
-  // Of the delta rule's map to write strengths.
-  const torch::Tensor& write_weight() const { return beta_->weight; }
+  // Of the map to write strengths; undefined where there is none.
+  torch::Tensor write_weight() const { return beta_ ? beta_->weight : torch::Tensor(); }
+  // Of FAVOR+; undefined without.
+  const torch::Tensor& directions_FC() const { return features_->directions_FC(); }
+  // Null where decays do not come from the input.
+  const InputDecay* input_decay() const { return decay_.get(); }
 
  private:
   FastWeightState state_of(std::span<const torch::Tensor> state) const;

@@ -19,10 +19,6 @@ using torch::Tensor;
 constexpr double kAttentionNormEpsilon = 1e-6;
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
-double read_scale(const FastWeightRule& rule, std::int64_t key_width) {
-  return rule.attention_norm == AttentionNorm::kSum ? 1 : 1 / std::sqrt(static_cast<double>(key_width));
-}
-
 // 1 in the scale e^m of a state, and not 0 where that leaves float32: a query of zeros reads zero, not 0 / 0.
 Tensor one_in_scale(const Tensor& log_scale) {
   constexpr double kLargest = 80;
@@ -171,6 +167,10 @@ Carried carry_delta(const ChunkDecay& decay, const Tensor& key_nMCK, const Tenso
 
 }  // namespace
 
+double read_scale(AttentionNorm norm, std::int64_t key_width) {
+  return norm == AttentionNorm::kSum ? 1 : 1 / std::sqrt(static_cast<double>(key_width));
+}
+
 FastWeightResult fast_weights(const FastWeightRule& rule, const FastWeightInput& input, const FastWeightState& state,
                               const Tensor& lengths_B) {
   const std::int64_t steps = input.key.size(1), heads = input.key.size(2), key_width = input.key.size(3);
@@ -191,7 +191,7 @@ FastWeightResult fast_weights(const FastWeightRule& rule, const FastWeightInput&
   const ChunkDecay decay =
       rule.log_write ? ChunkDecay(log_decay, write_nMC1, matrices(state.log_scale_BH)) : ChunkDecay(log_decay, {}, {});
 
-  const Tensor query = chunks.of(input.query) * read_scale(rule, key_width), key = chunks.of(input.key);
+  const Tensor query = chunks.of(input.query) * read_scale(rule.attention_norm, key_width), key = chunks.of(input.key);
   const Tensor value = chunks.of(input.value), first = matrices(state.weights_BHKV);
   const Tensor scores_nMCC = decay.products(query, key, /*strictly_before=*/false);
   const Tensor read_nMCK = decay.from_start(query);
@@ -296,7 +296,7 @@ Tensor fresh_fast_weights(const FastWeightRule& rule, const FastWeightInput& inp
   if (rule.attention_norm != AttentionNorm::kNone) value = torch::constant_pad_nd(value.to(dtype), {0, 1}, /*value=*/1);
   const Tensor log_decay = input.log_decay.defined() ? input.log_decay.to(torch::kFloat32) : input.log_decay;
   const Tensor read =
-      cuda::chunked_fast_weights({rule.delta, read_scale(rule, key_width), padded(input.query), padded(input.key),
+      cuda::chunked_fast_weights({rule.delta, read_scale(rule.attention_norm, key_width), padded(input.query), padded(input.key),
                                   padded(value), input.write.to(dtype), head_scalars(log_decay), lengths_B});
   Tensor output = read.narrow(3, 0, value_width);
   if (rule.attention_norm != AttentionNorm::kNone) {
@@ -322,7 +322,7 @@ Tensor plain_fast_weight_step(const FastWeightRule& rule, const FastWeightInput&
   Tensor weights_BHKV = state.weights_BHKV, sum_BHK = state.key_sum_BHK, scale_BH = state.log_scale_BH;
   const auto dtype = weights_BHKV.scalar_type();
   const ComputeIn products(weights_BHKV.device(), dtype);
-  const Tensor key_BHK = input.key.to(dtype), query_BHK = input.query.to(dtype) * read_scale(rule, key_BHK.size(2));
+  const Tensor key_BHK = input.key.to(dtype), query_BHK = input.query.to(dtype) * read_scale(rule.attention_norm, key_BHK.size(2));
   const Tensor value_BHV = input.value.to(dtype);
   const bool normed = rule.attention_norm != AttentionNorm::kNone;
 

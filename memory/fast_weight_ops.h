@@ -56,6 +56,9 @@ struct FastWeightResult {
 FastWeightResult fast_weights(const FastWeightRule& rule, const FastWeightInput& input, const FastWeightState& state,
                               const torch::Tensor& lengths_B);
 
+// What is read is multiplied with, before an attention norm: 1 / sqrt(K), or 1 where the norm has no need of it.
+double read_scale(AttentionNorm norm, std::int64_t key_width);
+
 // Whether kernels/delta_rule can compute this rule over fresh sequences, and what keeps it from a step of them besides.
 // decay_channels: 0 without a decay, 1, or K.
 Support fast_weight_kernels(const FastWeightRule& rule, std::int64_t decay_channels, std::int64_t key_width,

@@ -5,6 +5,7 @@
 #include "memory/attention_maps.h"
 #include "memory/block_stack.h"
 #include "memory/fast_weight_memory.h"
+#include "memory/fused_fast_weights.h"
 #include "memory/short_convolution.h"
 
 namespace engram {
@@ -74,20 +75,13 @@ class FastWeightsMixer : public torch::nn::Module, public AttentionMaps {
 
   static Support learning_kernels(const Options& options) {
     if (options.is_deltanet()) return {};
-    const Support memory = FastWeightMemory::kernels(options);
-    return Support::no(memory ? "only its fast weights have kernels"
-                              : "its fast weights have no kernels: " + memory.reason());
+    if (const Support memory = FastWeightMemory::kernels(options); !memory)
+      return Support::no("its fast weights have no kernels: " + memory.reason());
+    return {};
   }
 
-  // Also fills in the mixer's own part of the settings.
-  fused::MixerWeights fused_weights(fused::MixerSettings& settings, torch::Device device) const {
-    settings.mixing = std::nullopt;
-    settings.beta_factor = static_cast<float>(options_.beta_factor);
-    settings.query_dropout = query_dropout_->key(device);
-    settings.key_dropout = key_dropout_->key(device);
-    settings.value_dropout = value_dropout_->key(device);
-    return {query_->weight, key_->weight,         value_->weight, memory_.write_weight(),
-            Tensor(),       head_norm_->weight(), output_->weight};
+  std::unique_ptr<fused::Branch> branch(const FreshRows& rows, torch::Device device) const {
+    return options_.is_deltanet() ? deltanet_branch(rows, device) : family_branch(rows, device);
   }
 
   static std::int64_t multiply_adds_per_step(const Options& options) {
@@ -118,6 +112,45 @@ class FastWeightsMixer : public torch::nn::Module, public AttentionMaps {
     return memory_.input(x, memory_.feature(heads(projected.query), query_dropout_.get()),
                          memory_.feature(heads(projected.key), key_dropout_.get()),
                          value_dropout_->forward(options_.value_silu ? torch::silu(value) : value));
+  }
+
+  std::unique_ptr<fused::Branch> deltanet_branch(const FreshRows& rows, torch::Device device) const {
+    fused::MixerSettings settings = mixer_settings(rows, options_);
+    settings.mixing = std::nullopt;
+    settings.beta_factor = static_cast<float>(options_.beta_factor);
+    settings.query_dropout = query_dropout_->key(device);
+    settings.key_dropout = key_dropout_->key(device);
+    settings.value_dropout = value_dropout_->key(device);
+    return fused::mixer_branch({query_->weight, key_->weight, value_->weight, memory_.write_weight(), Tensor(),
+                                head_norm_->weight(), output_->weight},
+                               settings);
+  }
+
+  std::unique_ptr<fused::Branch> family_branch(const FreshRows& rows, torch::Device device) const {
+    fused::FastWeightsWeights weights{.query_DD = query_->weight,
+                                      .key_DD = key_->weight,
+                                      .value_DD = value_->weight,
+                                      .gate_DD = gate_ ? gate_->weight : Tensor(),
+                                      .write_HD = memory_.write_weight(),
+                                      .decay_HD = {},
+                                      .decay_bias_H = {},
+                                      .log_rate_H = {},
+                                      .convolution_CW = convolution_ ? convolution_->weight_CW() : Tensor(),
+                                      .directions_FC = memory_.directions_FC(),
+                                      .head_norm_K = head_norm_->weight(),
+                                      .output_DD = output_->weight};
+    if (const InputDecay* const decay = memory_.input_decay()) {
+      weights.decay_HD = decay->weight_HD();
+      weights.decay_bias_H = decay->bias_H();
+      weights.log_rate_H = decay->log_rate_H();
+    }
+    return fused::fast_weights_branch(weights, {.batch = rows.batch,
+                                                .steps = rows.steps,
+                                                .options = options_,
+                                                .length_B = rows.length_B,
+                                                .query_dropout = query_dropout_->key(device),
+                                                .key_dropout = key_dropout_->key(device),
+                                                .value_dropout = value_dropout_->key(device)});
   }
 
   Tensor join(const Tensor& x, const Tensor& heads) {

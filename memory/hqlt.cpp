@@ -154,8 +154,10 @@ class HqltMixer : public HqltMixerBase {
                        (memory ? "only the fast weights have" : "not even the fast weights have: " + memory.reason()));
   }
 
-  fused::MixerWeights fused_weights(fused::MixerSettings& settings, torch::Device device) const {
-    return weights_and_settings(settings, device);
+  std::unique_ptr<fused::Branch> branch(const FreshRows& rows, torch::Device device) const {
+    fused::MixerSettings settings = mixer_settings(rows, options_);
+    const fused::MixerWeights weights = weights_and_settings(settings, device);
+    return fused::mixer_branch(weights, settings);
   }
 
  private:

@@ -44,6 +44,19 @@ struct FreshRows {
   torch::Tensor length_B;   // the same as int32
 };
 
+// What a mixer of fused_mixer.h has of them.
+template <class Options>
+fused::MixerSettings mixer_settings(const FreshRows& rows, const Options& options) {
+  fused::MixerSettings settings{};
+  settings.batch = rows.batch;
+  settings.steps = rows.steps;
+  settings.width = options.width;
+  settings.heads = options.heads;
+  settings.lengths_B = rows.lengths_B;
+  settings.length_B = rows.length_B;
+  return settings;
+}
+
 template <class Mixer>
 concept BlockMixer = std::derived_from<Mixer, torch::nn::Module> &&
     std::constructible_from<Mixer, const typename Mixer::Options&> &&
@@ -76,11 +89,10 @@ struct EmptyStepPlan {
 // A mixer may also say, of its options: static bool shows_memory(options), whether its steps fill in a LayerView (they
 // do unless it says so), and static Support learning_kernels(options), why there are no kernels for learning with them.
 
-// A mixer with kernels of its own for learning: its weights, and its own part of the settings.
+// A mixer with kernels of its own for learning: itself as a residual branch, where the kernels take its options.
 template <class Mixer>
-concept FusedMixer = BlockMixer<Mixer> &&
-    requires(const Mixer mixer, fused::MixerSettings& settings, torch::Device device) {
-  { mixer.fused_weights(settings, device) } -> std::same_as<fused::MixerWeights>;
+concept FusedMixer = BlockMixer<Mixer> && requires(const Mixer mixer, const FreshRows& rows, torch::Device device) {
+  { mixer.branch(rows, device) } -> std::same_as<std::unique_ptr<fused::Branch>>;
 };
 
 // A mixer with kernels of its own for a step: the step of rows at `position_B` as a residual branch, where the kernels
@@ -170,19 +182,10 @@ class LayerOf final : public Layer {
     return Support::no("it has no kernels of its own");
   }
   std::unique_ptr<fused::Branch> branch(const FreshRows& rows, torch::Device device) const override {
-    if constexpr (FusedMixer<Mixer>) {
-      fused::MixerSettings settings{};
-      settings.batch = rows.batch;
-      settings.steps = rows.steps;
-      settings.width = options_->width;
-      settings.heads = options_->heads;
-      settings.lengths_B = rows.lengths_B;
-      settings.length_B = rows.length_B;
-      const fused::MixerWeights weights = mixer_->fused_weights(settings, device);
-      return fused::mixer_branch(weights, settings);
-    } else {
+    if constexpr (FusedMixer<Mixer>)
+      return mixer_->branch(rows, device);
+    else
       throw std::logic_error(name() + " has no kernels of its own");
-    }
   }
 
   Support step_kernels(torch::ScalarType dtype, torch::Device device) const override {

@@ -20,6 +20,8 @@ class ShortConvolution : public torch::nn::Module {
   // Writes the input into `state_BSC`. Without gradients.
   torch::Tensor step(const torch::Tensor& x_BC, torch::Tensor state_BSC) const;
 
+  const torch::Tensor& weight_CW() const { return weight_CW_; }
+
  private:
   // Of x [B, T + S, C], the last T.
   torch::Tensor convolve(const torch::Tensor& x) const;

@@ -3,6 +3,7 @@
 #include "base/without_cuda.h"
 
 #include "memory/fused_causal_attention.h"
+#include "memory/fused_fast_weights.h"
 #include "memory/fused_mixer.h"
 #include "memory/linear_recurrence_cuda.h"
 #include "memory/ops_cuda.h"
@@ -15,6 +16,9 @@ using torch::Tensor;
 Tensor rows_with_code(const Tensor&, const Tensor&) { not_built("a position code"); }
 std::unique_ptr<Branch> causal_attention_branch(const CausalAttentionWeights&, const CausalAttentionSettings&) {
   not_built("attention");
+}
+std::unique_ptr<Branch> fast_weights_branch(const FastWeightsWeights&, const FastWeightsSettings&) {
+  not_built("a mixer of fast weights");
 }
 std::unique_ptr<Branch> mixer_branch(const MixerWeights&, const MixerSettings&) { not_built("a mixer"); }
 Support delayed_step_support(std::int64_t, std::int64_t, torch::ScalarType, torch::Device) { return no_support(); }

@@ -12,6 +12,7 @@
 #include "kernels/cuda_support.h"
 #include "kernels/delayed_memory/delayed_memory.h"
 #include "kernels/delta_rule/delta_rule.h"
+#include "kernels/fast_weight_passes/passes.h"
 #include "kernels/linear_recurrence/linear_recurrence.h"
 #include "kernels/sac_loss/sac_loss.h"
 #include "tests/kernels/mlp_heads_case.h"
@@ -125,6 +126,46 @@ TEST_CASE("a mixer refuses shapes outside the contract") {
   CHECK(refused(forward));
   mix.shape.rows = 1, mix.kind = MixKind::kFast, mix.branch_norm = true;
   CHECK_THROWS_WITH(forward(), "mixer: branch_norm without a window");
+}
+
+TEST_CASE("fast weights' passes refuse shapes outside the contract") {
+  namespace passes = fast_weight_passes;
+  const passes::FeaturePart part{passes::Map::kSilu, passes::FeatureNorm::kLength, {}, 50, 50, 1, false};
+  const passes::Features good{{2, 8, 2, 56, 56, 344}, Dtype::kFloat32, {part, part, part}, nullptr, nullptr, nullptr};
+  const auto refuses = [&](auto change) {
+    passes::Features features = good;
+    change(features);
+    return refused([&] { passes::features_backward_scratch_bytes(features); });
+  };
+  CHECK_FALSE(refuses([](passes::Features&) {}));
+  CHECK(refuses([](passes::Features& f) { f.shape.padded = 50; }));
+  CHECK(refuses([](passes::Features& f) { f.shape.features_padded = 136; }));
+  CHECK(refuses([](passes::Features& f) { f.shape.projected_stride = 340; }));
+  CHECK(refuses([](passes::Features& f) { f.shape.steps = 0; }));
+  CHECK(refuses([](passes::Features& f) { f.part[1].channels = 48; }));
+  CHECK(refuses([](passes::Features& f) { f.part[2].features = 51; }));
+  CHECK(refuses([](passes::Features& f) { f.part[0].map = passes::Map::kDpfp, f.part[0].features = 100; }));
+  CHECK(refuses([](passes::Features& f) { f.part[0].map = passes::Map::kFavor; }));  // without directions
+  passes::Answer answer{{passes::AnswerNorm::kSum, passes::AnswerGate::kNone, 56, 1e-6f},
+                        1,
+                        2,
+                        56,
+                        56,
+                        Dtype::kFloat32,
+                        344,
+                        nullptr,
+                        nullptr,
+                        nullptr};
+  CHECK_THROWS_WITH(passes::answer_forward(answer, nullptr, nullptr),
+                    "answers of fast weights: 1 rows of 2 heads of 57 elements stored as 56, 56 of them then as 56, "
+                    "projections 344 apart");
+  CHECK(refused([] { passes::strengths_backward_scratch_bytes({{}, 0, 2, Dtype::kFloat32, 8, {}, {}, {}}); }));
+  const auto columns = [](passes::Write write, passes::LogDecay decay) {
+    return passes::logit_columns({write, decay, 1}, 5);
+  };
+  CHECK(columns(passes::Write::kOne, passes::LogDecay::kFixed) == 0);
+  CHECK(columns(passes::Write::kSigmoid, passes::LogDecay::kOfWrite) == 8);
+  CHECK(columns(passes::Write::kSigmoid, passes::LogDecay::kScalar) == 16);
 }
 
 TEST_CASE("a mixer's gates have columns in multiples of eight") {

@@ -1,0 +1,59 @@
+// The passes of a mixer of fast weights in double precision on the CPU: maths.h and walk.h with one lane a head, whose
+// own reference is LibTorch's differentiation of the definition (tests/memory/fast_weight_passes.cpp). Tensors are
+// contiguous and without padding.
+#pragma once
+
+#include <vector>
+
+#include "kernels/fast_weight_passes/walk.h"
+
+namespace engram::fast_weight_passes {
+
+using Numbers = std::vector<double>;
+
+struct FeaturesReference {
+  int batch, steps, heads;
+  FeaturePart part[kParts];  // dropouts with a clock on the CPU
+  Numbers projected;         // [B, T, 3, H, C]
+  Numbers convolution;       // [3 H C, 4]; empty: none
+  Numbers directions;        // of Map::kFavor, [F, C]
+
+  // Of a head in the features: of the widest part, the channel of ones included.
+  int features_width() const;
+};
+// [B, T, 3, H, features_width], zero behind a part's features.
+Numbers features_reference(const FeaturesReference& input);
+struct FeaturesReferenceGradient {
+  Numbers projected, convolution;
+};
+FeaturesReferenceGradient features_reference_backward(const FeaturesReference& input, const Numbers& d_features);
+
+struct StrengthsReference {
+  StrengthKind kind;
+  int heads;
+  Numbers write_logits, decay_logits;  // [rows, H]; empty: none
+  Numbers bias_H, log_rate_H;          // of LogDecay::kScalar
+};
+struct StrengthsReferenceOutput {
+  Numbers write, log_decay;  // [rows, H]
+};
+StrengthsReferenceOutput strengths_reference(const StrengthsReference& input, int rows);
+struct StrengthsReferenceGradient {
+  Numbers write_logits, decay_logits, bias_H, log_rate_H;
+};
+StrengthsReferenceGradient strengths_reference_backward(const StrengthsReference& input,
+                                                        const StrengthsReferenceOutput& d);
+
+struct AnswerReference {
+  AnswerKind kind;
+  Numbers answer;  // [rows, H, C], with an answer norm [rows, H, C + 1]
+  Numbers gate;    // [rows, H, C]; empty: none
+  Numbers weight;  // [C]
+};
+Numbers answer_reference(const AnswerReference& input);  // [rows, H, C]
+struct AnswerReferenceGradient {
+  Numbers answer, gate, weight;
+};
+AnswerReferenceGradient answer_reference_backward(const AnswerReference& input, const Numbers& d_out);
+
+}  // namespace engram::fast_weight_passes

@@ -1,0 +1,140 @@
+#include <limits>
+#include <stdexcept>
+#include <string>
+
+#include "kernels/block/column_sums.cuh"
+#include "kernels/fast_weight_passes/passes.h"
+#include "kernels/fast_weight_passes/warp_lane.cuh"
+
+namespace engram::fast_weight_passes {
+namespace {
+
+constexpr int kResident = 4;  // blocks a multiprocessor of the backward kernel
+
+HOST_DEVICE int write_logits(const StrengthKind& kind, int heads) { return kind.write == Write::kSigmoid ? heads : 0; }
+HOST_DEVICE int decay_logits(const StrengthKind& kind, int heads) {
+  return kind.decay == LogDecay::kScalar ? heads : 0;
+}
+
+template <class T>
+__device__ StrengthLogits<float> logits_of(const Strengths& input, std::int64_t row, int head) {
+  const T* const at = static_cast<const T*>(input.logits) + row * input.projected_stride + head;
+  StrengthLogits<float> in{0, 0, 0, 0};
+  if (input.kind.write == Write::kSigmoid) in.write = static_cast<float>(at[0]);
+  if (input.kind.decay == LogDecay::kScalar) {
+    in.decay = static_cast<float>(at[write_logits(input.kind, input.heads)]);
+    in.bias = input.bias_H[head];
+    in.log_rate = input.log_rate_H[head];
+  }
+  return in;
+}
+
+template <class T>
+__global__ void __launch_bounds__(kThreads)
+    forward_kernel(const __grid_constant__ Strengths input, T* __restrict__ write, float* __restrict__ log_decay) {
+  const unsigned i = blockIdx.x * kThreads + threadIdx.x, heads = input.heads;
+  if (i >= static_cast<unsigned>(input.rows) * heads) return;
+  const int head = static_cast<int>(i % heads);
+  const auto out = strength<DeviceMaths>(input.kind, head, logits_of<T>(input, i / heads, head));
+  write[i] = static_cast<T>(out.write);
+  if (input.kind.decay != LogDecay::kNone) log_decay[i] = out.log_decay;
+}
+
+// A thread stays with one head, so that it can add up what all rows share: gridDim.x times the rows of a block apart.
+template <class T>
+__global__ void __launch_bounds__(kThreads)
+    backward_kernel(const __grid_constant__ Strengths input, const T* __restrict__ d_write,
+                    const float* __restrict__ d_log_decay, T* __restrict__ d_logits, int columns,
+                    float* __restrict__ bias_sums, float* __restrict__ log_rate_sums) {
+  const int heads = input.heads, rows_of_block = kThreads / min(heads, kThreads);
+  const bool has_decay = input.kind.decay == LogDecay::kScalar || input.kind.decay == LogDecay::kOfWrite;
+  __shared__ float shared[2][kThreads];
+  // More heads than threads take turns.
+  for (int first = 0; first < heads; first += kThreads) {
+    const int group = min(heads - first, kThreads), slot = static_cast<int>(threadIdx.x) / group;
+    const int head = first + static_cast<int>(threadIdx.x) % group;
+    float bias = 0, log_rate = 0;
+    if (slot < rows_of_block)
+      for (std::int64_t row = std::int64_t{blockIdx.x} * rows_of_block + slot; row < input.rows;
+           row += std::int64_t{gridDim.x} * rows_of_block) {
+        const Strength<float> d{static_cast<float>(d_write[row * heads + head]),
+                                has_decay ? d_log_decay[row * heads + head] : 0.0f};
+        const auto own = strength_backward<DeviceMaths>(input.kind, logits_of<T>(input, row, head), d);
+        T* const to = d_logits + row * input.projected_stride;
+        const int writes = write_logits(input.kind, heads), decays = decay_logits(input.kind, heads);
+        if (writes > 0) to[head] = static_cast<T>(own.write);
+        if (decays > 0) to[writes + head] = static_cast<T>(own.decay);
+        for (int c = writes + decays + head; c < columns; c += heads) to[c] = static_cast<T>(0.0f);
+        bias += own.decay;
+        log_rate += own.log_rate;
+      }
+    __syncthreads();
+    shared[0][threadIdx.x] = bias;
+    shared[1][threadIdx.x] = log_rate;
+    __syncthreads();
+    if (decay_logits(input.kind, heads) > 0 && static_cast<int>(threadIdx.x) < group) {
+      float all_bias = 0, all_log_rate = 0;
+      for (int s = 0; s < rows_of_block; ++s) {
+        all_bias += shared[0][s * group + threadIdx.x];
+        all_log_rate += shared[1][s * group + threadIdx.x];
+      }
+      bias_sums[std::int64_t{blockIdx.x} * heads + head] = all_bias;
+      log_rate_sums[std::int64_t{blockIdx.x} * heads + head] = all_log_rate;
+    }
+  }
+}
+
+void check(const Strengths& input) {
+  if (input.rows < 1 || input.heads < 1 || input.rows * input.heads > std::numeric_limits<int>::max())
+    throw std::runtime_error("write strengths of fast weights: " + std::to_string(input.rows) + " rows of " +
+                             std::to_string(input.heads) + " heads");
+}
+
+int blocks_of(const Strengths& input) { return row_blocks(input.rows, std::max(1, kThreads / input.heads), kResident); }
+
+}  // namespace
+
+int logit_columns(const StrengthKind& kind, int heads) {
+  return (write_logits(kind, heads) + decay_logits(kind, heads) + kVector - 1) / kVector * kVector;
+}
+
+void strengths_forward(const Strengths& input, void* write, float* log_decay, cudaStream_t stream) {
+  check(input);
+  const auto blocks = static_cast<unsigned>((input.rows * input.heads + kThreads - 1) / kThreads);
+  dispatch_dtype(input.dtype, [&](auto element) {
+    using T = decltype(element);
+    forward_kernel<T><<<blocks, kThreads, 0, stream>>>(input, static_cast<T*>(write), log_decay);
+  });
+  check_cuda(cudaGetLastError(), "write strengths of fast weights");
+}
+
+std::size_t strengths_backward_scratch_bytes(const Strengths& input) {
+  check(input);
+  return input.kind.decay == LogDecay::kScalar ? 2 * sizeof(float) * blocks_of(input) * input.heads : 0;
+}
+
+void strengths_backward(const Strengths& input, const void* d_write, const float* d_log_decay, void* d_logits,
+                        void* scratch, cudaStream_t stream) {
+  check(input);
+  const int blocks = blocks_of(input);
+  float* const sums = static_cast<float*>(scratch);
+  float* const log_rate_sums = sums == nullptr ? nullptr : sums + std::int64_t{blocks} * input.heads;
+  dispatch_dtype(input.dtype, [&](auto element) {
+    using T = decltype(element);
+    backward_kernel<T><<<blocks, kThreads, 0, stream>>>(input, static_cast<const T*>(d_write), d_log_decay,
+                                                        static_cast<T*>(d_logits),
+                                                        logit_columns(input.kind, input.heads), sums, log_rate_sums);
+  });
+  check_cuda(cudaGetLastError(), "gradients of write strengths of fast weights");
+}
+
+void strengths_add_sums(const Strengths& input, const void* scratch, float* d_bias_H, float* d_log_rate_H,
+                        cudaStream_t stream) {
+  check(input);
+  const int blocks = blocks_of(input);
+  const float* const sums = static_cast<const float*>(scratch);
+  add_block_sums(sums, blocks, input.heads, input.heads, d_bias_H, stream);
+  add_block_sums(sums + std::int64_t{blocks} * input.heads, blocks, input.heads, input.heads, d_log_rate_H, stream);
+}
+
+}  // namespace engram::fast_weight_passes

@@ -1,0 +1,306 @@
+#include "memory/fused_fast_weights.h"
+
+#include <algorithm>
+#include <stdexcept>
+#include <utility>
+#include <vector>
+
+#include "kernels/delta_rule/delta_rule.h"
+#include "kernels/fast_weight_passes/passes.h"
+#include "memory/fast_weight_ops.h"
+#include "nn/cuda_support.h"
+#include "nn/fused_rows.h"
+#include "nn/side_work.h"
+#include "nn/weight_stack.h"
+
+namespace engram::fused {
+namespace {
+
+namespace passes = fast_weight_passes;
+using torch::Tensor;
+
+passes::Map map_of(FeatureMap map) {
+  switch (map) {
+    case FeatureMap::kSilu:
+      return passes::Map::kSilu;
+    case FeatureMap::kRelu:
+      return passes::Map::kRelu;
+    case FeatureMap::kElu:
+      return passes::Map::kElu;
+    case FeatureMap::kDpfp:
+      return passes::Map::kDpfp;
+    case FeatureMap::kIdentity:
+      return passes::Map::kIdentity;
+    case FeatureMap::kFavor:
+      return passes::Map::kFavor;
+  }
+  throw std::logic_error("a feature map without a kernel");
+}
+
+passes::FeatureNorm norm_of(KeyNorm norm) {
+  switch (norm) {
+    case KeyNorm::kL2:
+      return passes::FeatureNorm::kLength;
+    case KeyNorm::kSum:
+      return passes::FeatureNorm::kSum;
+    case KeyNorm::kNone:
+      break;
+  }
+  return passes::FeatureNorm::kNone;
+}
+
+passes::StrengthKind strength_of(const FastWeightsOptions& options) {
+  passes::StrengthKind kind{passes::Write::kOne, passes::LogDecay::kNone, static_cast<float>(options.beta_factor)};
+  if (options.write_strength == WriteStrength::kSigmoid) kind.write = passes::Write::kSigmoid;
+  if (options.write_strength == WriteStrength::kStep) kind.write = passes::Write::kStep;
+  if (options.decay == Decay::kFixed) kind.decay = passes::LogDecay::kFixed;
+  if (options.decay == Decay::kScalar) kind.decay = passes::LogDecay::kScalar;
+  if (options.rule == FastRule::kGatedSum) kind.decay = passes::LogDecay::kOfWrite;
+  return kind;
+}
+
+passes::AnswerKind answer_of(const FastWeightsOptions& options) {
+  passes::AnswerKind kind{passes::AnswerNorm::kNone, passes::AnswerGate::kNone, options.width / options.heads,
+                          static_cast<float>(kRmsNormEpsilon)};
+  if (options.attention_norm == AttentionNorm::kSum) kind.norm = passes::AnswerNorm::kSum;
+  if (options.attention_norm == AttentionNorm::kAtLeastOne) kind.norm = passes::AnswerNorm::kAtLeastOne;
+  if (options.output_gate == OutputGate::kSilu) kind.gate = passes::AnswerGate::kSilu;
+  if (options.output_gate == OutputGate::kSigmoid) kind.gate = passes::AnswerGate::kSigmoid;
+  return kind;
+}
+
+// Those that there are, in the order of the gradients.
+std::vector<Tensor> list_of(const FastWeightsWeights& weights) {
+  std::vector<Tensor> list;
+  for (const Tensor& weight :
+       {weights.query_DD, weights.key_DD, weights.value_DD, weights.gate_DD, weights.write_HD, weights.decay_HD,
+        weights.decay_bias_H, weights.log_rate_H, weights.convolution_CW, weights.head_norm_K, weights.output_DD})
+    if (weight.defined()) list.push_back(weight);
+  return list;
+}
+
+Tensor plain(const Tensor& parameter) { return parameter.defined() ? parameter.detach().contiguous() : parameter; }
+
+class FastWeightsBranch : public Branch {
+ public:
+  FastWeightsBranch(const FastWeightsWeights& weights, const FastWeightsSettings& settings)
+      : Branch(list_of(weights)),
+        settings_(settings),
+        strength_(strength_of(settings.options)),
+        answer_kind_(answer_of(settings.options)),
+        rows_(settings.batch * settings.steps),
+        heads_(settings.options.heads),
+        channels_(settings.options.width / settings.options.heads),
+        padded_(round_up(channels_, kVectorElements)),
+        features_padded_(round_up(
+            std::max<std::int64_t>(settings.options.key_width(),
+                                   channels_ + (settings.options.attention_norm == AttentionNorm::kNone ? 0 : 1)),
+            kVectorElements)),
+        part_(heads_ * padded_),
+        features_part_(heads_ * features_padded_),
+        gate_column_(3 * part_),
+        logit_column_(gate_column_ + (weights.gate_DD.defined() ? part_ : 0)),
+        projected_columns_(logit_column_ + passes::logit_columns(strength_, heads_)),
+        bias_H_(plain(weights.decay_bias_H)),
+        log_rate_H_(plain(weights.log_rate_H)),
+        convolution_CW_(plain(weights.convolution_CW)),
+        directions_FC_(plain(weights.directions_FC)),
+        head_norm_K_(plain(weights.head_norm_K)),
+        input_stack_(projected_columns_, padded_width()),
+        output_stack_(padded_width(), part_) {
+    const PackGroups by_head{settings.options.width, channels_, padded_};
+    const PackGroups by_row = padded_to(settings.options.width, padded_width()), logits = padded_to(heads_, heads_);
+    input_stack_.add(weights.query_DD, 0, by_head, by_row);
+    input_stack_.add(weights.key_DD, part_, by_head, by_row);
+    input_stack_.add(weights.value_DD, 2 * part_, by_head, by_row);
+    if (weights.gate_DD.defined()) input_stack_.add(weights.gate_DD, gate_column_, by_head, by_row);
+    int next = logit_column_;
+    for (const Tensor& weight_HD : {weights.write_HD, weights.decay_HD})
+      if (weight_HD.defined()) input_stack_.add(weight_HD, std::exchange(next, next + heads_), logits, by_row);
+    output_stack_.add(weights.output_DD, 0, by_row, by_head);
+  }
+
+  void pack_weights(torch::ScalarType dtype) override {
+    const auto packed = WeightStack::packed({{input_stack_, dtype}, {output_stack_, dtype}});
+    input_weight_ = packed[0];
+    output_weight_ = packed[1];
+  }
+
+  Tensor forward(const Tensor& normed_MP) override {
+    TORCH_CHECK(normed_MP.size(0) == rows_, normed_MP.size(0), " rows of ", settings_.batch, " x ", settings_.steps);
+    normed_MP_ = normed_MP;
+    projected_ = product(normed_MP_, input_weight_.t());
+    features_ = empty({rows_, 3, features_part_});
+    write_ = empty({rows_, heads_});
+    if (strength_.decay != passes::LogDecay::kNone)
+      log_decay_ = torch::empty({rows_, heads_}, normed_MP_.options().dtype(torch::kFloat32));
+    passes::strengths_forward(strengths(), write_.data_ptr(), float_data(log_decay_), current_stream());
+    passes::features_forward(features(), features_.data_ptr(), current_stream());
+    answer_ = empty({rows_, features_part_});
+    saved_ = scratch_bytes(delta_rule_saved_bytes(memory_shape(), dtype()), normed_MP_);
+    delta_rule_forward(memory_input(), answer_.data_ptr(), saved_.data_ptr(), current_stream());
+    mixed_ = empty({rows_, part_});
+    passes::answer_forward(answer(), mixed_.data_ptr(), current_stream());
+    return product(mixed_, output_weight_.t());
+  }
+
+  Gradients backward(const Tensor& d_output_MP, SideWork& side) override {
+    std::vector<Tensor> d_outputs, d_inputs;
+    side.run([&] { d_outputs = output_stack_.unpacked(product_float(d_output_MP.t(), mixed_)); });
+    const Tensor d_mixed = product(d_output_MP, output_weight_);
+    const Tensor d_projected = torch::empty_like(projected_);
+    side.keep({d_output_MP, d_projected});
+
+    const Tensor d_answer = torch::empty_like(answer_), d_head_norm_K = torch::empty_like(head_norm_K_);
+    const Tensor answer_scratch = kept_scratch(passes::answer_backward_scratch_bytes(answer()), side);
+    passes::answer_backward(
+        answer(),
+        {.out = d_mixed.data_ptr(), .gate = at_element(d_projected, gate_column_), .answer = d_answer.data_ptr()},
+        answer_scratch.data_ptr(), current_stream());
+    side.run([&] {
+      passes::answer_add_sums(answer(), answer_scratch.data_ptr(), d_head_norm_K.data_ptr<float>(), current_stream());
+    });
+
+    const Tensor d_features = torch::empty_like(features_), d_write = torch::empty_like(write_);
+    const Tensor d_log_decay = learns_decay() ? torch::empty_like(log_decay_) : Tensor();
+    const Tensor memory_scratch = scratch_bytes(delta_rule_backward_scratch_bytes(memory_shape(), dtype()), mixed_);
+    delta_rule_backward(memory_input(), saved_.data_ptr(), d_answer.data_ptr(),
+                        {.q_BTHD = d_features.data_ptr(),
+                         .k_BTHD = at_element(d_features, features_part_),
+                         .v_BTHD = at_element(d_features, 2 * features_part_),
+                         .beta_BTH = d_write.data_ptr(),
+                         .log_decay_BTH = float_data(d_log_decay)},
+                        memory_scratch.data_ptr(), current_stream());
+
+    std::vector<Tensor> others;  // gradients between those of the maps and of the norm
+    if (projected_columns_ > logit_column_) {
+      const Tensor scratch = kept_scratch(passes::strengths_backward_scratch_bytes(strengths()), side);
+      passes::strengths_backward(strengths(), d_write.data_ptr(), float_data(d_log_decay),
+                                 at_element(d_projected, logit_column_), scratch.data_ptr(), current_stream());
+      if (bias_H_.defined()) {
+        others = {torch::empty_like(bias_H_), torch::empty_like(log_rate_H_)};
+        side.run([&] {
+          passes::strengths_add_sums(strengths(), scratch.data_ptr(), others[0].data_ptr<float>(),
+                                     others[1].data_ptr<float>(), current_stream());
+        });
+      }
+    }
+    const Tensor scratch = kept_scratch(passes::features_backward_scratch_bytes(features()), side);
+    passes::features_backward(features(), d_features.data_ptr(), d_projected.data_ptr(), scratch.data_ptr(),
+                              current_stream());
+    if (convolution_CW_.defined()) {
+      others.push_back(torch::empty_like(convolution_CW_));
+      side.run([&] {
+        passes::features_add_sums(features(), scratch.data_ptr(), others.back().data_ptr<float>(), current_stream());
+      });
+    }
+    side.run([&] { d_inputs = input_stack_.unpacked(product_float(d_projected.t(), normed_MP_)); });
+    Gradients gradients{product(d_projected, input_weight_), std::move(d_inputs)};
+    gradients.parameters.insert(gradients.parameters.end(), others.begin(), others.end());
+    gradients.parameters.insert(gradients.parameters.end(), {d_head_norm_K, d_outputs[0]});
+    return gradients;
+  }
+
+ private:
+  int padded_width() const { return round_up(settings_.options.width, kWidthMultiple); }
+  Dtype dtype() const { return kernel_dtype(normed_MP_); }
+  Tensor empty(torch::IntArrayRef shape) const { return torch::empty(shape, normed_MP_.options()); }
+  Tensor kept_scratch(std::size_t bytes, SideWork& side) const {
+    const Tensor scratch = scratch_bytes(bytes, normed_MP_);
+    side.keep({scratch});
+    return scratch;
+  }
+  bool learns_decay() const {
+    return strength_.decay == passes::LogDecay::kScalar || strength_.decay == passes::LogDecay::kOfWrite;
+  }
+
+  passes::Features features() const {
+    const FastWeightsOptions& options = settings_.options;
+    const auto of_keys = [&](const DropoutKey& dropout) {
+      return passes::FeaturePart{.map = map_of(options.feature_map),
+                                 .norm = norm_of(options.key_norm),
+                                 .dropout = dropout,
+                                 .channels = channels_,
+                                 .features = static_cast<int>(options.key_width()),
+                                 .nu = options.dpfp_nu,
+                                 .ends_with_one = false};
+    };
+    const passes::FeaturePart of_values{.map = options.value_silu ? passes::Map::kSilu : passes::Map::kIdentity,
+                                        .norm = passes::FeatureNorm::kNone,
+                                        .dropout = settings_.value_dropout,
+                                        .channels = channels_,
+                                        .features = channels_,
+                                        .nu = 0,
+                                        .ends_with_one = answer_kind_.norm != passes::AnswerNorm::kNone};
+    return {.shape = {.batch = static_cast<int>(settings_.batch),
+                      .steps = static_cast<int>(settings_.steps),
+                      .heads = heads_,
+                      .padded = padded_,
+                      .features_padded = features_padded_,
+                      .projected_stride = projected_columns_},
+            .dtype = dtype(),
+            .part = {of_keys(settings_.query_dropout), of_keys(settings_.key_dropout), of_values},
+            .projected = projected_.data_ptr(),
+            .convolution = float_data(convolution_CW_),
+            .directions = float_data(directions_FC_)};
+  }
+  passes::Strengths strengths() const {
+    return {.kind = strength_,
+            .rows = rows_,
+            .heads = heads_,
+            .dtype = dtype(),
+            .projected_stride = projected_columns_,
+            .logits = at_element(projected_, logit_column_),
+            .bias_H = float_data(bias_H_),
+            .log_rate_H = float_data(log_rate_H_)};
+  }
+  passes::Answer answer() const {
+    return {.kind = answer_kind_,
+            .rows = rows_,
+            .heads = heads_,
+            .padded = padded_,
+            .features_padded = features_padded_,
+            .dtype = dtype(),
+            .projected_stride = projected_columns_,
+            .gate = answer_kind_.gate == passes::AnswerGate::kNone ? nullptr : at_element(projected_, gate_column_),
+            .answer = answer_.data_ptr(),
+            .weight = float_data(head_norm_K_)};
+  }
+  DeltaRuleShape memory_shape() const {
+    return {static_cast<int>(settings_.batch), static_cast<int>(settings_.steps), heads_, features_padded_};
+  }
+  DeltaRuleInput memory_input() const {
+    const FastWeightsOptions& options = settings_.options;
+    return {.shape = memory_shape(),
+            .dtype = dtype(),
+            .scale = static_cast<float>(read_scale(options.attention_norm, options.key_width())),
+            .row_stride = 3 * features_part_,
+            .q_BTHD = features_.data_ptr(),
+            .k_BTHD = at_element(features_, features_part_),
+            .v_BTHD = at_element(features_, 2 * features_part_),
+            .beta_BTH = write_.data_ptr(),
+            .length_B = settings_.length_B.data_ptr<int>(),
+            .write = options.rule == FastRule::kDelta ? FastWeightWrite::kDelta : FastWeightWrite::kSum,
+            .log_decay_BTH = float_data(log_decay_)};
+  }
+
+  FastWeightsSettings settings_;
+  passes::StrengthKind strength_;
+  passes::AnswerKind answer_kind_;
+  std::int64_t rows_;
+  int heads_, channels_, padded_, features_padded_;
+  int part_, features_part_;  // columns of all heads
+  int gate_column_, logit_column_, projected_columns_;
+  Tensor bias_H_, log_rate_H_, convolution_CW_, directions_FC_, head_norm_K_;
+  WeightStack input_stack_, output_stack_;
+  Tensor input_weight_, output_weight_;
+  Tensor normed_MP_, projected_, features_, write_, log_decay_, answer_, saved_, mixed_;
+};
+
+}  // namespace
+
+std::unique_ptr<Branch> fast_weights_branch(const FastWeightsWeights& weights, const FastWeightsSettings& settings) {
+  return std::make_unique<FastWeightsBranch>(weights, settings);
+}
+
+}  // namespace engram::fused

@@ -1,0 +1,267 @@
+// The definition in double precision of the kernels around fast weights (kernels/fast_weight_passes) against LibTorch's
+// differentiation of the layer's own parts.
+#include <doctest/doctest.h>
+
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "kernels/fast_weight_passes/reference.h"
+#include "memory/fast_weight_memory.h"
+#include "memory/short_convolution.h"
+#include "tests/memory/support.h"
+
+using namespace engram;
+using torch::Tensor;
+namespace passes = engram::fast_weight_passes;
+
+namespace {
+
+// Of the last, which a strip of the convolution does not fill, nor two.
+constexpr std::int64_t kBatch = 2, kSteps = 37, kHeads = 2, kChannels = 6, kWidth = kHeads * kChannels;
+constexpr double kBound = 1e-7;  // both are in double, but for the kernels' epsilons, which are floats: 3e-8 off
+
+passes::Numbers numbers(const Tensor& x) {
+  const Tensor flat = x.detach().contiguous();
+  return {flat.const_data_ptr<double>(), flat.const_data_ptr<double>() + flat.numel()};
+}
+Tensor tensor(const passes::Numbers& x, torch::IntArrayRef shape) {
+  return torch::tensor(x, torch::kFloat64).view(shape);
+}
+Tensor leaf(torch::IntArrayRef shape) { return torch::randn(shape, torch::kFloat64).requires_grad_(); }
+
+struct Map {
+  FeatureMap of_options;
+  passes::Map of_kernels;
+};
+const std::vector<Map> kMaps = {
+    {FeatureMap::kIdentity, passes::Map::kIdentity}, {FeatureMap::kSilu, passes::Map::kSilu},
+    {FeatureMap::kRelu, passes::Map::kRelu},         {FeatureMap::kElu, passes::Map::kElu},
+    {FeatureMap::kDpfp, passes::Map::kDpfp},         {FeatureMap::kFavor, passes::Map::kFavor}};
+const std::vector<std::pair<KeyNorm, passes::FeatureNorm>> kNorms = {{KeyNorm::kNone, passes::FeatureNorm::kNone},
+                                                                     {KeyNorm::kL2, passes::FeatureNorm::kLength},
+                                                                     {KeyNorm::kSum, passes::FeatureNorm::kSum}};
+
+struct FeatureCase {
+  Map map;
+  std::pair<KeyNorm, passes::FeatureNorm> norm;
+  int nu;
+  bool convolution, value_silu, one;
+  double dropout;
+};
+
+// The layer's parts before its memory, in double precision.
+struct Layer : torch::nn::Module {
+  Layer(const FastWeightsOptions& options, bool convolves)
+      : memory(*this, options),
+        query_dropout(register_module("query_dropout", std::make_shared<Dropout>(options.dropout))),
+        key_dropout(register_module("key_dropout", std::make_shared<Dropout>(options.dropout))),
+        value_dropout(register_module("value_dropout", std::make_shared<Dropout>(options.dropout))) {
+    if (convolves) convolution = register_module("convolution", std::make_shared<ShortConvolution>(3 * kWidth, 4));
+    to(torch::kFloat64);
+    clock = seed_dropout(*this, 1);
+  }
+
+  FastWeightMemory memory;
+  std::shared_ptr<Dropout> query_dropout, key_dropout, value_dropout;
+  std::shared_ptr<ShortConvolution> convolution;
+  std::shared_ptr<DropoutClock> clock;
+};
+
+// Queries, keys and values side by side, [B, T, 3, H, W], zero behind the features of each.
+Tensor defined_features(const Layer& layer, const FastWeightsOptions& options, const FeatureCase& c, const Tensor& x) {
+  Tensor all = x.flatten(2);
+  if (layer.convolution)
+    all = layer.convolution
+              ->forward(all, torch::zeros({kBatch, 3, 3 * kWidth}, torch::kFloat64), lengths({kSteps, kSteps}))
+              .output_BTC;
+  const std::vector<Tensor> parts = all.view({kBatch, kSteps, 3, kHeads, kChannels}).unbind(2);
+  const Tensor value =
+      layer.value_dropout->forward(c.value_silu ? torch::silu(parts[2].contiguous()) : parts[2].contiguous());
+  std::vector<Tensor> features = {layer.memory.feature(parts[0], layer.query_dropout.get()),
+                                  layer.memory.feature(parts[1], layer.key_dropout.get()),
+                                  c.one ? torch::constant_pad_nd(value, {0, 1}, 1) : value};
+  const std::int64_t width = std::max(options.key_width(), features[2].size(3));
+  for (Tensor& part : features) part = torch::constant_pad_nd(part, {0, width - part.size(3)});
+  return torch::stack(features, 2);
+}
+
+void check_features(const FeatureCase& c) {
+  CAPTURE(static_cast<int>(c.map.of_kernels));
+  CAPTURE(static_cast<int>(c.norm.second));
+  CAPTURE(c.nu);
+  CAPTURE(c.convolution);
+  FastWeightsOptions options;
+  options.width = kWidth, options.heads = kHeads;
+  options.feature_map = c.map.of_options, options.key_norm = c.norm.first, options.dpfp_nu = c.nu;
+  options.favor_features = 7;
+  options.dropout = c.dropout;
+  const Layer layer(options, c.convolution);
+  const Tensor x = leaf({kBatch, kSteps, 3, kHeads, kChannels});
+  const Tensor expected = defined_features(layer, options, c, x), weight = torch::randn_like(expected);
+
+  const auto of_keys = [&](const Dropout& dropout) {
+    return passes::FeaturePart{c.map.of_kernels,
+                               c.norm.second,
+                               dropout.key(torch::kCPU),
+                               kChannels,
+                               static_cast<int>(options.key_width()),
+                               c.nu,
+                               false};
+  };
+  const passes::FeaturesReference input{
+      static_cast<int>(kBatch),
+      static_cast<int>(kSteps),
+      static_cast<int>(kHeads),
+      {of_keys(*layer.query_dropout),
+       of_keys(*layer.key_dropout),
+       {c.value_silu ? passes::Map::kSilu : passes::Map::kIdentity, passes::FeatureNorm::kNone,
+        layer.value_dropout->key(torch::kCPU), kChannels, kChannels, 0, c.one}},
+      numbers(x),
+      c.convolution ? numbers(layer.convolution->weight_CW()) : passes::Numbers(),
+      layer.memory.directions_FC().defined() ? numbers(layer.memory.directions_FC()) : passes::Numbers()};
+  REQUIRE(input.features_width() == expected.size(4));
+  CHECK(relative_error(tensor(features_reference(input), expected.sizes()), expected.detach()) < kBound);
+
+  std::vector<Tensor> leaves{x};
+  if (c.convolution) leaves.push_back(layer.convolution->weight_CW());
+  const auto wanted = torch::autograd::grad({expected}, leaves, {weight});
+  const auto got = features_reference_backward(input, numbers(weight));
+  CHECK(relative_error(tensor(got.projected, x.sizes()), wanted[0]) < kBound);
+  if (c.convolution) CHECK(relative_error(tensor(got.convolution, {3 * kWidth, 4}), wanted[1]) < kBound);
+}
+
+}  // namespace
+
+TEST_CASE("features of fast weights and their gradients are the layer's: maps, norms, convolution, dropout") {
+  torch::manual_seed(21);
+  for (const Map& map : kMaps)
+    for (const auto& norm : kNorms) {
+      const bool is_signed = map.of_options == FeatureMap::kIdentity || map.of_options == FeatureMap::kSilu;
+      if (is_signed && norm.first == KeyNorm::kSum) continue;
+      for (const int nu : map.of_options == FeatureMap::kDpfp ? std::vector{1, 3} : std::vector{1})
+        for (const bool convolution : {false, true})
+          check_features({map, norm, nu, convolution, /*value_silu=*/nu == 1, /*one=*/convolution, 0.3});
+      check_features({map, norm, 1, false, false, false, 0});
+    }
+}
+
+TEST_CASE("write strengths and decays of fast weights and their gradients are the layer's") {
+  torch::manual_seed(22);
+  struct Kind {
+    FastRule rule;
+    Decay decay;
+    WriteStrength write;
+    passes::StrengthKind of_kernels;
+  };
+  using passes::LogDecay;
+  using passes::Write;
+  for (const Kind& kind :
+       {Kind{FastRule::kSum, Decay::kFixed, WriteStrength::kOne, {Write::kOne, LogDecay::kFixed, 1}},
+        {FastRule::kDelta, Decay::kNone, WriteStrength::kSigmoid, {Write::kSigmoid, LogDecay::kNone, 2}},
+        {FastRule::kDelta, Decay::kScalar, WriteStrength::kSigmoid, {Write::kSigmoid, LogDecay::kScalar, 2}},
+        {FastRule::kSum, Decay::kScalar, WriteStrength::kOne, {Write::kOne, LogDecay::kScalar, 1}},
+        {FastRule::kSum, Decay::kScalar, WriteStrength::kStep, {Write::kStep, LogDecay::kScalar, 1}},
+        {FastRule::kGatedSum, Decay::kNone, WriteStrength::kSigmoid, {Write::kSigmoid, LogDecay::kOfWrite, 1}}}) {
+    CAPTURE(static_cast<int>(kind.of_kernels.write));
+    CAPTURE(static_cast<int>(kind.of_kernels.decay));
+    FastWeightsOptions options;
+    options.width = kWidth, options.heads = kHeads;
+    options.rule = kind.rule, options.decay = kind.decay, options.write_strength = kind.write;
+    options.beta_factor = static_cast<int>(kind.of_kernels.beta_factor);
+    Layer layer(options, false);
+    const Tensor x = torch::randn({kBatch, kSteps, kWidth}, torch::kFloat64);
+    const Tensor heads = torch::randn({kBatch, kSteps, kHeads, kChannels}, torch::kFloat64);
+    const bool has_write = kind.write == WriteStrength::kSigmoid, has_decay = kind.decay == Decay::kScalar;
+    {
+      const torch::NoGradGuard no_grad;  // so that logits differ
+      if (has_write) layer.memory.write_weight().normal_();
+      if (has_decay) layer.memory.input_decay()->weight_HD().normal_();
+    }
+    const FastWeightInput defined = layer.memory.input(x, heads, heads, heads);
+    const bool decays = defined.log_decay.defined();
+
+    passes::StrengthsReference input{kind.of_kernels, static_cast<int>(kHeads), {}, {}, {}, {}};
+    if (has_write) input.write_logits = numbers(x.matmul(layer.memory.write_weight().t()));
+    if (has_decay) {
+      input.decay_logits = numbers(x.matmul(layer.memory.input_decay()->weight_HD().t()));
+      input.bias_H = numbers(layer.memory.input_decay()->bias_H());
+      input.log_rate_H = numbers(layer.memory.input_decay()->log_rate_H());
+    }
+    const std::vector<std::int64_t> shape{kBatch, kSteps, kHeads};
+    const auto own = strengths_reference(input, static_cast<int>(kBatch * kSteps));
+    CHECK(relative_error(tensor(own.write, shape), defined.write.detach()) < kBound);
+    if (decays) CHECK(relative_error(tensor(own.log_decay, shape), defined.log_decay.detach().squeeze(3)) < kBound);
+
+    std::vector<Tensor> weights;
+    if (has_write) weights.push_back(layer.memory.write_weight());
+    if (has_decay)
+      weights.insert(weights.end(), {layer.memory.input_decay()->weight_HD(), layer.memory.input_decay()->bias_H(),
+                                     layer.memory.input_decay()->log_rate_H()});
+    if (weights.empty()) continue;
+    const Tensor d_write = torch::randn(shape, torch::kFloat64), d_log_decay = torch::randn(shape, torch::kFloat64);
+    Tensor loss = (defined.write * d_write).sum();
+    if (decays) loss = loss + (defined.log_decay.squeeze(3) * d_log_decay).sum();
+    const auto wanted = torch::autograd::grad({loss}, weights);
+    const auto got = strengths_reference_backward(input, {numbers(d_write), numbers(d_log_decay)});
+    const auto of_map = [&](const passes::Numbers& d_logits) {
+      return tensor(d_logits, {kBatch * kSteps, kHeads}).t().matmul(x.flatten(0, 1));
+    };
+    std::vector<Tensor> own_gradients;
+    if (has_write) own_gradients.push_back(of_map(got.write_logits));
+    if (has_decay)
+      own_gradients.insert(own_gradients.end(),
+                           {of_map(got.decay_logits), tensor(got.bias_H, {kHeads}), tensor(got.log_rate_H, {kHeads})});
+    for (std::size_t i = 0; i < wanted.size(); ++i) CHECK(relative_error(own_gradients[i], wanted[i]) < kBound);
+  }
+}
+
+TEST_CASE("an answer's norms and gate and their gradients are LibTorch's") {
+  torch::manual_seed(23);
+  constexpr std::int64_t kRows = 29;  // and one more, behind the end of its sequence, whose gradients must be numbers
+  using passes::AnswerGate;
+  using passes::AnswerNorm;
+  for (const AnswerNorm norm : {AnswerNorm::kNone, AnswerNorm::kSum, AnswerNorm::kAtLeastOne})
+    for (const AnswerGate kind : {AnswerGate::kNone, AnswerGate::kSilu, AnswerGate::kSigmoid}) {
+      CAPTURE(static_cast<int>(norm));
+      CAPTURE(static_cast<int>(kind));
+      const bool normed = norm != AnswerNorm::kNone, gated = kind != AnswerGate::kNone;
+      const Tensor answer = leaf({kRows + 1, kHeads, kChannels + (normed ? 1 : 0)});
+      const Tensor gate = leaf({kRows + 1, kHeads, kChannels}), weight = leaf({kChannels});
+      {
+        const torch::NoGradGuard no_grad;
+        if (norm == AnswerNorm::kSum) answer.select(2, kChannels).abs_().add_(0.1);
+        if (normed) answer[kRows].zero_();          // behind a row's end
+        answer.narrow(2, 0, kChannels).mul_(1e-2);  // so that the RMS norm's 1e-6 is felt
+      }
+      constexpr double kEpsilon = 1e-6;
+      Tensor read = answer.narrow(2, 0, kChannels);
+      if (normed) {
+        const Tensor sum = answer.narrow(2, kChannels, 1);
+        read = read / (norm == AnswerNorm::kSum ? sum + 1e-6 : sum.abs().clamp_min(1));
+      }
+      Tensor out = torch::rms_norm(read, kChannels, weight, kEpsilon);
+      if (gated) out = out * (kind == AnswerGate::kSilu ? torch::silu(gate) : gate.sigmoid());
+
+      const passes::AnswerReference input{{norm, kind, kChannels, static_cast<float>(kEpsilon)},
+                                          numbers(answer),
+                                          gated ? numbers(gate) : passes::Numbers(),
+                                          numbers(weight)};
+      CHECK(relative_error(tensor(answer_reference(input), out.sizes()), out.detach()) < kBound);
+      const Tensor d_out = torch::randn_like(out);
+      std::vector<Tensor> leaves{answer, weight};
+      if (gated) leaves.push_back(gate);
+      const auto wanted = torch::autograd::grad({out}, leaves, {d_out});
+      const auto got = answer_reference_backward(input, numbers(d_out));
+      CHECK(relative_error(tensor(got.weight, weight.sizes()), wanted[1]) < kBound);
+      if (gated) CHECK(relative_error(tensor(got.gate, gate.sizes()), wanted[2]) < kBound);
+      // The gradient of the norm's channel is of another size.
+      CHECK(torch::isfinite(torch::tensor(got.answer)).all().item<bool>());
+      const Tensor d_answer = tensor(got.answer, answer.sizes()).narrow(0, 0, kRows);
+      const Tensor wanted_answer = wanted[0].narrow(0, 0, kRows);
+      CHECK(relative_error(d_answer.narrow(2, 0, kChannels), wanted_answer.narrow(2, 0, kChannels)) < kBound);
+      if (normed)
+        CHECK(relative_error(d_answer.narrow(2, kChannels, 1), wanted_answer.narrow(2, kChannels, 1)) < kBound);
+    }
+}
