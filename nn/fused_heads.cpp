@@ -1,6 +1,5 @@
 #include "nn/fused_heads.h"
 
-#include <optional>
 #include <utility>
 
 #include "kernels/mlp_heads/mlp_heads.h"
@@ -103,7 +102,7 @@ class HeadsPass : public torch::CustomClassHolder {
   bool of_leaves_;  // the parameters are
 };
 
-// A product a layer.
+// A product a layer. Heads run beside each other: each is a chain of products too small for a GPU.
 class LayeredHeads : public HeadsPass {
  public:
   LayeredHeads(const Tensor& x_MP, const std::vector<HeadWeights>& learning, const std::vector<HeadWeights>& targets,
@@ -113,19 +112,22 @@ class LayeredHeads : public HeadsPass {
   variable_list forward() override {
     WeightPacking packing(x_MP_.scalar_type());
     packed_ = pack(stacks_, packing);
-    std::optional<HeadStacks> targets;
-    Packed packed_targets;
-    if (!targets_.empty()) {
-      targets.emplace(targets_, static_cast<int>(x_MP_.size(1)));
-      packed_targets = pack(*targets, packing);
+    if (targets_.empty()) {
+      packing.run();
+      return forward(stacks_, packed_, layers_);
     }
+    const HeadStacks targets(targets_, static_cast<int>(x_MP_.size(1)));
+    const Packed packed_targets = pack(targets, packing);
     packing.run();
-    variable_list outputs = forward(stacks_, packed_, layers_);
-    if (targets) {
+    variable_list of_targets;
+    const SideWork side(SideStreamOf::kWeights);
+    side.run([&] {
       Layers unused;
-      const variable_list own = forward(*targets, packed_targets, unused);
-      outputs.insert(outputs.end(), own.begin(), own.end());
-    }
+      of_targets = forward(targets, packed_targets, unused);
+    });
+    variable_list outputs = forward(stacks_, packed_, layers_);
+    side.join();
+    outputs.insert(outputs.end(), of_targets.begin(), of_targets.end());
     return outputs;
   }
 
@@ -135,27 +137,33 @@ class LayeredHeads : public HeadsPass {
     const Tensor d_first = torch::empty_like(first);
     SideWork side(SideStreamOf::kWeights);
     std::vector<HeadWeights> d(gradient.size());
-    for (int i = 0; i < stacks_.count; ++i) {
-      HeadWeights& own = d[static_cast<std::size_t>(i)];
-      const Tensor& d_output = gradient[static_cast<std::size_t>(i)];
-      const Tensor& second = seconds[static_cast<std::size_t>(i)];
-      const Tensor d_narrow = d_output.to(x_MP_.scalar_type());
-      own.bias3_A = stacks_.without_padding(column_sums(d_output, side));
-      side.run([&] { own.weight3_AI = stacks_.without_padding(product_float(d_narrow.t(), second)); });
-      const Tensor d_second = product(d_narrow, HeadStacks::rows(packed_.weight3, i, stacks_.actions));
-      own.bias2_I = relu_backward(d_second, second, d_second, side);
-      side.run([&] { own.weight2_II = product_float(d_second.t(), stacks_.own(first, i)); });
-      Tensor own_d_first = stacks_.own(d_first, i);
-      torch::mm_out(own_d_first, d_second, HeadStacks::rows(packed_.weight2, i, hidden));
-      side.keep({d_output, d_narrow, d_second});
-    }
+    variable_list d_outputs(gradient.size()), d_seconds(gradient.size());  // in the type of the products
+    side_by_side(gradient.size(), [&](std::size_t i) {
+      const int head = static_cast<int>(i);
+      d_outputs[i] = gradient[i].to(x_MP_.scalar_type());
+      d_seconds[i] = product(d_outputs[i], HeadStacks::rows(packed_.weight3, head, stacks_.actions));
+      d[i].bias2_I = relu_backward(d_seconds[i], seconds[i], d_seconds[i], side);
+      Tensor own_d_first = stacks_.own(d_first, head);
+      torch::mm_out(own_d_first, d_seconds[i], HeadStacks::rows(packed_.weight2, head, hidden));
+    });
+    side.run([&] {
+      for (std::size_t i = 0; i < d.size(); ++i) {
+        d[i].weight3_AI = stacks_.without_padding(product_float(d_outputs[i].t(), seconds[i]));
+        d[i].weight2_II = product_float(d_seconds[i].t(), stacks_.own(first, static_cast<int>(i)));
+      }
+    });
     const Tensor d_bias1 = relu_backward(d_first, first, d_first, side);
-    for (int i = 0; i < stacks_.count; ++i)
-      d[static_cast<std::size_t>(i)].bias1_I = HeadStacks::rows(d_bias1, i, hidden);
+    for (std::size_t i = 0; i < d.size(); ++i) {
+      d[i].bias1_I = HeadStacks::rows(d_bias1, static_cast<int>(i), hidden);
+      d[i].bias3_A = stacks_.without_padding(column_sums(gradient[i], side));
+    }
     Tensor d_weight1;
     side.run([&] { d_weight1 = product_float(d_first.t(), x_MP_); });
     stacks_.set_weight1(d, d_weight1, side);
     side.keep({d_first});
+    side.keep(gradient);
+    side.keep(d_outputs);
+    side.keep(d_seconds);
     return finish(product(d_first, packed_.weight1), d, side);
   }
 
@@ -174,15 +182,18 @@ class LayeredHeads : public HeadsPass {
   }
 
   variable_list forward(const HeadStacks& stacks, const Packed& packed, Layers& layers) const {
-    const int count = stacks.count;
-    layers.first = affine(x_MP_, packed.weight1, packed.hidden_bias.narrow(0, 0, count).reshape({-1}), /*relu=*/true);
-    variable_list outputs;
-    for (int i = 0; i < count; ++i) {
-      layers.second.push_back(affine(stacks.own(layers.first, i), HeadStacks::rows(packed.weight2, i, stacks.hidden),
-                                     packed.hidden_bias.select(0, count + i), /*relu=*/true));
-      const Tensor weight3 = HeadStacks::rows(packed.weight3, i, stacks.actions);
-      outputs.push_back(product_float(layers.second.back(), weight3.t()).add_(packed.output_bias.select(0, i)));
-    }
+    const auto count = static_cast<std::size_t>(stacks.count);
+    layers.first = affine(x_MP_, packed.weight1, packed.hidden_bias.narrow(0, 0, stacks.count).reshape({-1}),
+                          /*relu=*/true);
+    layers.second.resize(count);
+    variable_list outputs(count);
+    side_by_side(count, [&](std::size_t i) {
+      const int head = static_cast<int>(i);
+      layers.second[i] = affine(stacks.own(layers.first, head), HeadStacks::rows(packed.weight2, head, stacks.hidden),
+                                packed.hidden_bias.select(0, stacks.count + head), /*relu=*/true);
+      const Tensor weight3 = HeadStacks::rows(packed.weight3, head, stacks.actions);
+      outputs[i] = product_float(layers.second[i], weight3.t()).add_(packed.output_bias.select(0, head));
+    });
     return outputs;
   }
 

@@ -160,4 +160,17 @@ class SideWork {
   std::vector<torch::Tensor> sources_;  // of the sums
 };
 
+// work(0) .. work(count - 1), which do not depend on each other, on as many streams as there are but for kWeights's.
+// What they allocate may be used by the current stream afterwards.
+template <class Work>
+void side_by_side(std::size_t count, Work work) {
+  const std::array others{SideWork(SideStreamOf::kDeltaRule), SideWork(SideStreamOf::kLayerWeights)};
+  constexpr std::size_t kStreams = others.size() + 1;
+  for (std::size_t i = 0; i < count; ++i)
+    if (i % kStreams > 0) others[i % kStreams - 1].run([&] { work(i); });
+  for (std::size_t i = 0; i < count; i += kStreams) work(i);
+  // Of a stream that was given nothing a graph under capture knows nothing.
+  for (std::size_t i = 1; i < std::min(count, kStreams); ++i) others[i - 1].join();
+}
+
 }  // namespace engram::fused

@@ -29,7 +29,7 @@ inline GradientSum vector_sum(const float* parts, int count, int stride, int wid
 }
 
 // So many gradients are made by one launch; more take several.
-constexpr int kGradientSumsOfLaunch = 48;
+constexpr int kGradientSumsOfLaunch = 64;
 
 // All work is queued on `stream`. Errors: std::runtime_error for a shape outside the contract or a failed launch.
 void add_up(const std::vector<GradientSum>& sums, cudaStream_t stream);
