@@ -34,13 +34,13 @@ void Adam::zero_gradients() {
 void Adam::step(const torch::Tensor& skip) {
   const torch::NoGradGuard no_grad;
   const std::vector<torch::Tensor> all_gradients = gradients();
+  if (fused_lists_supports(parameters_[0]))
+    return fused_adam_step({parameters_, all_gradients, mean_, mean_square_}, learning_rate_, weight_decay_, step_,
+                           skip);
   if (skip.defined())
     step_.add_(1 - skip);
   else
     step_.add_(1);
-  if (fused_lists_supports(parameters_[0]))
-    return fused_adam_step({parameters_, all_gradients, mean_, mean_square_}, learning_rate_, weight_decay_, step_,
-                           skip);
   const std::vector<torch::Tensor> steps(parameters_.size(), step_);
   torch::_fused_adamw_(parameters_, all_gradients, mean_, mean_square_, /*max_exp_avg_sqs=*/{}, steps, learning_rate_,
                        /*beta1=*/0.9, /*beta2=*/0.999, weight_decay_, /*eps=*/1e-8, /*amsgrad=*/false,

@@ -104,6 +104,7 @@ SacLoss cpu_sac_loss(const AgentNetwork::HeadOutputs& heads, const EpisodeBatch&
   const auto scalar = [&](double sum) { return torch::scalar_tensor(sum * inverse, torch::kFloat32); };
   loss.critic1 = scalar(critic1);
   loss.critic2 = scalar(critic2);
+  loss.critic = 0.5 * (loss.critic1 + loss.critic2);
   loss.actor = scalar(actor);
   loss.entropy = scalar(entropy);
   loss.mean_q = scalar(mean_q);

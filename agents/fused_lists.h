@@ -23,7 +23,8 @@ void fused_move_towards(const std::vector<torch::Tensor>& x, const std::vector<t
 struct AdamLists {
   const std::vector<torch::Tensor>&parameters, &gradients, &means, &mean_squares;
 };
-// step: float32 [], 1 at the first step. skip: float32 [], 1 where nothing may happen; undefined: never.
+// step: float32 [], the steps so far, of which this one is counted. skip: float32 [], 1 where nothing may happen;
+// undefined: never.
 void fused_adam_step(const AdamLists& lists, double learning_rate, double weight_decay, const torch::Tensor& step,
                      const torch::Tensor& skip);
 

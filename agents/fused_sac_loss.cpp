@@ -48,6 +48,7 @@ SacLoss fused_sac_loss(const AgentNetwork::HeadOutputs& heads, const EpisodeBatc
             .q2_BTA = d_q2.data_ptr()},
            scratch.data_ptr(), current_stream());
   return {.total = losses.select(0, kSacTotal),
+          .critic = losses.select(0, kSacCritic),
           .critic1 = losses.select(0, kSacCritic1),
           .critic2 = losses.select(0, kSacCritic2),
           .actor = losses.select(0, kSacActor),

@@ -70,9 +70,11 @@ SacLoss plain_sac_loss(const AgentNetwork::HeadOutputs& heads, const EpisodeBatc
   const auto critic1 = sac::critic_loss(q1_BTA, batch.action_BT, loss.target_BT, mask_BT);
   const auto critic2 = sac::critic_loss(q2_BTA, batch.action_BT, loss.target_BT, mask_BT);
   const auto actor = sac::actor_loss(probabilities_BTA, q1_BTA, q2_BTA, alpha, mask_BT);
-  loss.total = 0.5 * (critic1 + critic2) + actor;
+  const auto critic = 0.5 * (critic1 + critic2);
+  loss.total = critic + actor;
 
   const torch::NoGradGuard no_grad;
+  loss.critic = critic.detach();
   loss.critic1 = critic1.detach();
   loss.critic2 = critic2.detach();
   loss.actor = actor.detach();
@@ -152,8 +154,7 @@ std::vector<torch::Tensor> SacLearner::learn_from(const EpisodeBatch& batch) {
     adapters_->set_gradients();
     gradients = optimizer_.gradients();
   }
-  std::vector<torch::Tensor> scalars = {loss.total.detach(), 0.5 * (loss.critic1 + loss.critic2), loss.actor,
-                                        loss.entropy, loss.mean_q};
+  std::vector<torch::Tensor> scalars = {loss.total.detach(), loss.critic, loss.actor, loss.entropy, loss.mean_q};
   if (!ranks_->alone()) {
     std::vector<torch::Tensor> means = gradients;
     means.insert(means.end(), scalars.begin(), scalars.end());

@@ -42,7 +42,8 @@ struct SacOptions {
 // The loss of one batch and its parts: scalars on the device, without gradient except for `total` where there are no
 // `outputs`.
 struct SacLoss {
-  torch::Tensor total;  // 0.5 (L1 + L2) + actor
+  torch::Tensor total;   // critic + actor
+  torch::Tensor critic;  // 0.5 (L1 + L2)
   torch::Tensor critic1, critic2, actor;
   torch::Tensor entropy;    // of the policy, nats
   torch::Tensor mean_q;     // Q1(h_t, a_t)

@@ -41,13 +41,11 @@ class CausalAttentionBranch : public Branch {
     output_bias_stack_.add(weights.output.bias_O, 0, one, by_row);
   }
 
-  void pack_weights(torch::ScalarType dtype) override {
-    const auto packed = WeightStack::packed(
-        {{input_stack_, dtype}, {output_stack_, dtype}, {input_bias_stack_, dtype}, {output_bias_stack_, dtype}});
-    input_weight_ = packed[0];
-    output_weight_ = packed[1];
-    input_bias_ = packed[2].view({-1});
-    output_bias_ = packed[3].view({-1});
+  void pack_weights(WeightPacking& packing) override {
+    input_weight_ = packing.add(input_stack_);
+    output_weight_ = packing.add(output_stack_);
+    input_bias_ = packing.add(input_bias_stack_).view({-1});
+    output_bias_ = packing.add(output_bias_stack_).view({-1});
   }
 
   Tensor forward(const Tensor& normed_MP) override {
@@ -64,12 +62,9 @@ class CausalAttentionBranch : public Branch {
   }
 
   Gradients backward(const Tensor& d_output_MP, SideWork& side) override {
-    std::vector<Tensor> d_output_weight, d_weight, d_bias;
-    Tensor d_output_bias;
-    side.run([&] {
-      d_output_weight = output_stack_.unpacked(product_float(d_output_MP.t(), attended_));
-      d_output_bias = column_sums(d_output_MP).narrow(0, 0, settings_.width);
-    });
+    Tensor d_output_weight, d_input_weight;
+    side.run([&] { d_output_weight = product_float(d_output_MP.t(), attended_); });
+    const Tensor d_output_bias = column_sums(d_output_MP, side).narrow(0, 0, settings_.width);
     const Tensor d_attended = product(d_output_MP, output_weight_);
 
     const AttentionInput input = attention_input();
@@ -82,15 +77,17 @@ class CausalAttentionBranch : public Branch {
                         .v = {at_element(d_projected, 2 * part_), 3 * part_}},
                        scratch.data_ptr(), current_stream());
 
-    side.run([&] {
-      d_weight = input_stack_.unpacked(product_float(d_projected.t(), normed_MP_));
-      d_bias = input_bias_stack_.unpacked(column_sums(d_projected));
-    });
+    side.run([&] { d_input_weight = product_float(d_projected.t(), normed_MP_); });
+    const Tensor d_input_bias = column_sums(d_projected, side);
+    side.make_sums();  // what the gradients of the biases, by head, are made of
+    const std::vector<Tensor> d_weight = input_stack_.gradients(d_input_weight, side),
+                              d_bias = input_bias_stack_.gradients(d_input_bias, side);
     side.keep({d_output_MP, d_projected});
     Gradients gradients{product(d_projected, input_weight_), {}};
     for (std::size_t i = 0; i < d_weight.size(); ++i)
       gradients.parameters.insert(gradients.parameters.end(), {d_weight[i], d_bias[i]});
-    gradients.parameters.insert(gradients.parameters.end(), {d_output_weight[0], d_output_bias});
+    gradients.parameters.insert(gradients.parameters.end(),
+                                {output_stack_.gradients(d_output_weight, side)[0], d_output_bias});
     return gradients;
   }
 

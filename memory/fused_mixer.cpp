@@ -74,10 +74,9 @@ class MixerPasses {
     output_stack_.add(weights.output_DD, 0, by_row, by_head);
   }
 
-  void pack(torch::ScalarType dtype) {
-    const auto packed = WeightStack::packed({{input_stack_, dtype}, {output_stack_, dtype}});
-    input_weight_ = packed[0];
-    output_weight_ = packed[1];
+  void pack(WeightPacking& packing) {
+    input_weight_ = packing.add(input_stack_);
+    output_weight_ = packing.add(output_stack_);
   }
 
   // Projections and features.
@@ -145,7 +144,7 @@ class MixerBranch : public Branch, private MixerPasses {
   MixerBranch(const MixerWeights& weights, const MixerSettings& settings)
       : Branch(list_of(weights)), MixerPasses(weights, settings) {}
 
-  void pack_weights(torch::ScalarType dtype) override { pack(dtype); }
+  void pack_weights(WeightPacking& packing) override { pack(packing); }
 
   Tensor forward(const Tensor& normed_MP) override {
     project(normed_MP);
@@ -169,8 +168,8 @@ class MixerBranch : public Branch, private MixerPasses {
   }
 
   Gradients backward(const Tensor& d_output_MP, SideWork& side) override {
-    std::vector<Tensor> d_outputs, d_inputs;
-    side.run([&] { d_outputs = output_stack_.unpacked(product_float(d_output_MP.t(), mixed_)); });
+    Tensor d_output_weight, d_input_weight;
+    side.run([&] { d_output_weight = product_float(d_output_MP.t(), mixed_); });
     const Tensor d_mixed = product(d_output_MP, output_weight_);
 
     const Tensor d_projected = torch::empty_like(projected_), d_fast = torch::empty_like(fast_);
@@ -183,8 +182,7 @@ class MixerBranch : public Branch, private MixerPasses {
                         .fast = d_fast.data_ptr(),
                         .window = has_window() ? d_window.data_ptr() : nullptr},
                        mix_scratch.data_ptr(), current_stream());
-    side.run(
-        [&] { mixer_mix_add_sums(head_, mix_scratch.data_ptr(), d_head_norm_K.data_ptr<float>(), current_stream()); });
+    side.add(mixer_mix_sum(head_, mix_scratch.data_ptr(), d_head_norm_K.data_ptr<float>()), mix_scratch);
 
     const Tensor d_features = torch::empty_like(features_), d_beta = torch::empty_like(beta_);
     const Tensor delta_scratch = scratch_bytes(delta_rule_backward_scratch_bytes(delta_shape(), dtype()), mixed_);
@@ -219,10 +217,11 @@ class MixerBranch : public Branch, private MixerPasses {
                              .window_value = has_window() ? d_window_value.data_ptr() : nullptr,
                              .projected = d_projected.data_ptr()},
                             current_stream());
-    side.run([&] { d_inputs = input_stack_.unpacked(product_float(d_projected.t(), normed_MP_)); });
-    side.keep({d_output_MP, mix_scratch, d_projected});
-    Gradients gradients{product(d_projected, input_weight_), std::move(d_inputs)};
-    gradients.parameters.insert(gradients.parameters.end(), {d_head_norm_K, d_outputs[0]});
+    side.run([&] { d_input_weight = product_float(d_projected.t(), normed_MP_); });
+    side.keep({d_output_MP, d_projected});
+    Gradients gradients{product(d_projected, input_weight_), input_stack_.gradients(d_input_weight, side)};
+    gradients.parameters.insert(gradients.parameters.end(),
+                                {d_head_norm_K, output_stack_.gradients(d_output_weight, side)[0]});
     return gradients;
   }
 
@@ -268,7 +267,7 @@ class DelayedStepBranch : public ForwardBranch, private MixerPasses {
     TORCH_CHECK(!state.chunk || state.beta_BSH1.is_contiguous(), "the write strengths of a chunk are not contiguous");
   }
 
-  void pack_weights(torch::ScalarType dtype) override { pack(dtype); }
+  void pack_weights(WeightPacking& packing) override { pack(packing); }
 
   // A stream's fast weights take what attention is about to overwrite, a chunk's what it has just completed.
   Tensor forward(const Tensor& normed_MP) override {

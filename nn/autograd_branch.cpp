@@ -23,7 +23,7 @@ class AutogradBranch : public Branch {
                  std::function<Tensor(const Tensor&)> operation)
       : Branch(std::move(parameters)), shape_(std::move(shape)), operation_(std::move(operation)) {}
 
-  void pack_weights(torch::ScalarType) override {}
+  void pack_weights(WeightPacking&) override {}
 
   Tensor forward(const Tensor& normed_MP) override {
     const torch::AutoGradMode records(true);

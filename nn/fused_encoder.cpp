@@ -44,22 +44,15 @@ class DenseConvolutionFunction : public torch::autograd::Function<DenseConvoluti
   }
 };
 
-// relu(convolution) of images [channels, height, width] as rows; the result as rows of [outputs, height, width].
-struct ConvolvedRows {
-  Tensor x_MP;
-  ConvolutionShape shape;
-
-  ConvolvedRows(const Tensor& input_MP, std::int64_t height, std::int64_t width, const LayerWeights& convolution)
-      : shape{.outputs = static_cast<int>(convolution.weight.size(0)),
-              .channels = static_cast<int>(convolution.weight.size(1)),
-              .height = static_cast<int>(height),
-              .width = static_cast<int>(width),
-              .kernel_height = static_cast<int>(convolution.weight.size(2)),
-              .kernel_width = static_cast<int>(convolution.weight.size(3))} {
-    const variable_list dense = DenseConvolutionFunction::apply(convolution.weight, convolution.bias, shape);
-    x_MP = fused::linear(input_MP, dense[0], dense[1], /*relu=*/true);
-  }
-};
+// Of images [channels, height, width] as rows to rows of [outputs, height, width].
+ConvolutionShape shape_of(const LayerWeights& convolution, int height, int width) {
+  return {.outputs = static_cast<int>(convolution.weight.size(0)),
+          .channels = static_cast<int>(convolution.weight.size(1)),
+          .height = height,
+          .width = width,
+          .kernel_height = static_cast<int>(convolution.weight.size(2)),
+          .kernel_width = static_cast<int>(convolution.weight.size(3))};
+}
 
 // An observation's rows in `dtype`, bytes divided by 255.
 Tensor input_rows(const Tensor& observation_MX, torch::ScalarType dtype) {
@@ -78,20 +71,22 @@ Support encoder_support(const EncoderSizes& sizes, torch::ScalarType dtype, torc
 
 Tensor encode_image(const Tensor& observation_MX, torch::ScalarType dtype, const std::vector<std::int64_t>& shape,
                     const std::vector<LayerWeights>& convolutions, const LayerWeights& linear) {
-  Tensor x_MP = input_rows(observation_MX, dtype);
-  std::int64_t height = shape[1], width = shape[2];
+  std::vector<LinearLayer> layers;
+  auto height = static_cast<int>(shape[1]), width = static_cast<int>(shape[2]);
   for (const LayerWeights& convolution : convolutions) {
-    const ConvolvedRows convolved(x_MP, height, width, convolution);
-    x_MP = convolved.x_MP;
-    height = convolved.shape.output_height();
-    width = convolved.shape.output_width();
+    const ConvolutionShape own = shape_of(convolution, height, width);
+    const variable_list dense = DenseConvolutionFunction::apply(convolution.weight, convolution.bias, own);
+    layers.push_back({dense[0], dense[1], /*relu=*/true});
+    height = own.output_height();
+    width = own.output_width();
   }
-  return from_rows(fused::linear(x_MP, linear.weight, linear.bias, /*relu=*/false),
+  layers.push_back({linear.weight, linear.bias, /*relu=*/false});
+  return from_rows(linear_layers(input_rows(observation_MX, dtype), layers),
                    {observation_MX.size(0), linear.weight.size(0)});
 }
 
 Tensor encode_vector(const Tensor& observation_MX, torch::ScalarType dtype, const LayerWeights& linear) {
-  return from_rows(fused::linear(input_rows(observation_MX, dtype), linear.weight, linear.bias, /*relu=*/true),
+  return from_rows(linear_layers(input_rows(observation_MX, dtype), {{linear.weight, linear.bias, /*relu=*/true}}),
                    {observation_MX.size(0), linear.weight.size(0)});
 }
 

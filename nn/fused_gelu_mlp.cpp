@@ -28,11 +28,10 @@ class GeluMlpBranch : public Branch {
     down_bias_stack_.add(weights.down.bias_O, 0, padded_to(1, 1), by_row);
   }
 
-  void pack_weights(torch::ScalarType dtype) override {
-    const auto packed = WeightStack::packed({{up_stack_, dtype}, {down_stack_, dtype}, {down_bias_stack_, dtype}});
-    up_weight_ = packed[0];
-    down_weight_ = packed[1];
-    down_bias_ = packed[2].view({-1});
+  void pack_weights(WeightPacking& packing) override {
+    up_weight_ = packing.add(up_stack_);
+    down_weight_ = packing.add(down_stack_);
+    down_bias_ = packing.add(down_bias_stack_).view({-1});
   }
 
   Tensor forward(const Tensor& normed_MP) override {
@@ -44,22 +43,19 @@ class GeluMlpBranch : public Branch {
   }
 
   Gradients backward(const Tensor& d_output_MP, SideWork& side) override {
-    std::vector<Tensor> d_up_weight, d_down_weight;
-    Tensor d_down_bias;
-    side.run([&] {
-      d_down_weight = down_stack_.unpacked(product_float(d_output_MP.t(), hidden_));
-      d_down_bias = column_sums(d_output_MP).narrow(0, 0, width_);
-    });
+    Tensor d_up_weight, d_down_weight;
+    side.run([&] { d_down_weight = product_float(d_output_MP.t(), hidden_); });
+    const Tensor d_down_bias = column_sums(d_output_MP, side).narrow(0, 0, width_);
     const Tensor d_up = product(d_output_MP, down_weight_);  // of the hidden layer, and before gelu
     const Tensor d_up_bias = torch::empty_like(up_bias_I_);
     const Tensor scratch = scratch_bytes(gelu_bias_backward_scratch_bytes(gelu()), up_);
     gelu_bias_backward(gelu(), d_up.data_ptr(), d_up.data_ptr(), scratch.data_ptr(), current_stream());
-    side.run([&] {
-      d_up_weight = up_stack_.unpacked(product_float(d_up.t(), normed_MP_));
-      gelu_bias_add_sums(gelu(), scratch.data_ptr(), d_up_bias.data_ptr<float>(), current_stream());
-    });
-    side.keep({d_output_MP, d_up, scratch});
-    return {product(d_up, up_weight_), {d_up_weight[0], d_up_bias, d_down_weight[0], d_down_bias}};
+    side.add(gelu_bias_sum(gelu(), scratch.data_ptr(), d_up_bias.data_ptr<float>()), scratch);
+    side.run([&] { d_up_weight = product_float(d_up.t(), normed_MP_); });
+    side.keep({d_output_MP, d_up});
+    return {product(d_up, up_weight_),
+            {up_stack_.gradients(d_up_weight, side)[0], d_up_bias, down_stack_.gradients(d_down_weight, side)[0],
+             d_down_bias}};
   }
 
  private:

@@ -18,11 +18,18 @@ using torch::autograd::variable_list;
 
 constexpr int kActionMultiple = 8;
 
+// In the order in which an autograd function takes parameters and gives gradients.
+void append(variable_list& list, const HeadWeights& head) {
+  list.insert(list.end(),
+              {head.weight1_ID, head.bias1_I, head.weight2_II, head.bias2_I, head.weight3_AI, head.bias3_A});
+}
+
 // The heads' parameters as stacked matrices.
 struct HeadStacks {
   HeadStacks(const std::vector<HeadWeights>& weights, int stride)
       : hidden(static_cast<int>(weights[0].weight1_ID.size(0))),
-        actions(round_up(weights[0].weight3_AI.size(0), kActionMultiple)),
+        outputs(static_cast<int>(weights[0].weight3_AI.size(0))),
+        actions(round_up(outputs, kActionMultiple)),
         count(static_cast<int>(weights.size())),
         weight1(count * hidden, stride),
         weight2(count * hidden, hidden),
@@ -33,7 +40,7 @@ struct HeadStacks {
     const PackGroups all_hidden = padded_to(hidden, hidden), one = padded_to(1, 1);
     for (int i = 0; i < count; ++i) {
       const HeadWeights& head = weights[static_cast<std::size_t>(i)];
-      const PackGroups own_actions = padded_to(head.weight3_AI.size(0), actions);
+      const PackGroups own_actions = padded_to(outputs, actions);
       weight1.add(head.weight1_ID, i * hidden, all_hidden, padded_to(head.weight1_ID.size(1), stride));
       weight2.add(head.weight2_II, i * hidden, all_hidden, all_hidden);
       weight3.add(head.weight3_AI, i * actions, own_actions, all_hidden);
@@ -44,23 +51,19 @@ struct HeadStacks {
       hidden_bias.add(weights[static_cast<std::size_t>(i)].bias2_I, count + i, one, all_hidden);
   }
 
-  // Gradients of the stacks as those of each head's six parameters.
-  variable_list unpacked(const Tensor& d_weight1, const Tensor& d_weight2, const Tensor& d_weight3,
-                         const Tensor& d_hidden_bias, const Tensor& d_output_bias) const {
-    const auto weights1 = weight1.unpacked(d_weight1), weights2 = weight2.unpacked(d_weight2),
-               weights3 = weight3.unpacked(d_weight3), hidden_biases = hidden_bias.unpacked(d_hidden_bias),
-               output_biases = output_bias.unpacked(d_output_bias);
-    variable_list gradients;
-    for (std::size_t i = 0; i < weights1.size(); ++i)
-      gradients.insert(gradients.end(), {weights1[i], hidden_biases[i], weights2[i], hidden_biases[weights1.size() + i],
-                                         weights3[i], output_biases[i]});
-    return gradients;
+  // The gradients of the heads' weights, of which second and third layers' need no copy: of d_weight1 [count * hidden,
+  // stride] of all heads, and of one head's [hidden, hidden] and [actions, hidden].
+  void set_weight1(std::vector<HeadWeights>& gradients, const Tensor& d_weight1, SideWork& side) const {
+    const std::vector<Tensor> own = weight1.gradients(d_weight1, side);
+    for (std::size_t i = 0; i < own.size(); ++i) gradients[i].weight1_ID = own[i];
   }
+  Tensor without_padding(const Tensor& d_layer3) const { return d_layer3.narrow(0, 0, outputs); }
+
   // A head's columns of a matrix of all heads' hidden units, and its rows of a stack.
   Tensor own(const Tensor& all_heads, int head) const { return all_heads.narrow(1, head * hidden, hidden); }
   static Tensor rows(const Tensor& stack, int head, int count) { return stack.narrow(0, head * count, count); }
 
-  int hidden, actions, count;
+  int hidden, outputs, actions, count;
   WeightStack weight1, weight2, weight3, hidden_bias, output_bias;
 };
 
@@ -85,12 +88,21 @@ class HeadsPass : public torch::CustomClassHolder {
   }
 
  protected:
+  // All of the gradients, those of the heads the side's.
+  variable_list finish(const Tensor& d_x, const std::vector<HeadWeights>& d_heads, SideWork& side) const {
+    variable_list gradients;
+    for (const HeadWeights& head : d_heads) append(gradients, head);
+    side.finish(gradients, of_leaves_);
+    gradients.insert(gradients.begin(), d_x);
+    return gradients;
+  }
+
   Tensor x_MP_;
   HeadStacks stacks_;
   bool of_leaves_;  // the parameters are
 };
 
-// A product a layer.
+// A product a layer. Heads run beside each other: each is a chain of products too small for a GPU.
 class LayeredHeads : public HeadsPass {
  public:
   LayeredHeads(const Tensor& x_MP, const std::vector<HeadWeights>& learning, const std::vector<HeadWeights>& targets,
@@ -98,92 +110,96 @@ class LayeredHeads : public HeadsPass {
       : HeadsPass(x_MP, learning, of_leaves), targets_(targets) {}
 
   variable_list forward() override {
-    variable_list outputs = forward(stacks_, &kept_);
-    if (!targets_.empty()) {
-      Kept unused;
-      const variable_list own = forward(HeadStacks(targets_, static_cast<int>(x_MP_.size(1))), &unused);
-      outputs.insert(outputs.end(), own.begin(), own.end());
+    WeightPacking packing(x_MP_.scalar_type());
+    packed_ = pack(stacks_, packing);
+    if (targets_.empty()) {
+      packing.run();
+      return forward(stacks_, packed_, layers_);
     }
+    const HeadStacks targets(targets_, static_cast<int>(x_MP_.size(1)));
+    const Packed packed_targets = pack(targets, packing);
+    packing.run();
+    variable_list of_targets;
+    const SideWork side(SideStreamOf::kWeights);
+    side.run([&] {
+      Layers unused;
+      of_targets = forward(targets, packed_targets, unused);
+    });
+    variable_list outputs = forward(stacks_, packed_, layers_);
+    side.join();
+    outputs.insert(outputs.end(), of_targets.begin(), of_targets.end());
     return outputs;
   }
 
   variable_list backward(const variable_list& gradient) override {
-    const auto& [packed1, packed2, packed3, first, seconds] = kept_;
-    const int count = stacks_.count, hidden = stacks_.hidden, actions = stacks_.actions;
-    const auto dtype = x_MP_.scalar_type();
+    const auto& [first, seconds] = layers_;
+    const int hidden = stacks_.hidden;
     const Tensor d_first = torch::empty_like(first);
-    const auto float_options = first.options().dtype(torch::kFloat32);
-    const Tensor d_weight2 = torch::empty({count * hidden, hidden}, float_options);
-    const Tensor d_weight3 = torch::empty({count * actions, hidden}, float_options);
-    const Tensor d_hidden_bias = torch::empty({2 * count, hidden}, float_options);
-    const Tensor d_output_bias = torch::empty({count, actions}, float_options);
     SideWork side(SideStreamOf::kWeights);
-    // Also the side's work: the gradient of the bias goes where all of them are unpacked from.
-    const auto take = [&](const BiasGradient& gradient, const Tensor& to) {
-      side.run([&] { to.copy_(gradient.bias.view(to.sizes())); });
-      side.keep({gradient.bias, gradient.scratch});
-    };
-    for (int i = 0; i < count; ++i) {
-      const Tensor& d_output = gradient[static_cast<std::size_t>(i)];
-      const Tensor& second = seconds[static_cast<std::size_t>(i)];
-      const Tensor d_narrow = d_output.to(dtype);
-      take(relu_backward(d_output, {}, {}, side), d_output_bias.select(0, i));
-      side.run([&] { HeadStacks::rows(d_weight3, i, actions).copy_(product_float(d_narrow.t(), second)); });
-      const Tensor d_second = product(d_narrow, HeadStacks::rows(packed3, i, actions));
-      take(relu_backward(d_second, second, d_second, side), d_hidden_bias.select(0, count + i));
-      side.run(
-          [&] { HeadStacks::rows(d_weight2, i, hidden).copy_(product_float(d_second.t(), stacks_.own(first, i))); });
-      Tensor own_d_first = stacks_.own(d_first, i);
-      torch::mm_out(own_d_first, d_second, HeadStacks::rows(packed2, i, hidden));
-      side.keep({d_output, d_narrow, d_second});
-    }
-    take(relu_backward(d_first, first, d_first, side), d_hidden_bias.narrow(0, 0, count));
-    variable_list parameters;
-    side.run([&] {
-      parameters =
-          stacks_.unpacked(product_float(d_first.t(), x_MP_), d_weight2, d_weight3, d_hidden_bias, d_output_bias);
+    std::vector<HeadWeights> d(gradient.size());
+    variable_list d_outputs(gradient.size()), d_seconds(gradient.size());  // in the type of the products
+    side_by_side(gradient.size(), [&](std::size_t i) {
+      const int head = static_cast<int>(i);
+      d_outputs[i] = gradient[i].to(x_MP_.scalar_type());
+      d_seconds[i] = product(d_outputs[i], HeadStacks::rows(packed_.weight3, head, stacks_.actions));
+      d[i].bias2_I = relu_backward(d_seconds[i], seconds[i], d_seconds[i], side);
+      Tensor own_d_first = stacks_.own(d_first, head);
+      torch::mm_out(own_d_first, d_seconds[i], HeadStacks::rows(packed_.weight2, head, hidden));
     });
-    variable_list gradients{product(d_first, packed1)};
-    side.keep({d_first, d_weight2, d_weight3, d_hidden_bias, d_output_bias});
-    side.finish(parameters, of_leaves_);
-    gradients.insert(gradients.end(), parameters.begin(), parameters.end());
-    return gradients;
+    side.run([&] {
+      for (std::size_t i = 0; i < d.size(); ++i) {
+        d[i].weight3_AI = stacks_.without_padding(product_float(d_outputs[i].t(), seconds[i]));
+        d[i].weight2_II = product_float(d_seconds[i].t(), stacks_.own(first, static_cast<int>(i)));
+      }
+    });
+    const Tensor d_bias1 = relu_backward(d_first, first, d_first, side);
+    for (std::size_t i = 0; i < d.size(); ++i) {
+      d[i].bias1_I = HeadStacks::rows(d_bias1, static_cast<int>(i), hidden);
+      d[i].bias3_A = stacks_.without_padding(column_sums(gradient[i], side));
+    }
+    Tensor d_weight1;
+    side.run([&] { d_weight1 = product_float(d_first.t(), x_MP_); });
+    stacks_.set_weight1(d, d_weight1, side);
+    side.keep({d_first});
+    side.keep(gradient);
+    side.keep(d_outputs);
+    side.keep(d_seconds);
+    return finish(product(d_first, packed_.weight1), d, side);
   }
 
  private:
-  // What the backward pass needs.
-  struct Kept {
-    Tensor packed1, packed2, packed3;
-    Tensor first;
+  struct Packed {
+    Tensor weight1, weight2, weight3, hidden_bias, output_bias;
+  };
+  struct Layers {
+    Tensor first;  // of all heads
     std::vector<Tensor> second;
   };
 
-  variable_list forward(const HeadStacks& stacks, Kept* kept) const {
-    const auto dtype = x_MP_.scalar_type();
-    const auto packed = WeightStack::packed({{stacks.weight1, dtype},
-                                             {stacks.weight2, dtype},
-                                             {stacks.weight3, dtype},
-                                             {stacks.hidden_bias, dtype},
-                                             {stacks.output_bias, torch::kFloat32}});
-    const Tensor &hidden_bias = packed[3], &output_bias = packed[4];
-    const int count = stacks.count;
-    *kept = {packed[0],
-             packed[1],
-             packed[2],
-             affine(x_MP_, packed[0], hidden_bias.narrow(0, 0, count).reshape({-1}), /*relu=*/true),
-             {}};
-    variable_list outputs;
-    for (int i = 0; i < count; ++i) {
-      kept->second.push_back(affine(stacks.own(kept->first, i), HeadStacks::rows(kept->packed2, i, stacks.hidden),
-                                    hidden_bias.select(0, count + i), /*relu=*/true));
-      const Tensor weight3 = HeadStacks::rows(kept->packed3, i, stacks.actions);
-      outputs.push_back(product_float(kept->second.back(), weight3.t()).add_(output_bias.select(0, i)));
-    }
+  static Packed pack(const HeadStacks& stacks, WeightPacking& packing) {
+    return {packing.add(stacks.weight1), packing.add(stacks.weight2), packing.add(stacks.weight3),
+            packing.add(stacks.hidden_bias), packing.add(stacks.output_bias, torch::kFloat32)};
+  }
+
+  variable_list forward(const HeadStacks& stacks, const Packed& packed, Layers& layers) const {
+    const auto count = static_cast<std::size_t>(stacks.count);
+    layers.first = affine(x_MP_, packed.weight1, packed.hidden_bias.narrow(0, 0, stacks.count).reshape({-1}),
+                          /*relu=*/true);
+    layers.second.resize(count);
+    variable_list outputs(count);
+    side_by_side(count, [&](std::size_t i) {
+      const int head = static_cast<int>(i);
+      layers.second[i] = affine(stacks.own(layers.first, head), HeadStacks::rows(packed.weight2, head, stacks.hidden),
+                                packed.hidden_bias.select(0, stacks.count + head), /*relu=*/true);
+      const Tensor weight3 = HeadStacks::rows(packed.weight3, head, stacks.actions);
+      outputs[i] = product_float(layers.second[i], weight3.t()).add_(packed.output_bias.select(0, head));
+    });
     return outputs;
   }
 
   std::vector<HeadWeights> targets_;
-  Kept kept_;
+  Packed packed_;  // of the learning heads, as what follows
+  Layers layers_;
 };
 
 HeadSizes sizes_of(const std::vector<HeadWeights>& learning, const std::vector<HeadWeights>& targets) {
@@ -263,28 +279,26 @@ class FusedHeads : public HeadsPass {
     mlp_heads_backward(arguments, scratch.data_ptr(), current_stream());
 
     SideWork side(SideStreamOf::kWeights);
+    // Of the first layers of all heads, the second layers, the outputs.
     const Tensor d_bias = torch::empty({count * (2 * hidden + actions)}, float_options);
-    const Tensor d_weight2 = torch::empty({count * hidden, hidden}, float_options);
-    const Tensor d_weight3 = torch::empty({count * actions, hidden}, float_options);
-    variable_list parameters;
+    side.add(mlp_heads_bias_sum(shape_, scratch.data_ptr(), d_bias.data_ptr<float>()), scratch);
+    std::vector<HeadWeights> d(gradient.size());
+    Tensor d_weight1;
     side.run([&] {
-      mlp_heads_bias_sums(shape_, scratch.data_ptr(), d_bias.data_ptr<float>(), current_stream());
       for (int i = 0; i < count; ++i) {
+        HeadWeights& own = d[static_cast<std::size_t>(i)];
         const Tensor second = stacks_.own(second_, i), d_own_output = d_output.narrow(1, i * actions, actions);
-        HeadStacks::rows(d_weight3, i, actions).copy_(product_float(d_own_output.t(), second));
-        HeadStacks::rows(d_weight2, i, hidden)
-            .copy_(product_float(stacks_.own(d_second, i).t(), stacks_.own(first_, i)));
+        own.bias1_I = HeadStacks::rows(d_bias, i, hidden);
+        own.bias2_I = HeadStacks::rows(d_bias, count + i, hidden);
+        own.bias3_A = d_bias.narrow(0, 2 * count * hidden + i * actions, stacks_.outputs);
+        own.weight3_AI = stacks_.without_padding(product_float(d_own_output.t(), second));
+        own.weight2_II = product_float(stacks_.own(d_second, i).t(), stacks_.own(first_, i));
       }
-      const int hidden_biases = 2 * count * hidden;
-      parameters = stacks_.unpacked(product_float(d_first.t(), x_MP_), d_weight2, d_weight3,
-                                    d_bias.narrow(0, 0, hidden_biases).view({2 * count, hidden}),
-                                    d_bias.narrow(0, hidden_biases, count * actions).view({count, actions}));
+      d_weight1 = product_float(d_first.t(), x_MP_);
     });
-    side.keep({d_first, d_second, d_output, scratch, d_bias, d_weight2, d_weight3});
-    side.finish(parameters, of_leaves_);
-    variable_list gradients{d_x};
-    gradients.insert(gradients.end(), parameters.begin(), parameters.end());
-    return gradients;
+    stacks_.set_weight1(d, d_weight1, side);
+    side.keep({d_first, d_second, d_output});
+    return finish(d_x, d, side);
   }
 
  private:
@@ -343,9 +357,7 @@ Support one_kernel_heads_support(const HeadSizes& sizes, torch::ScalarType dtype
 
 HeadOutputs heads(const Tensor& x, const std::vector<HeadWeights>& learning, const std::vector<HeadWeights>& targets) {
   variable_list parameters;
-  for (const HeadWeights& head : learning)
-    parameters.insert(parameters.end(),
-                      {head.weight1_ID, head.bias1_I, head.weight2_II, head.bias2_I, head.weight3_AI, head.bias3_A});
+  for (const HeadWeights& head : learning) append(parameters, head);
   variable_list outputs = HeadsFunction::apply(to_rows(x), at::TensorList(parameters), targets);
   std::vector<std::int64_t> shape = x.sizes().vec();
   for (Tensor& output : outputs) {

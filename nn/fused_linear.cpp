@@ -12,66 +12,95 @@ using torch::Tensor;
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
+// In the order of the gradients.
+variable_list parameters_of(const std::vector<LinearLayer>& layers) {
+  variable_list all;
+  for (const LinearLayer& layer : layers) all.insert(all.end(), {layer.weight_OI, layer.bias_O});
+  return all;
+}
+
 class LinearPass : public torch::CustomClassHolder {
  public:
-  LinearPass(const Tensor& x_MP, const Tensor& weight_OI, const Tensor& bias_O, bool relu)
-      : x_MP_(x_MP),
-        relu_(relu),
-        of_leaves_(are_leaves({weight_OI, bias_O})),
-        weight_stack_(round_up(weight_OI.size(0), kWidthMultiple), static_cast<int>(x_MP.size(1))),
-        bias_stack_(1, round_up(weight_OI.size(0), kWidthMultiple)) {
-    const int outputs = round_up(weight_OI.size(0), kWidthMultiple);
-    weight_stack_.add(weight_OI, 0, padded_to(weight_OI.size(0), outputs),
-                      padded_to(weight_OI.size(1), static_cast<int>(x_MP.size(1))));
-    bias_stack_.add(bias_O, 0, padded_to(1, 1), padded_to(bias_O.size(0), outputs));
+  LinearPass(const Tensor& x_MP, const std::vector<LinearLayer>& layers)
+      : x_MP_(x_MP), of_leaves_(are_leaves(parameters_of(layers))) {
+    auto inputs = static_cast<int>(x_MP.size(1));
+    for (const LinearLayer& layer : layers) inputs = layers_.emplace_back(layer, inputs).padded_outputs();
   }
 
   Tensor forward() {
-    const auto dtype = x_MP_.scalar_type();
-    const auto packed = WeightStack::packed({{weight_stack_, dtype}, {bias_stack_, dtype}});
-    weight_ = packed[0];
-    y_MP_ = affine(x_MP_, weight_, packed[1].view({-1}), relu_);
-    return y_MP_;
+    WeightPacking packing(x_MP_.scalar_type());
+    std::vector<Tensor> biases;
+    for (Layer& layer : layers_) {
+      layer.weight = packing.add(layer.weights);
+      biases.push_back(packing.add(layer.biases).view({-1}));
+    }
+    packing.run();
+    for (std::size_t i = 0; i < layers_.size(); ++i)
+      layers_[i].y_MP = affine(input_of(i), layers_[i].weight, biases[i], layers_[i].relu);
+    return layers_.back().y_MP;
   }
 
-  // The gradients of x (if it is wanted), weight and bias.
+  // The gradients of x (if it is wanted) and of the parameters.
   variable_list backward(const Tensor& gradient_MP, bool wants_x) {
-    const Tensor d_y = relu_ ? torch::empty_like(gradient_MP) : gradient_MP;
-    SideWork weights(SideStreamOf::kLayerWeights);
-    const BiasGradient d_bias = relu_backward(gradient_MP, relu_ ? y_MP_ : Tensor(), relu_ ? d_y : Tensor(), weights);
-    variable_list gradients{Tensor()};
-    weights.run([&] {
-      gradients.push_back(weight_stack_.unpacked(product_float(d_y.t(), x_MP_))[0]);
-      gradients.push_back(bias_stack_.unpacked(d_bias.bias)[0]);
-    });
-    if (wants_x) gradients[0] = product(d_y, weight_);
-    weights.keep({d_y, d_bias.scratch, d_bias.bias});
-    weights.finish({gradients[1], gradients[2]}, of_leaves_);
-    return gradients;
+    SideWork side(SideStreamOf::kLayerWeights);
+    variable_list reversed;
+    Tensor d_y = gradient_MP;
+    for (std::size_t i = layers_.size(); i-- > 0;) {
+      const Layer& layer = layers_[i];
+      const Tensor d_affine = layer.relu ? torch::empty_like(d_y) : d_y;
+      const Tensor d_bias = layer.relu ? relu_backward(d_y, layer.y_MP, d_affine, side) : column_sums(d_y, side);
+      Tensor d_weight;
+      side.run([&] { d_weight = product_float(d_affine.t(), input_of(i)); });
+      reversed.insert(reversed.end(), {d_bias.narrow(0, 0, layer.outputs), layer.weights.gradients(d_weight, side)[0]});
+      side.keep({d_affine});
+      d_y = i > 0 || wants_x ? product(d_affine, layer.weight) : Tensor();
+    }
+    side.finish(reversed, of_leaves_);
+    reversed.push_back(d_y);
+    return {reversed.rbegin(), reversed.rend()};
   }
 
  private:
+  struct Layer {
+    Layer(const LinearLayer& layer, int inputs)
+        : relu(layer.relu),
+          outputs(static_cast<int>(layer.weight_OI.size(0))),
+          weights(padded_outputs(), inputs),
+          biases(1, padded_outputs()) {
+      const PackGroups by_output = padded_to(outputs, padded_outputs());
+      weights.add(layer.weight_OI, 0, by_output, padded_to(layer.weight_OI.size(1), inputs));
+      biases.add(layer.bias_O, 0, padded_to(1, 1), by_output);
+    }
+    int padded_outputs() const { return round_up(outputs, kWidthMultiple); }
+
+    bool relu;
+    int outputs;
+    WeightStack weights, biases;
+    Tensor weight, y_MP;
+  };
+
+  const Tensor& input_of(std::size_t i) const { return i == 0 ? x_MP_ : layers_[i - 1].y_MP; }
+
   Tensor x_MP_;
-  bool relu_, of_leaves_;
-  WeightStack weight_stack_, bias_stack_;
-  Tensor weight_, y_MP_;
+  bool of_leaves_;  // all parameters are
+  std::vector<Layer> layers_;
 };
 
 class LinearFunction : public torch::autograd::Function<LinearFunction> {
  public:
-  static Tensor forward(AutogradContext* context, const Tensor& x_MP, const Tensor& weight, const Tensor& bias,
-                        bool relu) {
-    auto pass = c10::make_intrusive<LinearPass>(x_MP.detach(), weight, bias, relu);
+  static Tensor forward(AutogradContext* context, const Tensor& x_MP, at::TensorList parameters,
+                        const c10::intrusive_ptr<LinearPass>& pass) {
+    (void)x_MP, (void)parameters;  // what the graph follows; the pass has them
     const Tensor y_MP = pass->forward();
-    context->saved_data["pass"] = c10::IValue::make_capsule(std::move(pass));
+    context->saved_data["pass"] = c10::IValue::make_capsule(pass);
     // The pass keeps the output's values; a shared handle would make the graph keep itself.
     return y_MP.alias();
   }
   static variable_list backward(AutogradContext* context, const variable_list& gradient) {
     const auto holder = context->saved_data["pass"].toCapsule();
     variable_list gradients =
-        static_cast<LinearPass*>(holder.get())->backward(gradient[0].contiguous(), context->needs_input_grad(0));
-    gradients.emplace_back();  // of relu
+        static_cast<LinearPass&>(*holder).backward(gradient[0].contiguous(), context->needs_input_grad(0));
+    gradients.emplace_back();  // of the pass
     return gradients;
   }
 };
@@ -82,30 +111,28 @@ Tensor affine(const Tensor& x, const Tensor& weight, const Tensor& bias, bool re
   return relu ? torch::_addmm_activation(bias, x, weight.t()) : torch::addmm(bias, x, weight.t());
 }
 
-BiasGradient relu_backward(const Tensor& dy, const Tensor& y, const Tensor& dx, const SideWork& side) {
+Tensor relu_backward(const Tensor& dy, const Tensor& y, const Tensor& dx, SideWork& side) {
   const Tensor bias = torch::empty({dy.size(1)}, dy.options().dtype(torch::kFloat32));
   const ColumnBlocks blocks({.rows = dy.size(0),
                              .columns = static_cast<int>(dy.size(1)),
                              .dtype = kernel_dtype(dy),
-                             .y = y.defined() ? y.data_ptr() : nullptr,
-                             .y_stride = y.defined() ? y.stride(0) : 0,
+                             .y = y.data_ptr(),
+                             .y_stride = y.stride(0),
                              .dy = dy.data_ptr(),
                              .dy_stride = dy.stride(0),
-                             .dx = dx.defined() ? dx.data_ptr() : nullptr,
-                             .dx_stride = dx.defined() ? dx.stride(0) : 0,
+                             .dx = dx.data_ptr(),
+                             .dx_stride = dx.stride(0),
                              .bias = bias.data_ptr<float>()},
                             dy);
-  // Without a relu nothing but the bias's gradient is computed.
-  if (dx.defined()) blocks.backward();
-  side.run([&] {
-    if (!dx.defined()) blocks.backward();
-    blocks.add_sums();
-  });
-  return {bias, blocks.scratch()};
+  blocks.backward();
+  blocks.add_sums(side);
+  return bias;
 }
 
-Tensor linear(const Tensor& x_MP, const Tensor& weight_OI, const Tensor& bias_O, bool relu) {
-  return LinearFunction::apply(x_MP, weight_OI, bias_O, relu);
+Tensor linear_layers(const Tensor& x_MP, const std::vector<LinearLayer>& layers) {
+  const variable_list parameters = parameters_of(layers);
+  return LinearFunction::apply(x_MP, at::TensorList(parameters),
+                               c10::make_intrusive<LinearPass>(x_MP.detach(), layers));
 }
 
 }  // namespace engram::fused

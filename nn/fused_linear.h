@@ -4,23 +4,26 @@
 
 #include <torch/torch.h>
 
+#include <vector>
+
 #include "nn/side_work.h"
 
 namespace engram::fused {
 
-// [relu](W x + b): x [M, P_in] -> [M, P_out] in x's type.
-torch::Tensor linear(const torch::Tensor& x_MP, const torch::Tensor& weight_OI, const torch::Tensor& bias_O, bool relu);
+// [relu](W x + b)
+struct LinearLayer {
+  torch::Tensor weight_OI, bias_O;
+  bool relu;
+};
+// One layer after the other: x [M, P_in] -> [M, P_out] in x's type.
+torch::Tensor linear_layers(const torch::Tensor& x_MP, const std::vector<LinearLayer>& layers);
 
 // [relu](x W^T + b) of packed weights, and its backward pass's first half, for layers with weights of their own order:
 
 torch::Tensor affine(const torch::Tensor& x, const torch::Tensor& weight, const torch::Tensor& bias, bool relu);
 
-// The bias's gradient, which is the side's, and what it reads until it has ended.
-struct BiasGradient {
-  torch::Tensor bias, scratch;
-};
-// Through relu where y is given: dx, which may be dy.
-BiasGradient relu_backward(const torch::Tensor& dy, const torch::Tensor& y, const torch::Tensor& dx,
-                           const SideWork& side);
+// dx, which may be dy, where y = relu(x) is; the side makes the bias's gradient, dx's sum over the rows, which is
+// returned.
+torch::Tensor relu_backward(const torch::Tensor& dy, const torch::Tensor& y, const torch::Tensor& dx, SideWork& side);
 
 }  // namespace engram::fused

@@ -132,8 +132,7 @@ inline NormGradients normalized_backward(const torch::Tensor& x_MP, const Norm& 
                              .dropout = dropout,
                              .dropped = dropout.drops() ? out.dropped_MP.data_ptr() : nullptr};
   row_norm_backward(rows, into, scratch.data_ptr(), current_stream());
-  side.keep({scratch});
-  side.run([&] { row_norm_add_sums(rows, into, scratch.data_ptr(), current_stream()); });
+  for (const GradientSum& sum : row_norm_sums(rows, into, scratch.data_ptr())) side.add(sum, scratch);
   return out;
 }
 
@@ -165,11 +164,10 @@ class ColumnBlocks {
     for (const Block& block : blocks_)
       relu_bias_backward(block.gradient, at_element(scratch_, block.offset), current_stream());
   }
-  void add_sums() const {
+  void add_sums(SideWork& side) const {
     for (const Block& block : blocks_)
-      relu_bias_add_sums(block.gradient, at_element(scratch_, block.offset), current_stream());
+      side.add(relu_bias_sum(block.gradient, at_element(scratch_, block.offset)), scratch_);
   }
-  const torch::Tensor& scratch() const { return scratch_; }
 
  private:
   struct Block {
@@ -180,8 +178,8 @@ class ColumnBlocks {
   torch::Tensor scratch_;
 };
 
-// The sum over the rows of each of C columns, C a multiple of 8, as float32 [C].
-inline torch::Tensor column_sums(const torch::Tensor& x_MC) {
+// The side makes the sum over the rows of each of C columns, C a multiple of 8, as float32 [C]. x must live until then.
+inline torch::Tensor column_sums(const torch::Tensor& x_MC, SideWork& side) {
   const torch::Tensor sums_C = torch::empty({x_MC.size(1)}, x_MC.options().dtype(torch::kFloat32));
   const ColumnBlocks blocks({.rows = x_MC.size(0),
                              .columns = static_cast<int>(x_MC.size(1)),
@@ -194,8 +192,8 @@ inline torch::Tensor column_sums(const torch::Tensor& x_MC) {
                              .dx_stride = 0,
                              .bias = sums_C.data_ptr<float>()},
                             x_MC);
-  blocks.backward();
-  blocks.add_sums();
+  side.run([&] { blocks.backward(); });
+  blocks.add_sums(side);
   return sums_C;
 }
 

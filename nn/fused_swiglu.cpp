@@ -40,10 +40,9 @@ class SwiGluOfProducts : public Branch {
     output_stack_.add(weights.down_DI, 0, width, inner);
   }
 
-  void pack_weights(torch::ScalarType dtype) override {
-    const auto packed = WeightStack::packed({{input_stack_, dtype}, {output_stack_, dtype}});
-    input_weight_ = packed[0];
-    output_weight_ = packed[1];
+  void pack_weights(WeightPacking& packing) override {
+    input_weight_ = packing.add(input_stack_);
+    output_weight_ = packing.add(output_stack_);
   }
 
   Tensor forward(const Tensor& normed_MP) override {
@@ -56,15 +55,17 @@ class SwiGluOfProducts : public Branch {
   }
 
   Gradients backward(const Tensor& d_output_MP, SideWork& side) override {
-    std::vector<Tensor> d_outputs, d_inputs;
-    side.run([&] { d_outputs = output_stack_.unpacked(product_float(d_output_MP.t(), hidden_)); });
+    Tensor d_output_weight, d_input_weight;
+    side.run([&] { d_output_weight = product_float(d_output_MP.t(), hidden_); });
     const Tensor d_hidden = product(d_output_MP, output_weight_);
     const Tensor d_gate_up = torch::empty_like(gate_up_);
     swiglu_backward(d_hidden.size(0), inner_, kernel_dtype(d_hidden), gate_up_.data_ptr(), d_hidden.data_ptr(),
                     d_gate_up.data_ptr(), current_stream());
-    side.run([&] { d_inputs = input_stack_.unpacked(product_float(d_gate_up.t(), normed_MP_)); });
+    side.run([&] { d_input_weight = product_float(d_gate_up.t(), normed_MP_); });
     side.keep({d_output_MP, d_gate_up});
-    return {product(d_gate_up, input_weight_), {d_inputs[0], d_inputs[1], d_outputs[0]}};
+    Gradients gradients{product(d_gate_up, input_weight_), input_stack_.gradients(d_input_weight, side)};
+    gradients.parameters.push_back(output_stack_.gradients(d_output_weight, side)[0]);
+    return gradients;
   }
 
  private:
@@ -84,15 +85,15 @@ class SwiGluOnChip : public Branch {
         down_DI_(weights.down_DI.detach().contiguous()),
         stride_(stride_of(weights)) {}
 
-  void pack_weights(torch::ScalarType) override {
+  void pack_weights(WeightPacking& packing) override {
     packed_ = scratch_bytes(fused_swiglu_weight_bytes(stride_, inner()), gate_ID_);
-    fused_swiglu_pack({.width = width(),
-                       .stride = stride_,
-                       .inner = inner(),
-                       .gate_ID = gate_ID_.data_ptr<float>(),
-                       .up_ID = up_ID_.data_ptr<float>(),
-                       .down_DI = down_DI_.data_ptr<float>()},
-                      packed_.data_ptr(), current_stream());
+    packing.add({.width = width(),
+                 .stride = stride_,
+                 .inner = inner(),
+                 .gate_ID = gate_ID_.data_ptr<float>(),
+                 .up_ID = up_ID_.data_ptr<float>(),
+                 .down_DI = down_DI_.data_ptr<float>(),
+                 .weights = packed_.data_ptr()});
   }
 
   Tensor forward(const Tensor& normed_MP) override {

@@ -2,6 +2,7 @@
 
 #include "nn/fused_rows.h"
 #include "nn/side_work.h"
+#include "nn/weight_stack.h"
 
 namespace engram::fused {
 namespace {
@@ -9,6 +10,14 @@ namespace {
 using torch::Tensor;
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
+
+// Those of all branches, for products in `dtype`.
+template <class OfBranch>
+void pack_weights(const std::vector<ResidualOf<OfBranch>>& residuals, torch::ScalarType dtype) {
+  WeightPacking packing(dtype);
+  for (const ResidualOf<OfBranch>& residual : residuals) residual.branch->pack_weights(packing);
+  packing.run();
+}
 
 class StackPass : public torch::CustomClassHolder {
  public:
@@ -31,15 +40,10 @@ class StackPass : public torch::CustomClassHolder {
   Tensor forward(const Tensor& x) {
     const Tensor input = readable_rows(x);
     const SideWork side(SideStreamOf::kWeights);
-    // Runs beside what comes before the branch.
-    const auto pack = [&](std::size_t i) {
-      if (i < residuals_.size()) side.run([&] { residuals_[i].branch->pack_weights(x.scalar_type()); });
-    };
-    pack(0);
+    side.run([&] { pack_weights(residuals_, x.scalar_type()); });
     NormedSum rows = normed_sum(input, input_dropout_, Tensor(), norm_before(0));
+    side.join();
     for (std::size_t i = 0; i < residuals_.size(); ++i) {
-      side.join();
-      pack(i + 1);
       x_MP_.push_back(rows.x_MP);
       const Tensor output_MP = residuals_[i].branch->forward(rows.normed_MP);
       rows = normed_sum(output_MP, residuals_[i].dropout, rows.x_MP, norm_before(i + 1));
@@ -119,8 +123,8 @@ Tensor forward_residual_stack(const Tensor& x_MD, torch::ScalarType dtype, const
       torch::empty({x_MD.size(0), round_up(x_MD.size(1), kWidthMultiple)}, x_MD.options().dtype(dtype));
   input_MP.narrow(1, 0, x_MD.size(1)).copy_(x_MD);
   NormedSum rows = normed_sum(input_MP, input_dropout, Tensor(), norm_before(0));
+  pack_weights(residuals, dtype);
   for (std::size_t i = 0; i < residuals.size(); ++i) {
-    residuals[i].branch->pack_weights(dtype);
     const Tensor output_MP = residuals[i].branch->forward(rows.normed_MP);
     rows = normed_sum(output_MP, residuals[i].dropout, rows.x_MP, norm_before(i + 1));
   }

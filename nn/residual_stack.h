@@ -16,7 +16,8 @@
 
 namespace engram::fused {
 
-class SideWork;  // side_work.h
+class SideWork;       // side_work.h
+class WeightPacking;  // weight_stack.h
 
 constexpr int kWidthMultiple = 16;  // P is one
 
@@ -25,8 +26,8 @@ class ForwardBranch {
  public:
   virtual ~ForwardBranch() = default;
 
-  // For products of this type. To be called before forward().
-  virtual void pack_weights(torch::ScalarType dtype) = 0;
+  // Adds the weights to those that are packed before forward().
+  virtual void pack_weights(WeightPacking& packing) = 0;
   virtual torch::Tensor forward(const torch::Tensor& normed_MP) = 0;
 };
 

@@ -1,4 +1,4 @@
-// SideWork: kernels that do not depend on each other run at the same time.
+// SideWork: kernels that do not depend on each other run at the same time, and small ones that end a pass as one.
 #pragma once
 
 #include <ATen/cuda/CUDAEvent.h>
@@ -15,6 +15,8 @@
 #include <mutex>
 #include <utility>
 #include <vector>
+
+#include "kernels/block/gradient_sums.h"
 
 namespace engram::fused {
 
@@ -86,9 +88,25 @@ class SideWork {
     end.block(main_);
   }
 
-  // join(), or later where that is allowed: `gradients` are written by the side, and nothing but the learner reads them
-  // where they are those of leaves.
+  // A gradient that is to be made of what the current stream and the side were given before, by finish() at the latest:
+  // with all others by one kernel. `source` holds the parts, and lives until then.
+  void add(const GradientSum& sum, const torch::Tensor& source) {
+    sums_.push_back(sum);
+    sources_.push_back(source);
+  }
+  // Makes those that were added.
+  void make_sums() {
+    if (sums_.empty()) return;
+    run([&] { add_up(sums_, side_.stream()); });
+    keep(sources_);
+    sums_.clear();
+    sources_.clear();
+  }
+
+  // make_sums() and join(), or later where that is allowed: `gradients` are written by the side, and nothing but the
+  // learner reads them where they are those of leaves.
   void finish(const std::vector<torch::Tensor>& gradients, bool of_leaves) {
+    make_sums();
     LateWeightGradients* const late = LateWeightGradients::current();
     if (late == nullptr || !of_leaves) return join();
     at::cuda::CUDAEvent end;
@@ -99,9 +117,10 @@ class SideWork {
 
   // Tensors live until they are joined, or until *this ends.
   void keep(const std::vector<torch::Tensor>& tensors) { kept_.insert(kept_.end(), tensors.begin(), tensors.end()); }
-  // Joins what the side was given before the kLag-th call back, which ended long ago: so that what is kept does not
-  // grow with the number of calls.
+  // Joins what the side was given before the kLag-th call back, which ended long ago, and makes sums that fill a
+  // launch: so that what is kept does not grow with the number of calls.
   void join_earlier() {
+    if (sums_.size() >= kGradientSumsOfLaunch) make_sums();
     at::cuda::CUDAEvent end;
     end.record(side_);
     earlier_.push_back({std::move(end), std::exchange(kept_, {})});
@@ -137,6 +156,21 @@ class SideWork {
   c10::cuda::CUDAStream main_, side_;
   std::deque<Earlier> earlier_;
   std::vector<torch::Tensor> kept_;
+  std::vector<GradientSum> sums_;
+  std::vector<torch::Tensor> sources_;  // of the sums
 };
+
+// work(0) .. work(count - 1), which do not depend on each other, on as many streams as there are but for kWeights's.
+// What they allocate may be used by the current stream afterwards.
+template <class Work>
+void side_by_side(std::size_t count, Work work) {
+  const std::array others{SideWork(SideStreamOf::kDeltaRule), SideWork(SideStreamOf::kLayerWeights)};
+  constexpr std::size_t kStreams = others.size() + 1;
+  for (std::size_t i = 0; i < count; ++i)
+    if (i % kStreams > 0) others[i % kStreams - 1].run([&] { work(i); });
+  for (std::size_t i = 0; i < count; i += kStreams) work(i);
+  // Of a stream that was given nothing a graph under capture knows nothing.
+  for (std::size_t i = 1; i < std::min(count, kStreams); ++i) others[i - 1].join();
+}
 
 }  // namespace engram::fused

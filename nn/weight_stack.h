@@ -1,5 +1,5 @@
 // WeightStack: float32 parameters as one padded matrix in the type of the products, and the gradient of that matrix
-// back as gradients of the parameters (kernels/block/pack.h).
+// back as gradients of the parameters (kernels/block/pack.h). WeightPacking: many of them by one kernel.
 #pragma once
 
 #include <torch/torch.h>
@@ -7,7 +7,9 @@
 #include <vector>
 
 #include "kernels/block/pack.h"
+#include "kernels/swiglu/swiglu.h"
 #include "nn/cuda_support.h"
+#include "nn/side_work.h"
 
 namespace engram::fused {
 
@@ -18,57 +20,67 @@ inline PackGroups padded_to(std::int64_t count, int padded) {
 
 class WeightStack {
  public:
-  WeightStack(int rows, int columns) : matrix_{} {
-    matrix_.rows = rows;
-    matrix_.columns = columns;
-  }
+  WeightStack(int rows, int columns) : rows_(rows), columns_(columns) {}
 
-  // At most kMaxPackSegments parameters [rows, columns], or [columns] for one row.
+  // A parameter [rows, columns], or [columns] for one row.
   void add(const torch::Tensor& parameter, int first_row, PackGroups rows, PackGroups columns) {
-    TORCH_CHECK(matrix_.segments < kMaxPackSegments, "more than ", kMaxPackSegments, " parameters in one matrix");
     parameters_.push_back(parameter.detach().contiguous());
-    matrix_.segment[matrix_.segments++] = {parameters_.back().data_ptr<float>(), first_row, rows, columns};
+    segments_.push_back({parameters_.back().data_ptr<float>(), first_row, rows, columns});
   }
 
-  // Each [rows, columns], of one kernel.
-  struct Wanted {
-    const WeightStack& stack;
-    torch::ScalarType dtype;
-  };
-  static std::vector<torch::Tensor> packed(const std::vector<Wanted>& wanted) {
-    std::vector<torch::Tensor> out;
-    std::vector<PackedMatrix> matrices;
-    for (const auto& [stack, dtype] : wanted) {
-      out.push_back(
-          torch::empty({stack.matrix_.rows, stack.matrix_.columns}, stack.parameters_[0].options().dtype(dtype)));
-      matrices.push_back(stack.with_data(out.back()));
-    }
-    pack(matrices, current_stream());
-    return out;
-  }
-
-  // The gradients in the order of add(), each in its parameter's shape.
-  std::vector<torch::Tensor> unpacked(const torch::Tensor& gradient) const {
-    PackedMatrix matrix = with_data(gradient);
+  // The gradients in the order of add(), each in its parameter's shape, which the side makes of the matrix's, float32
+  // [rows, columns].
+  std::vector<torch::Tensor> gradients(const torch::Tensor& gradient, SideWork& side) const {
+    TORCH_CHECK(gradient.numel() == std::int64_t{rows_} * columns_ && gradient.is_contiguous(), "the gradient of ",
+                rows_, " x ", columns_, " weights has the shape ", gradient.sizes());
     std::vector<torch::Tensor> gradients;
     for (std::size_t i = 0; i < parameters_.size(); ++i) {
       gradients.push_back(torch::empty_like(parameters_[i]));
-      matrix.segment[i].matrix = gradients[i].data_ptr<float>();
+      const auto& [matrix, first_row, rows, columns] = segments_[i];
+      side.add({.parts = gradient.data_ptr<float>() + std::int64_t{first_row} * columns_,
+                .count = 1,
+                .stride = columns_,
+                .distance = 0,
+                .rows = rows,
+                .columns = columns,
+                .gradient = gradients[i].data_ptr<float>()},
+               gradient);
     }
-    unpack({matrix}, current_stream());
     return gradients;
   }
 
  private:
-  PackedMatrix with_data(const torch::Tensor& tensor) const {
-    PackedMatrix matrix = matrix_;
-    matrix.dtype = kernel_dtype(tensor);
-    matrix.data = tensor.data_ptr();
+  friend class WeightPacking;
+
+  int rows_, columns_;
+  std::vector<PackSegment> segments_;
+  std::vector<torch::Tensor> parameters_;  // what the segments point into
+};
+
+// Matrices to be written by one launch of each kernel. What is packed must live until run().
+class WeightPacking {
+ public:
+  explicit WeightPacking(torch::ScalarType dtype) : dtype_(dtype) {}
+
+  // [rows, columns], in the type of the products or another one; run() writes it.
+  torch::Tensor add(const WeightStack& stack, torch::ScalarType dtype) {
+    const torch::Tensor matrix =
+        torch::empty({stack.rows_, stack.columns_}, stack.parameters_.at(0).options().dtype(dtype));
+    matrices_.push_back({kernel_dtype(matrix), stack.rows_, stack.columns_, matrix.data_ptr(), stack.segments_});
     return matrix;
   }
+  torch::Tensor add(const WeightStack& stack) { return add(stack, dtype_); }
+  void add(const SwiGluPacking& packing) { swiglus_.push_back(packing); }
 
-  PackedMatrix matrix_;
-  std::vector<torch::Tensor> parameters_;  // what the segments point into
+  void run() const {
+    pack(matrices_, current_stream());
+    fused_swiglu_pack(swiglus_, current_stream());
+  }
+
+ private:
+  torch::ScalarType dtype_;  // of the products
+  std::vector<PackedMatrix> matrices_;
+  std::vector<SwiGluPacking> swiglus_;
 };
 
 }  // namespace engram::fused

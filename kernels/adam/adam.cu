@@ -20,6 +20,11 @@ struct Launch {
   int count;
 };
 
+// One thread.
+__global__ void count_kernel(float* step, const float* skip) {
+  if (skip == nullptr || *skip == 0) *step += 1;
+}
+
 __global__ void __launch_bounds__(kThreads)
     adam_kernel(Launch launch, float learning_rate, float weight_decay, const float* step, const float* skip) {
   if (skip != nullptr && *skip != 0) return;
@@ -51,8 +56,10 @@ __global__ void __launch_bounds__(kThreads)
 
 }  // namespace
 
-void adam_step(const std::vector<AdamTensor>& tensors, float learning_rate, float weight_decay, const float* step,
+void adam_step(const std::vector<AdamTensor>& tensors, float learning_rate, float weight_decay, float* step,
                const float* skip, cudaStream_t stream) {
+  count_kernel<<<1, 1, 0, stream>>>(step, skip);
+  check_cuda(cudaGetLastError(), "adam_step");
   for (std::size_t begin = 0; begin < tensors.size(); begin += kTensors) {
     Launch launch{};
     launch.count = static_cast<int>(std::min<std::size_t>(kTensors, tensors.size() - begin));

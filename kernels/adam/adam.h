@@ -21,9 +21,9 @@ struct AdamTensor {
   std::int64_t size;
 };
 
-// step: t on the device, 1 at the first step. skip: nothing happens where it points to anything but 0 on the device;
-// null: never skipped.
-void adam_step(const std::vector<AdamTensor>& tensors, float learning_rate, float weight_decay, const float* step,
+// step: steps so far on the device, 0 before the first one; this one is counted. skip: nothing happens where it points
+// to anything but 0 on the device; null: never skipped.
+void adam_step(const std::vector<AdamTensor>& tensors, float learning_rate, float weight_decay, float* step,
                const float* skip, cudaStream_t stream);
 
 }  // namespace engram

@@ -1,5 +1,5 @@
-// Sums over rows, one a column, in a fixed order: every block leaves its own sums of `columns` floats, and a second
-// kernel adds those up.
+// Sums over rows, one a column, in a fixed order: every block leaves its own sums of `columns` floats, which add_up()
+// adds up (gradient_sums.h).
 #pragma once
 
 #include <algorithm>
@@ -31,29 +31,6 @@ __device__ inline void write_block_sums(const RowVector& sum, bool holds, int co
     for (int s = 0; s < slots; ++s) total += shared[s * columns + c];
     block_sums[c] = total;
   }
-}
-
-// out[c] = sum over blocks of sums[block * columns + c], for c < width; blockDim (32, 32), a grid over the columns.
-static __global__ void add_block_sums_kernel(const float* __restrict__ sums, int blocks, int columns, int width,
-                                             float* __restrict__ out) {
-  __shared__ float part[32][33];
-  const int c = blockIdx.x * 32 + threadIdx.x;
-  float total = 0;
-  if (c < columns)
-#pragma unroll 8  // loads on their way together: there are few threads to hide them
-    for (int b = threadIdx.y; b < blocks; b += 32) total += sums[static_cast<std::int64_t>(b) * columns + c];
-  part[threadIdx.y][threadIdx.x] = total;
-  __syncthreads();
-  if (threadIdx.y == 0 && c < width) {
-    total = 0;
-    for (int i = 0; i < 32; ++i) total += part[i][threadIdx.x];
-    out[c] = total;
-  }
-}
-
-inline void add_block_sums(const float* sums, int blocks, int columns, int width, float* out, cudaStream_t stream) {
-  add_block_sums_kernel<<<(columns + 31) / 32, dim3(32, 32), 0, stream>>>(sums, blocks, columns, width, out);
-  check_cuda(cudaGetLastError(), "add_block_sums");
 }
 
 }  // namespace engram

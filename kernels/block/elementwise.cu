@@ -267,9 +267,8 @@ void gelu_bias_backward(const GeluBias& input, const void* y_gradient, void* x_g
   launch_gelu_bias<true>(input, y_gradient, x_gradient, static_cast<float*>(scratch), stream);
 }
 
-void gelu_bias_add_sums(const GeluBias& input, const void* scratch, float* bias_gradient, cudaStream_t stream) {
-  add_block_sums(static_cast<const float*>(scratch), blocks_of(input), input.columns, input.width, bias_gradient,
-                 stream);
+GradientSum gelu_bias_sum(const GeluBias& input, const void* scratch, float* bias_gradient) {
+  return vector_sum(static_cast<const float*>(scratch), blocks_of(input), input.columns, input.width, bias_gradient);
 }
 
 std::size_t relu_bias_backward_scratch_bytes(const ReluBiasGradient& gradient) {
@@ -289,9 +288,9 @@ void relu_bias_backward(const ReluBiasGradient& gradient, void* scratch, cudaStr
   check_cuda(cudaGetLastError(), "relu_bias_backward");
 }
 
-void relu_bias_add_sums(const ReluBiasGradient& gradient, const void* scratch, cudaStream_t stream) {
-  add_block_sums(static_cast<const float*>(scratch), blocks_of(gradient), gradient.columns, gradient.columns,
-                 gradient.bias, stream);
+GradientSum relu_bias_sum(const ReluBiasGradient& gradient, const void* scratch) {
+  return vector_sum(static_cast<const float*>(scratch), blocks_of(gradient), gradient.columns, gradient.columns,
+                    gradient.bias);
 }
 
 }  // namespace engram

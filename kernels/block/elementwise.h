@@ -11,6 +11,7 @@
 #include <cstdint>
 
 #include "base/dropout.h"
+#include "kernels/block/gradient_sums.h"
 #include "kernels/cuda_support.h"
 
 namespace engram {
@@ -58,9 +59,9 @@ struct ReluBiasGradient {
   float* bias;  // [columns]
 };
 std::size_t relu_bias_backward_scratch_bytes(const ReluBiasGradient& gradient);
-// dx, and in `scratch` what the second call makes the bias's gradient of.
+// dx, and in `scratch` what add_up() makes the bias's gradient of.
 void relu_bias_backward(const ReluBiasGradient& gradient, void* scratch, cudaStream_t stream);
-void relu_bias_add_sums(const ReluBiasGradient& gradient, const void* scratch, cudaStream_t stream);
+GradientSum relu_bias_sum(const ReluBiasGradient& gradient, const void* scratch);
 
 // y = gelu(x + bias), gelu(z) = z (1 + tanh(sqrt(2 / pi) (z + 0.044715 z^3))) / 2 (Hendrycks and Gimpel 2016), for
 // contiguous rows of `columns` elements, a multiple of 8; the bias counts as zero after its `width` elements.
@@ -74,10 +75,10 @@ struct GeluBias {
 };
 void gelu_bias_forward(const GeluBias& input, void* y, cudaStream_t stream);
 std::size_t gelu_bias_backward_scratch_bytes(const GeluBias& input);
-// x's gradient, which may be written over y's, and in `scratch` what the second call makes the bias's of, the sum of
-// x's over the rows [width].
+// x's gradient, which may be written over y's, and in `scratch` what add_up() makes the bias's of, the sum of x's over
+// the rows [width].
 void gelu_bias_backward(const GeluBias& input, const void* y_gradient, void* x_gradient, void* scratch,
                         cudaStream_t stream);
-void gelu_bias_add_sums(const GeluBias& input, const void* scratch, float* bias_gradient, cudaStream_t stream);
+GradientSum gelu_bias_sum(const GeluBias& input, const void* scratch, float* bias_gradient);
 
 }  // namespace engram

@@ -490,8 +490,8 @@ void mixer_mix_backward(const MixerMix& input, const MixerMixGradient& gradient,
   check_cuda(cudaGetLastError(), "mixer_mix_backward");
 }
 
-void mixer_mix_add_sums(const MixerShape& shape, const void* scratch, float* weight, cudaStream_t stream) {
-  add_block_sums(static_cast<const float*>(scratch), blocks_of(shape), shape.padded, shape.width, weight, stream);
+GradientSum mixer_mix_sum(const MixerShape& shape, const void* scratch, float* weight) {
+  return vector_sum(static_cast<const float*>(scratch), blocks_of(shape), shape.padded, shape.width, weight);
 }
 
 }  // namespace engram

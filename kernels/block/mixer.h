@@ -26,6 +26,7 @@
 #include <cstdint>
 
 #include "base/dropout.h"
+#include "kernels/block/gradient_sums.h"
 #include "kernels/cuda_support.h"
 
 namespace engram {
@@ -87,8 +88,8 @@ struct MixerMixGradient {
   void* window;
 };
 std::size_t mixer_mix_backward_scratch_bytes(const MixerShape& shape);
-// All but the weight's gradient, and in `scratch` what the second call makes that of.
+// All but the weight's gradient, and in `scratch` what add_up() makes that of.
 void mixer_mix_backward(const MixerMix& input, const MixerMixGradient& gradient, void* scratch, cudaStream_t stream);
-void mixer_mix_add_sums(const MixerShape& shape, const void* scratch, float* weight, cudaStream_t stream);
+GradientSum mixer_mix_sum(const MixerShape& shape, const void* scratch, float* weight);
 
 }  // namespace engram

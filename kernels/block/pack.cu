@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <stdexcept>
 #include <string>
 
@@ -8,70 +9,86 @@ namespace {
 
 constexpr int kThreads = 256;
 
-// The float that stands at (row, column) of the packed matrix; null in the padding.
-__device__ float* find(const PackedMatrix& packed, int row, int column) {
-  for (int s = 0; s < packed.segments; ++s) {
-    const PackSegment& segment = packed.segment[s];
-    if (row < segment.first_row || row >= segment.first_row + segment.rows.size()) continue;
-    const int r = segment.rows.index(row - segment.first_row), c = segment.columns.index(column);
-    if (r >= 0 && c >= 0) return segment.matrix + static_cast<std::int64_t>(r) * segment.columns.count + c;
-  }
-  return nullptr;
-}
-
-struct Launch {
-  PackedMatrix matrix[kMaxPackMatrices];
-  int first_block[kMaxPackMatrices];
-  int count;
+// Rows of a packed matrix: those from a segment's first to the next segment, or to the end.
+struct Strip {
+  const float* matrix;
+  void* data;  // the first row
+  Dtype dtype;
+  int height, width;
+  PackGroups rows, columns;
+  int first_block;
 };
 
-template <typename T, bool kPack>
-__device__ void move(const PackedMatrix& packed, int i) {
-  float* const own = find(packed, i / packed.columns, i % packed.columns);
-  T* const element = static_cast<T*>(packed.data) + i;
-  if constexpr (kPack)
-    *element = static_cast<T>(own ? *own : 0.0f);
-  else if (own)
-    *own = static_cast<float>(*element);
-}
+struct Launch {
+  Strip strip[kPackSegmentsOfLaunch];
+  int count;
+};
+static_assert(sizeof(Launch) <= 4096, "more than a launch's parameters hold");
 
-template <bool kPack>
+// One thread for each element.
 __global__ void __launch_bounds__(kThreads) pack_kernel(const __grid_constant__ Launch launch) {
   const int block = static_cast<int>(blockIdx.x);
   int own = 0;
-  for (int m = 1; m < launch.count; ++m)
-    if (block >= launch.first_block[m]) own = m;
-  const PackedMatrix& packed = launch.matrix[own];
-  const int i = (block - launch.first_block[own]) * kThreads + threadIdx.x;
-  if (i >= packed.rows * packed.columns) return;
-  if (packed.dtype == Dtype::kFloat32)
-    move<float, kPack>(packed, i);
+  for (int i = 1; i < launch.count; ++i)
+    if (block >= launch.strip[i].first_block) own = i;
+  const Strip& strip = launch.strip[own];
+  const int i = (block - strip.first_block) * kThreads + static_cast<int>(threadIdx.x);
+  if (i >= strip.height * strip.width) return;
+  const int row = strip.rows.index(i / strip.width), column = strip.columns.index(i % strip.width);
+  const float x = row >= 0 && column >= 0 ? strip.matrix[std::int64_t{row} * strip.columns.count + column] : 0.0f;
+  if (strip.dtype == Dtype::kFloat32)
+    static_cast<float*>(strip.data)[i] = x;
   else
-    move<__nv_bfloat16, kPack>(packed, i);
+    static_cast<__nv_bfloat16*>(strip.data)[i] = __float2bfloat16(x);
 }
 
-template <bool kPack>
-void run(const std::vector<PackedMatrix>& matrices, cudaStream_t stream) {
-  if (matrices.empty() || matrices.size() > kMaxPackMatrices)
-    throw std::runtime_error("pack: " + std::to_string(matrices.size()) + " matrices");
-  Launch launch{};
-  std::int64_t blocks = 0;
-  for (const PackedMatrix& packed : matrices) {
-    if (packed.rows < 1 || packed.columns < 1 || packed.segments < 1 || packed.segments > kMaxPackSegments ||
-        std::int64_t{packed.rows} * packed.columns > 1 << 30)
-      throw std::runtime_error("pack: " + std::to_string(packed.segments) + " segments in " +
-                               std::to_string(packed.rows) + " x " + std::to_string(packed.columns));
-    launch.matrix[launch.count] = packed;
-    launch.first_block[launch.count++] = static_cast<int>(blocks);
-    blocks += (std::int64_t{packed.rows} * packed.columns + kThreads - 1) / kThreads;
+// Appends the strips of a matrix, in the order of their rows.
+void add_strips(const PackedMatrix& packed, std::vector<Strip>& strips) {
+  const auto refuse = [&](const std::string& what) {
+    throw std::runtime_error("pack: " + what + " in " + std::to_string(packed.rows) + " x " +
+                             std::to_string(packed.columns));
+  };
+  if (packed.rows < 1 || packed.columns < 1 || packed.segments.empty() ||
+      std::int64_t{packed.rows} * packed.columns > 1 << 30)
+    refuse(std::to_string(packed.segments.size()) + " segments");
+  std::vector<PackSegment> segments = packed.segments;
+  std::ranges::sort(segments, {}, &PackSegment::first_row);
+  if (segments.front().first_row != 0) refuse("no segment at row 0");
+  for (std::size_t i = 0; i < segments.size(); ++i) {
+    const PackSegment& segment = segments[i];
+    const int end = i + 1 < segments.size() ? segments[i + 1].first_row : packed.rows;
+    if (segment.first_row + segment.rows.size() > end || segment.columns.size() > packed.columns)
+      refuse("a segment of " + std::to_string(segment.rows.size()) + " x " + std::to_string(segment.columns.size()) +
+             " at row " + std::to_string(segment.first_row) + " of " + std::to_string(end));
+    const std::size_t offset = dtype_bytes(packed.dtype) * segment.first_row * packed.columns;
+    strips.push_back({.matrix = segment.matrix,
+                      .data = static_cast<char*>(packed.data) + offset,
+                      .dtype = packed.dtype,
+                      .height = end - segment.first_row,
+                      .width = packed.columns,
+                      .rows = segment.rows,
+                      .columns = segment.columns,
+                      .first_block = 0});
   }
-  pack_kernel<kPack><<<static_cast<unsigned>(blocks), kThreads, 0, stream>>>(launch);
-  check_cuda(cudaGetLastError(), kPack ? "pack" : "unpack");
 }
 
 }  // namespace
 
-void pack(const std::vector<PackedMatrix>& packed, cudaStream_t stream) { run<true>(packed, stream); }
-void unpack(const std::vector<PackedMatrix>& packed, cudaStream_t stream) { run<false>(packed, stream); }
+void pack(const std::vector<PackedMatrix>& packed, cudaStream_t stream) {
+  std::vector<Strip> strips;
+  for (const PackedMatrix& matrix : packed) add_strips(matrix, strips);
+  for (std::size_t begin = 0; begin < strips.size(); begin += kPackSegmentsOfLaunch) {
+    Launch launch{};
+    launch.count = static_cast<int>(std::min<std::size_t>(kPackSegmentsOfLaunch, strips.size() - begin));
+    std::int64_t blocks = 0;
+    for (int i = 0; i < launch.count; ++i) {
+      Strip& strip = launch.strip[i] = strips[begin + static_cast<std::size_t>(i)];
+      strip.first_block = static_cast<int>(blocks);
+      blocks += (strip.height * strip.width + kThreads - 1) / kThreads;
+    }
+    pack_kernel<<<static_cast<unsigned>(blocks), kThreads, 0, stream>>>(launch);
+    check_cuda(cudaGetLastError(), "pack");
+  }
+}
 
 }  // namespace engram

@@ -1,4 +1,4 @@
-// Weights between the layout of files (float, tight) and that of the kernels (padded, in the type of the products).
+// Weights from the layout of files (float, tight) to that of the kernels (padded, in the type of the products).
 //
 // A packed matrix [rows, columns] is a stack of segments. Row r of a segment's float matrix [segment rows, segment
 // columns] stands in row first_row + pad(r) of the packed one, column c in column pad(c), where pad() spreads groups of
@@ -21,7 +21,8 @@ struct PackGroups {
   int padded;  // >= group
 
   HOST_DEVICE constexpr int size() const { return (count + group - 1) / group * padded; }
-  // The index that stands at `position`, or -1.
+  // Where an index stands, and the index that stands at a position, or -1.
+  HOST_DEVICE constexpr int position(int index) const { return index / group * padded + index % group; }
   HOST_DEVICE constexpr int index(int position) const {
     const int inside = position % padded, i = position / padded * group + inside;
     return inside < group && i < count ? i : -1;
@@ -29,26 +30,21 @@ struct PackGroups {
 };
 
 struct PackSegment {
-  float* matrix;  // contiguous
-  int first_row;
+  const float* matrix;  // contiguous
+  int first_row;        // apart from all other segments' rows; one segment has 0
   PackGroups rows, columns;
 };
-
-constexpr int kMaxPackSegments = 8;
 
 struct PackedMatrix {
   Dtype dtype;
   int rows, columns;
   void* data;  // contiguous
-  int segments;
-  PackSegment segment[kMaxPackSegments];
+  std::vector<PackSegment> segments;
 };
 
-constexpr int kMaxPackMatrices = 8;
-
-// packed <- segments, for up to kMaxPackMatrices matrices at a time
+// packed <- segments: all matrices in one launch, or, beyond kPackSegmentsOfLaunch segments, in several. All work is
+// queued on `stream`. Errors: std::runtime_error for a shape outside the contract or a failed launch.
+constexpr int kPackSegmentsOfLaunch = 64;
 void pack(const std::vector<PackedMatrix>& packed, cudaStream_t stream);
-// segments <- packed; what stands in the padding is not read
-void unpack(const std::vector<PackedMatrix>& packed, cudaStream_t stream);
 
 }  // namespace engram

@@ -262,12 +262,13 @@ void row_norm_backward(const RowNorm& norm, const RowNormGradient& gradient, voi
   check_cuda(cudaGetLastError(), "row_norm_backward");
 }
 
-void row_norm_add_sums(const RowNorm& norm, const RowNormGradient& gradient, const void* scratch, cudaStream_t stream) {
+std::vector<GradientSum> row_norm_sums(const RowNorm& norm, const RowNormGradient& gradient, const void* scratch) {
   const int blocks = blocks_of(norm, kBackwardResident);
   const auto* const weight_sums = static_cast<const float*>(scratch);
   const float* const bias_sums = weight_sums + std::int64_t{blocks} * norm.stride;
-  add_block_sums(weight_sums, blocks, norm.stride, norm.width, gradient.weight, stream);
-  if (gradient.bias) add_block_sums(bias_sums, blocks, norm.stride, norm.width, gradient.bias, stream);
+  std::vector<GradientSum> sums{vector_sum(weight_sums, blocks, norm.stride, norm.width, gradient.weight)};
+  if (gradient.bias) sums.push_back(vector_sum(bias_sums, blocks, norm.stride, norm.width, gradient.bias));
+  return sums;
 }
 
 }  // namespace engram

@@ -13,8 +13,10 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <vector>
 
 #include "base/dropout.h"
+#include "kernels/block/gradient_sums.h"
 #include "kernels/cuda_support.h"
 
 namespace engram {
@@ -56,8 +58,8 @@ struct RowNormGradient {
   void* dropped;  // dropout(dx), the gradient of a ResidualSum's branch; null: not wanted
 };
 std::size_t row_norm_backward_scratch_bytes(const RowNorm& norm);
-// dx and dropout(dx), and in `scratch` what the second call makes the weight's and the bias's gradients of.
+// dx and dropout(dx), and in `scratch` what add_up() makes the weight's and the bias's gradients of.
 void row_norm_backward(const RowNorm& norm, const RowNormGradient& gradient, void* scratch, cudaStream_t stream);
-void row_norm_add_sums(const RowNorm& norm, const RowNormGradient& gradient, const void* scratch, cudaStream_t stream);
+std::vector<GradientSum> row_norm_sums(const RowNorm& norm, const RowNormGradient& gradient, const void* scratch);
 
 }  // namespace engram

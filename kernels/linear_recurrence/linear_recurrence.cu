@@ -3,7 +3,7 @@
 #include <stdexcept>
 #include <string>
 
-#include "kernels/block/column_sums.cuh"
+#include "kernels/block/gradient_sums.h"
 #include "kernels/linear_recurrence/linear_recurrence.h"
 #include "kernels/linear_recurrence/walk.h"
 
@@ -180,8 +180,8 @@ void linear_recurrence_backward(const LinearRecurrence& recurrence, const Linear
   check_cuda(cudaGetLastError(), "linear_recurrence_backward");
   if (r.constant) {
     const int columns = floats_of_channel(r.number) * r.width;
-    add_block_sums(static_cast<const float*>(scratch), r.batch, columns, columns, static_cast<float*>(gradient.a),
-                   stream);
+    add_up({vector_sum(static_cast<const float*>(scratch), r.batch, columns, columns, static_cast<float*>(gradient.a))},
+           stream);
   }
 }
 

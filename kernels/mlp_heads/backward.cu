@@ -1,7 +1,6 @@
 #include <algorithm>
 #include <stdexcept>
 
-#include "kernels/block/column_sums.cuh"
 #include "kernels/mlp_heads/layout.cuh"
 #include "kernels/mlp_heads/resident.cuh"
 #include "kernels/mlp_heads/tiles.cuh"
@@ -301,10 +300,10 @@ void mlp_heads_backward(const MlpHeadsBackward& backward, void* scratch, cudaStr
   });
 }
 
-void mlp_heads_bias_sums(const MlpHeadsShape& shape, const void* scratch, float* d_bias, cudaStream_t stream) {
+GradientSum mlp_heads_bias_sum(const MlpHeadsShape& shape, const void* scratch, float* d_bias) {
   const int columns = mlp::sum_columns(shape);
-  add_block_sums(static_cast<const float*>(scratch), mlp::kWarpgroups * mlp::blocks_for(mlp::row_tiles(shape.rows)),
-                 columns, columns, d_bias, stream);
+  return vector_sum(static_cast<const float*>(scratch), mlp::kWarpgroups * mlp::blocks_for(mlp::row_tiles(shape.rows)),
+                    columns, columns, d_bias);
 }
 
 }  // namespace engram

@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "base/support.h"
+#include "kernels/block/gradient_sums.h"
 
 namespace engram {
 
@@ -77,9 +78,9 @@ struct MlpHeadsBackward {
   void* d_x_MP;                            // bfloat16, zero after the D channels
 };
 std::size_t mlp_heads_backward_scratch_bytes(const MlpHeadsShape& shape);
-// Writes all of these, and in `scratch` what the second call makes the biases' gradients of.
+// Writes all of these, and in `scratch` what add_up() makes the biases' gradients of.
 void mlp_heads_backward(const MlpHeadsBackward& backward, void* scratch, cudaStream_t stream);
 // The kept heads' bias gradients, summed over the rows: b1 [kept, I], then b2 [kept, I], then b3 [kept, output_stride].
-void mlp_heads_bias_sums(const MlpHeadsShape& shape, const void* scratch, float* d_bias, cudaStream_t stream);
+GradientSum mlp_heads_bias_sum(const MlpHeadsShape& shape, const void* scratch, float* d_bias);
 
 }  // namespace engram

@@ -107,7 +107,8 @@ __global__ void __launch_bounds__(kThreads)
     sums[kSacActor] = actor * inverse_steps;
     sums[kSacEntropy] = entropy * inverse_steps;
     sums[kSacMeanQ] = input.q1_BTA[at + taken] * inverse_steps;
-    sums[kSacTotal] = 0.5f * (sums[kSacCritic1] + sums[kSacCritic2]) + sums[kSacActor];
+    sums[kSacCritic] = 0.5f * (sums[kSacCritic1] + sums[kSacCritic2]);
+    sums[kSacTotal] = sums[kSacCritic] + sums[kSacActor];
   } else if (inside) {
     if (t < input.time) output.target_BT[b * input.time + t] = 0.0f;
     for (int a = 0; a < input.stride; ++a) {

@@ -4,8 +4,9 @@
 // of the logits, log p = log(max(p, 1e-8)), n = sum of steps_B, over the steps t < steps_B[b]:
 //   y_t     = r_t + gamma (1 - terminated_t) sum_a p_{t+1,a} (min(Q1', Q2')_{t+1,a} - alpha log p_{t+1,a})
 //   critic1 = 1/n sum (Q1_{t,a_t} - y_t)^2,  critic2 the same with Q2
+//   critic  = (critic1 + critic2) / 2
 //   actor   = 1/n sum_t sum_a p_{t,a} (alpha log p_{t,a} - min(Q1, Q2)_{t,a}),  without gradient through Q and alpha
-//   total   = (critic1 + critic2) / 2 + actor
+//   total   = critic + actor
 //   entropy = -1/n sum_t sum_a p_{t,a} log p_{t,a},  mean_q = 1/n sum Q1_{t,a_t}
 // The gradients are those of `total`; they are zero at t >= steps_B[b]. What stands there in the inputs is not read,
 // nor is the last row's action.
@@ -43,7 +44,7 @@ struct SacLossInput {
   const std::int64_t* steps_B;
 };
 
-enum SacLossIndex { kSacTotal, kSacCritic1, kSacCritic2, kSacActor, kSacEntropy, kSacMeanQ, kSacLosses };
+enum SacLossIndex { kSacTotal, kSacCritic, kSacCritic1, kSacCritic2, kSacActor, kSacEntropy, kSacMeanQ, kSacLosses };
 
 struct SacLossOutput {
   float* losses;     // [kSacLosses]

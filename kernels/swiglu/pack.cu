@@ -1,3 +1,7 @@
+#include <algorithm>
+#include <stdexcept>
+#include <string>
+
 #include "kernels/swiglu/stage.cuh"
 
 namespace engram {
@@ -6,22 +10,29 @@ namespace {
 
 constexpr int kThreads = 256;
 
-// One thread for each element of the packed weights.
+struct PackLaunch {
+  SwiGluPacking packing[kSwiGluPackingsOfLaunch];
+};
+static_assert(sizeof(PackLaunch) <= 4096, "more than a launch's parameters hold");
+
+// One thread for each element of the packed weights; blockIdx.y: whose.
 template <int kP>
-__global__ void __launch_bounds__(kThreads) pack_kernel(SwiGluWeightsInput input, bf16* __restrict__ weights) {
+__global__ void __launch_bounds__(kThreads) pack_kernel(const __grid_constant__ PackLaunch launch) {
   constexpr int kStage = sizeof(Stage<kP>) / sizeof(bf16), kGateUp = GateUpTile<kP>::kElements;
+  const SwiGluPacking& packing = launch.packing[blockIdx.y];
   const int i = blockIdx.x * kThreads + threadIdx.x, stage = i / kStage, element = i % kStage;
-  if (stage >= input.inner / kUnits) return;
+  if (stage >= packing.inner / kUnits) return;
   float x = 0;
   if (element < kGateUp) {
     const int row = GateUpTile<kP>::row_of(element), channel = GateUpTile<kP>::column_of(element);
-    const float* const matrix = row < kUnits ? input.gate_ID : input.up_ID;
-    if (row < 2 * kUnits && channel < input.width) x = matrix[(stage * kUnits + row % kUnits) * input.width + channel];
+    const float* const matrix = row < kUnits ? packing.gate_ID : packing.up_ID;
+    if (row < 2 * kUnits && channel < packing.width)
+      x = matrix[(stage * kUnits + row % kUnits) * packing.width + channel];
   } else {
     const int channel = DownTile<kP>::row_of(element - kGateUp), unit = DownTile<kP>::column_of(element - kGateUp);
-    if (channel < input.width) x = input.down_DI[channel * input.inner + stage * kUnits + unit];
+    if (channel < packing.width) x = packing.down_DI[channel * packing.inner + stage * kUnits + unit];
   }
-  weights[i] = __float2bfloat16(x);
+  static_cast<bf16*>(packing.weights)[i] = __float2bfloat16(x);
 }
 
 }  // namespace
@@ -32,16 +43,28 @@ std::size_t fused_swiglu_weight_bytes(int stride, int inner) {
       stride, [&](auto channels) { return inner / swiglu::kUnits * sizeof(swiglu::Stage<decltype(channels)::value>); });
 }
 
-void fused_swiglu_pack(const SwiGluWeightsInput& input, void* weights, cudaStream_t stream) {
+void fused_swiglu_pack(const std::vector<SwiGluPacking>& packings, cudaStream_t stream) {
   using namespace swiglu;
-  check_shape(input.width, input.stride, input.inner);
-  const auto elements = fused_swiglu_weight_bytes(input.stride, input.inner) / sizeof(bf16);
-  dispatch_channels(input.stride, [&](auto channels) {
-    pack_kernel<decltype(channels)::value>
-        <<<static_cast<unsigned>((elements + kThreads - 1) / kThreads), kThreads, 0, stream>>>(
-            input, static_cast<bf16*>(weights));
-  });
-  check_cuda(cudaGetLastError(), "fused SwiGLU weights");
+  for (const SwiGluPacking& packing : packings) {
+    check_shape(packing.width, packing.stride, packing.inner);
+    if (packing.stride != packings[0].stride)
+      throw std::runtime_error("fused SwiGLU weights: strides of " + std::to_string(packing.stride) + " and " +
+                               std::to_string(packings[0].stride));
+  }
+  for (std::size_t begin = 0; begin < packings.size(); begin += kSwiGluPackingsOfLaunch) {
+    PackLaunch launch{};
+    const std::size_t count = std::min<std::size_t>(kSwiGluPackingsOfLaunch, packings.size() - begin);
+    std::size_t elements = 0;  // of the largest
+    for (std::size_t i = 0; i < count; ++i) {
+      const SwiGluPacking& packing = launch.packing[i] = packings[begin + i];
+      elements = std::max(elements, fused_swiglu_weight_bytes(packing.stride, packing.inner) / sizeof(bf16));
+    }
+    const dim3 grid(static_cast<unsigned>((elements + kThreads - 1) / kThreads), static_cast<unsigned>(count));
+    dispatch_channels(packings[0].stride, [&](auto channels) {
+      pack_kernel<decltype(channels)::value><<<grid, kThreads, 0, stream>>>(launch);
+    });
+    check_cuda(cudaGetLastError(), "fused SwiGLU weights");
+  }
 }
 
 }  // namespace engram

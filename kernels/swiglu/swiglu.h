@@ -13,6 +13,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <vector>
 
 #include "base/support.h"
 
@@ -23,17 +24,21 @@ namespace engram {
 Support fused_swiglu_sizes(int stride, int inner);
 Support fused_swiglu_support(int stride, int inner);
 
-// The weights, float32 and contiguous, in the order and the type in which the kernels read them.
-struct SwiGluWeightsInput {
+// The weights, float32 and contiguous, and where they go in the order and the type in which the kernels read them:
+// fused_swiglu_weight_bytes(), 16-byte aligned.
+struct SwiGluPacking {
   int width;   // D
   int stride;  // P
   int inner;   // I
   const float* gate_ID;
   const float* up_ID;
   const float* down_DI;
+  void* weights;
 };
 std::size_t fused_swiglu_weight_bytes(int stride, int inner);
-void fused_swiglu_pack(const SwiGluWeightsInput& input, void* weights, cudaStream_t stream);
+// Those of many, all of one stride, in one launch, or, beyond kSwiGluPackingsOfLaunch, in several.
+constexpr int kSwiGluPackingsOfLaunch = 32;
+void fused_swiglu_pack(const std::vector<SwiGluPacking>& packings, cudaStream_t stream);
 
 struct FusedSwiGlu {
   std::int64_t rows;    // M

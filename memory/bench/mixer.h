@@ -82,7 +82,7 @@ class HqltMixer {
                         .fast = fast_.d_output.data_ptr(),
                         .window = window_.d_output.data_ptr()},
                        scratch_.data_ptr(), stream);
-    mixer_mix_add_sums(kernel_shape(), scratch_.data_ptr(), d_weight_.data_ptr<float>(), stream);
+    add_up({mixer_mix_sum(kernel_shape(), scratch_.data_ptr(), d_weight_.data_ptr<float>())}, stream);
     second_.side_by_side(
         stream, [&](cudaStream_t side) { window_.backward(side); }, [&](cudaStream_t main) { fast_.backward(main); });
   }

@@ -74,7 +74,7 @@ TEST_CASE("the losses on a GPU and all their gradients are those of the definiti
         const auto critic2 = sac::critic_loss(rows(host[2], 0), expected_batch.action_BT, target, mask);
         const auto actor =
             sac::actor_loss(rows(probabilities, 0), rows(host[1], 0), rows(host[2], 0), alpha_host, mask);
-        const auto total = 0.5 * (critic1 + critic2) + actor;
+        const auto critic = 0.5 * (critic1 + critic2), total = critic + actor;
         total.backward();
         const auto taken = rows(host[1], 0).gather(-1, expected_batch.action_BT.unsqueeze(-1)).squeeze(-1);
 
@@ -85,6 +85,7 @@ TEST_CASE("the losses on a GPU and all their gradients are those of the definiti
 
         // float against double: some hundred roundings of 6e-8, of numbers of the same size.
         CHECK(relative(loss.target_BT, target) <= 1e-6);
+        CHECK(relative(loss.critic, critic) <= 1e-5);
         CHECK(relative(loss.critic1, critic1) <= 1e-5);
         CHECK(relative(loss.critic2, critic2) <= 1e-5);
         CHECK(relative(loss.actor, actor) <= 1e-5);

@@ -146,7 +146,7 @@ TEST_CASE("gelu with a bias, and both gradients") {
       DeviceBuffer<float> bias_gradient = poisoned_floats(bias.size());
       gelu_bias_forward(input, out.data(), nullptr);
       gelu_bias_backward(input, gradient.data(), gradient.data(), scratch.data(), nullptr);
-      gelu_bias_add_sums(input, scratch.data(), bias_gradient.data(), nullptr);
+      add_up({gelu_bias_sum(input, scratch.data(), bias_gradient.data())}, nullptr);
       CHECK(relative_error(decode(out.to_host(), dtype, columns, columns), y) < bound(dtype));
       CHECK(relative_error(decode(gradient.to_host(), dtype, columns, columns), dx) < bound(dtype));
       // Of what was computed in float, before it was rounded.
@@ -155,7 +155,7 @@ TEST_CASE("gelu with a bias, and both gradients") {
   });
 }
 
-TEST_CASE("several matrices of segments are packed in one call, and unpacked") {
+TEST_CASE("several matrices of segments are packed in one call") {
   if (skip_without_gpu()) return;
   // Two heads of 5 stored as 8 above a row of its own; and a vector.
   const PackGroups by_head{10, 5, 8}, columns{7, 7, 16}, one{1, 1, 1};
@@ -169,35 +169,24 @@ TEST_CASE("several matrices of segments are packed in one call, and unpacked") {
   DeviceBuffer<float> device_head(floats(head)), device_last(floats(last)), device_vector(floats(vector));
   DeviceBuffer<unsigned char> packed = poisoned(expected.size() * 2),
                               packed_vector = poisoned(expected_vector.size() * 4);
-  PackedMatrix matrix{.dtype = Dtype::kBfloat16,
-                      .rows = 17,
-                      .columns = 16,
-                      .data = packed.data(),
-                      .segments = 2,
-                      .segment = {{device_head.data(), 0, by_head, columns}, {device_last.data(), 16, one, columns}}};
-  PackedMatrix row{.dtype = Dtype::kFloat32,
-                   .rows = 1,
-                   .columns = 16,
-                   .data = packed_vector.data(),
-                   .segments = 1,
-                   .segment = {{device_vector.data(), 0, one, columns}}};
+  const PackedMatrix matrix{
+      .dtype = Dtype::kBfloat16,
+      .rows = 17,
+      .columns = 16,
+      .data = packed.data(),
+      .segments = {{device_head.data(), 0, by_head, columns}, {device_last.data(), 16, one, columns}}};
+  const PackedMatrix row{.dtype = Dtype::kFloat32,
+                         .rows = 1,
+                         .columns = 16,
+                         .data = packed_vector.data(),
+                         .segments = {{device_vector.data(), 0, one, columns}}};
   pack({matrix, row}, nullptr);
   CHECK(decode(packed.to_host(), Dtype::kBfloat16, 16, 16) == expected);
   CHECK(decode(packed_vector.to_host(), Dtype::kFloat32, 16, 16) == expected_vector);
-  DeviceBuffer<float> back_head = poisoned_floats(head.size()), back_last = poisoned_floats(7),
-                      back_vector = poisoned_floats(7);
-  matrix.segment[0].matrix = back_head.data();
-  matrix.segment[1].matrix = back_last.data();
-  row.segment[0].matrix = back_vector.data();
-  unpack({matrix, row}, nullptr);
-  CHECK(doubles(back_head.to_host()) == head);
-  CHECK(doubles(back_last.to_host()) == last);
-  CHECK(doubles(back_vector.to_host()) == vector);
 }
 
 TEST_CASE("shapes outside the contract are refused") {
   if (skip_without_gpu()) return;
-  CHECK_THROWS_AS(pack({}, nullptr), std::runtime_error);
   GeluBias gelu{};
   gelu.rows = 3, gelu.columns = 12;
   CHECK_THROWS_AS(gelu_bias_forward(gelu, nullptr, nullptr), std::runtime_error);

@@ -132,7 +132,7 @@ struct ReluBias {
                                     dx_stride, floats(bias)};
     poison(scratch, relu_bias_backward_scratch_bytes(gradient));
     relu_bias_backward(gradient, scratch.data(), nullptr);
-    relu_bias_add_sums(gradient, scratch.data(), nullptr);
+    add_up({relu_bias_sum(gradient, scratch.data())}, nullptr);
   }
   Numbers dx() const {
     return engram::testing::columns(download(in_place ? dy_bytes : dx_bytes, dtype), dx_stride, 0, columns);

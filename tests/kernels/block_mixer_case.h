@@ -300,7 +300,7 @@ struct MixDevice {
     mixer_mix_forward(input, out.data(), nullptr);
     mixer_mix_backward(input, {d_out.data(), d_projected.data() + gate, d_fast.data(), d_window.data()}, scratch.data(),
                        nullptr);
-    mixer_mix_add_sums(c.shape(), scratch.data(), floats(d_weight), nullptr);
+    add_up({mixer_mix_sum(c.shape(), scratch.data(), floats(d_weight))}, nullptr);
   }
 
   // As the reference lists it; throws std::logic_error where padding is not zero.

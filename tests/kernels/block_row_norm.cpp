@@ -165,7 +165,7 @@ struct Device {
                                    .dropout = dropout(kGradientPlace),
                                    .dropped = dropped.data()};
     row_norm_backward(norm(), gradient, scratch.data(), nullptr);
-    row_norm_add_sums(norm(), gradient, scratch.data(), nullptr);
+    add_up(row_norm_sums(norm(), gradient, scratch.data()), nullptr);
   }
   Result result() const {
     return {download(y, c.dtype), download(dx, c.dtype), download(dropped, c.dtype),

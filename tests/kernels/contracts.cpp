@@ -6,6 +6,7 @@
 
 #include "kernels/attention/attention.h"
 #include "kernels/block/elementwise.h"
+#include "kernels/block/gradient_sums.h"
 #include "kernels/block/mixer.h"
 #include "kernels/block/pack.h"
 #include "kernels/block/row_norm.h"
@@ -176,12 +177,36 @@ TEST_CASE("a mixer's gates have columns in multiples of eight") {
 }
 
 TEST_CASE("packing refuses shapes outside the contract") {
-  PackedMatrix matrix{Dtype::kFloat32, 8, 8, nullptr, 0, {}};
-  CHECK_THROWS_WITH(pack({matrix}, nullptr), "pack: 0 segments in 8 x 8");
-  matrix.segments = kMaxPackSegments + 1;
-  CHECK(refused([&] { pack({matrix}, nullptr); }));
-  matrix.segments = 1, matrix.rows = 0;
-  CHECK(refused([&] { unpack({matrix}, nullptr); }));
+  PackedMatrix matrix{Dtype::kFloat32, 8, 8, nullptr, {}};
+  const auto call = [&] { pack({matrix}, nullptr); };
+  CHECK_THROWS_WITH(call(), "pack: 0 segments in 8 x 8");
+  const PackGroups five{5, 5, 6}, seven{7, 7, 8}, nine{9, 3, 4};
+  matrix.segments = {{nullptr, 1, five, seven}};
+  CHECK_THROWS_WITH(call(), "pack: no segment at row 0 in 8 x 8");
+  matrix.segments = {{nullptr, 5, {1, 1, 1}, seven}, {nullptr, 0, five, seven}};  // over each other
+  CHECK_THROWS_WITH(call(), "pack: a segment of 6 x 8 at row 0 of 5 in 8 x 8");
+  matrix.segments = {{nullptr, 0, nine, seven}};
+  CHECK(refused(call));
+  matrix.segments = {{nullptr, 0, five, nine}};
+  CHECK(refused(call));
+  matrix.segments = {{nullptr, 0, five, seven}}, matrix.rows = 0;
+  CHECK(refused(call));
+}
+
+TEST_CASE("sums of gradients refuse shapes outside the contract") {
+  const GradientSum good = vector_sum(nullptr, 3, 8, 7, nullptr);
+  GradientSum sum = good;
+  const auto call = [&] { add_up({good, sum}, nullptr); };
+  sum.count = 0;
+  CHECK_THROWS_WITH(call(), "add_up: 0 matrices of 1 x 7 elements in rows of 8");
+  sum = good, sum.stride = 6;
+  CHECK(refused(call));
+  sum = good, sum.rows.count = 0;
+  CHECK(refused(call));
+  sum = good, sum.columns = {7, 4, 3};
+  CHECK(refused(call));
+  sum = good, sum.rows = {1 << 28, 1, 1};
+  CHECK(refused(call));
 }
 
 TEST_CASE("a norm refuses shapes outside the contract") {

@@ -91,7 +91,9 @@ class MlpHeadsOnDevice {
     for (int head = 0; head < shape_.kept; ++head) arguments.d_output_MA[head] = floats(d_output_[head]);
     mlp_heads_backward(arguments, scratch.data(), stream);
   }
-  void bias_sums(cudaStream_t stream = nullptr) { mlp_heads_bias_sums(shape_, scratch.data(), floats(d_bias), stream); }
+  void bias_sums(cudaStream_t stream = nullptr) {
+    add_up({mlp_heads_bias_sum(shape_, scratch.data(), floats(d_bias))}, stream);
+  }
   void run() {
     poison_all();
     pack();

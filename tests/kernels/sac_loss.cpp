@@ -106,7 +106,8 @@ Result reference(const Case& c, const Problem& p) {
           losses[kSacEntropy] -= pi[a] * clamped_log(pi[a]) / n;
         }
         losses[kSacMeanQ] = x[A] / n;
-        losses[kSacTotal] = (losses[kSacCritic1] + losses[kSacCritic2]) / 2 + losses[kSacActor];
+        losses[kSacCritic] = (losses[kSacCritic1] + losses[kSacCritic2]) / 2;
+        losses[kSacTotal] = losses[kSacCritic] + losses[kSacActor];
         return losses;
       };
       Numbers x = part(p.logits, at, A);

@@ -39,7 +39,14 @@ class SwiGluProblem {
     const DeviceBytes gate = upload(reference.gate_ID, Dtype::kFloat32), up = upload(reference.up_ID, Dtype::kFloat32),
                       down = upload(reference.down_DI, Dtype::kFloat32);
     poison(weights_, fused_swiglu_weight_bytes(c.stride, c.inner));
-    fused_swiglu_pack({c.width, c.stride, c.inner, floats(gate), floats(up), floats(down)}, weights_.data(), nullptr);
+    // After another one of twice the size, so that what is where does not depend on the place in the list.
+    const Numbers twice(std::size_t{2} * c.inner * c.width, std::nan(""));
+    const DeviceBytes other = upload(twice, Dtype::kFloat32);
+    DeviceBytes other_weights = poisoned(fused_swiglu_weight_bytes(c.stride, 2 * c.inner) / 2, kDtype);
+    fused_swiglu_pack(
+        {{c.width, c.stride, 2 * c.inner, floats(other), floats(other), floats(other), other_weights.data()},
+         {c.width, c.stride, c.inner, floats(gate), floats(up), floats(down), weights_.data()}},
+        nullptr);
     check_cuda(cudaStreamSynchronize(nullptr), "pack");
   }
   void upload_rows() {

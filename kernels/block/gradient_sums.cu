@@ -1,0 +1,87 @@
+#include <algorithm>
+#include <stdexcept>
+#include <string>
+
+#include "kernels/block/gradient_sums.h"
+
+namespace engram {
+namespace {
+
+constexpr int kLanes = 32;  // of the gradient's elements, and threads that share one
+constexpr int kThreads = kLanes * kLanes;
+
+// A block makes kLanes elements of a sum, or copies kThreads.
+__host__ __device__ constexpr int elements_of_block(const GradientSum& sum) {
+  return sum.count > 1 ? kLanes : kThreads;
+}
+
+struct Launch {
+  GradientSum sum[kGradientSumsOfLaunch];
+  int first_block[kGradientSumsOfLaunch];
+  int count;
+};
+static_assert(sizeof(Launch) <= 4096, "more than a launch's parameters hold");
+
+__global__ void __launch_bounds__(kThreads) add_up_kernel(const __grid_constant__ Launch launch) {
+  __shared__ float part[kLanes][kLanes + 1];
+  const int block = static_cast<int>(blockIdx.x);
+  int own = 0;
+  for (int i = 1; i < launch.count; ++i)
+    if (block >= launch.first_block[i]) own = i;
+  const GradientSum& sum = launch.sum[own];
+  const bool copies = sum.count == 1;
+  const int lane = static_cast<int>(threadIdx.x) % kLanes;
+  const int first = copies ? 0 : static_cast<int>(threadIdx.x) / kLanes;
+  const int element =
+      (block - launch.first_block[own]) * elements_of_block(sum) + (copies ? static_cast<int>(threadIdx.x) : lane);
+  const bool inside = element < sum.rows.count * sum.columns.count;
+  float total = 0;
+  if (inside) {
+    const float* const at = sum.parts + std::int64_t{sum.rows.position(element / sum.columns.count)} * sum.stride +
+                            sum.columns.position(element % sum.columns.count);
+    if (copies)
+      total = *at;
+    else
+#pragma unroll 8  // loads on their way together: there are few threads to hide them
+      for (int i = first; i < sum.count; i += kLanes) total += at[i * sum.distance];
+  }
+  if (!copies) {
+    part[first][lane] = total;
+    __syncthreads();
+    if (first != 0) return;
+    total = 0;
+    for (int i = 0; i < kLanes; ++i) total += part[i][lane];
+  }
+  if (inside) sum.gradient[element] = total;
+}
+
+bool fits(const PackGroups& groups) { return groups.count >= 1 && groups.group >= 1 && groups.padded >= groups.group; }
+
+void check_shape(const GradientSum& sum) {
+  if (sum.count < 1 || !fits(sum.rows) || !fits(sum.columns) || sum.columns.size() > sum.stride ||
+      std::int64_t{sum.rows.count} * sum.columns.count > 1 << 30)
+    throw std::runtime_error("add_up: " + std::to_string(sum.count) + " matrices of " + std::to_string(sum.rows.count) +
+                             " x " + std::to_string(sum.columns.count) + " elements in rows of " +
+                             std::to_string(sum.stride));
+}
+
+}  // namespace
+
+void add_up(const std::vector<GradientSum>& sums, cudaStream_t stream) {
+  std::for_each(sums.begin(), sums.end(), check_shape);
+  for (std::size_t begin = 0; begin < sums.size(); begin += kGradientSumsOfLaunch) {
+    Launch launch{};
+    launch.count = static_cast<int>(std::min<std::size_t>(kGradientSumsOfLaunch, sums.size() - begin));
+    std::int64_t blocks = 0;
+    for (int i = 0; i < launch.count; ++i) {
+      const GradientSum& sum = launch.sum[i] = sums[begin + static_cast<std::size_t>(i)];
+      launch.first_block[i] = static_cast<int>(blocks);
+      blocks += (sum.rows.count * sum.columns.count + elements_of_block(sum) - 1) / elements_of_block(sum);
+    }
+    if (blocks > INT32_MAX) throw std::runtime_error("add_up: " + std::to_string(blocks) + " blocks");
+    add_up_kernel<<<static_cast<unsigned>(blocks), kThreads, 0, stream>>>(launch);
+    check_cuda(cudaGetLastError(), "add_up");
+  }
+}
+
+}  // namespace engram

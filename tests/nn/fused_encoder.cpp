@@ -1,0 +1,119 @@
+// The encoder of a GPU against its definition on the CPU in double precision.
+#include "nn/fused_encoder.h"
+
+#include <doctest/doctest.h>
+
+#include <array>
+#include <cmath>
+#include <functional>
+#include <vector>
+
+#include "nn/late_gradients.h"
+#include "tests/gpu.h"
+
+using namespace engram;
+using torch::Tensor;
+
+namespace {
+
+double rms(const Tensor& x) { return x.square().mean().sqrt().item<double>(); }
+double rms_error(const Tensor& actual, const Tensor& expected) {
+  return rms(actual.detach().to(torch::kCPU, torch::kFloat64) - expected.detach()) / rms(expected.detach());
+}
+
+// Numbers that `dtype` holds, so that products of it round activations and gradients alone.
+Tensor draw(const std::vector<std::int64_t>& shape, double scale, torch::ScalarType dtype) {
+  return (torch::randn(shape) * scale).to(dtype).to(torch::kFloat64);
+}
+
+// weights: of all layers, each with its bias.
+using Encode = std::function<Tensor(const std::vector<Tensor>& weights)>;
+
+// bfloat16 rounds an element by 0.0017 (RMS), and a unit that is zero or not by this rounding has a wholly wrong
+// gradient. With every activation and gradient rounded, but for the sums, the definition's own gradients are off by up
+// to 0.075, those of a convolution, to which few units contribute.
+constexpr double kOutputError = 0.01, kGradientError = 0.15;  // of float32: 1e-5 and 1e-4
+
+// The gradients of sum(output * d_output), on the GPU read at once, or after a learner's pass.
+void check(const Encode& definition, const Encode& encode, std::vector<Tensor> weights, torch::ScalarType dtype) {
+  const bool exact = dtype == torch::kFloat32;
+  for (Tensor& weight : weights) weight.requires_grad_(true);
+  const Tensor expected = definition(weights);
+  const Tensor d_output = draw(expected.sizes().vec(), 1, dtype);
+  (expected * d_output).sum().backward();
+  for (const bool late : {false, true}) {
+    CAPTURE(late);
+    std::vector<Tensor> own;
+    for (const Tensor& weight : weights)
+      own.push_back(weight.detach().to(torch::kCUDA, torch::kFloat32).requires_grad_(true));
+    const Tensor output = encode(own);
+    const auto backward = [&] { (output * d_output.to(output.device(), output.scalar_type())).sum().backward(); };
+    const auto gradients = [&] {
+      std::vector<Tensor> all;
+      for (const Tensor& weight : own) all.push_back(weight.grad());
+      return all;
+    };
+    std::vector<Tensor> actual;
+    if (late) {
+      actual = late_gradients(output.device(), backward, gradients);
+    } else {
+      backward();
+      actual = gradients();
+    }
+    CHECK((output.scalar_type() == dtype));
+    CHECK(rms_error(output, expected) <= (exact ? 1e-5 : kOutputError));
+    for (std::size_t i = 0; i < own.size(); ++i) {
+      CAPTURE(i);
+      REQUIRE(actual[i].sizes() == weights[i].sizes());
+      CHECK(rms_error(actual[i], weights[i].grad()) <= (exact ? 1e-4 : kGradientError));
+    }
+  }
+}
+
+}  // namespace
+
+TEST_CASE("a GPU's image encoder and its gradients are those of LibTorch's convolutions") {
+  if (testing::skip_without_gpu()) return;
+  for (const torch::ScalarType dtype : {torch::kFloat32, torch::kBFloat16})
+    for (const auto& [rows, channels, height, columns, width] :
+         std::vector<std::array<std::int64_t, 5>>{{333, 3, 5, 5, 100}, {130, 1, 3, 7, 33}, {1001, 4, 6, 3, 64}}) {
+      torch::manual_seed(7);
+      CAPTURE(rows);
+      CAPTURE(torch::toString(dtype));
+      const std::int64_t features = 16 * (height - 2) * (columns - 2);
+      const std::vector<std::int64_t> shape{channels, height, columns};
+      const Tensor image = torch::randint(256, {rows, channels * height * columns}, torch::kUInt8);
+      check(
+          [&](const std::vector<Tensor>& w) {
+            const Tensor x = (image.to(torch::kFloat64) / 255).reshape({-1, channels, height, columns});
+            const Tensor first = torch::conv2d(x, w[0], w[1]).relu();
+            return torch::linear(torch::conv2d(first, w[2], w[3]).relu().flatten(1), w[4], w[5]);
+          },
+          [&](const std::vector<Tensor>& w) {
+            return fused::encode_image(image.to(torch::kCUDA), dtype, shape, {{w[0], w[1]}, {w[2], w[3]}},
+                                       {w[4], w[5]});
+          },
+          {draw({8, channels, 2, 2}, 1 / std::sqrt(4.0 * static_cast<double>(channels)), dtype), draw({8}, 0.3, dtype),
+           draw({16, 8, 2, 2}, 1 / std::sqrt(32.0), dtype), draw({16}, 0.3, dtype),
+           draw({width, features}, 1 / std::sqrt(static_cast<double>(features)), dtype), draw({width}, 0.3, dtype)},
+          dtype);
+    }
+}
+
+TEST_CASE("a GPU's vector encoder and its gradients are those of a linear layer with relu") {
+  if (testing::skip_without_gpu()) return;
+  for (const torch::ScalarType dtype : {torch::kFloat32, torch::kBFloat16})
+    for (const auto& [rows, inputs, width] :
+         std::vector<std::array<std::int64_t, 3>>{{2, 3, 8}, {333, 17, 100}, {70, 64, 1200}}) {
+      torch::manual_seed(8);
+      CAPTURE(rows);
+      CAPTURE(torch::toString(dtype));
+      const Tensor x = draw({rows, inputs}, 1, dtype);
+      check([&](const std::vector<Tensor>& w) { return torch::linear(x, w[0], w[1]).relu(); },
+            [&](const std::vector<Tensor>& w) {
+              return fused::encode_vector(x.to(torch::kCUDA, torch::kFloat32), dtype, {w[0], w[1]});
+            },
+            {draw({width, inputs}, 1 / std::sqrt(static_cast<double>(inputs)), dtype), draw({width}, 0.3, dtype)},
+            dtype);
+    }
+}
