@@ -120,10 +120,9 @@ class FastWeightsBranch : public Branch {
     output_stack_.add(weights.output_DD, 0, by_row, by_head);
   }
 
-  void pack_weights(torch::ScalarType dtype) override {
-    const auto packed = WeightStack::packed({{input_stack_, dtype}, {output_stack_, dtype}});
-    input_weight_ = packed[0];
-    output_weight_ = packed[1];
+  void pack_weights(WeightPacking& packing) override {
+    input_weight_ = packing.add(input_stack_);
+    output_weight_ = packing.add(output_stack_);
   }
 
   Tensor forward(const Tensor& normed_MP) override {
@@ -145,21 +144,19 @@ class FastWeightsBranch : public Branch {
   }
 
   Gradients backward(const Tensor& d_output_MP, SideWork& side) override {
-    std::vector<Tensor> d_outputs, d_inputs;
-    side.run([&] { d_outputs = output_stack_.unpacked(product_float(d_output_MP.t(), mixed_)); });
+    Tensor d_output_weight, d_input_weight;
+    side.run([&] { d_output_weight = product_float(d_output_MP.t(), mixed_); });
     const Tensor d_mixed = product(d_output_MP, output_weight_);
     const Tensor d_projected = torch::empty_like(projected_);
     side.keep({d_output_MP, d_projected});
 
     const Tensor d_answer = torch::empty_like(answer_), d_head_norm_K = torch::empty_like(head_norm_K_);
-    const Tensor answer_scratch = kept_scratch(passes::answer_backward_scratch_bytes(answer()), side);
+    const Tensor answer_scratch = scratch_bytes(passes::answer_backward_scratch_bytes(answer()), mixed_);
     passes::answer_backward(
         answer(),
         {.out = d_mixed.data_ptr(), .gate = at_element(d_projected, gate_column_), .answer = d_answer.data_ptr()},
         answer_scratch.data_ptr(), current_stream());
-    side.run([&] {
-      passes::answer_add_sums(answer(), answer_scratch.data_ptr(), d_head_norm_K.data_ptr<float>(), current_stream());
-    });
+    side.add(passes::answer_sum(answer(), answer_scratch.data_ptr(), d_head_norm_K.data_ptr<float>()), answer_scratch);
 
     const Tensor d_features = torch::empty_like(features_), d_write = torch::empty_like(write_);
     const Tensor d_log_decay = learns_decay() ? torch::empty_like(log_decay_) : Tensor();
@@ -174,30 +171,28 @@ class FastWeightsBranch : public Branch {
 
     std::vector<Tensor> others;  // gradients between those of the maps and of the norm
     if (projected_columns_ > logit_column_) {
-      const Tensor scratch = kept_scratch(passes::strengths_backward_scratch_bytes(strengths()), side);
+      const Tensor scratch = scratch_bytes(passes::strengths_backward_scratch_bytes(strengths()), mixed_);
       passes::strengths_backward(strengths(), d_write.data_ptr(), float_data(d_log_decay),
                                  at_element(d_projected, logit_column_), scratch.data_ptr(), current_stream());
       if (bias_H_.defined()) {
         others = {torch::empty_like(bias_H_), torch::empty_like(log_rate_H_)};
-        side.run([&] {
-          passes::strengths_add_sums(strengths(), scratch.data_ptr(), others[0].data_ptr<float>(),
-                                     others[1].data_ptr<float>(), current_stream());
-        });
+        for (const GradientSum& sum : passes::strengths_sums(strengths(), scratch.data_ptr(),
+                                                             others[0].data_ptr<float>(), others[1].data_ptr<float>()))
+          side.add(sum, scratch);
       }
     }
-    const Tensor scratch = kept_scratch(passes::features_backward_scratch_bytes(features()), side);
+    const Tensor scratch = scratch_bytes(passes::features_backward_scratch_bytes(features()), mixed_);
     passes::features_backward(features(), d_features.data_ptr(), d_projected.data_ptr(), scratch.data_ptr(),
                               current_stream());
     if (convolution_CW_.defined()) {
       others.push_back(torch::empty_like(convolution_CW_));
-      side.run([&] {
-        passes::features_add_sums(features(), scratch.data_ptr(), others.back().data_ptr<float>(), current_stream());
-      });
+      side.add(passes::convolution_sum(features(), scratch.data_ptr(), others.back().data_ptr<float>()), scratch);
     }
-    side.run([&] { d_inputs = input_stack_.unpacked(product_float(d_projected.t(), normed_MP_)); });
-    Gradients gradients{product(d_projected, input_weight_), std::move(d_inputs)};
+    side.run([&] { d_input_weight = product_float(d_projected.t(), normed_MP_); });
+    Gradients gradients{product(d_projected, input_weight_), input_stack_.gradients(d_input_weight, side)};
     gradients.parameters.insert(gradients.parameters.end(), others.begin(), others.end());
-    gradients.parameters.insert(gradients.parameters.end(), {d_head_norm_K, d_outputs[0]});
+    gradients.parameters.insert(gradients.parameters.end(),
+                                {d_head_norm_K, output_stack_.gradients(d_output_weight, side)[0]});
     return gradients;
   }
 
@@ -205,11 +200,6 @@ class FastWeightsBranch : public Branch {
   int padded_width() const { return round_up(settings_.options.width, kWidthMultiple); }
   Dtype dtype() const { return kernel_dtype(normed_MP_); }
   Tensor empty(torch::IntArrayRef shape) const { return torch::empty(shape, normed_MP_.options()); }
-  Tensor kept_scratch(std::size_t bytes, SideWork& side) const {
-    const Tensor scratch = scratch_bytes(bytes, normed_MP_);
-    side.keep({scratch});
-    return scratch;
-  }
   bool learns_decay() const {
     return strength_.decay == passes::LogDecay::kScalar || strength_.decay == passes::LogDecay::kOfWrite;
   }

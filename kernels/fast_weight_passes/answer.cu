@@ -118,9 +118,8 @@ void answer_backward(const Answer& input, const AnswerGradient& gradient, void* 
   check_cuda(cudaGetLastError(), "gradients of answers of fast weights");
 }
 
-void answer_add_sums(const Answer& input, const void* scratch, float* d_weight, cudaStream_t stream) {
-  add_block_sums(static_cast<const float*>(scratch), blocks_of(input), input.padded, input.kind.channels, d_weight,
-                 stream);
+GradientSum answer_sum(const Answer& input, const void* scratch, float* d_weight) {
+  return vector_sum(static_cast<const float*>(scratch), blocks_of(input), input.padded, input.kind.channels, d_weight);
 }
 
 }  // namespace engram::fast_weight_passes

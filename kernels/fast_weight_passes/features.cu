@@ -198,12 +198,14 @@ void features_backward(const Features& input, const void* d_features, void* d_pr
   });
 }
 
-void features_add_sums(const Features& input, const void* scratch, float* d_convolution, cudaStream_t stream) {
+GradientSum convolution_sum(const Features& input, const void* scratch, float* d_convolution) {
+  GradientSum sum{};
   dispatch(input, [&]<typename T, int kLanes, bool kExchanges, bool kConvolves>() {
     if (!kConvolves) throw std::runtime_error("features of fast weights: no convolution to add up");
-    add_block_sums(static_cast<const float*>(scratch), static_cast<int>(blocks_of<kLanes, kConvolves>(input.shape)),
-                   parameters_of(input), parameters_of(input), d_convolution, stream);
+    sum = vector_sum(static_cast<const float*>(scratch), static_cast<int>(blocks_of<kLanes, kConvolves>(input.shape)),
+                     parameters_of(input), parameters_of(input), d_convolution);
   });
+  return sum;
 }
 
 }  // namespace engram::fast_weight_passes

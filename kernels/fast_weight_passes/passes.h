@@ -16,9 +16,11 @@
 
 #include <cuda_runtime_api.h>
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 
+#include "kernels/block/gradient_sums.h"
 #include "kernels/cuda_support.h"
 #include "kernels/fast_weight_passes/walk.h"
 
@@ -35,10 +37,10 @@ struct Features {
 // features [B, T, 3, H, features_padded]
 void features_forward(const Features& input, void* features, cudaStream_t stream);
 std::size_t features_backward_scratch_bytes(const Features& input);
-// The gradients of queries, keys and values, and in `scratch` what the second call makes the convolution's of.
+// The gradients of queries, keys and values, and in `scratch` what the sum makes the convolution's of.
 void features_backward(const Features& input, const void* d_features, void* d_projected, void* scratch,
                        cudaStream_t stream);
-void features_add_sums(const Features& input, const void* scratch, float* d_convolution, cudaStream_t stream);
+GradientSum convolution_sum(const Features& input, const void* scratch, float* d_convolution);
 
 // Columns of a projection that hold the logits: the write strengths', then the decays', H each where there are any,
 // and padding to a multiple of 8.
@@ -57,11 +59,11 @@ struct Strengths {
 // write [rows, H]; log_decay [rows, H], not written with LogDecay::kNone
 void strengths_forward(const Strengths& input, void* write, float* log_decay, cudaStream_t stream);
 std::size_t strengths_backward_scratch_bytes(const Strengths& input);
-// Where there are logits. d_log_decay: of kScalar and kOfWrite. add_sums: of kScalar.
+// Where there are logits. d_log_decay: of kScalar and kOfWrite. The sums: of kScalar.
 void strengths_backward(const Strengths& input, const void* d_write, const float* d_log_decay, void* d_logits,
                         void* scratch, cudaStream_t stream);
-void strengths_add_sums(const Strengths& input, const void* scratch, float* d_bias_H, float* d_log_rate_H,
-                        cudaStream_t stream);
+std::array<GradientSum, 2> strengths_sums(const Strengths& input, const void* scratch, float* d_bias_H,
+                                          float* d_log_rate_H);
 
 struct Answer {
   AnswerKind kind;
@@ -81,8 +83,8 @@ struct AnswerGradient {
   void* gate;       // the projection's gradient at the first gate column
   void* answer;
 };
-// All but the weight's gradient, and in `scratch` what the second call makes that of.
+// All but the weight's gradient, and in `scratch` what the sum makes that of.
 void answer_backward(const Answer& input, const AnswerGradient& gradient, void* scratch, cudaStream_t stream);
-void answer_add_sums(const Answer& input, const void* scratch, float* d_weight, cudaStream_t stream);
+GradientSum answer_sum(const Answer& input, const void* scratch, float* d_weight);
 
 }  // namespace engram::fast_weight_passes

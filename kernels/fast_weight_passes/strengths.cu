@@ -128,13 +128,13 @@ void strengths_backward(const Strengths& input, const void* d_write, const float
   check_cuda(cudaGetLastError(), "gradients of write strengths of fast weights");
 }
 
-void strengths_add_sums(const Strengths& input, const void* scratch, float* d_bias_H, float* d_log_rate_H,
-                        cudaStream_t stream) {
+std::array<GradientSum, 2> strengths_sums(const Strengths& input, const void* scratch, float* d_bias_H,
+                                          float* d_log_rate_H) {
   check(input);
   const int blocks = blocks_of(input);
   const float* const sums = static_cast<const float*>(scratch);
-  add_block_sums(sums, blocks, input.heads, input.heads, d_bias_H, stream);
-  add_block_sums(sums + std::int64_t{blocks} * input.heads, blocks, input.heads, input.heads, d_log_rate_H, stream);
+  return {vector_sum(sums, blocks, input.heads, input.heads, d_bias_H),
+          vector_sum(sums + std::int64_t{blocks} * input.heads, blocks, input.heads, input.heads, d_log_rate_H)};
 }
 
 }  // namespace engram::fast_weight_passes

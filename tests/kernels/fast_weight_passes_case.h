@@ -135,7 +135,7 @@ struct PassesDevice {
     passes::features_backward(input, d_features.data(), d_projected.data(), scratch.data(), nullptr);
     if (!c.convolution) return;
     poison(d_convolution, 3 * c.heads * c.channels * 4, Dtype::kFloat32);
-    passes::features_add_sums(input, scratch.data(), floats(d_convolution), nullptr);
+    add_up({passes::convolution_sum(input, scratch.data(), floats(d_convolution))}, nullptr);
   }
 
   // As the reference lists them.
@@ -223,7 +223,8 @@ struct StrengthsDevice {
                                d_projected.data(), scratch.data(), nullptr);
     if (!c.has_decay()) return;
     poison(d_bias, c.heads, Dtype::kFloat32), poison(d_log_rate, c.heads, Dtype::kFloat32);
-    passes::strengths_add_sums(input, scratch.data(), floats(d_bias), floats(d_log_rate), nullptr);
+    const auto sums = passes::strengths_sums(input, scratch.data(), floats(d_bias), floats(d_log_rate));
+    add_up({sums.begin(), sums.end()}, nullptr);
   }
 
   // Columns of the projection's gradient.
@@ -305,7 +306,7 @@ struct AnswerDevice {
     poison(d_weight, c.channels, Dtype::kFloat32), poison(scratch, passes::answer_backward_scratch_bytes(input));
     passes::answer_forward(input, out.data(), nullptr);
     passes::answer_backward(input, {d_out.data(), d_gate.data(), d_answer.data()}, scratch.data(), nullptr);
-    passes::answer_add_sums(input, scratch.data(), floats(d_weight), nullptr);
+    add_up({passes::answer_sum(input, scratch.data(), floats(d_weight))}, nullptr);
   }
 
   Numbers out_result() const { return without_padding(download(out, c.dtype), c.padded(), c.channels); }
