@@ -96,6 +96,9 @@ TEST_CASE("the fused SwiGLU refuses other shapes") {
     CHECK_THROWS_AS(fused_swiglu_forward(wrong, nullptr, nullptr), std::runtime_error);
     CHECK_THROWS_AS(fused_swiglu_backward(wrong, {}, nullptr), std::runtime_error);
   }
+  SwiGluPacking first{}, second{};
+  first.width = second.width = 10, first.inner = second.inner = 64, first.stride = 16, second.stride = 32;
+  CHECK_THROWS_AS(fused_swiglu_pack({first, second}, nullptr), std::runtime_error);
 }
 
 TEST_CASE("small shapes: fused SwiGLU") {  // what compute-sanitizer sees
