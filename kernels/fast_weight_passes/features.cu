@@ -21,7 +21,7 @@ struct PartAndHead {
 // The convolution's taps of a head, from [3 H C, 4] to shared memory as [4, width].
 template <int kWidth>
 struct SharedTaps {
-  float tap[kTaps][kWidth];
+  alignas(16) float tap[kTaps][kWidth];  // read by vectors
 
   __device__ void load(const Features& input, const PartAndHead& at) {
     const int channels = input.part[0].channels;

@@ -9,7 +9,7 @@
 //   sum(x)                       the sum over the lanes of the head, in all of them; all lanes call it
 //   sigmoid, exp, log1p, inverse_root
 //   kExchanges                   whether it has the following
-//   exchange(), synchronise()    of Map::kDpfp and kFavor: numbers that all lanes of the head see, 2 channels +
+//   exchanged(i), synchronise()  of Map::kDpfp and kFavor: numbers that all lanes of the head see, 2 channels +
 //   features direction(c)                 of Map::kFavor: R_fc for the held features f < F, -R_fc for F + f
 // What is held behind a head's channels is zero in every result.
 #pragma once
@@ -111,16 +111,16 @@ PASSES_INLINE typename Lane::Number favor_scale(const Lane&, int channels) {
 template <class Lane>
 PASSES_INLINE typename Lane::Vector dpfp(const FeaturePart& part, const Lane& lane, const typename Lane::Vector& x) {
   using Number = typename Lane::Number;
-  Number* const rectified = lane.exchange();
   lane.synchronise();  // what was exchanged before has been read
   PASSES_UNROLL
   for (int i = 0; i < Lane::kHeld; ++i)
     if (const int c = lane.first() + i; c < part.channels) {
-      rectified[c] = x.x[i] > 0 ? x.x[i] : Number(0);
-      rectified[part.channels + c] = x.x[i] < 0 ? -x.x[i] : Number(0);
+      lane.exchanged(c) = x.x[i] > 0 ? x.x[i] : Number(0);
+      lane.exchanged(part.channels + c) = x.x[i] < 0 ? -x.x[i] : Number(0);
     }
   lane.synchronise();
-  return each_dpfp_feature(part, lane, [&](int, int at, int shifted) { return rectified[at] * rectified[shifted]; });
+  return each_dpfp_feature(part, lane,
+                           [&](int, int at, int shifted) { return lane.exchanged(at) * lane.exchanged(shifted); });
 }
 
 template <class Lane>
@@ -128,25 +128,25 @@ PASSES_INLINE typename Lane::Vector favor(const FeaturePart& part, const Lane& l
   using Number = typename Lane::Number;
   const Number scale = favor_scale(lane, part.channels);
   const typename Lane::Vector y = each_channel(lane, part.channels, [&](int i) { return scale * x.x[i]; });
-  Number* const all = lane.exchange();
   const Number half_square = product_sum(lane, y, y) / 2;  // what was exchanged before has been read
   lane.synchronise();
   PASSES_UNROLL
   for (int i = 0; i < Lane::kHeld; ++i)
-    if (lane.first() + i < part.channels) all[lane.first() + i] = y.x[i];
+    if (lane.first() + i < part.channels) lane.exchanged(lane.first() + i) = y.x[i];
   lane.synchronise();
   typename Lane::Vector exponent;
   PASSES_UNROLL
   for (int i = 0; i < Lane::kHeld; ++i) exponent.x[i] = -half_square;
   for (int c = 0; c < part.channels; ++c) {
     const typename Lane::Vector direction = lane.direction(c);
+    const Number y_c = lane.exchanged(c);
     PASSES_UNROLL
-    for (int i = 0; i < Lane::kHeld; ++i) exponent.x[i] += all[c] * direction.x[i];
+    for (int i = 0; i < Lane::kHeld; ++i) exponent.x[i] += y_c * direction.x[i];
   }
   const Number factor = Lane::inverse_root(static_cast<Number>(part.features));
   return each_channel(lane, part.features, [&](int i) {
     // The lane's own, for the gradient.
-    return all[part.channels + lane.first() + i] = factor * Lane::exp(exponent.x[i]);
+    return lane.exchanged(part.channels + lane.first() + i) = factor * Lane::exp(exponent.x[i]);
   });
 }
 
@@ -178,11 +178,9 @@ PASSES_INLINE typename Lane::Vector dpfp_backward(const FeaturePart& part, const
                                                   const typename Lane::Vector& x, const typename Lane::Vector& du) {
   using Number = typename Lane::Number;
   const int period = 2 * part.channels;
-  const Number* const rectified = lane.exchange();
-  Number* const gradient = lane.exchange() + period;
   PASSES_UNROLL
   for (int i = 0; i < Lane::kHeld; ++i)
-    if (lane.first() + i < part.features) gradient[lane.first() + i] = du.x[i];
+    if (lane.first() + i < part.features) lane.exchanged(period + lane.first() + i) = du.x[i];
   lane.synchronise();
   return each_channel(lane, part.channels, [&](int i) {
     if (x.x[i] == 0) return Number(0);
@@ -190,8 +188,8 @@ PASSES_INLINE typename Lane::Vector dpfp_backward(const FeaturePart& part, const
     Number sum = 0;
     for (int j = 1; j <= part.nu; ++j) {
       const int before = at >= j ? at - j : at - j + period, after = at + j < period ? at + j : at + j - period;
-      const Number* const own = gradient + (j - 1) * period;
-      sum += own[at] * rectified[before] + own[after] * rectified[after];
+      sum += lane.exchanged(j * period + at) * lane.exchanged(before) +
+             lane.exchanged(j * period + after) * lane.exchanged(after);
     }
     return x.x[i] > 0 ? sum : -sum;
   });
@@ -202,8 +200,8 @@ PASSES_INLINE typename Lane::Vector favor_backward(const FeaturePart& part, cons
   using Number = typename Lane::Number;
   // Of the exponents, e_f = sum over c of R_fc y_c - |y|^2 / 2.
   const Number scale = favor_scale(lane, part.channels);
-  const Number* const features = lane.exchange() + part.channels + lane.first();
-  const typename Lane::Vector de = each_channel(lane, part.features, [&](int i) { return du.x[i] * features[i]; });
+  const typename Lane::Vector de = each_channel(
+      lane, part.features, [&](int i) { return du.x[i] * lane.exchanged(part.channels + lane.first() + i); });
   Number sum = 0;
   PASSES_UNROLL
   for (int i = 0; i < Lane::kHeld; ++i) sum += de.x[i];

@@ -28,8 +28,10 @@ class WarpLane : public DeviceMaths {
   using Stored = StoredVector<T>;
   static constexpr int kHeld = kVector;
   static constexpr bool kExchanges = kHasExchange;
-  static constexpr int kHeads = kThreads / kLanes;         // that a block has at a time
-  static constexpr int kExchanged = 2 * kLanes * kVector;  // floats a head: DPFP's 2 C and the features
+  static constexpr int kHeads = kThreads / kLanes;  // that a block has at a time
+  // Floats a head: DPFP's 2 C and the features, one more behind every 32, and a few, so that what lanes read eight
+  // apart, in all heads of a warp, stands in banks of its own.
+  static constexpr int kExchanged = 2 * kLanes * kVector + (kLanes == 8 ? 6 : 12);
 
   // `exchanged`: shared, kHeads * kExchanged floats; `directions`: shared, kVector numbers for each lane and channel,
   // in the order of direction_at(). Either may be null where no map needs it.
@@ -38,7 +40,7 @@ class WarpLane : public DeviceMaths {
 
   __device__ int first() const { return lane_id() % kLanes * kVector; }
   __device__ float sum(float x) const { return row_sum<kLanes>(x); }
-  __device__ float* exchange() const { return exchanged_; }
+  __device__ float& exchanged(int i) const { return exchanged_[i + static_cast<int>(static_cast<unsigned>(i) / 32)]; }
   __device__ void synchronise() const { __syncwarp(); }
   __device__ RowVector direction(int c) const {
     const float4* const at = reinterpret_cast<const float4*>(directions_) + 2 * c * kLanes + lane_id() % kLanes;
