@@ -1,7 +1,7 @@
 // The mixer of a block of the fast weights' family on a GPU as a residual branch (nn/residual_stack.h), over all rows
 // of a batch that begin fresh, with a backward pass of its own: what fast_weights.cpp defines, for options whose memory
-// has kernels (fast_weight_ops.h). DeltaNet's, which HQLT shares, is in
-// fused_mixer.h. Rows [M, P], types and the clock of a dropout: as in nn/fused_rows.h.
+// has kernels (fast_weight_ops.h). DeltaNet's, which HQLT shares, is in fused_mixer.h. Rows [M, P], types and the clock
+// of a dropout: as in nn/fused_rows.h.
 #pragma once
 
 #include <torch/torch.h>
@@ -10,7 +10,6 @@
 #include <memory>
 
 #include "base/dropout.h"
-#include "base/support.h"
 #include "memory/fast_weights.h"
 #include "nn/residual_stack.h"
 
