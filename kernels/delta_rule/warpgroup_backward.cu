@@ -7,13 +7,14 @@ namespace {
 
 // Names and formulas: README.md, "Backward". The gradient of the state, in units of scale, and dU^T then dY^T are in a
 // thread's registers.
+template <int kStages>
 __global__ void __launch_bounds__(kThreads, kBlocksTogether)
     backward_kernel(Problem<bf16> problem, const bf16* __restrict__ output_gradient,
                     const Triangles<bf16>* __restrict__ triangles, BackwardScratch<bf16> scratch) {
 #ifdef ENGRAM_HAS_WGMMA
   extern __shared__ __align__(128) unsigned char bytes[];
   auto* ring = reinterpret_cast<Stage*>(bytes);
-  __shared__ Barriers barriers;
+  __shared__ RingBarriers<kStages> barriers;
   if (threadIdx.x == 0) initialize(barriers);
   __syncthreads();
   const auto at = problem.pair(blockIdx.x);
@@ -94,8 +95,11 @@ void launch_warpgroup_backward(const Problem<bf16>& problem, const bf16* output_
                                const Triangles<bf16>* triangles, const BackwardScratch<bf16>& scratch,
                                cudaStream_t stream) {
   using namespace warpgroup;
-  launch(backward_kernel, dim3(problem.batch * problem.heads), kThreads, kStages * sizeof(warpgroup::Stage), stream,
-         "delta rule: backward by a warpgroup", problem, output_gradient, triangles, scratch);
+  const int blocks = problem.batch * problem.heads;
+  with_stages(blocks, [&](auto stages) {
+    launch(backward_kernel<stages>, dim3(blocks), kThreads, stages * sizeof(warpgroup::Stage), stream,
+           "delta rule: backward by a warpgroup", problem, output_gradient, triangles, scratch);
+  });
 }
 
 }  // namespace engram::delta_rule

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <stdexcept>
+#include <type_traits>
 
 #include "base/support.h"
 #include "kernels/delta_rule/chunk_layout.cuh"
@@ -42,8 +43,7 @@ namespace warpgroup {
 constexpr int kSteps = kChunk<bf16>, kWidth = 64, kBlocks = kSteps / 16;
 constexpr int kRegisters = kSteps / 2;  // a thread's of a product of 64 columns
 constexpr int kThreads = 2 * kWarpgroup;
-// Two chunks, so that two blocks fit a multiprocessor: 81 KB of shared memory, half of the registers.
-constexpr int kStages = 2, kBlocksTogether = 2;
+constexpr int kBlocksTogether = 2;  // half of a multiprocessor's registers each
 [[maybe_unused]] constexpr int kCopyRegisters = 40, kComputeRegisters = 208;
 static_assert(kSteps == kWidth);
 
@@ -56,7 +56,16 @@ struct alignas(16) Stage {
   Triangles<bf16> triangles;
   float beta[kSteps];
 };
-using Barriers = RingBarriers<kStages>;
+
+// Calls function(constant) with the chunks that a block has in shared memory: two, 81 KB, where two blocks share a
+// multiprocessor, three, 122 KB, where each has one to itself.
+template <typename Function>
+void with_stages(int blocks, Function&& function) {
+  if (blocks > cuda_device_attribute(cudaDevAttrMultiProcessorCount))
+    function(std::integral_constant<int, 2>{});
+  else
+    function(std::integral_constant<int, 3>{});
+}
 
 // A warpgroup's rows as they are in memory.
 struct Rows {
@@ -77,9 +86,9 @@ __device__ inline void copy_tile(bf16* tile, const Rows& rows, std::int64_t offs
 
 // The second warpgroup's work: chunks in the order of the walk, each when its slot is empty, of which the last
 // kStages - 1 are on their way at once. `values` are rows of [B, T, H, D] with heads next to each other.
-template <bool kReverse>
-__device__ inline void bring_chunks(Stage* ring, Barriers& barriers, const Problem<bf16>& problem, const Rows& values,
-                                    const Triangles<bf16>* triangles) {
+template <bool kReverse, int kStages>
+__device__ inline void bring_chunks(Stage* ring, RingBarriers<kStages>& barriers, const Problem<bf16>& problem,
+                                    const Rows& values, const Triangles<bf16>* triangles) {
   const auto at = problem.pair(blockIdx.x);
   const int chunks = (at.length + kSteps - 1) / kSteps, thread = threadIdx.x % kWarpgroup;
   const auto chunk_at = [&](int i) { return kReverse ? chunks - 1 - i : i; };
@@ -122,7 +131,10 @@ __device__ inline void bring_chunks(Stage* ring, Barriers& barriers, const Probl
 }
 
 // One thread sets the barriers up for bring_chunks and one reader a warp.
-__device__ inline void initialize(Barriers& barriers) { barriers.initialize(kWarpgroup + 1, kWarpgroup / 32); }
+template <int kStages>
+__device__ inline void initialize(RingBarriers<kStages>& barriers) {
+  barriers.initialize(kWarpgroup + 1, kWarpgroup / 32);
+}
 
 // Where this warp's 16 values begin, as a number that the compiler knows to be a warp's: no product may be under way in
 // a branch that it takes for one of lanes.

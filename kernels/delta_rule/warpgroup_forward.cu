@@ -11,12 +11,13 @@ namespace warpgroup {
 namespace {
 
 // Names and formulas: README.md, "Forward". S^T, X^T then E^T, and O^T are in a thread's registers.
+template <int kStages>
 __global__ void __launch_bounds__(kThreads, kBlocksTogether)
     forward_kernel(Problem<bf16> problem, const Triangles<bf16>* __restrict__ triangles, ForwardOutput<bf16> out) {
 #ifdef ENGRAM_HAS_WGMMA
   extern __shared__ __align__(128) unsigned char bytes[];
   auto* ring = reinterpret_cast<Stage*>(bytes);
-  __shared__ Barriers barriers;
+  __shared__ RingBarriers<kStages> barriers;
   if (threadIdx.x == 0) initialize(barriers);
   __syncthreads();
   const auto at = problem.pair(blockIdx.x);
@@ -116,8 +117,11 @@ __global__ void __launch_bounds__(kThreads, kBlocksTogether)
 void launch_warpgroup_forward(const Problem<bf16>& problem, const Triangles<bf16>* triangles,
                               const ForwardOutput<bf16>& out, cudaStream_t stream) {
   using namespace warpgroup;
-  launch(forward_kernel, dim3(problem.batch * problem.heads), kThreads, kStages * sizeof(warpgroup::Stage), stream,
-         "delta rule: forward by a warpgroup", problem, triangles, out);
+  const int blocks = problem.batch * problem.heads;
+  with_stages(blocks, [&](auto stages) {
+    launch(forward_kernel<stages>, dim3(blocks), kThreads, stages * sizeof(warpgroup::Stage), stream,
+           "delta rule: forward by a warpgroup", problem, triangles, out);
+  });
 }
 
 }  // namespace delta_rule
@@ -136,7 +140,7 @@ Support delta_rule_warpgroup_sizes(const DeltaRuleInput& input) {
 Support delta_rule_warpgroup_support(const DeltaRuleInput& input) {
   if (Support sizes = delta_rule_warpgroup_sizes(input); !sizes) return sizes;
   if (Support device = hopper_support(); !device) return device;
-  static const bool compiled = has_body(&delta_rule::warpgroup::forward_kernel);
+  static const bool compiled = has_body(&delta_rule::warpgroup::forward_kernel<2>);
   if (!compiled) return Support::no("this build has no code of it for Hopper");
   return {};
 }

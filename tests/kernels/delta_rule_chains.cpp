@@ -19,7 +19,7 @@ std::vector<DeltaRuleChain> chains_here() {
 }
 const char* name_of(DeltaRuleChain chain) { return chain == kSlices ? "slices" : "a warpgroup"; }
 
-// Lengths around those of blocks of 16 steps, chunks of 64, and the two chunks that are in shared memory at once.
+// Lengths around those of blocks of 16 steps, of chunks of 64, and of the chunks that are in shared memory at once.
 std::vector<Case> shapes() {
   std::vector<Case> cases;
   unsigned seed = 7000;
@@ -94,6 +94,13 @@ TEST_CASE("chains of the delta rule: small shapes, forward, then with every comb
       check_forward(c);
       check_gradients(c);
     }
+  // With more heads than multiprocessors fewer chunks are in shared memory at once.
+  for (const int width : {56, 64}) {
+    Case c{{90, 330, 2, width}};
+    c.seed = seed++;
+    check_forward(c);
+    check_gradients(c);
+  }
 }
 
 TEST_CASE("chains of the delta rule: the forward pass equals the recurrence at every shape") {
