@@ -80,10 +80,10 @@ __global__ void __launch_bounds__(kThreads, kBlocksTogether)
     store_steps(scratch.error_gradient + problem.contiguous(at, begin), step_stride, rounded, valid, width);
     __syncwarp();  // after them
     wait_for_products<0>();
-    hold_registers(state);
-    hold(weighted);
     __syncwarp();
     if (lane_id() == 0) barriers.empty[place.slot].arrive();
+    hold_registers(state);
+    hold(weighted);
   }
 #endif
 }

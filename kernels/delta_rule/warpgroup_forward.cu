@@ -98,14 +98,17 @@ __global__ void __launch_bounds__(kThreads, kBlocksTogether)
     __syncwarp();  // after them
     wait_for_products<1>();
     hold_registers(state);
-    to_planes(minus_state, state, -1.0f);
+    if (chunk + 1 < chunks)
+      to_planes(minus_state, state, -1.0f);  // in a branch: the compiler would move it after the wait
+    else
+      minus_state = Planes{};
     wait_for_products<0>();
+    __syncwarp();
+    if (lane_id() == 0) barriers.empty[place.slot].arrive();
     hold(product);
     hold(weighted);
     add(output, -problem.scale, product);
     to_pairs(rounded_output, output);
-    __syncwarp();
-    if (lane_id() == 0) barriers.empty[place.slot].arrive();
   }
   if (chunks > 0) store_rows(out.output, chunks - 1, rounded_output);
 #endif
