@@ -16,6 +16,7 @@
 #include <cstdint>
 
 #include "base/host_device.h"
+#include "kernels/cuda_support.h"
 #include "kernels/tensor_core.cuh"
 
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
@@ -25,6 +26,15 @@
 namespace engram {
 
 constexpr int kWarpgroup = 128;
+
+// Whether the kernel's body was compiled for this device: only there has it static shared memory, which every
+// such kernel has for its barriers.
+template <class Kernel>
+bool has_body(Kernel* kernel) {
+  cudaFuncAttributes attributes;
+  check_cuda(cudaFuncGetAttributes(&attributes, kernel), "attributes of a kernel with wgmma");
+  return attributes.sharedSizeBytes > 0;
+}
 
 // Which of the block's warpgroups this thread is in, as a number that the compiler knows to be a warp's.
 __device__ inline int warpgroup_id() { return __shfl_sync(0xffffffffu, static_cast<int>(threadIdx.x) / kWarpgroup, 0); }
@@ -81,9 +91,19 @@ __device__ inline void hold_registers(float (&d)[kCount]) {
   for (int i = 0; i < kCount; ++i) asm volatile("" : "+f"(d[i])::"memory");
 }
 
+// The same, of left operands.
+template <int kCount>
+__device__ inline void hold_operands(std::uint32_t (&a)[kCount][4]) {
+#pragma unroll
+  for (int k = 0; k < kCount; ++k)
+#pragma unroll
+    for (int i = 0; i < 4; ++i) asm volatile("" : "+r"(a[k][i])::"memory");
+}
+
 template <int kN>
 struct ProductOfShape;
 
+#define ENGRAM_REGISTERS_0_7 "%0, %1, %2, %3, %4, %5, %6, %7"
 #define ENGRAM_REGISTERS_0_31                                                                       \
   "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, %17, %18, %19, %20, " \
   "%21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31"
@@ -124,6 +144,7 @@ struct ProductOfShape;
     }                                                                                                             \
   }
 
+ENGRAM_PRODUCT_OF_SHAPE(16, ENGRAM_REGISTERS_0_7, ENGRAM_IN_OUT_8(0), 8, 9, 10, 11, 12, 13, 14);
 ENGRAM_PRODUCT_OF_SHAPE(64, ENGRAM_REGISTERS_0_31, ENGRAM_IN_OUT_32(0), 32, 33, 34, 35, 36, 37, 38);
 #define ENGRAM_REGISTERS_0_55 ENGRAM_REGISTERS_0_31 ", " ENGRAM_REGISTERS_32_55
 #define ENGRAM_IN_OUT_56 ENGRAM_IN_OUT_32(0), ENGRAM_IN_OUT_8(32), ENGRAM_IN_OUT_8(40), ENGRAM_IN_OUT_8(48)
@@ -135,6 +156,7 @@ ENGRAM_PRODUCT_OF_SHAPE(128, ENGRAM_REGISTERS_0_63, ENGRAM_IN_OUT_64, 64, 65, 66
 #define ENGRAM_IN_OUT_128 ENGRAM_IN_OUT_64, ENGRAM_IN_OUT_32(64), ENGRAM_IN_OUT_32(96)
 ENGRAM_PRODUCT_OF_SHAPE(256, ENGRAM_REGISTERS_0_127, ENGRAM_IN_OUT_128, 128, 129, 130, 131, 132, 133, 134);
 
+#undef ENGRAM_REGISTERS_0_7
 #undef ENGRAM_REGISTERS_0_31
 #undef ENGRAM_REGISTERS_32_55
 #undef ENGRAM_REGISTERS_56_63
@@ -195,6 +217,33 @@ struct SharedBarrier {
   }
 };
 __device__ inline void publish_barriers() { asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory"); }
+
+// The barriers of a ring in shared memory.
+template <int kSlots>
+struct RingBarriers {
+  SharedBarrier full[kSlots], empty[kSlots];
+
+  // Called by one thread. A slot is full after so many arrivals of writers, empty after so many of readers.
+  __device__ void initialize(int writers, int readers) {
+    for (int i = 0; i < kSlots; ++i) {
+      full[i].initialize(writers);
+      empty[i].initialize(readers);
+    }
+    publish_barriers();
+  }
+};
+
+// Where a walk is in a ring.
+template <int kSlots>
+struct RingPlace {
+  int slot = 0, parity = 0;
+
+  __device__ void advance() {
+    if (++slot < kSlots) return;
+    slot = 0;
+    parity ^= 1;
+  }
+};
 
 // What this thread wrote to shared memory becomes visible to products and copies that are issued after the next
 // barrier.

@@ -1,4 +1,6 @@
+#include "kernels/delta_rule/chain.h"
 #include "kernels/delta_rule/chunk_gradient.cuh"
+#include "kernels/delta_rule/warpgroup_chain.cuh"
 
 namespace engram {
 namespace delta_rule {
@@ -179,7 +181,7 @@ __global__ void __launch_bounds__(kMostThreads<kParts>)
 }
 
 template <typename Rule, typename T, int kWidth>
-void launch_backward(const DeltaRuleInput& input, const void* saved, const void* output_gradient,
+void launch_backward(DeltaRuleChain chain, const DeltaRuleInput& input, const void* saved, const void* output_gradient,
                      const DeltaRuleInputGradient& input_gradient, void* memory, cudaStream_t stream) {
   const DeltaRuleShape& s = input.shape;
   const auto layout = SavedLayout::of<T>(s, kWidth);
@@ -191,15 +193,21 @@ void launch_backward(const DeltaRuleInput& input, const void* saved, const void*
                              copy_bytes<T>({saved, memory}, step_stride, s.width)};
   T* state_gradient = static_cast<T*>(memory);
   const BackwardScratch<T> scratch{state_gradient, state_gradient + (layout.error - layout.state)};
-  auto shape = RecurrenceLaunch::of<Rule, T, kWidth>(problem, sizeof(BackwardExchange<T, 2>));
-  auto kernel = shape.stages > 1 ? backward_recurrence_kernel<Rule, T, kWidth, 2, kMostStages<kWidth>>
-                                 : backward_recurrence_kernel<Rule, T, kWidth, 2, 1>;
-  if constexpr (kSharesSlice<T, kWidth>)
-    if (shape.template share_slice<Rule, T, kWidth>(sizeof(BackwardExchange<T, 4>)))
-      kernel = backward_recurrence_kernel<Rule, T, kWidth, 4, 3>;
+  const auto* triangles = static_cast<const Triangles<T>*>(saved);
   const auto* decays = reinterpret_cast<const Decays<T>*>(base + layout.decay);
-  launch(kernel, shape.grid, shape.threads, shape.bytes, stream, "delta rule: backward recurrence", problem, rows,
-         Prepared<T>{static_cast<const Triangles<T>*>(saved), decays}, scratch);
+  const bool by_warpgroup = kHasWarpgroupChain<Rule, T, kWidth> && chain == DeltaRuleChain::kWarpgroup;
+  if constexpr (kHasWarpgroupChain<Rule, T, kWidth>)
+    if (by_warpgroup) launch_warpgroup_backward(problem, rows.output_gradient, triangles, scratch, stream);
+  if (!by_warpgroup) {
+    auto shape = RecurrenceLaunch::of<Rule, T, kWidth>(problem, sizeof(BackwardExchange<T, 2>));
+    auto kernel = shape.stages > 1 ? backward_recurrence_kernel<Rule, T, kWidth, 2, kMostStages<kWidth>>
+                                   : backward_recurrence_kernel<Rule, T, kWidth, 2, 1>;
+    if constexpr (kSharesSlice<T, kWidth>)
+      if (shape.template share_slice<Rule, T, kWidth>(sizeof(BackwardExchange<T, 4>)))
+        kernel = backward_recurrence_kernel<Rule, T, kWidth, 4, 3>;
+    launch(kernel, shape.grid, shape.threads, shape.bytes, stream, "delta rule: backward recurrence", problem, rows,
+           Prepared<T>{triangles, decays}, scratch);
+  }
   launch_gradients<Rule, T, kWidth>(problem, rows, {base + layout.state, base + layout.error, decays}, scratch,
                                     input_gradient, stream);
 }
@@ -216,13 +224,23 @@ std::size_t delta_rule_backward_scratch_bytes(const DeltaRuleShape& shape, Dtype
   });
 }
 
+void delta_rule_backward_by(DeltaRuleChain chain, const DeltaRuleInput& input, const void* saved,
+                            const void* output_gradient_BTHD, const DeltaRuleInputGradient& input_gradient,
+                            void* scratch, cudaStream_t stream) {
+  delta_rule::check_input(input);
+  if (chain == DeltaRuleChain::kWarpgroup)
+    delta_rule::require(delta_rule_warpgroup_support(input, output_gradient_BTHD));
+  delta_rule::dispatch(input, [&](auto rule, auto element, auto width) {
+    delta_rule::launch_backward<decltype(rule), decltype(element), width.value>(
+        chain, input, saved, output_gradient_BTHD, input_gradient, scratch, stream);
+  });
+}
+
 void delta_rule_backward(const DeltaRuleInput& input, const void* saved, const void* output_gradient_BTHD,
                          const DeltaRuleInputGradient& input_gradient, void* scratch, cudaStream_t stream) {
-  delta_rule::check_input(input);
-  delta_rule::dispatch(input, [&](auto rule, auto element, auto width) {
-    delta_rule::launch_backward<decltype(rule), decltype(element), width.value>(input, saved, output_gradient_BTHD,
-                                                                                input_gradient, scratch, stream);
-  });
+  const bool fast = static_cast<bool>(delta_rule_warpgroup_support(input, output_gradient_BTHD));
+  delta_rule_backward_by(fast ? DeltaRuleChain::kWarpgroup : DeltaRuleChain::kSlices, input, saved,
+                         output_gradient_BTHD, input_gradient, scratch, stream);
 }
 
 }  // namespace engram

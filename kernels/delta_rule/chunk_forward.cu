@@ -1,16 +1,11 @@
+#include "kernels/delta_rule/chain.h"
 #include "kernels/delta_rule/chunk_pipeline.cuh"
 #include "kernels/delta_rule/chunk_prepare.cuh"
+#include "kernels/delta_rule/warpgroup_chain.cuh"
 
 namespace engram {
 namespace delta_rule {
 namespace {
-
-template <typename T>
-struct ForwardOutput {
-  T* output;
-  T* state;  // states at the chunks' starts
-  T* error;  // not of the sum rule, whose errors are the values
-};
 
 // What the warps of a slice exchange, transposed: their parts of X, then -S and U; with a decay also U as it has
 // decayed at the chunk's end.
@@ -229,7 +224,7 @@ __global__ void __launch_bounds__(kMostThreads<kParts>)
 }
 
 template <typename Rule, typename T, int kWidth>
-void launch_forward(const DeltaRuleInput& input, void* output, void* saved, cudaStream_t stream) {
+void launch_forward(DeltaRuleChain chain, const DeltaRuleInput& input, void* output, void* saved, cudaStream_t stream) {
   const auto layout = SavedLayout::of<T>(input.shape, kWidth);
   const Problem<T> problem = make_problem<T>(input);
   T* base = static_cast<T*>(saved);
@@ -237,6 +232,8 @@ void launch_forward(const DeltaRuleInput& input, void* output, void* saved, cuda
   auto* decays = reinterpret_cast<Decays<T>*>(base + layout.decay);
   launch_prepare<Rule, T, kWidth>(problem, triangles, decays, stream);
   const ForwardOutput<T> out{static_cast<T*>(output), base + layout.state, base + layout.error};
+  if constexpr (kHasWarpgroupChain<Rule, T, kWidth>)
+    if (chain == DeltaRuleChain::kWarpgroup) return launch_warpgroup_forward(problem, triangles, out, stream);
   auto shape = RecurrenceLaunch::of<Rule, T, kWidth>(problem, sizeof(ForwardExchange<Rule, T, kWidth, 2>));
   auto kernel = shape.stages > 1 ? forward_kernel<Rule, T, kWidth, 2, kMostStages<kWidth>>
                                  : forward_kernel<Rule, T, kWidth, 2, 1>;
@@ -258,11 +255,19 @@ std::size_t delta_rule_saved_bytes(const DeltaRuleShape& shape, Dtype dtype) {
   });
 }
 
-void delta_rule_forward(const DeltaRuleInput& input, void* output_BTHD, void* saved, cudaStream_t stream) {
+void delta_rule_forward_by(DeltaRuleChain chain, const DeltaRuleInput& input, void* output_BTHD, void* saved,
+                           cudaStream_t stream) {
   delta_rule::check_input(input);
+  if (chain == DeltaRuleChain::kWarpgroup) delta_rule::require(delta_rule_warpgroup_support(input));
   delta_rule::dispatch(input, [&](auto rule, auto element, auto width) {
-    delta_rule::launch_forward<decltype(rule), decltype(element), width.value>(input, output_BTHD, saved, stream);
+    delta_rule::launch_forward<decltype(rule), decltype(element), width.value>(chain, input, output_BTHD, saved,
+                                                                               stream);
   });
+}
+
+void delta_rule_forward(const DeltaRuleInput& input, void* output_BTHD, void* saved, cudaStream_t stream) {
+  const bool fast = static_cast<bool>(delta_rule_warpgroup_support(input));
+  delta_rule_forward_by(fast ? DeltaRuleChain::kWarpgroup : DeltaRuleChain::kSlices, input, output_BTHD, saved, stream);
 }
 
 }  // namespace engram

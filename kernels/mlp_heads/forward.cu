@@ -193,13 +193,8 @@ __global__ __launch_bounds__(kThreads, 1) void forward_kernel(ForwardArguments a
 Support mlp_heads_support(const MlpHeadsShape& shape) {
   if (Support sizes = mlp_heads_sizes(shape); !sizes) return sizes;
   if (Support device = hopper_support(); !device) return device;
-  // A kernel that was not compiled for wgmma has an empty body, and no barriers in shared memory.
-  static const std::size_t shared_bytes = [] {
-    cudaFuncAttributes attributes;
-    check_cuda(cudaFuncGetAttributes(&attributes, mlp::forward_kernel<112>), "mlp_heads_support");
-    return attributes.sharedSizeBytes;
-  }();
-  if (shared_bytes == 0) return Support::no("this build has no code of it for Hopper");
+  static const bool compiled = has_body(&mlp::forward_kernel<112>);
+  if (!compiled) return Support::no("this build has no code of it for Hopper");
   return {};
 }
 

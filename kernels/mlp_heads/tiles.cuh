@@ -43,15 +43,6 @@ __device__ inline std::uint32_t relu_pair(std::uint32_t pair) {
 // Bits 15 and 31: whether the lower and the upper of two bfloat16 that are not negative is not zero.
 __device__ inline std::uint32_t nonzero_halves(std::uint32_t pair) { return (pair + 0x7fff7fffu) & 0x80008000u; }
 
-// As hold_registers, of left operands.
-template <int kCount>
-__device__ inline void hold_operands(std::uint32_t (&x)[kCount][4]) {
-#pragma unroll
-  for (int s = 0; s < kCount; ++s)
-#pragma unroll
-    for (int i = 0; i < 4; ++i) asm volatile("" : "+r"(x[s][i])::"memory");
-}
-
 // Calls function(width) with the kernels' width as a compile-time constant.
 template <typename Function>
 void for_width(const MlpHeadsShape& shape, const Function& function) {

@@ -108,7 +108,7 @@ Support fused_swiglu_sizes(int stride, int inner) {
 Support fused_swiglu_support(int stride, int inner) {
   if (Support sizes = fused_swiglu_sizes(stride, inner); !sizes) return sizes;
   if (Support device = hopper_support(); !device) return device;
-  if (!swiglu::has_body(&swiglu::forward_kernel<64>)) return Support::no("this build has no code of it for Hopper");
+  if (!has_body(&swiglu::forward_kernel<64>)) return Support::no("this build has no code of it for Hopper");
   return {};
 }
 

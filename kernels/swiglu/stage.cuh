@@ -31,33 +31,6 @@ struct alignas(16) Stage {
   bf16 down[DownTile<kP>::kElements];
 };
 
-// The barriers of a ring in shared memory.
-template <int kSlots>
-struct RingBarriers {
-  SharedBarrier full[kSlots], empty[kSlots];
-
-  // Called by one thread. A slot is full after so many arrivals of writers, empty after so many of readers.
-  __device__ void initialize(int writers, int readers) {
-    for (int i = 0; i < kSlots; ++i) {
-      full[i].initialize(writers);
-      empty[i].initialize(readers);
-    }
-    publish_barriers();
-  }
-};
-
-// Where a walk is in a ring.
-template <int kSlots>
-struct RingPlace {
-  int slot = 0, parity = 0;
-
-  __device__ void advance() {
-    if (++slot < kSlots) return;
-    slot = 0;
-    parity ^= 1;
-  }
-};
-
 // One thread copies all stages.
 template <int kP, int kSlots>
 __device__ inline void bring_stages(Stage<kP>* ring, RingBarriers<kSlots>& barriers, const Stage<kP>* weights,
@@ -142,14 +115,6 @@ struct UnitGradient {
     return {activated * up, d_hidden * up * (s + activated * (1.0f - s)), d_hidden * activated};
   }
 };
-
-// Whether the kernel's body was compiled for this device: only there has it static shared memory.
-template <class Kernel>
-bool has_body(Kernel* kernel) {
-  cudaFuncAttributes attributes;
-  check_cuda(cudaFuncGetAttributes(&attributes, kernel), "attributes of SwiGLU's kernel");
-  return attributes.sharedSizeBytes > 0;
-}
 
 // Calls function(integral constant kP) with the number of channels that the kernels give rows of `stride`.
 template <class Function>

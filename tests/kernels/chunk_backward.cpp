@@ -7,13 +7,6 @@ using namespace engram::testing;
 
 namespace {
 
-// As in the forward pass, with about twice as many rounded intermediates between input and gradient. Where all keys are
-// alike, a chunk's triangular system is as far from the identity as it can be; and the gradients of a single step are
-// products of a few small inner products: there rounding to bfloat16 weighs more.
-double tolerance(const Case& c) {
-  if (c.dtype == Dtype::kFloat32) return 1e-5;
-  return c.keys == Keys::kDuplicate || c.shape.time == 1 ? 0.025 : 0.008;
-}
 // A difference of large sums: of what is read from a step on, and of what was written from it on. It is smallest beside
 // them where all keys are alike.
 double decay_tolerance(const Case& c) {
@@ -31,10 +24,10 @@ void check_case(const Case& c) {
   device.forward();
   device.backward();
   const KernelResult actual = device.result();
-  CHECK(relative_error(actual.q, expected.q_BTHD) <= tolerance(c));
-  CHECK(relative_error(actual.k, expected.k_BTHD) <= tolerance(c));
-  CHECK(relative_error(actual.v, expected.v_BTHD) <= tolerance(c));
-  CHECK(relative_error(actual.beta, expected.beta_BTH) <= tolerance(c));
+  CHECK(relative_error(actual.q, expected.q_BTHD) <= gradient_tolerance(c));
+  CHECK(relative_error(actual.k, expected.k_BTHD) <= gradient_tolerance(c));
+  CHECK(relative_error(actual.v, expected.v_BTHD) <= gradient_tolerance(c));
+  CHECK(relative_error(actual.beta, expected.beta_BTH) <= gradient_tolerance(c));
   if (c.decay != DecayKind::kNone && c.shape.time > 1)
     CHECK(relative_error(actual.log_decay, expected.log_decay_BTH) <= decay_tolerance(c));
   if (c.decay != DecayKind::kNone && c.shape.time == 1)  // the first step has nothing that could decay

@@ -12,6 +12,7 @@
 #include "kernels/block/row_norm.h"
 #include "kernels/cuda_support.h"
 #include "kernels/delayed_memory/delayed_memory.h"
+#include "kernels/delta_rule/chain.h"
 #include "kernels/delta_rule/delta_rule.h"
 #include "kernels/fast_weight_passes/passes.h"
 #include "kernels/linear_recurrence/linear_recurrence.h"
@@ -49,6 +50,30 @@ TEST_CASE("the delta rule refuses shapes outside the contract") {
   step.rows = step.heads = 1;
   step.width = 51;
   CHECK(refused([&] { delta_rule_step(step, nullptr); }));
+}
+
+TEST_CASE("a warpgroup walks the delta rule's chunks of narrow, aligned heads alone") {
+  alignas(16) static constexpr char memory[32] = {};
+  const DeltaRuleInput taken{{3, 100, 2, 56}, Dtype::kBfloat16, 1.0f,   3 * 112, memory,
+                             memory,          memory + 16,      memory, nullptr};
+  const auto reason = [&](auto change) {
+    DeltaRuleInput input = taken;
+    change(input);
+    return delta_rule_warpgroup_sizes(input).reason();
+  };
+  CHECK(reason([](DeltaRuleInput&) {}).empty());
+  CHECK(reason([](DeltaRuleInput& input) { input.shape.width = 64; }).empty());
+  CHECK(reason([](DeltaRuleInput& input) { input.shape.width = 8; }).empty());
+  CHECK(reason([](DeltaRuleInput& input) { input.shape.width = 72; }) == "head width 72 is above 64");
+  CHECK(reason([](DeltaRuleInput& input) { input.shape.width = 50; }) == "rows aligned to 4 bytes, not 16");
+  CHECK(reason([](DeltaRuleInput& input) { input.row_stride += 4; }) == "rows aligned to 8 bytes, not 16");
+  CHECK(reason([](DeltaRuleInput& input) { input.k_BTHD = memory + 2; }) == "rows aligned to 4 bytes, not 16");
+  CHECK(reason([](DeltaRuleInput& input) { input.dtype = Dtype::kFloat32; }) == "float32");
+  CHECK(reason([](DeltaRuleInput& input) { input.write = FastWeightWrite::kSum; }) == "the sum rule");
+  static constexpr float decay = 0;
+  CHECK(reason([](DeltaRuleInput& input) { input.log_decay_BTH = &decay; }) == "a decay");
+  CHECK(delta_rule_warpgroup_support(taken, memory + 8).reason() ==
+        "an output's gradient that is not aligned to 16 bytes");
 }
 
 TEST_CASE("attention refuses shapes outside the contract") {

@@ -4,10 +4,12 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <limits>
 #include <string>
 #include <vector>
 
 #include "base/rng.h"
+#include "kernels/delta_rule/chain.h"
 #include "kernels/delta_rule/delta_rule.h"
 #include "kernels/delta_rule/reference.h"
 #include "tests/kernels/gpu_test.h"
@@ -40,6 +42,53 @@ struct Case {
            " seed " + std::to_string(seed);
   }
 };
+
+// bfloat16 keeps 8 bits: rounding the output alone gives 0.0011, and a handful of rounded intermediates twice to
+// three times that. float: 24 bits, a few hundred roundings. Where all keys are alike, decays keep fewer of the rounded
+// terms, which then do not average out.
+inline double forward_tolerance(const Case& c) {
+  if (c.dtype == Dtype::kFloat32) return 1e-5;
+  return c.keys == Keys::kDuplicate && c.decay != DecayKind::kNone ? 0.012 : 0.005;
+}
+// As in the forward pass, with about twice as many rounded intermediates between input and gradient. Where all keys are
+// alike, a chunk's triangular system is as far from the identity as it can be; and the gradients of a single step are
+// products of a few small inner products: there rounding to bfloat16 weighs more.
+inline double gradient_tolerance(const Case& c) {
+  if (c.dtype == Dtype::kFloat32) return 1e-5;
+  return c.keys == Keys::kDuplicate || c.shape.time == 1 ? 0.025 : 0.008;
+}
+
+// Where a result is most wrong, for who reads a failed test: that element, how many are no numbers, and how many are
+// off by a tenth of the expected numbers' RMS, with the first of them. Chunks of 64 steps, bfloat16's.
+inline std::string worst_element(const DeltaRuleShape& s, const std::vector<double>& actual,
+                                 const std::vector<double>& expected) {
+  const std::size_t columns = expected.size() / s.batch / s.time / s.heads;
+  double size = 0;
+  for (const double x : expected) size += x * x;
+  const double far = 0.1 * std::sqrt(size / static_cast<double>(expected.size()));
+  std::size_t worst = 0, first = expected.size(), wrong = 0, not_numbers = 0;
+  const auto error = [&](std::size_t i) {
+    const double difference = std::abs(actual[i] - expected[i]);
+    return difference == difference ? difference : std::numeric_limits<double>::infinity();
+  };
+  for (std::size_t i = 0; i < expected.size(); ++i) {
+    not_numbers += std::isnan(actual[i]);
+    if (error(i) > error(worst)) worst = i;
+    if (error(i) <= far) continue;
+    first = std::min(first, i);
+    ++wrong;
+  }
+  const auto place = [&](std::size_t i) {
+    const std::size_t step = i / columns / s.heads % s.time;
+    return "row " + std::to_string(i / columns / s.heads / s.time) + " step " + std::to_string(step) + " (chunk " +
+           std::to_string(step / 64) + ", " + std::to_string(step % 64) + ") head " +
+           std::to_string(i / columns % s.heads) + " column " + std::to_string(i % columns) + ": " +
+           std::to_string(actual[i]) + ", not " + std::to_string(expected[i]);
+  };
+  return "RMS error over RMS " + std::to_string(relative_error(actual, expected)) + "; worst at " + place(worst) +
+         "; " + std::to_string(not_numbers) + " NaN, " + std::to_string(wrong) + " of " +
+         std::to_string(expected.size()) + " far off" + (wrong > 0 ? ", first at " + place(first) : "");
+}
 
 struct Problem {
   DeltaRuleReferenceInput input;
@@ -159,12 +208,17 @@ class DeviceProblem {
       if (buffer->size() > 0) check_cuda(cudaMemset(buffer->data(), 0xff, buffer->size()), "poison");
   }
 
+  const DeltaRuleInput& input() const { return input_; }
+
   void forward() { delta_rule_forward(input_, output_.data(), saved_.data(), nullptr); }
   void backward() {
-    delta_rule_backward(
-        input_, saved_.data(), d_output_.data(),
-        {d_q_.data(), d_k_.data(), d_v_.data(), d_beta_.data(), reinterpret_cast<float*>(d_log_decay_.data())},
-        scratch_.data(), nullptr);
+    delta_rule_backward(input_, saved_.data(), d_output_.data(), input_gradient(), scratch_.data(), nullptr);
+  }
+  void forward_by(DeltaRuleChain chain) {
+    delta_rule_forward_by(chain, input_, output_.data(), saved_.data(), nullptr);
+  }
+  void backward_by(DeltaRuleChain chain) {
+    delta_rule_backward_by(chain, input_, saved_.data(), d_output_.data(), input_gradient(), scratch_.data(), nullptr);
   }
 
   KernelResult result() {
@@ -188,6 +242,10 @@ class DeviceProblem {
   }
 
  private:
+  DeltaRuleInputGradient input_gradient() {
+    return {d_q_.data(), d_k_.data(), d_v_.data(), d_beta_.data(), reinterpret_cast<float*>(d_log_decay_.data())};
+  }
+
   Case case_;
   std::int64_t row_stride_;
   DeltaRuleInput input_{};

@@ -1,0 +1,105 @@
+#include "kernels/delta_rule/chunk_gradient.cuh"
+#include "kernels/delta_rule/warpgroup_chain.cuh"
+
+namespace engram::delta_rule {
+namespace warpgroup {
+namespace {
+
+// Names and formulas: README.md, "Backward". The gradient of the state, in units of scale, and dU^T then dY^T are in a
+// thread's registers.
+template <int kStages>
+__global__ void __launch_bounds__(kThreads, kBlocksTogether)
+    backward_kernel(Problem<bf16> problem, const bf16* __restrict__ output_gradient,
+                    const Triangles<bf16>* __restrict__ triangles, BackwardScratch<bf16> scratch) {
+#ifdef ENGRAM_HAS_WGMMA
+  extern __shared__ __align__(128) unsigned char bytes[];
+  auto* ring = reinterpret_cast<Stage*>(bytes);
+  __shared__ RingBarriers<kStages> barriers;
+  if (threadIdx.x == 0) initialize(barriers);
+  __syncthreads();
+  const auto at = problem.pair(blockIdx.x);
+  const int width = problem.width, step_stride = problem.heads * width;
+
+  if (warpgroup_id() == 1) {
+    shrink_registers<kCopyRegisters>();
+    bring_chunks<true>(ring, barriers, problem, {output_gradient, step_stride}, triangles);
+    return;
+  }
+  grow_registers<kComputeRegisters>();
+  const float scale = problem.scale, inverse_scale = 1.0f / scale;
+  float state[kRegisters] = {}, x[kRegisters];
+  StepBlocks product;
+  StepPairs rounded;
+  Planes state_gradient, weighted;
+  std::uint32_t d_output[kBlocks][4];
+  RingPlace<kStages> place;
+  for (int chunk = (at.length + kSteps - 1) / kSteps - 1; chunk >= 0; --chunk, place.advance()) {
+    const Stage& stage = ring[place.slot];
+    const int begin = chunk * kSteps, valid = min(kSteps, at.length - begin);
+    barriers.full[place.slot].wait(place.parity);
+
+    // dU = P^T dO + K dS', then dS' + scale Q^T dO; dS' is saved beside them.
+#pragma unroll
+    for (int block = 0; block < kBlocks; ++block) load_transposed_rows(d_output[block], stage.value, block);
+    to_planes(state_gradient, state, scale);
+    start_products();
+    multiply_keys(x, state_gradient.low, stage.k, false);
+    multiply_keys(x, state_gradient.high, stage.k, true);
+    multiply_triangle<true>(product, d_output, stage.triangles.attend, false);
+    commit_products();
+    multiply_steps(state, d_output, stage.q);
+    commit_products();
+    store_state<false>(scratch.state_gradient + problem.chunk_index(blockIdx.x, chunk) * kStateElements<kWidth>,
+                       state_gradient.high, width);
+    wait_for_products<1>();
+    hold_registers(x);
+    hold(product);
+    add(x, 1.0f, product);
+
+    // dY = dU - Z^T D dU
+    weigh(weighted, x, stage.beta, 1.0f);
+    start_products();
+    multiply_solve<true>(product, weighted, stage.triangles);
+    commit_products();
+    wait_for_products<0>();
+    hold(product);
+    hold_registers(state);
+    hold(state_gradient);
+    hold(weighted);
+    hold_operands(d_output);
+    add(x, 1.0f, product);
+
+    // dX = D dY, dS = dS' + scale Q^T dO - K^T dX; dY is saved beside it.
+    weigh(weighted, x, stage.beta, -inverse_scale);
+    start_products();
+    multiply_steps(state, weighted.low, stage.k);
+    multiply_steps(state, weighted.high, stage.k);
+    commit_products();
+    __syncwarp();  // keeps the stores from being issued before the products, or
+    to_pairs(rounded, x);
+    store_steps(scratch.error_gradient + problem.contiguous(at, begin), step_stride, rounded, valid, width);
+    __syncwarp();  // after them
+    wait_for_products<0>();
+    __syncwarp();
+    if (lane_id() == 0) barriers.empty[place.slot].arrive();
+    hold_registers(state);
+    hold(weighted);
+  }
+#endif
+}
+
+}  // namespace
+}  // namespace warpgroup
+
+void launch_warpgroup_backward(const Problem<bf16>& problem, const bf16* output_gradient,
+                               const Triangles<bf16>* triangles, const BackwardScratch<bf16>& scratch,
+                               cudaStream_t stream) {
+  using namespace warpgroup;
+  const int blocks = problem.batch * problem.heads;
+  with_stages(blocks, [&](auto stages) {
+    launch(backward_kernel<stages>, dim3(blocks), kThreads, stages * sizeof(warpgroup::Stage), stream,
+           "delta rule: backward by a warpgroup", problem, output_gradient, triangles, scratch);
+  });
+}
+
+}  // namespace engram::delta_rule

@@ -1,0 +1,274 @@
+// The chain by one warpgroup a head (README.md, "By one warpgroup"): what its forward and its backward kernel share. A
+// block is one head of one row. Its first warpgroup multiplies, everything held transposed, values x steps and values x
+// keys: a product's result is the layout of the next one's left operand, so that nothing passes between threads. The
+// second warpgroup brings the next chunks to shared memory.
+#pragma once
+
+#include <stdexcept>
+#include <type_traits>
+
+#include "base/support.h"
+#include "kernels/delta_rule/chunk_layout.cuh"
+#include "kernels/wgmma.cuh"
+
+namespace engram::delta_rule {
+
+// What the forward chain writes.
+template <typename T>
+struct ForwardOutput {
+  T* output;
+  T* state;  // states at the chunks' starts
+  T* error;  // not of the sum rule, whose errors are the values
+};
+
+template <typename T>
+struct BackwardScratch;
+
+template <typename Rule, typename T, int kWidth>
+constexpr bool kHasWarpgroupChain = Rule::kDelta && !Rule::kDecay && sizeof(T) == 2 && kWidth == 64;
+
+inline void require(const Support& support) {
+  if (!support) throw std::runtime_error("delta rule: a warpgroup's chain: " + support.reason());
+}
+
+void launch_warpgroup_forward(const Problem<bf16>& problem, const Triangles<bf16>* triangles,
+                              const ForwardOutput<bf16>& out, cudaStream_t stream);
+// The recurrence of the backward pass; rows of the output's gradient are contiguous.
+void launch_warpgroup_backward(const Problem<bf16>& problem, const bf16* output_gradient,
+                               const Triangles<bf16>* triangles, const BackwardScratch<bf16>& scratch,
+                               cudaStream_t stream);
+
+namespace warpgroup {
+
+constexpr int kSteps = kChunk<bf16>, kWidth = 64, kBlocks = kSteps / 16;
+constexpr int kRegisters = kSteps / 2;  // a thread's of a product of 64 columns
+constexpr int kThreads = 2 * kWarpgroup;
+constexpr int kBlocksTogether = 2;  // half of a multiprocessor's registers each
+[[maybe_unused]] constexpr int kCopyRegisters = 40, kComputeRegisters = 208;
+static_assert(kSteps == kWidth);
+
+using RowTile = BlockTile<kSteps, kWidth, 8>;  // rows: steps; the pad is for products over steps
+using TriangleBlock = BlockTile<16, 16>;       // a block of Triangles
+
+struct alignas(16) Stage {
+  bf16 k[RowTile::kElements], q[RowTile::kElements];
+  bf16 value[RowTile::kElements];  // v, or the output's gradient
+  Triangles<bf16> triangles;
+  float beta[kSteps];
+};
+
+// Calls function(constant) with the chunks that a block has in shared memory: two, 81 KB, where two blocks share a
+// multiprocessor, three, 122 KB, where each has one to itself.
+template <typename Function>
+void with_stages(int blocks, Function&& function) {
+  if (blocks > cuda_device_attribute(cudaDevAttrMultiProcessorCount))
+    function(std::integral_constant<int, 2>{});
+  else
+    function(std::integral_constant<int, 3>{});
+}
+
+// A warpgroup's rows as they are in memory.
+struct Rows {
+  const bf16* data;
+  std::int64_t stride;
+};
+
+// Queues this thread's copies of a chunk's rows: eight threads bring a row.
+__device__ inline void copy_tile(bf16* tile, const Rows& rows, std::int64_t offset, int valid, int width, int thread) {
+  const int column = thread % 8 * 8, first = thread / 8, stride = static_cast<int>(rows.stride);
+  const bf16* const from = rows.data + offset;
+#pragma unroll
+  for (int row = first; row < first + kSteps; row += kWarpgroup / 8) {
+    const bool inside = row < valid && column < width;
+    copy_async<16>(tile + RowTile::index(row, column), inside ? from + (row * stride + column) : rows.data, inside);
+  }
+}
+
+// The second warpgroup's work: chunks in the order of the walk, each when its slot is empty, of which the last
+// kStages - 1 are on their way at once. `values` are rows of [B, T, H, D] with heads next to each other.
+template <bool kReverse, int kStages>
+__device__ inline void bring_chunks(Stage* ring, RingBarriers<kStages>& barriers, const Problem<bf16>& problem,
+                                    const Rows& values, const Triangles<bf16>* triangles) {
+  const auto at = problem.pair(blockIdx.x);
+  const int chunks = (at.length + kSteps - 1) / kSteps, thread = threadIdx.x % kWarpgroup;
+  const auto chunk_at = [&](int i) { return kReverse ? chunks - 1 - i : i; };
+  const auto beta_of = [&](int i) {
+    const int step = chunk_at(i) * kSteps + thread;
+    return i < chunks && thread < kSteps && step < at.length
+               ? static_cast<float>(problem.beta[problem.scalar(at, step)])
+               : 0.0f;
+  };
+  RingPlace<kStages> filling, filled;
+  float beta = beta_of(0);
+  for (int i = 0; i < chunks + kStages - 2; ++i) {
+    if (i < chunks) {
+      Stage& stage = ring[filling.slot];
+      SharedBarrier& full = barriers.full[filling.slot];
+      const int chunk = chunk_at(i), begin = chunk * kSteps, valid = min(kSteps, at.length - begin);
+      if (i >= kStages) barriers.empty[filling.slot].wait(filling.parity ^ 1);
+      if (thread == 0) {
+        full.arrive_expecting(sizeof(Triangles<bf16>));
+        full.copy(&stage.triangles, &triangles[problem.chunk_index(blockIdx.x, chunk)], sizeof(Triangles<bf16>));
+      }
+      const std::int64_t row = static_cast<std::int64_t>(at.row) * problem.time + begin;
+      const std::int64_t head = static_cast<std::int64_t>(at.head) * problem.width;
+      copy_tile(stage.k, {problem.k, problem.row_stride}, row * problem.row_stride + head, valid, problem.width,
+                thread);
+      copy_tile(stage.value, values, row * values.stride + head, valid, problem.width, thread);
+      copy_tile(stage.q, {problem.q, problem.row_stride}, row * problem.row_stride + head, valid, problem.width,
+                thread);
+      if (thread < kSteps) stage.beta[thread] = beta;
+      beta = beta_of(i + 1);
+      filling.advance();
+    }
+    commit_copies();
+    if (i < kStages - 2) continue;
+    wait_for_groups<kStages - 2>();
+    publish_to_products();
+    barriers.full[filled.slot].arrive();
+    filled.advance();
+  }
+}
+
+// One thread sets the barriers up for bring_chunks and one reader a warp.
+template <int kStages>
+__device__ inline void initialize(RingBarriers<kStages>& barriers) {
+  barriers.initialize(kWarpgroup + 1, kWarpgroup / 32);
+}
+
+// Where this warp's 16 values begin, as a number that the compiler knows to be a warp's: no product may be under way in
+// a branch that it takes for one of lanes.
+__device__ inline int first_value() { return __shfl_sync(~0u, static_cast<int>(threadIdx.x) / 32, 0) * 16; }
+
+// A left operand over 64 columns as the sum of two bfloat16 matrices.
+struct Planes {
+  std::uint32_t high[4][4], low[4][4];
+};
+
+// Of a product's registers times a factor.
+__device__ inline void to_planes(Planes& planes, const float (&x)[kRegisters], float factor) {
+#pragma unroll
+  for (int i = 0; i < kRegisters / 2; ++i) {
+    const float a = x[2 * i] * factor, b = x[2 * i + 1] * factor;
+    const std::uint32_t high = pack_bf16(a, b);
+    planes.high[i / 4][i % 4] = high;
+    planes.low[i / 4][i % 4] = pack_bf16(a - unpack_low(high), b - unpack_high(high));
+  }
+}
+
+// Of values x steps times the steps' beta and a factor.
+__device__ inline void weigh(Planes& planes, const float (&x)[kRegisters], const float* beta, float factor) {
+  float weighted[kRegisters];
+#pragma unroll
+  for (int i = 0; i < kRegisters; i += 4) {
+    const float2 b = *reinterpret_cast<const float2*>(beta + 2 * i + 2 * (lane_id() % 4));
+    weighted[i] = x[i] * b.x, weighted[i + 1] = x[i + 1] * b.y;
+    weighted[i + 2] = x[i + 2] * b.x, weighted[i + 3] = x[i + 3] * b.y;
+  }
+  to_planes(planes, weighted, factor);
+}
+
+__device__ inline void hold(Planes& planes) {
+  hold_operands(planes.high);
+  hold_operands(planes.low);
+}
+
+// This warp's left operand (values x 16 steps) from rows of steps.
+__device__ inline void load_transposed_rows(std::uint32_t (&a)[4], const bf16* tile, int block) {
+  const int lane = lane_id();
+  load_matrices<true>(a,
+                      tile + RowTile::index(block * 16 + lane % 8 + lane / 16 * 8, first_value() + lane / 8 % 2 * 8));
+}
+
+// Queues d (=, +=) a (values x keys) rows^T (keys x steps).
+__device__ inline void multiply_keys(float (&d)[kRegisters], const std::uint32_t (&a)[4][4], const bf16* rows,
+                                     bool accumulate) {
+#pragma unroll
+  for (int k = 0; k < kWidth / 16; ++k)
+    multiply<kSteps>(d, a[k], RowTile::k_in_columns(rows, 0, 16 * k), accumulate || k > 0);
+}
+// Queues d += a (values x steps) rows (steps x keys).
+__device__ inline void multiply_steps(float (&d)[kRegisters], const std::uint32_t (&a)[4][4], const bf16* rows) {
+#pragma unroll
+  for (int k = 0; k < kSteps / 16; ++k)
+    multiply<kWidth, Major::kMN>(d, a[k], RowTile::k_in_rows(rows, 16 * k, 0), true);
+}
+// Values x steps as products of 16 steps each. Registers of their own: the PTX manual orders products of one shape
+// alone where they change the same registers.
+struct StepBlocks {
+  float x[kBlocks][8];
+};
+// Queues d (=, +=) a (values x steps) M^T, or with kTransposed a M, for a lower triangular M (steps x steps). What is
+// above the diagonal is left out, block by block: it would be 0, but 0 times what is no number is not.
+template <bool kTransposed>
+__device__ inline void multiply_triangle(StepBlocks& d, const std::uint32_t (&a)[4][4], const bf16* triangle,
+                                         bool accumulate) {
+#pragma unroll
+  for (int k = 0; k < kBlocks; ++k) {
+    const int from = kTransposed ? kBlocks - 1 - k : k;  // the block of steps that is multiplied
+#pragma unroll
+    for (int i = 0; i < kBlocks - k; ++i) {
+      const int to = kTransposed ? from - i : from + i;
+      if constexpr (kTransposed)
+        multiply<16, Major::kMN>(d.x[to], a[from],
+                                 TriangleBlock::k_in_rows(triangle + Triangles<bf16>::block(from, to), 0, 0),
+                                 accumulate || k > 0);
+      else
+        multiply<16>(d.x[to], a[from], TriangleBlock::k_in_columns(triangle + Triangles<bf16>::block(to, from), 0, 0),
+                     accumulate || k > 0);
+    }
+  }
+}
+// Queues d = a Z^T, or a Z, of -Z in two matrices and a in two planes.
+template <bool kTransposed>
+__device__ inline void multiply_solve(StepBlocks& d, const Planes& a, const Triangles<bf16>& triangles) {
+  multiply_triangle<kTransposed>(d, a.low, triangles.solve[0], false);
+  multiply_triangle<kTransposed>(d, a.high, triangles.solve[1], true);
+  multiply_triangle<kTransposed>(d, a.high, triangles.solve[0], true);
+}
+
+__device__ inline void hold(StepBlocks& d) {
+#pragma unroll
+  for (int block = 0; block < kBlocks; ++block) hold_registers(d.x[block]);
+}
+// x = factor x + d
+__device__ inline void add(float (&x)[kRegisters], float factor, const StepBlocks& d) {
+#pragma unroll
+  for (int i = 0; i < kRegisters; ++i) x[i] = factor * x[i] + d.x[i / 8][i % 8];
+}
+
+// Values x steps rounded to bfloat16.
+struct StepPairs {
+  std::uint32_t pair[kRegisters / 2];
+};
+__device__ inline void to_pairs(StepPairs& pairs, const float (&x)[kRegisters]) {
+#pragma unroll
+  for (int i = 0; i < kRegisters / 2; ++i) pairs.pair[i] = pack_bf16(x[2 * i], x[2 * i + 1]);
+}
+// Stores them to rows of steps, `rows` being the head's of the chunk's first step.
+__device__ inline void store_steps(bf16* rows, int step_stride, const StepPairs& pairs, int valid, int width) {
+  const int g = lane_id() / 4, value = first_value() + 2 * (lane_id() % 4);
+  bf16* const own = rows + (g * step_stride + value);
+#pragma unroll
+  for (int i = 0; i < kRegisters / 2; ++i) {
+    const int first_step = i / 2 * 8, next_value = i % 2 * 8;
+    const std::uint32_t pair = transpose_pairs(pairs.pair[i]);
+    if (first_step + g < valid && value + next_value < width)
+      *reinterpret_cast<std::uint32_t*>(own + (first_step * step_stride + next_value)) = pair;
+  }
+}
+// Stores a state (values x keys), or minus it, in operand tiles (store_operand) from the first of its planes.
+template <bool kNegate>
+__device__ inline void store_state(bf16* state, const std::uint32_t (&high)[4][4], int width) {
+  if (first_value() >= width) return;
+  auto* const own = reinterpret_cast<uint2*>(state + first_value() * kWidth) + lane_id();
+#pragma unroll
+  for (int tile = 0; tile < kWidth / 8; ++tile) {
+    const std::uint32_t upper = high[tile / 2][tile % 2 * 2], lower = high[tile / 2][tile % 2 * 2 + 1];
+    constexpr std::uint32_t kSigns = kNegate ? 0x80008000u : 0u;
+    own[tile * kOperandTile / 4] = make_uint2(transpose_pairs(upper ^ kSigns), transpose_pairs(lower ^ kSigns));
+  }
+}
+
+}  // namespace warpgroup
+}  // namespace engram::delta_rule
