@@ -92,7 +92,11 @@ torch::Device parse_device(const std::string& text) {
 int use_threads(int threads) {
   const int count = threads > 0 ? threads : available_processors();
   at::set_num_threads(count);
-  if (at::get_num_interop_threads() != 1) at::set_num_interop_threads(1);  // it may be set only once
+  // It may be set only once, and runs may begin beside each other.
+  static std::once_flag interop;
+  std::call_once(interop, [] {
+    if (at::get_num_interop_threads() != 1) at::set_num_interop_threads(1);
+  });
   return count;
 }
 

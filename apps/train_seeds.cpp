@@ -83,7 +83,9 @@ void train_seed(SeedRun& run, const std::vector<std::string>& arguments, int at_
   } catch (const UserError& error) {
     run.failure = error.what();
   } catch (const std::exception& error) {
-    run.failure = device_failure(error, run.start.config).value_or(error.what()) + how_to_go_on(directory);
+    const auto* const own = dynamic_cast<const c10::Error*>(&error);
+    const std::string reason = own != nullptr ? own->what_without_backtrace() : error.what();
+    run.failure = device_failure(error, run.start.config).value_or(reason) + how_to_go_on(directory);
   }
   if (!run.failure.empty()) out << "failed: " << run.failure << "\n";
 }
