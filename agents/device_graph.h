@@ -9,6 +9,8 @@
 #include <exception>
 #include <mutex>
 
+#include "nn/device_stream.h"
+
 namespace engram {
 
 // Runs work on a stream of its own, between what the current stream was given before and what it gets afterwards: work
@@ -16,25 +18,25 @@ namespace engram {
 class SideStream {
  public:
   // A priority that is less is more urgent, 0 the least. device: -1 is the current one.
-  explicit SideStream(int priority = 0, c10::DeviceIndex device = -1)
-      : stream_(c10::cuda::getStreamFromPool(priority, device)) {}
+  explicit SideStream(int priority = 0, c10::DeviceIndex device = -1) : own_(priority, device) {}
 
   template <class Work>
   void run(Work work) const {
-    const c10::cuda::CUDAStream before = c10::cuda::getCurrentCUDAStream(stream_.device_index());
+    const c10::cuda::CUDAStream own = own_.stream();
+    const c10::cuda::CUDAStream before = c10::cuda::getCurrentCUDAStream(own.device_index());
     at::cuda::CUDAEvent begin, end;
     begin.record(before);
-    begin.block(stream_);
+    begin.block(own);
     {
-      const c10::cuda::CUDAStreamGuard guard(stream_);
+      const c10::cuda::CUDAStreamGuard guard(own);
       work();
     }
-    end.record(stream_);
+    end.record(own);
     end.block(before);
   }
 
  private:
-  c10::cuda::CUDAStream stream_;
+  DeviceStream own_;
 };
 
 class DeviceGraph {

@@ -1,13 +1,13 @@
 #include <c10/cuda/CUDACachingAllocator.h>
 #include <c10/cuda/CUDAFunctions.h>
 #include <c10/cuda/CUDAGuard.h>
-#include <c10/cuda/CUDAStream.h>
 #include <cuda_runtime_api.h>
 
 #include <exception>
 
 #include "kernels/architecture.h"
 #include "nn/device.h"
+#include "nn/device_stream.h"
 
 namespace engram {
 
@@ -45,13 +45,14 @@ std::int64_t peak_device_memory_bytes() {
 }
 
 struct OwnStream::Guard {
-  explicit Guard(c10::Device device) : on_stream(c10::cuda::getStreamFromPool(/*priority=*/0, device.index())) {}
+  explicit Guard(c10::Device device) : own(/*priority=*/0, device.index()), on_stream(own.stream()) {}
   ~Guard() {
     try {
-      on_stream.current_stream().synchronize();
+      own.stream().synchronize();
     } catch (const std::exception&) {  // of a GPU that has failed: whoever used it has been told
     }
   }
+  DeviceStream own;
   c10::cuda::CUDAStreamGuard on_stream;
 };
 OwnStream::OwnStream(c10::Device device) : guard_(device.is_cuda() ? std::make_unique<Guard>(device) : nullptr) {}

@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <fstream>
 #include <iterator>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <numeric>
 #include <utility>
@@ -79,7 +80,15 @@ BackboneConfig make_config(const std::string& entry, const ProbeOptions& options
   return config;
 }
 
-// The same with the size that --match asks for: as many parameters as the first backbone of the list.
+std::string text_of(const BackboneConfig& backbone) {
+  std::string text = backbone.name();
+  for (const Option& option : BackboneConfig(backbone).options().options())
+    text += "\n" + option.name + "=" + option.get();
+  return text;
+}
+
+// The same with the size that --match asks for: as many parameters as the first backbone of the list. Sizes are looked
+// for by making networks, so what was found is kept.
 BackboneConfig matched_config(const std::string& entry, const ProbeOptions& options, const ProbeTask& task) {
   BackboneConfig backbone = make_config(entry, options, task);
   const std::string reference = split_words(options.backbones, "backbones").front();
@@ -87,9 +96,12 @@ BackboneConfig matched_config(const std::string& entry, const ProbeOptions& opti
   // No parameter counts steps, so that the agent's task does not matter.
   Config goal, config;
   goal.memory = make_config(reference, options, task);
+  static std::map<std::string, BackboneConfig> found;
+  const std::string sought = text_of(goal.memory) + "\n" + text_of(backbone);
+  if (const auto known = found.find(sought); known != found.end()) return known->second;
   config.memory = backbone;
   match_sizes(config, options.match, budget_of(goal), "backbone '" + entry + "'");
-  return config.memory;
+  return found.emplace(sought, config.memory).first->second;
 }
 
 std::string hex_digest(const std::string& text) {
