@@ -49,13 +49,14 @@ class SeedLines : public std::streambuf {
   std::string prefix_, line_;
 };
 
-// Signals are for the program's first thread, so that they find it wherever the runs are.
+// While it lives, threads begin without the signals that stop and save runs: these are for the program's first thread.
 class WithoutSignals {
  public:
   WithoutSignals() {
-    sigset_t all;
-    sigfillset(&all);
-    pthread_sigmask(SIG_BLOCK, &all, &before_);
+    sigset_t ours;
+    sigemptyset(&ours);
+    for (const int signal : {SIGINT, SIGTERM, SIGUSR1}) sigaddset(&ours, signal);
+    pthread_sigmask(SIG_BLOCK, &ours, &before_);
   }
   ~WithoutSignals() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
   WithoutSignals(const WithoutSignals&) = delete;
