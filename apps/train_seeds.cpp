@@ -99,6 +99,8 @@ int train_seeds(const TrainOptions& options, const std::vector<std::string>& arg
     throw UserError("the argument DIR (or --run DIR) is missing: the folder for the runs of --seeds");
   if (!options.resume.empty() && options.resume != "auto")
     throw UserError("--seeds goes on with --resume auto; --resume '" + options.resume + "' is one run");
+  if (RunDirectory::is_run(options.run))
+    throw UserError("'" + options.run + "' is a run itself; the folder for the runs of --seeds is another one");
   std::vector<SeedRun> runs;
   for (const std::uint64_t seed : parse_seeds(options.seeds)) {
     const std::string name = std::to_string(seed);

@@ -80,10 +80,10 @@ BackboneConfig make_config(const std::string& entry, const ProbeOptions& options
   return config;
 }
 
-std::string text_of(const BackboneConfig& backbone) {
+std::string text_of(BackboneConfig backbone) {
   std::string text = backbone.name();
-  for (const Option& option : BackboneConfig(backbone).options().options())
-    text += "\n" + option.name + "=" + option.get();
+  const OptionList list = backbone.options();  // of `backbone`, which lives as long
+  for (const Option& option : list.options()) text += "\n" + option.name + "=" + option.get();
   return text;
 }
 

@@ -80,6 +80,7 @@ def check_refused(folder):
     (folder / "taken/5/file").write_text("mine")
     for arguments, words in (
             (["taken", "--seeds", "4-5"], "'taken/5' exists and is not empty"),
+            (["alone_1", "--seeds", "4-5"], "'alone_1' is a run itself"),
             (["new", "--seeds", "4-"], "seeds '4-' are not allowed"),
             (["new", "--seeds", "1", "--seed", "2"], "--seeds '1' and run.seed '2' contradict each other"),
             (["new", "--seeds", "0-64"], "65 seeds; at most 64"),
