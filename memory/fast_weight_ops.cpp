@@ -295,9 +295,9 @@ Tensor fresh_fast_weights(const FastWeightRule& rule, const FastWeightInput& inp
   Tensor value = input.value;
   if (rule.attention_norm != AttentionNorm::kNone) value = torch::constant_pad_nd(value.to(dtype), {0, 1}, /*value=*/1);
   const Tensor log_decay = input.log_decay.defined() ? input.log_decay.to(torch::kFloat32) : input.log_decay;
-  const Tensor read =
-      cuda::chunked_fast_weights({rule.delta, read_scale(rule.attention_norm, key_width), padded(input.query), padded(input.key),
-                                  padded(value), input.write.to(dtype), head_scalars(log_decay), lengths_B});
+  const Tensor read = cuda::chunked_fast_weights({rule.delta, read_scale(rule.attention_norm, key_width),
+                                                  padded(input.query), padded(input.key), padded(value),
+                                                  input.write.to(dtype), head_scalars(log_decay), lengths_B});
   Tensor output = read.narrow(3, 0, value_width);
   if (rule.attention_norm != AttentionNorm::kNone) {
     const auto wide = at::toOpMathType(dtype);
@@ -322,7 +322,8 @@ Tensor plain_fast_weight_step(const FastWeightRule& rule, const FastWeightInput&
   Tensor weights_BHKV = state.weights_BHKV, sum_BHK = state.key_sum_BHK, scale_BH = state.log_scale_BH;
   const auto dtype = weights_BHKV.scalar_type();
   const ComputeIn products(weights_BHKV.device(), dtype);
-  const Tensor key_BHK = input.key.to(dtype), query_BHK = input.query.to(dtype) * read_scale(rule.attention_norm, key_BHK.size(2));
+  const Tensor key_BHK = input.key.to(dtype),
+               query_BHK = input.query.to(dtype) * read_scale(rule.attention_norm, key_BHK.size(2));
   const Tensor value_BHV = input.value.to(dtype);
   const bool normed = rule.attention_norm != AttentionNorm::kNone;
 

@@ -3,9 +3,9 @@
 #include <c10/cuda/CUDAGuard.h>
 
 #include <limits>
-#include <sstream>
 
 #include "kernels/linear_recurrence/linear_recurrence.h"
+#include "memory/refusal.h"
 #include "nn/cuda_support.h"
 
 namespace engram {
@@ -71,29 +71,24 @@ class LinearRecurrenceFunction : public torch::autograd::Function<LinearRecurren
 }  // namespace
 
 Support supports_linear_recurrence_on_gpu(const Tensor& a, const Tensor& b_BTD, const Tensor& h0_BD) {
-  const auto no = [](const auto&... words) {
-    std::ostringstream reason;
-    (reason << ... << words);
-    return Support::no(reason.str());
-  };
   if (!b_BTD.is_cuda() || a.device() != b_BTD.device() || h0_BD.device() != b_BTD.device())
-    return no("the tensors are not on one GPU");
+    return refusal("the tensors are not on one GPU");
   if (b_BTD.dim() != 3 || h0_BD.sizes() != torch::IntArrayRef({b_BTD.size(0), b_BTD.size(2)}) ||
       (a.sizes() != b_BTD.sizes() && a.sizes() != torch::IntArrayRef({b_BTD.size(2)})))
-    return no("a ", a.sizes(), ", b ", b_BTD.sizes(), " and h0 ", h0_BD.sizes(),
-              " are not [B, T, D] or [D], [B, T, D] and [B, D]");
-  if (b_BTD.numel() == 0) return no("b ", b_BTD.sizes(), " is empty");
+    return refusal("a ", a.sizes(), ", b ", b_BTD.sizes(), " and h0 ", h0_BD.sizes(),
+                   " are not [B, T, D] or [D], [B, T, D] and [B, D]");
+  if (b_BTD.numel() == 0) return refusal("b ", b_BTD.sizes(), " is empty");
   for (const std::int64_t size : b_BTD.sizes())
-    if (size > std::numeric_limits<int>::max() / 2) return no("b ", b_BTD.sizes(), " is too long");
+    if (size > std::numeric_limits<int>::max() / 2) return refusal("b ", b_BTD.sizes(), " is too long");
   if (b_BTD.scalar_type() != torch::kFloat32 && b_BTD.scalar_type() != torch::kBFloat16 &&
       b_BTD.scalar_type() != torch::kComplexFloat)
-    return no("b is ", b_BTD.scalar_type(), ", not float32, bfloat16 or complex64");
+    return refusal("b is ", b_BTD.scalar_type(), ", not float32, bfloat16 or complex64");
   const torch::ScalarType a_type = a.dim() == 1 ? state_type(b_BTD) : b_BTD.scalar_type();
-  if (a.scalar_type() != a_type) return no("a is ", a.scalar_type(), ", not ", a_type);
+  if (a.scalar_type() != a_type) return refusal("a is ", a.scalar_type(), ", not ", a_type);
   if (h0_BD.scalar_type() != state_type(b_BTD) && h0_BD.scalar_type() != b_BTD.scalar_type())
-    return no("h0 is ", h0_BD.scalar_type(), ", not ", state_type(b_BTD));
+    return refusal("h0 is ", h0_BD.scalar_type(), ", not ", state_type(b_BTD));
   if (!a.is_contiguous() || !b_BTD.is_contiguous() || !h0_BD.is_contiguous())
-    return no("a, b and h0 are not all contiguous");
+    return refusal("a, b and h0 are not all contiguous");
   return {};
 }
 

@@ -3,10 +3,10 @@
 #include <c10/cuda/CUDAGuard.h>
 
 #include <limits>
-#include <sstream>
 #include <vector>
 
 #include "kernels/slstm/slstm.h"
+#include "memory/refusal.h"
 #include "nn/cuda_support.h"
 
 namespace engram {
@@ -61,25 +61,20 @@ class SlstmFunction : public torch::autograd::Function<SlstmFunction> {
 }  // namespace
 
 Support supports_slstm_on_gpu(const Tensor& gates_BTHX, const Tensor& recurrent_HKX) {
-  const auto no = [](const auto&... words) {
-    std::ostringstream reason;
-    (reason << ... << words);
-    return Support::no(reason.str());
-  };
   if (!gates_BTHX.is_cuda() || recurrent_HKX.device() != gates_BTHX.device())
-    return no("the tensors are not on one GPU");
+    return refusal("the tensors are not on one GPU");
   if (gates_BTHX.scalar_type() != torch::kFloat32 || recurrent_HKX.scalar_type() != torch::kFloat32)
-    return no("gates are ", gates_BTHX.scalar_type(), " and recurrent weights ", recurrent_HKX.scalar_type(),
-              ", not float32");
+    return refusal("gates are ", gates_BTHX.scalar_type(), " and recurrent weights ", recurrent_HKX.scalar_type(),
+                   ", not float32");
   if (gates_BTHX.dim() != 4 || recurrent_HKX.dim() != 3 || gates_BTHX.size(2) != recurrent_HKX.size(0) ||
       gates_BTHX.size(3) != recurrent_HKX.size(2) || recurrent_HKX.size(2) != 4 * recurrent_HKX.size(1))
-    return no("gates ", gates_BTHX.sizes(), " and recurrent weights ", recurrent_HKX.sizes(),
-              " are not [B, T, H, 4K] and [H, K, 4K]");
-  if (gates_BTHX.numel() == 0) return no("gates ", gates_BTHX.sizes(), " are empty");
+    return refusal("gates ", gates_BTHX.sizes(), " and recurrent weights ", recurrent_HKX.sizes(),
+                   " are not [B, T, H, 4K] and [H, K, 4K]");
+  if (gates_BTHX.numel() == 0) return refusal("gates ", gates_BTHX.sizes(), " are empty");
   if (recurrent_HKX.size(1) > kMaxSlstmWidth)
-    return no("a head has ", recurrent_HKX.size(1), " channels, more than ", kMaxSlstmWidth);
+    return refusal("a head has ", recurrent_HKX.size(1), " channels, more than ", kMaxSlstmWidth);
   for (const std::int64_t size : gates_BTHX.sizes())
-    if (size > std::numeric_limits<int>::max()) return no("gates ", gates_BTHX.sizes(), " are too long");
+    if (size > std::numeric_limits<int>::max()) return refusal("gates ", gates_BTHX.sizes(), " are too long");
   return {};
 }
 

@@ -22,8 +22,8 @@ torch::Tensor linear_layers(const torch::Tensor& x_MP, const std::vector<LinearL
 
 torch::Tensor affine(const torch::Tensor& x, const torch::Tensor& weight, const torch::Tensor& bias, bool relu);
 
-// From the gradient dy of y = relu(x) to dx, which may be dy. The side makes the bias's gradient, dx's sum over the rows,
-// which is returned.
+// From the gradient dy of y = relu(x) to dx, which may be dy. The side makes the bias's gradient, dx's sum over the
+// rows, which is returned.
 torch::Tensor relu_backward(const torch::Tensor& dy, const torch::Tensor& y, const torch::Tensor& dx, SideWork& side);
 
 }  // namespace engram::fused

@@ -80,13 +80,6 @@ BackboneConfig make_config(const std::string& entry, const ProbeOptions& options
   return config;
 }
 
-std::string text_of(BackboneConfig backbone) {
-  std::string text = backbone.name();
-  const OptionList list = backbone.options();  // of `backbone`, which lives as long
-  for (const Option& option : list.options()) text += "\n" + option.name + "=" + option.get();
-  return text;
-}
-
 // The same with the size that --match asks for: as many parameters as the first backbone of the list. Sizes are looked
 // for by making networks, so what was found is kept.
 BackboneConfig matched_config(const std::string& entry, const ProbeOptions& options, const ProbeTask& task) {
@@ -96,10 +89,10 @@ BackboneConfig matched_config(const std::string& entry, const ProbeOptions& opti
   // No parameter counts steps, so that the agent's task does not matter.
   Config goal, config;
   goal.memory = make_config(reference, options, task);
-  static std::map<std::string, BackboneConfig> found;
-  const std::string sought = text_of(goal.memory) + "\n" + text_of(backbone);
-  if (const auto known = found.find(sought); known != found.end()) return known->second;
   config.memory = backbone;
+  static std::map<std::string, BackboneConfig> found;
+  const std::string sought = goal.to_ini() + config.to_ini();
+  if (const auto known = found.find(sought); known != found.end()) return known->second;
   match_sizes(config, options.match, budget_of(goal), "backbone '" + entry + "'");
   return found.emplace(sought, config.memory).first->second;
 }
