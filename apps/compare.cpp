@@ -22,6 +22,7 @@
 #include "apps/job_pool.h"
 #include "apps/shard.h"
 #include "apps/status_display.h"
+#include "apps/stop_signals.h"
 #include "base/error.h"
 #include "base/processors.h"
 #include "experiments/budgets.h"
@@ -43,6 +44,7 @@ struct CompareOptions {
   std::string reference;
   std::string device = "auto";
   int jobs = 0;
+  int seeds_per_job = 1;
   std::string shard = "1/1";
   bool dry_run = false;
 
@@ -56,6 +58,8 @@ struct CompareOptions {
     list.add("reference", reference, "label of the backbone whose width stays");
     list.add("device", device, "auto (GPUs where there are some) | cpu | cuda");
     list.add("jobs", jobs, {0, 4096}, "runs at once; 0: one for each GPU, or each processor available");
+    list.add("seeds-per-job", seeds_per_job, {1, SignalledRun::kMostRuns},
+             "seeds of a task and a backbone that one process trains at once, as train --seeds does");
     list.add("shard", shard, "I/N: the I-th of N parts of the runs, for N machines or the array of a cluster");
     list.add("dry-run", dry_run, "show the plan, the budgets and how long it takes at most; write nothing");
   }
@@ -79,30 +83,31 @@ void print_help(const OptionList& own) {
              2)
       << "\nengram compare --run DIR\n\n"
       << wrapped(
-             "Trains tasks x backbones x seeds, each run a process and a run directory of its own, several at "
-             "once. It may be stopped and killed at any time: the same command goes on where it was, and tries "
-             "again what has failed. A later call may add tasks, backbones and seeds. Settings on the command "
-             "line hold for every run.",
+             "Trains tasks x backbones x seeds, each run in a run directory and, but for --seeds-per-job, a process "
+             "of its own, several at once. It may be stopped and killed at any time: the same command goes on where it "
+             "was, and tries again what has failed. A later call may add tasks, backbones and seeds. Settings on the "
+             "command line hold for every run.",
              0)
       << "\n\nThe command's own options\n";
   print_options(std::cout, own);
-  std::cout << "\n"
-            << wrapped(
-                   "Config file: [compare] with question, seeds, match, match_mlp, reference, controls and evaluate (such "
-                   "as task.corridor_length: 10,20,50: every trained agent is evaluated at these values, too); the "
-                   "sections of a run's config for what all runs share; [tasks.LABEL] and [backbones.LABEL] with "
-                   "section.key = value for what is theirs. configs/compare/ has examples.",
-                   0)
-            << "\n\n"
-            << wrapped(
-                   "Signals: SIGINT and SIGTERM let all runs save and leave with status 130 or 143, a second one at "
-                   "once; SIGUSR1 lets them save and go on. Exit status 1: a run has failed; the others are done.",
-                   0)
-            << "\n\nExamples\n"
-               "  engram compare --config configs/compare/tmaze_length.ini --run runs/tmaze \\\n"
-               "    --dry-run\n"
-               "  engram compare --config configs/compare/tmaze_length.ini --run runs/tmaze \\\n"
-               "    --seeds 0-9 --jobs 16 --device cpu\n";
+  std::cout
+      << "\n"
+      << wrapped(
+             "Config file: [compare] with question, seeds, match, match_mlp, reference, controls and evaluate (such "
+             "as task.corridor_length: 10,20,50: every trained agent is evaluated at these values, too); the "
+             "sections of a run's config for what all runs share; [tasks.LABEL] and [backbones.LABEL] with "
+             "section.key = value for what is theirs. configs/compare/ has examples.",
+             0)
+      << "\n\n"
+      << wrapped(
+             "Signals: SIGINT and SIGTERM let all runs save and leave with status 130 or 143, a second one at "
+             "once; SIGUSR1 lets them save and go on. Exit status 1: a run has failed; the others are done.",
+             0)
+      << "\n\nExamples\n"
+         "  engram compare --config configs/compare/tmaze_length.ini --run runs/tmaze \\\n"
+         "    --dry-run\n"
+         "  engram compare --config configs/compare/tmaze_length.ini --run runs/tmaze \\\n"
+         "    --seeds 0-9 --jobs 16 --device cpu\n";
 }
 
 // The experiment that this call asks for, and that of the folder with it.
@@ -179,15 +184,18 @@ Machine find_machine(const CompareOptions& options, const std::vector<const Plan
     parse_device("cuda:" + std::to_string(gpu));  // before any run: it has code for it
   int threads = 1;
   for (const PlannedRun* run : runs) threads = std::max(threads, run->config.run.threads);
-  Machine machine{.jobs = options.jobs, .gpus = gpus, .threads = 1};
-  if (machine.jobs == 0) machine.jobs = gpus > 0 ? gpus : std::max(1, processors / threads);
+  Machine machine{.jobs = options.jobs, .gpus = gpus};
+  machine.seeds_per_job = options.seeds_per_job;
+  if (machine.jobs == 0) machine.jobs = gpus > 0 ? gpus : std::max(1, processors / (threads * machine.seeds_per_job));
   machine.jobs = std::min(machine.jobs, std::max(1, static_cast<int>(runs.size())));
-  machine.threads = std::max(1, processors / machine.jobs);
+  machine.threads = std::max(1, processors / (machine.jobs * machine.seeds_per_job));
   return machine;
 }
 
 std::string machine_text(const Machine& machine) {
-  std::string text = std::to_string(machine.jobs) + (machine.jobs == 1 ? " run" : " runs") + " at once on ";
+  const int runs = machine.jobs * machine.seeds_per_job;
+  std::string text = (machine.seeds_per_job > 1 ? "up to " : "") + std::to_string(runs) +
+                     (runs == 1 ? " run" : " runs") + " at once on ";
   if (machine.gpus == 0) return text + "the CPU";
   return text + std::to_string(machine.gpus) + (machine.gpus == 1 ? " GPU" : " GPUs");
 }
@@ -272,7 +280,8 @@ void print_estimate(const std::vector<const PlannedRun*>& runs, const Machine& m
   std::printf(
       "\nAt most about %s with %s, as measured here now; runs that reach evaluation.stop_at_success end "
       "earlier, runs beside each other are slower.\n",
-      duration_text(std::max(longest, total / machine.jobs)).c_str(), machine_text(machine).c_str());
+      duration_text(std::max(longest, total / (machine.jobs * machine.seeds_per_job))).c_str(),
+      machine_text(machine).c_str());
   if (runs.front()->range) std::printf("The evaluations at %s come on top.\n", runs.front()->range->text().c_str());
 }
 
@@ -304,12 +313,12 @@ class Signals {
 
 struct CallOutcome {
   int stopped_by = 0;  // signal
-  std::vector<FinishedJob> failed;
+  std::vector<FinishedRun> failed;
 };
 
 CallOutcome run_all(const fs::path& directory, const std::vector<const PlannedRun*>& runs, const Machine& machine,
                     Signals& signals) {
-  CompareProgress progress(std::cout, terminal_width(STDOUT_FILENO), runs, machine.jobs);
+  CompareProgress progress(std::cout, terminal_width(STDOUT_FILENO), runs, machine.jobs * machine.seeds_per_job);
   CallOutcome outcome;
   std::deque<const PlannedRun*> waiting, elsewhere;  // elsewhere: another program trains there
   for (const PlannedRun* run : runs) {
@@ -329,9 +338,8 @@ CallOutcome run_all(const fs::path& directory, const std::vector<const PlannedRu
   auto last_look = JobPool::Clock::now();
   while (!pool.jobs().empty() || (outcome.stopped_by == 0 && (!waiting.empty() || !elsewhere.empty()))) {
     while (outcome.stopped_by == 0 && !pool.full() && !waiting.empty()) {
-      progress.started(*waiting.front());
-      pool.start(*waiting.front());
-      waiting.pop_front();
+      pool.start(waiting);
+      for (const PlannedRun* run : pool.jobs().back().runs) progress.started(*run);
     }
     if (const int number = signals.wait(0.2); number != 0 && number != SIGCHLD) {
       if (number != SIGUSR1 && outcome.stopped_by == 0) {
@@ -340,11 +348,11 @@ CallOutcome run_all(const fs::path& directory, const std::vector<const PlannedRu
       }
       pool.signal(number);
     }
-    while (const auto job = pool.take_finished()) {
-      progress.ended(*job);
-      if (job->end == JobEnd::kFailed) outcome.failed.push_back(*job);
-      if (job->end == JobEnd::kBusy) elsewhere.push_back(job->run);
-      if (job->end == JobEnd::kTrained) waiting.push_front(job->run);
+    for (const FinishedRun& ended : pool.take_finished()) {
+      progress.ended(ended);
+      if (ended.end == JobEnd::kFailed) outcome.failed.push_back(ended);
+      if (ended.end == JobEnd::kBusy) elsewhere.push_back(ended.run);
+      if (ended.end == JobEnd::kTrained || ended.end == JobEnd::kApart) waiting.push_front(ended.run);
     }
     progress.report(pool.jobs());
 
@@ -422,7 +430,7 @@ int run_compare(const std::vector<std::string>& arguments) {
               << directory.string() << std::endl;
     return 0;
   }
-  const FinishedJob& first = outcome.failed.front();
+  const FinishedRun& first = outcome.failed.front();
   throw std::runtime_error(std::to_string(outcome.failed.size()) + " of " + std::to_string(runs.size()) +
                            " runs failed: " + first.run->name() + " (" + first.reason + ")" +
                            (outcome.failed.size() > 1 ? " and others, see " + (directory / "failures").string() : "") +

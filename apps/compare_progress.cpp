@@ -60,24 +60,24 @@ void CompareProgress::started(const PlannedRun& run) {
   progress.seconds = 0;
 }
 
-void CompareProgress::ended(const FinishedJob& job) {
-  Progress& progress = of(*job.run);
-  const MetricsSummary metrics = metrics_of(*job.run);
+void CompareProgress::ended(const FinishedRun& ended) {
+  Progress& progress = of(*ended.run);
+  const MetricsSummary metrics = metrics_of(*ended.run);
   progress.steps = metrics.steps;
-  if (!progress.trained) progress.seconds = job.seconds;
-  progress.stage = job.end == JobEnd::kFinished ? Stage::kFinished
-                   : job.end == JobEnd::kFailed ? Stage::kFailed
+  if (!progress.trained) progress.seconds = ended.seconds;
+  progress.stage = ended.end == JobEnd::kFinished ? Stage::kFinished
+                   : ended.end == JobEnd::kFailed ? Stage::kFailed
                                                 : Stage::kWaiting;
   const std::string steps = count_text(static_cast<double>(metrics.steps)) + " steps";
-  if (job.end == JobEnd::kFailed) say(job.run->name() + " failed: " + job.reason);
-  if (job.end == JobEnd::kStopped) say(job.run->name() + ": stopped, saved");
-  const bool evaluated = std::exchange(progress.trained, progress.trained || job.end == JobEnd::kTrained);
-  if (job.end == JobEnd::kFinished && evaluated) say(job.run->name() + ": evaluated at " + job.run->range->text());
-  if ((job.end != JobEnd::kFinished && job.end != JobEnd::kTrained) || evaluated || !metrics.final_evaluation) return;
+  if (ended.end == JobEnd::kFailed) say(ended.run->name() + " failed: " + ended.reason);
+  if (ended.end == JobEnd::kStopped) say(ended.run->name() + ": stopped, saved");
+  const bool evaluated = std::exchange(progress.trained, progress.trained || ended.end == JobEnd::kTrained);
+  if (ended.end == JobEnd::kFinished && evaluated) say(ended.run->name() + ": evaluated at " + ended.run->range->text());
+  if ((ended.end != JobEnd::kFinished && ended.end != JobEnd::kTrained) || evaluated || !metrics.final_evaluation) return;
   const auto& sampled = metrics.final_evaluation->sampled;
-  say(job.run->name() + ": success " + percent(metrics.final_evaluation->greedy.success.estimate) +
+  say(ended.run->name() + ": success " + percent(metrics.final_evaluation->greedy.success.estimate) +
       (sampled ? ", sampled " + percent(sampled->success.estimate) : "") + ", after " + steps + ", " +
-      duration_text(job.seconds));
+      duration_text(ended.seconds));
 }
 
 // From the speed of each pair of task and backbone where one of its runs has gone some way, else the mean speed; and
@@ -146,9 +146,11 @@ void CompareProgress::report(const std::vector<JobPool::Job>& jobs) {
   if (seconds(last_look_) < kLookSeconds) return;
   last_look_ = now;
   for (const JobPool::Job& job : jobs) {
-    Progress& progress = of(*job.run);
-    progress.steps = metrics_of(*job.run).steps;
-    if (!progress.trained) progress.seconds = seconds(job.begin);
+    for (const PlannedRun* run : job.runs) {
+      Progress& progress = of(*run);
+      progress.steps = metrics_of(*run).steps;
+      if (!progress.trained) progress.seconds = seconds(job.begin);
+    }
   }
   if (!line_.live() && seconds(last_line_) < kPlainLineSeconds) return;
   last_line_ = now;

@@ -23,7 +23,7 @@ class CompareProgress {
   // Is finished already; says nothing.
   void count_finished(const PlannedRun& run);
   void started(const PlannedRun& run);
-  void ended(const FinishedJob& job);
+  void ended(const FinishedRun& ended);
   // Looks at the running jobs' metrics and writes the line, if it is time to.
   void report(const std::vector<JobPool::Job>& jobs);
   // A line that stays, above the live line.

@@ -45,6 +45,20 @@ Descriptor open_output(const fs::path& file) {
   }
 }
 
+// The same file under the name of every run of a job.
+Descriptor open_output(const fs::path& directory, const std::vector<const PlannedRun*>& runs) {
+  const fs::path first = output_file(directory, *runs.front());
+  Descriptor output = open_output(first);
+  for (std::size_t i = 1; i < runs.size(); ++i) {
+    const fs::path file = output_file(directory, *runs[i]);
+    std::error_code error;
+    fs::remove(file, error);
+    if (!error) fs::create_hard_link(first, file, error);
+    if (error) throw_error("'" + file.string() + "' cannot be written", error.value());
+  }
+  return output;
+}
+
 std::vector<char*> pointers(std::vector<std::string>& texts) {
   std::vector<char*> result;
   for (std::string& text : texts) result.push_back(text.data());
@@ -86,8 +100,8 @@ std::vector<std::string> environment_with(const std::string& gpu) {
   ::_exit(kNotStarted);
 }
 
-// The last line of what a program printed, without the program's name.
-std::string last_line(const Descriptor& output) {
+// The last line of what a program printed that begins so, without its beginning and the program's name; empty: none.
+std::string last_line(const Descriptor& output, const std::string& beginning = "") {
   const off_t size = std::max<off_t>(0, ::lseek(output.number(), 0, SEEK_END));
   std::string tail(kTailBytes, '\0');
   const ssize_t count = ::pread(output.number(), tail.data(), tail.size(), std::max<off_t>(0, size - kTailBytes));
@@ -95,7 +109,7 @@ std::string last_line(const Descriptor& output) {
   std::istringstream stream(tail);
   std::string line, last;
   while (std::getline(stream, line))
-    if (!line.empty()) last = line;
+    if (!line.empty() && line.starts_with(beginning)) last = line.substr(beginning.size());
   const std::string name = "engram: ";
   return one_line(last.starts_with(name) ? last.substr(name.size()) : last);
 }
@@ -114,15 +128,19 @@ bool is_trained(const fs::path& directory, const PlannedRun& run) {
   }
 }
 
-std::string failure_reason(int status, const Descriptor& output, bool trains) {
+std::string failure_reason(int status, const PlannedRun& run, const JobPool::Job& job) {
+  if (job.runs.size() > 1)  // as `engram train --seeds` says it
+    if (std::string own = last_line(*job.output, "seed " + std::to_string(run.seed) + ": failed: "); !own.empty())
+      return own;
   if (WIFSIGNALED(status))
     return "ended by signal " + std::to_string(WTERMSIG(status)) + " (" + ::strsignal(WTERMSIG(status)) + ")";
   const int code = WEXITSTATUS(status);
   if (code == kNotStarted) return "the program could not be started";
   if (code == kSignalStatus + SIGTERM || code == kSignalStatus + SIGINT)
     return "stopped by a signal from elsewhere; it can go on";
-  if (code == 0) return trains ? "ended without its final evaluation" : "ended without the evaluations of its range";
-  const std::string said = last_line(output);
+  if (code == 0)
+    return job.trains ? "ended without its final evaluation" : "ended without the evaluations of its range";
+  const std::string said = last_line(*job.output);
   return said.empty() ? "exit status " + std::to_string(code) : said;
 }
 
@@ -150,15 +168,31 @@ JobPool::~JobPool() {
     }
 }
 
-void JobPool::start(const PlannedRun& run) {
+void JobPool::start(std::deque<const PlannedRun*>& waiting) {
   int slot = 0;
   while (std::ranges::count(jobs_, slot, &Job::slot) > 0) ++slot;
+  const PlannedRun& run = *waiting.front();
+  const auto trains_now = [&](const PlannedRun& any) { return !any.range || !is_trained(directory_, any); };
+  const bool trains = trains_now(run), alone = !trains || apart_.contains(&run);
+  std::vector<const PlannedRun*> runs = {&run};
+  waiting.pop_front();
+  const auto joins = [&](const PlannedRun& other) {
+    return other.task == run.task && other.backbone == run.backbone && !apart_.contains(&other) && trains_now(other);
+  };
+  for (auto other = waiting.begin(); !alone && other != waiting.end();) {
+    if (static_cast<int>(runs.size()) >= machine_.seeds_per_job) break;
+    if (joins(**other)) {
+      runs.push_back(*other);
+      other = waiting.erase(other);
+    } else {
+      ++other;
+    }
+  }
   std::error_code ignored;
-  fs::remove(failure_file(directory_, run), ignored);
+  for (const PlannedRun* own : runs) fs::remove(failure_file(directory_, *own), ignored);
 
   std::vector<std::string> arguments = {"engram"};
-  const bool trains = !run.range || !is_trained(directory_, run);
-  for (std::string& argument : trains ? train_arguments(directory_, run) : evaluate_arguments(run))
+  for (std::string& argument : trains ? train_arguments(directory_, runs) : evaluate_arguments(run))
     arguments.push_back(std::move(argument));
   const std::string prefix = trains ? "--run." : "--";
   std::string gpu;
@@ -177,7 +211,7 @@ void JobPool::start(const PlannedRun& run) {
   if (run.config.run.threads == 0 || !trains)
     arguments.insert(arguments.end(), {prefix + "threads", std::to_string(threads)});
 
-  auto output = std::make_shared<Descriptor>(open_output(output_file(directory_, run)));
+  auto output = std::make_shared<Descriptor>(open_output(directory_, runs));
   std::vector<std::string> variables = environment_with(gpu);
   const std::vector<char*> argv = pointers(arguments), envp = pointers(variables);
   const pid_t parent = ::getpid();
@@ -185,7 +219,7 @@ void JobPool::start(const PlannedRun& run) {
   const pid_t child = ::fork();
   if (child < 0) throw_error("a process for run " + run.name() + " cannot be made", errno);
   if (child == 0) become(parent, output->number(), argv.data(), envp.data());
-  jobs_.push_back({&run, child, slot, Clock::now(), std::move(output), trains});
+  jobs_.push_back({std::move(runs), child, slot, Clock::now(), std::move(output), trains});
 }
 
 void JobPool::signal(int number) {
@@ -193,23 +227,24 @@ void JobPool::signal(int number) {
   for (const Job& job : jobs_) ::kill(job.process, number);
 }
 
-std::optional<FinishedJob> JobPool::take_finished() {
-  for (std::size_t i = 0; i < jobs_.size(); ++i) {
+std::vector<FinishedRun> JobPool::take_finished() {
+  std::vector<FinishedRun> finished;
+  std::erase_if(jobs_, [&](const Job& job) {
     int status = 0;
-    const pid_t ended = ::waitpid(jobs_[i].process, &status, WNOHANG);
-    if (ended == 0 || (ended < 0 && errno == EINTR)) continue;
-    const Job job = jobs_[i];
-    jobs_.erase(jobs_.begin() + static_cast<std::ptrdiff_t>(i));
-    return finish(job, status);
-  }
-  return std::nullopt;
+    const pid_t ended = ::waitpid(job.process, &status, WNOHANG);
+    if (ended == 0 || (ended < 0 && errno == EINTR)) return false;
+    for (const PlannedRun* run : job.runs) finished.push_back(finish(*run, job, status));
+    return true;
+  });
+  return finished;
 }
 
-FinishedJob JobPool::finish(const Job& job, int status) {
-  const PlannedRun& run = *job.run;
-  FinishedJob finished{job.run, JobEnd::kFailed, "", std::chrono::duration<double>(Clock::now() - job.begin).count()};
+FinishedRun JobPool::finish(const PlannedRun& run, const Job& job, int status) {
+  FinishedRun finished{&run, JobEnd::kFailed, "", std::chrono::duration<double>(Clock::now() - job.begin).count()};
   const int code = WIFEXITED(status) ? WEXITSTATUS(status) : kSignalStatus + WTERMSIG(status);
-  if (code == 0) {
+  // Of several runs some have ended well where others have failed.
+  const bool ended_well = code == 0 || (job.runs.size() > 1 && is_trained(directory_, run));
+  if (ended_well) {
     try {
       const RunState state = read_run_state(directory_, run);
       if (state.stage == RunStage::kFinished) finished.end = JobEnd::kFinished;
@@ -220,11 +255,14 @@ FinishedJob JobPool::finish(const Job& job, int status) {
     }
   } else if (stopping_ && (code == kSignalStatus + SIGTERM || code == kSignalStatus + SIGINT)) {
     finished.end = JobEnd::kStopped;
+  } else if (code == 2 && job.runs.size() > 1) {
+    finished.end = JobEnd::kApart;
+    apart_.insert(&run);
   } else if (code == 2 && (last_line(*job.output).find("is in use by") != std::string::npos || in_use(run.folder))) {
     finished.end = JobEnd::kBusy;
   }
   if (finished.end != JobEnd::kFailed) return finished;
-  if (finished.reason.empty()) finished.reason = failure_reason(status, *job.output, job.trains);
+  if (finished.reason.empty()) finished.reason = failure_reason(status, run, job);
   const fs::path file = failure_file(directory_, run);
   std::error_code error;
   fs::create_directories(file.parent_path(), error);

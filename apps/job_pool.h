@@ -1,14 +1,16 @@
 // JobPool: training runs as processes of their own, several at once. Each is this program as `engram train ... --resume
-// auto`, or `engram evaluate ... --keep` where a trained run lacks evaluations, in a process group of its own, with its
-// output in a file; it is told to save and stop when this process dies, however that happens.
+// auto`, of one run or of several seeds (--seeds), or `engram evaluate ... --keep` where a trained run lacks
+// evaluations, in a process group of its own, with its output in a file; it is told to save and stop when this process
+// dies, however that happens.
 #pragma once
 
 #include <sys/types.h>
 
 #include <chrono>
+#include <deque>
 #include <filesystem>
 #include <memory>
-#include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -19,9 +21,10 @@ namespace engram {
 
 // What the runs of a pool compute on.
 struct Machine {
-  int jobs = 1;     // processes at once
-  int gpus = 0;     // 0: on the CPU; else job slot i sees GPU i % gpus alone
-  int threads = 1;  // of the CPU for each job whose settings name no number, at most
+  int jobs = 1;           // processes at once
+  int seeds_per_job = 1;  // of a task and a backbone that a process trains at once, at most
+  int gpus = 0;           // 0: on the CPU; else job slot i sees GPU i % gpus alone
+  int threads = 1;        // of the CPU for each run whose settings name no number, at most
 };
 
 enum class JobEnd {
@@ -29,10 +32,12 @@ enum class JobEnd {
   kTrained,   // with its final evaluation; those of the range are still to be made, by another job
   kStopped,   // saved and left because this program asked it to
   kBusy,      // another program trains in its folder
+  kApart,     // its job of several seeds was refused because of one of them: each is to be started by itself
   kFailed
 };
 
-struct FinishedJob {
+// What became of a run of a job.
+struct FinishedRun {
   const PlannedRun* run;
   JobEnd end;
   std::string reason;  // of a failure, one line
@@ -43,12 +48,12 @@ class JobPool {
  public:
   using Clock = std::chrono::steady_clock;
   struct Job {
-    const PlannedRun* run;
+    std::vector<const PlannedRun*> runs;  // seeds of one task and backbone
     pid_t process;
     int slot;
     Clock::time_point begin;
     std::shared_ptr<Descriptor> output;  // what the process prints
-    bool trains = true;                  // else it evaluates what is trained
+    bool trains = true;                  // else it evaluates what is trained, one run
   };
 
   // `directory`: of the experiment.
@@ -61,20 +66,24 @@ class JobPool {
   bool full() const { return static_cast<int>(jobs_.size()) >= machine_.jobs; }
   const std::vector<Job>& jobs() const { return jobs_; }
 
-  // Starts a run, or its evaluations if it is trained, which must outlive its job; not if full(). Removes the record of
-  // an earlier failure. Throws FileError or UserError if its output cannot be written or no process can be made.
-  void start(const PlannedRun& run);
+  // Starts the first of the waiting runs, or its evaluations if it is trained, and with it those of its other seeds
+  // that are to be trained, seeds_per_job together; takes them out of `waiting`, which has one; not if full(). They
+  // must outlive their job. Removes the records of earlier failures. Throws FileError or UserError if output cannot be
+  // written or no process can be made.
+  void start(std::deque<const PlannedRun*>& waiting);
   // Sends a signal to every job. Those that end from now on by SIGINT or SIGTERM count as stopped.
   void signal(int number);
-  // A job that has ended since the last call, without waiting. A failure is recorded in the run's failure file.
-  std::optional<FinishedJob> take_finished();
+  // The runs of the jobs that have ended since the last call, without waiting. A failure is recorded in the run's
+  // failure file.
+  std::vector<FinishedRun> take_finished();
 
  private:
-  FinishedJob finish(const Job& job, int status);
+  FinishedRun finish(const PlannedRun& run, const Job& job, int status);
 
   std::filesystem::path directory_;
   Machine machine_;
   std::vector<Job> jobs_;
+  std::set<const PlannedRun*> apart_;
   bool stopping_ = false;
 };
 

@@ -65,7 +65,7 @@ bool range_is_evaluated(const PlannedRun& run, const FinalEvaluation& last) {
 
 Json run_json(const fs::path& directory, const PlannedRun& run) {
   std::string command = "engram";
-  for (const std::string& argument : train_arguments(directory, run)) command += " " + argument;
+  for (const std::string& argument : train_arguments(directory, {&run})) command += " " + argument;
   return {{"task", run.task},
           {"backbone", run.backbone},
           {"seed", run.seed},
@@ -174,16 +174,21 @@ RunState read_run_state(const fs::path& directory, const PlannedRun& run) {
   return state;
 }
 
-std::vector<std::string> train_arguments(const fs::path& directory, const PlannedRun& run) {
+std::vector<std::string> train_arguments(const fs::path& directory, const std::vector<const PlannedRun*>& runs) {
+  const PlannedRun& first = *runs.front();
+  const bool alone = runs.size() == 1;
+  std::vector<std::uint64_t> seeds;
+  for (const PlannedRun* run : runs) seeds.push_back(run->seed);
+  std::ranges::sort(seeds);
   return {"train",
           "--config",
-          config_file(directory, run).string(),
-          "--seed",
-          std::to_string(run.seed),
+          config_file(directory, first).string(),
+          alone ? "--seed" : "--seeds",
+          seeds_text(seeds),
           "--resume",
           "auto",
           "--run",
-          run.folder.string()};
+          (alone ? first.folder : first.folder.parent_path()).string()};
 }
 
 std::vector<std::string> evaluate_arguments(const PlannedRun& run) {

@@ -16,8 +16,9 @@ namespace engram {
 // Errors are those of replace_file().
 void write_plan(const std::filesystem::path& directory, const Experiment& experiment, std::vector<PlannedRun> runs);
 
-// What follows "engram" on the command line of a run that begins or goes on.
-std::vector<std::string> train_arguments(const std::filesystem::path& directory, const PlannedRun& run);
+// What follows "engram" on the command line of runs that begin or go on: one, or several seeds of one task and backbone.
+std::vector<std::string> train_arguments(const std::filesystem::path& directory,
+                                         const std::vector<const PlannedRun*>& runs);
 
 // The same of the evaluations of a trained run over the experiment's range, which it must have. What is there already
 // is not made again.

@@ -357,7 +357,7 @@ void ReportWriter::add_commands() {
   document_.add(CodeBlock{experiment_.to_ini(), "experiment.ini"});
   std::string commands;
   for (const RunResult& run : results_.runs)
-    commands += "engram " + joined(train_arguments(results_.folder, run.plan), " ") + "\n";
+    commands += "engram " + joined(train_arguments(results_.folder, {&run.plan}), " ") + "\n";
   document_.add(CodeBlock{commands, "The command of every run; configs/ in the folder has the settings that it names"});
 }
 

@@ -257,6 +257,38 @@ def check_failing(folder):
     assert not list((directory / "failures").rglob("*.txt"))
 
 
+def check_seeds_per_job(folder, whole):
+    """Several seeds in a process are what they are alone; one that cannot begin leaves the others alone; they are
+    stopped and go on together."""
+    directory = folder / "together"
+    arguments = ["--config", "c.ini", "--run", "together", "--jobs", "2", "--seeds-per-job", "2"]
+    (directory / "runs/short/lstm").mkdir(parents=True)
+    (directory / "runs/short/lstm/1").write_text("in the way")
+    (directory / "experiment.ini").write_text((whole / "experiment.ini").read_text())
+    process = start(folder, *arguments)
+    wait_for(lambda: finished(directory), process)
+    process.send_signal(signal.SIGTERM)
+    finish(process, 143)
+    assert training(directory) == [] and len(finished(directory)) < len(RUNS) - 1
+    out, err = compare(folder, *arguments, status=1)
+    assert "up to 4 runs at once" in out and "1 of 12 runs failed: short/lstm/1" in err and "is a file" in err, (out, err)
+    assert finished(directory) == RUNS - {"short/lstm/1"}, finished(directory)
+    same_runs(whole, directory, RUNS - {"short/lstm/1"})
+    outputs = [directory / f"output/long/gru/{seed}.txt" for seed in (0, 1)]
+    assert outputs[0].samefile(outputs[1]) and "seed 1: " in outputs[1].read_text()
+    (directory / "runs/short/lstm/1").unlink()
+    compare(folder, *arguments)
+    same_runs(whole, directory)
+    # A process that dies takes all of its seeds along, and each says why.
+    process = start(folder, "--config", "c.ini", "--run", "failing_seed", "--seeds-per-job", "2", "--jobs", "1",
+                    "--tasks", "short", "--backbones", "gru", "--run.steps", "100000000")
+    broken = folder / "failing_seed/runs/short/gru/1/metrics.jsonl"
+    wait_for(lambda: broken.exists() and training(folder / "failing_seed"), process)
+    os.kill(training(folder / "failing_seed")[0], signal.SIGKILL)
+    _, err = finish(process, 1)
+    assert "2 of 2 runs failed" in err and "signal 9" in err, err
+
+
 def check_shards(folder, whole):
     """Three shards at once, one of which dies and is repeated."""
     directory = folder / "shards"
@@ -334,6 +366,7 @@ with tempfile.TemporaryDirectory() as name:
     check_killed(folder, whole)
     check_batch_system(folder)
     check_failing(folder)
+    check_seeds_per_job(folder, whole)
     check_shards(folder, whole)
     check_beside_each_other(folder, whole)
     check_growing(folder, whole)
