@@ -240,8 +240,8 @@ __device__ inline void load_b_block_transposed(FragmentB<kCount> (&b)[2], const 
   }
 }
 
-// Adds each of 8 values over the lanes of equal lane % 4, which hold the rows of an accumulator; lane 4 g + t returns the
-// sum of value g.
+// Adds each of 8 values over the lanes of equal lane % 4, which hold an accumulator's rows; lane 4 g + t returns the sum
+// of value g.
 __device__ inline float sum_over_rows(float (&x)[8]) {
   const int lane = lane_id();
 #pragma unroll
