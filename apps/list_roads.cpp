@@ -97,6 +97,8 @@ std::string heads() {
                              {256, 129, kActions},
                              {256, kWidth, 17},
                              {128, kWidth, kActions},
+                             {64, 64, kActions},
+                             {96, kWidth, kActions},
                              {512, kWidth, kActions},
                              {520, kWidth, kActions},
                              {100, kWidth, kActions}}) {
@@ -139,8 +141,9 @@ std::string roads_page() {
          "\nIn `deltanet` and `hqlt` the MLP, SwiGLU, has a kernel that keeps its hidden units on chip, for GPUs of "
          "compute\ncapability 9.0 in bfloat16:\n\n" +
          swiglu() + "\n## Acting\n\n" + acting() + "\n## Heads\n\n" +
-         "Actor, critics and target critics; one kernel on GPUs of compute capability 9.0 in bfloat16.\n\n" + heads() +
-         "\n## Encoder\n\n" + encoder() + "\n## Losses\n\n" + loss();
+         "Actor, critics and target critics; one kernel in bfloat16, at `network.hidden_width` 256 on GPUs of "
+         "compute\ncapability 9.0 alone.\n\n" +
+         heads() + "\n## Encoder\n\n" + encoder() + "\n## Losses\n\n" + loss();
 }
 
 }  // namespace engram

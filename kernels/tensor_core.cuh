@@ -57,6 +57,13 @@ __device__ inline void store_pair(float* p, float low, float high) {
   *reinterpret_cast<float2*>(p) = make_float2(low, high);
 }
 
+// Of both: NaN stays NaN.
+__device__ inline std::uint32_t relu_pair(std::uint32_t pair) {
+  std::uint32_t y;
+  asm("max.NaN.bf16x2 %0, %1, %2;" : "=r"(y) : "r"(pair), "r"(0));
+  return y;
+}
+
 // Puts the pair (low, high) into register `index` of every plane.
 template <template <int> typename Fragment, int kCount>
 __device__ inline void set_pair(Fragment<kCount>& fragment, int index, float low, float high) {
@@ -231,6 +238,22 @@ __device__ inline void load_b_block_transposed(FragmentB<kCount> (&b)[2], const 
     const float* x = block + i / 2 * kBlockTile + (i % 2 * 8 + 2 * t) * 8 + g;
     set_pair(b[i / 2], i % 2, x[0], x[8]);
   }
+}
+
+// Adds each of 8 values over the lanes of equal lane % 4, which hold an accumulator's rows; lane 4 g + t returns the sum
+// of value g.
+__device__ inline float sum_over_rows(float (&x)[8]) {
+  const int lane = lane_id();
+#pragma unroll
+  for (int count = 4; count >= 1; count /= 2) {
+    const bool upper = lane & 4 * count;
+#pragma unroll
+    for (int i = 0; i < count; ++i) {
+      const float keep = upper ? x[i + count] : x[i], send = upper ? x[i] : x[i + count];
+      x[i] = keep + __shfl_xor_sync(0xffffffffu, send, 4 * count);
+    }
+  }
+  return x[0];
 }
 
 // Two accumulators beside each other as the left operand of the next product.

@@ -27,21 +27,6 @@ int sum_columns(const MlpHeadsShape& shape) { return shape.kept * (2 * kHidden +
 // A warp's own sums over its rows of a head: first layer's units, second's, outputs.
 constexpr int kSumColumns = 2 * kHidden + kMostOutputs;
 
-// Adds each of 8 values over the lanes of equal lane % 4; lane 4 g + t returns the sum of value g.
-__device__ float sum_over_rows(float (&x)[8]) {
-  const int lane = lane_id();
-#pragma unroll
-  for (int count = 4; count >= 1; count /= 2) {
-    const bool upper = lane & 4 * count;
-#pragma unroll
-    for (int i = 0; i < count; ++i) {
-      const float keep = upper ? x[i + count] : x[i], send = upper ? x[i] : x[i + count];
-      x[i] = keep + __shfl_xor_sync(0xffffffffu, send, 4 * count);
-    }
-  }
-  return x[0];
-}
-
 // 32 columns of a layer's gradient, sums of products: zero where the layer was, as left operands of the next product,
 // and added up over the rows. bits: of row half r, tile j, column e at 2 j + r + 16 e.
 __device__ void through_relu(float (&x)[16], std::uint32_t bits, std::uint32_t (&left)[4], std::uint32_t (&right)[4],

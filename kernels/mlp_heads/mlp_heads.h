@@ -30,7 +30,7 @@ struct MlpHeadsShape {
   std::int64_t rows;  // M, 1 .. 2^31 - 1
   int width;          // D, 1 .. P
   int stride;         // P, a multiple of 16, 16 .. 128
-  int hidden;         // I, 256
+  int hidden;         // I, 256 here and less in kernels/narrow_heads
   int outputs;        // A, 1 .. 16
   int heads;          // H, 1 .. 8
   int kept;           // heads 0 .. kept - 1 are trained: what their backward pass needs is written
@@ -39,6 +39,8 @@ struct MlpHeadsShape {
   int output_stride() const { return (outputs + 7) / 8 * 8; }
 };
 
+// Whether all but the hidden width is within the limits above, which are those of kernels/narrow_heads too.
+Support mlp_heads_limits(const MlpHeadsShape& shape);
 // Whether there are kernels for the shape; and whether the current device, one of compute capability 9.0, and this
 // build have them.
 Support mlp_heads_sizes(const MlpHeadsShape& shape);

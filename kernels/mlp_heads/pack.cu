@@ -8,17 +8,22 @@
 
 namespace engram {
 
-Support mlp_heads_sizes(const MlpHeadsShape& s) {
+Support mlp_heads_limits(const MlpHeadsShape& s) {
   const auto no = [](std::int64_t value, const char* why) { return Support::no(std::to_string(value) + why); };
   if (s.rows < 1 || s.rows >= std::int64_t{1} << 31) return no(s.rows, " rows are not 1 .. 2^31 - 1");
   if (s.stride > 128) return no(s.stride, " channels are more than 128");
   if (s.stride < 16 || s.stride % 16 != 0) return no(s.stride, " channels are not a multiple of 16");
   if (s.width < 1 || s.width > s.stride) return no(s.width, " channels do not fit their rows");
-  if (s.hidden != mlp::kHidden) return Support::no("hidden width " + std::to_string(s.hidden) + " is not 256");
   if (s.outputs < 1 || s.outputs > mlp::kMostOutputs) return no(s.outputs, " outputs are not 1 .. 16");
   if (s.heads < 1 || s.heads > kMaxMlpHeads) return no(s.heads, " heads are not 1 .. 8");
   if (s.kept < 0 || s.kept > s.heads) return no(s.kept, " kept heads are more than there are");
   return {};
+}
+
+Support mlp_heads_sizes(const MlpHeadsShape& s) {
+  if (Support limits = mlp_heads_limits(s); !limits) return limits;
+  if (s.hidden == mlp::kHidden) return {};
+  return Support::no("hidden width " + std::to_string(s.hidden) + " is not 256");
 }
 
 namespace mlp {

@@ -32,6 +32,16 @@ Matrix times(const Matrix& y, const Matrix& weight, int outputs, int inputs) {
   return x;
 }
 
+// weight [N, K] = y^T x, y [M, N], x [M, K]
+Matrix transposed_times(const Matrix& y, const Matrix& x, int outputs, int inputs) {
+  Matrix weight(static_cast<std::size_t>(outputs) * inputs);
+  for (std::size_t m = 0; m < y.size() / outputs; ++m)
+    for (int n = 0; n < outputs; ++n)
+      for (int k = 0; k < inputs; ++k)
+        weight[static_cast<std::size_t>(n) * inputs + k] += y[m * outputs + n] * x[m * inputs + k];
+  return weight;
+}
+
 Matrix column_sums(const Matrix& x, int columns) {
   Matrix sums(columns);
   for (std::size_t i = 0; i < x.size(); ++i) sums[i % columns] += x[i];
@@ -81,6 +91,15 @@ MlpHeadsReferenceGradient mlp_heads_reference_backward(const MlpHeadsShape& s, c
   d.bias2_I = column_sums(second, s.hidden);
   d.bias3_A = column_sums(d_output_MA, s.outputs);
   return d;
+}
+
+MlpHeadsReferenceWeightGradient mlp_heads_reference_weight_gradient(const MlpHeadsShape& s, const Matrix& x_MD,
+                                                                    const MlpHeadsReferenceOutput& hidden,
+                                                                    const Matrix& d_output_MA,
+                                                                    const MlpHeadsReferenceGradient& gradient) {
+  return {transposed_times(gradient.first_MI, x_MD, s.hidden, s.width),
+          transposed_times(gradient.second_MI, hidden.first_MI, s.hidden, s.hidden),
+          transposed_times(d_output_MA, hidden.second_MI, s.outputs, s.hidden)};
 }
 
 }  // namespace engram

@@ -34,4 +34,14 @@ MlpHeadsReferenceGradient mlp_heads_reference_backward(const MlpHeadsShape& shap
                                                        const std::vector<double>& d_output_MA,
                                                        const MlpHeadsRounding& round);
 
+struct MlpHeadsReferenceWeightGradient {
+  std::vector<double> weight1_ID, weight2_II, weight3_AI;
+};
+// The gradients of that head's weights, given those of its layers.
+MlpHeadsReferenceWeightGradient mlp_heads_reference_weight_gradient(const MlpHeadsShape& shape,
+                                                                    const std::vector<double>& x_MD,
+                                                                    const MlpHeadsReferenceOutput& hidden,
+                                                                    const std::vector<double>& d_output_MA,
+                                                                    const MlpHeadsReferenceGradient& gradient);
+
 }  // namespace engram

@@ -35,11 +35,6 @@ class Turns {
   int waits_, passes_;
 };
 
-__device__ inline std::uint32_t relu_pair(std::uint32_t pair) {
-  std::uint32_t y;
-  asm("max.NaN.bf16x2 %0, %1, %2;" : "=r"(y) : "r"(pair), "r"(0));
-  return y;
-}
 // Bits 15 and 31: whether the lower and the upper of two bfloat16 that are not negative is not zero.
 __device__ inline std::uint32_t nonzero_halves(std::uint32_t pair) { return (pair + 0x7fff7fffu) & 0x80008000u; }
 

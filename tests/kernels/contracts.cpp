@@ -18,6 +18,7 @@
 #include "kernels/linear_recurrence/linear_recurrence.h"
 #include "kernels/sac_loss/sac_loss.h"
 #include "tests/kernels/mlp_heads_case.h"
+#include "tests/kernels/narrow_heads_case.h"
 
 using namespace engram;
 
@@ -261,6 +262,26 @@ TEST_CASE("heads refuse shapes outside the contract") {
     CHECK(refused([&] { mlp_heads_forward(forward, nullptr); }));
     CHECK(refused([&] { mlp_heads_backward(backward, nullptr, nullptr); }));
   }
+}
+
+TEST_CASE("narrow heads refuse shapes outside the contract") {
+  const auto hidden = [](int width) { return narrow_heads_sizes({1, 100, 112, width, 4, 5, 3}).reason(); };
+  CHECK(hidden(64).empty());
+  CHECK(hidden(128).empty());
+  CHECK(hidden(96) == "hidden width 96 is not 64 or 128");
+  for (const MlpHeadsShape& shape : testing::narrow_heads_refused()) {
+    const std::string name = testing::text(shape);
+    INFO(name);
+    NarrowHeadsForward forward{};
+    NarrowHeadsBackward backward{};
+    forward.shape = backward.shape = shape;
+    CHECK_FALSE(narrow_heads_support(shape));
+    CHECK(refused([&] { narrow_heads_forward(forward, nullptr); }));
+    CHECK(refused([&] { narrow_heads_backward(backward, nullptr, nullptr); }));
+  }
+  NarrowHeadsBackward of_none{};
+  of_none.shape = {1, 100, 112, 64, 4, 2, 0};
+  CHECK_THROWS_WITH(narrow_heads_backward(of_none, nullptr, nullptr), "narrow_heads_backward: no head was kept");
 }
 
 TEST_CASE("the linear recurrence refuses shapes outside the contract") {

@@ -111,7 +111,9 @@ TEST_CASE("heads and their gradients are those of the definition") {
   for (const bool all_used : {true, false})
     for (const Case& c : {Case{333, 100, 256, 4, torch::kBFloat16},
                           {70, 20, 256, 9, torch::kBFloat16},
-                          {333, 100, 64, 4, torch::kBFloat16},
+                          {704, 64, 64, 4, torch::kBFloat16},
+                          {333, 100, 128, 3, torch::kBFloat16},
+                          {333, 100, 96, 4, torch::kBFloat16},
                           {333, 100, 512, 4, torch::kBFloat16},
                           {70, 20, 344, 4, torch::kBFloat16},
                           {333, 100, 256, 4, torch::kFloat32},
