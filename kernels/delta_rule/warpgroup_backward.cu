@@ -5,6 +5,8 @@ namespace engram::delta_rule {
 namespace warpgroup {
 namespace {
 
+constexpr int kPatches = 1;
+
 // Names and formulas: README.md, "Backward". The gradient of the state, in units of scale, and dU^T then dY^T are in a
 // thread's registers.
 template <int kStages>
@@ -27,20 +29,23 @@ __global__ void __launch_bounds__(kThreads, kBlocksTogether)
   }
   grow_registers<kComputeRegisters>();
   const float scale = problem.scale, inverse_scale = 1.0f / scale;
+  const int chunks = (at.length + kSteps - 1) / kSteps, own_value = first_value();
+  Patch& patch = reinterpret_cast<Patch*>(ring + kStages)[own_value / 16];
+  RowWriter errors(scratch.error_gradient + problem.contiguous(at, 0), step_stride, width, own_value);
+  errors.move(chunks - 1);
   float state[kRegisters] = {}, x[kRegisters];
   StepBlocks product;
-  StepPairs rounded;
+  std::uint32_t rounded[kBlocks][4];
   Planes state_gradient, weighted;
   std::uint32_t d_output[kBlocks][4];
   RingPlace<kStages> place;
-  for (int chunk = (at.length + kSteps - 1) / kSteps - 1; chunk >= 0; --chunk, place.advance()) {
+  for (int chunk = chunks - 1; chunk >= 0; --chunk, place.advance()) {
     const Stage& stage = ring[place.slot];
-    const int begin = chunk * kSteps, valid = min(kSteps, at.length - begin);
     barriers.full[place.slot].wait(place.parity);
 
     // dU = P^T dO + K dS', then dS' + scale Q^T dO; dS' is saved beside them.
 #pragma unroll
-    for (int block = 0; block < kBlocks; ++block) load_transposed_rows(d_output[block], stage.value, block);
+    for (int block = 0; block < kBlocks; ++block) load_transposed_rows(d_output[block], stage.value, block, own_value);
     to_planes(state_gradient, state, scale);
     start_products();
     multiply_keys(x, state_gradient.low, stage.k, false);
@@ -49,8 +54,11 @@ __global__ void __launch_bounds__(kThreads, kBlocksTogether)
     commit_products();
     multiply_steps(state, d_output, stage.q);
     commit_products();
-    store_state<false>(scratch.state_gradient + problem.chunk_index(blockIdx.x, chunk) * kStateElements<kWidth>,
-                       state_gradient.high, width);
+    __syncwarp();  // keeps the stores from being issued before the products
+    put(patch, state_gradient.high);
+    __syncwarp();
+    store_state(scratch.state_gradient + problem.chunk_index(blockIdx.x, chunk) * kStateElements<kWidth>, patch, width,
+                own_value);
     wait_for_products<1>();
     hold_registers(x);
     hold(product);
@@ -77,7 +85,10 @@ __global__ void __launch_bounds__(kThreads, kBlocksTogether)
     commit_products();
     __syncwarp();  // keeps the stores from being issued before the products, or
     to_pairs(rounded, x);
-    store_steps(scratch.error_gradient + problem.contiguous(at, begin), step_stride, rounded, valid, width);
+    put(patch, rounded);
+    __syncwarp();
+    errors.store(patch, at.length - chunk * kSteps);
+    errors.move(-1);
     __syncwarp();  // after them
     wait_for_products<0>();
     __syncwarp();
@@ -97,7 +108,7 @@ void launch_warpgroup_backward(const Problem<bf16>& problem, const bf16* output_
   using namespace warpgroup;
   const int blocks = problem.batch * problem.heads;
   with_stages(blocks, [&](auto stages) {
-    launch(backward_kernel<stages>, dim3(blocks), kThreads, stages * sizeof(warpgroup::Stage), stream,
+    launch(backward_kernel<stages>, dim3(blocks), kThreads, kSharedBytes<stages, kPatches>, stream,
            "delta rule: backward by a warpgroup", problem, output_gradient, triangles, scratch);
   });
 }
