@@ -34,33 +34,45 @@ __global__ void __launch_bounds__(kThreads, kBlocksTogether)
     return;
   }
   grow_registers<kComputeRegisters>();
-  float state[kRegisters] = {}, x[kRegisters], output[kRegisters];
-  StepBlocks product;
-  std::uint32_t rounded[kBlocks][4];
-  Planes state_planes, weighted;
-  to_planes(state_planes, state, 1.0f);
   const int chunks = (at.length + kSteps - 1) / kSteps, own_value = first_value();
+  if (chunks == 0) return;
   Patch* const patches = reinterpret_cast<Patch*>(ring + kStages) + own_value / 16 * kPatches;
   Patch &rows_patch = patches[0], &state_patch = patches[1];
   RowWriter outputs(out.output + problem.contiguous(at, 0), problem.heads * width, width, own_value);
   RowWriter errors(out.error + problem.contiguous(at, 0), problem.heads * width, width, own_value);
   bf16* saved_state = out.state + problem.chunk_index(blockIdx.x, 0) * kStateElements<kWidth>;
+  float state[kRegisters] = {}, x[kRegisters], output[kRegisters] = {};
+  StepBlocks product = {};
+  std::uint32_t rounded[kBlocks][4];
+  Planes state_planes, weighted;
   RingPlace<kStages> place;
-  for (int chunk = 0; chunk < chunks; ++chunk, place.advance()) {
-    const Stage& stage = ring[place.slot];
+  // The planes of S and X = V. In this order: the compiler moves nothing over the barrier's wait, but would move the
+  // planes behind a wait for products.
+  const auto begin_chunk = [&] {
+    to_planes(state_planes, state, 1.0f);
     barriers.full[place.slot].wait(place.parity);
-
-    // X = V - K S; beside it Q S. S is saved, and the last chunk's O goes out.
 #pragma unroll
     for (int block = 0; block < kBlocks; ++block) {
       std::uint32_t values[4];
-      load_transposed_rows(values, stage.value, block, own_value);
+      load_transposed_rows(values, ring[place.slot].value, block, own_value);
 #pragma unroll
       for (int i = 0; i < 4; ++i) {
         x[8 * block + 2 * i] = unpack_low(values[i]);
         x[8 * block + 2 * i + 1] = unpack_high(values[i]);
       }
     }
+  };
+  // O = scale Q S + P U
+  const auto round_output = [&] {
+    add(output, -problem.scale, product);
+    to_pairs(rounded, output);
+  };
+  begin_chunk();
+  for (int chunk = 0;; ++chunk) {
+    const Stage& stage = ring[place.slot];
+
+    // X = V - K S, and beside it the last chunk's O. Then -Q S; beside it that O and S are stored.
+    round_output();
     start_products();
     multiply_keys<-1>(x, state_planes.low, stage.k, true);
     multiply_keys<-1>(x, state_planes.high, stage.k, true);
@@ -68,6 +80,7 @@ __global__ void __launch_bounds__(kThreads, kBlocksTogether)
     multiply_keys<-1>(output, state_planes.high, stage.q, false);
     commit_products();
     __syncwarp();  // keeps the stores from being issued before the products
+    put(rows_patch, rounded);
     put(state_patch, state_planes.high);
     __syncwarp();
     if (chunk > 0) {
@@ -91,7 +104,7 @@ __global__ void __launch_bounds__(kThreads, kBlocksTogether)
     hold(weighted);
     add(x, 1.0f, product);
 
-    // U = D E, S' = S + K^T U, O = scale Q S + P U; E is saved beside them.
+    // U = D E, S' = S + K^T U, P U; E is saved beside them. While P U is under way, the next chunk begins.
     weigh(weighted, x, stage.beta, 1.0f);
     start_products();
     multiply_steps(state, weighted.low, stage.k);
@@ -109,21 +122,23 @@ __global__ void __launch_bounds__(kThreads, kBlocksTogether)
     __syncwarp();  // after them
     wait_for_products<1>();
     hold_registers(state);
-    if (chunk + 1 < chunks)
-      to_planes(state_planes, state, 1.0f);  // in a branch: the compiler would move it after the wait
-    else
-      state_planes = Planes{};
+    if (chunk + 1 == chunks) break;
+    const int used = place.slot;
+    place.advance();
+    begin_chunk();
     wait_for_products<0>();
     __syncwarp();
-    if (lane_id() == 0) barriers.empty[place.slot].arrive();
+    if (lane_id() == 0) barriers.empty[used].arrive();
     hold(product);
     hold(weighted);
-    add(output, -problem.scale, product);
-    to_pairs(rounded, output);
-    put(rows_patch, rounded);
   }
+  wait_for_products<0>();
+  hold(product);
+  hold(weighted);
+  round_output();
+  put(rows_patch, rounded);
   __syncwarp();
-  if (chunks > 0) outputs.store(rows_patch, at.length - (chunks - 1) * kSteps);
+  outputs.store(rows_patch, at.length - (chunks - 1) * kSteps);
 #endif
 }
 
