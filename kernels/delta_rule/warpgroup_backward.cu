@@ -28,29 +28,43 @@ __global__ void __launch_bounds__(kThreads, kBlocksTogether)
     return;
   }
   grow_registers<kComputeRegisters>();
-  const float scale = problem.scale, inverse_scale = 1.0f / scale;
   const int chunks = (at.length + kSteps - 1) / kSteps, own_value = first_value();
+  if (chunks == 0) return;
+  const float scale = problem.scale, inverse_scale = 1.0f / scale;
   Patch& patch = reinterpret_cast<Patch*>(ring + kStages)[own_value / 16];
   RowWriter errors(scratch.error_gradient + problem.contiguous(at, 0), step_stride, width, own_value);
   errors.move(chunks - 1);
   float state[kRegisters] = {}, x[kRegisters];
   StepBlocks product;
-  std::uint32_t rounded[kBlocks][4];
   Planes state_gradient, weighted;
   std::uint32_t d_output[kBlocks][4];
   RingPlace<kStages> place;
-  for (int chunk = chunks - 1; chunk >= 0; --chunk, place.advance()) {
-    const Stage& stage = ring[place.slot];
+  const auto begin_chunk = [&] {  // queues P^T dO
     barriers.full[place.slot].wait(place.parity);
-
-    // dU = P^T dO + K dS', then dS' + scale Q^T dO; dS' is saved beside them.
+    const Stage& stage = ring[place.slot];
 #pragma unroll
     for (int block = 0; block < kBlocks; ++block) load_transposed_rows(d_output[block], stage.value, block, own_value);
+    start_products();
+    multiply_triangle<true>(product, d_output, stage.triangles.attend, false);
+    commit_products();
+  };
+  const auto store_errors = [&](int chunk) {
+    std::uint32_t rounded[kBlocks][4];
+    to_pairs(rounded, x);
+    put(patch, rounded);
+    __syncwarp();
+    errors.store(patch, at.length - chunk * kSteps);
+    errors.move(-1);
+  };
+  begin_chunk();
+  for (int chunk = chunks - 1;; --chunk) {
+    const Stage& stage = ring[place.slot];
+
+    // dU = P^T dO + K dS', then dS' + scale Q^T dO; dS' is saved beside them.
     to_planes(state_gradient, state, scale);
     start_products();
     multiply_keys(x, state_gradient.low, stage.k, false);
     multiply_keys(x, state_gradient.high, stage.k, true);
-    multiply_triangle<true>(product, d_output, stage.triangles.attend, false);
     commit_products();
     multiply_steps(state, d_output, stage.q);
     commit_products();
@@ -76,26 +90,28 @@ __global__ void __launch_bounds__(kThreads, kBlocksTogether)
     hold(weighted);
     hold_operands(d_output);
     add(x, 1.0f, product);
+    if (chunk == 0) break;
 
-    // dX = D dY, dS = dS' + scale Q^T dO - K^T dX; dY is saved beside it.
+    // dX = D dY, dS = dS' + scale Q^T dO - K^T dX; dY is saved beside it. The next chunk's P^T dO follows.
     weigh(weighted, x, stage.beta, -inverse_scale);
     start_products();
     multiply_steps(state, weighted.low, stage.k);
     multiply_steps(state, weighted.high, stage.k);
     commit_products();
     __syncwarp();  // keeps the stores from being issued before the products, or
-    to_pairs(rounded, x);
-    put(patch, rounded);
-    __syncwarp();
-    errors.store(patch, at.length - chunk * kSteps);
-    errors.move(-1);
+    store_errors(chunk);
     __syncwarp();  // after them
-    wait_for_products<0>();
+    const int used = place.slot;
+    place.advance();
+    begin_chunk();
+    wait_for_products<1>();
     __syncwarp();
-    if (lane_id() == 0) barriers.empty[place.slot].arrive();
+    if (lane_id() == 0) barriers.empty[used].arrive();
     hold_registers(state);
     hold(weighted);
   }
+  __syncwarp();
+  store_errors(0);
 #endif
 }
 
