@@ -79,9 +79,7 @@ __global__ void __launch_bounds__(kThreads, kBlocksTogether)
     add(x, 1.0f, product);
 
     // dY = dU - Z^T D dU
-    weigh(weighted, x, stage.beta, 1.0f);
-    start_products();
-    multiply_solve<true>(product, weighted, stage.triangles);
+    multiply_solve<true>(product, weighted, x, {stage.beta, 1.0f}, stage.triangles);
     commit_products();
     wait_for_products<0>();
     hold(product);
@@ -93,10 +91,7 @@ __global__ void __launch_bounds__(kThreads, kBlocksTogether)
     if (chunk == 0) break;
 
     // dX = D dY, dS = dS' + scale Q^T dO - K^T dX; dY is saved beside it. The next chunk's P^T dO follows.
-    weigh(weighted, x, stage.beta, -inverse_scale);
-    start_products();
-    multiply_steps(state, weighted.low, stage.k);
-    multiply_steps(state, weighted.high, stage.k);
+    multiply_steps(state, weighted, x, {stage.beta, -inverse_scale}, stage.k);
     commit_products();
     __syncwarp();  // keeps the stores from being issued before the products, or
     store_errors(chunk);

@@ -157,28 +157,33 @@ struct Planes {
   std::uint32_t high[4][4], low[4][4];
 };
 
+// Registers 2 i and 2 i + 1 of a product in planes.
+__device__ inline void split(Planes& planes, int i, float a, float b) {
+  const std::uint32_t high = pack_bf16(a, b);
+  planes.high[i / 4][i % 4] = high;
+  planes.low[i / 4][i % 4] = pack_bf16(a - unpack_low(high), b - unpack_high(high));
+}
+
 // Of a product's registers times a factor.
 __device__ inline void to_planes(Planes& planes, const float (&x)[kRegisters], float factor) {
 #pragma unroll
-  for (int i = 0; i < kRegisters / 2; ++i) {
-    const float a = x[2 * i] * factor, b = x[2 * i + 1] * factor;
-    const std::uint32_t high = pack_bf16(a, b);
-    planes.high[i / 4][i % 4] = high;
-    planes.low[i / 4][i % 4] = pack_bf16(a - unpack_low(high), b - unpack_high(high));
-  }
+  for (int i = 0; i < kRegisters / 2; ++i) split(planes, i, x[2 * i] * factor, x[2 * i + 1] * factor);
 }
 
-// Of values x steps times the steps' beta and a factor.
-__device__ inline void weigh(Planes& planes, const float (&x)[kRegisters], const float* beta, float factor) {
-  float weighted[kRegisters];
+// What values x steps are multiplied by where they are formed as a left operand: the steps' beta and a factor.
+struct Weights {
+  const float* beta;
+  float factor;
+
+  // The planes of 16 steps.
+  __device__ void apply(Planes& planes, const float (&x)[kRegisters], int block) const {
 #pragma unroll
-  for (int i = 0; i < kRegisters; i += 4) {
-    const float2 b = *reinterpret_cast<const float2*>(beta + 2 * i + 2 * (lane_id() % 4));
-    weighted[i] = x[i] * b.x, weighted[i + 1] = x[i + 1] * b.y;
-    weighted[i + 2] = x[i + 2] * b.x, weighted[i + 3] = x[i + 3] * b.y;
+    for (int i = 4 * block; i < 4 * block + 4; ++i) {
+      const float2 b = *reinterpret_cast<const float2*>(beta + i / 2 * 8 + 2 * (lane_id() % 4));
+      split(planes, i, x[2 * i] * b.x * factor, x[2 * i + 1] * b.y * factor);
+    }
   }
-  to_planes(planes, weighted, factor);
-}
+};
 
 __device__ inline void hold(Planes& planes) {
   hold_operands(planes.high);
@@ -205,36 +210,62 @@ __device__ inline void multiply_steps(float (&d)[kRegisters], const std::uint32_
   for (int k = 0; k < kSteps / 16; ++k)
     multiply<kWidth, Major::kMN>(d, a[k], RowTile::k_in_rows(rows, 16 * k, 0), true);
 }
+// The same of weighted x in two planes, which are formed between the products.
+__device__ inline void multiply_steps(float (&d)[kRegisters], Planes& a, const float (&x)[kRegisters],
+                                      const Weights& weights, const bf16* rows) {
+#pragma unroll
+  for (int k = 0; k < kSteps / 16; ++k) {
+    weights.apply(a, x, k);
+    start_products();
+    multiply<kWidth, Major::kMN>(d, a.low[k], RowTile::k_in_rows(rows, 16 * k, 0), true);
+  }
+  multiply_steps(d, a.high, rows);
+}
 // Values x steps as products of 16 steps each. Registers of their own: the PTX manual orders products of one shape
 // alone where they change the same registers.
 struct StepBlocks {
   float x[kBlocks][8];
 };
-// Queues d (=, +=) a (values x steps) M^T, or with kTransposed a M, for a lower triangular M (steps x steps). What is
-// above the diagonal is left out, block by block: it would be 0, but 0 times what is no number is not.
+// The order in which blocks of steps are multiplied by a lower triangular matrix: first what most others need.
+template <bool kTransposed>
+__device__ constexpr int block_in_order(int k) {
+  return kTransposed ? kBlocks - 1 - k : k;
+}
+// Queues d (=, +=) a (values x steps) M^T, or with kTransposed a M, for a lower triangular M (steps x steps); first of
+// the k-th block of steps alone. What is above the diagonal is left out, block by block: it would be 0, but 0 times
+// what is no number is not.
+template <bool kTransposed>
+__device__ inline void multiply_triangle_block(StepBlocks& d, const std::uint32_t (&a)[4][4], const bf16* triangle,
+                                               int k, bool accumulate) {
+  const int from = block_in_order<kTransposed>(k);
+#pragma unroll
+  for (int i = 0; i < kBlocks - k; ++i) {
+    const int to = kTransposed ? from - i : from + i;
+    if constexpr (kTransposed)
+      multiply<16, Major::kMN>(d.x[to], a[from],
+                               TriangleTile::k_in_rows(triangle, 0, Triangles<bf16>::block(from, to) / 16),
+                               accumulate || k > 0);
+    else
+      multiply<16>(d.x[to], a[from], TriangleTile::k_in_columns(triangle, 0, Triangles<bf16>::block(to, from) / 16),
+                   accumulate || k > 0);
+  }
+}
 template <bool kTransposed>
 __device__ inline void multiply_triangle(StepBlocks& d, const std::uint32_t (&a)[4][4], const bf16* triangle,
                                          bool accumulate) {
 #pragma unroll
-  for (int k = 0; k < kBlocks; ++k) {
-    const int from = kTransposed ? kBlocks - 1 - k : k;  // the block of steps that is multiplied
-#pragma unroll
-    for (int i = 0; i < kBlocks - k; ++i) {
-      const int to = kTransposed ? from - i : from + i;
-      if constexpr (kTransposed)
-        multiply<16, Major::kMN>(d.x[to], a[from],
-                                 TriangleTile::k_in_rows(triangle, 0, Triangles<bf16>::block(from, to) / 16),
-                                 accumulate || k > 0);
-      else
-        multiply<16>(d.x[to], a[from], TriangleTile::k_in_columns(triangle, 0, Triangles<bf16>::block(to, from) / 16),
-                     accumulate || k > 0);
-    }
-  }
+  for (int k = 0; k < kBlocks; ++k) multiply_triangle_block<kTransposed>(d, a, triangle, k, accumulate);
 }
-// Queues d = a Z^T, or a Z, of -Z in two matrices and a in two planes.
+// Queues d = a Z^T, or a Z, of -Z in two matrices and weighted x in two planes, which are formed between the products.
 template <bool kTransposed>
-__device__ inline void multiply_solve(StepBlocks& d, const Planes& a, const Triangles<bf16>& triangles) {
-  multiply_triangle<kTransposed>(d, a.low, triangles.solve[0], false);
+__device__ inline void multiply_solve(StepBlocks& d, Planes& a, const float (&x)[kRegisters], const Weights& weights,
+                                      const Triangles<bf16>& triangles) {
+#pragma unroll
+  for (int k = 0; k < kBlocks; ++k) {
+    weights.apply(a, x, block_in_order<kTransposed>(k));
+    start_products();
+    multiply_triangle_block<kTransposed>(d, a.low, triangles.solve[0], k, false);
+  }
   multiply_triangle<kTransposed>(d, a.high, triangles.solve[1], true);
   multiply_triangle<kTransposed>(d, a.high, triangles.solve[0], true);
 }

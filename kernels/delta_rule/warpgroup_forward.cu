@@ -93,9 +93,7 @@ __global__ void __launch_bounds__(kThreads, kBlocksTogether)
     hold_registers(x);
 
     // E = X - Z D X
-    weigh(weighted, x, stage.beta, 1.0f);
-    start_products();
-    multiply_solve<false>(product, weighted, stage.triangles);
+    multiply_solve<false>(product, weighted, x, {stage.beta, 1.0f}, stage.triangles);
     commit_products();
     wait_for_products<0>();
     hold(product);
@@ -105,10 +103,7 @@ __global__ void __launch_bounds__(kThreads, kBlocksTogether)
     add(x, 1.0f, product);
 
     // U = D E, S' = S + K^T U, P U; E is saved beside them. While P U is under way, the next chunk begins.
-    weigh(weighted, x, stage.beta, 1.0f);
-    start_products();
-    multiply_steps(state, weighted.low, stage.k);
-    multiply_steps(state, weighted.high, stage.k);
+    multiply_steps(state, weighted, x, {stage.beta, 1.0f}, stage.k);
     commit_products();
     multiply_triangle<false>(product, weighted.low, stage.triangles.attend, false);
     multiply_triangle<false>(product, weighted.high, stage.triangles.attend, true);
