@@ -119,7 +119,7 @@ void launch_warpgroup_backward(const Problem<bf16>& problem, const bf16* output_
   using namespace warpgroup;
   const int blocks = problem.batch * problem.heads;
   with_stages(blocks, [&](auto stages) {
-    launch(backward_kernel<stages>, dim3(blocks), kThreads, kSharedBytes<stages, kPatches>, stream,
+    launch(backward_kernel<stages>, dim3(blocks), kThreads, shared_bytes(stages, kPatches), stream,
            "delta rule: backward by a warpgroup", problem, output_gradient, triangles, scratch);
   });
 }

@@ -58,8 +58,8 @@ struct alignas(16) Stage {
 };
 
 // What a warp stores on its way to global memory: its 16 values of 64 rows, steps or keys. Two lanes bring a row, so
-// that whole sectors leave. The halves of every other four rows are swapped: the eight rows that are written at once,
-// and the four that are read, then lie in different banks.
+// that its 32 bytes leave at once. The halves of every other four rows are swapped: the eight rows that are written at
+// once, and the four that are read, then lie in different banks.
 struct alignas(16) Patch {
   bf16 x[kSteps * 16];
 
@@ -67,9 +67,11 @@ struct alignas(16) Patch {
 };
 constexpr int kWarps = kWarpgroup / 32;
 
-// What a block has in dynamic shared memory: the ring, then kPatches patches of each warp.
-template <int kStages, int kPatches>
-constexpr int kSharedBytes = kStages * sizeof(Stage) + kPatches* kWarps * sizeof(Patch);
+// What a block has in dynamic shared memory: the ring, then each warp's patches.
+constexpr std::size_t shared_bytes(int stages, int patches) {
+  return stages * sizeof(Stage) + patches * kWarps * sizeof(Patch);
+}
+static_assert(kBlocksTogether * (shared_bytes(2, 2) + 2048) <= 227 * 1024);
 
 // Calls function(constant) with the chunks that a block has in shared memory: two, 81 KB, where two blocks share a
 // multiprocessor, three, 122 KB, where each has one to itself.

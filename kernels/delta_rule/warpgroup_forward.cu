@@ -145,7 +145,7 @@ void launch_warpgroup_forward(const Problem<bf16>& problem, const Triangles<bf16
   using namespace warpgroup;
   const int blocks = problem.batch * problem.heads;
   with_stages(blocks, [&](auto stages) {
-    launch(forward_kernel<stages>, dim3(blocks), kThreads, kSharedBytes<stages, kPatches>, stream,
+    launch(forward_kernel<stages>, dim3(blocks), kThreads, shared_bytes(stages, kPatches), stream,
            "delta rule: forward by a warpgroup", problem, triangles, out);
   });
 }
