@@ -61,18 +61,20 @@ struct BlockTile {
   HOST_DEVICE static constexpr int column_of(int index) { return index / kColumnElements * 8 + index % 8; }
   // The operand of which k is a tile's column and m or n = 0 is `row`. To be multiplied as it is ("K-major").
   __device__ static std::uint64_t k_in_columns(const bf16* tile, int row, int column) {
-    return descriptor(tile + index(row, column), 2 * kColumnElements, 128);
+    return descriptor(tile, index(row, column), 2 * kColumnElements, 128);
   }
   // The operand of which k is a tile's row and m or n = 0 is `column`. To be multiplied transposed ("MN-major").
   __device__ static std::uint64_t k_in_rows(const bf16* tile, int row, int column) {
-    return descriptor(tile + index(row, column), 128, 2 * kColumnElements);
+    return descriptor(tile, index(row, column), 128, 2 * kColumnElements);
   }
 
  private:
-  // Bytes between blocks that are neighbours in k, and in m or n.
-  __device__ static std::uint64_t descriptor(const bf16* p, int k_bytes, int mn_bytes) {
-    return static_cast<std::uint64_t>(shared_address(p) >> 4) | static_cast<std::uint64_t>(k_bytes >> 4) << 16 |
-           static_cast<std::uint64_t>(mn_bytes >> 4) << 32;
+  // Bytes between blocks that are neighbours in k, and in m or n. Constants are added after the address was divided, so
+  // that a tile's operands differ by one addition.
+  __device__ static std::uint64_t descriptor(const bf16* tile, int first, int k_bytes, int mn_bytes) {
+    const std::uint32_t low =
+        (shared_address(tile) >> 4) + static_cast<std::uint32_t>(first / 8 + (k_bytes >> 4 << 16));
+    return low | static_cast<std::uint64_t>(mn_bytes >> 4) << 32;
   }
 };
 
@@ -121,40 +123,41 @@ struct ProductOfShape;
       "+f"(d[i + 7])
 #define ENGRAM_IN_OUT_32(i) ENGRAM_IN_OUT_8(i), ENGRAM_IN_OUT_8(i + 8), ENGRAM_IN_OUT_8(i + 16), ENGRAM_IN_OUT_8(i + 24)
 
-// The operands after d are numbered r0 .. r6.
-#define ENGRAM_PRODUCT_OF_SHAPE(n, registers, in_out, r0, r1, r2, r3, r4, r5, r6)                                 \
-  template <>                                                                                                     \
-  struct ProductOfShape<n> {                                                                                      \
-    template <int kTransposeA, int kTransposeB>                                                                   \
-    __device__ static void run(float (&d)[n / 2], std::uint64_t a, std::uint64_t b, int accumulate) {             \
-      asm volatile("{.reg .pred p; setp.ne.b32 p, %" #r2 ", 0; wgmma.mma_async.sync.aligned.m64n" #n              \
-                   "k16.f32.bf16.bf16 {" registers "}, %" #r0 ", %" #r1 ", p, 1, 1, %" #r3 ", %" #r4 ";}"         \
-                   : in_out                                                                                       \
-                   : "l"(a), "l"(b), "r"(accumulate), "n"(kTransposeA), "n"(kTransposeB)                          \
-                   : "memory");                                                                                   \
-    }                                                                                                             \
-    template <int kTransposeB>                                                                                    \
-    __device__ static void run(float (&d)[n / 2], const std::uint32_t (&a)[4], std::uint64_t b, int accumulate) { \
-      asm volatile("{.reg .pred p; setp.ne.b32 p, %" #r5 ", 0; wgmma.mma_async.sync.aligned.m64n" #n              \
-                   "k16.f32.bf16.bf16 {" registers "}, {%" #r0 ", %" #r1 ", %" #r2 ", %" #r3 "}, %" #r4           \
-                   ", p, 1, 1, %" #r6 ";}"                                                                        \
-                   : in_out                                                                                       \
-                   : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(accumulate), "n"(kTransposeB)        \
-                   : "memory");                                                                                   \
-    }                                                                                                             \
+// The operands after d are numbered r0 .. r7.
+#define ENGRAM_PRODUCT_OF_SHAPE(n, registers, in_out, r0, r1, r2, r3, r4, r5, r6, r7)                                \
+  template <>                                                                                                        \
+  struct ProductOfShape<n> {                                                                                         \
+    template <int kTransposeA, int kTransposeB>                                                                      \
+    __device__ static void run(float (&d)[n / 2], std::uint64_t a, std::uint64_t b, int accumulate) {                \
+      asm volatile("{.reg .pred p; setp.ne.b32 p, %" #r2 ", 0; wgmma.mma_async.sync.aligned.m64n" #n                 \
+                   "k16.f32.bf16.bf16 {" registers "}, %" #r0 ", %" #r1 ", p, 1, 1, %" #r3 ", %" #r4 ";}"            \
+                   : in_out                                                                                          \
+                   : "l"(a), "l"(b), "r"(accumulate), "n"(kTransposeA), "n"(kTransposeB)                             \
+                   : "memory");                                                                                      \
+    }                                                                                                                \
+    template <int kTransposeB, int kSignA>                                                                           \
+    __device__ static void run(float (&d)[n / 2], const std::uint32_t (&a)[4], std::uint64_t b, int accumulate) {    \
+      asm volatile("{.reg .pred p; setp.ne.b32 p, %" #r5 ", 0; wgmma.mma_async.sync.aligned.m64n" #n                 \
+                   "k16.f32.bf16.bf16 {" registers "}, {%" #r0 ", %" #r1 ", %" #r2 ", %" #r3 "}, %" #r4 ", p, %" #r7 \
+                   ", 1, %" #r6 ";}"                                                                                 \
+                   : in_out                                                                                          \
+                   : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(accumulate), "n"(kTransposeB),          \
+                     "n"(kSignA)                                                                                     \
+                   : "memory");                                                                                      \
+    }                                                                                                                \
   }
 
-ENGRAM_PRODUCT_OF_SHAPE(16, ENGRAM_REGISTERS_0_7, ENGRAM_IN_OUT_8(0), 8, 9, 10, 11, 12, 13, 14);
-ENGRAM_PRODUCT_OF_SHAPE(64, ENGRAM_REGISTERS_0_31, ENGRAM_IN_OUT_32(0), 32, 33, 34, 35, 36, 37, 38);
+ENGRAM_PRODUCT_OF_SHAPE(16, ENGRAM_REGISTERS_0_7, ENGRAM_IN_OUT_8(0), 8, 9, 10, 11, 12, 13, 14, 15);
+ENGRAM_PRODUCT_OF_SHAPE(64, ENGRAM_REGISTERS_0_31, ENGRAM_IN_OUT_32(0), 32, 33, 34, 35, 36, 37, 38, 39);
 #define ENGRAM_REGISTERS_0_55 ENGRAM_REGISTERS_0_31 ", " ENGRAM_REGISTERS_32_55
 #define ENGRAM_IN_OUT_56 ENGRAM_IN_OUT_32(0), ENGRAM_IN_OUT_8(32), ENGRAM_IN_OUT_8(40), ENGRAM_IN_OUT_8(48)
-ENGRAM_PRODUCT_OF_SHAPE(112, ENGRAM_REGISTERS_0_55, ENGRAM_IN_OUT_56, 56, 57, 58, 59, 60, 61, 62);
+ENGRAM_PRODUCT_OF_SHAPE(112, ENGRAM_REGISTERS_0_55, ENGRAM_IN_OUT_56, 56, 57, 58, 59, 60, 61, 62, 63);
 #define ENGRAM_REGISTERS_0_63 ENGRAM_REGISTERS_0_55 ", " ENGRAM_REGISTERS_56_63
 #define ENGRAM_IN_OUT_64 ENGRAM_IN_OUT_32(0), ENGRAM_IN_OUT_32(32)
-ENGRAM_PRODUCT_OF_SHAPE(128, ENGRAM_REGISTERS_0_63, ENGRAM_IN_OUT_64, 64, 65, 66, 67, 68, 69, 70);
+ENGRAM_PRODUCT_OF_SHAPE(128, ENGRAM_REGISTERS_0_63, ENGRAM_IN_OUT_64, 64, 65, 66, 67, 68, 69, 70, 71);
 #define ENGRAM_REGISTERS_0_127 ENGRAM_REGISTERS_0_63 ", " ENGRAM_REGISTERS_64_127
 #define ENGRAM_IN_OUT_128 ENGRAM_IN_OUT_64, ENGRAM_IN_OUT_32(64), ENGRAM_IN_OUT_32(96)
-ENGRAM_PRODUCT_OF_SHAPE(256, ENGRAM_REGISTERS_0_127, ENGRAM_IN_OUT_128, 128, 129, 130, 131, 132, 133, 134);
+ENGRAM_PRODUCT_OF_SHAPE(256, ENGRAM_REGISTERS_0_127, ENGRAM_IN_OUT_128, 128, 129, 130, 131, 132, 133, 134, 135);
 
 #undef ENGRAM_REGISTERS_0_7
 #undef ENGRAM_REGISTERS_0_31
@@ -171,14 +174,29 @@ ENGRAM_PRODUCT_OF_SHAPE(256, ENGRAM_REGISTERS_0_127, ENGRAM_IN_OUT_128, 128, 129
 #undef ENGRAM_IN_OUT_128
 #undef ENGRAM_PRODUCT_OF_SHAPE
 
-// d = a b, or d += a b: 64 x 16 times 16 x kN, the left operand in shared memory or in registers (FragmentA's order).
+// d = a b, or d += a b: 64 x 16 times 16 x kN, the left operand in shared memory or in registers (FragmentA's order),
+// where it can be taken times kSignA, 1 or -1.
 template <int kN, Major kMajorA = Major::kK, Major kMajorB = Major::kK>
 __device__ inline void multiply(float (&d)[kN / 2], std::uint64_t a, std::uint64_t b, bool accumulate) {
   ProductOfShape<kN>::template run<kMajorA == Major::kMN, kMajorB == Major::kMN>(d, a, b, accumulate);
 }
-template <int kN, Major kMajorB = Major::kK>
+template <int kN, Major kMajorB = Major::kK, int kSignA = 1>
 __device__ inline void multiply(float (&d)[kN / 2], const std::uint32_t (&a)[4], std::uint64_t b, bool accumulate) {
-  ProductOfShape<kN>::template run<kMajorB == Major::kMN>(d, a, b, accumulate);
+  ProductOfShape<kN>::template run<kMajorB == Major::kMN, kSignA>(d, a, b, accumulate);
+}
+
+// The opposite of load_matrices: four 8 x 8 tiles of pairs to rows of 16 bytes in shared memory. Lane 8 i + r says
+// where row r of tile i, transposed: its column r, goes. Compute capability 9.0 and later.
+template <bool kTranspose>
+__device__ inline void store_matrices(bf16* row, const std::uint32_t (&x)[4]) {
+  if constexpr (kTranspose)
+    asm volatile("stmatrix.sync.aligned.m8n8.x4.trans.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(shared_address(row)),
+                 "r"(x[0]), "r"(x[1]), "r"(x[2]), "r"(x[3])
+                 : "memory");
+  else
+    asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(shared_address(row)),
+                 "r"(x[0]), "r"(x[1]), "r"(x[2]), "r"(x[3])
+                 : "memory");
 }
 
 // A barrier in shared memory, 8-byte aligned. Phase 0 ends when `arrivals` have been counted and the bytes expected

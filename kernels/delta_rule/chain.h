@@ -17,8 +17,8 @@ enum class DeltaRuleChain {
 // device; _support also wants the current device to be one of wgmma.
 Support delta_rule_warpgroup_sizes(const DeltaRuleInput& input);
 Support delta_rule_warpgroup_support(const DeltaRuleInput& input);
-// The same of the backward pass, which reads the output's gradient too.
-Support delta_rule_warpgroup_support(const DeltaRuleInput& input, const void* output_gradient_BTHD);
+// The same with the output that the forward pass writes, or its gradient, which the backward pass reads.
+Support delta_rule_warpgroup_support(const DeltaRuleInput& input, const void* output_BTHD);
 
 // delta_rule_forward and delta_rule_backward by the given kernels; the two names without `_by` take kWarpgroup where it
 // is supported. Throws std::runtime_error with the reason where it is not.

@@ -5,6 +5,8 @@ namespace engram::delta_rule {
 namespace warpgroup {
 namespace {
 
+constexpr int kPatches = 1;
+
 // Names and formulas: README.md, "Backward". The gradient of the state, in units of scale, and dU^T then dY^T are in a
 // thread's registers.
 template <int kStages>
@@ -26,40 +28,58 @@ __global__ void __launch_bounds__(kThreads, kBlocksTogether)
     return;
   }
   grow_registers<kComputeRegisters>();
+  const int chunks = (at.length + kSteps - 1) / kSteps, own_value = first_value();
+  if (chunks == 0) return;
   const float scale = problem.scale, inverse_scale = 1.0f / scale;
+  Patch& patch = reinterpret_cast<Patch*>(ring + kStages)[own_value / 16];
+  RowWriter errors(scratch.error_gradient + problem.contiguous(at, 0), step_stride, width, own_value);
+  errors.move(chunks - 1);
   float state[kRegisters] = {}, x[kRegisters];
   StepBlocks product;
-  StepPairs rounded;
   Planes state_gradient, weighted;
   std::uint32_t d_output[kBlocks][4];
   RingPlace<kStages> place;
-  for (int chunk = (at.length + kSteps - 1) / kSteps - 1; chunk >= 0; --chunk, place.advance()) {
-    const Stage& stage = ring[place.slot];
-    const int begin = chunk * kSteps, valid = min(kSteps, at.length - begin);
+  const auto begin_chunk = [&] {  // queues P^T dO
     barriers.full[place.slot].wait(place.parity);
+    const Stage& stage = ring[place.slot];
+#pragma unroll
+    for (int block = 0; block < kBlocks; ++block) load_transposed_rows(d_output[block], stage.value, block, own_value);
+    start_products();
+    multiply_triangle<true>(product, d_output, stage.triangles.attend, false);
+    commit_products();
+  };
+  const auto store_errors = [&](int chunk) {
+    std::uint32_t rounded[kBlocks][4];
+    to_pairs(rounded, x);
+    put(patch, rounded);
+    __syncwarp();
+    errors.store(patch, at.length - chunk * kSteps);
+    errors.move(-1);
+  };
+  begin_chunk();
+  for (int chunk = chunks - 1;; --chunk) {
+    const Stage& stage = ring[place.slot];
 
     // dU = P^T dO + K dS', then dS' + scale Q^T dO; dS' is saved beside them.
-#pragma unroll
-    for (int block = 0; block < kBlocks; ++block) load_transposed_rows(d_output[block], stage.value, block);
     to_planes(state_gradient, state, scale);
     start_products();
     multiply_keys(x, state_gradient.low, stage.k, false);
     multiply_keys(x, state_gradient.high, stage.k, true);
-    multiply_triangle<true>(product, d_output, stage.triangles.attend, false);
     commit_products();
     multiply_steps(state, d_output, stage.q);
     commit_products();
-    store_state<false>(scratch.state_gradient + problem.chunk_index(blockIdx.x, chunk) * kStateElements<kWidth>,
-                       state_gradient.high, width);
+    __syncwarp();  // keeps the stores from being issued before the products
+    put(patch, state_gradient.high);
+    __syncwarp();
+    store_state(scratch.state_gradient + problem.chunk_index(blockIdx.x, chunk) * kStateElements<kWidth>, patch, width,
+                own_value);
     wait_for_products<1>();
     hold_registers(x);
     hold(product);
     add(x, 1.0f, product);
 
     // dY = dU - Z^T D dU
-    weigh(weighted, x, stage.beta, 1.0f);
-    start_products();
-    multiply_solve<true>(product, weighted, stage.triangles);
+    multiply_solve<true>(product, weighted, x, {stage.beta, 1.0f}, stage.triangles);
     commit_products();
     wait_for_products<0>();
     hold(product);
@@ -68,23 +88,25 @@ __global__ void __launch_bounds__(kThreads, kBlocksTogether)
     hold(weighted);
     hold_operands(d_output);
     add(x, 1.0f, product);
+    if (chunk == 0) break;
 
-    // dX = D dY, dS = dS' + scale Q^T dO - K^T dX; dY is saved beside it.
-    weigh(weighted, x, stage.beta, -inverse_scale);
-    start_products();
-    multiply_steps(state, weighted.low, stage.k);
-    multiply_steps(state, weighted.high, stage.k);
+    // dX = D dY, dS = dS' + scale Q^T dO - K^T dX; dY is saved beside it. The next chunk's P^T dO follows.
+    multiply_steps(state, weighted, x, {stage.beta, -inverse_scale}, stage.k);
     commit_products();
     __syncwarp();  // keeps the stores from being issued before the products, or
-    to_pairs(rounded, x);
-    store_steps(scratch.error_gradient + problem.contiguous(at, begin), step_stride, rounded, valid, width);
+    store_errors(chunk);
     __syncwarp();  // after them
-    wait_for_products<0>();
+    const int used = place.slot;
+    place.advance();
+    begin_chunk();
+    wait_for_products<1>();
     __syncwarp();
-    if (lane_id() == 0) barriers.empty[place.slot].arrive();
+    if (lane_id() == 0) barriers.empty[used].arrive();
     hold_registers(state);
     hold(weighted);
   }
+  __syncwarp();
+  store_errors(0);
 #endif
 }
 
@@ -97,7 +119,7 @@ void launch_warpgroup_backward(const Problem<bf16>& problem, const bf16* output_
   using namespace warpgroup;
   const int blocks = problem.batch * problem.heads;
   with_stages(blocks, [&](auto stages) {
-    launch(backward_kernel<stages>, dim3(blocks), kThreads, stages * sizeof(warpgroup::Stage), stream,
+    launch(backward_kernel<stages>, dim3(blocks), kThreads, shared_bytes(stages, kPatches), stream,
            "delta rule: backward by a warpgroup", problem, output_gradient, triangles, scratch);
   });
 }

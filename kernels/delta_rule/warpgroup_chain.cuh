@@ -47,8 +47,8 @@ constexpr int kBlocksTogether = 2;  // half of a multiprocessor's registers each
 [[maybe_unused]] constexpr int kCopyRegisters = 40, kComputeRegisters = 208;
 static_assert(kSteps == kWidth);
 
-using RowTile = BlockTile<kSteps, kWidth, 8>;  // rows: steps; the pad is for products over steps
-using TriangleBlock = BlockTile<16, 16>;       // a block of Triangles
+using RowTile = BlockTile<kSteps, kWidth, 8>;                         // rows: steps; the pad is for products over steps
+using TriangleTile = BlockTile<16, Triangles<bf16>::kElements / 16>;  // the blocks of Triangles beside each other
 
 struct alignas(16) Stage {
   bf16 k[RowTile::kElements], q[RowTile::kElements];
@@ -56,6 +56,22 @@ struct alignas(16) Stage {
   Triangles<bf16> triangles;
   float beta[kSteps];
 };
+
+// What a warp stores on its way to global memory: its 16 values of 64 rows, steps or keys. Two lanes bring a row, so
+// that its 32 bytes leave at once. The halves of every other four rows are swapped: the eight rows that are written at
+// once, and the four that are read, then lie in different banks.
+struct alignas(16) Patch {
+  bf16 x[kSteps * 16];
+
+  __device__ static int index(int row, int half) { return row * 16 + (half ^ row / 4 % 2) * 8; }
+};
+constexpr int kWarps = kWarpgroup / 32;
+
+// What a block has in dynamic shared memory: the ring, then each warp's patches.
+constexpr std::size_t shared_bytes(int stages, int patches) {
+  return stages * sizeof(Stage) + patches * kWarps * sizeof(Patch);
+}
+static_assert(kBlocksTogether * (shared_bytes(2, 2) + 2048) <= 227 * 1024);
 
 // Calls function(constant) with the chunks that a block has in shared memory: two, 81 KB, where two blocks share a
 // multiprocessor, three, 122 KB, where each has one to itself.
@@ -94,12 +110,10 @@ __device__ inline void bring_chunks(Stage* ring, RingBarriers<kStages>& barriers
   const auto chunk_at = [&](int i) { return kReverse ? chunks - 1 - i : i; };
   const auto beta_of = [&](int i) {
     const int step = chunk_at(i) * kSteps + thread;
-    return i < chunks && thread < kSteps && step < at.length
-               ? static_cast<float>(problem.beta[problem.scalar(at, step)])
-               : 0.0f;
+    return i < chunks && thread < kSteps && step < at.length ? problem.beta[problem.scalar(at, step)] : bf16{};
   };
   RingPlace<kStages> filling, filled;
-  float beta = beta_of(0);
+  bf16 beta = beta_of(0);  // of the chunk that is published next: waited for, as the copies are, only then
   for (int i = 0; i < chunks + kStages - 2; ++i) {
     if (i < chunks) {
       Stage& stage = ring[filling.slot];
@@ -117,16 +131,16 @@ __device__ inline void bring_chunks(Stage* ring, RingBarriers<kStages>& barriers
       copy_tile(stage.value, values, row * values.stride + head, valid, problem.width, thread);
       copy_tile(stage.q, {problem.q, problem.row_stride}, row * problem.row_stride + head, valid, problem.width,
                 thread);
-      if (thread < kSteps) stage.beta[thread] = beta;
-      beta = beta_of(i + 1);
       filling.advance();
     }
     commit_copies();
     if (i < kStages - 2) continue;
     wait_for_groups<kStages - 2>();
+    if (thread < kSteps) ring[filled.slot].beta[thread] = static_cast<float>(beta);
     publish_to_products();
     barriers.full[filled.slot].arrive();
     filled.advance();
+    beta = beta_of(i + 3 - kStages);
   }
 }
 
@@ -145,47 +159,52 @@ struct Planes {
   std::uint32_t high[4][4], low[4][4];
 };
 
+// Registers 2 i and 2 i + 1 of a product in planes.
+__device__ inline void split(Planes& planes, int i, float a, float b) {
+  const std::uint32_t high = pack_bf16(a, b);
+  planes.high[i / 4][i % 4] = high;
+  planes.low[i / 4][i % 4] = pack_bf16(a - unpack_low(high), b - unpack_high(high));
+}
+
 // Of a product's registers times a factor.
 __device__ inline void to_planes(Planes& planes, const float (&x)[kRegisters], float factor) {
 #pragma unroll
-  for (int i = 0; i < kRegisters / 2; ++i) {
-    const float a = x[2 * i] * factor, b = x[2 * i + 1] * factor;
-    const std::uint32_t high = pack_bf16(a, b);
-    planes.high[i / 4][i % 4] = high;
-    planes.low[i / 4][i % 4] = pack_bf16(a - unpack_low(high), b - unpack_high(high));
-  }
+  for (int i = 0; i < kRegisters / 2; ++i) split(planes, i, x[2 * i] * factor, x[2 * i + 1] * factor);
 }
 
-// Of values x steps times the steps' beta and a factor.
-__device__ inline void weigh(Planes& planes, const float (&x)[kRegisters], const float* beta, float factor) {
-  float weighted[kRegisters];
+// What values x steps are multiplied by where they are formed as a left operand: the steps' beta and a factor.
+struct Weights {
+  const float* beta;
+  float factor;
+
+  // The planes of 16 steps.
+  __device__ void apply(Planes& planes, const float (&x)[kRegisters], int block) const {
 #pragma unroll
-  for (int i = 0; i < kRegisters; i += 4) {
-    const float2 b = *reinterpret_cast<const float2*>(beta + 2 * i + 2 * (lane_id() % 4));
-    weighted[i] = x[i] * b.x, weighted[i + 1] = x[i + 1] * b.y;
-    weighted[i + 2] = x[i + 2] * b.x, weighted[i + 3] = x[i + 3] * b.y;
+    for (int i = 4 * block; i < 4 * block + 4; ++i) {
+      const float2 b = *reinterpret_cast<const float2*>(beta + i / 2 * 8 + 2 * (lane_id() % 4));
+      split(planes, i, x[2 * i] * b.x * factor, x[2 * i + 1] * b.y * factor);
+    }
   }
-  to_planes(planes, weighted, factor);
-}
+};
 
 __device__ inline void hold(Planes& planes) {
   hold_operands(planes.high);
   hold_operands(planes.low);
 }
 
-// This warp's left operand (values x 16 steps) from rows of steps.
-__device__ inline void load_transposed_rows(std::uint32_t (&a)[4], const bf16* tile, int block) {
+// A warp's left operand (its values x 16 steps) from rows of steps.
+__device__ inline void load_transposed_rows(std::uint32_t (&a)[4], const bf16* tile, int block, int first_value) {
   const int lane = lane_id();
-  load_matrices<true>(a,
-                      tile + RowTile::index(block * 16 + lane % 8 + lane / 16 * 8, first_value() + lane / 8 % 2 * 8));
+  load_matrices<true>(a, tile + RowTile::index(block * 16 + lane % 8 + lane / 16 * 8, first_value + lane / 8 % 2 * 8));
 }
 
-// Queues d (=, +=) a (values x keys) rows^T (keys x steps).
+// Queues d (=, +=) kSign a (values x keys) rows^T (keys x steps).
+template <int kSign = 1>
 __device__ inline void multiply_keys(float (&d)[kRegisters], const std::uint32_t (&a)[4][4], const bf16* rows,
                                      bool accumulate) {
 #pragma unroll
   for (int k = 0; k < kWidth / 16; ++k)
-    multiply<kSteps>(d, a[k], RowTile::k_in_columns(rows, 0, 16 * k), accumulate || k > 0);
+    multiply<kSteps, Major::kK, kSign>(d, a[k], RowTile::k_in_columns(rows, 0, 16 * k), accumulate || k > 0);
 }
 // Queues d += a (values x steps) rows (steps x keys).
 __device__ inline void multiply_steps(float (&d)[kRegisters], const std::uint32_t (&a)[4][4], const bf16* rows) {
@@ -193,36 +212,62 @@ __device__ inline void multiply_steps(float (&d)[kRegisters], const std::uint32_
   for (int k = 0; k < kSteps / 16; ++k)
     multiply<kWidth, Major::kMN>(d, a[k], RowTile::k_in_rows(rows, 16 * k, 0), true);
 }
+// The same of weighted x in two planes, which are formed between the products.
+__device__ inline void multiply_steps(float (&d)[kRegisters], Planes& a, const float (&x)[kRegisters],
+                                      const Weights& weights, const bf16* rows) {
+#pragma unroll
+  for (int k = 0; k < kSteps / 16; ++k) {
+    weights.apply(a, x, k);
+    start_products();
+    multiply<kWidth, Major::kMN>(d, a.low[k], RowTile::k_in_rows(rows, 16 * k, 0), true);
+  }
+  multiply_steps(d, a.high, rows);
+}
 // Values x steps as products of 16 steps each. Registers of their own: the PTX manual orders products of one shape
 // alone where they change the same registers.
 struct StepBlocks {
   float x[kBlocks][8];
 };
-// Queues d (=, +=) a (values x steps) M^T, or with kTransposed a M, for a lower triangular M (steps x steps). What is
-// above the diagonal is left out, block by block: it would be 0, but 0 times what is no number is not.
+// The order in which blocks of steps are multiplied by a lower triangular matrix: first what most others need.
+template <bool kTransposed>
+__device__ constexpr int block_in_order(int k) {
+  return kTransposed ? kBlocks - 1 - k : k;
+}
+// Queues d (=, +=) a (values x steps) M^T, or with kTransposed a M, for a lower triangular M (steps x steps); first of
+// the k-th block of steps alone. What is above the diagonal is left out, block by block: it would be 0, but 0 times
+// what is no number is not.
+template <bool kTransposed>
+__device__ inline void multiply_triangle_block(StepBlocks& d, const std::uint32_t (&a)[4][4], const bf16* triangle,
+                                               int k, bool accumulate) {
+  const int from = block_in_order<kTransposed>(k);
+#pragma unroll
+  for (int i = 0; i < kBlocks - k; ++i) {
+    const int to = kTransposed ? from - i : from + i;
+    if constexpr (kTransposed)
+      multiply<16, Major::kMN>(d.x[to], a[from],
+                               TriangleTile::k_in_rows(triangle, 0, Triangles<bf16>::block(from, to) / 16),
+                               accumulate || k > 0);
+    else
+      multiply<16>(d.x[to], a[from], TriangleTile::k_in_columns(triangle, 0, Triangles<bf16>::block(to, from) / 16),
+                   accumulate || k > 0);
+  }
+}
 template <bool kTransposed>
 __device__ inline void multiply_triangle(StepBlocks& d, const std::uint32_t (&a)[4][4], const bf16* triangle,
                                          bool accumulate) {
 #pragma unroll
-  for (int k = 0; k < kBlocks; ++k) {
-    const int from = kTransposed ? kBlocks - 1 - k : k;  // the block of steps that is multiplied
-#pragma unroll
-    for (int i = 0; i < kBlocks - k; ++i) {
-      const int to = kTransposed ? from - i : from + i;
-      if constexpr (kTransposed)
-        multiply<16, Major::kMN>(d.x[to], a[from],
-                                 TriangleBlock::k_in_rows(triangle + Triangles<bf16>::block(from, to), 0, 0),
-                                 accumulate || k > 0);
-      else
-        multiply<16>(d.x[to], a[from], TriangleBlock::k_in_columns(triangle + Triangles<bf16>::block(to, from), 0, 0),
-                     accumulate || k > 0);
-    }
-  }
+  for (int k = 0; k < kBlocks; ++k) multiply_triangle_block<kTransposed>(d, a, triangle, k, accumulate);
 }
-// Queues d = a Z^T, or a Z, of -Z in two matrices and a in two planes.
+// Queues d = a Z^T, or a Z, of -Z in two matrices and weighted x in two planes, which are formed between the products.
 template <bool kTransposed>
-__device__ inline void multiply_solve(StepBlocks& d, const Planes& a, const Triangles<bf16>& triangles) {
-  multiply_triangle<kTransposed>(d, a.low, triangles.solve[0], false);
+__device__ inline void multiply_solve(StepBlocks& d, Planes& a, const float (&x)[kRegisters], const Weights& weights,
+                                      const Triangles<bf16>& triangles) {
+#pragma unroll
+  for (int k = 0; k < kBlocks; ++k) {
+    weights.apply(a, x, block_in_order<kTransposed>(k));
+    start_products();
+    multiply_triangle_block<kTransposed>(d, a.low, triangles.solve[0], k, false);
+  }
   multiply_triangle<kTransposed>(d, a.high, triangles.solve[1], true);
   multiply_triangle<kTransposed>(d, a.high, triangles.solve[0], true);
 }
@@ -237,37 +282,65 @@ __device__ inline void add(float (&x)[kRegisters], float factor, const StepBlock
   for (int i = 0; i < kRegisters; ++i) x[i] = factor * x[i] + d.x[i / 8][i % 8];
 }
 
-// Values x steps rounded to bfloat16.
-struct StepPairs {
-  std::uint32_t pair[kRegisters / 2];
+// Values x steps, rounded to bfloat16.
+__device__ inline void to_pairs(std::uint32_t (&pairs)[kBlocks][4], const float (&x)[kRegisters]) {
+#pragma unroll
+  for (int i = 0; i < kRegisters / 2; ++i) pairs[i / 4][i % 4] = pack_bf16(x[2 * i], x[2 * i + 1]);
+}
+// Puts values x 64 rows into a patch. The warp meets before another lane reads it, and before it is written again.
+__device__ inline void put(Patch& patch, const std::uint32_t (&pairs)[4][4]) {
+  const int lane = lane_id();
+  bf16* const own = patch.x + Patch::index(lane % 8 + lane / 16 * 8, lane / 8 % 2);
+#pragma unroll
+  for (int block = 0; block < 4; ++block) store_matrices<true>(own + block * 256, pairs[block]);
+}
+
+// Where a lane stores its pieces of rows of steps: from row lane / 2 on 16 bytes of each sixteenth.
+class RowWriter {
+ public:
+  // `rows`: the head's of a chunk's first step.
+  __device__ RowWriter(bf16* rows, int step_stride, int width, int first_value)
+      : next_(rows + (lane_id() / 2 * step_stride + first_value + lane_id() % 2 * 8)),
+        stride_(16 * step_stride),
+        inside_(first_value + lane_id() % 2 * 8 < width) {}
+
+  // Stores the first `valid` steps of a chunk.
+  __device__ void store(const Patch& patch, int valid) const {
+    const int lane = lane_id(), rows = inside_ ? valid - lane / 2 : 0;
+    const auto* from = reinterpret_cast<const uint4*>(patch.x + Patch::index(lane / 2, lane % 2));
+    uint4 pieces[4];
+#pragma unroll
+    for (int i = 0; i < 4; ++i) pieces[i] = from[32 * i];
+    bf16* to = next_;
+#pragma unroll
+    for (int i = 0; i < 4; ++i, to += stride_)
+      if (16 * i < rows) *reinterpret_cast<uint4*>(to) = pieces[i];
+  }
+  // Goes on at another chunk.
+  __device__ void move(int chunks) { next_ += chunks * 4 * static_cast<std::int64_t>(stride_); }
+
+ private:
+  bf16* next_;
+  int stride_;
+  bool inside_;
 };
-__device__ inline void to_pairs(StepPairs& pairs, const float (&x)[kRegisters]) {
+
+// Stores a state (values x keys) in operand tiles (store_operand) to a chunk's place: a lane half of the tiles' rows of
+// every other key, where pairs of the upper and the lower eight values alternate.
+__device__ inline void store_state(bf16* state, const Patch& patch, int width, int first_value) {
+  const int lane = lane_id(), at = lane % 2 * 4;
+  const bf16* const upper = patch.x + Patch::index(lane / 2, 0) + at;
+  const bf16* const lower = patch.x + Patch::index(lane / 2, 1) + at;
+  auto* const to = reinterpret_cast<uint4*>(state + first_value * kWidth) + lane;
+  uint2 pairs[4][2];
 #pragma unroll
-  for (int i = 0; i < kRegisters / 2; ++i) pairs.pair[i] = pack_bf16(x[2 * i], x[2 * i + 1]);
-}
-// Stores them to rows of steps, `rows` being the head's of the chunk's first step.
-__device__ inline void store_steps(bf16* rows, int step_stride, const StepPairs& pairs, int valid, int width) {
-  const int g = lane_id() / 4, value = first_value() + 2 * (lane_id() % 4);
-  bf16* const own = rows + (g * step_stride + value);
-#pragma unroll
-  for (int i = 0; i < kRegisters / 2; ++i) {
-    const int first_step = i / 2 * 8, next_value = i % 2 * 8;
-    const std::uint32_t pair = transpose_pairs(pairs.pair[i]);
-    if (first_step + g < valid && value + next_value < width)
-      *reinterpret_cast<std::uint32_t*>(own + (first_step * step_stride + next_value)) = pair;
+  for (int i = 0; i < 4; ++i) {
+    pairs[i][0] = *reinterpret_cast<const uint2*>(upper + 256 * i);
+    pairs[i][1] = *reinterpret_cast<const uint2*>(lower + 256 * i);
   }
-}
-// Stores a state (values x keys), or minus it, in operand tiles (store_operand) from the first of its planes.
-template <bool kNegate>
-__device__ inline void store_state(bf16* state, const std::uint32_t (&high)[4][4], int width) {
-  if (first_value() >= width) return;
-  auto* const own = reinterpret_cast<uint2*>(state + first_value() * kWidth) + lane_id();
+  if (first_value < width)
 #pragma unroll
-  for (int tile = 0; tile < kWidth / 8; ++tile) {
-    const std::uint32_t upper = high[tile / 2][tile % 2 * 2], lower = high[tile / 2][tile % 2 * 2 + 1];
-    constexpr std::uint32_t kSigns = kNegate ? 0x80008000u : 0u;
-    own[tile * kOperandTile / 4] = make_uint2(transpose_pairs(upper ^ kSigns), transpose_pairs(lower ^ kSigns));
-  }
+    for (int i = 0; i < 4; ++i) to[32 * i] = make_uint4(pairs[i][0].x, pairs[i][1].x, pairs[i][0].y, pairs[i][1].y);
 }
 
 }  // namespace warpgroup

@@ -10,6 +10,8 @@ namespace delta_rule {
 namespace warpgroup {
 namespace {
 
+constexpr int kPatches = 2;
+
 // Names and formulas: README.md, "Forward". S^T, X^T then E^T, and O^T are in a thread's registers.
 template <int kStages>
 __global__ void __launch_bounds__(kThreads, kBlocksTogether)
@@ -21,7 +23,7 @@ __global__ void __launch_bounds__(kThreads, kBlocksTogether)
   if (threadIdx.x == 0) initialize(barriers);
   __syncthreads();
   const auto at = problem.pair(blockIdx.x);
-  const int width = problem.width, step_stride = problem.heads * width;
+  const int width = problem.width;
 
   if (warpgroup_id() == 1) {
     shrink_registers<kCopyRegisters>();
@@ -32,85 +34,106 @@ __global__ void __launch_bounds__(kThreads, kBlocksTogether)
     return;
   }
   grow_registers<kComputeRegisters>();
-  float state[kRegisters] = {}, x[kRegisters], output[kRegisters];
-  StepBlocks product;
-  StepPairs rounded_error, rounded_output;
-  const auto store_rows = [&](bf16* to, int chunk, const StepPairs& pairs) {
-    const int begin = chunk * kSteps;
-    store_steps(to + problem.contiguous(at, begin), step_stride, pairs, at.length - begin, width);
-  };
-  Planes minus_state, weighted;
-  to_planes(minus_state, state, -1.0f);
-  const int chunks = (at.length + kSteps - 1) / kSteps;
+  const int chunks = (at.length + kSteps - 1) / kSteps, own_value = first_value();
+  if (chunks == 0) return;
+  Patch* const patches = reinterpret_cast<Patch*>(ring + kStages) + own_value / 16 * kPatches;
+  Patch &rows_patch = patches[0], &state_patch = patches[1];
+  RowWriter outputs(out.output + problem.contiguous(at, 0), problem.heads * width, width, own_value);
+  RowWriter errors(out.error + problem.contiguous(at, 0), problem.heads * width, width, own_value);
+  bf16* saved_state = out.state + problem.chunk_index(blockIdx.x, 0) * kStateElements<kWidth>;
+  float state[kRegisters] = {}, x[kRegisters], output[kRegisters] = {};
+  StepBlocks product = {};
+  std::uint32_t rounded[kBlocks][4];
+  Planes state_planes, weighted;
   RingPlace<kStages> place;
-  for (int chunk = 0; chunk < chunks; ++chunk, place.advance()) {
-    const Stage& stage = ring[place.slot];
+  // The planes of S and X = V. In this order: the compiler moves nothing over the barrier's wait, but would move the
+  // planes behind a wait for products.
+  const auto begin_chunk = [&] {
+    to_planes(state_planes, state, 1.0f);
     barriers.full[place.slot].wait(place.parity);
-
-    // X = V - K S; beside it Q S. S is saved, and the last chunk's O goes out.
 #pragma unroll
     for (int block = 0; block < kBlocks; ++block) {
       std::uint32_t values[4];
-      load_transposed_rows(values, stage.value, block);
+      load_transposed_rows(values, ring[place.slot].value, block, own_value);
 #pragma unroll
       for (int i = 0; i < 4; ++i) {
         x[8 * block + 2 * i] = unpack_low(values[i]);
         x[8 * block + 2 * i + 1] = unpack_high(values[i]);
       }
     }
+  };
+  // O = scale Q S + P U
+  const auto round_output = [&] {
+    add(output, -problem.scale, product);
+    to_pairs(rounded, output);
+  };
+  begin_chunk();
+  for (int chunk = 0;; ++chunk) {
+    const Stage& stage = ring[place.slot];
+
+    // X = V - K S, and beside it the last chunk's O. Then -Q S; beside it that O and S are stored.
+    round_output();
     start_products();
-    multiply_keys(x, minus_state.low, stage.k, true);
-    multiply_keys(x, minus_state.high, stage.k, true);
+    multiply_keys<-1>(x, state_planes.low, stage.k, true);
+    multiply_keys<-1>(x, state_planes.high, stage.k, true);
     commit_products();
-    multiply_keys(output, minus_state.high, stage.q, false);
+    multiply_keys<-1>(output, state_planes.high, stage.q, false);
     commit_products();
     __syncwarp();  // keeps the stores from being issued before the products
-    if (chunk > 0) store_rows(out.output, chunk - 1, rounded_output);
-    store_state<true>(out.state + problem.chunk_index(blockIdx.x, chunk) * kStateElements<kWidth>, minus_state.high,
-                      width);
+    put(rows_patch, rounded);
+    put(state_patch, state_planes.high);
+    __syncwarp();
+    if (chunk > 0) {
+      outputs.store(rows_patch, kSteps);
+      outputs.move(1);
+    }
+    store_state(saved_state, state_patch, width, own_value);
+    saved_state += kStateElements<kWidth>;
     wait_for_products<1>();
     hold_registers(x);
 
     // E = X - Z D X
-    weigh(weighted, x, stage.beta, 1.0f);
-    start_products();
-    multiply_solve<false>(product, weighted, stage.triangles);
+    multiply_solve<false>(product, weighted, x, {stage.beta, 1.0f}, stage.triangles);
     commit_products();
     wait_for_products<0>();
     hold(product);
     hold_registers(output);
-    hold(minus_state);
+    hold(state_planes);
     hold(weighted);
     add(x, 1.0f, product);
 
-    // U = D E, S' = S + K^T U, O = scale Q S + P U; E is saved beside them.
-    weigh(weighted, x, stage.beta, 1.0f);
-    start_products();
-    multiply_steps(state, weighted.low, stage.k);
-    multiply_steps(state, weighted.high, stage.k);
+    // U = D E, S' = S + K^T U, P U; E is saved beside them. While P U is under way, the next chunk begins.
+    multiply_steps(state, weighted, x, {stage.beta, 1.0f}, stage.k);
     commit_products();
     multiply_triangle<false>(product, weighted.low, stage.triangles.attend, false);
     multiply_triangle<false>(product, weighted.high, stage.triangles.attend, true);
     commit_products();
     __syncwarp();  // keeps the stores from being issued before the products, or
-    to_pairs(rounded_error, x);
-    store_rows(out.error, chunk, rounded_error);
+    to_pairs(rounded, x);
+    put(rows_patch, rounded);
+    __syncwarp();
+    errors.store(rows_patch, at.length - chunk * kSteps);
+    errors.move(1);
     __syncwarp();  // after them
     wait_for_products<1>();
     hold_registers(state);
-    if (chunk + 1 < chunks)
-      to_planes(minus_state, state, -1.0f);  // in a branch: the compiler would move it after the wait
-    else
-      minus_state = Planes{};
+    if (chunk + 1 == chunks) break;
+    const int used = place.slot;
+    place.advance();
+    begin_chunk();
     wait_for_products<0>();
     __syncwarp();
-    if (lane_id() == 0) barriers.empty[place.slot].arrive();
+    if (lane_id() == 0) barriers.empty[used].arrive();
     hold(product);
     hold(weighted);
-    add(output, -problem.scale, product);
-    to_pairs(rounded_output, output);
   }
-  if (chunks > 0) store_rows(out.output, chunks - 1, rounded_output);
+  wait_for_products<0>();
+  hold(product);
+  hold(weighted);
+  round_output();
+  put(rows_patch, rounded);
+  __syncwarp();
+  outputs.store(rows_patch, at.length - (chunks - 1) * kSteps);
 #endif
 }
 
@@ -122,7 +145,7 @@ void launch_warpgroup_forward(const Problem<bf16>& problem, const Triangles<bf16
   using namespace warpgroup;
   const int blocks = problem.batch * problem.heads;
   with_stages(blocks, [&](auto stages) {
-    launch(forward_kernel<stages>, dim3(blocks), kThreads, stages * sizeof(warpgroup::Stage), stream,
+    launch(forward_kernel<stages>, dim3(blocks), kThreads, shared_bytes(stages, kPatches), stream,
            "delta rule: forward by a warpgroup", problem, triangles, out);
   });
 }
@@ -148,9 +171,9 @@ Support delta_rule_warpgroup_support(const DeltaRuleInput& input) {
   return {};
 }
 
-Support delta_rule_warpgroup_support(const DeltaRuleInput& input, const void* output_gradient_BTHD) {
-  if (reinterpret_cast<std::uintptr_t>(output_gradient_BTHD) % 16 != 0)
-    return Support::no("an output's gradient that is not aligned to 16 bytes");
+Support delta_rule_warpgroup_support(const DeltaRuleInput& input, const void* output_BTHD) {
+  if (reinterpret_cast<std::uintptr_t>(output_BTHD) % 16 != 0)
+    return Support::no("an output or a gradient of it that is not aligned to 16 bytes");
   return delta_rule_warpgroup_support(input);
 }
 

@@ -74,7 +74,7 @@ TEST_CASE("a warpgroup walks the delta rule's chunks of narrow, aligned heads al
   static constexpr float decay = 0;
   CHECK(reason([](DeltaRuleInput& input) { input.log_decay_BTH = &decay; }) == "a decay");
   CHECK(delta_rule_warpgroup_support(taken, memory + 8).reason() ==
-        "an output's gradient that is not aligned to 16 bytes");
+        "an output or a gradient of it that is not aligned to 16 bytes");
 }
 
 TEST_CASE("attention refuses shapes outside the contract") {
