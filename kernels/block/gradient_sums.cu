@@ -7,12 +7,14 @@
 namespace engram {
 namespace {
 
-constexpr int kLanes = 32;  // of the gradient's elements, and threads that share one
-constexpr int kThreads = kLanes * kLanes;
+constexpr int kThreads = 1024;
 
-// A block makes kLanes elements of a sum, or copies kThreads.
-__host__ __device__ constexpr int elements_of_block(const GradientSum& sum) {
-  return sum.count > 1 ? kLanes : kThreads;
+// Threads that share an element of a sum, a power of two: each adds four matrices or so, and as many more as it takes
+// where there are more than 32 threads' share.
+__host__ __device__ constexpr int threads_of_element(const GradientSum& sum) {
+  int threads = 1;
+  while (threads < 32 && 4 * threads < sum.count) threads *= 2;
+  return threads;
 }
 
 struct Launch {
@@ -23,34 +25,28 @@ struct Launch {
 static_assert(sizeof(Launch) <= 4096, "more than a launch's parameters hold");
 
 __global__ void __launch_bounds__(kThreads) add_up_kernel(const __grid_constant__ Launch launch) {
-  __shared__ float part[kLanes][kLanes + 1];
-  const int block = static_cast<int>(blockIdx.x);
+  __shared__ float part[kThreads];
+  const int block = static_cast<int>(blockIdx.x), thread = static_cast<int>(threadIdx.x);
   int own = 0;
   for (int i = 1; i < launch.count; ++i)
     if (block >= launch.first_block[i]) own = i;
   const GradientSum& sum = launch.sum[own];
-  const bool copies = sum.count == 1;
-  const int lane = static_cast<int>(threadIdx.x) % kLanes;
-  const int first = copies ? 0 : static_cast<int>(threadIdx.x) / kLanes;
-  const int element =
-      (block - launch.first_block[own]) * elements_of_block(sum) + (copies ? static_cast<int>(threadIdx.x) : lane);
+  const int sharing = threads_of_element(sum), elements = kThreads / sharing;
+  const int share = thread / elements, element = (block - launch.first_block[own]) * elements + thread % elements;
   const bool inside = element < sum.rows.count * sum.columns.count;
   float total = 0;
   if (inside) {
     const float* const at = sum.parts + std::int64_t{sum.rows.position(element / sum.columns.count)} * sum.stride +
                             sum.columns.position(element % sum.columns.count);
-    if (copies)
-      total = *at;
-    else
 #pragma unroll 8  // loads on their way together: there are few threads to hide them
-      for (int i = first; i < sum.count; i += kLanes) total += at[i * sum.distance];
+    for (int i = share; i < sum.count; i += sharing) total += at[i * sum.distance];
   }
-  if (!copies) {
-    part[first][lane] = total;
+  if (sharing > 1) {
+    part[thread] = total;
     __syncthreads();
-    if (first != 0) return;
+    if (share != 0) return;
     total = 0;
-    for (int i = 0; i < kLanes; ++i) total += part[i][lane];
+    for (int i = 0; i < sharing; ++i) total += part[i * elements + thread];
   }
   if (inside) sum.gradient[element] = total;
 }
@@ -76,7 +72,8 @@ void add_up(const std::vector<GradientSum>& sums, cudaStream_t stream) {
     for (int i = 0; i < launch.count; ++i) {
       const GradientSum& sum = launch.sum[i] = sums[begin + static_cast<std::size_t>(i)];
       launch.first_block[i] = static_cast<int>(blocks);
-      blocks += (sum.rows.count * sum.columns.count + elements_of_block(sum) - 1) / elements_of_block(sum);
+      const int elements = kThreads / threads_of_element(sum);
+      blocks += (sum.rows.count * sum.columns.count + elements - 1) / elements;
     }
     if (blocks > INT32_MAX) throw std::runtime_error("add_up: " + std::to_string(blocks) + " blocks");
     add_up_kernel<<<static_cast<unsigned>(blocks), kThreads, 0, stream>>>(launch);

@@ -1,8 +1,8 @@
 // Gradients of parameters from what large kernels and products leave of them: sums of float matrices of the layout of
 // packed weights (pack.h), many gradients in one launch.
 //   gradient[r, c] = sum over i < count of parts[i][rows.position(r), columns.position(c)]
-// What stands in the padding is not read. Many matrices are added in a fixed order: 32 sums of every 32nd matrix, then
-// these; so the same input gives the same bits, in whatever company. One matrix is copied.
+// What stands in the padding is not read. Matrices are added in an order that depends on their count alone: up to 32
+// sums of every so many-th matrix, then these; so the same input gives the same bits, in whatever company.
 #pragma once
 
 #include <cuda_runtime_api.h>

@@ -1,6 +1,7 @@
 #include <doctest/doctest.h>
 
 #include <cmath>
+#include <utility>
 
 #include "kernels/block/gradient_sums.h"
 #include "tests/kernels/block_test.h"
@@ -116,22 +117,26 @@ TEST_CASE("small shapes: more gradients than a launch makes are made by one call
   }
 }
 
-TEST_CASE("32 sums of every 32nd part are added one after the other") {
+TEST_CASE("as many sums as parts allow four each, 32 at most, are added one after the other") {
   if (skip_without_gpu()) return;
-  constexpr int kCount = 999, kWidth = 40;
-  Rng rng(1, Purpose::kTest, 13, 0);
-  const Numbers parts = normals(rng, kCount * kWidth, Dtype::kFloat32);
-  std::vector<float> expected(kWidth);
-  for (int c = 0; c < kWidth; ++c)
-    for (int first = 0; first < 32; ++first) {
-      float own = 0;
-      for (int i = first; i < kCount; i += 32) own += static_cast<float>(parts[i * kWidth + c]);
-      expected[c] += own;
-    }
-  const DeviceBytes on_device = upload(parts, Dtype::kFloat32);
-  DeviceBytes gradient = poisoned(kWidth, Dtype::kFloat32);
-  add_up({vector_sum(floats(on_device), kCount, kWidth, kWidth, floats(gradient))}, nullptr);
-  CHECK(download(gradient, Dtype::kFloat32) == Numbers(expected.begin(), expected.end()));
+  constexpr int kWidth = 40;
+  for (const auto& [count, sums] : {std::pair(3, 1), std::pair(5, 2), std::pair(11, 4), std::pair(40, 16),
+                                    std::pair(129, 32), std::pair(999, 32)}) {
+    CAPTURE(count);
+    Rng rng(1, Purpose::kTest, 13, static_cast<unsigned>(count));
+    const Numbers parts = normals(rng, count * kWidth, Dtype::kFloat32);
+    std::vector<float> expected(kWidth);
+    for (int c = 0; c < kWidth; ++c)
+      for (int first = 0; first < sums; ++first) {
+        float own = 0;
+        for (int i = first; i < count; i += sums) own += static_cast<float>(parts[i * kWidth + c]);
+        expected[c] += own;
+      }
+    const DeviceBytes on_device = upload(parts, Dtype::kFloat32);
+    DeviceBytes gradient = poisoned(kWidth, Dtype::kFloat32);
+    add_up({vector_sum(floats(on_device), count, kWidth, kWidth, floats(gradient))}, nullptr);
+    CHECK(download(gradient, Dtype::kFloat32) == Numbers(expected.begin(), expected.end()));
+  }
 }
 
 TEST_CASE("the same parts give the same gradients 1,000 times") {
