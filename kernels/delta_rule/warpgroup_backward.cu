@@ -61,6 +61,7 @@ __global__ void __launch_bounds__(kThreads, kBlocksTogether)
     const Stage& stage = ring[place.slot];
 
     // dU = P^T dO + K dS', then dS' + scale Q^T dO; dS' is saved beside them.
+    wait_for_products<1>();  // of none, but without it the compiler waits for all
     to_planes(state_gradient, state, scale);
     start_products();
     multiply_keys(x, state_gradient.low, stage.k, false);

@@ -71,15 +71,14 @@ __global__ void __launch_bounds__(kThreads, kBlocksTogether)
   for (int chunk = 0;; ++chunk) {
     const Stage& stage = ring[place.slot];
 
-    // X = V - K S, and beside it the last chunk's O. Then -Q S; beside it that O and S are stored.
-    round_output();
+    // X = V - K S; the last chunk's O and S are stored beside it.
     start_products();
     multiply_keys<-1>(x, state_planes.low, stage.k, true);
     multiply_keys<-1>(x, state_planes.high, stage.k, true);
     commit_products();
-    multiply_keys<-1>(output, state_planes.high, stage.q, false);
-    commit_products();
-    __syncwarp();  // keeps the stores from being issued before the products
+    wait_for_products<1>();  // of none, but without it the compiler waits for all before P U is read
+    __syncwarp();            // keeps the stores from being issued before the products
+    round_output();
     put(rows_patch, rounded);
     put(state_patch, state_planes.high);
     __syncwarp();
@@ -89,16 +88,17 @@ __global__ void __launch_bounds__(kThreads, kBlocksTogether)
     }
     store_state(saved_state, state_patch, width, own_value);
     saved_state += kStateElements<kWidth>;
-    wait_for_products<1>();
+    wait_for_products<0>();
     hold_registers(x);
+    hold_operands(state_planes.low);
 
-    // E = X - Z D X
+    // E = X - Z D X; then -Q S, beside which U is formed.
     multiply_solve<false>(product, weighted, x, {stage.beta, 1.0f}, stage.triangles);
     commit_products();
-    wait_for_products<0>();
+    multiply_keys<-1>(output, state_planes.high, stage.q, false);
+    commit_products();
+    wait_for_products<1>();
     hold(product);
-    hold_registers(output);
-    hold(state_planes);
     hold(weighted);
     add(x, 1.0f, product);
 
@@ -117,6 +117,8 @@ __global__ void __launch_bounds__(kThreads, kBlocksTogether)
     __syncwarp();  // after them
     wait_for_products<1>();
     hold_registers(state);
+    hold_registers(output);
+    hold_operands(state_planes.high);
     if (chunk + 1 == chunks) break;
     const int used = place.slot;
     place.advance();
