@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "nn/fused_rows.h"
+#include "nn/small_product.h"
 #include "nn/weight_stack.h"
 
 namespace engram::fused {
@@ -108,6 +109,7 @@ class LinearFunction : public torch::autograd::Function<LinearFunction> {
 }  // namespace
 
 Tensor affine(const Tensor& x, const Tensor& weight, const Tensor& bias, bool relu) {
+  if (std::optional<Tensor> y = small_product(x, weight.t(), bias, relu)) return *std::move(y);
   return relu ? torch::_addmm_activation(bias, x, weight.t()) : torch::addmm(bias, x, weight.t());
 }
 

@@ -1,5 +1,7 @@
 #include "nn/fused_rows.h"
 
+#include "nn/small_product.h"
+
 namespace engram::fused {
 namespace {
 
@@ -64,7 +66,10 @@ Tensor image_rows(const Tensor& x_MX, torch::ScalarType dtype) {
   return y_MP;
 }
 
-Tensor product(const Tensor& a, const Tensor& b) { return torch::mm(a, b); }
+Tensor product(const Tensor& a, const Tensor& b) {
+  if (std::optional<Tensor> c = small_product(a, b)) return *std::move(c);
+  return torch::mm(a, b);
+}
 
 Tensor product_float(const Tensor& a, const Tensor& b) {
   return a.scalar_type() == torch::kFloat32 ? torch::mm(a, b) : torch::mm(a, b, torch::kFloat32);

@@ -271,7 +271,7 @@ void narrow_heads_backward(const NarrowHeadsBackward& backward, void* scratch, c
   if (shape.kept == 0) throw std::runtime_error("narrow_heads_backward: no head was kept");
   auto* const sums = static_cast<float*>(scratch);
   narrow::BackwardArguments arguments{.rows = shape.rows,
-                                      .tiles = narrow::row_tiles(shape.rows),
+                                      .tiles = row_tiles(shape.rows),
                                       .width = shape.width,
                                       .stride = shape.stride,
                                       .outputs = shape.outputs,

@@ -63,29 +63,6 @@ __device__ void layer(FragmentA<1> (&y)[kTiles], const FragmentA<1> (&x)[kSteps]
   }
 }
 
-// A hidden layer to `rows` rows of memory, through the warp's rows of a tile, so that a row is written by vectors.
-template <int kTiles, class Through>
-__device__ void write_rows(const FragmentA<1> (&y)[kTiles], Through& tile, bf16* to, std::int64_t stride,
-                           std::int64_t rows) {
-  constexpr int kVectors = 2 * kTiles;  // of a row
-  const int lane = lane_id(), first_row = threadIdx.x / 32 * 16;
-  __syncwarp();
-#pragma unroll
-  for (int j = 0; j < kTiles; ++j)
-#pragma unroll
-    for (int i = 0; i < 4; ++i)
-      *reinterpret_cast<std::uint32_t*>(tile.at(first_row + lane / 4 + i % 2 * 8, 16 * j + i / 2 * 8 + lane % 4 * 2)) =
-          y[j].plane[0][i];
-  __syncwarp();
-#pragma unroll
-  for (int i = lane; i < 16 * kVectors; i += 32) {
-    const int row = i / kVectors, column = i % kVectors * 8;
-    if (row < rows)
-      *reinterpret_cast<uint4*>(to + row * stride + column) =
-          *reinterpret_cast<const uint4*>(tile.at(first_row + row, column));
-  }
-}
-
 // A block computes one head, blockIdx.y, for tiles of 64 rows, one after the other.
 template <int kHidden, int kWidth>
 __global__ void __launch_bounds__(kThreads) forward_kernel(const __grid_constant__ ForwardArguments a) {
@@ -114,9 +91,9 @@ __global__ void __launch_bounds__(kThreads) forward_kernel(const __grid_constant
     for (int s = 0; s < kWidth / 16; ++s) load_a(x[s], shared.rows.at(warp_row, 16 * s), shared.rows.kStride);
     const std::int64_t hidden_stride = std::int64_t{a.kept} * kHidden, hidden_at = row * hidden_stride + head * kHidden;
     layer(first, x, shared.weights.first, shared.bias1);
-    if (head < a.kept) write_rows(first, shared.rows, a.first + hidden_at, hidden_stride, rows);
+    if (head < a.kept) write_rows(first, shared.rows, a.first + hidden_at, hidden_stride, rows, kHidden);
     layer(second, first, shared.weights.second, shared.bias2);
-    if (head < a.kept) write_rows(second, shared.rows, a.second + hidden_at, hidden_stride, rows);
+    if (head < a.kept) write_rows(second, shared.rows, a.second + hidden_at, hidden_stride, rows, kHidden);
     __syncwarp();
     if (tile + static_cast<int>(gridDim.x) < a.tiles) bring_rows(tile + gridDim.x);
 
@@ -148,7 +125,7 @@ void narrow_heads_forward(const NarrowHeadsForward& forward, cudaStream_t stream
   const MlpHeadsShape& shape = forward.shape;
   narrow::check_shape(shape, "narrow_heads_forward");
   narrow::ForwardArguments arguments{.rows = shape.rows,
-                                     .tiles = narrow::row_tiles(shape.rows),
+                                     .tiles = row_tiles(shape.rows),
                                      .width = shape.width,
                                      .stride = shape.stride,
                                      .outputs = shape.outputs,

@@ -1,4 +1,4 @@
-// What the forward and the backward kernel share: matrices in shared memory, and how many blocks take the rows.
+// What the forward and the backward kernel share: weights in shared memory, and how many blocks take the rows.
 #pragma once
 
 #include <algorithm>
@@ -7,14 +7,12 @@
 
 #include "kernels/launch.cuh"
 #include "kernels/narrow_heads/narrow_heads.h"
+#include "kernels/shared_tile.cuh"
 #include "kernels/tensor_core.cuh"
 
 namespace engram::narrow {
 
 constexpr int kMostOutputs = 16;
-constexpr int kTileRows = 64;
-
-inline int row_tiles(std::int64_t rows) { return static_cast<int>((rows + kTileRows - 1) / kTileRows); }
 
 // The blocks that share the tiles of a head: as many as fill an H100 about once, whatever the device is, because the
 // order of the sums over the rows, and so their bits, depend on it.
@@ -22,16 +20,6 @@ inline int row_blocks(const MlpHeadsShape& shape, int heads, int blocks_a_multip
   constexpr int kMultiprocessors = 132;
   return std::min(row_tiles(shape.rows), (kMultiprocessors * blocks_a_multiprocessor + heads - 1) / heads);
 }
-
-// A matrix in shared memory. The padding puts eight rows' 16 bytes, which ldmatrix reads at once, into different banks.
-template <int kRowCount, int kColumnCount>
-struct Tile {
-  static constexpr int kRows = kRowCount, kColumns = kColumnCount, kStride = kColumns + 8;
-  alignas(16) bf16 element[kRows * kStride];
-
-  __device__ bf16* at(int row, int column) { return element + row * kStride + column; }
-  __device__ const bf16* at(int row, int column) const { return element + row * kStride + column; }
-};
 
 // Rounds a float matrix [rows, columns] of any alignment to the tile, zeros around it.
 template <int kThreads, class To>
@@ -71,18 +59,6 @@ struct WeightTiles {
     load_rounded<kThreads>(third, weights.weight3_AI, outputs, kHidden);
   }
 };
-
-// Queues copies of `rows` rows from `from`, `stride` apart, to a tile's rows `first_row` ..: kColumns columns of
-// kRows rows by kThreads threads, of which this is number `thread`; zeros after `rows` and `columns`.
-template <int kRows, int kColumns, int kThreads, class To>
-__device__ inline void copy_rows(To& tile, int first_row, const bf16* from, std::int64_t stride, std::int64_t rows,
-                                 int columns, int thread) {
-#pragma unroll
-  for (int i = thread; i < kRows * kColumns / 8; i += kThreads) {
-    const int row = i / (kColumns / 8), column = i % (kColumns / 8) * 8;
-    copy_async<16>(tile.at(first_row + row, column), from + row * stride + column, row < rows && column < columns);
-  }
-}
 
 // Calls function(kHidden, kWidth) with the kernels' sizes as compile-time constants.
 template <class Function>

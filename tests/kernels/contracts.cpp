@@ -17,6 +17,7 @@
 #include "kernels/fast_weight_passes/passes.h"
 #include "kernels/linear_recurrence/linear_recurrence.h"
 #include "kernels/sac_loss/sac_loss.h"
+#include "kernels/small_product/small_product.h"
 #include "tests/kernels/mlp_heads_case.h"
 #include "tests/kernels/narrow_heads_case.h"
 
@@ -282,6 +283,43 @@ TEST_CASE("narrow heads refuse shapes outside the contract") {
   NarrowHeadsBackward of_none{};
   of_none.shape = {1, 100, 112, 64, 4, 2, 0};
   CHECK_THROWS_WITH(narrow_heads_backward(of_none, nullptr, nullptr), "narrow_heads_backward: no head was kept");
+}
+
+TEST_CASE("small products refuse what is outside the contract") {
+  alignas(16) static char memory[32] = {};
+  const SmallProduct taken{.rows = 70,
+                           .inner = 64,
+                           .columns = 48,
+                           .a = memory,
+                           .a_stride = 64,
+                           .b = memory,
+                           .b_stride = 48,
+                           .b_transposed = false,
+                           .bias = nullptr,
+                           .relu = false,
+                           .c = memory,
+                           .c_stride = 48};
+  CHECK(small_product_support(taken));
+  const auto reason = [&](auto change) {
+    SmallProduct product = taken;
+    change(product);
+    CHECK(refused([&] { small_product(product, nullptr); }));
+    return small_product_support(product).reason();
+  };
+  using P = SmallProduct;
+  CHECK(reason([](P& p) { p.rows = 0; }) == "0 rows are not 1 to 16384");
+  CHECK(reason([](P& p) { p.rows = kSmallProductRows + 1; }) == "16385 rows are not 1 to 16384");
+  CHECK(reason([](P& p) { p.inner = 60; }) == "60 inner elements are not 1 to 512 in multiples of 8");
+  CHECK(reason([](P& p) { p.inner = p.a_stride = 520; }) == "520 inner elements are not 1 to 512 in multiples of 8");
+  CHECK(reason([](P& p) { p.columns = 44; }) == "44 columns are not 1 to 1024 in multiples of 8");
+  CHECK(reason([](P& p) { p.columns = 1032; }) == "1032 columns are not 1 to 1024 in multiples of 8");
+  CHECK(reason([](P& p) { p.a_stride = 56; }) == "A's stride 56 is less than a row of 64 or no multiple of 8");
+  CHECK(reason([](P& p) { p.b_transposed = true; }) == "B's stride 48 is less than a row of 64 or no multiple of 8");
+  CHECK(reason([](P& p) { p.c_stride = 52; }) == "C's stride 52 is less than a row of 48 or no multiple of 8");
+  CHECK(reason([](P& p) { p.a = memory + 2; }) == "A is not at a multiple of 16 bytes");
+  CHECK(reason([](P& p) { p.b = memory + 8; }) == "B is not at a multiple of 16 bytes");
+  CHECK(reason([](P& p) { p.bias = memory + 4; }) == "the bias is not at a multiple of 16 bytes");
+  CHECK(reason([](P& p) { p.c = memory + 8; }) == "C is not at a multiple of 16 bytes");
 }
 
 TEST_CASE("the linear recurrence refuses shapes outside the contract") {
