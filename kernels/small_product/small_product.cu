@@ -130,6 +130,9 @@ Support small_product_support(const SmallProduct& p) {
   if (Support rows = at_most("rows", p.rows, kSmallProductRows, 1); !rows) return rows;
   if (Support inner = at_most("inner elements", p.inner, kSmallProductInner, 8); !inner) return inner;
   if (Support columns = at_most("columns", p.columns, kSmallProductColumns, 8); !columns) return columns;
+  const std::int64_t multiplications = p.rows * p.inner * p.columns;
+  if (Support small = at_most("multiplications", multiplications, kSmallProductMultiplications, 1); !small)
+    return small;
   if (Support a = readable("A", p.a, p.a_stride, p.inner); !a) return a;
   if (Support b = readable("B", p.b, p.b_stride, p.b_transposed ? p.inner : p.columns); !b) return b;
   if (Support bias = readable("the bias", p.bias, p.columns, p.columns); !bias) return bias;

@@ -14,8 +14,9 @@
 
 namespace engram {
 
-constexpr std::int64_t kSmallProductRows = 16384;  // more are left to products that make use of a whole GPU
-constexpr std::int64_t kSmallProductInner = 512, kSmallProductColumns = 1024;
+// More is left to products that make use of a whole GPU.
+constexpr std::int64_t kSmallProductRows = 16384, kSmallProductInner = 512, kSmallProductColumns = 1024;
+constexpr std::int64_t kSmallProductMultiplications = std::int64_t{1} << 28;
 
 // Strides are the elements between two rows.
 struct SmallProduct {
@@ -32,8 +33,8 @@ struct SmallProduct {
 };
 
 // Whether it is meant for this product: at least one row and at most kSmallProductRows, K and N multiples of 8 up to
-// kSmallProductInner and kSmallProductColumns, strides multiples of 8 and no less than a row, addresses multiples of 16
-// bytes.
+// kSmallProductInner and kSmallProductColumns, M N K up to kSmallProductMultiplications, strides multiples of 8 and no
+// less than a row, addresses multiples of 16 bytes.
 Support small_product_support(const SmallProduct& product);
 
 // Errors: std::runtime_error for a product that small_product_support() refuses, or a failed launch.

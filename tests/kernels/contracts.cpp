@@ -313,6 +313,10 @@ TEST_CASE("small products refuse what is outside the contract") {
   CHECK(reason([](P& p) { p.inner = p.a_stride = 520; }) == "520 inner elements are not 1 to 512 in multiples of 8");
   CHECK(reason([](P& p) { p.columns = 44; }) == "44 columns are not 1 to 1024 in multiples of 8");
   CHECK(reason([](P& p) { p.columns = 1032; }) == "1032 columns are not 1 to 1024 in multiples of 8");
+  CHECK(reason([](P& p) {
+          p.rows = kSmallProductRows;
+          p.inner = p.a_stride = 512;
+        }) == "402653184 multiplications are not 1 to 268435456");
   CHECK(reason([](P& p) { p.a_stride = 56; }) == "A's stride 56 is less than a row of 64 or no multiple of 8");
   CHECK(reason([](P& p) { p.b_transposed = true; }) == "B's stride 48 is less than a row of 64 or no multiple of 8");
   CHECK(reason([](P& p) { p.c_stride = 52; }) == "C's stride 52 is less than a row of 48 or no multiple of 8");
