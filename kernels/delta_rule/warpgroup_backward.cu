@@ -61,7 +61,8 @@ __global__ void __launch_bounds__(kThreads, kBlocksTogether)
   for (int chunk = chunks - 1;; --chunk) {
     const StageOf<Rule>& stage = ring[place.slot];
 
-    // dU = P^T dO + K dS', then dS' + scale Q^T dO, with a decay of the decayed terms; dS' is saved beside them.
+    // dU = P^T dO + K dS', then dS' + scale Q^T dO; dS' is saved beside them. With a decay diag(l) K dS', and
+    // g_last dS' + scale Q^T diag(g) dO.
     wait_for_products<1>();  // of none, but without it the compiler waits for all
     to_planes(state_gradient, state, scale);
     start_products();

@@ -212,8 +212,7 @@ __device__ inline void scale_registers(float (&x)[kRegisters], float factor) {
   for (float& element : x) element *= factor;
 }
 
-// What values x steps are multiplied by where they are formed as a left operand: the steps' beta and a factor, and with
-// a decay another number of each step.
+// What values x steps are multiplied by where they are formed as a left operand: the steps' beta and a factor.
 struct Weights {
   const float* beta;
   float factor;
@@ -224,6 +223,7 @@ struct Weights {
     return {even * b.x * factor, odd * b.y * factor};
   }
 };
+// The same and the steps' decays.
 struct DecayedWeights {
   const float *beta, *decay;
   float factor;

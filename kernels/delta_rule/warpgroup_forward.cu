@@ -45,7 +45,7 @@ __global__ void __launch_bounds__(kThreads, kBlocksTogether)
   StepBlocks product = {};
   std::uint32_t rounded[kBlocks][4];
   Planes state_planes, weighted;
-  [[maybe_unused]] Planes decayed;                    // U as it has decayed at the chunk's end
+  [[maybe_unused]] Planes decayed;                    // diag(l) U
   [[maybe_unused]] std::uint32_t values[kBlocks][4];  // V
   RingPlace<kStages> place;
   const auto add_values = [&](int block) {  // x = diag(g) x + V
@@ -88,7 +88,7 @@ __global__ void __launch_bounds__(kThreads, kBlocksTogether)
   for (int chunk = 0;; ++chunk) {
     const StageOf<Rule>& stage = ring[place.slot];
 
-    // X = V - K S, or -K S; the last chunk's O and S are stored beside it.
+    // X = V - K S, with a decay -K S alone; the last chunk's O and S are stored beside it.
     start_products();
     multiply_keys<-1>(x, state_planes.low, stage.k, !Rule::kDecay);
     multiply_keys<-1>(x, state_planes.high, stage.k, true);
@@ -109,7 +109,7 @@ __global__ void __launch_bounds__(kThreads, kBlocksTogether)
     hold_registers(x);
     hold_operands(state_planes.low);
 
-    // E = X - Z D X; then -Q S, beside which U is formed.
+    // E = X - Z D X; then -Q S, beside which U is formed, and with a decay g_last S.
     multiply_solve<false>(product, weighted, x, {stage.beta, 1.0f}, stage.triangles, add_values);
     commit_products();
     multiply_keys<-1>(output, state_planes.high, stage.q, false);
@@ -120,7 +120,8 @@ __global__ void __launch_bounds__(kThreads, kBlocksTogether)
     hold(weighted);
     add(x, 1.0f, product);
 
-    // U = D E, S' = S + K^T U, P U; E is saved beside them. While P U is under way, the next chunk begins.
+    // U = D E, S' = S + K^T U (with a decay g_last S + K^T diag(l) U), P U; E is saved beside them. While P U is under
+    // way, the next chunk begins.
     const Weights write{stage.beta, 1.0f};
     const auto round_errors = [&] {
       __syncwarp();  // keeps the stores from being issued before the products, or
@@ -130,7 +131,7 @@ __global__ void __launch_bounds__(kThreads, kBlocksTogether)
     if constexpr (Rule::kDecay) {
       multiply_steps(state, decayed, x, DecayedWeights{stage.beta, stage.to_end, 1.0f}, stage.k);
       commit_products();
-      round_errors();  // so that the planes of U take the place of E
+      round_errors();  // before U, whose planes can then take E's registers
       multiply_weighted<false>(product, weighted, x, write, stage.triangles.attend, [](int) {});
     } else {
       multiply_steps(state, weighted, x, write, stage.k);
