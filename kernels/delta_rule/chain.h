@@ -12,9 +12,9 @@ enum class DeltaRuleChain {
   kWarpgroup,  // one warpgroup a head, all products wgmma: what delta_rule_warpgroup_support says
 };
 
-// Whether kWarpgroup takes the input: the delta rule without a decay, bfloat16, heads of at most 64, and rows in pieces
-// of 16 bytes, that is a width and a row stride that are multiples of 8 and tensors aligned to 16 bytes. Asks no
-// device; _support also wants the current device to be one of wgmma.
+// Whether kWarpgroup takes the input: the delta rule, bfloat16, heads of at most 64, and rows in pieces of 16 bytes,
+// that is a width and a row stride that are multiples of 8 and tensors aligned to 16 bytes. Asks no device; _support
+// also wants the current device to be one of wgmma.
 Support delta_rule_warpgroup_sizes(const DeltaRuleInput& input);
 Support delta_rule_warpgroup_support(const DeltaRuleInput& input);
 // The same with the output that the forward pass writes, or its gradient, which the backward pass reads.

@@ -193,11 +193,11 @@ void launch_backward(DeltaRuleChain chain, const DeltaRuleInput& input, const vo
                              copy_bytes<T>({saved, memory}, step_stride, s.width)};
   T* state_gradient = static_cast<T*>(memory);
   const BackwardScratch<T> scratch{state_gradient, state_gradient + (layout.error - layout.state)};
-  const auto* triangles = static_cast<const Triangles<T>*>(saved);
-  const auto* decays = reinterpret_cast<const Decays<T>*>(base + layout.decay);
+  const Prepared<T> prepared{static_cast<const Triangles<T>*>(saved),
+                             reinterpret_cast<const Decays<T>*>(base + layout.decay)};
   const bool by_warpgroup = kHasWarpgroupChain<Rule, T, kWidth> && chain == DeltaRuleChain::kWarpgroup;
   if constexpr (kHasWarpgroupChain<Rule, T, kWidth>)
-    if (by_warpgroup) launch_warpgroup_backward(problem, rows.output_gradient, triangles, scratch, stream);
+    if (by_warpgroup) launch_warpgroup_backward<Rule>(problem, rows.output_gradient, prepared, scratch, stream);
   if (!by_warpgroup) {
     auto shape = RecurrenceLaunch::of<Rule, T, kWidth>(problem, sizeof(BackwardExchange<T, 2>));
     auto kernel = shape.stages > 1 ? backward_recurrence_kernel<Rule, T, kWidth, 2, kMostStages<kWidth>>
@@ -206,9 +206,9 @@ void launch_backward(DeltaRuleChain chain, const DeltaRuleInput& input, const vo
       if (shape.template share_slice<Rule, T, kWidth>(sizeof(BackwardExchange<T, 4>)))
         kernel = backward_recurrence_kernel<Rule, T, kWidth, 4, 3>;
     launch(kernel, shape.grid, shape.threads, shape.bytes, stream, "delta rule: backward recurrence", problem, rows,
-           Prepared<T>{triangles, decays}, scratch);
+           prepared, scratch);
   }
-  launch_gradients<Rule, T, kWidth>(problem, rows, {base + layout.state, base + layout.error, decays}, scratch,
+  launch_gradients<Rule, T, kWidth>(problem, rows, {base + layout.state, base + layout.error, prepared.decays}, scratch,
                                     input_gradient, stream);
 }
 

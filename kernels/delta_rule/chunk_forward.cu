@@ -231,17 +231,17 @@ void launch_forward(DeltaRuleChain chain, const DeltaRuleInput& input, void* out
   auto* triangles = static_cast<Triangles<T>*>(saved);
   auto* decays = reinterpret_cast<Decays<T>*>(base + layout.decay);
   launch_prepare<Rule, T, kWidth>(problem, triangles, decays, stream);
+  const Prepared<T> prepared{triangles, decays};
   const ForwardOutput<T> out{static_cast<T*>(output), base + layout.state, base + layout.error};
   if constexpr (kHasWarpgroupChain<Rule, T, kWidth>)
-    if (chain == DeltaRuleChain::kWarpgroup) return launch_warpgroup_forward(problem, triangles, out, stream);
+    if (chain == DeltaRuleChain::kWarpgroup) return launch_warpgroup_forward<Rule>(problem, prepared, out, stream);
   auto shape = RecurrenceLaunch::of<Rule, T, kWidth>(problem, sizeof(ForwardExchange<Rule, T, kWidth, 2>));
   auto kernel = shape.stages > 1 ? forward_kernel<Rule, T, kWidth, 2, kMostStages<kWidth>>
                                  : forward_kernel<Rule, T, kWidth, 2, 1>;
   if constexpr (kSharesSlice<T, kWidth>)
     if (shape.template share_slice<Rule, T, kWidth>(sizeof(ForwardExchange<Rule, T, kWidth, 4>)))
       kernel = forward_kernel<Rule, T, kWidth, 4, 3>;
-  launch(kernel, shape.grid, shape.threads, shape.bytes, stream, "delta rule: forward", problem,
-         Prepared<T>{triangles, decays}, out);
+  launch(kernel, shape.grid, shape.threads, shape.bytes, stream, "delta rule: forward", problem, prepared, out);
 }
 
 }  // namespace

@@ -65,6 +65,13 @@ struct Decays {
   float high[kChunk<T>], low[kChunk<T>];
 };
 
+// What launch_prepare computes of each chunk; decays only of a rule that has them.
+template <typename T>
+struct Prepared {
+  const Triangles<T>* triangles;
+  const Decays<T>* decays;
+};
+
 // The decays between rows g and g + 8 of a block of 16 steps and the columns, the steps of another block, in the layout
 // of two accumulators: a lane's sums of its own rows are read once, those of columns in pairs.
 struct RowDecays {

@@ -32,13 +32,6 @@ struct Stage : StageDecays<T, Rule::kDecay> {
   float beta[kChunk<T>];
 };
 
-// What launch_prepare computes of each chunk.
-template <typename T>
-struct Prepared {
-  const Triangles<T>* triangles;
-  const Decays<T>* decays;
-};
-
 // Rows [B, T, H, D] that a stage takes its `value` from.
 template <typename T>
 struct ValueRows {

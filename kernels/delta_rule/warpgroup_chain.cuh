@@ -4,6 +4,7 @@
 // second warpgroup brings the next chunks to shared memory.
 #pragma once
 
+#include <cstddef>
 #include <stdexcept>
 #include <type_traits>
 
@@ -25,17 +26,19 @@ template <typename T>
 struct BackwardScratch;
 
 template <typename Rule, typename T, int kWidth>
-constexpr bool kHasWarpgroupChain = Rule::kDelta && !Rule::kDecay && sizeof(T) == 2 && kWidth == 64;
+constexpr bool kHasWarpgroupChain = Rule::kDelta && sizeof(T) == 2 && kWidth == 64;
 
 inline void require(const Support& support) {
   if (!support) throw std::runtime_error("delta rule: a warpgroup's chain: " + support.reason());
 }
 
-void launch_warpgroup_forward(const Problem<bf16>& problem, const Triangles<bf16>* triangles,
+template <typename Rule>
+void launch_warpgroup_forward(const Problem<bf16>& problem, const Prepared<bf16>& prepared,
                               const ForwardOutput<bf16>& out, cudaStream_t stream);
 // The recurrence of the backward pass; rows of the output's gradient are contiguous.
+template <typename Rule>
 void launch_warpgroup_backward(const Problem<bf16>& problem, const bf16* output_gradient,
-                               const Triangles<bf16>* triangles, const BackwardScratch<bf16>& scratch,
+                               const Prepared<bf16>& prepared, const BackwardScratch<bf16>& scratch,
                                cudaStream_t stream);
 
 namespace warpgroup {
@@ -56,6 +59,13 @@ struct alignas(16) Stage {
   Triangles<bf16> triangles;
   float beta[kSteps];
 };
+struct alignas(16) DecayedStage : Stage {
+  float from_start[kSteps], to_end[kSteps];  // of Decays, and in one copy
+};
+constexpr std::size_t kDecayBytes = 2 * kSteps * sizeof(float);
+static_assert(offsetof(Decays<bf16>, high) == kDecayBytes && sizeof(DecayedStage) == sizeof(Stage) + kDecayBytes);
+template <typename Rule>
+using StageOf = std::conditional_t<Rule::kDecay, DecayedStage, Stage>;
 
 // What a warp stores on its way to global memory: its 16 values of 64 rows, steps or keys. Two lanes bring a row, so
 // that its 32 bytes leave at once. The halves of every other four rows are swapped: the eight rows that are written at
@@ -68,10 +78,11 @@ struct alignas(16) Patch {
 constexpr int kWarps = kWarpgroup / 32;
 
 // What a block has in dynamic shared memory: the ring, then each warp's patches.
+template <typename Rule>
 constexpr std::size_t shared_bytes(int stages, int patches) {
-  return stages * sizeof(Stage) + patches * kWarps * sizeof(Patch);
+  return stages * sizeof(StageOf<Rule>) + patches * kWarps * sizeof(Patch);
 }
-static_assert(kBlocksTogether * (shared_bytes(2, 2) + 2048) <= 227 * 1024);
+static_assert(kBlocksTogether * (shared_bytes<GatedDelta>(2, 2) + 2048) <= 227 * 1024);
 
 // Calls function(constant) with the chunks that a block has in shared memory: two, 81 KB, where two blocks share a
 // multiprocessor, three, 122 KB, where each has one to itself.
@@ -102,9 +113,9 @@ __device__ inline void copy_tile(bf16* tile, const Rows& rows, std::int64_t offs
 
 // The second warpgroup's work: chunks in the order of the walk, each when its slot is empty, of which the last
 // kStages - 1 are on their way at once. `values` are rows of [B, T, H, D] with heads next to each other.
-template <bool kReverse, int kStages>
-__device__ inline void bring_chunks(Stage* ring, RingBarriers<kStages>& barriers, const Problem<bf16>& problem,
-                                    const Rows& values, const Triangles<bf16>* triangles) {
+template <typename Rule, bool kReverse, int kStages>
+__device__ inline void bring_chunks(StageOf<Rule>* ring, RingBarriers<kStages>& barriers, const Problem<bf16>& problem,
+                                    const Rows& values, const Prepared<bf16>& prepared) {
   const auto at = problem.pair(blockIdx.x);
   const int chunks = (at.length + kSteps - 1) / kSteps, thread = threadIdx.x % kWarpgroup;
   const auto chunk_at = [&](int i) { return kReverse ? chunks - 1 - i : i; };
@@ -116,13 +127,15 @@ __device__ inline void bring_chunks(Stage* ring, RingBarriers<kStages>& barriers
   bf16 beta = beta_of(0);  // of the chunk that is published next: waited for, as the copies are, only then
   for (int i = 0; i < chunks + kStages - 2; ++i) {
     if (i < chunks) {
-      Stage& stage = ring[filling.slot];
+      StageOf<Rule>& stage = ring[filling.slot];
       SharedBarrier& full = barriers.full[filling.slot];
       const int chunk = chunk_at(i), begin = chunk * kSteps, valid = min(kSteps, at.length - begin);
       if (i >= kStages) barriers.empty[filling.slot].wait(filling.parity ^ 1);
       if (thread == 0) {
-        full.arrive_expecting(sizeof(Triangles<bf16>));
-        full.copy(&stage.triangles, &triangles[problem.chunk_index(blockIdx.x, chunk)], sizeof(Triangles<bf16>));
+        const std::int64_t at_chunk = problem.chunk_index(blockIdx.x, chunk);
+        full.arrive_expecting(sizeof(Triangles<bf16>) + (Rule::kDecay ? kDecayBytes : 0));
+        full.copy(&stage.triangles, &prepared.triangles[at_chunk], sizeof(Triangles<bf16>));
+        if constexpr (Rule::kDecay) full.copy(stage.from_start, prepared.decays[at_chunk].from_start, kDecayBytes);
       }
       const std::int64_t row = static_cast<std::int64_t>(at.row) * problem.time + begin;
       const std::int64_t head = static_cast<std::int64_t>(at.head) * problem.width;
@@ -172,20 +185,64 @@ __device__ inline void to_planes(Planes& planes, const float (&x)[kRegisters], f
   for (int i = 0; i < kRegisters / 2; ++i) split(planes, i, x[2 * i] * factor, x[2 * i + 1] * factor);
 }
 
+// Of numbers of steps those of a thread's registers 4 i .. 4 i + 3: of the even and of the odd ones.
+__device__ inline float2 of_steps(const float* numbers, int i) {
+  return *reinterpret_cast<const float2*>(numbers + i * 8 + 2 * (lane_id() % 4));
+}
+// Values x steps times numbers of steps.
+__device__ inline void scale_steps(float (&x)[kRegisters], const float* numbers) {
+#pragma unroll
+  for (int i = 0; i < kRegisters / 4; ++i) {
+    const float2 f = of_steps(numbers, i);
+    x[4 * i] *= f.x, x[4 * i + 1] *= f.y, x[4 * i + 2] *= f.x, x[4 * i + 3] *= f.y;
+  }
+}
+// The same in bfloat16 to `scaled`.
+__device__ inline void scale_steps(std::uint32_t (&scaled)[kBlocks][4], const std::uint32_t (&x)[kBlocks][4],
+                                   const float* numbers) {
+#pragma unroll
+  for (int i = 0; i < kRegisters / 2; ++i) {
+    const float2 f = of_steps(numbers, i / 2);
+    const std::uint32_t pair = x[i / 4][i % 4];
+    scaled[i / 4][i % 4] = pack_bf16(unpack_low(pair) * f.x, unpack_high(pair) * f.y);
+  }
+}
+__device__ inline void scale_registers(float (&x)[kRegisters], float factor) {
+#pragma unroll
+  for (float& element : x) element *= factor;
+}
+
 // What values x steps are multiplied by where they are formed as a left operand: the steps' beta and a factor.
 struct Weights {
   const float* beta;
   float factor;
 
-  // The planes of 16 steps.
-  __device__ void apply(Planes& planes, const float (&x)[kRegisters], int block) const {
-#pragma unroll
-    for (int i = 4 * block; i < 4 * block + 4; ++i) {
-      const float2 b = *reinterpret_cast<const float2*>(beta + i / 2 * 8 + 2 * (lane_id() % 4));
-      split(planes, i, x[2 * i] * b.x * factor, x[2 * i + 1] * b.y * factor);
-    }
+  // Of registers 4 i and 4 i + 1, or the two after these.
+  __device__ float2 apply(float even, float odd, int i) const {
+    const float2 b = of_steps(beta, i);
+    return {even * b.x * factor, odd * b.y * factor};
   }
 };
+// The same and the steps' decays.
+struct DecayedWeights {
+  const float *beta, *decay;
+  float factor;
+
+  __device__ float2 apply(float even, float odd, int i) const {
+    const float2 b = of_steps(beta, i), d = of_steps(decay, i);
+    return {even * (b.x * d.x * factor), odd * (b.y * d.y * factor)};
+  }
+};
+
+// The planes of 16 steps.
+template <typename WeightsOf>
+__device__ inline void weigh(Planes& planes, const float (&x)[kRegisters], const WeightsOf& weights, int block) {
+#pragma unroll
+  for (int i = 4 * block; i < 4 * block + 4; ++i) {
+    const float2 weighted = weights.apply(x[2 * i], x[2 * i + 1], i / 2);
+    split(planes, i, weighted.x, weighted.y);
+  }
+}
 
 __device__ inline void hold(Planes& planes) {
   hold_operands(planes.high);
@@ -213,11 +270,12 @@ __device__ inline void multiply_steps(float (&d)[kRegisters], const std::uint32_
     multiply<kWidth, Major::kMN>(d, a[k], RowTile::k_in_rows(rows, 16 * k, 0), true);
 }
 // The same of weighted x in two planes, which are formed between the products.
+template <typename WeightsOf>
 __device__ inline void multiply_steps(float (&d)[kRegisters], Planes& a, const float (&x)[kRegisters],
-                                      const Weights& weights, const bf16* rows) {
+                                      const WeightsOf& weights, const bf16* rows) {
 #pragma unroll
   for (int k = 0; k < kSteps / 16; ++k) {
-    weights.apply(a, x, k);
+    weigh(a, x, weights, k);
     start_products();
     multiply<kWidth, Major::kMN>(d, a.low[k], RowTile::k_in_rows(rows, 16 * k, 0), true);
   }
@@ -258,16 +316,24 @@ __device__ inline void multiply_triangle(StepBlocks& d, const std::uint32_t (&a)
 #pragma unroll
   for (int k = 0; k < kBlocks; ++k) multiply_triangle_block<kTransposed>(d, a, triangle, k, accumulate);
 }
-// Queues d = a Z^T, or a Z, of -Z in two matrices and weighted x in two planes, which are formed between the products.
-template <bool kTransposed>
-__device__ inline void multiply_solve(StepBlocks& d, Planes& a, const float (&x)[kRegisters], const Weights& weights,
-                                      const Triangles<bf16>& triangles) {
+// Queues d = a M^T, or a M, of the low plane of weighted x, which is formed in two planes between the products. Before
+// a block of steps is, form(block) makes its x.
+template <bool kTransposed, typename Form>
+__device__ inline void multiply_weighted(StepBlocks& d, Planes& a, const float (&x)[kRegisters], const Weights& weights,
+                                         const bf16* triangle, const Form& form) {
 #pragma unroll
   for (int k = 0; k < kBlocks; ++k) {
-    weights.apply(a, x, block_in_order<kTransposed>(k));
+    form(block_in_order<kTransposed>(k));
+    weigh(a, x, weights, block_in_order<kTransposed>(k));
     start_products();
-    multiply_triangle_block<kTransposed>(d, a.low, triangles.solve[0], k, false);
+    multiply_triangle_block<kTransposed>(d, a.low, triangle, k, false);
   }
+}
+// Queues d = a Z^T, or a Z, of -Z in two matrices and weighted x in two planes.
+template <bool kTransposed, typename Form>
+__device__ inline void multiply_solve(StepBlocks& d, Planes& a, const float (&x)[kRegisters], const Weights& weights,
+                                      const Triangles<bf16>& triangles, const Form& form) {
+  multiply_weighted<kTransposed>(d, a, x, weights, triangles.solve[0], form);
   multiply_triangle<kTransposed>(d, a.high, triangles.solve[1], true);
   multiply_triangle<kTransposed>(d, a.high, triangles.solve[0], true);
 }
@@ -280,6 +346,12 @@ __device__ inline void hold(StepBlocks& d) {
 __device__ inline void add(float (&x)[kRegisters], float factor, const StepBlocks& d) {
 #pragma unroll
   for (int i = 0; i < kRegisters; ++i) x[i] = factor * x[i] + d.x[i / 8][i % 8];
+}
+
+// The same with a factor of each step.
+__device__ inline void add(float (&x)[kRegisters], const float* factors, const StepBlocks& d) {
+  scale_steps(x, factors);
+  add(x, 1.0f, d);
 }
 
 // Values x steps, rounded to bfloat16.

@@ -12,13 +12,13 @@ namespace {
 
 constexpr int kPatches = 2;
 
-// Names and formulas: README.md, "Forward". S^T, X^T then E^T, and O^T are in a thread's registers.
-template <int kStages>
+// Names and formulas: README.md, "Forward" and "With a decay". S^T, X^T then E^T, and O^T are in a thread's registers.
+template <typename Rule, int kStages>
 __global__ void __launch_bounds__(kThreads, kBlocksTogether)
-    forward_kernel(Problem<bf16> problem, const Triangles<bf16>* __restrict__ triangles, ForwardOutput<bf16> out) {
+    forward_kernel(Problem<bf16> problem, Prepared<bf16> prepared, ForwardOutput<bf16> out) {
 #ifdef ENGRAM_HAS_WGMMA
   extern __shared__ __align__(128) unsigned char bytes[];
-  auto* ring = reinterpret_cast<Stage*>(bytes);
+  auto* ring = reinterpret_cast<StageOf<Rule>*>(bytes);
   __shared__ RingBarriers<kStages> barriers;
   if (threadIdx.x == 0) initialize(barriers);
   __syncthreads();
@@ -27,7 +27,7 @@ __global__ void __launch_bounds__(kThreads, kBlocksTogether)
 
   if (warpgroup_id() == 1) {
     shrink_registers<kCopyRegisters>();
-    bring_chunks<false>(ring, barriers, problem, {problem.v, problem.row_stride}, triangles);
+    bring_chunks<Rule, false>(ring, barriers, problem, {problem.v, problem.row_stride}, prepared);
     for (int t = at.length + (threadIdx.x - kWarpgroup) / 32; t < problem.time; t += kWarpgroup / 32)
       for (int column = 2 * lane_id(); column < width; column += 64)
         store_pair(out.output + problem.contiguous(at, t) + column, 0.0f, 0.0f);
@@ -45,20 +45,37 @@ __global__ void __launch_bounds__(kThreads, kBlocksTogether)
   StepBlocks product = {};
   std::uint32_t rounded[kBlocks][4];
   Planes state_planes, weighted;
+  [[maybe_unused]] Planes decayed;                    // diag(l) U
+  [[maybe_unused]] std::uint32_t values[kBlocks][4];  // V
   RingPlace<kStages> place;
-  // The planes of S and X = V. In this order: the compiler moves nothing over the barrier's wait, but would move the
-  // planes behind a wait for products.
+  const auto add_values = [&](int block) {  // x = diag(g) x + V
+    if constexpr (Rule::kDecay) {
+#pragma unroll
+      for (int i = 0; i < 4; ++i) {
+        const float2 decay = of_steps(ring[place.slot].from_start, 2 * block + i / 2);
+        float* const own = x + 8 * block + 2 * i;
+        own[0] = own[0] * decay.x + unpack_low(values[block][i]);
+        own[1] = own[1] * decay.y + unpack_high(values[block][i]);
+      }
+    }
+  };
+  // The planes of S and X = V; with a decay V alone, since what is added has its factors. In this order: the compiler
+  // moves nothing over the barrier's wait, but would move the planes behind a wait for products.
   const auto begin_chunk = [&] {
     to_planes(state_planes, state, 1.0f);
     barriers.full[place.slot].wait(place.parity);
 #pragma unroll
     for (int block = 0; block < kBlocks; ++block) {
-      std::uint32_t values[4];
-      load_transposed_rows(values, ring[place.slot].value, block, own_value);
+      std::uint32_t loaded[4];
+      load_transposed_rows(loaded, ring[place.slot].value, block, own_value);
 #pragma unroll
       for (int i = 0; i < 4; ++i) {
-        x[8 * block + 2 * i] = unpack_low(values[i]);
-        x[8 * block + 2 * i + 1] = unpack_high(values[i]);
+        if constexpr (Rule::kDecay) {
+          values[block][i] = loaded[i];
+        } else {
+          x[8 * block + 2 * i] = unpack_low(loaded[i]);
+          x[8 * block + 2 * i + 1] = unpack_high(loaded[i]);
+        }
       }
     }
   };
@@ -69,11 +86,11 @@ __global__ void __launch_bounds__(kThreads, kBlocksTogether)
   };
   begin_chunk();
   for (int chunk = 0;; ++chunk) {
-    const Stage& stage = ring[place.slot];
+    const StageOf<Rule>& stage = ring[place.slot];
 
-    // X = V - K S; the last chunk's O and S are stored beside it.
+    // X = V - K S, with a decay -K S alone; the last chunk's O and S are stored beside it.
     start_products();
-    multiply_keys<-1>(x, state_planes.low, stage.k, true);
+    multiply_keys<-1>(x, state_planes.low, stage.k, !Rule::kDecay);
     multiply_keys<-1>(x, state_planes.high, stage.k, true);
     commit_products();
     wait_for_products<1>();  // of none, but without it the compiler waits for all before P U is read
@@ -92,25 +109,38 @@ __global__ void __launch_bounds__(kThreads, kBlocksTogether)
     hold_registers(x);
     hold_operands(state_planes.low);
 
-    // E = X - Z D X; then -Q S, beside which U is formed.
-    multiply_solve<false>(product, weighted, x, {stage.beta, 1.0f}, stage.triangles);
+    // E = X - Z D X; then -Q S, beside which U is formed, and with a decay g_last S.
+    multiply_solve<false>(product, weighted, x, {stage.beta, 1.0f}, stage.triangles, add_values);
     commit_products();
     multiply_keys<-1>(output, state_planes.high, stage.q, false);
     commit_products();
+    if constexpr (Rule::kDecay) scale_registers(state, stage.from_start[kSteps - 1]);
     wait_for_products<1>();
     hold(product);
     hold(weighted);
     add(x, 1.0f, product);
 
-    // U = D E, S' = S + K^T U, P U; E is saved beside them. While P U is under way, the next chunk begins.
-    multiply_steps(state, weighted, x, {stage.beta, 1.0f}, stage.k);
-    commit_products();
-    multiply_triangle<false>(product, weighted.low, stage.triangles.attend, false);
+    // U = D E, S' = S + K^T U (with a decay g_last S + K^T diag(l) U), P U; E is saved beside them. While P U is under
+    // way, the next chunk begins.
+    const Weights write{stage.beta, 1.0f};
+    const auto round_errors = [&] {
+      __syncwarp();  // keeps the stores from being issued before the products, or
+      to_pairs(rounded, x);
+      put(rows_patch, rounded);
+    };
+    if constexpr (Rule::kDecay) {
+      multiply_steps(state, decayed, x, DecayedWeights{stage.beta, stage.to_end, 1.0f}, stage.k);
+      commit_products();
+      round_errors();  // before U, whose planes can then take E's registers
+      multiply_weighted<false>(product, weighted, x, write, stage.triangles.attend, [](int) {});
+    } else {
+      multiply_steps(state, weighted, x, write, stage.k);
+      commit_products();
+      multiply_triangle<false>(product, weighted.low, stage.triangles.attend, false);
+    }
     multiply_triangle<false>(product, weighted.high, stage.triangles.attend, true);
     commit_products();
-    __syncwarp();  // keeps the stores from being issued before the products, or
-    to_pairs(rounded, x);
-    put(rows_patch, rounded);
+    if constexpr (!Rule::kDecay) round_errors();
     __syncwarp();
     errors.store(rows_patch, at.length - chunk * kSteps);
     errors.move(1);
@@ -119,6 +149,10 @@ __global__ void __launch_bounds__(kThreads, kBlocksTogether)
     hold_registers(state);
     hold_registers(output);
     hold_operands(state_planes.high);
+    if constexpr (Rule::kDecay) {
+      hold(decayed);
+      scale_steps(output, stage.from_start);
+    }
     if (chunk + 1 == chunks) break;
     const int used = place.slot;
     place.advance();
@@ -142,22 +176,29 @@ __global__ void __launch_bounds__(kThreads, kBlocksTogether)
 }  // namespace
 }  // namespace warpgroup
 
-void launch_warpgroup_forward(const Problem<bf16>& problem, const Triangles<bf16>* triangles,
+template <typename Rule>
+void launch_warpgroup_forward(const Problem<bf16>& problem, const Prepared<bf16>& prepared,
                               const ForwardOutput<bf16>& out, cudaStream_t stream) {
   using namespace warpgroup;
   const int blocks = problem.batch * problem.heads;
   with_stages(blocks, [&](auto stages) {
-    launch(forward_kernel<stages>, dim3(blocks), kThreads, shared_bytes(stages, kPatches), stream,
-           "delta rule: forward by a warpgroup", problem, triangles, out);
+    launch(forward_kernel<Rule, stages>, dim3(blocks), kThreads, shared_bytes<Rule>(stages, kPatches), stream,
+           "delta rule: forward by a warpgroup", problem, prepared, out);
   });
 }
+
+#define ENGRAM_WARPGROUP_FORWARD(Rule)                                                      \
+  template void launch_warpgroup_forward<Rule>(const Problem<bf16>&, const Prepared<bf16>&, \
+                                               const ForwardOutput<bf16>&, cudaStream_t);
+ENGRAM_WARPGROUP_FORWARD(PlainDelta)
+ENGRAM_WARPGROUP_FORWARD(GatedDelta)
+#undef ENGRAM_WARPGROUP_FORWARD
 
 }  // namespace delta_rule
 
 Support delta_rule_warpgroup_sizes(const DeltaRuleInput& input) {
   const int width = input.shape.width;
   if (input.write != FastWeightWrite::kDelta) return Support::no("the sum rule");
-  if (input.log_decay_BTH != nullptr) return Support::no("a decay");
   if (input.dtype != Dtype::kBfloat16) return Support::no("float32");
   if (width > delta_rule::warpgroup::kWidth) return Support::no("head width " + std::to_string(width) + " is above 64");
   if (const int bytes = delta_rule::make_problem<bf16>(input).copy_bytes; bytes < 16)
@@ -168,7 +209,7 @@ Support delta_rule_warpgroup_sizes(const DeltaRuleInput& input) {
 Support delta_rule_warpgroup_support(const DeltaRuleInput& input) {
   if (Support sizes = delta_rule_warpgroup_sizes(input); !sizes) return sizes;
   if (Support device = hopper_support(); !device) return device;
-  static const bool compiled = has_body(&delta_rule::warpgroup::forward_kernel<2>);
+  static const bool compiled = has_body(&delta_rule::warpgroup::forward_kernel<delta_rule::PlainDelta, 2>);
   if (!compiled) return Support::no("this build has no code of it for Hopper");
   return {};
 }

@@ -7,13 +7,6 @@ using namespace engram::testing;
 
 namespace {
 
-// A difference of large sums: of what is read from a step on, and of what was written from it on. It is smallest beside
-// them where all keys are alike.
-double decay_tolerance(const Case& c) {
-  if (c.dtype == Dtype::kFloat32) return 1e-4;
-  return c.keys == Keys::kDuplicate ? 0.08 : 0.025;
-}
-
 void check_case(const Case& c) {
   INFO(c.name());
   const Problem problem = make_problem(c);

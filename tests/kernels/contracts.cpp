@@ -73,7 +73,7 @@ TEST_CASE("a warpgroup walks the delta rule's chunks of narrow, aligned heads al
   CHECK(reason([](DeltaRuleInput& input) { input.dtype = Dtype::kFloat32; }) == "float32");
   CHECK(reason([](DeltaRuleInput& input) { input.write = FastWeightWrite::kSum; }) == "the sum rule");
   static constexpr float decay = 0;
-  CHECK(reason([](DeltaRuleInput& input) { input.log_decay_BTH = &decay; }) == "a decay");
+  CHECK(reason([](DeltaRuleInput& input) { input.log_decay_BTH = &decay; }).empty());
   CHECK(delta_rule_warpgroup_support(taken, memory + 8).reason() ==
         "an output or a gradient of it that is not aligned to 16 bytes");
 }

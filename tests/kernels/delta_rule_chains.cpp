@@ -1,7 +1,9 @@
 // The kernels that walk the chunks of the delta rule one after the other (kernels/delta_rule/chain.h): each against the
-// recurrence, in every combination of forward and backward pass, at shapes that both take. On a failure `worst_element`
-// says where.
+// recurrence, in every combination of forward and backward pass, at shapes that both take, without a decay and with
+// one. On a failure `worst_element` says where.
 #include <doctest/doctest.h>
+
+#include <iterator>
 
 #include "kernels/architecture.h"
 #include "kernels/delta_rule/chain.h"
@@ -18,6 +20,9 @@ std::vector<DeltaRuleChain> chains_here() {
   return hopper_support() ? std::vector{kSlices, kWarpgroup} : std::vector{kSlices};
 }
 const char* name_of(DeltaRuleChain chain) { return chain == kSlices ? "slices" : "a warpgroup"; }
+
+constexpr DecayKind kDecays[] = {DecayKind::kOne, DecayKind::kMild, DecayKind::kMixed, DecayKind::kStrong,
+                                 DecayKind::kForgetful};
 
 // Lengths around those of blocks of 16 steps, of chunks of 64, and of the chunks that are in shared memory at once.
 std::vector<Case> shapes() {
@@ -36,10 +41,26 @@ std::vector<Case> shapes() {
   return cases;
 }
 
+// Each with one kind of decay. The kinds, five, take turns, so that each of the six widths meets them all.
+std::vector<Case> with_decay(std::vector<Case> cases) {
+  for (Case& c : cases) c.decay = kDecays[c.seed % std::size(kDecays)], c.seed += 1000;
+  return cases;
+}
+
 std::vector<Case> edges() {
   std::vector<Case> cases;
   for (const Case& c : edge_cases())
     if (c.dtype == Dtype::kBfloat16 && (c.shape.width == 56 || c.shape.width == 64)) cases.push_back(c);
+  return cases;
+}
+
+std::vector<Case> decayed_edges() {
+  std::vector<Case> cases;
+  for (const DecayKind decay : kDecays)
+    for (Case c : edges()) {
+      c.decay = decay, c.seed += 2000;
+      cases.push_back(c);
+    }
   return cases;
 }
 
@@ -77,6 +98,8 @@ void check_gradients(const Case& c) {
       check_tensor("dQ", by, c, actual.q, expected.q_BTHD, gradient_tolerance(c));
       check_tensor("dK", by, c, actual.k, expected.k_BTHD, gradient_tolerance(c));
       check_tensor("dbeta", by, c, actual.beta, expected.beta_BTH, gradient_tolerance(c));
+      if (c.decay != DecayKind::kNone && c.shape.time > 1)
+        check_tensor("dlog a", by, c, actual.log_decay, expected.log_decay_BTH, decay_tolerance(c));
     }
 }
 
@@ -91,59 +114,71 @@ TEST_CASE("chains of the delta rule: small shapes, forward, then with every comb
       Case c{{2, time, 2, width}};
       c.ragged = time > 64;
       c.seed = seed++;
+      for (const DecayKind decay : {DecayKind::kNone, DecayKind::kMixed, DecayKind::kForgetful}) {
+        c.decay = decay;
+        check_forward(c);
+        check_gradients(c);
+      }
+    }
+  // With more heads than multiprocessors fewer chunks are in shared memory at once.
+  for (const int width : {56, 64})
+    for (const DecayKind decay : {DecayKind::kNone, DecayKind::kMild}) {
+      Case c{{90, 330, 2, width}};
+      c.decay = decay, c.seed = seed++;
       check_forward(c);
       check_gradients(c);
     }
-  // With more heads than multiprocessors fewer chunks are in shared memory at once.
-  for (const int width : {56, 64}) {
-    Case c{{90, 330, 2, width}};
-    c.seed = seed++;
-    check_forward(c);
-    check_gradients(c);
-  }
 }
 
 TEST_CASE("chains of the delta rule: the forward pass equals the recurrence at every shape") {
   if (skip_without_gpu()) return;
   check_each(shapes(), check_forward);
+  check_each(with_decay(shapes()), check_forward);
 }
 
 TEST_CASE("chains of the delta rule: the forward pass equals the recurrence at the edges of its inputs") {
   if (skip_without_gpu()) return;
   check_each(edges(), check_forward);
+  check_each(decayed_edges(), check_forward);
 }
 
 TEST_CASE("chains of the delta rule: the gradients equal the recurrence's at every shape") {
   if (skip_without_gpu()) return;
   check_each(shapes(), check_gradients);
+  check_each(with_decay(shapes()), check_gradients);
 }
 
 TEST_CASE("chains of the delta rule: the gradients equal the recurrence's at the edges of the inputs") {
   if (skip_without_gpu()) return;
   check_each(edges(), check_gradients);
+  check_each(decayed_edges(), check_gradients);
 }
 
 TEST_CASE("the delta rule takes a warpgroup's chain where it is supported, and slices elsewhere") {
   if (skip_without_gpu()) return;
-  for (const int width : {50, 56, 72})
-    for (const int gap : {0, 4, 8}) {
-      Case c{{3, 200, 2, width}};
-      c.gap = gap;
-      INFO(c.name());
-      DeviceProblem device(c, make_problem(c));
-      const bool supported = width == 56 && gap % 8 == 0 && hopper_support();
-      CHECK(static_cast<bool>(delta_rule_warpgroup_support(device.input())) == supported);
-      const auto run = [&](auto pass) {
-        device.poison();
-        pass();
-        return device.result().bytes;
-      };
-      const auto by = [&](DeltaRuleChain chain) {
-        return run([&] { device.forward_by(chain), device.backward_by(chain); });
-      };
-      const auto taken = run([&] { device.forward(), device.backward(); });
-      CHECK(taken == by(supported ? kWarpgroup : kSlices));
-      if (!supported) CHECK_THROWS_AS(device.forward_by(kWarpgroup), std::runtime_error);
-      if (!supported) CHECK_THROWS_AS(device.backward_by(kWarpgroup), std::runtime_error);
-    }
+  constexpr OtherRule kRules[] = {{FastWeightWrite::kDelta, DecayKind::kNone},
+                                  {FastWeightWrite::kDelta, DecayKind::kMild},
+                                  {FastWeightWrite::kSum, DecayKind::kMild}};
+  for (const OtherRule& rule : kRules)
+    for (const int width : {50, 56, 72})
+      for (const int gap : {0, 4, 8}) {
+        Case c{{3, 200, 2, width}};
+        c.gap = gap, c.write = rule.write, c.decay = rule.decay;
+        INFO(c.name());
+        DeviceProblem device(c, make_problem(c));
+        const bool supported = rule.write == FastWeightWrite::kDelta && width == 56 && gap % 8 == 0 && hopper_support();
+        CHECK(static_cast<bool>(delta_rule_warpgroup_support(device.input())) == supported);
+        const auto run = [&](auto pass) {
+          device.poison();
+          pass();
+          return device.result().bytes;
+        };
+        const auto by = [&](DeltaRuleChain chain) {
+          return run([&] { device.forward_by(chain), device.backward_by(chain); });
+        };
+        const auto taken = run([&] { device.forward(), device.backward(); });
+        CHECK(taken == by(supported ? kWarpgroup : kSlices));
+        if (!supported) CHECK_THROWS_AS(device.forward_by(kWarpgroup), std::runtime_error);
+        if (!supported) CHECK_THROWS_AS(device.backward_by(kWarpgroup), std::runtime_error);
+      }
 }
