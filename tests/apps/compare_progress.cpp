@@ -36,7 +36,7 @@ TEST_CASE("the line counts what is finished, runs and has failed, and estimates 
   progress.started(running);  // from nothing
   run_of(folder, 1, 400);
   const auto begin = JobPool::Clock::now() - std::chrono::seconds(40);
-  progress.report({{&running, 1, 0, begin, nullptr}});
+  progress.report({{{&running}, 1, 0, begin, nullptr}});
   // 0.1 s a step: 600 of this run and 1000 of the one that waits.
   CHECK(out.str() == "t/b/2 failed: no memory\n1 of 4 runs finished, 1 running, 1 failed  60%  about 2m40s left\n");
   progress.report({});  // not so soon again
@@ -79,7 +79,7 @@ TEST_CASE("lines fit any width, with a hundred runs and long names, too") {
     std::filesystem::remove(runs[63].folder / "metrics.jsonl");
     for (std::size_t i = 63; i < 79; ++i) progress.started(runs[i]);
     run_of(folder, 63, 400);
-    progress.report({{&runs[63], 1, 0, JobPool::Clock::now() - std::chrono::seconds(40), nullptr}});
+    progress.report({{{&runs[63]}, 1, 0, JobPool::Clock::now() - std::chrono::seconds(40), nullptr}});
     const std::string line = out.str().substr(1, out.str().find('\033') - 1);
     CHECK(line.size() < columns);
     CHECK(line.find("63%") != std::string::npos);
