@@ -90,6 +90,10 @@ void RunOptions::list_options(OptionList& list) {
   list.add("kernels", kernels, {{Kernels::kAuto, "auto"}, {Kernels::kRequire, "require"}, {Kernels::kOff, "off"}},
            "engram's own kernels on a GPU, and loops on a CPU: where they are supported, in every part or no run, or "
            "LibTorch alone");
+  list.add(
+      "gpu_wait", gpu_wait, {{GpuWait::kAuto, "auto"}, {GpuWait::kSpin, "spin"}, {GpuWait::kSleep, "sleep"}},
+      "how a processor waits for a GPU: spin is sooner, sleep leaves it to other runs; auto sleeps where more runs "
+      "begin together than there are processors");
   list.add("memoryless_collection", memoryless_collection,
            "collect with an empty memory at every step, as the reference code of the HQLT paper does with DeltaNet and "
            "HQLT; evaluation remembers");
@@ -184,6 +188,7 @@ bool may_change_on_resume(const std::string& key) {
                                              "run.threads",
                                              "run.device",
                                              "run.kernels",
+                                             "run.gpu_wait",
                                              "run.report_seconds",
                                              "run.on_nan",
                                              "evaluation.stop_at_success",

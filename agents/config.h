@@ -26,6 +26,10 @@ enum class Precision { kAuto, kFloat32, kBfloat16 };
 // parts or not at all, or nowhere. What no kernel computes, LibTorch does, in the same precision.
 enum class Kernels { kAuto, kRequire, kOff };
 
+// How a processor waits for a GPU: asking all the time, which is sooner; asleep, which leaves the processor to others;
+// or so where more runs begin together than there are processors.
+enum class GpuWait { kAuto, kSpin, kSleep };
+
 // What becomes of a run whose loss or gradients are not finite. Such an update never changes the weights.
 enum class OnNan { kStop, kSkip };
 
@@ -39,7 +43,8 @@ struct RunOptions {
   std::string device = "auto";             // auto | cpu | cuda | cuda:N
   Precision precision = Precision::kAuto;  // of matrix products on a GPU
   Kernels kernels = Kernels::kAuto;        // on a GPU
-  bool memoryless_collection = false;      // every collected step is acted with an empty memory
+  GpuWait gpu_wait = GpuWait::kAuto;
+  bool memoryless_collection = false;  // every collected step is acted with an empty memory
   OnNan on_nan = OnNan::kStop;
   double report_seconds = 1;                // between status reports
   std::int64_t metrics_every_steps = 1000;  // environment steps between rows of metrics

@@ -15,6 +15,7 @@
 
 #include "agents/hardware.h"
 #include "base/error.h"
+#include "base/processors.h"
 #include "experiments/plan.h"
 #include "ranks/launch.h"
 #include "storage/run_lock.h"
@@ -200,6 +201,9 @@ void JobPool::start(std::deque<const PlannedRun*>& waiting) {
     const std::vector<std::string> gpus = visible_gpus(std::getenv(kVisible), machine_.gpus);
     gpu = gpus[static_cast<std::size_t>(slot) % gpus.size()];
     arguments.insert(arguments.end(), {prefix + "device", "cuda"});
+    const bool many = machine_.jobs * machine_.seeds_per_job > available_processors();
+    if (trains && many && run.config.run.gpu_wait == GpuWait::kAuto)
+      arguments.insert(arguments.end(), {"--run.gpu_wait", "sleep"});
   } else {
     arguments.insert(arguments.end(), {prefix + "device", "cpu"});
   }

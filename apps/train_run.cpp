@@ -105,6 +105,9 @@ TrainStatus train(Start& start, const TrainCall& call, std::optional<RunDirector
   // Ranks that have met cannot meet again, and runs beside each other have begun.
   if (ranks->alone() && !call.at_once) wait_passively(threads, call.arguments);
   use_threads(threads.count);
+  const bool many = call.at_once.value_or(1) > available_processors();
+  if (config.run.gpu_wait == GpuWait::kSleep || (config.run.gpu_wait == GpuWait::kAuto && many))
+    sleep_while_waiting(device);
   std::optional<OwnStream> own_stream;
   if (call.at_once) own_stream.emplace(device);
   if (config.run.precision == Precision::kBfloat16 && !device.is_cuda())

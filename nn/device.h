@@ -22,6 +22,10 @@ std::string device_identity(c10::Device device);
 // The most that LibTorch's allocator has held of all GPUs since the program started; 0 where it has held none.
 std::int64_t peak_device_memory_bytes();
 
+// From now on this program sleeps while it waits for the GPU, which tells it when it is done, instead of asking it all
+// the time. Nothing on the CPU. Throws std::runtime_error.
+void sleep_while_waiting(c10::Device device);
+
 // While it lives, what this thread gives a GPU goes to a stream of its own, beside what other threads give it, which
 // ends before this does. Nothing on the CPU.
 class OwnStream {

@@ -6,6 +6,7 @@
 #include <exception>
 
 #include "kernels/architecture.h"
+#include "kernels/cuda_support.h"
 #include "nn/device.h"
 #include "nn/device_stream.h"
 
@@ -42,6 +43,12 @@ std::int64_t peak_device_memory_bytes() {
     for (c10::DeviceIndex gpu = 0; gpu < c10::cuda::device_count(); ++gpu)
       bytes += getDeviceStats(gpu).reserved_bytes[kAll].peak;
   return bytes;
+}
+
+void sleep_while_waiting(c10::Device device) {
+  if (!device.is_cuda()) return;
+  const c10::cuda::CUDAGuard on_device(device);
+  check_cuda(cudaSetDeviceFlags(cudaDeviceScheduleBlockingSync), "sleeping while a GPU works");
 }
 
 struct OwnStream::Guard {

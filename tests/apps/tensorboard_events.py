@@ -76,8 +76,8 @@ def check_hyperparameters(folder):
     infos = {info.name: info for info in board.experiment().hparam_infos}
     config = configparser.ConfigParser()
     config.read_string("[top]\n" + (folder / "a/config.ini").read_text())
-    may_change = {"run.steps", "run.max_seconds", "run.threads", "run.device", "run.kernels", "run.report_seconds", "run.on_nan",
-                  "evaluation.stop_at_success", "evaluation.final_episodes"}
+    may_change = {"run.steps", "run.max_seconds", "run.threads", "run.device", "run.kernels", "run.gpu_wait",
+                  "run.report_seconds", "run.on_nan", "evaluation.stop_at_success", "evaluation.final_episodes"}
     keys = {f"{section}.{key}" for section in config.sections() for key in config[section]
             if section not in ("top", "checkpoint")}
     assert set(infos) == keys - may_change, set(infos) ^ (keys - may_change)
