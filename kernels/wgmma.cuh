@@ -185,18 +185,12 @@ __device__ inline void multiply(float (&d)[kN / 2], const std::uint32_t (&a)[4],
   ProductOfShape<kN>::template run<kMajorB == Major::kMN, kSignA>(d, a, b, accumulate);
 }
 
-// The opposite of load_matrices: four 8 x 8 tiles of pairs to rows of 16 bytes in shared memory. Lane 8 i + r says
-// where row r of tile i, transposed: its column r, goes. Compute capability 9.0 and later.
-template <bool kTranspose>
-__device__ inline void store_matrices(bf16* row, const std::uint32_t (&x)[4]) {
-  if constexpr (kTranspose)
-    asm volatile("stmatrix.sync.aligned.m8n8.x4.trans.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(shared_address(row)),
-                 "r"(x[0]), "r"(x[1]), "r"(x[2]), "r"(x[3])
-                 : "memory");
-  else
-    asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(shared_address(row)),
-                 "r"(x[0]), "r"(x[1]), "r"(x[2]), "r"(x[3])
-                 : "memory");
+// The opposite of load_matrices<true>: four 8 x 8 tiles of pairs to rows of 16 bytes in shared memory. Lane 8 i + r
+// says where column r of tile i goes. Compute capability 9.0 and later.
+__device__ inline void store_matrices_transposed(bf16* column, const std::uint32_t (&x)[4]) {
+  asm volatile("stmatrix.sync.aligned.m8n8.x4.trans.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(shared_address(column)),
+               "r"(x[0]), "r"(x[1]), "r"(x[2]), "r"(x[3])
+               : "memory");
 }
 
 // A barrier in shared memory, 8-byte aligned. Phase 0 ends when `arrivals` have been counted and the bytes expected

@@ -364,7 +364,7 @@ __device__ inline void put(Patch& patch, const std::uint32_t (&pairs)[4][4]) {
   const int lane = lane_id();
   bf16* const own = patch.x + Patch::index(lane % 8 + lane / 16 * 8, lane / 8 % 2);
 #pragma unroll
-  for (int block = 0; block < 4; ++block) store_matrices<true>(own + block * 256, pairs[block]);
+  for (int block = 0; block < 4; ++block) store_matrices_transposed(own + block * 256, pairs[block]);
 }
 
 // Where a lane stores its pieces of rows of steps: from row lane / 2 on 16 bytes of each sixteenth.

@@ -27,11 +27,7 @@ struct SumsLayout {
         size(bias3 + s.kept * s.output_stride()) {}
 };
 
-struct BackwardArguments {
-  std::int64_t rows;
-  int tiles, width, stride, outputs, output_stride, kept;
-  const bf16* x;
-  MlpHeadWeights weights[kMaxMlpHeads];
+struct BackwardArguments : Arguments {
   const bf16 *first, *second;
   const float* d_output[kMaxMlpHeads];
   SumsLayout layout;
@@ -270,22 +266,13 @@ void narrow_heads_backward(const NarrowHeadsBackward& backward, void* scratch, c
   narrow::check_shape(shape, "narrow_heads_backward");
   if (shape.kept == 0) throw std::runtime_error("narrow_heads_backward: no head was kept");
   auto* const sums = static_cast<float*>(scratch);
-  narrow::BackwardArguments arguments{.rows = shape.rows,
-                                      .tiles = row_tiles(shape.rows),
-                                      .width = shape.width,
-                                      .stride = shape.stride,
-                                      .outputs = shape.outputs,
-                                      .output_stride = shape.output_stride(),
-                                      .kept = shape.kept,
-                                      .x = static_cast<const bf16*>(backward.x_MP),
-                                      .weights = {},
-                                      .first = static_cast<const bf16*>(backward.first),
-                                      .second = static_cast<const bf16*>(backward.second),
-                                      .d_output = {},
-                                      .layout = narrow::SumsLayout(shape),
-                                      .sums = sums,
-                                      .d_x_shares = sums + narrow::sums_bytes(shape) / sizeof(float)};
-  std::copy_n(backward.weights, shape.kept, arguments.weights);
+  narrow::BackwardArguments arguments{narrow::arguments_of(shape, backward.x_MP, backward.weights, shape.kept),
+                                      static_cast<const bf16*>(backward.first),
+                                      static_cast<const bf16*>(backward.second),
+                                      {},
+                                      narrow::SumsLayout(shape),
+                                      sums,
+                                      sums + narrow::sums_bytes(shape) / sizeof(float)};
   std::copy_n(backward.d_output_MA, shape.kept, arguments.d_output);
   narrow::for_sizes(shape, [&](auto hidden, auto width) {
     launch(narrow::backward_kernel<hidden, width>,

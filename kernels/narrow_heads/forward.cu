@@ -23,11 +23,7 @@ namespace {
 
 constexpr int kThreads = 2 * kTileRows;  // a warp for 16 rows
 
-struct ForwardArguments {
-  std::int64_t rows;
-  int tiles, width, stride, outputs, output_stride, kept;
-  const bf16* x;
-  MlpHeadWeights weights[kMaxMlpHeads];
+struct ForwardArguments : Arguments {
   bf16 *first, *second;
   float* output[kMaxMlpHeads];
 };
@@ -124,19 +120,10 @@ __global__ void __launch_bounds__(kThreads) forward_kernel(const __grid_constant
 void narrow_heads_forward(const NarrowHeadsForward& forward, cudaStream_t stream) {
   const MlpHeadsShape& shape = forward.shape;
   narrow::check_shape(shape, "narrow_heads_forward");
-  narrow::ForwardArguments arguments{.rows = shape.rows,
-                                     .tiles = row_tiles(shape.rows),
-                                     .width = shape.width,
-                                     .stride = shape.stride,
-                                     .outputs = shape.outputs,
-                                     .output_stride = shape.output_stride(),
-                                     .kept = shape.kept,
-                                     .x = static_cast<const bf16*>(forward.x_MP),
-                                     .weights = {},
-                                     .first = static_cast<bf16*>(forward.first),
-                                     .second = static_cast<bf16*>(forward.second),
-                                     .output = {}};
-  std::copy_n(forward.weights, shape.heads, arguments.weights);
+  narrow::ForwardArguments arguments{narrow::arguments_of(shape, forward.x_MP, forward.weights, shape.heads),
+                                     static_cast<bf16*>(forward.first),
+                                     static_cast<bf16*>(forward.second),
+                                     {}};
   std::copy_n(forward.output_MA, shape.heads, arguments.output);
   narrow::for_sizes(shape, [&](auto hidden, auto width) {
     const int blocks = narrow::row_blocks(shape, shape.heads, hidden == 64 ? 6 : 2);

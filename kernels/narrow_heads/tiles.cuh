@@ -71,6 +71,28 @@ decltype(auto) for_sizes(const MlpHeadsShape& shape, const Function& function) {
   return for_width(std::integral_constant<int, 128>{});
 }
 
+// What both kernels are given.
+struct Arguments {
+  std::int64_t rows;
+  int tiles, width, stride, outputs, output_stride, kept;
+  const bf16* x;
+  MlpHeadWeights weights[kMaxMlpHeads];
+};
+// With the weights of the first `heads`.
+inline Arguments arguments_of(const MlpHeadsShape& shape, const void* x_MP, const MlpHeadWeights* weights, int heads) {
+  Arguments arguments{.rows = shape.rows,
+                      .tiles = row_tiles(shape.rows),
+                      .width = shape.width,
+                      .stride = shape.stride,
+                      .outputs = shape.outputs,
+                      .output_stride = shape.output_stride(),
+                      .kept = shape.kept,
+                      .x = static_cast<const bf16*>(x_MP),
+                      .weights = {}};
+  std::copy_n(weights, heads, arguments.weights);
+  return arguments;
+}
+
 // Throws std::runtime_error unless narrow_heads_sizes() has no objection.
 void check_shape(const MlpHeadsShape& shape, const char* what);
 
