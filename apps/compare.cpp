@@ -188,12 +188,12 @@ Machine find_machine(const CompareOptions& options, const std::vector<const Plan
   machine.seeds_per_job = options.seeds_per_job;
   if (machine.jobs == 0) machine.jobs = gpus > 0 ? gpus : std::max(1, processors / (threads * machine.seeds_per_job));
   machine.jobs = std::min(machine.jobs, std::max(1, static_cast<int>(runs.size())));
-  machine.threads = std::max(1, processors / (machine.jobs * machine.seeds_per_job));
+  machine.threads = std::max(1, processors / machine.runs_at_once());
   return machine;
 }
 
 std::string machine_text(const Machine& machine) {
-  const int runs = machine.jobs * machine.seeds_per_job;
+  const int runs = machine.runs_at_once();
   std::string text = (machine.seeds_per_job > 1 ? "up to " : "") + std::to_string(runs) +
                      (runs == 1 ? " run" : " runs") + " at once on ";
   if (machine.gpus == 0) return text + "the CPU";
@@ -280,8 +280,7 @@ void print_estimate(const std::vector<const PlannedRun*>& runs, const Machine& m
   std::printf(
       "\nAt most about %s with %s, as measured here now; runs that reach evaluation.stop_at_success end "
       "earlier, runs beside each other are slower.\n",
-      duration_text(std::max(longest, total / (machine.jobs * machine.seeds_per_job))).c_str(),
-      machine_text(machine).c_str());
+      duration_text(std::max(longest, total / machine.runs_at_once())).c_str(), machine_text(machine).c_str());
   if (runs.front()->range) std::printf("The evaluations at %s come on top.\n", runs.front()->range->text().c_str());
 }
 
@@ -318,7 +317,7 @@ struct CallOutcome {
 
 CallOutcome run_all(const fs::path& directory, const std::vector<const PlannedRun*>& runs, const Machine& machine,
                     Signals& signals) {
-  CompareProgress progress(std::cout, terminal_width(STDOUT_FILENO), runs, machine.jobs * machine.seeds_per_job);
+  CompareProgress progress(std::cout, terminal_width(STDOUT_FILENO), runs, machine.runs_at_once());
   CallOutcome outcome;
   std::deque<const PlannedRun*> waiting, elsewhere;  // elsewhere: another program trains there
   for (const PlannedRun* run : runs) {

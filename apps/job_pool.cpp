@@ -174,20 +174,18 @@ void JobPool::start(std::deque<const PlannedRun*>& waiting) {
   while (std::ranges::count(jobs_, slot, &Job::slot) > 0) ++slot;
   const PlannedRun& run = *waiting.front();
   const auto trains_now = [&](const PlannedRun& any) { return !any.range || !is_trained(directory_, any); };
-  const bool trains = trains_now(run), alone = !trains || apart_.contains(&run);
+  const bool trains = trains_now(run);
+  const int most = trains && !apart_.contains(&run) ? machine_.seeds_per_job : 1;
   std::vector<const PlannedRun*> runs = {&run};
   waiting.pop_front();
-  const auto joins = [&](const PlannedRun& other) {
-    return other.task == run.task && other.backbone == run.backbone && !apart_.contains(&other) && trains_now(other);
+  const auto joins = [&](const PlannedRun* other) {
+    return other->task == run.task && other->backbone == run.backbone && !apart_.contains(other) && trains_now(*other);
   };
-  for (auto other = waiting.begin(); !alone && other != waiting.end();) {
-    if (static_cast<int>(runs.size()) >= machine_.seeds_per_job) break;
-    if (joins(**other)) {
-      runs.push_back(*other);
-      other = waiting.erase(other);
-    } else {
-      ++other;
-    }
+  while (static_cast<int>(runs.size()) < most) {
+    const auto other = std::ranges::find_if(waiting, joins);
+    if (other == waiting.end()) break;
+    runs.push_back(*other);
+    waiting.erase(other);
   }
   std::error_code ignored;
   for (const PlannedRun* own : runs) fs::remove(failure_file(directory_, *own), ignored);
@@ -201,7 +199,7 @@ void JobPool::start(std::deque<const PlannedRun*>& waiting) {
     const std::vector<std::string> gpus = visible_gpus(std::getenv(kVisible), machine_.gpus);
     gpu = gpus[static_cast<std::size_t>(slot) % gpus.size()];
     arguments.insert(arguments.end(), {prefix + "device", "cuda"});
-    const bool many = machine_.jobs * machine_.seeds_per_job > available_processors();
+    const bool many = machine_.runs_at_once() > available_processors();
     if (trains && many && run.config.run.gpu_wait == GpuWait::kAuto)
       arguments.insert(arguments.end(), {"--run.gpu_wait", "sleep"});
   } else {

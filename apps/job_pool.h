@@ -25,6 +25,8 @@ struct Machine {
   int seeds_per_job = 1;  // of a task and a backbone that a process trains at once, at most
   int gpus = 0;           // 0: on the CPU; else job slot i sees GPU i % gpus alone
   int threads = 1;        // of the CPU for each run whose settings name no number, at most
+
+  int runs_at_once() const { return jobs * seeds_per_job; }  // at most
 };
 
 enum class JobEnd {
