@@ -27,10 +27,8 @@ class OneKernelHeads : public HeadsPass {
                  bool of_leaves)
       : HeadsPass(x_MP, learning, of_leaves), shape_(shape_of(sizes_of(learning, targets), x_MP.size(0))) {
     for (const auto* heads : {&learning, &targets})
-      for (const HeadWeights& head : *heads)
-        for (const Tensor& parameter :
-             {head.weight1_ID, head.bias1_I, head.weight2_II, head.bias2_I, head.weight3_AI, head.bias3_A})
-          parameters_.push_back(parameter.detach().contiguous());
+      for (const HeadWeights& head : *heads) append(parameters_, head);
+    for (Tensor& parameter : parameters_) parameter = parameter.detach().contiguous();
   }
 
  protected:
