@@ -7,13 +7,13 @@
 namespace engram {
 namespace {
 
-constexpr int kThreads = 1024;
+constexpr int kThreads = 256;
 
-// Threads that share an element of a sum, a power of two: each adds four matrices or so, and as many more as it takes
+// Threads that share an element of a sum, a power of two: each adds eight matrices or so, and as many more as it takes
 // where there are more than 32 threads' share.
 __host__ __device__ constexpr int threads_of_element(const GradientSum& sum) {
   int threads = 1;
-  while (threads < 32 && 4 * threads < sum.count) threads *= 2;
+  while (threads < 32 && 8 * threads < sum.count) threads *= 2;
   return threads;
 }
 
@@ -22,14 +22,15 @@ struct Launch {
   int first_block[kGradientSumsOfLaunch];
   int count;
 };
+static_assert((kGradientSumsOfLaunch & (kGradientSumsOfLaunch - 1)) == 0, "a block finds its sum by halves");
 static_assert(sizeof(Launch) <= 4096, "more than a launch's parameters hold");
 
 __global__ void __launch_bounds__(kThreads) add_up_kernel(const __grid_constant__ Launch launch) {
   __shared__ float part[kThreads];
   const int block = static_cast<int>(blockIdx.x), thread = static_cast<int>(threadIdx.x);
   int own = 0;
-  for (int i = 1; i < launch.count; ++i)
-    if (block >= launch.first_block[i]) own = i;
+  for (int half = kGradientSumsOfLaunch / 2; half > 0; half /= 2)
+    if (own + half < launch.count && block >= launch.first_block[own + half]) own += half;
   const GradientSum& sum = launch.sum[own];
   const int sharing = threads_of_element(sum), elements = kThreads / sharing;
   const int share = thread / elements, element = (block - launch.first_block[own]) * elements + thread % elements;

@@ -117,11 +117,11 @@ TEST_CASE("small shapes: more gradients than a launch makes are made by one call
   }
 }
 
-TEST_CASE("as many sums as parts allow four each, 32 at most, are added one after the other") {
+TEST_CASE("as many sums as parts allow eight each, 32 at most, are added one after the other") {
   if (skip_without_gpu()) return;
   constexpr int kWidth = 40;
-  for (const auto& [count, sums] : {std::pair(3, 1), std::pair(5, 2), std::pair(11, 4), std::pair(40, 16),
-                                    std::pair(129, 32), std::pair(999, 32)}) {
+  for (const auto& [count, sums] : {std::pair(3, 1), std::pair(8, 1), std::pair(11, 2), std::pair(17, 4),
+                                    std::pair(59, 8), std::pair(129, 32), std::pair(999, 32)}) {
     CAPTURE(count);
     Rng rng(1, Purpose::kTest, 13, static_cast<unsigned>(count));
     const Numbers parts = normals(rng, count * kWidth, Dtype::kFloat32);
