@@ -65,7 +65,10 @@ FastWeightInput random_input(const Setting& s, torch::ScalarType dtype, std::vec
   in.query = rounded(unit(random(s.key_width).abs() + 0.1));
   in.key = rounded(unit(positive ? random(s.key_width).abs() : random(s.key_width)));
   in.value = rounded(random(s.value_width));
-  in.write = rounded(s.rule.log_write ? 2 * random(0) : 2 * torch::sigmoid(random(0)));
+  // Apart from where the two sides of the norm's maximum meet, whose gradients differ: one head is beyond it, one
+  // below.
+  in.write = rounded(s.rule.log_write ? random(0) + torch::tensor({8.0, -4.5}, torch::kFloat64)
+                                      : 2 * torch::sigmoid(random(0)));
   if (s.decays)
     in.log_decay = (-0.2 * torch::rand_like(in.write)).to(torch::kFloat32).to(torch::kFloat64).unsqueeze(-1);
   return in;
