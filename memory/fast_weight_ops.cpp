@@ -55,6 +55,32 @@ class Chunks {
   torch::ScalarType dtype_;
 };
 
+// [C, C]: later steps.
+Tensor later(const Tensor& like_nMCX) {
+  return torch::ones({like_nMCX.size(2), like_nMCX.size(2)},
+                     like_nMCX.options().dtype(torch::kBool).requires_grad(false))
+      .triu(1);
+}
+
+struct LogScales {
+  Tensor start_nM11, all_nMC1;  // m before each chunk and at every step
+};
+
+// m from one number a head: F, the sum of log decays since the chunk began, g - F, and m before the first chunk.
+LogScales log_scales(const Tensor& row_nMC1, const Tensor& column_nMC1, Tensor start_M11) {
+  // The largest of a chunk's exponents up to each step; then also what earlier chunks leave, and 0.
+  const Tensor largest_nMC1 =
+      column_nMC1.transpose(2, 3).masked_fill(later(column_nMC1), -kInfinity).amax(3, /*keepdim=*/true);
+  const Tensor zero = torch::zeros_like(start_M11);
+  std::vector<Tensor> starts, scales;
+  for (std::int64_t i = 0; i < row_nMC1.size(0); ++i) {
+    starts.push_back(start_M11);
+    scales.push_back(torch::maximum(row_nMC1[i] + torch::maximum(start_M11, largest_nMC1[i]), zero));
+    start_M11 = scales.back().narrow(1, row_nMC1.size(2) - 1, 1);
+  }
+  return {torch::stack(starts), torch::stack(scales)};
+}
+
 // What becomes of a chunk's queries, keys and state by decays and, with log_write, by write strengths e^g and the scale
 // e^m: a step s reaches the step t >= s times e^(F_t - F_s + g_s - m_t), F the sum of log decays since the chunk began,
 // and the state at the beginning reaches t times e^(F_t + m_0 - m_t). No exponent is above 0.
@@ -90,41 +116,25 @@ class ChunkDecay {
   }
 
   // m at every step; undefined without log_write.
-  const Tensor& log_scale_nMC1() const { return log_scale_nMC1_; }
+  const Tensor& log_scale_nMC1() const { return scales_.all_nMC1; }
 
  private:
   // Takes write strengths into the columns and m out of the rows.
-  void scale(const Tensor& log_write_nMC1, Tensor start_M11) {
+  void scale(const Tensor& log_write_nMC1, const Tensor& start_M11) {
     if (!row_.defined()) row_ = column_ = torch::zeros_like(log_write_nMC1);
     column_ = column_ + log_write_nMC1;
-    // The largest of a chunk's exponents up to each step; then also what earlier chunks leave, and 0.
-    const Tensor largest_nMC1 =
-        column_.transpose(2, 3).masked_fill(later(column_), -kInfinity).amax(3, /*keepdim=*/true);
-    const Tensor zero = torch::zeros_like(start_M11);
-    std::vector<Tensor> starts, scales;
-    for (std::int64_t i = 0; i < row_.size(0); ++i) {
-      starts.push_back(start_M11);
-      scales.push_back(torch::maximum(row_[i] + torch::maximum(start_M11, largest_nMC1[i]), zero));
-      start_M11 = scales.back().narrow(1, row_.size(2) - 1, 1);
-    }
-    start_nM11_ = torch::stack(starts);
-    log_scale_nMC1_ = torch::stack(scales);
-    row_ = row_ - log_scale_nMC1_;
+    scales_ = log_scales(row_, column_, start_M11);
+    row_ = row_ - scales_.all_nMC1;
   }
 
   Tensor last_row() const { return row_.narrow(2, row_.size(2) - 1, 1); }
-  Tensor since_start(const Tensor& row) const { return (start_nM11_.defined() ? row + start_nM11_ : row).exp(); }
-  // [C, C]: later steps.
-  static Tensor later(const Tensor& like_nMCX) {
-    return torch::ones({like_nMCX.size(2), like_nMCX.size(2)},
-                       like_nMCX.options().dtype(torch::kBool).requires_grad(false))
-        .triu(1);
+  Tensor since_start(const Tensor& row) const {
+    return (scales_.start_nM11.defined() ? row + scales_.start_nM11 : row).exp();
   }
 
   Tensor row_, column_;  // [n, M, C, X]: F - m and g - F
-  Tensor start_nM11_;    // m before each chunk
-  Tensor log_scale_nMC1_;
-  Tensor ratio_;  // factors from s to t, 0 where s > t: [n, M, C, C], with a decay per channel [n, M, C, C, K]
+  LogScales scales_;     // undefined without log_write
+  Tensor ratio_;         // factors from s to t, 0 where s > t: [n, M, C, C], with a decay per channel [n, M, C, C, K]
 };
 
 // A memory at the beginning of each chunk [n, M, K, V], what is added to it at each step [n, M, C, V], and the memory
@@ -253,7 +263,6 @@ Tensor head_scalars(const Tensor& log_decay) { return log_decay.defined() ? log_
 
 Support fast_weight_kernels(const FastWeightRule& rule, std::int64_t decay_channels, std::int64_t key_width,
                             std::int64_t value_width) {
-  if (rule.log_write) return Support::no("their write strengths are without a bound");
   if (decay_channels > 1) return Support::no("they have a decay per key channel");
   if (rule.delta && rule.attention_norm != AttentionNorm::kNone)
     return Support::no("their delta rule has an attention norm");
@@ -282,9 +291,33 @@ Support supports_fresh_fast_weights(const FastWeightRule& rule, const FastWeight
   return fast_weight_kernels(rule, decay_channels(input), input.key.size(3), input.value.size(3));
 }
 
-Tensor fresh_fast_weights(const FastWeightRule& rule, const FastWeightInput& input, const Tensor& lengths_B) {
-  const Support support = supports_fresh_fast_weights(rule, input);
+ScaledWrites scaled_writes(const FastWeightInput& input) {
+  const auto dtype = at::toOpMathType(input.write.scalar_type());
+  // In double: in float the roundings of sums over a chunk's steps would be seen.
+  const Tensor log_write_BTH1 = input.write.to(torch::kFloat64).unsqueeze(3);
+  const Tensor log_decay_BTH1 =
+      input.log_decay.defined() ? input.log_decay.to(torch::kFloat64) : torch::zeros_like(log_write_BTH1);
+  Tensor scale_BTH1;
+  {
+    const torch::NoGradGuard no_grad;
+    const Chunks chunks(log_write_BTH1.size(1), kFastWeightChunk, torch::kFloat64);
+    const Tensor row_nMC1 = chunks.of(log_decay_BTH1).cumsum(2);
+    const Tensor column_nMC1 = chunks.of(log_write_BTH1, -kInfinity) - row_nMC1;
+    const LogScales scales = log_scales(row_nMC1, column_nMC1, torch::zeros_like(row_nMC1[0].narrow(1, 0, 1)));
+    scale_BTH1 = chunks.joined(scales.all_nMC1, log_write_BTH1.size(2));
+  }
+  const Tensor before_BTH1 = torch::constant_pad_nd(scale_BTH1, {0, 0, 0, 0, 1, -1});
+  ScaledWrites scaled{input, one_in_scale(scale_BTH1).to(dtype)};
+  scaled.input.write = (log_write_BTH1 - scale_BTH1).to(dtype).exp().squeeze(3);
+  scaled.input.log_decay = (log_decay_BTH1 + before_BTH1 - scale_BTH1).to(dtype);
+  return scaled;
+}
+
+Tensor fresh_fast_weights(const FastWeightRule& rule, const FastWeightInput& given, const Tensor& lengths_B) {
+  const Support support = supports_fresh_fast_weights(rule, given);
   TORCH_CHECK(support, "fast weights by kernels: ", support.reason());
+  const ScaledWrites scaled = rule.log_write ? scaled_writes(given) : ScaledWrites{given, {}};
+  const FastWeightInput& input = scaled.input;
   const std::int64_t key_width = input.key.size(3), value_width = input.value.size(3);
   const auto dtype = product_dtype(input.value.device(), input.value.scalar_type());
   const std::int64_t width = kernel_width(rule, key_width, value_width);
@@ -305,7 +338,7 @@ Tensor fresh_fast_weights(const FastWeightRule& rule, const FastWeightInput& inp
     const Tensor behind_BT11 =
         (torch::arange(read.size(1), lengths_B.options()) >= lengths_B.unsqueeze(1)).unsqueeze(2).unsqueeze(3);
     const Tensor norm = read.narrow(3, value_width, 1).to(wide).masked_fill(behind_BT11, 1);
-    output = divided(rule, output.to(wide), norm, Tensor());
+    output = divided(rule, output.to(wide), norm, scaled.one_BTH1);
   }
   return output.to(input.value.scalar_type());
 }

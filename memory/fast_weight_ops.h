@@ -23,7 +23,7 @@ inline constexpr std::int64_t kFastWeightChunk = 64, kVectorDecayChunk = 16;
 struct FastWeightRule {
   bool delta = false;  // else the sum rule, and gated_sum, which is a sum whose decay is 1 - b
   AttentionNorm attention_norm = AttentionNorm::kNone;
-  bool log_write = false;  // write strengths are given as logarithms, without a bound; of the sum rule
+  bool log_write = false;  // write strengths are given as logarithms, without a bound; of the sum rule, kAtLeastOne
 };
 
 // Of T steps [B, T, ...] or of one step [B, ...].
@@ -65,6 +65,16 @@ Support fast_weight_kernels(const FastWeightRule& rule, std::int64_t decay_chann
                             std::int64_t value_width);
 Support fast_weight_step_kernel(const FastWeightRule& rule, std::int64_t decay_channels, std::int64_t key_width,
                                 std::int64_t value_width);
+
+// Logarithms of write strengths without a bound as write strengths and decays of at most 1, over fresh sequences: those
+// of a memory that is kept divided by e^m (FastWeightState), in whose scale the 1 of kAtLeastOne is e^-m. As m changes
+// no answer it counts as a constant, with which gradients are exact (kernels/fast_weight_passes/README.md).
+struct ScaledWrites {
+  FastWeightInput input;  // the given one but for `write` and `log_decay`, which are in float32 at least (and above
+                          // their limits by roundings in double)
+  torch::Tensor one_BTH1;
+};
+ScaledWrites scaled_writes(const FastWeightInput& input);
 
 // The output of fast_weights() alone, from a state of zeros, by the kernels: on a GPU, of tensors whose type of
 // products (nn/autocast.h) is float32 or bfloat16, which is then that of the memory's. Differentiable once.

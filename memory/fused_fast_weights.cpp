@@ -53,6 +53,7 @@ passes::StrengthKind strength_of(const FastWeightsOptions& options) {
   passes::StrengthKind kind{passes::Write::kOne, passes::LogDecay::kNone, static_cast<float>(options.beta_factor)};
   if (options.write_strength == WriteStrength::kSigmoid) kind.write = passes::Write::kSigmoid;
   if (options.write_strength == WriteStrength::kStep) kind.write = passes::Write::kStep;
+  if (options.write_strength == WriteStrength::kExponential) kind.write = passes::Write::kExponential;
   if (options.decay == Decay::kFixed) kind.decay = passes::LogDecay::kFixed;
   if (options.decay == Decay::kScalar) kind.decay = passes::LogDecay::kScalar;
   if (options.rule == FastRule::kGatedSum) kind.decay = passes::LogDecay::kOfWrite;
@@ -131,9 +132,11 @@ class FastWeightsBranch : public Branch {
     projected_ = product(normed_MP_, input_weight_.t());
     features_ = empty({rows_, 3, features_part_});
     write_ = empty({rows_, heads_});
-    if (strength_.decay != passes::LogDecay::kNone)
-      log_decay_ = torch::empty({rows_, heads_}, normed_MP_.options().dtype(torch::kFloat32));
-    passes::strengths_forward(strengths(), write_.data_ptr(), float_data(log_decay_), current_stream());
+    const auto of_float = normed_MP_.options().dtype(torch::kFloat32);
+    if (passes::gives_log_decay(strength_)) log_decay_ = torch::empty({rows_, heads_}, of_float);
+    if (strength_.write == passes::Write::kExponential) one_ = torch::empty({rows_, heads_}, of_float);
+    passes::strengths_forward(strengths(), write_.data_ptr(), float_data(log_decay_), float_data(one_),
+                              current_stream());
     passes::features_forward(features(), features_.data_ptr(), current_stream());
     answer_ = empty({rows_, features_part_});
     saved_ = scratch_bytes(delta_rule_saved_bytes(memory_shape(), dtype()), normed_MP_);
@@ -172,7 +175,7 @@ class FastWeightsBranch : public Branch {
     std::vector<Tensor> others;  // gradients between those of the maps and of the norm
     if (projected_columns_ > logit_column_) {
       const Tensor scratch = scratch_bytes(passes::strengths_backward_scratch_bytes(strengths()), mixed_);
-      passes::strengths_backward(strengths(), d_write.data_ptr(), float_data(d_log_decay),
+      passes::strengths_backward(strengths(), write_.data_ptr(), d_write.data_ptr(), float_data(d_log_decay),
                                  at_element(d_projected, logit_column_), scratch.data_ptr(), current_stream());
       if (bias_H_.defined()) {
         others = {torch::empty_like(bias_H_), torch::empty_like(log_rate_H_)};
@@ -237,6 +240,7 @@ class FastWeightsBranch : public Branch {
   passes::Strengths strengths() const {
     return {.kind = strength_,
             .rows = rows_,
+            .steps = static_cast<int>(settings_.steps),
             .heads = heads_,
             .dtype = dtype(),
             .projected_stride = projected_columns_,
@@ -254,7 +258,8 @@ class FastWeightsBranch : public Branch {
             .projected_stride = projected_columns_,
             .gate = answer_kind_.gate == passes::AnswerGate::kNone ? nullptr : at_element(projected_, gate_column_),
             .answer = answer_.data_ptr(),
-            .weight = float_data(head_norm_K_)};
+            .weight = float_data(head_norm_K_),
+            .one = float_data(one_)};
   }
   DeltaRuleShape memory_shape() const {
     return {static_cast<int>(settings_.batch), static_cast<int>(settings_.steps), heads_, features_padded_};
@@ -284,7 +289,7 @@ class FastWeightsBranch : public Branch {
   Tensor bias_H_, log_rate_H_, convolution_CW_, directions_FC_, head_norm_K_;
   WeightStack input_stack_, output_stack_;
   Tensor input_weight_, output_weight_;
-  Tensor normed_MP_, projected_, features_, write_, log_decay_, answer_, saved_, mixed_;
+  Tensor normed_MP_, projected_, features_, write_, log_decay_, one_, answer_, saved_, mixed_;
 };
 
 }  // namespace

@@ -27,6 +27,8 @@ struct Place {
   }
 };
 
+__device__ float one_of(const Answer& input, unsigned item) { return input.one == nullptr ? 1 : input.one[item]; }
+
 template <class T, int kLanes>
 __global__ void __launch_bounds__(kThreads) forward_kernel(const __grid_constant__ Answer input, T* __restrict__ out) {
   using Lane = WarpLane<T, kLanes, false>;
@@ -37,7 +39,7 @@ __global__ void __launch_bounds__(kThreads) forward_kernel(const __grid_constant
   const StoredVector<T> answer(place.holds_answer, static_cast<const T*>(input.answer) + place.answer);
   const StoredVector<T> gate(place.holds && input.gate != nullptr, static_cast<const T*>(input.gate) + place.gate);
   const RowVector weight = load_bounded(input.weight, lane.first(), input.kind.channels);
-  const RowVector y = mixed(input.kind, lane, answer.floats(), weight, gate.floats());
+  const RowVector y = mixed(input.kind, lane, answer.floats(), one_of(input, inside ? item : 0), weight, gate.floats());
   if (place.holds) store_vector(out + place.out, y);
 }
 
@@ -59,7 +61,8 @@ __global__ void __launch_bounds__(kThreads, kResident)
     const StoredVector<T> answer(place.holds_answer, static_cast<const T*>(input.answer) + place.answer);
     const StoredVector<T> gate(place.holds && input.gate != nullptr, static_cast<const T*>(input.gate) + place.gate);
     const StoredVector<T> d_out(place.holds, static_cast<const T*>(gradient.out) + place.out);
-    const auto d = mixed_backward(input.kind, lane, answer.floats(), weight, gate.floats(), d_out.floats());
+    const float one = one_of(input, inside ? begin + slot : 0);
+    const auto d = mixed_backward(input.kind, lane, answer.floats(), one, weight, gate.floats(), d_out.floats());
 #pragma unroll
     for (int i = 0; i < kVector; ++i) weight_sum.x[i] += d.weight.x[i];
     if (place.holds_answer) store_vector(static_cast<T*>(gradient.answer) + place.answer, d.answer);

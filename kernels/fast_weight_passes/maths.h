@@ -34,11 +34,12 @@ namespace engram::fast_weight_passes {
 enum class Map { kIdentity, kSilu, kRelu, kElu, kDpfp, kFavor };
 // What features are divided by: 1, sqrt(u . u + 1e-6), sum u + 1e-6.
 enum class FeatureNorm { kNone, kLength, kSum };
-// b: 1, beta_factor sigmoid(write logit), the step size softplus(decay logit + bias).
-enum class Write { kOne, kSigmoid, kStep };
+// b: 1, beta_factor sigmoid(write logit), the step size softplus(decay logit + bias), e^(write logit) in a scale of its
+// own (below).
+enum class Write { kOne, kSigmoid, kStep, kExponential };
 // log a: 0, log(1 - 2^(-5-h)) of head h, -exp(log rate) times the step size, log(1 - b).
 enum class LogDecay { kNone, kFixed, kScalar, kOfWrite };
-// What the answer is divided by, given the norm's channel n: 1, n + 1e-6, max(|n|, 1).
+// What the answer is divided by, given the norm's channel n: 1, n + 1e-6, max(|n|, 1) with 1 in the memory's scale.
 enum class AnswerNorm { kNone, kSum, kAtLeastOne };
 // What the normalised answer is multiplied by: 1, silu(x), sigmoid(x).
 enum class AnswerGate { kNone, kSilu, kSigmoid };
@@ -319,11 +320,20 @@ struct StrengthKind {
   float beta_factor;
 };
 
+PASSES_INLINE bool has_write_logit(const StrengthKind& kind) {
+  return kind.write == Write::kSigmoid || kind.write == Write::kExponential;
+}
+// A scale changes from step to step, which is a decay, too.
+PASSES_INLINE bool gives_log_decay(const StrengthKind& kind) {
+  return kind.decay != LogDecay::kNone || kind.write == Write::kExponential;
+}
+
 // The logits that there are; the other numbers are not read.
 template <class Number>
 struct StrengthLogits {
   Number write, decay, bias, log_rate;
 };
+// write: of Write::kExponential its logarithm, which has no bound.
 template <class Number>
 struct Strength {
   Number write, log_decay;
@@ -344,6 +354,7 @@ PASSES_INLINE Strength<typename Maths::Number> strength(const StrengthKind& kind
   Strength<Number> out{1, 0};
   if (kind.write == Write::kSigmoid) out.write = Number(kind.beta_factor) * Maths::sigmoid(in.write);
   if (kind.write == Write::kStep) out.write = step;
+  if (kind.write == Write::kExponential) out.write = in.write;
   if (kind.decay == LogDecay::kFixed) out.log_decay = Maths::log1p(-Maths::exp2(Number(-5 - head)));
   if (kind.decay == LogDecay::kScalar) out.log_decay = -step * Maths::exp(in.log_rate);
   if (kind.decay == LogDecay::kOfWrite) out.log_decay = -softplus<Maths>(in.write);
@@ -355,9 +366,10 @@ template <class Number>
 struct StrengthGradient {
   Number write, decay, log_rate;
 };
+// d: of what the memory takes, which with Write::kExponential is scaled; `write`, with it alone: that write strength.
 template <class Maths>
 PASSES_INLINE StrengthGradient<typename Maths::Number> strength_backward(
-    const StrengthKind& kind, const StrengthLogits<typename Maths::Number>& in,
+    const StrengthKind& kind, const StrengthLogits<typename Maths::Number>& in, typename Maths::Number write,
     const Strength<typename Maths::Number>& d) {
   using Number = typename Maths::Number;
   StrengthGradient<Number> out{0, 0, 0};
@@ -366,12 +378,39 @@ PASSES_INLINE StrengthGradient<typename Maths::Number> strength_backward(
     out.write = d.write * Number(kind.beta_factor) * s * (1 - s);
     if (kind.decay == LogDecay::kOfWrite) out.write -= d.log_decay * s;
   }
+  if (kind.write == Write::kExponential) out.write = d.write * write;
   if (kind.decay == LogDecay::kScalar) {
     const Number logit = in.decay + in.bias, rate = Maths::exp(in.log_rate);
     out.log_rate = -d.log_decay * rate * softplus<Maths>(logit);
     out.decay = (-d.log_decay * rate + (kind.write == Write::kStep ? d.write : 0)) * Maths::sigmoid(logit);
   }
   return out;
+}
+
+// ---- The scale of Write::kExponential. The memory is kept divided by e^m, m_t = max(log a_t + m_{t-1}, log b_t, 0)
+// and m = 0 before the first step: a sum with write strengths e^(log b_t - m_t) and decays e^(log a_t + m_{t-1} - m_t),
+// none above 1, whose answers' 1 is e^-m_t.
+
+constexpr int kLargestLogScale = 80;  // whose e^-m is not 0 in float: a query of zeros reads zero, not 0 / 0
+
+// m in double: in float the roundings of a sequence's steps would add up.
+template <class Number>
+PASSES_INLINE double next_log_scale(double log_scale, const Strength<Number>& logs) {
+  const double kept = log_scale + logs.log_decay, least = logs.write > 0 ? logs.write : 0;
+  return kept > least ? kept : least;
+}
+
+template <class Number>
+struct ScaledStrength {
+  Number write, log_decay, one;
+};
+// before, after: m_{t-1} and m_t.
+template <class Maths>
+PASSES_INLINE ScaledStrength<typename Maths::Number> scaled(const Strength<typename Maths::Number>& logs, double before,
+                                                            double after) {
+  using Number = typename Maths::Number;
+  return {Maths::exp(static_cast<Number>(logs.write - after)), static_cast<Number>(before + logs.log_decay - after),
+          Maths::exp(static_cast<Number>(after < kLargestLogScale ? -after : -kLargestLogScale))};
 }
 
 // ---- The memory's answer
@@ -389,9 +428,10 @@ struct NormedAnswer {
   typename Lane::Vector n;
   typename Lane::Number norm, inverse_divisor, inverse_rms;
 };
+// one: 1 in the memory's scale, read with AnswerNorm::kAtLeastOne alone.
 template <class Lane>
 PASSES_INLINE NormedAnswer<Lane> normed_answer(const AnswerKind& kind, const Lane& lane,
-                                               const typename Lane::Vector& answer) {
+                                               const typename Lane::Vector& answer, typename Lane::Number one) {
   using Number = typename Lane::Number;
   NormedAnswer<Lane> out{{}, 0, 1, 0};
   if (kind.norm != AnswerNorm::kNone) {
@@ -399,8 +439,8 @@ PASSES_INLINE NormedAnswer<Lane> normed_answer(const AnswerKind& kind, const Lan
     for (int i = 0; i < Lane::kHeld; ++i)
       if (lane.first() + i == kind.channels) out.norm = answer.x[i];
     out.norm = lane.sum(out.norm);
-    const Number size = out.norm < 0 ? -out.norm : out.norm;
-    out.inverse_divisor = 1 / (kind.norm == AnswerNorm::kSum ? out.norm + Number(kNormEpsilon) : size > 1 ? size : 1);
+    const Number size = out.norm < 0 ? -out.norm : out.norm, at_least_one = size > one ? size : one;
+    out.inverse_divisor = 1 / (kind.norm == AnswerNorm::kSum ? out.norm + Number(kNormEpsilon) : at_least_one);
   }
   out.n = each_channel(lane, kind.channels, [&](int i) { return answer.x[i] * out.inverse_divisor; });
   out.inverse_rms =
@@ -426,8 +466,9 @@ PASSES_INLINE typename Lane::Number gate_derivative(AnswerGate gate, typename La
 // n weight gate(x)
 template <class Lane>
 PASSES_INLINE typename Lane::Vector mixed(const AnswerKind& kind, const Lane& lane, const typename Lane::Vector& answer,
-                                          const typename Lane::Vector& weight, const typename Lane::Vector& gate) {
-  typename Lane::Vector out = normed_answer(kind, lane, answer).n;
+                                          typename Lane::Number one, const typename Lane::Vector& weight,
+                                          const typename Lane::Vector& gate) {
+  typename Lane::Vector out = normed_answer(kind, lane, answer, one).n;
   PASSES_UNROLL
   for (int i = 0; i < Lane::kHeld; ++i) out.x[i] *= weight.x[i] * gate_factor<Lane>(kind.gate, gate.x[i]);
   return out;
@@ -439,11 +480,11 @@ struct MixedGradient {
 };
 template <class Lane>
 PASSES_INLINE MixedGradient<Lane> mixed_backward(const AnswerKind& kind, const Lane& lane,
-                                                 const typename Lane::Vector& answer,
+                                                 const typename Lane::Vector& answer, typename Lane::Number one,
                                                  const typename Lane::Vector& weight, const typename Lane::Vector& gate,
                                                  const typename Lane::Vector& d_out) {
   using Number = typename Lane::Number;
-  const NormedAnswer<Lane> normed = normed_answer(kind, lane, answer);
+  const NormedAnswer<Lane> normed = normed_answer(kind, lane, answer, one);
   MixedGradient<Lane> d{};
   typename Lane::Vector& d_n = d.answer;
   PASSES_UNROLL
@@ -465,7 +506,7 @@ PASSES_INLINE MixedGradient<Lane> mixed_backward(const AnswerKind& kind, const L
     const Number d_divisor = -along * static_cast<Number>(kind.channels) * Number(kind.epsilon) * normed.inverse_rms *
                              normed.inverse_rms * normed.inverse_divisor;
     Number slope = 1;
-    if (kind.norm == AnswerNorm::kAtLeastOne) slope = normed.norm >= 1 ? 1 : normed.norm <= -1 ? -1 : 0;
+    if (kind.norm == AnswerNorm::kAtLeastOne) slope = normed.norm >= one ? 1 : normed.norm <= -one ? -1 : 0;
     PASSES_UNROLL
     for (int i = 0; i < Lane::kHeld; ++i)
       if (lane.first() + i == kind.channels) d.answer.x[i] = d_divisor * slope;

@@ -49,6 +49,7 @@ int logit_columns(const StrengthKind& kind, int heads);
 struct Strengths {
   StrengthKind kind;
   std::int64_t rows;
+  int steps;  // of a sequence, a divisor of the rows; of Write::kExponential
   int heads;
   Dtype dtype;
   std::int64_t projected_stride;
@@ -56,12 +57,14 @@ struct Strengths {
   const float* bias_H;  // of LogDecay::kScalar, as is the next
   const float* log_rate_H;
 };
-// write [rows, H]; log_decay [rows, H], not written with LogDecay::kNone
-void strengths_forward(const Strengths& input, void* write, float* log_decay, cudaStream_t stream);
+// write [rows, H]; log_decay [rows, H], where gives_log_decay(); one [rows, H], of Write::kExponential: 1 in the scale
+// of the memory. Both may be null elsewhere. A sequence's steps reach the later ones and no other.
+void strengths_forward(const Strengths& input, void* write, float* log_decay, float* one, cudaStream_t stream);
 std::size_t strengths_backward_scratch_bytes(const Strengths& input);
-// Where there are logits. d_log_decay: of kScalar and kOfWrite. The sums: of kScalar.
-void strengths_backward(const Strengths& input, const void* d_write, const float* d_log_decay, void* d_logits,
-                        void* scratch, cudaStream_t stream);
+// Where there are logits. write: as strengths_forward wrote it, read with Write::kExponential, whose scale counts as a
+// constant (README.md). d_log_decay: of kScalar and kOfWrite. The sums: of kScalar.
+void strengths_backward(const Strengths& input, const void* write, const void* d_write, const float* d_log_decay,
+                        void* d_logits, void* scratch, cudaStream_t stream);
 std::array<GradientSum, 2> strengths_sums(const Strengths& input, const void* scratch, float* d_bias_H,
                                           float* d_log_rate_H);
 
@@ -74,6 +77,7 @@ struct Answer {
   const void* gate;     // the projection's first gate column, H * padded of them; null: none
   const void* answer;   // [rows, H, features_padded]
   const float* weight;  // [C]
+  const float* one;     // of AnswerNorm::kAtLeastOne, [rows, H], > 0: 1 in the memory's scale; null: 1
 };
 // out [rows, H, padded]
 void answer_forward(const Answer& input, void* out, cudaStream_t stream);

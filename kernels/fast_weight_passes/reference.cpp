@@ -145,13 +145,14 @@ StrengthLogits<double> logits_of(const StrengthsReference& input, std::size_t i)
   return {at(input.write_logits, i), at(input.decay_logits, i), at(input.bias_H, head), at(input.log_rate_H, head)};
 }
 
-// function(answer, gate, weight, the first index of what is [rows, H, C], of what is as the answer) of every head.
+// function(answer, one, gate, weight, the first index of what is [rows, H, C], of what is as the answer) of every head.
 template <class Function>
 void each_answer(const AnswerReference& input, const Function& function) {
   const std::size_t channels = input.kind.channels, width = channels + (input.kind.norm != AnswerNorm::kNone ? 1 : 0);
   for (std::size_t item = 0; item < input.answer.size() / width; ++item)
-    function(vector_of(input.answer, item * width, width), vector_of(input.gate, item * channels, channels),
-             vector_of(input.weight, 0, channels), item * channels, item * width);
+    function(vector_of(input.answer, item * width, width), input.one.empty() ? 1 : input.one[item],
+             vector_of(input.gate, item * channels, channels), vector_of(input.weight, 0, channels), item * channels,
+             item * width);
 }
 
 }  // namespace
@@ -172,10 +173,21 @@ FeaturesReferenceGradient features_reference_backward(const FeaturesReference& i
 
 StrengthsReferenceOutput strengths_reference(const StrengthsReference& input, int rows) {
   StrengthsReferenceOutput out;
+  Numbers log_scale_H(input.heads);
   for (int i = 0; i < rows * input.heads; ++i) {
-    const auto own = strength<WholeHead>(input.kind, i % input.heads, logits_of(input, i));
-    out.write.push_back(own.write);
-    out.log_decay.push_back(own.log_decay);
+    const int head = i % input.heads;
+    const auto own = strength<WholeHead>(input.kind, head, logits_of(input, i));
+    if (input.kind.write != Write::kExponential) {
+      out.write.push_back(own.write);
+      out.log_decay.push_back(own.log_decay);
+      continue;
+    }
+    const double before = i / input.heads % input.steps == 0 ? 0 : log_scale_H[head];
+    log_scale_H[head] = next_log_scale(before, own);
+    const auto in_scale = scaled<WholeHead>(own, before, log_scale_H[head]);
+    out.write.push_back(in_scale.write);
+    out.log_decay.push_back(in_scale.log_decay);
+    out.one.push_back(in_scale.one);
   }
   return out;
 }
@@ -183,8 +195,10 @@ StrengthsReferenceOutput strengths_reference(const StrengthsReference& input, in
 StrengthsReferenceGradient strengths_reference_backward(const StrengthsReference& input,
                                                         const StrengthsReferenceOutput& d) {
   StrengthsReferenceGradient out{{}, {}, Numbers(input.heads), Numbers(input.heads)};
+  const Numbers write = strengths_reference(input, static_cast<int>(d.write.size()) / input.heads).write;
   for (std::size_t i = 0; i < d.write.size(); ++i) {
-    const auto own = strength_backward<WholeHead>(input.kind, logits_of(input, i), {d.write[i], d.log_decay[i]});
+    const auto own =
+        strength_backward<WholeHead>(input.kind, logits_of(input, i), write[i], {d.write[i], d.log_decay[i]});
     out.write_logits.push_back(own.write);
     out.decay_logits.push_back(own.decay);
     out.bias_H[i % input.heads] += own.decay;
@@ -196,8 +210,8 @@ StrengthsReferenceGradient strengths_reference_backward(const StrengthsReference
 Numbers answer_reference(const AnswerReference& input) {
   const WholeHead lane(input.weight, input.kind.channels);  // nothing asks it for directions
   Numbers out;
-  each_answer(input, [&](const auto& answer, const auto& gate, const auto& weight, std::size_t, std::size_t) {
-    const auto own = mixed(input.kind, lane, answer, weight, gate);
+  each_answer(input, [&](const auto& answer, double one, const auto& gate, const auto& weight, auto...) {
+    const auto own = mixed(input.kind, lane, answer, one, weight, gate);
     out.insert(out.end(), own.x, own.x + input.kind.channels);
   });
   return out;
@@ -207,9 +221,9 @@ AnswerReferenceGradient answer_reference_backward(const AnswerReference& input, 
   const WholeHead lane(input.weight, input.kind.channels);  // nothing asks it for directions
   AnswerReferenceGradient d{Numbers(input.answer.size()), Numbers(input.gate.size()), Numbers(input.weight.size())};
   const int channels = input.kind.channels;
-  each_answer(input, [&](const auto& answer, const auto& gate, const auto& weight, std::size_t first,
+  each_answer(input, [&](const auto& answer, double one, const auto& gate, const auto& weight, std::size_t first,
                          std::size_t first_of_answer) {
-    const auto own = mixed_backward(input.kind, lane, answer, weight, gate, vector_of(d_out, first, channels));
+    const auto own = mixed_backward(input.kind, lane, answer, one, weight, gate, vector_of(d_out, first, channels));
     const int width = channels + (input.kind.norm != AnswerNorm::kNone ? 1 : 0);
     std::copy_n(own.answer.x, width, d.answer.begin() + static_cast<std::ptrdiff_t>(first_of_answer));
     if (!d.gate.empty()) std::copy_n(own.gate.x, channels, d.gate.begin() + static_cast<std::ptrdiff_t>(first));

@@ -30,17 +30,20 @@ FeaturesReferenceGradient features_reference_backward(const FeaturesReference& i
 
 struct StrengthsReference {
   StrengthKind kind;
+  int steps;  // of a sequence; of Write::kExponential
   int heads;
   Numbers write_logits, decay_logits;  // [rows, H]; empty: none
   Numbers bias_H, log_rate_H;          // of LogDecay::kScalar
 };
 struct StrengthsReferenceOutput {
   Numbers write, log_decay;  // [rows, H]
+  Numbers one;               // [rows, H], of Write::kExponential
 };
 StrengthsReferenceOutput strengths_reference(const StrengthsReference& input, int rows);
 struct StrengthsReferenceGradient {
   Numbers write_logits, decay_logits, bias_H, log_rate_H;
 };
+// d: of write and log_decay; the scale of Write::kExponential is a constant.
 StrengthsReferenceGradient strengths_reference_backward(const StrengthsReference& input,
                                                         const StrengthsReferenceOutput& d);
 
@@ -49,6 +52,7 @@ struct AnswerReference {
   Numbers answer;  // [rows, H, C], with an answer norm [rows, H, C + 1]
   Numbers gate;    // [rows, H, C]; empty: none
   Numbers weight;  // [C]
+  Numbers one;     // of AnswerNorm::kAtLeastOne, [rows, H]; empty: 1
 };
 Numbers answer_reference(const AnswerReference& input);  // [rows, H, C]
 struct AnswerReferenceGradient {

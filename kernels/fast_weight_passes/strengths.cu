@@ -4,6 +4,7 @@
 
 #include "kernels/block/column_sums.cuh"
 #include "kernels/fast_weight_passes/passes.h"
+#include "kernels/fast_weight_passes/scale_walk.h"
 #include "kernels/fast_weight_passes/warp_lane.cuh"
 
 namespace engram::fast_weight_passes {
@@ -11,7 +12,7 @@ namespace {
 
 constexpr int kResident = 4;  // blocks a multiprocessor of the backward kernel
 
-HOST_DEVICE int write_logits(const StrengthKind& kind, int heads) { return kind.write == Write::kSigmoid ? heads : 0; }
+HOST_DEVICE int write_logits(const StrengthKind& kind, int heads) { return has_write_logit(kind) ? heads : 0; }
 HOST_DEVICE int decay_logits(const StrengthKind& kind, int heads) {
   return kind.decay == LogDecay::kScalar ? heads : 0;
 }
@@ -20,7 +21,7 @@ template <class T>
 __device__ StrengthLogits<float> logits_of(const Strengths& input, std::int64_t row, int head) {
   const T* const at = static_cast<const T*>(input.logits) + row * input.projected_stride + head;
   StrengthLogits<float> in{0, 0, 0, 0};
-  if (input.kind.write == Write::kSigmoid) in.write = static_cast<float>(at[0]);
+  if (has_write_logit(input.kind)) in.write = static_cast<float>(at[0]);
   if (input.kind.decay == LogDecay::kScalar) {
     in.decay = static_cast<float>(at[write_logits(input.kind, input.heads)]);
     in.bias = input.bias_H[head];
@@ -37,17 +38,46 @@ __global__ void __launch_bounds__(kThreads)
   const int head = static_cast<int>(i % heads);
   const auto out = strength<DeviceMaths>(input.kind, head, logits_of<T>(input, i / heads, head));
   write[i] = static_cast<T>(out.write);
-  if (input.kind.decay != LogDecay::kNone) log_decay[i] = out.log_decay;
+  if (gives_log_decay(input.kind)) log_decay[i] = out.log_decay;
+}
+
+// Of Write::kExponential: a block is a warp, which walks along a head of one sequence.
+template <class T>
+__global__ void __launch_bounds__(kScaleTile)
+    scaled_kernel(const __grid_constant__ Strengths input, T* __restrict__ write, float* __restrict__ log_decay,
+                  float* __restrict__ one) {
+  __shared__ Strength<float> tile[kScaleTile];
+  const int heads = input.heads, head = static_cast<int>(blockIdx.x) % heads;
+  const std::int64_t first = std::int64_t{blockIdx.x} / heads * input.steps;
+  const auto logs = [&](int step) {
+    return strength<DeviceMaths>(input.kind, head, logits_of<T>(input, first + step, head));
+  };
+  const auto store = [&](int step, const ScaledStrength<float>& own) {
+    const std::int64_t at = (first + step) * heads + head;
+    write[at] = static_cast<T>(own.write);
+    log_decay[at] = own.log_decay;
+    one[at] = own.one;
+  };
+  ScaleWalk<DeviceMaths> walk(static_cast<int>(threadIdx.x), input.steps);
+  walk.fetch(0, logs);
+  for (int begin = 0; begin < input.steps; begin += kScaleTile) {
+    walk.publish(tile);
+    __syncwarp();
+    walk.fetch(begin + kScaleTile, logs);
+    walk.finish(begin, tile, store);
+    __syncwarp();
+  }
 }
 
 // A thread stays with one head, so that it can add up what all rows share: gridDim.x times the rows of a block apart.
 template <class T>
 __global__ void __launch_bounds__(kThreads)
-    backward_kernel(const __grid_constant__ Strengths input, const T* __restrict__ d_write,
+    backward_kernel(const __grid_constant__ Strengths input, const T* __restrict__ write, const T* __restrict__ d_write,
                     const float* __restrict__ d_log_decay, T* __restrict__ d_logits, int columns,
                     float* __restrict__ bias_sums, float* __restrict__ log_rate_sums) {
   const int heads = input.heads, rows_of_block = kThreads / min(heads, kThreads);
   const bool has_decay = input.kind.decay == LogDecay::kScalar || input.kind.decay == LogDecay::kOfWrite;
+  const bool scaled = input.kind.write == Write::kExponential;
   __shared__ float shared[2][kThreads];
   // More heads than threads take turns.
   for (int first = 0; first < heads; first += kThreads) {
@@ -59,7 +89,8 @@ __global__ void __launch_bounds__(kThreads)
            row += std::int64_t{gridDim.x} * rows_of_block) {
         const Strength<float> d{static_cast<float>(d_write[row * heads + head]),
                                 has_decay ? d_log_decay[row * heads + head] : 0.0f};
-        const auto own = strength_backward<DeviceMaths>(input.kind, logits_of<T>(input, row, head), d);
+        const float written = scaled ? static_cast<float>(write[row * heads + head]) : 0.0f;
+        const auto own = strength_backward<DeviceMaths>(input.kind, logits_of<T>(input, row, head), written, d);
         T* const to = d_logits + row * input.projected_stride;
         const int writes = write_logits(input.kind, heads), decays = decay_logits(input.kind, heads);
         if (writes > 0) to[head] = static_cast<T>(own.write);
@@ -88,6 +119,9 @@ void check(const Strengths& input) {
   if (input.rows < 1 || input.heads < 1 || input.rows * input.heads > std::numeric_limits<int>::max())
     throw std::runtime_error("write strengths of fast weights: " + std::to_string(input.rows) + " rows of " +
                              std::to_string(input.heads) + " heads");
+  if (input.kind.write == Write::kExponential && (input.steps < 1 || input.rows % input.steps != 0))
+    throw std::runtime_error("write strengths of fast weights: " + std::to_string(input.rows) +
+                             " rows of sequences of " + std::to_string(input.steps));
 }
 
 int blocks_of(const Strengths& input) { return row_blocks(input.rows, std::max(1, kThreads / input.heads), kResident); }
@@ -98,12 +132,17 @@ int logit_columns(const StrengthKind& kind, int heads) {
   return (write_logits(kind, heads) + decay_logits(kind, heads) + kVector - 1) / kVector * kVector;
 }
 
-void strengths_forward(const Strengths& input, void* write, float* log_decay, cudaStream_t stream) {
+void strengths_forward(const Strengths& input, void* write, float* log_decay, float* one, cudaStream_t stream) {
   check(input);
-  const auto blocks = static_cast<unsigned>((input.rows * input.heads + kThreads - 1) / kThreads);
+  const std::int64_t items = input.rows * input.heads;
   dispatch_dtype(input.dtype, [&](auto element) {
     using T = decltype(element);
-    forward_kernel<T><<<blocks, kThreads, 0, stream>>>(input, static_cast<T*>(write), log_decay);
+    if (input.kind.write == Write::kExponential)
+      scaled_kernel<T><<<static_cast<unsigned>(items / input.steps), kScaleTile, 0, stream>>>(
+          input, static_cast<T*>(write), log_decay, one);
+    else
+      forward_kernel<T><<<static_cast<unsigned>((items + kThreads - 1) / kThreads), kThreads, 0, stream>>>(
+          input, static_cast<T*>(write), log_decay);
   });
   check_cuda(cudaGetLastError(), "write strengths of fast weights");
 }
@@ -113,17 +152,17 @@ std::size_t strengths_backward_scratch_bytes(const Strengths& input) {
   return input.kind.decay == LogDecay::kScalar ? 2 * sizeof(float) * blocks_of(input) * input.heads : 0;
 }
 
-void strengths_backward(const Strengths& input, const void* d_write, const float* d_log_decay, void* d_logits,
-                        void* scratch, cudaStream_t stream) {
+void strengths_backward(const Strengths& input, const void* write, const void* d_write, const float* d_log_decay,
+                        void* d_logits, void* scratch, cudaStream_t stream) {
   check(input);
   const int blocks = blocks_of(input);
   float* const sums = static_cast<float*>(scratch);
   float* const log_rate_sums = sums == nullptr ? nullptr : sums + std::int64_t{blocks} * input.heads;
   dispatch_dtype(input.dtype, [&](auto element) {
     using T = decltype(element);
-    backward_kernel<T><<<blocks, kThreads, 0, stream>>>(input, static_cast<const T*>(d_write), d_log_decay,
-                                                        static_cast<T*>(d_logits),
-                                                        logit_columns(input.kind, input.heads), sums, log_rate_sums);
+    backward_kernel<T><<<blocks, kThreads, 0, stream>>>(
+        input, static_cast<const T*>(write), static_cast<const T*>(d_write), d_log_decay, static_cast<T*>(d_logits),
+        logit_columns(input.kind, input.heads), sums, log_rate_sums);
   });
   check_cuda(cudaGetLastError(), "gradients of write strengths of fast weights");
 }

@@ -183,17 +183,29 @@ TEST_CASE("fast weights' passes refuse shapes outside the contract") {
                         344,
                         nullptr,
                         nullptr,
+                        nullptr,
                         nullptr};
   CHECK_THROWS_WITH(passes::answer_forward(answer, nullptr, nullptr),
                     "answers of fast weights: 1 rows of 2 heads of 57 elements stored as 56, 56 of them then as 56, "
                     "projections 344 apart");
-  CHECK(refused([] { passes::strengths_backward_scratch_bytes({{}, 0, 2, Dtype::kFloat32, 8, {}, {}, {}}); }));
+  const auto refuses_strengths = [](passes::Write write, int rows, int steps) {
+    return refused([&] {
+      passes::strengths_backward_scratch_bytes(
+          {{write, passes::LogDecay::kNone, 1}, rows, steps, 2, Dtype::kFloat32, 8, {}, {}, {}});
+    });
+  };
+  CHECK(refuses_strengths(passes::Write::kSigmoid, 0, 1));
+  CHECK_FALSE(refuses_strengths(passes::Write::kSigmoid, 10, 0));
+  CHECK_FALSE(refuses_strengths(passes::Write::kExponential, 10, 5));
+  CHECK(refuses_strengths(passes::Write::kExponential, 10, 4));
+  CHECK(refuses_strengths(passes::Write::kExponential, 10, 0));
   const auto columns = [](passes::Write write, passes::LogDecay decay) {
     return passes::logit_columns({write, decay, 1}, 5);
   };
   CHECK(columns(passes::Write::kOne, passes::LogDecay::kFixed) == 0);
   CHECK(columns(passes::Write::kSigmoid, passes::LogDecay::kOfWrite) == 8);
   CHECK(columns(passes::Write::kSigmoid, passes::LogDecay::kScalar) == 16);
+  CHECK(columns(passes::Write::kExponential, passes::LogDecay::kNone) == 8);
 }
 
 TEST_CASE("a mixer's gates have columns in multiples of eight") {

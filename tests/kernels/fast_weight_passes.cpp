@@ -81,13 +81,17 @@ void check_strengths(const StrengthsCase& c) {
   device.run();
   const auto expected = passes::strengths_reference(p.input, c.rows);
   CHECK(relative_error(download(device.write, c.dtype), expected.write) <= forward_tolerance(c.dtype));
-  if (c.kind.decay != LogDecay::kNone)
+  if (passes::gives_log_decay(c.kind))
     CHECK(relative_error(download(device.log_decay, Dtype::kFloat32), expected.log_decay) <=
           forward_tolerance(Dtype::kFloat32));
+  if (c.is_scaled())
+    CHECK(relative_error(download(device.one, Dtype::kFloat32), expected.one) <= forward_tolerance(Dtype::kFloat32));
   if (c.logits() == 0) return;
   const auto d = passes::strengths_reference_backward(p.input, p.d);
+  // An exponential's gradient takes the write strength as it was rounded.
   if (c.has_write())
-    CHECK(relative_error(device.logits_result(0, c.heads), d.write_logits) <= gradient_tolerance(c.dtype));
+    CHECK(relative_error(device.logits_result(0, c.heads), d.write_logits) <=
+          (c.is_scaled() ? 2 : 1) * gradient_tolerance(c.dtype));
   if (c.has_decay()) {
     CHECK(relative_error(device.logits_result(c.decay_column(), c.heads), d.decay_logits) <=
           gradient_tolerance(c.dtype));
@@ -103,6 +107,9 @@ const std::vector<passes::StrengthKind> kStrengths = {
     {Write::kOne, LogDecay::kScalar, 1},      {Write::kSigmoid, LogDecay::kNone, 2},
     {Write::kSigmoid, LogDecay::kFixed, 1},   {Write::kSigmoid, LogDecay::kScalar, 2},
     {Write::kSigmoid, LogDecay::kOfWrite, 1}, {Write::kStep, LogDecay::kScalar, 1}};
+const std::vector<passes::StrengthKind> kScaledStrengths = {{Write::kExponential, LogDecay::kNone, 1},
+                                                            {Write::kExponential, LogDecay::kFixed, 1},
+                                                            {Write::kExponential, LogDecay::kScalar, 1}};
 
 void check_answer(const AnswerCase& c) {
   const std::string name = c.name();
@@ -128,8 +135,12 @@ std::vector<AnswerCase> answer_cases(std::initializer_list<int> widths, std::ini
     for (const int width : widths)
       for (const int n : rows)
         for (const AnswerNorm norm : {AnswerNorm::kNone, AnswerNorm::kSum, AnswerNorm::kAtLeastOne})
-          for (const AnswerGate gate : {AnswerGate::kNone, AnswerGate::kSilu, AnswerGate::kSigmoid})
+          for (const AnswerGate gate : {AnswerGate::kNone, AnswerGate::kSilu, AnswerGate::kSigmoid}) {
             all.push_back({norm, gate, n, 2, width, width == 50 ? 104 : 8, dtype});
+            if (norm != AnswerNorm::kAtLeastOne) continue;
+            all.push_back(all.back());
+            all.back().scaled = true;
+          }
   return all;
 }
 
@@ -147,6 +158,19 @@ TEST_CASE("write strengths, decays and their gradients equal the definition's") 
       for (const int heads : {1, 2, 3, 8, 300})
         for (const int rows : {1, 37, 5003})
           if (heads < 300 || rows < 100) check_strengths({kind, rows, heads, dtype});
+}
+
+// Sequences shorter than a warp's tile, of one, and longer; many, and one alone.
+TEST_CASE("write strengths without a bound, their scale and their gradients equal the definition's") {
+  if (skip_without_gpu()) return;
+  struct Size {
+    int rows, steps;
+  };
+  for (const Dtype dtype : kDtypes)
+    for (const passes::StrengthKind& kind : kScaledStrengths)
+      for (const int heads : {1, 2, 3, 8})
+        for (const Size& size : {Size{1, 1}, {37, 1}, {93, 31}, {96, 32}, {66, 33}, {4720, 118}, {5003, 5003}})
+          check_strengths({kind, size.rows, heads, dtype, size.steps});
 }
 
 TEST_CASE("answers of fast weights and their gradients equal the definition's") {
@@ -186,18 +210,29 @@ TEST_CASE("the same passes of fast weights give the same bits 1,000 times") {
     c.convolution = true;
     c.dropout = 0.1;
     const StrengthsCase strengths{{Write::kSigmoid, LogDecay::kScalar, 1}, 3100, 2, dtype};
+    const StrengthsCase scaled{{Write::kExponential, LogDecay::kScalar, 1}, 3100, 2, dtype, 100};
     const AnswerCase answer{AnswerNorm::kSum, AnswerGate::kSilu, 3100, 2, 50, 56, dtype};
     PassesDevice features_device(c, make_passes(c));
     StrengthsDevice strengths_device(strengths, make_strengths(strengths));
+    StrengthsDevice scaled_device(scaled, make_strengths(scaled));
     AnswerDevice answer_device(answer, make_answer(answer));
     CHECK(different_runs([&] {
             features_device.run();
             strengths_device.run();
+            scaled_device.run();
             answer_device.run();
-            return std::vector{features_device.features.to_host(),      features_device.d_projected.to_host(),
-                               features_device.d_convolution.to_host(), strengths_device.d_projected.to_host(),
-                               strengths_device.d_bias.to_host(),       strengths_device.d_log_rate.to_host(),
-                               answer_device.d_answer.to_host(),        answer_device.d_gate.to_host(),
+            return std::vector{features_device.features.to_host(),
+                               features_device.d_projected.to_host(),
+                               features_device.d_convolution.to_host(),
+                               strengths_device.d_projected.to_host(),
+                               strengths_device.d_bias.to_host(),
+                               strengths_device.d_log_rate.to_host(),
+                               scaled_device.write.to_host(),
+                               scaled_device.log_decay.to_host(),
+                               scaled_device.one.to_host(),
+                               scaled_device.d_projected.to_host(),
+                               answer_device.d_answer.to_host(),
+                               answer_device.d_gate.to_host(),
                                answer_device.d_weight.to_host()};
           }) == 0);
   }
@@ -209,5 +244,6 @@ TEST_CASE("small shapes: fast weights' passes") {
   for (const PassesCase& c : feature_cases())
     if (c.batch * c.steps < 60) check_features(c);
   for (const passes::StrengthKind& kind : kStrengths) check_strengths({kind, 37, 3, Dtype::kBfloat16});
+  for (const passes::StrengthKind& kind : kScaledStrengths) check_strengths({kind, 70, 3, Dtype::kBfloat16, 35});
   for (const AnswerCase& c : answer_cases({5, 50}, {7})) check_answer(c);
 }

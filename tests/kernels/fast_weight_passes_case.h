@@ -154,8 +154,10 @@ struct StrengthsCase {
   passes::StrengthKind kind;
   int rows, heads;
   Dtype dtype;
+  int steps = 1;  // of a sequence
 
-  bool has_write() const { return kind.write == passes::Write::kSigmoid; }
+  bool is_scaled() const { return kind.write == passes::Write::kExponential; }
+  bool has_write() const { return passes::has_write_logit(kind); }
   bool has_decay() const { return kind.decay == passes::LogDecay::kScalar; }
   bool learns_decay() const { return has_decay() || kind.decay == passes::LogDecay::kOfWrite; }
   int logits() const { return passes::logit_columns(kind, heads); }
@@ -163,9 +165,9 @@ struct StrengthsCase {
   int decay_column() const { return has_write() ? heads : 0; }
   int used() const { return decay_column() + (has_decay() ? heads : 0); }
   std::string name() const {
-    return std::to_string(rows) + " rows of " + std::to_string(heads) + " heads, write " +
-           std::to_string(static_cast<int>(kind.write)) + " decay " + std::to_string(static_cast<int>(kind.decay)) +
-           " " + name_of(dtype);
+    return std::to_string(rows) + " rows, " + std::to_string(steps) + " a sequence, of " + std::to_string(heads) +
+           " heads, write " + std::to_string(static_cast<int>(kind.write)) + " decay " +
+           std::to_string(static_cast<int>(kind.decay)) + " " + name_of(dtype);
   }
 };
 
@@ -174,24 +176,44 @@ struct StrengthsProblem {
   passes::StrengthsReferenceOutput d;
 };
 
+// Of Write::kExponential, where heads differ: numbers to both sides of what float holds the exponential of, one that
+// outweighs all later ones, none that lift the scale above 1, and moderate ones.
+inline double exponential_logit(const StrengthsCase& c, std::size_t item, double x) {
+  const std::size_t head = item % c.heads, step = item / c.heads % c.steps;
+  switch ((c.heads + head) % 4) {
+    case 0:
+      return 40 * x;
+    case 1:
+      return step == 0 ? 80 : x;
+    case 2:
+      return -80 + x;
+    default:
+      return x;
+  }
+}
+
 inline StrengthsProblem make_strengths(const StrengthsCase& c) {
   Rng rng(5, Purpose::kTest, 13, static_cast<unsigned>(c.heads));
   const std::size_t size = static_cast<std::size_t>(c.rows) * c.heads;
-  StrengthsProblem p{{c.kind, c.heads, {}, {}, {}, {}}, {}};
-  if (c.has_write()) p.input.write_logits = normals(rng, size, c.dtype, 3);
+  StrengthsProblem p{{c.kind, c.steps, c.heads, {}, {}, {}, {}}, {}};
+  if (c.has_write()) p.input.write_logits = normals(rng, size, c.dtype, c.is_scaled() ? 1 : 3);
+  if (c.is_scaled())
+    for (std::size_t i = 0; i < size; ++i)
+      p.input.write_logits[i] = rounded(exponential_logit(c, i, p.input.write_logits[i]), c.dtype);
   if (c.has_decay()) {
-    p.input.decay_logits = normals(rng, size, c.dtype, 3);
+    // With a scale, from decays that leave all to decays that leave nothing.
+    p.input.decay_logits = normals(rng, size, c.dtype, c.is_scaled() ? 10 : 3);
     p.input.bias_H = normals(rng, c.heads, Dtype::kFloat32);
     p.input.log_rate_H = normals(rng, c.heads, Dtype::kFloat32);
   }
-  p.d = {normals(rng, size, c.dtype), Numbers(size)};
+  p.d = {normals(rng, size, c.dtype), Numbers(size), {}};
   if (c.learns_decay()) p.d.log_decay = normals(rng, size, Dtype::kFloat32);
   return p;
 }
 
 struct StrengthsDevice {
   StrengthsCase c;
-  DeviceBytes projected, bias, log_rate, d_write, d_log_decay, write, log_decay, d_projected, d_bias, d_log_rate,
+  DeviceBytes projected, bias, log_rate, d_write, d_log_decay, write, log_decay, one, d_projected, d_bias, d_log_rate,
       scratch;
 
   StrengthsDevice(const StrengthsCase& of, const StrengthsProblem& p)
@@ -212,15 +234,16 @@ struct StrengthsDevice {
 
   void run() {
     const std::size_t size = static_cast<std::size_t>(c.rows) * c.heads;
-    const passes::Strengths input{c.kind,     c.rows,           c.heads,      c.dtype,
+    const passes::Strengths input{c.kind,     c.rows,           c.steps,      c.heads,         c.dtype,
                                   c.stride(), projected.data(), floats(bias), floats(log_rate)};
-    poison(write, size, c.dtype), poison(log_decay, size, Dtype::kFloat32);
+    poison(write, size, c.dtype), poison(log_decay, size, Dtype::kFloat32), poison(one, size, Dtype::kFloat32);
     poison(d_projected, static_cast<std::size_t>(c.rows) * c.stride(), c.dtype);
     poison_scratch(scratch, passes::strengths_backward_scratch_bytes(input));
-    passes::strengths_forward(input, write.data(), floats(log_decay), nullptr);
+    passes::strengths_forward(input, write.data(), floats(log_decay), c.is_scaled() ? floats(one) : nullptr, nullptr);
     if (c.logits() == 0) return;
-    passes::strengths_backward(input, d_write.data(), c.learns_decay() ? floats(d_log_decay) : nullptr,
-                               d_projected.data(), scratch.data(), nullptr);
+    passes::strengths_backward(input, c.is_scaled() ? write.data() : nullptr, d_write.data(),
+                               c.learns_decay() ? floats(d_log_decay) : nullptr, d_projected.data(), scratch.data(),
+                               nullptr);
     if (!c.has_decay()) return;
     poison(d_bias, c.heads, Dtype::kFloat32), poison(d_log_rate, c.heads, Dtype::kFloat32);
     const auto sums = passes::strengths_sums(input, scratch.data(), floats(d_bias), floats(d_log_rate));
@@ -241,6 +264,7 @@ struct AnswerCase {
   int rows, heads, channels;
   int features_padded;  // at least
   Dtype dtype;
+  bool scaled = false;  // with AnswerNorm::kAtLeastOne: 1 is a number of its own for every row and head
 
   bool gated() const { return gate != passes::AnswerGate::kNone; }
   int answer() const { return channels + (norm == passes::AnswerNorm::kNone ? 0 : 1); }
@@ -251,7 +275,7 @@ struct AnswerCase {
   std::string name() const {
     return std::to_string(rows) + " rows of " + std::to_string(heads) + " heads of " + std::to_string(channels) +
            " in " + std::to_string(answer_padded()) + " norm " + std::to_string(static_cast<int>(norm)) + " gate " +
-           std::to_string(static_cast<int>(gate)) + " " + name_of(dtype);
+           std::to_string(static_cast<int>(gate)) + (scaled ? " scaled " : " ") + name_of(dtype);
   }
 };
 
@@ -263,7 +287,7 @@ struct AnswerProblem {
 // Small enough for the RMS norm's epsilon to be felt, without which the norm's channel would have no gradient.
 inline AnswerProblem make_answer(const AnswerCase& c) {
   Rng rng(6, Purpose::kTest, 14, static_cast<unsigned>(c.channels));
-  AnswerProblem p{{{c.norm, c.gate, c.channels, 1e-5f}, {}, {}, {}}, {}};
+  AnswerProblem p{{{c.norm, c.gate, c.channels, 1e-5f}, {}, {}, {}, {}}, {}};
   p.input.answer = normals(rng, c.items() * c.answer(), c.dtype, 0.02);
   if (c.norm != passes::AnswerNorm::kNone)
     for (std::size_t i = c.channels; i < p.input.answer.size(); i += c.answer())
@@ -272,17 +296,20 @@ inline AnswerProblem make_answer(const AnswerCase& c) {
   if (c.gated()) p.input.gate = normals(rng, c.items() * c.channels, c.dtype);
   p.input.weight = normals(rng, c.channels, Dtype::kFloat32);
   p.d_out = normals(rng, c.items() * c.channels, c.dtype);
+  for (std::size_t i = 0; c.scaled && i < c.items(); ++i)
+    p.input.one.push_back(rounded(std::exp(-3 * rng.uniform()), Dtype::kFloat32));
   return p;
 }
 
 struct AnswerDevice {
   AnswerCase c;
-  DeviceBytes answer, gate, weight, d_out, out, d_answer, d_gate, d_weight, scratch;
+  DeviceBytes answer, gate, weight, one, d_out, out, d_answer, d_gate, d_weight, scratch;
 
   AnswerDevice(const AnswerCase& of, const AnswerProblem& p)
       : c(of),
         answer(upload(with_padding(p.input.answer, c.answer(), c.answer_padded()), c.dtype)),
         weight(upload(p.input.weight, Dtype::kFloat32)),
+        one(upload(p.input.one, Dtype::kFloat32)),
         d_out(upload(with_padding(p.d_out, c.channels, c.padded()), c.dtype)) {
     if (c.gated())
       gate = upload(with_padding(with_padding(p.input.gate, c.channels, c.padded()), c.heads * c.padded(), c.stride(),
@@ -300,7 +327,8 @@ struct AnswerDevice {
                                c.stride(),
                                c.gated() ? gate.data() : nullptr,
                                answer.data(),
-                               floats(weight)};
+                               floats(weight),
+                               c.scaled ? floats(one) : nullptr};
     poison(out, c.items() * c.padded(), c.dtype), poison(d_answer, c.items() * c.answer_padded(), c.dtype);
     poison(d_gate, static_cast<std::size_t>(c.rows) * c.stride(), c.dtype);
     poison(d_weight, c.channels, Dtype::kFloat32), poison(scratch, passes::answer_backward_scratch_bytes(input));

@@ -221,6 +221,64 @@ TEST_CASE("exponential write strengths give what plain sums of exponentials give
   CHECK(divided);
 }
 
+// By the sum rule with a decay, whose values have one more channel, of ones.
+TEST_CASE("in their scale write strengths without a bound are those of a sum, with the same answers and gradients") {
+  torch::manual_seed(6);
+  const FastWeightRule unbounded{false, AttentionNorm::kAtLeastOne, true};
+  for (const std::int64_t channels : {std::int64_t{0}, std::int64_t{1}})
+    for (const double strength : {0.01, 1.0, 500.0})
+      for (const std::int64_t steps : {1, 64, 150})
+        for (const auto dtype : {torch::kFloat64, torch::kFloat32}) {
+          CAPTURE(channels);
+          CAPTURE(strength);
+          CAPTURE(steps);
+          CAPTURE(static_cast<int>(dtype));
+          FastWeightInput in = random_input(steps, channels, strength);
+          in.write = 60 * random({kBatch, steps, kHeads});
+          const Tensor lengths_B = lengths({steps, steps / 2, 0});
+          const Tensor valid = (torch::arange(steps) < lengths_B.unsqueeze(1)).unsqueeze(2).unsqueeze(3);
+          const Tensor weight = random({kBatch, steps, kHeads, kValues}) * valid;
+          const auto results = [&](torch::ScalarType of, const auto& read) {
+            FastWeightInput own = in_type(in, of);
+            std::vector<Tensor> leaves{own.query, own.key, own.value, own.write};
+            if (own.log_decay.defined()) leaves.push_back(own.log_decay);
+            for (Tensor& leaf : leaves) leaf = leaf.detach().clone().requires_grad_();
+            own = {leaves[0], leaves[1], leaves[2], leaves[3], own.log_decay.defined() ? leaves[4] : own.log_decay};
+            const Tensor output = read(own).masked_fill(valid.logical_not(), 0);
+            (output * weight.to(of)).sum().backward();
+            std::vector<Tensor> all{output.detach().to(torch::kFloat64)};
+            for (const Tensor& leaf : leaves) all.push_back(leaf.grad().to(torch::kFloat64));
+            return all;
+          };
+          const auto zeros = [&](std::vector<std::int64_t> shape, torch::ScalarType of) {
+            shape.insert(shape.begin(), {kBatch, kHeads});
+            return torch::zeros(shape, of);
+          };
+          const std::vector<Tensor> expected = results(torch::kFloat64, [&](const FastWeightInput& own) {
+            const auto of = torch::kFloat64;
+            return fast_weights(unbounded, own, {zeros({kKeys, kValues}, of), zeros({kKeys}, of), zeros({}, of)},
+                                lengths_B)
+                .output_BTHV;
+          });
+          const std::vector<Tensor> scaled = results(dtype, [&](const FastWeightInput& own) {
+            ScaledWrites writes = scaled_writes(own);
+            CHECK(writes.input.write.le(1 + 1e-9).all().item<bool>());
+            CHECK(writes.input.log_decay.le(1e-9).all().item<bool>());
+            CHECK(writes.one_BTH1.gt(0).all().item<bool>());
+            writes.input.value = torch::constant_pad_nd(own.value, {0, 1}, 1);
+            const Tensor read =
+                fast_weights({}, writes.input, {zeros({kKeys, kValues + 1}, dtype), {}, {}}, lengths_B).output_BTHV;
+            return read.narrow(3, 0, kValues) / torch::maximum(read.narrow(3, kValues, 1).abs(), writes.one_BTH1);
+          });
+          for (std::size_t i = 0; i < expected.size(); ++i) {
+            CAPTURE(i);
+            // Where a gradient is nothing both have the roundings of what cancels in it, numbers of a size of 1.
+            const double error = (scaled[i] - expected[i]).abs().max().item<double>();
+            CHECK(error < (dtype == torch::kFloat64 ? 1e-10 : 1e-4) * (1 + expected[i].abs().max().item<double>()));
+          }
+        }
+}
+
 TEST_CASE("of bfloat16 inputs the memory is computed and kept in float32") {
   torch::manual_seed(4);
   const auto b = torch::kBFloat16;

@@ -2,11 +2,13 @@
 // differentiation of the layer's own parts.
 #include <doctest/doctest.h>
 
+#include <cmath>
 #include <memory>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "kernels/delta_rule/reference.h"
 #include "kernels/fast_weight_passes/reference.h"
 #include "memory/fast_weight_memory.h"
 #include "memory/short_convolution.h"
@@ -182,7 +184,8 @@ TEST_CASE("write strengths and decays of fast weights and their gradients are th
     const FastWeightInput defined = layer.memory.input(x, heads, heads, heads);
     const bool decays = defined.log_decay.defined();
 
-    passes::StrengthsReference input{kind.of_kernels, static_cast<int>(kHeads), {}, {}, {}, {}};
+    passes::StrengthsReference input{
+        kind.of_kernels, static_cast<int>(kSteps), static_cast<int>(kHeads), {}, {}, {}, {}};
     if (has_write) input.write_logits = numbers(x.matmul(layer.memory.write_weight().t()));
     if (has_decay) {
       input.decay_logits = numbers(x.matmul(layer.memory.input_decay()->weight_HD().t()));
@@ -204,7 +207,7 @@ TEST_CASE("write strengths and decays of fast weights and their gradients are th
     Tensor loss = (defined.write * d_write).sum();
     if (decays) loss = loss + (defined.log_decay.squeeze(3) * d_log_decay).sum();
     const auto wanted = torch::autograd::grad({loss}, weights);
-    const auto got = strengths_reference_backward(input, {numbers(d_write), numbers(d_log_decay)});
+    const auto got = strengths_reference_backward(input, {numbers(d_write), numbers(d_log_decay), {}});
     const auto of_map = [&](const passes::Numbers& d_logits) {
       return tensor(d_logits, {kBatch * kSteps, kHeads}).t().matmul(x.flatten(0, 1));
     };
@@ -247,7 +250,8 @@ TEST_CASE("an answer's norms and gate and their gradients are LibTorch's") {
       const passes::AnswerReference input{{norm, kind, kChannels, static_cast<float>(kEpsilon)},
                                           numbers(answer),
                                           gated ? numbers(gate) : passes::Numbers(),
-                                          numbers(weight)};
+                                          numbers(weight),
+                                          {}};
       CHECK(relative_error(tensor(answer_reference(input), out.sizes()), out.detach()) < kBound);
       const Tensor d_out = torch::randn_like(out);
       std::vector<Tensor> leaves{answer, weight};
@@ -263,5 +267,107 @@ TEST_CASE("an answer's norms and gate and their gradients are LibTorch's") {
       CHECK(relative_error(d_answer.narrow(2, 0, kChannels), wanted_answer.narrow(2, 0, kChannels)) < kBound);
       if (normed)
         CHECK(relative_error(d_answer.narrow(2, kChannels, 1), wanted_answer.narrow(2, kChannels, 1)) < kBound);
+    }
+}
+
+// All of what the kernels make of write strengths without a bound, in their scale: strengths, the memory with a channel
+// of ones, the answer; and its gradients, for which the scale is a constant.
+TEST_CASE("exponential write strengths in their scale have the answers and gradients of the definition") {
+  torch::manual_seed(24);
+  constexpr std::int64_t kRead = kChannels + 1;
+  const auto at = [](std::int64_t step) { return (torch::arange(kSteps) == step).view({1, kSteps, 1}); };
+  const Tensor noise = torch::randn({kBatch, kSteps, kHeads}, torch::kFloat64), spread = 160 * torch::rand_like(noise);
+  struct Write {
+    const char* name;
+    Tensor logits;
+  };
+  const std::vector<Write> writes = {{"moderate", 3 * noise},
+                                     {"to both ends", spread - 80},
+                                     {"the first outweighs all", torch::where(at(0), noise + 80, noise)},
+                                     {"the last outweighs all", torch::where(at(kSteps - 1), noise + 80, noise - 5)},
+                                     {"small", noise - 10},
+                                     {"as good as none", noise - 80}};
+  struct Forget {
+    Decay decay;
+    passes::LogDecay of_kernels;
+    double logit;  // around which decays of kScalar are drawn
+  };
+  const std::vector<Forget> forgets = {{Decay::kNone, passes::LogDecay::kNone, 0},
+                                       {Decay::kFixed, passes::LogDecay::kFixed, 0},
+                                       {Decay::kScalar, passes::LogDecay::kScalar, 0},
+                                       {Decay::kScalar, passes::LogDecay::kScalar, 60},
+                                       {Decay::kScalar, passes::LogDecay::kScalar, -20}};
+  const Tensor lengths_B = lengths({kSteps, 20});
+  const Tensor valid = (torch::arange(kSteps) < lengths_B.unsqueeze(1)).unsqueeze(2).unsqueeze(3);
+  for (const Write& write : writes)
+    for (const Forget& forget : forgets) {
+      INFO(write.name);
+      CAPTURE(static_cast<int>(forget.of_kernels));
+      CAPTURE(forget.logit);
+      const bool has_decay = forget.decay == Decay::kScalar;
+      const Tensor query = leaf({kBatch, kSteps, kHeads, kChannels}), key = leaf(query.sizes()),
+                   value = leaf(query.sizes());
+      const Tensor write_logits = write.logits.clone().requires_grad_(), weight = leaf({kChannels});
+      const Tensor decay_logits = (torch::randn_like(noise) + forget.logit).requires_grad_();
+      const Tensor bias_H = leaf({kHeads}), log_rate_H = leaf({kHeads});
+      Tensor log_decay;
+      if (forget.decay == Decay::kFixed) log_decay = fixed_log_decay(torch::zeros({1, 1, kHeads, 1}, torch::kFloat64));
+      if (has_decay) log_decay = (-torch::softplus(decay_logits + bias_H) * log_rate_H.exp()).unsqueeze(3);
+      if (log_decay.defined()) log_decay = log_decay.expand({kBatch, kSteps, kHeads, 1});
+      const FastWeightResult defined = fast_weights(
+          {false, AttentionNorm::kAtLeastOne, true}, {query, key, value, write_logits, log_decay},
+          {torch::zeros({kBatch, kHeads, kChannels, kChannels}, torch::kFloat64),
+           torch::zeros({kBatch, kHeads, kChannels}, torch::kFloat64), torch::zeros({kBatch, kHeads}, torch::kFloat64)},
+          lengths_B);
+      const passes::AnswerKind kind{passes::AnswerNorm::kAtLeastOne, passes::AnswerGate::kNone, kChannels, 1e-6f};
+      const Tensor out =
+          torch::rms_norm(defined.output_BTHV.masked_fill(valid.logical_not(), 0), kChannels, weight, kind.epsilon);
+
+      const passes::StrengthsReference strengths{{passes::Write::kExponential, forget.of_kernels, 1},
+                                                 static_cast<int>(kSteps),
+                                                 static_cast<int>(kHeads),
+                                                 numbers(write_logits),
+                                                 has_decay ? numbers(decay_logits) : passes::Numbers(),
+                                                 has_decay ? numbers(bias_H) : passes::Numbers(),
+                                                 has_decay ? numbers(log_rate_H) : passes::Numbers()};
+      const auto strength = strengths_reference(strengths, static_cast<int>(kBatch * kSteps));
+      const DeltaRuleReferenceInput memory{{kBatch, kSteps, kHeads, kRead},
+                                           1 / std::sqrt(static_cast<double>(kChannels)),
+                                           numbers(torch::constant_pad_nd(query, {0, 1})),
+                                           numbers(torch::constant_pad_nd(key, {0, 1})),
+                                           numbers(torch::constant_pad_nd(value, {0, 1}, 1)),
+                                           strength.write,
+                                           {kSteps, 20},
+                                           passes::Numbers(static_cast<std::size_t>(kBatch * kHeads * kRead * kRead)),
+                                           FastWeightWrite::kSum,
+                                           strength.log_decay};
+      const passes::AnswerReference answer{
+          kind, delta_rule_reference(memory).output_BTHD, {}, numbers(weight), strength.one};
+      CHECK(relative_error(tensor(answer_reference(answer), out.sizes()), out.detach()) < kBound);
+
+      const Tensor d_out = torch::randn_like(out) * valid;
+      std::vector<Tensor> leaves{weight, query, key, value, write_logits};
+      if (has_decay) leaves.insert(leaves.end(), {decay_logits, bias_H, log_rate_H});
+      const auto wanted = torch::autograd::grad({out}, leaves, {d_out});
+      const auto d_answer = answer_reference_backward(answer, numbers(d_out));
+      const auto d_memory =
+          delta_rule_reference_backward(memory, {d_answer.answer, passes::Numbers(memory.initial_state_BHKV.size())});
+      const auto d_strengths = strengths_reference_backward(strengths, {d_memory.beta_BTH, d_memory.log_decay_BTH, {}});
+      const auto of_channels = [&](const std::vector<double>& x) {
+        return tensor(x, {kBatch, kSteps, kHeads, kRead}).narrow(3, 0, kChannels);
+      };
+      std::vector<Tensor> got{tensor(d_answer.weight, {kChannels}), of_channels(d_memory.q_BTHD),
+                              of_channels(d_memory.k_BTHD), of_channels(d_memory.v_BTHD),
+                              tensor(d_strengths.write_logits, noise.sizes())};
+      if (has_decay)
+        got.insert(got.end(), {tensor(d_strengths.decay_logits, noise.sizes()), tensor(d_strengths.bias_H, {kHeads}),
+                               tensor(d_strengths.log_rate_H, {kHeads})});
+      for (std::size_t i = 0; i < wanted.size(); ++i) {
+        CAPTURE(i);
+        CHECK(torch::isfinite(got[i]).all().item<bool>());
+        // Where a gradient is nothing LibTorch's has the roundings of what cancels in it.
+        const double error = (got[i] - wanted[i]).abs().max().item<double>();
+        CHECK(error < kBound * wanted[i].abs().max().item<double>() + 1e-10);
+      }
     }
 }

@@ -224,24 +224,26 @@ TEST_CASE("fast weights say why they learn on LibTorch") {
   CHECK(reason({"fast_weights", {}}) == reason({"deltanet", {}}));
   const std::string none = "its fast weights have no kernels: ";
   for (const char* name :
-       {"linear_transformer", "performer", "dpfp", "delta_2021", "gated_deltanet", "retnet", "mamba2"})
+       {"linear_transformer", "performer", "dpfp", "delta_2021", "gated_deltanet", "retnet", "mamba2", "mlstm"})
     CHECK(reason({name, {}}) == reason({"deltanet", {}}));
   CHECK(reason({"fast_weights", {{"rule", "gated_sum"}, {"beta_factor", "1"}}}) == reason({"deltanet", {}}));
   CHECK(reason({"gla", {}}) == none + "they have a decay per key channel");
-  CHECK(reason({"mlstm", {}}) == none + "their write strengths are without a bound");
   CHECK(reason({"delta_2021", {{"attention_norm", "sum"}}}) == none + "their delta rule has an attention norm");
   // The sum of keys is one more channel, and widths are even.
   CHECK(reason({"retnet", {{"width", "256"}}}) == reason({"deltanet", {}}));
   CHECK(reason({"linear_transformer", {{"width", "254"}}}) == reason({"deltanet", {}}));
   CHECK(reason({"linear_transformer", {{"width", "256"}}}) == none + "a head has 130 channels, more than 128");
+  CHECK(reason({"mlstm", {{"width", "256"}}}) == none + "a head has 130 channels, more than 128");
   CHECK(reason({"dpfp", {{"dpfp_nu", "2"}}}) == none + "a head has 200 channels, more than 128");
 }
 
 TEST_CASE("the kernel of a step takes fewer fast weights than those of learning") {
-  const FastWeightRule sum{}, normed{false, AttentionNorm::kSum};
+  const FastWeightRule sum{}, normed{false, AttentionNorm::kSum}, unbounded{false, AttentionNorm::kAtLeastOne, true};
   CHECK(static_cast<bool>(fast_weight_step_kernel(sum, 1, 50, 50)));
   CHECK(static_cast<bool>(fast_weight_kernels(normed, 0, 50, 50)));
   CHECK(fast_weight_step_kernel(normed, 0, 50, 50).reason() == "their step has an attention norm");
+  CHECK(static_cast<bool>(fast_weight_kernels(unbounded, 1, 50, 50)));
+  CHECK(fast_weight_step_kernel(unbounded, 1, 50, 50).reason() == "their step has an attention norm");
   CHECK(static_cast<bool>(fast_weight_kernels(sum, 0, 100, 50)));
   CHECK(fast_weight_step_kernel(sum, 0, 100, 50).reason() == "values of 50 channels beside keys of 100");
   CHECK(static_cast<bool>(fast_weight_kernels(sum, 0, 9, 9)));

@@ -185,6 +185,8 @@ const std::vector<Variant> kFamily = {
     {"gated_deltanet", {}},
     {"retnet", {}},
     {"mamba2", {}},
+    {"mlstm", {}},
+    {"mlstm", {{"decay", "none"}, {"feature_map", "silu"}, {"key_norm", "l2"}, {"convolution", "true"}}},
     {"fast_weights", {{"rule", "gated_sum"}, {"beta_factor", "1"}, {"feature_map", "elu"}, {"key_norm", "sum"}}},
     {"fast_weights", {{"rule", "gated_sum"}, {"beta_factor", "1"}, {"convolution", "true"}, {"value_silu", "false"}}},
     {"fast_weights", {{"rule", "sum"}, {"attention_norm", "at_least_one"}, {"output_gate", "sigmoid"}}},
@@ -211,6 +213,7 @@ bool has_kernels(const Variant& variant, const Case& c) {
 // them.
 const std::vector<Variant> kRecordedVariants = {{"hqlt", {{"window", "7"}, {"fast_weights", "delta_2021"}}},
                                                 {"hqlt", {{"window", "7"}, {"fast_weights", "retnet"}}},
+                                                {"hqlt", {{"window", "7"}, {"fast_weights", "mlstm"}}},
                                                 {"stack", {{"stack", "deltanet,window:window=7,retnet"}}}};
 
 bool has_narrow_heads(const Case& c) { return std::stoi(c.width) / std::stoi(c.heads) < 16; }
@@ -274,7 +277,7 @@ TEST_CASE("small shapes: fused blocks") {
 TEST_CASE("the same input gives the same bits") {
   if (skip_without_gpu()) return;
   for (const char* backbone :
-       {"deltanet", "hqlt", "transformer", "linear_transformer", "dpfp", "gated_deltanet", "mamba2"}) {
+       {"deltanet", "hqlt", "transformer", "linear_transformer", "dpfp", "gated_deltanet", "mamba2", "mlstm"}) {
     CAPTURE(backbone);
     torch::manual_seed(6);
     const auto model = make_model({backbone, {{"width", "100"}, {"dropout", "0.2"}}}, 200, torch::kFloat32);
@@ -296,7 +299,7 @@ TEST_CASE("the same input gives the same bits") {
 // What is added to must have been computed: the products of the weights run on a stream of their own.
 TEST_CASE("a second gradient is added to the first") {
   if (skip_without_gpu()) return;
-  for (const char* backbone : {"deltanet", "hqlt", "transformer", "retnet", "mamba2", "min_gru"}) {
+  for (const char* backbone : {"deltanet", "hqlt", "transformer", "retnet", "mamba2", "mlstm", "min_gru"}) {
     CAPTURE(backbone);
     torch::manual_seed(7);
     const auto model = make_model({backbone, {{"width", "100"}, {"dropout", "0.2"}}}, 300, torch::kFloat32);

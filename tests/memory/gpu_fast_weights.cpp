@@ -30,8 +30,8 @@ struct Setting {
 
   std::string name() const {
     return std::string(rule.delta ? "delta" : "sum") + " norm " +
-           std::to_string(static_cast<int>(rule.attention_norm)) + (decays ? " decays " : " ") +
-           std::to_string(key_width) + " x " + std::to_string(value_width);
+           std::to_string(static_cast<int>(rule.attention_norm)) + (rule.log_write ? " log write" : "") +
+           (decays ? " decays " : " ") + std::to_string(key_width) + " x " + std::to_string(value_width);
   }
 };
 
@@ -39,14 +39,18 @@ struct Setting {
 std::vector<Setting> settings() {
   const std::vector<std::pair<std::int64_t, std::int64_t>> widths{{50, 50}, {100, 50}, {128, 50}, {9, 9}, {64, 64}};
   std::vector<Setting> all;
-  for (const FastWeightRule& rule :
-       {FastWeightRule{true}, FastWeightRule{false}, {false, AttentionNorm::kSum}, {false, AttentionNorm::kAtLeastOne}})
+  for (const FastWeightRule& rule : {FastWeightRule{true},
+                                     FastWeightRule{false},
+                                     {false, AttentionNorm::kSum},
+                                     {false, AttentionNorm::kAtLeastOne},
+                                     {false, AttentionNorm::kAtLeastOne, /*log_write=*/true}})
     for (const bool decays : {false, true})
       for (const auto& [keys, values] : widths) all.push_back({rule, decays, keys, values});
   return all;
 }
 
-// Of positive features, which a sum of keys needs. Rounded to `dtype`.
+// Of positive features, which a sum of keys needs, and strong ones that almost cancel would not show a kernel's errors.
+// Rounded to `dtype`.
 FastWeightInput random_input(const Setting& s, torch::ScalarType dtype, std::vector<std::int64_t> leading) {
   const auto random = [&](std::int64_t width) {
     std::vector<std::int64_t> shape = leading;
@@ -56,12 +60,15 @@ FastWeightInput random_input(const Setting& s, torch::ScalarType dtype, std::vec
   };
   const auto unit = [](const Tensor& x) { return x / x.norm(2, {-1}, /*keepdim=*/true); };
   const auto rounded = [&](const Tensor& x) { return x.to(dtype).to(torch::kFloat64); };
+  const bool positive = s.rule.attention_norm == AttentionNorm::kSum || s.rule.log_write;
   FastWeightInput in;
   in.query = rounded(unit(random(s.key_width).abs() + 0.1));
-  in.key =
-      rounded(unit(s.rule.attention_norm == AttentionNorm::kSum ? random(s.key_width).abs() : random(s.key_width)));
+  in.key = rounded(unit(positive ? random(s.key_width).abs() : random(s.key_width)));
   in.value = rounded(random(s.value_width));
-  in.write = rounded(2 * torch::sigmoid(random(0)));
+  // Apart from where the two sides of the norm's maximum meet, whose gradients differ: one head is beyond it, one
+  // below.
+  in.write = rounded(s.rule.log_write ? random(0) + torch::tensor({8.0, -4.5}, torch::kFloat64)
+                                      : 2 * torch::sigmoid(random(0)));
   if (s.decays)
     in.log_decay = (-0.2 * torch::rand_like(in.write)).to(torch::kFloat32).to(torch::kFloat64).unsqueeze(-1);
   return in;
@@ -84,7 +91,7 @@ FastWeightState zeros(const Setting& s, std::int64_t rows) {
   return {torch::zeros({rows, kHeads, s.key_width, s.value_width}, torch::kFloat64),
           s.rule.attention_norm == AttentionNorm::kNone ? Tensor()
                                                         : torch::zeros({rows, kHeads, s.key_width}, torch::kFloat64),
-          {}};
+          s.rule.log_write ? torch::zeros({rows, kHeads}, torch::kFloat64) : Tensor()};
 }
 
 double error_of(const Tensor& actual, const Tensor& expected) {
@@ -152,6 +159,8 @@ TEST_CASE("a GPU's step of fast weights equals LibTorch's, whatever the types of
       state.weights_BHKV = expected_state.weights_BHKV.to(torch::kCUDA, torch::kFloat32);
       if (expected_state.key_sum_BHK.defined())
         state.key_sum_BHK = expected_state.key_sum_BHK.to(torch::kCUDA, torch::kFloat32);
+      if (expected_state.log_scale_BH.defined())
+        state.log_scale_BH = expected_state.log_scale_BH.to(torch::kCUDA, torch::kFloat32);
       for (int step = 0; step < 10; ++step) {
         const FastWeightInput in = random_input(s, dtype, {kBatch});
         FastWeightInput own = on_gpu(in, dtype);

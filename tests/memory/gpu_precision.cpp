@@ -48,6 +48,7 @@ const std::vector<Variant> kVariants = {
     {"retnet", {{"width", "36"}, {"layers", "2"}}},
     {"fast_weights", {{"width", "36"}, {"layers", "2"}, {"rule", "gated_sum"}, {"beta_factor", "1"}}},
     {"hqlt", {{"width", "36"}, {"layers", "2"}, {"fast_weights", "gated_deltanet"}}},
+    {"hqlt", {{"width", "36"}, {"layers", "2"}, {"fast_weights", "mlstm"}}},
     {"gla", {{"width", "36"}, {"layers", "2"}}},
     {"mamba2", {{"width", "36"}, {"layers", "2"}}},
     {"mlstm", {{"width", "36"}, {"layers", "2"}}},
