@@ -106,10 +106,18 @@ class Sequence {
     return ((row_ * segments_of(memory_.time) + segment) * memory_.width + i) * memory_.width;
   }
 
-  HADAMARD_INLINE OfColumn column(int t, int j) const {
-    if (t >= length_ || j >= memory_.width) return {};
-    const std::int64_t at = vector(t) + j;
-    return {memory_.c_BTH[at], memory_.key_BTH[at], memory_.query_BTH[at]};
+  // Those of a lane.
+  template <int kColumns>
+  HADAMARD_INLINE void load_columns(int t, int lane, OfColumn (&column)[kColumns]) const {
+    const std::int64_t first = vector(t) + lane;
+    HADAMARD_UNROLL
+    for (int n = 0; n < kColumns; ++n) {
+      const std::int64_t at = first + n * kLanes;
+      const bool is_read = t < length_ && n * kLanes + lane < memory_.width;
+      column[n].c = is_read ? memory_.c_BTH[at] : 0.0f;
+      column[n].key = is_read ? memory_.key_BTH[at] : 0.0f;
+      column[n].query = is_read ? memory_.query_BTH[at] : 0.0f;
+    }
   }
   // h_gradient_BTH: null: not wanted.
   HADAMARD_INLINE OfRow row(int t, int i, const float* h_gradient_BTH) const {
@@ -144,8 +152,7 @@ class Sweep {
   // A group of lanes has the columns of one step in this.
   HADAMARD_INLINE void fetch(int segment) {
     static_assert(kRows == kSteps);
-    HADAMARD_UNROLL
-    for (int n = 0; n < kColumns; ++n) next_column_[n] = sequence_.column(segment * kSteps + own_, n * kLanes + lane_);
+    sequence_.load_columns(segment * kSteps + own_, lane_, next_column_);
     if (lane_ < kRows) next_row_ = sequence_.row(segment * kSteps + own_, first_row_ + lane_, h_gradient_BTH_);
   }
   HADAMARD_INLINE void stage(int segment, Shared& shared) const {
@@ -317,21 +324,25 @@ class SegmentWalk {
 
   HADAMARD_INLINE void stage_columns(Shared& shared) const {
     HADAMARD_UNROLL
-    for (int s = slot_; s < kSteps; s += kSlots) HADAMARD_UNROLL
-    for (int n = 0; n < kColumns; ++n)
-      shared.column[s][n * kLanes + lane_] = sequence_.column(step(s), n * kLanes + lane_);
+    for (int s = slot_; s < kSteps; s += kSlots) {
+      OfColumn column[kColumns];
+      sequence_.load_columns(step(s), lane_, column);
+      HADAMARD_UNROLL
+      for (int n = 0; n < kColumns; ++n) shared.column[s][n * kLanes + lane_] = column[n];
+    }
   }
 
   // Stages the pass's rows and asks for the matrices at either end of the segment.
   HADAMARD_INLINE void begin(int pass, Shared& shared) {
     HADAMARD_UNROLL
-    for (int r = 0; r < kRows; ++r) HADAMARD_UNROLL
-    for (int n = 0; n < kColumns; ++n) {
-      const int i = row(pass, r), j = n * kLanes + lane_;
-      const bool inside = i < sequence_.width() && j < sequence_.width();
-      const std::int64_t at = inside ? sequence_.checkpoint(segment_, i) + j : 0;
-      m_[r * kColumns + n] = inside ? problem_.output.checkpoints[at] : 0.0f;
-      e_[r * kColumns + n] = inside ? problem_.behind_BSHH[at] : 0.0f;
+    for (int r = 0; r < kRows; ++r) {
+      const std::int64_t first = sequence_.checkpoint(segment_, row(pass, r)) + lane_;
+      HADAMARD_UNROLL
+      for (int n = 0; n < kColumns; ++n) {
+        const bool inside = row(pass, r) < sequence_.width() && n * kLanes + lane_ < sequence_.width();
+        m_[r * kColumns + n] = inside ? problem_.output.checkpoints[first + n * kLanes] : 0.0f;
+        e_[r * kColumns + n] = inside ? problem_.behind_BSHH[first + n * kLanes] : 0.0f;
+      }
     }
     static_assert(kPass <= kLanes);
     HADAMARD_UNROLL
@@ -390,38 +401,43 @@ class SegmentWalk {
       HADAMARD_UNROLL
       for (int i = 0; i < kSums; ++i) shared.history[s][i][thread_] = of_row[i];
       HADAMARD_UNROLL
-      for (int vector = 0; vector < kVectors; ++vector) HADAMARD_UNROLL
-      for (int n = 0; n < kColumns; ++n) {
-        float& part = shared.part[s][vector][n][thread_];
-        part = pass == 0 ? of_column[vector][n] : part + of_column[vector][n];
+      for (int vector = 0; vector < kVectors; ++vector) {
+        HADAMARD_UNROLL
+        for (int n = 0; n < kColumns; ++n) {
+          float& part = shared.part[s][vector][n][thread_];
+          part = pass == 0 ? of_column[vector][n] : part + of_column[vector][n];
+        }
       }
     }
   }
 
-  // When all threads have gone back through the pass.
+  // When all threads have gone back through the pass. A lane has one of its group's sums, of every few steps.
   HADAMARD_INLINE void finish_rows(int pass, const Shared& shared) const {
-    static_assert(kSteps * kSums % kLanes == 0);
+    static_assert(kLanes % kSums == 0);
+    const int sum = lane_ % kSums, i = row(pass, sum / 2);
+    if (i >= sequence_.width()) return;
+    float* const x_BTH = sum % 2 == 0 ? problem_.gradient.value_BTH : problem_.gradient.theta_BTH;
     HADAMARD_UNROLL
-    for (int item = lane_; item < kSteps * kSums; item += kLanes) {
-      const int s = item / kSums, sum = item % kSums, i = row(pass, sum / 2);
-      const float total = sum_of_lanes(&shared.history[s][sum][slot_ * kLanes], lane_);
-      if (i < sequence_.width())
-        write(sum % 2 == 0 ? problem_.gradient.value_BTH : problem_.gradient.theta_BTH, s, i, total);
+    for (int n = 0; n < kSteps * kSums / kLanes; ++n) {
+      const int s = lane_ / kSums + n * (kLanes / kSums);
+      write(x_BTH, s, i, sum_of_lanes(&shared.history[s][sum][slot_ * kLanes], lane_));
     }
   }
-  // And through the last.
+  // And through the last. A group of lanes has every few steps.
   HADAMARD_INLINE void finish_columns(const Shared& shared) const {
-    for (int item = thread_; item < kSteps * kVectors * kWidth; item += kThreads) {
-      const int s = item / kWidth / kVectors, vector = item / kWidth % kVectors, j = item % kWidth;
-      const float* const part = shared.part[s][vector][j / kLanes] + j % kLanes;
-      float total = 0;
+    float* const gradient[kVectors] = {problem_.gradient.query_BTH, problem_.gradient.key_BTH, problem_.gradient.c_BTH};
+    HADAMARD_ROLLED
+    for (int s = slot_; s < kSteps; s += kSlots) {
       HADAMARD_UNROLL
-      for (int slot = 0; slot < kSlots; ++slot) total += part[slot * kLanes];
-      if (j < sequence_.width())
-        write(vector == kQuery ? problem_.gradient.query_BTH
-              : vector == kKey ? problem_.gradient.key_BTH
-                               : problem_.gradient.c_BTH,
-              s, j, total);
+      for (int vector = 0; vector < kVectors; ++vector) {
+        HADAMARD_UNROLL
+        for (int n = 0; n < kColumns; ++n) {
+          float total = 0;
+          HADAMARD_UNROLL
+          for (int slot = 0; slot < kSlots; ++slot) total += shared.part[s][vector][n][slot * kLanes + lane_];
+          if (n * kLanes + lane_ < sequence_.width()) write(gradient[vector], s, n * kLanes + lane_, total);
+        }
+      }
     }
   }
 
