@@ -7,8 +7,8 @@
 // that an episode is learnt with the calibrations that it was acted with.
 #include "memory/shm.h"
 
+#include "memory/hadamard_memory.h"
 #include "memory/hadamard_memory_cuda.h"
-#include "memory/linear_recurrence.h"
 #include "memory/sequence_model.h"
 #include "nn/autocast.h"
 #include "nn/layers.h"
@@ -29,28 +29,6 @@ Tensor row_of_step(const Tensor& position, std::int64_t rows) {
   }
   h = h.bitwise_and(kLow);
   return h.bitwise_xor(h.div(1 << 15, "floor")).remainder(rows);
-}
-
-// C and v k^T, [..., H, H], and h of M.
-Tensor calibration_of(const HadamardMemoryVectors& x) {
-  return 1 + torch::tanh(x.theta_BTH.unsqueeze(-1) * x.c_BTH.unsqueeze(-2));
-}
-Tensor written_of(const HadamardMemoryVectors& x) { return x.value_BTH.unsqueeze(-1) * x.key_BTH.unsqueeze(-2); }
-Tensor read(const Tensor& m, const HadamardMemoryVectors& x) {
-  return torch::matmul(m, x.query_BTH.unsqueeze(-1)).squeeze(-1);
-}
-
-// hadamard_memory_on_gpu() by LibTorch's operations: a linear recurrence of all elements of M.
-HadamardMemoryResult plain_memory(const HadamardMemoryVectors& vectors, const Tensor& first_BHH,
-                                  const Tensor& lengths_B) {
-  const Tensor step_T = torch::arange(vectors.query_BTH.size(1), lengths_B.options());
-  // Calibrations reach 2: behind a row's end they would make a matrix grow that nobody reads.
-  const Tensor behind_BT1 = (step_T >= lengths_B.unsqueeze(1)).unsqueeze(2);
-  const Tensor first_BX = first_BHH.flatten(1);
-  const Tensor m_BTX = linear_recurrence(calibration_of(vectors).flatten(-2).masked_fill(behind_BT1, 0),
-                                         written_of(vectors).flatten(-2).masked_fill(behind_BT1, 0), first_BX);
-  return {read(m_BTX.unflatten(-1, {first_BHH.size(1), -1}), vectors),
-          state_after(m_BTX, first_BX, lengths_B).view_as(first_BHH)};
 }
 
 class Shm final : public SequenceModel {
@@ -101,7 +79,7 @@ class Shm final : public SequenceModel {
     const HadamardMemoryVectors vectors = vectors_of(normed_BTD, position_B.unsqueeze(1) + step_T);
     const auto [h_BTH, last_BHH] = use_kernels && supports_hadamard_memory_on_gpu(vectors, first_BHH)
                                        ? hadamard_memory_on_gpu(vectors, first_BHH, lengths_B)
-                                       : plain_memory(vectors, first_BHH, lengths_B);
+                                       : plain_hadamard_memory(vectors, first_BHH, lengths_B);
     return {output_of(h_BTH, normed_BTD), {{position_B + lengths_B, last_BHH}}};
   }
 
@@ -109,8 +87,7 @@ class Shm final : public SequenceModel {
     const Tensor normed_BD = norm_->forward(input_BD);
     const HadamardMemoryVectors vectors = vectors_of(normed_BD, state.tensors[0]);
     state.tensors[0].add_(1);
-    state.tensors[1].mul_(calibration_of(vectors)).add_(written_of(vectors));
-    return output_of(read(state.tensors[1], vectors), normed_BD);
+    return output_of(hadamard_memory_step(vectors, state.tensors[1]), normed_BD);
   }
 
   HadamardMemoryVectors vectors_of(const Tensor& normed, const Tensor& position) {

@@ -51,6 +51,7 @@ template <int kColumns>
 __global__ void __launch_bounds__(SegmentWalk<kColumns>::kThreads)
     segment_kernel(const __grid_constant__ BackwardProblem problem) {
   using Walk = SegmentWalk<kColumns>;
+  static_assert(sizeof(typename Walk::Shared) <= 99 << 10);  // what devices of 8.6 and 12.0 have
   extern __shared__ __align__(16) unsigned char memory[];
   auto& shared = *reinterpret_cast<typename Walk::Shared*>(memory);
   Walk walk(problem, blockIdx.x, threadIdx.x);
