@@ -13,10 +13,10 @@ namespace {
 
 constexpr const char* kHelp =
     R"(Kernels of the learner and of acting in bfloat16 at the sizes of the published run (64 episodes of 781
-rows, 2 heads of 50 elements), and linear recurrences, each after its RMS error against a double-precision
-reference was found within its bound: milliseconds, median of CUDA-graph replays; the operation's least
-arithmetic and memory traffic in that time, also as shares of a large bfloat16 product and of a device
-copy on this GPU; and the same work by LibTorch's operations.
+rows, 2 heads of 50 elements), linear recurrences and Hadamard memory, each after its RMS error against
+a double-precision reference was found within its bound: milliseconds, median of CUDA-graph replays; the
+operation's least arithmetic and memory traffic in that time, also as shares of a large bfloat16 product
+and of a device copy on this GPU; and the same work by LibTorch's operations.
 )";
 
 struct Limits {

@@ -7,7 +7,8 @@
 // that an episode is learnt with the calibrations that it was acted with.
 #include "memory/shm.h"
 
-#include "memory/linear_recurrence.h"
+#include "memory/hadamard_memory.h"
+#include "memory/hadamard_memory_cuda.h"
 #include "memory/sequence_model.h"
 #include "nn/autocast.h"
 #include "nn/layers.h"
@@ -49,6 +50,10 @@ class Shm final : public SequenceModel {
 
   std::int64_t width() const override { return options_.width; }
 
+  Support learning_kernels(torch::ScalarType, torch::Device) const override {
+    return Support::no("only its memory has kernels");
+  }
+
   // The position, and M, [H, H].
   MemoryState initial_state(std::int64_t batch) const override {
     const auto options = theta_LH_.options().requires_grad(false);
@@ -62,37 +67,33 @@ class Shm final : public SequenceModel {
   }
 
   Output run(const Tensor& input_BTD, const MemoryState& initial, const Tensor& lengths_B, Rows) override {
-    const Tensor& position_B = initial.tensors[0];
+    return compute(input_BTD, initial, lengths_B, /*use_kernels=*/true);
+  }
+  Tensor run_fresh(const Tensor& input_BTD, const Tensor& lengths_B, bool use_kernels) override {
+    return compute(input_BTD, initial_state(input_BTD.size(0)), lengths_B, use_kernels).output_BTD;
+  }
+  Output compute(const Tensor& input_BTD, const MemoryState& initial, const Tensor& lengths_B, bool use_kernels) {
+    const Tensor &position_B = initial.tensors[0], &first_BHH = initial.tensors[1];
     const Tensor step_T = torch::arange(input_BTD.size(1), lengths_B.options());
     const Tensor normed_BTD = norm_->forward(input_BTD);
-    const Update update = update_of(normed_BTD, position_B.unsqueeze(1) + step_T);
-    // Calibrations reach 2: behind a row's end they would make a matrix grow that nobody reads.
-    const Tensor behind_BT1 = (step_T >= lengths_B.unsqueeze(1)).unsqueeze(2);
-    const Tensor before_BX = initial.tensors[1].flatten(1);
-    const Tensor m_BTX = linear_recurrence(update.calibration.flatten(-2).masked_fill(behind_BT1, 0),
-                                           update.written.flatten(-2).masked_fill(behind_BT1, 0), before_BX);
-    const Tensor m_BTHH = m_BTX.unflatten(-1, {options_.memory_width, -1});
-    return {read(m_BTHH, normed_BTD),
-            {{position_B + lengths_B, state_after(m_BTX, before_BX, lengths_B).view_as(initial.tensors[1])}}};
+    const HadamardMemoryVectors vectors = vectors_of(normed_BTD, position_B.unsqueeze(1) + step_T);
+    const auto [h_BTH, last_BHH] = use_kernels && supports_hadamard_memory_on_gpu(vectors, first_BHH)
+                                       ? hadamard_memory_on_gpu(vectors, first_BHH, lengths_B)
+                                       : plain_hadamard_memory(vectors, first_BHH, lengths_B);
+    return {output_of(h_BTH, normed_BTD), {{position_B + lengths_B, last_BHH}}};
   }
 
   Tensor run_step(const Tensor& input_BD, MemoryState& state) override {
     const Tensor normed_BD = norm_->forward(input_BD);
-    const Update update = update_of(normed_BD, state.tensors[0]);
+    const HadamardMemoryVectors vectors = vectors_of(normed_BD, state.tensors[0]);
     state.tensors[0].add_(1);
-    state.tensors[1].mul_(update.calibration).add_(update.written);
-    return read(state.tensors[1], normed_BD);
+    return output_of(hadamard_memory_step(vectors, state.tensors[1]), normed_BD);
   }
 
-  struct Update {
-    Tensor calibration, written;  // [..., H, H]
-  };
-  Update update_of(const Tensor& normed, const Tensor& position) {
+  HadamardMemoryVectors vectors_of(const Tensor& normed, const Tensor& position) {
     const auto in_own_type = [&](torch::nn::Linear& map) { return map->forward(normed).to(theta_LH_.scalar_type()); };
-    const Tensor theta = theta_of_step(position);
-    const Tensor value = in_own_type(strength_).sigmoid() * in_own_type(value_);
-    return {1 + torch::tanh(theta.unsqueeze(-1) * in_own_type(calibration_).unsqueeze(-2)),
-            value.unsqueeze(-1) * feature(key_, normed).unsqueeze(-2)};
+    return {theta_of_step(position), in_own_type(calibration_), in_own_type(strength_).sigmoid() * in_own_type(value_),
+            feature(in_own_type(key_)), feature(in_own_type(query_))};
   }
   // A row of theta for each step. As a product, so that its gradient is summed in the same order every time.
   Tensor theta_of_step(const Tensor& position) const {
@@ -101,12 +102,11 @@ class Shm final : public SequenceModel {
     const Tensor row = row_of_step(position, options_.calibrations).unsqueeze(-1);
     return torch::matmul((row == torch::arange(options_.calibrations, position.options())).to(dtype), theta_LH_);
   }
-  Tensor feature(torch::nn::Linear& map, const Tensor& normed) {
-    const Tensor positive = torch::relu(map->forward(normed).to(theta_LH_.scalar_type()));
+  static Tensor feature(const Tensor& x) {
+    const Tensor positive = torch::relu(x);
     return positive / (positive.sum(-1, /*keepdim=*/true) + 1e-5);
   }
-  Tensor read(const Tensor& m, const Tensor& normed) {
-    const Tensor answer = torch::matmul(m, feature(query_, normed).unsqueeze(-1)).squeeze(-1);
+  Tensor output_of(const Tensor& answer, const Tensor& normed) {
     return output_->forward(answer + shortcut_->forward(normed));
   }
 

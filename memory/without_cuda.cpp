@@ -5,6 +5,7 @@
 #include "memory/fused_causal_attention.h"
 #include "memory/fused_fast_weights.h"
 #include "memory/fused_mixer.h"
+#include "memory/hadamard_memory_cuda.h"
 #include "memory/linear_recurrence_cuda.h"
 #include "memory/ops_cuda.h"
 #include "memory/slstm_cuda.h"
@@ -59,6 +60,10 @@ namespace engram {
 
 using torch::Tensor;
 
+Support supports_hadamard_memory_on_gpu(const HadamardMemoryVectors&, const Tensor&) { return no_support(); }
+HadamardMemoryResult hadamard_memory_on_gpu(const HadamardMemoryVectors&, const Tensor&, const Tensor&) {
+  not_built("Hadamard memory");
+}
 Support supports_linear_recurrence_on_gpu(const Tensor&, const Tensor&, const Tensor&) { return no_support(); }
 Tensor linear_recurrence_on_gpu(const Tensor&, const Tensor&, const Tensor&) { not_built("the linear recurrence"); }
 Support supports_slstm_on_gpu(const Tensor&, const Tensor&) { return no_support(); }

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "memory/bench/delayed_memory.h"
+#include "memory/bench/hadamard_memory.h"
 #include "memory/bench/kernel_row.h"
 #include "memory/bench/memories.h"
 #include "memory/bench/mixer.h"
@@ -252,6 +253,7 @@ std::vector<std::function<KernelRow()>> kernel_rows() {
   for (const int n : {1, 64, 1024, 4096}) rows.push_back([n] { return attention_step_row(n, 2, 50, kWindow); });
   for (const auto& row : delayed_memory_rows()) rows.push_back(row);
   for (const auto& row : recurrence_rows()) rows.push_back(row);
+  for (const auto& row : hadamard_memory_rows()) rows.push_back(row);
   return rows;
 }
 

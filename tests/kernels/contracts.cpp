@@ -15,6 +15,7 @@
 #include "kernels/delta_rule/chain.h"
 #include "kernels/delta_rule/delta_rule.h"
 #include "kernels/fast_weight_passes/passes.h"
+#include "kernels/hadamard_memory/hadamard_memory.h"
 #include "kernels/linear_recurrence/linear_recurrence.h"
 #include "kernels/sac_loss/sac_loss.h"
 #include "kernels/small_product/small_product.h"
@@ -336,6 +337,27 @@ TEST_CASE("small products refuse what is outside the contract") {
   CHECK(reason([](P& p) { p.b = memory + 8; }) == "B is not at a multiple of 16 bytes");
   CHECK(reason([](P& p) { p.bias = memory + 4; }) == "the bias is not at a multiple of 16 bytes");
   CHECK(reason([](P& p) { p.c = memory + 8; }) == "C is not at a multiple of 16 bytes");
+}
+
+TEST_CASE("Hadamard memory refuses shapes outside the contract") {
+  HadamardMemory memory{};
+  memory.batch = 1, memory.time = 8, memory.width = 129;
+  CHECK_THROWS_WITH(hadamard_memory_forward(memory, nullptr, nullptr, nullptr, nullptr),
+                    "Hadamard memory: 1 rows of 8 steps with 129 rows and columns");
+  CHECK(refused([&] { hadamard_memory_backward(memory, {}, {}, nullptr, nullptr); }));
+  const auto refuses = [&] { return refused([&] { hadamard_memory_checkpoint_bytes(memory); }); };
+  memory.width = 0;
+  CHECK(refuses());
+  memory.width = 128, memory.time = 0;
+  CHECK(refuses());
+  memory.time = (1 << 30) + 1;
+  CHECK(refuses());
+  memory.time = 9, memory.batch = 0;
+  CHECK(refuses());
+  memory.batch = 1 << 28;
+  CHECK(refuses());
+  memory.batch = 3;
+  CHECK(hadamard_memory_checkpoint_bytes(memory) == std::size_t{3} * 2 * 128 * 128 * 4);
 }
 
 TEST_CASE("the linear recurrence refuses shapes outside the contract") {

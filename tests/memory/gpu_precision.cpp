@@ -99,11 +99,10 @@ struct Learnt {
   std::vector<Tensor> parameters;  // undefined for those that are not trained
 };
 
-// The ways of learning that LibTorch has a part in: without kernels, and where mixers have none with those around them.
+// The ways of learning that LibTorch has a part in: without kernels, and where not all has kernels, with those that
+// there are.
 std::vector<bool> uses_of_kernels(const SequenceModel& model) {
-  const bool around = !model.learning_kernels(torch::kBFloat16, torch::kCUDA) &&
-                      static_cast<bool>(model.block_kernels(torch::kBFloat16, torch::kCUDA));
-  return around ? std::vector{false, true} : std::vector{false};
+  return model.learning_kernels(torch::kBFloat16, torch::kCUDA) ? std::vector{false} : std::vector{false, true};
 }
 
 // Of sum(output * weight) over the valid rows.

@@ -63,11 +63,13 @@ TEST_CASE("stable Hadamard memory takes all calibrations about equally often, an
     CHECK(count > 50);
     CHECK(count < 150);
   }
-  const ModelCost cost = make_model({"shm", {}}, 10, torch::kFloat32)->cost();
+  const auto model = make_model({"shm", {}}, 10, torch::kFloat32);
+  const ModelCost cost = model->cost();
   const std::int64_t products = 6 * 100 * 48 + 100;
   CHECK(cost.parameters == products + 148 + 200 + 128 * 48);
   CHECK(cost.state_bytes == 8 + 48 * 48 * 4);
   CHECK(cost.multiply_adds_per_step == products + 4 * 48 * 48);
+  CHECK(model->learning_kernels(torch::kFloat32, torch::kCPU).reason() == "only its memory has kernels");
   CHECK_THROWS_AS((ShmOptions{.memory_width = 0}.check()), UserError);
   CHECK_THROWS_AS((ShmOptions{.calibrations = 0}.check()), UserError);
 }

@@ -1,0 +1,13 @@
+// Stable Hadamard Memory as engram bench kernels runs it.
+#pragma once
+
+#include <functional>
+#include <vector>
+
+#include "memory/bench/kernel_row.h"
+
+namespace engram {
+
+std::vector<std::function<KernelRow()>> hadamard_memory_rows();
+
+}  // namespace engram
