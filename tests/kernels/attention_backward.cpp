@@ -108,6 +108,49 @@ TEST_CASE("the same attention gives the same bits 1,000 times") {
     }
 }
 
+// Enough rows that a block of the kernels for short windows walks through several tiles, and the same row alone, whose
+// tiles have a block each.
+TEST_CASE("a row's attention over a short window has the same bits alone and among others") {
+  if (skip_without_gpu()) return;
+  for (const int width : {50, 56})
+    for (const int time : {300, 512}) {
+      AttentionCase c{{64, time, 3, width}, 64};
+      AttentionProblem problem = make_attention(c);
+      const auto run = [&] {
+        AttentionDevice device(c, problem);
+        device.poison();
+        device.forward();
+        device.backward();
+        return device.result();
+      };
+      const AttentionResult among = run();
+      c.shape.batch = 1;
+      AttentionReferenceInput& in = problem.input;
+      in.shape = c.shape;
+      const std::size_t row = in.q_BTHW.size() / 64;
+      for (auto* vectors : {&in.q_BTHW, &in.k_BTHW, &in.v_BTHW, &problem.d_output_BTHW}) vectors->resize(row);
+      in.length_B.resize(1), in.position_B.resize(1);
+      const AttentionResult alone = run();
+      for (const auto part : {&AttentionResult::output, &AttentionResult::q, &AttentionResult::k, &AttentionResult::v})
+        CHECK(std::equal((alone.*part).begin(), (alone.*part).end(), (among.*part).begin()));
+    }
+}
+
+TEST_CASE("attention's gradients equal the formula's where a block walks through several tiles") {
+  if (skip_without_gpu()) return;
+  std::vector<AttentionCase> cases;
+  unsigned seed = 2000;
+  for (const int width : {16, 50, 56, 64})
+    for (const int window : {64, 33, 1})
+      for (const int time : {257, 400}) {
+        AttentionCase c{{time == 400 ? 27 : 40, time, 3, width}, window};
+        c.rotary_width = width == 64 ? 24 : -1;
+        c.seed = seed++;
+        cases.push_back(c);
+      }
+  check_each(cases, check_case);
+}
+
 // Few and small, so that compute-sanitizer can watch them: test_kernels --test-case="small shapes: attention*"
 TEST_CASE("small shapes: attention forward and backward") {
   if (skip_without_gpu()) return;
