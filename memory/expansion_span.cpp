@@ -62,8 +62,8 @@ class ExpansionSpanMixer : public torch::nn::Module, public AttentionMaps {
         : blocks((span.max_position + span.steps + options.block - 1) / options.block),
           lengths_B(span.lengths_B),
           positions(options, step_positions(span), span.dtype),
-          episode(options.blocks() * options.block, span.position_B, span.lengths_B),
-          block_queries(options.block, span.position_B, span.lengths_B) {
+          episode(options.blocks() * options.block, span.position_B, span.kept_lengths_B()),
+          block_queries(options.block, span.position_B, span.kept_lengths_B()) {
       const auto index = span.position_B.options();
       const Tensor position_B1 = span.position_B.unsqueeze(1), end_B1 = position_B1 + span.lengths_B.unsqueeze(1);
       if (end_B1.is_cpu() && end_B1.max().item<std::int64_t>() > options.max_steps)
@@ -159,8 +159,7 @@ class ExpansionSpanMixer : public torch::nn::Module, public AttentionMaps {
 
   Tensor forward(const Tensor& x_BTD, const Plan& plan, std::span<const Tensor> state,
                  std::vector<Tensor>& final_state) {
-    const Tensor query = plan.positions.turn(heads(query_, x_BTD)), key = plan.positions.turn(heads(key_, x_BTD)),
-                 value = heads(value_, x_BTD);
+    const auto [query, key, value] = project(x_BTD, plan.positions);
     const Tensor key_BUHK = plan.placed(state[kKeys], key, plan.episode_BU),
                  value_BUHV = plan.placed(state[kValues], value, plan.episode_BU),
                  query_BUHK = plan.placed(state[kQueries], query, plan.query_BU);
@@ -186,17 +185,17 @@ class ExpansionSpanMixer : public torch::nn::Module, public AttentionMaps {
         {plan.episode.stored(state[kKeys], key), plan.episode.stored(state[kValues], value),
          plan.block_queries.stored(state[kQueries], query), summary_BNHV,
          torch::where((plan.lengths_B > 0).view({-1, 1, 1}), pick_steps(sum_BTHK, last_B1).squeeze(1), state[kSum])});
-    return output_->forward(join_heads(output_BHTV.transpose(1, 2)));
+    return apply_linear(output_, join_heads(output_BHTV.transpose(1, 2)));
   }
 
   Tensor step(const Tensor& x_BD, const StepPlan& plan, std::span<const Tensor> state, LayerView* view) {
     const auto dtype = state[kKeys].scalar_type();
-    const Tensor query = plan.positions.turn(heads(query_, x_BD)).to(dtype),
-                 key = plan.positions.turn(heads(key_, x_BD)).to(dtype), value = heads(value_, x_BD);
+    const Projected in = project(x_BD, plan.positions);
+    const Tensor query = in.query.to(dtype), key = in.key.to(dtype);
     Tensor key_BPHK = state[kKeys], value_BPHV = state[kValues], query_BSHK = state[kQueries],
            summary_BNHV = state[kSummaries], sum_BHK = state[kSum];
     key_BPHK.index_put_({plan.row_B, plan.position_B}, key);
-    value_BPHV.index_put_({plan.row_B, plan.position_B}, value.to(dtype));
+    value_BPHV.index_put_({plan.row_B, plan.position_B}, in.value.to(dtype));
     query_BSHK.index_put_({plan.row_B, plan.slot_B}, query);
     sum_BHK.masked_fill_(plan.begins_B11, 0).add_(query);
 
@@ -224,7 +223,7 @@ class ExpansionSpanMixer : public torch::nn::Module, public AttentionMaps {
           summarise(query_BSHK, pick_steps(key_BPHK, plan.block_BS), pick_steps(value_BPHV, plan.block_BS));
       summary_BNHV.copy_(torch::where(plan.filled_BN11, new_BHV.unsqueeze(1).to(dtype), summary_BNHV));
     }
-    return output_->forward(join_heads(output_BH1V.squeeze(2).to(x_BD.scalar_type())));
+    return apply_linear(output_, join_heads(output_BH1V.squeeze(2).to(x_BD.scalar_type())));
   }
 
   static std::int64_t multiply_adds_per_step(const Options& options) {
@@ -235,7 +234,14 @@ class ExpansionSpanMixer : public torch::nn::Module, public AttentionMaps {
   }
 
  private:
-  Tensor heads(torch::nn::Linear& linear, const Tensor& x) const { return split_heads(linear->forward(x), heads_); }
+  struct Projected {
+    Tensor query, key, value;  // [..., H, D / H]; query and key turned
+  };
+  Projected project(const Tensor& x, const WindowPositions& positions) const {
+    std::vector<Tensor> mapped = apply_linears({query_, key_, value_}, x);
+    for (Tensor& heads : mapped) heads = split_heads(heads, heads_);
+    return {positions.turn(mapped[0]), positions.turn(mapped[1]), mapped[2]};
+  }
 
   // Of each step's chunk up to the step, in the state's type.
   static Tensor sum_queries(const Tensor& query_BTHK, const Plan& plan, const Tensor& before_BHK) {

@@ -110,10 +110,10 @@ InputDecay::InputDecay(const FastWeightsOptions& options) : heads_(options.heads
 
 InputDecay::Output InputDecay::forward(const Tensor& x) {
   if (down_) {
-    const Tensor logit = wide(up_->forward(down_->forward(x))) + bias_;
+    const Tensor logit = wide(apply_linear(up_, apply_linear(down_, x))) + bias_;
     return {split_heads(torch::log_sigmoid(logit) / kVectorDecayTemperature, heads_), {}};
   }
-  const Tensor step = torch::softplus(wide(map_->forward(x)) + bias_);
+  const Tensor step = torch::softplus(wide(apply_linear(map_, x)) + bias_);
   return {(-step * log_rate_H_.exp()).unsqueeze(-1), step};
 }
 

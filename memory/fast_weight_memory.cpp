@@ -65,7 +65,7 @@ FastWeightInput FastWeightMemory::input(const Tensor& x, Tensor query, Tensor ke
   if (decay_) decay = decay_->forward(x);
   in.log_decay = decay.log_decay;
   if (options_.decay == Decay::kFixed) in.log_decay = fixed_log_decay(wide(in.value).narrow(-1, 0, 1));
-  Tensor logit = beta_ ? beta_->forward(x) : Tensor();
+  Tensor logit = beta_ ? apply_linear(beta_, x) : Tensor();
   if (beta_ && !plain_delta_rule(options_)) logit = wide(logit);  // its kernel takes all of one type
   switch (options_.write_strength) {
     case WriteStrength::kOne:

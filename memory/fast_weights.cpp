@@ -97,7 +97,8 @@ class FastWeightsMixer : public torch::nn::Module, public AttentionMaps {
     Tensor query, key, value;  // [..., D]
   };
   Projected project(const Tensor& x) {
-    return {apply_linear(query_, x), apply_linear(key_, x), apply_linear(value_, x)};
+    const std::vector<Tensor> mapped = apply_linears({query_, key_, value_}, x);
+    return {mapped[0], mapped[1], mapped[2]};
   }
   // Side by side: one convolution takes all three.
   static Tensor joined(const Projected& in) { return torch::cat({in.query, in.key, in.value}, -1); }

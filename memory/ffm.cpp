@@ -54,16 +54,18 @@ class Ffm final : public SequenceModel {
   Tensor factors() const { return from_polar(torch::exp(-decay_M_.abs()).unsqueeze(1), -frequency_C_).flatten(); }
   Tensor write(const Tensor& x) {
     const auto dtype = decay_M_.scalar_type();
-    const Tensor trace = input_->forward(x).to(dtype) * input_gate_->forward(x).to(dtype).sigmoid();
+    const std::vector<Tensor> mapped = apply_linears({input_, input_gate_}, x);
+    const Tensor trace = mapped[0].to(dtype) * mapped[1].to(dtype).sigmoid();
     const Tensor real = trace.repeat_interleave(options_.contexts, -1);
     return torch::complex(real, torch::zeros_like(real));
   }
   Tensor read(const Tensor& s, const Tensor& x) {
     const auto dtype = decay_M_.scalar_type();
-    const Tensor gate = output_gate_->forward(x).to(dtype).sigmoid();
-    const Tensor seen = read_->forward(torch::cat({torch::real(s), torch::imag(s)}, -1)).to(dtype);
+    const std::vector<Tensor> mapped = apply_linears({output_gate_, skip_}, x);
+    const Tensor gate = mapped[0].to(dtype).sigmoid();
+    const Tensor seen = apply_linear(read_, torch::cat({torch::real(s), torch::imag(s)}, -1)).to(dtype);
     const Tensor normed = torch::layer_norm(seen, {options_.width}, {}, {}, kLayerNormEpsilon);
-    return gate * normed + (1 - gate) * skip_->forward(x).to(dtype);
+    return gate * normed + (1 - gate) * mapped[1].to(dtype);
   }
 
   // A product of complex numbers is four of real ones.

@@ -37,6 +37,7 @@ torch::nn::LayerNorm layer_norm(std::int64_t width) {
 // Sine and cosine, [..., F] each, of positions times F frequencies 10000^(-2f/D). In double, so that late positions
 // keep their angle.
 struct PositionCode {
+  PositionCode() = default;
   PositionCode(const Tensor& positions, std::int64_t width, torch::ScalarType dtype) {
     const auto options = positions.options().dtype(torch::kFloat64);
     const Tensor frequency_F =
@@ -66,23 +67,27 @@ class GtrxlAttention : public torch::nn::Module, public AttentionMaps {
   // A sine of a distance is a sum of products of sines and cosines of the two positions, so that the whole score is one
   // product of a longer query with a longer key, whose further channels are the code of its position:
   //   a sin(i - j) + b cos(i - j) = (a sin i + b cos i) cos j + (b sin i - a cos i) sin j.
-  // code: of the new steps [B, T, F]; ring_code: of the ring's slots [B, S, F].
+  // code: of the new steps [B or 1, T, F]; ring_code: of the ring's slots [B, S, F], not read where the ring is
+  // undefined.
   Tensor forward(const Tensor& x_BTD, const WindowPlan& plan, const PositionCode& code, const PositionCode& ring_code,
                  const KeyValueRing& ring, std::vector<Tensor>& final_state) {
-    const Tensor query_BTHK = split(query_, x_BTD), key_BTHK = split(key_, x_BTD), value_BTHV = split(value_, x_BTD);
+    const auto [query_BTHK, key_BTHK, value_BTHV] = project(x_BTD);
     const auto dtype = key_BTHK.scalar_type();
     const std::vector<Tensor> by_distance = of_distance(query_BTHK).chunk(2, -1);  // a and b, [B, T, H, F]
     const Tensor sine = code.sine.unsqueeze(2).to(dtype), cosine = code.cosine.unsqueeze(2).to(dtype);
-    const Tensor long_query =
-        torch::cat({query_BTHK + content_bias_HK_.to(dtype), by_distance[0] * sine + by_distance[1] * cosine,
-                    by_distance[1] * sine - by_distance[0] * cosine},
-                   -1);
+    const Tensor long_query = torch::cat(
+        {query_BTHK + content_bias_HK_.to(dtype), torch::addcmul(by_distance[0] * sine, by_distance[1], cosine),
+         torch::addcmul(by_distance[1] * sine, by_distance[0], cosine, /*value=*/-1)},
+        -1);
     // attend() divides by the root of the longer width.
     const double scale = std::sqrt(static_cast<double>(long_query.size(-1)) / static_cast<double>(head_width_));
-    const WindowPlan::Output out = plan.attend(long_query * scale, with_code(key_BTHK, code), value_BTHV,
-                                               {with_code(ring.key_BSHK, ring_code), ring.value_BSHV});
-    final_state.insert(final_state.end(), {out.ring.key_BSHK.narrow(-1, 0, head_width_), out.ring.value_BSHV});
-    return output_->forward(join_heads(out.output_BTHV));
+    const bool keeps_ring = ring.key_BSHK.defined();
+    const WindowPlan::Output out =
+        plan.attend(long_query * scale, with_code(key_BTHK, code), value_BTHV,
+                    {keeps_ring ? with_code(ring.key_BSHK, ring_code) : Tensor(), ring.value_BSHV});
+    if (keeps_ring)
+      final_state.insert(final_state.end(), {out.ring.key_BSHK.narrow(-1, 0, head_width_), out.ring.value_BSHV});
+    return apply_linear(output_, join_heads(out.output_BTHV));
   }
 
   // What the layers of a step share; by slot s of the ring, and by age.
@@ -105,9 +110,9 @@ class GtrxlAttention : public torch::nn::Module, public AttentionMaps {
   Tensor step(const Tensor& x_BD, const StepPlan& plan, const KeyValueRing& ring, LayerView* view) {
     Tensor key_BSHK = ring.key_BSHK, value_BSHV = ring.value_BSHV;
     const auto dtype = key_BSHK.scalar_type();
-    key_BSHK.index_put_({plan.row_B, plan.slot_B}, split(key_, x_BD).to(dtype));
-    value_BSHV.index_put_({plan.row_B, plan.slot_B}, split(value_, x_BD).to(dtype));
-    const Tensor query_BHK = split(query_, x_BD);
+    const auto [query_BHK, key_BHK, value_BHV] = project(x_BD);
+    key_BSHK.index_put_({plan.row_B, plan.slot_B}, key_BHK.to(dtype));
+    value_BSHV.index_put_({plan.row_B, plan.slot_B}, value_BHV.to(dtype));
     const Tensor content_BHS =
         torch::matmul((query_BHK.to(dtype) + content_bias_HK_).unsqueeze(2), key_BSHK.permute({0, 2, 3, 1})).squeeze(2);
     const Tensor distance_BHA = torch::matmul(of_distance(query_BHK).to(dtype), plan.code_AX.t());
@@ -119,17 +124,25 @@ class GtrxlAttention : public torch::nn::Module, public AttentionMaps {
     // Slot s has age (p - s) mod S, and so the other way round.
     if (view != nullptr) view->attention_BHA = weight_BHS.gather(2, age_BHS);
     const Tensor output_BHV = torch::matmul(weight_BHS.unsqueeze(2), value_BSHV.transpose(1, 2)).squeeze(2);
-    return output_->forward(join_heads(output_BHV));
+    return apply_linear(output_, join_heads(output_BHV));
   }
 
  private:
-  Tensor split(torch::nn::Linear& map, const Tensor& x) const { return split_heads(map->forward(x), heads_); }
+  struct Projected {
+    Tensor query, key, value;  // [..., H, D / H]
+  };
+  Projected project(const Tensor& x) const {
+    const std::vector<Tensor> mapped = apply_linears({query_, key_, value_}, x);
+    return {split_heads(mapped[0], heads_), split_heads(mapped[1], heads_), split_heads(mapped[2], heads_)};
+  }
 
-  // (q + v) Wr: how much of a distance's sine, then cosine, counts. [..., H, K] -> [..., H, 2F].
+  // (q + v) Wr: how much of a distance's sine, then cosine, counts. [..., H, K] -> [..., H, 2F]. A product for each
+  // head over all rows: a batch of rows would hold the weights once for each of them.
   Tensor of_distance(const Tensor& query) const {
     const Tensor biased = query + position_bias_HK_.to(query.scalar_type());
     const Tensor weight_HKX = position_->weight.unflatten(0, {heads_, head_width_});
-    return torch::matmul(biased.unsqueeze(-2), weight_HKX).squeeze(-2);
+    const Tensor coefficient_HMX = torch::bmm(biased.flatten(0, -3).transpose(0, 1), weight_HKX);
+    return coefficient_HMX.transpose(0, 1).unflatten(0, query.sizes().slice(0, query.dim() - 2));
   }
 
   static Tensor with_code(const Tensor& key_BTHK, const PositionCode& code) {
@@ -153,11 +166,11 @@ class Gate : public torch::nn::Module {
 
   Tensor forward(const Tensor& x, const Tensor& y) {
     const auto dtype = bias_D_.scalar_type();
-    const std::vector<Tensor> from_new = of_new_->forward(y).to(dtype).chunk(3, -1);  // r, z, h
-    const std::vector<Tensor> from_old = of_old_->forward(x).to(dtype).chunk(2, -1);  // r, z
+    const std::vector<Tensor> from_new = apply_linear(of_new_, y).to(dtype).chunk(3, -1);  // r, z, h
+    const std::vector<Tensor> from_old = apply_linear(of_old_, x).to(dtype).chunk(2, -1);  // r, z
     const Tensor reset = (from_new[0] + from_old[0]).sigmoid();
     const Tensor update = (from_new[1] + from_old[1] - bias_D_).sigmoid();
-    const Tensor candidate = (from_new[2] + of_reset_->forward(reset * x).to(dtype)).tanh();
+    const Tensor candidate = (from_new[2] + apply_linear(of_reset_, reset * x).to(dtype)).tanh();
     return x + update * (candidate - x);
   }
 
@@ -182,10 +195,10 @@ class GtrxlLayer : public torch::nn::Module {
   // attend: the attention over sequences or over one step.
   template <class Attend>
   Tensor run(const Tensor& x, Attend attend) {
-    const Tensor attended = attention_dropout_->forward(attend(*attention_, attention_norm_->forward(x)));
+    const Tensor attended = attention_dropout_->forward(attend(*attention_, apply_layer_norm(attention_norm_, x)));
     const Tensor y = attention_gate_->forward(x, torch::relu(attended));
-    const Tensor made = mlp_dropout_->forward(down_->forward(torch::relu(up_->forward(mlp_norm_->forward(y)))));
-    return mlp_gate_->forward(y, torch::relu(made));
+    const Tensor inner = torch::relu(apply_linear(up_, apply_layer_norm(mlp_norm_, y)));
+    return mlp_gate_->forward(y, torch::relu(mlp_dropout_->forward(apply_linear(down_, inner))));
   }
   std::vector<Tensor> mlp_parameters() const { return {up_->weight, up_->bias, down_->weight, down_->bias}; }
 
@@ -241,6 +254,22 @@ class Gtrxl final : public SequenceModel {
         return attention.forward(normed_BTD, plan, code, ring_code, ring(initial, layer), final_state.tensors);
       });
     return {x_BTD, std::move(final_state)};
+  }
+
+  Tensor run_fresh(const Tensor& input_BTD, const Tensor&, bool) override {
+    const auto dtype = input_BTD.scalar_type();
+    const Tensor step_T =
+        torch::arange(input_BTD.size(1), input_BTD.options().dtype(torch::kInt64).requires_grad(false));
+    const WindowPlan plan(options_.window, input_BTD.size(1), /*max_position=*/0,
+                          torch::zeros({input_BTD.size(0)}, step_T.options()), /*lengths_B=*/{}, dtype);
+    const PositionCode code(step_T.unsqueeze(0), options_.width, dtype);
+    std::vector<Tensor> no_state;
+    Tensor x_BTD = input_BTD;
+    for (int layer = 0; layer < options_.layers; ++layer)
+      x_BTD = layer_at(layer).run(x_BTD, [&](GtrxlAttention& attention, const Tensor& normed_BTD) {
+        return attention.forward(normed_BTD, plan, code, /*ring_code=*/{}, /*ring=*/{}, no_state);
+      });
+    return x_BTD;
   }
 
   Tensor run_step(const Tensor& input_BD, MemoryState& state) override { return take_step(input_BD, state, nullptr); }

@@ -54,11 +54,10 @@ std::int64_t HqltMixerBase::gate_width(const HqltSharedOptions& options) {
 }
 
 HqltMixerBase::Projected HqltMixerBase::project(const Tensor& x) {
-  const auto projected = [&](torch::nn::Linear& linear) {
-    return split_heads(apply_linear(linear, x), options_.heads);
-  };
-  return {query_dropout_->forward(projected(query_)), key_dropout_->forward(projected(key_)),
-          value_dropout_->forward(torch::silu(projected(value_)))};
+  std::vector<Tensor> mapped = apply_linears({query_, key_, value_}, x);
+  for (Tensor& heads : mapped) heads = split_heads(heads, options_.heads);
+  return {query_dropout_->forward(mapped[0]), key_dropout_->forward(mapped[1]),
+          value_dropout_->forward(torch::silu(mapped[2]))};
 }
 
 Tensor HqltMixerBase::mix(const Tensor& x, const Tensor& fast_branch, const Tensor& window_branch, LayerView* view) {
@@ -107,7 +106,7 @@ class HqltMixer : public HqltMixerBase {
     Plan(const Options& options, const Span& span)
         : lengths_B(span.lengths_B),
           fresh_kernels(span.fresh_kernels),
-          window(options.window, span.steps, span.max_position, span.position_B, span.lengths_B, span.dtype),
+          window(options.window, span.steps, span.max_position, span.position_B, span.kept_lengths_B(), span.dtype),
           positions(options, step_positions(span), span.dtype) {}
     Tensor lengths_B;
     bool fresh_kernels;

@@ -24,6 +24,9 @@ using torch::Tensor;
 template <bool kChunk>
 class DelayedMixer : public HqltMixerBase {
  public:
+  static Support learning_kernels(const HqltSharedOptions&) {
+    return Support::no("only its fast weights have kernels");
+  }
   template <class Options>
   static Support step_kernels(const Options& options, torch::ScalarType dtype, torch::Device device) {
     return fused::delayed_step_support(options.width, options.heads, dtype, device);
@@ -51,7 +54,7 @@ class DelayedStreamMixer : public DelayedMixer</*kChunk=*/false> {
     Plan(const Options& options, const Span& span)
         : lengths_B(span.lengths_B),
           fresh_kernels(span.fresh_kernels),
-          window(options.window, span.steps, span.max_position, span.position_B, span.lengths_B, span.dtype),
+          window(options.window, span.steps, span.max_position, span.position_B, span.kept_lengths_B(), span.dtype),
           positions(options, step_positions(span), span.dtype),
           from_ring(std::min<std::int64_t>(options.window, span.steps)) {
       const Tensor step_BT = step_positions(span);
@@ -91,8 +94,6 @@ class DelayedStreamMixer : public DelayedMixer</*kChunk=*/false> {
   };
 
   explicit DelayedStreamMixer(const Options& options) : DelayedMixer(options, options.fast_weight_options()) {}
-
-  static Support learning_kernels(const Options&) { return Support::no("only its fast weights have kernels"); }
 
   Tensor forward(const Tensor& x_BTD, const Plan& plan, std::span<const Tensor> state,
                  std::vector<Tensor>& final_state) {
@@ -139,7 +140,8 @@ class DelayedChunkMixer : public DelayedMixer</*kChunk=*/true> {
     Plan(const Options& options, const Span& span)
         : chunk(options.window),
           steps(span.steps),
-          ring(options.window, span.position_B, span.lengths_B),
+          fresh_kernels(span.fresh_kernels),
+          ring(options.window, span.position_B, span.kept_lengths_B()),
           positions(options, step_positions(span).remainder(options.window), span.dtype) {
       const auto index = span.position_B.options();
       const Tensor phase_B1 = span.position_B.unsqueeze(1).remainder(chunk);
@@ -166,6 +168,7 @@ class DelayedChunkMixer : public DelayedMixer</*kChunk=*/true> {
     }
 
     std::int64_t chunk, chunks, steps;
+    bool fresh_kernels;
     RingPlan ring;
     WindowPositions positions;
     Tensor unwritten_BA1;          // steps after the last full chunk
@@ -210,18 +213,21 @@ class DelayedChunkMixer : public DelayedMixer</*kChunk=*/true> {
 
     // For each chunk first all queries, then all writes: a query sees the chunks before it.
     const auto chunks_of = [&](const Tensor& x) { return x.unflatten(1, {plan.chunks, plan.chunk}); };
-    const auto queries_then_writes = [&](const Tensor& queries, const Tensor& writes) {
-      return torch::stack({queries, writes}, 2).flatten(1, 3);
+    const auto then_nothing = [&](const Tensor& queries) {
+      return torch::constant_pad_nd(queries, {0, 0, 0, 0, 0, plan.chunk}).flatten(1, 2);
     };
-    const Tensor query_BnCHK = chunks_of(plan.aligned(state[1], own.query));
-    const Tensor key_BnCHK = chunks_of(memory_.feature(key)), value_BnCHV = chunks_of(value),
-                 beta_BnCH = chunks_of(beta);
-    const DeltaRuleResult fast =
-        delta_rule(queries_then_writes(query_BnCHK, torch::zeros_like(query_BnCHK)),
-                   queries_then_writes(torch::zeros_like(key_BnCHK), key_BnCHK),
-                   queries_then_writes(torch::zeros_like(value_BnCHV), value_BnCHV),
-                   queries_then_writes(torch::zeros_like(beta_BnCH), beta_BnCH), state[0], plan.doubled_B);
-    const Tensor fast_BAHV = fast.output_BTHV.unflatten(1, {plan.chunks, 2, plan.chunk}).select(2, 0).flatten(1, 2);
+    const auto after_nothing = [&](const Tensor& writes) {
+      return torch::constant_pad_nd(writes, {0, 0, 0, 0, plan.chunk, 0}).flatten(1, 2);
+    };
+    const FastWeightInput fast{.query = then_nothing(chunks_of(plan.aligned(state[1], own.query))),
+                               .key = after_nothing(chunks_of(memory_.feature(key))),
+                               .value = after_nothing(chunks_of(value)),
+                               .write = after_nothing(chunks_of(beta).unsqueeze(4)).squeeze(3),
+                               .log_decay = {}};
+    const Tensor fast_BAHV = memory_.forward(fast, state.first(1), plan.doubled_B, final_state, plan.fresh_kernels)
+                                 .unflatten(1, {plan.chunks, 2, plan.chunk})
+                                 .select(2, 0)
+                                 .flatten(1, 2);
 
     const auto as_batch = [&](const Tensor& ring, const Tensor& x) {
       return chunks_of(plan.aligned(ring, x)).flatten(0, 1).transpose(1, 2);
@@ -231,9 +237,8 @@ class DelayedChunkMixer : public DelayedMixer</*kChunk=*/true> {
         /*attn_mask=*/std::nullopt, /*dropout_p=*/0, /*is_causal=*/true);
     const Tensor window_BAHV = window_NHCV.transpose(1, 2).unflatten(0, {-1, plan.chunks}).flatten(1, 2);
 
-    final_state.insert(final_state.end(),
-                       {fast.state_BHKV, plan.ring.stored(state[1], turned_key), plan.ring.stored(state[2], in.value),
-                        plan.ring.stored(state[3], beta_BTH1)});
+    final_state.insert(final_state.end(), {plan.ring.stored(state[1], turned_key), plan.ring.stored(state[2], in.value),
+                                           plan.ring.stored(state[3], beta_BTH1)});
     return mix(x_BTD, plan.of_call(fast_BAHV), plan.of_call(window_BAHV));
   }
 

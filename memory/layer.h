@@ -35,6 +35,9 @@ struct Span {
   // Whether the project's kernels for fresh rows may be taken: all are, nobody takes their state in the end (it may be
   // anything), and kernels are not off.
   bool fresh_kernels = false;
+
+  // The lengths, where somebody takes the rows' state in the end; else undefined.
+  torch::Tensor kept_lengths_B() const { return fresh_kernels ? torch::Tensor() : lengths_B; }
 };
 
 // Sequences that all begin fresh, for a pass over whole episodes.

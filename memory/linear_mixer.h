@@ -86,11 +86,11 @@ class ComplexMixer : public torch::nn::Module {
   const Derived& derived() const { return static_cast<const Derived&>(*this); }
 
   torch::Tensor write(const torch::Tensor& x, torch::ScalarType dtype) {
-    const torch::Tensor pairs = input_->forward(x).to(dtype).unflatten(-1, {-1, 2}).contiguous();
+    const torch::Tensor pairs = apply_linear(input_, x).to(dtype).unflatten(-1, {-1, 2}).contiguous();
     return torch::view_as_complex(pairs) * derived().input_scale();
   }
   torch::Tensor read(const torch::Tensor& h, const torch::Tensor& x) {
-    return output_->forward(torch::view_as_real(h).flatten(-2)) + skip_D_ * x;
+    return apply_linear(output_, torch::view_as_real(h).flatten(-2)) + skip_D_ * x;
   }
 
   torch::Tensor skip_D_;

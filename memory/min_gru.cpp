@@ -35,14 +35,14 @@ class MinGruMixer : public torch::nn::Module {
   torch::Tensor forward(const torch::Tensor& x_BTD, const Plan& plan, std::span<const torch::Tensor> state,
                         std::vector<torch::Tensor>& final_state) {
     const Update update = update_of(x_BTD, state[0].scalar_type());
-    return output_->forward(recur(update.keep, update.write, state[0], plan, final_state));
+    return apply_linear(output_, recur(update.keep, update.write, state[0], plan, final_state));
   }
 
   torch::Tensor step(const torch::Tensor& x_BD, const StepPlan&, std::span<const torch::Tensor> state, LayerView*) {
     const Update update = update_of(x_BD, state[0].scalar_type());
     torch::Tensor h_BN = state[0];
     h_BN.mul_(update.keep).add_(update.write);
-    return output_->forward(h_BN);
+    return apply_linear(output_, h_BN);
   }
 
  private:
@@ -50,8 +50,9 @@ class MinGruMixer : public torch::nn::Module {
     torch::Tensor keep, write;
   };
   Update update_of(const torch::Tensor& x, torch::ScalarType dtype) {
-    const torch::Tensor gate = gate_->forward(x).to(dtype) + gate_bias_N_;
-    return {(-gate).sigmoid(), gate.sigmoid() * candidate_->forward(x).to(dtype)};
+    const std::vector<torch::Tensor> mapped = apply_linears({gate_, candidate_}, x);
+    const torch::Tensor gate = mapped[0].to(dtype) + gate_bias_N_;
+    return {(-gate).sigmoid(), gate.sigmoid() * mapped[1].to(dtype)};
   }
 
   torch::nn::Linear gate_;

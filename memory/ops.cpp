@@ -12,6 +12,7 @@
 #include "memory/ops_cuda.h"
 #include "nn/autocast.h"
 #include "nn/cpu/layers.h"
+#include "nn/fused_norm.h"
 
 namespace engram {
 namespace {
@@ -28,6 +29,55 @@ Tensor to_chunks(const Tensor& x_BTHX, std::int64_t chunks, std::int64_t chunk) 
       .permute({1, 0, 3, 2, 4})
       .reshape({chunks, batch * heads, chunk, channels});
 }
+
+// [B, reach + n * block, H, K] -> [B * n, reach + block, H, K]: n blocks of steps, each behind the `reach` <= `block`
+// steps before it. Unfold's own backward pass looks for the blocks of every element.
+class OverlappingBlocks : public torch::autograd::Function<OverlappingBlocks> {
+ public:
+  static Tensor forward(torch::autograd::AutogradContext* context, const Tensor& all_BUHK, std::int64_t reach,
+                        std::int64_t block) {
+    context->saved_data["shape"] = all_BUHK.sizes().vec();
+    context->saved_data["reach"] = reach;
+    context->saved_data["block"] = block;
+    return all_BUHK.unfold(1, reach + block, block).permute({0, 1, 4, 2, 3}).flatten(0, 1).contiguous();
+  }
+  static torch::autograd::variable_list backward(torch::autograd::AutogradContext* context,
+                                                 const torch::autograd::variable_list& gradient) {
+    const std::int64_t reach = context->saved_data["reach"].toInt(), block = context->saved_data["block"].toInt();
+    const Tensor all_BUHK = torch::empty(context->saved_data["shape"].toIntVector(), gradient[0].options());
+    const std::int64_t steps = all_BUHK.size(1) - reach;
+    const Tensor blocks_BnUHK = gradient[0].unflatten(0, {all_BUHK.size(0), steps / block});
+    const auto from = [&](std::int64_t first) {
+      return all_BUHK.narrow(1, first, steps).unflatten(1, {steps / block, block});
+    };
+    all_BUHK.narrow(1, 0, reach).zero_();
+    from(reach).copy_(blocks_BnUHK.narrow(2, reach, block));
+    from(0).narrow(2, 0, reach).add_(blocks_BnUHK.narrow(2, 0, reach));
+    return {all_BUHK, Tensor(), Tensor()};
+  }
+};
+
+// Rotary's turn, and by the opposite angle its gradient. The angles' type is that of the sum, which is rounded once.
+class TurnFunction : public torch::autograd::Function<TurnFunction> {
+ public:
+  static Tensor forward(torch::autograd::AutogradContext* context, const Tensor& vectors, const Tensor& cos,
+                        const Tensor& sin) {
+    context->save_for_backward({cos, sin});
+    return turned(vectors, cos, sin, /*sign=*/1);
+  }
+  static torch::autograd::variable_list backward(torch::autograd::AutogradContext* context,
+                                                 const torch::autograd::variable_list& gradient) {
+    const torch::autograd::variable_list angles = context->get_saved_variables();
+    return {turned(gradient[0], angles[0], angles[1], /*sign=*/-1), Tensor(), Tensor()};
+  }
+
+ private:
+  static Tensor turned(const Tensor& vectors, const Tensor& cos, const Tensor& sin, int sign) {
+    const Tensor swapped = vectors.roll(vectors.size(-1) / 2, -1);  // the halves
+    Tensor turned = torch::empty_like(vectors);
+    return torch::addcmul_out(turned, vectors * cos, swapped, sin, sign);
+  }
+};
 
 // 0 where `visible`, else -inf.
 Tensor attention_bias(const Tensor& visible, torch::ScalarType dtype) {
@@ -137,6 +187,7 @@ Tensor pick_steps(const Tensor& x_BSHX, const Tensor& index_BI) {
 }
 
 RingPlan::RingPlan(std::int64_t slots, const Tensor& position_B, const Tensor& lengths_B) {
+  if (!lengths_B.defined()) return;
   // The youngest step p = slot (mod slots) of each row, counted from the beginning of its episode.
   const Tensor position_B1 = position_B.unsqueeze(1), last_B1 = position_B1 + lengths_B.unsqueeze(1) - 1;
   const Tensor youngest_BS = last_B1 - (last_B1 - torch::arange(slots, position_B.options())).remainder(slots);
@@ -147,9 +198,11 @@ RingPlan::RingPlan(std::int64_t slots, const Tensor& position_B, const Tensor& l
 WindowPlan::WindowPlan(std::int64_t window, std::int64_t steps, std::int64_t max_position, const Tensor& position_B,
                        const Tensor& lengths_B, torch::ScalarType dtype, const Tensor& seen_BTH)
     : window_(window), steps_(steps), past_(std::min(max_position, window - 1)), ring_(window, position_B, lengths_B) {
-  // Much smaller blocks would make the matrix products small.
+  // Much smaller blocks would make the matrix products small. Two blocks of steps have no fewer scores than one of
+  // both.
   constexpr std::int64_t kSmallestBlock = 64;
-  block_ = std::min(steps, std::max(window, kSmallestBlock));
+  block_ = std::max(window, kSmallestBlock);
+  if (steps <= 2 * block_) block_ = steps;
   blocks_ = (steps + block_ - 1) / block_;
   reach_ = blocks_ == 1 ? past_ : window - 1;
 
@@ -196,10 +249,9 @@ WindowPlan::Output WindowPlan::attend(const Tensor& query_BTHK, const Tensor& ke
     const Tensor padded = behind == 0 ? x_BTHK : torch::constant_pad_nd(x_BTHK, {0, 0, 0, 0, 0, behind});
     return padded.reshape({batch * blocks_, block_, heads, x_BTHK.size(3)}).transpose(1, 2);
   };
-  // Neighbouring blocks share keys: [B, n, H, K, U] -> [B * n, H, U, K].
+  // Neighbouring blocks share keys. [B * n, H, U, K]
   const auto block_keys = [&](const Tensor& all_BUHK) {
-    if (blocks_ == 1) return all_BUHK.transpose(1, 2);
-    return all_BUHK.unfold(1, reach_ + block_, block_).transpose(3, 4).flatten(0, 1);
+    return (blocks_ == 1 ? all_BUHK : OverlappingBlocks::apply(all_BUHK, reach_, block_)).transpose(1, 2);
   };
   const Tensor output_NHQV =
       softmax_attention(block_queries(query_BTHK), block_keys(with_past(ring.key_BSHK, key_BTHK)),
@@ -264,11 +316,7 @@ Rotary::Rotary(const Tensor& positions, std::int64_t key_width, torch::ScalarTyp
   sin_ = torch::cat({-sin, sin}, -1);
 }
 
-Tensor Rotary::turn(const Tensor& vectors) const {
-  // Rolling by half the width swaps the halves.
-  const Tensor own = vectors.to(cos_.scalar_type());
-  return torch::addcmul(own * cos_, own.roll(own.size(-1) / 2, -1), sin_).to(vectors.scalar_type());
-}
+Tensor Rotary::turn(const Tensor& vectors) const { return TurnFunction::apply(vectors, cos_, sin_); }
 
 Tensor l2_normalize(const Tensor& vectors) {
   constexpr double kEpsilon = 1e-6;
@@ -276,6 +324,7 @@ Tensor l2_normalize(const Tensor& vectors) {
     const auto channels = static_cast<double>(vectors.size(-1));
     return cpu::rms_norm(vectors, /*weight_C=*/{}, kEpsilon / channels, 1 / std::sqrt(channels));
   }
+  if (fused::takes_rows(vectors)) return fused::l2_normed(vectors, kEpsilon);
   const Tensor own = vectors.to(at::toOpMathType(vectors.scalar_type()));
   return (own * (own.square().sum(-1, /*keepdim=*/true) + kEpsilon).rsqrt()).to(vectors.scalar_type());
 }

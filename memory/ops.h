@@ -56,11 +56,13 @@ torch::Tensor pick_steps(const torch::Tensor& x_BSHX, const torch::Tensor& index
 // How a ring takes up the steps of one call.
 class RingPlan {
  public:
-  // position_B, lengths_B: the steps that each row has taken before this call, and takes in it.
+  // position_B, lengths_B: the steps that each row has taken before this call, and takes in it; lengths_B is undefined
+  // where nobody takes the ring after the call.
   RingPlan(std::int64_t slots, const torch::Tensor& position_B, const torch::Tensor& lengths_B);
 
-  // The ring after the call, from what it was before and the new steps.
+  // The ring after the call, from what it was before and the new steps; undefined where nobody takes it.
   torch::Tensor stored(const torch::Tensor& ring_BSHX, const torch::Tensor& new_BTHX) const {
+    if (!store_BS11_.defined()) return {};
     return torch::where(store_BS11_, pick_steps(new_BTHX, step_BS_).to(ring_BSHX.scalar_type()), ring_BSHX);
   }
 
@@ -73,6 +75,7 @@ class RingPlan {
 class WindowPlan {
  public:
   // position_B: steps that each row has taken before this call, none beyond `max_position`; 0: all rows are fresh.
+  // lengths_B: as RingPlan's.
   // seen_BTH: how many steps each head sees, the current one included, 1 .. window: [B or 1, T, H]; undefined:
   // `window`.
   WindowPlan(std::int64_t window, std::int64_t steps, std::int64_t max_position, const torch::Tensor& position_B,
@@ -80,10 +83,10 @@ class WindowPlan {
 
   struct Output {
     torch::Tensor output_BTHV;
-    KeyValueRing ring;  // of row b after lengths_B[b] steps
+    KeyValueRing ring;  // of row b after lengths_B[b] steps; undefined without lengths
   };
   // weight_dropout: of the attention weights, as rows [B, H, T] of T channels (if that is one block: a window of T
-  // steps or more, no past); null: none.
+  // steps or more, no past); null: none. ring: not read where all rows are fresh and nobody takes it after the call.
   Output attend(const torch::Tensor& query_BTHK, const torch::Tensor& key_BTHK, const torch::Tensor& value_BTHV,
                 const KeyValueRing& ring, const Dropout* weight_dropout = nullptr) const;
 

@@ -48,7 +48,7 @@ class RgLruMixer : public torch::nn::Module {
 
   torch::Tensor forward(const torch::Tensor& x_BTD, const Plan& plan, std::span<const torch::Tensor> state,
                         std::vector<torch::Tensor>& final_state) {
-    const auto [convolved_BTN, past_BPN] = convolution_->forward(input_->forward(x_BTD), state[1], plan.lengths_B);
+    const auto [convolved_BTN, past_BPN] = convolution_->forward(apply_linear(input_, x_BTD), state[1], plan.lengths_B);
     const Update update = update_of(convolved_BTN + convolution_bias_N_);
     const torch::Tensor h_BTN = recur(update.keep, update.write, state[0], plan, final_state);
     final_state.push_back(past_BPN);
@@ -57,7 +57,7 @@ class RgLruMixer : public torch::nn::Module {
 
   torch::Tensor step(const torch::Tensor& x_BD, const StepPlan&, std::span<const torch::Tensor> state, LayerView*) {
     torch::Tensor h_BN = state[0];
-    const Update update = update_of(convolution_->step(input_->forward(x_BD), state[1]) + convolution_bias_N_);
+    const Update update = update_of(convolution_->step(apply_linear(input_, x_BD), state[1]) + convolution_bias_N_);
     h_BN.mul_(update.keep).add_(update.write);
     return read(h_BN, x_BD);
   }
@@ -74,14 +74,15 @@ class RgLruMixer : public torch::nn::Module {
     torch::Tensor keep, write;
   };
   Update update_of(const torch::Tensor& u) {
-    const auto gate = [&](torch::nn::Linear& map) { return map->forward(u).to(u.scalar_type()).sigmoid(); };
-    const torch::Tensor log_keep = kRecurrenceExponent * torch::log_sigmoid(decay_N_) * gate(recurrence_gate_);
+    const std::vector<torch::Tensor> mapped = apply_linears({recurrence_gate_, input_gate_}, u);
+    const auto gate = [&](const torch::Tensor& logit) { return logit.to(u.scalar_type()).sigmoid(); };
+    const torch::Tensor log_keep = kRecurrenceExponent * torch::log_sigmoid(decay_N_) * gate(mapped[0]);
     // Where a rounds to 1, the root's slope would be infinite.
     const torch::Tensor scale = (-torch::expm1(2 * log_keep)).clamp_min(1e-12).sqrt();
-    return {log_keep.exp(), scale * gate(input_gate_) * u};
+    return {log_keep.exp(), scale * gate(mapped[1]) * u};
   }
   torch::Tensor read(const torch::Tensor& h, const torch::Tensor& x) {
-    return output_->forward(torch::gelu(gate_->forward(x)) * h);
+    return apply_linear(output_, torch::gelu(apply_linear(gate_, x)) * h);
   }
 
   torch::nn::Linear gate_, input_, recurrence_gate_, input_gate_, output_;

@@ -85,7 +85,7 @@ class SlstmMixer : public torch::nn::Module {
 
   // [..., H, 4K]
   Tensor gates_of_input(const Tensor& x, torch::ScalarType dtype) {
-    return split_heads(input_->forward(x).to(dtype), heads_) + bias_HX_;
+    return split_heads(apply_linear(input_, x).to(dtype), heads_) + bias_HX_;
   }
 
   Cell next(const Cell& before, const Tensor& gates_BHX) const {

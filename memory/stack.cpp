@@ -40,7 +40,7 @@ class WindowMixer : public torch::nn::Module, public AttentionMaps {
 
   struct Plan {
     Plan(const Options& options, const Span& span)
-        : window(options.window, span.steps, span.max_position, span.position_B, span.lengths_B, span.dtype,
+        : window(options.window, span.steps, span.max_position, span.position_B, span.kept_lengths_B(), span.dtype,
                  seen_steps(options, step_positions(span))),
           positions(options, step_positions(span), span.dtype) {}
     WindowPlan window;
@@ -68,17 +68,17 @@ class WindowMixer : public torch::nn::Module, public AttentionMaps {
 
   Tensor forward(const Tensor& x_BTD, const Plan& plan, std::span<const Tensor> state,
                  std::vector<Tensor>& final_state) {
-    const WindowPlan::Output out =
-        plan.window.attend(plan.positions.turn(heads(query_, x_BTD)), plan.positions.turn(heads(key_, x_BTD)),
-                           heads(value_, x_BTD), {state[0], state[1]});
+    const Projected in = project(x_BTD, plan.positions);
+    const WindowPlan::Output out = plan.window.attend(in.query, in.key, in.value, {state[0], state[1]});
     final_state.insert(final_state.end(), {out.ring.key_BSHK, out.ring.value_BSHV});
-    return output_->forward(join_heads(out.output_BTHV));
+    return apply_linear(output_, join_heads(out.output_BTHV));
   }
 
   Tensor step(const Tensor& x_BD, const StepPlan& plan, std::span<const Tensor> state, LayerView* view) {
-    return output_->forward(join_heads(plan.window.attend(
-        plan.positions.turn(heads(query_, x_BD)), plan.positions.turn(heads(key_, x_BD)), heads(value_, x_BD),
-        {state[0], state[1]}, /*weight_dropout=*/nullptr, view == nullptr ? nullptr : &view->attention_BHA)));
+    const Projected in = project(x_BD, plan.positions);
+    return apply_linear(output_, join_heads(plan.window.attend(in.query, in.key, in.value, {state[0], state[1]},
+                                                               /*weight_dropout=*/nullptr,
+                                                               view == nullptr ? nullptr : &view->attention_BHA)));
   }
 
   static std::int64_t multiply_adds_per_step(const Options& options) {
@@ -87,7 +87,14 @@ class WindowMixer : public torch::nn::Module, public AttentionMaps {
   }
 
  private:
-  Tensor heads(torch::nn::Linear& linear, const Tensor& x) const { return split_heads(linear->forward(x), heads_); }
+  struct Projected {
+    Tensor query, key, value;  // [..., H, D / H]; query and key turned
+  };
+  Projected project(const Tensor& x, const WindowPositions& positions) const {
+    std::vector<Tensor> mapped = apply_linears({query_, key_, value_}, x);
+    for (Tensor& heads : mapped) heads = split_heads(heads, heads_);
+    return {positions.turn(mapped[0]), positions.turn(mapped[1]), mapped[2]};
+  }
 
   int heads_;
   torch::nn::Linear query_, key_, value_, output_;

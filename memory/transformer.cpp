@@ -48,16 +48,16 @@ class Attention : public torch::nn::Module, public AttentionMaps {
 
   Tensor forward(const Tensor& x_BTD, const WindowPlan& plan, const KeyValueRing& ring,
                  std::vector<Tensor>& final_state) {
-    const WindowPlan::Output out =
-        plan.attend(heads(query_, x_BTD), heads(key_, x_BTD), heads(value_, x_BTD), ring, weight_dropout_.get());
+    const std::vector<Tensor> in = project(x_BTD);
+    const WindowPlan::Output out = plan.attend(in[0], in[1], in[2], ring, weight_dropout_.get());
     final_state.insert(final_state.end(), {out.ring.key_BSHK, out.ring.value_BSHV});
     return apply_linear(output_, join_heads(out.output_BTHV));
   }
 
   Tensor step(const Tensor& x_BD, const WindowStepPlan& plan, const KeyValueRing& ring, LayerView* view) {
-    return apply_linear(
-        output_, join_heads(plan.attend(heads(query_, x_BD), heads(key_, x_BD), heads(value_, x_BD), ring,
-                                        weight_dropout_.get(), view == nullptr ? nullptr : &view->attention_BHA)));
+    const std::vector<Tensor> in = project(x_BD);
+    return apply_linear(output_, join_heads(plan.attend(in[0], in[1], in[2], ring, weight_dropout_.get(),
+                                                        view == nullptr ? nullptr : &view->attention_BHA)));
   }
 
   fused::CausalAttentionWeights fused_weights() const {
@@ -66,8 +66,11 @@ class Attention : public torch::nn::Module, public AttentionMaps {
   DropoutKey weight_dropout(torch::Device device) const { return weight_dropout_->key(device); }
 
  private:
-  Tensor heads(torch::nn::Linear& linear, const Tensor& x) const {
-    return split_heads(apply_linear(linear, x), options_.heads);
+  // Query, key and value.
+  std::vector<Tensor> project(const Tensor& x) const {
+    std::vector<Tensor> mapped = apply_linears({query_, key_, value_}, x);
+    for (Tensor& heads : mapped) heads = split_heads(heads, options_.heads);
+    return mapped;
   }
 
   TransformerOptions options_;

@@ -1,14 +1,26 @@
 #include "nn/layers.h"
 
+#include <algorithm>
 #include <cmath>
 
+#include "nn/autocast.h"
 #include "nn/cpu/layers.h"
+#include "nn/fused_maps.h"
+#include "nn/fused_norm.h"
 
 namespace engram {
 namespace {
 
 torch::nn::Linear make_linear(std::int64_t inputs, std::int64_t outputs) {
   return torch::nn::Linear(torch::nn::LinearOptions(inputs, outputs).bias(false));
+}
+
+// By nn/fused_maps.h.
+bool are_one_product(const std::vector<torch::nn::Linear>& maps, const torch::Tensor& x) {
+  return x.is_cuda() && product_dtype(x.device(), x.scalar_type()) == torch::kBFloat16 && x.numel() > 0 &&
+         std::ranges::all_of(maps, [&](const torch::nn::Linear& map) {
+           return map->weight.scalar_type() == torch::kFloat32 && map->weight.device() == x.device();
+         });
 }
 
 }  // namespace
@@ -32,8 +44,24 @@ torch::nn::Linear FirstWeights::output_map(std::int64_t inputs, std::int64_t out
   return linear;
 }
 
-torch::Tensor apply_linear(torch::nn::Linear& map, const torch::Tensor& x) {
-  return cpu::takes(x) && cpu::takes(map->weight) ? cpu::linear(x, map->weight, map->bias) : map->forward(x);
+std::vector<torch::Tensor> apply_linears(const std::vector<torch::nn::Linear>& maps, const torch::Tensor& x) {
+  if (are_one_product(maps, x)) {
+    std::vector<fused::LinearMap> weights;
+    for (const torch::nn::Linear& map : maps) weights.push_back({map->weight, map->bias});
+    return fused::linear_maps(x.to(torch::kBFloat16), weights);
+  }
+  std::vector<torch::Tensor> outputs;
+  for (torch::nn::Linear map : maps)
+    outputs.push_back(cpu::takes(x) && cpu::takes(map->weight) ? cpu::linear(x, map->weight, map->bias)
+                                                               : map->forward(x));
+  return outputs;
+}
+
+torch::Tensor apply_linear(const torch::nn::Linear& map, const torch::Tensor& x) { return apply_linears({map}, x)[0]; }
+
+torch::Tensor apply_layer_norm(const torch::nn::LayerNorm& norm, const torch::Tensor& x) {
+  const fused::Norm own(norm->weight, norm->bias);
+  return fused::takes_norm(x, own) ? fused::normed(x, own) : torch::nn::LayerNorm(norm)->forward(x);
 }
 
 torch::Tensor split_heads(const torch::Tensor& x, std::int64_t heads) { return x.unflatten(-1, {heads, -1}); }
@@ -44,6 +72,7 @@ RmsNorm::RmsNorm(std::int64_t width) : weight_(register_parameter("weight", torc
 
 torch::Tensor RmsNorm::forward(const torch::Tensor& x) {
   if (cpu::takes(x) && cpu::takes(weight_)) return cpu::rms_norm(x, weight_, kRmsNormEpsilon);
+  if (fused::takes_norm(x, weight_)) return fused::normed(x, weight_);
   return torch::rms_norm(x.to(weight_.scalar_type()), weight_.sizes(), weight_, kRmsNormEpsilon);
 }
 

@@ -4,6 +4,7 @@
 #include <torch/torch.h>
 
 #include <cstdint>
+#include <vector>
 
 #include "nn/fused_swiglu.h"
 
@@ -23,14 +24,20 @@ struct FirstWeights {
   torch::nn::Linear output_map(std::int64_t inputs, std::int64_t outputs) const;
 };
 
-// map(x), by the loops of nn/cpu where these take it.
-torch::Tensor apply_linear(torch::nn::Linear& map, const torch::Tensor& x);
+// Each map's map(x): by the loops of nn/cpu where these take it; in bfloat16 on a GPU as one product (nn/fused_maps.h).
+std::vector<torch::Tensor> apply_linears(const std::vector<torch::nn::Linear>& maps, const torch::Tensor& x);
+torch::Tensor apply_linear(const torch::nn::Linear& map, const torch::Tensor& x);
 
 // [..., D] -> [..., H, D / H] and back.
 torch::Tensor split_heads(const torch::Tensor& x, std::int64_t heads);
 torch::Tensor join_heads(const torch::Tensor& x);
 
-// x / sqrt(mean(x^2) + 1e-6) * weight over the last dimension (Zhang and Sennrich 2019), in the weight's type.
+// (x - mean(x)) / sqrt(var(x) + 1e-5) * weight + bias over the last dimension (Ba et al. 2016): on a GPU by a kernel
+// where that takes it (nn/fused_norm.h). The norm's epsilon is kLayerNormEpsilon.
+torch::Tensor apply_layer_norm(const torch::nn::LayerNorm& norm, const torch::Tensor& x);
+
+// x / sqrt(mean(x^2) + 1e-6) * weight over the last dimension (Zhang and Sennrich 2019), in the weight's type; in x's
+// where a kernel computes it on a GPU (nn/fused_norm.h).
 class RmsNorm : public torch::nn::Module {
  public:
   explicit RmsNorm(std::int64_t width);

@@ -8,6 +8,8 @@
 #include "nn/fused_encoder.h"
 #include "nn/fused_gelu_mlp.h"
 #include "nn/fused_heads.h"
+#include "nn/fused_maps.h"
+#include "nn/fused_norm.h"
 #include "nn/fused_support.h"
 #include "nn/fused_swiglu.h"
 #include "nn/late_gradients.h"
@@ -42,6 +44,13 @@ Support one_kernel_heads_support(const HeadSizes&, torch::ScalarType, torch::Dev
 HeadOutputs heads(const Tensor&, const std::vector<HeadWeights>&, const std::vector<HeadWeights>&) {
   not_built("heads");
 }
+
+std::vector<Tensor> linear_maps(const Tensor&, const std::vector<LinearMap>&) { not_built("linear maps"); }
+
+bool takes_rows(const Tensor&) { return false; }
+bool takes_norm(const Tensor&, const Norm&) { return false; }
+Tensor normed(const Tensor&, const Norm&) { not_built("a norm"); }
+Tensor l2_normed(const Tensor&, double) { not_built("a norm"); }
 
 Support one_kernel_swiglu_sizes(std::int64_t, std::int64_t, torch::ScalarType) { return no_support(); }
 Support one_kernel_swiglu_support(std::int64_t, std::int64_t, torch::ScalarType, torch::Device) { return no_support(); }

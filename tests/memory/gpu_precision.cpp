@@ -1,4 +1,4 @@
-// Learning and acting in bfloat16 on LibTorch's operations, alone or as mixers of fused blocks: every backbone, at
+// Learning and acting in bfloat16 on LibTorch's operations, alone or as mixers of fused blocks: every backbone, also at
 // sizes that no kernel takes, against the CPU in double precision, and captured in a graph.
 #include <ATen/cuda/CUDAGraph.h>
 #include <c10/cuda/CUDAGuard.h>
@@ -25,7 +25,8 @@ namespace {
 constexpr std::int64_t kSteps = 70;
 const std::vector<std::int64_t> kLengths = {70, 33, 1, 0};
 
-// Odd head widths, more channels a head than a kernel takes, and each way of mixing.
+// Odd head widths, more channels a head than a kernel takes, and each way of mixing; then widths whose maps and norms
+// kernels take.
 const std::vector<Variant> kVariants = {
     {"transformer", {{"width", "26"}, {"layers", "2"}, {"mlp_width", "37"}}},
     {"transformer", {{"width", "260"}, {"heads", "2"}, {"layers", "1"}}},
@@ -68,6 +69,20 @@ const std::vector<Variant> kVariants = {
     {"lru", {{"width", "37"}, {"layers", "2"}, {"state_width", "21"}}},
     {"s5", {{"width", "37"}, {"layers", "2"}, {"state_width", "21"}}},
     {"rg_lru", {{"width", "37"}, {"layers", "2"}}},
+    {"transformer", {{"width", "64"}, {"layers", "2"}}},
+    {"hqlt", {{"width", "64"}, {"layers", "2"}, {"fast_weights", "gated_deltanet"}}},
+    {"hqlt_delayed_stream", {{"width", "64"}, {"layers", "2"}, {"window", "7"}}},
+    {"hqlt_delayed_chunk", {{"width", "64"}, {"layers", "2"}, {"window", "7"}}},
+    {"hqlt_delayed_chunk", {{"width", "64"}, {"layers", "2"}, {"window", "64"}, {"mixing", "scalar"}}},
+    {"gla", {{"width", "64"}, {"layers", "2"}}},
+    {"expansion_span", {{"width", "64"}, {"layers", "2"}, {"chunk", "20"}, {"block", "10"}}},
+    {"stack", {{"width", "64"}, {"stack", "shifted_sparse:group=6,window:window=7"}}},
+    {"gtrxl", {{"width", "64"}, {"layers", "2"}, {"window", "7"}}},
+    {"ffm", {{"width", "64"}}},
+    {"slstm", {{"width", "64"}, {"layers", "2"}}},
+    {"min_gru", {{"width", "64"}, {"layers", "2"}}},
+    {"s5", {{"width", "64"}, {"layers", "2"}, {"state_width", "24"}}},
+    {"rg_lru", {{"width", "64"}, {"layers", "2"}}},
 };
 
 double rms(const Tensor& x) { return x.square().mean().sqrt().item<double>(); }

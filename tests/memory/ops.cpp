@@ -120,7 +120,7 @@ TEST_CASE("window attention equals the masked softmax over the whole sequence, f
   torch::manual_seed(4);
   const std::int64_t batch = 3, heads = 2, key_width = 6, value_width = 6;
   for (const std::int64_t window : {1, 3, 64, 80, 200})
-    for (const std::int64_t steps : {1, 2, 3, 70, 150})
+    for (const std::int64_t steps : {1, 2, 3, 70, 170})
       for (const bool fresh : {true, false}) {
         CAPTURE(window);
         CAPTURE(steps);
@@ -139,6 +139,13 @@ TEST_CASE("window attention equals the masked softmax over the whole sequence, f
         };
         const WindowPlan plan(window, steps, fresh ? 0 : 90, position_B, lengths_B, torch::kFloat64);
         const WindowPlan::Output out = plan.attend(recent(query), recent(key), recent(value), ring, 0);
+        if (fresh) {
+          const WindowPlan not_kept(window, steps, 0, position_B, /*lengths_B=*/{}, torch::kFloat64);
+          const WindowPlan::Output alone =
+              not_kept.attend(recent(query), recent(key), recent(value), /*ring=*/{}, nullptr);
+          CHECK(torch::equal(alone.output_BTHV, out.output_BTHV));
+          CHECK_FALSE(alone.ring.key_BSHK.defined());
+        }
         std::vector<Tensor> expected;
         for (std::int64_t b = 0; b < batch; ++b) {
           const std::int64_t position = position_B[b].item<std::int64_t>(), length = lengths_B[b].item<std::int64_t>();
@@ -162,6 +169,25 @@ TEST_CASE("window attention equals the masked softmax over the whole sequence, f
       }
 }
 
+TEST_CASE("window attention by blocks has the gradients of the masked softmax over the whole sequence") {
+  torch::manual_seed(6);
+  const std::int64_t batch = 2, steps = 170;
+  for (const std::int64_t window : {1, 20, 64, 80}) {
+    CAPTURE(window);
+    const auto leaf = [&] { return random({batch, steps, 2, 4}).requires_grad_(); };
+    const std::vector<Tensor> in{leaf(), leaf(), leaf()};
+    const Tensor weight = random({batch, steps, 2, 4});
+    const WindowPlan plan(window, steps, 0, lengths({0, 0}), /*lengths_B=*/{}, torch::kFloat64);
+    const Tensor output = plan.attend(in[0], in[1], in[2], /*ring=*/{}).output_BTHV;
+    std::vector<Tensor> expected;
+    for (std::int64_t b = 0; b < batch; ++b) expected.push_back(masked_softmax(in[0][b], in[1][b], in[2][b], window));
+    const auto actual_gradients = torch::autograd::grad({(output * weight).sum()}, in),
+               gradients = torch::autograd::grad({(torch::stack(expected) * weight).sum()}, in);
+    for (std::size_t i = 0; i < in.size(); ++i)
+      CHECK((actual_gradients[i] - gradients[i]).abs().max().item<double>() < 1e-12);
+  }
+}
+
 TEST_CASE("rotary positions turn each pair of channels by its angle") {
   torch::manual_seed(5);
   const std::int64_t width = 10;
@@ -181,6 +207,22 @@ TEST_CASE("rotary positions turn each pair of channels by its angle") {
                          (second * std::cos(angle) + first * std::sin(angle))) < 1e-12);
         }
   CHECK_THROWS_AS(Rotary(positions, 5, torch::kFloat64), c10::Error);
+}
+
+TEST_CASE("a turn's gradient is the opposite turn, and half precision is turned in that of the angles") {
+  torch::manual_seed(7);
+  const Tensor positions = torch::tensor({{0, 1, 7}}, torch::kInt64);
+  const Tensor x = random({2, 3, 2, 10}).requires_grad_(), weight = random({2, 3, 2, 10});
+  const Rotary forth(positions, 10, torch::kFloat64), back(-positions, 10, torch::kFloat64);
+  const Tensor gradient = torch::autograd::grad({(forth.turn(x) * weight).sum()}, {x})[0];
+  CHECK((gradient - back.turn(weight)).abs().max().item<double>() < 1e-12);
+
+  const Tensor half = x.detach().to(torch::kBFloat16);
+  const Tensor turned = Rotary(positions, 10, torch::kFloat32).turn(half);
+  CHECK((turned.scalar_type() == torch::kBFloat16));
+  // One rounding to 8 bits.
+  const Tensor exact = forth.turn(half.to(torch::kFloat64));
+  CHECK(((turned.to(torch::kFloat64) - exact).abs() / (exact.abs() + 1e-6)).max().item<double>() < 0x1p-8);
 }
 
 TEST_CASE("l2_normalize gives unit vectors, and zero for zero with a finite gradient") {

@@ -1,0 +1,127 @@
+// What LibTorch's operations are left on a GPU: maps as one product and norms by kernels, against the CPU in double
+// precision.
+#include <ATen/cuda/CUDAGraph.h>
+#include <c10/cuda/CUDAGuard.h>
+#include <c10/cuda/CUDAStream.h>
+#include <doctest/doctest.h>
+
+#include <cstdint>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "nn/autocast.h"
+#include "nn/fused_norm.h"
+#include "nn/layers.h"
+#include "tests/gpu.h"
+#include "tests/nn/linear_maps.h"
+
+using namespace engram;
+using torch::Tensor;
+
+namespace {
+
+std::vector<torch::nn::Linear> copies(const std::vector<torch::nn::Linear>& maps, torch::Device device,
+                                      torch::ScalarType dtype) {
+  std::vector<torch::nn::Linear> all;
+  for (const torch::nn::Linear& map : maps) {
+    all.emplace_back(std::dynamic_pointer_cast<torch::nn::LinearImpl>(map->clone()));
+    all.back()->to(device, dtype);
+  }
+  return all;
+}
+
+}  // namespace
+
+// bfloat16 rounds at 4e-3; the sine's slope changes with the outputs' rounding.
+TEST_CASE("on a GPU in bfloat16 the maps of an input are one product, with float32 gradients, in a graph as well") {
+  if (testing::skip_without_gpu()) return;
+  torch::manual_seed(3);
+  for (const std::int64_t inputs : {37, 64, 100})
+    for (const auto& [rows, biases] :
+         std::vector<std::pair<std::int64_t, bool>>{{1, false}, {70, true}, {3776, false}, {3776, true}}) {
+      CAPTURE(inputs);
+      CAPTURE(biases);
+      CAPTURE(rows);
+      const std::vector<torch::nn::Linear> own = make_maps(inputs, biases);
+      const std::vector<torch::nn::Linear> exact = copies(own, torch::kCPU, torch::kFloat64),
+                                           maps = copies(own, torch::kCUDA, torch::kFloat32);
+      const Tensor x = draw({rows, 2, inputs}, torch::kCPU, torch::kFloat64);
+      const Tensor on_gpu = x.detach().to(torch::kCUDA, torch::kFloat32).requires_grad_();
+      std::vector<Tensor> each;
+      for (torch::nn::Linear map : exact) each.push_back(map->forward(x));
+      const auto learn = [&] {
+        std::vector<Tensor> outputs;
+        {
+          const ComputeIn products(torch::kCUDA, torch::kBFloat16);
+          outputs = apply_linears(maps, on_gpu);
+        }
+        for (const Tensor& output : outputs) CHECK((output.scalar_type() == torch::kBFloat16));
+        return learnt(outputs, on_gpu, maps);
+      };
+      const std::vector<Tensor> expected = learnt(each, x, exact);
+      const c10::cuda::CUDAStreamGuard guard(c10::cuda::getStreamFromPool());
+      const std::vector<Tensor> first = learn(), again = learn();
+      check(first, expected, 0.02);
+      for (std::size_t i = 0; i < first.size(); ++i) CHECK(torch::equal(first[i], again[i]));
+      for (std::size_t i = kOutputs.size() - 1; i < first.size(); ++i)
+        CHECK((first[i].scalar_type() == torch::kFloat32));
+      at::cuda::CUDAGraph graph;
+      graph.capture_begin();
+      const std::vector<Tensor> captured = learn();
+      graph.capture_end();
+      graph.replay();
+      c10::cuda::getCurrentCUDAStream().synchronize();
+      check(captured, expected, 0.02);
+    }
+}
+
+TEST_CASE("on a GPU norms of rows by a kernel have LibTorch's values and gradients, in the input's type") {
+  if (testing::skip_without_gpu()) return;
+  torch::manual_seed(4);
+  for (const torch::ScalarType dtype : {torch::kFloat32, torch::kBFloat16})
+    for (const std::int64_t width : {8, 32, 64, 1000})
+      for (const bool centred : {false, true}) {
+        CAPTURE(width);
+        CAPTURE(centred);
+        CAPTURE(torch::toString(dtype));
+        const Tensor x = draw({70, 3, width}, torch::kCPU, torch::kFloat64),
+                     weight = draw({width}, torch::kCPU, torch::kFloat64),
+                     bias = draw({width}, torch::kCPU, torch::kFloat64);
+        // Rows that do not stand one behind the other.
+        const auto rows_of = [](const Tensor& all) { return all.transpose(0, 1); };
+        const auto leaf = [](const Tensor& all, torch::ScalarType type) {
+          return all.detach().to(torch::kCUDA, type).requires_grad_();
+        };
+        const auto learn = [](const Tensor& y, std::vector<Tensor> wanted) {
+          std::vector<Tensor> all{y};
+          for (const Tensor& gradient : torch::autograd::grad({y.to(torch::kFloat64).sin().sum()}, wanted))
+            all.push_back(gradient);
+          return all;
+        };
+        const Tensor own_x = leaf(x, dtype), own_weight = leaf(weight, torch::kFloat32),
+                     own_bias = leaf(bias, torch::kFloat32);
+        const fused::Norm norm = centred ? fused::Norm(own_weight, own_bias) : fused::Norm(own_weight);
+        REQUIRE(fused::takes_norm(own_x, norm));
+        const Tensor y = fused::normed(rows_of(own_x), norm);
+        CHECK((y.scalar_type() == dtype));
+        const std::vector<Tensor> expected =
+            centred ? learn(torch::layer_norm(rows_of(x), {width}, weight, bias, kLayerNormEpsilon), {x, weight, bias})
+                    : learn(torch::rms_norm(rows_of(x), {width}, weight, kRmsNormEpsilon), {x, weight});
+        check(learn(y, centred ? std::vector<Tensor>{own_x, own_weight, own_bias}
+                               : std::vector<Tensor>{own_x, own_weight}),
+              expected, dtype == torch::kFloat32 ? 1e-5 : 0.02);
+      }
+  for (const torch::ScalarType dtype : {torch::kFloat32, torch::kBFloat16}) {
+    const Tensor x = draw({70, 3, 32}, torch::kCPU, torch::kFloat64);
+    const Tensor own_x = x.detach().to(torch::kCUDA, dtype).requires_grad_();
+    const Tensor y = fused::l2_normed(own_x, 0.5), expected = x / (x.square().sum(-1, true) + 0.5).sqrt();
+    const double bound = dtype == torch::kFloat32 ? 1e-5 : 0.02;
+    CHECK(relative_error(y, expected) < bound);
+    CHECK(relative_error(torch::autograd::grad({y.to(torch::kFloat64).sin().sum()}, {own_x})[0],
+                         torch::autograd::grad({expected.sin().sum()}, {x})[0]) < bound);
+  }
+  CHECK_FALSE(fused::takes_norm(torch::ones({4, 12}, torch::kCUDA), torch::ones({12}, torch::kCUDA)));
+  CHECK_FALSE(fused::takes_norm(torch::ones({4, 1032}, torch::kCUDA), torch::ones({1032}, torch::kCUDA)));
+  CHECK_FALSE(fused::takes_norm(torch::ones({4, 8}), torch::ones({8})));
+}
