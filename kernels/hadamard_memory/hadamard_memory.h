@@ -6,7 +6,8 @@
 //
 // Dimensions: B rows, T steps, H rows and columns of M, each at least 1, H at most kMaxHadamardMemoryWidth; T at most
 // 2^30, B * H and B * T below 2^31. Types: float. Layout: contiguous.
-// RMS error over RMS: at most 1e-5 of h and the last M, 1e-4 of the gradients, where M stays finite.
+// RMS error over RMS: at most hadamard_memory_output_bound() of h and the last M, 1e-4 of the gradients, where M stays
+// finite.
 // Steps t >= length are never read; h and the gradients of vectors are zero there.
 // Aliasing: no output may overlap an input or another output. Scratch and checkpoints: any contents. All work is queued
 // on `stream`; nothing synchronises. The same input gives the same bits. Devices: 8.0 and later.
@@ -15,12 +16,17 @@
 
 #include <cuda_runtime_api.h>
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 
 namespace engram {
 
 constexpr int kMaxHadamardMemoryWidth = 128;
+
+// M of T steps is a product of T matrices C, of which each element is rounded to about 2^-23, not to either side alike:
+// errors of many steps add up.
+inline double hadamard_memory_output_bound(int time) { return std::max(1e-5, time * 0x1p-25); }
 
 struct HadamardMemory {
   int batch;

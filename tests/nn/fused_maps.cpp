@@ -9,6 +9,7 @@
 #include "tests/nn/linear_maps.h"
 
 using namespace engram;
+using namespace engram::testing;
 using torch::Tensor;
 
 namespace {

@@ -17,6 +17,7 @@
 #include "tests/nn/linear_maps.h"
 
 using namespace engram;
+using namespace engram::testing;
 using torch::Tensor;
 
 namespace {
@@ -35,7 +36,7 @@ std::vector<torch::nn::Linear> copies(const std::vector<torch::nn::Linear>& maps
 
 // bfloat16 rounds at 4e-3; the sine's slope changes with the outputs' rounding.
 TEST_CASE("on a GPU in bfloat16 the maps of an input are one product, with float32 gradients, in a graph as well") {
-  if (testing::skip_without_gpu()) return;
+  if (skip_without_gpu()) return;
   torch::manual_seed(3);
   for (const std::int64_t inputs : {37, 64, 100})
     for (const auto& [rows, biases] :
@@ -77,7 +78,7 @@ TEST_CASE("on a GPU in bfloat16 the maps of an input are one product, with float
 }
 
 TEST_CASE("on a GPU norms of rows by a kernel have LibTorch's values and gradients, in the input's type") {
-  if (testing::skip_without_gpu()) return;
+  if (skip_without_gpu()) return;
   torch::manual_seed(4);
   for (const torch::ScalarType dtype : {torch::kFloat32, torch::kBFloat16})
     for (const std::int64_t width : {8, 32, 64, 1000})
@@ -117,9 +118,8 @@ TEST_CASE("on a GPU norms of rows by a kernel have LibTorch's values and gradien
     const Tensor own_x = x.detach().to(torch::kCUDA, dtype).requires_grad_();
     const Tensor y = fused::l2_normed(own_x, 0.5), expected = x / (x.square().sum(-1, true) + 0.5).sqrt();
     const double bound = dtype == torch::kFloat32 ? 1e-5 : 0.02;
-    CHECK(relative_error(y, expected) < bound);
-    CHECK(relative_error(torch::autograd::grad({y.to(torch::kFloat64).sin().sum()}, {own_x})[0],
-                         torch::autograd::grad({expected.sin().sum()}, {x})[0]) < bound);
+    check({y, torch::autograd::grad({y.to(torch::kFloat64).sin().sum()}, {own_x})[0]},
+          {expected, torch::autograd::grad({expected.sin().sum()}, {x})[0]}, bound);
   }
   CHECK_FALSE(fused::takes_norm(torch::ones({4, 12}, torch::kCUDA), torch::ones({12}, torch::kCUDA)));
   CHECK_FALSE(fused::takes_norm(torch::ones({4, 1032}, torch::kCUDA), torch::ones({1032}, torch::kCUDA)));

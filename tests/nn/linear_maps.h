@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <vector>
 
-namespace engram {
+namespace engram::testing {
 
 inline double relative_error(const torch::Tensor& actual, const torch::Tensor& expected) {
   REQUIRE(actual.sizes() == expected.sizes());
@@ -56,4 +56,4 @@ inline torch::Tensor draw(const std::vector<std::int64_t>& shape, torch::Device 
   return torch::randn(shape).to(torch::kBFloat16).to(device, dtype).requires_grad_();
 }
 
-}  // namespace engram
+}  // namespace engram::testing
