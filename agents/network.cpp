@@ -5,7 +5,7 @@
 
 #include "agents/parameter_lists.h"
 #include "nn/autocast.h"
-#include "nn/cpu/layers.h"
+#include "nn/plain_operations.h"
 
 namespace engram {
 namespace {
@@ -71,7 +71,7 @@ AgentNetwork::AgentNetwork(const NetworkOptions& options, const BackboneConfig& 
 
 torch::Tensor AgentNetwork::encode(const torch::Tensor& observation, const torch::Tensor& previous_action,
                                    const torch::Tensor& previous_reward) {
-  const cpu::LoopsOff loops_off(!use_kernels_);
+  const PlainOperations plain(!use_kernels_);
   const auto leading = previous_action.sizes();
   torch::Tensor encoded =
       encoder_->encode(observation.reshape({previous_action.numel(), -1}), compute_dtype_, use_kernels_);

@@ -3,7 +3,7 @@
 #include <stdexcept>
 
 #include "nn/autocast.h"
-#include "nn/cpu/layers.h"
+#include "nn/plain_operations.h"
 
 namespace engram {
 namespace {
@@ -74,7 +74,7 @@ torch::Tensor SequenceModel::forward_fresh(const torch::Tensor& input_BTD, const
   if (use_kernels && (learning_kernels(dtype, device) || block_kernels(dtype, device)))
     return run_on_kernels(input_BTD, lengths_B);
   const ComputeIn products(device, dtype);
-  const cpu::LoopsOff loops_off(!use_kernels);
+  const PlainOperations plain(!use_kernels);
   return run_fresh(zero_behind(in_own_type(input_BTD), lengths_B), lengths_B, use_kernels).to(dtype);
 }
 
@@ -136,7 +136,7 @@ torch::Tensor SequenceModel::step(const torch::Tensor& input_BD, MemoryState& st
     const auto dtype = product_dtype(input.device(), input.scalar_type());
     if (step_kernels(dtype, input.device())) return run_step_on_kernels(input, state, dtype);
   }
-  const cpu::LoopsOff loops_off(!use_kernels);
+  const PlainOperations plain(!use_kernels);
   return run_step(input, state);
 }
 

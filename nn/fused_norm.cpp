@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "nn/fused_rows.h"
+#include "nn/plain_operations.h"
 
 namespace engram::fused {
 namespace {
@@ -93,7 +94,8 @@ class L2NormFunction : public torch::autograd::Function<L2NormFunction> {
 
 bool takes_rows(const Tensor& x) {
   constexpr std::int64_t kMostChannels = 1024;
-  return x.is_cuda() && (x.scalar_type() == torch::kFloat32 || x.scalar_type() == torch::kBFloat16) && x.numel() > 0 &&
+  return !PlainOperations::on() && x.is_cuda() &&
+         (x.scalar_type() == torch::kFloat32 || x.scalar_type() == torch::kBFloat16) && x.numel() > 0 &&
          x.size(-1) % kVectorElements == 0 && x.size(-1) <= kMostChannels;
 }
 

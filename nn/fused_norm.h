@@ -8,7 +8,8 @@
 
 namespace engram::fused {
 
-// Whether the kernel takes x: float32 or bfloat16 on a GPU, not empty, and D a multiple of 8 up to 1,024.
+// Whether the kernel takes x: float32 or bfloat16 on a GPU, not empty, D a multiple of 8 up to 1,024, and not under
+// PlainOperations.
 bool takes_rows(const torch::Tensor& x);
 // And with float32 weights beside x.
 bool takes_norm(const torch::Tensor& x, const Norm& norm);

@@ -6,6 +6,7 @@
 #include "nn/autocast.h"
 #include "nn/cpu/layers.h"
 #include "nn/fused_heads.h"
+#include "nn/plain_operations.h"
 
 namespace engram {
 namespace {
@@ -73,7 +74,7 @@ HeadGroup::Outputs HeadGroup::outputs(const torch::Tensor& features, torch::Scal
     return {std::move(out.learning), std::move(out.targets)};
   }
   const ComputeIn products(features.device(), dtype);
-  const cpu::LoopsOff loops_off(!use_kernels);
+  const PlainOperations plain(!use_kernels);
   const torch::Tensor input = features.to(first_weight(*this).scalar_type());
   Outputs out;
   if (cpu::takes(input)) {

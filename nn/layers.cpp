@@ -7,6 +7,7 @@
 #include "nn/cpu/layers.h"
 #include "nn/fused_maps.h"
 #include "nn/fused_norm.h"
+#include "nn/plain_operations.h"
 
 namespace engram {
 namespace {
@@ -17,8 +18,8 @@ torch::nn::Linear make_linear(std::int64_t inputs, std::int64_t outputs) {
 
 // By nn/fused_maps.h.
 bool are_one_product(const std::vector<torch::nn::Linear>& maps, const torch::Tensor& x) {
-  return x.is_cuda() && product_dtype(x.device(), x.scalar_type()) == torch::kBFloat16 && x.numel() > 0 &&
-         std::ranges::all_of(maps, [&](const torch::nn::Linear& map) {
+  return !PlainOperations::on() && x.is_cuda() && product_dtype(x.device(), x.scalar_type()) == torch::kBFloat16 &&
+         x.numel() > 0 && std::ranges::all_of(maps, [&](const torch::nn::Linear& map) {
            return map->weight.scalar_type() == torch::kFloat32 && map->weight.device() == x.device();
          });
 }

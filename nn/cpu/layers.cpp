@@ -7,6 +7,7 @@
 
 #include "nn/cpu/kernels.h"
 #include "nn/cpu/rows.h"
+#include "nn/plain_operations.h"
 
 namespace engram::cpu {
 
@@ -16,8 +17,6 @@ using torch::autograd::Function;
 using torch::autograd::variable_list;
 
 namespace {
-
-thread_local bool loops_are_off = false;
 
 float* data(const Tensor& x) {
   if (!x.defined()) return nullptr;
@@ -293,11 +292,8 @@ class HeadsFunction : public Function<HeadsFunction> {
 bool takes(const Tensor& x) { return takes(x.device(), x.scalar_type()) && x.numel() > 0; }
 
 bool takes(torch::Device device, torch::ScalarType dtype) {
-  return !loops_are_off && device.is_cpu() && dtype == torch::kFloat32;
+  return !PlainOperations::on() && device.is_cpu() && dtype == torch::kFloat32;
 }
-
-LoopsOff::LoopsOff(bool off) : before_(loops_are_off) { loops_are_off = loops_are_off || off; }
-LoopsOff::~LoopsOff() { loops_are_off = before_; }
 
 Tensor linear(const Tensor& x, const Tensor& weight_OI, const Tensor& bias_O) {
   return LinearFunction::apply(x, weight_OI, given(bias_O));

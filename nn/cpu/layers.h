@@ -12,22 +12,9 @@
 
 namespace engram::cpu {
 
-// Whether the functions below take it: float32 on the CPU, not empty, and no LoopsOff on this thread.
+// Whether the functions below take it: float32 on the CPU, not empty, and not under PlainOperations.
 bool takes(const torch::Tensor& x);
 bool takes(torch::Device device, torch::ScalarType dtype);
-
-// While it lives and `off` is true, this thread's operations are LibTorch's own, which are what the loops are measured
-// against. A backward pass takes the way of its forward pass.
-class LoopsOff {
- public:
-  explicit LoopsOff(bool off);
-  ~LoopsOff();
-  LoopsOff(const LoopsOff&) = delete;
-  LoopsOff& operator=(const LoopsOff&) = delete;
-
- private:
-  bool before_;
-};
 
 // x [..., I] -> x weight^T + bias [..., O]; bias may be undefined.
 torch::Tensor linear(const torch::Tensor& x, const torch::Tensor& weight_OI, const torch::Tensor& bias_O);

@@ -11,6 +11,7 @@
 #include "nn/cpu/kernels.h"
 #include "nn/cpu/layers.h"
 #include "nn/dropout.h"
+#include "nn/plain_operations.h"
 
 using namespace engram;
 using torch::Tensor;
@@ -346,10 +347,10 @@ TEST_CASE("loops that are off leave this thread's operations to LibTorch until t
   const Tensor x = torch::ones({2, 3});
   CHECK(cpu::takes(x));
   {
-    const cpu::LoopsOff off(true);
+    const PlainOperations off(true);
     CHECK_FALSE(cpu::takes(x));
     {
-      const cpu::LoopsOff inner(false);
+      const PlainOperations inner(false);
       CHECK_FALSE(cpu::takes(x));
     }
     CHECK_FALSE(cpu::takes(x));

@@ -7,12 +7,14 @@
 
 #include <cstdint>
 #include <memory>
+#include <string>
 #include <utility>
 #include <vector>
 
 #include "nn/autocast.h"
 #include "nn/fused_norm.h"
 #include "nn/layers.h"
+#include "nn/plain_operations.h"
 #include "tests/gpu.h"
 #include "tests/nn/linear_maps.h"
 
@@ -120,6 +122,15 @@ TEST_CASE("on a GPU norms of rows by a kernel have LibTorch's values and gradien
     const double bound = dtype == torch::kFloat32 ? 1e-5 : 0.02;
     check({y, torch::autograd::grad({y.to(torch::kFloat64).sin().sum()}, {own_x})[0]},
           {expected, torch::autograd::grad({expected.sin().sum()}, {x})[0]}, bound);
+  }
+  {
+    const PlainOperations plain(true);
+    CHECK_FALSE(fused::takes_norm(torch::ones({4, 8}, torch::kCUDA), torch::ones({8}, torch::kCUDA)));
+    torch::nn::Linear map(8, 8);
+    map->to(torch::kCUDA);
+    const ComputeIn products(torch::kCUDA, torch::kBFloat16);
+    const std::string made_by = apply_linear(map, torch::ones({4, 8}, torch::kCUDA)).grad_fn()->name();
+    CHECK(made_by.find("MapsFunction") == std::string::npos);
   }
   CHECK_FALSE(fused::takes_norm(torch::ones({4, 12}, torch::kCUDA), torch::ones({12}, torch::kCUDA)));
   CHECK_FALSE(fused::takes_norm(torch::ones({4, 1032}, torch::kCUDA), torch::ones({1032}, torch::kCUDA)));
