@@ -165,20 +165,20 @@ std::string format(const char* pattern, Values... values) {
 std::string decisions_text(const std::optional<DecisionRates>& decisions) {
   if (!decisions) return "";
   const std::string decided = format(", decided %.1f%%", 100 * decisions->decided);
-  return decisions->right ? decided + format(" (right: %.1f%%)", 100 * *decisions->right) : decided;
+  return decisions->right ? decided + format(" (%.0f%% right)", 100 * *decisions->right) : decided;
 }
 
 std::string evaluation_text(const EvaluationSummary& evaluation) {
   const std::string sampled =
       evaluation.sampled ? format(", sampled %.1f%%", 100 * evaluation.sampled->success) : std::string();
-  return format("at step %lld: success %.1f%%%s%s, return %.4g over %d episodes",
+  return format("step %lld: success %.1f%%%s%s, return %.3g, %d episodes",
                 static_cast<long long>(evaluation.environment_steps), 100 * evaluation.greedy.success, sampled.c_str(),
                 decisions_text(evaluation.greedy_decisions).c_str(), evaluation.greedy.mean_return,
                 evaluation.episodes);
 }
 
 std::string played_text(const FinalEvaluation::Played& played, int episodes) {
-  return format("success %.1f%% (95%%: %.1f to %.1f)%s, return %.4g over %d episodes", 100 * played.success.estimate,
+  return format("success %.1f%% (95%%: %.1f to %.1f)%s, return %.3g, %d episodes", 100 * played.success.estimate,
                 100 * played.success.low, 100 * played.success.high, decisions_text(played.decisions).c_str(),
                 played.mean_return, episodes);
 }

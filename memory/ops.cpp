@@ -13,6 +13,7 @@
 #include "nn/autocast.h"
 #include "nn/cpu/layers.h"
 #include "nn/fused_norm.h"
+#include "nn/plain_operations.h"
 
 namespace engram {
 namespace {
@@ -31,7 +32,11 @@ Tensor to_chunks(const Tensor& x_BTHX, std::int64_t chunks, std::int64_t chunk) 
 }
 
 // [B, reach + n * block, H, K] -> [B * n, reach + block, H, K]: n blocks of steps, each behind the `reach` <= `block`
-// steps before it. Unfold's own backward pass looks for the blocks of every element.
+// steps before it.
+Tensor plain_overlapping_blocks(const Tensor& all_BUHK, std::int64_t reach, std::int64_t block) {
+  return all_BUHK.unfold(1, reach + block, block).permute({0, 1, 4, 2, 3}).flatten(0, 1);
+}
+// The same with a gradient of its own: unfold's looks for the blocks of every element.
 class OverlappingBlocks : public torch::autograd::Function<OverlappingBlocks> {
  public:
   static Tensor forward(torch::autograd::AutogradContext* context, const Tensor& all_BUHK, std::int64_t reach,
@@ -39,7 +44,7 @@ class OverlappingBlocks : public torch::autograd::Function<OverlappingBlocks> {
     context->saved_data["shape"] = all_BUHK.sizes().vec();
     context->saved_data["reach"] = reach;
     context->saved_data["block"] = block;
-    return all_BUHK.unfold(1, reach + block, block).permute({0, 1, 4, 2, 3}).flatten(0, 1).contiguous();
+    return plain_overlapping_blocks(all_BUHK, reach, block).contiguous();
   }
   static torch::autograd::variable_list backward(torch::autograd::AutogradContext* context,
                                                  const torch::autograd::variable_list& gradient) {
@@ -57,7 +62,19 @@ class OverlappingBlocks : public torch::autograd::Function<OverlappingBlocks> {
   }
 };
 
-// Rotary's turn, and by the opposite angle its gradient. The angles' type is that of the sum, which is rounded once.
+Tensor overlapping_blocks(const Tensor& all_BUHK, std::int64_t reach, std::int64_t block) {
+  return PlainOperations::on() ? plain_overlapping_blocks(all_BUHK, reach, block)
+                               : OverlappingBlocks::apply(all_BUHK, reach, block);
+}
+
+// Rolling by half the width swaps the halves.
+Tensor swapped(const Tensor& vectors) { return vectors.roll(vectors.size(-1) / 2, -1); }
+Tensor plain_turn(const Tensor& vectors, const Tensor& cos, const Tensor& sin) {
+  const Tensor own = vectors.to(cos.scalar_type());
+  return torch::addcmul(own * cos, swapped(own), sin).to(vectors.scalar_type());
+}
+// The same in fewer operations, and by the opposite angle its gradient. The angles' type is that of the sum, which is
+// rounded once.
 class TurnFunction : public torch::autograd::Function<TurnFunction> {
  public:
   static Tensor forward(torch::autograd::AutogradContext* context, const Tensor& vectors, const Tensor& cos,
@@ -73,9 +90,8 @@ class TurnFunction : public torch::autograd::Function<TurnFunction> {
 
  private:
   static Tensor turned(const Tensor& vectors, const Tensor& cos, const Tensor& sin, int sign) {
-    const Tensor swapped = vectors.roll(vectors.size(-1) / 2, -1);  // the halves
     Tensor turned = torch::empty_like(vectors);
-    return torch::addcmul_out(turned, vectors * cos, swapped, sin, sign);
+    return torch::addcmul_out(turned, vectors * cos, swapped(vectors), sin, sign);
   }
 };
 
@@ -251,7 +267,7 @@ WindowPlan::Output WindowPlan::attend(const Tensor& query_BTHK, const Tensor& ke
   };
   // Neighbouring blocks share keys. [B * n, H, U, K]
   const auto block_keys = [&](const Tensor& all_BUHK) {
-    return (blocks_ == 1 ? all_BUHK : OverlappingBlocks::apply(all_BUHK, reach_, block_)).transpose(1, 2);
+    return (blocks_ == 1 ? all_BUHK : overlapping_blocks(all_BUHK, reach_, block_)).transpose(1, 2);
   };
   const Tensor output_NHQV =
       softmax_attention(block_queries(query_BTHK), block_keys(with_past(ring.key_BSHK, key_BTHK)),
@@ -316,7 +332,9 @@ Rotary::Rotary(const Tensor& positions, std::int64_t key_width, torch::ScalarTyp
   sin_ = torch::cat({-sin, sin}, -1);
 }
 
-Tensor Rotary::turn(const Tensor& vectors) const { return TurnFunction::apply(vectors, cos_, sin_); }
+Tensor Rotary::turn(const Tensor& vectors) const {
+  return PlainOperations::on() ? plain_turn(vectors, cos_, sin_) : TurnFunction::apply(vectors, cos_, sin_);
+}
 
 Tensor l2_normalize(const Tensor& vectors) {
   constexpr double kEpsilon = 1e-6;

@@ -4,8 +4,8 @@
 namespace engram {
 
 // While it lives and `plain` is true, this thread's networks take neither the loops of nn/cpu nor, where LibTorch
-// defines a part of them on a GPU, nn/fused_maps.h and nn/fused_norm.h. A backward pass takes the way of its forward
-// pass. Scopes nest: one inside of a plain one is plain.
+// defines a part of them, maps and norms of a GPU (nn/fused_maps.h, nn/fused_norm.h) and gradients derived by hand
+// (memory/ops.cpp). A backward pass takes the way of its forward pass. Scopes nest: one inside of a plain one is plain.
 class PlainOperations {
  public:
   explicit PlainOperations(bool plain);
