@@ -190,7 +190,7 @@ class ExpansionSpanMixer : public torch::nn::Module, public AttentionMaps {
 
   Tensor step(const Tensor& x_BD, const StepPlan& plan, std::span<const Tensor> state, LayerView* view) {
     const auto dtype = state[kKeys].scalar_type();
-    const Projected in = project(x_BD, plan.positions);
+    const WindowPositions::Projected in = project(x_BD, plan.positions);
     const Tensor query = in.query.to(dtype), key = in.key.to(dtype);
     Tensor key_BPHK = state[kKeys], value_BPHV = state[kValues], query_BSHK = state[kQueries],
            summary_BNHV = state[kSummaries], sum_BHK = state[kSum];
@@ -234,13 +234,8 @@ class ExpansionSpanMixer : public torch::nn::Module, public AttentionMaps {
   }
 
  private:
-  struct Projected {
-    Tensor query, key, value;  // [..., H, D / H]; query and key turned
-  };
-  Projected project(const Tensor& x, const WindowPositions& positions) const {
-    std::vector<Tensor> mapped = apply_linears({query_, key_, value_}, x);
-    for (Tensor& heads : mapped) heads = split_heads(heads, heads_);
-    return {positions.turn(mapped[0]), positions.turn(mapped[1]), mapped[2]};
+  WindowPositions::Projected project(const Tensor& x, const WindowPositions& positions) const {
+    return positions.project(query_, key_, value_, x, heads_);
   }
 
   // Of each step's chunk up to the step, in the state's type.

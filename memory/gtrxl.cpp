@@ -132,8 +132,8 @@ class GtrxlAttention : public torch::nn::Module, public AttentionMaps {
     Tensor query, key, value;  // [..., H, D / H]
   };
   Projected project(const Tensor& x) const {
-    const std::vector<Tensor> mapped = apply_linears({query_, key_, value_}, x);
-    return {split_heads(mapped[0], heads_), split_heads(mapped[1], heads_), split_heads(mapped[2], heads_)};
+    const std::vector<Tensor> mapped = apply_in_heads({query_, key_, value_}, x, heads_);
+    return {mapped[0], mapped[1], mapped[2]};
   }
 
   // (q + v) Wr: how much of a distance's sine, then cosine, counts. [..., H, K] -> [..., H, 2F]. A product for each

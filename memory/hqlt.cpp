@@ -54,8 +54,7 @@ std::int64_t HqltMixerBase::gate_width(const HqltSharedOptions& options) {
 }
 
 HqltMixerBase::Projected HqltMixerBase::project(const Tensor& x) {
-  std::vector<Tensor> mapped = apply_linears({query_, key_, value_}, x);
-  for (Tensor& heads : mapped) heads = split_heads(heads, options_.heads);
+  const std::vector<Tensor> mapped = apply_in_heads({query_, key_, value_}, x, options_.heads);
   return {query_dropout_->forward(mapped[0]), key_dropout_->forward(mapped[1]),
           value_dropout_->forward(torch::silu(mapped[2]))};
 }

@@ -68,14 +68,14 @@ class WindowMixer : public torch::nn::Module, public AttentionMaps {
 
   Tensor forward(const Tensor& x_BTD, const Plan& plan, std::span<const Tensor> state,
                  std::vector<Tensor>& final_state) {
-    const Projected in = project(x_BTD, plan.positions);
+    const WindowPositions::Projected in = project(x_BTD, plan.positions);
     const WindowPlan::Output out = plan.window.attend(in.query, in.key, in.value, {state[0], state[1]});
     final_state.insert(final_state.end(), {out.ring.key_BSHK, out.ring.value_BSHV});
     return apply_linear(output_, join_heads(out.output_BTHV));
   }
 
   Tensor step(const Tensor& x_BD, const StepPlan& plan, std::span<const Tensor> state, LayerView* view) {
-    const Projected in = project(x_BD, plan.positions);
+    const WindowPositions::Projected in = project(x_BD, plan.positions);
     return apply_linear(output_, join_heads(plan.window.attend(in.query, in.key, in.value, {state[0], state[1]},
                                                                /*weight_dropout=*/nullptr,
                                                                view == nullptr ? nullptr : &view->attention_BHA)));
@@ -87,13 +87,8 @@ class WindowMixer : public torch::nn::Module, public AttentionMaps {
   }
 
  private:
-  struct Projected {
-    Tensor query, key, value;  // [..., H, D / H]; query and key turned
-  };
-  Projected project(const Tensor& x, const WindowPositions& positions) const {
-    std::vector<Tensor> mapped = apply_linears({query_, key_, value_}, x);
-    for (Tensor& heads : mapped) heads = split_heads(heads, heads_);
-    return {positions.turn(mapped[0]), positions.turn(mapped[1]), mapped[2]};
+  WindowPositions::Projected project(const Tensor& x, const WindowPositions& positions) const {
+    return positions.project(query_, key_, value_, x, heads_);
   }
 
   int heads_;

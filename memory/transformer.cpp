@@ -68,9 +68,7 @@ class Attention : public torch::nn::Module, public AttentionMaps {
  private:
   // Query, key and value.
   std::vector<Tensor> project(const Tensor& x) const {
-    std::vector<Tensor> mapped = apply_linears({query_, key_, value_}, x);
-    for (Tensor& heads : mapped) heads = split_heads(heads, options_.heads);
-    return mapped;
+    return apply_in_heads({query_, key_, value_}, x, options_.heads);
   }
 
   TransformerOptions options_;

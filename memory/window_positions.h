@@ -3,10 +3,13 @@
 
 #include <torch/torch.h>
 
+#include <cstdint>
 #include <optional>
+#include <vector>
 
 #include "memory/layer.h"
 #include "memory/ops.h"
+#include "nn/layers.h"
 
 namespace engram {
 
@@ -19,6 +22,16 @@ class WindowPositions {
   }
   // [..., H, K] -> the same
   torch::Tensor turn(const torch::Tensor& vectors) const { return rotary_ ? rotary_->turn(vectors) : vectors; }
+
+  struct Projected {
+    torch::Tensor query, key, value;  // [..., H, D / H]; query and key turned
+  };
+  // Of x [..., D] by the maps of queries, keys and values.
+  Projected project(const torch::nn::Linear& query, const torch::nn::Linear& key, const torch::nn::Linear& value,
+                    const torch::Tensor& x, std::int64_t heads) const {
+    const std::vector<torch::Tensor> mapped = apply_in_heads({query, key, value}, x, heads);
+    return {turn(mapped[0]), turn(mapped[1]), mapped[2]};
+  }
 
  private:
   std::optional<Rotary> rotary_;

@@ -67,6 +67,13 @@ torch::Tensor apply_layer_norm(const torch::nn::LayerNorm& norm, const torch::Te
 
 torch::Tensor split_heads(const torch::Tensor& x, std::int64_t heads) { return x.unflatten(-1, {heads, -1}); }
 
+std::vector<torch::Tensor> apply_in_heads(const std::vector<torch::nn::Linear>& maps, const torch::Tensor& x,
+                                          std::int64_t heads) {
+  std::vector<torch::Tensor> mapped = apply_linears(maps, x);
+  for (torch::Tensor& own : mapped) own = split_heads(own, heads);
+  return mapped;
+}
+
 torch::Tensor join_heads(const torch::Tensor& x) { return x.flatten(-2); }
 
 RmsNorm::RmsNorm(std::int64_t width) : weight_(register_parameter("weight", torch::ones({width}))) {}

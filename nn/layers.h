@@ -31,6 +31,9 @@ torch::Tensor apply_linear(const torch::nn::Linear& map, const torch::Tensor& x)
 // [..., D] -> [..., H, D / H] and back.
 torch::Tensor split_heads(const torch::Tensor& x, std::int64_t heads);
 torch::Tensor join_heads(const torch::Tensor& x);
+// Each map's map(x) in heads.
+std::vector<torch::Tensor> apply_in_heads(const std::vector<torch::nn::Linear>& maps, const torch::Tensor& x,
+                                          std::int64_t heads);
 
 // (x - mean(x)) / sqrt(var(x) + 1e-5) * weight + bias over the last dimension (Ba et al. 2016): on a GPU by a kernel
 // where that takes it (nn/fused_norm.h). The norm's epsilon is kLayerNormEpsilon.

@@ -28,10 +28,7 @@ Gradients run(const AttentionCase& c) {
   AttentionReferenceGradient expected = attention_reference_backward(problem.input, problem.d_output_BTHW);
   const std::lock_guard lock(gpu_in_use);
   AttentionDevice device(c, problem);
-  device.poison();
-  device.forward();
-  device.backward();
-  return {std::move(expected), device.result()};
+  return {std::move(expected), device.forward_and_backward()};
 }
 
 // Where every query sees one key only, weights are 1 and the gradients of queries and keys exactly 0: the kernels' is
@@ -95,12 +92,7 @@ TEST_CASE("the same attention gives the same bits 1,000 times") {
       AttentionCase c{{4, 200, 2, 56}, window, dtype};
       c.dropout = window == 64 ? 0 : 0.1;
       AttentionDevice device(c, make_attention(c));
-      const auto bytes = [&] {
-        device.poison();
-        device.forward();
-        device.backward();
-        return device.result().bytes;
-      };
+      const auto bytes = [&] { return device.forward_and_backward().bytes; };
       const auto first = bytes();
       int different = 0;
       for (int i = 1; i < 1000; ++i) different += bytes() != first;
@@ -116,13 +108,7 @@ TEST_CASE("a row's attention over a short window has the same bits alone and amo
     for (const int time : {300, 512}) {
       AttentionCase c{{64, time, 3, width}, 64};
       AttentionProblem problem = make_attention(c);
-      const auto run = [&] {
-        AttentionDevice device(c, problem);
-        device.poison();
-        device.forward();
-        device.backward();
-        return device.result();
-      };
+      const auto run = [&] { return AttentionDevice(c, problem).forward_and_backward(); };
       const AttentionResult among = run();
       c.shape.batch = 1;
       AttentionReferenceInput& in = problem.input;

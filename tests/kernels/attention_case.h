@@ -159,6 +159,13 @@ class AttentionDevice {
   void backward(cudaStream_t stream = nullptr) {
     attention_backward(input_, {output_.data(), saved_.data(), d_output_.data()}, gradient_, scratch_.data(), stream);
   }
+  // Both, into poisoned memory.
+  AttentionResult forward_and_backward() {
+    poison();
+    forward();
+    backward();
+    return result();
+  }
   // One step of every row after its past.
   void step() {
     const AttentionInput& in = input_;
