@@ -17,8 +17,8 @@ namespace engram {
 // can only be recorded away from the default stream, and libraries keep a workspace for each stream.
 class SideStream {
  public:
-  // A priority that is less is more urgent, 0 the least. device: -1 is the current one.
-  explicit SideStream(int priority = 0, c10::DeviceIndex device = -1) : own_(priority, device) {}
+  // device: -1 is the current one.
+  explicit SideStream(int priority, c10::DeviceIndex device = -1) : own_(priority, device) {}
 
   template <class Work>
   void run(Work work) const {

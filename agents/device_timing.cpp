@@ -7,7 +7,7 @@ namespace engram {
 
 double torch_graph_ms(int launches, const std::function<void()>& work, double seconds) {
   double ms = 0;
-  const SideStream stream;
+  const SideStream stream(kLearnerPriority);
   stream.run([&] {
     for (int i = 0; i < 2; ++i) work();
     DeviceGraph graph;

@@ -8,7 +8,7 @@
 namespace engram {
 
 struct DeviceWork::State {
-  SideStream stream;
+  SideStream stream{kActingPriority};
   std::set<int> warm;  // kinds
   std::map<std::pair<int, int>, DeviceGraph> graphs;
 };

@@ -158,26 +158,26 @@ EpisodeBatch EpisodeStore::gather(const std::vector<std::int64_t>& indices, std:
 }
 
 void EpisodeStore::gather_into(const EpisodeBatch& batch, const std::vector<StoredEpisode>& episodes) const {
-  EpisodeGather gather{.size = static_cast<int>(episodes.size()),
-                       .steps = batch.action_BT.size(1),
-                       .num_actions = task_.num_actions(),
-                       .episode_B = episodes.data(),
-                       .observation = static_cast<std::uint8_t*>(batch.observation.data_ptr()),
-                       .previous_action_BT1 = batch.previous_action_BT1.data_ptr<std::int64_t>(),
-                       .previous_reward_BT1 = batch.previous_reward_BT1.data_ptr<float>(),
-                       .action_BT = batch.action_BT.data_ptr<std::int64_t>(),
-                       .reward_BT = batch.reward_BT.data_ptr<float>(),
-                       .terminated_BT = batch.terminated_BT.data_ptr<float>(),
-                       .steps_B = batch.steps_B.data_ptr<std::int64_t>(),
-                       .mask_BT = batch.mask_BT.data_ptr<float>()};
+  const EpisodeGather gather{.size = static_cast<int>(episodes.size()),
+                             .steps = batch.action_BT.size(1),
+                             .num_actions = task_.num_actions(),
+                             .observation = static_cast<std::uint8_t*>(batch.observation.data_ptr()),
+                             .previous_action_BT1 = batch.previous_action_BT1.data_ptr<std::int64_t>(),
+                             .previous_reward_BT1 = batch.previous_reward_BT1.data_ptr<float>(),
+                             .action_BT = batch.action_BT.data_ptr<std::int64_t>(),
+                             .reward_BT = batch.reward_BT.data_ptr<float>(),
+                             .terminated_BT = batch.terminated_BT.data_ptr<float>(),
+                             .steps_B = batch.steps_B.data_ptr<std::int64_t>(),
+                             .mask_BT = batch.mask_BT.data_ptr<float>()};
   if (device_.is_cuda()) return gather_on_gpu(gather, episodes);
   for (int b = 0; b < gather.size; ++b) {
     const std::int64_t bytes = (gather.steps + 1) * rows_.row_bytes;
-    const std::int64_t valid = (episodes[static_cast<std::size_t>(b)].steps + std::int64_t{1}) * rows_.row_bytes;
+    const StoredEpisode& episode = episodes[static_cast<std::size_t>(b)];
+    const std::int64_t valid = (episode.steps + std::int64_t{1}) * rows_.row_bytes;
     std::uint8_t* const to = gather.observation + b * bytes;
-    std::memcpy(to, rows_.observation_at(episodes[static_cast<std::size_t>(b)].first), static_cast<std::size_t>(valid));
+    std::memcpy(to, rows_.observation_at(episode.first), static_cast<std::size_t>(valid));
     std::memset(to + valid, 0, static_cast<std::size_t>(bytes - valid));
-    for (std::int64_t t = 0; t <= gather.steps; ++t) gather_row(rows_, gather, b, t);
+    for (std::int64_t t = 0; t <= gather.steps; ++t) gather_row(rows_, gather, episode, b, t);
   }
 }
 

@@ -92,7 +92,7 @@ class EpisodeStore {
   void gather_into(const EpisodeBatch& batch, const std::vector<StoredEpisode>& episodes) const;
   // Where there is GPU support.
   void keep_on_gpu(const RecordingMemory& recording, const std::vector<KeptEpisode>& kept) const;
-  void gather_on_gpu(EpisodeGather batch, const std::vector<StoredEpisode>& episodes) const;
+  void gather_on_gpu(const EpisodeGather& batch, const std::vector<StoredEpisode>& episodes) const;
 
   const ReplayOptions options_;
   const TaskInfo task_;

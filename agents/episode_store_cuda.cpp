@@ -26,10 +26,8 @@ void EpisodeStore::keep_on_gpu(const RecordingMemory& recording, const std::vect
   }
 }
 
-void EpisodeStore::gather_on_gpu(EpisodeGather batch, const std::vector<StoredEpisode>& episodes) const {
-  const torch::Tensor on_device = upload(episodes.data(), episodes.size() * sizeof(StoredEpisode));
-  batch.episode_B = reinterpret_cast<const StoredEpisode*>(on_device.const_data_ptr<std::uint8_t>());
-  gather_episodes(rows_, batch, current_stream());
+void EpisodeStore::gather_on_gpu(const EpisodeGather& batch, const std::vector<StoredEpisode>& episodes) const {
+  gather_episodes(rows_, batch, episodes.data(), current_stream());
 }
 
 }  // namespace engram

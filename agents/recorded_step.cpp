@@ -29,7 +29,7 @@ bool same_place(const Tensor& a, const Tensor& b) {
 
 class RecordedStep::Recordings {
  public:
-  explicit Recordings(torch::Device device) : stream_(fused::kLearnerPriority, device.index()) {}
+  explicit Recordings(torch::Device device) : stream_(kLearnerPriority, device.index()) {}
 
   Tensors run(const Tensors& inputs, const Work& work) {
     Tensors outputs;

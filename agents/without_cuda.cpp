@@ -30,7 +30,7 @@ RecordedStep::Tensors RecordedStep::run(const Tensors& inputs, const Work& work)
 void RecordedStep::launch_every_step() {}
 
 void EpisodeStore::keep_on_gpu(const RecordingMemory&, const std::vector<KeptEpisode>&) const { not_built("episodes"); }
-void EpisodeStore::gather_on_gpu(EpisodeGather, const std::vector<StoredEpisode>&) const { not_built("episodes"); }
+void EpisodeStore::gather_on_gpu(const EpisodeGather&, const std::vector<StoredEpisode>&) const { not_built("episodes"); }
 std::unique_ptr<RecordedEnv> make_recorded_cuda_env(const TaskConfig&, std::uint64_t, Purpose, int, int,
                                                     std::uint32_t) {
   not_built("environments");

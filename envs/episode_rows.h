@@ -110,7 +110,6 @@ struct EpisodeGather {
   int size;            // B
   std::int64_t steps;  // T, at least that of every episode
   std::int64_t num_actions;
-  const StoredEpisode* episode_B;
   std::uint8_t* observation;  // [B, T + 1, row_bytes], 16-byte aligned; 0 after an episode's end
   std::int64_t* previous_action_BT1;
   float* previous_reward_BT1;
@@ -121,10 +120,9 @@ struct EpisodeGather {
   float* mask_BT;
 };
 
-// Row t = 0 .. T of episode b, all but its observation.
-HOST_DEVICE inline void gather_row(const EpisodeRows& rows, const EpisodeGather& batch, std::int64_t b,
-                                   std::int64_t t) {
-  const StoredEpisode episode = batch.episode_B[b];
+// Row t = 0 .. T of the batch's episode b, all but its observation.
+HOST_DEVICE inline void gather_row(const EpisodeRows& rows, const EpisodeGather& batch, const StoredEpisode& episode,
+                                   std::int64_t b, std::int64_t t) {
   const std::int64_t from = episode.first + t, to = b * (batch.steps + 1) + t;
   const bool has_previous = t > 0 && t <= episode.steps, valid = t < episode.steps;
   batch.previous_action_BT1[to] = has_previous ? rows.action[from - 1] : batch.num_actions;

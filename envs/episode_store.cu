@@ -47,10 +47,19 @@ __device__ void gather_bytes(const std::uint8_t* from, std::uint8_t* to, std::in
   for (std::int64_t at = begin; at < end; ++at) to[at] = at < valid ? from[at] : 0;
 }
 
+struct GatherLaunch {
+  EpisodeRows rows;
+  EpisodeGather batch;
+  int first;  // of the batch's episodes
+  StoredEpisode episodes[kEpisodesOfGather];
+};
+
 // blockIdx.y is the episode, the threads of its blocks share its bytes and its rows.
-__global__ void __launch_bounds__(kThreads) gather_kernel(EpisodeRows rows, EpisodeGather batch) {
-  const std::int64_t b = blockIdx.y;
-  const StoredEpisode episode = batch.episode_B[b];
+__global__ void __launch_bounds__(kThreads) gather_kernel(const __grid_constant__ GatherLaunch p) {
+  const EpisodeRows& rows = p.rows;
+  const EpisodeGather& batch = p.batch;
+  const std::int64_t b = p.first + static_cast<int>(blockIdx.y);
+  const StoredEpisode& episode = p.episodes[blockIdx.y];
   const std::int64_t first = static_cast<std::int64_t>(blockIdx.x) * kThreads + threadIdx.x;
   const std::int64_t stride = static_cast<std::int64_t>(gridDim.x) * kThreads;
 
@@ -66,7 +75,7 @@ __global__ void __launch_bounds__(kThreads) gather_kernel(EpisodeRows rows, Epis
     else
       *reinterpret_cast<uint4*>(to + at) = at < valid ? load16(from + at) : make_uint4(0, 0, 0, 0);
   }
-  for (std::int64_t t = first; t <= batch.steps; t += stride) gather_row(rows, batch, b, t);
+  for (std::int64_t t = first; t <= batch.steps; t += stride) gather_row(rows, batch, episode, b, t);
 }
 
 dim3 grid_of(std::int64_t items, int episodes, const char* what) {
@@ -86,13 +95,19 @@ void keep_episodes(const EpisodeRecorder& recorder, const KeptEpisode* kept_E, i
   check_cuda(cudaGetLastError(), "keeping of episodes");
 }
 
-void gather_episodes(const EpisodeRows& rows, const EpisodeGather& batch, cudaStream_t stream) {
+void gather_episodes(const EpisodeRows& rows, const EpisodeGather& batch, const StoredEpisode* episode_B,
+                     cudaStream_t stream) {
   if (reinterpret_cast<std::uintptr_t>(batch.observation) % 16 != 0)
     throw std::runtime_error("gather of episodes: the observations are not aligned to 16 bytes");
   const std::int64_t vectors = (batch.steps + 1) * rows.row_bytes / 16 + 2;
-  const dim3 grid = grid_of(std::max(vectors, batch.steps + 1), batch.size, "gather of episodes");
-  gather_kernel<<<grid, kThreads, 0, stream>>>(rows, batch);
-  check_cuda(cudaGetLastError(), "gather of episodes");
+  GatherLaunch launch{.rows = rows, .batch = batch, .first = 0, .episodes = {}};
+  for (; launch.first < batch.size; launch.first += kEpisodesOfGather) {
+    const int count = std::min(kEpisodesOfGather, batch.size - launch.first);
+    std::copy_n(episode_B + launch.first, count, launch.episodes);
+    const dim3 grid = grid_of(std::max(vectors, batch.steps + 1), count, "gather of episodes");
+    gather_kernel<<<grid, kThreads, 0, stream>>>(launch);
+    check_cuda(cudaGetLastError(), "gather of episodes");
+  }
 }
 
 }  // namespace engram

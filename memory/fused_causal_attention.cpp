@@ -63,7 +63,7 @@ class CausalAttentionBranch : public Branch {
 
   Gradients backward(const Tensor& d_output_MP, SideWork& side) override {
     Tensor d_output_weight, d_input_weight;
-    side.run([&] { d_output_weight = product_float(d_output_MP.t(), attended_); });
+    side.run([&] { d_output_weight = weight_gradient(d_output_MP, attended_); });
     const Tensor d_output_bias = column_sums(d_output_MP, side).narrow(0, 0, settings_.width);
     const Tensor d_attended = product(d_output_MP, output_weight_);
 
@@ -77,7 +77,7 @@ class CausalAttentionBranch : public Branch {
                         .v = {at_element(d_projected, 2 * part_), 3 * part_}},
                        scratch.data_ptr(), current_stream());
 
-    side.run([&] { d_input_weight = product_float(d_projected.t(), normed_MP_); });
+    side.run([&] { d_input_weight = weight_gradient(d_projected, normed_MP_); });
     const Tensor d_input_bias = column_sums(d_projected, side);
     side.make_sums();  // what the gradients of the biases, by head, are made of
     const std::vector<Tensor> d_weight = input_stack_.gradients(d_input_weight, side),

@@ -148,7 +148,7 @@ class FastWeightsBranch : public Branch {
 
   Gradients backward(const Tensor& d_output_MP, SideWork& side) override {
     Tensor d_output_weight, d_input_weight;
-    side.run([&] { d_output_weight = product_float(d_output_MP.t(), mixed_); });
+    side.run([&] { d_output_weight = weight_gradient(d_output_MP, mixed_); });
     const Tensor d_mixed = product(d_output_MP, output_weight_);
     const Tensor d_projected = torch::empty_like(projected_);
     side.keep({d_output_MP, d_projected});
@@ -191,7 +191,7 @@ class FastWeightsBranch : public Branch {
       others.push_back(torch::empty_like(convolution_CW_));
       side.add(passes::convolution_sum(features(), scratch.data_ptr(), others.back().data_ptr<float>()), scratch);
     }
-    side.run([&] { d_input_weight = product_float(d_projected.t(), normed_MP_); });
+    side.run([&] { d_input_weight = weight_gradient(d_projected, normed_MP_); });
     Gradients gradients{product(d_projected, input_weight_), input_stack_.gradients(d_input_weight, side)};
     gradients.parameters.insert(gradients.parameters.end(), others.begin(), others.end());
     gradients.parameters.insert(gradients.parameters.end(),

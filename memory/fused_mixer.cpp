@@ -169,7 +169,7 @@ class MixerBranch : public Branch, private MixerPasses {
 
   Gradients backward(const Tensor& d_output_MP, SideWork& side) override {
     Tensor d_output_weight, d_input_weight;
-    side.run([&] { d_output_weight = product_float(d_output_MP.t(), mixed_); });
+    side.run([&] { d_output_weight = weight_gradient(d_output_MP, mixed_); });
     const Tensor d_mixed = product(d_output_MP, output_weight_);
 
     const Tensor d_projected = torch::empty_like(projected_), d_fast = torch::empty_like(fast_);
@@ -217,7 +217,7 @@ class MixerBranch : public Branch, private MixerPasses {
                              .window_value = has_window() ? d_window_value.data_ptr() : nullptr,
                              .projected = d_projected.data_ptr()},
                             current_stream());
-    side.run([&] { d_input_weight = product_float(d_projected.t(), normed_MP_); });
+    side.run([&] { d_input_weight = weight_gradient(d_projected, normed_MP_); });
     side.keep({d_output_MP, d_projected});
     Gradients gradients{product(d_projected, input_weight_), input_stack_.gradients(d_input_weight, side)};
     gradients.parameters.insert(gradients.parameters.end(),

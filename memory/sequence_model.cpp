@@ -29,7 +29,7 @@ void check_state(const MemoryState& state, const MemoryState& row, std::int64_t 
 
 torch::Tensor zero_behind(const torch::Tensor& input_BTD, const torch::Tensor& lengths_B) {
   const auto behind_BT = torch::arange(input_BTD.size(1), lengths_B.options()) >= lengths_B.unsqueeze(1);
-  return input_BTD.masked_fill(behind_BT.unsqueeze(2), 0);
+  return torch::where(behind_BT.unsqueeze(2), 0, input_BTD);  // in one pass, where masked_fill() copies first
 }
 
 }  // namespace

@@ -44,14 +44,14 @@ class GeluMlpBranch : public Branch {
 
   Gradients backward(const Tensor& d_output_MP, SideWork& side) override {
     Tensor d_up_weight, d_down_weight;
-    side.run([&] { d_down_weight = product_float(d_output_MP.t(), hidden_); });
+    side.run([&] { d_down_weight = weight_gradient(d_output_MP, hidden_); });
     const Tensor d_down_bias = column_sums(d_output_MP, side).narrow(0, 0, width_);
     const Tensor d_up = product(d_output_MP, down_weight_);  // of the hidden layer, and before gelu
     const Tensor d_up_bias = torch::empty_like(up_bias_I_);
     const Tensor scratch = scratch_bytes(gelu_bias_backward_scratch_bytes(gelu()), up_);
     gelu_bias_backward(gelu(), d_up.data_ptr(), d_up.data_ptr(), scratch.data_ptr(), current_stream());
     side.add(gelu_bias_sum(gelu(), scratch.data_ptr(), d_up_bias.data_ptr<float>()), scratch);
-    side.run([&] { d_up_weight = product_float(d_up.t(), normed_MP_); });
+    side.run([&] { d_up_weight = weight_gradient(d_up, normed_MP_); });
     side.keep({d_output_MP, d_up});
     return {product(d_up, up_weight_),
             {up_stack_.gradients(d_up_weight, side)[0], d_up_bias, down_stack_.gradients(d_down_weight, side)[0],

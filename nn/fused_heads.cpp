@@ -68,7 +68,7 @@ class LayeredHeads : public HeadsPass {
       d[i].bias3_A = stacks_.without_padding(column_sums(gradient[i], side));
     }
     Tensor d_weight1;
-    side.run([&] { d_weight1 = product_float(d_first.t(), x_MP_); });
+    side.run([&] { d_weight1 = weight_gradient(d_first, x_MP_); });
     stacks_.set_weight1(d, d_weight1, side);
     side.keep({d_first});
     side.keep(gradient);

@@ -51,7 +51,7 @@ class LinearPass : public torch::CustomClassHolder {
       const Tensor d_affine = layer.relu ? torch::empty_like(d_y) : d_y;
       const Tensor d_bias = layer.relu ? relu_backward(d_y, layer.y_MP, d_affine, side) : column_sums(d_y, side);
       Tensor d_weight;
-      side.run([&] { d_weight = product_float(d_affine.t(), input_of(i)); });
+      side.run([&] { d_weight = weight_gradient(d_affine, input_of(i)); });
       reversed.insert(reversed.end(), {d_bias.narrow(0, 0, layer.outputs), layer.weights.gradients(d_weight, side)[0]});
       side.keep({d_affine});
       d_y = i > 0 || wants_x ? product(d_affine, layer.weight) : Tensor();

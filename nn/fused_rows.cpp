@@ -1,6 +1,7 @@
 #include "nn/fused_rows.h"
 
 #include "nn/small_product.h"
+#include "nn/weight_stack.h"
 
 namespace engram::fused {
 namespace {
@@ -73,6 +74,26 @@ Tensor product(const Tensor& a, const Tensor& b) {
 
 Tensor product_float(const Tensor& a, const Tensor& b) {
   return a.scalar_type() == torch::kFloat32 ? torch::mm(a, b) : torch::mm(a, b, torch::kFloat32);
+}
+
+Tensor weight_gradient(const Tensor& d_y_MO, const Tensor& x_MI) {
+  if (std::optional<Tensor> parts_NOI = small_gradient(d_y_MO, x_MI)) return *std::move(parts_NOI);
+  return product_float(d_y_MO.t(), x_MI).unsqueeze(0);
+}
+
+Tensor sum_of_parts(const Tensor& parts_NOI, SideWork& side) {
+  if (parts_NOI.size(0) == 1) return parts_NOI[0];
+  const Tensor sum_OI = torch::empty({parts_NOI.size(1), parts_NOI.size(2)}, parts_NOI.options());
+  const auto whole = [](std::int64_t count) { return padded_to(count, static_cast<int>(count)); };
+  side.add({.parts = parts_NOI.data_ptr<float>(),
+            .count = static_cast<int>(parts_NOI.size(0)),
+            .stride = static_cast<int>(sum_OI.size(1)),
+            .distance = sum_OI.numel(),
+            .rows = whole(sum_OI.size(0)),
+            .columns = whole(sum_OI.size(1)),
+            .gradient = sum_OI.data_ptr<float>()},
+           parts_NOI);
+  return sum_OI;
 }
 
 }  // namespace engram::fused

@@ -42,6 +42,12 @@ torch::Tensor image_rows(const torch::Tensor& x_MX, torch::ScalarType dtype);
 torch::Tensor product(const torch::Tensor& a, const torch::Tensor& b);
 torch::Tensor product_float(const torch::Tensor& a, const torch::Tensor& b);
 
+// The gradient of a map's weights, [O, I] in float32, of its outputs' gradient and its inputs: as parts [N, O, I] whose
+// sum it is, for WeightStack::gradients() or sum_of_parts().
+torch::Tensor weight_gradient(const torch::Tensor& d_y_MO, const torch::Tensor& x_MI);
+// Which the side makes.
+torch::Tensor sum_of_parts(const torch::Tensor& parts_NOI, SideWork& side);
+
 // Where element `offset` of the tensor stands.
 inline void* at_element(const torch::Tensor& tensor, std::int64_t offset) {
   return static_cast<char*>(tensor.data_ptr()) + offset * static_cast<std::int64_t>(tensor.element_size());

@@ -56,12 +56,12 @@ class SwiGluOfProducts : public Branch {
 
   Gradients backward(const Tensor& d_output_MP, SideWork& side) override {
     Tensor d_output_weight, d_input_weight;
-    side.run([&] { d_output_weight = product_float(d_output_MP.t(), hidden_); });
+    side.run([&] { d_output_weight = weight_gradient(d_output_MP, hidden_); });
     const Tensor d_hidden = product(d_output_MP, output_weight_);
     const Tensor d_gate_up = torch::empty_like(gate_up_);
     swiglu_backward(d_hidden.size(0), inner_, kernel_dtype(d_hidden), gate_up_.data_ptr(), d_hidden.data_ptr(),
                     d_gate_up.data_ptr(), current_stream());
-    side.run([&] { d_input_weight = product_float(d_gate_up.t(), normed_MP_); });
+    side.run([&] { d_input_weight = weight_gradient(d_gate_up, normed_MP_); });
     side.keep({d_output_MP, d_gate_up});
     Gradients gradients{product(d_gate_up, input_weight_), input_stack_.gradients(d_input_weight, side)};
     gradients.parameters.push_back(output_stack_.gradients(d_output_weight, side)[0]);

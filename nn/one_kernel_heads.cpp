@@ -125,7 +125,7 @@ class FusedHeads : public OneKernelHeads {
         own.weight3_AI = stacks_.without_padding(product_float(d_own_output.t(), second));
         own.weight2_II = product_float(stacks_.own(d_second, i).t(), stacks_.own(first_, i));
       }
-      d_weight1 = product_float(d_first.t(), x_MP_);
+      d_weight1 = weight_gradient(d_first, x_MP_);
     });
     stacks_.set_weight1(d, d_weight1, side);
     side.keep({d_first, d_second, d_output});

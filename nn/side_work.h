@@ -17,13 +17,12 @@
 #include <vector>
 
 #include "kernels/block/gradient_sums.h"
+#include "nn/device_stream.h"
 
 namespace engram::fused {
 
-// One stream each, and its priority: what the learner waits for at once goes before what it needs at the end. A
-// smaller number is more urgent; the learner's own stream has kLearnerPriority.
+// One stream each.
 enum class SideStreamOf { kWeights, kLayerWeights, kDeltaRule };
-constexpr int kWeightsPriority = 0, kLearnerPriority = -1, kDeltaRulePriority = -2;
 
 // While it lives, gradients of weights may be returned from a backward pass before they are computed: join() waits for
 // them once, at the end, so that their products run beside all that follows. For a backward pass whose gradients are

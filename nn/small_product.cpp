@@ -4,14 +4,19 @@
 #include "nn/cuda_support.h"
 
 namespace engram::fused {
+namespace {
+
+// Whether x is one of a's device in bfloat16.
+bool readable(const torch::Tensor& x, std::int64_t dimensions, const torch::Tensor& a) {
+  return x.is_cuda() && x.device() == a.device() && x.scalar_type() == torch::kBFloat16 && x.dim() == dimensions;
+}
+
+}  // namespace
 
 std::optional<torch::Tensor> small_product(const torch::Tensor& a, const torch::Tensor& b, const torch::Tensor& bias,
                                            bool relu) {
-  const auto readable = [&](const torch::Tensor& x, std::int64_t dimensions) {
-    return x.is_cuda() && x.device() == a.device() && x.scalar_type() == torch::kBFloat16 && x.dim() == dimensions;
-  };
-  if (!readable(a, 2) || !readable(b, 2) || a.size(1) != b.size(0) || a.stride(1) != 1) return {};
-  if (bias.defined() && (!readable(bias, 1) || bias.size(0) != b.size(1) || bias.stride(0) != 1)) return {};
+  if (!readable(a, 2, a) || !readable(b, 2, a) || a.size(1) != b.size(0) || a.stride(1) != 1) return {};
+  if (bias.defined() && (!readable(bias, 1, a) || bias.size(0) != b.size(1) || bias.stride(0) != 1)) return {};
   const bool transposed = b.stride(1) != 1;
   if (transposed && b.stride(0) != 1) return {};
   SmallProduct product{.rows = a.size(0),
@@ -31,6 +36,25 @@ std::optional<torch::Tensor> small_product(const torch::Tensor& a, const torch::
   product.c = c.data_ptr();
   engram::small_product(product, current_stream());
   return c;
+}
+
+std::optional<torch::Tensor> small_gradient(const torch::Tensor& a, const torch::Tensor& b) {
+  if (!readable(a, 2, a) || !readable(b, 2, a) || a.size(0) != b.size(0) || a.stride(1) != 1 || b.stride(1) != 1)
+    return {};
+  SmallGradient gradient{.rows = a.size(0),
+                         .outputs = a.size(1),
+                         .inputs = b.size(1),
+                         .a = a.data_ptr(),
+                         .a_stride = a.stride(0),
+                         .b = b.data_ptr(),
+                         .b_stride = b.stride(0),
+                         .parts = nullptr};
+  if (!small_gradient_support(gradient)) return {};
+  const torch::Tensor parts = torch::empty({small_gradient_parts(gradient.rows), gradient.outputs, gradient.inputs},
+                                           a.options().dtype(torch::kFloat32).requires_grad(false));
+  gradient.parts = parts.data_ptr<float>();
+  engram::small_gradient(gradient, current_stream());
+  return parts;
 }
 
 }  // namespace engram::fused

@@ -12,4 +12,7 @@ namespace engram::fused {
 std::optional<torch::Tensor> small_product(const torch::Tensor& a, const torch::Tensor& b,
                                            const torch::Tensor& bias = {}, bool relu = false);
 
+// Parts [P, M, N] in float32 whose sum is a^T b, a [R, M], b [R, N]; nothing where the kernel is not meant for them.
+std::optional<torch::Tensor> small_gradient(const torch::Tensor& a, const torch::Tensor& b);
+
 }  // namespace engram::fused

@@ -29,18 +29,19 @@ class WeightStack {
   }
 
   // The gradients in the order of add(), each in its parameter's shape, which the side makes of the matrix's, float32
-  // [rows, columns].
+  // [rows, columns], or of parts of it, [N, rows, columns].
   std::vector<torch::Tensor> gradients(const torch::Tensor& gradient, SideWork& side) const {
-    TORCH_CHECK(gradient.numel() == std::int64_t{rows_} * columns_ && gradient.is_contiguous(), "the gradient of ",
-                rows_, " x ", columns_, " weights has the shape ", gradient.sizes());
+    const std::int64_t parts = gradient.dim() == 3 ? gradient.size(0) : 1, size = std::int64_t{rows_} * columns_;
+    TORCH_CHECK(gradient.numel() == parts * size && gradient.is_contiguous(), "the gradient of ", rows_, " x ",
+                columns_, " weights has the shape ", gradient.sizes());
     std::vector<torch::Tensor> gradients;
     for (std::size_t i = 0; i < parameters_.size(); ++i) {
       gradients.push_back(torch::empty_like(parameters_[i]));
       const auto& [matrix, first_row, rows, columns] = segments_[i];
       side.add({.parts = gradient.data_ptr<float>() + std::int64_t{first_row} * columns_,
-                .count = 1,
+                .count = static_cast<int>(parts),
                 .stride = columns_,
-                .distance = 0,
+                .distance = size,
                 .rows = rows,
                 .columns = columns,
                 .gradient = gradients[i].data_ptr<float>()},

@@ -1,9 +1,8 @@
-// C = [relu](A B [+ bias]) of few rows in bfloat16, A [M, K], B [K, N], bias [N], C [M, N]: products and bias are added
-// in float32, the result is rounded once. By mma.sync in small blocks of which a multiprocessor holds several, so that
-// products of many runs go on beside each other. README.md says what it is for.
+// Products of few rows in bfloat16, added in float32, by mma.sync in small blocks of which a multiprocessor holds
+// several, so that products of many runs go on beside each other. README.md says what they are for.
 //
-// All work is queued on `stream`. The same input gives the same bits, whatever the number of rows; a row of A reaches
-// nothing but its own row of C. Nothing is read between the rows, and nothing written. C may alias no operand.
+// All work is queued on `stream`. The same input gives the same bits. Nothing is read between the rows, and nothing
+// written. A result may alias no operand.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -18,7 +17,9 @@ namespace engram {
 constexpr std::int64_t kSmallProductRows = 16384, kSmallProductInner = 512, kSmallProductColumns = 1024;
 constexpr std::int64_t kSmallProductMultiplications = std::int64_t{1} << 28;
 
-// Strides are the elements between two rows.
+// C = [relu](A B [+ bias]), A [M, K], B [K, N], bias [N], C [M, N]; products and bias are added in float32, the result
+// is rounded once. A row of A reaches nothing but its own row of C, whose bits are the same whatever the number of
+// rows. Strides are the elements between two rows.
 struct SmallProduct {
   std::int64_t rows, inner, columns;  // M, K, N
   const void* a;                      // bfloat16, as all are
@@ -39,5 +40,27 @@ Support small_product_support(const SmallProduct& product);
 
 // Errors: std::runtime_error for a product that small_product_support() refuses, or a failed launch.
 void small_product(const SmallProduct& product, cudaStream_t stream);
+
+// C = A^T B, A [R, M], B [R, N], as `parts` that add_up() of kernels/block/gradient_sums.h makes one: the gradient of a
+// layer's weights, of its outputs' gradients and its inputs. Part i [M, N] in float32, one after the other, is of rows
+// i * small_gradient_part_rows(R) on.
+struct SmallGradient {
+  std::int64_t rows, outputs, inputs;  // R, M, N
+  const void* a;                       // bfloat16, as b
+  std::int64_t a_stride;
+  const void* b;
+  std::int64_t b_stride;
+  float* parts;
+};
+
+// At least 256, in multiples of a block's step; at most 16 parts.
+std::int64_t small_gradient_part_rows(std::int64_t rows);
+int small_gradient_parts(std::int64_t rows);
+
+// As small_product_support(), M and N both like N there.
+Support small_gradient_support(const SmallGradient& gradient);
+
+// Errors: as small_product().
+void small_gradient(const SmallGradient& gradient, cudaStream_t stream);
 
 }  // namespace engram

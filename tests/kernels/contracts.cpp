@@ -339,6 +339,42 @@ TEST_CASE("small products refuse what is outside the contract") {
   CHECK(reason([](P& p) { p.c = memory + 8; }) == "C is not at a multiple of 16 bytes");
 }
 
+TEST_CASE("small gradients refuse what is outside the contract, and have few parts") {
+  alignas(16) static char memory[32] = {};
+  const SmallGradient taken{.rows = 70,
+                            .outputs = 64,
+                            .inputs = 48,
+                            .a = memory,
+                            .a_stride = 64,
+                            .b = memory,
+                            .b_stride = 48,
+                            .parts = reinterpret_cast<float*>(memory)};
+  CHECK(small_gradient_support(taken));
+  const auto reason = [&](auto change) {
+    SmallGradient gradient = taken;
+    change(gradient);
+    CHECK(refused([&] { small_gradient(gradient, nullptr); }));
+    return small_gradient_support(gradient).reason();
+  };
+  using G = SmallGradient;
+  CHECK(reason([](G& g) { g.rows = 0; }) == "0 rows are not 1 to 16384");
+  CHECK(reason([](G& g) { g.outputs = 60; }) == "60 outputs are not 1 to 1024 in multiples of 8");
+  CHECK(reason([](G& g) { g.inputs = 1032; }) == "1032 inputs are not 1 to 1024 in multiples of 8");
+  CHECK(reason([](G& g) {
+          g.rows = kSmallProductRows;
+          g.outputs = g.a_stride = 512;
+        }) == "402653184 multiplications are not 1 to 268435456");
+  CHECK(reason([](G& g) { g.a_stride = 56; }) == "A's stride 56 is less than a row of 64 or no multiple of 8");
+  CHECK(reason([](G& g) { g.b = memory + 8; }) == "B is not at a multiple of 16 bytes");
+  CHECK(reason([](G& g) { g.parts = nullptr, g.a = memory + 2; }) == "A is not at a multiple of 16 bytes");
+  CHECK(small_gradient_part_rows(1) == 256);
+  CHECK(small_gradient_parts(256) == 1);
+  CHECK(small_gradient_parts(257) == 2);
+  CHECK(small_gradient_part_rows(3776) == 256);
+  CHECK(small_gradient_part_rows(8576) == 576);
+  for (const std::int64_t rows : {4096, 4097, 8576, 16384}) CHECK(small_gradient_parts(rows) <= 16);
+}
+
 TEST_CASE("Hadamard memory refuses shapes outside the contract") {
   HadamardMemory memory{};
   memory.batch = 1, memory.time = 8, memory.width = 129;

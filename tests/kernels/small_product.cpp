@@ -1,5 +1,6 @@
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <limits>
 #include <mutex>
 
@@ -80,9 +81,52 @@ TEST_CASE("small products give the same bits 1,000 times, and a row's whatever t
   CHECK(SmallProductOnDevice(first).result(untouched) == part(device.result(untouched), 0, 100 * 192));
 }
 
+namespace {
+
+// The tensor cores add the products of 16 rows at a time to a sum in float, and cut off what does not fit.
+void check_gradient(const SmallGradientCase& shape) {
+  const SmallGradientProblem problem(shape);
+  Numbers actual;
+  bool untouched = false;
+  {
+    const std::lock_guard lock(gpu_in_use);
+    actual = SmallGradientOnDevice(problem).result(untouched);
+  }
+  const Numbers expected = problem.expected();
+  const double error = relative_error(actual, expected);
+  const std::lock_guard lock(gpu_in_use);
+  const std::string name = text(shape);
+  INFO(name);
+  CHECK(untouched);
+  const std::int64_t additions = (std::min(shape.rows, small_gradient_part_rows(shape.rows)) + 15) / 16;
+  CHECK(error <= static_cast<double>(additions) * 0x1p-23);
+}
+
+}  // namespace
+
+TEST_CASE("small gradients of every size against double precision") {
+  if (skip_without_gpu()) return;
+  std::vector<SmallGradientCase> cases;
+  for (const std::int64_t rows : {1, 15, 63, 64, 65, 255, 256, 257, 704, 3776, 4097, 8576})
+    cases.push_back({rows, 64, 64});
+  for (const int outputs : {8, 16, 72, 192, 256})
+    for (const int inputs : {8, 64, 112, 200}) cases.push_back({300, outputs, inputs, 8});
+  cases.push_back({kSmallProductRows, 128, 64});
+  cases.push_back({130, 1024, 1024});
+  check_each(cases, check_gradient);
+}
+
+TEST_CASE("small gradients give the same bits 1,000 times") {
+  if (skip_without_gpu()) return;
+  SmallGradientOnDevice device(SmallGradientProblem({3776, 192, 64}));
+  CHECK(different_runs([&] { return std::vector<std::vector<unsigned char>>{device.run()}; }) == 0);
+}
+
 // Few and small, so that compute-sanitizer can watch them.
 TEST_CASE("small shapes: small products") {
   if (skip_without_gpu()) return;
   for (const SmallProductCase& shape : forms(70, 144, 72, 8)) check(shape);
   for (const SmallProductCase& shape : forms(1, 16, 8, 0)) check(shape);
+  check_gradient({300, 72, 80, 8});
+  check_gradient({1, 8, 16});
 }

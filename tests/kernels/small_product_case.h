@@ -1,4 +1,4 @@
-// A product for kernels/small_product: for its tests.
+// Products for kernels/small_product: for its tests.
 #pragma once
 
 #include <algorithm>
@@ -104,6 +104,84 @@ class SmallProductOnDevice {
   DeviceBytes a_, b_, bias_, c_;
   std::size_t size_;
   SmallProduct product_;
+};
+
+struct SmallGradientCase {
+  std::int64_t rows;
+  int outputs, inputs;
+  int gap = 0;  // elements between the rows of each operand
+};
+
+inline std::string text(const SmallGradientCase& c) {
+  return std::to_string(c.rows) + " rows of " + std::to_string(c.outputs) + " and " + std::to_string(c.inputs) +
+         " gap " + std::to_string(c.gap);
+}
+
+// As SmallProductProblem, for small_gradient().
+struct SmallGradientProblem {
+  SmallGradientCase shape;
+  Numbers a, b;
+
+  explicit SmallGradientProblem(const SmallGradientCase& c) : shape(c) {
+    Rng rng(17, Purpose::kTest, 34, static_cast<std::uint64_t>(c.rows));
+    const auto rows_of = [&](int width) {
+      Numbers x = normals(rng, c.rows * (width + c.gap), Dtype::kBfloat16);
+      for (std::size_t i = 0; i < x.size(); ++i)
+        if (static_cast<int>(i % (width + c.gap)) >= width) x[i] = std::nan("");
+      return x;
+    };
+    a = rows_of(c.outputs);
+    b = rows_of(c.inputs);
+  }
+
+  // All parts, one after the other.
+  Numbers expected() const {
+    const std::int64_t of_part = small_gradient_part_rows(shape.rows);
+    Numbers parts(static_cast<std::size_t>(small_gradient_parts(shape.rows)) * shape.outputs * shape.inputs);
+    for (std::int64_t row = 0; row < shape.rows; ++row)
+      for (int m = 0; m < shape.outputs; ++m)
+        for (int n = 0; n < shape.inputs; ++n)
+          parts[(row / of_part * shape.outputs + m) * shape.inputs + n] +=
+              a[row * (shape.outputs + shape.gap) + m] * b[row * (shape.inputs + shape.gap) + n];
+    return parts;
+  }
+};
+
+class SmallGradientOnDevice {
+ public:
+  explicit SmallGradientOnDevice(const SmallGradientProblem& p)
+      : a_(upload(p.a, Dtype::kBfloat16)),
+        b_(upload(p.b, Dtype::kBfloat16)),
+        size_(static_cast<std::size_t>(small_gradient_parts(p.shape.rows)) * p.shape.outputs * p.shape.inputs),
+        gradient_{.rows = p.shape.rows,
+                  .outputs = p.shape.outputs,
+                  .inputs = p.shape.inputs,
+                  .a = a_.data(),
+                  .a_stride = p.shape.outputs + p.shape.gap,
+                  .b = b_.data(),
+                  .b_stride = p.shape.inputs + p.shape.gap,
+                  .parts = nullptr} {}
+
+  // The parts and some elements after them, poisoned before they are written.
+  std::vector<unsigned char> run() {
+    poison(parts_, size_ + kAfter, Dtype::kFloat32);
+    gradient_.parts = reinterpret_cast<float*>(parts_.data());
+    small_gradient(gradient_, nullptr);
+    return parts_.to_host();
+  }
+  Numbers result(bool& untouched) {
+    std::vector<unsigned char> bytes = run();
+    untouched = std::all_of(bytes.begin() + static_cast<std::ptrdiff_t>(4 * size_), bytes.end(),
+                            [](unsigned char byte) { return byte == 0xff; });
+    bytes.resize(4 * size_);
+    return decode(bytes, Dtype::kFloat32, static_cast<int>(gradient_.inputs), static_cast<int>(gradient_.inputs));
+  }
+
+ private:
+  static constexpr std::size_t kAfter = 4096;
+  DeviceBytes a_, b_, parts_;
+  std::size_t size_;
+  SmallGradient gradient_;
 };
 
 }  // namespace engram::testing
