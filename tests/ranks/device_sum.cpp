@@ -48,7 +48,7 @@ std::string sums(const std::shared_ptr<Ranks>& ranks, torch::ScalarType type) {
   sum.add_up(buffer);
   std::string all = bytes_of(buffer);
   {
-    const SideStream stream;
+    const SideStream stream(kLearnerPriority);
     DeviceGraph graph;
     stream.run([&] { graph.capture([&] { sum.add_up(buffer); }); });
     for (const double factor : {3.0, 1.0}) {
@@ -100,7 +100,7 @@ TEST_CASE("who waits for the sum of a lost rank is released and told which one i
     DeviceSum sum(ranks, device);
     torch::Tensor buffer = torch::ones({kValues}, device);
     sum.add_up(buffer);
-    const SideStream stream;
+    const SideStream stream(kLearnerPriority);
     DeviceGraph graph;
     stream.run([&] { graph.capture([&] { sum.add_up(buffer); }); });
     stream.run([&] { graph.replay(); });
