@@ -14,7 +14,7 @@ struct Launch {
   std::string address;
   std::uint16_t port = 0;
   bool store_is_launchers = false;
-  std::string attempt;  // what a launcher that starts them again calls this time
+  std::string attempt = {};  // what a launcher that starts them again calls this time
 
   bool alone() const { return size == 1; }
 };
