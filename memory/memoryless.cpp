@@ -1,16 +1,19 @@
 // The memoryless control: an MLP whose output at t depends on the input at t alone.
 #include "memory/backbone_options.h"
 #include "memory/sequence_model.h"
+#include "nn/layers.h"
 
 namespace engram {
 namespace {
 
 class Memoryless final : public SequenceModel {
  public:
-  explicit Memoryless(const NoneOptions& options)
-      : options_(options), layers_(register_module("layers", torch::nn::ModuleList())) {
-    for (int layer = 0; layer < options.layers; ++layer)
-      layers_->push_back(torch::nn::Linear(options.width, options.width));
+  explicit Memoryless(const NoneOptions& options) : options_(options) {
+    const auto layers = register_module("layers", torch::nn::ModuleList());
+    for (int layer = 0; layer < options.layers; ++layer) {
+      layers_.emplace_back(options.width, options.width);
+      layers->push_back(layers_.back());
+    }
   }
 
   std::int64_t width() const override { return options_.width; }
@@ -22,15 +25,15 @@ class Memoryless final : public SequenceModel {
   }
   torch::Tensor run_step(const torch::Tensor& input_BD, MemoryState&) override { return hidden(input_BD); }
   std::int64_t multiply_adds_per_step() const override { return multiply_adds_of(mlp_parameters()); }
-  std::vector<torch::Tensor> mlp_parameters() const override { return layers_->parameters(); }
+  std::vector<torch::Tensor> mlp_parameters() const override { return parameters(); }
 
   torch::Tensor hidden(torch::Tensor x) {
-    for (const auto& layer : *layers_) x = torch::relu(layer->as<torch::nn::Linear>()->forward(x));
+    for (const torch::nn::Linear& layer : layers_) x = torch::relu(apply_linear(layer, x));
     return x;
   }
 
   NoneOptions options_;
-  torch::nn::ModuleList layers_;
+  std::vector<torch::nn::Linear> layers_;
 };
 
 }  // namespace

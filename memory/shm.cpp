@@ -91,9 +91,10 @@ class Shm final : public SequenceModel {
   }
 
   HadamardMemoryVectors vectors_of(const Tensor& normed, const Tensor& position) {
-    const auto in_own_type = [&](torch::nn::Linear& map) { return map->forward(normed).to(theta_LH_.scalar_type()); };
-    return {theta_of_step(position), in_own_type(calibration_), in_own_type(strength_).sigmoid() * in_own_type(value_),
-            feature(in_own_type(key_)), feature(in_own_type(query_))};
+    std::vector<Tensor> mapped = apply_linears({calibration_, strength_, value_, key_, query_}, normed);
+    for (Tensor& own : mapped) own = own.to(theta_LH_.scalar_type());
+    return {theta_of_step(position), mapped[0], mapped[1].sigmoid() * mapped[2], feature(mapped[3]),
+            feature(mapped[4])};
   }
   // A row of theta for each step. As a product, so that its gradient is summed in the same order every time.
   Tensor theta_of_step(const Tensor& position) const {
@@ -107,7 +108,7 @@ class Shm final : public SequenceModel {
     return positive / (positive.sum(-1, /*keepdim=*/true) + 1e-5);
   }
   Tensor output_of(const Tensor& answer, const Tensor& normed) {
-    return output_->forward(answer + shortcut_->forward(normed));
+    return apply_linear(output_, answer + apply_linear(shortcut_, normed));
   }
 
   // Calibration, its product with the memory, what is written, and the read, each of H x H.
