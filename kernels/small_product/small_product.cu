@@ -32,17 +32,20 @@ static_assert(kTileColumns == kStep);
 
 __host__ __device__ inline int steps_of(int inner) { return (inner + kStep - 1) / kStep; }
 
-// sum += a b of a step for a warp's rows, from `warp_row` on.
-template <bool kTransposed>
+// sum += a b of a step for a warp's rows, from `warp_row` on: rows of A or, where A is turned, its columns.
+template <bool kATransposed, bool kBTransposed>
 __device__ void add_step(Accumulator (&sum)[kTileColumns / 8], const Stage& stage, int warp_row) {
 #pragma unroll
   for (int s = 0; s < kStep / 16; ++s) {
     FragmentA<1> a;
-    load_a(a, stage.a.at(warp_row, 16 * s), stage.a.kStride);
+    if constexpr (kATransposed)
+      load_a_transposed(a, stage.a.at(16 * s, warp_row), stage.a.kStride);
+    else
+      load_a(a, stage.a.at(warp_row, 16 * s), stage.a.kStride);
 #pragma unroll
     for (int j = 0; j < kTileColumns / 16; ++j) {
       FragmentB<1> b[2];
-      if constexpr (kTransposed)
+      if constexpr (kBTransposed)
         load_b(b, stage.b.at(16 * j, 16 * s), stage.b.kStride);
       else
         load_b_transposed(b, stage.b.at(16 * s, 16 * j), stage.b.kStride);
@@ -92,7 +95,7 @@ __global__ void __launch_bounds__(kThreads) product_kernel(const __grid_constant
   for (int step = 0; step < steps; ++step) {
     wait_for_groups<kStages - 1>();
     __syncthreads();
-    add_step<kTransposed>(sum, stages[step % kStages], warp_row);
+    add_step<false, kTransposed>(sum, stages[step % kStages], warp_row);
     if (step + kStages < steps) __syncthreads();  // the stage has been read
     bring(step + kStages);
   }
@@ -145,19 +148,7 @@ __global__ void __launch_bounds__(kThreads) gradient_kernel(const __grid_constan
   for (int step = 0; step < steps; ++step) {
     wait_for_groups<kStages - 1>();
     __syncthreads();
-    const Stage& stage = stages[step % kStages];
-#pragma unroll
-    for (int s = 0; s < kStep / 16; ++s) {
-      FragmentA<1> a;
-      load_a_transposed(a, stage.a.at(16 * s, warp_row), stage.a.kStride);
-#pragma unroll
-      for (int j = 0; j < kTileColumns / 16; ++j) {
-        FragmentB<1> b[2];
-        load_b_transposed(b, stage.b.at(16 * s, 16 * j), stage.b.kStride);
-        multiply_add(sum[2 * j], a, b[0]);
-        multiply_add(sum[2 * j + 1], a, b[1]);
-      }
-    }
+    add_step<true, false>(sum, stages[step % kStages], warp_row);
     if (step + kStages < steps) __syncthreads();  // the stage has been read
     bring(step + kStages);
   }
