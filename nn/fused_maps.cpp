@@ -46,14 +46,16 @@ class MapsPass : public torch::CustomClassHolder {
     for (std::size_t i = 0; i < maps_.size(); ++i)
       if (!d_y[i].defined()) d_y[i] = x_MI_.new_zeros({x_MI_.size(0), outputs_of(maps_[i])});
     const Tensor d_y_MN = joined(d_y, 1);
-    variable_list gradients{wants_x ? product(d_y_MN, weight_NI_) : Tensor()};
+    const auto d_x = [&] { return wants_x ? product(d_y_MN, weight_NI_) : Tensor(); };
     if (!x_MI_.is_cuda()) {  // of maps without biases
+      variable_list gradients{d_x()};
       append(gradients, parts_of(product_float(d_y_MN.t(), x_MI_), 0));
       return gradients;
     }
     SideWork side(SideStreamOf::kLayerWeights);
     Tensor d_weight;
     side.run([&] { d_weight = weight_gradient(d_y_MN, x_MI_); });
+    variable_list gradients{d_x()};  // beside it
     append(gradients, parts_of(sum_of_parts(d_weight, side), 0));
     const variable_list d_biases = has_biases() ? parts_of(column_sums(d_y_MN, side), 0) : variable_list();
     side.finish(/*gradients=*/{}, /*of_leaves=*/false);
