@@ -2,6 +2,7 @@
 #include "memory/frame_stack.h"
 
 #include "memory/sequence_model.h"
+#include "nn/layers.h"
 
 namespace engram {
 namespace {
@@ -28,13 +29,13 @@ class FrameStack final : public SequenceModel {
     const Tensor frames_BTX = history_BUD.unfold(1, options_.frames, 1).transpose(2, 3).flatten(2);
     const Tensor kept_BP = lengths_B.unsqueeze(1) + torch::arange(past, lengths_B.options());
     const Tensor index_BPD = kept_BP.unsqueeze(2).expand({-1, -1, options_.width});
-    return {torch::relu(map_(frames_BTX)), {{history_BUD.gather(1, index_BPD)}}};
+    return {torch::relu(apply_linear(map_, frames_BTX)), {{history_BUD.gather(1, index_BPD)}}};
   }
 
   Tensor run_step(const Tensor& input_BD, MemoryState& state) override {
     const Tensor history_BFD = torch::cat({state.tensors[0], input_BD.unsqueeze(1)}, 1);
     state.tensors[0].copy_(history_BFD.narrow(1, 1, options_.frames - 1));
-    return torch::relu(map_(history_BFD.flatten(1)));
+    return torch::relu(apply_linear(map_, history_BFD.flatten(1)));
   }
 
   std::int64_t multiply_adds_per_step() const override { return map_->weight.numel(); }
