@@ -2,7 +2,6 @@
 #pragma once
 
 #include <ATen/cuda/CUDAEvent.h>
-#include <c10/cuda/CUDAFunctions.h>
 #include <c10/cuda/CUDAGuard.h>
 #include <c10/cuda/CUDAStream.h>
 #include <torch/torch.h>
@@ -11,8 +10,9 @@
 #include <array>
 #include <cstddef>
 #include <deque>
-#include <map>
 #include <mutex>
+#include <stdexcept>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -21,7 +21,7 @@
 
 namespace engram::fused {
 
-// One stream each.
+// One stream each, of every stream that has work beside it.
 enum class SideStreamOf { kWeights, kLayerWeights, kDeltaRule };
 
 // While it lives, gradients of weights may be returned from a backward pass before they are computed: join() waits for
@@ -71,7 +71,7 @@ class LateWeightGradients {
 class SideWork {
  public:
   explicit SideWork(SideStreamOf purpose)
-      : main_(c10::cuda::getCurrentCUDAStream()), side_(stream(static_cast<int>(purpose))) {}
+      : main_(c10::cuda::getCurrentCUDAStream()), side_(side_of(main_, purpose)) {}
 
   template <class Work>
   void run(Work work) const {
@@ -129,21 +129,22 @@ class SideWork {
   }
 
  private:
-  // Of the current device.
-  static c10::cuda::CUDAStream stream(int index) {
-    using Streams = std::array<c10::cuda::CUDAStream, 3>;
+  // Those of `main` alone: while one thread records what it and its side are given, another, with a stream of its own,
+  // may be launching.
+  static const c10::cuda::CUDAStream& side_of(const c10::cuda::CUDAStream& main, SideStreamOf purpose) {
+    struct Streams {
+      DeviceStream weights{kWeightsPriority}, layer_weights{kWeightsPriority}, delta_rule{kDeltaRulePriority};
+    };
     static std::mutex mutex;
-    static std::map<c10::DeviceIndex, Streams> streams_of_device;
+    static auto* const streams_of_main = new std::unordered_map<c10::cuda::CUDAStream, Streams>;
     const std::lock_guard lock(mutex);
-    const c10::DeviceIndex device = c10::cuda::current_device();
-    auto found = streams_of_device.find(device);
-    if (found == streams_of_device.end())
-      found = streams_of_device
-                  .emplace(device, Streams{c10::cuda::getStreamFromPool(kWeightsPriority),
-                                           c10::cuda::getStreamFromPool(kWeightsPriority),
-                                           c10::cuda::getStreamFromPool(kDeltaRulePriority)})
-                  .first;
-    return found->second.at(static_cast<std::size_t>(index));
+    const Streams& own = streams_of_main->try_emplace(main).first->second;
+    switch (purpose) {
+      case SideStreamOf::kWeights: return own.weights.stream();
+      case SideStreamOf::kLayerWeights: return own.layer_weights.stream();
+      case SideStreamOf::kDeltaRule: return own.delta_rule.stream();
+    }
+    throw std::logic_error("no side stream");
   }
 
   static constexpr std::size_t kLag = 4;

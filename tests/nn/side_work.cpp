@@ -4,8 +4,10 @@
 #include <ATen/cuda/CUDAGraph.h>
 #include <doctest/doctest.h>
 
+#include <thread>
 #include <vector>
 
+#include "nn/device_stream.h"
 #include "nn/weight_stack.h"
 #include "tests/gpu.h"
 
@@ -125,4 +127,30 @@ TEST_CASE("work beside each other is done when the current stream goes on, in a 
     for (int replay = 0; replay < 3; ++replay) graph.replay();
     CHECK(sum.item<double>() == expected(4));
   }
+}
+
+// Two runs of a program: work that is launched, on the default stream as well, is none of a recording's.
+TEST_CASE("a thread has work beside its stream while another records its own") {
+  if (testing::skip_without_gpu()) return;
+  const auto doubled_beside = [](const Tensor& x) {
+    Tensor y;
+    const fused::SideWork side(fused::SideStreamOf::kWeights);
+    side.run([&] { y = x + x; });
+    side.join();
+    return y;
+  };
+  const DeviceStream recorded(kLearnerPriority);
+  const c10::cuda::CUDAStreamGuard guard(recorded.stream());
+  const Tensor x = torch::ones({1000}, torch::kCUDA);
+  Tensor y = doubled_beside(x), launched;
+  at::cuda::CUDAGraph graph;
+  graph.capture_begin({0, 0}, cudaStreamCaptureModeThreadLocal);
+  y = doubled_beside(x);
+  std::thread([&] { launched = doubled_beside(torch::ones({1000}, torch::kCUDA)).cpu(); }).join();
+  y = y + doubled_beside(x);
+  graph.capture_end();
+  x.fill_(3);
+  graph.replay();
+  CHECK(torch::equal(y.cpu(), torch::full({1000}, 12.0)));
+  CHECK(torch::equal(launched, torch::full({1000}, 2.0)));
 }
