@@ -29,7 +29,10 @@ constexpr const char* kLevelColours[] = {"#444444", "#888888"};
 constexpr const char* kLevelDashes[] = {"(1,3)", "(1,5)"};
 
 // Lengths in pixels of the SVG; the PNG has twice as many.
-constexpr int kWidth = 960, kHeightsLabel = 36, kNarrowWidth = 760, kLegendRow = 24, kLegendEntry = 190;
+constexpr int kWidth = 960, kHeightsLabel = 36, kNarrowWidth = 760, kLegendRow = 24, kLegendSample = 64,
+              kLegendEntry = 190, kCharacter = 8;
+
+using LegendEntries = std::vector<std::pair<std::string, std::string>>;  // label, style
 
 struct Area {
   double left, right, bottom, top;  // fractions of the picture
@@ -60,26 +63,35 @@ std::string set_area(const Area& area) {
          "\nset bmargin at screen " + text(area.bottom) + "\nset tmargin at screen " + text(area.top) + "\n";
 }
 
-// Of each method, "#RRGGBB".
-std::vector<std::string> colours_of(const std::vector<PlottedMethod>& methods) {
-  std::vector<std::string> colours;
-  std::size_t controls = 0, others = 0;
-  for (const PlottedMethod& method : methods)
-    colours.emplace_back(method.control ? cycled(kControlColours, controls++) : cycled(kColours, others++));
-  return colours;
+// Of numbers of one cycle and the next the same colours meet other dashes and markers.
+template <std::size_t size, class T>
+T cycled_aside(const T (&values)[size], std::size_t index, std::size_t step) {
+  return values[(index + index / size * step) % size];
 }
 
-// Line style METHOD + 1 of each method, and 100 + LEVEL of the levels.
-std::string line_styles(const std::vector<PlottedMethod>& methods) {
+// Pixels that the longest of these takes.
+int width_of(const std::vector<std::string>& labels) {
+  std::size_t longest = 0;
+  for (const std::string& label : labels) longest = std::max(longest, label.size());
+  return kCharacter * static_cast<int>(std::min<std::size_t>(longest, 24));
+}
+
+// "#RRGGBB"; `place`: among the controls or the others.
+std::string colour_of(const PlottedMethod& method, std::size_t place) {
+  return method.control ? cycled(kControlColours, place) : cycled(kColours, place);
+}
+
+// Line style METHOD + 1 of each method that is shown, and 100 + LEVEL of the levels.
+std::string line_styles(const std::vector<PlottedMethod>& methods, const std::vector<bool>& shown) {
   std::string styles;
-  const std::vector<std::string> colours = colours_of(methods);
   std::size_t controls = 0, others = 0;
   for (std::size_t i = 0; i < methods.size(); ++i) {
+    if (!shown[i]) continue;
     const bool control = methods[i].control;
     const std::size_t place = control ? controls++ : others++;
-    styles += "set style line " + std::to_string(i + 1) + " lc rgb '" + colours[i] + "' dt " +
-              (control ? cycled(kControlDashes, place) : cycled(kDashes, place)) + " lw 2 pt " +
-              std::to_string(control ? cycled(kControlMarkers, place) : cycled(kMarkers, place)) + " ps 0.8\n";
+    styles += "set style line " + std::to_string(i + 1) + " lc rgb '" + colour_of(methods[i], place) + "' dt " +
+              (control ? cycled(kControlDashes, place) : cycled_aside(kDashes, place, 1)) + " lw 2 pt " +
+              std::to_string(control ? cycled(kControlMarkers, place) : cycled_aside(kMarkers, place, 2)) + " ps 0.8\n";
   }
   for (std::size_t i = 0; i < std::size(kLevelColours); ++i)
     styles += "set style line " + std::to_string(100 + i) + " lc rgb '" + kLevelColours[i] + "' dt " + kLevelDashes[i] +
@@ -87,25 +99,27 @@ std::string line_styles(const std::vector<PlottedMethod>& methods) {
   return styles;
 }
 
-int legend_rows(std::size_t entries, int width) {
-  const int most = width / kLegendEntry;
-  return (static_cast<int>(entries) + most - 1) / most;
+int legend_rows(const LegendEntries& entries, int width) {
+  std::vector<std::string> labels;
+  for (const auto& entry : entries) labels.push_back(entry.first);
+  const int most = std::max(1, width / std::max(kLegendEntry, kLegendSample + width_of(labels)));
+  return (static_cast<int>(entries.size()) + most - 1) / most;
 }
 
 // Rows of about the same length.
-int legend_columns(std::size_t entries, int width) {
+int legend_columns(const LegendEntries& entries, int width) {
   const int rows = legend_rows(entries, width);
-  return (static_cast<int>(entries) + rows - 1) / rows;
+  return (static_cast<int>(entries.size()) + rows - 1) / rows;
 }
 
-int legend_height(std::size_t entries, int width) { return legend_rows(entries, width) * kLegendRow + 10; }
+int legend_height(const LegendEntries& entries, int width) { return legend_rows(entries, width) * kLegendRow + 10; }
 
 // The names in rows above everything.
-std::string legend(const Plot& plot, const std::vector<std::pair<std::string, std::string>>& entries) {
+std::string legend(const Plot& plot, const LegendEntries& entries) {
   std::string script =
       "unset border\nunset tics\nunset xlabel\nunset ylabel\nunset title\nunset logscale\nunset grid\n"
       "set xrange [0:1]\nset yrange [0:1]\n";
-  const auto columns = static_cast<std::size_t>(legend_columns(entries.size(), plot.width));
+  const auto columns = static_cast<std::size_t>(legend_columns(entries, plot.width));
   for (std::size_t begin = 0; begin < entries.size(); begin += columns) {
     const int top = static_cast<int>(begin / columns) * kLegendRow + 6;
     script += set_area(plot.area(0, plot.width, top, top + kLegendRow));
@@ -235,20 +249,23 @@ std::string panel_script(Plot& plot, const Panel& panel, const Area& area, bool 
 Figure plot_panels(const fs::path& folder, const std::string& name, const std::string& caption,
                    const std::vector<PlottedMethod>& methods, const std::vector<Panel>& panels) {
   if (panels.empty()) throw std::invalid_argument("a plot of nothing");
-  std::vector<std::pair<std::string, std::string>> entries;
+  std::vector<bool> shown(methods.size());
+  for (const Panel& panel : panels)
+    for (const Curve& curve : panel.curves) shown[curve.method] = true;
+  LegendEntries entries;
   for (std::size_t i = 0; i < methods.size(); ++i)
-    entries.emplace_back(methods[i].label, "linespoints ls " + std::to_string(i + 1));
+    if (shown[i]) entries.emplace_back(methods[i].label, "linespoints ls " + std::to_string(i + 1));
   for (std::size_t i = 0; i < panels[0].levels.size(); ++i)
     entries.emplace_back(panels[0].levels[i].label, "lines ls " + std::to_string(100 + i));
 
   const int columns = static_cast<int>(std::min<std::size_t>(panels.size(), panels.size() == 4 ? 2 : 3));
   const int rows = (static_cast<int>(panels.size()) + columns - 1) / columns;
-  const int width = columns == 1 ? kNarrowWidth : kWidth, top = legend_height(entries.size(), width);
+  const int width = columns == 1 ? kNarrowWidth : kWidth, top = legend_height(entries, width);
   const int panel_width = (width - kHeightsLabel) / columns, panel_height = columns == 1   ? 380
                                                                             : columns == 2 ? 290
                                                                                            : 250;
   Plot plot{.name = name, .width = width, .height = top + rows * panel_height, .body = "", .data = ""};
-  plot.body = line_styles(methods) + legend(plot, entries);
+  plot.body = line_styles(methods, shown) + legend(plot, entries);
   for (int i = 0; i < static_cast<int>(panels.size()); ++i) {
     const int x = kHeightsLabel + i % columns * panel_width, y = top + i / columns * panel_height;
     const Area area =
@@ -261,14 +278,17 @@ Figure plot_panels(const fs::path& folder, const std::string& name, const std::s
 Figure plot_intervals(const fs::path& folder, const std::string& name, const std::string& caption,
                       const std::vector<PlottedMethod>& methods, const std::vector<IntervalPanel>& panels) {
   if (panels.empty()) throw std::invalid_argument("a plot of nothing");
-  const std::vector<std::string> colours = colours_of(methods);
-  std::size_t longest = 0;
-  for (const PlottedMethod& method : methods) longest = std::max(longest, method.label.size());
-  const int names = 24 + 8 * static_cast<int>(std::min<std::size_t>(longest, 24));
+  std::vector<std::string> labels, colours;
+  std::size_t controls = 0, others = 0;
+  for (const PlottedMethod& method : methods) {
+    labels.push_back(method.label);
+    colours.push_back(colour_of(method, method.control ? controls++ : others++));
+  }
+  const int names = 24 + width_of(labels);
   const auto rows = static_cast<int>(panels[0].rows.size());
   Plot plot{.name = name, .width = kWidth, .height = 80 + 28 * rows, .body = "", .data = ""};
   const int panel_width = (plot.width - names) / static_cast<int>(panels.size());
-  plot.body = line_styles(methods) +
+  plot.body = line_styles(methods, std::vector<bool>(methods.size(), true)) +
               "unset key\nset border 1 lc rgb '#333333'\nset tics out scale 0.6\nset grid xtics lc rgb "
               "'#E4E4E4' lt 1 lw 0.7\nset xtics nomirror " +
               kPercentTics + "\nset xrange [-0.03:1.03]\n";
@@ -292,6 +312,46 @@ Figure plot_intervals(const fs::path& folder, const std::string& name, const std
     }
     plot.body += "set ytics nomirror (" + tics + ") scale 0\nplot " + curves + "\n";
   }
+  return draw(folder, plot, caption);
+}
+
+Figure plot_matrix(const fs::path& folder, const std::string& name, const std::string& caption, const Matrix& matrix) {
+  if (matrix.rows.empty() || matrix.columns.empty()) throw std::invalid_argument("a plot of nothing");
+  constexpr int kRow = 24, kWidest = 92;
+  const int names = 24 + width_of(matrix.rows), slanted = 24 + width_of(matrix.columns) * 2 / 3;
+  const auto rows = static_cast<int>(matrix.rows.size()), columns = static_cast<int>(matrix.columns.size());
+  const int cell = std::min(kWidest, (kWidth - names - slanted) / columns);
+  Plot plot{.name = name,
+            .width = names + columns * cell + slanted,
+            .height = slanted + rows * kRow + 12,
+            .body = "",
+            .data = "# column, row, number, colour, colour of the number\n"};
+  for (int row = 0; row < rows; ++row)
+    for (int column = 0; column < columns; ++column) {
+      const auto& number = matrix.cells[static_cast<std::size_t>(row)][static_cast<std::size_t>(column)];
+      if (!number) continue;
+      // From near white to the blue of the curves.
+      const auto mixed = [&](int light, int dark) {
+        return static_cast<int>(std::lround(light + *number * (dark - light)));
+      };
+      char line[96];
+      std::snprintf(line, sizeof(line), "%d %d %.0f 0x%02X%02X%02X 0x%s\n", column, row, 100 * *number, mixed(247, 0),
+                    mixed(247, 90), mixed(247, 150), *number > 0.5 ? "FFFFFF" : "333333");
+      plot.data += line;
+    }
+  std::string tics;
+  for (int row = 0; row < rows; ++row)
+    tics +=
+        (row == 0 ? "" : ", ") + gnuplot_string(matrix.rows[static_cast<std::size_t>(row)]) + " " + std::to_string(row);
+  plot.body = "unset key\nunset border\nset xrange [-0.5:" + text(columns - 0.5) + "]\nset yrange [" +
+              text(rows - 0.5) + ":-0.5]\nunset xtics\nset ytics nomirror (" + tics + ") scale 0\n";
+  plot.body += set_area(plot.area(names, names + columns * cell, slanted, slanted + rows * kRow));
+  for (int column = 0; column < columns; ++column)
+    plot.body += "set label " + gnuplot_string(matrix.columns[static_cast<std::size_t>(column)]) + " at " +
+                 text(column - 0.1) + ",-0.8 rotate by 40 left\n";
+  const std::string source = gnuplot_string(plot.name + ".dat");
+  plot.body += "plot " + source + " using 1:2:(0.49):(0.47):4 with boxxyerror fs solid noborder lc rgb variable, " +
+               source + " using 1:2:3:5 with labels tc rgb variable\n";
   return draw(folder, plot, caption);
 }
 

@@ -13,7 +13,8 @@
 
 namespace engram {
 
-// A method's look is its place among `methods` and the same in all plots; controls are drawn in greys.
+// A method's look is its place among those of `methods` that a plot shows, and the same in all plots that show the
+// same; controls are drawn in greys.
 struct PlottedMethod {
   std::string label;
   bool control = false;
@@ -36,6 +37,12 @@ struct Panel {
   bool bands = true;  // intervals as bands; else as bars with markers
 };
 
+// A number for each row and column, where there is one.
+struct Matrix {
+  std::vector<std::string> rows, columns;
+  std::vector<std::vector<std::optional<double>>> cells;  // row, column
+};
+
 // One figure's estimates of each method, a row a method.
 struct IntervalPanel {
   std::string title;
@@ -43,12 +50,15 @@ struct IntervalPanel {
 };
 
 // Each of these writes NAME.gp, NAME.dat, NAME.svg and NAME.png into `folder`, which exists, and reads the pictures
-// back. Heights are fractions between 0 and 1. Throw UserError if there is no gnuplot, std::runtime_error with its
-// words if it fails.
+// back. Heights and numbers are fractions between 0 and 1. Legends name the methods that have curves. Throw UserError
+// if there is no gnuplot, std::runtime_error with its words if it fails.
 Figure plot_panels(const std::filesystem::path& folder, const std::string& name, const std::string& caption,
                    const std::vector<PlottedMethod>& methods, const std::vector<Panel>& panels);
 Figure plot_intervals(const std::filesystem::path& folder, const std::string& name, const std::string& caption,
                       const std::vector<PlottedMethod>& methods, const std::vector<IntervalPanel>& panels);
+// Every number as a percentage on a ground that is the darker the higher it is.
+Figure plot_matrix(const std::filesystem::path& folder, const std::string& name, const std::string& caption,
+                   const Matrix& matrix);
 
 // Throws UserError, which says how to get it, if there is no gnuplot. Returns its version, "gnuplot 5.4 patchlevel 4".
 std::string gnuplot_version();

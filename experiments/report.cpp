@@ -120,6 +120,7 @@ ReportWriter::ReportWriter(const Results& results, const Analysis& analysis, con
   for (std::size_t backbone = 0; backbone < experiment_.backbones.size(); ++backbone)
     methods_.push_back(
         {experiment_.backbones[backbone].label, results.run(0, backbone, 0).plan.control != Control::kNone});
+  drawn_ = methods_to_draw(analysis_.scores[0], methods_, experiment_.reference);
 }
 
 Document ReportWriter::write() {
@@ -472,11 +473,14 @@ void write_score_report(const ScoreTable& table, const std::string& title, const
     }
   }
   document.add(std::move(means));
+  const std::vector<bool> drawn = methods_to_draw(scores, methods);
+  if (std::ranges::count(drawn, false) > 0)
+    document.add(matrix_plot(scores, table.metric, table.tasks, methods, files.folder));
   if (!scores.tasks.empty()) {
     document.add(Heading{2, "Over the tasks " + joined(scores.tasks)});
     document.add(over_tasks_table(scores, table.metric));
     document.add(over_tasks_plot(scores, table.metric, methods, files.folder));
-    document.add(profiles_plot(scores, table.metric, methods, files.folder));
+    document.add(profiles_plot(scores, table.metric, methods, drawn, files.folder));
   }
   if (!scores.comparisons.empty()) {
     document.add(Heading{2, "Backbone against backbone"});

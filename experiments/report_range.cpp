@@ -57,7 +57,7 @@ void ReportWriter::add_range() {
         curve.points.emplace_back(range.values[i].number, found.greedy[i]);
       }
       std::ranges::sort(curve.points, {}, [](const auto& point) { return point.first; });
-      if (found.runs > 0) panel.curves.push_back(std::move(curve));
+      if (found.runs > 0 && drawn_[backbone]) panel.curves.push_back(std::move(curve));
       table.rows.push_back(std::move(row));
     }
     if (panel.curves.empty()) continue;
@@ -71,7 +71,8 @@ void ReportWriter::add_range() {
   document_.add(plot_panels(folder_, "range",
                             "Success of the greedy policy against " + range.key +
                                 ", which was another in training: mean over runs with 95% bootstrap intervals; markers "
-                                "stand a little aside of each other.",
+                                "stand a little aside of each other." +
+                                which_are_drawn(drawn_),
                             methods_, panels));
   for (TextTable& table : tables) document_.add(std::move(table));
 }

@@ -32,6 +32,7 @@ void ReportWriter::add_results() {
   heading(2, "Results");
   add_yardsticks();
   add_score_table();
+  add_matrix();
   add_returns();
   add_sweep();
   add_range();
@@ -86,11 +87,19 @@ void ReportWriter::add_score_table() {
   document_.add(std::move(table));
 }
 
+void ReportWriter::add_matrix() {
+  if (std::ranges::count(drawn_, false) == 0) return;
+  std::vector<std::string> tasks;
+  for (const TaskFacts& task : results_.tasks) tasks.push_back(task.label);
+  document_.add(matrix_plot(analysis_.scores[0], kScoreKinds[0].name, tasks, methods_, folder_));
+}
+
 void ReportWriter::add_returns() {
   TextTable table = by_backbone(
       results_,
       "Return, undiscounted: mean over the runs of the final evaluation's mean and, below it, of the highest mean of "
-      "any evaluation during training (POPGym's MMER takes the highest mean of any batch of training episodes instead); "
+      "any evaluation during training (POPGym's MMER takes the highest mean of any batch of training episodes "
+      "instead); "
       "of " +
           std::to_string(kTrustedRuns) +
           " runs and more with 95% intervals. Of random play the interval is Student's over episodes.",
@@ -111,6 +120,7 @@ void ReportWriter::add_sweep() {
   if (!results_.sweep) return;
   Panel panel{"", results_.sweep->key, "final success, %", {}, levels(0), /*bands=*/false};
   for (std::size_t backbone = 0; backbone < methods_.size(); ++backbone) {
+    if (!drawn_[backbone]) continue;
     Curve curve{backbone, {}};
     for (std::size_t task = 0; task < results_.tasks.size(); ++task)
       if (const auto& cell = analysis_.scores[0].cells[task][backbone])
@@ -121,7 +131,8 @@ void ReportWriter::add_sweep() {
   document_.add(plot_panels(folder_, "sweep",
                             "Final success against " + results_.sweep->key + ": mean over runs, of " +
                                 std::to_string(kTrustedRuns) +
-                                " and more with 95% bootstrap intervals; markers stand a little aside of each other.",
+                                " and more with 95% bootstrap intervals; markers stand a little aside of each other." +
+                                which_are_drawn(drawn_),
                             methods_, {panel}));
 }
 
@@ -138,7 +149,7 @@ void ReportWriter::add_curves() {
   for (std::size_t task = 0; task < results_.tasks.size(); ++task) {
     Panel panel{results_.tasks[task].label, name, "success, %", {}, levels(task), /*bands=*/true};
     for (std::size_t backbone = 0; backbone < methods_.size(); ++backbone) {
-      if (analysis_.curves[task][backbone].empty()) continue;
+      if (!drawn_[backbone] || analysis_.curves[task][backbone].empty()) continue;
       Curve curve{backbone, analysis_.curves[task][backbone]};
       for (auto& point : curve.points) point.first /= unit;
       panel.curves.push_back(std::move(curve));
@@ -149,7 +160,8 @@ void ReportWriter::add_curves() {
                             "Success of the greedy policy during training: mean over runs, of " +
                                 std::to_string(kTrustedRuns) +
                                 " and more with bands of 95% bootstrap intervals (pointwise). After the end of a run "
-                                "that stopped early its last evaluation is held.",
+                                "that stopped early its last evaluation is held." +
+                                which_are_drawn(drawn_),
                             methods_, panels));
 }
 
@@ -170,7 +182,7 @@ void ReportWriter::add_over_tasks() {
 
 void ReportWriter::add_profiles() {
   if (!analysis_.scores[0].methods.empty())
-    document_.add(profiles_plot(analysis_.scores[0], kScoreKinds[0].name, methods_, folder_));
+    document_.add(profiles_plot(analysis_.scores[0], kScoreKinds[0].name, methods_, drawn_, folder_));
 }
 
 void ReportWriter::add_pairs() {

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cctype>
 #include <cmath>
+#include <functional>
+#include <numeric>
 
 #include "experiments/report_text.h"
 
@@ -18,6 +20,26 @@ std::size_t place_of(const std::vector<PlottedMethod>& methods, const std::strin
   const auto found =
       std::find_if(methods.begin(), methods.end(), [&](const PlottedMethod& method) { return method.label == label; });
   return static_cast<std::size_t>(found - methods.begin());
+}
+
+// The mean of a method's scores over the tasks that it has one of.
+double mean_of_cells(const AggregateScores& scores, std::size_t method) {
+  double sum = 0;
+  int tasks = 0;
+  for (const auto& of_task : scores.cells)
+    if (const auto& cell = of_task[method]) {
+      sum += cell->value;
+      ++tasks;
+    }
+  return tasks > 0 ? sum / tasks : -1;
+}
+
+// Places of methods, the best first.
+std::vector<std::size_t> by_mean(const AggregateScores& scores, std::size_t methods) {
+  std::vector<std::size_t> places(methods);
+  std::iota(places.begin(), places.end(), 0);
+  std::ranges::stable_sort(places, std::greater(), [&](std::size_t method) { return mean_of_cells(scores, method); });
+  return places;
 }
 
 }  // namespace
@@ -91,11 +113,48 @@ Figure over_tasks_plot(const AggregateScores& scores, const std::string& metric,
                         methods, panels);
 }
 
+std::vector<bool> methods_to_draw(const AggregateScores& scores, const std::vector<PlottedMethod>& methods,
+                                  const std::string& reference) {
+  if (methods.size() <= kMostCurves) return std::vector<bool>(methods.size(), true);
+  std::vector<bool> drawn;
+  for (const PlottedMethod& method : methods) drawn.push_back(method.control || method.label == reference);
+  for (const std::size_t method : by_mean(scores, methods.size()))
+    if (std::ranges::count(drawn, true) < static_cast<std::ptrdiff_t>(kMostCurves)) drawn[method] = true;
+  return drawn;
+}
+
+std::string which_are_drawn(const std::vector<bool>& drawn) {
+  const auto count = static_cast<std::size_t>(std::ranges::count(drawn, true));
+  if (count == drawn.size()) return "";
+  return " Of the " + std::to_string(drawn.size()) + " backbones " + std::to_string(count) +
+         ": controls, the reference and those with the highest means.";
+}
+
+Figure matrix_plot(const AggregateScores& scores, const std::string& metric, const std::vector<std::string>& tasks,
+                   const std::vector<PlottedMethod>& methods, const std::filesystem::path& folder) {
+  Matrix matrix{{}, tasks, {}};
+  for (const std::size_t method : by_mean(scores, methods.size())) {
+    matrix.rows.push_back(methods[method].label);
+    matrix.cells.emplace_back();
+    for (std::size_t task = 0; task < tasks.size(); ++task) {
+      const auto& cell = scores.cells[task][method];
+      matrix.cells.back().push_back(cell ? std::optional(cell->value) : std::nullopt);
+    }
+  }
+  return plot_matrix(folder, "matrix",
+                     capitalised(metric) +
+                         " in percent, mean over runs: backbones in the order of their means over "
+                         "the tasks that they have finished runs of.",
+                     matrix);
+}
+
 Figure profiles_plot(const AggregateScores& scores, const std::string& metric,
-                     const std::vector<PlottedMethod>& methods, const std::filesystem::path& folder) {
+                     const std::vector<PlottedMethod>& methods, const std::vector<bool>& drawn,
+                     const std::filesystem::path& folder) {
   Panel panel{"", metric + " above, %", "fraction of runs, %", {}, {}, /*bands=*/true};
   for (const MethodScores& method : scores.methods) {
     Curve curve{place_of(methods, method.method), {}};
+    if (!drawn[curve.method]) continue;
     for (int i = 0; i < kProfileThresholds; ++i)
       curve.points.emplace_back(100 * profile_threshold(i), method.profile[static_cast<std::size_t>(i)]);
     panel.curves.push_back(std::move(curve));
@@ -103,7 +162,7 @@ Figure profiles_plot(const AggregateScores& scores, const std::string& metric,
   return plot_panels(folder, "profiles",
                      "Performance profiles: the fraction of runs whose " + metric +
                          " is above what the axis says, mean over tasks, of " + std::to_string(kTrustedRuns) +
-                         " runs a task and more with 95% bootstrap bands (pointwise).",
+                         " runs a task and more with 95% bootstrap bands (pointwise)." + which_are_drawn(drawn),
                      methods, {panel});
 }
 

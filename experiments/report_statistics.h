@@ -17,13 +17,27 @@ inline constexpr int kTrustedRuns = 5;
 // The scores of `table` without the intervals of figures that rest on fewer than kTrustedRuns runs of some task.
 AggregateScores with_trusted_intervals(AggregateScores scores, const ScoreTable& table);
 
+// What can be told apart among curves; of more methods the best are drawn, and all of them as a matrix.
+inline constexpr std::size_t kMostCurves = 10;
+// Whether each of `methods`, which are those of `scores`, has curves: all, or of more than kMostCurves the controls,
+// `reference` and those with the highest means over the tasks that they have scores of.
+std::vector<bool> methods_to_draw(const AggregateScores& scores, const std::vector<PlottedMethod>& methods,
+                                  const std::string& reference = "");
+// " Of the 31 backbones 10: ...", behind a caption, or nothing where all are drawn.
+std::string which_are_drawn(const std::vector<bool>& drawn);
+
+// The mean score of every method in every task, the best methods first.
+Figure matrix_plot(const AggregateScores& scores, const std::string& metric, const std::vector<std::string>& tasks,
+                   const std::vector<PlottedMethod>& methods, const std::filesystem::path& folder);
+
 // `metric`: what the scores are, as in "final success"; `about`: how they are measured. Errors of the plots are those
 // of plots.h.
 TextTable over_tasks_table(const AggregateScores& scores, const std::string& metric, const std::string& about = "");
 Figure over_tasks_plot(const AggregateScores& scores, const std::string& metric,
                        const std::vector<PlottedMethod>& methods, const std::filesystem::path& folder);
 Figure profiles_plot(const AggregateScores& scores, const std::string& metric,
-                     const std::vector<PlottedMethod>& methods, const std::filesystem::path& folder);
+                     const std::vector<PlottedMethod>& methods, const std::vector<bool>& drawn,
+                     const std::filesystem::path& folder);
 TextTable pairs_table(const AggregateScores& scores, const std::string& metric);
 
 // As percent(), the interval in a line of its own: for tables with a column for each task.

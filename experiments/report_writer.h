@@ -37,6 +37,7 @@ class ReportWriter {
   void add_results();
   void add_yardsticks();
   void add_score_table();
+  void add_matrix();
   void add_returns();
   void add_sweep();
   void add_range();
@@ -60,6 +61,7 @@ class ReportWriter {
   const BootstrapOptions bootstrap_;
   Document document_;
   std::vector<PlottedMethod> methods_;
+  std::vector<bool> drawn_;  // which of them have curves
 };
 
 // The figures of the finished runs of a backbone in a task, those that there are.

@@ -70,8 +70,7 @@ class LateWeightGradients {
 // the current stream was given before, so that what was freed by then is free.
 class SideWork {
  public:
-  explicit SideWork(SideStreamOf purpose)
-      : main_(c10::cuda::getCurrentCUDAStream()), side_(side_of(main_, purpose)) {}
+  explicit SideWork(SideStreamOf purpose) : main_(c10::cuda::getCurrentCUDAStream()), side_(side_of(main_, purpose)) {}
 
   template <class Work>
   void run(Work work) const {
@@ -140,9 +139,12 @@ class SideWork {
     const std::lock_guard lock(mutex);
     const Streams& own = streams_of_main->try_emplace(main).first->second;
     switch (purpose) {
-      case SideStreamOf::kWeights: return own.weights.stream();
-      case SideStreamOf::kLayerWeights: return own.layer_weights.stream();
-      case SideStreamOf::kDeltaRule: return own.delta_rule.stream();
+      case SideStreamOf::kWeights:
+        return own.weights.stream();
+      case SideStreamOf::kLayerWeights:
+        return own.layer_weights.stream();
+      case SideStreamOf::kDeltaRule:
+        return own.delta_rule.stream();
     }
     throw std::logic_error("no side stream");
   }

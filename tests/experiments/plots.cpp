@@ -3,6 +3,8 @@
 #include <doctest/doctest.h>
 
 #include <cstdlib>
+#include <set>
+#include <sstream>
 #include <string>
 
 #include "base/error.h"
@@ -41,12 +43,13 @@ TEST_CASE("plots are SVG and PNG with their script and data, and labels are text
   figures.push_back(plot_panels(folder.path(), "bars", "c", kMethods, {panel}));
   figures.push_back(plot_intervals(folder.path(), "rows", "c", kMethods,
                                    {{kHostile, {{0, {0.5, std::pair(0.1, 0.6)}}, {1, {0.2, {}}}}}}));
+  figures.push_back(plot_matrix(folder.path(), "matrix", "c", {{"hqlt", kHostile}, {kHostile}, {{1.0}, {0.0}}}));
   for (const Figure& figure : figures) {
     CAPTURE(figure.name);
     CHECK(mentions(figure.svg, "<svg"));
     CHECK(mentions(figure.svg, "</svg>"));
     CHECK(mentions(figure.svg, "\\n @ &amp;&lt;b>"));  // the end of the hostile label
-    CHECK(mentions(figure.svg, "rgb(  0, 114, 178)"));
+    CHECK(mentions(figure.svg, figure.name == "matrix" ? "rgb(  0,  90, 150)" : "rgb(  0, 114, 178)"));
     CHECK(is_png(figure.png));
     CHECK(read_text(folder / (figure.name + ".svg")) == figure.svg);
     CHECK(read_text(folder / (figure.name + ".png")) == figure.png);
@@ -65,6 +68,35 @@ TEST_CASE("a single point, a single place and a logarithmic sweep can be drawn")
   const Figure figure = plot_panels(folder.path(), "log", "c", kMethods, {panel});
   CHECK(mentions(read_text(folder / "log.gp"), "set logscale x"));
   CHECK(mentions(figure.svg, "> 1000<"));
+}
+
+TEST_CASE("a matrix has a number where there is one") {
+  const TemporaryFolder folder;
+  const Figure figure =
+      plot_matrix(folder.path(), "matrix", "c", {{"x", "y"}, {"a", "b"}, {{0.123, std::nullopt}, {1.0, 0.5}}});
+  for (const char* const number : {">12<", ">100<", ">50<"}) CHECK(mentions(figure.svg, number));
+  CHECK(read_text(folder / "matrix.dat") ==
+        "# column, row, number, colour, colour of the number\n0 0 12 0xD9E4EB 0x333333\n0 1 100 0x005A96 0xFFFFFF\n"
+        "1 1 50 0x7CA9C7 0x333333\n");
+  CHECK_THROWS_AS(plot_matrix(folder.path(), "none", "c", {}), std::invalid_argument);
+}
+
+TEST_CASE("legends name the methods that have curves, of which no two look the same") {
+  const TemporaryFolder folder;
+  std::vector<PlottedMethod> methods;
+  Panel panel{"", "x", "y", {}, {}};
+  for (std::size_t i = 0; i < 10; ++i) {
+    methods.push_back({"a name of some length, " + std::to_string(i)});
+    if (i != 3) panel.curves.push_back({i, {{0, {0.1, {}}}, {1, {0.5, {}}}}});
+  }
+  const Figure figure = plot_panels(folder.path(), "many", "c", methods, {panel});
+  std::set<std::string> looks;
+  std::istringstream script(read_text(folder / "many.gp"));
+  for (std::string line; std::getline(script, line) && !mentions(line, "set style line 100");)
+    if (const std::size_t look = line.find(" lc rgb"); line.starts_with("set style line "))
+      looks.insert(line.substr(look));
+  CHECK(looks.size() == 9);
+  for (std::size_t i = 0; i < methods.size(); ++i) CHECK(mentions(figure.svg, methods[i].label) == (i != 3));
 }
 
 TEST_CASE("without gnuplot there is one readable line; if it fails, its words") {

@@ -2,6 +2,11 @@
 
 #include <doctest/doctest.h>
 
+#include <string>
+#include <vector>
+
+#include "tests/storage/temporary_folder.h"
+
 using namespace engram;
 
 namespace {
@@ -65,4 +70,37 @@ TEST_CASE("pairs are counted as pairs: five runs each that share four seeds") {
   const AggregateScores shown = with_trusted_intervals(aggregate(table, {.resamples = 1000}), table);
   CHECK(shown.comparisons[0].probability_of_improvement.interval);
   CHECK(!shown.comparisons[0].paired_difference->interval);
+}
+
+TEST_CASE("of many methods the best have curves, and the controls and the reference, and all stand in a matrix") {
+  constexpr std::size_t kMethods = 14;
+  std::vector<PlottedMethod> methods;
+  std::vector<std::string> labels;
+  for (std::size_t method = 0; method < kMethods; ++method) {
+    labels.push_back("m" + std::to_string(method));
+    methods.push_back({labels.back(), /*control=*/method == 1});
+  }
+  ScoreTable table("success", "fraction", {"a", "b"}, labels, {1});
+  for (std::size_t method = 0; method < kMethods; ++method) table.at(0, method, 0) = 0.05 * static_cast<double>(method);
+  table.at(1, 5, 0) = 1;  // a mean of 0.625, the second after m13
+  const AggregateScores scores = aggregate(table, {.resamples = 100});
+  const std::vector<bool> drawn = methods_to_draw(scores, methods, "m2");
+  for (std::size_t method = 0; method < kMethods; ++method) {
+    CAPTURE(method);
+    CHECK(drawn[method] == (method == 1 || method == 2 || method == 5 || method >= 7));
+  }
+  CHECK(which_are_drawn(drawn) == " Of the 14 backbones 10: controls, the reference and those with the highest means.");
+
+  const std::vector<PlottedMethod> few(methods.begin(), methods.begin() + kMostCurves);
+  CHECK(methods_to_draw({}, few) == std::vector<bool>(kMostCurves, true));
+  CHECK(which_are_drawn(methods_to_draw({}, few)).empty());
+
+  const TemporaryFolder folder;
+  matrix_plot(scores, "success", table.tasks, methods, folder.path());
+  const std::string data = read_text(folder / "matrix.dat"), script = read_text(folder / "matrix.gp");
+  CHECK(mentions(data, "\n0 0 65 "));   // m13 in task a
+  CHECK(mentions(data, "\n0 1 25 "));   // m5
+  CHECK(mentions(data, "\n1 1 100 "));  // in task b
+  CHECK(!mentions(data, "\n1 0 "));
+  CHECK(mentions(script, "'m13' 0, 'm5' 1, 'm12' 2"));
 }

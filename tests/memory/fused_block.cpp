@@ -144,8 +144,7 @@ Problem draw_well_conditioned(const Case& c, const Variant& variant, double limi
   double least = limit;
   for (int seed = 5; seed < 25; ++seed) {
     Problem p = draw_problem(c, variant, torch::kBFloat16, seed);
-    const double error =
-        std::max(error_of_definition(p, c, variant, torch::kBFloat16), error_of_rounded_inputs(p, c));
+    const double error = std::max(error_of_definition(p, c, variant, torch::kBFloat16), error_of_rounded_inputs(p, c));
     if (error <= kWellConditioned) return p;
     if (error <= least) {
       least = error;
