@@ -59,22 +59,27 @@ FilmStripRow film(const RunResult& run) {
 
 FilmStrip film_runs(const std::vector<const RunResult*>& runs) {
   std::vector<FilmStripRow> rows;
-  std::string damaged;
+  std::string damaged, missing;
   for (const RunResult* run : runs) {
+    if (!has_best_weights(*run)) {
+      missing += (missing.empty() ? " Not filmed, whose best weights are not there: " : ", ") + run->plan.backbone;
+      continue;
+    }
     try {
       rows.push_back(film(*run));
-    } catch (const UserError& error) {  // weights that are missing or damaged
+    } catch (const UserError& error) {  // weights that are damaged
       damaged += std::string(" Not filmed: ") + error.what() + ".";
     }
   }
-  if (rows.empty()) return {"", "There is no episode to show." + damaged};
+  const std::string left_out = missing + (missing.empty() ? "" : ".") + damaged;
+  if (rows.empty()) return {"", "There is no episode to show." + left_out};
   return {
       encode_png(film_strip(rows)),
       "An episode of " + runs.front()->plan.task +
           " that training has not seen, played greedily by the best weights of each backbone's middle run (by final "
           "success), or of the nearest to it whose weights are there. Each moment shows the board and, beside it, what "
           "the agent sees." +
-          damaged};
+          left_out};
 }
 
 }  // namespace engram

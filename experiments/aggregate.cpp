@@ -253,21 +253,28 @@ std::vector<double> runs_of(const ScoreTable& table, std::size_t task, std::size
   return runs;
 }
 
-// What is missing, a sentence for each task and method, and for each that is left out of the figures for it.
+// What is missing, a sentence for each task and all methods of which the same is missing in it.
 std::vector<std::string> missing_scores(const ScoreTable& table) {
-  std::vector<std::string> sentences;
-  for (std::size_t method = 0; method < table.methods.size(); ++method) {
-    for (std::size_t task = 0; task < table.tasks.size(); ++task) {
+  std::vector<std::pair<std::string, std::string>> missing;  // what, of whom
+  for (std::size_t task = 0; task < table.tasks.size(); ++task) {
+    for (std::size_t method = 0; method < table.methods.size(); ++method) {
       const std::size_t runs = runs_of(table, task, method).size();
       if (runs == table.seeds.size()) continue;
       std::string seeds;
       for (std::size_t seed = 0; seed < table.seeds.size(); ++seed)
         if (!table.at(task, method, seed)) seeds += (seeds.empty() ? "" : ", ") + std::to_string(table.seeds[seed]);
-      sentences.push_back(table.methods[method] + " on " + table.tasks[task] + ": " + std::to_string(runs) + " of " +
-                          std::to_string(table.seeds.size()) + " runs have a score, not seed " + seeds +
-                          (runs == 1 ? "; one run gives no interval" : ""));
+      const std::string what = " on " + table.tasks[task] + ": " + std::to_string(runs) + " of " +
+                               std::to_string(table.seeds.size()) + " runs have a score, not seed " + seeds +
+                               (runs == 1 ? "; one run gives no interval" : "");
+      const auto same = std::ranges::find(missing, what, [](const auto& sentence) { return sentence.first; });
+      if (same == missing.end())
+        missing.emplace_back(what, table.methods[method]);
+      else
+        same->second += ", " + table.methods[method];
     }
   }
+  std::vector<std::string> sentences;
+  for (const auto& [what, methods] : missing) sentences.push_back(methods + what);
   return sentences;
 }
 

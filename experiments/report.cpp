@@ -390,17 +390,18 @@ std::size_t middle_of(const std::vector<const RunResult*>& runs) { return (runs.
 
 // The run in the middle of runs in order, or the nearest to it whose best weights are there.
 const RunResult* to_film(const std::vector<const RunResult*>& runs) {
-  const auto has_weights = [](const RunResult& run) {
-    return fs::exists(RunDirectory::open(run.plan.folder).weights_file(WhichWeights::kBest));
-  };
   const std::size_t middle = middle_of(runs);
   for (std::size_t distance = 0; distance < runs.size(); ++distance)
     for (const std::size_t i : {middle - distance, middle + distance})  // below 0: past the end
-      if (i < runs.size() && has_weights(*runs[i])) return runs[i];
+      if (i < runs.size() && has_best_weights(*runs[i])) return runs[i];
   return runs[middle];
 }
 
 }  // namespace
+
+bool has_best_weights(const RunResult& run) {
+  return fs::exists(RunDirectory::open(run.plan.folder).weights_file(WhichWeights::kBest));
+}
 
 std::vector<const RunResult*> runs_to_film(const Results& results) {
   const Experiment& experiment = results.experiment;

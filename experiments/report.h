@@ -19,6 +19,8 @@ struct ReportFiles {
   static ReportFiles beside(const std::filesystem::path& html);
 };
 
+bool has_best_weights(const RunResult& run);  // of a run that has a folder
+
 // One finished run of each backbone, all of the task in which the backbones differ most: of a backbone's runs the one
 // in the middle, by final success, or the nearest to it whose best weights are there.
 std::vector<const RunResult*> runs_to_film(const Results& results);

@@ -186,9 +186,10 @@ TEST_CASE("unequal and missing runs: what is there is used, what is left out is 
   CHECK(!scores.cells[0][2]);
   std::string all;
   for (const std::string& sentence : scores.left_out) all += sentence + "\n";
-  for (const char* part : {"y on short: 2 of 4 runs have a score, not seed 1, 3\n", "x on long: 1 of 4 runs",
-                           "one run gives no interval", "z on short: 0 of 4", "z has no score and is left out",
-                           "long is left out of the figures over tasks: it has no score of y\n"})
+  for (const char* part :
+       {"y on short: 2 of 4 runs have a score, not seed 1, 3\n", "x on long: 1 of 4 runs", "one run gives no interval",
+        "z on short: 0 of 4", "y, z on long: 0 of 4 runs have a score, not seed 1, 2, 3, 4\n",
+        "z has no score and is left out", "long is left out of the figures over tasks: it has no score of y\n"})
     CHECK_MESSAGE(mentions(all, part), all);
 
   table.at(1, 1, 0) = 0.5;
