@@ -1,37 +1,25 @@
 #include "apps/compare_estimate.h"
 
 #include <algorithm>
-#include <optional>
 #include <string>
 
-#include "agents/trainer.h"
 #include "base/error.h"
 
 namespace engram {
-namespace {
+void PaceWatch::report(const TrainStatus& status) {
+  if (status.seconds_acting > 0) acting_.see(status.steps, status.seconds_acting);
+  if (status.updates >= 2) learning_.see(status.updates, status.seconds_learning);
+}
 
-// Two moments of a run that has begun to learn: what lies between them is neither set-up nor a first call.
-class Watch : public TrainObserver {
- public:
-  void report(const TrainStatus& status) override {
-    if (status.updates < 2) return;
-    if (!first_) first_ = status;
-    last_ = status;
+void PaceWatch::Pace::see(std::int64_t count, double seconds) {
+  if (!first_count) {
+    first_count = last_count = count;
+    first_seconds = last_seconds = seconds;
+  } else if (count > last_count) {
+    last_count = count;
+    last_seconds = seconds;
   }
-  bool enough() const { return first_ && last_.updates > first_->updates && last_.steps > first_->steps; }
-  double seconds_per_step() const {
-    return (last_.seconds_acting - first_->seconds_acting) / static_cast<double>(last_.steps - first_->steps);
-  }
-  double seconds_per_update() const {
-    return (last_.seconds_learning - first_->seconds_learning) / static_cast<double>(last_.updates - first_->updates);
-  }
-
- private:
-  std::optional<TrainStatus> first_;
-  TrainStatus last_;
-};
-
-}  // namespace
+}
 
 double estimate_seconds(const PlannedRun& run, torch::Device device, int threads) {
   constexpr double kFirstSeconds = 1.5, kLongestSeconds = 60;
@@ -44,7 +32,7 @@ double estimate_seconds(const PlannedRun& run, torch::Device device, int threads
     brief.evaluation.every_steps = config.run.steps;  // one, at the very end
     brief.evaluation.stop_at_success = 0;
     brief.checkpoint.every_minutes = 0;
-    Watch watch;
+    PaceWatch watch;
     const TrainStatus status = Trainer(brief, device, threads).run({&watch});
     if (!watch.enough()) {
       if (seconds < kLongestSeconds) continue;
