@@ -252,14 +252,25 @@ def check_comparison(folder):
 
 
 def main():
+    begin = time.monotonic()
+
+    def passed(check):  # at once: a test that is cut off has said how far it came
+        print(f"{time.monotonic() - begin:5.0f} s: {check} passed", flush=True)
+
     with tempfile.TemporaryDirectory() as temporary:
         folder = pathlib.Path(temporary)
         check_refusals(folder)
+        passed("refusals")
         expected = check_one_run(folder)
+        passed("one run by two ranks")
         check_restarts(folder, expected)
+        passed("restarts")
         check_stopping(folder, expected)
+        passed("stopping")
         check_other_numbers(folder)
+        passed("other numbers of ranks")
         check_comparison(folder)
+        passed("comparison")
         check_kills(folder)
 
 
