@@ -19,6 +19,7 @@
 #include "apps/compare_estimate.h"
 #include "apps/compare_progress.h"
 #include "apps/compare_report.h"
+#include "apps/gpu_sharing.h"
 #include "apps/job_pool.h"
 #include "apps/shard.h"
 #include "apps/status_display.h"
@@ -416,6 +417,11 @@ int run_compare(const std::vector<std::string>& arguments) {
     return 0;
   }
 
+  if (machine.gpus > 0)
+    if (const std::string advice = sharing_advice((machine.runs_at_once() + machine.gpus - 1) / machine.gpus,
+                                                  has_multi_process_service(), has_gpu_share());
+        !advice.empty())
+      std::cout << advice << std::endl;
   write_plan(directory, wanted.all, all);
   const CallOutcome outcome = run_all(directory, runs, machine, *signals);
   if (outcome.stopped_by != 0) {
