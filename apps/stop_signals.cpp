@@ -58,7 +58,7 @@ void set_handler(int signal, void (*handler)(int, siginfo_t*, void*)) {
 void save_on_signal() { set_handler(SIGUSR1, handle_save); }
 
 StopSignals::StopSignals() {
-  g_stopped_by = g_asked_by_parent = g_asked_by_another = 0;
+  for (auto* const flag : {&g_stopped_by, &g_asked_by_parent, &g_asked_by_another}) *flag = 0;
   for (const int signal : {SIGINT, SIGTERM}) set_handler(signal, handle_stop);
 }
 StopSignals::~StopSignals() {

@@ -26,7 +26,7 @@ std::string_view environment(const char* name) {
 
 std::string bar(double done, std::size_t cells) {
   const auto full = static_cast<std::size_t>(std::clamp(done, 0.0, 1.0) * static_cast<double>(cells));
-  return "[" + std::string(full, '#') + std::string(cells - full, '.') + "]";
+  return std::string("[").append(full, '#').append(cells - full, '.').append("]");
 }
 
 std::string joined(const std::vector<LinePart>& parts, int most_rank) {

@@ -96,7 +96,8 @@ Settings control_settings(const std::string& control, const Experiment& experime
     throw UserError(where +
                     ": compare.controls names full_state_recurrent, which has the memory of compare.reference '" +
                     experiment.reference + "', but that is none of the backbones");
-  std::string memory = Config{}.memory.name();
+  static const Config defaults;
+  std::string memory = defaults.memory.name();
   for (const Settings* settings : {&experiment.common, &reference->settings})
     for (const auto& [key, value] : *settings)
       if (key == "memory.name") memory = value;

@@ -86,7 +86,7 @@ TEST_CASE("a screen never takes more than there is, and says what has no room") 
   const auto joined = [&screen] {
     std::string all;
     for (const std::string& line : screen.compose(80, 24, ColourDepth::k24Bit))
-      all += " " + line.substr(std::min(line.find_first_not_of(' '), line.size()));
+      all.append(" ").append(line.substr(std::min(line.find_first_not_of(' '), line.size())));
     return all;
   };
   std::string all = joined();

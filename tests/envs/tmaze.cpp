@@ -21,9 +21,9 @@ TMaze::Params make_params(bool active, int corridor_length) {
 using Observation = std::array<float, 2>;
 
 Observation observe(const TMaze::Params& params, const TMaze::State& state) {
-  Observation observation;
-  TMaze::observe(params, state, observation.data());
-  return observation;
+  std::array<float, 5> all{};  // with the full state
+  TMaze::observe(params, state, all.data());
+  return {all[0], all[1]};
 }
 
 Outcome step(const TMaze::Params& params, TMaze::State& state, int action) {
