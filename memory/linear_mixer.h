@@ -28,10 +28,15 @@ inline torch::nn::Linear normal_map(std::int64_t inputs, std::int64_t outputs, d
   return map;
 }
 
+// a and s of a ComplexMixer, complex or real.
+struct ComplexRecurrence {
+  torch::Tensor factors_N, input_scale_N;
+};
+
 // A mixer of complex channels with factors that do not depend on the input:
 //   h_t = a h_{t-1} + s (B x_t),   y_t = Re(C h_t) + D x_t.
 // Complex numbers are pairs of real ones, real part first: B is [2N, D], the state [N, 2], and Re(C h) a real map of
-// 2N numbers. Derived has factors() and input_scale(), complex or real [N].
+// 2N numbers. Derived has recurrence(), a ComplexRecurrence of its parameters.
 template <class Derived>
 class ComplexMixer : public torch::nn::Module {
  public:
@@ -60,15 +65,17 @@ class ComplexMixer : public torch::nn::Module {
 
   torch::Tensor forward(const torch::Tensor& x_BTD, const Plan& plan, std::span<const torch::Tensor> state,
                         std::vector<torch::Tensor>& final_state) {
-    const torch::Tensor b_BTN = write(x_BTD, state[0].scalar_type());
-    const torch::Tensor h_BTN = recur(derived().factors(), b_BTN, torch::view_as_complex(state[0]), plan, final_state);
+    const ComplexRecurrence of = derived().recurrence();
+    const torch::Tensor b_BTN = write(x_BTD, of.input_scale_N, state[0].scalar_type());
+    const torch::Tensor h_BTN = recur(of.factors_N, b_BTN, torch::view_as_complex(state[0]), plan, final_state);
     final_state.back() = torch::view_as_real(final_state.back());
     return read(h_BTN, x_BTD);
   }
 
   torch::Tensor step(const torch::Tensor& x_BD, const StepPlan&, std::span<const torch::Tensor> state, LayerView*) {
+    const ComplexRecurrence of = derived().recurrence();
     torch::Tensor h_BN = torch::view_as_complex(state[0]);
-    h_BN.mul_(derived().factors()).add_(write(x_BD, state[0].scalar_type()));
+    h_BN.mul_(of.factors_N).add_(write(x_BD, of.input_scale_N, state[0].scalar_type()));
     return read(h_BN, x_BD);
   }
 
@@ -85,9 +92,9 @@ class ComplexMixer : public torch::nn::Module {
  private:
   const Derived& derived() const { return static_cast<const Derived&>(*this); }
 
-  torch::Tensor write(const torch::Tensor& x, torch::ScalarType dtype) {
+  torch::Tensor write(const torch::Tensor& x, const torch::Tensor& scale_N, torch::ScalarType dtype) {
     const torch::Tensor pairs = apply_linear(input_, x).to(dtype).unflatten(-1, {-1, 2}).contiguous();
-    return torch::view_as_complex(pairs) * derived().input_scale();
+    return torch::view_as_complex(pairs) * scale_N;
   }
   torch::Tensor read(const torch::Tensor& h, const torch::Tensor& x) {
     return apply_linear(output_, torch::view_as_real(h).flatten(-2)) + skip_D_ * x;

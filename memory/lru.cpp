@@ -25,8 +25,9 @@ class LruMixer : public ComplexMixer<LruMixer> {
     log_gamma_N_ = register_parameter("log_gamma", (0.5 * torch::log1p(-square_N)).to(torch::kFloat32));
   }
 
-  torch::Tensor factors() const { return from_polar(torch::exp(-torch::exp(nu_N_)), torch::exp(theta_N_)); }
-  torch::Tensor input_scale() const { return log_gamma_N_.exp(); }
+  ComplexRecurrence recurrence() const {
+    return {from_polar(torch::exp(-torch::exp(nu_N_)), torch::exp(theta_N_)), log_gamma_N_.exp()};
+  }
 
  private:
   torch::Tensor nu_N_, theta_N_, log_gamma_N_;

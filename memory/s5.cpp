@@ -51,11 +51,11 @@ class S5Mixer : public ComplexMixer<S5Mixer> {
     log_step_N_ = register_parameter("log_step", low + (high - low) * torch::rand({pairs}));
   }
 
-  torch::Tensor factors() const {
-    const torch::Tensor step_N = log_step_N_.exp();
-    return from_polar(torch::exp(-log_rate_N_.exp() * step_N), frequency_N_ * step_N);
+  ComplexRecurrence recurrence() const {
+    const torch::Tensor rate_N = -log_rate_N_.exp(), step_N = log_step_N_.exp();
+    const torch::Tensor factors_N = from_polar(torch::exp(rate_N * step_N), frequency_N_ * step_N);
+    return {factors_N, (factors_N - 1) / torch::complex(rate_N, frequency_N_)};
   }
-  torch::Tensor input_scale() const { return (factors() - 1) / torch::complex(-log_rate_N_.exp(), frequency_N_); }
 
  private:
   torch::Tensor log_rate_N_, frequency_N_, log_step_N_;
