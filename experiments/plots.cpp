@@ -317,10 +317,10 @@ Figure plot_intervals(const fs::path& folder, const std::string& name, const std
 
 Figure plot_matrix(const fs::path& folder, const std::string& name, const std::string& caption, const Matrix& matrix) {
   if (matrix.rows.empty() || matrix.columns.empty()) throw std::invalid_argument("a plot of nothing");
-  constexpr int kRow = 24, kWidest = 92;
+  constexpr int kRow = 24, kNarrowest = 28, kWidest = 92;
   const int names = 24 + width_of(matrix.rows), slanted = 24 + width_of(matrix.columns) * 2 / 3;
   const auto rows = static_cast<int>(matrix.rows.size()), columns = static_cast<int>(matrix.columns.size());
-  const int cell = std::min(kWidest, (kWidth - names - slanted) / columns);
+  const int cell = std::clamp((kWidth - names - slanted) / columns, kNarrowest, kWidest);
   Plot plot{.name = name,
             .width = names + columns * cell + slanted,
             .height = slanted + rows * kRow + 12,
@@ -331,8 +331,9 @@ Figure plot_matrix(const fs::path& folder, const std::string& name, const std::s
       const auto& number = matrix.cells[static_cast<std::size_t>(row)][static_cast<std::size_t>(column)];
       if (!number) continue;
       // From near white to the blue of the curves.
+      const double height = std::clamp(*number, 0.0, 1.0);
       const auto mixed = [&](int light, int dark) {
-        return static_cast<int>(std::lround(light + *number * (dark - light)));
+        return static_cast<int>(std::lround(light + height * (dark - light)));
       };
       char line[96];
       std::snprintf(line, sizeof(line), "%d %d %.0f 0x%02X%02X%02X 0x%s\n", column, row, 100 * *number, mixed(247, 0),

@@ -56,7 +56,7 @@ Figure plot_panels(const std::filesystem::path& folder, const std::string& name,
                    const std::vector<PlottedMethod>& methods, const std::vector<Panel>& panels);
 Figure plot_intervals(const std::filesystem::path& folder, const std::string& name, const std::string& caption,
                       const std::vector<PlottedMethod>& methods, const std::vector<IntervalPanel>& panels);
-// Every number as a percentage on a ground that is the darker the higher it is.
+// Every number as a percentage on a ground that is the darker the higher it is, between 0 and 1.
 Figure plot_matrix(const std::filesystem::path& folder, const std::string& name, const std::string& caption,
                    const Matrix& matrix);
 

@@ -79,6 +79,13 @@ TEST_CASE("a matrix has a number where there is one") {
         "# column, row, number, colour, colour of the number\n0 0 12 0xD9E4EB 0x333333\n0 1 100 0x005A96 0xFFFFFF\n"
         "1 1 50 0x7CA9C7 0x333333\n");
   CHECK_THROWS_AS(plot_matrix(folder.path(), "none", "c", {}), std::invalid_argument);
+
+  // Numbers below 0, as normalised ones may be, and more columns than a page is wide.
+  const std::vector<std::string> many(60, "task");
+  const Figure wide =
+      plot_matrix(folder.path(), "wide", "c", {{"x"}, many, {std::vector<std::optional<double>>(60, -0.02)}});
+  CHECK(mentions(wide.svg, ">-2<"));
+  CHECK(mentions(read_text(folder / "wide.dat"), "0 0 -2 0xF7F7F7 0x333333\n"));
 }
 
 TEST_CASE("legends name the methods that have curves, of which no two look the same") {
