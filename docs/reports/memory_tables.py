@@ -1,6 +1,7 @@
 """The tables of docs/results.md that show docs/reports/memories.csv: success by memory and task.
 
-    memory_tables.py               writes the tables into docs/results.md, each in place of the one with its header
+    memory_tables.py               writes the tables into docs/results.md, each in place of the one with its header, or
+                                   behind the table before where there is none
     memory_tables.py --check       exit status 1 where docs/results.md has other tables than the runs make
 
 A cell: for tasks whose return says more than their success, the mean return; mean success of the best weights in %,
@@ -23,9 +24,15 @@ GROUPS = [
     {"visual_match_0": "visual match 0", "visual_match_50": "delay 50", "visual_match_100": "delay 100",
      "visual_match_250": "delay 250"},
     {"key_to_door_60": "key-to-door 60"},
-    {"repeat_previous_easy": "repeat_previous easy", "memory_len_30": "memory_len 30"},
+    {"repeat_previous_easy": "repeat_previous easy", "repeat_previous_medium": "medium",
+     "repeat_previous_hard": "hard"},
+    {"repeat_first_easy": "repeat_first easy", "repeat_first_medium": "medium", "repeat_first_hard": "hard"},
+    {"autoencode_easy": "autoencode easy", "concentration_easy": "concentration easy"},
+    {"memory_len_30": "memory_len 30", "memory_len_100": "100"},
+    {"minigrid_memory_s9": "MiniGrid Memory S9", "minigrid_memory_s11": "S11", "minigrid_memory_s13": "S13",
+     "minigrid_memory_s17_random": "S17 random"},
 ]
-BY_RETURN = {"repeat_previous_easy"}
+BY_RETURN = {task for group in GROUPS[3:6] for task in group}  # POPGym's
 
 
 def percent(values):
@@ -73,15 +80,21 @@ def tables(rows):
 
 def with_tables(text, rows):
     lines = text.split("\n")
+    behind = None  # the table before
     for group, table in tables(rows):
         first = next(iter(group.values()))
-        begin = [i for i, line in enumerate(lines) if line.startswith(f"| memory | state, bytes | {first}")]
-        if len(begin) != 1:
-            raise SystemExit(f"memory_tables: results.md has {len(begin)} tables of '{first}'")
-        end = begin[0]
-        while lines[end].startswith("|"):
-            end += 1
-        lines[begin[0]:end] = table
+        found = [i for i, line in enumerate(lines) if line.startswith(f"| memory | state, bytes | {first}")]
+        if len(found) > 1 or (not found and behind is None):
+            raise SystemExit(f"memory_tables: results.md has {len(found)} tables of '{first}'")
+        if found:
+            begin = end = found[0]
+            while lines[end].startswith("|"):
+                end += 1
+        else:
+            lines[behind:behind] = [""]
+            begin = end = behind + 1
+        lines[begin:end] = table
+        behind = begin + len(table)
     return "\n".join(lines)
 
 
