@@ -12,7 +12,7 @@ std::int64_t ObservationPart::elements() const {
 
 std::string ObservationPart::text() const {
   std::string sizes;
-  for (const std::int64_t size : shape) sizes += (sizes.empty() ? "" : "x") + std::to_string(size);
+  for (const std::int64_t size : shape) sizes.append(sizes.empty() ? "" : "x").append(std::to_string(size));
   const char* const name = kind == PartKind::kImage ? "image " : kind == PartKind::kVector ? "vector " : "tokens ";
   return name + sizes + (kind == PartKind::kTokens ? " of " + std::to_string(values) : "");
 }

@@ -21,7 +21,7 @@ DoorKey::Params DoorKey::make_params(const Options& options, std::uint64_t, Purp
   params.full_state = options.full_state;
   const auto side = static_cast<std::size_t>(options.size);
   for (int wall = kFirstWall; wall < options.size - 2; ++wall) {
-    std::string row = "#" + std::string(side - 2, ' ') + "#";
+    std::string row = minigrid::open_row(options.size);
     row[static_cast<std::size_t>(wall)] = '#';
     std::vector<std::string> map(side, row);
     map.front() = map.back() = std::string(side, '#');

@@ -8,7 +8,7 @@ namespace {
 
 // Room, hall and the passage across its end.
 std::vector<std::string> map_of(int size, int hall_end) {
-  std::vector<std::string> map(static_cast<std::size_t>(size), "#" + std::string(size - 2, ' ') + "#");
+  std::vector<std::string> map(static_cast<std::size_t>(size), minigrid::open_row(size));
   map.front() = map.back() = std::string(size, '#');
   const int middle = size / 2;
   for (const int side : {-1, 1}) {

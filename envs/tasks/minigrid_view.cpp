@@ -13,6 +13,12 @@ constexpr std::array<std::uint8_t, 1 << 2 * kView> kSpreadLight = [] {
   return table;
 }();
 
+std::string open_row(int width) {
+  std::string row(static_cast<std::size_t>(width), ' ');
+  row.front() = row.back() = '#';
+  return row;
+}
+
 Walls make_walls(const std::vector<std::string>& map) {
   const auto height = static_cast<int>(map.size());
   if (height > kMaxSide) throw std::invalid_argument("a maze of " + std::to_string(height) + " rows");

@@ -92,6 +92,8 @@ struct Walls {
 // A map as text, rows from the top of the same width: # wall. Throws std::invalid_argument for a larger map than
 // kMaxSide and for rows of unequal width.
 Walls make_walls(const std::vector<std::string>& map);
+// A row of such a map, without walls but at its ends; width: 2 or more.
+std::string open_row(int width);
 
 // ---- What the agent sees. ----
 

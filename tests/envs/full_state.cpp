@@ -58,7 +58,7 @@ TEST_CASE("T-maze: goal, way and delay stand behind the usual observation") {
     options.corridor_length = 6;
     int late = 0, in_time = 0;
     play_both<TMaze>(options, [&](const auto& plain, const auto& full, const auto& state) {
-      float before[2] = {}, now[5] = {};
+      float before[5] = {}, now[5] = {};
       TMaze::observe(plain, state, before);
       TMaze::observe(full, state, now);
       REQUIRE(now[0] == before[0]);

@@ -355,7 +355,7 @@ TEST_CASE("MiniGrid's Memory: the object is a cue once it was seen and while it 
     MiniGridMemory::State state = MiniGridMemory::reset(params, rng);
     std::string object;
     for (End end = End::kNone;;) {
-      Image image(3 * kCells);
+      Image image(3 * kCells + 1);  // with the direction
       MiniGridMemory::observe(params, state, image.data());
       const unsigned bit = minigrid::view_bit(state.agent, 1, 5);
       const int code = bit == minigrid::kOutOfView ? 0 : image[(6 - bit / 8) * 7 + bit % 8];
