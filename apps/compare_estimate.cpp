@@ -6,6 +6,7 @@
 #include "base/error.h"
 
 namespace engram {
+
 void PaceWatch::report(const TrainStatus& status) {
   if (status.seconds_acting > 0) acting_.see(status.steps, status.seconds_acting);
   if (status.updates >= 2) learning_.see(status.updates, status.seconds_learning);

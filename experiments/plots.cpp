@@ -76,7 +76,18 @@ int width_of(const std::vector<std::string>& labels) {
   return kCharacter * static_cast<int>(std::min<std::size_t>(longest, 24));
 }
 
-// "#RRGGBB"; `place`: among the controls or the others.
+// Of each method that is shown the place among those of its kind, controls or others.
+std::vector<std::size_t> places_of(const std::vector<PlottedMethod>& methods, const std::vector<bool>& shown) {
+  std::vector<std::size_t> places;
+  std::size_t controls = 0, others = 0;
+  for (std::size_t i = 0; i < methods.size(); ++i) {
+    std::size_t& next = methods[i].control ? controls : others;
+    places.push_back(shown[i] ? next++ : next);
+  }
+  return places;
+}
+
+// "#RRGGBB"
 std::string colour_of(const PlottedMethod& method, std::size_t place) {
   return method.control ? cycled(kControlColours, place) : cycled(kColours, place);
 }
@@ -84,11 +95,11 @@ std::string colour_of(const PlottedMethod& method, std::size_t place) {
 // Line style METHOD + 1 of each method that is shown, and 100 + LEVEL of the levels.
 std::string line_styles(const std::vector<PlottedMethod>& methods, const std::vector<bool>& shown) {
   std::string styles;
-  std::size_t controls = 0, others = 0;
+  const std::vector<std::size_t> places = places_of(methods, shown);
   for (std::size_t i = 0; i < methods.size(); ++i) {
     if (!shown[i]) continue;
     const bool control = methods[i].control;
-    const std::size_t place = control ? controls++ : others++;
+    const std::size_t place = places[i];
     styles += "set style line " + std::to_string(i + 1) + " lc rgb '" + colour_of(methods[i], place) + "' dt " +
               (control ? cycled(kControlDashes, place) : cycled_aside(kDashes, place, 1)) + " lw 2 pt " +
               std::to_string(control ? cycled(kControlMarkers, place) : cycled_aside(kMarkers, place, 2)) + " ps 0.8\n";
@@ -278,17 +289,15 @@ Figure plot_panels(const fs::path& folder, const std::string& name, const std::s
 Figure plot_intervals(const fs::path& folder, const std::string& name, const std::string& caption,
                       const std::vector<PlottedMethod>& methods, const std::vector<IntervalPanel>& panels) {
   if (panels.empty()) throw std::invalid_argument("a plot of nothing");
-  std::vector<std::string> labels, colours;
-  std::size_t controls = 0, others = 0;
-  for (const PlottedMethod& method : methods) {
-    labels.push_back(method.label);
-    colours.push_back(colour_of(method, method.control ? controls++ : others++));
-  }
+  const std::vector<bool> all(methods.size(), true);
+  const std::vector<std::size_t> places = places_of(methods, all);
+  std::vector<std::string> labels;
+  for (const PlottedMethod& method : methods) labels.push_back(method.label);
   const int names = 24 + width_of(labels);
   const auto rows = static_cast<int>(panels[0].rows.size());
   Plot plot{.name = name, .width = kWidth, .height = 80 + 28 * rows, .body = "", .data = ""};
   const int panel_width = (plot.width - names) / static_cast<int>(panels.size());
-  plot.body = line_styles(methods, std::vector<bool>(methods.size(), true)) +
+  plot.body = line_styles(methods, all) +
               "unset key\nset border 1 lc rgb '#333333'\nset tics out scale 0.6\nset grid xtics lc rgb "
               "'#E4E4E4' lt 1 lw 0.7\nset xtics nomirror " +
               kPercentTics + "\nset xrange [-0.03:1.03]\n";
@@ -307,8 +316,8 @@ Figure plot_intervals(const fs::path& folder, const std::string& name, const std
           add_block(plot, shown.title + ", " + methods[method].label, {{static_cast<double>(row), estimate}});
       const std::string source = gnuplot_string(plot.name + ".dat") + " index " + std::to_string(block);
       curves += (row == 0 ? "" : ", ") + source + " using 3:1:($4-$3):(0) with vectors nohead lc rgb '#90" +
-                colours[method].substr(1) + "' lw 9 notitle, " + source + " using 2:1 with points ls " +
-                std::to_string(method + 1) + " ps 1 notitle";
+                colour_of(methods[method], places[method]).substr(1) + "' lw 9 notitle, " + source +
+                " using 2:1 with points ls " + std::to_string(method + 1) + " ps 1 notitle";
     }
     plot.body += "set ytics nomirror (" + tics + ") scale 0\nplot " + curves + "\n";
   }
