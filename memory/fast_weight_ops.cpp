@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "memory/ops_cuda.h"
+#include "memory/vector_decay_cuda.h"
 #include "nn/autocast.h"
 
 namespace engram {
@@ -257,16 +258,27 @@ std::int64_t decay_channels(const FastWeightInput& input) {
   return input.log_decay.defined() ? input.log_decay.size(-1) : 0;
 }
 
+// What a step writes is one vector: its value times its write strength.
+VectorDecayInput vector_decay_of(const FastWeightRule& rule, const FastWeightInput& input) {
+  return {read_scale(rule.attention_norm, input.key.size(3)), input.query, input.key,
+          input.value * input.write.unsqueeze(3), input.log_decay};
+}
+
 Tensor head_scalars(const Tensor& log_decay) { return log_decay.defined() ? log_decay.squeeze(-1) : log_decay; }
 
 }  // namespace
 
 Support fast_weight_kernels(const FastWeightRule& rule, std::int64_t decay_channels, std::int64_t key_width,
                             std::int64_t value_width) {
-  if (decay_channels > 1) return Support::no("they have a decay per key channel");
+  if (decay_channels > 1) {
+    if (rule.delta) return Support::no("their delta rule has a decay per key channel");
+    if (rule.attention_norm != AttentionNorm::kNone)
+      return Support::no("beside an attention norm they have a decay per key channel");
+  }
   if (rule.delta && rule.attention_norm != AttentionNorm::kNone)
     return Support::no("their delta rule has an attention norm");
-  const std::int64_t width = kernel_width(rule, key_width, value_width);
+  const std::int64_t width =
+      decay_channels > 1 ? std::max(key_width, value_width) : kernel_width(rule, key_width, value_width);
   if (width > kMaxKernelWidth)
     return Support::no("a head has " + std::to_string(width) + " channels, more than " +
                        std::to_string(kMaxKernelWidth));
@@ -275,6 +287,7 @@ Support fast_weight_kernels(const FastWeightRule& rule, std::int64_t decay_chann
 
 Support fast_weight_step_kernel(const FastWeightRule& rule, std::int64_t decay_channels, std::int64_t key_width,
                                 std::int64_t value_width) {
+  if (decay_channels > 1) return Support::no("they have a decay per key channel");
   if (Support own = fast_weight_kernels(rule, decay_channels, key_width, value_width); !own) return own;
   if (rule.attention_norm != AttentionNorm::kNone) return Support::no("their step has an attention norm");
   if (key_width != value_width)
@@ -285,10 +298,11 @@ Support fast_weight_step_kernel(const FastWeightRule& rule, std::int64_t decay_c
 }
 
 Support supports_fresh_fast_weights(const FastWeightRule& rule, const FastWeightInput& input) {
+  const std::int64_t channels = decay_channels(input);
+  if (Support own = fast_weight_kernels(rule, channels, input.key.size(3), input.value.size(3)); !own) return own;
+  if (channels > 1) return supports_vector_decay_on_gpu(vector_decay_of(rule, input));
   const auto device = input.value.device();
-  if (Support own = cuda::supports_chunked_fast_weights(device, product_dtype(device, input.value.scalar_type())); !own)
-    return own;
-  return fast_weight_kernels(rule, decay_channels(input), input.key.size(3), input.value.size(3));
+  return cuda::supports_chunked_fast_weights(device, product_dtype(device, input.value.scalar_type()));
 }
 
 ScaledWrites scaled_writes(const FastWeightInput& input) {
@@ -316,6 +330,8 @@ ScaledWrites scaled_writes(const FastWeightInput& input) {
 Tensor fresh_fast_weights(const FastWeightRule& rule, const FastWeightInput& given, const Tensor& lengths_B) {
   const Support support = supports_fresh_fast_weights(rule, given);
   TORCH_CHECK(support, "fast weights by kernels: ", support.reason());
+  if (decay_channels(given) > 1)
+    return vector_decay_on_gpu(vector_decay_of(rule, given), lengths_B).to(given.value.scalar_type());
   const ScaledWrites scaled = rule.log_write ? scaled_writes(given) : ScaledWrites{given, {}};
   const FastWeightInput& input = scaled.input;
   const std::int64_t key_width = input.key.size(3), value_width = input.value.size(3);

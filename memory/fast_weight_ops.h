@@ -1,5 +1,5 @@
 // The memory of memory/fast_weights.h as operations: over whole sequences, differentiable and parallel in time, and one
-// step, in place on its state. LibTorch's operations and, where this says so, kernels/delta_rule; without a wait for
+// step, in place on its state. LibTorch's operations and, where this says so, kernels; without a wait for
 // the device and with shapes that depend on no values, so that a CUDA graph may capture them.
 //
 // Shapes: B batch, T time, H heads, K key width, V value width. Any floating dtype; computed in float32 at least. The
@@ -59,8 +59,8 @@ FastWeightResult fast_weights(const FastWeightRule& rule, const FastWeightInput&
 // What is read is multiplied with, before an attention norm: 1 / sqrt(K), or 1 where the norm has no need of it.
 double read_scale(AttentionNorm norm, std::int64_t key_width);
 
-// Whether kernels/delta_rule can compute this rule over fresh sequences, and what keeps it from a step of them besides.
-// decay_channels: 0 without a decay, 1, or K.
+// Whether kernels/delta_rule or, with a decay for each key channel, kernels/vector_decay can compute this rule over
+// fresh sequences, and what keeps the former from a step of them besides. decay_channels: 0 without a decay, 1, or K.
 Support fast_weight_kernels(const FastWeightRule& rule, std::int64_t decay_channels, std::int64_t key_width,
                             std::int64_t value_width);
 Support fast_weight_step_kernel(const FastWeightRule& rule, std::int64_t decay_channels, std::int64_t key_width,
@@ -77,7 +77,8 @@ struct ScaledWrites {
 ScaledWrites scaled_writes(const FastWeightInput& input);
 
 // The output of fast_weights() alone, from a state of zeros, by the kernels: on a GPU, of tensors whose type of
-// products (nn/autocast.h) is float32 or bfloat16, which is then that of the memory's. Differentiable once.
+// products (nn/autocast.h) is float32 or bfloat16, which is then that of the memory's; with a decay for each key
+// channel that is float32. Differentiable once.
 Support supports_fresh_fast_weights(const FastWeightRule& rule, const FastWeightInput& input);
 torch::Tensor fresh_fast_weights(const FastWeightRule& rule, const FastWeightInput& input,
                                  const torch::Tensor& lengths_B);

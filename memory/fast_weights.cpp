@@ -77,6 +77,7 @@ class FastWeightsMixer : public torch::nn::Module, public AttentionMaps {
     if (options.is_deltanet()) return {};
     if (const Support memory = FastWeightMemory::kernels(options); !memory)
       return Support::no("its fast weights have no kernels: " + memory.reason());
+    if (options.decay == Decay::kVector) return Support::no("only its fast weights have kernels");
     return {};
   }
 

@@ -9,6 +9,7 @@
 #include "memory/linear_recurrence_cuda.h"
 #include "memory/ops_cuda.h"
 #include "memory/slstm_cuda.h"
+#include "memory/vector_decay_cuda.h"
 
 namespace engram::fused {
 
@@ -68,5 +69,7 @@ Support supports_linear_recurrence_on_gpu(const Tensor&, const Tensor&, const Te
 Tensor linear_recurrence_on_gpu(const Tensor&, const Tensor&, const Tensor&) { not_built("the linear recurrence"); }
 Support supports_slstm_on_gpu(const Tensor&, const Tensor&) { return no_support(); }
 Tensor slstm_on_gpu(const Tensor&, const Tensor&, const Tensor&) { not_built("sLSTM"); }
+Support supports_vector_decay_on_gpu(const VectorDecayInput&) { return no_support(); }
+Tensor vector_decay_on_gpu(const VectorDecayInput&, const Tensor&) { not_built("a decay for each channel"); }
 
 }  // namespace engram

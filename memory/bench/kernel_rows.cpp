@@ -10,6 +10,7 @@
 #include "memory/bench/memories.h"
 #include "memory/bench/mixer.h"
 #include "memory/bench/recurrence.h"
+#include "memory/bench/vector_decay.h"
 
 namespace engram {
 namespace {
@@ -254,6 +255,7 @@ std::vector<std::function<KernelRow()>> kernel_rows() {
   for (const auto& row : delayed_memory_rows()) rows.push_back(row);
   for (const auto& row : recurrence_rows()) rows.push_back(row);
   for (const auto& row : hadamard_memory_rows()) rows.push_back(row);
+  for (const auto& row : vector_decay_rows()) rows.push_back(row);
   return rows;
 }
 

@@ -227,7 +227,9 @@ TEST_CASE("fast weights say why they learn on LibTorch") {
        {"linear_transformer", "performer", "dpfp", "delta_2021", "gated_deltanet", "retnet", "mamba2", "mlstm"})
     CHECK(reason({name, {}}) == reason({"deltanet", {}}));
   CHECK(reason({"fast_weights", {{"rule", "gated_sum"}, {"beta_factor", "1"}}}) == reason({"deltanet", {}}));
-  CHECK(reason({"gla", {}}) == none + "they have a decay per key channel");
+  CHECK(reason({"gla", {}}) == "only its fast weights have kernels");
+  CHECK(reason({"gla", {{"rule", "delta"}, {"write_strength", "sigmoid"}}}) ==
+        none + "their delta rule has a decay per key channel");
   CHECK(reason({"delta_2021", {{"attention_norm", "sum"}}}) == none + "their delta rule has an attention norm");
   // The sum of keys is one more channel, and widths are even.
   CHECK(reason({"retnet", {{"width", "256"}}}) == reason({"deltanet", {}}));

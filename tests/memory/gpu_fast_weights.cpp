@@ -25,17 +25,17 @@ constexpr std::int64_t kBatch = 4, kSteps = 150, kHeads = 2;
 
 struct Setting {
   FastWeightRule rule;
-  bool decays;
-  std::int64_t key_width, value_width;
+  std::int64_t decay_channels, key_width, value_width;
 
   std::string name() const {
     return std::string(rule.delta ? "delta" : "sum") + " norm " +
-           std::to_string(static_cast<int>(rule.attention_norm)) + (rule.log_write ? " log write" : "") +
-           (decays ? " decays " : " ") + std::to_string(key_width) + " x " + std::to_string(value_width);
+           std::to_string(static_cast<int>(rule.attention_norm)) + (rule.log_write ? " log write" : "") + " decays " +
+           std::to_string(decay_channels) + " of " + std::to_string(key_width) + " x " + std::to_string(value_width);
   }
 };
 
-// Every rule with and without a decay; keys as wide as values, wider (DPFP, FAVOR+) and of an odd width.
+// Every rule without a decay, with one and, where it takes that, with one for each channel; keys as wide as values,
+// wider (DPFP, FAVOR+) and of an odd width.
 std::vector<Setting> settings() {
   const std::vector<std::pair<std::int64_t, std::int64_t>> widths{{50, 50}, {100, 50}, {128, 50}, {9, 9}, {64, 64}};
   std::vector<Setting> all;
@@ -44,8 +44,10 @@ std::vector<Setting> settings() {
                                      {false, AttentionNorm::kSum},
                                      {false, AttentionNorm::kAtLeastOne},
                                      {false, AttentionNorm::kAtLeastOne, /*log_write=*/true}})
-    for (const bool decays : {false, true})
-      for (const auto& [keys, values] : widths) all.push_back({rule, decays, keys, values});
+    for (const auto& [keys, values] : widths) {
+      for (const std::int64_t decay_channels : {0, 1}) all.push_back({rule, decay_channels, keys, values});
+      if (!rule.delta && rule.attention_norm == AttentionNorm::kNone) all.push_back({rule, keys, keys, values});
+    }
   return all;
 }
 
@@ -69,8 +71,8 @@ FastWeightInput random_input(const Setting& s, torch::ScalarType dtype, std::vec
   // below.
   in.write = rounded(s.rule.log_write ? random(0) + torch::tensor({8.0, -4.5}, torch::kFloat64)
                                       : 2 * torch::sigmoid(random(0)));
-  if (s.decays)
-    in.log_decay = (-0.2 * torch::rand_like(in.write)).to(torch::kFloat32).to(torch::kFloat64).unsqueeze(-1);
+  if (s.decay_channels > 0)
+    in.log_decay = (-0.2 * torch::rand_like(random(s.decay_channels))).to(torch::kFloat32).to(torch::kFloat64);
   return in;
 }
 
@@ -135,7 +137,7 @@ TEST_CASE("fast weights by a GPU's kernels equal LibTorch's, with their gradient
 TEST_CASE("fast weights are in the type of products around them") {
   if (skip_without_gpu()) return;
   torch::manual_seed(14);
-  const Setting s{{true}, true, 50, 50};
+  const Setting s{{true}, 1, 50, 50};
   const FastWeightInput in = on_gpu(random_input(s, torch::kBFloat16, {kBatch, kSteps}), torch::kFloat32);
   const Tensor lengths_B = torch::full({kBatch}, kSteps, torch::kInt64).to(torch::kCUDA);
   const Tensor single = fresh_fast_weights(s.rule, in, lengths_B);

@@ -1,0 +1,137 @@
+#include "memory/bench/vector_decay.h"
+
+#include <memory>
+
+#include "kernels/vector_decay/reference.h"
+#include "kernels/vector_decay/vector_decay.h"
+#include "memory/bench/kernel_case.h"
+#include "memory/fast_weight_ops.h"
+
+namespace engram {
+namespace {
+
+using torch::Tensor;
+
+// q, k, v and the logarithms of decays.
+enum Input { kQuery, kKey, kValue, kLogDecay };
+
+// All rows of full length; the shape's width is that of values, keys have half of it, as in the published form.
+class VectorDecayBench {
+ public:
+  explicit VectorDecayBench(const KernelShape& shape)
+      : shape_(shape),
+        key_width_(shape.width / 2),
+        length_B_(torch::full({shape.batch}, shape.time, on_gpu(torch::kInt64))),
+        d_output_BTHV_(vectors(shape.width)),
+        // A decay keeps some 96% a step, as at the first weights.
+        inputs_(leaves(
+            {vectors(key_width_), vectors(key_width_), vectors(shape.width), -0.04 * vectors(key_width_).abs()})),
+        output_BTHV_(torch::empty_like(d_output_BTHV_)) {
+    for (const Tensor& input : inputs_) gradients_.push_back(torch::empty_like(input.detach()));
+  }
+
+  void forward(cudaStream_t stream) const { vector_decay_forward(problem(), output_BTHV_.data_ptr<float>(), stream); }
+  void backward(cudaStream_t stream) const {
+    const auto of = [&](Input input) { return gradients_[input].data_ptr<float>(); };
+    vector_decay_backward(problem(), d_output_BTHV_.const_data_ptr<float>(),
+                          {of(kQuery), of(kKey), of(kValue), of(kLogDecay)}, stream);
+  }
+
+  ForwardBackward check() const {
+    forward(nullptr);
+    backward(nullptr);
+    const auto some = [&](const Tensor& x) { return all_heads_checked(x.detach(), shape_); };
+    const auto some_input = [&](Input input) { return numbers(some(inputs_[input])); };
+    const VectorDecayReferenceInput input{shape_.checked_rows(),
+                                          shape_.time,
+                                          shape_.heads,
+                                          static_cast<int>(key_width_),
+                                          shape_.width,
+                                          problem().scale,
+                                          some_input(kQuery),
+                                          some_input(kKey),
+                                          some_input(kValue),
+                                          some_input(kLogDecay),
+                                          std::vector<int>(shape_.checked_rows(), shape_.time)};
+    const VectorDecayReferenceGradient gradient = vector_decay_reference_backward(input, numbers(some(d_output_BTHV_)));
+    WorstError forward_error(shape_), backward_error(shape_);
+    const auto compare = [&](WorstError& error, const Tensor& actual, const std::vector<double>& expected) {
+      error.compare(some(actual), tensor_of(expected, some(actual).sizes()));
+    };
+    compare(forward_error, output_BTHV_, vector_decay_reference(input));
+    compare(backward_error, gradients_[kQuery], gradient.query_BTHK);
+    compare(backward_error, gradients_[kKey], gradient.key_BTHK);
+    compare(backward_error, gradients_[kValue], gradient.value_BTHV);
+    compare(backward_error, gradients_[kLogDecay], gradient.log_decay_BTHK);
+    return {forward_error.get(), backward_error.get()};
+  }
+
+  Tensor plain_forward() const {
+    const Tensor write_BTH = torch::ones_like(inputs_[kValue].detach().select(3, 0));
+    const Tensor state_BHKV =
+        torch::zeros({shape_.batch, shape_.heads, key_width_, shape_.width}, on_gpu(torch::kFloat32));
+    return fast_weights(FastWeightRule{},
+                        {inputs_[kQuery], inputs_[kKey], inputs_[kValue], write_BTH, inputs_[kLogDecay]},
+                        {state_BHKV, {}, {}}, length_B_)
+        .output_BTHV;
+  }
+  void plain_forward_and_backward() const { torch::autograd::grad({plain_forward()}, inputs_, {d_output_BTHV_}); }
+
+ private:
+  Tensor vectors(std::int64_t width) const {
+    return torch::randn({shape_.batch, shape_.time, shape_.heads, width}, on_gpu(torch::kFloat32));
+  }
+  VectorDecay problem() const {
+    const auto of = [&](Input input) { return inputs_[input].const_data_ptr<float>(); };
+    return {.batch = shape_.batch,
+            .time = shape_.time,
+            .heads = shape_.heads,
+            .key_width = static_cast<int>(key_width_),
+            .value_width = shape_.width,
+            .scale = static_cast<float>(read_scale(AttentionNorm::kNone, key_width_)),
+            .query_BTHK = of(kQuery),
+            .key_BTHK = of(kKey),
+            .value_BTHV = of(kValue),
+            .log_decay_BTHK = of(kLogDecay),
+            .length_B = length_B_.const_data_ptr<std::int64_t>()};
+  }
+
+  const KernelShape shape_;
+  const std::int64_t key_width_;
+  const Tensor length_B_, d_output_BTHV_;
+  const std::vector<Tensor> inputs_;
+  const Tensor output_BTHV_;
+  std::vector<Tensor> gradients_;
+};
+
+// Operations of an element of S: forward a product and two multiply-adds; backward those of three such walks. Bytes:
+// vectors in and out.
+KernelRow vector_decay_row(const KernelShape& shape) {
+  const auto bench = std::make_shared<VectorDecayBench>(shape);
+  const double values = shape.vectors() * shape.width, keys = values / 2, elements = keys * shape.width;
+  return {.operation = "sum rule, a decay a channel, float",
+          .shape = shape.text(),
+          .flops = {5 * elements, 15 * elements},
+          .bytes = {sizeof(float) * (3 * keys + 2 * values), sizeof(float) * (6 * keys + 3 * values)},
+          .bound = {1e-5, 1e-4},
+          .check = [bench] { return bench->check(); },
+          .forward = [bench](cudaStream_t stream) { bench->forward(stream); },
+          .backward = [bench](cudaStream_t stream) { bench->backward(stream); },
+          .torch_forward =
+              [bench] {
+                const torch::NoGradGuard no_grad;
+                bench->plain_forward();
+              },
+          .torch_forward_and_backward = [bench] { bench->plain_forward_and_backward(); }};
+}
+
+}  // namespace
+
+std::vector<std::function<KernelRow()>> vector_decay_rows() {
+  std::vector<std::function<KernelRow()>> rows;
+  for (const KernelShape& shape : {KernelShape{32, 118, 2, 32, 32}, KernelShape{64, 781, 2, 50, 50}})
+    rows.push_back([shape] { return vector_decay_row(shape); });
+  return rows;
+}
+
+}  // namespace engram
