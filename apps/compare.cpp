@@ -27,8 +27,11 @@
 #include "base/error.h"
 #include "base/processors.h"
 #include "experiments/budgets.h"
+#include "experiments/csv.h"
+#include "experiments/earlier_runs.h"
 #include "experiments/plan.h"
 #include "experiments/random_play.h"
+#include "storage/files.h"
 
 namespace engram {
 namespace {
@@ -43,6 +46,7 @@ struct CompareOptions {
   std::string seeds;
   std::string match;
   std::string reference;
+  std::string earlier;
   std::string device = "auto";
   int jobs = 0;
   int seeds_per_job = 1;
@@ -57,6 +61,9 @@ struct CompareOptions {
     list.add("seeds", seeds, "as in 0-4,8; those of the experiment where it is not given");
     list.add("match", match, "parameters | state | flops | none: what widths are chosen to agree in");
     list.add("reference", reference, "label of the backbone whose width stays");
+    list.add("earlier", earlier,
+             ".csv of an earlier report of this comparison: its finished runs are not made again, and stand in the "
+             "reports to come");
     list.add("device", device, "auto (GPUs where there are some) | cpu | cuda");
     list.add("jobs", jobs, {0, 4096}, "runs at once; 0: one for each GPU, or each processor available");
     list.add("seeds-per-job", seeds_per_job, {1, SignalledRun::kMostRuns},
@@ -72,6 +79,7 @@ CommandSyntax compare_syntax() {
           .short_forms = {{"device", "run.device"}},
           .values = {{"run", {"DIR"}},
                      {"config", {"FILE"}},
+                     {"earlier", {"FILE"}},
                      {"match", {"parameters", "state", "flops", "none"}},
                      {"device", kDeviceValues}}};
 }
@@ -148,6 +156,22 @@ Wanted find_experiment(const CompareOptions& options, const Settings& settings) 
   Wanted wanted{now, now};
   if (begun) wanted.all.add_saved(Experiment::read(folder), "'" + options.run + "'");
   return wanted;
+}
+
+// Those of --earlier, or of the folder. Throws UserError for a file beside which the folder has another one.
+EarlierRuns find_earlier(const CompareOptions& options) {
+  if (options.earlier.empty()) return EarlierRuns::of(options.run);
+  const fs::path kept = EarlierRuns::file_of(options.run);
+  std::error_code error;
+  if (fs::exists(fs::symlink_status(kept, error)) && read_table_file(kept) != read_table_file(options.earlier))
+    throw UserError("'" + kept.string() + "' is there and differs from --earlier '" + options.earlier +
+                    "': put the rows of both into one file, and remove the former");
+  return EarlierRuns::read(options.earlier);
+}
+
+void keep_earlier(const fs::path& file, const fs::path& directory) {
+  const std::string text = read_table_file(file);
+  replace_file(EarlierRuns::file_of(directory), [&](std::ostream& out) { out << text; });
 }
 
 // The runs of this call: seed by seed, so that what is finished first can be compared. Shards are drawn, so that each
@@ -316,13 +340,13 @@ struct CallOutcome {
   std::vector<FinishedRun> failed;
 };
 
-CallOutcome run_all(const fs::path& directory, const std::vector<const PlannedRun*>& runs, const Machine& machine,
-                    Signals& signals) {
+CallOutcome run_all(const fs::path& directory, const std::vector<const PlannedRun*>& runs, const EarlierRuns& earlier,
+                    const Machine& machine, Signals& signals) {
   CompareProgress progress(std::cout, terminal_width(STDOUT_FILENO), runs, machine.runs_at_once());
   CallOutcome outcome;
   std::deque<const PlannedRun*> waiting, elsewhere;  // elsewhere: another program trains there
   for (const PlannedRun* run : runs) {
-    const RunState state = read_run_state(directory, *run);
+    const RunState state = read_run_state(directory, *run, earlier);
     if (state.stage == RunStage::kFinished)
       progress.count_finished(*run);
     else
@@ -398,9 +422,10 @@ int run_compare(const std::vector<std::string>& arguments) {
   const std::vector<PlannedRun> all = plan_runs(wanted.all, directory);
   const std::vector<const PlannedRun*> runs = runs_of_call(all, wanted.now, shard);
   if (runs.empty()) throw UserError("--shard " + options.shard + " has no run: there are fewer runs than shards");
+  const EarlierRuns earlier = find_earlier(options);
   std::vector<const PlannedRun*> to_do;
   for (const PlannedRun* run : runs)
-    if (read_run_state(directory, *run).stage != RunStage::kFinished) to_do.push_back(run);
+    if (read_run_state(directory, *run, earlier).stage != RunStage::kFinished) to_do.push_back(run);
   const Machine machine = find_machine(options, to_do);
 
   if (!wanted.all.question.empty()) std::cout << wanted.all.question << "\n";
@@ -423,7 +448,8 @@ int run_compare(const std::vector<std::string>& arguments) {
         !advice.empty())
       std::cout << advice << std::endl;
   write_plan(directory, wanted.all, all);
-  const CallOutcome outcome = run_all(directory, runs, machine, *signals);
+  if (!options.earlier.empty()) keep_earlier(options.earlier, directory);
+  const CallOutcome outcome = run_all(directory, runs, earlier, machine, *signals);
   if (outcome.stopped_by != 0) {
     std::cout << "Stopped by " << (outcome.stopped_by == SIGINT ? "SIGINT" : "SIGTERM")
               << ". To go on:\n  engram compare --run " << directory.string() << std::endl;

@@ -6,6 +6,7 @@
 
 #include "apps/inspect.h"
 #include "base/error.h"
+#include "experiments/earlier_runs.h"
 #include "experiments/experiment.h"
 
 namespace engram {
@@ -26,9 +27,10 @@ ComparisonFacts read_facts(const fs::path& folder) {
   facts.experiment = Experiment::read(folder);
   const std::vector<PlannedRun> runs = plan_runs(facts.experiment, folder);
   facts.runs = runs.size();
+  const EarlierRuns earlier = EarlierRuns::of(folder);
   for (const PlannedRun& run : runs) {
     try {
-      const RunState state = read_run_state(folder, run);
+      const RunState state = read_run_state(folder, run, earlier);
       if (state.stage == RunStage::kFailed)
         facts.failed.emplace_back(run.name(), one_line(state.reason));
       else

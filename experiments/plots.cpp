@@ -8,6 +8,7 @@
 #include <ostream>
 #include <stdexcept>
 
+#include "experiments/csv.h"
 #include "experiments/gnuplot.h"
 #include "experiments/score_table.h"
 #include "storage/files.h"

@@ -5,6 +5,7 @@
 #include <map>
 #include <ostream>
 #include <system_error>
+#include <tuple>
 
 #include "base/error.h"
 #include "experiments/budgets.h"
@@ -400,7 +401,8 @@ const RunResult* to_film(const std::vector<const RunResult*>& runs) {
 }  // namespace
 
 bool has_best_weights(const RunResult& run) {
-  return fs::exists(RunDirectory::open(run.plan.folder).weights_file(WhichWeights::kBest));
+  return RunDirectory::is_run(run.plan.folder) &&
+         fs::exists(RunDirectory::open(run.plan.folder).weights_file(WhichWeights::kBest));
 }
 
 std::vector<const RunResult*> runs_to_film(const Results& results) {
@@ -414,9 +416,10 @@ std::vector<const RunResult*> runs_to_film(const Results& results) {
     });
     return runs;
   };
-  // The task with runs of most backbones, among those the one with the widest spread of their middle runs.
+  // The task with runs of most backbones that can be filmed, among those the one with the widest spread of their middle
+  // runs.
   std::vector<const RunResult*> best;
-  double best_spread = -1;
+  std::tuple<std::ptrdiff_t, std::size_t, double> most = {-1, 0, 0};
   for (std::size_t task = 0; task < experiment.tasks.size(); ++task) {
     std::vector<const RunResult*> chosen;
     double low = 1, high = 0;
@@ -430,9 +433,11 @@ std::vector<const RunResult*> runs_to_film(const Results& results) {
       low = std::min(low, success);
       high = std::max(high, success);
     }
-    if (std::pair(chosen.size(), high - low) > std::pair(best.size(), best_spread)) {
+    const std::tuple these(std::ranges::count_if(chosen, [](const RunResult* run) { return has_best_weights(*run); }),
+                           chosen.size(), high - low);
+    if (these > most) {
       best = std::move(chosen);
-      best_spread = high - low;
+      most = these;
     }
   }
   return best;

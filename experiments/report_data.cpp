@@ -3,6 +3,8 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "experiments/csv.h"
+#include "experiments/earlier_runs.h"
 #include "experiments/measured_json.h"
 #include "experiments/plan.h"
 #include "experiments/report.h"
@@ -96,6 +98,7 @@ Json run_json(const RunResult& run) {
   json["device"] = run.provenance.device;
   json["engram"] = run.provenance.engram;
   json["commit"] = run.provenance.commit;
+  json["evaluations"] = curve_text(run.curve);
   return json;
 }
 
@@ -164,7 +167,7 @@ Analysis analyse(const Results& results, const BootstrapOptions& bootstrap) {
       std::vector<std::vector<double>> curves;
       for (std::size_t seed = 0; seed < experiment.seeds.size(); ++seed) {
         const RunResult& run = results.run(task, backbone, seed);
-        if (!run.scores) continue;
+        if (!run.scores || run.curve.empty()) continue;  // of an earlier report's table without evaluations
         auto& curve = curves.emplace_back();
         for (int i = 1; i <= points; ++i) curve.push_back(height_at(run.curve, steps * i / points));
       }

@@ -156,6 +156,10 @@ void ReportWriter::add_curves() {
     }
     if (!panel.curves.empty()) panels.push_back(std::move(panel));
   }
+  if (panels.empty()) {  // of runs that are rows of an older table
+    paragraph("No evaluations are known of any run: there are no curves.");
+    return;
+  }
   document_.add(plot_panels(folder_, "curves",
                             "Success of the greedy policy during training: mean over runs, of " +
                                 std::to_string(kTrustedRuns) +

@@ -11,6 +11,8 @@
 
 #include "base/error.h"
 #include "experiments/aggregate.h"
+#include "experiments/earlier_runs.h"
+#include "experiments/report_text.h"
 #include "storage/run_directory.h"
 
 namespace engram {
@@ -253,7 +255,23 @@ Results read_results(const fs::path& folder) {
       .folder = folder, .experiment = Experiment::read(folder), .runs = {}, .tasks = {}, .sweep = {}, .notes = {}};
   std::vector<PlannedRun> plan = plan_runs(results.experiment, folder);
   if (plan.empty()) throw UserError("the comparison '" + folder.string() + "' has no runs");
-  for (PlannedRun& run : plan) results.runs.push_back(read_run(folder, std::move(run)));
+  const EarlierRuns earlier = EarlierRuns::of(folder);
+  std::int64_t known = 0, without_curve = 0;
+  for (PlannedRun& planned : plan) {
+    RunResult& run = results.runs.emplace_back(read_run(folder, std::move(planned)));
+    if (run.scores || run.state.running) continue;
+    if (std::optional<RunResult> found = earlier.find(run.plan)) {
+      run = *std::move(found);
+      ++known;
+      without_curve += run.curve.empty() ? 1 : 0;
+    }
+  }
+  if (known > 0)
+    results.notes.push_back(count_with_commas(known) + " of the runs are rows of " +
+                            EarlierRuns::file_of(folder).filename().string() + ", an earlier report's table" +
+                            (without_curve == 0 ? "."
+                                                : "; " + count_with_commas(without_curve) +
+                                                      " of them have no evaluations there, and no curve."));
   add_facts(results);
   return results;
 }

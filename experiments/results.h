@@ -93,8 +93,8 @@ struct Results {
   ScoreTable table(const ScoreKind& kind) const;
 };
 
-// Throws UserError for a folder that holds no comparison, or a run of another one, and for a comparison of which no run
-// is finished.
+// Of runs that the folder has not finished, what its earlier.csv says (earlier_runs.h). Throws UserError for a folder that
+// holds no comparison, or a run of another one, and for a comparison of which no run is finished.
 Results read_results(const std::filesystem::path& folder);
 
 // For those who put Results together. A run's result from its files; `folder` is that of the comparison.

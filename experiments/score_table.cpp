@@ -1,17 +1,14 @@
 #include "experiments/score_table.h"
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
-#include <fstream>
-#include <iterator>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <set>
-#include <system_error>
 #include <utility>
 
 #include "base/error.h"
+#include "experiments/csv.h"
 #include "storage/files.h"
 
 namespace engram {
@@ -20,7 +17,6 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr std::string_view kHeader = "metric,units,task,method,seed,score";
-constexpr std::size_t kMaxFileBytes = 1 << 28;
 
 // The first value that is there before; end() if all differ.
 template <class T>
@@ -35,45 +31,6 @@ void check_labels(const std::vector<std::string>& labels, const std::string& wha
     throw UserError("the label of a " + what + " is empty");
   if (const auto twice = repeated(labels); twice != labels.end())
     throw UserError("the " + what + " '" + *twice + "' is there twice");
-}
-
-template <class T>
-bool parse_whole(std::string_view text, T& value) {
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  return error == std::errc() && end == text.data() + text.size();
-}
-
-// The fields of the record at `position`, which moves to its end. Throws UserError for a quote out of place.
-std::vector<std::string> read_record(std::string_view text, std::size_t& position, const std::string& where) {
-  std::vector<std::string> fields(1);
-  bool quoted = false, was_quoted = false;
-  for (; position < text.size(); ++position) {
-    const char c = text[position];
-    if (quoted) {
-      if (c != '"') {
-        fields.back() += c;
-      } else if (position + 1 < text.size() && text[position + 1] == '"') {
-        fields.back() += '"';
-        ++position;
-      } else {
-        quoted = false;
-      }
-    } else if (c == '"' && fields.back().empty() && !was_quoted) {
-      quoted = was_quoted = true;
-    } else if (c == ',') {
-      fields.emplace_back();
-      was_quoted = false;
-    } else if (c == '\n' || (c == '\r' && position + 1 < text.size() && text[position + 1] == '\n')) {
-      position += c == '\r' ? 2 : 1;
-      return fields;
-    } else if (c == '"' || was_quoted) {
-      throw UserError(where + " has a quote out of place");
-    } else {
-      fields.back() += c;
-    }
-  }
-  if (quoted) throw UserError(where + " ends inside a quoted field");
-  return fields;
 }
 
 // The place of `label` in `labels`, where it is put if it is new.
@@ -219,7 +176,7 @@ ScoreTable ScoreTable::from_csv(std::string_view text, const std::string& where)
   std::size_t position = 0;
   for (std::size_t number = 1; position < text.size(); ++number) {
     const std::string record = where + ", record " + std::to_string(number);
-    const std::vector<std::string> fields = read_record(text, position, record);
+    const std::vector<std::string> fields = read_csv_record(text, position, record);
     if (number == 1) {
       std::string header;
       for (const std::string& field : fields) header += (header.empty() ? "" : ",") + field;
@@ -272,25 +229,8 @@ void write_score_table(const ScoreTable& table, const std::filesystem::path& fil
 ScoreTable read_score_table(const std::filesystem::path& file) {
   const bool json = is_json(file);
   const std::string where = std::string("'").append(file.string()).append("'");
-  std::error_code error;
-  if (!std::filesystem::is_regular_file(file, error)) throw UserError(where + " is not a file");
-  if (std::filesystem::file_size(file, error) > kMaxFileBytes || error) throw UserError(where + " is too large");
-  std::ifstream stream(file, std::ios::binary);
-  const std::string text{std::istreambuf_iterator<char>(stream), {}};
-  if (!stream) throw UserError(where + " cannot be read");
+  const std::string text = read_table_file(file);
   return json ? ScoreTable::from_json(text, where) : ScoreTable::from_csv(text, where);
-}
-
-std::string csv_field(std::string_view text) {
-  if (text.find_first_of(",\"\r\n") == std::string_view::npos) return std::string(text);
-  std::string quoted = "\"";
-  for (const char c : text) quoted.append(c == '"' ? 2 : 1, c);
-  return quoted + "\"";
-}
-
-std::string number_text(double value) {
-  char text[32];
-  return {text, std::to_chars(text, text + sizeof text, value).ptr};
 }
 
 }  // namespace engram

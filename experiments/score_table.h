@@ -58,9 +58,4 @@ struct ScoreTable {
 void write_score_table(const ScoreTable& table, const std::filesystem::path& file);
 ScoreTable read_score_table(const std::filesystem::path& file);
 
-// A field of a CSV file (RFC 4180): quoted where it holds a comma, a quote, or a line's end.
-std::string csv_field(std::string_view text);
-// The shortest decimal that reads back to the same double; `value` is finite.
-std::string number_text(double value);
-
 }  // namespace engram

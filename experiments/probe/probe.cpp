@@ -17,6 +17,7 @@
 #include "base/text.h"
 #include "experiments/aggregate.h"
 #include "experiments/budgets.h"
+#include "experiments/csv.h"
 #include "experiments/experiment.h"
 #include "storage/build_info.h"
 #include "storage/digest.h"

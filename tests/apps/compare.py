@@ -327,6 +327,32 @@ def check_growing(folder, whole):
     same_runs(whole, directory, names)
 
 
+def check_earlier(folder, whole):
+    """A report's table stands in for the folders of its runs."""
+    report = ["compare", "report", "--resamples", "1000", "--output"]
+    subprocess.run([ENGRAM, *report, "all.html", "whole"], cwd=folder, check=True, capture_output=True, timeout=300)
+    lines = (folder / "all.csv").read_text().splitlines(keepends=True)
+    kept = [line for line in lines[1:] if line.split(",")[2] == "0"]
+    (folder / "some.csv").write_text("".join([lines[0], *kept]))
+    assert len(kept) == 6, kept
+    refused(folder, "--config", "c.ini", "--run", "later", "--earlier", "none.csv", saying=["'none.csv' is not a file"])
+    refused(folder, "--config", "c.ini", "--run", "later", "--earlier", "c.ini", saying=["'c.ini'", "no report's table"])
+    assert not (folder / "later").exists()
+    out, _ = compare(folder, "--config", "c.ini", "--run", "later", "--earlier", "some.csv", "--jobs", "2")
+    assert "6 of 12 to do" in out and "All 12 runs are finished" in out, out
+    new = {run for run in RUNS if run.endswith("/1")}
+    assert finished(folder / "later") == new, finished(folder / "later")
+    same_runs(whole, folder / "later", new)
+    assert "0 of 12 to do" in compare(folder, "--run", "later")[0]
+    assert "0 of 12 to do" in compare(folder, "--run", "later", "--earlier", "some.csv")[0]
+    refused(folder, "--run", "later", "--earlier", "all.csv", saying=["'later/earlier.csv' is there and differs"])
+    assert "12 of 12 finished" in inspect(folder, "later")[0]
+    subprocess.run([ENGRAM, *report, "later.html", "later"], cwd=folder, check=True, capture_output=True, timeout=300)
+    again = (folder / "later.csv").read_text().splitlines(keepends=True)
+    assert len(again) == 13 and set(kept) < set(again), again
+    assert "6 of the runs are rows of earlier.csv" in (folder / "later.md").read_text()
+
+
 def check_refusals(folder, whole):
     refused(folder, "--config", "c.ini", saying=["--run DIR is missing"])
     refused(folder, "--run", "nothing", saying=["--config FILE is missing", "'nothing'"])
@@ -370,4 +396,5 @@ with tempfile.TemporaryDirectory() as name:
     check_shards(folder, whole)
     check_beside_each_other(folder, whole)
     check_growing(folder, whole)
+    check_earlier(folder, whole)
 print("ok")
