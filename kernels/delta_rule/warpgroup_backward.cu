@@ -117,8 +117,7 @@ __global__ void __launch_bounds__(kThreads, kBlocksTogether)
     place.advance();
     begin_chunk();
     wait_for_products<1>();
-    __syncwarp();
-    if (lane_id() == 0) barriers.empty[used].arrive();
+    barriers.empty[used].arrive();
     hold_registers(state);
     hold(weighted);
   }

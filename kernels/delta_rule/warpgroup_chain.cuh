@@ -157,10 +157,11 @@ __device__ inline void bring_chunks(StageOf<Rule>* ring, RingBarriers<kStages>& 
   }
 }
 
-// One thread sets the barriers up for bring_chunks and one reader a warp.
+// One thread sets the barriers up for bring_chunks and the threads that read, each of which speaks for itself: racecheck
+// does not see that a warp's first lane may speak for all after __syncwarp().
 template <int kStages>
 __device__ inline void initialize(RingBarriers<kStages>& barriers) {
-  barriers.initialize(kWarpgroup + 1, kWarpgroup / 32);
+  barriers.initialize(kWarpgroup + 1, kWarpgroup);
 }
 
 // Where this warp's 16 values begin, as a number that the compiler knows to be a warp's: no product may be under way in

@@ -158,8 +158,7 @@ __global__ void __launch_bounds__(kThreads, kBlocksTogether)
     place.advance();
     begin_chunk();
     wait_for_products<0>();
-    __syncwarp();
-    if (lane_id() == 0) barriers.empty[used].arrive();
+    barriers.empty[used].arrive();
     hold(product);
     hold(weighted);
   }
