@@ -357,10 +357,10 @@ void ReportWriter::add_commands() {
   document_.add(CodeBlock{
       "engram compare --config experiment.ini --run " + folder + "\nengram compare report " + folder + "\n", ""});
   document_.add(CodeBlock{experiment_.to_ini(), "experiment.ini"});
-  std::string commands;
-  for (const RunResult& run : results_.runs)
-    commands += "engram " + joined(train_arguments(results_.folder, {&run.plan}), " ") + "\n";
-  document_.add(CodeBlock{commands, "The command of every run; configs/ in the folder has the settings that it names"});
+  document_.add(
+      CodeBlock{"engram " + joined(train_arguments(results_.folder, {&results_.runs.front().plan}), " ") + "\n",
+                "The command of the first run; plan.json in the folder has that of every run, configs/ the settings that "
+                "they name"});
 }
 
 void ReportWriter::add_commands_of_plain_runs() {
