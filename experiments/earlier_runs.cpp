@@ -88,9 +88,9 @@ RunScores scores_in(const Row& row) {
   RunScores scores{
       .final_success = row.needed_fraction("final_success"),
       .sampled_success = row.fraction("sampled_success"),
-      .last_evaluation = row.needed_fraction("last_evaluation"),
-      .best_evaluation = row.needed_fraction("best_evaluation"),
-      .area = row.needed_fraction("area_under_curve"),
+      .last_evaluation = row.fraction("last_evaluation"),
+      .best_evaluation = row.fraction("best_evaluation"),
+      .area = row.fraction("area_under_curve"),
       // A mean that was not finite is an empty field.
       .mean_return = row.optional<double>("mean_return", kLowest).value_or(std::numeric_limits<double>::quiet_NaN()),
       .best_return = row.optional<double>("best_return", kLowest)};
@@ -116,7 +116,7 @@ RunResult result_in(const Row& row) {
   run.state.stage = RunStage::kFinished;
   run.state.trained = true;
   run.metrics.steps = row.number<std::int64_t>("environment_steps", 0);
-  run.metrics.updates = row.number<std::int64_t>("updates", 0);
+  run.metrics.updates = row.optional<std::int64_t>("updates", 0).value_or(0);
   run.timings = {.wall_seconds = row.optional<double>("wall_seconds", 0),
                  .steps_per_second = row.optional<double>("steps_per_second", 0),
                  .updates_per_second = row.optional<double>("updates_per_second", 0),

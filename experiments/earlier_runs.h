@@ -18,9 +18,9 @@ class EarlierRuns {
   static std::filesystem::path file_of(const std::filesystem::path& directory);
   // Those of that file; none where there is none. Errors are those of read().
   static EarlierRuns of(const std::filesystem::path& directory);
-  // The finished runs of a report's CSV (report_csv()). Columns are found by their names, those of older versions may
-  // lack some; others are passed over. Throws UserError, record and column named, for a file that is none, a value that
-  // its column cannot have, and a run that is there twice.
+  // The finished runs of a report's CSV (report_csv()). Columns are found by their names; a table needs those of the run,
+  // its budget, steps and final success, and of others a field may be empty. Throws UserError, record and column named,
+  // for a file that is none, a value that its column cannot have, and a run that is there twice.
   static EarlierRuns read(const std::filesystem::path& file);
 
   std::size_t size() const { return runs_.size(); }

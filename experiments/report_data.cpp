@@ -8,6 +8,7 @@
 #include "experiments/measured_json.h"
 #include "experiments/plan.h"
 #include "experiments/report.h"
+#include "experiments/report_writer.h"
 #include "storage/build_info.h"
 
 namespace engram {
@@ -81,7 +82,7 @@ Json run_json(const RunResult& run) {
   json["mean_return"] = run.scores ? Json(run.scores->mean_return) : Json();
   json["best_return"] = run.scores ? optional_json(run.scores->best_return) : Json();
   json["environment_steps"] = run.metrics.steps;
-  json["updates"] = run.metrics.updates;
+  json["updates"] = run.scores && run.metrics.updates == 0 ? Json() : Json(run.metrics.updates);  // not said
   json["episodes_until_learnt"] = run.episodes_until_learnt ? Json(*run.episodes_until_learnt) : Json();
   json["wall_seconds"] = optional_json(run.timings.wall_seconds);
   json["steps_per_second"] = optional_json(run.timings.steps_per_second);
@@ -167,12 +168,13 @@ Analysis analyse(const Results& results, const BootstrapOptions& bootstrap) {
       std::vector<std::vector<double>> curves;
       for (std::size_t seed = 0; seed < experiment.seeds.size(); ++seed) {
         const RunResult& run = results.run(task, backbone, seed);
-        if (!run.scores || run.curve.empty()) continue;  // of an earlier report's table without evaluations
+        if (!has_curve(run)) continue;
         auto& curve = curves.emplace_back();
         for (int i = 1; i <= points; ++i) curve.push_back(height_at(run.curve, steps * i / points));
       }
       auto& shown = task_curves.emplace_back();
-      if (curves.empty()) continue;
+      // Of few of the runs it would not be theirs.
+      if (curves.empty() || 2 * curves.size() < finished_runs(results, task, backbone)) continue;
       const std::vector<Estimate> mean = mean_curve(curves, curve_bootstrap);
       for (int i = 1; i <= points; ++i) shown.emplace_back(steps * i / points, mean[static_cast<std::size_t>(i - 1)]);
     }

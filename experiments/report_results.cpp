@@ -156,6 +156,8 @@ void ReportWriter::add_curves() {
     }
     if (!panel.curves.empty()) panels.push_back(std::move(panel));
   }
+  const bool all_known =
+      std::ranges::all_of(results_.runs, [](const RunResult& run) { return !run.scores || has_curve(run); });
   if (panels.empty()) {  // of runs that are rows of an older table
     paragraph("No evaluations are known of any run: there are no curves.");
     return;
@@ -165,6 +167,9 @@ void ReportWriter::add_curves() {
                                 std::to_string(kTrustedRuns) +
                                 " and more with bands of 95% bootstrap intervals (pointwise). After the end of a run "
                                 "that stopped early its last evaluation is held." +
+                                (all_known ? ""
+                                           : " Over the runs whose evaluations are known, where these are at least "
+                                             "half.") +
                                 which_are_drawn(drawn_),
                             methods_, panels));
 }

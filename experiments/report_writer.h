@@ -69,6 +69,8 @@ std::vector<double> figures_of(const Results& results, std::size_t task, std::si
                                const std::function<std::optional<double>(const RunResult&)>& figure);
 
 std::size_t finished_runs(const Results& results, std::size_t task, std::size_t backbone);
+// Of a finished run: an older or shortened table of an earlier report has no evaluations.
+bool has_curve(const RunResult& run);
 
 // A table with a row for each backbone and a column for each task.
 TextTable by_backbone(const Results& results, const std::string& caption,

@@ -203,13 +203,13 @@ const std::vector<ScoreKind> kScoreKinds = {
      "the highest success of any evaluation during training; what is selected as the highest is higher than it would "
      "be "
      "on new episodes",
-     [](const RunScores& scores) { return std::optional(scores.best_evaluation); }},
+     [](const RunScores& scores) { return scores.best_evaluation; }},
     {"last evaluation", "last_evaluation", "the evaluation of the weights at the end of training",
-     [](const RunScores& scores) { return std::optional(scores.last_evaluation); }},
+     [](const RunScores& scores) { return scores.last_evaluation; }},
     {"area under the curve", "area_under_curve",
      "mean success of the evaluations over the planned environment steps, straight between evaluations, level before "
      "the first and behind the last: a run that ends early because it has reached its goal keeps its last success",
-     [](const RunScores& scores) { return std::optional(scores.area); }},
+     [](const RunScores& scores) { return scores.area; }},
     {"decided", "decided",
      "the fraction of the episodes of final success in which the agent takes the task's decision, rightly or wrongly",
      [](const RunScores& scores) {

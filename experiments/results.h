@@ -23,13 +23,13 @@ struct Provenance {
 };
 
 // The scores of a run, fractions of episodes, of success where nothing else is said, and its returns. Of a run that is
-// trained to its end alone.
+// trained to its end alone. Nothing is what an earlier report's table does not say (earlier_runs.h).
 struct RunScores {
   double final_success = 0;               // of the best weights, on episodes that did not choose them
   std::optional<double> sampled_success;  // of the same weights with sampled actions; none in runs of older versions
-  double last_evaluation = 0, best_evaluation = 0;
-  double area = 0;         // under the curve of evaluations, over the planned steps (area_under_curve())
-  double mean_return = 0;  // undiscounted, of the final evaluation; may not be finite
+  std::optional<double> last_evaluation, best_evaluation;
+  std::optional<double> area;  // under the curve of evaluations, over the planned steps (area_under_curve())
+  double mean_return = 0;      // undiscounted, of the final evaluation; may not be finite
   // Of the final evaluation's greedy episodes; none of tasks that do not say what their decision is.
   std::optional<DecisionRates> decisions = {};
   // The highest mean return of any evaluation during training, as the MMER of POPGym (Morad et al. 2023: maximum mean
@@ -93,8 +93,8 @@ struct Results {
   ScoreTable table(const ScoreKind& kind) const;
 };
 
-// Of runs that the folder has not finished, what its earlier.csv says (earlier_runs.h). Throws UserError for a folder that
-// holds no comparison, or a run of another one, and for a comparison of which no run is finished.
+// Of runs that the folder has not finished, what its earlier.csv says (earlier_runs.h). Throws UserError for a folder
+// that holds no comparison, or a run of another one, and for a comparison of which no run is finished.
 Results read_results(const std::filesystem::path& folder);
 
 // For those who put Results together. A run's result from its files; `folder` is that of the comparison.

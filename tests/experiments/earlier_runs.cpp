@@ -134,6 +134,47 @@ TEST_CASE("rows of versions that wrote fewer columns count, without a curve") {
   CHECK(runs_to_film(results).front()->plan.name().starts_with("long/gru"));  // no folder is no error
 }
 
+TEST_CASE("a curve of fewer than half of the runs is none") {
+  std::string ini = kExperiment;
+  ini.replace(ini.find("1-2"), 3, "1-3");
+  Comparison there(ini), here(ini);
+  for (const char* name : {"long/gru/1", "long/gru/2", "long/lstm/1"})
+    there.write(name, evaluation_row(400, 0.5) + final_row(0.5));
+  std::string csv = report_csv(read_results(there.path()));
+  for (const char* begin : {"long,gru,1", "long,gru,2", "long,lstm,1"}) csv = with_field(csv, begin, "evaluations", "");
+  write_text(EarlierRuns::file_of(here.path()), csv);
+  here.write("long/gru/3", evaluation_row(400, 1) + final_row(1));
+  here.write("long/lstm/2", evaluation_row(400, 1) + final_row(1));
+  const Analysis analysis = analyse(read_results(here.path()), {.resamples = 1000});
+  CHECK(analysis.curves[0][0].empty());                   // of one of three
+  CHECK(analysis.curves[0][1].back().second.value == 1);  // of one of two
+}
+
+TEST_CASE("what a row does not say is nothing, and stays so") {
+  Comparison there, here;
+  write_runs(there);
+  std::string csv = report_csv(read_results(there.path()));
+  for (const char* column :
+       {"best_evaluation", "last_evaluation", "area_under_curve", "updates", "mean_return", "best_return",
+        "sampled_success", "wall_seconds", "decided", "right_of_decided", "evaluations"})
+    csv = with_field(csv, "long,gru,1", column, "");
+  write_text(EarlierRuns::file_of(here.path()), csv);
+  const Results results = read_results(here.path());
+  const RunScores& scores = result(results, "long/gru/1").scores.value();
+  CHECK(scores.final_success == 0.5);
+  CHECK(!scores.best_evaluation);
+  CHECK(!scores.area);
+  CHECK(!scores.best_return);
+  CHECK(!scores.decisions);
+  const std::size_t begin = csv.find("long,gru,1");
+  const std::string row = csv.substr(begin, csv.find('\n', begin) - begin), again = report_csv(results);
+  CHECK_MESSAGE(mentions(again, row), (row + " in " + again));
+  const Analysis analysis = analyse(results, {.resamples = 1000});
+  CHECK(analysis.scores[0].cells[0][0]->value == 0.5);
+  CHECK(!analysis.scores[1].cells[0][0]);  // best evaluation
+  CHECK(!analysis.returns[0][0]);
+}
+
 TEST_CASE("a table that cannot be of this comparison is refused in a line that says why") {
   Comparison there, here;
   write_runs(there);
@@ -148,7 +189,7 @@ TEST_CASE("a table that cannot be of this comparison is refused in a line that s
   for (const auto& [column, value] :
        std::vector<std::pair<std::string, std::string>>{{"final_success", "1.5"},
                                                         {"sampled_success", "nan"},
-                                                        {"area_under_curve", ""},
+                                                        {"final_success", "0x1"},
                                                         {"mean_return", "inf"},
                                                         {"environment_steps", "-1"},
                                                         {"updates", "1e3"},
