@@ -1,7 +1,6 @@
 #include "experiments/report.h"
 
 #include <algorithm>
-#include <cmath>
 #include <map>
 #include <ostream>
 #include <system_error>

@@ -7,7 +7,7 @@
 A cell: for tasks whose return says more than their success, the mean return; mean success of the best weights in %,
 greedy; in brackets sampled, where that is more than 5 points apart; n, where fewer seeds ran than of others in the
 column; then the median of the episodes of training after which an evaluation first had 67%, with the number of seeds
-that came so far where others did not.
+that came so far where others did not. Return and episodes are of the runs whose evaluations the table has.
 """
 
 import argparse
@@ -44,14 +44,17 @@ def cell(task, runs, most):
         return ""
     greedy = percent(run["final_success"] for run in runs)
     sampled = percent(run["sampled_success"] for run in runs)
-    text = f"{statistics.mean(float(run['mean_return']) for run in runs):.2f}; " if task in BY_RETURN else ""
+    whole = [run for run in runs if run["best_evaluation"]]  # of the others what was printed is left
+    text = ""
+    if task in BY_RETURN and whole:
+        text = f"{statistics.mean(float(run['mean_return']) for run in whole):.2f}; "
     text += f"{greedy:.0f}" + (f" ({sampled:.0f})" if abs(greedy - sampled) > 5 else "")
     if len(runs) < most:
         text += f", n={len(runs)}"
-    learnt = [int(run["episodes_until_learnt"]) for run in runs if run["episodes_until_learnt"]]
+    learnt = [int(run["episodes_until_learnt"]) for run in whole if run["episodes_until_learnt"]]
     if not learnt:
-        return text + "; -"
-    return text + f"; {statistics.median(learnt):,.0f}" + (f" ({len(learnt)})" if len(learnt) < len(runs) else "")
+        return text + ("; -" if whole else "")
+    return text + f"; {statistics.median(learnt):,.0f}" + (f" ({len(learnt)})" if len(learnt) < len(whole) else "")
 
 
 def tables(rows):
