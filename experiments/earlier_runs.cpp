@@ -210,7 +210,7 @@ RunState read_run_state(const fs::path& directory, const PlannedRun& run, const 
 std::string curve_text(const std::vector<std::pair<double, double>>& curve) {
   std::string text;
   for (const auto& [steps, success] : curve)
-    text += (text.empty() ? "" : " ") + number_text(steps) + ":" + number_text(success);
+    text.append(text.empty() ? "" : " ").append(number_text(steps)).append(":").append(number_text(success));
   return text;
 }
 
