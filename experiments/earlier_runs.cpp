@@ -105,13 +105,7 @@ RunResult result_in(const Row& row) {
   plan.backbone = row.text("backbone");
   plan.seed = row.number<std::uint64_t>("seed", 0);
   plan.control = control_in(row);
-  plan.budget = {row.number<std::int64_t>("width", 0),
-                 row.number<std::int64_t>("parameters", 0),
-                 row.number<std::int64_t>("state_bytes", 0),
-                 row.number<std::int64_t>("flops_per_step", 0),
-                 row.number<std::int64_t>("mlp_width", 0),
-                 row.number<std::int64_t>("mlp_parameters", 0),
-                 row.number<std::int64_t>("mlp_flops_per_step", 0)};
+  for (const BudgetPart& part : kBudgetParts) plan.budget.*part.value = row.number<std::int64_t>(part.name, 0);
   RunResult run = RunResult::missing(std::move(plan));
   run.state.stage = RunStage::kFinished;
   run.state.trained = true;
@@ -181,17 +175,9 @@ std::optional<RunResult> EarlierRuns::find(const PlannedRun& plan) const {
   };
   if (earlier.control != plan.control)
     throw differs("control", control_name(earlier.control), control_name(plan.control));
-  const auto check = [&](const char* what, std::int64_t Budget::*part) {
-    if (earlier.budget.*part != plan.budget.*part)
-      throw differs(what, std::to_string(earlier.budget.*part), std::to_string(plan.budget.*part));
-  };
-  check("width", &Budget::width);
-  check("parameters", &Budget::parameters);
-  check("state_bytes", &Budget::state_bytes);
-  check("flops_per_step", &Budget::flops_per_step);
-  check("mlp_width", &Budget::mlp_width);
-  check("mlp_parameters", &Budget::mlp_parameters);
-  check("mlp_flops_per_step", &Budget::mlp_flops_per_step);
+  for (const BudgetPart& part : kBudgetParts)
+    if (const auto theirs = earlier.budget.*part.value, planned = plan.budget.*part.value; theirs != planned)
+      throw differs(part.name, std::to_string(theirs), std::to_string(planned));
   if (plan.range)
     throw UserError(where_ + " has run " + plan.name() + " without its evaluations at " + plan.range->text() +
                     ": only its folder has them");

@@ -72,6 +72,19 @@ struct Budget {
   friend bool operator==(const Budget&, const Budget&) = default;
 };
 
+// Its parts under the names that files have for them, in their order.
+struct BudgetPart {
+  const char* name;
+  std::int64_t Budget::*value;
+};
+inline constexpr BudgetPart kBudgetParts[] = {{"width", &Budget::width},
+                                              {"parameters", &Budget::parameters},
+                                              {"state_bytes", &Budget::state_bytes},
+                                              {"flops_per_step", &Budget::flops_per_step},
+                                              {"mlp_width", &Budget::mlp_width},
+                                              {"mlp_parameters", &Budget::mlp_parameters},
+                                              {"mlp_flops_per_step", &Budget::mlp_flops_per_step}};
+
 struct PlannedRun {
   std::string task, backbone;  // labels
   std::uint64_t seed = 0;

@@ -66,21 +66,16 @@ bool range_is_evaluated(const PlannedRun& run, const FinalEvaluation& last) {
 Json run_json(const fs::path& directory, const PlannedRun& run) {
   std::string command = "engram";
   for (const std::string& argument : train_arguments(directory, {&run})) command += " " + argument;
-  return {{"task", run.task},
-          {"backbone", run.backbone},
-          {"seed", run.seed},
-          {"folder", run.folder.lexically_relative(directory).string()},
-          {"control", control_name(run.control)},
-          {"memory", run.config.memory.name()},
-          {"width", run.budget.width},
-          {"parameters", run.budget.parameters},
-          {"state_bytes", run.budget.state_bytes},
-          {"flops_per_step", run.budget.flops_per_step},
-          {"mlp_width", run.budget.mlp_width},
-          {"mlp_parameters", run.budget.mlp_parameters},
-          {"mlp_flops_per_step", run.budget.mlp_flops_per_step},
-          {"steps", run.config.run.steps},
-          {"command", command}};
+  Json json = {{"task", run.task},
+               {"backbone", run.backbone},
+               {"seed", run.seed},
+               {"folder", run.folder.lexically_relative(directory).string()},
+               {"control", control_name(run.control)},
+               {"memory", run.config.memory.name()}};
+  for (const BudgetPart& part : kBudgetParts) json[part.name] = run.budget.*part.value;
+  json["steps"] = run.config.run.steps;
+  json["command"] = command;
+  return json;
 }
 
 // Gives backbones the sizes at which they cost what a reference does, and searches for the same sizes once: tasks

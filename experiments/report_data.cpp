@@ -89,13 +89,7 @@ Json run_json(const RunResult& run) {
   json["updates_per_second"] = optional_json(run.timings.updates_per_second);
   json["peak_memory_mb"] = optional_json(run.timings.peak_memory_mb);
   json["peak_gpu_memory_mb"] = optional_json(run.timings.peak_gpu_memory_mb);
-  json["width"] = run.plan.budget.width;
-  json["parameters"] = run.plan.budget.parameters;
-  json["state_bytes"] = run.plan.budget.state_bytes;
-  json["flops_per_step"] = run.plan.budget.flops_per_step;
-  json["mlp_width"] = run.plan.budget.mlp_width;
-  json["mlp_parameters"] = run.plan.budget.mlp_parameters;
-  json["mlp_flops_per_step"] = run.plan.budget.mlp_flops_per_step;
+  for (const BudgetPart& part : kBudgetParts) json[part.name] = run.plan.budget.*part.value;
   json["device"] = run.provenance.device;
   json["engram"] = run.provenance.engram;
   json["commit"] = run.provenance.commit;
