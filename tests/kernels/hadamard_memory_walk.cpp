@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "kernels/hadamard_memory/walk.h"
+#include "tests/kernels/check_slopes.h"
 #include "tests/kernels/hadamard_memory_case.h"
 
 using namespace engram;
@@ -117,7 +118,6 @@ HadamardMemoryResult run_on_cpu(const HadamardMemoryProblem& given) {
 
 }  // namespace
 
-// Central differences of the reference's own forward pass: exact to about 1e-9 in double with this step.
 TEST_CASE("the gradient of Stable Hadamard Memory's reference is the slope of its output") {
   HadamardMemoryProblem problem({3, 5, 3});
   problem.input.length_B = {5, 3, 0};
@@ -139,17 +139,7 @@ TEST_CASE("the gradient of Stable Hadamard Memory's reference is the slope of it
   const std::vector<const std::vector<double>*> slopes = {&gradient.theta_BTH, &gradient.c_BTH,
                                                           &gradient.value_BTH, &gradient.key_BTH,
                                                           &gradient.query_BTH, &gradient.first_BHH};
-  for (std::size_t i = 0; i < inputs.size(); ++i)
-    for (std::size_t j = 0; j < inputs[i]->size(); ++j) {
-      double& x = (*inputs[i])[j];
-      const double kept = x, step = 1e-5;
-      x = kept + step;
-      const double above = loss();
-      x = kept - step;
-      const double below = loss();
-      x = kept;
-      CHECK((*slopes[i])[j] == doctest::Approx((above - below) / (2 * step)).epsilon(1e-6));
-    }
+  check_slopes(inputs, slopes, loss);
 }
 
 TEST_CASE("the threads of Stable Hadamard Memory do together what the formula says, forward and backward") {

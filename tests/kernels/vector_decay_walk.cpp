@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "kernels/vector_decay/walk.h"
+#include "tests/kernels/check_slopes.h"
 #include "tests/kernels/vector_decay_case.h"
 
 using namespace engram;
@@ -82,7 +83,6 @@ VectorDecayResult run_on_cpu(const VectorDecayProblem& problem) {
 
 }  // namespace
 
-// Central differences of the reference's own forward pass: exact to about 1e-9 in double with this step.
 TEST_CASE("the gradient of the reference with a decay for each key channel is the slope of its output") {
   VectorDecayProblem problem({3, 5, 2, 3, 2, 0.5});
   VectorDecayReferenceInput& in = problem.input;
@@ -101,17 +101,7 @@ TEST_CASE("the gradient of the reference with a decay for each key channel is th
   const VectorDecayReferenceGradient gradient = vector_decay_reference_backward(in, problem.output_gradient_BTHV);
   const std::vector<const std::vector<double>*> slopes = {&gradient.query_BTHK, &gradient.key_BTHK,
                                                           &gradient.value_BTHV, &gradient.log_decay_BTHK};
-  for (std::size_t i = 0; i < inputs.size(); ++i)
-    for (std::size_t j = 0; j < inputs[i]->size(); ++j) {
-      double& x = (*inputs[i])[j];
-      const double kept = x, step = 1e-5;
-      x = kept + step;
-      const double above = loss();
-      x = kept - step;
-      const double below = loss();
-      x = kept;
-      CHECK((*slopes[i])[j] == doctest::Approx((above - below) / (2 * step)).epsilon(1e-6));
-    }
+  check_slopes(inputs, slopes, loss);
 }
 
 TEST_CASE("the threads of a decay for each key channel do together what the formula says, forward and backward") {
