@@ -104,20 +104,13 @@ KernelRow hadamard_memory_row(const KernelShape& shape) {
   const auto bench = std::make_shared<HadamardMemoryBench>(shape);
   const double vectors = shape.vectors() * shape.width, elements = vectors * shape.width;
   const double matrices = 1.0 * shape.batch * shape.width * shape.width;
-  return {.operation = "Hadamard memory, float",
-          .shape = shape.text(),
-          .flops = {7 * elements, 20 * elements},
-          .bytes = {sizeof(float) * (6 * vectors + 2 * matrices), sizeof(float) * (11 * vectors + 2 * matrices)},
-          .bound = {hadamard_memory_output_bound(shape.time), 1e-4},
-          .check = [bench] { return bench->check(); },
-          .forward = [bench](cudaStream_t stream) { bench->forward(stream); },
-          .backward = [bench](cudaStream_t stream) { bench->backward(stream); },
-          .torch_forward =
-              [bench] {
-                const torch::NoGradGuard no_grad;
-                bench->plain_forward();
-              },
-          .torch_forward_and_backward = [bench] { bench->plain_forward_and_backward(); }};
+  return with_work(
+      {.operation = "Hadamard memory, float",
+       .shape = shape.text(),
+       .flops = {7 * elements, 20 * elements},
+       .bytes = {sizeof(float) * (6 * vectors + 2 * matrices), sizeof(float) * (11 * vectors + 2 * matrices)},
+       .bound = {hadamard_memory_output_bound(shape.time), 1e-4}},
+      bench);
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -72,5 +73,20 @@ class WorstError {
   KernelShape shape_;
   double worst_ = 0;
 };
+
+// The row with its work: that of a Bench with check(), forward(stream), backward(stream), plain_forward() and
+// plain_forward_and_backward().
+template <class Bench>
+KernelRow with_work(KernelRow row, const std::shared_ptr<Bench>& bench) {
+  row.check = [bench] { return bench->check(); };
+  row.forward = [bench](cudaStream_t stream) { bench->forward(stream); };
+  row.backward = [bench](cudaStream_t stream) { bench->backward(stream); };
+  row.torch_forward = [bench] {
+    const torch::NoGradGuard no_grad;
+    bench->plain_forward();
+  };
+  row.torch_forward_and_backward = [bench] { bench->plain_forward_and_backward(); };
+  return row;
+}
 
 }  // namespace engram

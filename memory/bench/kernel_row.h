@@ -21,11 +21,11 @@ struct KernelRow {
 
   // Runs the kernels once and compares with the double reference: RMS(error) / RMS(reference), of several results the
   // greatest.
-  std::function<ForwardBackward()> check;
-  std::function<void(cudaStream_t)> forward;   // with all that a backward pass needs
-  std::function<void(cudaStream_t)> backward;  // empty: there is none
+  std::function<ForwardBackward()> check = {};
+  std::function<void(cudaStream_t)> forward = {};   // with all that a backward pass needs
+  std::function<void(cudaStream_t)> backward = {};  // empty: there is none
   // The same work by LibTorch's operations, on the current stream.
-  std::function<void()> torch_forward, torch_forward_and_backward;
+  std::function<void()> torch_forward = {}, torch_forward_and_backward = {};
 };
 
 // Each makes its row, which then owns its memory on the device.

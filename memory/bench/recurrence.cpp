@@ -10,7 +10,6 @@
 #include "kernels/linear_recurrence/reference.h"
 #include "memory/bench/kernel_case.h"
 #include "memory/linear_recurrence.h"
-#include "memory/linear_recurrence.h"
 
 namespace engram {
 namespace {
@@ -149,20 +148,12 @@ class Recurrence {
 KernelRow recurrence_row(const RecurrenceShape& shape) {
   const auto recurrence = std::make_shared<Recurrence>(shape);
   const double elements = shape.elements(), bytes = elements * shape.element_bytes();
-  return {.operation = shape.name(),
-          .shape = shape.text(),
-          .flops = {(shape.is_complex() ? 8 : 2) * elements, (shape.is_complex() ? 14 : 3) * elements},
-          .bytes = {(shape.constant ? 2 : 3) * bytes, (shape.constant ? 3 : 5) * bytes},
-          .bound = {shape.bound(), shape.bound()},
-          .check = [recurrence] { return recurrence->check(); },
-          .forward = [recurrence](cudaStream_t stream) { recurrence->forward(stream); },
-          .backward = [recurrence](cudaStream_t stream) { recurrence->backward(stream); },
-          .torch_forward =
-              [recurrence] {
-                const torch::NoGradGuard no_grad;
-                recurrence->plain_forward();
-              },
-          .torch_forward_and_backward = [recurrence] { recurrence->plain_forward_and_backward(); }};
+  return with_work({.operation = shape.name(),
+                    .shape = shape.text(),
+                    .flops = {(shape.is_complex() ? 8 : 2) * elements, (shape.is_complex() ? 14 : 3) * elements},
+                    .bytes = {(shape.constant ? 2 : 3) * bytes, (shape.constant ? 3 : 5) * bytes},
+                    .bound = {shape.bound(), shape.bound()}},
+                   recurrence);
 }
 
 // Float states in and out, a and b in, the output out, which are float as well.

@@ -109,20 +109,12 @@ class VectorDecayBench {
 KernelRow vector_decay_row(const KernelShape& shape) {
   const auto bench = std::make_shared<VectorDecayBench>(shape);
   const double values = shape.vectors() * shape.width, keys = values / 2, elements = keys * shape.width;
-  return {.operation = "sum rule, a decay a channel, float",
-          .shape = shape.text(),
-          .flops = {5 * elements, 15 * elements},
-          .bytes = {sizeof(float) * (3 * keys + 2 * values), sizeof(float) * (6 * keys + 3 * values)},
-          .bound = {1e-5, 1e-4},
-          .check = [bench] { return bench->check(); },
-          .forward = [bench](cudaStream_t stream) { bench->forward(stream); },
-          .backward = [bench](cudaStream_t stream) { bench->backward(stream); },
-          .torch_forward =
-              [bench] {
-                const torch::NoGradGuard no_grad;
-                bench->plain_forward();
-              },
-          .torch_forward_and_backward = [bench] { bench->plain_forward_and_backward(); }};
+  return with_work({.operation = "sum rule, a decay a channel, float",
+                    .shape = shape.text(),
+                    .flops = {5 * elements, 15 * elements},
+                    .bytes = {sizeof(float) * (3 * keys + 2 * values), sizeof(float) * (6 * keys + 3 * values)},
+                    .bound = {1e-5, 1e-4}},
+                   bench);
 }
 
 }  // namespace
