@@ -7,6 +7,7 @@
 #include <array>
 #include <chrono>
 #include <condition_variable>
+#include <csignal>
 #include <cstdlib>
 #include <cstring>
 #include <exception>
@@ -54,6 +55,10 @@ void keep_c10d_quiet() {
   constexpr int kFatal = 3;
   if (std::getenv("TORCH_CPP_LOG_LEVEL") == nullptr) FLAGS_caffe2_log_level = kFatal;
 }
+
+// Gloo writes to its connections with writev, which has no flag against the signal of one that is closed, and leaves it
+// to the program to ask for an error instead.
+void take_closed_connections_as_errors() { std::signal(SIGPIPE, SIG_IGN); }
 
 // Connects each rank with each.
 c10::intrusive_ptr<c10d::ProcessGroupGloo> connect(const c10::intrusive_ptr<c10d::Store>& store, int rank, int size) {
@@ -218,6 +223,7 @@ Ranks::Ranks() = default;
 Ranks::Ranks(const Launch& launch) : rank_(launch.rank), size_(launch.size) {
   if (launch.alone()) return;
   keep_c10d_quiet();
+  take_closed_connections_as_errors();
   connection_ = std::make_unique<Connection>(launch);
   char host[256] = "";
   ::gethostname(host, sizeof host - 1);

@@ -37,7 +37,8 @@ class Ranks {
  public:
   // A program alone: rank 0 of 1, which exchanges with itself at no cost.
   Ranks();
-  // Meets the others. Throws RankLost where they do not all come, UserError where there is no such place to meet.
+  // Meets the others. Throws RankLost where they do not all come, UserError where there is no such place to meet. From
+  // then on the program ignores SIGPIPE: a write to a rank that is gone is an error, by which it is missed.
   explicit Ranks(const Launch& launch);
   ~Ranks();
   Ranks(const Ranks&) = delete;

@@ -1,12 +1,17 @@
 #include "ranks/ranks.h"
 
 #include <doctest/doctest.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
+#include <cerrno>
 #include <chrono>
 #include <mutex>
 #include <numeric>
+#include <optional>
 #include <set>
 
+#include "tests/ranks/in_processes.h"
 #include "tests/ranks/in_threads.h"
 
 using namespace engram;
@@ -96,6 +101,21 @@ TEST_CASE("those who stay are told which rank went, and why") {
   });
   CHECK(told == std::set<std::string>{"1: rank 1 of 3 failed: the disk is full"});
   CHECK(std::chrono::steady_clock::now() - begin < std::chrono::seconds(20));
+}
+
+// Which of a connection's reader and writer notices first that it is closed is a matter of luck; this is not.
+TEST_CASE("a program of several ranks is told of a closed connection by an error and not by a signal") {
+  const auto written =
+      in_processes(2, "a program of several ranks is told of a closed connection by an error and not by a signal",
+                   [](const std::shared_ptr<Ranks>& ranks) {
+                     int connection[2];
+                     REQUIRE(::socketpair(AF_UNIX, SOCK_STREAM, 0, connection) == 0);
+                     ::close(connection[1]);
+                     const bool refused = ::write(connection[0], "x", 1) == -1 && errno == EPIPE;
+                     ranks->any(false);
+                     return std::string(refused ? "refused" : "written");
+                   });
+  for (const std::optional<std::string>& of_rank : written) CHECK(of_rank.value_or("ended by a signal") == "refused");
 }
 
 TEST_CASE("a rank that is in the middle of its work is not taken for the lost one") {
