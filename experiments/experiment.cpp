@@ -18,6 +18,7 @@ constexpr std::size_t kMaxSeeds = 10'000;
 constexpr const char* kCompare = "compare";
 constexpr const char* kTasks = "tasks";
 constexpr const char* kBackbones = "backbones";
+constexpr const char* kLike = "like";  // of a task or a backbone
 
 const EnumNames<Match> kMatchNames = {
     {Match::kParameters, "parameters"}, {Match::kState, "state"}, {Match::kFlops, "flops"}, {Match::kNone, "none"}};
@@ -72,17 +73,41 @@ void add_setting(Settings& settings, const std::string& key, const std::string& 
   settings.emplace_back(key, value);
 }
 
-// "tasks.LABEL.section.key" without its first part, into the entry of that label.
+void remove_setting(Settings& settings, const std::string& key) {
+  std::erase_if(settings, [&](const auto& setting) { return setting.first == key; });
+}
+
+// The settings of the entry that "like" names.
+Settings settings_like(const std::vector<ExperimentEntry>& entries, const std::string& label,
+                       const std::string& full_key) {
+  std::vector<std::string> known;
+  for (const ExperimentEntry& entry : entries) known.push_back(entry.label);
+  const ExperimentEntry* const found = find_entry(entries, label);
+  if (found == nullptr)
+    throw SettingError(full_key,
+                       "'" + label + "' is none of the sections before this one" + did_you_mean(label, known));
+  return found->settings;
+}
+
+// "tasks.LABEL.section.key" or "tasks.LABEL.like" without its first part, into the entry of that label.
 void add_entry_setting(std::vector<ExperimentEntry>& entries, const std::string& rest, const std::string& value,
                        const std::vector<std::string>& known_keys, const std::string& full_key) {
   const std::size_t dot = rest.find('.');
-  const std::string label = rest.substr(0, dot);
+  const std::string label = rest.substr(0, dot), key = dot == std::string::npos ? "" : rest.substr(dot + 1);
   check_label(label, full_key);
-  if (dot == std::string::npos || rest.find('.', dot + 1) == std::string::npos)
+  const bool like = key == kLike;
+  if (!like && key.find('.') == std::string::npos)
     throw SettingError(full_key, "'" + rest + "' is no setting of " + label + "; it takes section.key = value");
   auto entry = std::ranges::find(entries, label, &ExperimentEntry::label);
+  if (like) {
+    if (entry != entries.end())
+      throw SettingError(full_key, "'" + rest + "' has to come before the section's settings");
+    entries.push_back({label, settings_like(entries, value, full_key)});
+    return;
+  }
   if (entry == entries.end()) entry = entries.insert(entries.end(), {label, {}});
-  add_setting(entry->settings, rest.substr(dot + 1), value, known_keys, full_key);
+  remove_setting(entry->settings, key);  // the one that "like" has brought
+  add_setting(entry->settings, key, value, known_keys, full_key);
 }
 
 Settings control_settings(const std::string& control, const Experiment& experiment, const std::string& where) {
@@ -107,10 +132,6 @@ Settings control_settings(const std::string& control, const Experiment& experime
   Settings settings = reference->settings;
   settings.emplace_back("task.full_state", "true");
   return settings;
-}
-
-void remove_setting(Settings& settings, const std::string& key) {
-  std::erase_if(settings, [&](const auto& setting) { return setting.first == key; });
 }
 
 std::vector<ExperimentEntry> selected(const std::vector<ExperimentEntry>& entries,

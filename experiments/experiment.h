@@ -16,6 +16,10 @@
 //   [tasks.delay_250]            # a task: its label, and settings that override those above
 //   task.distractor_steps = 250
 //
+//   [tasks.delay_500]
+//   like = delay_250             # optional, first: has the settings of a section before it, which those below override
+//   task.distractor_steps = 500
+//
 //   [backbones.hqlt]             # a backbone: its label, and settings that override those above
 //   memory.name = hqlt
 //

@@ -75,6 +75,26 @@ TEST_CASE("an experiment is read with its entries in order, and its controls beh
   CHECK(runs[12].config.run.steps == 500);
 }
 
+TEST_CASE("an entry may have the settings of one before it, and its own") {
+  const Experiment experiment = parse(
+      "[tasks.a]\ntask.name = tmaze\ntask.corridor_length = 5\nrun.steps = 300\n"
+      "[tasks.b]\nlike = a\nrun.steps = 500\n[tasks.c]\nlike = b\ntask.corridor_length = 7\n"
+      "[backbones.gru]\nmemory.name = gru\n[backbones.wide]\nlike = gru\nmemory.width = 24\n");
+  const auto config = [&](const char* task, const char* backbone) {
+    return experiment.config(*find_entry(experiment.tasks, task), *find_entry(experiment.backbones, backbone), 0);
+  };
+  const Config before = config("a", "gru"), after = config("c", "wide");
+  CHECK(before.run.steps == 300);
+  CHECK(before.task.info().observation.shape() == config("b", "gru").task.info().observation.shape());
+  CHECK(config("b", "gru").run.steps == 500);
+  CHECK(after.run.steps == 500);
+  CHECK(after.task.name() == "tmaze");
+  CHECK(after.task.info().max_episode_steps > before.task.info().max_episode_steps);
+  CHECK(after.memory.name() == "gru");
+  CHECK(after.memory.width() == 24);
+  CHECK(parse(experiment.to_ini()).to_ini() == experiment.to_ini());
+}
+
 TEST_CASE("the text of an experiment reads back to the same experiment") {
   for (const std::string& text :
        {kSmall, std::string("[compare]\nmatch = state\nreference = lstm\ncontrols =\n[tasks.t]\ntask.name = tmaze\n"
@@ -202,6 +222,11 @@ TEST_CASE("bad experiments are refused in one line") {
   CHECK(mentions(refusal(with("[tasks.long]\nrun.seed = 3\n")), "seeds stand in compare.seeds"));
   CHECK(mentions(refusal(with("[evaluation]\nfinal_episodes = 0\n")), "leaves no final score"));
   CHECK(mentions(refusal(with("[tasks.x]\nlength = 3\n")), "is no setting of x"));
+  CHECK(mentions(refusal(with("[tasks.x]\nlike = lang\n")), "'lang' is none of the sections before this one; did you"));
+  CHECK(mentions(refusal(with("[tasks.x]\nlike = x\n")), "'x' is none of the sections before"));
+  CHECK(mentions(refusal(with("[tasks.x]\nlike = gru\n")), "'gru' is none of the sections before"));
+  CHECK(
+      mentions(refusal(with("[tasks.x]\nrun.steps = 3\nlike = long\n")), "'x.like' has to come before the section's"));
   CHECK(mentions(refusal("steps = 3\n" + kSmall), "it: unknown key 'steps'"));
   CHECK(mentions(refusal("[tasks.t]\ntask.name = tmaze\n[compare]\ncontrols =\n"), "has no backbone"));
   CHECK(mentions(refusal("[backbones.b]\nmemory.name = gru\n"), "has no task"));
@@ -221,6 +246,7 @@ TEST_CASE("the file of an experiment is named with the line of what is refused, 
         file + ", line 3: unknown key 'task.corridor'; did you mean 'task.corridor_length'?");
   CHECK(error_of("[compare]\nsedes = 3\n[tasks.x]\ntask.name = tmaze\n") ==
         file + ", line 2: unknown key 'compare.sedes'; did you mean 'compare.seeds'?");
+  CHECK(error_of(kSmall + "[tasks.x]\nlike = y\n").starts_with(file + ", line "));
   CHECK(error_of("[tasks.a b]\ntask.name = tmaze\n").starts_with(file + ", line 2: label 'a b' is not allowed"));
   CHECK(error_of(kSmall, {{"compare.match", "width"}}).starts_with("compare.match = 'width' is not allowed"));
   const std::string of_run = error_of("[run]\nseed = 3\n[task]\nname = tmaze\n");
