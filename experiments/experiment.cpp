@@ -77,15 +77,19 @@ void remove_setting(Settings& settings, const std::string& key) {
   std::erase_if(settings, [&](const auto& setting) { return setting.first == key; });
 }
 
+std::vector<std::string> labels_of(const std::vector<ExperimentEntry>& entries) {
+  std::vector<std::string> labels;
+  for (const ExperimentEntry& entry : entries) labels.push_back(entry.label);
+  return labels;
+}
+
 // The settings of the entry that "like" names.
 Settings settings_like(const std::vector<ExperimentEntry>& entries, const std::string& label,
                        const std::string& full_key) {
-  std::vector<std::string> known;
-  for (const ExperimentEntry& entry : entries) known.push_back(entry.label);
   const ExperimentEntry* const found = find_entry(entries, label);
   if (found == nullptr)
-    throw SettingError(full_key,
-                       "'" + label + "' is none of the sections before this one" + did_you_mean(label, known));
+    throw SettingError(
+        full_key, "'" + label + "' is none of the sections before this one" + did_you_mean(label, labels_of(entries)));
   return found->settings;
 }
 
@@ -136,8 +140,7 @@ Settings control_settings(const std::string& control, const Experiment& experime
 
 std::vector<ExperimentEntry> selected(const std::vector<ExperimentEntry>& entries,
                                       const std::vector<std::string>& labels, const char* what) {
-  std::vector<std::string> known;
-  for (const ExperimentEntry& entry : entries) known.push_back(entry.label);
+  const std::vector<std::string> known = labels_of(entries);
   for (const std::string& label : labels) {
     if (find_entry(entries, label) != nullptr) continue;
     const std::string near = nearest(label, known);
