@@ -444,7 +444,7 @@ int run_compare(const std::vector<std::string>& arguments) {
 
   if (machine.gpus > 0)
     if (const std::string advice = sharing_advice((machine.runs_at_once() + machine.gpus - 1) / machine.gpus,
-                                                  has_multi_process_service(), has_gpu_share());
+                                                  has_multi_process_service(), gpu_share());
         !advice.empty())
       std::cout << advice << std::endl;
   write_plan(directory, wanted.all, all);

@@ -1,6 +1,8 @@
-// What makes runs that share a GPU faster (docs/speed.md, "What runs beside each other wait for").
+// What makes runs that share a GPU faster, and what makes them fail (docs/speed.md, "What runs beside each other wait
+// for").
 #pragma once
 
+#include <optional>
 #include <string>
 
 namespace engram {
@@ -9,12 +11,12 @@ namespace engram {
 inline constexpr int kRunsWithShares = 8;
 
 // A line without its end; nothing where nothing is to be gained. `service`: they are under NVIDIA's multi-process
-// service; `shares`: it limits each to a share.
-std::string sharing_advice(int runs_of_gpu, bool service, bool shares);
+// service; `share`: what it limits each to, in percent, as it was set.
+std::string sharing_advice(int runs_of_gpu, bool service, const std::optional<std::string>& share);
 
-// Of this program's environment: whether the service's control pipe is there, and whether
-// CUDA_MPS_ACTIVE_THREAD_PERCENTAGE is set.
+// Of this program's environment: whether the service's control pipe is there, and
+// CUDA_MPS_ACTIVE_THREAD_PERCENTAGE where it is set.
 bool has_multi_process_service();
-bool has_gpu_share();
+std::optional<std::string> gpu_share();
 
 }  // namespace engram

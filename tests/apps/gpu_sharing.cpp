@@ -9,12 +9,19 @@
 using namespace engram;
 
 TEST_CASE("what runs of one GPU could gain is said, and nothing where they gain nothing") {
-  CHECK(sharing_advice(1, false, false).empty());
-  CHECK(mentions(sharing_advice(2, false, false), "nvidia-cuda-mps-control -d"));
-  CHECK(mentions(sharing_advice(32, false, true), "nvidia-cuda-mps-control -d"));
-  CHECK(sharing_advice(kRunsWithShares - 1, true, false).empty());
-  CHECK(mentions(sharing_advice(kRunsWithShares, true, false), "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE=25"));
-  CHECK(sharing_advice(kRunsWithShares, true, true).empty());
+  CHECK(sharing_advice(1, false, {}).empty());
+  CHECK(mentions(sharing_advice(2, false, {}), "nvidia-cuda-mps-control -d"));
+  CHECK(mentions(sharing_advice(32, false, "25"), "nvidia-cuda-mps-control -d"));
+  CHECK(sharing_advice(kRunsWithShares - 1, true, {}).empty());
+  CHECK(mentions(sharing_advice(kRunsWithShares, true, {}), "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE=25"));
+  CHECK(sharing_advice(kRunsWithShares, true, "25").empty());
+}
+
+TEST_CASE("a share with which products were wrong, or that was never tried, is named, be it for one run") {
+  CHECK(mentions(sharing_advice(1, true, "17"), "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE=17 is not proven"));
+  CHECK(mentions(sharing_advice(32, true, ""), "is not proven"));
+  for (const char* const proven : {"12", "25", "100"}) CHECK(sharing_advice(32, true, proven).empty());
+  CHECK(!mentions(sharing_advice(32, false, "17"), "is not proven"));  // without the service it is not read
 }
 
 TEST_CASE("the service is known by its control pipe, a share by its variable") {
@@ -25,8 +32,8 @@ TEST_CASE("the service is known by its control pipe, a share by its variable") {
   CHECK(has_multi_process_service());
   unsetenv("CUDA_MPS_PIPE_DIRECTORY");
   unsetenv("CUDA_MPS_ACTIVE_THREAD_PERCENTAGE");
-  CHECK(!has_gpu_share());
+  CHECK(!gpu_share());
   setenv("CUDA_MPS_ACTIVE_THREAD_PERCENTAGE", "25", 1);
-  CHECK(has_gpu_share());
+  CHECK(gpu_share() == "25");
   unsetenv("CUDA_MPS_ACTIVE_THREAD_PERCENTAGE");
 }
