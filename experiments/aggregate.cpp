@@ -1,19 +1,16 @@
 #include "experiments/aggregate.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <stdexcept>
-#include <thread>
 
 #include "agents/statistics.h"
 #include "base/error.h"
-#include "base/processors.h"
-#include "base/rng.h"
 
 namespace engram {
 namespace {
 
-constexpr double kTail = 0.025;  // of a 95% interval, on each side
 constexpr double kTrimmed = 0.25;
 
 void check(const TaskScores& scores) {
@@ -30,33 +27,6 @@ double median_in_place(std::vector<double>& values) {
 
 // 1, 1/2 or 0.
 double wins(double x, double y) { return x > y ? 1 : x == y ? 0.5 : 0; }
-
-// Draws that a stratum (the runs of one method in one task) makes in one resample: a stream of its own, so that neither
-// the order nor the number of threads matters. Four draws a block; a multiple of the run's number is never preferred,
-// except by less than count / 2^32.
-class Draws {
- public:
-  Draws(std::uint64_t seed, std::size_t stratum, std::size_t resample)
-      : key0_(static_cast<std::uint32_t>(seed)),
-        key1_(static_cast<std::uint32_t>(seed >> 32)),
-        stratum_(static_cast<std::uint32_t>(stratum)),
-        resample_(static_cast<std::uint32_t>(resample)) {}
-
-  std::size_t below(std::size_t count) {
-    if (used_ == 4) {
-      block_ = philox4x32_10({{blocks_++, resample_, stratum_, static_cast<std::uint32_t>(Purpose::kBootstrap)}}, key0_,
-                             key1_);
-      used_ = 0;
-    }
-    return static_cast<std::size_t>((std::uint64_t{block_.word[used_++]} * count) >> 32);
-  }
-
- private:
-  std::uint32_t key0_, key1_, stratum_, resample_;
-  std::uint32_t blocks_ = 0;
-  int used_ = 4;
-  PhiloxBlock block_{};
-};
 
 // The runs of one method, in ascending order of their scores, so that a resample is a number for each of them.
 struct SortedRuns {
@@ -88,7 +58,7 @@ struct SortedRuns {
   void draw(std::uint64_t seed, std::size_t first_stratum, std::size_t resample, std::vector<int>& times) const {
     times.assign(score.size(), 0);
     for (std::size_t t = 0; t < tasks(); ++t) {
-      Draws draws(seed, first_stratum + t, resample);
+      BootstrapDraws draws(seed, first_stratum + t, resample);
       for (std::size_t i = 0; i < places[t].size(); ++i) ++times[places[t][draws.below(places[t].size())]];
     }
   }
@@ -98,7 +68,7 @@ struct SortedRuns {
 enum Figure { kIqm, kMean, kMedian, kGap, kProfile, kFigures = kProfile + kProfileThresholds };
 
 struct Scratch {
-  std::vector<int> times, other_times;
+  std::vector<int> times;
   std::vector<double> values;
   std::vector<long double> sums, capped_sums;  // divided once, so that equal scores have themselves as their mean
   std::vector<std::int64_t> above;             // runs, of each task
@@ -142,39 +112,6 @@ void compute_figures(const SortedRuns& runs, Scratch& scratch, double* figures) 
   }
 }
 
-// Calls work(resample, scratch) for every resample, in several threads.
-template <class Work>
-void for_each_resample(const BootstrapOptions& options, const Work& work) {
-  const int threads = std::clamp(options.threads > 0 ? options.threads : available_processors(), 1, 64);
-  std::vector<std::thread> helpers;
-  const auto part = [&](int thread) {
-    Scratch scratch;
-    for (int resample = thread; resample < options.resamples; resample += threads)
-      work(static_cast<std::size_t>(resample), scratch);
-  };
-  for (int thread = 1; thread < threads; ++thread) helpers.emplace_back(part, thread);
-  part(0);
-  for (std::thread& helper : helpers) helper.join();
-}
-
-// Resampled figures, a row a figure.
-class Distribution {
- public:
-  Distribution(std::size_t figures, const BootstrapOptions& options)
-      : resamples_(static_cast<std::size_t>(options.resamples)), values_(figures * resamples_) {}
-
-  void set(std::size_t figure, std::size_t resample, double value) { values_[figure * resamples_ + resample] = value; }
-  Estimate estimate(std::size_t figure, double value) {
-    const std::span<double> row(&values_[figure * resamples_], resamples_);
-    const double low = quantile(row, kTail);
-    return {value, std::pair(low, quantile(row, 1 - kTail))};
-  }
-
- private:
-  std::size_t resamples_;
-  std::vector<double> values_;
-};
-
 MethodScores method_scores(const std::string& method, const TaskScores& scores, std::size_t first_stratum,
                            const BootstrapOptions& options) {
   const SortedRuns runs(scores);
@@ -186,8 +123,8 @@ MethodScores method_scores(const std::string& method, const TaskScores& scores, 
   std::vector<Estimate> estimates(kFigures);
   for (std::size_t figure = 0; figure < kFigures; ++figure) estimates[figure].value = value[figure];
   if (runs.has_interval()) {
-    Distribution distribution(kFigures, options);
-    for_each_resample(options, [&](std::size_t resample, Scratch& scratch) {
+    BootstrapDistribution distribution(kFigures, options);
+    for_each_resample<Scratch>(options, [&](std::size_t resample, Scratch& scratch) {
       runs.draw(options.seed, first_stratum, resample, scratch.times);
       double figures[kFigures];
       compute_figures(runs, scratch, figures);
@@ -201,30 +138,106 @@ MethodScores method_scores(const std::string& method, const TaskScores& scores, 
           estimates[kGap],  {estimates.begin() + kProfile, estimates.end()}};
 }
 
-Estimate improvement(const TaskScores& x, std::size_t stratum_x, const TaskScores& y, std::size_t stratum_y,
-                     const BootstrapOptions& options) {
-  Estimate estimate{probability_of_improvement(x, y), {}};
-  const SortedRuns runs_x(x), runs_y(y);
-  if (!runs_x.has_interval() || !runs_y.has_interval()) return estimate;
-  Distribution distribution(1, options);
-  for_each_resample(options, [&](std::size_t resample, Scratch& scratch) {
-    runs_x.draw(options.seed, stratum_x, resample, scratch.times);
-    runs_y.draw(options.seed, stratum_y, resample, scratch.other_times);
-    double sum = 0;
-    for (std::size_t t = 0; t < runs_x.tasks(); ++t) {
-      double task_wins = 0;
-      for (const std::size_t i : runs_x.places[t]) {
-        if (scratch.times[i] == 0) continue;
-        double run_wins = 0;
-        for (const std::size_t j : runs_y.places[t])
-          run_wins += scratch.other_times[j] * wins(runs_x.score[i], runs_y.score[j]);
-        task_wins += scratch.times[i] * run_wins;
-      }
-      sum += task_wins / static_cast<double>(runs_x.places[t].size() * runs_y.places[t].size());
+// How often the runs of a method are drawn in a resample, task by task from the lowest score to the highest: of each
+// task's n runs n + 1 sums, of the first 0, 1 ... n.
+class DrawnSums {
+ public:
+  DrawnSums(const TaskScores& scores, std::size_t first_stratum) : first_stratum_(first_stratum), sorted_(scores) {
+    for (std::vector<double>& runs : sorted_) std::sort(runs.begin(), runs.end());
+  }
+
+  const TaskScores& sorted() const { return sorted_; }
+  bool has_interval() const {
+    return std::ranges::all_of(sorted_, [](const auto& runs) { return runs.size() >= 2; });
+  }
+  void draw(std::uint64_t seed, std::size_t resample, std::vector<int>& sums) const {
+    sums.clear();
+    for (std::size_t t = 0; t < sorted_.size(); ++t) {
+      const std::size_t first = sums.size(), count = sorted_[t].size();
+      sums.resize(first + count + 1);
+      BootstrapDraws draws(seed, first_stratum_ + t, resample);
+      for (std::size_t i = 0; i < count; ++i) ++sums[first + draws.below(count) + 1];
+      for (std::size_t i = first; i < first + count; ++i) sums[i + 1] += sums[i];
     }
-    distribution.set(0, resample, sum / static_cast<double>(runs_x.tasks()));
-  });
-  return distribution.estimate(0, estimate.value);
+  }
+
+ private:
+  std::size_t first_stratum_;
+  TaskScores sorted_;
+};
+
+// Of two methods x and y: Mann and Whitney's U from what was drawn of either.
+class DrawnWins {
+ public:
+  DrawnWins(std::size_t x, std::size_t y, const std::vector<DrawnSums>& methods) : x_(x), y_(y) {
+    const TaskScores &of_x = methods[x].sorted(), &of_y = methods[y].sorted();
+    std::size_t first = 0;
+    for (std::size_t t = 0; t < of_x.size(); ++t) {
+      const std::vector<double>& theirs = of_y[t];
+      for (const double score : of_x[t]) {
+        const auto [low, high] = std::ranges::equal_range(theirs, score);
+        below_.push_back({first + static_cast<std::size_t>(low - theirs.begin()),
+                          first + static_cast<std::size_t>(high - theirs.begin())});
+      }
+      first += theirs.size() + 1;
+      shapes_.emplace_back(of_x[t].size(), static_cast<double>(of_x[t].size() * theirs.size()));
+    }
+  }
+
+  // sums: those of every method. Mean over tasks of U / (n_x n_y).
+  double probability(const std::vector<std::vector<int>>& sums) const {
+    const int *own = sums[x_].data(), *theirs = sums[y_].data();
+    const std::array<std::size_t, 2>* place = below_.data();
+    double probability = 0;
+    for (const auto& [count, pairs] : shapes_) {
+      int twice = 0;  // a win counts 2, a tie 1
+      for (std::size_t i = 0; i < count; ++i, ++place)
+        twice += (own[i + 1] - own[i]) * (theirs[(*place)[0]] + theirs[(*place)[1]]);
+      own += count + 1;
+      probability += twice / 2.0 / pairs;
+    }
+    return probability / static_cast<double>(shapes_.size());
+  }
+
+ private:
+  std::size_t x_, y_;
+  std::vector<std::array<std::size_t, 2>> below_;  // of each run of x: y's sums of what is below it, and not above it
+  std::vector<std::pair<std::size_t, double>> shapes_;  // of each task: runs of x, pairs
+};
+
+// Of every two methods, the first with the second and so on: each resample is drawn once for all of them.
+std::vector<Estimate> improvements(const std::vector<TaskScores>& scores, const std::vector<std::size_t>& first_strata,
+                                   const BootstrapOptions& options) {
+  constexpr std::size_t kPairsAtOnce = 128;  // 50 MB of 50,000 resamples
+  std::vector<DrawnSums> methods;
+  for (std::size_t m = 0; m < scores.size(); ++m) methods.emplace_back(scores[m], first_strata[m]);
+  std::vector<Estimate> estimates;
+  std::vector<std::pair<std::size_t, DrawnWins>> pairs;  // with its estimate
+  const auto resample_pairs = [&] {
+    if (pairs.empty()) return;
+    BootstrapDistribution distribution(pairs.size(), options);
+    using Sums = std::vector<std::vector<int>>;
+    for_each_resample<Sums>(options, [&](std::size_t resample, Sums& sums) {
+      sums.resize(methods.size());
+      for (std::size_t m = 0; m < methods.size(); ++m) methods[m].draw(options.seed, resample, sums[m]);
+      for (std::size_t i = 0; i < pairs.size(); ++i) distribution.set(i, resample, pairs[i].second.probability(sums));
+    });
+    for (std::size_t i = 0; i < pairs.size(); ++i) {
+      Estimate& estimate = estimates[pairs[i].first];
+      estimate = distribution.estimate(i, estimate.value);
+    }
+    pairs.clear();
+  };
+  for (std::size_t x = 0; x < scores.size(); ++x) {
+    for (std::size_t y = x + 1; y < scores.size(); ++y) {
+      if (methods[x].has_interval() && methods[y].has_interval())
+        pairs.emplace_back(estimates.size(), DrawnWins(x, y, methods));
+      estimates.push_back({probability_of_improvement(scores[x], scores[y]), {}});
+      if (pairs.size() == kPairsAtOnce) resample_pairs();
+    }
+  }
+  resample_pairs();
+  return estimates;
 }
 
 // The mean of tasks, of values that are resampled together.
@@ -232,16 +245,16 @@ Estimate resampled_mean(const TaskScores& values, std::size_t first_stratum, con
   Estimate estimate{mean_of_tasks(values), {}};
   for (const std::vector<double>& runs : values)
     if (runs.size() < 2) return estimate;
-  Distribution distribution(1, options);
-  for_each_resample(options, [&](std::size_t resample, Scratch& scratch) {
-    scratch.values.clear();
+  BootstrapDistribution distribution(1, options);
+  for_each_resample<std::vector<double>>(options, [&](std::size_t resample, std::vector<double>& means) {
+    means.clear();
     for (std::size_t t = 0; t < values.size(); ++t) {
-      Draws draws(options.seed, first_stratum + t, resample);
+      BootstrapDraws draws(options.seed, first_stratum + t, resample);
       long double sum = 0;
       for (std::size_t i = 0; i < values[t].size(); ++i) sum += values[t][draws.below(values[t].size())];
-      scratch.values.push_back(static_cast<double>(sum / static_cast<long double>(values[t].size())));
+      means.push_back(static_cast<double>(sum / static_cast<long double>(values[t].size())));
     }
-    distribution.set(0, resample, mean_of(scratch.values));
+    distribution.set(0, resample, mean_of(means));
   });
   return distribution.estimate(0, estimate.value);
 }
@@ -365,17 +378,6 @@ double area_under_curve(std::span<const std::pair<double, double>> points, doubl
   return area / end;
 }
 
-double quantile(std::span<double> values, double fraction) {
-  if (values.empty() || !(fraction >= 0 && fraction <= 1)) throw std::invalid_argument("quantile of nothing");
-  const double place = fraction * static_cast<double>(values.size() - 1);
-  const auto below = static_cast<std::size_t>(place);
-  const auto nth = values.begin() + static_cast<std::ptrdiff_t>(below);
-  std::nth_element(values.begin(), nth, values.end());
-  if (below + 1 == values.size()) return *nth;
-  const double next = *std::min_element(nth + 1, values.end());
-  return *nth + (next - *nth) * (place - static_cast<double>(below));
-}
-
 double profile_threshold(int index) { return static_cast<double>(index) / (kProfileThresholds - 1); }
 
 AggregateScores aggregate(const ScoreTable& table, const BootstrapOptions& options) {
@@ -414,20 +416,19 @@ AggregateScores aggregate(const ScoreTable& table, const BootstrapOptions& optio
   }
   if (tasks.empty()) return result;
   std::vector<TaskScores> scores;
+  std::vector<std::size_t> first_strata;
   for (const std::size_t method : methods) {
     TaskScores& own = scores.emplace_back();
     for (const std::size_t task : tasks) own.push_back(runs_of(table, task, method));
-    result.methods.push_back(method_scores(table.methods[method], own, method * all_tasks, options));
+    first_strata.push_back(method * all_tasks);
+    result.methods.push_back(method_scores(table.methods[method], own, first_strata.back(), options));
   }
+  const std::vector<Estimate> improvement = improvements(scores, first_strata, options);
   std::size_t first_stratum = table.methods.size() * all_tasks;
   for (std::size_t x = 0; x < methods.size(); ++x) {
     for (std::size_t y = x + 1; y < methods.size(); ++y, first_stratum += all_tasks) {
       MethodComparison comparison{
-          table.methods[methods[x]],
-          table.methods[methods[y]],
-          improvement(scores[x], methods[x] * all_tasks, scores[y], methods[y] * all_tasks, options),
-          {},
-          0};
+          table.methods[methods[x]], table.methods[methods[y]], improvement[result.comparisons.size()], {}, 0};
       TaskScores differences;
       bool everywhere = true;
       for (const std::size_t task : tasks) {
@@ -444,34 +445,6 @@ AggregateScores aggregate(const ScoreTable& table, const BootstrapOptions& optio
     }
   }
   return result;
-}
-
-std::vector<Estimate> mean_curve(const std::vector<std::vector<double>>& curves, const BootstrapOptions& options) {
-  if (curves.empty()) throw std::invalid_argument("the mean of no curve");
-  const std::size_t places = curves[0].size();
-  std::vector<Estimate> means(places);
-  for (const std::vector<double>& curve : curves)
-    if (curve.size() != places) throw std::invalid_argument("curves of different lengths");
-  for (std::size_t i = 0; i < places; ++i) {
-    std::vector<double> heights;
-    for (const std::vector<double>& curve : curves) heights.push_back(curve[i]);
-    means[i].value = mean_of(heights);
-  }
-  if (curves.size() < 2) return means;
-  Distribution distribution(places, options);
-  for_each_resample(options, [&](std::size_t resample, Scratch& scratch) {
-    std::vector<long double>& sum = scratch.sums;
-    sum.assign(places, 0);
-    Draws draws(options.seed, 0, resample);
-    for (std::size_t run = 0; run < curves.size(); ++run) {
-      const std::vector<double>& curve = curves[draws.below(curves.size())];
-      for (std::size_t i = 0; i < places; ++i) sum[i] += curve[i];
-    }
-    for (std::size_t i = 0; i < places; ++i)
-      distribution.set(i, resample, static_cast<double>(sum[i] / static_cast<long double>(curves.size())));
-  });
-  for (std::size_t i = 0; i < places; ++i) means[i] = distribution.estimate(i, means[i].value);
-  return means;
 }
 
 }  // namespace engram

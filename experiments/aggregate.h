@@ -2,13 +2,13 @@
 // Courville and Bellemare, "Deep reinforcement learning at the edge of the statistical precipice", NeurIPS 2021).
 #pragma once
 
-#include <cstdint>
 #include <optional>
 #include <span>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "experiments/bootstrap.h"
 #include "experiments/score_table.h"
 
 namespace engram {
@@ -35,22 +35,6 @@ std::vector<double> performance_profile(const TaskScores& scores, std::span<cons
 double area_under_curve(std::span<const std::pair<double, double>> points, double end);
 // The height of the same curve at a place.
 double height_at(std::span<const std::pair<double, double>> points, double place);
-
-// The value below which a fraction of `values`, which it reorders, lies, interpolated linearly as numpy.percentile
-// does.
-double quantile(std::span<double> values, double fraction);
-
-struct Estimate {
-  double value = 0;
-  // Of the 95% bootstrap interval (percentiles 2.5 and 97.5); none where a task has fewer than two runs.
-  std::optional<std::pair<double, double>> interval;
-};
-
-struct BootstrapOptions {
-  int resamples = 50'000;
-  std::uint64_t seed = 0;
-  int threads = 0;  // 0: all processors available. The figures do not depend on it
-};
 
 // One method over the tasks of AggregateScores.
 struct MethodScores {
@@ -83,9 +67,5 @@ double profile_threshold(int index);
 // Scores are fractions: 1 is perfect. A resample draws, for each task and method, as many of its runs as there are,
 // with replacement (rliable's StratifiedBootstrap). Throws UserError for a table without any score.
 AggregateScores aggregate(const ScoreTable& table, const BootstrapOptions& options = {});
-
-// Pointwise mean of curves sampled at the same places (run, then place), with intervals from resampling whole curves.
-// Throws std::invalid_argument for no curve or unequal lengths.
-std::vector<Estimate> mean_curve(const std::vector<std::vector<double>>& curves, const BootstrapOptions& options);
 
 }  // namespace engram
