@@ -158,20 +158,21 @@ Wanted find_experiment(const CompareOptions& options, const Settings& settings) 
   return wanted;
 }
 
+struct Earlier {
+  EarlierRuns runs;
+  std::optional<std::string> to_keep;  // text of --earlier, for the folder
+};
+
 // Those of --earlier, or of the folder. Throws UserError for a file beside which the folder has another one.
-EarlierRuns find_earlier(const CompareOptions& options) {
-  if (options.earlier.empty()) return EarlierRuns::of(options.run);
+Earlier find_earlier(const CompareOptions& options) {
+  if (options.earlier.empty()) return {EarlierRuns::of(options.run), {}};
+  const std::string text = read_table_file(options.earlier);
   const fs::path kept = EarlierRuns::file_of(options.run);
   std::error_code error;
-  if (fs::exists(fs::symlink_status(kept, error)) && read_table_file(kept) != read_table_file(options.earlier))
+  if (fs::exists(fs::symlink_status(kept, error)) && read_table_file(kept) != text)
     throw UserError("'" + kept.string() + "' is there and differs from --earlier '" + options.earlier +
                     "': put the rows of both into one file, and remove the former");
-  return EarlierRuns::read(options.earlier);
-}
-
-void keep_earlier(const fs::path& file, const fs::path& directory) {
-  const std::string text = read_table_file(file);
-  replace_file(EarlierRuns::file_of(directory), [&](std::ostream& out) { out << text; });
+  return {EarlierRuns::parse(text, options.earlier), text};
 }
 
 // The runs of this call: seed by seed, so that what is finished first can be compared. Shards are drawn, so that each
@@ -422,10 +423,10 @@ int run_compare(const std::vector<std::string>& arguments) {
   const std::vector<PlannedRun> all = plan_runs(wanted.all, directory);
   const std::vector<const PlannedRun*> runs = runs_of_call(all, wanted.now, shard);
   if (runs.empty()) throw UserError("--shard " + options.shard + " has no run: there are fewer runs than shards");
-  const EarlierRuns earlier = find_earlier(options);
+  const Earlier earlier = find_earlier(options);
   std::vector<const PlannedRun*> to_do;
   for (const PlannedRun* run : runs)
-    if (read_run_state(directory, *run, earlier).stage != RunStage::kFinished) to_do.push_back(run);
+    if (read_run_state(directory, *run, earlier.runs).stage != RunStage::kFinished) to_do.push_back(run);
   const Machine machine = find_machine(options, to_do);
 
   if (!wanted.all.question.empty()) std::cout << wanted.all.question << "\n";
@@ -448,8 +449,9 @@ int run_compare(const std::vector<std::string>& arguments) {
         !advice.empty())
       std::cout << advice << std::endl;
   write_plan(directory, wanted.all, all);
-  if (!options.earlier.empty()) keep_earlier(options.earlier, directory);
-  const CallOutcome outcome = run_all(directory, runs, earlier, machine, *signals);
+  if (earlier.to_keep)
+    replace_file(EarlierRuns::file_of(directory), [&](std::ostream& out) { out << *earlier.to_keep; });
+  const CallOutcome outcome = run_all(directory, runs, earlier.runs, machine, *signals);
   if (outcome.stopped_by != 0) {
     std::cout << "Stopped by " << (outcome.stopped_by == SIGINT ? "SIGINT" : "SIGTERM")
               << ". To go on:\n  engram compare --run " << directory.string() << std::endl;

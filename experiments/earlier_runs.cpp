@@ -131,14 +131,14 @@ RunResult result_in(const Row& row) {
 fs::path EarlierRuns::file_of(const fs::path& directory) { return directory / "earlier.csv"; }
 
 EarlierRuns EarlierRuns::of(const fs::path& directory) {
+  const fs::path file = file_of(directory);
   std::error_code error;
-  return fs::exists(fs::symlink_status(file_of(directory), error)) ? read(file_of(directory)) : EarlierRuns{};
+  return fs::exists(fs::symlink_status(file, error)) ? parse(read_table_file(file), file) : EarlierRuns{};
 }
 
-EarlierRuns EarlierRuns::read(const fs::path& file) {
+EarlierRuns EarlierRuns::parse(const std::string& text, const fs::path& file) {
   EarlierRuns earlier;
   earlier.where_ = "'" + file.string() + "'";
-  const std::string text = read_table_file(file);
   std::map<std::string, std::size_t> columns;
   std::size_t count = 0, position = 0;
   for (std::size_t number = 1; position < text.size(); ++number) {

@@ -16,12 +16,13 @@ class EarlierRuns {
  public:
   // earlier.csv in the folder of a comparison.
   static std::filesystem::path file_of(const std::filesystem::path& directory);
-  // Those of that file; none where there is none. Errors are those of read().
+  // Those of that file; none where there is none. Errors are those of parse() and read_table_file().
   static EarlierRuns of(const std::filesystem::path& directory);
-  // The finished runs of a report's CSV (report_csv()). Columns are found by their names; a table needs those of the run,
-  // its budget, steps and final success, and of others a field may be empty. Throws UserError, record and column named,
-  // for a file that is none, a value that its column cannot have, and a run that is there twice.
-  static EarlierRuns read(const std::filesystem::path& file);
+  // The finished runs of the text of a report's CSV (report_csv()), which errors call `file`. Columns are found by
+  // their names; a table needs those of the run, its budget, steps and final success, and of others a field may be
+  // empty. Throws UserError, record and column named, for a text that is none, a value that its column cannot have, and
+  // a run that is there twice.
+  static EarlierRuns parse(const std::string& text, const std::filesystem::path& file);
 
   std::size_t size() const { return runs_.size(); }
   // Nothing where the run is not among them. Throws UserError if it is with another control or budget than planned, or
