@@ -17,7 +17,7 @@ constexpr std::array<std::string_view, 3> kProvenShares{"12", "25", "100"};  // 
 std::string sharing_advice(int runs_of_gpu, bool service, const std::optional<std::string>& share) {
   if (service && share && std::ranges::find(kProvenShares, *share) == kProvenShares.end())
     return std::string(kShare) + "=" + *share +
-           " is not proven: most runs with 17 ended with values that were not finite, none with 12 or 25.";
+           " is not proven: a third of the runs with 17 ended with values that were not finite, none with 12 or 25.";
   if (runs_of_gpu < 2) return "";
   if (!service)
     return "Runs of one GPU take turns; under NVIDIA's multi-process service (nvidia-cuda-mps-control -d) they run "
