@@ -19,6 +19,11 @@ void check(const TaskScores& scores) {
     if (runs.empty()) throw std::invalid_argument("a task without a run");
 }
 
+// Whether it can be drawn again otherwise than it is.
+bool has_interval(const TaskScores& scores) {
+  return std::ranges::all_of(scores, [](const std::vector<double>& runs) { return runs.size() >= 2; });
+}
+
 double median_in_place(std::vector<double>& values) {
   std::sort(values.begin(), values.end());
   const std::size_t half = values.size() / 2;
@@ -51,9 +56,6 @@ struct SortedRuns {
   }
 
   std::size_t tasks() const { return places.size(); }
-  bool has_interval() const {
-    return std::all_of(places.begin(), places.end(), [](const auto& runs) { return runs.size() >= 2; });
-  }
   // How often each run is drawn.
   void draw(std::uint64_t seed, std::size_t first_stratum, std::size_t resample, std::vector<int>& times) const {
     times.assign(score.size(), 0);
@@ -122,7 +124,7 @@ MethodScores method_scores(const std::string& method, const TaskScores& scores, 
 
   std::vector<Estimate> estimates(kFigures);
   for (std::size_t figure = 0; figure < kFigures; ++figure) estimates[figure].value = value[figure];
-  if (runs.has_interval()) {
+  if (has_interval(scores)) {
     BootstrapDistribution distribution(kFigures, options);
     for_each_resample<Scratch>(options, [&](std::size_t resample, Scratch& scratch) {
       runs.draw(options.seed, first_stratum, resample, scratch.times);
@@ -147,9 +149,6 @@ class DrawnSums {
   }
 
   const TaskScores& sorted() const { return sorted_; }
-  bool has_interval() const {
-    return std::ranges::all_of(sorted_, [](const auto& runs) { return runs.size() >= 2; });
-  }
   void draw(std::uint64_t seed, std::size_t resample, std::vector<int>& sums) const {
     sums.clear();
     for (std::size_t t = 0; t < sorted_.size(); ++t) {
@@ -230,7 +229,7 @@ std::vector<Estimate> improvements(const std::vector<TaskScores>& scores, const 
   };
   for (std::size_t x = 0; x < scores.size(); ++x) {
     for (std::size_t y = x + 1; y < scores.size(); ++y) {
-      if (methods[x].has_interval() && methods[y].has_interval())
+      if (has_interval(scores[x]) && has_interval(scores[y]))
         pairs.emplace_back(estimates.size(), DrawnWins(x, y, methods));
       estimates.push_back({probability_of_improvement(scores[x], scores[y]), {}});
       if (pairs.size() == kPairsAtOnce) resample_pairs();
@@ -243,8 +242,7 @@ std::vector<Estimate> improvements(const std::vector<TaskScores>& scores, const 
 // The mean of tasks, of values that are resampled together.
 Estimate resampled_mean(const TaskScores& values, std::size_t first_stratum, const BootstrapOptions& options) {
   Estimate estimate{mean_of_tasks(values), {}};
-  for (const std::vector<double>& runs : values)
-    if (runs.size() < 2) return estimate;
+  if (!has_interval(values)) return estimate;
   BootstrapDistribution distribution(1, options);
   for_each_resample<std::vector<double>>(options, [&](std::size_t resample, std::vector<double>& means) {
     means.clear();
