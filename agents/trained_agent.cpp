@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "base/processors.h"
 #include "nn/device.h"
+#include "nn/product_check.h"
 #include "storage/settings.h"
 #include "storage/weights.h"
 
@@ -62,10 +63,12 @@ std::shared_ptr<AgentNetwork> make_network(const Config& config, const TaskInfo&
 
 namespace {
 
-// Throws where the build has no code for it.
+// Throws where the build has no code for it, or where this program's share of it makes products wrong.
 torch::Device usable_gpu(int index) {
   check_device_architecture(index);
-  return {torch::kCUDA, static_cast<torch::DeviceIndex>(index)};
+  const torch::Device gpu(torch::kCUDA, static_cast<torch::DeviceIndex>(index));
+  check_products_of_share(gpu);
+  return gpu;
 }
 
 }  // namespace

@@ -31,6 +31,7 @@
 #include "experiments/earlier_runs.h"
 #include "experiments/plan.h"
 #include "experiments/random_play.h"
+#include "nn/gpu_share.h"
 #include "storage/files.h"
 
 namespace engram {

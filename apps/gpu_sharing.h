@@ -1,4 +1,4 @@
-// What makes runs that share a GPU faster, and what makes them fail (docs/speed.md, "What runs beside each other wait
+// What makes runs that share a GPU faster, and what makes them wrong (docs/speed.md, "What runs beside each other wait
 // for").
 #pragma once
 
@@ -13,10 +13,5 @@ inline constexpr int kRunsWithShares = 8;
 // A line without its end; nothing where nothing is to be gained. `service`: they are under NVIDIA's multi-process
 // service; `share`: what it limits each to, in percent, as it was set.
 std::string sharing_advice(int runs_of_gpu, bool service, const std::optional<std::string>& share);
-
-// Of this program's environment: whether the service's control pipe is there, and
-// CUDA_MPS_ACTIVE_THREAD_PERCENTAGE where it is set.
-bool has_multi_process_service();
-std::optional<std::string> gpu_share();
 
 }  // namespace engram

@@ -2,8 +2,6 @@
 
 #include <doctest/doctest.h>
 
-#include <cstdlib>
-
 #include "tests/storage/temporary_folder.h"
 
 using namespace engram;
@@ -17,23 +15,9 @@ TEST_CASE("what runs of one GPU could gain is said, and nothing where they gain 
   CHECK(sharing_advice(kRunsWithShares, true, "25").empty());
 }
 
-TEST_CASE("a share with which products were wrong, or that was never tried, is named, be it for one run") {
+TEST_CASE("a share with which products are wrong, or that was never tried, is named, be it for one run") {
   CHECK(mentions(sharing_advice(1, true, "17"), "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE=17 is not proven"));
   CHECK(mentions(sharing_advice(32, true, ""), "is not proven"));
   for (const char* const proven : {"12", "25", "100"}) CHECK(sharing_advice(32, true, proven).empty());
   CHECK(!mentions(sharing_advice(32, false, "17"), "is not proven"));  // without the service it is not read
-}
-
-TEST_CASE("the service is known by its control pipe, a share by its variable") {
-  const TemporaryFolder folder;
-  setenv("CUDA_MPS_PIPE_DIRECTORY", folder.path().c_str(), 1);
-  CHECK(!has_multi_process_service());
-  write_text(folder / "control", "");
-  CHECK(has_multi_process_service());
-  unsetenv("CUDA_MPS_PIPE_DIRECTORY");
-  unsetenv("CUDA_MPS_ACTIVE_THREAD_PERCENTAGE");
-  CHECK(!gpu_share());
-  setenv("CUDA_MPS_ACTIVE_THREAD_PERCENTAGE", "25", 1);
-  CHECK(gpu_share() == "25");
-  unsetenv("CUDA_MPS_ACTIVE_THREAD_PERCENTAGE");
 }

@@ -15,6 +15,7 @@
 #include "nn/fused_norm.h"
 #include "nn/layers.h"
 #include "nn/plain_operations.h"
+#include "nn/product_check.h"
 #include "tests/gpu.h"
 #include "tests/nn/linear_maps.h"
 
@@ -135,4 +136,12 @@ TEST_CASE("on a GPU norms of rows by a kernel have LibTorch's values and gradien
   CHECK_FALSE(fused::takes_norm(torch::ones({4, 12}, torch::kCUDA), torch::ones({12}, torch::kCUDA)));
   CHECK_FALSE(fused::takes_norm(torch::ones({4, 1032}, torch::kCUDA), torch::ones({1032}, torch::kCUDA)));
   CHECK_FALSE(fused::takes_norm(torch::ones({4, 8}), torch::ones({8})));
+}
+
+TEST_CASE("on a GPU the library's products are right, with the share of it that this program has") {
+  if (skip_without_gpu()) return;
+  const auto product = [](Tensor& out_MN, const Tensor& x_MK, const Tensor& w_KN) {
+    torch::mm_out(out_MN, x_MK, w_KN);
+  };
+  CHECK(!find_wrong_product(torch::kCUDA, product));
 }
