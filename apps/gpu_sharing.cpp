@@ -22,7 +22,8 @@ std::string sharing_advice(int runs_of_gpu, bool service, const std::optional<st
     return "Runs of one GPU take turns; under NVIDIA's multi-process service (nvidia-cuda-mps-control -d) they run "
            "beside each other.";
   if (runs_of_gpu < kRunsWithShares || share) return "";
-  return std::string("Small runs wait less for each other with a quarter of the GPU for each (") + kShareVariable + "=25).";
+  return std::string("Small runs wait less for each other with a quarter of the GPU for each (") + kShareVariable +
+         "=25).";
 }
 
 }  // namespace engram

@@ -31,6 +31,8 @@ double error_of(const Tensor& x_MK, const Tensor& w_KN, const ProductOut& produc
 
 }  // namespace
 
+void library_product(Tensor& out_MN, const Tensor& x_MK, const Tensor& w_KN) { torch::mm_out(out_MN, x_MK, w_KN); }
+
 std::optional<WrongProduct> find_wrong_product(torch::Device device, const ProductOut& product) {
   const torch::NoGradGuard no_grad;
   at::Generator generator = at::make_generator<at::CPUGeneratorImpl>();
@@ -53,13 +55,10 @@ std::optional<WrongProduct> find_wrong_product(torch::Device device, const Produ
 void check_products_of_share(torch::Device device) {
   const std::optional<std::string> share = gpu_share();
   if (!device.is_cuda() || !share || !has_multi_process_service()) return;
-  const auto product = [](Tensor& out_MN, const Tensor& x_MK, const Tensor& w_KN) {
-    torch::mm_out(out_MN, x_MK, w_KN);
-  };
-  if (const auto wrong = find_wrong_product(device, product))
+  if (const auto wrong = find_wrong_product(device))
     throw UserError(std::string(kShareVariable) + "=" + *share + ": with this share of " + device.str() +
-                    " the GPU's library gets bfloat16 products wrong, among them [" + std::to_string(wrong->rows) + ", " +
-                    std::to_string(wrong->inner) + "] x [" + std::to_string(wrong->inner) + ", " +
+                    " the GPU's library gets bfloat16 products wrong, among them [" + std::to_string(wrong->rows) +
+                    ", " + std::to_string(wrong->inner) + "] x [" + std::to_string(wrong->inner) + ", " +
                     std::to_string(wrong->columns) + "]; 12 and 25 are proven on an H100");
 }
 
