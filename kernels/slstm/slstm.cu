@@ -1,3 +1,4 @@
+#include <cstdint>
 #include <limits>
 #include <stdexcept>
 #include <string>
