@@ -1,26 +1,18 @@
 #include "agents/cpu_sac_loss.h"
 
-#include <algorithm>
-#include <cmath>
 #include <vector>
+
+#include "kernels/sac_loss/row.h"
 
 namespace engram {
 namespace {
 
 using torch::Tensor;
 
-constexpr float kLeastProbability = 1e-8f;
-
-// The lesser one; NaN where one is.
-float lesser(float a, float b) { return a < b || std::isnan(a) ? a : b; }
-float clamped_log(float p) { return std::log(p < kLeastProbability ? kLeastProbability : p); }
-
 // [actions] -> [actions]
-void softmax_of(const float* logits, std::int64_t actions, float* probabilities) {
-  float shift = logits[0], sum = 0;
-  for (std::int64_t a = 1; a < actions; ++a) shift = std::max(shift, logits[a]);
-  for (std::int64_t a = 0; a < actions; ++a) sum += probabilities[a] = std::exp(logits[a] - shift);
-  for (std::int64_t a = 0; a < actions; ++a) probabilities[a] /= sum;
+void softmax_of(const float* logits, int actions, float* probabilities) {
+  const sac_row::Softmax softmax(logits, actions);
+  for (int a = 0; a < actions; ++a) probabilities[a] = softmax(a);
 }
 
 }  // namespace
@@ -34,7 +26,8 @@ bool cpu_sac_loss_supports(const AgentNetwork::HeadOutputs& heads) {
 
 SacLoss cpu_sac_loss(const AgentNetwork::HeadOutputs& heads, const EpisodeBatch& batch, const Tensor& alpha_tensor,
                      double gamma) {
-  const std::int64_t episodes = heads.logits.size(0), steps = heads.logits.size(1) - 1, actions = heads.logits.size(2);
+  const std::int64_t episodes = heads.logits.size(0), steps = heads.logits.size(1) - 1;
+  const auto actions = static_cast<int>(heads.logits.size(2));
   std::vector<Tensor> kept;  // what the pointers point into
   const auto numbers = [&](const Tensor& x) {
     return kept.emplace_back(x.detach().to(torch::kFloat32).contiguous()).const_data_ptr<float>();
@@ -63,7 +56,7 @@ SacLoss cpu_sac_loss(const AgentNetwork::HeadOutputs& heads, const EpisodeBatch&
                *const d_q1 = loss.gradients[1].data_ptr<float>(), *const d_q2 = loss.gradients[2].data_ptr<float>();
 
   double critic1 = 0, critic2 = 0, actor = 0, entropy = 0, mean_q = 0;
-  std::vector<float> now(static_cast<std::size_t>(actions)), next = now, slope = now;
+  std::vector<float> now(static_cast<std::size_t>(actions)), next = now;
   for (std::int64_t b = 0; b < episodes; ++b) {
     for (std::int64_t t = 0; t < steps_B[b]; ++t) {
       const std::int64_t at = (b * (steps + 1) + t) * actions, after = at + actions, step = b * steps + t;
@@ -73,9 +66,8 @@ SacLoss cpu_sac_loss(const AgentNetwork::HeadOutputs& heads, const EpisodeBatch&
       else
         now.swap(next);
       softmax_of(logits + after, actions, next.data());
-      float value = 0;
-      for (std::int64_t a = 0; a < actions; ++a)
-        value += next[a] * (lesser(target_q1[after + a], target_q2[after + a]) - alpha * clamped_log(next[a]));
+      const float value = sac_row::soft_value([&](int a) { return next[a]; }, target_q1 + after, target_q2 + after,
+                                              actions, alpha);
       const float target = reward[step] + discount * (1 - terminated[step]) * value;
       target_BT[step] = target;
 
@@ -87,18 +79,11 @@ SacLoss cpu_sac_loss(const AgentNetwork::HeadOutputs& heads, const EpisodeBatch&
       critic2 += static_cast<double>(error2) * error2;
       mean_q += q1[taken];
 
-      // What the actor's loss multiplies p with is its derivative by p, plus alpha where the logarithm is not clamped.
-      float cost = 0, spread = 0, mean_slope = 0;
-      for (std::int64_t a = 0; a < actions; ++a) {
-        const float p = now[a], log_p = clamped_log(p), own = alpha * log_p - lesser(q1[at + a], q2[at + a]);
-        cost += p * own;
-        spread -= p * log_p;
-        slope[a] = own + (p >= kLeastProbability ? alpha : 0.0f);
-        mean_slope += p * slope[a];
-      }
-      for (std::int64_t a = 0; a < actions; ++a) d_logits[at + a] = now[a] * (slope[a] - mean_slope) * scale;
-      actor += cost;
-      entropy += spread;
+      const sac_row::Actor row = sac_row::actor([&](int a) { return now[a]; }, q1 + at, q2 + at, actions, alpha);
+      for (int a = 0; a < actions; ++a)
+        d_logits[at + a] = sac_row::d_logit(now[a], q1[at + a], q2[at + a], alpha, row.mean_slope) * scale;
+      actor += row.loss;
+      entropy += row.entropy;
     }
   }
   const auto scalar = [&](double sum) { return torch::scalar_tensor(sum * inverse, torch::kFloat32); };

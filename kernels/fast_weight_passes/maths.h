@@ -68,6 +68,12 @@ PASSES_INLINE typename Lane::Number silu_derivative(typename Lane::Number x) {
 
 // ---- Features
 
+// max(x, 0); NaN stays NaN.
+template <class Number>
+PASSES_INLINE Number positive_part(Number x) {
+  return x < 0 ? Number(0) : x;
+}
+
 // sum over held channels of a * b, of the whole head.
 template <class Lane>
 PASSES_INLINE typename Lane::Number product_sum(const Lane& lane, const typename Lane::Vector& a,
@@ -116,8 +122,8 @@ PASSES_INLINE typename Lane::Vector dpfp(const FeaturePart& part, const Lane& la
   PASSES_UNROLL
   for (int i = 0; i < Lane::kHeld; ++i)
     if (const int c = lane.first() + i; c < part.channels) {
-      lane.exchanged(c) = x.x[i] > 0 ? x.x[i] : Number(0);
-      lane.exchanged(part.channels + c) = x.x[i] < 0 ? -x.x[i] : Number(0);
+      lane.exchanged(c) = positive_part(x.x[i]);
+      lane.exchanged(part.channels + c) = positive_part(-x.x[i]);
     }
   lane.synchronise();
   return each_dpfp_feature(part, lane,
@@ -158,7 +164,7 @@ PASSES_INLINE typename Lane::Vector mapped(const FeaturePart& part, const Lane& 
     case Map::kSilu:
       return each_channel(lane, part.channels, [&](int i) { return x.x[i] * Lane::sigmoid(x.x[i]); });
     case Map::kRelu:
-      return each_channel(lane, part.channels, [&](int i) { return x.x[i] > 0 ? x.x[i] : Number(0); });
+      return each_channel(lane, part.channels, [&](int i) { return positive_part(x.x[i]); });
     case Map::kElu:
       return each_channel(lane, part.channels, [&](int i) { return x.x[i] > 0 ? x.x[i] + 1 : Lane::exp(x.x[i]); });
     case Map::kDpfp:
@@ -226,7 +232,7 @@ PASSES_INLINE typename Lane::Vector mapped_backward(const FeaturePart& part, con
     case Map::kSilu:
       return each_channel(lane, part.channels, [&](int i) { return du.x[i] * silu_derivative<Lane>(x.x[i]); });
     case Map::kRelu:
-      return each_channel(lane, part.channels, [&](int i) { return x.x[i] > 0 ? du.x[i] : Number(0); });
+      return each_channel(lane, part.channels, [&](int i) { return x.x[i] <= 0 ? Number(0) : du.x[i]; });
     case Map::kElu:
       return each_channel(lane, part.channels,
                           [&](int i) { return x.x[i] > 0 ? du.x[i] : du.x[i] * Lane::exp(x.x[i]); });

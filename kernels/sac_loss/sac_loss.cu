@@ -1,6 +1,7 @@
 #include <stdexcept>
 #include <string>
 
+#include "kernels/sac_loss/row.h"
 #include "kernels/sac_loss/sac_loss.h"
 #include "kernels/tensor_core.cuh"
 
@@ -8,24 +9,9 @@ namespace engram {
 namespace {
 
 constexpr int kThreads = 256;
-constexpr float kMinProbability = 1e-8f;
-
 std::int64_t blocks_of(const SacLossInput& input) {
   return (std::int64_t{input.batch} * (input.time + 1) + kThreads - 1) / kThreads;
 }
-
-// The softmax of one row: the exponent's shift, and the inverse of the sum.
-struct Softmax {
-  float shift, inverse_sum;
-  __device__ Softmax(const float* logits, int actions) : shift(logits[0]), inverse_sum(0) {
-    for (int a = 1; a < actions; ++a) shift = fmaxf(shift, logits[a]);
-    for (int a = 0; a < actions; ++a) inverse_sum += expf(logits[a] - shift);
-    inverse_sum = 1.0f / inverse_sum;
-  }
-  __device__ float probability(float logit) const { return expf(logit - shift) * inverse_sum; }
-};
-
-__device__ float clamped_log(float probability) { return logf(fmaxf(probability, kMinProbability)); }
 
 // The sum over a block's threads, in thread 0, in a fixed order.
 __device__ float block_sum(float x, float* shared) {
@@ -62,39 +48,21 @@ __global__ void __launch_bounds__(kThreads)
     const float alpha = *input.alpha;
     const std::int64_t at = row * input.stride, next = at + input.stride, step = b * input.time + t;
 
-    float next_value = 0;
-    {
-      const float* const logits = input.logits_BTA + next;
-      const Softmax softmax(logits, actions);
-      for (int a = 0; a < actions; ++a) {
-        const float p = softmax.probability(logits[a]);
-        next_value +=
-            p * (fminf(input.target_q1_BTA[next + a], input.target_q2_BTA[next + a]) - alpha * clamped_log(p));
-      }
-    }
+    const float next_value =
+        sac_row::soft_value(sac_row::Softmax(input.logits_BTA + next, actions), input.target_q1_BTA + next,
+                            input.target_q2_BTA + next, actions, alpha);
     const float target = input.reward_BT[step] + input.gamma * (1.0f - input.terminated_BT[step]) * next_value;
     output.target_BT[step] = target;
     const int taken = static_cast<int>(input.action_BT[step]);
     const float error1 = input.q1_BTA[at + taken] - target, error2 = input.q2_BTA[at + taken] - target;
 
-    // cost_a is what p_a is multiplied with in the actor's loss; its derivative by p_a is cost_a, plus alpha where the
-    // logarithm is not clamped.
-    const float* const logits = input.logits_BTA + at;
-    const Softmax softmax(logits, actions);
-    float actor = 0, entropy = 0, mean_slope = 0;
-    for (int a = 0; a < actions; ++a) {
-      const float p = softmax.probability(logits[a]), log_p = clamped_log(p);
-      const float cost = alpha * log_p - fminf(input.q1_BTA[at + a], input.q2_BTA[at + a]);
-      actor += p * cost;
-      entropy -= p * log_p;
-      mean_slope += p * (cost + (p >= kMinProbability ? alpha : 0.0f));
-    }
+    const sac_row::Softmax policy(input.logits_BTA + at, actions);
+    const float *const q1 = input.q1_BTA + at, *const q2 = input.q2_BTA + at;
+    const sac_row::Actor actor = sac_row::actor(policy, q1, q2, actions, alpha);
     for (int a = 0; a < input.stride; ++a) {
       float d_logit = 0, d_q1 = 0, d_q2 = 0;
       if (a < actions) {
-        const float p = softmax.probability(logits[a]);
-        const float cost = alpha * clamped_log(p) - fminf(input.q1_BTA[at + a], input.q2_BTA[at + a]);
-        d_logit = p * (cost + (p >= kMinProbability ? alpha : 0.0f) - mean_slope) * inverse_steps;
+        d_logit = sac_row::d_logit(policy(a), q1[a], q2[a], alpha, actor.mean_slope) * inverse_steps;
         d_q1 = a == taken ? error1 * inverse_steps : 0.0f;
         d_q2 = a == taken ? error2 * inverse_steps : 0.0f;
       }
@@ -104,8 +72,8 @@ __global__ void __launch_bounds__(kThreads)
     }
     sums[kSacCritic1] = error1 * error1 * inverse_steps;
     sums[kSacCritic2] = error2 * error2 * inverse_steps;
-    sums[kSacActor] = actor * inverse_steps;
-    sums[kSacEntropy] = entropy * inverse_steps;
+    sums[kSacActor] = actor.loss * inverse_steps;
+    sums[kSacEntropy] = actor.entropy * inverse_steps;
     sums[kSacMeanQ] = input.q1_BTA[at + taken] * inverse_steps;
     sums[kSacCritic] = 0.5f * (sums[kSacCritic1] + sums[kSacCritic2]);
     sums[kSacTotal] = sums[kSacCritic] + sums[kSacActor];

@@ -3,11 +3,14 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <string>
+#include <vector>
 
 #include "agents/episode_store.h"
 #include "agents/sac_learner.h"
+#include "tests/agents/batches.h"
 #include "tests/agents/small_agent.h"
 
 using namespace engram;
@@ -38,6 +41,12 @@ double difference(const Tensor& actual, const Tensor& expected, double least = 1
   return ((actual.detach().to(torch::kFloat64) - expected.detach()).abs().max() /
           expected.detach().abs().max().clamp_min(least))
       .item<double>();
+}
+
+std::vector<torch::Device> devices() {
+  std::vector<torch::Device> all{torch::kCPU};
+  if (torch::cuda::is_available()) all.emplace_back(torch::kCUDA);
+  return all;
 }
 
 }  // namespace
@@ -74,17 +83,30 @@ TEST_CASE("losses and gradients in float32 are those in double precision, dropou
   }
 }
 
-TEST_CASE("a Q value that is not a number makes the loss none, of the critics and of their targets alike") {
+TEST_CASE("an input that is not a number makes the loss none: of actor, critics, their targets and rewards alike") {
+  constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
   const TaskInfo task = vector_task(4, 3, 5);
-  const EpisodeBatch batch = ragged_batch(task);
-  for (const char* const name : {"critic1.output.bias", "target_critic1.output.bias", "actor.output.bias"}) {
-    CAPTURE(name);
+  for (const torch::Device device : devices()) {
+    CAPTURE(device.str());
+    const EpisodeBatch batch = to_device(ragged_batch(task), device);
+    const auto total = [&](AgentNetwork& network, const EpisodeBatch& of) {
+      return sac_loss(network, of, torch::scalar_tensor(0.2f, device), 0.9).total.item<double>();
+    };
     const auto network = network_in(torch::kFloat32, "none", task);
-    {
+    network->to(device);
+    CHECK_FALSE(std::isnan(total(*network, batch)));
+    EpisodeBatch unrewarded = batch;
+    unrewarded.reward_BT = batch.reward_BT.clone();
+    unrewarded.reward_BT[1][0] = kNaN;
+    CHECK(std::isnan(total(*network, unrewarded)));
+    for (const std::string head : {"actor", "critic1", "critic2", "target_critic1", "target_critic2"}) {
+      CAPTURE(head);
       const torch::NoGradGuard no_grad;
-      network->named_parameters()[name].fill_(std::numeric_limits<float>::quiet_NaN());
+      Tensor bias = network->named_parameters()[head + ".output.bias"][1];  // of one action
+      const Tensor before = bias.clone();
+      bias.fill_(kNaN);
+      CHECK(std::isnan(total(*network, batch)));
+      bias.copy_(before);
     }
-    const SacLoss loss = sac_loss(*network, batch, torch::scalar_tensor(0.2, torch::kFloat32), 0.9);
-    CHECK(loss.total.isnan().item<bool>());
   }
 }

@@ -203,6 +203,22 @@ TEST_CASE("NaN in one step of fast weights reaches the convolution's steps and n
     }
 }
 
+TEST_CASE("NaN in a step of fast weights reaches its features through every map") {
+  if (skip_without_gpu()) return;
+  for (const Dtype dtype : kDtypes)
+    for (const Map map : {Map::kIdentity, Map::kSilu, Map::kRelu, Map::kElu, Map::kDpfp, Map::kFavor}) {
+      CAPTURE(static_cast<int>(map));
+      PassesCase c{1, 3, 1, 16, map, FeatureNorm::kNone, dtype};
+      if (map == Map::kFavor) c.directions = 13;
+      PassesProblem p = make_passes(c);
+      p.input.projected[5] = std::nan("");  // a channel of the first query
+      PassesDevice device(c, p);
+      device.run();
+      const Numbers features = download(device.features, c.dtype);
+      CHECK(std::any_of(features.begin(), features.begin() + c.features(), [](double x) { return std::isnan(x); }));
+    }
+}
+
 TEST_CASE("the same passes of fast weights give the same bits 1,000 times") {
   if (skip_without_gpu()) return;
   for (const Dtype dtype : kDtypes) {

@@ -239,6 +239,25 @@ TEST_CASE("NaN in one episode of the losses reaches no gradient of another") {
   }
 }
 
+TEST_CASE("NaN in any input of the losses reaches the total, also where another action is taken or a step is the last") {
+  if (skip_without_gpu()) return;
+  const Case c{3, 40, 4, 8, Dtype::kFloat32, 0.1, 1, 3};
+  const Problem p = make_problem(c);
+  const int untaken = p.action[0] == 0 ? 1 : 0;
+  const auto total = [&](Numbers Problem::* input, std::size_t at) {
+    Problem spoilt = p;
+    (spoilt.*input)[at] = std::nan("");
+    Device device(c, spoilt);
+    device.run();
+    return device.result().losses[kSacTotal];
+  };
+  for (const auto input : {&Problem::logits, &Problem::q1, &Problem::q2}) CHECK(std::isnan(total(input, untaken)));
+  const std::size_t last = static_cast<std::size_t>(p.steps[0]) * c.stride;  // the row behind the last step
+  for (const auto input : {&Problem::logits, &Problem::target_q1, &Problem::target_q2})
+    CHECK(std::isnan(total(input, last)));
+  for (const auto input : {&Problem::reward, &Problem::terminated}) CHECK(std::isnan(total(input, 0)));
+}
+
 TEST_CASE("the same losses give the same bits 1,000 times") {
   if (skip_without_gpu()) return;
   for (const Dtype dtype : kDtypes) {

@@ -2,6 +2,7 @@
 // differentiation of the layer's own parts.
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <memory>
 #include <string>
@@ -146,6 +147,27 @@ TEST_CASE("features of fast weights and their gradients are the layer's: maps, n
         for (const bool convolution : {false, true})
           check_features({map, norm, nu, convolution, /*value_silu=*/nu == 1, /*one=*/convolution, 0.3});
       check_features({map, norm, 1, false, false, false, 0});
+    }
+}
+
+// The same text runs on a GPU, where nothing else would tell.
+TEST_CASE("a query, key or value that is not a number gives features that are none, through every map") {
+  for (const Map& map : kMaps)
+    for (const int spoilt : {0, 1, 2}) {
+      CAPTURE(static_cast<int>(map.of_kernels));
+      CAPTURE(spoilt);
+      FastWeightsOptions options;
+      options.width = kChannels, options.heads = 1, options.feature_map = map.of_options, options.favor_features = 7;
+      const Layer layer(options, false);
+      const passes::FeaturePart part{map.of_kernels, passes::FeatureNorm::kNone, {}, kChannels,
+                                     static_cast<int>(options.key_width()), 1, false};
+      passes::FeaturesReference input{
+          1, 1, 1, {part, part, part}, passes::Numbers(3 * kChannels, 0.5), {},
+          layer.memory.directions_FC().defined() ? numbers(layer.memory.directions_FC()) : passes::Numbers()};
+      input.projected[spoilt * kChannels + 2] = std::nan("");
+      const passes::Numbers features = features_reference(input);
+      const auto first = features.begin() + spoilt * input.features_width();
+      CHECK(std::any_of(first, first + input.features_width(), [](double x) { return std::isnan(x); }));
     }
 }
 
