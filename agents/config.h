@@ -8,13 +8,10 @@
 #include <string>
 #include <vector>
 
-#include "agents/episode_store.h"
-#include "agents/low_rank_adapters.h"
-#include "agents/network.h"
-#include "agents/sac_learner.h"
+#include "agents/options.h"
 #include "base/options.h"
 #include "envs/registry.h"
-#include "memory/registry.h"
+#include "memory/backbone_config.h"
 #include "storage/settings.h"
 
 namespace engram {

@@ -15,21 +15,6 @@ constexpr std::int64_t kLengthClasses = 8;  // of batches on a GPU
 
 }  // namespace
 
-void ReplayOptions::list_options(OptionList& list) {
-  list.add("capacity_steps", capacity_steps, {1, 1'000'000'000'000},
-           "environment steps kept; the oldest episodes go first");
-  list.add("minimum_episodes", minimum_episodes, {1, 1'000'000'000}, "episodes kept even beyond capacity_steps");
-  list.add("batch_episodes", batch_episodes, {1, 1'000'000}, "whole episodes in the batch of one update");
-}
-
-// With the last observation of every episode, as long as they have eight steps or more, and one episode more: rows of
-// an episode are not divided between the end and the beginning.
-std::int64_t ReplayOptions::rows(const TaskInfo& task, std::int64_t most_steps) const {
-  const std::int64_t longest = task.max_episode_steps;
-  const std::int64_t steps = std::min(std::max(capacity_steps, minimum_episodes * longest), most_steps);
-  return steps + std::max(steps / longest, steps / 8) + 2 * (longest + 1);
-}
-
 EpisodeStore::EpisodeStore(const ReplayOptions& options, const TaskInfo& task, std::int64_t most_steps,
                            torch::Device device)
     : options_(options), task_(task), device_(device), capacity_rows_(options.rows(task, most_steps)) {

@@ -14,25 +14,14 @@
 
 #include "agents/episode.h"
 #include "agents/episode_log.h"
+#include "agents/options.h"
 #include "agents/recorded_env.h"
-#include "base/options.h"
 #include "base/rng.h"
 #include "envs/episode_rows.h"
 #include "envs/vec_env.h"
 #include "storage/state_archive.h"
 
 namespace engram {
-
-struct ReplayOptions {
-  std::int64_t capacity_steps = 1'000'000;  // environment steps kept ...
-  std::int64_t minimum_episodes = 1'000;    // ... but never fewer episodes than this
-  int batch_episodes = 64;                  // B
-
-  void list_options(OptionList& list);
-  // The most rows that a replay of this task keeps in a run of no more than `most_steps` steps; beyond them the oldest
-  // episodes go, as beyond capacity_steps.
-  std::int64_t rows(const TaskInfo& task, std::int64_t most_steps) const;
-};
 
 class EpisodeStore {
  public:

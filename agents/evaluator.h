@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "agents/rollout.h"
+#include "agents/train_status.h"
 #include "envs/vec_env.h"
 
 namespace engram {
@@ -17,22 +18,6 @@ struct EpisodeResult {
   bool success = false;
   std::int64_t steps = 0;
   std::optional<bool> decided = {};  // whether it took the task's decision; none where nobody asked
-};
-
-// What episodes that were played alike came to.
-struct PlayedEpisodes {
-  double success = 0;      // rate
-  double mean_return = 0;  // undiscounted
-
-  friend bool operator==(const PlayedEpisodes&, const PlayedEpisodes&) = default;
-};
-
-// Of episodes of a task that says what its decision is (VecEnv::decided()).
-struct DecisionRates {
-  double decided = 0;           // of all episodes: the decision was taken, rightly or wrongly
-  std::optional<double> right;  // of the decided ones; none where there are none
-
-  friend bool operator==(const DecisionRates&, const DecisionRates&) = default;
 };
 
 int count_solved(const std::vector<EpisodeResult>& episodes);

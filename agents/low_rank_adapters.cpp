@@ -11,14 +11,6 @@ namespace engram {
 
 using torch::Tensor;
 
-void AdapterOptions::list_options(OptionList& list) {
-  list.add("rank", rank, {0, 1 << 14},
-           "of the adapters that are trained in place of the weights, with --adapt; 0: all weights are trained");
-  list.add("alpha", alpha, {1e-6, 1e6}, "scale of the adapters: the product of their factors counts alpha / rank");
-  list.add("fast_weights", fast_weights,
-           "whether maps of fast weights, which are linear attention, have adapters beside those of softmax attention");
-}
-
 LowRankAdapters::LowRankAdapters(const AdapterOptions& options, AgentNetwork& network)
     : scale_(options.alpha / options.rank), network_parameters_(network.trainable_parameters()) {
   if (options.rank < 1) throw std::logic_error("adapters of rank " + std::to_string(options.rank));

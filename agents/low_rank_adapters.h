@@ -13,18 +13,10 @@
 #include <vector>
 
 #include "agents/network.h"
-#include "base/options.h"
+#include "agents/options.h"
 #include "storage/state_archive.h"
 
 namespace engram {
-
-struct AdapterOptions {
-  int rank = 0;               // r; 0: no adapters, all weights are trained
-  double alpha = 16;          // the product of the two factors counts alpha / rank
-  bool fast_weights = false;  // maps of fast weights, which are linear attention, are adapted as well
-
-  void list_options(OptionList& list);
-};
 
 class LowRankAdapters {
  public:

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "agents/trainer.h"
+#include "agents/train_status.h"
 
 namespace engram {
 

@@ -26,17 +26,6 @@ Road road_of(const std::string& part, const Support& kernels, const Support& fas
 
 }  // namespace
 
-void NetworkOptions::list_options(OptionList& list) {
-  list.add("previous_action_width", previous_action_width, {0, 4096},
-           "width of the embedding of the previous action; 0: the agent does not see it");
-  list.add("previous_reward_width", previous_reward_width, {0, 4096},
-           "width of the embedding of the previous reward; 0: the agent does not see it");
-  list.add("token_width", token_width, {1, 4096},
-           "width of a token's embedding, of tasks whose observations have tokens");
-  list.add("hidden_width", hidden_width, {1, 65536}, "width of the two hidden layers of actor and critics");
-  list.add("dropout", dropout, {0, 0.99}, "probability of dropping an encoded input while training");
-}
-
 AgentNetwork::AgentNetwork(const NetworkOptions& options, const BackboneConfig& backbone, const TaskInfo& task,
                            std::uint64_t seed)
     : num_actions_(task.num_actions()),

@@ -9,7 +9,7 @@
 #include <optional>
 #include <vector>
 
-#include "base/options.h"
+#include "agents/options.h"
 #include "base/support.h"
 #include "envs/vec_env.h"
 #include "memory/registry.h"
@@ -19,16 +19,6 @@
 #include "storage/state_archive.h"
 
 namespace engram {
-
-struct NetworkOptions {
-  int previous_action_width = 0;  // embedding of a_{t-1}; 0: the agent does not see it
-  int previous_reward_width = 0;  // embedding of r_{t-1}; 0: the agent does not see it
-  int token_width = 8;            // embedding of each token of an observation
-  int hidden_width = 256;         // of each head's two hidden layers
-  double dropout = 0.1;           // after the encoder
-
-  void list_options(OptionList& list);
-};
 
 // The road of a backbone with SequenceModel::block_kernels().
 inline constexpr const char* kFusedBlocks = "fused blocks, mixers by LibTorch";

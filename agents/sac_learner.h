@@ -14,30 +14,12 @@
 #include "agents/learner.h"
 #include "agents/low_rank_adapters.h"
 #include "agents/network.h"
+#include "agents/options.h"
 #include "agents/recorded_step.h"
-#include "base/options.h"
 #include "ranks/device_sum.h"
 #include "ranks/ranks.h"
 
 namespace engram {
-
-enum class Temperature { kFixed, kLearnt };
-
-struct SacOptions {
-  double gamma = 0.99;
-  double learning_rate = 3e-4;
-  double weight_decay = 0;     // decoupled
-  double target_rate = 0.005;  // tau
-  Temperature temperature = Temperature::kFixed;
-  double alpha = 0.1;       // fixed temperature, or the first value of a learnt one
-  double alpha_min = 1e-4;  // bounds of a learnt temperature
-  double alpha_max = 1.0;
-  double target_entropy_fraction = 0.5;  // learnt: target entropy as a fraction of log |A|
-  double clip_gradient_norm = 0;         // 0: no clipping
-
-  void list_options(OptionList& list);
-  void check() const;
-};
 
 // The loss of one batch and its parts: scalars on the device, without gradient except for `total` where there are no
 // `outputs`.

@@ -11,6 +11,7 @@
 #include "apps/list_roads.h"
 #include "apps/status_display.h"
 #include "base/error.h"
+#include "memory/registry.h"
 
 namespace engram {
 namespace {

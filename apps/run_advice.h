@@ -2,20 +2,21 @@
 // long because its size is meant for a GPU.
 #pragma once
 
-#include <torch/torch.h>
+#include <c10/core/Device.h>
 
 #include <cstdint>
 #include <ostream>
 #include <string>
 
-#include "agents/trainer.h"
+#include "agents/config.h"
+#include "agents/train_observer.h"
 
 namespace engram {
 
 class RunAdvice : public TrainObserver {
  public:
   // `live`: `out` is a terminal, whose last line may be one that is overwritten.
-  RunAdvice(std::ostream& out, bool live, torch::Device device, const RunOptions& run)
+  RunAdvice(std::ostream& out, bool live, c10::Device device, const RunOptions& run)
       : out_(out), live_(live), device_(device), run_(run) {}
 
   // At the first report that has kUpdates updates and kSeconds of acting and learning behind it since the run began or
@@ -31,7 +32,7 @@ class RunAdvice : public TrainObserver {
 
   std::ostream& out_;
   const bool live_;
-  const torch::Device device_;
+  const c10::Device device_;
   const RunOptions run_;
   std::int64_t first_updates_ = -1;  // at the first report; -1: there was none
   bool said_ = false;

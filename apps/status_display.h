@@ -5,7 +5,7 @@
 #include <ostream>
 #include <string>
 
-#include "agents/trainer.h"
+#include "agents/train_observer.h"
 #include "apps/terminal.h"
 
 namespace engram {

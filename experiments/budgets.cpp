@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "memory/registry.h"
 
 namespace engram {
 namespace {

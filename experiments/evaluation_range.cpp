@@ -10,6 +10,7 @@
 #include <system_error>
 #include <utility>
 
+#include "agents/evaluator.h"
 #include "agents/task_change.h"
 #include "base/error.h"
 #include "experiments/measured_json.h"

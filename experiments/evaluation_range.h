@@ -11,11 +11,12 @@
 #include <vector>
 
 #include "agents/config.h"
-#include "agents/evaluator.h"
 #include "agents/metrics_summary.h"
 #include "agents/statistics.h"
 
 namespace engram {
+
+struct EpisodeResult;
 
 struct EvaluationRange {
   struct Value {

@@ -3,6 +3,8 @@
 #include <nlohmann/json.hpp>
 #include <vector>
 
+#include "storage/state_archive.h"
+
 namespace engram {
 namespace {
 

@@ -12,10 +12,11 @@
 #include <string>
 
 #include "storage/files.h"
-#include "storage/state_archive.h"
 #include "storage/tensorboard.h"
 
 namespace engram {
+
+class StateArchive;
 
 // Lengths of the files, in bytes.
 struct MetricPositions {

@@ -14,7 +14,7 @@
 //   lock                        held while a program writes here (storage/run_lock.h)
 #pragma once
 
-#include <torch/torch.h>
+#include <c10/core/Device.h>
 
 #include <filesystem>
 #include <memory>
@@ -32,7 +32,7 @@ enum class WhichWeights { kBest, kLast };
 // What a run directory keeps of how its run begins, or goes on.
 struct RunStart {
   std::string config_text;  // the resolved config
-  torch::Device device;
+  c10::Device device;
   std::vector<std::string> command_line;  // the arguments of the program
   std::vector<Road> roads = {};           // what computes each part of the agent
   std::vector<RunFact> facts = {};        // what the seed drew for the whole run

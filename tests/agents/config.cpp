@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "envs/tasks/tmaze.h"
+#include "memory/backbone_options.h"
 #include "storage/settings.h"
 #include "tests/storage/temporary_folder.h"
 

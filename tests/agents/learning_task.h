@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "agents/episode_store.h"
 #include "agents/sac_learner.h"
 #include "storage/weights.h"
 #include "tests/agents/batches.h"

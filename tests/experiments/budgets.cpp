@@ -5,6 +5,8 @@
 #include <cmath>
 
 #include "base/error.h"
+#include "memory/backbone_options.h"
+#include "memory/registry.h"
 
 using namespace engram;
 

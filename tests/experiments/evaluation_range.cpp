@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "agents/evaluator.h"
 #include "base/error.h"
 #include "tests/storage/temporary_folder.h"
 
