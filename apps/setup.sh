@@ -1,12 +1,13 @@
 #!/usr/bin/env bash
 # Installs what engram is built with, unless it is there: system packages, and in a cache folder that every clone
-# shares LibTorch, CMake and, where there is no CUDA toolkit 13, nvcc. Its one line on standard output is the folder of
-# the tools:
+# shares LibTorch and CMake; where the machine has a GPU also CUDA's libraries and, where there is no CUDA toolkit 13,
+# nvcc. Its one line on standard output is the folder of the tools:
 #
 #   export PATH="$(bash apps/setup.sh):$PATH"
 #   cmake --preset release && cmake --build --preset release
 #
-# ENGRAM_CACHE names the cache folder (default ~/.cache/engram). pip's own settings (index, proxy, certificates) apply.
+# ENGRAM_CACHE names the cache folder (default ~/.cache/engram). ENGRAM_CUDA, as in CMake: ON installs for a GPU where
+# there is none, OFF nothing of CUDA. pip's own settings (index, proxy, certificates) apply.
 set -euo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
@@ -62,6 +63,16 @@ find_nvcc() {
       return
     fi
   done
+}
+
+# Whether to install for a GPU; cmake/CudaArchitectures.cmake decides alike whether to build for one.
+wants_cuda() {
+  case "${ENGRAM_CUDA:-AUTO}" in
+    ON) return 0 ;;
+    OFF) return 1 ;;
+    AUTO) [[ -n ${CUDAARCHS:-} ]] || nvidia-smi --query-gpu=compute_cap --format=csv,noheader 2>/dev/null | grep -q . ;;
+    *) fail "ENGRAM_CUDA is '$ENGRAM_CUDA'; it takes AUTO, ON or OFF" ;;
+  esac
 }
 
 install_system_packages() {
@@ -123,11 +134,20 @@ pip_install() {
 
 install_libtorch() {
   complete "$venv" && return
-  say "installing LibTorch and CMake in $venv (about 2.5 GB to fetch, 4.5 GB on disk)"
-  begin "$venv" 9000
+  say "installing LibTorch and CMake in $venv (about 0.7 GB to fetch, 1.5 GB on disk)"
+  begin "$venv" 3000
   logged "$venv.log" "$python" -m venv "$venv" || fail_with_log "$venv.log" "python -m venv"
   pip_install "$venv" -r "$here/requirements.txt"
   finish "$venv"
+}
+
+install_cuda_libraries() {
+  local folder=$venv/cuda_libraries-$(digest "$here/requirements-gpu.txt")
+  complete "$folder" && return
+  say "installing CUDA's libraries in $venv (about 1.8 GB to fetch, 2.7 GB on disk)"
+  begin "$folder" 6000
+  pip_install "$folder" -r "$here/requirements-gpu.txt"
+  finish "$folder"
 }
 
 install_nvcc() {
@@ -160,6 +180,9 @@ python=$(find_python)
 venv=$cache/libtorch-$(digest "$here/requirements.txt")-$("$python" -c 'import sys; print("py%d.%d" % sys.version_info[:2])')
 cuda=$cache/cuda-$(digest "$here/requirements-cuda.txt")
 install_libtorch
-[[ -n $(find_nvcc) ]] || install_nvcc
+if wants_cuda; then
+  install_cuda_libraries
+  [[ -n $(find_nvcc) ]] || install_nvcc
+fi
 say "ready: $venv"
 echo "$venv/bin"

@@ -1,11 +1,8 @@
-# Decides ENGRAM_CUDA_ENABLED from ENGRAM_CUDA, a CUDA toolkit 13 and LibTorch, and enables the language CUDA.
+# Decides ENGRAM_CUDA_ENABLED from ENGRAM_CUDA, the GPUs that CudaArchitectures.cmake has seen, a CUDA toolkit 13 and
+# LibTorch, and enables the language CUDA.
 #
 # nvcc is CMAKE_CUDA_COMPILER, CUDACXX or CUDAToolkit_ROOT where one is set, or the first of a release 13 on PATH, in
 # CUDA_HOME, in /usr/local/cuda and in the cache of apps/setup.sh.
-if(NOT ENGRAM_CUDA STREQUAL "OFF")
-  include(CudaArchitectures)
-endif()
-
 set(_named "")
 foreach(_path "${CMAKE_CUDA_COMPILER}" "$ENV{CUDACXX}" "${CUDAToolkit_ROOT}" "$ENV{CUDAToolkit_ROOT}")
   if(_path AND NOT _named)
@@ -43,6 +40,8 @@ set(ENGRAM_CUDA_ENABLED OFF)
 set(_reason "")
 if(ENGRAM_CUDA STREQUAL "OFF")
   set(_reason "ENGRAM_CUDA is OFF")
+elseif(NOT ENGRAM_CUDA_WANTED)
+  set(_reason "nvidia-smi finds no GPU here that the kernels run on; ENGRAM_CUDA=ON builds for one all the same")
 elseif(NOT _nvcc)
   set(_reason "no nvcc of release 13 was found${_seen}")
 elseif(NOT LibTorch_CUDA_FOUND)
@@ -51,6 +50,9 @@ elseif(NOT LibTorch_CUDA_VERSION EQUAL 13)
   set(_reason "LibTorch in ${LibTorch_ROOT_DIR} was built for CUDA ${LibTorch_CUDA_VERSION}, the toolkit is ${_release}")
 endif()
 
+if(NOT _reason AND LibTorch_ROOT_DIR STREQUAL "${ENGRAM_CACHED_LIBTORCH}" AND NOT ENGRAM_CACHED_CUDA_LIBRARIES)
+  set(_reason "CUDA's libraries are not installed beside LibTorch in ${LibTorch_ROOT_DIR}")
+endif()
 if(NOT _reason)
   set(CMAKE_CUDA_COMPILER ${_nvcc} CACHE FILEPATH "nvcc")
   cmake_path(GET _nvcc PARENT_PATH _bin)

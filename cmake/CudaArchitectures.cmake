@@ -1,6 +1,13 @@
 # CMAKE_CUDA_ARCHITECTURES lists what the kernels are compiled for. Where neither it nor CUDAARCHS of the environment is
 # set, or where it is "native", it becomes what the GPUs of this machine need; without any, 90a.
 # For a binary to carry away: 80-real;86-real;89-real;90a;120.
+#
+# ENGRAM_CUDA_WANTED is whether to build for a GPU as far as ENGRAM_CUDA and the machine say: ON, or AUTO where there is a
+# GPU or architectures are named. apps/setup.sh decides alike what to install.
+set(ENGRAM_CUDA_WANTED OFF)
+if(ENGRAM_CUDA STREQUAL "OFF")
+  return()
+endif()
 set(_least 80)  # asynchronous copies and products of bfloat16 on tensor cores
 
 # Of 9.0 it is 90a, because some kernels are written in instructions that it alone has.
@@ -21,6 +28,11 @@ if(_status EQUAL 0)
   list(SORT _native COMPARE NATURAL)
   list(TRANSFORM _native REPLACE "^90$" "90a")
 endif()
+
+if(ENGRAM_CUDA STREQUAL "AUTO" AND NOT _native AND NOT CMAKE_CUDA_ARCHITECTURES AND "$ENV{CUDAARCHS}" STREQUAL "")
+  return()
+endif()
+set(ENGRAM_CUDA_WANTED ON)
 
 if(NOT CMAKE_CUDA_ARCHITECTURES)
   set(_default "$ENV{CUDAARCHS}")

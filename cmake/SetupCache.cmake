@@ -1,5 +1,6 @@
 # What apps/setup.sh has installed in the cache folder, under names that carry the digest of its lists.
 #   ENGRAM_CACHED_LIBTORCH  folder with LibTorch's include/ and lib/, or empty
+#   ENGRAM_CACHED_CUDA_LIBRARIES  stamp of the libraries beside it that it needs on a GPU, or empty
 #   ENGRAM_CACHED_CUDA      folder with bin/nvcc, or empty
 if(DEFINED ENV{ENGRAM_CACHE})
   set(_cache $ENV{ENGRAM_CACHE})
@@ -29,3 +30,11 @@ endfunction()
 
 _engram_cached(ENGRAM_CACHED_LIBTORCH libtorch requirements.txt lib/python3*/site-packages/torch)
 _engram_cached(ENGRAM_CACHED_CUDA cuda requirements-cuda.txt site/nvidia/cu13)
+set(ENGRAM_CACHED_CUDA_LIBRARIES "")
+if(ENGRAM_CACHED_LIBTORCH)
+  file(SHA256 ${PROJECT_SOURCE_DIR}/apps/requirements-gpu.txt _digest)
+  string(SUBSTRING ${_digest} 0 12 _digest)
+  set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/apps/requirements-gpu.txt)
+  file(REAL_PATH ${ENGRAM_CACHED_LIBTORCH} ENGRAM_CACHED_LIBTORCH)
+  file(GLOB ENGRAM_CACHED_CUDA_LIBRARIES ${ENGRAM_CACHED_LIBTORCH}/../../../../cuda_libraries-${_digest}/complete)
+endif()
