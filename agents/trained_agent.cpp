@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "base/processors.h"
 #include "nn/device.h"
+#include "nn/gpu_share.h"
 #include "nn/product_check.h"
 #include "storage/settings.h"
 #include "storage/weights.h"
@@ -88,7 +89,7 @@ torch::Device parse_device(const std::string& text) {
   }
   if (index >= gpus)
     throw UserError("device '" + text + "' is not there: " +
-                    (gpus == 0 ? "no usable GPU was found; use --device cpu" : "GPUs found: " + std::to_string(gpus)));
+                    (gpus == 0 ? no_gpu_text(device_count_error()) + "; use --device cpu" : "GPUs found: " + std::to_string(gpus)));
   return usable_gpu(index);
 }
 

@@ -10,11 +10,13 @@
 #include "apps/bench.h"
 #include "base/error.h"
 #include "kernels/cuda_support.h"
+#include "nn/device.h"
+#include "nn/gpu_share.h"
 
 namespace engram {
 
 torch::Device bench_gpu(const std::string& subject) {
-  if (!has_cuda_device()) throw UserError("bench " + subject + " measures a GPU, and no usable GPU was found");
+  if (!has_cuda_device()) throw UserError("bench " + subject + " measures a GPU, and " + no_gpu_text(device_count_error()));
   return parse_device("cuda:0");
 }
 

@@ -31,6 +31,7 @@
 #include "experiments/earlier_runs.h"
 #include "experiments/plan.h"
 #include "experiments/random_play.h"
+#include "nn/device.h"
 #include "nn/gpu_share.h"
 #include "storage/files.h"
 
@@ -206,7 +207,7 @@ Machine find_machine(const CompareOptions& options, const std::vector<const Plan
   const bool needs_gpu = options.device == "cuda" || std::ranges::any_of(runs, [&](const PlannedRun* run) {
                            return options.device != "cpu" && run->config.run.device.starts_with("cuda");
                          });
-  if (needs_gpu && gpus == 0) throw UserError("no usable GPU was found; use --device cpu");
+  if (needs_gpu && gpus == 0) throw UserError(no_gpu_text(device_count_error()) + "; use --device cpu");
   for (int gpu = 0; gpu < gpus; ++gpu)
     parse_device("cuda:" + std::to_string(gpu));  // before any run: it has code for it
   int threads = 1;

@@ -11,6 +11,8 @@
 namespace engram {
 
 bool built_with_cuda();
+// What CUDA answers when it is asked for GPUs, where that is an error; empty in a build without GPU support.
+std::string device_count_error();
 // That the kernels were compiled for, "80, 90a"; empty in a build without GPU support.
 std::string built_device_architectures();
 

@@ -14,6 +14,14 @@ namespace engram {
 
 bool built_with_cuda() { return true; }
 
+std::string device_count_error() {
+  int count = 0;
+  const cudaError_t error = cudaGetDeviceCount(&count);
+  if (error == cudaSuccess) return "";
+  cudaGetLastError();  // so that nothing later takes it for its own
+  return cudaGetErrorString(error);
+}
+
 std::string built_device_architectures() { return built_architectures(); }
 
 std::string device_name(c10::Device device) {

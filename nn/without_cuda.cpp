@@ -73,6 +73,7 @@ Tensor dropout(const Tensor&, const Tensor&, const DropoutKey&) { not_built("dro
 namespace engram {
 
 bool built_with_cuda() { return false; }
+std::string device_count_error() { return ""; }
 std::string built_device_architectures() { return ""; }
 std::string device_name(c10::Device device) { return device.str(); }
 std::string device_identity(c10::Device device) { return device.str(); }
