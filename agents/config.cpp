@@ -45,8 +45,15 @@ std::string owners_of(const std::string& key, const std::vector<std::string>& na
   return owners;
 }
 
-void set_value(Config& config, OptionList& options, const std::string& key, const std::string& value) {
-  if (has_key(options, key)) return about_key(key, [&] { options.set(key, value); });
+// Sets the option to what a config of `format` says by `value`.
+void set_option(const Option& option, const std::string& value, int format) {
+  option.set(format < kConfigFormat && option.renewed ? option.renewed(value, format) : value);
+}
+
+void set_value(Config& config, const OptionList& options, const std::string& key, const std::string& value,
+               int format) {
+  for (const Option& option : options.options())
+    if (option.name == key) return about_key(key, [&] { set_option(option, value, format); });
   if (const std::string tasks = owners_of<TaskConfig>(key, task_names()); !tasks.empty())
     throw SettingError(key,
                        "unknown key '" + key + "' for task " + config.task.name() + "; it is an option of: " + tasks);
@@ -130,9 +137,12 @@ Config Config::from_settings(const Settings& settings) {
   config.task = choose_task(settings);
   if (const auto name = last_value(settings, "memory.name"))
     config.memory = about_key("memory.name", [&] { return BackboneConfig(*name); });
-  OptionList options = config.options();
+  const OptionList options = config.options();
+  const int format = config_format(settings);
+  for (const Option& option : options.options())
+    if (format < option.since) option.set(option.before);
   for (const auto& [key, value] : settings)
-    if (!is_choice(key)) set_value(config, options, key, value);
+    if (!is_choice(key) && key != kFormatKey) set_value(config, options, key, value, format);
   config.task.check();
   config.memory.check();
   config.learner.check();
@@ -159,7 +169,7 @@ OptionList Config::options() {
 }
 
 std::string Config::to_ini() {
-  std::string text = "format = " + std::to_string(kConfigFormat) + "\n";
+  std::string text = kFormatKey + (" = " + std::to_string(kConfigFormat)) + "\n";
   std::string section;
   const OptionList all = options();
   for (const Option& option : all.options()) {

@@ -80,8 +80,8 @@ struct Config {
   EvaluationOptions evaluation;
   CheckpointOptions checkpoint;
 
-  // Later settings win. "task.preset", "task.name" and "memory.name" are taken first, whatever their place. Throws
-  // UserError for an unknown key, a value out of bounds, or values that contradict each other.
+  // Later settings win. "format", "task.preset", "task.name" and "memory.name" are taken first, whatever their place.
+  // Throws UserError for an unknown key, a value out of bounds, or values that contradict each other.
   static Config from_settings(const Settings& settings);
 
   // All options, bound to this object; without task.name, task.preset and memory.name.

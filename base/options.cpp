@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "base/suggest.h"
+#include "base/text.h"
 #include "base/whole_number.h"
 
 namespace engram {
@@ -139,8 +140,31 @@ void OptionList::set(const std::string& name, const std::string& value) {
   throw UserError("unknown key '" + name + "'" + did_you_mean(name, names));
 }
 
+void OptionList::since(int format, std::string_view before) {
+  options_.back().since = format;
+  options_.back().before = before;
+}
+
+void OptionList::renewed_by(std::function<std::string(const std::string&, int)> renewed) {
+  options_.back().renewed = std::move(renewed);
+}
+
 void OptionList::append(OptionList other) {
   for (Option& option : other.options_) options_.push_back(std::move(option));
+}
+
+std::string renewed_entry(const std::string& entry, const OptionList& options, int format) {
+  NamedSettings renewed = parse_named_settings(entry);
+  for (const Option& option : options.options()) {
+    const auto given = std::ranges::find(renewed.settings, option.name, &std::pair<std::string, std::string>::first);
+    if (given == renewed.settings.end()) {
+      if (format < option.since && option.get() != option.before)
+        renewed.settings.emplace_back(option.name, option.before);
+    } else if (option.renewed) {
+      given->second = option.renewed(given->second, format);
+    }
+  }
+  return named_settings_text(renewed);
 }
 
 }  // namespace engram

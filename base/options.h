@@ -36,6 +36,13 @@ struct Option {
   std::string allowed;  // "integer 1..100", "number 0..1", "true | false", "episode | fixed | reference", "text"
   std::function<void(const std::string&)> set;  // throws UserError that names key, value and what is allowed
   std::function<std::string()> get;             // text that set() reads back to the same value
+
+  // Configs of a format before `since` (storage/settings.h) had no such key, and meant `before`.
+  int since = 1;
+  std::string before = {};
+  // Of a text that names things with options of their own: what it said in a config of an earlier format, in today's
+  // words. Null: the same.
+  std::function<std::string(const std::string& text, int format)> renewed = {};
 };
 
 class OptionList {
@@ -66,6 +73,10 @@ class OptionList {
         help);
   }
 
+  // Of the option added last: Option::since and before; Option::renewed.
+  void since(int format, std::string_view before);
+  void renewed_by(std::function<std::string(const std::string& text, int format)> renewed);
+
   const std::vector<Option>& options() const { return options_; }
 
   // Sets the option called `name` (section.key). Throws UserError for an unknown name (with the nearest known
@@ -84,6 +95,10 @@ class OptionList {
   std::string section_;
   std::vector<Option> options_;
 };
+
+// An entry "name:key=value" (base/text.h) from a config of an earlier format in today's words, with what it meant by
+// leaving keys out. `options`: those of what it names, with its defaults.
+std::string renewed_entry(const std::string& entry, const OptionList& options, int format);
 
 // Throws UserError if a field of an options struct lies outside the bounds that its list_options gives it.
 template <class Options>

@@ -60,4 +60,13 @@ NamedSettings parse_named_settings(const std::string& entry) {
   return parsed;
 }
 
+std::string named_settings_text(const NamedSettings& settings) {
+  std::string text = settings.name;
+  for (const auto& [key, value] : settings.settings) {
+    const bool is_list = value.find_first_of(":,[") != std::string::npos;
+    text += ":" + key + "=" + (is_list ? "[" + value + "]" : value);
+  }
+  return text;
+}
+
 }  // namespace engram

@@ -20,5 +20,7 @@ struct NamedSettings {
 };
 // Of a value in square brackets, what they hold. Throws UserError where a part after the first is not key=value.
 NamedSettings parse_named_settings(const std::string& entry);
+// And back, with brackets where a value needs them.
+std::string named_settings_text(const NamedSettings& settings);
 
 }  // namespace engram

@@ -188,7 +188,9 @@ Experiment experiment_of(const Settings& settings, const std::string& where) {
     const std::string section = section_of(key);
     const std::string rest = section.size() < key.size() ? key.substr(section.size() + 1) : "";
     const bool of_task = section == kTasks;
-    if (section == kCompare) {
+    if (key == kFormatKey) {
+      experiment.format = config_format(settings);
+    } else if (section == kCompare) {
       about_key(key, [&] { list.set(key, value); });
       if (key == "compare.match_mlp") experiment.match_mlp = options.match_mlp;
     } else if (of_task || section == kBackbones)
@@ -305,11 +307,12 @@ Experiment Experiment::read(const fs::path& directory, const Settings& more) {
     throw UserError("'" + directory.string() + "' is not the folder of a comparison: it has no experiment.ini");
   Experiment experiment = from_file(experiment_file(directory), more);
   if (!experiment.match_mlp) experiment.match_mlp = false;
+  if (!experiment.format) experiment.format = 1;
   return experiment;
 }
 
 std::string Experiment::to_ini() const {
-  std::string text = "[compare]\n";
+  std::string text = kFormatKey + (" = " + std::to_string(format.value_or(kConfigFormat))) + "\n\n[compare]\n";
   if (!question.empty()) text += "question = " + question + "\n";
   text += "seeds = " + seeds_text(seeds) + "\nmatch = " + match_name(match) + "\n";
   if (match != Match::kNone) text += std::string("match_mlp = ") + (match_mlp.value_or(true) ? "true" : "false") + "\n";
@@ -369,6 +372,7 @@ void Experiment::add_saved(const Experiment& saved, const std::string& where) {
   if (match != Match::kNone && *match_mlp != saved_match_mlp)
     throw UserError(where + " was made with compare.match_mlp = " + (saved_match_mlp ? "true" : "false") +
                     " and cannot go on with " + (saved_match_mlp ? "false" : "true"));
+  format = saved.format;
   tasks = joined(saved.tasks, tasks);
   backbones = joined(saved.backbones, backbones);
   if (find_entry(saved.backbones, saved.reference) != nullptr) reference = saved.reference;
@@ -390,6 +394,7 @@ Config Experiment::config(const ExperimentEntry& task, const ExperimentEntry& ba
   settings.insert(settings.end(), task.settings.begin(), task.settings.end());
   settings.insert(settings.end(), backbone.settings.begin(), backbone.settings.end());
   settings.emplace_back("run.seed", std::to_string(seed));
+  if (format) settings.emplace_back(kFormatKey, std::to_string(*format));
   const std::string where = task.label + "/" + backbone.label + ": ";
   try {
     Config config = Config::from_settings(settings);

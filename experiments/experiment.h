@@ -118,6 +118,7 @@ struct RunState {
 struct Experiment {
   static constexpr const char* kDefaultControls = "none,full_state";
 
+  std::optional<int> format;  // of the file, where it says one: config_format() of all runs
   std::string question;
   Match match = Match::kNone;
   // Whether the MLPs' widths are chosen, too, where parameters or flops are matched. Nothing: the file does not say,
@@ -134,8 +135,8 @@ struct Experiment {
   static Experiment from_settings(const Settings& settings, const std::string& where);
   // `more`: settings that override those of the file.
   static Experiment from_file(const std::filesystem::path& file, const Settings& more = {});
-  // That of a directory; one that does not say match_mlp was begun by a version that chose widths alone. Throws
-  // UserError if it is none.
+  // That of a directory; one that does not say match_mlp was begun by a version that chose widths alone, and one without
+  // a format by one that knew format 1 alone. Throws UserError if it is none.
   static Experiment read(const std::filesystem::path& directory, const Settings& more = {});
 
   std::string to_ini() const;
@@ -146,8 +147,9 @@ struct Experiment {
   // Gives every run these settings, whatever its task and backbone say. Throws UserError for a value that an INI file
   // cannot hold.
   void override_settings(const Settings& settings);
-  // Adds what `saved`, the experiment of the same directory, has beside this one. Throws UserError, naming the setting
-  // and both values, if a run of `saved` cannot go on with this experiment's settings; `where` names the directory.
+  // Adds what `saved`, the experiment of the same directory, has beside this one, and takes its format. Throws
+  // UserError, naming the setting and both values, if a run of `saved` cannot go on with this experiment's settings;
+  // `where` names the directory.
   void add_saved(const Experiment& saved, const std::string& where);
 
   // The config of one run with the width that the settings give. Throws UserError, with the labels, for settings that

@@ -179,5 +179,8 @@ using FastWeightFamily =
 // "fast_weights:rule=sum:decay=fixed". Throws UserError for an unknown name, or an option or value that is none of the
 // memory's.
 FastWeightsOptions parse_fast_weights(const std::string& entry);
+// Such an entry from a config of an earlier format in today's words (Option::renewed). Throws as parse_fast_weights()
+// does for an unknown name.
+std::string renewed_fast_weights(const std::string& entry, int format);
 
 }  // namespace engram

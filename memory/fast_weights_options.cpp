@@ -40,6 +40,20 @@ void refuse_if(bool contradiction, const std::string& what, const std::string& w
   if (contradiction) throw UserError(what + " " + why);
 }
 
+// The defaults of one of the family. Throws UserError for an unknown name.
+FastWeightsOptions member_named(const std::string& name) {
+  std::optional<FastWeightsOptions> options;
+  std::vector<std::string> names;
+  std::apply(
+      [&](const auto&... member) {
+        (names.emplace_back(member.kName), ...);
+        ((name == member.kName ? void(options = member) : void()), ...);
+      },
+      FastWeightFamily{});
+  if (!options) throw UserError(unknown_name("fast weights", name, names));
+  return *options;
+}
+
 }  // namespace
 
 void FastWeightsOptions::list_options(OptionList& list) {
@@ -188,19 +202,18 @@ MLstmOptions::MLstmOptions() {
 
 FastWeightsOptions parse_fast_weights(const std::string& entry) {
   const NamedSettings parsed = parse_named_settings(entry);
-  std::optional<FastWeightsOptions> options;
-  std::vector<std::string> names;
-  std::apply(
-      [&](const auto&... member) {
-        (names.emplace_back(member.kName), ...);
-        ((parsed.name == member.kName ? void(options = member) : void()), ...);
-      },
-      FastWeightFamily{});
-  if (!options) throw UserError(unknown_name("fast weights", parsed.name, names));
+  FastWeightsOptions options = member_named(parsed.name);
   OptionList list("");
-  options->list_memory(list);
+  options.list_memory(list);
   for (const auto& [key, value] : parsed.settings) list.set(key, value);
-  return *options;
+  return options;
+}
+
+std::string renewed_fast_weights(const std::string& entry, int format) {
+  FastWeightsOptions options = member_named(parse_named_settings(entry).name);
+  OptionList list("");
+  options.list_memory(list);
+  return renewed_entry(entry, list, format);
 }
 
 }  // namespace engram

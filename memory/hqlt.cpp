@@ -206,6 +206,7 @@ void HqltOptions::list_options(OptionList& list) {
       "fast_weights", fast_weights,
       "deltanet, or the rule, decay, write strength, feature map and norms of another one of fast_weights' family, "
       "with settings after its name: gla, fast_weights:rule=sum:decay=fixed");
+  list.renewed_by(renewed_fast_weights);
 }
 
 void HqltOptions::check() const {

@@ -111,6 +111,8 @@ struct LayerKind {
   std::function<LayerSpec(const StackOptions&, int, const std::vector<std::pair<std::string, std::string>>&,
                           std::int64_t)>
       layer;
+  // renewed_entry() with its options.
+  std::function<std::string(const std::string& entry, int format)> renewed;
 };
 
 template <class Options>
@@ -132,6 +134,12 @@ LayerKind kind() {
             }
             options.check();
             return options.layer(max_steps);
+          },
+          [](const std::string& entry, int format) {
+            Options options;
+            OptionList list("");
+            options.list_options(list);
+            return renewed_entry(entry, list, format);
           }};
 }
 
@@ -187,6 +195,14 @@ std::vector<LayerSpec> parse_layers(const StackOptions& options, std::int64_t ma
   return layers;
 }
 
+// Option::renewed of StackOptions::stack.
+std::string renewed_layers(const std::string& stack, int format) {
+  std::string renewed;
+  for (const std::string& entry : split_list(stack))
+    renewed += (renewed.empty() ? "" : ",") + layer_kind(parse_named_settings(entry).name).renewed(entry, format);
+  return renewed;
+}
+
 }  // namespace
 
 void WindowLayerOptions::list_options(OptionList& list) {
@@ -227,6 +243,7 @@ LayerSpec AttentionLayerOptions::layer(std::int64_t max_steps) const {
 void StackOptions::list_options(OptionList& list) {
   list.add("stack", stack,
            "the layers from the input on, separated by commas, each with its options: deltanet,window:window=32,hqlt");
+  list.renewed_by(renewed_layers);
   list_width(list, width);
   list_heads(list, heads);
   list_mlp_width(list, mlp_width, kSwiGluWidth);

@@ -14,6 +14,13 @@ std::string trimmed(const std::string& text) {
   return begin == std::string::npos ? "" : text.substr(begin, text.find_last_not_of(kBlanks) - begin + 1);
 }
 
+// None where this program does not read that format.
+std::optional<int> parsed_format(const std::string& text) {
+  for (int format = 1; format <= kConfigFormat; ++format)
+    if (text == std::to_string(format)) return format;
+  return std::nullopt;
+}
+
 }  // namespace
 
 std::string config_key(std::string text) {
@@ -65,15 +72,19 @@ Settings read_settings(std::istream& stream, const std::string& where) {
     const std::string key = config_key(option.string_key);
     const std::string value = option.value.empty() ? "" : option.value.front();
     if (!seen.insert(key).second) throw UserError(where + " gives '" + key + "' twice");
-    if (key == "format") {
-      if (value != std::to_string(kConfigFormat))
-        throw UserError(where + " is a config of another version: format '" + value + "', this program reads format " +
-                        std::to_string(kConfigFormat));
-      continue;
-    }
+    if (key == kFormatKey && !parsed_format(value))
+      throw UserError(where + " is a config of another version: format '" + value +
+                      "', this program reads formats 1 to " + std::to_string(kConfigFormat));
     settings.emplace_back(key, value);
   }
   return settings;
+}
+
+int config_format(const Settings& settings) {
+  int format = kConfigFormat;
+  for (const auto& [key, value] : settings)
+    if (key == kFormatKey) format = parsed_format(value).value_or(kConfigFormat);
+  return format;
 }
 
 }  // namespace engram

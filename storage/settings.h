@@ -16,7 +16,9 @@ namespace engram {
 // (section.key, value) in the order given.
 using Settings = std::vector<std::pair<std::string, std::string>>;
 
-inline constexpr int kConfigFormat = 1;  // of config files; key "format" of a saved config
+// Of config files; key "format" of a saved config. A file of an earlier format means by leaving a key out what programs
+// of its time did, where that is not today's default (Option::since); one without a format is of this one.
+inline constexpr int kConfigFormat = 2;
 
 // A setting that is refused: its key is unknown, or its value is not allowed.
 class SettingError : public UserError {
@@ -64,10 +66,14 @@ auto naming_line(const std::filesystem::path& file, const Settings& typed, const
 }
 
 // Reads an INI file through Boost.Program_options. Throws UserError for an unreadable or malformed file, a key given
-// twice, or a file of another format.
+// twice, or a file of a later format. The file's format is the setting "format".
 Settings read_settings(const std::filesystem::path& file);
 
 // The same from a stream; `where` names it in messages.
 Settings read_settings(std::istream& stream, const std::string& where);
+
+// The format that settings were written in: that of the last setting "format", else this program's.
+inline constexpr const char* kFormatKey = "format";
+int config_format(const Settings& settings);
 
 }  // namespace engram

@@ -103,9 +103,12 @@ TEST_CASE("wrong settings are named, with what would be right") {
 TEST_CASE("config files: sections, comments, errors") {
   const TemporaryFolder folder;
   write_text(folder / "c.ini", "format = 1\n# a comment\n[run]\nseed = 3  # another\n\n[task]\nname=tmaze\n");
-  CHECK(read_settings(folder / "c.ini") == Settings{{"run.seed", "3"}, {"task.name", "tmaze"}});
+  const Settings settings = read_settings(folder / "c.ini");
+  CHECK(settings == Settings{{"format", "1"}, {"run.seed", "3"}, {"task.name", "tmaze"}});
+  CHECK(config_format(settings) == 1);
+  CHECK(config_format({{"run.seed", "3"}}) == kConfigFormat);
   CHECK(mentions(file_error("[run]\nseed = 1\nseed = 2\n"), "gives 'run.seed' twice"));
-  CHECK(mentions(file_error("format = 7\n"), "another version: format '7', this program reads format 1"));
+  CHECK(mentions(file_error("format = 7\n"), "another version: format '7', this program reads formats 1 to 2"));
   CHECK(mentions(file_error("[run]\nseed 1\n"), "malformed: 'seed 1' is neither [section] nor key = value"));
   for (const char* name : {"%invalid_line%", "%prefix%", "%option%", "%canonical_option%", "%value%"})
     CHECK(mentions(file_error(std::string("[run]\nx") + name + "\n"), std::string("malformed: 'x") + name));

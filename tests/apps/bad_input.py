@@ -170,8 +170,8 @@ def main(folder):
     text = config.read_text()
     config.write_text(text.replace("width = 8", "width = 9"))
     expect_refusal(folder, ["evaluate", "trained", "--weights=last"], "last.safetensors", "8")
-    config.write_text(text.replace("format = 1", "format = 2"))
-    expect_refusal(folder, ["evaluate", "trained", "--weights=last"], "format", "2")
+    config.write_text(text.replace("format = 2", "format = 3"))
+    expect_refusal(folder, ["evaluate", "trained", "--weights=last"], "format '3'", "formats 1 to 2")
 
 
 with tempfile.TemporaryDirectory() as name:

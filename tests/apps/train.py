@@ -35,7 +35,7 @@ def check_kernels_required(folder):
 def check_run_directory(folder):
     run = folder / "runs/a"
     config = (run / "config.ini").read_text()
-    for line in ("format = 1", "seed = 7", "name = tmaze", "corridor_length = 9", "name = lstm", "width = 12", "gamma = 0.99",
+    for line in ("format = 2", "seed = 7", "name = tmaze", "corridor_length = 9", "name = lstm", "width = 12", "gamma = 0.99",
                  "capacity_steps = 250000"):
         assert line in config.splitlines(), line
     about = json.loads((run / "about.json").read_text())

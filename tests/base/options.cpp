@@ -129,3 +129,21 @@ TEST_CASE("an unknown key is refused with the nearest known one") {
         "unknown key 'elsewhere.entirely.different'");
   CHECK(message_of(sample.options(), "rate", "3") == "unknown key 'rate'; did you mean 'sample.rate'?");
 }
+
+TEST_CASE("an entry of an earlier format says what it meant by leaving keys out") {
+  int width = 3;
+  bool skip = true, same = false;
+  std::string inner = "x";
+  OptionList list("");
+  list.add("width", width, {1, 10}, "how wide");
+  list.add("skip", skip, "whether");
+  list.since(2, "false");
+  list.add("same", same, "a default that is what was meant before");
+  list.since(2, "false");
+  list.add("inner", inner, "another entry");
+  list.renewed_by([](const std::string& text, int format) { return text + "@" + std::to_string(format); });
+  CHECK(renewed_entry("a:width=4", list, 1) == "a:width=4:skip=false");
+  CHECK(renewed_entry("a:skip=true", list, 1) == "a:skip=true");
+  CHECK(renewed_entry("a:inner=[b,c]", list, 1) == "a:inner=[b,c@1]:skip=false");
+  CHECK(renewed_entry("a:width=4", list, 2) == "a:width=4");
+}

@@ -38,6 +38,8 @@ TEST_CASE("a setting may be a list in square brackets") {
   CHECK(parse_named_settings("a:b=[c],[d]").settings == Settings{{"b", "[c],[d]"}});
   CHECK(parse_named_settings("a:b=c[d]").settings == Settings{{"b", "c[d]"}});
   CHECK(parse_named_settings("a:b=[[c,d]]").settings == Settings{{"b", "[c,d]"}});
+  for (const char* text : {"a", "a:b=c:d=e", "a:b=[c,d:e=f]", "a:b=[[c],[d]]"})
+    CHECK(named_settings_text(parse_named_settings(text)) == text);
   CHECK_THROWS_WITH_AS(parse_named_settings("a:b"), "'b' in 'a:b' is not key=value", UserError);
   CHECK_THROWS_AS(parse_named_settings("a:b="), UserError);
   CHECK_THROWS_AS(parse_named_settings("a:b=[c"), UserError);

@@ -10,6 +10,7 @@
 #include "experiments/plan.h"
 #include "storage/files.h"
 #include "storage/run_lock.h"
+#include "storage/settings.h"
 #include "tests/storage/temporary_folder.h"
 
 using namespace engram;
@@ -209,6 +210,17 @@ TEST_CASE("a folder that was begun with widths matched alone goes on so, unless 
   Experiment later = parse(text);
   later.add_saved(now, "'d'");
   CHECK(widths(later) == widths(now));
+}
+
+TEST_CASE("a comparison of an earlier format keeps it, and one that begins now says its own") {
+  const TemporaryFolder folder;
+  write_text(experiment_file(folder.path()), kSmall);
+  const Experiment before = Experiment::read(folder.path());
+  CHECK(before.format == 1);
+  Experiment now = parse(kSmall);
+  CHECK(now.to_ini().starts_with("format = " + std::to_string(kConfigFormat) + "\n"));
+  now.add_saved(before, "'d'");
+  CHECK(now.to_ini().starts_with("format = 1\n"));
 }
 
 TEST_CASE("bad experiments are refused in one line") {
