@@ -5,7 +5,8 @@
 //   c_j = mean over u in block j of sum over w in block j of softmax(q_u . k_w / sqrt(K)) v_w,
 //   R_tj = sum over heads of (q_s + ... + q_t) . c_j.
 // Step t attends to the steps s .. t and to those of the blocks before s whose R_tj are highest. At a chunk's last step
-// these are the blocks that the paper retrieves for the whole chunk, by queries that earlier steps cannot know.
+// these are the blocks that the paper retrieves for the whole chunk, by queries that earlier steps cannot know. Of
+// blocks with equal scores the earlier ones are retrieved.
 //
 // The choice is piecewise constant: to the output gradients pass through its attention alone.
 //
@@ -32,15 +33,35 @@ Tensor summarise(const Tensor& query, const Tensor& key, const Tensor& value) {
   return at::scaled_dot_product_attention(query.transpose(1, 2), key.transpose(1, 2), value.transpose(1, 2)).mean(2);
 }
 
+// By how much two scores may differ and be a tie, as a part of the largest that they could be: far more than rounding
+// makes of equal ones, far less than what tells blocks apart.
+double tie_of(torch::ScalarType dtype) {
+  return std::sqrt(dtype == torch::kFloat64 ? std::numeric_limits<double>::epsilon()
+                                            : std::numeric_limits<float>::epsilon());
+}
+
 // The numbers of the blocks of the highest scores, from sums of queries [B, T, H, K], summaries [B, n, H, V] and
 // bool [B or 1, T, n] -> [B, T, R]. Where fewer than R are retrievable, others are among them.
+//
+// Where observations repeat, so do blocks. The scores of such blocks differ by rounding alone, which no two forms of
+// the model share; of scores that follow each other that closely the earlier block's counts more.
 Tensor best_blocks(const Tensor& sum_BTHK, const Tensor& summary_BnHV, const Tensor& retrievable_BTn,
                    std::int64_t retrieved) {
+  const torch::NoGradGuard no_grad;
   const ComputeIn products(sum_BTHK.device(), sum_BTHK.scalar_type());
-  const Tensor score_BTn = torch::matmul(sum_BTHK.flatten(2), summary_BnHV.flatten(2).transpose(1, 2));
-  const Tensor allowed_BTn =
-      score_BTn.masked_fill(retrievable_BTn.logical_not(), -std::numeric_limits<double>::infinity());
-  return std::get<1>(allowed_BTn.topk(std::min(retrieved, summary_BnHV.size(1)), 2));
+  const std::int64_t blocks = summary_BnHV.size(1);
+  const Tensor sum_BTX = sum_BTHK.flatten(2), summary_BnX = summary_BnHV.flatten(2);
+  const Tensor score_BTn = torch::matmul(sum_BTX, summary_BnX.transpose(1, 2));
+  const auto [sorted_BTn, block_BTn] =
+      score_BTn.masked_fill(retrievable_BTn.logical_not(), -std::numeric_limits<double>::infinity())
+          .sort(2, /*descending=*/true);
+  const Tensor longest_BT1 =
+      torch::where(retrievable_BTn, summary_BnX.norm(2, {2}).unsqueeze(1), 0).amax(2, /*keepdim=*/true);
+  const Tensor tie_BT1 = tie_of(sum_BTX.scalar_type()) * longest_BT1 * sum_BTX.norm(2, {2}, /*keepdim=*/true);
+  const Tensor is_less_BTn = sorted_BTn.diff(1, 2).neg() > tie_BT1;  // than the block before it
+  const Tensor rank_BTn = torch::constant_pad_nd(is_less_BTn.cumsum(2), {1, 0});
+  return std::get<0>((rank_BTn * blocks + block_BTn).topk(std::min(retrieved, blocks), 2, /*largest=*/false))
+      .remainder(blocks);
 }
 
 // The first `blocks` of [B, n, H, V], or all with zeros behind them.

@@ -206,6 +206,51 @@ TEST_CASE("a step beyond the chunk's reach is recalled if its block is retrieved
   }
 }
 
+TEST_CASE("where observations repeat, forward, step and any split retrieve the same blocks, of a tie the earliest") {
+  const torch::NoGradGuard no_grad;
+  constexpr std::int64_t kSteps = 90;
+  for (const Settings settings : {Settings{6, 3, 2, true}, Settings{6, 3, 2, false}, Settings{8, 2, 5, true}})
+    for (const auto dtype : {torch::kFloat64, torch::kFloat32}) {
+      CAPTURE(settings.chunk);
+      CAPTURE(settings.rope);
+      CAPTURE(dtype);
+      auto model = made(settings.variant(2), kSteps);
+      model->to(dtype);
+      // A T-maze: what is seen at the start, then the corridor, then the junction.
+      const Tensor seen = torch::randn({3, kWidth}, dtype);
+      Tensor input_BTD = seen[1].expand({2, kSteps, kWidth}).clone();
+      input_BTD.select(1, 0).copy_(seen[0]);
+      input_BTD.select(1, kSteps - 1).copy_(seen[2]);
+      input_BTD[1][0] = seen[2];
+      const Tensor whole_BTD = model->forward(input_BTD);
+      const double tolerance = dtype == torch::kFloat64 ? 1e-10 : 1e-4;
+
+      MemoryState state = model->initial_state(2);
+      for (std::int64_t t = 0; t < kSteps; ++t)
+        CHECK(relative_error(model->step(input_BTD.select(1, t), state), whole_BTD.select(1, t)) < tolerance);
+      for (const std::int64_t first : {1, 5, 37, 64}) {
+        const auto before = model->forward(input_BTD.narrow(1, 0, first), lengths({first, first}));
+        const std::int64_t rest = kSteps - first;
+        const auto after = model->forward(input_BTD.narrow(1, first, rest), before.final_state, lengths({rest, rest}));
+        CHECK(relative_error(torch::cat({before.output_BTD, after.output_BTD}, 1), whole_BTD) < tolerance);
+      }
+
+      // In a corridor without an end all blocks tie.
+      MemoryState corridor = model->initial_state(1);
+      for (std::int64_t t = 0; t < kSteps; ++t) {
+        MemoryView view;
+        model->step(seen.narrow(0, 1, 1), corridor, view);
+        const std::int64_t first = t / settings.chunk * settings.chunk;
+        std::set<std::int64_t> retrieved, earliest;
+        for (std::int64_t u = 0; u < first; ++u) {
+          if (view.layers[0].attention_BHA[0][0][t - u].item<double>() > 0) retrieved.insert(u);
+          if (u < settings.retrieved * settings.block) earliest.insert(u);
+        }
+        CHECK(retrieved == earliest);
+      }
+    }
+}
+
 TEST_CASE("span-expanded attention has the state and the products of its definition") {
   auto model = make_model({"expansion_span", {{"layers", "1"}}}, 780, torch::kFloat32);
   const ModelCost cost = model->cost();
