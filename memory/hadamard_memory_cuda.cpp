@@ -20,7 +20,7 @@ using torch::autograd::variable_list;
 // theta, c, v, k and q, the first M, and the lengths.
 using Inputs = std::array<Tensor, 7>;
 
-HadamardMemory problem_of(const Inputs& x) {
+HadamardMemory problem_of(const Inputs& x, double limit) {
   const Tensor &theta_BTH = x[0], &length_B = x[6];
   return {.batch = static_cast<int>(theta_BTH.size(0)),
           .time = static_cast<int>(theta_BTH.size(1)),
@@ -31,7 +31,8 @@ HadamardMemory problem_of(const Inputs& x) {
           .key_BTH = x[3].const_data_ptr<float>(),
           .query_BTH = x[4].const_data_ptr<float>(),
           .first_BHH = x[5].const_data_ptr<float>(),
-          .length_B = length_B.const_data_ptr<std::int64_t>()};
+          .length_B = length_B.const_data_ptr<std::int64_t>(),
+          .limit = static_cast<float>(limit)};
 }
 
 Inputs contiguous(Inputs x) {
@@ -40,11 +41,10 @@ Inputs contiguous(Inputs x) {
 }
 
 // checkpoints: undefined where no backward pass follows.
-HadamardMemoryResult run_forward(const Inputs& x, const Tensor& checkpoints) {
+HadamardMemoryResult run_forward(const Inputs& x, double limit, const Tensor& checkpoints) {
   HadamardMemoryResult result{torch::empty_like(x[4]), torch::empty_like(x[5])};
-  hadamard_memory_forward(problem_of(x), result.h_BTH.data_ptr<float>(), result.last_BHH.data_ptr<float>(),
-                          checkpoints.defined() ? static_cast<float*>(checkpoints.data_ptr()) : nullptr,
-                          current_stream());
+  hadamard_memory_forward(problem_of(x, limit), result.h_BTH.data_ptr<float>(), result.last_BHH.data_ptr<float>(),
+                          checkpoints.defined() ? checkpoints.data_ptr() : nullptr, current_stream());
   return result;
 }
 
@@ -52,14 +52,15 @@ class HadamardMemoryFunction : public torch::autograd::Function<HadamardMemoryFu
  public:
   static variable_list forward(AutogradContext* context, const Tensor& theta_BTH, const Tensor& c_BTH,
                                const Tensor& value_BTH, const Tensor& key_BTH, const Tensor& query_BTH,
-                               const Tensor& first_BHH, const Tensor& length_B) {
+                               const Tensor& first_BHH, const Tensor& length_B, double limit) {
     const c10::cuda::CUDAGuard guard(query_BTH.device());
     const Inputs x = contiguous({theta_BTH, c_BTH, value_BTH, key_BTH, query_BTH, first_BHH, length_B});
-    const Tensor checkpoints = scratch_bytes(hadamard_memory_checkpoint_bytes(problem_of(x)), query_BTH);
-    const HadamardMemoryResult result = run_forward(x, checkpoints);
+    const Tensor checkpoints = scratch_bytes(hadamard_memory_checkpoint_bytes(problem_of(x, limit)), query_BTH);
+    const HadamardMemoryResult result = run_forward(x, limit, checkpoints);
     variable_list kept(x.begin(), x.end());
     kept.push_back(checkpoints);
     context->save_for_backward(kept);
+    context->saved_data["limit"] = limit;
     context->set_materialize_grads(false);
     return {result.h_BTH, result.last_BHH};
   }
@@ -77,13 +78,14 @@ class HadamardMemoryFunction : public torch::autograd::Function<HadamardMemoryFu
     for (Tensor& d_BTH : d_x) d_BTH = torch::empty_like(query_BTH);
     d_x.push_back(torch::empty_like(first_BHH));
     const auto written = [&](int i) { return d_x[static_cast<std::size_t>(i)].data_ptr<float>(); };
-    const Tensor scratch = torch::empty_like(checkpoints);
-    hadamard_memory_backward(problem_of(x),
-                             {static_cast<const float*>(checkpoints.const_data_ptr()), d_h_BTH.const_data_ptr<float>(),
+    const HadamardMemory problem = problem_of(x, context->saved_data["limit"].toDouble());
+    const Tensor scratch = scratch_bytes(hadamard_memory_scratch_bytes(problem), query_BTH);
+    hadamard_memory_backward(problem,
+                             {checkpoints.const_data_ptr(), d_h_BTH.const_data_ptr<float>(),
                               d_last_BHH.defined() ? d_last_BHH.const_data_ptr<float>() : nullptr},
                              {written(0), written(1), written(2), written(3), written(4), written(5)},
                              static_cast<float*>(scratch.data_ptr()), current_stream());
-    d_x.emplace_back();
+    d_x.resize(8);  // none of lengths and limit
     return d_x;
   }
 };
@@ -114,17 +116,17 @@ Support supports_hadamard_memory_on_gpu(const HadamardMemoryVectors& vectors, co
 }
 
 HadamardMemoryResult hadamard_memory_on_gpu(const HadamardMemoryVectors& vectors, const Tensor& first_BHH,
-                                            const Tensor& lengths_B) {
+                                            const Tensor& lengths_B, double limit) {
   const Support support = supports_hadamard_memory_on_gpu(vectors, first_BHH);
   TORCH_CHECK(support, "Hadamard memory: ", support.reason());
   const Inputs x = {vectors.theta_BTH, vectors.c_BTH, vectors.value_BTH, vectors.key_BTH,
                     vectors.query_BTH, first_BHH,     lengths_B};
   if (torch::GradMode::is_enabled() && std::ranges::any_of(x, [](const Tensor& t) { return t.requires_grad(); })) {
-    const variable_list outputs = HadamardMemoryFunction::apply(x[0], x[1], x[2], x[3], x[4], x[5], x[6]);
+    const variable_list outputs = HadamardMemoryFunction::apply(x[0], x[1], x[2], x[3], x[4], x[5], x[6], limit);
     return {outputs[0], outputs[1]};
   }
   const c10::cuda::CUDAGuard guard(vectors.query_BTH.device());
-  return run_forward(contiguous(x), /*checkpoints=*/Tensor());
+  return run_forward(contiguous(x), limit, /*checkpoints=*/Tensor());
 }
 
 }  // namespace engram

@@ -76,8 +76,8 @@ class SequenceModel : public torch::nn::Module {
   torch::Tensor forward(const torch::Tensor& input_BTD);
 
   // One step of every row, which writes into the tensors of `state` (clone() keeps the old one). Records no gradients.
-  // In training mode the memory is carried exactly as in evaluation mode; only dropout differs. In a scope of
-  // nn/autocast.h products are in its type, and the state keeps its own.
+  // In training mode the memory is carried exactly as in evaluation mode; only what is drawn there differs: dropout,
+  // and shm's rows. In a scope of nn/autocast.h products are in its type, and the state keeps its own.
   torch::Tensor step(const torch::Tensor& input_BD, MemoryState& state, bool use_kernels = true);
 
   // Whether step() has kernels of the backbone's own for all of it, with products in `dtype` on `device`, the current

@@ -1,16 +1,19 @@
 // Stable Hadamard Memory (Le et al. 2024, arXiv:2410.10132, section 4): with n = LayerNorm(x_t),
 //   C_t = 1 + tanh(theta_t (Wc n)^T),   M_t = M_{t-1} * C_t + sigmoid(w n) (Wv n) k_t^T,   h_t = M_t q_t,
 // where * is the product element by element, k and q are relu(W n) divided by its sum, and theta_t is a row of a learnt
-// matrix. The output is Wo (h_t + Ws n), as in the authors' public code.
+// matrix. The output is Wo (h_t + Ws n), and M_t is bounded, as in the authors' public code.
 //
-// The paper draws the row at random at every step. Here it follows from the step's number in its episode, by a hash, so
-// that an episode is learnt with the calibrations that it was acted with.
+// The paper draws the row at random at every step. So is it here in training; outside of training it follows from the
+// step's number in its episode, by a hash, so that an episode is played alike whenever it is played.
 #include "memory/shm.h"
+
+#include <limits>
 
 #include "memory/hadamard_memory.h"
 #include "memory/hadamard_memory_cuda.h"
 #include "memory/sequence_model.h"
 #include "nn/autocast.h"
+#include "nn/dropout.h"
 #include "nn/layers.h"
 
 namespace engram {
@@ -18,18 +21,27 @@ namespace {
 
 using torch::Tensor;
 
-// A 32-bit mix of multiplications and shifts, in int64: which of `rows` a step takes.
-Tensor row_of_step(const Tensor& position, std::int64_t rows) {
+// A 32-bit mix of multiplications and shifts, in int64.
+Tensor mix(const Tensor& x) {
   constexpr std::int64_t kLow = 0xffffffff;
   constexpr std::int64_t kStart = 0x9e3779b9;
-  Tensor h = position + kStart;
+  Tensor h = x + kStart;
   for (const std::int64_t factor : {0x21f0aaad, 0x735a2d97}) {
     h = h.bitwise_and(kLow);
     h = h.bitwise_xor(h.div(1 << 16, "floor")) * factor;
   }
   h = h.bitwise_and(kLow);
-  return h.bitwise_xor(h.div(1 << 15, "floor")).remainder(rows);
+  return h.bitwise_xor(h.div(1 << 15, "floor"));
 }
+
+// Where in the sequence of all rows a sequence of a forward pass begins.
+class FirstRows : public Drawing {
+ public:
+  Tensor draw_B(std::int64_t batch, torch::Device device) const {
+    const Tensor of_pass = mix(seed_tick(device).select(0, 1) + mix(seed_tick(device).select(0, 0)));
+    return mix(torch::arange(batch, of_pass.options()) + of_pass);
+  }
+};
 
 class Shm final : public SequenceModel {
  public:
@@ -46,6 +58,8 @@ class Shm final : public SequenceModel {
         output_(register_module("output", torch::nn::Linear(options.memory_width, options.width))),
         theta_LH_(register_parameter("theta", torch::empty({options.calibrations, options.memory_width}))) {
     torch::nn::init::xavier_uniform_(theta_LH_);
+    if (options.rows == CalibrationRows::kDrawn)
+      first_rows_ = register_module("first_rows", std::make_shared<FirstRows>());
   }
 
   std::int64_t width() const override { return options_.width; }
@@ -78,8 +92,8 @@ class Shm final : public SequenceModel {
     const Tensor normed_BTD = norm_->forward(input_BTD);
     const HadamardMemoryVectors vectors = vectors_of(normed_BTD, position_B.unsqueeze(1) + step_T);
     const auto [h_BTH, last_BHH] = use_kernels && supports_hadamard_memory_on_gpu(vectors, first_BHH)
-                                       ? hadamard_memory_on_gpu(vectors, first_BHH, lengths_B)
-                                       : plain_hadamard_memory(vectors, first_BHH, lengths_B);
+                                       ? hadamard_memory_on_gpu(vectors, first_BHH, lengths_B, limit())
+                                       : plain_hadamard_memory(vectors, first_BHH, lengths_B, limit());
     return {output_of(h_BTH, normed_BTD), {{position_B + lengths_B, last_BHH}}};
   }
 
@@ -87,7 +101,7 @@ class Shm final : public SequenceModel {
     const Tensor normed_BD = norm_->forward(input_BD);
     const HadamardMemoryVectors vectors = vectors_of(normed_BD, state.tensors[0]);
     state.tensors[0].add_(1);
-    return output_of(hadamard_memory_step(vectors, state.tensors[1]), normed_BD);
+    return output_of(hadamard_memory_step(vectors, state.tensors[1], limit()), normed_BD);
   }
 
   HadamardMemoryVectors vectors_of(const Tensor& normed, const Tensor& position) {
@@ -100,8 +114,19 @@ class Shm final : public SequenceModel {
   Tensor theta_of_step(const Tensor& position) const {
     const auto dtype = theta_LH_.scalar_type();
     const ComputeIn products(theta_LH_.device(), dtype);
-    const Tensor row = row_of_step(position, options_.calibrations).unsqueeze(-1);
+    const Tensor row = row_of_step(position).unsqueeze(-1);
     return torch::matmul((row == torch::arange(options_.calibrations, position.options())).to(dtype), theta_LH_);
+  }
+  // position: [B, T] or [B].
+  Tensor row_of_step(const Tensor& position) const {
+    if (options_.rows == CalibrationRows::kFirst) return torch::zeros_like(position);
+    if (!first_rows_ || !is_training()) return mix(position).remainder(options_.calibrations);
+    Tensor first = first_rows_->draw_B(position.size(0), position.device());
+    if (position.dim() == 2) first = first.unsqueeze(1);
+    return mix(position + first).remainder(options_.calibrations);
+  }
+  double limit() const {
+    return options_.state_limit > 0 ? options_.state_limit : std::numeric_limits<double>::infinity();
   }
   static Tensor feature(const Tensor& x) {
     const Tensor positive = torch::relu(x);
@@ -121,6 +146,7 @@ class Shm final : public SequenceModel {
   torch::nn::LayerNorm norm_;
   torch::nn::Linear key_, query_, value_, calibration_, strength_, shortcut_, output_;
   Tensor theta_LH_;
+  std::shared_ptr<FirstRows> first_rows_;  // null unless rows are drawn
 };
 
 }  // namespace
@@ -129,6 +155,13 @@ void ShmOptions::list_options(OptionList& list) {
   list_width(list, width);
   list.add("memory_width", memory_width, {1, 1 << 10}, "rows and columns of the memory matrix");
   list.add("calibrations", calibrations, {1, 1 << 20}, "rows of the calibration matrix, of which each step takes one");
+  list.add(
+      "rows", rows,
+      {{CalibrationRows::kDrawn, "drawn"}, {CalibrationRows::kByStep, "by_step"}, {CalibrationRows::kFirst, "first"}},
+      "which row a step takes: drawn anew in every pass of training, by the step's number, or always the first");
+  list.since(2, "by_step");
+  list.add("state_limit", state_limit, {0, 1e30}, "bound of the matrix's elements after every write; 0: none");
+  list.since(2, "0");
 }
 
 void ShmOptions::check() const { check_bounds(*this, kMemorySection); }

@@ -7,6 +7,11 @@
 
 namespace engram {
 
+// Which row of the calibration matrix a step takes: one that is drawn anew in every forward pass of training (outside
+// of training the step's number says which); the one that the step's number says; or the first, as in the authors' code
+// for POPGym.
+enum class CalibrationRows { kDrawn, kByStep, kFirst };
+
 // Stable Hadamard Memory (Le et al. 2024, arXiv:2410.10132): a matrix that is calibrated element by element, then
 // written as fast weights are.
 struct ShmOptions {
@@ -17,6 +22,8 @@ struct ShmOptions {
   int width = 100;
   int memory_width = 48;   // H in the paper: the matrix is H x H
   int calibrations = 128;  // L in the paper: rows that each step takes one of
+  CalibrationRows rows = CalibrationRows::kDrawn;
+  double state_limit = 100;  // of the absolute values of the matrix, after every write; 0: none
 
   void list_options(OptionList& list);
   void check() const;

@@ -62,7 +62,7 @@ namespace engram {
 using torch::Tensor;
 
 Support supports_hadamard_memory_on_gpu(const HadamardMemoryVectors&, const Tensor&) { return no_support(); }
-HadamardMemoryResult hadamard_memory_on_gpu(const HadamardMemoryVectors&, const Tensor&, const Tensor&) {
+HadamardMemoryResult hadamard_memory_on_gpu(const HadamardMemoryVectors&, const Tensor&, const Tensor&, double) {
   not_built("Hadamard memory");
 }
 Support supports_linear_recurrence_on_gpu(const Tensor&, const Tensor&, const Tensor&) { return no_support(); }

@@ -47,16 +47,20 @@ const Tensor& DropoutClock::seed_tick(torch::Device device) {
   return seed_tick_;
 }
 
+const Tensor& Drawing::seed_tick(torch::Device device) const {
+  if (!clock_) throw std::logic_error("dropout or other draws in training without a seed");
+  return clock_->seed_tick(device);
+}
+
 DropoutKey Dropout::key(torch::Device device) const {
   if (!is_training() || probability_ == 0) return {};
-  if (!clock_) throw std::logic_error("dropout in training without a seed");
-  return {clock_->seed_tick(device).data_ptr<std::int64_t>(), site_, probability_};
+  return {seed_tick(device).data_ptr<std::int64_t>(), site(), probability_};
 }
 
 Tensor Dropout::forward(const Tensor& x) const {
   const DropoutKey drawn = key(x.device());
   if (!drawn.drops() || x.numel() == 0) return x;
-  if (x.is_cuda()) return fused::dropout(x, clock_->seed_tick(x.device()), drawn);
+  if (x.is_cuda()) return fused::dropout(x, seed_tick(x.device()), drawn);
   return cpu::takes(x) ? cpu::dropout(x, /*residual=*/{}, drawn) : x * draw_factors(x, drawn);
 }
 
@@ -69,9 +73,9 @@ std::shared_ptr<DropoutClock> seed_dropout(torch::nn::Module& root, std::uint64_
   const auto clock = std::make_shared<DropoutClock>(seed);
   std::uint32_t site = 0;
   for (const auto& module : root.modules(/*include_self=*/false))  // a root under construction cannot be shared yet
-    if (auto* const dropout = dynamic_cast<Dropout*>(module.get())) {
-      dropout->clock_ = clock;
-      dropout->site_ = site++;
+    if (auto* const drawing = dynamic_cast<Drawing*>(module.get())) {
+      drawing->clock_ = clock;
+      drawing->site_ = site++;
     }
   return clock;
 }

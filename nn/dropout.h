@@ -1,4 +1,5 @@
-// Dropout (Srivastava et al. 2014) that draws from a counter (base/dropout.h) in place of a generator's state.
+// What a network draws in training, from a counter (base/dropout.h) in place of a generator's state: dropout
+// (Srivastava et al. 2014), and whatever else is drawn afresh in every forward pass.
 #pragma once
 
 #include <torch/torch.h>
@@ -10,7 +11,7 @@
 
 namespace engram {
 
-// Seed and tick of all dropouts of a network, in memory of the network's device.
+// Seed and tick of all that a network draws, in memory of the network's device.
 class DropoutClock {
  public:
   explicit DropoutClock(std::uint64_t seed);
@@ -24,7 +25,21 @@ class DropoutClock {
   torch::Tensor seed_tick_;
 };
 
-class Dropout : public torch::nn::Module {
+// A module that draws in training.
+class Drawing : public torch::nn::Module {
+ protected:
+  // Seed and tick. Throws std::logic_error unless seed_dropout() has seen the module.
+  const torch::Tensor& seed_tick(torch::Device device) const;
+  std::uint32_t site() const { return site_; }
+
+ private:
+  friend std::shared_ptr<DropoutClock> seed_dropout(torch::nn::Module& root, std::uint64_t seed);
+
+  std::uint32_t site_ = 0;
+  std::shared_ptr<DropoutClock> clock_;
+};
+
+class Dropout : public Drawing {
  public:
   // 0 <= probability < 1
   explicit Dropout(double probability) : probability_(probability) {}
@@ -38,14 +53,10 @@ class Dropout : public torch::nn::Module {
   DropoutKey key(torch::Device device) const;
 
  private:
-  friend std::shared_ptr<DropoutClock> seed_dropout(torch::nn::Module& root, std::uint64_t seed);
-
   double probability_;
-  std::uint32_t site_ = 0;
-  std::shared_ptr<DropoutClock> clock_;
 };
 
-// Gives every Dropout under `root` a site, in the order of registration, and all of them one clock, which the caller
+// Gives every Drawing under `root` a site, in the order of registration, and all of them one clock, which the caller
 // ticks before each forward pass.
 std::shared_ptr<DropoutClock> seed_dropout(torch::nn::Module& root, std::uint64_t seed);
 

@@ -1,3 +1,5 @@
+#include <cstddef>
+#include <cstdint>
 #include <limits>
 #include <stdexcept>
 #include <string>
@@ -86,17 +88,26 @@ void check_shape(const HadamardMemory& memory) {
                              " rows and columns");
 }
 
+// Of a matrix a segment.
+std::size_t elements_of(const HadamardMemory& memory) {
+  check_shape(memory);
+  return static_cast<std::size_t>(memory.batch) * segments_of(memory.time) * memory.width * memory.width;
+}
+
 }  // namespace
 
 std::size_t hadamard_memory_checkpoint_bytes(const HadamardMemory& memory) {
-  check_shape(memory);
-  return sizeof(float) * memory.batch * segments_of(memory.time) * memory.width * memory.width;
+  return (sizeof(float) + sizeof(std::uint8_t)) * elements_of(memory);
 }
 
-void hadamard_memory_forward(const HadamardMemory& memory, float* h_BTH, float* last_BHH, float* checkpoints,
+std::size_t hadamard_memory_scratch_bytes(const HadamardMemory& memory) { return sizeof(float) * elements_of(memory); }
+
+void hadamard_memory_forward(const HadamardMemory& memory, float* h_BTH, float* last_BHH, void* checkpoints,
                              cudaStream_t stream) {
-  check_shape(memory);
-  const ForwardProblem problem{memory, h_BTH, last_BHH, checkpoints};
+  const std::size_t elements = elements_of(memory);
+  ForwardProblem problem{memory, h_BTH, last_BHH, {}};
+  if (float* const before_BSHH = static_cast<float*>(checkpoints); before_BSHH != nullptr)
+    problem.checkpoints = {before_BSHH, reinterpret_cast<std::uint8_t*>(before_BSHH + elements)};
   with_columns(memory.width, [&](auto columns) {
     forward_kernel<columns()><<<blocks_of_sweep<columns()>(memory), Sweep<columns()>::kThreads, 0, stream>>>(problem);
   });
@@ -104,9 +115,15 @@ void hadamard_memory_forward(const HadamardMemory& memory, float* h_BTH, float* 
 }
 
 void hadamard_memory_backward(const HadamardMemory& memory, const HadamardMemoryOutput& output,
-                              const HadamardMemoryGradient& gradient, float* scratch, cudaStream_t stream) {
-  check_shape(memory);
-  const BackwardProblem problem{memory, output, gradient, scratch};
+                              const HadamardMemoryGradient& gradient, void* scratch, cudaStream_t stream) {
+  const std::size_t elements = elements_of(memory);
+  const float* const before_BSHH = static_cast<const float*>(output.checkpoints);
+  const BackwardProblem problem{memory,
+                                {before_BSHH, reinterpret_cast<const std::uint8_t*>(before_BSHH + elements)},
+                                output.h_gradient_BTH,
+                                output.last_gradient_BHH,
+                                gradient,
+                                static_cast<float*>(scratch)};
   const unsigned segments = static_cast<unsigned>(memory.batch) * static_cast<unsigned>(segments_of(memory.time));
   with_columns(memory.width, [&](auto columns) {
     using Walk = SegmentWalk<columns()>;

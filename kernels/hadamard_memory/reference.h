@@ -2,6 +2,7 @@
 // Formula and dimensions as in hadamard_memory.h.
 #pragma once
 
+#include <limits>
 #include <vector>
 
 namespace engram {
@@ -10,11 +11,14 @@ struct HadamardMemoryReferenceInput {
   int batch, time, width;
   std::vector<double> theta_BTH, c_BTH, value_BTH, key_BTH, query_BTH, first_BHH;
   std::vector<int> length_B;
+  double limit;
 };
 
 struct HadamardMemoryReferenceOutput {
   std::vector<double> h_BTH;  // zero from length_B on
   std::vector<double> last_BHH;
+  // How near an element came to the limit, before it was bounded; infinity where nothing is written or there is none.
+  double distance_to_limit = std::numeric_limits<double>::infinity();
 };
 
 struct HadamardMemoryReferenceGradient {

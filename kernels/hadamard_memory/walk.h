@@ -48,14 +48,25 @@ void with_columns(int width, const Function& function) {
     function(std::integral_constant<int, kMaxHadamardMemoryWidth / kLanes>{});
 }
 
+// What the forward pass keeps of each segment.
+template <class Matrix, class Bits>
+struct CheckpointsOf {
+  Matrix* before_BSHH;  // M before it; null: nothing is kept
+  Bits* kept_BSHH;      // whether the bound left an element as it was, a bit a step, the first step's the lowest
+};
+using Checkpoints = CheckpointsOf<float, std::uint8_t>;
+using GivenCheckpoints = CheckpointsOf<const float, const std::uint8_t>;
+static_assert(kSteps <= 8);  // bits
+
 struct ForwardProblem {
   HadamardMemory memory;
   float *h_BTH, *last_BHH;
-  float* before_BSHH;  // M before each segment; null: not wanted
+  Checkpoints checkpoints;
 };
 struct BackwardProblem {
   HadamardMemory memory;
-  HadamardMemoryOutput output;
+  GivenCheckpoints checkpoints;
+  const float *h_gradient_BTH, *last_gradient_BHH;  // as in HadamardMemoryOutput
   HadamardMemoryGradient gradient;
   float* behind_BSHH;  // the gradient of M behind each segment
 };
@@ -81,6 +92,10 @@ HADAMARD_INLINE float calibration(float exponent, float c) {
   return 1.0f / (0.5f + std::exp2(y));
 #endif
 }
+
+// Whether an element is within the limit, and what it becomes. A NaN is left alone.
+HADAMARD_INLINE bool is_kept(float m, float limit) { return !(m > limit || m < -limit); }
+HADAMARD_INLINE float bounded(float m, float limit) { return m > limit ? limit : m < -limit ? -limit : m; }
 
 // The sum of what kLanes threads left beside each other. Each lane begins at another one: all banks are read at once.
 HADAMARD_INLINE float sum_of_lanes(const float* first, int lane) {
@@ -175,11 +190,13 @@ class Sweep {
     return row_ < sequence_.width() && n * kLanes + lane_ < sequence_.width();
   }
   // The thread's elements of a row of a matrix, which begins at `at`.
-  HADAMARD_INLINE void load(const float* matrix, std::int64_t at, float (&x)[kColumns]) const {
+  template <class Element>
+  HADAMARD_INLINE void load(const Element* matrix, std::int64_t at, Element (&x)[kColumns]) const {
     HADAMARD_UNROLL
-    for (int n = 0; n < kColumns; ++n) x[n] = inside(n) ? matrix[at + n * kLanes + lane_] : 0.0f;
+    for (int n = 0; n < kColumns; ++n) x[n] = inside(n) ? matrix[at + n * kLanes + lane_] : Element{};
   }
-  HADAMARD_INLINE void store(const float (&x)[kColumns], float* matrix, std::int64_t at) const {
+  template <class Element>
+  HADAMARD_INLINE void store(const Element (&x)[kColumns], Element* matrix, std::int64_t at) const {
     HADAMARD_UNROLL
     for (int n = 0; n < kColumns; ++n)
       if (inside(n)) matrix[at + n * kLanes + lane_] = x[n];
@@ -208,8 +225,11 @@ class ForwardWalk : public Sweep<kColumns> {
   }
 
   HADAMARD_INLINE void walk(int segment, Shared& shared) {
-    if (problem_.before_BSHH != nullptr)
-      this->store(m_, problem_.before_BSHH, this->sequence_.checkpoint(segment, this->row_));
+    const std::int64_t checkpoint = this->sequence_.checkpoint(segment, this->row_);
+    const Checkpoints& checkpoints = problem_.checkpoints;
+    const float limit = problem_.memory.limit;
+    if (checkpoints.before_BSHH != nullptr) this->store(m_, checkpoints.before_BSHH, checkpoint);
+    std::uint8_t kept[kColumns] = {};
     HADAMARD_UNROLL
     for (int s = 0; s < kSteps; ++s) {
       const OfRow row = shared.row[segment % 2][s][this->own_];
@@ -218,11 +238,14 @@ class ForwardWalk : public Sweep<kColumns> {
       HADAMARD_UNROLL
       for (int n = 0; n < kColumns; ++n) {
         const OfColumn column = shared.column[segment % 2][s][n * kLanes + this->lane_];
-        m_[n] = m_[n] * calibration(exponent, column.c) + row.value * column.key;
+        const float m = m_[n] * calibration(exponent, column.c) + row.value * column.key;
+        kept[n] |= static_cast<std::uint8_t>(is_kept(m, limit) << s);
+        m_[n] = bounded(m, limit);
         part += m_[n] * column.query;
       }
       shared.part[s][this->thread_] = part;
     }
+    if (checkpoints.before_BSHH != nullptr) this->store(kept, checkpoints.kept_BSHH, checkpoint);
   }
 
   // When all lanes of the row have walked through the segment.
@@ -245,7 +268,8 @@ class ForwardWalk : public Sweep<kColumns> {
   float m_[kColumns];
 };
 
-// From the last segment to the first with E_{t-1} = C_t * (E_t + dh_t q_t^T), the gradient that reaches M_{t-1}.
+// From the last segment to the first with E_{t-1} = C_t * (E_t + dh_t q_t^T), the gradient that reaches M_{t-1}; 0
+// where the bound changed M_t.
 template <int kColumns>
 class GradientSweep : public Sweep<kColumns> {
   using Base = Sweep<kColumns>;
@@ -254,9 +278,19 @@ class GradientSweep : public Sweep<kColumns> {
   using typename Base::Shared;
 
   HADAMARD_INLINE GradientSweep(const BackwardProblem& problem, unsigned block, unsigned thread)
-      : Base(problem.memory, problem.output.h_gradient_BTH, block, thread), problem_(problem) {
-    if (problem.output.last_gradient_BHH != nullptr)
-      this->load(problem.output.last_gradient_BHH, this->sequence_.matrix(this->row_), e_);
+      : Base(problem.memory, problem.h_gradient_BTH, block, thread), problem_(problem) {
+    if (problem.last_gradient_BHH != nullptr)
+      this->load(problem.last_gradient_BHH, this->sequence_.matrix(this->row_), e_);
+  }
+
+  HADAMARD_INLINE void fetch(int segment) {
+    Base::fetch(segment);
+    this->load(problem_.checkpoints.kept_BSHH, this->sequence_.checkpoint(segment, this->row_), next_kept_);
+  }
+  HADAMARD_INLINE void stage(int segment, Shared& shared) {
+    Base::stage(segment, shared);
+    HADAMARD_UNROLL
+    for (int n = 0; n < kColumns; ++n) kept_[n] = next_kept_[n];
   }
 
   HADAMARD_INLINE void walk(int segment, const Shared& shared) {
@@ -268,7 +302,8 @@ class GradientSweep : public Sweep<kColumns> {
       HADAMARD_UNROLL
       for (int n = 0; n < kColumns; ++n) {
         const OfColumn column = shared.column[segment % 2][s][n * kLanes + this->lane_];
-        e_[n] = calibration(exponent, column.c) * (e_[n] + row.h_gradient * column.query);
+        const float g = e_[n] + row.h_gradient * column.query;
+        e_[n] = (kept_[n] >> s & 1) != 0 ? calibration(exponent, column.c) * g : 0.0f;
       }
     }
   }
@@ -278,6 +313,7 @@ class GradientSweep : public Sweep<kColumns> {
  private:
   const BackwardProblem& problem_;
   float e_[kColumns] = {};
+  std::uint8_t kept_[kColumns], next_kept_[kColumns];
 };
 
 // A block has one segment of one row, and goes through M in passes of kPass rows: kSlots groups of lanes with kRows
@@ -340,15 +376,16 @@ class SegmentWalk {
       HADAMARD_UNROLL
       for (int n = 0; n < kColumns; ++n) {
         const bool inside = row(pass, r) < sequence_.width() && n * kLanes + lane_ < sequence_.width();
-        m_[r * kColumns + n] = inside ? problem_.output.checkpoints[first + n * kLanes] : 0.0f;
-        e_[r * kColumns + n] = inside ? problem_.behind_BSHH[first + n * kLanes] : 0.0f;
+        const int element = r * kColumns + n;
+        m_[element] = inside ? problem_.checkpoints.before_BSHH[first + n * kLanes] : 0.0f;
+        kept_[element] = inside ? problem_.checkpoints.kept_BSHH[first + n * kLanes] : std::uint8_t{};
+        e_[element] = inside ? problem_.behind_BSHH[first + n * kLanes] : 0.0f;
       }
     }
     static_assert(kPass <= kLanes);
     HADAMARD_UNROLL
     for (int s = slot_; s < kSteps; s += kSlots)
-      if (lane_ < kPass)
-        shared.row[s][lane_] = sequence_.row(step(s), pass * kPass + lane_, problem_.output.h_gradient_BTH);
+      if (lane_ < kPass) shared.row[s][lane_] = sequence_.row(step(s), pass * kPass + lane_, problem_.h_gradient_BTH);
   }
 
   // M before each step, and behind the last.
@@ -365,13 +402,14 @@ class SegmentWalk {
         for (int n = 0; n < kColumns; ++n) {
           float& m = m_[r * kColumns + n];
           shared.history[s][r * kColumns + n][thread_] = m;
-          m = m * calibration(exponent, column[n].c) + row.value * column[n].key;
+          m = bounded(m * calibration(exponent, column[n].c) + row.value * column[n].key, problem_.memory.limit);
         }
       }
     }
   }
 
-  // From the last step to the first, with G_t = E_t + dh_t q_t^T the whole gradient of M_t.
+  // From the last step to the first, with G_t = E_t + dh_t q_t^T the whole gradient of M_t, of what the bound left
+  // alone.
   HADAMARD_INLINE void back(int pass, Shared& shared) {
     HADAMARD_ROLLED
     for (int s = kSteps - 1; s >= 0; --s) {
@@ -387,7 +425,8 @@ class SegmentWalk {
           float &m = m_[r * kColumns + n], &e = e_[r * kColumns + n];
           const float before = shared.history[s][r * kColumns + n][thread_];
           const float factor = calibration(exponent, column[n].c);
-          const float g = e + row.h_gradient * column[n].query;
+          const bool kept = (kept_[r * kColumns + n] >> s & 1) != 0;
+          const float g = kept ? e + row.h_gradient * column[n].query : 0.0f;
           const float d_product = g * before * (factor * (2.0f - factor));  // of theta c; 1 - tanh^2 = C (2 - C)
           of_column[kQuery][n] += row.h_gradient * m;
           of_column[kKey][n] += g * row.value;
@@ -457,6 +496,7 @@ class SegmentWalk {
   const Sequence sequence_;
   int segment_, thread_, lane_, slot_;
   float m_[kElements], e_[kElements];  // M behind the step, and its gradient by later steps
+  std::uint8_t kept_[kElements];       // of the segment
 };
 
 }  // namespace engram::hadamard_memory

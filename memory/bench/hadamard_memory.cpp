@@ -12,6 +12,8 @@ namespace {
 
 using torch::Tensor;
 
+constexpr double kLimit = 100;  // shm's
+
 // theta, c, v, k and q, and the first M.
 enum Input { kTheta, kC, kValue, kKey, kQuery, kFirst, kInputs };
 
@@ -27,22 +29,22 @@ class HadamardMemoryBench {
                         torch::zeros({shape.batch, shape.width, shape.width}, on_gpu(torch::kFloat32))})),
         checkpoints_(torch::empty({static_cast<std::int64_t>(hadamard_memory_checkpoint_bytes(problem()))},
                                   on_gpu(torch::kUInt8))),
-        scratch_(torch::empty_like(checkpoints_)),
+        scratch_(
+            torch::empty({static_cast<std::int64_t>(hadamard_memory_scratch_bytes(problem()))}, on_gpu(torch::kUInt8))),
         h_BTH_(torch::empty_like(d_h_BTH_)),
         last_BHH_(torch::empty_like(inputs_[kFirst].detach())) {
     for (const Tensor& input : inputs_) gradients_.push_back(torch::empty_like(input.detach()));
   }
 
   void forward(cudaStream_t stream) const {
-    hadamard_memory_forward(problem(), h_BTH_.data_ptr<float>(), last_BHH_.data_ptr<float>(),
-                            static_cast<float*>(checkpoints_.data_ptr()), stream);
+    hadamard_memory_forward(problem(), h_BTH_.data_ptr<float>(), last_BHH_.data_ptr<float>(), checkpoints_.data_ptr(),
+                            stream);
   }
   void backward(cudaStream_t stream) const {
     const auto of = [&](Input input) { return gradients_[input].data_ptr<float>(); };
-    hadamard_memory_backward(problem(),
-                             {static_cast<const float*>(checkpoints_.data_ptr()), d_h_BTH_.data_ptr<float>(), nullptr},
-                             {of(kTheta), of(kC), of(kValue), of(kKey), of(kQuery), of(kFirst)},
-                             static_cast<float*>(scratch_.data_ptr()), stream);
+    hadamard_memory_backward(problem(), {checkpoints_.data_ptr(), d_h_BTH_.data_ptr<float>(), nullptr},
+                             {of(kTheta), of(kC), of(kValue), of(kKey), of(kQuery), of(kFirst)}, scratch_.data_ptr(),
+                             stream);
   }
 
   ForwardBackward check() const {
@@ -50,12 +52,17 @@ class HadamardMemoryBench {
     backward(nullptr);
     const auto some = [&](const Tensor& x) { return all_heads_checked(x.detach(), shape_); };
     const auto some_input = [&](Input input) { return numbers(some(inputs_[input])); };
-    const HadamardMemoryReferenceInput input{
-        shape_.checked_rows(), shape_.time,
-        shape_.width,          some_input(kTheta),
-        some_input(kC),        some_input(kValue),
-        some_input(kKey),      some_input(kQuery),
-        some_input(kFirst),    std::vector<int>(shape_.checked_rows(), shape_.time)};
+    const HadamardMemoryReferenceInput input{shape_.checked_rows(),
+                                             shape_.time,
+                                             shape_.width,
+                                             some_input(kTheta),
+                                             some_input(kC),
+                                             some_input(kValue),
+                                             some_input(kKey),
+                                             some_input(kQuery),
+                                             some_input(kFirst),
+                                             std::vector<int>(shape_.checked_rows(), shape_.time),
+                                             kLimit};
     const HadamardMemoryReferenceOutput output = hadamard_memory_reference(input);
     const HadamardMemoryReferenceGradient gradient = hadamard_memory_reference_backward(
         input, {numbers(some(d_h_BTH_)), std::vector<double>(output.last_BHH.size())});
@@ -76,7 +83,7 @@ class HadamardMemoryBench {
 
   Tensor plain_forward() const {
     return plain_hadamard_memory({inputs_[kTheta], inputs_[kC], inputs_[kValue], inputs_[kKey], inputs_[kQuery]},
-                                 inputs_[kFirst], length_B_)
+                                 inputs_[kFirst], length_B_, kLimit)
         .h_BTH;
   }
   void plain_forward_and_backward() const { torch::autograd::grad({plain_forward()}, inputs_, {d_h_BTH_}); }
@@ -87,8 +94,17 @@ class HadamardMemoryBench {
   }
   HadamardMemory problem() const {
     const auto of = [&](Input input) { return inputs_[input].const_data_ptr<float>(); };
-    return {shape_.batch, shape_.time, shape_.width, of(kTheta), of(kC),
-            of(kValue),   of(kKey),    of(kQuery),   of(kFirst), length_B_.const_data_ptr<std::int64_t>()};
+    return {shape_.batch,
+            shape_.time,
+            shape_.width,
+            of(kTheta),
+            of(kC),
+            of(kValue),
+            of(kKey),
+            of(kQuery),
+            of(kFirst),
+            length_B_.const_data_ptr<std::int64_t>(),
+            static_cast<float>(kLimit)};
   }
 
   const KernelShape shape_;

@@ -393,7 +393,8 @@ TEST_CASE("Hadamard memory refuses shapes outside the contract") {
   memory.batch = 1 << 28;
   CHECK(refuses());
   memory.batch = 3;
-  CHECK(hadamard_memory_checkpoint_bytes(memory) == std::size_t{3} * 2 * 128 * 128 * 4);
+  CHECK(hadamard_memory_checkpoint_bytes(memory) == std::size_t{3} * 2 * 128 * 128 * 5);
+  CHECK(hadamard_memory_scratch_bytes(memory) == std::size_t{3} * 2 * 128 * 128 * 4);
 }
 
 TEST_CASE("the linear recurrence refuses shapes outside the contract") {

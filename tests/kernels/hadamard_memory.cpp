@@ -22,17 +22,27 @@ HadamardMemoryResult run_on_gpu(const HadamardMemoryProblem& given) {
                             key = vector(in.key_BTH), query = vector(in.query_BTH), first = vector(in.first_BHH),
                             d_h = vector(given.output_gradient.h_BTH), d_last = vector(given.output_gradient.last_BHH);
   const DeviceBuffer<std::int64_t> lengths(std::vector<std::int64_t>(in.length_B.begin(), in.length_B.end()));
-  const HadamardMemory memory{in.batch,     in.time,    in.width,     theta.data(), c.data(),
-                              value.data(), key.data(), query.data(), first.data(), lengths.data()};
+  const HadamardMemory memory{in.batch,
+                              in.time,
+                              in.width,
+                              theta.data(),
+                              c.data(),
+                              value.data(),
+                              key.data(),
+                              query.data(),
+                              first.data(),
+                              lengths.data(),
+                              static_cast<float>(in.limit)};
   const auto written = [](std::size_t size) { return DeviceBuffer<float>(poisoned(size)); };
+  const auto of_bytes = [&](std::size_t bytes) { return written((bytes + sizeof(float) - 1) / sizeof(float)); };
   const std::size_t vectors = theta.size(), matrices = first.size();
-  const std::size_t checkpoints = hadamard_memory_checkpoint_bytes(memory) / sizeof(float);
   DeviceBuffer<float> h = written(vectors), last = written(matrices), d_theta = written(vectors),
                       d_c = written(vectors), d_value = written(vectors), d_key = written(vectors),
-                      d_query = written(vectors), d_first = written(matrices), before = written(checkpoints),
-                      scratch = written(checkpoints);
-  hadamard_memory_forward(memory, h.data(), last.data(), before.data(), nullptr);
-  hadamard_memory_backward(memory, {before.data(), d_h.data(), given.reads_last ? d_last.data() : nullptr},
+                      d_query = written(vectors), d_first = written(matrices),
+                      checkpoints = of_bytes(hadamard_memory_checkpoint_bytes(memory)),
+                      scratch = of_bytes(hadamard_memory_scratch_bytes(memory));
+  hadamard_memory_forward(memory, h.data(), last.data(), checkpoints.data(), nullptr);
+  hadamard_memory_backward(memory, {checkpoints.data(), d_h.data(), given.reads_last ? d_last.data() : nullptr},
                            {d_theta.data(), d_c.data(), d_value.data(), d_key.data(), d_query.data(), d_first.data()},
                            scratch.data(), nullptr);
   HadamardMemoryResult result{h.to_host(),       last.to_host(),  d_theta.to_host(), d_c.to_host(),

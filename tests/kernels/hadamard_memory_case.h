@@ -18,17 +18,20 @@ struct HadamardMemoryCase {
   int batch, time, width;
   bool reads_last = true;    // the loss is one of the last M as well
   double calibration = 0.6;  // standard deviation of theta c
+  bool is_bounded = false;   // by a limit that many elements reach
 
   std::string name() const {
     return "B " + std::to_string(batch) + " T " + std::to_string(time) + " H " + std::to_string(width) +
-           (reads_last ? "" : " of h alone") + " calibrations of " + std::to_string(calibration);
+           (reads_last ? "" : " of h alone") + " calibrations of " + std::to_string(calibration) +
+           (is_bounded ? " bounded" : "");
   }
 };
 
 // Float numbers: what a kernel reads. NaN behind each row's length; the first row has all steps, the last none.
 struct HadamardMemoryProblem {
   explicit HadamardMemoryProblem(const HadamardMemoryCase& c)
-      : input{c.batch, c.time, c.width, {}, {}, {}, {}, {}, {}, {}}, reads_last(c.reads_last) {
+      : input{c.batch, c.time, c.width, {}, {}, {}, {}, {}, {}, {}, std::numeric_limits<double>::infinity()},
+        reads_last(c.reads_last) {
     Rng rng(7, Purpose::kTest, static_cast<std::uint32_t>(c.width), static_cast<std::uint32_t>(c.time));
     const std::size_t width = c.width, vectors = width * c.batch * c.time, matrices = width * width * c.batch;
     const auto draw = [&](std::size_t size, double scale) {
@@ -49,6 +52,7 @@ struct HadamardMemoryProblem {
          {&input.theta_BTH, &input.c_BTH, &input.value_BTH, &input.key_BTH, &input.query_BTH, &output_gradient.h_BTH})
       for (std::size_t i = 0; i < vectors; ++i)
         if (is_behind(i)) (*x_BTH)[i] = std::numeric_limits<double>::quiet_NaN();
+    if (c.is_bounded) choose_limit();
   }
   // Whether an element of [B, T, H] is behind its row's length.
   bool is_behind(std::size_t i) const {
@@ -59,6 +63,13 @@ struct HadamardMemoryProblem {
   HadamardMemoryReferenceInput input;
   HadamardMemoryReferenceOutput output_gradient;
   bool reads_last;
+
+ private:
+  // One that no element comes so near to that a float's rounding decides on which side of it the element is.
+  void choose_limit() {
+    for (input.limit = 1.5; hadamard_memory_reference(input).distance_to_limit < 1e-5; input.limit += 0x1p-10)
+      REQUIRE(input.limit < 2);
+  }
 };
 
 struct HadamardMemoryResult {
@@ -113,6 +124,7 @@ inline std::vector<HadamardMemoryCase> hadamard_memory_cases() {
     for (const int time : {1, 7, 8, 9, 22}) cases.push_back({3, time, width, time % 2 != 0});
   cases.push_back({2, 118, 48, false, 2});
   cases.push_back({3, 160, 48, true, 0.3});
+  for (const int width : {2, 31, 47, 60, 65}) cases.push_back({3, 21, width, width % 2 != 0, 0.6, /*is_bounded=*/true});
   return cases;
 }
 

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstdint>
 #include <cstring>
+#include <limits>
 #include <memory>
 #include <numeric>
 #include <vector>
@@ -97,15 +98,28 @@ HadamardMemoryResult run_on_cpu(const HadamardMemoryProblem& given) {
                            key = floats(in.key_BTH), query = floats(in.query_BTH), first = floats(in.first_BHH),
                            d_h = floats(given.output_gradient.h_BTH), d_last = floats(given.output_gradient.last_BHH);
   const std::vector<std::int64_t> lengths(in.length_B.begin(), in.length_B.end());
-  const HadamardMemory memory{in.batch,     in.time,    in.width,     theta.data(), c.data(),
-                              value.data(), key.data(), query.data(), first.data(), lengths.data()};
+  const HadamardMemory memory{in.batch,
+                              in.time,
+                              in.width,
+                              theta.data(),
+                              c.data(),
+                              value.data(),
+                              key.data(),
+                              query.data(),
+                              first.data(),
+                              lengths.data(),
+                              static_cast<float>(in.limit)};
   const std::size_t vectors = theta.size(), matrices = first.size();
   std::vector<float> before = poisoned(matrices * segments_of(in.time)), behind = before;
+  std::vector<std::uint8_t> kept(before.size());
   HadamardMemoryResult result{poisoned(vectors), poisoned(matrices), poisoned(vectors), poisoned(vectors),
                               poisoned(vectors), poisoned(vectors),  poisoned(vectors), poisoned(matrices)};
-  const ForwardProblem forward_problem{memory, result.h_BTH.data(), result.last_BHH.data(), before.data()};
+  const ForwardProblem forward_problem{
+      memory, result.h_BTH.data(), result.last_BHH.data(), {before.data(), kept.data()}};
   const BackwardProblem backward_problem{memory,
-                                         {before.data(), d_h.data(), given.reads_last ? d_last.data() : nullptr},
+                                         {before.data(), kept.data()},
+                                         d_h.data(),
+                                         given.reads_last ? d_last.data() : nullptr,
                                          {result.theta_BTH.data(), result.c_BTH.data(), result.value_BTH.data(),
                                           result.key_BTH.data(), result.query_BTH.data(), result.first_BHH.data()},
                                          behind.data()};
@@ -119,7 +133,7 @@ HadamardMemoryResult run_on_cpu(const HadamardMemoryProblem& given) {
 }  // namespace
 
 TEST_CASE("the gradient of Stable Hadamard Memory's reference is the slope of its output") {
-  HadamardMemoryProblem problem({3, 5, 3});
+  HadamardMemoryProblem problem({3, 5, 3, true, 0.6, /*is_bounded=*/true});
   problem.input.length_B = {5, 3, 0};
   const auto finite = [](std::vector<double>& x) {
     for (double& element : x)
@@ -144,6 +158,21 @@ TEST_CASE("the gradient of Stable Hadamard Memory's reference is the slope of it
 
 TEST_CASE("the threads of Stable Hadamard Memory do together what the formula says, forward and backward") {
   check_each(hadamard_memory_cases(), [](const HadamardMemoryCase& c) { check_hadamard_memory(c, run_on_cpu); });
+}
+
+TEST_CASE("the bound keeps what is within the limit, the limit included, and a NaN") {
+  constexpr float kNaN = std::numeric_limits<float>::quiet_NaN(), kInfinity = std::numeric_limits<float>::infinity();
+  for (const float m : {0.0f, -3.0f, 3.0f}) {
+    CHECK(bounded(m, 3) == m);
+    CHECK(is_kept(m, 3));
+  }
+  CHECK(bounded(3.5f, 3) == 3);
+  CHECK(bounded(-kInfinity, 3) == -3);
+  CHECK(!is_kept(3.5f, 3));
+  CHECK(!is_kept(-kInfinity, 3));
+  CHECK(std::isnan(bounded(kNaN, 3)));
+  CHECK(is_kept(kNaN, 3));
+  CHECK(is_kept(kInfinity, kInfinity));
 }
 
 TEST_CASE("a calibration is 1 + tanh, exactly 1 where nothing is calibrated, and never beyond 0 and 2") {

@@ -5,7 +5,9 @@
 #include <torch/torch.h>
 
 #include <cstdint>
+#include <limits>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "memory/sequence_model.h"
@@ -36,7 +38,9 @@ Inputs draw(std::int64_t batch, std::int64_t steps, std::int64_t width) {
   return {{vectors(0.7), vectors(0.7), vectors(1), vectors(1), vectors(1)}, torch::randn({batch, width, width})};
 }
 
-HadamardMemoryResult loop(const Inputs& x, const Tensor& lengths_B) {
+constexpr double kNoLimit = std::numeric_limits<double>::infinity();
+
+HadamardMemoryResult loop(const Inputs& x, const Tensor& lengths_B, double limit) {
   std::vector<Tensor> h;
   Tensor m_BHH = x.first_BHH;
   for (std::int64_t t = 0; t < x.vectors.query_BTH.size(1); ++t) {
@@ -46,7 +50,7 @@ HadamardMemoryResult loop(const Inputs& x, const Tensor& lengths_B) {
     const Tensor is_read_B11 = (t < lengths_B).unsqueeze(1).unsqueeze(2);
     const Tensor next = m_BHH * (1 + torch::tanh(outer(x.vectors.theta_BTH, x.vectors.c_BTH))) +
                         outer(x.vectors.value_BTH, x.vectors.key_BTH);
-    m_BHH = torch::where(is_read_B11, next, m_BHH);
+    m_BHH = torch::where(is_read_B11, next.clamp(-limit, limit), m_BHH);
     h.push_back((is_read_B11 * m_BHH).matmul(x.vectors.query_BTH.select(1, t).unsqueeze(2)).squeeze(2));
   }
   return {torch::stack(h, 1), m_BHH};
@@ -67,7 +71,7 @@ std::vector<Tensor> leaves(Inputs& x) {
 std::string reason(const HadamardMemoryVectors& vectors, const Tensor& first_BHH) {
   const std::string text = supports_hadamard_memory_on_gpu(vectors, first_BHH).reason();
   const Tensor lengths_B = torch::zeros({vectors.query_BTH.size(0)}, torch::kInt64).to(vectors.query_BTH.device());
-  if (!text.empty()) CHECK_THROWS_AS(hadamard_memory_on_gpu(vectors, first_BHH, lengths_B), c10::Error);
+  if (!text.empty()) CHECK_THROWS_AS(hadamard_memory_on_gpu(vectors, first_BHH, lengths_B, kNoLimit), c10::Error);
   return text;
 }
 
@@ -76,8 +80,10 @@ std::string reason(const HadamardMemoryVectors& vectors, const Tensor& first_BHH
 TEST_CASE("Hadamard memory on a GPU and its gradients equal a loop in double precision") {
   if (skip_without_gpu()) return;
   torch::manual_seed(1);
-  for (const std::vector<std::int64_t>& sizes :
-       std::vector<std::vector<std::int64_t>>{{3, 1, 48}, {3, 40, 48}, {3, 25, 5}, {3, 70, 100}})
+  // Bounded ones are small: of many elements one would be so near to the limit that rounding decides.
+  const std::vector<std::pair<std::vector<std::int64_t>, double>> cases = {
+      {{3, 1, 48}, kNoLimit}, {{3, 40, 48}, kNoLimit}, {{3, 25, 5}, 1.5}, {{3, 40, 9}, 2}, {{3, 70, 100}, kNoLimit}};
+  for (const auto& [sizes, limit] : cases)
     for (const bool reads_last : {false, true}) {
       CAPTURE(sizes);
       CAPTURE(reads_last);
@@ -90,9 +96,9 @@ TEST_CASE("Hadamard memory on a GPU and its gradients equal a loop in double pre
         return reads_last ? of_h + (result.last_BHH * last_weight.to(result.last_BHH)).sum() : of_h;
       };
       const std::vector<Tensor> expected_leaves = leaves(definition), leaves_on_gpu = leaves(computed);
-      const HadamardMemoryResult expected = loop(definition, lengths_B);
+      const HadamardMemoryResult expected = loop(definition, lengths_B, limit);
       const HadamardMemoryResult actual =
-          hadamard_memory_on_gpu(computed.vectors, computed.first_BHH, lengths_B.to(torch::kCUDA));
+          hadamard_memory_on_gpu(computed.vectors, computed.first_BHH, lengths_B.to(torch::kCUDA), limit);
       CHECK(error_of(actual.h_BTH, expected.h_BTH) < 1e-5);
       CHECK(error_of(actual.last_BHH, expected.last_BHH) < 1e-5);
       const std::vector<Tensor> wanted = torch::autograd::grad({loss(expected)}, expected_leaves);
@@ -103,7 +109,7 @@ TEST_CASE("Hadamard memory on a GPU and its gradients equal a loop in double pre
       }
       const torch::NoGradGuard no_grad;  // without checkpoints
       const HadamardMemoryResult again =
-          hadamard_memory_on_gpu(computed.vectors, computed.first_BHH, lengths_B.to(torch::kCUDA));
+          hadamard_memory_on_gpu(computed.vectors, computed.first_BHH, lengths_B.to(torch::kCUDA), limit);
       CHECK(again.h_BTH.equal(actual.h_BTH));
       CHECK(again.last_BHH.equal(actual.last_BHH));
     }
@@ -112,7 +118,10 @@ TEST_CASE("Hadamard memory on a GPU and its gradients equal a loop in double pre
 TEST_CASE("shm on a GPU in float32 takes its memory's kernels, fresh and carried, and is the definition") {
   if (skip_without_gpu()) return;
   torch::manual_seed(2);
-  const Variant variant{"shm", {{"width", "37"}, {"memory_width", "48"}, {"calibrations", "5"}}};
+  // A limit that the memory of 60 steps reaches.
+  const Variant variant{
+      "shm",
+      {{"width", "37"}, {"memory_width", "48"}, {"calibrations", "5"}, {"rows", "by_step"}, {"state_limit", "3"}}};
   const auto reference = make_model(variant, 60, torch::kFloat64), model = make_model(variant, 60, torch::kFloat32);
   enlarge_weights(*reference);
   {
@@ -165,7 +174,7 @@ TEST_CASE("Hadamard memory on a GPU refuses a second derivative") {
   if (skip_without_gpu()) return;
   Inputs x = on_gpu(draw(1, 3, 4));
   const std::vector<Tensor> inputs = leaves(x);
-  const Tensor h_BTH = hadamard_memory_on_gpu(x.vectors, x.first_BHH, lengths({3}).to(torch::kCUDA)).h_BTH;
+  const Tensor h_BTH = hadamard_memory_on_gpu(x.vectors, x.first_BHH, lengths({3}).to(torch::kCUDA), kNoLimit).h_BTH;
   CHECK_THROWS_AS(torch::autograd::grad({h_BTH.sum()}, inputs, {}, /*retain_graph=*/true, /*create_graph=*/true),
                   c10::Error);
 }

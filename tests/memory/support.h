@@ -95,7 +95,8 @@ inline std::vector<Variant> small_variants() {
           {"gtrxl", {width, layers, odd, {"window", "5"}}},
           {"gtrxl", {{"width", "9"}, layers, odd, {"heads", "3"}, {"window", "70"}}},
           {"ffm", {width, {"traces", "5"}, {"contexts", "3"}, {"longest", "50"}}},
-          {"shm", {width, {"memory_width", "16"}, {"calibrations", "3"}}},
+          {"shm", {width, {"memory_width", "16"}, {"calibrations", "3"}, {"rows", "by_step"}}},
+          {"shm", {width, {"memory_width", "5"}, {"rows", "first"}, {"state_limit", "0.2"}}},
           {"slstm", {width, layers, odd}},
           {"min_gru", {width, layers}},
           {"min_gru", {width, layers, odd, {"state_width", "5"}}},
@@ -129,6 +130,15 @@ inline std::shared_ptr<SequenceModel> make_model(const Variant& variant, std::in
   model->to(dtype);
   seed_dropout(*model, 1);
   return model;
+}
+
+// What a config of format 1 means that names this backbone alone.
+inline BackboneConfig of_format_1(const std::string& backbone) {
+  BackboneConfig config(backbone);
+  OptionList list = config.options();
+  for (const Option& option : list.options())
+    if (option.since > 1) option.set(option.before);
+  return config;
 }
 
 // Weights large enough for the memory to matter: at initialisation the layers hardly change their input.
