@@ -13,10 +13,10 @@ using torch::Tensor;
 
 class BlockStack::Block : public torch::nn::Module {
  public:
-  explicit Block(const LayerSpec& spec)
+  Block(const LayerSpec& spec, int number)
       : inner_width_(spec.inner_width),
         mixer_norm_(register_module("mixer_norm", std::make_shared<RmsNorm>(spec.width))),
-        layer_(spec.make()) {
+        layer_(spec.make(number)) {
     register_module("mixer", layer_->module());
     mlp_norm_ = register_module("mlp_norm", std::make_shared<RmsNorm>(spec.width));
     mlp_ = register_module("mlp", std::make_shared<SwiGlu>(spec.width, spec.inner_width, spec.first_weights));
@@ -77,7 +77,7 @@ BlockStack::BlockStack(std::int64_t width, double input_dropout, const std::vect
     : width_(width), input_dropout_(register_module("input_dropout", std::make_shared<Dropout>(input_dropout))) {
   const auto list = register_module("blocks", torch::nn::ModuleList());
   for (const LayerSpec& spec : layers) {
-    blocks_.push_back(std::make_shared<Block>(spec));
+    blocks_.push_back(std::make_shared<Block>(spec, static_cast<int>(blocks_.size())));
     list->push_back(blocks_.back());
     counts_steps_ = counts_steps_ || blocks_.back()->layer().counts_steps();
   }

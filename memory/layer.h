@@ -1,8 +1,10 @@
 // A layer of a BlockStack, behind one interface: its mixer, whatever the mixer's type is.
 //
 // What a Mixer is: a module whose options have width, layers, heads, inner_width(), dropout, weight_std and
-// output_weights. Plan and StepPlan hold what the layers of a call share; kCountsSteps says whether the mixer needs the
-// position of each row; state_shapes() are of one row and layer. `view` is null, or a LayerView to fill.
+// output_weights. One whose first weights depend on the layer's place takes its number, too: 0 .. options.layers - 1
+// from the input on. Plan and StepPlan hold what the layers of a call share; kCountsSteps says whether the mixer needs
+// the position of each row, or counts_steps(options) where that depends on them; state_shapes() are of one row and
+// layer. `view` is null, or a LayerView to fill.
 #pragma once
 
 #include <torch/torch.h>
@@ -40,6 +42,12 @@ struct Span {
   torch::Tensor kept_lengths_B() const { return fresh_kernels ? torch::Tensor() : lengths_B; }
 };
 
+// The position of each step of a call: [B, T], or [1, T] if all rows are fresh.
+inline torch::Tensor step_positions(const Span& span) {
+  const torch::Tensor step_1T = torch::arange(span.steps, span.position_B.options()).unsqueeze(0);
+  return span.max_position == 0 ? step_1T : span.position_B.unsqueeze(1) + step_1T;
+}
+
 // Sequences that all begin fresh, for a pass over whole episodes.
 struct FreshRows {
   std::int64_t batch, steps;
@@ -62,14 +70,14 @@ fused::MixerSettings mixer_settings(const FreshRows& rows, const Options& option
 
 template <class Mixer>
 concept BlockMixer = std::derived_from<Mixer, torch::nn::Module> &&
-    std::constructible_from<Mixer, const typename Mixer::Options&> &&
-    std::constructible_from<typename Mixer::Plan, const typename Mixer::Options&, const Span&> &&
-    std::constructible_from<typename Mixer::StepPlan, const typename Mixer::Options&, const torch::Tensor&,
-                            torch::ScalarType> &&
-    requires(Mixer mixer, const typename Mixer::Options& options, const torch::Tensor& x,
-             const typename Mixer::Plan& plan, const typename Mixer::StepPlan& step_plan,
-             std::span<const torch::Tensor> state, std::vector<torch::Tensor>& final_state, LayerView* view) {
-  { Mixer::kCountsSteps } -> std::convertible_to<bool>;
+    (std::constructible_from<Mixer, const typename Mixer::Options&> ||
+     std::constructible_from<Mixer, const typename Mixer::Options&, int>)&&std::
+        constructible_from<typename Mixer::Plan, const typename Mixer::Options&, const Span&>&& std::constructible_from<
+            typename Mixer::StepPlan, const typename Mixer::Options&, const torch::Tensor&,
+            torch::ScalarType>&& requires(Mixer mixer, const typename Mixer::Options& options, const torch::Tensor& x,
+                                          const typename Mixer::Plan& plan, const typename Mixer::StepPlan& step_plan,
+                                          std::span<const torch::Tensor> state, std::vector<torch::Tensor>& final_state,
+                                          LayerView* view) {
   { Mixer::state_shapes(options) } -> std::same_as<std::vector<std::vector<std::int64_t>>>;
   { Mixer::multiply_adds_per_step(options) } -> std::same_as<std::int64_t>;
   { mixer.forward(x, plan, state, final_state) } -> std::same_as<torch::Tensor>;
@@ -148,13 +156,18 @@ class LayerOf final : public Layer {
  public:
   using Options = typename Mixer::Options;
 
-  explicit LayerOf(std::shared_ptr<const Options> options)
-      : options_(std::move(options)), mixer_(std::make_shared<Mixer>(*options_)) {}
+  LayerOf(std::shared_ptr<const Options> options, int number)
+      : options_(std::move(options)), mixer_(make_mixer(*options_, number)) {}
 
   std::shared_ptr<torch::nn::Module> module() const override { return mixer_; }
   std::string name() const override { return Options::kName; }
   const void* settings() const override { return options_.get(); }
-  bool counts_steps() const override { return Mixer::kCountsSteps; }
+  bool counts_steps() const override {
+    if constexpr (requires { Mixer::counts_steps(*options_); })
+      return Mixer::counts_steps(*options_);
+    else
+      return Mixer::kCountsSteps;
+  }
   std::vector<std::vector<std::int64_t>> state_shapes() const override { return Mixer::state_shapes(*options_); }
   std::int64_t multiply_adds_per_step() const override { return Mixer::multiply_adds_per_step(*options_); }
 
@@ -204,6 +217,13 @@ class LayerOf final : public Layer {
   }
 
  private:
+  static std::shared_ptr<Mixer> make_mixer(const Options& options, int number) {
+    if constexpr (std::constructible_from<Mixer, const Options&, int>)
+      return std::make_shared<Mixer>(options, number);
+    else
+      return std::make_shared<Mixer>(options);
+  }
+
   template <class OfMixer>
   struct PlanOf final : Plan {
     template <class... Arguments>
@@ -225,7 +245,7 @@ struct LayerSpec {
   std::int64_t width, inner_width;
   double dropout;
   FirstWeights first_weights;
-  std::function<std::unique_ptr<Layer>()> make;
+  std::function<std::unique_ptr<Layer>(int number)> make;  // of the layer in its stack, from 0
 };
 
 // The first weights that the options of a stack ask for.
@@ -238,7 +258,7 @@ template <BlockMixer Mixer>
 LayerSpec layer_spec(const typename Mixer::Options& options) {
   const auto shared = std::make_shared<const typename Mixer::Options>(options);
   return {options.width, options.inner_width(), options.dropout, first_weights(options),
-          [shared] { return std::make_unique<LayerOf<Mixer>>(shared); }};
+          [shared](int number) { return std::make_unique<LayerOf<Mixer>>(shared, number); }};
 }
 
 }  // namespace engram

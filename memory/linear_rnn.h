@@ -1,6 +1,6 @@
 // Options of the linear recurrent networks: stacks of the block of DeltaNet and HQLT (memory/block_stack.h) whose mixer
 // is an elementwise linear recurrence (memory/linear_recurrence.h), so that a comparison with those differs in the
-// memory alone.
+// mixer and its first weights.
 #pragma once
 
 #include <cstdint>
@@ -69,13 +69,21 @@ struct S5Options : LinearRnnOptions {
   std::shared_ptr<SequenceModel> make(std::int64_t max_steps) const;
 };
 
+// What of the first factors is spread over 0.9 .. 0.999: sigmoid(Lambda), evenly over that ring, as the authors' code
+// has it (github.com/google-deepmind/recurrentgemma), or sigmoid(Lambda)^8, evenly, as their paper says.
+enum class RgLruFactors { kBase, kPower };
+
 // Real-gated linear recurrent unit in Griffin's recurrent block (De et al. 2024, arXiv:2402.19427, section 2.4).
 struct RgLruOptions : LinearRnnOptions {
   static constexpr const char* kName = "rg_lru";
   static constexpr const char* kSummary = "Griffin's gated linear unit";
   static constexpr const char* kSource =
       "De et al., Griffin: mixing gated linear recurrences with local attention for efficient language models, 2024";
+  RgLruFactors first_factors = RgLruFactors::kBase;
+  // Whether the first step of an episode, too, is written times sqrt(1 - a^2); not so in the authors' code.
+  bool scale_first_step = false;
 
+  void list_options(OptionList& list);
   void check() const;
   LayerSpec layer(std::int64_t max_steps) const;
   std::shared_ptr<SequenceModel> make(std::int64_t max_steps) const;

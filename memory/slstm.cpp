@@ -28,17 +28,23 @@ class SlstmMixer : public torch::nn::Module {
   using Plan = LengthsPlan;
   using StepPlan = EmptyStepPlan;
 
-  explicit SlstmMixer(const Options& options)
+  SlstmMixer(const Options& options, int number)
       : heads_(options.heads),
         head_width_(options.width / options.heads),
         input_(register_module("input", first_weights(options).inner_map(options.width, kGates * options.width))),
-        recurrent_HKX_(register_parameter(
-            "recurrent", torch::empty({heads_, head_width_, kGates * head_width_}).normal_(0, options.weight_std))),
+        recurrent_HKX_(register_parameter("recurrent", torch::zeros({heads_, head_width_, kGates * head_width_}))),
         bias_HX_(register_parameter("bias", torch::zeros({heads_, kGates * head_width_}))),
         head_norm_(register_module("head_norm", std::make_shared<RmsNorm>(head_width_))) {
-    // Each head has channels that forget fast and slowly: sigmoid(3) = 0.953 to sigmoid(6) = 0.998.
+    // Each head has channels that forget fast and slowly.
     const torch::NoGradGuard no_grad;
-    bias_HX_.narrow(1, kForget * head_width_, head_width_).copy_(torch::linspace(3, 6, head_width_));
+    Tensor forget_HK = bias_HX_.narrow(1, kForget * head_width_, head_width_);
+    if (options.first_weights == SlstmWeights::kPowerLaw) {
+      const double depth = options.layers > 1 ? number / (options.layers - 1.0) : 0;
+      forget_HK.copy_(5 - 12 * torch::linspace(0, 1, head_width_).pow(0.3 + 1.3 * depth));
+    } else {
+      forget_HK.copy_(torch::linspace(3, 6, head_width_));
+      recurrent_HKX_.normal_(0, options.weight_std);
+    }
   }
 
   // h, c, n and m.
@@ -116,6 +122,10 @@ void SlstmOptions::list_options(OptionList& list) {
   list_mlp_width(list, mlp_width, kSwiGluWidth);
   list_dropout(list, dropout);
   list_first_weights(list, weight_std, output_weights);
+  list.add("first_weights", first_weights, {{SlstmWeights::kPowerLaw, "power_law"}, {SlstmWeights::kLinear, "linear"}},
+           "first forget gates and recurrent weights: biases from 5 to -7 by a power of the channel's place and zero, "
+           "or biases from 3 to 6 and as the other maps");
+  list.since(2, "linear");
 }
 
 void SlstmOptions::check() const {

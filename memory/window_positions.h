@@ -37,10 +37,4 @@ class WindowPositions {
   std::optional<Rotary> rotary_;
 };
 
-// The position of each step of a call: [B, T], or [1, T] if all rows are fresh.
-inline torch::Tensor step_positions(const Span& span) {
-  const torch::Tensor step_1T = torch::arange(span.steps, span.position_B.options()).unsqueeze(0);
-  return span.max_position == 0 ? step_1T : span.position_B.unsqueeze(1) + step_1T;
-}
-
 }  // namespace engram

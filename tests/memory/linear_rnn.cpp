@@ -102,26 +102,31 @@ TEST_CASE("S5 equals its equations, by zero-order hold") {
   });
 }
 
-TEST_CASE("Griffin's recurrent block equals its equations") {
-  check_definition(small("rg_lru", "4"), [](const Parameters& p, const std::string& name, const Tensor& x_TD) {
-    Tensor h = torch::zeros({4}, torch::kFloat64);
-    std::vector<Tensor> inputs, outputs;
-    for (std::int64_t t = 0; t < kSteps; ++t) {
-      inputs.push_back(map(p, name + "input", x_TD[t]));
-      Tensor u = p.at(name + "convolution_bias").clone();
-      for (std::int64_t age = 0; age < 4 && age <= t; ++age)
-        u += p.at(name + "convolution.weight").select(1, 3 - age) * inputs[static_cast<std::size_t>(t - age)];
-      const auto gate = [&](const std::string& gate_name) {
-        return plain_sigmoid(map(p, name + gate_name, u) + p.at(name + gate_name + ".bias"));
-      };
-      const Tensor a = torch::pow(plain_sigmoid(p.at(name + "decay")), 8 * gate("recurrence_gate"));
-      h = a * h + (1 - a * a).sqrt() * (gate("input_gate") * u);
-      const Tensor g = map(p, name + "gate", x_TD[t]);
-      const Tensor gelu = 0.5 * g * (1 + torch::erf(g / std::sqrt(2.0)));
-      outputs.push_back(map(p, name + "output", gelu * h));
-    }
-    return torch::stack(outputs);
-  });
+TEST_CASE("Griffin's recurrent block equals its equations, with its first step scaled or not") {
+  for (const bool scaled : {false, true}) {
+    Variant variant = small("rg_lru", "4");
+    variant.settings.emplace_back("scale_first_step", scaled ? "true" : "false");
+    check_definition(variant, [scaled](const Parameters& p, const std::string& name, const Tensor& x_TD) {
+      Tensor h = torch::zeros({4}, torch::kFloat64);
+      std::vector<Tensor> inputs, outputs;
+      for (std::int64_t t = 0; t < kSteps; ++t) {
+        inputs.push_back(map(p, name + "input", x_TD[t]));
+        Tensor u = p.at(name + "convolution_bias").clone();
+        for (std::int64_t age = 0; age < 4 && age <= t; ++age)
+          u += p.at(name + "convolution.weight").select(1, 3 - age) * inputs[static_cast<std::size_t>(t - age)];
+        const auto gate = [&](const std::string& gate_name) {
+          return plain_sigmoid(map(p, name + gate_name, u) + p.at(name + gate_name + ".bias"));
+        };
+        const Tensor a = torch::pow(plain_sigmoid(p.at(name + "decay")), 8 * gate("recurrence_gate"));
+        const Tensor scale = t == 0 && !scaled ? torch::ones_like(a) : (1 - a * a).sqrt();
+        h = a * h + scale * (gate("input_gate") * u);
+        const Tensor g = map(p, name + "gate", x_TD[t]);
+        const Tensor gelu = 0.5 * g * (1 + torch::erf(g / std::sqrt(2.0)));
+        outputs.push_back(map(p, name + "output", gelu * h));
+      }
+      return torch::stack(outputs);
+    });
+  }
 }
 
 TEST_CASE("linear recurrent networks begin with the published factors") {
@@ -165,10 +170,24 @@ TEST_CASE("linear recurrent networks begin with the published factors") {
   CHECK(std::abs(wide.at("blocks.0.mixer.input.weight").square().mean().item<double>() * 200 - 1) < 0.1);
   CHECK(std::abs(wide.at("blocks.0.mixer.output.weight").square().mean().item<double>() * 100 - 1) < 0.1);
 
-  const Parameters rg = parameters_by_name(*make_model({"rg_lru", {}}, 10, torch::kFloat32));
-  const Tensor slowest = torch::pow(plain_sigmoid(rg.at("blocks.0.mixer.decay")), 8);
-  CHECK(slowest.min().item<double>() > 0.9 - 1e-4);
-  CHECK(slowest.max().item<double>() < 0.999 + 1e-4);
+  const auto factors = [](const char* first_factors) {
+    const Variant variant{"rg_lru", {{"state_width", "1000"}, {"first_factors", first_factors}}};
+    return plain_sigmoid(parameters_by_name(*make_model(variant, 10, torch::kFloat64)).at("blocks.0.mixer.decay"));
+  };
+  // Evenly from `low` to `high`: between them, reaching both ends, with the mean and the spread of such numbers.
+  const auto check_even = [](const Tensor& x, double low, double high) {
+    CHECK(x.min().item<double>() > low - 1e-6);
+    CHECK(x.max().item<double>() < high + 1e-6);
+    CHECK(std::abs(x.mean().item<double>() - (low + high) / 2) < 0.05 * (high - low));
+    CHECK(std::abs(x.std().item<double>() * std::sqrt(12.0) / (high - low) - 1) < 0.1);
+  };
+  check_even(factors("base").square(), 0.81, 0.999 * 0.999);
+  check_even(torch::pow(factors("power"), 8), 0.9, 0.999);
+  CHECK(RgLruOptions{}.first_factors == RgLruFactors::kBase);
+  CHECK(!RgLruOptions{}.scale_first_step);
+  BackboneConfig before = of_format_1("rg_lru");
+  CHECK(before.as<RgLruOptions>()->first_factors == RgLruFactors::kPower);
+  CHECK(before.as<RgLruOptions>()->scale_first_step);
 }
 
 TEST_CASE("linear recurrent networks have the state and the products of their definitions") {
@@ -191,7 +210,7 @@ TEST_CASE("linear recurrent networks have the state and the products of their de
   CHECK(s5.state_bytes == lru.state_bytes);
   CHECK(s5.multiply_adds_per_step == lru.multiply_adds_per_step);
   CHECK(rg_lru.parameters == 2 * (3 * 100 * 30 + 2 * (30 * 30 + 30) + 5 * 30 + 30) + norms);
-  CHECK(rg_lru.state_bytes == 2 * (30 + 3 * 30) * 4);
+  CHECK(rg_lru.state_bytes == 2 * (30 + 3 * 30) * 4 + 8);
   CHECK(rg_lru.multiply_adds_per_step == 2 * (3 * 100 * 30 + 2 * 30 * 30 + 4 * 30 + 2 * 30));
 }
 

@@ -1,5 +1,7 @@
 #include "memory/slstm.h"
 
+#include <cmath>
+
 #include "base/error.h"
 #include "tests/memory/definition.h"
 
@@ -10,7 +12,8 @@ TEST_CASE("sLSTM equals its equations, of which the stabiliser is no part") {
   constexpr std::int64_t kSteps = 25, kWidth = 6, kHeads = 2, kHead = 3;
   torch::manual_seed(1);
   const torch::NoGradGuard no_grad;
-  auto model = make_model({"slstm", {{"width", "6"}, {"layers", "2"}, {"mlp_width", "7"}}}, kSteps, torch::kFloat64);
+  const Variant variant{"slstm", {{"width", "6"}, {"layers", "2"}, {"mlp_width", "7"}}};
+  auto model = make_model(variant, kSteps, torch::kFloat64);
   enlarge_weights(*model);
   const Parameters p = parameters_by_name(*model);
   Tensor x_TD = torch::randn({kSteps, kWidth}, torch::kFloat64);
@@ -57,9 +60,43 @@ TEST_CASE("sLSTM stays finite, with its gradients, where its gates are far beyon
   for (const Tensor& parameter : model->parameters()) CHECK(parameter.grad().isfinite().all().item<bool>());
 }
 
-TEST_CASE("sLSTM has the state, the cost and the first forget gates that its page says") {
+TEST_CASE("sLSTM's first forget gates fall from 5 to -7 by a power that grows with the layer, and R is zero") {
+  const auto first = [](const Variant::Settings& settings) {
+    torch::manual_seed(4);
+    return parameters_by_name(*make_model({"slstm", settings}, 10, torch::kFloat32));
+  };
+  const auto check = [](const Parameters& p, int layer, double exponent) {
+    CAPTURE(layer);
+    const std::string mixer = "blocks." + std::to_string(layer) + ".mixer.";
+    CHECK(p.at(mixer + "recurrent").abs().max().item<double>() == 0);
+    for (std::int64_t head = 0; head < 2; ++head)
+      for (std::int64_t i = 0; i < 50; ++i) {
+        const double expected = 5 - 12 * std::pow(static_cast<double>(i) / 49, exponent);
+        CHECK(std::abs(p.at(mixer + "bias")[head][50 + i].item<double>() - expected) < 1e-5);
+      }
+  };
+  const Parameters three = first({{"layers", "3"}});
+  check(three, 0, 0.3);
+  check(three, 1, 0.95);
+  check(three, 2, 1.6);
+  check(first({{"layers", "1"}}), 0, 0.3);
+  // One channel a head.
+  const Tensor bias = first({{"width", "2"}, {"layers", "1"}}).at("blocks.0.mixer.bias");
+  CHECK(bias.select(1, 1).equal(torch::full({2}, 5.0f)));
+  // In a stack the place among all its layers counts, and equal entries are told apart.
+  torch::manual_seed(4);
+  const Parameters stack =
+      parameters_by_name(*make_model({"stack", {{"stack", "slstm,min_gru,slstm"}}}, 10, torch::kFloat32));
+  check(stack, 0, 0.3);
+  check(stack, 2, 1.6);
+  CHECK(SlstmOptions{}.first_weights == SlstmWeights::kPowerLaw);
+  BackboneConfig before = of_format_1("slstm");
+  CHECK(before.as<SlstmOptions>()->first_weights == SlstmWeights::kLinear);
+}
+
+TEST_CASE("sLSTM has the state and the cost that its page says, and the linear first forget gates if asked for") {
   torch::manual_seed(3);
-  auto model = make_model({"slstm", {{"layers", "1"}}}, 10, torch::kFloat32);
+  auto model = make_model({"slstm", {{"layers", "1"}, {"first_weights", "linear"}}}, 10, torch::kFloat32);
   const ModelCost cost = model->cost();
   CHECK(cost.parameters == 4 * 100 * 150 + 4 * 100 + 50 + 3 * 100 * 512 + 3 * 100);
   CHECK(cost.state_bytes == 4 * 100 * 4);

@@ -103,6 +103,7 @@ inline std::vector<Variant> small_variants() {
           {"lru", {width, layers, {"state_width", "5"}}},
           {"s5", {width, layers, {"state_width", "7"}}},
           {"rg_lru", {width, layers, {"state_width", "5"}}},
+          {"rg_lru", {width, layers, {"scale_first_step", "true"}}},
           {"none", {width, layers}}};
 }
 
