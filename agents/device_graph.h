@@ -43,8 +43,8 @@ class DeviceGraph {
  public:
   // Records what `work` launches on the current stream, which is not the default one; nothing runs yet. Tensors that
   // `work` makes stay where they are in every replay. `work` may not wait for the device; other threads of the program
-  // may meanwhile, as those do in which NCCL serves other ranks. `pool`: another graph's
-  // memory, from which this one's is taken as well where the two never run at once; {0, 0}: memory of its own.
+  // may meanwhile, as those do in which NCCL serves other ranks. `pool`: another graph's memory, from which this one's
+  // is taken as well where the two never run at once; {0, 0}: memory of its own.
   template <class Work>
   void capture(Work work, c10::MempoolId_t pool = {0, 0}) {
     // LibTorch notes in its generators that a recording is under way, and they are the program's: one at a time.

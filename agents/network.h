@@ -26,16 +26,14 @@ inline constexpr const char* kFusedBlocks = "fused blocks, mixers by LibTorch";
 class AgentNetwork : public torch::nn::Module {
  public:
   // Weights are drawn from torch's default generator. Throws UserError for an image smaller than 3 x 3, or options of
-  // the backbone that contradict each other.
-  // `seed` is the dropout's.
+  // the backbone that contradict each other. `seed` is the dropout's.
   AgentNetwork(const NetworkOptions& options, const BackboneConfig& backbone, const TaskInfo& task,
                std::uint64_t seed = 0);
 
   // The backbone's input: observation [..., *observation shape], previous_action int64 [...] (A: none), previous_reward
-  // [...]
-  // -> [..., D]. The observation is encoded (nn/encoder.h); where previous action or reward are seen, their embeddings
-  // (a table; linear, relu) are appended to that and a linear map takes all of it to D. Dropout last. In training mode
-  // all dropouts of the network draw afresh from here on.
+  // [...] -> [..., D]. The observation is encoded (nn/encoder.h); where previous action or reward are seen, their
+  // embeddings (a table; linear, relu) are appended to that and a linear map takes all of it to D. Dropout last. In
+  // training mode all dropouts of the network draw afresh from here on.
   torch::Tensor encode(const torch::Tensor& observation, const torch::Tensor& previous_action,
                        const torch::Tensor& previous_reward);
   SequenceModel& backbone() { return *backbone_; }

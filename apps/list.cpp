@@ -280,8 +280,7 @@ int run_list(const std::vector<std::string>& arguments) {
         << wrapped(
                "Shows the tasks, their published sizes (presets) and the memory backbones; of the one called NAME "
                "its options with their defaults, and its source. engram list roads says which sizes engram's own "
-               "kernels "
-               "take on a GPU.",
+               "kernels take on a GPU.",
                0)
         << "\n\nOptions\n";
     print_options(std::cout, own);

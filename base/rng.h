@@ -1,6 +1,6 @@
-// Counter-based random numbers: Philox4x32-10 (Salmon et al., "Parallel random numbers: as easy as
-// 1, 2, 3", SC 2011). A stream is named by (seed, purpose, environment, episode); its n-th draw is a pure
-// function of these and n, the same on the CPU and on the GPU.
+// Counter-based random numbers: Philox4x32-10 (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", SC 2011).
+// A stream is named by (seed, purpose, environment, episode); its n-th draw is a pure function of these and n, the same
+// on the CPU and on the GPU.
 #pragma once
 
 #include <cstdint>
@@ -41,8 +41,8 @@ HOST_DEVICE constexpr PhiloxBlock philox4x32_10(PhiloxBlock counter, std::uint32
   return counter;
 }
 
-// One stream of random numbers. Plain data: copying it copies the position. The counter is
-// (draw / 4, episode, environment, purpose), the key the seed.
+// One stream of random numbers. Plain data: copying it copies the position. The counter is (draw / 4, episode,
+// environment, purpose), the key the seed.
 class Rng {
  public:
   Rng() = default;

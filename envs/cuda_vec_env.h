@@ -29,8 +29,8 @@ class CudaVecEnv {
   // Starts episode `first_episode` in every environment.
   virtual void reset_all(std::uint32_t first_episode, cudaStream_t stream) = 0;
   // One step of every environment whose episode is under way; one whose episode has ended stays as it is, reward, end
-  // and observation included, until it is reset. action_N: int32 [N], device memory. An action outside
-  // 0 .. num_actions - 1 changes nothing in its environment and is kept for check().
+  // and observation included, until it is reset. action_N: int32 [N], device memory. An action outside 0 .. num_actions
+  // - 1 changes nothing in its environment and is kept for check().
   virtual void step(const std::int32_t* action_N, cudaStream_t stream) = 0;
   // Starts the next episode in every environment whose episode has ended.
   virtual void reset_finished(cudaStream_t stream) = 0;

@@ -24,12 +24,13 @@
 //                                        sees it
 //   decided(params, state)               host; optional: whether the episode's decision is taken, the right one or a
 //                                        wrong one; stays true
-//   run_facts(options, seed) -> std::vector<RunFact>   host; for people, optional: what make_params draws of the seed
-//   vector_parts(params) -> std::vector<VectorPart>   host; for people, optional: what a vector's elements are, in
-//   order shown(params, observation) -> ShownObservation    host; for people, optional: an observation, if it is a code
-//   that
-//                                        does not show itself
-//   presets() -> std::vector<TaskPreset> host; optional: its published sizes
+//   run_facts(options, seed)             host; for people, optional: std::vector<RunFact>, what make_params draws of
+//                                        the seed
+//   vector_parts(params)                 host; for people, optional: std::vector<VectorPart>, what a vector's elements
+//                                        are, in order
+//   shown(params, observation)           host; for people, optional: ShownObservation of an observation that is a code
+//                                        and does not show itself
+//   presets()                            host; optional: std::vector<TaskPreset>, its published sizes
 #pragma once
 
 #include <concepts>

@@ -7,8 +7,7 @@
 //   match_mlp = true             # whether the MLPs' widths are chosen, too (budgets.h)
 //   reference = hqlt             # the backbone whose sizes stay
 //   controls = none,full_state   # added as backbones unless the file has entries of these labels; may be empty
-//   evaluate = task.corridor_length: 10,20,50   # every agent is evaluated there, too, once it is trained; may be left
-//   out
+//   evaluate = task.corridor_length: 10,20,50   # optional: where every trained agent is evaluated, too
 //
 //   [task]                       # settings of every run, in the sections of a run's config
 //   name = visual_match

@@ -99,8 +99,7 @@ void ReportWriter::add_returns() {
       results_,
       "Return, undiscounted: mean over the runs of the final evaluation's mean and, below it, of the highest mean of "
       "any evaluation during training (POPGym's MMER takes the highest mean of any batch of training episodes "
-      "instead); "
-      "of " +
+      "instead); of " +
           std::to_string(kTrustedRuns) +
           " runs and more with 95% intervals. Of random play the interval is Student's over episodes.",
       [&](std::size_t task, std::size_t backbone) {

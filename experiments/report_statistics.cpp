@@ -196,9 +196,8 @@ std::string sampled_line(const Estimate& greedy, const std::optional<Estimate>& 
 std::string about_intervals(const BootstrapOptions& bootstrap) {
   return "Intervals are 95% percentile intervals of " + count_with_commas(bootstrap.resamples) +
          " stratified bootstrap resamples (runs drawn with replacement within each task), as in rliable (Agarwal et "
-         "al. "
-         "2021). They say how far the figures could be elsewhere with other seeds; a figure "
-         "stands alone where all its runs have the same score, whatever more runs would show, and where fewer than " +
+         "al. 2021). They say how far the figures could be elsewhere with other seeds; a figure stands alone where all "
+         "its runs have the same score, whatever more runs would show, and where fewer than " +
          std::to_string(kTrustedRuns) + " runs of a task stand behind it: an interval of so few is not to be trusted.";
 }
 

@@ -201,8 +201,7 @@ const std::vector<ScoreKind> kScoreKinds = {
      [](const RunScores& scores) { return std::optional(scores.final_success); }},
     {"best evaluation", "best_evaluation",
      "the highest success of any evaluation during training; what is selected as the highest is higher than it would "
-     "be "
-     "on new episodes",
+     "be on new episodes",
      [](const RunScores& scores) { return scores.best_evaluation; }},
     {"last evaluation", "last_evaluation", "the evaluation of the weights at the end of training",
      [](const RunScores& scores) { return scores.last_evaluation; }},

@@ -1,7 +1,7 @@
 // GTrXL (Parisotto et al. 2020, arXiv:1910.06764, section 3). For each layer, with x the output of the one below:
 //   y  = gate(x, relu(Attention(LayerNorm(x)))),   x' = gate(y, relu(MLP(LayerNorm(y)))),
-//   gate(x, y) = (1 - z) x + z h,   r = sigmoid(Wr y + Ur x),   z = sigmoid(Wz y + Uz x - b),   h = tanh(Wg y + Ug (r
-//   x)).
+//   gate(x, y) = (1 - z) x + z h,   h = tanh(Wg y + Ug (r x)),
+//   r = sigmoid(Wr y + Ur x),   z = sigmoid(Wz y + Uz x - b).
 // Attention of Transformer-XL (Dai et al. 2019, arXiv:1901.02860, section 3.3), per head of width K:
 //   score of step j at step i = ((q_i + u) . k_j + (q_i + v) . Wr R_{i-j}) / sqrt(K),
 // with R the sinusoidal code of a distance. A step sees the last `window` steps, however they came in: the papers'

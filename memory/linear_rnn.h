@@ -53,8 +53,8 @@ struct LruOptions : LinearRnnOptions {
   std::shared_ptr<SequenceModel> make(std::int64_t max_steps) const;
 };
 
-// S5 (Smith et al. 2023, arXiv:2208.04933): a diagonal state space with many inputs and outputs, discretised by zero-
-// order hold.
+// S5 (Smith et al. 2023, arXiv:2208.04933): a diagonal state space with many inputs and outputs, discretised by
+// zero-order hold.
 struct S5Options : LinearRnnOptions {
   static constexpr const char* kName = "s5";
   static constexpr const char* kSummary = "a diagonal state space, complex";

@@ -12,15 +12,14 @@
 // derivation of the backward pass.
 //
 // Dimensions: B rows, T steps, H heads, D head width = K = V, even, 2 <= D <= 128 (padded inside to 64 or 128).
-// Element types: q, k, v, beta, output and their gradients are all float or all bfloat16 (`dtype`); the
-// state of a step is float, and so are log_decay and its gradient: a memory over many steps has the sum of their
-// logarithms, whose rounding to bfloat16 would add up. log_decay is not above 0; -inf forgets everything.
-// Sums are accumulated in float; float products are exact to float's rounding. RMS error
-// over RMS, for keys of length 1 and beta in [0, 2]: at most 1e-5 in float; in bfloat16 0.005 forward and 0.008
-// backward from width 16 on (0.014 at width 2), and 0.025 backward where all keys are alike or T is 1, where with a
-// decay the forward pass has 0.012. The gradient of a decay is a difference of large sums, of what is read from a step
-// on and of what was written from it on, each with the rounding of its own operands: 1e-4 in float, in bfloat16 0.025,
-// and 0.08 where all keys are alike.
+// Element types: q, k, v, beta, output and their gradients are all float or all bfloat16 (`dtype`); the state of a step
+// is float, and so are log_decay and its gradient: a memory over many steps has the sum of their logarithms, whose
+// rounding to bfloat16 would add up. log_decay is not above 0; -inf forgets everything.
+// Sums are accumulated in float; float products are exact to float's rounding. RMS error over RMS, for keys of length 1
+// and beta in [0, 2]: at most 1e-5 in float; in bfloat16 0.005 forward and 0.008 backward from width 16 on (0.014 at
+// width 2), and 0.025 backward where all keys are alike or T is 1, where with a decay the forward pass has 0.012. The
+// gradient of a decay is a difference of large sums, of what is read from a step on and of what was written from it on,
+// each with the rounding of its own operands: 1e-4 in float, in bfloat16 0.025, and 0.08 where all keys are alike.
 // Layout: [B, T, H, D] with D contiguous and heads D apart; q, k, v may be slices of one product: the rows (b, t) of
 // q, k and v and of their gradients are `row_stride` elements apart (even, H * D to 2^24). All else is contiguous.
 // Alignment: 4 bytes for bfloat16, 8 for float; 16 where D and row_stride allow it is faster.

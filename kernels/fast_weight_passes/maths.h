@@ -9,8 +9,8 @@
 //   sum(x)                       the sum over the lanes of the head, in all of them; all lanes call it
 //   sigmoid, exp, log1p, inverse_root
 //   kExchanges                   whether it has the following
-//   exchanged(i), synchronise()  of Map::kDpfp and kFavor: numbers that all lanes of the head see, 2 channels +
-//   features direction(c)                 of Map::kFavor: R_fc for the held features f < F, -R_fc for F + f
+//   exchanged(i), synchronise()  of Map::kDpfp and kFavor: 2 channels + features numbers that all lanes of the head see
+//   direction(c)                 of Map::kFavor: R_fc for the held features f < F, -R_fc for F + f
 // What is held behind a head's channels is zero in every result.
 #pragma once
 

@@ -108,8 +108,8 @@ inline std::vector<Variant> small_variants() {
 }
 
 // Whether differences say nothing of its gradients: its maps have corners (many relus of gtrxl; tests/memory/gtrxl.cpp
-// has its gradients), or it divides a fresh memory by 1e-6, as the
-// delta rule does with an attention norm (tests/memory/fast_weight_ops.cpp has its gradients elsewhere).
+// has its gradients), or it divides a fresh memory by 1e-6, as the delta rule does with an attention norm
+// (tests/memory/fast_weight_ops.cpp has its gradients elsewhere).
 inline bool too_sharp_for_differences(const Variant& variant) {
   const auto has = [&](const char* key, const char* value) {
     return std::ranges::count(variant.settings, std::pair<std::string, std::string>{key, value}) > 0;

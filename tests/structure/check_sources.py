@@ -1,4 +1,5 @@
-"""Fails on an #include against the directions that the folders may depend on each other, and on overgrown files.
+"""Fails on an #include against the directions that the folders may depend on each other, on a comment that a
+reformatting has broken, and on overgrown files.
 
     check_sources.py ROOT
 """
@@ -21,10 +22,16 @@ ALLOWED = {
     "video": {"envs", "base"},
     "apps": {"experiments", "agents", "video", "envs", "memory", "nn", "ranks", "storage", "kernels/cuda_support.h", "base"},
 }
-SUFFIXES = {".h", ".cpp", ".cu", ".cuh"}
+# Held to all but the directions.
+OTHER_FOLDERS = ("examples", "tests")
+SUFFIXES = {".h", ".cpp", ".cu", ".cuh", ".inc"}
 MAX_LINES = 600
+MAX_COLUMNS = 120
+# A line of a comment has been broken where its sentence goes on below and the next word would have fitted this well.
+SPARE_COLUMNS = 12
 
 INCLUDE = re.compile(r'\s*#\s*include\s*["<]([^">]+)[">]')
+COMMENT = re.compile(r"(\s*// )(\S.*)")
 
 
 def included_headers(text):
@@ -33,31 +40,56 @@ def included_headers(text):
             yield number, match.group(1)
 
 
+def sources(root, folder):
+    """Path, name and text of each."""
+    for path in sorted((root / folder).rglob("*")):
+        if path.suffix in SUFFIXES:
+            yield path, path.relative_to(root), path.read_text(encoding="utf-8")
+
+
+def direction_problems(root, folder, path, name, text):
+    allowed = ALLOWED[folder]
+    for number, header in included_headers(text):
+        if header.startswith("."):
+            yield f"{name}:{number}: includes {header}: headers are named from the root folder"
+            continue
+        target = header.partition("/")[0] if "/" in header else folder
+        if target in ALLOWED and target != folder and not {target, header} & allowed:
+            may = ", ".join(sorted(allowed)) or "no other folder"
+            yield f"{name}:{number}: includes {header}, but {folder} may include {may}"
+        elif (path.parent / header).exists() and not (root / header).exists():
+            yield f"{name}:{number}: includes {header}: headers are named from the root folder"
+
+
+def comment_problems(name, text):
+    lines = text.splitlines()
+    for number, (line, following) in enumerate(zip(lines, lines[1:]), start=1):
+        here, below = COMMENT.fullmatch(line), COMMENT.fullmatch(following)
+        if not here or not below or here.group(1) != below.group(1):
+            continue
+        goes_on = not re.search(r"[.:;!?]\)?$", line) and not below.group(2)[0].isupper()
+        if goes_on and len(line) + 1 + len(below.group(2).split()[0]) <= MAX_COLUMNS - SPARE_COLUMNS:
+            yield f"{name}:{number}: the comment's sentence goes on below, where this line has room for more of it"
+
+
+def size_problems(name, text):
+    lines = len(text.splitlines())
+    if lines > MAX_LINES:
+        yield f"{name}: {lines} lines; at most {MAX_LINES} are allowed"
+
+
 def problems(root):
-    for folder, allowed in ALLOWED.items():
-        for path in sorted((root / folder).rglob("*")):
-            if path.suffix not in SUFFIXES:
-                continue
-            name = path.relative_to(root)
-            text = path.read_text(encoding="utf-8")
-            for number, header in included_headers(text):
-                if header.startswith("."):
-                    yield f"{name}:{number}: includes {header}: headers are named from the root folder"
-                    continue
-                target = header.partition("/")[0] if "/" in header else folder
-                if target in ALLOWED and target != folder and not {target, header} & allowed:
-                    may = ", ".join(sorted(allowed)) or "no other folder"
-                    yield f"{name}:{number}: includes {header}, but {folder} may include {may}"
-                elif (path.parent / header).exists() and not (root / header).exists():
-                    yield f"{name}:{number}: includes {header}: headers are named from the root folder"
-            lines = len(text.splitlines())
-            if lines > MAX_LINES:
-                yield f"{name}: {lines} lines; at most {MAX_LINES} are allowed"
+    for folder in (*ALLOWED, *OTHER_FOLDERS):
+        for path, name, text in sources(root, folder):
+            if folder in ALLOWED:
+                yield from direction_problems(root, folder, path, name, text)
+            yield from comment_problems(name, text)
+            yield from size_problems(name, text)
 
 
 def main():
     found = list(problems(pathlib.Path(sys.argv[1])))
-    print("\n".join(found) or "sources keep their directions and sizes")
+    print("\n".join(found) or "sources keep their directions and sizes and have whole comments")
     return 1 if found else 0
 
 

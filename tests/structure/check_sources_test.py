@@ -42,6 +42,7 @@ REFUSED = [
     ("agents/policy.h", '#include "video/film.h"'),
     ("video/film.h", '#include "agents/policy.h"'),
     ("envs/tasks/tmaze.h", '#include "../task.h"'),
+    ("nn/cpu/kernels.inc", '#include "memory/ops.h"'),
 ]
 
 for name, line in ALLOWED:
@@ -53,4 +54,19 @@ for name, line in REFUSED:
 assert len(found({"envs/tasks/tmaze.h": '#include "maze.h"\n', "envs/tasks/maze.h": ""})) == 1
 assert found({"envs/long.h": "\n" * check_sources.MAX_LINES}) == []
 assert len(found({"envs/long.h": "\n" * (check_sources.MAX_LINES + 1)})) == 1
+
+# A line that ends early, in the middle of a sentence.
+FULL = "  // " + "word " * 23
+WHOLE = [
+    FULL + "\n  // goes on and ends\n  // Another one begins, and then\n  int code;\n",
+    FULL + "\n  // " + "x" * 20 + "\n",  # does not fit above
+    "// An item:\n// what follows is a list,\n//   of items\n// and so on.\n",
+    "// It ends.\n// another begins\n",
+]
+BROKEN = FULL + "\n  // has been\n  // broken here, and goes on.\n"
+for text in WHOLE:
+    assert found({"tests/envs/long.cpp": text}) == [], text
+for name in ("tests/envs/long.cpp", "envs/long.cu", "nn/cpu/kernels.inc", "examples/own_program/task.h"):
+    problems = found({name: BROKEN})
+    assert len(problems) == 1 and problems[0].startswith(f"{name}:2: the comment's sentence goes on below"), problems
 print("every problem was found")
