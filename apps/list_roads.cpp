@@ -22,6 +22,8 @@ constexpr torch::DeviceType kGpu = torch::kCUDA;
 constexpr std::int64_t kWidth = 100, kActions = 4;  // of the experiments
 constexpr std::int64_t kSteps = 781;                // of the longest published episode
 
+std::string paragraph(const std::string& text) { return wrapped(text, 0, 120) + "\n"; }
+
 std::string row(const std::vector<std::string>& cells) {
   std::string text = "|";
   for (const std::string& cell : cells) text += " " + cell + (cell.empty() ? "|" : " |");
@@ -60,9 +62,10 @@ std::string backbones() {
   const auto block = [](std::int64_t width, std::int64_t heads) {
     return fused::block_support(width, heads, kDtype, kGpu);
   };
-  return text + "\nThe kernels take `memory.width` up to " + largest([&](std::int64_t n) { return block(n, n); }) +
-         " and `memory.width` / `memory.heads` up to " + largest([&](std::int64_t n) { return block(n, 1); }) +
-         ", any number\nof layers and any window.\n";
+  return text + "\n" +
+         paragraph("The kernels take `memory.width` up to " + largest([&](std::int64_t n) { return block(n, n); }) +
+                   " and `memory.width` / `memory.heads` up to " +
+                   largest([&](std::int64_t n) { return block(n, 1); }) + ", any number of layers and any window.");
 }
 
 std::string swiglu() {
@@ -84,7 +87,7 @@ std::string acting() {
   if (!by_kernels.empty())
     text += " There all of the backbone's step is kernels for " + by_kernels +
             ", with the limits of learning above and an even memory.width / memory.heads.";
-  return wrapped(text, 0, 120) + "\n";
+  return paragraph(text);
 }
 
 std::string heads() {
@@ -116,34 +119,35 @@ std::string encoder() {
   };
   // The smallest image is 3 x 3.
   const std::string side = largest([&](std::int64_t n) { return n < 3 ? image(3) : image(n); });
-  return "Vectors of any length and images up to " + side + " x " + side +
-         " are encoded by fused layers; larger images by LibTorch\n(" + image(std::stoll(side) + 1).reason() +
-         "), as are tokens and\nobservations of several parts.\n";
+  return paragraph("Vectors of any length and images up to " + side + " x " + side +
+                   " are encoded by fused layers; larger images by LibTorch (" + image(std::stoll(side) + 1).reason() +
+                   "), as are tokens and observations of several parts.");
 }
 
 std::string loss() {
-  return "Losses and their gradients are one kernel for up to " +
-         largest([](std::int64_t n) { return fused_sac_loss_supports(kGpu, torch::kFloat32, n); }) +
-         " actions, in float32 whatever the precision of the\nnetwork.\n";
+  return paragraph("Losses and their gradients are one kernel for up to " +
+                   largest([](std::int64_t n) { return fused_sac_loss_supports(kGpu, torch::kFloat32, n); }) +
+                   " actions, in float32 whatever the precision of the network.");
 }
 
 }  // namespace
 
 std::string roads_page() {
-  return "# What runs fast\n\n"
-         "Printed by `engram list roads`. Every agent learns on a GPU in the precision that `run.precision` says; its "
-         "sizes\ndecide which of its parts engram's own kernels compute. The rest are LibTorch's operations. `engram "
-         "train` prints the\nchoice for its agent, `about.json` keeps it, and `run.kernels` = `require` refuses to "
-         "train "
-         "where a part has no kernels.\n\n"
-         "## Backbones\n\n" +
-         backbones() +
-         "\nIn `deltanet` and `hqlt` the MLP, SwiGLU, has a kernel that keeps its hidden units on chip, for GPUs of "
-         "compute\ncapability 9.0 in bfloat16:\n\n" +
-         swiglu() + "\n## Acting\n\n" + acting() + "\n## Heads\n\n" +
-         "Actor, critics and target critics; one kernel in bfloat16, at `network.hidden_width` 256 on GPUs of "
-         "compute\ncapability 9.0 alone.\n\n" +
-         heads() + "\n## Encoder\n\n" + encoder() + "\n## Losses\n\n" + loss();
+  return "# What runs fast\n\n" +
+         paragraph(
+             "Printed by `engram list roads`. Every agent learns on a GPU in the precision that `run.precision` says; "
+             "its sizes decide which of its parts engram's own kernels compute. The rest are LibTorch's operations. "
+             "`engram train` prints the choice for its agent, `about.json` keeps it, and `run.kernels` = `require` "
+             "refuses to train where a part has no kernels.") +
+         "\n## Backbones\n\n" + backbones() + "\n" +
+         paragraph(
+             "In `deltanet` and `hqlt` the MLP, SwiGLU, has a kernel that keeps its hidden units on chip, for GPUs "
+             "of compute capability 9.0 in bfloat16:") +
+         "\n" + swiglu() + "\n## Acting\n\n" + acting() + "\n## Heads\n\n" +
+         paragraph(
+             "Actor, critics and target critics are one kernel in bfloat16: with `network.hidden_width` 64 or 128 "
+             "on every GPU, with 256 on those of compute capability 9.0.") +
+         "\n" + heads() + "\n## Encoder\n\n" + encoder() + "\n## Losses\n\n" + loss();
 }
 
 }  // namespace engram
