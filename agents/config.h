@@ -90,13 +90,10 @@ struct Config {
   std::string to_ini();
 };
 
-// Throws UserError, naming the key and both values, if the configs differ in something that the state of a run depends
-// on. A run may go on with other values of run.steps, run.max_seconds, run.threads, run.device, run.kernels,
-// run.report_seconds, run.on_nan, evaluation.stop_at_success, evaluation.final_episodes and all of checkpoint. `where`
-// names the run.
-void check_same_run(Config& saved, Config& wanted, const std::string& where);
-// Whether it is one of these, by its key.
+// Whether a run may go on with another value of this option: its state does not depend on it.
 bool may_change_on_resume(const std::string& key);
+// Throws UserError, naming the key and both values, if the configs differ in any other option. `where` names the run.
+void check_same_run(Config& saved, Config& wanted, const std::string& where);
 // The same for the task and the backbone alone, before their options are looked at.
 void check_same_choices(const Config& saved, const Settings& wanted, const std::string& where);
 

@@ -1,5 +1,5 @@
 """Fails on a relative link of a Markdown page that leads nowhere, on prose wider than 120 columns in README.md and docs/,
-and on a task or backbone that has no page.
+on a task or backbone that has no page, and where a page lists other names than the sources.
 
     check_docs.py ROOT
 """
@@ -112,17 +112,51 @@ def page_problems(root):
                 yield f"{registry}: {names[entry]} has no page {folder}/{names[entry]}.md"
 
 
+def free_on_resume(root):
+    function = re.search(r"^bool may_change_on_resume\(.*?^\}", (root / "agents/config.cpp").read_text(), re.M | re.S)[0]
+    return {key for key in re.findall(r'"([\w.]+)"', function) if not key.endswith(".")}
+
+
+def truncating_tasks(root):
+    texts = [path.read_text(encoding="utf-8") for path in sorted((root / "envs/tasks").glob("*.h"))]
+    return {name for text in texts if "End::kTruncated" in text for _, name in NAMED.findall(text)}
+
+
+def derived_kernels(root):
+    return {path.parent.name for path in (root / "kernels").glob("*/README.md")}
+
+
+# Page, words of the paragraph that lists the names, how they stand there, and what they are by the sources.
+LISTS = (
+    ("docs/guarantees.md", "A resumed run may change", r"`(\w+\.\w+)`", free_on_resume),
+    ("docs/learner.md", "Truncated episodes bootstrap", r"`(\w+)`", truncating_tasks),
+    ("docs/developing.md", "Derivations, and how", r"\[(\w+)\]\(\.\./kernels/", derived_kernels),
+)
+
+
+def list_problems(root):
+    for page, words, name, of_sources in LISTS:
+        paragraphs = (root / page).read_text(encoding="utf-8").split("\n\n")
+        listed = {found for paragraph in paragraphs if words in paragraph for found in re.findall(name, paragraph)}
+        known = of_sources(root)
+        if listed != known:
+            yield (f"{page}: where it says '{words}' it lacks {sorted(known - listed)} of the sources' names and has "
+                   f"{sorted(listed - known)} beside them")
+
+
 def problems(root):
     for path in markdown_files(root):
         text = path.read_text(encoding="utf-8")
         yield from link_problems(root, path, text)
         yield from width_problems(root, path, text)
     yield from page_problems(root)
+    yield from list_problems(root)
 
 
 def main():
     found = list(problems(pathlib.Path(sys.argv[1]).resolve()))
-    print("\n".join(found) or "every link leads somewhere, every line fits, every task and backbone has its page")
+    print("\n".join(found) or "every link leads somewhere, every line fits, every task and backbone has its page, and lists "
+          "are those of the sources")
     return 1 if found else 0
 
 

@@ -8,7 +8,7 @@ import check_docs
 REGISTRIES = {
     "envs/all_tasks.h": "using AllTasks = TaskList<Maze, Match>;\n",
     "envs/tasks/maze.h": 'struct Maze {\n  static constexpr const char* kName = "maze";\n',
-    "envs/tasks/match.h": 'struct Match : Board {\n  static constexpr const char* kName = "match";\n',
+    "envs/tasks/match.h": 'struct Match : Board {\n  static constexpr const char* kName = "match";\nEnd::kTruncated',
     "memory/backbone_options.h": 'struct GruOptions {\n  static constexpr const char* kName = "gru";\n};\n'
     'struct NoneOptions {\n  static constexpr const char* kName = "none";\n};\n',
     "memory/all_backbones.h": "using AllBackbones = BackboneList<GruOptions,\n                                   NoneOptions>;\n",
@@ -16,6 +16,12 @@ REGISTRIES = {
     "docs/tasks/match.md": "",
     "docs/backbones/gru.md": "",
     "docs/backbones/none.md": "",
+    "agents/config.cpp": 'bool may_change_on_resume(const std::string& key) {\n  return key == "run.steps" ||\n'
+    '         key.starts_with("checkpoint.");\n}\n\nstd::string other() { return "run.seed"; }\n',
+    "docs/guarantees.md": "A resumed run may change `run.steps`,\nand `[checkpoint]`.\n\nNot `run.seed`.\n",
+    "docs/learner.md": "Truncated episodes bootstrap: `match`.\n\nAnd `maze`.\n",
+    "kernels/rule/README.md": "",
+    "docs/developing.md": "Derivations, and how: [rule](../kernels/rule/README.md).\n",
 }
 
 
@@ -66,4 +72,14 @@ for page in ("docs/tasks/maze.md", "docs/tasks/match.md", "docs/backbones/gru.md
     assert len(found({}, without=[page])) == 1 and page in found({}, without=[page])[0], page
 assert len(found({"envs/all_tasks.h": "using AllTasks = TaskList<Maze, Lost>;\n"})) == 1
 assert len(found({"envs/all_tasks.h": "\n"})) == 1
+
+LISTS = [
+    ("docs/guarantees.md", "run.steps", "A resumed run may change `run.threads`.\n"),
+    ("docs/learner.md", "match", "Truncated episodes bootstrap.\n\n`match`\n"),
+    ("docs/developing.md", "rule", "[rule](../kernels/rule/README.md)\n"),
+]
+for page, name, text in LISTS:
+    problems = found({page: text})
+    assert len(problems) == 1 and problems[0].startswith(page) and f"lacks ['{name}']" in problems[0], (page, problems)
+assert "['run.threads'] beside" in found({LISTS[0][0]: LISTS[0][2]})[0]
 print("every problem was found")
