@@ -1,6 +1,8 @@
 // Recorded episodes of POPGym's games whose steps pay differently, or that have no cards, against the rules.
 #include <doctest/doctest.h>
 
+#include <algorithm>
+#include <cstddef>
 #include <random>
 #include <set>
 
@@ -152,6 +154,17 @@ TEST_CASE("any difference from these games is a mismatch at its step") {
   const std::size_t ship = ships.find('#');
   changed["ships"] = with_symbol(Json(with_symbol(changed["ships"], ship, '.')), ships.find('.'), '#');
   CHECK(mismatch_of(changed).starts_with("step "));
+}
+
+TEST_CASE("which arm a recorded pull took shows in success alone, and only in the second half of the episode") {
+  Json episode = first_of("multiarmed_bandit", true);
+  const std::vector<double> probabilities = episode["probabilities"];
+  const auto worst = std::ranges::min_element(probabilities) - probabilities.begin();
+  Json& actions = episode["actions"];
+  for (std::size_t step = 0; step < actions.size() / 2; ++step) actions[step] = worst;
+  CHECK(mismatch_of(episode) == "");
+  for (Json& action : actions) action = worst;
+  CHECK(mismatch_of(episode).starts_with(at_step(actions.size(), "success")));
 }
 
 TEST_CASE("a malformed episode of these games is refused with what is wrong") {
