@@ -2,6 +2,7 @@
 
 #include <c10/util/Exception.h>
 
+#include <csignal>
 #include <iostream>
 #include <string>
 #include <vector>
@@ -72,6 +73,7 @@ int fail(const std::string& message) {
 }  // namespace
 
 int run_program(int argc, char** argv, void (*prepare)()) {
+  std::signal(SIGXFSZ, SIG_IGN);  // a file that may not grow is then an error that is told, as a full disk is
   try {
     if (prepare != nullptr) prepare();
     return run({argv + 1, argv + argc});

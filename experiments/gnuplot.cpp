@@ -1,7 +1,9 @@
 #include "experiments/gnuplot.h"
 
 #include <fcntl.h>
+#include <signal.h>
 #include <spawn.h>
+#include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -29,6 +31,26 @@ class SpawnActions {
 
  private:
   posix_spawn_file_actions_t actions_;
+};
+
+// With the file-size signal that this program ignores: gnuplot would not tell that its plots are cut off.
+class SpawnAttributes {
+ public:
+  SpawnAttributes() {
+    posix_spawnattr_init(&attributes_);
+    sigset_t signals;
+    sigemptyset(&signals);
+    sigaddset(&signals, SIGXFSZ);
+    posix_spawnattr_setsigdefault(&attributes_, &signals);
+    posix_spawnattr_setflags(&attributes_, POSIX_SPAWN_SETSIGDEF);
+  }
+  ~SpawnAttributes() { posix_spawnattr_destroy(&attributes_); }
+  SpawnAttributes(const SpawnAttributes&) = delete;
+  SpawnAttributes& operator=(const SpawnAttributes&) = delete;
+  const posix_spawnattr_t* get() const { return &attributes_; }
+
+ private:
+  posix_spawnattr_t attributes_;
 };
 
 std::string read_all(int descriptor) {
@@ -74,7 +96,7 @@ std::string run_gnuplot(const std::vector<std::string>& arguments, const std::fi
     std::vector<char*> argv;
     for (std::string& word : words) argv.push_back(word.data());
     argv.push_back(nullptr);
-    error = posix_spawnp(&process, "gnuplot", actions.get(), nullptr, argv.data(), environ);
+    error = posix_spawnp(&process, "gnuplot", actions.get(), SpawnAttributes().get(), argv.data(), environ);
   }
   if (error == ENOENT)
     throw UserError("plots are drawn by gnuplot, which is not on the PATH; install it (Debian: gnuplot-nox)");
@@ -83,6 +105,7 @@ std::string run_gnuplot(const std::vector<std::string>& arguments, const std::fi
   int status = 0;
   while (waitpid(process, &status, 0) < 0 && errno == EINTR) {
   }
+  if (WIFSIGNALED(status)) throw std::runtime_error(std::string("gnuplot failed: ") + ::strsignal(WTERMSIG(status)));
   if (!WIFEXITED(status) || WEXITSTATUS(status) != 0)
     throw std::runtime_error("gnuplot failed: " + one_line(first_words(said)));
   return said;

@@ -144,13 +144,6 @@ int open_to_append(const fs::path& file, bool anew) {
 
 }  // namespace
 
-void throw_error(const std::string& what, int error) {
-  const std::string message = what + ": " + std::generic_category().message(error);
-  for (const int of_machine : {ENOSPC, EDQUOT, EIO, EMFILE, ENFILE, ENOMEM})
-    if (error == of_machine) throw FileError(message);
-  throw UserError(message);
-}
-
 Descriptor::~Descriptor() {
   if (number_ >= 0) ::close(number_);
 }

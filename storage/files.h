@@ -6,7 +6,7 @@
 // link to one, is refused.
 //
 // Two errors: UserError for a path that cannot be opened for writing, FileError (base/error.h) where the machine fails
-// (disk full, quota, input/output error).
+// (disk full, quota, file-size limit, input/output error).
 #pragma once
 
 #include <cstddef>
@@ -18,6 +18,7 @@
 #include <string_view>
 
 #include "base/error.h"
+#include "base/throw_error.h"
 
 namespace engram {
 
@@ -35,10 +36,6 @@ class Descriptor {
  private:
   int number_;
 };
-
-// Throws "`what`: reason" for an error number: FileError if it is the machine's (disk full, quota, input/output, out of
-// descriptors or memory), UserError if it is the path's.
-[[noreturn]] void throw_error(const std::string& what, int error);
 
 // Writes all bytes at an offset, in spite of signals and short writes. Returns 0 or the error number.
 int write_all(int descriptor, const char* bytes, std::size_t count, std::uint64_t offset);

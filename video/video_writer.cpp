@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <cerrno>
 #include <cstdio>
 #include <cstdlib>
 #include <fstream>
@@ -15,8 +16,10 @@
 #include <string>
 #include <system_error>
 #include <utility>
+#include <vector>
 
 #include "base/error.h"
+#include "base/throw_error.h"
 #include "video/drawing.h"
 #include "video/gif_writer.h"
 
@@ -88,6 +91,18 @@ class QuietStderr {
  private:
   int kept_;
 };
+
+std::string cannot_write(const std::filesystem::path& file) { return "cannot write '" + file.string() + "'"; }
+
+// Why a file that is of no use any more does not grow: 0, where it does, or the error number. OpenCV tells of no write
+// that failed; after one the next fails as well.
+int growing_error(const std::filesystem::path& file) {
+  const std::vector<char> more(1 << 20);
+  errno = 0;
+  std::ofstream stream(file, std::ios::binary | std::ios::app);
+  if (stream.write(more.data(), static_cast<std::streamsize>(more.size())).flush()) return 0;
+  return errno != 0 ? errno : EIO;
+}
 
 // Counts by decoding: what a container's header says of its length is a guess in some of them.
 std::int64_t count_frames(const std::filesystem::path& file) {
@@ -161,13 +176,12 @@ void check_video_file(const std::filesystem::path& file) {
   container_of(file);
   const std::filesystem::path folder = file.has_parent_path() ? file.parent_path() : ".";
   if (!std::filesystem::is_directory(folder)) {
-    throw UserError("cannot write '" + file.string() + "': there is no folder '" + folder.string() + "'");
+    throw UserError(cannot_write(file) + ": there is no folder '" + folder.string() + "'");
   }
-  if (std::filesystem::is_directory(file)) throw UserError("cannot write '" + file.string() + "': it is a folder");
+  if (std::filesystem::is_directory(file)) throw UserError(cannot_write(file) + ": it is a folder");
   const std::filesystem::path partial = partial_of(file);
-  if (!std::ofstream(partial, std::ios::binary)) {
-    throw UserError("cannot write '" + file.string() + "': folder '" + folder.string() + "' cannot be written");
-  }
+  if (!std::ofstream(partial, std::ios::binary))
+    throw_error(cannot_write(file) + ": folder '" + folder.string() + "' cannot be written", errno);
   std::filesystem::remove(partial);
 }
 
@@ -181,17 +195,18 @@ VideoWriter::VideoWriter(std::filesystem::path file, int width, int height, doub
   const Container& container = container_of(file_);
   if (container.fourcc == nullptr) {
     if (frames_per_second > GifWriter::kMaxFramesPerSecond)
-      throw UserError("cannot write '" + file_.string() + "': a .gif shows at most " +
-                      std::to_string(GifWriter::kMaxFramesPerSecond) + " frames per second, not " +
-                      rounded_number_text(frames_per_second));
+      throw UserError(cannot_write(file_) + ": a .gif shows at most " + std::to_string(GifWriter::kMaxFramesPerSecond) +
+                      " frames per second, not " + rounded_number_text(frames_per_second));
     encoder_ = std::make_unique<GifEncoder>(partial_, width, height, frames_per_second);
     return;
   }
   auto encoder = std::make_unique<OpenCvEncoder>(partial_, container, cv::Size(width, height), frames_per_second);
   if (!encoder->is_open()) {
+    const int error = growing_error(partial_);
     std::error_code ignored;
     std::filesystem::remove(partial_, ignored);
-    throw UserError("cannot write '" + file_.string() + "': OpenCV has no encoder for " + container.extension + " (" +
+    if (error != 0) throw_error(cannot_write(file_), error);
+    throw UserError(cannot_write(file_) + ": OpenCV has no encoder for " + container.extension + " (" +
                     container.fourcc + ") here; try another of " + supported_extensions());
   }
   encoder_ = std::move(encoder);
@@ -214,11 +229,13 @@ void VideoWriter::write(const RgbImage& frame) {
 
 void VideoWriter::finish() {
   encoder_->close();
-  if (const std::string damage = encoder_->damage(partial_, frames_); !damage.empty())
-    throw UserError("cannot write '" + file_.string() + "': " + damage + "; is the disk full?");
+  if (const std::string damage = encoder_->damage(partial_, frames_); !damage.empty()) {
+    if (const int error = growing_error(partial_)) throw_error(cannot_write(file_), error);
+    throw FileError(cannot_write(file_) + ": " + damage);
+  }
   std::error_code error;
   std::filesystem::rename(partial_, file_, error);
-  if (error) throw UserError("cannot write '" + file_.string() + "': " + error.message());
+  if (error) throw_error(cannot_write(file_), error.value());
   encoder_.reset();
 }
 

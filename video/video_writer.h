@@ -16,13 +16,13 @@
 namespace engram {
 
 // Throws UserError if no VideoWriter can write a file of this name: its extension, a folder that does not exist or
-// cannot be written.
+// cannot be written; FileError where the disk takes none.
 void check_video_file(const std::filesystem::path& file);
 
 class VideoWriter {
  public:
   // Width and height must be even: codecs store colour at half resolution, and OpenCV would silently cut an odd row or
-  // column. Throws UserError like check_video_file, for a rate that the kind of file cannot have, and if OpenCV was
+  // column. Throws like check_video_file; UserError for a rate that the kind of file cannot have, and if OpenCV was
   // built without the codec; std::invalid_argument for an odd or empty size or a rate that is not positive.
   VideoWriter(std::filesystem::path file, int width, int height, double frames_per_second);
   // Without finish() before, removes what was written.
@@ -30,8 +30,8 @@ class VideoWriter {
 
   // Throws std::invalid_argument for a frame of another size.
   void write(const RgbImage& frame);
-  // Closes the video, checks that it can be read back whole, and gives it its name. Throws UserError if it could not
-  // be written (a full disk).
+  // Closes the video, checks that it can be read back whole, and gives it its name. Throws FileError where not all of
+  // it could be written, with the disk's reason if it has one.
   void finish();
 
   std::int64_t frames() const { return frames_; }

@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "experiments/gnuplot.h"
+#include "tests/storage/small_disk.h"
 #include "tests/storage/temporary_folder.h"
 
 using namespace engram;
@@ -119,4 +120,12 @@ TEST_CASE("without gnuplot there is one readable line; if it fails, its words") 
   const std::string message = message_of<std::runtime_error>([&] { run_gnuplot({"bad.gp"}, folder.path()); });
   CHECK(mentions(message, "gnuplot failed: \"bad.gp\" line 2: "));
   CHECK(!mentions(message, "\n"));
+}
+
+TEST_CASE("gnuplot leaves no plot cut off in silence where files may not grow") {
+  const TemporaryFolder folder;
+  write_text(folder / "long.gp", "set term svg\nset output 'long.svg'\nplot for [i=1:40] sin(i*x)\nset output\n");
+  const SmallDisk small(4096);
+  const std::string message = message_of<std::runtime_error>([&] { run_gnuplot({"long.gp"}, folder.path()); });
+  CHECK(message == "gnuplot failed: File size limit exceeded");
 }
