@@ -70,7 +70,7 @@ class Trainer {
   std::string acts_by() const { return rollout_->policy().description(); }
 
   // Make run() save and return, or save and go on, after the current move; an evaluation is given up and made again
-  // later. May be called from a signal handler.
+  // later. May be called from any thread.
   void stop() { stop_requested_ = true; }
   void save_soon() { save_requested_ = true; }
 

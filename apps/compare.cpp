@@ -1,10 +1,9 @@
 // engram compare: plans the runs of an experiment, runs them as processes of their own, and goes on where it was.
-#include <signal.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <cmath>
+#include <csignal>
 #include <cstdio>
 #include <deque>
 #include <iostream>
@@ -23,7 +22,8 @@
 #include "apps/job_pool.h"
 #include "apps/shard.h"
 #include "apps/status_display.h"
-#include "apps/stop_signals.h"
+#include "apps/taken_signals.h"
+#include "apps/train_seeds.h"
 #include "base/error.h"
 #include "base/processors.h"
 #include "experiments/budgets.h"
@@ -68,7 +68,7 @@ struct CompareOptions {
              "reports to come");
     list.add("device", device, "auto (GPUs where there are some) | cpu | cuda");
     list.add("jobs", jobs, {0, 4096}, "runs at once; 0: one for each GPU, or each processor available");
-    list.add("seeds-per-job", seeds_per_job, {1, SignalledRun::kMostRuns},
+    list.add("seeds-per-job", seeds_per_job, {1, kMostSeedsAtOnce},
              "seeds of a task and a backbone that one process trains at once, as train --seeds does");
     list.add("shard", shard, "I/N: the I-th of N parts of the runs, for N machines or the array of a cluster");
     list.add("dry-run", dry_run, "show the plan, the budgets and how long it takes at most; write nothing");
@@ -111,8 +111,9 @@ void print_help(const OptionList& own) {
              0)
       << "\n\n"
       << wrapped(
-             "Signals: SIGINT and SIGTERM let all runs save and leave with status 130 or 143, a second one at "
-             "once; SIGUSR1 lets them save and go on. Exit status 1: a run has failed; the others are done.",
+             "Signals: SIGINT, SIGTERM, SIGHUP and a closed pipe behind the standard output let all runs save and "
+             "leave with status 130, 143, 129 or 141, a second SIGINT or SIGTERM at once; SIGUSR1 lets them save and "
+             "go on. Exit status 1: a run has failed; the others are done.",
              0)
       << "\n\nExamples\n"
          "  engram compare --config configs/compare/tmaze_length.ini --run runs/tmaze \\\n"
@@ -314,37 +315,13 @@ void print_estimate(const std::vector<const PlannedRun*>& runs, const Machine& m
 
 // ---- Running.
 
-// While it lives, these signals are taken one by one instead of ending the program.
-class Signals {
- public:
-  Signals() {
-    sigemptyset(&set_);
-    for (const int number : {SIGINT, SIGTERM, SIGUSR1, SIGCHLD}) sigaddset(&set_, number);
-    pthread_sigmask(SIG_BLOCK, &set_, &before_);
-  }
-  ~Signals() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
-  Signals(const Signals&) = delete;
-  Signals& operator=(const Signals&) = delete;
-
-  // The next one; 0 when none came in time.
-  int wait(double seconds) {
-    timespec time{};
-    time.tv_nsec = static_cast<long>(seconds * 1e9);
-    const int number = sigtimedwait(&set_, nullptr, &time);
-    return number > 0 ? number : 0;
-  }
-
- private:
-  sigset_t set_, before_;
-};
-
 struct CallOutcome {
   int stopped_by = 0;  // signal
   std::vector<FinishedRun> failed;
 };
 
 CallOutcome run_all(const fs::path& directory, const std::vector<const PlannedRun*>& runs, const EarlierRuns& earlier,
-                    const Machine& machine, Signals& signals) {
+                    const Machine& machine, TakenSignals& signals) {
   CompareProgress progress(std::cout, terminal_width(STDOUT_FILENO), runs, machine.runs_at_once());
   CallOutcome outcome;
   std::deque<const PlannedRun*> waiting, elsewhere;  // elsewhere: another program trains there
@@ -368,12 +345,12 @@ CallOutcome run_all(const fs::path& directory, const std::vector<const PlannedRu
       pool.start(waiting);
       for (const PlannedRun* run : pool.jobs().back().runs) progress.started(*run);
     }
-    if (const int number = signals.wait(0.2); number != 0 && number != SIGCHLD) {
-      if (number != SIGUSR1 && outcome.stopped_by == 0) {
-        outcome.stopped_by = number;
+    if (const auto signal = signals.next(0.2); signal && signal->number != SIGCHLD) {
+      if (signal->number != SIGUSR1 && outcome.stopped_by == 0) {
+        outcome.stopped_by = signal->number;
         progress.say("Stopping: " + std::to_string(pool.jobs().size()) + " runs save what they have.");
       }
-      pool.signal(number);
+      pool.signal(signal->number == SIGPIPE ? SIGHUP : signal->number);  // never a second request, as here
     }
     for (const FinishedRun& ended : pool.take_finished()) {
       progress.ended(ended);
@@ -417,8 +394,8 @@ int run_compare(const std::vector<std::string>& arguments) {
     print_help(own);
     return 0;
   }
-  std::optional<Signals> signals;
-  if (!options.dry_run) signals.emplace();  // before anything makes threads, which inherit what is blocked
+  std::optional<TakenSignals> signals;
+  if (!options.dry_run) signals.emplace({SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGCHLD});
   const Shard shard = parse_shard(options.shard);
   const fs::path directory = options.run;
   const Wanted wanted = find_experiment(options, line.settings);
@@ -455,9 +432,8 @@ int run_compare(const std::vector<std::string>& arguments) {
     replace_file(EarlierRuns::file_of(directory), [&](std::ostream& out) { out << *earlier.to_keep; });
   const CallOutcome outcome = run_all(directory, runs, earlier.runs, machine, *signals);
   if (outcome.stopped_by != 0) {
-    std::cout << "Stopped by " << (outcome.stopped_by == SIGINT ? "SIGINT" : "SIGTERM")
-              << ". To go on:\n  engram compare --run " << directory.string() << std::endl;
-    constexpr int kSignalStatus = 128;  // as a shell reports a program that a signal ended
+    std::cout << "Stopped by " << signal_name(outcome.stopped_by) << ". To go on:\n  engram compare --run "
+              << directory.string() << std::endl;
     return kSignalStatus + outcome.stopped_by;
   }
   if (outcome.failed.empty()) {

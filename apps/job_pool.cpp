@@ -14,6 +14,8 @@
 #include <system_error>
 
 #include "agents/hardware.h"
+#include "apps/stop_signals.h"
+#include "apps/taken_signals.h"
 #include "base/error.h"
 #include "base/processors.h"
 #include "experiments/plan.h"
@@ -28,7 +30,6 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr int kNotStarted = 127;
-constexpr int kSignalStatus = 128;  // as `engram train` reports a signal that it obeyed
 constexpr off_t kTailBytes = 4096;
 constexpr const char* kVisible = "CUDA_VISIBLE_DEVICES";
 
@@ -89,7 +90,8 @@ std::vector<std::string> environment_with(const std::string& gpu) {
   ::setpgid(0, 0);  // a terminal's Ctrl-C reaches it through this program alone: a second one would end it unsaved
   ::prctl(PR_SET_PDEATHSIG, SIGTERM);  // kept by exec
   if (::getppid() != parent) ::_exit(kNotStarted);
-  ::signal(SIGUSR1, SIG_IGN);  // kept by exec: it would end a program that has no handler yet, or has nothing to save
+  ::signal(SIGUSR1, SIG_IGN);  // kept by exec: it would end a program that does not take it yet, or has nothing to save
+  for (const int number : {SIGHUP, SIGPIPE}) ::signal(number, SIG_DFL);  // whatever this program does with them
   const int input = ::open("/dev/null", O_RDONLY);
   if (input < 0 || ::dup2(input, STDIN_FILENO) < 0 || ::dup2(output, STDOUT_FILENO) < 0 ||
       ::dup2(output, STDERR_FILENO) < 0)
@@ -137,8 +139,7 @@ std::string failure_reason(int status, const PlannedRun& run, const JobPool::Job
     return "ended by signal " + std::to_string(WTERMSIG(status)) + " (" + ::strsignal(WTERMSIG(status)) + ")";
   const int code = WEXITSTATUS(status);
   if (code == kNotStarted) return "the program could not be started";
-  if (code == kSignalStatus + SIGTERM || code == kSignalStatus + SIGINT)
-    return "stopped by a signal from elsewhere; it can go on";
+  if (is_stopped_status(code)) return "stopped by a signal from elsewhere; it can go on";
   if (code == 0)
     return job.trains ? "ended without its final evaluation" : "ended without the evaluations of its range";
   const std::string said = last_line(*job.output);
@@ -225,7 +226,7 @@ void JobPool::start(std::deque<const PlannedRun*>& waiting) {
 }
 
 void JobPool::signal(int number) {
-  if (number == SIGINT || number == SIGTERM) stopping_ = true;
+  if (number != SIGUSR1) stopping_ = true;
   for (const Job& job : jobs_) ::kill(job.process, number);
 }
 
@@ -255,7 +256,7 @@ FinishedRun JobPool::finish(const PlannedRun& run, const Job& job, int status) {
     } catch (const UserError& error) {
       finished.reason = error.what();
     }
-  } else if (stopping_ && (code == kSignalStatus + SIGTERM || code == kSignalStatus + SIGINT)) {
+  } else if (stopping_ && is_stopped_status(code)) {
     finished.end = JobEnd::kStopped;
   } else if (code == 2 && job.runs.size() > 1) {
     finished.end = JobEnd::kApart;

@@ -73,7 +73,8 @@ class JobPool {
   // must outlive their job. Removes the records of earlier failures. Throws FileError or UserError if output cannot be
   // written or no process can be made.
   void start(std::deque<const PlannedRun*>& waiting);
-  // Sends a signal to every job. Those that end from now on by SIGINT or SIGTERM count as stopped.
+  // Sends a signal to every job: SIGUSR1 to save, or one that stops it, and those that end so from now on count as
+  // stopped.
   void signal(int number);
   // The runs of the jobs that have ended since the last call, without waiting. A failure is recorded in the run's
   // failure file.

@@ -17,6 +17,7 @@
 #include "apps/play_keys.h"
 #include "apps/play_screen.h"
 #include "apps/raw_terminal.h"
+#include "apps/taken_signals.h"
 #include "apps/terminal.h"
 #include "base/error.h"
 #include "base/suggest.h"
@@ -375,7 +376,7 @@ int run_play(const std::vector<std::string>& arguments) {
     for (const std::string& text : score_lines(session)) std::cout << wrapped(text, 2) << "\n";
   if (const std::string text = recording.summary(); !text.empty()) std::cout << wrapped(text, 2) << "\n";
   std::cout << std::flush;
-  return stopped_by == 0 ? 0 : 128 + stopped_by;
+  return stopped_by == 0 ? 0 : kSignalStatus + stopped_by;
 }
 
 }  // namespace engram

@@ -1,8 +1,6 @@
 #include "apps/raw_terminal.h"
 
-#include <poll.h>
 #include <sys/ioctl.h>
-#include <sys/signalfd.h>
 #include <unistd.h>
 
 #include <array>
@@ -77,37 +75,11 @@ TerminalSize terminal_size() {
   return {terminal_columns(STDOUT_FILENO).value_or(80), known ? size.ws_row : std::size_t{24}};
 }
 
-InputEvents::InputEvents() {
-  sigset_t set;
-  sigemptyset(&set);
-  for (const int number : {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGWINCH, SIGTSTP}) sigaddset(&set, number);
-  ::pthread_sigmask(SIG_BLOCK, &set, &before_);
-  signals_ = ::signalfd(-1, &set, SFD_CLOEXEC);
-  if (signals_ < 0) {
-    ::pthread_sigmask(SIG_SETMASK, &before_, nullptr);
-    fail("signals cannot be read");
-  }
-}
-
-InputEvents::~InputEvents() {
-  ::close(signals_);
-  ::pthread_sigmask(SIG_SETMASK, &before_, nullptr);
-}
-
 InputEvents::Event InputEvents::next() {
   for (;;) {
     const bool waits = taken_ < waiting_.size();
-    std::array<pollfd, 2> sources = {pollfd{signals_, POLLIN, 0}, pollfd{STDIN_FILENO, POLLIN, 0}};
-    if (::poll(sources.data(), waits ? 1 : 2, waits ? 0 : -1) < 0) {
-      if (errno == EINTR) continue;
-      fail("standard input cannot be waited for");
-    }
-    if (sources[0].revents != 0) {
-      signalfd_siginfo info{};
-      if (::read(signals_, &info, sizeof(info)) == static_cast<ssize_t>(sizeof(info)))
-        return {.kind = Kind::kSignal, .signal = static_cast<int>(info.ssi_signo)};
-      continue;
-    }
+    if (const auto signal = signals_.next(waits ? std::optional(0.0) : std::nullopt, STDIN_FILENO))
+      return {.kind = Kind::kSignal, .signal = signal->number};
     if (waits) return {.kind = Kind::kByte, .byte = waiting_[taken_++]};
     std::array<char, 4096> buffer;
     const ssize_t count = ::read(STDIN_FILENO, buffer.data(), buffer.size());

@@ -1,12 +1,13 @@
 // A terminal that hands over every key at once, and a screen of its own for as long as it is held.
 #pragma once
 
-#include <signal.h>
 #include <termios.h>
 
 #include <cstddef>
 #include <string>
 #include <vector>
+
+#include "apps/taken_signals.h"
 
 namespace engram {
 
@@ -40,26 +41,21 @@ struct TerminalSize {
 TerminalSize terminal_size();
 
 // What comes next from standard input, whatever it is, and of the signals that stop or change a terminal's program:
-// while it lives these are taken here.
+// while it lives these are taken here (apps/taken_signals.h).
 class InputEvents {
  public:
-  InputEvents();
-  ~InputEvents();
-  InputEvents(const InputEvents&) = delete;
-  InputEvents& operator=(const InputEvents&) = delete;
-
   enum class Kind { kByte, kEnd, kSignal };
   struct Event {
     Kind kind;
     char byte = 0;
-    int signal = 0;  // SIGINT, SIGTERM, SIGHUP, SIGQUIT: to stop; SIGWINCH: another size; SIGTSTP: to be suspended
+    // SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGPIPE: to stop; SIGWINCH: another size; SIGTSTP: to be suspended
+    int signal = 0;
   };
   // Waits for it. A signal comes before bytes that wait.
   Event next();
 
  private:
-  sigset_t before_;
-  int signals_;
+  TakenSignals signals_{SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGWINCH, SIGTSTP};
   std::string waiting_;
   std::size_t taken_ = 0;
 };

@@ -1,86 +1,117 @@
 #include "apps/stop_signals.h"
 
+#include <pthread.h>
 #include <unistd.h>
 
-#include <array>
-#include <atomic>
 #include <csignal>
-#include <stdexcept>
-#include <string>
+#include <initializer_list>
+#include <memory>
+#include <mutex>
+#include <set>
+#include <thread>
+#include <utility>
+
+#include "apps/taken_signals.h"
 
 namespace engram {
 namespace {
 
-// The handlers may touch nothing but the trainers' flags and these.
-std::array<std::atomic<Trainer*>, SignalledRun::kMostRuns> g_runs;
-std::atomic<int> g_handlers_at_work;  // a run waits for them before its trainer goes
-volatile std::sig_atomic_t g_stopped_by = 0;
-volatile std::sig_atomic_t g_asked_by_parent = 0, g_asked_by_another = 0;
-static_assert(std::atomic<Trainer*>::is_always_lock_free && std::atomic<int>::is_always_lock_free);
+struct SignalledRuns {
+  std::mutex mutex;  // of all that follows
+  std::set<Trainer*> trainers;
+  bool in_order = false;  // StopSignals live
+  int stopped_by = 0;
+  bool asked_by_parent = false, asked_by_another = false;
+};
 
-void for_each_run(void (Trainer::*what)()) {
-  ++g_handlers_at_work;
-  for (const std::atomic<Trainer*>& run : g_runs)
-    if (Trainer* const trainer = run) (trainer->*what)();
-  --g_handlers_at_work;
+// For ever: the thread that takes signals goes on while the program ends.
+SignalledRuns& signalled_runs() {
+  static auto* const runs = new SignalledRuns;
+  return *runs;
+}
+
+void end_program_by(int signal) {
+  std::signal(signal, SIG_DFL);
+  sigset_t set;
+  sigemptyset(&set);
+  sigaddset(&set, signal);
+  ::pthread_sigmask(SIG_UNBLOCK, &set, nullptr);
+  std::raise(signal);
 }
 
 // A batch system signals every process of a job, and `engram compare` passes on what it got itself: the two are one
-// request. Only who has asked before asks a second time.
-void handle_stop(int signal, siginfo_t* sender, void*) {
-  volatile std::sig_atomic_t& asked = sender->si_pid == ::getppid() ? g_asked_by_parent : g_asked_by_another;
-  if (asked != 0) {
-    ::signal(signal, SIG_DFL);
-    ::raise(signal);  // takes effect when this returns
+// request. Only who has asked before asks a second time; and only by the signals that are meant so, for a terminal or a
+// reader that goes away says it in several ways.
+bool is_second_request(const TakenSignals::Signal& signal, SignalledRuns& runs) {
+  if (signal.number != SIGINT && signal.number != SIGTERM) return false;
+  bool& asked = signal.sender == ::getppid() ? runs.asked_by_parent : runs.asked_by_another;
+  return std::exchange(asked, true);
+}
+
+void take(const TakenSignals::Signal& signal) {
+  SignalledRuns& runs = signalled_runs();
+  const std::lock_guard lock(runs.mutex);
+  if (signal.number == SIGUSR1) {
+    for (Trainer* const trainer : runs.trainers) trainer->save_soon();
     return;
   }
-  asked = 1;
-  g_stopped_by = signal;
-  for_each_run(&Trainer::stop);
-}
-void handle_save(int) { for_each_run(&Trainer::save_soon); }
-
-void set_handler(int signal, void (*handler)(int)) {
-  struct sigaction action {};
-  action.sa_handler = handler;
-  action.sa_flags = SA_RESTART;
-  sigaction(signal, &action, nullptr);
-}
-void set_handler(int signal, void (*handler)(int, siginfo_t*, void*)) {
-  struct sigaction action {};
-  action.sa_sigaction = handler;
-  action.sa_flags = SA_RESTART | SA_SIGINFO;
-  sigaction(signal, &action, nullptr);
+  if (!runs.in_order || is_second_request(signal, runs)) end_program_by(signal.number);
+  if (runs.stopped_by == 0) runs.stopped_by = signal.number;
+  for (Trainer* const trainer : runs.trainers) trainer->stop();
 }
 
 }  // namespace
 
-void save_on_signal() { set_handler(SIGUSR1, handle_save); }
+void take_signals() {
+  static std::once_flag once;
+  std::call_once(once, [] {
+    auto signals = std::make_unique<TakenSignals>(std::initializer_list<int>{SIGINT, SIGTERM, SIGHUP, SIGUSR1});
+    std::thread([signals = std::move(signals)] {
+      for (;;)
+        if (const auto signal = signals->next()) take(*signal);
+    }).detach();
+  });
+}
 
 StopSignals::StopSignals() {
-  for (auto* const flag : {&g_stopped_by, &g_asked_by_parent, &g_asked_by_another}) *flag = 0;
-  for (const int signal : {SIGINT, SIGTERM}) set_handler(signal, handle_stop);
+  SignalledRuns& runs = signalled_runs();
+  const std::lock_guard lock(runs.mutex);
+  runs.in_order = true;
+  runs.stopped_by = 0;
+  runs.asked_by_parent = runs.asked_by_another = false;
 }
 StopSignals::~StopSignals() {
-  for (const int signal : {SIGINT, SIGTERM}) set_handler(signal, SIG_DFL);
+  SignalledRuns& runs = signalled_runs();
+  const std::lock_guard lock(runs.mutex);
+  runs.in_order = false;
 }
-int StopSignals::stopped_by() { return g_stopped_by; }
+int StopSignals::stopped_by() {
+  SignalledRuns& runs = signalled_runs();
+  const std::lock_guard lock(runs.mutex);
+  return runs.stopped_by;
+}
 
-SignalledRun::SignalledRun(Trainer& trainer) : place_(0) {
-  for (Trainer* none = nullptr; !g_runs.at(place_).compare_exchange_strong(none, &trainer); none = nullptr)
-    if (++place_ == kMostRuns) throw std::logic_error("more than " + std::to_string(kMostRuns) + " runs at once");
-  if (g_stopped_by != 0) trainer.stop();
+SignalledRun::SignalledRun(Trainer& trainer) : trainer_(trainer) {
+  SignalledRuns& runs = signalled_runs();
+  const std::lock_guard lock(runs.mutex);
+  runs.trainers.insert(&trainer_);
+  if (runs.stopped_by != 0) trainer_.stop();
 }
 SignalledRun::~SignalledRun() {
-  g_runs.at(place_) = nullptr;
-  while (g_handlers_at_work != 0) {  // of other threads: a handler of this one has returned
-  }
+  SignalledRuns& runs = signalled_runs();
+  const std::lock_guard lock(runs.mutex);
+  runs.trainers.erase(&trainer_);
 }
 
 int exit_status(const TrainStatus& status) {
-  constexpr int kSignalStatus = 128;
   if (status.stopped != StopReason::kRequest) return 0;
-  return kSignalStatus + (g_stopped_by != 0 ? g_stopped_by : SIGTERM);
+  const int signal = StopSignals::stopped_by();
+  return kSignalStatus + (signal != 0 ? signal : SIGTERM);
+}
+
+bool is_stopped_status(int status) {
+  const int signal = status - kSignalStatus;
+  return signal == SIGINT || signal == SIGTERM || signal == SIGHUP || signal == SIGPIPE;
 }
 
 }  // namespace engram

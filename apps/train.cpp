@@ -117,8 +117,8 @@ void print_help(const OptionList& own, const Settings& settings) {
              0)
       << "\n\n"
       << wrapped(
-             "Signals: SIGINT and SIGTERM save and leave with status 130 or 143, a second one at once; SIGUSR1 "
-             "saves and goes on.",
+             "Signals: SIGINT, SIGTERM, SIGHUP and a closed pipe behind the standard output save and leave with status "
+             "130, 143, 129 or 141, a second SIGINT or SIGTERM at once; SIGUSR1 saves and goes on.",
              0)
       << "\n\n"
          "Examples\n  engram train runs/first --task.name tmaze --memory.name lstm \\\n"
@@ -195,7 +195,7 @@ int run_train(const std::vector<std::string>& arguments) {
     naming_line(options.config, typed, [&] { print_help(own, settings); });
     return 0;
   }
-  save_on_signal();
+  take_signals();
 
   CleanUpWarnings warnings;
   const c10::WarningUtils::WarningHandlerGuard guard(&warnings);

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <csignal>
 #include <cstdlib>
 #include <cstring>
 #include <sstream>
@@ -20,6 +19,7 @@
 #include "apps/run_advice.h"
 #include "apps/status_display.h"
 #include "apps/stop_signals.h"
+#include "apps/taken_signals.h"
 #include "base/error.h"
 #include "nn/device.h"
 #include "storage/checkpoint.h"
@@ -31,10 +31,7 @@ void print_end(std::ostream& out, const RunDirectory& run, const TrainStatus& st
   const std::string folder = run.path().string();
   if (status.stopped == StopReason::kRequest) {
     const int signal = StopSignals::stopped_by();
-    out << "Stopped by "
-        << (signal == SIGINT    ? "SIGINT"
-            : signal == SIGTERM ? "SIGTERM"
-                                : "a signal to another rank")
+    out << "Stopped by " << (signal != 0 ? signal_name(signal) : "a signal to another rank")
         << ". To go on:\n  engram train --resume " << folder << std::endl;
     return;
   }

@@ -1,10 +1,8 @@
 #include "apps/train_seeds.h"
 
 #include <c10/util/Exception.h>
-#include <pthread.h>
 
 #include <algorithm>
-#include <csignal>
 #include <exception>
 #include <filesystem>
 #include <iostream>
@@ -47,23 +45,6 @@ class SeedLines : public std::streambuf {
 
  private:
   std::string prefix_, line_;
-};
-
-// While it lives, threads begin without the signals that stop and save runs: these are for the program's first thread.
-class WithoutSignals {
- public:
-  WithoutSignals() {
-    sigset_t ours;
-    sigemptyset(&ours);
-    for (const int signal : {SIGINT, SIGTERM, SIGUSR1}) sigaddset(&ours, signal);
-    pthread_sigmask(SIG_BLOCK, &ours, &before_);
-  }
-  ~WithoutSignals() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
-  WithoutSignals(const WithoutSignals&) = delete;
-  WithoutSignals& operator=(const WithoutSignals&) = delete;
-
- private:
-  sigset_t before_;
 };
 
 struct SeedRun {
@@ -111,18 +92,15 @@ int train_seeds(const TrainOptions& options, const std::vector<std::string>& arg
     if (!runs.back().start.run && std::filesystem::exists(own.run, error) && !std::filesystem::is_empty(own.run, error))
       throw UserError("'" + own.run + "' exists and is not empty; --resume auto goes on with what was begun");
   }
-  if (runs.size() > SignalledRun::kMostRuns)
+  if (runs.size() > kMostSeedsAtOnce)
     throw UserError("--seeds '" + options.seeds + "' are " + std::to_string(runs.size()) + " seeds; at most " +
-                    std::to_string(SignalledRun::kMostRuns) + " are trained at once");
+                    std::to_string(kMostSeedsAtOnce) + " are trained at once");
 
   const StopSignals signals;
   c10::WarningHandler* const warnings = c10::WarningUtils::get_warning_handler();
   std::vector<std::thread> threads;
-  {
-    const WithoutSignals inherited;
-    for (SeedRun& run : runs)
-      threads.emplace_back([&] { train_seed(run, arguments, static_cast<int>(runs.size()), warnings); });
-  }
+  for (SeedRun& run : runs)
+    threads.emplace_back([&] { train_seed(run, arguments, static_cast<int>(runs.size()), warnings); });
   for (std::thread& thread : threads) thread.join();
 
   const auto failed = [](const SeedRun& run) { return !run.failure.empty(); };
