@@ -320,6 +320,8 @@ int play_from_pipe(Session& session, ActionKeys& keys, Recording& recording) {
     if (event.kind != InputEvents::Kind::kByte) {
       if (event.signal == SIGTSTP) ::kill(::getpid(), SIGSTOP);
       if (event.signal == SIGTSTP || event.signal == SIGWINCH) continue;
+      if (event.kind == InputEvents::Kind::kEnd && position == 1)
+        stop("the standard input is empty; give it keys, as in: echo kkl | engram play " + session.info().name);
       if (event.kind == InputEvents::Kind::kEnd && !keys.pending().empty())
         stop("the standard input ends within a number, after '" + keys.pending() + "'");
       if (!session.over()) recording.keep(session.episode());

@@ -2,12 +2,16 @@
 
 #include <c10/util/Exception.h>
 
+#include <cerrno>
 #include <csignal>
 #include <iostream>
 #include <string>
+#include <system_error>
 #include <vector>
 
 #include "apps/commands.h"
+#include "apps/standard_streams.h"
+#include "apps/taken_signals.h"
 #include "base/error.h"
 #include "base/options.h"
 #include "storage/build_info.h"
@@ -70,13 +74,10 @@ int fail(const std::string& message) {
   return 1;
 }
 
-}  // namespace
-
-int run_program(int argc, char** argv, void (*prepare)()) {
-  std::signal(SIGXFSZ, SIG_IGN);  // a file that may not grow is then an error that is told, as a full disk is
+int run_and_report(const std::vector<std::string>& arguments, void (*prepare)()) {
   try {
     if (prepare != nullptr) prepare();
-    return run({argv + 1, argv + argc});
+    return run(arguments);
   } catch (const UserError& error) {
     std::cerr << "engram: " << error.what() << std::endl;
     return 2;
@@ -85,6 +86,25 @@ int run_program(int argc, char** argv, void (*prepare)()) {
   } catch (const std::exception& error) {
     return fail(error.what());
   }
+}
+
+// The status of a command whose output is written: error number, 0 if all of it is.
+int status_with_output(int status, int error) {
+  if (error == 0) return status;
+  int own = kSignalStatus + SIGPIPE;  // its reader wanted no more, and nobody is told
+  if (error != EPIPE) own = fail("the standard output cannot be written: " + std::generic_category().message(error));
+  return status == 0 ? own : status;
+}
+
+}  // namespace
+
+int run_program(int argc, char** argv, void (*prepare)()) {
+  if (const int error = open_closed_streams())
+    return fail("'/dev/null' cannot be opened: " + std::generic_category().message(error));
+  std::signal(SIGXFSZ, SIG_IGN);  // a file that may not grow is then an error that is told, as a full disk is
+  CheckedOutput output;
+  const int status = run_and_report({argv + 1, argv + argc}, prepare);
+  return status_with_output(status, output.flush());
 }
 
 }  // namespace engram

@@ -8,6 +8,7 @@
 #include <cstring>
 #include <stdexcept>
 
+#include "apps/standard_streams.h"
 #include "apps/terminal.h"
 
 namespace engram {
@@ -20,15 +21,7 @@ constexpr const char* kEraseLine = "\033[K";  // from the cursor on
 constexpr const char* kEraseBelow = "\033[J";
 
 // Without an error: a terminal that is gone is noticed where it is read.
-void write_out(const std::string& text) {
-  std::size_t done = 0;
-  while (done < text.size()) {
-    const ssize_t count = ::write(STDOUT_FILENO, text.data() + done, text.size() - done);
-    if (count < 0 && errno == EINTR) continue;
-    if (count <= 0) return;
-    done += static_cast<std::size_t>(count);
-  }
-}
+void write_out(const std::string& text) { write_to_output(text.data(), text.size()); }
 
 [[noreturn]] void fail(const std::string& what) { throw std::runtime_error(what + ": " + std::strerror(errno)); }
 

@@ -1,30 +1,104 @@
-"""The program where files may not grow.  usage: surroundings.py ENGRAM"""
+"""The program where standard streams are closed or cannot be written, and where files may not grow.
+usage: surroundings.py ENGRAM EPISODES   (tests/golden/episodes.jsonl)"""
 
 import json
+import os
 import pathlib
 import resource
 import subprocess
 import sys
 import tempfile
 
-ENGRAM = sys.argv[1]
+from safetensors.numpy import load_file
+
+ENGRAM, EPISODES = sys.argv[1], pathlib.Path(sys.argv[2]).resolve()
 TINY = ["--task.name=tmaze", "--task.corridor_length=5", "--memory.name=lstm", "--memory.width=8",
         "--network.hidden_width=16", "--run.random_episodes=2", "--replay.batch_episodes=2",
         "--run.metrics_every_steps=10", "--evaluation.episodes=2", "--evaluation.final_episodes=2", "--run.threads=1",
         "--device=cpu"]
+EXPERIMENT = ("[compare]\nseeds = 0\n[run]\nsteps = 60\nrandom_episodes = 2\n[network]\nhidden_width = 8\n"
+              "[replay]\nbatch_episodes = 2\n[evaluation]\nepisodes = 2\nfinal_episodes = 2\n[tasks.t]\n"
+              "task.name = tmaze\ntask.corridor_length = 4\n[backbones.b]\nmemory.name = gru\nmemory.width = 8\n")
 FILM = ["render", "--policy=random", "--task.name=tmaze", "--task.corridor_length=9", "--episodes=2"]
 
 
-def engram(folder, *arguments, limit=None):
+def engram(folder, *arguments, closed=(), limit=None, **options):
     def prepare():
+        for descriptor in closed:
+            os.close(descriptor)
         if limit is not None:
             resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
 
-    return subprocess.run([ENGRAM, *arguments], cwd=folder, text=True, preexec_fn=prepare, capture_output=True, timeout=120)
+    options = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "input": "", "timeout": 120, **options}
+    return subprocess.run([ENGRAM, *arguments], cwd=folder, text=True, preexec_fn=prepare, **options)
+
+
+def commands(folder):
+    """The words of every command, and the keys that it reads; of some also how they write JSON and help."""
+    names = [line.split()[0] for line in engram(folder, "--help").stdout.split("Commands\n")[1].split("\n\n")[0].splitlines()
+             if line[2] != " "]
+    words = {
+        "train": (["train", "trained", *TINY, "--run.steps=120"], ""),
+        "evaluate": (["evaluate", "run", "--episodes=2"], ""),
+        "diagnose": (["diagnose", "run", "--episodes=4"], ""),
+        "compare": (["compare", "--config=c.ini", "--run=compared", "--device=cpu"], ""),
+        "render": (FILM + ["--output=film.gif"], ""),
+        "play": (["play", "memory_len_3"], "0000"),
+        "inspect": (["inspect", "run"], ""),
+        "list": (["list"], ""),
+        "probe": (["probe", "--run=probed", "--preset=small", "--tasks=copy:items=2:alphabet=3:delay=4", "--backbones=gru",
+                   "--seeds=0", "--steps=2", "--device=cpu", "--threads=1"], ""),
+        "replay": (["replay", str(EPISODES)], ""),
+        "bench": (["bench", "env", "--task=tmaze", "--seconds=0.01", "--num_envs=8"], ""),
+        "completion": (["completion", "bash"], ""),
+    }
+    assert sorted(words) == sorted(names), names
+    yield from words.values()
+    yield from ((words, "") for words in (["--help"], ["--version"], ["train", "--help"], ["compare", "report", "--help"],
+                                          ["evaluate", "run", "--episodes=2", "--json"], ["inspect", "run", "--json"]))
 
 
 def without_video(result):
     return result.returncode == 2 and "without video" in result.stderr
+
+
+def check_closed(folder):
+    for closed in ((0,), (1,), (2,), (0, 1, 2)):
+        run = folder / ("closed" + "".join(map(str, closed)))
+        result = engram(folder, "train", run, *TINY, "--run.steps=120", closed=closed)
+        assert result.returncode == 0 and result.stderr == "", (closed, result)
+        rows = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
+        assert sum(row["kind"] == "train" for row in rows) >= 10, rows
+        assert (run / "lock").read_text().strip().isdigit(), (run / "lock").read_bytes()
+        for weights in (run / "weights").iterdir():
+            load_file(weights)
+    # Without keys there is nothing to play, and somebody may be told.
+    result = engram(folder, "play", "tmaze", closed=(0,))
+    assert result.returncode == 2 and result.stderr.count("\n") == 1 and "standard input is empty" in result.stderr, result
+    for words, _ in commands(folder):
+        remove_written(folder)
+        result = engram(folder, *words, closed=(0, 1, 2))
+        assert result.returncode == 0 or words[0] in ("play", "render") and result.returncode == 2, (words, result)
+
+
+def check_full_output(folder):
+    for words, keys in commands(folder):
+        remove_written(folder)
+        with open("/dev/full", "w") as full:
+            result = engram(folder, *words, stdout=full, input=keys)
+        if without_video(result):
+            continue
+        last = result.stderr.splitlines()[-1:]
+        assert last == ["engram: the standard output cannot be written: No space left on device"], (words, result)
+        assert result.returncode == 1, (words, result)
+    # A failure that has a line of its own keeps its status.
+    with open("/dev/full", "w") as full:
+        assert engram(folder, "evaluate", "nowhere", stdout=full).returncode == 2
+
+
+def remove_written(folder):
+    for name in ("trained", "compared", "probed", "film.gif"):
+        subprocess.run(["rm", "-rf", folder / name], check=True)
 
 
 def check_file_size_limit(folder):
@@ -38,6 +112,9 @@ def check_file_size_limit(folder):
     assert rows[-1]["kind"] == "final", rows[-1]
     result = engram(folder, "evaluate", "run", "--episodes=2", "--trace=trace.safetensors", limit=1000)
     assert result.returncode == 1 and "'trace.safetensors' cannot be written: File too large" in result.stderr, result
+    with open(folder / "output.txt", "w") as output:
+        result = engram(folder, "list", stdout=output, limit=1000)
+    assert result.returncode == 1 and "standard output cannot be written: File too large" in result.stderr, result
 
 
 def check_films(folder):
@@ -53,7 +130,10 @@ def check_films(folder):
 
 with tempfile.TemporaryDirectory() as name:
     folder = pathlib.Path(name)
+    (folder / "c.ini").write_text(EXPERIMENT)
     assert engram(folder, "train", "run", *TINY, "--run.steps=120").returncode == 0
+    check_closed(folder)
+    check_full_output(folder)
     check_file_size_limit(folder)
     check_films(folder)
 print("ok")
