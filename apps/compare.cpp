@@ -20,17 +20,20 @@
 #include "apps/compare_report.h"
 #include "apps/gpu_sharing.h"
 #include "apps/job_pool.h"
+#include "apps/screen_table.h"
 #include "apps/shard.h"
 #include "apps/status_display.h"
 #include "apps/taken_signals.h"
 #include "apps/train_seeds.h"
 #include "base/error.h"
 #include "base/processors.h"
+#include "base/words.h"
 #include "experiments/budgets.h"
 #include "experiments/csv.h"
 #include "experiments/earlier_runs.h"
 #include "experiments/plan.h"
 #include "experiments/random_play.h"
+#include "experiments/report_text.h"
 #include "nn/device.h"
 #include "nn/gpu_share.h"
 #include "storage/files.h"
@@ -223,47 +226,46 @@ Machine find_machine(const CompareOptions& options, const std::vector<const Plan
 
 std::string machine_text(const Machine& machine) {
   const int runs = machine.runs_at_once();
-  std::string text = (machine.seeds_per_job > 1 ? "up to " : "") + std::to_string(runs) +
-                     (runs == 1 ? " run" : " runs") + " at once on ";
-  if (machine.gpus == 0) return text + "the CPU";
-  return text + std::to_string(machine.gpus) + (machine.gpus == 1 ? " GPU" : " GPUs");
+  const std::string text = (machine.seeds_per_job > 1 ? "up to " : "") + counted(runs, "run") + " at once on ";
+  return text + (machine.gpus == 0 ? "the CPU" : counted(machine.gpus, "GPU"));
 }
 
 // ---- The plan, for people.
 
 void print_tasks(const Experiment& experiment, const std::vector<const PlannedRun*>& runs) {
-  std::printf("%-20s %-14s %13s %11s %8s %12s\n", "task", "of", "longest", "env steps", "chance", "random play");
+  ScreenTable table({{"task"},
+                     {"of"},
+                     {"steps of\nan episode", true},
+                     {"steps\nof a run", true},
+                     {"chance,\n%", true},
+                     {"random\nplay, %", true}});
   for (const ExperimentEntry& task : experiment.tasks) {
     const auto found = std::ranges::find(runs, task.label, &PlannedRun::task);
     if (found == runs.end()) continue;
     const Config& config = (*found)->config;
     const TaskInfo info = config.task.info();
-    char chance[32] = "-";
-    if (info.chance_success) std::snprintf(chance, sizeof(chance), "%.1f%%", 100 * *info.chance_success);
-    std::printf("%-20s %-14s %7d steps %11s %8s %11.1f%%\n", task.label.c_str(), info.name.c_str(),
-                info.max_episode_steps, count_text(static_cast<double>(config.run.steps)).c_str(), chance,
-                100 * play_at_random(config.task).success.estimate);
+    table.add({task.label, info.name, std::to_string(info.max_episode_steps),
+               count_text(static_cast<double>(config.run.steps)),
+               info.chance_success ? percent(*info.chance_success) : "-",
+               percent(play_at_random(config.task).success.estimate)});
   }
+  std::cout << "\n" << table.text(0);
 }
 
-// As in "75%".
+// Of the whole in percent, "75".
 std::string share_text(std::int64_t part, std::int64_t whole) {
-  char text[16];
-  std::snprintf(text, sizeof(text), "%.0f%%",
-                whole == 0 ? 0.0 : 100 * static_cast<double>(part) / static_cast<double>(whole));
-  return text;
+  return std::to_string(whole == 0 ? 0 : std::lround(100 * static_cast<double>(part) / static_cast<double>(whole)));
 }
 
 void print_budgets(const Experiment& experiment, const std::vector<const PlannedRun*>& runs) {
-  const auto name_of = [](const PlannedRun& run) {
-    const std::string memory = run.config.memory.name();
-    return run.backbone == memory ? memory : run.backbone + " (" + memory + ")";
-  };
-  std::size_t longest = 0;
-  for (const PlannedRun* run : runs) longest = std::max(longest, name_of(*run).size());
-  const int names = static_cast<int>(longest);
-  std::printf("\n%-*s %5s %5s %10s %5s %11s %10s %5s  %s\n", names, "backbone", "width", "MLP's", "parameters", "MLP's",
-              "state bytes", "flops/step", "MLP's", "in");
+  ScreenTable table({{"backbone"},
+                     {"\nwidth", true},
+                     {"MLP\nwidth", true},
+                     {"para-\nmeters", true},
+                     {"% in\nMLPs", true},
+                     {"bytes\nof state", true},
+                     {"flops\na step", true},
+                     {"% in\nMLPs", true}});
   for (const ExperimentEntry& backbone : experiment.backbones) {
     // The state and the work of some grow with the task's length.
     std::vector<std::pair<const PlannedRun*, std::string>> rows;
@@ -277,22 +279,28 @@ void print_budgets(const Experiment& experiment, const std::vector<const Planned
     }
     for (const auto& [run, tasks] : rows) {
       const Budget& own = run->budget;
-      std::printf("%-*s %5lld %5s %10lld %5s %11lld %10lld %5s  %s\n", names, name_of(*run).c_str(),
-                  static_cast<long long>(own.width), own.mlp_width > 0 ? std::to_string(own.mlp_width).c_str() : "-",
-                  static_cast<long long>(own.parameters), share_text(own.mlp_parameters, own.parameters).c_str(),
-                  static_cast<long long>(own.state_bytes), static_cast<long long>(own.flops_per_step),
-                  share_text(own.mlp_flops_per_step, own.flops_per_step).c_str(),
-                  rows.size() == 1 ? "all" : tasks.c_str());
+      const std::string memory = run->config.memory.name();
+      table.add({run->backbone == memory ? memory : run->backbone + " (" + memory + ")", std::to_string(own.width),
+                 own.mlp_width > 0 ? std::to_string(own.mlp_width) : "-", std::to_string(own.parameters),
+                 share_text(own.mlp_parameters, own.parameters), std::to_string(own.state_bytes),
+                 std::to_string(own.flops_per_step), share_text(own.mlp_flops_per_step, own.flops_per_step)});
+      if (rows.size() > 1) table.add({"  in " + tasks});
     }
   }
-  std::printf(
-      "MLP's: the width of the backbone's MLPs and their share of parameters and flops; the rest is the memory's.\n");
+  std::cout << "\n" << table.text(0);
 }
 
 void print_estimate(const std::vector<const PlannedRun*>& runs, const Machine& machine) {
+  constexpr std::size_t kMostLabel = 27;
   std::map<std::pair<std::string, std::string>, std::vector<const PlannedRun*>> pairs;
   for (const PlannedRun* run : runs) pairs[{run->task, run->backbone}].push_back(run);
-  std::printf("\n%-41s %5s %14s\n", "to do", "runs", "each at most");
+  const auto columns = [&](std::string PlannedRun::*label, std::size_t least) {
+    for (const PlannedRun* run : runs) least = std::max(least, std::min(kMostLabel, (run->*label).size()));
+    return static_cast<int>(least);
+  };
+  const int tasks = columns(&PlannedRun::task, 5), backbones = columns(&PlannedRun::backbone, 8);
+  // Line by line: each is measured for a while.
+  std::printf("\n%-*s  %-*s  %4s  %12s\n", tasks, "to do", backbones, "", "runs", "each at most");
   double total = 0, longest = 0;
   for (const auto& [pair, group] : pairs) {
     const PlannedRun& run = *group.front();
@@ -302,15 +310,16 @@ void print_estimate(const std::vector<const PlannedRun*>& runs, const Machine& m
     const double seconds = estimate_seconds(run, device, threads);
     total += seconds * static_cast<double>(group.size());
     longest = std::max(longest, seconds);
-    std::printf("%-20s %-20s %5zu %14s\n", run.task.c_str(), run.backbone.c_str(), group.size(),
-                duration_text(seconds).c_str());
+    std::printf("%-*s  %-*s  %4zu  %12s\n", tasks, shortened(run.task, kMostLabel).c_str(), backbones,
+                shortened(run.backbone, kMostLabel).c_str(), group.size(), duration_text(seconds).c_str());
     std::fflush(stdout);
   }
-  std::printf(
-      "\nAt most about %s with %s, as measured here now; runs that reach evaluation.stop_at_success end "
-      "earlier, runs beside each other are slower.\n",
-      duration_text(std::max(longest, total / machine.runs_at_once())).c_str(), machine_text(machine).c_str());
-  if (runs.front()->range) std::printf("The evaluations at %s come on top.\n", runs.front()->range->text().c_str());
+  std::string text = "At most about " + duration_text(std::max(longest, total / machine.runs_at_once())) + " with " +
+                     machine_text(machine) +
+                     ", as measured here now; runs that reach evaluation.stop_at_success end earlier, runs beside each "
+                     "other are slower.";
+  if (runs.front()->range) text += " The evaluations at " + runs.front()->range->text() + " come on top.";
+  std::cout << "\n" << wrapped(text, 0, kScreenColumns) << "\n";
 }
 
 // ---- Running.
@@ -408,16 +417,15 @@ int run_compare(const std::vector<std::string>& arguments) {
     if (read_run_state(directory, *run, earlier.runs).stage != RunStage::kFinished) to_do.push_back(run);
   const Machine machine = find_machine(options, to_do);
 
-  if (!wanted.all.question.empty()) std::cout << wanted.all.question << "\n";
-  std::cout << wanted.now.tasks.size() << " tasks x " << wanted.now.backbones.size() << " backbones x "
-            << wanted.now.seeds.size() << " seeds"
-            << (shard.count > 1 ? ", shard " + options.shard + ": " + std::to_string(runs.size()) + " runs" : "")
-            << ", " << to_do.size() << " of " << runs.size() << " to do, " << machine_text(machine) << ", in "
-            << directory.string() << std::endl;
+  if (!wanted.all.question.empty()) std::cout << wrapped(one_line(wanted.all.question), 0, kScreenColumns) << "\n";
+  std::cout << size_text(wanted.now)
+            << (shard.count > 1 ? ", shard " + options.shard + ": " + counted(runs.size(), "run") : "") << ", in "
+            << directory.string() << "\n"
+            << to_do.size() << " of " << runs.size() << " to do, " << machine_text(machine) << std::endl;
   if (options.dry_run) {
     print_tasks(wanted.now, runs);
     print_budgets(wanted.now, runs);
-    std::fflush(stdout);
+    std::cout << std::flush;
     if (!to_do.empty()) print_estimate(to_do, machine);
     return 0;
   }

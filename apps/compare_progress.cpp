@@ -9,6 +9,7 @@
 #include "agents/metrics_summary.h"
 #include "apps/status_display.h"
 #include "base/error.h"
+#include "experiments/report_text.h"
 
 namespace engram {
 namespace {
@@ -22,12 +23,6 @@ MetricsSummary metrics_of(const PlannedRun& run) {
   } catch (const UserError&) {
     return {};  // what is shown, not what is decided
   }
-}
-
-std::string percent(double fraction) {
-  char text[32];
-  std::snprintf(text, sizeof(text), "%.1f%%", 100 * fraction);
-  return text;
 }
 
 }  // namespace
@@ -76,7 +71,7 @@ void CompareProgress::ended(const FinishedRun& ended) {
   if ((ended.end != JobEnd::kFinished && ended.end != JobEnd::kTrained) || evaluated || !metrics.final_evaluation) return;
   const auto& sampled = metrics.final_evaluation->sampled;
   say(ended.run->name() + ": success " + percent(metrics.final_evaluation->greedy.success.estimate) +
-      (sampled ? ", sampled " + percent(sampled->success.estimate) : "") + ", after " + steps + ", " +
+      "%" + (sampled ? ", sampled " + percent(sampled->success.estimate) + "%" : "") + ", after " + steps + ", " +
       duration_text(ended.seconds));
 }
 

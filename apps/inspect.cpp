@@ -11,8 +11,11 @@
 
 #include "apps/command_line.h"
 #include "apps/commands.h"
+#include "apps/screen_table.h"
 #include "apps/status_display.h"
+#include "apps/terminal.h"
 #include "base/error.h"
+#include "base/words.h"
 #include "experiments/experiment.h"
 
 namespace engram {
@@ -20,7 +23,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr std::size_t kMaxNameWidth = 62, kMaxShapeWidth = 24, kMaxValueWidth = 40;
+constexpr int kFactNames = 11;  // columns
 
 struct InspectOptions {
   bool json = false;
@@ -91,22 +94,11 @@ std::string title(const FileFacts& facts) {
 }
 
 void print_tensors(const SafetensorsSummary& contents) {
-  std::size_t names = 6, shapes = 5;
-  for (const SafetensorsSummary::Tensor& tensor : contents.tensors) {
-    names = std::max(names, shortened(tensor.name, kMaxNameWidth).size());
-    shapes = std::max(shapes, shortened(shape_text(tensor.shape), kMaxShapeWidth).size());
-  }
-  const auto print = [&](const std::string& name, const std::string& dtype, const std::string& shape,
-                         const std::string& bytes) {
-    std::printf("  %-*s  %-7s  %-*s  %8s\n", static_cast<int>(names), name.c_str(), dtype.c_str(),
-                static_cast<int>(shapes), shape.c_str(), bytes.c_str());
-  };
   if (contents.tensors.empty()) return;
-  std::printf("\n");
-  print("tensor", "dtype", "shape", "bytes");
+  ScreenTable table({{"tensor"}, {"dtype"}, {"shape"}, {"bytes", true}});
   for (const SafetensorsSummary::Tensor& tensor : contents.tensors)
-    print(shortened(tensor.name, kMaxNameWidth), tensor.dtype, shortened(shape_text(tensor.shape), kMaxShapeWidth),
-          bytes_text(tensor.bytes));
+    table.add({tensor.name, tensor.dtype, shape_text(tensor.shape), bytes_text(tensor.bytes)});
+  std::printf("\n%s", table.text().c_str());
 }
 
 // Throws UserError if the file cannot be one of tensors: what stands behind the eight bytes of its header's length is
@@ -142,16 +134,13 @@ std::string bytes_text(std::uint64_t bytes) {
   return count < 999.995e6 ? count_text(count) + "B" : count_text(count / 1e9) + "GB";
 }
 
-// Not through the middle of a UTF-8 character.
-std::string shortened(const std::string& text, std::size_t width) {
-  const std::string line = one_line(text);
-  if (line.size() <= width) return line;
-  const std::string cut = "...";
-  const auto continues = [&line](std::size_t i) { return (static_cast<unsigned char>(line[i]) & 0xc0) == 0x80; };
-  std::size_t head = (width - cut.size()) / 2, tail = line.size() - (width - cut.size() - head);
-  while (head > 0 && continues(head)) --head;
-  while (tail < line.size() && continues(tail)) ++tail;
-  return line.substr(0, head) + cut + line.substr(tail);
+void print_fact(const char* name, const std::string& text) {
+  constexpr std::size_t kIndent = 2 + kFactNames + 2;
+  std::printf("  %-*s  %s\n", kFactNames, name, wrap(one_line(text), kScreenColumns, kIndent, kIndent).c_str());
+}
+
+void print_command(const char* name, const std::string& command) {
+  std::printf("  %-*s  %s\n", kFactNames, name, command.c_str());
 }
 
 Json value_json(const Option& option, const std::string& value) {
@@ -182,19 +171,13 @@ Json config_json(Config& config) {
 void print_settings(Config& config) {
   Config defaults = Config::from_settings({{"task.name", config.task.name()}, {"memory.name", config.memory.name()}});
   const OptionList now = config.options(), before = defaults.options();
-  bool any = false;
+  ScreenTable table({{"setting"}, {"value"}, {"default"}});
   for (std::size_t i = 0; i < now.options().size(); ++i) {
     const Option& option = now.options()[i];
     const std::string value = option.get(), usual = before.options()[i].get();
-    if (value == usual) continue;
-    if (!any)
-      std::printf("\n  %-32s  %-16s  default of %s and %s\n", "setting", "value", config.task.name().c_str(),
-                  config.memory.name().c_str());
-    any = true;
-    std::printf("  %-32s  %-16s  %s\n", option.name.c_str(), shortened(value, kMaxValueWidth).c_str(),
-                usual.empty() ? "none" : usual.c_str());
+    if (value != usual) table.add({option.name, value, usual.empty() ? "none" : usual});
   }
-  if (!any) std::printf("\n  every setting has its default\n");
+  std::printf("\n%s", table.empty() ? "  every setting has its default\n" : table.text().c_str());
 }
 
 FileFacts read_file_facts(const std::filesystem::path& file) {
@@ -257,20 +240,17 @@ Json file_json(FileFacts& facts) {
 }
 
 void print_file(FileFacts& facts) {
-  const auto print = [](const char* name, const std::string& text) {
-    std::printf("  %-10s  %s\n", name, text.c_str());
-  };
   const Totals totals = totals_of(facts.contents);
   std::printf("%s\n", one_line(facts.file.string()).c_str());
-  print("what", title(facts));
-  if (facts.version) print("written by", "engram " + shortened(*facts.version, 40));
+  print_fact("what", title(facts));
+  if (facts.version) print_fact("written by", "engram " + shortened(*facts.version, 40));
   if (facts.steps && facts.updates)
-    print("after", std::to_string(*facts.steps) + " steps, " + std::to_string(*facts.updates) + " updates");
-  print("digest", digest_text(facts.contents));
-  print("size", bytes_text(facts.contents.bytes) + ": " + std::to_string(facts.contents.tensors.size()) + " tensors, " +
-                    std::to_string(totals.elements) + (facts.kind == "weights" ? " parameters, " : " elements, ") +
-                    bytes_text(totals.bytes));
-  if (!facts.config_damage.empty()) print("config", shortened(facts.config_damage, 96));
+    print_fact("after", counted(*facts.steps, "step") + ", " + counted(*facts.updates, "update"));
+  print_fact("digest", digest_text(facts.contents));
+  print_fact("size", bytes_text(facts.contents.bytes) + ": " + counted(facts.contents.tensors.size(), "tensor") + ", " +
+                         std::to_string(totals.elements) + (facts.kind == "weights" ? " parameters, " : " elements, ") +
+                         bytes_text(totals.bytes));
+  if (!facts.config_damage.empty()) print_fact("config", facts.config_damage);
   if (facts.config) print_settings(*facts.config);
   print_tensors(facts.contents);
 }

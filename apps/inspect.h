@@ -52,8 +52,9 @@ std::optional<std::int64_t> count_entry(const SafetensorsSummary& contents, cons
 std::string digest_text(const SafetensorsSummary& contents);
 // "812B", "12.3kB", "1.46GB"
 std::string bytes_text(std::uint64_t bytes);
-// In one line of at most `width` bytes; a longer text loses its middle.
-std::string shortened(const std::string& text, std::size_t width);
+// A line of what is told, or several of at most kScreenColumns; a command is never broken.
+void print_fact(const char* name, const std::string& text);
+void print_command(const char* name, const std::string& command);
 
 // A value of an option, as its get() tells it.
 nlohmann::ordered_json value_json(const Option& option, const std::string& value);
@@ -61,7 +62,7 @@ nlohmann::ordered_json value_json(const Option& option, const std::string& value
 nlohmann::ordered_json differs_json(Config& config, const std::vector<TaskDifference>& differences);
 // Every value of a config, by key.
 nlohmann::ordered_json config_json(Config& config);
-// The values that differ from the defaults of the config's task and backbone, with those.
+// The values that differ from the defaults of the config's task and backbone, with those; long ones shortened.
 void print_settings(Config& config);
 
 }  // namespace engram

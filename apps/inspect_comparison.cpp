@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "apps/inspect.h"
+#include "apps/screen_table.h"
 #include "base/error.h"
 #include "experiments/earlier_runs.h"
 #include "experiments/experiment.h"
@@ -81,30 +82,25 @@ Json comparison_json(const fs::path& folder) {
 }
 
 void print_comparison(const fs::path& folder) {
-  constexpr std::size_t kWidth = 96;
+  constexpr std::size_t kMostReason = 130;
   const ComparisonFacts facts = read_facts(folder);
-  const auto print = [](const char* name, const std::string& text) {
-    std::printf("  %-11s  %s\n", name, text.c_str());
-  };
   const Experiment& experiment = facts.experiment;
   std::printf("%s\n", one_line(folder.string()).c_str());
-  print("what", "comparison of " + std::to_string(experiment.tasks.size()) + " tasks x " +
-                    std::to_string(experiment.backbones.size()) + " backbones x " +
-                    std::to_string(experiment.seeds.size()) + " seeds");
-  if (!experiment.question.empty()) print("question", shortened(experiment.question, kWidth));
-  print("tasks", shortened(labels_text(experiment.tasks), kWidth));
-  print("backbones", shortened(labels_text(experiment.backbones), kWidth));
-  print("seeds", seeds_text(experiment.seeds));
+  print_fact("what", "comparison of " + size_text(experiment));
+  if (!experiment.question.empty()) print_fact("question", experiment.question);
+  print_fact("tasks", labels_text(experiment.tasks));
+  print_fact("backbones", labels_text(experiment.backbones));
+  print_fact("seeds", seeds_text(experiment.seeds));
   std::string runs = std::to_string(facts.finished) + " of " + std::to_string(facts.runs) + " finished";
   for (const auto& [count, what] :
        {std::pair(facts.running, " running"), std::pair(facts.unfinished, " unfinished"),
         std::pair(facts.not_begun, " not begun"), std::pair(facts.failed.size(), " failed")})
     if (count > 0) runs += ", " + std::to_string(count) + what;
-  print("runs", runs);
-  for (const auto& [run, reason] : facts.failed) print("  failed", shortened(run + ": " + reason, kWidth));
-  if (facts.finished < facts.runs) print("go on", "engram compare --run " + one_line(folder.string()));
-  if (facts.finished > 0) print("report", "engram compare report " + one_line(folder.string()));
-  print("a run", "engram inspect " + one_line((folder / "runs").string()) + "/TASK/BACKBONE/SEED");
+  print_fact("runs", runs);
+  for (const auto& [run, reason] : facts.failed) print_fact("  failed", shortened(run + ": " + reason, kMostReason));
+  if (facts.finished < facts.runs) print_command("go on", "engram compare --run " + one_line(folder.string()));
+  if (facts.finished > 0) print_command("report", "engram compare report " + one_line(folder.string()));
+  print_command("a run", "engram inspect " + one_line((folder / "runs").string()) + "/TASK/BACKBONE/SEED");
 }
 
 }  // namespace engram

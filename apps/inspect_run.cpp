@@ -8,8 +8,10 @@
 #include "agents/metrics_summary.h"
 #include "agents/roads.h"
 #include "apps/inspect.h"
+#include "apps/screen_table.h"
 #include "apps/status_display.h"
 #include "base/error.h"
+#include "base/words.h"
 #include "storage/checkpoint.h"
 #include "storage/run_directory.h"
 #include "storage/run_lock.h"
@@ -135,23 +137,25 @@ RunFacts read_run_facts(const fs::path& folder) {
 }
 
 std::string standing_text(const RunFacts& facts) {
-  const std::string folder = one_line(facts.folder.string());
   switch (facts.standing) {
     case Standing::kRunning:
       return "running: a program is training in it now";
     case Standing::kNotBegun:
       return "not begun: nothing is saved yet";
     case Standing::kCanGoOn:
-      return "can go on from step " + std::to_string(*count_entry(*facts.newest->contents, "environment_steps")) +
-             ": engram train --resume " + folder;
+      return "can go on from step " + std::to_string(*count_entry(*facts.newest->contents, "environment_steps"));
     case Standing::kCannotGoOn:
       return facts.checkpoints.empty() ? "cannot go on: it has no checkpoint"
                                        : "cannot go on: no checkpoint can be read";
     case Standing::kFinished:
-      return facts.newest == nullptr ? "finished"
-                                     : "finished; for more: engram train --resume " + folder + " --run.steps N";
+      return "finished";
   }
   return "";
+}
+
+// Empty where there is nothing to go on from, or a program does.
+std::string resume_command(const RunFacts& facts) {
+  return facts.newest == nullptr || facts.running ? "" : "engram train --resume " + facts.folder.string();
 }
 
 template <class... Values>
@@ -171,16 +175,17 @@ std::string decisions_text(const std::optional<DecisionRates>& decisions) {
 std::string evaluation_text(const EvaluationSummary& evaluation) {
   const std::string sampled =
       evaluation.sampled ? format(", sampled %.1f%%", 100 * evaluation.sampled->success) : std::string();
-  return format("step %lld: success %.1f%%%s%s, return %.3g, %d episodes",
-                static_cast<long long>(evaluation.environment_steps), 100 * evaluation.greedy.success, sampled.c_str(),
-                decisions_text(evaluation.greedy_decisions).c_str(), evaluation.greedy.mean_return,
-                evaluation.episodes);
+  return format("step %lld: success %.1f%%%s%s, return %.3g, ", static_cast<long long>(evaluation.environment_steps),
+                100 * evaluation.greedy.success, sampled.c_str(), decisions_text(evaluation.greedy_decisions).c_str(),
+                evaluation.greedy.mean_return) +
+         counted(evaluation.episodes, "episode");
 }
 
 std::string played_text(const FinalEvaluation::Played& played, int episodes) {
-  return format("success %.1f%% (95%%: %.1f to %.1f)%s, return %.3g, %d episodes", 100 * played.success.estimate,
+  return format("success %.1f%% (95%%: %.1f to %.1f)%s, return %.3g, ", 100 * played.success.estimate,
                 100 * played.success.low, 100 * played.success.high, decisions_text(played.decisions).c_str(),
-                played.mean_return, episodes);
+                played.mean_return) +
+         counted(episodes, "episode");
 }
 
 std::string final_text(const FinalEvaluation& last) {
@@ -193,25 +198,24 @@ void print_saved(const char* title, const std::vector<SavedFile>& files) {
     std::printf("\n  %s: none\n", title);
     return;
   }
-  std::printf("\n  %-32s  %12s  %12s  %8s  digest\n", title, "steps", "updates", "bytes");
+  ScreenTable table({{title}, {"steps", true}, {"updates", true}, {"bytes", true}, {"digest"}});
   for (const SavedFile& file : files) {
-    const std::string name = shortened(file.file.filename().string(), 32);
+    const std::string name = file.file.filename().string();
     if (!file.contents) {
       // The reason without the file's name, which the row begins with already.
       const std::string quoted = "'" + one_line(file.file.string()) + "' ";
       const std::size_t place = file.damage.find(quoted);
-      const std::string reason = place == std::string::npos ? file.damage : file.damage.substr(place + quoted.size());
-      std::printf("  %-32s  %s\n", name.c_str(), shortened(reason, 74).c_str());
+      table.add({name, place == std::string::npos ? file.damage : file.damage.substr(place + quoted.size())});
       continue;
     }
     const auto count = [&](const char* key) {
       const std::optional<std::int64_t> number = count_entry(*file.contents, key);
       return number ? std::to_string(*number) : "?";
     };
-    std::printf("  %-32s  %12s  %12s  %8s  %s\n", name.c_str(), count("environment_steps").c_str(),
-                count("updates").c_str(), bytes_text(file.contents->bytes).c_str(),
-                digest_text(*file.contents).c_str());
+    table.add({name, count("environment_steps"), count("updates"), bytes_text(file.contents->bytes),
+               digest_text(*file.contents)});
   }
+  std::printf("\n%s", table.text().c_str());
 }
 
 Json saved_json(const SavedFile& file) {
@@ -271,12 +275,12 @@ Json final_json(const std::optional<FinalEvaluation>& last) {
 
 Json run_json(const fs::path& folder) {
   RunFacts facts = read_run_facts(folder);
-  const bool goes_on = facts.newest != nullptr && !facts.running;
+  const std::string resume = resume_command(facts);
   Json json = {{"run", folder.string()},
                {"task", facts.config.task.name()},
                {"backbone", facts.config.memory.name()},
                {"state", standing_name(facts.standing)},
-               {"resume", goes_on ? Json("engram train --resume " + folder.string()) : Json()},
+               {"resume", resume.empty() ? Json() : Json(resume)},
                {"progress",
                 {{"environment_steps", facts.steps},
                  {"total_steps", facts.config.run.steps},
@@ -302,29 +306,30 @@ Json run_json(const fs::path& folder) {
 
 void print_run(const fs::path& folder) {
   RunFacts facts = read_run_facts(folder);
-  const auto print = [](const char* name, const std::string& text) {
-    std::printf("  %-11s  %s\n", name, text.c_str());
-  };
   std::printf("%s\n", one_line(folder.string()).c_str());
-  print("what", "run of " + facts.config.memory.name() + " on " + facts.config.task.name());
-  print("stands", standing_text(facts));
-  print("progress", format("%lld of %s steps (%.0f%%), %lld updates, %lld episodes",
-                           static_cast<long long>(facts.steps), std::to_string(facts.config.run.steps).c_str(),
-                           100 * static_cast<double>(facts.steps) / static_cast<double>(facts.config.run.steps),
-                           static_cast<long long>(facts.updates), static_cast<long long>(facts.episodes)));
+  print_fact("what", "run of " + facts.config.memory.name() + " on " + facts.config.task.name());
+  print_fact("stands", standing_text(facts));
+  if (const std::string resume = resume_command(facts); !resume.empty()) {
+    const bool finished = facts.standing == Standing::kFinished;
+    print_command(finished ? "for more" : "go on", resume + (finished ? " --run.steps N" : ""));
+  }
+  print_fact("progress", format("%lld of %lld steps (%.0f%%), ", static_cast<long long>(facts.steps),
+                                static_cast<long long>(facts.config.run.steps),
+                                100 * static_cast<double>(facts.steps) / static_cast<double>(facts.config.run.steps)) +
+                             counted(facts.updates, "update") + ", " + counted(facts.episodes, "episode"));
   if (facts.metrics.skipped_updates > 0)
-    print("  skipped", std::to_string(facts.metrics.skipped_updates) + " updates that were not finite");
-  print("evaluations", std::to_string(facts.metrics.evaluations.size()));
-  if (const auto& last = facts.metrics.last_evaluation) print("  last", evaluation_text(*last));
-  if (const auto& best = facts.metrics.best_evaluation) print("  best", evaluation_text(*best));
+    print_fact("  skipped", counted(facts.metrics.skipped_updates, "update") + " with values that were not finite");
+  print_fact("evaluations", std::to_string(facts.metrics.evaluations.size()));
+  if (const auto& last = facts.metrics.last_evaluation) print_fact("  last", evaluation_text(*last));
+  if (const auto& best = facts.metrics.best_evaluation) print_fact("  best", evaluation_text(*best));
   if (const auto& last = facts.metrics.final_evaluation) {
-    print("  final", final_text(*last));
-    if (last->sampled) print("  sampled", played_text(*last->sampled, last->episodes));
+    print_fact("  final", final_text(*last));
+    if (last->sampled) print_fact("  sampled", played_text(*last->sampled, last->episodes));
   }
   if (facts.metrics.damaged_rows > 0)
-    print("damage", std::to_string(facts.metrics.damaged_rows) + " lines of metrics.jsonl are no rows of metrics");
-  for (const Road& road : facts.roads)
-    print(&road == &facts.roads.front() ? "computed by" : "", one_line(road_text(road)));
+    print_fact("damage",
+               "lines of metrics.jsonl that are no rows of metrics: " + std::to_string(facts.metrics.damaged_rows));
+  for (const Road& road : facts.roads) print_fact(&road == &facts.roads.front() ? "computed by" : "", road_text(road));
   print_settings(facts.config);
   print_saved("weights", facts.weights);
   print_saved("checkpoints", facts.checkpoints);

@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "base/suggest.h"
+#include "base/words.h"
 #include "storage/settings.h"
 
 namespace engram {
@@ -275,6 +276,11 @@ std::vector<std::string> parse_labels(const std::string& text) {
   if (labels.empty() || std::ranges::count(labels, "") > 0)
     throw UserError("'" + text + "' is no list of labels; as in a,b");
   return labels;
+}
+
+std::string size_text(const Experiment& experiment) {
+  return counted(experiment.tasks.size(), "task") + " x " + counted(experiment.backbones.size(), "backbone") + " x " +
+         counted(experiment.seeds.size(), "seed");
 }
 
 const ExperimentEntry* find_entry(const std::vector<ExperimentEntry>& entries, const std::string& label) {

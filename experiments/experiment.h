@@ -164,6 +164,9 @@ std::string experiment_sections(const Settings& settings);
 std::vector<std::uint64_t> parse_seeds(const std::string& text);
 std::string seeds_text(const std::vector<std::uint64_t>& seeds);
 
+// "2 tasks x 3 backbones x 1 seed"
+std::string size_text(const Experiment& experiment);
+
 // The entry of this label, or null.
 const ExperimentEntry* find_entry(const std::vector<ExperimentEntry>& entries, const std::string& label);
 

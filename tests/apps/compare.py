@@ -125,9 +125,18 @@ def inspect(folder, run):
 
 def check_dry_run(folder):
     out, _ = compare(folder, "--config", "c.ini", "--run", "dry", "--dry-run")
-    assert "Which memory keeps a sign?" in out and "2 tasks x 3 backbones x 2 seeds, 12 of 12 to do" in out, out
-    for word in ("50.0%", "random play", "parameters", "state bytes", "flops/step", "MLP's", "full_state (none)",
-                 "At most about"):
+    lines = out.splitlines()
+    assert lines[:2] == ["Which memory keeps a sign?", "2 tasks x 3 backbones x 2 seeds, in dry"], out
+    assert lines[2].startswith("12 of 12 to do, ") and lines[2].endswith(" at once on the CPU"), out
+    assert max(map(len, lines)) <= 80, out
+    # Two lines of titles: of the second, where each column ends.
+    budgets = next(i for i, line in enumerate(lines) if line.startswith("backbone"))
+    assert lines[budgets - 1].split() == ["MLP", "para-", "%", "in", "bytes", "flops", "%", "in"], lines
+    assert lines[budgets].split() == ["backbone", "width", "width", "meters", "MLPs", "of", "state", "a", "step", "MLPs"]
+    rows = {line.split()[0]: line.split() for line in lines[budgets + 1:budgets + 4]}
+    assert list(rows) == ["gru", "lstm", "full_state"] and rows["full_state"][1] == "(none)", rows
+    assert rows["gru"][1] == "16" and rows["gru"][4] == "0" and rows["full_state"][5] == "100", rows
+    for word in ("50.0", "At most about"):
         assert word in out, (word, out)
     assert not (folder / "dry").exists()
 

@@ -1,0 +1,39 @@
+// ScreenTable: a table for terminals of 80 columns.
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <vector>
+
+namespace engram {
+
+inline constexpr std::size_t kScreenColumns = 80;
+
+// In one line of at most `width` bytes; a longer text loses its middle.
+std::string shortened(const std::string& text, std::size_t width);
+
+class ScreenTable {
+ public:
+  struct Column {
+    std::string title;  // may have several lines
+    bool right = false;
+  };
+
+  explicit ScreenTable(std::vector<Column> columns) : columns_(std::move(columns)) {}
+
+  // Of fewer cells than columns the last one runs to the end of the line, and on in the next ones.
+  void add(std::vector<std::string> cells) { rows_.push_back(std::move(cells)); }
+  bool empty() const { return rows_.empty(); }
+
+  // Columns are as wide as what they hold and two blanks apart. Where that is more than kScreenColumns, the widest of
+  // those that are flush left give way, whose cells lose their middles.
+  std::string text(std::size_t indent = 2) const;
+
+ private:
+  std::vector<std::size_t> widths(std::size_t indent) const;
+
+  std::vector<Column> columns_;
+  std::vector<std::vector<std::string>> rows_;
+};
+
+}  // namespace engram
