@@ -9,6 +9,7 @@
 #include "agents/metrics_summary.h"
 #include "apps/status_display.h"
 #include "base/error.h"
+#include "base/words.h"
 #include "experiments/report_text.h"
 
 namespace engram {

@@ -1,22 +1,11 @@
 #include "apps/run_advice.h"
 
 #include <algorithm>
-#include <cmath>
 #include <cstdio>
 
-namespace engram {
+#include "base/words.h"
 
-std::string rough_duration(double seconds) {
-  struct Unit {
-    double seconds, most;  // up to so many of it
-    const char* name;
-  };
-  constexpr Unit kUnits[] = {{1, 90, "s"}, {60, 90, "min"}, {3600, 48, "hours"}, {86'400, 1e12, "days"}};
-  for (const Unit& unit : kUnits)
-    if (const double count = std::round(seconds / unit.seconds); count <= unit.most)
-      return "about " + std::to_string(static_cast<std::int64_t>(count)) + " " + unit.name;
-  return "for ever";
-}
+namespace engram {
 
 // The trainer's own estimate waits until the updates of the random episodes are made, which may take many minutes.
 double RunAdvice::seconds_left(const TrainStatus& status) const {
@@ -37,7 +26,7 @@ void RunAdvice::report(const TrainStatus& status) {
   char rate[32];
   std::snprintf(rate, sizeof rate, status.updates_per_second < 9.95 ? "%.1f" : "%.0f", status.updates_per_second);
   if (live_) out_ << "\r\033[K";
-  out_ << "At " << rate << " updates/s the rest takes " << rough_duration(left) << ".\n";
+  out_ << "At " << rate << " updates/s the rest takes about " << duration_text(left) << ".\n";
   if (!device_.is_cuda() && left > kLongSeconds)
     out_ << "That is long: default and published sizes are for a GPU. Sizes for a CPU:\n"
             "--config configs/quickstart.ini or configs/visual_match_short.ini (minutes);\n"

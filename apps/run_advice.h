@@ -6,7 +6,6 @@
 
 #include <cstdint>
 #include <ostream>
-#include <string>
 
 #include "agents/config.h"
 #include "agents/train_observer.h"
@@ -37,8 +36,5 @@ class RunAdvice : public TrainObserver {
   std::int64_t first_updates_ = -1;  // at the first report; -1: there was none
   bool said_ = false;
 };
-
-// "about 40 s", "about 12 min", "about 5 hours", "about 62 days"
-std::string rough_duration(double seconds);
 
 }  // namespace engram

@@ -3,6 +3,8 @@
 #include <cmath>
 #include <cstdio>
 
+#include "base/words.h"
+
 namespace engram {
 namespace {
 
@@ -35,13 +37,6 @@ ProgressLine status_line(const TrainStatus& status) {
 }
 
 }  // namespace
-
-std::string duration_text(double seconds) {
-  const auto whole = static_cast<long>(std::lround(seconds));
-  if (whole < 60) return format("%lds", whole);
-  if (whole < 3600) return format("%ldm%02lds", whole / 60, whole % 60);
-  return format("%ldh%02ldm", whole / 3600, whole % 3600 / 60);
-}
 
 std::string count_text(double count) {
   if (count < 9.95) return format(count == std::floor(count) ? "%.0f" : "%.1f", count);

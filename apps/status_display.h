@@ -27,8 +27,6 @@ class StatusDisplay : public TrainObserver {
   std::chrono::steady_clock::time_point last_line_{};
 };
 
-// "7s", "12m05s", "3h20m"
-std::string duration_text(double seconds);
 // "812", "12.3k", "1.46M"
 std::string count_text(double count);
 

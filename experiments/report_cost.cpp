@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/words.h"
 #include "experiments/aggregate.h"
 #include "experiments/report_text.h"
 #include "experiments/report_writer.h"
@@ -71,7 +72,7 @@ void ReportWriter::add_cost() {
     };
   };
   document_.add(by_backbone(results_, "Wall time of a run, evaluations included; median of the finished runs.",
-                            median_text([](const RunResult& run) { return run.timings.wall_seconds; }, duration)));
+                            median_text([](const RunResult& run) { return run.timings.wall_seconds; }, duration_text)));
   document_.add(by_backbone(
       results_, "Environment steps a run took; median.",
       median_text([](const RunResult& run) { return std::optional(static_cast<double>(run.metrics.steps)); },

@@ -22,13 +22,6 @@ std::string count_with_commas(std::int64_t number) {
   return digits;
 }
 
-std::string duration(double seconds) {
-  const auto whole = static_cast<long long>(std::min(seconds + 0.5, 1e15));
-  if (whole < 60) return format("%llds", whole);
-  if (whole < 3600) return format("%lldm%02llds", whole / 60, whole % 60);
-  return format("%lldh%02lldm", whole / 3600, whole % 3600 / 60);
-}
-
 std::string joined(const std::vector<std::string>& parts, const char* between) {
   std::string text;
   for (const std::string& part : parts) text += (text.empty() ? "" : between) + part;

@@ -23,8 +23,6 @@ std::string percent(double fraction);
 std::string percent(const Estimate& estimate);
 // "1,234,567"
 std::string count_with_commas(std::int64_t number);
-// "5s", "2m05s", "3h07m"
-std::string duration(double seconds);
 std::string joined(const std::vector<std::string>& parts, const char* between = ", ");
 // "5", or "5 to 9" where not all are the same; at least one value.
 std::string range_text(std::vector<double> values);
