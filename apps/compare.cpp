@@ -440,13 +440,14 @@ int run_compare(const std::vector<std::string>& arguments) {
     replace_file(EarlierRuns::file_of(directory), [&](std::ostream& out) { out << *earlier.to_keep; });
   const CallOutcome outcome = run_all(directory, runs, earlier.runs, machine, *signals);
   if (outcome.stopped_by != 0) {
-    std::cout << "Stopped by " << signal_name(outcome.stopped_by) << ". To go on:\n  engram compare --run "
-              << directory.string() << std::endl;
+    std::cout << "Stopped by " << signal_name(outcome.stopped_by) << ". To go on:
+  "
+              << shell_command({"engram", "compare", "--run", directory.string()}) << std::endl;
     return kSignalStatus + outcome.stopped_by;
   }
   if (outcome.failed.empty()) {
-    std::cout << "All " << runs.size() << " runs are finished. What next:\n  engram compare report "
-              << directory.string() << std::endl;
+    std::cout << (runs.size() == 1 ? "The run is finished" : "All " + counted(runs.size(), "run") + " are finished")
+              << ". What next:\n  " << shell_command({"engram", "compare", "report", directory.string()}) << std::endl;
     return 0;
   }
   const FinishedRun& first = outcome.failed.front();

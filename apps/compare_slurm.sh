@@ -76,7 +76,7 @@ submit() {
   mkdir -p "$log" || exit 1
   [[ -n $array ]] && log+=/%a.txt || log+=/1.txt
   sbatch --output="$log" "${of_sbatch[@]}" "${BASH_SOURCE[0]}" "$@" || exit
-  echo "Logs: ${run%/}.slurm. How far it is: $program inspect $run"
+  echo "Logs: ${run%/}.slurm. How far it is: $(printf '%q ' "$program" inspect "$run")"
 }
 
 work() {

@@ -7,6 +7,7 @@
 #include "apps/inspect.h"
 #include "apps/screen_table.h"
 #include "base/error.h"
+#include "base/words.h"
 #include "experiments/earlier_runs.h"
 #include "experiments/experiment.h"
 
@@ -58,6 +59,14 @@ Json labels_json(const std::vector<ExperimentEntry>& entries) {
   return labels;
 }
 
+std::string run_command(const fs::path& folder) {
+  return shell_command({"engram", "compare", "--run", folder.string()});
+}
+
+std::string report_command(const fs::path& folder) {
+  return shell_command({"engram", "compare", "report", folder.string()});
+}
+
 }  // namespace
 
 Json comparison_json(const fs::path& folder) {
@@ -77,8 +86,8 @@ Json comparison_json(const fs::path& folder) {
             {"not_begun", facts.not_begun},
             {"failed", facts.failed.size()}}},
           {"failures", failures},
-          {"resume", facts.finished == facts.runs ? Json() : Json("engram compare --run " + folder.string())},
-          {"report", facts.finished == 0 ? Json() : Json("engram compare report " + folder.string())}};
+          {"resume", facts.finished == facts.runs ? Json() : Json(run_command(folder))},
+          {"report", facts.finished == 0 ? Json() : Json(report_command(folder))}};
 }
 
 void print_comparison(const fs::path& folder) {
@@ -98,9 +107,9 @@ void print_comparison(const fs::path& folder) {
     if (count > 0) runs += ", " + std::to_string(count) + what;
   print_fact("runs", runs);
   for (const auto& [run, reason] : facts.failed) print_fact("  failed", shortened(run + ": " + reason, kMostReason));
-  if (facts.finished < facts.runs) print_command("go on", "engram compare --run " + one_line(folder.string()));
-  if (facts.finished > 0) print_command("report", "engram compare report " + one_line(folder.string()));
-  print_command("a run", "engram inspect " + one_line((folder / "runs").string()) + "/TASK/BACKBONE/SEED");
+  if (facts.finished < facts.runs) print_command("go on", run_command(folder));
+  if (facts.finished > 0) print_command("report", report_command(folder));
+  print_command("a run", shell_command({"engram", "inspect", (folder / "runs").string()}) + "/TASK/BACKBONE/SEED");
 }
 
 }  // namespace engram

@@ -155,7 +155,9 @@ std::string standing_text(const RunFacts& facts) {
 
 // Empty where there is nothing to go on from, or a program does.
 std::string resume_command(const RunFacts& facts) {
-  return facts.newest == nullptr || facts.running ? "" : "engram train --resume " + facts.folder.string();
+  return facts.newest == nullptr || facts.running
+             ? ""
+             : shell_command({"engram", "train", "--resume", facts.folder.string()});
 }
 
 template <class... Values>

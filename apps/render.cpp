@@ -14,6 +14,7 @@
 #include "apps/memory_strips.h"
 #include "apps/played_weights.h"
 #include "base/error.h"
+#include "base/words.h"
 #include "envs/episode_file.h"
 #include "storage/settings.h"
 #include "video/film.h"
@@ -181,7 +182,8 @@ std::vector<PlayedEpisode> episodes_to_film(const std::string& file, const Rende
       throw UserError(which + " was played in environment " + std::to_string(all[i].environment) +
                       "; films show those of environment 0");
     if (first_difference(all[i]))
-      throw UserError(which + " is not what the rules give; engram replay " + file + " says where it differs");
+      throw UserError(which + " is not what the rules give; " + shell_command({"engram", "replay", file}) +
+                      " says where it differs");
   }
   return all;
 }

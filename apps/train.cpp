@@ -17,6 +17,7 @@
 #include "apps/train_seeds.h"
 #include "apps/train_start.h"
 #include "base/error.h"
+#include "base/words.h"
 #include "experiments/experiment.h"
 #include "ranks/ranks.h"
 #include "storage/settings.h"
@@ -42,8 +43,8 @@ CommandSyntax train_syntax() {
 Settings read_run_settings(const std::string& file) {
   Settings settings = read_settings(file);
   if (const std::string sections = experiment_sections(settings); !sections.empty())
-    throw UserError(config_file_text(file) + " has " + sections +
-                    ", the sections of a comparison: it is for engram compare --config " + file);
+    throw UserError(config_file_text(file) + " has " + sections + ", the sections of a comparison: it is for " +
+                    shell_command({"engram", "compare", "--config", file}));
   return settings;
 }
 
@@ -56,7 +57,7 @@ void take_folder(TrainOptions& options, const CommandLine& line) {
   std::error_code ignored;
   if (folder.ends_with(".ini") && std::filesystem::is_regular_file(folder, ignored))
     throw UserError("DIR '" + folder + "' is a file, and the folder of the run is needed; did you mean --config " +
-                    folder + "?");
+                    shell_word(folder) + "?");
   options.run = folder;
 }
 

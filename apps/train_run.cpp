@@ -21,6 +21,7 @@
 #include "apps/stop_signals.h"
 #include "apps/taken_signals.h"
 #include "base/error.h"
+#include "base/words.h"
 #include "nn/device.h"
 #include "storage/checkpoint.h"
 
@@ -28,7 +29,7 @@ namespace engram {
 namespace {
 
 void print_end(std::ostream& out, const RunDirectory& run, const TrainStatus& status) {
-  const std::string folder = run.path().string();
+  const std::string folder = shell_word(run.path().string());
   if (status.stopped == StopReason::kRequest) {
     const int signal = StopSignals::stopped_by();
     out << "Stopped by " << (signal != 0 ? signal_name(signal) : "a signal to another rank")
@@ -38,11 +39,10 @@ void print_end(std::ostream& out, const RunDirectory& run, const TrainStatus& st
   const char* const weights = status.best_evaluation ? "" : " --weights last";  // nothing was evaluated
   out << "Everything is in " << folder << ". What next:\n"
       << "  engram evaluate " << folder << weights << "\n"
-      << "  engram render " << folder << weights << " --output " << (run.path() / "episodes.mp4").string() << "\n"
+      << "  engram render " << folder << weights << " --output " << shell_word((run.path() / "episodes.mp4").string())
+      << "\n"
       << "  tensorboard --logdir " << folder << std::endl;
 }
-
-std::string ranks_text(int ranks) { return std::to_string(ranks) + (ranks == 1 ? " rank" : " ranks"); }
 
 std::string facts_text(const std::vector<RunFact>& facts) {
   std::string text;
@@ -136,15 +136,15 @@ TrainStatus train(Start& start, const TrainCall& call, std::optional<RunDirector
   std::ostringstream title;
   title << (state != nullptr ? "Going on with " : "Training ") << config.memory.name() << " on " << config.task.name()
         << " for " << count_text(static_cast<double>(config.run.steps)) << " steps (" << device_name(device) << ", "
-        << (ranks->alone() ? "" : ranks_text(ranks->size()) + ", each ") << threads.text() << ") in "
+        << (ranks->alone() ? "" : counted(ranks->size(), "rank") + ", each ") << threads.text() << ") in "
         << run->path().string();
   if (state != nullptr)
     title << ", from step " << trainer.status().steps << " of " << start.checkpoint->file.filename().string();
   if (!start.first_weights.tensors.empty()) title << ", from " << start.first_weights.where;
   display.say(title.str());
   if (state != nullptr && trainer.restored_ranks() != ranks->size())
-    display.say("  saved by " + ranks_text(trainer.restored_ranks()) + ": replay and environments are dealt anew to " +
-                ranks_text(ranks->size()));
+    display.say("  saved by " + counted(trainer.restored_ranks(), "rank") +
+                ": replay and environments are dealt anew to " + counted(ranks->size(), "rank"));
   if (!facts.empty()) display.say(facts_text(facts));
   if (device.is_cuda())  // on the CPU there is one road
     for (const Road& road : roads) display.say("  " + road_text(road));
@@ -166,7 +166,7 @@ TrainStatus train(Start& start, const TrainCall& call, std::optional<RunDirector
 
 std::string how_to_go_on(const std::optional<RunDirectory>& run) {
   if (!run) return "";
-  std::string text = "; go on with engram train --resume " + run->path().string();
+  std::string text = "; go on with " + shell_command({"engram", "train", "--resume", run->path().string()});
   try {
     const auto files = list_checkpoints(run->checkpoints_folder());
     if (!files.empty()) text += ", from " + files.back().filename().string();

@@ -302,7 +302,7 @@ Experiment Experiment::from_file(const fs::path& file, const Settings& more) {
   if (experiment_sections(settings).empty())
     throw UserError(where +
                     " has none of the sections [compare], [tasks.LABEL] and [backbones.LABEL]: a run's config is " +
-                    "for engram train --config " + file.string());
+                    "for " + shell_command({"engram", "train", "--config", file.string()}));
   settings.insert(settings.end(), more.begin(), more.end());
   return naming_line(file, more, [&] { return experiment_of(settings, where); });
 }

@@ -9,6 +9,7 @@
 
 #include "agents/metrics_summary.h"
 #include "base/error.h"
+#include "base/words.h"
 #include "experiments/budgets.h"
 #include "storage/files.h"
 #include "storage/run_directory.h"
@@ -64,8 +65,6 @@ bool range_is_evaluated(const PlannedRun& run, const FinalEvaluation& last) {
 }
 
 Json run_json(const fs::path& directory, const PlannedRun& run) {
-  std::string command = "engram";
-  for (const std::string& argument : train_arguments(directory, {&run})) command += " " + argument;
   Json json = {{"task", run.task},
                {"backbone", run.backbone},
                {"seed", run.seed},
@@ -74,7 +73,7 @@ Json run_json(const fs::path& directory, const PlannedRun& run) {
                {"memory", run.config.memory.name()}};
   for (const BudgetPart& part : kBudgetParts) json[part.name] = run.budget.*part.value;
   json["steps"] = run.config.run.steps;
-  json["command"] = command;
+  json["command"] = train_command(directory, run);
   return json;
 }
 
@@ -184,6 +183,10 @@ std::vector<std::string> train_arguments(const fs::path& directory, const std::v
           "auto",
           "--run",
           (alone ? first.folder : first.folder.parent_path()).string()};
+}
+
+std::string train_command(const fs::path& directory, const PlannedRun& run) {
+  return "engram " + shell_command(train_arguments(directory, {&run}));
 }
 
 std::vector<std::string> evaluate_arguments(const PlannedRun& run) {

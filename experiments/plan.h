@@ -20,7 +20,10 @@ void write_plan(const std::filesystem::path& directory, const Experiment& experi
 std::vector<std::string> train_arguments(const std::filesystem::path& directory,
                                          const std::vector<const PlannedRun*>& runs);
 
-// The same of the evaluations of a trained run over the experiment's range, which it must have. What is there already
+// For a shell, of one run.
+std::string train_command(const std::filesystem::path& directory, const PlannedRun& run);
+
+// What follows "engram" of the evaluations of a trained run over the experiment's range, which it must have. What is there already
 // is not made again.
 std::vector<std::string> evaluate_arguments(const PlannedRun& run);
 

@@ -7,6 +7,7 @@
 #include <tuple>
 
 #include "base/error.h"
+#include "base/words.h"
 #include "experiments/budgets.h"
 #include "experiments/plan.h"
 #include "experiments/report_statistics.h"
@@ -272,12 +273,13 @@ void ReportWriter::add_left_out() {
 }
 
 void ReportWriter::add_commands() {
-  const std::string folder = one_line(results_.folder.string());
-  document_.add(CodeBlock{
-      "engram compare --config experiment.ini --run " + folder + "\nengram compare report " + folder + "\n", ""});
+  const std::string folder = results_.folder.string();
+  document_.add(CodeBlock{shell_command({"engram", "compare", "--config", "experiment.ini", "--run", folder}) + "\n" +
+                              shell_command({"engram", "compare", "report", folder}) + "\n",
+                          ""});
   document_.add(CodeBlock{experiment_.to_ini(), "experiment.ini"});
   document_.add(CodeBlock{
-      "engram " + joined(train_arguments(results_.folder, {&results_.runs.front().plan}), " ") + "\n",
+      train_command(results_.folder, results_.runs.front().plan) + "\n",
       "The command of the first run; plan.json in the folder has that of every run, configs/ the settings that "
       "they name"});
 }
@@ -286,9 +288,10 @@ void ReportWriter::add_commands_of_plain_runs() {
   std::string commands, report = "engram compare report";
   for (const RunResult& run : results_.runs) {
     if (run.plan.folder.empty()) continue;
-    const std::string folder = one_line(run.plan.folder.string());
-    commands += "engram train --config " + folder + "/config.ini --run NEW_FOLDER\n";
-    report += " " + folder;
+    commands += shell_command(
+                    {"engram", "train", "--config", (run.plan.folder / "config.ini").string(), "--run", "NEW_FOLDER"}) +
+                "\n";
+    report.append(" ").append(shell_word(run.plan.folder.string()));
   }
   document_.add(CodeBlock{report + " --output FILE.html\n", ""});
   document_.add(CodeBlock{commands, "The command of every run"});

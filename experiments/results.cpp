@@ -10,6 +10,7 @@
 #include <system_error>
 
 #include "base/error.h"
+#include "base/words.h"
 #include "experiments/aggregate.h"
 #include "experiments/earlier_runs.h"
 #include "experiments/report_text.h"
@@ -239,8 +240,9 @@ void add_facts(Results& results) {
     const auto runs =
         std::ranges::count_if(results.runs, [](const RunResult& run) { return !run.plan.folder.empty(); });
     const std::string of = results.of_comparison() ? "no run of '" + results.folder.string() + "'" : "none of the runs";
-    throw UserError(of + " is finished yet (of " + std::to_string(runs) + "): go on with engram " +
-                    (results.of_comparison() ? "compare --run " + results.folder.string() : "train --resume DIR"));
+    throw UserError(of + " is finished yet (of " + std::to_string(runs) + "): go on with " +
+                    (results.of_comparison() ? shell_command({"engram", "compare", "--run", results.folder.string()})
+                                             : "engram train --resume DIR"));
   }
   for (std::size_t task = 0; task < results.experiment.tasks.size(); ++task) {
     Config config = results.run(task, 0, 0).plan.config;

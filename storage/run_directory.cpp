@@ -11,6 +11,7 @@
 
 #include "base/error.h"
 #include "base/processors.h"
+#include "base/words.h"
 #include "nn/device.h"
 #include "storage/build_info.h"
 #include "storage/files.h"
@@ -117,8 +118,9 @@ RunDirectory RunDirectory::create(const std::filesystem::path& path, const RunSt
   const auto refuse_unless_empty = [&] {
     if (is_empty_run(path)) return;
     if (is_run(path))
-      throw UserError(where + " holds a run: go on with it ('engram train --resume " + path.string() +
-                      "'), look at it ('engram evaluate " + path.string() + "'), choose another --run, or remove it");
+      throw UserError(where + " holds a run: go on with it (" +
+                      shell_command({"engram", "train", "--resume", path.string()}) + "), look at it (" +
+                      shell_command({"engram", "evaluate", path.string()}) + "), choose another --run, or remove it");
     throw UserError(where + " exists and is not empty: choose another --run, or remove it");
   };
   const bool had_lock = fs::exists(path / "lock", error);

@@ -72,7 +72,7 @@ TEST_CASE("what is there is never overwritten") {
   write_text(folder / "run/lock", "12345\n");
   const std::string before = read_text(folder / "run/config.ini");
   const auto message = message_of<UserError>([&] { create(folder / "run"); });
-  CHECK(mentions(message, "holds a run: go on with it ('engram train --resume " + (folder / "run").string() + "')"));
+  CHECK(mentions(message, "holds a run: go on with it (engram train --resume " + (folder / "run").string() + ")"));
   CHECK(mentions(message, "choose another --run, or remove it"));
   CHECK(read_text(folder / "run/config.ini") == before);
   CHECK(read_text(folder / "run/lock") == "12345\n");
