@@ -6,8 +6,8 @@
 #include "agents/trained_agent.h"
 #include "apps/command_line.h"
 #include "base/error.h"
+#include "base/words.h"
 #include "experiments/plain_runs.h"
-#include "experiments/plots.h"
 #include "storage/run_directory.h"
 
 namespace engram {
@@ -33,21 +33,39 @@ const CommandSyntax kSyntax = {.command = "compare report",
                                .values = {{"DIR", {"FILE"}}, {"output", {"FILE"}}}};  // or SCORES
 
 void print_help(const OptionList& own) {
-  std::cout << "engram compare report DIR [--output FILE.html]\n"
-               "engram compare report RUN... --output FILE.html\n"
-               "engram compare report SCORES.json --output FILE.html\n\n"
-            << wrapped(
-                   "Reports on the comparison in DIR from the runs that are finished: one page that opens without a "
-                   "network, with protocol, tables, plots, costs, a film strip and how to do it again; beside it the "
-                   "same as Markdown (.md), the runs as .csv, every figure as .json, and the plots as SVG and PNG with "
-                   "gnuplot's scripts and data (FILE_figures/). Needs gnuplot; the film strip, a build with video. "
-                   "Run directories that belong to no comparison are put side by side by task, backbone and seed; "
-                   "settings that differ between runs of one group are refused. Of a table of "
-                   "scores (.json or .csv, as engram probe writes them) the statistics alone.",
-                   0)
-            << "\n\nOptions\n";
+  std::cout
+      << "engram compare report DIR [--output FILE.html]\n"
+         "engram compare report RUN... --output FILE.html\n"
+         "engram compare report SCORES.json --output FILE.html\n\n"
+      << wrapped(
+             "Reports on the comparison in DIR from the runs that are finished: one page that opens without a "
+             "network, with protocol, tables, plots, costs, a film strip and how to do it again; beside it the "
+             "same as Markdown (.md), the runs as .csv, every figure as .json, and the plots as SVG and PNG with "
+             "gnuplot's scripts and data (FILE_figures/). Without gnuplot there are no plots, and without video no "
+             "film strip. "
+             "Run directories that belong to no comparison are put side by side by task, backbone and seed; "
+             "settings that differ between runs of one group are refused. Of a table of "
+             "scores (.json or .csv, as engram probe writes them) the statistics alone.",
+             0)
+      << "\n\nOptions\n";
   print_options(std::cout, own);
   std::cout << "\nExample\n  engram compare report runs/delay --output delay.html\n";
+}
+
+// The tables are written whatever is missing.
+void say_missing_figures(const std::string& why) {
+  if (!why.empty()) std::cerr << "engram: the report has no figures: " << why << std::endl;
+}
+
+// "3 of 6 runs are finished, 2 are running"
+std::string stages_text(const Results& results) {
+  const auto count = [&](const auto& counts) { return std::ranges::count_if(results.runs, counts); };
+  const auto all = count([](const RunResult& run) { return !run.plan.folder.empty(); });
+  const auto running = count([](const RunResult& run) { return run.state.running; });
+  const auto are = [](std::ptrdiff_t number) { return number == 1 ? " is " : " are "; };
+  return std::to_string(count([](const RunResult& run) { return run.scores.has_value(); })) + " of " +
+         counted(all, "run") + are(all) + "finished" +
+         (running == 0 ? "" : ", " + std::to_string(running) + are(running) + "running");
 }
 
 }  // namespace
@@ -77,20 +95,16 @@ int run_compare_report(const std::vector<std::string>& arguments) {
     for (const std::filesystem::path& file : {files.html, files.markdown, files.csv, files.json, files.folder})
       check_not_there("output", file, options.force);
   const BootstrapOptions bootstrap{.resamples = options.resamples, .seed = options.bootstrap_seed};
-  gnuplot_version();  // before anything takes time
   if (scores) {
-    write_score_report(read_score_table(folder), "Scores " + one_line(folder.filename().string()), files, bootstrap);
+    const std::string title = "Scores " + one_line(folder.filename().string());
+    say_missing_figures(write_score_report(read_score_table(folder), title, files, bootstrap));
     std::cout << "The report is " << files.html.string() << "\n";
     return 0;
   }
   use_threads(1);  // films are of a single environment
   const Results results = plain ? read_plain_runs(folders) : read_results(folder);
-  const auto finished = std::count_if(results.runs.begin(), results.runs.end(),
-                                      [](const RunResult& run) { return run.scores.has_value(); });
-  write_report(results, files, film_runs(runs_to_film(results)), bootstrap);
-  const auto all = std::count_if(results.runs.begin(), results.runs.end(),
-                                 [](const RunResult& run) { return !run.plan.folder.empty(); });
-  std::cout << finished << " of " << all << " runs are finished. The report is " << files.html.string() << "\n";
+  say_missing_figures(write_report(results, files, film_runs(runs_to_film(results)), bootstrap));
+  std::cout << stages_text(results) << ". The report is " << files.html.string() << "\n";
   return 0;
 }
 

@@ -121,7 +121,12 @@ std::string html(const TextTable& table) {
   return text + "</tbody></table></div>\n";
 }
 
+std::string note_on_missing(const Figure& figure) { return "This figure is left out: " + figure.missing; }
+
 std::string html(const Figure& figure) {
+  if (!figure.missing.empty())
+    return "<figure><p>" + html_escaped(note_on_missing(figure)) + "</p>\n<figcaption>" + html_escaped(figure.caption) +
+           "</figcaption></figure>\n";
   const std::string source =
       figure.svg.empty() ? data_uri("image/png", figure.png) : data_uri("image/svg+xml", figure.svg);
   return "<figure><img src=\"" + source + "\" alt=\"" + html_escaped(figure.caption) + "\">\n<figcaption>" +
@@ -174,6 +179,13 @@ std::string markdown(const CodeBlock& code) {
 
 std::string html_escaped(const std::string& text) { return escaped(text, "&<>\"'", html_entity); }
 
+std::string Document::why_figures_are_missing() const {
+  for (const Block& block : blocks_)
+    if (const auto* const figure = std::get_if<Figure>(&block); figure != nullptr && !figure->missing.empty())
+      return figure->missing;
+  return "";
+}
+
 std::string Document::to_html() const {
   std::string text =
       "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\n"
@@ -202,6 +214,9 @@ std::string Document::to_markdown(const std::string& figures) const {
                                     return items;
                                   },
                                   [&](const Figure& figure) {
+                                    if (!figure.missing.empty())
+                                      return markdown_escaped(note_on_missing(figure)) + "\n\n*" +
+                                             markdown_escaped(figure.caption) + "*\n";
                                     return "![" + markdown_escaped(figure.caption) + "](<" + figures + "/" +
                                            figure.name + (figure.svg.empty() ? ".png" : ".svg") + ">)\n\n*" +
                                            markdown_escaped(figure.caption) + "*\n";

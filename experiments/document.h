@@ -33,6 +33,7 @@ struct Figure {
   std::string caption;  // also what is read aloud instead of it
   std::string svg;      // contents of the files; may be empty
   std::string png;
+  std::string missing = {};  // why there is no picture, if there is none
 };
 
 struct CodeBlock {
@@ -46,6 +47,9 @@ class Document {
 
   explicit Document(std::string title) : title_(std::move(title)) {}
   void add(Block block) { blocks_.push_back(std::move(block)); }
+
+  // Why the first of the figures that have no picture has none; empty where all have one.
+  std::string why_figures_are_missing() const;
 
   // With everything inside: opens without a network and without other files.
   std::string to_html() const;

@@ -99,15 +99,15 @@ std::string run_gnuplot(const std::vector<std::string>& arguments, const std::fi
     error = posix_spawnp(&process, "gnuplot", actions.get(), SpawnAttributes().get(), argv.data(), environ);
   }
   if (error == ENOENT)
-    throw UserError("plots are drawn by gnuplot, which is not on the PATH; install it (Debian: gnuplot-nox)");
-  if (error != 0) throw_error("gnuplot cannot be run", error);
+    throw GnuplotError("plots are drawn by gnuplot, which is not on the PATH; install it (Debian: gnuplot-nox)");
+  if (error != 0) throw GnuplotError("gnuplot cannot be run: " + std::system_category().message(error));
   const std::string said = read_all(from.number());
   int status = 0;
   while (waitpid(process, &status, 0) < 0 && errno == EINTR) {
   }
   if (WIFSIGNALED(status)) throw std::runtime_error(std::string("gnuplot failed: ") + ::strsignal(WTERMSIG(status)));
   if (!WIFEXITED(status) || WEXITSTATUS(status) != 0)
-    throw std::runtime_error("gnuplot failed: " + one_line(first_words(said)));
+    throw GnuplotError("gnuplot failed: " + one_line(first_words(said)));
   return said;
 }
 

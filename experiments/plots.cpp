@@ -163,7 +163,7 @@ void write_file(const fs::path& file, const std::string& contents) {
 std::string read_file(const fs::path& file) {
   std::ifstream stream(file, std::ios::binary);
   std::string contents{std::istreambuf_iterator<char>(stream), {}};
-  if (contents.empty()) throw std::runtime_error("gnuplot has not written '" + file.string() + "'");
+  if (contents.empty()) throw GnuplotError("gnuplot has not written '" + file.string() + "'");
   return contents;
 }
 
@@ -180,8 +180,15 @@ Figure draw(const fs::path& folder, const Plot& plot, const std::string& caption
   draw_as("pngcairo noenhanced size " + size(2) + " font 'Helvetica,20' linewidth 2 pointscale 2", ".png");
   write_file(folder / (plot.name + ".dat"), plot.data);
   write_file(folder / (plot.name + ".gp"), script);
-  run_gnuplot({plot.name + ".gp"}, folder);
-  return {plot.name, caption, read_file(folder / (plot.name + ".svg")), read_file(folder / (plot.name + ".png"))};
+  const fs::path svg = folder / (plot.name + ".svg"), png = folder / (plot.name + ".png");
+  try {
+    run_gnuplot({plot.name + ".gp"}, folder);
+    return {plot.name, caption, read_file(svg), read_file(png), ""};
+  } catch (const GnuplotError& error) {
+    std::error_code ignored;
+    for (const fs::path& picture : {svg, png}) fs::remove(picture, ignored);  // of another report, or half a one
+    return {plot.name, caption, "", "", error.what()};
+  }
 }
 
 std::pair<double, double> x_range(const Panel& panel) {
@@ -366,9 +373,13 @@ Figure plot_matrix(const fs::path& folder, const std::string& name, const std::s
   return draw(folder, plot, caption);
 }
 
-std::string gnuplot_version() {
-  const std::string said = run_gnuplot({"--version"}, ".");
-  return said.substr(0, said.find('\n'));
+std::optional<std::string> gnuplot_version() {
+  try {
+    const std::string said = run_gnuplot({"--version"}, ".");
+    return said.substr(0, said.find('\n'));
+  } catch (const GnuplotError&) {
+    return {};
+  }
 }
 
 }  // namespace engram

@@ -50,8 +50,8 @@ struct IntervalPanel {
 };
 
 // Each of these writes NAME.gp, NAME.dat, NAME.svg and NAME.png into `folder`, which exists, and reads the pictures
-// back. Heights and numbers are fractions between 0 and 1. Legends name the methods that have curves. Throw UserError
-// if there is no gnuplot, std::runtime_error with its words if it fails.
+// back. Heights and numbers are fractions between 0 and 1. Legends name the methods that have curves. Where gnuplot is
+// missing or fails, there are script and data alone, and Figure::missing says why.
 Figure plot_panels(const std::filesystem::path& folder, const std::string& name, const std::string& caption,
                    const std::vector<PlottedMethod>& methods, const std::vector<Panel>& panels);
 Figure plot_intervals(const std::filesystem::path& folder, const std::string& name, const std::string& caption,
@@ -60,7 +60,7 @@ Figure plot_intervals(const std::filesystem::path& folder, const std::string& na
 Figure plot_matrix(const std::filesystem::path& folder, const std::string& name, const std::string& caption,
                    const Matrix& matrix);
 
-// Throws UserError, which says how to get it, if there is no gnuplot. Returns its version, "gnuplot 5.4 patchlevel 4".
-std::string gnuplot_version();
+// "gnuplot 5.4 patchlevel 4"; nothing where there is none.
+std::optional<std::string> gnuplot_version();
 
 }  // namespace engram

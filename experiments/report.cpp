@@ -266,6 +266,8 @@ void ReportWriter::add_left_out() {
   BulletList list;
   for (const auto& [text, seeds] : notes) list.items.push_back(text + " (seed " + seeds_text(seeds) + ")");
   for (const std::string& sentence : analysis_.scores[0].left_out) list.items.push_back(sentence);
+  if (const std::string why = document_.why_figures_are_missing(); !why.empty())
+    list.items.push_back("figures: " + why);
   if (list.items.empty())
     paragraph("Nothing: every run is finished and has taken its planned course.");
   else
@@ -365,8 +367,8 @@ std::vector<const RunResult*> runs_to_film(const Results& results) {
   return best;
 }
 
-void write_report(const Results& results, const ReportFiles& files, const FilmStrip& film,
-                  const BootstrapOptions& bootstrap) {
+std::string write_report(const Results& results, const ReportFiles& files, const FilmStrip& film,
+                         const BootstrapOptions& bootstrap) {
   create_folders(files);
   const Analysis analysis = analyse(results, bootstrap);
   const Analysis shown = with_trusted_intervals(results, analysis);
@@ -376,10 +378,11 @@ void write_report(const Results& results, const ReportFiles& files, const FilmSt
   write_text_file(files.json, report_json(results, analysis, bootstrap));
   write_text_file(files.markdown, document.to_markdown(files.folder.filename().string()));
   write_text_file(files.html, document.to_html());
+  return document.why_figures_are_missing();
 }
 
-void write_score_report(const ScoreTable& table, const std::string& title, const ReportFiles& files,
-                        const BootstrapOptions& bootstrap) {
+std::string write_score_report(const ScoreTable& table, const std::string& title, const ReportFiles& files,
+                               const BootstrapOptions& bootstrap) {
   const AggregateScores all = aggregate(table, bootstrap), scores = with_trusted_intervals(all, table);
   create_folders(files);
   std::vector<PlottedMethod> methods;
@@ -414,14 +417,18 @@ void write_score_report(const ScoreTable& table, const std::string& title, const
     document.add(Heading{2, "Backbone against backbone"});
     document.add(pairs_table(scores, table.metric));
   }
-  if (!scores.left_out.empty()) {
+  BulletList left_out{scores.left_out};
+  if (const std::string why = document.why_figures_are_missing(); !why.empty())
+    left_out.items.push_back("figures: " + why);
+  if (!left_out.items.empty()) {
     document.add(Heading{2, "What is left out"});
-    document.add(BulletList{scores.left_out});
+    document.add(std::move(left_out));
   }
   write_text_file(files.csv, table.to_csv());
   write_text_file(files.json, scores_json(table, all));
   write_text_file(files.markdown, document.to_markdown(files.folder.filename().string()));
   write_text_file(files.html, document.to_html());
+  return document.why_figures_are_missing();
 }
 
 }  // namespace engram

@@ -30,14 +30,15 @@ struct FilmStrip {
   std::string note;  // what it shows, or why there is none
 };
 
-// Writes all files; creates the folders. Throws UserError if they cannot be written, or there is no gnuplot.
-void write_report(const Results& results, const ReportFiles& files, const FilmStrip& film,
-                  const BootstrapOptions& bootstrap);
+// Writes all files; creates the folders. Returns why figures are left out of it (plots.h); empty: none is. Throws
+// UserError if they cannot be written.
+std::string write_report(const Results& results, const ReportFiles& files, const FilmStrip& film,
+                         const BootstrapOptions& bootstrap);
 
 // The same of a table of scores alone, such as a probe's: means, figures over tasks, profiles and pairs; its CSV is the
 // table's own.
-void write_score_report(const ScoreTable& table, const std::string& title, const ReportFiles& files,
-                        const BootstrapOptions& bootstrap);
+std::string write_score_report(const ScoreTable& table, const std::string& title, const ReportFiles& files,
+                               const BootstrapOptions& bootstrap);
 
 // What a report says, in numbers.
 struct Analysis {

@@ -230,8 +230,10 @@ void ReportWriter::add_reproduction() {
     document_.add(std::move(by_road));
   }
   const BuildInfo& build = build_info();
-  paragraph("This page was made by engram " + build.version + " (commit " + build.commit + ") and " +
-            gnuplot_version() + ", bootstrap seed " + std::to_string(bootstrap_.seed) + ".");
+  const std::optional<std::string> gnuplot = gnuplot_version();
+  paragraph("This page was made by engram " + build.version + " (commit " + build.commit + ") " +
+            (gnuplot ? "and " + *gnuplot : "without gnuplot") + ", bootstrap seed " + std::to_string(bootstrap_.seed) +
+            ".");
 }
 
 }  // namespace engram

@@ -30,8 +30,7 @@ std::string which_are_drawn(const std::vector<bool>& drawn);
 Figure matrix_plot(const AggregateScores& scores, const std::string& metric, const std::vector<std::string>& tasks,
                    const std::vector<PlottedMethod>& methods, const std::filesystem::path& folder);
 
-// `metric`: what the scores are, as in "final success"; `about`: how they are measured. Errors of the plots are those
-// of plots.h.
+// `metric`: what the scores are, as in "final success"; `about`: how they are measured.
 TextTable over_tasks_table(const AggregateScores& scores, const std::string& metric, const std::string& about = "");
 Figure over_tasks_plot(const AggregateScores& scores, const std::string& metric,
                        const std::vector<PlottedMethod>& methods, const std::filesystem::path& folder);

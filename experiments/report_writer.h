@@ -19,7 +19,7 @@ class ReportWriter {
   ReportWriter(const Results& results, const Analysis& analysis, const ReportFiles& files, const FilmStrip& film,
                const BootstrapOptions& bootstrap);
 
-  // Once. Errors are those of the plots (plots.h).
+  // Once.
   Document write();
 
  private:

@@ -2,6 +2,7 @@
 usage: compare_report.py ENGRAM"""
 
 import csv
+import fcntl
 import html.parser
 import json
 import os
@@ -88,9 +89,14 @@ class Page(html.parser.HTMLParser):
         self.text += data
 
 
+def scores_of_evaluations(run):
+    rows = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
+    return [row["success"] for row in rows if row["kind"] == "evaluation"]
+
+
 def scores(run):
     rows = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
-    evaluations = [row["success"] for row in rows if row["kind"] == "evaluation"]
+    evaluations = scores_of_evaluations(run)
     final = next(row for row in rows if row["kind"] == "final")
     return {"final_success": final["success"], "sampled_success": final["sampled_success"],
             "best_evaluation": max(evaluations), "last_evaluation": evaluations[-1]}
@@ -159,6 +165,41 @@ def check_whole(run, folder):
     assert (folder / "b.md").read_bytes() == before
 
 
+def check_without_gnuplot(source, whole, pictures):
+    """All of `whole`, the same report with gnuplot, but its pictures, and a line that says what to install."""
+    folder, page = whole.parent, whole.parent / "no_gnuplot.html"
+    result = engram("compare", "report", source, "--output", page, "--resamples=1000", "--force",
+                    env={**os.environ, "PATH": str(folder)})
+    assert result.stderr.count("\n") == 1 and "no figures" in result.stderr, result
+    assert "gnuplot-nox" in result.stderr and f"The report is {page}" in result.stdout, result
+    found = Page(page.read_text())
+    assert found.text.count("This figure is left out: plots are drawn by gnuplot") == pictures, found.text
+    assert "figures: plots are drawn by gnuplot" in found.text
+    assert not any(image.startswith("data:image/svg") for image in found.images)
+    assert "left out: plots are drawn" in page.with_suffix(".md").read_text()
+    assert len(list((folder / "no_gnuplot_figures").glob("*.gp"))) >= pictures
+    for ending in (".csv", ".json"):
+        assert page.with_suffix(ending).read_bytes() == whole.with_suffix(ending).read_bytes(), ending
+
+
+def check_running(run, folder):
+    """What a program trains in now is shown with how far it is."""
+    with open(run / "runs/length_4/gru/1/lock") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        said = report(run, folder / "r.html").stdout
+        assert "9 of 12 runs are finished, 1 is running. The report" in said, said
+        page = (folder / "r.md").read_text()
+        row = next(line for line in page.splitlines() if line.startswith("| length\\_4/gru/1 |"))
+        evaluated = 100 * scores_of_evaluations(run / "runs/length_4/gru/1")[-1]
+        assert row == f"| length\\_4/gru/1 | cpu | 300 of 300 steps | 100 | {evaluated:.1f} |", row
+        assert "9 finished, 1 not begun, 1 running" in page, page
+        assert "length_4/gru/1: 300 of 300 steps" in engram("inspect", run).stdout
+        found = json.loads(engram("inspect", run, "--json").stdout)
+        assert found["in_progress"] == [{"run": "length_4/gru/1", "environment_steps": 300, "total_steps": 300}], found
+    report(run, folder / "q.html")
+    assert "training now" not in (folder / "q.md").read_text()
+
+
 def check_parts(run, folder):
     """A missing, an unfinished and a failed run are named; one run of a task gives no interval."""
     shutil.rmtree(run / "runs/length_8/lstm/2")
@@ -197,6 +238,7 @@ def check_scores(folder):
     assert len(page.images) == 2 and "b" not in page.tags
     engram("compare", "report", folder / "e.csv", "--output", folder / "f.html", "--resamples=1000")
     assert (folder / "f.json").read_text() == (folder / "e.json").read_text()
+    check_without_gnuplot(folder / "s.json", folder / "e.html", 2)
     refused(folder / "s.json", words=["--output"])
     (folder / "s.json").write_text("{}")
     refused(folder / "s.json", "--output", folder / "x.html", words=["s.json", "seeds"])
@@ -236,7 +278,6 @@ def check_refusals(run, folder):
     refused(words=["DIR"])
     refused(run, "--output", folder / "x.pdf", words=["x.pdf", ".html"])
     refused(run, "--resamples=3", words=["resamples", "1000"])
-    refused(run, words=["gnuplot-nox"], env={**os.environ, "PATH": str(folder)})
     refused(run, "--output", "/proc/x/y.html", words=["/proc/x"])
     assert not (folder / "x.pdf").exists()
     config = run / "runs/length_8/gru/1/config.ini"
@@ -252,6 +293,7 @@ with tempfile.TemporaryDirectory() as name:
     run = folder / "run"
     engram("compare", "--config", folder / "c.ini", "--run", run, "--jobs=2")
     check_whole(run, folder)
+    check_without_gnuplot(run, folder / "a.html", 4)
     check_plain(run, folder)
     check_parts(run, folder)
     check_scores(folder)

@@ -58,3 +58,19 @@ TEST_CASE("a figure without SVG is its PNG") {
   CHECK(mentions(document.to_html(), "data:image/png;base64,cG5n"));
   CHECK(mentions(document.to_markdown("f"), "](<f/film.png>)"));
 }
+
+TEST_CASE("a figure without a picture says why, with its caption") {
+  Document document("d");
+  CHECK(document.why_figures_are_missing().empty());
+  document.add(Figure{"film", "c", "", "png"});
+  CHECK(document.why_figures_are_missing().empty());
+  document.add(Figure{"plot", "of <that>", "", "", "no gnuplot <here>"});
+  document.add(Figure{"plot2", "c", "", "", "the same"});
+  CHECK(document.why_figures_are_missing() == "no gnuplot <here>");
+  for (const std::string& text : {document.to_html(), document.to_markdown("f")}) {
+    CHECK(mentions(text, "This figure is left out: no gnuplot &lt;here&gt;"));
+    CHECK(mentions(text, "of &lt;that&gt;"));
+    CHECK(!mentions(text, "plot.png"));
+    CHECK(!mentions(text, "base64,\""));
+  }
+}

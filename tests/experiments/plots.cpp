@@ -107,17 +107,26 @@ TEST_CASE("legends name the methods that have curves, of which no two look the s
   for (std::size_t i = 0; i < methods.size(); ++i) CHECK(mentions(figure.svg, methods[i].label) == (i != 3));
 }
 
-TEST_CASE("without gnuplot there is one readable line; if it fails, its words") {
+TEST_CASE("without gnuplot there are script and data, and one line says what to install; if it fails, its words") {
   const TemporaryFolder folder;
-  CHECK(mentions(gnuplot_version(), "gnuplot 5."));
+  CHECK(mentions(gnuplot_version().value(), "gnuplot 5."));
+  const Matrix matrix{{"x"}, {"a"}, {{0.5}}};
+  CHECK(plot_matrix(folder.path(), "matrix", "c", matrix).missing.empty());
+  write_text(folder / "other.svg", "of another plot");
   {
     const Path path(folder.path().string());
-    const std::string message = message_of<UserError>([] { gnuplot_version(); });
-    CHECK(mentions(message, "gnuplot-nox"));
-    CHECK(!mentions(message, "\n"));
+    CHECK(!gnuplot_version());
+    const Figure figure = plot_matrix(folder.path(), "matrix", "c", matrix);
+    CHECK((figure.svg.empty() && figure.png.empty() && figure.caption == "c"));
+    CHECK(mentions(figure.missing, "gnuplot-nox"));
+    CHECK(!mentions(figure.missing, "\n"));
+    for (const char* const file : {"matrix.gp", "matrix.dat", "other.svg"})
+      CHECK(std::filesystem::exists(folder / file));
+    // A picture of before would be of other numbers.
+    for (const char* const file : {"matrix.svg", "matrix.png"}) CHECK(!std::filesystem::exists(folder / file));
   }
   write_text(folder / "bad.gp", "set term svg\nplot nonsense(\n");
-  const std::string message = message_of<std::runtime_error>([&] { run_gnuplot({"bad.gp"}, folder.path()); });
+  const std::string message = message_of<GnuplotError>([&] { run_gnuplot({"bad.gp"}, folder.path()); });
   CHECK(mentions(message, "gnuplot failed: \"bad.gp\" line 2: "));
   CHECK(!mentions(message, "\n"));
 }
@@ -128,4 +137,14 @@ TEST_CASE("gnuplot leaves no plot cut off in silence where files may not grow") 
   const SmallDisk small(4096);
   const std::string message = message_of<std::runtime_error>([&] { run_gnuplot({"long.gp"}, folder.path()); });
   CHECK(message == "gnuplot failed: File size limit exceeded");
+}
+
+TEST_CASE("a gnuplot that cannot draw is as none, and its words are the reason") {
+  const TemporaryFolder folder;
+  write_text(folder / "gnuplot", "#!/bin/sh\necho '\"x.gp\" line 3: unknown terminal pngcairo'; exit 1\n");
+  std::filesystem::permissions(folder / "gnuplot", std::filesystem::perms::owner_all);
+  const Path path(folder.path().string() + ":/usr/bin:/bin");
+  const Figure figure = plot_matrix(folder.path(), "matrix", "c", {{"x"}, {"a"}, {{0.5}}});
+  CHECK(figure.svg.empty());
+  CHECK(mentions(figure.missing, "unknown terminal pngcairo"));
 }
