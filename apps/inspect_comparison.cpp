@@ -10,6 +10,7 @@
 #include "base/words.h"
 #include "experiments/earlier_runs.h"
 #include "experiments/experiment.h"
+#include "experiments/results.h"
 
 namespace engram {
 namespace {
@@ -19,9 +20,9 @@ using Json = nlohmann::ordered_json;
 
 struct ComparisonFacts {
   Experiment experiment;
-  std::size_t runs = 0;
-  std::size_t finished = 0, running = 0, unfinished = 0, not_begun = 0;
-  std::vector<std::pair<std::string, std::string>> failed;  // run and reason
+  std::size_t runs = 0, finished = 0, unfinished = 0, not_begun = 0;
+  std::vector<std::pair<PlannedRun, std::int64_t>> running;  // and environment steps
+  std::vector<std::pair<std::string, std::string>> failed;   // run and reason
 };
 
 ComparisonFacts read_facts(const fs::path& folder) {
@@ -35,9 +36,10 @@ ComparisonFacts read_facts(const fs::path& folder) {
       const RunState state = read_run_state(folder, run, earlier);
       if (state.stage == RunStage::kFailed)
         facts.failed.emplace_back(run.name(), one_line(state.reason));
+      else if (state.running)
+        facts.running.emplace_back(run, summarize_metrics(RunDirectory::open(run.folder).metrics_file()).steps);
       else
         ++(state.stage == RunStage::kFinished  ? facts.finished
-           : state.running                     ? facts.running
            : state.stage == RunStage::kMissing ? facts.not_begun
                                                : facts.unfinished);
     } catch (const UserError& error) {  // a run of other settings in its place
@@ -73,6 +75,9 @@ Json comparison_json(const fs::path& folder) {
   const ComparisonFacts facts = read_facts(folder);
   Json failures = Json::array();
   for (const auto& [run, reason] : facts.failed) failures.push_back({{"run", run}, {"reason", reason}});
+  Json in_progress = Json::array();
+  for (const auto& [run, steps] : facts.running)
+    in_progress.push_back({{"run", run.name()}, {"environment_steps", steps}, {"total_steps", run.config.run.steps}});
   return {{"comparison", folder.string()},
           {"question", facts.experiment.question},
           {"tasks", labels_json(facts.experiment.tasks)},
@@ -81,10 +86,11 @@ Json comparison_json(const fs::path& folder) {
           {"runs",
            {{"count", facts.runs},
             {"finished", facts.finished},
-            {"running", facts.running},
+            {"running", facts.running.size()},
             {"unfinished", facts.unfinished},
             {"not_begun", facts.not_begun},
             {"failed", facts.failed.size()}}},
+          {"in_progress", in_progress},
           {"failures", failures},
           {"resume", facts.finished == facts.runs ? Json() : Json(run_command(folder))},
           {"report", facts.finished == 0 ? Json() : Json(report_command(folder))}};
@@ -102,10 +108,11 @@ void print_comparison(const fs::path& folder) {
   print_fact("seeds", seeds_text(experiment.seeds));
   std::string runs = std::to_string(facts.finished) + " of " + std::to_string(facts.runs) + " finished";
   for (const auto& [count, what] :
-       {std::pair(facts.running, " running"), std::pair(facts.unfinished, " unfinished"),
+       {std::pair(facts.running.size(), " running"), std::pair(facts.unfinished, " unfinished"),
         std::pair(facts.not_begun, " not begun"), std::pair(facts.failed.size(), " failed")})
     if (count > 0) runs += ", " + std::to_string(count) + what;
   print_fact("runs", runs);
+  for (const auto& [run, steps] : facts.running) print_fact("  running", run.name() + ": " + progress_text(run, steps));
   for (const auto& [run, reason] : facts.failed) print_fact("  failed", shortened(run + ": " + reason, kMostReason));
   if (facts.finished < facts.runs) print_command("go on", run_command(folder));
   if (facts.finished > 0) print_command("report", report_command(folder));

@@ -133,6 +133,7 @@ std::string ReportWriter::stages() const {
   for (const RunResult& run : results_.runs)
     ++counts[run.scores                              ? "finished"
              : run.state.stage == RunStage::kMissing ? (results_.of_comparison() ? "not begun" : "not there")
+             : run.state.running                     ? "running"
              : run.state.stage == RunStage::kFailed  ? "failed"
                                                      : "unfinished"];
   std::vector<std::string> texts;
@@ -163,6 +164,7 @@ void ReportWriter::add_question() {
             " backbones, " + std::to_string(experiment_.seeds.size()) + " seeds (" + seeds_text(experiment_.seeds) +
             "): " + std::to_string(results_.runs.size()) + " runs, of them " + stages() +
             ". The figures below are of the finished ones.");
+  add_running();
 
   std::vector<MethodScores> methods = analysis_.scores[0].methods;
   if (methods.empty()) return;
@@ -175,9 +177,24 @@ void ReportWriter::add_question() {
             (fewest_runs() < kTrustedRuns ? "" : ", with 95% intervals") + ": " + joined(order) + ".");
   if (const int fewest = fewest_runs(); fewest < kTrustedRuns)
     paragraph("With fewer than " + std::to_string(kTrustedRuns) + " seeds intervals are not to be trusted. Here some " +
-              "figures rest on " + std::to_string(fewest) + (fewest == 1 ? " run" : " runs") +
-              " of a backbone in a task; such figures are given without an interval, and a difference between them may "
-              "be chance.");
+              "figures rest on " + counted(fewest, "run") +
+              " of a backbone in a task; such figures are given without an interval, those of the runs beside their "
+              "mean, and a difference between them may be chance.");
+}
+
+void ReportWriter::add_running() {
+  TextTable table{"Runs that a program is training now, when this page was made.",
+                  {"run", "on", "steps", "%", "last evaluation, %"},
+                  {},
+                  2};
+  for (const RunResult& run : results_.runs) {
+    if (!run.state.running) continue;
+    const auto steps = static_cast<double>(run.metrics.steps), all = static_cast<double>(run.plan.config.run.steps);
+    const auto& last = run.metrics.last_evaluation;
+    table.rows.push_back({run.plan.name(), run.provenance.device, progress_text(run.plan, run.metrics.steps),
+                          format("%.0f", 100 * steps / all), last ? percent(last->greedy.success) : "none yet"});
+  }
+  if (!table.rows.empty()) document_.add(std::move(table));
 }
 
 void ReportWriter::add_protocol() {
@@ -255,8 +272,7 @@ void ReportWriter::add_left_out() {
       found->second.push_back(run.plan.seed);
   };
   for (const RunResult& run : results_.runs) {
-    const std::string steps =
-        count_with_commas(run.metrics.steps) + " of " + count_with_commas(run.plan.config.run.steps) + " steps";
+    const std::string steps = progress_text(run.plan, run.metrics.steps);
     if (run.state.stage == RunStage::kFailed)
       note(run, "failed: " + run.state.reason);
     else if (!run.scores && run.state.stage != RunStage::kMissing)

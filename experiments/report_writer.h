@@ -33,6 +33,7 @@ class ReportWriter {
   std::vector<Level> levels(std::size_t task) const;
 
   void add_question();
+  void add_running();
   void add_protocol();
   void add_results();
   void add_yardsticks();

@@ -235,15 +235,31 @@ ScoreTable Results::table(const ScoreKind& kind) const {
   return scores;
 }
 
+std::string progress_text(const PlannedRun& run, std::int64_t steps) {
+  return count_with_commas(steps) + " of " + count_with_commas(run.config.run.steps) + " steps";
+}
+
+namespace {
+
+// Throws UserError, since no run is finished.
+[[noreturn]] void refuse_unfinished(const Results& results) {
+  const auto runs = std::ranges::count_if(results.runs, [](const RunResult& run) { return !run.plan.folder.empty(); });
+  const std::string of = results.of_comparison() ? "no run of '" + results.folder.string() + "'" : "none of the runs";
+  std::vector<std::string> running;
+  for (const RunResult& run : results.runs)
+    if (run.state.running) running.push_back(run.plan.name() + ", " + progress_text(run.plan, run.metrics.steps));
+  const std::string begin = of + " is finished yet (of " + std::to_string(runs);
+  if (!running.empty()) throw UserError(begin + "; running: " + joined(running, "; ") + "): ask again once one is");
+  throw UserError(begin + "): go on with " +
+                  (results.of_comparison() ? shell_command({"engram", "compare", "--run", results.folder.string()})
+                                           : "engram train --resume DIR"));
+}
+
+}  // namespace
+
 void add_facts(Results& results) {
-  if (std::ranges::none_of(results.runs, [](const RunResult& run) { return run.scores.has_value(); })) {
-    const auto runs =
-        std::ranges::count_if(results.runs, [](const RunResult& run) { return !run.plan.folder.empty(); });
-    const std::string of = results.of_comparison() ? "no run of '" + results.folder.string() + "'" : "none of the runs";
-    throw UserError(of + " is finished yet (of " + std::to_string(runs) + "): go on with " +
-                    (results.of_comparison() ? shell_command({"engram", "compare", "--run", results.folder.string()})
-                                             : "engram train --resume DIR"));
-  }
+  if (std::ranges::none_of(results.runs, [](const RunResult& run) { return run.scores.has_value(); }))
+    refuse_unfinished(results);
   for (std::size_t task = 0; task < results.experiment.tasks.size(); ++task) {
     Config config = results.run(task, 0, 0).plan.config;
     results.tasks.push_back({results.experiment.tasks[task].label, config.task.info(), play_at_random(config.task)});

@@ -97,6 +97,9 @@ struct Results {
 // that holds no comparison, or a run of another one, and for a comparison of which no run is finished.
 Results read_results(const std::filesystem::path& folder);
 
+// "120 of 400 steps"
+std::string progress_text(const PlannedRun& run, std::int64_t steps);
+
 // For those who put Results together. A run's result from its files; `folder` is that of the comparison.
 RunResult read_run(const std::filesystem::path& folder, PlannedRun plan);
 // Adds tasks and sweep to experiment and runs. Throws UserError if no run is finished.

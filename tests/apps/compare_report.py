@@ -208,7 +208,8 @@ def check_parts(run, folder):
     shutil.rmtree(run / "runs/length_4/none/2")
     (run / "failures/length_4/none").mkdir(parents=True)
     (run / "failures/length_4/none/2.txt").write_text("no <memory> left\n")
-    assert "9 of 12 runs are finished" in report(run, folder / "c.html").stdout
+    check_running(run, folder)
+    assert "9 of 12 runs are finished. The report" in report(run, folder / "c.html").stdout
     page = Page((folder / "c.html").read_text())
     for words in ("length_4/gru: unfinished, 300 of 300 steps (seed 1)",
                   "length_4/none: failed: no <memory> left (seed 2)",
@@ -283,8 +284,14 @@ def check_refusals(run, folder):
     config = run / "runs/length_8/gru/1/config.ini"
     config.write_text(config.read_text().replace("gamma = 0.99", "gamma = 0.5"))
     refused(run, words=["length_8/gru/1", "learner.gamma"])
+    config.write_text(config.read_text().replace("gamma = 0.5", "gamma = 0.99"))
+    for log in run.glob("runs/*/*/*/metrics.jsonl"):
+        log.write_text("".join(line for line in log.read_text().splitlines(True) if '"final"' not in line))
+    with open(config.with_name("lock")) as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        refused(run, words=["is finished yet (of 12; running: length_8/gru/1, 300 of 300 steps)"])
     shutil.rmtree(run / "runs")
-    refused(run, words=["no run of", "is finished yet"])
+    refused(run, words=["no run of", "is finished yet (of 12): go on with engram compare --run"])
 
 
 with tempfile.TemporaryDirectory() as name:
