@@ -59,6 +59,12 @@ Analysis with_trusted_intervals(const Results& results, const Analysis& analysis
       if (auto& returns = shown.returns[task][backbone])
         for (Estimate* const estimate : {&returns->final, &returns->best}) estimate->interval.reset();
     }
+  for (auto& task : shown.ranges)
+    for (Analysis::RangeCurve& curve : task) {
+      if (curve.runs >= kTrustedRuns) continue;
+      for (auto* const estimates : {&curve.greedy, &curve.sampled})
+        for (Estimate& estimate : *estimates) estimate.interval.reset();
+    }
   return shown;
 }
 
@@ -96,6 +102,10 @@ std::vector<double> figures_of(const Results& results, std::size_t task, std::si
 }
 
 bool has_curve(const RunResult& run) { return run.scores && !run.curve.empty(); }
+
+bool has_whole_range(const RunResult& run) {
+  return !run.range.empty() && std::ranges::all_of(run.range, [](const auto& point) { return point.has_value(); });
+}
 
 std::size_t finished_runs(const Results& results, std::size_t task, std::size_t backbone) {
   return figures_of(results, task, backbone, [](const RunResult&) { return std::optional(0.0); }).size();
@@ -408,7 +418,7 @@ std::string write_score_report(const ScoreTable& table, const std::string& title
                          " backbones in " + std::to_string(table.tasks.size()) + " tasks, seeds " +
                          seeds_text(table.seeds) + ". " + about_intervals(bootstrap)});
   TextTable means{table.metric + " in percent: mean of the runs and, of " + std::to_string(kTrustedRuns) +
-                      " runs and more, its 95% interval",
+                      " runs and more, its 95% interval, of fewer each run's own",
                   {"backbone"},
                   {}};
   means.header.insert(means.header.end(), table.tasks.begin(), table.tasks.end());
@@ -416,7 +426,10 @@ std::string write_score_report(const ScoreTable& table, const std::string& title
     means.rows.push_back({table.methods[method]});
     for (std::size_t task = 0; task < table.tasks.size(); ++task) {
       const auto& cell = scores.cells[task][method];
-      means.rows.back().push_back(cell ? percent_in_lines(*cell) : "n=0");
+      std::vector<std::string> runs;
+      for (std::size_t seed = 0; seed < table.seeds.size(); ++seed)
+        if (const auto& score = table.at(task, method, seed)) runs.push_back(percent(*score));
+      means.rows.back().push_back(cell ? percent_in_lines(*cell) + runs_line(runs) : "n=0");
     }
   }
   document.add(std::move(means));

@@ -105,11 +105,11 @@ Analysis::RangeCurve range_curve(const Results& results, std::size_t task, std::
                                  const BootstrapOptions& bootstrap) {
   std::vector<std::vector<double>> greedy, sampled;
   for (std::size_t seed = 0; seed < results.experiment.seeds.size(); ++seed) {
-    const auto& points = results.run(task, backbone, seed).range;
-    if (points.empty() || !std::ranges::all_of(points, [](const auto& point) { return point.has_value(); })) continue;
+    const RunResult& run = results.run(task, backbone, seed);
+    if (!has_whole_range(run)) continue;
     greedy.emplace_back();
     sampled.emplace_back();
-    for (const auto& point : points) {
+    for (const auto& point : run.range) {
       greedy.back().push_back(point->greedy.success.estimate);
       sampled.back().push_back(point->sampled.success.estimate);
     }
@@ -123,8 +123,7 @@ std::optional<Analysis::Returns> returns_of(const Results& results, std::size_t 
   std::vector<std::vector<double>> runs;
   for (std::size_t seed = 0; seed < results.experiment.seeds.size(); ++seed) {
     const std::optional<RunScores>& scores = results.run(task, backbone, seed).scores;
-    if (scores && std::isfinite(scores->mean_return) && scores->best_return)
-      runs.push_back({scores->mean_return, *scores->best_return});
+    if (scores && has_returns(*scores)) runs.push_back({scores->mean_return, *scores->best_return});
   }
   if (runs.empty()) return {};
   const std::vector<Estimate> means = mean_curve(runs, bootstrap);

@@ -35,9 +35,10 @@ void ReportWriter::add_range() {
     if (results_.tasks[task].info.chance_success)
       panel.levels.push_back({"chance", *results_.tasks[task].info.chance_success});
     TextTable table{"Success in percent of the agents trained with " + range.key + " = " + trained + " (" +
-                        results_.tasks[task].label +
-                        ") at each of its values: mean of the runs and its 95% interval; n: evaluated runs, where it "
-                        "is not all of the seeds. Sampled: the mean with sampled actions, where the two are more than "
+                        results_.tasks[task].label + ") at each of its values: mean of the runs and, of " +
+                        std::to_string(kTrustedRuns) +
+                        " runs and more, its 95% interval, of fewer each run's own; n: evaluated runs, where it is not "
+                        "all of the seeds. Sampled: the mean with sampled actions, where the two are more than "
                         "5 points apart.",
                     {"backbone"},
                     {}};
@@ -52,7 +53,12 @@ void ReportWriter::add_range() {
           continue;
         }
         const bool all = found.runs == static_cast<int>(experiment_.seeds.size());
-        row.push_back(percent_in_lines(found.greedy[i]) + sampled_line(found.greedy[i], found.sampled[i]) +
+        row.push_back(percent_in_lines(found.greedy[i]) +
+                      own_figures(task, backbone,
+                                  [i](const RunResult& run) {
+                                    return has_whole_range(run) ? percent(run.range[i]->greedy.success.estimate) : "";
+                                  }) +
+                      sampled_line(found.greedy[i], found.sampled[i]) +
                       (all ? "" : "\nn=" + std::to_string(found.runs)));
         curve.points.emplace_back(range.values[i].number, found.greedy[i]);
       }
@@ -70,8 +76,8 @@ void ReportWriter::add_range() {
   }
   document_.add(plot_panels(folder_, "range",
                             "Success of the greedy policy against " + range.key +
-                                ", which was another in training: mean over runs with 95% bootstrap intervals; markers "
-                                "stand a little aside of each other." +
+                                ", which was another in training: mean over runs, of " + std::to_string(kTrustedRuns) +
+                                " and more with 95% bootstrap intervals; markers stand a little aside of each other." +
                                 which_are_drawn(drawn_),
                             methods_, panels));
   for (TextTable& table : tables) document_.add(std::move(table));

@@ -60,20 +60,33 @@ void ReportWriter::add_yardsticks() {
   document_.add(std::move(list));
 }
 
+std::string ReportWriter::own_figures(std::size_t task, std::size_t backbone,
+                                      const std::function<std::string(const RunResult&)>& figure) const {
+  std::vector<std::string> figures;
+  for (std::size_t seed = 0; seed < experiment_.seeds.size(); ++seed) {
+    const RunResult& run = results_.run(task, backbone, seed);
+    if (std::string text = run.scores ? figure(run) : ""; !text.empty()) figures.push_back(std::move(text));
+  }
+  return runs_line(figures);
+}
+
 void ReportWriter::add_score_table() {
   const auto& sampled = analysis_.scores[kind_of("sampled_success")].cells;
   TextTable table = by_backbone(
       results_,
       std::string("Final success in percent (") + kScoreKinds[0].about + "): mean of the runs and, of " +
           std::to_string(kTrustedRuns) +
-          " runs and more, its 95% interval; n: finished runs, where it is not all of the seeds. Sampled: the mean "
+          " runs and more, its 95% interval, of fewer each run's own; n: finished runs, where it is not all of the "
+          "seeds. Sampled: the mean "
           "with actions drawn from the policy instead of its most probable ones, where the two are more than 5 points "
           "apart. Of random play the interval is Wilson's over episodes.",
       [&](std::size_t task, std::size_t backbone) {
         const auto& cell = analysis_.scores[0].cells[task][backbone];
         if (!cell) return std::string("n=0");
         const std::size_t runs = finished_runs(results_, task, backbone);
-        return percent_in_lines(*cell) + (sampled.empty() ? "" : sampled_line(*cell, sampled[task][backbone])) +
+        return percent_in_lines(*cell) +
+               own_figures(task, backbone, [](const RunResult& run) { return percent(run.scores->final_success); }) +
+               (sampled.empty() ? "" : sampled_line(*cell, sampled[task][backbone])) +
                (runs < experiment_.seeds.size() ? "\nn=" + std::to_string(runs) : "");
       });
   std::vector<std::string> random = {"random play"}, chance = {"chance"};
@@ -101,10 +114,19 @@ void ReportWriter::add_returns() {
       "any evaluation during training (POPGym's MMER takes the highest mean of any batch of training episodes "
       "instead); of " +
           std::to_string(kTrustedRuns) +
-          " runs and more with 95% intervals. Of random play the interval is Student's over episodes.",
+          " runs and more with 95% intervals, of fewer with each run's own. Of random play the interval is Student's "
+          "over episodes.",
       [&](std::size_t task, std::size_t backbone) {
         const auto& returns = analysis_.returns[task][backbone];
-        return returns ? return_text(returns->final) + "\nbest " + return_text(returns->best) : std::string("n=0");
+        if (!returns) return std::string("n=0");
+        const auto own = [&](const std::function<double(const RunScores&)>& figure) {
+          return own_figures(task, backbone, [&](const RunResult& run) {
+            return has_returns(*run.scores) ? format("%.4g", figure(*run.scores)) : "";
+          });
+        };
+        return return_text(returns->final) + own([](const RunScores& scores) { return scores.mean_return; }) +
+               "\nbest " + return_text(returns->best) +
+               own([](const RunScores& scores) { return *scores.best_return; });
       });
   std::vector<std::string> random = {"random play"};
   for (const TaskFacts& task : results_.tasks) {

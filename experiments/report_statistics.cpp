@@ -187,6 +187,11 @@ std::string percent_in_lines(const Estimate& estimate) {
   return text;
 }
 
+std::string runs_line(const std::vector<std::string>& figures) {
+  if (figures.size() < 2 || figures.size() >= static_cast<std::size_t>(kTrustedRuns)) return "";
+  return "\nruns " + joined(figures);
+}
+
 std::string sampled_line(const Estimate& greedy, const std::optional<Estimate>& sampled) {
   constexpr double kFar = 0.05;
   if (!sampled || std::abs(sampled->value - greedy.value) <= kFar) return "";

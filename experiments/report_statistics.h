@@ -41,6 +41,9 @@ TextTable pairs_table(const AggregateScores& scores, const std::string& metric);
 
 // As percent(), the interval in a line of its own: for tables with a column for each task.
 std::string percent_in_lines(const Estimate& estimate);
+// "\nruns 50.0, 70.0", a further line of a table's cell: what each of the runs behind a mean has, where they are fewer
+// than kTrustedRuns and more than one; else nothing.
+std::string runs_line(const std::vector<std::string>& figures);
 // "\nsampled 66.0", a further line of a table's cell, where that is more than 5 points from what the greedy actions
 // reach; else nothing.
 std::string sampled_line(const Estimate& greedy, const std::optional<Estimate>& sampled);

@@ -29,6 +29,9 @@ class ReportWriter {
   std::string stages() const;
   // The fewest finished runs of a backbone in a task, of those that have any; at most kTrustedRuns.
   int fewest_runs() const;
+  // A line of those of the finished runs of a backbone in a task (runs_line()); without those that are empty.
+  std::string own_figures(std::size_t task, std::size_t backbone,
+                          const std::function<std::string(const RunResult&)>& figure) const;
   // Chance and random play in a task.
   std::vector<Level> levels(std::size_t task) const;
 
@@ -72,6 +75,9 @@ std::vector<double> figures_of(const Results& results, std::size_t task, std::si
 std::size_t finished_runs(const Results& results, std::size_t task, std::size_t backbone);
 // Of a finished run: an older or shortened table of an earlier report has no evaluations.
 bool has_curve(const RunResult& run);
+
+// Whether it is evaluated at all values of the experiment's range.
+bool has_whole_range(const RunResult& run);
 
 // A table with a row for each backbone and a column for each task.
 TextTable by_backbone(const Results& results, const std::string& caption,

@@ -109,6 +109,8 @@ std::optional<double> best_return(const std::vector<EvaluationSummary>& evaluati
 
 }  // namespace
 
+bool has_returns(const RunScores& scores) { return std::isfinite(scores.mean_return) && scores.best_return; }
+
 RunResult RunResult::missing(PlannedRun plan) {
   return {.plan = std::move(plan),
           .state = {},

@@ -37,6 +37,8 @@ struct RunScores {
   std::optional<double> best_return = {};
 };
 
+bool has_returns(const RunScores& scores);  // both, and finite
+
 constexpr double kLearntSuccess = 0.67;  // of greedy episodes; twice the chance among three
 
 struct RunResult {

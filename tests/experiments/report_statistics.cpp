@@ -104,3 +104,10 @@ TEST_CASE("of many methods the best have curves, and the controls and the refere
   CHECK(!mentions(data, "\n1 0 "));
   CHECK(mentions(script, "'m13' 0, 'm5' 1, 'm12' 2"));
 }
+
+TEST_CASE("of two to four runs each one's figure stands beside their mean") {
+  CHECK(runs_line({"50.0"}).empty());
+  CHECK(runs_line({"50.0", "70.0"}) == "\nruns 50.0, 70.0");
+  CHECK(runs_line({"1", "2", "3", "4"}) == "\nruns 1, 2, 3, 4");
+  CHECK(runs_line({"1", "2", "3", "4", "5"}).empty());
+}
