@@ -8,6 +8,8 @@
 
 #include "agents/trained_agent.h"
 #include "base/error.h"
+#include "base/words.h"
+#include "experiments/experiment.h"
 
 namespace engram {
 namespace {
@@ -46,6 +48,9 @@ Start find_first_start(const TrainOptions& options, const Settings& settings) {
     return start;
   }
 
+  if (std::filesystem::exists(experiment_file(folder), ignored))
+    throw UserError("'" + folder + "' is the folder of a comparison: go on with " +
+                    shell_command({"engram", "compare", "--run", folder}));
   start.run = RunDirectory::open_to_write(folder);
   start.checkpoint = load_newest_checkpoint(start.run->checkpoints_folder(), [](const std::string& damage) {
     std::cerr << "engram: " << damage << "; going on from an older one" << std::endl;

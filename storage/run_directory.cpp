@@ -77,6 +77,40 @@ class NewFolders {
   std::vector<fs::path> created_;
 };
 
+// Those of a comparison and of several seeds: folders with a config.ini, up to runs/TASK/BACKBONE/SEED below `path`, in
+// the order of their names. What would take long, such as a whole disk, is not searched to its end.
+std::vector<fs::path> runs_within(const fs::path& path) {
+  constexpr int kMostLevels = 4;
+  constexpr std::size_t kMostFolders = 2000;
+  std::vector<fs::path> runs, level = {path};
+  std::size_t seen = 0;
+  for (int i = 0; i < kMostLevels; ++i) {
+    std::vector<fs::path> below;
+    for (const fs::path& folder : level) {
+      std::error_code error;
+      for (fs::directory_iterator entry(folder, error), end; !error && entry != end; entry.increment(error)) {
+        if (entry->symlink_status(error).type() != fs::file_type::directory) continue;
+        if (++seen > kMostFolders) break;
+        (RunDirectory::is_run(entry->path()) ? runs : below).push_back(entry->path());
+      }
+    }
+    level = std::move(below);
+  }
+  std::ranges::sort(runs);
+  return runs;
+}
+
+// Behind a message about a folder that is no run itself; empty where none is within it.
+std::string runs_within_text(const fs::path& path) {
+  constexpr std::size_t kNamed = 3;
+  const std::vector<fs::path> runs = runs_within(path);
+  if (runs.empty()) return "";
+  std::string text = runs.size() == 1 ? "; a run within it is" : "; runs within it are";
+  for (std::size_t i = 0; i < std::min(kNamed, runs.size()); ++i)
+    text += (i == 0 ? " '" : ", '") + runs[i].string() + "'";
+  return text + (runs.size() > kNamed ? " and " + std::to_string(runs.size() - kNamed) + " more" : "");
+}
+
 std::string utc_now() {
   const std::time_t now = std::time(nullptr);
   std::tm parts{};
@@ -152,7 +186,7 @@ RunDirectory RunDirectory::open(const std::filesystem::path& path) {
   if (!fs::is_directory(path, error)) throw UserError("run directory '" + path.string() + "' does not exist");
   RunDirectory run(path);
   if (!fs::is_regular_file(run.config_file(), error))
-    throw UserError("'" + path.string() + "' is not a run directory: it has no config.ini");
+    throw UserError("'" + path.string() + "' is not a run directory: it has no config.ini" + runs_within_text(path));
   return run;
 }
 

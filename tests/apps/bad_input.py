@@ -151,6 +151,21 @@ def main(folder):
     expect_refusal(folder, ["evaluate", "nowhere"], "nowhere")
     expect_refusal(folder, ["evaluate", "."], "config.ini")
     expect_refusal(folder, ["evaluate", "trained", "more"], "more")
+
+    # The folder of a comparison for that of a run: its runs are named, or what goes on with it.
+    for seed in (1, 2, 3, 10):
+        shutil.copytree(folder / "trained", folder / f"compared/runs/short/gru/{seed}")
+    (folder / "compared/experiment.ini").write_text("[compare]\n")
+    named = ["'compared' is not a run directory", "'compared/runs/short/gru/1', 'compared/runs/short/gru/10'",
+             "'compared/runs/short/gru/2' and 1 more"]
+    for arguments in (["evaluate"], ["evaluate", "--range=task.corridor_length: 6"], ["diagnose"],
+                      ["render", "--output=x.gif"], ["render", "--output=x.gif", "--policy=random"],
+                      ["train", "--run", "new", "--adapt"]):
+        expect_refusal(folder, [*arguments, "compared"], *named)
+    expect_refusal(folder, ["inspect", "compared/runs"], "'compared/runs/short/gru/1'")
+    expect_refusal(folder, ["train", "--resume", "compared"], "comparison", "engram compare --run compared")
+    expect_refusal(folder, ["evaluate", "compared/runs/short"], "runs within it are 'compared/runs/short/gru/1'")
+
     expect_refusal(folder, ["evaluate", "trained", "--episodes=0"], "0", "integer")
     expect_refusal(folder, ["evaluate", "trained", "--weights=worst"], "worst", "best")
     expect_refusal(folder, ["evaluate", "trained", "--trace=no/such/trace"], "no/such/trace")

@@ -102,5 +102,19 @@ TEST_CASE("a run that was killed before it was one is begun again") {
 TEST_CASE("a folder that is no run directory is refused") {
   const TemporaryFolder folder;
   CHECK(mentions(message_of<UserError>([&] { RunDirectory::open(folder / "none"); }), "none' does not exist"));
-  CHECK(mentions(message_of<UserError>([&] { RunDirectory::open(folder.path()); }), "has no config.ini"));
+  const auto refusal = [&] { return message_of<UserError>([&] { RunDirectory::open(folder.path()); }); };
+  CHECK(refusal().ends_with("has no config.ini"));
+  // Where runs are within it, they are named.
+  const auto add_run = [&](const std::string& name) {
+    std::filesystem::create_directories(folder / name);
+    write_text(folder / (name + "/config.ini"), "");
+  };
+  add_run("runs/task/backbone/2");
+  add_run("a/b/c/d/too_deep");
+  CHECK(refusal().ends_with("has no config.ini; a run within it is '" + (folder / "runs/task/backbone/2").string() +
+                            "'"));
+  std::filesystem::create_directory_symlink(folder / "runs", folder / "again");
+  for (const char* const name : {"runs/task/backbone/1", "1", "1/weights/2", "4"}) add_run(name);
+  CHECK(refusal().ends_with("; runs within it are '" + (folder / "1").string() + "', '" + (folder / "4").string() +
+                            "', '" + (folder / "runs/task/backbone/1").string() + "' and 1 more"));
 }
