@@ -12,8 +12,10 @@
 #include "agents/trained_agent.h"
 #include "apps/command_line.h"
 #include "apps/commands.h"
+#include "apps/diagnose_meaning.h"
 #include "apps/inspect.h"
 #include "apps/played_weights.h"
+#include "apps/screen_table.h"
 #include "base/error.h"
 
 namespace engram {
@@ -59,8 +61,9 @@ void print_help(const OptionList& own) {
             << wrapped("- whether its critics tell right decisions from wrong ones, on fresh and on learnt episodes;",
                        2)
             << "\n"
-            << wrapped("- for how many steps its memory holds the cue: how well a linear map reads it from h_t.", 2)
-            << "\n\n"
+            << wrapped("- for how many steps its memory holds the cue: how well a linear map reads it from h_t;", 2)
+            << "\n"
+            << wrapped("- what these figures mean, in a few sentences.", 2) << "\n\n"
             << wrapped(
                    "With options of the task (--task.distractor_steps 100) it plays elsewhere than where it was "
                    "trained; then no learnt episodes are looked at.",
@@ -213,6 +216,13 @@ Json looked_json(const Looked& looked) {
   return json;
 }
 
+std::string meaning_text(const Findings& findings, const TrainedAgent& agent) {
+  const TaskInfo info = agent.config.task.info();
+  const auto& replayed = findings.replayed.found;
+  return meaning_of(*findings.greedy.found, *findings.sampled.found, replayed ? &*replayed : nullptr,
+                    info.chance_success, info.num_actions());
+}
+
 void print_json(const std::string& directory, const DiagnoseOptions& options, const Findings& findings,
                 TrainedAgent& agent) {
   const std::optional<double> chance = agent.config.task.info().chance_success;
@@ -228,7 +238,8 @@ void print_json(const std::string& directory, const DiagnoseOptions& options, co
                      {"gamma", agent.config.learner.gamma},
                      {"greedy", looked_json(findings.greedy)},
                      {"sampled", looked_json(findings.sampled)},
-                     {"replayed", looked_json(findings.replayed)}};
+                     {"replayed", looked_json(findings.replayed)},
+                     {"meaning", meaning_text(findings, agent)}};
   std::cout << json.dump(2) << std::endl;
 }
 
@@ -246,6 +257,7 @@ void print_text(const DiagnoseOptions& options, const Findings& findings, const 
   print_decisions(findings);
   print_phases(findings);
   print_cue(findings);
+  std::printf("\n%s\n", wrapped("What it means: " + meaning_text(findings, agent), 0, kScreenColumns).c_str());
 }
 
 }  // namespace

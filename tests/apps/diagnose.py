@@ -69,6 +69,10 @@ def check_run(run):
     for words in ("greedy", "sampled", "replayed", "oracle", "junction", "area under the curve", "read rightly"):
         assert words in text, (words, text)
 
+    assert " ".join(text.split()).endswith(f"What it means: {found['meaning']}"), text
+    assert any(words in found["meaning"] for words in ("decides", "decisions", "solves")), found["meaning"]
+    assert "too few episodes" in engram("diagnose", run, "--device=cpu", "--episodes=2").stdout
+
     # Elsewhere than in training.
     longer = diagnose(run, "--episodes=20", "--task.corridor_length=20")
     assert longer["differs"] == {"task.corridor_length": {"trained": 5, "evaluated": 20}}, longer
