@@ -10,10 +10,10 @@
 namespace engram {
 namespace {
 
-constexpr double kSolved = 0.9;                // of the episodes
-constexpr double kNearlyAll = 0.95;            // of the decisions, and of the largest entropy
-constexpr double kMostError = 0.9;             // of the critics'
-constexpr double kHolds = 0.8, kLost = 0.2;    // of knowledge()
+constexpr double kSolved = 0.9;                                     // of the episodes
+constexpr double kNearlyAll = 0.95;                                 // of the decisions, and of the largest entropy
+constexpr double kMostError = 0.9;                                  // of the critics'
+constexpr double kHolds = 0.8, kLost = 0.2;                         // of knowledge()
 constexpr double kTells = 0.8, kTellsInPart = 0.65, kApart = 0.15;  // areas under the curve; between two of them
 
 std::string percent(double share) {
@@ -96,15 +96,16 @@ std::string of_memory(const Diagnosis& sampled) {
 // Whether its critics judge by the cue; empty where they were not seen to do either.
 std::string of_critics(const Diagnosis& sampled, const Diagnosis* replayed) {
   const std::optional<double> fresh = sampled.decisions->q_auc;
-  const std::optional<double> learnt =
-      replayed != nullptr && replayed->decisions ? replayed->decisions->q_auc : std::nullopt;
+  const double learnt = replayed != nullptr && replayed->decisions ? replayed->decisions->q_auc.value_or(0) : 0;
   if (!fresh) return "";
   const std::string of_fresh = "area " + area(*fresh) + " on fresh episodes";
-  if (learnt && *learnt >= kTells && *learnt - *fresh >= kApart)
-    return "Its critics know the episodes that they learnt from by heart (" + of_fresh + ", " + area(*learnt) +
+  if (learnt >= kTells && learnt - *fresh >= kApart)
+    return "Its critics know the episodes that they learnt from by heart (" + of_fresh + ", " + area(learnt) +
            " on those): more episodes and fewer updates of each help.";
   if (*fresh >= kTells) return "Its critics tell right from wrong (" + of_fresh + "), and its policy does not follow.";
-  return std::string("Its critics ") + (*fresh >= kTellsInPart ? "tell right from wrong in part (" : "do not tell right from wrong (") + of_fresh + ").";
+  return std::string("Its critics ") +
+         (*fresh >= kTellsInPart ? "tell right from wrong in part (" : "do not tell right from wrong (") + of_fresh +
+         ").";
 }
 
 // What else keeps it from learning.
@@ -123,8 +124,7 @@ void add_phases(const Diagnosis& sampled, int actions, std::vector<std::string>&
 
 std::string meaning_of(const Diagnosis& greedy, const Diagnosis& sampled, const Diagnosis* replayed,
                        std::optional<double> chance, int actions) {
-  if (sampled.episodes < Diagnosis::kFewestReadOut)
-    return "too few episodes to say; take --episodes 100 or more.";
+  if (sampled.episodes < Diagnosis::kFewestReadOut) return "too few episodes to say; take --episodes 100 or more.";
   const Interval of_greedy = wilson_interval(greedy.solved, greedy.episodes),
                  of_sampled = wilson_interval(sampled.solved, sampled.episodes);
   if (of_greedy.estimate >= kSolved) return "It solves its task: " + percent(of_greedy.estimate) + " success.";

@@ -1,4 +1,4 @@
-// engram list: tasks, their published sizes and backbones, as tables; of one of them everything.
+// engram list: tasks and backbones on one screen, each kind as a table, and of one task, size or backbone everything.
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
@@ -9,8 +9,10 @@
 #include "apps/command_line.h"
 #include "apps/commands.h"
 #include "apps/list_roads.h"
+#include "apps/screen_table.h"
 #include "apps/status_display.h"
 #include "base/error.h"
+#include "base/words.h"
 #include "memory/registry.h"
 
 namespace engram {
@@ -26,7 +28,11 @@ struct ListOptions {
 
 // Costs of attention depend on the episode's length: that of the published visual match, 15 + 750 + 15 steps.
 constexpr std::int64_t kCostSteps = 781;
-constexpr const char* kRoads = "roads";  // what runs fast, in place of a name
+// In place of a name: tables of one kind, and what runs fast.
+constexpr const char* kTasks = "tasks";
+constexpr const char* kPresets = "presets";
+constexpr const char* kBackbones = "backbones";
+constexpr const char* kRoads = "roads";
 
 ModelCost default_cost(const BackboneConfig& backbone) { return make_backbone(backbone, kCostSteps)->cost(); }
 
@@ -38,7 +44,7 @@ std::vector<std::string> preset_names() {
 
 std::vector<std::string> all_names() {
   std::vector<std::string> names = task_names();
-  for (const auto& more : {preset_names(), backbone_names(), {kRoads}})
+  for (const auto& more : {preset_names(), backbone_names(), {kTasks, kPresets, kBackbones, kRoads}})
     names.insert(names.end(), more.begin(), more.end());
   return names;
 }
@@ -121,66 +127,72 @@ Json backbone_json(const std::string& name) {
           {"options", options_json(backbone.options())}};
 }
 
-// Everything, or in the same form the one entry called `name`.
+// Everything, or in the same form one kind of entries, or the one entry called `name`.
 Json list_json(const std::string& name) {
-  const auto wanted = [&name](const std::string& entry) { return name.empty() || entry == name; };
+  const auto wanted = [&name](const char* kind, const std::string& entry) {
+    return name.empty() || name == kind || name == entry;
+  };
   Json result;
   for (const std::string& task : task_names())
-    if (wanted(task)) result["tasks"].push_back(task_json(task));
+    if (wanted(kTasks, task)) result[kTasks].push_back(task_json(task));
   for (const TaskPreset& preset : task_presets())
-    if (wanted(preset.name)) result["presets"].push_back(preset_json(preset));
+    if (wanted(kPresets, preset.name)) result[kPresets].push_back(preset_json(preset));
   for (const std::string& backbone : backbone_names())
-    if (wanted(backbone)) result["backbones"].push_back(backbone_json(backbone));
+    if (wanted(kBackbones, backbone)) result[kBackbones].push_back(backbone_json(backbone));
   return result;
 }
 
 // ---- Tables
 
-// The last column of a table; on a terminal too narrow for it, below the row.
-std::string last_column(const std::string& text, std::size_t column) {
-  constexpr std::size_t kLeast = 20, kIndent = 4;
-  if (help_columns() >= column + kLeast) return wrapped(text, column);
-  return std::string("\n").append(kIndent, ' ').append(wrapped(text, kIndent));
-}
+void print_note(const std::string& text) { std::printf("%s\n", wrapped(text, 0, kScreenColumns).c_str()); }
 
-void print_tables() {
-  int names_width = 0;
-  for (const std::string& name : task_names()) names_width = std::max(names_width, static_cast<int>(name.size()));
-  std::printf("TASKS (--task.name)\n%-*s %5s  %-11s %7s  %6s  %s\n", names_width, "name", "steps", "observation",
-              "actions", "chance", "what to remember");
+void print_tasks() {
+  ScreenTable table(
+      {{"name"}, {"steps", true, 1}, {"observation"}, {"actions", true}, {"chance", true}, {"what to remember"}});
   for (const std::string& name : task_names()) {
     const TaskInfo info = TaskConfig(name).info();
-    std::printf("%-*s %5d  %-11s %7d  %6s  %s\n", names_width, name.c_str(), info.max_episode_steps,
-                info.observation.text().c_str(), info.num_actions(), chance_text(info).c_str(),
-                last_column(info.memory_demand, static_cast<std::size_t>(names_width) + 37).c_str());
+    table.add({name, std::to_string(info.max_episode_steps), info.observation.text(),
+               std::to_string(info.num_actions()), chance_text(info), info.memory_demand});
   }
-  std::printf("\nPRESETS (--task.preset), published sizes\n");
+  std::printf("TASKS (--task.name), with the steps of the longest episode\n%s", table.text(0).c_str());
+}
+
+void print_presets() {
+  std::printf("PRESETS (--task.preset), published sizes of the tasks\n");
   for (const std::string& task : task_names()) {
     std::vector<std::string> names;
     for (const TaskPreset& preset : task_presets())
       if (preset.task == task) names.push_back(preset.name);
-    if (!names.empty())
-      std::printf("%-*s  %s\n", names_width, task.c_str(),
-                  wrapped(joined(names), static_cast<std::size_t>(names_width) + 2).c_str());
+    if (!names.empty()) print_note(task + ": " + joined(names));
   }
-  std::printf("\nBACKBONES (--memory.name)\n%-19s %7s  %6s  %6s  %s\n", "name", "weights", "state", "work",
-              "what it is");
+}
+
+void print_backbones() {
+  ScreenTable table({{"name"}, {"weights", true}, {"state", true}, {"work", true}, {"what it is"}});
   for (const std::string& name : backbone_names()) {
     const BackboneConfig backbone(name);
     const ModelCost cost = default_cost(backbone);
-    std::printf("%-19s %7s  %6s  %6s  %s\n", name.c_str(), count_text(static_cast<double>(cost.parameters)).c_str(),
-                count_text(static_cast<double>(cost.state_bytes)).c_str(),
-                count_text(static_cast<double>(cost.multiply_adds_per_step)).c_str(),
-                last_column(backbone.summary(), 46).c_str());
+    table.add({name, count_text(static_cast<double>(cost.parameters)),
+               count_text(static_cast<double>(cost.state_bytes)),
+               count_text(static_cast<double>(cost.multiply_adds_per_step)), backbone.summary()});
   }
-  std::printf(
-      "\n%s\n%s\n",
-      wrapped("Steps: of the longest episode. State: bytes of one agent's memory. Work: multiply-adds a step. All "
-              "at the defaults; state and work in episodes of " +
-                  std::to_string(kCostSteps - 1) + " steps.",
-              0)
-          .c_str(),
-      wrapped("engram list NAME shows a task, a preset or a backbone with its options and source.", 0).c_str());
+  std::printf("BACKBONES (--memory.name)\n%s\n", table.text(0).c_str());
+  print_note(
+      "State: bytes of one agent's memory. Work: multiply-adds a step. All at the defaults; state and work in "
+      "episodes of " +
+      counted(kCostSteps - 1, "step") + ".");
+}
+
+// On one screen.
+void print_overview() {
+  print_tasks();
+  std::printf("\nBACKBONES (--memory.name)\n");
+  print_note(joined(backbone_names()));
+  std::printf("\n");
+  print_note("engram list backbones tells what they are, engram list presets names " +
+             counted(task_presets().size(), "published size") +
+             " of the tasks (--task.preset), engram list NAME shows a task, a preset or a backbone with its options "
+             "and source.");
 }
 
 // ---- One of them
@@ -198,7 +210,7 @@ void print_task_facts(const TaskInfo& info) {
   print_entry("to remember", info.memory_demand);
   print_entry("observation", info.observation.text() + ", " + type_name(info.observation));
   print_entry("actions", joined(info.action_names));
-  print_entry("episode", "up to " + std::to_string(info.max_episode_steps) + " steps");
+  print_entry("episode", "up to " + counted(info.max_episode_steps, "step"));
   print_entry("chance", info.chance_success ? chance_text(info) + ": " + info.chance_source : info.chance_source);
 }
 
@@ -276,11 +288,11 @@ int run_list(const std::vector<std::string>& arguments) {
   const CommandLine line = parse_command_line(arguments, own, list_syntax());
   if (line.help) {
     std::cout
-        << "engram list [NAME] [--json]\n\n"
+        << "engram list [NAME] [--json]\nengram list tasks|presets|backbones [--json]\nengram list roads\n\n"
         << wrapped(
                "Shows the tasks, their published sizes (presets) and the memory backbones; of the one called NAME "
-               "its options with their defaults, and its source. engram list roads says which sizes engram's own "
-               "kernels take on a GPU.",
+               "its options with their defaults, and its source; of one kind all that there are. engram list roads "
+               "says which sizes engram's own kernels take on a GPU.",
                0)
         << "\n\nOptions\n";
     print_options(std::cout, own);
@@ -295,7 +307,13 @@ int run_list(const std::vector<std::string>& arguments) {
   else if (options.json)
     std::cout << list_json(name).dump(2) << std::endl;
   else if (name.empty())
-    print_tables();
+    print_overview();
+  else if (name == kTasks)
+    print_tasks();
+  else if (name == kPresets)
+    print_presets();
+  else if (name == kBackbones)
+    print_backbones();
   else
     print_one(name);
   return 0;

@@ -10,7 +10,7 @@
 namespace engram {
 namespace {
 
-constexpr std::size_t kGap = 2, kLeastWidth = 8;
+constexpr std::size_t kLeastWidth = 8, kLeastLastWidth = 24;
 
 std::string padded(const std::string& text, std::size_t width, bool right) {
   const std::string cell = shortened(text, width), blanks(width - std::min(width, cell.size()), ' ');
@@ -36,6 +36,10 @@ std::string shortened(const std::string& text, std::size_t width) {
   return line.substr(0, head) + cut + line.substr(tail);
 }
 
+bool ScreenTable::runs_on(const std::vector<std::string>& row, std::size_t column) const {
+  return column + 1 == row.size() && (row.size() < columns_.size() || !columns_.back().right);
+}
+
 std::vector<std::size_t> ScreenTable::widths(std::size_t indent) const {
   std::vector<std::size_t> widths;
   for (const Column& column : columns_) {
@@ -45,12 +49,15 @@ std::vector<std::size_t> ScreenTable::widths(std::size_t indent) const {
   }
   for (const auto& row : rows_)
     for (std::size_t i = 0; i < row.size(); ++i)
-      if (row.size() == columns_.size() || i + 1 < row.size())
-        widths[i] = std::max(widths[i], one_line(row[i]).size());
-  const std::size_t room = kScreenColumns - indent - kGap * (columns_.size() - 1);
-  while (std::accumulate(widths.begin(), widths.end(), std::size_t{0}) > room) {
+      if (row.size() == columns_.size() || !runs_on(row, i)) widths[i] = std::max(widths[i], one_line(row[i]).size());
+  std::size_t room = kScreenColumns - indent;
+  for (std::size_t i = 1; i < columns_.size(); ++i) room -= columns_[i].gap;
+  const auto needed = [&] { return std::accumulate(widths.begin(), widths.end(), std::size_t{0}); };
+  if (!columns_.back().right)
+    while (needed() > room && widths.back() > kLeastLastWidth) --widths.back();
+  while (needed() > room) {
     std::size_t* widest = nullptr;
-    for (std::size_t i = 0; i < widths.size(); ++i)
+    for (std::size_t i = 0; i + 1 < widths.size(); ++i)
       if (!columns_[i].right && widths[i] > (widest == nullptr ? kLeastWidth : *widest)) widest = &widths[i];
     if (widest == nullptr) break;
     --*widest;
@@ -70,20 +77,22 @@ std::string ScreenTable::text(std::size_t indent) const {
 
   std::string text;
   const auto cell = [&](std::size_t column, const std::string& contents) {
-    text.append(column == 0 ? indent : kGap, ' ').append(padded(contents, widths[column], columns_[column].right));
+    text.append(column == 0 ? indent : columns_[column].gap, ' ')
+        .append(padded(contents, widths[column], columns_[column].right));
   };
   for (std::size_t line = 0; line < title_lines; ++line) {
     for (std::size_t i = 0; i < columns_.size(); ++i) cell(i, titles[i][line]);
     end_line(text);
   }
   for (const auto& row : rows_) {
-    std::size_t place = indent;
-    for (std::size_t i = 0; i < row.size(); ++i) {
-      if (row.size() == columns_.size() || i + 1 < row.size())
-        cell(i, row[i]);
+    std::size_t place = 0;
+    for (std::size_t i = 0; i < row.size(); place += widths[i++]) {
+      const std::size_t gap = i == 0 ? indent : columns_[i].gap;
+      place += gap;
+      if (runs_on(row, i))
+        text.append(gap, ' ').append(wrap(one_line(row[i]), kScreenColumns, place, place));
       else
-        text.append(i == 0 ? indent : kGap, ' ').append(wrap(one_line(row[i]), kScreenColumns, place, place));
-      place += widths[i] + kGap;
+        cell(i, row[i]);
     }
     end_line(text);
   }

@@ -17,19 +17,22 @@ class ScreenTable {
   struct Column {
     std::string title;  // may have several lines
     bool right = false;
+    std::size_t gap = 2;  // blanks in front of it, but for the first
   };
 
   explicit ScreenTable(std::vector<Column> columns) : columns_(std::move(columns)) {}
 
-  // Of fewer cells than columns the last one runs to the end of the line, and on in the next ones.
+  // Of fewer cells than columns, or where the last column is flush left, the last cell runs to the end of the line and
+  // on in the next ones.
   void add(std::vector<std::string> cells) { rows_.push_back(std::move(cells)); }
   bool empty() const { return rows_.empty(); }
 
-  // Columns are as wide as what they hold and two blanks apart. Where that is more than kScreenColumns, the widest of
-  // those that are flush left give way, whose cells lose their middles.
+  // Columns are as wide as what they hold. Where that is more than kScreenColumns, a last one that
+  // is flush left gives way first, then the widest of the others that are, whose cells lose their middles.
   std::string text(std::size_t indent = 2) const;
 
  private:
+  bool runs_on(const std::vector<std::string>& row, std::size_t column) const;
   std::vector<std::size_t> widths(std::size_t indent) const;
 
   std::vector<Column> columns_;

@@ -1,4 +1,4 @@
-"""engram list: the tables, one entry of each kind, JSON, and names that are not there.  usage: list.py ENGRAM"""
+"""engram list: one screen, the table of each kind, one entry of each kind, JSON, and names that are not there.  usage: list.py ENGRAM"""
 
 import json
 import subprocess
@@ -23,10 +23,18 @@ def words(text):
 
 everything = json.loads(engram_list("--json"))
 assert list(everything) == ["tasks", "presets", "backbones"]
-table = engram_list()
+# One screen, with a table of the tasks and the names of the backbones; each kind of entries has its own.
+screen = engram_list()
+assert len(screen.splitlines()) <= 40 and max(map(len, screen.splitlines())) <= 80, screen
+tables = {kind: engram_list(kind) for kind in everything}
+assert all(entry["name"] in words(screen) for kind in ("tasks", "backbones") for entry in everything[kind]), screen
+assert len(tables["tasks"].splitlines()) == 2 + len(everything["tasks"])  # a line each
+assert tables["tasks"].strip() in screen and f" {len(everything['presets'])} published sizes " in words(screen), screen
 for kind in everything:
+    assert max(map(len, tables[kind].splitlines())) <= 80, tables[kind]
+    assert json.loads(engram_list(kind, "--json")) == {kind: everything[kind]}
     for entry in everything[kind]:
-        assert entry["name"] in table, entry["name"]
+        assert entry["name"] in tables[kind], entry["name"]
         assert len(entry["source"]) > 10, entry
         if kind == "presets" and "_50" not in entry["name"]:  # a few are enough
             continue
@@ -50,7 +58,7 @@ for task in everything["tasks"]:
         assert (preset["name"] in page) == (preset["task"] == task["name"]), preset
         if preset["task"] == task["name"]:
             assert all(f"{key}={value}" in page for key, value in preset["values"].items()), preset
-    row = next(line for line in table.splitlines() if line.startswith(task["name"] + " "))
+    row = next(line for line in screen.splitlines() if line.startswith(task["name"] + " "))
     assert f" {task['max_episode_steps']} " in row and f" {len(task['actions'])} " in row, row
     if task["chance_success"]:
         assert f" {round(100 * task['chance_success'])}% " in row, row
@@ -58,7 +66,7 @@ for backbone in everything["backbones"]:
     page = engram_list(backbone["name"])
     for key in ("parameters", "state_bytes", "multiply_adds_per_step"):
         assert f" {backbone[key]}" in page, (key, page)
-    assert words(backbone["summary"]) in words(page)
+    assert words(backbone["summary"]) in words(page) and words(backbone["summary"]) in words(tables["backbones"])
 
 for name, near in (("tmase", "tmaze"), ("hqtl", "hqlt"), ("tmaze_passive_5o", "tmaze_passive_50"), ("nothing_like_it", "")):
     result = run(name)

@@ -22,9 +22,7 @@ seeds = 1
 controls =
 [task]
 name = tmaze
-corridor_length = 3
 [memory]
-name = gru
 width = 8
 [network]
 hidden_width = 16
@@ -40,7 +38,9 @@ every_steps = 40
 episodes = 2
 final_episodes = 2
 [tasks.short]
+task.corridor_length = 3
 [backbones.gru]
+memory.name = gru
 """
 
 

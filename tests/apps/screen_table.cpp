@@ -31,12 +31,19 @@ TEST_CASE("columns are as wide as what they hold, titles of several lines stand 
 }
 
 TEST_CASE("a row of fewer cells runs to the end of the line and goes on below") {
-  ScreenTable table({{"file"}, {"steps", true}});
-  table.add({"a", "400"});
+  ScreenTable table({{"file"}, {"steps", true}, {"bytes", true}});
+  table.add({"a", "400", "12"});
   table.add({"b", "is damaged: " + std::string(30, 'x') + " " + std::string(30, 'y') + " " + std::string(20, 'z')});
   table.add({std::string(50, 'w') + " " + std::string(40, 'v')});
   CHECK(longest_line(table.text(0)) <= kScreenColumns);
   CHECK(table.text(0).find("\n" + std::string(40, 'v') + "\n") != std::string::npos);
+  CHECK(table.text(0).starts_with("file  steps  bytes\na       400     12\nb     is damaged: xxx"));
+}
+
+TEST_CASE("a last column of text runs on below itself") {
+  ScreenTable table({{"name"}, {"what it is"}});
+  table.add({"gru", std::string(50, 'x') + " " + std::string(50, 'y')});
+  CHECK(table.text(0) == "name  what it is\ngru   " + std::string(50, 'x') + "\n      " + std::string(50, 'y') + "\n");
 }
 
 TEST_CASE("no table is wider than a screen: long cells lose their middles, numbers do not") {
