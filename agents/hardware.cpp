@@ -7,6 +7,7 @@
 
 #include "agents/trained_agent.h"
 #include "base/error.h"
+#include "base/words.h"
 #include "nn/device.h"
 
 namespace engram {
@@ -35,7 +36,7 @@ double work_around_backbone(const Config& config) {
 }  // namespace
 
 std::string Threads::text() const {
-  const std::string number = std::to_string(count) + (count == 1 ? " CPU thread" : " CPU threads");
+  const std::string number = counted(count, "CPU thread");
   return *reason == '\0' ? number : number + " (" + reason + ")";
 }
 

@@ -8,6 +8,7 @@
 
 #include "agents/episode_log.h"
 #include "agents/trainer.h"
+#include "base/words.h"
 #include "storage/digest.h"
 #include "storage/weights.h"
 
@@ -56,7 +57,7 @@ void Trainer::gather_shares(StateArchive& archive) {
   for (std::size_t rank = 1; rank < digests.size(); ++rank)
     if (digests[rank] != digests[0])
       throw std::runtime_error("rank " + std::to_string(rank) + " has other weights than rank 0 after " +
-                               std::to_string(status_.updates) + " updates");
+                               counted(status_.updates, "update"));
   const std::vector<std::string> shares = ranks_->gather(ranks_->first() ? "" : archive.bytes());
   for (std::size_t rank = 1; rank < shares.size(); ++rank) {
     std::istringstream stream(shares[rank]);

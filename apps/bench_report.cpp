@@ -11,6 +11,7 @@
 #include "apps/bench.h"
 #include "base/error.h"
 #include "base/processors.h"
+#include "base/words.h"
 #include "nn/device.h"
 #include "storage/build_info.h"
 
@@ -21,9 +22,7 @@ constexpr std::size_t kMaxFileBytes = 1 << 26;
 constexpr const char* kWhatIsTaken = "--against takes the lines that engram bench SUBJECT --json prints";
 
 std::string machine_text(torch::Device device) {
-  const int processors = available_processors();
-  const std::string own =
-      processor_name() + ", " + std::to_string(processors) + (processors == 1 ? " processor" : " processors");
+  const std::string own = processor_name() + ", " + counted(available_processors(), "processor");
   return device.is_cpu() ? own : device_name(device) + "; " + own;
 }
 

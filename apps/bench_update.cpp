@@ -17,6 +17,7 @@
 #include "apps/bench.h"
 #include "base/error.h"
 #include "base/text.h"
+#include "base/words.h"
 
 namespace engram {
 namespace {
@@ -277,7 +278,7 @@ int bench_on_cpu(const Arguments& arguments) {
   constexpr Setting kSettings[] = {kLibTorch, {"own loops, float32", true, torch::kFloat32}};
   const std::vector<Part> parts = parts_of(arguments, /*on_gpu=*/false);
   const int threads = use_threads(arguments.threads);
-  const std::string on = threads == 1 ? "1 thread" : std::to_string(threads) + " threads";
+  const std::string on = counted(threads, "thread");
   BenchReport report("update", arguments.output, torch::kCPU,
                      {{"ms", FigureKind::kTime}, {"processor_ms", FigureKind::kTime}});
   bool all_passed = true;

@@ -357,7 +357,9 @@ CallOutcome run_all(const fs::path& directory, const std::vector<const PlannedRu
     if (const auto signal = signals.next(0.2); signal && signal->number != SIGCHLD) {
       if (signal->number != SIGUSR1 && outcome.stopped_by == 0) {
         outcome.stopped_by = signal->number;
-        progress.say("Stopping: " + std::to_string(pool.jobs().size()) + " runs save what they have.");
+        std::size_t training = 0;
+        for (const JobPool::Job& job : pool.jobs()) training += job.runs.size();
+        progress.say("Stopping, and saving what there is of " + counted(training, "run") + ".");
       }
       pool.signal(signal->number == SIGPIPE ? SIGHUP : signal->number);  // never a second request, as here
     }
@@ -451,8 +453,8 @@ int run_compare(const std::vector<std::string>& arguments) {
     return 0;
   }
   const FinishedRun& first = outcome.failed.front();
-  throw std::runtime_error(std::to_string(outcome.failed.size()) + " of " + std::to_string(runs.size()) +
-                           " runs failed: " + first.run->name() + " (" + first.reason + ")" +
+  throw std::runtime_error(std::to_string(outcome.failed.size()) + " of " + counted(runs.size(), "run") +
+                           " failed: " + first.run->name() + " (" + first.reason + ")" +
                            (outcome.failed.size() > 1 ? " and others, see " + (directory / "failures").string() : "") +
                            "; the same command tries again");
 }

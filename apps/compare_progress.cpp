@@ -124,7 +124,7 @@ ProgressLine CompareProgress::line() const {
   done /= static_cast<double>(runs_.size());
   ProgressLine line{.done = done, .bar_rank = 4, .parts = {}};
   line.parts.push_back(
-      {3, std::to_string(count(Stage::kFinished)) + " of " + std::to_string(runs_.size()) + " runs finished"});
+      {3, std::to_string(count(Stage::kFinished)) + " of " + counted(runs_.size(), "run") + " finished"});
   line.parts.push_back({5, std::to_string(count(Stage::kRunning)) + " running", ", "});
   if (const int failed = count(Stage::kFailed); failed > 0)
     line.parts.push_back({2, std::to_string(failed) + " failed", ", "});

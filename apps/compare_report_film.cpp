@@ -8,6 +8,7 @@
 #include "agents/trained_agent.h"
 #include "apps/compare_report.h"
 #include "base/error.h"
+#include "base/words.h"
 #include "video/film.h"
 #include "video/film_strip.h"
 #include "video/png.h"
@@ -50,8 +51,8 @@ FilmStripRow film(const RunResult& run) {
       },
       1, 1, [&](const FrameContents& contents) { frames.push_back(contents); });
   char text[128];
-  std::snprintf(text, sizeof text, ", seed %llu: %s, return %.4g, %d steps", static_cast<unsigned long long>(seed),
-                filmed.success ? "success" : "failure", filmed.total_reward, filmed.steps);
+  std::snprintf(text, sizeof text, ", seed %llu: %s, return %.4g, %s", static_cast<unsigned long long>(seed),
+                filmed.success ? "success" : "failure", filmed.total_reward, counted(filmed.steps, "step").c_str());
   return {run.plan.backbone + text, environment->info().observation, chosen_moments(frames)};
 }
 

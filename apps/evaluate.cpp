@@ -15,6 +15,7 @@
 #include "apps/inspect.h"
 #include "apps/played_weights.h"
 #include "base/error.h"
+#include "base/words.h"
 #include "experiments/evaluation_range.h"
 #include "experiments/measured_json.h"
 #include "storage/files.h"
@@ -137,9 +138,10 @@ Json json_of(const std::string& run, const EvaluateOptions& options, const Confi
 }
 
 void print_title(const EvaluateOptions& options, const Config& config, const Stage& stage) {
-  std::printf("%s on %s, %s weights, %d episodes each%s; 95%% intervals in brackets\ncomputed by %s\n",
-              config.memory.name().c_str(), config.task.name().c_str(), name_of(options.weights), options.episodes,
-              config.evaluation.dropout ? " with dropout" : "", stage.threads.text().c_str());
+  std::printf("%s on %s, %s weights, %s each%s; 95%% intervals in brackets\ncomputed by %s\n",
+              config.memory.name().c_str(), config.task.name().c_str(), name_of(options.weights),
+              counted(options.episodes, "episode").c_str(), config.evaluation.dropout ? " with dropout" : "",
+              stage.threads.text().c_str());
 }
 
 void evaluate_once(const std::string& run, const EvaluateOptions& options, const Settings& task_settings,

@@ -21,6 +21,7 @@
 #include "apps/terminal.h"
 #include "base/error.h"
 #include "base/suggest.h"
+#include "base/words.h"
 #include "envs/played_episode.h"
 #include "envs/shown_observation.h"
 #include "envs/vec_env.h"
@@ -210,7 +211,7 @@ class Recording {
   std::string summary() const {
     if (path_.empty()) return "";
     if (episodes_ == 0) return "Nothing was played: '" + path_ + "' is not written.";
-    return std::to_string(episodes_) + (episodes_ == 1 ? " episode is in '" : " episodes are in '") + path_ +
+    return counted(episodes_, "episode") + (episodes_ == 1 ? " is in '" : " are in '") + path_ +
            "'; engram replay and engram render take it.";
   }
 

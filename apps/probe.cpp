@@ -21,6 +21,7 @@
 #include "apps/commands.h"
 #include "apps/shard.h"
 #include "base/error.h"
+#include "base/words.h"
 
 namespace engram {
 namespace {
@@ -214,8 +215,8 @@ int run_probe(const std::vector<std::string>& arguments) {
   const ProbeSummary summary = summarise_probe(command.probe, folder);
   std::cout << summary.markdown;
   if (failed > 0)
-    throw std::runtime_error(std::to_string(summary.missing) + " of " + std::to_string(cells.size()) +
-                             " parts failed; the same command tries them again");
+    throw std::runtime_error(std::to_string(summary.missing) + " of " + counted(cells.size(), "part") +
+                             " failed; the same command tries them again");
   return 0;
 }
 

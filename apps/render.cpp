@@ -130,12 +130,12 @@ class Film {
               << (!ended           ? "left"
                   : filmed.success ? "success"
                                    : "failure")
-              << ", return " << filmed.total_reward << ", " << filmed.steps << " steps" << std::endl;
+              << ", return " << filmed.total_reward << ", " << counted(filmed.steps, "step") << std::endl;
   }
 
   void finish(int episodes, const std::string& output) {
     writer_.finish();
-    std::cout << successes_ << " of " << episodes << " solved; " << writer_.frames() << " frames of "
+    std::cout << successes_ << " of " << episodes << " solved; " << counted(writer_.frames(), "frame") << " of "
               << painter_.width() << " x " << painter_.height() << " in " << output << std::endl;
   }
 
@@ -169,7 +169,7 @@ std::vector<PlayedEpisode> episodes_to_film(const std::string& file, const Rende
   const auto first = static_cast<std::size_t>(options.first_episode);
   if (first >= all.size())
     throw UserError("--first_episode " + std::to_string(first) + ": the recording '" + file + "' has " +
-                    std::to_string(all.size()) + " episodes, counted from 0");
+                    counted(all.size(), "episode") + ", counted from 0");
   all.erase(all.begin(), all.begin() + static_cast<std::ptrdiff_t>(first));
   if (all.size() > static_cast<std::size_t>(options.episodes)) all.erase(all.begin() + options.episodes, all.end());
   for (std::size_t i = 0; i < all.size(); ++i) {

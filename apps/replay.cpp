@@ -4,6 +4,7 @@
 
 #include "apps/commands.h"
 #include "base/error.h"
+#include "base/words.h"
 #include "envs/episode_file.h"
 
 namespace engram {
@@ -48,7 +49,8 @@ int run_replay(const std::vector<std::string>& arguments) {
 
   const EpisodeFileReport report = replay_episode_file(path);
   if (report.mismatches > 0) std::printf("%s\n", report.first_mismatch.c_str());
-  std::printf("%d episodes, %d mismatches\n", report.episodes, report.mismatches);
+  std::printf("%s, %s\n", counted(report.episodes, "episode").c_str(),
+              counted(report.mismatches, "mismatch", "mismatches").c_str());
   return report.mismatches == 0 ? 0 : 1;
 }
 

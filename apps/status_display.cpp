@@ -90,8 +90,9 @@ void StatusDisplay::finished(const TrainStatus& status, const AgentNetwork&) {
              count_text(static_cast<double>(status.updates)).c_str(), reason));
   const auto& last = status.final_evaluation;
   if (!last) return;
-  say(format("The best weights, of %s steps, over %d further episodes:",
-             count_text(static_cast<double>(last->weights.environment_steps)).c_str(), last->episodes));
+  say(format("The best weights, of %s steps, over %s:",
+             count_text(static_cast<double>(last->weights.environment_steps)).c_str(),
+             counted(last->episodes, "further episode").c_str()));
   const auto played = [this](const char* name, const FinalEvaluation::Played& episodes) {
     say(format("  %-7s success %5.1f%% (95%% interval %.1f to %.1f), return %.2f", name,
                100 * episodes.success.estimate, 100 * episodes.success.low, 100 * episodes.success.high,

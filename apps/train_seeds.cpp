@@ -18,6 +18,7 @@
 #include "apps/stop_signals.h"
 #include "apps/train_run.h"
 #include "base/error.h"
+#include "base/words.h"
 #include "experiments/experiment.h"
 
 namespace engram {
@@ -106,7 +107,7 @@ int train_seeds(const TrainOptions& options, const std::vector<std::string>& arg
   const auto failed = [](const SeedRun& run) { return !run.failure.empty(); };
   if (const auto first = std::ranges::find_if(runs, failed); first != runs.end())
     throw std::runtime_error(std::to_string(std::ranges::count_if(runs, failed)) + " of " +
-                             std::to_string(runs.size()) + " runs failed: seed " + first->seed + ": " + first->failure);
+                             counted(runs.size(), "run") + " failed: seed " + first->seed + ": " + first->failure);
   return std::ranges::max(runs, {}, &SeedRun::status).status;
 }
 

@@ -71,7 +71,7 @@ Start find_first_start(const TrainOptions& options, const Settings& settings) {
   // Environments step together: a finished run may have done a few steps more than its total.
   const std::int64_t done = start.checkpoint->steps, total = start.config.run.steps;
   if (total < done && total != saved.run.steps)
-    throw UserError(where + " has done " + std::to_string(done) + " steps already and cannot end after run.steps " +
+    throw UserError(where + " has done " + counted(done, "step") + " already and cannot end after run.steps " +
                     std::to_string(total) + "; it takes " + std::to_string(done) + " or more");
   return start;
 }

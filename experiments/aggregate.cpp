@@ -7,6 +7,7 @@
 
 #include "agents/statistics.h"
 #include "base/error.h"
+#include "base/words.h"
 
 namespace engram {
 namespace {
@@ -275,8 +276,8 @@ std::vector<std::string> missing_scores(const ScoreTable& table) {
       for (std::size_t seed = 0; seed < table.seeds.size(); ++seed)
         if (!table.at(task, method, seed)) seeds += (seeds.empty() ? "" : ", ") + std::to_string(table.seeds[seed]);
       const std::string what = " on " + table.tasks[task] + ": " + std::to_string(runs) + " of " +
-                               std::to_string(table.seeds.size()) + " runs have a score, not seed " + seeds +
-                               (runs == 1 ? "; one run gives no interval" : "");
+                               counted(table.seeds.size(), "run") + (runs == 1 ? " has" : " have") +
+                               " a score, not seed " + seeds + (runs == 1 ? "; one run gives no interval" : "");
       const auto same = std::ranges::find(missing, what, [](const auto& sentence) { return sentence.first; });
       if (same == missing.end())
         missing.emplace_back(what, table.methods[method]);

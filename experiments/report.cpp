@@ -31,7 +31,7 @@ std::string title_of(const Results& results) {
   if (!results.of_comparison()) {
     const auto runs =
         std::ranges::count_if(results.runs, [](const RunResult& run) { return !run.plan.folder.empty(); });
-    return std::to_string(runs) + (runs == 1 ? " run" : " runs");
+    return counted(runs, "run");
   }
   const fs::path& folder = results.folder;
   fs::path name = fs::absolute(folder).lexically_normal();
@@ -170,9 +170,8 @@ std::vector<Level> ReportWriter::levels(std::size_t task) const {
 
 void ReportWriter::add_question() {
   if (!experiment_.question.empty()) paragraph(one_line(experiment_.question));
-  paragraph(std::to_string(experiment_.tasks.size()) + " tasks, " + std::to_string(experiment_.backbones.size()) +
-            " backbones, " + std::to_string(experiment_.seeds.size()) + " seeds (" + seeds_text(experiment_.seeds) +
-            "): " + std::to_string(results_.runs.size()) + " runs, of them " + stages() +
+  paragraph(size_text(experiment_) + " (" + seeds_text(experiment_.seeds) +
+            "): " + counted(results_.runs.size(), "run") + ", of them " + stages() +
             ". The figures below are of the finished ones.");
   add_running();
 
@@ -414,9 +413,9 @@ std::string write_score_report(const ScoreTable& table, const std::string& title
   std::vector<PlottedMethod> methods;
   for (const std::string& method : table.methods) methods.push_back({method, false});
   Document document(title);
-  document.add(Paragraph{table.metric + " (" + table.units + ") of " + std::to_string(table.methods.size()) +
-                         " backbones in " + std::to_string(table.tasks.size()) + " tasks, seeds " +
-                         seeds_text(table.seeds) + ". " + about_intervals(bootstrap)});
+  document.add(Paragraph{table.metric + " (" + table.units + ") of " + counted(table.methods.size(), "backbone") +
+                         " in " + counted(table.tasks.size(), "task") + ", seeds " + seeds_text(table.seeds) + ". " +
+                         about_intervals(bootstrap)});
   TextTable means{table.metric + " in percent: mean of the runs and, of " + std::to_string(kTrustedRuns) +
                       " runs and more, its 95% interval, of fewer each run's own",
                   {"backbone"},

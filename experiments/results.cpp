@@ -75,9 +75,9 @@ std::string remark_on(const RunResult& run) {
   if (taken < 0.999 * steps && !solved)
     append(remark, "ended by the clock after " + std::to_string(std::lround(100 * taken / steps)) + "% of its steps");
   if (run.metrics.damaged_rows > 0)
-    append(remark, std::to_string(run.metrics.damaged_rows) + " lines of metrics.jsonl are no rows of metrics");
+    append(remark, counted(run.metrics.damaged_rows, "line") + " of metrics.jsonl passed over: no rows of metrics");
   if (run.metrics.skipped_updates > 0)
-    append(remark, std::to_string(run.metrics.skipped_updates) + " updates were skipped that were not finite");
+    append(remark, counted(run.metrics.skipped_updates, "update") + " skipped: not finite");
   return remark;
 }
 
@@ -286,11 +286,12 @@ Results read_results(const fs::path& folder) {
     }
   }
   if (known > 0)
-    results.notes.push_back(count_with_commas(known) + " of the runs are rows of " +
-                            EarlierRuns::file_of(folder).filename().string() + ", an earlier report's table" +
+    results.notes.push_back(count_with_commas(known) + " of the runs " + (known == 1 ? "is a row" : "are rows") +
+                            " of " + EarlierRuns::file_of(folder).filename().string() + ", an earlier report's table" +
                             (without_curve == 0 ? "."
-                                                : "; " + count_with_commas(without_curve) +
-                                                      " of them have no evaluations there, and no curve."));
+                                                : "; " + count_with_commas(without_curve) + " of them " +
+                                                      (without_curve == 1 ? "has" : "have") +
+                                                      " no evaluations there, and no curve."));
   add_facts(results);
   return results;
 }

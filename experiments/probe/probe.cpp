@@ -15,6 +15,7 @@
 #include "agents/hardware.h"
 #include "base/error.h"
 #include "base/text.h"
+#include "base/words.h"
 #include "experiments/aggregate.h"
 #include "experiments/budgets.h"
 #include "experiments/csv.h"
@@ -401,8 +402,7 @@ ProbeSummary summarise_probe(const ProbeOptions& options, const std::filesystem:
         if (!result)
           left_out.push_back(name + ": not finished");
         else if (result->diverged_at)
-          left_out.push_back(name + ": the loss was not finite after " + std::to_string(*result->diverged_at) +
-                             " steps");
+          left_out.push_back(name + ": the loss was not finite after " + counted(*result->diverged_at, "step"));
         else {
           summary.table.at(task, backbone, seed) = result->normalised();
           summary.losses.at(task, backbone, seed) = result->test_loss;

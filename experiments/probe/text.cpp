@@ -7,6 +7,7 @@
 #include <system_error>
 
 #include "base/error.h"
+#include "base/words.h"
 #include "storage/digest.h"
 
 namespace engram {
@@ -39,7 +40,7 @@ class Text final : public ProbeTask {
     digest_ = digest.hex();
     const Part smallest = part(Split::kTest);
     if (smallest.end - smallest.begin <= length_)
-      throw UserError(where + " has " + std::to_string(bytes) + " bytes; a test on the last 5% with passages of " +
+      throw UserError(where + " has " + counted(bytes, "byte") + "; a test on the last 5% with passages of " +
                       std::to_string(length_) + " needs " + std::to_string(20 * (std::int64_t{length_} + 1)));
   }
 

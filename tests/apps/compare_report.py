@@ -144,6 +144,12 @@ def check_whole(run, folder):
     rows = [line for line in markdown.splitlines() if line.startswith(("| gru |", "| lstm |", "| none |"))]
     assert len(rows) > 5 and not any(" to " in row for row in rows), rows
     assert "(0.0 to 0.0)" not in text and "(100.0 to 100.0)" not in text
+    # So each run's own figure stands beside the mean.
+    first = next(line for line in rows if line.startswith("| gru |"))
+    for task, cell in zip(("length_4", "length_8"), first.split(" | ")[1:]):
+        both = [100 * scores(run / f"runs/{task}/gru/{seed}")["final_success"] for seed in (1, 2)]
+        assert cell.startswith(f"{sum(both) / 2:.1f} runs {both[0]:.1f}, {both[1]:.1f}"), (first, both)
+    assert "2 tasks x 3 backbones x 2 seeds (1-2): 12 runs, of them 12 finished." in text, text
 
     # The same again: nothing depends on the clock or on the number of threads.
     report(run, folder / "b.html")
@@ -213,7 +219,7 @@ def check_parts(run, folder):
     page = Page((folder / "c.html").read_text())
     for words in ("length_4/gru: unfinished, 300 of 300 steps (seed 1)",
                   "length_4/none: failed: no <memory> left (seed 2)",
-                  "lstm on length_8: 1 of 2 runs have a score, not seed 2; one run gives no interval", "n=1",
+                  "lstm on length_8: 1 of 2 runs has a score, not seed 2; one run gives no interval", "n=1",
                   "9 finished, 1 not begun, 1 unfinished"):
         assert words in page.text, words
     found = json.loads((folder / "c.json").read_text())
@@ -252,7 +258,7 @@ def check_plain(run, folder):
     said = engram("compare", "report", *runs, "--output", folder / "p.html", "--resamples=1000").stdout
     assert "4 of 4 runs are finished" in said, said
     page = Page((folder / "p.html").read_text())
-    for words in ("4 runs", "1 tasks, 2 backbones, 2 seeds", f"engram train --config {runs[3]}/config.ini",
+    for words in ("4 runs", "1 task x 2 backbones x 2 seeds", f"engram train --config {runs[3]}/config.ini",
                   "corridor_length"):
         assert words in page.text, words
     assert "experiment.ini" not in page.text
