@@ -49,7 +49,7 @@ Size parse_size(const std::string& text) {
   throw UserError("--size '" + text + "' is none of " + known);
 }
 
-// configs/quickstart.ini, but for how long it runs.
+// configs/small/visual_match.ini, but for how long it runs.
 Config quickstart(const std::string& backbone, const std::string& device) {
   return Config::from_settings({{"task.name", "visual_match"},
                                 {"task.explore_steps", "2"},
@@ -328,7 +328,7 @@ int bench_update(const BenchCall& call) {
   options.add(
       "size", arguments.sizes,
       "layers x width, separated by commas: published (each backbone's own defaults), 3x100, 1x64 (heads of 64, "
-      "too, and 32 episodes), quickstart (configs/quickstart.ini); without it published on a GPU, "
+      "too, and 32 episodes), quickstart (configs/small/visual_match.ini); without it published on a GPU, "
       "quickstart,1x64 on the CPU");
   options.add("threads", arguments.threads, {1, 1024}, "threads on the CPU");
   options.add("seconds", arguments.seconds, {0.01, 600}, "time measured for each figure on the CPU, in seconds");

@@ -10,6 +10,7 @@
 #include "apps/commands.h"
 #include "apps/list_roads.h"
 #include "apps/screen_table.h"
+#include "apps/small_configs.h"
 #include "apps/status_display.h"
 #include "base/error.h"
 #include "base/words.h"
@@ -95,6 +96,7 @@ Json parts_json(const ObservationSpec& observation) {
 Json task_json(const std::string& name) {
   TaskConfig task(name);
   const TaskInfo info = task.info();
+  const SmallConfig* const small = small_config(name);
   return {{"name", name},
           {"description", info.description},
           {"memory_demand", info.memory_demand},
@@ -106,6 +108,7 @@ Json task_json(const std::string& name) {
           {"observation_parts", parts_json(info.observation)},
           {"observation_type", type_name(info.observation)},
           {"max_episode_steps", info.max_episode_steps},
+          {"small_config", small != nullptr ? Json{{"file", small->file}, {"outcome", small->outcome}} : Json()},
           {"options", options_json(task.options())}};
 }
 
@@ -192,7 +195,8 @@ void print_overview() {
   print_note("engram list backbones tells what they are, engram list presets names " +
              counted(task_presets().size(), "published size") +
              " of the tasks (--task.preset), engram list NAME shows a task, a preset or a backbone with its options "
-             "and source.");
+             "and source. configs/small/TASK.ini trains a small agent in minutes of a CPU; engram list TASK says what "
+             "it reaches.");
 }
 
 // ---- One of them
@@ -219,6 +223,8 @@ void print_task(const std::string& name) {
   const TaskInfo info = task.info();
   print_title(name + ", a task (--task.name " + name + ")", info.description);
   print_task_facts(info);
+  if (const SmallConfig* const small = small_config(name))
+    print_entry("small config", small->file + ": " + small->outcome);
   print_entry("source", info.source);
   std::printf("\nOptions\n");
   print_options(std::cout, task.options());

@@ -7,7 +7,7 @@
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
-config=configs/quickstart.ini
+config=configs/small/visual_match.ini
 run=runs/quickstart
 trained=$run/trained_from.ini  # the config, copied when what it trained has been found to be above chance
 video=$run/episodes.mp4

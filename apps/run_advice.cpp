@@ -1,8 +1,12 @@
 #include "apps/run_advice.h"
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdio>
+#include <string>
 
+#include "apps/command_line.h"
+#include "apps/small_configs.h"
 #include "base/words.h"
 
 namespace engram {
@@ -27,10 +31,15 @@ void RunAdvice::report(const TrainStatus& status) {
   std::snprintf(rate, sizeof rate, status.updates_per_second < 9.95 ? "%.1f" : "%.0f", status.updates_per_second);
   if (live_) out_ << "\r\033[K";
   out_ << "At " << rate << " updates/s the rest takes about " << duration_text(left) << ".\n";
-  if (!device_.is_cuda() && left > kLongSeconds)
-    out_ << "That is long: default and published sizes are for a GPU. Sizes for a CPU:\n"
-            "--config configs/quickstart.ini or configs/visual_match_short.ini (minutes);\n"
-            "'engram list' shows tasks, presets and backbones with their options.\n";
+  if (!device_.is_cuda() && left > kLongSeconds) {
+    constexpr std::size_t kColumns = 79;
+    const SmallConfig* const small = small_config(task_);
+    const std::string smaller = small != nullptr
+                                    ? "A small agent of this task: --config " + small->file + ". " + small->outcome
+                                    : "Lower memory.width, memory.layers or replay.batch_episodes, or make the task "
+                                      "shorter.";
+    out_ << wrapped("That is long: default and published sizes are for a GPU. " + smaller, 0, kColumns) << "\n";
+  }
   out_ << std::flush;
 }
 

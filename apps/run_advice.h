@@ -15,8 +15,8 @@ namespace engram {
 class RunAdvice : public TrainObserver {
  public:
   // `live`: `out` is a terminal, whose last line may be one that is overwritten.
-  RunAdvice(std::ostream& out, bool live, c10::Device device, const RunOptions& run)
-      : out_(out), live_(live), device_(device), run_(run) {}
+  RunAdvice(std::ostream& out, bool live, c10::Device device, const Config& config)
+      : out_(out), live_(live), device_(device), run_(config.run), task_(config.task.name()) {}
 
   // At the first report that has kUpdates updates and kSeconds of acting and learning behind it since the run began or
   // went on.
@@ -24,7 +24,7 @@ class RunAdvice : public TrainObserver {
 
   static constexpr std::int64_t kUpdates = 3;
   static constexpr double kSeconds = 5;
-  static constexpr double kLongSeconds = 6 * 3600;  // a run on a CPU that gets advice
+  static constexpr double kLongSeconds = 1800;  // a run on a CPU that gets advice
 
  private:
   double seconds_left(const TrainStatus& status) const;
@@ -33,6 +33,7 @@ class RunAdvice : public TrainObserver {
   const bool live_;
   const c10::Device device_;
   const RunOptions run_;
+  const std::string task_;
   std::int64_t first_updates_ = -1;  // at the first report; -1: there was none
   bool said_ = false;
 };

@@ -131,7 +131,7 @@ TrainStatus train(Start& start, const TrainCall& call, std::optional<RunDirector
     recorder.write_hyperparameters(hyperparameters(config));
   }
   StatusDisplay display(call.out, call.width);
-  RunAdvice advice(call.out, call.width != nullptr, device, config.run);
+  RunAdvice advice(call.out, call.width != nullptr, device, config);
 
   std::ostringstream title;
   title << (state != nullptr ? "Going on with " : "Training ") << config.memory.name() << " on " << config.task.name()

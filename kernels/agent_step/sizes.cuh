@@ -28,7 +28,7 @@ using AnySizes = StepSizes<0, 0, 0, 0, 0, 0, 0, 0>;
 // The published agents of the tasks that show a 5 x 5 crop of a board.
 using HqltSizes = StepSizes<100, 512, 2, 64, 256, 3, 5, 5>;
 using DeltaNetSizes = StepSizes<100, 512, 2, 0, 256, 3, 5, 5>;
-// Those of configs/compare and of configs/quickstart.ini.
+// Those of configs/compare and of configs/small/visual_match.ini.
 using SmallHqltSizes = StepSizes<64, 256, 2, 64, 64, 3, 5, 5>;
 using QuickstartSizes = StepSizes<32, 256, 2, 0, 64, 3, 5, 5>;
 

@@ -25,11 +25,15 @@ const Config kPublished;
 TEST_CASE("threads by the size of the work: one for what is small, the limit for what is large") {
   for (const int limit : {2, 16}) {
     CAPTURE(limit);
-    for (const char* file : {"quickstart.ini", "tmaze_50.ini", "visual_match_short.ini"}) {
+    for (const char* file : {"tmaze_50.ini", "visual_match_short.ini"}) {
       CAPTURE(file);
       const Threads threads = training_threads(from_file(file), torch::kCPU, limit);
       CHECK(threads.count == 1);
       CHECK(threads.text() == "1 CPU thread (small network)");
+    }
+    for (const auto& entry : std::filesystem::directory_iterator(ENGRAM_SOURCE_DIR "/configs/small")) {
+      CAPTURE(entry.path().string());
+      CHECK(training_threads(read_config(entry.path()), torch::kCPU, limit).count == 1);
     }
     const Threads large = training_threads(kPublished, torch::kCPU, limit);  // the published sizes
     CHECK(large.count == limit);
@@ -39,7 +43,7 @@ TEST_CASE("threads by the size of the work: one for what is small, the limit for
 }
 
 TEST_CASE("a number that is asked for is taken") {
-  Config config = from_file("quickstart.ini");
+  Config config = from_file("small/visual_match.ini");
   config.run.threads = 3;
   CHECK(training_threads(config, torch::kCPU, 2).text() == "3 CPU threads");
   CHECK(training_threads(config, torch::kCUDA, 2).count == 3);

@@ -75,7 +75,7 @@ for row in measured:
     assert abs(row["updates_per_second"] * row["ms"] - 1000) < 1e-6, row
     beside = next(other for other in measured if other["backbone"] == row["backbone"])  # by LibTorch
     assert abs(row["ratio"] * row["processor_ms"] / beside["processor_ms"] - 1) < 1e-6, row
-    # What is measured is what configs/quickstart.ini says.
+    # What is measured is what configs/small/visual_match.ini says.
     assert row["batch"] == int(quickstart["replay"]["batch_episodes"]), row
     assert row["rows"] == 1 + sum(int(task[f"{part}_steps"]) for part in ("explore", "distractor", "reward")), row
 

@@ -50,7 +50,7 @@ def learns_nothing(root, *arguments):
 
 def main(root):
     prepare(root)
-    config = root / "configs/quickstart.ini"
+    config = root / "configs/small/visual_match.ini"
     config.write_text(LEARNS_NOTHING)
     learns_nothing(root)
     learns_nothing(root)  # not reused

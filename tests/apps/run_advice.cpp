@@ -2,9 +2,13 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <optional>
 #include <sstream>
 #include <string>
+
+#include "apps/small_configs.h"
+#include "envs/registry.h"
 
 using namespace engram;
 
@@ -37,13 +41,31 @@ TEST_CASE("a long run on a CPU gets an estimate and advice, once, when some upda
   advice.report(status_of(3, 30, 62 * kDay));
   const std::string said = out.str();
   CHECK(contains(said, "At 0.1 updates/s the rest takes about 62d00h.\n"));
-  for (const char* part : {"are for a GPU", "configs/quickstart.ini", "configs/visual_match_short.ini", "engram list"})
-    CHECK(contains(said, part));
+  for (const char* part : {"are for a GPU", "configs/small/visual_match.ini"}) CHECK(contains(said, part));
   advice.report(status_of(4, 40, 62 * kDay));
   CHECK(out.str() == said);
 
   std::istringstream lines(said);
   for (std::string line; std::getline(lines, line);) CHECK(line.size() < 80);
+}
+
+TEST_CASE("advice names the small config of the run's own task and what it reaches") {
+  for (const std::string& task : task_names()) {
+    CAPTURE(task);
+    std::ostringstream out;
+    Config config;
+    config.task = TaskConfig(task);
+    RunAdvice advice(out, false, torch::kCPU, config);
+    advice.report(status_of(0, 0, std::nullopt));
+    advice.report(status_of(10, 40, kDay));
+    const SmallConfig* const small = small_config(task);
+    REQUIRE(small != nullptr);
+    CHECK(small->file == "configs/small/" + task + ".ini");
+    std::string words = out.str();
+    std::ranges::replace(words, '\n', ' ');
+    CHECK(contains(words, small->file + ". " + small->outcome));
+  }
+  CHECK(small_config("flash_parity") == nullptr);
 }
 
 TEST_CASE("a run that went on counts its own updates") {
@@ -76,12 +98,13 @@ TEST_CASE("nothing is said of a few seconds, or where nothing is learnt") {
 }
 
 TEST_CASE("before the trainer has an estimate the updates still to make give one") {
-  RunOptions run;
+  Config config;
+  RunOptions& run = config.run;
   run.updates_per_step = 0.25;
   for (const double limit : {0.0, 600.0}) {
     run.max_seconds = limit;
     std::ostringstream out;
-    RunAdvice advice(out, false, torch::kCPU, run);
+    RunAdvice advice(out, false, torch::kCPU, config);
     advice.report(status_of(0, 0, std::nullopt));
     TrainStatus status = status_of(10, 40, std::nullopt);  // 4 s an update
     status.total_steps = 400'040;                          // 100,000 updates to go
