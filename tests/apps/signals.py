@@ -118,30 +118,34 @@ def check_any_moment(folder):
         go_on(folder, memory)
 
 
-def signal_together(process, *numbers, of_another=()):
-    """All before the program looks: the one with the least number is taken first."""
+def together(process, *events):
+    """All before the program looks: of signals it takes that of the least number first."""
     process.send_signal(signal.SIGSTOP)
-    for number in numbers:
-        process.send_signal(number)
-    for number in of_another:
-        subprocess.run(["sh", "-c", f"kill -{number} {process.pid}"], check=True)
+    assert os.WIFSTOPPED(os.waitpid(process.pid, os.WUNTRACED)[1])
+    for event in events:
+        event()
     process.send_signal(signal.SIGCONT)
 
 
 def check_second_requests(folder):
+    def sends(number):
+        return lambda: process.send_signal(number)
+
+    def another_sends(number):
+        return lambda: subprocess.run(["sh", "-c", f"kill -{number} {process.pid}"], check=True)
+
     # The second request of a sender ends the program at once; what was saved before goes on.
     process = train(folder, "second", "--memory.name=lstm")
-    signal_together(process, signal.SIGINT, signal.SIGTERM)
+    together(process, sends(signal.SIGINT), sends(signal.SIGTERM))
     finish(process, -signal.SIGTERM)
     go_on(folder, "second")
     # The same from two senders is one request, as from a batch system and from engram compare.
     process = train(folder, "two", "--memory.name=lstm")
-    signal_together(process, signal.SIGINT, of_another=[signal.SIGTERM])
+    together(process, sends(signal.SIGINT), another_sends(signal.SIGTERM))
     assert "Stopped by SIGINT" in finish(process, 130)
     # A terminal that goes away says so in several ways.
     process = train(folder, "hangup", "--memory.name=lstm")
-    process.stdout.close()
-    signal_together(process, signal.SIGHUP, signal.SIGTERM, of_another=[signal.SIGHUP])
+    together(process, process.stdout.close, sends(signal.SIGHUP), another_sends(signal.SIGHUP), sends(signal.SIGTERM))
     process.stdout = None
     finish(process, 129)
     go_on(folder, "hangup")
