@@ -442,8 +442,7 @@ int run_compare(const std::vector<std::string>& arguments) {
     replace_file(EarlierRuns::file_of(directory), [&](std::ostream& out) { out << *earlier.to_keep; });
   const CallOutcome outcome = run_all(directory, runs, earlier.runs, machine, *signals);
   if (outcome.stopped_by != 0) {
-    std::cout << "Stopped by " << signal_name(outcome.stopped_by) << ". To go on:
-  "
+    std::cout << "Stopped by " << signal_name(outcome.stopped_by) << ". To go on:\n  "
               << shell_command({"engram", "compare", "--run", directory.string()}) << std::endl;
     return kSignalStatus + outcome.stopped_by;
   }

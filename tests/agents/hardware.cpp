@@ -52,7 +52,7 @@ TEST_CASE("a number that is asked for is taken") {
 }
 
 TEST_CASE("on a GPU the size says nothing about the CPU") {
-  CHECK(training_threads(from_file("quickstart.ini"), torch::kCUDA, 6).text() == "6 CPU threads");
+  CHECK(training_threads(from_file("small/visual_match.ini"), torch::kCUDA, 6).text() == "6 CPU threads");
   CHECK(acting_threads(0, kPublished, 64, torch::kCUDA).count == 1);
 }
 

@@ -68,7 +68,7 @@ measured = [json.loads(line) for line in lines]
 assert [(row["backbone"], row["update"]) for row in measured] == [
     (backbone, update) for backbone in ("deltanet", "lstm") for update in ("LibTorch, float32", "own loops, float32")]
 quickstart = configparser.ConfigParser()
-quickstart.read(pathlib.Path(__file__).parents[2] / "configs" / "quickstart.ini")
+quickstart.read(pathlib.Path(__file__).parents[2] / "configs/small/visual_match.ini")
 task = quickstart["task"]
 for row in measured:
     assert row["passed"] and row["loss_difference"] < row["bound"] and row["ms"] > 0 and row["threads"] == 1, row
