@@ -134,8 +134,8 @@ struct Experiment {
   static Experiment from_settings(const Settings& settings, const std::string& where);
   // `more`: settings that override those of the file.
   static Experiment from_file(const std::filesystem::path& file, const Settings& more = {});
-  // That of a directory; one that does not say match_mlp was begun by a version that chose widths alone, and one without
-  // a format by one that knew format 1 alone. Throws UserError if it is none.
+  // That of a directory; one that does not say match_mlp was begun by a version that chose widths alone, and one
+  // without a format by one that knew format 1 alone. Throws UserError if it is none.
   static Experiment read(const std::filesystem::path& directory, const Settings& more = {});
 
   std::string to_ini() const;

@@ -46,6 +46,19 @@ Tensor favor(const Tensor& x, const Tensor& directions_FC) {
   return torch::cat({along - half_square, -along - half_square}, -1).exp() / std::sqrt(2 * features);
 }
 
+struct FirstScalarDecay {
+  Tensor bias_H, log_rate_H;
+};
+// FirstDecay; the values are those of the authors' code.
+FirstScalarDecay first_scalar_decay(FirstDecay kind, std::int64_t heads) {
+  if (kind == FirstDecay::kMLstm) return {-torch::linspace(3, 6, heads), torch::zeros({heads})};
+  const Tensor step_H = torch::exp(torch::empty({heads}).uniform_(std::log(1e-3), std::log(1e-1)));
+  const Tensor bias_H = step_H + torch::log(-torch::expm1(-step_H));
+  // In 0 .. 16 from above: a rate of 0 has no logarithm.
+  return {bias_H, torch::log(kind == FirstDecay::kMamba2 ? torch::empty({heads}).uniform_(1, 16)
+                                                         : 16 - torch::empty({heads}).uniform_(0, 16))};
+}
+
 }  // namespace
 
 FastWeightFeatures::FastWeightFeatures(const FastWeightsOptions& options)
@@ -101,11 +114,10 @@ InputDecay::InputDecay(const FastWeightsOptions& options) : heads_(options.heads
     return;
   }
   map_ = register_module("map", first.inner_map(options.width, options.heads));
-  // As in Mamba-2 (Dao and Gu 2024): first steps softplus(c) in 0.001 .. 0.1, their logarithm uniform; rates in 1
-  // .. 16.
-  const Tensor step_H = torch::exp(torch::empty({options.heads}).uniform_(std::log(1e-3), std::log(1e-1)));
-  bias_ = register_parameter("bias", step_H + torch::log(-torch::expm1(-step_H)));
-  log_rate_H_ = register_parameter("log_rate", torch::log(torch::empty({options.heads}).uniform_(1, 16)));
+  const FirstScalarDecay values = first_scalar_decay(options.first_decay, options.heads);
+  bias_ = register_parameter("bias", values.bias_H);
+  log_rate_H_ = register_parameter("log_rate", values.log_rate_H);
+  if (options.first_decay == FirstDecay::kMLstm) torch::nn::init::zeros_(map_->weight);
 }
 
 InputDecay::Output InputDecay::forward(const Tensor& x) {

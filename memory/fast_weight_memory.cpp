@@ -15,6 +15,8 @@ FastWeightRule rule_of(const FastWeightsOptions& options) {
           options.write_strength == WriteStrength::kExponential};
 }
 
+constexpr double kFirstWriteBias = 0.1;  // its standard deviation, mLSTM's
+
 bool has_write_map(const FastWeightsOptions& options) {
   return options.write_strength == WriteStrength::kSigmoid || options.write_strength == WriteStrength::kExponential;
 }
@@ -31,6 +33,10 @@ FastWeightMemory::FastWeightMemory(torch::nn::Module& layer, const FastWeightsOp
     : options_(options), rule_(rule_of(options)) {
   if (has_write_map(options))
     beta_ = layer.register_module("beta", first_weights(options).inner_map(options.width, options.heads));
+  if (beta_ && options.write_bias) {
+    torch::nn::init::zeros_(beta_->weight);
+    write_bias_H_ = layer.register_parameter("beta_bias", torch::randn({options.heads}) * kFirstWriteBias);
+  }
   features_ = layer.register_module("features", std::make_shared<FastWeightFeatures>(options));
   if (options.decay == Decay::kScalar || options.decay == Decay::kVector)
     decay_ = layer.register_module("decay", std::make_shared<InputDecay>(options));
@@ -67,6 +73,7 @@ FastWeightInput FastWeightMemory::input(const Tensor& x, Tensor query, Tensor ke
   if (options_.decay == Decay::kFixed) in.log_decay = fixed_log_decay(wide(in.value).narrow(-1, 0, 1));
   Tensor logit = beta_ ? apply_linear(beta_, x) : Tensor();
   if (beta_ && !plain_delta_rule(options_)) logit = wide(logit);  // its kernel takes all of one type
+  if (write_bias_H_.defined()) logit = logit + write_bias_H_.to(logit.scalar_type());
   switch (options_.write_strength) {
     case WriteStrength::kOne:
       in.write = torch::ones_like(wide(in.value).select(-1, 0));

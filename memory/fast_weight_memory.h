@@ -20,8 +20,8 @@ namespace engram {
 
 class FastWeightMemory {
  public:
-  // The weights belong to `layer`, under the names beta, features and decay; of FastWeightsOptions nothing else is used
-  // than what list_memory() lists, and the first weights.
+  // The weights belong to `layer`, under the names beta, beta_bias, features and decay; of FastWeightsOptions nothing
+  // else is used than what list_memory() lists, and the first weights.
   FastWeightMemory(torch::nn::Module& layer, const FastWeightsOptions& options);
 
   // Of one row and layer, in the order that forward() and step() take.
@@ -48,6 +48,8 @@ class FastWeightMemory {
   bool writes_by_delta_rule() const { return rule_.delta; }
   // Of the map to write strengths; undefined where there is none.
   torch::Tensor write_weight() const { return beta_ ? beta_->weight : torch::Tensor(); }
+  // Of its bias; undefined without.
+  const torch::Tensor& write_bias_H() const { return write_bias_H_; }
   // Of FAVOR+; undefined without.
   const torch::Tensor& directions_FC() const { return features_->directions_FC(); }
   // Null where decays do not come from the input.
@@ -59,6 +61,7 @@ class FastWeightMemory {
   FastWeightsOptions options_;
   FastWeightRule rule_;
   torch::nn::Linear beta_{nullptr};
+  torch::Tensor write_bias_H_;
   std::shared_ptr<FastWeightFeatures> features_;
   std::shared_ptr<InputDecay> decay_;
 };

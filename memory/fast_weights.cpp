@@ -36,7 +36,9 @@ class FastWeightsMixer : public torch::nn::Module, public AttentionMaps {
       gate_ = register_module("gate", first_weights(options).inner_map(options.width, options.width));
     if (options.convolution)
       convolution_ = register_module(
-          "convolution", std::make_shared<ShortConvolution>(3 * options.width, FastWeightsOptions::kConvolutionWidth));
+          "convolution", std::make_shared<ShortConvolution>(3 * options.width, FastWeightsOptions::kConvolutionWidth,
+                                                            options.convolution_bias));
+    if (options.skip) skip_H_ = register_parameter("skip", torch::ones({options.heads}));
   }
 
   bool by_softmax() const override { return false; }
@@ -56,10 +58,10 @@ class FastWeightsMixer : public torch::nn::Module, public AttentionMaps {
       projected = parted(convolved_BTC);
       history_BSC = state_BSC;
     }
-    const Tensor output_BTHV =
-        memory_.forward(input(x_BTD, projected), state, plan.lengths_B, final_state, plan.fresh_kernels);
+    const FastWeightInput in = input(x_BTD, projected);
+    const Tensor read_BTHV = memory_.forward(in, state, plan.lengths_B, final_state, plan.fresh_kernels);
     if (convolution_) final_state.push_back(history_BSC);
-    return join(x_BTD, output_BTHV);
+    return join(x_BTD, with_skip(read_BTHV, in.value));
   }
 
   Tensor step(const Tensor& x_BD, const StepPlan&, std::span<const Tensor> state, LayerView* view) {
@@ -67,7 +69,7 @@ class FastWeightsMixer : public torch::nn::Module, public AttentionMaps {
     if (convolution_) projected = parted(convolution_->step(joined(projected), state.back()));
     const FastWeightInput in = input(x_BD, projected);
     if (view != nullptr && shows_memory(options_)) view->write_strength_BH = in.write;
-    return join(x_BD, memory_.step(in, state));
+    return join(x_BD, with_skip(memory_.step(in, state), in.value));
   }
 
   // The write strengths of the delta rule; those of sums say nothing of what the memory answered before.
@@ -90,6 +92,7 @@ class FastWeightsMixer : public torch::nn::Module, public AttentionMaps {
     std::int64_t products = 4 * width * width + FastWeightMemory::multiply_adds_per_step(options);
     if (options.output_gate != OutputGate::kNone) products += width * width;
     if (options.convolution) products += 3 * width * FastWeightsOptions::kConvolutionWidth;
+    if (options.skip) products += width;
     return products;
   }
 
@@ -116,6 +119,12 @@ class FastWeightsMixer : public torch::nn::Module, public AttentionMaps {
                          value_dropout_->forward(options_.value_silu ? torch::silu(value) : value));
   }
 
+  // Both [..., H, V]; what is read is divided by sqrt(K) already.
+  Tensor with_skip(const Tensor& read, const Tensor& value) const {
+    if (!skip_H_.defined()) return read;
+    return read + value * (skip_H_ * read_scale(options_.attention_norm, options_.key_width())).unsqueeze(1);
+  }
+
   std::unique_ptr<fused::Branch> deltanet_branch(const FreshRows& rows, torch::Device device) const {
     fused::MixerSettings settings = mixer_settings(rows, options_);
     settings.mixing = std::nullopt;
@@ -134,10 +143,13 @@ class FastWeightsMixer : public torch::nn::Module, public AttentionMaps {
                                       .value_DD = value_->weight,
                                       .gate_DD = gate_ ? gate_->weight : Tensor(),
                                       .write_HD = memory_.write_weight(),
+                                      .write_bias_H = memory_.write_bias_H(),
                                       .decay_HD = {},
                                       .decay_bias_H = {},
                                       .log_rate_H = {},
                                       .convolution_CW = convolution_ ? convolution_->weight_CW() : Tensor(),
+                                      .convolution_bias_C = convolution_ ? convolution_->bias_C() : Tensor(),
+                                      .skip_H = skip_H_,
                                       .directions_FC = memory_.directions_FC(),
                                       .head_norm_K = head_norm_->weight(),
                                       .output_DD = output_->weight};
@@ -170,6 +182,7 @@ class FastWeightsMixer : public torch::nn::Module, public AttentionMaps {
   std::shared_ptr<RmsNorm> head_norm_;
   torch::nn::Linear output_, gate_{nullptr};
   std::shared_ptr<ShortConvolution> convolution_;
+  Tensor skip_H_;
 };
 
 }  // namespace

@@ -29,6 +29,11 @@ enum class Decay { kNone, kFixed, kScalar, kVector };
 // (mLSTM).
 enum class WriteStrength { kOne, kSigmoid, kStep, kExponential };
 
+// First values of a scalar decay's A, w and c: steps softplus(c) of 0.001 .. 0.1, their logarithm uniform, beside rates
+// e^A uniform in 1 .. 16 (Mamba-2) or in 0 .. 16 (gated DeltaNet); or A = 0, w = 0 and forget gates sigmoid(-c) that go
+// from sigmoid(3) to sigmoid(6) over the heads (mLSTM).
+enum class FirstDecay { kMamba2, kGatedDeltaNet, kMLstm };
+
 // What queries and keys pass: silu(x), max(x, 0), 1 + elu(x) (Katharopoulos et al. 2020), DPFP (Schlag et al. 2021,
 // equation 37), FAVOR+ (Choromanski et al. 2021; Schlag et al., equations 31 and 32), or nothing.
 enum class FeatureMap { kSilu, kRelu, kElu, kDpfp, kFavor, kIdentity };
@@ -57,15 +62,19 @@ struct FastWeightsOptions {
   int mlp_width = 0;  // 0: swiglu_width(width)
   FastRule rule = FastRule::kDelta;
   Decay decay = Decay::kNone;
+  FirstDecay first_decay = FirstDecay::kMamba2;  // of Decay::kScalar
   WriteStrength write_strength = WriteStrength::kSigmoid;
-  int beta_factor = 2;  // 1 or 2, of WriteStrength::kSigmoid; 2 admits negative eigenvalues
+  bool write_bias = false;  // of WriteStrength::kSigmoid and kExponential; then w = 0 and bias N(0, 0.1) at first
+  int beta_factor = 2;      // 1 or 2, of WriteStrength::kSigmoid; 2 admits negative eigenvalues
   FeatureMap feature_map = FeatureMap::kSilu;
   int dpfp_nu = 1;          // of FeatureMap::kDpfp, below 2 width / heads
   int favor_features = 64;  // random directions of FeatureMap::kFavor, two features each
   KeyNorm key_norm = KeyNorm::kL2;
   AttentionNorm attention_norm = AttentionNorm::kNone;
-  bool convolution = false;  // over the last kConvolutionWidth steps of queries, keys and values before their maps
+  bool convolution = false;       // over the last kConvolutionWidth steps of queries, keys and values before their maps
+  bool convolution_bias = false;  // with a bias
   bool value_silu = true;
+  bool skip = false;  // what is read is S^T q + D v, D one number a head, 1 at first (Mamba-2); with no attention norm
   OutputGate output_gate = OutputGate::kNone;
   double dropout = 0.1;
   double weight_std = kWeightStd;

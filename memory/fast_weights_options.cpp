@@ -15,6 +15,8 @@ const EnumNames<FastRule> kRules{
     {FastRule::kSum, "sum"}, {FastRule::kDelta, "delta"}, {FastRule::kGatedSum, "gated_sum"}};
 const EnumNames<Decay> kDecays{
     {Decay::kNone, "none"}, {Decay::kFixed, "fixed"}, {Decay::kScalar, "scalar"}, {Decay::kVector, "vector"}};
+const EnumNames<FirstDecay> kFirstDecays{
+    {FirstDecay::kMamba2, "mamba2"}, {FirstDecay::kGatedDeltaNet, "gated_deltanet"}, {FirstDecay::kMLstm, "mlstm"}};
 const EnumNames<WriteStrength> kWriteStrengths{{WriteStrength::kOne, "one"},
                                                {WriteStrength::kSigmoid, "sigmoid"},
                                                {WriteStrength::kStep, "step"},
@@ -64,7 +66,11 @@ void FastWeightsOptions::list_options(OptionList& list) {
   list_memory(list);
   list.add("convolution", convolution,
            "a causal convolution over 4 steps of queries, keys and values before their maps");
+  list.add("convolution_bias", convolution_bias, "a bias in the convolution");
+  list.since(2, "false");
   list.add("value_silu", value_silu, "silu on the values");
+  list.add("skip", skip, "what is read has the step's own value added, times a learnt number a head that begins at 1");
+  list.since(2, "false");
   list.add("output_gate", output_gate, kOutputGates, "what multiplies the normalised outputs of the heads");
   list_dropout(list, dropout);
   list_first_weights(list, weight_std, output_weights);
@@ -74,8 +80,13 @@ void FastWeightsOptions::list_memory(OptionList& list) {
   list.add("rule", rule, kRules, "what a step writes: its pair, its correction, or a mix of its pair and the memory");
   list.add("decay", decay, kDecays,
            "what a step leaves: all, RetNet's constants, an input's number a head or a channel");
+  list.add("first_decay", first_decay, kFirstDecays, "whose first values decay scalar has");
+  list.since(2, "mamba2");
   list.add("write_strength", write_strength, kWriteStrengths,
            "of a head's step: 1, beta_factor sigmoid, the step size of decay scalar, or exp as in mLSTM");
+  list.add("write_bias", write_bias,
+           "a bias in the map to write_strength sigmoid or exponential, whose weights then begin at 0");
+  list.since(2, "false");
   list_beta_factor(list, beta_factor);
   list.add("feature_map", feature_map, kFeatureMaps, "what queries and keys pass before the memory");
   list.add("dpfp_nu", dpfp_nu, {1, 1 << 10}, "of feature_map dpfp: a key has 2 nu times its head's channels");
@@ -88,8 +99,8 @@ void FastWeightsOptions::list_memory(OptionList& list) {
 
 bool FastWeightsOptions::is_deltanet() const {
   return rule == FastRule::kDelta && decay == Decay::kNone && feature_map == FeatureMap::kSilu &&
-         key_norm == KeyNorm::kL2 && attention_norm == AttentionNorm::kNone && !convolution && value_silu &&
-         output_gate == OutputGate::kNone;
+         key_norm == KeyNorm::kL2 && attention_norm == AttentionNorm::kNone && !write_bias && !convolution &&
+         value_silu && !skip && output_gate == OutputGate::kNone;
 }
 
 std::int64_t FastWeightsOptions::key_width() const {
@@ -129,6 +140,9 @@ void FastWeightsOptions::check() const {
             "needs features that are not negative, which " + map_text + " has");
   refuse_if(signed_features && attention_norm == AttentionNorm::kSum, norm_text,
             "needs features that are not negative, which " + map_text + " has");
+  refuse_if(skip && attention_norm != AttentionNorm::kNone, "memory.skip true",
+            "adds to what is not divided: it takes memory.attention_norm none, not " +
+                norm_text.substr(norm_text.rfind(' ') + 1));
   refuse_if(feature_map == FeatureMap::kDpfp && dpfp_nu >= 2 * (width / heads),
             "memory.dpfp_nu " + std::to_string(dpfp_nu),
             "is not below 2 memory.width / memory.heads = " + std::to_string(2 * (width / heads)));
@@ -166,6 +180,7 @@ Delta2021Options::Delta2021Options() {
 
 GatedDeltaNetOptions::GatedDeltaNetOptions() {
   decay = Decay::kScalar;
+  first_decay = FirstDecay::kGatedDeltaNet;
   beta_factor = 1;
   convolution = true;
   output_gate = OutputGate::kSilu;
@@ -189,13 +204,17 @@ Mamba2Options::Mamba2Options() {
   write_strength = WriteStrength::kStep;
   value_silu = true;
   convolution = true;
+  convolution_bias = true;
+  skip = true;
   output_gate = OutputGate::kSilu;
 }
 
 MLstmOptions::MLstmOptions() {
   as_linear_attention(FeatureMap::kIdentity, KeyNorm::kNone);
   decay = Decay::kScalar;
+  first_decay = FirstDecay::kMLstm;
   write_strength = WriteStrength::kExponential;
+  write_bias = true;
   attention_norm = AttentionNorm::kAtLeastOne;
   output_gate = OutputGate::kSigmoid;
 }

@@ -75,7 +75,8 @@ std::vector<Tensor> list_of(const FastWeightsWeights& weights) {
   std::vector<Tensor> list;
   for (const Tensor& weight :
        {weights.query_DD, weights.key_DD, weights.value_DD, weights.gate_DD, weights.write_HD, weights.decay_HD,
-        weights.decay_bias_H, weights.log_rate_H, weights.convolution_CW, weights.head_norm_K, weights.output_DD})
+        weights.decay_bias_H, weights.log_rate_H, weights.write_bias_H, weights.convolution_CW,
+        weights.convolution_bias_C, weights.skip_H, weights.head_norm_K, weights.output_DD})
     if (weight.defined()) list.push_back(weight);
   return list;
 }
@@ -104,7 +105,10 @@ class FastWeightsBranch : public Branch {
         projected_columns_(logit_column_ + passes::logit_columns(strength_, heads_)),
         bias_H_(plain(weights.decay_bias_H)),
         log_rate_H_(plain(weights.log_rate_H)),
+        write_bias_H_(plain(weights.write_bias_H)),
         convolution_CW_(plain(weights.convolution_CW)),
+        convolution_bias_C_(plain(weights.convolution_bias_C)),
+        skip_H_(plain(weights.skip_H)),
         directions_FC_(plain(weights.directions_FC)),
         head_norm_K_(plain(weights.head_norm_K)),
         input_stack_(projected_columns_, padded_width()),
@@ -160,6 +164,9 @@ class FastWeightsBranch : public Branch {
         {.out = d_mixed.data_ptr(), .gate = at_element(d_projected, gate_column_), .answer = d_answer.data_ptr()},
         answer_scratch.data_ptr(), current_stream());
     side.add(passes::answer_sum(answer(), answer_scratch.data_ptr(), d_head_norm_K.data_ptr<float>()), answer_scratch);
+    const Tensor d_skip_H = skip_H_.defined() ? torch::empty_like(skip_H_) : Tensor();
+    if (d_skip_H.defined())
+      side.add(passes::skip_sum(answer(), answer_scratch.data_ptr(), d_skip_H.data_ptr<float>()), answer_scratch);
 
     const Tensor d_features = torch::empty_like(features_), d_write = torch::empty_like(write_);
     const Tensor d_log_decay = learns_decay() ? torch::empty_like(log_decay_) : Tensor();
@@ -171,6 +178,8 @@ class FastWeightsBranch : public Branch {
                          .beta_BTH = d_write.data_ptr(),
                          .log_decay_BTH = float_data(d_log_decay)},
                         memory_scratch.data_ptr(), current_stream());
+    if (d_skip_H.defined())
+      passes::add_skipped(answer(), d_answer.data_ptr(), at_element(d_features, 2 * features_part_), current_stream());
 
     std::vector<Tensor> others;  // gradients between those of the maps and of the norm
     if (projected_columns_ > logit_column_) {
@@ -183,6 +192,10 @@ class FastWeightsBranch : public Branch {
                                                              others[0].data_ptr<float>(), others[1].data_ptr<float>()))
           side.add(sum, scratch);
       }
+      if (write_bias_H_.defined()) {
+        others.push_back(torch::empty_like(write_bias_H_));
+        side.add(passes::write_bias_sum(strengths(), scratch.data_ptr(), others.back().data_ptr<float>()), scratch);
+      }
     }
     const Tensor scratch = scratch_bytes(passes::features_backward_scratch_bytes(features()), mixed_);
     passes::features_backward(features(), d_features.data_ptr(), d_projected.data_ptr(), scratch.data_ptr(),
@@ -191,6 +204,11 @@ class FastWeightsBranch : public Branch {
       others.push_back(torch::empty_like(convolution_CW_));
       side.add(passes::convolution_sum(features(), scratch.data_ptr(), others.back().data_ptr<float>()), scratch);
     }
+    if (convolution_bias_C_.defined()) {
+      others.push_back(torch::empty_like(convolution_bias_C_));
+      side.add(passes::convolution_bias_sum(features(), scratch.data_ptr(), others.back().data_ptr<float>()), scratch);
+    }
+    if (d_skip_H.defined()) others.push_back(d_skip_H);
     side.run([&] { d_input_weight = weight_gradient(d_projected, normed_MP_); });
     Gradients gradients{product(d_projected, input_weight_), input_stack_.gradients(d_input_weight, side)};
     gradients.parameters.insert(gradients.parameters.end(), others.begin(), others.end());
@@ -235,6 +253,7 @@ class FastWeightsBranch : public Branch {
             .part = {of_keys(settings_.query_dropout), of_keys(settings_.key_dropout), of_values},
             .projected = projected_.data_ptr(),
             .convolution = float_data(convolution_CW_),
+            .bias = float_data(convolution_bias_C_),
             .directions = float_data(directions_FC_)};
   }
   passes::Strengths strengths() const {
@@ -246,7 +265,8 @@ class FastWeightsBranch : public Branch {
             .projected_stride = projected_columns_,
             .logits = at_element(projected_, logit_column_),
             .bias_H = float_data(bias_H_),
-            .log_rate_H = float_data(log_rate_H_)};
+            .log_rate_H = float_data(log_rate_H_),
+            .write_bias_H = float_data(write_bias_H_)};
   }
   passes::Answer answer() const {
     return {.kind = answer_kind_,
@@ -259,7 +279,15 @@ class FastWeightsBranch : public Branch {
             .gate = answer_kind_.gate == passes::AnswerGate::kNone ? nullptr : at_element(projected_, gate_column_),
             .answer = answer_.data_ptr(),
             .weight = float_data(head_norm_K_),
-            .one = float_data(one_)};
+            .one = float_data(one_),
+            .skip_H = float_data(skip_H_),
+            .skip_scale = scale(),
+            .values = at_element(features_, 2 * features_part_),
+            .values_stride = 3 * features_part_};
+  }
+  // What is read is multiplied with.
+  float scale() const {
+    return static_cast<float>(read_scale(settings_.options.attention_norm, settings_.options.key_width()));
   }
   DeltaRuleShape memory_shape() const {
     return {static_cast<int>(settings_.batch), static_cast<int>(settings_.steps), heads_, features_padded_};
@@ -268,7 +296,7 @@ class FastWeightsBranch : public Branch {
     const FastWeightsOptions& options = settings_.options;
     return {.shape = memory_shape(),
             .dtype = dtype(),
-            .scale = static_cast<float>(read_scale(options.attention_norm, options.key_width())),
+            .scale = scale(),
             .row_stride = 3 * features_part_,
             .q_BTHD = features_.data_ptr(),
             .k_BTHD = at_element(features_, features_part_),
@@ -286,7 +314,8 @@ class FastWeightsBranch : public Branch {
   int heads_, channels_, padded_, features_padded_;
   int part_, features_part_;  // columns of all heads
   int gate_column_, logit_column_, projected_columns_;
-  Tensor bias_H_, log_rate_H_, convolution_CW_, directions_FC_, head_norm_K_;
+  Tensor bias_H_, log_rate_H_, write_bias_H_, convolution_CW_, convolution_bias_C_, skip_H_, directions_FC_;
+  Tensor head_norm_K_;
   WeightStack input_stack_, output_stack_;
   Tensor input_weight_, output_weight_;
   Tensor normed_MP_, projected_, features_, write_, log_decay_, one_, answer_, saved_, mixed_;

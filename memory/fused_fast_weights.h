@@ -19,10 +19,11 @@ namespace engram::fused {
 struct FastWeightsWeights {
   torch::Tensor query_DD, key_DD, value_DD;
   torch::Tensor gate_DD;
-  torch::Tensor write_HD;                            // of write strengths sigmoid and exponential
+  torch::Tensor write_HD, write_bias_H;              // of write strengths sigmoid and exponential
   torch::Tensor decay_HD, decay_bias_H, log_rate_H;  // of a scalar decay
-  torch::Tensor convolution_CW;                      // [3 D, 4]
-  torch::Tensor directions_FC;                       // of FAVOR+; they are not trained
+  torch::Tensor convolution_CW, convolution_bias_C;  // [3 D, 4], [3 D]
+  torch::Tensor skip_H;
+  torch::Tensor directions_FC;  // of FAVOR+; they are not trained
   torch::Tensor head_norm_K;
   torch::Tensor output_DD;
 };

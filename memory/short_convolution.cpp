@@ -6,15 +6,15 @@ namespace engram {
 
 using torch::Tensor;
 
-ShortConvolution::ShortConvolution(std::int64_t channels, std::int64_t width)
-    : width_(width),
-      weight_CW_(register_parameter("weight", torch::empty({channels, width})
-                                                  .uniform_(-1 / std::sqrt(static_cast<double>(width)),
-                                                            1 / std::sqrt(static_cast<double>(width))))) {}
+ShortConvolution::ShortConvolution(std::int64_t channels, std::int64_t width, bool bias) : width_(width) {
+  const double bound = 1 / std::sqrt(static_cast<double>(width));
+  weight_CW_ = register_parameter("weight", torch::empty({channels, width}).uniform_(-bound, bound));
+  if (bias) bias_C_ = register_parameter("bias", torch::empty({channels}).uniform_(-bound, bound));
+}
 
 Tensor ShortConvolution::convolve(const Tensor& x) const {
   const std::int64_t steps = x.size(1) - width_ + 1;
-  Tensor y;
+  Tensor y = bias_C_;
   for (std::int64_t j = 0; j < width_; ++j) {
     const Tensor part = x.narrow(1, j, steps) * weight_CW_.select(1, j);
     y = y.defined() ? y + part : part;

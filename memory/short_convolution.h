@@ -7,10 +7,11 @@
 
 namespace engram {
 
-// Causal and depthwise: y_t = sum over j < width of w_j * x_{t - width + 1 + j}, zeros before the episode.
+// Causal and depthwise: y_t = sum over j < width of w_j * x_{t - width + 1 + j}, zeros before the episode; and with
+// `bias` a bias. First weights of both: U(+-1 / sqrt(width)), LibTorch's of such a convolution.
 class ShortConvolution : public torch::nn::Module {
  public:
-  ShortConvolution(std::int64_t channels, std::int64_t width);
+  ShortConvolution(std::int64_t channels, std::int64_t width, bool bias = false);
 
   struct Output {
     torch::Tensor output_BTC;
@@ -21,13 +22,15 @@ class ShortConvolution : public torch::nn::Module {
   torch::Tensor step(const torch::Tensor& x_BC, torch::Tensor state_BSC) const;
 
   const torch::Tensor& weight_CW() const { return weight_CW_; }
+  // Undefined without.
+  const torch::Tensor& bias_C() const { return bias_C_; }
 
  private:
   // Of x [B, T + S, C], the last T.
   torch::Tensor convolve(const torch::Tensor& x) const;
 
   std::int64_t width_;
-  torch::Tensor weight_CW_;
+  torch::Tensor weight_CW_, bias_C_;
 };
 
 }  // namespace engram

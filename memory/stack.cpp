@@ -117,7 +117,8 @@ struct LayerKind {
 
 template <class Options>
 LayerKind kind() {
-  return {Options::kName, [](const StackOptions& stack, int layers, const auto& settings, std::int64_t max_steps) {
+  return {Options::kName,
+          [](const StackOptions& stack, int layers, const auto& settings, std::int64_t max_steps) {
             Options options;
             options.width = stack.width;
             options.layers = layers;
@@ -198,8 +199,10 @@ std::vector<LayerSpec> parse_layers(const StackOptions& options, std::int64_t ma
 // Option::renewed of StackOptions::stack.
 std::string renewed_layers(const std::string& stack, int format) {
   std::string renewed;
-  for (const std::string& entry : split_list(stack))
-    renewed += (renewed.empty() ? "" : ",") + layer_kind(parse_named_settings(entry).name).renewed(entry, format);
+  for (const std::string& entry : split_list(stack)) {
+    if (!renewed.empty()) renewed += ',';
+    renewed += layer_kind(parse_named_settings(entry).name).renewed(entry, format);
+  }
   return renewed;
 }
 

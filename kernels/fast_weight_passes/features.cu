@@ -18,16 +18,18 @@ struct PartAndHead {
       : part(static_cast<int>(blockIdx.y) / shape.heads), head(static_cast<int>(blockIdx.y) % shape.heads) {}
 };
 
-// The convolution's taps of a head, from [3 H C, 4] to shared memory as [4, width].
+// The convolution's taps of a head, from [3 H C, 4] and [3 H C] to shared memory as [5, width].
 template <int kWidth>
 struct SharedTaps {
-  alignas(16) float tap[kTaps][kWidth];  // read by vectors
+  alignas(16) float tap[kConvolutionNumbers][kWidth];  // read by vectors
 
   __device__ void load(const Features& input, const PartAndHead& at) {
     const int channels = input.part[0].channels;
-    const float* const from = input.convolution + (at.part * input.shape.heads + at.head) * channels * kTaps;
+    const int first = (at.part * input.shape.heads + at.head) * channels;
     for (int i = threadIdx.x; i < kTaps * kWidth; i += kThreads)
-      tap[i % kTaps][i / kTaps] = i / kTaps < channels ? from[i] : 0.0f;
+      tap[i % kTaps][i / kTaps] = i / kTaps < channels ? input.convolution[first * kTaps + i] : 0.0f;
+    for (int c = threadIdx.x; c < kWidth; c += kThreads)
+      tap[kBias][c] = input.bias != nullptr && c < channels ? input.bias[first + c] : 0.0f;
     __syncthreads();
   }
   __device__ auto of(int first) const {
@@ -80,22 +82,23 @@ __global__ void __launch_bounds__(kThreads, 2)
   const FeaturePart& part = input.part[at.part];
   const Lane lane = exchanging_lane<Lane>(input, part, &shared[0].x);
   const int slot = threadIdx.x / kLanes, strip = static_cast<int>(blockIdx.x * Lane::kHeads) + slot;
-  RowVector d_taps[kTaps] = {};
+  RowVector d_taps[kConvolutionNumbers] = {};
   walk_backward<kConvolves>(part, lane, Strip<Lane, kConvolves>(input.shape, lane, at.part, at.head, strip),
                             taps.of(lane.first()), static_cast<const T*>(input.projected), d_features, d_projected,
                             d_taps);
   if constexpr (kConvolves) {
-    // The block's sums, in the order of its strips, in the parameter's layout.
-    float* const all = &shared[0].x;  // [strip, tap, channel]; what was exchanged there has been read
+    // The block's sums, in the order of its strips, as rows of a channel's taps and bias.
+    constexpr int kNumbers = kConvolutionNumbers;
+    float* const all = &shared[0].x;  // [strip, number, channel]; what was exchanged there has been read
     __syncthreads();
 #pragma unroll
-    for (int j = 0; j < kTaps; ++j) store_vector(all + (slot * kTaps + j) * kWidth + lane.first(), d_taps[j]);
+    for (int j = 0; j < kNumbers; ++j) store_vector(all + (slot * kNumbers + j) * kWidth + lane.first(), d_taps[j]);
     __syncthreads();
-    const int channels = part.channels, parameters = kParts * input.shape.heads * channels * kTaps;
-    float* const to = sums + std::int64_t{blockIdx.x} * parameters + blockIdx.y * channels * kTaps;
-    for (int i = threadIdx.x; i < channels * kTaps; i += kThreads) {
+    const int channels = part.channels, parameters = kParts * input.shape.heads * channels * kNumbers;
+    float* const to = sums + std::int64_t{blockIdx.x} * parameters + blockIdx.y * channels * kNumbers;
+    for (int i = threadIdx.x; i < channels * kNumbers; i += kThreads) {
       float total = 0;
-      for (int s = 0; s < Lane::kHeads; ++s) total += all[(s * kTaps + i % kTaps) * kWidth + i / kTaps];
+      for (int s = 0; s < Lane::kHeads; ++s) total += all[(s * kNumbers + i % kNumbers) * kWidth + i / kNumbers];
       to[i] = total;
     }
   }
@@ -127,6 +130,7 @@ void check(const Features& input) {
       refuse("nu " + std::to_string(part.nu) + " of " + std::to_string(part.channels) + " channels");
     if (part.map == Map::kFavor && input.directions == nullptr) refuse("no directions");
   }
+  if (input.bias != nullptr && input.convolution == nullptr) refuse("a bias without a convolution");
 }
 
 int lanes_width(const FeatureShape& shape) { return std::max(shape.padded, shape.features_padded); }
@@ -146,7 +150,7 @@ std::size_t shared_floats(const Features& input, bool sums) {
     if (exchanges(part.map))
       exchange = Lane::kHeads * Lane::kExchanged +
                  (part.map == Map::kFavor ? std::size_t{1} * part.channels * kLanes * kVector : 0);
-  return std::max<std::size_t>(exchange, sums ? kThreads * kVector * kTaps : 0);
+  return std::max<std::size_t>(exchange, sums ? kThreads * kVector * kConvolutionNumbers : 0);
 }
 
 // Calls launch.operator()<T, kLanes, kExchanges, kConvolves>().
@@ -167,7 +171,25 @@ void dispatch(const Features& input, Launch launch) {
   });
 }
 
-int parameters_of(const Features& input) { return kParts * input.shape.heads * input.part[0].channels * kTaps; }
+int channels_of(const Features& input) { return kParts * input.shape.heads * input.part[0].channels; }
+int parameters_of(const Features& input) { return channels_of(input) * kConvolutionNumbers; }
+
+// Of the `count` numbers from `first` on of every channel.
+GradientSum sum_of(const Features& input, const void* scratch, int first, int count, float* gradient) {
+  GradientSum sum{};
+  const int channels = channels_of(input);
+  dispatch(input, [&]<typename T, int kLanes, bool kExchanges, bool kConvolves>() {
+    if (!kConvolves) throw std::runtime_error("features of fast weights: no convolution to add up");
+    sum = {.parts = static_cast<const float*>(scratch) + first,
+           .count = static_cast<int>(blocks_of<kLanes, kConvolves>(input.shape)),
+           .stride = kConvolutionNumbers,
+           .distance = parameters_of(input),
+           .rows = {channels, channels, channels},
+           .columns = {count, count, count},
+           .gradient = gradient};
+  });
+  return sum;
+}
 
 }  // namespace
 
@@ -199,13 +221,11 @@ void features_backward(const Features& input, const void* d_features, void* d_pr
 }
 
 GradientSum convolution_sum(const Features& input, const void* scratch, float* d_convolution) {
-  GradientSum sum{};
-  dispatch(input, [&]<typename T, int kLanes, bool kExchanges, bool kConvolves>() {
-    if (!kConvolves) throw std::runtime_error("features of fast weights: no convolution to add up");
-    sum = vector_sum(static_cast<const float*>(scratch), static_cast<int>(blocks_of<kLanes, kConvolves>(input.shape)),
-                     parameters_of(input), parameters_of(input), d_convolution);
-  });
-  return sum;
+  return sum_of(input, scratch, 0, kTaps, d_convolution);
+}
+
+GradientSum convolution_bias_sum(const Features& input, const void* scratch, float* d_bias) {
+  return sum_of(input, scratch, kBias, 1, d_bias);
 }
 
 }  // namespace engram::fast_weight_passes

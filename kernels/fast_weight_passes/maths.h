@@ -428,6 +428,16 @@ struct AnswerKind {
   float epsilon;  // of the RMS norm
 };
 
+// answer + skip values: what a memory with a skip answers (AnswerNorm::kNone).
+template <class Lane>
+PASSES_INLINE typename Lane::Vector with_skip(const typename Lane::Vector& answer, typename Lane::Number skip,
+                                              const typename Lane::Vector& values) {
+  typename Lane::Vector out;
+  PASSES_UNROLL
+  for (int i = 0; i < Lane::kHeld; ++i) out.x[i] = answer.x[i] + skip * values.x[i];
+  return out;
+}
+
 // n = o / rms(o) of o = answer / divisor.
 template <class Lane>
 struct NormedAnswer {

@@ -75,21 +75,23 @@ WholeHead::Vector vector_of(const Numbers& x, std::size_t first, std::size_t siz
   return v;
 }
 
-// taps(j) of a part and head.
+// taps(j) of a part and head, and the bias behind them.
 class Taps {
  public:
   Taps(const FeaturesReference& input, int part, int head) {
     const int channels = input.part[0].channels;
-    first_ = static_cast<std::size_t>(part * input.heads + head) * channels * kTaps;
+    first_ = static_cast<std::size_t>(part * input.heads + head) * channels;
     for (int i = 0; !input.convolution.empty() && i < channels * kTaps; ++i)
-      tap_[i % kTaps].x[i / kTaps] = input.convolution[first_ + i];
+      tap_[i % kTaps].x[i / kTaps] = input.convolution[first_ * kTaps + i];
+    for (int c = 0; !input.bias.empty() && c < channels; ++c) tap_[kBias].x[c] = input.bias[first_ + c];
   }
   const WholeHead::Vector& operator()(int j) const { return tap_[j]; }
+  // Its first channel among all.
   std::size_t first() const { return first_; }
 
  private:
   std::size_t first_;
-  WholeHead::Vector tap_[kTaps] = {};
+  WholeHead::Vector tap_[kConvolutionNumbers] = {};
 };
 
 FeatureShape shape_of(const FeaturesReference& input) {
@@ -129,30 +131,54 @@ FeaturesReferenceGradient backward(const FeaturesReference& input, const Numbers
   const WholeHead lane(input.directions, input.part[0].channels);
   const Numbers projected = padded(input.projected, input.part[0].channels),
                 d = padded(d_features, input.features_width());
-  Numbers d_projected(projected.size()), d_convolution(input.convolution.size());
+  Numbers d_projected(projected.size()), d_convolution(input.convolution.size()), d_bias(input.bias.size());
   each_strip<kConvolves>(input, lane, [&](const FeaturePart& part, const auto& strip, const Taps& taps) {
-    WholeHead::Vector d_taps[kTaps] = {};
+    WholeHead::Vector d_taps[kConvolutionNumbers] = {};
     walk_backward<kConvolves>(part, lane, strip, taps, projected.data(), d.data(), d_projected.data(), d_taps);
     for (int i = 0; kConvolves && i < part.channels * kTaps; ++i)
-      d_convolution[taps.first() + i] += d_taps[i % kTaps].x[i / kTaps];
+      d_convolution[taps.first() * kTaps + i] += d_taps[i % kTaps].x[i / kTaps];
+    for (int c = 0; !d_bias.empty() && c < part.channels; ++c) d_bias[taps.first() + c] += d_taps[kBias].x[c];
   });
-  return {unpadded(d_projected, input.part[0].channels), d_convolution};
+  return {unpadded(d_projected, input.part[0].channels), d_convolution, d_bias};
 }
 
 StrengthLogits<double> logits_of(const StrengthsReference& input, std::size_t i) {
   const auto at = [](const Numbers& x, std::size_t index) { return x.empty() ? 0 : x[index]; };
   const std::size_t head = i % input.heads;
-  return {at(input.write_logits, i), at(input.decay_logits, i), at(input.bias_H, head), at(input.log_rate_H, head)};
+  return {at(input.write_logits, i) + at(input.write_bias_H, head), at(input.decay_logits, i), at(input.bias_H, head),
+          at(input.log_rate_H, head)};
 }
 
-// function(answer, one, gate, weight, the first index of what is [rows, H, C], of what is as the answer) of every head.
+// Of one head of one row.
+struct AnswerItem {
+  std::size_t first, first_of_answer;  // of what is [rows, H, C], of what is as the answer
+  WholeHead::Vector answer, gate, weight, values;
+  double one, skip;  // skip: scaled; 0 without
+  std::size_t head;
+};
+
+std::size_t answer_width(const AnswerReference& input) {
+  return input.kind.channels + (input.kind.norm != AnswerNorm::kNone ? 1 : 0);
+}
+
+// function(item) of every head; the answer has its skip.
 template <class Function>
 void each_answer(const AnswerReference& input, const Function& function) {
-  const std::size_t channels = input.kind.channels, width = channels + (input.kind.norm != AnswerNorm::kNone ? 1 : 0);
-  for (std::size_t item = 0; item < input.answer.size() / width; ++item)
-    function(vector_of(input.answer, item * width, width), input.one.empty() ? 1 : input.one[item],
-             vector_of(input.gate, item * channels, channels), vector_of(input.weight, 0, channels), item * channels,
-             item * width);
+  const std::size_t channels = input.kind.channels, width = answer_width(input), heads = input.skip_H.size();
+  for (std::size_t i = 0; i < input.answer.size() / width; ++i) {
+    AnswerItem item{.first = i * channels,
+                    .first_of_answer = i * width,
+                    .answer = vector_of(input.answer, i * width, width),
+                    .gate = vector_of(input.gate, i * channels, channels),
+                    .weight = vector_of(input.weight, 0, channels),
+                    .values = vector_of(input.values, i * channels, channels),
+                    .one = input.one.empty() ? 1 : input.one[i],
+                    .skip = 0,
+                    .head = heads == 0 ? 0 : i % heads};
+    if (heads > 0) item.skip = input.skip_scale * input.skip_H[item.head];
+    item.answer = with_skip<WholeHead>(item.answer, item.skip, item.values);
+    function(item);
+  }
 }
 
 }  // namespace
@@ -194,7 +220,7 @@ StrengthsReferenceOutput strengths_reference(const StrengthsReference& input, in
 
 StrengthsReferenceGradient strengths_reference_backward(const StrengthsReference& input,
                                                         const StrengthsReferenceOutput& d) {
-  StrengthsReferenceGradient out{{}, {}, Numbers(input.heads), Numbers(input.heads)};
+  StrengthsReferenceGradient out{{}, {}, Numbers(input.heads), Numbers(input.heads), Numbers(input.heads)};
   const Numbers write = strengths_reference(input, static_cast<int>(d.write.size()) / input.heads).write;
   for (std::size_t i = 0; i < d.write.size(); ++i) {
     const auto own =
@@ -203,6 +229,7 @@ StrengthsReferenceGradient strengths_reference_backward(const StrengthsReference
     out.decay_logits.push_back(own.decay);
     out.bias_H[i % input.heads] += own.decay;
     out.log_rate_H[i % input.heads] += own.log_rate;
+    out.write_bias_H[i % input.heads] += own.write;
   }
   return out;
 }
@@ -210,8 +237,8 @@ StrengthsReferenceGradient strengths_reference_backward(const StrengthsReference
 Numbers answer_reference(const AnswerReference& input) {
   const WholeHead lane(input.weight, input.kind.channels);  // nothing asks it for directions
   Numbers out;
-  each_answer(input, [&](const auto& answer, double one, const auto& gate, const auto& weight, auto...) {
-    const auto own = mixed(input.kind, lane, answer, one, weight, gate);
+  each_answer(input, [&](const AnswerItem& item) {
+    const auto own = mixed(input.kind, lane, item.answer, item.one, item.weight, item.gate);
     out.insert(out.end(), own.x, own.x + input.kind.channels);
   });
   return out;
@@ -219,15 +246,21 @@ Numbers answer_reference(const AnswerReference& input) {
 
 AnswerReferenceGradient answer_reference_backward(const AnswerReference& input, const Numbers& d_out) {
   const WholeHead lane(input.weight, input.kind.channels);  // nothing asks it for directions
-  AnswerReferenceGradient d{Numbers(input.answer.size()), Numbers(input.gate.size()), Numbers(input.weight.size())};
+  AnswerReferenceGradient d{Numbers(input.answer.size()), Numbers(input.gate.size()), Numbers(input.weight.size()),
+                            Numbers(input.skip_H.size()), Numbers(input.values.size())};
   const int channels = input.kind.channels;
-  each_answer(input, [&](const auto& answer, double one, const auto& gate, const auto& weight, std::size_t first,
-                         std::size_t first_of_answer) {
-    const auto own = mixed_backward(input.kind, lane, answer, one, weight, gate, vector_of(d_out, first, channels));
-    const int width = channels + (input.kind.norm != AnswerNorm::kNone ? 1 : 0);
-    std::copy_n(own.answer.x, width, d.answer.begin() + static_cast<std::ptrdiff_t>(first_of_answer));
-    if (!d.gate.empty()) std::copy_n(own.gate.x, channels, d.gate.begin() + static_cast<std::ptrdiff_t>(first));
+  each_answer(input, [&](const AnswerItem& item) {
+    const auto own = mixed_backward(input.kind, lane, item.answer, item.one, item.weight, item.gate,
+                                    vector_of(d_out, item.first, channels));
+    const auto copy_to = [](const WholeHead::Vector& v, std::size_t size, Numbers& all, std::size_t first) {
+      std::copy_n(v.x, size, all.begin() + static_cast<std::ptrdiff_t>(first));
+    };
+    copy_to(own.answer, answer_width(input), d.answer, item.first_of_answer);
+    if (!d.gate.empty()) copy_to(own.gate, channels, d.gate, item.first);
     for (int i = 0; i < channels; ++i) d.weight[i] += own.weight.x[i];
+    if (d.skip_H.empty()) return;
+    d.skip_H[item.head] += input.skip_scale * product_sum(lane, own.answer, item.values);
+    copy_to(with_skip<WholeHead>({}, item.skip, own.answer), channels, d.values, item.first);
   });
   return d;
 }

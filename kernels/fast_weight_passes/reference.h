@@ -16,6 +16,7 @@ struct FeaturesReference {
   FeaturePart part[kParts];  // dropouts with a clock on the CPU
   Numbers projected;         // [B, T, 3, H, C]
   Numbers convolution;       // [3 H C, 4]; empty: none
+  Numbers bias;              // of the convolution, [3 H C]; empty: none
   Numbers directions;        // of Map::kFavor, [F, C]
 
   // Of a head in the features: of the widest part, the channel of ones included.
@@ -24,7 +25,7 @@ struct FeaturesReference {
 // [B, T, 3, H, features_width], zero behind a part's features.
 Numbers features_reference(const FeaturesReference& input);
 struct FeaturesReferenceGradient {
-  Numbers projected, convolution;
+  Numbers projected, convolution, bias;
 };
 FeaturesReferenceGradient features_reference_backward(const FeaturesReference& input, const Numbers& d_features);
 
@@ -34,6 +35,7 @@ struct StrengthsReference {
   int heads;
   Numbers write_logits, decay_logits;  // [rows, H]; empty: none
   Numbers bias_H, log_rate_H;          // of LogDecay::kScalar
+  Numbers write_bias_H;                // empty: none
 };
 struct StrengthsReferenceOutput {
   Numbers write, log_decay;  // [rows, H]
@@ -41,7 +43,7 @@ struct StrengthsReferenceOutput {
 };
 StrengthsReferenceOutput strengths_reference(const StrengthsReference& input, int rows);
 struct StrengthsReferenceGradient {
-  Numbers write_logits, decay_logits, bias_H, log_rate_H;
+  Numbers write_logits, decay_logits, bias_H, log_rate_H, write_bias_H;
 };
 // d: of write and log_decay; the scale of Write::kExponential is a constant.
 StrengthsReferenceGradient strengths_reference_backward(const StrengthsReference& input,
@@ -53,10 +55,13 @@ struct AnswerReference {
   Numbers gate;    // [rows, H, C]; empty: none
   Numbers weight;  // [C]
   Numbers one;     // of AnswerNorm::kAtLeastOne, [rows, H]; empty: 1
+  Numbers skip_H;  // with it the answer is answer + skip_scale skip_H values; empty: none
+  double skip_scale;
+  Numbers values;  // [rows, H, C]
 };
 Numbers answer_reference(const AnswerReference& input);  // [rows, H, C]
 struct AnswerReferenceGradient {
-  Numbers answer, gate, weight;
+  Numbers answer, gate, weight, skip_H, values;
 };
 AnswerReferenceGradient answer_reference_backward(const AnswerReference& input, const Numbers& d_out);
 

@@ -21,7 +21,8 @@ template <class T>
 __device__ StrengthLogits<float> logits_of(const Strengths& input, std::int64_t row, int head) {
   const T* const at = static_cast<const T*>(input.logits) + row * input.projected_stride + head;
   StrengthLogits<float> in{0, 0, 0, 0};
-  if (has_write_logit(input.kind)) in.write = static_cast<float>(at[0]);
+  if (has_write_logit(input.kind))
+    in.write = static_cast<float>(at[0]) + (input.write_bias_H == nullptr ? 0 : input.write_bias_H[head]);
   if (input.kind.decay == LogDecay::kScalar) {
     in.decay = static_cast<float>(at[write_logits(input.kind, input.heads)]);
     in.bias = input.bias_H[head];
@@ -70,20 +71,21 @@ __global__ void __launch_bounds__(kScaleTile)
 }
 
 // A thread stays with one head, so that it can add up what all rows share: gridDim.x times the rows of a block apart.
+// decay_sums: of bias and log rate, [2, blocks, heads]; write_sums: of the write bias, [blocks, heads]. Null: none.
 template <class T>
 __global__ void __launch_bounds__(kThreads)
     backward_kernel(const __grid_constant__ Strengths input, const T* __restrict__ write, const T* __restrict__ d_write,
                     const float* __restrict__ d_log_decay, T* __restrict__ d_logits, int columns,
-                    float* __restrict__ bias_sums, float* __restrict__ log_rate_sums) {
+                    float* __restrict__ decay_sums, float* __restrict__ write_sums) {
   const int heads = input.heads, rows_of_block = kThreads / min(heads, kThreads);
   const bool has_decay = input.kind.decay == LogDecay::kScalar || input.kind.decay == LogDecay::kOfWrite;
   const bool scaled = input.kind.write == Write::kExponential;
-  __shared__ float shared[2][kThreads];
+  __shared__ float shared[3][kThreads];
   // More heads than threads take turns.
   for (int first = 0; first < heads; first += kThreads) {
     const int group = min(heads - first, kThreads), slot = static_cast<int>(threadIdx.x) / group;
     const int head = first + static_cast<int>(threadIdx.x) % group;
-    float bias = 0, log_rate = 0;
+    float bias = 0, log_rate = 0, write_bias = 0;
     if (slot < rows_of_block)
       for (std::int64_t row = std::int64_t{blockIdx.x} * rows_of_block + slot; row < input.rows;
            row += std::int64_t{gridDim.x} * rows_of_block) {
@@ -98,20 +100,24 @@ __global__ void __launch_bounds__(kThreads)
         for (int c = writes + decays + head; c < columns; c += heads) to[c] = static_cast<T>(0.0f);
         bias += own.decay;
         log_rate += own.log_rate;
+        write_bias += own.write;
       }
     __syncthreads();
     shared[0][threadIdx.x] = bias;
     shared[1][threadIdx.x] = log_rate;
+    shared[2][threadIdx.x] = write_bias;
     __syncthreads();
-    if (decay_logits(input.kind, heads) > 0 && static_cast<int>(threadIdx.x) < group) {
-      float all_bias = 0, all_log_rate = 0;
-      for (int s = 0; s < rows_of_block; ++s) {
-        all_bias += shared[0][s * group + threadIdx.x];
-        all_log_rate += shared[1][s * group + threadIdx.x];
-      }
-      bias_sums[std::int64_t{blockIdx.x} * heads + head] = all_bias;
-      log_rate_sums[std::int64_t{blockIdx.x} * heads + head] = all_log_rate;
+    if (static_cast<int>(threadIdx.x) >= group) continue;
+    const auto add_up_slots = [&](const float(&of_thread)[kThreads], float* sums) {
+      float total = 0;
+      for (int s = 0; s < rows_of_block; ++s) total += of_thread[s * group + threadIdx.x];
+      sums[std::int64_t{blockIdx.x} * heads + head] = total;
+    };
+    if (decay_sums != nullptr) {
+      add_up_slots(shared[0], decay_sums);
+      add_up_slots(shared[1], decay_sums + std::int64_t{gridDim.x} * heads);
     }
+    if (write_sums != nullptr) add_up_slots(shared[2], write_sums);
   }
 }
 
@@ -124,7 +130,15 @@ void check(const Strengths& input) {
                              " rows of sequences of " + std::to_string(input.steps));
 }
 
+// Bias and log rate.
+int decay_sums_of(const Strengths& input) { return input.kind.decay == LogDecay::kScalar ? 2 : 0; }
+
 int blocks_of(const Strengths& input) { return row_blocks(input.rows, std::max(1, kThreads / input.heads), kResident); }
+
+// Where the write bias's sums begin in the scratch.
+std::int64_t write_sums_begin(const Strengths& input) {
+  return std::int64_t{decay_sums_of(input)} * blocks_of(input) * input.heads;
+}
 
 }  // namespace
 
@@ -149,20 +163,22 @@ void strengths_forward(const Strengths& input, void* write, float* log_decay, fl
 
 std::size_t strengths_backward_scratch_bytes(const Strengths& input) {
   check(input);
-  return input.kind.decay == LogDecay::kScalar ? 2 * sizeof(float) * blocks_of(input) * input.heads : 0;
+  const int sums = decay_sums_of(input) + (input.write_bias_H == nullptr ? 0 : 1);
+  return sizeof(float) * sums * blocks_of(input) * input.heads;
 }
 
 void strengths_backward(const Strengths& input, const void* write, const void* d_write, const float* d_log_decay,
                         void* d_logits, void* scratch, cudaStream_t stream) {
   check(input);
   const int blocks = blocks_of(input);
-  float* const sums = static_cast<float*>(scratch);
-  float* const log_rate_sums = sums == nullptr ? nullptr : sums + std::int64_t{blocks} * input.heads;
+  float* const decay_sums = decay_sums_of(input) == 0 ? nullptr : static_cast<float*>(scratch);
+  float* const write_sums =
+      input.write_bias_H == nullptr ? nullptr : static_cast<float*>(scratch) + write_sums_begin(input);
   dispatch_dtype(input.dtype, [&](auto element) {
     using T = decltype(element);
     backward_kernel<T><<<blocks, kThreads, 0, stream>>>(
         input, static_cast<const T*>(write), static_cast<const T*>(d_write), d_log_decay, static_cast<T*>(d_logits),
-        logit_columns(input.kind, input.heads), sums, log_rate_sums);
+        logit_columns(input.kind, input.heads), decay_sums, write_sums);
   });
   check_cuda(cudaGetLastError(), "gradients of write strengths of fast weights");
 }
@@ -174,6 +190,12 @@ std::array<GradientSum, 2> strengths_sums(const Strengths& input, const void* sc
   const float* const sums = static_cast<const float*>(scratch);
   return {vector_sum(sums, blocks, input.heads, input.heads, d_bias_H),
           vector_sum(sums + std::int64_t{blocks} * input.heads, blocks, input.heads, input.heads, d_log_rate_H)};
+}
+
+GradientSum write_bias_sum(const Strengths& input, const void* scratch, float* d_write_bias_H) {
+  check(input);
+  return vector_sum(static_cast<const float*>(scratch) + write_sums_begin(input), blocks_of(input), input.heads,
+                    input.heads, d_write_bias_H);
 }
 
 }  // namespace engram::fast_weight_passes

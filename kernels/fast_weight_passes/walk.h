@@ -17,7 +17,9 @@ namespace engram::fast_weight_passes {
 
 constexpr int kTaps = 4;  // of the convolution
 constexpr int kPast = kTaps - 1;
-constexpr int kParts = 3;  // queries, keys, values
+constexpr int kBias = kTaps;                    // where its bias stands behind the taps
+constexpr int kConvolutionNumbers = kBias + 1;  // of a channel
+constexpr int kParts = 3;                       // queries, keys, values
 
 // With the convolution a strip is long enough for what is computed twice not to matter.
 template <bool kConvolves>
@@ -79,11 +81,12 @@ class Strip {
   std::int64_t row_;
 };
 
-// taps(j): the vector of the taps that step t - 3 + j is multiplied with.
+// taps(j): the vector of the taps that step t - 3 + j is multiplied with; taps(kBias): that of the biases, zero
+// without.
 template <class Lane, class Taps>
 PASSES_INLINE typename Lane::Vector convolved(const Taps& taps, const typename Lane::Stored (&past)[kPast],
                                               const typename Lane::Vector& x) {
-  typename Lane::Vector y{};
+  typename Lane::Vector y = taps(kBias);
   PASSES_UNROLL
   for (int j = 0; j < kTaps; ++j) {
     const typename Lane::Vector from = j < kPast ? Lane::floats(past[j < kPast ? j : 0]) : x, tap = taps(j);
@@ -130,13 +133,14 @@ PASSES_INLINE void walk_forward(const FeaturePart& part, const Lane& lane, const
   }
 }
 
-// With the convolution y_t = sum over j of w_j x_{t - 3 + j}: dx_t = sum over j of w_j dy_{t + 3 - j}, complete three
-// steps later; and dw_j = sum over t of dy_t x_{t - 3 + j}, of the strip's own steps, into d_taps.
+// With the convolution y_t = b + sum over j of w_j x_{t - 3 + j}: dx_t = sum over j of w_j dy_{t + 3 - j}, complete
+// three steps later; and dw_j = sum over t of dy_t x_{t - 3 + j} and db = sum over t of dy_t, of the strip's own steps,
+// into d_taps.
 template <bool kConvolves, class Lane, class Taps>
 PASSES_INLINE void walk_backward(const FeaturePart& part, const Lane& lane, const Strip<Lane, kConvolves>& strip,
                                  const Taps& taps, const typename Lane::Element* projected,
                                  const typename Lane::Element* d_features, typename Lane::Element* d_projected,
-                                 typename Lane::Vector (&d_taps)[kTaps]) {
+                                 typename Lane::Vector (&d_taps)[kConvolutionNumbers]) {
   using Stored = typename Lane::Stored;
   using Vector = typename Lane::Vector;
   constexpr int kOwn = kStrip<kConvolves>, kSteps = kConvolves ? kOwn + kPast : kOwn;
@@ -156,6 +160,9 @@ PASSES_INLINE void walk_backward(const FeaturePart& part, const Lane& lane, cons
     if constexpr (kConvolves) {
       const Vector d =
           feature_backward(part, lane, strip.item(step), convolved<Lane>(taps, past, x), Lane::floats(d_stored));
+      PASSES_UNROLL
+      for (int i = 0; i < Lane::kHeld; ++i)
+        if (s < kOwn) d_taps[kBias].x[i] += d.x[i];
       Vector done;
       PASSES_UNROLL
       for (int j = 0; j < kTaps; ++j) {

@@ -117,6 +117,53 @@ TEST_CASE("config files: sections, comments, errors") {
   CHECK(mentions(message_of<UserError>([&] { read_settings(folder.path()); }), "is a folder"));
 }
 
+TEST_CASE("a config of format 1 means by what it leaves out what was meant then") {
+  const auto value = [](const Settings& settings, const std::string& key) {
+    Config config = Config::from_settings(settings);
+    const OptionList all = config.options();
+    return std::ranges::find(all.options(), key, &Option::name)->get();
+  };
+  struct Changed {
+    const char *memory, *key, *before, *now;
+  };
+  for (const Changed& changed : {Changed{"mamba2", "memory.skip", "false", "true"},
+                                 {"mamba2", "memory.convolution_bias", "false", "true"},
+                                 {"mlstm", "memory.first_decay", "mamba2", "mlstm"},
+                                 {"mlstm", "memory.write_bias", "false", "true"},
+                                 {"gated_deltanet", "memory.first_decay", "mamba2", "gated_deltanet"}}) {
+    CAPTURE(changed.key);
+    const Settings named = {{"memory.name", changed.memory}};
+    Settings old = named, asked = named;
+    old.emplace_back("format", "1");
+    asked = {{"format", "1"}, {changed.key, changed.now}, named[0]};
+    CHECK(value(named, changed.key) == changed.now);
+    CHECK(value(old, changed.key) == changed.before);
+    CHECK(value(asked, changed.key) == changed.now);
+    std::istringstream saved(Config::from_settings(old).to_ini());
+    CHECK(value(read_settings(saved, "it"), changed.key) == changed.before);
+    // Of its weights there are none that such a run has not.
+    const auto has_weight = [&](const Settings& settings, const std::string& name) {
+      return make_backbone(Config::from_settings(settings).memory, 1)->named_parameters().contains(name);
+    };
+    for (const char* weight : {"blocks.0.mixer.skip", "blocks.0.mixer.convolution.bias", "blocks.0.mixer.beta_bias"})
+      CHECK_FALSE(has_weight(old, weight));
+  }
+  // Where memories are named inside of a text.
+  const auto text = [&](const std::string& memory, const std::string& key, const std::string& written) {
+    return value({{"format", "1"}, {"memory.name", memory}, {key, written}}, key);
+  };
+  CHECK(text("hqlt", "memory.fast_weights", "mlstm") == "mlstm:first_decay=mamba2:write_bias=false");
+  CHECK(text("hqlt", "memory.fast_weights", "mlstm:write_bias=true:first_decay=mlstm") ==
+        "mlstm:write_bias=true:first_decay=mlstm");
+  CHECK(text("hqlt", "memory.fast_weights", "deltanet") == "deltanet");
+  CHECK(text("stack", "memory.stack", "mamba2:heads=1,deltanet,hqlt:fast_weights=gated_deltanet") ==
+        "mamba2:heads=1:convolution_bias=false:skip=false,deltanet,"
+        "hqlt:fast_weights=[gated_deltanet:first_decay=mamba2]");
+  CHECK(value({{"memory.name", "stack"}, {"memory.stack", "mamba2"}}, "memory.stack") == "mamba2");
+  CHECK(settings_error({{"format", "1"}, {"memory.name", "stack"}, {"memory.stack", "mamba3"}})
+            .starts_with("unknown layer 'mamba3'; did you mean 'mamba2'?"));
+}
+
 TEST_CASE("whole numbers and names of a config file in every spelling make the same config") {
   const TemporaryFolder folder;
   write_text(folder / "a.ini",

@@ -160,7 +160,8 @@ TEST_CASE("a mixer refuses shapes outside the contract") {
 TEST_CASE("fast weights' passes refuse shapes outside the contract") {
   namespace passes = fast_weight_passes;
   const passes::FeaturePart part{passes::Map::kSilu, passes::FeatureNorm::kLength, {}, 50, 50, 1, false};
-  const passes::Features good{{2, 8, 2, 56, 56, 344}, Dtype::kFloat32, {part, part, part}, nullptr, nullptr, nullptr};
+  const passes::Features good{
+      {2, 8, 2, 56, 56, 344}, Dtype::kFloat32, {part, part, part}, nullptr, nullptr, nullptr, nullptr};
   const auto refuses = [&](auto change) {
     passes::Features features = good;
     change(features);
@@ -175,6 +176,8 @@ TEST_CASE("fast weights' passes refuse shapes outside the contract") {
   CHECK(refuses([](passes::Features& f) { f.part[2].features = 51; }));
   CHECK(refuses([](passes::Features& f) { f.part[0].map = passes::Map::kDpfp, f.part[0].features = 100; }));
   CHECK(refuses([](passes::Features& f) { f.part[0].map = passes::Map::kFavor; }));  // without directions
+  const float number = 0;
+  CHECK(refuses([&](passes::Features& f) { f.bias = &number; }));  // without a convolution
   passes::Answer answer{{passes::AnswerNorm::kSum, passes::AnswerGate::kNone, 56, 1e-6f},
                         1,
                         2,
@@ -185,14 +188,22 @@ TEST_CASE("fast weights' passes refuse shapes outside the contract") {
                         nullptr,
                         nullptr,
                         nullptr,
-                        nullptr};
+                        nullptr,
+                        nullptr,
+                        0,
+                        nullptr,
+                        0};
   CHECK_THROWS_WITH(passes::answer_forward(answer, nullptr, nullptr),
                     "answers of fast weights: 1 rows of 2 heads of 57 elements stored as 56, 56 of them then as 56, "
                     "projections 344 apart");
+  answer.kind.norm = passes::AnswerNorm::kNone, answer.skip_H = &number, answer.values_stride = 4;
+  CHECK_THROWS_WITH(passes::answer_forward(answer, nullptr, nullptr),
+                    "answers of fast weights: 1 rows of 2 heads of 56 elements stored as 56, 56 of them then as 56, "
+                    "projections 344 apart, with a skip of values 4 apart");
   const auto refuses_strengths = [](passes::Write write, int rows, int steps) {
     return refused([&] {
       passes::strengths_backward_scratch_bytes(
-          {{write, passes::LogDecay::kNone, 1}, rows, steps, 2, Dtype::kFloat32, 8, {}, {}, {}});
+          {{write, passes::LogDecay::kNone, 1}, rows, steps, 2, Dtype::kFloat32, 8, {}, {}, {}, {}});
     });
   };
   CHECK(refuses_strengths(passes::Write::kSigmoid, 0, 1));

@@ -48,7 +48,7 @@ struct PassesCase {
   passes::FeatureNorm norm;
   Dtype dtype;
   int nu = 1, directions = 0;
-  bool convolution = false, one = false, value_silu = true;
+  bool convolution = false, bias = false, one = false, value_silu = true;
   double dropout = 0;
   unsigned seed = 0;
 
@@ -65,8 +65,8 @@ struct PassesCase {
     return std::to_string(batch) + " x " + std::to_string(steps) + " rows of " + std::to_string(heads) + " heads of " +
            std::to_string(channels) + " map " + std::to_string(static_cast<int>(map)) + " norm " +
            std::to_string(static_cast<int>(norm)) + " nu " + std::to_string(nu) +
-           (convolution ? " convolution " : " ") + (one ? "one " : "") + name_of(dtype) + " seed " +
-           std::to_string(seed);
+           (convolution ? " convolution " : " ") + (bias ? "bias " : "") + (one ? "one " : "") + name_of(dtype) +
+           " seed " + std::to_string(seed);
   }
   // `seed_tick`: where the dropouts are drawn.
   void fill(passes::FeaturePart (&part)[passes::kParts], const std::int64_t* seed_tick) const {
@@ -90,10 +90,11 @@ struct PassesProblem {
 
 inline PassesProblem make_passes(const PassesCase& c) {
   Rng rng(c.seed, Purpose::kTest, 12, static_cast<unsigned>(c.channels));
-  PassesProblem p{{c.batch, c.steps, c.heads, {}, {}, {}, {}}, {}};
+  PassesProblem p{{c.batch, c.steps, c.heads, {}, {}, {}, {}, {}}, {}};
   c.fill(p.input.part, kPassesSeedTick);
   p.input.projected = normals(rng, c.rows() * 3 * c.heads * c.channels, c.dtype);
   if (c.convolution) p.input.convolution = normals(rng, 3 * c.heads * c.channels * 4, Dtype::kFloat32, 0.5);
+  if (c.bias) p.input.bias = normals(rng, 3 * c.heads * c.channels, Dtype::kFloat32, 0.5);
   p.input.directions = normals(rng, c.directions * c.channels, Dtype::kFloat32);
   p.d_features = normals(rng, c.rows() * 3 * c.heads * c.widest(), c.dtype);
   for (std::size_t i = 0; i < p.d_features.size(); ++i) {
@@ -107,7 +108,8 @@ inline PassesProblem make_passes(const PassesCase& c) {
 
 struct PassesDevice {
   PassesCase c;
-  DeviceBytes projected, convolution, directions, d_features, features, d_projected, d_convolution, scratch;
+  DeviceBytes projected, convolution, bias, directions, d_features, features, d_projected, d_convolution, d_bias,
+      scratch;
   DeviceBuffer<std::int64_t> seed_tick{std::vector<std::int64_t>{kPassesSeedTick[0], kPassesSeedTick[1]}};
 
   PassesDevice(const PassesCase& of, const PassesProblem& p)
@@ -117,6 +119,7 @@ struct PassesDevice {
                          c.dtype)),
         d_features(upload(with_padding(p.d_features, c.widest(), c.features_padded()), c.dtype)) {
     if (c.convolution) convolution = upload(p.input.convolution, Dtype::kFloat32);
+    if (c.bias) bias = upload(p.input.bias, Dtype::kFloat32);
     if (c.directions > 0) directions = upload(p.input.directions, Dtype::kFloat32);
   }
 
@@ -126,6 +129,7 @@ struct PassesDevice {
                            {},
                            projected.data(),
                            c.convolution ? floats(convolution) : nullptr,
+                           c.bias ? floats(bias) : nullptr,
                            c.directions > 0 ? floats(directions) : nullptr};
     c.fill(input.part, seed_tick.data());
     poison(features, c.rows() * 3 * c.heads * c.features_padded(), c.dtype);
@@ -136,6 +140,9 @@ struct PassesDevice {
     if (!c.convolution) return;
     poison(d_convolution, 3 * c.heads * c.channels * 4, Dtype::kFloat32);
     add_up({passes::convolution_sum(input, scratch.data(), floats(d_convolution))}, nullptr);
+    if (!c.bias) return;
+    poison(d_bias, 3 * c.heads * c.channels, Dtype::kFloat32);
+    add_up({passes::convolution_bias_sum(input, scratch.data(), floats(d_bias))}, nullptr);
   }
 
   // As the reference lists them.
@@ -155,6 +162,7 @@ struct StrengthsCase {
   int rows, heads;
   Dtype dtype;
   int steps = 1;  // of a sequence
+  bool write_bias = false;
 
   bool is_scaled() const { return kind.write == passes::Write::kExponential; }
   bool has_write() const { return passes::has_write_logit(kind); }
@@ -166,8 +174,8 @@ struct StrengthsCase {
   int used() const { return decay_column() + (has_decay() ? heads : 0); }
   std::string name() const {
     return std::to_string(rows) + " rows, " + std::to_string(steps) + " a sequence, of " + std::to_string(heads) +
-           " heads, write " + std::to_string(static_cast<int>(kind.write)) + " decay " +
-           std::to_string(static_cast<int>(kind.decay)) + " " + name_of(dtype);
+           " heads, write " + std::to_string(static_cast<int>(kind.write)) + (write_bias ? " with a bias" : "") +
+           " decay " + std::to_string(static_cast<int>(kind.decay)) + " " + name_of(dtype);
   }
 };
 
@@ -195,7 +203,7 @@ inline double exponential_logit(const StrengthsCase& c, std::size_t item, double
 inline StrengthsProblem make_strengths(const StrengthsCase& c) {
   Rng rng(5, Purpose::kTest, 13, static_cast<unsigned>(c.heads));
   const std::size_t size = static_cast<std::size_t>(c.rows) * c.heads;
-  StrengthsProblem p{{c.kind, c.steps, c.heads, {}, {}, {}, {}}, {}};
+  StrengthsProblem p{{c.kind, c.steps, c.heads, {}, {}, {}, {}, {}}, {}};
   if (c.has_write()) p.input.write_logits = normals(rng, size, c.dtype, c.is_scaled() ? 1 : 3);
   if (c.is_scaled())
     for (std::size_t i = 0; i < size; ++i)
@@ -206,6 +214,7 @@ inline StrengthsProblem make_strengths(const StrengthsCase& c) {
     p.input.bias_H = normals(rng, c.heads, Dtype::kFloat32);
     p.input.log_rate_H = normals(rng, c.heads, Dtype::kFloat32);
   }
+  if (c.write_bias) p.input.write_bias_H = normals(rng, c.heads, Dtype::kFloat32);
   p.d = {normals(rng, size, c.dtype), Numbers(size), {}};
   if (c.learns_decay()) p.d.log_decay = normals(rng, size, Dtype::kFloat32);
   return p;
@@ -213,8 +222,8 @@ inline StrengthsProblem make_strengths(const StrengthsCase& c) {
 
 struct StrengthsDevice {
   StrengthsCase c;
-  DeviceBytes projected, bias, log_rate, d_write, d_log_decay, write, log_decay, one, d_projected, d_bias, d_log_rate,
-      scratch;
+  DeviceBytes projected, bias, log_rate, write_bias, d_write, d_log_decay, write, log_decay, one, d_projected, d_bias,
+      d_log_rate, d_write_bias, scratch;
 
   StrengthsDevice(const StrengthsCase& of, const StrengthsProblem& p)
       : c(of), d_write(upload(p.d.write, c.dtype)), d_log_decay(upload(p.d.log_decay, Dtype::kFloat32)) {
@@ -227,6 +236,7 @@ struct StrengthsDevice {
         if (c.has_decay()) rows[to + c.decay_column()] = p.input.decay_logits[from];
       }
     projected = upload(rows, c.dtype);
+    if (c.write_bias) write_bias = upload(p.input.write_bias_H, Dtype::kFloat32);
     if (!c.has_decay()) return;
     bias = upload(p.input.bias_H, Dtype::kFloat32);
     log_rate = upload(p.input.log_rate_H, Dtype::kFloat32);
@@ -234,8 +244,16 @@ struct StrengthsDevice {
 
   void run() {
     const std::size_t size = static_cast<std::size_t>(c.rows) * c.heads;
-    const passes::Strengths input{c.kind,     c.rows,           c.steps,      c.heads,         c.dtype,
-                                  c.stride(), projected.data(), floats(bias), floats(log_rate)};
+    const passes::Strengths input{.kind = c.kind,
+                                  .rows = c.rows,
+                                  .steps = c.steps,
+                                  .heads = c.heads,
+                                  .dtype = c.dtype,
+                                  .projected_stride = c.stride(),
+                                  .logits = projected.data(),
+                                  .bias_H = floats(bias),
+                                  .log_rate_H = floats(log_rate),
+                                  .write_bias_H = c.write_bias ? floats(write_bias) : nullptr};
     poison(write, size, c.dtype), poison(log_decay, size, Dtype::kFloat32), poison(one, size, Dtype::kFloat32);
     poison(d_projected, static_cast<std::size_t>(c.rows) * c.stride(), c.dtype);
     poison_scratch(scratch, passes::strengths_backward_scratch_bytes(input));
@@ -244,6 +262,10 @@ struct StrengthsDevice {
     passes::strengths_backward(input, c.is_scaled() ? write.data() : nullptr, d_write.data(),
                                c.learns_decay() ? floats(d_log_decay) : nullptr, d_projected.data(), scratch.data(),
                                nullptr);
+    if (c.write_bias) {
+      poison(d_write_bias, c.heads, Dtype::kFloat32);
+      add_up({passes::write_bias_sum(input, scratch.data(), floats(d_write_bias))}, nullptr);
+    }
     if (!c.has_decay()) return;
     poison(d_bias, c.heads, Dtype::kFloat32), poison(d_log_rate, c.heads, Dtype::kFloat32);
     const auto sums = passes::strengths_sums(input, scratch.data(), floats(d_bias), floats(d_log_rate));
@@ -265,6 +287,7 @@ struct AnswerCase {
   int features_padded;  // at least
   Dtype dtype;
   bool scaled = false;  // with AnswerNorm::kAtLeastOne: 1 is a number of its own for every row and head
+  bool skip = false;    // with AnswerNorm::kNone
 
   bool gated() const { return gate != passes::AnswerGate::kNone; }
   int answer() const { return channels + (norm == passes::AnswerNorm::kNone ? 0 : 1); }
@@ -272,22 +295,25 @@ struct AnswerCase {
   int answer_padded() const { return std::max(features_padded, padded_to_vectors(answer())); }
   int stride() const { return heads * padded() + kBehind; }
   std::size_t items() const { return static_cast<std::size_t>(rows) * heads; }
+  int values_stride() const { return heads * answer_padded() + kBehind; }
   std::string name() const {
     return std::to_string(rows) + " rows of " + std::to_string(heads) + " heads of " + std::to_string(channels) +
            " in " + std::to_string(answer_padded()) + " norm " + std::to_string(static_cast<int>(norm)) + " gate " +
-           std::to_string(static_cast<int>(gate)) + (scaled ? " scaled " : " ") + name_of(dtype);
+           std::to_string(static_cast<int>(gate)) + (scaled ? " scaled " : " ") + (skip ? "skip " : "") +
+           name_of(dtype);
   }
 };
 
 struct AnswerProblem {
   passes::AnswerReference input;
   Numbers d_out;
+  Numbers d_values;  // of the memory, which the skip's are added to
 };
 
 // Small enough for the RMS norm's epsilon to be felt, without which the norm's channel would have no gradient.
 inline AnswerProblem make_answer(const AnswerCase& c) {
   Rng rng(6, Purpose::kTest, 14, static_cast<unsigned>(c.channels));
-  AnswerProblem p{{{c.norm, c.gate, c.channels, 1e-5f}, {}, {}, {}, {}}, {}};
+  AnswerProblem p{{{c.norm, c.gate, c.channels, 1e-5f}, {}, {}, {}, {}, {}, 0.3f, {}}, {}, {}};
   p.input.answer = normals(rng, c.items() * c.answer(), c.dtype, 0.02);
   if (c.norm != passes::AnswerNorm::kNone)
     for (std::size_t i = c.channels; i < p.input.answer.size(); i += c.answer())
@@ -298,12 +324,18 @@ inline AnswerProblem make_answer(const AnswerCase& c) {
   p.d_out = normals(rng, c.items() * c.channels, c.dtype);
   for (std::size_t i = 0; c.scaled && i < c.items(); ++i)
     p.input.one.push_back(rounded(std::exp(-3 * rng.uniform()), Dtype::kFloat32));
+  if (c.skip) {
+    p.input.skip_H = normals(rng, c.heads, Dtype::kFloat32);
+    p.input.values = normals(rng, c.items() * c.channels, c.dtype, 0.05);
+    p.d_values = normals(rng, c.items() * c.channels, c.dtype);
+  }
   return p;
 }
 
 struct AnswerDevice {
   AnswerCase c;
-  DeviceBytes answer, gate, weight, one, d_out, out, d_answer, d_gate, d_weight, scratch;
+  DeviceBytes answer, gate, weight, one, skip, values, d_out, out, d_answer, d_gate, d_weight, d_skip, d_values,
+      scratch;
 
   AnswerDevice(const AnswerCase& of, const AnswerProblem& p)
       : c(of),
@@ -311,6 +343,11 @@ struct AnswerDevice {
         weight(upload(p.input.weight, Dtype::kFloat32)),
         one(upload(p.input.one, Dtype::kFloat32)),
         d_out(upload(with_padding(p.d_out, c.channels, c.padded()), c.dtype)) {
+    if (c.skip) {
+      skip = upload(p.input.skip_H, Dtype::kFloat32);
+      values = upload(in_rows(p.input.values), c.dtype);
+      d_values = upload(in_rows(p.d_values), c.dtype);
+    }
     if (c.gated())
       gate = upload(with_padding(with_padding(p.input.gate, c.channels, c.padded()), c.heads * c.padded(), c.stride(),
                                  std::nan("")),
@@ -318,25 +355,43 @@ struct AnswerDevice {
   }
 
   void run() {
-    const passes::Answer input{{c.norm, c.gate, c.channels, 1e-5f},
-                               c.rows,
-                               c.heads,
-                               c.padded(),
-                               c.answer_padded(),
-                               c.dtype,
-                               c.stride(),
-                               c.gated() ? gate.data() : nullptr,
-                               answer.data(),
-                               floats(weight),
-                               c.scaled ? floats(one) : nullptr};
+    const passes::Answer input{.kind = {c.norm, c.gate, c.channels, 1e-5f},
+                               .rows = c.rows,
+                               .heads = c.heads,
+                               .padded = c.padded(),
+                               .features_padded = c.answer_padded(),
+                               .dtype = c.dtype,
+                               .projected_stride = c.stride(),
+                               .gate = c.gated() ? gate.data() : nullptr,
+                               .answer = answer.data(),
+                               .weight = floats(weight),
+                               .one = c.scaled ? floats(one) : nullptr,
+                               .skip_H = c.skip ? floats(skip) : nullptr,
+                               .skip_scale = 0.3f,
+                               .values = c.skip ? values.data() : nullptr,
+                               .values_stride = c.values_stride()};
     poison(out, c.items() * c.padded(), c.dtype), poison(d_answer, c.items() * c.answer_padded(), c.dtype);
     poison(d_gate, static_cast<std::size_t>(c.rows) * c.stride(), c.dtype);
     poison(d_weight, c.channels, Dtype::kFloat32), poison(scratch, passes::answer_backward_scratch_bytes(input));
     passes::answer_forward(input, out.data(), nullptr);
     passes::answer_backward(input, {d_out.data(), d_gate.data(), d_answer.data()}, scratch.data(), nullptr);
     add_up({passes::answer_sum(input, scratch.data(), floats(d_weight))}, nullptr);
+    if (!c.skip) return;
+    poison(d_skip, c.heads, Dtype::kFloat32);
+    add_up({passes::skip_sum(input, scratch.data(), floats(d_skip))}, nullptr);
+    passes::add_skipped(input, d_answer.data(), d_values.data(), nullptr);
   }
 
+  // Values [rows, H, C] as the kernels take them, NaN between the rows.
+  Numbers in_rows(const Numbers& of) const {
+    return with_padding(with_padding(of, c.channels, c.answer_padded()), c.heads * c.answer_padded(), c.values_stride(),
+                        std::nan(""));
+  }
+
+  Numbers values_result() const {
+    return without_padding(columns(download(d_values, c.dtype), c.values_stride(), 0, c.values_stride() - kBehind),
+                           c.answer_padded(), c.channels);
+  }
   Numbers out_result() const { return without_padding(download(out, c.dtype), c.padded(), c.channels); }
   Numbers answer_result() const { return without_padding(download(d_answer, c.dtype), c.answer_padded(), c.answer()); }
   Numbers gate_result() const {

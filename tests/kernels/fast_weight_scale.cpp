@@ -90,7 +90,8 @@ TEST_CASE("the lanes of a warp find the scale of write strengths without a bound
 TEST_CASE("the scale of write strengths without a bound: numbers by hand") {
   // Fixed decays of 31/32; a sequence of four steps and the first of the next.
   const double kept = std::log1p(-1.0 / 32);
-  passes::StrengthsReference input{{Write::kExponential, LogDecay::kFixed, 1}, 4, 1, {-90, 100, 2, 100, 1}, {}, {}, {}};
+  passes::StrengthsReference input{
+      {Write::kExponential, LogDecay::kFixed, 1}, 4, 1, {-90, 100, 2, 100, 1}, {}, {}, {}, {}};
   const auto out = passes::strengths_reference(input, 5);
   CHECK(out.write[0] == doctest::Approx(std::exp(-90.0)));
   CHECK(out.log_decay[0] == doctest::Approx(kept));

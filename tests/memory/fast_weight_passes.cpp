@@ -52,16 +52,18 @@ struct FeatureCase {
   int nu;
   bool convolution, value_silu, one;
   double dropout;
+  bool bias = false;  // of the convolution
 };
 
 // The layer's parts before its memory, in double precision.
 struct Layer : torch::nn::Module {
-  Layer(const FastWeightsOptions& options, bool convolves)
+  Layer(const FastWeightsOptions& options, bool convolves, bool bias = false)
       : memory(*this, options),
         query_dropout(register_module("query_dropout", std::make_shared<Dropout>(options.dropout))),
         key_dropout(register_module("key_dropout", std::make_shared<Dropout>(options.dropout))),
         value_dropout(register_module("value_dropout", std::make_shared<Dropout>(options.dropout))) {
-    if (convolves) convolution = register_module("convolution", std::make_shared<ShortConvolution>(3 * kWidth, 4));
+    if (convolves)
+      convolution = register_module("convolution", std::make_shared<ShortConvolution>(3 * kWidth, 4, bias));
     to(torch::kFloat64);
     clock = seed_dropout(*this, 1);
   }
@@ -95,12 +97,13 @@ void check_features(const FeatureCase& c) {
   CAPTURE(static_cast<int>(c.norm.second));
   CAPTURE(c.nu);
   CAPTURE(c.convolution);
+  CAPTURE(c.bias);
   FastWeightsOptions options;
   options.width = kWidth, options.heads = kHeads;
   options.feature_map = c.map.of_options, options.key_norm = c.norm.first, options.dpfp_nu = c.nu;
   options.favor_features = 7;
   options.dropout = c.dropout;
-  const Layer layer(options, c.convolution);
+  const Layer layer(options, c.convolution, c.bias);
   const Tensor x = leaf({kBatch, kSteps, 3, kHeads, kChannels});
   const Tensor expected = defined_features(layer, options, c, x), weight = torch::randn_like(expected);
 
@@ -123,16 +126,19 @@ void check_features(const FeatureCase& c) {
         layer.value_dropout->key(torch::kCPU), kChannels, kChannels, 0, c.one}},
       numbers(x),
       c.convolution ? numbers(layer.convolution->weight_CW()) : passes::Numbers(),
+      c.bias ? numbers(layer.convolution->bias_C()) : passes::Numbers(),
       layer.memory.directions_FC().defined() ? numbers(layer.memory.directions_FC()) : passes::Numbers()};
   REQUIRE(input.features_width() == expected.size(4));
   CHECK(relative_error(tensor(features_reference(input), expected.sizes()), expected.detach()) < kBound);
 
   std::vector<Tensor> leaves{x};
   if (c.convolution) leaves.push_back(layer.convolution->weight_CW());
+  if (c.bias) leaves.push_back(layer.convolution->bias_C());
   const auto wanted = torch::autograd::grad({expected}, leaves, {weight});
   const auto got = features_reference_backward(input, numbers(weight));
   CHECK(relative_error(tensor(got.projected, x.sizes()), wanted[0]) < kBound);
   if (c.convolution) CHECK(relative_error(tensor(got.convolution, {3 * kWidth, 4}), wanted[1]) < kBound);
+  if (c.bias) CHECK(relative_error(tensor(got.bias, {3 * kWidth}), wanted[2]) < kBound);
 }
 
 }  // namespace
@@ -146,6 +152,7 @@ TEST_CASE("features of fast weights and their gradients are the layer's: maps, n
       for (const int nu : map.of_options == FeatureMap::kDpfp ? std::vector{1, 3} : std::vector{1})
         for (const bool convolution : {false, true})
           check_features({map, norm, nu, convolution, /*value_silu=*/nu == 1, /*one=*/convolution, 0.3});
+      check_features({map, norm, 1, true, true, false, 0.3, /*bias=*/true});
       check_features({map, norm, 1, false, false, false, 0});
     }
 }
@@ -162,7 +169,7 @@ TEST_CASE("a query, key or value that is not a number gives features that are no
       const passes::FeaturePart part{map.of_kernels, passes::FeatureNorm::kNone, {}, kChannels,
                                      static_cast<int>(options.key_width()), 1, false};
       passes::FeaturesReference input{
-          1, 1, 1, {part, part, part}, passes::Numbers(3 * kChannels, 0.5), {},
+          1, 1, 1, {part, part, part}, passes::Numbers(3 * kChannels, 0.5), {}, {},
           layer.memory.directions_FC().defined() ? numbers(layer.memory.directions_FC()) : passes::Numbers()};
       input.projected[spoilt * kChannels + 2] = std::nan("");
       const passes::Numbers features = features_reference(input);
@@ -178,6 +185,7 @@ TEST_CASE("write strengths and decays of fast weights and their gradients are th
     Decay decay;
     WriteStrength write;
     passes::StrengthKind of_kernels;
+    bool write_bias = false;
   };
   using passes::LogDecay;
   using passes::Write;
@@ -187,13 +195,16 @@ TEST_CASE("write strengths and decays of fast weights and their gradients are th
         {FastRule::kDelta, Decay::kScalar, WriteStrength::kSigmoid, {Write::kSigmoid, LogDecay::kScalar, 2}},
         {FastRule::kSum, Decay::kScalar, WriteStrength::kOne, {Write::kOne, LogDecay::kScalar, 1}},
         {FastRule::kSum, Decay::kScalar, WriteStrength::kStep, {Write::kStep, LogDecay::kScalar, 1}},
-        {FastRule::kGatedSum, Decay::kNone, WriteStrength::kSigmoid, {Write::kSigmoid, LogDecay::kOfWrite, 1}}}) {
+        {FastRule::kGatedSum, Decay::kNone, WriteStrength::kSigmoid, {Write::kSigmoid, LogDecay::kOfWrite, 1}},
+        {FastRule::kDelta, Decay::kScalar, WriteStrength::kSigmoid, {Write::kSigmoid, LogDecay::kScalar, 2}, true},
+        {FastRule::kGatedSum, Decay::kNone, WriteStrength::kSigmoid, {Write::kSigmoid, LogDecay::kOfWrite, 1}, true}}) {
     CAPTURE(static_cast<int>(kind.of_kernels.write));
     CAPTURE(static_cast<int>(kind.of_kernels.decay));
     FastWeightsOptions options;
     options.width = kWidth, options.heads = kHeads;
     options.rule = kind.rule, options.decay = kind.decay, options.write_strength = kind.write;
     options.beta_factor = static_cast<int>(kind.of_kernels.beta_factor);
+    options.write_bias = kind.write_bias;
     Layer layer(options, false);
     const Tensor x = torch::randn({kBatch, kSteps, kWidth}, torch::kFloat64);
     const Tensor heads = torch::randn({kBatch, kSteps, kHeads, kChannels}, torch::kFloat64);
@@ -207,13 +218,14 @@ TEST_CASE("write strengths and decays of fast weights and their gradients are th
     const bool decays = defined.log_decay.defined();
 
     passes::StrengthsReference input{
-        kind.of_kernels, static_cast<int>(kSteps), static_cast<int>(kHeads), {}, {}, {}, {}};
+        kind.of_kernels, static_cast<int>(kSteps), static_cast<int>(kHeads), {}, {}, {}, {}, {}};
     if (has_write) input.write_logits = numbers(x.matmul(layer.memory.write_weight().t()));
     if (has_decay) {
       input.decay_logits = numbers(x.matmul(layer.memory.input_decay()->weight_HD().t()));
       input.bias_H = numbers(layer.memory.input_decay()->bias_H());
       input.log_rate_H = numbers(layer.memory.input_decay()->log_rate_H());
     }
+    if (kind.write_bias) input.write_bias_H = numbers(layer.memory.write_bias_H());
     const std::vector<std::int64_t> shape{kBatch, kSteps, kHeads};
     const auto own = strengths_reference(input, static_cast<int>(kBatch * kSteps));
     CHECK(relative_error(tensor(own.write, shape), defined.write.detach()) < kBound);
@@ -224,6 +236,7 @@ TEST_CASE("write strengths and decays of fast weights and their gradients are th
     if (has_decay)
       weights.insert(weights.end(), {layer.memory.input_decay()->weight_HD(), layer.memory.input_decay()->bias_H(),
                                      layer.memory.input_decay()->log_rate_H()});
+    if (kind.write_bias) weights.push_back(layer.memory.write_bias_H());
     if (weights.empty()) continue;
     const Tensor d_write = torch::randn(shape, torch::kFloat64), d_log_decay = torch::randn(shape, torch::kFloat64);
     Tensor loss = (defined.write * d_write).sum();
@@ -238,6 +251,7 @@ TEST_CASE("write strengths and decays of fast weights and their gradients are th
     if (has_decay)
       own_gradients.insert(own_gradients.end(),
                            {of_map(got.decay_logits), tensor(got.bias_H, {kHeads}), tensor(got.log_rate_H, {kHeads})});
+    if (kind.write_bias) own_gradients.push_back(tensor(got.write_bias_H, {kHeads}));
     for (std::size_t i = 0; i < wanted.size(); ++i) CHECK(relative_error(own_gradients[i], wanted[i]) < kBound);
   }
 }
@@ -273,6 +287,9 @@ TEST_CASE("an answer's norms and gate and their gradients are LibTorch's") {
                                           numbers(answer),
                                           gated ? numbers(gate) : passes::Numbers(),
                                           numbers(weight),
+                                          {},
+                                          {},
+                                          0,
                                           {}};
       CHECK(relative_error(tensor(answer_reference(input), out.sizes()), out.detach()) < kBound);
       const Tensor d_out = torch::randn_like(out);
@@ -290,6 +307,32 @@ TEST_CASE("an answer's norms and gate and their gradients are LibTorch's") {
       if (normed)
         CHECK(relative_error(d_answer.narrow(2, kChannels, 1), wanted_answer.narrow(2, kChannels, 1)) < kBound);
     }
+}
+
+TEST_CASE("an answer's skip and its gradients are LibTorch's") {
+  torch::manual_seed(25);
+  constexpr double kScale = 0.3, kEpsilon = 1e-6;
+  const Tensor answer = leaf({29, kHeads, kChannels}), values = leaf(answer.sizes()), gate = leaf(answer.sizes());
+  const Tensor weight = leaf({kChannels}), skip_H = leaf({kHeads});
+  const Tensor out =
+      torch::rms_norm(answer + kScale * skip_H.unsqueeze(1) * values, kChannels, weight, kEpsilon) * torch::silu(gate);
+  const passes::AnswerReference input{
+      {passes::AnswerNorm::kNone, passes::AnswerGate::kSilu, kChannels, static_cast<float>(kEpsilon)},
+      numbers(answer),
+      numbers(gate),
+      numbers(weight),
+      {},
+      numbers(skip_H),
+      kScale,
+      numbers(values)};
+  CHECK(relative_error(tensor(answer_reference(input), out.sizes()), out.detach()) < kBound);
+  const Tensor d_out = torch::randn_like(out);
+  const std::vector<Tensor> leaves{answer, values, gate, weight, skip_H};
+  const auto wanted = torch::autograd::grad({out}, leaves, {d_out});
+  const auto d = answer_reference_backward(input, numbers(d_out));
+  const std::vector<passes::Numbers> got{d.answer, d.values, d.gate, d.weight, d.skip_H};
+  for (std::size_t i = 0; i < leaves.size(); ++i)
+    CHECK(relative_error(tensor(got[i], leaves[i].sizes()), wanted[i]) < kBound);
 }
 
 // All of what the kernels make of write strengths without a bound, in their scale: strengths, the memory with a channel
@@ -351,7 +394,8 @@ TEST_CASE("exponential write strengths in their scale have the answers and gradi
                                                  numbers(write_logits),
                                                  has_decay ? numbers(decay_logits) : passes::Numbers(),
                                                  has_decay ? numbers(bias_H) : passes::Numbers(),
-                                                 has_decay ? numbers(log_rate_H) : passes::Numbers()};
+                                                 has_decay ? numbers(log_rate_H) : passes::Numbers(),
+                                                 {}};
       const auto strength = strengths_reference(strengths, static_cast<int>(kBatch * kSteps));
       const DeltaRuleReferenceInput memory{{kBatch, kSteps, kHeads, kRead},
                                            1 / std::sqrt(static_cast<double>(kChannels)),
@@ -364,7 +408,7 @@ TEST_CASE("exponential write strengths in their scale have the answers and gradi
                                            FastWeightWrite::kSum,
                                            strength.log_decay};
       const passes::AnswerReference answer{
-          kind, delta_rule_reference(memory).output_BTHD, {}, numbers(weight), strength.one};
+          kind, delta_rule_reference(memory).output_BTHD, {}, numbers(weight), strength.one, {}, 0, {}};
       CHECK(relative_error(tensor(answer_reference(answer), out.sizes()), out.detach()) < kBound);
 
       const Tensor d_out = torch::randn_like(out) * valid;

@@ -31,6 +31,9 @@ const std::vector<Variant> kDefined = {
     {"fast_weights",
      {{"rule", "sum"}, {"write_strength", "exponential"}, {"decay", "fixed"}, {"attention_norm", "at_least_one"}}},
     {"fast_weights", {{"rule", "sum"}, {"write_strength", "exponential"}, {"attention_norm", "at_least_one"}}},
+    {"fast_weights", {{"write_bias", "true"}, {"skip", "true"}}},
+    {"mamba2", {{"convolution_bias", "false"}, {"skip", "false"}}},
+    {"mlstm", {{"write_bias", "false"}}},
     {"linear_transformer", {}},
     {"performer", {}},
     {"dpfp", {{"dpfp_nu", "2"}}},
@@ -57,6 +60,7 @@ Tensor mixer(const FastWeightsOptions& options, const Tensor& normed_TD, const P
     const Tensor weight_CW = p.at(name + "convolution.weight");
     const Tensor all_TC = torch::cat({query, key, value}, 1);
     Tensor out_TC = torch::zeros_like(all_TC);
+    if (options.convolution_bias) out_TC += p.at(name + "convolution.bias");
     for (std::int64_t t = 0; t < all_TC.size(0); ++t)
       for (std::int64_t j = 0; j < 4; ++j)  // the last weight is the current step's
         if (t - 3 + j >= 0) out_TC[t] += weight_CW.select(1, j) * all_TC[t - 3 + j];
@@ -64,8 +68,12 @@ Tensor mixer(const FastWeightsOptions& options, const Tensor& normed_TD, const P
   }
   if (options.value_silu) value = plain_silu(value);
   std::vector<Tensor> heads;
-  for (const Tensor& read : reads(options, normed_TD, query, key, value, p, name))
+  for (Tensor read : reads(options, normed_TD, query, key, value, p, name)) {
+    const auto h = static_cast<std::int64_t>(heads.size());
+    if (options.skip)
+      read = read + p.at(name + "skip")[h] * value.narrow(1, h * kChannels, kChannels) / std::sqrt(double{kChannels});
     heads.push_back(plain_rms_norm(read, p.at(name + "head_norm.weight")));
+  }
   Tensor joined = torch::cat(heads, 1);
   if (options.output_gate == OutputGate::kSilu) joined = joined * plain_silu(map("gate.weight"));
   if (options.output_gate == OutputGate::kSigmoid) joined = joined * plain_sigmoid(map("gate.weight"));
@@ -127,24 +135,68 @@ TEST_CASE("FAVOR+ draws its directions once: they are kept with the weights, and
         doctest::Approx(std::exp(dot(q, k) / std::sqrt(6.0))).epsilon(0.03));
 }
 
+TEST_CASE("first gates are those of the published code") {
+  torch::manual_seed(8);
+  const auto parameters = [](const std::string& name, const std::string& heads) {
+    const Settings settings = {{"width", heads}, {"layers", "1"}, {"heads", heads}};
+    Parameters p;
+    for (const auto& [key, value] : parameters_by_name(*make_model({name, settings}, 10, torch::kFloat64)))
+      if (key.starts_with("blocks.0.mixer.")) p[key.substr(15)] = value;
+    return p;
+  };
+  // Of one number a head, so that many heads are many draws.
+  const auto in_range = [](const Tensor& x, double low, double high) {
+    const double width = high - low, least = x.min().item<double>(), most = x.max().item<double>();
+    return least >= low && least < low + 0.05 * width && most <= high && most > high - 0.05 * width &&
+           std::abs(x.mean().item<double>() - (low + high) / 2) < 0.1 * width;
+  };
+  const double low_step = std::log(1e-3), high_step = std::log(0.1);
+  for (const auto& [name, low_rate] : {std::pair("gated_deltanet", 0.0), {"mamba2", 1.0}}) {
+    CAPTURE(name);
+    const Parameters p = parameters(name, "256");
+    CHECK(in_range(p.at("decay.log_rate").exp(), low_rate, 16));
+    CHECK(in_range(torch::softplus(p.at("decay.bias")).log(), low_step, high_step));
+  }
+  CHECK(torch::equal(parameters("mamba2", "3").at("skip"), torch::ones({3}, torch::kFloat64)));
+  const Parameters p = parameters("mamba2", "256");
+  CHECK(in_range(p.at("convolution.bias"), -0.5, 0.5));
+
+  const Parameters mlstm = parameters("mlstm", "4");
+  const Tensor logits = torch::tensor({3.0, 4.0, 5.0, 6.0}, torch::kFloat64);
+  const Tensor forget_H =
+      (-mlstm.at("decay.log_rate").exp() * torch::softplus(mlstm.at("decay.bias"))).exp();  // without an input
+  CHECK(relative_error(forget_H, logits.sigmoid()) < 1e-6);
+  CHECK(mlstm.at("decay.map.weight").eq(0).all().item<bool>());
+  CHECK(mlstm.at("beta.weight").eq(0).all().item<bool>());
+  const double deviation = parameters("mlstm", "256").at("beta_bias").std().item<double>();
+  CHECK(deviation > 0.08);
+  CHECK(deviation < 0.12);
+}
+
 TEST_CASE("a preset is fast_weights with other defaults, and its options may be changed as well") {
-  for (const auto& [preset, settings] : std::vector<std::pair<std::string, Settings>>{
-           {"linear_transformer",
-            {{"rule", "sum"},
-             {"write_strength", "one"},
-             {"feature_map", "elu"},
-             {"key_norm", "none"},
-             {"attention_norm", "sum"},
-             {"value_silu", "false"}}},
-           {"gated_deltanet",
-            {{"decay", "scalar"}, {"beta_factor", "1"}, {"convolution", "true"}, {"output_gate", "silu"}}},
-           {"mamba2",
-            {{"rule", "sum"},
-             {"decay", "scalar"},
-             {"write_strength", "step"},
-             {"key_norm", "none"},
-             {"convolution", "true"},
-             {"output_gate", "silu"}}}}) {
+  for (const auto& [preset, settings] :
+       std::vector<std::pair<std::string, Settings>>{{"linear_transformer",
+                                                      {{"rule", "sum"},
+                                                       {"write_strength", "one"},
+                                                       {"feature_map", "elu"},
+                                                       {"key_norm", "none"},
+                                                       {"attention_norm", "sum"},
+                                                       {"value_silu", "false"}}},
+                                                     {"gated_deltanet",
+                                                      {{"decay", "scalar"},
+                                                       {"first_decay", "gated_deltanet"},
+                                                       {"beta_factor", "1"},
+                                                       {"convolution", "true"},
+                                                       {"output_gate", "silu"}}},
+                                                     {"mamba2",
+                                                      {{"rule", "sum"},
+                                                       {"decay", "scalar"},
+                                                       {"write_strength", "step"},
+                                                       {"key_norm", "none"},
+                                                       {"convolution", "true"},
+                                                       {"convolution_bias", "true"},
+                                                       {"skip", "true"},
+                                                       {"output_gate", "silu"}}}}) {
     CAPTURE(preset);
     const Tensor input = torch::randn({2, 9, 100});
     const auto output = [&](const Variant& variant) {
@@ -172,7 +224,7 @@ TEST_CASE("state bytes and multiply-adds of the presets at width 100, 3 layers a
         {"gated_deltanet", 2 * 50 * 50 + 3 * 300, maps + gate + convolution + 2 * 200 + 3 * 100 * 50},
         {"retnet", 2 * 50 * 50, maps + gate + 2 * 100 * 50},
         {"gla", 2 * 50 * 50, maps + gate + 16 * 200 + 2 * 100 * 50},
-        {"mamba2", 2 * 50 * 50 + 3 * 300, maps + gate + convolution + 200 + 2 * 100 * 50},
+        {"mamba2", 2 * 50 * 50 + 3 * 300, maps + gate + convolution + 200 + 2 * 100 * 50 + 100},
         {"mlstm", 2 * 50 * 50 + 2 * 50 + 2, maps + gate + 2 * 200 + 2 * 100 * 50 + 2 * 50}}) {
     CAPTURE(expected.name);
     const ModelCost cost = make_model({expected.name, {}}, 10, torch::kFloat32)->cost();
@@ -209,6 +261,8 @@ TEST_CASE("settings of fast weights that contradict each other are refused in on
         "memory.key_norm sum needs features that are not negative, which memory.feature_map silu has");
   CHECK(error({"linear_transformer", {{"feature_map", "identity"}}}) ==
         "memory.attention_norm sum needs features that are not negative, which memory.feature_map identity has");
+  CHECK(error({"mamba2", {{"attention_norm", "at_least_one"}}}) ==
+        "memory.skip true adds to what is not divided: it takes memory.attention_norm none, not at_least_one");
   CHECK(error({"dpfp", {{"dpfp_nu", "12"}}}) == "memory.dpfp_nu 12 is not below 2 memory.width / memory.heads = 12");
   CHECK(error({"dpfp", {{"dpfp_nu", "11"}}}) == "");
   CHECK_THROWS_AS(options_of(family({{"rule", "gated_delta"}})), UserError);

@@ -154,7 +154,10 @@ inline std::vector<Tensor> reads(const FastWeightsOptions& options, const Tensor
         decay = numbers(logit.narrow(0, h * keys, keys));
         for (double& a : decay) a = std::pow(sigmoid(a), 1 / 16.0);
       }
-      const auto beta = [&] { return map("beta.weight")[t][h].item<double>(); };
+      const auto beta = [&] {
+        const double bias = options.write_bias ? p.at(name + "beta_bias")[h].item<double>() : 0;
+        return map("beta.weight")[t][h].item<double>() + bias;
+      };
       if (options.write_strength == WriteStrength::kSigmoid) write = options.beta_factor * sigmoid(beta());
       if (options.write_strength == WriteStrength::kExponential) write = std::exp(beta());
       if (options.write_strength == WriteStrength::kStep) write = step_size;
