@@ -27,8 +27,8 @@ class ScreenTable {
   void add(std::vector<std::string> cells) { rows_.push_back(std::move(cells)); }
   bool empty() const { return rows_.empty(); }
 
-  // Columns are as wide as what they hold. Where that is more than kScreenColumns, a last one that
-  // is flush left gives way first, then the widest of the others that are, whose cells lose their middles.
+  // Columns are as wide as what they hold. Where that is more than kScreenColumns, a last one that is flush left gives
+  // way first, then the widest of the others that are, whose cells lose their middles.
   std::string text(std::size_t indent = 2) const;
 
  private:
