@@ -1,8 +1,12 @@
 #include "agents/config.h"
 
 #include <algorithm>
+#include <cstddef>
 #include <optional>
+#include <ranges>
 #include <set>
+#include <span>
+#include <utility>
 
 #include "base/error.h"
 #include "base/suggest.h"
@@ -13,20 +17,61 @@ namespace {
 // The keys that choose a task or a backbone; all others are values of an options struct.
 const std::vector<std::string> kChoiceKeys = {"task.name", "task.preset", "memory.name"};
 
-bool is_choice(const std::string& key) {
-  return std::find(kChoiceKeys.begin(), kChoiceKeys.end(), key) != kChoiceKeys.end();
+bool is_choice(const std::string& key) { return std::ranges::find(kChoiceKeys, key) != kChoiceKeys.end(); }
+
+// The value of a key that chooses, and the highest layer that has one.
+struct Choice {
+  std::string value;
+  const SettingsLayer* layer;
+};
+
+std::optional<Choice> choice_of(const SettingsLayers& layers, const std::string& key) {
+  for (const SettingsLayer& layer : layers | std::views::reverse) {
+    const std::string* const value = value_of(layer.settings, key);
+    if (value == nullptr) continue;
+    if (value->empty()) throw SettingError(key, key + " = '' is not allowed; it takes a name (engram list shows them)");
+    return Choice{*value, &layer};
+  }
+  return {};
 }
 
-std::optional<std::string> last_value(const Settings& settings, const std::string& key) {
-  std::optional<std::string> value;
-  for (const auto& [name, text] : settings)
-    if (name == key) value = text;
-  return value;
+// What the layers choose. A layer is null where the choice is a default's, or there is no preset.
+struct Choices {
+  TaskConfig task = Config{}.task;  // with its defaults
+  BackboneConfig memory = Config{}.memory;
+  const TaskPreset* preset = nullptr;
+  const SettingsLayer *task_layer = nullptr, *preset_layer = nullptr, *memory_layer = nullptr;
+};
+
+// A preset wins over the task's name in the layers below its own, and has to be of the task that those above name.
+void choose_task(Choices& choices, const SettingsLayers& layers) {
+  const std::optional<Choice> name = choice_of(layers, "task.name"), preset = choice_of(layers, "task.preset");
+  if (preset) {
+    choices.preset = about_key("task.preset", [&] { return &task_preset(preset->value); });
+    choices.preset_layer = choices.task_layer = preset->layer;
+    choices.task = TaskConfig(choices.preset->task);
+  }
+  if (!name || (preset && name->layer < preset->layer)) return;
+  choices.task = about_key("task.name", [&] { return TaskConfig(name->value); });
+  choices.task_layer = name->layer;
+  if (preset && choices.preset->task != name->value)
+    throw SettingError("task.preset", "task.preset '" + preset->value + "' is a size of task " + choices.preset->task +
+                                          ", but task.name is '" + name->value + "'");
 }
 
-bool has_key(const OptionList& list, const std::string& key) {
-  return std::any_of(list.options().begin(), list.options().end(),
-                     [&key](const Option& option) { return option.name == key; });
+Choices choose(const SettingsLayers& layers) {
+  Choices choices;
+  choose_task(choices, layers);
+  if (const auto memory = choice_of(layers, "memory.name")) {
+    choices.memory = about_key("memory.name", [&] { return BackboneConfig(memory->value); });
+    choices.memory_layer = memory->layer;
+  }
+  return choices;
+}
+
+const Option* find_option(const OptionList& list, const std::string& key) {
+  const auto found = std::ranges::find(list.options(), key, &Option::name);
+  return found == list.options().end() ? nullptr : &*found;
 }
 
 void append_keys(std::vector<std::string>& keys, const OptionList& list) {
@@ -34,51 +79,74 @@ void append_keys(std::vector<std::string>& keys, const OptionList& list) {
     if (std::find(keys.begin(), keys.end(), option.name) == keys.end()) keys.push_back(option.name);
 }
 
-// The tasks (or backbones) among `names` that have the option, as "a, b"; empty if none has.
-template <class Choice>
-std::string owners_of(const std::string& key, const std::vector<std::string>& names) {
-  std::string owners;
-  for (const std::string& name : names) {
-    Choice choice(name);
-    if (has_key(choice.options(), key)) owners += (owners.empty() ? "" : ", ") + name;
-  }
-  return owners;
+// The tasks (or backbones) among `names` that have the option.
+template <class OneOf>
+std::vector<std::string> owners_of(const std::string& key, std::vector<std::string> names) {
+  std::erase_if(names, [&](const std::string& name) {
+    OneOf one(name);
+    return find_option(one.options(), key) == nullptr;
+  });
+  return names;
 }
 
-// Sets the option to what a config of `format` says by `value`.
-void set_option(const Option& option, const std::string& value, int format) {
-  option.set(format < kConfigFormat && option.renewed ? option.renewed(value, format) : value);
+// `chosen`: "task tmaze", which the layer `by` has chosen. Of an option that only `owners` have, if there are any.
+void refuse_owned(const std::string& key, const SettingsLayer& layer, const std::string& chosen,
+                  const SettingsLayer* by, const std::vector<std::string>& owners) {
+  if (owners.empty()) return;
+  const bool elsewhere = by != nullptr && by != &layer && !by->name.empty();
+  throw SettingError(key, "unknown key '" + key + "' for " + chosen +
+                              (elsewhere ? ", which " + by->name + " chooses" : "") +
+                              "; it is an option of: " + listed(owners));
 }
 
-void set_value(Config& config, const OptionList& options, const std::string& key, const std::string& value,
-               int format) {
-  for (const Option& option : options.options())
-    if (option.name == key) return about_key(key, [&] { set_option(option, value, format); });
-  if (const std::string tasks = owners_of<TaskConfig>(key, task_names()); !tasks.empty())
-    throw SettingError(key,
-                       "unknown key '" + key + "' for task " + config.task.name() + "; it is an option of: " + tasks);
-  if (const std::string backbones = owners_of<BackboneConfig>(key, backbone_names()); !backbones.empty())
-    throw SettingError(
-        key, "unknown key '" + key + "' for backbone " + config.memory.name() + "; it is an option of: " + backbones);
+[[noreturn]] void refuse_unknown(const Choices& choices, const SettingsLayer& layer, const std::string& key) {
+  refuse_owned(key, layer, "task " + choices.task.name(), choices.task_layer, owners_of<TaskConfig>(key, task_names()));
+  refuse_owned(key, layer, "backbone " + choices.memory.name(), choices.memory_layer,
+               owners_of<BackboneConfig>(key, backbone_names()));
   throw SettingError(key, "unknown key '" + key + "'" + did_you_mean(key, all_config_keys()));
+}
+
+std::string preset_key(const std::string& option) { return std::string(kTaskSection) + "." + option; }
+
+// That of the lowest layer that says one: what it leaves out means what it did then.
+int format_of(const SettingsLayers& layers) {
+  for (const SettingsLayer& layer : layers)
+    if (value_of(layer.settings, kFormatKey) != nullptr) return config_format(layer.settings);
+  return kConfigFormat;
+}
+
+Config resolve(const SettingsLayers& layers) {
+  const Choices choices = choose(layers);
+  Config config;
+  config.task = choices.task;
+  config.memory = choices.memory;
+  OptionList options = config.options();
+  const int format = format_of(layers);
+  for (const Option& option : options.options())
+    if (format < option.since) option.set(option.before);
+  for (const SettingsLayer& layer : layers) {
+    for (const std::string& section : layer.empty_sections) check_section(section);
+    const int own_format = value_of(layer.settings, kFormatKey) != nullptr ? config_format(layer.settings) : format;
+    if (&layer == choices.preset_layer)
+      for (const auto& [option, value] : choices.preset->values) options.set(preset_key(option), value);
+    for (const auto& [key, value] : layer.settings) {
+      if (is_choice(key) || key == kFormatKey) continue;
+      const Option* const option = find_option(options, key);
+      if (option == nullptr) refuse_unknown(choices, layer, key);
+      const bool renews = own_format < kConfigFormat && option->renewed;
+      about_key(key, [&] { option->set(renews ? option->renewed(value, own_format) : value); });
+    }
+  }
+  config.task.check();
+  config.memory.check();
+  config.learner.check();
+  return config;
 }
 
 void refuse_change(const std::string& where, const std::string& key, const std::string& before,
                    const std::string& now) {
   if (before != now)
     throw UserError(where + " was made with " + key + " = " + before + " and cannot go on with " + now);
-}
-
-TaskConfig choose_task(const Settings& settings) {
-  const std::optional<std::string> name = last_value(settings, "task.name");
-  const std::optional<std::string> preset = last_value(settings, "task.preset");
-  const auto named = [&] { return about_key("task.name", [&] { return TaskConfig(*name); }); };
-  if (!preset) return name ? named() : Config{}.task;
-  TaskConfig task = about_key("task.preset", [&] { return TaskConfig::from_preset(*preset); });
-  if (name && named().name() != task.name())
-    throw SettingError("task.preset", "task.preset '" + *preset + "' is a size of task " + task.name() +
-                                          ", but task.name is '" + *name + "'");
-  return task;
 }
 
 }  // namespace
@@ -132,21 +200,8 @@ void CheckpointOptions::list_options(OptionList& list) {
   list.add("keep", keep, {1, 1000}, "checkpoints kept, the newest");
 }
 
-Config Config::from_settings(const Settings& settings) {
-  Config config;
-  config.task = choose_task(settings);
-  if (const auto name = last_value(settings, "memory.name"))
-    config.memory = about_key("memory.name", [&] { return BackboneConfig(*name); });
-  const OptionList options = config.options();
-  const int format = config_format(settings);
-  for (const Option& option : options.options())
-    if (format < option.since) option.set(option.before);
-  for (const auto& [key, value] : settings)
-    if (!is_choice(key) && key != kFormatKey) set_value(config, options, key, value, format);
-  config.task.check();
-  config.memory.check();
-  config.learner.check();
-  return config;
+Config Config::from_layers(const SettingsLayers& layers) {
+  return naming_line(layers, [&] { return resolve(layers); });
 }
 
 OptionList Config::options() {
@@ -185,11 +240,10 @@ std::string Config::to_ini() {
   return text;
 }
 
-void check_same_choices(const Config& saved, const Settings& wanted, const std::string& where) {
-  for (const auto& [key, value] : wanted) {
-    if (key == "task.name") refuse_change(where, key, saved.task.name(), value);
-    if (key == "memory.name") refuse_change(where, key, saved.memory.name(), value);
-  }
+void check_same_choices(const Config& saved, const SettingsLayers& wanted, const std::string& where) {
+  const Choices choices = naming_line(wanted, [&] { return choose(wanted); });
+  refuse_change(where, "task.name", saved.task.name(), choices.task.name());
+  refuse_change(where, "memory.name", saved.memory.name(), choices.memory.name());
 }
 
 bool may_change_on_resume(const std::string& key) {
@@ -207,6 +261,8 @@ bool may_change_on_resume(const std::string& key) {
 }
 
 void check_same_run(Config& saved, Config& wanted, const std::string& where) {
+  refuse_change(where, "task.name", saved.task.name(), wanted.task.name());
+  refuse_change(where, "memory.name", saved.memory.name(), wanted.memory.name());
   const OptionList before = saved.options(), now = wanted.options();
   for (std::size_t i = 0; i < before.options().size(); ++i) {
     const Option& option = before.options()[i];
@@ -229,8 +285,51 @@ std::vector<std::string> task_config_keys() {
   return keys;
 }
 
-Config read_config(const std::filesystem::path& file) {
-  return naming_line(file, {}, [&] { return Config::from_settings(read_settings(file)); });
+void check_section(const std::string& section) {
+  std::vector<std::string> sections;
+  for (const std::string& key : all_config_keys())
+    if (std::string known = key.substr(0, key.find('.')); std::ranges::find(sections, known) == sections.end())
+      sections.push_back(std::move(known));
+  if (std::ranges::find(sections, section) == sections.end())
+    throw SettingError("[" + section + "]", "unknown section [" + section + "]" + names_hint(section, sections));
 }
+
+std::string preset_overrides(const SettingsLayers& layers) {
+  const Choices choices = choose(layers);
+  if (choices.preset == nullptr) return "";
+  const auto own = static_cast<std::size_t>(choices.preset_layer - layers.data());
+  const std::span below(layers.data(), own), others(layers.data() + own, layers.size() - own);
+  TaskConfig task = choices.task;
+  const OptionList options = task.options();
+  std::string source, changes;
+  const auto compare = [&](const std::string& key, const std::string& now, const auto& plain) {
+    for (const SettingsLayer& layer : below | std::views::reverse) {
+      const std::string* const before = value_of(layer.settings, key);
+      if (before == nullptr) continue;
+      if (plain(*before) == now) return;
+      source = layer.name;
+      changes += (changes.empty() ? "" : ", ") + key + " = " + now + ", not " + *before;
+      return;
+    }
+  };
+  compare("task.name", choices.preset->task, [](const std::string& name) { return name; });
+  for (const auto& [name, value] : choices.preset->values) {
+    const std::string key = preset_key(name);
+    if (std::ranges::any_of(others,
+                            [&](const SettingsLayer& layer) { return value_of(layer.settings, key) != nullptr; }))
+      continue;  // of no effect
+    const Option& option = *find_option(options, key);
+    const auto plain = [&option](const std::string& text) {
+      option.set(text);
+      return option.get();
+    };
+    compare(key, plain(value), plain);
+  }
+  if (changes.empty()) return "";
+  return "task.preset '" + choices.preset->name + "' of " + choices.preset_layer->name + " overrides " + source + ": " +
+         changes;
+}
+
+Config read_config(const std::filesystem::path& file) { return Config::from_layers({read_settings(file)}); }
 
 }  // namespace engram

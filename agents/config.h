@@ -80,9 +80,14 @@ struct Config {
   EvaluationOptions evaluation;
   CheckpointOptions checkpoint;
 
-  // Later settings win. "format", "task.preset", "task.name" and "memory.name" are taken first, whatever their place.
-  // Throws UserError for an unknown key, a value out of bounds, or values that contradict each other.
-  static Config from_settings(const Settings& settings);
+  // A higher layer wins, and in a layer the later setting. What chooses ("task.preset", "task.name", "memory.name") is
+  // looked at first, whatever its place; a preset's values lie below the other settings of its layer and above all
+  // layers below that. What is left out means what it did in the format of the lowest layer that says one ("format").
+  // Throws UserError for an unknown key or section, a value out of bounds, or values that contradict each other, with
+  // the line of a file's setting.
+  static Config from_layers(const SettingsLayers& layers);
+  // Of one layer.
+  static Config from_settings(const Settings& settings) { return from_layers({{.settings = settings}}); }
 
   // All options, bound to this object; without task.name, task.preset and memory.name.
   OptionList options();
@@ -94,16 +99,23 @@ struct Config {
 bool may_change_on_resume(const std::string& key);
 // Throws UserError, naming the key and both values, if the configs differ in any other option. `where` names the run.
 void check_same_run(Config& saved, Config& wanted, const std::string& where);
-// The same for the task and the backbone alone, before their options are looked at.
-void check_same_choices(const Config& saved, const Settings& wanted, const std::string& where);
+// The same for the task and the backbone that the layers choose alone, before their options are looked at.
+void check_same_choices(const Config& saved, const SettingsLayers& wanted, const std::string& where);
 
 // Every key that some config takes, in all sections and for all tasks and backbones.
 std::vector<std::string> all_config_keys();
 // Those of the section task.
 std::vector<std::string> task_config_keys();
 
-// The config that the file gives. Throws UserError as read_settings() and Config::from_settings() do, with the line of
-// a setting that is refused.
+// Throws SettingError for a section that no config has.
+void check_section(const std::string& section);
+
+// What the preset of a layer sets otherwise than a layer below it, in a line, as in "task.preset 'visual_match_60' of
+// the command line overrides config file 'c.ini': task.distractor_steps = 60, not 10"; empty where there is nothing.
+// The layers make a config, or are the highest of some that do.
+std::string preset_overrides(const SettingsLayers& layers);
+
+// The config that the file gives. Throws UserError as read_settings() and Config::from_layers() do.
 Config read_config(const std::filesystem::path& file);
 
 }  // namespace engram

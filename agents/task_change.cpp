@@ -1,7 +1,7 @@
 #include "agents/task_change.h"
 
-#include <algorithm>
 #include <sstream>
+#include <utility>
 
 #include "base/error.h"
 
@@ -12,26 +12,33 @@ std::string observation_text(const ObservationSpec& observation) {
   return (observation.type == ElementType::kUint8 ? "uint8 " : "float32 ") + observation.text();
 }
 
-void check_same_task(const Config& trained, const std::string& name, const std::string& given) {
+void check_same_task(const Config& trained, const std::string& name, const std::string& key, const std::string& value) {
   if (name != trained.task.name())
-    throw UserError(given + " is of task " + name + ", but the agent was trained on " + trained.task.name());
+    throw SettingError(
+        key, key + " = '" + value + "' is of task " + name + ", but the agent was trained on " + trained.task.name());
+}
+
+void check_same_task(const Config& trained, const Settings& settings) {
+  for (const auto& [key, value] : settings) {
+    if (key == "task.name") check_same_task(trained, TaskConfig(value).name(), key, value);
+    if (key == "task.preset") check_same_task(trained, task_preset(value).task, key, value);
+  }
 }
 
 }  // namespace
 
 Config with_task_settings(Config trained, const Settings& settings) {
+  return with_task_layers(std::move(trained), {{.settings = settings}});
+}
+
+Config with_task_layers(Config trained, const SettingsLayers& layers) {
+  naming_line(layers, [&] {
+    for (const SettingsLayer& layer : layers) check_same_task(trained, layer.settings);
+  });
   std::istringstream ini(trained.to_ini());
-  Settings all = read_settings(ini, "the agent's config");
-  for (const auto& [key, value] : settings) {
-    if (key == "task.name") check_same_task(trained, TaskConfig(value).name(), "task.name = '" + value + "'");
-    if (key != "task.preset") continue;
-    check_same_task(trained, TaskConfig::from_preset(value).name(), "task.preset = '" + value + "'");
-    const auto preset = std::ranges::find(task_presets(), value, &TaskPreset::name);
-    for (const auto& [option, set] : preset->values) all.emplace_back(std::string(kTaskSection) + "." + option, set);
-  }
-  for (const auto& [key, value] : settings)
-    if (key != "task.name" && key != "task.preset") all.emplace_back(key, value);
-  Config played = Config::from_settings(all);
+  SettingsLayers all = {{.settings = read_settings(ini, "the agent's config").settings}};
+  all.insert(all.end(), layers.begin(), layers.end());
+  Config played = Config::from_layers(all);
 
   const TaskInfo before = trained.task.info(), now = played.task.info();
   std::string given;

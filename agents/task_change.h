@@ -14,10 +14,12 @@ struct TaskDifference {
   std::string trained, played;
 };
 
-// The config of a trained agent with other values of its task's options. `settings`: task.key; task.preset stands for
-// the values of a preset and is taken first, whatever its place. Throws UserError, in a line that names the value, for
-// a key or value that the task does not take, for another task, and where the agent's observations or actions would
-// have another shape. A longer episode is none of these: make_network() builds the backbone for it.
+// The config of a trained agent with other values of its task's options, task.key or task.preset, in layers above the
+// agent's own. Throws UserError, in a line that names the value, for a key or value that the task does not take, for
+// another task, and where the agent's observations or actions would have another shape. A longer episode is none of
+// these: make_network() builds the backbone for it.
+Config with_task_layers(Config trained, const SettingsLayers& layers);
+// Of one layer.
 Config with_task_settings(Config trained, const Settings& settings);
 
 // What the second config's task has changed, in the order of its options. Both are of the same task.

@@ -33,17 +33,21 @@ TrainedAgent load_trained_agent(const std::filesystem::path& run_directory, Whic
   return agent;
 }
 
-AgentToAdapt load_agent_to_adapt(const std::filesystem::path& run_directory, const Settings& settings) {
+AgentToAdapt load_agent_to_adapt(const std::filesystem::path& run_directory, const SettingsLayers& layers) {
   const RunDirectory run = RunDirectory::open(run_directory);
   const Config trained = read_config(run.config_file());
-  for (const auto& [key, value] : settings)
-    if (key == "memory.name" && value != trained.memory.name())
-      throw UserError("memory.name = '" + value + "', but the memory of the agent in '" + run_directory.string() +
-                      "' is " + trained.memory.name());
-  Settings all = {{"adapters.rank", "8"}};
-  all.insert(all.end(), settings.begin(), settings.end());
+  naming_line(layers, [&] {
+    for (const SettingsLayer& layer : layers) {
+      const std::string* const name = value_of(layer.settings, "memory.name");
+      if (name != nullptr && *name != trained.memory.name())
+        throw SettingError("memory.name", "memory.name = '" + *name + "', but the memory of the agent in '" +
+                                              run_directory.string() + "' is " + trained.memory.name());
+    }
+  });
+  SettingsLayers all = {{.settings = {{"adapters.rank", "8"}}}};
+  all.insert(all.end(), layers.begin(), layers.end());
   const std::filesystem::path file = run.weights_file(WhichWeights::kBest);
-  return {with_task_settings(trained, all), load_safetensors(file).tensors, file};
+  return {with_task_layers(trained, all), load_safetensors(file).tensors, file};
 }
 
 torch::ScalarType compute_dtype(const Config& config, torch::Device device) {

@@ -38,10 +38,10 @@ struct AgentToAdapt {
   std::filesystem::path file;  // that they are of
 };
 
-// The best weights of a run, and its config with `settings` and, unless these say otherwise, adapters of rank 8. They
+// The best weights of a run, and its config with `layers` and, unless these say otherwise, adapters of rank 8. They
 // may name another size of the task, and other options of the backbone that its weights fit, but no other backbone.
 // Throws UserError as load_trained_agent() does.
-AgentToAdapt load_agent_to_adapt(const std::filesystem::path& run_directory, const Settings& settings);
+AgentToAdapt load_agent_to_adapt(const std::filesystem::path& run_directory, const SettingsLayers& layers);
 
 // The type of activations and matrix products on `device`, by run.precision: auto is bfloat16 on a GPU and float32 on
 // the CPU, which knows no other.

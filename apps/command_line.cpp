@@ -21,7 +21,6 @@ namespace po = boost::program_options;
 constexpr std::size_t kPlainColumns = 100;                     // of help where there is no terminal
 constexpr std::size_t kLeastColumns = 40, kMostColumns = 120;  // on a terminal: what is wider reads badly
 constexpr const char* kFlag = "false | true";                  // how an OptionList describes a true/false option
-constexpr const char* kText = "text";                          // and one that takes any text
 
 bool contains(const std::vector<std::string>& names, const std::string& name) {
   return std::find(names.begin(), names.end(), name) != names.end();
@@ -95,7 +94,7 @@ class GivenOptions {
  public:
   GivenOptions(const OptionList& options, const CommandSyntax& syntax) : syntax_(syntax) {
     for (const Option& option : options.options())
-      if (option.allowed == kText) texts_.push_back(option.name);
+      if (option.allowed == kAnyText) texts_.push_back(option.name);
   }
 
   // Throws UserError if the option, or one that means the same, has another value already.
@@ -145,6 +144,8 @@ void check_positional(const CommandLine& line, const OptionList& options, const 
   const std::size_t count = line.positional.size(), most = syntax.positional.size();
   for (std::size_t i = 0; i < count; ++i) {
     const std::string& word = line.positional[i];
+    if (word.empty() && most > 0)
+      throw UserError("'' is not allowed as " + syntax.positional[std::min(i, most - 1)] + ": it is empty");
     if (word.size() > 1 && word[0] == '-')
       throw UserError("unknown option '" + word + "'" +
                       did_you_mean(word.substr(1, word.find('=') - 1), option_names(options, syntax), "--"));
@@ -229,7 +230,7 @@ void print_options(std::ostream& out, const OptionList& list, const std::string&
     if (!section.empty() && !option.name.starts_with(section + ".")) continue;
     std::string text = option.help;
     if (!is_flag(option) || option.get() == "true")
-      text += " [" + (option.allowed == "text" ? "" : option.allowed + "; ") + "default " +
+      text += " [" + (option.allowed == kAnyText ? "" : option.allowed + "; ") + "default " +
               (option.get().empty() ? "none" : option.get()) + "]";
     print_option(out, option.name, text, columns);
   }

@@ -200,7 +200,7 @@ FileFacts read_file_facts(const std::filesystem::path& file) {
   if (!contents.metadata.contains("config")) return facts;
   try {
     std::istringstream stream(entry(contents, "config"));
-    facts.config = Config::from_settings(read_settings(stream, "its config"));
+    facts.config = Config::from_layers({read_settings(stream, "its config")});
   } catch (const UserError& error) {
     facts.config_damage = error.what();
   }

@@ -13,6 +13,7 @@
 #include "apps/small_configs.h"
 #include "apps/status_display.h"
 #include "base/error.h"
+#include "base/suggest.h"
 #include "base/words.h"
 #include "memory/registry.h"
 
@@ -274,9 +275,7 @@ void print_one(const std::string& name) {
 void check_known(const std::string& name) {
   const std::vector<std::string> names = all_names();
   if (std::ranges::find(names, name) != names.end()) return;
-  const std::string near = nearest(name, names);
-  throw UserError("no task, preset or backbone is called '" + name + "'; " +
-                  (near.empty() ? "engram list shows what there is" : "did you mean '" + near + "'?"));
+  throw UserError(unknown_name("task, preset or backbone", name, names, "engram list"));
 }
 
 CommandSyntax list_syntax() {

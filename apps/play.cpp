@@ -65,10 +65,8 @@ CommandSyntax play_syntax() {
 TaskConfig chosen_task(const CommandLine& line) {
   const std::string& name = line.positional[0];
   const std::vector<std::string> tasks = task_names(), all = task_and_preset_names();
-  if (std::ranges::find(all, name) == all.end()) {
-    const std::string hint = did_you_mean(name, all);
-    throw UserError("unknown task or preset '" + name + "'" + (hint.empty() ? "; engram list shows them" : hint));
-  }
+  if (std::ranges::find(all, name) == all.end())
+    throw UserError(unknown_name("task or preset", name, all, "engram list"));
   const bool is_task = std::ranges::find(tasks, name) != tasks.end();
   Settings settings = {{is_task ? "task.name" : "task.preset", name}};
   settings.insert(settings.end(), line.settings.begin(), line.settings.end());

@@ -13,7 +13,7 @@
 #include "apps/standard_streams.h"
 #include "apps/taken_signals.h"
 #include "base/error.h"
-#include "base/options.h"
+#include "base/suggest.h"
 #include "storage/build_info.h"
 
 namespace engram {
@@ -63,9 +63,7 @@ int run(const std::vector<std::string>& arguments) {
     if (arguments[0] == command.name) return command.run({arguments.begin() + 1, arguments.end()});
     names.push_back(command.name);
   }
-  const std::string near = nearest(arguments[0], names);
-  throw UserError("unknown command '" + arguments[0] + "'; " +
-                  (near.empty() ? "see engram --help" : "did you mean '" + near + "'?"));
+  throw UserError(unknown_name("command", arguments[0], names, "engram --help"));
 }
 
 // The first line says what happened; LibTorch's further ones say where in LibTorch.

@@ -40,8 +40,8 @@ CommandSyntax train_syntax() {
 }
 
 // The settings of a run's config file.
-Settings read_run_settings(const std::string& file) {
-  Settings settings = read_settings(file);
+SettingsLayer read_run_settings(const std::string& file) {
+  SettingsLayer settings = read_settings(file);
   if (const std::string sections = experiment_sections(settings); !sections.empty())
     throw UserError(config_file_text(file) + " has " + sections + ", the sections of a comparison: it is for " +
                     shell_command({"engram", "compare", "--config", file}));
@@ -61,17 +61,19 @@ void take_folder(TrainOptions& options, const CommandLine& line) {
   options.run = folder;
 }
 
-// Those of the command line, which win over the config file's.
-Settings typed_settings(const TrainOptions& options, const CommandLine& line) {
-  Settings settings = line.settings;
-  if (!options.seed.empty()) settings.emplace_back("run.seed", options.seed);
-  if (!options.device.empty()) settings.emplace_back("run.device", options.device);
-  if (!options.on_nan.empty()) settings.emplace_back("run.on_nan", options.on_nan);
-  return settings;
+// Those of the config file, and above them those of the command line.
+SettingsLayers run_settings(const TrainOptions& options, const CommandLine& line) {
+  SettingsLayers layers;
+  if (!options.config.empty()) layers.push_back(read_run_settings(options.config));
+  Settings& typed = layers.emplace_back(SettingsLayer{.settings = line.settings, .name = kCommandLine}).settings;
+  if (!options.seed.empty()) typed.emplace_back("run.seed", options.seed);
+  if (!options.device.empty()) typed.emplace_back("run.device", options.device);
+  if (!options.on_nan.empty()) typed.emplace_back("run.on_nan", options.on_nan);
+  return layers;
 }
 
-void print_help(const OptionList& own, const Settings& settings) {
-  Config config = Config::from_settings(settings);
+void print_help(const OptionList& own, const SettingsLayers& settings) {
+  Config config = Config::from_layers(settings);
   std::cout << wrapped("engram train DIR [--config FILE] [--seed S] [--section.key value ...]", 2) << "\n"
             << wrapped("engram train DIR --seeds 1-4 [--config FILE] [--section.key value ...]", 2) << "\n"
             << "engram train --resume DIR [--section.key value ...]\n"
@@ -79,7 +81,8 @@ void print_help(const OptionList& own, const Settings& settings) {
             << "\n\n"
             << wrapped(
                    "Trains an agent on a memory task with discrete soft actor-critic. Settings come from the defaults, "
-                   "the task's preset, the config file and the command line, each overriding the ones before.",
+                   "the config file and the command line, each overriding the ones before; a preset gives way to the "
+                   "other settings of its own place alone.",
                    0)
             << "\n\nThe command's own options\n";
   print_options(std::cout, own);
@@ -189,11 +192,9 @@ int run_train(const std::vector<std::string>& arguments) {
   options.list_options(own);
   const CommandLine line = parse_command_line(arguments, own, train_syntax());
   take_folder(options, line);
-  const Settings typed = typed_settings(options, line);
-  Settings settings = options.config.empty() ? Settings{} : read_run_settings(options.config);
-  settings.insert(settings.end(), typed.begin(), typed.end());
+  const SettingsLayers settings = run_settings(options, line);
   if (line.help) {
-    naming_line(options.config, typed, [&] { print_help(own, settings); });
+    print_help(own, settings);
     return 0;
   }
   take_signals();
@@ -203,17 +204,15 @@ int run_train(const std::vector<std::string>& arguments) {
   const auto ranks = std::make_shared<Ranks>(launch_of([](const char* name) { return std::getenv(name); }));
   if (!options.seeds.empty()) {
     if (!ranks->alone()) throw UserError("--seeds '" + options.seeds + "' and several ranks contradict each other");
-    if (const auto seed = std::ranges::find(typed, "run.seed", &Settings::value_type::first); seed != typed.end())
-      throw UserError("--seeds '" + options.seeds + "' and run.seed '" + seed->second + "' contradict each other");
+    if (const std::string* const seed = value_of(settings.back().settings, "run.seed"); seed != nullptr)
+      throw UserError("--seeds '" + options.seeds + "' and run.seed '" + *seed + "' contradict each other");
     return train_seeds(options, arguments, [&](const TrainOptions& own_options, const std::string& seed) {
-      Settings own_settings = settings;
-      own_settings.emplace_back("run.seed", seed);
-      return naming_line(options.config, typed, [&] { return find_start(*ranks, own_options, own_settings); });
+      SettingsLayers own_settings = settings;
+      own_settings.back().settings.emplace_back("run.seed", seed);
+      return find_start(*ranks, own_options, own_settings);
     });
   }
-  const auto find = [&] {
-    return naming_line(options.config, typed, [&] { return find_start(*ranks, options, settings); });
-  };
+  const auto find = [&] { return find_start(*ranks, options, settings); };
   return ranks->alone() ? train_alone(find, options, arguments) : train_as_one_of(ranks, find, options.run, arguments);
 }
 

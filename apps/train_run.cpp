@@ -145,6 +145,7 @@ TrainStatus train(Start& start, const TrainCall& call, std::optional<RunDirector
   if (state != nullptr && trainer.restored_ranks() != ranks->size())
     display.say("  saved by " + counted(trainer.restored_ranks(), "rank") +
                 ": replay and environments are dealt anew to " + counted(ranks->size(), "rank"));
+  if (!start.preset_overrides.empty()) display.say("  " + start.preset_overrides);
   if (!facts.empty()) display.say(facts_text(facts));
   if (device.is_cuda())  // on the CPU there is one road
     for (const Road& road : roads) display.say("  " + road_text(road));

@@ -15,20 +15,20 @@ namespace engram {
 namespace {
 
 // Sets what a run from its beginning is.
-void begin(Start& start, const TrainOptions& options, const Settings& settings) {
+void begin(Start& start, const TrainOptions& options, const SettingsLayers& settings) {
   if (!options.adapt.empty()) {
     AgentToAdapt agent = load_agent_to_adapt(options.adapt, settings);
     start.config = std::move(agent.config);
     start.first_weights = {std::move(agent.weights), "weights file '" + agent.file.string() + "'"};
     return;
   }
-  start.config = Config::from_settings(settings);
+  start.config = Config::from_layers(settings);
   if (start.config.adapters.rank > 0)
     throw UserError("adapters.rank " + std::to_string(start.config.adapters.rank) +
                     " adapts a trained agent; --adapt DIR names the folder of its run");
 }
 
-Start find_first_start(const TrainOptions& options, const Settings& settings) {
+Start find_first_start(const TrainOptions& options, const SettingsLayers& settings) {
   const bool automatic = options.resume == "auto";
   if (options.run.empty() && (options.resume.empty() || automatic))
     throw UserError("the argument DIR (or --run DIR) is missing: the folder for everything that the run leaves behind");
@@ -63,10 +63,10 @@ Start find_first_start(const TrainOptions& options, const Settings& settings) {
   }
   const std::string where = "run '" + folder + "'";
   Config saved = Config::from_settings(start.checkpoint->config);
-  Settings all = read_settings(start.run->config_file());
+  SettingsLayers all = {read_settings(start.run->config_file())};
   all.insert(all.end(), settings.begin(), settings.end());
   check_same_choices(saved, all, where);
-  start.config = Config::from_settings(all);
+  start.config = Config::from_layers(all);
   check_same_run(saved, start.config, where);
   // Environments step together: a finished run may have done a few steps more than its total.
   const std::int64_t done = start.checkpoint->steps, total = start.config.run.steps;
@@ -78,9 +78,12 @@ Start find_first_start(const TrainOptions& options, const Settings& settings) {
 
 }  // namespace
 
-Start find_start(Ranks& ranks, const TrainOptions& options, const Settings& settings) {
+Start find_start(Ranks& ranks, const TrainOptions& options, const SettingsLayers& settings) {
   Start start;
-  if (ranks.first()) start = find_first_start(options, settings);
+  if (ranks.first()) {
+    start = find_first_start(options, settings);
+    start.preset_overrides = preset_overrides(settings);
+  }
   if (ranks.alone()) return start;
   const std::string config = ranks.broadcast(start.config.to_ini());
   const std::string checkpoint =
@@ -91,7 +94,7 @@ Start find_start(Ranks& ranks, const TrainOptions& options, const Settings& sett
   else
     start.checkpoint = load_checkpoint(checkpoint);
   std::istringstream text(config);
-  start.config = Config::from_settings(read_settings(text, "the config of rank 0"));
+  start.config = Config::from_layers({read_settings(text, "the config of rank 0")});
   return start;
 }
 

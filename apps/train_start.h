@@ -48,11 +48,12 @@ struct Start {
   bool over = false;                // the run was begun and has saved nothing
   std::optional<Checkpoint> checkpoint;
   StartingWeights first_weights;  // none: a fresh network's, or the checkpoint's
+  std::string preset_overrides;   // preset_overrides() of the settings
 };
 
-// By the options and the run's settings. Throws UserError for what contradicts itself, and for a run that cannot be
-// gone on from. All ranks begin as the first one does: with its config, from its checkpoint, which they read by
-// themselves; the run's directory is its alone.
-Start find_start(Ranks& ranks, const TrainOptions& options, const Settings& settings);
+// By the options and the run's settings, those of its config file and the command line. Throws UserError for what
+// contradicts itself, and for a run that cannot be gone on from. All ranks begin as the first one does: with its
+// config, from its checkpoint, which they read by themselves; the run's directory is its alone.
+Start find_start(Ranks& ranks, const TrainOptions& options, const SettingsLayers& settings);
 
 }  // namespace engram

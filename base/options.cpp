@@ -50,26 +50,14 @@ std::function<bool(const std::string&)> bounded_parser(Field& field, Bounds<Numb
 
 }  // namespace
 
-std::string nearest(const std::string& text, const std::vector<std::string>& candidates) {
-  std::string best;
-  std::size_t best_distance = text.size() / 3 + 2;
-  for (const std::string& candidate : candidates) {
-    // Texts that differ more in length are no neighbours; a file's key can be megabytes long.
-    if (std::max(text.size(), candidate.size()) - std::min(text.size(), candidate.size()) >= best_distance) continue;
-    const std::size_t distance = edit_distance(text, candidate);
-    if (distance < best_distance) {
-      best_distance = distance;
-      best = candidate;
-    }
-  }
-  return best;
-}
-
 void OptionList::add_option(std::string_view key, std::string allowed, std::string_view help,
                             std::function<bool(const std::string&)> parse, std::function<std::string()> get) {
   const std::string name = section_.empty() ? std::string(key) : section_ + "." + std::string(key);
   auto set = [name, allowed, parse = std::move(parse)](const std::string& text) {
-    if (!parse(text)) throw UserError(name + " = '" + text + "' is not allowed; it takes " + allowed);
+    if (parse(text)) return;
+    const bool lacks_text = text.empty() && allowed == kAnyText;
+    throw UserError(name + " = '" + text + "' is not allowed; it takes " + allowed +
+                    (lacks_text ? " that is not empty" : ""));
   };
   options_.push_back({name, std::string(help), std::move(allowed), std::move(set), std::move(get)});
 }
@@ -105,10 +93,11 @@ void OptionList::add(std::string_view key, bool& field, std::string_view help) {
       [&field] { return std::string(field ? "true" : "false"); }, help);
 }
 
-void OptionList::add(std::string_view key, std::string& field, std::string_view help) {
+void OptionList::add(std::string_view key, std::string& field, std::string_view help, EmptyText empty) {
   add_option(
-      key, "text", help,
-      [&field](const std::string& text) {
+      key, kAnyText, help,
+      [&field, empty](const std::string& text) {
+        if (text.empty() && empty == EmptyText::kRefused) return false;
         field = text;
         return true;
       },

@@ -29,6 +29,11 @@ struct Bounds {
 template <class Enum>
 using EnumNames = std::vector<std::pair<Enum, std::string>>;
 
+// What `allowed` is of an option that takes any text.
+inline constexpr const char* kAnyText = "text";
+// Whether it takes an empty one.
+enum class EmptyText { kRefused, kAllowed };
+
 // One option, bound to a field of an options struct that must outlive it.
 struct Option {
   std::string name;     // section.key
@@ -56,7 +61,7 @@ class OptionList {
   void add(std::string_view key, double& field, Bounds<double> bounds, std::string_view help);
   void add(std::string_view key, float& field, Bounds<double> bounds, std::string_view help);
   void add(std::string_view key, bool& field, std::string_view help);
-  void add(std::string_view key, std::string& field, std::string_view help);
+  void add(std::string_view key, std::string& field, std::string_view help, EmptyText empty = EmptyText::kRefused);
 
   template <class Enum>
     requires std::is_enum_v<Enum>
@@ -107,8 +112,5 @@ void check_bounds(Options options, const char* section) {
   options.list_options(list);
   for (const Option& option : list.options()) option.set(option.get());
 }
-
-// The candidate nearest to `text` in edit distance, for "did you mean ...?"; empty if none is near.
-std::string nearest(const std::string& text, const std::vector<std::string>& candidates);
 
 }  // namespace engram

@@ -3,12 +3,14 @@
 #include <algorithm>
 #include <cctype>
 #include <cstddef>
+#include <functional>
 #include <numeric>
+#include <utility>
 
 namespace engram {
 namespace {
 
-constexpr std::size_t kMost = 3;
+constexpr std::size_t kMost = 3;       // names suggested, or listed of many
 constexpr std::size_t kLongest = 100;  // characters of a text that is worth looking at: a file's key can be megabytes
 
 // A name in lower case with "_" for "-", in its two parts.
@@ -79,6 +81,31 @@ std::vector<double> likeness(const Name& typed, const Name& known) {
           has_initials(known.key, typed.key) ? 1.0 : 0.0, words >= kFewestCommonWords ? words : 0.0};
 }
 
+struct Alike {
+  std::string name;
+  std::vector<double> likeness;
+};
+
+// The names that `text` may stand for by any rule, the likest first.
+std::vector<Alike> alike(const std::string& text, const std::vector<std::string>& names) {
+  if (text.size() > kLongest) return {};
+  const Name typed(text);
+  std::vector<Alike> all;
+  for (const std::string& name : names) {
+    std::vector<double> found = likeness(typed, Name(name));
+    if (std::ranges::any_of(found, [](double value) { return value > 0; })) all.push_back({name, std::move(found)});
+  }
+  std::ranges::stable_sort(all, std::ranges::greater(), &Alike::likeness);
+  return all;
+}
+
+// "; did you mean 'a' or 'b'?", `dashes` before each; empty where there are none.
+std::string question(const std::vector<std::string>& names, const std::string& dashes) {
+  std::vector<std::string> quoted;
+  for (const std::string& name : names) quoted.push_back("'" + dashes + name + "'");
+  return quoted.empty() ? "" : "; did you mean " + either_of(quoted) + "?";
+}
+
 }  // namespace
 
 std::size_t edit_distance(const std::string& a, const std::string& b) {
@@ -97,21 +124,12 @@ std::size_t edit_distance(const std::string& a, const std::string& b) {
 }
 
 std::vector<std::string> similar_names(const std::string& text, const std::vector<std::string>& names) {
-  if (text.size() > kLongest) return {};
-  const Name typed(text);
+  const std::vector<Alike> all = alike(text, names);
   std::vector<std::string> best, best_of_section;
-  std::vector<double> most = {0, 0, 0, 0};
-  for (const std::string& name : names) {
-    const Name known(name);
-    const std::vector<double> found = likeness(typed, known);
-    if (found < most || std::all_of(found.begin(), found.end(), [](double value) { return value == 0; })) continue;
-    if (found > most) {
-      best.clear();
-      best_of_section.clear();
-      most = found;
-    }
-    best.push_back(name);
-    if (known.section == typed.section) best_of_section.push_back(name);
+  for (const Alike& one : all) {
+    if (one.likeness < all.front().likeness) break;
+    best.push_back(one.name);
+    if (Name(one.name).section == Name(text).section) best_of_section.push_back(one.name);
   }
   if (!best_of_section.empty()) best = best_of_section;
   best.resize(std::min(best.size(), kMost));
@@ -126,15 +144,28 @@ std::string either_of(const std::vector<std::string>& texts) {
 }
 
 std::string did_you_mean(const std::string& text, const std::vector<std::string>& names, const std::string& dashes) {
-  std::vector<std::string> quoted;
-  for (const std::string& name : similar_names(text, names)) quoted.push_back("'" + dashes + name + "'");
-  return quoted.empty() ? "" : "; did you mean " + either_of(quoted) + "?";
+  return question(similar_names(text, names), dashes);
 }
 
-std::string unknown_name(const std::string& what, const std::string& text, const std::vector<std::string>& names) {
-  std::string known;
-  for (const std::string& name : names) known += (known.empty() ? "" : ", ") + name;
-  return "unknown " + what + " '" + text + "'" + did_you_mean(text, names) + " (known: " + known + ")";
+std::string names_hint(const std::string& text, const std::vector<std::string>& names, const std::string& shown_by) {
+  std::vector<std::string> near;
+  for (const Alike& one : alike(text, names))
+    if (near.size() < kMost) near.push_back(one.name);
+  if (!near.empty()) return question(near, "");
+  return "; there are " + listed(names) +
+         (names.size() > kMostListed && !shown_by.empty() ? "; " + shown_by + " shows them" : "");
+}
+
+std::string unknown_name(const std::string& what, const std::string& text, const std::vector<std::string>& names,
+                         const std::string& shown_by) {
+  return "unknown " + what + " '" + text + "'" + names_hint(text, names, shown_by);
+}
+
+std::string listed(const std::vector<std::string>& names) {
+  const std::size_t shown = names.size() > kMostListed ? kMost : names.size();
+  std::string text;
+  for (std::size_t i = 0; i < shown; ++i) text += (i == 0 ? "" : ", ") + names[i];
+  return shown == names.size() ? text : text + " and " + std::to_string(names.size() - shown) + " more";
 }
 
 }  // namespace engram

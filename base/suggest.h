@@ -1,6 +1,7 @@
 // What a wrong name may have been meant to be.
 #pragma once
 
+#include <cstddef>
 #include <string>
 #include <vector>
 
@@ -17,8 +18,18 @@ std::vector<std::string> similar_names(const std::string& text, const std::vecto
 std::string did_you_mean(const std::string& text, const std::vector<std::string>& names,
                          const std::string& dashes = "");
 
-// "unknown backbone 'x'; did you mean 'y'? (known: y, z)".
-std::string unknown_name(const std::string& what, const std::string& text, const std::vector<std::string>& names);
+// Follows `text`, which is none of the names: the nearest of them, at most three, as a question; where nothing is like
+// it, what there is (listed()). `shown_by`: a command that shows them all.
+std::string names_hint(const std::string& text, const std::vector<std::string>& names,
+                       const std::string& shown_by = "");
+
+// "unknown preset 'x'; did you mean 'y' or 'z'?", the end by names_hint().
+std::string unknown_name(const std::string& what, const std::string& text, const std::vector<std::string>& names,
+                         const std::string& shown_by = "");
+
+// "a, b, c"; of more than kMostListed names "a, b, c and 17 more".
+inline constexpr std::size_t kMostListed = 12;
+std::string listed(const std::vector<std::string>& names);
 
 // Edits (characters put in, left out or replaced) that make one text the other.
 std::size_t edit_distance(const std::string& a, const std::string& b);

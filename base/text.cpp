@@ -19,6 +19,14 @@ std::string without_brackets(const std::string& value) {
 
 }  // namespace
 
+std::string_view without_byte_order_mark(std::string_view text, const std::string& where) {
+  using namespace std::string_view_literals;
+  constexpr std::string_view kUtf8 = "\xef\xbb\xbf"sv;
+  for (const std::string_view other : {"\xff\xfe"sv, "\xfe\xff"sv, "\0\0\xfe\xff"sv})
+    if (text.starts_with(other)) throw UserError(where + " is UTF-16 or UTF-32; save it as UTF-8");
+  return text.starts_with(kUtf8) ? text.substr(kUtf8.size()) : text;
+}
+
 std::vector<std::string> split_text(const std::string& text, char separator) {
   std::vector<std::string> parts;
   for (std::size_t begin = 0; begin <= text.size();) {

@@ -1,12 +1,18 @@
-// How lists are written in one value: items between separators, and a name with settings, "hqlt:mixing=sum:window=32".
-// A setting that is a list itself stands in square brackets: "gru,stack:stack=[deltanet,window:window=32],hqlt".
+// Text as people save it, and how lists are written in one value: items between separators, and a name with settings,
+// "hqlt:mixing=sum:window=32". A setting that is a list itself stands in square brackets:
+// "gru,stack:stack=[deltanet,window:window=32],hqlt".
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
 namespace engram {
+
+// `text` without the byte order mark of UTF-8, which some editors put before it. Throws UserError, `where` named, where
+// it has the mark of UTF-16 or UTF-32. Every reader of what people may have saved begins with it.
+std::string_view without_byte_order_mark(std::string_view text, const std::string& where);
 
 // The parts between separators, empty ones included; one part where there is no separator.
 std::vector<std::string> split_text(const std::string& text, char separator);

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/text.h"
 #include "envs/recorded/played.h"
 #include "envs/recorded/replay.h"
 
@@ -61,6 +62,7 @@ int for_each_episode(std::istream& file, const std::string& path, const Take& ta
   int episodes = 0;
   std::string line;
   for (int line_number = 1; std::getline(file, line); ++line_number) {
+    if (line_number == 1) line = without_byte_order_mark(line, "'" + path + "'");
     if (line.find_first_not_of(" \t\r") == std::string::npos) continue;
     const std::string where = path + ", line " + std::to_string(line_number);
     try {

@@ -1,19 +1,13 @@
 #include "envs/registry.h"
 
 #include "base/error.h"
+#include "base/suggest.h"
 #include "envs/all_tasks.h"
 
 namespace engram {
 namespace {
 
-// "; did you mean 'x'?" where something is near, otherwise the list of what there is.
-std::string hint(const std::string& name, const std::vector<std::string>& known) {
-  const std::string near = nearest(name, known);
-  if (!near.empty()) return "; did you mean '" + near + "'?";
-  std::string list;
-  for (const std::string& entry : known) list += (list.empty() ? "" : ", ") + entry;
-  return "; there are " + list;
-}
+constexpr const char* kShownBy = "engram list";
 
 struct Registry {
   std::vector<TaskEntry> tasks;
@@ -53,23 +47,27 @@ std::vector<std::string> task_names() {
 
 const std::vector<TaskPreset>& task_presets() { return registry().presets; }
 
+const TaskPreset& task_preset(const std::string& name) {
+  std::vector<std::string> names;
+  for (const TaskPreset& preset : task_presets()) {
+    if (preset.name == name) return preset;
+    names.push_back(preset.name);
+  }
+  throw UserError(unknown_name("preset", name, names, kShownBy));
+}
+
 TaskConfig::TaskConfig(const std::string& name) : name_(name) {
   for (const TaskEntry& task : registry().tasks)
     if (task.name == name) options_ = task.defaults();
-  if (!options_) throw UserError("unknown task '" + name + "'" + hint(name, task_names()));
+  if (!options_) throw UserError(unknown_name("task", name, task_names(), kShownBy));
 }
 
 TaskConfig TaskConfig::from_preset(const std::string& preset) {
-  std::vector<std::string> names;
-  for (const TaskPreset& known : task_presets()) {
-    names.push_back(known.name);
-    if (known.name != preset) continue;
-    TaskConfig config(known.task);
-    OptionList options = config.options();
-    for (const auto& [key, value] : known.values) options.set(std::string(kTaskSection) + "." + key, value);
-    return config;
-  }
-  throw UserError("unknown preset '" + preset + "'" + hint(preset, names));
+  const TaskPreset& known = task_preset(preset);
+  TaskConfig config(known.task);
+  OptionList options = config.options();
+  for (const auto& [key, value] : known.values) options.set(std::string(kTaskSection) + "." + key, value);
+  return config;
 }
 
 OptionList TaskConfig::options() {

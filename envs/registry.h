@@ -56,6 +56,8 @@ void add_task(TaskEntry entry);
 
 std::vector<std::string> task_names();
 const std::vector<TaskPreset>& task_presets();
+// Throws UserError for an unknown name (naming the nearest).
+const TaskPreset& task_preset(const std::string& name);
 
 // A task and its options.
 class TaskConfig {

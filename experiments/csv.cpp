@@ -4,6 +4,7 @@
 #include <iterator>
 
 #include "base/error.h"
+#include "base/text.h"
 
 namespace engram {
 
@@ -19,7 +20,7 @@ std::string read_table_file(const std::filesystem::path& file) {
   std::ifstream stream(file, std::ios::binary);
   std::string text{std::istreambuf_iterator<char>(stream), {}};
   if (!stream) throw UserError(where + " cannot be read");
-  return text;
+  return std::string(without_byte_order_mark(text, where));
 }
 
 std::vector<std::string> read_csv_record(std::string_view text, std::size_t& position, const std::string& where) {

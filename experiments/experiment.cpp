@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "base/suggest.h"
 #include "base/words.h"
+#include "experiments/entry_reader.h"
 #include "storage/settings.h"
 
 namespace engram {
@@ -14,12 +15,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::size_t kMaxLabelBytes = 64;
 constexpr std::size_t kMaxSeeds = 10'000;
-constexpr const char* kCompare = "compare";
-constexpr const char* kTasks = "tasks";
-constexpr const char* kBackbones = "backbones";
-constexpr const char* kLike = "like";  // of a task or a backbone
 
 const EnumNames<Match> kMatchNames = {
     {Match::kParameters, "parameters"}, {Match::kState, "state"}, {Match::kFlops, "flops"}, {Match::kNone, "none"}};
@@ -35,12 +31,12 @@ struct CompareOptions {
   std::string evaluate;
 
   void list_options(OptionList& list) {
-    list.add("question", question, "what the experiment asks");
+    list.add("question", question, "what the experiment asks", EmptyText::kAllowed);
     list.add("seeds", seeds, "of the runs, as in 0-4,8");
     list.add("match", match, kMatchNames, "what widths are chosen to agree in");
     list.add("match_mlp", match_mlp, "whether the MLPs' widths are chosen, too");
     list.add("reference", reference, "the backbone whose sizes stay");
-    list.add("controls", controls, "added as backbones: none,full_state,full_state_recurrent");
+    list.add("controls", controls, "added as backbones: none,full_state,full_state_recurrent", EmptyText::kAllowed);
     list.add("evaluate", evaluate, "a number of the tasks and values of it to evaluate the trained agents at");
   }
 };
@@ -55,83 +51,40 @@ std::vector<std::string> split(const std::string& text, char separator) {
   return parts;
 }
 
-void check_label(const std::string& label, const std::string& full_key) {
-  const auto safe = [](char c) {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '-' ||
-           c == '+';
-  };
-  if (label.empty() || label.size() > kMaxLabelBytes || label[0] == '-' || !std::ranges::all_of(label, safe))
-    throw SettingError(full_key, "label '" + label + "' is not allowed; it takes 1 to " +
-                                     std::to_string(kMaxLabelBytes) +
-                                     " letters, digits, '_', '-' and '+', and begins with no '-'");
+// The value that a run of the entry has for the key, if the tasks do not change it, or `otherwise`.
+std::string value_for(const Experiment& experiment, const ExperimentEntry& entry, const std::string& key,
+                      const std::string& otherwise) {
+  for (const Settings* settings : {&entry.settings, &experiment.common})
+    if (const std::string* const value = value_of(*settings, key)) return *value;
+  return otherwise;
 }
 
-// `full_key`: as the file has it, that is behind "tasks.LABEL." where the setting is an entry's.
-void add_setting(Settings& settings, const std::string& key, const std::string& value,
-                 const std::vector<std::string>& known_keys, const std::string& full_key) {
-  if (std::ranges::find(known_keys, key) == known_keys.end())
-    throw SettingError(full_key, "unknown key '" + key + "'" + did_you_mean(key, known_keys));
-  settings.emplace_back(key, value);
+std::string memory_of(const Experiment& experiment, const ExperimentEntry& entry) {
+  static const Config defaults;
+  return value_for(experiment, entry, "memory.name", defaults.memory.name());
 }
 
-void remove_setting(Settings& settings, const std::string& key) {
-  std::erase_if(settings, [&](const auto& setting) { return setting.first == key; });
-}
-
-std::vector<std::string> labels_of(const std::vector<ExperimentEntry>& entries) {
-  std::vector<std::string> labels;
-  for (const ExperimentEntry& entry : entries) labels.push_back(entry.label);
-  return labels;
-}
-
-// The settings of the entry that "like" names.
-Settings settings_like(const std::vector<ExperimentEntry>& entries, const std::string& label,
-                       const std::string& full_key) {
-  const ExperimentEntry* const found = find_entry(entries, label);
-  if (found == nullptr)
-    throw SettingError(
-        full_key, "'" + label + "' is none of the sections before this one" + did_you_mean(label, labels_of(entries)));
-  return found->settings;
-}
-
-// "tasks.LABEL.section.key" or "tasks.LABEL.like" without its first part, into the entry of that label.
-void add_entry_setting(std::vector<ExperimentEntry>& entries, const std::string& rest, const std::string& value,
-                       const std::vector<std::string>& known_keys, const std::string& full_key) {
-  const std::size_t dot = rest.find('.');
-  const std::string label = rest.substr(0, dot), key = dot == std::string::npos ? "" : rest.substr(dot + 1);
-  check_label(label, full_key);
-  const bool like = key == kLike;
-  if (!like && key.find('.') == std::string::npos)
-    throw SettingError(full_key, "'" + rest + "' is no setting of " + label + "; it takes section.key = value");
-  auto entry = std::ranges::find(entries, label, &ExperimentEntry::label);
-  if (like) {
-    if (entry != entries.end())
-      throw SettingError(full_key, "'" + rest + "' has to come before the section's settings");
-    entries.push_back({label, settings_like(entries, value, full_key)});
+// An entry may write a control out, with settings of its own, but stand for nothing else in its place.
+void check_is_control(const Experiment& experiment, const ExperimentEntry& entry) {
+  const bool remembers = entry.label == "full_state_recurrent", sees_all = entry.label != "none";
+  if ((memory_of(experiment, entry) != "none") == remembers &&
+      (value_for(experiment, entry, "task.full_state", "false") == "true") == sees_all)
     return;
-  }
-  if (entry == entries.end()) entry = entries.insert(entries.end(), {label, {}});
-  remove_setting(entry->settings, key);  // the one that "like" has brought
-  add_setting(entry->settings, key, value, known_keys, full_key);
+  throw SettingError("[" + std::string(kBackbones) + "." + entry.label + "]",
+                     "[backbones." + entry.label + "] is not the control '" + entry.label +
+                         "' that compare.controls adds under this label; give it another label, or leave '" +
+                         entry.label + "' out of compare.controls");
 }
 
 Settings control_settings(const std::string& control, const Experiment& experiment, const std::string& where) {
   if (control == "none") return {{"memory.name", "none"}};
   if (control == "full_state") return {{"memory.name", "none"}, {"task.full_state", "true"}};
-  if (control != "full_state_recurrent")
-    throw UserError(where + ": compare.controls names '" + control +
-                    "'; there are none, full_state and full_state_recurrent");
   const ExperimentEntry* const reference = find_entry(experiment.backbones, experiment.reference);
   if (reference == nullptr)
     throw UserError(where +
                     ": compare.controls names full_state_recurrent, which has the memory of compare.reference '" +
                     experiment.reference + "', but that is none of the backbones");
-  static const Config defaults;
-  std::string memory = defaults.memory.name();
-  for (const Settings* settings : {&experiment.common, &reference->settings})
-    for (const auto& [key, value] : *settings)
-      if (key == "memory.name") memory = value;
-  if (memory == "none")
+  if (memory_of(experiment, *reference) == "none")
     throw UserError(where + ": compare.controls names full_state_recurrent, but compare.reference '" +
                     experiment.reference + "' has no memory");
   Settings settings = reference->settings;
@@ -144,11 +97,7 @@ std::vector<ExperimentEntry> selected(const std::vector<ExperimentEntry>& entrie
   const std::vector<std::string> known = labels_of(entries);
   for (const std::string& label : labels) {
     if (find_entry(entries, label) != nullptr) continue;
-    const std::string near = nearest(label, known);
-    std::string all;
-    for (const std::string& name : known) all += (all.empty() ? "" : ", ") + name;
-    throw UserError(std::string("the experiment has no ") + what + " '" + label + "'" +
-                    (near.empty() ? "; there are " + all : "; did you mean '" + near + "'?"));
+    throw UserError(std::string("the experiment has no ") + what + " '" + label + "'" + names_hint(label, known));
   }
   std::vector<ExperimentEntry> kept;
   for (const ExperimentEntry& entry : entries)
@@ -170,42 +119,59 @@ std::vector<ExperimentEntry> joined(const std::vector<ExperimentEntry>& saved,
   return all;
 }
 
+// All settings as if one source had them.
+SettingsLayer joined_layers(const SettingsLayers& layers) {
+  SettingsLayer all;
+  for (const SettingsLayer& layer : layers)
+    all.settings.insert(all.settings.end(), layer.settings.begin(), layer.settings.end());
+  return all;
+}
+
 std::string match_name(Match match) {
   for (const auto& [value, name] : kMatchNames)
     if (value == match) return name;
   return "";
 }
 
-std::string section_of(const std::string& key) { return key.substr(0, key.find('.')); }
-
-// Throws SettingError for what is about one key, UserError for the rest.
-Experiment experiment_of(const Settings& settings, const std::string& where) {
+// Throws SettingError for what is about one key, UserError for the rest. `more`: of [compare] alone.
+Experiment experiment_of(const SettingsLayer& file, const SettingsLayer& more) {
   CompareOptions options;
   OptionList list(kCompare);
   options.list_options(list);
   const std::vector<std::string> known_keys = all_config_keys();
+  const std::string& where = file.name;
   Experiment experiment;
-  for (const auto& [key, value] : settings) {
-    const std::string section = section_of(key);
-    const std::string rest = section.size() < key.size() ? key.substr(section.size() + 1) : "";
-    const bool of_task = section == kTasks;
-    if (key == kFormatKey) {
-      experiment.format = config_format(settings);
-    } else if (section == kCompare) {
-      about_key(key, [&] { list.set(key, value); });
-      if (key == "compare.match_mlp") experiment.match_mlp = options.match_mlp;
-    } else if (of_task || section == kBackbones)
-      add_entry_setting(of_task ? experiment.tasks : experiment.backbones, rest, value, known_keys, key);
-    else
-      add_setting(experiment.common, key, value, known_keys, key);
-    if (key.ends_with("run.seed")) throw UserError(where + " gives '" + key + "'; seeds stand in compare.seeds");
-  }
+  for (const std::string& section : file.empty_sections) check_empty_section(section);
+  EntryReader tasks(kTasks, file, known_keys), backbones(kBackbones, file, known_keys);
+  for (const SettingsLayer* layer : {&file, &more})
+    for (const auto& [key, value] : layer->settings) {
+      const std::string section = section_of(key);
+      if (key == kFormatKey) {
+        experiment.format = config_format(file.settings);
+      } else if (section == kCompare) {
+        about_key(key, [&] { list.set(key, value); });
+        if (key == "compare.match_mlp") experiment.match_mlp = options.match_mlp;
+      } else if (section == kTasks || section == kBackbones) {
+        (section == kTasks ? tasks : backbones).add(behind_dot(key), value);
+      } else {
+        add_setting(experiment.common, key, value, known_keys, key);
+      }
+      if (key.ends_with("run.seed")) throw UserError(where + " gives '" + key + "'; seeds stand in compare.seeds");
+    }
+  experiment.tasks = tasks.take();
+  experiment.backbones = backbones.take();
   experiment.reference = options.reference;
   if (experiment.reference.empty() && !experiment.backbones.empty())
     experiment.reference = experiment.backbones.front().label;
-  for (const std::string& control : split(options.controls, ','))
-    if (find_entry(experiment.backbones, control) == nullptr)
+  for (const std::string& control : split(options.controls, ',')) {
+    if (control != "none" && control != "full_state" && control != "full_state_recurrent")
+      throw UserError(where + ": compare.controls names '" + control +
+                      "'; there are none, full_state and full_state_recurrent");
+    if (const ExperimentEntry* const own = find_entry(experiment.backbones, control))
+      check_is_control(experiment, *own);
+    else
       experiment.backbones.push_back({control, control_settings(control, experiment, where)});
+  }
   if (experiment.tasks.empty()) throw UserError(where + " has no task: a section [tasks.LABEL]");
   if (experiment.backbones.empty()) throw UserError(where + " has no backbone: a section [backbones.LABEL]");
   experiment.question = options.question;
@@ -224,11 +190,12 @@ Experiment experiment_of(const Settings& settings, const std::string& where) {
 
 }  // namespace
 
-std::string experiment_sections(const Settings& settings) {
+std::string experiment_sections(const SettingsLayer& layer) {
   std::string text;
   for (const auto& [section, name] : {std::pair(kCompare, "[compare]"), std::pair(kTasks, "[tasks.LABEL]"),
                                       std::pair(kBackbones, "[backbones.LABEL]")})
-    if (std::ranges::any_of(settings, [&](const auto& setting) { return section_of(setting.first) == section; }))
+    if (std::ranges::any_of(layer.sections, [&](const std::string& given) { return section_of(given) == section; }) ||
+        std::ranges::any_of(layer.settings, [&](const auto& setting) { return section_of(setting.first) == section; }))
       text += (text.empty() ? "" : ", ") + std::string(name);
   return text;
 }
@@ -288,32 +255,28 @@ const ExperimentEntry* find_entry(const std::vector<ExperimentEntry>& entries, c
   return found == entries.end() ? nullptr : &*found;
 }
 
-Experiment Experiment::from_settings(const Settings& settings, const std::string& where) {
-  try {
-    return experiment_of(settings, where);
-  } catch (const SettingError& error) {
-    throw UserError(where + ": " + error.what());
-  }
+Experiment Experiment::from_settings(const SettingsLayer& file, const Settings& more) {
+  const SettingsLayers layers = {file, {.settings = more, .name = kCommandLine}};
+  return naming_line(layers, [&] { return experiment_of(layers.front(), layers.back()); });
 }
 
 Experiment Experiment::from_file(const fs::path& file, const Settings& more) {
-  Settings settings = read_settings(file);
-  const std::string where = config_file_text(file);
+  const SettingsLayer settings = read_settings(file);
   if (experiment_sections(settings).empty())
-    throw UserError(where +
+    throw UserError(settings.name +
                     " has none of the sections [compare], [tasks.LABEL] and [backbones.LABEL]: a run's config is " +
                     "for " + shell_command({"engram", "train", "--config", file.string()}));
-  settings.insert(settings.end(), more.begin(), more.end());
-  return naming_line(file, more, [&] { return experiment_of(settings, where); });
+  return from_settings(settings, more);
 }
 
 Experiment Experiment::read(const fs::path& directory, const Settings& more) {
   std::error_code error;
   if (!fs::is_regular_file(experiment_file(directory), error))
     throw UserError("'" + directory.string() + "' is not the folder of a comparison: it has no experiment.ini");
-  Experiment experiment = from_file(experiment_file(directory), more);
+  SettingsLayer file = read_settings(experiment_file(directory));
+  if (value_of(file.settings, kFormatKey) == nullptr) file.settings.emplace_back(kFormatKey, "1");
+  Experiment experiment = from_settings(file, more);
   if (!experiment.match_mlp) experiment.match_mlp = false;
-  if (!experiment.format) experiment.format = 1;
   return experiment;
 }
 
@@ -359,9 +322,14 @@ void Experiment::override_settings(const Settings& settings) {
         value.ends_with(' '))
       throw UserError("--" + key + " '" + value + "' cannot be kept in an INI file");
     remove_setting(common, key);
-    for (ExperimentEntry& entry : tasks) remove_setting(entry.settings, key);
-    for (ExperimentEntry& entry : backbones) remove_setting(entry.settings, key);
     common.emplace_back(key, value);
+    for (std::vector<ExperimentEntry>* entries : {&tasks, &backbones})
+      for (ExperimentEntry& entry : *entries) {
+        remove_setting(entry.settings, key);
+        // An entry's preset wins over what all runs share.
+        if (section_of(key) == kTaskSection && value_of(entry.settings, "task.preset") != nullptr)
+          entry.settings.emplace_back(key, value);
+      }
   }
 }
 
@@ -390,20 +358,20 @@ void Experiment::add_saved(const Experiment& saved, const std::string& where) {
       const std::string which = where + ", " + task.label + "/" + backbone.label + ",";
       Config before = saved.config(task, backbone, seeds.front());
       Config now = config(*find_entry(tasks, task.label), *find_entry(backbones, backbone.label), seeds.front());
-      check_same_choices(before, {{"task.name", now.task.name()}, {"memory.name", now.memory.name()}}, which);
       check_same_run(before, now, which);
     }
 }
 
 Config Experiment::config(const ExperimentEntry& task, const ExperimentEntry& backbone, std::uint64_t seed) const {
-  Settings settings = common;
-  settings.insert(settings.end(), task.settings.begin(), task.settings.end());
-  settings.insert(settings.end(), backbone.settings.begin(), backbone.settings.end());
-  settings.emplace_back("run.seed", std::to_string(seed));
-  if (format) settings.emplace_back(kFormatKey, std::to_string(*format));
+  SettingsLayers layers = {{.settings = common},
+                           {.settings = task.settings},
+                           {.settings = backbone.settings},
+                           {.settings = {{"run.seed", std::to_string(seed)}}}};
+  if (format) layers.front().settings.emplace_back(kFormatKey, std::to_string(*format));
+  if (format == 1) layers = {joined_layers(layers)};
   const std::string where = task.label + "/" + backbone.label + ": ";
   try {
-    Config config = Config::from_settings(settings);
+    Config config = Config::from_layers(layers);
     if (config.evaluation.final_episodes == 0)
       throw UserError("evaluation.final_episodes = 0 leaves no final score to compare");
     if (range) check_range(*range, config);

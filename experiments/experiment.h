@@ -6,20 +6,20 @@
 //   match = parameters           # parameters | state | flops | none: what widths are chosen to agree in
 //   match_mlp = true             # whether the MLPs' widths are chosen, too (budgets.h)
 //   reference = hqlt             # the backbone whose sizes stay
-//   controls = none,full_state   # added as backbones unless the file has entries of these labels; may be empty
+//   controls = none,full_state   # added as backbones where the file does not write them out; may be empty
 //   evaluate = task.corridor_length: 10,20,50   # optional: where every trained agent is evaluated, too
 //
 //   [task]                       # settings of every run, in the sections of a run's config
 //   name = visual_match
 //
-//   [tasks.delay_250]            # a task: its label, and settings that override those above
-//   task.distractor_steps = 250
+//   [tasks.delay_250]            # a task: its label, and settings that override those above; there may be none. A
+//   task.distractor_steps = 250  # label that is the name of a task or a preset says which, where nothing else does
 //
 //   [tasks.delay_500]
 //   like = delay_250             # optional, first: has the settings of a section before it, which those below override
 //   task.distractor_steps = 500
 //
-//   [backbones.hqlt]             # a backbone: its label, and settings that override those above
+//   [backbones.hqlt]             # a backbone, in the same way; without the line below it would be hqlt by its label
 //   memory.name = hqlt
 //
 // Its directory:
@@ -58,7 +58,7 @@ enum class Control { kNone, kMemoryless, kFullState, kFullStateRecurrent };
 // A task or a backbone of an experiment.
 struct ExperimentEntry {
   std::string label;  // a name of letters, digits, "_", "-" and "+": also that of a folder
-  Settings settings;  // (section.key, value); override the experiment's own
+  Settings settings;  // (section.key, value); a layer above the experiment's own
 };
 
 // The costs of the backbone of one run, counted from its module: ModelCost (memory/sequence_model.h).
@@ -129,13 +129,14 @@ struct Experiment {
   std::vector<std::uint64_t> seeds;               // ascending
   std::optional<EvaluationRange> range;           // where trained agents are evaluated besides their own task
 
-  // Throw UserError for an unknown key, an unsafe label, no task, backbone or seed, or run.seed as a setting. Values,
-  // and what goes together, are looked at in config().
-  static Experiment from_settings(const Settings& settings, const std::string& where);
-  // `more`: settings that override those of the file.
+  // Throw UserError, with the line of the file, for an unknown key, an unsafe label, no task, backbone or seed, a
+  // control's label at what is not that control, or run.seed as a setting. Values, and what goes together, are looked
+  // at in config(). `more`: settings of [compare] that override those of the file.
+  static Experiment from_settings(const SettingsLayer& file, const Settings& more = {});
   static Experiment from_file(const std::filesystem::path& file, const Settings& more = {});
   // That of a directory; one that does not say match_mlp was begun by a version that chose widths alone, and one
-  // without a format by one that knew format 1 alone. Throws UserError if it is none.
+  // without a format by one that knew format 1 alone: presets then lay below all other settings, and labels said
+  // nothing. Throws UserError if it is none.
   static Experiment read(const std::filesystem::path& directory, const Settings& more = {});
 
   std::string to_ini() const;
@@ -158,7 +159,7 @@ struct Experiment {
 
 // The sections that an experiment's file has and a run's config has not, as "[compare], [tasks.LABEL]"; empty where
 // there is none.
-std::string experiment_sections(const Settings& settings);
+std::string experiment_sections(const SettingsLayer& layer);
 
 // "0-4,8" as ascending numbers. Throws UserError for anything else, and for more than 10,000.
 std::vector<std::uint64_t> parse_seeds(const std::string& text);

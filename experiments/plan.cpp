@@ -153,7 +153,6 @@ RunState read_run_state(const fs::path& directory, const PlannedRun& run) {
     const std::string where = "run '" + run.folder.string() + "'";
     const RunDirectory saved_run = RunDirectory::open(run.folder);
     Config saved = read_config(saved_run.config_file()), planned = run.config;
-    check_same_choices(saved, {{"task.name", planned.task.name()}, {"memory.name", planned.memory.name()}}, where);
     check_same_run(saved, planned, where);
     const auto last = summarize_metrics(saved_run.metrics_file()).final_evaluation;
     state.running = RunLock::held(run.folder);

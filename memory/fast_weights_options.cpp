@@ -52,7 +52,7 @@ FastWeightsOptions member_named(const std::string& name) {
         ((name == member.kName ? void(options = member) : void()), ...);
       },
       FastWeightFamily{});
-  if (!options) throw UserError(unknown_name("fast weights", name, names));
+  if (!options) throw UserError(unknown_name("fast weights", name, names, "engram list"));
   return *options;
 }
 

@@ -33,7 +33,7 @@ std::vector<std::string> backbone_names() {
 BackboneConfig::BackboneConfig(const std::string& name) : name_(name) {
   for (const BackboneEntry& backbone : backbones())
     if (backbone.name == name) options_ = backbone.defaults();
-  if (!options_) throw UserError(unknown_name("backbone", name, backbone_names()));
+  if (!options_) throw UserError(unknown_name("backbone", name, backbone_names(), "engram list"));
 }
 
 OptionList BackboneConfig::options() {

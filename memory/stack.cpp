@@ -171,7 +171,7 @@ const LayerKind& layer_kind(const std::string& name) {
     if (kind.name == name) return kind;
     names.push_back(kind.name);
   }
-  throw UserError(unknown_name("layer", name, names));
+  throw UserError(unknown_name("layer", name, names, "engram list"));
 }
 
 // The layers of options.stack. Layers of equal text are made from one LayerSpec, so that they share their plans.

@@ -85,7 +85,7 @@ CheckpointHeader read_checkpoint_header(const std::map<std::string, std::string>
   if (!digest_checked) throw UserError(where + " has no digest");
   CheckpointHeader header;
   std::istringstream config(entry(metadata, "config", where));
-  header.config = read_settings(config, "the config in " + where);
+  header.config = read_settings(config, "the config in " + where).settings;
   const auto count = [&](const char* key) {
     const std::string& text = entry(metadata, key, where);
     std::int64_t number = -1;

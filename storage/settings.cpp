@@ -1,17 +1,31 @@
 #include "storage/settings.h"
 
 #include <algorithm>
-#include <boost/program_options/parsers.hpp>
 #include <fstream>
+#include <iterator>
+#include <optional>
 #include <set>
+#include <string_view>
+#include <system_error>
+
+#include "base/text.h"
 
 namespace engram {
 namespace {
 
-std::string trimmed(const std::string& text) {
+std::string trimmed(std::string_view text) {
   constexpr const char* kBlanks = " \t\r\n";
   const std::size_t begin = text.find_first_not_of(kBlanks);
-  return begin == std::string::npos ? "" : text.substr(begin, text.find_last_not_of(kBlanks) - begin + 1);
+  return begin == std::string_view::npos ? ""
+                                         : std::string(text.substr(begin, text.find_last_not_of(kBlanks) - begin + 1));
+}
+
+// Of a line without blanks around it; empty if it is no heading. A dot at its end is not its own.
+std::string section_name(const std::string& line) {
+  if (!line.starts_with('[') || !line.ends_with(']')) return "";
+  std::string name = line.substr(1, line.size() - 2);
+  if (name.ends_with('.')) name.pop_back();
+  return name;
 }
 
 // None where this program does not read that format.
@@ -21,7 +35,23 @@ std::optional<int> parsed_format(const std::string& text) {
   return std::nullopt;
 }
 
+void add_setting(SettingsLayer& layer, const std::string& key, std::string value, std::size_t line) {
+  const auto [before, is_new] = layer.lines.try_emplace(key, line);
+  if (!is_new)
+    throw UserError(layer.name + " gives '" + key + "' twice, in lines " + std::to_string(before->second) + " and " +
+                    std::to_string(line));
+  if (key == kFormatKey && !parsed_format(value))
+    throw UserError(layer.name + " is a config of another version: format '" + value +
+                    "', this program reads formats 1 to " + std::to_string(kConfigFormat));
+  layer.settings.emplace_back(key, std::move(value));
+}
+
 }  // namespace
+
+const std::string* value_of(const Settings& settings, const std::string& key) {
+  const auto found = std::ranges::find(settings.rbegin(), settings.rend(), key, &Settings::value_type::first);
+  return found == settings.rend() ? nullptr : &found->second;
+}
 
 std::string config_key(std::string text) {
   const std::size_t dot = text.rfind('.');
@@ -31,24 +61,7 @@ std::string config_key(std::string text) {
 
 std::string config_file_text(const std::filesystem::path& file) { return "config file '" + file.string() + "'"; }
 
-// Boost's parser, which takes or refuses the file, keeps no lines: this follows its rules for a file that it has taken.
-std::optional<std::size_t> line_of(const std::filesystem::path& file, const std::string& key) {
-  std::ifstream stream(file);
-  std::string section, line;
-  for (std::size_t number = 1; std::getline(stream, line); ++number) {
-    line = trimmed(line.substr(0, line.find('#')));
-    if (line.starts_with('[') && line.ends_with(']')) {
-      section = line.substr(1, line.size() - 2);
-      if (!section.empty() && !section.ends_with('.')) section += '.';
-    } else if (const std::size_t equals = line.find('=');
-               equals != std::string::npos && config_key(section + trimmed(line.substr(0, equals))) == key) {
-      return number;
-    }
-  }
-  return std::nullopt;
-}
-
-Settings read_settings(const std::filesystem::path& file) {
+SettingsLayer read_settings(const std::filesystem::path& file) {
   const std::string where = config_file_text(file);
   std::error_code ignored;
   if (std::filesystem::is_directory(file, ignored)) throw UserError(where + " is a folder");
@@ -57,27 +70,32 @@ Settings read_settings(const std::filesystem::path& file) {
   return read_settings(stream, where);
 }
 
-Settings read_settings(std::istream& stream, const std::string& where) {
-  namespace po = boost::program_options;
-  std::vector<po::option> parsed;
-  try {
-    parsed = po::parse_config_file(stream, po::options_description(), true).options;
-  } catch (const po::invalid_config_file_syntax& error) {
-    // Not what(), which replaces %invalid_line% by the line for as long as it finds one, in the line itself, too.
-    throw UserError(where + " is malformed: '" + error.tokens() + "' is neither [section] nor key = value");
+SettingsLayer read_settings(std::istream& stream, const std::string& where) {
+  SettingsLayer layer{.settings = {}, .name = where};
+  std::set<std::string> with_keys;
+  std::string section, line;
+  for (std::size_t number = 1; std::getline(stream, line); ++number) {
+    if (number == 1) line = std::string(without_byte_order_mark(line, where));
+    line = trimmed(line.substr(0, line.find('#')));
+    const std::size_t equals = line.find('=');
+    if (line.empty()) continue;
+    if (const std::string name = section_name(line); !name.empty()) {
+      section = name;
+      if (layer.lines.try_emplace("[" + name + "]", number).second) layer.sections.push_back(name);
+    } else if (equals != 0 && equals != std::string::npos && !line.starts_with('[')) {
+      const std::string key = trimmed(std::string_view(line).substr(0, equals));
+      add_setting(layer, config_key(section.empty() ? key : section + "." + key),
+                  trimmed(std::string_view(line).substr(equals + 1)), number);
+      with_keys.insert(section);
+    } else {
+      throw UserError(where + ", line " + std::to_string(number) + " is malformed: '" + line +
+                      "' is neither [section] nor key = value");
+    }
   }
-  Settings settings;
-  std::set<std::string> seen;
-  for (const po::option& option : parsed) {
-    const std::string key = config_key(option.string_key);
-    const std::string value = option.value.empty() ? "" : option.value.front();
-    if (!seen.insert(key).second) throw UserError(where + " gives '" + key + "' twice");
-    if (key == kFormatKey && !parsed_format(value))
-      throw UserError(where + " is a config of another version: format '" + value +
-                      "', this program reads formats 1 to " + std::to_string(kConfigFormat));
-    settings.emplace_back(key, value);
-  }
-  return settings;
+  if (stream.bad()) throw UserError(where + " cannot be read to its end");
+  std::ranges::copy_if(layer.sections, std::back_inserter(layer.empty_sections),
+                       [&](const std::string& name) { return !with_keys.contains(name); });
+  return layer;
 }
 
 int config_format(const Settings& settings) {

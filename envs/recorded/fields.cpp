@@ -1,8 +1,10 @@
 #include "envs/recorded/fields.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "base/error.h"
+#include "base/suggest.h"
 
 namespace engram::recorded {
 namespace {
@@ -98,12 +100,10 @@ std::vector<int> get_symbols(const Json& episode, const std::string& name, std::
 
 int get_word(const Json& episode, const std::string& name, const std::vector<std::string>& words) {
   const std::string word = get_text(episode, name);
-  std::string list;
-  for (std::size_t i = 0; i < words.size(); ++i) {
-    if (word == words[i]) return static_cast<int>(i);
-    list += (i == 0 ? "" : i + 1 == words.size() ? " or " : ", ") + words[i];
-  }
-  refuse(name, word, list);
+  const auto found = std::ranges::find(words, word);
+  if (found != words.end()) return static_cast<int>(found - words.begin());
+  if (words.size() > kMostListed) throw UserError("'" + name + "' is " + shorten(word) + names_hint(word, words));
+  refuse(name, word, either_of(words));
 }
 
 }  // namespace engram::recorded

@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "envs/tasks/tmaze.h"
+#include "envs/tasks/visual_match.h"
 #include "memory/backbone_options.h"
 #include "storage/settings.h"
 #include "tests/storage/temporary_folder.h"
@@ -20,10 +21,13 @@ std::string settings_error(const Settings& settings) {
   return message_of<UserError>([&] { Config::from_settings(settings); });
 }
 
-std::string file_error(const std::string& text) {
-  const TemporaryFolder folder;
-  write_text(folder / "c.ini", text);
-  return message_of<UserError>([&] { read_settings(folder / "c.ini"); });
+SettingsLayer file_of(const std::string& text) {
+  std::istringstream stream(text);
+  return read_settings(stream, "the file");
+}
+
+std::string layers_error(const SettingsLayers& layers) {
+  return message_of<UserError>([&] { Config::from_layers(layers); });
 }
 
 }  // namespace
@@ -62,6 +66,70 @@ TEST_CASE("every preset is taken, and a setting overrides it") {
                  "is a size of task"));
 }
 
+TEST_CASE("a layer wins over those below it as a whole, its preset, too") {
+  const std::string file = "[task]\nname = visual_match\ndistractor_steps = 10\n[run]\nsteps = 77\n";
+  const auto config_of = [&](const Settings& typed) {
+    return Config::from_layers({file_of(file), {.settings = typed}});
+  };
+  const auto options_of = [](const Config& config) { return *config.task.as<VisualMatch::Options>(); };
+  CHECK(options_of(config_of({})).distractor_steps == 10);
+  const Config preset = config_of({{"task.preset", "visual_match_750"}});
+  CHECK(options_of(preset).distractor_steps == 750);
+  CHECK(preset.run.steps == 77);
+  CHECK(
+      options_of(config_of({{"task.distractor_steps", "20"}, {"task.preset", "visual_match_750"}})).distractor_steps ==
+      20);
+  // In a layer of its own it is below the other settings of that.
+  const Config below = Config::from_layers({file_of("[task]\ndistractor_steps = 10\npreset = visual_match_750\n")});
+  CHECK(options_of(below).distractor_steps == 10);
+  // A preset replaces that of a layer below, and the task there.
+  Config other = Config::from_layers({file_of("[task]\nname = visual_match\n[run]\nsteps = 77\n"),
+                                      {.settings = {{"task.preset", "tmaze_passive_50"}}}});
+  CHECK(other.task.as<TMaze::Options>()->corridor_length == 50);
+  Config replaced = Config::from_layers(
+      {file_of("[task]\npreset = visual_match_750\n"), {.settings = {{"task.preset", "tmaze_passive_50"}}}});
+  CHECK(replaced.to_ini() == Config::from_settings({{"task.preset", "tmaze_passive_50"}}).to_ini());
+}
+
+TEST_CASE("what a preset overrides in the layers below it is said") {
+  const auto said = [](const std::string& file, const Settings& typed) {
+    const SettingsLayers layers = {file_of(file), {.settings = typed, .name = kCommandLine}};
+    Config::from_layers(layers);
+    return preset_overrides(layers);
+  };
+  const Settings preset = {{"task.preset", "tmaze_passive_50"}};
+  CHECK(said("[task]\nname = tmaze\ncorridor_length = 10\n", preset) ==
+        "task.preset 'tmaze_passive_50' of the command line overrides the file: task.corridor_length = 50, not 10");
+  CHECK(said("[task]\nname = visual_match\n", preset) ==
+        "task.preset 'tmaze_passive_50' of the command line overrides the file: task.name = tmaze, not visual_match");
+  CHECK(said("[task]\nname = tmaze\ncorridor_length = 5e1\n", preset) == "");
+  CHECK(said("[task]\nname = tmaze\ncorridor_length = 10\n", {{"task.corridor_length", "7"}, preset[0]}) == "");
+  CHECK(said("[task]\npreset = tmaze_passive_50\ncorridor_length = 10\n", {{"run.steps", "7"}}) == "");
+  CHECK(said("[task]\nname = tmaze\ncorridor_length = 10\n", {}) == "");
+}
+
+TEST_CASE("options that do not fit what another layer chooses are refused with who chooses it") {
+  const auto refusal = [](const std::string& file, const Settings& typed) {
+    return layers_error({file_of(file), {.settings = typed, .name = kCommandLine}});
+  };
+  CHECK(
+      refusal("[task]\nname = tmaze\ncorridor_length = 10\n", {{"task.name", "visual_match"}}) ==
+      "the file, line 3: unknown key 'task.corridor_length' for task visual_match, which the command line chooses; it "
+      "is an option of: tmaze");
+  CHECK(
+      refusal("[task]\ncorridor_length = 10\nname = tmaze\n", {{"task.preset", "visual_match_750"}}) ==
+      "the file, line 2: unknown key 'task.corridor_length' for task visual_match, which the command line chooses; it "
+      "is an option of: tmaze");
+  CHECK(
+      refusal("[memory]\nname = lstm\n", {{"memory.window", "8"}})
+          .starts_with("unknown key 'memory.window' for backbone lstm, which the file chooses; it is an option of: "));
+  CHECK(refusal("[memory]\nname = hqlt\nwindow = 8\n", {{"memory.name", "gru"}})
+            .starts_with("the file, line 3: unknown key 'memory.window' for backbone gru, which the command line "
+                         "chooses; it is an option of: "));
+  CHECK(refusal("[task]\npreset = tmaze_passive_50\n", {{"task.name", "visual_match"}}) ==
+        "the file, line 2: task.preset 'tmaze_passive_50' is a size of task tmaze, but task.name is 'visual_match'");
+}
+
 TEST_CASE("a resolved config reads back to itself, for every task and backbone") {
   const TemporaryFolder folder;
   for (const std::string& task : task_names())
@@ -72,7 +140,7 @@ TEST_CASE("a resolved config reads back to itself, for every task and backbone")
                                              {"learner.alpha", "0.1234567890123"},
                                              {"run.device", "cuda:1"}});
       write_text(folder / "c.ini", config.to_ini());
-      CHECK(Config::from_settings(read_settings(folder / "c.ini")).to_ini() == config.to_ini());
+      CHECK(read_config(folder / "c.ini").to_ini() == config.to_ini());
     }
 }
 
@@ -100,23 +168,6 @@ TEST_CASE("wrong settings are named, with what would be right") {
   CHECK(mentions(settings_error({{"memory.width", "30"}, {"memory.heads", "4"}}), "30"));
 }
 
-TEST_CASE("config files: sections, comments, errors") {
-  const TemporaryFolder folder;
-  write_text(folder / "c.ini", "format = 1\n# a comment\n[run]\nseed = 3  # another\n\n[task]\nname=tmaze\n");
-  const Settings settings = read_settings(folder / "c.ini");
-  CHECK(settings == Settings{{"format", "1"}, {"run.seed", "3"}, {"task.name", "tmaze"}});
-  CHECK(config_format(settings) == 1);
-  CHECK(config_format({{"run.seed", "3"}}) == kConfigFormat);
-  CHECK(mentions(file_error("[run]\nseed = 1\nseed = 2\n"), "gives 'run.seed' twice"));
-  CHECK(mentions(file_error("format = 7\n"), "another version: format '7', this program reads formats 1 to 2"));
-  CHECK(mentions(file_error("[run]\nseed 1\n"), "malformed: 'seed 1' is neither [section] nor key = value"));
-  for (const char* name : {"%invalid_line%", "%prefix%", "%option%", "%canonical_option%", "%value%"})
-    CHECK(mentions(file_error(std::string("[run]\nx") + name + "\n"), std::string("malformed: 'x") + name));
-  CHECK(mentions(message_of<UserError>([] { read_settings("/no/such/file.ini"); }),
-                 "'/no/such/file.ini' cannot be read"));
-  CHECK(mentions(message_of<UserError>([&] { read_settings(folder.path()); }), "is a folder"));
-}
-
 TEST_CASE("a config of format 1 means by what it leaves out what was meant then") {
   const auto value = [](const Settings& settings, const std::string& key) {
     Config config = Config::from_settings(settings);
@@ -140,7 +191,7 @@ TEST_CASE("a config of format 1 means by what it leaves out what was meant then"
     CHECK(value(old, changed.key) == changed.before);
     CHECK(value(asked, changed.key) == changed.now);
     std::istringstream saved(Config::from_settings(old).to_ini());
-    CHECK(value(read_settings(saved, "it"), changed.key) == changed.before);
+    CHECK(value(read_settings(saved, "it").settings, changed.key) == changed.before);
     // Of its weights there are none that such a run has not.
     const auto has_weight = [&](const Settings& settings, const std::string& name) {
       return make_backbone(Config::from_settings(settings).memory, 1)->named_parameters().contains(name);
@@ -174,7 +225,8 @@ TEST_CASE("whole numbers and names of a config file in every spelling make the s
              "corridor_length = 10\n");
   CHECK(read_config(folder / "a.ini").to_ini() == read_config(folder / "b.ini").to_ini());
   CHECK(mentions(read_config(folder / "a.ini").to_ini(), "\nsteps = 1500000\n"));
-  CHECK(mentions(file_error("[run]\non-nan = stop\non_nan = skip\n"), "gives 'run.on_nan' twice"));
+  CHECK(mentions(message_of<UserError>([] { file_of("[run]\non-nan = stop\non_nan = skip\n"); }),
+                 "gives 'run.on_nan' twice, in lines 2 and 3"));
 }
 
 TEST_CASE("a setting of a config file that is refused is named with its file and line") {
@@ -198,16 +250,22 @@ TEST_CASE("a setting of a config file that is refused is named with its file and
     CHECK(mentions(error_of(std::string("[run]\n") + name + " = 1\n"),
                    where + "2: unknown key 'run." + std::string(name) + "'"));
   CHECK(mentions(error_of("[run]\r\nseed = x\r\n"), where + "2: run.seed = 'x'"));
+  CHECK(error_of("[memory]\nname =\n") == where +
+                                              "2: memory.name = '' is not allowed; it takes a name (engram list "
+                                              "shows them)");
+  CHECK(error_of("[run]\ndevice =\n") == where + "2: run.device = '' is not allowed; it takes text that is not empty");
 
   // What the command line gives is not the file's fault.
-  write_text(folder / "c.ini", "[run]\nseed = 1\n");
-  const Settings typed = {{"run.seed", "x"}};
-  CHECK(message_of<UserError>([&] {
-          naming_line(folder / "c.ini", typed, [&] { return Config::from_settings(typed); });
-        }).starts_with("run.seed = 'x' is not allowed"));
-  CHECK(line_of(folder / "c.ini", "run.seed") == 2);
-  CHECK(line_of(folder / "c.ini", "run.steps") == std::nullopt);
-  CHECK(line_of(folder / "none.ini", "run.seed") == std::nullopt);
+  CHECK(layers_error({file_of("[run]\nseed = 1\n"), {.settings = {{"run.seed", "x"}}, .name = kCommandLine}})
+            .starts_with("run.seed = 'x' is not allowed"));
+}
+
+TEST_CASE("a section without keys is a section: known, or refused with its line") {
+  Config config = Config::from_layers({file_of("[learner]\n# gamma = 0.5\n[task]\n[memory]\nname = gru\n")});
+  CHECK(config.to_ini() == Config::from_settings({{"memory.name", "gru"}}).to_ini());
+  CHECK(layers_error({file_of("[run]\n\n[learnre]\n")}) ==
+        "the file, line 3: unknown section [learnre]; did you mean 'learner'?");
+  CHECK(layers_error({file_of("[run.seed]\n")}).starts_with("the file, line 1: unknown section [run.seed]"));
 }
 
 TEST_CASE("a config file that is cut or flipped is refused in one line or taken, never more") {
@@ -215,7 +273,7 @@ TEST_CASE("a config file that is cut or flipped is refused in one line or taken,
   const auto error_of = [](const std::string& text) -> std::string {
     std::istringstream stream(text);
     try {
-      Config::from_settings(read_settings(stream, "it"));
+      Config::from_layers({read_settings(stream, "it")});
       return "";
     } catch (const UserError& error) {
       return error.what();

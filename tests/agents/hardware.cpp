@@ -15,7 +15,7 @@ namespace {
 Config config_of(const Settings& settings) { return Config::from_settings(settings); }
 
 Config from_file(const std::string& name) {
-  return Config::from_settings(read_settings(std::filesystem::path(ENGRAM_SOURCE_DIR) / "configs" / name));
+  return read_config(std::filesystem::path(ENGRAM_SOURCE_DIR) / "configs" / name);
 }
 
 const Config kPublished;

@@ -88,6 +88,37 @@ def hints(folder):
     expect_refusal(folder, ["inspect", "lr.ini"], "'lr.ini' is no safetensors file")
 
 
+def empty_values(folder):
+    """As an unset variable of a script leaves them: an option with an empty value is not one that was left out."""
+    for option in ("--seed", "--seeds", "--device", "--config", "--resume", "--adapt", "--on-nan"):
+        expect_refusal(folder, train(option, ""), f"{option[2:]} = '' is not allowed")
+    expect_refusal(folder, ["train", "--run", "", *TINY], "run = '' is not allowed")
+    expect_refusal(folder, ["train", "", *TINY], "'' is not allowed as DIR")
+    for key in ("run.seed", "run.device", "task.name", "task.preset", "memory.name"):
+        expect_refusal(folder, ["train", "new", f"--{key}", ""], f"{key} = '' is not allowed; it takes ")
+        (folder / "empty.ini").write_text(f"[{key.split('.')[0]}]\n{key.split('.')[1]} =\n")
+        expect_refusal(folder, ["train", "new", "--config", "empty.ini"], "'empty.ini', line 2", f"{key} = '' is not allowed")
+    for option in ("--run", "--config", "--tasks", "--backbones", "--seeds", "--match", "--reference", "--earlier", "--shard"):
+        expect_refusal(folder, ["compare", option, ""], f"{option[2:]} = '' is not allowed")
+    expect_refusal(folder, ["evaluate", "new", "--range", ""], "range = '' is not allowed")
+    expect_refusal(folder, ["render", "new", "--output", ""], "output = '' is not allowed")
+    expect_refusal(folder, ["play", "tmaze", "--record", ""], "record = '' is not allowed")
+
+
+def layers(folder):
+    """The command line against the config file."""
+    (folder / "tmaze.ini").write_text("[task]\nname = tmaze\ncorridor_length = 5\n")
+    (folder / "preset.ini").write_text("[task]\npreset = tmaze_passive_50\n")
+    (folder / "sections.ini").write_text("[run]\n[learnre]\n")
+    (folder / "utf16.ini").write_text("[run]\nseed = 1\n", encoding="utf-16")
+    expect_refusal(folder, ["train", "new", "--config=tmaze.ini", "--task.name=visual_match"], "'tmaze.ini', line 3",
+                   "'task.corridor_length' for task visual_match, which the command line chooses", "an option of: tmaze")
+    expect_refusal(folder, ["train", "new", "--config=preset.ini", "--task.name=visual_match"], "'preset.ini', line 2",
+                   "'tmaze_passive_50' is a size of task tmaze, but task.name is 'visual_match'")
+    expect_refusal(folder, ["train", "new", "--config=sections.ini"], "'sections.ini', line 2", "[learnre]", "'learner'")
+    expect_refusal(folder, ["train", "new", "--config=utf16.ini"], "'utf16.ini' is UTF-16")
+
+
 def main(folder):
     expect_refusal(folder, ["trian"], "trian", "train")
     expect_refusal(folder, ["train", *TINY], "--run")
@@ -96,6 +127,8 @@ def main(folder):
     expect_refusal(folder, train("--run.steps"), "run.steps")
     contradictions(folder)
     hints(folder)
+    empty_values(folder)
+    layers(folder)
     expect_refusal(folder, train("--task.name=tmase"), "tmase", "tmaze")
     expect_refusal(folder, train("--task.preset=nowhere"), "nowhere")
     expect_refusal(folder, train("--memory.name=lsmt"), "lsmt", "lstm")
@@ -147,6 +180,10 @@ def main(folder):
         expect_refusal(folder, ["train", "--run", "locked/new", *TINY], "locked/new")
     expect_refusal(folder, ["train", "--run", "/proc/new", *TINY], "/proc/new")
 
+    expect_refusal(folder, ["train", "--resume", "trained", "--task.preset=tmaze_passive_50"],
+                   "'trained' was made with task.corridor_length = 5 and cannot go on with 50")
+    expect_refusal(folder, ["train", "--resume", "trained", "--task.preset=visual_match_60"],
+                   "'trained' was made with task.name = tmaze and cannot go on with visual_match")
     expect_refusal(folder, ["evaluate"], "DIR")
     expect_refusal(folder, ["evaluate", "nowhere"], "nowhere")
     expect_refusal(folder, ["evaluate", "."], "config.ini")

@@ -56,7 +56,7 @@ for words, message in ((("--memory", ""), "--memory is empty"), (("--delays", ""
                        (("--memory=lstm,stack:stack=[deltanet",), "has a square bracket without its other one"),
                        (("--delays=3,x",), "--delays '3,x': 'x' is not an integer 0..100000"),
                        (("--delays=-1",), "--delays '-1': '-1' is not an integer 0..100000"),
-                       (("--memory=lstm,gnu",), "--memory 'gnu': unknown backbone 'gnu'; did you mean 'gru'?"),
+                       (("--memory=lstm,gnu",), "--memory 'gnu': unknown backbone 'gnu'; did you mean 'gru'"),
                        (("--memory=hqlt:window=0",), "--memory 'hqlt:window=0': memory.window = '0' is not allowed")):
     result = subprocess.run([ENGRAM, "bench", "gradient", *words], capture_output=True, text=True, timeout=60)
     assert result.returncode == 2 and result.stdout == "" and message in result.stderr, result

@@ -88,6 +88,14 @@ TEST_CASE("arguments without dashes") {
   CHECK(sample.parse({"-h"}).help);
 }
 
+TEST_CASE("an empty value is no value") {
+  CHECK(error_of({"--file", ""}) == "file = '' is not allowed; it takes text that is not empty");
+  CHECK(error_of({"--seed", ""}, kSettings) == "seed = '' is not allowed; it takes text that is not empty");
+  CHECK(error_of({"--count", ""}) == "count = '' is not allowed; it takes integer 1..9");
+  CHECK(error_of({""}, kOneArgument) == "'' is not allowed as DIR: it is empty");
+  CHECK(error_of({""}, {.command = "sleep"}) == "engram sleep takes no argument without dashes; '' is one too many");
+}
+
 TEST_CASE("arguments that look like options are taken for ones without dashes") {
   CHECK(error_of({"a", "loud"}, kOneArgument) ==
         "engram film takes one argument, DIR; 'loud' is one too many; did you mean '--loud'?");

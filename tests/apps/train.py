@@ -99,6 +99,19 @@ def check_run_directory(folder):
     assert not list(run.rglob("*.partial*"))
 
 
+def check_preset(folder):
+    """The command line's preset wins over the file, says so, and a run that goes on has it, too."""
+    command = ["train", "runs/preset", "--config", "c.ini", "--resume", "auto", "--device", "cpu", "--run.random_episodes", "1",
+               "--run.updates_per_step", "0", "--evaluation.final_episodes", "0", "--task.preset", "tmaze_passive_50"]
+    said = "task.preset 'tmaze_passive_50' of the command line overrides config file 'c.ini': task.corridor_length = 50, not 8"
+    assert said in engram(folder, *command, "--run.steps", "60")
+    assert "corridor_length = 50\n" in (folder / "runs/preset/config.ini").read_text()
+    output = engram(folder, *command, "--run.steps", "70")
+    assert output.startswith("Going on") and said in output, output
+    output = engram(folder, "train", "--resume", "runs/preset", "--run.steps", "80")
+    assert output.startswith("Going on") and "overrides" not in output, output
+
+
 def check_drawn_for_the_run(folder):
     agreed = []
     for colours, seed in ("episode", 0), ("fixed", 0), ("reference", 0), ("reference", 12):
@@ -190,6 +203,7 @@ with tempfile.TemporaryDirectory() as name:
     check_run_directory(folder)
     check_kernels_required(folder)
     check_drawn_for_the_run(folder)
+    check_preset(folder)
     check_evaluate(folder)
     check_threads(folder)
     check_help(folder)

@@ -85,6 +85,19 @@ TEST_CASE("bad values are refused by name and leave the field alone") {
   CHECK(message_of(sample.options(), "sample.seed", "-1") != "");
 }
 
+TEST_CASE("an empty text is refused, unless it has a meaning") {
+  Sample sample;
+  OptionList list = sample.options();
+  std::string note = "x";
+  OptionList more("sample");
+  more.add("note", note, "of any length", EmptyText::kAllowed);
+  list.append(more);
+  CHECK(message_of(list, "sample.text", "") == "sample.text = '' is not allowed; it takes text that is not empty");
+  CHECK(sample.text == "a");
+  list.set("sample.note", "");
+  CHECK(note == "");
+}
+
 TEST_CASE("whole numbers may be written with a power of ten, exactly and within the bounds") {
   Sample sample;
   std::int64_t steps = 0;

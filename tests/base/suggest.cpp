@@ -83,6 +83,21 @@ TEST_CASE("at most three names, as a question") {
   CHECK(either_of({"x", "y"}) == "x or y");
 }
 
+TEST_CASE("a name that is none of a list is answered with the nearest three, or with what there is") {
+  const Names sizes = {"maze_short_50", "maze_long_50", "maze_long_500", "maze_longest_50", "room_50"};
+  CHECK(unknown_name("size", "maze_50", sizes) ==
+        "unknown size 'maze_50'; did you mean 'maze_short_50', 'maze_long_50' or 'maze_longest_50'?");
+  CHECK(unknown_name("size", "maze_long_51", sizes) ==
+        "unknown size 'maze_long_51'; did you mean 'maze_long_50', 'maze_long_500' or 'maze_longest_50'?");
+  CHECK(unknown_name("size", "zzz", {"a", "b"}, "list") == "unknown size 'zzz'; there are a, b");
+  Names many;
+  for (char name = 'a'; many.size() < kMostListed; ++name) many.emplace_back(4, name);
+  CHECK(listed(many) == "aaaa, bbbb, cccc, dddd, eeee, ffff, gggg, hhhh, iiii, jjjj, kkkk, llll");
+  many.push_back("mmmm");
+  CHECK(names_hint("zzz", many) == "; there are aaaa, bbbb, cccc and 10 more");
+  CHECK(names_hint("zzz", many, "list") == "; there are aaaa, bbbb, cccc and 10 more; list shows them");
+}
+
 TEST_CASE("a name of megabytes is answered at once") {
   const auto begin = std::chrono::steady_clock::now();
   CHECK(similar(std::string(10'000'000, 'k')) == Names{});

@@ -44,3 +44,12 @@ TEST_CASE("a setting may be a list in square brackets") {
   CHECK_THROWS_AS(parse_named_settings("a:b="), UserError);
   CHECK_THROWS_AS(parse_named_settings("a:b=[c"), UserError);
 }
+
+TEST_CASE("a byte order mark is skipped where it is that of UTF-8, and refused where it is another") {
+  using namespace std::string_view_literals;
+  CHECK(without_byte_order_mark("\xef\xbb\xbfkey = 1", "it") == "key = 1");
+  CHECK(without_byte_order_mark("key\xef\xbb\xbf", "it") == "key\xef\xbb\xbf");
+  CHECK(without_byte_order_mark("", "it") == "");
+  for (const std::string_view text : {"\xff\xfek\0"sv, "\xfe\xff\0k"sv, "\xff\xfe\0\0"sv, "\0\0\xfe\xff"sv})
+    CHECK_THROWS_WITH_AS(without_byte_order_mark(text, "it"), "it is UTF-16 or UTF-32; save it as UTF-8", UserError);
+}

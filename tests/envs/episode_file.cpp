@@ -240,6 +240,18 @@ TEST_CASE("a malformed line is refused with its number and what is wrong") {
         }) == "line 1: 'obs' is [1,2,3]; it takes two numbers a row");
 }
 
+TEST_CASE("a byte order mark before the first episode is skipped, and that of another encoding refused") {
+  const auto report_of = [](const std::string& text) {
+    std::istringstream stream(text);
+    return replay_episodes(stream, "it");
+  };
+  std::ifstream file(kGolden);
+  std::string line;
+  REQUIRE(std::getline(file, line));
+  CHECK(report_of("\xef\xbb\xbf" + line + "\n").mismatches == 0);
+  CHECK_THROWS_WITH_AS(report_of("\xff\xfe" + line), "'it' is UTF-16 or UTF-32; save it as UTF-8", UserError);
+}
+
 TEST_CASE("a file that is missing, empty or a folder is refused") {
   CHECK_THROWS_WITH_AS(replay_episode_file("/nonexistent/episodes.jsonl"), "cannot read '/nonexistent/episodes.jsonl'",
                        UserError);

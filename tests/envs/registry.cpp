@@ -5,6 +5,7 @@
 #include <set>
 
 #include "base/error.h"
+#include "base/suggest.h"
 #include "envs/tasks/visual_match.h"
 #include "envs/vec_env.h"
 
@@ -182,12 +183,16 @@ TEST_CASE("a task of a name that there is already is not added") {
   CHECK(task_presets().size() == presets);
 }
 
-TEST_CASE("an unknown task or preset is refused with the nearest one, or with all") {
+TEST_CASE("an unknown task or preset is refused with the nearest ones, or with some of all") {
   CHECK_THROWS_WITH_AS(TaskConfig("visual_macth"), "unknown task 'visual_macth'; did you mean 'visual_match'?",
                        UserError);
-  std::string all;
-  for (const std::string& name : task_names()) all += (all.empty() ? "" : ", ") + name;
-  CHECK_THROWS_WITH_AS(TaskConfig("chess"), ("unknown task 'chess'; there are " + all).c_str(), UserError);
-  CHECK_THROWS_WITH_AS(TaskConfig::from_preset("tmaze_passive_51"),
-                       "unknown preset 'tmaze_passive_51'; did you mean 'tmaze_passive_50'?", UserError);
+  CHECK_THROWS_WITH_AS(TaskConfig("chess"),
+                       ("unknown task 'chess'; there are " + listed(task_names()) + "; engram list shows them").c_str(),
+                       UserError);
+  CHECK_THROWS_WITH_AS(
+      TaskConfig::from_preset("tmaze_passive_51"),
+      "unknown preset 'tmaze_passive_51'; did you mean 'tmaze_passive_50', 'tmaze_passive_250' or 'tmaze_passive_500'?",
+      UserError);
+  CHECK_THROWS_WITH_AS(TaskConfig::from_preset("tmaze_50"),
+                       "unknown preset 'tmaze_50'; did you mean 'tmaze_passive_50' or 'tmaze_active_50'?", UserError);
 }

@@ -134,6 +134,15 @@ TEST_CASE("rows of versions that wrote fewer columns count, without a curve") {
   CHECK(runs_to_film(results).front()->plan.name().starts_with("long/gru"));  // no folder is no error
 }
 
+TEST_CASE("a table that an editor has put a byte order mark before is read as before") {
+  const TemporaryFolder folder;
+  write_text(folder / "runs.csv", "\xef\xbb\xbftask,backbone\n");
+  CHECK(read_table_file(folder / "runs.csv") == "task,backbone\n");
+  write_text(folder / "runs.csv", "\xfe\xff");
+  CHECK(message_of<UserError>([&] { read_table_file(folder / "runs.csv"); }) ==
+        "'" + (folder / "runs.csv").string() + "' is UTF-16 or UTF-32; save it as UTF-8");
+}
+
 TEST_CASE("a curve of fewer than half of the runs is none") {
   std::string ini = kExperiment;
   ini.replace(ini.find("1-2"), 3, "1-3");

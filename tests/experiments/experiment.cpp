@@ -24,7 +24,7 @@ const std::string kSmall =
 
 Experiment parse(const std::string& text) {
   std::istringstream stream(text);
-  return Experiment::from_settings(read_settings(stream, "it"), "it");
+  return Experiment::from_settings(read_settings(stream, "it"));
 }
 
 std::string refusal(const std::string& text) {
@@ -96,6 +96,56 @@ TEST_CASE("an entry may have the settings of one before it, and its own") {
   CHECK(parse(experiment.to_ini()).to_ini() == experiment.to_ini());
 }
 
+TEST_CASE("an entry without settings of its own has those above, and a label that is a name says which it is") {
+  const auto plan = [](const std::string& text) {
+    return plan_runs(parse("[compare]\nseeds = 0\ncontrols =\n" + text), "d");
+  };
+  const std::vector<PlannedRun> shared = plan(
+      "[task]\nname = tmaze\ncorridor_length = 7\n[memory]\nname = gru\n[tasks.base]\n[tasks.longer]\n"
+      "task.corridor_length = 9\n[backbones.base]\n[backbones.lstm]\nmemory.name = lstm\n");
+  REQUIRE(shared.size() == 4);
+  CHECK(shared[0].name() == "base/base/0");
+  CHECK(shared[0].config.task.info().max_episode_steps == 8);
+  CHECK(shared[0].config.memory.name() == "gru");
+  CHECK(shared[3].config.task.info().max_episode_steps == 10);
+  CHECK(shared[3].config.memory.name() == "lstm");
+
+  const std::string named =
+      "[tasks.tmaze]\n[tasks.tmaze_passive_50]\n[tasks.t]\ntask.name = key_to_door\n"
+      "[backbones.gru]\n[backbones.wide]\nlike = gru\nmemory.width = 24\n";
+  const std::vector<PlannedRun> by_label = plan(named);
+  REQUIRE(by_label.size() == 6);
+  CHECK(by_label[0].config.task.name() == "tmaze");
+  CHECK(by_label[2].config.task.info().max_episode_steps == 51);
+  CHECK(by_label[4].config.task.name() == "key_to_door");
+  CHECK(by_label[4].config.memory.name() == "gru");
+  CHECK(by_label[5].config.memory.name() == "gru");
+  CHECK(by_label[5].config.memory.width() == 24);
+  CHECK(parse(parse(named).to_ini()).to_ini() == parse(named).to_ini());
+
+  CHECK(mentions(refusal("[tasks.a]\n[backbones.b]\n[lerner]\n"),
+                 "it, line 3: unknown section [lerner]; did you mean 'le"));
+  CHECK(mentions(refusal("[tasks.a.lerner]\n[backbones.b]\n"), "it, line 1: unknown section [lerner]"));
+  CHECK(refusal("[tasks]\n[backbones.b]\n") == "it, line 1: [tasks] has no label; as in [tasks.LABEL]");
+  CHECK(mentions(refusal("[tasks.a b]\n[backbones.b]\n"), "it, line 1: label 'a b' is not allowed"));
+}
+
+TEST_CASE("an entry's preset wins over what all runs share, and the command line over both") {
+  Experiment experiment = parse(
+      "[compare]\nseeds = 0\ncontrols =\n[task]\nname = tmaze\ncorridor_length = 7\n[tasks.short]\n[tasks.p]\n"
+      "task.preset = tmaze_passive_50\n[tasks.own]\ntask.corridor_length = 9\ntask.preset = tmaze_passive_50\n"
+      "[backbones.gru]\nmemory.name = gru\n");
+  const auto steps = [](const Experiment& of) {
+    std::vector<int> all;
+    for (const PlannedRun& run : plan_runs(of, "d")) all.push_back(run.config.task.info().max_episode_steps);
+    return all;
+  };
+  CHECK(steps(experiment) == std::vector<int>{8, 51, 10});
+  experiment.override_settings({{"task.corridor_length", "4"}});
+  CHECK(steps(experiment) == std::vector<int>{5, 5, 5});
+  CHECK(steps(parse(experiment.to_ini())) == std::vector<int>{5, 5, 5});
+}
+
 TEST_CASE("the text of an experiment reads back to the same experiment") {
   for (const std::string& text :
        {kSmall, std::string("[compare]\nmatch = state\nreference = lstm\ncontrols =\n[tasks.t]\ntask.name = tmaze\n"
@@ -110,9 +160,22 @@ TEST_CASE("the text of an experiment reads back to the same experiment") {
   }
 }
 
-TEST_CASE("controls are those asked for, and an entry of the same label replaces one") {
-  CHECK(labels(parse(kSmall + "[backbones.none]\nmemory.name = none\nmemory.layers = 2\n").backbones) ==
-        Labels{"gru", "wide+lstm", "none", "full_state"});
+TEST_CASE("controls are those asked for, an entry may write one out, and nothing else has its label") {
+  const Experiment written = parse(kSmall + "[backbones.none]\nmemory.name = none\nmemory.layers = 2\n");
+  CHECK(labels(written.backbones) == Labels{"gru", "wide+lstm", "none", "full_state"});
+  CHECK(plan_runs(written, "d")[6].control == Control::kMemoryless);
+  const std::string end = " that compare.controls adds under this label; give it another label, or leave ";
+  CHECK(refusal(kSmall + "[backbones.none]\nmemory.name = lstm\n") ==
+        "it, line 19: [backbones.none] is not the control 'none'" + end + "'none' out of compare.controls");
+  for (const std::string entry : {"full_state]\nmemory.name = none\n", "full_state]\ntask.full_state = true\n",
+                                  "none]\nmemory.name = none\ntask.full_state = true\n"})
+    CHECK(mentions(refusal(kSmall + "[backbones." + entry), "' that compare.controls adds under this label"));
+  CHECK(mentions(refusal("[compare]\ncontrols = full_state_recurrent\n" + kSmall.substr(10) +
+                         "[backbones.full_state_recurrent]\nmemory.name = gru\n"),
+                 "is not the control 'full_state_recurrent'"));
+  CHECK(labels(
+            parse("[compare]\ncontrols =\n" + kSmall.substr(10) + "[backbones.none]\nmemory.name = gru\n").backbones) ==
+        Labels{"gru", "wide+lstm", "none"});
   std::string text = kSmall;
   text.insert(text.find("[task]"), "controls = full_state\n");
   CHECK(labels(parse(text).backbones) == Labels{"gru", "wide+lstm", "full_state"});
@@ -221,12 +284,19 @@ TEST_CASE("a comparison of an earlier format keeps it, and one that begins now s
   CHECK(now.to_ini().starts_with("format = " + std::to_string(kConfigFormat) + "\n"));
   now.add_saved(before, "'d'");
   CHECK(now.to_ini().starts_with("format = 1\n"));
+  // Then presets lay below all other settings, and labels said nothing.
+  write_text(experiment_file(folder.path()),
+             "[compare]\ncontrols =\n[task]\nname = tmaze\ncorridor_length = 7\n[tasks.p]\n"
+             "task.preset = tmaze_passive_50\n[backbones.gru]\nmemory.width = 64\n");
+  const PlannedRun run = plan_runs(Experiment::read(folder.path()), "d").front();
+  CHECK(run.config.task.info().max_episode_steps == 8);
+  CHECK(run.config.memory.name() == "hqlt");
 }
 
 TEST_CASE("bad experiments are refused in one line") {
   const auto with = [](const std::string& more) { return kSmall + more; };
   CHECK(mentions(refusal(with("[backbones.x]\nmemory.name = gruu\n")), "short/x: unknown backbone 'gruu'"));
-  CHECK(mentions(refusal(with("[tasks.x]\ntask.corridor = 3\n")), "it: unknown key 'task.corridor'"));
+  CHECK(mentions(refusal(with("[tasks.x]\ntask.corridor = 3\n")), "it, line 20: unknown key 'task.corridor'"));
   CHECK(mentions(refusal(with("[compare]\nmatched = flops\n")), "unknown key 'compare.matched'"));
   CHECK(mentions(refusal(with("[compare]\nmatch = width\n")), "parameters | state | flops | none"));
   CHECK(mentions(refusal(with("[compare]\nreference = hqlt\n")), "compare.reference 'hqlt' is none of"));
@@ -239,7 +309,11 @@ TEST_CASE("bad experiments are refused in one line") {
   CHECK(mentions(refusal(with("[tasks.x]\nlike = gru\n")), "'gru' is none of the sections before"));
   CHECK(
       mentions(refusal(with("[tasks.x]\nrun.steps = 3\nlike = long\n")), "'x.like' has to come before the section's"));
-  CHECK(mentions(refusal("steps = 3\n" + kSmall), "it: unknown key 'steps'"));
+  CHECK(mentions(refusal("steps = 3\n" + kSmall), "it, line 1: unknown key 'steps'"));
+  for (const char* key : {"seeds", "match", "reference", "evaluate"})
+    CHECK(mentions(refusal("[compare]\n" + std::string(key) + " =\n[tasks.x]\n[backbones.gru]\n"),
+                   "it, line 2: compare." + std::string(key) + " = '' is not allowed; it takes "));
+  CHECK(mentions(refusal(with("[backbones.x]\nmemory.name =\n")), "short/x: memory.name = '' is not allowed"));
   CHECK(mentions(refusal("[tasks.t]\ntask.name = tmaze\n[compare]\ncontrols =\n"), "has no backbone"));
   CHECK(mentions(refusal("[backbones.b]\nmemory.name = gru\n"), "has no task"));
 }
@@ -280,8 +354,8 @@ TEST_CASE("labels that are no plain names are refused: they become folders") {
                                    std::string(65, 'l'), std::string("a\\b"), std::string("*")}) {
     CAPTURE(label);
     CHECK(mentions(message_of<UserError>([&] {
-                     Experiment::from_settings(
-                         {{"tasks." + label + ".task.name", "tmaze"}, {"backbones.gru.memory.name", "gru"}}, "it");
+                     Experiment::from_settings({.settings = {{"tasks." + label + ".task.name", "tmaze"},
+                                                             {"backbones.gru.memory.name", "gru"}}});
                    }),
                    "is not allowed; it takes 1 to 64 letters"));
   }
@@ -397,14 +471,13 @@ TEST_CASE("every config that comes with the program is one that it takes") {
     if (entry.path().extension() != ".ini") continue;
     const std::string name = entry.path().string();
     CAPTURE(name);
-    const Settings settings = read_settings(entry.path());
-    const bool compares = std::any_of(settings.begin(), settings.end(),
-                                      [](const auto& setting) { return setting.first.starts_with("compare."); });
+    const SettingsLayer settings = read_settings(entry.path());
+    const bool compares = !experiment_sections(settings).empty();
     ++(compares ? comparisons : configs);
     if (compares)
       CHECK(!plan_runs(Experiment::from_file(entry.path()), "folder").empty());
     else
-      CHECK_NOTHROW(Config::from_settings(settings));
+      CHECK_NOTHROW(Config::from_layers({settings}));
   }
   CHECK(configs >= 4);
   CHECK(comparisons >= 5);

@@ -252,9 +252,10 @@ TEST_CASE("sequences follow from seed, split, batch and row alone, and differ in
 }
 
 TEST_CASE("wrong entries are refused by name") {
-  CHECK_THROWS_WITH_AS(make_probe_task("party"),
-                       "unknown probe task 'party'; did you mean 'parity'? (known: parity, modular, recall, rewritten, "
-                       "copy, selective_copy, retrieval, text)",
+  CHECK_THROWS_WITH_AS(make_probe_task("party"), "unknown probe task 'party'; did you mean 'parity'?", UserError);
+  CHECK_THROWS_WITH_AS(make_probe_task("zzzzzz"),
+                       "unknown probe task 'zzzzzz'; there are parity, modular, recall, rewritten, copy, "
+                       "selective_copy, retrieval, text",
                        UserError);
   CHECK_THROWS_WITH_AS(make_probe_task("parity:length"), "'length' in 'parity:length' is not key=value", UserError);
   CHECK_THROWS_WITH_AS(

@@ -15,6 +15,8 @@ std::vector<std::string> fuzz_seeds() {
       "gru\n",
       "[compare]\nseeds = 1\n[run]\nsteps = 2M\n[tasks.a-b]\ntask.corridor-length = 1e1\n[backbones.c]\nmemory.name = "
       "gru\n",
+      "[task]\ndistractor_steps = 3\n[tasks.visual_match_60]\n[tasks.b]\nlike = visual_match_60\n[backbones.gru]\n"
+      "[backbones.none]\n",
       "[tasks.t]\ntask.preset = tmaze_passive_50\n[backbones.l+1]\nmemory.name = lstm\nmemory.width = 9\n"};
 }
 
@@ -24,10 +26,10 @@ int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace engram;
   take_or_refuse([&] {
     std::istringstream stream(std::string(reinterpret_cast<const char*>(data), size));
-    const Experiment experiment = Experiment::from_settings(read_settings(stream, "it"), "it");
+    const Experiment experiment = Experiment::from_settings(read_settings(stream, "it"));
     const std::string text = experiment.to_ini();
     std::istringstream again(text);
-    require(Experiment::from_settings(read_settings(again, "its copy"), "its copy").to_ini() == text,
+    require(Experiment::from_settings(read_settings(again, "its copy")).to_ini() == text,
             "an experiment that changes: " + text);
     for (const ExperimentEntry& task : experiment.tasks)
       for (const ExperimentEntry& backbone : experiment.backbones)

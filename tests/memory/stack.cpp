@@ -154,11 +154,7 @@ TEST_CASE("a stack's state and cost are the sums of its layers'") {
 
 TEST_CASE("what is wrong with a layer is said with its place") {
   CHECK(refusal("deltanet,window:window=32,hqlt:mixing=sum,attention").empty());
-  CHECK(refusal("deltanet,windw") ==
-        "memory.stack, layer 2, 'windw': unknown layer 'windw'; did you mean 'window'? (known: hqlt, "
-        "hqlt_delayed_stream, hqlt_delayed_chunk, window, attention, shifted_sparse, expansion_span, min_gru, lru, s5, "
-        "rg_lru, slstm, fast_weights, deltanet, linear_transformer, performer, dpfp, delta_2021, gated_deltanet, "
-        "retnet, gla, mamba2, mlstm)");
+  CHECK(refusal("deltanet,windw") == "memory.stack, layer 2, 'windw': unknown layer 'windw'; did you mean 'window'?");
   CHECK(refusal("deltanet,").starts_with("memory.stack, layer 2, '': unknown layer ''"));
   CHECK(refusal("hqlt:window").starts_with("memory.stack, layer 1, 'hqlt:window': 'window' in"));
   CHECK(refusal("hqlt:window=0").starts_with("memory.stack, layer 1, 'hqlt:window=0': window = '0' is not allowed"));

@@ -19,7 +19,7 @@ RunDirectory create(const std::filesystem::path& path) {
 TEST_CASE("a new run directory holds config and origin") {
   const TemporaryFolder folder;
   const RunDirectory run = create(folder / "deep/run");
-  CHECK((read_settings(run.config_file()) == Settings{{"run.seed", "5"}}));
+  CHECK((read_settings(run.config_file()).settings == Settings{{"run.seed", "5"}}));
   const auto about = nlohmann::json::parse(read_text(folder / "deep/run/about.json"));
   for (const char* key : {"engram", "commit", "build_type", "compiler", "libtorch", "device", "cpu_cores", "started"})
     CHECK(about.contains(key));
