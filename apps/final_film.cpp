@@ -30,12 +30,12 @@ std::optional<FinalFilm> film_final_evaluation(const std::filesystem::path& run)
   const FramePainter painter(environment->info(), subtitle, board.rows(), board.columns(), 1);
   std::ostringstream stream;
   GifWriter writer(stream, painter.width(), painter.height(), kFramesPerSecond);
-  const int every = (environment->info().max_episode_steps + kMostMoments - 1) / kMostMoments;
+  const FilmCut cut = film_cut(0, environment->info().max_episode_steps, kMostMoments);
   film_episode(
       agent.config.task, *environment,
       [&](const VecEnv&) { return filmed_decision(policy.act(ActionChoice::kGreedy)); }, 1, 1,
       [&](const FrameContents& contents) {
-        if (!contents.outcome && contents.step % every != 0) return;
+        if (!contents.outcome && !cut.shows(contents.step, environment->info().max_episode_steps)) return;
         const RgbImage frame = painter.paint(contents);
         for (int i = 0; i < (contents.outcome ? kOutcomeFrames : 1); ++i) writer.write(frame);
       });

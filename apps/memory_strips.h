@@ -1,6 +1,7 @@
-// MemoryStrips: what a backbone shows of its memory, step by step of an episode, as strips for films.
+// MemoryStrips: what a backbone shows of its memory over an episode, as strips for films.
 #pragma once
 
+#include <string>
 #include <vector>
 
 #include "memory/sequence_model.h"
@@ -10,18 +11,29 @@ namespace engram {
 
 class MemoryStrips {
  public:
-  // Throws UserError, naming the backbones that do, if this one (called `name`) does not show its memory.
+  // Throws UserError if the backbone, called `name`, has no memory.
   MemoryStrips(SequenceModel& model, const std::string& name);
 
-  int count() const { return count_; }
-  void begin_episode() { strips_.clear(), step_ = 0; }
-  // Takes the view of the episode's next step, of one row; returns the strips up to it.
-  const std::vector<MemoryStrip>& add(const MemoryView& view);
+  // How many rows each strip has.
+  const std::vector<int>& rows() const { return rows_; }
+
+  void begin_episode();
+  // Takes the view of the episode's next step, of one row.
+  void add(const MemoryView& view);
+  // Of the episode as far as it has come, with attention as it was in step `step`: each strip's shades span what the
+  // strip holds.
+  std::vector<MemoryStrip> at(int step) const;
 
  private:
-  int count_;
-  std::int64_t step_ = 0;  // of the episode, that add() takes next
-  std::vector<MemoryStrip> strips_;
+  // A strip; of attention a row of weights by age for each step and head, else a row a head or channel.
+  struct Track {
+    MemoryStrip strip;
+    std::vector<std::vector<std::vector<float>>> attention_THA = {};
+  };
+
+  std::vector<int> rows_;
+  std::vector<Track> tracks_;
+  int steps_ = 0;  // of the episode so far
 };
 
 }  // namespace engram

@@ -78,8 +78,9 @@ void print_help(const OptionList& own, const CommandLine& line) {
             << "\n\n"
             << wrapped(
                    "You play a task, by its name or that of a preset, and see what an agent sees of it: an image as "
-                   "coloured cells, a vector as labelled numbers. The screen says which key does what; r begins the "
-                   "next episode, q quits. The episodes are the ones that engram render films and that training never "
+                   "coloured cells, a vector as labelled numbers. The screen says which key does what and which colour "
+                   "means what; r begins the next episode, q quits. With the variable NO_COLOR set, letters stand for "
+                   "colours. The episodes are the ones that engram render films and that training never "
                    "uses.",
                    0)
             << "\n\n"
@@ -250,6 +251,7 @@ PlayScreen screen_of(const Session& session, const ActionKeys& keys, bool full) 
   if (full) environment.draw(0, screen.pictures.emplace_back("the board", Canvas{}).picture);
   ShownObservation seen = show_observation(session.episode().task, environment.observation_N());
   if (seen.picture) screen.pictures.push_back({"an agent sees", *seen.picture});
+  screen.colours = session.episode().task.task_options().colours();
   screen.lines = seen.lines;
 
   std::string status = "phase " + environment.phase(0) + "   step " + std::to_string(session.steps()) + " of " +
@@ -274,8 +276,11 @@ PlayScreen screen_of(const Session& session, const ActionKeys& keys, bool full) 
 
 // Returns the signal that stopped it; 0 if it was a key.
 int play_on_terminal(Session& session, ActionKeys& keys, Recording& recording, bool full) {
-  const char* const colours = std::getenv("COLORTERM");
-  const ColourDepth depth = colour_depth(colours == nullptr ? "" : colours);
+  const auto variable = [](const char* name) {
+    const char* const value = std::getenv(name);
+    return std::string(value == nullptr ? "" : value);
+  };
+  const ColourDepth depth = colour_depth(variable("COLORTERM"), variable("NO_COLOR"));
   InputEvents input;
   RawTerminal terminal;
   KeyReader reader;

@@ -2,9 +2,11 @@
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
+#include <functional>
 #include <iostream>
-#include <limits>
+#include <iterator>
 #include <optional>
+#include <utility>
 
 #include "agents/shown_policy.h"
 #include "agents/trained_agent.h"
@@ -26,13 +28,21 @@ namespace {
 
 constexpr double kOutcomeSeconds = 1.5;  // how long the end of an episode stands
 
+constexpr int kLeadSteps = 10;       // shown before what --skip-to skips to
+constexpr int kMostSearched = 1000;  // episodes that --only looks through
+
 enum class FilmedPolicy { kGreedy, kSample, kRandom };
+enum class FilmedOutcomes { kAll, kFailures, kSuccesses };
+enum class SkipTo { kStart, kReward };
 
 struct RenderOptions {
   std::string output;
   bool force = false;
   int episodes = 3;
+  FilmedOutcomes only = FilmedOutcomes::kAll;
   double fps = 10;
+  double seconds = 20;
+  SkipTo skip_to = SkipTo::kStart;
   int scale = 1;
   WhichWeights weights = WhichWeights::kBest;
   FilmedPolicy policy = FilmedPolicy::kGreedy;
@@ -44,7 +54,20 @@ struct RenderOptions {
              "film to write: .mp4 (H.264, plays in a browser), .webm (VP8), .avi (MJPG) or .gif (animated)");
     list.add("force", force, "replace the file of --output if it is there");
     list.add("episodes", episodes, {1, 10'000}, "episodes to film, one after the other");
-    list.add("fps", fps, {0.1, 120}, "frames, and so environment steps, per second");
+    list.add("only", only,
+             {{FilmedOutcomes::kAll, "all"},
+              {FilmedOutcomes::kFailures, "failures"},
+              {FilmedOutcomes::kSuccesses, "successes"}},
+             "which outcomes to film: --episodes of them, from as many episodes as it takes, up to " +
+                 std::to_string(kMostSearched));
+    list.add("fps", fps, {0.1, 120}, "frames per second");
+    list.add("seconds", seconds, {2, 86'400},
+             "the longest that an episode lasts in the film: of one with more steps than that has frames, every "
+             "second, third ... step is shown");
+    list.add("skip-to", skip_to, {{SkipTo::kStart, "start"}, {SkipTo::kReward, "reward"}},
+             "where the film of an episode begins: at its start, or " + std::to_string(kLeadSteps) +
+                 " steps before its decision; in a task without one before its first reward above 0, where there is "
+                 "none before its end");
     list.add("scale", scale, {1, 4}, "size of the picture; 1 is some 960 pixels wide");
     list_weights(list, weights);
     list.add("policy", policy,
@@ -52,7 +75,8 @@ struct RenderOptions {
              "the most probable action, one drawn from the agent's policy, or any action with equal chances");
     list.add("first_episode", first_episode, {0, 1'000'000}, "where in the sequence of evaluation episodes to begin");
     list.add("show-memory", show_memory,
-             "also show, layer by layer, what the memory does: attention weights, write strengths, gates");
+             "also show, layer by layer, what the memory does: attention weights, write strengths and gates, or the "
+             "state");
   }
 };
 
@@ -107,51 +131,104 @@ std::optional<std::string> run_directory(const CommandLine& line, const RenderOp
   return line.positional[0];
 }
 
+// An episode to film, with what its memory did where that is shown, and its place among the evaluation episodes.
+struct KeptEpisode {
+  std::int64_t number;
+  PlayedDecisions played;
+  std::optional<MemoryStrips> memory;
+};
+
 // What all films share: the painter and the file, and that each moment is a frame.
 class Film {
  public:
-  Film(const RenderOptions& options, const VecEnv& environment, const std::string& subtitle, int memory_strips)
-      : painter_(make_painter(options, environment, subtitle, memory_strips)),
+  // memory_rows: as FramePainter has them.
+  Film(const RenderOptions& options, const VecEnv& environment, const std::string& subtitle,
+       const std::vector<int>& memory_rows)
+      : options_(options),
+        painter_(make_painter(options, environment, subtitle, memory_rows)),
         writer_(options.output, painter_.width(), painter_.height(), options.fps),
         outcome_frames_(std::max(1, static_cast<int>(std::ceil(kOutcomeSeconds * options.fps)))) {}
 
-  // Films an episode of the task, which it reports, up to its end or `most_steps`. The last moment stands for a while.
-  void add(const TaskConfig& task, VecEnv& environment, const Decide& decide, int episode, int episodes,
-           int most_steps = std::numeric_limits<int>::max()) {
-    const auto show = [&](const FrameContents& contents) {
-      const RgbImage frame = painter_.paint(contents);
-      const bool last = contents.outcome || contents.step == most_steps;
-      for (int i = 0; i < (last ? outcome_frames_ : 1); ++i) writer_.write(frame);
+  // Films an episode of the task, which it reports. The environment must stand at its start. The last moment stands for
+  // a while.
+  void add(const TaskConfig& task, VecEnv& environment, const KeptEpisode& kept, int episode, int episodes) {
+    const PlayedDecisions& played = kept.played;
+    const auto last = static_cast<int>(played.decisions.size());
+    const int first = options_.skip_to == SkipTo::kStart ? 0 : std::max(0, played.turning_point - kLeadSteps);
+    const FilmCut cut = film_cut(first, last, most_moments());
+    const Decide decide = [&, step = 0](const VecEnv&) mutable {
+      Decision decision = played.decisions[static_cast<std::size_t>(step)];
+      // The last one stands at the episode's end, too.
+      if (kept.memory && (cut.shows(step, last) || step + 1 == last)) decision.memory = kept.memory->at(step);
+      ++step;
+      return decision;
     };
-    const FilmedEpisode filmed = film_episode(task, environment, decide, episode, episodes, show, most_steps);
-    const bool ended = environment.end_N()[0] != End::kNone;
+    const auto show = [&](const FrameContents& contents) {
+      if (!cut.shows(contents.step, last)) return;
+      const RgbImage frame = painter_.paint(contents);
+      for (int i = 0; i < (contents.step == last ? outcome_frames_ : 1); ++i) writer_.write(frame);
+    };
+    const FilmedEpisode filmed = film_episode(task, environment, decide, episode, episodes, show, last);
+    ++episodes_;
     successes_ += filmed.success ? 1 : 0;
     std::cout << "episode " << episode << ": "
-              << (!ended           ? "left"
+              << (!played.ended    ? "left"
                   : filmed.success ? "success"
                                    : "failure")
-              << ", return " << filmed.total_reward << ", " << counted(filmed.steps, "step") << std::endl;
+              << ", return " << filmed.total_reward << ", " << counted(filmed.steps, "step");
+    if (cut.first > 0) std::cout << ", from step " << cut.first;
+    if (cut.stride > 1) std::cout << ", a frame every " << cut.stride << " steps";
+    // Drawn actions depend on the episodes before.
+    if (options_.only != FilmedOutcomes::kAll && options_.policy == FilmedPolicy::kGreedy)
+      std::cout << "; --first_episode " << kept.number;
+    std::cout << std::endl;
   }
 
-  void finish(int episodes, const std::string& output) {
+  // searched: how many episodes were looked through.
+  void finish(std::int64_t searched) {
     writer_.finish();
-    std::cout << successes_ << " of " << episodes << " solved; " << counted(writer_.frames(), "frame") << " of "
-              << painter_.width() << " x " << painter_.height() << " in " << output << std::endl;
+    if (options_.only == FilmedOutcomes::kAll)
+      std::cout << successes_ << " of " << episodes_ << " solved; ";
+    else
+      std::cout << episodes_ << " of " << options_.episodes << " " << outcome_name(options_) << " found in "
+                << counted(searched, "episode") << "; ";
+    std::cout << counted(writer_.frames(), "frame") << " of " << painter_.width() << " x " << painter_.height() << " in "
+              << options_.output << std::endl;
+  }
+
+  static std::string outcome_name(const RenderOptions& options) {
+    return options.only == FilmedOutcomes::kFailures ? "failures" : "successes";
   }
 
  private:
   static FramePainter make_painter(const RenderOptions& options, const VecEnv& environment, const std::string& subtitle,
-                                   int memory_strips) {
+                                   const std::vector<int>& memory_rows) {
     Canvas board;
     environment.draw(0, board);
-    return {environment.info(), subtitle, board.rows(), board.columns(), options.scale, memory_strips};
+    return {environment.info(), subtitle, board.rows(), board.columns(), options.scale, memory_rows};
   }
 
+  // Of an episode in as long as it may last; the last one stands for several frames.
+  int most_moments() const {
+    return static_cast<int>(std::min(options_.seconds * options_.fps, 1e9)) - outcome_frames_ + 1;
+  }
+
+  const RenderOptions& options_;
   FramePainter painter_;
   VideoWriter writer_;
   int outcome_frames_;
-  int successes_ = 0;
+  int episodes_ = 0, successes_ = 0;
 };
+
+// Whether the options ask for episodes that end so.
+bool is_wanted(const RenderOptions& options, bool ended, bool success) {
+  return options.only == FilmedOutcomes::kAll || (ended && success == (options.only == FilmedOutcomes::kSuccesses));
+}
+
+[[noreturn]] void refuse_none_found(const RenderOptions& options, const std::string& where) {
+  throw UserError("--only " + Film::outcome_name(options) + ": there are none in " + where + "; '" + options.output +
+                  "' is not written");
+}
 
 // "tmaze: active false, corridor_length 50 ..."
 std::string task_text(TaskConfig task) {
@@ -161,50 +238,81 @@ std::string task_text(TaskConfig task) {
   return text;
 }
 
-// Those of the file's episodes that the options ask for. Throws UserError unless one film can show them.
-std::vector<PlayedEpisode> episodes_to_film(const std::string& file, const RenderOptions& options) {
-  if (options.policy != FilmedPolicy::kGreedy || options.weights != WhichWeights::kBest || options.show_memory)
-    throw UserError("--policy, --weights and --show-memory are about an agent; the recording '" + file + "' has none");
-  std::vector<PlayedEpisode> all = read_played_episodes(file);
-  const auto first = static_cast<std::size_t>(options.first_episode);
-  if (first >= all.size())
-    throw UserError("--first_episode " + std::to_string(first) + ": the recording '" + file + "' has " +
-                    counted(all.size(), "episode") + ", counted from 0");
-  all.erase(all.begin(), all.begin() + static_cast<std::ptrdiff_t>(first));
-  if (all.size() > static_cast<std::size_t>(options.episodes)) all.erase(all.begin() + options.episodes, all.end());
-  for (std::size_t i = 0; i < all.size(); ++i) {
-    const std::string which = "episode " + std::to_string(first + i) + " of '" + file + "'";
-    if (task_text(all[i].task) != task_text(all[0].task))
-      throw UserError(which +
-                      " is of another task, or other options, than the one before; film them apart by "
-                      "--first_episode and --episodes");
-    if (all[i].environment != 0)
-      throw UserError(which + " was played in environment " + std::to_string(all[i].environment) +
-                      "; films show those of environment 0");
-    if (first_difference(all[i]))
-      throw UserError(which + " is not what the rules give; " + shell_command({"engram", "replay", file}) +
-                      " says where it differs");
-  }
-  return all;
+// Throws UserError unless the recorded episode, called `which`, can be in one film with `first`.
+void check_recorded(const PlayedEpisode& episode, const PlayedEpisode& first, const std::string& which,
+                    const std::string& file) {
+  if (task_text(episode.task) != task_text(first.task))
+    throw UserError(which +
+                    " is of another task, or other options, than the one before; film them apart by --first_episode "
+                    "and --episodes");
+  if (episode.environment != 0)
+    throw UserError(which + " was played in environment " + std::to_string(episode.environment) +
+                    "; films show those of environment 0");
+  if (first_difference(episode))
+    throw UserError(which + " is not what the rules give; " + shell_command({"engram", "replay", file}) +
+                    " says where it differs");
 }
 
 void film_recording(const std::string& file, const RenderOptions& options) {
-  const std::vector<PlayedEpisode> played = episodes_to_film(file, options);
+  if (options.policy != FilmedPolicy::kGreedy || options.weights != WhichWeights::kBest || options.show_memory)
+    throw UserError("--policy, --weights and --show-memory are about an agent; the recording '" + file + "' has none");
+  const std::vector<PlayedEpisode> all = read_played_episodes(file);
+  const auto count = static_cast<std::int64_t>(all.size());
+  if (options.first_episode >= count)
+    throw UserError("--first_episode " + std::to_string(options.first_episode) + ": the recording '" + file + "' has " +
+                    std::to_string(count) + " episodes, counted from 0");
+  std::vector<std::int64_t> chosen;
+  std::int64_t next = options.first_episode;
+  for (; next < count && std::ssize(chosen) < options.episodes; ++next) {
+    const PlayedEpisode& episode = all[static_cast<std::size_t>(next)];
+    if (is_wanted(options, episode.end != End::kNone, episode.success)) chosen.push_back(next);
+  }
+  if (chosen.empty()) refuse_none_found(options, "'" + file + "'");
+  const auto at = [&](std::int64_t number) -> const PlayedEpisode& { return all[static_cast<std::size_t>(number)]; };
+  for (const std::int64_t number : chosen)
+    check_recorded(at(number), at(chosen[0]), "episode " + std::to_string(number) + " of '" + file + "'", file);
+
   std::optional<Film> film;
-  const auto count = static_cast<int>(played.size());
-  for (int i = 0; i < count; ++i) {
-    const PlayedEpisode& episode = played[static_cast<std::size_t>(i)];
+  for (int i = 1; const std::int64_t number : chosen) {
+    const PlayedEpisode& episode = at(number);
     const auto environment = make_cpu_vec_env(episode.task, episode.seed, episode.purpose, 1, 1);
     environment->reset_all(episode.episode);
-    if (!film) film.emplace(options, *environment, "as recorded", 0);
     const Decide decide = [&episode, t = std::size_t{0}](const VecEnv&) mutable {
       Decision decision;
       decision.action = episode.actions[t++];
       return decision;
     };
-    film->add(episode.task, *environment, decide, i + 1, count, static_cast<int>(episode.actions.size()));
+    const KeptEpisode kept{number, play_decisions(*environment, decide, static_cast<int>(episode.actions.size())), {}};
+    environment->reset_all(episode.episode);
+    if (!film) film.emplace(options, *environment, "as recorded", std::vector<int>{});
+    film->add(episode.task, *environment, kept, i++, static_cast<int>(chosen.size()));
   }
-  film->finish(count, options.output);
+  film->finish(next - options.first_episode);
+}
+
+// Films the episodes that play(number) plays in the environment, number by number.
+void film_agent(const RenderOptions& options, const TaskConfig& task, VecEnv& environment, const std::string& subtitle,
+                const std::vector<int>& memory_rows, const std::function<KeptEpisode(std::int64_t)>& play) {
+  std::optional<Film> film;
+  const auto add = [&](const KeptEpisode& kept, int episode, int episodes) {
+    environment.reset_all(kFirstUnseenEpisode + static_cast<std::uint32_t>(kept.number));
+    if (!film) film.emplace(options, environment, subtitle, memory_rows);
+    film->add(task, environment, kept, episode, episodes);
+  };
+  if (options.only == FilmedOutcomes::kAll) {
+    for (int i = 0; i < options.episodes; ++i) add(play(options.first_episode + i), i + 1, options.episodes);
+    film->finish(options.episodes);
+    return;
+  }
+  std::vector<KeptEpisode> found;
+  int searched = 0;
+  for (; searched < kMostSearched && std::ssize(found) < options.episodes; ++searched) {
+    KeptEpisode kept = play(options.first_episode + searched);
+    if (is_wanted(options, kept.played.ended, kept.played.success)) found.push_back(std::move(kept));
+  }
+  if (found.empty()) refuse_none_found(options, std::to_string(searched) + " episodes");
+  for (int i = 1; const KeptEpisode& kept : found) add(kept, i++, static_cast<int>(found.size()));
+  film->finish(searched);
 }
 
 }  // namespace
@@ -249,7 +357,6 @@ int run_render(const std::vector<std::string>& arguments) {
   const std::uint64_t seed = config.run.seed;
   const std::uint32_t first = kFirstUnseenEpisode + static_cast<std::uint32_t>(options.first_episode);
   const auto environment = make_cpu_vec_env(config.task, seed, Purpose::kEvaluation, 1, 1);
-  environment->reset_all(first);
   std::optional<MemoryStrips> memory;
   if (options.show_memory) memory.emplace(network->backbone(), config.memory.name());
   std::optional<ShownPolicy> policy;
@@ -262,19 +369,18 @@ int run_render(const std::vector<std::string>& arguments) {
       if (!memory) return filmed_decision(policy->act(choice));
       MemoryView view;
       Decision decision = filmed_decision(policy->act_and_view(choice, view));
-      decision.memory = memory->add(view);
+      memory->add(view);
       return decision;
     };
   }
-
-  Film film(options, *environment, subtitle, memory ? memory->count() : 0);
-  for (int episode = 1; episode <= options.episodes; ++episode) {
-    if (policy) policy->begin_episodes();
-    if (memory) memory->begin_episode();
-    film.add(config.task, *environment, decide, episode, options.episodes);
-    environment->reset_finished();
-  }
-  film.finish(options.episodes, options.output);
+  film_agent(options, config.task, *environment, subtitle, memory ? memory->rows() : std::vector<int>{},
+             [&](std::int64_t number) {
+               environment->reset_all(kFirstUnseenEpisode + static_cast<std::uint32_t>(number));
+               if (policy) policy->begin_episodes();
+               if (memory) memory->begin_episode();
+               PlayedDecisions played = play_decisions(*environment, decide);
+               return KeptEpisode{number, std::move(played), memory};
+             });
   return 0;
 }
 

@@ -32,6 +32,8 @@ class AnyTaskOptions {
   virtual std::vector<RunFact> run_facts(std::uint64_t seed) const = 0;
   // What a vector's elements are; nothing of tasks that do not say.
   virtual std::vector<VectorPart> vector_parts() const = 0;
+  // What the colours of its pictures mean; nothing of tasks that do not say.
+  virtual std::vector<ColourMeaning> colours() const = 0;
   // An observation of info().observation.bytes().
   virtual ShownObservation show(std::span<const std::byte> observation) const = 0;
   // As make_cpu_vec_env (vec_env.h), which checks what comes in.

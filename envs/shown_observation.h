@@ -24,4 +24,8 @@ ShownObservation show_plainly(const ObservationSpec& spec, const std::vector<Vec
 // The first image of 1 or 3 channels in an observation, a cell a pixel; none where there is none.
 std::optional<Canvas> first_image(const ObservationSpec& spec, std::span<const std::byte> observation);
 
+// How bright a colour looks, from 0 to 255; and whether white stands out on it better than black does.
+inline int brightness(Rgb colour) { return (2 * colour.red + 5 * colour.green + colour.blue) / 8; }
+inline bool is_dark(Rgb colour) { return brightness(colour) < 110; }
+
 }  // namespace engram

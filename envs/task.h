@@ -20,6 +20,8 @@
 //   success(params, state)               whether the episode so far counts as solved
 //   observe(params, state, out)          writes one observation; changes nothing
 //   draw(params, state, canvas), phase(params, state)   host; for people
+//   colours(params) -> std::vector<ColourMeaning>       host; for people, optional: what each colour of draw(), and of
+//                                        an observation that is a picture, means
 //   cue(params, state)                   host; for people, optional: what the agent has to remember, while it no longer
 //                                        sees it
 //   decided(params, state)               host; optional: whether the episode's decision is taken, the right one or a
@@ -63,14 +65,25 @@ struct Rgb {
   friend constexpr bool operator==(const Rgb&, const Rgb&) = default;
 };
 
-// A board of coloured cells, row 0 at the top.
+// Which way somebody on a board looks, numbered clockwise.
+enum class Facing { kRight, kDown, kLeft, kUp };
+
+// A board of coloured cells, row 0 at the top; on one of them there may be an arrow.
 class Canvas {
  public:
+  struct Arrow {
+    int row, column;
+    Facing facing;
+  };
+
   void resize(int rows, int columns, Rgb background) {
     rows_ = rows;
     columns_ = columns;
     cells_.assign(static_cast<std::size_t>(rows) * columns, background);
+    arrow_.reset();
   }
+  void set_arrow(Arrow arrow) { arrow_ = arrow; }
+  const std::optional<Arrow>& arrow() const { return arrow_; }
   void set(int row, int column, Rgb colour) { cells_[static_cast<std::size_t>(row) * columns_ + column] = colour; }
   Rgb at(int row, int column) const { return cells_[static_cast<std::size_t>(row) * columns_ + column]; }
   int rows() const { return rows_; }
@@ -80,6 +93,17 @@ class Canvas {
   int rows_ = 0;
   int columns_ = 0;
   std::vector<Rgb> cells_;
+  std::optional<Arrow> arrow_;
+};
+
+// What a colour of a task's pictures means, in a few words, and the letter that stands for it where there are no
+// colours. Colours of one meaning follow one another. With `last`, shades: from `colour`, for 0, to `last`, for 1,
+// which have the digits 0 to 9 instead of the letter.
+struct ColourMeaning {
+  char letter;
+  Rgb colour;
+  std::string meaning;
+  std::optional<Rgb> last = {};
 };
 
 // What an agent has to remember, for people.

@@ -29,6 +29,11 @@ class TaskOptionsOf final : public AnyTaskOptions, public Task::Options {
       return Task::vector_parts(Task::make_params(*this, 0, Purpose::kTest));
     return {};
   }
+  std::vector<ColourMeaning> colours() const override {
+    if constexpr (requires(const typename Task::Params& params) { Task::colours(params); })
+      return Task::colours(Task::make_params(*this, 0, Purpose::kTest));
+    return {};
+  }
   ShownObservation show(std::span<const std::byte> observation) const override {
     using Element = typename Task::Element;
     if constexpr (requires(const typename Task::Params& params, const Element* out) { Task::shown(params, out); }) {

@@ -1,6 +1,5 @@
 #include "memory/block_stack.h"
 
-#include <algorithm>
 #include <utility>
 
 #include "memory/fused_block.h"
@@ -84,10 +83,6 @@ BlockStack::BlockStack(std::int64_t width, double input_dropout, const std::vect
   norm_ = register_module("norm", std::make_shared<RmsNorm>(width));
   first_state_.push_back(counts_steps_ ? 1 : 0);
   for (const auto& block : blocks_) first_state_.push_back(first_state_.back() + block->layer().state_shapes().size());
-}
-
-bool BlockStack::shows_memory() const {
-  return std::ranges::any_of(blocks_, [](const auto& block) { return block->layer().shows_memory(); });
 }
 
 template <class SupportOf>
@@ -216,7 +211,7 @@ Tensor BlockStack::run_step_on_kernels(const Tensor& input_BD, MemoryState& stat
 }
 
 Tensor BlockStack::run_viewed_step(const Tensor& input_BD, MemoryState& state, MemoryView& view) {
-  return shows_memory() ? take_step(input_BD, state, &view) : SequenceModel::run_viewed_step(input_BD, state, view);
+  return take_step(input_BD, state, &view);
 }
 
 Tensor BlockStack::take_step(const Tensor& input_BD, MemoryState& state, MemoryView* view) {

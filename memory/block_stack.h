@@ -22,8 +22,6 @@ class BlockStack final : public SequenceModel {
   BlockStack(std::int64_t width, double input_dropout, const std::vector<LayerSpec>& layers);
 
   std::int64_t width() const override { return width_; }
-  // Where any layer does; the others leave their LayerViews empty.
-  bool shows_memory() const override;
   Support learning_kernels(torch::ScalarType dtype, torch::Device device) const override;
   Support fastest_kernels(torch::ScalarType dtype, torch::Device device) const override;
   Support block_kernels(torch::ScalarType dtype, torch::Device device) const override;

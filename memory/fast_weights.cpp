@@ -68,12 +68,10 @@ class FastWeightsMixer : public torch::nn::Module, public AttentionMaps {
     Projected projected = project(x_BD);
     if (convolution_) projected = parted(convolution_->step(joined(projected), state.back()));
     const FastWeightInput in = input(x_BD, projected);
-    if (view != nullptr && shows_memory(options_)) view->write_strength_BH = in.write;
+    // Those of sums say nothing of what the memory answered before.
+    if (view != nullptr && options_.rule == FastRule::kDelta) view->write_strength_BH = in.write;
     return join(x_BD, with_skip(memory_.step(in, state), in.value));
   }
-
-  // The write strengths of the delta rule; those of sums say nothing of what the memory answered before.
-  static bool shows_memory(const Options& options) { return options.rule == FastRule::kDelta; }
 
   static Support learning_kernels(const Options& options) {
     if (options.is_deltanet()) return {};

@@ -220,7 +220,6 @@ class Gtrxl final : public SequenceModel {
   }
 
   std::int64_t width() const override { return options_.width; }
-  bool shows_memory() const override { return true; }
 
   // The position, then keys and values of each layer.
   MemoryState initial_state(std::int64_t batch) const override {

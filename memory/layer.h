@@ -4,7 +4,7 @@
 // output_weights. One whose first weights depend on the layer's place takes its number, too: 0 .. options.layers - 1
 // from the input on. Plan and StepPlan hold what the layers of a call share; kCountsSteps says whether the mixer needs
 // the position of each row, or counts_steps(options) where that depends on them; state_shapes() are of one row and
-// layer. `view` is null, or a LayerView to fill.
+// layer. `view` is null, or a LayerView to fill; where a mixer leaves it empty, it gets the first part of the state.
 #pragma once
 
 #include <torch/torch.h>
@@ -97,8 +97,8 @@ struct EmptyStepPlan {
   EmptyStepPlan(const Options&, const torch::Tensor&, torch::ScalarType) {}
 };
 
-// A mixer may also say, of its options: static bool shows_memory(options), whether its steps fill in a LayerView (they
-// do unless it says so), and static Support learning_kernels(options), why there are no kernels for learning with them.
+// A mixer may also say, of its options: static Support learning_kernels(options), why there are no kernels for learning
+// with them.
 
 // A mixer with kernels of its own for learning: itself as a residual branch, where the kernels take its options.
 template <class Mixer>
@@ -132,8 +132,6 @@ class Layer {
   virtual bool counts_steps() const = 0;
   virtual std::vector<std::vector<std::int64_t>> state_shapes() const = 0;
   virtual std::int64_t multiply_adds_per_step() const = 0;
-  // Whether step() fills in a LayerView.
-  virtual bool shows_memory() const = 0;
 
   virtual std::unique_ptr<Plan> plan(const Span& span) const = 0;
   virtual std::unique_ptr<Plan> step_plan(const torch::Tensor& position_B, torch::ScalarType dtype) const = 0;
@@ -171,11 +169,6 @@ class LayerOf final : public Layer {
   std::vector<std::vector<std::int64_t>> state_shapes() const override { return Mixer::state_shapes(*options_); }
   std::int64_t multiply_adds_per_step() const override { return Mixer::multiply_adds_per_step(*options_); }
 
-  bool shows_memory() const override {
-    if constexpr (requires { Mixer::shows_memory(*options_); }) return Mixer::shows_memory(*options_);
-    return true;
-  }
-
   std::unique_ptr<Plan> plan(const Span& span) const override {
     return std::make_unique<PlanOf<typename Mixer::Plan>>(*options_, span);
   }
@@ -188,7 +181,9 @@ class LayerOf final : public Layer {
   }
   torch::Tensor step(const torch::Tensor& x_BD, const Plan& plan, std::span<const torch::Tensor> state,
                      LayerView* view) override {
-    return mixer_->step(x_BD, own<typename Mixer::StepPlan>(plan), state, view);
+    torch::Tensor output_BD = mixer_->step(x_BD, own<typename Mixer::StepPlan>(plan), state, view);
+    if (view != nullptr && view->empty()) view->states = {state_view("state", state[0])};
+    return output_BD;
   }
 
   Support kernels(torch::ScalarType dtype, torch::Device device) const override {

@@ -49,10 +49,6 @@ class ComplexMixer : public torch::nn::Module {
     return {{options.recurrent_width(), 2}};
   }
   template <class Options>
-  static bool shows_memory(const Options&) {
-    return false;
-  }
-  template <class Options>
   static Support learning_kernels(const Options&) {
     return only_the_recurrence();
   }

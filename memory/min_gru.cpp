@@ -11,7 +11,6 @@ class MinGruMixer : public torch::nn::Module {
  public:
   using Options = MinGruOptions;
   static constexpr bool kCountsSteps = false;
-  static bool shows_memory(const Options&) { return false; }
   static Support learning_kernels(const Options&) { return only_the_recurrence(); }
   using Plan = LengthsPlan;
   using StepPlan = EmptyStepPlan;

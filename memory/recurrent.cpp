@@ -157,6 +157,17 @@ class Recurrent final : public SequenceModel {
     return x_BD;
   }
 
+  Tensor run_viewed_step(const Tensor& input_BD, MemoryState& state, MemoryView& view) override {
+    constexpr const char* kNames[] = {"hidden", "cell"};
+    Tensor output_BD = run_step(input_BD, state);
+    view.layers.assign(static_cast<std::size_t>(layers_), {});
+    for (std::int64_t layer = 0; layer < layers_; ++layer)
+      for (std::size_t i = 0; i < memory_tensors; ++i)
+        view.layers[static_cast<std::size_t>(layer)].states.push_back(
+            state_view(kNames[i], state.tensors[i].select(1, layer)));
+    return output_BD;
+  }
+
   // cuDNN's cells know float32 but not bfloat16: where products are asked for in bfloat16, cuDNN may round their inputs
   // to TF32, 10 bits of a mantissa to bfloat16's 7; float32 means float32. A setting of the process, by which the
   // backward pass goes that follows.

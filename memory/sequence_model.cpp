@@ -150,12 +150,17 @@ torch::Tensor SequenceModel::run_step_on_kernels(const torch::Tensor&, MemorySta
 
 torch::Tensor SequenceModel::step(const torch::Tensor& input_BD, MemoryState& state, MemoryView& view) {
   check_step(input_BD, state);
+  if (state.tensors.empty()) throw std::logic_error("this backbone has no memory to show");
   const torch::NoGradGuard no_grad;
   return run_viewed_step(in_own_type(input_BD), state, view);
 }
 
-torch::Tensor SequenceModel::run_viewed_step(const torch::Tensor&, MemoryState&, MemoryView&) {
-  throw std::logic_error("this backbone does not show its memory");
+torch::Tensor SequenceModel::run_viewed_step(const torch::Tensor& input_BD, MemoryState& state, MemoryView& view) {
+  torch::Tensor output_BD = run_step(input_BD, state);
+  view.layers.assign(1, {});
+  for (const torch::Tensor& tensor : state.tensors)
+    if (tensor.is_floating_point()) view.layers[0].states.push_back(state_view("state", tensor));
+  return output_BD;
 }
 
 ModelCost SequenceModel::cost() const {

@@ -84,9 +84,9 @@ class SequenceModel : public torch::nn::Module {
   // one; it takes them unless they are not to be used.
   virtual Support step_kernels(torch::ScalarType dtype, torch::Device device) const;
 
-  // Whether a step can say what it reads from memory.
-  virtual bool shows_memory() const { return false; }
-  // step() that also says so, by LibTorch's operations. Attention is then computed from the weights that `view` gets:
+  // Whether there is a memory to show: something is kept from one step to the next.
+  bool shows_memory() const { return !initial_state(1).tensors.empty(); }
+  // step() that also shows it, by LibTorch's operations. Attention is then computed from the weights that `view` gets:
   // the output equals step()'s up to rounding. Throws std::logic_error unless shows_memory().
   torch::Tensor step(const torch::Tensor& input_BD, MemoryState& state, MemoryView& view);
 
@@ -108,7 +108,7 @@ class SequenceModel : public torch::nn::Module {
   virtual torch::Tensor run_step(const torch::Tensor& input_BD, MemoryState& state) = 0;
   // The same with products in `dtype`, where step_kernels() allows it.
   virtual torch::Tensor run_step_on_kernels(const torch::Tensor& input_BD, MemoryState& state, torch::ScalarType dtype);
-  // The same with a view, in a backbone that shows its memory.
+  // The same with a view; by default the state as that of one layer, but for positions.
   virtual torch::Tensor run_viewed_step(const torch::Tensor& input_BD, MemoryState& state, MemoryView& view);
   virtual std::int64_t multiply_adds_per_step() const = 0;
   // Those of the MLPs; none where there is no MLP.

@@ -22,7 +22,6 @@ class SlstmMixer : public torch::nn::Module {
  public:
   using Options = SlstmOptions;
   static constexpr bool kCountsSteps = false;
-  static bool shows_memory(const Options&) { return false; }
   static Support learning_kernels(const Options&) { return Support::no("only its recurrence has kernels"); }
 
   using Plan = LengthsPlan;
@@ -77,15 +76,21 @@ class SlstmMixer : public torch::nn::Module {
     return join_heads(head_norm_->forward(torch::stack(all[0], 1)));
   }
 
-  Tensor step(const Tensor& x_BD, const StepPlan&, std::span<const Tensor> state, LayerView*) {
+  Tensor step(const Tensor& x_BD, const StepPlan&, std::span<const Tensor> state, LayerView* view) {
     const Cell cell = next(first_cell(state), gates_of_input(x_BD, state[0].scalar_type()));
     for (int i = 0; i < 4; ++i) Tensor(state[i]).copy_(cell[i]);
+    // m scales c and n, so that only their quotient can be compared between steps.
+    if (view != nullptr)
+      view->states = {state_view("hidden", cell[0].flatten(1)),
+                      state_view("cell", (cell[1] / cell[2].clamp_min(kSmallest)).flatten(1))};
     return join_heads(head_norm_->forward(cell[0]));
   }
 
  private:
   enum Gate { kInput, kForget, kCandidate, kOutput, kGates };
   using Cell = std::array<Tensor, 4>;  // h, c, n, m: [B, H, K] each
+  // In a fresh state n may be tiny, where the first input gate is closed; c is then as small.
+  static constexpr double kSmallest = 1e-20;
 
   static Cell first_cell(std::span<const Tensor> state) { return {state[0], state[1], state[2], state[3]}; }
 
@@ -103,8 +108,7 @@ class SlstmMixer : public torch::nn::Module {
     const Tensor next_m = torch::maximum(kept, gate[kInput]);
     const Tensor write = torch::exp(gate[kInput] - next_m), keep = torch::exp(kept - next_m);
     const Tensor next_c = keep * c + write * gate[kCandidate].tanh(), next_n = keep * n + write;
-    // In a fresh state n may be tiny, where the first input gate is closed; c is then as small.
-    return {gate[kOutput].sigmoid() * next_c / next_n.clamp_min(1e-20), next_c, next_n, next_m};
+    return {gate[kOutput].sigmoid() * next_c / next_n.clamp_min(kSmallest), next_c, next_n, next_m};
   }
 
   std::int64_t heads_, head_width_;

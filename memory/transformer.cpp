@@ -139,7 +139,6 @@ class Transformer final : public SequenceModel {
   }
 
   std::int64_t width() const override { return options_.width; }
-  bool shows_memory() const override { return true; }
   Support learning_kernels(torch::ScalarType dtype, torch::Device device) const override {
     return fused::block_support(options_.width, options_.heads, dtype, device);
   }

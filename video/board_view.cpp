@@ -56,6 +56,8 @@ void draw_lines(RgbImage& image, const std::vector<std::string>& lines, const Bo
   for (const auto& [place, text] : rows) draw_text(image, text, place, style);
 }
 
+Rgb ink_on(Rgb colour) { return is_dark(colour) ? palette::kOnColour : palette::kText; }
+
 }  // namespace
 
 BoardLayout::BoardLayout(int rows, int columns, int max_width, int max_height, int max_cell)
@@ -93,6 +95,9 @@ void draw_board(RgbImage& image, const BoardLayout& layout, const Canvas& board)
       }
     }
   }
+  if (const auto& arrow = board.arrow())
+    fill_arrow(image, layout.cell(arrow->row, arrow->column), arrow->facing,
+               ink_on(board.at(arrow->row, arrow->column)));
 }
 
 std::optional<CellPosition> find_view_centre(const Canvas& board, const ObservationSpec& spec,
@@ -156,6 +161,11 @@ void draw_seen(RgbImage& image, const ShownObservation& seen, const Box& box, in
   cv::Mat view(picture.height, picture.width, CV_8UC3, picture.pixels.data());
   cv::resize(small, view, view.size(), 0, 0, target.width >= small.cols ? cv::INTER_NEAREST : cv::INTER_AREA);
   paste(image, picture, target.x, target.y);
+  if (const auto& arrow = seen.picture->arrow(); arrow && target.width >= small.cols) {
+    const int cell = target.width / small.cols;
+    fill_arrow(image, {target.x + cell * arrow->column, target.y + cell * arrow->row, cell, cell}, arrow->facing,
+               ink_on(seen.picture->at(arrow->row, arrow->column)));
+  }
   outline_box(image, {target.x - scale, target.y - scale, target.width + 2 * scale, target.height + 2 * scale},
               palette::kMuted, scale);
 }

@@ -53,6 +53,29 @@ void outline_box(RgbImage& image, const Box& box, Rgb colour, int thickness) {
   fill_box(image, {box.right() - thickness, box.y, thickness, box.height}, colour);
 }
 
+void fill_arrow(RgbImage& image, const Box& box, Facing facing, Rgb colour) {
+  const int margin = box.width / 5, length = box.width - 2 * margin;
+  // From the base to the tip, a line across each.
+  for (int along = 0; along < length; ++along) {
+    const int width = std::max(1, length - along), from = margin + (length - width) / 2;
+    const int ahead = margin + along, behind = box.width - 1 - ahead;
+    switch (facing) {
+      case Facing::kRight:
+        fill_box(image, {box.x + ahead, box.y + from, 1, width}, colour);
+        break;
+      case Facing::kDown:
+        fill_box(image, {box.x + from, box.y + ahead, width, 1}, colour);
+        break;
+      case Facing::kLeft:
+        fill_box(image, {box.x + behind, box.y + from, 1, width}, colour);
+        break;
+      case Facing::kUp:
+        fill_box(image, {box.x + from, box.y + behind, width, 1}, colour);
+        break;
+    }
+  }
+}
+
 void paste(RgbImage& image, const RgbImage& picture, int x, int y) {
   const cv::Rect inside = cv::Rect(x, y, picture.width, picture.height) & cv::Rect(0, 0, image.width, image.height);
   RgbImage copy = picture;

@@ -24,6 +24,8 @@ inline constexpr Rgb kOnColour{255, 255, 255};
 void fill_box(RgbImage& image, const Box& box, Rgb colour);
 // A line of the given thickness just inside the box.
 void outline_box(RgbImage& image, const Box& box, Rgb colour, int thickness);
+// A triangle in the middle of a square box, its tip towards where it faces.
+void fill_arrow(RgbImage& image, const Box& box, Facing facing, Rgb colour);
 // Copies a picture to (x, y).
 void paste(RgbImage& image, const RgbImage& picture, int x, int y);
 

@@ -1,5 +1,7 @@
 #include "video/film.h"
 
+#include <algorithm>
+#include <optional>
 #include <stdexcept>
 #include <utility>
 
@@ -51,6 +53,27 @@ FilmedEpisode film_episode(const TaskConfig& task, VecEnv& environment, const De
     contents.total_reward += contents.last_reward;
     ++contents.step;
   }
+}
+
+PlayedDecisions play_decisions(VecEnv& environment, const Decide& decide, int most_steps) {
+  PlayedDecisions played;
+  std::optional<int> turning_point;
+  const auto steps = [&] { return static_cast<int>(played.decisions.size()); };
+  while (environment.end_N()[0] == End::kNone && steps() < most_steps) {
+    played.decisions.push_back(decide(environment));
+    const std::int32_t action = played.decisions.back().action;
+    environment.step({&action, 1});
+    if (!turning_point && environment.decided(0).value_or(environment.reward_N()[0] > 0)) turning_point = steps();
+  }
+  played.ended = environment.end_N()[0] != End::kNone;
+  played.success = environment.success_N()[0] != 0;
+  played.turning_point = turning_point.value_or(steps());
+  return played;
+}
+
+FilmCut film_cut(int first, int last, int most) {
+  const int gaps = std::max(most, 2) - 1;
+  return {.first = first, .stride = std::max(1, (last - first + gaps - 1) / gaps)};
 }
 
 }  // namespace engram

@@ -1,9 +1,11 @@
-// Filming: plays episodes in an environment and hands every moment to whoever shows it.
+// Filming: plays episodes in an environment and hands every moment to whoever shows it. An episode of which it is to be
+// known first how it went, to film it, or a part of it, or not, is played twice: the rules give it again.
 #pragma once
 
 #include <cstdint>
 #include <functional>
 #include <limits>
+#include <vector>
 
 #include "envs/vec_env.h"
 #include "video/frame_painter.h"
@@ -28,5 +30,31 @@ struct FilmedEpisode {
 FilmedEpisode film_episode(const TaskConfig& task, VecEnv& environment, const Decide& decide, int episode, int episodes,
                            const std::function<void(const FrameContents&)>& show,
                            int most_steps = std::numeric_limits<int>::max());
+
+// An episode of T steps, decision by decision.
+struct PlayedDecisions {
+  std::vector<Decision> decisions;  // T
+  bool ended = false;               // or it was left
+  bool success = false;
+  // Steps until what the episode is about has happened: its decision, in a task that says when it is taken
+  // (VecEnv::decided), else the first reward above 0; T where it has not happened.
+  int turning_point = 0;
+};
+
+// Plays one episode, or `most_steps` of it, without looking at the board. The environment (N = 1) must stand at its
+// start.
+PlayedDecisions play_decisions(VecEnv& environment, const Decide& decide,
+                               int most_steps = std::numeric_limits<int>::max());
+
+// Which moments of an episode a film shows: each `stride`-th from `first` on, and the last.
+struct FilmCut {
+  int first = 0;
+  int stride = 1;
+
+  bool shows(int step, int last) const { return step >= first && ((step - first) % stride == 0 || step == last); }
+};
+
+// The cut from `first` to `last` of as many moments as there may be, `most` (two at least).
+FilmCut film_cut(int first, int last, int most);
 
 }  // namespace engram

@@ -67,15 +67,15 @@ std::vector<int> listed_actions(const std::optional<Decision>& decision, int num
 }  // namespace
 
 FramePainter::FramePainter(TaskInfo task, std::string subtitle, int board_rows, int board_columns, int scale,
-                           int memory_strips)
+                           const std::vector<int>& memory_rows)
     : task_(std::move(task)),
       subtitle_(std::move(subtitle)),
       scale_(scale),
       board_(board_rows, board_columns,
              scale * (beside_panel(board_rows, board_columns) ? kBoardBesidePanel : kWideBoard), scale * kBoardHeight,
              scale * kLargestCell),
-      memory_strips_(memory_strips),
-      memory_(memory_strips, task_.max_episode_steps, scale) {
+      has_memory_(!memory_rows.empty()),
+      memory_(memory_rows, scale) {
   const int margin = scale * kMargin;
   const int gap = scale * kGap;
   const int top = margin + scale * kHeaderHeight + scale * 16;
@@ -101,7 +101,7 @@ FramePainter::FramePainter(TaskInfo task, std::string subtitle, int board_rows, 
   }
   status_ = {observation_.right() + gap, observation_.y, scale * kStatusWidth, size};
   header_ = {margin, margin, right - margin, scale * kHeaderHeight};
-  if (memory_strips > 0) {
+  if (has_memory_) {
     memory_.place({margin, bottom + scale * 20, right - margin, memory_.height()});
     bottom += scale * 20 + memory_.height();
   }
@@ -122,7 +122,7 @@ RgbImage FramePainter::paint(const FrameContents& contents) const {
   if (contents.cue) paint_cue(image, *contents.cue);
   paint_status(image, contents);
   paint_actions(image, contents);
-  if (memory_strips_ > 0) memory_.paint(image, contents.memory);
+  if (has_memory_) memory_.paint(image, contents.memory, contents.step + (contents.decision ? 1 : 0));
   paint_footer(image, contents);
   return image;
 }

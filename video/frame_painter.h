@@ -22,7 +22,7 @@ struct Decision {
   int action = 0;
   std::vector<float> probabilities;      // one for each action; empty: not known
   std::vector<float> q_values;           // one for each action; empty: not known
-  std::vector<MemoryStrip> memory = {};  // over the episode, this step included
+  std::vector<MemoryStrip> memory = {};  // over the whole episode, of which the steps up to this one are shown
 };
 
 struct EpisodeOutcome {
@@ -51,9 +51,9 @@ struct FrameContents {
 class FramePainter {
  public:
   // `subtitle` says who acts ("greedy policy, best weights"); `scale` >= 1 multiplies every length. Board size in
-  // cells. `memory_strips`: of the panel that shows the memory; 0: there is none.
+  // cells. `memory_rows`: of each strip of the panel that shows the memory; empty: there is none.
   FramePainter(TaskInfo task, std::string subtitle, int board_rows, int board_columns, int scale,
-               int memory_strips = 0);
+               const std::vector<int>& memory_rows = {});
 
   // Even, as video codecs want.
   int width() const { return width_; }
@@ -85,7 +85,7 @@ class FramePainter {
   int scale_;
   BoardLayout board_;
   Box header_, observation_, status_, actions_, footer_;
-  int memory_strips_;
+  bool has_memory_;
   MemoryPanel memory_;
   int width_ = 0;
   int height_ = 0;

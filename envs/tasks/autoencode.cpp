@@ -21,6 +21,8 @@ void Autoencode::draw(const Params& params, const State& state, Canvas& canvas) 
   cards::draw_suits({in_sight ? shown(params, state) : cards::kNoAnswer, right(params, state)}, canvas);
 }
 
+std::vector<ColourMeaning> Autoencode::colours(const Params&) { return cards::suit_colours(); }
+
 std::string Autoencode::phase(const Params& params, const State& state) {
   return plays(params, state) ? "play" : "watch";
 }

@@ -3,6 +3,12 @@
 #include "envs/task_entry.h"
 
 namespace engram {
+namespace {
+
+// Of water and of ships, before and after a shot.
+constexpr Rgb kSquareColour[2][2] = {{{20, 60, 140}, {130, 180, 255}}, {{110, 110, 110}, {210, 0, 0}}};
+
+}  // namespace
 
 void Battleship::Options::list_options(OptionList& list) {
   list.add("size", size, {kMinSize, kMaxSize}, "side of the board in squares");
@@ -17,10 +23,16 @@ Battleship::Params Battleship::make_params(const Options& options, std::uint64_t
 }
 
 void Battleship::draw(const Params& params, const State& state, Canvas& canvas) {
-  constexpr Rgb kColour[2][2] = {{{20, 60, 140}, {130, 180, 255}}, {{110, 110, 110}, {210, 0, 0}}};
-  canvas.resize(params.size, params.size, kColour[0][0]);
+  canvas.resize(params.size, params.size, kSquareColour[0][0]);
   for (int square = 0; square < num_actions(params); ++square)
-    canvas.set(square / params.size, square % params.size, kColour[state.ships[square]][state.shots[square]]);
+    canvas.set(square / params.size, square % params.size, kSquareColour[state.ships[square]][state.shots[square]]);
+}
+
+std::vector<ColourMeaning> Battleship::colours(const Params&) {
+  return {{'.', kSquareColour[0][0], "water"},
+          {'o', kSquareColour[0][1], "shot into water"},
+          {'#', kSquareColour[1][0], "ship"},
+          {'X', kSquareColour[1][1], "hit"}};
 }
 
 std::string Battleship::phase(const Params&, const State&) { return "shoot"; }

@@ -97,6 +97,7 @@ struct Battleship {
 
   // The board: ships grey, red where hit; water blue, bright where shot at.
   static void draw(const Params& params, const State& state, Canvas& canvas);
+  static std::vector<ColourMeaning> colours(const Params& params);
   static std::string phase(const Params& params, const State& state);
   static std::vector<VectorPart> vector_parts(const Params& params);
   static std::vector<TaskPreset> presets();

@@ -147,6 +147,13 @@ void draw_map(const Params& params, const State& state, Canvas& canvas) {
   canvas.set(state.player.row, state.player.column, params.palette.player);
 }
 
+std::vector<ColourMeaning> colours(const Palette& palette) {
+  return {{'#', palette.wall, "wall"},
+          {'.', palette.floor, "floor"},
+          {'@', palette.player, "agent"},
+          {'a', palette.apple, "apple"}};
+}
+
 std::string phase_name(const State& state) { return kPhaseNames[state.phase]; }
 
 }  // namespace engram::board

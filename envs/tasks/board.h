@@ -8,6 +8,7 @@
 #include <cstring>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/host_device.h"
 #include "base/rng.h"
@@ -47,6 +48,9 @@ struct Palette {
   Rgb key{159, 81, 44}, door{134, 206, 235}, indicator{255, 255, 255};
   Rgb square[3]{{255, 0, 0}, {0, 255, 0}, {0, 0, 255}};
 };
+
+// Of what the boards share.
+std::vector<ColourMeaning> colours(const Palette& palette);
 
 // One phase's map. `open` has a margin of one closed cell, so that a step off the board needs no check of its own:
 // bit column + 1 of open[row + 1] is set where the player may stand. `planes` holds the colours of floor and walls,

@@ -1,5 +1,7 @@
 #include "envs/tasks/cards.h"
 
+#include <cctype>
+
 namespace engram::cards {
 
 // The four-colour deck.
@@ -7,6 +9,8 @@ Rgb suit_colour(int suit) {
   constexpr Rgb kColour[kSuits] = {{25, 25, 25}, {0, 90, 220}, {0, 140, 0}, {210, 0, 0}};
   return kColour[suit];
 }
+
+Rgb black_or_red(int kind) { return suit_colour(kind == 0 ? 0 : kSuits - 1); }
 
 Rgb hue(int index, int count) {
   // Two of the three channels at a time, one falling as the next rises; five of the circle's six sixths are used.
@@ -24,6 +28,15 @@ Rgb hue(int index, int count) {
     default:
       return {up, 0, 255};
   }
+}
+
+std::vector<ColourMeaning> colours(int kinds, Rgb (*colour_of)(int kind)) {
+  std::vector<ColourMeaning> colours = {{'.', kTable, "table"}};
+  for (int kind = 0; const std::string& name : kind_names(kinds)) {
+    const char letter = name == "10" ? 'T' : static_cast<char>(std::toupper(static_cast<unsigned char>(name[0])));
+    colours.push_back({letter, colour_of(kind++), name});
+  }
+  return colours;
 }
 
 void draw_suits(std::initializer_list<int> rows, Canvas& canvas) {

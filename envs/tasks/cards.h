@@ -9,6 +9,8 @@
 #include <cstdint>
 #include <initializer_list>
 #include <optional>
+#include <string>
+#include <vector>
 
 #include "base/host_device.h"
 #include "envs/task.h"
@@ -100,11 +102,16 @@ constexpr float answer_reward(int answers) { return static_cast<float>(1.0 / ans
 
 // ---- For people.
 
-inline constexpr Rgb kTable{204, 204, 204};
+inline constexpr Rgb kTable{204, 204, 204}, kCard{25, 25, 25};
 
 Rgb suit_colour(int suit);
+// As the first and the last suit.
+Rgb black_or_red(int kind);
 // From red (0) over green to violet, without returning to red: number `index` of `count`.
 Rgb hue(int index, int count);
+// The table, and a card of each of `kinds` kinds by its name, with its first letter; ten is T.
+std::vector<ColourMeaning> colours(int kinds, Rgb (*colour_of)(int kind));
+inline std::vector<ColourMeaning> suit_colours() { return colours(kSuits, suit_colour); }
 // One row of as many cells as there are suits, those of each entry lit in the colour of its suit; kNoAnswer: none.
 void draw_suits(std::initializer_list<int> rows, Canvas& canvas);
 

@@ -5,6 +5,11 @@
 #include "envs/task_entry.h"
 
 namespace engram {
+namespace {
+
+constexpr Rgb kAir{204, 204, 204}, kTrack{25, 25, 25}, kCart{0, 90, 220}, kPole{159, 81, 44}, kFallen{210, 0, 0};
+
+}  // namespace
 
 void CartPole::Options::list_options(OptionList& list) {
   list.add("sees", sees, {{Sees::kPositions, "positions"}, {Sees::kVelocities, "velocities"}},
@@ -30,7 +35,6 @@ CartPole::Params CartPole::make_params(const Options& options, std::uint64_t, Pu
 }
 
 void CartPole::draw(const Params&, const State& state, Canvas& canvas) {
-  constexpr Rgb kAir{204, 204, 204}, kTrack{25, 25, 25}, kCart{0, 90, 220}, kPole{159, 81, 44}, kFallen{210, 0, 0};
   constexpr int kHalf = 12, kPoleCells = 8;
   canvas.resize(kPoleCells + 2, 2 * kHalf + 1, kAir);
   const auto set = [&canvas](int row, double column, Rgb colour) {
@@ -41,6 +45,14 @@ void CartPole::draw(const Params&, const State& state, Canvas& canvas) {
     set(kPoleCells - 1 - i, cart + (i + 1) * std::tan(3 * state.angle), fallen(state) ? kFallen : kPole);
   for (const int side : {-1, 0, 1}) set(kPoleCells, cart + side, kCart);
   for (int column = 0; column <= 2 * kHalf; ++column) canvas.set(kPoleCells + 1, column, kTrack);
+}
+
+std::vector<ColourMeaning> CartPole::colours(const Params&) {
+  return {{'.', kAir, "air"},
+          {'=', kTrack, "track"},
+          {'o', kCart, "cart"},
+          {'|', kPole, "pole"},
+          {'!', kFallen, "pole, fallen"}};
 }
 
 std::string CartPole::phase(const Params& params, const State& state) {

@@ -145,6 +145,7 @@ struct CartPole {
 
   // The cart on its track, and the pole with its angle three times as large.
   static void draw(const Params& params, const State& state, Canvas& canvas);
+  static std::vector<ColourMeaning> colours(const Params& params);
   static std::string phase(const Params& params, const State& state);
   static std::vector<VectorPart> vector_parts(const Params& params);
   static std::vector<TaskPreset> presets();

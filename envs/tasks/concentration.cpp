@@ -5,6 +5,13 @@
 #include "envs/task_entry.h"
 
 namespace engram {
+namespace {
+
+constexpr Rgb kFaceDown{150, 160, 175};
+
+Rgb rank_colour(int rank) { return cards::hue(rank, cards::kRanks); }
+
+}  // namespace
 
 void Concentration::Options::list_options(OptionList& list) {
   cards::list_num_decks(list, num_decks, kMaxDecks);
@@ -26,14 +33,12 @@ Concentration::Params Concentration::make_params(const Options& options, std::ui
 template <class KindOf>
 void Concentration::draw_cards(const Params& params, Canvas& canvas, KindOf kind_of) {
   constexpr int kColumns = 13;
-  constexpr Rgb kFaceDown{150, 160, 175};
   canvas.resize(params.cards / kColumns, kColumns, kFaceDown);
   for (int card = 0; card < params.cards; ++card) {
     const int kind = kind_of(card);
     if (kind == params.kinds) continue;
     canvas.set(card / kColumns, card % kColumns,
-               params.kinds == cards::kColours ? cards::suit_colour(kind == 0 ? 0 : cards::kSuits - 1)
-                                               : cards::hue(kind, params.kinds));
+               params.kinds == cards::kColours ? cards::black_or_red(kind) : rank_colour(kind));
   }
 }
 
@@ -41,6 +46,13 @@ void Concentration::draw(const Params& params, const State& state, Canvas& canva
   draw_cards(params, canvas, [&](int card) {
     return card == state.first || card == state.second ? state.kinds[card] : state.found[card];
   });
+}
+
+std::vector<ColourMeaning> Concentration::colours(const Params& params) {
+  std::vector<ColourMeaning> colours =
+      cards::colours(params.kinds, params.kinds == cards::kColours ? cards::black_or_red : rank_colour);
+  colours.front() = {'.', kFaceDown, "face down"};
+  return colours;
 }
 
 std::string Concentration::phase(const Params&, const State& state) {

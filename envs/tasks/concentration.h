@@ -116,6 +116,7 @@ struct Concentration {
 
   // The cards in rows of 13: grey face down, in a colour for each kind face up.
   static void draw(const Params& params, const State& state, Canvas& canvas);
+  static std::vector<ColourMeaning> colours(const Params& params);
   static std::string phase(const Params& params, const State& state);
   static ShownObservation shown(const Params& params, const Element* observation);
   static std::vector<TaskPreset> presets();

@@ -5,10 +5,10 @@
 namespace engram {
 namespace {
 
-// Black and red cards as the first and the last suit; ranks all alike.
+// Ranks are all alike.
 Rgb kind_colour(int kinds, int kind) {
-  if (kinds == cards::kRanks) return {25, 25, 25};
-  return cards::suit_colour(kinds == cards::kColours && kind == 1 ? cards::kSuits - 1 : kind);
+  if (kinds == cards::kRanks) return cards::kCard;
+  return kinds == cards::kColours ? cards::black_or_red(kind) : cards::suit_colour(kind);
 }
 
 }  // namespace
@@ -31,6 +31,11 @@ void CountRecall::draw(const Params& params, const State& state, Canvas& canvas)
   canvas.resize(2, params.kinds, cards::kTable);
   for (int row = 0; const int kind : {state.dealt[state.score.t], state.named[state.score.t]})
     canvas.set(row++, kind, kind_colour(params.kinds, kind));
+}
+
+std::vector<ColourMeaning> CountRecall::colours(const Params& params) {
+  if (params.kinds == cards::kRanks) return {{'.', cards::kTable, "table"}, {'X', cards::kCard, "the rank"}};
+  return cards::colours(params.kinds, params.kinds == cards::kColours ? cards::black_or_red : cards::suit_colour);
 }
 
 std::string CountRecall::phase(const Params&, const State&) { return "count"; }

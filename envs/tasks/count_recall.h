@@ -89,6 +89,7 @@ struct CountRecall {
 
   // Two rows of all kinds: that of the card just dealt is lit in the upper, the kind named in the lower one.
   static void draw(const Params& params, const State& state, Canvas& canvas);
+  static std::vector<ColourMeaning> colours(const Params& params);
   static std::string phase(const Params& params, const State& state);
   static std::vector<VectorPart> vector_parts(const Params& params);
   static std::vector<TaskPreset> presets();

@@ -27,6 +27,10 @@ std::vector<VectorPart> vector_parts(const Room& room, const char* bit, std::ini
   return parts;
 }
 
+std::vector<ColourMeaning> room_colours() {
+  return {{'.', kFloor, "floor"}, {'s', kStart, "start"}, {'@', kPlayer, "agent"}};
+}
+
 void draw_room(const Room& room, const Attempts& attempts, Canvas& canvas) {
   canvas.resize(room.size, room.size, kFloor);
   canvas.set(attempts.start.x, attempts.start.y, kStart);

@@ -8,6 +8,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "base/host_device.h"
 #include "envs/task.h"
@@ -161,6 +162,7 @@ std::vector<VectorPart> vector_parts(const Room& room, const char* bit, std::ini
 
 // The floor and the start, on which a task puts its own.
 inline constexpr Rgb kFloor{204, 204, 204}, kStart{170, 170, 200}, kPlayer{228, 148, 109};
+std::vector<ColourMeaning> room_colours();
 void draw_room(const Room& room, const Attempts& attempts, Canvas& canvas);
 
 }  // namespace engram::dark

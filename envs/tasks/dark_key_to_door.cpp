@@ -3,15 +3,25 @@
 #include "envs/task_entry.h"
 
 namespace engram {
+namespace {
+
+constexpr Rgb kHiddenKey{230, 180, 0}, kHiddenDoor{134, 206, 235};
+
+}  // namespace
 
 void DarkKeyToDoor::Options::check() const { check_bounds(*this, kTaskSection); }
 
 void DarkKeyToDoor::draw(const Params& params, const State& state, Canvas& canvas) {
-  constexpr Rgb kKey{230, 180, 0}, kDoor{134, 206, 235};
   dark::draw_room(params.room, state.attempts, canvas);
-  canvas.set(state.door.x, state.door.y, kDoor);
-  if (!state.has_key) canvas.set(state.key.x, state.key.y, kKey);
+  canvas.set(state.door.x, state.door.y, kHiddenDoor);
+  if (!state.has_key) canvas.set(state.key.x, state.key.y, kHiddenKey);
   canvas.set(state.attempts.player.x, state.attempts.player.y, dark::kPlayer);
+}
+
+std::vector<ColourMeaning> DarkKeyToDoor::colours(const Params&) {
+  std::vector<ColourMeaning> colours = dark::room_colours();
+  colours.insert(colours.end(), {{'k', kHiddenKey, "key"}, {'d', kHiddenDoor, "door"}});
+  return colours;
 }
 
 std::vector<VectorPart> DarkKeyToDoor::vector_parts(const Params& params) {

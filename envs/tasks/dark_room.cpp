@@ -3,6 +3,11 @@
 #include "envs/task_entry.h"
 
 namespace engram {
+namespace {
+
+constexpr Rgb kHiddenGoal{0, 90, 220}, kReachedGoal{0, 150, 0};
+
+}  // namespace
 
 DarkRoom::Options::Options() {
   attempt_steps = 20;
@@ -22,10 +27,15 @@ DarkRoom::Params DarkRoom::make_params(const Options& options, std::uint64_t, Pu
 }
 
 void DarkRoom::draw(const Params& params, const State& state, Canvas& canvas) {
-  constexpr Rgb kGoal{0, 90, 220}, kReached{0, 150, 0};
   dark::draw_room(params.room, state.attempts, canvas);
-  canvas.set(state.goal.x, state.goal.y, state.attempts.found ? kReached : kGoal);
+  canvas.set(state.goal.x, state.goal.y, state.attempts.found ? kReachedGoal : kHiddenGoal);
   canvas.set(state.attempts.player.x, state.attempts.player.y, dark::kPlayer);
+}
+
+std::vector<ColourMeaning> DarkRoom::colours(const Params&) {
+  std::vector<ColourMeaning> colours = dark::room_colours();
+  colours.insert(colours.end(), {{'g', kHiddenGoal, "goal"}, {'G', kReachedGoal, "goal, reached"}});
+  return colours;
 }
 
 std::vector<VectorPart> DarkRoom::vector_parts(const Params& params) {

@@ -76,6 +76,7 @@ struct DarkRoom {
 
   // The room from above: the start, the goal, green once the attempt has reached it, the agent.
   static void draw(const Params& params, const State& state, Canvas& canvas);
+  static std::vector<ColourMeaning> colours(const Params& params);
   static std::string phase(const Params&, const State& state) { return dark::phase(state.attempts); }
   static std::vector<VectorPart> vector_parts(const Params& params);
   static std::vector<TaskPreset> presets();

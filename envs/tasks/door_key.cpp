@@ -38,6 +38,13 @@ void DoorKey::draw(const Params& params, const State& state, Canvas& canvas) {
   if (holds_key) canvas.set(0, 0, minigrid::item_colour(key_codes()));
 }
 
+std::vector<ColourMeaning> DoorKey::colours(const Params&) {
+  return minigrid::colours({{'k', key_codes(), "key"},
+                            {'D', {minigrid::kDoor, minigrid::kYellow, minigrid::kLocked}, "door"},
+                            {'d', {minigrid::kDoor, minigrid::kYellow, minigrid::kOpen}, "open door"},
+                            {'G', {minigrid::kGoal, minigrid::kGreen, 0}, "goal"}});
+}
+
 std::string DoorKey::phase(const Params&, const State& state) {
   if (state.door == minigrid::kLocked) return state.key.x == kNowhere ? "to the door" : "to the key";
   return "to the goal";

@@ -3,6 +3,14 @@
 #include "envs/task_entry.h"
 
 namespace engram {
+namespace {
+
+Rgb share_colour(float share) {
+  const auto bright = static_cast<std::uint8_t>(255 * share);
+  return {0, bright, bright};
+}
+
+}  // namespace
 
 void HigherLower::Options::list_options(OptionList& list) {
   cards::list_num_decks(list, num_decks, kMaxDecks);
@@ -18,11 +26,15 @@ HigherLower::Params HigherLower::make_params(const Options& options, std::uint64
 
 void HigherLower::draw(const Params& params, const State& state, Canvas& canvas) {
   canvas.resize(2, cards::kRanks, cards::kTable);
-  canvas.set(0, state.rank, {25, 25, 25});
-  for (int rank = 0; rank < cards::kRanks; ++rank) {
-    const auto bright = static_cast<std::uint8_t>(255 * count(state, rank) / params.of_rank);
-    canvas.set(1, rank, {0, bright, bright});
-  }
+  canvas.set(0, state.rank, cards::kCard);
+  for (int rank = 0; rank < cards::kRanks; ++rank)
+    canvas.set(1, rank, share_colour(static_cast<float>(count(state, rank)) / static_cast<float>(params.of_rank)));
+}
+
+std::vector<ColourMeaning> HigherLower::colours(const Params&) {
+  return {{'.', cards::kTable, "table"},
+          {'X', cards::kCard, "the card"},
+          {'0', share_colour(0), "share dealt of a rank", share_colour(1)}};
 }
 
 std::string HigherLower::phase(const Params&, const State&) { return "guess"; }

@@ -106,6 +106,7 @@ struct HigherLower {
   // Two rows of all ranks: that of the card in sight is lit in the upper; the more cards of a rank are left, the
   // brighter it is in the lower one.
   static void draw(const Params& params, const State& state, Canvas& canvas);
+  static std::vector<ColourMeaning> colours(const Params& params);
   static std::string phase(const Params& params, const State& state);
   static std::vector<VectorPart> vector_parts(const Params& params);
   static std::vector<TaskPreset> presets();

@@ -81,6 +81,14 @@ void KeyToDoor::draw(const Params& params, const State& state, Canvas& canvas) {
   if (state.board.phase == board::kReward) canvas.set(state.door.row, state.door.column, params.board.palette.door);
 }
 
+std::vector<ColourMeaning> KeyToDoor::colours(const Params& params) {
+  const board::Palette& palette = params.board.palette;
+  std::vector<ColourMeaning> colours = board::colours(palette);
+  colours.insert(colours.end(),
+                 {{'k', palette.key, "key"}, {'d', palette.door, "door"}, {'!', palette.indicator, "key taken"}});
+  return colours;
+}
+
 std::optional<Cue> KeyToDoor::cue(const Params& params, const State& state) {
   if (params.full_state || state.board.phase == board::kExplore) return {};
   if (!state.key_taken) return Cue{"no key taken", {}};

@@ -114,6 +114,7 @@ struct KeyToDoor {
   }
 
   static void draw(const Params& params, const State& state, Canvas& canvas);
+  static std::vector<ColourMeaning> colours(const Params& params);
   static std::string phase(const Params&, const State& state) { return board::phase_name(state.board); }
   static std::vector<TaskPreset> presets();
   // Whether it took the key, once phase 1 is over.

@@ -5,6 +5,7 @@
 namespace engram {
 namespace {
 
+constexpr Rgb kNoBit{204, 204, 204};
 Rgb bit_colour(bool is_set) { return is_set ? Rgb{0, 90, 220} : Rgb{210, 0, 0}; }
 
 }  // namespace
@@ -24,10 +25,16 @@ MemoryChain::Params MemoryChain::make_params(const Options& options, std::uint64
 }
 
 void MemoryChain::draw(const Params& params, const State& state, Canvas& canvas) {
-  canvas.resize(2, params.bits, {204, 204, 204});
+  canvas.resize(2, params.bits, kNoBit);
   for (int i = 0; i < params.bits; ++i)
     if (moment_of(params, state) == 0) canvas.set(0, i, bit_colour((state.context >> i & 1) != 0));
   canvas.set(1, state.query, bit_colour((state.context >> state.query & 1) != 0));
+}
+
+std::vector<ColourMeaning> MemoryChain::colours(const Params&) {
+  return {{'.', kNoBit, "nothing"},
+          {'+', bit_colour(true), std::string("bit, answer ") + kActionNames[1]},
+          {'-', bit_colour(false), std::string("bit, answer ") + kActionNames[0]}};
 }
 
 std::string MemoryChain::phase(const Params& params, const State& state) {

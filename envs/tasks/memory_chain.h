@@ -89,6 +89,7 @@ struct MemoryChain {
 
   // Two rows of all bits: blue for +1 and red for -1 while they are shown; the one that is asked for, from the start.
   static void draw(const Params& params, const State& state, Canvas& canvas);
+  static std::vector<ColourMeaning> colours(const Params& params);
   static std::string phase(const Params& params, const State& state);
   static std::vector<VectorPart> vector_parts(const Params& params);
   static std::vector<TaskPreset> presets();

@@ -4,6 +4,11 @@
 #include "envs/task_entry.h"
 
 namespace engram {
+namespace {
+
+constexpr Rgb kFloorInSight{205, 210, 225};  // brighter than any wall
+
+}  // namespace
 
 void MemoryMaze::Options::list_options(OptionList& list) {
   list.add("size", size, {9, maze::kMaxSize}, "side of the maze within its outer wall, in cells; an odd number");
@@ -32,7 +37,6 @@ MemoryMaze::Params MemoryMaze::make_params(const Options& options, std::uint64_t
 }
 
 void MemoryMaze::draw(const Params& params, const State& state, Canvas& canvas) {
-  constexpr Rgb kInSight{205, 210, 225};  // brighter than any wall
   const int side = params.size + 2;
   canvas.resize(side, side, object_colour(state.target));
   for (int y = 1; y <= params.size; ++y)
@@ -40,11 +44,43 @@ void MemoryMaze::draw(const Params& params, const State& state, Canvas& canvas) 
       const maze::Cell cell = {static_cast<std::uint8_t>(x), static_cast<std::uint8_t>(y)};
       canvas.set(y, x,
                  !state.layout.is_floor(x, y) ? wall_colour(params, state, x, y)
-                 : sees(state, cell)          ? kInSight
+                 : sees(state, cell)          ? kFloorInSight
                                               : floor_colour());
     }
   for (int i = 0; i < params.objects; ++i) canvas.set(state.object[i].y, state.object[i].x, object_colour(i));
   canvas.set(state.agent.y, state.agent.x, agent_colour(state.agent.direction));
+  canvas.set_arrow({state.agent.y, state.agent.x, static_cast<Facing>(state.agent.direction)});
+}
+
+std::vector<ColourMeaning> MemoryMaze::colours(const Params& params) {
+  constexpr const char* kNames[kMaxObjects] = {"red", "green", "blue", "violet", "yellow", "pink"};
+  std::vector<ColourMeaning> colours = {
+      {'.', floor_colour(), "floor"}, {',', kFloorInSight, "floor in sight"}, {' ', {0, 0, 0}, "hidden"}};
+  for (int shade = 0; shade < 8; ++shade) {
+    const auto level = [&](int channel) { return (shade >> channel & 1) != 0 ? kBright : kDark; };
+    colours.push_back({"#%&$=+*~" [shade], { level(0), level(1), level(2) }, "wall"});
+  }
+  for (int direction = 0; direction < 4; ++direction) colours.push_back({'@', agent_colour(direction), "agent"});
+  for (int i = 0; i < params.objects; ++i)
+    colours.push_back({kNames[i][0], object_colour(i), std::string(kNames[i]) + " object"});
+  return colours;
+}
+
+ShownObservation MemoryMaze::shown(const Params& params, const Element* observation) {
+  const int side = params.full_state ? params.size + 2 : kImage, cells = side * side;
+  ShownObservation shown;
+  Canvas& picture = shown.picture.emplace();
+  picture.resize(side, side, {});
+  if (!params.full_state)
+    picture.set_arrow({image_cell(minigrid::kAside) / side, image_cell(minigrid::kAside) % side, Facing::kUp});
+  for (int cell = 0; cell < cells; ++cell) {
+    const Rgb colour{observation[cell], observation[cells + cell], observation[2 * cells + cell]};
+    picture.set(cell / side, cell % side, colour);
+    for (int direction = 0; params.full_state && direction < 4; ++direction)
+      if (colour == agent_colour(direction))
+        picture.set_arrow({cell / side, cell % side, static_cast<Facing>(direction)});
+  }
+  return shown;
 }
 
 std::string MemoryMaze::phase(const Params&, const State& state) {

@@ -130,10 +130,12 @@ struct MemoryMaze {
       show_view(params, state, out);
   }
 
-  // The maze from above in a border of the wanted colour; floor that the agent sees is bright.
+  // The maze from above in a border of the wanted colour, an arrow on the agent; floor that it sees is bright.
   static void draw(const Params& params, const State& state, Canvas& canvas);
+  static std::vector<ColourMeaning> colours(const Params& params);
   // "find": the wanted object was not in sight yet; "return": it was.
   static std::string phase(const Params& params, const State& state);
+  static ShownObservation shown(const Params& params, const Element* observation);
   static std::vector<TaskPreset> presets();
 
  private:

@@ -6,6 +6,14 @@
 #include "envs/task_entry.h"
 
 namespace engram {
+namespace {
+
+constexpr Rgb kClosedField{140, 140, 140}, kMine{90, 60, 60}, kOpenedMine{210, 0, 0};
+
+// Of a field with so many mines around it.
+Rgb count_colour(int mines) { return mines == 0 ? Rgb{255, 255, 255} : cards::hue(9 - mines, 10); }
+
+}  // namespace
 
 void Minesweeper::Options::list_options(OptionList& list) {
   list.add("size", size, {2, kMaxSize}, "side of the board in fields");
@@ -46,15 +54,23 @@ Minesweeper::Params Minesweeper::make_params(const Options& options, std::uint64
 void Minesweeper::draw(const Params& params, const State& state, Canvas& canvas) {
   int size = 1;
   while (size * size < params.num_fields) ++size;
-  canvas.resize(size, size, {140, 140, 140});
+  canvas.resize(size, size, kClosedField);
   for (int field = 0; field < params.num_fields; ++field) {
     const bool mine = Bits{state.mines}[field] != 0, opened = Bits{state.opened}[field] != 0;
     const int count = bits_in(state.mines & params.around[field]);
     if (mine)
-      canvas.set(field / size, field % size, opened ? Rgb{210, 0, 0} : Rgb{90, 60, 60});
+      canvas.set(field / size, field % size, opened ? kOpenedMine : kMine);
     else if (opened)
-      canvas.set(field / size, field % size, count == 0 ? Rgb{255, 255, 255} : cards::hue(9 - count, 10));
+      canvas.set(field / size, field % size, count_colour(count));
   }
+}
+
+std::vector<ColourMeaning> Minesweeper::colours(const Params&) {
+  std::vector<ColourMeaning> colours = {
+      {'.', kClosedField, "closed"}, {'*', kMine, "mine"}, {'X', kOpenedMine, "opened mine"}};
+  for (int count = 0; count <= 8; ++count)
+    colours.push_back({static_cast<char>('0' + count), count_colour(count), std::to_string(count) + " around"});
+  return colours;
 }
 
 std::string Minesweeper::phase(const Params&, const State&) { return "open"; }

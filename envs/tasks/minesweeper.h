@@ -99,6 +99,7 @@ struct Minesweeper {
 
   // The board: grey while closed, with a mine under it dark, red once it was hit; opened fields by their number.
   static void draw(const Params& params, const State& state, Canvas& canvas);
+  static std::vector<ColourMeaning> colours(const Params& params);
   static std::string phase(const Params& params, const State& state);
   static std::vector<VectorPart> vector_parts(const Params& params);
   static std::vector<TaskPreset> presets();

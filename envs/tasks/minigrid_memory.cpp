@@ -56,6 +56,10 @@ void MiniGridMemory::draw(const Params& params, const State& state, Canvas& canv
   minigrid::draw(walls_of(params, state), params.size, params.size, state.view, state.agent, items.item, 3, canvas);
 }
 
+std::vector<ColourMeaning> MiniGridMemory::colours(const Params&) {
+  return minigrid::colours({{'k', codes_of(minigrid::kKey), "key"}, {'o', codes_of(minigrid::kBall), "ball"}});
+}
+
 std::string MiniGridMemory::phase(const Params&, const State& state) {
   return state.agent.x < kFirstHallEnd ? "room" : state.agent.x <= state.hall_end ? "hall" : "choice";
 }

@@ -122,6 +122,7 @@ struct MiniGridMemory {
 
   // The object to remember and the two to choose from, as minigrid::draw paints items.
   static void draw(const Params& params, const State& state, Canvas& canvas);
+  static std::vector<ColourMeaning> colours(const Params& params);
   static std::string phase(const Params& params, const State& state);
   static ShownObservation shown(const Params& params, const Element* observation);
   static std::vector<TaskPreset> presets();

@@ -4,6 +4,12 @@
 #include <stdexcept>
 
 namespace engram::minigrid {
+namespace {
+
+constexpr Rgb kWallColour{25, 25, 25}, kInSight{235, 235, 235}, kFloor{180, 180, 180}, kAgentColour{228, 148, 109};
+constexpr Rgb kHidden{110, 110, 110};
+
+}  // namespace
 
 constexpr std::array<std::uint8_t, 1 << 2 * kView> kSpreadLight = [] {
   std::array<std::uint8_t, 1 << 2 * kView> table{};
@@ -80,7 +86,6 @@ Rgb item_colour(Codes codes) {
 
 void draw(const Walls& walls, int width, int height, const View& view, Agent agent, const Item* items, int num_items,
           Canvas& canvas) {
-  constexpr Rgb kWallColour{25, 25, 25}, kInSight{235, 235, 235}, kFloor{180, 180, 180}, kAgentColour{228, 148, 109};
   canvas.resize(height, width, kFloor);
   for (int y = 0; y < height; ++y)
     for (int x = 0; x < width; ++x)
@@ -90,6 +95,17 @@ void draw(const Walls& walls, int width, int height, const View& view, Agent age
         canvas.set(y, x, kInSight);
   for (int i = 0; i < num_items; ++i) canvas.set(items[i].y, items[i].x, item_colour(items[i].codes));
   canvas.set(agent.y, agent.x, kAgentColour);
+  canvas.set_arrow({agent.y, agent.x, static_cast<Facing>(agent.direction)});
+}
+
+std::vector<ColourMeaning> colours(std::initializer_list<NamedItem> items) {
+  std::vector<ColourMeaning> colours = {{'#', kWallColour, "wall"},
+                                        {'.', kInSight, "floor in sight"},
+                                        {':', kFloor, "other floor"},
+                                        {'?', kHidden, "not seen"},
+                                        {'@', kAgentColour, "agent"}};
+  for (const NamedItem& item : items) colours.push_back({item.letter, item_colour(item.codes), item.name});
+  return colours;
 }
 
 namespace {
@@ -112,18 +128,17 @@ std::string name_of(Codes codes) {
   }
 }
 
-// In the colours of draw(); what is not seen is grey.
+// In the colours of draw().
 Rgb cell_colour(Codes codes) {
-  constexpr Rgb kDark{110, 110, 110}, kStone{25, 25, 25}, kFree{235, 235, 235}, kSelf{228, 148, 109};
   switch (codes.object) {
     case kUnseen:
-      return kDark;
+      return kHidden;
     case kWall:
-      return kStone;
+      return kWallColour;
     case kEmpty:
-      return kFree;
+      return kInSight;
     case kAgent:
-      return kSelf;
+      return kAgentColour;
     default:
       return item_colour(codes);
   }
@@ -147,9 +162,13 @@ ShownObservation shown(const Observed& observed, int side, bool from_above, cons
   for (std::size_t cell = 0; cell < cells; ++cell) {
     const Codes codes = codes_at(cell);
     const bool is_held = cell == held_cell;
-    // What stands in place of what is held: a wall's corner from above, the agent in its own view.
-    const Codes drawn = !is_held ? codes : from_above ? Codes{kWall, kGrey, 0} : Codes{kAgent, kRed, 0};
-    shown.picture->set(static_cast<int>(cell) / side, static_cast<int>(cell) % side, cell_colour(drawn));
+    // What stands in place of what is held: a wall's corner from above, the agent in its own view, looking up.
+    constexpr auto kUp = static_cast<std::uint8_t>(Facing::kUp);
+    const Codes drawn = !is_held ? codes : from_above ? Codes{kWall, kGrey, 0} : Codes{kAgent, kRed, kUp};
+    const int row = static_cast<int>(cell) / side, column = static_cast<int>(cell) % side;
+    shown.picture->set(row, column, cell_colour(drawn));
+    if (drawn.object == kAgent && drawn.state < kDirections.size())
+      shown.picture->set_arrow({row, column, static_cast<Facing>(drawn.state)});
     if (is_held) continue;
     if (const std::string name = name_of(codes); !name.empty()) seen += (seen.empty() ? "" : ", ") + name;
     if (codes.object == kAgent && codes.state < kDirections.size())

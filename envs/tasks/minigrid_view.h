@@ -283,9 +283,16 @@ std::vector<TaskPreset> sizes(const std::string& task, std::initializer_list<con
 // An observation of `side` x `side` cells in the colours of draw() and in words; from_above: as show_all() writes it.
 ShownObservation shown(const Observed& observed, int side, bool from_above, const std::uint8_t* observation);
 
-// Draws maze, items and agent; floor that the agent sees is bright.
+// Draws maze, items and agent, an arrow on it; floor that the agent sees is bright.
 void draw(const Walls& walls, int width, int height, const View& view, Agent agent, const Item* items, int num_items,
           Canvas& canvas);
 Rgb item_colour(Codes codes);
+// Of draw() and shown(), with these items: what each is called, and its letter.
+struct NamedItem {
+  char letter;
+  Codes codes;
+  const char* name;
+};
+std::vector<ColourMeaning> colours(std::initializer_list<NamedItem> items);
 
 }  // namespace engram::minigrid

@@ -3,6 +3,16 @@
 #include "envs/task_entry.h"
 
 namespace engram {
+namespace {
+
+constexpr Rgb kPaid{0, 160, 0}, kDidNotPay{210, 0, 0};
+
+Rgb odds_colour(float probability) {
+  const auto bright = static_cast<std::uint8_t>(255 * probability);
+  return {bright, bright, 0};
+}
+
+}  // namespace
 
 void MultiarmedBandit::Options::list_options(OptionList& list) {
   list.add("arms", arms, {2, kMaxArms}, "arms to choose from");
@@ -20,11 +30,15 @@ MultiarmedBandit::Params MultiarmedBandit::make_params(const Options& options, s
 
 void MultiarmedBandit::draw(const Params& params, const State& state, Canvas& canvas) {
   canvas.resize(2, params.arms, cards::kTable);
-  for (int arm = 0; arm < params.arms; ++arm) {
-    const auto bright = static_cast<std::uint8_t>(255 * state.probability[arm]);
-    canvas.set(0, arm, {bright, bright, 0});
-  }
-  if (state.arm >= 0) canvas.set(1, state.arm, state.paid ? Rgb{0, 160, 0} : Rgb{210, 0, 0});
+  for (int arm = 0; arm < params.arms; ++arm) canvas.set(0, arm, odds_colour(state.probability[arm]));
+  if (state.arm >= 0) canvas.set(1, state.arm, state.paid ? kPaid : kDidNotPay);
+}
+
+std::vector<ColourMeaning> MultiarmedBandit::colours(const Params&) {
+  return {{'.', cards::kTable, "table"},
+          {'0', odds_colour(0), "odds of an arm", odds_colour(1)},
+          {'+', kPaid, "it paid"},
+          {'x', kDidNotPay, "it did not pay"}};
 }
 
 std::string MultiarmedBandit::phase(const Params& params, const State& state) {

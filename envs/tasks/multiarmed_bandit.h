@@ -105,6 +105,7 @@ struct MultiarmedBandit {
   // Two rows of all arms: the brighter in the upper, the more often it pays; lit in the lower one is the arm pulled
   // last, green where it paid and red where not.
   static void draw(const Params& params, const State& state, Canvas& canvas);
+  static std::vector<ColourMeaning> colours(const Params& params);
   static std::string phase(const Params& params, const State& state);
   static std::vector<VectorPart> vector_parts(const Params& params);
   static std::vector<TaskPreset> presets();

@@ -33,6 +33,13 @@ void RedBlueDoors::draw(const Params& params, const State& state, Canvas& canvas
   minigrid::draw(params.walls, 2 * params.size, params.size, state.view, state.agent, items.item, 2, canvas);
 }
 
+std::vector<ColourMeaning> RedBlueDoors::colours(const Params&) {
+  return minigrid::colours({{'R', door(minigrid::kRed, false), "red door"},
+                            {'r', door(minigrid::kRed, true), "red door, open"},
+                            {'B', door(minigrid::kBlue, false), "blue door"},
+                            {'b', door(minigrid::kBlue, true), "blue door, open"}});
+}
+
 std::string RedBlueDoors::phase(const Params&, const State& state) {
   return state.red_open ? "to the blue door" : "to the red door";
 }

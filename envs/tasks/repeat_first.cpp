@@ -20,6 +20,8 @@ void RepeatFirst::draw(const Params&, const State& state, Canvas& canvas) {
   cards::draw_suits({state.suits[state.score.t], state.suits[0]}, canvas);
 }
 
+std::vector<ColourMeaning> RepeatFirst::colours(const Params&) { return cards::suit_colours(); }
+
 std::string RepeatFirst::phase(const Params&, const State& state) {
   return state.score.t == 0 ? "first card" : "repeat";
 }

@@ -29,6 +29,8 @@ void RepeatPrevious::draw(const Params& params, const State& state, Canvas& canv
   cards::draw_suits({state.suits[state.score.t], right(params, state)}, canvas);
 }
 
+std::vector<ColourMeaning> RepeatPrevious::colours(const Params&) { return cards::suit_colours(); }
+
 std::string RepeatPrevious::phase(const Params& params, const State& state) {
   return right(params, state) == cards::kNoAnswer ? "watch" : "repeat";
 }

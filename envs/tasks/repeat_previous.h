@@ -71,6 +71,7 @@ struct RepeatPrevious {
 
   // Two rows of the four suits: that of the card just dealt is lit in the upper, the right answer in the lower one.
   static void draw(const Params& params, const State& state, Canvas& canvas);
+  static std::vector<ColourMeaning> colours(const Params& params);
   static std::string phase(const Params& params, const State& state);
   static std::vector<VectorPart> vector_parts(const Params& params);
   static std::vector<TaskPreset> presets();

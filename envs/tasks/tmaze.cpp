@@ -4,6 +4,14 @@
 #include "envs/tasks/memory_rl.h"
 
 namespace engram {
+namespace {
+
+struct TMazeColours {
+  static constexpr Rgb kWall{25, 25, 25}, kFloor{204, 204, 204}, kOracle{134, 206, 235}, kAgent{228, 148, 109};
+  static constexpr Rgb kRight{0, 160, 0}, kWrong{200, 0, 0};
+};
+
+}  // namespace
 
 void TMaze::Options::list_options(OptionList& list) {
   list.add("active", active, "false: the sign is seen at the start; true: it is one step behind the start");
@@ -23,15 +31,20 @@ TMaze::Params TMaze::make_params(const Options& options, std::uint64_t, Purpose)
 }
 
 void TMaze::draw(const Params& params, const State& state, Canvas& canvas) {
-  constexpr Rgb kWall{25, 25, 25}, kFloor{204, 204, 204}, kOracle{134, 206, 235}, kPlayer{228, 148, 109};
-  constexpr Rgb kRight{0, 160, 0}, kWrong{200, 0, 0};
+  using Colours = TMazeColours;
   const int end = junction(params);
-  canvas.resize(3, end + 1, kWall);
-  for (int x = 0; x <= end; ++x) canvas.set(1, x, kFloor);
-  canvas.set(1, 0, kOracle);
-  canvas.set(1 - state.goal_y, end, kRight);
-  canvas.set(1 + state.goal_y, end, kWrong);
-  canvas.set(1 - state.y, state.x, kPlayer);
+  canvas.resize(3, end + 1, Colours::kWall);
+  for (int x = 0; x <= end; ++x) canvas.set(1, x, Colours::kFloor);
+  canvas.set(1, 0, Colours::kOracle);
+  canvas.set(1 - state.goal_y, end, Colours::kRight);
+  canvas.set(1 + state.goal_y, end, Colours::kWrong);
+  canvas.set(1 - state.y, state.x, Colours::kAgent);
+}
+
+std::vector<ColourMeaning> TMaze::colours(const Params&) {
+  using Colours = TMazeColours;
+  return {{'#', Colours::kWall, "wall"},   {'.', Colours::kFloor, "corridor"},   {'?', Colours::kOracle, "the sign"},
+          {'@', Colours::kAgent, "agent"}, {'+', Colours::kRight, "right goal"}, {'x', Colours::kWrong, "wrong goal"}};
 }
 
 std::optional<Cue> TMaze::cue(const Params& params, const State& state) {

@@ -113,6 +113,7 @@ struct TMaze {
 
   // Three rows: y = +1, 0 and -1. The goals are drawn from the start: the right one green, the other red.
   static void draw(const Params& params, const State& state, Canvas& canvas);
+  static std::vector<ColourMeaning> colours(const Params& params);
   static std::string phase(const Params& params, const State& state);
   static std::vector<VectorPart> vector_parts(const Params& params);
   static std::vector<TaskPreset> presets();

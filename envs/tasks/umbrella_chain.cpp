@@ -5,6 +5,16 @@
 #include "envs/task_entry.h"
 
 namespace engram {
+namespace {
+
+constexpr Rgb kUnset{204, 204, 204}, kUmbrella{0, 90, 220}, kNoise{25, 25, 25};
+
+Rgb left_colour(float share) {
+  const auto bright = static_cast<std::uint8_t>(255 * share);
+  return {bright, bright, 0};
+}
+
+}  // namespace
 
 void UmbrellaChain::Options::list_options(OptionList& list) {
   list.add("chain_length", chain_length, {1, 1'000'000}, "steps of an episode");
@@ -19,15 +29,20 @@ UmbrellaChain::Params UmbrellaChain::make_params(const Options& options, std::ui
 }
 
 void UmbrellaChain::draw(const Params& params, const State& state, Canvas& canvas) {
-  constexpr Rgb kNothing{204, 204, 204}, kUmbrella{0, 90, 220}, kBit{25, 25, 25};
   constexpr int kColumns = 16;
-  canvas.resize(1 + (params.distractors + kColumns - 1) / kColumns, params.distractors == 0 ? 3 : kColumns, kNothing);
+  canvas.resize(1 + (params.distractors + kColumns - 1) / kColumns, params.distractors == 0 ? 3 : kColumns, kUnset);
   if (state.needed) canvas.set(0, 0, kUmbrella);
   if (state.taken) canvas.set(0, 1, kUmbrella);
-  const auto left = static_cast<std::uint8_t>(255 * (params.chain_length - state.t) / params.chain_length);
-  canvas.set(0, 2, {left, left, 0});
+  canvas.set(0, 2, left_colour(static_cast<float>(params.chain_length - state.t) / params.chain_length));
   for (int i = 0; i < params.distractors; ++i)
-    if (state.noise.bit(i)) canvas.set(1 + i / kColumns, i % kColumns, kBit);
+    if (state.noise.bit(i)) canvas.set(1 + i / kColumns, i % kColumns, kNoise);
+}
+
+std::vector<ColourMeaning> UmbrellaChain::colours(const Params&) {
+  return {{'.', kUnset, "not so"},
+          {'u', kUmbrella, "umbrella: needed, taken"},
+          {'0', left_colour(0), "share of time left", left_colour(1)},
+          {'x', kNoise, "random bit"}};
 }
 
 std::string UmbrellaChain::phase(const Params&, const State& state) { return state.t == 0 ? "choice" : "chain"; }

@@ -103,6 +103,7 @@ struct UmbrellaChain {
   // Three cells: blue where an umbrella is needed, blue where the agent has one, brighter the more time is left; below
   // them the random bits.
   static void draw(const Params& params, const State& state, Canvas& canvas);
+  static std::vector<ColourMeaning> colours(const Params& params);
   static std::string phase(const Params& params, const State& state);
   static std::vector<VectorPart> vector_parts(const Params& params);
   static std::vector<TaskPreset> presets();

@@ -8,6 +8,7 @@ namespace engram {
 namespace {
 
 constexpr const char* kSquareNames = "bce";
+constexpr const char* kPaletteNames[] = {"red", "green", "blue"};  // of the standard palette's squares
 
 // The six ways to colour the squares, by the palette's places; the first gives them the palette's order.
 constexpr int kColours[VisualMatch::kAssignments][VisualMatch::kSquares] = {{0, 1, 2}, {0, 2, 1}, {1, 0, 2},
@@ -70,9 +71,8 @@ std::uint8_t draw_run_assignment(SquareColours colours, std::uint64_t seed, Purp
 }
 
 std::string colours_text(std::uint8_t assignment) {
-  constexpr const char* kNames[] = {"red", "green", "blue"};  // of the standard palette
   std::string text;
-  for (const int colour : kColours[assignment]) text += (text.empty() ? "" : ", ") + std::string(kNames[colour]);
+  for (const int colour : kColours[assignment]) text += (text.empty() ? "" : ", ") + std::string(kPaletteNames[colour]);
   return text;
 }
 
@@ -126,6 +126,14 @@ void VisualMatch::draw(const Params& params, const State& state, Canvas& canvas)
   if (state.board.phase == board::kReward && !state.squares_gone)
     for (int i = 0; i < kSquares; ++i)
       canvas.set(params.square[i].row, params.square[i].column, params.square_colour[state.assignment][i]);
+}
+
+std::vector<ColourMeaning> VisualMatch::colours(const Params& params) {
+  std::vector<ColourMeaning> colours = board::colours(params.board.palette);
+  // Of the signal and of squares.
+  for (int i = 0; i < kSquares; ++i)
+    colours.push_back({kPaletteNames[i][0], params.board.palette.square[i], kPaletteNames[i]});
+  return colours;
 }
 
 std::optional<Cue> VisualMatch::cue(const Params& params, const State& state) {

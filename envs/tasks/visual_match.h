@@ -115,6 +115,7 @@ struct VisualMatch {
   }
 
   static void draw(const Params& params, const State& state, Canvas& canvas);
+  static std::vector<ColourMeaning> colours(const Params& params);
   static std::string phase(const Params&, const State& state) { return board::phase_name(state.board); }
   static std::vector<TaskPreset> presets();
   // The colour to match, once phase 1 has shown it.

@@ -76,10 +76,12 @@ struct FlashParity {
     out[2] = (params.full_state ? state.odd : state.flashes) ? 1.0f : 0.0f;
   }
 
-  // One cell: yellow while the light flashes.
+  // One cell, lit while the light flashes.
+  static constexpr Rgb kLit{255, 220, 0}, kDark{204, 204, 204};
   static void draw(const Params&, const State& state, Canvas& canvas) {
-    canvas.resize(1, 1, state.flashes ? Rgb{255, 220, 0} : Rgb{204, 204, 204});
+    canvas.resize(1, 1, state.flashes ? kLit : kDark);
   }
+  static std::vector<ColourMeaning> colours(const Params&) { return {{'*', kLit, "flash"}, {'.', kDark, "dark"}}; }
   static std::string phase(const Params& params, const State& state) {
     return state.t < params.length - 1 ? "watch" : "answer";
   }

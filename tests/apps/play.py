@@ -174,7 +174,7 @@ def check_film(folder):
 class Player:
     """The program on a pseudo-terminal that stays when it ends."""
 
-    def __init__(self, folder, *arguments, columns=80, rows=24, colorterm="", limit=None):
+    def __init__(self, folder, *arguments, columns=80, rows=24, colorterm="", no_color="", limit=None):
         self.master, self.slave = os.openpty()
         self.size(columns, rows)
         self.before = termios.tcgetattr(self.slave)
@@ -189,7 +189,7 @@ class Player:
 
         self.process = subprocess.Popen(
             [ENGRAM, "play", *arguments], cwd=folder, stdin=self.slave, stdout=self.slave, stderr=self.slave,
-            preexec_fn=prepare, env={**os.environ, "TERM": "xterm-256color", "COLORTERM": colorterm})
+            preexec_fn=prepare, env={**os.environ, "TERM": "xterm-256color", "COLORTERM": colorterm, "NO_COLOR": no_color})
 
     def size(self, columns, rows):
         fcntl.ioctl(self.master, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
@@ -255,6 +255,26 @@ def check_terminal(folder):
 
     player = Player(folder, *MATCH, colorterm="truecolor").begin()
     assert "48;2;204;204;204m" in player.raw and "48;5;" not in player.raw, player.raw
+    os.write(player.master, b"q")
+    player.finish(0)
+
+
+def check_colours(folder):
+    """What colours mean stands below the board, and without colours letters stand for them."""
+    player = Player(folder, *MATCH, "--full").begin()
+    plain = re.sub(r"\033\[[0-9;]*m", "", player.raw)
+    assert re.search(r"   wall      floor      agent      (red|green|blue)", plain), plain
+    os.write(player.master, b"q")
+    player.finish(0)
+    player = Player(folder, "minigrid_memory", "--full", colorterm="truecolor", no_color="1").begin()
+    screen = player.raw.rpartition("\033[H")[2]
+    assert not re.search(r"\033\[[0-9;]*m", screen), screen
+    assert re.search(r"# wall   \. floor in sight   : other floor .*[>v<^] agent", screen), screen
+    board = screen.partition("an agent sees")[2]
+    # From a wall's row of the board: the agent stands in its room, and turns to its left.
+    heading = re.search(r"# [^\r]*?([>v<^]) ", board)[1]
+    turned = {">": "^", "^": "<", "<": "v", "v": ">"}[heading]
+    player.type(b"h", rf"# [^\r]*?{re.escape(turned)} .*step 1 of .*q: quit")
     os.write(player.master, b"q")
     player.finish(0)
 
@@ -332,6 +352,7 @@ with tempfile.TemporaryDirectory() as name:
     check_refusals(folder)
     check_film(folder)
     check_terminal(folder)
+    check_colours(folder)
     check_stops(folder)
     check_sizes(folder)
     check_no_terminal(folder)

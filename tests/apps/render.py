@@ -1,6 +1,7 @@
 """Films random and trained agents, and checks what engram render prints, writes and refuses.
 usage: render.py ENGRAM"""
 
+import json
 import pathlib
 import re
 import subprocess
@@ -79,15 +80,19 @@ def check_trained(folder):
     check_report(engram(folder, "render", "run", "--output=film.gif"), "film.gif", 3, 26, 10)
     # Some 2.5 KB for each of the 3 x 27 pictures, as only what changes is written.
     assert (folder / "film.gif").stat().st_size < 3 * 27 * 3_000, (folder / "film.gif").stat().st_size
-    for backbone in ("hqlt", "transformer", "deltanet"):
+    for backbone in ("hqlt", "transformer", "deltanet", "lstm", "shm", "none"):
         others = [word for word in TINY_RUN if not word.startswith("--memory.name=")]
         engram(folder, "train", f"--run={backbone}", *others, f"--memory.name={backbone}")
+        if backbone == "none":
+            expect_refusal(folder, "render", "none", "--output=new.mp4", "--show-memory", mentions=["'none' has no memory"])
+            continue
         sizes = []
         for option in ([], ["--show-memory"]):
             report = engram(folder, "render", backbone, "--output=memory.gif", "--force", *option)
             check_report(report, "memory.gif", 3, 26, 10)
             sizes.append([int(size) for size in re.search(r"of (\d+) x (\d+) in", report).groups()])
         assert sizes[1][0] == sizes[0][0] and sizes[1][1] > sizes[0][1] + 40, sizes
+    check_outcomes(folder)
     # It films what evaluate plays; the returns tell the episodes apart.
     import numpy
     import safetensors.numpy
@@ -98,6 +103,71 @@ def check_trained(folder):
     filmed = re.findall(r"return (\S+),", engram(folder, "render", "run", "--output=film.mp4", "--episodes=6", "--force"))
     assert len(set(returns)) > 1, returns
     assert numpy.allclose([float(value) for value in filmed], returns, atol=1e-4), (filmed, returns)
+
+
+EPISODE = re.compile(r"episode (\d+): (success|failure), return (\S+), (\d+) steps(.*)")
+SUMMARY = re.compile(r"(.+); (\d+) frames of .*")
+
+
+def filmed(folder, *arguments):
+    """The lines of episodes, as tuples, and of the summary its beginning and the number of frames."""
+    *episodes, summary = engram(folder, "render", *arguments, "--output=film.gif", "--force").splitlines()
+    found = SUMMARY.fullmatch(summary)
+    return [EPISODE.fullmatch(line).groups() for line in episodes], found[1], int(found[2])
+
+
+def check_outcomes(folder):
+    """--only films those episodes of the same sequence that end so, and says which they are."""
+    # Actions drawn from the untrained policy end in both ways; the most probable ones may not.
+    everything, _, _ = filmed(folder, "run", "--episodes=40", "--policy=sample", "--seconds=2")
+    outcomes = [outcome for _, outcome, *_ in everything]
+    assert 2 <= outcomes.count("success") < 38, outcomes
+    for only, outcome in (("failures", "failure"), ("successes", "success")):
+        expected = [i for i, found in enumerate(outcomes) if found == outcome][:2]
+        episodes, summary, _ = filmed(folder, "run", f"--only={only}", "--episodes=2", "--policy=sample")
+        assert [line[1:4] for line in episodes] == [everything[i][1:4] for i in expected], (episodes, expected)
+        assert summary == f"2 of 2 {only} found in {expected[1] + 1} episodes", summary
+        assert all(line[4] == "" for line in episodes), episodes  # drawn actions are not found again by the number
+    # Greedy ones are.
+    greedy, _, _ = filmed(folder, "run", "--episodes=1", "--first_episode=5")
+    only = "failures" if greedy[0][1] == "failure" else "successes"
+    episodes, summary, _ = filmed(folder, "run", "--episodes=1", "--first_episode=5", f"--only={only}")
+    assert episodes == [(*greedy[0][:4], "; --first_episode 5")] and summary == f"1 of 1 {only} found in 1 episodes"
+    # There may be fewer than asked for, or none.
+    record = ["play", "memory_len_1", "--record=bits.jsonl", "--force"]
+    keys = "r".join(["00"] * 6)
+    subprocess.run([ENGRAM, *record], cwd=folder, input=keys, text=True, check=True, capture_output=True)
+    solved = [json.loads(line)["success"] for line in (folder / "bits.jsonl").read_text().splitlines()]
+    assert 0 < sum(solved) < 6, solved
+    episodes, summary, _ = filmed(folder, "bits.jsonl", "--only=successes", "--episodes=6")
+    assert summary == f"{sum(solved)} of 6 successes found in 6 episodes" and len(episodes) == sum(solved), summary
+    assert [line[4] for line in episodes] == [f"; --first_episode {i}" for i in range(6) if solved[i]], episodes
+    lines = (folder / "bits.jsonl").read_text().splitlines(keepends=True)
+    (folder / "solved.jsonl").write_text("".join(line for line, success in zip(lines, solved) if success))
+    expect_refusal(folder, "render", "solved.jsonl", "--output=new.gif", "--only=failures",
+                   mentions=["--only failures", "none in 'solved.jsonl'"])
+    expect_refusal(folder, "render", "--policy=random", "--task.name=memory_maze", "--task.max_steps=50",
+                   "--output=new.gif", "--only=successes", mentions=["--only successes", "none in 1000 episodes", "new.gif"])
+
+
+def check_lengths(folder):
+    """A long episode's film is short, and can begin where it matters."""
+    long = ["--policy=random", "--task.name=tmaze", "--task.corridor_length=749", "--episodes=1"]
+    for options, seconds, fps in (([], 20, 10), (["--fps=30"], 20, 30), (["--seconds=5"], 5, 10)):
+        (episode,), _, frames = filmed(folder, *long, *options)
+        stride = int(re.fullmatch(r", a frame every (\d+) steps", episode[4])[1])
+        assert episode[3] == "750" and frames <= seconds * fps < frames + stride + 0.3 * seconds * fps, (options, frames)
+        assert frames == -(-750 // stride) + -(-3 * fps // 2), (frames, stride)
+    (episode,), _, frames = filmed(folder, *long, "--seconds=1000")
+    assert episode[4] == "" and frames == 750 + 15, (episode, frames)
+    # The decision is the last step; without a reward the film begins before the end, too.
+    for task in (long, ["--policy=random", "--task.name=memory_maze", "--task.max_steps=750", "--episodes=1"]):
+        (episode,), _, frames = filmed(folder, *task, "--skip-to=reward")
+        start = int(re.match(r", from step (\d+)", episode[4])[1])
+        assert start == 740 and frames == 10 + 15 if task is long else start <= 740, (episode, frames)
+    (episode,), _, frames = filmed(folder, "run", "--skip-to=reward", "--episodes=1")
+    start = int(re.fullmatch(r", from step (\d+)", episode[4])[1])
+    assert 22 - 10 < start <= 26 - 10 and frames == 26 - start + 15, (episode, frames)
 
 
 def check_refusals(folder):
@@ -112,8 +182,9 @@ def check_refusals(folder):
     expect_refusal(folder, *RANDOM, "--output=new", mentions=["new", ".mp4, .webm, .avi, .gif"])
     expect_refusal(folder, *RANDOM, "--output=new.gif", "--fps=60", mentions=["new.gif", "at most 50", "60"])
     expect_refusal(folder, *RANDOM, "--output=new.mp4", "--show-memory", mentions=["--show-memory", "random"])
-    expect_refusal(folder, "render", "run", "--output=new.mp4", "--show-memory",
-                   mentions=["lstm", "transformer, deltanet, hqlt"])
+    expect_refusal(folder, *RANDOM, "--output=new.mp4", "--only=best", mentions=["only", "best", "failures"])
+    expect_refusal(folder, *RANDOM, "--output=new.mp4", "--skip-to=end", mentions=["skip-to", "end", "reward"])
+    expect_refusal(folder, *RANDOM, "--output=new.mp4", "--seconds=0", mentions=["seconds", "0"])
     expect_refusal(folder, *RANDOM, "--output=no/folder/new.mp4", mentions=["no/folder"])
     expect_refusal(folder, *RANDOM, "--output=/proc/new.mp4", mentions=["/proc/new.mp4"])
     expect_refusal(folder, *RANDOM, "--output=new.mp4", "--fps=0", mentions=["fps", "0"])
@@ -134,4 +205,5 @@ with tempfile.TemporaryDirectory() as name:
         assert part in help_text, part
     check_random(folder)
     check_trained(folder)
+    check_lengths(folder)
     check_refusals(folder)

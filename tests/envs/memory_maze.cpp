@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "envs/shown_observation.h"
 #include "envs/vec_env.h"
 
 using namespace engram;
@@ -380,6 +381,15 @@ TEST_CASE("memory maze: drawn is the maze from above, and what the agent sees of
     CHECK(canvas.at(0, 5) == kObjects[state.target]);
     const auto shade = static_cast<std::uint8_t>(255 - 60 * state.agent.direction);
     CHECK(canvas.at(state.agent.y, state.agent.x) == Rgb{shade, 0, shade});
+    // The arrow points to the cell that a step forward leads to.
+    REQUIRE(canvas.arrow());
+    CHECK(canvas.at(canvas.arrow()->row, canvas.arrow()->column) == Rgb{shade, 0, shade});
+    const minigrid::Cell front = minigrid::front_of(state.agent);
+    const int right = front.x - state.agent.x, down = front.y - state.agent.y;
+    CHECK(canvas.arrow()->facing == (right > 0   ? Facing::kRight
+                                      : down > 0  ? Facing::kDown
+                                      : right < 0 ? Facing::kLeft
+                                                  : Facing::kUp));
     const Image view = image_of(params, state);
     const std::set<Place> floor = floor_of(params, state);
     int seen = 0, bright = 0;
@@ -388,6 +398,30 @@ TEST_CASE("memory maze: drawn is the maze from above, and what the agent sees of
     for (const auto& [x, y] : floor) bright += canvas.at(y, x) == Rgb{205, 210, 225};
     CHECK(bright == seen - 1);  // the agent stands on one
     for (int i = 0; i < params.objects; ++i) CHECK(canvas.at(state.object[i].y, state.object[i].x) == kObjects[i]);
+  }
+}
+
+TEST_CASE("memory maze: what is seen is shown with an arrow on the agent, all else as it is") {
+  for (const bool full_state : {false, true}) {
+    CAPTURE(full_state);
+    TaskConfig task("memory_maze");
+    task.options().set("task.full_state", full_state ? "true" : "false");
+    const auto environment = make_cpu_vec_env(task, 2, Purpose::kTest, 1, 1);
+    for (std::uint32_t episode = 0; episode < 8; ++episode) {
+      environment->reset_all(episode);
+      Canvas board;
+      environment->draw(0, board);
+      const Canvas seen = *show_observation(task, environment->observation_N()).picture;
+      const Canvas raw = *first_image(environment->info().observation, environment->observation_N());
+      REQUIRE(seen.rows() == raw.rows());
+      for (int row = 0; row < raw.rows(); ++row)
+        for (int column = 0; column < raw.columns(); ++column) REQUIRE(seen.at(row, column) == raw.at(row, column));
+      REQUIRE(seen.arrow());
+      const Canvas::Arrow expected = full_state ? *board.arrow() : Canvas::Arrow{7, 4, Facing::kUp};
+      CHECK(seen.arrow()->row == expected.row);
+      CHECK(seen.arrow()->column == expected.column);
+      CHECK(seen.arrow()->facing == expected.facing);
+    }
   }
 }
 

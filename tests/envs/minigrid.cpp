@@ -378,6 +378,13 @@ TEST_CASE("MiniGrid's Memory: the object is a cue once it was seen and while it 
       REQUIRE(agents == 1);
       REQUIRE(walls == 48 + 8 + 2 + 2 * 5 + 10);  // border, room and its door, hall, passage
       REQUIRE(canvas.at(state.agent.y, state.agent.x) == Rgb{228, 148, 109});
+      REQUIRE(canvas.arrow());
+      REQUIRE(canvas.arrow()->column == state.agent.x);
+      REQUIRE(canvas.arrow()->row == state.agent.y);
+      REQUIRE(static_cast<int>(canvas.arrow()->facing) == state.agent.direction);
+      const Canvas seen = *MiniGridMemory::shown(params, image.data()).picture;
+      REQUIRE(seen.at(seen.arrow()->row, seen.arrow()->column) == Rgb{228, 148, 109});
+      REQUIRE(seen.arrow()->facing == Facing::kUp);
       if (cue) REQUIRE(canvas.at(5, 1) == cue->colour);
       if (end != End::kNone) break;
       end = MiniGridMemory::step(params, state, static_cast<int>(random.below(3)), rng).end;

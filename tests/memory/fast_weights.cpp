@@ -307,7 +307,7 @@ TEST_CASE("the kernel of a step takes fewer fast weights than those of learning"
   CHECK(fast_weight_step_kernel(sum, 50, 50, 50).reason() == "they have a decay per key channel");
 }
 
-TEST_CASE("the delta rule shows its write strengths, and the sums have none to show") {
+TEST_CASE("the delta rule shows its write strengths, and the sums show what they have summed") {
   for (const char* name : {"fast_weights", "delta_2021", "gated_deltanet"}) {
     CAPTURE(name);
     torch::manual_seed(7);
@@ -323,6 +323,15 @@ TEST_CASE("the delta rule shows its write strengths, and the sums have none to s
     const double factor = name == std::string("fast_weights") ? 2 : 1;
     CHECK(relative_error(view.layers.at(0).write_strength_BH, factor * plain_sigmoid(logit)) < 1e-12);
   }
-  for (const char* name : {"linear_transformer", "performer", "dpfp", "retnet", "gla", "mamba2", "mlstm"})
-    CHECK(!make_model({name, {{"width", "12"}}}, 10, torch::kFloat32)->shows_memory());
+  for (const char* name : {"linear_transformer", "performer", "dpfp", "retnet", "gla", "mamba2", "mlstm"}) {
+    CAPTURE(name);
+    auto model = make_model({name, {{"width", "12"}, {"layers", "1"}}}, 10, torch::kFloat64);
+    MemoryState state = model->initial_state(3);
+    MemoryView view;
+    model->step(torch::randn({3, 12}, torch::kFloat64), state, view);
+    const LayerView& layer = view.layers.at(0);
+    CHECK(!layer.write_strength_BH.defined());
+    REQUIRE(layer.states.size() == 1);
+    CHECK(relative_error(layer.states[0].value_BC, state.tensors[0].square().sum(-1).sqrt().flatten(1)) < 1e-12);
+  }
 }

@@ -2,6 +2,7 @@
 #include "memory/memory_view.h"
 
 #include <algorithm>
+#include <functional>
 #include <stdexcept>
 
 #include "base/text.h"
@@ -26,7 +27,8 @@ double setting(const Variant& variant, const std::string& key, double otherwise)
 std::vector<Variant> layers_of(const Variant& variant) {
   const bool attention_alone = variant.backbone == TransformerPlusPlusOptions::kName;
   if (!attention_alone && variant.backbone != StackOptions::kName)
-    return std::vector<Variant>(static_cast<std::size_t>(setting(variant, "layers", 3)), variant);
+    return std::vector<Variant>(
+        static_cast<std::size_t>(setting(variant, "layers", variant.backbone == GruOptions::kName ? 1 : 3)), variant);
   std::string stack = attention_alone ? TransformerPlusPlusOptions().stack : "";
   for (const auto& [name, value] : variant.settings)
     if (name == "stack") stack = value;
@@ -71,7 +73,6 @@ void view_steps(const Variant& variant, SequenceModel& model, Check check) {
     CHECK(relative_error(output, model.step(input, plain_state)) < 1e-12);
     for (std::size_t i = 0; i < state.tensors.size(); ++i)
       CHECK(relative_error(state.tensors[i].to(torch::kFloat64), plain_state.tensors[i].to(torch::kFloat64)) < 1e-12);
-    REQUIRE(view.layers.size() == layers_of(variant).size());
     for (std::size_t i = 0; i < view.layers.size(); ++i) check(i, view.layers[i], position);
     for (std::int64_t& p : position) ++p;
   }
@@ -116,6 +117,7 @@ void check_view(const Variant& layer, const LayerView& view, const std::vector<s
   CHECK(view.write_strength_BH.defined() == fast_weights);
   CHECK(view.fast_gate_BH.defined() == gated);
   CHECK(view.window_gate_BH.defined() == two_gates);
+  CHECK(view.states.empty() == (attention || fast_weights));
   for (std::int64_t row = 0; attention && row < kRows; ++row) {
     const Tensor weights_HA = view.attention_BHA[row];
     REQUIRE(weights_HA.size(0) == heads);
@@ -191,21 +193,23 @@ TEST_CASE("a viewed step equals a step, and every backbone says all that it has"
     const auto model = make_model(variant, kSteps, torch::kFloat64);
     model->eval();
     enlarge_weights(*model);
+    CHECK(model->shows_memory() == (variant.backbone != "none"));
     if (!model->shows_memory()) {
-      const std::vector<std::string> showing{"transformer", "deltanet", "delta_2021",    "gated_deltanet",
-                                             "gtrxl",       "stack",    "transformer++", "expansion_span"};
-      CHECK(std::ranges::count(showing, variant.backbone) == 0);
-      CHECK_FALSE(variant.backbone.starts_with("hqlt"));
       MemoryState state = model->initial_state(1);
       MemoryView view;
       CHECK_THROWS_AS(model->step(torch::zeros({1, model->width()}, torch::kFloat64), state, view), std::logic_error);
       continue;
     }
-    const std::vector<Variant> layers = layers_of(variant);
+    // A backbone that is no stack of layers shows its whole state as one.
+    const bool whole = std::ranges::count(std::vector<std::string>{"ffm", "shm", "frame_stack"}, variant.backbone) > 0;
+    const std::vector<Variant> layers = whole ? std::vector<Variant>{variant} : layers_of(variant);
     double strongest = 0;
+    std::size_t seen = 0;
     view_steps(variant, *model, [&](std::size_t i, const LayerView& view, const std::vector<std::int64_t>& position) {
-      check_view(layers[i], view, position, strongest);
+      check_view(layers.at(i), view, position, strongest);
+      ++seen;
     });
+    CHECK(seen == kSteps * layers.size());
     if (fast_weights_of(variant) == "deltanet" && setting(variant, "window", 64) < kSteps)
       CHECK(strongest > setting(variant, "beta_factor", 2) / 2);
   }
@@ -228,5 +232,71 @@ TEST_CASE("write strengths and gates are those of the weights") {
       if (variant.backbone != "deltanet")
         CHECK(((layer.fast_gate_BH - 0.5).abs() < 1e-12).all().item<bool>() == silenced);
     });
+  }
+}
+
+TEST_CASE("a memory without attention and write strengths shows its state, a number a channel") {
+  // Of a layer with these parts of the state: the names and numbers that are shown.
+  using Shown = std::vector<std::pair<std::string, Tensor>>;
+  const auto length = [](const Tensor& rows) { return rows.square().sum(-1).sqrt().flatten(1); };
+  const auto vectors = [](const std::vector<Tensor>& state) { return Shown{{"state", state[0]}}; };
+  const auto rows = [&](const std::vector<Tensor>& state) { return Shown{{"state", length(state[0])}}; };
+  const auto cells = [](const std::vector<Tensor>& state) {
+    Shown shown{{"hidden", state[0]}};
+    if (state.size() > 1) shown.emplace_back("cell", state[1]);
+    return shown;
+  };
+  const auto slstm = [](const std::vector<Tensor>& state) {
+    return Shown{{"hidden", state[0].flatten(1)}, {"cell", (state[1] / state[2]).flatten(1)}};
+  };
+  struct Case {
+    Variant variant;
+    std::size_t parts;  // tensors of the state of each layer
+    std::function<Shown(const std::vector<Tensor>&)> shown;
+  };
+  const std::pair<std::string, std::string> width{"width", "12"}, layers{"layers", "2"};
+  const std::vector<Case> cases = {{{"rnn", {width, layers}}, 1, cells},
+                                   {{"gru", {width, layers}}, 1, cells},
+                                   {{"lstm", {width, layers}}, 2, cells},
+                                   {{"slstm", {width, layers}}, 4, slstm},
+                                   {{"min_gru", {width, layers}}, 1, vectors},
+                                   {{"rg_lru", {width, layers}}, 2, vectors},
+                                   {{"lru", {width, layers}}, 1, rows},
+                                   {{"s5", {width, layers}}, 1, rows},
+                                   {{"retnet", {width, layers}}, 1, rows},
+                                   {{"ffm", {width}}, 1, rows},
+                                   {{"shm", {width}}, 1, rows},
+                                   {{"frame_stack", {width}}, 1, rows}};
+  for (const auto& [variant, parts, shown] : cases) {
+    CAPTURE(variant.label());
+    torch::manual_seed(7);
+    const auto model = make_model(variant, kSteps, torch::kFloat64);
+    model->eval();
+    enlarge_weights(*model);
+    MemoryState state = model->initial_state(kRows);
+    MemoryView view, first;
+    for (std::int64_t t = 0; t < kSteps; ++t) {
+      model->step(torch::randn({kRows, 12}, torch::kFloat64), state, view);
+      if (t == 0) first = view;
+    }
+    const bool cell = variant.backbone == "rnn" || variant.backbone == "gru" || variant.backbone == "lstm";
+    std::vector<Tensor> all;
+    for (const Tensor& tensor : state.tensors)
+      if (tensor.is_floating_point()) all.push_back(tensor);
+    REQUIRE(all.size() == (cell ? parts : parts * view.layers.size()));
+    for (std::size_t layer = 0; layer < view.layers.size(); ++layer) {
+      std::vector<Tensor> own;
+      for (std::size_t i = 0; i < parts; ++i)
+        own.push_back(cell ? all[i].select(1, static_cast<std::int64_t>(layer)) : all[layer * parts + i]);
+      const Shown expected = shown(own);
+      const std::vector<StateView>& states = view.layers[layer].states;
+      REQUIRE(states.size() == expected.size());
+      for (std::size_t i = 0; i < states.size(); ++i) {
+        CHECK(states[i].name == expected[i].first);
+        CHECK(relative_error(states[i].value_BC, expected[i].second) < 1e-12);
+        // What was shown of an earlier step has not changed since.
+        CHECK(relative_error(states[i].value_BC, first.layers[layer].states[i].value_BC) > 1e-3);
+      }
+    }
   }
 }

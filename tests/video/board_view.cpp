@@ -50,6 +50,43 @@ TEST_CASE("a long corridor is folded and every cell keeps a place of its own") {
   CHECK_FALSE(BoardLayout(3, BoardLayout::kMaxColumns, 912, 420, 44).folded());
 }
 
+TEST_CASE("an arrow points where it faces, within its cell, on the board and in what is seen") {
+  BoardLayout layout(6, 7, 300, 200, 44);
+  layout.place(0, 0);
+  const Box cell = layout.cell(4, 3);
+  const Rgb ink = palette::kText;
+  for (const Facing facing : {Facing::kRight, Facing::kDown, Facing::kLeft, Facing::kUp}) {
+    CAPTURE(static_cast<int>(facing));
+    Canvas board = kRoom;
+    board.set_arrow({4, 3, facing});
+    const ShownObservation seen{board, {}};
+    RgbImage with(400, 300, {255, 255, 255}), without = with, picture = with;
+    draw_board(without, layout, kRoom);
+    draw_board(with, layout, board);
+    draw_seen(picture, seen, {0, 0, 7 * cell.width, 6 * cell.width}, 1);
+    // How much ink lies on each side of the cell, in its four quarters by the diagonals: the base is opposite the tip.
+    int right = 0, left = 0, down = 0, up = 0, differ = 0;
+    for (int y = 0; y < with.height; ++y)
+      for (int x = 0; x < with.width; ++x) {
+        if (with.at(x, y) == without.at(x, y)) continue;
+        ++differ;
+        REQUIRE(with.at(x, y) == ink);
+        REQUIRE(picture.at(x, y) == ink);
+        REQUIRE((x > cell.x && x < cell.right() - 1 && y > cell.y && y < cell.bottom() - 1));
+        const int dx = 2 * (x - cell.x) + 1 - cell.width, dy = 2 * (y - cell.y) + 1 - cell.height;
+        right += dx > 0, left += dx<0, down += dy> 0, up += dy < 0;
+      }
+    CHECK(differ > cell.width * cell.width / 8);
+    board.set_arrow({1, 0, facing});  // on a wall, which is dark
+    draw_board(with, layout, board);
+    CHECK(middle(with, layout.cell(1, 0)) == palette::kOnColour);
+    CHECK((left > 2 * right) == (facing == Facing::kRight));
+    CHECK((right > 2 * left) == (facing == Facing::kLeft));
+    CHECK((up > 2 * down) == (facing == Facing::kDown));
+    CHECK((down > 2 * up) == (facing == Facing::kUp));
+  }
+}
+
 TEST_CASE("a board of another size is refused") {
   RgbImage image(400, 300, {255, 255, 255});
   CHECK_THROWS_AS(draw_board(image, BoardLayout(5, 7, 300, 200, 44), kRoom), std::invalid_argument);

@@ -2,6 +2,7 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <opencv2/videoio.hpp>
 #include <stdexcept>
 
@@ -117,6 +118,67 @@ TEST_CASE("a policy decides what happens") {
   CHECK(episode.success);
   CHECK(episode.steps == 6);
   CHECK(episode.total_reward == doctest::Approx(1));
+}
+
+TEST_CASE("an episode can be played first and filmed afterwards, from its decisions") {
+  const auto environment = short_visual_match(5);
+  const std::vector<FrameContents> direct = filmed(*environment, random_policy(2));
+  environment->reset_all();
+  const PlayedDecisions played = play_decisions(*environment, random_policy(2));
+  CHECK(played.ended);
+  CHECK(played.success == direct.back().outcome->success);
+  REQUIRE(played.decisions.size() + 1 == direct.size());
+  for (std::size_t t = 0; t < played.decisions.size(); ++t)
+    CHECK(played.decisions[t].action == direct[t].decision->action);
+  environment->reset_all();
+  const PlayedDecisions left = play_decisions(*environment, random_policy(2), 7);
+  CHECK(left.decisions.size() == 7);
+  CHECK_FALSE(left.ended);
+}
+
+TEST_CASE("an episode turns with its decision, else with its first reward, else never") {
+  const auto turning_point = [](const char* name, const std::vector<std::pair<std::string, std::string>>& settings,
+                                const std::vector<int>& actions) {
+    TaskConfig task(name);
+    OptionList options = task.options();
+    for (const auto& [key, value] : settings) options.set("task." + key, value);
+    const auto environment = make_cpu_vec_env(task, 1, Purpose::kTest, 1, 1);
+    environment->reset_all();
+    const Decide decide = [&, t = std::size_t{0}](const VecEnv&) mutable {
+      Decision decision;
+      decision.action = actions[t++ % actions.size()];
+      return decision;
+    };
+    const PlayedDecisions played = play_decisions(*environment, decide);
+    return std::pair(played.turning_point, static_cast<int>(played.decisions.size()));
+  };
+  // The corridor of five steps, and then a goal: the right one or not, that is the decision.
+  for (const int side : {1, 3})
+    CHECK(turning_point("tmaze", {{"corridor_length", "5"}}, {0, 0, 0, 0, 0, side}) == std::pair(6, 6));
+  // It stays at the start, and so never decides; what it loses on the way is no turn.
+  CHECK(turning_point("tmaze", {{"corridor_length", "5"}, {"goal_reward", "2"}}, {2}) == std::pair(6, 6));
+  // The first arm that pays, and none that does.
+  const auto bandit = turning_point("multiarmed_bandit", {}, {0, 1, 2, 3, 4, 5, 6, 7, 8, 9});
+  CHECK(bandit.first < bandit.second);
+  CHECK(turning_point("dark_room", {{"size", "9"}, {"max_steps", "20"}}, {4}) == std::pair(20, 20));
+}
+
+TEST_CASE("a cut shows every so many moments and the last, no more than it may") {
+  for (const int first : {0, 7})
+    for (const int last : {7, 8, 20, 97, 750})
+      for (const int most : {2, 3, 10, 186, 1000}) {
+        const FilmCut cut = film_cut(first, last, most);
+        int shown = 0;
+        for (int step = 0; step <= last; ++step) shown += cut.shows(step, last);
+        CAPTURE(first);
+        CAPTURE(last);
+        CAPTURE(most);
+        CHECK(shown <= most);
+        CHECK(shown >= std::min(most, last - first + 1) / 2);  // and not far fewer
+        CHECK(cut.shows(first, last));
+        CHECK(cut.shows(last, last));
+        CHECK((cut.stride == 1) == (last - first < most));
+      }
 }
 
 TEST_CASE("random actions are uniform and follow from the seed") {

@@ -221,15 +221,23 @@ TEST_CASE("the cue's colour stands beside what the agent sees, and only while th
 }
 
 TEST_CASE("a panel for the memory stands between the picture and the footer") {
-  const FramePainter plain(room_task(), "by hand", 7, 11, 1), painter(room_task(), "by hand", 7, 11, 1, 3);
+  const FramePainter plain(room_task(), "by hand", 7, 11, 1), painter(room_task(), "by hand", 7, 11, 1, {1, 2, 100});
   CHECK(painter.width() == plain.width());
   CHECK(painter.height() > plain.height() + painter.memory().height());
   FrameContents contents = room_contents();
-  contents.memory = {{.label = "layer 1 attention", .rows = {{0, 0, 0, 1}}}};
+  // An episode of 45 steps; the moment's own is known, too, once it is decided on.
+  std::vector<float> values(45, 1.0f);
+  values[0] = 0;
+  contents.memory = {{.label = "layer 1 attention", .rows = {values}},
+                     {.label = "layer 1 gate", .rows = {values, values}},
+                     {.label = "layer 1 state", .rows = std::vector<std::vector<float>>(100, values)}};
   const RgbImage frame = painter.paint(contents);
   const Box strip = painter.memory().strip(0);
-  CHECK(frame.at(strip.x + strip.width * 7 / 90, strip.y + 8) == palette::kAccent);  // step 3 of 45
-  CHECK(frame.at(strip.x + strip.width * 5 / 90, strip.y + 8) == palette::kTrack);
+  const auto at = [&](int step) { return frame.at(strip.x + strip.width * (2 * step + 1) / 90, strip.y + 8); };
+  REQUIRE(contents.decision);
+  CHECK(at(0) == memory_shade(Shades::kRange, 0));
+  CHECK(at(contents.step) == memory_shade(Shades::kRange, 1));
+  CHECK(at(contents.step + 1) == palette::kTrack);
   CHECK(painter.memory().strip(2).bottom() < painter.footer().y);
   const RgbImage without = plain.paint(contents);
   for (int y = 0; y < plain.footer().y - 8; ++y)
