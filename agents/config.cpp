@@ -10,6 +10,7 @@
 
 #include "base/error.h"
 #include "base/suggest.h"
+#include "base/text.h"
 
 namespace engram {
 namespace {
@@ -130,6 +131,8 @@ Config resolve(const SettingsLayers& layers) {
     if (&layer == choices.preset_layer)
       for (const auto& [option, value] : choices.preset->values) options.set(preset_key(option), value);
     for (const auto& [key, value] : layer.settings) {
+      if (!is_utf8(value))
+        throw SettingError(key, key + " = '" + value + "' is not UTF-8, as what a run keeps of its settings must be");
       if (is_choice(key) || key == kFormatKey) continue;
       const Option* const option = find_option(options, key);
       if (option == nullptr) refuse_unknown(choices, layer, key);

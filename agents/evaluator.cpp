@@ -16,37 +16,30 @@ bool decided_by(VecEnv& environments, int row, std::uint32_t number, const std::
   return *environments.decided(row);
 }
 
-// The mode of evaluation for a rollout's network; dropout has draws of its own there.
-class ModeOfPlay {
- public:
-  ModeOfPlay(Rollout& rollout, std::uint32_t first_episode)
-      : rollout_(rollout), network_(rollout.policy().network()), mode_(network_, rollout.evaluates_with_dropout()) {
-    if (!rollout.evaluates_with_dropout()) return;
-    rollout.run([&] {
-      torch::Tensor seed_tick = network_.dropout_seed_tick(rollout.device());
-      training_draws_ = seed_tick.clone();
-      seed_tick.select(0, 0).bitwise_not_().bitwise_xor_(std::int64_t{first_episode} << 32);
-      seed_tick.select(0, 1).zero_();
-    });
-  }
-  ~ModeOfPlay() {
-    if (!training_draws_.defined()) return;
-    try {
-      rollout_.run([&] { network_.dropout_seed_tick(rollout_.device()).copy_(training_draws_); });
-    } catch (const c10::Error&) {  // of a device that has failed, which who waits for it next is told
-    }
-  }
-  ModeOfPlay(const ModeOfPlay&) = delete;
-  ModeOfPlay& operator=(const ModeOfPlay&) = delete;
-
- private:
-  Rollout& rollout_;
-  AgentNetwork& network_;
-  EvaluationMode mode_;
-  torch::Tensor training_draws_;  // seed and tick
-};
-
 }  // namespace
+
+ModeOfPlay::ModeOfPlay(Rollout& rollout, std::uint32_t first_episode)
+    : rollout_(rollout), network_(rollout.policy().network()), mode_(network_, rollout.evaluates_with_dropout()) {
+  if (!rollout.evaluates_with_dropout()) return;
+  rollout.run([&] {
+    torch::Tensor seed_tick = network_.dropout_seed_tick(rollout.device());
+    training_draws_ = seed_tick.clone();
+    seed_tick.select(0, 0).bitwise_not_().bitwise_xor_(std::int64_t{first_episode} << 32);
+    seed_tick.select(0, 1).zero_();
+  });
+}
+
+ModeOfPlay::~ModeOfPlay() {
+  if (!training_draws_.defined()) return;
+  try {
+    rollout_.run([&] { network_.dropout_seed_tick(rollout_.device()).copy_(training_draws_); });
+  } catch (const c10::Error&) {  // of a device that has failed, which who waits for it next is told
+  }
+}
+
+EpisodeResult result_of(const RecordedEpisode& episode) {
+  return {episode.total_reward, episode.success != 0, episode.steps};
+}
 
 int count_solved(const std::vector<EpisodeResult>& episodes) {
   return static_cast<int>(std::ranges::count_if(episodes, &EpisodeResult::success));
@@ -112,7 +105,7 @@ std::vector<EpisodeResult> evaluate(Rollout& rollout, int episodes, ActionChoice
     if (tells) rollout.run([&] { actions = rollout.recording().actions(taken); });
     for (std::size_t i = 0; i < taken.size(); ++i) {
       const RecordedEpisode& episode = taken[i];
-      EpisodeResult result{episode.total_reward, episode.success != 0, episode.steps};
+      EpisodeResult result = result_of(episode);
       if (tells) result.decided = decided_by(*decisions, episode.environment, episode.number, actions[i]);
       played_N[static_cast<std::size_t>(episode.environment)].push_back(result);
     }

@@ -20,6 +20,8 @@ struct EpisodeResult {
   std::optional<bool> decided = {};  // whether it took the task's decision; none where nobody asked
 };
 
+EpisodeResult result_of(const RecordedEpisode& episode);
+
 int count_solved(const std::vector<EpisodeResult>& episodes);
 // Of at least one episode.
 PlayedEpisodes summarize(const std::vector<EpisodeResult>& episodes);
@@ -47,9 +49,35 @@ class EvaluationMode {
   bool was_training_;
 };
 
+// The same for the network of a rollout, as it evaluates: dropout has draws of its own, which the episode names at
+// which the evaluation begins.
+class ModeOfPlay {
+ public:
+  ModeOfPlay(Rollout& rollout, std::uint32_t first_episode);
+  ~ModeOfPlay();
+  ModeOfPlay(const ModeOfPlay&) = delete;
+  ModeOfPlay& operator=(const ModeOfPlay&) = delete;
+
+ private:
+  Rollout& rollout_;
+  AgentNetwork& network_;
+  EvaluationMode mode_;
+  torch::Tensor training_draws_;  // seed and tick
+};
+
 // Environments of an evaluation of so many episodes: training's own evaluations and engram evaluate play the same
 // episodes in the same order.
-constexpr int evaluation_envs(int episodes) { return std::min(episodes, 64); }
+inline constexpr int kEvaluationEnvs = 64;
+constexpr int evaluation_envs(int episodes) { return std::min(episodes, kEvaluationEnvs); }
+
+// Where an evaluation, of however many episodes, plays its episode number `index`, from 0 on: an environment, and the
+// episode's number there, counted from the first.
+struct EvaluationEpisode {
+  std::uint32_t environment, number;
+};
+constexpr EvaluationEpisode evaluation_episode(std::uint32_t index) {
+  return {index % kEvaluationEnvs, index / kEvaluationEnvs};
+}
 
 // Plays exactly `episodes` episodes and passes them to `take` as they end, while they are still recorded. Each
 // environment has a quota fixed beforehand: taking the first to finish instead would favour short episodes. The

@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "base/words.h"
 #include "nn/device.h"
+#include "nn/without_storage.h"
 
 namespace engram {
 namespace {
@@ -26,7 +27,7 @@ std::int64_t steps_together(const BackboneConfig& backbone, std::int64_t steps) 
 // Of what stands before and behind the backbone: every weight of a linear map takes part once.
 double work_around_backbone(const Config& config) {
   const torch::NoGradGuard no_grad;
-  const AgentNetwork network(config.network, config.memory, config.task.info());
+  const auto network = shapes_of([&] { return AgentNetwork(config.network, config.memory, config.task.info()); });
   double work = 0;
   for (const auto& item : network.named_parameters())
     if (!item.key().starts_with("backbone.")) work += static_cast<double>(item.value().numel());
@@ -42,7 +43,8 @@ std::string Threads::text() const {
 
 double learning_work(const BackboneConfig& backbone, std::int64_t batch, std::int64_t steps) {
   const torch::NoGradGuard no_grad;
-  return static_cast<double>(make_backbone(backbone, steps)->cost().multiply_adds_per_step) *
+  const auto model = shapes_of([&] { return make_backbone(backbone, steps); });
+  return static_cast<double>(model->cost().multiply_adds_per_step) *
          static_cast<double>(batch * steps_together(backbone, steps));
 }
 

@@ -106,7 +106,6 @@ void RunRecorder::save(const TrainStatus& status, StateArchive& archive) {
 }
 
 void RunRecorder::finished(const TrainStatus& status, const AgentNetwork& network) {
-  if (status.stopped != StopReason::kRequest) measured(status);
   if (const auto& last = status.final_evaluation) {
     std::vector<Scalar> row = {{"updates", static_cast<double>(last->weights.updates)},
                                {"episodes", static_cast<double>(last->episodes)}};

@@ -3,6 +3,7 @@
 
 #include <span>
 #include <string>
+#include <vector>
 
 #include "agents/trainer.h"
 #include "storage/checkpoint.h"
@@ -17,7 +18,10 @@ class RunRecorder : public TrainObserver {
   // `restored`: goes on from this checkpoint; the rows after it are cut off. Errors are those of AppendFile.
   RunRecorder(const RunDirectory& run, std::string config_text, int keep, StateArchive* restored = nullptr);
 
-  // Of a new run, before it begins: its settings for TensorBoard.
+  // What was lost of a restored run's files and could be done without, a line each.
+  const std::vector<std::string>& repairs() const { return metrics_.repairs(); }
+  // Whether TensorBoard has no settings of this run yet; and these, before it begins or goes on.
+  bool lacks_hyperparameters() const { return metrics_.began_events(); }
   void write_hyperparameters(std::span<const Hyperparameter> hyperparameters);
   // Of a finished run: an episode of its final evaluation, as a GIF of that size in pixels, for TensorBoard.
   void write_film(const TrainStatus& status, int width, int height, const std::string& gif);

@@ -1,6 +1,6 @@
 // A trace: everything that an agent saw, computed and did, step by step, as tensors for a safetensors file.
 //
-// M steps of E episodes, one after the other; D backbone width, A actions. Row m:
+// M steps of E episodes, one after the other (evaluation_episode()); D backbone width, A actions. Row m:
 //   observations [M, ...]            o_t, in the task's own type
 //   features [M, D]                  backbone output h_t
 //   action_probabilities [M, A]      pi(a | h_t)
@@ -28,12 +28,14 @@ namespace engram {
 
 struct Trace {
   TensorMap tensors;
-  std::vector<EpisodeResult> results;
+  std::vector<EpisodeResult> results;  // those of evaluate()
 };
 
-// Plays `episodes` >= 1 episodes in a single environment, beginning with `first_episode` of its stream; the policy acts
-// in it, and its network must be in the mode of its evaluations.
-Trace record_trace(VecEnv& environment, ShownPolicy& policy, int episodes, ActionChoice choice,
+// Evaluates as evaluate() does, `episodes` >= 1 in evaluation_envs() environments, and then plays the same actions
+// again to look at every step: tracing changes nothing of what is played, wherever the rollout plays. `environments`:
+// of the CPU, those of the rollout; `policy` acts in them, with the rollout's network, and computes what acted then, up
+// to the rounding of another road. Throws std::invalid_argument for other numbers of environments.
+Trace record_trace(Rollout& rollout, VecEnv& environments, ShownPolicy& policy, int episodes, ActionChoice choice,
                    std::uint32_t first_episode);
 
 }  // namespace engram

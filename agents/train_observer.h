@@ -13,7 +13,8 @@ class TrainObserver {
   virtual ~TrainObserver() = default;
   // Every run.report_seconds.
   virtual void report(const TrainStatus&) {}
-  // Every run.metrics_every_steps, when the updates owed are done. All but the times is a function of config and seed.
+  // Every run.metrics_every_steps, when the updates owed are done, and at the end; never twice after as many steps. All
+  // but the times is a function of config and seed.
   virtual void measured(const TrainStatus&) {}
   // After an evaluation. `best`: it is the best so far (better_or_equal()).
   virtual void evaluated(const TrainStatus&, const AgentNetwork&, bool /*best*/) {}

@@ -4,7 +4,10 @@
 
 #include <charconv>
 #include <mutex>
+#include <sstream>
+#include <utility>
 
+#include "agents/evaluator.h"
 #include "base/error.h"
 #include "base/processors.h"
 #include "nn/device.h"
@@ -14,6 +17,41 @@
 #include "storage/weights.h"
 
 namespace engram {
+namespace {
+
+// The weights of a run. Throws UserError where their file says that it is of a run with another task, network or memory
+// than `trained`, the config of this one.
+TensorMap load_own_weights(const RunDirectory& run, const std::filesystem::path& file, Config trained) {
+  SafetensorsFile weights = load_safetensors(file);
+  const auto found = weights.metadata.find("config");
+  if (found == weights.metadata.end()) return std::move(weights.tensors);
+  std::istringstream stream(found->second);
+  const std::string where = "weights file '" + file.string() + "'";
+  Config own = Config::from_settings(read_settings(stream, "the config in " + where));
+  const auto compare = [&](const std::string& key, const std::string& theirs, const std::string& ours) {
+    if (theirs != ours)
+      throw UserError(where + " is of a run with " + key + " = " + theirs + ", but '" + run.config_file().string() +
+                      "' has " + ours + ": put the run's own weights there");
+  };
+  compare("task.name", own.task.name(), trained.task.name());
+  compare("memory.name", own.memory.name(), trained.memory.name());
+  const OptionList theirs = own.options(), ours = trained.options();
+  for (std::size_t i = 0; i < ours.options().size(); ++i) {
+    const std::string& key = ours.options()[i].name;
+    if (key.starts_with("task.") || key.starts_with("network.") || key.starts_with("memory."))
+      compare(key, theirs.options()[i].get(), ours.options()[i].get());
+  }
+  return std::move(weights.tensors);
+}
+
+}  // namespace
+
+std::unique_ptr<VecEnv> unseen_episode(const TaskConfig& task, std::uint64_t seed, std::uint32_t index) {
+  const auto [environment, number] = evaluation_episode(index);
+  auto made = make_cpu_vec_env(task, seed, Purpose::kEvaluation, 1, 1, environment);
+  made->reset_all(kFirstUnseenEpisode + number);
+  return made;
+}
 
 TrainedAgent load_trained_agent(const std::filesystem::path& run_directory, WhichWeights which, torch::Device device,
                                 const Settings& task_settings) {
@@ -26,9 +64,9 @@ TrainedAgent load_trained_agent(const std::filesystem::path& run_directory, Whic
       std::filesystem::exists(run.weights_file(WhichWeights::kLast)))
     throw UserError("weights file '" + file.string() +
                     "' does not exist; the run has only the last weights (--weights last)");
-  const SafetensorsFile weights = load_safetensors(file);
+  const TensorMap weights = load_own_weights(run, file, trained);
   agent.network = make_network(agent.config, agent.config.task.info(), device);
-  load_module_weights(*agent.network, weights.tensors, "weights file '" + file.string() + "'");
+  load_module_weights(*agent.network, weights, "weights file '" + file.string() + "'");
   agent.network->train(agent.config.evaluation.dropout);
   return agent;
 }
@@ -47,7 +85,7 @@ AgentToAdapt load_agent_to_adapt(const std::filesystem::path& run_directory, con
   SettingsLayers all = {{.settings = {{"adapters.rank", "8"}}}};
   all.insert(all.end(), layers.begin(), layers.end());
   const std::filesystem::path file = run.weights_file(WhichWeights::kBest);
-  return {with_task_layers(trained, all), load_safetensors(file).tensors, file};
+  return {with_task_layers(trained, all), load_own_weights(run, file, trained), file};
 }
 
 torch::ScalarType compute_dtype(const Config& config, torch::Device device) {

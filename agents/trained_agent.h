@@ -20,6 +20,10 @@ namespace engram {
 // from this one on are seen by neither.
 inline constexpr std::uint32_t kFirstUnseenEpisode = 1u << 30;
 
+// One environment of the CPU, at the start of episode `index` of those: the same episode for all who evaluate
+// (evaluation_episode()), trace, film or play it.
+std::unique_ptr<VecEnv> unseen_episode(const TaskConfig& task, std::uint64_t seed, std::uint32_t index);
+
 struct TrainedAgent {
   Config config;                          // with the options of the task that it is to play
   std::vector<TaskDifference> elsewhere;  // where these are not the ones that it was trained with
@@ -27,7 +31,8 @@ struct TrainedAgent {
 };
 
 // `task_settings`: what to play instead of the run's own task (with_task_settings()). Throws UserError if the folder is
-// not a run directory, its config or weights are missing or damaged, or the agent cannot play that task.
+// not a run directory, its config or weights are missing or damaged, the weights say that they are of another agent or
+// task than the config, or the agent cannot play that task. Weights that say nothing, of another program, are taken.
 TrainedAgent load_trained_agent(const std::filesystem::path& run_directory, WhichWeights which, torch::Device device,
                                 const Settings& task_settings = {});
 

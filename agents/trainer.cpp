@@ -117,6 +117,7 @@ TrainStatus Trainer::run(const std::vector<TrainObserver*>& observers) {
     if ((agreed_wishes_ & kWishStop) != 0) status_.stopped = StopReason::kRequest;
   }
   update_status();
+  if (status_.stopped != StopReason::kRequest && measured_steps_ != status_.steps) measure();
   for (TrainObserver* observer : observers_) observer->finished(status_, *network_);
   return status_;
 }
@@ -161,8 +162,7 @@ void Trainer::collect(Acting acting) {
       acting == Acting::kRandom ? rollout_->play_random(random_) : rollout_->play(ActionChoice::kSample);
   if (!played.episodes.empty()) rollout_->run([&] { replay_.add(rollout_->recording(), played.episodes); });
   std::vector<EpisodeResult> own;
-  for (const RecordedEpisode& episode : played.episodes)
-    own.push_back({episode.total_reward, episode.success != 0, episode.steps});
+  for (const RecordedEpisode& episode : played.episodes) own.push_back(result_of(episode));
   const AllPlayed all = exchange(played.steps * rollout_->size(), own);
   status_.steps += all.steps;
   for (const EpisodeResult& episode : all.episodes) add_episode(episode);
@@ -190,6 +190,7 @@ void Trainer::update() {
 
 void Trainer::measure() {
   next_metrics_ = next_multiple(status_.steps, config_.run.metrics_every_steps);
+  measured_steps_ = status_.steps;
   update_status();
   for (TrainObserver* observer : observers_) observer->measured(status_);
 }

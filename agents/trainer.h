@@ -142,6 +142,7 @@ class Trainer {
   TensorMap best_weights_;
   std::int64_t pending_updates_ = 0;             // that collected episodes pay for
   std::int64_t next_evaluation_, next_metrics_;  // environment steps
+  std::int64_t measured_steps_ = -1;             // of the last measure(); -1: none
   std::uint32_t evaluations_ = 0;
   bool all_have_episodes_ = false;
   int agreed_wishes_ = 0;                // of any of the ranks, as of the last exchange

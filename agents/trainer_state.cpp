@@ -215,6 +215,7 @@ void Trainer::visit_common_state(StateArchive& archive) {
   archive.value("pending_updates", pending_updates_);
   archive.value("next_evaluation", next_evaluation_);
   archive.value("next_metrics", next_metrics_);
+  if (!archive.restoring() || archive.holds("measured_steps")) archive.value("measured_steps", measured_steps_);
   archive.value("evaluations", evaluations_);
   if (std::min({status_.steps, status_.updates, status_.episodes, pending_updates_}) < 0)
     archive.refuse("steps", "a count is negative");

@@ -10,6 +10,7 @@
 
 #include "apps/bench.h"
 #include "base/error.h"
+#include "base/json_text.h"
 #include "base/processors.h"
 #include "base/words.h"
 #include "nn/device.h"
@@ -145,7 +146,7 @@ void BenchReport::add(const std::string& name, const BenchJson& fields, const st
     object["machine"] = machine_;
     object["commit"] = build_info().commit;
     if (!output_.against.empty()) object["against"] = against;
-    std::printf("%s\n", object.dump().c_str());
+    std::printf("%s\n", json_text(object).c_str());
   } else {
     std::fputs(line.c_str(), stdout);
   }

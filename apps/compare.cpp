@@ -9,9 +9,11 @@
 #include <iostream>
 #include <map>
 #include <optional>
+#include <set>
 #include <stdexcept>
 
 #include "agents/hardware.h"
+#include "agents/memory_estimate.h"
 #include "agents/trained_agent.h"
 #include "apps/command_line.h"
 #include "apps/commands.h"
@@ -26,6 +28,7 @@
 #include "apps/taken_signals.h"
 #include "apps/train_seeds.h"
 #include "base/error.h"
+#include "base/machine_memory.h"
 #include "base/processors.h"
 #include "base/words.h"
 #include "experiments/budgets.h"
@@ -290,8 +293,28 @@ void print_budgets(const Experiment& experiment, const std::vector<const Planned
   std::cout << "\n" << table.text(0);
 }
 
+torch::Device device_of(const PlannedRun& run, const Machine& machine) {
+  const bool gpu = machine.gpus > 0 && run.config.run.device != "cpu";
+  return gpu ? torch::Device(torch::kCUDA, 0) : torch::Device(torch::kCPU);
+}
+
+// Throws UserError where one of the runs, as many as go on at once, cannot fit into memory. Seeds are alike.
+void check_memory_of_runs(const std::vector<const PlannedRun*>& runs, const Machine& machine) {
+  std::set<std::pair<std::string, std::string>> checked;
+  for (const PlannedRun* run : runs) {
+    if (!checked.emplace(run->task, run->backbone).second) continue;
+    const torch::Device device = device_of(*run, machine);
+    const int devices = device.is_cuda() ? machine.gpus : 1;
+    try {
+      check_memory_of_machine(run->config, device, (machine.runs_at_once() + devices - 1) / devices);
+    } catch (const UserError& error) {
+      throw UserError(run->task + "/" + run->backbone + ", with " + machine_text(machine) + ": " + error.what());
+    }
+  }
+}
+
 void print_estimate(const std::vector<const PlannedRun*>& runs, const Machine& machine) {
-  constexpr std::size_t kMostLabel = 27;
+  constexpr std::size_t kMostLabel = 22;
   std::map<std::pair<std::string, std::string>, std::vector<const PlannedRun*>> pairs;
   for (const PlannedRun* run : runs) pairs[{run->task, run->backbone}].push_back(run);
   const auto columns = [&](std::string PlannedRun::*label, std::size_t least) {
@@ -300,18 +323,18 @@ void print_estimate(const std::vector<const PlannedRun*>& runs, const Machine& m
   };
   const int tasks = columns(&PlannedRun::task, 5), backbones = columns(&PlannedRun::backbone, 8);
   // Line by line: each is measured for a while.
-  std::printf("\n%-*s  %-*s  %4s  %12s\n", tasks, "to do", backbones, "", "runs", "each at most");
+  std::printf("\n%-*s  %-*s  %4s  %12s  %8s\n", tasks, "to do", backbones, "", "runs", "each at most", "memory");
   double total = 0, longest = 0;
   for (const auto& [pair, group] : pairs) {
     const PlannedRun& run = *group.front();
-    const bool gpu = machine.gpus > 0 && run.config.run.device != "cpu";
-    const torch::Device device = gpu ? torch::Device(torch::kCUDA, 0) : torch::Device(torch::kCPU);
+    const torch::Device device = device_of(run, machine);
     const int threads = use_threads(training_threads(run.config, device, machine.threads).count);
     const double seconds = estimate_seconds(run, device, threads);
     total += seconds * static_cast<double>(group.size());
     longest = std::max(longest, seconds);
-    std::printf("%-*s  %-*s  %4zu  %12s\n", tasks, shortened(run.task, kMostLabel).c_str(), backbones,
-                shortened(run.backbone, kMostLabel).c_str(), group.size(), duration_text(seconds).c_str());
+    std::printf("%-*s  %-*s  %4zu  %12s  %8s\n", tasks, shortened(run.task, kMostLabel).c_str(), backbones,
+                shortened(run.backbone, kMostLabel).c_str(), group.size(), duration_text(seconds).c_str(),
+                memory_text(estimate_memory(run.config, device).total()).c_str());
     std::fflush(stdout);
   }
   std::string text = "At most about " + duration_text(std::max(longest, total / machine.runs_at_once())) + " with " +
@@ -418,6 +441,7 @@ int run_compare(const std::vector<std::string>& arguments) {
   for (const PlannedRun* run : runs)
     if (read_run_state(directory, *run, earlier.runs).stage != RunStage::kFinished) to_do.push_back(run);
   const Machine machine = find_machine(options, to_do);
+  check_memory_of_runs(to_do, machine);
 
   if (!wanted.all.question.empty()) std::cout << wrapped(one_line(wanted.all.question), 0, kScreenColumns) << "\n";
   std::cout << size_text(wanted.now)

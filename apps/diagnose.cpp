@@ -17,6 +17,7 @@
 #include "apps/played_weights.h"
 #include "apps/screen_table.h"
 #include "base/error.h"
+#include "base/json_text.h"
 
 namespace engram {
 namespace {
@@ -240,7 +241,7 @@ void print_json(const std::string& directory, const DiagnoseOptions& options, co
                      {"sampled", looked_json(findings.sampled)},
                      {"replayed", looked_json(findings.replayed)},
                      {"meaning", meaning_text(findings, agent)}};
-  std::cout << json.dump(2) << std::endl;
+  std::cout << json_text(json, 2) << std::endl;
 }
 
 void print_text(const DiagnoseOptions& options, const Findings& findings, const TrainedAgent& agent,

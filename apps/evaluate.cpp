@@ -15,6 +15,7 @@
 #include "apps/inspect.h"
 #include "apps/played_weights.h"
 #include "base/error.h"
+#include "base/json_text.h"
 #include "base/words.h"
 #include "experiments/evaluation_range.h"
 #include "experiments/measured_json.h"
@@ -108,19 +109,24 @@ struct Stage {
   int episodes;
 };
 
-// As training's own evaluations play.
-MeasuredEpisodes play(const TrainedAgent& agent, const Stage& stage, ActionChoice choice) {
-  const auto rollout = make_rollout(agent.config, agent.network, stage.device, Purpose::kEvaluation,
-                                    evaluation_envs(stage.episodes), stage.threads.count);
-  return measure(evaluate(*rollout, stage.episodes, choice, kFirstUnseenEpisode));
+std::unique_ptr<Rollout> rollout_of(const TrainedAgent& agent, const Stage& stage) {
+  return make_rollout(agent.config, agent.network, stage.device, Purpose::kEvaluation, evaluation_envs(stage.episodes),
+                      stage.threads.count);
 }
 
-// The greedy episodes, with every step of them in `file`.
+// As training's own evaluations play.
+MeasuredEpisodes play(const TrainedAgent& agent, const Stage& stage, ActionChoice choice) {
+  return measure(evaluate(*rollout_of(agent, stage), stage.episodes, choice, kFirstUnseenEpisode));
+}
+
+// The same greedy episodes, with every step of them in `file`.
 MeasuredEpisodes play_traced(TrainedAgent& agent, const Stage& stage, const std::string& file) {
   const std::uint64_t seed = agent.config.run.seed;
-  const auto environment = make_cpu_vec_env(agent.config.task, seed, Purpose::kEvaluation, 1, 1);
-  ShownPolicy policy(*environment, agent.network, compute_dtype(agent.config, stage.device), seed, kTrainingActions);
-  const Trace trace = record_trace(*environment, policy, stage.episodes, ActionChoice::kGreedy, kFirstUnseenEpisode);
+  const auto rollout = rollout_of(agent, stage);
+  const auto environments = make_cpu_vec_env(agent.config.task, seed, Purpose::kEvaluation, rollout->size(), 1);
+  ShownPolicy policy(*environments, agent.network, compute_dtype(agent.config, stage.device), seed, kTrainingActions);
+  const Trace trace =
+      record_trace(*rollout, *environments, policy, stage.episodes, ActionChoice::kGreedy, kFirstUnseenEpisode);
   save_safetensors(file, trace.tensors, {{"kind", "trace"}, {"config", agent.config.to_ini()}, {"policy", "greedy"}});
   return measure(trace.results);
 }
@@ -155,7 +161,7 @@ void evaluate_once(const std::string& run, const EvaluateOptions& options, const
     result["differs"] = differs_json(agent.config, agent.elsewhere);
     result["greedy"] = measured_json(greedy);
     result["sampled"] = measured_json(sampled);
-    std::cout << result.dump(2) << std::endl;
+    std::cout << json_text(result, 2) << std::endl;
     return;
   }
   print_title(options, agent.config, stage);
@@ -229,7 +235,7 @@ void evaluate_range(const std::string& directory, const EvaluateOptions& options
   Json result = json_of(directory, options, trained);
   result["trained"] = {{range.key, value_json(option, option.get())}};
   result["evaluations"] = std::move(points);
-  std::cout << result.dump(2) << std::endl;
+  std::cout << json_text(result, 2) << std::endl;
 }
 
 }  // namespace

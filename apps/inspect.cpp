@@ -15,6 +15,7 @@
 #include "apps/status_display.h"
 #include "apps/terminal.h"
 #include "base/error.h"
+#include "base/json_text.h"
 #include "base/words.h"
 #include "experiments/experiment.h"
 
@@ -270,9 +271,7 @@ int run_inspect(const std::vector<std::string>& arguments) {
   std::error_code error;
   const bool is_folder = std::filesystem::is_directory(path, error);
   const bool is_comparison = is_folder && std::filesystem::exists(experiment_file(path), error);
-  const auto print_json = [](const Json& json) {
-    std::cout << json.dump(2, ' ', false, Json::error_handler_t::replace) << std::endl;
-  };
+  const auto print_json = [](const Json& json) { std::cout << json_text(json, 2) << std::endl; };
   if (is_folder && options.json) {
     print_json(is_comparison ? comparison_json(path) : run_json(path));
   } else if (is_comparison) {

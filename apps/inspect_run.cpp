@@ -1,10 +1,13 @@
 // What a run directory holds and where the run stands.
 #include <charconv>
+#include <cmath>
 #include <cstdio>
 #include <optional>
 #include <system_error>
+#include <utility>
 #include <vector>
 
+#include "agents/memory_estimate.h"
 #include "agents/metrics_summary.h"
 #include "agents/roads.h"
 #include "apps/inspect.h"
@@ -13,6 +16,7 @@
 #include "base/error.h"
 #include "base/words.h"
 #include "storage/checkpoint.h"
+#include "storage/metrics.h"
 #include "storage/run_directory.h"
 #include "storage/run_lock.h"
 #include "storage/settings.h"
@@ -55,9 +59,12 @@ struct RunFacts {
   bool running = false;
   MetricsSummary metrics;
   std::vector<SavedFile> weights, checkpoints;
-  const SavedFile* newest = nullptr;                  // checkpoint that can be gone on from
+  const SavedFile* newest = nullptr;                  // checkpoint that can be read
+  std::string lost;                                   // what it cannot be gone on from without; empty: nothing
   std::int64_t steps = 0, updates = 0, episodes = 0;  // the furthest that is written anywhere
   Standing standing = Standing::kNotBegun;
+
+  bool can_go_on() const { return newest != nullptr && lost.empty(); }
 };
 
 // Reads files, passing over those that are not there: a run that trains removes old checkpoints.
@@ -100,7 +107,7 @@ bool is_finished(const RunFacts& facts) {
 Standing standing_of(const RunFacts& facts) {
   if (facts.running) return Standing::kRunning;
   if (is_finished(facts)) return Standing::kFinished;
-  if (facts.newest != nullptr) return Standing::kCanGoOn;
+  if (facts.can_go_on()) return Standing::kCanGoOn;
   const bool begun = !facts.checkpoints.empty() || facts.steps > 0 || !facts.weights.empty();
   return begun ? Standing::kCannotGoOn : Standing::kNotBegun;
 }
@@ -126,6 +133,7 @@ RunFacts read_run_facts(const fs::path& folder) {
   if (facts.newest != nullptr) {
     const SafetensorsSummary& state = *facts.newest->contents;
     const std::int64_t steps = *count_entry(state, "environment_steps"), updates = *count_entry(state, "updates");
+    facts.lost = lost_metrics(run.metrics_file(), count_entry(state, "state.metrics_bytes").value_or(0));
     if (std::pair(steps, updates) > std::pair(facts.steps, facts.updates)) {
       facts.steps = steps;
       facts.updates = updates;
@@ -145,8 +153,9 @@ std::string standing_text(const RunFacts& facts) {
     case Standing::kCanGoOn:
       return "can go on from step " + std::to_string(*count_entry(*facts.newest->contents, "environment_steps"));
     case Standing::kCannotGoOn:
-      return facts.checkpoints.empty() ? "cannot go on: it has no checkpoint"
-                                       : "cannot go on: no checkpoint can be read";
+      return "cannot go on: " + (!facts.lost.empty()         ? one_line(facts.lost)
+                                 : facts.checkpoints.empty() ? "it has no checkpoint"
+                                                             : "no checkpoint can be read");
     case Standing::kFinished:
       return "finished";
   }
@@ -273,6 +282,14 @@ Json final_json(const std::optional<FinalEvaluation>& last) {
   return json;
 }
 
+// Of a run on a CPU, by part.
+Json memory_json(const Config& config) {
+  const MemoryEstimate estimate = estimate_memory(config, torch::kCPU);
+  Json parts = Json::object();
+  for (const MemoryPart& part : estimate.parts) parts[part.what] = std::llround(part.bytes);
+  return {{"bytes", std::llround(estimate.total())}, {"parts", std::move(parts)}};
+}
+
 }  // namespace
 
 Json run_json(const fs::path& folder) {
@@ -295,6 +312,7 @@ Json run_json(const fs::path& folder) {
                  {"best", evaluation_json(facts.metrics.best_evaluation)},
                  {"final", final_json(facts.metrics.final_evaluation)}}},
                {"damaged_metric_rows", facts.metrics.damaged_rows},
+               {"memory_on_cpu", memory_json(facts.config)},
                {"roads", Json::array()},
                {"weights", Json::array()},
                {"checkpoints", Json::array()},
@@ -331,7 +349,9 @@ void print_run(const fs::path& folder) {
   if (facts.metrics.damaged_rows > 0)
     print_fact("damage",
                "lines of metrics.jsonl that are no rows of metrics: " + std::to_string(facts.metrics.damaged_rows));
-  for (const Road& road : facts.roads) print_fact(&road == &facts.roads.front() ? "computed by" : "", road_text(road));
+  for (const Road& road : facts.roads)
+    print_fact(&road == &facts.roads.front() ? "computed by" : "", one_line(road_text(road)));
+  print_fact("memory", "on a CPU about " + estimate_memory(facts.config, torch::kCPU).text());
   print_settings(facts.config);
   print_saved("weights", facts.weights);
   print_saved("checkpoints", facts.checkpoints);

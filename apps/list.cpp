@@ -13,6 +13,7 @@
 #include "apps/small_configs.h"
 #include "apps/status_display.h"
 #include "base/error.h"
+#include "base/json_text.h"
 #include "base/suggest.h"
 #include "base/words.h"
 #include "memory/registry.h"
@@ -310,7 +311,7 @@ int run_list(const std::vector<std::string>& arguments) {
   if (name == kRoads)
     std::cout << roads_page();
   else if (options.json)
-    std::cout << list_json(name).dump(2) << std::endl;
+    std::cout << json_text(list_json(name), 2) << std::endl;
   else if (name.empty())
     print_overview();
   else if (name == kTasks)

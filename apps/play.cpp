@@ -11,6 +11,7 @@
 #include <sstream>
 
 #include "agents/config.h"
+#include "agents/evaluator.h"
 #include "agents/trained_agent.h"
 #include "apps/command_line.h"
 #include "apps/commands.h"
@@ -111,8 +112,7 @@ std::string number_text(double number) {
 // The episodes that a person plays, one after the other, and how they went.
 class Session {
  public:
-  Session(const TaskConfig& task, std::uint64_t seed, std::int64_t first)
-      : environment_(make_cpu_vec_env(task, seed, Purpose::kEvaluation, 1, 1)), played_{task, seed}, number_(first) {
+  Session(const TaskConfig& task, std::uint64_t seed, std::int64_t first) : played_{task, seed}, number_(first) {
     begin();
   }
 
@@ -150,8 +150,11 @@ class Session {
 
  private:
   void begin() {
-    played_.episode = kFirstUnseenEpisode + static_cast<std::uint32_t>(number_);
-    environment_->reset_all(played_.episode);
+    const auto index = static_cast<std::uint32_t>(number_);
+    environment_ = unseen_episode(played_.task, played_.seed, index);
+    const auto [environment, number] = evaluation_episode(index);
+    played_.environment = static_cast<std::int32_t>(environment);
+    played_.episode = kFirstUnseenEpisode + number;
     played_.actions.clear();
     played_.rewards.clear();
     played_.observations.clear();

@@ -9,6 +9,7 @@
 #include <system_error>
 #include <vector>
 
+#include "agents/device_failure.h"
 #include "apps/commands.h"
 #include "apps/standard_streams.h"
 #include "apps/taken_signals.h"
@@ -80,9 +81,9 @@ int run_and_report(const std::vector<std::string>& arguments, void (*prepare)())
     std::cerr << "engram: " << error.what() << std::endl;
     return 2;
   } catch (const c10::Error& error) {
-    return fail(error.what_without_backtrace());
+    return fail(memory_failure(error).value_or(error.what_without_backtrace()));
   } catch (const std::exception& error) {
-    return fail(error.what());
+    return fail(memory_failure(error).value_or(error.what()));
   }
 }
 

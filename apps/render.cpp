@@ -8,6 +8,7 @@
 #include <optional>
 #include <utility>
 
+#include "agents/evaluator.h"
 #include "agents/shown_policy.h"
 #include "agents/trained_agent.h"
 #include "apps/command_line.h"
@@ -245,9 +246,6 @@ void check_recorded(const PlayedEpisode& episode, const PlayedEpisode& first, co
     throw UserError(which +
                     " is of another task, or other options, than the one before; film them apart by --first_episode "
                     "and --episodes");
-  if (episode.environment != 0)
-    throw UserError(which + " was played in environment " + std::to_string(episode.environment) +
-                    "; films show those of environment 0");
   if (first_difference(episode))
     throw UserError(which + " is not what the rules give; " + shell_command({"engram", "replay", file}) +
                     " says where it differs");
@@ -275,7 +273,8 @@ void film_recording(const std::string& file, const RenderOptions& options) {
   std::optional<Film> film;
   for (int i = 1; const std::int64_t number : chosen) {
     const PlayedEpisode& episode = at(number);
-    const auto environment = make_cpu_vec_env(episode.task, episode.seed, episode.purpose, 1, 1);
+    const auto environment = make_cpu_vec_env(episode.task, episode.seed, episode.purpose, 1, 1,
+                                              static_cast<std::uint32_t>(episode.environment));
     environment->reset_all(episode.episode);
     const Decide decide = [&episode, t = std::size_t{0}](const VecEnv&) mutable {
       Decision decision;
@@ -291,13 +290,13 @@ void film_recording(const std::string& file, const RenderOptions& options) {
 }
 
 // Films the episodes that play(number) plays in the environment, number by number.
-void film_agent(const RenderOptions& options, const TaskConfig& task, VecEnv& environment, const std::string& subtitle,
+void film_agent(const RenderOptions& options, const TaskConfig& task, std::uint64_t seed, const std::string& subtitle,
                 const std::vector<int>& memory_rows, const std::function<KeptEpisode(std::int64_t)>& play) {
   std::optional<Film> film;
   const auto add = [&](const KeptEpisode& kept, int episode, int episodes) {
-    environment.reset_all(kFirstUnseenEpisode + static_cast<std::uint32_t>(kept.number));
-    if (!film) film.emplace(options, environment, subtitle, memory_rows);
-    film->add(task, environment, kept, episode, episodes);
+    const auto environment = unseen_episode(task, seed, static_cast<std::uint32_t>(kept.number));
+    if (!film) film.emplace(options, *environment, subtitle, memory_rows);
+    film->add(task, *environment, kept, episode, episodes);
   };
   if (options.only == FilmedOutcomes::kAll) {
     for (int i = 0; i < options.episodes; ++i) add(play(options.first_episode + i), i + 1, options.episodes);
@@ -355,14 +354,11 @@ int run_render(const std::vector<std::string>& arguments) {
   }
 
   const std::uint64_t seed = config.run.seed;
-  const std::uint32_t first = kFirstUnseenEpisode + static_cast<std::uint32_t>(options.first_episode);
-  const auto environment = make_cpu_vec_env(config.task, seed, Purpose::kEvaluation, 1, 1);
   std::optional<MemoryStrips> memory;
   if (options.show_memory) memory.emplace(network->backbone(), config.memory.name());
   std::optional<ShownPolicy> policy;
   Decide decide = random_policy(seed);
   if (network) {
-    policy.emplace(*environment, network, torch::kFloat32, seed, first);
     decide = [&](const VecEnv&) {
       const ActionChoice choice =
           options.policy == FilmedPolicy::kGreedy ? ActionChoice::kGreedy : ActionChoice::kSample;
@@ -373,10 +369,13 @@ int run_render(const std::vector<std::string>& arguments) {
       return decision;
     };
   }
-  film_agent(options, config.task, *environment, subtitle, memory ? memory->rows() : std::vector<int>{},
+  film_agent(options, config.task, seed, subtitle, memory ? memory->rows() : std::vector<int>{},
              [&](std::int64_t number) {
-               environment->reset_all(kFirstUnseenEpisode + static_cast<std::uint32_t>(number));
-               if (policy) policy->begin_episodes();
+               const auto index = static_cast<std::uint32_t>(number);
+               const auto environment = unseen_episode(config.task, seed, index);
+               if (network)
+                 policy.emplace(*environment, network, torch::kFloat32, seed, evaluation_actions(kFirstUnseenEpisode),
+                                evaluation_episode(index).environment);
                if (memory) memory->begin_episode();
                PlayedDecisions played = play_decisions(*environment, decide);
                return KeptEpisode{number, std::move(played), memory};

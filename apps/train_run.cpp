@@ -12,8 +12,10 @@
 
 #include "agents/hardware.h"
 #include "agents/hyperparameters.h"
+#include "agents/memory_estimate.h"
 #include "agents/roads.h"
 #include "agents/run_recorder.h"
+#include "agents/run_share.h"
 #include "agents/trained_agent.h"
 #include "apps/final_film.h"
 #include "apps/run_advice.h"
@@ -75,9 +77,14 @@ struct Place {
   Threads threads;
 };
 
-// `at_once`: runs of this program.
+// `at_once`: runs of this program. Throws UserError where they cannot fit into the device's memory.
 Place place_of(const Config& config, Ranks& ranks, int at_once) {
   const torch::Device device = use_device(config.run.device, ranks);
+  const RunShare share = share_of(config, ranks);
+  Config own = config;
+  own.replay = share.replay;
+  own.run.num_envs = static_cast<int>(share.environments.count);
+  check_memory_of_machine(own, device, device.is_cuda() ? at_once : at_once * ranks.on_this_machine());
   const int processors = available_processors() / (ranks.on_this_machine() * at_once);
   return {device, training_threads(config, device, std::max(1, processors))};
 }
@@ -127,9 +134,8 @@ TrainStatus train(Start& start, const TrainCall& call, std::optional<RunDirector
     state->check_all_restored();
     run->record_resume(about, start.checkpoint->file);
     if (const auto& best = trainer.status().best_evaluation) recorder.write_best(*best, trainer.best_weights());
-  } else {
-    recorder.write_hyperparameters(hyperparameters(config));
   }
+  if (recorder.lacks_hyperparameters()) recorder.write_hyperparameters(hyperparameters(config));
   StatusDisplay display(call.out, call.width);
   RunAdvice advice(call.out, call.width != nullptr, device, config);
 
@@ -145,6 +151,7 @@ TrainStatus train(Start& start, const TrainCall& call, std::optional<RunDirector
   if (state != nullptr && trainer.restored_ranks() != ranks->size())
     display.say("  saved by " + counted(trainer.restored_ranks(), "rank") +
                 ": replay and environments are dealt anew to " + counted(ranks->size(), "rank"));
+  for (const std::string& repair : recorder.repairs()) display.say("  " + repair);
   if (!start.preset_overrides.empty()) display.say("  " + start.preset_overrides);
   if (!facts.empty()) display.say(facts_text(facts));
   if (device.is_cuda())  // on the CPU there is one road

@@ -6,67 +6,17 @@
 #include <cerrno>
 #include <cmath>
 #include <fstream>
-#include <iterator>
-#include <sstream>
-#include <string_view>
 #include <thread>
-#include <vector>
 
-#include "base/text.h"
+#include "base/control_groups.h"
 
 namespace engram {
 namespace {
 
-constexpr std::string_view kUnified = "cgroup2";  // the file system of v2
-
-// A hierarchy of control groups that limits CPU time, and where it can be read.
-struct Hierarchy {
-  bool unified;       // v2
-  std::string group;  // the group that is mounted
-  std::string place;  // where
-};
-
-bool has_cpu(const std::string& list) {
-  const std::vector<std::string> names = split_text(list, ',');
-  return std::ranges::find(names, "cpu") != names.end();
-}
-
-// proc(5): "36 35 98:0 GROUP PLACE options [tags] - TYPE source options", an octal escape for a blank.
-std::vector<Hierarchy> hierarchies(const std::string& root) {
-  std::vector<Hierarchy> found;
-  std::ifstream file(root + "/proc/self/mountinfo");
-  for (std::string line; std::getline(file, line);) {
-    const std::vector<std::string> words = split_text(line, ' ');
-    const auto dash = std::ranges::find(words, "-");
-    if (std::distance(words.begin(), dash) < 6 || std::distance(dash, words.end()) < 4) continue;
-    const bool unified = dash[1] == kUnified;
-    if (unified || (dash[1] == "cgroup" && has_cpu(dash[3]))) found.push_back({unified, words[3], words[4]});
-  }
-  return found;
-}
-
-// The process's group in the hierarchy, from its mounted group on; empty where it is that one, or lies outside of it.
-// cgroups(7): "0::GROUP" of v2, "4:cpu,cpuacct:GROUP" of v1.
-std::string group_below(const Hierarchy& hierarchy, const std::string& root) {
-  std::ifstream file(root + "/proc/self/cgroup");
-  for (std::string line; std::getline(file, line);) {
-    const std::size_t first = line.find(':'), second = line.find(':', first + 1);
-    if (first == std::string::npos || second == std::string::npos) continue;
-    const std::string controllers = line.substr(first + 1, second - first - 1);
-    if (hierarchy.unified ? !controllers.empty() : !has_cpu(controllers)) continue;
-    std::string group = line.substr(second + 1);
-    const std::string above = hierarchy.group == "/" ? "" : hierarchy.group;
-    if (!group.starts_with(above + "/") || group.starts_with("/..")) return "";
-    group.erase(0, above.size());
-    return group == "/" ? "" : group;
-  }
-  return "";
-}
-
 // Both in microseconds; "max" and -1 are no limit.
-std::optional<double> limit_of(const Hierarchy& hierarchy, const std::string& folder) {
+std::optional<double> limit_of(const std::string& folder, bool unified) {
   double quota = 0, period = 0;
-  if (hierarchy.unified)
+  if (unified)
     std::ifstream(folder + "/cpu.max") >> quota >> period;
   else if (std::ifstream(folder + "/cpu.cfs_quota_us") >> quota)
     std::ifstream(folder + "/cpu.cfs_period_us") >> period;
@@ -91,17 +41,7 @@ int schedulable_processors() {
 
 }  // namespace
 
-std::optional<double> cgroup_processors(const std::string& root) {
-  std::optional<double> tightest;
-  for (const Hierarchy& hierarchy : hierarchies(root)) {
-    for (std::string group = group_below(hierarchy, root);; group.erase(group.rfind('/'))) {
-      const std::optional<double> limit = limit_of(hierarchy, root + hierarchy.place + group);
-      if (limit) tightest = std::min(tightest.value_or(*limit), *limit);
-      if (group.empty()) break;
-    }
-  }
-  return tightest;
-}
+std::optional<double> cgroup_processors(const std::string& root) { return tightest_group_limit("cpu", limit_of, root); }
 
 int count_processors(const std::string& root) {
   int count = schedulable_processors();

@@ -77,4 +77,25 @@ std::string named_settings_text(const NamedSettings& settings) {
   return text;
 }
 
+bool is_utf8(const std::string& text) {
+  const auto at = [&](std::size_t i) { return i < text.size() ? static_cast<unsigned char>(text[i]) : 0u; };
+  for (std::size_t i = 0; i < text.size();) {
+    const unsigned first = at(i);
+    const std::size_t bytes = first < 0x80   ? 1
+                              : first < 0xc2 ? 0
+                              : first < 0xe0 ? 2
+                              : first < 0xf0 ? 3
+                              : first < 0xf5 ? 4
+                                             : 0;
+    if (bytes == 0) return false;
+    // The second byte of the shortest form, of no surrogate (U+D800 to U+DFFF), up to U+10FFFF.
+    const unsigned least = first == 0xe0 ? 0xa0 : first == 0xf0 ? 0x90 : 0x80;
+    const unsigned most = first == 0xed ? 0x9f : first == 0xf4 ? 0x8f : 0xbf;
+    for (std::size_t next = 1; next < bytes; ++next)
+      if (at(i + next) < (next == 1 ? least : 0x80) || at(i + next) > (next == 1 ? most : 0xbf)) return false;
+    i += bytes;
+  }
+  return true;
+}
+
 }  // namespace engram

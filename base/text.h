@@ -1,5 +1,5 @@
-// Text as people save it, and how lists are written in one value: items between separators, and a name with settings,
-// "hqlt:mixing=sum:window=32". A setting that is a list itself stands in square brackets:
+// Text as people save it, what may be written at all, and how lists are written in one value: items between separators,
+// and a name with settings, "hqlt:mixing=sum:window=32". A setting that is a list itself stands in square brackets:
 // "gru,stack:stack=[deltanet,window:window=32],hqlt".
 #pragma once
 
@@ -28,5 +28,8 @@ struct NamedSettings {
 NamedSettings parse_named_settings(const std::string& entry);
 // And back, with brackets where a value needs them.
 std::string named_settings_text(const NamedSettings& settings);
+
+// Whether the bytes are UTF-8 (RFC 3629): no character in more bytes than it needs, none of a surrogate.
+bool is_utf8(const std::string& text);
 
 }  // namespace engram

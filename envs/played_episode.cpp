@@ -7,6 +7,7 @@
 #include <stdexcept>
 
 #include "base/error.h"
+#include "base/json_text.h"
 #include "envs/base64.h"
 #include "envs/recorded/play.h"
 #include "envs/recorded/played.h"
@@ -83,7 +84,7 @@ std::string played_episode_line(const PlayedEpisode& episode) {
                                        {"end", std::ranges::find(kEnds, episode.end, &NamedEnd::end)->name},
                                        {"success", episode.success},
                                        {"obs_b64", encode_base64({bytes, episode.observations.size()})}};
-  return line.dump();
+  return json_text(line);
 }
 
 std::optional<std::string> first_difference(const PlayedEpisode& episode) {

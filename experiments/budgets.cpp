@@ -11,6 +11,7 @@
 
 #include "base/error.h"
 #include "memory/registry.h"
+#include "nn/without_storage.h"
 
 namespace engram {
 namespace {
@@ -196,7 +197,8 @@ Sizes nearest_pair(const FigureOfWidth& at, Match match, const Budget& goal, int
 
 Budget budget_of(const Config& config) {
   const torch::NoGradGuard no_grad;
-  const ModelCost cost = make_backbone(config.memory, config.task.info().max_episode_steps + 1)->cost();
+  const ModelCost cost =
+      shapes_of([&] { return make_backbone(config.memory, config.task.info().max_episode_steps + 1); })->cost();
   return {.width = config.memory.width(),
           .parameters = cost.parameters,
           .state_bytes = cost.state_bytes,

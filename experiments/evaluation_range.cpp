@@ -13,6 +13,7 @@
 #include "agents/evaluator.h"
 #include "agents/task_change.h"
 #include "base/error.h"
+#include "base/json_text.h"
 #include "experiments/measured_json.h"
 #include "storage/files.h"
 
@@ -140,7 +141,7 @@ std::string RangeEvaluations::to_json() const {
                {"episodes", episodes},
                {"evaluations", Json::array()}};
   for (const RangePoint& point : points) json["evaluations"].push_back(point_json(point));
-  return json.dump(2) + "\n";
+  return json_text(json, 2) + "\n";
 }
 
 RangeEvaluations RangeEvaluations::from_json(std::string_view text, const std::string& where) {

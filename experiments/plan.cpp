@@ -9,6 +9,7 @@
 
 #include "agents/metrics_summary.h"
 #include "base/error.h"
+#include "base/json_text.h"
 #include "base/words.h"
 #include "experiments/budgets.h"
 #include "storage/files.h"
@@ -252,7 +253,7 @@ void write_plan(const fs::path& directory, const Experiment& experiment, std::ve
     if (run.seed == experiment.seeds.front()) write_if_new(config_file(directory, run), run.config.to_ini());
     plan["runs"].push_back(run_json(directory, run));
   }
-  write_if_new(directory / "plan.json", plan.dump(2, ' ', false, Json::error_handler_t::replace) + "\n");
+  write_if_new(directory / "plan.json", json_text(plan, 2) + "\n");
 }
 
 }  // namespace engram

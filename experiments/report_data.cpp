@@ -3,6 +3,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "base/json_text.h"
 #include "experiments/csv.h"
 #include "experiments/earlier_runs.h"
 #include "experiments/measured_json.h"
@@ -262,11 +263,11 @@ std::string report_json(const Results& results, const Analysis& analysis, const 
       json["curves"].push_back(std::move(curve));
     }
   }
-  return json.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";
+  return json_text(json, 1) + "\n";
 }
 
 std::string scores_json(const ScoreTable& table, const AggregateScores& scores) {
-  return aggregate_json(scores, table).dump(1, ' ', false, Json::error_handler_t::replace) + "\n";
+  return json_text(aggregate_json(scores, table), 1) + "\n";
 }
 
 std::string report_csv(const Results& results) {
@@ -284,7 +285,7 @@ std::string report_csv(const Results& results) {
           : value.is_string() ? csv_field(value.get<std::string>())
           : value.is_number_float()
               ? (std::isfinite(value.get<double>()) ? number_text(value.get<double>()) : std::string())
-              : value.dump();
+              : json_text(value);
       row += (&value == &json.front() ? "" : ",") + field;
     }
     text += row + "\n";

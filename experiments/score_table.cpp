@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/json_text.h"
 #include "experiments/csv.h"
 #include "storage/files.h"
 
@@ -117,7 +118,7 @@ std::string ScoreTable::to_json() const {
       }
     }
   }
-  return json.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";
+  return json_text(json, 1) + "\n";
 }
 
 std::string ScoreTable::to_csv() const {

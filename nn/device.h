@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 
 namespace engram {
@@ -23,6 +24,9 @@ std::string device_identity(c10::Device device);
 
 // The most that LibTorch's allocator has held of all GPUs since the program started; 0 where it has held none.
 std::int64_t peak_device_memory_bytes();
+
+// All that a GPU has; nothing where this build does not say.
+std::optional<std::int64_t> device_memory_bytes(c10::Device device);
 
 // From now on this program sleeps while it waits for the GPU, which tells it when it is done, instead of asking it all
 // the time. Nothing on the CPU. Throws std::runtime_error.

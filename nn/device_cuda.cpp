@@ -53,6 +53,12 @@ std::int64_t peak_device_memory_bytes() {
   return bytes;
 }
 
+std::optional<std::int64_t> device_memory_bytes(c10::Device device) {
+  cudaDeviceProp properties;
+  if (!device.is_cuda() || cudaGetDeviceProperties(&properties, device.index()) != cudaSuccess) return std::nullopt;
+  return static_cast<std::int64_t>(properties.totalGlobalMem);
+}
+
 void sleep_while_waiting(c10::Device device) {
   if (!device.is_cuda()) return;
   const c10::cuda::CUDAGuard on_device(device);

@@ -78,6 +78,7 @@ std::string built_device_architectures() { return ""; }
 std::string device_name(c10::Device device) { return device.str(); }
 std::string device_identity(c10::Device device) { return device.str(); }
 std::int64_t peak_device_memory_bytes() { return 0; }
+std::optional<std::int64_t> device_memory_bytes(c10::Device) { return std::nullopt; }
 void check_device_architecture(int) {}
 
 // No kernel of the backward pass runs beside others.

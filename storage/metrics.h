@@ -10,6 +10,7 @@
 #include <filesystem>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "storage/files.h"
 #include "storage/tensorboard.h"
@@ -25,9 +26,15 @@ struct MetricPositions {
   void visit_state(StateArchive& archive);
 };
 
+// Why a run cannot go on from a state in which metrics.jsonl has that many bytes, in one line; empty where it can. Its
+// rows are what the run has measured, which nothing makes again.
+std::string lost_metrics(const std::filesystem::path& metrics, std::int64_t bytes);
+
 class MetricsLog {
  public:
-  // Creates the files, or goes on at positions in them and cuts off what follows. Errors are those of AppendFile.
+  // Creates the files, or goes on at positions in them and cuts off what follows. Throws UserError for lost_metrics();
+  // the other two files are not needed: rows of times that are lost stay lost, and events are made again from what rows
+  // there are. Other errors are those of AppendFile.
   MetricsLog(const std::filesystem::path& metrics, const std::filesystem::path& timings,
              const std::filesystem::path& events, const MetricPositions& positions = {});
 
@@ -37,14 +44,22 @@ class MetricsLog {
 
   // For what TensorBoard alone shows.
   TensorBoardWriter& events() { return events_; }
+  // Whether the file of the events was begun here: it lacks what stands before its rows.
+  bool began_events() const { return began_events_; }
+  // What was lost and what became of it, a line each.
+  const std::vector<std::string>& repairs() const { return repairs_; }
 
   // All rows are on the disk when it returns.
   void sync();
   MetricPositions positions() const;
 
  private:
+  void remake_events(const std::filesystem::path& rows);
+
+  bool began_events_;
   AppendFile metrics_, timings_;
   TensorBoardWriter events_;
+  std::vector<std::string> repairs_;
 };
 
 }  // namespace engram

@@ -10,6 +10,7 @@
 #include <string_view>
 
 #include "base/error.h"
+#include "base/json_text.h"
 #include "base/processors.h"
 #include "base/words.h"
 #include "nn/device.h"
@@ -194,9 +195,12 @@ RunDirectory RunDirectory::open_to_write(const std::filesystem::path& path) {
   RunDirectory run = open(path);
   std::error_code error;
   // A run from elsewhere could lead what is written here to other places.
-  for (const char* const name : kFolders)
-    if (fs::symlink_status(path / name, error).type() != fs::file_type::directory)
+  for (const char* const name : kFolders) {
+    const fs::file_type type = fs::symlink_status(path / name, error).type();
+    if (type == fs::file_type::not_found) fs::create_directory(path / name, error);
+    if (type != fs::file_type::directory && (type != fs::file_type::not_found || error))
       throw UserError("'" + (path / name).string() + "' is not a folder of the run directory");
+  }
   run.lock_ = std::make_shared<RunLock>(path);
   remove_leftovers(path);
   for (const char* const name : kFolders) remove_leftovers(path / name);
@@ -210,9 +214,7 @@ bool RunDirectory::is_run(const fs::path& path) {
 
 // config.ini last: it makes the folder a run.
 void RunDirectory::write_start(const RunStart& start) const {
-  replace_file(path_ / kAbout, [&](std::ostream& stream) {
-    stream << about(start).dump(2, ' ', false, Json::error_handler_t::replace) << "\n";
-  });
+  replace_file(path_ / kAbout, [&](std::ostream& stream) { stream << json_text(about(start), 2) << "\n"; });
   replace_file(config_file(), [&](std::ostream& stream) { stream << start.config_text; });
 }
 
@@ -222,7 +224,7 @@ void RunDirectory::record_resume(const RunStart& start, const fs::path& checkpoi
   const fs::path file = path_ / "resumes.jsonl";
   std::error_code error;
   const std::uintmax_t size = fs::file_size(file, error);
-  AppendFile(file, error ? 0 : size).append(row.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n");
+  AppendFile(file, error ? 0 : size).append(json_text(row) + "\n");
   replace_file(config_file(), [&](std::ostream& stream) { stream << start.config_text; });
 }
 

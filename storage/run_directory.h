@@ -1,5 +1,8 @@
 // RunDirectory: everything that one training run leaves behind.
 //
+// What a run goes on from: config.ini, a checkpoint and the metrics.jsonl that it counts on. All else it makes again,
+// or does without.
+//
 //   config.ini                  the resolved config, every value
 //   about.json                  what built and ran it: version, commit, compiler, LibTorch, device, roads,
 //                               what the seed drew for the whole run, ranks, command line, start

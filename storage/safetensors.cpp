@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/json_text.h"
 #include "storage/build_info.h"
 #include "storage/digest.h"
 #include "storage/files.h"
@@ -25,26 +26,36 @@ namespace {
 using Json = nlohmann::ordered_json;
 static_assert(std::endian::native == std::endian::little, "tensors are written as they lie in memory");
 
+// The types that the format has (safetensors 0.8, tensor.rs).
 struct Dtype {
   const char* name;
-  std::uint64_t bytes;
-  torch::ScalarType type = torch::ScalarType::Undefined;  // Undefined: described, neither read nor written
+  std::uint64_t bits;                                     // of an element
+  torch::ScalarType type = torch::ScalarType::Undefined;  // as it lies in the file; Undefined: described, not loaded
 };
-constexpr std::array<Dtype, 15> kDtypes = {{{"F64", 8, torch::kFloat64},
-                                            {"F32", 4, torch::kFloat32},
-                                            {"I64", 8, torch::kInt64},
-                                            {"I32", 4, torch::kInt32},
-                                            {"U8", 1, torch::kUInt8},
-                                            {"BF16", 2},
-                                            {"F16", 2},
-                                            {"F8_E4M3", 1},
-                                            {"F8_E5M2", 1},
-                                            {"U64", 8},
-                                            {"U32", 4},
-                                            {"U16", 2},
-                                            {"I16", 2},
-                                            {"I8", 1},
-                                            {"BOOL", 1}}};
+constexpr std::array<Dtype, 22> kDtypes = {{{"F64", 64, torch::kFloat64},
+                                            {"F32", 32, torch::kFloat32},
+                                            {"I64", 64, torch::kInt64},
+                                            {"I32", 32, torch::kInt32},
+                                            {"U8", 8, torch::kUInt8},
+                                            {"BF16", 16, torch::kBFloat16},
+                                            {"F16", 16, torch::kFloat16},
+                                            {"BOOL", 8},
+                                            {"I8", 8},
+                                            {"I16", 16},
+                                            {"U16", 16},
+                                            {"U32", 32},
+                                            {"U64", 64},
+                                            {"C64", 64},
+                                            {"F8_E4M3", 8},
+                                            {"F8_E5M2", 8},
+                                            {"F8_E8M0", 8},
+                                            {"F8_E4M3FNUZ", 8},
+                                            {"F8_E5M2FNUZ", 8},
+                                            {"F6_E2M3", 6},
+                                            {"F6_E3M2", 6},
+                                            {"F4", 4}}};
+// Of other programs, whose narrower numbers float32 holds exactly; engram computes in none of them on the host.
+constexpr bool becomes_float32(torch::ScalarType type) { return type == torch::kBFloat16 || type == torch::kFloat16; }
 constexpr const char* kMetadataKey = "__metadata__";
 constexpr const char* kWriterKey = "engram";
 constexpr const char* kDigestKey = "xxh3_128";
@@ -56,12 +67,16 @@ constexpr int kMaxDimensions = 16;
 
 std::string dtype_name(torch::ScalarType type) {
   for (const Dtype& dtype : kDtypes)
-    if (type != torch::ScalarType::Undefined && dtype.type == type) return dtype.name;
+    if (type != torch::ScalarType::Undefined && dtype.type == type && !becomes_float32(type)) return dtype.name;
   throw std::invalid_argument(std::string("save_safetensors: unsupported type ") + torch::toString(type));
 }
 
-// A damaged file, with its name put before the reason by load_safetensors().
+// A damaged file, and a whole one of types that are not loaded; load_safetensors() puts the file's name before the
+// reason.
 struct Damage : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+struct OtherTypes : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
@@ -97,16 +112,18 @@ Json parse_header(const std::string& text) {
 
 // The number of bytes of a tensor; throws where it does not fit or a stride would overflow.
 std::uint64_t checked_bytes(const Entry& entry) {
-  constexpr std::uint64_t kLimit = std::uint64_t{1} << 62;
-  std::uint64_t bytes = entry.dtype.bytes;
+  constexpr std::uint64_t kLimit = std::uint64_t{1} << 62, kBitsOfByte = 8;
+  std::uint64_t bits = entry.dtype.bits;
   bool empty = false;
   for (const std::int64_t size : entry.shape) {
     empty = empty || size == 0;
     const std::uint64_t factor = std::max<std::uint64_t>(static_cast<std::uint64_t>(size), 1);
-    if (factor > kLimit / bytes) throw Damage("tensor '" + entry.name + "' is too large");
-    bytes *= factor;
+    if (factor > kLimit / bits) throw Damage("tensor '" + entry.name + "' is too large");
+    bits *= factor;
   }
-  return empty ? 0 : bytes;
+  if (empty) return 0;
+  if (bits % kBitsOfByte != 0) throw Damage("tensor '" + entry.name + "' ends within a byte");
+  return bits / kBitsOfByte;
 }
 
 Entry parse_entry(const std::string& name, const Json& value) {
@@ -119,7 +136,7 @@ Entry parse_entry(const std::string& name, const Json& value) {
   const Json& offsets = value["data_offsets"];
   const auto found = std::find_if(kDtypes.begin(), kDtypes.end(),
                                   [&dtype](const Dtype& known) { return dtype.is_string() && dtype == known.name; });
-  if (found == kDtypes.end()) throw Damage(what + " has the unknown dtype " + dtype.dump());
+  if (found == kDtypes.end()) throw Damage(what + " has the unknown dtype " + json_text(dtype));
   if (!shape.is_array() || shape.size() > kMaxDimensions) throw Damage(what + " has a malformed shape");
   if (!offsets.is_array() || offsets.size() != 2) throw Damage(what + " has malformed data_offsets");
   Entry entry{name, *found, {}, 0, 0};
@@ -224,16 +241,36 @@ void check_digest(const Header& header, const ReadTensor& read_tensor) {
   if (header.digest && digest.hex() != *header.digest) throw Damage("its digest does not match");
 }
 
+// The same of tensors that are not wanted, a megabyte at a time.
+void pass_over(std::istream& stream, const Header& header) {
+  std::vector<char> chunk(kChunkBytes);
+  check_digest(header, [&](const Entry& entry, Digest& digest) {
+    for (std::uint64_t left = entry.end - entry.begin, count = 0; left > 0; left -= count) {
+      count = std::min(kChunkBytes, left);
+      read_bytes(stream, chunk.data(), count, digest);
+    }
+  });
+}
+
+[[noreturn]] void refuse_type(const Entry& entry) {
+  std::string loaded;
+  for (const Dtype& dtype : kDtypes)
+    if (dtype.type != torch::ScalarType::Undefined) loaded += (loaded.empty() ? "" : ", ") + std::string(dtype.name);
+  throw OtherTypes("tensor '" + entry.name + "' has the type " + entry.dtype.name + ", and engram loads " + loaded);
+}
+
 SafetensorsFile parse(std::istream& stream, std::uint64_t file_bytes) {
   Header header = read_header(stream, file_bytes);
-  for (const Entry& entry : header.entries)
-    if (entry.dtype.type == torch::ScalarType::Undefined)
-      throw Damage("tensor '" + entry.name + "' has the unknown dtype \"" + entry.dtype.name + "\"");
+  for (const Entry& entry : header.entries) {
+    if (entry.dtype.type != torch::ScalarType::Undefined) continue;
+    if (header.digest) pass_over(stream, header);  // a damaged file says so first
+    refuse_type(entry);
+  }
   SafetensorsFile file;
   check_digest(header, [&](const Entry& entry, Digest& digest) {
-    torch::Tensor tensor = torch::empty(entry.shape, entry.dtype.type);
+    const torch::Tensor tensor = torch::empty(entry.shape, entry.dtype.type);
     read_bytes(stream, static_cast<char*>(tensor.data_ptr()), entry.end - entry.begin, digest);
-    file.tensors[entry.name] = tensor;
+    file.tensors[entry.name] = becomes_float32(entry.dtype.type) ? tensor.to(torch::kFloat32) : tensor;
   });
   file.metadata = std::move(header.metadata);
   file.digest_checked = header.digest.has_value();
@@ -242,14 +279,7 @@ SafetensorsFile parse(std::istream& stream, std::uint64_t file_bytes) {
 
 SafetensorsSummary read_summary(std::istream& stream, std::uint64_t file_bytes) {
   Header header = read_header(stream, file_bytes);
-  std::vector<char> chunk(kChunkBytes);
-  if (header.digest)
-    check_digest(header, [&](const Entry& entry, Digest& digest) {
-      for (std::uint64_t left = entry.end - entry.begin, count = 0; left > 0; left -= count) {
-        count = std::min(kChunkBytes, left);
-        read_bytes(stream, chunk.data(), count, digest);
-      }
-    });
+  if (header.digest) pass_over(stream, header);
   SafetensorsSummary summary;
   for (const Entry& entry : header.entries)
     summary.tensors.push_back({entry.name, entry.dtype.name, entry.shape, entry.end - entry.begin});
@@ -266,6 +296,8 @@ auto read_stream(std::istream& stream, std::uint64_t bytes, const std::string& w
     return read(stream, bytes);
   } catch (const Damage& damage) {
     throw UserError(where + " is damaged: " + damage.what());
+  } catch (const OtherTypes& types) {
+    throw UserError(where + ": " + types.what());
   }
 }
 
@@ -304,7 +336,7 @@ void write_safetensors(std::ostream& stream, const TensorMap& tensors,
                     {"data_offsets", {position, end}}};
     position = end;
   }
-  std::string text = header.dump();
+  std::string text = json_text(header);
   text.resize((text.size() + 7) / 8 * 8, ' ');
   const std::uint64_t header_bytes = text.size();
 

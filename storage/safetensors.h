@@ -33,8 +33,9 @@ struct SafetensorsFile {
   std::map<std::string, std::string> metadata;
   bool digest_checked = false;  // false: a file of another program, without a digest
 };
-// Throws UserError for a missing or damaged file, saying what is wrong with it. A file with "engram" in its metadata
-// must have a digest, and a digest must match. `what` is what messages call it.
+// Tensors of bfloat16 and float16, which other programs write, become float32, exactly. Throws UserError for a missing
+// or damaged file, saying what is wrong with it, and for a whole one with tensors of other types, naming the first. A
+// file with "engram" in its metadata must have a digest, and a digest must match. `what` is what messages call it.
 SafetensorsFile load_safetensors(const std::filesystem::path& file, const std::string& what = "weights file");
 
 // The same from a stream that holds `bytes` bytes; `where` names it in messages.

@@ -22,7 +22,8 @@ struct SafetensorsSummary {
   bool digest_checked = false;
   std::uint64_t bytes = 0;  // of the file
 };
-// Refuses what load_safetensors() refuses, but knows more dtypes. Holds a megabyte of tensors at a time.
+// Refuses what is damaged for load_safetensors(), and takes every type of the format. Holds a megabyte of tensors at a
+// time.
 SafetensorsSummary summarize_safetensors(const std::filesystem::path& file, const std::string& what = "file");
 
 // The same from a stream that holds `bytes` bytes; `where` names it in messages.

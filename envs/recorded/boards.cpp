@@ -1,5 +1,6 @@
 // Recorded episodes of visual match, key-to-door and the T-maze.
 #include "base/error.h"
+#include "base/json_text.h"
 #include "envs/base64.h"
 #include "envs/recorded/play.h"
 #include "envs/recorded/replay.h"
@@ -31,7 +32,7 @@ Recording<std::uint8_t> read_board_recording(const Json& episode) {
     recording.players.push_back({cell[0].get<std::uint8_t>(), cell[1].get<std::uint8_t>()});
   }
   const Json shape = {length + 1, 3, board::kCrop, board::kCrop};
-  if (field_of(episode, "obs_shape") != shape) refuse("obs_shape", field_of(episode, "obs_shape"), shape.dump());
+  if (field_of(episode, "obs_shape") != shape) refuse("obs_shape", field_of(episode, "obs_shape"), json_text(shape));
   recording.observations = decode_base64(get_text(episode, "obs_b64"));
   if (recording.observations.size() != (length + 1) * board::kObservationBytes)
     throw UserError("'obs_b64' holds " + std::to_string(recording.observations.size()) + " bytes; obs_shape takes " +

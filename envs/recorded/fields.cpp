@@ -4,13 +4,14 @@
 #include <cmath>
 
 #include "base/error.h"
+#include "base/json_text.h"
 #include "base/suggest.h"
 
 namespace engram::recorded {
 namespace {
 
 std::string shorten(const Json& value) {
-  const std::string text = value.dump(-1, ' ', false, Json::error_handler_t::replace);
+  const std::string text = json_text(value);
   return text.size() <= 40 ? text : text.substr(0, 37) + "...";
 }
 

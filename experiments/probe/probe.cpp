@@ -14,6 +14,7 @@
 
 #include "agents/hardware.h"
 #include "base/error.h"
+#include "base/json_text.h"
 #include "base/text.h"
 #include "base/words.h"
 #include "experiments/aggregate.h"
@@ -129,7 +130,7 @@ std::string cell_identity(const ProbeOptions& options, ProbeTask& task, const Ba
                {"bfloat16", training.bfloat16},
                {"test_sequences", options.test_sequences}};
   if (const std::string content = task.content(); !content.empty()) json["content"] = content;
-  return json.dump();
+  return json_text(json);
 }
 
 Json finite_or_null(double value) { return std::isfinite(value) ? Json(value) : Json(); }
@@ -334,7 +335,7 @@ ProbeResult run_probe_cell(const ProbeCell& cell, const ProbeOptions& options, t
                      {"device", device_text(device)},
                      {"engram", build.version},
                      {"commit", build.commit}};
-  replace_file(folder / cell.file, [&](std::ostream& out) { out << json.dump(1) << "\n"; });
+  replace_file(folder / cell.file, [&](std::ostream& out) { out << json_text(json, 1) << "\n"; });
   return result;
 }
 
@@ -349,7 +350,7 @@ std::optional<ProbeResult> read_probe_cell(const ProbeCell& cell, const std::fil
   std::ifstream stream(file, std::ios::binary);
   const std::string text{std::istreambuf_iterator<char>(stream), {}};
   const Json json = Json::parse(text, nullptr, /*allow_exceptions=*/false);
-  if (!json.is_object() || !json.contains("cell") || json["cell"].dump() != cell.identity) refuse();
+  if (!json.is_object() || !json.contains("cell") || json_text(json["cell"]) != cell.identity) refuse();
   const auto number = [&](const char* key) {
     if (!json.contains(key) || !json[key].is_number()) refuse();
     return json[key].get<double>();

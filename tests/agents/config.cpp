@@ -313,3 +313,12 @@ TEST_CASE("a hostile config file is refused in one line of bounded length, and s
     CHECK(std::ranges::all_of(message, [](unsigned char byte) { return byte >= 0x20; }));
   }
 }
+
+TEST_CASE("a setting that is no UTF-8 is refused before anything keeps it") {
+  const auto error = [](const Settings& settings) {
+    return message_of<UserError>([&] { Config::from_settings(settings); });
+  };
+  CHECK(mentions(error({{"task.name", "caf\xe9"}}), "task.name = 'caf\xe9' is not UTF-8"));
+  CHECK(mentions(error({{"run.device", "\xff"}}), "run.device = '\xff' is not UTF-8"));
+  CHECK(mentions(error({{"task.name", "caf\xc3\xa9"}}), "unknown task"));
+}

@@ -3,6 +3,7 @@
 #include <c10/util/Exception.h>
 #include <doctest/doctest.h>
 
+#include <new>
 #include <stdexcept>
 #include <string>
 
@@ -33,7 +34,7 @@ std::string message_of(const Error& error) {
 
 bool names_sizes(const std::string& message) {
   for (const char* part : {"out of memory", "replay.capacity_steps (now 123456789)", "replay.minimum_episodes (now 77)",
-                           "replay.batch_episodes (now 33)", "run.num_envs (now 44)", "GiB"})
+                           "replay.batch_episodes (now 33)", "run.num_envs (now 44)", "rows take "})
     if (message.find(part) == std::string::npos) return false;
   return message.find('\n') == std::string::npos;
 }
@@ -50,6 +51,29 @@ TEST_CASE("a GPU out of memory is one line that names the sizes to lower and the
   CHECK(names_sizes(message_of(c10::AcceleratorError(kHere, 2, "CUDA error: out of memory\nSearch for ..."))));
   CHECK(names_sizes(message_of(c10::Error(kHere, "CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling cublasCreate"))));
   CHECK(names_sizes(message_of(std::runtime_error("cudaMalloc: cudaErrorMemoryAllocation: out of memory"))));
+}
+
+TEST_CASE("a machine out of memory is one line, with a run's sizes and without") {
+  const std::string words =
+      "[enforce fail at alloc_cpu.cpp:127] err == 0. DefaultCPUAllocator: can't allocate memory: you tried to allocate "
+      "4503599627370496 bytes. Error code 12 (Cannot allocate memory)";
+  for (const std::string& message : {message_of(c10::Error(kHere, words)), message_of(std::bad_alloc())})
+    CHECK(names_sizes(message));
+  CHECK(message_of(c10::Error(kHere, words))
+            .starts_with("the machine is out of memory (4504 TB more were wanted): lower replay.capacity_steps"));
+  CHECK(memory_failure(c10::Error(kHere, words)) ==
+        "the machine is out of memory (4504 TB more were wanted): lower the sizes, or the number of episodes or "
+        "environments, that were asked for");
+  CHECK(memory_failure(std::bad_alloc())->starts_with("the machine is out of memory: lower"));
+  CHECK_FALSE(memory_failure(std::runtime_error("training has diverged")));
+  // What LibTorch does say where no machine has as much.
+  std::string thrown;
+  try {
+    torch::empty({std::int64_t{1} << 50});
+  } catch (const std::exception& error) {
+    thrown = memory_failure(error).value_or("");
+  }
+  CHECK(thrown.starts_with("the machine is out of memory (4504 TB more were wanted)"));
 }
 
 TEST_CASE("a lost GPU is one line with the device's own words") {

@@ -81,9 +81,10 @@ TEST_CASE("every backbone plays episodes longer and shorter than those that it w
     const auto trace = [&](const char* length) {
       const TrainedAgent agent =
           load_trained_agent(run.path(), WhichWeights::kLast, torch::kCPU, {{"task.corridor_length", length}});
-      const auto environment = make_cpu_vec_env(agent.config.task, 1, Purpose::kEvaluation, 1, 1);
-      ShownPolicy policy(*environment, agent.network, torch::kFloat32, 1, 0);
-      Trace trace = record_trace(*environment, policy, 2, ActionChoice::kSample, 0);
+      const auto rollout = make_rollout(agent.config, agent.network, torch::kCPU, Purpose::kEvaluation, 2, 1);
+      const auto environments = make_cpu_vec_env(agent.config.task, 1, Purpose::kEvaluation, 2, 1);
+      ShownPolicy policy(*environments, agent.network, torch::kFloat32, 1, 0);
+      Trace trace = record_trace(*rollout, *environments, policy, 2, ActionChoice::kSample, 0);
       CHECK(trace.results[0].steps == 1 + std::stoll(length));
       CHECK(trace.results[1].steps == 1 + std::stoll(length));
       return trace.tensors;

@@ -65,6 +65,43 @@ TEST_CASE("a recorded run comes back as it was") {
   CHECK(mentions(load(WhichWeights::kLast), "is missing"));
 }
 
+TEST_CASE("weights that say that they are of another agent or task are refused, others are taken") {
+  const TemporaryFolder folder;
+  const Config config = tiny_config();
+  const auto with = [](const Settings& more) {
+    Settings settings = {{"task.name", "tmaze"}, {"task.corridor_length", "5"}, {"memory.name", "lstm"},
+                         {"memory.width", "8"},  {"run.steps", "60"},           {"network.hidden_width", "16"}};
+    settings.insert(settings.end(), more.begin(), more.end());
+    return Config::from_settings(settings);
+  };
+  const RunDirectory run = RunDirectory::create(folder / "run", {Config(config).to_ini(), torch::kCPU, {}});
+  const std::string file = run.weights_file(WhichWeights::kBest).string();
+  const TensorMap weights = module_weights(*make_network(config, config.task.info(), torch::kCPU));
+  const auto load = [&](const std::map<std::string, std::string>& metadata) {
+    save_safetensors(file, weights, metadata);
+    const std::string message =
+        message_of<UserError>([&] { load_trained_agent(folder / "run", WhichWeights::kBest, torch::kCPU); });
+    CHECK(message == message_of<UserError>([&] { load_agent_to_adapt(folder / "run", {}); }));
+    return message;
+  };
+  const auto load_of = [&](Config other) { return load({{"config", other.to_ini()}}); };
+  const std::string taken = "nothing was thrown";
+  CHECK(load_of(config) == taken);
+  // What a run may change and what its agent does not depend on.
+  CHECK(load_of(with({{"run.steps", "900"}, {"run.seed", "4"}, {"learner.gamma", "0.5"}})) == taken);
+  CHECK(load({}) == taken);  // of another program
+  CHECK(load_of(with({{"task.corridor_length", "50"}})) ==
+        "weights file '" + file + "' is of a run with task.corridor_length = 50, but '" + run.config_file().string() +
+            "' has 5: put the run's own weights there");
+  CHECK(mentions(load_of(with({{"task.penalty", "-0.5"}})), "with task.penalty = -0.5, but"));
+  CHECK(mentions(load_of(with({{"network.dropout", "0.2"}})), "with network.dropout = 0.2, but"));
+  CHECK(mentions(load_of(Config::from_settings({{"task.name", "repeat_first"}, {"memory.name", "lstm"}})),
+                 "with task.name = repeat_first, but"));
+  CHECK(mentions(load_of(Config::from_settings({{"task.name", "tmaze"}, {"memory.name", "gru"}})),
+                 "with memory.name = gru, but"));
+  CHECK(mentions(load({{"config", "[task]\nname = nothing\n"}}), "unknown task 'nothing'"));
+}
+
 TEST_CASE("a fresh network depends on the seed alone") {
   const Config config = tiny_config();
   const TensorMap first = module_weights(*make_network(config, config.task.info(), torch::kCPU));

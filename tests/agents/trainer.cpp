@@ -5,9 +5,11 @@
 #include <cmath>
 #include <functional>
 #include <set>
+#include <utility>
 
 #include "agents/trained_agent.h"
 #include "storage/weights.h"
+#include "tests/agents/resumed_run.h"
 
 using namespace engram;
 
@@ -254,6 +256,28 @@ TEST_CASE("success is counted and divided once, and returns are summed before th
     solved_some = solved_some || (solved > 2 && solved < episodes);
   }
   CHECK(solved_some);
+}
+
+TEST_CASE("no number of steps is measured twice, also where the end is a moment to measure and where a run goes on") {
+  for (const auto& [every, rows_at_end] : {std::pair("1", 0u), std::pair("1000", 1u)}) {
+    CAPTURE(every);
+    struct Kept : Recording {
+      void save(const TrainStatus&, StateArchive& archive) override { last = testing::contents(archive); }
+      SafetensorsFile last;
+    };
+    Kept whole, rest;
+    const Config config = Config::from_settings(tiny({{"run.metrics_every_steps", every}}));
+    const TrainStatus status = Trainer(config, torch::kCPU, 1).run({&whole});
+    // The last state is of before the end: its rows are made again, and no others.
+    Trainer trainer(config, torch::kCPU, 1);
+    StateArchive archive(whole.last, "the state");
+    trainer.restore(archive);
+    trainer.run({&rest});
+    CHECK(rest.rows.size() == rows_at_end);
+    REQUIRE(!whole.rows.empty());
+    CHECK(whole.rows.back().steps == status.steps);
+    for (std::size_t i = 1; i < whole.rows.size(); ++i) CHECK(whole.rows[i].steps > whole.rows[i - 1].steps);
+  }
 }
 
 TEST_CASE("without updates nothing is learnt") {

@@ -91,7 +91,7 @@ def check_pipe(folder):
     first, second = recorded(folder / "mine.jsonl")
     assert first["actions"] == [0, 1, 2, 2, 3, 3, 1, 0, 0] and first["end"] == "terminated", first
     assert second["actions"] == [0, 2] and second["end"] == "none", second
-    assert second["episode"] == first["episode"] + 1
+    assert second["episode"] == first["episode"] and second["environment"] == first["environment"] + 1
     assert "2 episodes are in 'mine.jsonl'" in output and output.count("step ") == 11, output
     assert engram(folder, "replay", "mine.jsonl") == "2 episodes, 0 mismatches\n"
     # Numbers, digit by digit.

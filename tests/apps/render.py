@@ -8,6 +8,9 @@ import subprocess
 import sys
 import tempfile
 
+import numpy
+import safetensors.numpy
+
 ENGRAM = sys.argv[1]
 SHORT_TASK = [
     "--task.name=visual_match", "--task.explore_steps=2", "--task.distractor_steps=3", "--task.reward_steps=4",
@@ -72,6 +75,26 @@ def check_random(folder):
     assert not list(folder.glob(".*"))
 
 
+def check_same_episodes(folder):
+    """Episode N of a film is episode N of an evaluation: greedy by its trace, sampled by its figures."""
+    engram(folder, "evaluate", "run", "--episodes=70", "--device=cpu", "--trace=trace")
+    trace = safetensors.numpy.load_file(folder / "trace")
+    returns = [part.sum(dtype=float) for part in numpy.split(trace["rewards"], trace["episode_starts"][1:])]
+    filmed = re.compile(r"^episode \d+: (success|failure), return (\S+), ", re.MULTILINE)
+    for first in 0, 62:  # to the 65th, which is an environment's second
+        report = engram(folder, "render", "run", "--output=same.gif", "--force", f"--first-episode={first}", "--episodes=4")
+        found = filmed.findall(report)
+        assert len(found) == 4 and len({total for _, total in found}) > 1, report
+        for number, (outcome, total) in enumerate(found, start=first):
+            assert (outcome == "success") == bool(trace["successes"][number]), (number, report)
+            assert abs(float(total) - returns[number]) < 1e-4, (number, report, returns[number])
+    evaluated = json.loads(engram(folder, "evaluate", "run", "--episodes=5", "--device=cpu", "--json"))["sampled"]
+    report = engram(folder, "render", "run", "--output=same.gif", "--force", "--policy=sample", "--episodes=5")
+    found = filmed.findall(report)
+    assert sum(outcome == "success" for outcome, _ in found) == round(5 * evaluated["success"]), (report, evaluated)
+    assert abs(sum(float(total) for _, total in found) / 5 - evaluated["return"]) < 1e-4, (report, evaluated)
+
+
 def check_trained(folder):
     engram(folder, "train", "--run=run", *TINY_RUN)
     for arguments in ([], ["--weights=last"], ["--policy=sample"], ["--policy=random"], ["--first-episode=7"]):
@@ -93,16 +116,6 @@ def check_trained(folder):
             sizes.append([int(size) for size in re.search(r"of (\d+) x (\d+) in", report).groups()])
         assert sizes[1][0] == sizes[0][0] and sizes[1][1] > sizes[0][1] + 40, sizes
     check_outcomes(folder)
-    # It films what evaluate plays; the returns tell the episodes apart.
-    import numpy
-    import safetensors.numpy
-    engram(folder, "evaluate", "run", "--episodes=6", "--trace=trace.safetensors")
-    trace = safetensors.numpy.load_file(folder / "trace.safetensors")
-    starts = trace["episode_starts"]
-    returns = [rewards.sum() for rewards in numpy.split(trace["rewards"], starts[1:])]
-    filmed = re.findall(r"return (\S+),", engram(folder, "render", "run", "--output=film.mp4", "--episodes=6", "--force"))
-    assert len(set(returns)) > 1, returns
-    assert numpy.allclose([float(value) for value in filmed], returns, atol=1e-4), (filmed, returns)
 
 
 EPISODE = re.compile(r"episode (\d+): (success|failure), return (\S+), (\d+) steps(.*)")
@@ -206,4 +219,5 @@ with tempfile.TemporaryDirectory() as name:
     check_random(folder)
     check_trained(folder)
     check_lengths(folder)
+    check_same_episodes(folder)
     check_refusals(folder)

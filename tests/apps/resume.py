@@ -160,7 +160,47 @@ def check_refusals(folder, whole):
     for file in checkpoints(run):
         file.unlink()
     refused("--resume", run, saying=["no checkpoint"])
-    (run / "metrics.jsonl").unlink()
+
+
+def standing(run):
+    result = subprocess.run([ENGRAM, "inspect", run, "--json"], capture_output=True, text=True, timeout=120)
+    assert result.returncode == 0, result
+    return json.loads(result.stdout)
+
+
+def check_lost_files(folder, whole):
+    """What can be made again, or done without, never keeps a run from going on; what it needs is named."""
+    run = folder / "lost"
+    for lost in (["timings.jsonl"], ["events.out.tfevents.engram"], ["timings.jsonl", "events.out.tfevents.engram", "about.json",
+                 "resumes.jsonl", "lock", "weights/best.safetensors", "weights/last.safetensors", "weights"]):
+        shutil.copytree(whole, run)
+        for name in lost:
+            path = run / name
+            path.rmdir() if path.is_dir() else path.unlink(missing_ok=True)
+        facts = standing(run)
+        assert facts["resume"] == f"engram train --resume {run}", facts
+        out, _ = train("--resume", run)
+        for name in ("timings.jsonl", "events.out.tfevents.engram"):
+            assert (f"{name}' had lost" in out) == (name in lost), (lost, out)
+        same_as(whole, run)
+        for name in ("timings.jsonl", "events.out.tfevents.engram"):
+            assert (run / name).stat().st_size > 0, name
+        shutil.rmtree(run)
+    shutil.copytree(whole, run)
+    kept = (run / "metrics.jsonl").read_bytes()
+    for left in (kept[:100], None):
+        (run / "metrics.jsonl").unlink()
+        if left is not None:
+            (run / "metrics.jsonl").write_bytes(left)
+        said = "metrics.jsonl' does not exist" if left is None else "metrics.jsonl' has 100 bytes"
+        refused("--resume", run, saying=[said, "put the file back"])
+        facts = standing(run)
+        assert facts["resume"] is None and (left is None) != (run / "metrics.jsonl").exists(), facts
+        text = subprocess.run([ENGRAM, "inspect", run], capture_output=True, text=True, timeout=120).stdout
+        assert "cannot go on: " in text and said in text if left is None else "finished" in text, text
+    (run / "metrics.jsonl").write_bytes(kept)
+    train("--resume", run)
+    same_as(whole, run)
 
 
 def contents(run):
@@ -209,6 +249,7 @@ with tempfile.TemporaryDirectory() as name:
     check_stopped(folder, whole)
     check_signals(folder)
     check_refusals(folder, whole)
+    check_lost_files(folder, whole)
     check_fewer_steps(folder)
     check_full_disk(folder)
 print("ok")

@@ -53,3 +53,14 @@ TEST_CASE("a byte order mark is skipped where it is that of UTF-8, and refused w
   for (const std::string_view text : {"\xff\xfek\0"sv, "\xfe\xff\0k"sv, "\xff\xfe\0\0"sv, "\0\0\xfe\xff"sv})
     CHECK_THROWS_WITH_AS(without_byte_order_mark(text, "it"), "it is UTF-16 or UTF-32; save it as UTF-8", UserError);
 }
+
+TEST_CASE("UTF-8 is told from other bytes") {
+  for (const std::string text : {"", "plain", "caf\xc3\xa9", "\xe2\x82\xac", "\xf0\x9f\x8e\xb2", "\xed\x9f\xbf",
+                                 "\xee\x80\x80", "\xf4\x8f\xbf\xbf", "\xef\xbf\xbd"})
+    CHECK_MESSAGE(is_utf8(text), text.size());
+  // Latin-1; a byte alone; cut; more bytes than needed; a surrogate; behind U+10FFFF; never a byte of UTF-8.
+  for (const std::string text :
+       {"caf\xe9", "\x80", "\xc3", "\xe2\x82", "\xf0\x9f\x8e", "\xc3(", "\xe2(\x82", "\xc0\xaf", "\xe0\x9f\xbf",
+        "\xf0\x8f\xbf\xbf", "\xed\xa0\x80", "\xf4\x90\x80\x80", "\xf5\x80\x80\x80", "\xff"})
+    CHECK_MESSAGE(!is_utf8(text), one_line(text));
+}

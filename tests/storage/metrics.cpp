@@ -2,6 +2,7 @@
 
 #include <doctest/doctest.h>
 
+#include <cmath>
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <sstream>
@@ -68,8 +69,65 @@ TEST_CASE("a log that goes on at a position cuts off what is behind, and refuses
     log.write("train", 20, std::vector<Scalar>{{"return", 2}}, kTimings);
     CHECK(read_text(folder / "metrics.jsonl") == both);
   }
-  std::filesystem::resize_file(folder / "timings.jsonl", 3);
-  CHECK(mentions(message_of<UserError>([&] { open(folder, positions); }), "timings.jsonl"));
+  CHECK(lost_metrics(folder / "metrics.jsonl", positions.metrics).empty());
+  std::filesystem::resize_file(folder / "metrics.jsonl", 3);
+  const std::string lost = message_of<UserError>([&] { open(folder, positions); });
+  CHECK(lost == "'" + (folder / "metrics.jsonl").string() + "' has 3 bytes, but the run had written " +
+                    std::to_string(positions.metrics) +
+                    ": what it has measured is lost; put the file back, or begin a new run");
+  CHECK(lost == lost_metrics(folder / "metrics.jsonl", positions.metrics));
+  std::filesystem::remove(folder / "metrics.jsonl");
+  CHECK(mentions(message_of<UserError>([&] { open(folder, positions); }), "metrics.jsonl' does not exist, but"));
+  CHECK_FALSE(std::filesystem::exists(folder / "metrics.jsonl"));
+}
+
+TEST_CASE("a log goes on without the files that it does not need, and makes TensorBoard's curves again") {
+  const TemporaryFolder whole;
+  MetricPositions positions;
+  {
+    MetricsLog log = open(whole);
+    CHECK(log.began_events());
+    log.write("train", 10, std::vector<Scalar>{{"return", 1}, {"loss", NAN}}, kTimings);
+    log.write("evaluation", 20, std::vector<Scalar>{{"success", 0.5}}, kTimings);
+    positions = log.positions();
+  }
+  const auto at = [](const TemporaryFolder& folder, const char* name) { return folder / name; };
+  const auto copied = [&](const TemporaryFolder& to) {
+    for (const char* name : {"metrics.jsonl", "timings.jsonl", "events.out.tfevents.engram"})
+      std::filesystem::copy_file(at(whole, name), at(to, name));
+  };
+  const std::string timings = read_text(whole / "timings.jsonl");
+  const std::size_t first_row = timings.find('\n') + 1;
+  for (const auto& [left, kept] : {std::pair{std::string(), std::string()},
+                                   std::pair{timings.substr(0, first_row + 5), timings.substr(0, first_row)}}) {
+    const TemporaryFolder folder;
+    copied(folder);
+    write_text(folder / "timings.jsonl", left);
+    if (left.empty()) std::filesystem::remove(folder / "timings.jsonl");
+    MetricsLog log = open(folder, positions);
+    REQUIRE(log.repairs().size() == 1);
+    CHECK(mentions(log.repairs()[0], "timings.jsonl' had lost rows"));
+    CHECK_FALSE(log.began_events());
+    log.write("train", 30, std::vector<Scalar>{{"return", 2}}, kTimings);
+    CHECK(read_text(folder / "timings.jsonl") ==
+          kept + "{\"kind\":\"train\",\"environment_steps\":30,\"wall_seconds\":3.0}\n");
+  }
+  for (const char* left : {"", "cut"}) {
+    const TemporaryFolder folder;
+    copied(folder);
+    write_text(folder / "events.out.tfevents.engram", left);
+    if (*left == '\0') std::filesystem::remove(folder / "events.out.tfevents.engram");
+    MetricsLog log = open(folder, positions);
+    CHECK(log.began_events());
+    REQUIRE(log.repairs().size() == 1);
+    CHECK(mentions(log.repairs()[0], "events.out.tfevents.engram' had lost events"));
+    const std::string events = read_text(folder / "events.out.tfevents.engram");
+    for (const char* tag : {"train/return", "train/loss", "evaluation/success", "train/wall_seconds"})
+      CHECK(mentions(events, tag));
+    CHECK(read_text(folder / "metrics.jsonl") == read_text(whole / "metrics.jsonl"));
+    MetricsLog again = open(folder, log.positions());
+    CHECK(again.repairs().empty());
+  }
 }
 
 TEST_CASE("a log that cannot be written is named") {

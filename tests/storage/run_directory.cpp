@@ -118,3 +118,18 @@ TEST_CASE("a folder that is no run directory is refused") {
   CHECK(refusal().ends_with("; runs within it are '" + (folder / "1").string() + "', '" + (folder / "4").string() +
                             "', '" + (folder / "runs/task/backbone/1").string() + "' and 1 more"));
 }
+
+TEST_CASE("a run goes on without folders that are empty of what it needs, but not through others' ones") {
+  const TemporaryFolder folder;
+  create(folder / "run");
+  for (const char* name : {"weights", "checkpoints"}) {
+    std::filesystem::remove(folder / "run" / name);
+    RunDirectory::open_to_write(folder / "run");
+    CHECK(std::filesystem::is_directory(folder / "run" / name));
+    std::filesystem::remove(folder / "run" / name);
+    std::filesystem::create_directory_symlink(folder.path(), folder / "run" / name);
+    CHECK(mentions(message_of<UserError>([&] { RunDirectory::open_to_write(folder / "run"); }),
+                   std::string(name) + "' is not a folder of the run directory"));
+    std::filesystem::remove(folder / "run" / name);
+  }
+}

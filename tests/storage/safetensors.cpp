@@ -3,7 +3,9 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
+#include <limits>
 #include <random>
 #include <sstream>
 
@@ -112,11 +114,70 @@ TEST_CASE("a summary describes the tensors, checks the digest and refuses damage
     REQUIRE_MESSAGE(mentions(error(damaged), "' is damaged: "), byte);
     REQUIRE_MESSAGE(mentions(error(whole.substr(0, byte)), "' is damaged: "), byte);
   }
-  // Types that only summaries know.
-  const std::string half = "{\"x\":{\"dtype\":\"F16\",\"shape\":[4],\"data_offsets\":[0,8]}}";
+  // Types that only summaries take.
+  const std::string half = "{\"x\":{\"dtype\":\"I16\",\"shape\":[4],\"data_offsets\":[0,8]}}";
   CHECK(error(file_text(half, 8)) == "nothing was thrown");
   CHECK_FALSE(summarize_safetensors(folder / "x").digest_checked);
   CHECK(mentions(error(file_text(half, 7)), "do not end where the file ends"));
+}
+
+TEST_CASE("a whole file of types that are not loaded is not called damaged") {
+  // Of eight elements each.
+  const std::vector<std::pair<std::string, int>> types = {
+      {"BOOL", 8},        {"I8", 8},          {"I16", 16},    {"U16", 16},    {"U32", 32},
+      {"U64", 64},        {"C64", 64},        {"F8_E4M3", 8}, {"F8_E5M2", 8}, {"F8_E8M0", 8},
+      {"F8_E4M3FNUZ", 8}, {"F8_E5M2FNUZ", 8}, {"F6_E2M3", 6}, {"F6_E3M2", 6}, {"F4", 4}};
+  for (const auto& [name, bits] : types) {
+    CAPTURE(name);
+    const std::string bytes = std::to_string(bits);
+    const std::string text =
+        file_text("{\"x\":{\"dtype\":\"" + name + "\",\"shape\":[2,4],\"data_offsets\":[0," + bytes + "]}}", bits);
+    CHECK(read_error(text) ==
+          "it: tensor 'x' has the type " + name + ", and engram loads F64, F32, I64, I32, U8, BF16, F16");
+    std::istringstream stream(text);
+    CHECK(summarize_safetensors(stream, text.size(), "it").tensors.at(0).dtype == name);
+    CHECK(mentions(read_error(text.substr(0, text.size() - 1)), "it is damaged: "));
+  }
+}
+
+TEST_CASE("bfloat16 and float16 of other programs load as float32, every value exactly") {
+  constexpr std::int64_t kValues = 1 << 16;
+  const torch::Tensor bits = torch::arange(kValues, torch::kInt32);
+  const torch::Tensor patterns = torch::where(bits < kValues / 2, bits, bits - kValues).to(torch::kInt16);
+  for (const auto& [name, type] : {std::pair("BF16", torch::kBFloat16), std::pair("F16", torch::kFloat16)}) {
+    CAPTURE(name);
+    std::string text =
+        file_text("{\"x\":{\"dtype\":\"" + std::string(name) + "\",\"shape\":[256,256],\"data_offsets\":[0,131072]}}",
+                  2 * kValues);
+    std::memcpy(text.data() + text.size() - 2 * kValues, patterns.const_data_ptr(), 2 * kValues);
+    std::istringstream stream(text);
+    const torch::Tensor loaded = read_safetensors(stream, text.size(), "it").tensors.at("x");
+    REQUIRE((loaded.scalar_type() == torch::kFloat32));
+    CHECK(loaded.sizes() == torch::IntArrayRef({256, 256}));
+    // By the definition of either: sign, exponent and fraction.
+    const auto fraction_bits = type == torch::kBFloat16 ? 7 : 10, bias = type == torch::kBFloat16 ? 127 : 15;
+    const auto exponents = type == torch::kBFloat16 ? 255 : 31;
+    const float* const values = loaded.const_data_ptr<float>();
+    for (int pattern = 0; pattern < kValues; ++pattern) {
+      const int exponent = pattern >> fraction_bits & exponents, fraction = pattern & ((1 << fraction_bits) - 1);
+      const double sign = pattern >> 15 ? -1 : 1, scaled = std::ldexp(fraction, -fraction_bits);
+      const double expected = exponent == 0           ? sign * std::ldexp(scaled, 1 - bias)
+                              : exponent != exponents ? sign * std::ldexp(1 + scaled, exponent - bias)
+                              : fraction == 0         ? sign * std::numeric_limits<double>::infinity()
+                                                      : std::nan("");
+      const bool equal = std::isnan(expected) ? std::isnan(values[pattern]) : values[pattern] == expected;
+      REQUIRE_MESSAGE(equal, pattern);
+    }
+  }
+  CHECK_THROWS_AS(saved_text({{"x", torch::ones({2}, torch::kBFloat16)}}, {}), std::invalid_argument);
+}
+
+TEST_CASE("names and metadata that are no UTF-8 do not stop a file from being written") {
+  const std::string text = saved_text({{"caf\xe9", torch::ones({1})}}, {{"note", "\xff!"}});
+  std::istringstream stream(text);
+  const SafetensorsFile file = read_safetensors(stream, text.size(), "it");
+  CHECK(file.metadata.at("note") == "\xef\xbf\xbd!");  // U+FFFD
+  CHECK(file.tensors.contains("caf\xef\xbf\xbd"));
 }
 
 TEST_CASE("a non-contiguous tensor is written by its values") {
@@ -194,7 +255,9 @@ TEST_CASE("a file of engram needs its digest, one of others does not") {
 
 TEST_CASE("hostile headers are refused with a reason") {
   CHECK(mentions(entry_error("F32", "[2]", "[0,8]"), "nothing was thrown"));
-  CHECK(mentions(entry_error("F16", "[4]", "[0,8]"), "unknown dtype \"F16\""));
+  CHECK(mentions(entry_error("F99", "[4]", "[0,8]"), "it is damaged: tensor 'x' has the unknown dtype \"F99\""));
+  CHECK(mentions(entry_error("F4", "[3]", "[0,1]", 1), "ends within a byte"));
+  CHECK(mentions(entry_error("F6_E2M3", "[2,2]", "[0,4]", 4), "do not fit its shape"));
   CHECK(mentions(entry_error("F32", "[3]", "[0,8]"), "do not fit its shape"));
   CHECK(mentions(entry_error("F32", "[2]", "[8,0]"), "do not fit its shape"));
   CHECK(mentions(entry_error("F32", "[2]", "[-8,0]"), "not a whole number"));

@@ -1,5 +1,5 @@
 """Fails on an #include against the directions that the folders may depend on each other, on a comment that a
-reformatting has broken, and on overgrown files.
+reformatting has broken, on overgrown files, and on what only one file may do.
 
     check_sources.py ROOT
 """
@@ -29,6 +29,11 @@ MAX_LINES = 600
 MAX_COLUMNS = 120
 # A line of a comment has been broken where its sentence goes on below and the next word would have fitted this well.
 SPARE_COLUMNS = 12
+
+# what only one file may do -> that file, and why
+ONLY_IN = {
+    re.compile(r"\.dump\("): ("base/json_text.h", "json_text() takes any bytes, where dump() throws"),
+}
 
 INCLUDE = re.compile(r'\s*#\s*include\s*["<]([^">]+)[">]')
 COMMENT = re.compile(r"(\s*// )(\S.*)")
@@ -72,6 +77,14 @@ def comment_problems(name, text):
             yield f"{name}:{number}: the comment's sentence goes on below, where this line has room for more of it"
 
 
+def only_in_problems(name, text):
+    for pattern, (only, why) in ONLY_IN.items():
+        if str(name) != only:
+            for number, line in enumerate(text.splitlines(), start=1):
+                if pattern.search(line):
+                    yield f"{name}:{number}: is for {only} alone: {why}"
+
+
 def size_problems(name, text):
     lines = len(text.splitlines())
     if lines > MAX_LINES:
@@ -83,6 +96,7 @@ def problems(root):
         for path, name, text in sources(root, folder):
             if folder in ALLOWED:
                 yield from direction_problems(root, folder, path, name, text)
+                yield from only_in_problems(name, text)
             yield from comment_problems(name, text)
             yield from size_problems(name, text)
 
