@@ -5,13 +5,16 @@
 #include <numbers>
 #include <utility>
 
+#include "nn/dropout.h"
+
 namespace engram {
 
 using torch::Tensor;
 
 class ProbeLearner::Model : public torch::nn::Module {
  public:
-  Model(const ProbeTask& task, const BackboneConfig& backbone, bool bfloat16)
+  // seed: of what the backbone draws in training.
+  Model(const ProbeTask& task, const BackboneConfig& backbone, bool bfloat16, std::uint64_t seed)
       : bfloat16_(bfloat16),
         symbols_(task.symbols()),
         second_width_(task.second_symbols() > 0 ? backbone.width() / 2 : 0),
@@ -23,10 +26,12 @@ class ProbeLearner::Model : public torch::nn::Module {
     if (second_width_ > 0)
       second_embedding_ =
           register_module("second_embedding", torch::nn::Embedding(task.second_symbols(), second_width_));
+    clock_ = seed_dropout(*this, seed);
   }
 
   // Logits [B, Q, classes].
   Tensor forward(const ProbeBatch& batch) {
+    if (is_training()) clock_->tick();
     Tensor x_BTD = embed(batch.symbol_BT);
     if (bfloat16_) x_BTD = x_BTD.to(torch::kBFloat16);
     const Tensor lengths_B = torch::full({x_BTD.size(0)}, x_BTD.size(1), batch.symbol_BT.options());
@@ -50,6 +55,7 @@ class ProbeLearner::Model : public torch::nn::Module {
   torch::nn::Embedding embedding_, second_embedding_{nullptr};
   std::shared_ptr<SequenceModel> backbone_;
   torch::nn::Linear output_;
+  std::shared_ptr<DropoutClock> clock_;
 };
 
 namespace {
@@ -105,7 +111,7 @@ ProbeLearner::ProbeLearner(const ProbeTask& task, const BackboneConfig& backbone
                            std::uint64_t seed, torch::Device device)
     : task_(task), training_(training), seed_(seed), device_(device), recorded_(device) {
   torch::manual_seed(seed);
-  model_ = std::make_shared<Model>(task, backbone, training.bfloat16);
+  model_ = std::make_shared<Model>(task, backbone, training.bfloat16, seed);
   model_->to(device);
   for (const auto& item : model_->named_parameters()) {
     if (!item.value().requires_grad()) continue;

@@ -87,6 +87,17 @@ TEST_CASE("a backbone with weights that no gradient reaches is probed as any oth
   CHECK(result.accuracy > 0);
 }
 
+TEST_CASE("a backbone that draws in training is probed as any other, and alike with the same seed") {
+  ProbeOptions options = small_options("recall:pairs=2:length=6:alphabet=4", "shm:memory_width=6");
+  options.training.steps = 3;
+  const ProbeCell cell = plan_probe(options).front();
+  const auto loss = [&] {
+    const Folder folder;
+    return run_probe_cell(cell, options, torch::kCPU, folder.path / "cells").loss;
+  };
+  CHECK(loss() == loss());
+}
+
 TEST_CASE("DeltaNet with two heads recalls values of keys") {
   const Folder folder;
   ProbeOptions options = small_options("recall:pairs=4:length=20:alphabet=6", "deltanet");
