@@ -1,5 +1,6 @@
 #include "agents/adam.h"
 
+#include <cstddef>
 #include <optional>
 #include <stdexcept>
 #include <string>

@@ -1,5 +1,7 @@
 #include "agents/cpu_sac_loss.h"
 
+#include <cstddef>
+#include <cstdint>
 #include <vector>
 
 #include "kernels/sac_loss/row.h"

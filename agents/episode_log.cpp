@@ -1,6 +1,9 @@
 #include "agents/episode_log.h"
 
+#include <cstddef>
 #include <limits>
+#include <stdexcept>
+#include <string>
 #include <utility>
 
 namespace engram {

@@ -3,6 +3,7 @@
 // taken from a file.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <span>

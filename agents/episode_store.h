@@ -4,6 +4,7 @@
 
 #include <torch/torch.h>
 
+#include <cstddef>
 #include <cstdint>
 #include <deque>
 #include <functional>

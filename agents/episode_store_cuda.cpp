@@ -1,5 +1,8 @@
 #include <algorithm>
+#include <cstdint>
 #include <cstring>
+#include <span>
+#include <vector>
 
 #include "agents/episode_store.h"
 #include "envs/episode_store.h"

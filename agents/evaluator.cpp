@@ -1,6 +1,7 @@
 #include "agents/evaluator.h"
 
 #include <algorithm>
+#include <cstddef>
 #include <stdexcept>
 #include <string>
 

@@ -1,5 +1,7 @@
 #include "agents/fused_lists.h"
 
+#include <cstddef>
+#include <cstdint>
 #include <string>
 
 #include "kernels/adam/adam.h"

@@ -1,6 +1,8 @@
 #include "agents/kept_episodes.h"
 
 #include <algorithm>
+#include <cstddef>
+#include <optional>
 #include <utility>
 
 #include "agents/episode_log.h"

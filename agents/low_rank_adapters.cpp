@@ -1,7 +1,9 @@
 #include "agents/low_rank_adapters.h"
 
 #include <cmath>
+#include <cstdint>
 #include <stdexcept>
+#include <utility>
 
 #include "base/error.h"
 #include "memory/attention_maps.h"

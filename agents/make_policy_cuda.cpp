@@ -1,3 +1,6 @@
+#include <cstdint>
+#include <memory>
+#include <string>
 #include <utility>
 
 #include "agents/make_policy.h"

@@ -1,6 +1,8 @@
 #include "agents/memory_estimate.h"
 
 #include <algorithm>
+#include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <optional>
 #include <utility>

@@ -1,6 +1,7 @@
 #include "agents/metrics_summary.h"
 
 #include <cmath>
+#include <cstddef>
 #include <fstream>
 #include <limits>
 #include <nlohmann/json.hpp>

@@ -1,6 +1,8 @@
 #include "agents/one_kernel_policy.h"
 
+#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/error.h"

@@ -1,3 +1,6 @@
+#include <cstdint>
+#include <vector>
+
 #include "agents/policy.h"
 #include "kernels/choose_action/choose_action.h"
 #include "kernels/reset_rows/reset_rows.h"

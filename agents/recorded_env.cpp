@@ -1,5 +1,6 @@
 #include "agents/recorded_env.h"
 
+#include <algorithm>
 #include <cstring>
 #include <utility>
 

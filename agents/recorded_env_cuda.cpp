@@ -1,3 +1,9 @@
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <utility>
+#include <vector>
+
 #include "agents/recorded_env.h"
 #include "envs/cuda_vec_env.h"
 #include "nn/cuda_support.h"

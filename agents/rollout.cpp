@@ -1,6 +1,7 @@
 #include "agents/rollout.h"
 
 #include <algorithm>
+#include <cstddef>
 #include <stdexcept>
 #include <string>
 #include <utility>

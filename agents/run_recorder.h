@@ -1,6 +1,8 @@
 // RunRecorder: writes what a Trainer reports into a run directory: rows of metrics, weights, and checkpoints.
 #pragma once
 
+#include <cstdint>
+#include <filesystem>
 #include <span>
 #include <string>
 #include <vector>

@@ -1,6 +1,8 @@
 #include "agents/sac_learner.h"
 
 #include <cmath>
+#include <cstddef>
+#include <cstdint>
 #include <sstream>
 #include <stdexcept>
 #include <string>

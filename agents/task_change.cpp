@@ -1,5 +1,6 @@
 #include "agents/task_change.h"
 
+#include <cstddef>
 #include <sstream>
 #include <utility>
 

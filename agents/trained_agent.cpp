@@ -3,6 +3,7 @@
 #include <ATen/Parallel.h>
 
 #include <charconv>
+#include <cstddef>
 #include <mutex>
 #include <sstream>
 #include <utility>

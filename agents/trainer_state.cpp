@@ -1,10 +1,15 @@
 // What a run is saved as, and what it goes on from.
 #include <algorithm>
+#include <cstddef>
+#include <cstdint>
 #include <limits>
+#include <memory>
+#include <optional>
 #include <sstream>
 #include <stdexcept>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "agents/episode_log.h"
 #include "agents/trainer.h"

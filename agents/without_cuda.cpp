@@ -2,6 +2,12 @@
 // where something is throws.
 #include "base/without_cuda.h"
 
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
 #include "agents/device_work.h"
 #include "agents/episode_store.h"
 #include "agents/fused_lists.h"

@@ -1,7 +1,11 @@
 #include <algorithm>
 #include <chrono>
+#include <cstdint>
 #include <cstdio>
+#include <span>
 #include <stdexcept>
+#include <string>
+#include <vector>
 
 #include "agents/trained_agent.h"
 #include "apps/bench.h"

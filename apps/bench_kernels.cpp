@@ -3,6 +3,7 @@
 
 #include <cmath>
 #include <cstdio>
+#include <string>
 
 #include "agents/device_timing.h"
 #include "apps/bench.h"

@@ -4,6 +4,7 @@
 
 #include <torch/torch.h>
 
+#include <cstddef>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <set>

@@ -1,6 +1,7 @@
 // engram bench run: the beginning of a published run through the Trainer, and what the whole run would take.
 #include <algorithm>
 #include <cmath>
+#include <cstdint>
 #include <cstdio>
 #include <optional>
 #include <string>

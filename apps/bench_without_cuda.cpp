@@ -1,4 +1,6 @@
 // What engram bench measures on a GPU, of a program that was built without GPU support.
+#include <string>
+
 #include "apps/bench.h"
 #include "base/error.h"
 

@@ -6,6 +6,7 @@
 #include <array>
 #include <boost/program_options.hpp>
 #include <map>
+#include <optional>
 #include <system_error>
 
 #include "apps/terminal.h"

@@ -1,6 +1,9 @@
 #include "apps/compare_report.h"
 
 #include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
 #include <iostream>
 
 #include "agents/trained_agent.h"

@@ -1,8 +1,11 @@
 // The film strip of a report.
 #include <algorithm>
+#include <cstdint>
 #include <cstdio>
 #include <iterator>
 #include <set>
+#include <string>
+#include <vector>
 
 #include "agents/shown_policy.h"
 #include "agents/trained_agent.h"

@@ -1,4 +1,6 @@
 // The film strip of a report by a program that was built without OpenCV.
+#include <vector>
+
 #include "apps/compare_report.h"
 
 namespace engram {

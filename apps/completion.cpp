@@ -1,8 +1,12 @@
 // engram completion: scripts with which bash and zsh complete the program's command lines. They are made from the lists
 // of options that the commands parse with.
 #include <algorithm>
+#include <cstddef>
 #include <iostream>
 #include <sstream>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "agents/config.h"
 #include "apps/command_line.h"

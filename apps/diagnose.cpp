@@ -1,9 +1,12 @@
 // engram diagnose: why a trained agent does not solve a task that asks for memory.
+#include <cstdint>
 #include <cstdio>
 #include <iostream>
 #include <iterator>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <string>
+#include <vector>
 
 #include "agents/diagnosis.h"
 #include "agents/hardware.h"

@@ -1,10 +1,15 @@
 // engram evaluate: success and return of a trained agent, greedy and sampled, where it was trained and elsewhere.
 #include <algorithm>
 #include <cmath>
+#include <cstdint>
 #include <cstdio>
 #include <iostream>
+#include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "agents/evaluator.h"
 #include "agents/hardware.h"

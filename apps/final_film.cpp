@@ -1,5 +1,6 @@
 #include "apps/final_film.h"
 
+#include <cstdint>
 #include <sstream>
 
 #include "agents/shown_policy.h"

@@ -1,4 +1,7 @@
 // The film of a final evaluation in a program that was built without OpenCV or giflib: there is none.
+#include <filesystem>
+#include <optional>
+
 #include "apps/final_film.h"
 
 namespace engram {

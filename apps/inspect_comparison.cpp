@@ -1,5 +1,7 @@
 // What the folder of a comparison holds and how far its runs are.
+#include <cstdint>
 #include <cstdio>
+#include <filesystem>
 #include <string>
 #include <utility>
 #include <vector>

@@ -12,6 +12,7 @@
 #include <cstring>
 #include <sstream>
 #include <system_error>
+#include <utility>
 
 #include "agents/hardware.h"
 #include "apps/stop_signals.h"

@@ -1,9 +1,12 @@
 // engram list: tasks and backbones on one screen, each kind as a table, and of one task, size or backbone everything.
 #include <algorithm>
 #include <cmath>
+#include <cstdint>
 #include <cstdio>
 #include <iostream>
 #include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
 
 #include "agents/config.h"
 #include "apps/command_line.h"

@@ -1,6 +1,7 @@
 #include "apps/list_roads.h"
 
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 #include "agents/fused_sac_loss.h"

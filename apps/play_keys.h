@@ -1,6 +1,7 @@
 // The keys that a person plays a task with.
 #pragma once
 
+#include <cstddef>
 #include <optional>
 #include <string>
 #include <vector>

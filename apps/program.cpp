@@ -4,6 +4,7 @@
 
 #include <cerrno>
 #include <csignal>
+#include <exception>
 #include <iostream>
 #include <string>
 #include <system_error>

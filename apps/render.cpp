@@ -1,12 +1,17 @@
 // engram render: a video of an agent at work.
 #include <algorithm>
 #include <cmath>
+#include <cstddef>
+#include <cstdint>
 #include <filesystem>
 #include <functional>
 #include <iostream>
 #include <iterator>
+#include <memory>
 #include <optional>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "agents/evaluator.h"
 #include "agents/shown_policy.h"

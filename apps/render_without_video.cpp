@@ -1,4 +1,7 @@
 // engram render of a program that was built without OpenCV or giflib.
+#include <string>
+#include <vector>
+
 #include "apps/commands.h"
 #include "base/error.h"
 

@@ -1,6 +1,8 @@
 // engram replay FILE: recorded episodes against the rules.
 #include <cstdio>
 #include <iostream>
+#include <string>
+#include <vector>
 
 #include "apps/commands.h"
 #include "base/error.h"

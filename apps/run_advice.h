@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <ostream>
+#include <string>
 
 #include "agents/config.h"
 #include "agents/train_observer.h"

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <ostream>
 #include <string>
+#include <utility>
 
 #include "agents/train_observer.h"
 #include "apps/terminal.h"

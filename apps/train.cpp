@@ -4,10 +4,17 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <exception>
+#include <filesystem>
 #include <functional>
 #include <iostream>
+#include <memory>
 #include <optional>
 #include <stdexcept>
+#include <string>
+#include <system_error>
+#include <utility>
+#include <vector>
 
 #include "agents/device_failure.h"
 #include "apps/command_line.h"

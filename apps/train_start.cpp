@@ -1,5 +1,6 @@
 #include "apps/train_start.h"
 
+#include <cstdint>
 #include <filesystem>
 #include <iostream>
 #include <sstream>

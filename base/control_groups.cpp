@@ -1,6 +1,7 @@
 #include "base/control_groups.h"
 
 #include <algorithm>
+#include <cstddef>
 #include <fstream>
 #include <iterator>
 #include <string_view>

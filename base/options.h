@@ -9,6 +9,7 @@
 //   };
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <string>

@@ -1,5 +1,8 @@
 #include "envs/cpu_vec_env.h"
 
+#include <cstdint>
+#include <memory>
+
 namespace engram {
 
 int worthwhile_threads(int num_envs, int num_threads) {

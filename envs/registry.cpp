@@ -1,5 +1,7 @@
 #include "envs/registry.h"
 
+#include <utility>
+
 #include "base/error.h"
 #include "base/suggest.h"
 #include "envs/all_tasks.h"

@@ -1,9 +1,11 @@
 #include "envs/shown_observation.h"
 
 #include <algorithm>
+#include <cstdint>
 #include <cstring>
 #include <sstream>
 #include <stdexcept>
+#include <string>
 #include <utility>
 
 namespace engram {

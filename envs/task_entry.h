@@ -2,7 +2,12 @@
 //   template TaskEntry task_entry<Task>();
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
 #include <cstring>
+#include <memory>
+#include <span>
+#include <vector>
 
 #include "envs/cpu_vec_env.h"
 #include "envs/registry.h"

@@ -1,6 +1,7 @@
 // Budgets: what a backbone costs, and sizes at which several cost the same.
 #pragma once
 
+#include <cstdint>
 #include <string>
 
 #include "experiments/experiment.h"

@@ -1,6 +1,7 @@
 #include "experiments/document.h"
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
 
 #include "envs/base64.h"

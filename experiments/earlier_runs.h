@@ -1,12 +1,15 @@
 // EarlierRuns: what a report says of finished runs whose folders are not at hand any more, or are on another machine.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <filesystem>
 #include <map>
 #include <optional>
 #include <string>
 #include <tuple>
+#include <utility>
+#include <vector>
 
 #include "experiments/results.h"
 

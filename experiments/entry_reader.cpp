@@ -1,6 +1,7 @@
 #include "experiments/entry_reader.h"
 
 #include <algorithm>
+#include <cstddef>
 #include <span>
 
 #include "base/suggest.h"

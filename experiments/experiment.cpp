@@ -2,7 +2,10 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cstddef>
 #include <sstream>
+#include <string_view>
+#include <utility>
 
 #include "base/error.h"
 #include "base/suggest.h"

@@ -1,9 +1,12 @@
 #include "experiments/plain_runs.h"
 
 #include <algorithm>
+#include <cstddef>
+#include <cstdint>
 #include <map>
 #include <set>
 #include <string>
+#include <utility>
 
 #include "base/error.h"
 #include "experiments/budgets.h"

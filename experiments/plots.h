@@ -2,6 +2,7 @@
 // see all colours can tell apart; dashes and markers differ as well, so that a grey print does.
 #pragma once
 
+#include <cstddef>
 #include <filesystem>
 #include <optional>
 #include <string>

@@ -1,10 +1,15 @@
 #include "experiments/report.h"
 
 #include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
 #include <map>
+#include <optional>
 #include <ostream>
 #include <system_error>
 #include <tuple>
+#include <utility>
 
 #include "base/error.h"
 #include "base/words.h"

@@ -1,6 +1,13 @@
 // The parts of a report that say what its runs cost.
 #include <algorithm>
 #include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "base/words.h"
 #include "experiments/aggregate.h"

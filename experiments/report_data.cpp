@@ -1,7 +1,12 @@
 // The numbers of a report, and the files that programs read them from.
 #include <algorithm>
 #include <cmath>
+#include <cstddef>
 #include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "base/json_text.h"
 #include "experiments/csv.h"

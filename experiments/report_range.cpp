@@ -1,5 +1,9 @@
 // The part of a report that says how the agents do elsewhere than where they were trained.
 #include <algorithm>
+#include <cstddef>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "experiments/report_statistics.h"
 #include "experiments/report_text.h"

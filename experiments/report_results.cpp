@@ -1,7 +1,13 @@
 // The parts of a report that say what was measured and with what.
 #include <algorithm>
+#include <cstddef>
+#include <functional>
 #include <map>
+#include <optional>
 #include <set>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "experiments/gnuplot.h"
 #include "experiments/plan.h"

@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <cctype>
 #include <cmath>
+#include <cstddef>
 #include <functional>
 #include <numeric>
+#include <utility>
 
 #include "experiments/report_text.h"
 

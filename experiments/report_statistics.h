@@ -1,6 +1,7 @@
 // The statistics of scores as tables and plots of a page.
 #pragma once
 
+#include <cstddef>
 #include <filesystem>
 #include <optional>
 #include <string>

@@ -1,6 +1,7 @@
 // ReportWriter: composes the page of a report and draws its plots.
 #pragma once
 
+#include <cstddef>
 #include <filesystem>
 #include <functional>
 #include <optional>

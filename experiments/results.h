@@ -1,6 +1,8 @@
 // Results: what the runs of a comparison have measured so far, read from its folder and trusted in nothing.
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
 #include <filesystem>
 #include <optional>
 #include <string>

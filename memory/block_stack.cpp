@@ -1,5 +1,7 @@
 #include "memory/block_stack.h"
 
+#include <cstddef>
+#include <string>
 #include <utility>
 
 #include "memory/fused_block.h"

@@ -5,6 +5,7 @@
 
 #include <torch/torch.h>
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <span>

@@ -3,6 +3,7 @@
 #include <ATen/Parallel.h>
 
 #include <cmath>
+#include <cstdint>
 #include <initializer_list>
 
 #include "nn/cpu/kernels.h"

@@ -15,7 +15,11 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdint>
 #include <limits>
+#include <span>
+#include <string>
+#include <vector>
 
 #include "base/error.h"
 #include "memory/attention_maps.h"

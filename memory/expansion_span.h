@@ -1,6 +1,7 @@
 // Span-expanded attention, the options.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 
 #include "memory/backbone_options.h"

@@ -1,5 +1,6 @@
 #include "memory/fast_weight_memory.h"
 
+#include <cstddef>
 #include <utility>
 
 #include "memory/layer.h"

@@ -1,5 +1,7 @@
 #include "memory/fast_weights.h"
 
+#include <optional>
+#include <span>
 #include <vector>
 
 #include "memory/attention_maps.h"

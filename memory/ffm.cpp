@@ -5,7 +5,10 @@
 // needs float64 for it, is a linear recurrence here.
 #include "memory/ffm.h"
 
+#include <algorithm>
 #include <cmath>
+#include <cstdint>
+#include <vector>
 
 #include "memory/linear_recurrence.h"
 #include "memory/sequence_model.h"

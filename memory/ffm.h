@@ -1,6 +1,7 @@
 // Fast and Forgetful Memory, the options.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 
 #include "memory/backbone_options.h"

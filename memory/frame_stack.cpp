@@ -1,6 +1,8 @@
 // Frame stacking: a linear map of the last inputs, with relu.
 #include "memory/frame_stack.h"
 
+#include <cstdint>
+
 #include "memory/sequence_model.h"
 #include "nn/layers.h"
 

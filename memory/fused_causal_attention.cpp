@@ -1,6 +1,7 @@
 #include "memory/fused_causal_attention.h"
 
 #include <cmath>
+#include <cstddef>
 #include <utility>
 #include <vector>
 

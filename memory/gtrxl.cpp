@@ -10,7 +10,11 @@
 #include "memory/gtrxl.h"
 
 #include <cmath>
+#include <cstddef>
+#include <cstdint>
 #include <limits>
+#include <utility>
+#include <vector>
 
 #include "memory/attention_maps.h"
 #include "memory/ops.h"

@@ -1,6 +1,7 @@
 // Gated Transformer-XL, the options.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 
 #include "memory/backbone_options.h"

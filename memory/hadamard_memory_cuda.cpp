@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <array>
+#include <cstddef>
+#include <cstdint>
 #include <limits>
 
 #include "kernels/hadamard_memory/hadamard_memory.h"

@@ -7,6 +7,9 @@
 //   sqrt(mean o^2 + 1e-6) over a head's channels: at the first weights o_FW is far smaller than o_KV.
 #include "memory/hqlt.h"
 
+#include <string>
+#include <utility>
+
 #include "base/error.h"
 
 namespace engram {

@@ -11,6 +11,11 @@
 // Without a view a step on a GPU is a branch of kernels (fused_mixer.h) where they take its sizes.
 #include <algorithm>
 #include <cmath>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <vector>
 
 #include "memory/hqlt.h"
 #include "nn/autocast.h"

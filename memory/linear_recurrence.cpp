@@ -1,5 +1,7 @@
 #include "memory/linear_recurrence.h"
 
+#include <cstdint>
+
 #include "memory/linear_recurrence_cuda.h"
 
 namespace engram {

@@ -2,6 +2,7 @@
 
 #include <c10/cuda/CUDAGuard.h>
 
+#include <cstdint>
 #include <limits>
 
 #include "kernels/linear_recurrence/linear_recurrence.h"

@@ -2,6 +2,11 @@
 //   h_t = lambda h_{t-1} + gamma (B x_t),   y_t = Re(C h_t) + D x_t,
 // with lambda = exp(-exp(nu) + i exp(theta)), so that |lambda| < 1 whatever is learnt (their section 3.3, "exponential
 // parametrization"), and gamma that starts at sqrt(1 - |lambda|^2) and is learnt by its logarithm (section 3.4).
+#include <cmath>
+#include <cstdint>
+#include <memory>
+#include <string>
+
 #include "base/error.h"
 #include "memory/linear_mixer.h"
 #include "memory/linear_rnn.h"

@@ -1,4 +1,8 @@
 // The memoryless control: an MLP whose output at t depends on the input at t alone.
+#include <cstdint>
+#include <memory>
+#include <vector>
+
 #include "memory/backbone_options.h"
 #include "memory/sequence_model.h"
 #include "nn/layers.h"

@@ -1,6 +1,11 @@
 // minGRU (Feng et al. 2024, arXiv:2410.01201, section 3.1), without the log-space form that is there for the numerics
 // of a scan by cumulative products, and with it the map g that keeps the candidate positive:
 //   z_t = sigmoid(Wz x_t + b),  h_t = (1 - z_t) h_{t-1} + z_t Wh x_t;  the mixer's output is Wo h_t.
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
 #include "memory/linear_mixer.h"
 #include "memory/linear_rnn.h"
 

@@ -1,4 +1,10 @@
 // RNN, LSTM and GRU from LibTorch's own modules, with its first weights or orthogonal ones (RecurrentWeights).
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <tuple>
+#include <vector>
+
 #include "memory/backbone_options.h"
 #include "memory/sequence_model.h"
 #include "nn/autocast.h"

@@ -4,6 +4,11 @@
 //   h_t = a_t h_{t-1} + s_t (i_t u_t),   s_t = sqrt(1 - a_t^2)                                  (equation 4)
 // and the mixer's output is Wo (gelu(Wg x_t) h_t). In the authors' code s is 1 at an episode's first step: what has no
 // past to make room for is not scaled.
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
 #include "memory/linear_mixer.h"
 #include "memory/linear_rnn.h"
 #include "memory/short_convolution.h"

@@ -4,6 +4,11 @@
 //   h_t = exp(Lambda Delta) h_{t-1} + (exp(Lambda Delta) - 1) / Lambda (B x_t),   y_t = 2 Re(C h_t) + D x_t.
 // Channels stand for conjugate pairs, of which one is computed. Re(Lambda) = -exp(log_rate) stays negative whatever is
 // learnt.
+#include <cmath>
+#include <cstdint>
+#include <memory>
+#include <string>
+
 #include "base/error.h"
 #include "memory/linear_mixer.h"
 #include "memory/linear_rnn.h"

@@ -1,5 +1,6 @@
 #include "memory/sequence_model.h"
 
+#include <cstddef>
 #include <stdexcept>
 
 #include "nn/autocast.h"

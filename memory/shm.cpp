@@ -7,7 +7,9 @@
 // step's number in its episode, by a hash, so that an episode is played alike whenever it is played.
 #include "memory/shm.h"
 
+#include <cstdint>
 #include <limits>
+#include <vector>
 
 #include "memory/hadamard_memory.h"
 #include "memory/hadamard_memory_cuda.h"

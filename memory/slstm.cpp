@@ -7,6 +7,10 @@
 #include "memory/slstm.h"
 
 #include <array>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
 
 #include "memory/block_stack.h"
 #include "memory/linear_recurrence.h"

@@ -1,6 +1,8 @@
 #include "memory/stack.h"
 
+#include <cstddef>
 #include <functional>
+#include <span>
 #include <tuple>
 #include <type_traits>
 #include <utility>

@@ -2,6 +2,14 @@
 //   x <- x + Attention(LayerNorm(x)),   x <- x + MLP(LayerNorm(x)),   and one more LayerNorm after the last block.
 // Attention sees the whole episode, through a cache of max_steps. Weights N(0, 0.02), biases 0; GELU in GPT-2's tanh
 // form.
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
 #include "base/error.h"
 #include "memory/attention_maps.h"
 #include "memory/backbone_options.h"

@@ -2,6 +2,9 @@
 // where something is throws.
 #include "base/without_cuda.h"
 
+#include <cstdint>
+#include <memory>
+
 #include "memory/fused_causal_attention.h"
 #include "memory/fused_fast_weights.h"
 #include "memory/fused_mixer.h"

@@ -1,5 +1,6 @@
 #include "nn/autograd_branch.h"
 
+#include <cstddef>
 #include <utility>
 
 #include "nn/autocast.h"

@@ -3,7 +3,12 @@
 #include <c10/cuda/CUDAGuard.h>
 #include <cuda_runtime_api.h>
 
+#include <cstddef>
+#include <cstdint>
 #include <exception>
+#include <memory>
+#include <optional>
+#include <string>
 
 #include "kernels/architecture.h"
 #include "kernels/cuda_support.h"

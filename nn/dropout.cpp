@@ -2,6 +2,7 @@
 
 #include <ATen/Parallel.h>
 
+#include <algorithm>
 #include <stdexcept>
 #include <utility>
 #include <vector>

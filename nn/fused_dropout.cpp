@@ -1,5 +1,6 @@
 #include "nn/fused_dropout.h"
 
+#include <cstdint>
 #include <vector>
 
 #include "kernels/block/elementwise.h"

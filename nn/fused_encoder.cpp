@@ -1,5 +1,7 @@
 #include "nn/fused_encoder.h"
 
+#include <cstddef>
+
 #include "kernels/dense_convolution/dense_convolution.h"
 #include "nn/cuda_support.h"
 #include "nn/fused_linear.h"

@@ -1,5 +1,7 @@
 #include "nn/fused_heads.h"
 
+#include <cstddef>
+#include <string>
 #include <utility>
 
 #include "nn/fused_linear.h"

@@ -1,5 +1,7 @@
 #include "nn/fused_linear.h"
 
+#include <cstddef>
+#include <optional>
 #include <utility>
 
 #include "nn/fused_rows.h"

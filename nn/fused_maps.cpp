@@ -1,6 +1,8 @@
 #include "nn/fused_maps.h"
 
 #include <algorithm>
+#include <cstddef>
+#include <cstdint>
 #include <utility>
 
 #include "nn/fused_linear.h"

@@ -1,5 +1,7 @@
 #include "nn/fused_rows.h"
 
+#include <optional>
+
 #include "nn/small_product.h"
 #include "nn/weight_stack.h"
 

@@ -1,5 +1,7 @@
 #include "nn/fused_support.h"
 
+#include <string>
+
 namespace engram::fused {
 
 Support device_support(torch::ScalarType dtype, torch::Device device) {

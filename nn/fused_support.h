@@ -3,6 +3,9 @@
 
 #include <torch/torch.h>
 
+#include <cstdint>
+#include <string>
+
 #include "base/support.h"
 
 namespace engram::fused {

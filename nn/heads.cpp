@@ -1,7 +1,9 @@
 #include "nn/heads.h"
 
 #include <cmath>
+#include <cstddef>
 #include <string>
+#include <utility>
 
 #include "nn/autocast.h"
 #include "nn/cpu/layers.h"

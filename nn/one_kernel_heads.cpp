@@ -1,6 +1,8 @@
 #include "nn/one_kernel_heads.h"
 
 #include <algorithm>
+#include <cstddef>
+#include <cstdint>
 #include <string>
 
 #include "kernels/mlp_heads/mlp_heads.h"

@@ -1,5 +1,7 @@
 #include "nn/residual_stack.h"
 
+#include <cstddef>
+
 #include "nn/fused_rows.h"
 #include "nn/side_work.h"
 #include "nn/weight_stack.h"

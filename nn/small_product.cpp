@@ -1,5 +1,7 @@
 #include "nn/small_product.h"
 
+#include <cstdint>
+
 #include "kernels/small_product/small_product.h"
 #include "nn/cuda_support.h"
 

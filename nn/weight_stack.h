@@ -4,6 +4,8 @@
 
 #include <torch/torch.h>
 
+#include <cstddef>
+#include <cstdint>
 #include <vector>
 
 #include "kernels/block/pack.h"

@@ -2,6 +2,13 @@
 // only where one is throws.
 #include "base/without_cuda.h"
 
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
 #include "nn/autograd_branch.h"
 #include "nn/device.h"
 #include "nn/fused_dropout.h"

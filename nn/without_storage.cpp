@@ -7,6 +7,8 @@
 #include <torch/library.h>
 #include <torch/torch.h>
 
+#include <cstddef>
+
 namespace engram {
 namespace {
 

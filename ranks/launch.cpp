@@ -1,6 +1,7 @@
 #include "ranks/launch.h"
 
 #include <charconv>
+#include <cstddef>
 #include <limits>
 
 #include "base/error.h"

@@ -1,4 +1,7 @@
 // What stands for sums on GPUs in a build without GPU support, or without NCCL.
+#include <functional>
+#include <memory>
+
 #include "base/error.h"
 #include "ranks/device_sum.h"
 

@@ -9,6 +9,7 @@
 #include <cerrno>
 #include <charconv>
 #include <cstdio>
+#include <ios>
 #include <streambuf>
 #include <system_error>
 #include <utility>

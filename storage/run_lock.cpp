@@ -7,6 +7,7 @@
 
 #include <cerrno>
 #include <chrono>
+#include <cstddef>
 #include <string>
 #include <system_error>
 #include <thread>

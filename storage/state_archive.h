@@ -15,6 +15,7 @@
 #include <concepts>
 #include <cstdint>
 #include <cstring>
+#include <exception>
 #include <limits>
 #include <map>
 #include <string>

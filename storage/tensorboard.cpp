@@ -3,6 +3,7 @@
 #include <array>
 #include <bit>
 #include <chrono>
+#include <cstddef>
 
 namespace engram {
 namespace {

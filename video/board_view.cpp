@@ -1,6 +1,7 @@
 #include "video/board_view.h"
 
 #include <algorithm>
+#include <cstdint>
 #include <iterator>
 #include <opencv2/imgproc.hpp>
 #include <stdexcept>

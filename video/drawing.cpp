@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstddef>
+#include <cstdint>
 #include <iomanip>
 #include <opencv2/imgproc.hpp>
 #include <sstream>

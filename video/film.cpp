@@ -1,6 +1,7 @@
 #include "video/film.h"
 
 #include <algorithm>
+#include <cstddef>
 #include <optional>
 #include <stdexcept>
 #include <utility>

@@ -1,6 +1,7 @@
 #include "video/film_strip.h"
 
 #include <algorithm>
+#include <cstddef>
 #include <span>
 #include <stdexcept>
 

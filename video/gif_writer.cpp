@@ -7,6 +7,7 @@
 #include <cmath>
 #include <cstring>
 #include <functional>
+#include <ios>
 #include <limits>
 #include <stdexcept>
 #include <string>

@@ -2,6 +2,7 @@
 // episode: its first step at the left end, its last at the right.
 #pragma once
 
+#include <cstddef>
 #include <string>
 #include <vector>
 

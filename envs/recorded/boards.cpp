@@ -1,4 +1,9 @@
 // Recorded episodes of visual match, key-to-door and the T-maze.
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+
 #include "base/error.h"
 #include "base/json_text.h"
 #include "envs/base64.h"

@@ -1,4 +1,9 @@
 // Recorded episodes of the card games.
+#include <cstddef>
+#include <optional>
+#include <string>
+#include <vector>
+
 #include "envs/recorded/piles.h"
 #include "envs/recorded/play.h"
 #include "envs/recorded/replay.h"

@@ -2,6 +2,10 @@
 #include "envs/tasks/cartpole.h"
 
 #include <cmath>
+#include <cstddef>
+#include <optional>
+#include <string>
+#include <vector>
 
 #include "envs/recorded/play.h"
 #include "envs/recorded/replay.h"

@@ -1,4 +1,10 @@
 // Recorded episodes of bsuite's memory chain and umbrella chain.
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
 #include "base/error.h"
 #include "envs/recorded/play.h"
 #include "envs/recorded/replay.h"

@@ -1,4 +1,9 @@
 // Recorded episodes of AMAGO's dark key-to-door.
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+
 #include "base/error.h"
 #include "envs/recorded/play.h"
 #include "envs/recorded/replay.h"

@@ -1,6 +1,11 @@
 // Recorded episodes of MiniGrid's tasks.
 #include <algorithm>
+#include <cstddef>
+#include <cstdint>
 #include <iterator>
+#include <optional>
+#include <string>
+#include <vector>
 
 #include "base/error.h"
 #include "envs/recorded/play.h"

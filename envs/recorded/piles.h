@@ -1,6 +1,7 @@
 // Decks of cards in recorded episodes.
 #pragma once
 
+#include <cstddef>
 #include <string>
 #include <vector>
 

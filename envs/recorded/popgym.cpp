@@ -1,5 +1,10 @@
 // Recorded episodes of the games of POPGym whose steps pay differently, or that have no cards.
 #include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
 
 #include "base/error.h"
 #include "envs/recorded/piles.h"

@@ -4,6 +4,11 @@
 // suit to be answered follows, all 0 while watching.
 #pragma once
 
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
 #include "envs/tasks/cards.h"
 
 namespace engram {

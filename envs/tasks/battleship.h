@@ -4,7 +4,10 @@
 // each square follow: first all that say whether it has a ship, then all that say whether it was shot at.
 #pragma once
 
+#include <cstdint>
 #include <optional>
+#include <string>
+#include <vector>
 
 #include "envs/tasks/cards.h"
 

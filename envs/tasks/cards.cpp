@@ -1,6 +1,7 @@
 #include "envs/tasks/cards.h"
 
 #include <cctype>
+#include <utility>
 
 namespace engram::cards {
 

@@ -8,8 +8,11 @@
 #pragma once
 
 #include <cmath>
+#include <cstdint>
 #include <numbers>
 #include <optional>
+#include <string>
+#include <vector>
 
 #include "envs/exact.h"
 #include "envs/task.h"

@@ -5,7 +5,10 @@
 // kind, a bit for each card that was found, and whether the next card is the second of two.
 #pragma once
 
+#include <cstdint>
 #include <optional>
+#include <string>
+#include <vector>
 
 #include "envs/tasks/cards.h"
 

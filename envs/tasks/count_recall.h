@@ -6,6 +6,10 @@
 #pragma once
 
 #include <array>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
 
 #include "envs/tasks/cards.h"
 

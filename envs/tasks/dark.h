@@ -7,6 +7,7 @@
 // nothing but return the agent to the start.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <vector>
 

@@ -1,5 +1,7 @@
 #include "envs/tasks/dark_key_to_door.h"
 
+#include <vector>
+
 #include "envs/task_entry.h"
 
 namespace engram {

@@ -6,7 +6,10 @@
 // each action moves where that is random.
 #pragma once
 
+#include <cstdint>
 #include <optional>
+#include <string>
+#include <vector>
 
 #include "envs/tasks/dark.h"
 

@@ -1,5 +1,8 @@
 #include "envs/tasks/dark_room.h"
 
+#include <cstdint>
+#include <vector>
+
 #include "envs/task_entry.h"
 
 namespace engram {

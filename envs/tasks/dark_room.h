@@ -5,7 +5,10 @@
 // behind them row and column of the goal, and how each action moves where that is random.
 #pragma once
 
+#include <cstdint>
 #include <optional>
+#include <string>
+#include <vector>
 
 #include "envs/tasks/dark.h"
 

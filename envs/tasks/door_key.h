@@ -11,7 +11,10 @@
 // agent as object 10, red, with its direction as state; the upper left corner, always a wall, shows what it holds.
 #pragma once
 
+#include <cstdint>
 #include <optional>
+#include <string>
+#include <vector>
 
 #include "envs/tasks/minigrid_view.h"
 

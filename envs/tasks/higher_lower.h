@@ -4,7 +4,10 @@
 // with full_state [26]: the share of each rank's cards that were dealt follows, the one in sight included.
 #pragma once
 
+#include <cstdint>
 #include <optional>
+#include <string>
+#include <vector>
 
 #include "envs/tasks/cards.h"
 

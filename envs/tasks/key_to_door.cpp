@@ -1,5 +1,9 @@
 #include "envs/tasks/key_to_door.h"
 
+#include <cstdint>
+#include <string>
+#include <vector>
+
 #include "envs/task_entry.h"
 #include "envs/tasks/memory_rl.h"
 

@@ -7,7 +7,10 @@
 // full_state a player that has the key wears its colour.
 #pragma once
 
+#include <cstdint>
 #include <optional>
+#include <string>
+#include <vector>
 
 #include "envs/tasks/board.h"
 

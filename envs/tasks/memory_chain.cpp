@@ -1,5 +1,9 @@
 #include "envs/tasks/memory_chain.h"
 
+#include <cstdint>
+#include <string>
+#include <vector>
+
 #include "envs/task_entry.h"
 
 namespace engram {

@@ -5,7 +5,10 @@
 // before the answer is due; the bits as +1 and -1, 0 once they are hidden, unless full_state.
 #pragma once
 
+#include <cstdint>
 #include <optional>
+#include <string>
+#include <vector>
 
 #include "base/host_device.h"
 #include "envs/task.h"

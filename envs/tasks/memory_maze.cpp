@@ -1,5 +1,8 @@
 #include "envs/tasks/memory_maze.h"
 
+#include <string>
+#include <vector>
+
 #include "base/error.h"
 #include "envs/task_entry.h"
 

@@ -11,6 +11,8 @@
 #include <cstdint>
 #include <cstring>
 #include <optional>
+#include <string>
+#include <vector>
 
 #include "envs/tasks/maze_layout.h"
 #include "envs/tasks/minigrid_view.h"

@@ -1,6 +1,9 @@
 #include "envs/tasks/minesweeper.h"
 
 #include <algorithm>
+#include <cstdint>
+#include <string>
+#include <vector>
 
 #include "base/error.h"
 #include "envs/task_entry.h"

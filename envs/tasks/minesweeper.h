@@ -5,7 +5,10 @@
 // that say whether it has a mine, then all that say whether it was opened.
 #pragma once
 
+#include <cstdint>
 #include <optional>
+#include <string>
+#include <vector>
 
 #include "envs/tasks/cards.h"
 

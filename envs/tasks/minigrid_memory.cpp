@@ -1,5 +1,10 @@
 #include "envs/tasks/minigrid_memory.h"
 
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
 #include "base/error.h"
 #include "envs/task_entry.h"
 

@@ -12,7 +12,10 @@
 // full_state the agent sees itself holding the object to remember.
 #pragma once
 
+#include <cstdint>
 #include <optional>
+#include <string>
+#include <vector>
 
 #include "envs/tasks/minigrid_view.h"
 

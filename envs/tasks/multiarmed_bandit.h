@@ -3,7 +3,10 @@
 // or paid. With full_state [2 + arms]: the probabilities follow.
 #pragma once
 
+#include <cstdint>
 #include <optional>
+#include <string>
+#include <vector>
 
 #include "envs/tasks/cards.h"
 

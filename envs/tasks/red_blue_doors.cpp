@@ -1,5 +1,10 @@
 #include "envs/tasks/red_blue_doors.h"
 
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
 #include "envs/task_entry.h"
 
 namespace engram {

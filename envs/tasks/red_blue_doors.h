@@ -12,7 +12,10 @@
 // agent sees itself holding the red door, open or closed as it is.
 #pragma once
 
+#include <cstdint>
 #include <optional>
+#include <string>
+#include <vector>
 
 #include "envs/tasks/minigrid_view.h"
 

@@ -1,5 +1,11 @@
 #include "envs/tasks/repeat_first.h"
 
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
 #include "envs/task_entry.h"
 
 namespace engram {

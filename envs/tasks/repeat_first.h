@@ -3,6 +3,11 @@
 // code; with full_state [8]: the first card's suit follows, at every step.
 #pragma once
 
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
 #include "envs/tasks/cards.h"
 
 namespace engram {

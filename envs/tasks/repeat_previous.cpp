@@ -1,5 +1,9 @@
 #include "envs/tasks/repeat_previous.h"
 
+#include <cstdint>
+#include <string>
+#include <vector>
+
 #include "base/error.h"
 #include "envs/task_entry.h"
 

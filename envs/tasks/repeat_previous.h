@@ -4,6 +4,11 @@
 // [8]: the suit to be answered follows, all 0 while nothing is asked.
 #pragma once
 
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
 #include "envs/tasks/cards.h"
 
 namespace engram {

@@ -12,7 +12,10 @@
 // share of the corridor that the agent has walked, and 1 where it is late, so that a step costs the penalty, else 0.
 #pragma once
 
+#include <cstdint>
 #include <optional>
+#include <string>
+#include <vector>
 
 #include "base/host_device.h"
 #include "envs/task.h"

@@ -1,6 +1,9 @@
 #include "envs/tasks/umbrella_chain.h"
 
 #include <algorithm>
+#include <cstdint>
+#include <string>
+#include <vector>
 
 #include "envs/task_entry.h"
 

@@ -6,7 +6,10 @@
 // nothing.
 #pragma once
 
+#include <cstdint>
 #include <optional>
+#include <string>
+#include <vector>
 
 #include "base/host_device.h"
 #include "envs/task.h"

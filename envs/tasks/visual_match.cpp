@@ -1,5 +1,10 @@
 #include "envs/tasks/visual_match.h"
 
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
 #include "base/error.h"
 #include "envs/task_entry.h"
 #include "envs/tasks/memory_rl.h"

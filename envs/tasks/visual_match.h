@@ -7,7 +7,10 @@
 // with full_state the player's own colour tells which of the three places is the right square's.
 #pragma once
 
+#include <cstdint>
 #include <optional>
+#include <string>
+#include <vector>
 
 #include "envs/tasks/board.h"
 

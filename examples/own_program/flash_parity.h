@@ -3,7 +3,10 @@
 // while the light flashes; with full_state the third is 1 while the number of flashes so far is odd.
 #pragma once
 
+#include <cstdint>
 #include <optional>
+#include <string>
+#include <vector>
 
 #include "base/host_device.h"
 #include "envs/task.h"

@@ -1,5 +1,7 @@
 #include "experiments/probe/retrieval.h"
 
+#include <cstddef>
+#include <cstdint>
 #include <numeric>
 #include <utility>
 #include <vector>

@@ -3,6 +3,7 @@
 #include <ATen/Parallel.h>
 
 #include <algorithm>
+#include <cstddef>
 #include <numeric>
 #include <optional>
 

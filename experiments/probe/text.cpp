@@ -1,5 +1,6 @@
 #include "experiments/probe/text.h"
 
+#include <cstddef>
 #include <cstdint>
 #include <filesystem>
 #include <fstream>

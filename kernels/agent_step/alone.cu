@@ -3,6 +3,8 @@
 // What counts is the number of times that the blocks have to wait for each other. So every block holds the residual
 // stream, computes norms and memory itself and sends its share of a product to all others: twice a layer, and twice for
 // the actor. The first block alone writes the step's results.
+#include <cstdint>
+
 #include "kernels/agent_step/memory.cuh"
 #include "kernels/agent_step/messages.cuh"
 #include "kernels/early_launch.h"

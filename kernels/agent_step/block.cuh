@@ -2,6 +2,10 @@
 // row by row. step.cu puts the products between its parts.
 #pragma once
 
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+
 #include "base/sample_action.h"
 #include "kernels/agent_step/product.cuh"
 #include "kernels/agent_step/sizes.cuh"

@@ -1,6 +1,10 @@
 // The memories of the environments that a block owns: copied to shared memory ahead of their use, read, and written.
 #pragma once
 
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+
 #include "kernels/agent_step/block.cuh"
 
 namespace engram {

@@ -3,6 +3,8 @@
 // else, so that it waits neither for stores to global memory nor empties the first-level cache.
 #pragma once
 
+#include <cstdint>
+
 #include "kernels/agent_step/product.cuh"
 
 namespace engram {

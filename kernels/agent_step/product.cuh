@@ -2,6 +2,8 @@
 // a cluster need to share them.
 #pragma once
 
+#include <cstdint>
+
 #include "kernels/agent_step/layout.h"
 #include "kernels/tensor_core.cuh"
 

@@ -1,3 +1,7 @@
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+
 #include "kernels/attention/short_window.cuh"
 #include "kernels/attention/tiles.cuh"
 

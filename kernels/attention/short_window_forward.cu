@@ -1,3 +1,6 @@
+#include <cmath>
+#include <cstdint>
+
 #include "kernels/attention/short_window.cuh"
 #include "kernels/attention/short_window_tile.cuh"
 #include "kernels/attention/tiles.cuh"

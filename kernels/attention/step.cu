@@ -1,4 +1,9 @@
 #include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <stdexcept>
+#include <string>
 
 #include "kernels/attention/tiles.cuh"
 

@@ -1,3 +1,6 @@
+#include <cstddef>
+#include <cstdint>
+
 #include "kernels/delta_rule/chain.h"
 #include "kernels/delta_rule/chunk_gradient.cuh"
 #include "kernels/delta_rule/warpgroup_chain.cuh"

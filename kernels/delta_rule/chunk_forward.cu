@@ -1,3 +1,5 @@
+#include <cstddef>
+
 #include "kernels/delta_rule/chain.h"
 #include "kernels/delta_rule/chunk_pipeline.cuh"
 #include "kernels/delta_rule/chunk_prepare.cuh"

@@ -1,3 +1,5 @@
+#include <cstddef>
+#include <cstdint>
 #include <type_traits>
 
 #include "kernels/delta_rule/chunk_gradient.cuh"

@@ -5,7 +5,9 @@
 // barrier.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
+#include <cstdint>
 
 #include "kernels/delta_rule/chunk_layout.cuh"
 

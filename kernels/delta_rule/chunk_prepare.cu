@@ -1,3 +1,5 @@
+#include <cstdint>
+
 #include "kernels/delta_rule/chunk_prepare.cuh"
 
 namespace engram::delta_rule {

@@ -1,3 +1,5 @@
+#include <cstdint>
+
 #include "kernels/delta_rule/chunk_gradient.cuh"
 #include "kernels/delta_rule/warpgroup_chain.cuh"
 

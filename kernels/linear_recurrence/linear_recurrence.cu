@@ -2,6 +2,7 @@
 #include <limits>
 #include <stdexcept>
 #include <string>
+#include <type_traits>
 
 #include "kernels/block/gradient_sums.h"
 #include "kernels/linear_recurrence/linear_recurrence.h"

@@ -1,4 +1,6 @@
 #include <algorithm>
+#include <cstddef>
+#include <cstdint>
 
 #include "kernels/architecture.h"
 #include "kernels/mlp_heads/layout.cuh"

@@ -1,6 +1,9 @@
 #include <algorithm>
+#include <cstddef>
+#include <cstdint>
 #include <stdexcept>
 #include <string>
+#include <vector>
 
 #include "kernels/mlp_heads/layout.cuh"
 #include "kernels/mlp_heads/tiles.cuh"

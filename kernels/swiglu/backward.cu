@@ -1,3 +1,5 @@
+#include <cstdint>
+
 #include "kernels/swiglu/stage.cuh"
 
 namespace engram {

@@ -1,6 +1,8 @@
 #include <algorithm>
+#include <cstddef>
 #include <stdexcept>
 #include <string>
+#include <vector>
 
 #include "kernels/swiglu/stage.cuh"
 

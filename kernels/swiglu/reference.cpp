@@ -1,6 +1,7 @@
 #include "kernels/swiglu/reference.h"
 
 #include <cmath>
+#include <cstddef>
 
 namespace engram {
 namespace {

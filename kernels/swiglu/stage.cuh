@@ -2,6 +2,7 @@
 // weights pass by in stages of 64 hidden units: one thread copies them, the warpgroups multiply (README.md).
 #pragma once
 
+#include <cstdint>
 #include <stdexcept>
 #include <string>
 #include <type_traits>

@@ -1,5 +1,6 @@
 #include "memory/bench/hadamard_memory.h"
 
+#include <cstdint>
 #include <memory>
 
 #include "kernels/hadamard_memory/hadamard_memory.h"

@@ -1,8 +1,10 @@
 #include <cmath>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "memory/bench/delayed_memory.h"
 #include "memory/bench/hadamard_memory.h"

@@ -1,6 +1,9 @@
 // Both memories of synchronous HQLT and their mix, as the learner runs them.
 #pragma once
 
+#include <cstdint>
+#include <vector>
+
 #include "kernels/block/mixer.h"
 #include "memory/bench/memories.h"
 #include "memory/block_stack.h"

@@ -1,5 +1,6 @@
 #include "memory/bench/vector_decay.h"
 
+#include <cstdint>
 #include <memory>
 
 #include "kernels/vector_decay/reference.h"

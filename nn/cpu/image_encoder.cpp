@@ -1,6 +1,7 @@
 #include "nn/cpu/image_encoder.h"
 
 #include <algorithm>
+#include <cstddef>
 #include <vector>
 
 #include "nn/cpu/kernels.h"

@@ -6,7 +6,9 @@
 #include <torch/torch.h>
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 #include "nn/cpu/kernels.h"

@@ -3,6 +3,7 @@
 
 #include <torch/torch.h>
 
+#include <cstdint>
 #include <string>
 
 #include "agents/episode.h"

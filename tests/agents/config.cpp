@@ -3,8 +3,10 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <cstddef>
 #include <random>
 #include <sstream>
+#include <string>
 
 #include "base/error.h"
 #include "envs/tasks/tmaze.h"

@@ -3,6 +3,8 @@
 #include <c10/util/Exception.h>
 #include <doctest/doctest.h>
 
+#include <cstdint>
+#include <exception>
 #include <new>
 #include <stdexcept>
 #include <string>

@@ -4,9 +4,17 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstddef>
+#include <cstdint>
 #include <map>
+#include <memory>
 #include <numeric>
+#include <optional>
 #include <set>
+#include <stdexcept>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "agents/episode_log.h"
 #include "agents/run_recorder.h"

@@ -4,7 +4,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstddef>
+#include <cstdint>
 #include <deque>
+#include <memory>
 #include <stdexcept>
 #include <vector>
 

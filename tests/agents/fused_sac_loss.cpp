@@ -2,7 +2,9 @@
 
 #include <doctest/doctest.h>
 
+#include <cstdint>
 #include <utility>
+#include <vector>
 
 #include "agents/episode_store.h"
 #include "agents/sac_losses.h"

@@ -1,6 +1,9 @@
 // Ranks that are programs with a GPU each learn as one.
 #include <doctest/doctest.h>
 
+#include <cstddef>
+#include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 

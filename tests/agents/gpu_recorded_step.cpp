@@ -1,6 +1,7 @@
 // Steps that are recorded and replayed on a GPU, beside the same work launched.
 #include <doctest/doctest.h>
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <vector>

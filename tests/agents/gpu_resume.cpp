@@ -1,3 +1,6 @@
+#include <string>
+#include <vector>
+
 #include "tests/agents/resumed_run.h"
 #include "tests/gpu.h"
 

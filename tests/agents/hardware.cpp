@@ -3,6 +3,10 @@
 #include <ATen/Parallel.h>
 #include <doctest/doctest.h>
 
+#include <filesystem>
+#include <string>
+#include <vector>
+
 #include "agents/config.h"
 #include "agents/trained_agent.h"
 #include "base/error.h"

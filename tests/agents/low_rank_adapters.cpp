@@ -4,6 +4,9 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <cstddef>
+#include <limits>
+#include <memory>
 #include <set>
 #include <string>
 #include <vector>

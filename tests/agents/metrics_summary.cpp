@@ -3,6 +3,8 @@
 #include <doctest/doctest.h>
 
 #include <cmath>
+#include <cstddef>
+#include <string>
 
 #include "base/error.h"
 #include "tests/storage/temporary_folder.h"

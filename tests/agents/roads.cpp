@@ -2,6 +2,9 @@
 
 #include <doctest/doctest.h>
 
+#include <string>
+#include <vector>
+
 #include "agents/trained_agent.h"
 #include "base/error.h"
 

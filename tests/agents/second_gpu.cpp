@@ -3,6 +3,10 @@
 #include <cuda_runtime_api.h>
 #include <doctest/doctest.h>
 
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
 #include "agents/hardware.h"
 #include "agents/trainer.h"
 #include "kernels/cuda_support.h"

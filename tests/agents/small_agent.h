@@ -1,7 +1,10 @@
 // Small networks and recorded episodes for tests.
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 

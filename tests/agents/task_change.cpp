@@ -2,6 +2,8 @@
 
 #include <doctest/doctest.h>
 
+#include <string>
+
 #include "agents/evaluator.h"
 #include "agents/trace.h"
 #include "agents/trained_agent.h"

@@ -2,6 +2,10 @@
 
 #include <doctest/doctest.h>
 
+#include <filesystem>
+#include <map>
+#include <string>
+
 #include "agents/run_recorder.h"
 #include "agents/trainer.h"
 #include "base/error.h"

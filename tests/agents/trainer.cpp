@@ -2,10 +2,15 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cmath>
+#include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <set>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "agents/trained_agent.h"
 #include "storage/weights.h"

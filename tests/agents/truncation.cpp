@@ -2,9 +2,11 @@
 // played, recorded, kept, gathered and learnt from.
 #include <doctest/doctest.h>
 
+#include <cstdint>
 #include <cstring>
 #include <memory>
 #include <numeric>
+#include <string>
 #include <vector>
 
 #include "agents/episode_store.h"

@@ -2,7 +2,13 @@
 
 #include <doctest/doctest.h>
 
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
 #include <sstream>
+#include <string>
+#include <vector>
 
 #include "tests/storage/temporary_folder.h"
 

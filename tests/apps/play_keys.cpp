@@ -2,7 +2,10 @@
 
 #include <doctest/doctest.h>
 
+#include <cstddef>
 #include <set>
+#include <string>
+#include <vector>
 
 #include "base/error.h"
 #include "envs/registry.h"

@@ -3,7 +3,10 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <cstddef>
+#include <cstdint>
 #include <sstream>
+#include <string>
 
 #include "agents/trained_agent.h"
 

@@ -2,6 +2,9 @@
 
 #include <doctest/doctest.h>
 
+#include <cstddef>
+#include <string>
+
 using namespace engram;
 
 TEST_CASE("an error is one printable line") {

@@ -2,6 +2,8 @@
 
 #include <doctest/doctest.h>
 
+#include <cstdint>
+
 #include "tests/base/group_root.h"
 
 using namespace engram;

@@ -2,6 +2,10 @@
 
 #include <doctest/doctest.h>
 
+#include <cstdint>
+#include <string>
+#include <vector>
+
 #include "base/error.h"
 
 using namespace engram;

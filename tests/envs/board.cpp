@@ -3,7 +3,11 @@
 #include <doctest/doctest.h>
 
 #include <cmath>
+#include <cstdint>
 #include <map>
+#include <string>
+#include <tuple>
+#include <vector>
 
 #include "base/error.h"
 #include "envs/tasks/visual_match.h"

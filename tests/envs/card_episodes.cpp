@@ -1,8 +1,11 @@
 // Recorded episodes of POPGym's card games against the rules.
 #include <doctest/doctest.h>
 
+#include <cstddef>
 #include <random>
 #include <set>
+#include <string>
+#include <vector>
 
 #include "tests/envs/golden_episodes.h"
 

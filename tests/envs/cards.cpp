@@ -4,8 +4,12 @@
 #include <doctest/doctest.h>
 
 #include <cmath>
+#include <cstdint>
 #include <cstring>
 #include <functional>
+#include <memory>
+#include <string>
+#include <vector>
 
 #include "envs/vec_env.h"
 #include "tests/envs/task_settings.h"

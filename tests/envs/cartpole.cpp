@@ -4,8 +4,10 @@
 #include <doctest/doctest.h>
 
 #include <cmath>
+#include <cstdint>
 #include <cstring>
 #include <set>
+#include <vector>
 
 #include "envs/vec_env.h"
 

@@ -2,9 +2,11 @@
 #include <doctest/doctest.h>
 
 #include <cmath>
+#include <cstddef>
 #include <map>
 #include <random>
 #include <set>
+#include <string>
 #include <utility>
 
 #include "envs/registry.h"

@@ -1,8 +1,11 @@
 // Recorded episodes of bsuite's chains against the rules.
 #include <doctest/doctest.h>
 
+#include <cstddef>
 #include <random>
 #include <set>
+#include <string>
+#include <vector>
 
 #include "envs/registry.h"
 #include "tests/envs/golden_episodes.h"

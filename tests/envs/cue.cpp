@@ -1,8 +1,13 @@
 // The cue that films restate is what the agent was shown, said only while it no longer sees it.
 #include <doctest/doctest.h>
 
+#include <cstdint>
 #include <cstring>
+#include <memory>
 #include <optional>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "envs/vec_env.h"
 

@@ -1,8 +1,10 @@
 // Recorded episodes of AMAGO's dark key-to-door against the rules.
 #include <doctest/doctest.h>
 
+#include <cstddef>
 #include <random>
 #include <set>
+#include <string>
 
 #include "tests/envs/golden_episodes.h"
 

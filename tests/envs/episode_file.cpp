@@ -3,12 +3,15 @@
 #include <doctest/doctest.h>
 #include <unistd.h>
 
+#include <cstddef>
 #include <filesystem>
 #include <fstream>
 #include <functional>
 #include <nlohmann/json.hpp>
 #include <random>
 #include <sstream>
+#include <string>
+#include <vector>
 
 #include "base/error.h"
 

@@ -1,7 +1,10 @@
 // task.full_state: the same episodes, whose observations also show what makes memory needless.
 #include <doctest/doctest.h>
 
+#include <cstddef>
+#include <cstdint>
 #include <functional>
+#include <string>
 
 #include "envs/all_tasks.h"
 #include "envs/registry.h"

@@ -3,6 +3,7 @@
 
 #include <doctest/doctest.h>
 
+#include <cstddef>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <random>

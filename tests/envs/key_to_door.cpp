@@ -2,7 +2,9 @@
 
 #include <doctest/doctest.h>
 
+#include <cstdint>
 #include <set>
+#include <string>
 
 #include "base/error.h"
 

@@ -6,9 +6,12 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <cstddef>
+#include <cstdint>
 #include <map>
 #include <queue>
 #include <set>
+#include <string>
 #include <utility>
 #include <vector>
 

@@ -1,9 +1,14 @@
 // The rules of MiniGrid's RedBlueDoors and DoorKey.
 #include <doctest/doctest.h>
 
+#include <array>
 #include <cmath>
+#include <cstddef>
+#include <cstdint>
 #include <map>
 #include <set>
+#include <utility>
+#include <vector>
 
 #include "envs/tasks/door_key.h"
 #include "envs/tasks/red_blue_doors.h"

@@ -1,8 +1,11 @@
 // Recorded episodes of MiniGrid's tasks against the rules.
 #include <doctest/doctest.h>
 
+#include <cstddef>
 #include <random>
 #include <set>
+#include <string>
+#include <vector>
 
 #include "tests/envs/golden_episodes.h"
 

@@ -1,6 +1,7 @@
 // What an agent sees, the plain way: the drawn board around the player, floor beyond it. The oracle for the fast crops.
 #pragma once
 
+#include <cstdint>
 #include <vector>
 
 #include "envs/tasks/board.h"

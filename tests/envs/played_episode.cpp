@@ -1,5 +1,12 @@
 #include "envs/played_episode.h"
 
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <random>
+#include <string>
+#include <utility>
+
 #include "envs/base64.h"
 #include "envs/vec_env.h"
 #include "tests/envs/golden_episodes.h"

@@ -5,6 +5,9 @@
 #include <cstddef>
 #include <random>
 #include <set>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "tests/envs/golden_episodes.h"
 

@@ -5,9 +5,15 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <cstdint>
 #include <cstring>
 #include <functional>
+#include <iterator>
 #include <map>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "envs/tasks/battleship.h"
 #include "envs/tasks/concentration.h"

@@ -2,6 +2,7 @@
 // termination or truncation. Every byte of an observation and every reward depends on the episode and on the step.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>

@@ -2,7 +2,11 @@
 
 #include <doctest/doctest.h>
 
+#include <cstddef>
+#include <cstdint>
 #include <set>
+#include <string>
+#include <vector>
 
 #include "base/error.h"
 #include "base/suggest.h"

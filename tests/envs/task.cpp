@@ -5,7 +5,9 @@
 
 #include <algorithm>
 #include <bit>
+#include <cstdint>
 #include <set>
+#include <type_traits>
 
 #include "envs/all_tasks.h"
 #include "envs/registry.h"

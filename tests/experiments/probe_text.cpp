@@ -1,7 +1,12 @@
 // The next byte of a file: which passages are drawn, and bits a byte where the answer is known.
 #include <doctest/doctest.h>
 
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
 #include <string>
+#include <tuple>
+#include <vector>
 
 #include "base/error.h"
 #include "experiments/probe/learner.h"

@@ -2,6 +2,8 @@
 
 #include <doctest/doctest.h>
 
+#include <utility>
+
 using namespace engram;
 
 TEST_CASE("fractions are shown in percent, and rounding errors about zero without their sign") {

@@ -2,9 +2,17 @@
 // every time.
 //   fuzz_TARGET               runs
 //   fuzz_TARGET --seeds DIR   writes the seeds into a folder that is there, for libFuzzer
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
 #include <filesystem>
 #include <fstream>
+#include <iostream>
+#include <ostream>
 #include <random>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "tests/fuzz/target.h"
 

@@ -1,6 +1,10 @@
+#include <cstddef>
+#include <cstdint>
 #include <fstream>
 #include <map>
 #include <sstream>
+#include <string>
+#include <vector>
 
 #include "envs/episode_file.h"
 #include "envs/played_episode.h"

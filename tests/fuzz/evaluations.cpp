@@ -1,3 +1,9 @@
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
 #include "experiments/evaluation_range.h"
 #include "tests/fuzz/target.h"
 

@@ -1,6 +1,10 @@
 #include "experiments/experiment.h"
 
+#include <cstddef>
+#include <cstdint>
 #include <sstream>
+#include <string>
+#include <vector>
 
 #include "tests/fuzz/target.h"
 

@@ -1,4 +1,8 @@
+#include <cstddef>
+#include <cstdint>
 #include <sstream>
+#include <string>
+#include <vector>
 
 #include "agents/metrics_summary.h"
 #include "tests/fuzz/target.h"

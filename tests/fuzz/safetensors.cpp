@@ -3,11 +3,15 @@
 
 #include <unistd.h>
 
+#include <cstdint>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <map>
 #include <sstream>
+#include <string>
+#include <vector>
 
 #include "storage/safetensors_summary.h"
 #include "tests/fuzz/target.h"

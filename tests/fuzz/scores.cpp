@@ -1,3 +1,8 @@
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
 #include "experiments/score_table.h"
 #include "tests/fuzz/target.h"
 

@@ -1,9 +1,13 @@
 // What a run goes on from, after the digest: a checkpoint may be forged, so that its digest is right and its state is
 // not.
 #include <algorithm>
+#include <cstdint>
 #include <cstring>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <sstream>
+#include <string>
+#include <vector>
 
 #include "agents/trainer.h"
 #include "storage/safetensors.h"

@@ -1,5 +1,13 @@
 #include <doctest/doctest.h>
 
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <mutex>
+#include <utility>
+#include <vector>
+
 #include "tests/kernels/attention_case.h"
 
 using namespace engram;

@@ -1,5 +1,11 @@
 #include <doctest/doctest.h>
 
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <utility>
+#include <vector>
+
 #include "tests/kernels/attention_case.h"
 
 using namespace engram;

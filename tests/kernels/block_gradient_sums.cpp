@@ -1,7 +1,10 @@
 #include <doctest/doctest.h>
 
 #include <cmath>
+#include <cstddef>
+#include <cstdint>
 #include <utility>
+#include <vector>
 
 #include "kernels/block/gradient_sums.h"
 #include "tests/kernels/block_test.h"

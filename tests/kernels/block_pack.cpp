@@ -1,5 +1,8 @@
 #include <doctest/doctest.h>
 
+#include <cstddef>
+#include <vector>
+
 #include "kernels/block/pack.h"
 #include "tests/kernels/block_test.h"
 

@@ -1,5 +1,7 @@
 #include <doctest/doctest.h>
 
+#include <mutex>
+
 #include "tests/kernels/delta_rule_case.h"
 
 using namespace engram;

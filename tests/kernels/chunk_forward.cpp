@@ -1,6 +1,11 @@
 #include <doctest/doctest.h>
 
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <mutex>
 #include <utility>
+#include <vector>
 
 #include "tests/kernels/delta_rule_case.h"
 

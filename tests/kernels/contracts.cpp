@@ -1,6 +1,8 @@
 // What the kernels' launchers refuse, before they launch anything.
 #include <doctest/doctest.h>
 
+#include <cstddef>
+#include <cstdint>
 #include <exception>
 #include <string>
 

@@ -2,6 +2,9 @@
 
 #include <doctest/doctest.h>
 
+#include <utility>
+#include <vector>
+
 #include "tests/kernels/delta_rule_case.h"
 
 using namespace engram;

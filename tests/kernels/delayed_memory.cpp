@@ -2,7 +2,11 @@
 
 #include <doctest/doctest.h>
 
+#include <cstdint>
 #include <list>
+#include <mutex>
+#include <utility>
+#include <vector>
 
 #include "tests/kernels/delayed_memory_case.h"
 

@@ -2,6 +2,7 @@
 #include <doctest/doctest.h>
 
 #include <memory>
+#include <vector>
 
 #include "kernels/delayed_memory/walk.h"
 #include "tests/kernels/delayed_memory_case.h"

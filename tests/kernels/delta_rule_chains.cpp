@@ -4,6 +4,10 @@
 #include <doctest/doctest.h>
 
 #include <iterator>
+#include <mutex>
+#include <stdexcept>
+#include <string>
+#include <vector>
 
 #include "kernels/architecture.h"
 #include "kernels/delta_rule/chain.h"

@@ -2,6 +2,10 @@
 
 #include <doctest/doctest.h>
 
+#include <cstddef>
+#include <stdexcept>
+#include <vector>
+
 #include "tests/kernels/block_test.h"
 
 using namespace engram;

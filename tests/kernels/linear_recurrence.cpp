@@ -2,6 +2,13 @@
 
 #include <doctest/doctest.h>
 
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <mutex>
+#include <string>
+#include <vector>
+
 #include "tests/kernels/block_test.h"
 #include "tests/kernels/linear_recurrence_case.h"
 

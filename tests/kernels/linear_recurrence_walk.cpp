@@ -1,6 +1,10 @@
 // The linear recurrence without a GPU: its definition, and what the threads of the kernels do, in turns.
 #include <doctest/doctest.h>
 
+#include <complex>
+#include <cstddef>
+#include <vector>
+
 #include "kernels/linear_recurrence/walk.h"
 #include "tests/kernels/linear_recurrence_case.h"
 

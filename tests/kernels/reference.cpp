@@ -3,6 +3,8 @@
 #include <doctest/doctest.h>
 
 #include <cmath>
+#include <cstddef>
+#include <vector>
 
 #include "tests/kernels/delta_rule_case.h"
 

@@ -3,6 +3,9 @@
 #include <doctest/doctest.h>
 
 #include <cstring>
+#include <limits>
+#include <mutex>
+#include <stdexcept>
 #include <vector>
 
 #include "tests/kernels/slstm_case.h"

@@ -1,6 +1,8 @@
 // sLSTM's cell without a GPU: the kernels' own text of a step and of its gradient, channel by channel.
 #include <doctest/doctest.h>
 
+#include <cmath>
+#include <cstddef>
 #include <vector>
 
 #include "kernels/slstm/cell.h"

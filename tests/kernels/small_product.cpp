@@ -1,8 +1,12 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <cmath>
+#include <cstdint>
 #include <limits>
 #include <mutex>
+#include <string>
+#include <vector>
 
 #include "tests/kernels/small_product_case.h"
 

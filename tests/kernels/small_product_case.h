@@ -2,7 +2,11 @@
 #pragma once
 
 #include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
 #include <string>
+#include <vector>
 
 #include "kernels/small_product/small_product.h"
 #include "tests/kernels/block_test.h"

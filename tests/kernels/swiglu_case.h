@@ -1,6 +1,9 @@
 // A problem for the fused SwiGLU: numbers, buffers on the device that start as NaN, results.
 #pragma once
 
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
 #include <string>
 #include <vector>
 

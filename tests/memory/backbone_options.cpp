@@ -1,5 +1,10 @@
 #include "memory/backbone_options.h"
 
+#include <cmath>
+#include <cstdint>
+#include <string>
+#include <utility>
+
 #include "base/error.h"
 #include "memory/fast_weights.h"
 #include "tests/memory/definition.h"

@@ -1,7 +1,11 @@
 // Delta rule and attention on the CPU in float32 against LibTorch's operations in double precision (memory/ops.h).
 #include <doctest/doctest.h>
 
+#include <array>
+#include <cstddef>
+#include <cstdint>
 #include <functional>
+#include <memory>
 #include <vector>
 
 #include "memory/ops.h"

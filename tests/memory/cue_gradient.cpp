@@ -1,7 +1,11 @@
 // The gradient that reaches a cue, against hand-made sums and finite differences.
 #include "memory/cue_gradient.h"
 
+#include <cmath>
+#include <cstdint>
+#include <memory>
 #include <stdexcept>
+#include <string>
 
 #include "memory/ops.h"
 #include "tests/memory/definition.h"

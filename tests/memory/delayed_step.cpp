@@ -2,7 +2,9 @@
 // operations; and which steps have kernels.
 #include <doctest/doctest.h>
 
+#include <cstdint>
 #include <memory>
+#include <string>
 #include <utility>
 #include <vector>
 

@@ -1,3 +1,9 @@
+#include <cmath>
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
 #include "tests/memory/definition.h"
 
 using namespace engram;

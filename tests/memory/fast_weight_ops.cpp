@@ -2,6 +2,12 @@
 // beyond the range of float32, chunks that do not divide the time.
 #include "memory/fast_weight_ops.h"
 
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
 #include "tests/memory/support.h"
 
 using namespace engram;

@@ -1,6 +1,8 @@
 // What the kernels of fast weights are tested against is what LibTorch's operations compute.
 #include <doctest/doctest.h>
 
+#include <cmath>
+#include <cstdint>
 #include <utility>
 #include <vector>
 

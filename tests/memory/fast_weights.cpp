@@ -1,7 +1,12 @@
 // fast_weights and its presets against their definition, computed step by step and head by head in double precision.
 #include "memory/fast_weights.h"
 
+#include <cmath>
+#include <cstdint>
 #include <functional>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "base/error.h"
 #include "memory/fast_weight_ops.h"

@@ -1,6 +1,11 @@
 #include "memory/ffm.h"
 
+#include <cmath>
 #include <complex>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
 
 #include "base/error.h"
 #include "tests/memory/definition.h"

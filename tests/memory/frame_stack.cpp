@@ -1,5 +1,8 @@
 #include "memory/frame_stack.h"
 
+#include <cstdint>
+#include <string>
+
 #include "base/error.h"
 #include "tests/memory/definition.h"
 

@@ -1,5 +1,6 @@
 // Every backbone on a GPU against the CPU, in double precision.
 #include <algorithm>
+#include <cstddef>
 #include <vector>
 
 #include "memory/sequence_model.h"

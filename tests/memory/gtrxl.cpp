@@ -1,5 +1,12 @@
 #include "memory/gtrxl.h"
 
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
 #include "base/error.h"
 #include "tests/memory/definition.h"
 

@@ -4,6 +4,7 @@
 #include <doctest/doctest.h>
 #include <torch/torch.h>
 
+#include <cstddef>
 #include <cstdint>
 #include <limits>
 #include <string>

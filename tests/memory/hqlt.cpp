@@ -1,4 +1,11 @@
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <string>
 #include <tuple>
+#include <utility>
+#include <vector>
 
 #include "base/error.h"
 #include "tests/memory/fast_weights_definition.h"

@@ -1,5 +1,9 @@
 #include "memory/linear_recurrence.h"
 
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
 #include "tests/memory/support.h"
 
 using namespace engram;

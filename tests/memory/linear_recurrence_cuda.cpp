@@ -4,6 +4,7 @@
 #include <doctest/doctest.h>
 #include <torch/torch.h>
 
+#include <cstdint>
 #include <string>
 #include <vector>
 

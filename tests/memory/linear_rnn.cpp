@@ -1,8 +1,13 @@
 // minGRU, LRU, S5 and RG-LRU against their equations, in plain loops over time.
 #include "memory/linear_rnn.h"
 
+#include <cmath>
 #include <complex>
+#include <cstddef>
+#include <cstdint>
 #include <functional>
+#include <string>
+#include <vector>
 
 #include "base/error.h"
 #include "tests/memory/definition.h"

@@ -2,8 +2,13 @@
 #include "memory/memory_view.h"
 
 #include <algorithm>
+#include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <stdexcept>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "base/text.h"
 #include "memory/ops.h"

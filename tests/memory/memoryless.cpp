@@ -1,3 +1,5 @@
+#include <string>
+
 #include "tests/memory/definition.h"
 
 using namespace engram;

@@ -1,7 +1,10 @@
 // The operations against their definitions, written as plain loops in double precision.
 #include "memory/ops.h"
 
+#include <algorithm>
 #include <cmath>
+#include <cstddef>
+#include <cstdint>
 #include <vector>
 
 #include "tests/memory/support.h"

@@ -1,3 +1,8 @@
+#include <cmath>
+#include <cstdint>
+#include <string>
+#include <utility>
+
 #include "tests/memory/definition.h"
 
 using namespace engram;

@@ -1,6 +1,8 @@
 #include "memory/registry.h"
 
 #include <algorithm>
+#include <cstddef>
+#include <string>
 
 #include "base/error.h"
 #include "base/suggest.h"

@@ -3,8 +3,14 @@
 #include "memory/sequence_model.h"
 
 #include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
 #include <limits>
 #include <random>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "tests/memory/support.h"
 

@@ -2,10 +2,13 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstddef>
 #include <cstdint>
 #include <limits>
 #include <set>
 #include <stdexcept>
+#include <string>
+#include <vector>
 
 #include "base/error.h"
 #include "memory/hadamard_memory.h"

@@ -1,6 +1,9 @@
 #include "memory/slstm.h"
 
 #include <cmath>
+#include <cstdint>
+#include <string>
+#include <vector>
 
 #include "base/error.h"
 #include "tests/memory/definition.h"

@@ -1,7 +1,13 @@
 // Hybrids by a list: what the layers of attention compute, that layers keep their own settings, and what is refused.
 #include "memory/stack.h"
 
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
 #include <functional>
+#include <string>
+#include <vector>
 
 #include "base/error.h"
 #include "tests/memory/definition.h"

@@ -1,3 +1,8 @@
+#include <cmath>
+#include <cstdint>
+#include <string>
+#include <vector>
+
 #include "base/error.h"
 #include "tests/memory/definition.h"
 

@@ -2,6 +2,7 @@
 #include <doctest/doctest.h>
 
 #include <array>
+#include <cstdint>
 #include <vector>
 
 #include "nn/fused_linear.h"

@@ -5,6 +5,7 @@
 #include <c10/cuda/CUDAStream.h>
 #include <doctest/doctest.h>
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <string>

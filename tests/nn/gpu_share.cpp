@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 
 #include <cstdlib>
+#include <string>
 
 #include "tests/storage/temporary_folder.h"
 

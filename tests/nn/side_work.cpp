@@ -4,6 +4,9 @@
 #include <ATen/cuda/CUDAGraph.h>
 #include <doctest/doctest.h>
 
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
 #include <thread>
 #include <vector>
 

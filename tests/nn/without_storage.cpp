@@ -3,6 +3,8 @@
 #include <doctest/doctest.h>
 #include <torch/torch.h>
 
+#include <cstdint>
+#include <string>
 #include <thread>
 
 #include "memory/registry.h"

@@ -6,6 +6,9 @@
 
 #include <chrono>
 #include <csignal>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
 #include <string>
 
 #include "agents/device_graph.h"

@@ -6,10 +6,16 @@
 
 #include <cerrno>
 #include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
 #include <mutex>
 #include <numeric>
 #include <optional>
 #include <set>
+#include <string>
+#include <thread>
+#include <vector>
 
 #include "tests/ranks/in_processes.h"
 #include "tests/ranks/in_threads.h"

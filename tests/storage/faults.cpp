@@ -2,8 +2,17 @@
 #include <doctest/doctest.h>
 
 #include <cerrno>
+#include <cstddef>
+#include <cstdint>
+#include <exception>
+#include <filesystem>
 #include <functional>
+#include <ios>
+#include <optional>
+#include <ostream>
+#include <string>
 #include <system_error>
+#include <vector>
 
 #include "storage/files.h"
 #include "storage/run_directory.h"

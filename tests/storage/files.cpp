@@ -2,8 +2,11 @@
 
 #include <doctest/doctest.h>
 
+#include <filesystem>
 #include <iterator>
+#include <ostream>
 #include <stdexcept>
+#include <string>
 
 #include "base/error.h"
 #include "tests/storage/temporary_folder.h"

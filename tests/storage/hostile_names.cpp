@@ -9,9 +9,13 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <filesystem>
 #include <map>
+#include <ostream>
 #include <random>
 #include <set>
+#include <string>
+#include <system_error>
 #include <vector>
 
 #include "storage/files.h"

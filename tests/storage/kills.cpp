@@ -7,9 +7,13 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
+#include <filesystem>
 #include <functional>
+#include <iterator>
 #include <random>
+#include <string>
 #include <thread>
 
 #include "storage/files.h"

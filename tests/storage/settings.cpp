@@ -3,6 +3,8 @@
 #include <doctest/doctest.h>
 
 #include <sstream>
+#include <string>
+#include <vector>
 
 #include "tests/storage/temporary_folder.h"
 

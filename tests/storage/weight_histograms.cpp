@@ -2,8 +2,11 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <limits>
 #include <numeric>
+#include <string>
+#include <vector>
 
 using namespace engram;
 

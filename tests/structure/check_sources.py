@@ -1,5 +1,6 @@
-"""Fails on an #include against the directions that the folders may depend on each other, on a comment that a
-reformatting has broken, on overgrown files, and on what only one file may do.
+"""Fails on an #include against the directions that the folders may depend on each other, on a name of the standard
+library whose header is not included, on a comment that a reformatting has broken, on overgrown files, and on what only
+one file may do.
 
     check_sources.py ROOT
 """
@@ -7,6 +8,8 @@ reformatting has broken, on overgrown files, and on what only one file may do.
 import pathlib
 import re
 import sys
+
+import standard_headers
 
 # folder -> what its files may include, folders or single headers; a folder may always include itself
 ALLOWED = {
@@ -36,6 +39,7 @@ ONLY_IN = {
 }
 
 INCLUDE = re.compile(r'\s*#\s*include\s*["<]([^">]+)[">]')
+PART = re.compile(r'^#include "([^"]+\.inc)"$', re.MULTILINE)
 COMMENT = re.compile(r"(\s*// )(\S.*)")
 
 
@@ -64,6 +68,23 @@ def direction_problems(root, folder, path, name, text):
             yield f"{name}:{number}: includes {header}, but {folder} may include {may}"
         elif (path.parent / header).exists() and not (root / header).exists():
             yield f"{name}:{number}: includes {header}: headers are named from the root folder"
+
+
+def with_parts(root, text):
+    """The text with that of the .inc files that it includes in their place."""
+    return PART.sub(lambda match: with_parts(root, (root / match.group(1)).read_text(encoding="utf-8")), text)
+
+
+def standard_header_problems(root, path, name, text):
+    if path.suffix == ".inc":  # a part of the files that include it
+        return
+    text = with_parts(root, text)
+    headers = standard_headers.included(text)
+    own = path.with_suffix(".h")
+    if path != own and own.exists():
+        headers |= standard_headers.included(own.read_text(encoding="utf-8"))
+    for header, used in standard_headers.missing(text, headers):
+        yield f"{name}: uses {used} without #include <{header}>"
 
 
 def comment_problems(name, text):
@@ -97,13 +118,14 @@ def problems(root):
             if folder in ALLOWED:
                 yield from direction_problems(root, folder, path, name, text)
                 yield from only_in_problems(name, text)
+            yield from standard_header_problems(root, path, name, text)
             yield from comment_problems(name, text)
             yield from size_problems(name, text)
 
 
 def main():
     found = list(problems(pathlib.Path(sys.argv[1])))
-    print("\n".join(found) or "sources keep their directions and sizes and have whole comments")
+    print("\n".join(found) or "sources keep their directions and sizes, include what they use, and have whole comments")
     return 1 if found else 0
 
 

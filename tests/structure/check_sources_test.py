@@ -44,7 +44,7 @@ REFUSED = [
     ("video/film.h", '#include "agents/policy.h"'),
     ("envs/tasks/tmaze.h", '#include "../task.h"'),
     ("nn/cpu/kernels.inc", '#include "memory/ops.h"'),
-    ("apps/list.cpp", 'std::cout << json.dump(2);'),
+    ("apps/list.cpp", 'print(json.dump(2));'),
 ]
 
 for name, line in ALLOWED:
@@ -56,6 +56,33 @@ for name, line in REFUSED:
 assert len(found({"envs/tasks/tmaze.h": '#include "maze.h"\n', "envs/tasks/maze.h": ""})) == 1
 assert found({"envs/long.h": "\n" * check_sources.MAX_LINES}) == []
 assert len(found({"envs/long.h": "\n" * (check_sources.MAX_LINES + 1)})) == 1
+
+# Names of the standard library, and the headers that declare them.
+INCLUDED = [
+    {"nn/a.cpp": "#include <cstdint>\n#include <string>\nstd::uint32_t a; std::string b;\n"},
+    {"nn/a.cpp": '#include "nn/a.h"\nstd::vector<int> a;\n', "nn/a.h": "#include <vector>\n"},  # its own header
+    {"nn/a.cpp": "#include <stdint.h>\nuint32_t a;\n"},
+    {"nn/a.cpp": "#include <cstring>\nstd::size_t a;\n"},  # by the standard
+    {"nn/a.cpp": "// std::vector\nconst char* a = \"std::vector\"; /* std::vector\n */ char b = '\"'; int c = 1'000;\n"},
+    {"nn/a.cpp": "auto a = x.errno; auto b = torch::size_t();\n"},
+    {"nn/a.cpp": '#include "nn/a.inc"\n', "nn/a.inc": "#include <array>\nstd::array<int, 2> a;\n"},
+    {"nn/a.cpp": '#include <array>\n#include "nn/a.inc"\n', "nn/a.inc": "std::array<int, 2> a;\n"},
+]
+MISSING = [
+    ("nn/a.h", "std::uint32_t a;", "uint32_t without #include <cstdint>"),
+    ("kernels/a.cu", "uint32_t a;", "uint32_t without #include <cstdint>"),
+    ("kernels/a.cuh", "memcpy(a, b, 4);", "memcpy without #include <cstring>"),
+    ("tests/nn/a.cpp", "#include <map>\nstd::ranges::sort(a);", "sort without #include <algorithm>"),
+    ("nn/a.cpp", '#include "nn/b.h"\nstd::move(a);', "move without #include <utility>"),
+    ("nn/a.cpp", '"" std::optional<int> a; // #include <optional>', "optional without #include <optional>"),
+    ("examples/a/a.h", "float a = NAN;", "NAN without #include <cmath>"),
+]
+for files in INCLUDED:
+    assert found(files) == [], files
+for name, text, problem in MISSING:
+    assert found({name: text + "\n", "nn/b.h": "#include <utility>\n"}) == [f"{name}: uses {problem}"], (name, text)
+part = found({"nn/a.cpp": '#include "nn/a.inc"\n', "nn/a.inc": "std::array<int, 2> a;\n"})
+assert part == ["nn/a.cpp: uses array without #include <array>"], part
 
 # A line that ends early, in the middle of a sentence.
 FULL = "  // " + "word " * 23

@@ -2,7 +2,10 @@
 
 #include <doctest/doctest.h>
 
+#include <cstddef>
 #include <stdexcept>
+#include <string>
+#include <vector>
 
 #include "envs/shown_observation.h"
 #include "tests/video/pictures.h"

@@ -3,8 +3,15 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <memory>
 #include <opencv2/videoio.hpp>
 #include <stdexcept>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "envs/shown_observation.h"
 #include "tests/storage/temporary_folder.h"

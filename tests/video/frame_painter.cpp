@@ -2,7 +2,11 @@
 
 #include <doctest/doctest.h>
 
+#include <cstddef>
 #include <stdexcept>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "envs/shown_observation.h"
 #include "tests/video/pictures.h"

@@ -3,6 +3,9 @@
 #include <doctest/doctest.h>
 #include <gif_lib.h>
 
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
 #include <fstream>
 #include <functional>
 #include <opencv2/imgproc.hpp>
@@ -10,6 +13,7 @@
 #include <set>
 #include <sstream>
 #include <stdexcept>
+#include <string>
 #include <tuple>
 #include <vector>
 

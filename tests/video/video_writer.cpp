@@ -3,6 +3,10 @@
 #include <doctest/doctest.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <cstdint>
+#include <cstdio>
+#include <filesystem>
 #include <fstream>
 #include <opencv2/imgproc.hpp>
 #include <opencv2/videoio.hpp>

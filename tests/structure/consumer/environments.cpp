@@ -1,6 +1,7 @@
 // Another project's use of the environments: random steps until every episode has ended once.
 #include <cstdint>
 #include <cstdio>
+#include <string>
 #include <vector>
 
 #include "base/rng.h"
