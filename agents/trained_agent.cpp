@@ -28,7 +28,7 @@ TensorMap load_own_weights(const RunDirectory& run, const std::filesystem::path&
   if (found == weights.metadata.end()) return std::move(weights.tensors);
   std::istringstream stream(found->second);
   const std::string where = "weights file '" + file.string() + "'";
-  Config own = Config::from_settings(read_settings(stream, "the config in " + where));
+  Config own = Config::from_layers({read_settings(stream, "the config in " + where)});
   const auto compare = [&](const std::string& key, const std::string& theirs, const std::string& ours) {
     if (theirs != ours)
       throw UserError(where + " is of a run with " + key + " = " + theirs + ", but '" + run.config_file().string() +

@@ -12,6 +12,7 @@
 #include "envs/tasks/tmaze.h"
 #include "envs/tasks/visual_match.h"
 #include "memory/backbone_options.h"
+#include "memory/registry.h"
 #include "storage/settings.h"
 #include "tests/storage/temporary_folder.h"
 
