@@ -117,6 +117,10 @@ int format_of(const SettingsLayers& layers) {
 }
 
 Config resolve(const SettingsLayers& layers) {
+  for (const SettingsLayer& layer : layers)
+    for (const auto& [key, value] : layer.settings)
+      if (!is_utf8(value))
+        throw SettingError(key, key + " = '" + value + "' is not UTF-8, as what a run keeps of its settings must be");
   const Choices choices = choose(layers);
   Config config;
   config.task = choices.task;
@@ -131,8 +135,6 @@ Config resolve(const SettingsLayers& layers) {
     if (&layer == choices.preset_layer)
       for (const auto& [option, value] : choices.preset->values) options.set(preset_key(option), value);
     for (const auto& [key, value] : layer.settings) {
-      if (!is_utf8(value))
-        throw SettingError(key, key + " = '" + value + "' is not UTF-8, as what a run keeps of its settings must be");
       if (is_choice(key) || key == kFormatKey) continue;
       const Option* const option = find_option(options, key);
       if (option == nullptr) refuse_unknown(choices, layer, key);

@@ -167,7 +167,7 @@ std::string standing_text(const RunFacts& facts) {
 
 // Empty where there is nothing to go on from, or a program does.
 std::string resume_command(const RunFacts& facts) {
-  return facts.newest == nullptr || facts.running
+  return !facts.can_go_on() || facts.running
              ? ""
              : shell_command({"engram", "train", "--resume", facts.folder.string()});
 }

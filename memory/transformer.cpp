@@ -38,10 +38,10 @@ fused::Norm fused_norm(const torch::nn::LayerNorm& norm) { return {norm->weight,
 
 // [steps, D]: sin in the even channels, cos in the odd ones, of p / 10000^(2i/D).
 Tensor sinusoidal_code(std::int64_t steps, std::int64_t width) {
-  const Tensor channel_D = torch::arange(width, torch::kFloat64);
-  const Tensor frequency_D = torch::pow(10000.0, torch::floor(channel_D / 2) * (-2.0 / static_cast<double>(width)));
-  const Tensor angle_TD = torch::arange(steps, torch::kFloat64).unsqueeze(1) * frequency_D;
-  return torch::where(channel_D.remainder(2) == 0, angle_TD.sin(), angle_TD.cos()).to(torch::kFloat32);
+  const Tensor pair_P = torch::arange((width + 1) / 2, torch::kFloat64);
+  const Tensor frequency_P = torch::pow(10000.0, pair_P * (-2.0 / static_cast<double>(width)));
+  const Tensor angle_TP = torch::arange(steps, torch::kFloat64).unsqueeze(1) * frequency_P;
+  return torch::stack({angle_TP.sin(), angle_TP.cos()}, 2).flatten(1).narrow(1, 0, width).to(torch::kFloat32);
 }
 
 class Attention : public torch::nn::Module, public AttentionMaps {

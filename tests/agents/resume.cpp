@@ -132,7 +132,8 @@ TEST_CASE("a state that does not fit is refused, with the entry that does not") 
   CHECK(message([](SafetensorsFile&) {}, config) == "accepted");
   for (const auto& [key, text] : observer.states[0].metadata) {
     const std::string name = key.substr(std::string(StateArchive::kValuePrefix).size());
-    refused(name, [&](SafetensorsFile& file) { file.metadata.erase(key); });
+    if (name != "measured_steps")  // states of earlier versions have none
+      refused(name, [&](SafetensorsFile& file) { file.metadata.erase(key); });
     refused(name, [&](SafetensorsFile& file) { file.metadata[key] = "12x"; });
     if (text.find('.') != std::string::npos || name.ends_with("success") || name.ends_with("return")) continue;  // real
     refused(name, [&](SafetensorsFile& file) { file.metadata[key] = "999999999999999999999999"; });

@@ -52,7 +52,7 @@ assert output_of("gradient", "--memory=lstm", *sizes, "--json").splitlines() == 
 table = output_of("gradient", "--memory=hqlt,none", *sizes, "--inputs=normal").splitlines()
 assert len(table) == 7 and table[0].split()[0] == "backbone", table
 assert table[6].split() == ["none", "20", "0.00e+00", "-", "-"], table
-for words, message in ((("--memory", ""), "--memory is empty"), (("--delays", ""), "--delays is empty"),
+for words, message in ((("--memory", ""), "memory = '' is not allowed"), (("--delays", ""), "delays = '' is not allowed"),
                        (("--memory=lstm,stack:stack=[deltanet",), "has a square bracket without its other one"),
                        (("--delays=3,x",), "--delays '3,x': 'x' is not an integer 0..100000"),
                        (("--delays=-1",), "--delays '-1': '-1' is not an integer 0..100000"),

@@ -57,7 +57,7 @@ TEST_CASE("on a terminal the line is overwritten, and what is said stands above 
       out, [] { return 80; }, {&run}, 1);
   progress.started(run);
   progress.report({});
-  CHECK(out.str() == "\r[....................] 0 of 1 runs finished, 1 running  0%\033[J\r");
+  CHECK(out.str() == "\r[....................] 0 of 1 run finished, 1 running  0%\033[J\r");
   progress.say("here");
   CHECK(out.str().ends_with("running  0%\033[J\r\r\033[Jhere\n"));
 }

@@ -19,8 +19,15 @@ TINY = ["--memory.name=lstm", "--memory.width=8", "--network.hidden_width=16", "
 MAZE = ["--task.name=tmaze", "--task.corridor_length=5", "--task.penalty=-0.1", "--task.active=true", *TINY]
 
 
+def once(arguments):
+    """The last of the options of one name alone: given twice they would contradict each other."""
+    last = {str(word).partition("=")[0]: i for i, word in enumerate(arguments)}
+    return [word for i, word in enumerate(arguments)
+            if not str(word).startswith("--") or last[str(word).partition("=")[0]] == i]
+
+
 def engram(*arguments, status=0):
-    result = subprocess.run([ENGRAM, *arguments], capture_output=True, timeout=300)
+    result = subprocess.run([ENGRAM, *once(arguments)], capture_output=True, timeout=300)
     assert result.returncode == status, (arguments, result)
     if status == 0:
         assert result.stderr == b"", result.stderr

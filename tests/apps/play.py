@@ -117,7 +117,7 @@ def check_differences(folder):
     assert "step 5: reward\n  expected 5\n  came     0" in text, text
     assert "step 4: observation" in mismatch(actions=[0, 1, 2, 3, 3, 3, 1, 0, 0])
     assert "step 9: success" in mismatch(success=not line["success"])
-    assert "1 episodes, 1 mismatches" in mismatch(seed=2)
+    assert "1 episode, 1 mismatch" in mismatch(seed=2)
     (folder / "changed.jsonl").write_text(json.dumps({**line, "seed": "two"}) + "\n")
     refused(folder, "replay", "changed.jsonl", mentions=["line 1: 'seed' is \"two\"; it takes an integer"])
 

@@ -185,7 +185,7 @@ def check_help(folder):
     listed = json.loads(engram(folder, "list", "--json"))
     assert {task["name"] for task in listed["tasks"]} >= {"visual_match", "key_to_door", "tmaze"}
     assert {item["name"] for item in listed["backbones"]} >= {"transformer", "deltanet", "hqlt", "lstm", "gru", "none"}
-    text = engram(folder, "list")
+    text = engram(folder, "list", "presets")
     for preset in listed["presets"]:
         assert preset["name"] in text, preset
     assert max(map(len, engram(folder, "train", "--help").splitlines())) <= 110

@@ -64,7 +64,7 @@ TEST_CASE("scores of finished runs, and what the others are") {
   REQUIRE(odd.scores);
   CHECK(odd.curve.size() == 1);  // steps that go back are left out
   CHECK(mentions(odd.remark, "ended by the clock after 75% of its steps"));
-  CHECK(mentions(odd.remark, "1 lines of metrics.jsonl"));
+  CHECK(mentions(odd.remark, "1 line of metrics.jsonl"));
   CHECK(!result(results, "short/none/1").scores);
   CHECK(mentions(result(results, "short/none/1").remark, "no evaluation"));
 

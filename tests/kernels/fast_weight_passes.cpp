@@ -98,7 +98,7 @@ void check_strengths(const StrengthsCase& c) {
           (c.is_scaled() ? 2 : 1) * gradient_tolerance(c.dtype));
   if (c.write_bias)
     CHECK(relative_error(download(device.d_write_bias, Dtype::kFloat32), d.write_bias_H) <=
-          std::max(kSumTolerance, c.is_scaled() ? gradient_tolerance(c.dtype) : 0));
+          std::max(kSumTolerance, c.is_scaled() ? 2 * gradient_tolerance(c.dtype) : 0));  // likewise, summed
   if (c.has_decay()) {
     CHECK(relative_error(device.logits_result(c.decay_column(), c.heads), d.decay_logits) <=
           gradient_tolerance(c.dtype));

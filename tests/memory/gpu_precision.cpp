@@ -212,7 +212,9 @@ TEST_CASE("by LibTorch every backbone learns in bfloat16, with parameters and th
       for (std::size_t i = 0; i < expected.parameters.size(); ++i) {
         const std::string name = models.model->named_parameters().keys()[i];
         CAPTURE(name);
-        if (name.ends_with("key.bias")) continue;  // its gradient is zero but for rounding
+        // Gradients that are zero but for rounding: a common factor of all write strengths e^(b + ...) divides out of what
+        // mlstm answers, wherever its norm is above the bound.
+        if (name.ends_with("key.bias") || name.ends_with("beta_bias")) continue;
         REQUIRE(got.parameters[i].defined() == expected.parameters[i].defined());
         if (!expected.parameters[i].defined()) continue;
         CHECK((got.parameters[i].scalar_type() == torch::kFloat32));
