@@ -23,7 +23,7 @@ std::string trimmed(std::string_view text) {
 // Of a line without blanks around it; empty if it is no heading. A dot at its end is not its own.
 std::string section_name(const std::string& line) {
   if (!line.starts_with('[') || !line.ends_with(']')) return "";
-  std::string name = line.substr(1, line.size() - 2);
+  std::string name = trimmed(std::string_view(line).substr(1, line.size() - 2));
   if (name.ends_with('.')) name.pop_back();
   return name;
 }

@@ -118,7 +118,7 @@ TEST_CASE("the colours that are to be seen are explained, those of one meaning t
   CHECK(line_of(ColourDepth::k24Bit, 80, 24) ==
         "\033[48;2;1;1;1m  \033[0m\033[48;2;2;2;2m\033[38;5;231m^ \033[0m wall   "
         "\033[48;2;50;0;0m  \033[0m\033[48;2;250;0;0m  \033[0m odds");
-  CHECK(plain(line_of(ColourDepth::k24Bit, 15, 24)) == "     wall");  // the second item on a line of its own
+  CHECK(plain(line_of(ColourDepth::k24Bit, 15, 24)) == "  ^  wall");  // the second item on a line of its own
   // Where there is little room it goes before what is seen in words, and where the picture has none with it.
   CHECK(line_of(ColourDepth::kNone, 80, 5) == "");
   screen.pictures[0].picture.resize(40, 2, {1, 1, 1});

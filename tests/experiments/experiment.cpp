@@ -338,7 +338,7 @@ TEST_CASE("the file of an experiment is named with the line of what is refused, 
   CHECK(error_of("[compare]\nsedes = 3\n[tasks.x]\ntask.name = tmaze\n") ==
         file + ", line 2: unknown key 'compare.sedes'; did you mean 'compare.seeds'?");
   CHECK(error_of("[tasks.x]\nlike = y\n" + kSmall) == file + ", line 2: 'y' is none of the sections before this one");
-  CHECK(error_of("[tasks.a b]\ntask.name = tmaze\n").starts_with(file + ", line 2: label 'a b' is not allowed"));
+  CHECK(error_of("[tasks.a b]\ntask.name = tmaze\n").starts_with(file + ", line 1: label 'a b' is not allowed"));
   CHECK(error_of(kSmall, {{"compare.match", "width"}}).starts_with("compare.match = 'width' is not allowed"));
   const std::string of_run = error_of("[run]\nseed = 3\n[task]\nname = tmaze\n");
   CHECK(mentions(of_run, file + " has none of the sections [compare], [tasks.LABEL] and [backbones.LABEL]"));
