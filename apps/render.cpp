@@ -138,7 +138,7 @@ std::optional<std::string> run_directory(const CommandLine& line, const RenderOp
 }
 
 // An episode to film, with what its memory did where that is shown, and its place among the evaluation episodes.
-struct KeptEpisode {
+struct EpisodeToFilm {
   std::int64_t number;
   PlayedDecisions played;
   std::optional<MemoryStrips> memory;
@@ -157,7 +157,7 @@ class Film {
 
   // Films an episode of the task, which it reports. The environment must stand at its start. The last moment stands for
   // a while.
-  void add(const TaskConfig& task, VecEnv& environment, const KeptEpisode& kept, int episode, int episodes) {
+  void add(const TaskConfig& task, VecEnv& environment, const EpisodeToFilm& kept, int episode, int episodes) {
     const PlayedDecisions& played = kept.played;
     const auto last = static_cast<int>(played.decisions.size());
     const int first = options_.skip_to == SkipTo::kStart ? 0 : std::max(0, played.turning_point - kLeadSteps);
@@ -198,8 +198,8 @@ class Film {
     else
       std::cout << episodes_ << " of " << options_.episodes << " " << outcome_name(options_) << " found in "
                 << counted(searched, "episode") << "; ";
-    std::cout << counted(writer_.frames(), "frame") << " of " << painter_.width() << " x " << painter_.height() << " in "
-              << options_.output << std::endl;
+    std::cout << counted(writer_.frames(), "frame") << " of " << painter_.width() << " x " << painter_.height()
+              << " in " << options_.output << std::endl;
   }
 
   static std::string outcome_name(const RenderOptions& options) {
@@ -286,7 +286,8 @@ void film_recording(const std::string& file, const RenderOptions& options) {
       decision.action = episode.actions[t++];
       return decision;
     };
-    const KeptEpisode kept{number, play_decisions(*environment, decide, static_cast<int>(episode.actions.size())), {}};
+    const EpisodeToFilm kept{
+        number, play_decisions(*environment, decide, static_cast<int>(episode.actions.size())), {}};
     environment->reset_all(episode.episode);
     if (!film) film.emplace(options, *environment, "as recorded", std::vector<int>{});
     film->add(episode.task, *environment, kept, i++, static_cast<int>(chosen.size()));
@@ -296,9 +297,9 @@ void film_recording(const std::string& file, const RenderOptions& options) {
 
 // Films the episodes that play(number) plays in the environment, number by number.
 void film_agent(const RenderOptions& options, const TaskConfig& task, std::uint64_t seed, const std::string& subtitle,
-                const std::vector<int>& memory_rows, const std::function<KeptEpisode(std::int64_t)>& play) {
+                const std::vector<int>& memory_rows, const std::function<EpisodeToFilm(std::int64_t)>& play) {
   std::optional<Film> film;
-  const auto add = [&](const KeptEpisode& kept, int episode, int episodes) {
+  const auto add = [&](const EpisodeToFilm& kept, int episode, int episodes) {
     const auto environment = unseen_episode(task, seed, static_cast<std::uint32_t>(kept.number));
     if (!film) film.emplace(options, *environment, subtitle, memory_rows);
     film->add(task, *environment, kept, episode, episodes);
@@ -308,14 +309,14 @@ void film_agent(const RenderOptions& options, const TaskConfig& task, std::uint6
     film->finish(options.episodes);
     return;
   }
-  std::vector<KeptEpisode> found;
+  std::vector<EpisodeToFilm> found;
   int searched = 0;
   for (; searched < kMostSearched && std::ssize(found) < options.episodes; ++searched) {
-    KeptEpisode kept = play(options.first_episode + searched);
+    EpisodeToFilm kept = play(options.first_episode + searched);
     if (is_wanted(options, kept.played.ended, kept.played.success)) found.push_back(std::move(kept));
   }
   if (found.empty()) refuse_none_found(options, std::to_string(searched) + " episodes");
-  for (int i = 1; const KeptEpisode& kept : found) add(kept, i++, static_cast<int>(found.size()));
+  for (int i = 1; const EpisodeToFilm& kept : found) add(kept, i++, static_cast<int>(found.size()));
   film->finish(searched);
 }
 
@@ -383,7 +384,7 @@ int run_render(const std::vector<std::string>& arguments) {
                                 evaluation_episode(index).environment);
                if (memory) memory->begin_episode();
                PlayedDecisions played = play_decisions(*environment, decide);
-               return KeptEpisode{number, std::move(played), memory};
+               return EpisodeToFilm{number, std::move(played), memory};
              });
   return 0;
 }
