@@ -92,6 +92,11 @@ Place place_of(const Config& config, Ranks& ranks, int at_once) {
 
 }  // namespace
 
+void check_runs_fit(const Config& config, int at_once) {
+  Ranks alone;
+  place_of(config, alone, at_once);
+}
+
 TrainStatus train_along(Start& start, const std::shared_ptr<Ranks>& ranks) {
   const auto [device, threads] = place_of(start.config, *ranks, /*at_once=*/1);
   use_threads(threads.count);

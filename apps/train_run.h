@@ -29,6 +29,9 @@ struct TrainCall {
 // `run`: set as soon as there is one.
 TrainStatus train(Start& start, const TrainCall& call, std::optional<RunDirectory>& run);
 
+// Throws UserError where so many runs of one program cannot fit into the device's memory, or there is no such device.
+void check_runs_fit(const Config& config, int at_once);
+
 // A rank that is not the first: it leaves nothing behind and says nothing.
 TrainStatus train_along(Start& start, const std::shared_ptr<Ranks>& ranks);
 

@@ -98,6 +98,8 @@ int train_seeds(const TrainOptions& options, const std::vector<std::string>& arg
     throw UserError("--seeds '" + options.seeds + "' are " + std::to_string(runs.size()) + " seeds; at most " +
                     std::to_string(kMostSeedsAtOnce) + " are trained at once");
 
+  check_runs_fit(runs.front().start.config, static_cast<int>(runs.size()));  // all are alike
+
   const StopSignals signals;
   c10::WarningHandler* const warnings = c10::WarningUtils::get_warning_handler();
   std::vector<std::thread> threads;

@@ -83,9 +83,9 @@ def check_names(folder, run):
     engram("train", strange + b"2", *MAZE)
     engram("compare", "--run", strange + b"3", "--config", write(folder / "c.ini", """[compare]
 seeds = 1
-[task]
-name = tmaze
-corridor_length = 5
+[tasks.tmaze]
+task.name = tmaze
+task.corridor_length = 5
 [memory]
 width = 8
 [run]

@@ -47,7 +47,7 @@ def check_refusals(folder):
             "--replay.batch_episodes=1M",
             saying=["replay.batch_episodes 1000000 is too much"])
     config = folder / "c.ini"
-    config.write_text("[compare]\nseeds = 1\n[task]\nname = tmaze\ncorridor_length = 10000\n[replay]\nbatch_episodes = 1M\n"
+    config.write_text("[compare]\nseeds = 1\n[tasks.tmaze]\ntask.name = tmaze\ntask.corridor_length = 10000\n[replay]\nbatch_episodes = 1M\n"
                       "[backbones.gru]\nmemory.name = gru\n")
     for more in ([], ["--dry-run"]):
         refused(folder, "compare", "--config", config, "--run", folder / "runs", "--device=cpu", *more,
