@@ -4,13 +4,12 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <cstdint>
 
 #include "agents/trained_agent.h"
 #include "base/error.h"
 #include "base/words.h"
+#include "memory/counted_backbone.h"
 #include "nn/device.h"
-#include "nn/without_storage.h"
 
 namespace engram {
 namespace {
@@ -28,7 +27,8 @@ std::int64_t steps_together(const BackboneConfig& backbone, std::int64_t steps) 
 // Of what stands before and behind the backbone: every weight of a linear map takes part once.
 double work_around_backbone(const Config& config) {
   const torch::NoGradGuard no_grad;
-  const auto network = shapes_of([&] { return AgentNetwork(config.network, config.memory, config.task.info()); });
+  const auto make = [&] { return AgentNetwork(config.network, config.memory, config.task.info()); };
+  const AgentNetwork network = made_to_count(config.memory, make);
   double work = 0;
   for (const auto& item : network.named_parameters())
     if (!item.key().starts_with("backbone.")) work += static_cast<double>(item.value().numel());
@@ -44,7 +44,7 @@ std::string Threads::text() const {
 
 double learning_work(const BackboneConfig& backbone, std::int64_t batch, std::int64_t steps) {
   const torch::NoGradGuard no_grad;
-  const auto model = shapes_of([&] { return make_backbone(backbone, steps); });
+  const auto model = made_to_count(backbone, [&] { return make_backbone(backbone, steps); });
   return static_cast<double>(model->cost().multiply_adds_per_step) *
          static_cast<double>(batch * steps_together(backbone, steps));
 }

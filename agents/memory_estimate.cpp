@@ -13,9 +13,9 @@
 #include "agents/trained_agent.h"
 #include "base/error.h"
 #include "base/machine_memory.h"
+#include "memory/counted_backbone.h"
 #include "memory/shm.h"
 #include "nn/device.h"
-#include "nn/without_storage.h"
 
 namespace engram {
 namespace {
@@ -46,8 +46,8 @@ struct Counts {
 };
 
 Counts counts_of(const Config& config) {
-  const auto network =
-      shapes_of([&] { return AgentNetwork(config.network, config.memory, config.task.info(), config.run.seed); });
+  const auto make = [&] { return AgentNetwork(config.network, config.memory, config.task.info(), config.run.seed); };
+  const AgentNetwork network = made_to_count(config.memory, make);
   Counts counts;
   for (const auto& item : network.named_parameters()) {
     NetworkCounts& part = item.key().starts_with("backbone.") ? counts.backbone : counts.others;

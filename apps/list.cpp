@@ -152,7 +152,7 @@ Json list_json(const std::string& name) {
 
 // ---- Tables
 
-void print_note(const std::string& text) { std::printf("%s\n", wrapped(text, 0, kScreenColumns).c_str()); }
+void print_note(const std::string& text) { std::printf("%s\n", wrapped(text, 0, std::min(kScreenColumns, help_columns())).c_str()); }
 
 void print_tasks() {
   ScreenTable table(

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdint>
 #include <cstdio>
 #include <functional>
 #include <map>
@@ -12,8 +11,8 @@
 #include <vector>
 
 #include "base/error.h"
+#include "memory/counted_backbone.h"
 #include "memory/registry.h"
-#include "nn/without_storage.h"
 
 namespace engram {
 namespace {
@@ -199,8 +198,8 @@ Sizes nearest_pair(const FigureOfWidth& at, Match match, const Budget& goal, int
 
 Budget budget_of(const Config& config) {
   const torch::NoGradGuard no_grad;
-  const ModelCost cost =
-      shapes_of([&] { return make_backbone(config.memory, config.task.info().max_episode_steps + 1); })->cost();
+  const auto make = [&] { return make_backbone(config.memory, config.task.info().max_episode_steps + 1); };
+  const ModelCost cost = made_to_count(config.memory, make)->cost();
   return {.width = config.memory.width(),
           .parameters = cost.parameters,
           .state_bytes = cost.state_bytes,

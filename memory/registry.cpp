@@ -3,6 +3,7 @@
 #include "base/error.h"
 #include "base/suggest.h"
 #include "memory/all_backbones.h"
+#include "memory/counted_backbone.h"
 
 namespace engram {
 namespace {
@@ -22,6 +23,12 @@ void add_backbone(BackboneEntry entry) {
   for (const BackboneEntry& backbone : backbones())
     if (backbone.name == entry.name) throw UserError("there is a backbone '" + entry.name + "' already");
   backbones().push_back(std::move(entry));
+}
+
+bool is_added_backbone(const std::string& name) {
+  bool own = false;
+  AllBackbones::for_each([&]<class Options>() { own = own || name == Options::kName; });
+  return !own;
 }
 
 std::vector<std::string> backbone_names() {

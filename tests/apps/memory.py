@@ -58,9 +58,9 @@ def check_peaks(folder):
     for name, options in AGENTS.items():
         run = folder / name
         result = subprocess.run(
-            [ENGRAM, "train", run, *TINY, f"--memory.name={name}", "--task.corridor_length=150", "--run.steps=453",
+            [ENGRAM, "train", run, *once([*TINY, f"--memory.name={name}", *options]), "--task.corridor_length=150", "--run.steps=453",
              "--run.random_episodes=2", "--run.updates_per_step=0.005", "--evaluation.episodes=1",
-             "--evaluation.final_episodes=0", "--run.threads=1", *options], capture_output=True, text=True, timeout=300)
+             "--evaluation.final_episodes=0", "--run.threads=1"], capture_output=True, text=True, timeout=300)
         assert result.returncode == 0, result
         rows = [json.loads(line) for line in (run / "timings.jsonl").read_text().splitlines()]
         peak = 1e6 * max(row.get("peak_memory_mb", 0) for row in rows)

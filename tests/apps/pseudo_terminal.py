@@ -251,7 +251,7 @@ def check_help(folder):
             # Tables and commands to be copied, which begin with blanks, are made for 80 columns.
             fixed = re.compile(r" +(\S+ \[.*\] |.*engram |--|source )|name |[a-z_0-9+]+ +\d|BACKBONES|TASKS")
             for line in lines:
-                assert len(line) < columns or (columns < 80 and fixed.match(line) and len(line) < 80), (columns, line)
+                assert len(line) < columns or (columns <= 80 and fixed.match(line) and len(line) <= 80), (columns, line)
                 assert len(line) <= 120, line
             if arguments[0] == "train":
                 assert max(map(len, lines)) > min(columns, 120) - 10, (columns, lines)  # the width is made use of

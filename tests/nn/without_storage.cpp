@@ -4,10 +4,12 @@
 #include <torch/torch.h>
 
 #include <cstdint>
+#include <memory>
+#include <stdexcept>
 #include <string>
 #include <thread>
 
-#include "memory/registry.h"
+#include "memory/counted_backbone.h"
 
 using namespace engram;
 
@@ -29,6 +31,7 @@ TEST_CASE("without storage tensors have shapes and no numbers, in this thread an
 
 TEST_CASE("every backbone is made without storage, as it is with it") {
   for (const std::string& name : backbone_names()) {
+    if (is_added_backbone(name)) continue;
     CAPTURE(name);
     const BackboneConfig config(name);
     const auto made = make_backbone(config, 50);
@@ -50,12 +53,37 @@ TEST_CASE("every backbone is made without storage, as it is with it") {
   }
 }
 
-TEST_CASE("what looks at its numbers when it is made is made with them") {
-  int made = 0;
-  const double sum = shapes_of([&] {
-    ++made;
-    return torch::ones({3}).sum().item<double>();
-  });
-  CHECK(sum == 3);
-  CHECK(made == 2);
+TEST_CASE("an operation that knows no meta device gives its shape, and one that writes says that it cannot") {
+  const WithoutStorage mode;
+  const torch::Tensor even = torch::arange(6).remainder(2) == 0;
+  const torch::Tensor chosen = torch::where(even, torch::ones({3, 6}), torch::zeros({}));
+  CHECK(chosen.is_meta());
+  CHECK(chosen.sizes() == torch::IntArrayRef({3, 6}));
+  CHECK((torch::complex(torch::ones({4}), torch::ones({4})).scalar_type() == torch::kComplexFloat));
+  CHECK(torch::randperm(5).is_meta());
+}
+
+namespace {
+
+// Of another program: it looks at what it draws.
+struct LookingOptions : NoneOptions {
+  static constexpr const char* kName = "looking";
+  std::shared_ptr<SequenceModel> make(std::int64_t max_steps) const {
+    if (torch::ones({2}).sum().item<float>() != 2) throw std::logic_error("it sees no numbers");
+    return NoneOptions::make(max_steps);
+  }
+};
+
+}  // namespace
+
+TEST_CASE("a backbone that a program has added is counted with its numbers, engram's own without") {
+  const auto is_meta = [](const char* name) {
+    const BackboneConfig config(name);
+    const auto made = made_to_count(config, [&] { return make_backbone(config, 9); });
+    CHECK(made->cost().parameters > 0);
+    return made->parameters().front().is_meta();
+  };
+  add_backbone(backbone_entry<LookingOptions>());
+  CHECK_FALSE(is_meta("looking"));
+  CHECK(is_meta("none"));
 }
