@@ -12,10 +12,10 @@ FACTOR = 2  # kMemoryFactor, agents/memory_estimate.h
 TINY = ["--task.name=tmaze", "--memory.name=lstm", "--memory.width=8", "--network.hidden_width=16", "--device=cpu"]
 # Episodes long enough that an update takes most; three updates.
 AGENTS = {
-    "lstm": ["--memory.width=64", "--replay.batch_episodes=64"],
-    "transformer": ["--memory.width=64", "--memory.layers=2", "--replay.batch_episodes=32"],
-    "deltanet": ["--memory.width=64", "--memory.layers=2", "--replay.batch_episodes=32"],
-    "none": ["--memory.width=512", "--memory.layers=4", "--network.hidden_width=1024", "--replay.batch_episodes=8"],
+    "lstm": ["--memory.width=64", "--replay.batch_episodes=256"],
+    "transformer": ["--memory.width=64", "--memory.layers=2", "--replay.batch_episodes=128"],
+    "deltanet": ["--memory.width=64", "--memory.layers=2", "--replay.batch_episodes=128"],
+    "none": ["--memory.width=512", "--memory.layers=4", "--network.hidden_width=1024", "--replay.batch_episodes=32"],
 }
 
 

@@ -51,6 +51,7 @@ def learns_nothing(root, *arguments):
 def main(root):
     prepare(root)
     config = root / "configs/small/visual_match.ini"
+    config.parent.mkdir(parents=True, exist_ok=True)
     config.write_text(LEARNS_NOTHING)
     learns_nothing(root)
     learns_nothing(root)  # not reused
