@@ -78,7 +78,9 @@ TEST_CASE("what cannot fit is refused by the option that takes most, with the la
                           Case{"replay.capacity_steps", "1000000000000", {{"run.steps", "1000000000000"}}},
                           Case{"replay.minimum_episodes", "1000000000", {{"run.steps", "1000000000000"}}},
                           Case{"run.num_envs", "1000000", {}}, Case{"network.hidden_width", "65536", {}},
-                          Case{"memory.width", "16384", {{"memory.name", "hqlt"}, {"memory.layers", "64"}}}}) {
+                          Case{"memory.width",
+                               "16384",
+                               {{"memory.name", "hqlt"}, {"memory.layers", "64"}, {"replay.batch_episodes", "2"}}}}) {
     CAPTURE(one.key);
     Settings settings = one.more;
     settings.emplace_back(one.key, one.value);
