@@ -117,7 +117,6 @@ PASSES_INLINE typename Lane::Number favor_scale(const Lane&, int channels) {
 
 template <class Lane>
 PASSES_INLINE typename Lane::Vector dpfp(const FeaturePart& part, const Lane& lane, const typename Lane::Vector& x) {
-  using Number = typename Lane::Number;
   lane.synchronise();  // what was exchanged before has been read
   PASSES_UNROLL
   for (int i = 0; i < Lane::kHeld; ++i)
@@ -159,7 +158,6 @@ PASSES_INLINE typename Lane::Vector favor(const FeaturePart& part, const Lane& l
 
 template <class Lane>
 PASSES_INLINE typename Lane::Vector mapped(const FeaturePart& part, const Lane& lane, const typename Lane::Vector& x) {
-  using Number = typename Lane::Number;
   switch (part.map) {
     case Map::kSilu:
       return each_channel(lane, part.channels, [&](int i) { return x.x[i] * Lane::sigmoid(x.x[i]); });
