@@ -9,6 +9,7 @@ namespace engram {
 namespace {
 
 constexpr int kThreads = 256;
+
 std::int64_t blocks_of(const SacLossInput& input) {
   return (std::int64_t{input.batch} * (input.time + 1) + kThreads - 1) / kThreads;
 }

@@ -12,18 +12,13 @@ import tempfile
 import numpy
 import safetensors.numpy
 
+from command_words import once
+
 ENGRAM = sys.argv[1]
 TINY = ["--memory.name=lstm", "--memory.width=8", "--network.hidden_width=16", "--run.random_episodes=2",
         "--replay.batch_episodes=2", "--run.threads=1", "--evaluation.episodes=2", "--evaluation.final_episodes=2",
         "--run.steps=60", "--device=cpu"]
 MAZE = ["--task.name=tmaze", "--task.corridor_length=5", "--task.penalty=-0.1", "--task.active=true", *TINY]
-
-
-def once(arguments):
-    """The last of the options of one name alone: given twice they would contradict each other."""
-    last = {str(word).partition("=")[0]: i for i, word in enumerate(arguments)}
-    return [word for i, word in enumerate(arguments)
-            if not str(word).startswith("--") or last[str(word).partition("=")[0]] == i]
 
 
 def engram(*arguments, status=0):

@@ -7,6 +7,8 @@ import subprocess
 import sys
 import tempfile
 
+from command_words import once
+
 ENGRAM = sys.argv[1]
 FACTOR = 2  # kMemoryFactor, agents/memory_estimate.h
 TINY = ["--task.name=tmaze", "--memory.name=lstm", "--memory.width=8", "--network.hidden_width=16", "--device=cpu"]
@@ -17,13 +19,6 @@ AGENTS = {
     "deltanet": ["--memory.width=64", "--memory.layers=2", "--replay.batch_episodes=128"],
     "none": ["--memory.width=512", "--memory.layers=4", "--network.hidden_width=1024", "--replay.batch_episodes=32"],
 }
-
-
-def once(arguments):
-    """The last of the options of one name alone: given twice they would contradict each other."""
-    last = {str(word).partition("=")[0]: i for i, word in enumerate(arguments)}
-    return [word for i, word in enumerate(arguments)
-            if not str(word).startswith("--") or last[str(word).partition("=")[0]] == i]
 
 
 def refused(folder, *arguments, saying):
@@ -58,8 +53,8 @@ def check_peaks(folder):
     for name, options in AGENTS.items():
         run = folder / name
         result = subprocess.run(
-            [ENGRAM, "train", run, *once([*TINY, f"--memory.name={name}", *options]), "--task.corridor_length=150", "--run.steps=453",
-             "--run.random_episodes=2", "--run.updates_per_step=0.005", "--evaluation.episodes=1",
+            [ENGRAM, "train", run, *once([*TINY, f"--memory.name={name}", *options]), "--task.corridor_length=150",
+             "--run.steps=453", "--run.random_episodes=2", "--run.updates_per_step=0.005", "--evaluation.episodes=1",
              "--evaluation.final_episodes=0", "--run.threads=1"], capture_output=True, text=True, timeout=300)
         assert result.returncode == 0, result
         rows = [json.loads(line) for line in (run / "timings.jsonl").read_text().splitlines()]
