@@ -35,7 +35,8 @@ double estimate_seconds(const PlannedRun& run, torch::Device device, int threads
     brief.checkpoint.every_minutes = 0;
     PaceWatch watch;
     const TrainStatus status = Trainer(brief, device, threads).run({&watch});
-    if (!watch.enough()) {
+    const bool whole = status.stopped == StopReason::kSteps;  // so short that it has ended
+    if (!whole && !watch.enough()) {
       if (seconds < kLongestSeconds) continue;
       throw UserError(run.task + "/" + run.backbone + " does not learn anything in " +
                       std::to_string(static_cast<int>(kLongestSeconds)) + " seconds on this machine");
@@ -43,8 +44,10 @@ double estimate_seconds(const PlannedRun& run, torch::Device device, int threads
     const auto steps = static_cast<double>(config.run.steps);
     const double evaluations = steps / static_cast<double>(config.evaluation.every_steps) +
                                static_cast<double>(config.evaluation.final_episodes) / config.evaluation.episodes;
-    const double total = steps * (watch.seconds_per_step() + config.run.updates_per_step * watch.seconds_per_update()) +
-                         evaluations * status.seconds_evaluating;
+    const double training =
+        whole ? status.seconds - status.seconds_evaluating
+              : steps * (watch.seconds_per_step() + config.run.updates_per_step * watch.seconds_per_update());
+    const double total = training + evaluations * status.seconds_evaluating;
     return config.run.max_seconds > 0 ? std::min(total, config.run.max_seconds) : total;
   }
 }

@@ -35,3 +35,19 @@ TEST_CASE("paces are known before the updates that the first episodes pay for ha
   CHECK(watch.seconds_per_step() == 0.5 / 64);
   CHECK(watch.seconds_per_update() == 0.5);
 }
+
+TEST_CASE("a run that has ended before its pace could be seen took as long as it took") {
+  PlannedRun run;
+  run.config = Config::from_settings({{"task.name", "tmaze"},
+                                      {"task.corridor_length", "3"},
+                                      {"memory.name", "gru"},
+                                      {"memory.width", "4"},
+                                      {"network.hidden_width", "4"},
+                                      {"run.steps", "6"},
+                                      {"run.random_episodes", "1"},
+                                      {"replay.batch_episodes", "1"},
+                                      {"evaluation.episodes", "1"}});
+  const double seconds = estimate_seconds(run, torch::kCPU, 1);
+  CHECK(seconds > 0);
+  CHECK(seconds < 60);
+}
