@@ -8,13 +8,13 @@
 #include <string>
 #include <vector>
 
-#include "agents/device_work.h"
-#include "agents/episode_store.h"
-#include "agents/fused_lists.h"
-#include "agents/fused_sac_loss.h"
-#include "agents/make_policy.h"
-#include "agents/recorded_env.h"
-#include "agents/recorded_step.h"
+#include "agents/act/make_policy.h"
+#include "agents/learn/optimizer/fused_lists.h"
+#include "agents/learn/recorded_step.h"
+#include "agents/learn/sac/fused_loss.h"
+#include "agents/play/device_work.h"
+#include "agents/play/episode_store.h"
+#include "agents/play/recorded_env.h"
 
 namespace engram {
 
@@ -36,7 +36,9 @@ RecordedStep::Tensors RecordedStep::run(const Tensors& inputs, const Work& work)
 void RecordedStep::launch_every_step() {}
 
 void EpisodeStore::keep_on_gpu(const RecordingMemory&, const std::vector<KeptEpisode>&) const { not_built("episodes"); }
-void EpisodeStore::gather_on_gpu(const EpisodeGather&, const std::vector<StoredEpisode>&) const { not_built("episodes"); }
+void EpisodeStore::gather_on_gpu(const EpisodeGather&, const std::vector<StoredEpisode>&) const {
+  not_built("episodes");
+}
 std::unique_ptr<RecordedEnv> make_recorded_cuda_env(const TaskConfig&, std::uint64_t, Purpose, int, int,
                                                     std::uint32_t) {
   not_built("environments");

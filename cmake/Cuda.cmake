@@ -2,7 +2,7 @@
 # LibTorch, and enables the language CUDA.
 #
 # nvcc is CMAKE_CUDA_COMPILER, CUDACXX or CUDAToolkit_ROOT where one is set, or the first of a release 13 on PATH, in
-# CUDA_HOME, in /usr/local/cuda and in the cache of apps/setup.sh.
+# CUDA_HOME, in /usr/local/cuda and in the cache of apps/scripts/setup.sh.
 set(_named "")
 foreach(_path "${CMAKE_CUDA_COMPILER}" "$ENV{CUDACXX}" "${CUDAToolkit_ROOT}" "$ENV{CUDAToolkit_ROOT}")
   if(_path AND NOT _named)
@@ -66,7 +66,7 @@ if(NOT _reason)
   set(ENGRAM_CUDA_ENABLED ON)
   message(STATUS "CUDA: on (${_nvcc}, release ${_release}, for ${CMAKE_CUDA_ARCHITECTURES})")
 elseif(ENGRAM_CUDA STREQUAL "ON")
-  message(FATAL_ERROR "ENGRAM_CUDA is ON, but ${_reason}. Run apps/setup.sh, which installs what is missing, or name "
+  message(FATAL_ERROR "ENGRAM_CUDA is ON, but ${_reason}. Run apps/scripts/setup.sh, which installs what is missing, or name "
     "a CUDA toolkit 13 with CUDAToolkit_ROOT, or set ENGRAM_CUDA to OFF.")
 else()
   message(STATUS "CUDA: off (${_reason})")

@@ -3,7 +3,7 @@
 # For a binary to carry away: 80-real;86-real;89-real;90a;120.
 #
 # ENGRAM_CUDA_WANTED is whether to build for a GPU as far as ENGRAM_CUDA and the machine say: ON, or AUTO where there is a
-# GPU or architectures are named. apps/setup.sh decides alike what to install.
+# GPU or architectures are named. apps/scripts/setup.sh decides alike what to install.
 set(ENGRAM_CUDA_WANTED OFF)
 if(ENGRAM_CUDA STREQUAL "OFF")
   return()

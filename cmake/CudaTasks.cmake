@@ -22,7 +22,7 @@ function(engram_cuda_tasks sources)
   foreach(header ${ARGN})
     engram_types_of(GridTask ${header} types)
     cmake_path(GET header STEM name)
-    set(text "#include \"envs/cuda_vec_env.cuh\"\n#include \"${header}\"\n\nnamespace engram {\n\n")
+    set(text "#include \"envs/vec/cuda_vec_env.cuh\"\n#include \"${header}\"\n\nnamespace engram {\n\n")
     foreach(type ${types})
       string(APPEND text "template std::unique_ptr<CudaVecEnv> make_cuda_vec_env_of<${type}>(const AnyTaskOptions&, "
         "std::uint64_t, Purpose, int, std::uint32_t);\n")

@@ -16,7 +16,7 @@
 # to every CUDA target.
 
 set(_header include/torch/csrc/api/include/torch/torch.h)
-set(_remedy "Run apps/setup.sh, which installs the right one, or set LibTorch_ROOT to its folder (that of include/ and lib/).")
+set(_remedy "Run apps/scripts/setup.sh, which installs the right one, or set LibTorch_ROOT to its folder (that of include/ and lib/).")
 set(_problem "")
 
 # Sets `result` to the LibTorch that `path` means (itself, or a folder in it or around it), or to nothing.

@@ -1,4 +1,4 @@
-# What apps/setup.sh has installed in the cache folder, under names that carry the digest of its lists.
+# What apps/scripts/setup.sh has installed in the cache folder, under names that carry the digest of its lists.
 #   ENGRAM_CACHED_LIBTORCH  folder with LibTorch's include/ and lib/, or empty
 #   ENGRAM_CACHED_CUDA_LIBRARIES  stamp of the libraries beside it that it needs on a GPU, or empty
 #   ENGRAM_CACHED_CUDA      folder with bin/nvcc, or empty
@@ -12,9 +12,9 @@ endif()
 
 # Sets `result` to the newest folder that matches cache/name-DIGEST*/inner and whose installation is complete.
 function(_engram_cached result name list inner)
-  file(SHA256 ${PROJECT_SOURCE_DIR}/apps/${list} digest)
+  file(SHA256 ${PROJECT_SOURCE_DIR}/apps/scripts/${list} digest)
   string(SUBSTRING ${digest} 0 12 digest)
-  set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/apps/${list})
+  set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/apps/scripts/${list})
   set(found "")
   file(GLOB stamps ${_cache}/${name}-${digest}*/complete)
   foreach(stamp ${stamps})
@@ -32,9 +32,9 @@ _engram_cached(ENGRAM_CACHED_LIBTORCH libtorch requirements.txt lib/python3*/sit
 _engram_cached(ENGRAM_CACHED_CUDA cuda requirements-cuda.txt site/nvidia/cu13)
 set(ENGRAM_CACHED_CUDA_LIBRARIES "")
 if(ENGRAM_CACHED_LIBTORCH)
-  file(SHA256 ${PROJECT_SOURCE_DIR}/apps/requirements-gpu.txt _digest)
+  file(SHA256 ${PROJECT_SOURCE_DIR}/apps/scripts/requirements-gpu.txt _digest)
   string(SUBSTRING ${_digest} 0 12 _digest)
-  set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/apps/requirements-gpu.txt)
+  set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/apps/scripts/requirements-gpu.txt)
   file(REAL_PATH ${ENGRAM_CACHED_LIBTORCH} ENGRAM_CACHED_LIBTORCH)
   file(GLOB ENGRAM_CACHED_CUDA_LIBRARIES ${ENGRAM_CACHED_LIBTORCH}/../../../../cuda_libraries-${_digest}/complete)
 endif()

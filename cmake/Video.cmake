@@ -17,9 +17,9 @@ else()
     set(ENGRAM_VIDEO_ENABLED ON)
     message(STATUS "Video: on (OpenCV ${OpenCV_VERSION}, giflib ${GIF_VERSION})")
   elseif(ENGRAM_VIDEO STREQUAL "ON")
-    message(FATAL_ERROR "ENGRAM_VIDEO is ON, but not found: ${missing}. Run apps/setup.sh, which installs it, or name it "
+    message(FATAL_ERROR "ENGRAM_VIDEO is ON, but not found: ${missing}. Run apps/scripts/setup.sh, which installs it, or name it "
       "with OpenCV_DIR or GIF_ROOT, or set ENGRAM_VIDEO to OFF.")
   else()
-    message(STATUS "Video: off (not found: ${missing}; apps/setup.sh installs it)")
+    message(STATUS "Video: off (not found: ${missing}; apps/scripts/setup.sh installs it)")
   endif()
 endif()

@@ -1,7 +1,7 @@
 # xxHash::xxHash: the header of xxHash (Debian package libxxhash-dev), used inline; nothing is linked.
 find_path(XXHASH_INCLUDE_DIR xxhash.h DOC "folder of xxhash.h")
 if(NOT XXHASH_INCLUDE_DIR)
-  message(FATAL_ERROR "xxhash.h was not found. Run apps/setup.sh, which installs it (Debian package libxxhash-dev), or "
+  message(FATAL_ERROR "xxhash.h was not found. Run apps/scripts/setup.sh, which installs it (Debian package libxxhash-dev), or "
     "name its folder with XXHASH_INCLUDE_DIR.")
 endif()
 set(_version "")

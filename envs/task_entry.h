@@ -9,9 +9,9 @@
 #include <span>
 #include <vector>
 
-#include "envs/cpu_vec_env.h"
 #include "envs/registry.h"
 #include "envs/shown_observation.h"
+#include "envs/vec/cpu_vec_env.h"
 
 namespace engram {
 

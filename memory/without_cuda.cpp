@@ -5,14 +5,14 @@
 #include <cstdint>
 #include <memory>
 
-#include "memory/fused_causal_attention.h"
-#include "memory/fused_fast_weights.h"
-#include "memory/fused_mixer.h"
-#include "memory/hadamard_memory_cuda.h"
-#include "memory/linear_recurrence_cuda.h"
-#include "memory/ops_cuda.h"
-#include "memory/slstm_cuda.h"
-#include "memory/vector_decay_cuda.h"
+#include "memory/fused/causal_attention.h"
+#include "memory/fused/fast_weights.h"
+#include "memory/fused/mixer.h"
+#include "memory/ops/hadamard_memory_cuda.h"
+#include "memory/ops/linear_recurrence_cuda.h"
+#include "memory/ops/ops_cuda.h"
+#include "memory/ops/slstm_cuda.h"
+#include "memory/ops/vector_decay_cuda.h"
 
 namespace engram::fused {
 

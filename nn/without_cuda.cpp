@@ -9,18 +9,18 @@
 #include <string>
 #include <vector>
 
-#include "nn/autograd_branch.h"
-#include "nn/device.h"
-#include "nn/fused_dropout.h"
-#include "nn/fused_encoder.h"
-#include "nn/fused_gelu_mlp.h"
-#include "nn/fused_heads.h"
-#include "nn/fused_maps.h"
-#include "nn/fused_norm.h"
-#include "nn/fused_support.h"
-#include "nn/fused_swiglu.h"
-#include "nn/late_gradients.h"
-#include "nn/residual_stack.h"
+#include "nn/device/device.h"
+#include "nn/fused/autograd_branch.h"
+#include "nn/fused/dropout.h"
+#include "nn/fused/encoder.h"
+#include "nn/fused/gelu_mlp.h"
+#include "nn/fused/heads.h"
+#include "nn/fused/late_gradients.h"
+#include "nn/fused/maps.h"
+#include "nn/fused/norm.h"
+#include "nn/fused/residual_stack.h"
+#include "nn/fused/support.h"
+#include "nn/fused/swiglu.h"
 
 namespace engram {
 

@@ -3,7 +3,7 @@
 #include <torch/version.h>
 
 #include "engram_commit.h"  // generated at every build
-#include "nn/device.h"
+#include "nn/device/device.h"
 
 namespace engram {
 

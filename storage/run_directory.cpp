@@ -14,7 +14,7 @@
 #include "base/json_text.h"
 #include "base/processors.h"
 #include "base/words.h"
-#include "nn/device.h"
+#include "nn/device/device.h"
 #include "storage/build_info.h"
 #include "storage/files.h"
 

@@ -4,7 +4,7 @@ set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 started=$SECONDS
-tools=$(bash apps/setup.sh)
+tools=$(bash apps/scripts/setup.sh)
 export PATH=$tools:$PATH
 set_up=$SECONDS
 cmake --preset release

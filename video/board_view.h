@@ -5,7 +5,7 @@
 #include <optional>
 #include <span>
 
-#include "envs/vec_env.h"
+#include "envs/vec/vec_env.h"
 #include "video/rgb_image.h"
 
 namespace engram {

@@ -7,7 +7,7 @@
 #include <limits>
 #include <vector>
 
-#include "envs/vec_env.h"
+#include "envs/vec/vec_env.h"
 #include "video/frame_painter.h"
 
 namespace engram {

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "envs/vec_env.h"
+#include "envs/vec/vec_env.h"
 #include "video/frame_painter.h"
 #include "video/rgb_image.h"
 

@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "envs/vec_env.h"
+#include "envs/vec/vec_env.h"
 #include "video/board_view.h"
 #include "video/memory_panel.h"
 #include "video/rgb_image.h"

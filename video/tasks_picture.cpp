@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "envs/vec_env.h"
+#include "envs/vec/vec_env.h"
 #include "video/film.h"
 #include "video/film_strip.h"
 #include "video/png.h"

@@ -6,7 +6,7 @@
 
 #include "base/error.h"
 #include "base/json_text.h"
-#include "envs/base64.h"
+#include "envs/recorded/base64.h"
 #include "envs/recorded/play.h"
 #include "envs/recorded/replay.h"
 #include "envs/tasks/key_to_door.h"

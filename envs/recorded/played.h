@@ -1,11 +1,11 @@
-// A line of an episode that was played (envs/played_episode.h).
+// A line of an episode that was played (envs/recorded/played_episode.h).
 #pragma once
 
 #include <optional>
 #include <string>
 
-#include "envs/played_episode.h"
 #include "envs/recorded/fields.h"
+#include "envs/recorded/played_episode.h"
 
 namespace engram::recorded {
 

@@ -6,10 +6,10 @@
 #include <cstdint>
 #include <memory>
 
-#include "memory/backbone_options.h"
-#include "memory/linear_recurrence.h"
-#include "memory/registry.h"
-#include "memory/sequence_model.h"
+#include "memory/core/backbone_options.h"
+#include "memory/core/registry.h"
+#include "memory/core/sequence_model.h"
+#include "memory/ops/linear_recurrence.h"
 
 namespace engram {
 

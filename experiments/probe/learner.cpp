@@ -5,7 +5,7 @@
 #include <numbers>
 #include <utility>
 
-#include "nn/dropout.h"
+#include "nn/layers/dropout.h"
 
 namespace engram {
 

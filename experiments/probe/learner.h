@@ -9,9 +9,9 @@
 #include <optional>
 #include <vector>
 
-#include "agents/recorded_step.h"
+#include "agents/learn/recorded_step.h"
 #include "experiments/probe/task.h"
-#include "memory/registry.h"
+#include "memory/core/registry.h"
 
 namespace engram {
 

@@ -12,15 +12,15 @@
 #include <numeric>
 #include <utility>
 
-#include "agents/hardware.h"
+#include "agents/run/hardware.h"
 #include "base/error.h"
 #include "base/json_text.h"
 #include "base/text.h"
 #include "base/words.h"
-#include "experiments/aggregate.h"
-#include "experiments/budgets.h"
-#include "experiments/csv.h"
-#include "experiments/experiment.h"
+#include "experiments/plan/budgets.h"
+#include "experiments/plan/experiment.h"
+#include "experiments/results/csv.h"
+#include "experiments/statistics/aggregate.h"
 #include "storage/build_info.h"
 #include "storage/digest.h"
 #include "storage/files.h"

@@ -12,9 +12,9 @@
 #include <vector>
 
 #include "base/options.h"
-#include "experiments/experiment.h"
+#include "experiments/plan/experiment.h"
 #include "experiments/probe/learner.h"
-#include "experiments/score_table.h"
+#include "experiments/statistics/score_table.h"
 
 namespace engram {
 

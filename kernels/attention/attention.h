@@ -31,7 +31,7 @@
 #include <cstdint>
 
 #include "base/dropout.h"
-#include "kernels/cuda_support.h"
+#include "kernels/common/cuda_support.h"
 
 namespace engram {
 

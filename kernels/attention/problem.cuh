@@ -12,7 +12,7 @@
 
 #include "kernels/attention/attention.h"
 #include "kernels/attention/rotary.cuh"
-#include "kernels/tensor_core.cuh"
+#include "kernels/common/tensor_core.cuh"
 
 namespace engram::attention {
 

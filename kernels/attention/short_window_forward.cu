@@ -4,7 +4,7 @@
 #include "kernels/attention/short_window.cuh"
 #include "kernels/attention/short_window_tile.cuh"
 #include "kernels/attention/tiles.cuh"
-#include "kernels/launch.cuh"
+#include "kernels/common/launch.cuh"
 
 namespace engram::attention {
 namespace {

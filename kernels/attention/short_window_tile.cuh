@@ -11,7 +11,7 @@
 
 #include "kernels/attention/problem.cuh"
 #include "kernels/attention/rotary.cuh"
-#include "kernels/tensor_core.cuh"
+#include "kernels/common/tensor_core.cuh"
 
 namespace engram::attention {
 

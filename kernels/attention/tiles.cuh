@@ -6,8 +6,8 @@
 
 #include "kernels/attention/problem.cuh"
 #include "kernels/attention/rotary.cuh"
-#include "kernels/launch.cuh"
-#include "kernels/tensor_core.cuh"
+#include "kernels/common/launch.cuh"
+#include "kernels/common/tensor_core.cuh"
 
 namespace engram::attention {
 

@@ -6,7 +6,7 @@
 #include <cstdint>
 
 #include "kernels/block/row_vector.cuh"
-#include "kernels/cuda_support.h"
+#include "kernels/common/cuda_support.h"
 
 namespace engram {
 

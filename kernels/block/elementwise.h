@@ -12,7 +12,7 @@
 
 #include "base/dropout.h"
 #include "kernels/block/gradient_sums.h"
-#include "kernels/cuda_support.h"
+#include "kernels/common/cuda_support.h"
 
 namespace engram {
 

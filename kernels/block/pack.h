@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "base/host_device.h"
-#include "kernels/cuda_support.h"
+#include "kernels/common/cuda_support.h"
 
 namespace engram {
 

@@ -6,7 +6,7 @@
 #include <cstdint>
 
 #include "base/dropout.h"
-#include "kernels/tensor_core.cuh"
+#include "kernels/common/tensor_core.cuh"
 
 namespace engram {
 

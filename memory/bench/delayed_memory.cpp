@@ -5,11 +5,11 @@
 #include <memory>
 #include <string>
 
-#include "kernels/delayed_memory/delayed_memory.h"
-#include "kernels/delayed_memory/reference.h"
+#include "kernels/fast_weights/delayed_memory/delayed_memory.h"
+#include "kernels/fast_weights/delayed_memory/reference.h"
 #include "memory/bench/kernel_case.h"
-#include "memory/ops.h"
-#include "nn/cuda_support.h"
+#include "memory/ops/ops.h"
+#include "nn/device/cuda_support.h"
 
 namespace engram {
 namespace {

@@ -3,10 +3,10 @@
 #include <cstdint>
 #include <memory>
 
-#include "kernels/hadamard_memory/hadamard_memory.h"
-#include "kernels/hadamard_memory/reference.h"
+#include "kernels/fast_weights/hadamard_memory/hadamard_memory.h"
+#include "kernels/fast_weights/hadamard_memory/reference.h"
 #include "memory/bench/kernel_case.h"
-#include "memory/hadamard_memory.h"
+#include "memory/ops/hadamard_memory.h"
 
 namespace engram {
 namespace {

@@ -13,12 +13,12 @@
 
 #include "kernels/attention/attention.h"
 #include "kernels/attention/reference.h"
-#include "kernels/delta_rule/delta_rule.h"
-#include "kernels/delta_rule/reference.h"
+#include "kernels/fast_weights/delta_rule/delta_rule.h"
+#include "kernels/fast_weights/delta_rule/reference.h"
 #include "memory/bench/kernel_case.h"
-#include "memory/fast_weight_ops.h"
-#include "memory/ops.h"
-#include "nn/cuda_support.h"
+#include "memory/ops/fast_weight_ops.h"
+#include "memory/ops/ops.h"
+#include "nn/device/cuda_support.h"
 
 namespace engram {
 

@@ -6,7 +6,7 @@
 
 #include "kernels/block/mixer.h"
 #include "memory/bench/memories.h"
-#include "memory/block_stack.h"
+#include "memory/core/block_stack.h"
 
 namespace engram {
 

@@ -8,10 +8,10 @@
 #include <memory>
 #include <string>
 
-#include "kernels/linear_recurrence/linear_recurrence.h"
-#include "kernels/linear_recurrence/reference.h"
+#include "kernels/recurrences/linear_recurrence/linear_recurrence.h"
+#include "kernels/recurrences/linear_recurrence/reference.h"
 #include "memory/bench/kernel_case.h"
-#include "memory/linear_recurrence.h"
+#include "memory/ops/linear_recurrence.h"
 
 namespace engram {
 namespace {

@@ -3,10 +3,10 @@
 #include <cstdint>
 #include <memory>
 
-#include "kernels/vector_decay/reference.h"
-#include "kernels/vector_decay/vector_decay.h"
+#include "kernels/fast_weights/vector_decay/reference.h"
+#include "kernels/fast_weights/vector_decay/vector_decay.h"
 #include "memory/bench/kernel_case.h"
-#include "memory/fast_weight_ops.h"
+#include "memory/ops/fast_weight_ops.h"
 
 namespace engram {
 namespace {

@@ -23,7 +23,7 @@ struct Product {
   const float* positive = nullptr;
 };
 
-// Rows of the delta rule of one head (memory/ops.h) from one state on; all pointers are at step 0.
+// Rows of the delta rule of one head (memory/ops/ops.h) from one state on; all pointers are at step 0.
 struct DeltaRule {
   std::int64_t steps, key_width, value_width;
   std::int64_t key_stride, value_stride, beta_stride;  // from one step to the next; that of queries is the keys'

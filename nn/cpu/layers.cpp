@@ -8,7 +8,7 @@
 
 #include "nn/cpu/kernels.h"
 #include "nn/cpu/rows.h"
-#include "nn/plain_operations.h"
+#include "nn/device/plain_operations.h"
 
 namespace engram::cpu {
 

@@ -1,4 +1,4 @@
-#include "envs/base64.h"
+#include "envs/recorded/base64.h"
 
 #include <doctest/doctest.h>
 

@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "envs/vec_env.h"
+#include "envs/vec/vec_env.h"
 #include "tests/envs/task_settings.h"
 
 using namespace engram;

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "base/error.h"
-#include "envs/vec_env.h"
+#include "envs/vec/vec_env.h"
 
 using namespace engram;
 

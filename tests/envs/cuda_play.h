@@ -12,10 +12,10 @@
 
 #include "base/processors.h"
 #include "base/rng.h"
-#include "envs/cpu_vec_env.h"
-#include "envs/cuda_vec_env.h"
-#include "envs/vec_env.h"
-#include "kernels/cuda_support.h"
+#include "envs/vec/cpu_vec_env.h"
+#include "envs/vec/cuda_vec_env.h"
+#include "envs/vec/vec_env.h"
+#include "kernels/common/cuda_support.h"
 
 namespace engram::testing {
 

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "envs/all_tasks.h"
-#include "envs/episode_rows.h"
+#include "envs/vec/episode_rows.h"
 #include "tests/envs/cuda_play.h"
 #include "tests/envs/ragged_env.h"
 #include "tests/envs/ragged_task.h"

@@ -1,4 +1,4 @@
-#include "envs/cuda_vec_env.h"
+#include "envs/vec/cuda_vec_env.h"
 
 #include <doctest/doctest.h>
 

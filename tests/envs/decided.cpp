@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "envs/vec_env.h"
+#include "envs/vec/vec_env.h"
 
 using namespace engram;
 

@@ -1,4 +1,4 @@
-#include "envs/episode_file.h"
+#include "envs/recorded/episode_file.h"
 
 #include <doctest/doctest.h>
 #include <unistd.h>

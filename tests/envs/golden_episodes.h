@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "base/error.h"
-#include "envs/episode_file.h"
+#include "envs/recorded/episode_file.h"
 
 namespace engram::testing {
 

@@ -17,7 +17,7 @@
 
 #include "base/error.h"
 #include "envs/shown_observation.h"
-#include "envs/vec_env.h"
+#include "envs/vec/vec_env.h"
 
 using namespace engram;
 using Maze = MemoryMaze;
@@ -390,9 +390,9 @@ TEST_CASE("memory maze: drawn is the maze from above, and what the agent sees of
     const minigrid::Cell front = minigrid::front_of(state.agent);
     const int right = front.x - state.agent.x, down = front.y - state.agent.y;
     CHECK(canvas.arrow()->facing == (right > 0   ? Facing::kRight
-                                      : down > 0  ? Facing::kDown
-                                      : right < 0 ? Facing::kLeft
-                                                  : Facing::kUp));
+                                     : down > 0  ? Facing::kDown
+                                     : right < 0 ? Facing::kLeft
+                                                 : Facing::kUp));
     const Image view = image_of(params, state);
     const std::set<Place> floor = floor_of(params, state);
     int seen = 0, bright = 0;

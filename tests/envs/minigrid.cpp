@@ -14,7 +14,7 @@
 
 #include "base/error.h"
 #include "envs/tasks/minigrid_memory.h"
-#include "envs/vec_env.h"
+#include "envs/vec/vec_env.h"
 
 using namespace engram;
 

@@ -1,4 +1,4 @@
-#include "envs/played_episode.h"
+#include "envs/recorded/played_episode.h"
 
 #include <algorithm>
 #include <cstddef>
@@ -7,8 +7,8 @@
 #include <string>
 #include <utility>
 
-#include "envs/base64.h"
-#include "envs/vec_env.h"
+#include "envs/recorded/base64.h"
+#include "envs/vec/vec_env.h"
 #include "tests/envs/golden_episodes.h"
 
 using namespace engram;

@@ -20,7 +20,7 @@
 #include "envs/tasks/higher_lower.h"
 #include "envs/tasks/minesweeper.h"
 #include "envs/tasks/multiarmed_bandit.h"
-#include "envs/vec_env.h"
+#include "envs/vec/vec_env.h"
 #include "tests/envs/task_settings.h"
 
 using namespace engram;

@@ -1,4 +1,4 @@
-#include "envs/cuda_vec_env.cuh"
+#include "envs/vec/cuda_vec_env.cuh"
 #include "tests/envs/ragged_env.h"
 #include "tests/envs/ragged_task.h"
 

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <memory>
 
-#include "envs/cuda_vec_env.h"
+#include "envs/vec/cuda_vec_env.h"
 
 namespace engram::testing {
 

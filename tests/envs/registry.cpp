@@ -11,7 +11,7 @@
 #include "base/error.h"
 #include "base/suggest.h"
 #include "envs/tasks/visual_match.h"
-#include "envs/vec_env.h"
+#include "envs/vec/vec_env.h"
 
 using namespace engram;
 

@@ -1,4 +1,4 @@
-#include "envs/worker_pool.h"
+#include "envs/vec/worker_pool.h"
 
 #include <doctest/doctest.h>
 

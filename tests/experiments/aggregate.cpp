@@ -1,4 +1,4 @@
-#include "experiments/aggregate.h"
+#include "experiments/statistics/aggregate.h"
 
 #include <doctest/doctest.h>
 

@@ -1,4 +1,4 @@
-#include "experiments/budgets.h"
+#include "experiments/plan/budgets.h"
 
 #include <doctest/doctest.h>
 
@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "base/error.h"
-#include "memory/backbone_options.h"
-#include "memory/registry.h"
+#include "memory/core/backbone_options.h"
+#include "memory/core/registry.h"
 
 using namespace engram;
 
@@ -167,7 +167,8 @@ TEST_CASE("beside a reference without an MLP each MLP keeps about its published 
     for (const Option& option : sizes.options())
       if (option.name == "memory.mlp_width")
         option.set(std::to_string(std::lround(ratio * static_cast<double>(budget.width))));
-    CHECK(std::abs(mlp_share(budget, Match::kParameters) - mlp_share(budget_of(published), Match::kParameters)) <= 0.05);
+    CHECK(std::abs(mlp_share(budget, Match::kParameters) - mlp_share(budget_of(published), Match::kParameters)) <=
+          0.05);
     CHECK(std::abs(static_cast<double>(budget.parameters) / static_cast<double>(goal.parameters) - 1) <= 0.03);
   }
 }

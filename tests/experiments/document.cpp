@@ -1,4 +1,4 @@
-#include "experiments/document.h"
+#include "experiments/report/document.h"
 
 #include <doctest/doctest.h>
 

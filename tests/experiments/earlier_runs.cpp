@@ -1,4 +1,4 @@
-#include "experiments/earlier_runs.h"
+#include "experiments/results/earlier_runs.h"
 
 #include <doctest/doctest.h>
 
@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "base/error.h"
-#include "experiments/csv.h"
-#include "experiments/report.h"
+#include "experiments/report/report.h"
+#include "experiments/results/csv.h"
 #include "tests/experiments/handmade_comparison.h"
 
 using namespace engram;

@@ -1,4 +1,4 @@
-#include "experiments/evaluation_range.h"
+#include "experiments/statistics/evaluation_range.h"
 
 #include <doctest/doctest.h>
 
@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "agents/evaluator.h"
+#include "agents/play/evaluator.h"
 #include "base/error.h"
 #include "tests/storage/temporary_folder.h"
 

@@ -1,4 +1,4 @@
-#include "experiments/experiment.h"
+#include "experiments/plan/experiment.h"
 
 #include <doctest/doctest.h>
 
@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "base/error.h"
-#include "experiments/plan.h"
+#include "experiments/plan/plan.h"
 #include "storage/files.h"
 #include "storage/run_lock.h"
 #include "storage/settings.h"

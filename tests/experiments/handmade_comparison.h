@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "experiments/plan.h"
-#include "experiments/results.h"
+#include "experiments/plan/plan.h"
+#include "experiments/results/results.h"
 #include "tests/storage/temporary_folder.h"
 
 namespace engram {

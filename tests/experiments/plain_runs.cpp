@@ -1,4 +1,4 @@
-#include "experiments/plain_runs.h"
+#include "experiments/plan/plain_runs.h"
 
 #include <doctest/doctest.h>
 
@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "base/error.h"
-#include "experiments/report.h"
+#include "experiments/report/report.h"
 #include "tests/storage/temporary_folder.h"
 
 using namespace engram;

@@ -1,4 +1,4 @@
-#include "experiments/plots.h"
+#include "experiments/report/plots.h"
 
 #include <doctest/doctest.h>
 
@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "base/error.h"
-#include "experiments/gnuplot.h"
+#include "experiments/report/gnuplot.h"
 #include "tests/storage/small_disk.h"
 #include "tests/storage/temporary_folder.h"
 

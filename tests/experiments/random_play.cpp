@@ -1,4 +1,4 @@
-#include "experiments/random_play.h"
+#include "experiments/plan/random_play.h"
 
 #include <doctest/doctest.h>
 

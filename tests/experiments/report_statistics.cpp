@@ -1,5 +1,3 @@
-#include "experiments/report_statistics.h"
-
 #include <doctest/doctest.h>
 
 #include <cstddef>
@@ -7,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "experiments/statistics/run_statistics.h"
 #include "tests/storage/temporary_folder.h"
 
 using namespace engram;

@@ -1,8 +1,8 @@
-#include "experiments/report_text.h"
-
 #include <doctest/doctest.h>
 
 #include <utility>
+
+#include "experiments/report/text.h"
 
 using namespace engram;
 

@@ -1,4 +1,4 @@
-#include "experiments/results.h"
+#include "experiments/results/results.h"
 
 #include <doctest/doctest.h>
 
@@ -9,9 +9,9 @@
 #include <vector>
 
 #include "base/error.h"
-#include "experiments/aggregate.h"
-#include "experiments/plan.h"
-#include "experiments/report.h"
+#include "experiments/plan/plan.h"
+#include "experiments/report/report.h"
+#include "experiments/statistics/aggregate.h"
 #include "tests/experiments/handmade_comparison.h"
 
 using namespace engram;

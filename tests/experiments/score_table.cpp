@@ -1,4 +1,4 @@
-#include "experiments/score_table.h"
+#include "experiments/statistics/score_table.h"
 
 #include <doctest/doctest.h>
 

@@ -1,4 +1,4 @@
-#include "agents/config.h"
+#include "agents/run/config.h"
 
 #include <cstddef>
 #include <cstdint>

@@ -6,9 +6,9 @@
 #include <string>
 #include <vector>
 
-#include "envs/episode_file.h"
-#include "envs/played_episode.h"
-#include "envs/vec_env.h"
+#include "envs/recorded/episode_file.h"
+#include "envs/recorded/played_episode.h"
+#include "envs/vec/vec_env.h"
 #include "tests/fuzz/target.h"
 
 namespace engram {

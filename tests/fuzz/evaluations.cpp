@@ -4,7 +4,7 @@
 #include <string_view>
 #include <vector>
 
-#include "experiments/evaluation_range.h"
+#include "experiments/statistics/evaluation_range.h"
 #include "tests/fuzz/target.h"
 
 namespace engram {

@@ -1,4 +1,4 @@
-#include "experiments/experiment.h"
+#include "experiments/plan/experiment.h"
 
 #include <cstddef>
 #include <cstdint>
@@ -12,7 +12,8 @@ namespace engram {
 
 std::vector<std::string> fuzz_seeds() {
   return {
-      "# nothing\n", "%invalid_line%\n",
+      "# nothing\n",
+      "%invalid_line%\n",
       "[compare]\nquestion = a?\nseeds = 0-4,8\nmatch = flops\nreference = b\ncontrols = none\n[task]\nname = tmaze\n"
       "[tasks.short]\ntask.corridor_length = 3\nrun.steps = 5\n[backbones.b]\nmemory.name = gru\n",
       "[compare]\nevaluate = task.corridor_length: 3,50\n[task]\nname = tmaze\n[tasks.t]\n[backbones.b]\nmemory.name = "

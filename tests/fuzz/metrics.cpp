@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "agents/metrics_summary.h"
+#include "agents/study/metrics_summary.h"
 #include "tests/fuzz/target.h"
 
 namespace engram {

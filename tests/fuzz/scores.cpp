@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-#include "experiments/score_table.h"
+#include "experiments/statistics/score_table.h"
 #include "tests/fuzz/target.h"
 
 namespace engram {

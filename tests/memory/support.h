@@ -12,9 +12,9 @@
 #include <utility>
 #include <vector>
 
-#include "memory/registry.h"
-#include "memory/sequence_model.h"
-#include "nn/dropout.h"
+#include "memory/core/registry.h"
+#include "memory/core/sequence_model.h"
+#include "nn/layers/dropout.h"
 
 namespace engram {
 
@@ -108,9 +108,9 @@ inline std::vector<Variant> small_variants() {
           {"none", {width, layers}}};
 }
 
-// Whether differences say nothing of its gradients: its maps have corners (many relus of gtrxl; tests/memory/gtrxl.cpp
-// has its gradients), or it divides a fresh memory by 1e-6, as the delta rule does with an attention norm
-// (tests/memory/fast_weight_ops.cpp has its gradients elsewhere).
+// Whether differences say nothing of its gradients: its maps have corners (many relus of gtrxl;
+// tests/memory/backbones/gtrxl.cpp has its gradients), or it divides a fresh memory by 1e-6, as the delta rule does
+// with an attention norm (tests/memory/ops/fast_weight_ops.cpp has its gradients elsewhere).
 inline bool too_sharp_for_differences(const Variant& variant) {
   const auto has = [&](const char* key, const char* value) {
     return std::ranges::count(variant.settings, std::pair<std::string, std::string>{key, value}) > 0;

@@ -1,4 +1,4 @@
-#include "nn/autocast.h"
+#include "nn/device/autocast.h"
 
 #include <ATen/autocast_mode.h>
 #include <doctest/doctest.h>

@@ -14,8 +14,8 @@
 #include "nn/cpu/image_encoder.h"
 #include "nn/cpu/kernels.h"
 #include "nn/cpu/layers.h"
-#include "nn/dropout.h"
-#include "nn/plain_operations.h"
+#include "nn/device/plain_operations.h"
+#include "nn/layers/dropout.h"
 
 using namespace engram;
 using torch::Tensor;

@@ -1,6 +1,4 @@
 // The encoder of a GPU against its definition on the CPU in double precision.
-#include "nn/fused_encoder.h"
-
 #include <doctest/doctest.h>
 
 #include <array>
@@ -10,7 +8,8 @@
 #include <functional>
 #include <vector>
 
-#include "nn/late_gradients.h"
+#include "nn/fused/encoder.h"
+#include "nn/fused/late_gradients.h"
 #include "tests/gpu.h"
 
 using namespace engram;

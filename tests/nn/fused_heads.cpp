@@ -1,6 +1,4 @@
 // The heads of a GPU, layer by layer and fused, against their definition on the CPU in double precision.
-#include "nn/fused_heads.h"
-
 #include <doctest/doctest.h>
 
 #include <cmath>
@@ -9,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "nn/fused/heads.h"
 #include "tests/gpu.h"
 
 using namespace engram;
@@ -80,8 +79,7 @@ void check_heads(const Case& c, double output_tolerance, double gradient_toleran
   const Parameters own = leaves(learning, torch::TensorOptions(torch::kCUDA)),
                    own_targets = leaves(targets, torch::TensorOptions(torch::kCUDA));
   const Tensor own_x = x.to(torch::kCUDA).requires_grad_(true);
-  const fused::HeadOutputs outputs =
-      fused::heads(own_x.to(c.dtype), weights_of(own), weights_of(own_targets));
+  const fused::HeadOutputs outputs = fused::heads(own_x.to(c.dtype), weights_of(own), weights_of(own_targets));
   Tensor own_sum = torch::zeros({}, torch::TensorOptions(torch::kCUDA));
   for (std::size_t i = 0; i < used; ++i)
     own_sum = own_sum + (outputs.learning[i].narrow(1, 0, c.actions) *

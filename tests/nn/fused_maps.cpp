@@ -1,11 +1,10 @@
 // Maps of one input as one product against each alone: values and gradients.
-#include "nn/fused_maps.h"
-
 #include <doctest/doctest.h>
 
 #include <vector>
 
-#include "nn/layers.h"
+#include "nn/fused/maps.h"
+#include "nn/layers/layers.h"
 #include "tests/nn/linear_maps.h"
 
 using namespace engram;

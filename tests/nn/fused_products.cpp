@@ -5,9 +5,9 @@
 #include <cstdint>
 #include <vector>
 
-#include "nn/fused_linear.h"
-#include "nn/fused_rows.h"
-#include "nn/small_product.h"
+#include "nn/fused/linear.h"
+#include "nn/fused/rows.h"
+#include "nn/fused/small_product.h"
 #include "tests/gpu.h"
 
 using namespace engram;

@@ -12,11 +12,11 @@
 #include <utility>
 #include <vector>
 
-#include "nn/autocast.h"
-#include "nn/fused_norm.h"
-#include "nn/layers.h"
-#include "nn/plain_operations.h"
-#include "nn/product_check.h"
+#include "nn/device/autocast.h"
+#include "nn/device/plain_operations.h"
+#include "nn/device/product_check.h"
+#include "nn/fused/norm.h"
+#include "nn/layers/layers.h"
 #include "tests/gpu.h"
 #include "tests/nn/linear_maps.h"
 

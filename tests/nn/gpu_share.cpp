@@ -1,4 +1,4 @@
-#include "nn/gpu_share.h"
+#include "nn/device/gpu_share.h"
 
 #include <doctest/doctest.h>
 
@@ -25,7 +25,8 @@ TEST_CASE("the service is known by its control pipe, a share by its variable") {
 
 TEST_CASE("who finds no GPU is told what decides which ones are seen") {
   const TemporaryFolder folder;
-  write_text(folder / "version", "NVRM version: NVIDIA UNIX x86_64 Kernel Module  580.159.04  Wed Jan 1 2026\nGCC 13.3\n");
+  write_text(folder / "version",
+             "NVRM version: NVIDIA UNIX x86_64 Kernel Module  580.159.04  Wed Jan 1 2026\nGCC 13.3\n");
   unsetenv("CUDA_VISIBLE_DEVICES");
   setenv("CUDA_MPS_PIPE_DIRECTORY", folder.path().c_str(), 1);
   const std::string pipes = folder.path().string();

@@ -1,6 +1,6 @@
-#include "memory/backbone_options.h"
-#include "memory/block_stack.h"
-#include "tests/memory/definition.h"
+#include "memory/core/backbone_options.h"
+#include "memory/core/block_stack.h"
+#include "tests/memory/ops/definition.h"
 
 using namespace engram;
 using torch::Tensor;

@@ -1,4 +1,4 @@
-// Shared by the tests of nn/fused_maps.h on either device: maps of all sizes, and what is learnt of them.
+// Shared by the tests of nn/fused/maps.h on either device: maps of all sizes, and what is learnt of them.
 #pragma once
 
 #include <doctest/doctest.h>

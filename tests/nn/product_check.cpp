@@ -1,4 +1,4 @@
-#include "nn/product_check.h"
+#include "nn/device/product_check.h"
 
 #include <doctest/doctest.h>
 

@@ -1,5 +1,5 @@
 // What a pass does with its weights at once, on a GPU: packing, gradients, streams beside each other.
-#include "nn/side_work.h"
+#include "nn/fused/side_work.h"
 
 #include <ATen/cuda/CUDAGraph.h>
 #include <doctest/doctest.h>
@@ -10,8 +10,8 @@
 #include <thread>
 #include <vector>
 
-#include "nn/device_stream.h"
-#include "nn/weight_stack.h"
+#include "nn/device/device_stream.h"
+#include "nn/fused/weight_stack.h"
 #include "tests/gpu.h"
 
 using namespace engram;

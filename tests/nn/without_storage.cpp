@@ -1,4 +1,4 @@
-#include "nn/without_storage.h"
+#include "nn/device/without_storage.h"
 
 #include <doctest/doctest.h>
 #include <torch/torch.h>
@@ -9,7 +9,7 @@
 #include <string>
 #include <thread>
 
-#include "memory/counted_backbone.h"
+#include "memory/core/counted_backbone.h"
 
 using namespace engram;
 

@@ -1,7 +1,7 @@
 // What a program launches on a GPU and how long it takes there, without any other profiler: a library that the driver
 // loads into it (CUDA_INJECTION64_PATH), built on CUPTI's activity records, which come from graphs, too.
-// docs/developing.md says how it is used; kernel_table.py reads what it writes. Tab-separated, in the order of CUPTI's
-// buffers, times in ns:
+// docs/develop/developing.md says how it is used; kernel_table.py reads what it writes. Tab-separated, in the order of
+// CUPTI's buffers, times in ns:
 //   K begin end stream grid threads shared_bytes registers name     a kernel; grid as x,y,z, shared memory of a block
 //   C begin end stream - - bytes - memcpy                           a copy
 //   S begin end stream - - bytes - memset

@@ -11,7 +11,7 @@
 #include <memory>
 #include <string>
 
-#include "agents/device_graph.h"
+#include "agents/play/device_graph.h"
 #include "tests/gpu.h"
 #include "tests/ranks/in_processes.h"
 

@@ -54,7 +54,7 @@ pid_t start_writer(const std::filesystem::path& file, std::int64_t first, const 
   if (child != 0) return child;
   for (std::int64_t number = first - 1;; ++number) {
     if (number >= first) save_number(file, number);
-    if (write(acknowledge, &number, sizeof(number)) != sizeof(number)) _exit(1);
+    if (::write(acknowledge, &number, sizeof(number)) != sizeof(number)) _exit(1);
   }
 }
 

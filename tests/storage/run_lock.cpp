@@ -22,7 +22,7 @@ std::string lock_error(const std::filesystem::path& folder) {
   return message_of<UserError>([&] { RunLock lock(folder); });
 }
 
-RunDirectory create(const std::filesystem::path& path) {
+RunDirectory created_run(const std::filesystem::path& path) {
   return RunDirectory::create(path, {"[run]\n", torch::kCPU, {}});
 }
 
@@ -92,8 +92,8 @@ TEST_CASE("a lock dies with its process") {
 TEST_CASE("a run directory that is written to is locked") {
   const TemporaryFolder folder;
   {
-    const RunDirectory run = create(folder / "run");
-    CHECK(mentions(message_of<UserError>([&] { create(folder / "run"); }), "is in use by process"));
+    const RunDirectory run = created_run(folder / "run");
+    CHECK(mentions(message_of<UserError>([&] { created_run(folder / "run"); }), "is in use by process"));
     CHECK(
         mentions(message_of<UserError>([&] { RunDirectory::open_to_write(folder / "run"); }), "is in use by process"));
     CHECK(RunDirectory::open(folder / "run").path() == run.path());  // reading is free
@@ -115,6 +115,6 @@ TEST_CASE("a folder that another program is about to fill is left to it") {
   const TemporaryFolder folder;
   std::filesystem::create_directory(folder / "run");
   const RunLock other(folder / "run");
-  CHECK(mentions(message_of<UserError>([&] { create(folder / "run"); }), "is in use by process"));
+  CHECK(mentions(message_of<UserError>([&] { created_run(folder / "run"); }), "is in use by process"));
   CHECK(std::filesystem::exists(folder / "run/lock"));
 }

@@ -1,4 +1,4 @@
-// Framing and checksums; tests/apps/train.py reads a whole file with TensorBoard's own reader.
+// Framing and checksums; tests/apps/train/train.py reads a whole file with TensorBoard's own reader.
 #include "storage/tensorboard.h"
 
 #include <doctest/doctest.h>

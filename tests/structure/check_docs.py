@@ -11,7 +11,7 @@ import urllib.parse
 
 MAX_COLUMNS = 120
 # Not held to the width: pages that a program writes.
-UNWRAPPED = ("docs/reports/",)
+UNWRAPPED = ("docs/figures/reports/",)
 SKIPPED_FOLDERS = {"build", "runs"}
 
 FENCE = re.compile(r"\s*(```|~~~)")
@@ -100,7 +100,7 @@ def registered_names(root, registry, alias, headers):
 def page_problems(root):
     for registry, alias, headers, folder in (
         ("envs/all_tasks.h", "AllTasks", "envs/tasks/*.h", "docs/tasks"),
-        ("memory/all_backbones.h", "AllBackbones", "memory/*.h", "docs/backbones"),
+        ("memory/core/all_backbones.h", "AllBackbones", "memory/**/*.h", "docs/backbones"),
     ):
         entries, names = registered_names(root, registry, alias, headers)
         if not entries:
@@ -113,7 +113,7 @@ def page_problems(root):
 
 
 def free_on_resume(root):
-    function = re.search(r"^bool may_change_on_resume\(.*?^\}", (root / "agents/config.cpp").read_text(), re.M | re.S)[0]
+    function = re.search(r"^bool may_change_on_resume\(.*?^\}", (root / "agents/run/config.cpp").read_text(), re.M | re.S)[0]
     return {key for key in re.findall(r'"([\w.]+)"', function) if not key.endswith(".")}
 
 
@@ -123,14 +123,14 @@ def truncating_tasks(root):
 
 
 def derived_kernels(root):
-    return {path.parent.name for path in (root / "kernels").glob("*/README.md")}
+    return {path.parent.name for path in (root / "kernels").glob("**/*/README.md")}
 
 
 # Page, words of the paragraph that lists the names, how they stand there, and what they are by the sources.
 LISTS = (
-    ("docs/guarantees.md", "A resumed run may change", r"`(\w+\.\w+)`", free_on_resume),
-    ("docs/learner.md", "Truncated episodes bootstrap", r"`(\w+)`", truncating_tasks),
-    ("docs/developing.md", "Derivations, and how", r"\[(\w+)\]\(\.\./kernels/", derived_kernels),
+    ("docs/use/guarantees.md", "A resumed run may change", r"`(\w+\.\w+)`", free_on_resume),
+    ("docs/use/learner.md", "Truncated episodes bootstrap", r"`(\w+)`", truncating_tasks),
+    ("docs/develop/developing.md", "Derivations, and how", r"\[(\w+)\]\(\.\./\.\./kernels/", derived_kernels),
 )
 
 

@@ -9,19 +9,19 @@ REGISTRIES = {
     "envs/all_tasks.h": "using AllTasks = TaskList<Maze, Match>;\n",
     "envs/tasks/maze.h": 'struct Maze {\n  static constexpr const char* kName = "maze";\n',
     "envs/tasks/match.h": 'struct Match : Board {\n  static constexpr const char* kName = "match";\nEnd::kTruncated',
-    "memory/backbone_options.h": 'struct GruOptions {\n  static constexpr const char* kName = "gru";\n};\n'
+    "memory/core/backbone_options.h": 'struct GruOptions {\n  static constexpr const char* kName = "gru";\n};\n'
     'struct NoneOptions {\n  static constexpr const char* kName = "none";\n};\n',
-    "memory/all_backbones.h": "using AllBackbones = BackboneList<GruOptions,\n                                   NoneOptions>;\n",
+    "memory/core/all_backbones.h": "using AllBackbones = BackboneList<GruOptions,\n                                   NoneOptions>;\n",
     "docs/tasks/maze.md": "",
     "docs/tasks/match.md": "",
     "docs/backbones/gru.md": "",
     "docs/backbones/none.md": "",
-    "agents/config.cpp": 'bool may_change_on_resume(const std::string& key) {\n  return key == "run.steps" ||\n'
+    "agents/run/config.cpp": 'bool may_change_on_resume(const std::string& key) {\n  return key == "run.steps" ||\n'
     '         key.starts_with("checkpoint.");\n}\n\nstd::string other() { return "run.seed"; }\n',
-    "docs/guarantees.md": "A resumed run may change `run.steps`,\nand `[checkpoint]`.\n\nNot `run.seed`.\n",
-    "docs/learner.md": "Truncated episodes bootstrap: `match`.\n\nAnd `maze`.\n",
+    "docs/use/guarantees.md": "A resumed run may change `run.steps`,\nand `[checkpoint]`.\n\nNot `run.seed`.\n",
+    "docs/use/learner.md": "Truncated episodes bootstrap: `match`.\n\nAnd `maze`.\n",
     "kernels/rule/README.md": "",
-    "docs/developing.md": "Derivations, and how: [rule](../kernels/rule/README.md).\n",
+    "docs/develop/developing.md": "Derivations, and how: [rule](../../kernels/rule/README.md).\n",
 }
 
 
@@ -66,7 +66,7 @@ assert found({"build/a.md": BROKEN[0], ".hidden/a.md": BROKEN[0]}) == []
 
 assert found({"docs/page.md": WIDE + "\n"})[0].startswith("docs/page.md:1: 121 columns")
 for text in (WIDE[:-1], "| " + WIDE, "```\n" + WIDE + "\n```", "x" * 100 + " https://example.org/" + "x" * 30):
-    assert found({"docs/page.md": text + "\n", "docs/reports/a.md": WIDE, "kernels/README.md": WIDE}) == [], text
+    assert found({"docs/page.md": text + "\n", "docs/figures/reports/a.md": WIDE, "kernels/README.md": WIDE}) == [], text
 
 for page in ("docs/tasks/maze.md", "docs/tasks/match.md", "docs/backbones/gru.md", "docs/backbones/none.md"):
     assert len(found({}, without=[page])) == 1 and page in found({}, without=[page])[0], page
@@ -74,9 +74,9 @@ assert len(found({"envs/all_tasks.h": "using AllTasks = TaskList<Maze, Lost>;\n"
 assert len(found({"envs/all_tasks.h": "\n"})) == 1
 
 LISTS = [
-    ("docs/guarantees.md", "run.steps", "A resumed run may change `run.threads`.\n"),
-    ("docs/learner.md", "match", "Truncated episodes bootstrap.\n\n`match`\n"),
-    ("docs/developing.md", "rule", "[rule](../kernels/rule/README.md)\n"),
+    ("docs/use/guarantees.md", "run.steps", "A resumed run may change `run.threads`.\n"),
+    ("docs/use/learner.md", "match", "Truncated episodes bootstrap.\n\n`match`\n"),
+    ("docs/develop/developing.md", "rule", "[rule](../../kernels/rule/README.md)\n"),
 ]
 for page, name, text in LISTS:
     problems = found({page: text})

@@ -15,15 +15,15 @@ import standard_headers
 ALLOWED = {
     "base": set(),
     "kernels": {"base"},
-    "envs": {"kernels/cuda_support.h", "kernels/early_launch.h", "base"},
+    "envs": {"kernels/common/cuda_support.h", "kernels/common/early_launch.h", "base"},
     "nn": {"kernels", "base"},
     "ranks": {"base"},
-    "storage": {"nn/device.h", "base"},
+    "storage": {"nn/device/device.h", "base"},
     "memory": {"nn", "kernels", "base"},
     "agents": {"memory", "nn", "ranks", "storage", "envs", "kernels", "base"},
     "experiments": {"agents", "memory", "nn", "storage", "envs", "base"},
     "video": {"envs", "base"},
-    "apps": {"experiments", "agents", "video", "envs", "memory", "nn", "ranks", "storage", "kernels/cuda_support.h", "base"},
+    "apps": {"experiments", "agents", "video", "envs", "memory", "nn", "ranks", "storage", "kernels/common/cuda_support.h", "base"},
 }
 # Held to all but the directions.
 OTHER_FOLDERS = ("examples", "tests")

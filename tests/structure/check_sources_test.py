@@ -23,28 +23,28 @@ def found(files):
 
 
 ALLOWED = [
-    ("apps/train.cpp", '#include "agents/policy.h"'),
+    ("apps/train/train.cpp", '#include "agents/act/policy.h"'),
     ("apps/commands/train.cpp", '#include "apps/train.h"'),
-    ("agents/policy.h", '#include <memory>'),
-    ("memory/ops.cpp", '#include "kernels/delta_rule/delta_rule.h"'),
-    ("envs/cuda_vec_env.cu", '#include "kernels/cuda_support.h"'),
+    ("agents/act/policy.h", '#include <memory>'),
+    ("memory/ops/ops.cpp", '#include "kernels/fast_weights/delta_rule/delta_rule.h"'),
+    ("envs/cuda_vec_env.cu", '#include "kernels/common/cuda_support.h"'),
     ("envs/tasks/tmaze.h", '#include "base/rng.h"'),
     ("base/json_text.h", 'return json.dump(2);'),
 ]
 REFUSED = [
     ("base/rng.h", '#include "envs/task.h"'),
-    ("agents/policy.h", '#include "experiments/experiment.h"'),
-    ("envs/task.h", '#include "memory/sequence_model.h"'),
-    ("envs/cuda_vec_env.cu", '#include "kernels/delta_rule/delta_rule.h"'),
-    ("envs/tasks/tmaze.h", '  #  include <agents/policy.h>'),
-    ("kernels/cuda_support.h", '#include "envs/task.h"'),
-    ("memory/ops.cpp", '#include "agents/policy.h"'),
-    ("agents/policy.h", '#include "apps/train.h"'),
-    ("agents/policy.h", '#include "video/film.h"'),
-    ("video/film.h", '#include "agents/policy.h"'),
+    ("agents/act/policy.h", '#include "experiments/plan/experiment.h"'),
+    ("envs/task.h", '#include "memory/core/sequence_model.h"'),
+    ("envs/cuda_vec_env.cu", '#include "kernels/fast_weights/delta_rule/delta_rule.h"'),
+    ("envs/tasks/tmaze.h", '  #  include <agents/act/policy.h>'),
+    ("kernels/common/cuda_support.h", '#include "envs/task.h"'),
+    ("memory/ops/ops.cpp", '#include "agents/act/policy.h"'),
+    ("agents/act/policy.h", '#include "apps/train.h"'),
+    ("agents/act/policy.h", '#include "video/film.h"'),
+    ("video/film.h", '#include "agents/act/policy.h"'),
     ("envs/tasks/tmaze.h", '#include "../task.h"'),
-    ("nn/cpu/kernels.inc", '#include "memory/ops.h"'),
-    ("apps/list.cpp", 'print(json.dump(2));'),
+    ("nn/cpu/kernels.inc", '#include "memory/ops/ops.h"'),
+    ("apps/list/list.cpp", 'print(json.dump(2));'),
 ]
 
 for name, line in ALLOWED:

@@ -1,4 +1,4 @@
-"""docs/add_task.diff and docs/add_backbone.diff, which take the headers of examples/own_program into the tree: both apply
+"""docs/develop/add_task.diff and docs/develop/add_backbone.diff, which take the headers of examples/own_program into the tree: both apply
 in either order and give the same sources, neither needs the other, and a build with both passes the tests over all tasks
 and all backbones.
 
@@ -17,13 +17,13 @@ import sys
 
 GIT, CMAKE = sys.argv[1:3]
 SOURCE, BUILD, SCRATCH = (pathlib.Path(argument).resolve() for argument in sys.argv[3:])
-TASK, BACKBONE = SOURCE / "docs/add_task.diff", SOURCE / "docs/add_backbone.diff"
+TASK, BACKBONE = SOURCE / "docs/develop/add_task.diff", SOURCE / "docs/develop/add_backbone.diff"
 WORDS = {TASK: r"flash_parity|FlashParity", BACKBONE: r"leaky_integrator|LeakyIntegrator"}  # what each is about
-HEADERS = {"flash_parity.h": "envs/tasks", "leaky_integrator.h": "memory"}
+HEADERS = {"flash_parity.h": "envs/tasks", "leaky_integrator.h": "memory/backbones"}
 FOLDERS = ("agents", "apps", "base", "cmake", "envs", "experiments", "kernels", "memory", "nn", "ranks", "storage", "tests", "video")
 # Program -> sources of the cases to run: over task_names(), and over backbone_names().
 TESTS = {"test_envs": "*envs/registry.cpp,*envs/full_state.cpp,*envs/cpu_vec_env.cpp",
-         "test_memory": "*memory/registry.cpp,*memory/sequence_model.cpp"}
+         "test_memory": "*memory/core/registry.cpp,*memory/core/sequence_model.cpp"}
 
 
 def run(*command, **options):

@@ -58,7 +58,7 @@ make_libtorch(${SCRATCH}/abi/torch 2.11.0 ${cpu})
 file(WRITE ${SCRATCH}/abi/torch/lib/libc10.so "_ZN3c105ErrorC1ENS_14SourceLocationESs\n")
 make_libtorch(${SCRATCH}/venv/lib/python3.12/site-packages/torch 2.11.0 ${cpu})
 
-set(remedy "Run apps/setup.sh.*or set LibTorch_ROOT")
+set(remedy "Run apps/scripts/setup.sh.*or set LibTorch_ROOT")
 expect(refused "No LibTorch was found. ${remedy}")
 expect(refused "LibTorch_ROOT is ${SCRATCH}/nothing, and include/[a-z/]*/torch.h is not there. ${remedy}"
   -DLibTorch_ROOT=${SCRATCH}/nothing -DCMAKE_PREFIX_PATH=${SCRATCH}/good)

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "envs/vec_env.h"
+#include "envs/vec/vec_env.h"
 
 namespace engram::test {
 

@@ -1,7 +1,7 @@
 // Another project's use of a backbone: a whole sequence at once equals one step after the other.
 #include <cstdio>
 
-#include "memory/registry.h"
+#include "memory/core/registry.h"
 
 int main() {
   torch::NoGradGuard no_grad;

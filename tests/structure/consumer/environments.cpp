@@ -6,7 +6,7 @@
 
 #include "base/rng.h"
 #include "envs/registry.h"
-#include "envs/vec_env.h"
+#include "envs/vec/vec_env.h"
 
 int main() {
   constexpr int kEnvs = 4;

@@ -1,0 +1,38 @@
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "agents/act/make_policy.h"
+#include "agents/act/one_kernel_policy.h"
+#include "agents/run/trained_agent.h"
+
+namespace engram {
+namespace {
+
+Dtype operands_of(const Config& config) {
+  return compute_dtype(config, torch::kCUDA) == torch::kBFloat16 ? Dtype::kBfloat16 : Dtype::kFloat32;
+}
+
+}  // namespace
+
+Support supports_one_kernel(const Config& config, torch::Device device) {
+  if (!device.is_cuda()) return Support::no("the agent acts on the CPU");
+  if (config.run.kernels == Kernels::kOff) return Support::no("run.kernels is off");
+  return OneKernelPolicy::supports(config.network, config.memory, config.task.info(), operands_of(config));
+}
+
+std::string one_kernel_limits() {
+  return "hqlt and deltanet with memory.width up to " + std::to_string(kAgentStepMaxWidth) +
+         ", memory.width / memory.heads up to " + std::to_string(kAgentStepMaxHeadWidth) + " (even, for rope), up to " +
+         std::to_string(kAgentStepMaxLayers) + " layers and " + std::to_string(kAgentStepMaxActions) +
+         " actions, that see no previous actions or rewards and fit shared memory";
+}
+
+std::unique_ptr<Policy> make_one_kernel_policy(const Config& config, std::shared_ptr<AgentNetwork> network,
+                                               int num_envs, MemorySpan span, std::uint32_t first_row) {
+  return std::make_unique<OneKernelPolicy>(std::move(network), config.network, config.memory, config.task.info(),
+                                           operands_of(config), num_envs, config.run.seed, span, first_row);
+}
+
+}  // namespace engram

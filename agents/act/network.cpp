@@ -1,0 +1,138 @@
+#include "agents/act/network.h"
+
+#include <string>
+#include <utility>
+
+#include "agents/learn/optimizer/parameter_lists.h"
+#include "nn/device/autocast.h"
+#include "nn/device/plain_operations.h"
+
+namespace engram {
+namespace {
+
+constexpr double kCriticBound = 3e-3;
+constexpr double kActorBound = 1e-3;
+
+std::string type_name(torch::ScalarType dtype) { return dtype == torch::kBFloat16 ? "bfloat16" : "float32"; }
+
+// Of a part that has kernels of its own, or has not; `fastest` speaks of their form.
+Road road_of(const std::string& part, const Support& kernels, const Support& fastest, bool use_kernels,
+             torch::Device device, torch::ScalarType dtype) {
+  const std::string in = " in " + type_name(dtype);
+  if (!use_kernels) return {part, "LibTorch" + in, "kernels are off"};
+  if (!kernels) return {part, (device.is_cpu() ? "LibTorch and own loops" : "LibTorch") + in, kernels.reason()};
+  return {part, "fused kernels" + in, fastest.reason(), /*fast=*/true};
+}
+
+}  // namespace
+
+AgentNetwork::AgentNetwork(const NetworkOptions& options, const BackboneConfig& backbone, const TaskInfo& task,
+                           std::uint64_t seed)
+    : num_actions_(task.num_actions()),
+      dropout_(register_module("dropout", std::make_shared<Dropout>(options.dropout))) {
+  const std::int64_t width = backbone.width();
+  // The longest sequence: one row more than steps.
+  backbone_ = register_module("backbone", make_backbone(backbone, task.max_episode_steps + 1));
+
+  encoder_.emplace(*this, task.observation.parts, options.token_width, width);
+  if (options.previous_action_width > 0)
+    previous_action_ =
+        register_module("previous_action", torch::nn::Embedding(num_actions_ + 1, options.previous_action_width));
+  if (options.previous_reward_width > 0)
+    previous_reward_ = register_module("previous_reward", torch::nn::Linear(1, options.previous_reward_width));
+  if (previous_action_ || previous_reward_)
+    joined_ = register_module(
+        "joined", torch::nn::Linear(width + options.previous_action_width + options.previous_reward_width, width));
+
+  const auto make_head = [&](const char* name, double bound) {
+    return register_module(name, Head(width, options.hidden_width, num_actions_, bound));
+  };
+  actor_ = make_head("actor", kActorBound);
+  critic1_ = make_head("critic1", kCriticBound);
+  critic2_ = make_head("critic2", kCriticBound);
+  target_critic1_ = make_head("target_critic1", kCriticBound);
+  target_critic2_ = make_head("target_critic2", kCriticBound);
+  for (Head* target : {&target_critic1_, &target_critic2_})
+    for (torch::Tensor& parameter : (*target)->parameters()) parameter.requires_grad_(false);
+  update_targets(1);
+  dropout_clock_ = seed_dropout(*this, seed);
+}
+
+torch::Tensor AgentNetwork::encode(const torch::Tensor& observation, const torch::Tensor& previous_action,
+                                   const torch::Tensor& previous_reward) {
+  const PlainOperations plain(!use_kernels_);
+  const auto leading = previous_action.sizes();
+  torch::Tensor encoded =
+      encoder_->encode(observation.reshape({previous_action.numel(), -1}), compute_dtype_, use_kernels_);
+  if (joined_) encoded = join_previous(encoded, previous_action, previous_reward);
+  std::vector<std::int64_t> shape(leading.begin(), leading.end());
+  shape.push_back(encoded.size(-1));
+  if (is_training()) dropout_clock_->tick();
+  return dropout_->forward(encoded).reshape(shape);
+}
+
+torch::Tensor AgentNetwork::join_previous(const torch::Tensor& encoded, const torch::Tensor& previous_action,
+                                          const torch::Tensor& previous_reward) {
+  const ComputeIn products(encoded.device(), encoded.scalar_type());
+  std::vector<torch::Tensor> parts{encoded.to(joined_->weight.scalar_type())};
+  // A row of the table, as a product: on a GPU an embedding's backward pass sorts all indices.
+  if (previous_action_)
+    parts.push_back(torch::one_hot(previous_action.reshape(-1), num_actions_ + 1)
+                        .to(parts[0].scalar_type())
+                        .matmul(previous_action_->weight));
+  if (previous_reward_)
+    parts.push_back(previous_reward_(previous_reward.reshape({-1, 1}).to(parts[0].scalar_type())).relu_());
+  return joined_(torch::cat(parts, -1)).to(encoded.scalar_type());
+}
+
+torch::Tensor AgentNetwork::features(const torch::Tensor& encoded_BTD, const torch::Tensor& lengths_B) {
+  return backbone_->forward_fresh(encoded_BTD, lengths_B, use_kernels_);
+}
+
+AgentNetwork::HeadOutputs AgentNetwork::heads(const torch::Tensor& features) {
+  const HeadGroup::Outputs out = all_heads().outputs(features, compute_dtype_, use_kernels_);
+  return {out.learning[0], {out.learning[1], out.learning[2]}, {out.targets[0], out.targets[1]}};
+}
+
+std::vector<Road> AgentNetwork::roads(torch::Device device) const {
+  const torch::ScalarType dtype = compute_dtype_;
+  const HeadGroup heads = all_heads();
+  const Support heads_in_one = heads.one_kernel(dtype, device);
+  Road backbone = road_of("backbone", backbone_->learning_kernels(dtype, device),
+                          backbone_->fastest_kernels(dtype, device), use_kernels_, device, dtype);
+  if (use_kernels_ && !backbone.fast && backbone_->block_kernels(dtype, device))
+    backbone.road = kFusedBlocks + (" in " + type_name(dtype));
+  return {backbone,
+          road_of("heads", heads.kernels(dtype, device),
+                  heads_in_one ? heads_in_one : Support::no("a product a layer: " + heads_in_one.reason()),
+                  use_kernels_, device, dtype),
+          road_of("encoder", encoder_->kernels(dtype, device), Support(), use_kernels_, device, dtype)};
+}
+
+void AgentNetwork::update_targets(double tau) {
+  const torch::NoGradGuard no_grad;
+  std::vector<torch::Tensor> targets, critics;
+  for (const auto& [target, critic] : {std::pair(target_critic1_, critic1_), std::pair(target_critic2_, critic2_)}) {
+    for (const torch::Tensor& parameter : target->parameters()) targets.push_back(parameter);
+    for (const torch::Tensor& parameter : critic->parameters()) critics.push_back(parameter);
+  }
+  move_towards(targets, critics, tau);
+}
+
+std::vector<torch::Tensor> AgentNetwork::trainable_parameters() const {
+  std::vector<torch::Tensor> trainable;
+  for (const torch::Tensor& parameter : parameters())
+    if (parameter.requires_grad()) trainable.push_back(parameter);
+  return trainable;
+}
+
+void AgentNetwork::visit_state(StateArchive& archive) {
+  for (const auto& item : named_parameters()) {
+    torch::Tensor parameter = item.value();
+    archive.tensor(item.key(), parameter);
+  }
+  torch::Tensor seed_tick = dropout_clock_->seed_tick(parameters().front().device());
+  archive.tensor("dropout_seed_tick", seed_tick);
+}
+
+}  // namespace engram

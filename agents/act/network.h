@@ -1,0 +1,104 @@
+// AgentNetwork: observation encoder, memory backbone, and the heads actor, critic 1, critic 2 with target critics.
+// D is the backbone's width, A the number of actions; [...] stands for any leading shape, the same in all arguments.
+#pragma once
+
+#include <torch/torch.h>
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "agents/run/options.h"
+#include "base/support.h"
+#include "envs/vec/vec_env.h"
+#include "memory/core/registry.h"
+#include "nn/layers/dropout.h"
+#include "nn/layers/encoder.h"
+#include "nn/layers/heads.h"
+#include "storage/state_archive.h"
+
+namespace engram {
+
+// The road of a backbone with SequenceModel::block_kernels().
+inline constexpr const char* kFusedBlocks = "fused blocks, mixers by LibTorch";
+
+class AgentNetwork : public torch::nn::Module {
+ public:
+  // Weights are drawn from torch's default generator. Throws UserError for an image smaller than 3 x 3, or options of
+  // the backbone that contradict each other. `seed` is the dropout's.
+  AgentNetwork(const NetworkOptions& options, const BackboneConfig& backbone, const TaskInfo& task,
+               std::uint64_t seed = 0);
+
+  // The backbone's input: observation [..., *observation shape], previous_action int64 [...] (A: none), previous_reward
+  // [...] -> [..., D]. The observation is encoded (nn/layers/encoder.h); where previous action or reward are seen,
+  // their embeddings (a table; linear, relu) are appended to that and a linear map takes all of it to D. Dropout last.
+  // In training mode all dropouts of the network draw afresh from here on.
+  torch::Tensor encode(const torch::Tensor& observation, const torch::Tensor& previous_action,
+                       const torch::Tensor& previous_reward);
+  SequenceModel& backbone() { return *backbone_; }
+  const SequenceModel& backbone() const { return *backbone_; }
+
+  // Backbone outputs of whole episodes from their first step on, for learning: encoded [B, T, D] -> [B, T, D].
+  torch::Tensor features(const torch::Tensor& encoded_BTD, const torch::Tensor& lengths_B);
+
+  // On a GPU: the type of activations and matrix products while learning, kFloat32 (as at first) or kBFloat16, with
+  // kernels and without. Parameters stay float32, products are summed in float32.
+  void compute_in(torch::ScalarType dtype) { compute_dtype_ = dtype; }
+  // Whether learning and the backbone's step in acting take the project's kernels (on a GPU) and loops (on a CPU) where
+  // there are some (as at first), or LibTorch's operations, which is what they are measured against.
+  void use_kernels(bool use) { use_kernels_ = use; }
+  bool uses_kernels() const { return use_kernels_; }
+
+  // Which way learning on `device` goes: backbone, heads and encoder.
+  std::vector<Road> roads(torch::Device device) const;
+
+  // [..., D] -> [..., A]
+  torch::Tensor actor_logits(const torch::Tensor& hidden) { return actor_(hidden); }
+  struct QValues {
+    torch::Tensor first, second;
+  };
+  QValues critics(const torch::Tensor& hidden) { return {critic1_(hidden), critic2_(hidden)}; }
+  QValues target_critics(const torch::Tensor& hidden) { return {target_critic1_(hidden), target_critic2_(hidden)}; }
+
+  // All five heads on the same features [..., D], for learning; the target critics without gradient. On a GPU each has
+  // float32 [..., A or more], zeros after the A numbers.
+  struct HeadOutputs {
+    torch::Tensor logits;
+    QValues q, target_q;
+  };
+  HeadOutputs heads(const torch::Tensor& features);
+  // target <- (1 - tau) target + tau critic
+  void update_targets(double tau);
+
+  // All parameters, those of the target critics included, and the position of the dropout's draws.
+  void visit_state(StateArchive& archive);
+
+  // Seed and tick of all dropouts (base/dropout.h), int64 [2] on that device, where it stays.
+  const torch::Tensor& dropout_seed_tick(torch::Device device) { return dropout_clock_->seed_tick(device); }
+
+  // Everything that an optimiser trains: all but the target critics (which are among parameters(), without gradient).
+  std::vector<torch::Tensor> trainable_parameters() const;
+  std::int64_t num_actions() const { return num_actions_; }
+  bool sees_previous_action() const { return !previous_action_.is_empty(); }
+  bool sees_previous_reward() const { return !previous_reward_.is_empty(); }
+
+ private:
+  HeadGroup all_heads() const { return {{actor_, critic1_, critic2_}, {target_critic1_, target_critic2_}}; }
+  torch::Tensor join_previous(const torch::Tensor& encoded, const torch::Tensor& previous_action,
+                              const torch::Tensor& previous_reward);
+
+  std::int64_t num_actions_;
+  torch::ScalarType compute_dtype_ = torch::kFloat32;
+  bool use_kernels_ = true;
+  std::optional<ObservationEncoder> encoder_;      // after the backbone, in the order in which weights are drawn
+  torch::nn::Embedding previous_action_{nullptr};  // where its width is not 0
+  torch::nn::Linear previous_reward_{nullptr};     // where its width is not 0
+  torch::nn::Linear joined_{nullptr};              // where one of the two is there
+  std::shared_ptr<Dropout> dropout_;
+  std::shared_ptr<SequenceModel> backbone_;
+  std::shared_ptr<DropoutClock> dropout_clock_;
+  Head actor_{nullptr}, critic1_{nullptr}, critic2_{nullptr}, target_critic1_{nullptr}, target_critic2_{nullptr};
+};
+
+}  // namespace engram

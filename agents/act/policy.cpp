@@ -1,0 +1,117 @@
+#include "agents/act/policy.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <stdexcept>
+#include <utility>
+
+#include "base/sample_action.h"
+
+namespace engram {
+
+Policy::Policy(std::shared_ptr<AgentNetwork> network, torch::ScalarType dtype, int num_envs, std::uint64_t seed,
+               MemorySpan span, torch::Device rows_device, std::uint32_t first_row)
+    : network_(std::move(network)),
+      device_(network_->parameters().front().device()),
+      dtype_(dtype),
+      seed_(seed),
+      span_(span),
+      first_row_(first_row),
+      memory_(network_->backbone().initial_state(num_envs)) {
+  const auto options = torch::TensorOptions(rows_device);
+  stream_N_ = torch::empty({static_cast<std::int64_t>(num_envs * sizeof(Rng))}, options.dtype(torch::kUInt8));
+  probabilities_NA_ = torch::zeros({num_envs, network_->num_actions()}, options.dtype(torch::kFloat32));
+  diverged_ = torch::zeros({1}, options.dtype(torch::kInt32));
+  draw_from(0);
+}
+
+// In place: a captured step reads the streams where they are.
+void Policy::draw_from(std::uint32_t stream) {
+  const torch::Tensor bytes = torch::empty({stream_N_.numel()}, torch::kUInt8);
+  for (std::int64_t row = 0; row < probabilities_NA_.size(0); ++row) {
+    const Rng rng(seed_, Purpose::kAction, first_row_ + static_cast<std::uint32_t>(row), stream);
+    std::memcpy(bytes.data_ptr<std::uint8_t>() + row * static_cast<std::int64_t>(sizeof rng), &rng, sizeof rng);
+  }
+  stream_N_.copy_(bytes);
+}
+
+void Policy::visit_state(StateArchive& archive, std::int64_t max_position) {
+  archive.tensor("random", stream_N_);
+  for (std::size_t i = 0; i < memory_.tensors.size(); ++i)
+    archive.tensor("memory" + std::to_string(i), memory_.tensors[i]);
+  if (!archive.restoring()) return;
+  // The integers in a memory are positions, which index it.
+  for (const torch::Tensor& tensor : memory_.tensors)
+    if (tensor.scalar_type() == torch::kInt64 && ((tensor < 0) | (tensor > max_position)).any().item<bool>())
+      archive.refuse("memory", "a row is at a step that no episode has");
+}
+
+std::string in_a_graph(const AgentNetwork& network, torch::ScalarType dtype, torch::Device device) {
+  const bool kernels = network.uses_kernels() && network.backbone().step_kernels(dtype, device);
+  return std::string("the network's operations in a CUDA graph") + (kernels ? ", the backbone's by kernels" : "");
+}
+
+NetworkPolicy::NetworkPolicy(std::shared_ptr<AgentNetwork> network, torch::ScalarType dtype, int num_envs,
+                             std::uint64_t seed, MemorySpan span, torch::Device rows_device, std::uint32_t first_row)
+    : Policy(std::move(network), dtype, num_envs, seed, span, rows_device, first_row) {}
+
+std::string NetworkPolicy::description() const {
+  if (!device_.is_cuda()) return "the network's operations on the CPU";
+  return in_a_graph(*network_, dtype_, device_);
+}
+
+void NetworkPolicy::take_step(const ActingRows& rows, ActionChoice choice, MemoryView* view) {
+  const torch::NoGradGuard no_grad;
+  const std::int64_t num_actions = network_->num_actions();
+  if (rows.size() != probabilities_NA_.size(0))
+    throw std::invalid_argument("a policy of " + std::to_string(probabilities_NA_.size(0)) + " rows acts in " +
+                                std::to_string(rows.size()) + " environments");
+  const torch::Tensor fresh_N = rows.fresh_N.to(device_);
+  if (span_ == MemorySpan::kStep)
+    for (torch::Tensor& tensor : memory_.tensors) tensor.zero_();
+  else if (device_.is_cuda())
+    forget_rows_on_gpu(memory_, fresh_N);
+  else if (std::memchr(fresh_N.const_data_ptr(), 1, static_cast<std::size_t>(fresh_N.numel())) != nullptr)
+    memory_.reset_rows(fresh_N.to(torch::kBool));
+
+  const ComputeIn scope = compute_in();
+  torch::Tensor previous_action_N = rows.action_N.to(device_), previous_reward_N = rows.reward_N.to(device_);
+  if (network_->sees_previous_action())
+    previous_action_N = previous_action_N.to(torch::kInt64).masked_fill(fresh_N.to(torch::kBool), num_actions);
+  // A copy of observations of the CPU, which their environments rewrite.
+  const torch::Tensor input_ND = network_->encode(rows.observation_N.to(device_), previous_action_N, previous_reward_N);
+  SequenceModel& backbone = network_->backbone();
+  features_ND_ = view == nullptr ? backbone.step(input_ND, memory_, network_->uses_kernels())
+                                 : backbone.step(input_ND, memory_, *view);
+  const torch::Tensor logits_NA = network_->actor_logits(features_ND_);
+  if (rows.action_N.is_cuda())
+    choose_actions_on_gpu(rows, logits_NA.to(torch::kFloat32).contiguous(), choice, stream_N(), probabilities_NA_,
+                          diverged_);
+  else
+    choose(rows, logits_NA, choice);
+}
+
+void NetworkPolicy::choose(const ActingRows& rows, const torch::Tensor& logits_NA, ActionChoice choice) {
+  probabilities_NA_.copy_(logits_NA.softmax(-1));
+  const std::int64_t num_actions = probabilities_NA_.size(1);
+  for (std::int64_t row = 0; row < rows.size(); ++row) {
+    const float* const probabilities = probabilities_NA_.const_data_ptr<float>() + row * num_actions;
+    if (!std::all_of(probabilities, probabilities + num_actions, [](float p) { return std::isfinite(p); }))
+      throw std::runtime_error("the policy's action probabilities are not finite: training has diverged");
+    rows.action_N.data_ptr<std::int32_t>()[row] = choice == ActionChoice::kGreedy
+                                                      ? greedy_action(probabilities, num_actions)
+                                                      : sample_action(probabilities, num_actions, stream_N()[row]);
+  }
+  rows.fresh_N.zero_();
+}
+
+NetworkPolicy::Step NetworkPolicy::last_step() {
+  const torch::NoGradGuard no_grad;
+  const ComputeIn scope = compute_in();
+  const auto [q1_NA, q2_NA] = network_->critics(features_ND_);
+  const auto on_host = torch::TensorOptions(torch::kCPU).dtype(torch::kFloat32);
+  return {features_ND_.to(on_host), probabilities_NA_.to(on_host).clone(), torch::minimum(q1_NA, q2_NA).to(on_host)};
+}
+
+}  // namespace engram

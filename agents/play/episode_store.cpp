@@ -1,0 +1,192 @@
+#include "agents/play/episode_store.h"
+
+#include <algorithm>
+#include <cstring>
+#include <stdexcept>
+#include <string>
+#include <utility>
+
+#include "agents/act/observation_tensor.h"
+
+namespace engram {
+namespace {
+
+constexpr std::int64_t kLengthClasses = 8;  // of batches on a GPU
+
+}  // namespace
+
+EpisodeStore::EpisodeStore(const ReplayOptions& options, const TaskInfo& task, std::int64_t most_steps,
+                           torch::Device device)
+    : options_(options), task_(task), device_(device), capacity_rows_(options.rows(task, most_steps)) {
+  const auto on_device = torch::TensorOptions(device);
+  observation_ = torch::empty({capacity_rows_ * task.observation.bytes()}, on_device.dtype(torch::kUInt8));
+  action_ = torch::empty({capacity_rows_}, on_device.dtype(torch::kInt32));
+  reward_ = torch::empty({capacity_rows_}, on_device.dtype(torch::kFloat32));
+  rows_ = {task.observation.bytes(), observation_.data_ptr<std::uint8_t>(), action_.data_ptr<std::int32_t>(),
+           reward_.data_ptr<float>()};
+}
+
+void EpisodeStore::drop_oldest() {
+  steps_ -= episodes_.front().rows.steps;
+  episodes_.pop_front();
+}
+
+std::int64_t EpisodeStore::append(std::int32_t steps, End end, std::int32_t environment, std::uint32_t number) {
+  const std::int64_t rows = steps + std::int64_t{1}, most_of_one = task_.max_episode_steps + std::int64_t{1};
+  const std::int64_t first = next_row_ + rows > capacity_rows_ ? 0 : next_row_;
+  next_row_ = first + rows;
+  episodes_.push_back({{first, steps, end == End::kTerminated}, environment, number});
+  steps_ += steps;
+  // What goes depends on what is there alone, not on where it stands: a restored store goes on as it would have. So
+  // many rows are left free that, round the end, no kept episode is in the way of the newest.
+  const auto too_many = [&] {
+    return (steps_ > options_.capacity_steps && episodes() > options_.minimum_episodes) ||
+           steps_ + episodes() > capacity_rows_ - most_of_one;
+  };
+  while (too_many()) drop_oldest();
+  return first;
+}
+
+void EpisodeStore::add(const RecordingMemory& recording, const std::vector<RecordedEpisode>& episodes) {
+  std::vector<KeptEpisode> kept;
+  const auto copy = [&] {
+    if (device_.is_cuda()) return keep_on_gpu(recording, kept);
+    const EpisodeRecorder& recorder = recording.view();
+    for (const KeptEpisode& episode : kept)
+      for (std::int64_t t = 0; t <= episode.steps; ++t) {
+        const std::int64_t from = recorded_row(recorder, episode, t), to = episode.to + t;
+        std::memcpy(rows_.observation_at(to), recorder.rows.observation_at(from),
+                    static_cast<std::size_t>(rows_.row_bytes));
+        rows_.action[to] = recorder.rows.action[from];
+        rows_.reward[to] = recorder.rows.reward[from];
+      }
+  };
+  std::int64_t rows = 0;
+  for (const RecordedEpisode& episode : episodes) {
+    // Copies of one launch may not overwrite each other.
+    if ((rows += episode.steps + std::int64_t{1}) > capacity_rows_ / 2) {
+      copy();
+      kept.clear();
+      rows = episode.steps + std::int64_t{1};
+    }
+    kept.push_back({episode.environment, episode.first, episode.steps,
+                    append(episode.steps, episode.end, episode.environment, episode.number)});
+  }
+  if (!kept.empty()) copy();
+}
+
+void EpisodeStore::add(const Episode& episode) {
+  const std::int64_t steps = episode.steps();
+  const auto bytes = static_cast<std::int64_t>(episode.observations.size());
+  if (steps < 1 || steps > task_.max_episode_steps || static_cast<std::int64_t>(episode.rewards.size()) != steps ||
+      bytes != (steps + 1) * rows_.row_bytes)
+    throw std::invalid_argument("an episode of " + std::to_string(steps) + " actions, " +
+                                std::to_string(episode.rewards.size()) + " rewards and " + std::to_string(bytes) +
+                                " bytes of observations");
+  const std::int64_t first = append(static_cast<std::int32_t>(steps), episode.end, episode.environment, episode.number);
+  const auto put = [](const torch::Tensor& to, std::int64_t at, const auto& values, torch::ScalarType type) {
+    const auto count = static_cast<std::int64_t>(values.size());
+    to.narrow(0, at, count)
+        .copy_(torch::from_blob(const_cast<void*>(static_cast<const void*>(values.data())), {count}, type));
+  };
+  put(observation_, first * rows_.row_bytes, episode.observations, torch::kUInt8);
+  put(action_, first, episode.actions, torch::kInt32);
+  put(reward_, first, episode.rewards, torch::kFloat32);
+}
+
+EpisodeBatch EpisodeStore::batch_of(std::int64_t batch, std::int64_t steps) {
+  if (device_.is_cuda())
+    if (const auto found = batches_.find({batch, steps}); found != batches_.end()) return found->second;
+  const auto on_device = torch::TensorOptions(device_);
+  const auto floats = on_device.dtype(torch::kFloat32), longs = on_device.dtype(torch::kInt64);
+  EpisodeBatch made{.observation = torch::empty(observation_shape({batch, steps + 1}, task_.observation),
+                                                on_device.dtype(observation_dtype(task_.observation))),
+                    .previous_action_BT1 = torch::empty({batch, steps + 1}, longs),
+                    .previous_reward_BT1 = torch::empty({batch, steps + 1}, floats),
+                    .action_BT = torch::empty({batch, steps}, longs),
+                    .reward_BT = torch::empty({batch, steps}, floats),
+                    .terminated_BT = torch::empty({batch, steps}, floats),
+                    .steps_B = torch::empty({batch}, longs),
+                    .mask_BT = torch::empty({batch, steps}, floats)};
+  if (device_.is_cuda()) batches_[{batch, steps}] = made;
+  return made;
+}
+
+std::vector<std::int64_t> EpisodeStore::draw(Rng& rng) const {
+  std::vector<std::int64_t> indices(static_cast<std::size_t>(options_.batch_episodes));
+  for (std::int64_t& index : indices) index = rng.below(static_cast<std::uint32_t>(episodes_.size()));
+  return indices;
+}
+
+EpisodeBatch EpisodeStore::sample(Rng& rng, std::int64_t least_steps) {
+  if (episodes_.empty()) throw std::logic_error("a sample of an empty replay");
+  return gather(draw(rng), least_steps);
+}
+
+std::int64_t EpisodeStore::sampled_steps(Rng rng) const { return episodes_.empty() ? 0 : steps_of(draw(rng), 1); }
+
+std::int64_t EpisodeStore::steps_of(const std::vector<std::int64_t>& indices, std::int64_t least_steps) const {
+  std::int64_t steps = least_steps;
+  for (const std::int64_t index : indices)
+    steps = std::max<std::int64_t>(steps, episodes_.at(static_cast<std::size_t>(index)).rows.steps);
+  if (!device_.is_cuda()) return steps;
+  const std::int64_t longest = task_.max_episode_steps, unit = (longest + kLengthClasses - 1) / kLengthClasses;
+  return std::min(longest, (steps + unit - 1) / unit * unit);
+}
+
+EpisodeBatch EpisodeStore::gather(const std::vector<std::int64_t>& indices, std::int64_t least_steps) {
+  std::vector<StoredEpisode> chosen;
+  for (const std::int64_t index : indices) chosen.push_back(episodes_.at(static_cast<std::size_t>(index)).rows);
+  EpisodeBatch batch = batch_of(static_cast<std::int64_t>(indices.size()), steps_of(indices, least_steps));
+  gather_into(batch, chosen);
+  return batch;
+}
+
+void EpisodeStore::gather_into(const EpisodeBatch& batch, const std::vector<StoredEpisode>& episodes) const {
+  const EpisodeGather gather{.size = static_cast<int>(episodes.size()),
+                             .steps = batch.action_BT.size(1),
+                             .num_actions = task_.num_actions(),
+                             .observation = static_cast<std::uint8_t*>(batch.observation.data_ptr()),
+                             .previous_action_BT1 = batch.previous_action_BT1.data_ptr<std::int64_t>(),
+                             .previous_reward_BT1 = batch.previous_reward_BT1.data_ptr<float>(),
+                             .action_BT = batch.action_BT.data_ptr<std::int64_t>(),
+                             .reward_BT = batch.reward_BT.data_ptr<float>(),
+                             .terminated_BT = batch.terminated_BT.data_ptr<float>(),
+                             .steps_B = batch.steps_B.data_ptr<std::int64_t>(),
+                             .mask_BT = batch.mask_BT.data_ptr<float>()};
+  if (device_.is_cuda()) return gather_on_gpu(gather, episodes);
+  for (int b = 0; b < gather.size; ++b) {
+    const std::int64_t bytes = (gather.steps + 1) * rows_.row_bytes;
+    const StoredEpisode& episode = episodes[static_cast<std::size_t>(b)];
+    const std::int64_t valid = (episode.steps + std::int64_t{1}) * rows_.row_bytes;
+    std::uint8_t* const to = gather.observation + b * bytes;
+    std::memcpy(to, rows_.observation_at(episode.first), static_cast<std::size_t>(valid));
+    std::memset(to + valid, 0, static_cast<std::size_t>(bytes - valid));
+    for (std::int64_t t = 0; t <= gather.steps; ++t) gather_row(rows_, gather, episode, b, t);
+  }
+}
+
+void EpisodeStore::visit_state(StateArchive& archive,
+                               const std::function<std::unique_ptr<VecEnv>()>& make_environments) {
+  EpisodeLog log;
+  if (!archive.restoring()) {
+    const torch::Tensor actions = action_.cpu();
+    for (const Entry& entry : episodes_)
+      log.add(entry.environment, entry.number,
+              {actions.const_data_ptr<std::int32_t>() + entry.rows.first, static_cast<std::size_t>(entry.rows.steps)});
+  }
+  log.visit_state(archive);
+  if (archive.restoring()) keep(log, *make_environments(), archive);
+}
+
+void EpisodeStore::keep(const EpisodeLog& log, VecEnv& environments, const StateArchive& archive) {
+  episodes_.clear();
+  next_row_ = 0;
+  steps_ = 0;
+  log.play(environments, archive, [&](const Episode& episode) {
+    if (episode.steps() > task_.max_episode_steps) archive.refuse("steps", "an episode is longer than the task allows");
+    add(episode);
+  });
+}
+
+}  // namespace engram

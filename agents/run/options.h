@@ -1,0 +1,59 @@
+// The options of an agent and its learning: the sections network, adapters, learner and replay of a Config. Without
+// LibTorch, so that what reads configs alone compiles without it.
+#pragma once
+
+#include <cstdint>
+
+#include "base/options.h"
+#include "envs/vec/vec_env.h"
+
+namespace engram {
+
+struct NetworkOptions {
+  int previous_action_width = 0;  // embedding of a_{t-1}; 0: the agent does not see it
+  int previous_reward_width = 0;  // embedding of r_{t-1}; 0: the agent does not see it
+  int token_width = 8;            // embedding of each token of an observation
+  int hidden_width = 256;         // of each head's two hidden layers
+  double dropout = 0.1;           // after the encoder
+
+  void list_options(OptionList& list);
+};
+
+struct AdapterOptions {
+  int rank = 0;               // r; 0: no adapters, all weights are trained
+  double alpha = 16;          // the product of the two factors counts alpha / rank
+  bool fast_weights = false;  // maps of fast weights, which are linear attention, are adapted as well
+
+  void list_options(OptionList& list);
+};
+
+enum class Temperature { kFixed, kLearnt };
+
+struct SacOptions {
+  double gamma = 0.99;
+  double learning_rate = 3e-4;
+  double weight_decay = 0;     // decoupled
+  double target_rate = 0.005;  // tau
+  Temperature temperature = Temperature::kFixed;
+  double alpha = 0.1;       // fixed temperature, or the first value of a learnt one
+  double alpha_min = 1e-4;  // bounds of a learnt temperature
+  double alpha_max = 1.0;
+  double target_entropy_fraction = 0.5;  // learnt: target entropy as a fraction of log |A|
+  double clip_gradient_norm = 0;         // 0: no clipping
+
+  void list_options(OptionList& list);
+  void check() const;
+};
+
+struct ReplayOptions {
+  std::int64_t capacity_steps = 1'000'000;  // environment steps kept ...
+  std::int64_t minimum_episodes = 1'000;    // ... but never fewer episodes than this
+  int batch_episodes = 64;                  // B
+
+  void list_options(OptionList& list);
+  // The most rows that a replay of this task keeps in a run of no more than `most_steps` steps; beyond them the oldest
+  // episodes go, as beyond capacity_steps.
+  std::int64_t rows(const TaskInfo& task, std::int64_t most_steps) const;
+};
+
+}  // namespace engram

@@ -1,0 +1,395 @@
+#include "agents/run/trainer.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <string>
+#include <type_traits>
+#include <utility>
+
+#include "agents/learn/sac/sac_learner.h"
+#include "agents/play/evaluator.h"
+#include "agents/run/trained_agent.h"
+#include "agents/study/diagnosis.h"
+
+namespace engram {
+namespace {
+
+double seconds_between(std::chrono::steady_clock::time_point from, std::chrono::steady_clock::time_point to) {
+  return std::chrono::duration<double>(to - from).count();
+}
+
+// Adds the seconds that it lives to a total.
+class Stopwatch {
+ public:
+  explicit Stopwatch(double& total) : total_(total) {}
+  ~Stopwatch() { total_ += seconds_between(begin_, std::chrono::steady_clock::now()); }
+  Stopwatch(const Stopwatch&) = delete;
+  Stopwatch& operator=(const Stopwatch&) = delete;
+
+ private:
+  double& total_;
+  const std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
+};
+
+FinalEvaluation::Played final_of(const std::vector<EpisodeResult>& episodes) {
+  const int solved = count_solved(episodes);
+  return {solved, wilson_interval(solved, static_cast<std::int64_t>(episodes.size())), summarize(episodes).mean_return,
+          decision_rates(episodes)};
+}
+
+// That a run's environments of one rank ever collect: it ends with the look after its last step, with an episode of
+// every environment that began at random before it.
+std::int64_t most_steps(const Config& config, const Block& environments) {
+  const std::int64_t longest = config.task.info().max_episode_steps + Rollout::kStepsBetweenLooks;
+  const std::int64_t of_each = (config.run.steps + config.run.num_envs - 1) / config.run.num_envs;
+  return of_each * environments.count + longest * (config.run.num_envs + config.run.random_episodes);
+}
+
+std::shared_ptr<AgentNetwork> make_first_network(const Config& config, torch::Device device,
+                                                 const StartingWeights& first_weights) {
+  auto network = make_network(config, config.task.info(), device);
+  if (!first_weights.tensors.empty()) load_module_weights(*network, first_weights.tensors, first_weights.where);
+  return network;
+}
+
+// What a rank tells the others: this, and then the episodes that it has played.
+struct Header {
+  std::int64_t steps, wishes, batch_steps;
+};
+
+}  // namespace
+
+bool better_or_equal(const EvaluationSummary& a, const EvaluationSummary& b) {
+  return std::pair(a.greedy.success, a.greedy.mean_return) >= std::pair(b.greedy.success, b.greedy.mean_return);
+}
+
+Trainer::Trainer(const Config& config, torch::Device device, int threads, const StartingWeights& first_weights,
+                 std::shared_ptr<Ranks> ranks)
+    : config_(config),
+      ranks_(std::move(ranks)),
+      share_(share_of(config, *ranks_)),
+      network_(make_first_network(config, device, first_weights)),
+      device_(device),
+      threads_(threads),
+      rollout_(make_rollout(config, network_, device, Purpose::kTraining, static_cast<int>(share_.environments.count),
+                            threads, config.run.memoryless_collection ? MemorySpan::kStep : MemorySpan::kEpisode,
+                            static_cast<std::uint32_t>(share_.environments.first))),
+      replay_(share_.replay, config.task.info(), most_steps(config, share_.environments), device),
+      random_(config.run.seed, Purpose::kRun, static_cast<std::uint32_t>(ranks_->rank()), 0),
+      replay_random_(config.run.seed, Purpose::kReplay, static_cast<std::uint32_t>(ranks_->rank()), 0),
+      learner_(std::make_unique<SacLearner>(config.learner, network_, config.adapters, ranks_)),
+      next_evaluation_(config.evaluation.every_steps),
+      next_metrics_(config.run.metrics_every_steps) {
+  status_.total_steps = config.run.steps;
+  draw_dropout_apart();
+}
+
+TrainStatus Trainer::run(const std::vector<TrainObserver*>& observers) {
+  observers_ = observers;
+  start_ = learning_start_ = last_report_ = last_save_ = Clock::now();
+  if (config_.checkpoint.every_steps > 0) next_save_ = next_multiple(status_.steps, config_.checkpoint.every_steps);
+  steps_before_ = status_.steps;
+  updates_before_ = status_.updates;
+  settled_ = settled_before_ = settled_steps();
+  network_->train();
+
+  if (status_.steps == 0) save();  // so that there is always something to go on from
+  exchange(0, {});
+  while (!finished()) {
+    wishes_are_new_ = false;
+    {
+      // A report waits for a GPU that still does the work of the phase.
+      double other = 0;
+      const Stopwatch stopwatch(phase_ == Phase::kCollect ? status_.seconds_acting
+                                : phase_ == Phase::kLearn ? status_.seconds_learning
+                                                          : other);
+      move();
+      report_if_due();
+    }
+    if (!wishes_are_new_) exchange(0, {});
+    if (save_is_due()) save();
+  }
+  save();
+  if (status_.stopped != StopReason::kRequest) {
+    const bool evaluated = status_.last_evaluation && status_.last_evaluation->environment_steps == status_.steps;
+    if (evaluated || evaluate_policy()) evaluate_finally();
+    if ((agreed_wishes_ & kWishStop) != 0) status_.stopped = StopReason::kRequest;
+  }
+  update_status();
+  if (status_.stopped != StopReason::kRequest && measured_steps_ != status_.steps) measure();
+  for (TrainObserver* observer : observers_) observer->finished(status_, *network_);
+  return status_;
+}
+
+void Trainer::move() {
+  switch (phase_) {
+    case Phase::kRandom:
+      if (status_.episodes < config_.run.random_episodes) {
+        collect(Acting::kRandom);
+        break;
+      }
+      rollout_->abandon_running();  // the policy's memory would lack what was done at random
+      phase_ = Phase::kCollect;
+      learning_start_ = Clock::now();
+      steps_before_ = status_.steps;
+      settled_ = settled_before_ = settled_steps();
+      break;
+    case Phase::kCollect: {
+      const std::int64_t before = status_.episodes;
+      collect(Acting::kPolicy);
+      if (status_.episodes > before) phase_ = Phase::kLearn;
+      break;
+    }
+    case Phase::kLearn: {
+      if (pending_updates_ > 0 && all_have_episodes()) {
+        update();
+        break;
+      }
+      check_finite();  // waits for a GPU, whose work would count as acting
+      phase_ = Phase::kMeasure;
+      break;
+    }
+    case Phase::kMeasure:
+      if (status_.steps >= next_metrics_) measure();
+      if (status_.steps < next_evaluation_ || evaluate_policy()) phase_ = Phase::kCollect;
+      break;
+  }
+}
+
+void Trainer::collect(Acting acting) {
+  const Rollout::Played played =
+      acting == Acting::kRandom ? rollout_->play_random(random_) : rollout_->play(ActionChoice::kSample);
+  if (!played.episodes.empty()) rollout_->run([&] { replay_.add(rollout_->recording(), played.episodes); });
+  std::vector<EpisodeResult> own;
+  for (const RecordedEpisode& episode : played.episodes) own.push_back(result_of(episode));
+  const AllPlayed all = exchange(played.steps * rollout_->size(), own);
+  status_.steps += all.steps;
+  for (const EpisodeResult& episode : all.episodes) add_episode(episode);
+}
+
+// Once they have, they will.
+bool Trainer::all_have_episodes() {
+  if (!all_have_episodes_) all_have_episodes_ = !ranks_->any(replay_.episodes() == 0);
+  return all_have_episodes_;
+}
+
+void Trainer::add_episode(const EpisodeResult& episode) {
+  ++status_.episodes;
+  recent_.emplace_back(episode.total_reward, episode.success);
+  if (recent_.size() > kRecentEpisodes) recent_.pop_front();
+  pending_updates_ +=
+      static_cast<std::int64_t>(std::ceil(config_.run.updates_per_step * static_cast<double>(episode.steps)));
+}
+
+void Trainer::update() {
+  last_losses_ = learner_->update(replay_.sample(replay_random_, agreed_batch_steps_));
+  ++status_.updates;
+  --pending_updates_;
+}
+
+void Trainer::measure() {
+  next_metrics_ = next_multiple(status_.steps, config_.run.metrics_every_steps);
+  measured_steps_ = status_.steps;
+  update_status();
+  for (TrainObserver* observer : observers_) observer->measured(status_);
+}
+
+Rollout& Trainer::evaluation_rollout(const Block& environments) {
+  if (!evaluation_rollout_ || evaluated_ != environments) {
+    evaluated_ = environments;
+    const int num_envs = static_cast<int>(environments.count);
+    const auto first = static_cast<std::uint32_t>(environments.first);
+    evaluation_rollout_ =
+        make_rollout(config_, network_, device_, Purpose::kEvaluation, num_envs, threads_, MemorySpan::kEpisode, first);
+    evaluation_rules_ = make_cpu_vec_env(config_.task, config_.run.seed, Purpose::kEvaluation, num_envs, 1, first);
+  }
+  return *evaluation_rollout_;
+}
+
+// Nothing if it was interrupted.
+std::optional<Trainer::Results> Trainer::play(int episodes, std::uint32_t first_episode) {
+  const Stopwatch stopwatch(status_.seconds_evaluating);
+  const auto interrupted = [this] { return stop_requested_.load(); };
+  const EvaluationShare own = evaluation_share(episodes, ranks_->rank(), ranks_->size());
+  const auto played = [&](ActionChoice choice) -> std::vector<EpisodeResult> {
+    if (own.episodes == 0) return {};
+    Rollout& rollout = evaluation_rollout(own.environments);
+    return evaluate(rollout, own.episodes, choice, first_episode, interrupted, evaluation_rules_.get());
+  };
+  Results results;
+  for (const auto& [choice, all] :
+       {std::pair(ActionChoice::kGreedy, &results.greedy), std::pair(ActionChoice::kSample, &results.sampled)}) {
+    *all = exchange(0, played(choice)).episodes;
+    if ((agreed_wishes_ & kWishStop) != 0) return std::nullopt;
+  }
+  return results;
+}
+
+std::vector<Scalar> Trainer::critic_loss_by_phase() {
+  const Stopwatch stopwatch(status_.seconds_evaluating);
+  const std::int64_t kept = replay_.episodes(), chosen = std::min(kept, EvaluationSummary::kPhaseEpisodes);
+  std::vector<std::int64_t> indices;
+  for (std::int64_t i = 0; i < chosen; ++i) indices.push_back(i * kept / chosen);
+  if (!training_rules_) training_rules_ = training_rules();
+  const EvaluationMode evaluation_mode(*network_);
+  const double alpha = last_losses_.empty() ? config_.learner.alpha : named(last_losses_, "alpha").item<double>();
+  const std::vector<PhaseFigures> phases =
+      figures_by_phase(replay_, indices, *training_rules_, *network_, alpha, config_.learner.gamma);
+  std::vector<Scalar> losses;
+  if (phases.size() < 2) return losses;
+  for (const PhaseFigures& phase : phases) {
+    std::string name = phase.phase;
+    std::ranges::replace(name, ' ', '_');
+    losses.emplace_back(std::string("critic_loss_").append(name), phase.squared_error);
+  }
+  return losses;
+}
+
+// False, and nothing has happened, if it was interrupted.
+bool Trainer::evaluate_policy() {
+  const int episodes = config_.evaluation.episodes, environments = evaluation_envs(episodes);
+  const auto episodes_per_environment = static_cast<std::uint32_t>((episodes + environments - 1) / environments);
+  const std::optional<Results> results = play(episodes, evaluations_ * episodes_per_environment);
+  if (!results) return false;
+  ++evaluations_;
+  next_evaluation_ = next_multiple(status_.steps, config_.evaluation.every_steps);
+
+  const EvaluationSummary summary{
+      .environment_steps = status_.steps,
+      .updates = status_.updates,
+      .episodes = episodes,
+      .greedy = summarize(results->greedy),
+      .sampled = summarize(results->sampled),
+      .collected_episodes = status_.episodes,
+      .greedy_decisions = decision_rates(results->greedy),
+      .sampled_decisions = decision_rates(results->sampled),
+      .critic_loss_by_phase = ranks_->first() ? critic_loss_by_phase() : std::vector<Scalar>()};
+  const bool best = !status_.best_evaluation || better_or_equal(summary, *status_.best_evaluation);
+  status_.last_evaluation = summary;
+  if (best) {
+    status_.best_evaluation = summary;
+    best_weights_ = copied_weights(*network_);
+  }
+  update_status();
+  for (TrainObserver* observer : observers_) observer->evaluated(status_, *network_, best);
+  return true;
+}
+
+void Trainer::evaluate_finally() {
+  const int episodes = config_.evaluation.final_episodes;
+  if (episodes == 0 || !status_.best_evaluation) return;
+  const TensorMap last_weights = copied_weights(*network_);
+  load_module_weights(*network_, best_weights_, "the best weights");
+  const std::optional<Results> results = play(episodes, kFirstUnseenEpisode);
+  load_module_weights(*network_, last_weights, "the last weights");
+  if (!results) return;
+  status_.final_evaluation = {*status_.best_evaluation, episodes, final_of(results->greedy),
+                              final_of(results->sampled)};
+}
+
+bool Trainer::time_is_up() const {
+  return config_.run.max_seconds > 0 &&
+         seconds_before_ + seconds_between(start_, Clock::now()) >= config_.run.max_seconds;
+}
+
+// Clocks and signals come to each rank by itself.
+int Trainer::own_wishes() const {
+  const double minutes = config_.checkpoint.every_minutes;
+  const bool save_now = save_requested_ || (minutes > 0 && seconds_between(last_save_, Clock::now()) >= 60 * minutes);
+  return (stop_requested_ ? kWishStop : 0) | (time_is_up() ? kWishEnd : 0) | (save_now ? kWishSave : 0);
+}
+
+// Tells the others what this rank has played, and wishes; afterwards all know the same.
+Trainer::AllPlayed Trainer::exchange(std::int64_t steps, const std::vector<EpisodeResult>& episodes) {
+  static_assert(std::is_trivially_copyable_v<EpisodeResult>);
+  // On GPUs all batches are as long as the longest, so that all ranks launch, record and replay the same updates.
+  const bool as_long = device_.is_cuda() && !ranks_->alone();
+  const Header own{steps, own_wishes(), as_long ? replay_.sampled_steps(replay_random_) : 1};
+  std::string sent(sizeof own + episodes.size() * sizeof(EpisodeResult), '\0');
+  std::memcpy(sent.data(), &own, sizeof own);
+  if (!episodes.empty()) std::memcpy(sent.data() + sizeof own, episodes.data(), sent.size() - sizeof own);
+
+  AllPlayed all;
+  agreed_wishes_ = 0;
+  agreed_batch_steps_ = 1;
+  for (const std::string& received : ranks_->all_gather(sent)) {
+    Header header{};
+    std::memcpy(&header, received.data(), sizeof header);
+    all.steps += header.steps;
+    agreed_wishes_ |= static_cast<int>(header.wishes);
+    agreed_batch_steps_ = std::max(agreed_batch_steps_, header.batch_steps);
+    const std::size_t bytes = received.size() - sizeof header, before = all.episodes.size();
+    all.episodes.resize(before + bytes / sizeof(EpisodeResult));
+    if (bytes > 0) std::memcpy(all.episodes.data() + before, received.data() + sizeof header, bytes);
+  }
+  wishes_are_new_ = true;
+  return all;
+}
+
+bool Trainer::finished() {
+  const double goal = config_.evaluation.stop_at_success;
+  const bool collects = phase_ == Phase::kRandom || phase_ == Phase::kCollect;
+  const bool solved = goal > 0 && status_.last_evaluation && status_.last_evaluation->greedy.success >= goal;
+  status_.stopped = (agreed_wishes_ & kWishStop) != 0                ? StopReason::kRequest
+                    : solved                                         ? StopReason::kSolved
+                    : (agreed_wishes_ & kWishEnd) != 0               ? StopReason::kTime
+                    : collects && status_.steps >= config_.run.steps ? StopReason::kSteps
+                                                                     : StopReason::kNone;
+  return status_.stopped != StopReason::kNone;
+}
+
+bool Trainer::save_is_due() const {
+  const bool by_steps = config_.checkpoint.every_steps > 0 && status_.steps >= next_save_;
+  return by_steps || (agreed_wishes_ & kWishSave) != 0;
+}
+
+void Trainer::report_if_due() {
+  if (seconds_between(last_report_, Clock::now()) < config_.run.report_seconds) return;
+  last_report_ = Clock::now();
+  update_status();
+  for (TrainObserver* observer : observers_) observer->report(status_);
+}
+
+double Trainer::settled_steps() const {
+  const double owed =
+      config_.run.updates_per_step > 0 ? static_cast<double>(pending_updates_) / config_.run.updates_per_step : 0;
+  return std::max(0.0, static_cast<double>(status_.steps) - owed);
+}
+
+void Trainer::update_status() {
+  const auto now = Clock::now();
+  const double learning_seconds = seconds_between(learning_start_, now);
+  status_.seconds = seconds_before_ + seconds_between(start_, now);
+  if (learning_seconds > 0) {
+    status_.steps_per_second = static_cast<double>(status_.steps - steps_before_) / learning_seconds;
+    status_.updates_per_second = static_cast<double>(status_.updates - updates_before_) / learning_seconds;
+  }
+
+  // An episode owes all its updates when it ends; what is done does not go back for that.
+  settled_ = std::max(settled_, settled_steps());
+  const double total = static_cast<double>(status_.total_steps);
+  const double settled_now = settled_ - settled_before_;
+  status_.done = std::min(1.0, settled_ / total);
+  status_.seconds_left.reset();
+  if (status_.updates > updates_before_ && settled_now > 0)
+    status_.seconds_left = learning_seconds * std::max(0.0, total - settled_) / settled_now;
+  if (config_.run.max_seconds > 0) {
+    const double to_limit = std::max(0.0, config_.run.max_seconds - status_.seconds);
+    status_.seconds_left = std::min(status_.seconds_left.value_or(to_limit), to_limit);
+    status_.done = std::max(status_.done, std::min(1.0, status_.seconds / config_.run.max_seconds));
+  }
+
+  if (!recent_.empty()) {
+    std::vector<double> returns;
+    for (const auto& episode : recent_) returns.push_back(episode.first);
+    const auto solved = std::ranges::count_if(recent_, [](const auto& episode) { return episode.second; });
+    status_.recent_return = mean_of(returns);
+    status_.recent_success = static_cast<double>(solved) / static_cast<double>(recent_.size());
+  }
+  status_.losses.clear();
+  if (phase_ == Phase::kLearn) learner_->faults();  // throws where a rank is lost and the losses mean nothing
+  for (const auto& [name, value] : last_losses_) status_.losses.emplace_back(name, value.item<double>());
+}
+
+}  // namespace engram

@@ -1,0 +1,278 @@
+#include "agents/study/diagnosis.h"
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <map>
+#include <stdexcept>
+#include <utility>
+
+#include "agents/learn/sac/losses.h"
+#include "agents/study/statistics.h"
+
+namespace engram {
+namespace {
+
+constexpr std::int64_t kEpisodesAtOnce = 16;
+
+// Numbers texts in the order in which they are first met.
+class Numbering {
+ public:
+  std::int64_t number(const std::string& text) {
+    const auto found = std::ranges::find(texts_, text);
+    if (found != texts_.end()) return found - texts_.begin();
+    texts_.push_back(text);
+    return static_cast<std::int64_t>(texts_.size()) - 1;
+  }
+  const std::vector<std::string>& texts() const { return texts_; }
+
+ private:
+  std::vector<std::string> texts_;
+};
+
+// What the task says of an episode, from playing it again.
+struct Told {
+  std::vector<std::int64_t> phase_T;      // of the rows; a number of the phases
+  std::optional<std::int64_t> deciding;   // the deciding step
+  std::optional<std::int64_t> last_seen;  // the row before the first at which the cue is out of sight
+  std::int64_t cue = 0;                   // which it is
+  bool success = false;
+};
+
+std::string cue_class(const Cue& cue) {
+  if (!cue.colour) return cue.text;
+  const auto [red, green, blue] = *cue.colour;
+  return cue.text + " " + std::to_string(red) + "," + std::to_string(green) + "," + std::to_string(blue);
+}
+
+class Teller {
+ public:
+  explicit Teller(VecEnv& environments)
+      : environments_(environments), tells_decisions_(environments.decided(0).has_value()) {}
+
+  Told tell(const KeptEpisodes::Name& name, const torch::Tensor& action_T) {
+    const int row = name.environment;
+    Told told;
+    environments_.reset_row(row, name.number);
+    const auto action = action_T.accessor<std::int64_t, 1>();
+    for (std::int64_t t = 0; t < action_T.size(0); ++t) {
+      told.phase_T.push_back(phases.number(environments_.phase(row)));
+      if (!told.last_seen)
+        if (const std::optional<Cue> cue = environments_.cue(row)) {
+          told.last_seen = t - 1;
+          told.cue = cues.number(cue_class(*cue));
+        }
+      environments_.step_row(row, static_cast<std::int32_t>(action[t]));
+      if (tells_decisions_ && !told.deciding && *environments_.decided(row)) told.deciding = t;
+    }
+    told.success = environments_.success_N()[static_cast<std::size_t>(row)] != 0;
+    return told;
+  }
+  bool tells_decisions() const { return tells_decisions_; }
+
+  Numbering phases, cues;
+
+ private:
+  VecEnv& environments_;
+  const bool tells_decisions_;
+};
+
+// What the network computes at the rows of some episodes, on the CPU; NaN-free only where the mask is.
+struct Computed {
+  torch::Tensor mask_BT;                             // bool
+  torch::Tensor squared_error_BT, entropy_BT, q_BT;  // float64
+  torch::Tensor features_BTD;                        // float32
+};
+
+Computed compute(AgentNetwork& network, const EpisodeBatch& batch, double alpha, double gamma) {
+  const torch::NoGradGuard no_grad;
+  const std::int64_t steps = batch.action_BT.size(1), actions = network.num_actions();
+  const torch::Tensor encoded_BTD =
+      network.encode(batch.observation, batch.previous_action_BT1, batch.previous_reward_BT1);
+  const torch::Tensor features_BTD = network.features(encoded_BTD, batch.steps_B + 1);
+  const AgentNetwork::HeadOutputs heads = network.heads(features_BTD);
+  // The kernels' heads have columns to spare.
+  const auto of_actions = [&](const torch::Tensor& x_BTA) {
+    return x_BTA.narrow(-1, 0, actions).to(torch::kCPU, torch::kFloat64);
+  };
+  const auto rows = [&](const torch::Tensor& x_BTA, std::int64_t first) { return x_BTA.narrow(1, first, steps); };
+  const torch::Tensor probabilities_BTA = of_actions(heads.logits).softmax(-1);
+  const torch::Tensor target_BT = sac::bellman_targets(
+      batch.reward_BT.to(torch::kCPU, torch::kFloat64), batch.terminated_BT.to(torch::kCPU, torch::kFloat64),
+      rows(probabilities_BTA, 1), rows(of_actions(heads.target_q.first), 1), rows(of_actions(heads.target_q.second), 1),
+      torch::scalar_tensor(alpha, torch::kFloat64), gamma);
+  const torch::Tensor action_BT1 = batch.action_BT.cpu().unsqueeze(-1);
+  const auto taken = [&](const torch::Tensor& q_BTA) { return rows(q_BTA, 0).gather(-1, action_BT1).squeeze(-1); };
+  const torch::Tensor q1_BT = taken(of_actions(heads.q.first)), q2_BT = taken(of_actions(heads.q.second));
+  const torch::Tensor now_BTA = rows(probabilities_BTA, 0);
+  Computed computed{.mask_BT = batch.mask_BT.cpu() > 0,
+                    .squared_error_BT = ((q1_BT - target_BT).square() + (q2_BT - target_BT).square()) / 2,
+                    .entropy_BT = -(now_BTA * sac::clamped_log(now_BTA)).sum(-1),
+                    .q_BT = torch::minimum(q1_BT, q2_BT),
+                    .features_BTD = rows(features_BTD, 0).to(torch::kCPU, torch::kFloat32)};
+  return computed;
+}
+
+// Sums over steps, by phase.
+struct PhaseSums {
+  std::int64_t steps = 0;
+  double squared_error = 0, entropy = 0, absolute_q = 0;
+};
+
+// The steps of episode `b` of a batch.
+void add_steps(std::vector<PhaseSums>& sums, const Told& told, const Computed& computed, std::int64_t b) {
+  const auto error = computed.squared_error_BT.accessor<double, 2>(),
+             entropy = computed.entropy_BT.accessor<double, 2>(), q = computed.q_BT.accessor<double, 2>();
+  for (std::size_t t = 0; t < told.phase_T.size(); ++t) {
+    const auto row = static_cast<std::int64_t>(t);
+    PhaseSums& sum = sums[static_cast<std::size_t>(told.phase_T[t])];
+    ++sum.steps;
+    sum.squared_error += error[b][row];
+    sum.entropy += entropy[b][row];
+    sum.absolute_q += std::abs(q[b][row]);
+  }
+}
+
+std::vector<PhaseFigures> figures_of(const std::vector<PhaseSums>& sums, const std::vector<std::string>& phases) {
+  double total = 0;
+  for (const PhaseSums& sum : sums) total += sum.squared_error;
+  std::vector<PhaseFigures> figures;
+  for (std::size_t i = 0; i < sums.size(); ++i) {
+    const PhaseSums& sum = sums[i];
+    const auto steps = static_cast<double>(sum.steps);
+    figures.push_back({.phase = phases[i],
+                       .steps = sum.steps,
+                       .squared_error = sum.squared_error / steps,
+                       .error_share = total > 0 ? sum.squared_error / total : 0,
+                       .entropy = sum.entropy / steps,
+                       .absolute_q = sum.absolute_q / steps});
+  }
+  return figures;
+}
+
+// The phase in which most decisions are taken; the first met wins a tie.
+std::optional<std::int64_t> decision_phase(const std::vector<Told>& told_E) {
+  std::map<std::int64_t, std::int64_t> count;
+  for (const Told& told : told_E)
+    if (told.deciding) ++count[told.phase_T[static_cast<std::size_t>(*told.deciding)]];
+  const auto most = std::ranges::max_element(count, {}, &std::pair<const std::int64_t, std::int64_t>::second);
+  return most == count.end() ? std::nullopt : std::optional(most->first);
+}
+
+// The moments at which the cue is read: of each, by episode, the row, or none where the episode does not have it.
+struct Moment {
+  std::optional<std::int64_t> lag;
+  std::vector<std::optional<std::int64_t>> row_E;
+  std::vector<torch::Tensor> features = {};  // [D] of the episodes that have it, in order
+  std::vector<std::int64_t> classes = {};    // of the same
+};
+
+std::vector<Moment> moments_of(const std::vector<Told>& told_E, std::optional<std::int64_t> decision_phase) {
+  std::vector<Moment> moments;
+  const auto add = [&](std::optional<std::int64_t> lag, const auto& row_of) {
+    Moment moment{.lag = lag, .row_E = {}};
+    for (const Told& told : told_E) {
+      std::optional<std::int64_t> row = told.last_seen ? row_of(told) : std::nullopt;
+      if (row && (*row < 0 || *row >= static_cast<std::int64_t>(told.phase_T.size()))) row.reset();
+      moment.row_E.push_back(row);
+    }
+    if (std::ranges::none_of(moment.row_E, [](const auto& row) { return row.has_value(); })) return false;
+    moments.push_back(std::move(moment));
+    return true;
+  };
+  for (std::int64_t lag = 0;; lag = std::max<std::int64_t>(1, 4 * lag))
+    if (!add(lag, [lag](const Told& told) { return std::optional(*told.last_seen + lag); }) && lag > 0) break;
+  if (!decision_phase) return moments;
+  add(std::nullopt, [phase = *decision_phase](const Told& told) -> std::optional<std::int64_t> {
+    const auto found = std::ranges::find(told.phase_T, phase);
+    return found == told.phase_T.end() ? std::nullopt : std::optional(found - told.phase_T.begin());
+  });
+  return moments;
+}
+
+std::vector<CueReadout> read_cues(const std::vector<Moment>& moments) {
+  std::vector<CueReadout> readouts;
+  for (const Moment& moment : moments) {
+    const std::vector<std::int64_t>& classes = moment.classes;
+    if (static_cast<std::int64_t>(classes.size()) < Diagnosis::kFewestReadOut) continue;
+    if (std::ranges::count(classes, classes.front()) == static_cast<std::ptrdiff_t>(classes.size())) continue;
+    readouts.push_back({moment.lag, read_out_linearly(torch::stack(moment.features), classes)});
+  }
+  return readouts;
+}
+
+// Of episode `b` of a batch, whose name is given.
+Told told_of(Teller& teller, const EpisodeBatch& batch, std::int64_t b, const EpisodeStore::Name& name) {
+  const std::int64_t steps = batch.steps_B[b].item<std::int64_t>();
+  return teller.tell(name, batch.action_BT[b].narrow(0, 0, steps).cpu());
+}
+
+}  // namespace
+
+std::vector<PhaseFigures> figures_by_phase(EpisodeStore& store, const std::vector<std::int64_t>& indices,
+                                           VecEnv& environments, AgentNetwork& network, double alpha, double gamma) {
+  if (network.is_training()) throw std::logic_error("figures by phase of a network in training mode");
+  Teller teller(environments);
+  std::vector<PhaseSums> sums;
+  for (std::size_t first = 0; first < indices.size(); first += kEpisodesAtOnce) {
+    const std::size_t end = std::min(first + kEpisodesAtOnce, indices.size());
+    const auto begin = indices.begin() + static_cast<std::ptrdiff_t>(first);
+    const EpisodeBatch batch = store.gather({begin, indices.begin() + static_cast<std::ptrdiff_t>(end)});
+    const Computed computed = compute(network, batch, alpha, gamma);
+    for (std::size_t i = first; i < end; ++i) {
+      const auto b = static_cast<std::int64_t>(i - first);
+      const Told told = told_of(teller, batch, b, store.name(indices[i]));
+      sums.resize(teller.phases.texts().size());
+      add_steps(sums, told, computed, b);
+    }
+  }
+  return figures_of(sums, teller.phases.texts());
+}
+
+Diagnosis diagnose(const KeptEpisodes& episodes, AgentNetwork& network, double alpha, double gamma) {
+  if (episodes.size() < 1) throw std::invalid_argument("a diagnosis of no episode");
+  if (network.is_training()) throw std::logic_error("a diagnosis of a network in training mode");
+  Teller teller(*episodes.environments);
+  std::vector<Told> told_E;
+  for (std::int64_t i = 0; i < episodes.size(); ++i)
+    told_E.push_back(told_of(teller, episodes.store->gather({i}), 0, episodes.names[static_cast<std::size_t>(i)]));
+  const std::optional<std::int64_t> phase_of_decisions = decision_phase(told_E);
+  std::vector<Moment> moments = moments_of(told_E, phase_of_decisions);
+
+  Diagnosis diagnosis;
+  diagnosis.episodes = episodes.size();
+  std::vector<PhaseSums> sums(teller.phases.texts().size());
+  std::vector<double> right, wrong;
+  for (std::int64_t first = 0; first < episodes.size(); first += kEpisodesAtOnce) {
+    std::vector<std::int64_t> indices;
+    for (std::int64_t i = first; i < std::min(first + kEpisodesAtOnce, episodes.size()); ++i) indices.push_back(i);
+    const Computed computed = compute(network, episodes.store->gather(indices), alpha, gamma);
+    if (!computed.squared_error_BT.masked_select(computed.mask_BT).isfinite().all().item<bool>())
+      throw std::runtime_error("the critics' values are not finite: training has diverged");
+    const auto q = computed.q_BT.accessor<double, 2>();
+    for (const std::int64_t index : indices) {
+      const auto e = static_cast<std::size_t>(index);
+      const Told& told = told_E[e];
+      const std::int64_t b = index - first;
+      add_steps(sums, told, computed, b);
+      if (told.success) ++diagnosis.solved;
+      if (told.deciding) (told.success ? right : wrong).push_back(q[b][*told.deciding]);
+      for (Moment& moment : moments) {
+        if (!moment.row_E[e]) continue;
+        moment.features.push_back(computed.features_BTD[b][*moment.row_E[e]].clone());
+        moment.classes.push_back(told.cue);
+      }
+    }
+  }
+  diagnosis.phases = figures_of(sums, teller.phases.texts());
+  diagnosis.cue = read_cues(moments);
+  if (!teller.tells_decisions()) return diagnosis;
+  Diagnosis::Decisions& decisions = diagnosis.decisions.emplace();
+  decisions.right = static_cast<std::int64_t>(right.size());
+  decisions.wrong = static_cast<std::int64_t>(wrong.size());
+  if (!right.empty() && !wrong.empty()) decisions.q_auc = area_under_curve(right, wrong);
+  if (phase_of_decisions) decisions.phase = teller.phases.texts()[static_cast<std::size_t>(*phase_of_decisions)];
+  return diagnosis;
+}
+
+}  // namespace engram

@@ -1,0 +1,69 @@
+// Diagnosis: why an agent does not solve a task that asks for memory. Of whole episodes: how often it decides and how
+// often rightly; where in the task its critics err; whether they tell right decisions from wrong ones; and how long the
+// backbone's output holds the cue.
+//
+// Everything is computed by the network as it learns, over whole episodes, but in evaluation mode. Row t of an episode
+// of T steps is the moment of o_t, at which the agent takes a_t; t = 0 .. T-1.
+#pragma once
+
+#include <torch/torch.h>
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "agents/act/network.h"
+#include "agents/study/kept_episodes.h"
+#include "agents/study/linear_readout.h"
+
+namespace engram {
+
+// What the critics and the policy do while the task is in one of its phases.
+struct PhaseFigures {
+  std::string phase;
+  std::int64_t steps = 0;
+  double squared_error = 0;  // mean over the steps of ((Q1 - y)^2 + (Q2 - y)^2) / 2 at (h_t, a_t), with y the one-step
+                             // target of sac_losses.h: the critic loss
+  double error_share = 0;    // of the sum of squared errors over all phases; 0 where there is no error
+  double entropy = 0;        // of the policy, nats; mean
+  double absolute_q = 0;     // |min(Q1, Q2)(h_t, a_t)|; mean
+};
+
+// The cue read from features h_t at one moment of every episode that has it.
+struct CueReadout {
+  std::optional<std::int64_t> lag;  // steps since the agent last saw the cue; none: the decision's phase began
+  Readout readout;                  // of as many episodes
+};
+
+struct Diagnosis {
+  // Fewer examples are not read out.
+  static constexpr std::int64_t kFewestReadOut = 10;
+
+  // Of a task that says what its decision is. The deciding step is the one that takes it.
+  struct Decisions {
+    std::int64_t right = 0, wrong = 0;
+    // How well min(Q1, Q2)(h_t, a_t) at the deciding step tells right from wrong (area_under_curve()); none unless both
+    // are there.
+    std::optional<double> q_auc;
+    std::string phase;  // in which most of them are taken; empty where there are none
+  };
+
+  std::int64_t episodes = 0, solved = 0;
+  std::optional<Decisions> decisions;
+  std::vector<PhaseFigures> phases;  // in the order in which they are first met
+  // At lags 0, 1, 4, 16 and so on, by powers of 4, then where the decision's phase begins. Empty where the task has no
+  // cue, or no two of them in these episodes. Classes are the task's cues (Cue), text and colour together.
+  std::vector<CueReadout> cue;
+};
+
+// What `phases` of diagnose() has, of some of a store's episodes, which were played in environments like these: what is
+// not finite is kept. The network is in evaluation mode, on the store's device.
+std::vector<PhaseFigures> figures_by_phase(EpisodeStore& store, const std::vector<std::int64_t>& indices,
+                                           VecEnv& environments, AgentNetwork& network, double alpha, double gamma);
+
+// Of at least one episode. The network is in evaluation mode, on the episodes' device; alpha and gamma as in the
+// targets. Throws std::runtime_error if a value of the critics is not finite.
+Diagnosis diagnose(const KeptEpisodes& episodes, AgentNetwork& network, double alpha, double gamma);
+
+}  // namespace engram

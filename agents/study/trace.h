@@ -1,0 +1,41 @@
+// A trace: everything that an agent saw, computed and did, step by step, as tensors for a safetensors file.
+//
+// M steps of E episodes, one after the other (evaluation_episode()); D backbone width, A actions. Row m:
+//   observations [M, ...]            o_t, in the task's own type
+//   features [M, D]                  backbone output h_t
+//   action_probabilities [M, A]      pi(a | h_t)
+//   q_values [M, A]                  min(Q1, Q2)(h_t, a)
+//   actions [M]                      a_t, int32
+//   rewards [M]                      r_t, what a_t earned
+// Episode e:
+//   episode_starts [E]               its first row, int64
+//   final_observations [E, ...]      what its last step led to
+//   episode_ends [E]                 1 terminated, 2 truncated; uint8
+//   successes [E]                    uint8
+#pragma once
+
+#include <torch/torch.h>
+
+#include <cstdint>
+#include <vector>
+
+#include "agents/act/shown_policy.h"
+#include "agents/play/evaluator.h"
+#include "envs/vec/vec_env.h"
+#include "storage/weights.h"
+
+namespace engram {
+
+struct Trace {
+  TensorMap tensors;
+  std::vector<EpisodeResult> results;  // those of evaluate()
+};
+
+// Evaluates as evaluate() does, `episodes` >= 1 in evaluation_envs() environments, and then plays the same actions
+// again to look at every step: tracing changes nothing of what is played, wherever the rollout plays. `environments`:
+// of the CPU, those of the rollout; `policy` acts in them, with the rollout's network, and computes what acted then, up
+// to the rounding of another road. Throws std::invalid_argument for other numbers of environments.
+Trace record_trace(Rollout& rollout, VecEnv& environments, ShownPolicy& policy, int episodes, ActionChoice choice,
+                   std::uint32_t first_episode);
+
+}  // namespace engram

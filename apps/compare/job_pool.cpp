@@ -1,0 +1,278 @@
+#include "apps/compare/job_pool.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <sstream>
+#include <system_error>
+#include <utility>
+
+#include "agents/run/hardware.h"
+#include "apps/cli/stop_signals.h"
+#include "apps/cli/taken_signals.h"
+#include "base/error.h"
+#include "base/processors.h"
+#include "experiments/plan/plan.h"
+#include "ranks/launch.h"
+#include "storage/run_lock.h"
+
+extern char** environ;
+
+namespace engram {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr int kNotStarted = 127;
+constexpr off_t kTailBytes = 4096;
+constexpr const char* kVisible = "CUDA_VISIBLE_DEVICES";
+
+// A new file: a program that trains the same run keeps the one that it has, and may be making one at the same moment.
+Descriptor open_output(const fs::path& file) {
+  std::error_code error;
+  fs::create_directories(file.parent_path(), error);
+  if (error) throw_error("folder '" + file.parent_path().string() + "' cannot be created", error.value());
+  while (true) {
+    fs::remove(file, error);
+    if (error) throw_error("'" + file.string() + "' cannot be removed", error.value());
+    Descriptor output(::open(file.c_str(), O_RDWR | O_CREAT | O_EXCL | O_APPEND | O_CLOEXEC, 0666));
+    if (output.number() >= 0) return output;
+    if (errno != EEXIST) throw_error("'" + file.string() + "' cannot be written", errno);
+  }
+}
+
+// The same file under the name of every run of a job.
+Descriptor open_output(const fs::path& directory, const std::vector<const PlannedRun*>& runs) {
+  const fs::path first = output_file(directory, *runs.front());
+  Descriptor output = open_output(first);
+  for (std::size_t i = 1; i < runs.size(); ++i) {
+    const fs::path file = output_file(directory, *runs[i]);
+    std::error_code error;
+    fs::remove(file, error);
+    if (!error) fs::create_hard_link(first, file, error);
+    if (error) throw_error("'" + file.string() + "' cannot be written", error.value());
+  }
+  return output;
+}
+
+std::vector<char*> pointers(std::vector<std::string>& texts) {
+  std::vector<char*> result;
+  for (std::string& text : texts) result.push_back(text.data());
+  result.push_back(nullptr);
+  return result;
+}
+
+bool sets(const char* variable, const char* name) {
+  const std::size_t length = std::strlen(name);
+  return std::strncmp(variable, name, length) == 0 && variable[length] == '=';
+}
+
+// The environment of this program, with one GPU to see. A run of its own is no rank, whatever this program is.
+std::vector<std::string> environment_with(const std::string& gpu) {
+  std::vector<std::string> variables;
+  for (char** variable = environ; *variable != nullptr; ++variable) {
+    const bool of_ranks =
+        std::ranges::any_of(kLaunchVariables, [&](const char* name) { return sets(*variable, name); });
+    if (!of_ranks && (gpu.empty() || !sets(*variable, kVisible))) variables.emplace_back(*variable);
+  }
+  if (!gpu.empty()) variables.push_back(std::string(kVisible) + "=" + gpu);
+  return variables;
+}
+
+// In the child, between fork and exec: nothing but calls that are safe there.
+[[noreturn]] void become(pid_t parent, int output, char* const* arguments, char* const* environment) {
+  ::setpgid(0, 0);  // a terminal's Ctrl-C reaches it through this program alone: a second one would end it unsaved
+  ::prctl(PR_SET_PDEATHSIG, SIGTERM);  // kept by exec
+  if (::getppid() != parent) ::_exit(kNotStarted);
+  ::signal(SIGUSR1, SIG_IGN);  // kept by exec: it would end a program that does not take it yet, or has nothing to save
+  for (const int number : {SIGHUP, SIGPIPE}) ::signal(number, SIG_DFL);  // whatever this program does with them
+  const int input = ::open("/dev/null", O_RDONLY);
+  if (input < 0 || ::dup2(input, STDIN_FILENO) < 0 || ::dup2(output, STDOUT_FILENO) < 0 ||
+      ::dup2(output, STDERR_FILENO) < 0)
+    ::_exit(kNotStarted);
+  sigset_t none;
+  sigemptyset(&none);
+  ::sigprocmask(SIG_SETMASK, &none, nullptr);
+  ::execve("/proc/self/exe", arguments, environment);
+  ::_exit(kNotStarted);
+}
+
+// The last line of what a program printed that begins so, without its beginning and the program's name; empty: none.
+std::string last_line(const Descriptor& output, const std::string& beginning = "") {
+  const off_t size = std::max<off_t>(0, ::lseek(output.number(), 0, SEEK_END));
+  std::string tail(kTailBytes, '\0');
+  const ssize_t count = ::pread(output.number(), tail.data(), tail.size(), std::max<off_t>(0, size - kTailBytes));
+  tail.resize(static_cast<std::size_t>(std::max<ssize_t>(0, count)));
+  std::istringstream stream(tail);
+  std::string line, last;
+  while (std::getline(stream, line))
+    if (!line.empty() && line.starts_with(beginning)) last = line.substr(beginning.size());
+  const std::string name = "engram: ";
+  return one_line(last.starts_with(name) ? last.substr(name.size()) : last);
+}
+
+bool in_use(const fs::path& folder) {
+  std::error_code error;
+  return fs::is_directory(folder, error) && RunLock::held(folder);
+}
+
+// A folder of something else is left to the job, which says what is wrong with it.
+bool is_trained(const fs::path& directory, const PlannedRun& run) {
+  try {
+    return read_run_state(directory, run).trained;
+  } catch (const UserError&) {
+    return false;
+  }
+}
+
+std::string failure_reason(int status, const PlannedRun& run, const JobPool::Job& job) {
+  if (job.runs.size() > 1)  // as `engram train --seeds` says it
+    if (std::string own = last_line(*job.output, "seed " + std::to_string(run.seed) + ": failed: "); !own.empty())
+      return own;
+  if (WIFSIGNALED(status))
+    return "ended by signal " + std::to_string(WTERMSIG(status)) + " (" + ::strsignal(WTERMSIG(status)) + ")";
+  const int code = WEXITSTATUS(status);
+  if (code == kNotStarted) return "the program could not be started";
+  if (is_stopped_status(code)) return "stopped by a signal from elsewhere; it can go on";
+  if (code == 0)
+    return job.trains ? "ended without its final evaluation" : "ended without the evaluations of its range";
+  const std::string said = last_line(*job.output);
+  return said.empty() ? "exit status " + std::to_string(code) : said;
+}
+
+}  // namespace
+
+std::vector<std::string> visible_gpus(const char* setting, int gpus) {
+  std::vector<std::string> names;
+  for (std::string rest = setting != nullptr ? setting : ""; !rest.empty();) {
+    const std::size_t comma = rest.find(',');
+    names.push_back(rest.substr(0, comma));
+    rest = comma == std::string::npos ? "" : rest.substr(comma + 1);
+  }
+  if (setting == nullptr)
+    for (int i = 0; i < gpus; ++i) names.push_back(std::to_string(i));
+  names.resize(std::min<std::size_t>(names.size(), static_cast<std::size_t>(gpus)));
+  return names;
+}
+
+JobPool::JobPool(fs::path directory, const Machine& machine) : directory_(std::move(directory)), machine_(machine) {}
+
+JobPool::~JobPool() {
+  for (const Job& job : jobs_) ::kill(job.process, SIGTERM);
+  for (const Job& job : jobs_)
+    while (::waitpid(job.process, nullptr, 0) < 0 && errno == EINTR) {
+    }
+}
+
+void JobPool::start(std::deque<const PlannedRun*>& waiting) {
+  int slot = 0;
+  while (std::ranges::count(jobs_, slot, &Job::slot) > 0) ++slot;
+  const PlannedRun& run = *waiting.front();
+  const auto trains_now = [&](const PlannedRun& any) { return !any.range || !is_trained(directory_, any); };
+  const bool trains = trains_now(run);
+  const int most = trains && !apart_.contains(&run) ? machine_.seeds_per_job : 1;
+  std::vector<const PlannedRun*> runs = {&run};
+  waiting.pop_front();
+  const auto joins = [&](const PlannedRun* other) {
+    return other->task == run.task && other->backbone == run.backbone && !apart_.contains(other) && trains_now(*other);
+  };
+  while (static_cast<int>(runs.size()) < most) {
+    const auto other = std::ranges::find_if(waiting, joins);
+    if (other == waiting.end()) break;
+    runs.push_back(*other);
+    waiting.erase(other);
+  }
+  std::error_code ignored;
+  for (const PlannedRun* own : runs) fs::remove(failure_file(directory_, *own), ignored);
+
+  std::vector<std::string> arguments = {"engram"};
+  for (std::string& argument : trains ? train_arguments(directory_, runs) : evaluate_arguments(run))
+    arguments.push_back(std::move(argument));
+  const std::string prefix = trains ? "--run." : "--";
+  std::string gpu;
+  if (machine_.gpus > 0 && run.config.run.device != "cpu") {
+    const std::vector<std::string> gpus = visible_gpus(std::getenv(kVisible), machine_.gpus);
+    gpu = gpus[static_cast<std::size_t>(slot) % gpus.size()];
+    arguments.insert(arguments.end(), {prefix + "device", "cuda"});
+    const bool many = machine_.runs_at_once() > available_processors();
+    if (trains && many && run.config.run.gpu_wait == GpuWait::kAuto)
+      arguments.insert(arguments.end(), {"--run.gpu_wait", "sleep"});
+  } else {
+    arguments.insert(arguments.end(), {prefix + "device", "cpu"});
+  }
+  // Its share of the machine, which it cannot know itself.
+  const int threads =
+      run.config.run.threads > 0
+          ? run.config.run.threads
+          : training_threads(run.config, gpu.empty() ? torch::kCPU : torch::kCUDA, machine_.threads).count;
+  if (run.config.run.threads == 0 || !trains)
+    arguments.insert(arguments.end(), {prefix + "threads", std::to_string(threads)});
+
+  auto output = std::make_shared<Descriptor>(open_output(directory_, runs));
+  std::vector<std::string> variables = environment_with(gpu);
+  const std::vector<char*> argv = pointers(arguments), envp = pointers(variables);
+  const pid_t parent = ::getpid();
+  // Not posix_spawn: that the child shall not outlive its parent has to be said between fork and exec.
+  const pid_t child = ::fork();
+  if (child < 0) throw_error("a process for run " + run.name() + " cannot be made", errno);
+  if (child == 0) become(parent, output->number(), argv.data(), envp.data());
+  jobs_.push_back({std::move(runs), child, slot, Clock::now(), std::move(output), trains});
+}
+
+void JobPool::signal(int number) {
+  if (number != SIGUSR1) stopping_ = true;
+  for (const Job& job : jobs_) ::kill(job.process, number);
+}
+
+std::vector<FinishedRun> JobPool::take_finished() {
+  std::vector<FinishedRun> finished;
+  std::erase_if(jobs_, [&](const Job& job) {
+    int status = 0;
+    const pid_t ended = ::waitpid(job.process, &status, WNOHANG);
+    if (ended == 0 || (ended < 0 && errno == EINTR)) return false;
+    for (const PlannedRun* run : job.runs) finished.push_back(finish(*run, job, status));
+    return true;
+  });
+  return finished;
+}
+
+FinishedRun JobPool::finish(const PlannedRun& run, const Job& job, int status) {
+  FinishedRun finished{&run, JobEnd::kFailed, "", std::chrono::duration<double>(Clock::now() - job.begin).count()};
+  const int code = WIFEXITED(status) ? WEXITSTATUS(status) : kSignalStatus + WTERMSIG(status);
+  // Of several runs some have ended well where others have failed.
+  const bool ended_well = code == 0 || (job.runs.size() > 1 && is_trained(directory_, run));
+  if (ended_well) {
+    try {
+      const RunState state = read_run_state(directory_, run);
+      if (state.stage == RunStage::kFinished) finished.end = JobEnd::kFinished;
+      if (state.stage == RunStage::kUnfinished && state.trained && job.trains) finished.end = JobEnd::kTrained;
+      if (state.running) finished.end = JobEnd::kBusy;  // another program has taken it up meanwhile
+    } catch (const UserError& error) {
+      finished.reason = error.what();
+    }
+  } else if (stopping_ && is_stopped_status(code)) {
+    finished.end = JobEnd::kStopped;
+  } else if (code == 2 && job.runs.size() > 1) {
+    finished.end = JobEnd::kApart;
+    apart_.insert(&run);
+  } else if (code == 2 && (last_line(*job.output).find("is in use by") != std::string::npos || in_use(run.folder))) {
+    finished.end = JobEnd::kBusy;
+  }
+  if (finished.end != JobEnd::kFailed) return finished;
+  if (finished.reason.empty()) finished.reason = failure_reason(status, run, job);
+  const fs::path file = failure_file(directory_, run);
+  std::error_code error;
+  fs::create_directories(file.parent_path(), error);
+  if (error) throw_error("folder '" + file.parent_path().string() + "' cannot be created", error.value());
+  replace_file(file, [&](std::ostream& stream) { stream << finished.reason << "\n"; });
+  return finished;
+}
+
+}  // namespace engram

@@ -1,0 +1,158 @@
+#include "apps/compare/progress.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <map>
+#include <utility>
+
+#include "agents/study/metrics_summary.h"
+#include "apps/cli/status_display.h"
+#include "base/error.h"
+#include "base/words.h"
+#include "experiments/report/text.h"
+
+namespace engram {
+namespace {
+
+constexpr double kLookSeconds = 2;
+constexpr double kPlainLineSeconds = 30;
+
+MetricsSummary metrics_of(const PlannedRun& run) {
+  try {
+    return summarize_metrics(run.folder / "metrics.jsonl");
+  } catch (const UserError&) {
+    return {};  // what is shown, not what is decided
+  }
+}
+
+}  // namespace
+
+CompareProgress::CompareProgress(std::ostream& out, TerminalWidth width, const std::vector<const PlannedRun*>& runs,
+                                 int jobs)
+    : line_(out, std::move(width)), jobs_(jobs) {
+  for (const PlannedRun* run : runs) runs_.push_back({run});
+}
+
+CompareProgress::Progress& CompareProgress::of(const PlannedRun& run) {
+  return *std::ranges::find(runs_, &run, &Progress::run);
+}
+
+int CompareProgress::count(Stage stage) const {
+  return static_cast<int>(std::ranges::count(runs_, stage, &Progress::stage));
+}
+
+void CompareProgress::count_finished(const PlannedRun& run) {
+  Progress& progress = of(run);
+  progress.stage = Stage::kFinished;
+  progress.steps = metrics_of(run).steps;
+}
+
+void CompareProgress::started(const PlannedRun& run) {
+  Progress& progress = of(run);
+  progress.stage = Stage::kRunning;
+  if (progress.trained) return;
+  progress.steps = progress.first_steps = metrics_of(run).steps;
+  progress.seconds = 0;
+}
+
+void CompareProgress::ended(const FinishedRun& ended) {
+  Progress& progress = of(*ended.run);
+  const MetricsSummary metrics = metrics_of(*ended.run);
+  progress.steps = metrics.steps;
+  if (!progress.trained) progress.seconds = ended.seconds;
+  progress.stage = ended.end == JobEnd::kFinished ? Stage::kFinished
+                   : ended.end == JobEnd::kFailed ? Stage::kFailed
+                                                  : Stage::kWaiting;
+  const std::string steps = count_text(static_cast<double>(metrics.steps)) + " steps";
+  if (ended.end == JobEnd::kFailed) say(ended.run->name() + " failed: " + ended.reason);
+  if (ended.end == JobEnd::kStopped) say(ended.run->name() + ": stopped, saved");
+  const bool evaluated = std::exchange(progress.trained, progress.trained || ended.end == JobEnd::kTrained);
+  if (ended.end == JobEnd::kFinished && evaluated)
+    say(ended.run->name() + ": evaluated at " + ended.run->range->text());
+  if ((ended.end != JobEnd::kFinished && ended.end != JobEnd::kTrained) || evaluated || !metrics.final_evaluation)
+    return;
+  const auto& sampled = metrics.final_evaluation->sampled;
+  say(ended.run->name() + ": success " + percent(metrics.final_evaluation->greedy.success.estimate) + "%" +
+      (sampled ? ", sampled " + percent(sampled->success.estimate) + "%" : "") + ", after " + steps + ", " +
+      duration_text(ended.seconds));
+}
+
+// From the speed of each pair of task and backbone where one of its runs has gone some way, else the mean speed; and
+// from the length of its finished runs, which may have stopped early.
+double CompareProgress::seconds_left() const {
+  using Pair = std::pair<std::string, std::string>;
+  struct Known {
+    double seconds = 0, steps = 0, finished_steps = 0;
+    int finished = 0;
+  };
+  std::map<Pair, Known> known;
+  Known all;
+  for (const Progress& progress : runs_) {
+    Known& pair = known[{progress.run->task, progress.run->backbone}];
+    const double steps = static_cast<double>(progress.steps - progress.first_steps);
+    if (progress.seconds > 0 && steps > 0) {
+      pair.seconds += progress.seconds, pair.steps += steps;
+      all.seconds += progress.seconds, all.steps += steps;
+    }
+    if (progress.stage == Stage::kFinished) {
+      pair.finished_steps += static_cast<double>(progress.steps);
+      ++pair.finished;
+    }
+  }
+  if (all.steps == 0) return NAN;
+  double total = 0, longest = 0;
+  for (const Progress& progress : runs_) {
+    if (progress.stage != Stage::kWaiting && progress.stage != Stage::kRunning) continue;
+    const Known& pair = known.at({progress.run->task, progress.run->backbone});
+    const double length =
+        pair.finished > 0 ? pair.finished_steps / pair.finished : static_cast<double>(progress.run->config.run.steps);
+    const double left = std::max(0.0, length - static_cast<double>(progress.steps));
+    const double seconds = left * (pair.steps > 0 ? pair.seconds / pair.steps : all.seconds / all.steps);
+    total += seconds;
+    longest = std::max(longest, seconds);
+  }
+  return std::max(longest, total / jobs_);
+}
+
+// Most of all a user wants to know how far it is, how long it still takes and whether something went wrong.
+ProgressLine CompareProgress::line() const {
+  double done = 0;
+  for (const Progress& progress : runs_)
+    done +=
+        progress.stage == Stage::kFinished || progress.stage == Stage::kFailed
+            ? 1
+            : std::min(1.0, static_cast<double>(progress.steps) / static_cast<double>(progress.run->config.run.steps));
+  done /= static_cast<double>(runs_.size());
+  ProgressLine line{.done = done, .bar_rank = 4, .parts = {}};
+  line.parts.push_back(
+      {3, std::to_string(count(Stage::kFinished)) + " of " + counted(runs_.size(), "run") + " finished"});
+  line.parts.push_back({5, std::to_string(count(Stage::kRunning)) + " running", ", "});
+  if (const int failed = count(Stage::kFailed); failed > 0)
+    line.parts.push_back({2, std::to_string(failed) + " failed", ", "});
+  char share[16];
+  std::snprintf(share, sizeof(share), "%.0f%%", 100 * done);
+  line.parts.push_back({0, share});
+  if (const double left = seconds_left(); std::isfinite(left))
+    line.parts.push_back({1, "about " + duration_text(left) + " left"});
+  return line;
+}
+
+void CompareProgress::report(const std::vector<JobPool::Job>& jobs) {
+  const auto now = std::chrono::steady_clock::now();
+  const auto seconds = [&](auto since) { return std::chrono::duration<double>(now - since).count(); };
+  if (seconds(last_look_) < kLookSeconds) return;
+  last_look_ = now;
+  for (const JobPool::Job& job : jobs) {
+    for (const PlannedRun* run : job.runs) {
+      Progress& progress = of(*run);
+      progress.steps = metrics_of(*run).steps;
+      if (!progress.trained) progress.seconds = seconds(job.begin);
+    }
+  }
+  if (!line_.live() && seconds(last_line_) < kPlainLineSeconds) return;
+  last_line_ = now;
+  line_.show(line());
+}
+
+}  // namespace engram

@@ -1,0 +1,53 @@
+// CompareProgress: how far the runs of a comparison have come, and that on the terminal: a line for each run that ends,
+// and below it one live line for the whole; without a terminal a plain line every half minute.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <ostream>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "apps/cli/terminal.h"
+#include "apps/compare/job_pool.h"
+
+namespace engram {
+
+class CompareProgress {
+ public:
+  // `runs`: those of this call, which must outlive the object; `jobs`: how many run at once.
+  // `width`: of the terminal that `out` writes to.
+  CompareProgress(std::ostream& out, TerminalWidth width, const std::vector<const PlannedRun*>& runs, int jobs);
+
+  // Is finished already; says nothing.
+  void count_finished(const PlannedRun& run);
+  void started(const PlannedRun& run);
+  void ended(const FinishedRun& ended);
+  // Looks at the running jobs' metrics and writes the line, if it is time to.
+  void report(const std::vector<JobPool::Job>& jobs);
+  // A line that stays, above the live line.
+  void say(const std::string& text) { line_.say(text); }
+
+ private:
+  enum class Stage { kWaiting, kRunning, kFinished, kFailed };
+  struct Progress {
+    const PlannedRun* run;
+    Stage stage = Stage::kWaiting;
+    bool trained = false;                     // in this call: what is left are evaluations
+    std::int64_t steps = 0, first_steps = 0;  // environment steps; first: when its job began
+    double seconds = 0;                       // of its training
+  };
+
+  Progress& of(const PlannedRun& run);
+  double seconds_left() const;
+  ProgressLine line() const;
+  int count(Stage stage) const;
+
+  LiveLine line_;
+  int jobs_;
+  std::vector<Progress> runs_;
+  std::chrono::steady_clock::time_point last_look_{}, last_line_{};
+};
+
+}  // namespace engram

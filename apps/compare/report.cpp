@@ -1,0 +1,114 @@
+#include "apps/compare/report.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <iostream>
+
+#include "agents/run/trained_agent.h"
+#include "apps/cli/command_line.h"
+#include "base/error.h"
+#include "base/words.h"
+#include "experiments/plan/plain_runs.h"
+#include "storage/run_directory.h"
+
+namespace engram {
+namespace {
+
+struct ReportOptions {
+  std::string output;
+  bool force = false;
+  int resamples = BootstrapOptions{}.resamples;
+  std::uint64_t bootstrap_seed = 0;
+
+  void list_options(OptionList& list) {
+    list.add("output", output, "page to write, .html; without it, report/report.html in DIR, as often as you ask");
+    list.add("force", force, "replace what is there of the report that --output names");
+    list.add("resamples", resamples, {1000, 10'000'000}, "bootstrap resamples behind the intervals");
+    list.add("bootstrap_seed", bootstrap_seed, "of their random numbers");
+  }
+};
+
+const CommandSyntax kSyntax = {.command = "compare report",
+                               .positional = {"DIR"},
+                               .repeats = true,
+                               .values = {{"DIR", {"FILE"}}, {"output", {"FILE"}}}};  // or SCORES
+
+void print_compare_report_help(const OptionList& own) {
+  std::cout
+      << "engram compare report DIR [--output FILE.html]\n"
+         "engram compare report RUN... --output FILE.html\n"
+         "engram compare report SCORES.json --output FILE.html\n\n"
+      << wrapped(
+             "Reports on the comparison in DIR from the runs that are finished: one page that opens without a "
+             "network, with protocol, tables, plots, costs, a film strip and how to do it again; beside it the "
+             "same as Markdown (.md), the runs as .csv, every figure as .json, and the plots as SVG and PNG with "
+             "gnuplot's scripts and data (FILE_figures/). Without gnuplot there are no plots, and without video no "
+             "film strip. "
+             "Run directories that belong to no comparison are put side by side by task, backbone and seed; "
+             "settings that differ between runs of one group are refused. Of a table of "
+             "scores (.json or .csv, as engram probe writes them) the statistics alone.",
+             0)
+      << "\n\nOptions\n";
+  print_options(std::cout, own);
+  std::cout << "\nExample\n  engram compare report runs/delay --output delay.html\n";
+}
+
+// The tables are written whatever is missing.
+void say_missing_figures(const std::string& why) {
+  if (!why.empty()) std::cerr << "engram: the report has no figures: " << why << std::endl;
+}
+
+// "3 of 6 runs are finished, 2 are running"
+std::string stages_text(const Results& results) {
+  const auto count = [&](const auto& counts) { return std::ranges::count_if(results.runs, counts); };
+  const auto all = count([](const RunResult& run) { return !run.plan.folder.empty(); });
+  const auto running = count([](const RunResult& run) { return run.state.running; });
+  const auto are = [](std::ptrdiff_t number) { return number == 1 ? " is " : " are "; };
+  return std::to_string(count([](const RunResult& run) { return run.scores.has_value(); })) + " of " +
+         counted(all, "run") + are(all) + "finished" +
+         (running == 0 ? "" : ", " + std::to_string(running) + are(running) + "running");
+}
+
+}  // namespace
+
+void describe_compare_report(const CommandVisitor& visit) {
+  describe_options<ReportOptions>("compare report", kSyntax, visit);
+}
+
+int run_compare_report(const std::vector<std::string>& arguments) {
+  ReportOptions options;
+  OptionList own("");
+  options.list_options(own);
+  const CommandLine line = parse_command_line(arguments, own, kSyntax);
+  if (line.help) {
+    print_compare_report_help(own);
+    return 0;
+  }
+  const std::vector<std::filesystem::path> folders(line.positional.begin(), line.positional.end());
+  const std::filesystem::path& folder = folders[0];
+  const bool several = folders.size() > 1, plain = several || RunDirectory::is_run(folder);
+  const bool scores = !plain && (folder.extension() == ".json" || folder.extension() == ".csv");
+  if ((scores || several) && options.output.empty())
+    throw UserError("--output FILE.html is missing: the page to write");
+  const ReportFiles files = ReportFiles::beside(options.output.empty() ? folder / "report" / "report.html"
+                                                                       : std::filesystem::path(options.output));
+  if (!options.output.empty())
+    for (const std::filesystem::path& file : {files.html, files.markdown, files.csv, files.json, files.folder})
+      check_not_there("output", file, options.force);
+  const BootstrapOptions bootstrap{.resamples = options.resamples, .seed = options.bootstrap_seed};
+  if (scores) {
+    const std::string title = "Scores " + one_line(folder.filename().string());
+    say_missing_figures(write_score_report(read_score_table(folder), title, files, bootstrap));
+    std::cout << "The report is " << files.html.string() << "\n";
+    return 0;
+  }
+  use_threads(1);  // films are of a single environment
+  const Results results = plain ? read_plain_runs(folders) : read_results(folder);
+  say_missing_figures(write_report(results, files, film_runs(runs_to_film(results)), bootstrap));
+  std::cout << stages_text(results) << ". The report is " << files.html.string() << "\n";
+  return 0;
+}
+
+}  // namespace engram

@@ -1,0 +1,285 @@
+// engram evaluate: success and return of a trained agent, greedy and sampled, where it was trained and elsewhere.
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <cstdio>
+#include <iostream>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "agents/play/evaluator.h"
+#include "agents/run/hardware.h"
+#include "agents/run/trained_agent.h"
+#include "agents/study/trace.h"
+#include "apps/cli/command_line.h"
+#include "apps/cli/commands.h"
+#include "apps/look/inspect.h"
+#include "apps/look/played_weights.h"
+#include "base/error.h"
+#include "base/json_text.h"
+#include "base/words.h"
+#include "experiments/report/measured_json.h"
+#include "experiments/statistics/evaluation_range.h"
+#include "storage/files.h"
+#include "storage/settings.h"
+#include "storage/weights.h"
+
+namespace engram {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+struct EvaluateOptions {
+  int episodes = 100;
+  WhichWeights weights = WhichWeights::kBest;
+  bool json = false;
+  std::string trace;
+  std::string range;
+  bool keep = false;
+  bool force = false;
+  std::string device = "auto";
+  int threads = 0;
+
+  void list_options(OptionList& list) {
+    list.add("episodes", episodes, {1, 10'000'000}, "episodes to play, greedily and again with sampled actions");
+    list_weights(list, weights);
+    list.add("json", json, "one JSON object instead of text");
+    list.add("trace", trace, "safetensors file to write, with every step of the greedy episodes");
+    list.add("force", force, "replace the file of --trace if it is there");
+    list.add("range", range,
+             "a number of the task and values of it to evaluate at, as in task.corridor_length: 10,20,50");
+    list.add("keep", keep, "with --range: keep the results in DIR/evaluations.json, and make only what it lacks");
+    list.add("device", device, "auto (a GPU where there is one) | cpu | cuda | cuda:N");
+    list.add("threads", threads, {0, 1024}, "CPU threads; 0: one for a small network, else all available");
+  }
+};
+
+CommandSyntax evaluate_syntax() {
+  std::vector<std::string> setting_keys = task_config_keys();
+  setting_keys.emplace_back("evaluation.dropout");
+  return {.command = "evaluate",
+          .positional = {"DIR"},
+          .setting_keys = std::move(setting_keys),
+          .values = {{"trace", {"FILE"}}, {"device", kDeviceValues}}};
+}
+
+void print_evaluate_help(const OptionList& own) {
+  std::cout
+      << wrapped("engram evaluate DIR [--episodes N] [--weights best|last] [--json] [--trace FILE]", 2) << "\n"
+      << "engram evaluate DIR --task.key value ...\n"
+      << wrapped("engram evaluate DIR --range \"task.key: V1,V2,...\" [--keep]", 2) << "\n\n"
+      << wrapped(
+             "Plays the agent of the run directory DIR and prints its success rate (95% interval: Wilson) and "
+             "return, undiscounted (95% interval: Student's t). Greedy: the most probable action; sampled: drawn "
+             "from the policy. The episodes are of the run's seed, but ones that training never used. Channels "
+             "are dropped, as in collecting, where evaluation.dropout is true in the run or given here "
+             "(--evaluation.dropout true). Options of the task (--task.corridor_length 50; engram list tells which "
+             "there are) let the agent play elsewhere than where it was trained, as long as it sees and does the "
+             "same there.",
+             0)
+      << "\n\nOptions\n";
+  print_options(std::cout, own);
+  std::cout << "\n"
+            << wrapped("Tensors of a trace: M steps of E episodes, one after the other; D backbone width, A actions", 2)
+            << "\n"
+               "  observations [M, ...]        what the agent saw, in the task's own type\n"
+               "  features [M, D]              what its backbone put out\n"
+               "  action_probabilities [M, A]  of its policy\n"
+               "  q_values [M, A]              the smaller of both critics\n"
+               "  actions [M], rewards [M]     what it did, and what that earned\n"
+               "  episode_starts [E]           first row of each episode\n"
+               "  final_observations [E, ...]  what the last step led to\n"
+               "  episode_ends [E]             1 terminated, 2 truncated\n"
+               "  successes [E]                1 solved, 0 not\n";
+}
+
+void print_measured(const char* name, const MeasuredEpisodes& measured) {
+  const auto& [success, total] = measured;
+  std::printf("%-8s  success %5.1f%% (%.1f .. %.1f)", name, 100 * success.estimate, 100 * success.low,
+              100 * success.high);
+  if (std::isfinite(total.low))
+    std::printf("   return %.3f (%.3f .. %.3f)\n", total.estimate, total.low, total.high);
+  else
+    std::printf("   return %.3f\n", total.estimate);
+}
+
+// Where and how an agent is evaluated.
+struct Stage {
+  torch::Device device;
+  Threads threads;
+  int episodes;
+};
+
+std::unique_ptr<Rollout> rollout_of(const TrainedAgent& agent, const Stage& stage) {
+  return make_rollout(agent.config, agent.network, stage.device, Purpose::kEvaluation, evaluation_envs(stage.episodes),
+                      stage.threads.count);
+}
+
+// As training's own evaluations play.
+MeasuredEpisodes play(const TrainedAgent& agent, const Stage& stage, ActionChoice choice) {
+  return measure(evaluate(*rollout_of(agent, stage), stage.episodes, choice, kFirstUnseenEpisode));
+}
+
+// The same greedy episodes, with every step of them in `file`.
+MeasuredEpisodes play_traced(TrainedAgent& agent, const Stage& stage, const std::string& file) {
+  const std::uint64_t seed = agent.config.run.seed;
+  const auto rollout = rollout_of(agent, stage);
+  const auto environments = make_cpu_vec_env(agent.config.task, seed, Purpose::kEvaluation, rollout->size(), 1);
+  ShownPolicy policy(*environments, agent.network, compute_dtype(agent.config, stage.device), seed, kTrainingActions);
+  const Trace trace =
+      record_trace(*rollout, *environments, policy, stage.episodes, ActionChoice::kGreedy, kFirstUnseenEpisode);
+  save_safetensors(file, trace.tensors, {{"kind", "trace"}, {"config", agent.config.to_ini()}, {"policy", "greedy"}});
+  return measure(trace.results);
+}
+
+// What all forms of --json begin with.
+Json json_of(const std::string& run, const EvaluateOptions& options, const Config& config) {
+  const std::optional<double> chance = config.task.info().chance_success;
+  return {{"run", run},
+          {"weights", name_of(options.weights)},
+          {"task", config.task.name()},
+          {"backbone", config.memory.name()},
+          {"episodes", options.episodes},
+          {"dropout", config.evaluation.dropout},
+          {"chance_success", chance ? Json(*chance) : Json()}};
+}
+
+void print_title(const EvaluateOptions& options, const Config& config, const Stage& stage) {
+  std::printf("%s on %s, %s weights, %s each%s; 95%% intervals in brackets\ncomputed by %s\n",
+              config.memory.name().c_str(), config.task.name().c_str(), name_of(options.weights),
+              counted(options.episodes, "episode").c_str(), config.evaluation.dropout ? " with dropout" : "",
+              stage.threads.text().c_str());
+}
+
+void evaluate_once(const std::string& run, const EvaluateOptions& options, const Settings& task_settings,
+                   const Stage& stage) {
+  TrainedAgent agent = load_trained_agent(run, options.weights, stage.device, task_settings);
+  const MeasuredEpisodes greedy =
+      options.trace.empty() ? play(agent, stage, ActionChoice::kGreedy) : play_traced(agent, stage, options.trace);
+  const MeasuredEpisodes sampled = play(agent, stage, ActionChoice::kSample);
+  if (options.json) {
+    Json result = json_of(run, options, agent.config);
+    result["differs"] = differs_json(agent.config, agent.elsewhere);
+    result["greedy"] = measured_json(greedy);
+    result["sampled"] = measured_json(sampled);
+    std::cout << json_text(result, 2) << std::endl;
+    return;
+  }
+  print_title(options, agent.config, stage);
+  for (const TaskDifference& difference : agent.elsewhere)
+    std::printf("trained with %s %s, evaluated with %s\n", difference.key.c_str(), difference.trained.c_str(),
+                difference.played.c_str());
+  print_measured("greedy", greedy);
+  print_measured("sampled", sampled);
+  if (const auto chance = agent.config.task.info().chance_success)
+    std::printf("chance    success %5.1f%%\n", 100 * *chance);
+  if (!options.trace.empty()) std::printf("trace: %s\n", options.trace.c_str());
+}
+
+// What is kept of the run's best weights already, if it is of so many episodes; else what is to be kept from now on.
+RangeEvaluations kept_evaluations(const RunDirectory& run, int episodes) {
+  const FileFacts weights = read_weights_facts(run, WhichWeights::kBest);
+  try {
+    if (auto kept = read_range_evaluations(run.path());
+        kept && kept->are_of(*weights.steps, *weights.updates, episodes))
+      return *kept;
+  } catch (const UserError& error) {
+    std::cerr << "engram: " << error.what() << "; it is made anew" << std::endl;
+  }
+  return {*weights.steps, *weights.updates, episodes, {}};
+}
+
+void print_point(const std::string& value, const RangePoint& point) {
+  const auto percent = [](const Interval& success) {
+    char text[64];
+    std::snprintf(text, sizeof text, "%5.1f (%.1f .. %.1f)", 100 * success.estimate, 100 * success.low,
+                  100 * success.high);
+    return std::string(text);
+  };
+  std::printf("%12s  %-24s  %-24s\n", value.c_str(), percent(point.greedy.success).c_str(),
+              percent(point.sampled.success).c_str());
+  std::fflush(stdout);
+}
+
+void evaluate_range(const std::string& directory, const EvaluateOptions& options, const Stage& stage) {
+  const EvaluationRange range = parse_range(options.range);
+  const RunDirectory run = RunDirectory::open(directory);
+  Config trained = read_config(run.config_file());
+  check_range(range, trained);
+  RangeEvaluations evaluations;
+  if (options.keep) {
+    remove_leftovers(directory);
+    evaluations = kept_evaluations(run, options.episodes);
+  }
+
+  const OptionList task = trained.task.options();
+  const Option& option = *std::ranges::find(task.options(), range.key, &Option::name);  // check_range() has found it
+  if (!options.json) {
+    print_title(options, trained, stage);
+    std::printf("trained with %s %s\n%12s  %-24s  %-24s\n", range.key.c_str(), option.get().c_str(), "evaluated",
+                "greedy success, %", "sampled success, %");
+  }
+  Json points = Json::array();
+  for (const EvaluationRange::Value& value : range.values) {
+    if (evaluations.find(range.key, value.number) == nullptr) {
+      const TrainedAgent agent =
+          load_trained_agent(directory, options.weights, stage.device, {{range.key, value.text}});
+      evaluations.points.push_back({range.key, value.number, play(agent, stage, ActionChoice::kGreedy),
+                                    play(agent, stage, ActionChoice::kSample)});
+      if (options.keep) write_range_evaluations(directory, evaluations);
+    }
+    const RangePoint& point = *evaluations.find(range.key, value.number);
+    points.push_back(point_json(point));
+    if (!options.json) print_point(value.text, point);
+  }
+  if (!options.json) return;
+  Json result = json_of(directory, options, trained);
+  result["trained"] = {{range.key, value_json(option, option.get())}};
+  result["evaluations"] = std::move(points);
+  std::cout << json_text(result, 2) << std::endl;
+}
+
+}  // namespace
+
+void describe_evaluate(const CommandVisitor& visit) {
+  describe_options<EvaluateOptions>("evaluate", evaluate_syntax(), visit);
+}
+
+int run_evaluate(const std::vector<std::string>& arguments) {
+  EvaluateOptions options;
+  OptionList own("");
+  options.list_options(own);
+  const CommandLine line = parse_command_line(arguments, own, evaluate_syntax());
+  if (line.help) {
+    print_evaluate_help(own);
+    return 0;
+  }
+  if (options.range.empty() && options.keep) throw UserError("--keep is for --range, whose results it keeps");
+  if (!options.range.empty()) {
+    if (!line.settings.empty())
+      throw UserError("--range and --" + line.settings[0].first + " cannot be given together");
+    if (!options.trace.empty()) throw UserError("--range and --trace cannot be given together");
+    if (options.keep && options.weights == WhichWeights::kLast)
+      throw UserError("--keep is of the best weights; it cannot be given with --weights last");
+  }
+  const torch::Device device = use_device(options.device);
+  if (!options.trace.empty()) {
+    check_writable(options.trace);
+    check_not_there("trace", options.trace, options.force);
+  }
+  const Config trained = read_config(RunDirectory::open(line.positional[0]).config_file());
+  const Threads threads = acting_threads(options.threads, trained, evaluation_envs(options.episodes), device);
+  use_threads(threads.count);
+  const Stage stage{device, threads, options.episodes};
+  if (options.range.empty())
+    evaluate_once(line.positional[0], options, line.settings, stage);
+  else
+    evaluate_range(line.positional[0], options, stage);
+  return 0;
+}
+
+}  // namespace engram

@@ -1,0 +1,68 @@
+// What `engram inspect` finds out about files of tensors and run directories, and how it says it. Nothing here trusts
+// what it reads, and text from a file comes out as one line without control characters.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "agents/run/config.h"
+#include "agents/run/task_change.h"
+#include "storage/run_directory.h"
+#include "storage/safetensors_summary.h"
+
+namespace engram {
+
+// A file of tensors: weights, checkpoint or trace of this program, or another program's.
+struct FileFacts {
+  std::filesystem::path file;
+  SafetensorsSummary contents;
+  std::string kind;                            // "weights", "checkpoint", "trace"; else "unknown"
+  std::optional<std::string> version;          // of the engram that wrote it; none: another program
+  std::optional<std::int64_t> steps, updates;  // none where it has none that are numbers
+  std::optional<Config> config;                // none where it has none, or config_damage says what is wrong with it
+  std::string config_damage;
+};
+
+// Throws UserError for a missing or damaged file, and for one that is no file of tensors at all.
+FileFacts read_file_facts(const std::filesystem::path& file);
+// Those of weights in a run directory. Throws UserError also if they do not say when they were written: they have steps
+// and updates.
+FileFacts read_weights_facts(const RunDirectory& run, WhichWeights which);
+nlohmann::ordered_json file_json(FileFacts& facts);
+void print_file(FileFacts& facts);
+
+// Throw UserError for a folder that is no run directory, or one whose config cannot be read. Files in it that are
+// damaged are part of what is told.
+nlohmann::ordered_json run_json(const std::filesystem::path& folder);
+void print_run(const std::filesystem::path& folder);
+
+// The same of the folder of a comparison (experiments/plan/experiment.h): what it compares and how far its runs are.
+// Throw UserError if its experiment cannot be read.
+nlohmann::ordered_json comparison_json(const std::filesystem::path& folder);
+void print_comparison(const std::filesystem::path& folder);
+
+// A whole number >= 0 in the metadata of a file; none where it is anything else.
+std::optional<std::int64_t> count_entry(const SafetensorsSummary& contents, const std::string& key);
+
+// "checked" or "none".
+std::string digest_text(const SafetensorsSummary& contents);
+// "812B", "12.3kB", "1.46GB"
+std::string bytes_text(std::uint64_t bytes);
+// A line of what is told, or several of at most kScreenColumns; a command is never broken.
+void print_fact(const char* name, const std::string& text);
+void print_command(const char* name, const std::string& command);
+
+// A value of an option, as its get() tells it.
+nlohmann::ordered_json value_json(const Option& option, const std::string& value);
+// {"task.corridor_length": {"trained": 4, "evaluated": 60}}, of a config whose task is the evaluated one.
+nlohmann::ordered_json differs_json(Config& config, const std::vector<TaskDifference>& differences);
+// Every value of a config, by key.
+nlohmann::ordered_json config_json(Config& config);
+// The values that differ from the defaults of the config's task and backbone, with those; long ones shortened.
+void print_settings(Config& config);
+
+}  // namespace engram

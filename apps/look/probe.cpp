@@ -1,0 +1,224 @@
+// engram probe: what the backbones can do without reinforcement learning.
+#include "experiments/probe/probe.h"
+
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <csignal>
+#include <cstdio>
+#include <filesystem>
+#include <iomanip>
+#include <iostream>
+#include <stdexcept>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "agents/run/hardware.h"
+#include "agents/run/trained_agent.h"
+#include "apps/cli/command_line.h"
+#include "apps/cli/commands.h"
+#include "apps/compare/shard.h"
+#include "base/error.h"
+#include "base/words.h"
+
+namespace engram {
+namespace {
+
+struct ProbeCommand {
+  ProbePreset preset = ProbePreset::kFull;
+  std::string run;
+  std::string text;
+  std::string device = "auto";
+  int threads = 0;
+  int jobs = 1;
+  std::string shard;
+  ProbeOptions probe;
+
+  explicit ProbeCommand(ProbePreset chosen) : preset(chosen), probe(chosen) {}
+
+  void list_options(OptionList& list) {
+    list.add("run", run, "folder of the results; what is finished there is not computed again");
+    list.add("preset", preset, {{ProbePreset::kFull, "full"}, {ProbePreset::kSmall, "small"}},
+             "defaults of all that follows, and sizes of the tasks: the published ones, for a GPU, or for minutes on a "
+             "CPU");
+    probe.list_options(list);
+    list.add("text", text, "the file of the task text, whose next byte is asked");
+    list.add("device", device, "auto (a GPU where there is one), cpu, cuda or cuda:N");
+    list.add("threads", threads, {0, 1024},
+             "CPU threads of all jobs together; 0: one each for small networks, else all available");
+    list.add("jobs", jobs, {1, 1024}, "processes that share the work; with --device auto they share the GPUs, too");
+    list.add("shard", shard, "I/N: the I-th of N parts of the work, I from 1 to N, for N machines; makes no table");
+  }
+};
+
+const CommandSyntax kSyntax = {.command = "probe",
+                               .values = {{"run", {"DIR"}}, {"text", {"FILE"}}, {"device", kDeviceValues}}};
+
+// The options given, over the defaults of the preset among them.
+CommandLine parse(const std::vector<std::string>& arguments, ProbeCommand& command) {
+  OptionList list("");
+  command.list_options(list);
+  return parse_command_line(arguments, list, kSyntax);
+}
+
+void print_probe_help(ProbeCommand& command) {
+  std::cout << "Usage: engram probe --run DIR [options]\n\n"
+            << wrapped(
+                   "Teaches backbones tasks without reinforcement learning, embedding, backbone and a linear map with "
+                   "AdamW, and measures what they have learnt on longer or harder sequences. DIR gets a file for each "
+                   "task, backbone, seed and rate, a table (scores.json, scores.csv) and the same to read (probe.md).",
+                   0)
+            << "\n\nTasks, each with its options\n";
+  constexpr std::size_t kNameColumn = 16;
+  for (const ProbeTaskInfo& info : probe_tasks()) {
+    OptionList options("");
+    const auto task = probe_task_by_name(info.name);
+    task->list_options(options);
+    std::string text = info.description;
+    for (const Option& option : options.options()) text += "; " + option.name + "=" + option.get() + ": " + option.help;
+    std::cout << "  " << std::left << std::setw(kNameColumn) << info.name << wrapped(text, 2 + kNameColumn) << "\n";
+  }
+  std::cout << "\nOptions\n";
+  OptionList list("");
+  command.list_options(list);
+  print_options(std::cout, list);
+  std::cout << "\nExamples\n"
+               "  engram probe --preset small --run runs/probe\n"
+               "  engram probe --tasks parity,recall --seeds 0-4 --jobs 2 \\\n"
+               "    --backbones deltanet,hqlt:mixing=sum,transformer --run runs/probe_gpu\n"
+               "  engram probe --tasks text --text book.txt --match parameters --run runs/text\n";
+}
+
+// Of the cells, those of the shard that are not finished. One that fails says so and does not stop the others. Returns
+// how many failed.
+int compute(const ProbeCommand& command, const std::vector<ProbeCell>& cells, const Shard& shard, torch::Device device,
+            const Threads& threads) {
+  const std::filesystem::path folder = std::filesystem::path(command.run) / "cells";
+  const torch::DeviceGuard guard(device);
+  int failed = 0;
+  for (std::size_t i = shard.index; i < cells.size(); i += shard.count) {
+    const ProbeCell& cell = cells[i];
+    if (read_probe_cell(cell, folder)) continue;
+    std::string outcome;
+    try {
+      const ProbeResult result = run_probe_cell(cell, command.probe, device, folder);
+      char text[64];
+      std::snprintf(text, sizeof text, "%.1f%% (%.1f s, ", 100 * result.normalised(), result.seconds);
+      outcome = text + threads.text() + ")";
+    } catch (const c10::Error& error) {
+      outcome = error.what_without_backtrace();
+      outcome.erase(std::min(outcome.find('\n'), outcome.size()));
+      ++failed;
+    }
+    std::fprintf(stderr, "%zu/%zu  %s  %s  seed %llu  rate %g: %s\n", i + 1, cells.size(), cell.task.c_str(),
+                 cell.backbone.c_str(), static_cast<unsigned long long>(cell.seed), cell.rate, outcome.c_str());
+  }
+  return failed;
+}
+
+// The command line of a process that computes one of the shards of `command`.
+std::vector<std::string> words_of_job(ProbeCommand command, int job, int gpus, const Threads& threads) {
+  command.threads = threads.count;
+  command.shard = std::to_string(job + 1) + "/" + std::to_string(command.jobs);
+  command.jobs = 1;
+  if (command.device == "auto" && gpus > 0) command.device = "cuda:" + std::to_string(job % gpus);
+  std::vector<std::string> words = {"engram", "probe"};
+  OptionList list("");
+  command.list_options(list);
+  for (const std::string& word : command_line_words(list)) words.push_back(word);
+  return words;
+}
+
+// Of each of the command's jobs.
+Threads threads_of_job(const ProbeCommand& command, torch::Device device) {
+  const int all = command.threads > 0 ? command.threads : available_processors();
+  const int share = std::max(1, all / command.jobs);
+  if (command.threads > 0 || device.is_cuda()) return {share};
+  return choose_threads(0, probe_work(command.probe), share);
+}
+
+// One process for each shard of this command. Returns how many of them failed.
+int compute_in_processes(const ProbeCommand& command, const Threads& threads) {
+  const int gpus = static_cast<int>(torch::cuda::device_count());
+  std::vector<pid_t> children;
+  const pid_t parent = getpid();
+  for (int job = 0; job < command.jobs; ++job) {
+    std::vector<std::string> words = words_of_job(command, job, gpus, threads);
+    std::vector<char*> argv;
+    for (std::string& word : words) argv.push_back(word.data());
+    argv.push_back(nullptr);
+    const pid_t child = fork();
+    if (child < 0) throw std::runtime_error("another process cannot be started");
+    if (child == 0) {  // dies with its parent, which may be gone already
+      prctl(PR_SET_PDEATHSIG, SIGTERM);
+      if (getppid() == parent) execv("/proc/self/exe", argv.data());
+      _exit(1);
+    }
+    children.push_back(child);
+  }
+  int failed = 0;
+  for (const pid_t child : children) {
+    int status = 0;
+    if (waitpid(child, &status, 0) != child || !WIFEXITED(status) || WEXITSTATUS(status) != 0) ++failed;
+  }
+  return failed;
+}
+
+}  // namespace
+
+void describe_probe(const CommandVisitor& visit) {
+  ProbeCommand command(ProbePreset::kFull);
+  OptionList list("");
+  command.list_options(list);
+  visit("probe", list, kSyntax);
+}
+
+int run_probe(const std::vector<std::string>& arguments) {
+  ProbeCommand command(ProbePreset::kFull);
+  CommandLine line = parse(arguments, command);
+  if (command.preset != ProbePreset::kFull) {
+    const ProbePreset preset = command.preset;
+    command = ProbeCommand(preset);
+    line = parse(arguments, command);
+  }
+  command.probe.tasks = with_preset_sizes(command.probe.tasks, command.preset);
+  if (!command.text.empty()) command.probe.tasks = with_text(command.probe.tasks, std::exchange(command.text, {}));
+  if (line.help) {
+    print_probe_help(command);
+    return 0;
+  }
+  if (command.run.empty()) throw UserError("--run DIR is missing: the folder of the results");
+  const Shard shard = command.shard.empty() ? Shard{} : parse_shard(command.shard);
+  if (!command.shard.empty() && command.jobs > 1) throw UserError("--shard is for one process; leave --jobs out");
+  const std::vector<ProbeCell> cells = plan_probe(command.probe);
+  const torch::Device device = parse_device(command.device);
+  if (command.probe.training.bfloat16 && !device.is_cuda())
+    throw UserError("--bfloat16 needs a GPU; the CPU computes in float32");
+  const std::filesystem::path folder(command.run);
+  std::error_code error;
+  std::filesystem::create_directories(folder / "cells", error);
+  if (error)
+    throw UserError(std::string("'").append(folder.string()) +
+                    "' cannot be made a folder of results: " + error.message());
+
+  const Threads threads = threads_of_job(command, device);
+  int failed = 0;
+  if (command.jobs > 1) {
+    failed = compute_in_processes(command, threads);
+  } else {
+    use_threads(threads.count);
+    failed = compute(command, cells, shard, device, threads);
+  }
+  if (!command.shard.empty()) return failed > 0 ? 1 : 0;  // the others' work may not be there yet
+  const ProbeSummary summary = summarise_probe(command.probe, folder);
+  std::cout << summary.markdown;
+  if (failed > 0)
+    throw std::runtime_error(std::to_string(summary.missing) + " of " + counted(cells.size(), "part") +
+                             " failed; the same command tries them again");
+  return 0;
+}
+
+}  // namespace engram

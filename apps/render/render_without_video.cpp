@@ -1,0 +1,18 @@
+// engram render of a program that was built without OpenCV or giflib.
+#include <string>
+#include <vector>
+
+#include "apps/cli/commands.h"
+#include "base/error.h"
+
+namespace engram {
+
+void describe_render(const CommandVisitor& visit) { visit("render", OptionList(""), {}); }
+
+int run_render(const std::vector<std::string>&) {
+  throw UserError(
+      "this engram was built without video; install OpenCV and giflib (Debian: libopencv-dev, libgif-dev) and build it "
+      "with -DENGRAM_VIDEO=ON");
+}
+
+}  // namespace engram

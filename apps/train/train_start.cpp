@@ -1,0 +1,102 @@
+#include "apps/train/train_start.h"
+
+#include <cstdint>
+#include <filesystem>
+#include <iostream>
+#include <sstream>
+#include <system_error>
+#include <utility>
+
+#include "agents/run/trained_agent.h"
+#include "base/error.h"
+#include "base/words.h"
+#include "experiments/plan/experiment.h"
+
+namespace engram {
+namespace {
+
+// Sets what a run from its beginning is.
+void begin(Start& start, const TrainOptions& options, const SettingsLayers& settings) {
+  if (!options.adapt.empty()) {
+    AgentToAdapt agent = load_agent_to_adapt(options.adapt, settings);
+    start.config = std::move(agent.config);
+    start.first_weights = {std::move(agent.weights), "weights file '" + agent.file.string() + "'"};
+    return;
+  }
+  start.config = Config::from_layers(settings);
+  if (start.config.adapters.rank > 0)
+    throw UserError("adapters.rank " + std::to_string(start.config.adapters.rank) +
+                    " adapts a trained agent; --adapt DIR names the folder of its run");
+}
+
+Start find_first_start(const TrainOptions& options, const SettingsLayers& settings) {
+  const bool automatic = options.resume == "auto";
+  if (options.run.empty() && (options.resume.empty() || automatic))
+    throw UserError("the argument DIR (or --run DIR) is missing: the folder for everything that the run leaves behind");
+  if (!automatic && !options.resume.empty() && !options.run.empty() && options.run != options.resume)
+    throw UserError("--resume '" + options.resume + "' and the run folder '" + options.run +
+                    "' are two folders; give one");
+  if (!automatic && !options.resume.empty() && !options.adapt.empty())
+    throw UserError("--adapt '" + options.adapt + "' begins a run and --resume '" + options.resume +
+                    "' goes on with one; give one");
+  const std::string folder = automatic || options.resume.empty() ? options.run : options.resume;
+  std::error_code ignored;
+  if (!options.adapt.empty() && std::filesystem::equivalent(options.adapt, folder, ignored))
+    throw UserError("--adapt '" + options.adapt + "' is the folder of the run itself; name another one for the run");
+  Start start;
+  if (options.resume.empty() || (automatic && !RunDirectory::is_run(folder))) {
+    begin(start, options, settings);
+    return start;
+  }
+
+  if (std::filesystem::exists(experiment_file(folder), ignored))
+    throw UserError("'" + folder + "' is the folder of a comparison: go on with " +
+                    shell_command({"engram", "compare", "--run", folder}));
+  start.run = RunDirectory::open_to_write(folder);
+  start.checkpoint = load_newest_checkpoint(start.run->checkpoints_folder(), [](const std::string& damage) {
+    std::cerr << "engram: " << damage << "; going on from an older one" << std::endl;
+  });
+  if (!start.checkpoint) {
+    if (!automatic) throw UserError("run directory '" + folder + "' has no checkpoint to go on from");
+    start.over = true;
+    begin(start, options, settings);
+    return start;
+  }
+  const std::string where = "run '" + folder + "'";
+  Config saved = Config::from_settings(start.checkpoint->config);
+  SettingsLayers all = {read_settings(start.run->config_file())};
+  all.insert(all.end(), settings.begin(), settings.end());
+  check_same_choices(saved, all, where);
+  start.config = Config::from_layers(all);
+  check_same_run(saved, start.config, where);
+  // Environments step together: a finished run may have done a few steps more than its total.
+  const std::int64_t done = start.checkpoint->steps, total = start.config.run.steps;
+  if (total < done && total != saved.run.steps)
+    throw UserError(where + " has done " + counted(done, "step") + " already and cannot end after run.steps " +
+                    std::to_string(total) + "; it takes " + std::to_string(done) + " or more");
+  return start;
+}
+
+}  // namespace
+
+Start find_start(Ranks& ranks, const TrainOptions& options, const SettingsLayers& settings) {
+  Start start;
+  if (ranks.first()) {
+    start = find_first_start(options, settings);
+    start.preset_overrides = preset_overrides(settings);
+  }
+  if (ranks.alone()) return start;
+  const std::string config = ranks.broadcast(start.config.to_ini());
+  const std::string checkpoint =
+      ranks.broadcast(start.checkpoint ? std::filesystem::absolute(start.checkpoint->file).string() : "");
+  if (ranks.first()) return start;
+  if (checkpoint.empty())
+    begin(start, options, settings);
+  else
+    start.checkpoint = load_checkpoint(checkpoint);
+  std::istringstream text(config);
+  start.config = Config::from_layers({read_settings(text, "the config of rank 0")});
+  return start;
+}
+
+}  // namespace engram

@@ -1,0 +1,139 @@
+// Whole episodes as rows of memory, on the CPU and on a GPU alike: recording what N environments play, keeping the
+// episodes that have ended, gathering batches of them. Every function handles one row and is written once for both.
+//
+// An episode of T steps takes T + 1 rows, one after the other: row t < T holds o_t, a_t and r_t, row T holds o_T alone.
+// Dimensions: N environments, W rows of an environment's ring, E episodes that may end there between two looks, B
+// episodes of a batch, T steps of a batch. Everything is contiguous.
+#pragma once
+
+#include <cstdint>
+
+#include "base/host_device.h"
+#include "envs/task.h"
+
+namespace engram {
+
+// Instead of an action: the environment stays as it is, and nothing is recorded.
+inline constexpr std::int32_t kNoAction = -1;
+
+// Rows of any number of episodes; owned by somebody else.
+struct EpisodeRows {
+  std::int64_t row_bytes;     // of an observation
+  std::uint8_t* observation;  // [rows, row_bytes], 4-byte aligned
+  std::int32_t* action;       // [rows]
+  float* reward;              // [rows]
+
+  HOST_DEVICE std::uint8_t* observation_at(std::int64_t row) const { return observation + row * row_bytes; }
+};
+
+// An episode that has ended, in its environment's ring.
+struct EndedEpisode {
+  double total_reward;   // undiscounted
+  std::int32_t first;    // row of the ring
+  std::int32_t steps;    // T
+  std::uint32_t number;  // which episode of its environment it was, from 0 on
+  End end;
+  std::uint8_t success;
+};
+
+// The episode that is under way in an environment.
+struct RunningEpisode {
+  double total_reward;
+  std::int32_t first, next;  // rows of the ring: its first, and that of the next observation
+};
+
+// What N environments play goes into N rings of W rows each.
+struct EpisodeRecorder {
+  std::int32_t ring;  // W: an episode of full length, and what is played between two looks, with the last observations
+  std::int32_t most_ended;  // E
+  EpisodeRows rows;         // [N, W]
+  RunningEpisode* running_N;
+  std::int32_t* steps_N;  // of the running episodes
+  std::int32_t* ended_N;  // episodes in ended_NE; whoever has read them sets it to 0
+  EndedEpisode* ended_NE;
+
+  HOST_DEVICE std::int32_t after(std::int32_t row) const { return row + 1 == ring ? 0 : row + 1; }
+  HOST_DEVICE std::int64_t index(int i, std::int32_t row) const { return static_cast<std::int64_t>(i) * ring + row; }
+};
+
+// Environment i begins an episode. Returns the row of `rows` that its first observation belongs in.
+HOST_DEVICE inline std::int64_t begin_episode(const EpisodeRecorder& recorder, int i) {
+  RunningEpisode& running = recorder.running_N[i];
+  running.first = running.next;
+  running.total_reward = 0;
+  recorder.steps_N[i] = 0;
+  return recorder.index(i, running.next);
+}
+
+// Environment i has taken a step of its episode `number`. Returns the row that the observation after it belongs in.
+HOST_DEVICE inline std::int64_t record_step(const EpisodeRecorder& recorder, int i, std::int32_t action, float reward,
+                                            End end, bool success, std::uint32_t number) {
+  RunningEpisode& running = recorder.running_N[i];
+  const std::int64_t at = recorder.index(i, running.next);
+  recorder.rows.action[at] = action;
+  recorder.rows.reward[at] = reward;
+  running.total_reward += reward;
+  running.next = recorder.after(running.next);
+  const std::int32_t steps = ++recorder.steps_N[i];
+  const std::int64_t observed = recorder.index(i, running.next);
+  if (end == End::kNone) return observed;
+  const std::int32_t ended = recorder.ended_N[i]++;
+  recorder.ended_NE[static_cast<std::int64_t>(i) * recorder.most_ended + ended] = {
+      running.total_reward, running.first, steps, number, end, static_cast<std::uint8_t>(success)};
+  running.next = recorder.after(running.next);
+  return observed;
+}
+
+// An ended episode on its way from a ring into other rows.
+struct KeptEpisode {
+  std::int32_t environment, first, steps;
+  std::int64_t to;  // the first of its rows there
+};
+
+// Where row t of it stands in the ring.
+HOST_DEVICE inline std::int64_t recorded_row(const EpisodeRecorder& recorder, const KeptEpisode& episode,
+                                             std::int64_t t) {
+  const std::int64_t row = episode.first + t;
+  return recorder.index(episode.environment,
+                        static_cast<std::int32_t>(row < recorder.ring ? row : row - recorder.ring));
+}
+
+// An episode in a store's rows.
+struct StoredEpisode {
+  std::int64_t first;
+  std::int32_t steps;
+  std::uint8_t terminated;  // not truncated
+};
+
+// B episodes in the alignment of a learner's batch (agents/play/episode.h), padded to T steps.
+struct EpisodeGather {
+  int size;            // B
+  std::int64_t steps;  // T, at least that of every episode
+  std::int64_t num_actions;
+  std::uint8_t* observation;  // [B, T + 1, row_bytes], 16-byte aligned; 0 after an episode's end
+  std::int64_t* previous_action_BT1;
+  float* previous_reward_BT1;
+  std::int64_t* action_BT;
+  float* reward_BT;
+  float* terminated_BT;
+  std::int64_t* steps_B;
+  float* mask_BT;
+};
+
+// Row t = 0 .. T of the batch's episode b, all but its observation.
+HOST_DEVICE inline void gather_row(const EpisodeRows& rows, const EpisodeGather& batch, const StoredEpisode& episode,
+                                   std::int64_t b, std::int64_t t) {
+  const std::int64_t from = episode.first + t, to = b * (batch.steps + 1) + t;
+  const bool has_previous = t > 0 && t <= episode.steps, valid = t < episode.steps;
+  batch.previous_action_BT1[to] = has_previous ? rows.action[from - 1] : batch.num_actions;
+  batch.previous_reward_BT1[to] = has_previous ? rows.reward[from - 1] : 0.0f;
+  if (t == 0) batch.steps_B[b] = episode.steps;
+  if (t == batch.steps) return;
+  const std::int64_t at = to - b;  // rows of T
+  batch.action_BT[at] = valid ? rows.action[from] : 0;
+  batch.reward_BT[at] = valid ? rows.reward[from] : 0.0f;
+  batch.mask_BT[at] = valid ? 1.0f : 0.0f;
+  batch.terminated_BT[at] = t == episode.steps - 1 && episode.terminated != 0 ? 1.0f : 0.0f;
+}
+
+}  // namespace engram

@@ -1,0 +1,116 @@
+#include "experiments/plan/entry_reader.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <span>
+
+#include "base/suggest.h"
+#include "envs/registry.h"
+#include "memory/core/backbone_config.h"
+
+namespace engram {
+namespace {
+
+constexpr std::size_t kMaxLabelBytes = 64;
+constexpr const char* kLike = "like";
+
+void check_label(const std::string& label, const std::string& full_key) {
+  const auto safe = [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '-' ||
+           c == '+';
+  };
+  if (label.empty() || label.size() > kMaxLabelBytes || label[0] == '-' || !std::ranges::all_of(label, safe))
+    throw SettingError(full_key, "label '" + label + "' is not allowed; it takes 1 to " +
+                                     std::to_string(kMaxLabelBytes) +
+                                     " letters, digits, '_', '-' and '+', and begins with no '-'");
+}
+
+}  // namespace
+
+std::string section_of(const std::string& key) { return key.substr(0, key.find('.')); }
+
+std::string behind_dot(const std::string& key) {
+  const std::size_t dot = key.find('.');
+  return dot == std::string::npos ? "" : key.substr(dot + 1);
+}
+
+std::vector<std::string> labels_of(const std::vector<ExperimentEntry>& entries) {
+  std::vector<std::string> labels;
+  for (const ExperimentEntry& entry : entries) labels.push_back(entry.label);
+  return labels;
+}
+
+void add_setting(Settings& settings, const std::string& key, const std::string& value,
+                 const std::vector<std::string>& known_keys, const std::string& full_key) {
+  if (std::ranges::find(known_keys, key) == known_keys.end())
+    throw SettingError(full_key, "unknown key '" + key + "'" + did_you_mean(key, known_keys));
+  settings.emplace_back(key, value);
+}
+
+void remove_setting(Settings& settings, const std::string& key) {
+  std::erase_if(settings, [&](const auto& setting) { return setting.first == key; });
+}
+
+void check_empty_section(const std::string& section) {
+  if (section == kCompare) return;
+  const std::string kind = section_of(section), key = "[" + section + "]";
+  if (kind != kTasks && kind != kBackbones) return check_section(section);
+  const std::string entry = behind_dot(section), rest = behind_dot(entry);
+  if (entry.empty()) throw SettingError(key, key + " has no label; as in [" + kind + ".LABEL]");
+  if (!rest.empty()) about_key(key, [&] { check_section(rest); });
+}
+
+EntryReader::EntryReader(const char* kind, const SettingsLayer& file, const std::vector<std::string>& known_keys)
+    : kind_(kind), file_(file), known_keys_(known_keys) {
+  for (const std::string& section : file.sections)
+    if (section.starts_with(kind_ + ".")) entry_of(section_of(behind_dot(section)), "[" + section + "]");
+}
+
+void EntryReader::add(const std::string& rest, const std::string& value) {
+  const std::string label = section_of(rest), key = behind_dot(rest), full_key = kind_ + "." + rest;
+  ExperimentEntry& entry = entry_of(label, full_key);
+  if (key == kLike) {
+    if (!entry.settings.empty())
+      throw SettingError(full_key, "'" + rest + "' has to come before the section's settings");
+    entry.settings = settings_like(entry, value, full_key);
+    return;
+  }
+  if (key.find('.') == std::string::npos)
+    throw SettingError(full_key, "'" + rest + "' is no setting of " + label + "; it takes section.key = value");
+  remove_setting(entry.settings, key);  // the one that "like" has brought
+  add_setting(entry.settings, key, value, known_keys_, full_key);
+}
+
+ExperimentEntry& EntryReader::entry_of(const std::string& label, const std::string& full_key) {
+  if (const auto found = std::ranges::find(entries_, label, &ExperimentEntry::label); found != entries_.end())
+    return *found;
+  check_label(label, full_key);
+  return entries_.emplace_back(ExperimentEntry{label, named_by(label)});
+}
+
+Settings EntryReader::named_by(const std::string& label) const {
+  const bool of_tasks = kind_ == kTasks;
+  std::vector<std::string> presets;
+  for (const TaskPreset& preset : task_presets()) presets.push_back(preset.name);
+  using Names = std::vector<std::pair<std::string, std::vector<std::string>>>;
+  const Names choices = of_tasks ? Names{{"task.name", task_names()}, {"task.preset", presets}}
+                                 : Names{{"memory.name", backbone_names()}};
+  const std::string prefix = kind_ + "." + label + ".";
+  if (config_format(file_.settings) == 1 || value_of(file_.settings, prefix + kLike) != nullptr) return {};
+  for (const auto& [key, names] : choices)
+    if (value_of(file_.settings, key) != nullptr || value_of(file_.settings, prefix + key) != nullptr) return {};
+  for (const auto& [key, names] : choices)
+    if (std::ranges::find(names, label) != names.end()) return {{key, label}};
+  return {};
+}
+
+Settings EntryReader::settings_like(const ExperimentEntry& own, const std::string& label,
+                                    const std::string& full_key) const {
+  const std::span before(entries_.data(), static_cast<std::size_t>(&own - entries_.data()));
+  const auto found = std::ranges::find(before, label, &ExperimentEntry::label);
+  if (found != before.end()) return found->settings;
+  throw SettingError(full_key, "'" + label + "' is none of the sections before this one" +
+                                   did_you_mean(label, labels_of({before.begin(), before.end()})));
+}
+
+}  // namespace engram

@@ -1,0 +1,57 @@
+// The tasks or the backbones of an experiment as its file has them: sections [tasks.LABEL], [backbones.LABEL].
+#pragma once
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "experiments/plan/experiment.h"
+#include "storage/settings.h"
+
+namespace engram {
+
+inline constexpr const char* kCompare = "compare";
+inline constexpr const char* kTasks = "tasks";
+inline constexpr const char* kBackbones = "backbones";
+
+// Of "section.key".
+std::string section_of(const std::string& key);
+std::string behind_dot(const std::string& key);
+
+std::vector<std::string> labels_of(const std::vector<ExperimentEntry>& entries);
+
+// `full_key`: as the file has it, that is behind "tasks.LABEL." where the setting is an entry's. Throws SettingError
+// for a key that is none of the known ones.
+void add_setting(Settings& settings, const std::string& key, const std::string& value,
+                 const std::vector<std::string>& known_keys, const std::string& full_key);
+void remove_setting(Settings& settings, const std::string& key);
+
+// Throws SettingError for a section without keys that means nothing in an experiment's file.
+void check_empty_section(const std::string& section);
+
+class EntryReader {
+ public:
+  // Begins with an entry for every section of this kind (kTasks, kBackbones), also of those without keys. The file and
+  // the keys have to outlive the reader. All its functions throw SettingError.
+  EntryReader(const char* kind, const SettingsLayer& file, const std::vector<std::string>& known_keys);
+
+  // The setting "LABEL.section.key" or "LABEL.like".
+  void add(const std::string& rest, const std::string& value);
+
+  // In the order of the file.
+  std::vector<ExperimentEntry> take() { return std::move(entries_); }
+
+ private:
+  ExperimentEntry& entry_of(const std::string& label, const std::string& full_key);
+  // A label that is the name of a task, a preset or a backbone says which, where nothing else does.
+  Settings named_by(const std::string& label) const;
+  // The settings of the entry before `own` that "like" names.
+  Settings settings_like(const ExperimentEntry& own, const std::string& label, const std::string& full_key) const;
+
+  std::string kind_;
+  const SettingsLayer& file_;
+  const std::vector<std::string>& known_keys_;
+  std::vector<ExperimentEntry> entries_;
+};
+
+}  // namespace engram

@@ -1,0 +1,401 @@
+#include "experiments/plan/experiment.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cstddef>
+#include <sstream>
+#include <string_view>
+#include <utility>
+
+#include "base/error.h"
+#include "base/suggest.h"
+#include "base/words.h"
+#include "experiments/plan/entry_reader.h"
+#include "storage/settings.h"
+
+namespace engram {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::size_t kMaxSeeds = 10'000;
+
+const EnumNames<Match> kMatchNames = {
+    {Match::kParameters, "parameters"}, {Match::kState, "state"}, {Match::kFlops, "flops"}, {Match::kNone, "none"}};
+
+// The section [compare].
+struct CompareOptions {
+  std::string question;
+  std::string seeds = "0-4";
+  Match match = Match::kNone;
+  bool match_mlp = true;
+  std::string reference;
+  std::string controls = Experiment::kDefaultControls;
+  std::string evaluate;
+
+  void list_options(OptionList& list) {
+    list.add("question", question, "what the experiment asks", EmptyText::kAllowed);
+    list.add("seeds", seeds, "of the runs, as in 0-4,8");
+    list.add("match", match, kMatchNames, "what widths are chosen to agree in");
+    list.add("match_mlp", match_mlp, "whether the MLPs' widths are chosen, too");
+    list.add("reference", reference, "the backbone whose sizes stay");
+    list.add("controls", controls, "added as backbones: none,full_state,full_state_recurrent", EmptyText::kAllowed);
+    list.add("evaluate", evaluate, "a number of the tasks and values of it to evaluate the trained agents at");
+  }
+};
+
+std::vector<std::string> split(const std::string& text, char separator) {
+  std::vector<std::string> parts;
+  std::istringstream stream(text);
+  for (std::string part; std::getline(stream, part, separator);) {
+    const std::size_t begin = part.find_first_not_of(' '), end = part.find_last_not_of(' ');
+    parts.push_back(begin == std::string::npos ? "" : part.substr(begin, end - begin + 1));
+  }
+  return parts;
+}
+
+// The value that a run of the entry has for the key, if the tasks do not change it, or `otherwise`.
+std::string value_for(const Experiment& experiment, const ExperimentEntry& entry, const std::string& key,
+                      const std::string& otherwise) {
+  for (const Settings* settings : {&entry.settings, &experiment.common})
+    if (const std::string* const value = value_of(*settings, key)) return *value;
+  return otherwise;
+}
+
+std::string memory_of(const Experiment& experiment, const ExperimentEntry& entry) {
+  static const Config defaults;
+  return value_for(experiment, entry, "memory.name", defaults.memory.name());
+}
+
+// An entry may write a control out, with settings of its own, but stand for nothing else in its place.
+void check_is_control(const Experiment& experiment, const ExperimentEntry& entry) {
+  const bool remembers = entry.label == "full_state_recurrent", sees_all = entry.label != "none";
+  if ((memory_of(experiment, entry) != "none") == remembers &&
+      (value_for(experiment, entry, "task.full_state", "false") == "true") == sees_all)
+    return;
+  throw SettingError("[" + std::string(kBackbones) + "." + entry.label + "]",
+                     "[backbones." + entry.label + "] is not the control '" + entry.label +
+                         "' that compare.controls adds under this label; give it another label, or leave '" +
+                         entry.label + "' out of compare.controls");
+}
+
+Settings control_settings(const std::string& control, const Experiment& experiment, const std::string& where) {
+  if (control == "none") return {{"memory.name", "none"}};
+  if (control == "full_state") return {{"memory.name", "none"}, {"task.full_state", "true"}};
+  const ExperimentEntry* const reference = find_entry(experiment.backbones, experiment.reference);
+  if (reference == nullptr)
+    throw UserError(where +
+                    ": compare.controls names full_state_recurrent, which has the memory of compare.reference '" +
+                    experiment.reference + "', but that is none of the backbones");
+  if (memory_of(experiment, *reference) == "none")
+    throw UserError(where + ": compare.controls names full_state_recurrent, but compare.reference '" +
+                    experiment.reference + "' has no memory");
+  Settings settings = reference->settings;
+  settings.emplace_back("task.full_state", "true");
+  return settings;
+}
+
+std::vector<ExperimentEntry> selected(const std::vector<ExperimentEntry>& entries,
+                                      const std::vector<std::string>& labels, const char* what) {
+  const std::vector<std::string> known = labels_of(entries);
+  for (const std::string& label : labels) {
+    if (find_entry(entries, label) != nullptr) continue;
+    throw UserError(std::string("the experiment has no ") + what + " '" + label + "'" + names_hint(label, known));
+  }
+  std::vector<ExperimentEntry> kept;
+  for (const ExperimentEntry& entry : entries)
+    if (std::ranges::find(labels, entry.label) != labels.end()) kept.push_back(entry);
+  return kept;
+}
+
+// The entries of `saved`, in their order, with the settings of `now` where it has them; then the others of `now`.
+std::vector<ExperimentEntry> joined_entries(const std::vector<ExperimentEntry>& saved,
+                                            const std::vector<ExperimentEntry>& now) {
+  std::vector<ExperimentEntry> all = saved;
+  for (const ExperimentEntry& entry : now) {
+    const auto found = std::ranges::find(all, entry.label, &ExperimentEntry::label);
+    if (found == all.end())
+      all.push_back(entry);
+    else
+      *found = entry;
+  }
+  return all;
+}
+
+// All settings as if one source had them.
+SettingsLayer joined_layers(const SettingsLayers& layers) {
+  SettingsLayer all;
+  for (const SettingsLayer& layer : layers)
+    all.settings.insert(all.settings.end(), layer.settings.begin(), layer.settings.end());
+  return all;
+}
+
+std::string match_name(Match match) {
+  for (const auto& [value, name] : kMatchNames)
+    if (value == match) return name;
+  return "";
+}
+
+// Throws SettingError for what is about one key, UserError for the rest. `more`: of [compare] alone.
+Experiment experiment_of(const SettingsLayer& file, const SettingsLayer& more) {
+  CompareOptions options;
+  OptionList list(kCompare);
+  options.list_options(list);
+  const std::vector<std::string> known_keys = all_config_keys();
+  const std::string& where = file.name;
+  Experiment experiment;
+  for (const std::string& section : file.empty_sections) check_empty_section(section);
+  EntryReader tasks(kTasks, file, known_keys), backbones(kBackbones, file, known_keys);
+  for (const SettingsLayer* layer : {&file, &more})
+    for (const auto& [key, value] : layer->settings) {
+      const std::string section = section_of(key);
+      if (key == kFormatKey) {
+        experiment.format = config_format(file.settings);
+      } else if (section == kCompare) {
+        about_key(key, [&] { list.set(key, value); });
+        if (key == "compare.match_mlp") experiment.match_mlp = options.match_mlp;
+      } else if (section == kTasks || section == kBackbones) {
+        (section == kTasks ? tasks : backbones).add(behind_dot(key), value);
+      } else {
+        add_setting(experiment.common, key, value, known_keys, key);
+      }
+      if (key.ends_with("run.seed")) throw UserError(where + " gives '" + key + "'; seeds stand in compare.seeds");
+    }
+  experiment.tasks = tasks.take();
+  experiment.backbones = backbones.take();
+  experiment.reference = options.reference;
+  if (experiment.reference.empty() && !experiment.backbones.empty())
+    experiment.reference = experiment.backbones.front().label;
+  for (const std::string& control : split(options.controls, ',')) {
+    if (control != "none" && control != "full_state" && control != "full_state_recurrent")
+      throw UserError(where + ": compare.controls names '" + control +
+                      "'; there are none, full_state and full_state_recurrent");
+    if (const ExperimentEntry* const own = find_entry(experiment.backbones, control))
+      check_is_control(experiment, *own);
+    else
+      experiment.backbones.push_back({control, control_settings(control, experiment, where)});
+  }
+  if (experiment.tasks.empty()) throw UserError(where + " has no task: a section [tasks.LABEL]");
+  if (experiment.backbones.empty()) throw UserError(where + " has no backbone: a section [backbones.LABEL]");
+  experiment.question = options.question;
+  experiment.match = options.match;
+  if (experiment.reference.empty()) experiment.reference = experiment.backbones.front().label;
+  experiment.seeds = parse_seeds(options.seeds);
+  if (!options.evaluate.empty()) {
+    try {
+      experiment.range = parse_range(options.evaluate);
+    } catch (const UserError& error) {
+      throw SettingError("compare.evaluate", std::string("compare.evaluate: ") + error.what());
+    }
+  }
+  return experiment;
+}
+
+}  // namespace
+
+std::string experiment_sections(const SettingsLayer& layer) {
+  std::string text;
+  for (const auto& [section, name] : {std::pair(kCompare, "[compare]"), std::pair(kTasks, "[tasks.LABEL]"),
+                                      std::pair(kBackbones, "[backbones.LABEL]")})
+    if (std::ranges::any_of(layer.sections, [&](const std::string& given) { return section_of(given) == section; }) ||
+        std::ranges::any_of(layer.settings, [&](const auto& setting) { return section_of(setting.first) == section; }))
+      text += (text.empty() ? "" : ", ") + std::string(name);
+  return text;
+}
+
+std::vector<std::uint64_t> parse_seeds(const std::string& text) {
+  const auto refuse = [&](const std::string& why) {
+    throw UserError("seeds '" + text + "' are not allowed" + why + "; as in 0-4,8");
+  };
+  const auto number = [&](std::string_view part) {
+    std::uint64_t value = 0;
+    const auto result = std::from_chars(part.data(), part.data() + part.size(), value);
+    if (result.ec != std::errc{} || result.ptr != part.data() + part.size()) refuse("");
+    return value;
+  };
+  std::vector<std::uint64_t> seeds;
+  for (const std::string& part : split(text, ',')) {
+    const std::size_t dash = part.find('-');
+    const std::uint64_t first = number(std::string_view(part).substr(0, dash));
+    const std::uint64_t last = dash == std::string::npos ? first : number(std::string_view(part).substr(dash + 1));
+    if (last < first) refuse(", " + part + " is empty");
+    if (last - first >= kMaxSeeds || seeds.size() + (last - first) >= kMaxSeeds)
+      refuse(", there may be " + std::to_string(kMaxSeeds) + " at most");
+    for (std::uint64_t i = 0; i <= last - first; ++i) seeds.push_back(first + i);
+  }
+  if (seeds.empty()) refuse("");
+  std::ranges::sort(seeds);
+  if (const auto twice = std::ranges::adjacent_find(seeds); twice != seeds.end())
+    refuse(", " + std::to_string(*twice) + " is there twice");
+  return seeds;
+}
+
+std::string seeds_text(const std::vector<std::uint64_t>& seeds) {
+  std::string text;
+  for (std::size_t i = 0, end; i < seeds.size(); i = end) {
+    for (end = i + 1; end < seeds.size() && seeds[end] == seeds[end - 1] + 1;) ++end;
+    if (!text.empty()) text += ",";
+    text += std::to_string(seeds[i]);
+    if (end - i > 1) text.append("-").append(std::to_string(seeds[end - 1]));
+  }
+  return text;
+}
+
+std::vector<std::string> parse_labels(const std::string& text) {
+  std::vector<std::string> labels = split(text, ',');
+  if (labels.empty() || std::ranges::count(labels, "") > 0)
+    throw UserError("'" + text + "' is no list of labels; as in a,b");
+  return labels;
+}
+
+std::string size_text(const Experiment& experiment) {
+  return counted(experiment.tasks.size(), "task") + " x " + counted(experiment.backbones.size(), "backbone") + " x " +
+         counted(experiment.seeds.size(), "seed");
+}
+
+const ExperimentEntry* find_entry(const std::vector<ExperimentEntry>& entries, const std::string& label) {
+  const auto found = std::ranges::find(entries, label, &ExperimentEntry::label);
+  return found == entries.end() ? nullptr : &*found;
+}
+
+Experiment Experiment::from_settings(const SettingsLayer& file, const Settings& more) {
+  const SettingsLayers layers = {file, {.settings = more, .name = kCommandLine}};
+  return naming_line(layers, [&] { return experiment_of(layers.front(), layers.back()); });
+}
+
+Experiment Experiment::from_file(const fs::path& file, const Settings& more) {
+  const SettingsLayer settings = read_settings(file);
+  if (experiment_sections(settings).empty())
+    throw UserError(settings.name +
+                    " has none of the sections [compare], [tasks.LABEL] and [backbones.LABEL]: a run's config is " +
+                    "for " + shell_command({"engram", "train", "--config", file.string()}));
+  return from_settings(settings, more);
+}
+
+Experiment Experiment::read(const fs::path& directory, const Settings& more) {
+  std::error_code error;
+  if (!fs::is_regular_file(experiment_file(directory), error))
+    throw UserError("'" + directory.string() + "' is not the folder of a comparison: it has no experiment.ini");
+  SettingsLayer file = read_settings(experiment_file(directory));
+  if (value_of(file.settings, kFormatKey) == nullptr) file.settings.emplace_back(kFormatKey, "1");
+  Experiment experiment = from_settings(file, more);
+  if (!experiment.match_mlp) experiment.match_mlp = false;
+  return experiment;
+}
+
+std::string Experiment::to_ini() const {
+  std::string text = kFormatKey + (" = " + std::to_string(format.value_or(kConfigFormat))) + "\n\n[compare]\n";
+  if (!question.empty()) text += "question = " + question + "\n";
+  text += "seeds = " + seeds_text(seeds) + "\nmatch = " + match_name(match) + "\n";
+  if (match != Match::kNone) text += std::string("match_mlp = ") + (match_mlp.value_or(true) ? "true" : "false") + "\n";
+  text += "reference = " + reference + "\ncontrols =\n";
+  if (range) text += "evaluate = " + range->text() + "\n";
+  std::string section;
+  for (const auto& [key, value] : common) {
+    if (section_of(key) != section) {
+      section = section_of(key);
+      text += "\n[" + section + "]\n";
+    }
+    text += key.substr(section.size() + 1) + " = " + value + "\n";
+  }
+  const auto add_entries = [&](const char* kind, const std::vector<ExperimentEntry>& entries) {
+    for (const ExperimentEntry& entry : entries) {
+      text += "\n[" + std::string(kind) + "." + entry.label + "]\n";
+      for (const auto& [key, value] : entry.settings) text += key + " = " + value + "\n";
+    }
+  };
+  add_entries(kTasks, tasks);
+  add_entries(kBackbones, backbones);
+  return text;
+}
+
+void Experiment::select_tasks(const std::vector<std::string>& labels) { tasks = selected(tasks, labels, "task"); }
+
+void Experiment::select_backbones(const std::vector<std::string>& labels) {
+  backbones = selected(backbones, labels, "backbone");
+  if (match == Match::kNone && find_entry(backbones, reference) == nullptr) reference = backbones.front().label;
+}
+
+void Experiment::override_settings(const Settings& settings) {
+  for (const auto& [key, value] : settings) {
+    if (key == "run.seed") throw UserError("--run.seed is not for a comparison; give --seeds");
+    if (key == "task.name" || key == "task.preset" || key == "memory.name")
+      throw UserError("--" + key + " is not for a comparison, whose entries choose it; give --tasks or --backbones");
+    if (value.find('#') != std::string::npos || one_line(value) != value || (!value.empty() && value.front() == ' ') ||
+        value.ends_with(' '))
+      throw UserError("--" + key + " '" + value + "' cannot be kept in an INI file");
+    remove_setting(common, key);
+    common.emplace_back(key, value);
+    for (std::vector<ExperimentEntry>* entries : {&tasks, &backbones})
+      for (ExperimentEntry& entry : *entries) {
+        remove_setting(entry.settings, key);
+        // An entry's preset wins over what all runs share.
+        if (section_of(key) == kTaskSection && value_of(entry.settings, "task.preset") != nullptr)
+          entry.settings.emplace_back(key, value);
+      }
+  }
+}
+
+void Experiment::add_saved(const Experiment& saved, const std::string& where) {
+  if (saved.match != match)
+    throw UserError(where + " was made with compare.match = " + match_name(saved.match) + " and cannot go on with " +
+                    match_name(match));
+  if (match != Match::kNone && saved.reference != reference)
+    throw UserError(where + " was made with compare.reference = " + saved.reference + " and cannot go on with " +
+                    reference);
+  if (!range) range = saved.range;
+  const bool saved_match_mlp = saved.match_mlp.value_or(true);
+  if (!match_mlp) match_mlp = saved_match_mlp;
+  if (match != Match::kNone && *match_mlp != saved_match_mlp)
+    throw UserError(where + " was made with compare.match_mlp = " + (saved_match_mlp ? "true" : "false") +
+                    " and cannot go on with " + (saved_match_mlp ? "false" : "true"));
+  format = saved.format;
+  tasks = joined_entries(saved.tasks, tasks);
+  backbones = joined_entries(saved.backbones, backbones);
+  if (find_entry(saved.backbones, saved.reference) != nullptr) reference = saved.reference;
+  seeds.insert(seeds.end(), saved.seeds.begin(), saved.seeds.end());
+  std::ranges::sort(seeds);
+  seeds.erase(std::unique(seeds.begin(), seeds.end()), seeds.end());
+  for (const ExperimentEntry& task : saved.tasks)
+    for (const ExperimentEntry& backbone : saved.backbones) {
+      const std::string which = where + ", " + task.label + "/" + backbone.label + ",";
+      Config before = saved.config(task, backbone, seeds.front());
+      Config now = config(*find_entry(tasks, task.label), *find_entry(backbones, backbone.label), seeds.front());
+      check_same_run(before, now, which);
+    }
+}
+
+Config Experiment::config(const ExperimentEntry& task, const ExperimentEntry& backbone, std::uint64_t seed) const {
+  SettingsLayers layers = {{.settings = common},
+                           {.settings = task.settings},
+                           {.settings = backbone.settings},
+                           {.settings = {{"run.seed", std::to_string(seed)}}}};
+  if (format) layers.front().settings.emplace_back(kFormatKey, std::to_string(*format));
+  if (format == 1) layers = {joined_layers(layers)};
+  const std::string where = task.label + "/" + backbone.label + ": ";
+  try {
+    Config config = Config::from_layers(layers);
+    if (config.evaluation.final_episodes == 0)
+      throw UserError("evaluation.final_episodes = 0 leaves no final score to compare");
+    if (range) check_range(*range, config);
+    return config;
+  } catch (const UserError& error) {
+    throw UserError(where + error.what());
+  }
+}
+
+fs::path experiment_file(const fs::path& directory) { return directory / "experiment.ini"; }
+
+fs::path config_file(const fs::path& directory, const PlannedRun& run) {
+  return directory / "configs" / run.task / (run.backbone + ".ini");
+}
+
+fs::path failure_file(const fs::path& directory, const PlannedRun& run) {
+  return directory / "failures" / run.task / run.backbone / (std::to_string(run.seed) + ".txt");
+}
+
+fs::path output_file(const fs::path& directory, const PlannedRun& run) {
+  return directory / "output" / run.task / run.backbone / (std::to_string(run.seed) + ".txt");
+}
+
+}  // namespace engram

@@ -1,0 +1,301 @@
+// The numbers of a report, and the files that programs read them from.
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/json_text.h"
+#include "experiments/plan/plan.h"
+#include "experiments/report/measured_json.h"
+#include "experiments/report/report.h"
+#include "experiments/report/writer.h"
+#include "experiments/results/csv.h"
+#include "experiments/results/earlier_runs.h"
+#include "storage/build_info.h"
+
+namespace engram {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr int kCurvePoints = 60;
+constexpr int kCurveResamples = 5'000;
+
+Json estimate_json(const Estimate& estimate) {
+  Json json = {{"value", estimate.value}, {"interval", nullptr}};
+  if (estimate.interval) json["interval"] = {estimate.interval->first, estimate.interval->second};
+  return json;
+}
+
+Json aggregate_json(const AggregateScores& scores, const ScoreTable& table) {
+  Json json = {{"tasks", scores.tasks},   {"methods", Json::object()},   {"comparisons", Json::array()},
+               {"cells", Json::object()}, {"left_out", scores.left_out}, {"table", Json::parse(table.to_json())}};
+  for (const MethodScores& method : scores.methods) {
+    Json& own = json["methods"][method.method];
+    own = {{"interquartile_mean", estimate_json(method.interquartile_mean)},
+           {"mean", estimate_json(method.mean)},
+           {"median", estimate_json(method.median)},
+           {"optimality_gap", estimate_json(method.optimality_gap)},
+           {"profile", Json::array()}};
+    for (const Estimate& estimate : method.profile) own["profile"].push_back(estimate_json(estimate));
+  }
+  for (const MethodComparison& comparison : scores.comparisons) {
+    const auto& difference = comparison.paired_difference;
+    json["comparisons"].push_back({{"x", comparison.x},
+                                   {"y", comparison.y},
+                                   {"probability_of_improvement", estimate_json(comparison.probability_of_improvement)},
+                                   {"paired_difference", difference ? estimate_json(*difference) : Json()},
+                                   {"pairs", comparison.pairs}});
+  }
+  for (std::size_t task = 0; task < table.tasks.size(); ++task) {
+    Json& row = json["cells"][table.tasks[task]] = Json::object();
+    for (std::size_t method = 0; method < table.methods.size(); ++method)
+      row[table.methods[method]] = scores.cells[task][method] ? estimate_json(*scores.cells[task][method]) : Json();
+  }
+  return json;
+}
+
+const char* stage_name(const RunState& state) {
+  if (state.running) return "running";
+  switch (state.stage) {
+    case RunStage::kMissing:
+      return "missing";
+    case RunStage::kUnfinished:
+      return "unfinished";
+    case RunStage::kFinished:
+      return "finished";
+    case RunStage::kFailed:
+      return "failed";
+  }
+  return "";
+}
+
+Json optional_json(const std::optional<double>& value) { return value ? Json(*value) : Json(); }
+
+Json run_json(const RunResult& run) {
+  Json json = {{"task", run.plan.task},
+               {"backbone", run.plan.backbone},
+               {"seed", run.plan.seed},
+               {"control", control_name(run.plan.control)},
+               {"state", stage_name(run.state)},
+               {"reason", run.state.reason},
+               {"remark", run.remark}};
+  for (const ScoreKind& kind : kScoreKinds) json[kind.key] = run.scores ? optional_json(kind.of(*run.scores)) : Json();
+  json["mean_return"] = run.scores ? Json(run.scores->mean_return) : Json();
+  json["best_return"] = run.scores ? optional_json(run.scores->best_return) : Json();
+  json["environment_steps"] = run.metrics.steps;
+  json["updates"] = run.scores && run.metrics.updates == 0 ? Json() : Json(run.metrics.updates);  // not said
+  json["episodes_until_learnt"] = run.episodes_until_learnt ? Json(*run.episodes_until_learnt) : Json();
+  json["wall_seconds"] = optional_json(run.timings.wall_seconds);
+  json["steps_per_second"] = optional_json(run.timings.steps_per_second);
+  json["updates_per_second"] = optional_json(run.timings.updates_per_second);
+  json["peak_memory_mb"] = optional_json(run.timings.peak_memory_mb);
+  json["peak_gpu_memory_mb"] = optional_json(run.timings.peak_gpu_memory_mb);
+  for (const BudgetPart& part : kBudgetParts) json[part.name] = run.plan.budget.*part.value;
+  json["device"] = run.provenance.device;
+  json["engram"] = run.provenance.engram;
+  json["commit"] = run.provenance.commit;
+  json["evaluations"] = curve_text(run.curve);
+  return json;
+}
+
+}  // namespace
+
+namespace {
+
+Analysis::RangeCurve range_curve(const Results& results, std::size_t task, std::size_t backbone,
+                                 const BootstrapOptions& bootstrap) {
+  std::vector<std::vector<double>> greedy, sampled;
+  for (std::size_t seed = 0; seed < results.experiment.seeds.size(); ++seed) {
+    const RunResult& run = results.run(task, backbone, seed);
+    if (!has_whole_range(run)) continue;
+    greedy.emplace_back();
+    sampled.emplace_back();
+    for (const auto& point : run.range) {
+      greedy.back().push_back(point->greedy.success.estimate);
+      sampled.back().push_back(point->sampled.success.estimate);
+    }
+  }
+  if (greedy.empty()) return {};
+  return {static_cast<int>(greedy.size()), mean_curve(greedy, bootstrap), mean_curve(sampled, bootstrap)};
+}
+
+std::optional<Analysis::Returns> returns_of(const Results& results, std::size_t task, std::size_t backbone,
+                                            const BootstrapOptions& bootstrap) {
+  std::vector<std::vector<double>> runs;
+  for (std::size_t seed = 0; seed < results.experiment.seeds.size(); ++seed) {
+    const std::optional<RunScores>& scores = results.run(task, backbone, seed).scores;
+    if (scores && has_returns(*scores)) runs.push_back({scores->mean_return, *scores->best_return});
+  }
+  if (runs.empty()) return {};
+  const std::vector<Estimate> means = mean_curve(runs, bootstrap);
+  return Analysis::Returns{means[0], means[1]};
+}
+
+}  // namespace
+
+Analysis analyse(const Results& results, const BootstrapOptions& bootstrap) {
+  Analysis analysis;
+  for (const ScoreKind& kind : kScoreKinds) {
+    const ScoreTable table = results.table(kind);
+    const bool any = std::ranges::any_of(table.scores, [](const auto& score) { return score.has_value(); });
+    analysis.scores.push_back(any ? aggregate(table, bootstrap) : AggregateScores{});
+  }
+
+  BootstrapOptions curve_bootstrap = bootstrap;
+  curve_bootstrap.resamples = std::min(bootstrap.resamples, kCurveResamples);
+  const Experiment& experiment = results.experiment;
+  for (std::size_t task = 0; experiment.range && task < experiment.tasks.size(); ++task) {
+    auto& curves = analysis.ranges.emplace_back();
+    for (std::size_t backbone = 0; backbone < experiment.backbones.size(); ++backbone)
+      curves.push_back(range_curve(results, task, backbone, curve_bootstrap));
+  }
+  for (std::size_t task = 0; task < experiment.tasks.size(); ++task) {
+    auto& returns = analysis.returns.emplace_back();
+    for (std::size_t backbone = 0; backbone < experiment.backbones.size(); ++backbone)
+      returns.push_back(returns_of(results, task, backbone, bootstrap));
+    auto& task_curves = analysis.curves.emplace_back();
+    for (std::size_t backbone = 0; backbone < experiment.backbones.size(); ++backbone) {
+      const Config& config = results.run(task, backbone, 0).plan.config;
+      const auto steps = static_cast<double>(config.run.steps);
+      const double evaluations = steps / static_cast<double>(config.evaluation.every_steps);
+      const int points = std::clamp(static_cast<int>(std::min(evaluations, 1e6)), 1, kCurvePoints);
+      std::vector<std::vector<double>> curves;
+      for (std::size_t seed = 0; seed < experiment.seeds.size(); ++seed) {
+        const RunResult& run = results.run(task, backbone, seed);
+        if (!has_curve(run)) continue;
+        auto& curve = curves.emplace_back();
+        for (int i = 1; i <= points; ++i) curve.push_back(height_at(run.curve, steps * i / points));
+      }
+      auto& shown = task_curves.emplace_back();
+      // Of few of the runs it would not be theirs.
+      if (curves.empty() || 2 * curves.size() < finished_runs(results, task, backbone)) continue;
+      const std::vector<Estimate> mean = mean_curve(curves, curve_bootstrap);
+      for (int i = 1; i <= points; ++i) shown.emplace_back(steps * i / points, mean[static_cast<std::size_t>(i - 1)]);
+    }
+  }
+  return analysis;
+}
+
+namespace {
+
+Json ranges_json(const Results& results, const Analysis& analysis) {
+  const EvaluationRange& range = *results.experiment.range;
+  Json json = {{"key", range.key}, {"values", Json::array()}, {"curves", Json::array()}, {"runs", Json::array()}};
+  for (const EvaluationRange::Value& value : range.values) json["values"].push_back(value.number);
+  for (std::size_t task = 0; task < analysis.ranges.size(); ++task) {
+    for (std::size_t backbone = 0; backbone < analysis.ranges[task].size(); ++backbone) {
+      const Analysis::RangeCurve& curve = analysis.ranges[task][backbone];
+      Json entry = {{"task", results.tasks[task].label},
+                    {"backbone", results.experiment.backbones[backbone].label},
+                    {"runs", curve.runs},
+                    {"greedy", Json::array()},
+                    {"sampled", Json::array()}};
+      for (const Estimate& estimate : curve.greedy) entry["greedy"].push_back(estimate_json(estimate));
+      for (const Estimate& estimate : curve.sampled) entry["sampled"].push_back(estimate_json(estimate));
+      json["curves"].push_back(std::move(entry));
+    }
+  }
+  for (const RunResult& run : results.runs) {
+    Json entry = {
+        {"task", run.plan.task}, {"backbone", run.plan.backbone}, {"seed", run.plan.seed}, {"points", Json::array()}};
+    for (const auto& point : run.range) entry["points"].push_back(point ? point_json(*point) : Json());
+    json["runs"].push_back(std::move(entry));
+  }
+  return json;
+}
+
+// Of each task and backbone the mean return of the final evaluation and the best mean return, or null.
+Json returns_json(const Results& results, const Analysis& analysis) {
+  Json json = Json::object();
+  for (std::size_t task = 0; task < analysis.returns.size(); ++task) {
+    Json& row = json[results.tasks[task].label] = Json::object();
+    for (std::size_t backbone = 0; backbone < analysis.returns[task].size(); ++backbone) {
+      Json& cell = row[results.experiment.backbones[backbone].label];
+      if (const auto& returns = analysis.returns[task][backbone])
+        cell = {{"final", estimate_json(returns->final)}, {"best", estimate_json(returns->best)}};
+    }
+  }
+  return json;
+}
+
+}  // namespace
+
+std::string report_json(const Results& results, const Analysis& analysis, const BootstrapOptions& bootstrap) {
+  const BuildInfo& build = build_info();
+  Json json = {{"question", results.experiment.question},
+               {"engram", build.version},
+               {"commit", build.commit},
+               {"resamples", bootstrap.resamples},
+               {"bootstrap_seed", bootstrap.seed},
+               {"tasks", Json::array()},
+               {"runs", Json::array()},
+               {"scores", Json::object()},
+               {"curves", Json::array()},
+               {"experiment", results.of_comparison() ? Json(results.experiment.to_ini()) : Json()}};
+  for (std::size_t task = 0; task < results.tasks.size(); ++task) {
+    const TaskFacts& facts = results.tasks[task];
+    Json entry = {{"label", facts.label},
+                  {"name", facts.info.name},
+                  {"max_episode_steps", facts.info.max_episode_steps},
+                  {"chance_success", optional_json(facts.info.chance_success)},
+                  {"random_success", facts.random.success.estimate},
+                  {"random_success_interval", {facts.random.success.low, facts.random.success.high}},
+                  {"random_return", facts.random.mean_return.estimate}};
+    if (results.sweep) entry[results.sweep->key] = results.sweep->values[task];
+    json["tasks"].push_back(std::move(entry));
+  }
+  for (const RunResult& run : results.runs) json["runs"].push_back(run_json(run));
+  for (std::size_t kind = 0; kind < kScoreKinds.size(); ++kind)
+    if (!analysis.scores[kind].cells.empty())
+      json["scores"][kScoreKinds[kind].key] = aggregate_json(analysis.scores[kind], results.table(kScoreKinds[kind]));
+  json["returns"] = returns_json(results, analysis);
+  if (results.experiment.range) json["range"] = ranges_json(results, analysis);
+  for (std::size_t task = 0; task < analysis.curves.size(); ++task) {
+    for (std::size_t backbone = 0; backbone < analysis.curves[task].size(); ++backbone) {
+      Json curve = {{"task", results.tasks[task].label},
+                    {"backbone", results.experiment.backbones[backbone].label},
+                    {"points", Json::array()}};
+      for (const auto& [steps, estimate] : analysis.curves[task][backbone]) {
+        Json point = estimate_json(estimate);
+        point["environment_steps"] = steps;
+        curve["points"].push_back(std::move(point));
+      }
+      json["curves"].push_back(std::move(curve));
+    }
+  }
+  return json_text(json, 1) + "\n";
+}
+
+std::string scores_json(const ScoreTable& table, const AggregateScores& scores) {
+  return json_text(aggregate_json(scores, table), 1) + "\n";
+}
+
+std::string report_csv(const Results& results) {
+  std::string text;
+  for (const RunResult& run : results.runs) {
+    const Json json = run_json(run);
+    if (text.empty()) {
+      for (const auto& [key, value] : json.items()) text += (text.empty() ? "" : ",") + key;
+      text += "\n";
+    }
+    std::string row;
+    for (const auto& [key, value] : json.items()) {
+      const std::string field =
+          value.is_null()     ? ""
+          : value.is_string() ? csv_field(value.get<std::string>())
+          : value.is_number_float()
+              ? (std::isfinite(value.get<double>()) ? number_text(value.get<double>()) : std::string())
+              : json_text(value);
+      row += (&value == &json.front() ? "" : ",") + field;
+    }
+    text += row + "\n";
+  }
+  return text;
+}
+
+}  // namespace engram

@@ -1,0 +1,467 @@
+#include "experiments/report/report.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <optional>
+#include <ostream>
+#include <system_error>
+#include <tuple>
+#include <utility>
+
+#include "base/error.h"
+#include "base/words.h"
+#include "experiments/plan/budgets.h"
+#include "experiments/plan/plan.h"
+#include "experiments/report/text.h"
+#include "experiments/report/writer.h"
+#include "experiments/statistics/run_statistics.h"
+#include "storage/files.h"
+#include "storage/run_directory.h"
+
+namespace engram {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::string settings_text(const Settings& settings) {
+  std::vector<std::string> parts;
+  for (const auto& [key, value] : settings) parts.push_back(key + " = " + value);
+  return joined(parts);
+}
+
+std::string title_of(const Results& results) {
+  if (!results.of_comparison()) {
+    const auto runs =
+        std::ranges::count_if(results.runs, [](const RunResult& run) { return !run.plan.folder.empty(); });
+    return counted(runs, "run");
+  }
+  const fs::path& folder = results.folder;
+  fs::path name = fs::absolute(folder).lexically_normal();
+  if (!name.has_filename()) name = name.parent_path();
+  return "Comparison " + one_line(name.filename().string());
+}
+
+void write_text_file(const fs::path& file, const std::string& text) {
+  replace_file(file, [&](std::ostream& stream) { stream << text; });
+}
+
+// What is shown of it.
+Analysis with_trusted_intervals(const Results& results, const Analysis& analysis) {
+  Analysis shown = analysis;
+  for (std::size_t kind = 0; kind < kScoreKinds.size(); ++kind)
+    shown.scores[kind] = with_trusted_intervals(shown.scores[kind], results.table(kScoreKinds[kind]));
+  for (std::size_t task = 0; task < shown.curves.size(); ++task)
+    for (std::size_t backbone = 0; backbone < shown.curves[task].size(); ++backbone) {
+      const auto with_curve = figures_of(results, task, backbone, [](const RunResult& run) {
+        return has_curve(run) ? std::optional(0.0) : std::nullopt;
+      });
+      if (with_curve.size() < kTrustedRuns)
+        for (auto& [steps, estimate] : shown.curves[task][backbone]) estimate.interval.reset();
+      if (finished_runs(results, task, backbone) >= kTrustedRuns) continue;
+      if (auto& returns = shown.returns[task][backbone])
+        for (Estimate* const estimate : {&returns->final, &returns->best}) estimate->interval.reset();
+    }
+  for (auto& task : shown.ranges)
+    for (Analysis::RangeCurve& curve : task) {
+      if (curve.runs >= kTrustedRuns) continue;
+      for (auto* const estimates : {&curve.greedy, &curve.sampled})
+        for (Estimate& estimate : *estimates) estimate.interval.reset();
+    }
+  return shown;
+}
+
+void create_folders(const ReportFiles& files) {
+  std::error_code error;
+  for (const fs::path& folder : {files.html.parent_path(), files.folder}) {
+    if (!folder.empty()) fs::create_directories(folder, error);
+    if (error) throw_error("folder '" + folder.string() + "' cannot be created", error.value());
+  }
+}
+
+}  // namespace
+
+TextTable by_backbone(const Results& results, const std::string& caption,
+                      const std::function<std::string(std::size_t task, std::size_t backbone)>& cell) {
+  TextTable table{caption, {"backbone"}, {}};
+  for (const TaskFacts& task : results.tasks) table.header.push_back(task.label);
+  for (std::size_t backbone = 0; backbone < results.experiment.backbones.size(); ++backbone) {
+    std::vector<std::string> row = {results.experiment.backbones[backbone].label};
+    for (std::size_t task = 0; task < results.tasks.size(); ++task) row.push_back(cell(task, backbone));
+    table.rows.push_back(std::move(row));
+  }
+  return table;
+}
+
+std::vector<double> figures_of(const Results& results, std::size_t task, std::size_t backbone,
+                               const std::function<std::optional<double>(const RunResult&)>& figure) {
+  std::vector<double> figures;
+  for (std::size_t seed = 0; seed < results.experiment.seeds.size(); ++seed) {
+    const RunResult& run = results.run(task, backbone, seed);
+    if (!run.scores) continue;
+    if (const std::optional<double> value = figure(run)) figures.push_back(*value);
+  }
+  return figures;
+}
+
+bool has_curve(const RunResult& run) { return run.scores && !run.curve.empty(); }
+
+bool has_whole_range(const RunResult& run) {
+  return !run.range.empty() && std::ranges::all_of(run.range, [](const auto& point) { return point.has_value(); });
+}
+
+std::size_t finished_runs(const Results& results, std::size_t task, std::size_t backbone) {
+  return figures_of(results, task, backbone, [](const RunResult&) { return std::optional(0.0); }).size();
+}
+
+ReportWriter::ReportWriter(const Results& results, const Analysis& analysis, const ReportFiles& files,
+                           const FilmStrip& film, const BootstrapOptions& bootstrap)
+    : results_(results),
+      experiment_(results.experiment),
+      analysis_(analysis),
+      folder_(files.folder),
+      film_(film),
+      bootstrap_(bootstrap),
+      document_(title_of(results)) {
+  for (std::size_t backbone = 0; backbone < experiment_.backbones.size(); ++backbone)
+    methods_.push_back(
+        {experiment_.backbones[backbone].label, results.run(0, backbone, 0).plan.control != Control::kNone});
+  drawn_ = methods_to_draw(analysis_.scores[0], methods_, experiment_.reference);
+}
+
+Document ReportWriter::write() {
+  add_question();
+  add_results();
+  add_film();
+  add_protocol();
+  add_budgets();
+  add_cost();
+  add_left_out();
+  add_reproduction();
+  return std::move(document_);
+}
+
+std::string ReportWriter::stages() const {
+  std::map<std::string, int> counts;
+  for (const RunResult& run : results_.runs)
+    ++counts[run.scores                              ? "finished"
+             : run.state.stage == RunStage::kMissing ? (results_.of_comparison() ? "not begun" : "not there")
+             : run.state.running                     ? "running"
+             : run.state.stage == RunStage::kFailed  ? "failed"
+                                                     : "unfinished"];
+  std::vector<std::string> texts;
+  for (const auto& [stage, count] : counts) texts.push_back(std::to_string(count) + " " + stage);
+  return joined(texts);
+}
+
+int ReportWriter::fewest_runs() const {
+  int fewest = kTrustedRuns;
+  for (std::size_t task = 0; task < results_.tasks.size(); ++task)
+    for (std::size_t backbone = 0; backbone < experiment_.backbones.size(); ++backbone)
+      if (const std::size_t runs = finished_runs(results_, task, backbone); runs > 0)
+        fewest = std::min(fewest, static_cast<int>(runs));
+  return fewest;
+}
+
+std::vector<Level> ReportWriter::levels(std::size_t task) const {
+  const TaskFacts& facts = results_.tasks[task];
+  std::vector<Level> lines;
+  if (facts.info.chance_success) lines.push_back({"chance", *facts.info.chance_success});
+  lines.push_back({"random play", facts.random.success.estimate});
+  return lines;
+}
+
+void ReportWriter::add_question() {
+  if (!experiment_.question.empty()) paragraph(one_line(experiment_.question));
+  paragraph(size_text(experiment_) + " (" + seeds_text(experiment_.seeds) +
+            "): " + counted(results_.runs.size(), "run") + ", of them " + stages() +
+            ". The figures below are of the finished ones.");
+  add_running();
+
+  std::vector<MethodScores> methods = analysis_.scores[0].methods;
+  if (methods.empty()) return;
+  std::stable_sort(methods.begin(), methods.end(), [](const MethodScores& a, const MethodScores& b) {
+    return a.interquartile_mean.value > b.interquartile_mean.value;
+  });
+  std::vector<std::string> order;
+  for (const MethodScores& method : methods) order.push_back(method.method + " " + percent(method.interquartile_mean));
+  paragraph(std::string("Interquartile mean of ") + kScoreKinds[0].name + " in percent" +
+            (fewest_runs() < kTrustedRuns ? "" : ", with 95% intervals") + ": " + joined(order) + ".");
+  if (const int fewest = fewest_runs(); fewest < kTrustedRuns)
+    paragraph("With fewer than " + std::to_string(kTrustedRuns) + " seeds intervals are not to be trusted. Here some " +
+              "figures rest on " + counted(fewest, "run") +
+              " of a backbone in a task; such figures are given without an interval, those of the runs beside their "
+              "mean, and a difference between them may be chance.");
+}
+
+void ReportWriter::add_running() {
+  TextTable table{"Runs that a program is training now, when this page was made.",
+                  {"run", "on", "steps", "%", "last evaluation, %"},
+                  {},
+                  2};
+  for (const RunResult& run : results_.runs) {
+    if (!run.state.running) continue;
+    const auto steps = static_cast<double>(run.metrics.steps), all = static_cast<double>(run.plan.config.run.steps);
+    const auto& last = run.metrics.last_evaluation;
+    table.rows.push_back({run.plan.name(), run.provenance.device, progress_text(run.plan, run.metrics.steps),
+                          format("%.0f", 100 * steps / all), last ? percent(last->greedy.success) : "none yet"});
+  }
+  if (!table.rows.empty()) document_.add(std::move(table));
+}
+
+void ReportWriter::add_protocol() {
+  heading(2, "Protocol");
+  TextTable tasks{
+      "The tasks.", {"task", "rules", "settings of its own", "steps an episode", "chance", "random play"}, {}, 3};
+  for (std::size_t i = 0; i < results_.tasks.size(); ++i) {
+    const TaskFacts& task = results_.tasks[i];
+    tasks.rows.push_back({task.label, task.info.name, settings_text(experiment_.tasks[i].settings),
+                          count_with_commas(task.info.max_episode_steps),
+                          task.info.chance_success ? percent(*task.info.chance_success) + "%" : "none",
+                          percent(task.random.success.estimate) + "%"});
+  }
+  document_.add(tasks);
+
+  TextTable backbones{"The backbones.", {"label", "backbone", "role", "settings of its own"}, {}, 4};
+  for (std::size_t i = 0; i < experiment_.backbones.size(); ++i) {
+    const PlannedRun& plan = results_.run(0, i, 0).plan;
+    const std::string role = plan.control == Control::kMemoryless           ? "control: memoryless"
+                             : plan.control == Control::kFullState          ? "control: full state"
+                             : plan.control == Control::kFullStateRecurrent ? "control: full state and memory"
+                                                                            : "";
+    backbones.rows.push_back({experiment_.backbones[i].label, plan.config.memory.name(), role,
+                              settings_text(experiment_.backbones[i].settings)});
+  }
+  document_.add(backbones);
+
+  const auto over_runs = [&](const std::function<double(const Config&)>& value) {
+    std::vector<double> values;
+    for (const RunResult& run : results_.runs) values.push_back(value(run.plan.config));
+    return range_text(values);
+  };
+  const std::string goal = over_runs([](const Config& c) { return 100 * c.evaluation.stop_at_success; });
+  BulletList list;
+  list.items.push_back(
+      "A run: " + over_runs([](const Config& c) { return static_cast<double>(c.run.steps); }) + " environment steps, " +
+      over_runs([](const Config& c) { return c.run.updates_per_step; }) + " updates a step; an evaluation of " +
+      over_runs([](const Config& c) { return static_cast<double>(c.evaluation.episodes); }) +
+      " greedy episodes every " +
+      over_runs([](const Config& c) { return static_cast<double>(c.evaluation.every_steps); }) +
+      " steps; a final evaluation of " +
+      over_runs([](const Config& c) { return static_cast<double>(c.evaluation.final_episodes); }) + " episodes" +
+      (goal == "0" ? "." : ". It ends early once an evaluation's success reaches " + goal + "%."));
+  list.items.push_back(experiment_.match == Match::kNone
+                           ? "Widths are those of the settings: budgets are not matched."
+                           : std::string("Widths are chosen so that the backbones agree in ") +
+                                 figure_name(experiment_.match) + " with " + experiment_.reference + " within " +
+                                 format("%g", 100 * kMatchTolerance) + "%" +
+                                 (experiment_.match != Match::kState && experiment_.match_mlp.value_or(true)
+                                      ? ", and the widths of their MLPs so that these have the same share of it."
+                                      : "."));
+  list.items.insert(list.items.end(), results_.notes.begin(), results_.notes.end());
+  list.items.push_back(about_intervals(bootstrap_));
+  document_.add(list);
+}
+
+void ReportWriter::add_film() {
+  heading(2, "An episode of each");
+  if (film_.png.empty())
+    paragraph(film_.note);
+  else
+    document_.add(Figure{"film", film_.note, "", film_.png});
+}
+
+void ReportWriter::add_left_out() {
+  heading(2, "What is left out, and what is unusual");
+  // What is the same of several runs of a backbone in a task is said once.
+  std::vector<std::pair<std::string, std::vector<std::uint64_t>>> notes;
+  const auto note = [&](const RunResult& run, const std::string& text) {
+    const std::string all = run.plan.task + "/" + run.plan.backbone + ": " + text;
+    const auto found = std::find_if(notes.begin(), notes.end(), [&](const auto& other) { return other.first == all; });
+    if (found == notes.end())
+      notes.push_back({all, {run.plan.seed}});
+    else
+      found->second.push_back(run.plan.seed);
+  };
+  for (const RunResult& run : results_.runs) {
+    const std::string steps = progress_text(run.plan, run.metrics.steps);
+    if (run.state.stage == RunStage::kFailed)
+      note(run, "failed: " + run.state.reason);
+    else if (!run.scores && run.state.stage != RunStage::kMissing)
+      note(run, (run.state.running ? "running, " : "unfinished, ") + steps);
+    if (!run.remark.empty()) note(run, run.remark);
+  }
+  BulletList list;
+  for (const auto& [text, seeds] : notes) list.items.push_back(text + " (seed " + seeds_text(seeds) + ")");
+  for (const std::string& sentence : analysis_.scores[0].left_out) list.items.push_back(sentence);
+  if (const std::string why = document_.why_figures_are_missing(); !why.empty())
+    list.items.push_back("figures: " + why);
+  if (list.items.empty())
+    paragraph("Nothing: every run is finished and has taken its planned course.");
+  else
+    document_.add(std::move(list));
+}
+
+void ReportWriter::add_commands() {
+  const std::string folder = results_.folder.string();
+  document_.add(CodeBlock{shell_command({"engram", "compare", "--config", "experiment.ini", "--run", folder}) + "\n" +
+                              shell_command({"engram", "compare", "report", folder}) + "\n",
+                          ""});
+  document_.add(CodeBlock{experiment_.to_ini(), "experiment.ini"});
+  document_.add(CodeBlock{
+      train_command(results_.folder, results_.runs.front().plan) + "\n",
+      "The command of the first run; plan.json in the folder has that of every run, configs/ the settings that "
+      "they name"});
+}
+
+void ReportWriter::add_commands_of_plain_runs() {
+  std::string commands, report = "engram compare report";
+  for (const RunResult& run : results_.runs) {
+    if (run.plan.folder.empty()) continue;
+    commands += shell_command(
+                    {"engram", "train", "--config", (run.plan.folder / "config.ini").string(), "--run", "NEW_FOLDER"}) +
+                "\n";
+    report.append(" ").append(shell_word(run.plan.folder.string()));
+  }
+  document_.add(CodeBlock{report + " --output FILE.html\n", ""});
+  document_.add(CodeBlock{commands, "The command of every run"});
+}
+
+ReportFiles ReportFiles::beside(const fs::path& html) {
+  if (html.extension() != ".html")
+    throw UserError("a report is an .html file, with others beside it, not '" + html.string() + "'");
+  const auto with = [&](const std::string& ending) {
+    fs::path file = html;
+    return file.replace_filename(html.stem().string() + ending);
+  };
+  return {html, with(".md"), with(".csv"), with(".json"), with("_figures")};
+}
+
+namespace {
+
+std::size_t middle_of(const std::vector<const RunResult*>& runs) { return (runs.size() - 1) / 2; }
+
+// The run in the middle of runs in order, or the nearest to it whose best weights are there.
+const RunResult* to_film(const std::vector<const RunResult*>& runs) {
+  const std::size_t middle = middle_of(runs);
+  for (std::size_t distance = 0; distance < runs.size(); ++distance)
+    for (const std::size_t i : {middle - distance, middle + distance})  // below 0: past the end
+      if (i < runs.size() && has_best_weights(*runs[i])) return runs[i];
+  return runs[middle];
+}
+
+}  // namespace
+
+bool has_best_weights(const RunResult& run) {
+  return RunDirectory::is_run(run.plan.folder) &&
+         fs::exists(RunDirectory::open(run.plan.folder).weights_file(WhichWeights::kBest));
+}
+
+std::vector<const RunResult*> runs_to_film(const Results& results) {
+  const Experiment& experiment = results.experiment;
+  const auto finished = [&](std::size_t task, std::size_t backbone) {
+    std::vector<const RunResult*> runs;
+    for (std::size_t seed = 0; seed < experiment.seeds.size(); ++seed)
+      if (const RunResult& run = results.run(task, backbone, seed); run.scores) runs.push_back(&run);
+    std::stable_sort(runs.begin(), runs.end(), [](const RunResult* a, const RunResult* b) {
+      return a->scores->final_success < b->scores->final_success;
+    });
+    return runs;
+  };
+  // The task with runs of most backbones that can be filmed, among those the one with the widest spread of their middle
+  // runs.
+  std::vector<const RunResult*> best;
+  std::tuple<std::ptrdiff_t, std::size_t, double> most = {-1, 0, 0};
+  for (std::size_t task = 0; task < experiment.tasks.size(); ++task) {
+    std::vector<const RunResult*> chosen;
+    double low = 1, high = 0;
+    for (std::size_t backbone = 0; backbone < experiment.backbones.size(); ++backbone) {
+      const std::vector<const RunResult*> runs = finished(task, backbone);
+      if (runs.empty()) continue;
+      chosen.push_back(to_film(runs));
+      const Control control = chosen.back()->plan.control;
+      if (control == Control::kFullState || control == Control::kFullStateRecurrent) continue;
+      const double success = runs[middle_of(runs)]->scores->final_success;
+      low = std::min(low, success);
+      high = std::max(high, success);
+    }
+    const std::tuple these(std::ranges::count_if(chosen, [](const RunResult* run) { return has_best_weights(*run); }),
+                           chosen.size(), high - low);
+    if (these > most) {
+      best = std::move(chosen);
+      most = these;
+    }
+  }
+  return best;
+}
+
+std::string write_report(const Results& results, const ReportFiles& files, const FilmStrip& film,
+                         const BootstrapOptions& bootstrap) {
+  create_folders(files);
+  const Analysis analysis = analyse(results, bootstrap);
+  const Analysis shown = with_trusted_intervals(results, analysis);
+  const Document document = ReportWriter(results, shown, files, film, bootstrap).write();
+  if (!film.png.empty()) write_text_file(files.folder / "film.png", film.png);
+  write_text_file(files.csv, report_csv(results));
+  write_text_file(files.json, report_json(results, analysis, bootstrap));
+  write_text_file(files.markdown, document.to_markdown(files.folder.filename().string()));
+  write_text_file(files.html, document.to_html());
+  return document.why_figures_are_missing();
+}
+
+std::string write_score_report(const ScoreTable& table, const std::string& title, const ReportFiles& files,
+                               const BootstrapOptions& bootstrap) {
+  const AggregateScores all = aggregate(table, bootstrap), scores = with_trusted_intervals(all, table);
+  create_folders(files);
+  std::vector<PlottedMethod> methods;
+  for (const std::string& method : table.methods) methods.push_back({method, false});
+  Document document(title);
+  document.add(Paragraph{table.metric + " (" + table.units + ") of " + counted(table.methods.size(), "backbone") +
+                         " in " + counted(table.tasks.size(), "task") + ", seeds " + seeds_text(table.seeds) + ". " +
+                         about_intervals(bootstrap)});
+  TextTable means{table.metric + " in percent: mean of the runs and, of " + std::to_string(kTrustedRuns) +
+                      " runs and more, its 95% interval, of fewer each run's own",
+                  {"backbone"},
+                  {}};
+  means.header.insert(means.header.end(), table.tasks.begin(), table.tasks.end());
+  for (std::size_t method = 0; method < table.methods.size(); ++method) {
+    means.rows.push_back({table.methods[method]});
+    for (std::size_t task = 0; task < table.tasks.size(); ++task) {
+      const auto& cell = scores.cells[task][method];
+      std::vector<std::string> runs;
+      for (std::size_t seed = 0; seed < table.seeds.size(); ++seed)
+        if (const auto& score = table.at(task, method, seed)) runs.push_back(percent(*score));
+      means.rows.back().push_back(cell ? percent_in_lines(*cell) + runs_line(runs) : "n=0");
+    }
+  }
+  document.add(std::move(means));
+  const std::vector<bool> drawn = methods_to_draw(scores, methods);
+  if (std::ranges::count(drawn, false) > 0)
+    document.add(matrix_plot(scores, table.metric, table.tasks, methods, files.folder));
+  if (!scores.tasks.empty()) {
+    document.add(Heading{2, "Over the tasks " + joined(scores.tasks)});
+    document.add(over_tasks_table(scores, table.metric));
+    document.add(over_tasks_plot(scores, table.metric, methods, files.folder));
+    document.add(profiles_plot(scores, table.metric, methods, drawn, files.folder));
+  }
+  if (!scores.comparisons.empty()) {
+    document.add(Heading{2, "Backbone against backbone"});
+    document.add(pairs_table(scores, table.metric));
+  }
+  BulletList left_out{scores.left_out};
+  if (const std::string why = document.why_figures_are_missing(); !why.empty())
+    left_out.items.push_back("figures: " + why);
+  if (!left_out.items.empty()) {
+    document.add(Heading{2, "What is left out"});
+    document.add(std::move(left_out));
+  }
+  write_text_file(files.csv, table.to_csv());
+  write_text_file(files.json, scores_json(table, all));
+  write_text_file(files.markdown, document.to_markdown(files.folder.filename().string()));
+  write_text_file(files.html, document.to_html());
+  return document.why_figures_are_missing();
+}
+
+}  // namespace engram

@@ -1,0 +1,69 @@
+// The report of a comparison, made from whatever of it is finished.
+#pragma once
+
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "experiments/results/results.h"
+#include "experiments/statistics/aggregate.h"
+
+namespace engram {
+
+// Where the parts of a report go: the page itself, the same as Markdown, the runs as CSV, every figure as JSON, and the
+// plots as SVG and PNG with gnuplot's scripts and data.
+struct ReportFiles {
+  std::filesystem::path html, markdown, csv, json, folder;
+
+  // Beside FILE.html: FILE.md, FILE.csv, FILE.json and FILE_figures/. Throws UserError for another ending.
+  static ReportFiles beside(const std::filesystem::path& html);
+};
+
+bool has_best_weights(const RunResult& run);  // of a run that has a folder
+
+// One finished run of each backbone, all of the task in which the backbones differ most: of a backbone's runs the one
+// in the middle, by final success, or the nearest to it whose best weights are there.
+std::vector<const RunResult*> runs_to_film(const Results& results);
+
+struct FilmStrip {
+  std::string png;   // empty: none
+  std::string note;  // what it shows, or why there is none
+};
+
+// Writes all files; creates the folders. Returns why figures are left out of it (plots.h); empty: none is. Throws
+// UserError if they cannot be written.
+std::string write_report(const Results& results, const ReportFiles& files, const FilmStrip& film,
+                         const BootstrapOptions& bootstrap);
+
+// The same of a table of scores alone, such as a probe's: means, figures over tasks, profiles and pairs; its CSV is the
+// table's own.
+std::string write_score_report(const ScoreTable& table, const std::string& title, const ReportFiles& files,
+                               const BootstrapOptions& bootstrap);
+
+// What a report says, in numbers.
+struct Analysis {
+  std::vector<AggregateScores> scores;  // one of each of kScoreKinds; empty where no run has such a score
+  std::vector<std::vector<std::vector<std::pair<double, Estimate>>>>
+      curves;  // by task, backbone; empty: no finished run
+  // Mean over the runs that have both; nothing without such a run.
+  struct Returns {
+    Estimate final, best;  // RunScores' mean_return and best_return
+  };
+  std::vector<std::vector<std::optional<Returns>>> returns;  // by task, backbone
+  // Success at the values of the experiment's range.
+  struct RangeCurve {
+    int runs = 0;                           // with an evaluation at each of them
+    std::vector<Estimate> greedy, sampled;  // by value; empty without such a run
+  };
+  std::vector<std::vector<RangeCurve>> ranges;  // by task, backbone; empty without a range
+};
+Analysis analyse(const Results& results, const BootstrapOptions& bootstrap);
+
+// The files that programs read.
+std::string report_json(const Results& results, const Analysis& analysis, const BootstrapOptions& bootstrap);
+std::string report_csv(const Results& results);  // a row a run
+std::string scores_json(const ScoreTable& table, const AggregateScores& scores);
+
+}  // namespace engram

@@ -1,0 +1,30 @@
+// Numbers and lists as a report writes them.
+#pragma once
+
+#include <cstdint>
+#include <cstdio>
+#include <string>
+#include <vector>
+
+#include "experiments/statistics/aggregate.h"
+
+namespace engram {
+
+// printf into a text of at most 255 characters.
+template <class... Values>
+std::string format(const char* pattern, Values... values) {
+  char text[256];
+  std::snprintf(text, sizeof text, pattern, values...);
+  return text;
+}
+
+// A fraction in percent: "98.7", with its interval, if there is one of any length, "98.7 (95.1 to 100.0)".
+std::string percent(double fraction);
+std::string percent(const Estimate& estimate);
+// "1,234,567"
+std::string count_with_commas(std::int64_t number);
+std::string joined(const std::vector<std::string>& parts, const char* between = ", ");
+// "5", or "5 to 9" where not all are the same; at least one value.
+std::string range_text(std::vector<double> values);
+
+}  // namespace engram

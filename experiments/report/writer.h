@@ -1,0 +1,87 @@
+// ReportWriter: composes the page of a report and draws its plots.
+#pragma once
+
+#include <cstddef>
+#include <filesystem>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "experiments/report/document.h"
+#include "experiments/report/plots.h"
+#include "experiments/report/report.h"
+
+namespace engram {
+
+class ReportWriter {
+ public:
+  // All but the bootstrap's options must outlive it.
+  ReportWriter(const Results& results, const Analysis& analysis, const ReportFiles& files, const FilmStrip& film,
+               const BootstrapOptions& bootstrap);
+
+  // Once.
+  Document write();
+
+ private:
+  void paragraph(const std::string& text) { document_.add(Paragraph{text}); }
+  void heading(int level, const std::string& text) { document_.add(Heading{level, text}); }
+  // How many runs are finished, unfinished ..., as a text.
+  std::string stages() const;
+  // The fewest finished runs of a backbone in a task, of those that have any; at most kTrustedRuns.
+  int fewest_runs() const;
+  // A line of those of the finished runs of a backbone in a task (runs_line()); without those that are empty.
+  std::string own_figures(std::size_t task, std::size_t backbone,
+                          const std::function<std::string(const RunResult&)>& figure) const;
+  // Chance and random play in a task.
+  std::vector<Level> levels(std::size_t task) const;
+
+  void add_question();
+  void add_running();
+  void add_protocol();
+  void add_results();
+  void add_yardsticks();
+  void add_score_table();
+  void add_matrix();
+  void add_returns();
+  void add_sweep();
+  void add_range();
+  void add_curves();
+  void add_over_tasks();
+  void add_profiles();
+  void add_pairs();
+  void add_budgets();
+  void add_cost();
+  void add_film();
+  void add_left_out();
+  void add_reproduction();
+  void add_commands();
+  void add_commands_of_plain_runs();
+
+  const Results& results_;
+  const Experiment& experiment_;
+  const Analysis& analysis_;
+  const std::filesystem::path folder_;  // of the plots
+  const FilmStrip& film_;
+  const BootstrapOptions bootstrap_;
+  Document document_;
+  std::vector<PlottedMethod> methods_;
+  std::vector<bool> drawn_;  // which of them have curves
+};
+
+// The figures of the finished runs of a backbone in a task, those that there are.
+std::vector<double> figures_of(const Results& results, std::size_t task, std::size_t backbone,
+                               const std::function<std::optional<double>(const RunResult&)>& figure);
+
+std::size_t finished_runs(const Results& results, std::size_t task, std::size_t backbone);
+// Of a finished run: an older or shortened table of an earlier report has no evaluations.
+bool has_curve(const RunResult& run);
+
+// Whether it is evaluated at all values of the experiment's range.
+bool has_whole_range(const RunResult& run);
+
+// A table with a row for each backbone and a column for each task.
+TextTable by_backbone(const Results& results, const std::string& caption,
+                      const std::function<std::string(std::size_t task, std::size_t backbone)>& cell);
+
+}  // namespace engram

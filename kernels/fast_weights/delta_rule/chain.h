@@ -1,0 +1,31 @@
+// Which kernels walk the chunks of a sequence one after the other: the chain of the chunked delta rule. The two write
+// and read the same saved buffer and scratch, so that a forward pass by one serves a backward pass by the other.
+#pragma once
+
+#include "base/support.h"
+#include "kernels/fast_weights/delta_rule/delta_rule.h"
+
+namespace engram {
+
+enum class DeltaRuleChain {
+  kSlices,     // warps that share slices of a head's values: every input and device
+  kWarpgroup,  // one warpgroup a head, all products wgmma: what delta_rule_warpgroup_support says
+};
+
+// Whether kWarpgroup takes the input: the delta rule, bfloat16, heads of at most 64, and rows in pieces of 16 bytes,
+// that is a width and a row stride that are multiples of 8 and tensors aligned to 16 bytes. Asks no device; _support
+// also wants the current device to be one of wgmma.
+Support delta_rule_warpgroup_sizes(const DeltaRuleInput& input);
+Support delta_rule_warpgroup_support(const DeltaRuleInput& input);
+// The same with the output that the forward pass writes, or its gradient, which the backward pass reads.
+Support delta_rule_warpgroup_support(const DeltaRuleInput& input, const void* output_BTHD);
+
+// delta_rule_forward and delta_rule_backward by the given kernels; the two names without `_by` take kWarpgroup where it
+// is supported. Throws std::runtime_error with the reason where it is not.
+void delta_rule_forward_by(DeltaRuleChain chain, const DeltaRuleInput& input, void* output_BTHD, void* saved,
+                           cudaStream_t stream);
+void delta_rule_backward_by(DeltaRuleChain chain, const DeltaRuleInput& input, const void* saved,
+                            const void* output_gradient_BTHD, const DeltaRuleInputGradient& input_gradient,
+                            void* scratch, cudaStream_t stream);
+
+}  // namespace engram

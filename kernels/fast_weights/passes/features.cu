@@ -1,0 +1,233 @@
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <stdexcept>
+#include <string>
+
+#include "kernels/block/column_sums.cuh"
+#include "kernels/common/launch.cuh"
+#include "kernels/fast_weights/passes/passes.h"
+#include "kernels/fast_weights/passes/warp_lane.cuh"
+
+namespace engram::fast_weight_passes {
+namespace {
+
+// A block has one part and one head, blockIdx.y, of many strips: they share the convolution's taps.
+struct PartAndHead {
+  int part, head;
+  __device__ explicit PartAndHead(const FeatureShape& shape)
+      : part(static_cast<int>(blockIdx.y) / shape.heads), head(static_cast<int>(blockIdx.y) % shape.heads) {}
+};
+
+// The convolution's taps of a head, from [3 H C, 4] and [3 H C] to shared memory as [5, width].
+template <int kWidth>
+struct SharedTaps {
+  alignas(16) float tap[kConvolutionNumbers][kWidth];  // read by vectors
+
+  __device__ void load(const Features& input, const PartAndHead& at) {
+    const int channels = input.part[0].channels;
+    const int first = (at.part * input.shape.heads + at.head) * channels;
+    for (int i = threadIdx.x; i < kTaps * kWidth; i += kThreads)
+      tap[i % kTaps][i / kTaps] = i / kTaps < channels ? input.convolution[first * kTaps + i] : 0.0f;
+    for (int c = threadIdx.x; c < kWidth; c += kThreads)
+      tap[kBias][c] = input.bias != nullptr && c < channels ? input.bias[first + c] : 0.0f;
+    __syncthreads();
+  }
+  __device__ auto of(int first) const {
+    return [this, first](int j) { return load_vector(tap[j] + first); };
+  }
+};
+
+// Of a block whose part is `part`; with FAVOR+ its directions come to shared memory, behind the exchange.
+template <class Lane>
+__device__ Lane exchanging_lane(const Features& input, const FeaturePart& part, float* shared) {
+  if (!Lane::kExchanges || part.map != Map::kFavor) return Lane(shared);
+  float* const directions = shared + Lane::kHeads * Lane::kExchanged;
+  const int count = part.features / 2, width = kThreads / Lane::kHeads * kVector;
+  for (int i = threadIdx.x; i < part.channels * width; i += kThreads) {
+    const int c = i / width, f = i % width;
+    float x = 0;
+    if (f < part.features)
+      x = f < count ? input.directions[f * part.channels + c] : -input.directions[(f - count) * part.channels + c];
+    directions[Lane::direction_at(c, f)] = x;
+  }
+  __syncthreads();
+  return Lane(shared, directions);
+}
+
+template <class T, int kLanes, bool kExchanges, bool kConvolves>
+__global__ void __launch_bounds__(kThreads)
+    forward_kernel(const __grid_constant__ Features input, T* __restrict__ features) {
+  using Lane = WarpLane<T, kLanes, kExchanges>;
+  extern __shared__ float4 shared[];
+  __shared__ SharedTaps<kLanes * kVector> taps;
+  const PartAndHead at(input.shape);
+  if constexpr (kConvolves) taps.load(input, at);
+  const FeaturePart& part = input.part[at.part];
+  const Lane lane = exchanging_lane<Lane>(input, part, &shared[0].x);
+  const int strip = static_cast<int>(blockIdx.x * Lane::kHeads + threadIdx.x / kLanes);
+  walk_forward<kConvolves>(part, lane, Strip<Lane, kConvolves>(input.shape, lane, at.part, at.head, strip),
+                           taps.of(lane.first()), static_cast<const T*>(input.projected), features);
+}
+
+template <class T, int kLanes, bool kExchanges, bool kConvolves>
+__global__ void __launch_bounds__(kThreads, 2)
+    backward_kernel(const __grid_constant__ Features input, const T* __restrict__ d_features,
+                    T* __restrict__ d_projected, float* __restrict__ sums) {
+  using Lane = WarpLane<T, kLanes, kExchanges>;
+  constexpr int kWidth = kLanes * kVector;
+  extern __shared__ float4 shared[];
+  __shared__ SharedTaps<kWidth> taps;
+  const PartAndHead at(input.shape);
+  if constexpr (kConvolves) taps.load(input, at);
+  const FeaturePart& part = input.part[at.part];
+  const Lane lane = exchanging_lane<Lane>(input, part, &shared[0].x);
+  const int slot = threadIdx.x / kLanes, strip = static_cast<int>(blockIdx.x * Lane::kHeads) + slot;
+  RowVector d_taps[kConvolutionNumbers] = {};
+  walk_backward<kConvolves>(part, lane, Strip<Lane, kConvolves>(input.shape, lane, at.part, at.head, strip),
+                            taps.of(lane.first()), static_cast<const T*>(input.projected), d_features, d_projected,
+                            d_taps);
+  if constexpr (kConvolves) {
+    // The block's sums, in the order of its strips, as rows of a channel's taps and bias.
+    constexpr int kNumbers = kConvolutionNumbers;
+    float* const all = &shared[0].x;  // [strip, number, channel]; what was exchanged there has been read
+    __syncthreads();
+#pragma unroll
+    for (int j = 0; j < kNumbers; ++j) store_vector(all + (slot * kNumbers + j) * kWidth + lane.first(), d_taps[j]);
+    __syncthreads();
+    const int channels = part.channels, parameters = kParts * input.shape.heads * channels * kNumbers;
+    float* const to = sums + std::int64_t{blockIdx.x} * parameters + blockIdx.y * channels * kNumbers;
+    for (int i = threadIdx.x; i < channels * kNumbers; i += kThreads) {
+      float total = 0;
+      for (int s = 0; s < Lane::kHeads; ++s) total += all[(s * kNumbers + i % kNumbers) * kWidth + i / kNumbers];
+      to[i] = total;
+    }
+  }
+}
+
+void check(const Features& input) {
+  const FeatureShape& s = input.shape;
+  const auto refuse = [&](const std::string& why) {
+    throw std::runtime_error("features of fast weights: " + std::to_string(s.batch) + " x " + std::to_string(s.steps) +
+                             " rows of " + std::to_string(s.heads) + " heads of " + std::to_string(s.padded) +
+                             " elements to " + std::to_string(s.features_padded) + ": " + why);
+  };
+  if (s.batch < 1 || s.steps < 1 || s.heads < 1) refuse("all must be positive");
+  if (std::int64_t{s.batch} * s.steps * s.heads > std::numeric_limits<int>::max() ||
+      kParts * s.heads > std::numeric_limits<std::uint16_t>::max())
+    refuse("more than a launch takes");
+  if (s.padded % kVector != 0 || s.padded > kMaxPadded || s.features_padded % kVector != 0 ||
+      s.features_padded > kMaxPadded || s.projected_stride % kVector != 0)
+    refuse("elements and the " + std::to_string(s.projected_stride) +
+           " between rows must be multiples of 8, elements at most " + std::to_string(kMaxPadded));
+  for (const FeaturePart& part : input.part) {
+    const int features = part.map == Map::kDpfp    ? 2 * part.channels * part.nu
+                         : part.map == Map::kFavor ? part.features / 2 * 2
+                                                   : part.channels;
+    if (part.features < 1 || part.channels < 1 || part.channels > s.padded || part.channels != input.part[0].channels ||
+        part.features != features || part.features + part.ends_with_one > s.features_padded)
+      refuse(std::to_string(part.channels) + " channels and " + std::to_string(part.features) + " features");
+    if (part.map == Map::kDpfp && (part.nu < 1 || part.nu >= 2 * part.channels))
+      refuse("nu " + std::to_string(part.nu) + " of " + std::to_string(part.channels) + " channels");
+    if (part.map == Map::kFavor && input.directions == nullptr) refuse("no directions");
+  }
+  if (input.bias != nullptr && input.convolution == nullptr) refuse("a bias without a convolution");
+}
+
+int lanes_width(const FeatureShape& shape) { return std::max(shape.padded, shape.features_padded); }
+
+template <int kLanes, bool kConvolves>
+unsigned blocks_of(const FeatureShape& shape) {
+  const int heads = kThreads / kLanes;
+  return static_cast<unsigned>((strips_of_sequence<kConvolves>(shape) * std::int64_t{shape.batch} + heads - 1) / heads);
+}
+
+// Floats of shared memory: of the exchange and the directions, whose place a convolution's sums take afterwards.
+template <class T, int kLanes>
+std::size_t shared_floats(const Features& input, bool sums) {
+  using Lane = WarpLane<T, kLanes, true>;
+  std::size_t exchange = 0;
+  for (const FeaturePart& part : input.part)
+    if (exchanges(part.map))
+      exchange = Lane::kHeads * Lane::kExchanged +
+                 (part.map == Map::kFavor ? std::size_t{1} * part.channels * kLanes * kVector : 0);
+  return std::max<std::size_t>(exchange, sums ? kThreads * kVector * kConvolutionNumbers : 0);
+}
+
+// Calls launch.operator()<T, kLanes, kExchanges, kConvolves>().
+template <typename Launch>
+void dispatch(const Features& input, Launch launch) {
+  check(input);
+  dispatch_lanes(input.dtype, lanes_width(input.shape), [&]<typename T, int kLanes>() {
+    const auto with = [&]<bool kExchanges>() {
+      if (input.convolution != nullptr)
+        launch.template operator()<T, kLanes, kExchanges, true>();
+      else
+        launch.template operator()<T, kLanes, kExchanges, false>();
+    };
+    if (std::ranges::any_of(input.part, [](const FeaturePart& part) { return exchanges(part.map); }))
+      with.template operator()<true>();
+    else
+      with.template operator()<false>();
+  });
+}
+
+int channels_of(const Features& input) { return kParts * input.shape.heads * input.part[0].channels; }
+int parameters_of(const Features& input) { return channels_of(input) * kConvolutionNumbers; }
+
+// Of the `count` numbers from `first` on of every channel.
+GradientSum sum_of(const Features& input, const void* scratch, int first, int count, float* gradient) {
+  GradientSum sum{};
+  const int channels = channels_of(input);
+  dispatch(input, [&]<typename T, int kLanes, bool kExchanges, bool kConvolves>() {
+    if (!kConvolves) throw std::runtime_error("features of fast weights: no convolution to add up");
+    sum = {.parts = static_cast<const float*>(scratch) + first,
+           .count = static_cast<int>(blocks_of<kLanes, kConvolves>(input.shape)),
+           .stride = kConvolutionNumbers,
+           .distance = parameters_of(input),
+           .rows = {channels, channels, channels},
+           .columns = {count, count, count},
+           .gradient = gradient};
+  });
+  return sum;
+}
+
+}  // namespace
+
+void features_forward(const Features& input, void* features, cudaStream_t stream) {
+  dispatch(input, [&]<typename T, int kLanes, bool kExchanges, bool kConvolves>() {
+    const dim3 grid(blocks_of<kLanes, kConvolves>(input.shape), kParts * input.shape.heads);
+    launch(forward_kernel<T, kLanes, kExchanges, kConvolves>, grid, kThreads,
+           shared_floats<T, kLanes>(input, /*sums=*/false) * sizeof(float), stream, "features of fast weights", input,
+           static_cast<T*>(features));
+  });
+}
+
+std::size_t features_backward_scratch_bytes(const Features& input) {
+  std::size_t bytes = 0;
+  dispatch(input, [&]<typename T, int kLanes, bool kExchanges, bool kConvolves>() {
+    if (kConvolves) bytes = sizeof(float) * blocks_of<kLanes, kConvolves>(input.shape) * parameters_of(input);
+  });
+  return bytes;
+}
+
+void features_backward(const Features& input, const void* d_features, void* d_projected, void* scratch,
+                       cudaStream_t stream) {
+  dispatch(input, [&]<typename T, int kLanes, bool kExchanges, bool kConvolves>() {
+    const dim3 grid(blocks_of<kLanes, kConvolves>(input.shape), kParts * input.shape.heads);
+    launch(backward_kernel<T, kLanes, kExchanges, kConvolves>, grid, kThreads,
+           shared_floats<T, kLanes>(input, kConvolves) * sizeof(float), stream, "gradients of features of fast weights",
+           input, static_cast<const T*>(d_features), static_cast<T*>(d_projected), static_cast<float*>(scratch));
+  });
+}
+
+GradientSum convolution_sum(const Features& input, const void* scratch, float* d_convolution) {
+  return sum_of(input, scratch, 0, kTaps, d_convolution);
+}
+
+GradientSum convolution_bias_sum(const Features& input, const void* scratch, float* d_bias) {
+  return sum_of(input, scratch, kBias, 1, d_bias);
+}
+
+}  // namespace engram::fast_weight_passes

@@ -1,0 +1,108 @@
+// What a mixer of the fast weights' family computes before and after its memory (kernels/fast_weights/delta_rule), as
+// kernels: features of queries, keys and values, with a short convolution before their maps; write strengths and
+// decays; and the answer with its norms and gate; each with its gradients. maths.h has the formulas, walk.h the
+// convolution.
+//
+// kernels/block/mixer.h has the same for the one member that HQLT has beside its window, whose queries and keys it
+// drops out and keeps for the window: there a lane has query, key and value of one row and never looks at another row.
+//
+// A head has C channels, stored as `padded` elements, and its features as `features_padded`, both multiples of 8 and at
+// most 128; what follows channels or features is zero in the inputs and is written as zero. Projections are rows
+// `projected_stride` apart (a multiple of 8), their gradients have the same layout, and each pass writes its own
+// columns of them, padding included. rows * H < 2^31. Rows, features and write strengths are float or bfloat16
+// (`dtype`) and 16-byte aligned, all else is float; contiguous but for projections. Computed in float. Scratch: 16-byte
+// aligned, any contents. All work is queued on `stream`; the same input gives the same bits. Errors: std::runtime_error
+// for a shape outside the contract or a failed launch.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+
+#include "kernels/block/gradient_sums.h"
+#include "kernels/common/cuda_support.h"
+#include "kernels/fast_weights/passes/walk.h"
+
+namespace engram::fast_weight_passes {
+
+struct Features {
+  FeatureShape shape;
+  Dtype dtype;
+  FeaturePart part[kParts];  // the same channels in all
+  const void* projected;     // the first query's column
+  const float* convolution;  // [3 H C, 4], of channel part * H * C + head * C + c; null: none
+  const float* bias;         // of the convolution, [3 H C]; null: none
+  const float* directions;   // of Map::kFavor, [F, C]
+};
+// features [B, T, 3, H, features_padded]
+void features_forward(const Features& input, void* features, cudaStream_t stream);
+std::size_t features_backward_scratch_bytes(const Features& input);
+// The gradients of queries, keys and values, and in `scratch` what the sum makes the convolution's of.
+void features_backward(const Features& input, const void* d_features, void* d_projected, void* scratch,
+                       cudaStream_t stream);
+GradientSum convolution_sum(const Features& input, const void* scratch, float* d_convolution);
+GradientSum convolution_bias_sum(const Features& input, const void* scratch, float* d_bias);
+
+// Columns of a projection that hold the logits: the write strengths', then the decays', H each where there are any,
+// and padding to a multiple of 8.
+int logit_columns(const StrengthKind& kind, int heads);
+
+struct Strengths {
+  StrengthKind kind;
+  std::int64_t rows;
+  int steps;  // of a sequence, a divisor of the rows; of Write::kExponential
+  int heads;
+  Dtype dtype;
+  std::int64_t projected_stride;
+  const void* logits;   // the projection's first logit column; not read where there is none
+  const float* bias_H;  // of LogDecay::kScalar, as is the next
+  const float* log_rate_H;
+  const float* write_bias_H;  // added to the write logits; null: none
+};
+// write [rows, H]; log_decay [rows, H], where gives_log_decay(); one [rows, H], of Write::kExponential: 1 in the scale
+// of the memory. Both may be null elsewhere. A sequence's steps reach the later ones and no other.
+void strengths_forward(const Strengths& input, void* write, float* log_decay, float* one, cudaStream_t stream);
+std::size_t strengths_backward_scratch_bytes(const Strengths& input);
+// Where there are logits. write: as strengths_forward wrote it, read with Write::kExponential, whose scale counts as a
+// constant (README.md). d_log_decay: of kScalar and kOfWrite. The sums: of kScalar, and of a write bias.
+void strengths_backward(const Strengths& input, const void* write, const void* d_write, const float* d_log_decay,
+                        void* d_logits, void* scratch, cudaStream_t stream);
+std::array<GradientSum, 2> strengths_sums(const Strengths& input, const void* scratch, float* d_bias_H,
+                                          float* d_log_rate_H);
+GradientSum write_bias_sum(const Strengths& input, const void* scratch, float* d_write_bias_H);
+
+struct Answer {
+  AnswerKind kind;
+  std::int64_t rows;
+  int heads, padded, features_padded;
+  Dtype dtype;
+  std::int64_t projected_stride;
+  const void* gate;     // the projection's first gate column, H * padded of them; null: none
+  const void* answer;   // [rows, H, features_padded]
+  const float* weight;  // [C]
+  const float* one;     // of AnswerNorm::kAtLeastOne, [rows, H], > 0: 1 in the memory's scale; null: 1
+  // With skip_H, of AnswerNorm::kNone, the answer is answer + skip_scale skip_H values; null: none.
+  const float* skip_H;
+  float skip_scale;
+  const void*
+      values;  // rows values_stride elements apart (a multiple of 8), [H, features_padded] each, 16-byte aligned
+  std::int64_t values_stride;
+};
+// out [rows, H, padded]
+void answer_forward(const Answer& input, void* out, cudaStream_t stream);
+std::size_t answer_backward_scratch_bytes(const Answer& input);
+struct AnswerGradient {
+  const void* out;  // [rows, H, padded]
+  void* gate;       // the projection's gradient at the first gate column
+  void* answer;
+};
+// All but the gradients of the weight, the skip and the values, and in `scratch` what the sums make the first two of.
+void answer_backward(const Answer& input, const AnswerGradient& gradient, void* scratch, cudaStream_t stream);
+GradientSum answer_sum(const Answer& input, const void* scratch, float* d_weight);
+GradientSum skip_sum(const Answer& input, const void* scratch, float* d_skip_H);
+// Adds what the skip makes of the answer's gradient to `d_values`, which has the layout of the values.
+void add_skipped(const Answer& input, const void* d_answer, void* d_values, cudaStream_t stream);
+
+}  // namespace engram::fast_weight_passes

@@ -1,0 +1,85 @@
+#include "kernels/fast_weights/vector_decay/reference.h"
+
+#include <cmath>
+#include <cstddef>
+
+namespace engram {
+namespace {
+
+// The steps of one row and head, and S behind each: [length + 1, K, V], the first before step 0.
+class Sequence {
+ public:
+  Sequence(const VectorDecayReferenceInput& in, int row, int head) : in_(in), row_(row), head_(head) {
+    states_.resize(static_cast<std::size_t>(in.length_B[row] + 1) * in.key_width * in.value_width);
+    for (int t = 0; t < in.length_B[row]; ++t)
+      for (int i = 0; i < in.key_width; ++i)
+        for (int j = 0; j < in.value_width; ++j)
+          states_[state(t + 1, i, j)] =
+              decay(t, i) * states_[state(t, i, j)] + in.key_BTHK[key(t, i)] * in.value_BTHV[value(t, j)];
+  }
+  std::size_t key(int t, int i) const { return at(t, in_.key_width, i); }
+  std::size_t value(int t, int j) const { return at(t, in_.value_width, j); }
+  double decay(int t, int i) const { return std::exp(in_.log_decay_BTHK[key(t, i)]); }
+  double before(int t, int i, int j) const { return states_[state(t, i, j)]; }
+  double after(int t, int i, int j) const { return states_[state(t + 1, i, j)]; }
+
+ private:
+  std::size_t at(int t, int width, int channel) const {
+    return ((static_cast<std::size_t>(row_) * in_.time + t) * in_.heads + head_) * width + channel;
+  }
+  std::size_t state(int t, int i, int j) const {
+    return (static_cast<std::size_t>(t) * in_.key_width + i) * in_.value_width + j;
+  }
+
+  const VectorDecayReferenceInput& in_;
+  int row_, head_;
+  std::vector<double> states_;
+};
+
+}  // namespace
+
+std::vector<double> vector_decay_reference(const VectorDecayReferenceInput& in) {
+  std::vector<double> output_BTHV(in.value_BTHV.size());
+  for (int row = 0; row < in.batch; ++row) {
+    for (int head = 0; head < in.heads; ++head) {
+      const Sequence sequence(in, row, head);
+      for (int t = 0; t < in.length_B[row]; ++t)
+        for (int j = 0; j < in.value_width; ++j)
+          for (int i = 0; i < in.key_width; ++i)
+            output_BTHV[sequence.value(t, j)] += in.scale * in.query_BTHK[sequence.key(t, i)] * sequence.after(t, i, j);
+    }
+  }
+  return output_BTHV;
+}
+
+VectorDecayReferenceGradient vector_decay_reference_backward(const VectorDecayReferenceInput& in,
+                                                             const std::vector<double>& output_gradient_BTHV) {
+  const std::size_t keys = in.key_BTHK.size();
+  VectorDecayReferenceGradient d{std::vector<double>(keys), std::vector<double>(keys),
+                                 std::vector<double>(in.value_BTHV.size()), std::vector<double>(keys)};
+  for (int row = 0; row < in.batch; ++row) {
+    for (int head = 0; head < in.heads; ++head) {
+      const Sequence sequence(in, row, head);
+      std::vector<double> d_state_KV(static_cast<std::size_t>(in.key_width) * in.value_width);
+      for (int t = in.length_B[row] - 1; t >= 0; --t) {
+        for (int i = 0; i < in.key_width; ++i) {
+          const std::size_t key = sequence.key(t, i);
+          for (int j = 0; j < in.value_width; ++j) {
+            const std::size_t value = sequence.value(t, j);
+            const double d_output = in.scale * output_gradient_BTHV[value];
+            double& d_state = d_state_KV[static_cast<std::size_t>(i) * in.value_width + j];
+            d.query_BTHK[key] += d_output * sequence.after(t, i, j);
+            d_state += d_output * in.query_BTHK[key];
+            d.key_BTHK[key] += d_state * in.value_BTHV[value];
+            d.value_BTHV[value] += d_state * in.key_BTHK[key];
+            d_state *= sequence.decay(t, i);
+            d.log_decay_BTHK[key] += d_state * sequence.before(t, i, j);
+          }
+        }
+      }
+    }
+  }
+  return d;
+}
+
+}  // namespace engram

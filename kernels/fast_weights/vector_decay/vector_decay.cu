@@ -1,0 +1,78 @@
+#include <algorithm>
+#include <limits>
+#include <stdexcept>
+#include <string>
+
+#include "kernels/common/launch.cuh"
+#include "kernels/fast_weights/vector_decay/vector_decay.h"
+#include "kernels/fast_weights/vector_decay/walk.h"
+
+namespace engram {
+namespace {
+
+using namespace vector_decay;
+
+constexpr int kMaxTime = 1 << 30;
+
+template <Role kRole, int kPart>
+__global__ void __launch_bounds__(Walk<kRole, kPart>::kThreads) walk_kernel(const __grid_constant__ Problem problem) {
+  __shared__ typename Walk<kRole, kPart>::Shared shared;
+  Walk<kRole, kPart> walk(problem, blockIdx.x, threadIdx.x);
+  const int segments = walk.segments();
+  if (segments > 0) walk.fetch(walk.segment(0));
+  for (int n = 0; n < segments; ++n) {
+    const int segment = walk.segment(n);
+    walk.stage(segment, shared);
+    __syncthreads();
+    if (n + 1 < segments) walk.fetch(walk.segment(n + 1));
+    walk.walk(segment, shared);
+    __syncwarp();
+    walk.finish(segment, shared);
+    __syncwarp();
+    if constexpr (kRole == Role::kKey) walk.finish_decays(segment, shared);
+  }
+  walk.end();
+}
+
+template <Role kRole>
+void launch_walk(const Problem& problem, const char* what, cudaStream_t stream) {
+  const VectorDecay& given = problem.given;
+  with_part(has_rows_of_keys(kRole) ? given.value_width : given.key_width, [&](auto part) {
+    using OneWalk = Walk<kRole, part()>;
+    const auto matrices = static_cast<unsigned>(given.batch) * static_cast<unsigned>(given.heads);
+    walk_kernel<kRole, part()>
+        <<<matrices* static_cast<unsigned>(OneWalk::groups(given)), OneWalk::kThreads, 0, stream>>>(problem);
+    check_cuda(cudaGetLastError(), what);
+  });
+}
+
+void check_shape(const VectorDecay& given) {
+  constexpr std::int64_t kMost = std::numeric_limits<int>::max();
+  const auto has = [](int width) { return width >= 1 && width <= kMaxVectorDecayWidth; };
+  const std::int64_t rows = given.batch;
+  if (given.batch < 1 || given.time < 1 || given.time > kMaxTime || given.heads < 1 || !has(given.key_width) ||
+      !has(given.value_width) || rows * given.time > kMost ||
+      rows * given.time * given.heads > kMost / std::max(given.key_width, given.value_width))
+    throw std::runtime_error("a decay for each key channel: " + std::to_string(given.batch) + " rows of " +
+                             std::to_string(given.time) + " steps with " + std::to_string(given.heads) + " heads of " +
+                             std::to_string(given.key_width) + " key and " + std::to_string(given.value_width) +
+                             " value channels");
+}
+
+}  // namespace
+
+void vector_decay_forward(const VectorDecay& given, float* output_BTHV, cudaStream_t stream) {
+  check_shape(given);
+  launch_walk<Role::kOutput>({given, nullptr, output_BTHV, {}}, "fast weights with a decay for each channel", stream);
+}
+
+void vector_decay_backward(const VectorDecay& given, const float* output_gradient_BTHV,
+                           const VectorDecayGradient& gradient, cudaStream_t stream) {
+  check_shape(given);
+  const Problem problem{given, output_gradient_BTHV, nullptr, gradient};
+  launch_walk<Role::kQuery>(problem, "a decay for each channel, the queries' gradient", stream);
+  launch_walk<Role::kKey>(problem, "a decay for each channel, the keys' gradient", stream);
+  launch_walk<Role::kValue>(problem, "a decay for each channel, the values' gradient", stream);
+}
+
+}  // namespace engram

@@ -1,0 +1,134 @@
+#include "memory/backbones/fast_weight_memory.h"
+
+#include <cstddef>
+#include <utility>
+
+#include "memory/core/layer.h"
+#include "memory/ops/ops.h"
+
+namespace engram {
+namespace {
+
+using torch::Tensor;
+
+FastWeightRule rule_of(const FastWeightsOptions& options) {
+  return {options.rule == FastRule::kDelta, options.attention_norm,
+          options.write_strength == WriteStrength::kExponential};
+}
+
+constexpr double kFirstWriteBias = 0.1;  // its standard deviation, mLSTM's
+
+bool has_write_map(const FastWeightsOptions& options) {
+  return options.write_strength == WriteStrength::kSigmoid || options.write_strength == WriteStrength::kExponential;
+}
+
+// Exactly the rule of delta_rule().
+bool plain_delta_rule(const FastWeightsOptions& options) {
+  return options.rule == FastRule::kDelta && options.decay == Decay::kNone &&
+         options.attention_norm == AttentionNorm::kNone;
+}
+
+}  // namespace
+
+FastWeightMemory::FastWeightMemory(torch::nn::Module& layer, const FastWeightsOptions& options)
+    : options_(options), rule_(rule_of(options)) {
+  if (has_write_map(options))
+    beta_ = layer.register_module("beta", first_weights(options).inner_map(options.width, options.heads));
+  if (beta_ && options.write_bias) {
+    torch::nn::init::zeros_(beta_->weight);
+    write_bias_H_ = layer.register_parameter("beta_bias", torch::randn({options.heads}) * kFirstWriteBias);
+  }
+  features_ = layer.register_module("features", std::make_shared<FastWeightFeatures>(options));
+  if (options.decay == Decay::kScalar || options.decay == Decay::kVector)
+    decay_ = layer.register_module("decay", std::make_shared<InputDecay>(options));
+}
+
+std::vector<std::vector<std::int64_t>> FastWeightMemory::state_shapes(const FastWeightsOptions& options) {
+  const std::int64_t key_width = options.key_width();
+  std::vector<std::vector<std::int64_t>> shapes{{options.heads, key_width, options.width / options.heads}};
+  if (options.attention_norm != AttentionNorm::kNone) shapes.push_back({options.heads, key_width});
+  if (options.write_strength == WriteStrength::kExponential) shapes.push_back({options.heads});
+  return shapes;
+}
+
+std::int64_t FastWeightMemory::multiply_adds_per_step(const FastWeightsOptions& options) {
+  const std::int64_t width = options.width, heads = options.heads, key_width = options.key_width();
+  const bool delta = options.rule == FastRule::kDelta;
+  // Passes over the fast weights: write and read, with the delta rule also predict.
+  std::int64_t products = (delta ? 3 : 2) * width * key_width;
+  if (has_write_map(options)) products += width * heads;
+  if (options.attention_norm != AttentionNorm::kNone) products += (delta ? 2 : 1) * heads * key_width;
+  return products + FastWeightFeatures::multiply_adds(options) + InputDecay::multiply_adds(options);
+}
+
+Tensor FastWeightMemory::feature(const Tensor& x, const Dropout* dropout) const {
+  const Tensor mapped = features_->forward(x);
+  return features_->normalize(dropout == nullptr ? mapped : dropout->forward(mapped));
+}
+
+FastWeightInput FastWeightMemory::input(const Tensor& x, Tensor query, Tensor key, Tensor value) {
+  FastWeightInput in{std::move(query), std::move(key), std::move(value), {}, {}};
+  InputDecay::Output decay;
+  if (decay_) decay = decay_->forward(x);
+  in.log_decay = decay.log_decay;
+  if (options_.decay == Decay::kFixed) in.log_decay = fixed_log_decay(wide(in.value).narrow(-1, 0, 1));
+  Tensor logit = beta_ ? apply_linear(beta_, x) : Tensor();
+  if (beta_ && !plain_delta_rule(options_)) logit = wide(logit);  // its kernel takes all of one type
+  if (write_bias_H_.defined()) logit = logit + write_bias_H_.to(logit.scalar_type());
+  switch (options_.write_strength) {
+    case WriteStrength::kOne:
+      in.write = torch::ones_like(wide(in.value).select(-1, 0));
+      break;
+    case WriteStrength::kSigmoid:
+      in.write = options_.beta_factor * torch::sigmoid(logit);
+      break;
+    case WriteStrength::kStep:
+      in.write = decay.step;
+      break;
+    case WriteStrength::kExponential:
+      in.write = logit;
+      break;
+  }
+  if (options_.rule == FastRule::kGatedSum) in.log_decay = torch::log_sigmoid(-logit).unsqueeze(-1);
+  return in;
+}
+
+Support FastWeightMemory::kernels(const FastWeightsOptions& options) {
+  const std::int64_t key_width = options.key_width();
+  return fast_weight_kernels(rule_of(options), options.decay == Decay::kVector ? key_width : 1, key_width,
+                             options.width / options.heads);
+}
+
+Tensor FastWeightMemory::forward(const FastWeightInput& input, std::span<const Tensor> state, const Tensor& lengths_B,
+                                 std::vector<Tensor>& final_state, bool fresh_kernels) const {
+  if (fresh_kernels && supports_fresh_fast_weights(rule_, input)) {
+    const FastWeightState unchanged = state_of(state);
+    for (const Tensor& tensor : {unchanged.weights_BHKV, unchanged.key_sum_BHK, unchanged.log_scale_BH})
+      if (tensor.defined()) final_state.push_back(tensor);
+    return fresh_fast_weights(rule_, input, lengths_B);
+  }
+  if (plain_delta_rule(options_)) {
+    const DeltaRuleResult out = delta_rule(input.query, input.key, input.value, input.write, state[0], lengths_B);
+    final_state.push_back(out.state_BHKV);
+    return out.output_BTHV;
+  }
+  const FastWeightResult out = fast_weights(rule_, input, state_of(state), lengths_B);
+  for (const Tensor& tensor : {out.state.weights_BHKV, out.state.key_sum_BHK, out.state.log_scale_BH})
+    if (tensor.defined()) final_state.push_back(tensor);
+  return out.output_BTHV;
+}
+
+Tensor FastWeightMemory::step(const FastWeightInput& input, std::span<const Tensor> state) const {
+  return plain_delta_rule(options_) ? delta_rule_step(input.query, input.key, input.value, input.write, state[0])
+                                    : fast_weight_step(rule_, input, state_of(state));
+}
+
+FastWeightState FastWeightMemory::state_of(std::span<const Tensor> state) const {
+  FastWeightState memory{state[0], {}, {}};
+  std::size_t next = 1;
+  if (rule_.attention_norm != AttentionNorm::kNone) memory.key_sum_BHK = state[next++];
+  if (rule_.log_write) memory.log_scale_BH = state[next];
+  return memory;
+}
+
+}  // namespace engram

@@ -1,0 +1,72 @@
+// What the synchronous HQLT and its delayed variants share: the parameters, the projections, how the outputs of fast
+// weights and attention are mixed, and the plan of a call.
+#pragma once
+
+#include <torch/torch.h>
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "memory/backbones/fast_weight_memory.h"
+#include "memory/core/backbone_options.h"
+#include "memory/core/block_stack.h"
+#include "memory/fused/mixer.h"
+#include "memory/ops/attention_maps.h"
+#include "memory/ops/window_positions.h"
+#include "nn/layers/dropout.h"
+
+namespace engram {
+
+class HqltMixerBase : public torch::nn::Module, public AttentionMaps {
+ public:
+  static constexpr bool kCountsSteps = true;
+
+  // Options: HqltOptions or one of its delayed relatives.
+  template <class Options>
+  static std::vector<std::vector<std::int64_t>> state_shapes(const Options& options) {
+    return with_window(FastWeightMemory::state_shapes(options.fast_weight_options()), options);
+  }
+  template <class Options>
+  static std::int64_t multiply_adds_per_step(const Options& options) {
+    return own_multiply_adds(options) + FastWeightMemory::multiply_adds_per_step(options.fast_weight_options());
+  }
+
+ protected:
+  HqltMixerBase(const HqltSharedOptions& options, const FastWeightsOptions& fast_weights);
+
+  struct Projected {
+    torch::Tensor query, key, value;  // [..., H, D / H]
+  };
+  Projected project(const torch::Tensor& x);
+  // The fast weights of those projections at the steps of x.
+  FastWeightInput fast_input(const torch::Tensor& x, const torch::Tensor& query, const torch::Tensor& key,
+                             const torch::Tensor& value) {
+    return memory_.input(x, memory_.feature(query), memory_.feature(key), value);
+  }
+  // x [..., D]; fast_branch, window_branch [..., H, D / H] -> [..., D]. `view`, unless null, gets both and the gates.
+  torch::Tensor mix(const torch::Tensor& x, const torch::Tensor& fast_branch, const torch::Tensor& window_branch,
+                    LayerView* view = nullptr);
+  // The weights as the fused branches take them, with deltanet's fast weights; also fills in the mixer's own part of
+  // the settings.
+  fused::MixerWeights weights_and_settings(fused::MixerSettings& settings, torch::Device device) const;
+
+  HqltSharedOptions options_;
+  torch::nn::Linear query_, key_, value_;
+  FastWeightMemory memory_;
+  std::shared_ptr<Dropout> query_dropout_, key_dropout_, value_dropout_;
+  torch::nn::Linear gate_{nullptr};  // none with Mixing::kSum
+  std::shared_ptr<RmsNorm> head_norm_;
+  torch::nn::Linear output_{nullptr};
+
+ private:
+  static std::int64_t gate_width(const HqltSharedOptions& options);
+  // And the rings of the window's keys and values.
+  static std::vector<std::vector<std::int64_t>> with_window(std::vector<std::vector<std::int64_t>> shapes,
+                                                            const HqltSharedOptions& options);
+  // Without those of the fast weights.
+  static std::int64_t own_multiply_adds(const HqltSharedOptions& options);
+};
+
+}  // namespace engram

@@ -1,0 +1,105 @@
+// What the mixers of the linear recurrent networks share.
+#pragma once
+
+#include <torch/torch.h>
+
+#include <cmath>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "memory/core/block_stack.h"
+#include "memory/ops/linear_recurrence.h"
+
+namespace engram {
+
+// The recurrence over a call from a layer's state, which is appended to `final_state` as it is afterwards.
+inline torch::Tensor recur(const torch::Tensor& a, const torch::Tensor& b_BTD, const torch::Tensor& h0_BD,
+                           const LengthsPlan& plan, std::vector<torch::Tensor>& final_state) {
+  const torch::Tensor h_BTD = linear_recurrence(a, b_BTD, h0_BD);
+  final_state.push_back(state_after(h_BTD, h0_BD, plan.lengths_B));
+  return h_BTD;
+}
+
+// Why such a mixer is not one of kernels.
+inline Support only_the_recurrence() { return Support::no("only its linear recurrence has kernels"); }
+
+// A linear map with first weights N(0, deviation), without bias.
+inline torch::nn::Linear normal_map(std::int64_t inputs, std::int64_t outputs, double deviation) {
+  torch::nn::Linear map(torch::nn::LinearOptions(inputs, outputs).bias(false));
+  torch::nn::init::normal_(map->weight, 0, deviation);
+  return map;
+}
+
+// a and s of a ComplexMixer, complex or real.
+struct ComplexRecurrence {
+  torch::Tensor factors_N, input_scale_N;
+};
+
+// A mixer of complex channels with factors that do not depend on the input:
+//   h_t = a h_{t-1} + s (B x_t),   y_t = Re(C h_t) + D x_t.
+// Complex numbers are pairs of real ones, real part first: B is [2N, D], the state [N, 2], and Re(C h) a real map of
+// 2N numbers. Derived has recurrence(), a ComplexRecurrence of its parameters.
+template <class Derived>
+class ComplexMixer : public torch::nn::Module {
+ public:
+  static constexpr bool kCountsSteps = false;
+  using Plan = LengthsPlan;
+  using StepPlan = EmptyStepPlan;
+
+  template <class Options>
+  static std::vector<std::vector<std::int64_t>> state_shapes(const Options& options) {
+    return {{options.recurrent_width(), 2}};
+  }
+  template <class Options>
+  static Support learning_kernels(const Options&) {
+    return only_the_recurrence();
+  }
+  // A product of complex numbers is four of real ones.
+  template <class Options>
+  static std::int64_t multiply_adds_per_step(const Options& options) {
+    const std::int64_t width = options.width, channels = options.recurrent_width();
+    return 4 * width * channels + 2 * 4 * channels + width;
+  }
+
+  torch::Tensor forward(const torch::Tensor& x_BTD, const Plan& plan, std::span<const torch::Tensor> state,
+                        std::vector<torch::Tensor>& final_state) {
+    const ComplexRecurrence of = derived().recurrence();
+    const torch::Tensor b_BTN = write(x_BTD, of.input_scale_N, state[0].scalar_type());
+    const torch::Tensor h_BTN = recur(of.factors_N, b_BTN, torch::view_as_complex(state[0]), plan, final_state);
+    final_state.back() = torch::view_as_real(final_state.back());
+    return read(h_BTN, x_BTD);
+  }
+
+  torch::Tensor step(const torch::Tensor& x_BD, const StepPlan&, std::span<const torch::Tensor> state, LayerView*) {
+    const ComplexRecurrence of = derived().recurrence();
+    torch::Tensor h_BN = torch::view_as_complex(state[0]);
+    h_BN.mul_(of.factors_N).add_(write(x_BD, of.input_scale_N, state[0].scalar_type()));
+    return read(h_BN, x_BD);
+  }
+
+ protected:
+  // input_deviation, output_deviation: of real and imaginary parts of the first B and C. The first D is N(0, 1).
+  template <class Options>
+  ComplexMixer(const Options& options, double input_deviation, double output_deviation)
+      : input_(register_module("input", normal_map(options.width, 2 * options.recurrent_width(), input_deviation))),
+        output_(register_module("output", normal_map(2 * options.recurrent_width(), options.width, output_deviation))),
+        skip_D_(register_parameter("skip", torch::randn({options.width}))) {}
+
+  torch::nn::Linear input_, output_;
+
+ private:
+  const Derived& derived() const { return static_cast<const Derived&>(*this); }
+
+  torch::Tensor write(const torch::Tensor& x, const torch::Tensor& scale_N, torch::ScalarType dtype) {
+    const torch::Tensor pairs = apply_linear(input_, x).to(dtype).unflatten(-1, {-1, 2}).contiguous();
+    return torch::view_as_complex(pairs) * scale_N;
+  }
+  torch::Tensor read(const torch::Tensor& h, const torch::Tensor& x) {
+    return apply_linear(output_, torch::view_as_real(h).flatten(-2)) + skip_D_ * x;
+  }
+
+  torch::Tensor skip_D_;
+};
+
+}  // namespace engram

@@ -1,0 +1,36 @@
+// The list of all memory backbones.
+// To add one: write it and its options in a header, include that here and add the options to AllBackbones
+// (docs/develop/add_backbone.diff). Written in LibTorch alone it is complete: on a GPU it learns in a captured update,
+// in bfloat16, and acts beside the environments.
+#pragma once
+
+#include "memory/backbones/expansion_span.h"
+#include "memory/backbones/fast_weights.h"
+#include "memory/backbones/ffm.h"
+#include "memory/backbones/frame_stack.h"
+#include "memory/backbones/gtrxl.h"
+#include "memory/backbones/linear_rnn.h"
+#include "memory/backbones/shm.h"
+#include "memory/backbones/slstm.h"
+#include "memory/backbones/stack.h"
+#include "memory/core/backbone_options.h"
+
+namespace engram {
+
+template <class... Options>
+struct BackboneList {
+  // Calls function.operator()<Options>() for each.
+  template <class Function>
+  static void for_each(Function function) {
+    (function.template operator()<Options>(), ...);
+  }
+};
+using AllBackbones =
+    BackboneList<TransformerOptions, DeltaNetOptions, HqltOptions, HqltDelayedStreamOptions, HqltDelayedChunkOptions,
+                 LstmOptions, GruOptions, NoneOptions, StackOptions, TransformerPlusPlusOptions, FastWeightsOptions,
+                 LinearTransformerOptions, PerformerOptions, DpfpOptions, Delta2021Options, GatedDeltaNetOptions,
+                 RetNetOptions, GlaOptions, Mamba2Options, MLstmOptions, RnnOptions, MinGruOptions, LruOptions,
+                 S5Options, RgLruOptions, SlstmOptions, GtrxlOptions, FfmOptions, ShmOptions, FrameStackOptions,
+                 ExpansionSpanOptions>;
+
+}  // namespace engram

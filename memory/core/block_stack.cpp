@@ -1,0 +1,251 @@
+#include "memory/core/block_stack.h"
+
+#include <cstddef>
+#include <string>
+#include <utility>
+
+#include "memory/fused/block.h"
+#include "nn/fused/autograd_branch.h"
+#include "nn/fused/swiglu.h"
+
+namespace engram {
+
+using torch::Tensor;
+
+class BlockStack::Block : public torch::nn::Module {
+ public:
+  Block(const LayerSpec& spec, int number)
+      : inner_width_(spec.inner_width),
+        mixer_norm_(register_module("mixer_norm", std::make_shared<RmsNorm>(spec.width))),
+        layer_(spec.make(number)) {
+    register_module("mixer", layer_->module());
+    mlp_norm_ = register_module("mlp_norm", std::make_shared<RmsNorm>(spec.width));
+    mlp_ = register_module("mlp", std::make_shared<SwiGlu>(spec.width, spec.inner_width, spec.first_weights));
+    mixer_dropout_ = register_module("mixer_dropout", std::make_shared<Dropout>(spec.dropout));
+    mlp_dropout_ = register_module("mlp_dropout", std::make_shared<Dropout>(spec.dropout));
+  }
+
+  // mix: the mixer over sequences or over one step.
+  template <class Mix>
+  Tensor run(const Tensor& x, Mix mix) {
+    const Tensor mixed = mixer_dropout_->add(x, mix(*layer_, mixer_norm_->forward(x)));
+    return mlp_dropout_->add(mixed, mlp_->forward(mlp_norm_->forward(mixed)));
+  }
+
+  // What run() adds, over fresh sequences, with the mixer as a branch.
+  void add_residuals(std::vector<fused::Residual>& residuals, std::unique_ptr<fused::Branch> mixer,
+                     torch::Device device, torch::ScalarType dtype) const {
+    residuals.push_back({mixer_norm_->weight(), std::move(mixer), mixer_dropout_->key(device)});
+    residuals.push_back(
+        {mlp_norm_->weight(), fused::swiglu_branch(mlp_->fused_weights(), dtype), mlp_dropout_->key(device)});
+  }
+
+  // The mixer as a branch that LibTorch's operations define.
+  std::unique_ptr<fused::Branch> recorded_mixer(const FreshRows& rows, std::shared_ptr<const Layer::Plan> plan,
+                                                std::span<const Tensor> state) const {
+    const auto mix = [&layer = *layer_, plan = std::move(plan),
+                      state = std::vector(state.begin(), state.end())](const Tensor& x_BTD) {
+      std::vector<Tensor> final_state;
+      return layer.forward(x_BTD, *plan, state, final_state);
+    };
+    return fused::autograd_branch(layer_->module()->parameters(),
+                                  {rows.batch, rows.steps, mixer_norm_->weight().size(0)}, mix);
+  }
+
+  // What run() adds, of one step.
+  void add_step_residuals(std::vector<fused::ForwardResidual>& residuals, const Tensor& position_B,
+                          std::span<const Tensor> state, torch::ScalarType dtype) const {
+    const torch::Device device = position_B.device();
+    residuals.push_back({mixer_norm_->weight(), layer_->step_branch(position_B, state), mixer_dropout_->key(device)});
+    residuals.push_back(
+        {mlp_norm_->weight(), fused::swiglu_branch(mlp_->fused_weights(), dtype), mlp_dropout_->key(device)});
+  }
+
+  const Layer& layer() const { return *layer_; }
+  std::int64_t inner_width() const { return inner_width_; }
+  std::vector<Tensor> mlp_parameters() const { return mlp_->parameters(); }
+
+ private:
+  std::int64_t inner_width_;
+  std::shared_ptr<RmsNorm> mixer_norm_;
+  std::unique_ptr<Layer> layer_;
+  std::shared_ptr<RmsNorm> mlp_norm_;
+  std::shared_ptr<SwiGlu> mlp_;
+  std::shared_ptr<Dropout> mixer_dropout_, mlp_dropout_;
+};
+
+BlockStack::BlockStack(std::int64_t width, double input_dropout, const std::vector<LayerSpec>& layers)
+    : width_(width), input_dropout_(register_module("input_dropout", std::make_shared<Dropout>(input_dropout))) {
+  const auto list = register_module("blocks", torch::nn::ModuleList());
+  for (const LayerSpec& spec : layers) {
+    blocks_.push_back(std::make_shared<Block>(spec, static_cast<int>(blocks_.size())));
+    list->push_back(blocks_.back());
+    counts_steps_ = counts_steps_ || blocks_.back()->layer().counts_steps();
+  }
+  norm_ = register_module("norm", std::make_shared<RmsNorm>(width));
+  first_state_.push_back(counts_steps_ ? 1 : 0);
+  for (const auto& block : blocks_) first_state_.push_back(first_state_.back() + block->layer().state_shapes().size());
+}
+
+template <class SupportOf>
+Support BlockStack::of_all_layers(SupportOf support_of) const {
+  const Layer& first = blocks_.front()->layer();
+  for (const auto& block : blocks_) {
+    const Support own = support_of(block->layer());
+    if (own) continue;
+    return block->layer().name() == first.name() ? own : Support::no(block->layer().name() + ": " + own.reason());
+  }
+  return Support();
+}
+
+Support BlockStack::learning_kernels(torch::ScalarType dtype, torch::Device device) const {
+  return of_all_layers([&](const Layer& layer) { return layer.kernels(dtype, device); });
+}
+
+Support BlockStack::block_kernels(torch::ScalarType dtype, torch::Device device) const {
+  return fused::stack_support(width_, dtype, device);
+}
+
+Support BlockStack::step_kernels(torch::ScalarType dtype, torch::Device device) const {
+  if (norm_->weight().scalar_type() != torch::kFloat32)
+    return Support::no(std::string("the parameters are in ") + torch::toString(norm_->weight().scalar_type()));
+  return of_all_layers([&](const Layer& layer) { return layer.step_kernels(dtype, device); });
+}
+
+Support BlockStack::fastest_kernels(torch::ScalarType dtype, torch::Device device) const {
+  if (Support own = learning_kernels(dtype, device); !own) return own;
+  for (const auto& block : blocks_)
+    if (const Support swiglu = fused::one_kernel_swiglu_support(width_, block->inner_width(), dtype, device); !swiglu)
+      return Support::no("SwiGLU as products: " + swiglu.reason());
+  return Support();
+}
+
+MemoryState BlockStack::initial_state(std::int64_t batch) const {
+  const auto options = parameters().front().options().requires_grad(false);
+  MemoryState state;
+  if (counts_steps_) state.tensors.push_back(torch::zeros({batch}, options.dtype(torch::kInt64)));
+  for (const auto& block : blocks_)
+    for (std::vector<std::int64_t> shape : block->layer().state_shapes()) {
+      shape.insert(shape.begin(), batch);
+      state.tensors.push_back(torch::zeros(shape, options));
+    }
+  return state;
+}
+
+template <class Make>
+BlockStack::Plans BlockStack::plans(Make make) const {
+  Plans all;
+  for (std::size_t layer = 0; layer < blocks_.size(); ++layer) {
+    std::size_t same = 0;
+    while (blocks_[same]->layer().settings() != blocks_[layer]->layer().settings()) ++same;
+    all.push_back(same < layer ? all[same] : make(blocks_[layer]->layer()));
+  }
+  return all;
+}
+
+SequenceModel::Output BlockStack::run(const Tensor& input_BTD, const MemoryState& initial, const Tensor& lengths_B,
+                                      Rows rows) {
+  return run_rows(input_BTD, initial, lengths_B, rows, /*fresh_kernels=*/false);
+}
+
+Tensor BlockStack::run_fresh(const Tensor& input_BTD, const Tensor& lengths_B, bool use_kernels) {
+  return run_rows(input_BTD, initial_state(input_BTD.size(0)), lengths_B, Rows::kFresh, use_kernels).output_BTD;
+}
+
+SequenceModel::Output BlockStack::run_rows(const Tensor& input_BTD, const MemoryState& initial, const Tensor& lengths_B,
+                                           Rows rows, bool fresh_kernels) {
+  const Span span = span_of(input_BTD.size(1), lengths_B, initial, rows, fresh_kernels);
+  MemoryState final_state;
+  if (counts_steps_) final_state.tensors.push_back(span.position_B + lengths_B);
+  const Plans plan = plans([&](const Layer& layer) { return layer.plan(span); });
+  Tensor x_BTD = input_dropout_->forward(input_BTD);
+  for (std::size_t i = 0; i < blocks_.size(); ++i)
+    x_BTD = blocks_[i]->run(x_BTD, [&](Layer& layer, const Tensor& normed_BTD) {
+      return layer.forward(normed_BTD, *plan[i], layer_state(initial, i), final_state.tensors);
+    });
+  return {norm_->forward(x_BTD), std::move(final_state)};
+}
+
+Span BlockStack::span_of(std::int64_t steps, const Tensor& lengths_B, const MemoryState& initial, Rows rows,
+                         bool fresh_kernels) const {
+  Span span{steps, lengths_B, {}, 0, norm_->weight().scalar_type(), fresh_kernels};
+  if (!counts_steps_) return span;
+  span.position_B = initial.tensors[0];
+  if (rows == Rows::kCarried) span.max_position = span.position_B.max().item<std::int64_t>();
+  return span;
+}
+
+Tensor BlockStack::run_on_kernels(const Tensor& input_BTD, const Tensor& lengths_B) {
+  const FreshRows rows{input_BTD.size(0), input_BTD.size(1), lengths_B, lengths_B.to(torch::kInt32)};
+  const torch::Device device = input_BTD.device();
+  const torch::ScalarType dtype = input_BTD.scalar_type();
+  const auto by_kernels = [&](const Layer& layer) { return static_cast<bool>(layer.kernels(dtype, device)); };
+  // Of the layers that are not.
+  MemoryState initial;
+  Plans plan(blocks_.size());
+  if (!learning_kernels(dtype, device)) {
+    initial = initial_state(rows.batch);
+    const Span span = span_of(rows.steps, lengths_B, initial, Rows::kFresh, /*fresh_kernels=*/true);
+    plan = plans([&](const Layer& layer) { return by_kernels(layer) ? nullptr : layer.plan(span); });
+  }
+  std::vector<fused::Residual> residuals;
+  for (std::size_t i = 0; i < blocks_.size(); ++i) {
+    const Block& block = *blocks_[i];
+    block.add_residuals(residuals,
+                        by_kernels(block.layer()) ? block.layer().branch(rows, device)
+                                                  : block.recorded_mixer(rows, plan[i], layer_state(initial, i)),
+                        device, dtype);
+  }
+  return fused::residual_stack(input_BTD, input_dropout_->key(device), std::move(residuals), norm_->weight());
+}
+
+Tensor BlockStack::run_step(const Tensor& input_BD, MemoryState& state) { return take_step(input_BD, state, nullptr); }
+
+Tensor BlockStack::run_step_on_kernels(const Tensor& input_BD, MemoryState& state, torch::ScalarType dtype) {
+  const Tensor position_B = state.tensors[0];  // all mixers with kernels for a step count
+  std::vector<fused::ForwardResidual> residuals;
+  for (std::size_t i = 0; i < blocks_.size(); ++i)
+    blocks_[i]->add_step_residuals(residuals, position_B, layer_state(state, i), dtype);
+  const Tensor output_BD = fused::forward_residual_stack(input_BD, dtype, input_dropout_->key(input_BD.device()),
+                                                         residuals, norm_->weight());
+  state.tensors[0].add_(1);
+  return output_BD;
+}
+
+Tensor BlockStack::run_viewed_step(const Tensor& input_BD, MemoryState& state, MemoryView& view) {
+  return take_step(input_BD, state, &view);
+}
+
+Tensor BlockStack::take_step(const Tensor& input_BD, MemoryState& state, MemoryView* view) {
+  if (view != nullptr) view->layers.assign(blocks_.size(), {});
+  const Tensor position_B = counts_steps_ ? state.tensors[0] : Tensor();
+  const Plans plan = plans([&](const Layer& layer) { return layer.step_plan(position_B, input_BD.scalar_type()); });
+  Tensor x_BD = input_dropout_->forward(input_BD);
+  for (std::size_t i = 0; i < blocks_.size(); ++i)
+    x_BD = blocks_[i]->run(x_BD, [&](Layer& layer, const Tensor& normed_BD) {
+      return layer.step(normed_BD, *plan[i], layer_state(state, i), view == nullptr ? nullptr : &view->layers[i]);
+    });
+  if (counts_steps_) state.tensors[0].add_(1);
+  return norm_->forward(x_BD);
+}
+
+std::int64_t BlockStack::multiply_adds_per_step() const {
+  std::int64_t all = multiply_adds_of(mlp_parameters());
+  for (const auto& block : blocks_) all += block->layer().multiply_adds_per_step();
+  return all;
+}
+
+std::vector<Tensor> BlockStack::mlp_parameters() const {
+  std::vector<Tensor> all;
+  for (const auto& block : blocks_) {
+    const std::vector<Tensor> own = block->mlp_parameters();
+    all.insert(all.end(), own.begin(), own.end());
+  }
+  return all;
+}
+
+std::span<const Tensor> BlockStack::layer_state(const MemoryState& state, std::size_t layer) const {
+  return std::span(state.tensors).subspan(first_state_[layer], first_state_[layer + 1] - first_state_[layer]);
+}
+
+}  // namespace engram

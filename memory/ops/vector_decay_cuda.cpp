@@ -1,0 +1,100 @@
+#include "memory/ops/vector_decay_cuda.h"
+
+#include <c10/cuda/CUDAGuard.h>
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+
+#include "kernels/fast_weights/vector_decay/vector_decay.h"
+#include "memory/core/refusal.h"
+#include "nn/device/cuda_support.h"
+
+namespace engram {
+namespace {
+
+using torch::Tensor;
+using torch::autograd::AutogradContext;
+using torch::autograd::variable_list;
+
+// q, k, v and the logarithms of decays, and the lengths.
+using Tensors = std::array<Tensor, 5>;
+
+VectorDecay problem_of(double scale, const Tensors& x) {
+  const Tensor &key_BTHK = x[1], &value_BTHV = x[2];
+  return {.batch = static_cast<int>(key_BTHK.size(0)),
+          .time = static_cast<int>(key_BTHK.size(1)),
+          .heads = static_cast<int>(key_BTHK.size(2)),
+          .key_width = static_cast<int>(key_BTHK.size(3)),
+          .value_width = static_cast<int>(value_BTHV.size(3)),
+          .scale = static_cast<float>(scale),
+          .query_BTHK = x[0].const_data_ptr<float>(),
+          .key_BTHK = key_BTHK.const_data_ptr<float>(),
+          .value_BTHV = value_BTHV.const_data_ptr<float>(),
+          .log_decay_BTHK = x[3].const_data_ptr<float>(),
+          .length_B = x[4].const_data_ptr<std::int64_t>()};
+}
+
+class VectorDecayFunction : public torch::autograd::Function<VectorDecayFunction> {
+ public:
+  static Tensor forward(AutogradContext* context, double scale, const Tensor& query_BTHK, const Tensor& key_BTHK,
+                        const Tensor& value_BTHV, const Tensor& log_decay_BTHK, const Tensor& length_B) {
+    const c10::cuda::CUDAGuard guard(value_BTHV.device());
+    Tensors x = {query_BTHK, key_BTHK, value_BTHV, log_decay_BTHK, length_B};
+    for (Tensor& tensor : x) tensor = tensor.contiguous();
+    Tensor output_BTHV = torch::empty_like(x[2]);
+    vector_decay_forward(problem_of(scale, x), output_BTHV.data_ptr<float>(), current_stream());
+    context->save_for_backward({x.begin(), x.end()});
+    context->saved_data["scale"] = scale;
+    return output_BTHV;
+  }
+
+  static variable_list backward(AutogradContext* context, const variable_list& gradients) {
+    TORCH_CHECK(!torch::GradMode::is_enabled(), "a decay for each channel on a GPU has no second derivative");
+    const variable_list saved = context->get_saved_variables();
+    Tensors x;
+    std::copy_n(saved.begin(), x.size(), x.begin());
+    const c10::cuda::CUDAGuard guard(x[2].device());
+    const Tensor d_output_BTHV = gradients[0].contiguous();
+    std::array<Tensor, 4> d_x;
+    for (std::size_t i = 0; i < d_x.size(); ++i) d_x[i] = torch::empty_like(x[i]);
+    vector_decay_backward(problem_of(context->saved_data["scale"].toDouble(), x), d_output_BTHV.const_data_ptr<float>(),
+                          {.query_BTHK = d_x[0].data_ptr<float>(),
+                           .key_BTHK = d_x[1].data_ptr<float>(),
+                           .value_BTHV = d_x[2].data_ptr<float>(),
+                           .log_decay_BTHK = d_x[3].data_ptr<float>()},
+                          current_stream());
+    return {Tensor(), d_x[0], d_x[1], d_x[2], d_x[3], Tensor()};
+  }
+};
+
+}  // namespace
+
+Support supports_vector_decay_on_gpu(const VectorDecayInput& input) {
+  const Tensor &key_BTHK = input.key_BTHK, &value_BTHV = input.value_BTHV;
+  for (const Tensor* const x : {&input.query_BTHK, &key_BTHK, &value_BTHV, &input.log_decay_BTHK}) {
+    if (!x->is_cuda() || x->device() != key_BTHK.device()) return refusal("the tensors are not on one GPU");
+    if (x->scalar_type() == torch::kFloat64) return refusal("they are in double precision");
+    if (x->dim() != 4 || x->sizes() != (x == &value_BTHV ? value_BTHV : key_BTHK).sizes())
+      return refusal("queries, keys and decays are not of one shape [B, T, H, K]");
+    if (x->numel() == 0) return refusal("a tensor ", x->sizes(), " is empty");
+    if (x->numel() > std::numeric_limits<int>::max() / 2) return refusal("a tensor ", x->sizes(), " is too long");
+    if (x->size(3) > kMaxVectorDecayWidth)
+      return refusal("a head has ", x->size(3), " channels, more than ", kMaxVectorDecayWidth);
+  }
+  if (value_BTHV.sizes().slice(0, 3) != key_BTHK.sizes().slice(0, 3))
+    return refusal("keys ", key_BTHK.sizes(), " and values ", value_BTHV.sizes(), " are of different steps");
+  return {};
+}
+
+Tensor vector_decay_on_gpu(const VectorDecayInput& input, const Tensor& lengths_B) {
+  const Support support = supports_vector_decay_on_gpu(input);
+  TORCH_CHECK(support, "a decay for each channel: ", support.reason());
+  const auto single = [](const Tensor& x) { return x.to(torch::kFloat32); };
+  return VectorDecayFunction::apply(input.scale, single(input.query_BTHK), single(input.key_BTHK),
+                                    single(input.value_BTHV), single(input.log_decay_BTHK), lengths_B);
+}
+
+}  // namespace engram

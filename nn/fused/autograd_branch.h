@@ -1,0 +1,22 @@
+// A residual branch (residual_stack.h) that LibTorch's operations define: what the forward pass records is
+// differentiated in the stack's backward pass.
+#pragma once
+
+#include <torch/torch.h>
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "nn/fused/residual_stack.h"
+
+namespace engram::fused {
+
+// operation: x [..., D] of `shape` -> [..., D] of any floating type, with products in x's type (nn/device/autocast.h),
+// without a wait for the device. Called once. parameters: those that it reads; of them the ones that require gradients
+// get some.
+std::unique_ptr<Branch> autograd_branch(std::vector<torch::Tensor> parameters, std::vector<std::int64_t> shape,
+                                        std::function<torch::Tensor(const torch::Tensor&)> operation);
+
+}  // namespace engram::fused

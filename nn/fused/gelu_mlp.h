@@ -1,0 +1,28 @@
+// The MLP of a GPT-2 block on a GPU as a residual branch (residual_stack.h), with a backward pass of its own. Rows
+// [M, P] and types: as in fused_rows.h.
+#pragma once
+
+#include <torch/torch.h>
+
+#include <memory>
+#include <vector>
+
+#include "nn/fused/residual_stack.h"
+
+namespace engram::fused {
+
+struct AffineWeights {
+  torch::Tensor weight_OI, bias_O;
+};
+
+struct GeluMlpWeights {
+  AffineWeights up, down;
+};
+
+// Wdown gelu(Wup n + bup) + bdown, gelu in its tanh form
+std::unique_ptr<Branch> gelu_mlp_branch(const GeluMlpWeights& weights);
+
+// Weight and bias of each, in order.
+std::vector<torch::Tensor> list_of(std::initializer_list<AffineWeights> parts);
+
+}  // namespace engram::fused

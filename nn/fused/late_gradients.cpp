@@ -1,0 +1,20 @@
+#include "nn/fused/late_gradients.h"
+
+#include "nn/fused/side_work.h"
+
+namespace engram {
+
+std::vector<torch::Tensor> late_gradients(torch::Device device, const std::function<void()>& backward,
+                                          const std::function<std::vector<torch::Tensor>()>& gradients) {
+  if (!device.is_cuda()) {
+    backward();
+    return gradients();
+  }
+  fused::LateWeightGradients late;
+  backward();
+  std::vector<torch::Tensor> all = gradients();
+  late.join(all);
+  return all;
+}
+
+}  // namespace engram

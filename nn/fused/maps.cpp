@@ -1,0 +1,135 @@
+#include "nn/fused/maps.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <utility>
+
+#include "nn/fused/linear.h"
+#include "nn/fused/rows.h"
+#include "nn/fused/side_work.h"
+
+namespace engram::fused {
+namespace {
+
+using torch::Tensor;
+using torch::autograd::AutogradContext;
+using torch::autograd::variable_list;
+
+// Weights, then the biases that there are: in the order of the gradients.
+variable_list parameters_of(const std::vector<LinearMap>& maps) {
+  variable_list all;
+  for (const LinearMap& map : maps) all.push_back(map.weight_OI);
+  for (const LinearMap& map : maps)
+    if (map.bias_O.defined()) all.push_back(map.bias_O);
+  return all;
+}
+
+// N: the maps' outputs one behind the other, those of each padded to what the kernels load together.
+class MapsPass : public torch::CustomClassHolder {
+ public:
+  MapsPass(Tensor x_MI, std::vector<LinearMap> maps) : x_MI_(std::move(x_MI)), maps_(std::move(maps)) {}
+
+  variable_list forward() {
+    std::vector<Tensor> weights, biases;
+    for (const LinearMap& map : maps_) {
+      weights.push_back(map.weight_OI.detach());
+      biases.push_back(map.bias_O.defined() ? map.bias_O.detach() : map.weight_OI.new_zeros({outputs_of(map)}));
+    }
+    weight_NI_ = joined(weights, 0).to(x_MI_.scalar_type());
+    const Tensor y_MN = has_biases()
+                            ? affine(x_MI_, weight_NI_, joined(biases, 0).to(x_MI_.scalar_type()), /*relu=*/false)
+                            : product(x_MI_, weight_NI_.t());
+    return parts_of(y_MN, 1);
+  }
+
+  // The gradients of x (if it is wanted) and of the parameters. d_y: an undefined one is zero.
+  variable_list backward(variable_list d_y, bool wants_x) const {
+    for (std::size_t i = 0; i < maps_.size(); ++i)
+      if (!d_y[i].defined()) d_y[i] = x_MI_.new_zeros({x_MI_.size(0), outputs_of(maps_[i])});
+    const Tensor d_y_MN = joined(d_y, 1);
+    const auto d_x = [&] { return wants_x ? product(d_y_MN, weight_NI_) : Tensor(); };
+    if (!x_MI_.is_cuda()) {  // of maps without biases
+      variable_list gradients{d_x()};
+      append(gradients, parts_of(product_float(d_y_MN.t(), x_MI_), 0));
+      return gradients;
+    }
+    SideWork side(SideStreamOf::kLayerWeights);
+    Tensor d_weight;
+    side.run([&] { d_weight = weight_gradient(d_y_MN, x_MI_); });
+    variable_list gradients{d_x()};  // beside it
+    append(gradients, parts_of(sum_of_parts(d_weight, side), 0));
+    const variable_list d_biases = has_biases() ? parts_of(column_sums(d_y_MN, side), 0) : variable_list();
+    side.finish(/*gradients=*/{}, /*of_leaves=*/false);
+    for (std::size_t i = 0; i < maps_.size(); ++i)
+      if (maps_[i].bias_O.defined()) gradients.push_back(d_biases[i]);
+    return gradients;
+  }
+
+ private:
+  static std::int64_t outputs_of(const LinearMap& map) { return map.weight_OI.size(0); }
+  static void append(variable_list& to, const variable_list& more) { to.insert(to.end(), more.begin(), more.end()); }
+  bool has_biases() const {
+    return std::ranges::any_of(maps_, [](const LinearMap& map) { return map.bias_O.defined(); });
+  }
+
+  // The maps' own tensors along `dimension` of N, and back as views.
+  static Tensor joined(const variable_list& parts, std::int64_t dimension) {
+    variable_list padded;
+    for (const Tensor& part : parts) {
+      padded.push_back(part);
+      std::vector<std::int64_t> shape = part.sizes().vec();
+      auto& size = shape[static_cast<std::size_t>(dimension)];
+      size = round_up(size, kVectorElements) - size;
+      if (size > 0) padded.push_back(part.new_zeros(shape));
+    }
+    return padded.size() == 1 ? padded[0].contiguous() : torch::cat(padded, dimension);
+  }
+  variable_list parts_of(const Tensor& whole, std::int64_t dimension) const {
+    variable_list parts;
+    std::int64_t first = 0;
+    for (const LinearMap& map : maps_) {
+      parts.push_back(whole.narrow(dimension, first, outputs_of(map)));
+      first += round_up(outputs_of(map), kVectorElements);
+    }
+    return parts;
+  }
+
+  Tensor x_MI_;
+  std::vector<LinearMap> maps_;
+  Tensor weight_NI_;
+};
+
+class MapsFunction : public torch::autograd::Function<MapsFunction> {
+ public:
+  static variable_list forward(AutogradContext* context, const Tensor& x_MI, at::TensorList parameters,
+                               const c10::intrusive_ptr<MapsPass>& pass) {
+    (void)x_MI, (void)parameters;  // what the graph follows; the pass has them
+    context->set_materialize_grads(false);
+    context->saved_data["pass"] = c10::IValue::make_capsule(pass);
+    return pass->forward();
+  }
+  static variable_list backward(AutogradContext* context, const variable_list& gradient) {
+    const auto holder = context->saved_data["pass"].toCapsule();
+    variable_list gradients = static_cast<MapsPass&>(*holder).backward(gradient, context->needs_input_grad(0));
+    gradients.emplace_back();  // of the pass
+    return gradients;
+  }
+};
+
+}  // namespace
+
+std::vector<Tensor> linear_maps(const Tensor& x, const std::vector<LinearMap>& maps) {
+  const variable_list parameters = parameters_of(maps);
+  const Tensor x_MI = x.reshape({-1, x.size(-1)});
+  variable_list outputs =
+      MapsFunction::apply(x_MI, at::TensorList(parameters), c10::make_intrusive<MapsPass>(x_MI.detach(), maps));
+  std::vector<std::int64_t> shape = x.sizes().vec();
+  for (Tensor& output : outputs) {
+    shape.back() = output.size(1);
+    output = output.view(shape);
+  }
+  return outputs;
+}
+
+}  // namespace engram::fused

@@ -1,0 +1,22 @@
+// Norms of rows on a GPU by kernels/block/row_norm.h as differentiable operations, where no kernel around them takes
+// them along (residual_stack.h): x [..., D] -> [..., D] in x's type, computed in float32.
+#pragma once
+
+#include <torch/torch.h>
+
+#include "nn/fused/residual_stack.h"
+
+namespace engram::fused {
+
+// Whether the kernel takes x: float32 or bfloat16 on a GPU, not empty, D a multiple of 8 up to 1,024, and not under
+// PlainOperations.
+bool takes_rows(const torch::Tensor& x);
+// And with float32 weights beside x.
+bool takes_norm(const torch::Tensor& x, const Norm& norm);
+
+torch::Tensor normed(const torch::Tensor& x, const Norm& norm);
+
+// x / sqrt(|x|^2 + epsilon)
+torch::Tensor l2_normed(const torch::Tensor& x, double epsilon);
+
+}  // namespace engram::fused

@@ -1,0 +1,89 @@
+// WeightStack: float32 parameters as one padded matrix in the type of the products, and the gradient of that matrix
+// back as gradients of the parameters (kernels/block/pack.h). WeightPacking: many of them by one kernel.
+#pragma once
+
+#include <torch/torch.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "kernels/block/pack.h"
+#include "kernels/block/swiglu/swiglu.h"
+#include "nn/device/cuda_support.h"
+#include "nn/fused/side_work.h"
+
+namespace engram::fused {
+
+// `count` indices in one piece.
+inline PackGroups padded_to(std::int64_t count, int padded) {
+  return {static_cast<int>(count), static_cast<int>(count), padded};
+}
+
+class WeightStack {
+ public:
+  WeightStack(int rows, int columns) : rows_(rows), columns_(columns) {}
+
+  // A parameter [rows, columns], or [columns] for one row.
+  void add(const torch::Tensor& parameter, int first_row, PackGroups rows, PackGroups columns) {
+    parameters_.push_back(parameter.detach().contiguous());
+    segments_.push_back({parameters_.back().data_ptr<float>(), first_row, rows, columns});
+  }
+
+  // The gradients in the order of add(), each in its parameter's shape, which the side makes of the matrix's, float32
+  // [rows, columns], or of parts of it, [N, rows, columns].
+  std::vector<torch::Tensor> gradients(const torch::Tensor& gradient, SideWork& side) const {
+    const std::int64_t parts = gradient.dim() == 3 ? gradient.size(0) : 1, size = std::int64_t{rows_} * columns_;
+    TORCH_CHECK(gradient.numel() == parts * size && gradient.is_contiguous(), "the gradient of ", rows_, " x ",
+                columns_, " weights has the shape ", gradient.sizes());
+    std::vector<torch::Tensor> gradients;
+    for (std::size_t i = 0; i < parameters_.size(); ++i) {
+      gradients.push_back(torch::empty_like(parameters_[i]));
+      const auto& [matrix, first_row, rows, columns] = segments_[i];
+      side.add({.parts = gradient.data_ptr<float>() + std::int64_t{first_row} * columns_,
+                .count = static_cast<int>(parts),
+                .stride = columns_,
+                .distance = size,
+                .rows = rows,
+                .columns = columns,
+                .gradient = gradients[i].data_ptr<float>()},
+               gradient);
+    }
+    return gradients;
+  }
+
+ private:
+  friend class WeightPacking;
+
+  int rows_, columns_;
+  std::vector<PackSegment> segments_;
+  std::vector<torch::Tensor> parameters_;  // what the segments point into
+};
+
+// Matrices to be written by one launch of each kernel. What is packed must live until run().
+class WeightPacking {
+ public:
+  explicit WeightPacking(torch::ScalarType dtype) : dtype_(dtype) {}
+
+  // [rows, columns], in the type of the products or another one; run() writes it.
+  torch::Tensor add(const WeightStack& stack, torch::ScalarType dtype) {
+    const torch::Tensor matrix =
+        torch::empty({stack.rows_, stack.columns_}, stack.parameters_.at(0).options().dtype(dtype));
+    matrices_.push_back({kernel_dtype(matrix), stack.rows_, stack.columns_, matrix.data_ptr(), stack.segments_});
+    return matrix;
+  }
+  torch::Tensor add(const WeightStack& stack) { return add(stack, dtype_); }
+  void add(const SwiGluPacking& packing) { swiglus_.push_back(packing); }
+
+  void run() const {
+    pack(matrices_, current_stream());
+    fused_swiglu_pack(swiglus_, current_stream());
+  }
+
+ private:
+  torch::ScalarType dtype_;  // of the products
+  std::vector<PackedMatrix> matrices_;
+  std::vector<SwiGluPacking> swiglus_;
+};
+
+}  // namespace engram::fused

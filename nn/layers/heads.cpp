@@ -1,0 +1,94 @@
+#include "nn/layers/heads.h"
+
+#include <cmath>
+#include <cstddef>
+#include <string>
+#include <utility>
+
+#include "nn/cpu/layers.h"
+#include "nn/device/autocast.h"
+#include "nn/device/plain_operations.h"
+#include "nn/fused/heads.h"
+
+namespace engram {
+namespace {
+
+void init_hidden(torch::nn::Linear& layer) {
+  const double bound = 1 / std::sqrt(static_cast<double>(layer->weight.size(0)));
+  torch::nn::init::uniform_(layer->weight, -bound, bound);
+  torch::nn::init::constant_(layer->bias, 0.1);
+}
+
+const torch::Tensor& first_weight(const HeadGroup& group) { return group.learning.front()->layers().hidden1->weight; }
+
+fused::HeadSizes sizes_of(const HeadGroup& group) {
+  const HeadImpl::Layers layers = group.learning.front()->layers();
+  return {.width = layers.hidden1->weight.size(1),
+          .hidden = layers.hidden1->weight.size(0),
+          .actions = layers.output->weight.size(0),
+          .learning = static_cast<int>(group.learning.size()),
+          .targets = static_cast<int>(group.targets.size())};
+}
+
+template <class Weights>
+std::vector<Weights> weights_of(const std::vector<Head>& heads) {
+  std::vector<Weights> weights;
+  for (const Head& head : heads) {
+    const auto [hidden1, hidden2, output] = head->layers();
+    weights.push_back({hidden1->weight, hidden1->bias, hidden2->weight, hidden2->bias, output->weight, output->bias});
+  }
+  return weights;
+}
+
+}  // namespace
+
+HeadImpl::HeadImpl(std::int64_t width, std::int64_t hidden_width, std::int64_t num_actions, double last_layer_bound)
+    : hidden1_(register_module("hidden1", torch::nn::Linear(width, hidden_width))),
+      hidden2_(register_module("hidden2", torch::nn::Linear(hidden_width, hidden_width))),
+      output_(register_module("output", torch::nn::Linear(hidden_width, num_actions))) {
+  init_hidden(hidden1_);
+  init_hidden(hidden2_);
+  torch::nn::init::uniform_(output_->weight, -last_layer_bound, last_layer_bound);
+  torch::nn::init::uniform_(output_->bias, -last_layer_bound, last_layer_bound);
+}
+
+torch::Tensor HeadImpl::forward(const torch::Tensor& hidden) {
+  const torch::Tensor last = hidden2_(hidden1_(hidden).relu_()).relu_();
+  const torch::ScalarType own = output_->weight.scalar_type();
+  const ComputeIn products(last.device(), own);
+  return output_(last.to(own));
+}
+
+Support HeadGroup::kernels(torch::ScalarType dtype, torch::Device device) const {
+  if (first_weight(*this).scalar_type() != torch::kFloat32)
+    return Support::no(std::string("the parameters are in ") + torch::toString(first_weight(*this).scalar_type()));
+  return fused::heads_support(sizes_of(*this), dtype, device);
+}
+
+Support HeadGroup::one_kernel(torch::ScalarType dtype, torch::Device device) const {
+  return fused::one_kernel_heads_support(sizes_of(*this), dtype, device);
+}
+
+HeadGroup::Outputs HeadGroup::outputs(const torch::Tensor& features, torch::ScalarType dtype, bool use_kernels) const {
+  if (use_kernels && kernels(dtype, features.device())) {
+    fused::HeadOutputs out = fused::heads(features.to(dtype), weights_of<fused::HeadWeights>(learning),
+                                          weights_of<fused::HeadWeights>(targets));
+    return {std::move(out.learning), std::move(out.targets)};
+  }
+  const ComputeIn products(features.device(), dtype);
+  const PlainOperations plain(!use_kernels);
+  const torch::Tensor input = features.to(first_weight(*this).scalar_type());
+  Outputs out;
+  if (cpu::takes(input)) {
+    std::vector<torch::Tensor> all =
+        cpu::heads(input, weights_of<cpu::HeadWeights>(learning), weights_of<cpu::HeadWeights>(targets));
+    const auto first_target = all.begin() + static_cast<std::ptrdiff_t>(learning.size());
+    return {{all.begin(), first_target}, {first_target, all.end()}};
+  }
+  for (Head head : learning) out.learning.push_back(head(input));
+  const torch::NoGradGuard no_grad;
+  for (Head head : targets) out.targets.push_back(head(input));
+  return out;
+}
+
+}  // namespace engram

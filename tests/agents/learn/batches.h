@@ -1,0 +1,48 @@
+// What tells two batches of episodes apart.
+#pragma once
+
+#include <torch/torch.h>
+
+#include <cstdint>
+#include <string>
+
+#include "agents/play/episode.h"
+
+namespace engram {
+
+// Nothing where `actual`, of any device, holds what `expected`, of the CPU, holds, and only padding after it.
+inline std::string difference(const EpisodeBatch& actual, const EpisodeBatch& expected, int num_actions) {
+  const auto compare = [](const char* name, const torch::Tensor& on_device, const torch::Tensor& wanted,
+                          double padding) -> std::string {
+    const torch::Tensor found = on_device.cpu();
+    if (found.scalar_type() != wanted.scalar_type()) return std::string(name) + ": another type";
+    if (wanted.dim() == 1) return torch::equal(found, wanted) ? "" : name;
+    const std::int64_t time = wanted.size(1);
+    if (found.size(1) < time || !torch::equal(found.narrow(1, 0, time), wanted)) return name;
+    const torch::Tensor behind = found.narrow(1, time, found.size(1) - time);
+    return (behind == padding).all().item<bool>() ? "" : std::string(name) + ": padding";
+  };
+  for (const std::string& found :
+       {compare("observation", actual.observation, expected.observation, 0),
+        compare("previous action", actual.previous_action_BT1, expected.previous_action_BT1, num_actions),
+        compare("previous reward", actual.previous_reward_BT1, expected.previous_reward_BT1, 0),
+        compare("action", actual.action_BT, expected.action_BT, 0),
+        compare("reward", actual.reward_BT, expected.reward_BT, 0),
+        compare("terminated", actual.terminated_BT, expected.terminated_BT, 0),
+        compare("steps", actual.steps_B, expected.steps_B, 0), compare("mask", actual.mask_BT, expected.mask_BT, 0)})
+    if (!found.empty()) return found;
+  return "";
+}
+
+inline EpisodeBatch to_device(const EpisodeBatch& batch, torch::Device device) {
+  return {batch.observation.to(device),
+          batch.previous_action_BT1.to(device),
+          batch.previous_reward_BT1.to(device),
+          batch.action_BT.to(device),
+          batch.reward_BT.to(device),
+          batch.terminated_BT.to(device),
+          batch.steps_B.to(device),
+          batch.mask_BT.to(device)};
+}
+
+}  // namespace engram

@@ -1,0 +1,90 @@
+// A few updates of one learner, or of several ranks that learn as one: the same work for threads on CPUs and programs
+// on GPUs.
+#pragma once
+
+#include <torch/torch.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <limits>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "agents/learn/sac/sac_learner.h"
+#include "agents/play/episode_store.h"
+#include "storage/weights.h"
+#include "tests/agents/act/small_agent.h"
+#include "tests/agents/learn/batches.h"
+
+namespace engram::testing {
+
+inline bool equal(const TensorMap& a, const TensorMap& b) {
+  return a.size() == b.size() &&
+         std::ranges::all_of(a, [&](const auto& item) { return torch::equal(item.second, b.at(item.first)); });
+}
+
+// What some updates came to.
+struct Learnt {
+  TensorMap weights;  // on the CPU
+  std::vector<double> scalars;
+  std::int64_t faults = 0;
+
+  bool operator==(const Learnt& other) const { return scalars == other.scalars && equal(weights, other.weights); }
+};
+
+class LearningTask {
+ public:
+  explicit LearningTask(const std::string& backbone = "deltanet", torch::ScalarType type = torch::kFloat64)
+      : task_(vector_task(4, 3, 9)),
+        backbone_(small_backbone(backbone, 8)),
+        type_(type),
+        store_({}, task_, 200, torch::kCPU) {
+    Rng rng(1, Purpose::kTest, 0, 0);
+    for (int i = 0; i < 7; ++i)
+      store_.add(random_episode(task_, 1 + static_cast<int>(rng.below(9)),
+                                i % 2 == 0 ? End::kTerminated : End::kTruncated, rng));
+  }
+
+  // Draws from LibTorch's generator, which is the program's.
+  std::shared_ptr<AgentNetwork> first_network(torch::Device device = torch::kCPU) const {
+    torch::manual_seed(1);
+    auto network = std::make_shared<AgentNetwork>(NetworkOptions{.hidden_width = 6, .dropout = 0}, backbone_, task_);
+    scatter_weights(*network, 0.3);
+    network->to(device, type_);
+    network->train();
+    return network;
+  }
+
+  // The part of a rank of seven episodes that are dealt to so many, as long as the longest of all. `spoilt`: its
+  // rewards are no numbers.
+  EpisodeBatch batch(int rank, int ranks, bool spoilt = false) {
+    const Block own = block_of(7, rank, ranks);
+    std::vector<std::int64_t> indices;
+    for (std::int64_t i = 0; i < own.count; ++i) indices.push_back(own.first + i);
+    EpisodeBatch part = store_.gather(indices, task_.max_episode_steps);
+    if (spoilt) part.reward_BT.fill_(std::numeric_limits<float>::quiet_NaN());
+    return part;
+  }
+
+ private:
+  const TaskInfo task_;
+  const BackboneConfig backbone_;
+  const torch::ScalarType type_;
+  EpisodeStore store_;
+};
+
+// So many updates of one batch, as one of the ranks.
+inline Learnt learn(const std::shared_ptr<Ranks>& ranks, const SacOptions& options,
+                    const std::shared_ptr<AgentNetwork>& network, const EpisodeBatch& batch, int updates) {
+  Learnt learnt;
+  SacLearner learner(options, network, {}, ranks);
+  for (int i = 0; i < updates; ++i)
+    for (const auto& [name, value] : learner.update(batch)) learnt.scalars.push_back(value.item<double>());
+  for (const auto& [name, tensor] : copied_weights(*network)) learnt.weights[name] = tensor.cpu();
+  learnt.faults = learner.faults().count;
+  return learnt;
+}
+
+}  // namespace engram::testing

@@ -1,0 +1,91 @@
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+#include "tests/kernels/attention/attention_case.h"
+
+using namespace engram;
+using namespace engram::testing;
+
+namespace {
+
+double loss(const AttentionReferenceInput& input, const std::vector<double>& d_output) {
+  const auto output = attention_reference(input).output_BTHW;
+  double sum = 0;
+  for (std::size_t i = 0; i < output.size(); ++i) sum += output[i] * d_output[i];
+  return sum;
+}
+
+}  // namespace
+
+TEST_CASE("the reference of attention: numbers by hand") {
+  // Two steps, one head of width 2, no positions: scores 1 and 3, weights softmax(1, 3).
+  AttentionReferenceInput input{{1, 2, 1, 2}, 1.0, 2, 0, {0, 0, 1, 1}, {1, 0, 1, 2}, {5, 6, 7, 8}, {2}, {}, 0,
+                                {},           {},  {}};
+  const auto output = attention_reference(input).output_BTHW;
+  const double w = 1 / (1 + std::exp(2.0));
+  CHECK(output[0] == doctest::Approx(5));
+  CHECK(output[2] == doctest::Approx(5 * w + 7 * (1 - w)));
+  input.window = 1;
+  CHECK(attention_reference(input).output_BTHW[2] == doctest::Approx(7));
+  // One pair of channels turns by one radian a step: k_0 . q_1 becomes cos 1 + sin(-1) at a distance of one.
+  input.window = 2, input.rotary_width = 2;
+  const double score = std::cos(1.0) + std::sin(-1.0), v = 1 / (1 + std::exp(3 - score));
+  CHECK(attention_reference(input).output_BTHW[2] == doctest::Approx(5 * v + 7 * (1 - v)));
+}
+
+TEST_CASE("the reference's gradient of attention equals finite differences") {
+  for (const double dropout : {0.0, 0.3})
+    for (const int slots : {0, 4}) {
+      AttentionCase c{{3, 9, 2, 6}, 4, Dtype::kFloat32};
+      c.dropout = dropout, c.slots = slots, c.rotary_width = 4, c.seed = 5;
+      AttentionProblem problem = make_attention(c);
+      std::int64_t seed_tick[2];
+      draw_as_device(problem.input, c, seed_tick);
+      const auto gradient = attention_reference_backward(problem.input, problem.d_output_BTHW);
+      for (const auto& [x, d_x] :
+           {std::pair(&problem.input.q_BTHW, &gradient.q_BTHW), std::pair(&problem.input.k_BTHW, &gradient.k_BTHW),
+            std::pair(&problem.input.v_BTHW, &gradient.v_BTHW)})
+        for (std::size_t i = 0; i < x->size(); i += 5) {
+          constexpr double kStep = 1e-5;
+          const double before = (*x)[i];
+          (*x)[i] = before + kStep;
+          const double above = loss(problem.input, problem.d_output_BTHW);
+          (*x)[i] = before - kStep;
+          const double below = loss(problem.input, problem.d_output_BTHW);
+          (*x)[i] = before;
+          CHECK((above - below) / (2 * kStep) == doctest::Approx((*d_x)[i]).epsilon(1e-6).scale(1));
+        }
+    }
+}
+
+TEST_CASE("the reference of attention: a sequence in pieces equals the whole") {
+  AttentionCase c{{2, 12, 2, 6}, 5, Dtype::kFloat32};
+  c.ragged = false, c.slots = 5, c.fresh = true;
+  const AttentionReferenceInput whole = make_attention(c).input;
+  const auto expected = attention_reference(whole);
+  AttentionReferenceInput piece = whole;
+  piece.shape.time = 4;
+  piece.length_B = {4, 4};
+  for (int begin = 0; begin < 12; begin += 4) {
+    for (const auto part :
+         {&AttentionReferenceInput::q_BTHW, &AttentionReferenceInput::k_BTHW, &AttentionReferenceInput::v_BTHW}) {
+      (piece.*part).clear();
+      for (int row = 0; row < 2; ++row)
+        (piece.*part)
+            .insert((piece.*part).end(), &(whole.*part)[(row * 12 + begin) * 12],
+                    &(whole.*part)[(row * 12 + begin + 4) * 12 - 1] + 1);
+    }
+    const auto actual = attention_reference(piece);
+    for (int row = 0; row < 2; ++row)
+      for (int i = 0; i < 4 * 12; ++i)
+        CHECK(actual.output_BTHW[row * 48 + i] == doctest::Approx(expected.output_BTHW[(row * 12 + begin) * 12 + i]));
+    piece.past_key_BSHW = actual.ring_key_BSHW, piece.past_value_BSHW = actual.ring_value_BSHW;
+    for (auto& position : piece.position_B) position += 4;
+  }
+  CHECK(relative_error(piece.past_key_BSHW, expected.ring_key_BSHW) < 1e-12);
+}

@@ -1,0 +1,270 @@
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "kernels/block/elementwise.h"
+#include "tests/kernels/block/block_test.h"
+
+using namespace engram;
+using namespace engram::testing;
+
+namespace {
+
+constexpr std::int64_t kSeedTick[2] = {7, 11};
+
+struct Shape {
+  std::int64_t rows;
+  int width, stride;
+};
+
+std::string text(const Shape& s, Dtype dtype) {
+  return std::to_string(s.rows) + " rows of " + std::to_string(s.width) + " in " + std::to_string(s.stride) + " " +
+         name_of(dtype);
+}
+
+DropoutAdd dropout_of(const Shape& s, Dtype dtype, const DropoutKey& dropout, const void* x, const void* residual) {
+  return {s.rows, s.width, s.stride, s.stride, dtype, dropout, x, residual};
+}
+
+// Odd numbers of rows and channels, with gaps and without, less than a block and many blocks.
+const std::vector<Shape> kShapes = {{1, 1, 1},        {1, 5, 5},      {3, 7, 8},       {17, 50, 50},
+                                    {33, 50, 56},     {65, 59, 64},   {129, 100, 100}, {129, 100, 104},
+                                    {1000, 111, 112}, {31, 333, 336}, {7, 1000, 1024}, {9001, 100, 104}};
+const std::vector<Shape> kSmallShapes = {{3, 7, 8}, {17, 50, 50}, {33, 50, 56}};
+
+// base/dropout.h: element c of a row belongs to group row * dropout_row(width) / 8 + c / 8; after the width nothing
+// is dropped.
+Numbers dropout_factors(const DropoutKey& dropout, const Shape& s) {
+  Numbers factor(s.rows * s.stride, 1);
+  if (!dropout.drops()) return factor;
+  for (std::int64_t row = 0; row < s.rows; ++row)
+    for (int first = 0; first < s.width; first += kDropoutGroup) {
+      float drawn[kDropoutGroup];
+      dropout.draw((row * dropout_row(s.width) + first) / kDropoutGroup, drawn);
+      for (int i = 0; i < kDropoutGroup && first + i < s.stride; ++i) factor[row * s.stride + first + i] = drawn[i];
+    }
+  return factor;
+}
+
+void check_dropout(const Shape& s, Dtype dtype, double probability, bool add) {
+  const std::string name = text(s, dtype) + (add ? " added" : "");
+  INFO(name);
+  Rng rng(static_cast<unsigned>(s.rows), Purpose::kTest, 2, static_cast<unsigned>(s.width));
+  const Numbers x = normal_rows(rng, s.rows, s.width, s.stride, dtype),
+                residual = normal_rows(rng, s.rows, s.width, s.stride, dtype);
+  const DeviceBuffer<std::int64_t> seed_tick(std::vector<std::int64_t>{kSeedTick[0], kSeedTick[1]});
+  const Numbers factor = dropout_factors(DropoutKey(kSeedTick, 5, probability), s);
+  Numbers expected(x.size());
+  for (std::size_t i = 0; i < x.size(); ++i) expected[i] = x[i] * factor[i] + (add ? residual[i] : 0);
+  const DeviceBytes on_device = upload(x, dtype), other = upload(residual, dtype);
+  const auto run = [&](DeviceBytes& y, const DeviceBytes& from, const DeviceBytes& added) {
+    const DropoutKey dropout(seed_tick.data(), 5, probability);
+    dropout_add(dropout_of(s, dtype, dropout, from.data(), add ? added.data() : nullptr), y.data(), nullptr);
+    return download(y, dtype);
+  };
+  DeviceBytes y = poisoned(x.size(), dtype);
+  const Numbers actual = run(y, on_device, other);
+  CHECK(relative_error(actual, expected) <= rounded_once(dtype));
+  DeviceBytes over_x = upload(x, dtype), over_residual = upload(residual, dtype);
+  CHECK(run(over_x, over_x, other) == actual);
+  if (add) CHECK(run(over_residual, on_device, over_residual) == actual);
+  // Dropped is exactly zero, or exactly the residual.
+  std::size_t wrong = 0;
+  for (std::size_t i = 0; i < x.size(); ++i) wrong += factor[i] == 0 && actual[i] != (add ? residual[i] : 0);
+  CHECK(wrong == 0);
+}
+
+double silu(double x) { return x / (1 + std::exp(-x)); }
+
+void check_swiglu(std::int64_t rows, int inner, Dtype dtype) {
+  const std::string name = text({rows, inner, inner}, dtype);
+  INFO(name);
+  Rng rng(static_cast<unsigned>(rows), Purpose::kTest, 3, static_cast<unsigned>(inner));
+  const Numbers gate_up = normals(rng, rows * 2 * inner, dtype, 3), d_hidden = normals(rng, rows * inner, dtype);
+  Numbers hidden(rows * inner), gradient(rows * 2 * inner);
+  for (std::int64_t i = 0; i < rows * inner; ++i) {
+    const std::int64_t gate = i / inner * 2 * inner + i % inner, up = gate + inner;
+    const auto function = [](const Numbers& in) { return Numbers{silu(in[0]) * in[1]}; };
+    hidden[i] = function({gate_up[gate], gate_up[up]})[0];
+    const Numbers d = numeric_gradient(function, {gate_up[gate], gate_up[up]}, {d_hidden[i]});
+    gradient[gate] = d[0], gradient[up] = d[1];
+  }
+  const DeviceBytes in = upload(gate_up, dtype), d = upload(d_hidden, dtype);
+  DeviceBytes out = poisoned(hidden.size(), dtype), d_in = poisoned(gate_up.size(), dtype);
+  swiglu_forward(rows, inner, dtype, in.data(), out.data(), nullptr);
+  swiglu_backward(rows, inner, dtype, in.data(), d.data(), d_in.data(), nullptr);
+  CHECK(relative_error(download(out, dtype), hidden) <= rounded_once(dtype));
+  const Numbers actual = download(d_in, dtype);
+  for (const int first : {0, inner})  // of the gate, of what is gated
+    CHECK(relative_error(columns(actual, 2 * inner, first, inner), columns(gradient, 2 * inner, first, inner)) <=
+          rounded_once(dtype));
+}
+
+struct ReluBias {
+  std::int64_t rows;
+  int columns;
+  Dtype dtype;
+  bool relu, in_place;
+  std::int64_t y_stride, dy_stride, dx_stride;
+  Numbers y, dy;
+  DeviceBytes given_y, given_dy, y_bytes, dy_bytes, dx_bytes, bias, scratch;
+
+  ReluBias(std::int64_t n, int width, Dtype type, bool with_relu, bool over_dy)
+      : rows(n),
+        columns(width),
+        dtype(type),
+        relu(with_relu),
+        in_place(over_dy),
+        y_stride(width + 8),
+        dy_stride(width + 16),
+        dx_stride(over_dy ? dy_stride : width) {
+    Rng rng(static_cast<unsigned>(n), Purpose::kTest, 4, static_cast<unsigned>(width));
+    y = normals(rng, n * y_stride, type), dy = normals(rng, n * dy_stride, type);
+    for (double& element : y) element = std::max(element, 0.0);
+  }
+  void run() {
+    if (given_y.size() == 0) given_y = upload(y, dtype), given_dy = upload(dy, dtype);
+    copy(y_bytes, given_y), copy(dy_bytes, given_dy);
+    poison(dx_bytes, rows * dx_stride, dtype), poison(bias, columns, Dtype::kFloat32);
+    const ReluBiasGradient gradient{rows,      columns,         dtype,     relu ? y_bytes.data() : nullptr,
+                                    y_stride,  dy_bytes.data(), dy_stride, in_place ? dy_bytes.data() : dx_bytes.data(),
+                                    dx_stride, floats(bias)};
+    poison(scratch, relu_bias_backward_scratch_bytes(gradient));
+    relu_bias_backward(gradient, scratch.data(), nullptr);
+    add_up({relu_bias_sum(gradient, scratch.data())}, nullptr);
+  }
+  Numbers dx() const {
+    return engram::testing::columns(download(in_place ? dy_bytes : dx_bytes, dtype), dx_stride, 0, columns);
+  }
+};
+
+void check_relu_bias(std::int64_t rows, int width, Dtype dtype, bool relu, bool in_place) {
+  const std::string name = text({rows, width, width}, dtype);
+  INFO(name);
+  ReluBias problem(rows, width, dtype, relu, in_place);
+  Numbers dx = columns(problem.dy, problem.dy_stride, 0, width), bias(width);
+  const Numbers y = columns(problem.y, problem.y_stride, 0, width);
+  for (std::size_t i = 0; i < dx.size(); ++i) {
+    if (relu && !(y[i] > 0)) dx[i] = 0;
+    bias[i % width] += dx[i];
+  }
+  problem.run();
+  CHECK(problem.dx() == dx);
+  CHECK(relative_error(download(problem.bias, Dtype::kFloat32), bias) <= 1e-5);  // a float sum over all rows
+}
+
+}  // namespace
+
+TEST_CASE("dropout and addition equal the definition, in place and apart, for every width and gap") {
+  if (skip_without_gpu()) return;
+  for (const Dtype dtype : kDtypes)
+    for (const Shape& shape : kShapes)
+      for (const double probability : {0.0, 0.1, 0.5})
+        for (const bool add : {false, true}) check_dropout(shape, dtype, probability, add);
+}
+
+TEST_CASE("SwiGLU and its gradients equal the formula's") {
+  if (skip_without_gpu()) return;
+  for (const Dtype dtype : kDtypes)
+    for (const auto& [rows, inner] : {std::pair(1, 8), {3, 40}, {17, 104}, {129, 256}, {1001, 400}, {5000, 24}})
+      check_swiglu(rows, inner, dtype);
+}
+
+TEST_CASE("gradients behind relu and bias equal the definition, in place and apart") {
+  if (skip_without_gpu()) return;
+  for (const Dtype dtype : kDtypes)
+    for (const bool relu : {false, true})
+      for (const bool in_place : {false, true})
+        for (const auto& [rows, width] :
+             {std::pair(1, 8), {3, 40}, {33, 104}, {17, 1024}, {129, 768}, {1001, 256}, {20'001, 16}})
+          check_relu_bias(rows, width, dtype, relu, in_place);
+}
+
+TEST_CASE("NaN in one row of the passes by element reaches no other row") {
+  if (skip_without_gpu()) return;
+  constexpr int kRows = 37, kInner = 40;
+  const double nan = std::nan("");
+  for (const Dtype dtype : kDtypes) {
+    Rng rng(1, Purpose::kTest, 5, 0);
+    const auto swiglu = [&](const Numbers& gate_up, const Numbers& d_hidden) {
+      const DeviceBytes in = upload(gate_up, dtype), d = upload(d_hidden, dtype);
+      DeviceBytes out = poisoned(d_hidden.size(), dtype), d_in = poisoned(gate_up.size(), dtype);
+      swiglu_forward(kRows, kInner, dtype, in.data(), out.data(), nullptr);
+      swiglu_backward(kRows, kInner, dtype, in.data(), d.data(), d_in.data(), nullptr);
+      return std::pair(download(out, dtype), download(d_in, dtype));
+    };
+    Numbers gate_up = normals(rng, kRows * 2 * kInner, dtype), d_hidden = normals(rng, kRows * kInner, dtype);
+    const auto clean = swiglu(gate_up, d_hidden);
+    std::fill_n(gate_up.begin() + 5 * 2 * kInner, 2 * kInner, nan);
+    std::fill_n(d_hidden.begin() + 6 * kInner, kInner, nan);
+    const auto dirty = swiglu(gate_up, d_hidden);
+    CHECK(equal_but_for(clean.first, dirty.first, kInner, 5, 6));
+    CHECK(equal_but_for(clean.second, dirty.second, 2 * kInner, 5, 7));
+    CHECK(std::isnan(dirty.first[5 * kInner]));
+
+    ReluBias problem(kRows, kInner, dtype, true, false);
+    problem.run();
+    const Numbers dx = problem.dx();
+    std::fill_n(problem.dy.begin() + 5 * problem.dy_stride, kInner, nan);
+    std::fill_n(problem.y.begin() + 5 * problem.y_stride, kInner, 1.0);
+    problem.given_y = upload(problem.y, dtype), problem.given_dy = upload(problem.dy, dtype);
+    problem.run();
+    CHECK(equal_but_for(dx, problem.dx(), kInner, 5, 6));
+    CHECK(std::isnan(problem.dx()[5 * kInner]));
+
+    const DeviceBuffer<std::int64_t> seed_tick(std::vector<std::int64_t>{kSeedTick[0], kSeedTick[1]});
+    const auto dropout = [&](const Numbers& x) {
+      const DeviceBytes in = upload(x, dtype);
+      DeviceBytes y = poisoned(x.size(), dtype);
+      const DropoutKey dropout(seed_tick.data(), 5, 0.1);
+      dropout_add(dropout_of({kRows, kInner - 1, kInner}, dtype, dropout, in.data(), nullptr), y.data(), nullptr);
+      return download(y, dtype);
+    };
+    Numbers x = normals(rng, kRows * kInner, dtype);
+    const Numbers before = dropout(x);
+    std::fill_n(x.begin() + 5 * kInner, kInner, nan);
+    CHECK(equal_but_for(before, dropout(x), kInner, 5, 6));
+  }
+}
+
+TEST_CASE("the same passes by element give the same bits 1,000 times") {
+  if (skip_without_gpu()) return;
+  constexpr int kRows = 2111, kWidth = 104;
+  const DeviceBuffer<std::int64_t> seed_tick(std::vector<std::int64_t>{kSeedTick[0], kSeedTick[1]});
+  const DropoutKey dropout(seed_tick.data(), 5, 0.1);
+  for (const Dtype dtype : kDtypes) {
+    Rng rng(1, Purpose::kTest, 6, 0);
+    const DeviceBytes x = upload(normals(rng, kRows * 2 * kWidth, dtype), dtype);
+    DeviceBytes y, d, dropped;
+    CHECK(different_runs([&] {
+            poison(y, kRows * kWidth, dtype), poison(d, kRows * 2 * kWidth, dtype);
+            poison(dropped, kRows * kWidth, dtype);
+            dropout_add(dropout_of({kRows, 100, kWidth}, dtype, dropout, x.data(), x.data()), dropped.data(), nullptr);
+            swiglu_forward(kRows, kWidth, dtype, x.data(), y.data(), nullptr);
+            swiglu_backward(kRows, kWidth, dtype, x.data(), y.data(), d.data(), nullptr);
+            return std::vector{dropped.to_host(), y.to_host(), d.to_host()};
+          }) == 0);
+    ReluBias problem(kRows, kWidth, dtype, true, false);
+    CHECK(different_runs([&] {
+            problem.run();
+            return std::vector{problem.dx_bytes.to_host(), problem.bias.to_host()};
+          }) == 0);
+  }
+}
+
+// Few and small, so that compute-sanitizer can watch them.
+TEST_CASE("small shapes: passes by element") {
+  if (skip_without_gpu()) return;
+  for (const Dtype dtype : kDtypes) {
+    for (const Shape& shape : kSmallShapes) check_dropout(shape, dtype, 0.1, shape.rows != 3);
+    check_swiglu(17, 40, dtype);
+    check_relu_bias(33, 104, dtype, true, false);
+    check_relu_bias(33, 16, dtype, false, true);
+  }
+}

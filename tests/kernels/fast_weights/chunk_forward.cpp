@@ -1,0 +1,191 @@
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <mutex>
+#include <utility>
+#include <vector>
+
+#include "tests/kernels/fast_weights/delta_rule_case.h"
+
+using namespace engram;
+using namespace engram::testing;
+
+namespace {
+
+void check_case(const Case& c) {
+  INFO(c.name());
+  const Problem problem = make_problem(c);
+  const auto expected = delta_rule_reference(problem.input);
+  const std::lock_guard lock(gpu_in_use);
+  DeviceProblem device(c, problem);
+  device.poison();
+  device.forward();
+  CHECK(relative_error(device.result().output, expected.output_BTHD) <= forward_tolerance(c));
+}
+
+// Rows of 50 are aligned to 4 bytes alone, and are walked by other kernels than those of 56 (chain.h).
+constexpr std::pair<Dtype, int> kTypesAndWidths[] = {
+    {Dtype::kFloat32, 50}, {Dtype::kBfloat16, 50}, {Dtype::kBfloat16, 56}};
+
+}  // namespace
+
+TEST_CASE("the chunked forward pass equals the recurrence at every shape") {
+  if (skip_without_gpu()) return;
+  const auto cases = all_cases();
+  REQUIRE(cases.size() >= 200);
+  check_each(cases, check_case);
+}
+
+TEST_CASE("the chunked forward pass equals the recurrence at the edges of its inputs") {
+  if (skip_without_gpu()) return;
+  check_each(edge_cases(), check_case);
+}
+
+TEST_CASE("the chunked forward pass of every rule and decay equals the recurrence at every shape") {
+  if (skip_without_gpu()) return;
+  check_each(rule_cases(), check_case);
+}
+
+TEST_CASE("the chunked forward pass of every rule and decay equals the recurrence at the edges of its inputs") {
+  if (skip_without_gpu()) return;
+  check_each(rule_edge_cases(), check_case);
+}
+
+TEST_CASE("decays of 1 give what no decay gives, forward and backward") {
+  if (skip_without_gpu()) return;
+  for (const FastWeightWrite write : {FastWeightWrite::kDelta, FastWeightWrite::kSum})
+    for (const Dtype dtype : {Dtype::kFloat32, Dtype::kBfloat16})
+      for (const int width : {56, 128}) {
+        Case c{{3, 200, 2, width}, dtype};
+        c.write = write;
+        c.decay = DecayKind::kOne;
+        INFO(c.name());
+        const Problem problem = make_problem(c);
+        const auto run = [&](DecayKind decay) {
+          Case other = c;
+          other.decay = decay;
+          DeviceProblem device(other, problem);
+          device.poison();
+          device.forward();
+          device.backward();
+          return device.result();
+        };
+        const KernelResult with = run(DecayKind::kOne), without = run(DecayKind::kNone);
+        const double bound = write == FastWeightWrite::kSum ? 0 : dtype == Dtype::kFloat32 ? 2e-6 : 0.006;
+        CHECK(relative_error(with.output, without.output) <= bound);
+        CHECK(relative_error(with.q, without.q) <= bound);
+        CHECK(relative_error(with.k, without.k) <= bound);
+        CHECK(relative_error(with.v, without.v) <= bound);
+        CHECK(relative_error(with.beta, without.beta) <= bound);
+      }
+}
+
+// Products are formed of 16 steps at once, some of them with weights of zero.
+TEST_CASE("NaN in one step reaches no earlier block of 16 steps") {
+  if (skip_without_gpu()) return;
+  constexpr int kStep = 90;
+  std::vector<Case> cases;
+  for (const auto& [dtype, width] : kTypesAndWidths) {
+    cases.push_back({{1, 130, 1, width}, dtype});
+    if (width != 50) continue;
+    for (const OtherRule& rule : kOtherRules) {
+      cases.push_back({{1, 130, 1, width}, dtype});
+      cases.back().write = rule.write, cases.back().decay = rule.decay;
+    }
+  }
+  for (Case& c : cases) {
+    c.ragged = false;
+    INFO(c.name());
+    const Problem problem = make_problem(c);
+    const auto output = [&](const Problem& of) {
+      DeviceProblem device(c, of);
+      device.poison();
+      device.forward();
+      return device.result().output;
+    };
+    const auto expected = output(problem);
+    const auto check = [&](auto spoil) {
+      Problem spoilt = problem;
+      spoil(spoilt.input);
+      const auto actual = output(spoilt);
+      CHECK(std::equal(expected.begin(), expected.begin() + kStep / 16 * 16 * c.shape.width, actual.begin()));
+      CHECK(std::isnan(actual[kStep * c.shape.width]));
+    };
+    check([&](DeltaRuleReferenceInput& in) { in.v_BTHD[kStep * c.shape.width] = std::nan(""); });
+    check([&](DeltaRuleReferenceInput& in) { in.k_BTHD[kStep * c.shape.width] = std::nan(""); });
+    if (c.decay != DecayKind::kNone)
+      check([&](DeltaRuleReferenceInput& in) { in.log_decay_BTH[kStep] = std::nan(""); });
+  }
+}
+
+TEST_CASE("a decay of 0 forgets everything") {
+  if (skip_without_gpu()) return;
+  for (const FastWeightWrite write : {FastWeightWrite::kDelta, FastWeightWrite::kSum})
+    for (const Dtype dtype : {Dtype::kFloat32, Dtype::kBfloat16}) {
+      Case c{{2, 150, 2, 56}, dtype};
+      c.write = write, c.decay = DecayKind::kForgetful;
+      INFO(c.name());
+      const Problem problem = make_problem(c);
+      DeviceProblem device(c, problem);
+      device.poison();
+      device.forward();
+      device.backward();
+      const KernelResult actual = device.result();
+      CHECK(relative_error(actual.output, delta_rule_reference(problem.input).output_BTHD) <= forward_tolerance(c));
+      const auto expected = delta_rule_reference_backward(problem.input, problem.output_gradient);
+      CHECK(relative_error(actual.k, expected.k_BTHD) <= (dtype == Dtype::kFloat32 ? 1e-5 : 0.025));
+      CHECK(relative_error(actual.log_decay, expected.log_decay_BTH) <= (dtype == Dtype::kFloat32 ? 1e-4 : 0.025));
+    }
+}
+
+TEST_CASE("NaN in one row reaches no other") {
+  if (skip_without_gpu()) return;
+  for (const auto& [dtype, width] : kTypesAndWidths) {
+    Case c{{3, 130, 2, width}, dtype};
+    c.ragged = false;
+    INFO(c.name());
+    Problem problem = make_problem(c);
+    DeviceProblem clean(c, problem);
+    clean.forward();
+    const auto expected = clean.result().output;
+    const std::size_t row = expected.size() / 3;
+    std::fill_n(problem.input.v_BTHD.begin() + row, row, std::nan(""));
+    std::fill_n(problem.input.k_BTHD.begin() + row, row, std::nan(""));
+    DeviceProblem poisoned(c, problem);
+    poisoned.poison();
+    poisoned.forward();
+    const auto actual = poisoned.result().output;
+    CHECK(std::equal(expected.begin(), expected.begin() + row, actual.begin()));
+    CHECK(std::isnan(actual[row]));
+    CHECK(std::equal(expected.begin() + 2 * row, expected.end(), actual.begin() + 2 * row));
+  }
+}
+
+TEST_CASE("the same input gives the same bits 1,000 times") {
+  if (skip_without_gpu()) return;
+  const auto check = [](const Case& c, int times) {
+    INFO(c.name());
+    DeviceProblem device(c, make_problem(c));
+    const auto run = [&] {
+      device.poison();
+      device.forward();
+      device.backward();
+      return device.result().bytes;
+    };
+    const auto first = run();
+    int different = 0;
+    for (int i = 1; i < times; ++i) different += run() != first;
+    CHECK(different == 0);
+  };
+  for (const auto& [dtype, width] : kTypesAndWidths) {
+    Case c{{4, 200, 2, width}, dtype};
+    check(c, 1000);
+    if (width != 50) continue;
+    for (const OtherRule& rule : kOtherRules) {
+      c.write = rule.write, c.decay = rule.decay;
+      check(c, 20);
+    }
+  }
+}

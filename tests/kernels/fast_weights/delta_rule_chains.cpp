@@ -1,0 +1,188 @@
+// The kernels that walk the chunks of the delta rule one after the other (kernels/fast_weights/delta_rule/chain.h):
+// each against the recurrence, in every combination of forward and backward pass, at shapes that both take, without a
+// decay and with one. On a failure `worst_element` says where.
+#include <doctest/doctest.h>
+
+#include <iterator>
+#include <mutex>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "kernels/common/architecture.h"
+#include "kernels/fast_weights/delta_rule/chain.h"
+#include "tests/kernels/fast_weights/delta_rule_case.h"
+
+using namespace engram;
+using namespace engram::testing;
+
+namespace {
+
+using enum DeltaRuleChain;
+
+std::vector<DeltaRuleChain> chains_here() {
+  return hopper_support() ? std::vector{kSlices, kWarpgroup} : std::vector{kSlices};
+}
+const char* name_of(DeltaRuleChain chain) { return chain == kSlices ? "slices" : "a warpgroup"; }
+
+constexpr DecayKind kDecays[] = {DecayKind::kOne, DecayKind::kMild, DecayKind::kMixed, DecayKind::kStrong,
+                                 DecayKind::kForgetful};
+
+// Lengths around those of blocks of 16 steps, of chunks of 64, and of the chunks that are in shared memory at once.
+std::vector<Case> shapes() {
+  std::vector<Case> cases;
+  unsigned seed = 7000;
+  for (const int time : {1, 2, 15, 16, 17, 31, 33, 63, 64, 65, 127, 128, 129, 191, 192, 193, 257, 781, 2050, 8192})
+    for (const int width : {16, 24, 40, 48, 56, 64}) {
+      // Of a few short rows an error is that of a few roundings.
+      const int batch = time < 30 ? 16 : time > 2000 ? 1 : 3 + static_cast<int>(seed % 3);
+      Case c{{batch, time, 1 + static_cast<int>(seed % 3), width}};
+      c.ragged = seed % 4 != 0;
+      c.gap = seed % 3 == 0 ? 8 * (1 + width / 16) : 0;
+      c.seed = seed++;
+      cases.push_back(c);
+    }
+  return cases;
+}
+
+// Each with one kind of decay. The kinds, five, take turns, so that each of the six widths meets them all.
+std::vector<Case> with_decay(std::vector<Case> cases) {
+  for (Case& c : cases) c.decay = kDecays[c.seed % std::size(kDecays)], c.seed += 1000;
+  return cases;
+}
+
+std::vector<Case> edges() {
+  std::vector<Case> cases;
+  for (const Case& c : edge_cases())
+    if (c.dtype == Dtype::kBfloat16 && (c.shape.width == 56 || c.shape.width == 64)) cases.push_back(c);
+  return cases;
+}
+
+std::vector<Case> decayed_edges() {
+  std::vector<Case> cases;
+  for (const DecayKind decay : kDecays)
+    for (Case c : edges()) {
+      c.decay = decay, c.seed += 2000;
+      cases.push_back(c);
+    }
+  return cases;
+}
+
+void check_tensor(const char* tensor, const std::string& by, const Case& c, const std::vector<double>& actual,
+                  const std::vector<double>& expected, double tolerance) {
+  INFO(tensor, " of ", c.name(), " by ", by, ": ", worst_element(c.shape, actual, expected));
+  CHECK(relative_error(actual, expected) <= tolerance);
+}
+
+void check_forward(const Case& c) {
+  const Problem problem = make_problem(c);
+  const auto expected = delta_rule_reference(problem.input);
+  const std::lock_guard lock(gpu_in_use);
+  DeviceProblem device(c, problem);
+  for (const DeltaRuleChain chain : chains_here()) {
+    device.poison();
+    device.forward_by(chain);
+    check_tensor("output", name_of(chain), c, device.result().output, expected.output_BTHD, forward_tolerance(c));
+  }
+}
+
+void check_gradients(const Case& c) {
+  const Problem problem = make_problem(c);
+  const auto expected = delta_rule_reference_backward(problem.input, problem.output_gradient);
+  const std::lock_guard lock(gpu_in_use);
+  DeviceProblem device(c, problem);
+  for (const DeltaRuleChain forward : chains_here())
+    for (const DeltaRuleChain backward : chains_here()) {
+      device.poison();
+      device.forward_by(forward);
+      device.backward_by(backward);
+      const KernelResult actual = device.result();
+      const std::string by = std::string(name_of(forward)) + ", then " + name_of(backward);
+      check_tensor("dV", by, c, actual.v, expected.v_BTHD, gradient_tolerance(c));
+      check_tensor("dQ", by, c, actual.q, expected.q_BTHD, gradient_tolerance(c));
+      check_tensor("dK", by, c, actual.k, expected.k_BTHD, gradient_tolerance(c));
+      check_tensor("dbeta", by, c, actual.beta, expected.beta_BTH, gradient_tolerance(c));
+      if (c.decay != DecayKind::kNone && c.shape.time > 1)
+        check_tensor("dlog a", by, c, actual.log_decay, expected.log_decay_BTH, decay_tolerance(c));
+    }
+}
+
+}  // namespace
+
+// Few and small, to be run first, and under compute-sanitizer.
+TEST_CASE("chains of the delta rule: small shapes, forward, then with every combination backward") {
+  if (skip_without_gpu()) return;
+  unsigned seed = 6900;
+  for (const int width : {16, 56, 64})
+    for (const int time : {16, 64, 130, 200}) {
+      Case c{{2, time, 2, width}};
+      c.ragged = time > 64;
+      c.seed = seed++;
+      for (const DecayKind decay : {DecayKind::kNone, DecayKind::kMixed, DecayKind::kForgetful}) {
+        c.decay = decay;
+        check_forward(c);
+        check_gradients(c);
+      }
+    }
+  // With more heads than multiprocessors fewer chunks are in shared memory at once.
+  for (const int width : {56, 64})
+    for (const DecayKind decay : {DecayKind::kNone, DecayKind::kMild}) {
+      Case c{{90, 330, 2, width}};
+      c.decay = decay, c.seed = seed++;
+      check_forward(c);
+      check_gradients(c);
+    }
+}
+
+TEST_CASE("chains of the delta rule: the forward pass equals the recurrence at every shape") {
+  if (skip_without_gpu()) return;
+  check_each(shapes(), check_forward);
+  check_each(with_decay(shapes()), check_forward);
+}
+
+TEST_CASE("chains of the delta rule: the forward pass equals the recurrence at the edges of its inputs") {
+  if (skip_without_gpu()) return;
+  check_each(edges(), check_forward);
+  check_each(decayed_edges(), check_forward);
+}
+
+TEST_CASE("chains of the delta rule: the gradients equal the recurrence's at every shape") {
+  if (skip_without_gpu()) return;
+  check_each(shapes(), check_gradients);
+  check_each(with_decay(shapes()), check_gradients);
+}
+
+TEST_CASE("chains of the delta rule: the gradients equal the recurrence's at the edges of the inputs") {
+  if (skip_without_gpu()) return;
+  check_each(edges(), check_gradients);
+  check_each(decayed_edges(), check_gradients);
+}
+
+TEST_CASE("the delta rule takes a warpgroup's chain where it is supported, and slices elsewhere") {
+  if (skip_without_gpu()) return;
+  constexpr OtherRule kRules[] = {{FastWeightWrite::kDelta, DecayKind::kNone},
+                                  {FastWeightWrite::kDelta, DecayKind::kMild},
+                                  {FastWeightWrite::kSum, DecayKind::kMild}};
+  for (const OtherRule& rule : kRules)
+    for (const int width : {50, 56, 72})
+      for (const int gap : {0, 4, 8}) {
+        Case c{{3, 200, 2, width}};
+        c.gap = gap, c.write = rule.write, c.decay = rule.decay;
+        INFO(c.name());
+        DeviceProblem device(c, make_problem(c));
+        const bool supported = rule.write == FastWeightWrite::kDelta && width == 56 && gap % 8 == 0 && hopper_support();
+        CHECK(static_cast<bool>(delta_rule_warpgroup_support(device.input())) == supported);
+        const auto run = [&](auto pass) {
+          device.poison();
+          pass();
+          return device.result().bytes;
+        };
+        const auto by = [&](DeltaRuleChain chain) {
+          return run([&] { device.forward_by(chain), device.backward_by(chain); });
+        };
+        const auto taken = run([&] { device.forward(), device.backward(); });
+        CHECK(taken == by(supported ? kWarpgroup : kSlices));
+        if (!supported) CHECK_THROWS_AS(device.forward_by(kWarpgroup), std::runtime_error);
+        if (!supported) CHECK_THROWS_AS(device.backward_by(kWarpgroup), std::runtime_error);
+      }
+}
