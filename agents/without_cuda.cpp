@@ -56,7 +56,7 @@ void choose_actions_on_gpu(const ActingRows&, const Tensor&, ActionChoice, Rng*,
 }
 
 Support fused_sac_loss_supports(torch::Device, torch::ScalarType, std::int64_t) { return no_support(); }
-SacLoss fused_sac_loss(const AgentNetwork::HeadOutputs&, const EpisodeBatch&, const Tensor&, double, std::int64_t) {
+SacLoss fused_sac_loss(const SacHeads&, const EpisodeBatch&, const Tensor&, double, std::int64_t) {
   not_built("a loss");
 }
 Support fused_lists_supports(const Tensor&) { return no_support(); }

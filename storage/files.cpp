@@ -9,7 +9,9 @@
 #include <cerrno>
 #include <charconv>
 #include <cstdio>
+#include <fstream>
 #include <ios>
+#include <iterator>
 #include <streambuf>
 #include <system_error>
 #include <utility>
@@ -25,6 +27,16 @@ constexpr std::size_t kBufferBytes = 1 << 16;
 constexpr mode_t kMode = 0666;  // less the umask
 
 fs::path path_beside(const fs::path& file) { return file.string() + std::string(kPartial) + std::to_string(getpid()); }
+
+// Whether no process of this number runs. One that has ended stays known until its parent asks how, and a killed
+// command's children may have a parent that never does.
+bool is_gone(pid_t process) {
+  if (::kill(process, 0) != 0) return errno == ESRCH;
+  std::ifstream stat("/proc/" + std::to_string(process) + "/stat");
+  std::string text((std::istreambuf_iterator<char>(stat)), {});
+  const std::size_t name_end = text.rfind(')');  // the state follows the name, which may hold anything
+  return name_end != std::string::npos && name_end + 2 < text.size() && text[name_end + 2] == 'Z';
+}
 
 fs::path folder_of(const fs::path& file) { return file.has_parent_path() ? file.parent_path() : "."; }
 
@@ -200,8 +212,7 @@ void remove_leftovers(const fs::path& folder) {
     const auto parsed = std::from_chars(digits, end_of_name, process);
     const bool named = parsed.ec == std::errc{} && parsed.ptr == end_of_name && process > 0;
     std::error_code ignored;
-    if (named && entry->symlink_status(ignored).type() == fs::file_type::regular && ::kill(process, 0) != 0 &&
-        errno == ESRCH)
+    if (named && entry->symlink_status(ignored).type() == fs::file_type::regular && is_gone(process))
       ::unlink(entry->path().c_str());
   }
   if (error) throw_error("'" + folder.string() + "' cannot be read", error.value());

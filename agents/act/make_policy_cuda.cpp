@@ -3,6 +3,7 @@
 #include <string>
 #include <utility>
 
+#include "agents/act/action_rule.h"
 #include "agents/act/make_policy.h"
 #include "agents/act/one_kernel_policy.h"
 #include "agents/run/trained_agent.h"
@@ -19,6 +20,7 @@ Dtype operands_of(const Config& config) {
 Support supports_one_kernel(const Config& config, torch::Device device) {
   if (!device.is_cuda()) return Support::no("the agent acts on the CPU");
   if (config.run.kernels == Kernels::kOff) return Support::no("run.kernels is off");
+  if (Support rule = config.learner.action_rule(torch::kCPU)->draws_from_actor(); !rule) return rule;
   return OneKernelPolicy::supports(config.network, config.memory, config.task.info(), operands_of(config));
 }
 

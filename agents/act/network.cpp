@@ -1,5 +1,6 @@
 #include "agents/act/network.h"
 
+#include <stdexcept>
 #include <string>
 #include <utility>
 
@@ -9,9 +10,6 @@
 
 namespace engram {
 namespace {
-
-constexpr double kCriticBound = 3e-3;
-constexpr double kActorBound = 1e-3;
 
 std::string type_name(torch::ScalarType dtype) { return dtype == torch::kBFloat16 ? "bfloat16" : "float32"; }
 
@@ -27,9 +25,10 @@ Road road_of(const std::string& part, const Support& kernels, const Support& fas
 }  // namespace
 
 AgentNetwork::AgentNetwork(const NetworkOptions& options, const BackboneConfig& backbone, const TaskInfo& task,
-                           std::uint64_t seed)
+                           std::uint64_t seed, const LearnerConfig& learner)
     : num_actions_(task.num_actions()),
-      dropout_(register_module("dropout", std::make_shared<Dropout>(options.dropout))) {
+      dropout_(register_module("dropout", std::make_shared<Dropout>(options.dropout))),
+      learner_(learner) {
   const std::int64_t width = backbone.width();
   // The longest sequence: one row more than steps.
   backbone_ = register_module("backbone", make_backbone(backbone, task.max_episode_steps + 1));
@@ -44,16 +43,12 @@ AgentNetwork::AgentNetwork(const NetworkOptions& options, const BackboneConfig& 
     joined_ = register_module(
         "joined", torch::nn::Linear(width + options.previous_action_width + options.previous_reward_width, width));
 
-  const auto make_head = [&](const char* name, double bound) {
-    return register_module(name, Head(width, options.hidden_width, num_actions_, bound));
-  };
-  actor_ = make_head("actor", kActorBound);
-  critic1_ = make_head("critic1", kCriticBound);
-  critic2_ = make_head("critic2", kCriticBound);
-  target_critic1_ = make_head("target_critic1", kCriticBound);
-  target_critic2_ = make_head("target_critic2", kCriticBound);
-  for (Head* target : {&target_critic1_, &target_critic2_})
-    for (torch::Tensor& parameter : (*target)->parameters()) parameter.requires_grad_(false);
+  for (const HeadSpec& spec : learner.heads(num_actions_)) {
+    Head head = register_module(spec.name, Head(width, options.hidden_width, spec.outputs, spec.bound));
+    if (!spec.follows.empty())
+      for (torch::Tensor& parameter : head->parameters()) parameter.requires_grad_(false);
+    heads_.push_back({spec, head});
+  }
   update_targets(1);
   dropout_clock_ = seed_dropout(*this, seed);
 }
@@ -89,9 +84,24 @@ torch::Tensor AgentNetwork::features(const torch::Tensor& encoded_BTD, const tor
   return backbone_->forward_fresh(encoded_BTD, lengths_B, use_kernels_);
 }
 
-AgentNetwork::HeadOutputs AgentNetwork::heads(const torch::Tensor& features) {
-  const HeadGroup::Outputs out = all_heads().outputs(features, compute_dtype_, use_kernels_);
-  return {out.learning[0], {out.learning[1], out.learning[2]}, {out.targets[0], out.targets[1]}};
+const AgentNetwork::NamedHead& AgentNetwork::find_head(const std::string& name) const {
+  for (const NamedHead& own : heads_)
+    if (own.spec.name == name) return own;
+  throw std::out_of_range("the network has no head " + name);
+}
+
+torch::Tensor AgentNetwork::head(const std::string& name, const torch::Tensor& hidden) {
+  return Head(find_head(name).head)(hidden);
+}
+
+HeadGroup AgentNetwork::all_heads() const {
+  HeadGroup group;
+  for (const auto& [spec, head] : heads_) (spec.follows.empty() ? group.learning : group.targets).push_back(head);
+  return group;
+}
+
+HeadGroup::Outputs AgentNetwork::heads(const torch::Tensor& features) {
+  return all_heads().outputs(features, compute_dtype_, use_kernels_);
 }
 
 std::vector<Road> AgentNetwork::roads(torch::Device device) const {
@@ -111,12 +121,13 @@ std::vector<Road> AgentNetwork::roads(torch::Device device) const {
 
 void AgentNetwork::update_targets(double tau) {
   const torch::NoGradGuard no_grad;
-  std::vector<torch::Tensor> targets, critics;
-  for (const auto& [target, critic] : {std::pair(target_critic1_, critic1_), std::pair(target_critic2_, critic2_)}) {
-    for (const torch::Tensor& parameter : target->parameters()) targets.push_back(parameter);
-    for (const torch::Tensor& parameter : critic->parameters()) critics.push_back(parameter);
+  std::vector<torch::Tensor> targets, followed;
+  for (const auto& [spec, head] : heads_) {
+    if (spec.follows.empty()) continue;
+    for (const torch::Tensor& parameter : head->parameters()) targets.push_back(parameter);
+    for (const torch::Tensor& parameter : find_head(spec.follows).head->parameters()) followed.push_back(parameter);
   }
-  move_towards(targets, critics, tau);
+  move_towards(targets, followed, tau);
 }
 
 std::vector<torch::Tensor> AgentNetwork::trainable_parameters() const {

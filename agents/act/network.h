@@ -1,4 +1,4 @@
-// AgentNetwork: observation encoder, memory backbone, and the heads actor, critic 1, critic 2 with target critics.
+// AgentNetwork: observation encoder, memory backbone, and the heads that the agent's learner asks for.
 // D is the backbone's width, A the number of actions; [...] stands for any leading shape, the same in all arguments.
 #pragma once
 
@@ -7,8 +7,10 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <string>
 #include <vector>
 
+#include "agents/learn/learner_config.h"
 #include "agents/run/options.h"
 #include "base/support.h"
 #include "envs/vec/vec_env.h"
@@ -25,10 +27,10 @@ inline constexpr const char* kFusedBlocks = "fused blocks, mixers by LibTorch";
 
 class AgentNetwork : public torch::nn::Module {
  public:
-  // Weights are drawn from torch's default generator. Throws UserError for an image smaller than 3 x 3, or options of
-  // the backbone that contradict each other. `seed` is the dropout's.
+  // With the heads of `learner`. Weights are drawn from torch's default generator. Throws UserError for an image
+  // smaller than 3 x 3, or options of the backbone that contradict each other. `seed` is the dropout's.
   AgentNetwork(const NetworkOptions& options, const BackboneConfig& backbone, const TaskInfo& task,
-               std::uint64_t seed = 0);
+               std::uint64_t seed = 0, const LearnerConfig& learner = LearnerConfig("sac"));
 
   // The backbone's input: observation [..., *observation shape], previous_action int64 [...] (A: none), previous_reward
   // [...] -> [..., D]. The observation is encoded (nn/layers/encoder.h); where previous action or reward are seen,
@@ -53,38 +55,31 @@ class AgentNetwork : public torch::nn::Module {
   // Which way learning on `device` goes: backbone, heads and encoder.
   std::vector<Road> roads(torch::Device device) const;
 
-  // [..., D] -> [..., A]
-  torch::Tensor actor_logits(const torch::Tensor& hidden) { return actor_(hidden); }
-  struct QValues {
-    torch::Tensor first, second;
-  };
-  QValues critics(const torch::Tensor& hidden) { return {critic1_(hidden), critic2_(hidden)}; }
-  QValues target_critics(const torch::Tensor& hidden) { return {target_critic1_(hidden), target_critic2_(hidden)}; }
-
-  // All five heads on the same features [..., D], for learning; the target critics without gradient. On a GPU each has
-  // float32 [..., A or more], zeros after the A numbers.
-  struct HeadOutputs {
-    torch::Tensor logits;
-    QValues q, target_q;
-  };
-  HeadOutputs heads(const torch::Tensor& features);
-  // target <- (1 - tau) target + tau critic
+  // One head by its name: [..., D] -> [..., its outputs]. Throws std::out_of_range where there is none.
+  torch::Tensor head(const std::string& name, const torch::Tensor& hidden);
+  // All heads on the same features [..., D], for learning, in the order of the learner's list: those that learn, and
+  // those that follow one of them, without gradient. On a GPU each has float32 [..., its outputs or more], zeros after
+  // these.
+  HeadGroup::Outputs heads(const torch::Tensor& features);
+  // target <- (1 - tau) target + tau followed, of all heads that follow another.
   void update_targets(double tau);
+  // How actions come from the heads, a rule of the caller's own, for features on `device`.
+  std::shared_ptr<ActionRule> make_action_rule(torch::Device device) const { return learner_.action_rule(device); }
 
-  // All parameters, those of the target critics included, and the position of the dropout's draws.
+  // All parameters, those of the target heads included, and the position of the dropout's draws.
   void visit_state(StateArchive& archive);
 
   // Seed and tick of all dropouts (base/dropout.h), int64 [2] on that device, where it stays.
   const torch::Tensor& dropout_seed_tick(torch::Device device) { return dropout_clock_->seed_tick(device); }
 
-  // Everything that an optimiser trains: all but the target critics (which are among parameters(), without gradient).
+  // Everything that an optimiser trains: all but the target heads (which are among parameters(), without gradient).
   std::vector<torch::Tensor> trainable_parameters() const;
   std::int64_t num_actions() const { return num_actions_; }
   bool sees_previous_action() const { return !previous_action_.is_empty(); }
   bool sees_previous_reward() const { return !previous_reward_.is_empty(); }
 
  private:
-  HeadGroup all_heads() const { return {{actor_, critic1_, critic2_}, {target_critic1_, target_critic2_}}; }
+  HeadGroup all_heads() const;
   torch::Tensor join_previous(const torch::Tensor& encoded, const torch::Tensor& previous_action,
                               const torch::Tensor& previous_reward);
 
@@ -98,7 +93,13 @@ class AgentNetwork : public torch::nn::Module {
   std::shared_ptr<Dropout> dropout_;
   std::shared_ptr<SequenceModel> backbone_;
   std::shared_ptr<DropoutClock> dropout_clock_;
-  Head actor_{nullptr}, critic1_{nullptr}, critic2_{nullptr}, target_critic1_{nullptr}, target_critic2_{nullptr};
+  LearnerConfig learner_;
+  struct NamedHead {
+    HeadSpec spec;
+    Head head;
+  };
+  const NamedHead& find_head(const std::string& name) const;
+  std::vector<NamedHead> heads_;
 };
 
 }  // namespace engram

@@ -54,7 +54,8 @@ std::string in_a_graph(const AgentNetwork& network, torch::ScalarType dtype, tor
 
 NetworkPolicy::NetworkPolicy(std::shared_ptr<AgentNetwork> network, torch::ScalarType dtype, int num_envs,
                              std::uint64_t seed, MemorySpan span, torch::Device rows_device, std::uint32_t first_row)
-    : Policy(std::move(network), dtype, num_envs, seed, span, rows_device, first_row) {}
+    : Policy(std::move(network), dtype, num_envs, seed, span, rows_device, first_row),
+      rule_(network_->make_action_rule(device_)) {}
 
 std::string NetworkPolicy::description() const {
   if (!device_.is_cuda()) return "the network's operations on the CPU";
@@ -84,7 +85,7 @@ void NetworkPolicy::take_step(const ActingRows& rows, ActionChoice choice, Memor
   SequenceModel& backbone = network_->backbone();
   features_ND_ = view == nullptr ? backbone.step(input_ND, memory_, network_->uses_kernels())
                                  : backbone.step(input_ND, memory_, *view);
-  const torch::Tensor logits_NA = network_->actor_logits(features_ND_);
+  const torch::Tensor logits_NA = rule_->logits(*network_, features_ND_);
   if (rows.action_N.is_cuda())
     choose_actions_on_gpu(rows, logits_NA.to(torch::kFloat32).contiguous(), choice, stream_N(), probabilities_NA_,
                           diverged_);
@@ -109,9 +110,9 @@ void NetworkPolicy::choose(const ActingRows& rows, const torch::Tensor& logits_N
 NetworkPolicy::Step NetworkPolicy::last_step() {
   const torch::NoGradGuard no_grad;
   const ComputeIn scope = compute_in();
-  const auto [q1_NA, q2_NA] = network_->critics(features_ND_);
   const auto on_host = torch::TensorOptions(torch::kCPU).dtype(torch::kFloat32);
-  return {features_ND_.to(on_host), probabilities_NA_.to(on_host).clone(), torch::minimum(q1_NA, q2_NA).to(on_host)};
+  return {features_ND_.to(on_host), probabilities_NA_.to(on_host).clone(),
+          rule_->values(*network_, features_ND_).to(on_host)};
 }
 
 }  // namespace engram

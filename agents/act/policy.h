@@ -13,6 +13,7 @@
 #include <optional>
 #include <string>
 
+#include "agents/act/action_rule.h"
 #include "agents/act/network.h"
 #include "agents/play/recorded_env.h"
 #include "base/rng.h"
@@ -38,6 +39,8 @@ class Policy {
   virtual void act(const ActingRows& rows, ActionChoice choice) = 0;
   // The network's weights have changed since the last call.
   virtual void refresh_weights() {}
+  // Training has come so far: ActionRule::explore(). On the current stream.
+  virtual void explore(std::int64_t) {}
 
   // Row i samples its actions from the stream (seed, Purpose::kAction, first row + i, stream), from its beginning on,
   // so that what it does depends on no other row; the greedy choice draws nothing. Waits for the device.
@@ -80,8 +83,8 @@ class NetworkPolicy final : public Policy {
   // What the network computed for the last act(); on the CPU, float32.
   struct Step {
     torch::Tensor features_ND;       // backbone output h_t
-    torch::Tensor probabilities_NA;  // pi(a | h_t)
-    torch::Tensor q_NA;              // min(Q1, Q2)(h_t, a)
+    torch::Tensor probabilities_NA;  // that actions are sampled by
+    torch::Tensor q_NA;              // what the agent expects of each action (ActionRule::values())
   };
 
   // The rows are on `rows_device`, the CPU or the network's own.
@@ -89,6 +92,7 @@ class NetworkPolicy final : public Policy {
                 MemorySpan span, torch::Device rows_device, std::uint32_t first_row = 0);
 
   void act(const ActingRows& rows, ActionChoice choice) override { take_step(rows, choice, nullptr); }
+  void explore(std::int64_t environment_steps) override { rule_->explore(environment_steps); }
   // The same, and `view` gets what the backbone, which must show its memory, read from it.
   void act_and_view(const ActingRows& rows, ActionChoice choice, MemoryView& view) { take_step(rows, choice, &view); }
   // Waits for the device.
@@ -100,6 +104,7 @@ class NetworkPolicy final : public Policy {
   void take_step(const ActingRows& rows, ActionChoice choice, MemoryView* view);
   void choose(const ActingRows& rows, const torch::Tensor& logits_NA, ActionChoice choice);
 
+  const std::shared_ptr<ActionRule> rule_;
   torch::Tensor features_ND_;
 };
 

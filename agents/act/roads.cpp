@@ -2,7 +2,7 @@
 
 #include "agents/act/make_policy.h"
 #include "agents/act/policy.h"
-#include "agents/learn/sac/fused_loss.h"
+#include "agents/learn/algorithm.h"
 #include "agents/run/trained_agent.h"
 #include "base/error.h"
 
@@ -10,20 +10,13 @@ namespace engram {
 
 std::vector<Road> roads_of(const Config& config, const AgentNetwork& network, torch::Device device) {
   std::vector<Road> roads = network.roads(device);
-  roads.push_back(loss_road(config, device));
+  roads.push_back(config.learner.make_algorithm(network)->loss_road(network, device));
   roads.push_back(acting_road(config, network, device));
   return roads;
 }
 
 std::string road_text(const Road& road) {
   return road.part + ": " + road.road + (road.reason.empty() ? "" : " (" + road.reason + ")");
-}
-
-Road loss_road(const Config& config, torch::Device device) {
-  if (config.run.kernels == Kernels::kOff) return {"loss", "LibTorch in float32", "run.kernels is off"};
-  const Support kernel = fused_sac_loss_supports(device, torch::kFloat32, config.task.info().num_actions());
-  if (!kernel) return {"loss", device.is_cpu() ? "own loops in float32" : "LibTorch in float32", kernel.reason()};
-  return {"loss", "one kernel in float32", "", /*fast=*/true};
 }
 
 Road acting_road(const Config& config, const AgentNetwork& network, torch::Device device) {

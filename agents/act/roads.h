@@ -16,7 +16,6 @@ namespace engram {
 // config's (make_network()).
 std::vector<Road> roads_of(const Config& config, const AgentNetwork& network, torch::Device device);
 
-Road loss_road(const Config& config, torch::Device device);
 Road acting_road(const Config& config, const AgentNetwork& network, torch::Device device);
 
 // "backbone: LibTorch in bfloat16 (it has no kernels of its own)"

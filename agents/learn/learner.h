@@ -1,30 +1,30 @@
-// Learner: an algorithm of reinforcement learning that improves a network by batches of episodes. The rest of the
-// program knows its losses by name; another algorithm is another Learner.
+// Learner: improves an agent's network by batches of episodes, one gradient update after the other. What the losses are
+// is its algorithm's; what stands around them is here, once: averaging over ranks, adapters, the watch for values that
+// are not finite, clipping, Adam, and on a GPU the recording of all of it.
 #pragma once
 
 #include <torch/torch.h>
 
 #include <cstdint>
-#include <stdexcept>
+#include <functional>
+#include <memory>
+#include <optional>
 #include <string>
-#include <string_view>
-#include <utility>
 #include <vector>
 
+#include "agents/act/network.h"
+#include "agents/learn/algorithm.h"
+#include "agents/learn/learner_config.h"
+#include "agents/learn/low_rank_adapters.h"
+#include "agents/learn/optimizer/adam.h"
+#include "agents/learn/recorded_step.h"
 #include "agents/play/episode.h"
+#include "agents/run/options.h"
+#include "ranks/device_sum.h"
+#include "ranks/ranks.h"
 #include "storage/state_archive.h"
 
 namespace engram {
-
-// What an update measured: scalars on the device, without gradient, in the order in which they are shown.
-using NamedScalars = std::vector<std::pair<std::string, torch::Tensor>>;
-
-// Throws std::out_of_range where none has that name.
-inline const torch::Tensor& named(const NamedScalars& scalars, std::string_view name) {
-  for (const auto& [own, value] : scalars)
-    if (own == name) return value;
-  throw std::out_of_range("an update measures no " + std::string(name));
-}
 
 // Updates whose loss or gradients were not finite, since the beginning of the run.
 struct Faults {
@@ -35,19 +35,50 @@ struct Faults {
 
 class Learner {
  public:
-  virtual ~Learner() = default;
+  // The network, which has this learner's heads, stays on its device and in its dtype from now on. Calls check() of
+  // the options. With `adapters` of a rank above 0 these are trained (LowRankAdapters), else all of the network.
+  // Several `ranks`, each on a GPU of its own or all on CPUs, learn from their batches as one learner from all of these
+  // together: their networks are equal and stay so. All make the same updates, of batches of the same shape where they
+  // are on GPUs.
+  Learner(const LearnerConfig& config, std::shared_ptr<AgentNetwork> network, const AdapterOptions& adapters = {},
+          std::shared_ptr<Ranks> ranks = std::make_shared<Ranks>());
 
-  // One update of what it trains. Where the loss or a gradient is not finite, no trained weight changes, and faults()
-  // will tell. Nothing in here waits for the device. What it returns has the names of scalar_names(), in their order,
-  // and stays valid until the next update.
-  virtual NamedScalars update(const EpisodeBatch& batch) = 0;
-  virtual std::vector<std::string> scalar_names() const = 0;
+  // One step of all that is trained, and what the algorithm does after it. Where the loss or a gradient is not finite,
+  // no trained weight changes, and faults() will tell. The network must be in training mode (std::logic_error
+  // otherwise); it is left there. Nothing in here waits for the device; on a GPU the update is a RecordedStep. What it
+  // returns has the names of scalar_names(), in their order, and stays valid until the next update.
+  NamedScalars update(const EpisodeBatch& batch);
+  // The algorithm's, then gradient_norm, before clipping.
+  std::vector<std::string> scalar_names() const;
+
+  // From now on no update is recorded or replayed; recorded updates are measured against such ones.
+  void launch_every_update() { step_.launch_every_step(); }
 
   // Waits for the device. Where one of several ranks is lost, whose share the last updates lack, throws RankLost.
-  virtual Faults faults() const = 0;
+  Faults faults() const;
 
-  // Includes the state of what it trains.
-  virtual void visit_state(StateArchive& archive) = 0;
+  Algorithm& algorithm() { return *algorithm_; }
+
+  // Includes the network's state.
+  void visit_state(StateArchive& archive);
+
+ private:
+  // The scalars in the order of their names.
+  std::vector<torch::Tensor> learn_from(const EpisodeBatch& batch);
+  void average_over_ranks(const std::vector<torch::Tensor>& means, const torch::Tensor& steps) const;
+  void explaining(const std::function<void()>& work) const;
+
+  OptimizerOptions options_;
+  std::shared_ptr<AgentNetwork> network_;
+  std::unique_ptr<Algorithm> algorithm_;
+  std::optional<LowRankAdapters> adapters_;
+  torch::TensorOptions weights_;  // their device and dtype
+  Adam optimizer_;
+  torch::Tensor watch_;  // int64 [4], on the device: updates, faults, the first one's update and tensor
+  std::shared_ptr<Ranks> ranks_;
+  std::unique_ptr<DeviceSum> device_sum_;  // of several ranks on GPUs
+  mutable bool summed_ = true;             // no update since the sums were last found to be whole
+  RecordedStep step_;                      // its graphs hold sums
 };
 
 }  // namespace engram

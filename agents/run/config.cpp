@@ -15,8 +15,8 @@
 namespace engram {
 namespace {
 
-// The keys that choose a task or a backbone; all others are values of an options struct.
-const std::vector<std::string> kChoiceKeys = {"task.name", "task.preset", "memory.name"};
+// The keys that choose a task, a backbone or a learner; all others are values of an options struct.
+const std::vector<std::string> kChoiceKeys = {"task.name", "task.preset", "memory.name", "learner.name"};
 
 bool is_choice(const std::string& key) { return std::ranges::find(kChoiceKeys, key) != kChoiceKeys.end(); }
 
@@ -40,8 +40,9 @@ std::optional<Choice> choice_of(const SettingsLayers& layers, const std::string&
 struct Choices {
   TaskConfig task = Config{}.task;  // with its defaults
   BackboneConfig memory = Config{}.memory;
+  LearnerConfig learner = Config{}.learner;
   const TaskPreset* preset = nullptr;
-  const SettingsLayer *task_layer = nullptr, *preset_layer = nullptr, *memory_layer = nullptr;
+  const SettingsLayer *task_layer = nullptr, *preset_layer = nullptr, *memory_layer = nullptr, *learner_layer = nullptr;
 };
 
 // A preset wins over the task's name in the layers below its own, and has to be of the task that those above name.
@@ -66,6 +67,10 @@ Choices choose(const SettingsLayers& layers) {
   if (const auto memory = choice_of(layers, "memory.name")) {
     choices.memory = about_key("memory.name", [&] { return BackboneConfig(memory->value); });
     choices.memory_layer = memory->layer;
+  }
+  if (const auto learner = choice_of(layers, "learner.name")) {
+    choices.learner = about_key("learner.name", [&] { return LearnerConfig(learner->value); });
+    choices.learner_layer = learner->layer;
   }
   return choices;
 }
@@ -104,6 +109,8 @@ void refuse_owned(const std::string& key, const SettingsLayer& layer, const std:
   refuse_owned(key, layer, "task " + choices.task.name(), choices.task_layer, owners_of<TaskConfig>(key, task_names()));
   refuse_owned(key, layer, "backbone " + choices.memory.name(), choices.memory_layer,
                owners_of<BackboneConfig>(key, backbone_names()));
+  refuse_owned(key, layer, "learner " + choices.learner.name(), choices.learner_layer,
+               owners_of<LearnerConfig>(key, learner_names()));
   throw SettingError(key, "unknown key '" + key + "'" + did_you_mean(key, all_config_keys()));
 }
 
@@ -125,6 +132,7 @@ Config resolve(const SettingsLayers& layers) {
   Config config;
   config.task = choices.task;
   config.memory = choices.memory;
+  config.learner = choices.learner;
   OptionList options = config.options();
   const int format = format_of(layers);
   for (const Option& option : options.options())
@@ -221,7 +229,7 @@ OptionList Config::options() {
   add_section("network", network);
   all.append(memory.options());
   add_section("adapters", adapters);
-  add_section("learner", learner);
+  all.append(learner.options());
   add_section("replay", replay);
   add_section("evaluation", evaluation);
   add_section("checkpoint", checkpoint);
@@ -239,6 +247,7 @@ std::string Config::to_ini() {
       text += "\n[" + section + "]\n";
       if (section == "task") text += "name = " + task.name() + "\n";
       if (section == "memory") text += "name = " + memory.name() + "\n";
+      if (section == "learner") text += "name = " + learner.name() + "\n";
     }
     text += option.name.substr(dot + 1) + " = " + option.get() + "\n";
   }
@@ -249,6 +258,7 @@ void check_same_choices(const Config& saved, const SettingsLayers& wanted, const
   const Choices choices = naming_line(wanted, [&] { return choose(wanted); });
   refuse_change(where, "task.name", saved.task.name(), choices.task.name());
   refuse_change(where, "memory.name", saved.memory.name(), choices.memory.name());
+  refuse_change(where, "learner.name", saved.learner.name(), choices.learner.name());
 }
 
 bool may_change_on_resume(const std::string& key) {
@@ -268,6 +278,7 @@ bool may_change_on_resume(const std::string& key) {
 void check_same_run(Config& saved, Config& wanted, const std::string& where) {
   refuse_change(where, "task.name", saved.task.name(), wanted.task.name());
   refuse_change(where, "memory.name", saved.memory.name(), wanted.memory.name());
+  refuse_change(where, "learner.name", saved.learner.name(), wanted.learner.name());
   const OptionList before = saved.options(), now = wanted.options();
   for (std::size_t i = 0; i < before.options().size(); ++i) {
     const Option& option = before.options()[i];
@@ -281,6 +292,7 @@ std::vector<std::string> all_config_keys() {
   append_keys(keys, config.options());
   for (const std::string& name : task_names()) append_keys(keys, TaskConfig(name).options());
   for (const std::string& name : backbone_names()) append_keys(keys, BackboneConfig(name).options());
+  for (const std::string& name : learner_names()) append_keys(keys, LearnerConfig(name).options());
   return keys;
 }
 

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "agents/learn/learner_config.h"
 #include "agents/run/options.h"
 #include "base/options.h"
 #include "envs/registry.h"
@@ -75,21 +76,21 @@ struct Config {
   NetworkOptions network;
   BackboneConfig memory{"hqlt"};
   AdapterOptions adapters;
-  SacOptions learner;
+  LearnerConfig learner{"sac"};
   ReplayOptions replay;
   EvaluationOptions evaluation;
   CheckpointOptions checkpoint;
 
-  // A higher layer wins, and in a layer the later setting. What chooses ("task.preset", "task.name", "memory.name") is
-  // looked at first, whatever its place; a preset's values lie below the other settings of its layer and above all
-  // layers below that. What is left out means what it did in the format of the lowest layer that says one ("format").
-  // Throws UserError for an unknown key or section, a value out of bounds, or values that contradict each other, with
-  // the line of a file's setting.
+  // A higher layer wins, and in a layer the later setting. What chooses ("task.preset", "task.name", "memory.name",
+  // "learner.name") is looked at first, whatever its place; a preset's values lie below the other settings of its layer
+  // and above all layers below that. What is left out means what it did in the format of the lowest layer that says one
+  // ("format"). Throws UserError for an unknown key or section, a value out of bounds, or values that contradict each
+  // other, with the line of a file's setting.
   static Config from_layers(const SettingsLayers& layers);
   // Of one layer.
   static Config from_settings(const Settings& settings) { return from_layers({{.settings = settings}}); }
 
-  // All options, bound to this object; without task.name, task.preset and memory.name.
+  // All options, bound to this object; without those that choose (task.name, task.preset, memory.name, learner.name).
   OptionList options();
   // The whole config as an INI file that read_settings() takes back to an equal config.
   std::string to_ini();

@@ -27,7 +27,7 @@ std::int64_t steps_together(const BackboneConfig& backbone, std::int64_t steps) 
 // Of what stands before and behind the backbone: every weight of a linear map takes part once.
 double work_around_backbone(const Config& config) {
   const torch::NoGradGuard no_grad;
-  const auto make = [&] { return AgentNetwork(config.network, config.memory, config.task.info()); };
+  const auto make = [&] { return AgentNetwork(config.network, config.memory, config.task.info(), 0, config.learner); };
   const AgentNetwork network = made_to_count(config.memory, make);
   double work = 0;
   for (const auto& item : network.named_parameters())

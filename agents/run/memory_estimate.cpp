@@ -46,7 +46,9 @@ struct Counts {
 };
 
 Counts counts_of(const Config& config) {
-  const auto make = [&] { return AgentNetwork(config.network, config.memory, config.task.info(), config.run.seed); };
+  const auto make = [&] {
+    return AgentNetwork(config.network, config.memory, config.task.info(), config.run.seed, config.learner);
+  };
   const AgentNetwork network = made_to_count(config.memory, make);
   Counts counts;
   for (const auto& item : network.named_parameters()) {

@@ -27,31 +27,6 @@ void AdapterOptions::list_options(OptionList& list) {
            "whether maps of fast weights, which are linear attention, have adapters beside those of softmax attention");
 }
 
-void SacOptions::list_options(OptionList& list) {
-  list.add("gamma", gamma, {0, 1}, "discount of the reward one step later");
-  list.add("learning_rate", learning_rate, {0, 1}, "of Adam, for all weights and a learnt temperature");
-  list.add("weight_decay", weight_decay, {0, 10},
-           "decoupled decay: an update takes learning_rate * weight_decay of every weight");
-  list.add("target_rate", target_rate, {0, 1},
-           "tau: how far the target critics move towards the critics in one update");
-  list.add("temperature", temperature, {{Temperature::kFixed, "fixed"}, {Temperature::kLearnt, "learnt"}},
-           "whether alpha, the weight of the policy's entropy, is fixed or learnt");
-  list.add("alpha", alpha, {1e-8, 1e3}, "the fixed temperature, or the first value of a learnt one");
-  list.add("alpha_min", alpha_min, {1e-8, 1e3}, "least value of a learnt temperature");
-  list.add("alpha_max", alpha_max, {1e-8, 1e3}, "greatest value of a learnt temperature");
-  list.add("target_entropy_fraction", target_entropy_fraction, {0, 1},
-           "entropy that a learnt temperature aims at, as a fraction of log(number of actions)");
-  list.add("clip_gradient_norm", clip_gradient_norm, {0, 1e9}, "greatest norm of the whole gradient; 0: no clipping");
-}
-
-void SacOptions::check() const {
-  check_bounds(*this, "learner");
-  const auto text = [](double value) { return (std::ostringstream() << value).str(); };
-  if (temperature == Temperature::kLearnt && !(alpha_min <= alpha && alpha <= alpha_max))
-    throw UserError("learner.alpha " + text(alpha) + " is not between learner.alpha_min " + text(alpha_min) +
-                    " and learner.alpha_max " + text(alpha_max));
-}
-
 void ReplayOptions::list_options(OptionList& list) {
   list.add("capacity_steps", capacity_steps, {1, 1'000'000'000'000},
            "environment steps kept; the oldest episodes go first");

@@ -27,24 +27,6 @@ struct AdapterOptions {
   void list_options(OptionList& list);
 };
 
-enum class Temperature { kFixed, kLearnt };
-
-struct SacOptions {
-  double gamma = 0.99;
-  double learning_rate = 3e-4;
-  double weight_decay = 0;     // decoupled
-  double target_rate = 0.005;  // tau
-  Temperature temperature = Temperature::kFixed;
-  double alpha = 0.1;       // fixed temperature, or the first value of a learnt one
-  double alpha_min = 1e-4;  // bounds of a learnt temperature
-  double alpha_max = 1.0;
-  double target_entropy_fraction = 0.5;  // learnt: target entropy as a fraction of log |A|
-  double clip_gradient_norm = 0;         // 0: no clipping
-
-  void list_options(OptionList& list);
-  void check() const;
-};
-
 struct ReplayOptions {
   std::int64_t capacity_steps = 1'000'000;  // environment steps kept ...
   std::int64_t minimum_episodes = 1'000;    // ... but never fewer episodes than this

@@ -36,6 +36,7 @@ TensorMap load_own_weights(const RunDirectory& run, const std::filesystem::path&
   };
   compare("task.name", own.task.name(), trained.task.name());
   compare("memory.name", own.memory.name(), trained.memory.name());
+  compare("learner.name", own.learner.name(), trained.learner.name());
   const OptionList theirs = own.options(), ours = trained.options();
   for (std::size_t i = 0; i < ours.options().size(); ++i) {
     const std::string& key = ours.options()[i].name;
@@ -77,10 +78,14 @@ AgentToAdapt load_agent_to_adapt(const std::filesystem::path& run_directory, con
   const Config trained = read_config(run.config_file());
   naming_line(layers, [&] {
     for (const SettingsLayer& layer : layers) {
-      const std::string* const name = value_of(layer.settings, "memory.name");
-      if (name != nullptr && *name != trained.memory.name())
-        throw SettingError("memory.name", "memory.name = '" + *name + "', but the memory of the agent in '" +
-                                              run_directory.string() + "' is " + trained.memory.name());
+      const auto same = [&](const std::string& key, const std::string& what, const std::string& own) {
+        const std::string* const name = value_of(layer.settings, key);
+        if (name != nullptr && *name != own)
+          throw SettingError(key, key + " = '" + *name + "', but the " + what + " of the agent in '" +
+                                      run_directory.string() + "' is " + own);
+      };
+      same("memory.name", "memory", trained.memory.name());
+      same("learner.name", "learner", trained.learner.name());
     }
   });
   SettingsLayers all = {{.settings = {{"adapters.rank", "8"}}}};
@@ -98,7 +103,7 @@ std::shared_ptr<AgentNetwork> make_network(const Config& config, const TaskInfo&
   static std::mutex drawing;
   const std::lock_guard lock(drawing);
   torch::manual_seed(config.run.seed);
-  auto network = std::make_shared<AgentNetwork>(config.network, config.memory, task, config.run.seed);
+  auto network = std::make_shared<AgentNetwork>(config.network, config.memory, task, config.run.seed, config.learner);
   network->to(device);
   network->compute_in(compute_dtype(config, device));
   network->use_kernels(config.run.kernels != Kernels::kOff);

@@ -7,7 +7,6 @@
 #include <type_traits>
 #include <utility>
 
-#include "agents/learn/sac/sac_learner.h"
 #include "agents/play/evaluator.h"
 #include "agents/run/trained_agent.h"
 #include "agents/study/diagnosis.h"
@@ -78,7 +77,7 @@ Trainer::Trainer(const Config& config, torch::Device device, int threads, const 
       replay_(share_.replay, config.task.info(), most_steps(config, share_.environments), device),
       random_(config.run.seed, Purpose::kRun, static_cast<std::uint32_t>(ranks_->rank()), 0),
       replay_random_(config.run.seed, Purpose::kReplay, static_cast<std::uint32_t>(ranks_->rank()), 0),
-      learner_(std::make_unique<SacLearner>(config.learner, network_, config.adapters, ranks_)),
+      learner_(std::make_unique<Learner>(config.learner, network_, config.adapters, ranks_)),
       next_evaluation_(config.evaluation.every_steps),
       next_metrics_(config.run.metrics_every_steps) {
   status_.total_steps = config.run.steps;
@@ -158,6 +157,7 @@ void Trainer::move() {
 }
 
 void Trainer::collect(Acting acting) {
+  rollout_->run([&] { rollout_->policy().explore(status_.steps); });
   const Rollout::Played played =
       acting == Acting::kRandom ? rollout_->play_random(random_) : rollout_->play(ActionChoice::kSample);
   if (!played.episodes.empty()) rollout_->run([&] { replay_.add(rollout_->recording(), played.episodes); });
@@ -233,9 +233,8 @@ std::vector<Scalar> Trainer::critic_loss_by_phase() {
   for (std::int64_t i = 0; i < chosen; ++i) indices.push_back(i * kept / chosen);
   if (!training_rules_) training_rules_ = training_rules();
   const EvaluationMode evaluation_mode(*network_);
-  const double alpha = last_losses_.empty() ? config_.learner.alpha : named(last_losses_, "alpha").item<double>();
   const std::vector<PhaseFigures> phases =
-      figures_by_phase(replay_, indices, *training_rules_, *network_, alpha, config_.learner.gamma);
+      figures_by_phase(replay_, indices, *training_rules_, *network_, learner_->algorithm());
   std::vector<Scalar> losses;
   if (phases.size() < 2) return losses;
   for (const PhaseFigures& phase : phases) {

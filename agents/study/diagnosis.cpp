@@ -7,7 +7,7 @@
 #include <stdexcept>
 #include <utility>
 
-#include "agents/learn/sac/losses.h"
+#include "agents/learn/losses.h"
 #include "agents/study/statistics.h"
 
 namespace engram {
@@ -79,38 +79,17 @@ class Teller {
 
 // What the network computes at the rows of some episodes, on the CPU; NaN-free only where the mask is.
 struct Computed {
-  torch::Tensor mask_BT;                             // bool
-  torch::Tensor squared_error_BT, entropy_BT, q_BT;  // float64
-  torch::Tensor features_BTD;                        // float32
+  torch::Tensor mask_BT;  // bool
+  StepFigures figures;
+  torch::Tensor features_BTD;  // float32
 };
 
-Computed compute(AgentNetwork& network, const EpisodeBatch& batch, double alpha, double gamma) {
+Computed compute(AgentNetwork& network, Algorithm& algorithm, const EpisodeBatch& batch) {
   const torch::NoGradGuard no_grad;
-  const std::int64_t steps = batch.action_BT.size(1), actions = network.num_actions();
-  const torch::Tensor encoded_BTD =
-      network.encode(batch.observation, batch.previous_action_BT1, batch.previous_reward_BT1);
-  const torch::Tensor features_BTD = network.features(encoded_BTD, batch.steps_B + 1);
-  const AgentNetwork::HeadOutputs heads = network.heads(features_BTD);
-  // The kernels' heads have columns to spare.
-  const auto of_actions = [&](const torch::Tensor& x_BTA) {
-    return x_BTA.narrow(-1, 0, actions).to(torch::kCPU, torch::kFloat64);
-  };
-  const auto rows = [&](const torch::Tensor& x_BTA, std::int64_t first) { return x_BTA.narrow(1, first, steps); };
-  const torch::Tensor probabilities_BTA = of_actions(heads.logits).softmax(-1);
-  const torch::Tensor target_BT = sac::bellman_targets(
-      batch.reward_BT.to(torch::kCPU, torch::kFloat64), batch.terminated_BT.to(torch::kCPU, torch::kFloat64),
-      rows(probabilities_BTA, 1), rows(of_actions(heads.target_q.first), 1), rows(of_actions(heads.target_q.second), 1),
-      torch::scalar_tensor(alpha, torch::kFloat64), gamma);
-  const torch::Tensor action_BT1 = batch.action_BT.cpu().unsqueeze(-1);
-  const auto taken = [&](const torch::Tensor& q_BTA) { return rows(q_BTA, 0).gather(-1, action_BT1).squeeze(-1); };
-  const torch::Tensor q1_BT = taken(of_actions(heads.q.first)), q2_BT = taken(of_actions(heads.q.second));
-  const torch::Tensor now_BTA = rows(probabilities_BTA, 0);
-  Computed computed{.mask_BT = batch.mask_BT.cpu() > 0,
-                    .squared_error_BT = ((q1_BT - target_BT).square() + (q2_BT - target_BT).square()) / 2,
-                    .entropy_BT = -(now_BTA * sac::clamped_log(now_BTA)).sum(-1),
-                    .q_BT = torch::minimum(q1_BT, q2_BT),
-                    .features_BTD = rows(features_BTD, 0).to(torch::kCPU, torch::kFloat32)};
-  return computed;
+  const torch::Tensor features_BTD = features_of(network, batch);
+  return {.mask_BT = batch.mask_BT.cpu() > 0,
+          .figures = algorithm.judge(network, batch, features_BTD),
+          .features_BTD = features_BTD.narrow(1, 0, batch.action_BT.size(1)).to(torch::kCPU, torch::kFloat32)};
 }
 
 // Sums over steps, by phase.
@@ -121,8 +100,9 @@ struct PhaseSums {
 
 // The steps of episode `b` of a batch.
 void add_steps(std::vector<PhaseSums>& sums, const Told& told, const Computed& computed, std::int64_t b) {
-  const auto error = computed.squared_error_BT.accessor<double, 2>(),
-             entropy = computed.entropy_BT.accessor<double, 2>(), q = computed.q_BT.accessor<double, 2>();
+  const auto error = computed.figures.squared_error_BT.accessor<double, 2>(),
+             entropy = computed.figures.entropy_BT.accessor<double, 2>(),
+             q = computed.figures.value_BT.accessor<double, 2>();
   for (std::size_t t = 0; t < told.phase_T.size(); ++t) {
     const auto row = static_cast<std::int64_t>(t);
     PhaseSums& sum = sums[static_cast<std::size_t>(told.phase_T[t])];
@@ -210,7 +190,7 @@ Told told_of(Teller& teller, const EpisodeBatch& batch, std::int64_t b, const Ep
 }  // namespace
 
 std::vector<PhaseFigures> figures_by_phase(EpisodeStore& store, const std::vector<std::int64_t>& indices,
-                                           VecEnv& environments, AgentNetwork& network, double alpha, double gamma) {
+                                           VecEnv& environments, AgentNetwork& network, Algorithm& algorithm) {
   if (network.is_training()) throw std::logic_error("figures by phase of a network in training mode");
   Teller teller(environments);
   std::vector<PhaseSums> sums;
@@ -218,7 +198,7 @@ std::vector<PhaseFigures> figures_by_phase(EpisodeStore& store, const std::vecto
     const std::size_t end = std::min(first + kEpisodesAtOnce, indices.size());
     const auto begin = indices.begin() + static_cast<std::ptrdiff_t>(first);
     const EpisodeBatch batch = store.gather({begin, indices.begin() + static_cast<std::ptrdiff_t>(end)});
-    const Computed computed = compute(network, batch, alpha, gamma);
+    const Computed computed = compute(network, algorithm, batch);
     for (std::size_t i = first; i < end; ++i) {
       const auto b = static_cast<std::int64_t>(i - first);
       const Told told = told_of(teller, batch, b, store.name(indices[i]));
@@ -229,7 +209,7 @@ std::vector<PhaseFigures> figures_by_phase(EpisodeStore& store, const std::vecto
   return figures_of(sums, teller.phases.texts());
 }
 
-Diagnosis diagnose(const KeptEpisodes& episodes, AgentNetwork& network, double alpha, double gamma) {
+Diagnosis diagnose(const KeptEpisodes& episodes, AgentNetwork& network, Algorithm& algorithm) {
   if (episodes.size() < 1) throw std::invalid_argument("a diagnosis of no episode");
   if (network.is_training()) throw std::logic_error("a diagnosis of a network in training mode");
   Teller teller(*episodes.environments);
@@ -246,10 +226,10 @@ Diagnosis diagnose(const KeptEpisodes& episodes, AgentNetwork& network, double a
   for (std::int64_t first = 0; first < episodes.size(); first += kEpisodesAtOnce) {
     std::vector<std::int64_t> indices;
     for (std::int64_t i = first; i < std::min(first + kEpisodesAtOnce, episodes.size()); ++i) indices.push_back(i);
-    const Computed computed = compute(network, episodes.store->gather(indices), alpha, gamma);
-    if (!computed.squared_error_BT.masked_select(computed.mask_BT).isfinite().all().item<bool>())
+    const Computed computed = compute(network, algorithm, episodes.store->gather(indices));
+    if (!computed.figures.squared_error_BT.masked_select(computed.mask_BT).isfinite().all().item<bool>())
       throw std::runtime_error("the critics' values are not finite: training has diverged");
-    const auto q = computed.q_BT.accessor<double, 2>();
+    const auto q = computed.figures.value_BT.accessor<double, 2>();
     for (const std::int64_t index : indices) {
       const auto e = static_cast<std::size_t>(index);
       const Told& told = told_E[e];

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "agents/act/network.h"
+#include "agents/learn/algorithm.h"
 #include "agents/study/kept_episodes.h"
 #include "agents/study/linear_readout.h"
 
@@ -23,11 +24,10 @@ namespace engram {
 struct PhaseFigures {
   std::string phase;
   std::int64_t steps = 0;
-  double squared_error = 0;  // mean over the steps of ((Q1 - y)^2 + (Q2 - y)^2) / 2 at (h_t, a_t), with y the one-step
-                             // target of sac_losses.h: the critic loss
+  double squared_error = 0;  // mean over the steps of StepFigures: the critic loss
   double error_share = 0;    // of the sum of squared errors over all phases; 0 where there is no error
   double entropy = 0;        // of the policy, nats; mean
-  double absolute_q = 0;     // |min(Q1, Q2)(h_t, a_t)|; mean
+  double absolute_q = 0;     // |Q(h_t, a_t)|; mean
 };
 
 // The cue read from features h_t at one moment of every episode that has it.
@@ -43,7 +43,7 @@ struct Diagnosis {
   // Of a task that says what its decision is. The deciding step is the one that takes it.
   struct Decisions {
     std::int64_t right = 0, wrong = 0;
-    // How well min(Q1, Q2)(h_t, a_t) at the deciding step tells right from wrong (area_under_curve()); none unless both
+    // How well Q(h_t, a_t) at the deciding step tells right from wrong (area_under_curve()); none unless both
     // are there.
     std::optional<double> q_auc;
     std::string phase;  // in which most of them are taken; empty where there are none
@@ -60,10 +60,10 @@ struct Diagnosis {
 // What `phases` of diagnose() has, of some of a store's episodes, which were played in environments like these: what is
 // not finite is kept. The network is in evaluation mode, on the store's device.
 std::vector<PhaseFigures> figures_by_phase(EpisodeStore& store, const std::vector<std::int64_t>& indices,
-                                           VecEnv& environments, AgentNetwork& network, double alpha, double gamma);
+                                           VecEnv& environments, AgentNetwork& network, Algorithm& algorithm);
 
-// Of at least one episode. The network is in evaluation mode, on the episodes' device; alpha and gamma as in the
-// targets. Throws std::runtime_error if a value of the critics is not finite.
-Diagnosis diagnose(const KeptEpisodes& episodes, AgentNetwork& network, double alpha, double gamma);
+// Of at least one episode. The network is in evaluation mode, on the episodes' device; `algorithm` is that of its
+// learner. Throws std::runtime_error if a value of the critics is not finite.
+Diagnosis diagnose(const KeptEpisodes& episodes, AgentNetwork& network, Algorithm& algorithm);
 
 }  // namespace engram

@@ -14,7 +14,7 @@
 
 #include "agents/act/observation_tensor.h"
 #include "agents/act/roads.h"
-#include "agents/learn/sac/sac_learner.h"
+#include "agents/learn/learner.h"
 #include "agents/run/config.h"
 #include "agents/run/trained_agent.h"
 #include "apps/bench/bench.h"
@@ -135,7 +135,7 @@ std::vector<double> first_losses(const Config& config, torch::Device device, con
   torch::manual_seed(1);
   const TaskInfo task = config.task.info();
   const EpisodeBatch batch = random_batch(task, 4, std::min<std::int64_t>(60, task.max_episode_steps), device);
-  SacLearner learner(config.learner, network_for(config, device, setting));
+  Learner learner(config.learner, network_for(config, device, setting));
   std::vector<double> values;
   for (int i = 0; i < kUpdates; ++i) {
     const NamedScalars report = learner.update(batch);
@@ -259,7 +259,7 @@ int bench_on_gpu(const UpdateArguments& arguments) {
         all_passed = all_passed && passed;
         double ms = NAN;
         if (passed) {
-          SacLearner learner(config.learner, network_for(config, device, setting));
+          Learner learner(config.learner, network_for(config, device, setting));
           ms = gpu_update_ms(learner, batch_of(config, device));
         }
         if (!setting.kernels) plain = ms;
@@ -298,7 +298,7 @@ int bench_on_cpu(const UpdateArguments& arguments) {
         const bool passed = difference <= kBound;
         CpuTimes times;
         if (passed) {
-          SacLearner learner(config.learner, network_for(config, torch::kCPU, setting));
+          Learner learner(config.learner, network_for(config, torch::kCPU, setting));
           times = time_cpu_updates(learner, batch_of(config, torch::kCPU), arguments.seconds);
           if (learner.faults().count > 0) throw std::runtime_error("check failed: an update is not finite");
         }

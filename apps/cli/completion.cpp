@@ -51,13 +51,14 @@ void add_new(Values& values, const Values& more) {
     if (std::ranges::find(values, value) == values.end()) values.push_back(value);
 }
 
-// Everything that a config takes. A key that several tasks or backbones have gets the choices of all.
+// Everything that a config takes. A key that several tasks, backbones or learners have gets the choices of all.
 std::vector<CompletedOption> all_settings() {
   Values presets;
   for (const TaskPreset& preset : task_presets()) presets.push_back(preset.name);
   std::vector<CompletedOption> settings = {{"task.name", "the task", "text", true, task_names()},
                                            {"task.preset", "a published size of a task", "text", true, presets},
-                                           {"memory.name", "the backbone", "text", true, backbone_names()}};
+                                           {"memory.name", "the backbone", "text", true, backbone_names()},
+                                           {"learner.name", "the learner", "text", true, learner_names()}};
   const auto add = [&settings](const OptionList& list) {
     for (const Option& option : list.options()) {
       auto found = std::ranges::find(settings, option.name, &CompletedOption::name);
@@ -72,6 +73,7 @@ std::vector<CompletedOption> all_settings() {
   add(config.options());
   for (const std::string& name : task_names()) add(TaskConfig(name).options());
   for (const std::string& name : backbone_names()) add(BackboneConfig(name).options());
+  for (const std::string& name : learner_names()) add(LearnerConfig(name).options());
   return settings;
 }
 

@@ -38,6 +38,7 @@ constexpr std::int64_t kCostSteps = 781;
 constexpr const char* kTasks = "tasks";
 constexpr const char* kPresets = "presets";
 constexpr const char* kBackbones = "backbones";
+constexpr const char* kLearners = "learners";
 constexpr const char* kRoads = "roads";
 
 ModelCost default_cost(const BackboneConfig& backbone) { return make_backbone(backbone, kCostSteps)->cost(); }
@@ -50,7 +51,8 @@ std::vector<std::string> preset_names() {
 
 std::vector<std::string> all_names() {
   std::vector<std::string> names = task_names();
-  for (const auto& more : {preset_names(), backbone_names(), {kTasks, kPresets, kBackbones, kRoads}})
+  for (const auto& more :
+       {preset_names(), backbone_names(), learner_names(), {kTasks, kPresets, kBackbones, kLearners, kRoads}})
     names.insert(names.end(), more.begin(), more.end());
   return names;
 }
@@ -135,6 +137,14 @@ Json backbone_json(const std::string& name) {
           {"options", options_json(backbone.options())}};
 }
 
+Json learner_json(const std::string& name) {
+  LearnerConfig learner(name);
+  return {{"name", name},
+          {"summary", learner.summary()},
+          {"source", learner.source()},
+          {"options", options_json(learner.options())}};
+}
+
 // Everything, or in the same form one kind of entries, or the one entry called `name`.
 Json list_json(const std::string& name) {
   const auto wanted = [&name](const char* kind, const std::string& entry) {
@@ -147,6 +157,8 @@ Json list_json(const std::string& name) {
     if (wanted(kPresets, preset.name)) result[kPresets].push_back(preset_json(preset));
   for (const std::string& backbone : backbone_names())
     if (wanted(kBackbones, backbone)) result[kBackbones].push_back(backbone_json(backbone));
+  for (const std::string& learner : learner_names())
+    if (wanted(kLearners, learner)) result[kLearners].push_back(learner_json(learner));
   return result;
 }
 
@@ -193,16 +205,24 @@ void print_backbones() {
       counted(kCostSteps - 1, "step") + ".");
 }
 
+void print_learners() {
+  ScreenTable table({{"name"}, {"what it is"}});
+  for (const std::string& name : learner_names()) table.add({name, LearnerConfig(name).summary()});
+  std::printf("LEARNERS (--learner.name)\n%s", table.text(0).c_str());
+}
+
 // On one screen.
 void print_overview() {
   print_tasks();
   std::printf("\nBACKBONES (--memory.name)\n");
   print_note(joined(backbone_names()));
   std::printf("\n");
+  print_learners();
+  std::printf("\n");
   print_note("engram list backbones tells what they are, engram list presets names " +
              counted(task_presets().size(), "published size") +
-             " of the tasks (--task.preset), engram list NAME shows a task, a preset or a backbone with its options "
-             "and source. configs/small/TASK.ini trains a small agent in minutes of a CPU; engram list TASK says what "
+             " of the tasks (--task.preset), engram list NAME shows one of these with its options and source. "
+             " configs/small/TASK.ini trains a small agent in minutes of a CPU; engram list TASK says what "
              "it reaches.");
 }
 
@@ -269,6 +289,14 @@ void print_backbone(const std::string& name) {
   print_options(std::cout, backbone.options());
 }
 
+void print_learner(const std::string& name) {
+  LearnerConfig learner(name);
+  print_title(name + ", a learner (--learner.name " + name + ")", learner.summary());
+  print_entry("source", learner.source());
+  std::printf("\nOptions\n");
+  print_options(std::cout, learner.options());
+}
+
 void print_one(const std::string& name) {
   for (const std::string& task : task_names())
     if (task == name) return print_task(name);
@@ -276,12 +304,14 @@ void print_one(const std::string& name) {
     if (preset.name == name) return print_preset(preset);
   for (const std::string& backbone : backbone_names())
     if (backbone == name) return print_backbone(name);
+  for (const std::string& learner : learner_names())
+    if (learner == name) return print_learner(name);
 }
 
 void check_known(const std::string& name) {
   const std::vector<std::string> names = all_names();
   if (std::ranges::find(names, name) != names.end()) return;
-  throw UserError(unknown_name("task, preset or backbone", name, names, "engram list"));
+  throw UserError(unknown_name("task, preset, backbone or learner", name, names, "engram list"));
 }
 
 CommandSyntax list_syntax() {
@@ -299,9 +329,10 @@ int run_list(const std::vector<std::string>& arguments) {
   const CommandLine line = parse_command_line(arguments, own, list_syntax());
   if (line.help) {
     std::cout
-        << "engram list [NAME] [--json]\nengram list tasks|presets|backbones [--json]\nengram list roads\n\n"
+        << "engram list [NAME] [--json]\nengram list tasks|presets|backbones|learners [--json]\nengram list roads\n\n"
         << wrapped(
-               "Shows the tasks, their published sizes (presets) and the memory backbones; of the one called NAME "
+               "Shows the tasks, their published sizes (presets), the memory backbones and the learners; of the one "
+               "called NAME "
                "its options with their defaults, and its source; of one kind all that there are. engram list roads "
                "says which sizes engram's own kernels take on a GPU.",
                0)
@@ -325,6 +356,8 @@ int run_list(const std::vector<std::string>& arguments) {
     print_presets();
   else if (name == kBackbones)
     print_backbones();
+  else if (name == kLearners)
+    print_learners();
   else
     print_one(name);
   return 0;

@@ -126,9 +126,9 @@ std::string encoder() {
 }
 
 std::string loss() {
-  return paragraph("Losses and their gradients are one kernel for up to " +
+  return paragraph("SAC's losses and their gradients are one kernel for up to " +
                    largest([](std::int64_t n) { return fused_sac_loss_supports(kGpu, torch::kFloat32, n); }) +
-                   " actions, in float32 whatever the precision of the network.");
+                   " actions, DQN's are LibTorch's operations; both in float32 whatever the precision of the network.");
 }
 
 }  // namespace

@@ -3,11 +3,13 @@
 #include <cstdio>
 #include <iostream>
 #include <iterator>
+#include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "agents/learn/algorithm.h"
 #include "agents/run/hardware.h"
 #include "agents/run/trained_agent.h"
 #include "agents/study/diagnosis.h"
@@ -76,18 +78,13 @@ void print_diagnose_help(const OptionList& own) {
   print_options(std::cout, own);
 }
 
-// The temperature of the soft targets.
-struct UsedAlpha {
-  double value;
-  std::string source;
-};
-
-UsedAlpha alpha_of(const RunDirectory& run, const Config& config, std::int64_t weights_steps) {
-  if (config.learner.temperature == Temperature::kFixed) return {config.learner.alpha, "fixed"};
-  UsedAlpha used{config.learner.alpha, "learner.alpha; metrics.jsonl has none of the weights' time"};
+// The algorithm that the agent learnt by, with what it had learnt itself when the weights were taken.
+std::unique_ptr<Algorithm> algorithm_of(const RunDirectory& run, const TrainedAgent& agent,
+                                        std::int64_t weights_steps) {
+  auto algorithm = agent.config.learner.make_algorithm(*agent.network);
   for (const auto& [steps, alpha] : summarize_metrics(run.metrics_file()).temperatures)
-    if (steps <= weights_steps) used = {alpha, "learnt, at step " + std::to_string(steps)};
-  return used;
+    if (steps <= weights_steps) algorithm->recall({{"alpha", alpha}}, "learnt, at step " + std::to_string(steps));
+  return algorithm;
 }
 
 // What is looked into: episodes of one kind, or why there are none.
@@ -99,9 +96,15 @@ struct Looked {
 
 struct Findings {
   std::int64_t weights_steps;
-  UsedAlpha alpha;
+  std::vector<JudgedBy> judged_by;
   Looked greedy{"greedy"}, sampled{"sampled"}, replayed{"replayed"};
 };
+
+std::string shown(double value) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.4g", value);
+  return text;
+}
 
 std::string interval_text(std::int64_t count, std::int64_t total) {
   const Interval interval = wilson_interval(count, total);
@@ -230,20 +233,22 @@ std::string meaning_text(const Findings& findings, const TrainedAgent& agent) {
 void print_json(const std::string& directory, const DiagnoseOptions& options, const Findings& findings,
                 TrainedAgent& agent) {
   const std::optional<double> chance = agent.config.task.info().chance_success;
-  const Json json = {{"run", directory},
-                     {"weights", name_of(options.weights)},
-                     {"environment_steps", findings.weights_steps},
-                     {"task", agent.config.task.name()},
-                     {"backbone", agent.config.memory.name()},
-                     {"chance_success", chance ? Json(*chance) : Json()},
-                     {"differs", differs_json(agent.config, agent.elsewhere)},
-                     {"alpha", findings.alpha.value},
-                     {"alpha_source", findings.alpha.source},
-                     {"gamma", agent.config.learner.gamma},
-                     {"greedy", looked_json(findings.greedy)},
-                     {"sampled", looked_json(findings.sampled)},
-                     {"replayed", looked_json(findings.replayed)},
-                     {"meaning", meaning_text(findings, agent)}};
+  Json json = {{"run", directory},
+               {"weights", name_of(options.weights)},
+               {"environment_steps", findings.weights_steps},
+               {"task", agent.config.task.name()},
+               {"backbone", agent.config.memory.name()},
+               {"chance_success", chance ? Json(*chance) : Json()},
+               {"differs", differs_json(agent.config, agent.elsewhere)},
+               {"learner", agent.config.learner.name()}};
+  for (const auto& [name, value, source] : findings.judged_by) {
+    json[name] = value;
+    if (!source.empty()) json[name + "_source"] = source;
+  }
+  json.update({{"greedy", looked_json(findings.greedy)},
+               {"sampled", looked_json(findings.sampled)},
+               {"replayed", looked_json(findings.replayed)},
+               {"meaning", meaning_text(findings, agent)}});
   std::cout << json_text(json, 2) << std::endl;
 }
 
@@ -255,8 +260,11 @@ void print_text(const DiagnoseOptions& options, const Findings& findings, const 
   for (const TaskDifference& difference : agent.elsewhere)
     std::printf("trained with %s %s, diagnosed with %s\n", difference.key.c_str(), difference.trained.c_str(),
                 difference.played.c_str());
-  std::printf("alpha %.4g (%s), gamma %g\n", findings.alpha.value, findings.alpha.source.c_str(),
-              agent.config.learner.gamma);
+  std::string judged_by;
+  for (const auto& [name, value, source] : findings.judged_by)
+    judged_by +=
+        (judged_by.empty() ? "" : ", ") + name + " " + shown(value) + (source.empty() ? "" : " (" + source + ")");
+  std::printf("%s\n", judged_by.c_str());
   print_successes(findings, agent.config);
   print_decisions(findings);
   print_phases(findings);
@@ -286,11 +294,12 @@ int run_diagnose(const std::vector<std::string>& arguments) {
   use_threads(threads.count);
   TrainedAgent agent = load_trained_agent(line.positional[0], options.weights, device, line.settings);
   const std::int64_t weights_steps = *read_weights_facts(run, options.weights).steps;
-  Findings findings{weights_steps, alpha_of(run, agent.config, weights_steps)};
+  const std::unique_ptr<Algorithm> algorithm = algorithm_of(run, agent, weights_steps);
+  Findings findings{weights_steps, algorithm->judges_by()};
 
   const auto look_into = [&](const KeptEpisodes& episodes) {
     agent.network->eval();
-    return diagnose(episodes, *agent.network, findings.alpha.value, agent.config.learner.gamma);
+    return diagnose(episodes, *agent.network, *algorithm);
   };
   const auto played = [&](ActionChoice choice) {
     return look_into(play_and_keep(agent.config, agent.network, device, threads.count, options.episodes, choice,

@@ -163,14 +163,18 @@ Json differs_json(Config& config, const std::vector<TaskDifference>& differences
 }
 
 Json config_json(Config& config) {
-  Json json = {{"task.name", config.task.name()}, {"memory.name", config.memory.name()}};
+  Json json = {{"task.name", config.task.name()},
+               {"memory.name", config.memory.name()},
+               {"learner.name", config.learner.name()}};
   const OptionList all = config.options();
   for (const Option& option : all.options()) json[option.name] = value_json(option, option.get());
   return json;
 }
 
 void print_settings(Config& config) {
-  Config defaults = Config::from_settings({{"task.name", config.task.name()}, {"memory.name", config.memory.name()}});
+  Config defaults = Config::from_settings({{"task.name", config.task.name()},
+                                           {"memory.name", config.memory.name()},
+                                           {"learner.name", config.learner.name()}});
   const OptionList now = config.options(), before = defaults.options();
   ScreenTable table({{"setting"}, {"value"}, {"default"}});
   for (std::size_t i = 0; i < now.options().size(); ++i) {

@@ -101,6 +101,9 @@ void print_train_help(const OptionList& own, const SettingsLayers& settings) {
   names.clear();
   for (const std::string& name : backbone_names()) names += (names.empty() ? "" : " | ") + name;
   print_option(std::cout, "memory.name", "[" + names + "; default hqlt]");
+  names.clear();
+  for (const std::string& name : learner_names()) names += (names.empty() ? "" : " | ") + name;
+  print_option(std::cout, "learner.name", "[" + names + "; default sac]");
 
   const std::vector<std::pair<std::string, std::string>> titles = {
       {"run", "The run"},
@@ -108,7 +111,7 @@ void print_train_help(const OptionList& own, const SettingsLayers& settings) {
       {"network", "Encoder and heads"},
       {"memory", "The backbone " + config.memory.name() + " (give --memory.name for another one's options)"},
       {"adapters", "Adapters, with --adapt"},
-      {"learner", "Soft actor-critic"},
+      {"learner", "The learner " + config.learner.name() + " (give --learner.name for another one's options)"},
       {"replay", "Replay of whole episodes"},
       {"evaluation", "Evaluation"},
       {"checkpoint", "Checkpoints, to go on from"}};

@@ -46,6 +46,7 @@ PlainRun read_plain_run(const fs::path& folder) {
   PlainRun run{folder, read_config(directory.config_file()), {}, {}, {}};
   run.task["task.name"] = run.config.task.name();
   run.agent["memory.name"] = run.config.memory.name();
+  run.others["learner.name"] = run.config.learner.name();
   const OptionList all = run.config.options();
   for (const Option& option : all.options()) {
     const std::string& key = option.name;

@@ -1,5 +1,6 @@
 #include "nn/layers/heads.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstddef>
 #include <string>
@@ -42,10 +43,10 @@ std::vector<Weights> weights_of(const std::vector<Head>& heads) {
 
 }  // namespace
 
-HeadImpl::HeadImpl(std::int64_t width, std::int64_t hidden_width, std::int64_t num_actions, double last_layer_bound)
+HeadImpl::HeadImpl(std::int64_t width, std::int64_t hidden_width, std::int64_t outputs, double last_layer_bound)
     : hidden1_(register_module("hidden1", torch::nn::Linear(width, hidden_width))),
       hidden2_(register_module("hidden2", torch::nn::Linear(hidden_width, hidden_width))),
-      output_(register_module("output", torch::nn::Linear(hidden_width, num_actions))) {
+      output_(register_module("output", torch::nn::Linear(hidden_width, outputs))) {
   init_hidden(hidden1_);
   init_hidden(hidden2_);
   torch::nn::init::uniform_(output_->weight, -last_layer_bound, last_layer_bound);
@@ -59,7 +60,14 @@ torch::Tensor HeadImpl::forward(const torch::Tensor& hidden) {
   return output_(last.to(own));
 }
 
+bool HeadGroup::same_shape() const {
+  const auto outputs = [](const Head& head) { return head->layers().output->weight.size(0); };
+  const auto differs = [&](const Head& head) { return outputs(head) != outputs(learning.front()); };
+  return std::ranges::none_of(learning, differs) && std::ranges::none_of(targets, differs);
+}
+
 Support HeadGroup::kernels(torch::ScalarType dtype, torch::Device device) const {
+  if (!same_shape()) return Support::no("the heads have different numbers of outputs");
   if (first_weight(*this).scalar_type() != torch::kFloat32)
     return Support::no(std::string("the parameters are in ") + torch::toString(first_weight(*this).scalar_type()));
   return fused::heads_support(sizes_of(*this), dtype, device);
@@ -79,7 +87,7 @@ HeadGroup::Outputs HeadGroup::outputs(const torch::Tensor& features, torch::Scal
   const PlainOperations plain(!use_kernels);
   const torch::Tensor input = features.to(first_weight(*this).scalar_type());
   Outputs out;
-  if (cpu::takes(input)) {
+  if (same_shape() && cpu::takes(input)) {
     std::vector<torch::Tensor> all =
         cpu::heads(input, weights_of<cpu::HeadWeights>(learning), weights_of<cpu::HeadWeights>(targets));
     const auto first_target = all.begin() + static_cast<std::ptrdiff_t>(learning.size());

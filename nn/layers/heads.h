@@ -1,5 +1,5 @@
-// Head: features as one number per action, on LibTorch's operations; several heads on the same features also as fused
-// layers on a GPU (fused_heads.h).
+// Head: features as some numbers, of which each means an action or else what a learner says, on LibTorch's operations;
+// several heads on the same features also as fused layers on a GPU (fused_heads.h).
 #pragma once
 
 #include <torch/torch.h>
@@ -11,12 +11,12 @@
 
 namespace engram {
 
-// D -> hidden -> hidden -> A, with relu between.
+// D -> hidden -> hidden -> A, with relu between: A outputs.
 class HeadImpl : public torch::nn::Module {
  public:
   // Hidden layers: weights U(+-1/sqrt(outputs of the layer)), as the reference has it (it takes the first dimension of
   // a weight [out, in] for the fan-in), bias 0.1. Last layer: weights and bias U(+-last_layer_bound).
-  HeadImpl(std::int64_t width, std::int64_t hidden_width, std::int64_t num_actions, double last_layer_bound);
+  HeadImpl(std::int64_t width, std::int64_t hidden_width, std::int64_t outputs, double last_layer_bound);
 
   // The last layer computes in the parameters' type whatever the products before it are in (autocast.h): its outputs
   // are values and logits, of which bfloat16 would leave 8 bits.
@@ -32,10 +32,12 @@ class HeadImpl : public torch::nn::Module {
 };
 TORCH_MODULE(Head);
 
-// Heads of one shape on the same features, for learning.
+// Heads on the same features, for learning.
 struct HeadGroup {
   std::vector<Head> learning, targets;
 
+  // Whether all have the same number of outputs.
+  bool same_shape() const;
   // Whether outputs() may take the fused layers; and whether these are one kernel, on a GPU that is there.
   Support kernels(torch::ScalarType dtype, torch::Device device) const;
   Support one_kernel(torch::ScalarType dtype, torch::Device device) const;

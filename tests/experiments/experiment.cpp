@@ -463,7 +463,7 @@ TEST_CASE("where a run stands is read from its files") {
   CHECK(state().stage == RunStage::kFailed);
   CHECK(state().reason == "no memory");
 
-  config.learner.gamma = 0.5;
+  config.learner.options().set("learner.gamma", "0.5");
   write_text(run.folder / "config.ini", config.to_ini());
   CHECK(mentions(message_of<UserError>(state), "runs/short/gru/0' was made with learner.gamma = 0.5"));
   write_text(run.folder / "config.ini", runs[3].config.task.name() + "[memory]\nname = lstm\n");

@@ -207,7 +207,7 @@ TEST_CASE("what is no comparison, or not its runs, or not finished anywhere, is 
   CHECK(mentions(message_of<UserError>([&] { read_results(empty.path()); }), "not the folder of a comparison"));
   Comparison comparison;
   CHECK(mentions(error_of(comparison), "is finished yet (of 12)"));
-  comparison.run("long/lstm/1").config.learner.gamma = 0.5;  // a run of another experiment
+  comparison.run("long/lstm/1").config.learner.options().set("learner.gamma", "0.5");  // a run of another experiment
   comparison.write("long/lstm/1", evaluation_row(400, 0.5) + final_row(0.5));
   CHECK(mentions(error_of(comparison), "long/lstm/1"));
   CHECK(mentions(error_of(comparison), "learner.gamma"));

@@ -1,6 +1,8 @@
 #include "storage/files.h"
 
 #include <doctest/doctest.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <filesystem>
 #include <iterator>
@@ -82,7 +84,15 @@ TEST_CASE("what killed processes left goes, what living ones write and what only
     write_text(folder / name, "");
   std::filesystem::create_directory(folder / "folder.partial999999998");
   std::filesystem::create_symlink("x", folder / "link.partial999999998");
+  // A process that has ended, of which nobody has asked how.
+  const pid_t ended = fork();
+  if (ended == 0) _exit(0);
+  siginfo_t how{};
+  REQUIRE(waitid(P_PID, static_cast<id_t>(ended), &how, WEXITED | WNOWAIT) == 0);
+  write_text(folder / ("x.partial" + std::to_string(ended)), "");
   remove_leftovers(folder.path());
+  CHECK_FALSE(std::filesystem::exists(folder / ("x.partial" + std::to_string(ended))));
+  waitpid(ended, nullptr, 0);
   CHECK_FALSE(std::filesystem::exists(folder / "x.partial999999999"));
   CHECK(entries(folder.path()) == 9);
   CHECK_THROWS_AS(remove_leftovers(folder / "none"), UserError);

@@ -101,6 +101,7 @@ def page_problems(root):
     for registry, alias, headers, folder in (
         ("envs/all_tasks.h", "AllTasks", "envs/tasks/*.h", "docs/tasks"),
         ("memory/core/all_backbones.h", "AllBackbones", "memory/**/*.h", "docs/backbones"),
+        ("agents/learn/registry.cpp", "AllLearners", "agents/learn/**/*.h", "docs/learners"),
     ):
         entries, names = registered_names(root, registry, alias, headers)
         if not entries:
@@ -129,7 +130,7 @@ def derived_kernels(root):
 # Page, words of the paragraph that lists the names, how they stand there, and what they are by the sources.
 LISTS = (
     ("docs/use/guarantees.md", "A resumed run may change", r"`(\w+\.\w+)`", free_on_resume),
-    ("docs/use/learner.md", "Truncated episodes bootstrap", r"`(\w+)`", truncating_tasks),
+    ("docs/learners/README.md", "Truncated episodes bootstrap", r"`(\w+)`", truncating_tasks),
     ("docs/develop/developing.md", "Derivations, and how", r"\[(\w+)\]\(\.\./\.\./kernels/", derived_kernels),
 )
 

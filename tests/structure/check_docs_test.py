@@ -12,14 +12,17 @@ REGISTRIES = {
     "memory/core/backbone_options.h": 'struct GruOptions {\n  static constexpr const char* kName = "gru";\n};\n'
     'struct NoneOptions {\n  static constexpr const char* kName = "none";\n};\n',
     "memory/core/all_backbones.h": "using AllBackbones = BackboneList<GruOptions,\n                                   NoneOptions>;\n",
+    "agents/learn/td/options.h": 'struct TdOptions {\n  static constexpr const char* kName = "td";\n};\n',
+    "agents/learn/registry.cpp": "using AllLearners = LearnerList<TdOptions>;\n",
     "docs/tasks/maze.md": "",
     "docs/tasks/match.md": "",
     "docs/backbones/gru.md": "",
     "docs/backbones/none.md": "",
+    "docs/learners/td.md": "",
     "agents/run/config.cpp": 'bool may_change_on_resume(const std::string& key) {\n  return key == "run.steps" ||\n'
     '         key.starts_with("checkpoint.");\n}\n\nstd::string other() { return "run.seed"; }\n',
     "docs/use/guarantees.md": "A resumed run may change `run.steps`,\nand `[checkpoint]`.\n\nNot `run.seed`.\n",
-    "docs/use/learner.md": "Truncated episodes bootstrap: `match`.\n\nAnd `maze`.\n",
+    "docs/learners/README.md": "Truncated episodes bootstrap: `match`.\n\nAnd `maze`.\n",
     "kernels/rule/README.md": "",
     "docs/develop/developing.md": "Derivations, and how: [rule](../../kernels/rule/README.md).\n",
 }
@@ -68,14 +71,15 @@ assert found({"docs/page.md": WIDE + "\n"})[0].startswith("docs/page.md:1: 121 c
 for text in (WIDE[:-1], "| " + WIDE, "```\n" + WIDE + "\n```", "x" * 100 + " https://example.org/" + "x" * 30):
     assert found({"docs/page.md": text + "\n", "docs/figures/reports/a.md": WIDE, "kernels/README.md": WIDE}) == [], text
 
-for page in ("docs/tasks/maze.md", "docs/tasks/match.md", "docs/backbones/gru.md", "docs/backbones/none.md"):
+for page in ("docs/tasks/maze.md", "docs/tasks/match.md", "docs/backbones/gru.md", "docs/backbones/none.md",
+             "docs/learners/td.md"):
     assert len(found({}, without=[page])) == 1 and page in found({}, without=[page])[0], page
 assert len(found({"envs/all_tasks.h": "using AllTasks = TaskList<Maze, Lost>;\n"})) == 1
 assert len(found({"envs/all_tasks.h": "\n"})) == 1
 
 LISTS = [
     ("docs/use/guarantees.md", "run.steps", "A resumed run may change `run.threads`.\n"),
-    ("docs/use/learner.md", "match", "Truncated episodes bootstrap.\n\n`match`\n"),
+    ("docs/learners/README.md", "match", "Truncated episodes bootstrap.\n\n`match`\n"),
     ("docs/develop/developing.md", "rule", "[rule](../../kernels/rule/README.md)\n"),
 ]
 for page, name, text in LISTS:

@@ -19,15 +19,14 @@ void softmax_of(const float* logits, int actions, float* probabilities) {
 
 }  // namespace
 
-bool cpu_sac_loss_supports(const AgentNetwork::HeadOutputs& heads) {
+bool cpu_sac_loss_supports(const SacHeads& heads) {
   for (const Tensor* x :
        {&heads.logits, &heads.q.first, &heads.q.second, &heads.target_q.first, &heads.target_q.second})
     if (!x->is_cpu() || x->scalar_type() != torch::kFloat32) return false;
   return true;
 }
 
-SacLoss cpu_sac_loss(const AgentNetwork::HeadOutputs& heads, const EpisodeBatch& batch, const Tensor& alpha_tensor,
-                     double gamma) {
+SacLoss cpu_sac_loss(const SacHeads& heads, const EpisodeBatch& batch, const Tensor& alpha_tensor, double gamma) {
   const std::int64_t episodes = heads.logits.size(0), steps = heads.logits.size(1) - 1;
   const auto actions = static_cast<int>(heads.logits.size(2));
   std::vector<Tensor> kept;  // what the pointers point into

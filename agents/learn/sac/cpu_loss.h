@@ -4,15 +4,14 @@
 
 #include <torch/torch.h>
 
-#include "agents/learn/sac/sac_learner.h"
+#include "agents/learn/sac/sac.h"
 
 namespace engram {
 
 // Whether cpu_sac_loss() takes these heads' outputs.
-bool cpu_sac_loss_supports(const AgentNetwork::HeadOutputs& heads);
+bool cpu_sac_loss_supports(const SacHeads& heads);
 
 // heads: supported. alpha: float32, one number.
-SacLoss cpu_sac_loss(const AgentNetwork::HeadOutputs& heads, const EpisodeBatch& batch, const torch::Tensor& alpha,
-                     double gamma);
+SacLoss cpu_sac_loss(const SacHeads& heads, const EpisodeBatch& batch, const torch::Tensor& alpha, double gamma);
 
 }  // namespace engram

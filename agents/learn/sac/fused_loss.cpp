@@ -17,8 +17,8 @@ Support fused_sac_loss_supports(torch::Device device, torch::ScalarType outputs,
   return fused::at_most("the number of actions", num_actions, kMaxSacActions);
 }
 
-SacLoss fused_sac_loss(const AgentNetwork::HeadOutputs& heads, const EpisodeBatch& batch, const Tensor& alpha,
-                       double gamma, std::int64_t num_actions) {
+SacLoss fused_sac_loss(const SacHeads& heads, const EpisodeBatch& batch, const Tensor& alpha, double gamma,
+                       std::int64_t num_actions) {
   const Tensor &logits = heads.logits, &q1 = heads.q.first, &q2 = heads.q.second;
   const auto like = [](const Tensor& x) { return torch::empty_like(x, torch::requires_grad(false)); };
   const Tensor losses = torch::empty({kSacLosses}, logits.options().requires_grad(false));

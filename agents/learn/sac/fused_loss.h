@@ -5,7 +5,7 @@
 
 #include <cstdint>
 
-#include "agents/learn/sac/sac_learner.h"
+#include "agents/learn/sac/sac.h"
 #include "base/support.h"
 
 namespace engram {
@@ -14,7 +14,7 @@ namespace engram {
 Support fused_sac_loss_supports(torch::Device device, torch::ScalarType outputs, std::int64_t num_actions);
 
 // heads: supported. alpha: float32, one number on the GPU.
-SacLoss fused_sac_loss(const AgentNetwork::HeadOutputs& heads, const EpisodeBatch& batch, const torch::Tensor& alpha,
-                       double gamma, std::int64_t num_actions);
+SacLoss fused_sac_loss(const SacHeads& heads, const EpisodeBatch& batch, const torch::Tensor& alpha, double gamma,
+                       std::int64_t num_actions);
 
 }  // namespace engram

@@ -11,18 +11,11 @@ namespace engram::sac {
 // log(max(p, 1e-8)), element by element.
 torch::Tensor clamped_log(const torch::Tensor& probabilities);
 
-// Sum over the valid steps divided by their number. Scalar.
-torch::Tensor masked_mean(const torch::Tensor& value_BT, const torch::Tensor& mask_BT);
-
 // r_t + gamma (1 - terminated_t) sum_a pi(a|h_{t+1}) [min(Q1', Q2')(h_{t+1}, a) - alpha log pi(a|h_{t+1})], without
 // gradient. probabilities, target_q1, target_q2: of rows 1 .. T, [B, T, A]; alpha: scalar. Returns [B, T].
 torch::Tensor bellman_targets(const torch::Tensor& reward_BT, const torch::Tensor& terminated_BT,
                               const torch::Tensor& next_probabilities_BTA, const torch::Tensor& next_target_q1_BTA,
                               const torch::Tensor& next_target_q2_BTA, const torch::Tensor& alpha, double gamma);
-
-// Masked mean of (Q(h_t, a_t) - target_t)^2. Scalar.
-torch::Tensor critic_loss(const torch::Tensor& q_BTA, const torch::Tensor& action_BT, const torch::Tensor& target_BT,
-                          const torch::Tensor& mask_BT);
 
 // Masked mean of sum_a pi(a|h_t) [alpha log pi(a|h_t) - min(Q1, Q2)(h_t, a)]; no gradient through Q or alpha. Scalar.
 torch::Tensor actor_loss(const torch::Tensor& probabilities_BTA, const torch::Tensor& q1_BTA,

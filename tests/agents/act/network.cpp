@@ -143,8 +143,8 @@ TEST_CASE("targets start as the critics, follow them by tau, and are never train
   torch::manual_seed(5);
   AgentNetwork network({.hidden_width = 8}, small_backbone("none", 4), vector_task(4, 3, 7));
   const auto hidden = torch::randn({6, 4});
-  CHECK(torch::equal(network.critics(hidden).first, network.target_critics(hidden).first));
-  CHECK(torch::equal(network.critics(hidden).second, network.target_critics(hidden).second));
+  CHECK(torch::equal(network.head("critic1", hidden), network.head("target_critic1", hidden)));
+  CHECK(torch::equal(network.head("critic2", hidden), network.head("target_critic2", hidden)));
 
   std::map<std::string, torch::Tensor> before;
   for (const auto& item : network.named_parameters()) before[item.key()] = item.value().detach().clone();

@@ -103,7 +103,7 @@ void check_agent(const Agent& agent, int rows, bool one_kernel) {
     const auto encoded =
         expected_network->encode(observation, torch::zeros({rows}, torch::kInt64), torch::zeros({rows}));
     const auto expected =
-        expected_network->actor_logits(expected_network->backbone().step(encoded, memory)).softmax(-1);
+        expected_network->head("actor", expected_network->backbone().step(encoded, memory)).softmax(-1);
     const auto actual = policy.probabilities_NA().to(torch::kCPU);
     worst = std::max(worst, (actual.to(torch::kFloat64) - expected).abs().max().item<double>());
     if (before.defined()) spread = std::max(spread, (expected - before).abs().max().item<double>());

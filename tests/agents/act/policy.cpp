@@ -136,14 +136,14 @@ TEST_CASE("what the policy computes step by step is what the learner computes fr
         const auto encoded = network->encode(batch.observation, batch.previous_action_BT1, batch.previous_reward_BT1);
         const std::int64_t steps = batch.action_BT.size(1);
         const auto features = network->backbone().forward(encoded)[0].narrow(0, 0, steps);
-        const auto q = network->critics(features);
+        const auto q = torch::minimum(network->head("critic1", features), network->head("critic2", features));
         // float32, another order of the same sums.
         const auto close = [](const torch::Tensor& a, const std::vector<torch::Tensor>& b) {
           return torch::allclose(a, torch::stack(b), 1e-4, 1e-4);
         };
         CHECK(close(features, features_N[row]));
-        CHECK(close(torch::minimum(q.first, q.second), q_N[row]));
-        CHECK(close(network->actor_logits(features).softmax(-1), probabilities_N[row]));
+        CHECK(close(q, q_N[row]));
+        CHECK(close(network->head("actor", features).softmax(-1), probabilities_N[row]));
         running_N[row] = {};
         observe(row);
         features_N[row].clear();

@@ -1,4 +1,4 @@
-// What tells two batches of episodes apart.
+// Batches of random episodes, and what tells two batches apart.
 #pragma once
 
 #include <torch/torch.h>
@@ -7,8 +7,22 @@
 #include <string>
 
 #include "agents/play/episode.h"
+#include "agents/play/episode_store.h"
+#include "base/rng.h"
+#include "tests/agents/act/small_agent.h"
 
 namespace engram {
+
+// Episodes of ragged lengths, every second one truncated.
+inline EpisodeBatch random_batch(const TaskInfo& task, std::uint32_t stream) {
+  EpisodeStore store({}, task, 100, torch::kCPU);
+  Rng rng(1, Purpose::kTest, 0, stream);
+  for (int i = 0; i < 5; ++i)
+    store.add(random_episode(task,
+                             i == 3 ? task.max_episode_steps : 1 + static_cast<int>(rng.below(task.max_episode_steps)),
+                             i % 2 == 0 ? End::kTerminated : End::kTruncated, rng));
+  return store.gather({0, 1, 2, 3, 4});
+}
 
 // Nothing where `actual`, of any device, holds what `expected`, of the CPU, holds, and only padding after it.
 inline std::string difference(const EpisodeBatch& actual, const EpisodeBatch& expected, int num_actions) {

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "agents/learn/sac/sac_learner.h"
+#include "agents/learn/sac/sac.h"
 #include "agents/play/episode_store.h"
 #include "tests/agents/act/small_agent.h"
 #include "tests/agents/learn/batches.h"

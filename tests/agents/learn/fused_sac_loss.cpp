@@ -4,6 +4,7 @@
 #include <utility>
 #include <vector>
 
+#include "agents/learn/losses.h"
 #include "agents/learn/sac/fused_loss.h"
 #include "agents/learn/sac/losses.h"
 #include "agents/play/episode_store.h"
@@ -71,15 +72,15 @@ TEST_CASE("the losses on a GPU and all their gradients are those of the definiti
                                               expected_batch.terminated_BT.to(torch::kFloat64), rows(probabilities, 1),
                                               rows(host[3], 1), rows(host[4], 1), alpha_host, kGamma),
                          0);
-        const auto critic1 = sac::critic_loss(rows(host[1], 0), expected_batch.action_BT, target, mask);
-        const auto critic2 = sac::critic_loss(rows(host[2], 0), expected_batch.action_BT, target, mask);
+        const auto critic1 = critic_loss(rows(host[1], 0), expected_batch.action_BT, target, mask);
+        const auto critic2 = critic_loss(rows(host[2], 0), expected_batch.action_BT, target, mask);
         const auto actor =
             sac::actor_loss(rows(probabilities, 0), rows(host[1], 0), rows(host[2], 0), alpha_host, mask);
         const auto critic = 0.5 * (critic1 + critic2), total = critic + actor;
         total.backward();
         const auto taken = rows(host[1], 0).gather(-1, expected_batch.action_BT.unsqueeze(-1)).squeeze(-1);
 
-        const AgentNetwork::HeadOutputs heads{device[0], {device[1], device[2]}, {device[3], device[4]}};
+        const SacHeads heads{device[0], {device[1], device[2]}, {device[3], device[4]}};
         REQUIRE(fused_sac_loss_supports(torch::kCUDA, torch::kFloat32, kActions));
         const SacLoss loss = fused_sac_loss(heads, batch, alpha_device, kGamma, kActions);
         loss.backward();
@@ -92,7 +93,7 @@ TEST_CASE("the losses on a GPU and all their gradients are those of the definiti
         CHECK(relative(loss.actor, actor) <= 1e-5);
         CHECK(relative(loss.total, total) <= 1e-5);
         CHECK(relative(loss.entropy, sac::mean_entropy(rows(probabilities, 0), mask)) <= 1e-5);
-        CHECK(relative(loss.mean_q, sac::masked_mean(taken, mask)) <= 1e-5);
+        CHECK(relative(loss.mean_q, masked_mean(taken, mask)) <= 1e-5);
         for (int i = 0; i < 3; ++i) {
           CAPTURE(i);
           CHECK(relative(device[i].grad().narrow(-1, 0, kActions), host[i].grad()) <= 1e-5);

@@ -9,7 +9,10 @@
 #include <string>
 #include <vector>
 
-#include "agents/learn/sac/sac_learner.h"
+#include "agents/learn/dqn/dqn.h"
+#include "agents/learn/learner.h"
+#include "agents/learn/registry.h"
+#include "agents/learn/sac/sac.h"
 #include "agents/play/episode_store.h"
 #include "agents/run/trained_agent.h"
 #include "tests/agents/act/small_agent.h"
@@ -79,7 +82,7 @@ Curves learn(const std::shared_ptr<AgentNetwork>& network, const SacOptions& opt
              int updates) {
   torch::set_num_threads(1);  // a second thread would wait more than compute at these sizes
   network->train();
-  SacLearner learner(options, network);
+  Learner learner(learner_config(options), network);
   Batches batches(device);
   Curves curves;
   for (int i = 0; i < updates; ++i)
@@ -123,7 +126,7 @@ TEST_CASE("a recorded update computes what one launched step by step computes, b
         options.temperature = temperature;
         options.clip_gradient_norm = temperature == Temperature::kFixed ? 0 : 0.5;
         recorded->train(), launched->train();
-        SacLearner replaying(options, recorded), launching(options, launched);
+        Learner replaying(learner_config(options), recorded), launching(learner_config(options), launched);
         launching.launch_every_update();
         Batches batches(torch::kCUDA);
         for (int update = 0; update < 12; ++update) {
@@ -139,8 +142,38 @@ TEST_CASE("a recorded update computes what one launched step by step computes, b
           }
         }
         CHECK(same_weights(*recorded, *launched));
-        CHECK(torch::equal(replaying.alpha(), launching.alpha()));
+        CHECK(replaying.algorithm().judges_by()[0].value == launching.algorithm().judges_by()[0].value);
       }
+}
+
+TEST_CASE("a recorded update of DQN is the launched one, bit for bit, and its losses are those of the CPU") {
+  if (skip_without_gpu()) return;
+  for (const std::string backbone : {"hqlt", "deltanet"}) {
+    CAPTURE(backbone);
+    Config config = config_of(backbone, "float32");
+    config.network.dropout = 0;
+    config.learner = learner_config(DqnOptions{.clip_gradient_norm = 0.5});
+    OptionList options = config.options();
+    options.set("memory.dropout", "0");
+    const auto recorded = make_network(config, task(), torch::kCUDA),
+               launched = make_network(config, task(), torch::kCUDA), host = make_network(config, task(), torch::kCPU);
+    for (const auto& network : {recorded, launched, host}) network->train();
+    Learner replaying(config.learner, recorded), launching(config.learner, launched), on_host(config.learner, host);
+    launching.launch_every_update();
+    Batches batches(torch::kCUDA), same_batches(torch::kCPU);
+    for (int update = 0; update < 12; ++update) {
+      CAPTURE(update);
+      const EpisodeBatch batch = batches.next();
+      const NamedScalars replayed = replaying.update(batch), expected = launching.update(batch),
+                         plain = on_host.update(same_batches.next());
+      for (const auto& [name, value] : expected) {
+        CAPTURE(name);
+        CHECK(torch::equal(named(replayed, name), value));
+        CHECK(value.item<double>() == doctest::Approx(named(plain, name).item<double>()).epsilon(1e-3));
+      }
+    }
+    CHECK(same_weights(*recorded, *launched));
+  }
 }
 
 TEST_CASE("a recorded update of adapters is the launched one, bit for bit, and changes what they adapt") {
@@ -156,8 +189,8 @@ TEST_CASE("a recorded update of adapters is the launched one, bit for bit, and c
       const auto learner_of = [](const std::shared_ptr<AgentNetwork>& network) {
         network->train();
         torch::manual_seed(4);  // each learner draws its adapters
-        return std::make_unique<SacLearner>(SacOptions{.learning_rate = 1e-2}, network,
-                                            AdapterOptions{.rank = 3, .fast_weights = true});
+        return std::make_unique<Learner>(learner_config(SacOptions{.learning_rate = 1e-2}), network,
+                                         AdapterOptions{.rank = 3, .fast_weights = true});
       };
       const auto replaying = learner_of(recorded), launching = learner_of(launched);
       launching->launch_every_update();
@@ -192,7 +225,7 @@ TEST_CASE("recorded updates over batches of changing lengths are the launched on
       recorded->train(), launched->train();
       SacOptions options;
       options.temperature = Temperature::kLearnt;
-      SacLearner replaying(options, recorded), launching(options, launched);
+      Learner replaying(learner_config(options), recorded), launching(learner_config(options), launched);
       launching.launch_every_update();
       Batches batches(torch::kCUDA);
       for (int update = 0; update < 30; ++update) {
@@ -222,7 +255,7 @@ TEST_CASE("updates of LSTM and GRU are recorded like all others") {
     const auto recorded = make_network(config, task(), torch::kCUDA),
                launched = make_network(config, task(), torch::kCUDA);
     recorded->train(), launched->train();
-    SacLearner replaying({}, recorded), launching({}, launched);
+    Learner replaying(LearnerConfig("sac"), recorded), launching(LearnerConfig("sac"), launched);
     launching.launch_every_update();
     Batches batches(torch::kCUDA);
     for (int update = 0; update < 12; ++update) {
@@ -254,7 +287,7 @@ TEST_CASE("losses that no kernel takes are LibTorch's, and are those of the CPU"
         const auto network = make_network(config_of("deltanet", "float32"), many, device);
         network->use_kernels(kernels);
         network->train();
-        SacLearner learner({}, network);
+        Learner learner(LearnerConfig("sac"), network);
         std::vector<double> values;
         for (int update = 0; update < 6; ++update)
           for (const auto& [name, value] : learner.update(to_device(store.gather({0, 1, 2, 3}), device)))

@@ -9,7 +9,9 @@
 #include <utility>
 #include <vector>
 
-#include "agents/learn/sac/sac_learner.h"
+#include "agents/learn/learner.h"
+#include "agents/learn/registry.h"
+#include "agents/learn/sac/sac.h"
 #include "agents/play/episode_store.h"
 #include "agents/play/evaluator.h"
 #include "tests/agents/act/small_agent.h"
@@ -33,7 +35,7 @@ std::shared_ptr<AgentNetwork> train(const ProbeRules& rules, const BackboneConfi
   torch::set_num_threads(1);  // a second thread would wait more than compute at these sizes
   const TaskInfo task = ProbeEnv(rules, 1).info();
   const auto network = std::make_shared<AgentNetwork>(NetworkOptions{.hidden_width = 32, .dropout = 0}, backbone, task);
-  SacLearner learner(options, network);
+  Learner learner(learner_config(options), network);
   Rollout rollout = probe_rollout(rules, network, training.envs);
   EpisodeStore store({.batch_episodes = training.batch}, task, 1'000'000, torch::kCPU);  // all that is played
   Rng random(1, Purpose::kTest, 0, 0), replay(1, Purpose::kReplay, 0, 0);
@@ -71,12 +73,12 @@ Values values(AgentNetwork& network) {
   network.eval();
   const auto features = network.backbone().forward(
       network.encode(torch::eye(2).unsqueeze(1), torch::zeros({2, 1}, torch::kInt64), torch::zeros({2, 1})));
-  const auto q = network.critics(features);
-  const auto policy = network.actor_logits(features).softmax(-1);
+  const auto q = torch::minimum(network.head("critic1", features), network.head("critic2", features));
+  const auto policy = network.head("actor", features).softmax(-1);
   Values values;
   for (int state = 0; state < 2; ++state)
     for (int action = 0; action < 2; ++action) {
-      values.q[state][action] = torch::minimum(q.first, q.second)[state][0][action].item<double>();
+      values.q[state][action] = q[state][0][action].item<double>();
       values.policy[state][action] = policy[state][0][action].item<double>();
     }
   return values;

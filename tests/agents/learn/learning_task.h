@@ -12,7 +12,9 @@
 #include <string>
 #include <vector>
 
-#include "agents/learn/sac/sac_learner.h"
+#include "agents/learn/learner.h"
+#include "agents/learn/registry.h"
+#include "agents/learn/sac/sac.h"
 #include "agents/play/episode_store.h"
 #include "storage/weights.h"
 #include "tests/agents/act/small_agent.h"
@@ -48,9 +50,11 @@ class LearningTask {
   }
 
   // Draws from LibTorch's generator, which is the program's.
-  std::shared_ptr<AgentNetwork> first_network(torch::Device device = torch::kCPU) const {
+  std::shared_ptr<AgentNetwork> first_network(torch::Device device = torch::kCPU,
+                                              const LearnerConfig& learner = LearnerConfig("sac")) const {
     torch::manual_seed(1);
-    auto network = std::make_shared<AgentNetwork>(NetworkOptions{.hidden_width = 6, .dropout = 0}, backbone_, task_);
+    auto network =
+        std::make_shared<AgentNetwork>(NetworkOptions{.hidden_width = 6, .dropout = 0}, backbone_, task_, 0, learner);
     scatter_weights(*network, 0.3);
     network->to(device, type_);
     network->train();
@@ -76,10 +80,10 @@ class LearningTask {
 };
 
 // So many updates of one batch, as one of the ranks.
-inline Learnt learn(const std::shared_ptr<Ranks>& ranks, const SacOptions& options,
+inline Learnt learn(const std::shared_ptr<Ranks>& ranks, const LearnerConfig& config,
                     const std::shared_ptr<AgentNetwork>& network, const EpisodeBatch& batch, int updates) {
   Learnt learnt;
-  SacLearner learner(options, network, {}, ranks);
+  Learner learner(config, network, {}, ranks);
   for (int i = 0; i < updates; ++i)
     for (const auto& [name, value] : learner.update(batch)) learnt.scalars.push_back(value.item<double>());
   for (const auto& [name, tensor] : copied_weights(*network)) learnt.weights[name] = tensor.cpu();

@@ -11,7 +11,9 @@
 #include <string>
 #include <vector>
 
-#include "agents/learn/sac/sac_learner.h"
+#include "agents/learn/learner.h"
+#include "agents/learn/registry.h"
+#include "agents/learn/sac/sac.h"
 #include "agents/play/episode_store.h"
 #include "base/error.h"
 #include "storage/weights.h"
@@ -81,7 +83,8 @@ TEST_CASE("an update of adapters changes maps of attention and convolutions, in 
     const auto network = network_of("stack", kHybrid);
     network->train();
     const TensorMap before = copied(*network);
-    SacLearner learner({.learning_rate = 0.01}, network, {.rank = 2, .alpha = 6, .fast_weights = fast_weights});
+    Learner learner(learner_config(SacOptions{.learning_rate = 0.01}), network,
+                    {.rank = 2, .alpha = 6, .fast_weights = fast_weights});
     CHECK(changed(before, *network).empty());
     for (int i = 0; i < 4; ++i) learner.update(random_batch());
 
@@ -145,7 +148,7 @@ TEST_CASE("gradients of adapters equal finite differences") {
 TEST_CASE("an update whose gradient is not finite changes nothing, and is blamed on an adapter") {
   const auto network = network_of("stack", kHybrid);
   network->train();
-  SacLearner learner({.learning_rate = 0.01}, network, {.rank = 2});
+  Learner learner(learner_config(SacOptions{.learning_rate = 0.01}), network, {.rank = 2});
   learner.update(random_batch());
   const TensorMap before = copied(*network);
   EpisodeBatch batch = random_batch();

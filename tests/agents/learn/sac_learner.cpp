@@ -1,5 +1,3 @@
-#include "agents/learn/sac/sac_learner.h"
-
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -13,10 +11,14 @@
 #include <string>
 #include <vector>
 
+#include "agents/learn/learner.h"
+#include "agents/learn/registry.h"
+#include "agents/learn/sac/sac.h"
 #include "agents/play/episode_store.h"
 #include "base/error.h"
 #include "storage/weights.h"
 #include "tests/agents/act/small_agent.h"
+#include "tests/agents/learn/batches.h"
 #include "tests/agents/learn/plain_sac.h"
 
 using namespace engram;
@@ -55,17 +57,6 @@ std::set<std::string> operations_of(const std::vector<torch::Tensor>& numbers) {
   return names;
 }
 
-// Episodes of ragged lengths, every second one truncated.
-EpisodeBatch random_batch(const TaskInfo& task, std::uint32_t stream) {
-  EpisodeStore store({}, task, 100, torch::kCPU);
-  Rng rng(1, Purpose::kTest, 0, stream);
-  for (int i = 0; i < 5; ++i)
-    store.add(random_episode(task,
-                             i == 3 ? task.max_episode_steps : 1 + static_cast<int>(rng.below(task.max_episode_steps)),
-                             i % 2 == 0 ? End::kTerminated : End::kTruncated, rng));
-  return store.gather({0, 1, 2, 3, 4});
-}
-
 plain::Numbers numbers_of(const torch::Tensor& tensor) {
   const auto flat = tensor.detach().to(torch::kFloat64).contiguous().flatten();
   return {flat.data_ptr<double>(), flat.data_ptr<double>() + flat.numel()};
@@ -88,6 +79,8 @@ plain::Head zeros_like(const plain::Head& head) {
     numbers->assign(numbers->size(), 0);
   return zeros;
 }
+
+double alpha_of(Learner& learner) { return learner.algorithm().judges_by().front().value; }
 
 // Greatest difference, relative to the greatest number.
 double difference(const torch::Tensor& tensor, const torch::Tensor& expected) {
@@ -291,7 +284,7 @@ TEST_CASE("an update is one Adam step of all weights and one step of the targets
     options.learning_rate = 1e-2;
     options.target_rate = 0.1;
     options.clip_gradient_norm = clip;
-    SacLearner learner(options, network);
+    Learner learner(learner_config(options), network);
     torch::optim::Adam optimizer(expected->trainable_parameters(), torch::optim::AdamOptions(options.learning_rate));
     for (std::uint32_t step = 0; step < 3; ++step) {
       const EpisodeBatch batch = random_batch(task, step);
@@ -321,7 +314,7 @@ TEST_CASE("an update is one Adam step of all weights and one step of the targets
   }
   const auto network = scattered_network("none", task);
   network->eval();
-  SacLearner learner({}, network);
+  Learner learner(learner_config(SacOptions{}), network);
   CHECK_THROWS_AS(learner.update(random_batch(task, 0)), std::logic_error);
 }
 
@@ -335,7 +328,7 @@ TEST_CASE("a Performer's random directions are kept with the weights, loaded wit
   for (const torch::Tensor& trained : network->trainable_parameters()) CHECK(!trained.is_same(directions));
   SacOptions options;
   options.weight_decay = 0.1;
-  SacLearner learner(options, network);
+  Learner learner(learner_config(options), network);
   for (std::uint32_t step = 0; step < 3; ++step) learner.update(random_batch(task, step));
   CHECK(torch::equal(directions, before));
   CHECK(!torch::equal(query, query_before));
@@ -363,14 +356,14 @@ TEST_CASE("a learnt temperature moves towards the target entropy and stays in it
     options.alpha_min = 0.095;
     options.alpha_max = 0.105;
     options.learning_rate = 0.002;  // slow enough that the policy's entropy stays on its side of the target
-    SacLearner learner(options, network);
+    Learner learner(learner_config(options), network);
     const float bound = sure ? 0.105f : 0.095f;
-    float before = learner.alpha().item<float>();
+    float before = static_cast<float>(alpha_of(learner));
     CHECK(before == doctest::Approx(0.1));
     for (int step = 0; step < 40; ++step) {
       const float used = named(learner.update(batch), "alpha").item<float>();
       CHECK(used == before);
-      const float after = learner.alpha().item<float>();
+      const float after = static_cast<float>(alpha_of(learner));
       CHECK(after >= 0.095f * (1 - 1e-6f));
       CHECK(after <= 0.105f * (1 + 1e-6f));
       const bool moved = sure ? after > before : after < before;
@@ -381,9 +374,9 @@ TEST_CASE("a learnt temperature moves towards the target entropy and stays in it
     CHECK(before == doctest::Approx(bound).epsilon(1e-5));
   }
   // Fixed: it stays.
-  SacLearner learner({}, scattered_network("none", task));
+  Learner learner(learner_config(SacOptions{}), scattered_network("none", task));
   learner.update(batch);
-  CHECK(learner.alpha().item<float>() == doctest::Approx(0.1));
+  CHECK(static_cast<float>(alpha_of(learner)) == doctest::Approx(0.1));
 }
 
 TEST_CASE("a first temperature outside its bounds is refused") {
@@ -398,14 +391,14 @@ TEST_CASE("an update that is not finite changes neither weights nor temperature,
   const TaskInfo task = vector_task(4, 3, 7);
   const auto network = scattered_network("lstm", task);
   network->train();
-  SacLearner learner({.temperature = Temperature::kLearnt}, network);
+  Learner learner(learner_config(SacOptions{.temperature = Temperature::kLearnt}), network);
   const EpisodeBatch batch = random_batch(task, 1);
   learner.update(batch);
   CHECK(learner.faults().count == 0);
   const auto weights = [&] {
     std::vector<torch::Tensor> all;
     for (const torch::Tensor& parameter : network->trainable_parameters()) all.push_back(parameter.detach().clone());
-    all.push_back(learner.alpha());
+    all.push_back(torch::tensor(alpha_of(learner)));
     return all;
   };
   const auto equal = [](const std::vector<torch::Tensor>& a, const std::vector<torch::Tensor>& b) {

@@ -7,6 +7,7 @@
 #include <random>
 #include <vector>
 
+#include "agents/learn/losses.h"
 #include "agents/learn/sac/losses.h"
 #include "tests/agents/learn/plain_sac.h"
 
@@ -81,8 +82,8 @@ Losses run(Tensors& x, double gamma) {
   Losses y;
   y.target = sac::bellman_targets(x.reward, x.terminated, probabilities.narrow(1, 1, steps), x.target_q1, x.target_q2,
                                   x.alpha, gamma);
-  y.critic1 = sac::critic_loss(x.q1, x.action, y.target, x.mask);
-  y.critic2 = sac::critic_loss(x.q2, x.action, y.target, x.mask);
+  y.critic1 = critic_loss(x.q1, x.action, y.target, x.mask);
+  y.critic2 = critic_loss(x.q2, x.action, y.target, x.mask);
   y.actor = sac::actor_loss(current, x.q1, x.q2, x.alpha, x.mask);
   y.entropy = sac::mean_entropy(current, x.mask);
   (0.5 * (y.critic1 + y.critic2) + y.actor).backward();

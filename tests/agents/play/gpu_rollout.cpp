@@ -215,6 +215,26 @@ TEST_CASE("evaluations of the same weights are those of the CPU, whatever acts")
     }
 }
 
+TEST_CASE("so are those of an agent that acts by another learner's rule") {
+  if (skip_without_gpu()) return;
+  const Config config = config_of(kMatch, "deltanet", {{"learner.name", "dqn"}, {"learner.epsilon_last", "0.3"}});
+  const auto device = rollout_of(config, torch::kCUDA, Purpose::kEvaluation, 20),
+             host = rollout_of(config, torch::kCPU, Purpose::kEvaluation, 20);
+  CHECK(device->policy().description() != "one kernel a step on the GPU");
+  for (const std::uint32_t first : {0u, 7u}) {  // the second time captured
+    const auto greedy = evaluate(*device, 30, ActionChoice::kGreedy, first),
+               sampled = evaluate(*device, 30, ActionChoice::kSample, first);
+    CHECK(same(greedy, evaluate(*host, 30, ActionChoice::kGreedy, first)));
+    CHECK(same(sampled, evaluate(*host, 30, ActionChoice::kSample, first)));
+    CHECK_FALSE(same(sampled, greedy));
+  }
+  // What a captured step draws by changes in place.
+  for (Rollout* rollout : {device.get(), host.get()}) rollout->run([&] { rollout->policy().explore(0); });
+  const auto random = evaluate(*device, 30, ActionChoice::kSample, 0);
+  CHECK(same(random, evaluate(*host, 30, ActionChoice::kSample, 0)));
+  CHECK_FALSE(same(random, evaluate(*device, 30, ActionChoice::kGreedy, 0)));
+}
+
 TEST_CASE("a rank's environments and what acts in them draw what they draw on the CPU") {
   if (skip_without_gpu()) return;
   constexpr std::uint32_t kFirst = 7;

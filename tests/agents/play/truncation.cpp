@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "agents/learn/sac/sac_learner.h"
+#include "agents/learn/sac/sac.h"
 #include "agents/play/episode_store.h"
 #include "agents/play/recorded_env.h"
 #include "tests/agents/act/small_agent.h"
@@ -87,9 +87,9 @@ double value_of_row(AgentNetwork& network, const EpisodeBatch& batch, std::int64
         network.encode(batch.observation[b][t].unsqueeze(0), batch.previous_action_BT1[b][t].unsqueeze(0),
                        batch.previous_reward_BT1[b][t].unsqueeze(0)),
         state);
-  const auto q = network.target_critics(hidden);
-  const auto policy = network.actor_logits(hidden).softmax(-1);
-  return (policy * (torch::minimum(q.first, q.second) - kAlpha * policy.log())).sum().item<double>();
+  const auto q = torch::minimum(network.head("target_critic1", hidden), network.head("target_critic2", hidden));
+  const auto policy = network.head("actor", hidden).softmax(-1);
+  return (policy * (q - kAlpha * policy.log())).sum().item<double>();
 }
 
 // Targets of float32 networks, over a sequence and step by step: sums of some hundred terms of size 1.

@@ -147,6 +147,25 @@ TEST_CASE("a resolved config reads back to itself, for every task and backbone")
     }
 }
 
+TEST_CASE("a learner is chosen by name, and its options are no other's") {
+  const TemporaryFolder folder;
+  Config config = Config::from_settings({{"learner.epsilon_last", "0.1"}, {"learner.name", "dqn"}});
+  CHECK(config.learner.name() == "dqn");
+  write_text(folder / "c.ini", config.to_ini());
+  CHECK(read_config(folder / "c.ini").to_ini() == config.to_ini());
+  const auto refusal = [](const Settings& settings) {
+    return message_of<UserError>([&] { Config::from_settings(settings); });
+  };
+  CHECK(refusal({{"learner.name", "dqn"}, {"learner.alpha", "0.1"}}) ==
+        "unknown key 'learner.alpha' for learner dqn; it is an option of: sac");
+  CHECK(refusal({{"learner.epsilon_last", "0.1"}}) ==
+        "unknown key 'learner.epsilon_last' for learner sac; it is an option of: dqn");
+  CHECK(refusal({{"learner.name", "dpn"}}) == "unknown learner 'dpn'; did you mean 'dqn'?");
+  Config other = Config::from_settings({});
+  CHECK(message_of<UserError>([&] { check_same_run(config, other, "'run'"); }) ==
+        "'run' was made with learner.name = dqn and cannot go on with sac");
+}
+
 TEST_CASE("all keys are known to the command line") {
   const auto keys = all_config_keys();
   for (const char* key : {"run.seed", "task.name", "task.preset", "task.corridor_length", "task.distractor_steps",

@@ -30,7 +30,7 @@ Learnt learn_on(torch::Device device, const std::shared_ptr<Ranks>& ranks, const
   if (spoilt) options.target_rate = 0;
   LearningTask task(backbone, torch::kFloat32);
   const EpisodeBatch own = task.batch(ranks->rank(), ranks->size(), spoilt && ranks->rank() == 1);
-  return learn(ranks, options, task.first_network(device), to_device(own, device), kUpdates);
+  return learn(ranks, learner_config(options), task.first_network(device), to_device(own, device), kUpdates);
 }
 
 // faults, scalars, weights: float64 [..]

@@ -111,4 +111,7 @@ TEST_CASE("a run on a GPU that is resumed at random points equals the uninterrup
                       [](const auto& item) { return item.first == "memory.heads" || item.first == "memory.dropout"; });
       check_resumed_equals_uninterrupted(own, 3, 1, torch::kCUDA);
     }
+  Settings own = settings;
+  own.insert(own.end(), {{"memory.name", "hqlt"}, {"learner.name", "dqn"}, {"learner.epsilon_steps", "400"}});
+  check_resumed_equals_uninterrupted(own, 3, 1, torch::kCUDA);
 }

@@ -13,6 +13,9 @@
 #include <utility>
 #include <vector>
 
+#include "agents/learn/dqn/dqn.h"
+#include "agents/learn/registry.h"
+#include "agents/learn/sac/sac.h"
 #include "agents/play/evaluator.h"
 #include "agents/run/run_share.h"
 #include "agents/study/episode_log.h"
@@ -28,18 +31,18 @@ using namespace engram::testing;
 namespace {
 
 // Three updates of seven episodes, dealt to so many ranks. `spoilt`: the rewards of this rank's are no numbers.
-std::vector<Learnt> learn_together(int size, const SacOptions& options, std::optional<int> spoilt = {}) {
+std::vector<Learnt> learn_together(int size, const LearnerConfig& config, std::optional<int> spoilt = {}) {
   LearningTask task;
   std::vector<Learnt> learnt(static_cast<std::size_t>(size));
   std::vector<std::shared_ptr<AgentNetwork>> networks;
   std::vector<EpisodeBatch> batches;
   for (int rank = 0; rank < size; ++rank) {
-    networks.push_back(task.first_network());
+    networks.push_back(task.first_network(torch::kCPU, config));
     batches.push_back(task.batch(rank, size, rank == spoilt));
   }
   const auto work = [&](const std::shared_ptr<Ranks>& together) {
     const auto rank = static_cast<std::size_t>(together->rank());
-    learnt[rank] = learn(together, options, networks[rank], batches[rank], 3);
+    learnt[rank] = learn(together, config, networks[rank], batches[rank], 3);
   };
   if (size == 1)
     work(std::make_shared<Ranks>());
@@ -123,20 +126,22 @@ std::map<std::int64_t, std::set<std::uint32_t>> kept_episodes(const SafetensorsF
 }  // namespace
 
 TEST_CASE("an update of several ranks is that of one on all of their episodes") {
-  SacOptions options;
-  options.temperature = Temperature::kLearnt;
-  options.clip_gradient_norm = 0.5;
-  const std::vector<Learnt> alone = learn_together(1, options);
-  for (const int size : {2, 3}) {
-    const std::vector<Learnt> ranks = learn_together(size, options);
-    CHECK((learn_together(size, options) == ranks));  // bit for bit
-    for (const Learnt& rank : ranks) {
-      CHECK((rank == ranks[0]));
-      for (std::size_t i = 0; i < rank.scalars.size(); ++i)
-        CHECK(rank.scalars[i] == doctest::Approx(alone[0].scalars[i]).epsilon(1e-9));
-      for (const auto& [name, weight] : alone[0].weights) {
-        CAPTURE(name);
-        CHECK(torch::allclose(rank.weights.at(name), weight, 1e-7, 1e-9));
+  for (const LearnerConfig& learner :
+       {learner_config(SacOptions{.temperature = Temperature::kLearnt, .clip_gradient_norm = 0.5}),
+        learner_config(DqnOptions{.clip_gradient_norm = 0.5})}) {
+    CAPTURE(learner.name());
+    const std::vector<Learnt> alone = learn_together(1, learner);
+    for (const int size : {2, 3}) {
+      const std::vector<Learnt> ranks = learn_together(size, learner);
+      CHECK((learn_together(size, learner) == ranks));  // bit for bit
+      for (const Learnt& rank : ranks) {
+        CHECK((rank == ranks[0]));
+        for (std::size_t i = 0; i < rank.scalars.size(); ++i)
+          CHECK(rank.scalars[i] == doctest::Approx(alone[0].scalars[i]).epsilon(1e-9));
+        for (const auto& [name, weight] : alone[0].weights) {
+          CAPTURE(name);
+          CHECK(torch::allclose(rank.weights.at(name), weight, 1e-7, 1e-9));
+        }
       }
     }
   }
@@ -144,11 +149,12 @@ TEST_CASE("an update of several ranks is that of one on all of their episodes") 
 
 TEST_CASE("what is not finite in one rank changes the weights of none") {
   const TensorMap before = copied_weights(*LearningTask().first_network());
-  for (const Learnt& rank : learn_together(2, {.target_rate = 0}, /*spoilt=*/1)) {
+  const LearnerConfig still = learner_config(SacOptions{.target_rate = 0});
+  for (const Learnt& rank : learn_together(2, still, /*spoilt=*/1)) {
     CHECK(equal(rank.weights, before));
     CHECK(rank.faults == 3);
   }
-  for (const Learnt& rank : learn_together(2, {.target_rate = 0})) {
+  for (const Learnt& rank : learn_together(2, still)) {
     CHECK_FALSE(equal(rank.weights, before));
     CHECK(rank.faults == 0);
   }

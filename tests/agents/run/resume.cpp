@@ -28,6 +28,13 @@ TEST_CASE("so does one with any backbone") {
   }
 }
 
+TEST_CASE("so does one with any learner") {
+  for (const std::string& learner : learner_names()) {
+    CAPTURE(learner);
+    check_resumed_equals_uninterrupted(tiny("gru", {{"learner.name", learner}, {"network.dropout", "0.1"}}), 10);
+  }
+}
+
 TEST_CASE(
     "so does one of images, with episodes of different lengths, dropout, a learnt temperature and a full replay") {
   const Settings more = {{"task.name", "key_to_door"},

@@ -16,7 +16,7 @@
 #include <utility>
 #include <vector>
 
-#include "agents/learn/sac/sac_learner.h"
+#include "agents/learn/sac/sac.h"
 #include "agents/run/run_recorder.h"
 #include "agents/run/trained_agent.h"
 #include "agents/run/trainer.h"
@@ -80,6 +80,17 @@ class NamedProbe : public ProbeEnv {
   std::vector<std::uint32_t> number_N_;
 };
 
+Sac algorithm_of(const AgentNetwork& network) { return {SacOptions{.gamma = kGamma, .alpha = kAlpha}, network}; }
+Diagnosis diagnosed(const KeptEpisodes& episodes, AgentNetwork& network) {
+  Sac algorithm = algorithm_of(network);
+  return diagnose(episodes, network, algorithm);
+}
+std::vector<PhaseFigures> phases_of(EpisodeStore& store, const std::vector<std::int64_t>& indices, VecEnv& environments,
+                                    AgentNetwork& network) {
+  Sac algorithm = algorithm_of(network);
+  return figures_by_phase(store, indices, environments, network, algorithm);
+}
+
 // The figures of the phases together are those that an update measures of the same episodes.
 void check_phases(const Diagnosis& diagnosis, const KeptEpisodes& episodes, AgentNetwork& network) {
   const torch::NoGradGuard no_grad;
@@ -118,7 +129,7 @@ TEST_CASE("the same episodes as in an evaluation, with the figures of an update 
   constexpr int kPlayed = 1200;  // of which one in 32 decides at random
   Agent agent(config_of("deltanet", tmaze(2)));
   const KeptEpisodes episodes = agent.play(kPlayed);
-  const Diagnosis diagnosis = diagnose(episodes, *agent.network, kAlpha, kGamma);
+  const Diagnosis diagnosis = diagnosed(episodes, *agent.network);
 
   const auto rollout = make_rollout(agent.config, agent.network, torch::kCPU, Purpose::kEvaluation, 64, 1);
   CHECK(diagnosis.episodes == kPlayed);
@@ -135,7 +146,7 @@ TEST_CASE("the same episodes as in an evaluation, with the figures of an update 
   const torch::Tensor features = agent.network->features(
       agent.network->encode(batch.observation, batch.previous_action_BT1, batch.previous_reward_BT1),
       batch.steps_B + 1);
-  const auto [q1, q2] = agent.network->critics(features);
+  const auto q1 = agent.network->head("critic1", features), q2 = agent.network->head("critic2", features);
   const torch::Tensor q = torch::minimum(q1, q2);
   double ordered = 0, absolute_q = 0;
   std::vector<double> right, wrong;
@@ -219,8 +230,7 @@ TEST_CASE("each episode of an evaluation, and of a store, is played again as the
     }
   });
   std::map<std::string, std::int64_t> steps;
-  for (const PhaseFigures& phase : figures_by_phase(store, indices, environments, *network, kAlpha, kGamma))
-    steps[phase.phase] = phase.steps;
+  for (const PhaseFigures& phase : phases_of(store, indices, environments, *network)) steps[phase.phase] = phase.steps;
   CHECK(expected.size() == 4);
   CHECK(steps == expected);
 }
@@ -249,8 +259,8 @@ TEST_CASE("the figures by phase of some episodes of a store are those of a diagn
       CHECK(a[i].error_share == doctest::Approx(b[i].error_share).epsilon(1e-6));
     }
   };
-  same(figures_by_phase(*episodes.store, all(episodes), *episodes.environments, *agent.network, kAlpha, kGamma),
-       diagnose(episodes, *agent.network, kAlpha, kGamma).phases);
+  same(phases_of(*episodes.store, all(episodes), *episodes.environments, *agent.network),
+       diagnosed(episodes, *agent.network).phases);
   // Of 17 of them, more than are computed at once.
   std::vector<std::int64_t> some;
   KeptEpisodes those = agent.play(40);
@@ -270,8 +280,8 @@ TEST_CASE("the figures by phase of some episodes of a store are those of a diagn
     those.store->add(episode);
     those.names.push_back({episode.environment, episode.number});
   });
-  same(figures_by_phase(*episodes.store, some, *episodes.environments, *agent.network, kAlpha, kGamma),
-       diagnose(those, *agent.network, kAlpha, kGamma).phases);
+  same(phases_of(*episodes.store, some, *episodes.environments, *agent.network),
+       diagnosed(those, *agent.network).phases);
 }
 
 TEST_CASE("episodes of unequal lengths, truncated ones among them, of a task without decision and cue") {
@@ -308,9 +318,9 @@ TEST_CASE("episodes of unequal lengths, truncated ones among them, of a task wit
   AgentNetwork network({.previous_action_width = 2, .previous_reward_width = 2, .hidden_width = 8},
                        small_backbone("gru", 6), task);
   scatter_weights(network, 0.2);
-  CHECK_THROWS_AS(diagnose(episodes, network, kAlpha, kGamma), std::logic_error);  // in training mode
+  CHECK_THROWS_AS(diagnosed(episodes, network), std::logic_error);  // in training mode
   network.eval();
-  const Diagnosis diagnosis = diagnose(episodes, network, kAlpha, kGamma);
+  const Diagnosis diagnosis = diagnosed(episodes, network);
   CHECK(diagnosis.episodes == 30);
   CHECK(diagnosis.solved == solved);
   CHECK_FALSE(diagnosis.decisions);
@@ -321,13 +331,13 @@ TEST_CASE("episodes of unequal lengths, truncated ones among them, of a task wit
 
   const torch::NoGradGuard no_grad;
   for (torch::Tensor& parameter : network.parameters()) parameter.fill_(NAN);
-  CHECK_THROWS_AS(diagnose(episodes, network, kAlpha, kGamma), std::runtime_error);
+  CHECK_THROWS_AS(diagnosed(episodes, network), std::runtime_error);
 }
 
 TEST_CASE("the cue is read as long as the memory holds it, and by chance from no memory") {
   Agent remembers(config_of("transformer", tmaze(20))), forgets(config_of("none", tmaze(20)));
-  const Diagnosis kept = diagnose(remembers.play(200), *remembers.network, kAlpha, kGamma);
-  const Diagnosis lost = diagnose(forgets.play(200), *forgets.network, kAlpha, kGamma);
+  const Diagnosis kept = diagnosed(remembers.play(200), *remembers.network);
+  const Diagnosis lost = diagnosed(forgets.play(200), *forgets.network);
   CHECK(accuracy(at_lag(kept, 0)) == 1);
   CHECK(accuracy(at_lag(lost, 0)) == 1);
   for (const std::int64_t lag : {1, 4, 16}) {
@@ -341,11 +351,11 @@ TEST_CASE("the cue is read as long as the memory holds it, and by chance from no
   for (const CueReadout& read : kept.cue) CHECK(2 * read.readout.most_common >= read.readout.count);
 
   // Too few to read, and nothing to remember.
-  CHECK(diagnose(remembers.play(9), *remembers.network, kAlpha, kGamma).cue.empty());
+  CHECK(diagnosed(remembers.play(9), *remembers.network).cue.empty());
   Settings seen = tmaze(3);
   seen.emplace_back("task.full_state", "true");
   Agent sees(config_of("none", seen));
-  CHECK(diagnose(sees.play(20), *sees.network, kAlpha, kGamma).cue.empty());
+  CHECK(diagnosed(sees.play(20), *sees.network).cue.empty());
 }
 
 TEST_CASE("visual match: colours are told apart, squares are decisions, and where phase 3 begins the cue is read") {
@@ -353,7 +363,7 @@ TEST_CASE("visual match: colours are told apart, squares are decisions, and wher
                                         {"task.explore_steps", "2"},
                                         {"task.distractor_steps", "3"},
                                         {"task.reward_steps", "40"}}));
-  const Diagnosis diagnosis = diagnose(agent.play(120), *agent.network, kAlpha, kGamma);
+  const Diagnosis diagnosis = diagnosed(agent.play(120), *agent.network);
   REQUIRE(diagnosis.decisions);
   const Diagnosis::Decisions& decisions = *diagnosis.decisions;
   CHECK(decisions.right == diagnosis.solved);
@@ -375,7 +385,7 @@ TEST_CASE("visual match: colours are told apart, squares are decisions, and wher
 
 TEST_CASE("key-to-door has no wrong decision") {
   Agent agent(config_of("none", {{"task.name", "key_to_door"}, {"task.distractor_steps", "2"}}));
-  const Diagnosis diagnosis = diagnose(agent.play(60), *agent.network, kAlpha, kGamma);
+  const Diagnosis diagnosis = diagnosed(agent.play(60), *agent.network);
   REQUIRE(diagnosis.decisions);
   CHECK(diagnosis.decisions->right == diagnosis.solved);
   CHECK(diagnosis.decisions->wrong == 0);
@@ -416,7 +426,7 @@ TEST_CASE("episodes that a run has learnt from, as they stood in its newest chec
     CHECK(some.names[i].number == whole.names[i * static_cast<std::size_t>(whole.size()) / 4].number);
 
   const TrainedAgent agent = load_trained_agent(folder / "run", WhichWeights::kLast, torch::kCPU);
-  const Diagnosis diagnosis = diagnose(whole, *agent.network, kAlpha, kGamma);
+  const Diagnosis diagnosis = diagnosed(whole, *agent.network);
   CHECK(diagnosis.episodes == whole.size());
   check_phases(diagnosis, whole, *agent.network);
 }

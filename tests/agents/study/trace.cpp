@@ -82,7 +82,8 @@ TEST_CASE("a trace holds what the agent saw, computed and did") {
   const auto features = stage.network->backbone().forward(encoded).view({rows, 8});
   // Two float32 computations of the same numbers, in another order.
   CHECK(torch::allclose(features, tensor("features"), 1e-4, 1e-5));
-  CHECK(torch::allclose(stage.network->actor_logits(features).softmax(-1), tensor("action_probabilities"), 1e-4, 1e-5));
+  CHECK(
+      torch::allclose(stage.network->head("actor", features).softmax(-1), tensor("action_probabilities"), 1e-4, 1e-5));
 }
 
 TEST_CASE("a trace is of the episodes that an evaluation plays, whatever their number and the choice of actions") {

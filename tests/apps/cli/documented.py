@@ -1,4 +1,4 @@
-"""The pages of tasks and backbones have every option that the program has, with its default, and no other; the page of
+"""The pages of tasks, backbones and learners have every option that the program has, with its default, and no other; the page of
 commands has every command and every section of the settings.
 
     documented.py ENGRAM DOCS
@@ -57,6 +57,8 @@ for backbone in everything["backbones"]:
     page = shared.with_name(f"{backbone['name']}.md")
     linked = {shared.with_name(name) for name in re.findall(r"\]\(([\w+]+\.md)", page.read_text())} - {shared}
     check(backbone, page, [shared], linked)
+for learner in everything["learners"]:
+    check(learner, DOCS / "learners" / f"{learner['name']}.md", [DOCS / "learners/README.md"])
 
 commands = (DOCS / "use/commands.md").read_text()
 names = re.findall(r"^  ([a-z]+)  ", run("--help"), re.MULTILINE)

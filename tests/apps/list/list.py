@@ -22,12 +22,12 @@ def words(text):
 
 
 everything = json.loads(engram_list("--json"))
-assert list(everything) == ["tasks", "presets", "backbones"]
+assert list(everything) == ["tasks", "presets", "backbones", "learners"]
 # One screen, with a table of the tasks and the names of the backbones; each kind of entries has its own.
 screen = engram_list()
 assert len(screen.splitlines()) <= 40 and max(map(len, screen.splitlines())) <= 80, screen
 tables = {kind: engram_list(kind) for kind in everything}
-assert all(entry["name"] in words(screen) for kind in ("tasks", "backbones") for entry in everything[kind]), screen
+assert all(entry["name"] in words(screen) for kind in ("tasks", "backbones", "learners") for entry in everything[kind]), screen
 assert len(tables["tasks"].splitlines()) == 2 + len(everything["tasks"])  # a line each
 assert tables["tasks"].strip() in screen and f" {len(everything['presets'])} published sizes " in words(screen), screen
 for kind in everything:

@@ -1,0 +1,137 @@
+#include "agents/learn/learner.h"
+
+#include <cstddef>
+#include <stdexcept>
+#include <utility>
+
+#include "agents/learn/optimizer/parameter_lists.h"
+#include "nn/fused/late_gradients.h"
+
+namespace engram {
+
+Learner::Learner(const LearnerConfig& config, std::shared_ptr<AgentNetwork> network, const AdapterOptions& adapters,
+                 std::shared_ptr<Ranks> ranks)
+    : options_((config.check(), config.optimizer())),
+      network_(std::move(network)),
+      algorithm_(config.make_algorithm(*network_)),
+      adapters_(adapters.rank > 0 ? std::optional<LowRankAdapters>(std::in_place, adapters, *network_) : std::nullopt),
+      weights_(network_->parameters().front().options().requires_grad(false)),
+      optimizer_(adapters_ ? adapters_->parameters() : network_->trainable_parameters(), options_.learning_rate,
+                 options_.weight_decay),
+      watch_(torch::zeros({4}, weights_.dtype(torch::kInt64))),
+      ranks_(std::move(ranks)),
+      device_sum_(ranks_->alone() || weights_.device().is_cpu()
+                      ? nullptr
+                      : std::make_unique<DeviceSum>(ranks_, weights_.device())),
+      step_(weights_.device()) {}
+
+std::vector<std::string> Learner::scalar_names() const {
+  std::vector<std::string> names = algorithm_->scalar_names();
+  names.emplace_back("gradient_norm");
+  return names;
+}
+
+NamedScalars Learner::update(const EpisodeBatch& batch) {
+  if (!network_->is_training()) throw std::logic_error("an update of a network in evaluation mode");
+  const auto learn = [this](const std::vector<torch::Tensor>& inputs) { return learn_from(EpisodeBatch::of(inputs)); };
+  std::vector<torch::Tensor> values;
+  summed_ = false;
+  explaining([&] { values = step_.run(batch.tensors(), learn); });
+  const std::vector<std::string> names = scalar_names();
+  NamedScalars scalars;
+  for (std::size_t i = 0; i < names.size(); ++i) scalars.emplace_back(names[i], values.at(i));
+  return scalars;
+}
+
+std::vector<torch::Tensor> Learner::learn_from(const EpisodeBatch& batch) {
+  const Loss loss = algorithm_->loss(*network_, batch);
+  optimizer_.zero_gradients();
+  if (adapters_) adapters_->zero_gradients();
+  std::vector<torch::Tensor> gradients = late_gradients(
+      weights_.device(), [&] { loss.backward(); },
+      [&] { return adapters_ ? adapters_->network_gradients() : optimizer_.gradients(); });
+  if (adapters_) {
+    adapters_->set_gradients();
+    gradients = optimizer_.gradients();
+  }
+  const torch::Tensor total = loss.total.detach();
+  if (!ranks_->alone()) {
+    std::vector<torch::Tensor> means = gradients;
+    means.push_back(total);
+    means.insert(means.end(), loss.means.begin(), loss.means.end());
+    average_over_ranks(means, batch.mask_BT.sum());
+  }
+  const WatchedUpdate watched = watch_update(total, list_norms(gradients), watch_);
+  if (options_.clip_gradient_norm > 0)
+    torch::_foreach_mul_(gradients, (options_.clip_gradient_norm / watched.norm).clamp_max(1));
+  optimizer_.step(watched.bad);
+  if (adapters_) adapters_->merge();
+  algorithm_->after_step(*network_, loss.scalars, watched.bad);
+  std::vector<torch::Tensor> scalars;
+  for (const auto& [name, value] : loss.scalars) scalars.push_back(value);
+  scalars.push_back(watched.norm);
+  return scalars;
+}
+
+// Every loss is a mean over the valid steps, and so is its gradient: in place, those over all ranks' steps of means
+// over this rank's. One sum of everything that there is.
+void Learner::average_over_ranks(const std::vector<torch::Tensor>& means, const torch::Tensor& steps) const {
+  const torch::NoGradGuard no_grad;
+  const auto dtype = weights_.dtype();
+  std::vector<torch::Tensor> flat;
+  std::vector<std::int64_t> sizes;
+  for (const torch::Tensor& mean : means) {
+    flat.push_back(mean.reshape({-1}).to(dtype));
+    sizes.push_back(mean.numel());
+  }
+  flat.push_back(torch::ones({1}, weights_));
+  sizes.push_back(1);
+  torch::Tensor sums = torch::cat(flat) * steps.to(dtype);
+  if (device_sum_)
+    device_sum_->add_up(sums);
+  else
+    ranks_->add_up(sums);
+  sums /= sums[-1].clone();
+  std::vector<torch::Tensor> averages = sums.split_with_sizes(sizes);
+  averages.pop_back();
+  for (std::size_t i = 0; i < means.size(); ++i) averages[i] = averages[i].view_as(means[i]);
+  torch::_foreach_copy_(means, averages);
+}
+
+// What waits for the sums of ranks fails where one of them is lost, and says so.
+void Learner::explaining(const std::function<void()>& work) const {
+  if (device_sum_)
+    device_sum_->explaining(work);
+  else
+    work();
+}
+
+Faults Learner::faults() const {
+  torch::Tensor watch;
+  explaining([&] { watch = watch_.cpu(); });
+  if (device_sum_ && !summed_) device_sum_->check();
+  summed_ = true;
+  const std::int64_t* const values = watch.const_data_ptr<std::int64_t>();
+  if (values[1] == 0) return {};
+  std::vector<std::string> names = {"the loss"};
+  if (adapters_)
+    for (const std::string& name : adapters_->names()) names.push_back("the gradient of " + name);
+  else
+    for (const auto& item : network_->named_parameters())
+      if (item.value().requires_grad()) names.push_back("the gradient of " + item.key());
+  return {values[1], values[2], names.at(static_cast<std::size_t>(values[3]))};
+}
+
+void Learner::visit_state(StateArchive& archive) {
+  archive.within("network", [&] { network_->visit_state(archive); });
+  if (adapters_) archive.within("adapters", [&] { adapters_->visit_state(archive); });
+  archive.tensor("watch", watch_);
+  if (archive.restoring() &&
+      (watch_[3].item<std::int64_t>() < 0 ||
+       watch_[3].item<std::int64_t>() > static_cast<std::int64_t>(optimizer_.parameters().size())))
+    archive.refuse("watch", "there is no such tensor");
+  archive.within("adam", [&] { optimizer_.visit_state(archive); });
+  algorithm_->visit_state(archive);
+}
+
+}  // namespace engram
