@@ -18,7 +18,7 @@
 #include "nn/fused/late_gradients.h"
 #include "nn/fused/maps.h"
 #include "nn/fused/norm.h"
-#include "nn/fused/residual_stack.h"
+#include "nn/fused/residual_blocks.h"
 #include "nn/fused/support.h"
 #include "nn/fused/swiglu.h"
 
@@ -67,9 +67,11 @@ std::unique_ptr<Branch> autograd_branch(std::vector<Tensor>, std::vector<std::in
                                         std::function<Tensor(const Tensor&)>) {
   not_built("a branch");
 }
-Tensor residual_stack(const Tensor&, const DropoutKey&, std::vector<Residual>, Norm) { not_built("a stack of blocks"); }
-Tensor forward_residual_stack(const Tensor&, torch::ScalarType, const DropoutKey&, const std::vector<ForwardResidual>&,
-                              const Norm&) {
+Tensor residual_blocks(const Tensor&, const DropoutKey&, std::vector<Residual>, Norm) {
+  not_built("a stack of blocks");
+}
+Tensor forward_residual_blocks(const Tensor&, torch::ScalarType, const DropoutKey&, const std::vector<ForwardResidual>&,
+                               const Norm&) {
   not_built("a step of a stack of blocks");
 }
 

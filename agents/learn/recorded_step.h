@@ -21,9 +21,10 @@ class RecordedStep {
   explicit RecordedStep(torch::Device device);
   ~RecordedStep();
 
-  // Does the work on inputs on the device. Inputs of the same shapes as before are read where they are if they are
-  // where they were, and copied otherwise. Inputs of other shapes get a recording of their own, of which those of the
-  // last few shapes are kept: batches of a few lengths may alternate. What it returns stays valid until the next step.
+  // Does the work on inputs on the device. A recording reads its inputs at fixed addresses: inputs of
+  // the same shapes at the same addresses as before are used directly, at other addresses they are copied. Inputs of
+  // other shapes get a recording of their own; those of the last few shapes are kept, so that batches of a few lengths
+  // may alternate. What it returns stays valid until the next step.
   Tensors run(const Tensors& inputs, const Work& work);
 
   // From now on no step is recorded or replayed; recorded steps are measured against such ones.

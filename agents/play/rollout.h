@@ -1,6 +1,7 @@
-// Rollout: environments and a policy on one device, playing on and on. Nothing waits for the device but a look: every
-// step on the CPU, every kStepsBetweenLooks steps on a GPU, where they are one CUDA graph (of the policy's step, rules
-// and recording); while all episodes are at the same step, a look falls on the one that ends those of full length.
+// Rollout: environments and a policy on one device, playing on and on. On the CPU the host looks at the environments
+// after every step. On a GPU it does so every kStepsBetweenLooks steps, which are one CUDA graph (of the policy's step,
+// rules and recording), and nothing else waits for the device; while all episodes are at the same step, the steps to the
+// next look are so many that the episodes of full length end at it.
 #pragma once
 
 #include <torch/torch.h>

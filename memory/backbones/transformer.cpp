@@ -200,7 +200,7 @@ class Transformer final : public SequenceModel {
     std::vector<fused::Residual> residuals;
     for (int layer = 0; layer < options_.layers; ++layer)
       block(layer).add_residuals(residuals, settings, input_BTD.device());
-    return fused::residual_stack(x_BTD, /*input_dropout=*/{}, std::move(residuals), fused_norm(norm_));
+    return fused::residual_blocks(x_BTD, /*input_dropout=*/{}, std::move(residuals), fused_norm(norm_));
   }
 
   Tensor run_step(const Tensor& input_BD, MemoryState& state) override { return take_step(input_BD, state, nullptr); }

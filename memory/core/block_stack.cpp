@@ -196,7 +196,7 @@ Tensor BlockStack::run_on_kernels(const Tensor& input_BTD, const Tensor& lengths
                                                   : block.recorded_mixer(rows, plan[i], layer_state(initial, i)),
                         device, dtype);
   }
-  return fused::residual_stack(input_BTD, input_dropout_->key(device), std::move(residuals), norm_->weight());
+  return fused::residual_blocks(input_BTD, input_dropout_->key(device), std::move(residuals), norm_->weight());
 }
 
 Tensor BlockStack::run_step(const Tensor& input_BD, MemoryState& state) { return take_step(input_BD, state, nullptr); }
@@ -206,8 +206,8 @@ Tensor BlockStack::run_step_on_kernels(const Tensor& input_BD, MemoryState& stat
   std::vector<fused::ForwardResidual> residuals;
   for (std::size_t i = 0; i < blocks_.size(); ++i)
     blocks_[i]->add_step_residuals(residuals, position_B, layer_state(state, i), dtype);
-  const Tensor output_BD = fused::forward_residual_stack(input_BD, dtype, input_dropout_->key(input_BD.device()),
-                                                         residuals, norm_->weight());
+  const Tensor output_BD = fused::forward_residual_blocks(input_BD, dtype, input_dropout_->key(input_BD.device()),
+                                                          residuals, norm_->weight());
   state.tensors[0].add_(1);
   return output_BD;
 }

@@ -116,6 +116,17 @@ concept SteppedMixer = BlockMixer<Mixer> &&
   { mixer.step_branch(position_B, state) } -> std::same_as<std::unique_ptr<fused::ForwardBranch>>;
 };
 
+// A mixer that has a branch has it as FusedMixer says, and a step's as SteppedMixer does: with another signature it
+// would go unseen, and the mixer without its kernels.
+template <class Mixer>
+concept HasBranch = requires {
+  &Mixer::branch;
+};
+template <class Mixer>
+concept HasStepBranch = requires {
+  &Mixer::step_branch;
+};
+
 class Layer {
  public:
   // What layers with the same settings() share in one call.
@@ -151,6 +162,10 @@ class Layer {
 
 template <BlockMixer Mixer>
 class LayerOf final : public Layer {
+  static_assert(!HasBranch<Mixer> || FusedMixer<Mixer>, "branch() has another signature than FusedMixer asks for");
+  static_assert(!HasStepBranch<Mixer> || SteppedMixer<Mixer>,
+                "step_branch() or step_kernels() has another signature than SteppedMixer asks for");
+
  public:
   using Options = typename Mixer::Options;
 

@@ -8,9 +8,9 @@
 #include "kernels/attention/attention.h"
 #include "kernels/block/elementwise.h"
 #include "nn/device/cuda_support.h"
+#include "nn/fused/packed_weights.h"
 #include "nn/fused/rows.h"
 #include "nn/fused/side_work.h"
-#include "nn/fused/weight_stack.h"
 
 namespace engram::fused {
 namespace {
@@ -27,26 +27,26 @@ class CausalAttentionBranch : public Branch {
         head_width_(settings.width / settings.heads),
         padded_(round_up(head_width_, kVectorElements)),
         part_(settings.heads * padded_),
-        input_stack_(3 * part_, padded_width()),
-        input_bias_stack_(3, part_),
-        output_stack_(padded_width(), part_),
-        output_bias_stack_(1, padded_width()) {
+        input_packed_(3 * part_, padded_width()),
+        input_bias_packed_(3, part_),
+        output_packed_(padded_width(), part_),
+        output_bias_packed_(1, padded_width()) {
     const PackGroups by_head{settings.width, head_width_, padded_}, one = padded_to(1, 1);
     const PackGroups by_row = padded_to(settings.width, padded_width());
     int i = 0;
     for (const AffineWeights& part : {weights.query, weights.key, weights.value}) {
-      input_stack_.add(part.weight_OI, i * part_, by_head, by_row);
-      input_bias_stack_.add(part.bias_O, i++, one, by_head);
+      input_packed_.add(part.weight_OI, i * part_, by_head, by_row);
+      input_bias_packed_.add(part.bias_O, i++, one, by_head);
     }
-    output_stack_.add(weights.output.weight_OI, 0, by_row, by_head);
-    output_bias_stack_.add(weights.output.bias_O, 0, one, by_row);
+    output_packed_.add(weights.output.weight_OI, 0, by_row, by_head);
+    output_bias_packed_.add(weights.output.bias_O, 0, one, by_row);
   }
 
   void pack_weights(WeightPacking& packing) override {
-    input_weight_ = packing.add(input_stack_);
-    output_weight_ = packing.add(output_stack_);
-    input_bias_ = packing.add(input_bias_stack_).view({-1});
-    output_bias_ = packing.add(output_bias_stack_).view({-1});
+    input_weight_ = packing.add(input_packed_);
+    output_weight_ = packing.add(output_packed_);
+    input_bias_ = packing.add(input_bias_packed_).view({-1});
+    output_bias_ = packing.add(output_bias_packed_).view({-1});
   }
 
   Tensor forward(const Tensor& normed_MP) override {
@@ -81,14 +81,14 @@ class CausalAttentionBranch : public Branch {
     side.run([&] { d_input_weight = weight_gradient(d_projected, normed_MP_); });
     const Tensor d_input_bias = column_sums(d_projected, side);
     side.make_sums();  // what the gradients of the biases, by head, are made of
-    const std::vector<Tensor> d_weight = input_stack_.gradients(d_input_weight, side),
-                              d_bias = input_bias_stack_.gradients(d_input_bias, side);
+    const std::vector<Tensor> d_weight = input_packed_.gradients(d_input_weight, side),
+                              d_bias = input_bias_packed_.gradients(d_input_bias, side);
     side.keep({d_output_MP, d_projected});
     Gradients gradients{product(d_projected, input_weight_), {}};
     for (std::size_t i = 0; i < d_weight.size(); ++i)
       gradients.parameters.insert(gradients.parameters.end(), {d_weight[i], d_bias[i]});
     gradients.parameters.insert(gradients.parameters.end(),
-                                {output_stack_.gradients(d_output_weight, side)[0], d_output_bias});
+                                {output_packed_.gradients(d_output_weight, side)[0], d_output_bias});
     return gradients;
   }
 
@@ -112,7 +112,7 @@ class CausalAttentionBranch : public Branch {
   CausalAttentionSettings settings_;
   int head_width_, padded_;
   int part_;  // columns of all heads
-  WeightStack input_stack_, input_bias_stack_, output_stack_, output_bias_stack_;
+  PackedWeights input_packed_, input_bias_packed_, output_packed_, output_bias_packed_;
   Tensor input_weight_, input_bias_, output_weight_, output_bias_;
   Tensor normed_MP_, projected_, attended_, attention_saved_;
 };

@@ -1,4 +1,4 @@
-// Causal attention of a GPT-2 block on a GPU as a residual branch (nn/fused/residual_stack.h), and the stack's input.
+// Causal attention of a GPT-2 block on a GPU as a residual branch (nn/fused/residual_blocks.h), and the stack's input.
 // They compute what transformer.cpp defines, for rows that all begin fresh. Rows [M, P], types and the clock of a
 // dropout: as in nn/fused/rows.h.
 #pragma once
@@ -11,11 +11,11 @@
 #include "base/dropout.h"
 #include "memory/fused/block.h"
 #include "nn/fused/gelu_mlp.h"
-#include "nn/fused/residual_stack.h"
+#include "nn/fused/residual_blocks.h"
 
 namespace engram::fused {
 
-// x [B, T, D] + code [T, D], a view of rows that residual_stack() reads where they stand.
+// x [B, T, D] + code [T, D], a view of rows that residual_blocks() reads where they stand.
 torch::Tensor rows_with_code(const torch::Tensor& x_BTD, const torch::Tensor& code_TD);
 
 struct CausalAttentionWeights {

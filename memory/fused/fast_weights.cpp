@@ -9,9 +9,9 @@
 #include "kernels/fast_weights/passes/passes.h"
 #include "memory/ops/fast_weight_ops.h"
 #include "nn/device/cuda_support.h"
+#include "nn/fused/packed_weights.h"
 #include "nn/fused/rows.h"
 #include "nn/fused/side_work.h"
-#include "nn/fused/weight_stack.h"
 
 namespace engram::fused {
 namespace {
@@ -111,23 +111,23 @@ class FastWeightsBranch : public Branch {
         skip_H_(plain(weights.skip_H)),
         directions_FC_(plain(weights.directions_FC)),
         head_norm_K_(plain(weights.head_norm_K)),
-        input_stack_(projected_columns_, padded_width()),
-        output_stack_(padded_width(), part_) {
+        input_packed_(projected_columns_, padded_width()),
+        output_packed_(padded_width(), part_) {
     const PackGroups by_head{settings.options.width, channels_, padded_};
     const PackGroups by_row = padded_to(settings.options.width, padded_width()), logits = padded_to(heads_, heads_);
-    input_stack_.add(weights.query_DD, 0, by_head, by_row);
-    input_stack_.add(weights.key_DD, part_, by_head, by_row);
-    input_stack_.add(weights.value_DD, 2 * part_, by_head, by_row);
-    if (weights.gate_DD.defined()) input_stack_.add(weights.gate_DD, gate_column_, by_head, by_row);
+    input_packed_.add(weights.query_DD, 0, by_head, by_row);
+    input_packed_.add(weights.key_DD, part_, by_head, by_row);
+    input_packed_.add(weights.value_DD, 2 * part_, by_head, by_row);
+    if (weights.gate_DD.defined()) input_packed_.add(weights.gate_DD, gate_column_, by_head, by_row);
     int next = logit_column_;
     for (const Tensor& weight_HD : {weights.write_HD, weights.decay_HD})
-      if (weight_HD.defined()) input_stack_.add(weight_HD, std::exchange(next, next + heads_), logits, by_row);
-    output_stack_.add(weights.output_DD, 0, by_row, by_head);
+      if (weight_HD.defined()) input_packed_.add(weight_HD, std::exchange(next, next + heads_), logits, by_row);
+    output_packed_.add(weights.output_DD, 0, by_row, by_head);
   }
 
   void pack_weights(WeightPacking& packing) override {
-    input_weight_ = packing.add(input_stack_);
-    output_weight_ = packing.add(output_stack_);
+    input_weight_ = packing.add(input_packed_);
+    output_weight_ = packing.add(output_packed_);
   }
 
   Tensor forward(const Tensor& normed_MP) override {
@@ -210,10 +210,10 @@ class FastWeightsBranch : public Branch {
     }
     if (d_skip_H.defined()) others.push_back(d_skip_H);
     side.run([&] { d_input_weight = weight_gradient(d_projected, normed_MP_); });
-    Gradients gradients{product(d_projected, input_weight_), input_stack_.gradients(d_input_weight, side)};
+    Gradients gradients{product(d_projected, input_weight_), input_packed_.gradients(d_input_weight, side)};
     gradients.parameters.insert(gradients.parameters.end(), others.begin(), others.end());
     gradients.parameters.insert(gradients.parameters.end(),
-                                {d_head_norm_K, output_stack_.gradients(d_output_weight, side)[0]});
+                                {d_head_norm_K, output_packed_.gradients(d_output_weight, side)[0]});
     return gradients;
   }
 
@@ -316,7 +316,7 @@ class FastWeightsBranch : public Branch {
   int gate_column_, logit_column_, projected_columns_;
   Tensor bias_H_, log_rate_H_, write_bias_H_, convolution_CW_, convolution_bias_C_, skip_H_, directions_FC_;
   Tensor head_norm_K_;
-  WeightStack input_stack_, output_stack_;
+  PackedWeights input_packed_, output_packed_;
   Tensor input_weight_, output_weight_;
   Tensor normed_MP_, projected_, features_, write_, log_decay_, one_, answer_, saved_, mixed_;
 };

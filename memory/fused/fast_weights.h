@@ -1,4 +1,4 @@
-// The mixer of a block of the fast weights' family on a GPU as a residual branch (nn/fused/residual_stack.h), over all
+// The mixer of a block of the fast weights' family on a GPU as a residual branch (nn/fused/residual_blocks.h), over all
 // rows of a batch that begin fresh, with a backward pass of its own: what fast_weights.cpp defines, for options whose
 // memory has kernels (fast_weight_ops.h). DeltaNet's, which HQLT shares, is in fused_mixer.h. Rows [M, P], types and
 // the clock of a dropout: as in nn/fused/rows.h.
@@ -11,7 +11,7 @@
 
 #include "base/dropout.h"
 #include "memory/backbones/fast_weights.h"
-#include "nn/fused/residual_stack.h"
+#include "nn/fused/residual_blocks.h"
 
 namespace engram::fused {
 

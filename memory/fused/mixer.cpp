@@ -12,10 +12,10 @@
 #include "kernels/fast_weights/delayed_memory/delayed_memory.h"
 #include "kernels/fast_weights/delta_rule/delta_rule.h"
 #include "nn/device/cuda_support.h"
-#include "nn/fused/residual_stack.h"
+#include "nn/fused/packed_weights.h"
+#include "nn/fused/residual_blocks.h"
 #include "nn/fused/rows.h"
 #include "nn/fused/side_work.h"
-#include "nn/fused/weight_stack.h"
 
 namespace engram::fused {
 namespace {
@@ -60,23 +60,23 @@ class MixerPasses {
         gate_column_(3 * part_),
         beta_column_(gate_column_ + mixer_gate_columns(mix_, head_.heads, head_.padded)),
         projected_columns_(round_up(beta_column_ + head_.heads, kVectorElements)),
-        input_stack_(projected_columns_, padded_width()),
-        output_stack_(padded_width(), part_) {
+        input_packed_(projected_columns_, padded_width()),
+        output_packed_(padded_width(), part_) {
     const PackGroups by_head{settings.width, head_.width, head_.padded};
     const PackGroups by_row = padded_to(settings.width, padded_width());
-    input_stack_.add(weights.query_DD, 0, by_head, by_row);
-    input_stack_.add(weights.key_DD, part_, by_head, by_row);
-    input_stack_.add(weights.value_DD, 2 * part_, by_head, by_row);
-    input_stack_.add(weights.beta_HD, beta_column_, padded_to(head_.heads, head_.heads), by_row);
-    if (mix_ == MixKind::kVector) input_stack_.add(weights.gate_GD, gate_column_, by_head, by_row);
+    input_packed_.add(weights.query_DD, 0, by_head, by_row);
+    input_packed_.add(weights.key_DD, part_, by_head, by_row);
+    input_packed_.add(weights.value_DD, 2 * part_, by_head, by_row);
+    input_packed_.add(weights.beta_HD, beta_column_, padded_to(head_.heads, head_.heads), by_row);
+    if (mix_ == MixKind::kVector) input_packed_.add(weights.gate_GD, gate_column_, by_head, by_row);
     if (mix_ == MixKind::kScalar)
-      input_stack_.add(weights.gate_GD, gate_column_, padded_to(2 * head_.heads, 2 * head_.heads), by_row);
-    output_stack_.add(weights.output_DD, 0, by_row, by_head);
+      input_packed_.add(weights.gate_GD, gate_column_, padded_to(2 * head_.heads, 2 * head_.heads), by_row);
+    output_packed_.add(weights.output_DD, 0, by_row, by_head);
   }
 
   void pack(WeightPacking& packing) {
-    input_weight_ = packing.add(input_stack_);
-    output_weight_ = packing.add(output_stack_);
+    input_weight_ = packing.add(input_packed_);
+    output_weight_ = packing.add(output_packed_);
   }
 
   // Projections and features.
@@ -133,7 +133,7 @@ class MixerPasses {
   MixerShape head_;
   int part_;  // columns of all heads
   int gate_column_, beta_column_, projected_columns_;
-  WeightStack input_stack_, output_stack_;
+  PackedWeights input_packed_, output_packed_;
   Tensor input_weight_, output_weight_;
   Tensor normed_MP_, projected_, features_, beta_;
   Tensor fast_, window_, mixed_;
@@ -219,9 +219,9 @@ class MixerBranch : public Branch, private MixerPasses {
                             current_stream());
     side.run([&] { d_input_weight = weight_gradient(d_projected, normed_MP_); });
     side.keep({d_output_MP, d_projected});
-    Gradients gradients{product(d_projected, input_weight_), input_stack_.gradients(d_input_weight, side)};
+    Gradients gradients{product(d_projected, input_weight_), input_packed_.gradients(d_input_weight, side)};
     gradients.parameters.insert(gradients.parameters.end(),
-                                {d_head_norm_K, output_stack_.gradients(d_output_weight, side)[0]});
+                                {d_head_norm_K, output_packed_.gradients(d_output_weight, side)[0]});
     return gradients;
   }
 

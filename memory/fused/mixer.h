@@ -1,4 +1,4 @@
-// The mixer of a DeltaNet or HQLT block on a GPU as a residual branch (nn/fused/residual_stack.h), over all rows of a
+// The mixer of a DeltaNet or HQLT block on a GPU as a residual branch (nn/fused/residual_blocks.h), over all rows of a
 // batch, with a backward pass of its own. It computes what fast_weights.cpp and hqlt.cpp define, for rows that all
 // begin fresh. And a step of the delayed HQLTs, as hqlt_delayed.cpp defines it, for acting. Rows [M, P], types and the
 // clock of a dropout: as in nn/fused/rows.h.
@@ -14,7 +14,7 @@
 #include "base/dropout.h"
 #include "memory/core/backbone_options.h"
 #include "memory/fused/block.h"
-#include "nn/fused/residual_stack.h"
+#include "nn/fused/residual_blocks.h"
 
 namespace engram::fused {
 

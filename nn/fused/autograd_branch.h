@@ -1,4 +1,4 @@
-// A residual branch (residual_stack.h) that LibTorch's operations define: what the forward pass records is
+// A residual branch (residual_blocks.h) that LibTorch's operations define: what the forward pass records is
 // differentiated in the stack's backward pass.
 #pragma once
 
@@ -9,7 +9,7 @@
 #include <memory>
 #include <vector>
 
-#include "nn/fused/residual_stack.h"
+#include "nn/fused/residual_blocks.h"
 
 namespace engram::fused {
 

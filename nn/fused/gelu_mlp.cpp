@@ -2,9 +2,9 @@
 
 #include "kernels/block/elementwise.h"
 #include "nn/device/cuda_support.h"
+#include "nn/fused/packed_weights.h"
 #include "nn/fused/rows.h"
 #include "nn/fused/side_work.h"
-#include "nn/fused/weight_stack.h"
 
 namespace engram::fused {
 namespace {
@@ -18,20 +18,20 @@ class GeluMlpBranch : public Branch {
         up_bias_I_(weights.up.bias_O.detach()),
         width_(static_cast<int>(weights.down.bias_O.size(0))),
         inner_(round_up(up_bias_I_.size(0), kWidthMultiple)),
-        up_stack_(inner_, round_up(width_, kWidthMultiple)),
-        down_stack_(round_up(width_, kWidthMultiple), inner_),
-        down_bias_stack_(1, round_up(width_, kWidthMultiple)) {
+        up_packed_(inner_, round_up(width_, kWidthMultiple)),
+        down_packed_(round_up(width_, kWidthMultiple), inner_),
+        down_bias_packed_(1, round_up(width_, kWidthMultiple)) {
     const PackGroups inner = padded_to(up_bias_I_.size(0), inner_);
     const PackGroups by_row = padded_to(width_, round_up(width_, kWidthMultiple));
-    up_stack_.add(weights.up.weight_OI, 0, inner, by_row);
-    down_stack_.add(weights.down.weight_OI, 0, by_row, inner);
-    down_bias_stack_.add(weights.down.bias_O, 0, padded_to(1, 1), by_row);
+    up_packed_.add(weights.up.weight_OI, 0, inner, by_row);
+    down_packed_.add(weights.down.weight_OI, 0, by_row, inner);
+    down_bias_packed_.add(weights.down.bias_O, 0, padded_to(1, 1), by_row);
   }
 
   void pack_weights(WeightPacking& packing) override {
-    up_weight_ = packing.add(up_stack_);
-    down_weight_ = packing.add(down_stack_);
-    down_bias_ = packing.add(down_bias_stack_).view({-1});
+    up_weight_ = packing.add(up_packed_);
+    down_weight_ = packing.add(down_packed_);
+    down_bias_ = packing.add(down_bias_packed_).view({-1});
   }
 
   Tensor forward(const Tensor& normed_MP) override {
@@ -54,7 +54,7 @@ class GeluMlpBranch : public Branch {
     side.run([&] { d_up_weight = weight_gradient(d_up, normed_MP_); });
     side.keep({d_output_MP, d_up});
     return {product(d_up, up_weight_),
-            {up_stack_.gradients(d_up_weight, side)[0], d_up_bias, down_stack_.gradients(d_down_weight, side)[0],
+            {up_packed_.gradients(d_up_weight, side)[0], d_up_bias, down_packed_.gradients(d_down_weight, side)[0],
              d_down_bias}};
   }
 
@@ -70,7 +70,7 @@ class GeluMlpBranch : public Branch {
 
   Tensor up_bias_I_;
   int width_, inner_;
-  WeightStack up_stack_, down_stack_, down_bias_stack_;
+  PackedWeights up_packed_, down_packed_, down_bias_packed_;
   Tensor up_weight_, down_weight_, down_bias_;
   Tensor normed_MP_, up_, hidden_;
 };

@@ -1,4 +1,4 @@
-// The MLP of a GPT-2 block on a GPU as a residual branch (residual_stack.h), with a backward pass of its own. Rows
+// The MLP of a GPT-2 block on a GPU as a residual branch (residual_blocks.h), with a backward pass of its own. Rows
 // [M, P] and types: as in fused_rows.h.
 #pragma once
 
@@ -7,7 +7,7 @@
 #include <memory>
 #include <vector>
 
-#include "nn/fused/residual_stack.h"
+#include "nn/fused/residual_blocks.h"
 
 namespace engram::fused {
 

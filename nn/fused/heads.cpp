@@ -23,12 +23,12 @@ class LayeredHeads : public HeadsPass {
 
   variable_list forward() override {
     WeightPacking packing(x_MP_.scalar_type());
-    packed_ = pack(stacks_, packing);
+    packed_ = pack(heads_, packing);
     if (targets_.empty()) {
       packing.run();
-      return forward(stacks_, packed_, layers_);
+      return forward(heads_, packed_, layers_);
     }
-    const HeadStacks targets(targets_, static_cast<int>(x_MP_.size(1)));
+    const PackedHeads targets(targets_, static_cast<int>(x_MP_.size(1)));
     const Packed packed_targets = pack(targets, packing);
     packing.run();
     variable_list of_targets;
@@ -37,7 +37,7 @@ class LayeredHeads : public HeadsPass {
       Layers unused;
       of_targets = forward(targets, packed_targets, unused);
     });
-    variable_list outputs = forward(stacks_, packed_, layers_);
+    variable_list outputs = forward(heads_, packed_, layers_);
     side.join();
     outputs.insert(outputs.end(), of_targets.begin(), of_targets.end());
     return outputs;
@@ -45,7 +45,7 @@ class LayeredHeads : public HeadsPass {
 
   variable_list backward(const variable_list& gradient) override {
     const auto& [first, seconds] = layers_;
-    const int hidden = stacks_.hidden;
+    const int hidden = heads_.hidden;
     const Tensor d_first = torch::empty_like(first);
     SideWork side(SideStreamOf::kWeights);
     std::vector<HeadWeights> d(gradient.size());
@@ -53,25 +53,25 @@ class LayeredHeads : public HeadsPass {
     side_by_side(gradient.size(), [&](std::size_t i) {
       const int head = static_cast<int>(i);
       d_outputs[i] = gradient[i].to(x_MP_.scalar_type());
-      d_seconds[i] = product(d_outputs[i], HeadStacks::rows(packed_.weight3, head, stacks_.actions));
+      d_seconds[i] = product(d_outputs[i], PackedHeads::rows(packed_.weight3, head, heads_.actions));
       d[i].bias2_I = relu_backward(d_seconds[i], seconds[i], d_seconds[i], side);
-      Tensor own_d_first = stacks_.own(d_first, head);
-      torch::mm_out(own_d_first, d_seconds[i], HeadStacks::rows(packed_.weight2, head, hidden));
+      Tensor own_d_first = heads_.own(d_first, head);
+      torch::mm_out(own_d_first, d_seconds[i], PackedHeads::rows(packed_.weight2, head, hidden));
     });
     side.run([&] {
       for (std::size_t i = 0; i < d.size(); ++i) {
-        d[i].weight3_AI = stacks_.without_padding(product_float(d_outputs[i].t(), seconds[i]));
-        d[i].weight2_II = product_float(d_seconds[i].t(), stacks_.own(first, static_cast<int>(i)));
+        d[i].weight3_AI = heads_.without_padding(product_float(d_outputs[i].t(), seconds[i]));
+        d[i].weight2_II = product_float(d_seconds[i].t(), heads_.own(first, static_cast<int>(i)));
       }
     });
     const Tensor d_bias1 = relu_backward(d_first, first, d_first, side);
     for (std::size_t i = 0; i < d.size(); ++i) {
-      d[i].bias1_I = HeadStacks::rows(d_bias1, static_cast<int>(i), hidden);
-      d[i].bias3_A = stacks_.without_padding(column_sums(gradient[i], side));
+      d[i].bias1_I = PackedHeads::rows(d_bias1, static_cast<int>(i), hidden);
+      d[i].bias3_A = heads_.without_padding(column_sums(gradient[i], side));
     }
     Tensor d_weight1;
     side.run([&] { d_weight1 = weight_gradient(d_first, x_MP_); });
-    stacks_.set_weight1(d, d_weight1, side);
+    heads_.set_weight1(d, d_weight1, side);
     side.keep({d_first});
     side.keep(gradient);
     side.keep(d_outputs);
@@ -88,22 +88,22 @@ class LayeredHeads : public HeadsPass {
     std::vector<Tensor> second;
   };
 
-  static Packed pack(const HeadStacks& stacks, WeightPacking& packing) {
-    return {packing.add(stacks.weight1), packing.add(stacks.weight2), packing.add(stacks.weight3),
-            packing.add(stacks.hidden_bias), packing.add(stacks.output_bias, torch::kFloat32)};
+  static Packed pack(const PackedHeads& heads, WeightPacking& packing) {
+    return {packing.add(heads.weight1), packing.add(heads.weight2), packing.add(heads.weight3),
+            packing.add(heads.hidden_bias), packing.add(heads.output_bias, torch::kFloat32)};
   }
 
-  variable_list forward(const HeadStacks& stacks, const Packed& packed, Layers& layers) const {
-    const auto count = static_cast<std::size_t>(stacks.count);
-    layers.first = affine(x_MP_, packed.weight1, packed.hidden_bias.narrow(0, 0, stacks.count).reshape({-1}),
+  variable_list forward(const PackedHeads& heads, const Packed& packed, Layers& layers) const {
+    const auto count = static_cast<std::size_t>(heads.count);
+    layers.first = affine(x_MP_, packed.weight1, packed.hidden_bias.narrow(0, 0, heads.count).reshape({-1}),
                           /*relu=*/true);
     layers.second.resize(count);
     variable_list outputs(count);
     side_by_side(count, [&](std::size_t i) {
       const int head = static_cast<int>(i);
-      layers.second[i] = affine(stacks.own(layers.first, head), HeadStacks::rows(packed.weight2, head, stacks.hidden),
-                                packed.hidden_bias.select(0, stacks.count + head), /*relu=*/true);
-      const Tensor weight3 = HeadStacks::rows(packed.weight3, head, stacks.actions);
+      layers.second[i] = affine(heads.own(layers.first, head), PackedHeads::rows(packed.weight2, head, heads.hidden),
+                                packed.hidden_bias.select(0, heads.count + head), /*relu=*/true);
+      const Tensor weight3 = PackedHeads::rows(packed.weight3, head, heads.actions);
       outputs[i] = product_float(layers.second[i], weight3.t()).add_(packed.output_bias.select(0, head));
     });
     return outputs;

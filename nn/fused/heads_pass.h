@@ -1,4 +1,4 @@
-// HeadsPass: one way of computing fused heads (fused_heads.h), forward and backward; and HeadStacks, their parameters
+// HeadsPass: one way of computing fused heads (fused_heads.h), forward and backward; and PackedHeads, their parameters
 // as matrices of all heads.
 #pragma once
 
@@ -9,9 +9,9 @@
 #include <vector>
 
 #include "nn/fused/heads.h"
+#include "nn/fused/packed_weights.h"
 #include "nn/fused/rows.h"
 #include "nn/fused/side_work.h"
-#include "nn/fused/weight_stack.h"
 
 namespace engram::fused {
 
@@ -26,9 +26,9 @@ inline void append(variable_list& list, const HeadWeights& head) {
               {head.weight1_ID, head.bias1_I, head.weight2_II, head.bias2_I, head.weight3_AI, head.bias3_A});
 }
 
-// The heads' parameters as stacked matrices.
-struct HeadStacks {
-  HeadStacks(const std::vector<HeadWeights>& weights, int stride)
+// The heads' parameters as one matrix each.
+struct PackedHeads {
+  PackedHeads(const std::vector<HeadWeights>& weights, int stride)
       : hidden(static_cast<int>(weights[0].weight1_ID.size(0))),
         outputs(static_cast<int>(weights[0].weight3_AI.size(0))),
         actions(round_up(outputs, kActionMultiple)),
@@ -61,19 +61,19 @@ struct HeadStacks {
   }
   Tensor without_padding(const Tensor& d_layer3) const { return d_layer3.narrow(0, 0, outputs); }
 
-  // A head's columns of a matrix of all heads' hidden units, and its rows of a stack.
+  // A head's columns of a matrix of all heads' hidden units, and its rows of packed weights.
   Tensor own(const Tensor& all_heads, int head) const { return all_heads.narrow(1, head * hidden, hidden); }
-  static Tensor rows(const Tensor& stack, int head, int count) { return stack.narrow(0, head * count, count); }
+  static Tensor rows(const Tensor& packed, int head, int count) { return packed.narrow(0, head * count, count); }
 
   int hidden, outputs, actions, count;
-  WeightStack weight1, weight2, weight3, hidden_bias, output_bias;
+  PackedWeights weight1, weight2, weight3, hidden_bias, output_bias;
 };
 
 // The learning heads forward and backward, the targets forward.
 class HeadsPass : public torch::CustomClassHolder {
  public:
   HeadsPass(const Tensor& x_MP, const std::vector<HeadWeights>& learning, bool of_leaves)
-      : x_MP_(x_MP), stacks_(learning, static_cast<int>(x_MP.size(1))), of_leaves_(of_leaves) {}
+      : x_MP_(x_MP), heads_(learning, static_cast<int>(x_MP.size(1))), of_leaves_(of_leaves) {}
   // The outputs of the learning heads, then of the targets, [M, actions] in float32.
   virtual variable_list forward() = 0;
   // The gradients of x and of each learning head's six parameters, given the outputs' gradients, contiguous.
@@ -82,10 +82,10 @@ class HeadsPass : public torch::CustomClassHolder {
   // The learning heads' outputs' gradients, which are undefined where nothing depends on an output.
   variable_list of_learning(const variable_list& gradient) const {
     variable_list own;
-    for (std::size_t i = 0; i < static_cast<std::size_t>(stacks_.count); ++i)
+    for (std::size_t i = 0; i < static_cast<std::size_t>(heads_.count); ++i)
       own.push_back(gradient[i].defined()
                         ? gradient[i].contiguous()
-                        : torch::zeros({x_MP_.size(0), stacks_.actions}, x_MP_.options().dtype(torch::kFloat32)));
+                        : torch::zeros({x_MP_.size(0), heads_.actions}, x_MP_.options().dtype(torch::kFloat32)));
     return own;
   }
 
@@ -100,7 +100,7 @@ class HeadsPass : public torch::CustomClassHolder {
   }
 
   Tensor x_MP_;
-  HeadStacks stacks_;
+  PackedHeads heads_;
   bool of_leaves_;  // the parameters are
 };
 

@@ -4,9 +4,9 @@
 #include <optional>
 #include <utility>
 
+#include "nn/fused/packed_weights.h"
 #include "nn/fused/rows.h"
 #include "nn/fused/small_product.h"
-#include "nn/fused/weight_stack.h"
 
 namespace engram::fused {
 namespace {
@@ -78,7 +78,7 @@ class LinearPass : public torch::CustomClassHolder {
 
     bool relu;
     int outputs;
-    WeightStack weights, biases;
+    PackedWeights weights, biases;
     Tensor weight, y_MP;
   };
 

@@ -1,10 +1,10 @@
 // Norms of rows on a GPU by kernels/block/row_norm.h as differentiable operations, where no kernel around them takes
-// them along (residual_stack.h): x [..., D] -> [..., D] in x's type, computed in float32.
+// them along (residual_blocks.h): x [..., D] -> [..., D] in x's type, computed in float32.
 #pragma once
 
 #include <torch/torch.h>
 
-#include "nn/fused/residual_stack.h"
+#include "nn/fused/residual_blocks.h"
 
 namespace engram::fused {
 

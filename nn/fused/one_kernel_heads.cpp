@@ -59,13 +59,13 @@ class OneKernelHeads : public HeadsPass {
 
   // A head's gradients of biases in those of the first layers of all heads, the second layers, the outputs.
   void set_biases(HeadWeights& gradients, const Tensor& d_bias, int head) const {
-    const int count = stacks_.count, hidden = stacks_.hidden;
-    gradients.bias1_I = HeadStacks::rows(d_bias, head, hidden);
-    gradients.bias2_I = HeadStacks::rows(d_bias, count + head, hidden);
-    gradients.bias3_A = d_bias.narrow(0, 2 * count * hidden + head * stacks_.actions, stacks_.outputs);
+    const int count = heads_.count, hidden = heads_.hidden;
+    gradients.bias1_I = PackedHeads::rows(d_bias, head, hidden);
+    gradients.bias2_I = PackedHeads::rows(d_bias, count + head, hidden);
+    gradients.bias3_A = d_bias.narrow(0, 2 * count * hidden + head * heads_.actions, heads_.outputs);
   }
   Tensor make_biases() const {
-    return torch::empty({stacks_.count * (2 * stacks_.hidden + stacks_.actions)}, float_options());
+    return torch::empty({heads_.count * (2 * heads_.hidden + heads_.actions)}, float_options());
   }
 
   MlpHeadsShape shape_;
@@ -76,7 +76,7 @@ class OneKernelHeads : public HeadsPass {
 };
 
 // 256 hidden units; the weights' gradients are products of cuBLAS.
-class FusedHeads : public OneKernelHeads {
+class MlpHeads : public OneKernelHeads {
  public:
   using OneKernelHeads::OneKernelHeads;
 
@@ -98,7 +98,7 @@ class FusedHeads : public OneKernelHeads {
   }
 
   variable_list backward(const variable_list& gradient) override {
-    const int count = stacks_.count, actions = stacks_.actions;
+    const int count = heads_.count, actions = heads_.actions;
     const Tensor d_first = torch::empty_like(first_), d_second = torch::empty_like(first_);
     const Tensor d_output = torch::empty({shape_.rows, count * actions}, x_MP_.options());
     const Tensor d_x = torch::empty_like(x_MP_);
@@ -122,14 +122,14 @@ class FusedHeads : public OneKernelHeads {
     side.run([&] {
       for (int i = 0; i < count; ++i) {
         HeadWeights& own = d[static_cast<std::size_t>(i)];
-        const Tensor second = stacks_.own(second_, i), d_own_output = d_output.narrow(1, i * actions, actions);
+        const Tensor second = heads_.own(second_, i), d_own_output = d_output.narrow(1, i * actions, actions);
         set_biases(own, d_bias, i);
-        own.weight3_AI = stacks_.without_padding(product_float(d_own_output.t(), second));
-        own.weight2_II = product_float(stacks_.own(d_second, i).t(), stacks_.own(first_, i));
+        own.weight3_AI = heads_.without_padding(product_float(d_own_output.t(), second));
+        own.weight2_II = product_float(heads_.own(d_second, i).t(), heads_.own(first_, i));
       }
       d_weight1 = weight_gradient(d_first, x_MP_);
     });
-    stacks_.set_weight1(d, d_weight1, side);
+    heads_.set_weight1(d, d_weight1, side);
     side.keep({d_first, d_second, d_output});
     return finish(d_x, d, side);
   }
@@ -158,7 +158,7 @@ class NarrowHeads : public OneKernelHeads {
   }
 
   variable_list backward(const variable_list& gradient) override {
-    const int count = stacks_.count, hidden = stacks_.hidden, outputs = stacks_.outputs;
+    const int count = heads_.count, hidden = heads_.hidden, outputs = heads_.outputs;
     const Tensor d_x = torch::empty_like(x_MP_);
     const Tensor scratch = scratch_bytes(narrow_heads_backward_scratch_bytes(shape_), x_MP_);
     NarrowHeadsBackward arguments{.shape = shape_,
@@ -184,9 +184,9 @@ class NarrowHeads : public OneKernelHeads {
     std::vector<HeadWeights> d(gradient.size());
     for (int i = 0; i < count; ++i) {
       HeadWeights& own = d[static_cast<std::size_t>(i)];
-      own.weight1_ID = HeadStacks::rows(d_weight1, i, hidden);
-      own.weight2_II = HeadStacks::rows(d_weight2, i, hidden);
-      own.weight3_AI = HeadStacks::rows(d_weight3, i, outputs);
+      own.weight1_ID = PackedHeads::rows(d_weight1, i, hidden);
+      own.weight2_II = PackedHeads::rows(d_weight2, i, hidden);
+      own.weight3_AI = PackedHeads::rows(d_weight3, i, outputs);
       set_biases(own, d_bias, i);
     }
     return finish(d_x, d, side);
@@ -199,7 +199,7 @@ c10::intrusive_ptr<HeadsPass> one_kernel_heads(const Tensor& x_MP, const std::ve
                                                const std::vector<HeadWeights>& targets, bool of_leaves) {
   const HeadSizes sizes = sizes_of(learning, targets);
   if (!one_kernel_heads_support(sizes, x_MP.scalar_type(), x_MP.device())) return {};
-  if (sizes.hidden == kMlpHeadsHidden) return c10::make_intrusive<FusedHeads>(x_MP, learning, targets, of_leaves);
+  if (sizes.hidden == kMlpHeadsHidden) return c10::make_intrusive<MlpHeads>(x_MP, learning, targets, of_leaves);
   return c10::make_intrusive<NarrowHeads>(x_MP, learning, targets, of_leaves);
 }
 

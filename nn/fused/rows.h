@@ -17,7 +17,7 @@
 #include "kernels/block/elementwise.h"
 #include "kernels/block/row_norm.h"
 #include "nn/device/cuda_support.h"
-#include "nn/fused/residual_stack.h"
+#include "nn/fused/residual_blocks.h"
 #include "nn/fused/side_work.h"
 #include "nn/layers/layers.h"
 
@@ -44,7 +44,7 @@ torch::Tensor product(const torch::Tensor& a, const torch::Tensor& b);
 torch::Tensor product_float(const torch::Tensor& a, const torch::Tensor& b);
 
 // The gradient of a map's weights, [O, I] in float32, of its outputs' gradient and its inputs: as parts [N, O, I] whose
-// sum it is, for WeightStack::gradients() or sum_of_parts().
+// sum it is, for PackedWeights::gradients() or sum_of_parts().
 torch::Tensor weight_gradient(const torch::Tensor& d_y_MO, const torch::Tensor& x_MI);
 // Which the side makes.
 torch::Tensor sum_of_parts(const torch::Tensor& parts_NOI, SideWork& side);

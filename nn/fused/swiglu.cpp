@@ -1,4 +1,4 @@
-// The SwiGLU branch of a block (residual_stack.h): as products with the hidden units in memory between them, or as one
+// The SwiGLU branch of a block (residual_blocks.h): as products with the hidden units in memory between them, or as one
 // kernel that keeps them on chip where the device has it.
 #include "nn/fused/swiglu.h"
 
@@ -9,10 +9,10 @@
 #include "kernels/block/elementwise.h"
 #include "kernels/block/swiglu/swiglu.h"
 #include "nn/device/cuda_support.h"
+#include "nn/fused/packed_weights.h"
 #include "nn/fused/rows.h"
 #include "nn/fused/side_work.h"
 #include "nn/fused/support.h"
-#include "nn/fused/weight_stack.h"
 
 namespace engram::fused {
 namespace {
@@ -31,18 +31,18 @@ class SwiGluOfProducts : public Branch {
   explicit SwiGluOfProducts(const SwiGluWeights& weights)
       : Branch(parameters_of(weights)),
         inner_(round_up(weights.gate_ID.size(0), kWidthMultiple)),
-        input_stack_(2 * inner_, stride_of(weights)),
-        output_stack_(stride_of(weights), inner_) {
+        input_packed_(2 * inner_, stride_of(weights)),
+        output_packed_(stride_of(weights), inner_) {
     const PackGroups inner = padded_to(weights.gate_ID.size(0), inner_);
     const PackGroups width = padded_to(weights.gate_ID.size(1), stride_of(weights));
-    input_stack_.add(weights.gate_ID, 0, inner, width);
-    input_stack_.add(weights.up_ID, inner_, inner, width);
-    output_stack_.add(weights.down_DI, 0, width, inner);
+    input_packed_.add(weights.gate_ID, 0, inner, width);
+    input_packed_.add(weights.up_ID, inner_, inner, width);
+    output_packed_.add(weights.down_DI, 0, width, inner);
   }
 
   void pack_weights(WeightPacking& packing) override {
-    input_weight_ = packing.add(input_stack_);
-    output_weight_ = packing.add(output_stack_);
+    input_weight_ = packing.add(input_packed_);
+    output_weight_ = packing.add(output_packed_);
   }
 
   Tensor forward(const Tensor& normed_MP) override {
@@ -63,14 +63,14 @@ class SwiGluOfProducts : public Branch {
                     d_gate_up.data_ptr(), current_stream());
     side.run([&] { d_input_weight = weight_gradient(d_gate_up, normed_MP_); });
     side.keep({d_output_MP, d_gate_up});
-    Gradients gradients{product(d_gate_up, input_weight_), input_stack_.gradients(d_input_weight, side)};
-    gradients.parameters.push_back(output_stack_.gradients(d_output_weight, side)[0]);
+    Gradients gradients{product(d_gate_up, input_weight_), input_packed_.gradients(d_input_weight, side)};
+    gradients.parameters.push_back(output_packed_.gradients(d_output_weight, side)[0]);
     return gradients;
   }
 
  private:
   int inner_;  // hidden units, those behind the weights' zero
-  WeightStack input_stack_, output_stack_;
+  PackedWeights input_packed_, output_packed_;
   Tensor input_weight_, output_weight_;
   Tensor normed_MP_, gate_up_, hidden_;
 };

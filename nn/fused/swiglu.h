@@ -1,4 +1,4 @@
-// SwiGLU on a GPU as a residual branch (residual_stack.h), with a backward pass of its own. It computes what SwiGlu
+// SwiGLU on a GPU as a residual branch (residual_blocks.h), with a backward pass of its own. It computes what SwiGlu
 // (layers.h) defines. Rows [M, P] and types: as in fused_rows.h.
 #pragma once
 
@@ -8,7 +8,7 @@
 #include <memory>
 
 #include "base/support.h"
-#include "nn/fused/residual_stack.h"
+#include "nn/fused/residual_blocks.h"
 
 namespace engram::fused {
 

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "nn/device/device_stream.h"
-#include "nn/fused/weight_stack.h"
+#include "nn/fused/packed_weights.h"
 #include "tests/gpu.h"
 
 using namespace engram;
@@ -35,7 +35,7 @@ const std::vector<Segment> kSegments = {
 constexpr int kRows = 60, kColumns = 16;
 
 struct Stack {
-  fused::WeightStack stack{kRows, kColumns};
+  fused::PackedWeights stack{kRows, kColumns};
   std::vector<Tensor> parameters;  // on the CPU
 
   Stack() {

@@ -2,6 +2,7 @@
 #include <stdexcept>
 #include <string>
 
+#include "kernels/common/block_threads.h"
 #include "kernels/common/launch.cuh"
 #include "kernels/fast_weights/delayed_memory/delayed_memory.h"
 #include "kernels/fast_weights/delayed_memory/walk.h"
@@ -15,18 +16,8 @@ template <Delay kDelay, typename T, int kThreads>
 __global__ void __launch_bounds__(kThreads) step_kernel(const __grid_constant__ Problem<T> problem) {
   __shared__ Shared<kDelay, kThreads> shared;
   Walk<kDelay, T, kThreads> walk(problem, blockIdx.x, threadIdx.x);
-  walk.begin(shared);
-  __syncthreads();
-  if constexpr (kDelay == Delay::kChunk) walk.read(shared);
-  const int tiles = walk.tiles();
-  for (int tile = 0; tile < tiles; ++tile) {
-    walk.stage(tile, shared);
-    __syncthreads();
-    walk.write(tile, shared);
-    __syncthreads();
-  }
-  if constexpr (kDelay == Delay::kStream) walk.read(shared);
-  walk.end();
+  OneThread threads(walk, shared);
+  walk_block<kDelay>(threads);
 }
 
 void check(const DelayedMemoryStep& step) {

@@ -1,8 +1,7 @@
 // What one thread does in a step of the delayed fast weights, compiled for the GPU and for the CPU, where the tests let
 // the threads of a block take turns.
 //
-// A block has the fast weights of one row and head, thread j their column j, in registers. What it shares it shares
-// between two calls, before each of which the block waits:
+// A block has the fast weights of one row and head, thread j their column j, in registers:
 //   begin()  the query
 //   stage()  a tile of the pairs that are to be written: keys but for their length, values and strengths
 //   write()  the tile's pairs one after another. The length of a key every thread finds by itself, from the same
@@ -213,5 +212,22 @@ class Walk {
   int pairs_;  // to be written
   float fast_[kThreads];
 };
+
+// The loop of a block (kernels/common/block_threads.h).
+template <Delay kDelay, class Threads>
+DELAYED_INLINE void walk_block(Threads& threads) {
+  threads.each([](auto& walk, auto& shared) { walk.begin(shared); });
+  threads.meet();
+  if constexpr (kDelay == Delay::kChunk) threads.each([](auto& walk, auto& shared) { walk.read(shared); });
+  const int tiles = threads.any().tiles();
+  for (int tile = 0; tile < tiles; ++tile) {
+    threads.each([=](auto& walk, auto& shared) { walk.stage(tile, shared); });
+    threads.meet();
+    threads.each([=](auto& walk, auto& shared) { walk.write(tile, shared); });
+    threads.meet();
+  }
+  if constexpr (kDelay == Delay::kStream) threads.each([](auto& walk, auto& shared) { walk.read(shared); });
+  threads.each([](auto& walk, auto&) { walk.end(); });
+}
 
 }  // namespace engram::delayed_memory

@@ -4,6 +4,7 @@
 #include <stdexcept>
 #include <string>
 
+#include "kernels/common/block_threads.h"
 #include "kernels/common/launch.cuh"
 #include "kernels/fast_weights/hadamard_memory/hadamard_memory.h"
 #include "kernels/fast_weights/hadamard_memory/walk.h"
@@ -20,17 +21,8 @@ __global__ void __launch_bounds__(Sweep<kColumns>::kThreads)
     forward_kernel(const __grid_constant__ ForwardProblem problem) {
   __shared__ typename Sweep<kColumns>::Shared shared;
   ForwardWalk<kColumns> walk(problem, blockIdx.x, threadIdx.x);
-  const int segments = walk.segments();
-  if (segments > 0) walk.fetch(0);
-  for (int segment = 0; segment < segments; ++segment) {
-    walk.stage(segment, shared);
-    __syncthreads();
-    if (segment + 1 < segments) walk.fetch(segment + 1);
-    walk.walk(segment, shared);
-    __syncwarp();
-    walk.finish(segment, shared);
-  }
-  walk.end();
+  OneThread threads(walk, shared);
+  walk_forward(threads);
 }
 
 template <int kColumns>
@@ -38,15 +30,8 @@ __global__ void __launch_bounds__(Sweep<kColumns>::kThreads)
     gradient_sweep_kernel(const __grid_constant__ BackwardProblem problem) {
   __shared__ typename Sweep<kColumns>::Shared shared;
   GradientSweep<kColumns> sweep(problem, blockIdx.x, threadIdx.x);
-  const int segments = sweep.segments();
-  if (segments > 0) sweep.fetch(segments - 1);
-  for (int segment = segments - 1; segment >= 0; --segment) {
-    sweep.stage(segment, shared);
-    __syncthreads();
-    if (segment > 0) sweep.fetch(segment - 1);
-    sweep.walk(segment, shared);
-  }
-  sweep.end();
+  OneThread threads(sweep, shared);
+  sweep_gradient(threads);
 }
 
 template <int kColumns>
@@ -57,20 +42,8 @@ __global__ void __launch_bounds__(SegmentWalk<kColumns>::kThreads)
   extern __shared__ __align__(16) unsigned char memory[];
   auto& shared = *reinterpret_cast<typename Walk::Shared*>(memory);
   Walk walk(problem, blockIdx.x, threadIdx.x);
-  if (walk.is_behind()) {
-    walk.write_zero();
-    return;
-  }
-  walk.stage_columns(shared);
-  for (int pass = 0; pass < walk.passes(); ++pass) {
-    walk.begin(pass, shared);
-    __syncthreads();
-    walk.recompute(shared);
-    walk.back(pass, shared);
-    __syncthreads();
-    walk.finish_rows(pass, shared);
-  }
-  walk.finish_columns(shared);
+  OneThread threads(walk, shared);
+  walk_segment(threads);
 }
 
 template <int kColumns>

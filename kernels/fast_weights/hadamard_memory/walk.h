@@ -499,4 +499,58 @@ class SegmentWalk {
   std::uint8_t kept_[kElements];       // of the segment
 };
 
+// The loops of a block (kernels/common/block_threads.h): of ForwardWalk, GradientSweep and SegmentWalk.
+template <class Threads>
+HADAMARD_INLINE void walk_forward(Threads& threads) {
+  const int segments = threads.any().segments();
+  if (segments > 0) threads.each([](auto& walk, auto&) { walk.fetch(0); });
+  for (int segment = 0; segment < segments; ++segment) {
+    threads.each([=](auto& walk, auto& shared) { walk.stage(segment, shared); });
+    threads.meet();
+    threads.each([=](auto& walk, auto& shared) {
+      if (segment + 1 < segments) walk.fetch(segment + 1);
+      walk.walk(segment, shared);
+    });
+    threads.meet_warp();
+    threads.each([=](auto& walk, auto& shared) { walk.finish(segment, shared); });
+  }
+  threads.each([](auto& walk, auto&) { walk.end(); });
+}
+
+template <class Threads>
+HADAMARD_INLINE void sweep_gradient(Threads& threads) {
+  const int segments = threads.any().segments();
+  if (segments > 0) threads.each([=](auto& sweep, auto&) { sweep.fetch(segments - 1); });
+  for (int segment = segments - 1; segment >= 0; --segment) {
+    threads.each([=](auto& sweep, auto& shared) { sweep.stage(segment, shared); });
+    threads.meet();
+    threads.each([=](auto& sweep, auto& shared) {
+      if (segment > 0) sweep.fetch(segment - 1);
+      sweep.walk(segment, shared);
+    });
+  }
+  threads.each([](auto& sweep, auto&) { sweep.end(); });
+}
+
+template <class Threads>
+HADAMARD_INLINE void walk_segment(Threads& threads) {
+  if (threads.any().is_behind()) {
+    threads.each([](auto& walk, auto&) { walk.write_zero(); });
+    return;
+  }
+  threads.each([](auto& walk, auto& shared) { walk.stage_columns(shared); });
+  const int passes = threads.any().passes();
+  for (int pass = 0; pass < passes; ++pass) {
+    threads.each([=](auto& walk, auto& shared) { walk.begin(pass, shared); });
+    threads.meet();
+    threads.each([=](auto& walk, auto& shared) {
+      walk.recompute(shared);
+      walk.back(pass, shared);
+    });
+    threads.meet();
+    threads.each([=](auto& walk, auto& shared) { walk.finish_rows(pass, shared); });
+  }
+  threads.each([](auto& walk, auto& shared) { walk.finish_columns(shared); });
+}
+
 }  // namespace engram::hadamard_memory

@@ -3,6 +3,7 @@
 #include <stdexcept>
 #include <string>
 
+#include "kernels/common/block_threads.h"
 #include "kernels/common/launch.cuh"
 #include "kernels/fast_weights/vector_decay/vector_decay.h"
 #include "kernels/fast_weights/vector_decay/walk.h"
@@ -18,20 +19,8 @@ template <Role kRole, int kPart>
 __global__ void __launch_bounds__(Walk<kRole, kPart>::kThreads) walk_kernel(const __grid_constant__ Problem problem) {
   __shared__ typename Walk<kRole, kPart>::Shared shared;
   Walk<kRole, kPart> walk(problem, blockIdx.x, threadIdx.x);
-  const int segments = walk.segments();
-  if (segments > 0) walk.fetch(walk.segment(0));
-  for (int n = 0; n < segments; ++n) {
-    const int segment = walk.segment(n);
-    walk.stage(segment, shared);
-    __syncthreads();
-    if (n + 1 < segments) walk.fetch(walk.segment(n + 1));
-    walk.walk(segment, shared);
-    __syncwarp();
-    walk.finish(segment, shared);
-    __syncwarp();
-    if constexpr (kRole == Role::kKey) walk.finish_decays(segment, shared);
-  }
-  walk.end();
+  OneThread threads(walk, shared);
+  walk_block<kRole>(threads);
 }
 
 template <Role kRole>

@@ -278,4 +278,26 @@ class Walk {
   OfDecay next_[kEach] = {}, staged_[kEach] = {};
 };
 
+// The loop of a block (kernels/common/block_threads.h).
+template <Role kRole, class Threads>
+VECTOR_DECAY_INLINE void walk_block(Threads& threads) {
+  const int segments = threads.any().segments();
+  if (segments > 0) threads.each([](auto& walk, auto&) { walk.fetch(walk.segment(0)); });
+  for (int n = 0; n < segments; ++n) {
+    const int segment = threads.any().segment(n);
+    threads.each([=](auto& walk, auto& shared) { walk.stage(segment, shared); });
+    threads.meet();
+    threads.each([=](auto& walk, auto& shared) {
+      if (n + 1 < segments) walk.fetch(walk.segment(n + 1));
+      walk.walk(segment, shared);
+    });
+    threads.meet_warp();
+    threads.each([=](auto& walk, auto& shared) { walk.finish(segment, shared); });
+    threads.meet_warp();
+    if constexpr (kRole == Role::kKey)
+      threads.each([=](auto& walk, auto& shared) { walk.finish_decays(segment, shared); });
+  }
+  threads.each([](auto& walk, auto&) { walk.end(); });
+}
+
 }  // namespace engram::vector_decay

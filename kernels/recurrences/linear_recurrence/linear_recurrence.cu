@@ -5,6 +5,7 @@
 #include <type_traits>
 
 #include "kernels/block/gradient_sums.h"
+#include "kernels/common/block_threads.h"
 #include "kernels/recurrences/linear_recurrence/linear_recurrence.h"
 #include "kernels/recurrences/linear_recurrence/walk.h"
 
@@ -15,43 +16,23 @@ using namespace recurrence;
 
 constexpr int kMaxTime = 1 << 30;
 
-// Two buffers: a thread may write the next tile's stretch while others still read this one's.
 template <class Unit, bool kConstant>
 __global__ void __launch_bounds__(kThreads, 2) forward_kernel(const __grid_constant__ ForwardProblem<Unit> problem) {
-  using Steps = ForwardWalk<Unit, kConstant>;
-  __shared__ Stretch<typename Unit::Value> stretches[2][kThreads];
-  Steps walk(problem, blockIdx.x, threadIdx.x);
-  const int tiles = Steps::tiles(problem.rows.time);
-  walk.fetch(0);
-  for (int tile = 0; tile < tiles; ++tile) {
-    walk.take();
-    if (tile + 1 < tiles) walk.fetch(tile + 1);
-    stretches[tile % 2][threadIdx.x] = walk.stretch(tile);
-    __syncthreads();
-    walk.finish(tile, stretches[tile % 2]);
-  }
+  using OneWalk = ForwardWalk<Unit, kConstant>;
+  __shared__ Shared<typename Unit::Value> shared;
+  OneWalk walk(problem, blockIdx.x, threadIdx.x);
+  OneThread threads(walk, shared);
+  walk_tiles<OneWalk, /*kBackward=*/false>(threads, problem.rows.time);
 }
 
 template <class Unit, bool kConstant>
 __global__ void __launch_bounds__(kThreads, 2) backward_kernel(const __grid_constant__ BackwardProblem<Unit> problem) {
-  using Steps = BackwardWalk<Unit, kConstant>;
-  __shared__ Stretch<typename Unit::Value> stretches[2][kThreads];
-  Steps walk(problem, blockIdx.x, threadIdx.x);
-  const int tiles = Steps::tiles(problem.rows.time);
-  walk.fetch(tiles - 1);
-  for (int tile = tiles - 1; tile >= 0; --tile) {
-    walk.take();
-    if (tile > 0) walk.fetch(tile - 1);
-    stretches[tile % 2][threadIdx.x] = walk.stretch(tile);
-    __syncthreads();
-    walk.finish(tile, stretches[tile % 2]);
-  }
-  if constexpr (kConstant) {
-    __shared__ typename Unit::Value parts[kThreads];
-    parts[threadIdx.x] = walk.part();
-    __syncthreads();
-    walk.finish_constant(parts);
-  }
+  using OneWalk = BackwardWalk<Unit, kConstant>;
+  __shared__ Shared<typename Unit::Value> shared;
+  OneWalk walk(problem, blockIdx.x, threadIdx.x);
+  OneThread threads(walk, shared);
+  walk_tiles<OneWalk, /*kBackward=*/true>(threads, problem.rows.time);
+  if constexpr (kConstant) add_up_constant(threads);
 }
 
 template <class Unit>

@@ -61,6 +61,12 @@ struct alignas(2 * sizeof(Value)) Stretch {
   RECURRENCE_INLINE Value after(Value before) const { return product_plus(product, before, sum); }
 };
 
+// Of a block. Two tiles by turns: a thread may write the next tile's stretch while others still read this one's.
+template <class Value>
+struct Shared {
+  Stretch<Value> stretches[2][kThreads];
+};
+
 // What both directions have in common: where the thread stands, the a's of its steps, and h or its gradient where the
 // tile begins.
 template <class Unit, bool kConstant, int kStepsOfThread>
@@ -88,6 +94,7 @@ class Walk {
     if constexpr (kConstant) constant_ = inside_ ? rows.a_U[unit] : Unit::one();
   }
 
+  RECURRENCE_INLINE int thread() const { return slot_ * Unit::kLanes + lane_; }
   // The thread's first step of a tile; where it lies in [B, T, U]; whether this and all its steps are read.
   RECURRENCE_INLINE int begin(int tile) const { return tile * kTile + slot_ * kSteps; }
   RECURRENCE_INLINE std::int64_t offset(int begin) const { return first_ + std::int64_t{begin} * units_; }
@@ -183,9 +190,12 @@ class ForwardWalk : public Walk<Unit, kConstant, Unit::kForwardSteps> {
     return steps;
   }
 
-  RECURRENCE_INLINE void finish(int tile, const Stretch<Value>* stretches) {
+  RECURRENCE_INLINE void share(int tile, Shared<Value>& shared) const {
+    shared.stretches[tile % 2][this->thread()] = stretch(tile);
+  }
+  RECURRENCE_INLINE void finish(int tile, const Shared<Value>& shared) {
     const int begin = this->begin(tile);
-    Value h = this->template carry_through<false>(stretches);
+    Value h = this->template carry_through<false>(shared.stretches[tile % 2]);
     h = this->is_full(begin) ? finish_steps<true>(begin, h) : finish_steps<false>(begin, h);
     // Steps that are not read have left h as it was after the last one; an empty row has it at its first step.
     const int last = this->length_ > 0 ? this->length_ - 1 : 0;
@@ -267,19 +277,24 @@ class BackwardWalk : public Walk<Unit, kConstant, Unit::kBackwardSteps> {
     return steps;
   }
 
-  RECURRENCE_INLINE void finish(int tile, const Stretch<Value>* stretches) {
+  RECURRENCE_INLINE void share(int tile, Shared<Value>& shared) const {
+    shared.stretches[tile % 2][this->thread()] = stretch(tile);
+  }
+  RECURRENCE_INLINE void finish(int tile, const Shared<Value>& shared) {
     const int begin = this->begin(tile);
-    Value e = this->template carry_through<true>(stretches);
+    Value e = this->template carry_through<true>(shared.stretches[tile % 2]);
     e = this->is_full(begin) ? finish_steps<true>(begin, e) : finish_steps<false>(begin, e);
     if (begin == 0 && this->inside_) problem_.d_h0_BU[this->state_] = e;
   }
 
-  // Of a constant a: the thread's part of its gradient, and after the last tile the first slot's sum of all parts.
-  RECURRENCE_INLINE Value part() const { return d_a_; }
-  RECURRENCE_INLINE void finish_constant(const Value* parts) const {
+  // Of a constant a, after the last tile: the thread's part of its gradient, in the place that the tile before the last
+  // was shared in; and then the first slot's sum of all parts.
+  RECURRENCE_INLINE void share_part(Shared<Value>& shared) const { shared.stretches[1][this->thread()].sum = d_a_; }
+  RECURRENCE_INLINE void finish_constant(const Shared<Value>& shared) const {
     if (this->slot_ != 0 || !this->inside_) return;
-    Value all = parts[this->lane_];
-    for (int slot = 1; slot < Base::kSlots; ++slot) all = sum(all, parts[slot * Unit::kLanes + this->lane_]);
+    Value all = shared.stretches[1][this->lane_].sum;
+    for (int slot = 1; slot < Base::kSlots; ++slot)
+      all = sum(all, shared.stretches[1][slot * Unit::kLanes + this->lane_].sum);
     problem_.d_a_BU[this->state_] = all;
   }
 
@@ -322,5 +337,30 @@ class BackwardWalk : public Walk<Unit, kConstant, Unit::kBackwardSteps> {
   Value d_a_{};
   Stored d_h_[kSteps], next_d_h_[kSteps], before_[kSteps], next_before_[kSteps];
 };
+
+// The loop of a block (kernels/common/block_threads.h): of ForwardWalk, or against time of BackwardWalk.
+template <class Walk, bool kBackward, class Threads>
+RECURRENCE_INLINE void walk_tiles(Threads& threads, int time) {
+  const int tiles = Walk::tiles(time);
+  threads.each([=](auto& walk, auto&) { walk.fetch(kBackward ? tiles - 1 : 0); });
+  for (int i = 0; i < tiles; ++i) {
+    const int tile = kBackward ? tiles - 1 - i : i, next = kBackward ? tile - 1 : tile + 1;
+    threads.each([=](auto& walk, auto& shared) {
+      walk.take();
+      if (i + 1 < tiles) walk.fetch(next);
+      walk.share(tile, shared);
+    });
+    threads.meet();
+    threads.each([=](auto& walk, auto& shared) { walk.finish(tile, shared); });
+  }
+}
+
+// What remains for a constant a.
+template <class Threads>
+RECURRENCE_INLINE void add_up_constant(Threads& threads) {
+  threads.each([](auto& walk, auto& shared) { walk.share_part(shared); });
+  threads.meet();
+  threads.each([](auto& walk, auto& shared) { walk.finish_constant(shared); });
+}
 
 }  // namespace engram::recurrence

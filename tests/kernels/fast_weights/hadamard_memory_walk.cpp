@@ -2,14 +2,14 @@
 #include <doctest/doctest.h>
 
 #include <cmath>
+#include <cstddef>
 #include <cstdint>
-#include <cstring>
 #include <limits>
-#include <memory>
 #include <numeric>
 #include <vector>
 
 #include "kernels/fast_weights/hadamard_memory/walk.h"
+#include "tests/kernels/common/threads_in_turns.h"
 #include "tests/kernels/fast_weights/check_slopes.h"
 #include "tests/kernels/fast_weights/hadamard_memory_case.h"
 
@@ -19,77 +19,10 @@ using namespace engram::hadamard_memory;
 
 namespace {
 
-// The threads of a block with what they share, which begins as NaN. What they do between two barriers they do in an
-// order that is not that of their numbers.
-template <class Walk, class Problem>
-class Block {
- public:
-  Block(const Problem& problem, unsigned block) : shared_(std::make_unique<typename Walk::Shared>()) {
-    std::memset(static_cast<void*>(shared_.get()), 0xff, sizeof(*shared_));
-    for (unsigned i = 0; i < Walk::kThreads; ++i) threads_.emplace_back(problem, block, i);
-  }
-  template <class Work>
-  void each(const Work& work) {
-    for (int i = Walk::kThreads - 1; i >= 0; --i) work(threads_[i], *shared_);
-  }
-  const Walk& any() const { return threads_[0]; }
-
- private:
-  std::vector<Walk> threads_;
-  std::unique_ptr<typename Walk::Shared> shared_;
-};
-
-template <int kColumns>
-void forward(const ForwardProblem& problem) {
-  for (int i = 0; i < problem.memory.batch * Sweep<kColumns>::groups(problem.memory.width); ++i) {
-    Block<ForwardWalk<kColumns>, ForwardProblem> block(problem, static_cast<unsigned>(i));
-    const int segments = block.any().segments();
-    if (segments > 0) block.each([](auto& thread, auto&) { thread.fetch(0); });
-    for (int segment = 0; segment < segments; ++segment) {
-      block.each([&](auto& thread, auto& shared) { thread.stage(segment, shared); });
-      block.each([&](auto& thread, auto& shared) {
-        if (segment + 1 < segments) thread.fetch(segment + 1);
-        thread.walk(segment, shared);
-      });
-      block.each([&](auto& thread, auto& shared) { thread.finish(segment, shared); });
-    }
-    block.each([](auto& thread, auto&) { thread.end(); });
-  }
-}
-
-template <int kColumns>
-void backward(const BackwardProblem& problem) {
-  const HadamardMemory& memory = problem.memory;
-  for (int i = 0; i < memory.batch * Sweep<kColumns>::groups(memory.width); ++i) {
-    Block<GradientSweep<kColumns>, BackwardProblem> block(problem, static_cast<unsigned>(i));
-    const int segments = block.any().segments();
-    if (segments > 0) block.each([&](auto& thread, auto&) { thread.fetch(segments - 1); });
-    for (int segment = segments - 1; segment >= 0; --segment) {
-      block.each([&](auto& thread, auto& shared) { thread.stage(segment, shared); });
-      block.each([&](auto& thread, auto& shared) {
-        if (segment > 0) thread.fetch(segment - 1);
-        thread.walk(segment, shared);
-      });
-    }
-    block.each([](auto& thread, auto&) { thread.end(); });
-  }
-  for (int i = 0; i < memory.batch * segments_of(memory.time); ++i) {
-    Block<SegmentWalk<kColumns>, BackwardProblem> block(problem, static_cast<unsigned>(i));
-    if (block.any().is_behind()) {
-      block.each([](auto& thread, auto&) { thread.write_zero(); });
-      continue;
-    }
-    block.each([](auto& thread, auto& shared) { thread.stage_columns(shared); });
-    for (int pass = 0; pass < block.any().passes(); ++pass) {
-      block.each([&](auto& thread, auto& shared) { thread.begin(pass, shared); });
-      block.each([&](auto& thread, auto& shared) {
-        thread.recompute(shared);
-        thread.back(pass, shared);
-      });
-      block.each([&](auto& thread, auto& shared) { thread.finish_rows(pass, shared); });
-    }
-    block.each([](auto& thread, auto& shared) { thread.finish_columns(shared); });
-  }
+template <class Walk, class Problem, class Loop>
+void run_blocks(const Problem& problem, int blocks, const Loop& loop) {
+  for (int i = 0; i < blocks; ++i)
+    run_block<Walk, typename Walk::Shared>(problem, static_cast<unsigned>(i), Walk::kThreads, loop);
 }
 
 HadamardMemoryResult run_on_cpu(const HadamardMemoryProblem& given) {
@@ -124,8 +57,11 @@ HadamardMemoryResult run_on_cpu(const HadamardMemoryProblem& given) {
                                           result.key_BTH.data(), result.query_BTH.data(), result.first_BHH.data()},
                                          behind.data()};
   with_columns(in.width, [&](auto columns) {
-    forward<columns()>(forward_problem);
-    backward<columns()>(backward_problem);
+    const int sweeps = memory.batch * Sweep<columns()>::groups(memory.width);
+    run_blocks<ForwardWalk<columns()>>(forward_problem, sweeps, [](auto& threads) { walk_forward(threads); });
+    run_blocks<GradientSweep<columns()>>(backward_problem, sweeps, [](auto& threads) { sweep_gradient(threads); });
+    run_blocks<SegmentWalk<columns()>>(backward_problem, memory.batch * segments_of(memory.time),
+                                       [](auto& threads) { walk_segment(threads); });
   });
   return result;
 }

@@ -3,14 +3,14 @@
 #include <doctest/doctest.h>
 
 #include <cmath>
+#include <cstddef>
 #include <cstdint>
-#include <cstring>
 #include <limits>
-#include <memory>
 #include <numeric>
 #include <vector>
 
 #include "kernels/fast_weights/vector_decay/walk.h"
+#include "tests/kernels/common/threads_in_turns.h"
 #include "tests/kernels/fast_weights/check_slopes.h"
 #include "tests/kernels/fast_weights/vector_decay_case.h"
 
@@ -20,39 +20,15 @@ using namespace engram::vector_decay;
 
 namespace {
 
-// A block with what its threads share, which begins as NaN. What they do between two barriers they do in an order that
-// is not that of their numbers.
-template <Role kRole, int kPart>
-void run_block(const Problem& problem, unsigned block) {
-  using OneWalk = Walk<kRole, kPart>;
-  const auto shared = std::make_unique<typename OneWalk::Shared>();
-  std::memset(static_cast<void*>(shared.get()), 0xff, sizeof(*shared));
-  std::vector<OneWalk> threads;
-  for (unsigned i = 0; i < OneWalk::kThreads; ++i) threads.emplace_back(problem, block, i);
-  const auto each = [&](const auto& work) {
-    for (auto thread = threads.rbegin(); thread != threads.rend(); ++thread) work(*thread);
-  };
-  const int segments = threads[0].segments();
-  if (segments > 0) each([](OneWalk& thread) { thread.fetch(thread.segment(0)); });
-  for (int n = 0; n < segments; ++n) {
-    const int segment = threads[0].segment(n);
-    each([&](OneWalk& thread) { thread.stage(segment, *shared); });
-    each([&](OneWalk& thread) {
-      if (n + 1 < segments) thread.fetch(thread.segment(n + 1));
-      thread.walk(segment, *shared);
-    });
-    each([&](OneWalk& thread) { thread.finish(segment, *shared); });
-    if constexpr (kRole == Role::kKey) each([&](OneWalk& thread) { thread.finish_decays(segment, *shared); });
-  }
-  each([](OneWalk& thread) { thread.end(); });
-}
-
 template <Role kRole>
 void run_walk(const Problem& problem) {
   const VectorDecay& given = problem.given;
   with_part(has_rows_of_keys(kRole) ? given.value_width : given.key_width, [&](auto part) {
-    const int blocks = given.batch * given.heads * Walk<kRole, part()>::groups(given);
-    for (int i = 0; i < blocks; ++i) run_block<kRole, part()>(problem, static_cast<unsigned>(i));
+    using OneWalk = Walk<kRole, part()>;
+    const int blocks = given.batch * given.heads * OneWalk::groups(given);
+    for (int i = 0; i < blocks; ++i)
+      run_block<OneWalk, typename OneWalk::Shared>(problem, static_cast<unsigned>(i), OneWalk::kThreads,
+                                                   [](auto& threads) { walk_block<kRole>(threads); });
   });
 }
 

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "kernels/recurrences/linear_recurrence/walk.h"
+#include "tests/kernels/common/threads_in_turns.h"
 #include "tests/kernels/recurrences/linear_recurrence_case.h"
 
 using namespace engram;
@@ -13,26 +14,6 @@ using namespace engram::testing;
 using namespace engram::recurrence;
 
 namespace {
-
-// A block of a kernel: what the threads do between two barriers in an order that is not that of their numbers.
-template <class Steps, class Problem>
-std::vector<Steps> walk_block(const Problem& problem, unsigned block, bool backward) {
-  std::vector<Steps> threads;
-  for (unsigned i = 0; i < kThreads; ++i) threads.emplace_back(problem, block, i);
-  const int tiles = Steps::tiles(problem.rows.time);
-  std::vector<Stretch<typename Steps::Value>> stretches(kThreads);
-  for (Steps& thread : threads) thread.fetch(backward ? tiles - 1 : 0);
-  for (int i = 0; i < tiles; ++i) {
-    const int tile = backward ? tiles - 1 - i : i, next = backward ? tile - 1 : tile + 1;
-    for (int thread = kThreads - 1; thread >= 0; --thread) {
-      threads[thread].take();
-      if (i + 1 < tiles) threads[thread].fetch(next);
-      stretches[thread] = threads[thread].stretch(tile);
-    }
-    for (int thread = kThreads - 1; thread >= 0; --thread) threads[thread].finish(tile, stretches.data());
-  }
-  return threads;
-}
 
 template <class Unit, bool kConstant>
 void run_units(const RecurrenceCase& c, RecurrenceImages& images) {
@@ -57,15 +38,16 @@ void run_units(const RecurrenceCase& c, RecurrenceImages& images) {
                                        d_a_BU.data(),
                                        states(images.d_h0)};
   const unsigned blocks = static_cast<unsigned>(c.batch * rows.groups());
+  using Forward = ForwardWalk<Unit, kConstant>;
+  using Backward = BackwardWalk<Unit, kConstant>;
   for (unsigned block = 0; block < blocks; ++block)
-    walk_block<ForwardWalk<Unit, kConstant>>(forward, block, /*backward=*/false);
-  for (unsigned block = 0; block < blocks; ++block) {
-    const auto threads = walk_block<BackwardWalk<Unit, kConstant>>(backward, block, /*backward=*/true);
-    std::vector<Value> parts;
-    for (const auto& thread : threads) parts.push_back(thread.part());
-    if constexpr (kConstant)
-      for (const auto& thread : threads) thread.finish_constant(parts.data());
-  }
+    run_block<Forward, Shared<Value>>(
+        forward, block, kThreads, [&](auto& threads) { walk_tiles<Forward, /*kBackward=*/false>(threads, c.time); });
+  for (unsigned block = 0; block < blocks; ++block)
+    run_block<Backward, Shared<Value>>(backward, block, kThreads, [&](auto& threads) {
+      walk_tiles<Backward, /*kBackward=*/true>(threads, c.time);
+      if constexpr (kConstant) add_up_constant(threads);
+    });
   if constexpr (kConstant)
     for (int unit = 0; unit < rows.units; ++unit) {
       Value all = d_a_BU[unit];

@@ -17,7 +17,7 @@
 namespace engram::fused {
 
 class SideWork;       // side_work.h
-class WeightPacking;  // weight_stack.h
+class WeightPacking;  // packed_weights.h
 
 constexpr int kWidthMultiple = 16;  // P is one
 
@@ -68,13 +68,13 @@ using ForwardResidual = ResidualOf<ForwardBranch>;
 
 // x [..., D] -> [..., D], a view of rows. Rows of x may stand apart: what to_rows() or a dropout gave is read where it
 // stands.
-torch::Tensor residual_stack(const torch::Tensor& x, const DropoutKey& input_dropout, std::vector<Residual> residuals,
-                             Norm last);
+torch::Tensor residual_blocks(const torch::Tensor& x, const DropoutKey& input_dropout, std::vector<Residual> residuals,
+                              Norm last);
 
 // The same without gradients, all of it on the current stream, so that a graph may capture it: x [M, D] -> [M, D] in
 // x's type, computed in `dtype`.
-torch::Tensor forward_residual_stack(const torch::Tensor& x_MD, torch::ScalarType dtype,
-                                     const DropoutKey& input_dropout, const std::vector<ForwardResidual>& residuals,
-                                     const Norm& last);
+torch::Tensor forward_residual_blocks(const torch::Tensor& x_MD, torch::ScalarType dtype,
+                                      const DropoutKey& input_dropout, const std::vector<ForwardResidual>& residuals,
+                                      const Norm& last);
 
 }  // namespace engram::fused

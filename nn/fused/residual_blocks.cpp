@@ -1,10 +1,10 @@
-#include "nn/fused/residual_stack.h"
+#include "nn/fused/residual_blocks.h"
 
 #include <cstddef>
 
+#include "nn/fused/packed_weights.h"
 #include "nn/fused/rows.h"
 #include "nn/fused/side_work.h"
-#include "nn/fused/weight_stack.h"
 
 namespace engram::fused {
 namespace {
@@ -21,9 +21,9 @@ void pack_weights(const std::vector<ResidualOf<OfBranch>>& residuals, torch::Sca
   packing.run();
 }
 
-class StackPass : public torch::CustomClassHolder {
+class ResidualPass : public torch::CustomClassHolder {
  public:
-  StackPass(const DropoutKey& input_dropout, std::vector<Residual> residuals, Norm last)
+  ResidualPass(const DropoutKey& input_dropout, std::vector<Residual> residuals, Norm last)
       : input_dropout_(input_dropout), residuals_(std::move(residuals)), last_(std::move(last)) {}
 
   // In the same order as backward()'s gradients.
@@ -90,10 +90,10 @@ class StackPass : public torch::CustomClassHolder {
   std::vector<Tensor> x_MP_;  // before each norm
 };
 
-class StackFunction : public torch::autograd::Function<StackFunction> {
+class ResidualFunction : public torch::autograd::Function<ResidualFunction> {
  public:
   static Tensor forward(AutogradContext* context, const Tensor& x, at::TensorList parameters,
-                        const c10::intrusive_ptr<StackPass>& pass) {
+                        const c10::intrusive_ptr<ResidualPass>& pass) {
     pass->set_of_leaves(are_leaves(parameters));
     context->saved_data["shape"] = x.sizes().vec();
     context->saved_data["pass"] = c10::IValue::make_capsule(pass);
@@ -101,7 +101,7 @@ class StackFunction : public torch::autograd::Function<StackFunction> {
   }
   static variable_list backward(AutogradContext* context, const variable_list& gradient) {
     const auto pass = context->saved_data["pass"].toCapsule();
-    variable_list gradients = static_cast<StackPass&>(*pass).backward(gradient[0]);
+    variable_list gradients = static_cast<ResidualPass&>(*pass).backward(gradient[0]);
     gradients[0] = unpadded_view(gradients[0], context->saved_data["shape"].toIntVector());
     gradients.emplace_back();  // of the pass
     return gradients;
@@ -110,14 +110,14 @@ class StackFunction : public torch::autograd::Function<StackFunction> {
 
 }  // namespace
 
-Tensor residual_stack(const Tensor& x, const DropoutKey& input_dropout, std::vector<Residual> residuals, Norm last) {
-  auto pass = c10::make_intrusive<StackPass>(input_dropout, std::move(residuals), std::move(last));
+Tensor residual_blocks(const Tensor& x, const DropoutKey& input_dropout, std::vector<Residual> residuals, Norm last) {
+  auto pass = c10::make_intrusive<ResidualPass>(input_dropout, std::move(residuals), std::move(last));
   const variable_list parameters = pass->parameters();
-  return StackFunction::apply(x, at::TensorList(parameters), pass);
+  return ResidualFunction::apply(x, at::TensorList(parameters), pass);
 }
 
-Tensor forward_residual_stack(const Tensor& x_MD, torch::ScalarType dtype, const DropoutKey& input_dropout,
-                              const std::vector<ForwardResidual>& residuals, const Norm& last) {
+Tensor forward_residual_blocks(const Tensor& x_MD, torch::ScalarType dtype, const DropoutKey& input_dropout,
+                               const std::vector<ForwardResidual>& residuals, const Norm& last) {
   const torch::NoGradGuard no_grad;
   const auto norm_before = [&](std::size_t i) { return i < residuals.size() ? residuals[i].norm : last; };
   // What stands behind the width is not read.

@@ -1,4 +1,4 @@
-// WeightStack: float32 parameters as one padded matrix in the type of the products, and the gradient of that matrix
+// PackedWeights: float32 parameters as one padded matrix in the type of the products, and the gradient of that matrix
 // back as gradients of the parameters (kernels/block/pack.h). WeightPacking: many of them by one kernel.
 #pragma once
 
@@ -20,9 +20,9 @@ inline PackGroups padded_to(std::int64_t count, int padded) {
   return {static_cast<int>(count), static_cast<int>(count), padded};
 }
 
-class WeightStack {
+class PackedWeights {
  public:
-  WeightStack(int rows, int columns) : rows_(rows), columns_(columns) {}
+  PackedWeights(int rows, int columns) : rows_(rows), columns_(columns) {}
 
   // A parameter [rows, columns], or [columns] for one row.
   void add(const torch::Tensor& parameter, int first_row, PackGroups rows, PackGroups columns) {
@@ -66,13 +66,13 @@ class WeightPacking {
   explicit WeightPacking(torch::ScalarType dtype) : dtype_(dtype) {}
 
   // [rows, columns], in the type of the products or another one; run() writes it.
-  torch::Tensor add(const WeightStack& stack, torch::ScalarType dtype) {
+  torch::Tensor add(const PackedWeights& weights, torch::ScalarType dtype) {
     const torch::Tensor matrix =
-        torch::empty({stack.rows_, stack.columns_}, stack.parameters_.at(0).options().dtype(dtype));
-    matrices_.push_back({kernel_dtype(matrix), stack.rows_, stack.columns_, matrix.data_ptr(), stack.segments_});
+        torch::empty({weights.rows_, weights.columns_}, weights.parameters_.at(0).options().dtype(dtype));
+    matrices_.push_back({kernel_dtype(matrix), weights.rows_, weights.columns_, matrix.data_ptr(), weights.segments_});
     return matrix;
   }
-  torch::Tensor add(const WeightStack& stack) { return add(stack, dtype_); }
+  torch::Tensor add(const PackedWeights& weights) { return add(weights, dtype_); }
   void add(const SwiGluPacking& packing) { swiglus_.push_back(packing); }
 
   void run() const {
