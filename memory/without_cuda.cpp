@@ -44,12 +44,6 @@ Tensor fast_weight_step(bool, const Tensor&, const Tensor&, const Tensor&, const
                         const Tensor&) {
   not_built("a step of fast weights");
 }
-Support supports_delta_rule_step(const Tensor&, const Tensor&, const Tensor&, const Tensor&, const Tensor&) {
-  return no_support();
-}
-Tensor delta_rule_step(const Tensor&, const Tensor&, const Tensor&, const Tensor&, const Tensor&) {
-  not_built("a step of the delta rule");
-}
 Support supports_attention_step(const Tensor&, const Tensor&, const Tensor&, const KeyValueRing&) {
   return no_support();
 }

@@ -21,10 +21,10 @@ class RecordedStep {
   explicit RecordedStep(torch::Device device);
   ~RecordedStep();
 
-  // Does the work on inputs on the device. A recording reads its inputs at fixed addresses: inputs of
-  // the same shapes at the same addresses as before are used directly, at other addresses they are copied. Inputs of
-  // other shapes get a recording of their own; those of the last few shapes are kept, so that batches of a few lengths
-  // may alternate. What it returns stays valid until the next step.
+  // Does the work on inputs on the device. A recording reads its inputs at fixed addresses: inputs of the same shapes at
+  // the same addresses as before are used directly, at other addresses they are copied. Inputs of other shapes get a
+  // recording of their own; those of the last few shapes are kept, so that batches of a few lengths may alternate. What
+  // it returns stays valid until the next step.
   Tensors run(const Tensors& inputs, const Work& work);
 
   // From now on no step is recorded or replayed; recorded steps are measured against such ones.

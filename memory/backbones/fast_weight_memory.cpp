@@ -22,7 +22,7 @@ bool has_write_map(const FastWeightsOptions& options) {
   return options.write_strength == WriteStrength::kSigmoid || options.write_strength == WriteStrength::kExponential;
 }
 
-// Exactly the rule of delta_rule().
+// Without decay and norm.
 bool plain_delta_rule(const FastWeightsOptions& options) {
   return options.rule == FastRule::kDelta && options.decay == Decay::kNone &&
          options.attention_norm == AttentionNorm::kNone;
@@ -107,11 +107,6 @@ Tensor FastWeightMemory::forward(const FastWeightInput& input, std::span<const T
       if (tensor.defined()) final_state.push_back(tensor);
     return fresh_fast_weights(rule_, input, lengths_B);
   }
-  if (plain_delta_rule(options_)) {
-    const DeltaRuleResult out = delta_rule(input.query, input.key, input.value, input.write, state[0], lengths_B);
-    final_state.push_back(out.state_BHKV);
-    return out.output_BTHV;
-  }
   const FastWeightResult out = fast_weights(rule_, input, state_of(state), lengths_B);
   for (const Tensor& tensor : {out.state.weights_BHKV, out.state.key_sum_BHK, out.state.log_scale_BH})
     if (tensor.defined()) final_state.push_back(tensor);
@@ -119,8 +114,7 @@ Tensor FastWeightMemory::forward(const FastWeightInput& input, std::span<const T
 }
 
 Tensor FastWeightMemory::step(const FastWeightInput& input, std::span<const Tensor> state) const {
-  return plain_delta_rule(options_) ? delta_rule_step(input.query, input.key, input.value, input.write, state[0])
-                                    : fast_weight_step(rule_, input, state_of(state));
+  return fast_weight_step(rule_, input, state_of(state));
 }
 
 FastWeightState FastWeightMemory::state_of(std::span<const Tensor> state) const {

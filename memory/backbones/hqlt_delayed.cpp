@@ -261,7 +261,8 @@ class DelayedChunkMixer : public DelayedMixer</*kChunk=*/true> {
       const Tensor key_BCHK = memory_.feature(plan.turn_back.turn(state[1]));
       const Tensor beta_BCH = beta_BCH1.squeeze(3).masked_fill(plan.unwritten_B11, 0);
       Tensor state_BHKV = state[0];
-      state_BHKV.copy_(delta_rule(key_BCHK, key_BCHK, state[2], beta_BCH, state_BHKV, plan.chunk_B).state_BHKV);
+      const FastWeightInput chunk{key_BCHK, key_BCHK, state[2], beta_BCH, {}};
+      state_BHKV.copy_(fast_weights({.delta = true}, chunk, {state_BHKV, {}, {}}, plan.chunk_B).state.weights_BHKV);
     }
     return mix(x_BD, fast_BHV, window_BHV, view);
   }

@@ -94,14 +94,20 @@ struct DelayedStep {
     if (delay == Delay::kStream) {
       const Tensor slot_B1 = position_B.remainder(slots).unsqueeze(1);
       const Rotary back(slots - position_B, shape.width, torch::kFloat32);
-      plain_delta_rule_step(query_BHK, feature(back.turn(pick_steps(key_BSHK, slot_B1).squeeze(1))),
-                            pick_steps(value_BSHV, slot_B1).squeeze(1), beta.to(torch::kFloat32), fast_BHKV);
+      plain_fast_weight_step({.delta = true},
+                             {query_BHK,
+                              feature(back.turn(pick_steps(key_BSHK, slot_B1).squeeze(1))),
+                              pick_steps(value_BSHV, slot_B1).squeeze(1),
+                              beta.to(torch::kFloat32),
+                              {}},
+                             {fast_BHKV, {}, {}});
       return;
     }
     const Rotary back(-torch::arange(slots, position_B.options()), shape.width, torch::kFloat32);
     const Tensor key_BSHK_back = feature(back.turn(key_BSHK));
     torch::matmul(query_BHK.unsqueeze(2), fast_BHKV);
-    delta_rule(key_BSHK_back, key_BSHK_back, value_BSHV, beta_BSH, fast_BHKV, torch::full_like(position_B, slots));
+    fast_weights({.delta = true}, {key_BSHK_back, key_BSHK_back, value_BSHV, beta_BSH, {}}, {fast_BHKV, {}, {}},
+                 torch::full_like(position_B, slots));
   }
 
  private:

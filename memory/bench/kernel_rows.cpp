@@ -136,11 +136,9 @@ KernelRow delta_step_row(int rows, int heads, int width, const BenchRule& rule =
           .torch_forward =
               [step, plain_inputs] {
                 const auto& x = plain_inputs;
-                const bool delta = step->rule.write == FastWeightWrite::kDelta;
-                if (delta && !step->rule.decays)
-                  plain_delta_rule_step(x[0], x[1], x[2], x[3], step->plain_state);
-                else
-                  plain_fast_weight_step({delta}, {x[0], x[1], x[2], x[3], x[4]}, {step->plain_state, {}, {}});
+                plain_fast_weight_step({step->rule.write == FastWeightWrite::kDelta},
+                                       {x[0], x[1], x[2], x[3], step->rule.decays ? x[4] : torch::Tensor()},
+                                       {step->plain_state, {}, {}});
               },
           .torch_forward_and_backward = {}};
 }

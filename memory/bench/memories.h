@@ -120,12 +120,9 @@ class DeltaRule {
   torch::Tensor plain_output(const std::vector<torch::Tensor>& x) const {
     const torch::Tensor state = torch::zeros({shape.batch, shape.heads, shape.width, shape.width}, beta.options());
     const torch::Tensor lengths = torch::full({shape.batch}, shape.time, on_gpu(torch::kInt64));
-    const bool delta = rule.write == FastWeightWrite::kDelta;
-    if (!delta || rule.decays)
-      return fast_weights({delta}, {x[0], x[1], x[2], x[3], rule.decays ? x[4] : torch::Tensor()}, {state, {}, {}},
-                          lengths)
-          .output_BTHV;
-    return delta_rule(x[0], x[1], x[2], x[3], state, lengths).output_BTHV;
+    return fast_weights({rule.write == FastWeightWrite::kDelta},
+                        {x[0], x[1], x[2], x[3], rule.decays ? x[4] : torch::Tensor()}, {state, {}, {}}, lengths)
+        .output_BTHV;
   }
 
   const KernelShape shape;

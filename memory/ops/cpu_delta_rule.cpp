@@ -120,8 +120,8 @@ bool supports_delta_rule(const Tensor& query_BTHK, const Tensor& key_BTHK, const
   return true;
 }
 
-DeltaRuleResult delta_rule(const Tensor& query_BTHK, const Tensor& key_BTHK, const Tensor& value_BTHV,
-                           const Tensor& beta_BTH, const Tensor& state_BHKV) {
+std::pair<Tensor, Tensor> delta_rule(const Tensor& query_BTHK, const Tensor& key_BTHK, const Tensor& value_BTHV,
+                                     const Tensor& beta_BTH, const Tensor& state_BHKV) {
   bool keeps = false;
   for (const Tensor* x : {&query_BTHK, &key_BTHK, &value_BTHV, &beta_BTH, &state_BHKV})
     keeps = keeps || x->requires_grad();

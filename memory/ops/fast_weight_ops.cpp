@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "memory/ops/cpu_delta_rule.h"
 #include "memory/ops/ops_cuda.h"
 #include "memory/ops/vector_decay_cuda.h"
 #include "nn/device/autocast.h"
@@ -176,6 +177,11 @@ Carried carry_delta(const ChunkDecay& decay, const Tensor& key_nMCK, const Tenso
   return {torch::stack(starts), torch::stack(all), state_MKV};
 }
 
+// Whether it is S <- S + b k (v - k^T S) and no more.
+bool is_delta_rule_alone(const FastWeightRule& rule, const FastWeightInput& input) {
+  return rule.delta && rule.attention_norm == AttentionNorm::kNone && !input.log_decay.defined();
+}
+
 }  // namespace
 
 double read_scale(AttentionNorm norm, std::int64_t key_width) {
@@ -188,6 +194,13 @@ FastWeightResult fast_weights(const FastWeightRule& rule, const FastWeightInput&
   const bool vector_decay = input.log_decay.defined() && input.log_decay.size(3) > 1;
   const auto dtype = at::toOpMathType(input.value.scalar_type());
   const ComputeIn products(input.key.device(), dtype);
+  if (is_delta_rule_alone(rule, input) &&
+      cpu::supports_delta_rule(input.query, input.key, input.value, input.write, state.weights_BHKV)) {
+    const Tensor behind_BT1 = (torch::arange(steps, lengths_B.options()) >= lengths_B.unsqueeze(1)).unsqueeze(2);
+    const auto [output_BTHV, last_BHKV] = cpu::delta_rule(input.query, input.key, input.value,
+                                                          input.write.masked_fill(behind_BT1, 0), state.weights_BHKV);
+    return {output_BTHV, {last_BHKV, {}, {}}};
+  }
   const Chunks chunks(steps, vector_decay ? kVectorDecayChunk : kFastWeightChunk, dtype);
   const auto matrices = [&](const Tensor& x_BHX) { return x_BHX.to(dtype).flatten(0, 1); };
 
@@ -368,44 +381,47 @@ Tensor fast_weight_step(const FastWeightRule& rule, const FastWeightInput& input
 }
 
 Tensor plain_fast_weight_step(const FastWeightRule& rule, const FastWeightInput& input, const FastWeightState& state) {
-  Tensor weights_BHKV = state.weights_BHKV, sum_BHK = state.key_sum_BHK, scale_BH = state.log_scale_BH;
-  const auto dtype = weights_BHKV.scalar_type();
-  const ComputeIn products(weights_BHKV.device(), dtype);
-  const Tensor key_BHK = input.key.to(dtype),
-               query_BHK = input.query.to(dtype) * read_scale(rule.attention_norm, key_BHK.size(2));
-  const Tensor value_BHV = input.value.to(dtype);
+  const std::int64_t key_width = state.weights_BHKV.size(2), value_width = state.weights_BHKV.size(3);
+  const auto dtype = state.weights_BHKV.scalar_type();
+  const ComputeIn products(state.weights_BHKV.device(), dtype);
+  // M = B*H matrices, in place.
+  Tensor weights_MKV = state.weights_BHKV.view({-1, key_width, value_width});
+  const auto rows = [&](const Tensor& x, std::int64_t columns) { return x.to(dtype).reshape({-1, 1, columns}); };
+  const Tensor query_M1K = rows(input.query, key_width), key_M1K = rows(input.key, key_width),
+               value_M1V = rows(input.value, value_width);
   const bool normed = rule.attention_norm != AttentionNorm::kNone;
+  Tensor sum_M1K = normed ? state.key_sum_BHK.view({-1, 1, key_width}) : Tensor();
+  const auto along_sum = [&](const Tensor& x_M1K) { return (sum_M1K * x_M1K).sum(2, true); };
 
-  Tensor write_BH1 = input.write.to(dtype).unsqueeze(2);
-  Tensor log_decay_BHX = input.log_decay.defined() ? input.log_decay.to(dtype) : Tensor();
+  Tensor write_M11 = rows(input.write, 1), floor_M11;
+  Tensor log_decay_M1X = input.log_decay.defined() ? rows(input.log_decay, input.log_decay.size(-1)) : Tensor();
   if (rule.log_write) {
-    const Tensor before_BH1 = scale_BH.unsqueeze(2);
-    const Tensor kept_BH1 = log_decay_BHX.defined() ? before_BH1 + log_decay_BHX : before_BH1;
-    const Tensor after_BH1 = torch::maximum(kept_BH1, write_BH1).clamp_min(0);
-    log_decay_BHX = kept_BH1 - after_BH1;
-    write_BH1 = (write_BH1 - after_BH1).exp();
-    scale_BH.copy_(after_BH1.squeeze(2));
+    Tensor scale_M11 = state.log_scale_BH.view({-1, 1, 1});
+    const Tensor kept = log_decay_M1X.defined() ? scale_M11 + log_decay_M1X : scale_M11.clone();
+    const Tensor after = torch::maximum(kept, write_M11).clamp_min(0);
+    log_decay_M1X = kept - after;
+    write_M11 = (write_M11 - after).exp();
+    scale_M11.copy_(after);
+    floor_M11 = one_in_scale(after);
   }
-  if (log_decay_BHX.defined()) {
-    const Tensor kept_BHX = log_decay_BHX.exp();
-    weights_BHKV.mul_(kept_BHX.unsqueeze(3));
-    if (normed) sum_BHK.mul_(kept_BHX);
+  if (log_decay_M1X.defined()) {
+    const Tensor kept_M1X = log_decay_M1X.exp();
+    weights_MKV.mul_(kept_M1X.transpose(1, 2));
+    if (normed) sum_M1K.mul_(kept_M1X);
   }
 
-  Tensor update_BHV = value_BHV * write_BH1;
-  if (rule.delta) {
-    Tensor prediction_BHV = torch::matmul(key_BHK.unsqueeze(2), weights_BHKV).squeeze(2);
-    if (normed) prediction_BHV = prediction_BHV / ((sum_BHK * key_BHK).sum(2, true) + kAttentionNormEpsilon);
-    update_BHV = (value_BHV - prediction_BHV) * write_BH1;
-  }
-  weights_BHKV.addcmul_(key_BHK.unsqueeze(3), update_BHV.unsqueeze(2));
-  if (normed) sum_BHK.add_(rule.delta ? key_BHK : key_BHK * write_BH1);
+  Tensor update_M1V = value_M1V;
+  if (rule.delta && normed)
+    update_M1V = value_M1V - torch::bmm(key_M1K, weights_MKV) / (along_sum(key_M1K) + kAttentionNormEpsilon);
+  else if (rule.delta)
+    update_M1V = torch::baddbmm(value_M1V, key_M1K, weights_MKV, /*beta=*/1, /*alpha=*/-1);
+  weights_MKV.baddbmm_(key_M1K.transpose(1, 2), update_M1V * write_M11);
+  if (normed) sum_M1K.add_(rule.delta ? key_M1K : key_M1K * write_M11);
 
-  Tensor output_BHV = torch::matmul(query_BHK.unsqueeze(2), weights_BHKV).squeeze(2);
-  if (normed)
-    output_BHV = divided(rule, output_BHV, (sum_BHK * query_BHK).sum(2, true),
-                         rule.log_write ? one_in_scale(scale_BH).unsqueeze(2) : Tensor());
-  return output_BHV.to(input.value.scalar_type());
+  const double divisor = 1 / read_scale(rule.attention_norm, key_width);
+  Tensor output_M1V = torch::bmm(query_M1K, weights_MKV).div_(divisor);
+  if (normed) output_M1V = divided(rule, output_M1V, along_sum(query_M1K) / divisor, floor_M11);
+  return output_M1V.view(input.value.sizes()).to(input.value.scalar_type());
 }
 
 }  // namespace engram

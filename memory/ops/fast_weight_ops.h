@@ -52,7 +52,10 @@ struct FastWeightResult {
 //   o_t = S_t^T q_t / sqrt(K)                                         (kNone)
 //   o_t = S_t^T q_t / (z_t . q_t + 1e-6)                              (kSum; 1e-6 also in the prediction)
 //   o_t = S_t^T q_t / sqrt(K) / max(|z_t . q_t| / sqrt(K), 1)         (kAtLeastOne)
-// By chunks: every product of decays is the exponential of a difference of cumulative logarithms that is not above 0.
+// The delta rule (Schlag et al. 2021) without decay and norm is S_t = S_{t-1} + b_t k_t (v_t - k_t^T S_{t-1}).
+// By chunks, of the delta rule with the UT transform (Yang et al. 2024, equations 8 to 11; in equation 10 the sign
+// before tril is that of their listing, I + tril(...)): every product of decays is the exponential of a difference of
+// cumulative logarithms that is not above 0.
 FastWeightResult fast_weights(const FastWeightRule& rule, const FastWeightInput& input, const FastWeightState& state,
                               const torch::Tensor& lengths_B);
 

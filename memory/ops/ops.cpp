@@ -22,16 +22,6 @@ namespace {
 using torch::Tensor;
 namespace functional = torch::nn::functional;
 
-// [B, n*C, H, X] -> [n, B*H, C, X], after padding the time with zeros to n*C.
-Tensor to_chunks(const Tensor& x_BTHX, std::int64_t chunks, std::int64_t chunk) {
-  const std::int64_t batch = x_BTHX.size(0), missing = chunks * chunk - x_BTHX.size(1);
-  const std::int64_t heads = x_BTHX.size(2), channels = x_BTHX.size(3);
-  const Tensor padded = missing == 0 ? x_BTHX : torch::constant_pad_nd(x_BTHX, {0, 0, 0, 0, 0, missing});
-  return padded.reshape({batch, chunks, chunk, heads, channels})
-      .permute({1, 0, 3, 2, 4})
-      .reshape({chunks, batch * heads, chunk, channels});
-}
-
 // [B, reach + n * block, H, K] -> [B * n, reach + block, H, K]: n blocks of steps, each behind the `reach` <= `block`
 // steps before it.
 Tensor plain_overlapping_blocks(const Tensor& all_BUHK, std::int64_t reach, std::int64_t block) {
@@ -125,78 +115,6 @@ Tensor softmax_attention(const Tensor& query_NHQK, const Tensor& key_NHUK, const
 }
 
 }  // namespace
-
-DeltaRuleResult delta_rule(const Tensor& query_BTHK, const Tensor& key_BTHK, const Tensor& value_BTHV,
-                           const Tensor& beta_BTH, const Tensor& state_BHKV, const Tensor& lengths_B) {
-  const std::int64_t batch = query_BTHK.size(0), steps = query_BTHK.size(1), heads = query_BTHK.size(2);
-  const std::int64_t key_width = query_BTHK.size(3), value_width = value_BTHV.size(3);
-  const std::int64_t chunk = std::min(steps, kDeltaRuleChunk), chunks = (steps + chunk - 1) / chunk;
-  const auto dtype = query_BTHK.scalar_type();
-  const auto solve_dtype = at::toOpMathType(dtype);
-  const ComputeIn products(query_BTHK.device(), solve_dtype);
-
-  // A write strength of zero leaves the state as it is, which is all that the end of a row needs.
-  const Tensor behind_BT1 = (torch::arange(steps, lengths_B.options()) >= lengths_B.unsqueeze(1)).unsqueeze(2);
-  const Tensor written_BTH = beta_BTH.masked_fill(behind_BT1, 0), beta_BTH1 = written_BTH.unsqueeze(3);
-  if (cpu::supports_delta_rule(query_BTHK, key_BTHK, value_BTHV, beta_BTH, state_BHKV))
-    return cpu::delta_rule(query_BTHK, key_BTHK, value_BTHV, written_BTH, state_BHKV);
-
-  // n chunks, M = B*H matrices, C steps of a chunk.
-  const Tensor query_nMCK =
-      to_chunks(query_BTHK.to(solve_dtype) / std::sqrt(static_cast<double>(key_width)), chunks, chunk);
-  const Tensor key_nMCK = to_chunks(key_BTHK.to(solve_dtype), chunks, chunk);
-  const Tensor value_nMCV = to_chunks(value_BTHV.to(solve_dtype), chunks, chunk);
-  const Tensor beta_nMC1 = to_chunks(beta_BTH1.to(solve_dtype), chunks, chunk);
-
-  // Equations 10 and 11: (I + tril(diag(beta) K K^T, -1)) [U W] = diag(beta) [V K].
-  const Tensor key_nMKC = key_nMCK.transpose(2, 3);
-  const Tensor written_nMCK = key_nMCK * beta_nMC1;
-  const auto updates = torch::linalg_solve_triangular(torch::matmul(written_nMCK, key_nMKC),
-                                                      torch::cat({value_nMCV * beta_nMC1, written_nMCK}, 3),
-                                                      /*upper=*/false, /*left=*/true, /*unitriangular=*/true)
-                           .split_with_sizes({value_width, key_width}, 3);
-  const Tensor scores_nMCC = torch::matmul(query_nMCK, key_nMKC).tril();
-
-  // Equations 8 and 9.
-  const auto u = updates[0].unbind(), w = updates[1].unbind();
-  const auto query = query_nMCK.unbind(), key_transposed = key_nMKC.unbind(), scores = scores_nMCC.unbind();
-  Tensor state_MKV = state_BHKV.to(solve_dtype).reshape({batch * heads, key_width, value_width});
-  std::vector<Tensor> outputs;
-  for (std::size_t i = 0; i < u.size(); ++i) {
-    const Tensor update_MCV = torch::baddbmm(u[i], w[i], state_MKV, /*beta=*/1, /*alpha=*/-1);
-    outputs.push_back(torch::baddbmm(torch::bmm(query[i], state_MKV), scores[i], update_MCV));
-    state_MKV = torch::baddbmm(state_MKV, key_transposed[i], update_MCV);
-  }
-  const Tensor output_BTHV = torch::stack(outputs)
-                                 .view({chunks, batch, heads, chunk, value_width})
-                                 .permute({1, 0, 3, 2, 4})
-                                 .reshape({batch, chunks * chunk, heads, value_width});
-  return {output_BTHV.narrow(1, 0, steps).to(dtype), state_MKV.view(state_BHKV.sizes()).to(state_BHKV.scalar_type())};
-}
-
-Tensor delta_rule_step(const Tensor& query_BHK, const Tensor& key_BHK, const Tensor& value_BHV, const Tensor& beta_BH,
-                       const Tensor& state_BHKV) {
-  if (cuda::supports_delta_rule_step(query_BHK, key_BHK, value_BHV, beta_BH, state_BHKV))
-    return cuda::delta_rule_step(query_BHK, key_BHK, value_BHV, beta_BH, state_BHKV);
-  return plain_delta_rule_step(query_BHK, key_BHK, value_BHV, beta_BH, state_BHKV);
-}
-
-Tensor plain_delta_rule_step(const Tensor& query_BHK, const Tensor& key_BHK, const Tensor& value_BHV,
-                             const Tensor& beta_BH, const Tensor& state_BHKV) {
-  const auto dtype = state_BHKV.scalar_type();
-  const std::int64_t matrices = state_BHKV.size(0) * state_BHKV.size(1);
-  const std::int64_t key_width = state_BHKV.size(2), value_width = state_BHKV.size(3);
-  const ComputeIn products(state_BHKV.device(), dtype);
-  Tensor state_MKV = state_BHKV.view({matrices, key_width, value_width});
-  const Tensor query_M1K = query_BHK.to(dtype).reshape({matrices, 1, key_width});
-  const Tensor key_M1K = key_BHK.to(dtype).reshape({matrices, 1, key_width});
-  const Tensor value_M1V = value_BHV.to(dtype).reshape({matrices, 1, value_width});
-  const Tensor update_M1V = torch::baddbmm(value_M1V, key_M1K, state_MKV, /*beta=*/1, /*alpha=*/-1) *
-                            beta_BH.to(dtype).reshape({matrices, 1, 1});
-  state_MKV.baddbmm_(key_M1K.transpose(1, 2), update_M1V);
-  const Tensor output_M1V = torch::bmm(query_M1K, state_MKV).div_(std::sqrt(static_cast<double>(key_width)));
-  return output_M1V.view(value_BHV.sizes()).to(value_BHV.scalar_type());
-}
 
 Tensor pick_steps(const Tensor& x_BSHX, const Tensor& index_BI) {
   const Tensor index = index_BI.unsqueeze(2).unsqueeze(3);

@@ -1,11 +1,11 @@
-// The operations of the backbones that are more than a matrix product: delta rule, attention over a window, rotary
-// positions. A form over whole sequences, differentiable and parallel in time, and a form of one step, in place on its
-// state.
+// The operations of the backbones that are more than a matrix product: attention over a window, rotary positions (fast
+// weights: fast_weight_ops.h). A form over whole sequences, differentiable and parallel in time, and a form of one
+// step, in place on its state.
 //
 // Shapes: B batch, T time, H heads, K key width, V value width, S slots of a ring. Any floating dtype, any device,
-// which tensors of one call share; a state (fast weights, a ring) may be in a wider dtype than the rest, and keeps it,
-// as in a scope of nn/device/autocast.h. Lengths and positions are int64 on that device. Row b takes the steps t <
-// lengths_B[b]; inputs after them must be finite and influence no valid output and no state.
+// which tensors of one call share; a ring may be in a wider dtype than the rest, and keeps it, as in a scope of
+// nn/device/autocast.h. Lengths and positions are int64 on that device. Row b takes the steps t < lengths_B[b]; inputs
+// after them must be finite and influence no valid output and no state.
 #pragma once
 
 #include <torch/torch.h>
@@ -16,30 +16,6 @@
 #include "nn/layers/dropout.h"
 
 namespace engram {
-
-// Delta rule (Schlag et al. 2021): with the fast weights S in R^{K x V}, from their initial value on,
-//   S_t = S_{t-1} + beta_t k_t (v_t - k_t^T S_{t-1}),   o_t = q_t^T S_t / sqrt(K).
-// Over sequences by chunks of kDeltaRuleChunk steps with the UT transform (Yang et al. 2024, equations 8 to 11; in
-// equation 10 the sign before tril is that of their listing, I + tril(...)). Solved in float32 at least.
-inline constexpr std::int64_t kDeltaRuleChunk = 64;
-
-struct DeltaRuleResult {
-  torch::Tensor output_BTHV;
-  torch::Tensor state_BHKV;  // of row b after lengths_B[b] steps
-};
-DeltaRuleResult delta_rule(const torch::Tensor& query_BTHK, const torch::Tensor& key_BTHK,
-                           const torch::Tensor& value_BTHV, const torch::Tensor& beta_BTH,
-                           const torch::Tensor& state_BHKV, const torch::Tensor& lengths_B);
-
-// Returns o [B, H, V]; writes the new S into `state_BHKV`. Without gradients. On a GPU by
-// kernels/fast_weights/delta_rule where its contract holds.
-torch::Tensor delta_rule_step(const torch::Tensor& query_BHK, const torch::Tensor& key_BHK,
-                              const torch::Tensor& value_BHV, const torch::Tensor& beta_BH,
-                              const torch::Tensor& state_BHKV);
-// The same by LibTorch's operations on any device.
-torch::Tensor plain_delta_rule_step(const torch::Tensor& query_BHK, const torch::Tensor& key_BHK,
-                                    const torch::Tensor& value_BHV, const torch::Tensor& beta_BH,
-                                    const torch::Tensor& state_BHKV);
 
 // Causal softmax attention over the last `window` steps, the current one included:
 //   o_t = sum over t - window < u <= t of softmax(q_t . k_u / sqrt(K)) v_u.

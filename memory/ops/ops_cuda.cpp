@@ -174,19 +174,6 @@ Tensor fast_weight_step(bool delta, const Tensor& query_BHD, const Tensor& key_B
   return output_BHD.to(value_BHD.scalar_type());
 }
 
-Support supports_delta_rule_step(const Tensor& query_BHK, const Tensor& key_BHK, const Tensor& value_BHV,
-                                 const Tensor& beta_BH, const Tensor& state_BHKV) {
-  if (const Support vectors = supports_vectors(query_BHK, key_BHK, value_BHV); !vectors) return vectors;
-  if (beta_BH.scalar_type() != query_BHK.scalar_type())
-    return Support::no("write strengths have another type than queries");
-  return supports_step_state(state_BHKV);
-}
-
-Tensor delta_rule_step(const Tensor& query_BHK, const Tensor& key_BHK, const Tensor& value_BHV, const Tensor& beta_BH,
-                       const Tensor& state_BHKV) {
-  return run_step(/*delta=*/true, query_BHK, key_BHK, value_BHV, beta_BH, {}, state_BHKV);
-}
-
 Support supports_attention_step(const Tensor& query_BHK, const Tensor& key_BHK, const Tensor& value_BHV,
                                 const KeyValueRing& ring) {
   if (const Support vectors = supports_vectors(query_BHK, key_BHK, value_BHV); !vectors) return vectors;

@@ -29,14 +29,6 @@ torch::Tensor fast_weight_step(bool delta, const torch::Tensor& query_BHD, const
                                const torch::Tensor& value_BHD, const torch::Tensor& write_BH,
                                const torch::Tensor& log_decay_BH, const torch::Tensor& state_BHDD);
 
-// Whether kernels/fast_weights/delta_rule/delta_rule.h takes these tensors, and the step of ops.h by it.
-Support supports_delta_rule_step(const torch::Tensor& query_BHK, const torch::Tensor& key_BHK,
-                                 const torch::Tensor& value_BHV, const torch::Tensor& beta_BH,
-                                 const torch::Tensor& state_BHKV);
-torch::Tensor delta_rule_step(const torch::Tensor& query_BHK, const torch::Tensor& key_BHK,
-                              const torch::Tensor& value_BHV, const torch::Tensor& beta_BH,
-                              const torch::Tensor& state_BHKV);
-
 // Whether kernels/attention/attention.h takes these tensors, and WindowStepPlan::attend by it. All slots of the ring
 // count: a slot that no step has filled has no weight, but an index of its own in what is dropped.
 Support supports_attention_step(const torch::Tensor& query_BHK, const torch::Tensor& key_BHK,

@@ -16,6 +16,7 @@
 #include "memory/ops/ops_cuda.h"
 #include "nn/device/autocast.h"
 #include "tests/gpu.h"
+#include "tests/memory/ops/delta_rule.h"
 #include "tests/memory/support.h"
 
 using namespace engram;
@@ -174,7 +175,8 @@ TEST_CASE("a GPU's step of the delta rule equals LibTorch's, for bfloat16 beside
         const Tensor query = l2_normalize(on_gpu({kRows, 2, width}, dtype)),
                      key = l2_normalize(on_gpu({kRows, 2, width}, dtype)), value = on_gpu({kRows, 2, width}, dtype),
                      beta = on_gpu({kRows, 2}, dtype).sigmoid();
-        CHECK(static_cast<bool>(cuda::supports_delta_rule_step(query, key, value, beta, state)) == (width % 2 == 0));
+        CHECK(static_cast<bool>(cuda::supports_fast_weight_step(value, state)));
+        CHECK(static_cast<bool>(fast_weight_step_kernel({.delta = true}, 0, width, width)) == (width % 2 == 0));
         const Tensor output = delta_rule_step(query, key, value, beta, state);
         CHECK((output.scalar_type() == dtype));
         const auto on_cpu = [](const Tensor& x) { return x.to(torch::kCPU, torch::kFloat64); };

@@ -10,6 +10,7 @@
 
 #include "memory/ops/ops.h"
 #include "nn/layers/dropout.h"
+#include "tests/memory/ops/delta_rule.h"
 
 using namespace engram;
 using torch::Tensor;
@@ -58,9 +59,9 @@ TEST_CASE("the delta rule in float32 is that in double precision, from a state o
            torch::randn({batch, steps, heads, value_width}), torch::rand({batch, steps, heads}),
            torch::randn({batch, heads, key_width, value_width})},
           [&](const auto& in) -> std::vector<Tensor> {
-            const DeltaRuleResult out =
+            const FastWeightResult out =
                 delta_rule(l2_normalize(in[0]), l2_normalize(in[1]), in[2], 1.5 * in[3], in[4], lengths);
-            return {out.output_BTHV, out.state_BHKV};
+            return {out.output_BTHV, out.state.weights_BHKV};
           });
   }
 }

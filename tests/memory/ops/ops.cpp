@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "tests/memory/ops/delta_rule.h"
 #include "tests/memory/support.h"
 
 using namespace engram;
@@ -54,7 +55,7 @@ TEST_CASE("the chunked delta rule equals the plain recurrence, at ragged lengths
     const Tensor beta = 2 * torch::sigmoid(2 * random({batch, steps, heads}));
     const Tensor state = random({batch, heads, key_width, value_width});
     const Tensor lengths_B = lengths({steps, steps, steps / 2});
-    const DeltaRuleResult out = delta_rule(query, key, value, beta, state, lengths_B);
+    const FastWeightResult out = delta_rule(query, key, value, beta, state, lengths_B);
 
     Tensor stepped = state.clone();
     for (std::int64_t b = 0; b < batch; ++b)
@@ -77,7 +78,7 @@ TEST_CASE("the chunked delta rule equals the plain recurrence, at ragged lengths
         }
         for (std::int64_t k = 0; k < key_width; ++k)
           for (std::int64_t v = 0; v < value_width; ++v)
-            REQUIRE(std::abs(fast[k][v] - out.state_BHKV[b][h][k][v].item<double>()) < 1e-11);
+            REQUIRE(std::abs(fast[k][v] - out.state.weights_BHKV[b][h][k][v].item<double>()) < 1e-11);
       }
 
     for (std::int64_t t = 0; t < steps; ++t) {
@@ -85,7 +86,7 @@ TEST_CASE("the chunked delta rule equals the plain recurrence, at ragged lengths
           delta_rule_step(query.select(1, t), key.select(1, t), value.select(1, t), beta.select(1, t), stepped);
       CHECK((output_BHV - out.output_BTHV.select(1, t)).narrow(0, 0, 2).abs().max().item<double>() < 1e-11);
     }
-    CHECK((stepped - out.state_BHKV).narrow(0, 0, 2).abs().max().item<double>() < 1e-11);
+    CHECK((stepped - out.state.weights_BHKV).narrow(0, 0, 2).abs().max().item<double>() < 1e-11);
   }
 }
 
@@ -95,12 +96,12 @@ TEST_CASE("the delta rule in float32 keeps its precision where the triangular sy
   const Tensor query = random({1, 128, 1, 50}), value = random({1, 128, 1, 50}),
                beta = torch::full({1, 128, 1}, 2.0, torch::kFloat64);
   const Tensor state = random({1, 1, 50, 50});
-  const DeltaRuleResult exact = delta_rule(query, key, value, beta, state, lengths({128}));
+  const FastWeightResult exact = delta_rule(query, key, value, beta, state, lengths({128}));
   const auto f = torch::kFloat32;
-  const DeltaRuleResult out = delta_rule(query.to(f), key.to(f), value.to(f), beta.to(f), state.to(f), lengths({128}));
+  const FastWeightResult out = delta_rule(query.to(f), key.to(f), value.to(f), beta.to(f), state.to(f), lengths({128}));
   // 128 reflections, each rounding at 6e-8.
   CHECK(relative_error(out.output_BTHV, exact.output_BTHV) < 1e-4);
-  CHECK(relative_error(out.state_BHKV, exact.state_BHKV) < 1e-4);
+  CHECK(relative_error(out.state.weights_BHKV, exact.state.weights_BHKV) < 1e-4);
 }
 
 TEST_CASE("half precision is solved in float32 and returned in half precision") {
@@ -109,14 +110,14 @@ TEST_CASE("half precision is solved in float32 and returned in half precision") 
   const Tensor beta = torch::sigmoid(random({2, 70, 1})), state = random({2, 1, 6, 6});
   const auto b = torch::kBFloat16;
   const auto rounded = [&](const Tensor& x) { return x.to(b).to(torch::kFloat64); };
-  const DeltaRuleResult out =
+  const FastWeightResult out =
       delta_rule(query.to(b), key.to(b), value.to(b), beta.to(b), state.to(b), lengths({70, 9}));
-  const DeltaRuleResult exact =
+  const FastWeightResult exact =
       delta_rule(rounded(query), rounded(key), rounded(value), rounded(beta), rounded(state), lengths({70, 9}));
   CHECK((out.output_BTHV.scalar_type() == b));
-  CHECK((out.state_BHKV.scalar_type() == b));
+  CHECK((out.state.weights_BHKV.scalar_type() == b));
   // One rounding of the result to 8 bits: 2^-9.
-  CHECK(relative_error(out.state_BHKV.to(torch::kFloat64), exact.state_BHKV) < 0x1p-8);
+  CHECK(relative_error(out.state.weights_BHKV.to(torch::kFloat64), exact.state.weights_BHKV) < 0x1p-8);
 }
 
 TEST_CASE("window attention equals the masked softmax over the whole sequence, from any position") {
