@@ -8,6 +8,7 @@
 #include "kernels/fast_weights/delayed_memory/delayed_memory.h"
 #include "kernels/fast_weights/delayed_memory/reference.h"
 #include "memory/bench/kernel_case.h"
+#include "memory/ops/fast_weight_ops.h"
 #include "memory/ops/ops.h"
 #include "nn/device/cuda_support.h"
 

@@ -15,11 +15,11 @@ using torch::Tensor;
 
 constexpr double kLimit = 100;  // shm's
 
-// theta, c, v, k and q, and the first M.
-enum Input { kTheta, kC, kValue, kKey, kQuery, kFirst, kInputs };
-
 // All rows of full length.
 class HadamardMemoryBench {
+  // theta, c, v, k and q, and the first M.
+  enum Input { kTheta, kC, kValue, kKey, kQuery, kFirst, kInputs };
+
  public:
   explicit HadamardMemoryBench(const KernelShape& shape)
       : shape_(shape),

@@ -13,11 +13,11 @@ namespace {
 
 using torch::Tensor;
 
-// q, k, v and the logarithms of decays.
-enum Input { kQuery, kKey, kValue, kLogDecay };
-
 // All rows of full length; the shape's width is that of values, keys have half of it, as in the published form.
 class VectorDecayBench {
+  // q, k, v and the logarithms of decays.
+  enum Input { kQuery, kKey, kValue, kLogDecay };
+
  public:
   explicit VectorDecayBench(const KernelShape& shape)
       : shape_(shape),
