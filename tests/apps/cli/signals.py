@@ -118,8 +118,8 @@ def check_second_requests(_):
     assert "Stopped by SIGINT" in finish(process, 130).stdout
     # A terminal that goes away says so in several ways.
     process = train("hangup")
-    together(process, process.stdout.close, sends(signal.SIGHUP), another_sends(signal.SIGHUP), sends(signal.SIGTERM))
-    process.stdout = None
+    together(process, lambda: close_output(process), sends(signal.SIGHUP), another_sends(signal.SIGHUP),
+             sends(signal.SIGTERM))
     finish(process, 129)
     go_on("hangup")
 

@@ -74,7 +74,7 @@ def main(folder):
     numbers = [int(number) for number in children.read_text().split()]
     time.sleep(1)
     kill(parent)
-    wait_for(lambda: not any("probe" in commands_of_processes().get(number, []) for number in numbers))
+    wait_for(lambda: not any("probe" in " ".join(commands_of_processes().get(number, [])) for number in numbers))
 
     # Chosen tasks keep the preset's sizes.
     sized = folder / "sized"
