@@ -21,8 +21,6 @@ from program import ENGRAM, OnTerminal, call, json_lines, refused, scratch_folde
 
 MATCH = ["visual_match", "--task.explore_steps=2", "--task.distractor_steps=3", "--task.reward_steps=4"]
 ALT_SCREEN, FIRST_SCREEN, CURSOR = "\033[?1049h", "\033[?1049l", "\033[?25h"
-
-
 engram = functools.partial(program.engram, timeout=300)
 
 

@@ -107,7 +107,7 @@ def check_refusals(folder, whole):
     data = bytearray(newest.read_bytes())
     data[len(data) // 2] ^= 4
     newest.write_bytes(data)
-    assert older.name in train("--resume", run, saying=newest.name)
+    assert older.name in engram("train", "--resume", run, saying=newest.name)
     same_outcome(whole, run)
     for file in checkpoints(run):
         file.write_bytes(b"nothing")
