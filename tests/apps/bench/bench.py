@@ -1,43 +1,42 @@
 """The helps of engram bench, and its figures of the CPU.  usage: bench.py ENGRAM"""
 
 import configparser
+import functools
 import json
 import pathlib
-import subprocess
-import sys
-import tempfile
 
-ENGRAM = sys.argv[1]
+from program import engram, refused, scratch_folder
+
 SUBJECTS = ("env", "kernels", "act", "update", "run", "gradient")
+bench = functools.partial(engram, "bench", timeout=60)
 
 
-def output_of(*arguments):
-    result = subprocess.run([ENGRAM, "bench", *arguments], capture_output=True, text=True, timeout=60)
-    assert result.returncode == 0 and result.stderr == "", (arguments, result)
-    return result.stdout
+def rows(*arguments):
+    return [json.loads(line) for line in bench(*arguments, "--json").splitlines()]
 
 
-help_text = output_of("--help")
+folder = scratch_folder()
+help_text = bench("--help")
 for subject in SUBJECTS:
     assert f"\n  {subject} " in help_text, subject
 
-gpu_support = "GPU support: yes" in subprocess.run([ENGRAM, "--version"], capture_output=True, text=True).stdout
+gpu_support = "GPU support: yes" in engram("--version")
 for subject in SUBJECTS if gpu_support else ("env", "update", "gradient"):
-    text = output_of(subject, "--help")
+    text = bench(subject, "--help")
     assert text.startswith(f"Usage: engram bench {subject} [options]\n") and "--json" in text, text
     assert "--against" in text, text
 
-lines = output_of("env", "--task=tmaze", "--seconds=0.05", "--threads=1", "--num_envs=8", "--json").splitlines()
-assert len(lines) == 1, lines
-figures = json.loads(lines[0])
+environment = ("env", "--task=tmaze", "--seconds=0.05", "--threads=1", "--num_envs=8")
+(figures,) = rows(*environment)
 assert figures["task"] == "tmaze" and figures["device"] == "cpu", figures
 assert figures["steps_per_second_one_core"] > 0, figures
 
 sizes = ("--width=12", "--models=2", "--rows=3", "--delays=0,1,20")
-lines = output_of("gradient", "--memory=none,deltanet,hqlt:window=4:mixing=sum,lstm", *sizes, "--json").splitlines()
+lines = bench("gradient", "--memory=none,deltanet,hqlt:window=4:mixing=sum,lstm", *sizes, "--json").splitlines()
 measured = [json.loads(line) for line in lines]
+backbones = ("none", "deltanet", "hqlt:window=4:mixing=sum", "lstm")
 assert [(row["backbone"], row["delay"]) for row in measured] == [
-    (name, delay) for name in ("none", "deltanet", "hqlt:window=4:mixing=sum", "lstm") for delay in (0, 1, 20)], measured
+    (name, delay) for name in backbones for delay in (0, 1, 20)], measured
 for row in measured:
     if row["delay"] == 0:
         assert abs(row["share"] - 1) < 1e-6, row
@@ -48,23 +47,22 @@ for row in measured:
     both = row["backbone"].startswith("hqlt")
     assert (row["fast_rms"] is not None) == both and (row["window_rms"] is not None) == both, row
 # Weights and inputs are those of the seeds, whatever is measured beside.
-assert output_of("gradient", "--memory=lstm", *sizes, "--json").splitlines() == lines[9:]
-table = output_of("gradient", "--memory=hqlt,none", *sizes, "--inputs=normal").splitlines()
+assert bench("gradient", "--memory=lstm", *sizes, "--json").splitlines() == lines[9:]
+table = bench("gradient", "--memory=hqlt,none", *sizes, "--inputs=normal").splitlines()
 assert len(table) == 7 and table[0].split()[0] == "backbone", table
 assert table[6].split() == ["none", "20", "0.00e+00", "-", "-"], table
-for words, message in ((("--memory", ""), "memory = '' is not allowed"), (("--delays", ""), "delays = '' is not allowed"),
+for words, message in ((("--memory", ""), "memory = '' is not allowed"),
+                       (("--delays", ""), "delays = '' is not allowed"),
                        (("--memory=lstm,stack:stack=[deltanet",), "has a square bracket without its other one"),
                        (("--delays=3,x",), "--delays '3,x': 'x' is not an integer 0..100000"),
                        (("--delays=-1",), "--delays '-1': '-1' is not an integer 0..100000"),
                        (("--memory=lstm,gnu",), "--memory 'gnu': unknown backbone 'gnu'; did you mean 'gru'"),
                        (("--memory=hqlt:window=0",), "--memory 'hqlt:window=0': memory.window = '0' is not allowed")):
-    result = subprocess.run([ENGRAM, "bench", "gradient", *words], capture_output=True, text=True, timeout=60)
-    assert result.returncode == 2 and result.stdout == "" and message in result.stderr, result
+    refused("bench", "gradient", *words, saying=message)
 
 # An update on the CPU: of the quickstart's agent, checked against double precision before it is timed.
 update = ("update", "--device=cpu", "--size=quickstart", "--seconds=0.05")
-lines = output_of(*update, "--memory=deltanet,lstm", "--json").splitlines()
-measured = [json.loads(line) for line in lines]
+measured = rows(*update, "--memory=deltanet,lstm")
 assert [(row["backbone"], row["update"]) for row in measured] == [
     (backbone, update) for backbone in ("deltanet", "lstm") for update in ("LibTorch, float32", "own loops, float32")]
 quickstart = configparser.ConfigParser()
@@ -81,69 +79,67 @@ for row in measured:
 
 # Figures beside those of a file.
 own, of_another = measured[1], measured[3]
-with tempfile.TemporaryDirectory() as folder:
-    file = pathlib.Path(folder) / "before.jsonl"
+file = folder / "before.jsonl"
 
-    def compared(text, *more):
-        file.write_text(text)
-        return output_of(*update, f"--against={file}", *more)
 
-    def compared_row(text):
-        rows = [json.loads(line) for line in compared(text, "--json").splitlines()]
-        return next(row for row in rows if row["row"] == own["row"])
+def compared(text, *more):
+    file.write_text(text)
+    return bench(*update, f"--against={file}", *more)
 
-    def earlier(base, **changes):
-        return json.dumps({**base, **changes}) + "\n"
 
-    halved = earlier(own, ms=1e9)
-    row = compared_row(halved)
-    assert row["against"]["machine"] == row["machine"] == own["machine"], row
-    assert abs(row["against"]["ratios"]["ms"] * row["ms"] - 1e9) < 1, row  # a time: then over now
-    table = compared(halved, "--memory=deltanet,lstm")
-    assert "not the same machine" not in table, table
-    slower, same = [line for line in table.splitlines()[-6:] if line.startswith(own["row"])]
-    missing = table.splitlines()[-1]
-    assert slower.startswith(own["row"]) and slower.split()[-5:-3] == ["ms", "1e+09"], table
-    assert same.startswith(own["row"]) and same.split()[-5] == "processor_ms" and same.endswith(" x"), table
-    assert missing.startswith(of_another["row"]) and missing.endswith(f"not in {file}"), table
-    assert compared_row(earlier(of_another))["against"] is None
-    # Another machine is named; a figure that was not measured has no ratio.
-    table = compared(earlier(own, machine="an abacus", ms=None))
-    assert "not the same machine: then on an abacus\n" in table and own["machine"] in table, table
-    (slower, _) = [line for line in table.splitlines()[-3:] if line.startswith(own["row"])]
-    assert slower.split()[-4:-2] == ["ms", "-"] and slower.endswith("-"), table
-    # Rows of other subjects may stand beside.
-    assert compared_row(earlier(own, subject="env", ms="many") + halved)["against"]
+def compared_row(text):
+    file.write_text(text)
+    return next(row for row in rows(*update, f"--against={file}") if row["row"] == own["row"])
 
-    # A rate: now over then.
-    environment = ("env", "--task=tmaze", "--seconds=0.05", "--threads=1", "--num_envs=8")
-    file.write_text(earlier(figures, steps_per_second_one_core=1))
-    row = json.loads(output_of(*environment, f"--against={file}", "--json"))
-    assert abs(row["against"]["ratios"]["steps_per_second_one_core"] / row["steps_per_second_one_core"] - 1) < 1e-6, row
 
-    def without(field):
-        return json.dumps({name: value for name, value in own.items() if name != field}) + "\n"
+def earlier(base, **changes):
+    return json.dumps({**base, **changes}) + "\n"
 
-    for text, message in (("", "has no row of bench update"), (earlier(own, subject="env"), "of bench env"),
-                          ("{\n", "line 1 is not a JSON object"), (halved + "\n", "line 2 is not a JSON object"),
-                          (halved + "[1]\n", "line 2 is not a JSON object"), ("[" * 100000, "is not a JSON object"),
-                          (without("subject"), 'line 1 has no "subject"'), (without("row"), 'line 1 has no "row"'),
-                          (without("machine"), 'line 1 has no "machine"'), (earlier(own, row=3), '"row"'),
-                          (earlier(own, ms="fast"), '"ms" is "fast", not a number from 0 on'),
-                          (earlier(own, ms=-1), '"ms" is -1, not a number from 0 on'),
-                          (halved + halved, "line 2 has the row"), ("\0\xff", "is not a JSON object")):
-        file.write_bytes(text.encode("latin-1"))
-        result = subprocess.run([ENGRAM, "bench", *update, f"--against={file}"], capture_output=True, text=True, timeout=60)
-        assert result.returncode == 2 and result.stdout == "" and message in result.stderr, (text[:200], result)
-        assert result.stderr.count("\n") == 1, result
-    for path, message in ((folder, "is not a regular file"), (file.with_name("none"), "there is no such file")):
-        result = subprocess.run([ENGRAM, "bench", *update, f"--against={path}"], capture_output=True, text=True, timeout=60)
-        assert result.returncode == 2 and result.stdout == "" and message in result.stderr, result
 
-for words, message in ((("--size=huge",), "--size 'huge' is none of published, 3x100, 1x64, quickstart"),
+def without(field):
+    return json.dumps({name: value for name, value in own.items() if name != field}) + "\n"
+
+
+halved = earlier(own, ms=1e9)
+row = compared_row(halved)
+assert row["against"]["machine"] == row["machine"] == own["machine"], row
+assert abs(row["against"]["ratios"]["ms"] * row["ms"] - 1e9) < 1, row  # a time: then over now
+table = compared(halved, "--memory=deltanet,lstm")
+assert "not the same machine" not in table, table
+slower, same = [line for line in table.splitlines()[-6:] if line.startswith(own["row"])]
+missing = table.splitlines()[-1]
+assert slower.startswith(own["row"]) and slower.split()[-5:-3] == ["ms", "1e+09"], table
+assert same.startswith(own["row"]) and same.split()[-5] == "processor_ms" and same.endswith(" x"), table
+assert missing.startswith(of_another["row"]) and missing.endswith(f"not in {file}"), table
+assert compared_row(earlier(of_another))["against"] is None
+# Another machine is named; a figure that was not measured has no ratio.
+table = compared(earlier(own, machine="an abacus", ms=None))
+assert "not the same machine: then on an abacus\n" in table and own["machine"] in table, table
+(slower, _) = [line for line in table.splitlines()[-3:] if line.startswith(own["row"])]
+assert slower.split()[-4:-2] == ["ms", "-"] and slower.endswith("-"), table
+# Rows of other subjects may stand beside.
+assert compared_row(earlier(own, subject="env", ms="many") + halved)["against"]
+
+# A rate: now over then.
+file.write_text(earlier(figures, steps_per_second_one_core=1))
+(row,) = rows(*environment, f"--against={file}")
+assert abs(row["against"]["ratios"]["steps_per_second_one_core"] / row["steps_per_second_one_core"] - 1) < 1e-6, row
+
+for text, message in (("", "has no row of bench update"), (earlier(own, subject="env"), "of bench env"),
+                      ("{\n", "line 1 is not a JSON object"), (halved + "\n", "line 2 is not a JSON object"),
+                      (halved + "[1]\n", "line 2 is not a JSON object"), ("[" * 100000, "is not a JSON object"),
+                      (without("subject"), 'line 1 has no "subject"'), (without("row"), 'line 1 has no "row"'),
+                      (without("machine"), 'line 1 has no "machine"'), (earlier(own, row=3), '"row"'),
+                      (earlier(own, ms="fast"), '"ms" is "fast", not a number from 0 on'),
+                      (earlier(own, ms=-1), '"ms" is -1, not a number from 0 on'),
+                      (halved + halved, "line 2 has the row"), ("\0\xff", "is not a JSON object")):
+    file.write_bytes(text.encode("latin-1"))
+    refused("bench", *update, f"--against={file}", saying=message)
+for path, message in ((folder, "is not a regular file"), (file.with_name("none"), "there is no such file")):
+    refused("bench", *update, f"--against={path}", saying=message)
+
+for words, message in ((("--device=cpu", "--size=huge"), "--size 'huge' is none of published, 3x100, 1x64, quickstart"),
                        (("--device=tpu",), "--device 'tpu' is neither cpu nor cuda"),
                        (("--device=cpu", "--memory=gnu"), "unknown backbone 'gnu'"),
                        (("--device=cpu", "--seconds=0"), "seconds")):
-    result = subprocess.run([ENGRAM, "bench", "update", "--device=cpu", *words] if "--device=tpu" not in words else
-                            [ENGRAM, "bench", "update", *words], capture_output=True, text=True, timeout=60)
-    assert result.returncode == 2 and result.stdout == "" and message in result.stderr, result
+    refused("bench", "update", *words, saying=message)

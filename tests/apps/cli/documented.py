@@ -4,23 +4,19 @@ commands has every command and every section of the settings.
     documented.py ENGRAM DOCS
 """
 
-import json
 import pathlib
 import re
-import subprocess
 import sys
 
-ENGRAM, DOCS = sys.argv[1], pathlib.Path(sys.argv[2])
+from program import engram, engram_json
+
+DOCS = pathlib.Path(sys.argv[2])
 TABLE = re.compile(r"^\| option \| default \|.*\n\|[-|]+\n((?:\|.*\n)+)", re.MULTILINE)
 OTHERWISE = re.compile(r"(\S+) \(([^)]*)\)")  # a default of some backbones alone
 
 
-def run(*arguments):
-    return subprocess.run([ENGRAM, *arguments], capture_output=True, text=True, check=True, timeout=120).stdout
-
-
 def documented(page, name=""):
-    """Option -> default, by the page's tables. Of a cell `3; 1 (lstm, gru)` the default of the backbone called `name`."""
+    """Option -> default, by the page's tables. Of a cell `3; 1 (lstm, gru)` the default of the backbone `name`."""
     found = {}
     for table in TABLE.findall(page.read_text()):
         for row in table.splitlines():
@@ -37,7 +33,7 @@ def documented(page, name=""):
 
 
 def check(entry, page, shared=(), linked=()):
-    """`shared`: pages whose tables hold for it, as far as it has the option; `linked`: where others may be explained."""
+    """`shared`: pages whose tables hold for it as far as it has the option; `linked`: where others may be explained."""
     name, defaults = entry["name"], {option["name"]: option["default"] for option in entry["options"]}
     stale = documented(page).keys() - defaults.keys()
     assert not stale, f"{page} has {sorted(stale)}, which {name} does not take"
@@ -49,7 +45,7 @@ def check(entry, page, shared=(), linked=()):
     assert not missing, f"{page} lacks {sorted(missing)}"
 
 
-everything = json.loads(run("list", "--json"))
+everything = engram_json("list")
 for task in everything["tasks"]:
     check(task, DOCS / "tasks" / f"{task['name']}.md")
 shared = DOCS / "backbones/README.md"
@@ -61,11 +57,10 @@ for learner in everything["learners"]:
     check(learner, DOCS / "learners" / f"{learner['name']}.md", [DOCS / "learners/README.md"])
 
 commands = (DOCS / "use/commands.md").read_text()
-names = re.findall(r"^  ([a-z]+)  ", run("--help"), re.MULTILINE)
+names = re.findall(r"^  ([a-z]+)  ", engram("--help"), re.MULTILINE)
 assert len(names) > 9, names
 for name in names:
     assert f"| [`{name}`](#{name}) |" in commands and f"\n## {name}\n" in commands, name
 said = re.search(r"in the sections ([^.]+)\.", commands)[1]
-sections = set(re.findall(r"^  --(\w+)\.", run("train", "--help"), re.MULTILINE))
+sections = set(re.findall(r"^  --(\w+)\.", engram("train", "--help"), re.MULTILINE))
 assert set(re.findall(r"`(\w+)`", said)) == sections, (said, sections)
-print("ok")

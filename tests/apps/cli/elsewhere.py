@@ -1,70 +1,25 @@
-"""Agents in tasks other than those that they were trained in: engram evaluate with options of the task and over a range,
-and comparisons that ask for a range.  usage: elsewhere.py ENGRAM"""
+"""Agents in tasks other than those that they were trained in: engram evaluate with options of the task and over a
+range, and comparisons that ask for a range.  usage: elsewhere.py ENGRAM"""
 
+import functools
 import json
-import pathlib
-import signal
-import subprocess
-import sys
-import tempfile
-import time
 
 import safetensors.numpy
 
-ENGRAM = sys.argv[1]
-TINY = """[network]
-hidden_width = 8
-[run]
-steps = 200
-random_episodes = 4
-threads = 1
-device = cpu
-[replay]
-batch_episodes = 4
-[evaluation]
-every_steps = 100
-episodes = 5
-final_episodes = 6
-"""
-CONFIG = "[task]\nname = tmaze\ncorridor_length = 4\n[memory]\nname = transformer\nwidth = 8\nheads = 2\n" + TINY
-COMPARISON = """[compare]
-seeds = 1-2
-controls = full_state
-evaluate = task.corridor_length: 4, 6,20
-[task]
-name = tmaze
-[memory]
-width = 8
-[tasks.length_4]
-task.corridor_length = 4
-[tasks.length_6]
-task.corridor_length = 6
-[backbones.gru]
-memory.name = gru
-""" + TINY
+import program
+from program import comparison, config_text, contents, engram_json, kill, refused, scratch_folder, start, tiny, wait_for
+
+TINY = ["--network.hidden_width=8", "--run.steps=200", "--run.random_episodes=4", "--replay.batch_episodes=4",
+        "--evaluation.every_steps=100", "--evaluation.episodes=5", "--evaluation.final_episodes=6"]
+COMPARISON = comparison("--compare.seeds=1-2", "--compare.controls=full_state",
+                        "--compare.evaluate=task.corridor_length: 4, 6,20", *TINY, tasks={"length_4": 4, "length_6": 6})
 RUNS = [f"{task}/{backbone}/{seed}" for task in ("length_4", "length_6") for backbone in ("gru", "full_state")
         for seed in (1, 2)]
-
-
-def engram(*arguments, status=0, stderr=""):
-    result = subprocess.run([ENGRAM, *map(str, arguments)], capture_output=True, text=True, timeout=300)
-    assert result.returncode == status, (arguments, result.returncode, result.stdout, result.stderr)
-    assert status != 0 or stderr in result.stderr and (stderr or not result.stderr), result.stderr
-    return result
-
-
-def refused(*arguments, words):
-    result = engram(*arguments, status=2)
-    assert result.stdout == "" and result.stderr.count("\n") == 1, result
-    assert all(word in result.stderr for word in words), (result.stderr, words)
+engram = functools.partial(program.engram, timeout=300)
 
 
 def evaluate(run, *arguments):
-    return json.loads(engram("evaluate", run, "--device=cpu", "--episodes=6", "--json", *arguments).stdout)
-
-
-def contents(folder):
-    return {file: file.read_bytes() for file in folder.rglob("*") if file.is_file()}
+    return engram_json("evaluate", run, "--device=cpu", "--episodes=6", *arguments, timeout=300)
 
 
 def check_elsewhere(run, folder):
@@ -78,9 +33,9 @@ def check_elsewhere(run, folder):
     assert preset["differs"] == {"task.active": {"trained": False, "evaluated": True},
                                  "task.corridor_length": {"trained": 4, "evaluated": 20}}, preset
 
-    text = engram("evaluate", run, "--device=cpu", "--episodes=6", "--task.corridor_length=60").stdout
+    text = engram("evaluate", run, "--device=cpu", "--episodes=6", "--task.corridor_length=60")
     assert "trained with task.corridor_length 4, evaluated with 60\n" in text, text
-    assert "evaluated with" not in engram("evaluate", run, "--device=cpu", "--episodes=6").stdout
+    assert "evaluated with" not in engram("evaluate", run, "--device=cpu", "--episodes=6")
     engram("evaluate", run, "--device=cpu", "--episodes=2", "--task.corridor_length=60", "--trace", folder / "t")
     trace = safetensors.numpy.load_file(folder / "t")
     assert trace["episode_starts"].tolist() == [0, 61] and len(trace["actions"]) == 122, trace
@@ -92,7 +47,7 @@ def check_elsewhere(run, folder):
             (["--task.distractor_steps=3"], ["task.distractor_steps", "tmaze"]),
             (["--task.preset=visual_match_60"], ["visual_match", "trained on tmaze"]),
             (["--learner.gamma=0.5"], ["learner.gamma"])):
-        refused("evaluate", run, *arguments, words=words)
+        refused("evaluate", run, *arguments, saying=words)
     assert contents(run) == before
 
 
@@ -107,7 +62,7 @@ def check_range(run, folder):
         alone = evaluate(run, f"--task.corridor_length={point['value']:.0f}")
         assert point["greedy"] == alone["greedy"] and point["sampled"] == alone["sampled"], (point, alone)
     assert contents(run) == before
-    text = engram("evaluate", run, "--device=cpu", "--episodes=6", wanted).stdout
+    text = engram("evaluate", run, "--device=cpu", "--episodes=6", wanted)
     assert "trained with task.corridor_length 4\n" in text and len(text.splitlines()) == 7, text
     assert max(map(len, text.splitlines())) <= 100, text
 
@@ -127,14 +82,14 @@ def check_range(run, folder):
     engram("evaluate", run, "--device=cpu", "--episodes=5", "--range=task.corridor_length: 4", "--keep")
     assert len(json.loads(file.read_text())["evaluations"]) == 1
     file.write_text("{")
-    engram("evaluate", run, "--device=cpu", "--episodes=6", wanted, "--keep", stderr="evaluations.json")
+    engram("evaluate", run, "--device=cpu", "--episodes=6", wanted, "--keep", saying="evaluations.json")
     assert json.loads(file.read_text())["evaluations"] == found["evaluations"]
 
     for arguments, words in (([wanted + ",20"], ["20 is there twice"]), (["--range=7"], ["'7'", "10,20,50"]),
                              (["--range=task.corridor_length: 4,0"], ["'0'"]), (["--keep"], ["--range"]),
                              ([wanted, "--task.penalty=-2"], ["--task.penalty"]), ([wanted, "--trace=x"], ["--trace"]),
                              ([wanted, "--keep", "--weights=last"], ["--weights last"])):
-        refused("evaluate", run, *arguments, words=words)
+        refused("evaluate", run, *arguments, saying=words)
 
 
 def evaluations(directory):
@@ -144,7 +99,7 @@ def evaluations(directory):
 
 def check_comparison(folder):
     whole = folder / "whole"
-    out = engram("compare", "--config", folder / "compare.ini", "--run", whole, "--jobs=2", "--device=cpu").stdout
+    out = engram("compare", "--config", folder / "compare.ini", "--run", whole, "--jobs=2", "--device=cpu")
     assert "All 8 runs are finished" in out, out
     assert out.count(": evaluated at task.corridor_length: 4,6,20") == 8 and out.count(": success ") == 8, out
     found = evaluations(whole)
@@ -153,7 +108,7 @@ def check_comparison(folder):
         alone = evaluate(whole / "runs/length_6/gru/2", f"--task.corridor_length={point['value']:.0f}")
         assert point["greedy"] == alone["greedy"] and point["sampled"] == alone["sampled"], (point, alone)
     before = contents(whole)
-    assert "0 of 8 to do" in engram("compare", "--run", whole, "--device=cpu").stdout
+    assert "0 of 8 to do" in engram("compare", "--run", whole, "--device=cpu")
     assert contents(whole) == before
     return whole
 
@@ -161,25 +116,20 @@ def check_comparison(folder):
 def check_killed(folder, whole):
     """Killed again and again, among it while evaluations are made; the same command goes on."""
     directory = folder / "killed"
-    command = [ENGRAM, "compare", "--config", folder / "compare.ini", "--run", directory, "--jobs=2", "--device=cpu"]
-    process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
-    end = time.time() + 120
-    while not evaluations(directory):
-        assert process.poll() is None and time.time() < end, process.poll()
-        time.sleep(0.005)
-    process.send_signal(signal.SIGKILL)
-    process.communicate()
+    process = start("compare", "--config", folder / "compare.ini", "--run", directory, "--jobs=2", "--device=cpu")
+    wait_for(lambda: evaluations(directory), process, seconds=120)
+    kill(process)
     trained = directory / "runs/length_4/gru/1"
     begun = evaluations(directory)
     (directory / "runs" / next(iter(begun)) / "evaluations.json").unlink()
-    out = engram("compare", "--run", directory, "--jobs=2", "--device=cpu").stdout
+    out = engram("compare", "--run", directory, "--jobs=2", "--device=cpu")
     assert "All 8 runs are finished" in out, out
     assert evaluations(directory) == evaluations(whole)
     assert not list(directory.rglob("*.partial*")) and trained.exists()
     # One more value of a finished comparison: no run is trained again.
     metrics = {file: file.read_bytes() for file in directory.rglob("metrics.jsonl")}
     (folder / "more.ini").write_text((folder / "compare.ini").read_text().replace("6,20", "6,20,9"))
-    out = engram("compare", "--config", folder / "more.ini", "--run", directory, "--jobs=2", "--device=cpu").stdout
+    out = engram("compare", "--config", folder / "more.ini", "--run", directory, "--jobs=2", "--device=cpu")
     assert "8 of 8 to do" in out, out
     assert metrics == {file: file.read_bytes() for file in directory.rglob("metrics.jsonl")}
     more = evaluations(directory)
@@ -208,7 +158,8 @@ def check_report(folder, whole):
     (whole / "runs/length_4/gru/1/evaluations.json").write_text("[]")
     engram("compare", "report", whole, "--output", folder / "s.html", "--resamples=1000")
     report = json.loads((folder / "s.json").read_text())
-    curve = next(curve for curve in report["range"]["curves"] if (curve["task"], curve["backbone"]) == ("length_4", "gru"))
+    curve = next(curve for curve in report["range"]["curves"]
+                 if (curve["task"], curve["backbone"]) == ("length_4", "gru"))
     assert curve["runs"] == 1 and curve["greedy"][0]["interval"] is None, curve
     run = next(run for run in report["runs"] if (run["task"], run["backbone"], run["seed"]) == ("length_4", "gru", 1))
     assert run["final_success"] is not None and "lacks evaluations at task.corridor_length: 4,6,20" in run["remark"]
@@ -231,19 +182,18 @@ def check_refused_comparisons(folder):
                         ("evaluate = task.corridor_length: 4,4", ["4 is there twice"])):
         text = "\n".join(line if old.startswith("evaluate") else old for old in COMPARISON.splitlines())
         (folder / "bad.ini").write_text(text)
-        refused("compare", "--config", folder / "bad.ini", "--run", folder / "new", words=words)
+        refused("compare", "--config", folder / "bad.ini", "--run", folder / "new", saying=words)
         assert not (folder / "new").exists()
 
 
-with tempfile.TemporaryDirectory() as name:
-    folder = pathlib.Path(name)
-    (folder / "run.ini").write_text(CONFIG)
-    (folder / "compare.ini").write_text(COMPARISON)
-    engram("train", "--config", folder / "run.ini", "--run", folder / "run")
-    check_elsewhere(folder / "run", folder)
-    check_range(folder / "run", folder)
-    check_refused_comparisons(folder)
-    whole = check_comparison(folder)
-    check_killed(folder, whole)
-    check_report(folder, whole)
-print("ok")
+folder = scratch_folder()
+(folder / "run.ini").write_text(config_text(*tiny(
+    "--task.corridor_length=4", "--memory.name=transformer", "--memory.heads=2", *TINY)))
+(folder / "compare.ini").write_text(COMPARISON)
+engram("train", "--config", folder / "run.ini", "--run", folder / "run")
+check_elsewhere(folder / "run", folder)
+check_range(folder / "run", folder)
+check_refused_comparisons(folder)
+whole = check_comparison(folder)
+check_killed(folder, whole)
+check_report(folder, whole)

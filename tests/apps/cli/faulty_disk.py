@@ -5,31 +5,27 @@ usage: faulty_disk.py ENGRAM LIBRARY   (the library of tests/faulty_io)"""
 import errno
 import os
 import pathlib
-import subprocess
 import sys
-import tempfile
 
 from safetensors.numpy import load_file
 
-ENGRAM, LIBRARY = sys.argv[1], sys.argv[2]
-TINY = [
-    "--task.name=tmaze", "--task.corridor_length=5", "--memory.name=lstm", "--memory.width=8", "--network.hidden_width=16",
-    "--run.steps=60", "--run.random_episodes=2", "--replay.batch_episodes=2", "--evaluation.episodes=2",
-    "--evaluation.every_steps=20", "--run.threads=1", "--device=cpu",
-]
+from program import ENGRAM, call, scratch_folder, tiny
+
+LIBRARY = pathlib.Path(sys.argv[2]).resolve()
+TRAIN = ["train", *tiny("--evaluation.every_steps=20")]
 failures = []
 
 
-def engram(folder, arguments, prefix=None, nth=0, error=0, stays=False):
-    environment = dict(os.environ)
-    if prefix:
-        environment |= {
-            "LD_PRELOAD": LIBRARY, "FAULTY_IO_PREFIX": str(prefix), "FAULTY_IO_NTH": str(nth),
+def broken_disk(prefix, nth, error, stays=False):
+    """Variables with which the nth call on a file whose name begins so fails; if it `stays`, each later one, too."""
+    return {**os.environ, "LD_PRELOAD": LIBRARY, "FAULTY_IO_PREFIX": str(prefix), "FAULTY_IO_NTH": str(nth),
             "FAULTY_IO_ERROR": str(error), "FAULTY_IO_STAYS": str(int(stays)),
             # AddressSanitizer wants to be the first library; here another one has to be.
-            "ASAN_OPTIONS": "verify_asan_link_order=0",
-        }
-    return subprocess.run([ENGRAM, *arguments], cwd=folder, env=environment, capture_output=True, text=True, timeout=60)
+            "ASAN_OPTIONS": "verify_asan_link_order=0"}
+
+
+def engram(*arguments, environment=None):
+    return call(ENGRAM, *arguments, status=None, saying=None, env=environment, timeout=60)
 
 
 def expect_failure(label, result, error, folder):
@@ -52,41 +48,34 @@ def expect_failure(label, result, error, folder):
         failures.append(label + ": " + "; ".join(wrong))
 
 
-def main(folder):
-    # Every so many calls: the first ones make the folder, later ones are in training.
-    for error in (errno.ENOSPC, errno.EIO):
-        for nth in (1, 2, 3, 5, 8, 13, 21, 34, 55):
-            run = folder / f"run{error}_{nth}"
-            result = engram(folder, ["train", "--run", run.name, *TINY], run, nth, error, stays=True)
-            if result.returncode == 0:
-                if nth < 20:
-                    failures.append(f"train wrote fewer than {nth} times")
-                break
-            expect_failure(f"train, call {nth}, {os.strerror(error)}", result, error, run)
-
-    run = folder / "good"
-    result = engram(folder, ["train", "--run", run.name, *TINY])
-    assert result.returncode == 0, result.stderr
-    trace = run / "trace.safetensors"
-    evaluate = ["evaluate", "good", "--episodes", "2", "--trace", "good/trace.safetensors", "--force", "--device", "cpu"]
-    assert engram(folder, evaluate).returncode == 0
-    before = trace.read_bytes()
-    for nth in range(1, 20):
-        result = engram(folder, evaluate, run / "trace", nth, errno.ENOSPC)
+folder = scratch_folder()
+# Every so many calls: the first ones make the folder, later ones are in training.
+for error in (errno.ENOSPC, errno.EIO):
+    for nth in (1, 2, 3, 5, 8, 13, 21, 34, 55):
+        run = folder / f"run{error}_{nth}"
+        result = engram(*TRAIN, f"--run={run.name}", environment=broken_disk(run, nth, error, stays=True))
         if result.returncode == 0:
+            if nth < 20:
+                failures.append(f"train wrote fewer than {nth} times")
             break
-        expect_failure(f"evaluate --trace, call {nth}", result, errno.ENOSPC, run)
-        if result.returncode != 1:
-            failures.append(f"evaluate --trace, call {nth}: exit status {result.returncode}")
-        if trace.read_bytes() != before:
-            failures.append(f"evaluate --trace, call {nth}: the old trace is gone")
-    else:
-        failures.append("evaluate --trace never got through")
+        expect_failure(f"train, call {nth}, {os.strerror(error)}", result, error, run)
 
-    print("\n".join(failures) or "every failure is named and harmless")
-    return 1 if failures else 0
-
-
-if __name__ == "__main__":
-    with tempfile.TemporaryDirectory() as name:
-        sys.exit(main(pathlib.Path(name).resolve()))
+run = folder / "good"
+assert engram(*TRAIN, "--run=good").returncode == 0
+trace = run / "trace.safetensors"
+evaluate = ["evaluate", "good", "--episodes", "2", "--trace", "good/trace.safetensors", "--force", "--device", "cpu"]
+assert engram(*evaluate).returncode == 0
+before = trace.read_bytes()
+for nth in range(1, 20):
+    result = engram(*evaluate, environment=broken_disk(run / "trace", nth, errno.ENOSPC))
+    if result.returncode == 0:
+        break
+    expect_failure(f"evaluate --trace, call {nth}", result, errno.ENOSPC, run)
+    if result.returncode != 1:
+        failures.append(f"evaluate --trace, call {nth}: exit status {result.returncode}")
+    if trace.read_bytes() != before:
+        failures.append(f"evaluate --trace, call {nth}: the old trace is gone")
+else:
+    failures.append("evaluate --trace never got through")
+if failures:
+    sys.exit("\n".join(failures))

@@ -3,60 +3,30 @@ usage: printed_commands.py ENGRAM"""
 
 import json
 import os
-import pathlib
 import re
 import shlex
 import signal
-import subprocess
-import sys
-import tempfile
-import time
 
-ENGRAM = pathlib.Path(sys.argv[1]).resolve()
+from program import ENGRAM, call, comparison, scratch_folder, start, stop, tiny, wait_for, with_changes
+
 HOSTILE = "my runs/it's a $(touch here)"
-TINY = ["--task.name=tmaze", "--task.corridor_length=3", "--memory.name=gru", "--memory.width=8",
-        "--network.hidden_width=16", "--run.random_episodes=2", "--replay.batch_episodes=2", "--evaluation.episodes=2",
-        "--evaluation.final_episodes=2", "--evaluation.every_steps=40", "--run.threads=1", "--device=cpu"]
-COMPARE = """[compare]
-seeds = 1
-controls =
-[task]
-name = tmaze
-[memory]
-width = 8
-[network]
-hidden_width = 16
-[run]
-steps = 60
-random_episodes = 2
-threads = 1
-device = cpu
-[replay]
-batch_episodes = 2
-[evaluation]
-every_steps = 40
-episodes = 2
-final_episodes = 2
-[tasks.short]
-task.corridor_length = 3
-[backbones.gru]
-memory.name = gru
-"""
+TINY = tiny("--task.corridor_length=3", "--memory.name=gru", "--evaluation.every_steps=40")
 
 
-def engram(folder, *arguments, status=0):
-    result = subprocess.run([ENGRAM, *map(str, arguments)], cwd=folder, capture_output=True, text=True, timeout=120)
-    assert result.returncode == status, (arguments, result.returncode, result.stdout, result.stderr)
+def engram(*arguments, status=0):
+    """All that it says."""
+    result = call(ENGRAM, *arguments, status=status, saying=None)
     return result.stdout + result.stderr
 
 
-def shell(folder, command, status=0):
-    """Runs it as a person would who has engram on the PATH."""
-    environment = {**os.environ, "PATH": f"{ENGRAM.parent}:{os.environ['PATH']}"}
-    result = subprocess.run(["sh", "-c", command], cwd=folder, env=environment, capture_output=True, text=True,
-                            timeout=120)
-    assert result.returncode == status, (command, result.returncode, result.stdout, result.stderr)
-    return result.stdout
+def engram_json(*arguments):
+    return json.loads(engram(*arguments, "--json"))
+
+
+def shell(command):
+    """The output of what a person types who has engram on the PATH."""
+    environment = {**os.environ, "PATH": f"{os.path.dirname(ENGRAM)}:{os.environ['PATH']}"}
+    return call("sh", "-c", command, saying=None, env=environment).stdout
 
 
 def commands(text):
@@ -71,72 +41,64 @@ def command(text, *words):
     return found[0]
 
 
-def check_run(folder):
+def check_run():
     run = f"{HOSTILE}/run"
-    said = engram(folder, "train", run, "--run.steps=60", *TINY)
-    assert "success" in shell(folder, command(said, "evaluate") + " --episodes 2")
+    said = engram("train", run, *TINY)
+    assert "success" in shell(command(said, "evaluate") + " --episodes 2")
     render = command(said, "render")
     assert f"'my runs/it'\\''s a $(touch here)/run/episodes.mp4'" in render, render
     board = next(line for line in said.splitlines() if "tensorboard" in line).strip()
-    assert shell(folder, board.replace("tensorboard --logdir", "ls -d")).strip() == run
-    resume = command(engram(folder, "inspect", run), "--resume")
-    shell(folder, resume.replace("N", "80"))
-    parsed = json.loads(engram(folder, "inspect", run, "--json"))
+    assert shell(board.replace("tensorboard --logdir", "ls -d")).strip() == run
+    resume = command(engram("inspect", run), "--resume")
+    shell(resume.replace("N", "80"))
+    parsed = engram_json("inspect", run)
     assert parsed["progress"]["environment_steps"] >= 80, parsed["progress"]
-    shell(folder, parsed["resume"] + " --run.steps=100")
+    shell(parsed["resume"] + " --run.steps=100")
 
-    refused = engram(folder, "train", run, *TINY, status=2)
+    refused = engram("train", run, *TINY, status=2)
     resume, look = re.search(r"go on with it \((engram .*)\), look at it \((engram .*)\), choose", refused).groups()
-    shell(folder, resume + " --run.steps=120")
-    shell(folder, look + " --episodes 2")
+    shell(resume + " --run.steps=120")
+    shell(look + " --episodes 2")
 
 
 def check_stopped(folder):
     run = folder / HOSTILE / "stopped"
-    process = subprocess.Popen([ENGRAM, "train", run.relative_to(folder), "--run.steps=1000000", *TINY], cwd=folder,
-                               stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    end = time.time() + 60
-    while not (run / "weights/last.safetensors").exists():
-        assert time.time() < end and process.poll() is None, process.communicate()
-        time.sleep(0.02)
-    process.send_signal(signal.SIGINT)
-    said, _ = process.communicate(timeout=60)
-    assert process.returncode == 130, said
-    steps = json.loads(engram(folder, "inspect", run, "--json"))["progress"]["environment_steps"]
-    shell(folder, command(said, "--resume") + f" --run.steps={steps + 40}")
+    process = start("train", run.relative_to(folder), *with_changes(TINY, "--run.steps=1000000"))
+    wait_for((run / "weights/last.safetensors").exists, process)
+    said = stop(process, signal.SIGINT).stdout
+    steps = engram_json("inspect", run)["progress"]["environment_steps"]
+    shell(command(said, "--resume") + f" --run.steps={steps + 40}")
 
 
 def check_comparison(folder):
     config = folder / HOSTILE / "a config.ini"
-    config.write_text(COMPARE)
-    comparison = f"{HOSTILE}/comparison"
+    config.write_text(comparison("--compare.controls=", "--evaluation.every_steps=40", tasks={"short": 3}))
+    directory = f"{HOSTILE}/comparison"
     # The wrong command for a file names the right one.
     for given, right in ((["train", "--config", config, "--run", "x"], "compare"), (["train", config], "train")):
-        refused = engram(folder, *given, status=2)
+        refused = engram(*given, status=2)
         if right == "compare":
-            shell(folder, command(refused, "compare") + f" --run '{folder}/x' --dry-run")
+            shell(command(refused, "compare") + f" --run '{folder}/x' --dry-run")
         else:
             option = refused.split("did you mean --config ")[1].removesuffix("?\n")
-            assert shell(folder, f"ls {option}").strip() == str(config), refused
-    said = engram(folder, "compare", "--config", config, "--run", comparison)
-    text = engram(folder, "inspect", comparison)
+            assert shell(f"ls {option}").strip() == str(config), refused
+    said = engram("compare", "--config", config, "--run", directory)
+    text = engram("inspect", directory)
     for report in (command(said, "report"), command(text, "report")):
-        shell(folder, report + " --resamples 1000")
-    shell(folder, command(text, "TASK/BACKBONE/SEED").replace("TASK/BACKBONE/SEED", "short/gru/1"))
-    plan = json.loads((folder / comparison / "plan.json").read_text())
-    shell(folder, plan["runs"][0]["command"])
-    page = (folder / comparison / "report/report.md").read_text()
+        shell(report + " --resamples 1000")
+    shell(command(text, "TASK/BACKBONE/SEED").replace("TASK/BACKBONE/SEED", "short/gru/1"))
+    plan = json.loads((folder / directory / "plan.json").read_text())
+    shell(plan["runs"][0]["command"])
+    page = (folder / directory / "report/report.md").read_text()
     assert plan["runs"][0]["command"] in page and command(said, "report") in page, page
-    shell(folder, command(page, "--config experiment.ini").replace("experiment.ini", shlex.quote(str(config))))
-    engram(folder, "compare", "--run", comparison, "--seeds", "1-2", "--jobs", "1")
-    parsed = json.loads(engram(folder, "inspect", comparison, "--json"))
-    shell(folder, parsed["report"] + " --resamples 1000")
+    shell(command(page, "--config experiment.ini").replace("experiment.ini", shlex.quote(str(config))))
+    engram("compare", "--run", directory, "--seeds", "1-2", "--jobs", "1")
+    parsed = engram_json("inspect", directory)
+    shell(parsed["report"] + " --resamples 1000")
 
 
-with tempfile.TemporaryDirectory() as name:
-    folder = pathlib.Path(name)
-    check_run(folder)
-    check_stopped(folder)
-    check_comparison(folder)
-    assert not list(folder.rglob("here")), "a shell has run what is part of a name"
-print("ok")
+folder = scratch_folder()
+check_run()
+check_stopped(folder)
+check_comparison(folder)
+assert not list(folder.rglob("here")), "a shell has run what is part of a name"

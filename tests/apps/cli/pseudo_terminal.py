@@ -1,20 +1,12 @@
 """Runs the program on pseudo-terminals and reads what would stand on the screen: a progress line is overwritten, never
 left behind, whatever the width and however it changes; help fits.  usage: pseudo_terminal.py ENGRAM"""
 
-import fcntl
 import os
-import pathlib
-import pty
 import re
-import select
 import signal
-import struct
-import sys
-import tempfile
-import termios
-import time
 
-ENGRAM = sys.argv[1]
+from program import OnTerminal, comparison, scratch_folder, tiny, with_changes
+
 # Of train's and compare's live line alone; lines that stay hold none of it.
 LIVE = re.compile(r"^\[[#.]+\] |^ *\d+%(  |$)|\bleft(  |$)|evaluated \d+%|steps/s|updates/s|\d runs finished")
 
@@ -92,57 +84,30 @@ class Screen:
             self.wrapped.append(False)
 
 
-class Program:
-    """A program on a pseudo-terminal, with the screen that it writes to."""
+class Program(OnTerminal):
+    """A program with the screen that it writes to."""
 
-    def __init__(self, folder, arguments, columns, reflow=True, term="xterm"):
-        self.screen, self.raw = Screen(columns, reflow), ""
-        self.process, self.descriptor = pty.fork()
-        if self.process == 0:
-            os.chdir(folder)
-            os.environ["TERM"] = term
-            while os.get_terminal_size(0).columns != columns:  # until the parent has set it
-                time.sleep(0.001)
-            os.execv(ENGRAM, [ENGRAM, *arguments])
-        self.set_size(columns)
-
-    def set_size(self, columns):
-        fcntl.ioctl(self.descriptor, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
+    def __init__(self, arguments, columns, reflow=True, term="xterm"):
+        self.screen = Screen(columns, reflow)
+        super().__init__(*arguments, columns=columns, TERM=term)
 
     def read(self, seconds):
-        """False at the program's end."""
-        if not select.select([self.descriptor], [], [], seconds)[0]:
-            return True
-        try:
-            data = os.read(self.descriptor, 65536).decode()
-        except OSError:  # how Linux says that the other end is closed
-            return False
-        self.raw += data
-        self.screen.feed(data)
-        return True
+        text = super().read(seconds)
+        self.screen.feed(text)
+        return text
 
     def resize(self, columns):
         """While the program stands still and all that it wrote is on the screen, as it is between two of its lines."""
-        os.kill(self.process, signal.SIGSTOP)
-        os.waitpid(self.process, os.WUNTRACED)
-        while select.select([self.descriptor], [], [], 0.1)[0]:
-            self.read(0)
+        self.process.send_signal(signal.SIGSTOP)
+        os.waitpid(self.process.pid, os.WUNTRACED)
+        while self.read(0.1):
+            pass
         self.set_size(columns)
         self.screen.resize(columns)
-        os.kill(self.process, signal.SIGCONT)
-
-    def wait_for(self, pattern, seconds=60):
-        """Until the raw output from now on matches."""
-        begin, end = len(self.raw), time.monotonic() + seconds
-        while not re.search(pattern, self.raw[begin:]):
-            assert time.monotonic() < end and self.read(1), f"{pattern} never came: {self.raw!r}"
+        self.process.send_signal(signal.SIGCONT)
 
     def finish(self, status=0):
-        while self.read(60):
-            pass
-        os.close(self.descriptor)
-        found = os.waitstatus_to_exitcode(os.waitpid(self.process, 0)[1])
-        assert found == status, (found, self.raw)
+        super().finish(status)
         return self.screen.rows
 
 
@@ -150,14 +115,17 @@ def live_rows(rows):
     return [row for row in rows if LIVE.search(row)]
 
 
-TRAIN = ["train", "--task.name=tmaze", "--task.corridor_length=9", "--memory.name=lstm", "--memory.width=12",
-         "--network.hidden_width=16", "--run.threads=1", "--device=cpu", "--run.random_episodes=4",
-         "--replay.batch_episodes=4", "--run.report_seconds=0.02", "--evaluation.every_steps=400", "--evaluation.episodes=4",
-         "--evaluation.final_episodes=4"]
+TINY = tiny("--task.corridor_length=9", "--memory.width=12", "--run.random_episodes=4", "--replay.batch_episodes=4",
+            "--evaluation.every_steps=400", "--evaluation.episodes=4", "--evaluation.final_episodes=4",
+            "--run.report_seconds=0.02")
 
 
-def check_train(folder, columns):
-    program = Program(folder, [*TRAIN, "--run.steps=1200", f"--run=t{columns}"], columns)
+def train(run, steps):
+    return ["train", run, *with_changes(TINY, f"--run.steps={steps}")]
+
+
+def check_train(columns):
+    program = Program(train(f"t{columns}", 1200), columns)
     rows = program.finish()
     lines = [line for line in re.split(r"[\r\n]|\033\[J", program.raw) if line]
     assert len([line for line in lines if LIVE.search(line)]) >= 3, program.raw  # it was there
@@ -166,8 +134,8 @@ def check_train(folder, columns):
     assert any("Finished after" in row for row in rows) and any("(best)" in row for row in rows), rows
 
 
-def check_resize(folder, reflow):
-    program = Program(folder, [*TRAIN, "--run.steps=1000000", f"--run=r{reflow}"], 120, reflow)
+def check_resize(reflow):
+    program = Program(train(f"r{reflow}", 1000000), 120, reflow)
     live = r"\d+%[^\r\n]*left[^\r\n]*\r"
     program.wait_for(live)
     for columns in (80, 40, 100, 30, 60, 24, 120, 40):
@@ -178,46 +146,22 @@ def check_resize(folder, reflow):
         assert len(shown) < columns and "left" in shown, (columns, shown)
         if columns <= 60 or columns == 120:
             assert ("steps/s" in shown) == (columns == 120), (columns, shown)
-    os.kill(program.process, signal.SIGINT)
+    program.process.send_signal(signal.SIGINT)
     rows = program.finish(130)
     assert not live_rows(rows), rows
     assert "stopped on request" in re.sub(r"\s+", " ", " ".join(rows)), rows
 
 
-EXPERIMENT = """[compare]
-question = Which of them remembers?
-seeds = 0-1
-[run]
-steps = {steps}
-random_episodes = 4
-report_seconds = 0.05
-[network]
-hidden_width = 16
-[replay]
-batch_episodes = 4
-[evaluation]
-every_steps = 400
-episodes = 4
-final_episodes = 4
-[tasks.a_corridor_with_quite_a_long_name]
-task.name = tmaze
-task.corridor_length = 9
-[backbones.a_backbone_with_quite_a_long_name]
-memory.name = lstm
-memory.width = 12
-[backbones.none]
-memory.name = none
-memory.width = 12
-"""
-
-
 def check_compare(folder):
-    (folder / "c.ini").write_text(EXPERIMENT.format(steps=1500))
-    program = Program(folder, ["compare", "--config=c.ini", "--run=c", "--jobs=2", "--device=cpu"], 80)
-    program.wait_for(r"runs finished.*\r")
+    text = comparison("--compare.question=Which of them remembers?", "--compare.seeds=0-1",
+                      *with_changes(TINY, "--run.steps=1500", "--run.report_seconds=0.05"),
+                      tasks={"a_corridor_with_quite_a_long_name": 9}, backbones=("lstm", "none"))
+    (folder / "c.ini").write_text(text.replace("[backbones.lstm]", "[backbones.a_backbone_with_quite_a_long_name]"))
+    program = Program(["compare", "--config=c.ini", "--run=c", "--jobs=2", "--device=cpu"], 80)
+    program.wait_for(r"runs finished[^\n]*\r")
     assert len(live_rows(program.screen.rows)) == 1, program.screen.rows
     program.resize(40)
-    program.wait_for(r"\d+%.*\r")
+    program.wait_for(r"\d+%[^\n]*\r")
     assert len(live_rows(program.screen.rows)) <= 1, program.screen.rows
     narrow = len(program.raw)
     rows = program.finish()
@@ -229,23 +173,23 @@ def check_compare(folder):
     assert "a_corridor_with_quite_a_long_name/a_backbone_with_quite_a_long_name/1:success" in text, rows
 
 
-def check_plain(folder):
-    program = Program(folder, [*TRAIN, "--run.steps=800", "--run=dumb"], 80, term="dumb")
+def check_plain():
+    program = Program(train("dumb", 800), 80, term="dumb")
     program.finish()
     assert "\033" not in program.raw and "\r\n" in program.raw, program.raw
     assert not re.search(r"\r[^\n]", program.raw), program.raw
 
 
 COMMANDS = [["--help"], ["list"], ["list", "hqlt"], ["list", "visual_match"], ["list", "tmaze_active_50"],
-            *([name, "--help"] for name in ("train", "evaluate", "diagnose", "compare", "inspect", "list", "play", "probe", "replay",
-                                            "bench", "completion")),
+            *([name, "--help"] for name in ("train", "evaluate", "diagnose", "compare", "inspect", "list", "play",
+                                            "probe", "replay", "bench", "completion")),
             ["bench", "env", "--help"], ["compare", "report", "--help"]]
 
 
-def check_help(folder):
+def check_help():
     for columns in (60, 80, 120, 300):
         for arguments in COMMANDS:
-            program = Program(folder, arguments, columns)
+            program = Program(arguments, columns)
             program.finish()
             lines = program.raw.replace("\r\n", "\n").split("\n")
             # Tables and commands to be copied, which begin with blanks, are made for 80 columns.
@@ -261,13 +205,11 @@ def check_help(folder):
                 assert len(rows) >= 7 and all(re.match(r"\S+ +[\d.]+[kM]? ", row) for row in rows), lines  # a line each
 
 
-with tempfile.TemporaryDirectory() as name:
-    folder = pathlib.Path(name)
-    check_help(folder)
-    check_plain(folder)
-    for columns in (80, 40):
-        check_train(folder, columns)
-    check_resize(folder, True)
-    check_resize(folder, False)
-    check_compare(folder)
-print("ok")
+folder = scratch_folder()
+check_help()
+check_plain()
+for columns in (80, 40):
+    check_train(columns)
+check_resize(True)
+check_resize(False)
+check_compare(folder)

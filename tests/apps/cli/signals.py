@@ -6,28 +6,19 @@ import pathlib
 import random
 import signal
 import subprocess
-import sys
-import tempfile
 import time
 
-ENGRAM = sys.argv[1]
+from program import checkpoints, comparison, engram, finish, scratch_folder, start, stop, tiny, wait_for, with_changes
+
 TAKEN = [signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1]
-TINY = ["--task.name=tmaze", "--task.corridor_length=5", "--network.hidden_width=16", "--memory.width=16",
-        "--memory.layers=1", "--run.random_episodes=2", "--replay.batch_episodes=4", "--evaluation.episodes=2",
-        "--evaluation.final_episodes=2", "--checkpoint.every_steps=0", "--device=cpu"]
 # Updates without an end, after the first episodes.
-LONG = [*TINY, "--run.steps=100000", "--run.updates_per_step=1000", "--run.report_seconds=0.05"]
-EXPERIMENT = "[compare]\nseeds = 0\n[tasks.t]\ntask.name = tmaze\n[backbones.b]\nmemory.name = lstm\nmemory.width = 16\n"
+LONG = tiny("--memory.width=16", "--memory.layers=1", "--replay.batch_episodes=4", "--checkpoint.every_steps=0",
+            "--run.steps=100000", "--run.updates_per_step=1000", "--run.report_seconds=0.05")
 
 
-def start(folder, *arguments, **options):
-    return subprocess.Popen([ENGRAM, *map(str, arguments)], cwd=folder, text=True, stderr=subprocess.PIPE,
-                            **{"stdout": subprocess.PIPE, "stdin": subprocess.DEVNULL, **options})
-
-
-def train(folder, run, *arguments, **options):
+def train(run, *changes, **options):
     """A run in the middle of its updates."""
-    process = start(folder, "train", run, *LONG, "--run.threads=1", *arguments, **options)
+    process = start("train", run, *with_changes(LONG, *changes), **options)
     wait_for_line(process, "updates/s")
     return process
 
@@ -39,28 +30,15 @@ def wait_for_line(process, text):
     raise AssertionError((text, process.wait(), process.stderr.read()))
 
 
-def wait_for(condition, process, seconds=60):
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end and process.poll() is None, (process.poll(), process.stderr.read())
-        time.sleep(0.01)
+def close_output(process):
+    process.stdout.close()
+    process.stdout = None  # nothing more is read
 
 
-def finish(process, status):
-    out, err = process.communicate(timeout=120)
-    assert process.returncode == status and err == "", (process.returncode, status, out[-500:], err)
-    return out
-
-
-def go_on(folder, run):
+def go_on(run):
     """The run is whole: it goes on to an end that comes at once."""
-    process = start(folder, "train", "--resume", run, "--run.max_seconds=0.000001")
-    out = finish(process, 0)
+    out = engram("train", "--resume", run, "--run.max_seconds=0.000001")
     assert "Going on with" in out and "run.max_seconds is over" in out, out
-
-
-def checkpoints(folder):
-    return sorted(folder.rglob("checkpoint_*.safetensors"))
 
 
 def state_of_threads(process):
@@ -85,37 +63,32 @@ def check_threads(process, least):
         assert not caught & outside, (name, caught)
 
 
-def check_no_thread_is_interrupted(folder):
+def check_no_thread_is_interrupted(_):
     """Every thread blocks what is taken, those of OpenMP and of other seeds as well, and nothing has a handler."""
-    process = start(folder, "train", "threads", *LONG, "--memory.name=lstm", "--run.threads=2")
-    wait_for_line(process, "updates/s")
+    process = train("threads", "--run.threads=2")
     check_threads(process.pid, 3)  # two that compute, and the one that takes signals
-    process.send_signal(signal.SIGTERM)
-    finish(process, 143)
-    process = start(folder, "train", "seeds", *LONG, "--memory.name=lstm", "--run.threads=1", "--seeds=1-2")
-    wait_for_line(process, "updates/s")
+    stop(process)
+    process = train("seeds", "--seeds=1-2")
     check_threads(process.pid, 4)
-    process.send_signal(signal.SIGTERM)
-    finish(process, 143)
+    stop(process)
     for seed in (1, 2):
-        go_on(folder, f"seeds/{seed}")
+        go_on(f"seeds/{seed}")
 
 
 def check_any_moment(folder):
     generator = random.Random(1)
     stops = [signal.SIGINT, signal.SIGTERM, signal.SIGHUP]
     for number, memory in enumerate(["lstm", "gru", "hqlt", "slstm", "mamba2", "transformer"]):
-        process = train(folder, memory, f"--memory.name={memory}")
+        process = train(memory, f"--memory.name={memory}")
         end = time.monotonic() + 0.7
         while time.monotonic() < end:
             process.send_signal(generator.choice([signal.SIGUSR1, signal.SIGWINCH]))
             time.sleep(generator.uniform(0, 0.004))
-        stop = stops[number % len(stops)]
-        process.send_signal(stop)
-        out = finish(process, 128 + stop)
-        assert f"Stopped by {stop.name}. To go on:\n  engram train --resume {memory}\n" in out, out
+        request = stops[number % len(stops)]
+        out = stop(process, request).stdout
+        assert f"Stopped by {request.name}. To go on:\n  engram train --resume {memory}\n" in out, out
         assert len(checkpoints(folder / memory)) == 2, checkpoints(folder / memory)  # the newest two stay
-        go_on(folder, memory)
+        go_on(memory)
 
 
 def together(process, *events):
@@ -127,7 +100,7 @@ def together(process, *events):
     process.send_signal(signal.SIGCONT)
 
 
-def check_second_requests(folder):
+def check_second_requests(_):
     def sends(number):
         return lambda: process.send_signal(number)
 
@@ -135,82 +108,75 @@ def check_second_requests(folder):
         return lambda: subprocess.run(["sh", "-c", f"kill -{number} {process.pid}"], check=True)
 
     # The second request of a sender ends the program at once; what was saved before goes on.
-    process = train(folder, "second", "--memory.name=lstm")
+    process = train("second")
     together(process, sends(signal.SIGINT), sends(signal.SIGTERM))
     finish(process, -signal.SIGTERM)
-    go_on(folder, "second")
+    go_on("second")
     # The same from two senders is one request, as from a batch system and from engram compare.
-    process = train(folder, "two", "--memory.name=lstm")
+    process = train("two")
     together(process, sends(signal.SIGINT), another_sends(signal.SIGTERM))
-    assert "Stopped by SIGINT" in finish(process, 130)
+    assert "Stopped by SIGINT" in finish(process, 130).stdout
     # A terminal that goes away says so in several ways.
-    process = train(folder, "hangup", "--memory.name=lstm")
-    together(process, process.stdout.close, sends(signal.SIGHUP), another_sends(signal.SIGHUP), sends(signal.SIGTERM))
-    process.stdout = None
+    process = train("hangup")
+    together(process, lambda: close_output(process), sends(signal.SIGHUP), another_sends(signal.SIGHUP),
+             sends(signal.SIGTERM))
     finish(process, 129)
-    go_on(folder, "hangup")
+    go_on("hangup")
 
 
 def check_nohup(folder):
-    process = train(folder, "nohup", "--memory.name=lstm",
-                    preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_IGN))
+    process = train("nohup", preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_IGN))
     process.send_signal(signal.SIGHUP)
     process.send_signal(signal.SIGUSR1)
     wait_for(lambda: len(checkpoints(folder / "nohup")) == 2, process)
-    process.send_signal(signal.SIGTERM)
-    assert "Stopped by SIGTERM" in finish(process, 143)
+    assert "Stopped by SIGTERM" in stop(process).stdout
 
 
 def check_closed_pipe(folder):
-    process = train(folder, "piped", "--memory.name=lstm")
-    process.stdout.close()
-    process.stdout = None
+    process = train("piped")
+    close_output(process)
     finish(process, 141)
     assert len(checkpoints(folder / "piped")) == 2, checkpoints(folder / "piped")
-    go_on(folder, "piped")
+    go_on("piped")
     # What a person has played is kept.
-    player = start(folder, "play", "tmaze", "--record=played.jsonl", stdin=subprocess.PIPE)
+    player = start("play", "tmaze", "--record=played.jsonl", stdin=subprocess.PIPE)
     player.stdin.write("ll")
     player.stdin.flush()
     wait_for_line(player, "step 2")
-    player.stdout.close()
-    player.stdout = None
+    close_output(player)
     assert player.wait(60) == 141 and player.stderr.read() == "", player.returncode
     assert '"actions":[0,0]' in (folder / "played.jsonl").read_text().replace(" ", ""), "nothing was kept"
     # Where there is nothing to save, the signal of the pipe ends it, as it does everywhere; or the error, quietly.
     for prepare, status in ((None, -signal.SIGPIPE), (lambda: signal.signal(signal.SIGPIPE, signal.SIG_IGN), 141)):
         source, output = os.pipe()
         os.close(source)
-        process = start(folder, "list", stdout=output, preexec_fn=prepare)
+        process = start("list", stdout=output, preexec_fn=prepare)
         os.close(output)
         assert process.wait(60) == status and process.stderr.read() == "", process.returncode
 
 
 def check_compare(folder):
-    (folder / "c.ini").write_text(EXPERIMENT)
-    for name, stop, status in (("hung_up", signal.SIGHUP, 129), ("unread", None, 141)):
-        process = start(folder, "compare", "--config=c.ini", "--run", name, "--jobs=1", "--device=cpu",
-                        *(word for word in LONG if not word.startswith(("--task", "--device", "--memory"))))
-        run = folder / name / "runs/t/b/0"
-        wait_for(lambda: checkpoints(run) and "updates/s" in (folder / name / "output/t/b/0.txt").read_text(), process)
+    (folder / "c.ini").write_text(comparison(*LONG, backbones=["lstm"]))
+    for name, request, status in (("hung_up", signal.SIGHUP, 129), ("unread", None, 141)):
+        process = start("compare", "--config=c.ini", "--run", name, "--jobs=1", "--device=cpu")
+        run, output = (folder / name / part for part in ("runs/short/lstm/1", "output/short/lstm/1.txt"))
+        wait_for(lambda: checkpoints(run) and "updates/s" in output.read_text(), process)
         check_threads(process.pid, 1)
         job, = pathlib.Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
         check_threads(job, 2)
-        if stop is None:
-            process.stdout.close()
-            process.stdout = None
+        if request is None:
+            close_output(process)
         else:
-            process.send_signal(stop)
+            process.send_signal(request)
         finish(process, status)
         assert not pathlib.Path(f"/proc/{job}").exists() and not (folder / name / "failures").exists()
         assert len(checkpoints(run)) == 2, checkpoints(run)
-        go_on(folder, run)
+        go_on(run)
 
 
-with tempfile.TemporaryDirectory() as name:
-    folder = pathlib.Path(name)
-    for check in (check_no_thread_is_interrupted, check_any_moment, check_second_requests, check_nohup, check_closed_pipe,
-                  check_compare):
-        begin = time.monotonic()
-        check(folder)
-        print(f"{check.__name__}: {time.monotonic() - begin:.1f} s")
+folder = scratch_folder()
+for check in (check_no_thread_is_interrupted, check_any_moment, check_second_requests, check_nohup, check_closed_pipe,
+              check_compare):
+    begin = time.monotonic()
+    check(folder)
+    print(f"{check.__name__}: {time.monotonic() - begin:.1f} s")

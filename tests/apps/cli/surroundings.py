@@ -1,28 +1,24 @@
 """The program where standard streams are closed or cannot be written, and where files may not grow.
 usage: surroundings.py ENGRAM EPISODES   (tests/golden/episodes.jsonl)"""
 
-import json
 import os
 import pathlib
 import resource
+import shutil
 import subprocess
 import sys
-import tempfile
 
 from safetensors.numpy import load_file
 
-ENGRAM, EPISODES = sys.argv[1], pathlib.Path(sys.argv[2]).resolve()
-TINY = ["--task.name=tmaze", "--task.corridor_length=5", "--memory.name=lstm", "--memory.width=8",
-        "--network.hidden_width=16", "--run.random_episodes=2", "--replay.batch_episodes=2",
-        "--run.metrics_every_steps=10", "--evaluation.episodes=2", "--evaluation.final_episodes=2", "--run.threads=1",
-        "--device=cpu"]
-EXPERIMENT = ("[compare]\nseeds = 0\n[run]\nsteps = 60\nrandom_episodes = 2\n[network]\nhidden_width = 8\n"
-              "[replay]\nbatch_episodes = 2\n[evaluation]\nepisodes = 2\nfinal_episodes = 2\n[tasks.t]\n"
-              "task.name = tmaze\ntask.corridor_length = 4\n[backbones.b]\nmemory.name = gru\nmemory.width = 8\n")
+from program import ENGRAM, comparison, metrics, scratch_folder, tiny, with_changes
+
+EPISODES = pathlib.Path(sys.argv[2]).resolve()
+TRAIN = tiny("--run.metrics_every_steps=10", "--run.steps=120")
 FILM = ["render", "--policy=random", "--task.name=tmaze", "--task.corridor_length=9", "--episodes=2"]
 
 
-def engram(folder, *arguments, closed=(), limit=None, **options):
+def engram(*arguments, closed=(), limit=None, **options):
+    """Its result, whatever it is. `closed`: standard streams; `limit`: bytes of the largest file."""
     def prepare():
         for descriptor in closed:
             os.close(descriptor)
@@ -30,15 +26,15 @@ def engram(folder, *arguments, closed=(), limit=None, **options):
             resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
 
     options = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "input": "", "timeout": 120, **options}
-    return subprocess.run([ENGRAM, *arguments], cwd=folder, text=True, preexec_fn=prepare, **options)
+    return subprocess.run([ENGRAM, *arguments], text=True, preexec_fn=prepare, **options)
 
 
-def commands(folder):
+def commands():
     """The words of every command, and the keys that it reads; of some also how they write JSON and help."""
-    names = [line.split()[0] for line in engram(folder, "--help").stdout.split("Commands\n")[1].split("\n\n")[0].splitlines()
-             if line[2] != " "]
+    listed = engram("--help").stdout.split("Commands\n")[1].split("\n\n")[0]
+    names = [line.split()[0] for line in listed.splitlines() if line[2] != " "]
     words = {
-        "train": (["train", "trained", *TINY, "--run.steps=120"], ""),
+        "train": (["train", "trained", *TRAIN], ""),
         "evaluate": (["evaluate", "run", "--episodes=2"], ""),
         "diagnose": (["diagnose", "run", "--episodes=4"], ""),
         "compare": (["compare", "--config=c.ini", "--run=compared", "--device=cpu"], ""),
@@ -46,16 +42,17 @@ def commands(folder):
         "play": (["play", "memory_len_3"], "0000"),
         "inspect": (["inspect", "run"], ""),
         "list": (["list"], ""),
-        "probe": (["probe", "--run=probed", "--preset=small", "--tasks=copy:items=2:alphabet=3:delay=4", "--backbones=gru",
-                   "--seeds=0", "--steps=2", "--device=cpu", "--threads=1"], ""),
+        "probe": (["probe", "--run=probed", "--preset=small", "--tasks=copy:items=2:alphabet=3:delay=4",
+                   "--backbones=gru", "--seeds=0", "--steps=2", "--device=cpu", "--threads=1"], ""),
         "replay": (["replay", str(EPISODES)], ""),
         "bench": (["bench", "env", "--task=tmaze", "--seconds=0.01", "--num_envs=8"], ""),
         "completion": (["completion", "bash"], ""),
     }
     assert sorted(words) == sorted(names), names
     yield from words.values()
-    yield from ((words, "") for words in (["--help"], ["--version"], ["train", "--help"], ["compare", "report", "--help"],
-                                          ["evaluate", "run", "--episodes=2", "--json"], ["inspect", "run", "--json"]))
+    yield from ((words, "") for words in (
+        ["--help"], ["--version"], ["train", "--help"], ["compare", "report", "--help"],
+        ["evaluate", "run", "--episodes=2", "--json"], ["inspect", "run", "--json"]))
 
 
 def without_video(result):
@@ -65,27 +62,27 @@ def without_video(result):
 def check_closed(folder):
     for closed in ((0,), (1,), (2,), (0, 1, 2)):
         run = folder / ("closed" + "".join(map(str, closed)))
-        result = engram(folder, "train", run, *TINY, "--run.steps=120", closed=closed)
+        result = engram("train", run, *TRAIN, closed=closed)
         assert result.returncode == 0 and result.stderr == "", (closed, result)
-        rows = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
-        assert sum(row["kind"] == "train" for row in rows) >= 10, rows
+        assert len(metrics(run, "train")) >= 10, metrics(run)
         assert (run / "lock").read_text().strip().isdigit(), (run / "lock").read_bytes()
         for weights in (run / "weights").iterdir():
             load_file(weights)
     # Without keys there is nothing to play, and somebody may be told.
-    result = engram(folder, "play", "tmaze", closed=(0,))
-    assert result.returncode == 2 and result.stderr.count("\n") == 1 and "standard input is empty" in result.stderr, result
-    for words, _ in commands(folder):
+    result = engram("play", "tmaze", closed=(0,))
+    assert result.returncode == 2 and result.stderr.count("\n") == 1, result
+    assert "standard input is empty" in result.stderr, result
+    for words, _ in commands():
         remove_written(folder)
-        result = engram(folder, *words, closed=(0, 1, 2))
+        result = engram(*words, closed=(0, 1, 2))
         assert result.returncode == 0 or words[0] in ("play", "render") and result.returncode == 2, (words, result)
 
 
 def check_full_output(folder):
-    for words, keys in commands(folder):
+    for words, keys in commands():
         remove_written(folder)
         with open("/dev/full", "w") as full:
-            result = engram(folder, *words, stdout=full, input=keys)
+            result = engram(*words, stdout=full, input=keys)
         if without_video(result):
             continue
         last = result.stderr.splitlines()[-1:]
@@ -93,47 +90,45 @@ def check_full_output(folder):
         assert result.returncode == 1, (words, result)
     # A failure that has a line of its own keeps its status.
     with open("/dev/full", "w") as full:
-        assert engram(folder, "evaluate", "nowhere", stdout=full).returncode == 2
+        assert engram("evaluate", "nowhere", stdout=full).returncode == 2
 
 
 def remove_written(folder):
-    for name in ("trained", "compared", "probed", "film.gif"):
-        subprocess.run(["rm", "-rf", folder / name], check=True)
+    for name in ("trained", "compared", "probed"):
+        shutil.rmtree(folder / name, ignore_errors=True)
+    (folder / "film.gif").unlink(missing_ok=True)
 
 
 def check_file_size_limit(folder):
     run = folder / "limited"
-    assert engram(folder, "train", run, *TINY, "--run.steps=60").returncode == 0
-    result = engram(folder, "train", "--resume", run, "--run.steps=2000", limit=(run / "metrics.jsonl").stat().st_size + 500)
+    assert engram("train", run, *with_changes(TRAIN, "--run.steps=60")).returncode == 0
+    result = engram("train", "--resume", run, "--run.steps=2000", limit=(run / "metrics.jsonl").stat().st_size + 500)
     assert result.returncode == 1 and result.stderr.count("\n") == 1, result
     assert "cannot be written: File too large; go on with engram train --resume" in result.stderr, result.stderr
-    assert engram(folder, "train", "--resume", run, "--run.steps=120").returncode == 0
-    rows = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
-    assert rows[-1]["kind"] == "final", rows[-1]
-    result = engram(folder, "evaluate", "run", "--episodes=2", "--trace=trace.safetensors", limit=1000)
+    assert engram("train", "--resume", run, "--run.steps=120").returncode == 0
+    assert metrics(run)[-1]["kind"] == "final", metrics(run)[-1]
+    result = engram("evaluate", "run", "--episodes=2", "--trace=trace.safetensors", limit=1000)
     assert result.returncode == 1 and "'trace.safetensors' cannot be written: File too large" in result.stderr, result
     with open(folder / "output.txt", "w") as output:
-        result = engram(folder, "list", stdout=output, limit=1000)
+        result = engram("list", stdout=output, limit=1000)
     assert result.returncode == 1 and "standard output cannot be written: File too large" in result.stderr, result
 
 
 def check_films(folder):
-    if without_video(engram(folder, *FILM, "--output=film.gif")):
+    if without_video(engram(*FILM, "--output=film.gif")):
         return
     for ending in (".gif", ".mp4", ".webm", ".avi"):
         for limit in (0, 5000):  # not even a beginning; a part
-            result = engram(folder, *FILM, f"--output=limited{ending}", limit=limit)
+            result = engram(*FILM, f"--output=limited{ending}", limit=limit)
             assert result.returncode == 1, (ending, limit, result)
             assert result.stderr == f"engram: cannot write 'limited{ending}': File too large\n", (limit, result.stderr)
             assert not list(folder.glob("*limited*.*")) and not list(folder.glob(".*")), list(folder.iterdir())
 
 
-with tempfile.TemporaryDirectory() as name:
-    folder = pathlib.Path(name)
-    (folder / "c.ini").write_text(EXPERIMENT)
-    assert engram(folder, "train", "run", *TINY, "--run.steps=120").returncode == 0
-    check_closed(folder)
-    check_full_output(folder)
-    check_file_size_limit(folder)
-    check_films(folder)
-print("ok")
+folder = scratch_folder()
+(folder / "c.ini").write_text(comparison())
+assert engram("train", "run", *TRAIN).returncode == 0
+check_closed(folder)
+check_full_output(folder)
+check_file_size_limit(folder)
+check_films(folder)

@@ -1,13 +1,12 @@
 """docs/use/what_runs_fast.md is what engram list roads prints.  usage: what_runs_fast.py ENGRAM PAGE"""
 
-import subprocess
+import pathlib
 import sys
-from pathlib import Path
 
-engram, page = sys.argv[1], Path(sys.argv[2])
-result = subprocess.run([engram, "list", "roads"], capture_output=True, text=True, timeout=60)
-assert result.returncode == 0 and result.stderr == "", result
-assert page.read_text() == result.stdout, f"{page} is not what the program prints: engram list roads > {page}"
+from program import engram, refused, scratch_folder
 
-refused = subprocess.run([engram, "list", "roads", "--json"], capture_output=True, text=True, timeout=60)
-assert refused.returncode == 2 and "has no --json" in refused.stderr, refused
+page = pathlib.Path(sys.argv[2]).resolve()
+scratch_folder()
+printed = engram("list", "roads", timeout=60)
+assert page.read_text() == printed, f"{page} is not what the program prints: engram list roads > {page}"
+refused("list", "roads", "--json", saying="has no --json")

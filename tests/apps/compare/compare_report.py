@@ -3,70 +3,26 @@ usage: compare_report.py ENGRAM"""
 
 import csv
 import fcntl
+import functools
 import html.parser
 import json
 import os
-import pathlib
 import shutil
-import subprocess
-import sys
-import tempfile
 
-ENGRAM = sys.argv[1]
-CONFIG = """[compare]
-question = Which of <these> & "those" remembers?
-seeds = 1-2
-controls = none
+import program
+from program import ENGRAM, call, comparison, engram_json, metrics, scratch_folder
 
-[task]
-name = tmaze
-
-[memory]
-width = 8
-
-[network]
-hidden_width = 8
-
-[run]
-steps = 300
-random_episodes = 4
-threads = 1
-device = cpu
-
-[replay]
-batch_episodes = 4
-
-[evaluation]
-every_steps = 100
-episodes = 5
-final_episodes = 10
-
-[tasks.length_4]
-task.corridor_length = 4
-[tasks.length_8]
-task.corridor_length = 8
-
-[backbones.gru]
-memory.name = gru
-[backbones.lstm]
-memory.name = lstm
-"""
-
-
-def engram(*arguments, status=0, **options):
-    result = subprocess.run([ENGRAM, *map(str, arguments)], capture_output=True, text=True, timeout=500, **options)
-    assert result.returncode == status, (arguments, result.returncode, result.stdout, result.stderr)
-    return result
+CONFIG = comparison(
+    '--compare.question=Which of <these> & "those" remembers?', "--compare.seeds=1-2", "--compare.controls=none",
+    "--network.hidden_width=8", "--run.steps=300", "--run.random_episodes=4", "--replay.batch_episodes=4",
+    "--evaluation.every_steps=100", "--evaluation.episodes=5", "--evaluation.final_episodes=10",
+    tasks={"length_4": 4, "length_8": 8}, backbones=("gru", "lstm"))
+engram = functools.partial(program.engram, timeout=500)
+refused = functools.partial(program.refused, "compare", "report")
 
 
 def report(run, output):
     return engram("compare", "report", run, "--output", output, "--resamples=1000")
-
-
-def refused(*arguments, words, **options):
-    result = engram("compare", "report", *arguments, status=2, **options)
-    assert result.stdout == "" and result.stderr.count("\n") == 1, result
-    assert all(str(word) in result.stderr for word in words), (result.stderr, words)
 
 
 class Page(html.parser.HTMLParser):
@@ -90,26 +46,25 @@ class Page(html.parser.HTMLParser):
 
 
 def scores_of_evaluations(run):
-    rows = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
-    return [row["success"] for row in rows if row["kind"] == "evaluation"]
+    return [row["success"] for row in metrics(run, "evaluation")]
 
 
 def scores(run):
-    rows = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
     evaluations = scores_of_evaluations(run)
-    final = next(row for row in rows if row["kind"] == "final")
+    (final,) = metrics(run, "final")
     return {"final_success": final["success"], "sampled_success": final["sampled_success"],
             "best_evaluation": max(evaluations), "last_evaluation": evaluations[-1]}
 
 
 def check_whole(run, folder):
-    said = report(run, folder / "a.html").stdout
+    said = report(run, folder / "a.html")
     assert "12 of 12 runs are finished" in said and str(folder / "a.html") in said, said
     page = Page((folder / "a.html").read_text())
     assert {"script", "iframe", "link"}.isdisjoint(page.tags)
     for words in ('Which of <these> & "those" remembers?', "length_4", "lstm", "control: memoryless", "random play",
-                  "chance", "Probability of improvement", "Wall time", "Peak memory", "success of 67%", "Updates a second", "engram compare report",
-                  "corridor_length = 8", "Nothing: every run is finished", "LibTorch", "gnuplot 5."):
+                  "chance", "Probability of improvement", "Wall time", "Peak memory", "success of 67%",
+                  "Updates a second", "engram compare report", "corridor_length = 8", "Nothing: every run is finished",
+                  "LibTorch", "gnuplot 5."):
         assert words in page.text, words
     assert sum(image.startswith("data:image/svg+xml") for image in page.images) == 4, len(page.images)
 
@@ -160,10 +115,10 @@ def check_whole(run, folder):
 
     # What is there is replaced by force alone, each part of it.
     before = (folder / "b.md").read_bytes()
-    refused(run, "--output", folder / "b.html", words=[f"--output would overwrite '{folder}/b.html'", "--force"])
+    refused(run, "--output", folder / "b.html", saying=[f"--output would overwrite '{folder}/b.html'", "--force"])
     for part in ("z.csv", "z.md", "z.json", "z_figures"):
         (folder / part).write_text("mine")
-        refused(run, "--output", folder / "z.html", words=[f"overwrite '{folder}/{part}'", "--force"])
+        refused(run, "--output", folder / "z.html", saying=[f"overwrite '{folder}/{part}'", "--force"])
         assert (folder / part).read_text() == "mine"
         (folder / part).unlink()
     (folder / "b.md").write_text("old")
@@ -174,9 +129,9 @@ def check_whole(run, folder):
 def check_without_gnuplot(source, whole, pictures):
     """All of `whole`, the same report with gnuplot, but its pictures, and a line that says what to install."""
     folder, page = whole.parent, whole.parent / "no_gnuplot.html"
-    result = engram("compare", "report", source, "--output", page, "--resamples=1000", "--force",
-                    env={**os.environ, "PATH": str(folder)})
-    assert result.stderr.count("\n") == 1 and "no figures" in result.stderr, result
+    result = call(ENGRAM, "compare", "report", source, "--output", page, "--resamples=1000", "--force",
+                  saying="no figures", env={**os.environ, "PATH": str(folder)}, timeout=500)
+    assert result.stderr.count("\n") == 1, result
     assert "gnuplot-nox" in result.stderr and f"The report is {page}" in result.stdout, result
     found = Page(page.read_text())
     assert found.text.count("This figure is left out: plots are drawn by gnuplot") == pictures, found.text
@@ -192,15 +147,15 @@ def check_running(run, folder):
     """What a program trains in now is shown with how far it is."""
     with open(run / "runs/length_4/gru/1/lock") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        said = report(run, folder / "r.html").stdout
+        said = report(run, folder / "r.html")
         assert "9 of 12 runs are finished, 1 is running. The report" in said, said
         page = (folder / "r.md").read_text()
         row = next(line for line in page.splitlines() if line.startswith("| length\\_4/gru/1 |"))
         evaluated = 100 * scores_of_evaluations(run / "runs/length_4/gru/1")[-1]
         assert row == f"| length\\_4/gru/1 | cpu | 300 of 300 steps | 100 | {evaluated:.1f} |", row
         assert "9 finished, 1 not begun, 1 running" in page, page
-        assert "length_4/gru/1: 300 of 300 steps" in engram("inspect", run).stdout
-        found = json.loads(engram("inspect", run, "--json").stdout)
+        assert "length_4/gru/1: 300 of 300 steps" in engram("inspect", run)
+        found = engram_json("inspect", run)
         assert found["in_progress"] == [{"run": "length_4/gru/1", "environment_steps": 300, "total_steps": 300}], found
     report(run, folder / "q.html")
     assert "training now" not in (folder / "q.md").read_text()
@@ -209,13 +164,13 @@ def check_running(run, folder):
 def check_parts(run, folder):
     """A missing, an unfinished and a failed run are named; one run of a task gives no interval."""
     shutil.rmtree(run / "runs/length_8/lstm/2")
-    metrics = run / "runs/length_4/gru/1/metrics.jsonl"
-    metrics.write_text("".join(line for line in metrics.read_text().splitlines(True) if '"final"' not in line))
+    log = run / "runs/length_4/gru/1/metrics.jsonl"
+    log.write_text("".join(line for line in log.read_text().splitlines(True) if '"final"' not in line))
     shutil.rmtree(run / "runs/length_4/none/2")
     (run / "failures/length_4/none").mkdir(parents=True)
     (run / "failures/length_4/none/2.txt").write_text("no <memory> left\n")
     check_running(run, folder)
-    assert "9 of 12 runs are finished. The report" in report(run, folder / "c.html").stdout
+    assert "9 of 12 runs are finished. The report" in report(run, folder / "c.html")
     page = Page((folder / "c.html").read_text())
     for words in ("length_4/gru: unfinished, 300 of 300 steps (seed 1)",
                   "length_4/none: failed: no <memory> left (seed 2)",
@@ -246,16 +201,16 @@ def check_scores(folder):
     engram("compare", "report", folder / "e.csv", "--output", folder / "f.html", "--resamples=1000")
     assert (folder / "f.json").read_text() == (folder / "e.json").read_text()
     check_without_gnuplot(folder / "s.json", folder / "e.html", 2)
-    refused(folder / "s.json", words=["--output"])
+    refused(folder / "s.json", saying=["--output"])
     (folder / "s.json").write_text("{}")
-    refused(folder / "s.json", "--output", folder / "x.html", words=["s.json", "seeds"])
+    refused(folder / "s.json", "--output", folder / "x.html", saying=["s.json", "seeds"])
     assert not (folder / "x.html").exists()
 
 
 def check_plain(run, folder):
     """Runs by their own folders are the same runs."""
     runs = [run / f"runs/length_8/{backbone}/{seed}" for backbone in ("gru", "lstm") for seed in (1, 2)]
-    said = engram("compare", "report", *runs, "--output", folder / "p.html", "--resamples=1000").stdout
+    said = engram("compare", "report", *runs, "--output", folder / "p.html", "--resamples=1000")
     assert "4 of 4 runs are finished" in said, said
     page = Page((folder / "p.html").read_text())
     for words in ("4 runs", "1 task x 2 backbones x 2 seeds", f"engram train --config {runs[3]}/config.ini",
@@ -269,47 +224,45 @@ def check_plain(run, folder):
     engram("compare", "report", runs[0], "--resamples=1000")
     assert (runs[0] / "report/report.html").exists()
     shutil.rmtree(runs[0] / "report")
-    refused(*runs, words=["--output FILE.html is missing"])
-    refused(runs[0], runs[0], "--output", folder / "x.html", words=["gru/1", "tmaze/gru with seed 1"])
-    refused(runs[0], folder, "--output", folder / "x.html", words=[folder])
-    refused(runs[0], run, "--output", folder / "x.html", words=[run, "comparison"])
+    refused(*runs, saying=["--output FILE.html is missing"])
+    refused(runs[0], runs[0], "--output", folder / "x.html", saying=["gru/1", "tmaze/gru with seed 1"])
+    refused(runs[0], folder, "--output", folder / "x.html", saying=[folder])
+    refused(runs[0], run, "--output", folder / "x.html", saying=[run, "comparison"])
     copy = folder / "copy"
     shutil.copytree(runs[1], copy)
     (copy / "config.ini").write_text((copy / "config.ini").read_text().replace("gamma = 0.99", "gamma = 0.5"))
-    refused(runs[0], copy, "--output", folder / "x.html", words=[runs[0], copy, "learner.gamma: 0.99 and 0.5"])
+    refused(runs[0], copy, "--output", folder / "x.html", saying=[runs[0], copy, "learner.gamma: 0.99 and 0.5"])
     assert not (folder / "x.html").exists()
 
 
 def check_refusals(run, folder):
-    refused(folder / "none", words=["none", "not the folder of a comparison"])
-    refused(words=["DIR"])
-    refused(run, "--output", folder / "x.pdf", words=["x.pdf", ".html"])
-    refused(run, "--resamples=3", words=["resamples", "1000"])
-    refused(run, "--output", "/proc/x/y.html", words=["/proc/x"])
+    refused(folder / "none", saying=["none", "not the folder of a comparison"])
+    refused(saying=["DIR"])
+    refused(run, "--output", folder / "x.pdf", saying=["x.pdf", ".html"])
+    refused(run, "--resamples=3", saying=["resamples", "1000"])
+    refused(run, "--output", "/proc/x/y.html", saying=["/proc/x"])
     assert not (folder / "x.pdf").exists()
     config = run / "runs/length_8/gru/1/config.ini"
     config.write_text(config.read_text().replace("gamma = 0.99", "gamma = 0.5"))
-    refused(run, words=["length_8/gru/1", "learner.gamma"])
+    refused(run, saying=["length_8/gru/1", "learner.gamma"])
     config.write_text(config.read_text().replace("gamma = 0.5", "gamma = 0.99"))
     for log in run.glob("runs/*/*/*/metrics.jsonl"):
         log.write_text("".join(line for line in log.read_text().splitlines(True) if '"final"' not in line))
     with open(config.with_name("lock")) as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        refused(run, words=["is finished yet (of 12; running: length_8/gru/1, 300 of 300 steps)"])
+        refused(run, saying=["is finished yet (of 12; running: length_8/gru/1, 300 of 300 steps)"])
     shutil.rmtree(run / "runs")
-    refused(run, words=["no run of", "is finished yet (of 12): go on with engram compare --run"])
+    refused(run, saying=["no run of", "is finished yet (of 12): go on with engram compare --run"])
 
 
-with tempfile.TemporaryDirectory() as name:
-    folder = pathlib.Path(name)
-    (folder / "c.ini").write_text(CONFIG)
-    run = folder / "run"
-    engram("compare", "--config", folder / "c.ini", "--run", run, "--jobs=2")
-    check_whole(run, folder)
-    check_without_gnuplot(run, folder / "a.html", 4)
-    check_plain(run, folder)
-    check_parts(run, folder)
-    check_scores(folder)
-    check_refusals(run, folder)
-    assert "--output" in engram("compare", "report", "--help").stdout
-print("ok")
+folder = scratch_folder()
+(folder / "c.ini").write_text(CONFIG)
+run = folder / "run"
+engram("compare", "--config", folder / "c.ini", "--run", run, "--jobs=2")
+check_whole(run, folder)
+check_without_gnuplot(run, folder / "a.html", 4)
+check_plain(run, folder)
+check_parts(run, folder)
+check_scores(folder)
+check_refusals(run, folder)
+assert "--output" in engram("compare", "report", "--help")

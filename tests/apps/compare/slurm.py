@@ -1,55 +1,26 @@
-"""apps/scripts/compare_slurm.sh under a real Slurm: of an array's four jobs one is preempted, one is put back by hand, one comes
-to the end of its time and one loses its node. Every run is finished once, none begins anew, and what it leaves behind is
-byte for byte that of the same comparison made without Slurm.
+"""apps/scripts/compare_slurm.sh under a real Slurm: of an array's four jobs one is preempted, one is put back by hand,
+one comes to the end of its time and one loses its node. Every run is finished once, none begins anew, and what it
+leaves behind is byte for byte that of the same comparison made without Slurm.
 usage: slurm.py ENGRAM ROOT"""
 
-import json
 import os
 import pathlib
 import signal
 import sys
-import tempfile
 import time
 
-sys.path.insert(0, str(pathlib.Path(__file__).parent))
 import slurm_cluster
+from program import (ENGRAM, checkpoints, commands_of_processes, comparison, json_lines, metrics, results,
+                     scratch_folder, skip, tiny)
 
-SKIPPED = 77  # tests/skip.h
-ENGRAM, ROOT = sys.argv[1], pathlib.Path(sys.argv[2])
+ROOT = pathlib.Path(sys.argv[2]).resolve()
 SCRIPT = ROOT / "apps/scripts/compare_slurm.sh"
-CONFIG = """[compare]
-seeds = 0-1
-match = none
-reference = gru
-controls =
-[task]
-name = tmaze
-[network]
-hidden_width = 16
-[memory]
-width = 16
-layers = 1
-[run]
-steps = 1000
-random_episodes = 4
-threads = 1
-[evaluation]
-every_steps = 500
-episodes = 4
-final_episodes = 20
-[replay]
-batch_episodes = 8
-[checkpoint]
-every_steps = 20
-[tasks.short]
-task.corridor_length = 4
-[tasks.long]
-task.corridor_length = 6
-[backbones.gru]
-memory.name = gru
-[backbones.lstm]
-memory.name = lstm
-"""
+SIZES = ["--memory.width=16", "--memory.layers=1", "--run.steps=1000", "--run.random_episodes=4",
+         "--replay.batch_episodes=8", "--evaluation.every_steps=500", "--evaluation.episodes=4",
+         "--evaluation.final_episodes=20", "--checkpoint.every_steps=20"]
+CONFIG = comparison(
+    "--compare.seeds=0-1", "--compare.match=none", "--compare.reference=gru", "--compare.controls=", *SIZES,
+    tasks={"short": 4, "long": 6}, backbones=("gru", "lstm"))
 RUNS = {f"{task}/{backbone}/{seed}" for task in ("short", "long") for backbone in ("gru", "lstm") for seed in (0, 1)}
 NODES = {f"node{i}": 8 for i in (1, 2, 3, 4)}
 MIDDLE = "checkpoint_000040.safetensors"  # of some 52 that a run saves
@@ -62,22 +33,16 @@ def job_of(cluster, array, task):
     return dict(word.split("=", 1) for word in text.split() if "=" in word)
 
 
-def checkpoints(run):
-    return sorted(file.name for file in (run / "checkpoints").glob("checkpoint_*.safetensors"))
-
-
 def resumes(run):
     file = run / "resumes.jsonl"
-    return [json.loads(line) for line in file.read_text().splitlines()] if file.exists() else []
+    return json_lines(file) if file.exists() else []
 
 
 def training(cluster, node):
     """The process that trains on a node, and the folder of its run."""
+    commands = commands_of_processes()
     for process in cluster.processes(node):
-        try:
-            words = pathlib.Path(f"/proc/{process}/cmdline").read_bytes().decode().split("\0")
-        except OSError:
-            continue
+        words = commands.get(process, [])
         if words[1:2] == ["train"]:
             folder = words[words.index("--run") + 1] if "--run" in words else words[2]
             return process, cluster.folder / "work" / folder
@@ -94,7 +59,7 @@ def freeze_training(cluster, node):
         if where is None or len(checkpoints(where[1])) < 2:
             return False
         os.kill(where[0], signal.SIGSTOP)
-        newest = checkpoints(where[1])[-1]
+        newest = checkpoints(where[1])[-1].name
         if newest > MIDDLE:  # too late: the next one of its job
             os.kill(where[0], signal.SIGCONT)
             return False
@@ -115,17 +80,12 @@ def restarts(cluster, array, task):
     return int(job_of(cluster, array, task)["Restarts"])
 
 
-def same_bytes(plain, other):
-    for name in ("metrics.jsonl", "config.ini", "weights/best.safetensors", "weights/last.safetensors"):
-        assert (plain / name).read_bytes() == (other / name).read_bytes(), (other, name)
-
-
 def check_array(cluster, work):
     began = time.monotonic()
     cluster.call(ENGRAM, "compare", "--config", "c.ini", "--run", "plain", "--device", "cpu", "--jobs", "2", cwd=work)
     await_time_check(cluster, began, 18)
-    said = cluster.call("bash", SCRIPT, "--array=1-4", "--partition=low", "--time=30", "--signal=B:USR1@30", "--", "--config",
-                        "c.ini", "--run", "slurm", "--device", "cpu", "--jobs", "1", cwd=work).stdout
+    said = cluster.call("bash", SCRIPT, "--array=1-4", "--partition=low", "--time=30", "--signal=B:USR1@30", "--",
+                        "--config", "c.ini", "--run", "slurm", "--device", "cpu", "--jobs", "1", cwd=work).stdout
     assert "8 runs" not in said and "Logs: slurm.slurm" in said and "inspect slurm" in said, said
     array = said.split("Submitted batch job ")[1].split()[0]
     cluster.wait_for(lambda: all(job_of(cluster, array, task)["JobState"] == "RUNNING" for task in (1, 2, 3, 4)),
@@ -150,7 +110,7 @@ def check_array(cluster, work):
     os.kill(process, signal.SIGCONT)
     cluster.wait_for(lambda: restarts(cluster, array, 1) == 1, "the job that puts itself back")
     assert "back into the queue" in log.read_text(), log.read_text()
-    assert checkpoints(run)[-1] > before, "the run did not save at the signal"
+    assert checkpoints(run)[-1].name > before, "the run did not save at the signal"
     cluster.call("scontrol", "update", f"JobId={array}_1", "TimeLimit=30")
 
     cluster.wait_for(lambda: not cluster.call("squeue", "--noheader").stdout, "an empty queue", 120)
@@ -161,13 +121,13 @@ def check_array(cluster, work):
         rows = resumes(run)
         assert len(rows) == 1 and rows[0]["checkpoint"] >= checkpoint, (task, checkpoint, rows)
         assert task == 2 or rows[0]["checkpoint"] > checkpoint, (task, "did not save when its job was ended", rows)
-    assert {run.parent.parent.name + "/" + run.parent.name + "/" + run.name for run in work.glob("slurm/runs/*/*/*")} == RUNS
+    assert {str(run.relative_to(work / "slurm/runs")) for run in work.glob("slurm/runs/*/*/*")} == RUNS
     for name in sorted(RUNS):
         run = work / "slurm/runs" / name
-        assert [json.loads(line)["kind"] for line in (run / "metrics.jsonl").read_text().splitlines()].count("final") == 1
+        assert len(metrics(run, "final")) == 1
         if run not in [where for _, where, _ in frozen.values()]:
             assert resumes(run) == [], (name, resumes(run))
-        same_bytes(work / "plain/runs" / name, run)
+        assert results(run) == results(work / "plain/runs" / name), name
     assert not list((work / "slurm").rglob("*.partial*")) and not list((work / "slurm").glob("failures/**/*.txt"))
     assert sorted(file.name for file in (work / "slurm.slurm").iterdir()) == [f"{task}.txt" for task in (1, 2, 3, 4)]
 
@@ -177,8 +137,8 @@ def check_straight_to_sbatch(cluster, work):
     for array, log, words, state in (("--array=2-3", "wrong-%a.txt", "--array has to be 1-N", "FAILED"),
                                      (None, "alone.txt", "All 8 runs are finished", "COMPLETED")):
         options = [array] if array else []
-        out = cluster.call("sbatch", "--parsable", *options, "--time=30", f"--output={log}", SCRIPT, "--config", "c.ini",
-                           "--run", "slurm", "--device", "cpu", cwd=work).stdout.strip()
+        out = cluster.call("sbatch", "--parsable", *options, "--time=30", f"--output={log}", SCRIPT, "--config",
+                           "c.ini", "--run", "slurm", "--device", "cpu", cwd=work).stdout.strip()
         cluster.wait_for(lambda: not cluster.call("squeue", "--noheader").stdout, "an empty queue", 60)
         text = cluster.call("scontrol", "show", "job", out, "--oneliner").stdout
         assert f"JobState={state}" in text, text
@@ -187,11 +147,9 @@ def check_straight_to_sbatch(cluster, work):
 
 
 def check_ranks_of_a_step(cluster, work):
-    """One run by the two tasks of a step. The nodes' names here are no machine's, so that it is said where they meet."""
-    sections = CONFIG[CONFIG.index("[task]"):CONFIG.index("[tasks.short]")]
-    (work / "run.ini").write_text(sections)
-    said = cluster.call("srun", "--ntasks=2", "--cpus-per-task=1", ENGRAM, "train", "ranks", "--config", "run.ini",
-                        "--memory.name=gru", "--run.num_envs=2", "--device=cpu", cwd=work,
+    """One run by the two tasks of a step. The nodes' names here are no machine's, so it is said where they meet."""
+    said = cluster.call("srun", "--ntasks=2", "--cpus-per-task=1", ENGRAM, "train", "ranks",
+                        *tiny("--memory.name=gru", "--run.num_envs=2", *SIZES), cwd=work,
                         environment={"MASTER_ADDR": "127.0.0.1"}).stdout
     assert "2 ranks, each 1 CPU thread" in said and said.count("Everything is in ranks") == 1, said
     assert checkpoints(work / "ranks"), said
@@ -199,17 +157,14 @@ def check_ranks_of_a_step(cluster, work):
 
 missing = slurm_cluster.missing()
 if missing:
-    print(f"skipped: {', '.join(missing)} of Slurm and munge not installed")
-    sys.exit(SKIPPED)
-with tempfile.TemporaryDirectory(prefix="engram-slurm-") as name:
-    folder = pathlib.Path(name)
-    work = folder / "work"
-    work.mkdir()
-    (work / "c.ini").write_text(CONFIG)
-    os.environ["ENGRAM"] = ENGRAM
-    with slurm_cluster.Cluster(folder, NODES) as cluster:
-        check_array(cluster, work)
-        check_straight_to_sbatch(cluster, work)
-        check_ranks_of_a_step(cluster, work)
-    assert not cluster.processes(), cluster.processes()
-print("ok")
+    skip(f"{', '.join(missing)} of Slurm and munge not installed")
+folder = scratch_folder()
+work = folder / "work"
+work.mkdir()
+(work / "c.ini").write_text(CONFIG)
+os.environ["ENGRAM"] = ENGRAM
+with slurm_cluster.Cluster(folder, NODES) as cluster:
+    check_array(cluster, work)
+    check_straight_to_sbatch(cluster, work)
+    check_ranks_of_a_step(cluster, work)
+assert not cluster.processes(), cluster.processes()

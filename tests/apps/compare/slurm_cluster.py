@@ -13,6 +13,8 @@ import socket
 import subprocess
 import time
 
+from program import call
+
 PROGRAMS = ("munged", "slurmctld", "slurmd", "sbatch", "srun", "scontrol", "squeue", "scancel", "sinfo")
 
 CONFIG = """ClusterName=engram
@@ -142,14 +144,11 @@ class Cluster:
             time.sleep(0.1)
 
     def log(self, name):
-        return "".join(path.read_text(errors="replace")[-3000:] for path in sorted(self.folder.glob(f"*{name}*.output")))
+        files = sorted(self.folder.glob(f"*{name}*.output"))
+        return "".join(file.read_text(errors="replace")[-3000:] for file in files)
 
-    def call(self, *arguments, status=0, **options):
-        result = subprocess.run(arguments, env={**self.environment, **options.pop("environment", {})},
-                                capture_output=True, text=True, timeout=120, **options)
-        if status is not None:
-            assert result.returncode == status, (arguments, result.returncode, result.stdout, result.stderr)
-        return result
+    def call(self, *arguments, environment={}, **options):
+        return call(*arguments, saying=None, env={**self.environment, **environment}, **options)
 
     def node_states(self):
         lines = self.call("sinfo", "-h", "-N", "-p", "low", "-o", "%N %t", status=None).stdout.split("\n")
@@ -157,7 +156,9 @@ class Cluster:
 
     def processes(self, node=None):
         """Numbers of the live processes of this cluster's jobs and their keepers, on one node or all."""
-        marks = [f"SLURM_CONF={self.folder}/slurm.conf".encode()] + ([f"SLURMD_NODENAME={node}".encode()] if node else [])
+        marks = [f"SLURM_CONF={self.folder}/slurm.conf".encode()]
+        if node:
+            marks.append(f"SLURMD_NODENAME={node}".encode())
         found = []
         for process in pathlib.Path("/proc").glob("[0-9]*"):
             try:

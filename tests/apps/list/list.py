@@ -1,27 +1,20 @@
-"""engram list: one screen, the table of each kind, one entry of each kind, JSON, and names that are not there.  usage: list.py ENGRAM"""
+"""engram list: one screen, the table of each kind, one entry of each kind, JSON, and names that are not there.
+usage: list.py ENGRAM"""
 
-import json
-import subprocess
-import sys
+import functools
 
-ENGRAM = sys.argv[1]
+from program import engram, engram_json, refused, scratch_folder
 
-
-def run(*arguments):
-    return subprocess.run([ENGRAM, "list", *arguments], capture_output=True, text=True, timeout=60)
-
-
-def engram_list(*arguments):
-    result = run(*arguments)
-    assert result.returncode == 0 and result.stderr == "", result
-    return result.stdout
+engram_list = functools.partial(engram, "list", timeout=60)
+list_json = functools.partial(engram_json, "list", timeout=60)
 
 
 def words(text):
     return " ".join(text.split())
 
 
-everything = json.loads(engram_list("--json"))
+scratch_folder()
+everything = list_json()
 assert list(everything) == ["tasks", "presets", "backbones", "learners"]
 # One screen, with a table of the tasks and the names of the backbones; each kind of entries has its own.
 screen = engram_list()
@@ -32,7 +25,7 @@ assert len(tables["tasks"].splitlines()) == 2 + len(everything["tasks"])  # a li
 assert tables["tasks"].strip() in screen and f" {len(everything['presets'])} published sizes " in words(screen), screen
 for kind in everything:
     assert max(map(len, tables[kind].splitlines())) <= 80, tables[kind]
-    assert json.loads(engram_list(kind, "--json")) == {kind: everything[kind]}
+    assert list_json(kind) == {kind: everything[kind]}
     for entry in everything[kind]:
         assert entry["name"] in tables[kind], entry["name"]
         assert len(entry["source"]) > 10, entry
@@ -40,7 +33,7 @@ for kind in everything:
             continue
         page = engram_list(entry["name"])
         assert entry["name"] in page.splitlines()[0] and words(entry["source"]) in words(page), page
-        alone = json.loads(engram_list(entry["name"], "--json"))
+        alone = list_json(entry["name"])
         assert alone == {kind: [entry]}, alone
         if kind == "presets":
             for key, value in entry["values"].items():
@@ -68,11 +61,8 @@ for backbone in everything["backbones"]:
         assert f" {backbone[key]}" in page, (key, page)
     assert words(backbone["summary"]) in words(page) and words(backbone["summary"]) in words(tables["backbones"])
 
-for name, near in (("tmase", "tmaze"), ("hqtl", "hqlt"), ("tmaze_passive_5o", "tmaze_passive_50"), ("nothing_like_it", "")):
-    result = run(name)
-    assert result.returncode == 2 and result.stdout == "" and result.stderr.count("\n") == 1, result
-    assert f"'{name}'" in result.stderr and near in result.stderr, result
-    assert ("did you mean" in result.stderr) == bool(near), result
-result = run("")
-assert result.returncode == 2 and "''" in result.stderr, result
-print("ok")
+for name, near in (("tmase", "tmaze"), ("hqtl", "hqlt"), ("tmaze_passive_5o", "tmaze_passive_50"),
+                   ("nothing_like_it", "")):
+    line = refused("list", name, saying=[f"'{name}'", near])
+    assert ("did you mean" in line) == bool(near), line
+refused("list", "", saying="''")

@@ -1,42 +1,21 @@
 """What engram evaluate plays, which weights it takes, and what it prints of names that hold any bytes.
 usage: evaluate.py ENGRAM"""
 
+import functools
 import json
 import os
 import pathlib
 import shutil
-import subprocess
-import sys
-import tempfile
 
 import numpy
 import safetensors.numpy
 
-from command_words import once
+import program
+from program import comparison, engram_json, refused, scratch_folder, tiny, with_changes
 
-ENGRAM = sys.argv[1]
-TINY = ["--memory.name=lstm", "--memory.width=8", "--network.hidden_width=16", "--run.random_episodes=2",
-        "--replay.batch_episodes=2", "--run.threads=1", "--evaluation.episodes=2", "--evaluation.final_episodes=2",
-        "--run.steps=60", "--device=cpu"]
-MAZE = ["--task.name=tmaze", "--task.corridor_length=5", "--task.penalty=-0.1", "--task.active=true", *TINY]
-
-
-def engram(*arguments, status=0):
-    result = subprocess.run([ENGRAM, *once(arguments)], capture_output=True, timeout=300)
-    assert result.returncode == status, (arguments, result)
-    if status == 0:
-        assert result.stderr == b"", result.stderr
-    return result.stdout
-
-
-def refused(*arguments, saying):
-    result = subprocess.run([ENGRAM, *arguments], capture_output=True, text=True, errors="surrogateescape", timeout=300)
-    assert result.returncode == 2 and result.stderr.count("\n") == 1, (arguments, result)
-    assert result.stdout == "" and all(words in result.stderr for words in saying), (result, saying)
-
-
-def evaluated(run, *arguments):
-    return json.loads(engram("evaluate", run, "--json", "--device=cpu", *arguments))
+MAZE = tiny("--task.penalty=-0.1", "--task.active=true")
+engram = functools.partial(program.engram, timeout=300)
+evaluated = functools.partial(program.engram_json, "evaluate", "--device=cpu", timeout=300)
 
 
 def check_trace(folder, run):
@@ -68,51 +47,33 @@ def check_names(folder, run):
     for command in (["evaluate", strange, "--episodes=2", "--device=cpu"], ["inspect", strange],
                     ["evaluate", strange, "--range=task.corridor_length: 5", "--episodes=2", "--device=cpu"],
                     ["diagnose", strange, "--episodes=2", "--device=cpu"]):
-        assert json.loads(engram(*command, "--json"))["run"] == name, command
+        assert engram_json(*command, timeout=300)["run"] == name, command
     weights = strange + b"/weights/best.safetensors"
-    assert json.loads(engram("inspect", weights, "--json"))["file"] == name + "/weights/best.safetensors"
+    assert engram_json("inspect", weights)["file"] == name + "/weights/best.safetensors"
     engram("evaluate", strange, "--episodes=2", "--device=cpu", "--trace", strange + b"/\xfe")
     engram("train", "--resume", strange)
     started = json.loads((pathlib.Path(os.fsdecode(strange)) / "resumes.jsonl").read_text())
     assert started["command_line"] == ["engram", "train", "--resume", name], started
     engram("train", strange + b"2", *MAZE)
-    engram("compare", "--run", strange + b"3", "--config", write(folder / "c.ini", """[compare]
-seeds = 1
-[tasks.tmaze]
-task.name = tmaze
-task.corridor_length = 5
-[memory]
-width = 8
-[run]
-steps = 40
-random_episodes = 2
-[network]
-hidden_width = 8
-[evaluation]
-final_episodes = 2
-[backbones.gru]
-memory.name = gru
-"""), "--device=cpu")
+    config = folder / "c.ini"
+    config.write_text(comparison("--run.steps=40", "--network.hidden_width=8", tasks={"tmaze": 5}))
+    engram("compare", "--run", strange + b"3", "--config", config, "--device=cpu")
     json.loads(pathlib.Path(os.fsdecode(strange + b"3/plan.json")).read_text())
-    refused("train", folder / "no", *[word for word in MAZE if "--device" not in word], b"--run.device=\xff", saying=["run.device = ", "is not UTF-8"])
-
-
-def write(path, text):
-    path.write_text(text)
-    return path
+    refused("train", folder / "no", *[word for word in MAZE if word != "--device=cpu"], b"--run.device=\xff",
+            saying=["run.device = ", "is not UTF-8"])
 
 
 def check_weights(folder, run):
     """Weights of another run are refused by both names; those of other programs are taken, in any of their types."""
     other = folder / "other"
-    engram("train", other, "--task.name=memory_chain", "--task.bits=1", *TINY)
+    engram("train", other, *tiny("--task.name=memory_chain", "--task.bits=1"))
     best = run / "weights/best.safetensors"
     kept = best.read_bytes()
     tensors = safetensors.numpy.load_file(best)
     before = evaluated(run, "--episodes=20")
 
     shorter = folder / "shorter"
-    engram("train", shorter, *MAZE, "--task.corridor_length=6", "--run.steps=40")
+    engram("train", shorter, *with_changes(MAZE, "--task.corridor_length=6", "--run.steps=40"))
     shutil.copy(shorter / "weights/best.safetensors", best)
     refused("evaluate", run, saying=["task.corridor_length = 6", f"'{run}/config.ini' has 5", "own weights"])
     refused("train", folder / "adapted", "--adapt", run, saying=["task.corridor_length = 6"])
@@ -128,17 +89,16 @@ def check_weights(folder, run):
     safetensors.numpy.save_file(rounded, best)
     assert evaluated(run, "--episodes=20") == halves
     safetensors.numpy.save_file({name: tensor.astype(numpy.int16) for name, tensor in tensors.items()}, best)
-    refused("evaluate", run, saying=[f"weights file '{best}': tensor 'actor", "has the type I16", "loads F64, F32", "BF16"])
-    assert "I16" in engram("inspect", best).decode()
+    refused("evaluate", run,
+            saying=[f"weights file '{best}': tensor 'actor", "has the type I16", "loads F64, F32", "BF16"])
+    assert "I16" in engram("inspect", best)
     best.write_bytes(kept)
     assert evaluated(run, "--episodes=20") == before
 
 
-with tempfile.TemporaryDirectory() as name:
-    folder = pathlib.Path(name)
-    run = folder / "run"
-    engram("train", run, *MAZE)
-    check_trace(folder, run)
-    check_weights(folder, run)
-    check_names(folder, run)
-print("ok")
+folder = scratch_folder()
+run = folder / "run"
+engram("train", run, *MAZE)
+check_trace(folder, run)
+check_weights(folder, run)
+check_names(folder, run)

@@ -4,48 +4,32 @@ usage: inspect_run.py ENGRAM    (a script called inspect.py would hide the modul
 import json
 import pathlib
 import shutil
-import signal
-import subprocess
-import sys
-import tempfile
-import time
 
 import numpy
 import safetensors.numpy
 
-ENGRAM = sys.argv[1]
-CONFIG = ("[task]\nname = tmaze\ncorridor_length = 9\n[memory]\nname = lstm\nwidth = 12\n[network]\nhidden_width = 16\n"
-          "[run]\nsteps = 400\nrandom_episodes = 4\nthreads = 1\ndevice = cpu\n"
-          "[evaluation]\nevery_steps = 150\nepisodes = 5\nfinal_episodes = 10\n[replay]\nbatch_episodes = 8\n")
+import program
+from program import config_text, contents, engram, engram_json, metrics, scratch_folder, start, stop, tiny, wait_for
 
-
-def engram(*arguments, status=0):
-    result = subprocess.run([ENGRAM, *map(str, arguments)], capture_output=True, text=True, timeout=120)
-    assert result.returncode == status, (arguments, result.returncode, result.stderr)
-    return result
-
-
-def contents(path):
-    return {file: file.read_bytes() for file in sorted(path.rglob("*")) if file.is_file()}
+CONFIG = config_text(*tiny(
+    "--task.corridor_length=9", "--memory.width=12", "--run.steps=400", "--run.random_episodes=4",
+    "--evaluation.every_steps=150", "--evaluation.episodes=5", "--evaluation.final_episodes=10",
+    "--replay.batch_episodes=8"))
 
 
 def inspect(path):
     """The object of --json, after a look at the text; nothing in the folder may change."""
     before = contents(path.parent)
-    text = engram("inspect", path)
-    parsed = json.loads(engram("inspect", path, "--json").stdout)
+    text, parsed = engram("inspect", path), engram_json("inspect", path)
     assert contents(path.parent) == before
-    assert text.stderr == "", text.stderr
-    short = [line for line in text.stdout.splitlines() if str(path) not in line]
-    assert max(map(len, short)) <= 80, text.stdout
-    return parsed, text.stdout
+    short = [line for line in text.splitlines() if str(path) not in line]
+    assert max(map(len, short)) <= 80, text
+    return parsed, text
 
 
 def refused(path, *words):
-    result = engram("inspect", path, status=2)
-    assert result.stdout == "" and result.stderr.count("\n") == 1, result
-    assert all(str(word) in result.stderr for word in words), (result.stderr, words)
-    assert engram("inspect", path, "--json", status=2).stderr == result.stderr
+    line = program.refused("inspect", path, saying=words)
+    assert program.refused("inspect", path, "--json", saying=words) == line
 
 
 def flip_last_byte(file):
@@ -59,10 +43,9 @@ def check_finished(run):
     assert (found["run"], found["task"], found["backbone"], found["state"]) == (str(run), "tmaze", "lstm", "finished")
     assert found["progress"] == {"environment_steps": 400, "total_steps": 400, "updates": 120, "skipped_updates": 0,
                                  "episodes": 40}, found
-    rows = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
-    evaluations = [row for row in rows if row["kind"] == "evaluation"]
+    evaluations = metrics(run, "evaluation")
     best = max(reversed(evaluations), key=lambda row: (row["success"], row["return"]))
-    final = next(row for row in rows if row["kind"] == "final")
+    (final,) = metrics(run, "final")
     assert found["evaluations"]["count"] == len(evaluations) == 3
     for name, row in (("last", evaluations[-1]), ("best", best), ("final", final)):
         for key in ("environment_steps", "updates", "episodes", "success", "return", "sampled_success",
@@ -96,10 +79,8 @@ def check_finished(run):
 def check_older(run, folder):
     """A run of a version that played greedy episodes alone."""
     shutil.copytree(run, folder / "older")
-    metrics = folder / "older/metrics.jsonl"
-    rows = [json.loads(line) for line in metrics.read_text().splitlines()]
-    metrics.write_text("".join(json.dumps({key: value for key, value in row.items() if not key.startswith("sampled_")})
-                               + "\n" for row in rows))
+    rows = [{key: value for key, value in row.items() if not key.startswith("sampled_")} for row in metrics(run)]
+    (folder / "older/metrics.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     found, text = inspect(folder / "older")
     assert found["state"] == "finished" and found["damaged_metric_rows"] == 0 and "sampled" not in text, text
     final = found["evaluations"]["final"]
@@ -117,7 +98,7 @@ def check_files(run, folder):
     assert found["totals"] == {"tensors": len(tensors), "elements": sum(tensor.size for tensor in tensors.values()),
                                "bytes": sum(tensor.nbytes for tensor in tensors.values())}
     assert found["bytes"] == file.stat().st_size and found["config"]["task.corridor_length"] == 9
-    version = engram("--version").stdout.split()[1]
+    version = engram("--version").split()[1]
     assert found["engram"] == version
     for words in ("weights of lstm on tmaze", f"engram {version}", "checked", "actor.hidden1.weight", "F32"):
         assert words in text, (words, text)
@@ -151,29 +132,25 @@ def check_files(run, folder):
 
 def check_running_and_stopped(folder):
     run = folder / "long"
-    process = subprocess.Popen([ENGRAM, "train", "--config", folder / "c.ini", "--run", run, "--run.steps=1000000000",
-                                "--checkpoint.every_steps=50"], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+    process = start("train", "--config", folder / "c.ini", "--run", run, "--run.steps=1000000000",
+                    "--checkpoint.every_steps=50")
     try:
-        end = time.time() + 60
-        while not (run / "weights/last.safetensors").exists():
-            assert time.time() < end and process.poll() is None, process.returncode
-            time.sleep(0.02)
+        wait_for((run / "weights/last.safetensors").exists, process)
         for _ in range(4):  # while files come and go
-            found = json.loads(engram("inspect", run, "--json").stdout)
+            found = engram_json("inspect", run)
             assert found["state"] == "running" and found["resume"] is None, found
             assert found["progress"]["environment_steps"] >= 150 and found["progress"]["total_steps"] == 1000000000
             assert all(item["damage"] is None for item in found["checkpoints"]), found["checkpoints"]
-        assert "running" in engram("inspect", run).stdout
+        assert "running" in engram("inspect", run)
     finally:
-        process.send_signal(signal.SIGTERM)
-        process.communicate(timeout=60)
-    assert process.returncode == 143, process.returncode
+        stop(process)
 
     found, text = inspect(run)
     newest, before = found["checkpoints"][-1], found["checkpoints"][-2]
     assert found["state"] == "can go on" and found["resume"] == f"engram train --resume {run}", found
     assert found["progress"]["environment_steps"] == newest["environment_steps"], found["progress"]
-    assert f"can go on from step {newest['environment_steps']}\n  go on        engram train --resume {run}\n" in text, text
+    step = newest["environment_steps"]
+    assert f"can go on from step {step}\n  go on        engram train --resume {run}\n" in text, text
 
     # A damaged file is told, and the run goes on from the one before.
     flip_last_byte(pathlib.Path(newest["file"]))
@@ -200,22 +177,20 @@ def check_running_and_stopped(folder):
     refused(folder / "fresh", "run.steps", "many")
 
 
-with tempfile.TemporaryDirectory() as name:
-    folder = pathlib.Path(name)
-    (folder / "c.ini").write_text(CONFIG)
-    run = folder / "a"
-    engram("train", "--config", folder / "c.ini", "--run", run)
-    check_finished(run)
-    check_older(run, folder)
-    check_files(run, folder)
-    check_running_and_stopped(folder)
+folder = scratch_folder()
+(folder / "c.ini").write_text(CONFIG)
+run = folder / "a"
+engram("train", "--config", folder / "c.ini", "--run", run)
+check_finished(run)
+check_older(run, folder)
+check_files(run, folder)
+check_running_and_stopped(folder)
 
-    # Without a final evaluation a run is finished as well, and no longer once more is asked of it.
-    engram("train", "--config", folder / "c.ini", "--run", folder / "b", "--evaluation.final_episodes=0")
-    found, text = inspect(folder / "b")
-    assert found["state"] == "finished" and found["evaluations"]["final"] is None, found
-    config = folder / "b/config.ini"
-    config.write_text(config.read_text().replace("\nsteps = 400\n", "\nsteps = 500\n"))
-    assert inspect(folder / "b")[0]["state"] == "can go on"
-    assert "--json" in engram("inspect", "--help").stdout
-print("ok")
+# Without a final evaluation a run is finished as well, and no longer once more is asked of it.
+engram("train", "--config", folder / "c.ini", "--run", folder / "b", "--evaluation.final_episodes=0")
+found, text = inspect(folder / "b")
+assert found["state"] == "finished" and found["evaluations"]["final"] is None, found
+config = folder / "b/config.ini"
+config.write_text(config.read_text().replace("\nsteps = 400\n", "\nsteps = 500\n"))
+assert inspect(folder / "b")[0]["state"] == "can go on"
+assert "--json" in engram("inspect", "--help")

@@ -2,17 +2,17 @@
 usage: probe.py ENGRAM"""
 
 import csv
+import functools
 import json
 import pathlib
-import signal
-import subprocess
-import sys
-import tempfile
 import time
 
-ENGRAM = sys.argv[1]
+import program
+from program import commands_of_processes, kill, scratch_folder, start, wait_for
+
 TINY = ["--preset", "small", "--tasks", "parity:train_length=6:test_length=12,copy:items=2:alphabet=3:delay=4",
         "--backbones", "deltanet,gru", "--seeds", "0,1", "--steps", "20", "--device", "cpu", "--threads", "1"]
+refused = functools.partial(program.refused, "probe")
 
 
 def tiny(*more):
@@ -21,19 +21,14 @@ def tiny(*more):
     return [word for pair in pairs if pair[0] not in more for word in pair] + list(more)
 
 
-def probe(*arguments):
-    return subprocess.run([ENGRAM, "probe", *arguments], capture_output=True, text=True, timeout=300)
+def probe(run, *arguments):
+    """What it prints, and what it says of each cell that it computes."""
+    result = program.call(program.ENGRAM, "probe", "--run", run, *arguments, saying=None, timeout=300)
+    return result.stdout, result.stderr
 
 
 def cells(run):
     return {path.name: path.read_bytes() for path in (run / "cells").iterdir() if path.suffix == ".json"}
-
-
-def refused(*arguments, saying):
-    result = probe(*arguments)
-    assert result.returncode == 2, (arguments, result)
-    assert result.stderr.startswith("engram: ") and len(result.stderr.splitlines()) == 1, result.stderr
-    assert saying in result.stderr, (saying, result.stderr)
 
 
 def accuracies(run):
@@ -43,77 +38,60 @@ def accuracies(run):
 def main(folder):
     # Once: a table with all scores, which a second call finds and does not compute again.
     first = folder / "first"
-    result = probe("--run", str(first), *TINY)
-    assert result.returncode == 0, result.stderr
-    assert len(result.stderr.splitlines()) == 8, result.stderr
+    table, said = probe(first, *TINY)
+    assert len(said.splitlines()) == 8, said
     before = cells(first)
     assert len(before) == 8
     scores = json.loads((first / "scores.json").read_text())
     assert scores["methods"] == ["deltanet", "gru"] and scores["seeds"] == [0, 1], scores
     assert all(isinstance(score, float) for task in scores["scores"] for method in task for score in method)
-    assert (first / "probe.md").read_text() == result.stdout and "| deltanet |" in result.stdout
-    again = probe("--run", str(first), *TINY)
-    assert again.returncode == 0 and again.stderr == "" and again.stdout == result.stdout
+    assert (first / "probe.md").read_text() == table and "| deltanet |" in table
+    assert probe(first, *TINY) == (table, "")
     assert cells(first) == before
 
     # Shared by processes, and by shards: the same numbers.
     jobs, shards = folder / "jobs", folder / "shards"
-    assert probe("--run", str(jobs), *TINY, "--jobs", "3").returncode == 0
+    probe(jobs, *TINY, "--jobs", "3")
     assert accuracies(jobs) == accuracies(first)
     for shard in ("1/2", "2/2"):
-        result = probe("--run", str(shards), *TINY, "--shard", shard)
-        assert result.returncode == 0 and result.stdout == "", result
+        assert probe(shards, *TINY, "--shard", shard)[0] == ""
     assert accuracies(shards) == accuracies(first)
 
     # Stopped in the middle: what was finished stays, and the same command goes on.
     stopped = folder / "stopped"
-    arguments = [ENGRAM, "probe", "--run", str(stopped), *tiny("--steps", "40")]
-    process = subprocess.Popen(arguments, stderr=subprocess.PIPE, text=True)
+    process = start("probe", "--run", stopped, *tiny("--steps", "40"))
     process.stderr.readline()
-    process.send_signal(signal.SIGKILL)
-    process.wait()
+    kill(process)
     found = cells(stopped)
     assert 1 <= len(found) < 8, found.keys()
-    assert subprocess.run(arguments, capture_output=True, timeout=300).returncode == 0
+    probe(stopped, *tiny("--steps", "40"))
     assert len(cells(stopped)) == 8 and found.items() <= cells(stopped).items()
 
     # A parent that is killed takes its processes along.
-    parent = subprocess.Popen([ENGRAM, "probe", "--run", str(folder / "killed"), *tiny("--steps", "100000", "--jobs", "2")],
-                              stderr=subprocess.DEVNULL)
-    children = []
-    for _ in range(600):
-        children = pathlib.Path(f"/proc/{parent.pid}/task/{parent.pid}/children").read_text().split()
-        if len(children) == 2:
-            break
-        time.sleep(0.1)
-    assert len(children) == 2
+    parent = start("probe", "--run", folder / "killed", *tiny("--steps", "100000", "--jobs", "2"))
+    children = pathlib.Path(f"/proc/{parent.pid}/task/{parent.pid}/children")
+    wait_for(lambda: len(children.read_text().split()) == 2, parent)
+    numbers = [int(number) for number in children.read_text().split()]
     time.sleep(1)
-    parent.kill()
-    parent.wait()
-    for _ in range(600):
-        if not any(pathlib.Path(f"/proc/{child}/cmdline").exists()
-                   and "probe" in pathlib.Path(f"/proc/{child}/cmdline").read_text() for child in children):
-            break
-        time.sleep(0.1)
-    else:
-        raise AssertionError("orphans")
+    kill(parent)
+    wait_for(lambda: not any("probe" in " ".join(commands_of_processes().get(number, [])) for number in numbers))
 
     # Chosen tasks keep the preset's sizes.
     sized = folder / "sized"
-    result = probe("--run", str(sized), "--preset", "small", "--tasks", "parity,copy:items=2", "--backbones", "gru",
-                   "--seeds", "0", "--steps", "1", "--device", "cpu", "--threads", "1")
-    assert result.returncode == 0, result.stderr
-    sizes = {cell["task"]: cell["task_options"] for cell in (json.loads(text)["cell"] for text in cells(sized).values())}
+    table, _ = probe(sized, "--preset", "small", "--tasks", "parity,copy:items=2", "--backbones", "gru", "--seeds", "0",
+                     "--steps", "1", "--device", "cpu", "--threads", "1")
+    of_cells = [json.loads(text)["cell"] for text in cells(sized).values()]
+    sizes = {cell["task"]: cell["task_options"] for cell in of_cells}
     assert sizes["parity"] == {"train_length": "20", "test_length": "64", "answers": "last"}, sizes
     assert sizes["copy"] == {"items": "2", "alphabet": "4", "delay": "16"}, sizes
-    assert "## parity:train_length=20:test_length=64\n" in result.stdout, result.stdout
+    assert "## parity:train_length=20:test_length=64\n" in table, table
 
     # A stack among other backbones, and a task whose steps are pairs; the losses are those of the cells.
     stack = "stack:stack=[deltanet,window:window=3]"
     listed = folder / "listed"
-    result = probe("--run", str(listed), *tiny("--tasks", "retrieval:keys=3", "--backbones", f"{stack},gru",
-                                               "--seeds", "0", "--steps", "2"))
-    assert result.returncode == 0 and f"| {stack} |" in result.stdout, result
+    table, _ = probe(listed, *tiny("--tasks", "retrieval:keys=3", "--backbones", f"{stack},gru", "--seeds", "0",
+                                   "--steps", "2"))
+    assert f"| {stack} |" in table, table
     rows = list(csv.DictReader((listed / "losses.csv").read_text().splitlines()))
     assert [row["method"] for row in rows] == [stack, "gru"] and rows[0]["metric"] == "test loss", rows
     losses = {json.loads(text)["cell"]["backbone"]: json.loads(text)["test_loss"] for text in cells(listed).values()}
@@ -139,16 +117,14 @@ def main(folder):
             (["--bfloat16"], "--bfloat16 needs a GPU"),
             (["--preset", "huge"], "huge"),
             (["--stepz", "3"], "did you mean '--steps'?")]:
-        refused("--run", str(new), *tiny(*arguments), saying=saying)
+        refused("--run", new, *tiny(*arguments), saying=saying)
         assert not new.exists(), arguments
     damaged = next((first / "cells").iterdir())
     damaged.write_text(damaged.read_text()[:100])
-    refused("--run", str(first), *TINY, saying=damaged.name)
+    refused("--run", first, *TINY, saying=damaged.name)
     (folder / "file").write_text("")
-    refused("--run", str(folder / "file"), *TINY, saying="file")
-    assert "Usage: engram probe" in probe("--help").stdout
+    refused("--run", folder / "file", *TINY, saying="file")
+    assert "Usage: engram probe" in program.engram("probe", "--help")
 
 
-with tempfile.TemporaryDirectory() as name:
-    main(pathlib.Path(name))
-print("ok")
+main(scratch_folder())

@@ -1,14 +1,14 @@
-"""Runs apps/scripts/quickstart.sh with the program as it is, a set-up and a build that are there already, and configs that
-learn nothing or learn fast: its exit status, what it says, and what a second call reuses.
+"""Runs apps/scripts/quickstart.sh with the program as it is, a set-up and a build that are there already, and configs
+that learn nothing or learn fast: its exit status, what it says, and what a second call reuses.
 usage: quickstart.py ENGRAM SOURCES"""
 
 import pathlib
 import shutil
-import subprocess
 import sys
-import tempfile
 
-ENGRAM, SOURCES = pathlib.Path(sys.argv[1]), pathlib.Path(sys.argv[2])
+from program import ENGRAM, call, scratch_folder
+
+SOURCES = pathlib.Path(sys.argv[2]).resolve()
 # A step ahead, then left or right as the sign said; without it chance is one in two.
 TASK = "[task]\nname = tmaze\ncorridor_length = 1\n[memory]\nname = gru\nwidth = 16\n[network]\nhidden_width = 32\n"
 LEARNS = TASK + ("[learner]\nlearning_rate = 3e-3\ntemperature = learnt\nalpha = 0.05\nalpha_min = 0.0005\n"
@@ -33,14 +33,12 @@ def prepare(root):
            f'[[ $1 != --build ]] || {{ mkdir -p build/release; ln -sf "{ENGRAM}" build/release/engram; }}\n')
 
 
-def quickstart(root, *arguments):
-    return subprocess.run(["bash", root / "apps/scripts/quickstart.sh", *arguments], capture_output=True, text=True,
-                          timeout=300)
+def quickstart(root, *arguments, status=0):
+    return call("bash", root / "apps/scripts/quickstart.sh", *arguments, status=status, saying=None, timeout=300)
 
 
-def learns_nothing(root, *arguments):
-    result = quickstart(root, *arguments)
-    assert result.returncode == 1, result
+def learns_nothing(root):
+    result = quickstart(root, status=1)
     lines = [line for line in result.stderr.splitlines() if line.startswith("quickstart:")]
     assert len(lines) == 1 and "failed, not above chance" in lines[0] and "chance is 50.0%" in lines[0], result.stderr
     assert "quickstart: done" not in result.stdout and "3/5 training: configs" in result.stdout, result.stdout
@@ -57,26 +55,20 @@ def main(root):
     learns_nothing(root)  # not reused
 
     config.write_text(LEARNS)
-    result = quickstart(root)
-    assert result.returncode == 0, result
-    assert "quickstart: done in" in result.stdout and "unseen episodes solved" in result.stdout, result.stdout
+    out = quickstart(root).stdout
+    assert "quickstart: done in" in out and "unseen episodes solved" in out, out
     assert (root / "runs/quickstart/episodes.mp4").stat().st_size > 1000
     weights = root / "runs/quickstart/weights/best.safetensors"
     first = weights.stat().st_mtime_ns
-    again = quickstart(root)
-    assert again.returncode == 0 and "training: reused" in again.stdout, again
+    assert "training: reused" in quickstart(root).stdout
     assert weights.stat().st_mtime_ns == first
-    trained_anew = quickstart(root, "--again")
-    assert trained_anew.returncode == 0 and "training: configs" in trained_anew.stdout, trained_anew
+    assert "training: configs" in quickstart(root, "--again").stdout
     assert weights.stat().st_mtime_ns != first
 
     # Another config, which fails: the run that was good is no excuse.
     config.write_text(LEARNS_NOTHING)
     learns_nothing(root)
-    unknown = quickstart(root, "--agian")
-    assert unknown.returncode == 2 and "'--agian' is unknown" in unknown.stderr, unknown
+    assert "'--agian' is unknown" in quickstart(root, "--agian", status=2).stderr
 
 
-with tempfile.TemporaryDirectory() as name:
-    main(pathlib.Path(name))
-print("ok")
+main(scratch_folder())

@@ -1,50 +1,36 @@
-"""What TensorBoard shows of a run: hyperparameters, histograms of the weights and the film of the final evaluation, read
-with TensorBoard's own readers; also of a run that goes on.
+"""What TensorBoard shows of a run: hyperparameters, histograms of the weights and the film of the final evaluation,
+read with TensorBoard's own readers; also of a run that goes on.
 usage: tensorboard_events.py ENGRAM video|no_video"""
 
 import configparser
-import json
-import pathlib
 import re
 import struct
-import subprocess
 import sys
-import tempfile
 
 import numpy
-import safetensors.numpy
 from tensorboard.backend.event_processing import data_provider, plugin_event_multiplexer
 from tensorboard.context import RequestContext
 from tensorboard.plugins import base_plugin
 from tensorboard.plugins.hparams import api_pb2, backend_context, get_experiment, list_session_groups
 from tensorboard.util import tensor_util
 
-ENGRAM, VIDEO = sys.argv[1], sys.argv[2] == "video"
-TINY = [
-    "--task.name=visual_match", "--task.explore_steps=2", "--task.distractor_steps=5", "--task.reward_steps=4",
-    "--memory.name=gru", "--memory.width=8", "--network.hidden_width=16", "--learner.alpha=0.01",
-    "--run.random_episodes=2", "--replay.batch_episodes=2", "--evaluation.episodes=2", "--evaluation.every_steps=50",
-    "--evaluation.final_episodes=3", "--run.threads=1", "--device=cpu",
-]
+from program import engram, metrics, scratch_folder, tiny, weights, with_changes
+
+VIDEO = sys.argv[2] == "video"
+TINY = tiny("--task.name=visual_match", "--task.explore_steps=2", "--task.distractor_steps=5", "--task.reward_steps=4",
+            "--memory.name=gru", "--learner.alpha=0.01", "--evaluation.every_steps=50", "--evaluation.final_episodes=3")
 
 
-def tiny(*more):
-    """The options of TINY, but for those that `more` gives anew."""
-    names = {word.split("=")[0] for word in more}
-    return [*(word for word in TINY if word.split("=")[0] not in names), *more]
-
-
-def engram(folder, *arguments):
-    result = subprocess.run([ENGRAM, *arguments], cwd=folder, capture_output=True, text=True, timeout=300)
-    assert result.returncode == 0, f"{arguments}: {result.stderr}"
-    return result.stdout
+def train(*arguments):
+    engram("train", *arguments, saying=None, timeout=300)
 
 
 class Board:
     """What TensorBoard's server has of the runs under a folder."""
 
     def __init__(self, folder):
-        self.multiplexer = plugin_event_multiplexer.EventMultiplexer(tensor_size_guidance={"images": 0, "histograms": 0})
+        self.multiplexer = plugin_event_multiplexer.EventMultiplexer(
+            tensor_size_guidance={"images": 0, "histograms": 0})
         self.multiplexer.AddRunsFromDirectory(str(folder))
         self.multiplexer.Reload()
         self.provider = data_provider.MultiplexerDataProvider(self.multiplexer, str(folder))
@@ -66,11 +52,6 @@ class Board:
         return tag in self.multiplexer.Runs()[run]["tensors"]
 
 
-def rows_of(run, kind):
-    rows = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
-    return [row for row in rows if row["kind"] == kind]
-
-
 def check_hyperparameters(folder):
     board = Board(folder)
     infos = {info.name: info for info in board.experiment().hparam_infos}
@@ -87,20 +68,21 @@ def check_hyperparameters(folder):
     assert set(sessions) == {"a", "b"}, sessions
     hparams = sessions["a"].hparams
     assert hparams["memory.name"].string_value == "gru" and sessions["b"].hparams["memory.name"].string_value == "lstm"
-    assert hparams["run.seed"].number_value == 3 and sessions["b"].hparams["run.seed"].string_value == "18446744073709551615"
+    assert hparams["run.seed"].number_value == 3
+    assert sessions["b"].hparams["run.seed"].string_value == "18446744073709551615"
     assert hparams["learner.alpha"].number_value == 0.01 and hparams["task.active"].bool_value is False
     assert hparams["task.active"].HasField("bool_value") and hparams["task.colours"].string_value == "episode"
     session = sessions["a"].sessions[0]
     assert session.status == api_pb2.STATUS_SUCCESS and session.end_time_secs >= session.start_time_secs > 1e9, session
-    metrics = {(value.name.group, value.name.tag): value.value for value in session.metric_values}
-    final = rows_of(folder / "a", "final")[0]
-    assert metrics["", "final/success"] == struct.unpack("f", struct.pack("f", final["success"]))[0], metrics
+    shown = {(value.name.group, value.name.tag): value.value for value in session.metric_values}
+    final = metrics(folder / "a", "final")[0]
+    assert shown["", "final/success"] == struct.unpack("f", struct.pack("f", final["success"]))[0], shown
 
 
 def check_histograms(folder):
     board = Board(folder)
-    evaluations = [row["environment_steps"] for row in rows_of(folder / "a", "evaluation")]
-    last = safetensors.numpy.load_file(folder / "a/weights/last.safetensors")
+    evaluations = [row["environment_steps"] for row in metrics(folder / "a", "evaluation")]
+    last = weights(folder / "a")
     groups = {"backbone": ["backbone."], "actor": ["actor."], "critics": ["critic1.", "critic2."],
               "encoder": ["observation.", "convolution1.", "convolution2."]}
     for group, prefixes in groups.items():
@@ -113,7 +95,8 @@ def check_histograms(folder):
         assert numpy.isclose(left[0], values.min()) and numpy.isclose(right[-1], values.max()), group
         assert count.sum() == values.size and len(count) == 30, (group, count)
         # A weight at the edge of a bucket may be rounded to either side.
-        assert numpy.abs(count - expected).sum() <= 4 and numpy.allclose(right, edges[1:], atol=1e-6), (group, count, expected)
+        assert numpy.abs(count - expected).sum() <= 4, (group, count, expected)
+        assert numpy.allclose(right, edges[1:], atol=1e-6), (group, right, edges)
     covered = sum(tensor.size for name, tensor in last.items() if name.startswith(tuple(sum(groups.values(), []))))
     targets = sum(tensor.size for name, tensor in last.items() if name.startswith("target_"))
     assert covered + targets == sum(tensor.size for tensor in last.values())
@@ -131,7 +114,7 @@ def films(folder, run):
 
 def check_film(folder, run, moments):
     (step, width, height, gif), = films(folder, run)
-    assert step == rows_of(folder / run, "final")[-1]["environment_steps"]
+    assert step == metrics(folder / run, "final")[-1]["environment_steps"]
     assert gif[:6] == b"GIF89a" and gif[-1:] == b";", gif[:10]
     assert struct.unpack("<HH", gif[6:10]) == (width, height) and width > 500, (width, height)
     # Each graphic control extension, with the image descriptor behind it.
@@ -142,30 +125,27 @@ def check_film(folder, run, moments):
     assert len(gif) < 1_000_000, len(gif)
 
 
-with tempfile.TemporaryDirectory() as name:
-    folder = pathlib.Path(name)
-    engram(folder, "train", "--run=a", *tiny("--run.steps=120", "--seed=3"))
-    engram(folder, "train", "--run=b",
-           *tiny("--run.steps=30", "--memory.name=lstm", "--memory.width=9", "--seed=18446744073709551615"))
-    check_hyperparameters(folder)
-    check_histograms(folder)
-    if not VIDEO:
-        assert films(folder, "a") == []
-    else:
-        check_film(folder, "a", 12)
-    # A finished run that goes on has one film, of its new end, and its hyperparameters still.
-    engram(folder, "train", "--resume=a", "--run.steps=200")
-    if VIDEO:
-        check_film(folder, "a", 12)
-    check_hyperparameters(folder)
-    check_histograms(folder)
-    assert len(Board(folder).multiplexer.Tensors("a", "_hparams_/session_end_info")) == 1
-    # A long episode is thinned out, and without a final evaluation there is no film.
-    engram(folder, "train", "--run=long",
-           *tiny("--task.distractor_steps=594", "--run.steps=700", "--evaluation.every_steps=100000",
-                 "--evaluation.episodes=1", "--evaluation.final_episodes=1"))
-    if VIDEO:
-        check_film(folder, "long", 200 + 1)
-    engram(folder, "train", "--run=none", *tiny("--run.steps=30", "--evaluation.final_episodes=0"))
-    assert films(folder, "none") == []
-print("ok")
+folder = scratch_folder()
+train("a", *with_changes(TINY, "--run.steps=120", "--seed=3"))
+train("b", *with_changes(TINY, "--run.steps=30", "--memory.name=lstm", "--memory.width=9",
+                         "--seed=18446744073709551615"))
+check_hyperparameters(folder)
+check_histograms(folder)
+if not VIDEO:
+    assert films(folder, "a") == []
+else:
+    check_film(folder, "a", 12)
+# A finished run that goes on has one film, of its new end, and its hyperparameters still.
+train("--resume=a", "--run.steps=200")
+if VIDEO:
+    check_film(folder, "a", 12)
+check_hyperparameters(folder)
+check_histograms(folder)
+assert len(Board(folder).multiplexer.Tensors("a", "_hparams_/session_end_info")) == 1
+# A long episode is thinned out, and without a final evaluation there is no film.
+train("long", *with_changes(TINY, "--task.distractor_steps=594", "--run.steps=700", "--evaluation.every_steps=100000",
+                            "--evaluation.episodes=1", "--evaluation.final_episodes=1"))
+if VIDEO:
+    check_film(folder, "long", 200 + 1)
+train("none", *with_changes(TINY, "--run.steps=30", "--evaluation.final_episodes=0"))
+assert films(folder, "none") == []

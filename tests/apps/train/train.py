@@ -5,50 +5,36 @@ import json
 import math
 import os
 import pathlib
-import signal
 import struct
-import subprocess
-import sys
-import tempfile
 
 import numpy
 import safetensors.numpy
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
-ENGRAM = sys.argv[1]
-
-
-def engram(folder, *arguments):
-    result = subprocess.run([ENGRAM, *arguments], cwd=folder, capture_output=True, text=True, timeout=120)
-    assert result.returncode == 0, f"{arguments}: {result.stderr}"
-    assert result.stderr == "", result.stderr
-    return result.stdout
+from program import config_text, engram, engram_json, json_lines, metrics, refused, scratch_folder, start, stop, weights
 
 
 def check_kernels_required(folder):
-    result = subprocess.run([ENGRAM, "train", "runs/required", "--device", "cpu", "--task.name", "tmaze",
-                             "--run.kernels", "require"], cwd=folder, capture_output=True, text=True, timeout=120)
-    assert result.returncode == 2 and not (folder / "runs/required").exists(), result
-    assert "run.kernels require: backbone would be computed by LibTorch and own loops in float32, because " in result.stderr, result
+    refused("train", "runs/required", "--device", "cpu", "--task.name", "tmaze", "--run.kernels", "require",
+            saying="run.kernels require: backbone would be computed by LibTorch and own loops in float32, because ")
+    assert not (folder / "runs/required").exists()
 
 
 def check_run_directory(folder):
     run = folder / "runs/a"
     config = (run / "config.ini").read_text()
-    for line in ("format = 2", "seed = 7", "name = tmaze", "corridor_length = 9", "name = lstm", "width = 12", "gamma = 0.99",
-                 "capacity_steps = 250000"):
+    for line in ("format = 2", "seed = 7", "name = tmaze", "corridor_length = 9", "name = lstm", "width = 12",
+                 "gamma = 0.99", "capacity_steps = 250000"):
         assert line in config.splitlines(), line
     about = json.loads((run / "about.json").read_text())
     assert about["command_line"][:2] == ["engram", "train"] and about["device"] == "cpu", about
     assert [road["part"] for road in about["roads"]] == ["backbone", "heads", "encoder", "loss", "acting"], about
     assert all(road["road"] and road["reason"] for road in about["roads"]), about
-    rows = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
-    train = [row for row in rows if row["kind"] == "train"]
-    evaluations = [row for row in rows if row["kind"] == "evaluation"]
+    rows, train, evaluations = metrics(run), metrics(run, "train"), metrics(run, "evaluation")
     for key in ("environment_steps", "updates", "episodes", "return", "success", "critic_loss",
                 "actor_loss", "entropy", "alpha"):
         assert math.isfinite(train[-1][key]), key
-    timings = [json.loads(line) for line in (run / "timings.jsonl").read_text().splitlines()]
+    timings = json_lines(run / "timings.jsonl")
     assert [(row["kind"], row["environment_steps"]) for row in timings] == [
         (row["kind"], row["environment_steps"]) for row in rows]
     for key in ("wall_seconds", "steps_per_second", "updates_per_second"):
@@ -91,24 +77,24 @@ def check_run_directory(folder):
                             for row in expected], (kind, tag)
 
     for which in ("best", "last"):
-        file = run / f"weights/{which}.safetensors"
-        tensors = safetensors.numpy.load_file(file)
-        assert all(numpy.isfinite(tensor).all() for tensor in tensors.values())
-        with safetensors.safe_open(file, "numpy") as opened:
+        assert all(numpy.isfinite(tensor).all() for tensor in weights(run, which).values())
+        with safetensors.safe_open(run / f"weights/{which}.safetensors", "numpy") as opened:
             assert opened.metadata()["config"] == config
     assert not list(run.rglob("*.partial*"))
 
 
 def check_preset(folder):
     """The command line's preset wins over the file, says so, and a run that goes on has it, too."""
-    command = ["train", "runs/preset", "--config", "c.ini", "--resume", "auto", "--device", "cpu", "--run.random_episodes", "1",
-               "--run.updates_per_step", "0", "--evaluation.final_episodes", "0", "--task.preset", "tmaze_passive_50"]
-    said = "task.preset 'tmaze_passive_50' of the command line overrides config file 'c.ini': task.corridor_length = 50, not 8"
-    assert said in engram(folder, *command, "--run.steps", "60")
+    command = ["train", "runs/preset", "--config", "c.ini", "--resume", "auto", "--device", "cpu",
+               "--run.random_episodes", "1", "--run.updates_per_step", "0", "--evaluation.final_episodes", "0",
+               "--task.preset", "tmaze_passive_50"]
+    said = ("task.preset 'tmaze_passive_50' of the command line overrides config file 'c.ini': "
+            "task.corridor_length = 50, not 8")
+    assert said in engram(*command, "--run.steps", "60")
     assert "corridor_length = 50\n" in (folder / "runs/preset/config.ini").read_text()
-    output = engram(folder, *command, "--run.steps", "70")
+    output = engram(*command, "--run.steps", "70")
     assert output.startswith("Going on") and said in output, output
-    output = engram(folder, "train", "--resume", "runs/preset", "--run.steps", "80")
+    output = engram("train", "--resume", "runs/preset", "--run.steps", "80")
     assert output.startswith("Going on") and "overrides" not in output, output
 
 
@@ -116,7 +102,7 @@ def check_drawn_for_the_run(folder):
     agreed = []
     for colours, seed in ("episode", 0), ("fixed", 0), ("reference", 0), ("reference", 12):
         run = f"runs/{colours}{seed}"
-        output = engram(folder, "train", run, "--device", "cpu", "--seed", str(seed), "--task.colours", colours,
+        output = engram("train", run, "--device", "cpu", "--seed", str(seed), "--task.colours", colours,
                         "--task.distractor_steps", "0", "--memory.name", "none", "--memory.width", "4",
                         "--network.hidden_width", "4", "--run.steps", "30", "--run.random_episodes", "1",
                         "--evaluation.final_episodes", "0")
@@ -137,16 +123,16 @@ def check_drawn_for_the_run(folder):
 
 
 def check_evaluate(folder):
-    result = json.loads(engram(folder, "evaluate", "runs/a", "--episodes=40", "--json"))
+    result = engram_json("evaluate", "runs/a", "--episodes=40")
     for kind in ("greedy", "sampled"):
         low, high = result[kind]["success_interval"]
         assert 0 <= low <= result[kind]["success"] <= high <= 1 and low < high, result
     assert result["chance_success"] == 0.5 and result["episodes"] == 40
-    assert result == json.loads(engram(folder, "evaluate", "runs/a", "--episodes=40", "--json", "--weights=best"))
-    text = engram(folder, "evaluate", "runs/a", "--episodes=40", "--weights=last")
+    assert result == engram_json("evaluate", "runs/a", "--episodes=40", "--weights=best")
+    text = engram("evaluate", "runs/a", "--episodes=40", "--weights=last")
     assert "greedy" in text and "chance" in text and "last weights" in text, text
 
-    engram(folder, "evaluate", "runs/a", "--episodes=5", "--trace=t.safetensors")
+    engram("evaluate", "runs/a", "--episodes=5", "--trace=t.safetensors")
     trace = safetensors.numpy.load_file(folder / "t.safetensors")
     shapes = {name: tensor.shape for name, tensor in trace.items()}
     assert shapes == {"observations": (50, 2), "features": (50, 12), "action_probabilities": (50, 4),
@@ -157,54 +143,51 @@ def check_evaluate(folder):
     assert ((last_rewards > 0) == (trace["successes"] == 1)).all()
 
 
-def check_threads(folder):
+def check_threads():
     """The published size gets every processor, and threads that leave theirs to others while they wait."""
     environment = {key: value for key, value in os.environ.items() if key not in ("OMP_WAIT_POLICY", "GOMP_SPINCOUNT")}
-    process = subprocess.Popen([ENGRAM, "train", "--run", "runs/large", "--device", "cpu"], cwd=folder, env=environment,
-                               stdout=subprocess.PIPE, text=True)
+    process = start("train", "--run", "runs/large", "--device", "cpu", env=environment)
     first = process.stdout.readline()
     process.stdout.readline()  # its first checkpoint: it listens to signals
     own = pathlib.Path(f"/proc/{process.pid}/environ").read_bytes().split(b"\0")
-    process.send_signal(signal.SIGTERM)
-    process.communicate(timeout=120)
-    assert process.returncode == 128 + signal.SIGTERM, process.returncode
+    stop(process)
     if "CPU threads (large network)" in first:
         assert b"OMP_WAIT_POLICY=passive" in own, own
     else:
         assert "1 CPU thread (one processor)" in first, first
 
 
-def check_help(folder):
-    assert "train" in engram(folder, "--help")
-    assert "LibTorch" in engram(folder, "--version")
-    text = engram(folder, "train", "--help")
-    for option in ("--run.seed", "--task.distractor_steps", "--memory.window", "--learner.gamma", "--replay.capacity_steps"):
+def check_help():
+    assert "train" in engram("--help")
+    assert "LibTorch" in engram("--version")
+    text = engram("train", "--help")
+    for option in ("--run.seed", "--task.distractor_steps", "--memory.window", "--learner.gamma",
+                   "--replay.capacity_steps"):
         assert option in text, option
-    assert "--task.corridor_length" in engram(folder, "train", "--help", "--task.name=tmaze")
-    assert "features [M, D]" in engram(folder, "evaluate", "--help")
-    listed = json.loads(engram(folder, "list", "--json"))
+    assert "--task.corridor_length" in engram("train", "--help", "--task.name=tmaze")
+    assert "features [M, D]" in engram("evaluate", "--help")
+    listed = engram_json("list")
     assert {task["name"] for task in listed["tasks"]} >= {"visual_match", "key_to_door", "tmaze"}
     assert {item["name"] for item in listed["backbones"]} >= {"transformer", "deltanet", "hqlt", "lstm", "gru", "none"}
-    text = engram(folder, "list", "presets")
+    text = engram("list", "presets")
     for preset in listed["presets"]:
         assert preset["name"] in text, preset
-    assert max(map(len, engram(folder, "train", "--help").splitlines())) <= 110
+    assert max(map(len, engram("train", "--help").splitlines())) <= 110
 
 
-with tempfile.TemporaryDirectory() as name:
-    folder = pathlib.Path(name)
-    (folder / "c.ini").write_text(
-        "[task]\nname = tmaze\ncorridor_length = 8\n[memory]\nname = lstm\nwidth = 12\n[network]\nhidden_width = 16\n"
-        "[run]\nsteps = 400\nrandom_episodes = 4\nthreads = 1\nreport_seconds = 0.05\nmetrics_every_steps = 50\n"
-        "[evaluation]\nevery_steps = 150\nepisodes = 5\n[replay]\nbatch_episodes = 8\n")
-    output = engram(folder, "train", "runs/a", "--config", "c.ini", "--seed", "7", "--task.corridor-length", "9",
-                    "--device", "cpu", "--run.device=cpu", "--replay.capacity_steps=2.5e5")
-    assert "engram evaluate runs/a" in output, output
-    check_run_directory(folder)
-    check_kernels_required(folder)
-    check_drawn_for_the_run(folder)
-    check_preset(folder)
-    check_evaluate(folder)
-    check_threads(folder)
-    check_help(folder)
-print("ok")
+folder = scratch_folder()
+(folder / "c.ini").write_text(config_text(
+    "--task.name=tmaze", "--task.corridor_length=8", "--memory.name=lstm", "--memory.width=12",
+    "--network.hidden_width=16", "--run.steps=400", "--run.random_episodes=4", "--run.threads=1",
+    "--run.report_seconds=0.05", "--run.metrics_every_steps=50", "--evaluation.every_steps=150",
+    "--evaluation.episodes=5", "--replay.batch_episodes=8"))
+output = engram("train", "runs/a", "--config", "c.ini", "--seed", "7", "--task.corridor-length", "9",
+                "--device", "cpu", "--run.device=cpu", "--replay.capacity_steps=2.5e5")
+assert "engram evaluate runs/a" in output, output
+check_run_directory(folder)
+check_kernels_required(folder)
+check_drawn_for_the_run(folder)
+check_preset(folder)
+check_evaluate(folder)
+check_threads()
+check_help()

@@ -1,5 +1,5 @@
-"""Types what docs/start/tutorial.md and then docs/use/weights.md say to type, with fewer steps and seeds. It works, and prints what
-stands there but for the figures; budgets are the very ones. What the quickstart does is another test's.
+"""Types what docs/start/tutorial.md and then docs/use/weights.md say to type, with fewer steps and seeds. It works, and
+prints what stands there but for the figures; budgets are the very ones. What the quickstart does is another test's.
 
     tutorial.py ENGRAM DOCS
 """
@@ -8,11 +8,11 @@ import json
 import os
 import pathlib
 import re
-import subprocess
 import sys
-import tempfile
 
-ENGRAM, DOCS = pathlib.Path(sys.argv[1]), pathlib.Path(sys.argv[2])
+from program import ENGRAM, call, scratch_folder
+
+DOCS = pathlib.Path(sys.argv[2]).resolve()
 FEWER = 25  # times fewer steps of training, and between evaluations
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 NUMBER = re.compile(r"(\d+[dhms])+\b|-?\d+([.,]\d+)*[kM]?")
@@ -53,9 +53,7 @@ class Reader:
         self.environment = {**os.environ, "PATH": f"{root}/bin:{os.environ['PATH']}", "CUDA_VISIBLE_DEVICES": ""}
 
     def run(self, *command):
-        result = subprocess.run(command, cwd=self.root, env=self.environment, capture_output=True, text=True, timeout=300)
-        assert result.returncode == 0, (command, result)
-        self.printed = result.stdout
+        self.printed = call(*command, env=self.environment, saying=None, timeout=300).stdout
 
     def read(self, page):
         text = page.read_text()
@@ -75,18 +73,16 @@ class Reader:
                     assert line in ("...", *fixed_parts(self.printed)), f"{page}: {line} is not in\n{self.printed}"
 
 
-with tempfile.TemporaryDirectory() as name:
-    reader = Reader(pathlib.Path(name))
-    tutorial = DOCS / "start/tutorial.md"
-    reader.read(tutorial)
-    reader.read(DOCS / "use/weights.md")
-    runs, budgets, success = (reader.root / "runs"), [], []
-    for row in cells(tutorial.read_text()):
-        (budgets if len(row) == 4 else success).append(row)
-    plan = json.loads((runs / "compare/plan.json").read_text())["runs"]
-    planned = {run["backbone"]: [str(run[key]) for key in ("width", "mlp_width", "parameters")] for run in plan}
-    assert {backbone: sizes for backbone, *sizes in budgets[1:]} == planned, planned
-    reported = {row[0]: len(row) for row in cells((runs / "compare/report/report.md").read_text().replace("\\", ""))}
-    assert len(success) == 6 and all(reported[row[0]] == len(row) for row in success), (success, reported)
-    assert "name = none" in (runs / "mine_none/config.ini").read_text()
-print("ok")
+reader = Reader(scratch_folder())
+tutorial = DOCS / "start/tutorial.md"
+reader.read(tutorial)
+reader.read(DOCS / "use/weights.md")
+runs, budgets, success = (reader.root / "runs"), [], []
+for row in cells(tutorial.read_text()):
+    (budgets if len(row) == 4 else success).append(row)
+plan = json.loads((runs / "compare/plan.json").read_text())["runs"]
+planned = {run["backbone"]: [str(run[key]) for key in ("width", "mlp_width", "parameters")] for run in plan}
+assert {backbone: sizes for backbone, *sizes in budgets[1:]} == planned, planned
+reported = {row[0]: len(row) for row in cells((runs / "compare/report/report.md").read_text().replace("\\", ""))}
+assert len(success) == 6 and all(reported[row[0]] == len(row) for row in success), (success, reported)
+assert "name = none" in (runs / "mine_none/config.ini").read_text()
