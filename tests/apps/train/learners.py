@@ -1,0 +1,58 @@
+"""Every learner trains, is killed and goes on to the very bytes of an uninterrupted run, does a run together with
+another rank, and its agents are evaluated, diagnosed, traced and filmed.
+
+    learners.py ENGRAM video|no_video
+"""
+
+import os
+import sys
+
+from program import (ENGRAM, call, checkpoints, engram, engram_json, kill, metrics, refused, same_outcome,
+                     scratch_folder, start, tiny, wait_for)
+
+VIDEO = sys.argv[2] == "video"
+SCALARS = {"sac": {"critic_loss", "actor_loss", "entropy", "alpha", "mean_q", "gradient_norm"},
+           "dqn": {"critic_loss", "mean_q", "gradient_norm"}}
+
+
+def check(name, folder):
+    whole, killed, together = (folder / run for run in ("whole", "killed", "together"))
+    settings = tiny(f"--learner.name={name}", "--run.steps=600", "--run.num_envs=2", "--checkpoint.every_steps=10",
+                    "--run.metrics_every_steps=100")
+    engram("train", whole, *settings)
+    rows = metrics(whole, "train")
+    assert SCALARS[name] <= rows[-1].keys() and not (SCALARS["sac"] - SCALARS[name]) & rows[-1].keys(), rows[-1]
+    assert f"[learner]\nname = {name}\n" in (whole / "config.ini").read_text()
+
+    process = start("train", killed, *settings)
+    wait_for(lambda: len(checkpoints(killed)) > 1 and metrics(killed, "train"), process)
+    kill(process)
+    engram("train", "--resume", killed)
+    same_outcome(whole, killed)
+    other = next(own for own in SCALARS if own != name)
+    refused("train", "--resume", killed, f"--learner.name={other}",
+            saying=f"made with learner.name = {name} and cannot go on with {other}")
+
+    found = engram_json("evaluate", whole, "--episodes=20", "--device=cpu", "--trace", "trace.safetensors")
+    assert 0 <= found["greedy"]["success"] <= 1 and os.path.getsize("trace.safetensors") > 0, found
+    found = engram_json("diagnose", whole, "--episodes=20", "--device=cpu")
+    assert found["learner"] == name and found["gamma"] == 0.99 and ("alpha" in found) == (name == "sac"), found
+    assert found["greedy"]["phases"], found
+    if VIDEO:
+        engram("render", whole, "--output", "film.gif", "--episodes=1", saying=None)
+        assert os.path.getsize("film.gif") > 0
+    found = engram_json("inspect", whole)
+    assert found["config"]["learner.name"] == name, found["config"]
+
+    # Two ranks, of which each is a program.
+    ranks = {**os.environ, "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(29500 + os.getpid() % 3000)}
+    process = start("train", together, *settings, env={**ranks, "RANK": "1", "LOCAL_RANK": "1"})
+    call(ENGRAM, "train", together, *settings, env={**ranks, "RANK": "0", "LOCAL_RANK": "0"})
+    out, err = process.communicate(timeout=60)
+    assert process.returncode == 0, (out, err)
+    assert metrics(together, "train")[-1]["environment_steps"] >= 600
+
+
+for learner in SCALARS:
+    check(learner, scratch_folder())
+print("ok")
