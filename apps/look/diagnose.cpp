@@ -18,6 +18,7 @@
 #include "apps/cli/command_line.h"
 #include "apps/cli/commands.h"
 #include "apps/cli/screen_table.h"
+#include "apps/cli/threads.h"
 #include "apps/look/diagnose_meaning.h"
 #include "apps/look/inspect.h"
 #include "apps/look/played_weights.h"
@@ -231,7 +232,7 @@ std::string meaning_text(const Findings& findings, const TrainedAgent& agent) {
 }
 
 void print_json(const std::string& directory, const DiagnoseOptions& options, const Findings& findings,
-                TrainedAgent& agent) {
+                const TrainedAgent& agent) {
   const std::optional<double> chance = agent.config.task.info().chance_success;
   Json json = {{"run", directory},
                {"weights", name_of(options.weights)},
@@ -239,7 +240,7 @@ void print_json(const std::string& directory, const DiagnoseOptions& options, co
                {"task", agent.config.task.name()},
                {"backbone", agent.config.memory.name()},
                {"chance_success", chance ? Json(*chance) : Json()},
-               {"differs", differs_json(agent.config, agent.elsewhere)},
+               {"differs", differs_json(agent.elsewhere)},
                {"learner", agent.config.learner.name()}};
   for (const auto& [name, value, source] : findings.judged_by) {
     json[name] = value;
@@ -257,9 +258,8 @@ void print_text(const DiagnoseOptions& options, const Findings& findings, const 
   std::printf("%s on %s, %s weights, of step %lld; 95%% intervals in brackets\ncomputed by %s\n",
               agent.config.memory.name().c_str(), agent.config.task.name().c_str(), name_of(options.weights),
               static_cast<long long>(findings.weights_steps), threads.text().c_str());
-  for (const TaskDifference& difference : agent.elsewhere)
-    std::printf("trained with %s %s, diagnosed with %s\n", difference.key.c_str(), difference.trained.c_str(),
-                difference.played.c_str());
+  for (const OptionDifference& option : agent.elsewhere)
+    std::printf("trained with %s %s, diagnosed with %s\n", option.name.c_str(), option.before.c_str(), option.now.c_str());
   std::string judged_by;
   for (const auto& [name, value, source] : findings.judged_by)
     judged_by +=

@@ -17,6 +17,7 @@
 #include "agents/study/trace.h"
 #include "apps/cli/command_line.h"
 #include "apps/cli/commands.h"
+#include "apps/cli/threads.h"
 #include "apps/look/inspect.h"
 #include "apps/look/played_weights.h"
 #include "base/error.h"
@@ -163,16 +164,15 @@ void evaluate_once(const std::string& run, const EvaluateOptions& options, const
   const MeasuredEpisodes sampled = play(agent, stage, ActionChoice::kSample);
   if (options.json) {
     Json result = json_of(run, options, agent.config);
-    result["differs"] = differs_json(agent.config, agent.elsewhere);
+    result["differs"] = differs_json(agent.elsewhere);
     result["greedy"] = measured_json(greedy);
     result["sampled"] = measured_json(sampled);
     std::cout << json_text(result, 2) << std::endl;
     return;
   }
   print_title(options, agent.config, stage);
-  for (const TaskDifference& difference : agent.elsewhere)
-    std::printf("trained with %s %s, evaluated with %s\n", difference.key.c_str(), difference.trained.c_str(),
-                difference.played.c_str());
+  for (const OptionDifference& option : agent.elsewhere)
+    std::printf("trained with %s %s, evaluated with %s\n", option.name.c_str(), option.before.c_str(), option.now.c_str());
   print_measured("greedy", greedy);
   print_measured("sampled", sampled);
   if (const auto chance = agent.config.task.info().chance_success)
@@ -208,7 +208,7 @@ void print_point(const std::string& value, const RangePoint& point) {
 void evaluate_range(const std::string& directory, const EvaluateOptions& options, const Stage& stage) {
   const EvaluationRange range = parse_range(options.range);
   const RunDirectory run = RunDirectory::open(directory);
-  Config trained = read_config(run.config_file());
+  const Config trained = read_config(run.config_file());
   check_range(range, trained);
   RangeEvaluations evaluations;
   if (options.keep) {
@@ -216,11 +216,11 @@ void evaluate_range(const std::string& directory, const EvaluateOptions& options
     evaluations = kept_evaluations(run, options.episodes);
   }
 
-  const OptionList task = trained.task.options();
-  const Option& option = *std::ranges::find(task.options(), range.key, &Option::name);  // check_range() has found it
+  const std::vector<OptionValue> options_of_task = trained.task.values();
+  const OptionValue& option = *std::ranges::find(options_of_task, range.key, &OptionValue::name);
   if (!options.json) {
     print_title(options, trained, stage);
-    std::printf("trained with %s %s\n%12s  %-24s  %-24s\n", range.key.c_str(), option.get().c_str(), "evaluated",
+    std::printf("trained with %s %s\n%12s  %-24s  %-24s\n", range.key.c_str(), option.text.c_str(), "evaluated",
                 "greedy success, %", "sampled success, %");
   }
   Json points = Json::array();
@@ -238,7 +238,7 @@ void evaluate_range(const std::string& directory, const EvaluateOptions& options
   }
   if (!options.json) return;
   Json result = json_of(directory, options, trained);
-  result["trained"] = {{range.key, value_json(option, option.get())}};
+  result["trained"] = {{range.key, value_json(option.allowed, option.text)}};
   result["evaluations"] = std::move(points);
   std::cout << json_text(result, 2) << std::endl;
 }

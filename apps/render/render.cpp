@@ -18,6 +18,7 @@
 #include "agents/run/trained_agent.h"
 #include "apps/cli/command_line.h"
 #include "apps/cli/commands.h"
+#include "apps/cli/threads.h"
 #include "apps/look/played_weights.h"
 #include "apps/render/filmed_decision.h"
 #include "apps/render/memory_strips.h"
@@ -237,10 +238,9 @@ bool is_wanted(const RenderOptions& options, bool ended, bool success) {
 }
 
 // "tmaze: active false, corridor_length 50 ..."
-std::string task_text(TaskConfig task) {
+std::string task_text(const TaskConfig& task) {
   std::string text = task.name();
-  const OptionList options = task.options();
-  for (const Option& option : options.options()) text += ", " + option.name + " " + option.get();
+  for (const OptionValue& option : task.values()) text += ", " + option.name + " " + option.text;
   return text;
 }
 
