@@ -10,6 +10,7 @@
 #include "nn/device/gpu_share.h"
 #include "nn/device/product_check.h"
 #include "nn/layers/seeded_generator.h"
+#include "storage/safetensors_summary.h"
 #include "storage/settings.h"
 #include "storage/weights.h"
 
@@ -52,7 +53,7 @@ TrainedAgent load_trained_agent(const std::filesystem::path& run_directory, Whic
                                 const Settings& task_settings) {
   const RunDirectory run = RunDirectory::open(run_directory);
   const Config trained = read_config(run.config_file());
-  TrainedAgent agent{with_task_settings(trained, task_settings), {}, nullptr};
+  TrainedAgent agent{with_task_settings(trained, task_settings), {}, nullptr, which};
   agent.elsewhere = differences(trained.task.values(), agent.config.task.values());
   const std::filesystem::path file = run.weights_file(which);
   if (which == WhichWeights::kBest && !std::filesystem::exists(file) &&
@@ -64,6 +65,15 @@ TrainedAgent load_trained_agent(const std::filesystem::path& run_directory, Whic
   load_module_weights(*agent.network, weights, "weights file '" + file.string() + "'");
   agent.network->train(agent.config.evaluation.dropout);
   return agent;
+}
+
+WeightsAge read_weights_age(const RunDirectory& run, WhichWeights which) {
+  const std::filesystem::path file = run.weights_file(which);
+  const SafetensorsSummary contents = summarize_safetensors(file);
+  const auto steps = count_entry(contents, "environment_steps"), updates = count_entry(contents, "updates");
+  if (!steps || !updates)
+    throw UserError("weights file '" + file.string() + "' does not say after how many steps it was written");
+  return {*steps, *updates};
 }
 
 AgentToAdapt load_agent_to_adapt(const std::filesystem::path& run_directory, const SettingsLayers& layers) {

@@ -29,6 +29,9 @@ struct TrainedAgent {
   Config config;                            // with the options of the task that it is to play
   std::vector<OptionDifference> elsewhere;  // where these are not the ones that it was trained with
   std::shared_ptr<AgentNetwork> network;    // in the mode of its evaluations (evaluation.dropout), on the device
+  WhichWeights weights = WhichWeights::kBest;
+
+  torch::Device device() const { return network->parameters().front().device(); }
 };
 
 // `task_settings`: what to play instead of the run's own task (with_task_settings()). Throws UserError if the folder is
@@ -36,6 +39,13 @@ struct TrainedAgent {
 // task than the config, or the agent cannot play that task. Weights that say nothing, of another program, are taken.
 TrainedAgent load_trained_agent(const std::filesystem::path& run_directory, WhichWeights which, torch::Device device,
                                 const Settings& task_settings = {});
+
+// When weights were written, in a run's steps and updates.
+struct WeightsAge {
+  std::int64_t environment_steps, updates;
+};
+// Throws UserError if their file is missing or damaged, or does not say.
+WeightsAge read_weights_age(const RunDirectory& run, WhichWeights which);
 
 // A trained agent to begin a new run with.
 struct AgentToAdapt {

@@ -2,7 +2,6 @@
 #include "apps/look/inspect.h"
 
 #include <algorithm>
-#include <charconv>
 #include <cstdio>
 #include <fstream>
 #include <iostream>
@@ -120,14 +119,6 @@ void refuse_other_file(const std::filesystem::path& file) {
 
 }  // namespace
 
-std::optional<std::int64_t> count_entry(const SafetensorsSummary& contents, const std::string& key) {
-  const std::string text = entry(contents, key);
-  std::int64_t number = -1;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (error != std::errc{} || end != text.data() + text.size() || number < 0) return std::nullopt;
-  return number;
-}
-
 std::string digest_text(const SafetensorsSummary& contents) { return contents.digest_checked ? "checked" : "none"; }
 
 std::string bytes_text(std::uint64_t bytes) {
@@ -167,8 +158,8 @@ Json config_json(const Config& config) {
 
 void print_settings(const Config& config) {
   const Config defaults = Config::from_settings({{"task.name", config.task.name()},
-                                           {"memory.name", config.memory.name()},
-                                           {"learner.name", config.learner.name()}});
+                                                 {"memory.name", config.memory.name()},
+                                                 {"learner.name", config.learner.name()}});
   ScreenTable table({{"setting"}, {"value"}, {"default"}});
   for (const auto& [name, allowed, usual, value] : differences(defaults.values(), config.values()))
     table.add({name, value, usual.empty() ? "none" : usual});
@@ -199,13 +190,6 @@ FileFacts read_file_facts(const std::filesystem::path& file) {
   } catch (const UserError& error) {
     facts.config_damage = error.what();
   }
-  return facts;
-}
-
-FileFacts read_weights_facts(const RunDirectory& run, WhichWeights which) {
-  FileFacts facts = read_file_facts(run.weights_file(which));
-  if (!facts.steps || !facts.updates)
-    throw UserError("weights file '" + facts.file.string() + "' does not say after how many steps it was written");
   return facts;
 }
 

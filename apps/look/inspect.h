@@ -29,9 +29,6 @@ struct FileFacts {
 
 // Throws UserError for a missing or damaged file, and for one that is no file of tensors at all.
 FileFacts read_file_facts(const std::filesystem::path& file);
-// Those of weights in a run directory. Throws UserError also if they do not say when they were written: they have steps
-// and updates.
-FileFacts read_weights_facts(const RunDirectory& run, WhichWeights which);
 nlohmann::ordered_json file_json(const FileFacts& facts);
 void print_file(const FileFacts& facts);
 
@@ -44,9 +41,6 @@ void print_run(const std::filesystem::path& folder);
 // Throw UserError if its experiment cannot be read.
 nlohmann::ordered_json comparison_json(const std::filesystem::path& folder);
 void print_comparison(const std::filesystem::path& folder);
-
-// A whole number >= 0 in the metadata of a file; none where it is anything else.
-std::optional<std::int64_t> count_entry(const SafetensorsSummary& contents, const std::string& key);
 
 // "checked" or "none".
 std::string digest_text(const SafetensorsSummary& contents);
