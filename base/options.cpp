@@ -121,6 +121,12 @@ void OptionList::add_choice(std::string_view key, const std::vector<std::string>
       std::move(get));
 }
 
+std::vector<OptionValue> OptionList::values() const {
+  std::vector<OptionValue> values;
+  for (const Option& option : options_) values.push_back({option.name, option.get(), option.allowed, option.help});
+  return values;
+}
+
 void OptionList::set(const std::string& name, const std::string& value) {
   std::vector<std::string> names;
   for (const Option& option : options_) {
@@ -141,6 +147,19 @@ void OptionList::renewed_by(std::function<std::string(const std::string&, int)> 
 
 void OptionList::append(OptionList other) {
   for (Option& option : other.options_) options_.push_back(std::move(option));
+}
+
+std::string value_text(const std::vector<OptionValue>& values, std::string_view name) {
+  const auto found = std::ranges::find(values, name, &OptionValue::name);
+  return found == values.end() ? "" : found->text;
+}
+
+std::vector<OptionDifference> differences(const std::vector<OptionValue>& before, const std::vector<OptionValue>& now) {
+  std::vector<OptionDifference> differing;
+  for (std::size_t i = 0; i < before.size(); ++i)
+    if (before[i].text != now[i].text)
+      differing.push_back({before[i].name, before[i].allowed, before[i].text, now[i].text});
+  return differing;
 }
 
 std::string renewed_entry(const std::string& entry, const OptionList& options, int format) {

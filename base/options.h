@@ -51,6 +51,16 @@ struct Option {
   std::function<std::string(const std::string& text, int format)> renewed = {};
 };
 
+// What an option says of an object at one time, bound to nothing.
+struct OptionValue {
+  std::string name, text, allowed, help;  // text: as Option::get() gives it
+};
+
+// An option that has two values.
+struct OptionDifference {
+  std::string name, allowed, before, now;
+};
+
 class OptionList {
  public:
   // Names get the prefix "section."; an empty section gives plain names.
@@ -84,6 +94,7 @@ class OptionList {
   void renewed_by(std::function<std::string(const std::string& text, int format)> renewed);
 
   const std::vector<Option>& options() const { return options_; }
+  std::vector<OptionValue> values() const;
 
   // Sets the option called `name` (section.key). Throws UserError for an unknown name (with the nearest known
   // one) or a value that is ill-typed or out of bounds.
@@ -101,6 +112,11 @@ class OptionList {
   std::string section_;
   std::vector<Option> options_;
 };
+
+// The text of the option called `name`; empty where there is none.
+std::string value_text(const std::vector<OptionValue>& values, std::string_view name);
+// Where two objects of the same options differ, in their order.
+std::vector<OptionDifference> differences(const std::vector<OptionValue>& before, const std::vector<OptionValue>& now);
 
 // An entry "name:key=value" (base/text.h) from a config of an earlier format in today's words, with what it meant by
 // leaving keys out. `options`: those of what it names, with its defaults.

@@ -81,6 +81,7 @@ class TaskConfig {
   const std::string& name() const { return name_; }
   // Options under the section "task", bound to this object.
   OptionList options();
+  std::vector<OptionValue> values() const { return TaskConfig(*this).options().values(); }
   // Throws UserError if a value is out of bounds or values contradict each other.
   void check() const { options_->check_all(); }
   // What the task looks like with these options.

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <charconv>
 #include <cstddef>
 #include <cstdint>
 #include <fstream>
@@ -381,6 +382,16 @@ SafetensorsSummary summarize_safetensors(std::istream& stream, std::uint64_t byt
 
 SafetensorsSummary summarize_safetensors(const std::filesystem::path& file, const std::string& what) {
   return read_file(file, what + " '" + file.string() + "'", read_summary);
+}
+
+std::optional<std::int64_t> count_entry(const SafetensorsSummary& contents, const std::string& key) {
+  const auto found = contents.metadata.find(key);
+  if (found == contents.metadata.end()) return std::nullopt;
+  const std::string& text = found->second;
+  std::int64_t number = -1;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (error != std::errc{} || end != text.data() + text.size() || number < 0) return std::nullopt;
+  return number;
 }
 
 }  // namespace engram

@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <istream>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -28,5 +29,8 @@ SafetensorsSummary summarize_safetensors(const std::filesystem::path& file, cons
 
 // The same from a stream that holds `bytes` bytes; `where` names it in messages.
 SafetensorsSummary summarize_safetensors(std::istream& stream, std::uint64_t bytes, const std::string& where);
+
+// A whole number >= 0 in the metadata; none where it is anything else.
+std::optional<std::int64_t> count_entry(const SafetensorsSummary& contents, const std::string& key);
 
 }  // namespace engram

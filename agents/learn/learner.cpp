@@ -9,12 +9,12 @@
 
 namespace engram {
 
-Learner::Learner(const LearnerConfig& config, std::shared_ptr<AgentNetwork> network, const AdapterOptions& adapters,
-                 std::shared_ptr<Ranks> ranks)
+Learner::Learner(const LearnerConfig& config, std::shared_ptr<AgentNetwork> network,
+                 std::optional<LowRankAdapters> adapters, std::shared_ptr<Ranks> ranks)
     : options_((config.check(), config.optimizer())),
       network_(std::move(network)),
       algorithm_(config.make_algorithm(*network_)),
-      adapters_(adapters.rank > 0 ? std::optional<LowRankAdapters>(std::in_place, adapters, *network_) : std::nullopt),
+      adapters_(std::move(adapters)),
       weights_(network_->parameters().front().options().requires_grad(false)),
       optimizer_(adapters_ ? adapters_->parameters() : network_->trainable_parameters(), options_.learning_rate,
                  options_.weight_decay),

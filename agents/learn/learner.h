@@ -36,12 +36,12 @@ struct Faults {
 class Learner {
  public:
   // The network, which has this learner's heads, stays on its device and in its dtype from now on. Calls check() of
-  // the options. With `adapters` of a rank above 0 these are trained (LowRankAdapters), else all of the network.
+  // the options. With `adapters` of the network these are trained, else all of it.
   // Several `ranks`, each on a GPU of its own or all on CPUs, learn from their batches as one learner from all of these
   // together: their networks are equal and stay so. All make the same updates, of batches of the same shape where they
   // are on GPUs.
-  Learner(const LearnerConfig& config, std::shared_ptr<AgentNetwork> network, const AdapterOptions& adapters = {},
-          std::shared_ptr<Ranks> ranks = std::make_shared<Ranks>());
+  Learner(const LearnerConfig& config, std::shared_ptr<AgentNetwork> network,
+          std::optional<LowRankAdapters> adapters = {}, std::shared_ptr<Ranks> ranks = std::make_shared<Ranks>());
 
   // One step of all that is trained, and what the algorithm does after it. Where the loss or a gradient is not finite,
   // no trained weight changes, and faults() will tell. The network must be in training mode (std::logic_error

@@ -75,6 +75,7 @@ class LearnerConfig {
   std::string source() const { return options_->source(); }
   // Options under the section "learner", bound to this object.
   OptionList options();
+  std::vector<OptionValue> values() const { return LearnerConfig(*this).options().values(); }
   // Throws UserError if a value is out of bounds or values contradict each other.
   void check() const { options_->check_all(); }
   OptimizerOptions optimizer() const { return options_->optimizer_options(); }

@@ -236,11 +236,10 @@ OptionList Config::options() {
   return all;
 }
 
-std::string Config::to_ini() {
+std::string Config::to_ini() const {
   std::string text = kFormatKey + (" = " + std::to_string(kConfigFormat)) + "\n";
   std::string section;
-  const OptionList all = options();
-  for (const Option& option : all.options()) {
+  for (const OptionValue& option : values()) {
     const std::size_t dot = option.name.find('.');
     if (const std::string next = option.name.substr(0, dot); next != section) {
       section = next;
@@ -249,7 +248,7 @@ std::string Config::to_ini() {
       if (section == "memory") text += "name = " + memory.name() + "\n";
       if (section == "learner") text += "name = " + learner.name() + "\n";
     }
-    text += option.name.substr(dot + 1) + " = " + option.get() + "\n";
+    text += option.name.substr(dot + 1) + " = " + option.text + "\n";
   }
   return text;
 }
@@ -275,15 +274,12 @@ bool may_change_on_resume(const std::string& key) {
   return free.contains(key) || key.starts_with("checkpoint.");
 }
 
-void check_same_run(Config& saved, Config& wanted, const std::string& where) {
+void check_same_run(const Config& saved, const Config& wanted, const std::string& where) {
   refuse_change(where, "task.name", saved.task.name(), wanted.task.name());
   refuse_change(where, "memory.name", saved.memory.name(), wanted.memory.name());
   refuse_change(where, "learner.name", saved.learner.name(), wanted.learner.name());
-  const OptionList before = saved.options(), now = wanted.options();
-  for (std::size_t i = 0; i < before.options().size(); ++i) {
-    const Option& option = before.options()[i];
-    if (!may_change_on_resume(option.name)) refuse_change(where, option.name, option.get(), now.options()[i].get());
-  }
+  for (const OptionDifference& changed : differences(saved.values(), wanted.values()))
+    if (!may_change_on_resume(changed.name)) refuse_change(where, changed.name, changed.before, changed.now);
 }
 
 std::vector<std::string> all_config_keys() {

@@ -92,14 +92,16 @@ struct Config {
 
   // All options, bound to this object; without those that choose (task.name, task.preset, memory.name, learner.name).
   OptionList options();
+  // Of the same, as they are now.
+  std::vector<OptionValue> values() const { return Config(*this).options().values(); }
   // The whole config as an INI file that read_settings() takes back to an equal config.
-  std::string to_ini();
+  std::string to_ini() const;
 };
 
 // Whether a run may go on with another value of this option: its state does not depend on it.
 bool may_change_on_resume(const std::string& key);
 // Throws UserError, naming the key and both values, if the configs differ in any other option. `where` names the run.
-void check_same_run(Config& saved, Config& wanted, const std::string& where);
+void check_same_run(const Config& saved, const Config& wanted, const std::string& where);
 // The same for the task and the backbone that the layers choose alone, before their options are looked at.
 void check_same_choices(const Config& saved, const SettingsLayers& wanted, const std::string& where);
 

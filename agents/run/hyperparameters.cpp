@@ -20,13 +20,12 @@ std::variant<bool, double, std::string> typed(const std::string& text) {
 
 }  // namespace
 
-std::vector<Hyperparameter> hyperparameters(Config& config) {
+std::vector<Hyperparameter> hyperparameters(const Config& config) {
   std::vector<Hyperparameter> all = {{"task.name", config.task.name()},
                                      {"memory.name", config.memory.name()},
                                      {"learner.name", config.learner.name()}};
-  const OptionList list = config.options();
-  for (const Option& option : list.options())
-    if (!may_change_on_resume(option.name)) all.emplace_back(option.name, typed(option.get()));
+  for (const OptionValue& option : config.values())
+    if (!may_change_on_resume(option.name)) all.emplace_back(option.name, typed(option.text));
   return all;
 }
 

@@ -10,6 +10,6 @@ namespace engram {
 
 // Every option that stays the same for the whole of a run (may_change_on_resume()), by its key, with task and backbone:
 // true and false, numbers, and words.
-std::vector<Hyperparameter> hyperparameters(Config& config);
+std::vector<Hyperparameter> hyperparameters(const Config& config);
 
 }  // namespace engram

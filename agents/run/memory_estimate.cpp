@@ -97,12 +97,6 @@ MemoryEstimate estimate_of(const Config& config, const Counts& counts, torch::De
   return estimate;
 }
 
-std::string value_of(Config& config, const std::string& key) {
-  const OptionList options = config.options();
-  const auto found = std::ranges::find(options.options(), key, &Option::name);
-  return found == options.options().end() ? "" : found->get();
-}
-
 // The config with another value of a whole number; nothing where that contradicts others.
 std::optional<Config> with_value(const Config& config, const std::string& key, std::int64_t value) {
   Config changed = config;
@@ -117,7 +111,7 @@ std::optional<Config> with_value(const Config& config, const std::string& key, s
 }
 
 // The largest value of the option, below its own, with which the run fits; nothing where there is none.
-std::optional<std::int64_t> largest_fitting(Config config, const std::string& key, torch::Device device,
+std::optional<std::int64_t> largest_fitting(const Config& config, const std::string& key, torch::Device device,
                                             double available) {
   constexpr std::int64_t kMostHeads = 1 << 10;  // which divide a width: not every one is legal
   const auto legal_up_to = [&](std::int64_t value) -> std::int64_t {
@@ -133,7 +127,7 @@ std::optional<std::int64_t> largest_fitting(Config config, const std::string& ke
     const Config changed = *with_value(config, key, legal);
     return estimate_of(changed, resizes ? counts_of(changed) : counts, device).total() <= available;
   };
-  std::int64_t low = 0, high = std::stoll(value_of(config, key));  // low fits, high does not
+  std::int64_t low = 0, high = std::stoll(value_text(config.values(), key));  // low fits, high does not
   while (high - low > 1) {
     const std::int64_t middle = low + (high - low) / 2;
     (fits(middle) ? low : high) = middle;
@@ -165,10 +159,10 @@ MemoryEstimate estimate_memory(const Config& config, torch::Device device) {
 void check_memory(const Config& config, torch::Device device, double available) {
   const MemoryEstimate estimate = estimate_memory(config, device);
   if (estimate.total() / kMemoryFactor <= available) return;
-  Config shown = config;
+  const std::vector<OptionValue> values = config.values();
   std::string also;  // what had to be smaller, too
   for (const MemoryPart& part : estimate.parts) {
-    const std::string value = part.key.empty() ? "" : value_of(shown, part.key);
+    const std::string value = value_text(values, part.key);
     if (value.empty()) continue;
     const std::string now = part.key + " " + value;
     if (const auto most = largest_fitting(config, part.key, device, available))

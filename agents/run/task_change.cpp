@@ -1,7 +1,7 @@
 #include "agents/run/task_change.h"
 
-#include <cstddef>
 #include <sstream>
+#include <string>
 #include <utility>
 
 #include "base/error.h"
@@ -43,8 +43,8 @@ Config with_task_layers(Config trained, const SettingsLayers& layers) {
 
   const TaskInfo before = trained.task.info(), now = played.task.info();
   std::string given;
-  for (const TaskDifference& difference : task_differences(trained, played))
-    given += (given.empty() ? "" : ", ") + difference.key + " = " + difference.played;
+  for (const OptionDifference& changed : differences(trained.task.values(), played.task.values()))
+    given += (given.empty() ? "" : ", ") + changed.name + " = " + changed.now;
   if (observation_text(before.observation) != observation_text(now.observation))
     throw UserError("with " + given + " observations are " + observation_text(now.observation) +
                     ", but the agent was trained with " + observation_text(before.observation));
@@ -52,16 +52,6 @@ Config with_task_layers(Config trained, const SettingsLayers& layers) {
     throw UserError("with " + given + " there are " + std::to_string(now.num_actions()) +
                     " actions, but the agent was trained with " + std::to_string(before.num_actions()));
   return played;
-}
-
-std::vector<TaskDifference> task_differences(Config trained, Config played) {
-  std::vector<TaskDifference> differences;
-  const OptionList before = trained.task.options(), now = played.task.options();
-  for (std::size_t i = 0; i < before.options().size(); ++i) {
-    const std::string was = before.options()[i].get(), is = now.options()[i].get();
-    if (was != is) differences.push_back({before.options()[i].name, was, is});
-  }
-  return differences;
 }
 
 }  // namespace engram

@@ -1,18 +1,9 @@
 // An agent in another task than the one that it was trained in: the same rules with other options.
 #pragma once
 
-#include <string>
-#include <vector>
-
 #include "agents/run/config.h"
 
 namespace engram {
-
-// An option of the task whose value is not the one of the training.
-struct TaskDifference {
-  std::string key;  // "task.corridor_length"
-  std::string trained, played;
-};
 
 // The config of a trained agent with other values of its task's options, task.key or task.preset, in layers above the
 // agent's own. Throws UserError, in a line that names the value, for a key or value that the task does not take, for
@@ -21,8 +12,5 @@ struct TaskDifference {
 Config with_task_layers(Config trained, const SettingsLayers& layers);
 // Of one layer.
 Config with_task_settings(Config trained, const Settings& settings);
-
-// What the second config's task has changed, in the order of its options. Both are of the same task.
-std::vector<TaskDifference> task_differences(Config trained, Config played);
 
 }  // namespace engram

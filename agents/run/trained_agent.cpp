@@ -1,19 +1,16 @@
 #include "agents/run/trained_agent.h"
 
-#include <ATen/Parallel.h>
-
 #include <charconv>
-#include <cstddef>
-#include <mutex>
 #include <sstream>
 #include <utility>
 
 #include "agents/play/evaluator.h"
 #include "base/error.h"
-#include "base/processors.h"
 #include "nn/device/device.h"
 #include "nn/device/gpu_share.h"
 #include "nn/device/product_check.h"
+#include "nn/layers/seeded_generator.h"
+#include "storage/safetensors_summary.h"
 #include "storage/settings.h"
 #include "storage/weights.h"
 
@@ -22,13 +19,13 @@ namespace {
 
 // The weights of a run. Throws UserError where their file says that it is of a run with another task, network or memory
 // than `trained`, the config of this one.
-TensorMap load_own_weights(const RunDirectory& run, const std::filesystem::path& file, Config trained) {
+TensorMap load_own_weights(const RunDirectory& run, const std::filesystem::path& file, const Config& trained) {
   SafetensorsFile weights = load_safetensors(file);
   const auto found = weights.metadata.find("config");
   if (found == weights.metadata.end()) return std::move(weights.tensors);
   std::istringstream stream(found->second);
   const std::string where = "weights file '" + file.string() + "'";
-  Config own = Config::from_layers({read_settings(stream, "the config in " + where)});
+  const Config own = Config::from_layers({read_settings(stream, "the config in " + where)});
   const auto compare = [&](const std::string& key, const std::string& theirs, const std::string& ours) {
     if (theirs != ours)
       throw UserError(where + " is of a run with " + key + " = " + theirs + ", but '" + run.config_file().string() +
@@ -37,12 +34,9 @@ TensorMap load_own_weights(const RunDirectory& run, const std::filesystem::path&
   compare("task.name", own.task.name(), trained.task.name());
   compare("memory.name", own.memory.name(), trained.memory.name());
   compare("learner.name", own.learner.name(), trained.learner.name());
-  const OptionList theirs = own.options(), ours = trained.options();
-  for (std::size_t i = 0; i < ours.options().size(); ++i) {
-    const std::string& key = ours.options()[i].name;
+  for (const auto& [key, allowed, theirs, ours] : differences(own.values(), trained.values()))
     if (key.starts_with("task.") || key.starts_with("network.") || key.starts_with("memory."))
-      compare(key, theirs.options()[i].get(), ours.options()[i].get());
-  }
+      compare(key, theirs, ours);
   return std::move(weights.tensors);
 }
 
@@ -59,8 +53,8 @@ TrainedAgent load_trained_agent(const std::filesystem::path& run_directory, Whic
                                 const Settings& task_settings) {
   const RunDirectory run = RunDirectory::open(run_directory);
   const Config trained = read_config(run.config_file());
-  TrainedAgent agent{with_task_settings(trained, task_settings), {}, nullptr};
-  agent.elsewhere = task_differences(trained, agent.config);
+  TrainedAgent agent{with_task_settings(trained, task_settings), {}, nullptr, which};
+  agent.elsewhere = differences(trained.task.values(), agent.config.task.values());
   const std::filesystem::path file = run.weights_file(which);
   if (which == WhichWeights::kBest && !std::filesystem::exists(file) &&
       std::filesystem::exists(run.weights_file(WhichWeights::kLast)))
@@ -71,6 +65,15 @@ TrainedAgent load_trained_agent(const std::filesystem::path& run_directory, Whic
   load_module_weights(*agent.network, weights, "weights file '" + file.string() + "'");
   agent.network->train(agent.config.evaluation.dropout);
   return agent;
+}
+
+WeightsAge read_weights_age(const RunDirectory& run, WhichWeights which) {
+  const std::filesystem::path file = run.weights_file(which);
+  const SafetensorsSummary contents = summarize_safetensors(file);
+  const auto steps = count_entry(contents, "environment_steps"), updates = count_entry(contents, "updates");
+  if (!steps || !updates)
+    throw UserError("weights file '" + file.string() + "' does not say after how many steps it was written");
+  return {*steps, *updates};
 }
 
 AgentToAdapt load_agent_to_adapt(const std::filesystem::path& run_directory, const SettingsLayers& layers) {
@@ -99,10 +102,11 @@ torch::ScalarType compute_dtype(const Config& config, torch::Device device) {
 }
 
 std::shared_ptr<AgentNetwork> make_network(const Config& config, const TaskInfo& task, torch::Device device) {
-  // The generators that first weights are drawn from are the program's: runs beside each other take turns.
-  static std::mutex drawing;
-  const std::lock_guard lock(drawing);
-  torch::manual_seed(config.run.seed);
+  const SeededGenerator drawing(config.run.seed);
+  return draw_network(config, task, device);
+}
+
+std::shared_ptr<AgentNetwork> draw_network(const Config& config, const TaskInfo& task, torch::Device device) {
   auto network = std::make_shared<AgentNetwork>(config.network, config.memory, task, config.run.seed, config.learner);
   network->to(device);
   network->compute_in(compute_dtype(config, device));
@@ -140,17 +144,6 @@ torch::Device parse_device(const std::string& text) {
         "device '" + text + "' is not there: " +
         (gpus == 0 ? no_gpu_text(device_count_error()) + "; use --device cpu" : "GPUs found: " + std::to_string(gpus)));
   return usable_gpu(index);
-}
-
-int use_threads(int threads) {
-  const int count = threads > 0 ? threads : available_processors();
-  at::set_num_threads(count);
-  // It may be set only once, and runs may begin beside each other.
-  static std::once_flag interop;
-  std::call_once(interop, [] {
-    if (at::get_num_interop_threads() != 1) at::set_num_interop_threads(1);
-  });
-  return count;
 }
 
 }  // namespace engram

@@ -26,9 +26,12 @@ inline constexpr std::uint32_t kFirstUnseenEpisode = 1u << 30;
 std::unique_ptr<VecEnv> unseen_episode(const TaskConfig& task, std::uint64_t seed, std::uint32_t index);
 
 struct TrainedAgent {
-  Config config;                          // with the options of the task that it is to play
-  std::vector<TaskDifference> elsewhere;  // where these are not the ones that it was trained with
-  std::shared_ptr<AgentNetwork> network;  // in the mode of its evaluations (evaluation.dropout), on the device
+  Config config;                            // with the options of the task that it is to play
+  std::vector<OptionDifference> elsewhere;  // where these are not the ones that it was trained with
+  std::shared_ptr<AgentNetwork> network;    // in the mode of its evaluations (evaluation.dropout), on the device
+  WhichWeights weights = WhichWeights::kBest;
+
+  torch::Device device() const { return network->parameters().front().device(); }
 };
 
 // `task_settings`: what to play instead of the run's own task (with_task_settings()). Throws UserError if the folder is
@@ -36,6 +39,13 @@ struct TrainedAgent {
 // task than the config, or the agent cannot play that task. Weights that say nothing, of another program, are taken.
 TrainedAgent load_trained_agent(const std::filesystem::path& run_directory, WhichWeights which, torch::Device device,
                                 const Settings& task_settings = {});
+
+// When weights were written, in a run's steps and updates.
+struct WeightsAge {
+  std::int64_t environment_steps, updates;
+};
+// Throws UserError if their file is missing or damaged, or does not say.
+WeightsAge read_weights_age(const RunDirectory& run, WhichWeights which);
 
 // A trained agent to begin a new run with.
 struct AgentToAdapt {
@@ -53,15 +63,14 @@ AgentToAdapt load_agent_to_adapt(const std::filesystem::path& run_directory, con
 // the CPU, which knows no other.
 torch::ScalarType compute_dtype(const Config& config, torch::Device device);
 
-// A network with the weights that a fresh run of this config starts from; seeds torch's default generators with the
-// run's seed.
+// A network with the weights that a fresh run of this config starts from, by the run's seed; the program's own draws
+// stay what they are (SeededGenerator).
 std::shared_ptr<AgentNetwork> make_network(const Config& config, const TaskInfo& task, torch::Device device);
+// The same with weights from torch's default generator as it is, for who draws more after them.
+std::shared_ptr<AgentNetwork> draw_network(const Config& config, const TaskInfo& task, torch::Device device);
 
 // "auto" (a GPU where there is one), "cpu", "cuda", "cuda:N". Throws UserError for anything else, or a GPU that is not
 // there, and std::runtime_error for a GPU that this build has no code for (kernels/common/architecture.h).
 torch::Device parse_device(const std::string& text);
-
-// Threads of LibTorch and of environments; 0: all processors available. Returns the number. hardware.h chooses one.
-int use_threads(int threads);
 
 }  // namespace engram

@@ -10,6 +10,7 @@
 #include "agents/play/evaluator.h"
 #include "agents/run/trained_agent.h"
 #include "agents/study/diagnosis.h"
+#include "nn/layers/seeded_generator.h"
 
 namespace engram {
 namespace {
@@ -45,13 +46,6 @@ std::int64_t most_steps(const Config& config, const Block& environments) {
   return of_each * environments.count + longest * (config.run.num_envs + config.run.random_episodes);
 }
 
-std::shared_ptr<AgentNetwork> make_first_network(const Config& config, torch::Device device,
-                                                 const StartingWeights& first_weights) {
-  auto network = make_network(config, config.task.info(), device);
-  if (!first_weights.tensors.empty()) load_module_weights(*network, first_weights.tensors, first_weights.where);
-  return network;
-}
-
 // What a rank tells the others: this, and then the episodes that it has played.
 struct Header {
   std::int64_t steps, wishes, batch_steps;
@@ -63,12 +57,25 @@ bool better_or_equal(const EvaluationSummary& a, const EvaluationSummary& b) {
   return std::pair(a.greedy.success, a.greedy.mean_return) >= std::pair(b.greedy.success, b.greedy.mean_return);
 }
 
+Trainer::FirstAgent Trainer::first_agent(const Config& config, torch::Device device,
+                                         const StartingWeights& first_weights) {
+  const SeededGenerator drawing(config.run.seed);
+  FirstAgent first{draw_network(config, config.task.info(), device), {}};
+  if (!first_weights.tensors.empty()) load_module_weights(*first.network, first_weights.tensors, first_weights.where);
+  if (config.adapters.rank > 0) first.adapters.emplace(config.adapters, *first.network);
+  return first;
+}
+
 Trainer::Trainer(const Config& config, torch::Device device, int threads, const StartingWeights& first_weights,
+                 std::shared_ptr<Ranks> ranks)
+    : Trainer(config, device, threads, first_agent(config, device, first_weights), std::move(ranks)) {}
+
+Trainer::Trainer(const Config& config, torch::Device device, int threads, FirstAgent first,
                  std::shared_ptr<Ranks> ranks)
     : config_(config),
       ranks_(std::move(ranks)),
       share_(share_of(config, *ranks_)),
-      network_(make_first_network(config, device, first_weights)),
+      network_(std::move(first.network)),
       device_(device),
       threads_(threads),
       rollout_(make_rollout(config, network_, device, Purpose::kTraining, static_cast<int>(share_.environments.count),
@@ -77,7 +84,7 @@ Trainer::Trainer(const Config& config, torch::Device device, int threads, const 
       replay_(share_.replay, config.task.info(), most_steps(config, share_.environments), device),
       random_(config.run.seed, Purpose::kRun, static_cast<std::uint32_t>(ranks_->rank()), 0),
       replay_random_(config.run.seed, Purpose::kReplay, static_cast<std::uint32_t>(ranks_->rank()), 0),
-      learner_(std::make_unique<Learner>(config.learner, network_, config.adapters, ranks_)),
+      learner_(std::make_unique<Learner>(config.learner, network_, std::move(first.adapters), ranks_)),
       next_evaluation_(config.evaluation.every_steps),
       next_metrics_(config.run.metrics_every_steps) {
   status_.total_steps = config.run.steps;

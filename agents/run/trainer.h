@@ -44,8 +44,8 @@ struct StartingWeights {
 
 class Trainer {
  public:
-  // Seeds torch's default generators with the run's seed. `threads`: of the environments. `first_weights`: to
-  // begin with; none: those of a fresh network. Throws UserError if they are not of this config's network.
+  // `threads`: of the environments. `first_weights`: to begin with; none: those of a fresh network. The program's own
+  // generators stay as they are. Throws UserError if the weights are not of this config's network.
   // With several `ranks`, each on a GPU of its own or all on CPUs, this trains one agent together with their trainers,
   // which have the same config and make the same calls; of observers the first rank's alone are needed. Throws
   // UserError where there are more ranks than environments or episodes of a batch; then everything throws RankLost once
@@ -78,6 +78,13 @@ class Trainer {
   void save_soon() { save_requested_ = true; }
 
  private:
+  struct FirstAgent {
+    std::shared_ptr<AgentNetwork> network;
+    std::optional<LowRankAdapters> adapters;
+  };
+  Trainer(const Config& config, torch::Device device, int threads, FirstAgent first, std::shared_ptr<Ranks> ranks);
+  static FirstAgent first_agent(const Config& config, torch::Device device, const StartingWeights& first_weights);
+
   enum class Phase { kRandom, kCollect, kLearn, kMeasure };
 
   void visit_common_state(StateArchive& archive);

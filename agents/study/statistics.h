@@ -11,6 +11,12 @@ struct Interval {
   double low, high;  // of the 95% interval
 };
 
+// What episodes that were played alike were measured to be.
+struct MeasuredEpisodes {
+  Interval success;       // Wilson's
+  Interval total_return;  // undiscounted; Student's, infinite for a single episode
+};
+
 // The mean of at least one value. Summed in long double and divided once, so that the mean of equal values is their
 // value, and that of ones and zeros the count divided by the number. Throws std::invalid_argument for no value.
 double mean_of(std::span<const double> values);

@@ -24,11 +24,11 @@ torch::Tensor observation_tensor(const VecEnv& environments, std::size_t row) {
 // The rows of one episode.
 struct TracedEpisode {
   std::vector<std::int32_t> action_T;  // as it was played
+  EpisodeResult result;
   std::vector<torch::Tensor> observations = {}, features = {}, probabilities = {}, q_values = {};
   std::vector<float> rewards = {};
   torch::Tensor final_observation = {};
   End end = End::kNone;
-  bool success = false;
 };
 
 // By environment, in the order in which each plays them.
@@ -70,7 +70,7 @@ void play_again(VecEnv& environments, ShownPolicy& policy, std::uint32_t first_e
         if (end != End::kNone) {
           episode->final_observation = observation_tensor(environments, row);
           episode->end = end;
-          episode->success = environments.success_N()[row] != 0;
+          episode->result.decided = environments.decided(static_cast<int>(row));
           ++done_N[row];
         }
       }
@@ -99,7 +99,7 @@ TensorMap tensors_of(const Traced& traced_N, int episodes) {
     append(rewards, episode.rewards);
     final_observations.push_back(episode.final_observation);
     ends.push_back(static_cast<std::uint8_t>(episode.end));
-    successes.push_back(episode.success ? 1 : 0);
+    successes.push_back(episode.result.success ? 1 : 0);
   }
   return {{"observations", torch::stack(observations)},
           {"features", torch::stack(features)},
@@ -122,15 +122,13 @@ Trace record_trace(Rollout& rollout, VecEnv& environments, ShownPolicy& policy, 
                                 std::to_string(rollout.size()) + " environments that are played again in " +
                                 std::to_string(environments.size()));
   Traced traced_N(static_cast<std::size_t>(rollout.size()));
-  std::vector<std::vector<EpisodeResult>> result_N(traced_N.size());
   const auto never = [] { return false; };
   play_episodes(rollout, episodes, choice, first_episode, never, [&](const std::vector<RecordedEpisode>& taken) {
     std::vector<std::vector<std::int32_t>> actions;
     rollout.run([&] { actions = rollout.recording().actions(taken); });
     for (std::size_t i = 0; i < taken.size(); ++i) {
       const auto row = static_cast<std::size_t>(taken[i].environment);
-      traced_N[row].push_back({std::move(actions[i])});
-      result_N[row].push_back(result_of(taken[i]));
+      traced_N[row].push_back({std::move(actions[i]), result_of(taken[i])});
     }
   });
   {
@@ -138,8 +136,13 @@ Trace record_trace(Rollout& rollout, VecEnv& environments, ShownPolicy& policy, 
     play_again(environments, policy, first_episode, traced_N);
   }
   Trace trace{tensors_of(traced_N, episodes), {}};
-  for (const auto& results : result_N) trace.results.insert(trace.results.end(), results.begin(), results.end());
+  for (const auto& episodes_of_row : traced_N)
+    for (const TracedEpisode& episode : episodes_of_row) trace.results.push_back(episode.result);
   return trace;
+}
+
+void save_greedy_trace(const std::filesystem::path& file, const TensorMap& tensors, const Config& config) {
+  save_safetensors(file, tensors, {{"kind", "trace"}, {"config", config.to_ini()}, {"policy", "greedy"}});
 }
 
 }  // namespace engram

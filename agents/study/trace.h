@@ -17,10 +17,12 @@
 #include <torch/torch.h>
 
 #include <cstdint>
+#include <filesystem>
 #include <vector>
 
 #include "agents/act/shown_policy.h"
 #include "agents/play/evaluator.h"
+#include "agents/run/config.h"
 #include "envs/vec/vec_env.h"
 #include "storage/weights.h"
 
@@ -28,7 +30,7 @@ namespace engram {
 
 struct Trace {
   TensorMap tensors;
-  std::vector<EpisodeResult> results;  // those of evaluate()
+  std::vector<EpisodeResult> results;  // those of evaluate(), which says of each whether it was decided
 };
 
 // Evaluates as evaluate() does, `episodes` >= 1 in evaluation_envs() environments, and then plays the same actions
@@ -37,5 +39,9 @@ struct Trace {
 // to the rounding of another road. Throws std::invalid_argument for other numbers of environments.
 Trace record_trace(Rollout& rollout, VecEnv& environments, ShownPolicy& policy, int episodes, ActionChoice choice,
                    std::uint32_t first_episode);
+
+// Writes the tensors, with what a trace's file says of itself: of greedy episodes of an agent with this config. Errors
+// are those of replace_file().
+void save_greedy_trace(const std::filesystem::path& file, const TensorMap& tensors, const Config& config);
 
 }  // namespace engram

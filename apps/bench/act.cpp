@@ -45,6 +45,7 @@ constexpr int kCheckedSteps = 80;  // the window is full
 // Weights so large that observations and memory matter to the probabilities.
 std::shared_ptr<AgentNetwork> scattered_network(const Config& config, torch::Device device) {
   auto network = make_network(config, config.task.info(), device);
+  torch::manual_seed(config.run.seed);
   const torch::NoGradGuard no_grad;
   for (Tensor& parameter : network->parameters())
     if (parameter.dim() > 1) parameter.normal_(0, 1.5 / std::sqrt(static_cast<double>(parameter[0].numel())));

@@ -18,6 +18,7 @@
 #include "envs/vec/vec_env.h"
 #include "experiments/probe/task.h"
 #include "memory/core/cue_gradient.h"
+#include "nn/layers/seeded_generator.h"
 
 namespace engram {
 namespace {
@@ -117,7 +118,8 @@ CueGradient measure(const std::string& entry, const GradientOptions& options, in
   CueGradient mean{0, 0, 0};
   for (int model = 1; model <= options.models; ++model) {
     config.run.seed = static_cast<std::uint64_t>(model);
-    const auto network = make_network(config, info, torch::kCPU);
+    const SeededGenerator drawing(config.run.seed);
+    const auto network = draw_network(config, info, torch::kCPU);
     network->eval();
     const Tensor input = options.inputs == Inputs::kNormal
                              ? torch::randn({options.rows, steps, config.memory.width()})

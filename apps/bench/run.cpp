@@ -10,6 +10,7 @@
 #include "agents/run/trained_agent.h"
 #include "agents/run/trainer.h"
 #include "apps/bench/bench.h"
+#include "apps/cli/threads.h"
 
 namespace engram {
 namespace {

@@ -18,6 +18,7 @@
 #include "agents/run/config.h"
 #include "agents/run/trained_agent.h"
 #include "apps/bench/bench.h"
+#include "apps/cli/threads.h"
 #include "base/error.h"
 #include "base/text.h"
 #include "base/words.h"

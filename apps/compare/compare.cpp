@@ -28,6 +28,7 @@
 #include "apps/cli/screen_table.h"
 #include "apps/cli/status_display.h"
 #include "apps/cli/taken_signals.h"
+#include "apps/cli/threads.h"
 #include "apps/compare/estimate.h"
 #include "apps/compare/job_pool.h"
 #include "apps/compare/progress.h"

@@ -6,8 +6,8 @@
 #include <filesystem>
 #include <iostream>
 
-#include "agents/run/trained_agent.h"
 #include "apps/cli/command_line.h"
+#include "apps/cli/threads.h"
 #include "base/error.h"
 #include "base/words.h"
 #include "experiments/plan/plain_runs.h"

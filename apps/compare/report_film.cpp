@@ -1,18 +1,16 @@
 // The film strip of a report.
 #include <algorithm>
-#include <cstdint>
 #include <cstdio>
 #include <iterator>
 #include <set>
 #include <string>
 #include <vector>
 
-#include "agents/act/shown_policy.h"
 #include "agents/run/trained_agent.h"
 #include "apps/compare/report.h"
+#include "apps/render/render_film.h"
 #include "base/error.h"
 #include "base/words.h"
-#include "video/film.h"
 #include "video/film_strip.h"
 #include "video/png.h"
 
@@ -42,21 +40,14 @@ std::vector<FrameContents> chosen_moments(const std::vector<FrameContents>& fram
 
 FilmStripRow film(const RunResult& run) {
   const TrainedAgent agent = load_trained_agent(run.plan.folder, WhichWeights::kBest, torch::kCPU);
-  const std::uint64_t seed = agent.config.run.seed;
-  const auto environment = make_cpu_vec_env(agent.config.task, seed, Purpose::kEvaluation, 1, 1);
-  environment->reset_all(kFirstUnseenEpisode);
-  ShownPolicy policy(*environment, agent.network, torch::kFloat32, seed, kFirstUnseenEpisode);
   std::vector<FrameContents> frames;
-  const FilmedEpisode filmed = film_episode(
-      agent.config.task, *environment,
-      [&](const VecEnv&) {
-        return Decision{policy.act(ActionChoice::kGreedy).action_N[0], {}, {}};
-      },
-      1, 1, [&](const FrameContents& contents) { frames.push_back(contents); });
+  const FilmedEpisode filmed =
+      film_first_episode(agent, [&](const FrameContents& contents) { frames.push_back(contents); });
   char text[128];
-  std::snprintf(text, sizeof text, ", seed %llu: %s, return %.4g, %s", static_cast<unsigned long long>(seed),
-                filmed.success ? "success" : "failure", filmed.total_reward, counted(filmed.steps, "step").c_str());
-  return {run.plan.backbone + text, environment->info().observation, chosen_moments(frames)};
+  std::snprintf(text, sizeof text, ", seed %llu: %s, return %.4g, %s",
+                static_cast<unsigned long long>(agent.config.run.seed), filmed.success ? "success" : "failure",
+                filmed.total_reward, counted(filmed.steps, "step").c_str());
+  return {run.plan.backbone + text, agent.config.task.info().observation, chosen_moments(frames)};
 }
 
 }  // namespace

@@ -80,11 +80,10 @@ std::string values_text(const TaskPreset& preset) {
 
 // ---- JSON
 
-Json options_json(const OptionList& list) {
+Json options_json(const std::vector<OptionValue>& defaults) {
   Json result = Json::array();
-  for (const Option& option : list.options())
-    result.push_back(
-        {{"name", option.name}, {"allowed", option.allowed}, {"default", option.get()}, {"help", option.help}});
+  for (const auto& [name, text, allowed, help] : defaults)
+    result.push_back({{"name", name}, {"allowed", allowed}, {"default", text}, {"help", help}});
   return result;
 }
 
@@ -116,7 +115,7 @@ Json task_json(const std::string& name) {
           {"observation_type", type_name(info.observation)},
           {"max_episode_steps", info.max_episode_steps},
           {"small_config", small != nullptr ? Json{{"file", small->file}, {"outcome", small->outcome}} : Json()},
-          {"options", options_json(task.options())}};
+          {"options", options_json(task.values())}};
 }
 
 Json preset_json(const TaskPreset& preset) {
@@ -134,7 +133,7 @@ Json backbone_json(const std::string& name) {
           {"parameters", cost.parameters},
           {"state_bytes", cost.state_bytes},
           {"multiply_adds_per_step", cost.multiply_adds_per_step},
-          {"options", options_json(backbone.options())}};
+          {"options", options_json(backbone.values())}};
 }
 
 Json learner_json(const std::string& name) {
@@ -142,7 +141,7 @@ Json learner_json(const std::string& name) {
   return {{"name", name},
           {"summary", learner.summary()},
           {"source", learner.source()},
-          {"options", options_json(learner.options())}};
+          {"options", options_json(learner.values())}};
 }
 
 // Everything, or in the same form one kind of entries, or the one entry called `name`.

@@ -1,23 +1,21 @@
 // engram diagnose: why a trained agent does not solve a task that asks for memory.
+#include <array>
 #include <cstdint>
 #include <cstdio>
 #include <iostream>
-#include <iterator>
-#include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <vector>
 
-#include "agents/learn/algorithm.h"
 #include "agents/run/hardware.h"
 #include "agents/run/trained_agent.h"
-#include "agents/study/diagnosis.h"
-#include "agents/study/metrics_summary.h"
+#include "agents/study/run_diagnosis.h"
 #include "agents/study/statistics.h"
 #include "apps/cli/command_line.h"
 #include "apps/cli/commands.h"
 #include "apps/cli/screen_table.h"
+#include "apps/cli/threads.h"
 #include "apps/look/diagnose_meaning.h"
 #include "apps/look/inspect.h"
 #include "apps/look/played_weights.h"
@@ -78,27 +76,17 @@ void print_diagnose_help(const OptionList& own) {
   print_options(std::cout, own);
 }
 
-// The algorithm that the agent learnt by, with what it had learnt itself when the weights were taken.
-std::unique_ptr<Algorithm> algorithm_of(const RunDirectory& run, const TrainedAgent& agent,
-                                        std::int64_t weights_steps) {
-  auto algorithm = agent.config.learner.make_algorithm(*agent.network);
-  for (const auto& [steps, alpha] : summarize_metrics(run.metrics_file()).temperatures)
-    if (steps <= weights_steps) algorithm->recall({{"alpha", alpha}}, "learnt, at step " + std::to_string(steps));
-  return algorithm;
-}
-
-// What is looked into: episodes of one kind, or why there are none.
+// What is looked into: episodes of one kind, or null.
 struct Looked {
   const char* name;
-  std::optional<Diagnosis> found = {};
-  std::string missing = {};
+  const Diagnosis* found;
 };
 
-struct Findings {
-  std::int64_t weights_steps;
-  std::vector<JudgedBy> judged_by;
-  Looked greedy{"greedy"}, sampled{"sampled"}, replayed{"replayed"};
-};
+std::array<Looked, 3> all_kinds(const RunDiagnosis& findings) {
+  return {{{"greedy", &findings.greedy},
+           {"sampled", &findings.sampled},
+           {"replayed", findings.replayed ? &*findings.replayed : nullptr}}};
+}
 
 std::string shown(double value) {
   char text[32];
@@ -114,50 +102,50 @@ std::string interval_text(std::int64_t count, std::int64_t total) {
   return text;
 }
 
-void print_successes(const Findings& findings, const Config& config) {
+void print_successes(const RunDiagnosis& findings, const Config& config) {
   std::printf("\n%-10s %8s  %-22s  %-22s  %s\n", "", "episodes", "success, %", "decided, %", "right of these, %");
-  for (const Looked* looked : {&findings.greedy, &findings.sampled, &findings.replayed}) {
-    if (!looked->found) {
-      std::printf("%-10s none: %s\n", looked->name, looked->missing.c_str());
+  for (const auto& [name, looked] : all_kinds(findings)) {
+    if (looked == nullptr) {
+      std::printf("%-10s none: %s\n", name, findings.why_none_replayed.c_str());
       continue;
     }
-    const Diagnosis& found = *looked->found;
+    const Diagnosis& found = *looked;
     std::string decided = "-", right = "-";
     if (const auto& decisions = found.decisions) {
       const std::int64_t count = decisions->right + decisions->wrong;
       decided = interval_text(count, found.episodes);
       if (count > 0) right = interval_text(decisions->right, count);
     }
-    std::printf("%-10s %8lld  %-22s  %-22s  %s\n", looked->name, static_cast<long long>(found.episodes),
+    std::printf("%-10s %8lld  %-22s  %-22s  %s\n", name, static_cast<long long>(found.episodes),
                 interval_text(found.solved, found.episodes).c_str(), decided.c_str(), right.c_str());
   }
   if (const auto chance = config.task.info().chance_success)
     std::printf("%-10s %8s  %5.1f\n", "chance", "", 100 * *chance);
 }
 
-void print_decisions(const Findings& findings) {
-  if (!findings.sampled.found->decisions) {
+void print_decisions(const RunDiagnosis& findings) {
+  if (!findings.sampled.decisions) {
     std::printf("\nThe task does not say what its decision is.\n");
     return;
   }
   std::printf("\nQ at the deciding step: area under the curve of right against wrong decisions; chance 0.5\n");
-  for (const Looked* looked : {&findings.greedy, &findings.sampled, &findings.replayed}) {
-    if (!looked->found) continue;
-    const Diagnosis::Decisions& decisions = *looked->found->decisions;
+  for (const auto& [name, found] : all_kinds(findings)) {
+    if (found == nullptr) continue;
+    const Diagnosis::Decisions& decisions = *found->decisions;
     char auc[16] = "    -";
     if (decisions.q_auc) std::snprintf(auc, sizeof auc, "%.3f", *decisions.q_auc);
-    std::printf("%-10s %8s  %lld right, %lld wrong\n", looked->name, auc, static_cast<long long>(decisions.right),
+    std::printf("%-10s %8s  %lld right, %lld wrong\n", name, auc, static_cast<long long>(decisions.right),
                 static_cast<long long>(decisions.wrong));
   }
 }
 
-void print_phases(const Findings& findings) {
+void print_phases(const RunDiagnosis& findings) {
   std::printf("\nCritic loss, entropy of the policy (nats) and mean |Q| by phase of the task\n");
-  for (const Looked* looked : {&findings.greedy, &findings.sampled, &findings.replayed}) {
-    if (!looked->found) continue;
-    std::printf("%-10s %-16s %9s  %12s  %8s  %8s  %10s\n", looked->name, "phase", "steps", "critic loss", "share, %",
-                "entropy", "|Q|");
-    for (const PhaseFigures& phase : looked->found->phases)
+  for (const auto& [name, found] : all_kinds(findings)) {
+    if (found == nullptr) continue;
+    std::printf("%-10s %-16s %9s  %12s  %8s  %8s  %10s\n", name, "phase", "steps", "critic loss", "share, %", "entropy",
+                "|Q|");
+    for (const PhaseFigures& phase : found->phases)
       std::printf("%-10s %-16s %9lld  %12.4g  %8.1f  %8.3f  %10.4g\n", "", phase.phase.c_str(),
                   static_cast<long long>(phase.steps), phase.squared_error, 100 * phase.error_share, phase.entropy,
                   phase.absolute_q);
@@ -168,19 +156,18 @@ std::string moment_text(const CueReadout& read, const Diagnosis& found) {
   return read.lag ? std::to_string(*read.lag) : found.decisions->phase + " begins";
 }
 
-void print_cue(const Findings& findings) {
+void print_cue(const RunDiagnosis& findings) {
   std::printf("\nCue read from h_t by a linear map, %%, so many steps after it was last seen\n");
-  for (const Looked* looked : {&findings.greedy, &findings.sampled, &findings.replayed}) {
-    if (!looked->found) continue;
-    const Diagnosis& found = *looked->found;
-    if (found.cue.empty()) {
-      std::printf("%-10s none: a read-out takes %lld episodes and two different cues out of sight\n", looked->name,
+  for (const auto& [name, found] : all_kinds(findings)) {
+    if (found == nullptr) continue;
+    if (found->cue.empty()) {
+      std::printf("%-10s none: a read-out takes %lld episodes and two different cues out of sight\n", name,
                   static_cast<long long>(Diagnosis::kFewestReadOut));
       continue;
     }
-    std::printf("%-10s %-16s %9s  %-22s  %s\n", looked->name, "steps", "episodes", "read rightly", "commonest cue");
-    for (const CueReadout& read : found.cue)
-      std::printf("%-10s %-16s %9lld  %-22s  %5.1f\n", "", moment_text(read, found).c_str(),
+    std::printf("%-10s %-16s %9s  %-22s  %s\n", name, "steps", "episodes", "read rightly", "commonest cue");
+    for (const CueReadout& read : found->cue)
+      std::printf("%-10s %-16s %9lld  %-22s  %5.1f\n", "", moment_text(read, *found).c_str(),
                   static_cast<long long>(read.readout.count),
                   interval_text(read.readout.correct, read.readout.count).c_str(),
                   100.0 * static_cast<double>(read.readout.most_common) / static_cast<double>(read.readout.count));
@@ -193,9 +180,7 @@ Json fraction_json(std::int64_t count, std::int64_t total) {
   return {{"estimate", interval.estimate}, {"interval", {interval.low, interval.high}}};
 }
 
-Json looked_json(const Looked& looked) {
-  if (!looked.found) return {{"missing", looked.missing}};
-  const Diagnosis& found = *looked.found;
+Json diagnosis_json(const Diagnosis& found) {
   Json json = {{"episodes", found.episodes}, {"success", fraction_json(found.solved, found.episodes)}};
   Json& decisions = json["decisions"] = nullptr;
   if (const auto& taken = found.decisions)
@@ -223,15 +208,14 @@ Json looked_json(const Looked& looked) {
   return json;
 }
 
-std::string meaning_text(const Findings& findings, const TrainedAgent& agent) {
+std::string meaning_text(const RunDiagnosis& findings, const TrainedAgent& agent) {
   const TaskInfo info = agent.config.task.info();
-  const auto& replayed = findings.replayed.found;
-  return meaning_of(*findings.greedy.found, *findings.sampled.found, replayed ? &*replayed : nullptr,
+  return meaning_of(findings.greedy, findings.sampled, findings.replayed ? &*findings.replayed : nullptr,
                     info.chance_success, info.num_actions());
 }
 
-void print_json(const std::string& directory, const DiagnoseOptions& options, const Findings& findings,
-                TrainedAgent& agent) {
+void print_json(const std::string& directory, const DiagnoseOptions& options, const RunDiagnosis& findings,
+                const TrainedAgent& agent) {
   const std::optional<double> chance = agent.config.task.info().chance_success;
   Json json = {{"run", directory},
                {"weights", name_of(options.weights)},
@@ -239,27 +223,28 @@ void print_json(const std::string& directory, const DiagnoseOptions& options, co
                {"task", agent.config.task.name()},
                {"backbone", agent.config.memory.name()},
                {"chance_success", chance ? Json(*chance) : Json()},
-               {"differs", differs_json(agent.config, agent.elsewhere)},
+               {"differs", differs_json(agent.elsewhere)},
                {"learner", agent.config.learner.name()}};
   for (const auto& [name, value, source] : findings.judged_by) {
     json[name] = value;
     if (!source.empty()) json[name + "_source"] = source;
   }
-  json.update({{"greedy", looked_json(findings.greedy)},
-               {"sampled", looked_json(findings.sampled)},
-               {"replayed", looked_json(findings.replayed)},
+  json.update({{"greedy", diagnosis_json(findings.greedy)},
+               {"sampled", diagnosis_json(findings.sampled)},
+               {"replayed", findings.replayed ? diagnosis_json(*findings.replayed)
+                                              : Json::object({{"missing", findings.why_none_replayed}})},
                {"meaning", meaning_text(findings, agent)}});
   std::cout << json_text(json, 2) << std::endl;
 }
 
-void print_text(const DiagnoseOptions& options, const Findings& findings, const TrainedAgent& agent,
+void print_text(const DiagnoseOptions& options, const RunDiagnosis& findings, const TrainedAgent& agent,
                 const Threads& threads) {
   std::printf("%s on %s, %s weights, of step %lld; 95%% intervals in brackets\ncomputed by %s\n",
               agent.config.memory.name().c_str(), agent.config.task.name().c_str(), name_of(options.weights),
               static_cast<long long>(findings.weights_steps), threads.text().c_str());
-  for (const TaskDifference& difference : agent.elsewhere)
-    std::printf("trained with %s %s, diagnosed with %s\n", difference.key.c_str(), difference.trained.c_str(),
-                difference.played.c_str());
+  for (const OptionDifference& option : agent.elsewhere)
+    std::printf("trained with %s %s, diagnosed with %s\n", option.name.c_str(), option.before.c_str(),
+                option.now.c_str());
   std::string judged_by;
   for (const auto& [name, value, source] : findings.judged_by)
     judged_by +=
@@ -292,32 +277,10 @@ int run_diagnose(const std::vector<std::string>& arguments) {
   const Threads threads =
       acting_threads(options.threads, read_config(run.config_file()), evaluation_envs(options.episodes), device);
   use_threads(threads.count);
-  TrainedAgent agent = load_trained_agent(line.positional[0], options.weights, device, line.settings);
-  const std::int64_t weights_steps = *read_weights_facts(run, options.weights).steps;
-  const std::unique_ptr<Algorithm> algorithm = algorithm_of(run, agent, weights_steps);
-  Findings findings{weights_steps, algorithm->judges_by()};
-
-  const auto look_into = [&](const KeptEpisodes& episodes) {
-    agent.network->eval();
-    return diagnose(episodes, *agent.network, *algorithm);
-  };
-  const auto played = [&](ActionChoice choice) {
-    return look_into(play_and_keep(agent.config, agent.network, device, threads.count, options.episodes, choice,
-                                   kFirstUnseenEpisode));
-  };
-  findings.greedy.found = played(ActionChoice::kGreedy);
-  findings.sampled.found = played(ActionChoice::kSample);
-  if (!agent.elsewhere.empty()) {
-    findings.replayed.missing = "they are of the task as it was in training";
-  } else {
-    const auto warn = [](const std::string& damage) { std::cerr << "engram: " << damage << std::endl; };
-    const KeptEpisodes replayed = keep_replayed(run, agent.config, weights_steps, options.episodes, device, warn);
-    if (replayed.size() > 0)
-      findings.replayed.found = look_into(replayed);
-    else
-      findings.replayed.missing = "no checkpoint of the run has episodes from before the weights";
-  }
-
+  const TrainedAgent agent = load_trained_agent(line.positional[0], options.weights, device, line.settings);
+  const auto warn = [](const std::string& damage) { std::cerr << "engram: " << damage << std::endl; };
+  const RunDiagnosis findings =
+      diagnose_run(run, agent, {.episodes = options.episodes, .threads = threads.count}, warn);
   if (options.json)
     print_json(line.positional[0], options, findings, agent);
   else

@@ -1,32 +1,28 @@
 // engram evaluate: success and return of a trained agent, greedy and sampled, where it was trained and elsewhere.
 #include <algorithm>
 #include <cmath>
-#include <cstdint>
 #include <cstdio>
 #include <iostream>
-#include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "agents/play/evaluator.h"
 #include "agents/run/hardware.h"
-#include "agents/run/trained_agent.h"
+#include "agents/study/evaluation.h"
+#include "agents/study/measured_json.h"
 #include "agents/study/trace.h"
 #include "apps/cli/command_line.h"
 #include "apps/cli/commands.h"
+#include "apps/cli/threads.h"
 #include "apps/look/inspect.h"
 #include "apps/look/played_weights.h"
 #include "base/error.h"
 #include "base/json_text.h"
 #include "base/words.h"
-#include "experiments/report/measured_json.h"
-#include "experiments/statistics/evaluation_range.h"
 #include "storage/files.h"
 #include "storage/settings.h"
-#include "storage/weights.h"
 
 namespace engram {
 namespace {
@@ -107,34 +103,11 @@ void print_measured(const char* name, const MeasuredEpisodes& measured) {
     std::printf("   return %.3f\n", total.estimate);
 }
 
-// Where and how an agent is evaluated.
+// What an agent is evaluated with.
 struct Stage {
   torch::Device device;
   Threads threads;
-  int episodes;
 };
-
-std::unique_ptr<Rollout> rollout_of(const TrainedAgent& agent, const Stage& stage) {
-  return make_rollout(agent.config, agent.network, stage.device, Purpose::kEvaluation, evaluation_envs(stage.episodes),
-                      stage.threads.count);
-}
-
-// As training's own evaluations play.
-MeasuredEpisodes play(const TrainedAgent& agent, const Stage& stage, ActionChoice choice) {
-  return measure(evaluate(*rollout_of(agent, stage), stage.episodes, choice, kFirstUnseenEpisode));
-}
-
-// The same greedy episodes, with every step of them in `file`.
-MeasuredEpisodes play_traced(TrainedAgent& agent, const Stage& stage, const std::string& file) {
-  const std::uint64_t seed = agent.config.run.seed;
-  const auto rollout = rollout_of(agent, stage);
-  const auto environments = make_cpu_vec_env(agent.config.task, seed, Purpose::kEvaluation, rollout->size(), 1);
-  ShownPolicy policy(*environments, agent.network, compute_dtype(agent.config, stage.device), seed, kTrainingActions);
-  const Trace trace =
-      record_trace(*rollout, *environments, policy, stage.episodes, ActionChoice::kGreedy, kFirstUnseenEpisode);
-  save_safetensors(file, trace.tensors, {{"kind", "trace"}, {"config", agent.config.to_ini()}, {"policy", "greedy"}});
-  return measure(trace.results);
-}
 
 // What all forms of --json begin with.
 Json json_of(const std::string& run, const EvaluateOptions& options, const Config& config) {
@@ -157,40 +130,27 @@ void print_title(const EvaluateOptions& options, const Config& config, const Sta
 
 void evaluate_once(const std::string& run, const EvaluateOptions& options, const Settings& task_settings,
                    const Stage& stage) {
-  TrainedAgent agent = load_trained_agent(run, options.weights, stage.device, task_settings);
-  const MeasuredEpisodes greedy =
-      options.trace.empty() ? play(agent, stage, ActionChoice::kGreedy) : play_traced(agent, stage, options.trace);
-  const MeasuredEpisodes sampled = play(agent, stage, ActionChoice::kSample);
+  const TrainedAgent agent = load_trained_agent(run, options.weights, stage.device, task_settings);
+  const auto [greedy, sampled, trace] = evaluate_agent(
+      agent, {.episodes = options.episodes, .threads = stage.threads.count, .trace = !options.trace.empty()});
+  if (trace) save_greedy_trace(options.trace, *trace, agent.config);
   if (options.json) {
     Json result = json_of(run, options, agent.config);
-    result["differs"] = differs_json(agent.config, agent.elsewhere);
-    result["greedy"] = measured_json(greedy);
-    result["sampled"] = measured_json(sampled);
+    result["differs"] = differs_json(agent.elsewhere);
+    result["greedy"] = measured_json(greedy.measured);
+    result["sampled"] = measured_json(sampled.measured);
     std::cout << json_text(result, 2) << std::endl;
     return;
   }
   print_title(options, agent.config, stage);
-  for (const TaskDifference& difference : agent.elsewhere)
-    std::printf("trained with %s %s, evaluated with %s\n", difference.key.c_str(), difference.trained.c_str(),
-                difference.played.c_str());
-  print_measured("greedy", greedy);
-  print_measured("sampled", sampled);
+  for (const OptionDifference& option : agent.elsewhere)
+    std::printf("trained with %s %s, evaluated with %s\n", option.name.c_str(), option.before.c_str(),
+                option.now.c_str());
+  print_measured("greedy", greedy.measured);
+  print_measured("sampled", sampled.measured);
   if (const auto chance = agent.config.task.info().chance_success)
     std::printf("chance    success %5.1f%%\n", 100 * *chance);
   if (!options.trace.empty()) std::printf("trace: %s\n", options.trace.c_str());
-}
-
-// What is kept of the run's best weights already, if it is of so many episodes; else what is to be kept from now on.
-RangeEvaluations kept_evaluations(const RunDirectory& run, int episodes) {
-  const FileFacts weights = read_weights_facts(run, WhichWeights::kBest);
-  try {
-    if (auto kept = read_range_evaluations(run.path());
-        kept && kept->are_of(*weights.steps, *weights.updates, episodes))
-      return *kept;
-  } catch (const UserError& error) {
-    std::cerr << "engram: " << error.what() << "; it is made anew" << std::endl;
-  }
-  return {*weights.steps, *weights.updates, episodes, {}};
 }
 
 void print_point(const std::string& value, const RangePoint& point) {
@@ -205,40 +165,31 @@ void print_point(const std::string& value, const RangePoint& point) {
   std::fflush(stdout);
 }
 
-void evaluate_range(const std::string& directory, const EvaluateOptions& options, const Stage& stage) {
-  const EvaluationRange range = parse_range(options.range);
+void evaluate_at_range(const std::string& directory, const EvaluateOptions& options, const Stage& stage) {
   const RunDirectory run = RunDirectory::open(directory);
-  Config trained = read_config(run.config_file());
-  check_range(range, trained);
-  RangeEvaluations evaluations;
-  if (options.keep) {
-    remove_leftovers(directory);
-    evaluations = kept_evaluations(run, options.episodes);
-  }
-
-  const OptionList task = trained.task.options();
-  const Option& option = *std::ranges::find(task.options(), range.key, &Option::name);  // check_range() has found it
+  const RangeRequest request{parse_range(options.range), options.weights,     stage.device,
+                             options.episodes,           stage.threads.count, options.keep};
+  const std::string& key = request.range.key;
+  const Config trained = read_config(run.config_file());
+  check_range(request.range, trained);
+  const std::vector<OptionValue> task = trained.task.values();
+  const OptionValue& option = *std::ranges::find(task, key, &OptionValue::name);  // check_range() has found it
   if (!options.json) {
     print_title(options, trained, stage);
-    std::printf("trained with %s %s\n%12s  %-24s  %-24s\n", range.key.c_str(), option.get().c_str(), "evaluated",
+    std::printf("trained with %s %s\n%12s  %-24s  %-24s\n", key.c_str(), option.text.c_str(), "evaluated",
                 "greedy success, %", "sampled success, %");
   }
   Json points = Json::array();
-  for (const EvaluationRange::Value& value : range.values) {
-    if (evaluations.find(range.key, value.number) == nullptr) {
-      const TrainedAgent agent =
-          load_trained_agent(directory, options.weights, stage.device, {{range.key, value.text}});
-      evaluations.points.push_back({range.key, value.number, play(agent, stage, ActionChoice::kGreedy),
-                                    play(agent, stage, ActionChoice::kSample)});
-      if (options.keep) write_range_evaluations(directory, evaluations);
-    }
-    const RangePoint& point = *evaluations.find(range.key, value.number);
-    points.push_back(point_json(point));
-    if (!options.json) print_point(value.text, point);
-  }
+  evaluate_range(
+      run, request,
+      [&](const EvaluationRange::Value& value, const RangePoint& point) {
+        points.push_back(point_json(point));
+        if (!options.json) print_point(value.text, point);
+      },
+      [](const std::string& damage) { std::cerr << "engram: " << damage << std::endl; });
   if (!options.json) return;
   Json result = json_of(directory, options, trained);
-  result["trained"] = {{range.key, value_json(option, option.get())}};
+  result["trained"] = {{key, value_json(option.allowed, option.text)}};
   result["evaluations"] = std::move(points);
   std::cout << json_text(result, 2) << std::endl;
 }
@@ -274,11 +225,11 @@ int run_evaluate(const std::vector<std::string>& arguments) {
   const Config trained = read_config(RunDirectory::open(line.positional[0]).config_file());
   const Threads threads = acting_threads(options.threads, trained, evaluation_envs(options.episodes), device);
   use_threads(threads.count);
-  const Stage stage{device, threads, options.episodes};
+  const Stage stage{device, threads};
   if (options.range.empty())
     evaluate_once(line.positional[0], options, line.settings, stage);
   else
-    evaluate_range(line.positional[0], options, stage);
+    evaluate_at_range(line.positional[0], options, stage);
   return 0;
 }
 

@@ -2,7 +2,6 @@
 #include "apps/look/inspect.h"
 
 #include <algorithm>
-#include <charconv>
 #include <cstdio>
 #include <fstream>
 #include <iostream>
@@ -120,14 +119,6 @@ void refuse_other_file(const std::filesystem::path& file) {
 
 }  // namespace
 
-std::optional<std::int64_t> count_entry(const SafetensorsSummary& contents, const std::string& key) {
-  const std::string text = entry(contents, key);
-  std::int64_t number = -1;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (error != std::errc{} || end != text.data() + text.size() || number < 0) return std::nullopt;
-  return number;
-}
-
 std::string digest_text(const SafetensorsSummary& contents) { return contents.digest_checked ? "checked" : "none"; }
 
 std::string bytes_text(std::uint64_t bytes) {
@@ -144,44 +135,34 @@ void print_command(const char* name, const std::string& command) {
   std::printf("  %-*s  %s\n", kFactNames, name, command.c_str());
 }
 
-Json value_json(const Option& option, const std::string& value) {
-  const bool plain =
-      option.allowed.starts_with("integer") || option.allowed.starts_with("number") || option.allowed == "false | true";
-  const Json parsed = plain ? Json::parse(value, nullptr, /*allow_exceptions=*/false) : Json(value);
-  return parsed.is_discarded() ? Json(value) : parsed;
+Json value_json(const std::string& allowed, const std::string& text) {
+  const bool plain = allowed.starts_with("integer") || allowed.starts_with("number") || allowed == "false | true";
+  const Json parsed = plain ? Json::parse(text, nullptr, /*allow_exceptions=*/false) : Json(text);
+  return parsed.is_discarded() ? Json(text) : parsed;
 }
 
-Json differs_json(Config& config, const std::vector<TaskDifference>& differences) {
+Json differs_json(const std::vector<OptionDifference>& elsewhere) {
   Json differs = Json::object();
-  const OptionList task = config.task.options();
-  for (const Option& option : task.options())
-    for (const TaskDifference& difference : differences)
-      if (difference.key == option.name)
-        differs[option.name] = {{"trained", value_json(option, difference.trained)},
-                                {"evaluated", value_json(option, difference.played)}};
+  for (const auto& [name, allowed, trained, evaluated] : elsewhere)
+    differs[name] = {{"trained", value_json(allowed, trained)}, {"evaluated", value_json(allowed, evaluated)}};
   return differs;
 }
 
-Json config_json(Config& config) {
+Json config_json(const Config& config) {
   Json json = {{"task.name", config.task.name()},
                {"memory.name", config.memory.name()},
                {"learner.name", config.learner.name()}};
-  const OptionList all = config.options();
-  for (const Option& option : all.options()) json[option.name] = value_json(option, option.get());
+  for (const OptionValue& option : config.values()) json[option.name] = value_json(option.allowed, option.text);
   return json;
 }
 
-void print_settings(Config& config) {
-  Config defaults = Config::from_settings({{"task.name", config.task.name()},
-                                           {"memory.name", config.memory.name()},
-                                           {"learner.name", config.learner.name()}});
-  const OptionList now = config.options(), before = defaults.options();
+void print_settings(const Config& config) {
+  const Config defaults = Config::from_settings({{"task.name", config.task.name()},
+                                                 {"memory.name", config.memory.name()},
+                                                 {"learner.name", config.learner.name()}});
   ScreenTable table({{"setting"}, {"value"}, {"default"}});
-  for (std::size_t i = 0; i < now.options().size(); ++i) {
-    const Option& option = now.options()[i];
-    const std::string value = option.get(), usual = before.options()[i].get();
-    if (value != usual) table.add({option.name, value, usual.empty() ? "none" : usual});
-  }
+  for (const auto& [name, allowed, usual, value] : differences(defaults.values(), config.values()))
+    table.add({name, value, usual.empty() ? "none" : usual});
   std::printf("\n%s", table.empty() ? "  every setting has its default\n" : table.text().c_str());
 }
 
@@ -212,14 +193,7 @@ FileFacts read_file_facts(const std::filesystem::path& file) {
   return facts;
 }
 
-FileFacts read_weights_facts(const RunDirectory& run, WhichWeights which) {
-  FileFacts facts = read_file_facts(run.weights_file(which));
-  if (!facts.steps || !facts.updates)
-    throw UserError("weights file '" + facts.file.string() + "' does not say after how many steps it was written");
-  return facts;
-}
-
-Json file_json(FileFacts& facts) {
+Json file_json(const FileFacts& facts) {
   const SafetensorsSummary& contents = facts.contents;
   const auto optional = [](const auto& value) { return value ? Json(*value) : Json(); };
   const Totals totals = totals_of(contents);
@@ -244,7 +218,7 @@ Json file_json(FileFacts& facts) {
   return json;
 }
 
-void print_file(FileFacts& facts) {
+void print_file(const FileFacts& facts) {
   const Totals totals = totals_of(facts.contents);
   std::printf("%s\n", one_line(facts.file.string()).c_str());
   print_fact("what", title(facts));
@@ -283,7 +257,7 @@ int run_inspect(const std::vector<std::string>& arguments) {
   } else if (is_folder) {
     print_run(path);
   } else {
-    FileFacts facts = read_file_facts(path);
+    const FileFacts facts = read_file_facts(path);
     if (options.json)
       print_json(file_json(facts));
     else

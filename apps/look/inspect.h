@@ -29,11 +29,8 @@ struct FileFacts {
 
 // Throws UserError for a missing or damaged file, and for one that is no file of tensors at all.
 FileFacts read_file_facts(const std::filesystem::path& file);
-// Those of weights in a run directory. Throws UserError also if they do not say when they were written: they have steps
-// and updates.
-FileFacts read_weights_facts(const RunDirectory& run, WhichWeights which);
-nlohmann::ordered_json file_json(FileFacts& facts);
-void print_file(FileFacts& facts);
+nlohmann::ordered_json file_json(const FileFacts& facts);
+void print_file(const FileFacts& facts);
 
 // Throw UserError for a folder that is no run directory, or one whose config cannot be read. Files in it that are
 // damaged are part of what is told.
@@ -45,9 +42,6 @@ void print_run(const std::filesystem::path& folder);
 nlohmann::ordered_json comparison_json(const std::filesystem::path& folder);
 void print_comparison(const std::filesystem::path& folder);
 
-// A whole number >= 0 in the metadata of a file; none where it is anything else.
-std::optional<std::int64_t> count_entry(const SafetensorsSummary& contents, const std::string& key);
-
 // "checked" or "none".
 std::string digest_text(const SafetensorsSummary& contents);
 // "812B", "12.3kB", "1.46GB"
@@ -56,13 +50,13 @@ std::string bytes_text(std::uint64_t bytes);
 void print_fact(const char* name, const std::string& text);
 void print_command(const char* name, const std::string& command);
 
-// A value of an option, as its get() tells it.
-nlohmann::ordered_json value_json(const Option& option, const std::string& value);
-// {"task.corridor_length": {"trained": 4, "evaluated": 60}}, of a config whose task is the evaluated one.
-nlohmann::ordered_json differs_json(Config& config, const std::vector<TaskDifference>& differences);
+// A value of an option that takes what is `allowed`, from its text.
+nlohmann::ordered_json value_json(const std::string& allowed, const std::string& text);
+// {"task.corridor_length": {"trained": 4, "evaluated": 60}}
+nlohmann::ordered_json differs_json(const std::vector<OptionDifference>& elsewhere);
 // Every value of a config, by key.
-nlohmann::ordered_json config_json(Config& config);
+nlohmann::ordered_json config_json(const Config& config);
 // The values that differ from the defaults of the config's task and backbone, with those; long ones shortened.
-void print_settings(Config& config);
+void print_settings(const Config& config);
 
 }  // namespace engram

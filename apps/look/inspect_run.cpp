@@ -295,7 +295,7 @@ Json memory_json(const Config& config) {
 }  // namespace
 
 Json run_json(const fs::path& folder) {
-  RunFacts facts = read_run_facts(folder);
+  const RunFacts facts = read_run_facts(folder);
   const std::string resume = resume_command(facts);
   Json json = {{"run", folder.string()},
                {"task", facts.config.task.name()},
@@ -327,7 +327,7 @@ Json run_json(const fs::path& folder) {
 }
 
 void print_run(const fs::path& folder) {
-  RunFacts facts = read_run_facts(folder);
+  const RunFacts facts = read_run_facts(folder);
   std::printf("%s\n", one_line(folder.string()).c_str());
   print_fact("what", "run of " + facts.config.memory.name() + " on " + facts.config.task.name());
   print_fact("stands", standing_text(facts));

@@ -20,6 +20,7 @@
 #include "agents/run/trained_agent.h"
 #include "apps/cli/command_line.h"
 #include "apps/cli/commands.h"
+#include "apps/cli/threads.h"
 #include "apps/compare/shard.h"
 #include "base/error.h"
 #include "base/words.h"

@@ -1,12 +1,9 @@
 #include "apps/train/final_film.h"
 
-#include <cstdint>
 #include <sstream>
 
-#include "agents/act/shown_policy.h"
 #include "agents/run/trained_agent.h"
-#include "apps/render/filmed_decision.h"
-#include "video/film.h"
+#include "apps/render/render_film.h"
 #include "video/gif_writer.h"
 
 namespace engram {
@@ -20,28 +17,23 @@ constexpr int kMostMoments = 240;
 
 std::optional<FinalFilm> film_final_evaluation(const std::filesystem::path& run) {
   const TrainedAgent agent = load_trained_agent(run, WhichWeights::kBest, torch::kCPU);
-  const std::uint64_t seed = agent.config.run.seed;
-  const auto environment = make_cpu_vec_env(agent.config.task, seed, Purpose::kEvaluation, 1, 1);
-  environment->reset_all(kFirstUnseenEpisode);
-  ShownPolicy policy(*environment, agent.network, torch::kFloat32, seed, kFirstUnseenEpisode);
-
-  Canvas board;
-  environment->draw(0, board);
+  const TaskInfo task = agent.config.task.info();
+  const FilmCut cut = film_cut(0, task.max_episode_steps, kMostMoments);
   const std::string subtitle = agent.config.memory.name() + ", final evaluation, greedy actions, best weights";
-  const FramePainter painter(environment->info(), subtitle, board.rows(), board.columns(), 1);
   std::ostringstream stream;
-  GifWriter writer(stream, painter.width(), painter.height(), kFramesPerSecond);
-  const FilmCut cut = film_cut(0, environment->info().max_episode_steps, kMostMoments);
-  film_episode(
-      agent.config.task, *environment,
-      [&](const VecEnv&) { return filmed_decision(policy.act(ActionChoice::kGreedy)); }, 1, 1,
-      [&](const FrameContents& contents) {
-        if (!contents.outcome && !cut.shows(contents.step, environment->info().max_episode_steps)) return;
-        const RgbImage frame = painter.paint(contents);
-        for (int i = 0; i < (contents.outcome ? kOutcomeFrames : 1); ++i) writer.write(frame);
-      });
-  writer.finish();
-  return FinalFilm{stream.str(), painter.width(), painter.height()};
+  std::optional<FramePainter> painter;
+  std::optional<GifWriter> writer;
+  film_first_episode(agent, [&](const FrameContents& contents) {
+    if (!painter) {
+      painter.emplace(task, subtitle, contents.board.rows(), contents.board.columns(), 1);
+      writer.emplace(stream, painter->width(), painter->height(), kFramesPerSecond);
+    }
+    if (!contents.outcome && !cut.shows(contents.step, task.max_episode_steps)) return;
+    const RgbImage frame = painter->paint(contents);
+    for (int i = 0; i < (contents.outcome ? kOutcomeFrames : 1); ++i) writer->write(frame);
+  });
+  writer->finish();
+  return FinalFilm{stream.str(), painter->width(), painter->height()};
 }
 
 }  // namespace engram

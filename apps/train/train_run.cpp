@@ -21,6 +21,7 @@
 #include "apps/cli/status_display.h"
 #include "apps/cli/stop_signals.h"
 #include "apps/cli/taken_signals.h"
+#include "apps/cli/threads.h"
 #include "apps/train/final_film.h"
 #include "apps/train/run_advice.h"
 #include "base/error.h"

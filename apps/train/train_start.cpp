@@ -63,7 +63,7 @@ Start find_first_start(const TrainOptions& options, const SettingsLayers& settin
     return start;
   }
   const std::string where = "run '" + folder + "'";
-  Config saved = Config::from_settings(start.checkpoint->config);
+  const Config saved = Config::from_settings(start.checkpoint->config);
   SettingsLayers all = {read_settings(start.run->config_file())};
   all.insert(all.end(), settings.begin(), settings.end());
   check_same_choices(saved, all, where);

@@ -63,16 +63,14 @@ TaskConfig read_task(const Json& episode) {
 }  // namespace
 
 std::string played_episode_line(const PlayedEpisode& episode) {
-  TaskConfig task = episode.task;
-  const OptionList options = task.options();
   nlohmann::ordered_json values = nlohmann::ordered_json::object();
-  for (const Option& option : options.options())
-    values[option.name.substr(std::strlen(kTaskSection) + 1)] = option.get();
+  for (const OptionValue& option : episode.task.values())
+    values[option.name.substr(std::strlen(kTaskSection) + 1)] = option.text;
   const auto* const purpose = std::ranges::find(kPurposes, episode.purpose, &NamedPurpose::purpose);
   if (purpose == std::end(kPurposes) || episode.actions.empty())
     throw std::invalid_argument("played_episode_line: an episode without a step, or of a purpose without a name");
   const auto* const bytes = reinterpret_cast<const std::uint8_t*>(episode.observations.data());
-  const nlohmann::ordered_json line = {{"task", task.name()},
+  const nlohmann::ordered_json line = {{"task", episode.task.name()},
                                        {"options", values},
                                        {"seed", episode.seed},
                                        {"purpose", purpose->name},

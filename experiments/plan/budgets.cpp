@@ -21,11 +21,7 @@ constexpr int kMaxWidth = 4096;
 constexpr const char* kMlpWidth = "memory.mlp_width";
 
 // Whether there are MLPs whose width the settings leave open.
-bool leaves_mlp_open(Config& config) {
-  const OptionList options = config.memory.options();
-  return std::ranges::any_of(options.options(),
-                             [](const Option& option) { return option.name == kMlpWidth && option.get() == "0"; });
-}
+bool leaves_mlp_open(const Config& config) { return value_text(config.memory.values(), kMlpWidth) == "0"; }
 
 void set_size(Config& config, const char* key, std::int64_t size) {
   OptionList options = config.memory.options();

@@ -359,9 +359,9 @@ void Experiment::add_saved(const Experiment& saved, const std::string& where) {
   for (const ExperimentEntry& task : saved.tasks)
     for (const ExperimentEntry& backbone : saved.backbones) {
       const std::string which = where + ", " + task.label + "/" + backbone.label + ",";
-      Config before = saved.config(task, backbone, seeds.front());
-      Config now = config(*find_entry(tasks, task.label), *find_entry(backbones, backbone.label), seeds.front());
-      check_same_run(before, now, which);
+      check_same_run(saved.config(task, backbone, seeds.front()),
+                     config(*find_entry(tasks, task.label), *find_entry(backbones, backbone.label), seeds.front()),
+                     which);
     }
 }
 

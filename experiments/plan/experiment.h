@@ -40,7 +40,7 @@
 #include <vector>
 
 #include "agents/run/config.h"
-#include "experiments/statistics/evaluation_range.h"
+#include "agents/study/evaluation_range.h"
 
 namespace engram {
 

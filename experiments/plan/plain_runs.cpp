@@ -47,17 +47,15 @@ PlainRun read_plain_run(const fs::path& folder) {
   run.task["task.name"] = run.config.task.name();
   run.agent["memory.name"] = run.config.memory.name();
   run.others["learner.name"] = run.config.learner.name();
-  const OptionList all = run.config.options();
-  for (const Option& option : all.options()) {
-    const std::string& key = option.name;
+  for (const auto& [key, value, allowed, help] : run.config.values()) {
     if (key == kFullState) {
-      if (option.get() == "true") run.agent[key] = "true";
+      if (value == "true") run.agent[key] = "true";
     } else if (key.starts_with("memory."))
-      run.agent[key] = option.get();
+      run.agent[key] = value;
     else if (key.starts_with("task."))
-      run.task[key] = option.get();
+      run.task[key] = value;
     else if (!is_free(key))
-      run.others[key] = option.get();
+      run.others[key] = value;
   }
   return run;
 }
@@ -78,9 +76,7 @@ std::string run_names(const PlainRun& a, const PlainRun& b) {
 template <class Choice>
 Values defaults_of(const std::string& name) {
   Values values;
-  Choice choice(name);
-  const OptionList options = choice.options();
-  for (const Option& option : options.options()) values[option.name] = option.get();
+  for (const OptionValue& option : Choice(name).values()) values[option.name] = option.text;
   return values;
 }
 
@@ -118,9 +114,7 @@ void check_group(const PlainRun& first, const PlainRun& run, const std::string& 
 Config combined(const PlainRun& of_task, const PlainRun& of_agent) {
   Config config = of_task.config;
   config.memory = of_agent.config.memory;
-  const OptionList options = config.task.options();
-  for (const Option& option : options.options())
-    if (option.name == kFullState) option.set(of_agent.agent.contains(kFullState) ? "true" : "false");
+  config.task.options().set(kFullState, of_agent.agent.contains(kFullState) ? "true" : "false");
   return config;
 }
 

@@ -100,13 +100,12 @@ class SizeMatcher {
 
  private:
   // All that the sizes depend on: parameters are as many for any length.
-  std::string key_of(Config& config, const Budget& goal) const {
+  std::string key_of(const Config& config, const Budget& goal) const {
     const bool by_length = match_ != Match::kParameters;
     std::string key = config.memory.name() + " " + std::to_string(matched_figure(goal, match_)) + " " +
                       std::to_string(matched_mlp_figure(goal, match_)) + " " +
                       std::to_string(by_length ? config.task.info().max_episode_steps : 0);
-    const OptionList options = config.memory.options();
-    for (const Option& option : options.options()) key += "\n" + option.name + "=" + option.get();
+    for (const OptionValue& option : config.memory.values()) key += "\n" + option.name + "=" + option.text;
     return key;
   }
 
@@ -155,11 +154,11 @@ RunState read_run_state(const fs::path& directory, const PlannedRun& run) {
   if (RunDirectory::is_run(run.folder)) {
     const std::string where = "run '" + run.folder.string() + "'";
     const RunDirectory saved_run = RunDirectory::open(run.folder);
-    Config saved = read_config(saved_run.config_file()), planned = run.config;
-    check_same_run(saved, planned, where);
+    const Config saved = read_config(saved_run.config_file());
+    check_same_run(saved, run.config, where);
     const auto last = summarize_metrics(saved_run.metrics_file()).final_evaluation;
     state.running = RunLock::held(run.folder);
-    state.trained = last && same_length(saved, planned) && !state.running;
+    state.trained = last && same_length(saved, run.config) && !state.running;
     state.stage = state.trained && range_is_evaluated(run, *last) ? RunStage::kFinished : RunStage::kUnfinished;
   }
   if (const fs::path file = failure_file(directory, run);
@@ -198,12 +197,11 @@ std::vector<std::string> evaluate_arguments(const PlannedRun& run) {
           "--keep"};
 }
 
-Control control_of(Config& config) {
-  const OptionList options = config.task.options();
-  for (const Option& option : options.options())
-    if (option.name == "task.full_state" && option.get() == "true")
-      return config.memory.name() == "none" ? Control::kFullState : Control::kFullStateRecurrent;
-  return config.memory.name() == "none" ? Control::kMemoryless : Control::kNone;
+Control control_of(const Config& config) {
+  const bool recurrent = config.memory.name() != "none";
+  if (value_text(config.task.values(), "task.full_state") == "true")
+    return recurrent ? Control::kFullStateRecurrent : Control::kFullState;
+  return recurrent ? Control::kNone : Control::kMemoryless;
 }
 
 const char* control_name(Control control) {

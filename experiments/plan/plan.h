@@ -29,7 +29,7 @@ std::string train_command(const std::filesystem::path& directory, const PlannedR
 std::vector<std::string> evaluate_arguments(const PlannedRun& run);
 
 // What a run's agent is for, by its task and memory.
-Control control_of(Config& config);
+Control control_of(const Config& config);
 // "none", "memoryless", "full_state", "full_state_recurrent".
 const char* control_name(Control control);
 // "what can be had without memory": what a control's success says of the others', as a part of a sentence; empty for

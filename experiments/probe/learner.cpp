@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "nn/layers/dropout.h"
+#include "nn/layers/seeded_generator.h"
 
 namespace engram {
 
@@ -110,8 +111,10 @@ ProbeBatch to_device(const ProbeBatch& batch, torch::Device device) {
 ProbeLearner::ProbeLearner(const ProbeTask& task, const BackboneConfig& backbone, const ProbeTraining& training,
                            std::uint64_t seed, torch::Device device)
     : task_(task), training_(training), seed_(seed), device_(device), recorded_(device) {
-  torch::manual_seed(seed);
-  model_ = std::make_shared<Model>(task, backbone, training.bfloat16, seed);
+  {
+    const SeededGenerator drawing(seed);
+    model_ = std::make_shared<Model>(task, backbone, training.bfloat16, seed);
+  }
   model_->to(device);
   for (const auto& item : model_->named_parameters()) {
     if (!item.value().requires_grad()) continue;

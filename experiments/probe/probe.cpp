@@ -108,18 +108,18 @@ std::string hex_digest(const std::string& text) {
 
 std::string cell_identity(const ProbeOptions& options, ProbeTask& task, const BackboneConfig& backbone,
                           const ProbeCell& cell) {
-  const auto values = [](const OptionList& list) {
+  const auto json_of = [](const std::vector<OptionValue>& values) {
     Json json = Json::object();
-    for (const Option& option : list.options()) json[option.name] = option.get();
+    for (const OptionValue& option : values) json[option.name] = option.text;
     return json;
   };
   OptionList task_options("");
   task.list_options(task_options);
   const ProbeTraining& training = options.training;
   Json json = {{"task", parse_named_settings(cell.task).name},
-               {"task_options", values(task_options)},
+               {"task_options", json_of(task_options.values())},
                {"backbone", backbone.name()},
-               {"backbone_options", values(BackboneConfig(backbone).options())},
+               {"backbone_options", json_of(backbone.values())},
                {"seed", cell.seed},
                {"learning_rate", cell.rate},
                {"steps", training.steps},

@@ -8,9 +8,9 @@
 #include <utility>
 #include <vector>
 
+#include "agents/study/measured_json.h"
 #include "base/json_text.h"
 #include "experiments/plan/plan.h"
-#include "experiments/report/measured_json.h"
 #include "experiments/report/report.h"
 #include "experiments/report/writer.h"
 #include "experiments/results/csv.h"

@@ -10,16 +10,6 @@
 #include "experiments/statistics/run_statistics.h"
 
 namespace engram {
-namespace {
-
-// The value of the option with which the task's agents were trained.
-std::string trained_value(Config config, const std::string& key) {
-  const OptionList options = config.task.options();
-  const auto found = std::ranges::find(options.options(), key, &Option::name);
-  return found == options.options().end() ? "" : found->get();
-}
-
-}  // namespace
 
 void ReportWriter::add_range() {
   if (!experiment_.range) return;
@@ -34,7 +24,7 @@ void ReportWriter::add_range() {
   std::vector<Panel> panels;
   std::vector<TextTable> tables;
   for (std::size_t task = 0; task < results_.tasks.size(); ++task) {
-    const std::string trained = trained_value(results_.run(task, 0, 0).plan.config, range.key);
+    const std::string trained = value_text(results_.run(task, 0, 0).plan.config.task.values(), range.key);
     Panel panel{results_.tasks[task].label + ", trained with " + trained, range.key, "success, %", {}, {}, false};
     if (results_.tasks[task].info.chance_success)
       panel.levels.push_back({"chance", *results_.tasks[task].info.chance_success});

@@ -164,10 +164,8 @@ std::optional<double> number_in(const std::string& text) {
 }
 
 std::map<std::string, std::string> task_settings(const PlannedRun& run) {
-  Config config = run.config;
-  std::map<std::string, std::string> settings = {{"task.name", config.task.name()}};
-  const OptionList options = config.task.options();
-  for (const Option& option : options.options()) settings[option.name] = option.get();
+  std::map<std::string, std::string> settings = {{"task.name", run.config.task.name()}};
+  for (const OptionValue& option : run.config.task.values()) settings[option.name] = option.text;
   return settings;
 }
 
@@ -264,7 +262,7 @@ void add_facts(Results& results) {
   if (std::ranges::none_of(results.runs, [](const RunResult& run) { return run.scores.has_value(); }))
     refuse_unfinished(results);
   for (std::size_t task = 0; task < results.experiment.tasks.size(); ++task) {
-    Config config = results.run(task, 0, 0).plan.config;
+    const Config& config = results.run(task, 0, 0).plan.config;
     results.tasks.push_back({results.experiment.tasks[task].label, config.task.info(), play_at_random(config.task)});
   }
   results.sweep = find_sweep(results);

@@ -50,6 +50,7 @@ class BackboneConfig {
   std::string source() const { return options_->source(); }
   // Options under the section "memory", bound to this object.
   OptionList options();
+  std::vector<OptionValue> values() const { return BackboneConfig(*this).options().values(); }
   // Throws UserError if values contradict each other ("memory.width 30 is not divisible by memory.heads 4").
   void check() const { options_->check_all(); }
   // D, of input and output alike.

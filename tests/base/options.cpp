@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "base/error.h"
 
@@ -66,6 +67,23 @@ TEST_CASE("values are set and read back") {
   OptionList copied = copy.options();
   for (const Option& option : list.options()) copied.set(option.name, option.get());
   for (std::size_t i = 0; i < list.options().size(); ++i) CHECK(copied.options()[i].get() == list.options()[i].get());
+}
+
+TEST_CASE("values are those of the moment, and two lists of them tell where they differ") {
+  Sample sample;
+  OptionList list = sample.options();
+  const std::vector<OptionValue> before = list.values();
+  list.set("sample.fruit", "pear");
+  CHECK(value_text(before, "sample.fruit") != "pear");
+  CHECK(value_text(list.values(), "sample.fruit") == "pear");
+  CHECK(value_text(before, "sample.none").empty());
+  CHECK(differences(before, before).empty());
+  const std::vector<OptionDifference> changed = differences(before, list.values());
+  REQUIRE(changed.size() == 1);
+  CHECK(changed[0].name == "sample.fruit");
+  CHECK(changed[0].allowed == before.back().allowed);
+  CHECK(changed[0].before == value_text(before, "sample.fruit"));
+  CHECK(changed[0].now == "pear");
 }
 
 TEST_CASE("bad values are refused by name and leave the field alone") {

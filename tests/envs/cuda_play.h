@@ -68,10 +68,9 @@ inline std::vector<TaskConfig> many_tasks() {
   return tasks;
 }
 
-inline std::string text_of(TaskConfig task) {
+inline std::string text_of(const TaskConfig& task) {
   std::string text = task.name();
-  const OptionList list = task.options();
-  for (const Option& option : list.options()) text += " " + option.name + "=" + option.get();
+  for (const OptionValue& option : task.values()) text += " " + option.name + "=" + option.text;
   return text;
 }
 

@@ -4,7 +4,7 @@
 #include <string_view>
 #include <vector>
 
-#include "experiments/statistics/evaluation_range.h"
+#include "agents/study/evaluation_range.h"
 #include "tests/fuzz/target.h"
 
 namespace engram {

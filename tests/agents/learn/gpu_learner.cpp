@@ -190,7 +190,7 @@ TEST_CASE("a recorded update of adapters is the launched one, bit for bit, and c
         network->train();
         torch::manual_seed(4);  // each learner draws its adapters
         return std::make_unique<Learner>(learner_config(SacOptions{.learning_rate = 1e-2}), network,
-                                         AdapterOptions{.rank = 3, .fast_weights = true});
+                                         LowRankAdapters({.rank = 3, .fast_weights = true}, *network));
       };
       const auto replaying = learner_of(recorded), launching = learner_of(launched);
       launching->launch_every_update();

@@ -84,7 +84,7 @@ TEST_CASE("an update of adapters changes maps of attention and convolutions, in 
     network->train();
     const TensorMap before = copied(*network);
     Learner learner(learner_config(SacOptions{.learning_rate = 0.01}), network,
-                    {.rank = 2, .alpha = 6, .fast_weights = fast_weights});
+                    LowRankAdapters({.rank = 2, .alpha = 6, .fast_weights = fast_weights}, *network));
     CHECK(changed(before, *network).empty());
     for (int i = 0; i < 4; ++i) learner.update(random_batch());
 
@@ -148,7 +148,7 @@ TEST_CASE("gradients of adapters equal finite differences") {
 TEST_CASE("an update whose gradient is not finite changes nothing, and is blamed on an adapter") {
   const auto network = network_of("stack", kHybrid);
   network->train();
-  Learner learner(learner_config(SacOptions{.learning_rate = 0.01}), network, {.rank = 2});
+  Learner learner(learner_config(SacOptions{.learning_rate = 0.01}), network, LowRankAdapters({.rank = 2}, *network));
   learner.update(random_batch());
   const TensorMap before = copied(*network);
   EpisodeBatch batch = random_batch();

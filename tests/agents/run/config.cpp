@@ -161,7 +161,7 @@ TEST_CASE("a learner is chosen by name, and its options are no other's") {
   CHECK(refusal({{"learner.epsilon_last", "0.1"}}) ==
         "unknown key 'learner.epsilon_last' for learner sac; it is an option of: dqn");
   CHECK(refusal({{"learner.name", "dpn"}}) == "unknown learner 'dpn'; did you mean 'dqn'?");
-  Config other = Config::from_settings({});
+  const Config other = Config::from_settings({});
   CHECK(message_of<UserError>([&] { check_same_run(config, other, "'run'"); }) ==
         "'run' was made with learner.name = dqn and cannot go on with sac");
 }
@@ -192,9 +192,7 @@ TEST_CASE("wrong settings are named, with what would be right") {
 
 TEST_CASE("a config of format 1 means by what it leaves out what was meant then") {
   const auto value = [](const Settings& settings, const std::string& key) {
-    Config config = Config::from_settings(settings);
-    const OptionList all = config.options();
-    return std::ranges::find(all.options(), key, &Option::name)->get();
+    return value_text(Config::from_settings(settings).values(), key);
   };
   struct Changed {
     const char *memory, *key, *before, *now;

@@ -83,14 +83,6 @@ TEST_CASE("LSTM and GRU take one step of a sequence at a time") {
   }
 }
 
-TEST_CASE("what is chosen is what LibTorch gets; 0 is all that may be used") {
-  CHECK(use_threads(1) == 1);
-  CHECK(at::get_num_threads() == 1);
-  CHECK(use_threads(0) == available_processors());
-  CHECK(at::get_num_threads() == available_processors());
-  use_threads(1);
-}
-
 TEST_CASE("ranks have a GPU each, or none has one") {
   const auto message = [](const std::vector<std::string>& found) -> std::string {
     try {

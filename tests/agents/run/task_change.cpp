@@ -30,26 +30,25 @@ std::string refusal(const Config& trained, const Settings& settings) {
 
 TEST_CASE("options of the task change, and nothing else") {
   const Config trained = maze();
-  Config played = with_task_settings(trained, {{"task.corridor_length", "50"}, {"task.penalty", "-0.5"}});
+  const Config played = with_task_settings(trained, {{"task.corridor_length", "50"}, {"task.penalty", "-0.5"}});
   CHECK(played.task.info().max_episode_steps == 51);
-  const auto differences = task_differences(trained, played);
-  REQUIRE(differences.size() == 2);
-  CHECK(differences[0].key == "task.corridor_length");
-  CHECK(differences[0].trained == "5");
-  CHECK(differences[0].played == "50");
-  CHECK(differences[1].key == "task.penalty");
-  Config back = with_task_settings(played, {{"task.corridor_length", "5"}, {"task.penalty", "-1"}});
-  Config same = trained;
-  CHECK(back.to_ini() == same.to_ini());
-  CHECK(task_differences(trained, with_task_settings(trained, {{"task.name", "tmaze"}})).empty());
+  const auto changed = differences(trained.values(), played.values());
+  REQUIRE(changed.size() == 2);
+  CHECK(changed[0].name == "task.corridor_length");
+  CHECK(changed[0].before == "5");
+  CHECK(changed[0].now == "50");
+  CHECK(changed[1].name == "task.penalty");
+  const Config back = with_task_settings(played, {{"task.corridor_length", "5"}, {"task.penalty", "-1"}});
+  CHECK(back.to_ini() == trained.to_ini());
+  CHECK(with_task_settings(trained, {{"task.name", "tmaze"}}).to_ini() == trained.to_ini());
 }
 
 TEST_CASE("a preset gives its values, and single options win over it") {
   const Config trained = maze();
   const auto length = [&](const Settings& settings) {
-    const auto differences = task_differences(trained, with_task_settings(trained, settings));
-    REQUIRE(!differences.empty());
-    return differences[0].played + " of " + differences[0].key;
+    const auto changed = differences(trained.values(), with_task_settings(trained, settings).values());
+    REQUIRE(!changed.empty());
+    return changed[0].now + " of " + changed[0].name;
   };
   CHECK(length({{"task.preset", "tmaze_passive_100"}}) == "100 of task.corridor_length");
   CHECK(length({{"task.corridor_length", "7"}, {"task.preset", "tmaze_passive_100"}}) == "7 of task.corridor_length");

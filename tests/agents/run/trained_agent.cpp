@@ -78,7 +78,7 @@ TEST_CASE("weights that say that they are of another agent or task are refused, 
     settings.insert(settings.end(), more.begin(), more.end());
     return Config::from_settings(settings);
   };
-  const RunDirectory run = RunDirectory::create(folder / "run", {Config(config).to_ini(), torch::kCPU, {}});
+  const RunDirectory run = RunDirectory::create(folder / "run", {config.to_ini(), torch::kCPU, {}});
   const std::string file = run.weights_file(WhichWeights::kBest).string();
   const TensorMap weights = module_weights(*make_network(config, config.task.info(), torch::kCPU));
   const auto load = [&](const std::map<std::string, std::string>& metadata) {
@@ -88,7 +88,7 @@ TEST_CASE("weights that say that they are of another agent or task are refused, 
     CHECK(message == message_of<UserError>([&] { load_agent_to_adapt(folder / "run", {}); }));
     return message;
   };
-  const auto load_of = [&](Config other) { return load({{"config", other.to_ini()}}); };
+  const auto load_of = [&](const Config& other) { return load({{"config", other.to_ini()}}); };
   const std::string taken = "nothing was thrown";
   CHECK(load_of(config) == taken);
   // What a run may change and what its agent does not depend on.
@@ -112,6 +112,23 @@ TEST_CASE("a fresh network depends on the seed alone") {
   torch::rand({3});
   for (const auto& [name, tensor] : module_weights(*make_network(config, config.task.info(), torch::kCPU)))
     CHECK(torch::equal(tensor, first.at(name)));
+}
+
+TEST_CASE("drawing a network leaves the program's own draws as they were") {
+  const Config config = tiny_config();
+  torch::manual_seed(3);
+  torch::randn({1});  // of which the generator keeps a second number
+  torch::Generator generator = at::globalContext().defaultGenerator(torch::kCPU);
+  const torch::Tensor state = generator.get_state(), next = torch::randn({5});
+  generator.set_state(state);
+  const auto network = make_network(config, config.task.info(), torch::kCPU);
+  CHECK(torch::equal(torch::randn({5}), next));
+
+  torch::manual_seed(config.run.seed);
+  const auto drawn = draw_network(config, config.task.info(), torch::kCPU);
+  for (const auto& [name, tensor] : module_weights(*drawn))
+    CHECK(torch::equal(tensor, module_weights(*network).at(name)));
+  CHECK_FALSE(torch::equal(torch::randn({5}), next));
 }
 
 TEST_CASE("devices") {

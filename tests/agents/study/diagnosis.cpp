@@ -21,6 +21,7 @@
 #include "agents/run/trained_agent.h"
 #include "agents/run/trainer.h"
 #include "agents/study/episode_log.h"
+#include "agents/study/run_diagnosis.h"
 #include "agents/study/statistics.h"
 #include "tests/agents/act/small_agent.h"
 #include "tests/agents/play/probe_env.h"
@@ -45,6 +46,7 @@ struct Agent {
   std::shared_ptr<AgentNetwork> network;
 
   explicit Agent(const Config& its) : config(its), network(make_network(its, its.task.info(), torch::kCPU)) {
+    torch::manual_seed(1);
     scatter_weights(*network, 0.2);
     network->eval();
   }
@@ -202,6 +204,7 @@ TEST_CASE("each episode of an evaluation, and of a store, is played again as the
   const TaskInfo& task = environments.info();
   const auto network =
       std::make_shared<AgentNetwork>(NetworkOptions{.hidden_width = 4}, small_backbone("none", 4), task);
+  torch::manual_seed(1);
   scatter_weights(*network, 0.2);
   network->eval();
   Rollout rollout = probe_rollout(counting(7), network, 3);
@@ -317,6 +320,7 @@ TEST_CASE("episodes of unequal lengths, truncated ones among them, of a task wit
     }
   AgentNetwork network({.previous_action_width = 2, .previous_reward_width = 2, .hidden_width = 8},
                        small_backbone("gru", 6), task);
+  torch::manual_seed(1);
   scatter_weights(network, 0.2);
   CHECK_THROWS_AS(diagnosed(episodes, network), std::logic_error);  // in training mode
   network.eval();
@@ -429,4 +433,20 @@ TEST_CASE("episodes that a run has learnt from, as they stood in its newest chec
   const Diagnosis diagnosis = diagnosed(whole, *agent.network);
   CHECK(diagnosis.episodes == whole.size());
   check_phases(diagnosis, whole, *agent.network);
+
+  const auto of_run = [&](const TrainedAgent& played) {
+    return diagnose_run(run, played, {.episodes = 4}, [](const std::string&) { FAIL("damaged"); });
+  };
+  const RunDiagnosis found = of_run(agent);
+  CHECK(found.weights_steps == status.steps);
+  CHECK(found.judged_by.size() == 2);
+  CHECK(found.greedy.episodes == 4);
+  CHECK(found.sampled.decisions->right + found.sampled.decisions->wrong <= 4);
+  REQUIRE(found.replayed.has_value());
+  CHECK(found.replayed->solved == diagnosed(some, *agent.network).solved);
+  CHECK(found.why_none_replayed.empty());
+  const RunDiagnosis elsewhere =
+      of_run(load_trained_agent(folder / "run", WhichWeights::kLast, torch::kCPU, {{"task.corridor_length", "7"}}));
+  CHECK_FALSE(elsewhere.replayed.has_value());
+  CHECK(elsewhere.why_none_replayed == "they are of the task as it was in training");
 }

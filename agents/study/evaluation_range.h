@@ -16,8 +16,6 @@
 
 namespace engram {
 
-struct EpisodeResult;
-
 struct EvaluationRange {
   struct Value {
     std::string text;  // as it was given
@@ -38,12 +36,6 @@ EvaluationRange parse_range(const std::string& text);
 Config config_at(const EvaluationRange& range, const EvaluationRange::Value& value, const Config& trained);
 // Throws UserError unless an agent of this config can be evaluated at every value.
 void check_range(const EvaluationRange& range, const Config& trained);
-
-struct MeasuredEpisodes {
-  Interval success;       // Wilson's 95% interval
-  Interval total_return;  // undiscounted; Student's 95% interval, infinite for a single episode
-};
-MeasuredEpisodes measure(const std::vector<EpisodeResult>& episodes);
 
 struct RangePoint {
   std::string key;

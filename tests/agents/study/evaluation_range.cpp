@@ -1,4 +1,4 @@
-#include "experiments/statistics/evaluation_range.h"
+#include "agents/study/evaluation_range.h"
 
 #include <doctest/doctest.h>
 
@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "agents/play/evaluator.h"
+#include "agents/study/evaluation.h"
 #include "base/error.h"
 #include "tests/storage/temporary_folder.h"
 
@@ -18,16 +19,16 @@ using namespace engram;
 
 namespace {
 
-Config maze() { return Config::from_settings({{"task.name", "tmaze"}, {"task.corridor_length", "10"}}); }
+Config maze_of_ten() { return Config::from_settings({{"task.name", "tmaze"}, {"task.corridor_length", "10"}}); }
 
-RangePoint point(double value, double success) {
+RangePoint point_at(double value, double success) {
   return {"task.corridor_length",
           value,
           {{success, success / 2, 1}, {1.5, 1, 2}},
           {{0.25, 0, 0.5}, {-1, -INFINITY, INFINITY}}};
 }
 
-RangeEvaluations some() { return {300, 75, 20, {point(10, 0.75), point(0.5, 0.5)}}; }
+RangeEvaluations some_points() { return {300, 75, 20, {point_at(10, 0.75), point_at(0.5, 0.5)}}; }
 
 FinalEvaluation last_of(std::int64_t steps, std::int64_t updates, int episodes) {
   FinalEvaluation last;
@@ -37,7 +38,7 @@ FinalEvaluation last_of(std::int64_t steps, std::int64_t updates, int episodes) 
   return last;
 }
 
-std::string refusal(const std::string& text) {
+std::string range_refusal(const std::string& text) {
   return message_of<UserError>([&] { RangeEvaluations::from_json(text, "it"); });
 }
 
@@ -71,7 +72,7 @@ TEST_CASE("a range is a key and numbers, each once") {
 
 TEST_CASE("a range is checked against what the agents play") {
   const auto refused = [](const std::string& text) {
-    return message_of<UserError>([&] { check_range(parse_range(text), maze()); });
+    return message_of<UserError>([&] { check_range(parse_range(text), maze_of_ten()); });
   };
   CHECK(refused("task.corridor_length: 1,1000") == "nothing was thrown");
   CHECK(mentions(refused("task.corridor_length: 10,0"), "task.corridor_length = '0' is not allowed"));
@@ -79,7 +80,8 @@ TEST_CASE("a range is checked against what the agents play") {
   CHECK(mentions(refused("task.corridor_lenght: 10"), "did you mean 'task.corridor_length'"));
   CHECK(mentions(refused("task.distractor_steps: 10"), "unknown key 'task.distractor_steps' for task tmaze"));
   CHECK(mentions(refused("task.full_state: 1"), "false | true"));
-  CHECK(config_at(parse_range("task.corridor_length: 30"), {"30", 30}, maze()).task.info().max_episode_steps == 31);
+  CHECK(config_at(parse_range("task.corridor_length: 30"), {"30", 30}, maze_of_ten()).task.info().max_episode_steps ==
+        31);
 }
 
 TEST_CASE("episodes are measured with intervals") {
@@ -93,11 +95,11 @@ TEST_CASE("episodes are measured with intervals") {
 TEST_CASE("evaluations are kept in the run's folder and read back") {
   const TemporaryFolder folder;
   CHECK(!read_range_evaluations(folder.path()));
-  write_range_evaluations(folder.path(), some());
+  write_range_evaluations(folder.path(), some_points());
   CHECK(range_file(folder.path()) == folder / "evaluations.json");
   const auto back = read_range_evaluations(folder.path());
   REQUIRE(back);
-  CHECK(back->to_json() == some().to_json());
+  CHECK(back->to_json() == some_points().to_json());
   CHECK(back->are_of(300, 75, 20));
   CHECK_FALSE(back->are_of(301, 75, 20));
   CHECK_FALSE(back->are_of(300, 75, 21));
@@ -118,8 +120,8 @@ TEST_CASE("evaluations are kept in the run's folder and read back") {
 }
 
 TEST_CASE("a damaged file is refused in a line") {
-  const std::string good = some().to_json();
-  CHECK(refusal(good) == "nothing was thrown");
+  const std::string good = some_points().to_json();
+  CHECK(range_refusal(good) == "nothing was thrown");
   for (const auto& [part, with] :
        std::vector<std::pair<std::string, std::string>>{{"\"format\": 1", "\"format\": 2"},
                                                         {"\"format\": 1", "\"format\": \"1\""},
@@ -138,12 +140,12 @@ TEST_CASE("a damaged file is refused in a line") {
                                                         {"\"key\": \"task", "\"key\": 3, \"x\": \""}}) {
     CAPTURE(part);
     CAPTURE(with);
-    CHECK(refusal(replaced(good, part, with)).starts_with("it"));
+    CHECK(range_refusal(replaced(good, part, with)).starts_with("it"));
   }
   for (std::size_t length = 0; length + 2 < good.size(); ++length)
-    REQUIRE(refusal(good.substr(0, length)).starts_with("it"));
+    REQUIRE(range_refusal(good.substr(0, length)).starts_with("it"));
   for (const std::string& text : {std::string("[]"), std::string("3"), std::string(100'000, '[')})
-    CHECK(refusal(text).starts_with("it"));
+    CHECK(range_refusal(text).starts_with("it"));
   const TemporaryFolder folder;
   std::filesystem::create_directory(folder / "evaluations.json");
   CHECK(mentions(message_of<UserError>([&] { read_range_evaluations(folder.path()); }), "is not a file"));

@@ -1,4 +1,4 @@
-#include "experiments/statistics/evaluation_range.h"
+#include "agents/study/evaluation_range.h"
 
 #include <algorithm>
 #include <charconv>
@@ -11,11 +11,10 @@
 #include <system_error>
 #include <utility>
 
-#include "agents/play/evaluator.h"
 #include "agents/run/task_change.h"
+#include "agents/study/measured_json.h"
 #include "base/error.h"
 #include "base/json_text.h"
-#include "experiments/report/measured_json.h"
 #include "storage/files.h"
 
 namespace engram {
@@ -122,12 +121,6 @@ Config config_at(const EvaluationRange& range, const EvaluationRange::Value& val
 
 void check_range(const EvaluationRange& range, const Config& trained) {
   for (const EvaluationRange::Value& value : range.values) config_at(range, value, trained);
-}
-
-MeasuredEpisodes measure(const std::vector<EpisodeResult>& episodes) {
-  std::vector<double> returns;
-  for (const EpisodeResult& episode : episodes) returns.push_back(episode.total_reward);
-  return {wilson_interval(count_solved(episodes), static_cast<std::int64_t>(episodes.size())), mean_interval(returns)};
 }
 
 const RangePoint* RangeEvaluations::find(const std::string& key, double value) const {

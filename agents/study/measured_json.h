@@ -3,7 +3,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "experiments/statistics/evaluation_range.h"
+#include "agents/study/evaluation_range.h"
 
 namespace engram {
 
