@@ -132,7 +132,7 @@ void Trainer::visit_own_share(StateArchive& archive) {
 // Of another number of ranks: every environment goes to its new rank with its episodes, the older before the younger,
 // and begins its next one.
 void Trainer::deal_experience(StateArchive& archive) {
-  struct Dealt {
+  struct EpisodeOfRank {
     double age;  // where it stood in its rank's replay: 0 the oldest, 1 the newest
     const EpisodeLog* log;
     std::size_t episode;
@@ -140,7 +140,7 @@ void Trainer::deal_experience(StateArchive& archive) {
   };
   const Block own = share_.environments;
   std::vector<EpisodeLog> kept(static_cast<std::size_t>(restored_ranks_));
-  std::vector<Dealt> dealt;
+  std::vector<EpisodeOfRank> episodes;
   std::vector<std::uint32_t> number_N(static_cast<std::size_t>(own.count));
   for (int rank = 0; rank < restored_ranks_; ++rank) {
     const Block theirs = block_of(config_.run.num_envs, rank, restored_ranks_);
@@ -165,13 +165,14 @@ void Trainer::deal_experience(StateArchive& archive) {
       if (environment < 0 || environment >= theirs.count)
         archive.refuse("experience.replay.environment", "there is no environment " + std::to_string(environment));
       if (place(environment) >= 0 && place(environment) < own.count)
-        dealt.push_back({(static_cast<double>(i) + 0.5) / static_cast<double>(log.episodes()), &log, episode,
-                         static_cast<std::int32_t>(place(environment))});
+        episodes.push_back({(static_cast<double>(i) + 0.5) / static_cast<double>(log.episodes()), &log, episode,
+                            static_cast<std::int32_t>(place(environment))});
     }
   }
-  std::ranges::stable_sort(dealt, {}, &Dealt::age);
+  std::ranges::stable_sort(episodes, {}, &EpisodeOfRank::age);
   EpisodeLog mine;
-  for (const Dealt& one : dealt) mine.add(one.environment, one.log->number(one.episode), one.log->actions(one.episode));
+  for (const EpisodeOfRank& one : episodes)
+    mine.add(one.environment, one.log->number(one.episode), one.log->actions(one.episode));
   replay_.keep(mine, *training_rules(), archive);
   rollout_->restart(std::move(number_N));
 
@@ -185,13 +186,13 @@ void Trainer::deal_experience(StateArchive& archive) {
 
 void Trainer::restore(StateArchive& archive) {
   visit_common_state(archive);
-  const bool dealt = restored_ranks_ != ranks_->size();
-  if (dealt)
+  const bool other_number = restored_ranks_ != ranks_->size();
+  if (other_number)
     deal_experience(archive);
   else
     visit_own_share(archive);
   for (int rank = 0; rank < restored_ranks_; ++rank)
-    if (dealt || rank != ranks_->rank()) archive.skip(rank == 0 ? "experience" : section_of(rank));
+    if (other_number || rank != ranks_->rank()) archive.skip(rank == 0 ? "experience" : section_of(rank));
 }
 
 // What is the same in all ranks.

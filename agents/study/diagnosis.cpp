@@ -31,7 +31,7 @@ class Numbering {
 };
 
 // What the task says of an episode, from playing it again.
-struct Told {
+struct EpisodeFacts {
   std::vector<std::int64_t> phase_T;      // of the rows; a number of the phases
   std::optional<std::int64_t> deciding;   // the deciding step
   std::optional<std::int64_t> last_seen;  // the row before the first at which the cue is out of sight
@@ -45,36 +45,36 @@ std::string cue_class(const Cue& cue) {
   return cue.text + " " + std::to_string(red) + "," + std::to_string(green) + "," + std::to_string(blue);
 }
 
-class Teller {
+class EpisodeReplay {
  public:
-  explicit Teller(VecEnv& environments)
-      : environments_(environments), tells_decisions_(environments.decided(0).has_value()) {}
+  explicit EpisodeReplay(VecEnv& environments)
+      : environments_(environments), knows_decisions_(environments.decided(0).has_value()) {}
 
-  Told tell(const KeptEpisodes::Name& name, const torch::Tensor& action_T) {
+  EpisodeFacts play(const KeptEpisodes::Name& name, const torch::Tensor& action_T) {
     const int row = name.environment;
-    Told told;
+    EpisodeFacts facts;
     environments_.reset_row(row, name.number);
     const auto action = action_T.accessor<std::int64_t, 1>();
     for (std::int64_t t = 0; t < action_T.size(0); ++t) {
-      told.phase_T.push_back(phases.number(environments_.phase(row)));
-      if (!told.last_seen)
+      facts.phase_T.push_back(phases.number(environments_.phase(row)));
+      if (!facts.last_seen)
         if (const std::optional<Cue> cue = environments_.cue(row)) {
-          told.last_seen = t - 1;
-          told.cue = cues.number(cue_class(*cue));
+          facts.last_seen = t - 1;
+          facts.cue = cues.number(cue_class(*cue));
         }
       environments_.step_row(row, static_cast<std::int32_t>(action[t]));
-      if (tells_decisions_ && !told.deciding && *environments_.decided(row)) told.deciding = t;
+      if (knows_decisions_ && !facts.deciding && *environments_.decided(row)) facts.deciding = t;
     }
-    told.success = environments_.success_N()[static_cast<std::size_t>(row)] != 0;
-    return told;
+    facts.success = environments_.success_N()[static_cast<std::size_t>(row)] != 0;
+    return facts;
   }
-  bool tells_decisions() const { return tells_decisions_; }
+  bool knows_decisions() const { return knows_decisions_; }
 
   Numbering phases, cues;
 
  private:
   VecEnv& environments_;
-  const bool tells_decisions_;
+  const bool knows_decisions_;
 };
 
 // What the network computes at the rows of some episodes, on the CPU; NaN-free only where the mask is.
@@ -99,13 +99,13 @@ struct PhaseSums {
 };
 
 // The steps of episode `b` of a batch.
-void add_steps(std::vector<PhaseSums>& sums, const Told& told, const Computed& computed, std::int64_t b) {
+void add_steps(std::vector<PhaseSums>& sums, const EpisodeFacts& facts, const Computed& computed, std::int64_t b) {
   const auto error = computed.figures.squared_error_BT.accessor<double, 2>(),
              entropy = computed.figures.entropy_BT.accessor<double, 2>(),
              q = computed.figures.value_BT.accessor<double, 2>();
-  for (std::size_t t = 0; t < told.phase_T.size(); ++t) {
+  for (std::size_t t = 0; t < facts.phase_T.size(); ++t) {
     const auto row = static_cast<std::int64_t>(t);
-    PhaseSums& sum = sums[static_cast<std::size_t>(told.phase_T[t])];
+    PhaseSums& sum = sums[static_cast<std::size_t>(facts.phase_T[t])];
     ++sum.steps;
     sum.squared_error += error[b][row];
     sum.entropy += entropy[b][row];
@@ -131,10 +131,10 @@ std::vector<PhaseFigures> figures_of(const std::vector<PhaseSums>& sums, const s
 }
 
 // The phase in which most decisions are taken; the first met wins a tie.
-std::optional<std::int64_t> decision_phase(const std::vector<Told>& told_E) {
+std::optional<std::int64_t> decision_phase(const std::vector<EpisodeFacts>& facts_E) {
   std::map<std::int64_t, std::int64_t> count;
-  for (const Told& told : told_E)
-    if (told.deciding) ++count[told.phase_T[static_cast<std::size_t>(*told.deciding)]];
+  for (const EpisodeFacts& facts : facts_E)
+    if (facts.deciding) ++count[facts.phase_T[static_cast<std::size_t>(*facts.deciding)]];
   const auto most = std::ranges::max_element(count, {}, &std::pair<const std::int64_t, std::int64_t>::second);
   return most == count.end() ? std::nullopt : std::optional(most->first);
 }
@@ -147,13 +147,13 @@ struct Moment {
   std::vector<std::int64_t> classes = {};    // of the same
 };
 
-std::vector<Moment> moments_of(const std::vector<Told>& told_E, std::optional<std::int64_t> decision_phase) {
+std::vector<Moment> moments_of(const std::vector<EpisodeFacts>& facts_E, std::optional<std::int64_t> decision_phase) {
   std::vector<Moment> moments;
   const auto add = [&](std::optional<std::int64_t> lag, const auto& row_of) {
     Moment moment{.lag = lag, .row_E = {}};
-    for (const Told& told : told_E) {
-      std::optional<std::int64_t> row = told.last_seen ? row_of(told) : std::nullopt;
-      if (row && (*row < 0 || *row >= static_cast<std::int64_t>(told.phase_T.size()))) row.reset();
+    for (const EpisodeFacts& facts : facts_E) {
+      std::optional<std::int64_t> row = facts.last_seen ? row_of(facts) : std::nullopt;
+      if (row && (*row < 0 || *row >= static_cast<std::int64_t>(facts.phase_T.size()))) row.reset();
       moment.row_E.push_back(row);
     }
     if (std::ranges::none_of(moment.row_E, [](const auto& row) { return row.has_value(); })) return false;
@@ -161,11 +161,11 @@ std::vector<Moment> moments_of(const std::vector<Told>& told_E, std::optional<st
     return true;
   };
   for (std::int64_t lag = 0;; lag = std::max<std::int64_t>(1, 4 * lag))
-    if (!add(lag, [lag](const Told& told) { return std::optional(*told.last_seen + lag); }) && lag > 0) break;
+    if (!add(lag, [lag](const EpisodeFacts& facts) { return std::optional(*facts.last_seen + lag); }) && lag > 0) break;
   if (!decision_phase) return moments;
-  add(std::nullopt, [phase = *decision_phase](const Told& told) -> std::optional<std::int64_t> {
-    const auto found = std::ranges::find(told.phase_T, phase);
-    return found == told.phase_T.end() ? std::nullopt : std::optional(found - told.phase_T.begin());
+  add(std::nullopt, [phase = *decision_phase](const EpisodeFacts& facts) -> std::optional<std::int64_t> {
+    const auto found = std::ranges::find(facts.phase_T, phase);
+    return found == facts.phase_T.end() ? std::nullopt : std::optional(found - facts.phase_T.begin());
   });
   return moments;
 }
@@ -182,9 +182,10 @@ std::vector<CueReadout> read_cues(const std::vector<Moment>& moments) {
 }
 
 // Of episode `b` of a batch, whose name is given.
-Told told_of(Teller& teller, const EpisodeBatch& batch, std::int64_t b, const EpisodeStore::Name& name) {
+EpisodeFacts facts_of(EpisodeReplay& replay, const EpisodeBatch& batch, std::int64_t b,
+                      const EpisodeStore::Name& name) {
   const std::int64_t steps = batch.steps_B[b].item<std::int64_t>();
-  return teller.tell(name, batch.action_BT[b].narrow(0, 0, steps).cpu());
+  return replay.play(name, batch.action_BT[b].narrow(0, 0, steps).cpu());
 }
 
 }  // namespace
@@ -192,7 +193,7 @@ Told told_of(Teller& teller, const EpisodeBatch& batch, std::int64_t b, const Ep
 std::vector<PhaseFigures> figures_by_phase(EpisodeStore& store, const std::vector<std::int64_t>& indices,
                                            VecEnv& environments, AgentNetwork& network, Algorithm& algorithm) {
   if (network.is_training()) throw std::logic_error("figures by phase of a network in training mode");
-  Teller teller(environments);
+  EpisodeReplay replay(environments);
   std::vector<PhaseSums> sums;
   for (std::size_t first = 0; first < indices.size(); first += kEpisodesAtOnce) {
     const std::size_t end = std::min(first + kEpisodesAtOnce, indices.size());
@@ -201,27 +202,27 @@ std::vector<PhaseFigures> figures_by_phase(EpisodeStore& store, const std::vecto
     const Computed computed = compute(network, algorithm, batch);
     for (std::size_t i = first; i < end; ++i) {
       const auto b = static_cast<std::int64_t>(i - first);
-      const Told told = told_of(teller, batch, b, store.name(indices[i]));
-      sums.resize(teller.phases.texts().size());
-      add_steps(sums, told, computed, b);
+      const EpisodeFacts facts = facts_of(replay, batch, b, store.name(indices[i]));
+      sums.resize(replay.phases.texts().size());
+      add_steps(sums, facts, computed, b);
     }
   }
-  return figures_of(sums, teller.phases.texts());
+  return figures_of(sums, replay.phases.texts());
 }
 
 Diagnosis diagnose(const KeptEpisodes& episodes, AgentNetwork& network, Algorithm& algorithm) {
   if (episodes.size() < 1) throw std::invalid_argument("a diagnosis of no episode");
   if (network.is_training()) throw std::logic_error("a diagnosis of a network in training mode");
-  Teller teller(*episodes.environments);
-  std::vector<Told> told_E;
+  EpisodeReplay replay(*episodes.environments);
+  std::vector<EpisodeFacts> facts_E;
   for (std::int64_t i = 0; i < episodes.size(); ++i)
-    told_E.push_back(told_of(teller, episodes.store->gather({i}), 0, episodes.names[static_cast<std::size_t>(i)]));
-  const std::optional<std::int64_t> phase_of_decisions = decision_phase(told_E);
-  std::vector<Moment> moments = moments_of(told_E, phase_of_decisions);
+    facts_E.push_back(facts_of(replay, episodes.store->gather({i}), 0, episodes.names[static_cast<std::size_t>(i)]));
+  const std::optional<std::int64_t> phase_of_decisions = decision_phase(facts_E);
+  std::vector<Moment> moments = moments_of(facts_E, phase_of_decisions);
 
   Diagnosis diagnosis;
   diagnosis.episodes = episodes.size();
-  std::vector<PhaseSums> sums(teller.phases.texts().size());
+  std::vector<PhaseSums> sums(replay.phases.texts().size());
   std::vector<double> right, wrong;
   for (std::int64_t first = 0; first < episodes.size(); first += kEpisodesAtOnce) {
     std::vector<std::int64_t> indices;
@@ -232,26 +233,26 @@ Diagnosis diagnose(const KeptEpisodes& episodes, AgentNetwork& network, Algorith
     const auto q = computed.figures.value_BT.accessor<double, 2>();
     for (const std::int64_t index : indices) {
       const auto e = static_cast<std::size_t>(index);
-      const Told& told = told_E[e];
+      const EpisodeFacts& facts = facts_E[e];
       const std::int64_t b = index - first;
-      add_steps(sums, told, computed, b);
-      if (told.success) ++diagnosis.solved;
-      if (told.deciding) (told.success ? right : wrong).push_back(q[b][*told.deciding]);
+      add_steps(sums, facts, computed, b);
+      if (facts.success) ++diagnosis.solved;
+      if (facts.deciding) (facts.success ? right : wrong).push_back(q[b][*facts.deciding]);
       for (Moment& moment : moments) {
         if (!moment.row_E[e]) continue;
         moment.features.push_back(computed.features_BTD[b][*moment.row_E[e]].clone());
-        moment.classes.push_back(told.cue);
+        moment.classes.push_back(facts.cue);
       }
     }
   }
-  diagnosis.phases = figures_of(sums, teller.phases.texts());
+  diagnosis.phases = figures_of(sums, replay.phases.texts());
   diagnosis.cue = read_cues(moments);
-  if (!teller.tells_decisions()) return diagnosis;
+  if (!replay.knows_decisions()) return diagnosis;
   Diagnosis::Decisions& decisions = diagnosis.decisions.emplace();
   decisions.right = static_cast<std::int64_t>(right.size());
   decisions.wrong = static_cast<std::int64_t>(wrong.size());
   if (!right.empty() && !wrong.empty()) decisions.q_auc = area_under_curve(right, wrong);
-  if (phase_of_decisions) decisions.phase = teller.phases.texts()[static_cast<std::size_t>(*phase_of_decisions)];
+  if (phase_of_decisions) decisions.phase = replay.phases.texts()[static_cast<std::size_t>(*phase_of_decisions)];
   return diagnosis;
 }
 

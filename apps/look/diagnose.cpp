@@ -77,12 +77,12 @@ void print_diagnose_help(const OptionList& own) {
 }
 
 // What is looked into: episodes of one kind, or null.
-struct Looked {
+struct DiagnosedKind {
   const char* name;
   const Diagnosis* found;
 };
 
-std::array<Looked, 3> all_kinds(const RunDiagnosis& findings) {
+std::array<DiagnosedKind, 3> all_kinds(const RunDiagnosis& findings) {
   return {{{"greedy", &findings.greedy},
            {"sampled", &findings.sampled},
            {"replayed", findings.replayed ? &*findings.replayed : nullptr}}};
