@@ -65,7 +65,7 @@ Config quickstart(const std::string& backbone, const std::string& device) {
                                 {"memory.width", "32"},
                                 {"memory.layers", "1"},
                                 {"learner.learning_rate", "1e-3"},
-                                {"replay.batch_episodes", "32"},
+                                {"replay.batch_episodes", "16"},
                                 {"run.device", device}});
 }
 
