@@ -205,9 +205,8 @@ void print_backbones() {
 }
 
 void print_learners() {
-  ScreenTable table({{"name"}, {"what it is"}});
-  for (const std::string& name : learner_names()) table.add({name, LearnerConfig(name).summary()});
-  std::printf("LEARNERS (--learner.name)\n%s", table.text(0).c_str());
+  std::printf("LEARNERS (--learner.name)\n");
+  for (const std::string& name : learner_names()) print_note(name + ": " + LearnerConfig(name).summary());
 }
 
 // On one screen.
@@ -221,7 +220,7 @@ void print_overview() {
   print_note("engram list backbones tells what they are, engram list presets names " +
              counted(task_presets().size(), "published size") +
              " of the tasks (--task.preset), engram list NAME shows one of these with its options and source. "
-             " configs/small/TASK.ini trains a small agent in minutes of a CPU; engram list TASK says what "
+             "configs/small/TASK.ini trains a small agent in minutes of a CPU; engram list TASK says what "
              "it reaches.");
 }
 
