@@ -5,9 +5,8 @@
 #include <cstdint>
 #include <memory>
 
-#include "memory/fused/causal_attention.h"
+#include "memory/fused/attention.h"
 #include "memory/fused/fast_weights.h"
-#include "memory/fused/mixer.h"
 #include "memory/ops/hadamard_memory_cuda.h"
 #include "memory/ops/linear_recurrence_cuda.h"
 #include "memory/ops/ops_cuda.h"
@@ -19,15 +18,16 @@ namespace engram::fused {
 using torch::Tensor;
 
 Tensor rows_with_code(const Tensor&, const Tensor&) { not_built("a position code"); }
-std::unique_ptr<Branch> causal_attention_branch(const CausalAttentionWeights&, const CausalAttentionSettings&) {
+std::unique_ptr<Branch> attention_branch(const AttentionWeights&, std::int64_t, const FreshRows&,
+                                         const WindowSettings&) {
   not_built("attention");
 }
-std::unique_ptr<Branch> fast_weights_branch(const FastWeightsWeights&, const FastWeightsSettings&) {
+std::unique_ptr<Branch> fast_weights_branch(const FastWeightsWeights&, const FastWeightsSettings&, const FreshRows&) {
   not_built("a mixer of fast weights");
 }
-std::unique_ptr<Branch> mixer_branch(const MixerWeights&, const MixerSettings&) { not_built("a mixer"); }
 Support delayed_step_support(std::int64_t, std::int64_t, torch::ScalarType, torch::Device) { return no_support(); }
-std::unique_ptr<ForwardBranch> delayed_step_branch(const MixerWeights&, const MixerSettings&, const DelayedStepState&) {
+std::unique_ptr<ForwardBranch> delayed_step_branch(const FastWeightsWeights&, const FastWeightsSettings&,
+                                                   const DelayedStepState&) {
   not_built("a step of a mixer");
 }
 

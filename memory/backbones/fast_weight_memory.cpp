@@ -99,6 +99,13 @@ Support FastWeightMemory::kernels(const FastWeightsOptions& options) {
                              options.width / options.heads);
 }
 
+Support FastWeightMemory::mixer_kernels(const FastWeightsOptions& options) {
+  if (const Support memory = kernels(options); !memory)
+    return Support::no("its fast weights have no kernels: " + memory.reason());
+  if (options.decay == Decay::kVector) return Support::no("only its fast weights have kernels");
+  return {};
+}
+
 Tensor FastWeightMemory::forward(const FastWeightInput& input, std::span<const Tensor> state, const Tensor& lengths_B,
                                  std::vector<Tensor>& final_state, bool fresh_kernels) const {
   if (fresh_kernels && supports_fresh_fast_weights(rule_, input)) {
@@ -123,6 +130,19 @@ FastWeightState FastWeightMemory::state_of(std::span<const Tensor> state) const 
   if (rule_.attention_norm != AttentionNorm::kNone) memory.key_sum_BHK = state[next++];
   if (rule_.log_write) memory.log_scale_BH = state[next];
   return memory;
+}
+
+fused::FastWeightsWeights FastWeightMemory::fused_weights() const {
+  fused::FastWeightsWeights weights{};
+  if (beta_) weights.write_HD = beta_->weight;
+  weights.write_bias_H = write_bias_H_;
+  weights.directions_FC = features_->directions_FC();
+  if (decay_) {
+    weights.decay_HD = decay_->weight_HD();
+    weights.decay_bias_H = decay_->bias_H();
+    weights.log_rate_H = decay_->log_rate_H();
+  }
+  return weights;
 }
 
 }  // namespace engram

@@ -13,6 +13,7 @@
 #include "base/support.h"
 #include "memory/backbones/fast_weight_maps.h"
 #include "memory/backbones/fast_weights.h"
+#include "memory/fused/fast_weights.h"
 #include "memory/ops/fast_weight_ops.h"
 #include "nn/layers/dropout.h"
 
@@ -43,17 +44,13 @@ class FastWeightMemory {
 
   // Whether there are kernels for learning with these fast weights.
   static Support kernels(const FastWeightsOptions& options);
+  // And for all of a mixer with them (memory/fused/fast_weights.h).
+  static Support mixer_kernels(const FastWeightsOptions& options);
 
   // Whether a step's write strength says what the memory answered before; those of sums do not.
   bool writes_by_delta_rule() const { return rule_.delta; }
-  // Of the map to write strengths; undefined where there is none.
-  torch::Tensor write_weight() const { return beta_ ? beta_->weight : torch::Tensor(); }
-  // Of its bias; undefined without.
-  const torch::Tensor& write_bias_H() const { return write_bias_H_; }
-  // Of FAVOR+; undefined without.
-  const torch::Tensor& directions_FC() const { return features_->directions_FC(); }
-  // Null where decays do not come from the input.
-  const InputDecay* input_decay() const { return decay_.get(); }
+  // The memory's own, as a mixer's branch takes them; all others are undefined.
+  fused::FastWeightsWeights fused_weights() const;
 
  private:
   FastWeightState state_of(std::span<const torch::Tensor> state) const;

@@ -75,16 +75,26 @@ class FastWeightsMixer : public torch::nn::Module, public AttentionMaps {
     return join(x_BD, with_skip(memory_.step(in, state), in.value));
   }
 
-  static Support learning_kernels(const Options& options) {
-    if (options.is_deltanet()) return {};
-    if (const Support memory = FastWeightMemory::kernels(options); !memory)
-      return Support::no("its fast weights have no kernels: " + memory.reason());
-    if (options.decay == Decay::kVector) return Support::no("only its fast weights have kernels");
-    return {};
-  }
+  static Support learning_kernels(const Options& options) { return FastWeightMemory::mixer_kernels(options); }
 
   std::unique_ptr<fused::Branch> branch(const FreshRows& rows, torch::Device device) const {
-    return options_.is_deltanet() ? deltanet_branch(rows, device) : family_branch(rows, device);
+    fused::FastWeightsWeights weights = memory_.fused_weights();
+    weights.query_DD = query_->weight;
+    weights.key_DD = key_->weight;
+    weights.value_DD = value_->weight;
+    if (gate_) weights.gate_GD = gate_->weight;
+    if (convolution_) weights.convolution_CW = convolution_->weight_CW();
+    if (convolution_) weights.convolution_bias_C = convolution_->bias_C();
+    weights.skip_H = skip_H_;
+    weights.head_norm_K = head_norm_->weight();
+    weights.output_DD = output_->weight;
+    return fused::fast_weights_branch(weights,
+                                      {.options = options_,
+                                       .query_dropout = query_dropout_->key(device),
+                                       .key_dropout = key_dropout_->key(device),
+                                       .value_dropout = value_dropout_->key(device),
+                                       .beside = std::nullopt},
+                                      rows);
   }
 
   static std::int64_t multiply_adds_per_step(const Options& options) {
@@ -123,48 +133,6 @@ class FastWeightsMixer : public torch::nn::Module, public AttentionMaps {
   Tensor with_skip(const Tensor& read, const Tensor& value) const {
     if (!skip_H_.defined()) return read;
     return read + value * (skip_H_ * read_scale(options_.attention_norm, options_.key_width())).unsqueeze(1);
-  }
-
-  std::unique_ptr<fused::Branch> deltanet_branch(const FreshRows& rows, torch::Device device) const {
-    fused::MixerSettings settings = mixer_settings(rows, options_);
-    settings.mixing = std::nullopt;
-    settings.beta_factor = static_cast<float>(options_.beta_factor);
-    settings.query_dropout = query_dropout_->key(device);
-    settings.key_dropout = key_dropout_->key(device);
-    settings.value_dropout = value_dropout_->key(device);
-    return fused::mixer_branch({query_->weight, key_->weight, value_->weight, memory_.write_weight(), Tensor(),
-                                head_norm_->weight(), output_->weight},
-                               settings);
-  }
-
-  std::unique_ptr<fused::Branch> family_branch(const FreshRows& rows, torch::Device device) const {
-    fused::FastWeightsWeights weights{.query_DD = query_->weight,
-                                      .key_DD = key_->weight,
-                                      .value_DD = value_->weight,
-                                      .gate_DD = gate_ ? gate_->weight : Tensor(),
-                                      .write_HD = memory_.write_weight(),
-                                      .write_bias_H = memory_.write_bias_H(),
-                                      .decay_HD = {},
-                                      .decay_bias_H = {},
-                                      .log_rate_H = {},
-                                      .convolution_CW = convolution_ ? convolution_->weight_CW() : Tensor(),
-                                      .convolution_bias_C = convolution_ ? convolution_->bias_C() : Tensor(),
-                                      .skip_H = skip_H_,
-                                      .directions_FC = memory_.directions_FC(),
-                                      .head_norm_K = head_norm_->weight(),
-                                      .output_DD = output_->weight};
-    if (const InputDecay* const decay = memory_.input_decay()) {
-      weights.decay_HD = decay->weight_HD();
-      weights.decay_bias_H = decay->bias_H();
-      weights.log_rate_H = decay->log_rate_H();
-    }
-    return fused::fast_weights_branch(weights, {.batch = rows.batch,
-                                                .steps = rows.steps,
-                                                .options = options_,
-                                                .length_B = rows.length_B,
-                                                .query_dropout = query_dropout_->key(device),
-                                                .key_dropout = key_dropout_->key(device),
-                                                .value_dropout = value_dropout_->key(device)});
   }
 
   Tensor join(const Tensor& x, const Tensor& heads) {

@@ -84,18 +84,28 @@ Tensor HqltMixerBase::mix(const Tensor& x, const Tensor& fast_branch, const Tens
   return apply_linear(output_, join_heads(head_norm_->forward(mixed)));
 }
 
-fused::MixerWeights HqltMixerBase::weights_and_settings(fused::MixerSettings& settings, torch::Device device) const {
-  settings.mixing = options_.mixing;
-  settings.branch_norm = options_.branch_norm;
-  settings.window = options_.window;
-  settings.rotary = options_.positions == PositionCode::kRope;
-  settings.beta_factor = static_cast<float>(options_.beta_factor);
-  settings.query_dropout = query_dropout_->key(device);
-  settings.key_dropout = key_dropout_->key(device);
-  settings.value_dropout = value_dropout_->key(device);
-  return {
-      query_->weight,       key_->weight,   value_->weight, memory_.write_weight(), gate_ ? gate_->weight : Tensor(),
-      head_norm_->weight(), output_->weight};
+fused::FastWeightsWeights HqltMixerBase::fused_weights() const {
+  fused::FastWeightsWeights weights = memory_.fused_weights();
+  weights.query_DD = query_->weight;
+  weights.key_DD = key_->weight;
+  weights.value_DD = value_->weight;
+  if (gate_) weights.gate_GD = gate_->weight;
+  weights.head_norm_K = head_norm_->weight();
+  weights.output_DD = output_->weight;
+  return weights;
+}
+
+fused::FastWeightsSettings HqltMixerBase::fused_settings(const FastWeightsOptions& options, std::optional<Delay> delay,
+                                                         torch::Device device) const {
+  return {.options = options,
+          .query_dropout = query_dropout_->key(device),
+          .key_dropout = key_dropout_->key(device),
+          .value_dropout = value_dropout_->key(device),
+          .beside = fused::BesideWindow{.mixing = options_.mixing,
+                                        .branch_norm = options_.branch_norm,
+                                        .window = options_.window,
+                                        .rotary = options_.positions == PositionCode::kRope,
+                                        .delay = delay}};
 }
 
 namespace {
@@ -122,7 +132,8 @@ class HqltMixer : public HqltMixerBase {
     WindowPositions positions;
   };
 
-  explicit HqltMixer(const Options& options) : HqltMixerBase(options, options.fast_weight_options()) {}
+  explicit HqltMixer(const Options& options)
+      : HqltMixerBase(options, options.fast_weight_options()), fast_weights_(options.fast_weight_options()) {}
 
   Tensor forward(const Tensor& x_BTD, const Plan& plan, std::span<const Tensor> state,
                  std::vector<Tensor>& final_state) {
@@ -149,16 +160,11 @@ class HqltMixer : public HqltMixerBase {
   }
 
   static Support learning_kernels(const Options& options) {
-    if (options.has_deltanet()) return {};
-    const Support memory = FastWeightMemory::kernels(options.fast_weight_options());
-    return Support::no("memory.fast_weights deltanet alone has fused kernels; of these " +
-                       (memory ? "only the fast weights have" : "not even the fast weights have: " + memory.reason()));
+    return FastWeightMemory::mixer_kernels(options.fast_weight_options());
   }
 
   std::unique_ptr<fused::Branch> branch(const FreshRows& rows, torch::Device device) const {
-    fused::MixerSettings settings = mixer_settings(rows, options_);
-    const fused::MixerWeights weights = weights_and_settings(settings, device);
-    return fused::mixer_branch(weights, settings);
+    return fused::fast_weights_branch(fused_weights(), fused_settings(fast_weights_, std::nullopt, device), rows);
   }
 
  private:
@@ -166,6 +172,8 @@ class HqltMixer : public HqltMixerBase {
   static std::pair<std::span<const Tensor>, std::span<const Tensor>> parted(std::span<const Tensor> state) {
     return {state.first(state.size() - 2), state.last(2)};
   }
+
+  FastWeightsOptions fast_weights_;
 };
 
 }  // namespace
@@ -229,7 +237,11 @@ void HqltOptions::check() const {
 FastWeightsOptions HqltOptions::fast_weight_options() const {
   const FastWeightsOptions shared = HqltSharedOptions::fast_weight_options();
   if (has_deltanet()) return shared;
+  // Of the named one the memory alone.
   FastWeightsOptions options = parse_fast_weights(fast_weights);
+  options.convolution = options.convolution_bias = options.skip = false;
+  options.value_silu = true;
+  options.output_gate = OutputGate::kNone;
   options.width = shared.width;
   options.layers = shared.layers;
   options.heads = shared.heads;

@@ -6,13 +6,14 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
 #include "memory/backbones/fast_weight_memory.h"
 #include "memory/core/backbone_options.h"
 #include "memory/core/block_stack.h"
-#include "memory/fused/mixer.h"
+#include "memory/fused/fast_weights.h"
 #include "memory/ops/attention_maps.h"
 #include "memory/ops/window_positions.h"
 #include "nn/layers/dropout.h"
@@ -48,9 +49,10 @@ class HqltMixerBase : public torch::nn::Module, public AttentionMaps {
   // x [..., D]; fast_branch, window_branch [..., H, D / H] -> [..., D]. `view`, unless null, gets both and the gates.
   torch::Tensor mix(const torch::Tensor& x, const torch::Tensor& fast_branch, const torch::Tensor& window_branch,
                     LayerView* view = nullptr);
-  // The weights as the fused branches take them, with deltanet's fast weights; also fills in the mixer's own part of
-  // the settings.
-  fused::MixerWeights weights_and_settings(fused::MixerSettings& settings, torch::Device device) const;
+  // As the fused branches take them, with the fast weights `options`.
+  fused::FastWeightsWeights fused_weights() const;
+  fused::FastWeightsSettings fused_settings(const FastWeightsOptions& options, std::optional<Delay> delay,
+                                            torch::Device device) const;
 
   HqltSharedOptions options_;
   torch::nn::Linear query_, key_, value_;

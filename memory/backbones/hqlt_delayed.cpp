@@ -8,7 +8,7 @@
 //
 // The ring holds keys as attention sees them, turned by RoPE; they are turned back to be written to the fast weights.
 //
-// Without a view a step on a GPU is a branch of kernels (fused_mixer.h) where they take its sizes.
+// On a GPU whole episodes and, without a view, a step are branches of kernels (memory/fused/fast_weights.h).
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
@@ -25,33 +25,35 @@ namespace {
 
 using torch::Tensor;
 
-// What both have beside their definitions: the step by kernels. kChunk: with a chunk's write strengths.
-template <bool kChunk>
+// What both have beside their definitions: themselves by kernels.
+template <Delay kDelay>
 class DelayedMixer : public HqltMixerBase {
  public:
-  static Support learning_kernels(const HqltSharedOptions&) {
-    return Support::no("only its fast weights have kernels");
+  explicit DelayedMixer(const HqltSharedOptions& options)
+      : HqltMixerBase(options, options.fast_weight_options()), fast_weights_(options.fast_weight_options()) {}
+
+  std::unique_ptr<fused::Branch> branch(const FreshRows& rows, torch::Device device) const {
+    return fused::fast_weights_branch(fused_weights(), fused_settings(fast_weights_, kDelay, device), rows);
   }
+
   template <class Options>
   static Support step_kernels(const Options& options, torch::ScalarType dtype, torch::Device device) {
     return fused::delayed_step_support(options.width, options.heads, dtype, device);
   }
   std::unique_ptr<fused::ForwardBranch> step_branch(const Tensor& position_B, std::span<const Tensor> state) const {
-    fused::MixerSettings settings{};
-    settings.batch = position_B.size(0);
-    settings.steps = 1;
-    settings.width = options_.width;
-    settings.heads = options_.heads;
-    const fused::MixerWeights weights = weights_and_settings(settings, position_B.device());
-    return fused::delayed_step_branch(weights, settings,
-                                      {kChunk, position_B, state[0], state[1], state[2], kChunk ? state[3] : Tensor()});
+    return fused::delayed_step_branch(fused_weights(), fused_settings(fast_weights_, kDelay, position_B.device()),
+                                      {.position_B = position_B,
+                                       .fast_BHKV = state[0],
+                                       .key_BSHK = state[1],
+                                       .value_BSHV = state[2],
+                                       .beta_BSH1 = kDelay == Delay::kChunk ? state[3] : Tensor()});
   }
 
- protected:
-  using HqltMixerBase::HqltMixerBase;
+ private:
+  FastWeightsOptions fast_weights_;
 };
 
-class DelayedStreamMixer : public DelayedMixer</*kChunk=*/false> {
+class DelayedStreamMixer : public DelayedMixer<Delay::kStream> {
  public:
   using Options = HqltDelayedStreamOptions;
 
@@ -98,7 +100,7 @@ class DelayedStreamMixer : public DelayedMixer</*kChunk=*/false> {
     Tensor slot_B1, idle_B1;
   };
 
-  explicit DelayedStreamMixer(const Options& options) : DelayedMixer(options, options.fast_weight_options()) {}
+  explicit DelayedStreamMixer(const Options& options) : DelayedMixer(options) {}
 
   Tensor forward(const Tensor& x_BTD, const Plan& plan, std::span<const Tensor> state,
                  std::vector<Tensor>& final_state) {
@@ -134,7 +136,7 @@ class DelayedStreamMixer : public DelayedMixer</*kChunk=*/false> {
   }
 };
 
-class DelayedChunkMixer : public DelayedMixer</*kChunk=*/true> {
+class DelayedChunkMixer : public DelayedMixer<Delay::kChunk> {
  public:
   using Options = HqltDelayedChunkOptions;
 
@@ -198,7 +200,7 @@ class DelayedChunkMixer : public DelayedMixer</*kChunk=*/true> {
     WindowPositions positions, turn_back;
   };
 
-  explicit DelayedChunkMixer(const Options& options) : DelayedMixer(options, options.fast_weight_options()) {}
+  explicit DelayedChunkMixer(const Options& options) : DelayedMixer(options) {}
 
   // Also the write strengths of the chunk.
   static std::vector<std::vector<std::int64_t>> state_shapes(const Options& options) {

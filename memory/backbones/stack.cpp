@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <functional>
+#include <memory>
 #include <span>
 #include <tuple>
 #include <type_traits>
@@ -16,6 +17,7 @@
 #include "memory/backbones/linear_rnn.h"
 #include "memory/backbones/slstm.h"
 #include "memory/core/block_stack.h"
+#include "memory/fused/attention.h"
 #include "memory/ops/attention_maps.h"
 #include "memory/ops/ops.h"
 #include "memory/ops/window_positions.h"
@@ -57,7 +59,7 @@ class WindowMixer : public torch::nn::Module, public AttentionMaps {
   };
 
   explicit WindowMixer(const Options& options)
-      : heads_(options.heads),
+      : options_(options),
         query_(register_module("query", first_weights(options).inner_map(options.width, options.width))),
         key_(register_module("key", first_weights(options).inner_map(options.width, options.width))),
         value_(register_module("value", first_weights(options).inner_map(options.width, options.width))),
@@ -83,6 +85,17 @@ class WindowMixer : public torch::nn::Module, public AttentionMaps {
                                                                view == nullptr ? nullptr : &view->attention_BHA)));
   }
 
+  static Support learning_kernels(const Options&) {
+    if constexpr (std::is_same_v<Options, ShiftedSparseLayerOptions>)
+      return Support::no("attention by groups has no kernels");
+    return {};
+  }
+  std::unique_ptr<fused::Branch> branch(const FreshRows& rows, torch::Device) const {
+    return fused::attention_branch(
+        {{query_->weight, {}}, {key_->weight, {}}, {value_->weight, {}}, {output_->weight, {}}}, options_.heads, rows,
+        {.window = options_.window, .rotary = options_.positions == PositionCode::kRope, .weight_dropout = {}});
+  }
+
   static std::int64_t multiply_adds_per_step(const Options& options) {
     // Projections, then scores and values of a full window.
     return 4 * std::int64_t{options.width} * options.width + 2 * std::int64_t{options.width} * options.window;
@@ -90,10 +103,10 @@ class WindowMixer : public torch::nn::Module, public AttentionMaps {
 
  private:
   WindowPositions::Projected project(const Tensor& x, const WindowPositions& positions) const {
-    return positions.project(query_, key_, value_, x, heads_);
+    return positions.project(query_, key_, value_, x, options_.heads);
   }
 
-  int heads_;
+  Options options_;
   torch::nn::Linear query_, key_, value_, output_;
 };
 

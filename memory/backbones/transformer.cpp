@@ -13,7 +13,7 @@
 #include "base/error.h"
 #include "memory/core/backbone_options.h"
 #include "memory/core/block_stack.h"
-#include "memory/fused/causal_attention.h"
+#include "memory/fused/attention.h"
 #include "memory/ops/attention_maps.h"
 #include "memory/ops/ops.h"
 
@@ -68,10 +68,11 @@ class Attention : public torch::nn::Module, public AttentionMaps {
                                                         view == nullptr ? nullptr : &view->attention_BHA)));
   }
 
-  fused::CausalAttentionWeights fused_weights() const {
-    return {affine(query_), affine(key_), affine(value_), affine(output_)};
+  std::unique_ptr<fused::Branch> branch(const FreshRows& rows, torch::Device device) const {
+    return fused::attention_branch(
+        {affine(query_), affine(key_), affine(value_), affine(output_)}, options_.heads, rows,
+        {.window = rows.steps, .rotary = false, .weight_dropout = weight_dropout_->key(device)});
   }
-  DropoutKey weight_dropout(torch::Device device) const { return weight_dropout_->key(device); }
 
  private:
   // Query, key and value.
@@ -116,13 +117,10 @@ class Block : public torch::nn::Module {
   }
   std::vector<Tensor> mlp_parameters() const { return mlp_->parameters(); }
 
-  // What run() adds, with the attention over fresh sequences; sets the dropout of `settings`.
-  void add_residuals(std::vector<fused::Residual>& residuals, fused::CausalAttentionSettings& settings,
-                     torch::Device device) const {
-    settings.weight_dropout = attention_->weight_dropout(device);
-    residuals.push_back({fused_norm(attention_norm_),
-                         fused::causal_attention_branch(attention_->fused_weights(), settings),
-                         attention_dropout_->key(device)});
+  // What run() adds, with the attention over fresh sequences.
+  void add_residuals(std::vector<fused::Residual>& residuals, const FreshRows& rows, torch::Device device) const {
+    residuals.push_back(
+        {fused_norm(attention_norm_), attention_->branch(rows, device), attention_dropout_->key(device)});
     residuals.push_back(
         {fused_norm(mlp_norm_), fused::gelu_mlp_branch(mlp_->fused_weights()), mlp_dropout_->key(device)});
   }
@@ -189,17 +187,12 @@ class Transformer final : public SequenceModel {
 
   // Through the fused branches of the blocks.
   Tensor run_on_kernels(const Tensor& input_BTD, const Tensor& lengths_B) override {
-    fused::CausalAttentionSettings settings{};
-    settings.batch = input_BTD.size(0);
-    settings.steps = input_BTD.size(1);
-    settings.width = options_.width;
-    settings.heads = options_.heads;
-    settings.lengths_B = lengths_B;
-    check_bound(settings.steps);
-    const Tensor x_BTD = fused::rows_with_code(input_BTD, position_code_TD_.narrow(0, 0, settings.steps));
+    const FreshRows rows{input_BTD.size(0), input_BTD.size(1), lengths_B};
+    check_bound(rows.steps);
+    const Tensor x_BTD = fused::rows_with_code(input_BTD, position_code_TD_.narrow(0, 0, rows.steps));
     std::vector<fused::Residual> residuals;
     for (int layer = 0; layer < options_.layers; ++layer)
-      block(layer).add_residuals(residuals, settings, input_BTD.device());
+      block(layer).add_residuals(residuals, rows, input_BTD.device());
     return fused::residual_blocks(x_BTD, /*input_dropout=*/{}, std::move(residuals), fused_norm(norm_));
   }
 

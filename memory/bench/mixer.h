@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "kernels/block/mixer.h"
+#include "kernels/fast_weights/passes/passes.h"
 #include "memory/bench/memories.h"
 #include "memory/core/block_stack.h"
 
@@ -70,22 +70,22 @@ class HqltMixer {
     d_weight_ = torch::empty_like(weight_);
     output = torch::empty_like(fast_.output);
     d_output = random_padded(shape);
-    scratch_ = scratch_bytes(mixer_mix_backward_scratch_bytes(kernel_shape()), output);
+    scratch_ = scratch_bytes(fast_weight_passes::answer_backward_scratch_bytes(mix()), output);
   }
 
   void forward(cudaStream_t stream) const {
     second_.side_by_side(
         stream, [&](cudaStream_t side) { window_.forward(side); }, [&](cudaStream_t main) { fast_.forward(main); });
-    mixer_mix_forward(mix(), output.data_ptr(), stream);
+    fast_weight_passes::answer_forward(mix(), output.data_ptr(), stream);
   }
   void backward(cudaStream_t stream) const {
-    mixer_mix_backward(mix(),
-                       {.out = d_output.data_ptr(),
-                        .gate = d_gate_.data_ptr(),
-                        .fast = fast_.d_output.data_ptr(),
-                        .window = window_.d_output.data_ptr()},
-                       scratch_.data_ptr(), stream);
-    add_up({mixer_mix_sum(kernel_shape(), scratch_.data_ptr(), d_weight_.data_ptr<float>())}, stream);
+    fast_weight_passes::answer_backward(mix(),
+                                        {.out = d_output.data_ptr(),
+                                         .gate = d_gate_.data_ptr(),
+                                         .answer = fast_.d_output.data_ptr(),
+                                         .window = window_.d_output.data_ptr()},
+                                        scratch_.data_ptr(), stream);
+    add_up({fast_weight_passes::answer_sum(mix(), scratch_.data_ptr(), d_weight_.data_ptr<float>())}, stream);
     second_.side_by_side(
         stream, [&](cudaStream_t side) { window_.backward(side); }, [&](cudaStream_t main) { fast_.backward(main); });
   }
@@ -137,20 +137,27 @@ class HqltMixer {
     const torch::Tensor mixed = share * fast + (1 - share) * window;
     return mixed * (mixed.square().mean(-1, /*keepdim=*/true) + kRmsNormEpsilon).rsqrt() * weight;
   }
-  MixerShape kernel_shape() const {
-    return {static_cast<std::int64_t>(shape.batch) * shape.time, shape.heads, shape.width, shape.padded};
-  }
-  MixerMix mix() const {
-    return {.shape = kernel_shape(),
+  fast_weight_passes::Answer mix() const {
+    return {.kind = {.norm = fast_weight_passes::AnswerNorm::kNone,
+                     .gate = fast_weight_passes::AnswerGate::kNone,
+                     .channels = shape.width,
+                     .epsilon = static_cast<float>(kRmsNormEpsilon),
+                     .mix = fast_weight_passes::Mix::kVector},
+            .rows = static_cast<std::int64_t>(shape.batch) * shape.time,
+            .heads = shape.heads,
+            .padded = shape.padded,
+            .features_padded = shape.padded,
             .dtype = Dtype::kBfloat16,
-            .kind = MixKind::kVector,
-            .branch_norm = false,
             .projected_stride = gate_.stride(1),
             .gate = gate_.data_ptr(),
-            .fast = fast_.output.data_ptr(),
-            .window = window_.output.data_ptr(),
+            .answer = fast_.output.data_ptr(),
             .weight = weight_.data_ptr<float>(),
-            .epsilon = static_cast<float>(kRmsNormEpsilon)};
+            .one = nullptr,
+            .skip_H = nullptr,
+            .skip_scale = 0,
+            .values = nullptr,
+            .values_stride = 0,
+            .window = window_.output.data_ptr()};
   }
 
   Vectors projected_, d_projected_;

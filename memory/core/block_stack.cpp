@@ -176,7 +176,7 @@ Span BlockStack::span_of(std::int64_t steps, const Tensor& lengths_B, const Memo
 }
 
 Tensor BlockStack::run_on_kernels(const Tensor& input_BTD, const Tensor& lengths_B) {
-  const FreshRows rows{input_BTD.size(0), input_BTD.size(1), lengths_B, lengths_B.to(torch::kInt32)};
+  const FreshRows rows{input_BTD.size(0), input_BTD.size(1), lengths_B};
   const torch::Device device = input_BTD.device();
   const torch::ScalarType dtype = input_BTD.scalar_type();
   const auto by_kernels = [&](const Layer& layer) { return static_cast<bool>(layer.kernels(dtype, device)); };

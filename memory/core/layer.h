@@ -22,7 +22,8 @@
 #include "base/support.h"
 #include "memory/core/backbone_options.h"
 #include "memory/core/memory_view.h"
-#include "memory/fused/mixer.h"
+#include "memory/fused/block.h"
+#include "nn/fused/residual_blocks.h"
 #include "nn/layers/layers.h"
 
 namespace engram {
@@ -46,26 +47,6 @@ struct Span {
 inline torch::Tensor step_positions(const Span& span) {
   const torch::Tensor step_1T = torch::arange(span.steps, span.position_B.options()).unsqueeze(0);
   return span.max_position == 0 ? step_1T : span.position_B.unsqueeze(1) + step_1T;
-}
-
-// Sequences that all begin fresh, for a pass over whole episodes.
-struct FreshRows {
-  std::int64_t batch, steps;
-  torch::Tensor lengths_B;  // int64
-  torch::Tensor length_B;   // the same as int32
-};
-
-// What a mixer of fused_mixer.h has of them.
-template <class Options>
-fused::MixerSettings mixer_settings(const FreshRows& rows, const Options& options) {
-  fused::MixerSettings settings{};
-  settings.batch = rows.batch;
-  settings.steps = rows.steps;
-  settings.width = options.width;
-  settings.heads = options.heads;
-  settings.lengths_B = rows.lengths_B;
-  settings.length_B = rows.length_B;
-  return settings;
 }
 
 template <class Mixer>

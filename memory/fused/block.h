@@ -1,4 +1,4 @@
-// What the blocks' fused branches ask for (fused_mixer.h, fused_causal_attention.h).
+// What the blocks' fused branches ask for, and the rows that they are given.
 #pragma once
 
 #include <torch/torch.h>
@@ -7,7 +7,19 @@
 
 #include "nn/fused/support.h"
 
-namespace engram::fused {
+namespace engram {
+
+// Sequences that all begin fresh, for a pass over whole episodes.
+struct FreshRows {
+  FreshRows(std::int64_t batch, std::int64_t steps, const torch::Tensor& lengths_B)
+      : batch(batch), steps(steps), lengths_B(lengths_B), length_B(lengths_B.to(torch::kInt32)) {}
+
+  std::int64_t batch, steps;
+  torch::Tensor lengths_B;  // int64
+  torch::Tensor length_B;   // the same as int32
+};
+
+namespace fused {
 
 constexpr std::int64_t kMaxWidth = 1024, kMaxHeadWidth = 128;  // of D and D / heads
 
@@ -22,4 +34,5 @@ inline Support block_support(std::int64_t width, std::int64_t heads, torch::Scal
   return at_most("width / heads", width / heads, kMaxHeadWidth);
 }
 
-}  // namespace engram::fused
+}  // namespace fused
+}  // namespace engram

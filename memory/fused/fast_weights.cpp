@@ -1,15 +1,14 @@
 #include "memory/fused/fast_weights.h"
 
-#include <algorithm>
-#include <stdexcept>
 #include <utility>
 #include <vector>
 
 #include "kernels/fast_weights/delta_rule/delta_rule.h"
-#include "kernels/fast_weights/passes/passes.h"
-#include "memory/ops/fast_weight_ops.h"
+#include "memory/fused/fast_weights_passes.h"
+#include "memory/fused/projected_branch.h"
+#include "memory/fused/window_attention.h"
+#include "memory/ops/delayed_rows.h"
 #include "nn/device/cuda_support.h"
-#include "nn/fused/packed_weights.h"
 #include "nn/fused/rows.h"
 #include "nn/fused/side_work.h"
 
@@ -19,312 +18,270 @@ namespace {
 namespace passes = fast_weight_passes;
 using torch::Tensor;
 
-passes::Map map_of(FeatureMap map) {
-  switch (map) {
-    case FeatureMap::kSilu:
-      return passes::Map::kSilu;
-    case FeatureMap::kRelu:
-      return passes::Map::kRelu;
-    case FeatureMap::kElu:
-      return passes::Map::kElu;
-    case FeatureMap::kDpfp:
-      return passes::Map::kDpfp;
-    case FeatureMap::kIdentity:
-      return passes::Map::kIdentity;
-    case FeatureMap::kFavor:
-      return passes::Map::kFavor;
-  }
-  throw std::logic_error("a feature map without a kernel");
-}
-
-passes::FeatureNorm norm_of(KeyNorm norm) {
-  switch (norm) {
-    case KeyNorm::kL2:
-      return passes::FeatureNorm::kLength;
-    case KeyNorm::kSum:
-      return passes::FeatureNorm::kSum;
-    case KeyNorm::kNone:
-      break;
-  }
-  return passes::FeatureNorm::kNone;
-}
-
-passes::StrengthKind strength_of(const FastWeightsOptions& options) {
-  passes::StrengthKind kind{passes::Write::kOne, passes::LogDecay::kNone, static_cast<float>(options.beta_factor)};
-  if (options.write_strength == WriteStrength::kSigmoid) kind.write = passes::Write::kSigmoid;
-  if (options.write_strength == WriteStrength::kStep) kind.write = passes::Write::kStep;
-  if (options.write_strength == WriteStrength::kExponential) kind.write = passes::Write::kExponential;
-  if (options.decay == Decay::kFixed) kind.decay = passes::LogDecay::kFixed;
-  if (options.decay == Decay::kScalar) kind.decay = passes::LogDecay::kScalar;
-  if (options.rule == FastRule::kGatedSum) kind.decay = passes::LogDecay::kOfWrite;
-  return kind;
-}
-
-passes::AnswerKind answer_of(const FastWeightsOptions& options) {
-  passes::AnswerKind kind{passes::AnswerNorm::kNone, passes::AnswerGate::kNone, options.width / options.heads,
-                          static_cast<float>(kRmsNormEpsilon)};
-  if (options.attention_norm == AttentionNorm::kSum) kind.norm = passes::AnswerNorm::kSum;
-  if (options.attention_norm == AttentionNorm::kAtLeastOne) kind.norm = passes::AnswerNorm::kAtLeastOne;
-  if (options.output_gate == OutputGate::kSilu) kind.gate = passes::AnswerGate::kSilu;
-  if (options.output_gate == OutputGate::kSigmoid) kind.gate = passes::AnswerGate::kSigmoid;
-  return kind;
-}
-
-// Those that there are, in the order of the gradients.
-std::vector<Tensor> list_of(const FastWeightsWeights& weights) {
-  std::vector<Tensor> list;
-  for (const Tensor& weight :
-       {weights.query_DD, weights.key_DD, weights.value_DD, weights.gate_DD, weights.write_HD, weights.decay_HD,
-        weights.decay_bias_H, weights.log_rate_H, weights.write_bias_H, weights.convolution_CW,
-        weights.convolution_bias_C, weights.skip_H, weights.head_norm_K, weights.output_DD})
-    if (weight.defined()) list.push_back(weight);
-  return list;
-}
-
-Tensor plain(const Tensor& parameter) { return parameter.defined() ? parameter.detach().contiguous() : parameter; }
-
-class FastWeightsBranch : public Branch {
+// The memory of fast weights over sequences: of the batch's rows, or of those that a delay makes of them.
+class FastWeightsOfRows {
  public:
-  FastWeightsBranch(const FastWeightsWeights& weights, const FastWeightsSettings& settings)
-      : Branch(list_of(weights)),
-        settings_(settings),
-        strength_(strength_of(settings.options)),
-        answer_kind_(answer_of(settings.options)),
-        rows_(settings.batch * settings.steps),
-        heads_(settings.options.heads),
-        channels_(settings.options.width / settings.options.heads),
-        padded_(round_up(channels_, kVectorElements)),
-        features_padded_(round_up(
-            std::max<std::int64_t>(settings.options.key_width(),
-                                   channels_ + (settings.options.attention_norm == AttentionNorm::kNone ? 0 : 1)),
-            kVectorElements)),
-        part_(heads_ * padded_),
-        features_part_(heads_ * features_padded_),
-        gate_column_(3 * part_),
-        logit_column_(gate_column_ + (weights.gate_DD.defined() ? part_ : 0)),
-        projected_columns_(logit_column_ + passes::logit_columns(strength_, heads_)),
-        bias_H_(plain(weights.decay_bias_H)),
-        log_rate_H_(plain(weights.log_rate_H)),
-        write_bias_H_(plain(weights.write_bias_H)),
-        convolution_CW_(plain(weights.convolution_CW)),
-        convolution_bias_C_(plain(weights.convolution_bias_C)),
-        skip_H_(plain(weights.skip_H)),
-        directions_FC_(plain(weights.directions_FC)),
-        head_norm_K_(plain(weights.head_norm_K)),
-        input_packed_(projected_columns_, padded_width()),
-        output_packed_(padded_width(), part_) {
-    const PackGroups by_head{settings.options.width, channels_, padded_};
-    const PackGroups by_row = padded_to(settings.options.width, padded_width()), logits = padded_to(heads_, heads_);
-    input_packed_.add(weights.query_DD, 0, by_head, by_row);
-    input_packed_.add(weights.key_DD, part_, by_head, by_row);
-    input_packed_.add(weights.value_DD, 2 * part_, by_head, by_row);
-    if (weights.gate_DD.defined()) input_packed_.add(weights.gate_DD, gate_column_, by_head, by_row);
-    int next = logit_column_;
-    for (const Tensor& weight_HD : {weights.write_HD, weights.decay_HD})
-      if (weight_HD.defined()) input_packed_.add(weight_HD, std::exchange(next, next + heads_), logits, by_row);
-    output_packed_.add(weights.output_DD, 0, by_row, by_head);
+  FastWeightsOfRows(const FastWeightsSettings& settings, const HeadShape& shape, const FreshRows& rows)
+      : is_delta_(settings.options.rule == FastRule::kDelta),
+        heads_(shape.heads),
+        batch_(rows.batch),
+        steps_(rows.steps),
+        length_B_(rows.length_B) {
+    if (!settings.beside || !settings.beside->delay) return;
+    delayed_.emplace(*settings.beside->delay, rows.batch, rows.steps, settings.beside->window);
+    steps_ = delayed_->steps();
+    length_B_ = delayed_->lengths(length_B_).contiguous();
   }
 
-  void pack_weights(WeightPacking& packing) override {
-    input_weight_ = packing.add(input_packed_);
-    output_weight_ = packing.add(output_packed_);
+  // Features [M, 3, H X], write strengths [M, H] and logarithms of decays (may be undefined) -> answers [M, H X].
+  Tensor forward(const Tensor& features, const Tensor& write, const Tensor& log_decay, float scale) {
+    features_ = delayed_ ? delayed_->features(features) : features;
+    write_ = delayed_ ? delayed_->write(write) : write;
+    log_decay_ = log_decay;
+    scale_ = scale;
+    const Tensor answers = torch::empty({features_.size(0), features_.size(2)}, features_.options());
+    saved_ = scratch_bytes(delta_rule_saved_bytes(shape(), dtype()), features_);
+    delta_rule_forward(input(), answers.data_ptr(), saved_.data_ptr(), current_stream());
+    return delayed_ ? delayed_->answers(answers) : answers;
   }
 
-  Tensor forward(const Tensor& normed_MP) override {
-    TORCH_CHECK(normed_MP.size(0) == rows_, normed_MP.size(0), " rows of ", settings_.batch, " x ", settings_.steps);
-    normed_MP_ = normed_MP;
-    projected_ = product(normed_MP_, input_weight_.t());
-    features_ = empty({rows_, 3, features_part_});
-    write_ = empty({rows_, heads_});
-    const auto of_float = normed_MP_.options().dtype(torch::kFloat32);
-    if (passes::gives_log_decay(strength_)) log_decay_ = torch::empty({rows_, heads_}, of_float);
-    if (strength_.write == passes::Write::kExponential) one_ = torch::empty({rows_, heads_}, of_float);
-    passes::strengths_forward(strengths(), write_.data_ptr(), float_data(log_decay_), float_data(one_),
-                              current_stream());
-    passes::features_forward(features(), features_.data_ptr(), current_stream());
-    answer_ = empty({rows_, features_part_});
-    saved_ = scratch_bytes(delta_rule_saved_bytes(memory_shape(), dtype()), normed_MP_);
-    delta_rule_forward(memory_input(), answer_.data_ptr(), saved_.data_ptr(), current_stream());
-    mixed_ = empty({rows_, part_});
-    passes::answer_forward(answer(), mixed_.data_ptr(), current_stream());
-    return product(mixed_, output_weight_.t());
+  struct Gradients {
+    Tensor features, write, log_decay;
+  };
+  // All but the decay's are written to `into`; that of the decay is wanted where it is defined.
+  void backward(const Tensor& d_answers_M, const Gradients& into) const {
+    const Tensor d_answers = delayed_ ? delayed_->answers_backward(d_answers_M) : d_answers_M;
+    const Tensor d_features = delayed_ ? torch::empty_like(features_) : into.features;
+    const Tensor d_write = delayed_ ? torch::empty_like(write_) : into.write;
+    const Tensor scratch = scratch_bytes(delta_rule_backward_scratch_bytes(shape(), dtype()), features_);
+    const std::int64_t part = features_.size(2);
+    delta_rule_backward(input(), saved_.data_ptr(), d_answers.data_ptr(),
+                        {.q_BTHD = d_features.data_ptr(),
+                         .k_BTHD = at_element(d_features, part),
+                         .v_BTHD = at_element(d_features, 2 * part),
+                         .beta_BTH = d_write.data_ptr(),
+                         .log_decay_BTH = float_data(into.log_decay)},
+                        scratch.data_ptr(), current_stream());
+    if (!delayed_) return;
+    into.features.copy_(delayed_->features_backward(d_features));
+    into.write.copy_(delayed_->write_backward(d_write));
+  }
+
+ private:
+  Dtype dtype() const { return kernel_dtype(features_); }
+  DeltaRuleShape shape() const {
+    return {static_cast<int>(batch_), static_cast<int>(steps_), heads_, static_cast<int>(features_.size(2)) / heads_};
+  }
+  DeltaRuleInput input() const {
+    const std::int64_t part = features_.size(2);
+    return {.shape = shape(),
+            .dtype = dtype(),
+            .scale = scale_,
+            .row_stride = 3 * part,
+            .q_BTHD = features_.data_ptr(),
+            .k_BTHD = at_element(features_, part),
+            .v_BTHD = at_element(features_, 2 * part),
+            .beta_BTH = write_.data_ptr(),
+            .length_B = length_B_.data_ptr<int>(),
+            .write = is_delta_ ? FastWeightWrite::kDelta : FastWeightWrite::kSum,
+            .log_decay_BTH = float_data(log_decay_)};
+  }
+
+  bool is_delta_;
+  int heads_;
+  std::int64_t batch_, steps_;
+  std::optional<DelayedRows> delayed_;
+  Tensor length_B_;
+  float scale_ = 1;
+  Tensor features_, write_, log_decay_, saved_;
+};
+
+// The window's attention beside fast weights: over the batch's sequences, or, with a delay by chunk, over each chunk.
+class WindowBeside {
+ public:
+  WindowBeside(const BesideWindow& settings, const HeadShape& shape, const FreshRows& rows)
+      : shape_(shape),
+        rows_(rows),
+        window_(settings.window),
+        by_chunk_(settings.delay == Delay::kChunk),
+        attention_(shape, by_chunk_ ? rows.batch * chunks() : rows.batch, by_chunk_ ? window_ : rows.steps,
+                   by_chunk_ ? chunk_lengths(rows.lengths_B, rows.steps, window_) : rows.lengths_B,
+                   {settings.window, settings.rotary, /*weight_dropout=*/{}}) {}
+
+  // Queries and keys are the projection's first columns; values_M: rows of values a head `padded` elements apart.
+  Tensor forward(const Tensor& projected_MC, const Tensor& values_M) {
+    const std::int64_t part = shape_.part;
+    queries_keys_ = projected_MC;
+    values_ = values_M;
+    if (by_chunk_) {
+      queries_keys_ = to_chunks(projected_MC.narrow(1, 0, 2 * part), rows_.batch, window_);
+      values_ = to_chunks(values_M, rows_.batch, window_);
+    }
+    const std::int64_t columns = queries_keys_.stride(0);
+    const Tensor output =
+        attention_.forward({queries_keys_.data_ptr(), columns}, {at_element(queries_keys_, part), columns},
+                           {values_.data_ptr(), values_.stride(0)}, projected_MC);
+    return by_chunk_ ? from_chunks(output, rows_.batch, rows_.steps) : output;
+  }
+
+  // Writes the gradients of queries and keys to the first columns of d_projected; returns that of the values [M, part].
+  Tensor backward(const Tensor& d_output_M, const Tensor& d_projected_MC) const {
+    const std::int64_t part = shape_.part;
+    const Tensor d_output = by_chunk_ ? to_chunks(d_output_M, rows_.batch, window_) : d_output_M;
+    const Tensor d_values = torch::empty_like(d_output);
+    const Tensor d_queries_keys =
+        by_chunk_ ? torch::empty({d_output.size(0), 2 * part}, d_output.options()) : d_projected_MC;
+    const std::int64_t columns = d_queries_keys.stride(0);
+    attention_.backward(d_output, {d_queries_keys.data_ptr(), columns}, {at_element(d_queries_keys, part), columns},
+                        {d_values.data_ptr(), part});
+    if (!by_chunk_) return d_values;
+    d_projected_MC.narrow(1, 0, 2 * part).copy_(from_chunks(d_queries_keys, rows_.batch, rows_.steps));
+    return from_chunks(d_values, rows_.batch, rows_.steps);
+  }
+
+ private:
+  std::int64_t chunks() const { return (rows_.steps + window_ - 1) / window_; }
+
+  HeadShape shape_;
+  FreshRows rows_;
+  std::int64_t window_;
+  bool by_chunk_;
+  WindowAttention attention_;
+  Tensor queries_keys_, values_;
+};
+
+class FastWeightsCore : public Core, private FastWeightsPasses {
+ public:
+  FastWeightsCore(const FastWeightsWeights& weights, const FastWeightsSettings& settings, const HeadShape& shape,
+                  const FreshRows& rows)
+      : Core(shape),
+        FastWeightsPasses(weights, settings, rows.batch, rows.steps, projection_),
+        memory_(settings, shape, rows) {
+    if (settings.beside) beside_.emplace(*settings.beside, shape, rows);
+    for (const Tensor& parameter :
+         {weights.decay_bias_H, weights.log_rate_H, weights.write_bias_H, weights.convolution_CW,
+          weights.convolution_bias_C, weights.skip_H, weights.head_norm_K})
+      if (parameter.defined()) parameters_.push_back(parameter);
+  }
+
+  Tensor forward(const Tensor& projected_MC) override {
+    features_forward(projected_MC);
+    Tensor answer, window;
+    const auto remember = [&] {
+      strengths_forward();
+      answer = memory_.forward(features_, write_, log_decay_, scale());
+    };
+    if (beside_) {
+      const SideWork fast_weights(SideStreamOf::kDeltaRule);
+      fast_weights.run(remember);
+      window = beside_->forward(projected_, values_of_window());
+      fast_weights.join();
+    } else {
+      remember();
+    }
+    return answer_forward(answer, window);
   }
 
   Gradients backward(const Tensor& d_output_MP, SideWork& side) override {
-    Tensor d_output_weight, d_input_weight;
-    side.run([&] { d_output_weight = weight_gradient(d_output_MP, mixed_); });
-    const Tensor d_mixed = product(d_output_MP, output_weight_);
-    const Tensor d_projected = torch::empty_like(projected_);
-    side.keep({d_output_MP, d_projected});
-
-    const Tensor d_answer = torch::empty_like(answer_), d_head_norm_K = torch::empty_like(head_norm_K_);
-    const Tensor answer_scratch = scratch_bytes(passes::answer_backward_scratch_bytes(answer()), mixed_);
-    passes::answer_backward(
-        answer(),
-        {.out = d_mixed.data_ptr(), .gate = at_element(d_projected, gate_column_), .answer = d_answer.data_ptr()},
-        answer_scratch.data_ptr(), current_stream());
+    const Tensor d_projected = torch::empty_like(projected_), d_answer = torch::empty_like(answer_);
+    const Tensor d_window = beside_ ? torch::empty_like(window_) : Tensor();
+    const Tensor d_head_norm_K = torch::empty_like(head_norm_K_);
+    const Tensor answer_scratch = scratch_bytes(passes::answer_backward_scratch_bytes(answer()), answer_);
+    passes::answer_backward(answer(),
+                            {.out = d_output_MP.data_ptr(),
+                             .gate = at_element(d_projected, gate_column_),
+                             .answer = d_answer.data_ptr(),
+                             .window = d_window.defined() ? d_window.data_ptr() : nullptr},
+                            answer_scratch.data_ptr(), current_stream());
     side.add(passes::answer_sum(answer(), answer_scratch.data_ptr(), d_head_norm_K.data_ptr<float>()), answer_scratch);
     const Tensor d_skip_H = skip_H_.defined() ? torch::empty_like(skip_H_) : Tensor();
     if (d_skip_H.defined())
       side.add(passes::skip_sum(answer(), answer_scratch.data_ptr(), d_skip_H.data_ptr<float>()), answer_scratch);
 
-    const Tensor d_features = torch::empty_like(features_), d_write = torch::empty_like(write_);
-    const Tensor d_log_decay = learns_decay() ? torch::empty_like(log_decay_) : Tensor();
-    const Tensor memory_scratch = scratch_bytes(delta_rule_backward_scratch_bytes(memory_shape(), dtype()), mixed_);
-    delta_rule_backward(memory_input(), saved_.data_ptr(), d_answer.data_ptr(),
-                        {.q_BTHD = d_features.data_ptr(),
-                         .k_BTHD = at_element(d_features, features_part_),
-                         .v_BTHD = at_element(d_features, 2 * features_part_),
-                         .beta_BTH = d_write.data_ptr(),
-                         .log_decay_BTH = float_data(d_log_decay)},
-                        memory_scratch.data_ptr(), current_stream());
+    const FastWeightsOfRows::Gradients d{torch::empty_like(features_), torch::empty_like(write_),
+                                         learns_decay() ? torch::empty_like(log_decay_) : Tensor()};
+    const Tensor strengths_scratch = scratch_bytes(passes::strengths_backward_scratch_bytes(strengths()), answer_);
+    const auto remember = [&] {
+      memory_.backward(d_answer, d);
+      if (columns_ > logit_column_)
+        passes::strengths_backward(strengths(), write_.data_ptr(), d.write.data_ptr(), float_data(d.log_decay),
+                                   at_element(d_projected, logit_column_), strengths_scratch.data_ptr(),
+                                   current_stream());
+    };
+    Tensor d_window_value;
+    if (beside_) {
+      const SideWork fast_weights(SideStreamOf::kDeltaRule);
+      fast_weights.run(remember);
+      d_window_value = beside_->backward(d_window, d_projected);
+      fast_weights.join();
+    } else {
+      remember();
+    }
     if (d_skip_H.defined())
-      passes::add_skipped(answer(), d_answer.data_ptr(), at_element(d_features, 2 * features_part_), current_stream());
+      passes::add_skipped(answer(), d_answer.data_ptr(), at_element(d.features, 2 * features_part_), current_stream());
 
-    std::vector<Tensor> others;  // gradients between those of the maps and of the norm
-    if (projected_columns_ > logit_column_) {
-      const Tensor scratch = scratch_bytes(passes::strengths_backward_scratch_bytes(strengths()), mixed_);
-      passes::strengths_backward(strengths(), write_.data_ptr(), d_write.data_ptr(), float_data(d_log_decay),
-                                 at_element(d_projected, logit_column_), scratch.data_ptr(), current_stream());
-      if (bias_H_.defined()) {
-        others = {torch::empty_like(bias_H_), torch::empty_like(log_rate_H_)};
-        for (const GradientSum& sum : passes::strengths_sums(strengths(), scratch.data_ptr(),
-                                                             others[0].data_ptr<float>(), others[1].data_ptr<float>()))
-          side.add(sum, scratch);
-      }
-      if (write_bias_H_.defined()) {
-        others.push_back(torch::empty_like(write_bias_H_));
-        side.add(passes::write_bias_sum(strengths(), scratch.data_ptr(), others.back().data_ptr<float>()), scratch);
-      }
-    }
-    const Tensor scratch = scratch_bytes(passes::features_backward_scratch_bytes(features()), mixed_);
-    passes::features_backward(features(), d_features.data_ptr(), d_projected.data_ptr(), scratch.data_ptr(),
-                              current_stream());
-    if (convolution_CW_.defined()) {
-      others.push_back(torch::empty_like(convolution_CW_));
-      side.add(passes::convolution_sum(features(), scratch.data_ptr(), others.back().data_ptr<float>()), scratch);
-    }
-    if (convolution_bias_C_.defined()) {
-      others.push_back(torch::empty_like(convolution_bias_C_));
-      side.add(passes::convolution_bias_sum(features(), scratch.data_ptr(), others.back().data_ptr<float>()), scratch);
-    }
-    if (d_skip_H.defined()) others.push_back(d_skip_H);
-    side.run([&] { d_input_weight = weight_gradient(d_projected, normed_MP_); });
-    Gradients gradients{product(d_projected, input_weight_), input_packed_.gradients(d_input_weight, side)};
-    gradients.parameters.insert(gradients.parameters.end(), others.begin(), others.end());
-    gradients.parameters.insert(gradients.parameters.end(),
-                                {d_head_norm_K, output_packed_.gradients(d_output_weight, side)[0]});
+    Gradients gradients{d_projected, strength_gradients(strengths_scratch, side)};
+    const Tensor features_scratch = scratch_bytes(passes::features_backward_scratch_bytes(features()), answer_);
+    passes::features_backward(features(),
+                              {.features = d.features.data_ptr(),
+                               .window_value = d_window_value.defined() ? d_window_value.data_ptr() : nullptr},
+                              d_projected.data_ptr(), features_scratch.data_ptr(), current_stream());
+    for (const Tensor& gradient : convolution_gradients(features_scratch, side))
+      gradients.parameters.push_back(gradient);
+    if (d_skip_H.defined()) gradients.parameters.push_back(d_skip_H);
+    gradients.parameters.push_back(d_head_norm_K);
     return gradients;
   }
 
  private:
-  int padded_width() const { return round_up(settings_.options.width, kWidthMultiple); }
-  Dtype dtype() const { return kernel_dtype(normed_MP_); }
-  Tensor empty(torch::IntArrayRef shape) const { return torch::empty(shape, normed_MP_.options()); }
-  bool learns_decay() const {
-    return strength_.decay == passes::LogDecay::kScalar || strength_.decay == passes::LogDecay::kOfWrite;
+  // As the window reads them: where a head's features are those of its values alone, where they stand.
+  Tensor values_of_window() const {
+    const Tensor values_MHX = features_.select(1, 2).unflatten(1, {shape_.heads, features_padded_});
+    const bool ends_with_one = answer_kind_.norm != passes::AnswerNorm::kNone;
+    if (features_padded_ == shape_.padded && !ends_with_one) return values_MHX.flatten(1);
+    const std::int64_t behind = shape_.padded - shape_.channels;
+    return torch::constant_pad_nd(values_MHX.narrow(2, 0, shape_.channels), {0, behind}).flatten(1);
   }
 
-  passes::Features features() const {
-    const FastWeightsOptions& options = settings_.options;
-    const auto of_keys = [&](const DropoutKey& dropout) {
-      return passes::FeaturePart{.map = map_of(options.feature_map),
-                                 .norm = norm_of(options.key_norm),
-                                 .dropout = dropout,
-                                 .channels = channels_,
-                                 .features = static_cast<int>(options.key_width()),
-                                 .nu = options.dpfp_nu,
-                                 .ends_with_one = false};
-    };
-    const passes::FeaturePart of_values{.map = options.value_silu ? passes::Map::kSilu : passes::Map::kIdentity,
-                                        .norm = passes::FeatureNorm::kNone,
-                                        .dropout = settings_.value_dropout,
-                                        .channels = channels_,
-                                        .features = channels_,
-                                        .nu = 0,
-                                        .ends_with_one = answer_kind_.norm != passes::AnswerNorm::kNone};
-    return {.shape = {.batch = static_cast<int>(settings_.batch),
-                      .steps = static_cast<int>(settings_.steps),
-                      .heads = heads_,
-                      .padded = padded_,
-                      .features_padded = features_padded_,
-                      .projected_stride = projected_columns_},
-            .dtype = dtype(),
-            .part = {of_keys(settings_.query_dropout), of_keys(settings_.key_dropout), of_values},
-            .projected = projected_.data_ptr(),
-            .convolution = float_data(convolution_CW_),
-            .bias = float_data(convolution_bias_C_),
-            .directions = float_data(directions_FC_)};
+  // Of a decay's bias and rate and of the write strengths' bias.
+  std::vector<Tensor> strength_gradients(const Tensor& scratch, SideWork& side) const {
+    std::vector<Tensor> gradients;
+    if (bias_H_.defined()) {
+      gradients = {torch::empty_like(bias_H_), torch::empty_like(log_rate_H_)};
+      for (const GradientSum& sum : passes::strengths_sums(
+               strengths(), scratch.data_ptr(), gradients[0].data_ptr<float>(), gradients[1].data_ptr<float>()))
+        side.add(sum, scratch);
+    }
+    if (write_bias_H_.defined()) {
+      gradients.push_back(torch::empty_like(write_bias_H_));
+      side.add(passes::write_bias_sum(strengths(), scratch.data_ptr(), gradients.back().data_ptr<float>()), scratch);
+    }
+    return gradients;
   }
-  passes::Strengths strengths() const {
-    return {.kind = strength_,
-            .rows = rows_,
-            .steps = static_cast<int>(settings_.steps),
-            .heads = heads_,
-            .dtype = dtype(),
-            .projected_stride = projected_columns_,
-            .logits = at_element(projected_, logit_column_),
-            .bias_H = float_data(bias_H_),
-            .log_rate_H = float_data(log_rate_H_),
-            .write_bias_H = float_data(write_bias_H_)};
-  }
-  passes::Answer answer() const {
-    return {.kind = answer_kind_,
-            .rows = rows_,
-            .heads = heads_,
-            .padded = padded_,
-            .features_padded = features_padded_,
-            .dtype = dtype(),
-            .projected_stride = projected_columns_,
-            .gate = answer_kind_.gate == passes::AnswerGate::kNone ? nullptr : at_element(projected_, gate_column_),
-            .answer = answer_.data_ptr(),
-            .weight = float_data(head_norm_K_),
-            .one = float_data(one_),
-            .skip_H = float_data(skip_H_),
-            .skip_scale = scale(),
-            .values = at_element(features_, 2 * features_part_),
-            .values_stride = 3 * features_part_};
-  }
-  // What is read is multiplied with.
-  float scale() const {
-    return static_cast<float>(read_scale(settings_.options.attention_norm, settings_.options.key_width()));
-  }
-  DeltaRuleShape memory_shape() const {
-    return {static_cast<int>(settings_.batch), static_cast<int>(settings_.steps), heads_, features_padded_};
-  }
-  DeltaRuleInput memory_input() const {
-    const FastWeightsOptions& options = settings_.options;
-    return {.shape = memory_shape(),
-            .dtype = dtype(),
-            .scale = scale(),
-            .row_stride = 3 * features_part_,
-            .q_BTHD = features_.data_ptr(),
-            .k_BTHD = at_element(features_, features_part_),
-            .v_BTHD = at_element(features_, 2 * features_part_),
-            .beta_BTH = write_.data_ptr(),
-            .length_B = settings_.length_B.data_ptr<int>(),
-            .write = options.rule == FastRule::kDelta ? FastWeightWrite::kDelta : FastWeightWrite::kSum,
-            .log_decay_BTH = float_data(log_decay_)};
+  std::vector<Tensor> convolution_gradients(const Tensor& scratch, SideWork& side) const {
+    std::vector<Tensor> gradients;
+    if (convolution_CW_.defined()) {
+      gradients.push_back(torch::empty_like(convolution_CW_));
+      side.add(passes::convolution_sum(features(), scratch.data_ptr(), gradients.back().data_ptr<float>()), scratch);
+    }
+    if (convolution_bias_C_.defined()) {
+      gradients.push_back(torch::empty_like(convolution_bias_C_));
+      side.add(passes::convolution_bias_sum(features(), scratch.data_ptr(), gradients.back().data_ptr<float>()),
+               scratch);
+    }
+    return gradients;
   }
 
-  FastWeightsSettings settings_;
-  passes::StrengthKind strength_;
-  passes::AnswerKind answer_kind_;
-  std::int64_t rows_;
-  int heads_, channels_, padded_, features_padded_;
-  int part_, features_part_;  // columns of all heads
-  int gate_column_, logit_column_, projected_columns_;
-  Tensor bias_H_, log_rate_H_, write_bias_H_, convolution_CW_, convolution_bias_C_, skip_H_, directions_FC_;
-  Tensor head_norm_K_;
-  PackedWeights input_packed_, output_packed_;
-  Tensor input_weight_, output_weight_;
-  Tensor normed_MP_, projected_, features_, write_, log_decay_, one_, answer_, saved_, mixed_;
+  FastWeightsOfRows memory_;
+  std::optional<WindowBeside> beside_;
 };
 
 }  // namespace
 
-std::unique_ptr<Branch> fast_weights_branch(const FastWeightsWeights& weights, const FastWeightsSettings& settings) {
-  return std::make_unique<FastWeightsBranch>(weights, settings);
+std::unique_ptr<Branch> fast_weights_branch(const FastWeightsWeights& weights, const FastWeightsSettings& settings,
+                                            const FreshRows& rows) {
+  const HeadShape shape(settings.options.width, settings.options.heads);
+  return projected_branch(std::make_unique<FastWeightsCore>(weights, settings, shape, rows), {weights.output_DD, {}});
 }
 
 }  // namespace engram::fused

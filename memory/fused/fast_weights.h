@@ -1,16 +1,20 @@
-// The mixer of a block of the fast weights' family on a GPU as a residual branch (nn/fused/residual_blocks.h), over all
-// rows of a batch that begin fresh, with a backward pass of its own: what fast_weights.cpp defines, for options whose
-// memory has kernels (fast_weight_ops.h). DeltaNet's, which HQLT shares, is in fused_mixer.h. Rows [M, P], types and
-// the clock of a dropout: as in nn/fused/rows.h.
+// The mixer of a block with fast weights on a GPU, alone or beside a window of attention, as a branch
+// (projected_branch.h): what fast_weights.cpp, hqlt.cpp and hqlt_delayed.cpp define, for rows that all begin fresh and
+// options whose memory has kernels (fast_weight_ops.h). And a step of the delayed HQLTs, for acting.
 #pragma once
 
 #include <torch/torch.h>
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 
 #include "base/dropout.h"
+#include "base/support.h"
+#include "kernels/fast_weights/delayed_memory/delay.h"
 #include "memory/backbones/fast_weights.h"
+#include "memory/core/backbone_options.h"
+#include "memory/fused/block.h"
 #include "nn/fused/residual_blocks.h"
 
 namespace engram::fused {
@@ -18,7 +22,7 @@ namespace engram::fused {
 // float32; undefined is what the options do not have.
 struct FastWeightsWeights {
   torch::Tensor query_DD, key_DD, value_DD;
-  torch::Tensor gate_DD;
+  torch::Tensor gate_GD;                             // the output's, or the mix's
   torch::Tensor write_HD, write_bias_H;              // of write strengths sigmoid and exponential
   torch::Tensor decay_HD, decay_bias_H, log_rate_H;  // of a scalar decay
   torch::Tensor convolution_CW, convolution_bias_C;  // [3 D, 4], [3 D]
@@ -28,14 +32,35 @@ struct FastWeightsWeights {
   torch::Tensor output_DD;
 };
 
-struct FastWeightsSettings {
-  std::int64_t batch, steps;
-  FastWeightsOptions options;
-  torch::Tensor length_B;  // int32
-  DropoutKey query_dropout, key_dropout, value_dropout;
+// A window of attention over the same queries, keys and values, which dropout has been through before both memories.
+struct BesideWindow {
+  Mixing mixing;
+  bool branch_norm;
+  int window;  // steps
+  bool rotary;
+  std::optional<Delay> delay;  // of the fast weights; none: they take each step at once
 };
 
-// Wo (gate(n) head_norm(fast weights(n)))
-std::unique_ptr<Branch> fast_weights_branch(const FastWeightsWeights& weights, const FastWeightsSettings& settings);
+struct FastWeightsSettings {
+  FastWeightsOptions options;
+  DropoutKey query_dropout, key_dropout, value_dropout;
+  std::optional<BesideWindow> beside;  // then options without convolution, skip and output gate
+};
+
+// Wo (gate(n) head_norm(fast weights(n))), or Wo head_norm(mix(fast weights, window attention)(n))
+std::unique_ptr<Branch> fast_weights_branch(const FastWeightsWeights& weights, const FastWeightsSettings& settings,
+                                            const FreshRows& rows);
+
+// What a step of a delayed HQLT carries: the positions int64 [B], which it reads, and float32 tensors of the layer's
+// state, which it writes into.
+struct DelayedStepState {
+  torch::Tensor position_B;
+  torch::Tensor fast_BHKV, key_BSHK, value_BSHV;
+  torch::Tensor beta_BSH1;  // of a chunk
+};
+Support delayed_step_support(std::int64_t width, std::int64_t heads, torch::ScalarType dtype, torch::Device device);
+// The branch of one step, `settings` with a delay.
+std::unique_ptr<ForwardBranch> delayed_step_branch(const FastWeightsWeights& weights,
+                                                   const FastWeightsSettings& settings, const DelayedStepState& state);
 
 }  // namespace engram::fused

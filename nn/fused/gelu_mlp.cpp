@@ -79,7 +79,10 @@ class GeluMlpBranch : public Branch {
 
 std::vector<Tensor> list_of(std::initializer_list<AffineWeights> parts) {
   std::vector<Tensor> list;
-  for (const AffineWeights& part : parts) list.insert(list.end(), {part.weight_OI, part.bias_O});
+  for (const AffineWeights& part : parts) {
+    list.push_back(part.weight_OI);
+    if (part.bias_O.defined()) list.push_back(part.bias_O);
+  }
   return list;
 }
 

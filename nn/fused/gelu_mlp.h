@@ -12,7 +12,7 @@
 namespace engram::fused {
 
 struct AffineWeights {
-  torch::Tensor weight_OI, bias_O;
+  torch::Tensor weight_OI, bias_O;  // a bias may be undefined where it says so
 };
 
 struct GeluMlpWeights {
@@ -22,7 +22,7 @@ struct GeluMlpWeights {
 // Wdown gelu(Wup n + bup) + bdown, gelu in its tanh form
 std::unique_ptr<Branch> gelu_mlp_branch(const GeluMlpWeights& weights);
 
-// Weight and bias of each, in order.
+// Weight and bias, where there is one, of each, in order.
 std::vector<torch::Tensor> list_of(std::initializer_list<AffineWeights> parts);
 
 }  // namespace engram::fused

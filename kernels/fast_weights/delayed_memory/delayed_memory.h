@@ -29,10 +29,9 @@
 #include <cstdint>
 
 #include "kernels/common/cuda_support.h"
+#include "kernels/fast_weights/delayed_memory/delay.h"
 
 namespace engram {
-
-enum class Delay { kStream, kChunk };
 
 struct DelayedMemoryStep {
   Delay delay;

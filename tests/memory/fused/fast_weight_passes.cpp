@@ -129,7 +129,8 @@ void check_features(const FeatureCase& c) {
       numbers(x),
       c.convolution ? numbers(layer.convolution->weight_CW()) : passes::Numbers(),
       c.bias ? numbers(layer.convolution->bias_C()) : passes::Numbers(),
-      layer.memory.directions_FC().defined() ? numbers(layer.memory.directions_FC()) : passes::Numbers()};
+      layer.memory.fused_weights().directions_FC.defined() ? numbers(layer.memory.fused_weights().directions_FC)
+                                                           : passes::Numbers()};
   REQUIRE(input.features_width() == expected.size(4));
   CHECK(relative_error(tensor(features_reference(input), expected.sizes()), expected.detach()) < kBound);
 
@@ -170,15 +171,16 @@ TEST_CASE("a query, key or value that is not a number gives features that are no
       const Layer layer(options, false);
       const passes::FeaturePart part{
           map.of_kernels, passes::FeatureNorm::kNone, {}, kChannels, static_cast<int>(options.key_width()), 1, false};
-      passes::FeaturesReference input{
-          1,
-          1,
-          1,
-          {part, part, part},
-          passes::Numbers(3 * kChannels, 0.5),
-          {},
-          {},
-          layer.memory.directions_FC().defined() ? numbers(layer.memory.directions_FC()) : passes::Numbers()};
+      passes::FeaturesReference input{1,
+                                      1,
+                                      1,
+                                      {part, part, part},
+                                      passes::Numbers(3 * kChannels, 0.5),
+                                      {},
+                                      {},
+                                      layer.memory.fused_weights().directions_FC.defined()
+                                          ? numbers(layer.memory.fused_weights().directions_FC)
+                                          : passes::Numbers()};
       input.projected[spoilt * kChannels + 2] = std::nan("");
       const passes::Numbers features = features_reference(input);
       const auto first = features.begin() + spoilt * input.features_width();
@@ -219,32 +221,32 @@ TEST_CASE("write strengths and decays of fast weights and their gradients are th
     const bool has_write = kind.write == WriteStrength::kSigmoid, has_decay = kind.decay == Decay::kScalar;
     {
       const torch::NoGradGuard no_grad;  // so that logits differ
-      if (has_write) layer.memory.write_weight().normal_();
-      if (has_decay) layer.memory.input_decay()->weight_HD().normal_();
+      if (has_write) layer.memory.fused_weights().write_HD.normal_();
+      if (has_decay) layer.memory.fused_weights().decay_HD.normal_();
     }
     const FastWeightInput defined = layer.memory.input(x, heads, heads, heads);
     const bool decays = defined.log_decay.defined();
 
     passes::StrengthsReference input{
         kind.of_kernels, static_cast<int>(kSteps), static_cast<int>(kHeads), {}, {}, {}, {}, {}};
-    if (has_write) input.write_logits = numbers(x.matmul(layer.memory.write_weight().t()));
+    if (has_write) input.write_logits = numbers(x.matmul(layer.memory.fused_weights().write_HD.t()));
     if (has_decay) {
-      input.decay_logits = numbers(x.matmul(layer.memory.input_decay()->weight_HD().t()));
-      input.bias_H = numbers(layer.memory.input_decay()->bias_H());
-      input.log_rate_H = numbers(layer.memory.input_decay()->log_rate_H());
+      input.decay_logits = numbers(x.matmul(layer.memory.fused_weights().decay_HD.t()));
+      input.bias_H = numbers(layer.memory.fused_weights().decay_bias_H);
+      input.log_rate_H = numbers(layer.memory.fused_weights().log_rate_H);
     }
-    if (kind.write_bias) input.write_bias_H = numbers(layer.memory.write_bias_H());
+    if (kind.write_bias) input.write_bias_H = numbers(layer.memory.fused_weights().write_bias_H);
     const std::vector<std::int64_t> shape{kBatch, kSteps, kHeads};
     const auto own = strengths_reference(input, static_cast<int>(kBatch * kSteps));
     CHECK(relative_error(tensor(own.write, shape), defined.write.detach()) < kBound);
     if (decays) CHECK(relative_error(tensor(own.log_decay, shape), defined.log_decay.detach().squeeze(3)) < kBound);
 
     std::vector<Tensor> weights;
-    if (has_write) weights.push_back(layer.memory.write_weight());
+    if (has_write) weights.push_back(layer.memory.fused_weights().write_HD);
     if (has_decay)
-      weights.insert(weights.end(), {layer.memory.input_decay()->weight_HD(), layer.memory.input_decay()->bias_H(),
-                                     layer.memory.input_decay()->log_rate_H()});
-    if (kind.write_bias) weights.push_back(layer.memory.write_bias_H());
+      weights.insert(weights.end(), {layer.memory.fused_weights().decay_HD, layer.memory.fused_weights().decay_bias_H,
+                                     layer.memory.fused_weights().log_rate_H});
+    if (kind.write_bias) weights.push_back(layer.memory.fused_weights().write_bias_H);
     if (weights.empty()) continue;
     const Tensor d_write = torch::randn(shape, torch::kFloat64), d_log_decay = torch::randn(shape, torch::kFloat64);
     Tensor loss = (defined.write * d_write).sum();

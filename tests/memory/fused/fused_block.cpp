@@ -15,7 +15,6 @@
 #include <vector>
 
 #include "memory/core/sequence_model.h"
-#include "memory/fused/mixer.h"
 #include "tests/gpu.h"
 #include "tests/memory/support.h"
 
@@ -179,7 +178,7 @@ struct Bounds {
   double output, gradient;
   double of_definition = 2;  // a gradient may be as wrong as so many times the definition's own in that type
   Conditioning conditioning = {.good = 1e-5, .limit = 1e-4};
-  bool by_kernels = true;                      // all of it
+  bool by_kernels = true;  // all of it
 };
 
 // Some gradients are sums that almost cancel, hence the definition's own error. That of a decay is a difference of
@@ -187,7 +186,7 @@ struct Bounds {
 void check_case(const Case& c, const Variant& base, torch::ScalarType dtype, const Bounds& bounds) {
   Variant variant = base;
   variant.settings.insert(variant.settings.end(), {{"width", c.width}, {"heads", c.heads}, {"dropout", "0.2"}});
-  if (variant.backbone != "stack") variant.settings.emplace_back("layers", "2");
+  if (variant.backbone != "stack" && variant.backbone != "transformer++") variant.settings.emplace_back("layers", "2");
   CAPTURE(variant.backbone);
   CAPTURE(c.width);
   CAPTURE(c.steps);
@@ -254,20 +253,42 @@ const std::vector<Variant> kFamily = {
     {"fast_weights", {{"feature_map", "dpfp"}, {"convolution", "true"}, {"output_gate", "silu"}}},
     {"fast_weights", {{"feature_map", "favor"}, {"favor_features", "13"}, {"convolution", "true"}}},
 };
+// Hybrids of the two memories beyond HQLT over deltanet's fast weights: over others, with a delay, and in layers.
+// Windows smaller and larger than an episode, episodes that are whole chunks (of 5, 13 and 65) and that are not.
+const std::vector<Variant> kHybrids = {
+    {"hqlt", {{"window", "7"}, {"fast_weights", "delta_2021"}}},
+    {"hqlt", {{"window", "7"}, {"fast_weights", "retnet"}, {"mixing", "scalar"}}},
+    {"hqlt", {{"window", "200"}, {"fast_weights", "mlstm"}, {"mixing", "sum"}}},
+    {"hqlt", {{"window", "7"}, {"fast_weights", "linear_transformer"}, {"branch_norm", "true"}}},
+    {"hqlt", {{"window", "7"}, {"fast_weights", "gated_deltanet"}, {"positions", "none"}}},
+    {"hqlt", {{"window", "7"}, {"fast_weights", "fast_weights:rule=sum:attention_norm=sum"}}},
+    {"hqlt_delayed_stream", {{"window", "7"}}},
+    {"hqlt_delayed_stream", {{"window", "200"}, {"mixing", "scalar"}, {"positions", "none"}}},
+    {"hqlt_delayed_stream", {{"window", "1"}, {"mixing", "sum"}, {"branch_norm", "true"}}},
+    {"hqlt_delayed_chunk", {{"window", "7"}}},
+    {"hqlt_delayed_chunk", {{"window", "5"}, {"mixing", "scalar"}, {"positions", "none"}}},
+    {"hqlt_delayed_chunk", {{"window", "13"}, {"mixing", "sum"}}},
+    {"hqlt_delayed_chunk", {{"window", "200"}}},
+    {"stack", {{"stack", "deltanet,window:window=7,retnet"}}},
+    {"stack", {{"stack", "window:window=200:positions=none,hqlt_delayed_chunk:window=65"}}},
+    {"transformer++", {}},
+};
+
 // Whether the kernels take them: DPFP's keys have twice their head's channels, at most 128. Of two steps its gradients
 // say nothing: its features of the first may be orthogonal to those of the second but for what 1e-6 is divided by.
 bool has_kernels(const Variant& variant, const Case& c) {
-  const bool is_dpfp = variant.backbone == "dpfp" || variant.backbone == "delta_2021" ||
-                       std::ranges::count(variant.settings, Variant::Settings::value_type{"feature_map", "dpfp"}) > 0;
+  const auto has = [&](const char* key, const char* value) {
+    return std::ranges::count(variant.settings, Variant::Settings::value_type{key, value}) > 0;
+  };
+  const bool is_dpfp = variant.backbone == "dpfp" || variant.backbone == "delta_2021" || has("feature_map", "dpfp") ||
+                       has("fast_weights", "delta_2021");
   return !is_dpfp || (std::stoi(c.width) / std::stoi(c.heads) <= 64 && c.steps > 2);
 }
 
 // Mixers that are recorded (nn/fused/autograd_branch.h), alone and beside one of kernels. In bfloat16 gpu_precision.cpp
 // has them.
-const std::vector<Variant> kRecordedVariants = {{"hqlt", {{"window", "7"}, {"fast_weights", "delta_2021"}}},
-                                                {"hqlt", {{"window", "7"}, {"fast_weights", "retnet"}}},
-                                                {"hqlt", {{"window", "7"}, {"fast_weights", "mlstm"}}},
-                                                {"stack", {{"stack", "deltanet,window:window=7,retnet"}}}};
+const std::vector<Variant> kRecordedVariants = {{"hqlt", {{"window", "7"}, {"fast_weights", "gla"}}},
+                                                {"stack", {{"stack", "deltanet,shifted_sparse:group=6,retnet"}}}};
 
 bool has_narrow_heads(const Case& c) { return std::stoi(c.width) / std::stoi(c.heads) < 16; }
 bool normalises_branches(const Variant& variant) {
@@ -304,14 +325,16 @@ TEST_CASE("in bfloat16 output and all gradients are near the definition's") {
       if (!has_narrow_heads(c)) check_case(c, variant, torch::kBFloat16, kHalf);
 }
 
-TEST_CASE("of the fast weights' family output and all gradients are the definition's, dropout included") {
+TEST_CASE("of the fast weights' family and of hybrids output and all gradients are the definition's, with dropout") {
   if (skip_without_gpu()) return;
-  for (const Variant& variant : kFamily)
-    for (const Case& c : kCases) {
-      if (!has_kernels(variant, c)) continue;
-      check_case(c, variant, torch::kFloat32, kFamilySingle);
-      if (!has_narrow_heads(c)) check_case(c, variant, torch::kBFloat16, kFamilyHalf);
-    }
+  for (const std::vector<Variant>* variants : {&kFamily, &kHybrids})
+    for (const Variant& variant : *variants)
+      for (const Case& c : kCases) {
+        if (!has_kernels(variant, c)) continue;
+        if (!normalises_branches(variant) || !has_narrow_heads(c))
+          check_case(c, variant, torch::kFloat32, kFamilySingle);
+        if (!has_narrow_heads(c)) check_case(c, variant, torch::kBFloat16, kFamilyHalf);
+      }
 }
 
 // So that compute-sanitizer can watch it.
@@ -323,14 +346,15 @@ TEST_CASE("small shapes: fused blocks") {
     check_case(small, variant, torch::kFloat32, kSingle);
     check_case(small, variant, torch::kBFloat16, kHalf);
   }
-  for (const Variant& variant : kFamily)
-    if (has_kernels(variant, small)) check_case(small, variant, torch::kFloat32, kFamilySingle);
+  for (const std::vector<Variant>* variants : {&kFamily, &kHybrids})
+    for (const Variant& variant : *variants)
+      if (has_kernels(variant, small)) check_case(small, variant, torch::kFloat32, kFamilySingle);
 }
 
 TEST_CASE("the same input gives the same bits") {
   if (skip_without_gpu()) return;
-  for (const char* backbone :
-       {"deltanet", "hqlt", "transformer", "linear_transformer", "dpfp", "gated_deltanet", "mamba2", "mlstm"}) {
+  for (const char* backbone : {"deltanet", "hqlt", "transformer", "linear_transformer", "dpfp", "gated_deltanet",
+                               "mamba2", "mlstm", "hqlt_delayed_stream", "hqlt_delayed_chunk"}) {
     CAPTURE(backbone);
     torch::manual_seed(6);
     const auto model = make_model({backbone, {{"width", "100"}, {"dropout", "0.2"}}}, 200, torch::kFloat32);
