@@ -58,7 +58,7 @@ torch::Tensor AgentNetwork::encode(const torch::Tensor& observation, const torch
   const PlainOperations plain(!use_kernels_);
   const auto leading = previous_action.sizes();
   torch::Tensor encoded =
-      encoder_->encode(observation.reshape({previous_action.numel(), -1}), compute_dtype_, use_kernels_);
+      encoder_->encode(observation.reshape({previous_action.numel(), -1}), compute_dtype_);
   if (joined_) encoded = join_previous(encoded, previous_action, previous_reward);
   std::vector<std::int64_t> shape(leading.begin(), leading.end());
   shape.push_back(encoded.size(-1));
@@ -81,7 +81,8 @@ torch::Tensor AgentNetwork::join_previous(const torch::Tensor& encoded, const to
 }
 
 torch::Tensor AgentNetwork::features(const torch::Tensor& encoded_BTD, const torch::Tensor& lengths_B) {
-  return backbone_->forward_fresh(encoded_BTD, lengths_B, use_kernels_);
+  const PlainOperations plain(!use_kernels_);
+  return backbone_->forward_fresh(encoded_BTD, lengths_B);
 }
 
 const AgentNetwork::NamedHead& AgentNetwork::find_head(const std::string& name) const {
@@ -101,7 +102,8 @@ HeadGroup AgentNetwork::all_heads() const {
 }
 
 HeadGroup::Outputs AgentNetwork::heads(const torch::Tensor& features) {
-  return all_heads().outputs(features, compute_dtype_, use_kernels_);
+  const PlainOperations plain(!use_kernels_);
+  return all_heads().outputs(features, compute_dtype_);
 }
 
 std::vector<Road> AgentNetwork::roads(torch::Device device) const {

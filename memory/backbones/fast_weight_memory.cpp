@@ -107,8 +107,8 @@ Support FastWeightMemory::mixer_kernels(const FastWeightsOptions& options) {
 }
 
 Tensor FastWeightMemory::forward(const FastWeightInput& input, std::span<const Tensor> state, const Tensor& lengths_B,
-                                 std::vector<Tensor>& final_state, bool fresh_kernels) const {
-  if (fresh_kernels && supports_fresh_fast_weights(rule_, input)) {
+                                 std::vector<Tensor>& final_state, bool forgets) const {
+  if (forgets && supports_fresh_fast_weights(rule_, input)) {
     const FastWeightState unchanged = state_of(state);
     for (const Tensor& tensor : {unchanged.weights_BHKV, unchanged.key_sum_BHK, unchanged.log_scale_BH})
       if (tensor.defined()) final_state.push_back(tensor);

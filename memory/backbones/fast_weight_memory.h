@@ -34,11 +34,11 @@ class FastWeightMemory {
   // x [..., D] gives write strengths and decays; query and key are features, [..., H, key_width()]; value [..., H, V].
   FastWeightInput input(const torch::Tensor& x, torch::Tensor query, torch::Tensor key, torch::Tensor value);
 
-  // Appends the new state to `final_state`; the output's shape is [B, T, H, V]. fresh_kernels: as Span's (layer.h), the
-  // state is zero, and is appended as it is.
+  // Appends the new state to `final_state`; the output's shape is [B, T, H, V]. forgets: as Span's (layer.h); the
+  // state is zero, and may be appended as it is.
   torch::Tensor forward(const FastWeightInput& input, std::span<const torch::Tensor> state,
                         const torch::Tensor& lengths_B, std::vector<torch::Tensor>& final_state,
-                        bool fresh_kernels) const;
+                        bool forgets) const;
   // Writes the new state into the tensors of `state`; the output's shape is [B, H, V]. Without gradients.
   torch::Tensor step(const FastWeightInput& input, std::span<const torch::Tensor> state) const;
 

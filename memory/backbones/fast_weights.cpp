@@ -61,7 +61,7 @@ class FastWeightsMixer : public torch::nn::Module, public AttentionMaps {
       history_BSC = state_BSC;
     }
     const FastWeightInput in = input(x_BTD, projected);
-    const Tensor read_BTHV = memory_.forward(in, state, plan.lengths_B, final_state, plan.fresh_kernels);
+    const Tensor read_BTHV = memory_.forward(in, state, plan.lengths_B, final_state, plan.forgets);
     if (convolution_) final_state.push_back(history_BSC);
     return join(x_BTD, with_skip(read_BTHV, in.value));
   }

@@ -117,11 +117,11 @@ class HqltMixer : public HqltMixerBase {
   struct Plan {
     Plan(const Options& options, const Span& span)
         : lengths_B(span.lengths_B),
-          fresh_kernels(span.fresh_kernels),
+          forgets(span.forgets),
           window(options.window, span.steps, span.max_position, span.position_B, span.kept_lengths_B(), span.dtype),
           positions(options, step_positions(span), span.dtype) {}
     Tensor lengths_B;
-    bool fresh_kernels;
+    bool forgets;
     WindowPlan window;
     WindowPositions positions;
   };
@@ -140,7 +140,7 @@ class HqltMixer : public HqltMixerBase {
     const Projected in = project(x_BTD);
     const auto [fast_state, ring] = parted(state);
     const Tensor fast_BTHV = memory_.forward(fast_input(x_BTD, in.query, in.key, in.value), fast_state, plan.lengths_B,
-                                             final_state, plan.fresh_kernels);
+                                             final_state, plan.forgets);
     const WindowPlan::Output window =
         plan.window.attend(plan.positions.turn(in.query), plan.positions.turn(in.key), in.value, {ring[0], ring[1]});
     final_state.insert(final_state.end(), {window.ring.key_BSHK, window.ring.value_BSHV});

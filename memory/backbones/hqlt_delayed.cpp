@@ -60,7 +60,7 @@ class DelayedStreamMixer : public DelayedMixer<Delay::kStream> {
   struct Plan {
     Plan(const Options& options, const Span& span)
         : lengths_B(span.lengths_B),
-          fresh_kernels(span.fresh_kernels),
+          forgets(span.forgets),
           window(options.window, span.steps, span.max_position, span.position_B, span.kept_lengths_B(), span.dtype),
           positions(options, step_positions(span), span.dtype),
           from_ring(std::min<std::int64_t>(options.window, span.steps)) {
@@ -80,7 +80,7 @@ class DelayedStreamMixer : public DelayedMixer<Delay::kStream> {
     }
 
     Tensor lengths_B;
-    bool fresh_kernels;
+    bool forgets;
     WindowPlan window;
     WindowPositions positions;
     std::int64_t from_ring;  // steps
@@ -113,7 +113,7 @@ class DelayedStreamMixer : public DelayedMixer<Delay::kStream> {
     FastWeightInput fast =
         fast_input(x_BTD, in.query, plan.delayed(past_key, in.key), plan.delayed(past_value, in.value));
     fast.write = fast.write.masked_fill(plan.idle_BT1, 0);
-    const Tensor fast_BTHV = memory_.forward(fast, state.first(1), plan.lengths_B, final_state, plan.fresh_kernels);
+    const Tensor fast_BTHV = memory_.forward(fast, state.first(1), plan.lengths_B, final_state, plan.forgets);
     const WindowPlan::Output window =
         plan.window.attend(plan.positions.turn(in.query), plan.positions.turn(in.key), in.value, {state[1], state[2]});
     final_state.insert(final_state.end(), {window.ring.key_BSHK, window.ring.value_BSHV});
@@ -147,7 +147,7 @@ class DelayedChunkMixer : public DelayedMixer<Delay::kChunk> {
     Plan(const Options& options, const Span& span)
         : chunk(options.window),
           steps(span.steps),
-          fresh_kernels(span.fresh_kernels),
+          forgets(span.forgets),
           ring(options.window, span.position_B, span.kept_lengths_B()),
           positions(options, step_positions(span).remainder(options.window), span.dtype) {
       const auto index = span.position_B.options();
@@ -175,7 +175,7 @@ class DelayedChunkMixer : public DelayedMixer<Delay::kChunk> {
     }
 
     std::int64_t chunk, chunks, steps;
-    bool fresh_kernels;
+    bool forgets;
     RingPlan ring;
     WindowPositions positions;
     Tensor unwritten_BA1;          // steps after the last full chunk
@@ -231,7 +231,7 @@ class DelayedChunkMixer : public DelayedMixer<Delay::kChunk> {
                                .value = after_nothing(chunks_of(value)),
                                .write = after_nothing(chunks_of(beta).unsqueeze(4)).squeeze(3),
                                .log_decay = {}};
-    const Tensor fast_BAHV = memory_.forward(fast, state.first(1), plan.doubled_B, final_state, plan.fresh_kernels)
+    const Tensor fast_BAHV = memory_.forward(fast, state.first(1), plan.doubled_B, final_state, plan.forgets)
                                  .unflatten(1, {plan.chunks, 2, plan.chunk})
                                  .select(2, 0)
                                  .flatten(1, 2);

@@ -137,8 +137,8 @@ class Recurrent final : public SequenceModel {
   }
 
   // On a GPU rows are not packed, because that would wait for it: no valid output reads what comes after it.
-  Tensor run_fresh(const Tensor& input_BTD, const Tensor& lengths_B, bool use_kernels) override {
-    if (!input_BTD.is_cuda()) return SequenceModel::run_fresh(input_BTD, lengths_B, use_kernels);
+  Tensor run_fresh(const Tensor& input_BTD, const Tensor& lengths_B) override {
+    if (!input_BTD.is_cuda()) return SequenceModel::run_fresh(input_BTD, lengths_B);
     let_cudnn_round();
     // LibTorch would cast for cuDNN to float16, whatever type is asked for.
     const ComputeIn products(input_BTD.device(), torch::kFloat32);

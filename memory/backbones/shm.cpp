@@ -15,6 +15,7 @@
 #include "memory/ops/hadamard_memory.h"
 #include "memory/ops/hadamard_memory_cuda.h"
 #include "nn/device/autocast.h"
+#include "nn/device/plain_operations.h"
 #include "nn/layers/dropout.h"
 #include "nn/layers/layers.h"
 
@@ -83,17 +84,11 @@ class Shm final : public SequenceModel {
   }
 
   Output run(const Tensor& input_BTD, const MemoryState& initial, const Tensor& lengths_B, Rows) override {
-    return compute(input_BTD, initial, lengths_B, /*use_kernels=*/true);
-  }
-  Tensor run_fresh(const Tensor& input_BTD, const Tensor& lengths_B, bool use_kernels) override {
-    return compute(input_BTD, initial_state(input_BTD.size(0)), lengths_B, use_kernels).output_BTD;
-  }
-  Output compute(const Tensor& input_BTD, const MemoryState& initial, const Tensor& lengths_B, bool use_kernels) {
     const Tensor &position_B = initial.tensors[0], &first_BHH = initial.tensors[1];
     const Tensor step_T = torch::arange(input_BTD.size(1), lengths_B.options());
     const Tensor normed_BTD = norm_->forward(input_BTD);
     const HadamardMemoryVectors vectors = vectors_of(normed_BTD, position_B.unsqueeze(1) + step_T);
-    const auto [h_BTH, last_BHH] = use_kernels && supports_hadamard_memory_on_gpu(vectors, first_BHH)
+    const auto [h_BTH, last_BHH] = !PlainOperations::on() && supports_hadamard_memory_on_gpu(vectors, first_BHH)
                                        ? hadamard_memory_on_gpu(vectors, first_BHH, lengths_B, limit())
                                        : plain_hadamard_memory(vectors, first_BHH, lengths_B, limit());
     return {output_of(h_BTH, normed_BTD), {{position_B + lengths_B, last_BHH}}};

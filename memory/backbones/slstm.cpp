@@ -16,6 +16,7 @@
 #include "memory/ops/linear_recurrence.h"
 #include "memory/ops/slstm_cuda.h"
 #include "nn/device/autocast.h"
+#include "nn/device/plain_operations.h"
 
 namespace engram {
 namespace {
@@ -62,7 +63,7 @@ class SlstmMixer : public torch::nn::Module {
   Tensor forward(const Tensor& x_BTD, const Plan& plan, std::span<const Tensor> state,
                  std::vector<Tensor>& final_state) {
     const Tensor gates_BTHX = gates_of_input(x_BTD, state[0].scalar_type());
-    if (plan.fresh_kernels && supports_slstm_on_gpu(gates_BTHX, recurrent_HKX_)) {
+    if (plan.forgets && !PlainOperations::on() && supports_slstm_on_gpu(gates_BTHX, recurrent_HKX_)) {
       final_state.insert(final_state.end(), state.begin(), state.end());
       return join_heads(head_norm_->forward(slstm_on_gpu(gates_BTHX, recurrent_HKX_, plan.lengths_B)));
     }

@@ -145,16 +145,16 @@ BlockStack::Plans BlockStack::plans(Make make) const {
 
 SequenceModel::Output BlockStack::run(const Tensor& input_BTD, const MemoryState& initial, const Tensor& lengths_B,
                                       Rows rows) {
-  return run_rows(input_BTD, initial, lengths_B, rows, /*fresh_kernels=*/false);
+  return run_rows(input_BTD, initial, lengths_B, rows, /*forgets=*/false);
 }
 
-Tensor BlockStack::run_fresh(const Tensor& input_BTD, const Tensor& lengths_B, bool use_kernels) {
-  return run_rows(input_BTD, initial_state(input_BTD.size(0)), lengths_B, Rows::kFresh, use_kernels).output_BTD;
+Tensor BlockStack::run_fresh(const Tensor& input_BTD, const Tensor& lengths_B) {
+  return run_rows(input_BTD, initial_state(input_BTD.size(0)), lengths_B, Rows::kFresh, /*forgets=*/true).output_BTD;
 }
 
 SequenceModel::Output BlockStack::run_rows(const Tensor& input_BTD, const MemoryState& initial, const Tensor& lengths_B,
-                                           Rows rows, bool fresh_kernels) {
-  const Span span = span_of(input_BTD.size(1), lengths_B, initial, rows, fresh_kernels);
+                                           Rows rows, bool forgets) {
+  const Span span = span_of(input_BTD.size(1), lengths_B, initial, rows, forgets);
   MemoryState final_state;
   if (counts_steps_) final_state.tensors.push_back(span.position_B + lengths_B);
   const Plans plan = plans([&](const Layer& layer) { return layer.plan(span); });
@@ -167,8 +167,8 @@ SequenceModel::Output BlockStack::run_rows(const Tensor& input_BTD, const Memory
 }
 
 Span BlockStack::span_of(std::int64_t steps, const Tensor& lengths_B, const MemoryState& initial, Rows rows,
-                         bool fresh_kernels) const {
-  Span span{steps, lengths_B, {}, 0, norm_->weight().scalar_type(), fresh_kernels};
+                         bool forgets) const {
+  Span span{steps, lengths_B, {}, 0, norm_->weight().scalar_type(), forgets};
   if (!counts_steps_) return span;
   span.position_B = initial.tensors[0];
   if (rows == Rows::kCarried) span.max_position = span.position_B.max().item<std::int64_t>();
@@ -185,7 +185,7 @@ Tensor BlockStack::run_on_kernels(const Tensor& input_BTD, const Tensor& lengths
   Plans plan(blocks_.size());
   if (!learning_kernels(dtype, device)) {
     initial = initial_state(rows.batch);
-    const Span span = span_of(rows.steps, lengths_B, initial, Rows::kFresh, /*fresh_kernels=*/true);
+    const Span span = span_of(rows.steps, lengths_B, initial, Rows::kFresh, /*forgets=*/true);
     plan = plans([&](const Layer& layer) { return by_kernels(layer) ? nullptr : layer.plan(span); });
   }
   std::vector<fused::Residual> residuals;

@@ -37,8 +37,8 @@ class BlockStack final : public SequenceModel {
   Output run(const torch::Tensor& input_BTD, const MemoryState& initial, const torch::Tensor& lengths_B,
              Rows rows) override;
   Output run_rows(const torch::Tensor& input_BTD, const MemoryState& initial, const torch::Tensor& lengths_B, Rows rows,
-                  bool fresh_kernels);
-  torch::Tensor run_fresh(const torch::Tensor& input_BTD, const torch::Tensor& lengths_B, bool use_kernels) override;
+                  bool forgets);
+  torch::Tensor run_fresh(const torch::Tensor& input_BTD, const torch::Tensor& lengths_B) override;
   // Through the fused branches of the blocks; a mixer that has none is recorded.
   torch::Tensor run_on_kernels(const torch::Tensor& input_BTD, const torch::Tensor& lengths_B) override;
   torch::Tensor run_step(const torch::Tensor& input_BD, MemoryState& state) override;
@@ -59,7 +59,7 @@ class BlockStack final : public SequenceModel {
   Plans plans(Make make) const;
   // Of `lengths_B.size(0)` rows from `initial` on.
   Span span_of(std::int64_t steps, const torch::Tensor& lengths_B, const MemoryState& initial, Rows rows,
-               bool fresh_kernels) const;
+               bool forgets) const;
   std::span<const torch::Tensor> layer_state(const MemoryState& state, std::size_t layer) const;
 
   std::int64_t width_;

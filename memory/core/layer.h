@@ -35,12 +35,11 @@ struct Span {
   torch::Tensor position_B;   // steps taken before
   std::int64_t max_position;  // none is larger; 0 says that all rows are fresh
   torch::ScalarType dtype;
-  // Whether the project's kernels for fresh rows may be taken: all are, nobody takes their state in the end (it may be
-  // anything), and kernels are not off.
-  bool fresh_kernels = false;
+  // All rows are fresh and nobody takes their state in the end: it may be anything.
+  bool forgets = false;
 
   // The lengths, where somebody takes the rows' state in the end; else undefined.
-  torch::Tensor kept_lengths_B() const { return fresh_kernels ? torch::Tensor() : lengths_B; }
+  torch::Tensor kept_lengths_B() const { return forgets ? torch::Tensor() : lengths_B; }
 };
 
 // The position of each step of a call: [B, T], or [1, T] if all rows are fresh.
@@ -69,9 +68,9 @@ concept BlockMixer = std::derived_from<Mixer, torch::nn::Module> &&
 // The plans of a mixer to which only the rows' lengths matter.
 struct LengthsPlan {
   template <class Options>
-  LengthsPlan(const Options&, const Span& span) : lengths_B(span.lengths_B), fresh_kernels(span.fresh_kernels) {}
+  LengthsPlan(const Options&, const Span& span) : lengths_B(span.lengths_B), forgets(span.forgets) {}
   torch::Tensor lengths_B;
-  bool fresh_kernels;
+  bool forgets;
 };
 struct EmptyStepPlan {
   template <class Options>

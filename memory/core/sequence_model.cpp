@@ -66,17 +66,15 @@ torch::Tensor SequenceModel::forward(const torch::Tensor& input_BTD) {
   return forward_fresh(input_BTD, lengths_B);
 }
 
-torch::Tensor SequenceModel::forward_fresh(const torch::Tensor& input_BTD, const torch::Tensor& lengths_B,
-                                           bool use_kernels) {
+torch::Tensor SequenceModel::forward_fresh(const torch::Tensor& input_BTD, const torch::Tensor& lengths_B) {
   check_input(input_BTD, lengths_B);
   if (input_BTD.size(1) == 0) return input_BTD;
   const auto dtype = input_BTD.scalar_type();
   const torch::Device device = input_BTD.device();
-  if (use_kernels && (learning_kernels(dtype, device) || block_kernels(dtype, device)))
+  if (!PlainOperations::on() && (learning_kernels(dtype, device) || block_kernels(dtype, device)))
     return run_on_kernels(input_BTD, lengths_B);
   const ComputeIn products(device, dtype);
-  const PlainOperations plain(!use_kernels);
-  return run_fresh(zero_behind(in_own_type(input_BTD), lengths_B), lengths_B, use_kernels).to(dtype);
+  return run_fresh(zero_behind(in_own_type(input_BTD), lengths_B), lengths_B).to(dtype);
 }
 
 torch::Tensor SequenceModel::in_own_type(const torch::Tensor& input) const {
@@ -95,7 +93,7 @@ Support SequenceModel::block_kernels(torch::ScalarType, torch::Device) const {
   return Support::no("it is no stack of such blocks");
 }
 
-torch::Tensor SequenceModel::run_fresh(const torch::Tensor& input_BTD, const torch::Tensor& lengths_B, bool) {
+torch::Tensor SequenceModel::run_fresh(const torch::Tensor& input_BTD, const torch::Tensor& lengths_B) {
   return run(input_BTD, initial_state(input_BTD.size(0)), lengths_B, Rows::kFresh).output_BTD;
 }
 
@@ -129,15 +127,14 @@ void SequenceModel::check_step(const torch::Tensor& input_BD, const MemoryState&
               " rows, the input ", input_BD.size(0));
 }
 
-torch::Tensor SequenceModel::step(const torch::Tensor& input_BD, MemoryState& state, bool use_kernels) {
+torch::Tensor SequenceModel::step(const torch::Tensor& input_BD, MemoryState& state) {
   check_step(input_BD, state);
   const torch::NoGradGuard no_grad;
   const torch::Tensor input = in_own_type(input_BD);
-  if (use_kernels && input.is_cuda()) {
+  if (!PlainOperations::on() && input.is_cuda()) {
     const auto dtype = product_dtype(input.device(), input.scalar_type());
     if (step_kernels(dtype, input.device())) return run_step_on_kernels(input, state, dtype);
   }
-  const PlainOperations plain(!use_kernels);
   return run_step(input, state);
 }
 

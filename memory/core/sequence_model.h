@@ -61,9 +61,9 @@ class SequenceModel : public torch::nn::Module {
 
   // The output alone of rows that are all fresh, for learning. What follows the lengths in the input must be finite. On
   // a GPU a bfloat16 input asks for products in bfloat16 from parameters that stay float32, and the output is bfloat16
-  // too: by the backbone's kernels where it has some for it, unless they are not to be used, or by LibTorch's
-  // operations. Nothing waits for the device.
-  torch::Tensor forward_fresh(const torch::Tensor& input_BTD, const torch::Tensor& lengths_B, bool use_kernels = true);
+  // too: by the backbone's kernels where it has some for it, outside of PlainOperations (nn/device/plain_operations.h),
+  // or by LibTorch's operations. Nothing waits for the device.
+  torch::Tensor forward_fresh(const torch::Tensor& input_BTD, const torch::Tensor& lengths_B);
 
   // Whether forward_fresh() has kernels of the backbone's own for products in `dtype` on `device`, the current one; and
   // whether it has the fastest form of them.
@@ -78,10 +78,10 @@ class SequenceModel : public torch::nn::Module {
   // One step of every row, which writes into the tensors of `state` (clone() keeps the old one). Records no gradients.
   // In training mode the memory is carried exactly as in evaluation mode; only what is drawn there differs: dropout,
   // and shm's rows. In a scope of nn/device/autocast.h products are in its type, and the state keeps its own.
-  torch::Tensor step(const torch::Tensor& input_BD, MemoryState& state, bool use_kernels = true);
+  torch::Tensor step(const torch::Tensor& input_BD, MemoryState& state);
 
   // Whether step() has kernels of the backbone's own for all of it, with products in `dtype` on `device`, the current
-  // one; it takes them unless they are not to be used.
+  // one; it takes them outside of PlainOperations.
   virtual Support step_kernels(torch::ScalarType dtype, torch::Device device) const;
 
   // Whether there is a memory to show: something is kept from one step to the next.
@@ -99,9 +99,8 @@ class SequenceModel : public torch::nn::Module {
   virtual Output run(const torch::Tensor& input_BTD, const MemoryState& initial, const torch::Tensor& lengths_B,
                      Rows rows) = 0;
   // forward_fresh() with T >= 1 and an input in the parameters' type, zero after the lengths; products are in the type
-  // of the scope around it (nn/device/autocast.h). By default run()'s output. use_kernels: whether parts of it may take
-  // the project's kernels.
-  virtual torch::Tensor run_fresh(const torch::Tensor& input_BTD, const torch::Tensor& lengths_B, bool use_kernels);
+  // of the scope around it (nn/device/autocast.h). By default run()'s output.
+  virtual torch::Tensor run_fresh(const torch::Tensor& input_BTD, const torch::Tensor& lengths_B);
   // forward_fresh() with T >= 1, where learning_kernels() or block_kernels() allow it.
   virtual torch::Tensor run_on_kernels(const torch::Tensor& input_BTD, const torch::Tensor& lengths_B);
   // step() without gradients, of an input in the parameters' type.

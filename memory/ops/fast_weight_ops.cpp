@@ -12,6 +12,7 @@
 #include "memory/ops/ops_cuda.h"
 #include "memory/ops/vector_decay_cuda.h"
 #include "nn/device/autocast.h"
+#include "nn/device/plain_operations.h"
 
 namespace engram {
 namespace {
@@ -311,6 +312,7 @@ Support fast_weight_step_kernel(const FastWeightRule& rule, std::int64_t decay_c
 }
 
 Support supports_fresh_fast_weights(const FastWeightRule& rule, const FastWeightInput& input) {
+  if (PlainOperations::on()) return Support::no("kernels are off");
   const std::int64_t channels = decay_channels(input);
   if (Support own = fast_weight_kernels(rule, channels, input.key.size(3), input.value.size(3)); !own) return own;
   if (channels > 1) return supports_vector_decay_on_gpu(vector_decay_of(rule, input));

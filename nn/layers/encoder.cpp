@@ -7,6 +7,7 @@
 #include "nn/cpu/image_encoder.h"
 #include "nn/cpu/layers.h"
 #include "nn/device/autocast.h"
+#include "nn/device/plain_operations.h"
 #include "nn/fused/encoder.h"
 #include "nn/layers/layers.h"
 
@@ -85,9 +86,8 @@ Support ObservationEncoder::kernels_for(const std::vector<ObservationPart>& part
                                 dtype, device);
 }
 
-torch::Tensor ObservationEncoder::encode(const torch::Tensor& observation_MX, torch::ScalarType dtype,
-                                         bool use_kernels) const {
-  if (!use_kernels || !kernels(dtype, observation_MX.device())) {
+torch::Tensor ObservationEncoder::encode(const torch::Tensor& observation_MX, torch::ScalarType dtype) const {
+  if (PlainOperations::on() || !kernels(dtype, observation_MX.device())) {
     const ComputeIn products(observation_MX.device(), dtype);
     return encode_by_definition(observation_MX);
   }

@@ -26,7 +26,7 @@ class ObservationEncoder {
   // 16 channels, relu after each; vector: as it is; tokens: of each its row of a table [values, E], zeros for a number
   // that is none of them. Side by side, linear to D; relu where there is more than an image. On a GPU products are in
   // `dtype`, and so is the result.
-  torch::Tensor encode(const torch::Tensor& observation_MX, torch::ScalarType dtype, bool use_kernels) const;
+  torch::Tensor encode(const torch::Tensor& observation_MX, torch::ScalarType dtype) const;
 
   // Whether encode() may take the fused layers; and whether it may for such observations.
   Support kernels(torch::ScalarType dtype, torch::Device device) const;

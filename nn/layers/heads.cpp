@@ -77,14 +77,13 @@ Support HeadGroup::one_kernel(torch::ScalarType dtype, torch::Device device) con
   return fused::one_kernel_heads_support(sizes_of(*this), dtype, device);
 }
 
-HeadGroup::Outputs HeadGroup::outputs(const torch::Tensor& features, torch::ScalarType dtype, bool use_kernels) const {
-  if (use_kernels && kernels(dtype, features.device())) {
+HeadGroup::Outputs HeadGroup::outputs(const torch::Tensor& features, torch::ScalarType dtype) const {
+  if (!PlainOperations::on() && kernels(dtype, features.device())) {
     fused::HeadOutputs out = fused::heads(features.to(dtype), weights_of<fused::HeadWeights>(learning),
                                           weights_of<fused::HeadWeights>(targets));
     return {std::move(out.learning), std::move(out.targets)};
   }
   const ComputeIn products(features.device(), dtype);
-  const PlainOperations plain(!use_kernels);
   const torch::Tensor input = features.to(first_weight(*this).scalar_type());
   Outputs out;
   if (same_shape() && cpu::takes(input)) {

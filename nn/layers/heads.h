@@ -47,7 +47,7 @@ struct HeadGroup {
   };
   // features [..., D] -> for each head [..., A]; by the fused layers float32 [..., A or more], zeros after the A
   // numbers. The targets' have no gradient. On a GPU products are in `dtype`.
-  Outputs outputs(const torch::Tensor& features, torch::ScalarType dtype, bool use_kernels) const;
+  Outputs outputs(const torch::Tensor& features, torch::ScalarType dtype) const;
 };
 
 }  // namespace engram

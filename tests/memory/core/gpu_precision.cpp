@@ -17,6 +17,7 @@
 
 #include "memory/core/sequence_model.h"
 #include "nn/device/autocast.h"
+#include "nn/device/plain_operations.h"
 #include "tests/gpu.h"
 #include "tests/memory/support.h"
 
@@ -129,7 +130,8 @@ Learnt learn(SequenceModel& model, const Tensor& input_BTD, const Tensor& weight
              bool use_kernels) {
   const Tensor input = input_BTD.detach().clone().requires_grad_(true);
   const Tensor behind_BT1 = (torch::arange(input.size(1), lengths_B.options()) >= lengths_B.unsqueeze(1)).unsqueeze(2);
-  const Tensor output = model.forward_fresh(input, lengths_B, use_kernels).masked_fill(behind_BT1, 0);
+  const PlainOperations plain(!use_kernels);
+  const Tensor output = model.forward_fresh(input, lengths_B).masked_fill(behind_BT1, 0);
   std::vector<Tensor> wanted{input};
   const std::vector<Tensor> parameters = model.parameters();
   std::ranges::copy_if(parameters, std::back_inserter(wanted), [](const Tensor& x) { return x.requires_grad(); });

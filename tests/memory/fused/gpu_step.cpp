@@ -15,6 +15,7 @@
 #include "memory/core/sequence_model.h"
 #include "memory/ops/ops_cuda.h"
 #include "nn/device/autocast.h"
+#include "nn/device/plain_operations.h"
 #include "tests/gpu.h"
 #include "tests/memory/ops/delta_rule.h"
 #include "tests/memory/support.h"
@@ -207,7 +208,8 @@ TEST_CASE("steps on a GPU give what they give on the CPU, rows at different posi
         state.reset_rows(reset_rows(t).to(torch::kCUDA));
         const Tensor input = torch::randn({kRows, reference->width()});
         const Tensor expected = reference->step(input.to(torch::kFloat64), expected_state);
-        const Tensor output = model->step(input.to(torch::kCUDA), state, use_kernels);
+        const PlainOperations plain(!use_kernels);
+        const Tensor output = model->step(input.to(torch::kCUDA), state);
         CHECK((output.scalar_type() == torch::kFloat32));
         REQUIRE(relative_error(output.to(torch::kCPU, torch::kFloat64), expected) < 1e-4);
       }
@@ -242,7 +244,8 @@ TEST_CASE("steps by kernels in bfloat16 are as near to the definition as LibTorc
       for (const bool use_kernels : {false, true}) {
         states[use_kernels].reset_rows(reset_rows(t).to(torch::kCUDA));
         const ComputeIn products(torch::kCUDA, torch::kBFloat16);
-        const Tensor output = model->step(input.to(torch::kCUDA), states[use_kernels], use_kernels);
+        const PlainOperations plain(!use_kernels);
+        const Tensor output = model->step(input.to(torch::kCUDA), states[use_kernels]);
         CHECK((output.scalar_type() == torch::kFloat32));
         errors[use_kernels] += (output.to(torch::kCPU, torch::kFloat64) - expected).square().sum().item<double>();
       }
