@@ -111,11 +111,14 @@ class ChunkDecay {
 
   // x_t . y_s with the factor from s to t in each channel, for the steps s <= t, or s < t.
   Tensor products(const Tensor& x_nMCK, const Tensor& y_nMCK, bool strictly_before) const {
-    const std::int64_t diagonal = strictly_before ? -1 : 0;
+    return lower_products(x_nMCK, y_nMCK).tril(strictly_before ? -1 : 0);
+  }
+  // The same with anything finite in the place of the other steps.
+  Tensor lower_products(const Tensor& x_nMCK, const Tensor& y_nMCK) const {
     if (ratio_.defined() && ratio_.dim() == 5)
-      return torch::matmul(ratio_ * y_nMCK.unsqueeze(2), x_nMCK.unsqueeze(4)).squeeze(4).tril(diagonal);
+      return torch::matmul(ratio_ * y_nMCK.unsqueeze(2), x_nMCK.unsqueeze(4)).squeeze(4);
     const Tensor products_nMCC = torch::matmul(x_nMCK, y_nMCK.transpose(2, 3));
-    return (ratio_.defined() ? products_nMCC * ratio_ : products_nMCC).tril(diagonal);
+    return ratio_.defined() ? products_nMCC * ratio_ : products_nMCC;
   }
 
   // m at every step; undefined without log_write.
@@ -146,14 +149,17 @@ struct Carried {
   Tensor start_nMKV, update_nMCV, end_MKV;
 };
 
+// By chunk, with one gradient for all; none of an undefined one.
+std::vector<Tensor> unbound(const Tensor& x_n) { return x_n.defined() ? x_n.unbind() : std::vector<Tensor>(); }
+
 // Without a prediction: the updates are known.
 Carried carry(const ChunkDecay& decay, const Tensor& key_nMCK, const Tensor& update_nMCV, Tensor state_MKV) {
-  const Tensor written_nMKV = torch::matmul(decay.to_end(key_nMCK).transpose(2, 3), update_nMCV);
-  const Tensor kept = decay.over_chunk();
+  const std::vector<Tensor> written = torch::matmul(decay.to_end(key_nMCK).transpose(2, 3), update_nMCV).unbind(),
+                            kept = unbound(decay.over_chunk());
   std::vector<Tensor> starts;
-  for (std::int64_t i = 0; i < key_nMCK.size(0); ++i) {
+  for (std::size_t i = 0; i < written.size(); ++i) {
     starts.push_back(state_MKV);
-    state_MKV = written_nMKV[i] + (kept.defined() ? state_MKV * kept[i] : state_MKV);
+    state_MKV = written[i] + (kept.empty() ? state_MKV : state_MKV * kept[i]);
   }
   return {torch::stack(starts), update_nMCV, state_MKV};
 }
@@ -164,16 +170,17 @@ Carried carry_delta(const ChunkDecay& decay, const Tensor& key_nMCK, const Tenso
                     const Tensor& value_nMCV, const Tensor& write_nMC1, Tensor state_MKV) {
   const Tensor erased_nMCK = prediction_nMCK * write_nMC1;
   const auto updates =
-      torch::linalg_solve_triangular(decay.products(erased_nMCK, key_nMCK, /*strictly_before=*/true),
+      torch::linalg_solve_triangular(decay.lower_products(erased_nMCK, key_nMCK),
                                      torch::cat({value_nMCV * write_nMC1, decay.from_start(erased_nMCK)}, 3),
                                      /*upper=*/false, /*left=*/true, /*unitriangular=*/true)
           .split_with_sizes({value_nMCV.size(3), key_nMCK.size(3)}, 3);
-  const Tensor end_nMKC = decay.to_end(key_nMCK).transpose(2, 3), kept = decay.over_chunk();
+  const std::vector<Tensor> own = updates[0].unbind(), of_state = updates[1].unbind(),
+                            end = decay.to_end(key_nMCK).transpose(2, 3).unbind(), kept = unbound(decay.over_chunk());
   std::vector<Tensor> starts, all;
-  for (std::int64_t i = 0; i < key_nMCK.size(0); ++i) {
+  for (std::size_t i = 0; i < own.size(); ++i) {
     starts.push_back(state_MKV);
-    all.push_back(torch::baddbmm(updates[0][i], updates[1][i], state_MKV, /*beta=*/1, /*alpha=*/-1));
-    state_MKV = torch::baddbmm(kept.defined() ? state_MKV * kept[i] : state_MKV, end_nMKC[i], all.back());
+    all.push_back(torch::baddbmm(own[i], of_state[i], state_MKV, /*beta=*/1, /*alpha=*/-1));
+    state_MKV = torch::baddbmm(kept.empty() ? state_MKV : state_MKV * kept[i], end[i], all.back());
   }
   return {torch::stack(starts), torch::stack(all), state_MKV};
 }
