@@ -14,47 +14,71 @@ namespace {
 
 constexpr int kResident = 3;  // blocks a multiprocessor of the backward kernel
 
+__host__ __device__ constexpr int scalar_gates(int heads) { return (2 * heads + kVector - 1) / kVector * kVector; }
+
+// Whether there is a gate for every channel.
+__host__ __device__ constexpr bool gates_channels(Mix mix, AnswerGate gate) {
+  return mix == Mix::kVector || (mix == Mix::kNone && gate != AnswerGate::kNone);
+}
+
 // Where the vectors of one (row, head) stand.
 struct Place {
+  unsigned item, head;
   bool holds, holds_answer;  // this lane holds a vector of it
-  std::int64_t out, answer, gate, values;
+  std::int64_t out, answer, projected, gate, values;
 
-  __device__ Place(const Answer& input, unsigned item, bool inside, int first) {
-    const unsigned heads = input.heads, row = item / heads, head = item % heads;
+  __device__ Place(const Answer& input, unsigned of_all, bool inside, int first) : item(inside ? of_all : 0) {
+    const unsigned heads = input.heads, row = item / heads;
+    head = item % heads;
     holds = inside && first < input.padded;
     holds_answer = inside && first < input.features_padded;
     out = std::int64_t{item} * input.padded + first;
     answer = std::int64_t{item} * input.features_padded + first;
-    gate = row * input.projected_stride + head * input.padded + first;
+    projected = row * input.projected_stride;
+    gate = projected + head * input.padded + first;
     values = row * input.values_stride + head * input.features_padded + first;
   }
 };
 
-// What the values of an item are multiplied with; 0 without a skip.
-__device__ float skip_of(const Answer& input, unsigned item) {
-  return input.skip_H == nullptr ? 0 : input.skip_scale * input.skip_H[item % input.heads];
+// What the values of a head are multiplied with; 0 without a skip.
+__device__ float skip_of(const Answer& input, unsigned head) {
+  return input.skip_H == nullptr ? 0 : input.skip_scale * input.skip_H[head];
 }
 
-// Those of an item, zero without a skip.
-template <class T>
-__device__ StoredVector<T> values_of(const Answer& input, const Place& place) {
-  return {place.holds_answer && input.skip_H != nullptr, static_cast<const T*>(input.values) + place.values};
+// Loads before anything is computed: memory is the limit.
+template <Mix kMix, class Lane>
+__device__ AnswerItem<Lane> load_item(const Answer& input, const Place& place) {
+  using T = typename Lane::Element;
+  const T* const gates = static_cast<const T*>(input.gate);
+  AnswerItem<Lane> item{};
+  item.answer = {place.holds_answer, static_cast<const T*>(input.answer) + place.answer};
+  if constexpr (kMix != Mix::kNone) item.window = {place.holds, static_cast<const T*>(input.window) + place.out};
+  if (gates_channels(kMix, input.kind.gate)) item.gate = {place.holds, gates + place.gate};
+  if constexpr (kMix == Mix::kScalar) {
+    item.fast_gate = static_cast<float>(gates[place.projected + 2 * place.head]);
+    item.window_gate = static_cast<float>(gates[place.projected + 2 * place.head + 1]);
+  }
+  item.one = input.one == nullptr ? 1 : input.one[place.item];
+  if constexpr (kMix == Mix::kNone) {
+    item.skip = skip_of(input, place.head);
+    item.values = {place.holds_answer && input.skip_H != nullptr, static_cast<const T*>(input.values) + place.values};
+  }
+  return item;
 }
 
-__device__ float one_of(const Answer& input, unsigned item) { return input.one == nullptr ? 1 : input.one[item]; }
-
-template <class T, int kLanes>
+template <class T, int kLanes, class Form>
 __global__ void __launch_bounds__(kThreads) forward_kernel(const __grid_constant__ Answer input, T* __restrict__ out) {
   using Lane = WarpLane<T, kLanes, false>;
+  __shared__ float4 shared[kLanes * kVector / 4];
   const Lane lane;
   const unsigned item = blockIdx.x * Lane::kHeads + threadIdx.x / kLanes;
-  const bool inside = item < static_cast<unsigned>(input.rows) * input.heads;
-  const Place place(input, inside ? item : 0, inside, lane.first());
-  const StoredVector<T> answer(place.holds_answer, static_cast<const T*>(input.answer) + place.answer);
-  const StoredVector<T> gate(place.holds && input.gate != nullptr, static_cast<const T*>(input.gate) + place.gate);
-  const RowVector skipped = with_skip<Lane>(answer.floats(), skip_of(input, item), values_of<T>(input, place).floats());
-  const RowVector weight = load_bounded(input.weight, lane.first(), input.kind.channels);
-  const RowVector y = mixed(input.kind, lane, skipped, one_of(input, inside ? item : 0), weight, gate.floats());
+  const Place place(input, item, item < static_cast<unsigned>(input.rows) * input.heads, lane.first());
+  const auto stored = load_item<Form::mix, Lane>(input, place);
+  // The weight by way of shared memory, where a lane reads it as a vector.
+  float* const weight = &shared[0].x;
+  if (const int c = threadIdx.x; c < kLanes * kVector) weight[c] = c < input.kind.channels ? input.weight[c] : 0.0f;
+  __syncthreads();
+  const RowVector y = answered<Form>(input.kind, lane, stored, load_vector(weight + lane.first()));
   if (place.holds) store_vector(out + place.out, y);
 }
 
@@ -74,7 +98,7 @@ __device__ void write_head_sums(float own, int first_item, int heads, float* sha
 }
 
 // The weight's and the skip's sums: [blocks, padded] and [blocks, heads].
-template <class T, int kLanes>
+template <class T, int kLanes, class Form>
 __global__ void __launch_bounds__(kThreads, kResident)
     backward_kernel(const __grid_constant__ Answer input, const __grid_constant__ AnswerGradient gradient,
                     float* __restrict__ weight_sums, float* __restrict__ skip_sums) {
@@ -92,24 +116,32 @@ __global__ void __launch_bounds__(kThreads, kResident)
   // The block goes on together: the sums over a head need all lanes.
   for (unsigned begin = blockIdx.x * Lane::kHeads; begin < items; begin += working) {
     const bool inside = works && begin + slot < items;
-    const unsigned item = inside ? begin + slot : 0;
-    const Place place(input, item, inside, first);
-    const StoredVector<T> answer(place.holds_answer, static_cast<const T*>(input.answer) + place.answer);
-    const StoredVector<T> gate(place.holds && input.gate != nullptr, static_cast<const T*>(input.gate) + place.gate);
+    const Place place(input, begin + slot, inside, first);
+    const auto stored = load_item<Form::mix, Lane>(input, place);
     const StoredVector<T> d_out(place.holds, static_cast<const T*>(gradient.out) + place.out);
-    const StoredVector<T> values = values_of<T>(input, place);
-    const RowVector skipped = with_skip<Lane>(answer.floats(), skip_of(input, item), values.floats());
-    const float one = one_of(input, item);
-    const auto d = mixed_backward(input.kind, lane, skipped, one, weight, gate.floats(), d_out.floats());
-#pragma unroll
-    for (int i = 0; i < kVector; ++i) weight_sum.x[i] += d.weight.x[i];
-    if (input.skip_H != nullptr) skip_sum += product_sum(lane, d.answer, values.floats());
+    const auto d = answered_backward<Form>(input.kind, lane, stored, weight, d_out.floats(), weight_sum);
+    if (Form::mix == Mix::kNone && input.skip_H != nullptr)
+      skip_sum += product_sum(lane, d.answer, stored.values.floats());
+    T* const d_gates = static_cast<T*>(gradient.gate);
     if (place.holds_answer) store_vector(static_cast<T*>(gradient.answer) + place.answer, d.answer);
-    if (place.holds && input.gate != nullptr) store_vector(static_cast<T*>(gradient.gate) + place.gate, d.gate);
+    if (place.holds) {
+      if constexpr (Form::mix != Mix::kNone) store_vector(static_cast<T*>(gradient.window) + place.out, d.window);
+      if (gates_channels(Form::mix, input.kind.gate)) store_vector(d_gates + place.gate, d.gate);
+    }
+    if (Form::mix == Mix::kScalar && inside) {
+      T* const row = d_gates + place.projected;
+      if (first == 0) {
+        row[2 * place.head] = static_cast<T>(d.fast_gate);
+        row[2 * place.head + 1] = static_cast<T>(d.window_gate);
+      }
+      if (place.head == 0)  // the padding, shorter than a vector
+        for (int c = 2 * input.heads + first / kVector; c < scalar_gates(input.heads); c += kLanes)
+          row[c] = static_cast<T>(0.0f);
+    }
   }
   write_block_sums(weight_sum, first < input.padded, first, slot, Lane::kHeads, input.padded, &shared[0].x,
                    weight_sums + std::int64_t{blockIdx.x} * input.padded);
-  if (input.skip_H != nullptr)
+  if (Form::mix == Mix::kNone && input.skip_H != nullptr)
     write_head_sums<Lane>(input.skip_scale * skip_sum, static_cast<int>(blockIdx.x) * Lane::kHeads, input.heads,
                           &shared[0].x, skip_sums + std::int64_t{blockIdx.x} * input.heads);
 }
@@ -120,20 +152,27 @@ __global__ void __launch_bounds__(kThreads)
   using Lane = WarpLane<T, kLanes, false>;
   const unsigned item = blockIdx.x * Lane::kHeads + threadIdx.x / kLanes;
   const bool inside = item < static_cast<unsigned>(input.rows) * input.heads;
-  const Place place(input, inside ? item : 0, inside, Lane().first());
+  const Place place(input, item, inside, Lane().first());
   if (!place.holds_answer) return;
-  store_vector(d_values + place.values, with_skip<Lane>(load_vector(d_values + place.values), skip_of(input, item),
-                                                        load_vector(d_answer + place.answer)));
+  store_vector(d_values + place.values,
+               with_skip<Lane>(load_vector(d_values + place.values), skip_of(input, place.head),
+                               load_vector(d_answer + place.answer)));
 }
 
 int lanes_width(const Answer& input) { return std::max(input.padded, input.features_padded); }
 
 void check(const Answer& input) {
+  const auto refuse = [](const char* why) { throw std::runtime_error(std::string("answers of fast weights: ") + why); };
+  const bool mixes = input.kind.mix != Mix::kNone;
+  if (input.kind.branch_norm && !mixes) refuse("branch_norm without a mix");
+  if (mixes && input.kind.gate != AnswerGate::kNone) refuse("a mix with an output gate");
+  if (mixes && input.skip_H != nullptr) refuse("a mix with a skip");
+  if (mixes && input.window == nullptr) refuse("a mix without a window");
   const int answer = input.kind.channels + (input.kind.norm == AnswerNorm::kNone ? 0 : 1);
   if (input.rows < 1 || input.heads < 1 || input.kind.channels < 1 || input.kind.channels > input.padded ||
       answer > input.features_padded || input.padded % kVector != 0 || input.features_padded % kVector != 0 ||
       lanes_width(input) > kMaxPadded || input.projected_stride % kVector != 0 ||
-      (input.gate == nullptr) != (input.kind.gate == AnswerGate::kNone) ||
+      (input.gate == nullptr && gate_columns(input.kind, input.heads, input.padded) > 0) ||
       (input.skip_H != nullptr && (input.kind.norm != AnswerNorm::kNone || input.values_stride % kVector != 0)) ||
       input.rows * input.heads > std::numeric_limits<int>::max())
     throw std::runtime_error(
@@ -148,6 +187,14 @@ template <class Launch>
 void dispatch(const Answer& input, Launch launch) {
   check(input);
   dispatch_lanes(input.dtype, lanes_width(input), launch);
+}
+
+// Calls launch.operator()<T, kLanes, Form>().
+template <class Launch>
+void dispatch_form(const Answer& input, Launch launch) {
+  dispatch(input, [&]<typename T, int kLanes>() {
+    with_form(input.kind, [&]<class Form>(Form) { launch.template operator()<T, kLanes, Form>(); });
+  });
 }
 
 int heads_of_block(const Answer& input) { return lanes_width(input) <= 64 ? kThreads / 8 : kThreads / 16; }
@@ -167,9 +214,15 @@ unsigned blocks_of_all(const Answer& input) {
 
 }  // namespace
 
+int gate_columns(const AnswerKind& kind, int heads, int padded) {
+  if (gates_channels(kind.mix, kind.gate)) return heads * padded;
+  return kind.mix == Mix::kScalar ? scalar_gates(heads) : 0;
+}
+
 void answer_forward(const Answer& input, void* out, cudaStream_t stream) {
-  dispatch(input, [&]<typename T, int kLanes>() {
-    forward_kernel<T, kLanes><<<blocks_of_all<T, kLanes>(input), kThreads, 0, stream>>>(input, static_cast<T*>(out));
+  dispatch_form(input, [&]<typename T, int kLanes, class Form>() {
+    forward_kernel<T, kLanes, Form>
+        <<<blocks_of_all<T, kLanes>(input), kThreads, 0, stream>>>(input, static_cast<T*>(out));
   });
   check_cuda(cudaGetLastError(), "answers of fast weights");
 }
@@ -182,8 +235,8 @@ std::size_t answer_backward_scratch_bytes(const Answer& input) {
 
 void answer_backward(const Answer& input, const AnswerGradient& gradient, void* scratch, cudaStream_t stream) {
   float* const sums = static_cast<float*>(scratch);
-  dispatch(input, [&]<typename T, int kLanes>() {
-    backward_kernel<T, kLanes>
+  dispatch_form(input, [&]<typename T, int kLanes, class Form>() {
+    backward_kernel<T, kLanes, Form>
         <<<blocks_of(input), kThreads, 0, stream>>>(input, gradient, sums, sums + weight_sums_size(input));
   });
   check_cuda(cudaGetLastError(), "gradients of answers of fast weights");

@@ -13,7 +13,7 @@
 namespace engram::fast_weight_passes {
 namespace {
 
-// A block has one part and one head, blockIdx.y, of many strips: they share the convolution's taps.
+// With the convolution a block has one part and one head, blockIdx.y, of many strips: they share its taps.
 struct PartAndHead {
   int part, head;
   __device__ explicit PartAndHead(const FeatureShape& shape)
@@ -39,70 +39,99 @@ struct SharedTaps {
   }
 };
 
-// Of a block whose part is `part`; with FAVOR+ its directions come to shared memory, behind the exchange.
+// With FAVOR+, of `favor_features`, its directions come to shared memory, behind the exchange; 0: without.
 template <class Lane>
-__device__ Lane exchanging_lane(const Features& input, const FeaturePart& part, float* shared) {
-  if (!Lane::kExchanges || part.map != Map::kFavor) return Lane(shared);
+__device__ Lane exchanging_lane(const Features& input, int favor_features, float* shared) {
+  if (!Lane::kExchanges || favor_features == 0) return Lane(shared);
   float* const directions = shared + Lane::kHeads * Lane::kExchanged;
-  const int count = part.features / 2, width = kThreads / Lane::kHeads * kVector;
-  for (int i = threadIdx.x; i < part.channels * width; i += kThreads) {
+  const int count = favor_features / 2, channels = input.part[0].channels, width = kThreads / Lane::kHeads * kVector;
+  for (int i = threadIdx.x; i < channels * width; i += kThreads) {
     const int c = i / width, f = i % width;
     float x = 0;
-    if (f < part.features)
-      x = f < count ? input.directions[f * part.channels + c] : -input.directions[(f - count) * part.channels + c];
+    if (f < favor_features)
+      x = f < count ? input.directions[f * channels + c] : -input.directions[(f - count) * channels + c];
     directions[Lane::direction_at(c, f)] = x;
   }
   __syncthreads();
   return Lane(shared, directions);
 }
+__device__ int favor_features_of(const FeaturePart& part) { return part.map == Map::kFavor ? part.features : 0; }
 
-template <class T, int kLanes, bool kExchanges, bool kConvolves>
-__global__ void __launch_bounds__(kThreads)
-    forward_kernel(const __grid_constant__ Features input, T* __restrict__ features) {
+template <class Lane>
+__device__ Lane lane_of_rows(const Features& input, float* shared) {
+  int favor_features = 0;
+#pragma unroll
+  for (const FeaturePart& part : input.part) favor_features = max(favor_features, favor_features_of(part));
+  return exchanging_lane<Lane>(input, favor_features, shared);
+}
+template <class Lane>
+__device__ RowHead<Lane> row_head_of(const Features& input, const Lane& lane) {
+  return {input.shape, lane, blockIdx.x * Lane::kHeads + threadIdx.x / (kThreads / Lane::kHeads)};
+}
+
+template <class T, int kLanes, bool kExchanges>
+__global__ void __launch_bounds__(kThreads, 4)
+    rows_forward_kernel(const __grid_constant__ Features input, T* __restrict__ features) {
+  using Lane = WarpLane<T, kLanes, kExchanges>;
+  extern __shared__ float4 shared[];
+  const Lane lane = lane_of_rows<Lane>(input, &shared[0].x);
+  row_forward(input.part, lane, row_head_of(input, lane), static_cast<T*>(input.projected), features);
+}
+
+template <class T, int kLanes, bool kExchanges>
+__global__ void __launch_bounds__(kThreads, kExchanges || sizeof(T) == 4 ? 2 : 3)
+    rows_backward_kernel(const __grid_constant__ Features input, const T* __restrict__ d_features,
+                         const T* __restrict__ window_value, T* __restrict__ d_projected) {
+  using Lane = WarpLane<T, kLanes, kExchanges>;
+  extern __shared__ float4 shared[];
+  const Lane lane = lane_of_rows<Lane>(input, &shared[0].x);
+  row_backward(input.part, lane, row_head_of(input, lane), static_cast<const T*>(input.projected), d_features,
+               window_value, d_projected);
+}
+
+template <class T, int kLanes, bool kExchanges>
+__global__ void __launch_bounds__(kThreads, sizeof(T) == 2 ? 4 : 3)
+    strips_forward_kernel(const __grid_constant__ Features input, T* __restrict__ features) {
   using Lane = WarpLane<T, kLanes, kExchanges>;
   extern __shared__ float4 shared[];
   __shared__ SharedTaps<kLanes * kVector> taps;
   const PartAndHead at(input.shape);
-  if constexpr (kConvolves) taps.load(input, at);
+  taps.load(input, at);
   const FeaturePart& part = input.part[at.part];
-  const Lane lane = exchanging_lane<Lane>(input, part, &shared[0].x);
+  const Lane lane = exchanging_lane<Lane>(input, favor_features_of(part), &shared[0].x);
   const int strip = static_cast<int>(blockIdx.x * Lane::kHeads + threadIdx.x / kLanes);
-  walk_forward<kConvolves>(part, lane, Strip<Lane, kConvolves>(input.shape, lane, at.part, at.head, strip),
-                           taps.of(lane.first()), static_cast<const T*>(input.projected), features);
+  walk_forward(part, lane, Strip<Lane>(input.shape, lane, at.part, at.head, strip), taps.of(lane.first()),
+               static_cast<const T*>(input.projected), features);
 }
 
-template <class T, int kLanes, bool kExchanges, bool kConvolves>
+template <class T, int kLanes, bool kExchanges>
 __global__ void __launch_bounds__(kThreads, 2)
-    backward_kernel(const __grid_constant__ Features input, const T* __restrict__ d_features,
-                    T* __restrict__ d_projected, float* __restrict__ sums) {
+    strips_backward_kernel(const __grid_constant__ Features input, const T* __restrict__ d_features,
+                           T* __restrict__ d_projected, float* __restrict__ sums) {
   using Lane = WarpLane<T, kLanes, kExchanges>;
-  constexpr int kWidth = kLanes * kVector;
+  constexpr int kWidth = kLanes * kVector, kNumbers = kConvolutionNumbers;
   extern __shared__ float4 shared[];
   __shared__ SharedTaps<kWidth> taps;
   const PartAndHead at(input.shape);
-  if constexpr (kConvolves) taps.load(input, at);
+  taps.load(input, at);
   const FeaturePart& part = input.part[at.part];
-  const Lane lane = exchanging_lane<Lane>(input, part, &shared[0].x);
+  const Lane lane = exchanging_lane<Lane>(input, favor_features_of(part), &shared[0].x);
   const int slot = threadIdx.x / kLanes, strip = static_cast<int>(blockIdx.x * Lane::kHeads) + slot;
-  RowVector d_taps[kConvolutionNumbers] = {};
-  walk_backward<kConvolves>(part, lane, Strip<Lane, kConvolves>(input.shape, lane, at.part, at.head, strip),
-                            taps.of(lane.first()), static_cast<const T*>(input.projected), d_features, d_projected,
-                            d_taps);
-  if constexpr (kConvolves) {
-    // The block's sums, in the order of its strips, as rows of a channel's taps and bias.
-    constexpr int kNumbers = kConvolutionNumbers;
-    float* const all = &shared[0].x;  // [strip, number, channel]; what was exchanged there has been read
-    __syncthreads();
+  RowVector d_taps[kNumbers] = {};
+  walk_backward(part, lane, Strip<Lane>(input.shape, lane, at.part, at.head, strip), taps.of(lane.first()),
+                static_cast<const T*>(input.projected), d_features, d_projected, d_taps);
+  // The block's sums, in the order of its strips, as rows of a channel's taps and bias.
+  float* const all = &shared[0].x;  // [strip, number, channel]; what was exchanged there has been read
+  __syncthreads();
 #pragma unroll
-    for (int j = 0; j < kNumbers; ++j) store_vector(all + (slot * kNumbers + j) * kWidth + lane.first(), d_taps[j]);
-    __syncthreads();
-    const int channels = part.channels, parameters = kParts * input.shape.heads * channels * kNumbers;
-    float* const to = sums + std::int64_t{blockIdx.x} * parameters + blockIdx.y * channels * kNumbers;
-    for (int i = threadIdx.x; i < channels * kNumbers; i += kThreads) {
-      float total = 0;
-      for (int s = 0; s < Lane::kHeads; ++s) total += all[(s * kNumbers + i % kNumbers) * kWidth + i / kNumbers];
-      to[i] = total;
-    }
+  for (int j = 0; j < kNumbers; ++j) store_vector(all + (slot * kNumbers + j) * kWidth + lane.first(), d_taps[j]);
+  __syncthreads();
+  const int channels = part.channels, parameters = kParts * input.shape.heads * channels * kNumbers;
+  float* const to = sums + std::int64_t{blockIdx.x} * parameters + blockIdx.y * channels * kNumbers;
+  for (int i = threadIdx.x; i < channels * kNumbers; i += kThreads) {
+    float total = 0;
+    for (int s = 0; s < Lane::kHeads; ++s) total += all[(s * kNumbers + i % kNumbers) * kWidth + i / kNumbers];
+    to[i] = total;
   }
 }
 
@@ -114,7 +143,7 @@ void check(const Features& input) {
                              " elements to " + std::to_string(s.features_padded) + ": " + why);
   };
   if (s.batch < 1 || s.steps < 1 || s.heads < 1) refuse("all must be positive");
-  if (std::int64_t{s.batch} * s.steps * s.heads > std::numeric_limits<int>::max() ||
+  if (heads_of_rows(s) > std::numeric_limits<int>::max() ||
       kParts * s.heads > std::numeric_limits<std::uint16_t>::max())
     refuse("more than a launch takes");
   if (s.padded % kVector != 0 || s.padded > kMaxPadded || s.features_padded % kVector != 0 ||
@@ -131,16 +160,24 @@ void check(const Features& input) {
     if (part.map == Map::kDpfp && (part.nu < 1 || part.nu >= 2 * part.channels))
       refuse("nu " + std::to_string(part.nu) + " of " + std::to_string(part.channels) + " channels");
     if (part.map == Map::kFavor && input.directions == nullptr) refuse("no directions");
+    if (part.drops_first && input.convolution != nullptr) refuse("dropout before a convolution");
   }
   if (input.bias != nullptr && input.convolution == nullptr) refuse("a bias without a convolution");
 }
 
 int lanes_width(const FeatureShape& shape) { return std::max(shape.padded, shape.features_padded); }
 
-template <int kLanes, bool kConvolves>
-unsigned blocks_of(const FeatureShape& shape) {
+// Of kernels with and without the convolution.
+template <int kLanes>
+dim3 strip_blocks(const FeatureShape& shape) {
+  const int strips = kThreads / kLanes;
+  return {static_cast<unsigned>((strips_of_sequence(shape) * std::int64_t{shape.batch} + strips - 1) / strips),
+          static_cast<unsigned>(kParts * shape.heads)};
+}
+template <int kLanes>
+unsigned row_blocks(const FeatureShape& shape) {
   const int heads = kThreads / kLanes;
-  return static_cast<unsigned>((strips_of_sequence<kConvolves>(shape) * std::int64_t{shape.batch} + heads - 1) / heads);
+  return static_cast<unsigned>((heads_of_rows(shape) + heads - 1) / heads);
 }
 
 // Floats of shared memory: of the exchange and the directions, whose place a convolution's sums take afterwards.
@@ -155,21 +192,15 @@ std::size_t shared_floats(const Features& input, bool sums) {
   return std::max<std::size_t>(exchange, sums ? kThreads * kVector * kConvolutionNumbers : 0);
 }
 
-// Calls launch.operator()<T, kLanes, kExchanges, kConvolves>().
+// Calls launch.operator()<T, kLanes, kExchanges>().
 template <typename Launch>
 void dispatch(const Features& input, Launch launch) {
   check(input);
   dispatch_lanes(input.dtype, lanes_width(input.shape), [&]<typename T, int kLanes>() {
-    const auto with = [&]<bool kExchanges>() {
-      if (input.convolution != nullptr)
-        launch.template operator()<T, kLanes, kExchanges, true>();
-      else
-        launch.template operator()<T, kLanes, kExchanges, false>();
-    };
     if (std::ranges::any_of(input.part, [](const FeaturePart& part) { return exchanges(part.map); }))
-      with.template operator()<true>();
+      launch.template operator()<T, kLanes, true>();
     else
-      with.template operator()<false>();
+      launch.template operator()<T, kLanes, false>();
   });
 }
 
@@ -178,12 +209,12 @@ int parameters_of(const Features& input) { return channels_of(input) * kConvolut
 
 // Of the `count` numbers from `first` on of every channel.
 GradientSum sum_of(const Features& input, const void* scratch, int first, int count, float* gradient) {
+  if (input.convolution == nullptr) throw std::runtime_error("features of fast weights: no convolution to add up");
   GradientSum sum{};
   const int channels = channels_of(input);
-  dispatch(input, [&]<typename T, int kLanes, bool kExchanges, bool kConvolves>() {
-    if (!kConvolves) throw std::runtime_error("features of fast weights: no convolution to add up");
+  dispatch(input, [&]<typename T, int kLanes, bool kExchanges>() {
     sum = {.parts = static_cast<const float*>(scratch) + first,
-           .count = static_cast<int>(blocks_of<kLanes, kConvolves>(input.shape)),
+           .count = static_cast<int>(strip_blocks<kLanes>(input.shape).x),
            .stride = kConvolutionNumbers,
            .distance = parameters_of(input),
            .rows = {channels, channels, channels},
@@ -196,9 +227,10 @@ GradientSum sum_of(const Features& input, const void* scratch, int first, int co
 }  // namespace
 
 void features_forward(const Features& input, void* features, cudaStream_t stream) {
-  dispatch(input, [&]<typename T, int kLanes, bool kExchanges, bool kConvolves>() {
-    const dim3 grid(blocks_of<kLanes, kConvolves>(input.shape), kParts * input.shape.heads);
-    launch(forward_kernel<T, kLanes, kExchanges, kConvolves>, grid, kThreads,
+  dispatch(input, [&]<typename T, int kLanes, bool kExchanges>() {
+    const bool convolves = input.convolution != nullptr;
+    launch(convolves ? strips_forward_kernel<T, kLanes, kExchanges> : rows_forward_kernel<T, kLanes, kExchanges>,
+           convolves ? strip_blocks<kLanes>(input.shape) : row_blocks<kLanes>(input.shape), kThreads,
            shared_floats<T, kLanes>(input, /*sums=*/false) * sizeof(float), stream, "features of fast weights", input,
            static_cast<T*>(features));
   });
@@ -206,19 +238,28 @@ void features_forward(const Features& input, void* features, cudaStream_t stream
 
 std::size_t features_backward_scratch_bytes(const Features& input) {
   std::size_t bytes = 0;
-  dispatch(input, [&]<typename T, int kLanes, bool kExchanges, bool kConvolves>() {
-    if (kConvolves) bytes = sizeof(float) * blocks_of<kLanes, kConvolves>(input.shape) * parameters_of(input);
+  dispatch(input, [&]<typename T, int kLanes, bool kExchanges>() {
+    if (input.convolution != nullptr)
+      bytes = sizeof(float) * strip_blocks<kLanes>(input.shape).x * parameters_of(input);
   });
   return bytes;
 }
 
-void features_backward(const Features& input, const void* d_features, void* d_projected, void* scratch,
+void features_backward(const Features& input, const FeaturesGradient& gradient, void* d_projected, void* scratch,
                        cudaStream_t stream) {
-  dispatch(input, [&]<typename T, int kLanes, bool kExchanges, bool kConvolves>() {
-    const dim3 grid(blocks_of<kLanes, kConvolves>(input.shape), kParts * input.shape.heads);
-    launch(backward_kernel<T, kLanes, kExchanges, kConvolves>, grid, kThreads,
-           shared_floats<T, kLanes>(input, kConvolves) * sizeof(float), stream, "gradients of features of fast weights",
-           input, static_cast<const T*>(d_features), static_cast<T*>(d_projected), static_cast<float*>(scratch));
+  const char* const name = "gradients of features of fast weights";
+  const bool convolves = input.convolution != nullptr;
+  if (convolves && gradient.window_value != nullptr)
+    throw std::runtime_error(std::string(name) + ": a window's values behind a convolution");
+  dispatch(input, [&]<typename T, int kLanes, bool kExchanges>() {
+    const std::size_t bytes = shared_floats<T, kLanes>(input, convolves) * sizeof(float);
+    const auto* const d_features = static_cast<const T*>(gradient.features);
+    if (convolves)
+      launch(strips_backward_kernel<T, kLanes, kExchanges>, strip_blocks<kLanes>(input.shape), kThreads, bytes, stream,
+             name, input, d_features, static_cast<T*>(d_projected), static_cast<float*>(scratch));
+    else
+      launch(rows_backward_kernel<T, kLanes, kExchanges>, row_blocks<kLanes>(input.shape), kThreads, bytes, stream,
+             name, input, d_features, static_cast<const T*>(gradient.window_value), static_cast<T*>(d_projected));
   });
 }
 

@@ -1,5 +1,5 @@
-// What a mixer of the fast weights' family computes around its memory, for one head of one step: features of queries,
-// keys and values, write strengths and decays, and what becomes of the memory's answer; each with its derivative. One
+// What a mixer of the fast weights' family computes before its memory, for one head of one step: features of queries,
+// keys and values, write strengths and decays; each with its derivative. (answer_maths.h has what comes behind it.) One
 // text for the kernels, in float, and for the tests on a CPU, in double.
 //
 // A head's channels are spread over lanes, which hold Lane::kHeld neighbouring ones each: eight on a GPU, all on a CPU.
@@ -39,22 +39,20 @@ enum class FeatureNorm { kNone, kLength, kSum };
 enum class Write { kOne, kSigmoid, kStep, kExponential };
 // log a: 0, log(1 - 2^(-5-h)) of head h, -exp(log rate) times the step size, log(1 - b).
 enum class LogDecay { kNone, kFixed, kScalar, kOfWrite };
-// What the answer is divided by, given the norm's channel n: 1, n + 1e-6, max(|n|, 1) with 1 in the memory's scale.
-enum class AnswerNorm { kNone, kSum, kAtLeastOne };
-// What the normalised answer is multiplied by: 1, silu(x), sigmoid(x).
-enum class AnswerGate { kNone, kSilu, kSigmoid };
 
-constexpr float kNormEpsilon = 1e-6f;  // of FeatureNorm and AnswerNorm
+constexpr float kNormEpsilon = 1e-6f;  // of FeatureNorm, and of the answer's norm
 
 // Of queries, keys or values.
 struct FeaturePart {
   Map map;
   FeatureNorm norm;
-  DropoutKey dropout;  // between map and norm; row = row * heads + head, `features` channels
+  DropoutKey dropout;  // between map and norm; row = row * heads + head, `features` channels, or with drops_first C
   int channels;        // C, that a head has before its map
   int features;        // and after it
   int nu;              // of kDpfp: 2 C nu features; kFavor has 2 F
   bool ends_with_one;  // one more channel behind the features, of ones
+  // Dropout comes before the map, and the projection keeps what it leaves, for a window that reads it, too.
+  bool drops_first = false;
 };
 
 // Whether a map's features come from several channels.
@@ -156,25 +154,37 @@ PASSES_INLINE typename Lane::Vector favor(const FeaturePart& part, const Lane& l
   });
 }
 
+// u = map(x) and, of a map by channel, du/dx.
 template <class Lane>
-PASSES_INLINE typename Lane::Vector mapped(const FeaturePart& part, const Lane& lane, const typename Lane::Vector& x) {
-  switch (part.map) {
-    case Map::kSilu:
-      return each_channel(lane, part.channels, [&](int i) { return x.x[i] * Lane::sigmoid(x.x[i]); });
-    case Map::kRelu:
-      return each_channel(lane, part.channels, [&](int i) { return positive_part(x.x[i]); });
-    case Map::kElu:
-      return each_channel(lane, part.channels, [&](int i) { return x.x[i] > 0 ? x.x[i] + 1 : Lane::exp(x.x[i]); });
-    case Map::kDpfp:
-      if constexpr (Lane::kExchanges) return dpfp(part, lane, x);
-      break;
-    case Map::kFavor:
-      if constexpr (Lane::kExchanges) return favor(part, lane, x);
-      break;
-    case Map::kIdentity:
-      break;
+struct Mapped {
+  typename Lane::Vector u, slope;
+};
+template <class Lane>
+PASSES_INLINE Mapped<Lane> mapped(const FeaturePart& part, const Lane& lane, const typename Lane::Vector& x) {
+  using Number = typename Lane::Number;
+  Mapped<Lane> y;
+  if constexpr (Lane::kExchanges) {
+    if (part.map == Map::kDpfp) return {dpfp(part, lane, x), {}};
+    if (part.map == Map::kFavor) return {favor(part, lane, x), {}};
   }
-  return each_channel(lane, part.channels, [&](int i) { return x.x[i]; });
+  if (part.map == Map::kSilu) {
+    PASSES_UNROLL
+    for (int i = 0; i < Lane::kHeld; ++i) {
+      const Number s = Lane::sigmoid(x.x[i]);
+      y.u.x[i] = x.x[i] * s, y.slope.x[i] = s * (1 + x.x[i] * (1 - s));
+    }
+  } else if (part.map == Map::kRelu) {
+    PASSES_UNROLL
+    for (int i = 0; i < Lane::kHeld; ++i) y.u.x[i] = positive_part(x.x[i]), y.slope.x[i] = x.x[i] <= 0 ? 0 : 1;
+  } else if (part.map == Map::kElu) {
+    y.u = each_channel(lane, part.channels, [&](int i) { return x.x[i] > 0 ? x.x[i] + 1 : Lane::exp(x.x[i]); });
+    PASSES_UNROLL
+    for (int i = 0; i < Lane::kHeld; ++i) y.slope.x[i] = x.x[i] > 0 ? 1 : y.u.x[i];
+  } else {
+    PASSES_UNROLL
+    for (int i = 0; i < Lane::kHeld; ++i) y.u.x[i] = x.x[i], y.slope.x[i] = 1;
+  }
+  return y;
 }
 
 // dx from du of u = dpfp(x) or favor(x), which the lanes have computed last.
@@ -221,46 +231,33 @@ PASSES_INLINE typename Lane::Vector favor_backward(const FeaturePart& part, cons
   return dx;
 }
 
-// dx from du of u = mapped(x), which the lanes have computed last.
+// Which of the elements that a lane holds of a head dropout keeps, drawn once for all that it multiplies.
 template <class Lane>
-PASSES_INLINE typename Lane::Vector mapped_backward(const FeaturePart& part, const Lane& lane,
-                                                    const typename Lane::Vector& x, const typename Lane::Vector& du) {
-  using Number = typename Lane::Number;
-  switch (part.map) {
-    case Map::kSilu:
-      return each_channel(lane, part.channels, [&](int i) { return du.x[i] * silu_derivative<Lane>(x.x[i]); });
-    case Map::kRelu:
-      return each_channel(lane, part.channels, [&](int i) { return x.x[i] <= 0 ? Number(0) : du.x[i]; });
-    case Map::kElu:
-      return each_channel(lane, part.channels,
-                          [&](int i) { return x.x[i] > 0 ? du.x[i] : du.x[i] * Lane::exp(x.x[i]); });
-    case Map::kDpfp:
-      if constexpr (Lane::kExchanges) return dpfp_backward(part, lane, x, du);
-      break;
-    case Map::kFavor:
-      if constexpr (Lane::kExchanges) return favor_backward(part, lane, x, du);
-      break;
-    case Map::kIdentity:
-      break;
-  }
-  return each_channel(lane, part.channels, [&](int i) { return du.x[i]; });
-}
-
-// v times what dropout multiplies it with. item: row * heads + head.
-template <class Lane>
-PASSES_INLINE void drop(const FeaturePart& part, const Lane& lane, std::int64_t item, typename Lane::Vector& v) {
-  static_assert(Lane::kHeld % kDropoutGroup == 0);
-  if (!part.dropout.drops()) return;
-  PASSES_UNROLL
-  for (int i = 0; i < Lane::kHeld; i += kDropoutGroup) {
-    const int channel = lane.first() + i;
-    if (channel >= part.features) break;
-    float factor[kDropoutGroup];
-    part.dropout.draw((item * dropout_row(part.features) + channel) / kDropoutGroup, factor);
+class Kept {
+ public:
+  // item: row * heads + head.
+  PASSES_INLINE Kept(const FeaturePart& part, const Lane& lane, std::int64_t item) : dropout_(part.dropout) {
+    static_assert(Lane::kHeld % kDropoutGroup == 0);
+    if (!dropout_.drops()) return;
+    const int elements = part.drops_first ? part.channels : part.features;
     PASSES_UNROLL
-    for (int j = 0; j < kDropoutGroup; ++j) v.x[i + j] *= factor[j];
+    for (int i = 0; i < kGroups; ++i)
+      if (const int first = lane.first() + i * kDropoutGroup; first < elements)
+        bits_[i] = dropout_.kept((item * dropout_row(elements) + first) / kDropoutGroup);
   }
-}
+  // v times what dropout multiplies it with.
+  PASSES_INLINE void multiply(typename Lane::Vector& v) const {
+    if (!dropout_.drops()) return;
+    PASSES_UNROLL
+    for (int i = 0; i < Lane::kHeld; ++i)
+      v.x[i] *= (bits_[i / kDropoutGroup] >> i % kDropoutGroup & 1) != 0 ? dropout_.scale : 0.0f;
+  }
+
+ private:
+  static constexpr int kGroups = Lane::kHeld / kDropoutGroup;
+  const DropoutKey& dropout_;
+  std::uint32_t bits_[kGroups] = {};
+};
 
 // u <- u / |u| in the norm's sense; returns 1 / |u|.
 template <class Lane>
@@ -281,11 +278,12 @@ PASSES_INLINE typename Lane::Number normalise(const FeaturePart& part, const Lan
   return inverse;
 }
 
+// x: with drops_first what dropout leaves, as in the next.
 template <class Lane>
-PASSES_INLINE typename Lane::Vector feature(const FeaturePart& part, const Lane& lane, std::int64_t item,
+PASSES_INLINE typename Lane::Vector feature(const FeaturePart& part, const Lane& lane, const Kept<Lane>& kept,
                                             const typename Lane::Vector& x) {
-  typename Lane::Vector y = mapped(part, lane, x);
-  drop(part, lane, item, y);
+  typename Lane::Vector y = mapped(part, lane, x).u;
+  if (!part.drops_first) kept.multiply(y);
   normalise(part, lane, y);
   if (part.ends_with_one) {
     PASSES_UNROLL
@@ -297,23 +295,26 @@ PASSES_INLINE typename Lane::Vector feature(const FeaturePart& part, const Lane&
 
 // dx from dy of y = feature(x). Of the length: du = (dy - y (y . dy)) / |u|; of the sum: du = (dy - y . dy) / |u|.
 template <class Lane>
-PASSES_INLINE typename Lane::Vector feature_backward(const FeaturePart& part, const Lane& lane, std::int64_t item,
+PASSES_INLINE typename Lane::Vector feature_backward(const FeaturePart& part, const Lane& lane, const Kept<Lane>& kept,
                                                      const typename Lane::Vector& x, const typename Lane::Vector& dy) {
   using Number = typename Lane::Number;
+  const Mapped<Lane> map = mapped(part, lane, x);
   typename Lane::Vector du = dy;
-  if (part.norm != FeatureNorm::kNone || exchanges(part.map)) {
-    typename Lane::Vector y = mapped(part, lane, x);
-    if (part.norm != FeatureNorm::kNone) {
-      drop(part, lane, item, y);
-      const Number inverse = normalise(part, lane, y);
-      const Number along = product_sum(lane, y, dy);
-      const bool length = part.norm == FeatureNorm::kLength;
-      PASSES_UNROLL
-      for (int i = 0; i < Lane::kHeld; ++i) du.x[i] = inverse * (dy.x[i] - (length ? y.x[i] * along : along));
-    }
+  if (part.norm != FeatureNorm::kNone) {
+    typename Lane::Vector y = map.u;
+    if (!part.drops_first) kept.multiply(y);
+    const Number inverse = normalise(part, lane, y);
+    const Number along = product_sum(lane, y, dy);
+    const bool length = part.norm == FeatureNorm::kLength;
+    PASSES_UNROLL
+    for (int i = 0; i < Lane::kHeld; ++i) du.x[i] = inverse * (dy.x[i] - (length ? y.x[i] * along : along));
   }
-  drop(part, lane, item, du);
-  return mapped_backward(part, lane, x, du);
+  if (!part.drops_first) kept.multiply(du);
+  if constexpr (Lane::kExchanges) {  // what is exchanged still holds this map's
+    if (part.map == Map::kDpfp) return dpfp_backward(part, lane, x, du);
+    if (part.map == Map::kFavor) return favor_backward(part, lane, x, du);
+  }
+  return each_channel(lane, part.channels, [&](int i) { return du.x[i] * map.slope.x[i]; });
 }
 
 // ---- Write strengths and decays, one number a head
@@ -415,117 +416,6 @@ PASSES_INLINE ScaledStrength<typename Maths::Number> scaled(const Strength<typen
   using Number = typename Maths::Number;
   return {Maths::exp(static_cast<Number>(logs.write - after)), static_cast<Number>(before + logs.log_decay - after),
           Maths::exp(static_cast<Number>(after < kLargestLogScale ? -after : -kLargestLogScale))};
-}
-
-// ---- The memory's answer
-
-struct AnswerKind {
-  AnswerNorm norm;  // its channel stands behind the answer's
-  AnswerGate gate;
-  int channels;   // C
-  float epsilon;  // of the RMS norm
-};
-
-// answer + skip values: what a memory with a skip answers (AnswerNorm::kNone).
-template <class Lane>
-PASSES_INLINE typename Lane::Vector with_skip(const typename Lane::Vector& answer, typename Lane::Number skip,
-                                              const typename Lane::Vector& values) {
-  typename Lane::Vector out;
-  PASSES_UNROLL
-  for (int i = 0; i < Lane::kHeld; ++i) out.x[i] = answer.x[i] + skip * values.x[i];
-  return out;
-}
-
-// n = o / rms(o) of o = answer / divisor.
-template <class Lane>
-struct NormedAnswer {
-  typename Lane::Vector n;
-  typename Lane::Number norm, inverse_divisor, inverse_rms;
-};
-// one: 1 in the memory's scale, read with AnswerNorm::kAtLeastOne alone.
-template <class Lane>
-PASSES_INLINE NormedAnswer<Lane> normed_answer(const AnswerKind& kind, const Lane& lane,
-                                               const typename Lane::Vector& answer, typename Lane::Number one) {
-  using Number = typename Lane::Number;
-  NormedAnswer<Lane> out{{}, 0, 1, 0};
-  if (kind.norm != AnswerNorm::kNone) {
-    PASSES_UNROLL
-    for (int i = 0; i < Lane::kHeld; ++i)
-      if (lane.first() + i == kind.channels) out.norm = answer.x[i];
-    out.norm = lane.sum(out.norm);
-    const Number size = out.norm < 0 ? -out.norm : out.norm, at_least_one = size > one ? size : one;
-    out.inverse_divisor = 1 / (kind.norm == AnswerNorm::kSum ? out.norm + Number(kNormEpsilon) : at_least_one);
-  }
-  out.n = each_channel(lane, kind.channels, [&](int i) { return answer.x[i] * out.inverse_divisor; });
-  out.inverse_rms =
-      Lane::inverse_root(product_sum(lane, out.n, out.n) / static_cast<Number>(kind.channels) + Number(kind.epsilon));
-  PASSES_UNROLL
-  for (int i = 0; i < Lane::kHeld; ++i) out.n.x[i] *= out.inverse_rms;
-  return out;
-}
-
-template <class Lane>
-PASSES_INLINE typename Lane::Number gate_factor(AnswerGate gate, typename Lane::Number x) {
-  if (gate == AnswerGate::kNone) return 1;
-  const typename Lane::Number s = Lane::sigmoid(x);
-  return gate == AnswerGate::kSilu ? x * s : s;
-}
-template <class Lane>
-PASSES_INLINE typename Lane::Number gate_derivative(AnswerGate gate, typename Lane::Number x) {
-  if (gate == AnswerGate::kSilu) return silu_derivative<Lane>(x);
-  const typename Lane::Number s = Lane::sigmoid(x);
-  return s * (1 - s);
-}
-
-// n weight gate(x)
-template <class Lane>
-PASSES_INLINE typename Lane::Vector mixed(const AnswerKind& kind, const Lane& lane, const typename Lane::Vector& answer,
-                                          typename Lane::Number one, const typename Lane::Vector& weight,
-                                          const typename Lane::Vector& gate) {
-  typename Lane::Vector out = normed_answer(kind, lane, answer, one).n;
-  PASSES_UNROLL
-  for (int i = 0; i < Lane::kHeld; ++i) out.x[i] *= weight.x[i] * gate_factor<Lane>(kind.gate, gate.x[i]);
-  return out;
-}
-
-template <class Lane>
-struct MixedGradient {
-  typename Lane::Vector answer, weight, gate;  // gate: zero without one
-};
-template <class Lane>
-PASSES_INLINE MixedGradient<Lane> mixed_backward(const AnswerKind& kind, const Lane& lane,
-                                                 const typename Lane::Vector& answer, typename Lane::Number one,
-                                                 const typename Lane::Vector& weight, const typename Lane::Vector& gate,
-                                                 const typename Lane::Vector& d_out) {
-  using Number = typename Lane::Number;
-  const NormedAnswer<Lane> normed = normed_answer(kind, lane, answer, one);
-  MixedGradient<Lane> d{};
-  typename Lane::Vector& d_n = d.answer;
-  PASSES_UNROLL
-  for (int i = 0; i < Lane::kHeld; ++i) {
-    const Number n = normed.n.x[i], by_gate = d_out.x[i] * gate_factor<Lane>(kind.gate, gate.x[i]);
-    if (kind.gate != AnswerGate::kNone)
-      d.gate.x[i] = d_out.x[i] * n * weight.x[i] * gate_derivative<Lane>(kind.gate, gate.x[i]);
-    d.weight.x[i] = by_gate * n;
-    d_n.x[i] = by_gate * weight.x[i];
-  }
-  // Through the RMS norm: do = (dn - n mean(n dn)) / rms; then o = answer / divisor.
-  const Number along = product_sum(lane, normed.n, d_n) / static_cast<Number>(kind.channels);
-  d.answer = each_channel(lane, kind.channels, [&](int i) {
-    return normed.inverse_rms * normed.inverse_divisor * (d_n.x[i] - normed.n.x[i] * along);
-  });
-  if (kind.norm != AnswerNorm::kNone) {
-    // d divisor = -o . do / divisor, and of o . do = n . dn (1 - mean n^2), nearly nothing, a difference would leave
-    // roundings alone: 1 - mean n^2 = epsilon / rms^2.
-    const Number d_divisor = -along * static_cast<Number>(kind.channels) * Number(kind.epsilon) * normed.inverse_rms *
-                             normed.inverse_rms * normed.inverse_divisor;
-    Number slope = 1;
-    if (kind.norm == AnswerNorm::kAtLeastOne) slope = normed.norm >= one ? 1 : normed.norm <= -one ? -1 : 0;
-    PASSES_UNROLL
-    for (int i = 0; i < Lane::kHeld; ++i)
-      if (lane.first() + i == kind.channels) d.answer.x[i] = d_divisor * slope;
-  }
-  return d;
 }
 
 }  // namespace engram::fast_weight_passes

@@ -1,10 +1,7 @@
-// What a mixer of the fast weights' family computes before and after its memory (kernels/fast_weights/delta_rule), as
-// kernels: features of queries, keys and values, with a short convolution before their maps; write strengths and
-// decays; and the answer with its norms and gate; each with its gradients. maths.h has the formulas, walk.h the
-// convolution.
-//
-// kernels/block/mixer.h has the same for the one member that HQLT has beside its window, whose queries and keys it
-// drops out and keeps for the window: there a lane has query, key and value of one row and never looks at another row.
+// What a mixer with a fast-weight memory (kernels/fast_weights/delta_rule) computes before and after it, as kernels:
+// features of queries, keys and values, with a short convolution before their maps; write strengths and decays; and
+// the answer with its norms and gate, or its mix with a window's; each with its gradients. maths.h and answer_maths.h
+// have the formulas, walk.h the ways through the rows.
 //
 // A head has C channels, stored as `padded` elements, and its features as `features_padded`, both multiples of 8 and at
 // most 128; what follows channels or features is zero in the inputs and is written as zero. Projections are rows
@@ -23,6 +20,7 @@
 
 #include "kernels/block/gradient_sums.h"
 #include "kernels/common/cuda_support.h"
+#include "kernels/fast_weights/passes/answer_maths.h"
 #include "kernels/fast_weights/passes/walk.h"
 
 namespace engram::fast_weight_passes {
@@ -31,16 +29,22 @@ struct Features {
   FeatureShape shape;
   Dtype dtype;
   FeaturePart part[kParts];  // the same channels in all
-  const void* projected;     // the first query's column
-  const float* convolution;  // [3 H C, 4], of channel part * H * C + head * C + c; null: none
+  void* projected;           // the first query's column; what drops first becomes what dropout leaves of it
+  const float* convolution;  // [3 H C, 4], of channel part * H * C + head * C + c; null: none. Nothing drops before it
   const float* bias;         // of the convolution, [3 H C]; null: none
   const float* directions;   // of Map::kFavor, [F, C]
 };
 // features [B, T, 3, H, features_padded]
 void features_forward(const Features& input, void* features, cudaStream_t stream);
 std::size_t features_backward_scratch_bytes(const Features& input);
-// The gradients of queries, keys and values, and in `scratch` what the sum makes the convolution's of.
-void features_backward(const Features& input, const void* d_features, void* d_projected, void* scratch,
+struct FeaturesGradient {
+  const void* features;
+  const void* window_value;  // added to that of the third part's features, [rows, H, padded]; null: none
+};
+// The gradients of queries, keys and values, and in `scratch` what the sum makes the convolution's of. `input` as the
+// forward pass left it. In the columns of a part that drops first `d_projected` holds what a window makes of them,
+// which is added to.
+void features_backward(const Features& input, const FeaturesGradient& gradient, void* d_projected, void* scratch,
                        cudaStream_t stream);
 GradientSum convolution_sum(const Features& input, const void* scratch, float* d_convolution);
 GradientSum convolution_bias_sum(const Features& input, const void* scratch, float* d_bias);
@@ -73,22 +77,27 @@ std::array<GradientSum, 2> strengths_sums(const Strengths& input, const void* sc
                                           float* d_log_rate_H);
 GradientSum write_bias_sum(const Strengths& input, const void* scratch, float* d_write_bias_H);
 
+// Columns of a projection that hold the gate: an output gate or Mix::kVector H * padded, Mix::kScalar those of the
+// memory and the window of every head in turn and padding to a multiple of 8, and else none.
+int gate_columns(const AnswerKind& kind, int heads, int padded);
+
 struct Answer {
   AnswerKind kind;
   std::int64_t rows;
   int heads, padded, features_padded;
   Dtype dtype;
   std::int64_t projected_stride;
-  const void* gate;     // the projection's first gate column, H * padded of them; null: none
+  const void* gate;     // the projection's first gate column; not read where there is none
   const void* answer;   // [rows, H, features_padded]
   const float* weight;  // [C]
   const float* one;     // of AnswerNorm::kAtLeastOne, [rows, H], > 0: 1 in the memory's scale; null: 1
-  // With skip_H, of AnswerNorm::kNone, the answer is answer + skip_scale skip_H values; null: none.
+  // With skip_H, of AnswerNorm::kNone without a mix, the answer is answer + skip_scale skip_H values; null: none.
   const float* skip_H;
   float skip_scale;
   const void*
       values;  // rows values_stride elements apart (a multiple of 8), [H, features_padded] each, 16-byte aligned
   std::int64_t values_stride;
+  const void* window;  // of a mix, [rows, H, padded]
 };
 // out [rows, H, padded]
 void answer_forward(const Answer& input, void* out, cudaStream_t stream);
@@ -97,6 +106,7 @@ struct AnswerGradient {
   const void* out;  // [rows, H, padded]
   void* gate;       // the projection's gradient at the first gate column
   void* answer;
+  void* window;  // of a mix
 };
 // All but the gradients of the weight, the skip and the values, and in `scratch` what the sums make the first two of.
 void answer_backward(const Answer& input, const AnswerGradient& gradient, void* scratch, cudaStream_t stream);

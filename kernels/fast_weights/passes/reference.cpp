@@ -106,42 +106,22 @@ FeatureShape shape_of(const FeaturesReference& input) {
 }
 
 // walk(part, strip, taps) for every part, head and strip.
-template <bool kConvolves, class Walk>
+template <class Walk>
 void each_strip(const FeaturesReference& input, const WholeHead& lane, const Walk& walk) {
   const FeatureShape shape = shape_of(input);
   for (int part = 0; part < kParts; ++part)
     for (int head = 0; head < input.heads; ++head) {
       const Taps taps(input, part, head);
-      for (int strip = 0; strip < strips_of_sequence<kConvolves>(shape) * input.batch; ++strip)
-        walk(input.part[part], Strip<WholeHead, kConvolves>(shape, lane, part, head, strip), taps);
+      for (int strip = 0; strip < strips_of_sequence(shape) * input.batch; ++strip)
+        walk(input.part[part], Strip<WholeHead>(shape, lane, part, head, strip), taps);
     }
 }
 
-template <bool kConvolves>
-Numbers forward(const FeaturesReference& input) {
-  const WholeHead lane(input.directions, input.part[0].channels);
-  const Numbers projected = padded(input.projected, input.part[0].channels);
-  Numbers features(projected.size());
-  each_strip<kConvolves>(input, lane, [&](const FeaturePart& part, const auto& strip, const Taps& taps) {
-    walk_forward<kConvolves>(part, lane, strip, taps, projected.data(), features.data());
-  });
-  return unpadded(features, input.features_width());
-}
-
-template <bool kConvolves>
-FeaturesReferenceGradient backward(const FeaturesReference& input, const Numbers& d_features) {
-  const WholeHead lane(input.directions, input.part[0].channels);
-  const Numbers projected = padded(input.projected, input.part[0].channels),
-                d = padded(d_features, input.features_width());
-  Numbers d_projected(projected.size()), d_convolution(input.convolution.size()), d_bias(input.bias.size());
-  each_strip<kConvolves>(input, lane, [&](const FeaturePart& part, const auto& strip, const Taps& taps) {
-    WholeHead::Vector d_taps[kConvolutionNumbers] = {};
-    walk_backward<kConvolves>(part, lane, strip, taps, projected.data(), d.data(), d_projected.data(), d_taps);
-    for (int i = 0; kConvolves && i < part.channels * kTaps; ++i)
-      d_convolution[taps.first() * kTaps + i] += d_taps[i % kTaps].x[i / kTaps];
-    for (int c = 0; !d_bias.empty() && c < part.channels; ++c) d_bias[taps.first() + c] += d_taps[kBias].x[c];
-  });
-  return {unpadded(d_projected, input.part[0].channels), d_convolution, d_bias};
+// walk(head) for every head of every row.
+template <class Walk>
+void each_row_head(const FeaturesReference& input, const WholeHead& lane, const Walk& walk) {
+  const FeatureShape shape = shape_of(input);
+  for (unsigned item = 0; item < heads_of_rows(shape); ++item) walk(RowHead<WholeHead>(shape, lane, item));
 }
 
 StrengthLogits<double> logits_of(const StrengthsReference& input, std::size_t i) {
@@ -151,36 +131,25 @@ StrengthLogits<double> logits_of(const StrengthsReference& input, std::size_t i)
           at(input.log_rate_H, head)};
 }
 
-// Of one head of one row.
-struct AnswerItem {
-  std::size_t first, first_of_answer;  // of what is [rows, H, C], of what is as the answer
-  WholeHead::Vector answer, gate, weight, values;
-  double one, skip;  // skip: scaled; 0 without
-  std::size_t head;
-};
-
 std::size_t answer_width(const AnswerReference& input) {
   return input.kind.channels + (input.kind.norm != AnswerNorm::kNone ? 1 : 0);
 }
+std::size_t gate_width(const AnswerReference& input) {
+  return input.kind.mix == Mix::kScalar ? 2 : input.kind.channels;
+}
 
-// function(item) of every head; the answer has its skip.
-template <class Function>
-void each_answer(const AnswerReference& input, const Function& function) {
-  const std::size_t channels = input.kind.channels, width = answer_width(input), heads = input.skip_H.size();
-  for (std::size_t i = 0; i < input.answer.size() / width; ++i) {
-    AnswerItem item{.first = i * channels,
-                    .first_of_answer = i * width,
-                    .answer = vector_of(input.answer, i * width, width),
-                    .gate = vector_of(input.gate, i * channels, channels),
-                    .weight = vector_of(input.weight, 0, channels),
-                    .values = vector_of(input.values, i * channels, channels),
-                    .one = input.one.empty() ? 1 : input.one[i],
-                    .skip = 0,
-                    .head = heads == 0 ? 0 : i % heads};
-    if (heads > 0) item.skip = input.skip_scale * input.skip_H[item.head];
-    item.answer = with_skip<WholeHead>(item.answer, item.skip, item.values);
-    function(item);
-  }
+// Of head i of all rows.
+AnswerItem<WholeHead> answer_item(const AnswerReference& input, std::size_t i) {
+  const std::size_t channels = input.kind.channels, width = answer_width(input), gates = gate_width(input);
+  const WholeHead::Vector gate = vector_of(input.gate, i * gates, gates);
+  return {.answer = vector_of(input.answer, i * width, width),
+          .window = vector_of(input.window, i * channels, channels),
+          .gate = gate,
+          .fast_gate = gate.x[0],
+          .window_gate = gate.x[1],
+          .one = input.one.empty() ? 1 : input.one[i],
+          .skip = input.skip_H.empty() ? 0 : input.skip_scale * input.skip_H[i % input.skip_H.size()],
+          .values = vector_of(input.values, i * channels, channels)};
 }
 
 }  // namespace
@@ -191,12 +160,43 @@ int FeaturesReference::features_width() const {
   return width;
 }
 
-Numbers features_reference(const FeaturesReference& input) {
-  return input.convolution.empty() ? forward<false>(input) : forward<true>(input);
+Numbers features_reference(const FeaturesReference& input, Numbers* left) {
+  const WholeHead lane(input.directions, input.part[0].channels);
+  Numbers projected = padded(input.projected, input.part[0].channels), features(projected.size());
+  if (input.convolution.empty())
+    each_row_head(input, lane,
+                  [&](const auto& head) { row_forward(input.part, lane, head, projected.data(), features.data()); });
+  else
+    each_strip(input, lane, [&](const FeaturePart& part, const auto& strip, const Taps& taps) {
+      walk_forward(part, lane, strip, taps, projected.data(), features.data());
+    });
+  if (left != nullptr) *left = unpadded(projected, input.part[0].channels);
+  return unpadded(features, input.features_width());
 }
 
-FeaturesReferenceGradient features_reference_backward(const FeaturesReference& input, const Numbers& d_features) {
-  return input.convolution.empty() ? backward<false>(input, d_features) : backward<true>(input, d_features);
+FeaturesReferenceGradient features_reference_backward(const FeaturesReference& input, const Numbers& d_features,
+                                                      const WindowGradient& window) {
+  const int channels = input.part[0].channels;
+  const WholeHead lane(input.directions, channels);
+  const Numbers projected = padded(input.projected, channels), d = padded(d_features, input.features_width()),
+                d_value = padded(window.value, channels);
+  Numbers d_projected = padded(window.projected, channels), d_convolution(input.convolution.size()),
+          d_bias(input.bias.size());
+  d_projected.resize(projected.size());
+  if (input.convolution.empty())
+    each_row_head(input, lane, [&](const auto& head) {
+      row_backward(input.part, lane, head, projected.data(), d.data(), d_value.empty() ? nullptr : d_value.data(),
+                   d_projected.data());
+    });
+  else
+    each_strip(input, lane, [&](const FeaturePart& part, const auto& strip, const Taps& taps) {
+      WholeHead::Vector d_taps[kConvolutionNumbers] = {};
+      walk_backward(part, lane, strip, taps, projected.data(), d.data(), d_projected.data(), d_taps);
+      for (int i = 0; i < channels * kTaps; ++i)
+        d_convolution[taps.first() * kTaps + i] += d_taps[i % kTaps].x[i / kTaps];
+      for (int c = 0; !d_bias.empty() && c < channels; ++c) d_bias[taps.first() + c] += d_taps[kBias].x[c];
+    });
+  return {unpadded(d_projected, channels), d_convolution, d_bias};
 }
 
 StrengthsReferenceOutput strengths_reference(const StrengthsReference& input, int rows) {
@@ -238,32 +238,39 @@ StrengthsReferenceGradient strengths_reference_backward(const StrengthsReference
 
 Numbers answer_reference(const AnswerReference& input) {
   const WholeHead lane(input.weight, input.kind.channels);  // nothing asks it for directions
+  const WholeHead::Vector weight = vector_of(input.weight, 0, input.kind.channels);
   Numbers out;
-  each_answer(input, [&](const AnswerItem& item) {
-    const auto own = mixed(input.kind, lane, item.answer, item.one, item.weight, item.gate);
-    out.insert(out.end(), own.x, own.x + input.kind.channels);
+  with_form(input.kind, [&]<class Form>(Form) {
+    for (std::size_t i = 0; i < input.answer.size() / answer_width(input); ++i) {
+      const auto own = answered<Form>(input.kind, lane, answer_item(input, i), weight);
+      out.insert(out.end(), own.x, own.x + input.kind.channels);
+    }
   });
   return out;
 }
 
 AnswerReferenceGradient answer_reference_backward(const AnswerReference& input, const Numbers& d_out) {
+  const std::size_t channels = input.kind.channels, width = answer_width(input), gates = gate_width(input);
   const WholeHead lane(input.weight, input.kind.channels);  // nothing asks it for directions
-  AnswerReferenceGradient d{Numbers(input.answer.size()), Numbers(input.gate.size()), Numbers(input.weight.size()),
-                            Numbers(input.skip_H.size()), Numbers(input.values.size())};
-  const int channels = input.kind.channels;
-  each_answer(input, [&](const AnswerItem& item) {
-    const auto own = mixed_backward(input.kind, lane, item.answer, item.one, item.weight, item.gate,
-                                    vector_of(d_out, item.first, channels));
-    const auto copy_to = [](const WholeHead::Vector& v, std::size_t size, Numbers& all, std::size_t first) {
-      std::copy_n(v.x, size, all.begin() + static_cast<std::ptrdiff_t>(first));
-    };
-    copy_to(own.answer, answer_width(input), d.answer, item.first_of_answer);
-    if (!d.gate.empty()) copy_to(own.gate, channels, d.gate, item.first);
-    for (int i = 0; i < channels; ++i) d.weight[i] += own.weight.x[i];
-    if (d.skip_H.empty()) return;
-    d.skip_H[item.head] += input.skip_scale * product_sum(lane, own.answer, item.values);
-    copy_to(with_skip<WholeHead>({}, item.skip, own.answer), channels, d.values, item.first);
+  const WholeHead::Vector weight = vector_of(input.weight, 0, channels);
+  WholeHead::Vector d_weight{};
+  AnswerReferenceGradient d{{}, {}, {}, Numbers(input.skip_H.size()), {}, {}};
+  const auto append = [](Numbers& to, const double* from, std::size_t size) { to.insert(to.end(), from, from + size); };
+  with_form(input.kind, [&]<class Form>(Form) {
+    for (std::size_t i = 0; i < input.answer.size() / width; ++i) {
+      const AnswerItem<WholeHead> item = answer_item(input, i);
+      const auto own =
+          answered_backward<Form>(input.kind, lane, item, weight, vector_of(d_out, i * channels, channels), d_weight);
+      append(d.answer, own.answer.x, width);
+      const double scalars[] = {own.fast_gate, own.window_gate};
+      if (!input.gate.empty()) append(d.gate, input.kind.mix == Mix::kScalar ? scalars : own.gate.x, gates);
+      if (!input.window.empty()) append(d.window, own.window.x, channels);
+      if (input.skip_H.empty()) continue;
+      d.skip_H[i % input.skip_H.size()] += input.skip_scale * product_sum(lane, own.answer, item.values);
+      append(d.values, with_skip<WholeHead>({}, item.skip, own.answer).x, channels);
+    }
   });
+  append(d.weight, d_weight.x, channels);
   return d;
 }
 

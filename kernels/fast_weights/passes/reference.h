@@ -1,10 +1,12 @@
-// The passes of a mixer of fast weights in double precision on the CPU: maths.h and walk.h with one lane a head, whose
-// own reference is LibTorch's differentiation of the definition (tests/memory/fused/fast_weight_passes.cpp). Tensors
-// are contiguous and without padding.
+// The passes of a mixer of fast weights in double precision on the CPU: maths.h, answer_maths.h and walk.h with one
+// lane a head, whose own reference is LibTorch's differentiation of the definition
+// (tests/memory/fused/fast_weight_passes.cpp) and, of what a window takes part in, plain formulas
+// (tests/kernels/fast_weights/fast_weight_passes_window.cpp). Tensors are contiguous and without padding.
 #pragma once
 
 #include <vector>
 
+#include "kernels/fast_weights/passes/answer_maths.h"
 #include "kernels/fast_weights/passes/walk.h"
 
 namespace engram::fast_weight_passes {
@@ -22,12 +24,19 @@ struct FeaturesReference {
   // Of a head in the features: of the widest part, the channel of ones included.
   int features_width() const;
 };
-// [B, T, 3, H, features_width], zero behind a part's features.
-Numbers features_reference(const FeaturesReference& input);
+// [B, T, 3, H, features_width], zero behind a part's features. `left`: becomes the projection as dropout leaves it.
+Numbers features_reference(const FeaturesReference& input, Numbers* left = nullptr);
+// What a window makes of the projection's parts that drop first, [B, T, 3, H, C], and of the third part's features,
+// [B, T, H, C]; empty: none.
+struct WindowGradient {
+  Numbers projected, value;
+};
 struct FeaturesReferenceGradient {
   Numbers projected, convolution, bias;
 };
-FeaturesReferenceGradient features_reference_backward(const FeaturesReference& input, const Numbers& d_features);
+// input: as the forward pass left it.
+FeaturesReferenceGradient features_reference_backward(const FeaturesReference& input, const Numbers& d_features,
+                                                      const WindowGradient& window = {});
 
 struct StrengthsReference {
   StrengthKind kind;
@@ -52,16 +61,17 @@ StrengthsReferenceGradient strengths_reference_backward(const StrengthsReference
 struct AnswerReference {
   AnswerKind kind;
   Numbers answer;  // [rows, H, C], with an answer norm [rows, H, C + 1]
-  Numbers gate;    // [rows, H, C]; empty: none
+  Numbers gate;    // [rows, H, C], of Mix::kScalar [rows, H, 2]; empty: none
   Numbers weight;  // [C]
   Numbers one;     // of AnswerNorm::kAtLeastOne, [rows, H]; empty: 1
   Numbers skip_H;  // with it the answer is answer + skip_scale skip_H values; empty: none
   double skip_scale;
-  Numbers values;  // [rows, H, C]
+  Numbers values;       // [rows, H, C]
+  Numbers window = {};  // of a mix, [rows, H, C]
 };
 Numbers answer_reference(const AnswerReference& input);  // [rows, H, C]
 struct AnswerReferenceGradient {
-  Numbers answer, gate, weight, skip_H, values;
+  Numbers answer, gate, weight, skip_H, values, window;
 };
 AnswerReferenceGradient answer_reference_backward(const AnswerReference& input, const Numbers& d_out);
 

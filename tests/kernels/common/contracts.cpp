@@ -9,7 +9,6 @@
 #include "kernels/attention/attention.h"
 #include "kernels/block/elementwise.h"
 #include "kernels/block/gradient_sums.h"
-#include "kernels/block/mixer.h"
 #include "kernels/block/pack.h"
 #include "kernels/block/row_norm.h"
 #include "kernels/block/small_product/small_product.h"
@@ -145,20 +144,6 @@ TEST_CASE("passes by element refuse shapes outside the contract") {
   }
 }
 
-TEST_CASE("a mixer refuses shapes outside the contract") {
-  MixerMix mix{{1, 2, 50, 50}, Dtype::kFloat32, MixKind::kSum, false, 400, nullptr, nullptr, nullptr, nullptr, 1e-5f};
-  const auto forward = [&] { mixer_mix_forward(mix, nullptr, nullptr); };
-  CHECK_THROWS_WITH(forward(), "mixer: 1 rows of 2 heads of 50 elements stored as 50, projections 400 apart");
-  mix.shape = {1, 2, 130, 136};
-  CHECK(refused(forward));
-  mix.shape = {1, 2, 50, 56}, mix.projected_stride = 401;
-  CHECK(refused(forward));
-  mix.shape.rows = 0, mix.projected_stride = 400;
-  CHECK(refused(forward));
-  mix.shape.rows = 1, mix.kind = MixKind::kFast, mix.branch_norm = true;
-  CHECK_THROWS_WITH(forward(), "mixer: branch_norm without a window");
-}
-
 TEST_CASE("fast weights' passes refuse shapes outside the contract") {
   namespace passes = fast_weight_passes;
   const passes::FeaturePart part{passes::Map::kSilu, passes::FeatureNorm::kLength, {}, 50, 50, 1, false};
@@ -180,6 +165,12 @@ TEST_CASE("fast weights' passes refuse shapes outside the contract") {
   CHECK(refuses([](passes::Features& f) { f.part[0].map = passes::Map::kFavor; }));  // without directions
   const float number = 0;
   CHECK(refuses([&](passes::Features& f) { f.bias = &number; }));  // without a convolution
+  CHECK(refuses([&](passes::Features& f) { f.convolution = &number, f.part[1].drops_first = true; }));
+  CHECK(refused([&] {
+    passes::Features features = good;
+    features.convolution = &number;
+    passes::features_backward(features, {nullptr, &number}, nullptr, nullptr, nullptr);
+  }));
   passes::Answer answer{{passes::AnswerNorm::kSum, passes::AnswerGate::kNone, 56, 1e-6f},
                         1,
                         2,
@@ -194,7 +185,8 @@ TEST_CASE("fast weights' passes refuse shapes outside the contract") {
                         nullptr,
                         0,
                         nullptr,
-                        0};
+                        0,
+                        nullptr};
   CHECK_THROWS_WITH(passes::answer_forward(answer, nullptr, nullptr),
                     "answers of fast weights: 1 rows of 2 heads of 57 elements stored as 56, 56 of them then as 56, "
                     "projections 344 apart");
@@ -222,11 +214,59 @@ TEST_CASE("fast weights' passes refuse shapes outside the contract") {
   CHECK(columns(passes::Write::kExponential, passes::LogDecay::kNone) == 8);
 }
 
-TEST_CASE("a mixer's gates have columns in multiples of eight") {
-  CHECK(mixer_gate_columns(MixKind::kFast, 3, 56) == 0);
-  CHECK(mixer_gate_columns(MixKind::kScalar, 3, 56) == 8);
-  CHECK(mixer_gate_columns(MixKind::kScalar, 5, 56) == 16);
-  CHECK(mixer_gate_columns(MixKind::kVector, 3, 56) == 168);
+TEST_CASE("a mix of fast weights' answers with a window's refuses what is outside the contract") {
+  namespace passes = fast_weight_passes;
+  const float number = 0;
+  const passes::Answer good{
+      .kind = {passes::AnswerNorm::kNone, passes::AnswerGate::kNone, 50, 1e-5f, passes::Mix::kSum},
+      .rows = 1,
+      .heads = 2,
+      .padded = 56,
+      .features_padded = 56,
+      .dtype = Dtype::kFloat32,
+      .projected_stride = 400,
+      .gate = nullptr,
+      .answer = nullptr,
+      .weight = nullptr,
+      .one = nullptr,
+      .skip_H = nullptr,
+      .skip_scale = 0,
+      .values = nullptr,
+      .values_stride = 0,
+      .window = &number};
+  const auto call = [&](auto change) {
+    return [=] {
+      passes::Answer answer = good;
+      change(answer);
+      passes::answer_backward_scratch_bytes(answer);
+    };
+  };
+  CHECK(refused(call([](passes::Answer& a) { a.padded = 50; })));
+  CHECK(refused(call([](passes::Answer& a) { a.kind.channels = 130, a.padded = a.features_padded = 136; })));
+  CHECK(refused(call([](passes::Answer& a) { a.projected_stride = 401; })));
+  CHECK(refused(call([](passes::Answer& a) { a.rows = 0; })));
+  CHECK(refused(call([](passes::Answer& a) { a.kind.mix = passes::Mix::kScalar; })));  // without gates
+  CHECK_THROWS_WITH(call([](passes::Answer& a) { a.kind.mix = passes::Mix::kNone, a.kind.branch_norm = true; })(),
+                    "answers of fast weights: branch_norm without a mix");
+  CHECK_THROWS_WITH(call([](passes::Answer& a) { a.kind.gate = passes::AnswerGate::kSilu; })(),
+                    "answers of fast weights: a mix with an output gate");
+  CHECK_THROWS_WITH(call([&](passes::Answer& a) { a.skip_H = &number; })(),
+                    "answers of fast weights: a mix with a skip");
+  CHECK_THROWS_WITH(call([](passes::Answer& a) { a.window = nullptr; })(),
+                    "answers of fast weights: a mix without a window");
+}
+
+TEST_CASE("the gates of fast weights' answers have columns in multiples of eight") {
+  namespace passes = fast_weight_passes;
+  const auto columns = [](passes::AnswerGate gate, passes::Mix mix, int heads) {
+    return passes::gate_columns({passes::AnswerNorm::kNone, gate, 50, 1e-5f, mix}, heads, 56);
+  };
+  CHECK(columns(passes::AnswerGate::kNone, passes::Mix::kNone, 3) == 0);
+  CHECK(columns(passes::AnswerGate::kSilu, passes::Mix::kNone, 3) == 168);
+  CHECK(columns(passes::AnswerGate::kNone, passes::Mix::kSum, 3) == 0);
+  CHECK(columns(passes::AnswerGate::kNone, passes::Mix::kScalar, 3) == 8);
+  CHECK(columns(passes::AnswerGate::kNone, passes::Mix::kScalar, 5) == 16);
+  CHECK(columns(passes::AnswerGate::kNone, passes::Mix::kVector, 3) == 168);
 }
 
 TEST_CASE("packing refuses shapes outside the contract") {

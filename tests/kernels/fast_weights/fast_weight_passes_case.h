@@ -52,6 +52,7 @@ struct PassesCase {
   bool convolution = false, bias = false, one = false, value_silu = true;
   double dropout = 0;
   unsigned seed = 0;
+  bool window = false;  // reads queries and keys, which drop first, and the values' features
 
   int features() const {
     if (map == passes::Map::kFavor) return 2 * directions;
@@ -66,14 +67,14 @@ struct PassesCase {
     return std::to_string(batch) + " x " + std::to_string(steps) + " rows of " + std::to_string(heads) + " heads of " +
            std::to_string(channels) + " map " + std::to_string(static_cast<int>(map)) + " norm " +
            std::to_string(static_cast<int>(norm)) + " nu " + std::to_string(nu) +
-           (convolution ? " convolution " : " ") + (bias ? "bias " : "") + (one ? "one " : "") + name_of(dtype) +
-           " seed " + std::to_string(seed);
+           (convolution ? " convolution " : " ") + (bias ? "bias " : "") + (one ? "one " : "") +
+           (window ? "window " : "") + name_of(dtype) + " seed " + std::to_string(seed);
   }
   // `seed_tick`: where the dropouts are drawn.
   void fill(passes::FeaturePart (&part)[passes::kParts], const std::int64_t* seed_tick) const {
     const auto dropout_of = [&](int which) { return DropoutKey(seed_tick, 20 + which, dropout); };
     for (int which = 0; which < 2; ++which)
-      part[which] = {map, norm, dropout_of(which), channels, features(), nu, false};
+      part[which] = {map, norm, dropout_of(which), channels, features(), nu, false, window};
     part[2] = {value_silu ? passes::Map::kSilu : passes::Map::kIdentity,
                passes::FeatureNorm::kNone,
                dropout_of(2),
@@ -87,11 +88,12 @@ struct PassesCase {
 struct PassesProblem {
   passes::FeaturesReference input;
   Numbers d_features;  // [B, T, 3, H, widest], zero behind each part's features
+  passes::WindowGradient window;
 };
 
 inline PassesProblem make_passes(const PassesCase& c) {
   Rng rng(c.seed, Purpose::kTest, 12, static_cast<unsigned>(c.channels));
-  PassesProblem p{{c.batch, c.steps, c.heads, {}, {}, {}, {}, {}}, {}};
+  PassesProblem p{{c.batch, c.steps, c.heads, {}, {}, {}, {}, {}}, {}, {}};
   c.fill(p.input.part, kPassesSeedTick);
   p.input.projected = normals(rng, c.rows() * 3 * c.heads * c.channels, c.dtype);
   if (c.convolution) p.input.convolution = normals(rng, 3 * c.heads * c.channels * 4, Dtype::kFloat32, 0.5);
@@ -104,27 +106,37 @@ inline PassesProblem make_passes(const PassesCase& c) {
     const int read = which == 2 ? c.channels + (c.one ? 1 : 0) : c.features();
     if (static_cast<int>(i % c.widest()) >= read) p.d_features[i] = 0;
   }
+  if (c.window)
+    p.window = {normals(rng, p.input.projected.size(), c.dtype),
+                normals(rng, c.rows() * c.heads * c.channels, c.dtype)};
   return p;
 }
 
 struct PassesDevice {
   PassesCase c;
-  DeviceBytes projected, convolution, bias, directions, d_features, features, d_projected, d_convolution, d_bias,
-      scratch;
+  DeviceBytes given, projected, convolution, bias, directions, d_features, window_value, of_window, features,
+      d_projected, d_convolution, d_bias, scratch;
   DeviceBuffer<std::int64_t> seed_tick{std::vector<std::int64_t>{kPassesSeedTick[0], kPassesSeedTick[1]}};
 
   PassesDevice(const PassesCase& of, const PassesProblem& p)
       : c(of),
-        projected(upload(with_padding(with_padding(p.input.projected, c.channels, c.padded()), 3 * c.heads * c.padded(),
-                                      c.stride(), std::nan("")),
-                         c.dtype)),
+        given(upload(in_rows(p.input.projected), c.dtype)),
         d_features(upload(with_padding(p.d_features, c.widest(), c.features_padded()), c.dtype)) {
+    if (c.window) {
+      // The values' columns and what is behind them hold nothing yet.
+      Numbers entry = in_rows(p.window.projected);
+      for (std::size_t i = 0; i < entry.size(); ++i)
+        if (static_cast<int>(i % c.stride()) >= 2 * c.heads * c.padded()) entry[i] = std::nan("");
+      of_window = upload(entry, c.dtype);
+      window_value = upload(with_padding(p.window.value, c.channels, c.padded()), c.dtype);
+    }
     if (c.convolution) convolution = upload(p.input.convolution, Dtype::kFloat32);
     if (c.bias) bias = upload(p.input.bias, Dtype::kFloat32);
     if (c.directions > 0) directions = upload(p.input.directions, Dtype::kFloat32);
   }
 
   void run() {
+    copy(projected, given);
     passes::Features input{{c.batch, c.steps, c.heads, c.padded(), c.features_padded(), c.stride()},
                            c.dtype,
                            {},
@@ -134,10 +146,14 @@ struct PassesDevice {
                            c.directions > 0 ? floats(directions) : nullptr};
     c.fill(input.part, seed_tick.data());
     poison(features, c.rows() * 3 * c.heads * c.features_padded(), c.dtype);
-    poison(d_projected, c.rows() * c.stride(), c.dtype);
+    if (c.window)
+      copy(d_projected, of_window);
+    else
+      poison(d_projected, c.rows() * c.stride(), c.dtype);
     poison_scratch(scratch, passes::features_backward_scratch_bytes(input));
     passes::features_forward(input, features.data(), nullptr);
-    passes::features_backward(input, d_features.data(), d_projected.data(), scratch.data(), nullptr);
+    passes::features_backward(input, {d_features.data(), c.window ? window_value.data() : nullptr}, d_projected.data(),
+                              scratch.data(), nullptr);
     if (!c.convolution) return;
     poison(d_convolution, 3 * c.heads * c.channels * 4, Dtype::kFloat32);
     add_up({passes::convolution_sum(input, scratch.data(), floats(d_convolution))}, nullptr);
@@ -146,12 +162,17 @@ struct PassesDevice {
     add_up({passes::convolution_bias_sum(input, scratch.data(), floats(d_bias))}, nullptr);
   }
 
+  // [B, T, 3, H, C] as the kernels take it, NaN between the rows.
+  Numbers in_rows(const Numbers& of) const {
+    return with_padding(with_padding(of, c.channels, c.padded()), 3 * c.heads * c.padded(), c.stride(), std::nan(""));
+  }
+
   // As the reference lists them.
   Numbers features_result() const {
     return without_padding(download(features, c.dtype), c.features_padded(), c.widest());
   }
-  Numbers projected_result() const {
-    return without_padding(columns(download(d_projected, c.dtype), c.stride(), 0, c.stride() - kBehind), c.padded(),
+  Numbers of_projection(const DeviceBytes& rows) const {
+    return without_padding(columns(download(rows, c.dtype), c.stride(), 0, c.stride() - kBehind), c.padded(),
                            c.channels);
   }
 };
@@ -289,19 +310,27 @@ struct AnswerCase {
   Dtype dtype;
   bool scaled = false;  // with AnswerNorm::kAtLeastOne: 1 is a number of its own for every row and head
   bool skip = false;    // with AnswerNorm::kNone
+  passes::Mix mix = passes::Mix::kNone;
+  bool branch_norm = false;
 
-  bool gated() const { return gate != passes::AnswerGate::kNone; }
+  passes::AnswerKind kind() const { return {norm, gate, channels, 1e-5f, mix, branch_norm}; }
+  bool mixes() const { return mix != passes::Mix::kNone; }
+  int gate_columns() const { return passes::gate_columns(kind(), heads, padded()); }
+  bool gated() const { return gate_columns() > 0; }
+  // A head's, and as they are padded; of Mix::kScalar all heads' together.
+  int gate_width() const { return mix == passes::Mix::kScalar ? 2 * heads : channels; }
+  int gate_padded() const { return mix == passes::Mix::kScalar ? gate_columns() : padded(); }
   int answer() const { return channels + (norm == passes::AnswerNorm::kNone ? 0 : 1); }
   int padded() const { return padded_to_vectors(channels); }
   int answer_padded() const { return std::max(features_padded, padded_to_vectors(answer())); }
-  int stride() const { return heads * padded() + kBehind; }
+  int stride() const { return gate_columns() + kBehind; }
   std::size_t items() const { return static_cast<std::size_t>(rows) * heads; }
   int values_stride() const { return heads * answer_padded() + kBehind; }
   std::string name() const {
     return std::to_string(rows) + " rows of " + std::to_string(heads) + " heads of " + std::to_string(channels) +
            " in " + std::to_string(answer_padded()) + " norm " + std::to_string(static_cast<int>(norm)) + " gate " +
-           std::to_string(static_cast<int>(gate)) + (scaled ? " scaled " : " ") + (skip ? "skip " : "") +
-           name_of(dtype);
+           std::to_string(static_cast<int>(gate)) + (scaled ? " scaled " : " ") + (skip ? "skip " : "") + "mix " +
+           std::to_string(static_cast<int>(mix)) + (branch_norm ? " branch norm " : " ") + name_of(dtype);
   }
 };
 
@@ -314,13 +343,14 @@ struct AnswerProblem {
 // Small enough for the RMS norm's epsilon to be felt, without which the norm's channel would have no gradient.
 inline AnswerProblem make_answer(const AnswerCase& c) {
   Rng rng(6, Purpose::kTest, 14, static_cast<unsigned>(c.channels));
-  AnswerProblem p{{{c.norm, c.gate, c.channels, 1e-5f}, {}, {}, {}, {}, {}, 0.3f, {}}, {}, {}};
+  AnswerProblem p{{c.kind(), {}, {}, {}, {}, {}, 0.3f, {}}, {}, {}};
   p.input.answer = normals(rng, c.items() * c.answer(), c.dtype, 0.02);
   if (c.norm != passes::AnswerNorm::kNone)
     for (std::size_t i = c.channels; i < p.input.answer.size(); i += c.answer())
       p.input.answer[i] = c.norm == passes::AnswerNorm::kSum ? rounded(0.5 + std::abs(normal(rng)), c.dtype)
                                                              : rounded(1.5 * normal(rng), c.dtype);
-  if (c.gated()) p.input.gate = normals(rng, c.items() * c.channels, c.dtype);
+  if (c.gated()) p.input.gate = normals(rng, c.rows * c.gate_columns() / c.gate_padded() * c.gate_width(), c.dtype);
+  if (c.mixes()) p.input.window = normals(rng, c.items() * c.channels, c.dtype, 0.03);
   p.input.weight = normals(rng, c.channels, Dtype::kFloat32);
   p.d_out = normals(rng, c.items() * c.channels, c.dtype);
   for (std::size_t i = 0; c.scaled && i < c.items(); ++i)
@@ -335,8 +365,8 @@ inline AnswerProblem make_answer(const AnswerCase& c) {
 
 struct AnswerDevice {
   AnswerCase c;
-  DeviceBytes answer, gate, weight, one, skip, values, d_out, out, d_answer, d_gate, d_weight, d_skip, d_values,
-      scratch;
+  DeviceBytes answer, gate, weight, one, skip, values, window, d_out, out, d_answer, d_gate, d_weight, d_skip, d_values,
+      d_window, scratch;
 
   AnswerDevice(const AnswerCase& of, const AnswerProblem& p)
       : c(of),
@@ -349,14 +379,15 @@ struct AnswerDevice {
       values = upload(in_rows(p.input.values), c.dtype);
       d_values = upload(in_rows(p.d_values), c.dtype);
     }
+    if (c.mixes()) window = upload(with_padding(p.input.window, c.channels, c.padded()), c.dtype);
     if (c.gated())
-      gate = upload(with_padding(with_padding(p.input.gate, c.channels, c.padded()), c.heads * c.padded(), c.stride(),
-                                 std::nan("")),
+      gate = upload(with_padding(with_padding(p.input.gate, c.gate_width(), c.gate_padded()), c.gate_columns(),
+                                 c.stride(), std::nan("")),
                     c.dtype);
   }
 
   void run() {
-    const passes::Answer input{.kind = {c.norm, c.gate, c.channels, 1e-5f},
+    const passes::Answer input{.kind = c.kind(),
                                .rows = c.rows,
                                .heads = c.heads,
                                .padded = c.padded(),
@@ -370,12 +401,15 @@ struct AnswerDevice {
                                .skip_H = c.skip ? floats(skip) : nullptr,
                                .skip_scale = 0.3f,
                                .values = c.skip ? values.data() : nullptr,
-                               .values_stride = c.values_stride()};
+                               .values_stride = c.values_stride(),
+                               .window = c.mixes() ? window.data() : nullptr};
     poison(out, c.items() * c.padded(), c.dtype), poison(d_answer, c.items() * c.answer_padded(), c.dtype);
     poison(d_gate, static_cast<std::size_t>(c.rows) * c.stride(), c.dtype);
+    poison(d_window, c.items() * c.padded(), c.dtype);
     poison(d_weight, c.channels, Dtype::kFloat32), poison(scratch, passes::answer_backward_scratch_bytes(input));
     passes::answer_forward(input, out.data(), nullptr);
-    passes::answer_backward(input, {d_out.data(), d_gate.data(), d_answer.data()}, scratch.data(), nullptr);
+    passes::answer_backward(input, {d_out.data(), d_gate.data(), d_answer.data(), d_window.data()}, scratch.data(),
+                            nullptr);
     add_up({passes::answer_sum(input, scratch.data(), floats(d_weight))}, nullptr);
     if (!c.skip) return;
     poison(d_skip, c.heads, Dtype::kFloat32);
@@ -395,9 +429,10 @@ struct AnswerDevice {
   }
   Numbers out_result() const { return without_padding(download(out, c.dtype), c.padded(), c.channels); }
   Numbers answer_result() const { return without_padding(download(d_answer, c.dtype), c.answer_padded(), c.answer()); }
+  Numbers window_result() const { return without_padding(download(d_window, c.dtype), c.padded(), c.channels); }
   Numbers gate_result() const {
-    return without_padding(columns(download(d_gate, c.dtype), c.stride(), 0, c.stride() - kBehind), c.padded(),
-                           c.channels);
+    return without_padding(columns(download(d_gate, c.dtype), c.stride(), 0, c.gate_columns()), c.gate_padded(),
+                           c.gate_width());
   }
 };
 
