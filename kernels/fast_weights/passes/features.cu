@@ -187,8 +187,9 @@ std::size_t shared_floats(const Features& input, bool sums) {
   std::size_t exchange = 0;
   for (const FeaturePart& part : input.part)
     if (exchanges(part.map))
-      exchange = Lane::kHeads * Lane::kExchanged +
-                 (part.map == Map::kFavor ? std::size_t{1} * part.channels * kLanes * kVector : 0);
+      exchange = std::max<std::size_t>(
+          exchange, Lane::kHeads * Lane::kExchanged +
+                        (part.map == Map::kFavor ? std::size_t{1} * part.channels * kLanes * kVector : 0));
   return std::max<std::size_t>(exchange, sums ? kThreads * kVector * kConvolutionNumbers : 0);
 }
 
