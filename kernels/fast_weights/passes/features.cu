@@ -169,13 +169,13 @@ int lanes_width(const FeatureShape& shape) { return std::max(shape.padded, shape
 
 // Of kernels with and without the convolution.
 template <int kLanes>
-dim3 strip_blocks(const FeatureShape& shape) {
+dim3 blocks_of_strips(const FeatureShape& shape) {
   const int strips = kThreads / kLanes;
   return {static_cast<unsigned>((strips_of_sequence(shape) * std::int64_t{shape.batch} + strips - 1) / strips),
           static_cast<unsigned>(kParts * shape.heads)};
 }
 template <int kLanes>
-unsigned row_blocks(const FeatureShape& shape) {
+unsigned blocks_of_rows(const FeatureShape& shape) {
   const int heads = kThreads / kLanes;
   return static_cast<unsigned>((heads_of_rows(shape) + heads - 1) / heads);
 }
@@ -187,8 +187,9 @@ std::size_t shared_floats(const Features& input, bool sums) {
   std::size_t exchange = 0;
   for (const FeaturePart& part : input.part)
     if (exchanges(part.map))
-      exchange = Lane::kHeads * Lane::kExchanged +
-                 (part.map == Map::kFavor ? std::size_t{1} * part.channels * kLanes * kVector : 0);
+      exchange = std::max<std::size_t>(
+          exchange, Lane::kHeads * Lane::kExchanged +
+                        (part.map == Map::kFavor ? std::size_t{1} * part.channels * kLanes * kVector : 0));
   return std::max<std::size_t>(exchange, sums ? kThreads * kVector * kConvolutionNumbers : 0);
 }
 
@@ -214,7 +215,7 @@ GradientSum sum_of(const Features& input, const void* scratch, int first, int co
   const int channels = channels_of(input);
   dispatch(input, [&]<typename T, int kLanes, bool kExchanges>() {
     sum = {.parts = static_cast<const float*>(scratch) + first,
-           .count = static_cast<int>(strip_blocks<kLanes>(input.shape).x),
+           .count = static_cast<int>(blocks_of_strips<kLanes>(input.shape).x),
            .stride = kConvolutionNumbers,
            .distance = parameters_of(input),
            .rows = {channels, channels, channels},
@@ -230,7 +231,7 @@ void features_forward(const Features& input, void* features, cudaStream_t stream
   dispatch(input, [&]<typename T, int kLanes, bool kExchanges>() {
     const bool convolves = input.convolution != nullptr;
     launch(convolves ? strips_forward_kernel<T, kLanes, kExchanges> : rows_forward_kernel<T, kLanes, kExchanges>,
-           convolves ? strip_blocks<kLanes>(input.shape) : row_blocks<kLanes>(input.shape), kThreads,
+           convolves ? blocks_of_strips<kLanes>(input.shape) : blocks_of_rows<kLanes>(input.shape), kThreads,
            shared_floats<T, kLanes>(input, /*sums=*/false) * sizeof(float), stream, "features of fast weights", input,
            static_cast<T*>(features));
   });
@@ -240,7 +241,7 @@ std::size_t features_backward_scratch_bytes(const Features& input) {
   std::size_t bytes = 0;
   dispatch(input, [&]<typename T, int kLanes, bool kExchanges>() {
     if (input.convolution != nullptr)
-      bytes = sizeof(float) * strip_blocks<kLanes>(input.shape).x * parameters_of(input);
+      bytes = sizeof(float) * blocks_of_strips<kLanes>(input.shape).x * parameters_of(input);
   });
   return bytes;
 }
@@ -255,10 +256,10 @@ void features_backward(const Features& input, const FeaturesGradient& gradient, 
     const std::size_t bytes = shared_floats<T, kLanes>(input, convolves) * sizeof(float);
     const auto* const d_features = static_cast<const T*>(gradient.features);
     if (convolves)
-      launch(strips_backward_kernel<T, kLanes, kExchanges>, strip_blocks<kLanes>(input.shape), kThreads, bytes, stream,
-             name, input, d_features, static_cast<T*>(d_projected), static_cast<float*>(scratch));
+      launch(strips_backward_kernel<T, kLanes, kExchanges>, blocks_of_strips<kLanes>(input.shape), kThreads, bytes,
+             stream, name, input, d_features, static_cast<T*>(d_projected), static_cast<float*>(scratch));
     else
-      launch(rows_backward_kernel<T, kLanes, kExchanges>, row_blocks<kLanes>(input.shape), kThreads, bytes, stream,
+      launch(rows_backward_kernel<T, kLanes, kExchanges>, blocks_of_rows<kLanes>(input.shape), kThreads, bytes, stream,
              name, input, d_features, static_cast<const T*>(gradient.window_value), static_cast<T*>(d_projected));
   });
 }
