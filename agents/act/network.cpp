@@ -57,8 +57,7 @@ torch::Tensor AgentNetwork::encode(const torch::Tensor& observation, const torch
                                    const torch::Tensor& previous_reward) {
   const PlainOperations plain(!use_kernels_);
   const auto leading = previous_action.sizes();
-  torch::Tensor encoded =
-      encoder_->encode(observation.reshape({previous_action.numel(), -1}), compute_dtype_);
+  torch::Tensor encoded = encoder_->encode(observation.reshape({previous_action.numel(), -1}), compute_dtype_);
   if (joined_) encoded = join_previous(encoded, previous_action, previous_reward);
   std::vector<std::int64_t> shape(leading.begin(), leading.end());
   shape.push_back(encoded.size(-1));
@@ -83,6 +82,11 @@ torch::Tensor AgentNetwork::join_previous(const torch::Tensor& encoded, const to
 torch::Tensor AgentNetwork::features(const torch::Tensor& encoded_BTD, const torch::Tensor& lengths_B) {
   const PlainOperations plain(!use_kernels_);
   return backbone_->forward_fresh(encoded_BTD, lengths_B);
+}
+
+torch::Tensor AgentNetwork::step(const torch::Tensor& encoded_BD, MemoryState& memory) {
+  const PlainOperations plain(!use_kernels_);
+  return backbone_->step(encoded_BD, memory);
 }
 
 const AgentNetwork::NamedHead& AgentNetwork::find_head(const std::string& name) const {

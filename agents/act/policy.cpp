@@ -82,9 +82,8 @@ void NetworkPolicy::take_step(const ActingRows& rows, ActionChoice choice, Memor
     previous_action_N = previous_action_N.to(torch::kInt64).masked_fill(fresh_N.to(torch::kBool), num_actions);
   // A copy of observations of the CPU, which their environments rewrite.
   const torch::Tensor input_ND = network_->encode(rows.observation_N.to(device_), previous_action_N, previous_reward_N);
-  SequenceModel& backbone = network_->backbone();
-  features_ND_ = view == nullptr ? backbone.step(input_ND, memory_, network_->uses_kernels())
-                                 : backbone.step(input_ND, memory_, *view);
+  features_ND_ =
+      view == nullptr ? network_->step(input_ND, memory_) : network_->backbone().step(input_ND, memory_, *view);
   const torch::Tensor logits_NA = rule_->logits(*network_, features_ND_);
   if (rows.action_N.is_cuda())
     choose_actions_on_gpu(rows, logits_NA.to(torch::kFloat32).contiguous(), choice, stream_N(), probabilities_NA_,

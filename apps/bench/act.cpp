@@ -76,7 +76,7 @@ class PlainAgent {
   Tensor step(const Tensor& observation) {
     const torch::NoGradGuard no_grad;
     const Tensor encoded = network_->encode(observation, previous_action_, previous_reward_);
-    return network_->head("actor", network_->backbone().step(encoded, memory_, network_->uses_kernels())).softmax(-1);
+    return network_->head("actor", network_->step(encoded, memory_)).softmax(-1);
   }
   const MemoryState& memory() const { return memory_; }
 

@@ -259,7 +259,7 @@ class Gtrxl final : public SequenceModel {
     return {x_BTD, std::move(final_state)};
   }
 
-  Tensor run_fresh(const Tensor& input_BTD, const Tensor&, bool) override {
+  Tensor run_fresh(const Tensor& input_BTD, const Tensor&) override {
     const auto dtype = input_BTD.scalar_type();
     const Tensor step_T =
         torch::arange(input_BTD.size(1), input_BTD.options().dtype(torch::kInt64).requires_grad(false));
