@@ -49,8 +49,8 @@ class AgentNetwork : public torch::nn::Module {
   // On a GPU: the type of activations and matrix products while learning, kFloat32 (as at first) or kBFloat16, with
   // kernels and without. Parameters stay float32, products are summed in float32.
   void compute_in(torch::ScalarType dtype) { compute_dtype_ = dtype; }
-  // Whether learning and step() take the project's kernels (on a GPU) and loops (on a CPU) where
-  // there are some (as at first), or LibTorch's operations, which is what they are measured against.
+  // Whether learning and step() take the project's kernels (on a GPU) and loops (on a CPU) where there are some (as at
+  // first), or LibTorch's operations, which is what they are measured against.
   void use_kernels(bool use) { use_kernels_ = use; }
   bool uses_kernels() const { return use_kernels_; }
 

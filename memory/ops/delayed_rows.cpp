@@ -1,6 +1,7 @@
 #include "memory/ops/delayed_rows.h"
 
 #include <algorithm>
+#include <cstddef>
 #include <vector>
 
 namespace engram {

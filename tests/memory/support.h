@@ -161,6 +161,10 @@ inline double relative_error(const torch::Tensor& a, const torch::Tensor& b) {
   return (a - b).abs().max().item<double>() / std::max(scale, 1e-30);
 }
 
+inline torch::Tensor random_doubles(const std::vector<std::int64_t>& shape) {
+  return torch::randn(shape, torch::kFloat64);
+}
+
 inline torch::Tensor lengths(const std::vector<std::int64_t>& values) { return torch::tensor(values, torch::kInt64); }
 
 }  // namespace engram

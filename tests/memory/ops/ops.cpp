@@ -15,8 +15,6 @@ using torch::Tensor;
 
 namespace {
 
-Tensor random(std::vector<std::int64_t> shape) { return torch::randn(shape, torch::kFloat64); }
-
 // Positions 0 and more, and a ring that holds the `window` last of `history` steps.
 KeyValueRing make_ring(const Tensor& key_BUHK, const Tensor& value_BUHV, const Tensor& position_B,
                        std::int64_t window) {
@@ -47,13 +45,13 @@ TEST_CASE("the chunked delta rule equals the plain recurrence, at ragged lengths
   for (const std::int64_t steps : {1, 2, 63, 64, 65, 150}) {
     CAPTURE(steps);
     const std::int64_t batch = 3, heads = 2, key_width = 5, value_width = 7;
-    const Tensor query = random({batch, steps, heads, key_width});
+    const Tensor query = random_doubles({batch, steps, heads, key_width});
     // Repeated keys and write strengths of 2 are the hardest case of the triangular system.
-    Tensor key = l2_normalize(random({batch, steps, heads, key_width}));
+    Tensor key = l2_normalize(random_doubles({batch, steps, heads, key_width}));
     key[1] = key[1][0].clone();
-    const Tensor value = random({batch, steps, heads, value_width});
-    const Tensor beta = 2 * torch::sigmoid(2 * random({batch, steps, heads}));
-    const Tensor state = random({batch, heads, key_width, value_width});
+    const Tensor value = random_doubles({batch, steps, heads, value_width});
+    const Tensor beta = 2 * torch::sigmoid(2 * random_doubles({batch, steps, heads}));
+    const Tensor state = random_doubles({batch, heads, key_width, value_width});
     const Tensor lengths_B = lengths({steps, steps, steps / 2});
     const FastWeightResult out = delta_rule(query, key, value, beta, state, lengths_B);
 
@@ -92,10 +90,11 @@ TEST_CASE("the chunked delta rule equals the plain recurrence, at ragged lengths
 
 TEST_CASE("the delta rule in float32 keeps its precision where the triangular system is hardest") {
   torch::manual_seed(2);
-  const Tensor key = l2_normalize(random({1, 1, 1, 50})).expand({1, 128, 1, 50}) + 1e-3 * random({1, 128, 1, 50});
-  const Tensor query = random({1, 128, 1, 50}), value = random({1, 128, 1, 50}),
+  const Tensor key =
+      l2_normalize(random_doubles({1, 1, 1, 50})).expand({1, 128, 1, 50}) + 1e-3 * random_doubles({1, 128, 1, 50});
+  const Tensor query = random_doubles({1, 128, 1, 50}), value = random_doubles({1, 128, 1, 50}),
                beta = torch::full({1, 128, 1}, 2.0, torch::kFloat64);
-  const Tensor state = random({1, 1, 50, 50});
+  const Tensor state = random_doubles({1, 1, 50, 50});
   const FastWeightResult exact = delta_rule(query, key, value, beta, state, lengths({128}));
   const auto f = torch::kFloat32;
   const FastWeightResult out = delta_rule(query.to(f), key.to(f), value.to(f), beta.to(f), state.to(f), lengths({128}));
@@ -106,8 +105,9 @@ TEST_CASE("the delta rule in float32 keeps its precision where the triangular sy
 
 TEST_CASE("half precision is solved in float32 and returned in half precision") {
   torch::manual_seed(3);
-  const Tensor query = random({2, 70, 1, 6}), key = l2_normalize(random({2, 70, 1, 6})), value = random({2, 70, 1, 6});
-  const Tensor beta = torch::sigmoid(random({2, 70, 1})), state = random({2, 1, 6, 6});
+  const Tensor query = random_doubles({2, 70, 1, 6}), key = l2_normalize(random_doubles({2, 70, 1, 6})),
+               value = random_doubles({2, 70, 1, 6});
+  const Tensor beta = torch::sigmoid(random_doubles({2, 70, 1})), state = random_doubles({2, 1, 6, 6});
   const auto b = torch::kBFloat16;
   const auto rounded = [&](const Tensor& x) { return x.to(b).to(torch::kFloat64); };
   const FastWeightResult out =
@@ -132,8 +132,9 @@ TEST_CASE("window attention equals the masked softmax over the whole sequence, f
         const Tensor position_B = fresh ? lengths({0, 0, 0}) : lengths({5, 0, 90});
         const Tensor lengths_B = lengths({steps, steps, steps / 2});
         const std::int64_t history = 90, all = history + steps;
-        const Tensor query = random({batch, all, heads, key_width}), key = random({batch, all, heads, key_width});
-        const Tensor value = random({batch, all, heads, value_width});
+        const Tensor query = random_doubles({batch, all, heads, key_width}),
+                     key = random_doubles({batch, all, heads, key_width});
+        const Tensor value = random_doubles({batch, all, heads, value_width});
         KeyValueRing ring = make_ring(key, value, position_B, window);
         const auto recent = [&](const Tensor& x) {  // [B, T, ...], each row from its position on
           std::vector<Tensor> rows;
@@ -178,9 +179,9 @@ TEST_CASE("window attention by blocks has the gradients of the masked softmax ov
   const std::int64_t batch = 2, steps = 170;
   for (const std::int64_t window : {1, 20, 64, 80}) {
     CAPTURE(window);
-    const auto leaf = [&] { return random({batch, steps, 2, 4}).requires_grad_(); };
+    const auto leaf = [&] { return random_doubles({batch, steps, 2, 4}).requires_grad_(); };
     const std::vector<Tensor> in{leaf(), leaf(), leaf()};
-    const Tensor weight = random({batch, steps, 2, 4});
+    const Tensor weight = random_doubles({batch, steps, 2, 4});
     const WindowPlan plan(window, steps, 0, lengths({0, 0}), /*lengths_B=*/{}, torch::kFloat64);
     const Tensor output = plan.attend(in[0], in[1], in[2], /*ring=*/{}).output_BTHV;
     std::vector<Tensor> expected;
@@ -196,7 +197,7 @@ TEST_CASE("rotary positions turn each pair of channels by its angle") {
   torch::manual_seed(5);
   const std::int64_t width = 10;
   const Tensor positions = torch::tensor({{0, 1, 7}, {2000, 3, 64}}, torch::kInt64);
-  const Tensor x = random({2, 3, 2, width});
+  const Tensor x = random_doubles({2, 3, 2, width});
   const Tensor turned = Rotary(positions, width, torch::kFloat64).turn(x);
   for (std::int64_t b = 0; b < 2; ++b)
     for (std::int64_t t = 0; t < 3; ++t)
@@ -216,7 +217,7 @@ TEST_CASE("rotary positions turn each pair of channels by its angle") {
 TEST_CASE("a turn's gradient is the opposite turn, and half precision is turned in that of the angles") {
   torch::manual_seed(7);
   const Tensor positions = torch::tensor({{0, 1, 7}}, torch::kInt64);
-  const Tensor x = random({2, 3, 2, 10}).requires_grad_(), weight = random({2, 3, 2, 10});
+  const Tensor x = random_doubles({2, 3, 2, 10}).requires_grad_(), weight = random_doubles({2, 3, 2, 10});
   const Rotary forth(positions, 10, torch::kFloat64), back(-positions, 10, torch::kFloat64);
   const Tensor gradient = torch::autograd::grad({(forth.turn(x) * weight).sum()}, {x})[0];
   CHECK((gradient - back.turn(weight)).abs().max().item<double>() < 1e-12);
@@ -231,7 +232,7 @@ TEST_CASE("a turn's gradient is the opposite turn, and half precision is turned 
 
 TEST_CASE("l2_normalize gives unit vectors, and zero for zero with a finite gradient") {
   torch::manual_seed(6);
-  const Tensor x = random({4, 9});
+  const Tensor x = random_doubles({4, 9});
   CHECK((l2_normalize(x).norm(2, -1) - 1).abs().max().item<double>() < 1e-5);
   const Tensor zero = torch::zeros({9}, torch::kFloat64).requires_grad_();
   const Tensor normalised = l2_normalize(zero);
