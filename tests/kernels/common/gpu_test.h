@@ -31,7 +31,7 @@ constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 // ---- cases
 
 // Calls check(case) for every case on all processors, since most of the time goes into the references; `check` holds
-// `gpu_in_use` where it uses the GPU.
+// `gpu_in_use`, itself or by DeviceMemory, where it uses the GPU.
 inline std::mutex gpu_in_use;
 template <typename Case, typename Check>
 void check_each(const std::vector<Case>& cases, const Check& check) {
@@ -183,7 +183,8 @@ inline Numbers download(const DeviceBytes& buffer, Dtype dtype) { return decode(
 inline float* floats(DeviceBytes& buffer) { return reinterpret_cast<float*>(buffer.data()); }
 inline const float* floats(const DeviceBytes& buffer) { return reinterpret_cast<const float*>(buffer.data()); }
 
-// Where arrays of the host are read and written: as they are, by threads in turns; or as copies on the device.
+// Where arrays of the host are read and written: as they are, by threads in turns; or as copies on the device, of
+// which there is one set at a time.
 struct HostMemory {
   template <class T>
   T* operator()(std::vector<T>& host) const {
@@ -210,6 +211,7 @@ class DeviceMemory {
     void* host;
     DeviceBytes device;
   };
+  const std::lock_guard<std::mutex> lock_{gpu_in_use};
   std::vector<Array> arrays_;
 };
 

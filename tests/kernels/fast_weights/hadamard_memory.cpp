@@ -2,7 +2,6 @@
 
 #include <doctest/doctest.h>
 
-#include <mutex>
 #include <vector>
 
 #include "tests/kernels/fast_weights/hadamard_memory_case.h"
@@ -14,7 +13,6 @@ namespace {
 
 // Scratch, as what is written, begins as NaN.
 HadamardMemoryResult run_on_gpu(const HadamardMemoryProblem& given) {
-  const std::lock_guard lock(gpu_in_use);
   DeviceBytes h_alone, last_alone;
   const HadamardMemoryResult result =
       run_hadamard_memory<DeviceMemory>(given, [&](const HadamardMemory& memory, const float* d_h, const float* d_last,

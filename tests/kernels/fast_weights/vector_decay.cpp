@@ -2,7 +2,6 @@
 
 #include <doctest/doctest.h>
 
-#include <mutex>
 #include <vector>
 
 #include "tests/kernels/fast_weights/vector_decay_case.h"
@@ -13,7 +12,6 @@ using namespace engram::testing;
 namespace {
 
 VectorDecayResult run_on_gpu(const VectorDecayProblem& problem) {
-  const std::lock_guard lock(gpu_in_use);
   return run_vector_decay<DeviceMemory>(
       problem, [](const VectorDecay& decay, const float* d_output, float* output, const VectorDecayGradient& gradient) {
         vector_decay_forward(decay, output, nullptr);
