@@ -6,18 +6,19 @@
 #include <cmath>
 #include <complex>
 #include <cstddef>
+#include <numeric>
 #include <span>
 #include <vector>
 
-#include "tests/kernels/common/gpu_test.h"
-
 namespace engram::testing {
 
+using Complex = std::complex<double>;
+
 // The real and imaginary parts of complex numbers, whose gradient's parts are the slopes along each.
-inline std::span<double> parts_of(std::vector<std::complex<double>>& x) {
+inline std::span<double> parts_of(std::vector<Complex>& x) {
   return {reinterpret_cast<double*>(x.data()), 2 * x.size()};
 }
-inline std::span<const double> parts_of(const std::vector<std::complex<double>>& x) {
+inline std::span<const double> parts_of(const std::vector<Complex>& x) {
   return {reinterpret_cast<const double*>(x.data()), 2 * x.size()};
 }
 
@@ -40,11 +41,12 @@ void check_slopes(const std::vector<std::span<double>>& inputs, const std::vecto
     }
 }
 
-// sum(a b): a loss whose gradient with respect to a is b.
-inline double inner_product(const Numbers& a, const Numbers& b) {
-  double sum = 0;
-  for (std::size_t i = 0; i < a.size(); ++i) sum += a[i] * b[i];
-  return sum;
+// A loss whose gradient with respect to a is b.
+inline double inner_product(std::span<const double> a, std::span<const double> b) {
+  return std::inner_product(a.begin(), a.end(), b.begin(), 0.0);
+}
+inline double inner_product(const std::vector<Complex>& a, const std::vector<Complex>& b) {
+  return inner_product(parts_of(a), parts_of(b));
 }
 
 // What is behind a row's length, and must not count, as a number whose slope is 0.
