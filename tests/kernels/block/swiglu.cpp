@@ -1,11 +1,9 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
-#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <stdexcept>
-#include <string>
 #include <tuple>
 #include <utility>
 #include <vector>
@@ -17,19 +15,15 @@ using namespace engram::testing;
 
 namespace {
 
-bool skip_without_hopper() {
-  if (skip_without_gpu()) return true;
-  if (fused_swiglu_support(112, 512)) return false;
-  skip_case("no GPU of compute capability 9.0, or a build without sm_90a");
-  return true;
+bool skip_here() {
+  return skip_without_hopper([] { return fused_swiglu_support(112, 512); });
 }
 
 // Hidden units and their gradients are rounded once, and so are y and x's gradient: about 0.0017 each.
 constexpr double kForwardBound = 0.005, kBackwardBound = 0.008;
 
 void check(const SwiGluCase& c) {
-  const std::string name = c.name();
-  INFO(name);
+  INFO(c.name());
   SwiGluProblem problem(c);
   problem.forward();
   problem.backward();
@@ -40,7 +34,7 @@ void check(const SwiGluCase& c) {
   CHECK(errors.d_x.largest <= 2);
   if (c.rows <= 3000) {  // the reference's time
     problem.weight_gradient();
-    for (const SwiGluError& error : weight_errors(problem)) {
+    for (const ErrorsBesidePlain& error : weight_errors(problem)) {
       CHECK(error.relative <= kBackwardBound);
       CHECK(error.largest <= 2);
     }
@@ -52,7 +46,7 @@ void check(const SwiGluCase& c) {
             Numbers(c.rows * (c.stride - c.width), 0));
 }
 
-std::vector<std::vector<unsigned char>> results(SwiGluProblem& problem) {
+std::vector<Bytes> results(SwiGluProblem& problem) {
   problem.forward();
   problem.backward();
   problem.weight_gradient();
@@ -63,7 +57,7 @@ std::vector<std::vector<unsigned char>> results(SwiGluProblem& problem) {
 }  // namespace
 
 TEST_CASE("the fused SwiGLU and its gradients equal the formula's") {
-  if (skip_without_hopper()) return;
+  if (skip_here()) return;
   for (const std::int64_t rows : {1, 63, 64, 65, 191, 193, 1000, 2999, 49984}) check({rows, 100, 112, 512});
   for (const int stride : {16, 32, 48, 64, 80, 96, 112, 128})
     for (const int inner : {64, 192, 256, 512})
@@ -71,12 +65,12 @@ TEST_CASE("the fused SwiGLU and its gradients equal the formula's") {
 }
 
 TEST_CASE("NaN in one row of the fused SwiGLU reaches no other row") {
-  if (skip_without_hopper()) return;
+  if (skip_here()) return;
   constexpr int kRow = 70;
   SwiGluProblem problem({197, 100, 112, 128});
   const auto clean = results(problem);
-  std::fill_n(problem.x.begin() + kRow * problem.c.stride, problem.c.width, std::nan(""));
-  std::fill_n(problem.d_y.begin() + (kRow + 1) * problem.c.stride, problem.c.width, std::nan(""));
+  std::fill_n(problem.x.begin() + kRow * problem.c.stride, problem.c.width, kNaN);
+  std::fill_n(problem.d_y.begin() + (kRow + 1) * problem.c.stride, problem.c.width, kNaN);
   problem.upload_rows();
   const auto other = results(problem);
   const std::size_t row_bytes = 2 * problem.c.stride, begin = kRow * row_bytes, end = (kRow + 2) * row_bytes;
@@ -87,7 +81,7 @@ TEST_CASE("NaN in one row of the fused SwiGLU reaches no other row") {
 }
 
 TEST_CASE("the fused SwiGLU gives the same bits 1,000 times") {
-  if (skip_without_hopper()) return;
+  if (skip_here()) return;
   SwiGluProblem problem({1000, 100, 112, 512});
   CHECK(different_runs([&] {
           problem.poison_outputs();
@@ -96,7 +90,7 @@ TEST_CASE("the fused SwiGLU gives the same bits 1,000 times") {
 }
 
 TEST_CASE("the fused SwiGLU refuses other shapes") {
-  if (skip_without_hopper()) return;
+  if (skip_here()) return;
   for (const auto& [stride, inner] : {std::pair(112, 32), {112, 96}, {104, 64}, {144, 64}, {0, 64}, {112, 0}})
     CHECK(!fused_swiglu_support(stride, inner));
   const SwiGluProblem problem({3, 10, 16, 64});
@@ -112,7 +106,7 @@ TEST_CASE("the fused SwiGLU refuses other shapes") {
 }
 
 TEST_CASE("small shapes: fused SwiGLU") {  // what compute-sanitizer sees
-  if (skip_without_hopper()) return;
+  if (skip_here()) return;
   for (const SwiGluCase& c :
        {SwiGluCase{1, 100, 112, 64}, {130, 50, 64, 128}, {200, 100, 112, 320}, {65, 128, 128, 64}})
     check(c);

@@ -38,6 +38,15 @@ void check_each(const std::vector<Case>& cases, const Check& check) {
   parallel_for(cases.size(), [&](std::size_t i) { check(cases[i]); });
 }
 
+// True where support() says that kernels for Hopper's tensor cores cannot run: the case is then marked as skipped.
+template <class SupportOfKernels>
+bool skip_without_hopper(const SupportOfKernels& support) {
+  if (skip_without_gpu()) return true;
+  if (support()) return false;
+  skip_case("no GPU of compute capability 9.0, or a build without sm_90a");
+  return true;
+}
+
 // The parts one after the other: a case's name.
 template <class... Parts>
 std::string joined(const Parts&... parts) {
@@ -62,6 +71,7 @@ inline double rounded(double x, Dtype dtype) {
   const auto single = static_cast<float>(x);
   return dtype == Dtype::kFloat32 ? single : __bfloat162float(__float2bfloat16(single));
 }
+inline double to_bf16(double x) { return rounded(x, Dtype::kBfloat16); }
 
 // Standard normal numbers as `dtype` holds them.
 inline Numbers normals(Rng& rng, std::size_t size, Dtype dtype, double scale = 1) {
@@ -107,6 +117,14 @@ inline Numbers columns(const Numbers& x, std::int64_t stride, std::int64_t first
   Numbers y;
   for (std::size_t row = 0; row < x.size(); row += stride)
     y.insert(y.end(), x.begin() + row + first, x.begin() + row + first + width);
+  return y;
+}
+// Of these rows alone.
+inline Numbers rows_of(const Numbers& x, const std::vector<std::int64_t>& rows, std::int64_t stride, std::int64_t first,
+                       std::int64_t width) {
+  Numbers y;
+  for (const std::int64_t row : rows)
+    y.insert(y.end(), x.begin() + row * stride + first, x.begin() + row * stride + first + width);
   return y;
 }
 // `columns` of every row, `stride` apart with NaN between; of rows that `keeps` does not want NaN alone.
@@ -269,6 +287,23 @@ double relative_error(std::vector<Number> actual, const std::vector<Number>& exp
 inline double relative_error(const std::vector<float>& actual, const Numbers& expected) {
   if (actual.size() != expected.size()) throw std::invalid_argument(joined(actual.size(), " of ", expected.size()));
   return relative_error(Numbers(actual.begin(), actual.end()), expected);
+}
+
+// That, and the largest error as a multiple of the largest one of `plain`, which is computed in the same type step by
+// step, with where it is.
+struct ErrorsBesidePlain {
+  double relative, largest;
+  std::size_t at;
+};
+inline ErrorsBesidePlain errors_beside_plain(const Numbers& actual, const Numbers& expected, const Numbers& plain) {
+  double largest = 0, plain_largest = 0;
+  std::size_t at = 0;
+  for (std::size_t i = 0; i < expected.size(); ++i) {
+    const double error = std::abs(actual[i] - expected[i]);
+    if (!(error <= largest)) largest = error, at = i;
+    plain_largest = std::max(plain_largest, std::abs(plain[i] - expected[i]));
+  }
+  return {relative_error(actual, expected), largest == 0 ? 0 : largest / plain_largest, at};
 }
 
 // How many runs after the first do not give its bits.

@@ -1,4 +1,4 @@
-// A problem for the heads' kernels, on the host and on the device: for their tests and their timing.
+// A problem for the heads' kernels, on the host and on the device.
 #pragma once
 
 #include <doctest/doctest.h>
@@ -7,6 +7,7 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <numeric>
 #include <string>
 #include <vector>
 
@@ -24,9 +25,8 @@ inline const std::vector<MlpHeadsShape> kMlpHeadsRefused = {
     {1, 100, 112, kMlpHeadsHidden, 4, 1, 2}};
 
 inline std::string text(const MlpHeadsShape& s) {
-  return std::to_string(s.rows) + " rows of " + std::to_string(s.width) + " in " + std::to_string(s.stride) + ", " +
-         std::to_string(s.hidden) + " hidden units, " + std::to_string(s.heads) + " heads (" + std::to_string(s.kept) +
-         " kept) of " + std::to_string(s.outputs);
+  return joined(s.rows, " rows of ", s.width, " in ", s.stride, ", ", s.hidden, " hidden units, ", s.heads, " heads (",
+                s.kept, " kept) of ", s.outputs);
 }
 
 // Inputs that bfloat16 holds, so that an error is the computation's.
@@ -51,16 +51,56 @@ struct MlpHeadsProblem {
   }
 };
 
-// What the kernels are given, on the device.
-class MlpHeadsInputs {
+// What they make of it, on the host; empty what is of no interest. The weights' gradients are those of all kept heads.
+struct MlpHeadsResults {
+  Numbers output, first, second, d_x, d_bias;
+  Numbers d_first, d_second, d_output_rounded;
+  Numbers d_weight1, d_weight2, d_weight3;
+};
+
+// Everything that kernels for heads read and write, the latter NaN before a run.
+class HeadsOnDevice {
  public:
-  explicit MlpHeadsInputs(const MlpHeadsProblem& problem) : shape_(problem.shape) {
+  using Result = Numbers MlpHeadsResults::*;
+
+  explicit HeadsOnDevice(const MlpHeadsProblem& problem) : shape_(problem.shape) {
     x_ = upload(problem.x_MP, Dtype::kBfloat16);
     for (const MlpHeadReferenceWeights& w : problem.weights)
       for (const Numbers* parameter : {&w.weight1_ID, &w.bias1_I, &w.weight2_II, &w.bias2_I, &w.weight3_AI, &w.bias3_A})
         parameters_.push_back(upload(*parameter, Dtype::kFloat32));
     for (const Numbers& d : problem.d_output) d_output_.push_back(upload(d, Dtype::kFloat32));
+    const std::size_t rows = shape_.rows, outputs = shape_.output_stride();
+    for (const Result layer : {&MlpHeadsResults::first, &MlpHeadsResults::second}) writes_layer(layer, shape_.hidden);
+    writes(&MlpHeadsResults::output, shape_.heads * rows * outputs, Dtype::kFloat32);
+    writes(&MlpHeadsResults::d_x, rows * shape_.stride, Dtype::kBfloat16);
+    writes(&MlpHeadsResults::d_bias, shape_.kept * (2 * shape_.hidden + outputs), Dtype::kFloat32);
   }
+  virtual ~HeadsOnDevice() = default;
+
+  void run() {
+    for (Written& own : written_) poison(own.bytes, own.size, own.dtype);
+    forward();
+    if (shape_.kept > 0) backward();
+  }
+  std::vector<Bytes> bits() const {
+    std::vector<Bytes> all;
+    for (const Written& own : written_) all.push_back(own.bytes.to_host());
+    return all;
+  }
+  MlpHeadsResults results() const {
+    MlpHeadsResults r;
+    for (const Written& own : written_) r.*own.result = download(own.bytes, own.dtype);
+    return r;
+  }
+
+ protected:
+  virtual void forward() = 0;
+  virtual void backward() = 0;
+
+  void writes(Result result, std::size_t size, Dtype dtype) { written_.push_back({result, size, dtype, {}}); }
+  void writes_layer(Result result, int width) { writes(result, shape_.rows * shape_.kept * width, Dtype::kBfloat16); }
+  DeviceBytes& bytes(Result result) { return std::ranges::find(written_, result, &Written::result)->bytes; }
+  void* data(Result result) { return bytes(result).data(); }
 
   std::vector<MlpHeadWeights> weights() const {
     std::vector<MlpHeadWeights> weights;
@@ -70,76 +110,64 @@ class MlpHeadsInputs {
     }
     return weights;
   }
+  // Each head's own, as the kernels are given them.
+  void set_outputs(float* (&output_MA)[kMaxMlpHeads]) {
+    for (int head = 0; head < shape_.heads; ++head)
+      output_MA[head] = floats(bytes(&MlpHeadsResults::output)) + head * shape_.rows * shape_.output_stride();
+  }
+  void set_output_gradients(const float* (&d_output_MA)[kMaxMlpHeads]) const {
+    for (int head = 0; head < shape_.kept; ++head) d_output_MA[head] = floats(d_output_[head]);
+  }
 
- protected:
   MlpHeadsShape shape_;
   DeviceBytes x_;
+
+ private:
+  struct Written {
+    Result result;
+    std::size_t size;
+    Dtype dtype;
+    DeviceBytes bytes;
+  };
   std::vector<DeviceBytes> parameters_, d_output_;
+  std::vector<Written> written_;
 };
 
-// What they make of it, on the host; empty what is of no interest. The weights' gradients are those of all kept heads.
-struct MlpHeadsResults {
-  Numbers output, first, second, d_x, d_bias;
-  Numbers d_first, d_second, d_output_rounded;
-  Numbers d_weight1, d_weight2, d_weight3;
-};
-
-// Everything that the kernels read and write, the latter poisoned with NaN before a run.
-class MlpHeadsOnDevice : public MlpHeadsInputs {
+class MlpHeadsOnDevice : public HeadsOnDevice {
  public:
-  explicit MlpHeadsOnDevice(const MlpHeadsProblem& problem) : MlpHeadsInputs(problem) { poison_all(); }
-
-  void poison_all() {
-    const std::size_t rows = shape_.rows, kept = shape_.kept, outputs = shape_.output_stride();
-    poison(packed, mlp_heads_packed_bytes(shape_));
-    poison(masks, mlp_heads_mask_bytes(shape_));
-    poison(scratch, mlp_heads_backward_scratch_bytes(shape_));
-    for (DeviceBytes* hidden : {&first, &second, &d_first, &d_second})
-      poison(*hidden, rows * kept * shape_.hidden, Dtype::kBfloat16);
-    poison(d_output_rounded, rows * kept * outputs, Dtype::kBfloat16);
-    poison(output, shape_.heads * rows * outputs, Dtype::kFloat32);
-    poison(d_x, rows * shape_.stride, Dtype::kBfloat16);
-    poison(d_bias, kept * (2 * shape_.hidden + outputs), Dtype::kFloat32);
-  }
-  void pack(cudaStream_t stream = nullptr) { mlp_heads_pack(shape_, weights(), packed.data(), stream); }
-  void forward(cudaStream_t stream = nullptr) {
-    MlpHeadsForward arguments{shape_, x_.data(), packed.data(), first.data(), second.data(), masks.data(), {}};
-    for (int head = 0; head < shape_.heads; ++head)
-      arguments.output_MA[head] = floats(output) + head * shape_.rows * shape_.output_stride();
-    mlp_heads_forward(arguments, stream);
-  }
-  void backward(cudaStream_t stream = nullptr) {
-    MlpHeadsBackward arguments{shape_,          packed.data(),           masks.data(), {}, d_first.data(),
-                               d_second.data(), d_output_rounded.data(), d_x.data()};
-    for (int head = 0; head < shape_.kept; ++head) arguments.d_output_MA[head] = floats(d_output_[head]);
-    mlp_heads_backward(arguments, scratch.data(), stream);
-  }
-  void bias_sums(cudaStream_t stream = nullptr) {
-    add_up({mlp_heads_bias_sum(shape_, scratch.data(), floats(d_bias))}, stream);
-  }
-  void run() {
-    poison_all();
-    pack();
-    forward();
-    if (shape_.kept == 0) return;
-    backward();
-    bias_sums();
-  }
-  std::vector<std::vector<unsigned char>> bits() const {
-    return {first.to_host(),    second.to_host(), output.to_host(), d_first.to_host(),
-            d_second.to_host(), d_x.to_host(),    d_bias.to_host(), d_output_rounded.to_host()};
-  }
-  MlpHeadsResults results() const {
-    constexpr Dtype kBf16 = Dtype::kBfloat16, kFloat = Dtype::kFloat32;
-    MlpHeadsResults r;
-    r.output = download(output, kFloat), r.d_bias = download(d_bias, kFloat), r.d_x = download(d_x, kBf16);
-    r.first = download(first, kBf16), r.second = download(second, kBf16);
-    r.d_first = download(d_first, kBf16), r.d_second = download(d_second, kBf16);
-    r.d_output_rounded = download(d_output_rounded, kBf16);
-    return r;
+  explicit MlpHeadsOnDevice(const MlpHeadsProblem& problem) : HeadsOnDevice(problem) {
+    for (const Result layer : {&MlpHeadsResults::d_first, &MlpHeadsResults::d_second})
+      writes_layer(layer, shape_.hidden);
+    writes_layer(&MlpHeadsResults::d_output_rounded, shape_.output_stride());
   }
 
-  DeviceBytes packed, masks, scratch, first, second, output, d_first, d_second, d_output_rounded, d_x, d_bias;
+ private:
+  void forward() override {
+    poison(packed_, mlp_heads_packed_bytes(shape_));
+    poison(masks_, mlp_heads_mask_bytes(shape_));
+    mlp_heads_pack(shape_, weights(), packed_.data(), nullptr);
+    MlpHeadsForward arguments{
+        shape_,        x_.data(), packed_.data(), data(&MlpHeadsResults::first), data(&MlpHeadsResults::second),
+        masks_.data(), {}};
+    set_outputs(arguments.output_MA);
+    mlp_heads_forward(arguments, nullptr);
+  }
+  void backward() override {
+    poison(scratch_, mlp_heads_backward_scratch_bytes(shape_));
+    MlpHeadsBackward arguments{shape_,
+                               packed_.data(),
+                               masks_.data(),
+                               {},
+                               data(&MlpHeadsResults::d_first),
+                               data(&MlpHeadsResults::d_second),
+                               data(&MlpHeadsResults::d_output_rounded),
+                               data(&MlpHeadsResults::d_x)};
+    set_output_gradients(arguments.d_output_MA);
+    mlp_heads_backward(arguments, scratch_.data(), nullptr);
+    add_up({mlp_heads_bias_sum(shape_, scratch_.data(), floats(bytes(&MlpHeadsResults::d_bias)))}, nullptr);
+  }
+
+  DeviceBytes packed_, masks_, scratch_;
 };
 
 // Results against the reference on some of the rows. `worst` in the order forward, backward: RMS(error) over
@@ -158,35 +186,22 @@ inline MlpHeadsErrors mlp_heads_errors(const MlpHeadsProblem& problem, const Mlp
   MlpHeadsErrors errors;
   const auto compare = [&](const char* name, int head, const Numbers& actual, const Numbers& expected,
                            const Numbers& plain, bool backward) {
-    double largest = 0, plain_largest = 0;
-    std::size_t at = 0;
-    for (std::size_t i = 0; i < expected.size(); ++i) {
-      const double error = std::abs(actual[i] - expected[i]);
-      if (!(error <= largest)) largest = error, at = i;
-      plain_largest = std::max(plain_largest, std::abs(plain[i] - expected[i]));
-    }
-    const double error = relative_error(actual, expected), ratio = largest == 0 ? 0 : largest / plain_largest;
+    const auto [error, largest, at] = errors_beside_plain(actual, expected, plain);
     const auto keep_worst = [](double& worst, double value) {
       if (!(value <= worst)) worst = value;
     };
     keep_worst(backward ? errors.backward : errors.forward, error);
-    keep_worst(backward ? errors.backward_largest : errors.forward_largest, ratio);
-    if (!(error <= (backward ? kMlpHeadsBackwardError : kMlpHeadsForwardError)) || !(ratio <= kMlpHeadsLargest)) {
+    keep_worst(backward ? errors.backward_largest : errors.forward_largest, largest);
+    if (!(error <= (backward ? kMlpHeadsBackwardError : kMlpHeadsForwardError)) || !(largest <= kMlpHeadsLargest)) {
       const std::size_t columns = std::max<std::size_t>(1, expected.size() / rows.size());
-      errors.where += std::string("\n") + name + " of head " + std::to_string(head) + ": " + std::to_string(error) +
-                      ", largest " + std::to_string(ratio) + " times plain, at " + std::to_string(at / columns) + ", " +
-                      std::to_string(at % columns) + " " + std::to_string(actual[at]) + " instead of " +
-                      std::to_string(expected[at]);
+      errors.where += joined("\n", name, " of head ", head, ": ", error, ", largest ", largest, " times plain, at ",
+                             at / columns, ", ", at % columns, " ", actual[at], " instead of ", expected[at]);
     }
   };
   const auto of_rows = [&](const Numbers& x, std::int64_t stride, std::int64_t first, std::int64_t width) {
-    Numbers y;
-    for (const std::int64_t row : rows)
-      y.insert(y.end(), x.begin() + row * stride + first, x.begin() + row * stride + first + width);
-    return y;
+    return rows_of(x, rows, stride, first, width);
   };
   const auto exact = [](double x) { return x; };
-  const auto to_bf16 = [](double x) { return rounded(x, Dtype::kBfloat16); };
   const auto all_rounded = [&](Numbers x) {
     std::transform(x.begin(), x.end(), x.begin(), to_bf16);
     return x;
@@ -268,25 +283,66 @@ inline MlpHeadsErrors mlp_heads_errors(const MlpHeadsProblem& problem, const Mlp
   return errors;
 }
 
-inline void check_mlp_heads_errors(const MlpHeadsErrors& errors) {
-  INFO(errors.where);
+inline std::vector<std::int64_t> all_rows(const MlpHeadsShape& shape) {
+  std::vector<std::int64_t> rows(shape.rows);
+  std::iota(rows.begin(), rows.end(), 0);
+  return rows;
+}
+// `distance` apart, and the last ones.
+inline std::vector<std::int64_t> some_rows(const MlpHeadsShape& shape, std::int64_t distance) {
+  std::vector<std::int64_t> rows;
+  for (std::int64_t row = 0; row < shape.rows; ++row)
+    if (row % distance == 0 || row + 4 >= shape.rows) rows.push_back(row);
+  return rows;
+}
+
+template <class OnDevice>
+void check_heads(const MlpHeadsShape& shape, const std::vector<std::int64_t>& rows) {
+  const MlpHeadsProblem problem(shape);
+  OnDevice device(problem);
+  device.run();
+  const MlpHeadsErrors errors = mlp_heads_errors(problem, device.results(), rows);
+  INFO(text(shape), errors.where);
   CHECK(errors.forward <= kMlpHeadsForwardError);
   CHECK(errors.backward <= kMlpHeadsBackwardError);
   CHECK(errors.forward_largest <= kMlpHeadsLargest);
   CHECK(errors.backward_largest <= kMlpHeadsLargest);
 }
 
-inline std::vector<std::int64_t> all_rows(const MlpHeadsShape& shape) {
-  std::vector<std::int64_t> rows(shape.rows);
-  for (std::int64_t row = 0; row < shape.rows; ++row) rows[row] = row;
-  return rows;
+// NaN in a row of x and of all gradients reaches that row alone.
+template <class OnDevice>
+void check_nan_in_a_row(const MlpHeadsShape& shape) {
+  constexpr int kRow = 70;
+  MlpHeadsProblem problem(shape);
+  const auto results = [&] {
+    OnDevice device(problem);
+    device.run();
+    return device.results();
+  };
+  const MlpHeadsResults clean = results();
+  std::fill_n(problem.x_MP.begin() + kRow * shape.stride, shape.width, kNaN);
+  for (Numbers& d : problem.d_output) std::fill_n(d.begin() + kRow * shape.output_stride(), shape.outputs, kNaN);
+  const MlpHeadsResults dirty = results();
+  const auto check = [&](const Numbers& before, const Numbers& after) {
+    const std::size_t columns = before.size() / shape.rows;
+    CHECK(equal_but_for(before, after, columns, kRow, kRow + 1));
+    CHECK(std::isnan(after[columns * kRow]));
+  };
+  for (const auto layer : {&MlpHeadsResults::first, &MlpHeadsResults::second, &MlpHeadsResults::d_first,
+                           &MlpHeadsResults::d_second, &MlpHeadsResults::d_x})
+    if (!(clean.*layer).empty()) check(clean.*layer, dirty.*layer);
+  const std::int64_t own = shape.rows * shape.output_stride();
+  for (int head = 0; head < shape.heads; ++head)
+    check(part(clean.output, head * own, own), part(dirty.output, head * own, own));
 }
-// 61 apart, and the last ones.
-inline std::vector<std::int64_t> some_rows(const MlpHeadsShape& shape, std::int64_t distance) {
-  std::vector<std::int64_t> rows;
-  for (std::int64_t row = 0; row < shape.rows; ++row)
-    if (row % distance == 0 || row + 4 >= shape.rows) rows.push_back(row);
-  return rows;
+
+template <class OnDevice>
+void check_same_bits(const MlpHeadsShape& shape) {
+  OnDevice device{MlpHeadsProblem(shape)};
+  CHECK(different_runs([&] {
+          device.run();
+          return device.bits();
+        }) == 0);
 }
 
 }  // namespace engram::testing
