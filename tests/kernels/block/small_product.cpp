@@ -3,9 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
-#include <limits>
 #include <mutex>
-#include <string>
 #include <vector>
 
 #include "tests/kernels/block/small_product_case.h"
@@ -15,22 +13,30 @@ using namespace engram::testing;
 
 namespace {
 
-// Sums of at most 512 products in float, rounded once.
-void check(const SmallProductCase& shape) {
-  const SmallProductProblem problem(shape);
+template <class OnDevice, class Problem>
+void check_problem(const Problem& problem, double tolerance) {
   Numbers actual;
   bool untouched = false;
   {
     const std::lock_guard lock(gpu_in_use);
-    actual = SmallProductOnDevice(problem).result(untouched);
+    actual = OnDevice(problem).run().matrix(untouched);
   }
-  const Numbers expected = problem.expected();
-  const double error = relative_error(actual, expected);
+  const double error = relative_error(actual, problem.expected());
   const std::lock_guard lock(gpu_in_use);  // doctest's reports too
-  const std::string name = text(shape);
-  INFO(name);
+  INFO(text(problem.shape));
   CHECK(untouched);
-  CHECK(error <= rounded_once(Dtype::kBfloat16));
+  CHECK(error <= tolerance);
+}
+
+// Sums of at most 512 products in float, rounded once.
+void check(const SmallProductCase& shape) {
+  check_problem<SmallProductOnDevice>(SmallProductProblem(shape), rounded_once(Dtype::kBfloat16));
+}
+
+// The tensor cores add the products of 16 rows at a time to a sum in float, and cut off what does not fit.
+void check_gradient(const SmallGradientCase& shape) {
+  const std::int64_t additions = (std::min(shape.rows, small_gradient_part_rows(shape.rows)) + 15) / 16;
+  check_problem<SmallGradientOnDevice>(SmallGradientProblem(shape), static_cast<double>(additions) * 0x1p-23);
 }
 
 // Both forms of B, with and without bias and relu.
@@ -66,9 +72,9 @@ TEST_CASE("small products: NaN in a row reaches no other") {
   for (const SmallProductCase& shape : forms(150, 112, 72, 0)) {
     SmallProductProblem problem(shape);
     bool untouched = false;
-    const Numbers clean = SmallProductOnDevice(problem).result(untouched);
-    problem.a[kRow * problem.a_stride() + 3] = std::numeric_limits<double>::quiet_NaN();
-    const Numbers dirty = SmallProductOnDevice(problem).result(untouched);
+    const Numbers clean = SmallProductOnDevice(problem).run().matrix(untouched);
+    problem.a[kRow * problem.a_stride() + 3] = kNaN;
+    const Numbers dirty = SmallProductOnDevice(problem).run().matrix(untouched);
     CHECK(equal_but_for(clean, dirty, shape.columns, kRow, kRow + 1));
     for (int n = 0; n < shape.columns; ++n) CHECK(std::isnan(dirty[kRow * shape.columns + n]));
   }
@@ -78,35 +84,12 @@ TEST_CASE("small products give the same bits 1,000 times, and a row's whatever t
   if (skip_without_gpu()) return;
   const SmallProductProblem problem({704, 320, 192, true, true, true});
   SmallProductOnDevice device(problem);
-  CHECK(different_runs([&] { return std::vector<std::vector<unsigned char>>{device.run()}; }) == 0);
+  CHECK(different_runs([&] { return device.run().bits(); }) == 0);
   SmallProductProblem first = problem;
   first.shape.rows = 100;
   bool untouched = false;
-  CHECK(SmallProductOnDevice(first).result(untouched) == part(device.result(untouched), 0, 100 * 192));
+  CHECK(SmallProductOnDevice(first).run().matrix(untouched) == part(device.run().matrix(untouched), 0, 100 * 192));
 }
-
-namespace {
-
-// The tensor cores add the products of 16 rows at a time to a sum in float, and cut off what does not fit.
-void check_gradient(const SmallGradientCase& shape) {
-  const SmallGradientProblem problem(shape);
-  Numbers actual;
-  bool untouched = false;
-  {
-    const std::lock_guard lock(gpu_in_use);
-    actual = SmallGradientOnDevice(problem).result(untouched);
-  }
-  const Numbers expected = problem.expected();
-  const double error = relative_error(actual, expected);
-  const std::lock_guard lock(gpu_in_use);
-  const std::string name = text(shape);
-  INFO(name);
-  CHECK(untouched);
-  const std::int64_t additions = (std::min(shape.rows, small_gradient_part_rows(shape.rows)) + 15) / 16;
-  CHECK(error <= static_cast<double>(additions) * 0x1p-23);
-}
-
-}  // namespace
 
 TEST_CASE("small gradients of every size against double precision") {
   if (skip_without_gpu()) return;
@@ -123,7 +106,7 @@ TEST_CASE("small gradients of every size against double precision") {
 TEST_CASE("small gradients give the same bits 1,000 times") {
   if (skip_without_gpu()) return;
   SmallGradientOnDevice device(SmallGradientProblem({3776, 192, 64}));
-  CHECK(different_runs([&] { return std::vector<std::vector<unsigned char>>{device.run()}; }) == 0);
+  CHECK(different_runs([&] { return device.run().bits(); }) == 0);
 }
 
 // Few and small, so that compute-sanitizer can watch them.

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <algorithm>
-#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -21,10 +20,50 @@ struct SmallProductCase {
 };
 
 inline std::string text(const SmallProductCase& c) {
-  return std::to_string(c.rows) + " x " + std::to_string(c.inner) + " x " + std::to_string(c.columns) +
-         (c.b_transposed ? " transposed" : "") + (c.biased ? " biased" : "") + (c.relu ? " relu" : "") + " gap " +
-         std::to_string(c.gap);
+  return joined(c.rows, " x ", c.inner, " x ", c.columns, c.b_transposed ? " transposed" : "",
+                c.biased ? " biased" : "", c.relu ? " relu" : "", " gap ", c.gap);
 }
+
+// Rows of `width`, with NaN in the gaps between them.
+inline Numbers normals_with_gaps(Rng& rng, std::int64_t rows, int width, int gap) {
+  Numbers x = normals(rng, rows * (width + gap), Dtype::kBfloat16);
+  for (std::size_t i = 0; i < x.size(); ++i)
+    if (static_cast<int>(i % (width + gap)) >= width) x[i] = kNaN;
+  return x;
+}
+
+// What a kernel writes: a matrix with its gaps and some elements after it, NaN before a run.
+class SmallOutput {
+ public:
+  SmallOutput(std::int64_t rows, int columns, int stride, Dtype dtype)
+      : size_(rows * stride), columns_(columns), stride_(stride), dtype_(dtype) {}
+
+  void* poisoned() {
+    poison(bytes_, size_ + kAfter, dtype_);
+    return bytes_.data();
+  }
+  Bytes bits() const { return bytes_.to_host(); }
+  // The matrix alone; `untouched`: nothing is written outside of it.
+  Numbers matrix(bool& untouched) const {
+    Bytes bytes = bits();
+    const std::size_t element_bytes = dtype_bytes(dtype_);
+    untouched = true;
+    for (std::size_t i = 0; i < bytes.size(); ++i) {
+      const std::size_t element = i / element_bytes;
+      const bool inside = element < size_ && static_cast<int>(element % stride_) < columns_;
+      if (!inside && bytes[i] != 0xff) untouched = false;
+    }
+    bytes.resize(element_bytes * size_);
+    return decode(bytes, dtype_, columns_, stride_);
+  }
+
+ private:
+  static constexpr std::size_t kAfter = 4096;
+  std::size_t size_;
+  int columns_, stride_;
+  Dtype dtype_;
+  DeviceBytes bytes_;
+};
 
 // Operands, with NaN between the rows, and the result in double precision.
 struct SmallProductProblem {
@@ -33,15 +72,9 @@ struct SmallProductProblem {
 
   explicit SmallProductProblem(const SmallProductCase& c) : shape(c) {
     Rng rng(17, Purpose::kTest, 33, static_cast<std::uint64_t>(c.rows));
-    a = normals(rng, c.rows * a_stride(), Dtype::kBfloat16);
-    b = normals(rng, static_cast<std::size_t>(b_rows()) * b_stride(), Dtype::kBfloat16);
+    a = normals_with_gaps(rng, c.rows, c.inner, c.gap);
+    b = normals_with_gaps(rng, b_rows(), c.b_transposed ? c.inner : c.columns, c.gap);
     if (c.biased) bias = normals(rng, c.columns, Dtype::kBfloat16);
-    const auto gaps = [](Numbers& x, int width, int stride) {
-      for (std::size_t i = 0; i < x.size(); ++i)
-        if (static_cast<int>(i % stride) >= width) x[i] = std::nan("");
-    };
-    gaps(a, c.inner, a_stride());
-    gaps(b, c.b_transposed ? c.inner : c.columns, b_stride());
   }
 
   int a_stride() const { return shape.inner + shape.gap; }
@@ -69,7 +102,7 @@ class SmallProductOnDevice {
       : a_(upload(p.a, Dtype::kBfloat16)),
         b_(upload(p.b, Dtype::kBfloat16)),
         bias_(upload(p.bias, Dtype::kBfloat16)),
-        size_(p.shape.rows * p.c_stride()),
+        c_(p.shape.rows, p.shape.columns, p.c_stride(), Dtype::kBfloat16),
         product_{.rows = p.shape.rows,
                  .inner = p.shape.inner,
                  .columns = p.shape.columns,
@@ -83,30 +116,15 @@ class SmallProductOnDevice {
                  .c = nullptr,
                  .c_stride = p.c_stride()} {}
 
-  // C with its gaps and some elements after it, poisoned before it is written.
-  std::vector<unsigned char> run() {
-    poison(c_, size_ + kAfter, Dtype::kBfloat16);
-    product_.c = c_.data();
+  const SmallOutput& run() {
+    product_.c = c_.poisoned();
     small_product(product_, nullptr);
-    return c_.to_host();
-  }
-  // As run(), checked to be untouched outside the matrix: C [rows, columns].
-  Numbers result(bool& untouched) {
-    std::vector<unsigned char> bytes = run();
-    untouched = true;
-    for (std::size_t i = 0; i < bytes.size(); ++i) {
-      const std::size_t element = i / 2;
-      const bool inside = element < size_ && static_cast<int>(element % product_.c_stride) < product_.columns;
-      if (!inside && bytes[i] != 0xff) untouched = false;
-    }
-    bytes.resize(2 * size_);
-    return decode(bytes, Dtype::kBfloat16, product_.columns, product_.c_stride);
+    return c_;
   }
 
  private:
-  static constexpr std::size_t kAfter = 4096;
-  DeviceBytes a_, b_, bias_, c_;
-  std::size_t size_;
+  DeviceBytes a_, b_, bias_;
+  SmallOutput c_;
   SmallProduct product_;
 };
 
@@ -117,8 +135,7 @@ struct SmallGradientCase {
 };
 
 inline std::string text(const SmallGradientCase& c) {
-  return std::to_string(c.rows) + " rows of " + std::to_string(c.outputs) + " and " + std::to_string(c.inputs) +
-         " gap " + std::to_string(c.gap);
+  return joined(c.rows, " rows of ", c.outputs, " and ", c.inputs, " gap ", c.gap);
 }
 
 // As SmallProductProblem, for small_gradient().
@@ -128,14 +145,8 @@ struct SmallGradientProblem {
 
   explicit SmallGradientProblem(const SmallGradientCase& c) : shape(c) {
     Rng rng(17, Purpose::kTest, 34, static_cast<std::uint64_t>(c.rows));
-    const auto rows_of = [&](int width) {
-      Numbers x = normals(rng, c.rows * (width + c.gap), Dtype::kBfloat16);
-      for (std::size_t i = 0; i < x.size(); ++i)
-        if (static_cast<int>(i % (width + c.gap)) >= width) x[i] = std::nan("");
-      return x;
-    };
-    a = rows_of(c.outputs);
-    b = rows_of(c.inputs);
+    a = normals_with_gaps(rng, c.rows, c.outputs, c.gap);
+    b = normals_with_gaps(rng, c.rows, c.inputs, c.gap);
   }
 
   // All parts, one after the other.
@@ -156,7 +167,8 @@ class SmallGradientOnDevice {
   explicit SmallGradientOnDevice(const SmallGradientProblem& p)
       : a_(upload(p.a, Dtype::kBfloat16)),
         b_(upload(p.b, Dtype::kBfloat16)),
-        size_(static_cast<std::size_t>(small_gradient_parts(p.shape.rows)) * p.shape.outputs * p.shape.inputs),
+        parts_(std::int64_t{small_gradient_parts(p.shape.rows)} * p.shape.outputs, p.shape.inputs, p.shape.inputs,
+               Dtype::kFloat32),
         gradient_{.rows = p.shape.rows,
                   .outputs = p.shape.outputs,
                   .inputs = p.shape.inputs,
@@ -166,25 +178,15 @@ class SmallGradientOnDevice {
                   .b_stride = p.shape.inputs + p.shape.gap,
                   .parts = nullptr} {}
 
-  // The parts and some elements after them, poisoned before they are written.
-  std::vector<unsigned char> run() {
-    poison(parts_, size_ + kAfter, Dtype::kFloat32);
-    gradient_.parts = reinterpret_cast<float*>(parts_.data());
+  const SmallOutput& run() {
+    gradient_.parts = static_cast<float*>(parts_.poisoned());
     small_gradient(gradient_, nullptr);
-    return parts_.to_host();
-  }
-  Numbers result(bool& untouched) {
-    std::vector<unsigned char> bytes = run();
-    untouched = std::all_of(bytes.begin() + static_cast<std::ptrdiff_t>(4 * size_), bytes.end(),
-                            [](unsigned char byte) { return byte == 0xff; });
-    bytes.resize(4 * size_);
-    return decode(bytes, Dtype::kFloat32, static_cast<int>(gradient_.inputs), static_cast<int>(gradient_.inputs));
+    return parts_;
   }
 
  private:
-  static constexpr std::size_t kAfter = 4096;
-  DeviceBytes a_, b_, parts_;
-  std::size_t size_;
+  DeviceBytes a_, b_;
+  SmallOutput parts_;
   SmallGradient gradient_;
 };
 
