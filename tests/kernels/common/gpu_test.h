@@ -127,7 +127,7 @@ inline Numbers rows_of(const Numbers& x, const std::vector<std::int64_t>& rows, 
     y.insert(y.end(), x.begin() + row * stride + first, x.begin() + row * stride + first + width);
   return y;
 }
-// `columns` of every row, `stride` apart with NaN between; of rows that `keeps` does not want NaN alone.
+// `columns` of every row, `stride` apart with NaN between; of a row that keeps(row) does not want NaN alone.
 template <class Keeps>
 Numbers spread(const Numbers& x, std::int64_t columns, std::int64_t stride, const Keeps& keeps) {
   const std::size_t rows = x.size() / columns;
@@ -135,6 +135,9 @@ Numbers spread(const Numbers& x, std::int64_t columns, std::int64_t stride, cons
   for (std::size_t row = 0; row < rows; ++row)
     if (keeps(row)) std::copy_n(x.begin() + row * columns, columns, y.begin() + row * stride);
   return y;
+}
+inline Numbers spread(const Numbers& x, std::int64_t columns, std::int64_t stride) {
+  return spread(x, columns, stride, [](std::size_t) { return true; });
 }
 
 // Numbers as bytes of `dtype`, and back: rows of `columns`, `stride` elements apart.
@@ -274,13 +277,17 @@ double root_mean_square(const std::vector<Number>& x) {
   return x.empty() ? 0 : std::sqrt(squares / static_cast<double>(x.size()));
 }
 
+template <class Number>
+double root_mean_square_error(std::vector<Number> actual, const std::vector<Number>& expected) {
+  actual.resize(expected.size());
+  for (std::size_t i = 0; i < expected.size(); ++i) actual[i] -= expected[i];
+  return root_mean_square(actual);
+}
 // RMS(actual - expected) / RMS(expected), or over `least` where that is more; NaN where anything is NaN. Zero expected
 // wants zero.
 template <class Number>
-double relative_error(std::vector<Number> actual, const std::vector<Number>& expected, double least = 0) {
-  actual.resize(expected.size());
-  for (std::size_t i = 0; i < expected.size(); ++i) actual[i] -= expected[i];
-  const double error = root_mean_square(actual);
+double relative_error(const std::vector<Number>& actual, const std::vector<Number>& expected, double least = 0) {
+  const double error = root_mean_square_error(actual, expected);
   return error == 0 ? 0 : error / std::max(root_mean_square(expected), least);
 }
 // Of as many floats as are expected.
@@ -289,8 +296,11 @@ inline double relative_error(const std::vector<float>& actual, const Numbers& ex
   return relative_error(Numbers(actual.begin(), actual.end()), expected);
 }
 
-// That, and the largest error as a multiple of the largest one of `plain`, which is computed in the same type step by
-// step, with where it is.
+// The worst error so far; what is no number is worst of all.
+inline void keep_worst(double& worst, double error) { worst = std::isnan(error) ? INFINITY : std::max(worst, error); }
+
+// The relative error, and the largest error as a multiple of the largest one of `plain`, which is computed in the same
+// type step by step, with where it is.
 struct ErrorsBesidePlain {
   double relative, largest;
   std::size_t at;
@@ -299,8 +309,9 @@ inline ErrorsBesidePlain errors_beside_plain(const Numbers& actual, const Number
   double largest = 0, plain_largest = 0;
   std::size_t at = 0;
   for (std::size_t i = 0; i < expected.size(); ++i) {
-    const double error = std::abs(actual[i] - expected[i]);
-    if (!(error <= largest)) largest = error, at = i;
+    const double error = std::abs(actual[i] - expected[i]), before = largest;
+    keep_worst(largest, error);
+    if (largest > before) at = i;
     plain_largest = std::max(plain_largest, std::abs(plain[i] - expected[i]));
   }
   return {relative_error(actual, expected), largest == 0 ? 0 : largest / plain_largest, at};

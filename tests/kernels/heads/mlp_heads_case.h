@@ -187,9 +187,6 @@ inline MlpHeadsErrors mlp_heads_errors(const MlpHeadsProblem& problem, const Mlp
   const auto compare = [&](const char* name, int head, const Numbers& actual, const Numbers& expected,
                            const Numbers& plain, bool backward) {
     const auto [error, largest, at] = errors_beside_plain(actual, expected, plain);
-    const auto keep_worst = [](double& worst, double value) {
-      if (!(value <= worst)) worst = value;
-    };
     keep_worst(backward ? errors.backward : errors.forward, error);
     keep_worst(backward ? errors.backward_largest : errors.forward_largest, largest);
     if (!(error <= (backward ? kMlpHeadsBackwardError : kMlpHeadsForwardError)) || !(largest <= kMlpHeadsLargest)) {
