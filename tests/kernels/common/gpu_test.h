@@ -220,6 +220,12 @@ class DeviceMemory {
     arrays_.push_back({host.data(), DeviceBytes(bytes_of(host))});
     return reinterpret_cast<T*>(arrays_.back().device.data());
   }
+  // Fills the copy of an array with NaN.
+  template <class T>
+  void poison(const std::vector<T>& host) {
+    for (Array& array : arrays_)
+      if (array.host == host.data()) engram::testing::poison(array.device, array.device.size());
+  }
   // Waits, and copies everything back, also what was only read.
   void fetch() const {
     check_cuda(cudaDeviceSynchronize(), "run");

@@ -4,8 +4,6 @@
 
 #include <cmath>
 #include <cstddef>
-#include <cstdint>
-#include <mutex>
 #include <vector>
 
 #include "tests/kernels/recurrences/linear_recurrence_case.h"
@@ -18,53 +16,54 @@ namespace {
 // The device's copy of a problem.
 class DeviceRecurrence {
  public:
-  DeviceRecurrence(const RecurrenceCase& c, RecurrenceImages& images) : case_(c), images_(images) {
-    for (const Image* image : images.all()) buffers_.emplace_back(image->bytes);
-    length_B_ = DeviceBuffer<std::int64_t>(images.length_B);
-    scratch_ = DeviceBytes(images.scratch);
-  }
+  DeviceRecurrence(const RecurrenceCase& c, RecurrenceImages& images)
+      : images_(images),
+        given_{c.batch,
+               c.time,
+               c.width,
+               c.number,
+               c.constant,
+               images.a.tensor(memory_),
+               images.h0.tensor(memory_),
+               c.ragged ? memory_(images.length_B) : nullptr},
+        b_(images.b.tensor(memory_)),
+        h_(images.h.tensor(memory_)),
+        last_(images.last.tensor(memory_)),
+        output_{h_, images.d_h.tensor(memory_), images.d_last.tensor(memory_)},
+        gradient_{images.d_a.tensor(memory_), images.d_b.tensor(memory_), images.d_h0.tensor(memory_)},
+        scratch_(images.scratch) {}
 
   void run(cudaStream_t stream) {
-    linear_recurrence_forward(recurrence(), tensor(kB), tensor(kH), tensor(kLast), stream);
-    linear_recurrence_backward(recurrence(), {tensor(kH), tensor(kDh), tensor(kDLast)},
-                               {tensor(kDa), tensor(kDb), tensor(kDh0)}, scratch_.data(), stream);
+    linear_recurrence_forward(given_, b_, h_, last_, stream);
+    linear_recurrence_backward(given_, output_, gradient_, scratch_.data(), stream);
   }
   // What the kernels write becomes NaN.
   void poison_all() {
-    for (const Which which : {kH, kLast, kDa, kDb, kDh0}) poison(buffers_[which], buffers_[which].size());
+    for (const Image* image : images_.written()) memory_.poison(image->bytes);
     poison(scratch_, scratch_.size());
   }
-  std::vector<Bytes> written() const {
+  void fetch() { memory_.fetch(); }
+  std::vector<Bytes> written() {
+    fetch();
     std::vector<Bytes> bytes;
-    for (const Which which : {kH, kLast, kDa, kDb, kDh0}) bytes.push_back(buffers_[which].to_host());
+    for (const Image* image : images_.written()) bytes.push_back(image->bytes);
     return bytes;
-  }
-  void download() {
-    check_cuda(cudaDeviceSynchronize(), "run");
-    for (std::size_t i = 0; i < buffers_.size(); ++i) images_.all()[i]->bytes = buffers_[i].to_host();
   }
 
  private:
-  enum Which { kA, kB, kH0, kH, kLast, kDh, kDLast, kDa, kDb, kDh0 };  // the order of RecurrenceImages::all()
-
-  void* tensor(Which which) { return images_.all()[which]->tensor(buffers_[which].data()); }
-  LinearRecurrence recurrence() {
-    return {case_.batch,    case_.time, case_.width, case_.number,
-            case_.constant, tensor(kA), tensor(kH0), case_.ragged ? length_B_.data() : nullptr};
-  }
-
-  RecurrenceCase case_;
   RecurrenceImages& images_;
-  std::vector<DeviceBytes> buffers_;
-  DeviceBuffer<std::int64_t> length_B_;
+  DeviceMemory memory_;
+  LinearRecurrence given_;
+  void *b_, *h_, *last_;
+  LinearRecurrenceOutput output_;
+  LinearRecurrenceGradient gradient_;
   DeviceBytes scratch_;
 };
 
 void run_on_gpu(const RecurrenceCase& c, RecurrenceImages& images) {
-  const std::lock_guard lock(gpu_in_use);
   DeviceRecurrence device(c, images);
   device.run(nullptr);
-  device.download();
+  device.fetch();
 }
 
 // One of every kind of number and of a, over two blocks and several tiles.

@@ -7,7 +7,6 @@
 #include <algorithm>
 #include <cmath>
 #include <complex>
-#include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -62,11 +61,12 @@ class Image {
     std::copy(tensor.begin(), tensor.end(), bytes.begin() + begin_);
   }
 
-  // Where the tensor begins in the bytes' copy, and in `memory`'s.
-  void* tensor(void* base) const { return size_ == 0 ? nullptr : static_cast<unsigned char*>(base) + begin_; }
+  // Where the tensor begins in `memory`.
   template <class Memory>
-  requires std::invocable<Memory&, Bytes&>
-  void* tensor(Memory& memory) { return tensor(static_cast<void*>(memory(bytes))); }
+  void* tensor(Memory& memory) {
+    unsigned char* const base = memory(bytes);
+    return size_ == 0 ? nullptr : base + begin_;
+  }
   ComplexNumbers numbers() const {
     const Numbers flat = decode({bytes.begin() + begin_, bytes.begin() + begin_ + size_}, dtype_);
     ComplexNumbers x(flat.size() / parts_);
@@ -94,7 +94,8 @@ struct RecurrenceImages {
   std::vector<std::int64_t> length_B;  // empty: all T
   Bytes scratch;
 
-  std::vector<Image*> all() { return {&a, &b, &h0, &h, &last, &d_h, &d_last, &d_a, &d_b, &d_h0}; }
+  std::vector<const Image*> written() const { return {&h, &last, &d_a, &d_b, &d_h0}; }
+  std::vector<const Image*> all() const { return {&a, &b, &h0, &h, &last, &d_h, &d_last, &d_a, &d_b, &d_h0}; }
 };
 
 struct RecurrenceProblem {
