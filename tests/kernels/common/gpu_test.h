@@ -1,6 +1,8 @@
 // What tests of kernels share: random problems, element types on the host, memory on the device, errors.
 #pragma once
 
+#include <doctest/doctest.h>
+
 #include <algorithm>
 #include <cmath>
 #include <complex>
@@ -305,13 +307,10 @@ inline double relative_error(const std::vector<float>& actual, const Numbers& ex
 // The worst error so far; what is no number is worst of all.
 inline void keep_worst(double& worst, double error) { worst = std::isnan(error) ? INFINITY : std::max(worst, error); }
 
-// The relative error, and the largest error as a multiple of the largest one of `plain`, which is computed in the same
-// type step by step, with where it is.
-struct ErrorsBesidePlain {
-  double relative, largest;
-  std::size_t at;
-};
-inline ErrorsBesidePlain errors_beside_plain(const Numbers& actual, const Numbers& expected, const Numbers& plain) {
+// Checks the relative error, and that the largest one is at most twice that of `plain`, which is computed in the same
+// types step by step: where plain products are no better, neither can a fused kernel be.
+inline void check_beside_plain(const std::string& name, const Numbers& actual, const Numbers& expected,
+                               const Numbers& plain, double bound) {
   double largest = 0, plain_largest = 0;
   std::size_t at = 0;
   for (std::size_t i = 0; i < expected.size(); ++i) {
@@ -320,7 +319,9 @@ inline ErrorsBesidePlain errors_beside_plain(const Numbers& actual, const Number
     if (largest > before) at = i;
     plain_largest = std::max(plain_largest, std::abs(plain[i] - expected[i]));
   }
-  return {relative_error(actual, expected), largest == 0 ? 0 : largest / plain_largest, at};
+  INFO(name, ", the largest error at ", at, ": ", largest, ", of plain products ", plain_largest);
+  CHECK(relative_error(actual, expected) <= bound);
+  CHECK(largest <= 2 * plain_largest);
 }
 
 // How many runs after the first do not give its bits.
