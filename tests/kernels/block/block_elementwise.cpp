@@ -40,31 +40,20 @@ const std::vector<Shape> kShapes = {{1, 1, 1},        {1, 5, 5},      {3, 7, 8},
                                     {1000, 111, 112}, {31, 333, 336}, {7, 1000, 1024}, {9001, 100, 104}};
 const std::vector<Shape> kSmallShapes = {{3, 7, 8}, {17, 50, 50}, {33, 50, 56}};
 
-// base/dropout.h: element c of a row belongs to group row * dropout_row(width) / 8 + c / 8; after the width nothing
-// is dropped.
-Numbers dropout_factors(const DropoutKey& dropout, const Shape& s) {
-  Numbers factor(s.rows * s.stride, 1);
-  if (!dropout.drops()) return factor;
-  for (std::int64_t row = 0; row < s.rows; ++row)
-    for (int first = 0; first < s.width; first += kDropoutGroup) {
-      float drawn[kDropoutGroup];
-      dropout.draw((row * dropout_row(s.width) + first) / kDropoutGroup, drawn);
-      for (int i = 0; i < kDropoutGroup && first + i < s.stride; ++i) factor[row * s.stride + first + i] = drawn[i];
-    }
-  return factor;
-}
-
 // What follows the width is zero in y, and not read of x and the residual.
 void check_dropout(const Shape& s, Dtype dtype, double probability, bool add, Rng rng, double tolerance) {
   INFO(text(s, dtype), " dropout ", probability, add ? " added" : "");
   Numbers x = normals(rng, s.rows * s.x_stride, dtype);
   const Numbers residual = normals(rng, s.rows * s.stride, dtype);
   const DeviceBuffer<std::int64_t> seed_tick(std::vector<std::int64_t>{kSeedTick[0], kSeedTick[1]});
-  const Numbers factor = dropout_factors(DropoutKey(kSeedTick, 5, probability), s);
-  Numbers expected(residual.size());
-  for (std::size_t i = 0; i < expected.size(); ++i)
-    if (static_cast<int>(i % s.stride) < s.width)
-      expected[i] = x[i / s.stride * s.x_stride + i % s.stride] * factor[i] + (add ? residual[i] : 0);
+  const DropoutKey on_host(kSeedTick, 5, probability);
+  Numbers expected(residual.size()), factor(residual.size());  // zeros behind the width
+  for (std::int64_t row = 0; row < s.rows; ++row)
+    for (int c = 0; c < s.width; ++c) {
+      const std::int64_t at = row * s.stride + c;
+      factor[at] = dropout_factor(on_host, s.width, row, c);
+      expected[at] = x[row * s.x_stride + c] * factor[at] + (add ? residual[at] : 0);
+    }
   for (std::size_t i = 0; i < x.size(); ++i)
     if (static_cast<int>(i % s.x_stride) >= s.width) x[i] = kNaN;
   const DeviceBytes on_device = upload(x, dtype), other = upload(residual, dtype);
@@ -81,10 +70,7 @@ void check_dropout(const Shape& s, Dtype dtype, double probability, bool add, Rn
   if (add) CHECK(run(over_residual, on_device, over_residual) == actual);
   // Dropped is exactly zero, or exactly the residual; what is behind the width is zero.
   std::size_t wrong = 0;
-  for (std::size_t i = 0; i < actual.size(); ++i) {
-    const bool behind = static_cast<int>(i % s.stride) >= s.width;
-    wrong += (behind || factor[i] == 0) && actual[i] != (add && !behind ? residual[i] : 0);
-  }
+  for (std::size_t i = 0; i < actual.size(); ++i) wrong += factor[i] == 0 && actual[i] != expected[i];
   CHECK(wrong == 0);
 }
 void check_dropout(const Shape& s, Dtype dtype, double probability, bool add) {
@@ -331,12 +317,12 @@ TEST_CASE("the same passes by element give the same bits 1,000 times") {
             dropout_add(dropout_of({kRows, 100, kWidth}, dtype, dropout, x.data(), x.data()), dropped.data(), nullptr);
             swiglu_forward(kRows, kWidth, dtype, x.data(), y.data(), nullptr);
             swiglu_backward(kRows, kWidth, dtype, x.data(), y.data(), d.data(), nullptr);
-            return std::vector{dropped.to_host(), y.to_host(), d.to_host()};
+            return bits_of(dropped, y, d);
           }) == 0);
     ReluBias problem(kRows, kWidth, dtype, true, false);
     CHECK(different_runs([&] {
             problem.run();
-            return std::vector{problem.dx_bytes.to_host(), problem.bias.to_host()};
+            return bits_of(problem.dx_bytes, problem.bias);
           }) == 0);
   }
 }

@@ -44,11 +44,7 @@ struct Problem {
 
 // What dropout multiplies element (row, column) with.
 double factor(const Case& c, std::uint32_t place, std::int64_t row, std::int64_t column) {
-  const DropoutKey dropout(kSeedTick, place, c.drops ? kDropout : 0);
-  if (!dropout.drops()) return 1;
-  float drawn[kDropoutGroup];
-  dropout.draw((row * dropout_row(c.width) + column) / kDropoutGroup, drawn);
-  return drawn[column % kDropoutGroup];
+  return dropout_factor({kSeedTick, place, c.drops ? kDropout : 0}, c.width, row, column);
 }
 
 // Rows c.other_stride() apart with NaN after the width, of rows c.stride apart.
@@ -306,8 +302,7 @@ TEST_CASE("the same norm gives the same bits 1,000 times") {
     Device device(c, make_problem(c));
     CHECK(different_runs([&] {
             device.run();
-            return std::vector{device.y.to_host(), device.dx.to_host(), device.dropped.to_host(),
-                               device.d_weight.to_host(), device.d_bias.to_host()};
+            return bits_of(device.y, device.dx, device.dropped, device.d_weight, device.d_bias);
           }) == 0);
   }
 }

@@ -56,23 +56,23 @@ class SwiGluProblem {
         nullptr);
     check_cuda(cudaStreamSynchronize(nullptr), "pack");
   }
-  void upload_rows() {
-    x_ = upload(x, kDtype), d_y_ = upload(d_y, kDtype);
-    poison_outputs();
-  }
-  void poison_outputs() {
+  void upload_rows() { x_ = upload(x, kDtype), d_y_ = upload(d_y, kDtype); }
+
+  FusedSwiGlu input() const { return {c.rows, c.width, c.stride, c.inner, weights_.data(), x_.data()}; }
+  // All passes, into poisoned memory.
+  void run() {
     poison(y, c.rows * c.stride, kDtype), poison(d_x, c.rows * c.stride, kDtype);
     for (DeviceBytes* weight : {&d_gate, &d_up, &d_down})
       poison(*weight, static_cast<std::size_t>(c.inner) * c.width, Dtype::kFloat32);
     poison(scratch_, fused_swiglu_weight_gradient_scratch_bytes(input()));
-  }
-
-  FusedSwiGlu input() const { return {c.rows, c.width, c.stride, c.inner, weights_.data(), x_.data()}; }
-  void forward() { fused_swiglu_forward(input(), y.data(), nullptr); }
-  void backward() { fused_swiglu_backward(input(), {d_y_.data(), d_x.data()}, nullptr); }
-  void weight_gradient() {
+    fused_swiglu_forward(input(), y.data(), nullptr);
+    fused_swiglu_backward(input(), {d_y_.data(), d_x.data()}, nullptr);
     fused_swiglu_weight_gradient(input(), {d_y_.data(), floats(d_gate), floats(d_up), floats(d_down)}, scratch_.data(),
                                  nullptr);
+  }
+  std::vector<Bytes> bits() {
+    run();
+    return bits_of(y, d_x, d_gate, d_up, d_down);
   }
 
   static constexpr Dtype kDtype = Dtype::kBfloat16;
@@ -106,8 +106,7 @@ constexpr double kForwardBound = 0.005, kBackwardBound = 0.008;
 void check(const SwiGluCase& c) {
   INFO(c.name());
   SwiGluProblem problem(c);
-  problem.forward();
-  problem.backward();
+  problem.run();
   // Plain: products one by one, between which gate, up, hidden and their gradients are rounded to bfloat16.
   const SwiGluReferenceInput& weights = problem.reference;
   const auto rows = [&](const Numbers& x) { return rows_of(x, rows_to_check(c.rows), c.stride, 0, c.width); };
@@ -118,7 +117,6 @@ void check(const SwiGluCase& c) {
                      swiglu_reference_backward(weights, x, d_y).x_MD,
                      swiglu_reference_backward(weights, x, d_y, to_bf16).x_MD, kBackwardBound);
   if (c.rows <= 3000) {  // the reference's time
-    problem.weight_gradient();
     const Numbers all_x = columns(problem.x, c.stride, 0, c.width),
                   all_d_y = columns(problem.d_y, c.stride, 0, c.width);
     const SwiGluReferenceGradient d = swiglu_reference_backward(weights, all_x, all_d_y),
@@ -138,14 +136,6 @@ void check(const SwiGluCase& c) {
             Numbers(c.rows * (c.stride - c.width), 0));
 }
 
-std::vector<Bytes> results(SwiGluProblem& problem) {
-  problem.forward();
-  problem.backward();
-  problem.weight_gradient();
-  return {problem.y.to_host(), problem.d_x.to_host(), problem.d_gate.to_host(), problem.d_up.to_host(),
-          problem.d_down.to_host()};
-}
-
 }  // namespace
 
 TEST_CASE("the fused SwiGLU and its gradients equal the formula's") {
@@ -160,11 +150,11 @@ TEST_CASE("NaN in one row of the fused SwiGLU reaches no other row") {
   if (skip_here()) return;
   constexpr int kRow = 70;
   SwiGluProblem problem({197, 100, 112, 128});
-  const auto clean = results(problem);
+  const auto clean = problem.bits();
   std::fill_n(problem.x.begin() + kRow * problem.c.stride, problem.c.width, kNaN);
   std::fill_n(problem.d_y.begin() + (kRow + 1) * problem.c.stride, problem.c.width, kNaN);
   problem.upload_rows();
-  const auto other = results(problem);
+  const auto other = problem.bits();
   const std::size_t row_bytes = 2 * problem.c.stride, begin = kRow * row_bytes, end = (kRow + 2) * row_bytes;
   for (int i = 0; i < 2; ++i) {  // y and x's gradient
     CHECK(std::equal(clean[i].begin(), clean[i].begin() + begin, other[i].begin()));
@@ -175,10 +165,7 @@ TEST_CASE("NaN in one row of the fused SwiGLU reaches no other row") {
 TEST_CASE("the fused SwiGLU gives the same bits 1,000 times") {
   if (skip_here()) return;
   SwiGluProblem problem({1000, 100, 112, 512});
-  CHECK(different_runs([&] {
-          problem.poison_outputs();
-          return results(problem);
-        }) == 0);
+  CHECK(different_runs([&] { return problem.bits(); }) == 0);
 }
 
 TEST_CASE("the fused SwiGLU refuses other shapes") {

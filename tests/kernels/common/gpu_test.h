@@ -177,6 +177,12 @@ Bytes bytes_of(const std::vector<T>& x) {
   const auto* first = reinterpret_cast<const unsigned char*>(x.data());
   return {first, first + x.size() * sizeof(T)};
 }
+inline Bytes bytes_of(const DeviceBytes& x) { return x.to_host(); }
+// The bits of a run's results, on the host or the device.
+template <class... Arrays>
+std::vector<Bytes> bits_of(const Arrays&... arrays) {
+  return {bytes_of(arrays)...};
+}
 inline std::vector<float> single(const Numbers& x) { return {x.begin(), x.end()}; }
 // What is to be written: NaN.
 inline std::vector<float> unwritten(std::size_t size) { return std::vector<float>(size, NAN); }
@@ -331,12 +337,6 @@ int different_runs(const Run& run, int times = 1000) {
   int different = 0;
   for (int i = 1; i < times; ++i) different += run() != first;
   return different;
-}
-
-// The same arrays bit for bit, also where they hold NaN.
-template <class T>
-bool same_bits(const std::vector<T>& a, const std::vector<T>& b) {
-  return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(T)) == 0;
 }
 
 // Two matrices are the same, bit for bit, but for rows `first` .. `last` - 1.

@@ -69,6 +69,10 @@ struct HadamardMemoryProblem {
 struct HadamardMemoryResult {
   std::vector<float> h_BTH, last_BHH;
   std::vector<float> theta_BTH, c_BTH, value_BTH, key_BTH, query_BTH, first_BHH;  // gradients
+
+  std::vector<Bytes> bits() const {
+    return bits_of(h_BTH, last_BHH, theta_BTH, c_BTH, value_BTH, key_BTH, query_BTH, first_BHH);
+  }
 };
 
 // What kernels(problem, gradient of h, and of the last M or null, h, last M, gradients) computes of it in `Memory`.

@@ -55,6 +55,8 @@ struct VectorDecayProblem {
 struct VectorDecayResult {
   std::vector<float> output_BTHV;
   std::vector<float> query_BTHK, key_BTHK, value_BTHV, log_decay_BTHK;  // gradients
+
+  std::vector<Bytes> bits() const { return bits_of(output_BTHV, query_BTHK, key_BTHK, value_BTHV, log_decay_BTHK); }
 };
 
 // What kernels(problem, gradient of the output, output, gradients) computes of it in `Memory`.

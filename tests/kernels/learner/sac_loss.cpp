@@ -144,12 +144,9 @@ Result run(const Case& c, const Problem& p) {
   poison(scratch, sac_loss_scratch_bytes(input));
   sac_loss(input, {floats(losses), floats(target), c.dtype, d_logits.data(), d_q1.data(), d_q2.data()}, scratch.data(),
            nullptr);
-  return {download(losses, Dtype::kFloat32),
-          download(target, Dtype::kFloat32),
-          download(d_logits, c.dtype),
-          download(d_q1, c.dtype),
-          download(d_q2, c.dtype),
-          {losses.to_host(), target.to_host(), d_logits.to_host(), d_q1.to_host(), d_q2.to_host()}};
+  return {download(losses, Dtype::kFloat32), download(target, Dtype::kFloat32),
+          download(d_logits, c.dtype),       download(d_q1, c.dtype),
+          download(d_q2, c.dtype),           bits_of(losses, target, d_logits, d_q1, d_q2)};
 }
 
 void check_case(const Case& c) {

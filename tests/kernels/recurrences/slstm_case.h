@@ -47,6 +47,8 @@ struct SlstmProblem {
 
 struct SlstmResult {
   std::vector<float> h_BTHK, gates_gradient_BTHX;
+
+  std::vector<Bytes> bits() const { return bits_of(h_BTHK, gates_gradient_BTHX); }
 };
 
 template <class Run>
