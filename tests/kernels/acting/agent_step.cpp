@@ -34,44 +34,6 @@ AgentStepShape changed(AgentStepShape shape, const Change& change) {
   return shape;
 }
 
-// Every option at least twice, in different company.
-std::vector<AgentStepShape> varied() {
-  const AgentStepShape p = published();
-  return {p, changed(p, [](auto& s) { s.window = 0; }),
-          changed(p, [](auto& s) { s.window = 5, s.mixing = AgentStepMixing::kScalar, s.beta_factor = 1; }),
-          changed(p, [](auto& s) { s.window = 1, s.mixing = AgentStepMixing::kSum, s.rope = false, s.heads = 1; }),
-          changed(p,
-                  [](auto& s) {
-                    s.width = 64, s.inner_width = 256, s.heads = 4, s.layers = 2, s.mixing = AgentStepMixing::kSum,
-                    s.hidden_width = 64;
-                  }),
-          changed(p,
-                  [](auto& s) {
-                    s.width = 32, s.inner_width = 256, s.heads = 4, s.layers = 1, s.mixing = AgentStepMixing::kScalar,
-                    s.hidden_width = 40;
-                    s.channels = 7, s.height = s.columns = 0, s.observation_is_uint8 = false, s.rope = false,
-                    s.window = 20;
-                  }),
-          changed(p,
-                  [](auto& s) {
-                    s.width = 128, s.heads = 1, s.window = 16, s.actions = 17, s.hidden_width = 100;
-                    s.channels = 40, s.height = s.columns = 0, s.beta_factor = 1;
-                  }),
-          changed(p,
-                  [](auto& s) {
-                    s.width = 64, s.inner_width = 256, s.heads = 2, s.layers = 2, s.window = 0, s.actions = 2;
-                    s.channels = 2, s.height = s.columns = 0, s.observation_is_uint8 = false;
-                  }),
-          changed(p,
-                  [](auto& s) {
-                    s.width = 12, s.inner_width = 256, s.heads = 3, s.layers = 2, s.window = 7, s.hidden_width = 8;
-                    s.channels = 1, s.height = 3, s.columns = 7;
-                  }),
-          // Hidden units that fill no whole number of tiles, or not one for every block of a cluster.
-          changed(p, [](auto& s) { s.inner_width = 265; }),
-          changed(p, [](auto& s) { s.inner_width = 7, s.window = 0, s.layers = 2; })};
-}
-
 AgentStepShape sized(int width, int heads, int layers, int window, bool rope) {
   AgentStepShape shape = published();
   shape.width = width, shape.heads = heads, shape.layers = layers, shape.window = window, shape.rope = rope;
@@ -80,14 +42,42 @@ AgentStepShape sized(int width, int heads, int layers, int window, bool rope) {
 }
 
 std::vector<AgentStepShape> shapes() {
-  std::vector<AgentStepShape> all = varied();
+  std::vector<AgentStepShape> all{published()};
   const auto add = [&](const AgentStepShape& shape) { all.push_back(shape); };
+  const auto vary = [&](const auto& change) { add(changed(published(), change)); };
+  // Every option at least twice, in different company.
+  vary([](auto& s) { s.window = 0; });
+  vary([](auto& s) { s.window = 5, s.mixing = AgentStepMixing::kScalar, s.beta_factor = 1; });
+  vary([](auto& s) { s.window = 1, s.mixing = AgentStepMixing::kSum, s.rope = false, s.heads = 1; });
+  vary([](auto& s) {
+    s.width = 64, s.inner_width = 256, s.heads = 4, s.layers = 2, s.mixing = AgentStepMixing::kSum, s.hidden_width = 64;
+  });
+  vary([](auto& s) {
+    s.width = 32, s.inner_width = 256, s.heads = 4, s.layers = 1, s.mixing = AgentStepMixing::kScalar;
+    s.hidden_width = 40, s.channels = 7, s.height = s.columns = 0, s.observation_is_uint8 = false, s.rope = false;
+    s.window = 20;
+  });
+  vary([](auto& s) {
+    s.width = 128, s.heads = 1, s.window = 16, s.actions = 17, s.hidden_width = 100;
+    s.channels = 40, s.height = s.columns = 0, s.beta_factor = 1;
+  });
+  vary([](auto& s) {
+    s.width = 64, s.inner_width = 256, s.heads = 2, s.layers = 2, s.window = 0, s.actions = 2;
+    s.channels = 2, s.height = s.columns = 0, s.observation_is_uint8 = false;
+  });
+  vary([](auto& s) {
+    s.width = 12, s.inner_width = 256, s.heads = 3, s.layers = 2, s.window = 7, s.hidden_width = 8;
+    s.channels = 1, s.height = 3, s.columns = 7;
+  });
+  // Hidden units that fill no whole number of tiles, or not one for every block of a cluster.
+  vary([](auto& s) { s.inner_width = 265; });
+  vary([](auto& s) { s.inner_width = 7, s.window = 0, s.layers = 2; });
   // Sizes that the compiler knows.
-  add(changed(published(), [](auto& s) { s.width = 64, s.inner_width = 256, s.layers = 1, s.hidden_width = 64; }));
+  vary([](auto& s) { s.width = 64, s.inner_width = 256, s.layers = 1, s.hidden_width = 64; });
   add(changed(all.back(), [](auto& s) { s.width = 32, s.window = 0; }));
   // MiniGrid's images and actions.
-  add(changed(published(), [](auto& s) { s.height = s.columns = 7, s.actions = 7; }));
-  add(changed(published(), [](auto& s) { s.height = s.columns = 7, s.actions = 7, s.window = 0; }));
+  vary([](auto& s) { s.height = s.columns = 7, s.actions = 7; });
+  vary([](auto& s) { s.height = s.columns = 7, s.actions = 7, s.window = 0; });
   // Heads of odd width, which lie padded.
   add(sized(33, 3, 2, 0, false)), add(sized(35, 7, 2, 9, false)), add(sized(15, 3, 1, 0, false));
   add(changed(sized(45, 3, 2, 6, false), [](auto& s) { s.mixing = AgentStepMixing::kScalar; }));
@@ -160,12 +150,6 @@ class ReferenceAgents {
   std::vector<AgentStepReferenceRow> row_;
 };
 
-struct Errors {
-  double probability = 0;                   // largest difference
-  double memory = 0;                        // RMS(difference) / RMS(reference), the worst tensor
-  int first_step = -1, first_element = -1;  // where the probability's bound was first missed
-};
-
 struct Run {
   Dtype operands;
   bool round_operands;  // of the reference
@@ -189,7 +173,8 @@ void check_run(const AgentStepShape& shape, const Run& run, unsigned seed) {
     set_dropout(host_rows, shape.layers, host_tick, run.dropout);
     device.rows().dropout_tick = device_tick.data() + 1;
   }
-  Errors errors;
+  double probability_error = 0, memory_error = 0;  // the largest difference; the worst tensor's relative error
+  int first_step = -1, first_element = -1;         // where the probability's bound was first missed
   double spread = 0;
   Numbers before;
   int equal_rows = 0;  // rows and steps whose probabilities are equal up to float arithmetic
@@ -206,9 +191,8 @@ void check_run(const AgentStepShape& shape, const Run& run, unsigned seed) {
     if (run.dropout > 0) ++host_tick[1];
     for (std::size_t i = 0; i < expected.size(); ++i) {
       const double error = std::abs(actual[i] - expected[i]);
-      if (!(error <= run.probability_bound) && errors.first_step < 0)
-        errors.first_step = step, errors.first_element = static_cast<int>(i);
-      keep_worst(errors.probability, error);
+      if (!(error <= run.probability_bound) && first_step < 0) first_step = step, first_element = static_cast<int>(i);
+      keep_worst(probability_error, error);
       if (!before.empty()) spread = std::max(spread, std::abs(expected[i] - before[i]));
     }
     before = expected;
@@ -221,7 +205,7 @@ void check_run(const AgentStepShape& shape, const Run& run, unsigned seed) {
     if (run.adopt || step + 1 == run.steps) {
       for (int layer = 0; layer < shape.layers; ++layer)
         for (int kind = 0; kind < (shape.window > 0 ? 3 : 1); ++kind)
-          keep_worst(errors.memory, relative_error(device.memory(3 * layer + kind), reference.memory(layer, kind)));
+          keep_worst(memory_error, relative_error(device.memory(3 * layer + kind), reference.memory(layer, kind)));
       if (run.adopt) reference.adopt(device);
     }
   }
@@ -230,10 +214,10 @@ void check_run(const AgentStepShape& shape, const Run& run, unsigned seed) {
     for (int row = 0; row < run.rows; ++row) CHECK(positions[row] == reference.position(row));
   }
   CHECK(device_tick.to_host()[1] == host_tick[1]);
-  INFO("first at step ", errors.first_step, ", element ", errors.first_element);
+  INFO("first at step ", first_step, ", element ", first_element);
   CHECK(spread > 0.05);  // else there is nothing to compare
-  CHECK(errors.probability <= run.probability_bound);
-  CHECK(errors.memory <= run.memory_bound);
+  CHECK(probability_error <= run.probability_bound);
+  CHECK(memory_error <= run.memory_bound);
   if (run.adopt) CHECK(equal_rows >= 0.05 * run.rows * run.steps);
   CHECK(!device.diverged());
 }
