@@ -4,6 +4,8 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -32,44 +34,6 @@ AgentStepShape changed(AgentStepShape shape, const Change& change) {
   return shape;
 }
 
-// Every option at least twice, in different company.
-std::vector<AgentStepShape> varied() {
-  const AgentStepShape p = published();
-  return {p, changed(p, [](auto& s) { s.window = 0; }),
-          changed(p, [](auto& s) { s.window = 5, s.mixing = AgentStepMixing::kScalar, s.beta_factor = 1; }),
-          changed(p, [](auto& s) { s.window = 1, s.mixing = AgentStepMixing::kSum, s.rope = false, s.heads = 1; }),
-          changed(p,
-                  [](auto& s) {
-                    s.width = 64, s.inner_width = 256, s.heads = 4, s.layers = 2, s.mixing = AgentStepMixing::kSum,
-                    s.hidden_width = 64;
-                  }),
-          changed(p,
-                  [](auto& s) {
-                    s.width = 32, s.inner_width = 256, s.heads = 4, s.layers = 1, s.mixing = AgentStepMixing::kScalar,
-                    s.hidden_width = 40;
-                    s.channels = 7, s.height = s.columns = 0, s.observation_is_uint8 = false, s.rope = false,
-                    s.window = 20;
-                  }),
-          changed(p,
-                  [](auto& s) {
-                    s.width = 128, s.heads = 1, s.window = 16, s.actions = 17, s.hidden_width = 100;
-                    s.channels = 40, s.height = s.columns = 0, s.beta_factor = 1;
-                  }),
-          changed(p,
-                  [](auto& s) {
-                    s.width = 64, s.inner_width = 256, s.heads = 2, s.layers = 2, s.window = 0, s.actions = 2;
-                    s.channels = 2, s.height = s.columns = 0, s.observation_is_uint8 = false;
-                  }),
-          changed(p,
-                  [](auto& s) {
-                    s.width = 12, s.inner_width = 256, s.heads = 3, s.layers = 2, s.window = 7, s.hidden_width = 8;
-                    s.channels = 1, s.height = 3, s.columns = 7;
-                  }),
-          // Hidden units that fill no whole number of tiles, or not one for every block of a cluster.
-          changed(p, [](auto& s) { s.inner_width = 265; }),
-          changed(p, [](auto& s) { s.inner_width = 7, s.window = 0, s.layers = 2; })};
-}
-
 AgentStepShape sized(int width, int heads, int layers, int window, bool rope) {
   AgentStepShape shape = published();
   shape.width = width, shape.heads = heads, shape.layers = layers, shape.window = window, shape.rope = rope;
@@ -78,14 +42,42 @@ AgentStepShape sized(int width, int heads, int layers, int window, bool rope) {
 }
 
 std::vector<AgentStepShape> shapes() {
-  std::vector<AgentStepShape> all = varied();
+  std::vector<AgentStepShape> all{published()};
   const auto add = [&](const AgentStepShape& shape) { all.push_back(shape); };
+  const auto vary = [&](const auto& change) { add(changed(published(), change)); };
+  // Every option at least twice, in different company.
+  vary([](auto& s) { s.window = 0; });
+  vary([](auto& s) { s.window = 5, s.mixing = AgentStepMixing::kScalar, s.beta_factor = 1; });
+  vary([](auto& s) { s.window = 1, s.mixing = AgentStepMixing::kSum, s.rope = false, s.heads = 1; });
+  vary([](auto& s) {
+    s.width = 64, s.inner_width = 256, s.heads = 4, s.layers = 2, s.mixing = AgentStepMixing::kSum, s.hidden_width = 64;
+  });
+  vary([](auto& s) {
+    s.width = 32, s.inner_width = 256, s.heads = 4, s.layers = 1, s.mixing = AgentStepMixing::kScalar;
+    s.hidden_width = 40, s.channels = 7, s.height = s.columns = 0, s.observation_is_uint8 = false, s.rope = false;
+    s.window = 20;
+  });
+  vary([](auto& s) {
+    s.width = 128, s.heads = 1, s.window = 16, s.actions = 17, s.hidden_width = 100;
+    s.channels = 40, s.height = s.columns = 0, s.beta_factor = 1;
+  });
+  vary([](auto& s) {
+    s.width = 64, s.inner_width = 256, s.heads = 2, s.layers = 2, s.window = 0, s.actions = 2;
+    s.channels = 2, s.height = s.columns = 0, s.observation_is_uint8 = false;
+  });
+  vary([](auto& s) {
+    s.width = 12, s.inner_width = 256, s.heads = 3, s.layers = 2, s.window = 7, s.hidden_width = 8;
+    s.channels = 1, s.height = 3, s.columns = 7;
+  });
+  // Hidden units that fill no whole number of tiles, or not one for every block of a cluster.
+  vary([](auto& s) { s.inner_width = 265; });
+  vary([](auto& s) { s.inner_width = 7, s.window = 0, s.layers = 2; });
   // Sizes that the compiler knows.
-  add(changed(published(), [](auto& s) { s.width = 64, s.inner_width = 256, s.layers = 1, s.hidden_width = 64; }));
+  vary([](auto& s) { s.width = 64, s.inner_width = 256, s.layers = 1, s.hidden_width = 64; });
   add(changed(all.back(), [](auto& s) { s.width = 32, s.window = 0; }));
   // MiniGrid's images and actions.
-  add(changed(published(), [](auto& s) { s.height = s.columns = 7, s.actions = 7; }));
-  add(changed(published(), [](auto& s) { s.height = s.columns = 7, s.actions = 7, s.window = 0; }));
+  vary([](auto& s) { s.height = s.columns = 7, s.actions = 7; });
+  vary([](auto& s) { s.height = s.columns = 7, s.actions = 7, s.window = 0; });
   // Heads of odd width, which lie padded.
   add(sized(33, 3, 2, 0, false)), add(sized(35, 7, 2, 9, false)), add(sized(15, 3, 1, 0, false));
   add(changed(sized(45, 3, 2, 6, false), [](auto& s) { s.mixing = AgentStepMixing::kScalar; }));
@@ -127,8 +119,8 @@ class ReferenceAgents {
           std::copy_n(memory.begin() + row * size, size, tensor(row, layer, kind).begin());
       }
   }
-  std::vector<double> step(const AgentStepRows& rows, const std::vector<std::vector<double>>& observation) {
-    std::vector<double> probabilities(row_.size() * shape_.actions);
+  Numbers step(const AgentStepRows& rows, const std::vector<Numbers>& observation) {
+    Numbers probabilities(row_.size() * shape_.actions);
     parallel_for(row_.size(), [&](std::size_t row) {
       const auto own = agent_step_reference(shape_, weights_, rows, round_, static_cast<std::int64_t>(row),
                                             observation[row], row_[row]);
@@ -136,8 +128,8 @@ class ReferenceAgents {
     });
     return probabilities;
   }
-  std::vector<double> memory(std::size_t layer, int kind) {
-    std::vector<double> all;
+  Numbers memory(std::size_t layer, int kind) {
+    Numbers all;
     for (std::size_t row = 0; row < row_.size(); ++row) {
       const auto& own = tensor(row, layer, kind);
       all.insert(all.end(), own.begin(), own.end());
@@ -147,7 +139,7 @@ class ReferenceAgents {
   std::int64_t position(int row) const { return row_[row].position; }
 
  private:
-  std::vector<double>& tensor(std::size_t row, std::size_t layer, int kind) {
+  Numbers& tensor(std::size_t row, std::size_t layer, int kind) {
     AgentStepReferenceRow::Layer& l = row_[row].layers[layer];
     return kind == 0 ? l.fast_weights_HKV : kind == 1 ? l.key_ring_SHK : l.value_ring_SHK;
   }
@@ -156,12 +148,6 @@ class ReferenceAgents {
   const AgentStepHostWeights& weights_;
   bool round_;
   std::vector<AgentStepReferenceRow> row_;
-};
-
-struct Errors {
-  double probability = 0;                   // largest difference
-  double memory = 0;                        // RMS(difference) / RMS(reference), the worst tensor
-  int first_step = -1, first_element = -1;  // where the probability's bound was first missed
 };
 
 struct Run {
@@ -173,21 +159,8 @@ struct Run {
   double dropout = 0;
 };
 
-double relative_rms(const std::vector<float>& actual, const std::vector<double>& expected) {
-  double error = 0, size = 1e-30;
-  for (std::size_t i = 0; i < expected.size(); ++i) {
-    const double difference = actual[i] - expected[i];
-    error += difference * difference;
-    size += expected[i] * expected[i];
-  }
-  return std::sqrt(error / size);
-}
-
 void check_run(const AgentStepShape& shape, const Run& run, unsigned seed) {
-  const std::string name = name_of(shape) + " rows " + std::to_string(run.rows) +
-                           (run.operands == Dtype::kFloat32 ? " float" : " bfloat16") +
-                           (run.adopt ? " step by step" : "");
-  INFO(name);
+  INFO(name_of(shape), " rows ", run.rows, " ", name_of(run.operands), run.adopt ? " step by step" : "");
   Rng rng(seed, Purpose::kTest, 0, 0);
   const AgentStepHostWeights weights = random_weights(shape, rng);
   DeviceAgents device(shape, run.operands, weights, run.rows);
@@ -200,9 +173,10 @@ void check_run(const AgentStepShape& shape, const Run& run, unsigned seed) {
     set_dropout(host_rows, shape.layers, host_tick, run.dropout);
     device.rows().dropout_tick = device_tick.data() + 1;
   }
-  Errors errors;
+  double probability_error = 0, memory_error = 0;  // the largest difference; the worst tensor's relative error
+  int first_step = -1, first_element = -1;         // where the probability's bound was first missed
   double spread = 0;
-  std::vector<double> before;
+  Numbers before;
   int equal_rows = 0;  // rows and steps whose probabilities are equal up to float arithmetic
   for (int step = 0; step < run.steps; ++step) {
     for (int row = 0; row < run.rows; ++row)
@@ -212,14 +186,13 @@ void check_run(const AgentStepShape& shape, const Run& run, unsigned seed) {
       }
     const auto observation = device.observe(rng);
     device.step();
-    const std::vector<double> expected = reference.step(host_rows, observation);
+    const Numbers expected = reference.step(host_rows, observation);
     const std::vector<float> actual = device.probabilities();
     if (run.dropout > 0) ++host_tick[1];
     for (std::size_t i = 0; i < expected.size(); ++i) {
       const double error = std::abs(actual[i] - expected[i]);
-      if (!(error <= run.probability_bound) && errors.first_step < 0)
-        errors.first_step = step, errors.first_element = static_cast<int>(i);
-      errors.probability = error >= errors.probability ? error : std::isnan(error) ? INFINITY : errors.probability;
+      if (!(error <= run.probability_bound) && first_step < 0) first_step = step, first_element = static_cast<int>(i);
+      keep_worst(probability_error, error);
       if (!before.empty()) spread = std::max(spread, std::abs(expected[i] - before[i]));
     }
     before = expected;
@@ -231,10 +204,8 @@ void check_run(const AgentStepShape& shape, const Run& run, unsigned seed) {
     }
     if (run.adopt || step + 1 == run.steps) {
       for (int layer = 0; layer < shape.layers; ++layer)
-        for (int kind = 0; kind < (shape.window > 0 ? 3 : 1); ++kind) {
-          const double error = relative_rms(device.memory(3 * layer + kind), reference.memory(layer, kind));
-          errors.memory = error >= errors.memory ? error : std::isnan(error) ? INFINITY : errors.memory;
-        }
+        for (int kind = 0; kind < (shape.window > 0 ? 3 : 1); ++kind)
+          keep_worst(memory_error, relative_error(device.memory(3 * layer + kind), reference.memory(layer, kind)));
       if (run.adopt) reference.adopt(device);
     }
   }
@@ -243,10 +214,10 @@ void check_run(const AgentStepShape& shape, const Run& run, unsigned seed) {
     for (int row = 0; row < run.rows; ++row) CHECK(positions[row] == reference.position(row));
   }
   CHECK(device_tick.to_host()[1] == host_tick[1]);
-  INFO("first at step ", errors.first_step, ", element ", errors.first_element);
+  INFO("first at step ", first_step, ", element ", first_element);
   CHECK(spread > 0.05);  // else there is nothing to compare
-  CHECK(errors.probability <= run.probability_bound);
-  CHECK(errors.memory <= run.memory_bound);
+  CHECK(probability_error <= run.probability_bound);
+  CHECK(memory_error <= run.memory_bound);
   if (run.adopt) CHECK(equal_rows >= 0.05 * run.rows * run.steps);
   CHECK(!device.diverged());
 }
@@ -317,8 +288,7 @@ TEST_CASE("the actions are those that the host samples from the same probabiliti
   const AgentStepShape shape = published();
   const int rows = 300;
   DeviceAgents device(shape, Dtype::kBfloat16, random_weights(shape, rng), rows);
-  std::vector<Rng> streams;
-  for (int row = 0; row < rows; ++row) streams.emplace_back(1, Purpose::kTest, row, 7);
+  std::vector<Rng> streams = action_streams(rows);
   int different = 0, drawn[4] = {};
   for (int step = 0; step < 40; ++step) {
     device.observe(rng);
@@ -346,31 +316,20 @@ std::vector<float> bits_after(const AgentStepShape& shape, Dtype operands, int r
   const AgentStepHostWeights weights = random_weights(shape, rng);
   DeviceAgents device(shape, operands, weights, rows);
   Rng observations(6, Purpose::kTest, 2, 2);
-  cudaStream_t stream;
-  check_cuda(cudaStreamCreate(&stream), "stream");
-  cudaGraph_t captured = nullptr;
-  cudaGraphExec_t executable = nullptr;
-  if (graph) {
-    check_cuda(cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal), "capture");
-    device.pack(stream);
-    device.step(stream);
-    check_cuda(cudaStreamEndCapture(stream, &captured), "capture");
-    check_cuda(cudaGraphInstantiate(&executable, captured, 0), "instantiate");
-  }
+  std::optional<CapturedGraph> captured;
+  if (graph)
+    captured.emplace([&](cudaStream_t stream) {
+      device.pack(stream);
+      device.step(stream);
+    });
   for (int step = 0; step < steps; ++step) {
     device.observe(observations);
     if (step == steps / 2) device.forget(rows / 2);
     if (graph)
-      check_cuda(cudaGraphLaunch(executable, stream), "replay");
+      captured->replay();
     else
-      device.step(stream);
-    check_cuda(cudaStreamSynchronize(stream), "step");
+      device.step();
   }
-  if (graph) {
-    cudaGraphExecDestroy(executable);
-    cudaGraphDestroy(captured);
-  }
-  cudaStreamDestroy(stream);
   std::vector<float> all = device.probabilities();
   for (const std::int32_t action : device.actions()) all.push_back(static_cast<float>(action));
   for (int i = 0; i < (shape.window > 0 ? 3 : 1); ++i) {
@@ -396,28 +355,22 @@ TEST_CASE("same input, same bits: 1,000 runs of one step, alone and among many")
   for (const Dtype operands : {Dtype::kBfloat16, Dtype::kFloat32}) {
     Rng rng(5, Purpose::kTest, 3, 3);
     const AgentStepHostWeights weights = random_weights(shape, rng);
+    const auto agents = [&](int rows) {
+      auto device = std::make_unique<DeviceAgents>(shape, operands, weights, rows);
+      Rng observations(6, Purpose::kTest, 2, 2);
+      device->observe(observations);
+      return device;
+    };
     const auto step = [&](DeviceAgents& device) {
       for (int row = 0; row < device.rows().rows; ++row) device.forget(row);
       device.step();
       return device.probabilities();
     };
-    DeviceAgents many(shape, operands, weights, 70);
-    Rng observations(6, Purpose::kTest, 2, 2);
-    many.observe(observations);
-    const std::vector<float> expected = step(many);
-    int different = 0;
-    for (int i = 0; i < 1000; ++i) different += step(many) != expected;
-    CHECK(different == 0);
-
-    DeviceAgents one(shape, operands, weights, 1);
-    Rng again(6, Purpose::kTest, 2, 2);
-    one.observe(again);
-    different = 0;
-    for (int i = 0; i < 1000; ++i) {
-      const std::vector<float> alone = step(one);
-      different += !std::equal(alone.begin(), alone.end(), expected.begin());
-    }
-    CHECK(different == 0);
+    const auto many = agents(70), one = agents(1);
+    CHECK(different_runs([&] { return step(*many); }, 1001) == 0);
+    CHECK(different_runs([&] { return step(*one); }) == 0);
+    const std::vector<float> among = step(*many), alone = step(*one);
+    CHECK(std::equal(alone.begin(), alone.end(), among.begin()));
   }
 }
 

@@ -3,8 +3,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstddef>
 #include <cstdint>
-#include <cstdio>
 #include <string>
 #include <utility>
 #include <vector>
@@ -12,7 +12,7 @@
 #include "base/sample_action.h"
 #include "kernels/acting/agent_step/agent_step.h"
 #include "kernels/acting/agent_step/reference.h"
-#include "tests/kernels/fast_weights/delta_rule_case.h"
+#include "tests/kernels/common/gpu_test.h"
 
 namespace engram::testing {
 
@@ -21,13 +21,10 @@ inline std::string name_of(const AgentStepShape& s) {
                              : s.mixing == AgentStepMixing::kVector ? "vector"
                              : s.mixing == AgentStepMixing::kScalar ? "scalar"
                                                                     : "sum";
-  return "observation " + std::to_string(s.channels) + "x" + std::to_string(s.height) + "x" +
-         std::to_string(s.columns) + (s.observation_is_uint8 ? " uint8" : " float") + " width " +
-         std::to_string(s.width) + " inner " + std::to_string(s.inner_width) + " layers " + std::to_string(s.layers) +
-         " heads " + std::to_string(s.heads) + " window " + std::to_string(s.window) + " mixing " + mixing +
-         (s.branch_norm ? " branch norm" : "") + (s.rope ? " rope" : "") + " beta " +
-         std::to_string(static_cast<int>(s.beta_factor)) + " hidden " + std::to_string(s.hidden_width) + " actions " +
-         std::to_string(s.actions);
+  return joined("observation ", s.channels, "x", s.height, "x", s.columns, s.observation_is_uint8 ? " uint8" : " float",
+                " width ", s.width, " inner ", s.inner_width, " layers ", s.layers, " heads ", s.heads, " window ",
+                s.window, " mixing ", mixing, s.branch_norm ? " branch norm" : "", s.rope ? " rope" : "", " beta ",
+                s.beta_factor, " hidden ", s.hidden_width, " actions ", s.actions);
 }
 
 // Matrices keep the size of what they map, so that every part of the network matters.
@@ -74,6 +71,13 @@ inline void set_dropout(AgentStepRows& rows, int layers, const std::int64_t* see
   for (int i = 0; i < layers; ++i) rows.dropout[i] = {next(), next(), next(), next(), next()};
 }
 
+// What rows draw their actions from.
+inline std::vector<Rng> action_streams(int rows) {
+  std::vector<Rng> streams;
+  for (int row = 0; row < rows; ++row) streams.emplace_back(1, Purpose::kTest, row, 7);
+  return streams;
+}
+
 // N agents of one network. The memories start as NaN: all rows are fresh.
 class DeviceAgents {
  public:
@@ -82,18 +86,14 @@ class DeviceAgents {
     const std::size_t n = rows, vector = n * shape.window * shape.width;
     fresh_ = DeviceBuffer<std::uint8_t>(std::vector<std::uint8_t>(n, 1));
     position_ = DeviceBuffer<std::int64_t>(std::vector<std::int64_t>(n, 12345));
-    observation_ = DeviceBuffer<unsigned char>(n * observation_bytes());
+    observation_ = DeviceBytes(n * observation_bytes());
     action_ = DeviceBuffer<std::int32_t>(n);
     probabilities_ = DeviceBuffer<float>(n * shape.actions);
     diverged_ = DeviceBuffer<int>(std::vector<int>(1, 0));
-    std::vector<Rng> streams;
-    for (int row = 0; row < rows; ++row) streams.emplace_back(1, Purpose::kTest, row, 7);
-    streams_ = DeviceBuffer<Rng>(streams);
-    for (int i = 0; i < shape.layers; ++i) {
-      memory_.push_back(poisoned(n * shape.width * shape.head_width()));
-      memory_.push_back(poisoned(vector));
-      memory_.push_back(poisoned(vector));
-    }
+    streams_ = DeviceBuffer<Rng>(action_streams(rows));
+    for (int i = 0; i < shape.layers; ++i)
+      for (const std::size_t size : {n * shape.width * shape.head_width(), vector, vector})
+        memory_.emplace_back(unwritten(size));
     rows_.rows = rows;
     rows_.observation_N = observation_.data();
     rows_.fresh_N = fresh_.data();
@@ -111,19 +111,18 @@ class DeviceAgents {
   std::size_t observation_bytes() const { return elements() * (shape_.observation_is_uint8 ? 1 : sizeof(float)); }
 
   // Draws every row's next observation; returns it as the network sees it.
-  std::vector<std::vector<double>> observe(Rng& rng) {
-    std::vector<std::vector<double>> seen(rows_.rows);
-    std::vector<unsigned char> bytes;
+  std::vector<Numbers> observe(Rng& rng) {
+    std::vector<Numbers> seen(rows_.rows);
+    Bytes bytes;
     for (auto& row : seen)
       for (int i = 0; i < elements(); ++i) {
         if (shape_.observation_is_uint8) {
           bytes.push_back(static_cast<unsigned char>(rng.below(256)));
           row.push_back(static_cast<float>(bytes.back()) / 255.0f);
         } else {
-          const auto x = static_cast<float>(normal(rng));
-          const auto* first = reinterpret_cast<const unsigned char*>(&x);
-          bytes.insert(bytes.end(), first, first + sizeof x);
-          row.push_back(x);
+          row.push_back(rounded(normal(rng), Dtype::kFloat32));
+          const Bytes own = encode({row.back()}, Dtype::kFloat32);
+          bytes.insert(bytes.end(), own.begin(), own.end());
         }
       }
     check_cuda(cudaMemcpy(observation_.data(), bytes.data(), bytes.size(), cudaMemcpyHostToDevice), "observe");
@@ -142,8 +141,6 @@ class DeviceAgents {
   bool diverged() const { return diverged_.to_host()[0] != 0; }
 
  private:
-  static DeviceBuffer<float> poisoned(std::size_t size) { return DeviceBuffer<float>(std::vector<float>(size, NAN)); }
-
   const float* upload(const std::vector<float>& host) {
     if (host.empty()) return nullptr;
     weights_.emplace_back(host);
@@ -171,7 +168,7 @@ class DeviceAgents {
   std::vector<DeviceBuffer<float>> memory_;
   DeviceBuffer<std::uint8_t> fresh_;
   DeviceBuffer<std::int64_t> position_;
-  DeviceBuffer<unsigned char> observation_;
+  DeviceBytes observation_;
   DeviceBuffer<std::int32_t> action_;
   DeviceBuffer<float> probabilities_;
   DeviceBuffer<int> diverged_;

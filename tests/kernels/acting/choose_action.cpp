@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "base/sample_action.h"
-#include "tests/kernels/block/block_test.h"
+#include "tests/kernels/common/gpu_test.h"
 
 using namespace engram;
 using namespace engram::testing;
@@ -33,7 +33,7 @@ std::vector<Rng> streams(int rows) {
 Choice choose(const std::vector<float>& logits, int rows, int actions, bool greedy) {
   const DeviceBuffer<float> device_logits(logits);
   DeviceBuffer<Rng> device_streams(streams(rows));
-  DeviceBuffer<float> probabilities(std::vector<float>(logits.size(), NAN));
+  DeviceBuffer<float> probabilities(unwritten(logits.size()));
   DeviceBuffer<std::int32_t> chosen(std::vector<std::int32_t>(rows, -1));
   DeviceBuffer<std::uint8_t> fresh(std::vector<std::uint8_t>(rows, 1));
   DeviceBuffer<int> diverged(std::vector<int>(1, 0));
@@ -70,7 +70,7 @@ TEST_CASE("small shapes: probabilities are the softmax in double precision, acti
           double total = 0;
           for (int a = 0; a < actions; ++a) total += std::exp(static_cast<double>(x[a]) - x[0]);
           for (int a = 0; a < actions; ++a)
-            error = std::max(error, std::abs(p[a] - std::exp(static_cast<double>(x[a]) - x[0]) / total));
+            keep_worst(error, std::abs(p[a] - std::exp(static_cast<double>(x[a]) - x[0]) / total));
           Rng& stream = expected_streams[row];
           const std::int32_t expected = greedy ? greedy_action(p, actions) : sample_action(p, actions, stream);
           other_actions += choice.actions[row] != expected;

@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "tests/kernels/block/block_test.h"
+#include "tests/kernels/common/gpu_test.h"
 
 using namespace engram;
 using namespace engram::testing;
@@ -54,7 +54,7 @@ TEST_CASE("small shapes: fresh rows become zero, nothing else changes") {
         CHECK(device_fresh.to_host() == fresh);
         int wrong = 0;
         for (const Tensor& tensor : tensors) {
-          std::vector<unsigned char> expected(tensor.buffer.size(), 0xff);
+          Bytes expected(tensor.buffer.size(), 0xff);
           for (int row = 0; row < rows; ++row)
             if (fresh[row] != 0)
               std::fill_n(expected.begin() + tensor.offset + row * tensor.row_bytes, tensor.row_bytes, 0);

@@ -3,8 +3,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstddef>
 #include <cstdint>
-#include <cstring>
 #include <string>
 #include <vector>
 
@@ -36,29 +36,24 @@ struct AttentionCase {
 
   int rotary() const { return rotary_width < 0 ? shape.width - zero_channels : rotary_width; }
   std::string name() const {
-    return "B " + std::to_string(shape.batch) + " T " + std::to_string(shape.time) + " H " +
-           std::to_string(shape.heads) + " W " + std::to_string(shape.width) + " window " +
-           (window == kFullWindow ? "full" : std::to_string(window)) + " rotary " + std::to_string(rotary()) + " gap " +
-           std::to_string(gap) + (dtype == Dtype::kFloat32 ? " float" : " bfloat16") + (dropout > 0 ? " dropout" : "") +
-           (slots > 0 ? " slots " + std::to_string(slots) : "") + (chunked ? " chunked" : "") + " padding " +
-           std::to_string(output_padding) + " seed " + std::to_string(seed);
+    return joined("B ", shape.batch, " T ", shape.time, " H ", shape.heads, " W ", shape.width, " window ",
+                  window == kFullWindow ? "full" : std::to_string(window), " rotary ", rotary(), " gap ", gap, " ",
+                  name_of(dtype), dropout > 0 ? " dropout" : "", " slots ", slots, chunked ? " chunked" : "",
+                  " padding ", output_padding, " seed ", seed);
   }
 };
 
 struct AttentionProblem {
   AttentionReferenceInput input;
-  std::vector<double> d_output_BTHW;
+  Numbers d_output_BTHW;
 };
 
 inline AttentionProblem make_attention(const AttentionCase& c) {
   const AttentionShape& s = c.shape;
   Rng rng(c.seed, Purpose::kTest, static_cast<unsigned>(s.width), static_cast<unsigned>(s.time));
   const std::size_t step = static_cast<std::size_t>(s.heads) * s.width, vectors = step * s.batch * s.time;
-  const auto normals = [&](std::size_t size, double scale, Dtype dtype) {
-    std::vector<double> x(size);
-    for (std::size_t i = 0; i < size; ++i)
-      x[i] = static_cast<int>(i % s.width) < s.width - c.zero_channels ? rounded(scale * normal(rng), dtype) : 0;
-    return x;
+  const auto vectors_of = [&](std::size_t size, double scale, Dtype dtype) {
+    return normal_rows(rng, size / s.width, s.width - c.zero_channels, s.width, dtype, scale);
   };
   AttentionProblem problem;
   AttentionReferenceInput& in = problem.input;
@@ -66,35 +61,33 @@ inline AttentionProblem make_attention(const AttentionCase& c) {
   in.scale = static_cast<float>(1 / std::sqrt(static_cast<double>(s.width - c.zero_channels)));
   in.window = c.window;
   in.rotary_width = c.rotary();
-  in.q_BTHW = normals(vectors, 1, c.dtype);
-  in.k_BTHW = normals(vectors, c.key_scale, c.dtype);
-  in.v_BTHW = normals(vectors, c.value_scale, c.dtype);
+  in.q_BTHW = vectors_of(vectors, 1, c.dtype);
+  in.k_BTHW = vectors_of(vectors, c.key_scale, c.dtype);
+  in.v_BTHW = vectors_of(vectors, c.value_scale, c.dtype);
   for (std::size_t i = 0; i < vectors; ++i) {
     const std::size_t t = i / step % s.time;
     if (c.keys == AttentionKeys::kDuplicate && t % 2 == 1) in.k_BTHW[i] = in.k_BTHW[i - step];
     if (c.keys == AttentionKeys::kZeroRows && t % 3 == 1) in.k_BTHW[i] = in.q_BTHW[i] = in.v_BTHW[i] = 0;
   }
-  in.length_B.assign(s.batch, s.time);
-  if (c.ragged)
-    for (int row = 1; row < s.batch; ++row) in.length_B[row] = rng.below(s.time + 1);
-  if (c.ragged && s.batch > 2) in.length_B[2] = 0;
+  const std::vector<int> lengths = c.ragged ? ragged_lengths(rng, s.batch, s.time) : std::vector(s.batch, s.time);
+  in.length_B.assign(lengths.begin(), lengths.end());
   in.slots = c.slots;
   in.position_B.assign(s.batch, 0);
   if (c.slots > 0 && !c.fresh) {
     const std::size_t ring = step * s.batch * c.slots;
-    in.past_key_BSHW = normals(ring, c.key_scale, c.ring_dtype);
-    in.past_value_BSHW = normals(ring, c.value_scale, c.ring_dtype);
+    in.past_key_BSHW = vectors_of(ring, c.key_scale, c.ring_dtype);
+    in.past_value_BSHW = vectors_of(ring, c.value_scale, c.ring_dtype);
     for (auto& position : in.position_B) position = rng.below(2 * c.slots + 1) % (c.chunked ? c.slots : INT32_MAX);
   }
-  problem.d_output_BTHW = normals(vectors, 1, c.dtype);
+  problem.d_output_BTHW = vectors_of(vectors, 1, c.dtype);
   return problem;
 }
 
 // Everything the kernels write, as bytes of the element type in use, and as doubles.
 struct AttentionResult {
-  std::vector<double> output, q, k, v;
+  Numbers output, q, k, v;
   int output_zeros = 0;  // what follows the width included
-  std::vector<std::vector<unsigned char>> bytes;
+  std::vector<Bytes> bytes;
 };
 
 // The device's copy of a problem. Memory the kernels must not depend on holds NaN: outputs, scratch, gaps, inputs at
@@ -102,38 +95,30 @@ struct AttentionResult {
 class AttentionDevice {
  public:
   AttentionDevice(const AttentionCase& c, const AttentionProblem& problem)
-      : case_(c), length_(problem.input.length_B), position_(device_positions(c, problem)) {
+      : case_(c),
+        step_(static_cast<std::int64_t>(c.shape.heads) * c.shape.width),
+        row_stride_(3 * step_ + c.gap),
+        length_(problem.input.length_B),
+        position_(device_positions(c, problem)) {
     const AttentionShape& s = c.shape;
     const AttentionReferenceInput& in = problem.input;
-    const std::int64_t step = static_cast<std::int64_t>(s.heads) * s.width;
-    const std::size_t rows = static_cast<std::size_t>(s.batch) * s.time, bytes = dtype_bytes(c.dtype);
-    row_stride_ = 3 * step + c.gap;
-    std::vector<double> projection(rows * row_stride_, std::nan("")), d_output(rows * step, std::nan(""));
-    for (std::size_t row = 0; row < rows; ++row)
-      if (static_cast<std::int64_t>(row % s.time) < in.length_B[row / s.time]) {
-        const std::vector<double>* parts[] = {&in.q_BTHW, &in.k_BTHW, &in.v_BTHW};
-        for (int part = 0; part < 3; ++part)
-          std::copy_n(&(*parts[part])[row * step], step, &projection[row * row_stride_ + part * step]);
-        std::copy_n(&problem.d_output_BTHW[row * step], step, &d_output[row * step]);
+    const auto has_step = [&](std::size_t step) { return !is_behind(in.length_B, s.time, step); };
+    Numbers projection(in.q_BTHW.size() / step_ * row_stride_, kNaN);
+    for (std::size_t row = 0; row < in.q_BTHW.size() / step_; ++row)
+      for (int part = 0; part < 3 && has_step(row); ++part) {
+        const Numbers& x = part == 0 ? in.q_BTHW : part == 1 ? in.k_BTHW : in.v_BTHW;
+        std::copy_n(&x[row * step_], step_, &projection[row * row_stride_ + part * step_]);
       }
-    projection_ = DeviceBuffer<unsigned char>(encode(projection, c.dtype));
-    d_output_ = DeviceBuffer<unsigned char>(encode(d_output, c.dtype));
-    output_ = DeviceBuffer<unsigned char>(rows * s.heads * (s.width + c.output_padding) * bytes);
-    d_projection_ = DeviceBuffer<unsigned char>(rows * row_stride_ * bytes);
-    saved_ = DeviceBuffer<unsigned char>(attention_saved_bytes(s, c.dtype, c.dropout > 0));
-    scratch_ = DeviceBuffer<unsigned char>(attention_backward_scratch_bytes(s));
+    projection_ = upload(projection, c.dtype);
+    d_output_ = upload(spread(problem.d_output_BTHW, step_, step_, has_step), c.dtype);
     seed_tick_ = DeviceBuffer<std::int64_t>(std::vector<std::int64_t>{7, static_cast<std::int64_t>(c.seed)});
     if (!in.past_key_BSHW.empty()) {
-      const auto upload = [&](std::vector<double> ring) {
-        for (std::size_t i = 0; i < ring.size(); ++i)
-          if (static_cast<std::int64_t>(i / step % c.slots) >= in.position_B[i / step / c.slots])
-            ring[i] = std::nan("");
-        return DeviceBuffer<unsigned char>(encode(ring, c.ring_dtype));
-      };
-      ring_key_ = upload(in.past_key_BSHW);
-      ring_value_ = upload(in.past_value_BSHW);
+      const auto is_filled = [&](std::size_t slot) { return !is_behind(in.position_B, c.slots, slot); };
+      ring_key_ = upload(spread(in.past_key_BSHW, step_, step_, is_filled), c.ring_dtype);
+      ring_value_ = upload(spread(in.past_value_BSHW, step_, step_, is_filled), c.ring_dtype);
     }
-    const auto part = [&](DeviceBuffer<unsigned char>& of, int i) { return of.data() + i * step * bytes; };
+    poison_all();
+    const auto part = [&](DeviceBytes& of, int i) { return of.data() + i * step_ * dtype_bytes(c.dtype); };
     input_ = {s,
               c.dtype,
               static_cast<float>(in.scale),
@@ -151,20 +136,20 @@ class AttentionDevice {
                  {part(d_projection_, 2), row_stride_}};
   }
 
-  void poison() {
-    for (auto* buffer : {&output_, &d_projection_, &saved_, &scratch_})
-      check_cuda(cudaMemset(buffer->data(), 0xff, buffer->size()), "poison");
+  void poison_all() {
+    const AttentionShape& s = case_.shape;
+    const std::size_t rows = static_cast<std::size_t>(s.batch) * s.time;
+    poison(output_, rows * s.heads * (s.width + case_.output_padding), case_.dtype);
+    poison(d_projection_, rows * row_stride_, case_.dtype);
+    poison(saved_, attention_saved_bytes(s, case_.dtype, case_.dropout > 0));
+    poison(scratch_, attention_backward_scratch_bytes(s));
   }
 
-  void forward(cudaStream_t stream = nullptr) { attention_forward(input_, output_.data(), saved_.data(), stream); }
-  void backward(cudaStream_t stream = nullptr) {
-    attention_backward(input_, {output_.data(), saved_.data(), d_output_.data()}, gradient_, scratch_.data(), stream);
-  }
-  // Both, into poisoned memory.
+  // Both passes, into poisoned memory.
   AttentionResult forward_and_backward() {
-    poison();
-    forward();
-    backward();
+    poison_all();
+    attention_forward(input_, output_.data(), saved_.data(), nullptr);
+    attention_backward(input_, {output_.data(), saved_.data(), d_output_.data()}, gradient_, scratch_.data(), nullptr);
     return result();
   }
   // One step of every row after its past.
@@ -187,28 +172,25 @@ class AttentionDevice {
 
   AttentionResult result() {
     check_cuda(cudaDeviceSynchronize(), "run");
-    const std::int64_t step = static_cast<std::int64_t>(case_.shape.heads) * case_.shape.width;
     AttentionResult r;
     r.bytes = {output_.to_host(), d_projection_.to_host()};
-    const int width = case_.shape.width, stride = width + case_.output_padding;
-    r.output = decode(r.bytes[0], case_.dtype, width, stride);
-    for (const double x : decode(r.bytes[0], case_.dtype, 1, 1)) r.output_zeros += x == 0;
-    const std::vector<double> parts = decode(r.bytes[1], case_.dtype, 3 * step, row_stride_);
-    for (std::size_t row = 0; row < parts.size(); row += 3 * step) {
-      r.q.insert(r.q.end(), &parts[row], &parts[row] + step);
-      r.k.insert(r.k.end(), &parts[row] + step, &parts[row] + 2 * step);
-      r.v.insert(r.v.end(), &parts[row] + 2 * step, &parts[row] + 3 * step);
-    }
+    const int width = case_.shape.width;
+    r.output = decode(r.bytes[0], case_.dtype, width, width + case_.output_padding);
+    for (const double x : decode(r.bytes[0], case_.dtype)) r.output_zeros += x == 0;
+    const Numbers parts = decode(r.bytes[1], case_.dtype, 3 * step_, row_stride_);
+    r.q = columns(parts, 3 * step_, 0, step_);
+    r.k = columns(parts, 3 * step_, step_, step_);
+    r.v = columns(parts, 3 * step_, 2 * step_, step_);
     return r;
   }
 
  private:
   AttentionCase case_;
-  std::int64_t row_stride_;
+  std::int64_t step_, row_stride_;
   AttentionInput input_{};
   AttentionInputGradient gradient_{};
   DeviceBuffer<std::int64_t> length_, position_, seed_tick_;
-  DeviceBuffer<unsigned char> projection_, d_projection_, output_, d_output_, saved_, scratch_, ring_key_, ring_value_;
+  DeviceBytes projection_, d_projection_, output_, d_output_, saved_, scratch_, ring_key_, ring_value_;
 };
 
 // The reference's input with dropout as the device draws it; `seed_tick` must outlive it.
@@ -227,7 +209,7 @@ inline double attention_work(const AttentionCase& c) {
 inline std::vector<AttentionCase> attention_cases() {
   std::vector<AttentionCase> cases;
   unsigned seed = 1;
-  for (const Dtype dtype : {Dtype::kFloat32, Dtype::kBfloat16})
+  for (const Dtype dtype : kDtypes)
     for (const int time : {1, 2, 3, 15, 16, 17, 31, 63, 64, 65, 127, 128, 129, 255, 781, 1023, 1025, 8192})
       for (const int width : {16, 40, 50, 56, 60, 64, 100, 128}) {
         const int batches[] = {1, 2, 3, 5, 64, 4, 7};
@@ -250,7 +232,7 @@ inline std::vector<AttentionCase> attention_cases() {
 inline std::vector<AttentionCase> attention_edge_cases() {
   std::vector<AttentionCase> cases;
   unsigned seed = 1000;
-  for (const Dtype dtype : {Dtype::kFloat32, Dtype::kBfloat16})
+  for (const Dtype dtype : kDtypes)
     for (const int width : {50, 56, 64, 128})
       for (const int window : {64, kFullWindow})
         for (const double dropout : {0.0, 0.1})

@@ -1,26 +1,14 @@
 #include <doctest/doctest.h>
 
 #include <cmath>
-#include <cstddef>
 #include <cstdint>
-#include <utility>
 #include <vector>
 
 #include "tests/kernels/attention/attention_case.h"
+#include "tests/kernels/common/check_slopes.h"
 
 using namespace engram;
 using namespace engram::testing;
-
-namespace {
-
-double loss(const AttentionReferenceInput& input, const std::vector<double>& d_output) {
-  const auto output = attention_reference(input).output_BTHW;
-  double sum = 0;
-  for (std::size_t i = 0; i < output.size(); ++i) sum += output[i] * d_output[i];
-  return sum;
-}
-
-}  // namespace
 
 TEST_CASE("the reference of attention: numbers by hand") {
   // Two steps, one head of width 2, no positions: scores 1 and 3, weights softmax(1, 3).
@@ -46,20 +34,10 @@ TEST_CASE("the reference's gradient of attention equals finite differences") {
       AttentionProblem problem = make_attention(c);
       std::int64_t seed_tick[2];
       draw_as_device(problem.input, c, seed_tick);
-      const auto gradient = attention_reference_backward(problem.input, problem.d_output_BTHW);
-      for (const auto& [x, d_x] :
-           {std::pair(&problem.input.q_BTHW, &gradient.q_BTHW), std::pair(&problem.input.k_BTHW, &gradient.k_BTHW),
-            std::pair(&problem.input.v_BTHW, &gradient.v_BTHW)})
-        for (std::size_t i = 0; i < x->size(); i += 5) {
-          constexpr double kStep = 1e-5;
-          const double before = (*x)[i];
-          (*x)[i] = before + kStep;
-          const double above = loss(problem.input, problem.d_output_BTHW);
-          (*x)[i] = before - kStep;
-          const double below = loss(problem.input, problem.d_output_BTHW);
-          (*x)[i] = before;
-          CHECK((above - below) / (2 * kStep) == doctest::Approx((*d_x)[i]).epsilon(1e-6).scale(1));
-        }
+      AttentionReferenceInput& in = problem.input;
+      const auto gradient = attention_reference_backward(in, problem.d_output_BTHW);
+      check_slopes({in.q_BTHW, in.k_BTHW, in.v_BTHW}, {gradient.q_BTHW, gradient.k_BTHW, gradient.v_BTHW},
+                   [&] { return inner_product(attention_reference(in).output_BTHW, problem.d_output_BTHW); });
     }
 }
 
@@ -74,11 +52,7 @@ TEST_CASE("the reference of attention: a sequence in pieces equals the whole") {
   for (int begin = 0; begin < 12; begin += 4) {
     for (const auto part :
          {&AttentionReferenceInput::q_BTHW, &AttentionReferenceInput::k_BTHW, &AttentionReferenceInput::v_BTHW}) {
-      (piece.*part).clear();
-      for (int row = 0; row < 2; ++row)
-        (piece.*part)
-            .insert((piece.*part).end(), &(whole.*part)[(row * 12 + begin) * 12],
-                    &(whole.*part)[(row * 12 + begin + 4) * 12 - 1] + 1);
+      piece.*part = columns(whole.*part, 12 * 12, begin * 12, 4 * 12);  // of each row, 12 steps of 12 numbers
     }
     const auto actual = attention_reference(piece);
     for (int row = 0; row < 2; ++row)

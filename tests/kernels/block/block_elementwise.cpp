@@ -1,9 +1,11 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <stdexcept>
 #include <string>
 #include <utility>
 #include <vector>
@@ -21,15 +23,15 @@ constexpr std::int64_t kSeedTick[2] = {7, 11};
 struct Shape {
   std::int64_t rows;
   int width, stride;
+  int x_stride = stride;
 };
 
 std::string text(const Shape& s, Dtype dtype) {
-  return std::to_string(s.rows) + " rows of " + std::to_string(s.width) + " in " + std::to_string(s.stride) + " " +
-         name_of(dtype);
+  return joined(s.rows, " rows of ", s.width, " in ", s.x_stride, " and ", s.stride, " ", name_of(dtype));
 }
 
 DropoutAdd dropout_of(const Shape& s, Dtype dtype, const DropoutKey& dropout, const void* x, const void* residual) {
-  return {s.rows, s.width, s.stride, s.stride, dtype, dropout, x, residual};
+  return {s.rows, s.width, s.x_stride, s.stride, dtype, dropout, x, residual};
 }
 
 // Odd numbers of rows and channels, with gaps and without, less than a block and many blocks.
@@ -38,53 +40,48 @@ const std::vector<Shape> kShapes = {{1, 1, 1},        {1, 5, 5},      {3, 7, 8},
                                     {1000, 111, 112}, {31, 333, 336}, {7, 1000, 1024}, {9001, 100, 104}};
 const std::vector<Shape> kSmallShapes = {{3, 7, 8}, {17, 50, 50}, {33, 50, 56}};
 
-// base/dropout.h: element c of a row belongs to group row * dropout_row(width) / 8 + c / 8; after the width nothing
-// is dropped.
-Numbers dropout_factors(const DropoutKey& dropout, const Shape& s) {
-  Numbers factor(s.rows * s.stride, 1);
-  if (!dropout.drops()) return factor;
-  for (std::int64_t row = 0; row < s.rows; ++row)
-    for (int first = 0; first < s.width; first += kDropoutGroup) {
-      float drawn[kDropoutGroup];
-      dropout.draw((row * dropout_row(s.width) + first) / kDropoutGroup, drawn);
-      for (int i = 0; i < kDropoutGroup && first + i < s.stride; ++i) factor[row * s.stride + first + i] = drawn[i];
-    }
-  return factor;
-}
-
-void check_dropout(const Shape& s, Dtype dtype, double probability, bool add) {
-  const std::string name = text(s, dtype) + (add ? " added" : "");
-  INFO(name);
-  Rng rng(static_cast<unsigned>(s.rows), Purpose::kTest, 2, static_cast<unsigned>(s.width));
-  const Numbers x = normal_rows(rng, s.rows, s.width, s.stride, dtype),
-                residual = normal_rows(rng, s.rows, s.width, s.stride, dtype);
+// What follows the width is zero in y, and not read of x and the residual.
+void check_dropout(const Shape& s, Dtype dtype, double probability, bool add, Rng rng, double tolerance) {
+  INFO(text(s, dtype), " dropout ", probability, add ? " added" : "");
+  Numbers x = normals(rng, s.rows * s.x_stride, dtype);
+  const Numbers residual = normals(rng, s.rows * s.stride, dtype);
   const DeviceBuffer<std::int64_t> seed_tick(std::vector<std::int64_t>{kSeedTick[0], kSeedTick[1]});
-  const Numbers factor = dropout_factors(DropoutKey(kSeedTick, 5, probability), s);
-  Numbers expected(x.size());
-  for (std::size_t i = 0; i < x.size(); ++i) expected[i] = x[i] * factor[i] + (add ? residual[i] : 0);
+  const DropoutKey on_host(kSeedTick, 5, probability);
+  Numbers expected(residual.size()), factor(residual.size());  // zeros behind the width
+  for (std::int64_t row = 0; row < s.rows; ++row)
+    for (int c = 0; c < s.width; ++c) {
+      const std::int64_t at = row * s.stride + c;
+      factor[at] = dropout_factor(on_host, s.width, row, c);
+      expected[at] = x[row * s.x_stride + c] * factor[at] + (add ? residual[at] : 0);
+    }
+  for (std::size_t i = 0; i < x.size(); ++i)
+    if (static_cast<int>(i % s.x_stride) >= s.width) x[i] = kNaN;
   const DeviceBytes on_device = upload(x, dtype), other = upload(residual, dtype);
   const auto run = [&](DeviceBytes& y, const DeviceBytes& from, const DeviceBytes& added) {
     const DropoutKey dropout(seed_tick.data(), 5, probability);
     dropout_add(dropout_of(s, dtype, dropout, from.data(), add ? added.data() : nullptr), y.data(), nullptr);
     return download(y, dtype);
   };
-  DeviceBytes y = poisoned(x.size(), dtype);
+  DeviceBytes y = poisoned(expected.size(), dtype);
   const Numbers actual = run(y, on_device, other);
-  CHECK(relative_error(actual, expected) <= rounded_once(dtype));
+  CHECK(relative_error(actual, expected) <= tolerance);
   DeviceBytes over_x = upload(x, dtype), over_residual = upload(residual, dtype);
-  CHECK(run(over_x, over_x, other) == actual);
+  if (s.x_stride == s.stride) CHECK(run(over_x, over_x, other) == actual);
   if (add) CHECK(run(over_residual, on_device, over_residual) == actual);
-  // Dropped is exactly zero, or exactly the residual.
+  // Dropped is exactly zero, or exactly the residual; what is behind the width is zero.
   std::size_t wrong = 0;
-  for (std::size_t i = 0; i < x.size(); ++i) wrong += factor[i] == 0 && actual[i] != (add ? residual[i] : 0);
+  for (std::size_t i = 0; i < actual.size(); ++i) wrong += factor[i] == 0 && actual[i] != expected[i];
   CHECK(wrong == 0);
+}
+void check_dropout(const Shape& s, Dtype dtype, double probability, bool add) {
+  const Rng rng(static_cast<unsigned>(s.rows), Purpose::kTest, 2, static_cast<unsigned>(s.width));
+  check_dropout(s, dtype, probability, add, rng, rounded_once(dtype));
 }
 
 double silu(double x) { return x / (1 + std::exp(-x)); }
 
 void check_swiglu(std::int64_t rows, int inner, Dtype dtype) {
-  const std::string name = text({rows, inner, inner}, dtype);
-  INFO(name);
+  INFO(text({rows, inner, inner}, dtype));
   Rng rng(static_cast<unsigned>(rows), Purpose::kTest, 3, static_cast<unsigned>(inner));
   const Numbers gate_up = normals(rng, rows * 2 * inner, dtype, 3), d_hidden = normals(rng, rows * inner, dtype);
   Numbers hidden(rows * inner), gradient(rows * 2 * inner);
@@ -145,8 +142,7 @@ struct ReluBias {
 };
 
 void check_relu_bias(std::int64_t rows, int width, Dtype dtype, bool relu, bool in_place) {
-  const std::string name = text({rows, width, width}, dtype);
-  INFO(name);
+  INFO(text({rows, width, width}, dtype));
   ReluBias problem(rows, width, dtype, relu, in_place);
   Numbers dx = columns(problem.dy, problem.dy_stride, 0, width), bias(width);
   const Numbers y = columns(problem.y, problem.y_stride, 0, width);
@@ -159,6 +155,39 @@ void check_relu_bias(std::int64_t rows, int width, Dtype dtype, bool relu, bool 
   CHECK(relative_error(download(problem.bias, Dtype::kFloat32), bias) <= 1e-5);  // a float sum over all rows
 }
 
+// float32 rounds at 6e-8 and sums of thousands at a few times that; bfloat16 rounds the result at 2^-9.
+double bound(Dtype dtype) { return dtype == Dtype::kFloat32 ? 2e-6 : 3e-3; }
+
+double gelu(double z) { return z / 2 * (1 + std::tanh(std::sqrt(2 / M_PI) * (z + 0.044715 * z * z * z))); }
+double gelu_slope(double z) { return (gelu(z + 1e-5) - gelu(z - 1e-5)) / 2e-5; }
+
+void check_gelu(int rows, int columns, int width, Dtype dtype) {
+  INFO(text({rows, width, columns}, dtype));
+  Rng rng(6, Purpose::kTest, rows, columns);
+  const Numbers x = normals(rng, std::size_t{1} * rows * columns, dtype), dy = normals(rng, x.size(), dtype);
+  const Numbers bias = normals(rng, width, Dtype::kFloat32);
+  Numbers y(x.size()), dx(x.size()), d_bias(width);
+  for (std::size_t i = 0; i < x.size(); ++i) {
+    const std::size_t c = i % columns;
+    const double z = x[i] + (c < bias.size() ? bias[c] : 0.0);
+    y[i] = gelu(z);
+    dx[i] = dy[i] * gelu_slope(z);
+    if (c < bias.size()) d_bias[c] += dx[i];
+  }
+  const DeviceBytes device_x = upload(x, dtype), device_bias = upload(bias, Dtype::kFloat32);
+  const GeluBias input{rows, columns, width, dtype, device_x.data(), floats(device_bias)};
+  DeviceBytes out = poisoned(x.size(), dtype), gradient = upload(dy, dtype), scratch,
+              bias_gradient = poisoned(width, Dtype::kFloat32);
+  poison(scratch, gelu_bias_backward_scratch_bytes(input));
+  gelu_bias_forward(input, out.data(), nullptr);
+  gelu_bias_backward(input, gradient.data(), gradient.data(), scratch.data(), nullptr);
+  add_up({gelu_bias_sum(input, scratch.data(), floats(bias_gradient))}, nullptr);
+  CHECK(relative_error(download(out, dtype), y) < bound(dtype));
+  CHECK(relative_error(download(gradient, dtype), dx) < bound(dtype));
+  // Of what was computed in float, before it was rounded.
+  CHECK(relative_error(download(bias_gradient, Dtype::kFloat32), d_bias) < bound(Dtype::kFloat32));
+}
+
 }  // namespace
 
 TEST_CASE("dropout and addition equal the definition, in place and apart, for every width and gap") {
@@ -167,6 +196,47 @@ TEST_CASE("dropout and addition equal the definition, in place and apart, for ev
     for (const Shape& shape : kShapes)
       for (const double probability : {0.0, 0.1, 0.5})
         for (const bool add : {false, true}) check_dropout(shape, dtype, probability, add);
+}
+
+TEST_CASE("dropout and addition take x from rows of another length") {
+  if (skip_without_gpu()) return;
+  for (const Dtype dtype : kDtypes)
+    for (const Shape& s : {Shape{1, 1, 16, 1}, {70, 100, 112, 100}, {513, 100, 112}, {9, 50, 50, 57}, {300, 64, 64}})
+      for (const bool add : {false, true})
+        for (const double probability : {0.0, 0.3}) {
+          const Rng rng(5, Purpose::kTest, static_cast<unsigned>(s.rows), static_cast<unsigned>(s.width));
+          check_dropout(s, dtype, probability, add, rng, bound(dtype));
+        }
+}
+
+TEST_CASE("an image's bytes become numbers of 0 to 1, padded with zeros") {
+  if (skip_without_gpu()) return;
+  for (const Dtype dtype : kDtypes)
+    for (const auto& [rows, width, stride] : {std::array{1, 1, 16}, {700, 75, 80}, {33, 64, 64}}) {
+      Bytes x(std::size_t{1} * rows * width);
+      for (std::size_t i = 0; i < x.size(); ++i) x[i] = static_cast<unsigned char>(i * 37 + i / 256);
+      Numbers expected(std::size_t{1} * rows * stride);
+      for (std::size_t i = 0; i < x.size(); ++i)
+        expected[i / width * stride + i % width] = rounded(static_cast<float>(x[i]) / 255.0f, dtype);
+      const DeviceBytes device_x(x);
+      DeviceBytes y = poisoned(expected.size(), dtype);
+      scale_bytes(rows, width, device_x.data(), stride, dtype, y.data(), nullptr);
+      CHECK(download(y, dtype) == expected);
+    }
+}
+
+TEST_CASE("gelu with a bias, and both gradients") {
+  if (skip_without_gpu()) return;
+  for (const Dtype dtype : kDtypes)
+    for (const auto& [rows, columns, width] : {std::array{1, 8, 5}, {700, 400, 400}, {333, 112, 100}, {50, 1600, 1600}})
+      check_gelu(rows, columns, width, dtype);
+}
+
+TEST_CASE("gelu refuses shapes outside the contract") {
+  if (skip_without_gpu()) return;
+  GeluBias gelu{};
+  gelu.rows = 3, gelu.columns = 12;
+  CHECK_THROWS_AS(gelu_bias_forward(gelu, nullptr, nullptr), std::runtime_error);
 }
 
 TEST_CASE("SwiGLU and its gradients equal the formula's") {
@@ -189,7 +259,6 @@ TEST_CASE("gradients behind relu and bias equal the definition, in place and apa
 TEST_CASE("NaN in one row of the passes by element reaches no other row") {
   if (skip_without_gpu()) return;
   constexpr int kRows = 37, kInner = 40;
-  const double nan = std::nan("");
   for (const Dtype dtype : kDtypes) {
     Rng rng(1, Purpose::kTest, 5, 0);
     const auto swiglu = [&](const Numbers& gate_up, const Numbers& d_hidden) {
@@ -201,8 +270,8 @@ TEST_CASE("NaN in one row of the passes by element reaches no other row") {
     };
     Numbers gate_up = normals(rng, kRows * 2 * kInner, dtype), d_hidden = normals(rng, kRows * kInner, dtype);
     const auto clean = swiglu(gate_up, d_hidden);
-    std::fill_n(gate_up.begin() + 5 * 2 * kInner, 2 * kInner, nan);
-    std::fill_n(d_hidden.begin() + 6 * kInner, kInner, nan);
+    std::fill_n(gate_up.begin() + 5 * 2 * kInner, 2 * kInner, kNaN);
+    std::fill_n(d_hidden.begin() + 6 * kInner, kInner, kNaN);
     const auto dirty = swiglu(gate_up, d_hidden);
     CHECK(equal_but_for(clean.first, dirty.first, kInner, 5, 6));
     CHECK(equal_but_for(clean.second, dirty.second, 2 * kInner, 5, 7));
@@ -211,7 +280,7 @@ TEST_CASE("NaN in one row of the passes by element reaches no other row") {
     ReluBias problem(kRows, kInner, dtype, true, false);
     problem.run();
     const Numbers dx = problem.dx();
-    std::fill_n(problem.dy.begin() + 5 * problem.dy_stride, kInner, nan);
+    std::fill_n(problem.dy.begin() + 5 * problem.dy_stride, kInner, kNaN);
     std::fill_n(problem.y.begin() + 5 * problem.y_stride, kInner, 1.0);
     problem.given_y = upload(problem.y, dtype), problem.given_dy = upload(problem.dy, dtype);
     problem.run();
@@ -228,7 +297,7 @@ TEST_CASE("NaN in one row of the passes by element reaches no other row") {
     };
     Numbers x = normals(rng, kRows * kInner, dtype);
     const Numbers before = dropout(x);
-    std::fill_n(x.begin() + 5 * kInner, kInner, nan);
+    std::fill_n(x.begin() + 5 * kInner, kInner, kNaN);
     CHECK(equal_but_for(before, dropout(x), kInner, 5, 6));
   }
 }
@@ -248,12 +317,12 @@ TEST_CASE("the same passes by element give the same bits 1,000 times") {
             dropout_add(dropout_of({kRows, 100, kWidth}, dtype, dropout, x.data(), x.data()), dropped.data(), nullptr);
             swiglu_forward(kRows, kWidth, dtype, x.data(), y.data(), nullptr);
             swiglu_backward(kRows, kWidth, dtype, x.data(), y.data(), d.data(), nullptr);
-            return std::vector{dropped.to_host(), y.to_host(), d.to_host()};
+            return bits_of(dropped, y, d);
           }) == 0);
     ReluBias problem(kRows, kWidth, dtype, true, false);
     CHECK(different_runs([&] {
             problem.run();
-            return std::vector{problem.dx_bytes.to_host(), problem.bias.to_host()};
+            return bits_of(problem.dx_bytes, problem.bias);
           }) == 0);
   }
 }

@@ -37,7 +37,7 @@ class Problem {
  public:
   Problem(const Case& c, unsigned seed) : expected(elements(c)), largest(elements(c)), case_(c) {
     Rng rng(1, Purpose::kTest, 12, seed);
-    Numbers parts(c.count * c.distance(), std::nan(""));  // in all that is not to be read
+    Numbers parts(c.count * c.distance(), kNaN);  // in all that is not to be read
     for (int r = 0; r < c.rows.count; ++r)
       for (int column = 0; column < c.columns.count; ++column)
         for (int i = 0; i < c.count; ++i) {
@@ -146,7 +146,7 @@ TEST_CASE("the same parts give the same gradients 1,000 times") {
   if (skip_without_gpu()) return;
   std::vector<Problem> all = problems(kCases.size());
   CHECK(different_runs([&] {
-          std::vector<std::vector<unsigned char>> results;
+          std::vector<Bytes> results;
           for (Problem& problem : all) problem.poison_output();
           add_up(sums_of(all), nullptr);
           for (const Problem& problem : all) results.push_back(problem.gradient.to_host());

@@ -17,7 +17,6 @@ using namespace engram::testing;
 namespace {
 
 constexpr double kEpsilon = 1e-5;
-
 constexpr double kDropout = 0.3;
 constexpr std::int64_t kSeedTick[2] = {5, 9};
 constexpr std::uint32_t kPlace = 3, kGradientPlace = 4;
@@ -33,32 +32,24 @@ struct Case {
   int branch_gap = 0;  // between rows of the branch and of dy, after the stride
 
   std::string name() const {
-    return std::string(kind == NormKind::kRms ? "RMS" : "layer") + " norm of " + std::to_string(rows) + " rows of " +
-           std::to_string(width) + " in " + std::to_string(stride) + " " + name_of(dtype);
+    return joined(kind == NormKind::kRms ? "RMS" : "layer", " norm of ", rows, " rows of ", width, " in ", stride, " ",
+                  name_of(dtype));
   }
+  int other_stride() const { return stride + branch_gap; }
 };
 
 struct Problem {
   Numbers x, weight, bias, dy, residual;
 };
 
-std::int64_t other_stride(const Case& c) { return c.stride + c.branch_gap; }
-
 // What dropout multiplies element (row, column) with.
 double factor(const Case& c, std::uint32_t place, std::int64_t row, std::int64_t column) {
-  const DropoutKey dropout(kSeedTick, place, c.drops ? kDropout : 0);
-  if (!dropout.drops()) return 1;
-  float drawn[kDropoutGroup];
-  dropout.draw((row * dropout_row(c.width) + column) / kDropoutGroup, drawn);
-  return drawn[column % kDropoutGroup];
+  return dropout_factor({kSeedTick, place, c.drops ? kDropout : 0}, c.width, row, column);
 }
 
-// Rows other_stride(c) apart with NaN after the width, of rows c.stride apart.
-Numbers spread(const Case& c, const Numbers& x) {
-  Numbers y(c.rows * other_stride(c), std::nan(""));
-  for (std::int64_t row = 0; row < c.rows; ++row)
-    std::copy_n(x.begin() + row * c.stride, c.width, y.begin() + row * other_stride(c));
-  return y;
+// Rows c.other_stride() apart with NaN after the width, of rows c.stride apart.
+DeviceBytes upload_spread(const Case& c, const Numbers& x) {
+  return upload(spread(columns(x, c.stride, 0, c.width), c.width, c.other_stride()), c.dtype);
 }
 
 Problem make_problem(const Case& c) {
@@ -140,7 +131,7 @@ struct Device {
         x(upload(p.x, c.dtype)),
         weight(upload(p.weight, Dtype::kFloat32)),
         bias(upload(p.bias, Dtype::kFloat32)),
-        dy(upload(spread(c, p.dy), c.dtype)),
+        dy(upload_spread(c, p.dy)),
         residual(upload(p.residual, c.dtype)) {}
 
   RowNorm norm() const {
@@ -162,7 +153,7 @@ struct Device {
     poison(scratch, row_norm_backward_scratch_bytes(norm()));
     norm_forward(norm(), y.data());
     const RowNormGradient gradient{.y = dy.data(),
-                                   .y_stride = other_stride(c),
+                                   .y_stride = c.other_stride(),
                                    .residual = c.residual ? residual.data() : nullptr,
                                    .x = dx.data(),
                                    .weight = floats(d_weight),
@@ -178,16 +169,13 @@ struct Device {
   }
 };
 
-// An empty vector stands for zeros.
-double root_mean_square_error(const Numbers& a, const Numbers& b) {
-  double sum = 0;
-  for (std::size_t i = 0; i < a.size(); ++i) sum += (a[i] - (b.empty() ? 0 : b[i])) * (a[i] - (b.empty() ? 0 : b[i]));
-  return a.empty() ? 0 : std::sqrt(sum / static_cast<double>(a.size()));
+// What follows the width of c's rows, which is to be zero.
+void check_behind(const Case& c, const Numbers& x) {
+  CHECK(columns(x, c.stride, c.width, c.stride - c.width) == Numbers(c.rows * (c.stride - c.width)));
 }
 
 void check_case(const Case& c) {
-  const std::string name = c.name();
-  INFO(name);
+  INFO(c.name());
   const Problem p = make_problem(c);
   const Result expected = reference(c, p);
   Device device(c, p);
@@ -197,7 +185,7 @@ void check_case(const Case& c) {
     // In rows of three elements and less, gradients are small differences of terms of the size 1 (the norm leaves two
     // degrees of freedom or fewer): the error is measured against the terms.
     if (c.width <= 3)
-      CHECK(root_mean_square_error(result, wanted) <= 1e-4 + tolerance * root_mean_square_error(wanted, {}));
+      CHECK(root_mean_square_error(result, wanted) <= 1e-4 + tolerance * root_mean_square(wanted));
     else
       CHECK(relative_error(result, wanted) <= tolerance);
   };
@@ -207,16 +195,12 @@ void check_case(const Case& c) {
   // Sums over rows, in float whatever the rows' type.
   check(actual.d_weight, expected.d_weight, 1e-5);
   check(actual.d_bias, expected.d_bias, 1e-5);
-  const auto behind = [&](const Numbers& x) { return columns(x, c.stride, c.width, c.stride - c.width); };
-  CHECK(behind(actual.y) == Numbers(c.rows * (c.stride - c.width)));
-  CHECK(behind(actual.dx) == Numbers(c.rows * (c.stride - c.width)));
-  CHECK(behind(actual.dropped) == Numbers(c.rows * (c.stride - c.width)));
+  for (const Numbers* rows : {&actual.y, &actual.dx, &actual.dropped}) check_behind(c, *rows);
 }
 
 // The sum x = dropout(branch) [+ residual], and its norm, which must be that of the rounded sum, bit for bit.
 void check_sum(const Case& c) {
-  const std::string name = c.name();
-  INFO(name);
+  INFO(c.name());
   const Problem p = make_problem(c);
   Numbers expected(p.x.size());
   for (std::int64_t row = 0; row < c.rows; ++row)
@@ -225,13 +209,13 @@ void check_sum(const Case& c) {
       expected[at] = factor(c, kPlace, row, i) * p.x[at] + (c.residual ? p.residual[at] : 0);
     }
   Device device(c, p);
-  const DeviceBytes branch = upload(spread(c, p.x), c.dtype);
+  const DeviceBytes branch = upload_spread(c, p.x);
   DeviceBytes sum = poisoned(p.x.size(), c.dtype), normed = poisoned(p.x.size(), c.dtype);
   const auto run = [&](void* x, void* y) {
     residual_norm_forward(device.norm(),
                           {.dropout = device.dropout(kPlace),
                            .branch = branch.data(),
-                           .branch_stride = other_stride(c),
+                           .branch_stride = c.other_stride(),
                            .residual = c.residual ? device.residual.data() : nullptr,
                            .x = x},
                           y, nullptr);
@@ -239,7 +223,7 @@ void check_sum(const Case& c) {
   run(sum.data(), normed.data());
   const Numbers x = download(sum, c.dtype);
   CHECK(relative_error(x, expected) <= rounded_once(c.dtype));
-  CHECK(columns(x, c.stride, c.width, c.stride - c.width) == Numbers(c.rows * (c.stride - c.width)));
+  check_behind(c, x);
   DeviceBytes again = poisoned(p.x.size(), c.dtype);
   RowNorm of_sum = device.norm();
   of_sum.x = sum.data();
@@ -299,8 +283,8 @@ TEST_CASE("NaN in one row of a norm reaches no other row") {
     Problem p = make_problem(c);
     Device clean(c, p);
     clean.run();
-    std::fill_n(p.x.begin() + 5 * c.stride, c.width, std::nan(""));
-    std::fill_n(p.dy.begin() + 6 * c.stride, c.width, std::nan(""));
+    std::fill_n(p.x.begin() + 5 * c.stride, c.width, kNaN);
+    std::fill_n(p.dy.begin() + 6 * c.stride, c.width, kNaN);
     Device dirty(c, p);
     dirty.run();
     const Result before = clean.result(), after = dirty.result();
@@ -318,8 +302,7 @@ TEST_CASE("the same norm gives the same bits 1,000 times") {
     Device device(c, make_problem(c));
     CHECK(different_runs([&] {
             device.run();
-            return std::vector{device.y.to_host(), device.dx.to_host(), device.dropped.to_host(),
-                               device.d_weight.to_host(), device.d_bias.to_host()};
+            return bits_of(device.y, device.dx, device.dropped, device.d_weight, device.d_bias);
           }) == 0);
   }
 }

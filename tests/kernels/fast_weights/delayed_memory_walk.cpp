@@ -2,7 +2,6 @@
 #include <doctest/doctest.h>
 
 #include <type_traits>
-#include <vector>
 
 #include "kernels/fast_weights/delayed_memory/walk.h"
 #include "tests/kernels/common/threads_in_turns.h"
@@ -22,10 +21,8 @@ void run_threads(const DelayedMemoryStep& step) {
                                                                    [](auto& threads) { walk_block<kDelay>(threads); });
 }
 
-void run_on_cpu(const DelayedMemoryCase& c, const DelayedMemoryReference& reference, DelayedMemoryImages& images) {
-  const DelayedMemoryStep step = step_of(
-      c, reference, [](std::vector<unsigned char>& image) { return image.data(); }, images.position_N.data(), images);
-  dispatch_dtype(c.dtype, [&](auto element) {
+void run_on_cpu(const DelayedMemoryStep& step) {
+  dispatch_dtype(step.dtype, [&](auto element) {
     using T = decltype(element);
     const auto of_delay = [&](auto threads) {
       if (step.delay == Delay::kStream)
@@ -33,7 +30,7 @@ void run_on_cpu(const DelayedMemoryCase& c, const DelayedMemoryReference& refere
       else
         run_threads<Delay::kChunk, T, threads()>(step);
     };
-    if (c.width <= 64)
+    if (step.width <= 64)
       of_delay(std::integral_constant<int, 64>());
     else
       of_delay(std::integral_constant<int, 128>());
@@ -44,5 +41,5 @@ void run_on_cpu(const DelayedMemoryCase& c, const DelayedMemoryReference& refere
 
 TEST_CASE("the threads of a step of the delayed fast weights do together what the formula says") {
   check_each(delayed_memory_cases({1, 9}, {1, 2, 16, 50, 64, 65, 128}, {1, 2, 5, 16, 17, 64}),
-             [](const DelayedMemoryCase& c) { check_delayed_memory(c, run_on_cpu); });
+             [](const DelayedMemoryCase& c) { check_delayed_memory<HostMemory>(c, run_on_cpu); });
 }

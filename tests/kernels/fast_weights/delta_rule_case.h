@@ -1,15 +1,15 @@
 // Random delta-rule problems, run through the kernels with poisoned memory and through the reference.
 #pragma once
 
+#include <doctest/doctest.h>
+
 #include <algorithm>
 #include <cmath>
+#include <cstddef>
 #include <cstdint>
-#include <cstring>
-#include <limits>
 #include <string>
 #include <vector>
 
-#include "base/rng.h"
 #include "kernels/fast_weights/delta_rule/chain.h"
 #include "kernels/fast_weights/delta_rule/delta_rule.h"
 #include "kernels/fast_weights/delta_rule/reference.h"
@@ -36,11 +36,9 @@ struct Case {
   DecayKind decay = DecayKind::kNone;
 
   std::string name() const {
-    return "B " + std::to_string(shape.batch) + " T " + std::to_string(shape.time) + " H " +
-           std::to_string(shape.heads) + " D " + std::to_string(shape.width) +
-           (gap > 0 ? " gap " + std::to_string(gap) : "") + (dtype == Dtype::kFloat32 ? " float" : " bfloat16") +
-           (write == FastWeightWrite::kSum ? " sum" : " delta") + " decay " + std::to_string(static_cast<int>(decay)) +
-           " seed " + std::to_string(seed);
+    return joined("B ", shape.batch, " T ", shape.time, " H ", shape.heads, " D ", shape.width, " gap ", gap, " ",
+                  name_of(dtype), write == FastWeightWrite::kSum ? " sum" : " delta", " decay ",
+                  static_cast<int>(decay), " seed ", seed);
   }
 };
 
@@ -68,16 +66,12 @@ inline double decay_tolerance(const Case& c) {
 
 // Where a result is most wrong, for who reads a failed test: that element, how many are no numbers, and how many are
 // off by a tenth of the expected numbers' RMS, with the first of them. Chunks of 64 steps, bfloat16's.
-inline std::string worst_element(const DeltaRuleShape& s, const std::vector<double>& actual,
-                                 const std::vector<double>& expected) {
+inline std::string worst_element(const DeltaRuleShape& s, const Numbers& actual, const Numbers& expected) {
   const std::size_t columns = expected.size() / s.batch / s.time / s.heads;
-  double size = 0;
-  for (const double x : expected) size += x * x;
-  const double far = 0.1 * std::sqrt(size / static_cast<double>(expected.size()));
+  const double far = 0.1 * root_mean_square(expected);
   std::size_t worst = 0, first = expected.size(), wrong = 0, not_numbers = 0;
   const auto error = [&](std::size_t i) {
-    const double difference = std::abs(actual[i] - expected[i]);
-    return difference == difference ? difference : std::numeric_limits<double>::infinity();
+    return std::isnan(actual[i]) ? INFINITY : std::abs(actual[i] - expected[i]);
   };
   for (std::size_t i = 0; i < expected.size(); ++i) {
     not_numbers += std::isnan(actual[i]);
@@ -88,14 +82,11 @@ inline std::string worst_element(const DeltaRuleShape& s, const std::vector<doub
   }
   const auto place = [&](std::size_t i) {
     const std::size_t step = i / columns / s.heads % s.time;
-    return "row " + std::to_string(i / columns / s.heads / s.time) + " step " + std::to_string(step) + " (chunk " +
-           std::to_string(step / 64) + ", " + std::to_string(step % 64) + ") head " +
-           std::to_string(i / columns % s.heads) + " column " + std::to_string(i % columns) + ": " +
-           std::to_string(actual[i]) + ", not " + std::to_string(expected[i]);
+    return joined("row ", i / columns / s.heads / s.time, " step ", step, " (chunk ", step / 64, ", ", step % 64,
+                  ") head ", i / columns % s.heads, " column ", i % columns, ": ", actual[i], ", not ", expected[i]);
   };
-  return "RMS error over RMS " + std::to_string(relative_error(actual, expected)) + "; worst at " + place(worst) +
-         "; " + std::to_string(not_numbers) + " NaN, " + std::to_string(wrong) + " of " +
-         std::to_string(expected.size()) + " far off" + (wrong > 0 ? ", first at " + place(first) : "");
+  return joined("RMS error over RMS ", relative_error(actual, expected), "; worst at ", place(worst), "; ", not_numbers,
+                " NaN, ", wrong, " of ", expected.size(), " far off", wrong > 0 ? ", first at " + place(first) : "");
 }
 
 struct Problem {
@@ -108,13 +99,8 @@ inline Problem make_problem(const Case& c) {
   const DeltaRuleShape& s = c.shape;
   const std::size_t scalars = static_cast<std::size_t>(s.batch) * s.time * s.heads, vectors = scalars * s.width;
   const std::size_t states = static_cast<std::size_t>(s.batch) * s.heads * s.width * s.width;
-  const auto normals = [&](std::size_t size, double scale, Dtype dtype) {
-    std::vector<double> x(size);
-    for (double& element : x) element = rounded(scale * normal(rng), dtype);
-    return x;
-  };
   const auto unit_vectors = [&] {
-    std::vector<double> x = normals(vectors, 1, Dtype::kFloat32);
+    Numbers x = normals(rng, vectors, Dtype::kFloat32);
     for (std::size_t i = 0; i < vectors; i += s.width) {
       double norm = 1e-6;
       for (int j = 0; j < s.width; ++j) norm += x[i + j] * x[i + j];
@@ -134,18 +120,14 @@ inline Problem make_problem(const Case& c) {
     if (c.keys == Keys::kDuplicate && t > 0) in.k_BTHD[i] = in.k_BTHD[i - step];
     if (c.keys == Keys::kZeroRows && t % 3 == 1) in.k_BTHD[i] = in.q_BTHD[i] = 0;
   }
-  in.v_BTHD = normals(vectors, c.value_scale, c.dtype);
+  in.v_BTHD = normals(rng, vectors, c.dtype, c.value_scale);
   in.beta_BTH.resize(scalars);
   for (double& beta : in.beta_BTH)
     beta = c.betas == Betas::kZeroOneTwo ? rng.below(3) : rounded(2 / (1 + std::exp(-normal(rng))), c.dtype);
-  in.length_B.assign(s.batch, s.time);
-  if (c.ragged)
-    for (int row = 1; row < s.batch; ++row) in.length_B[row] = static_cast<int>(rng.below(s.time + 1));
-  if (c.ragged && s.batch > 2) in.length_B[2] = 0;
-  const double state_scale = c.states ? c.value_scale : 0;
-  in.initial_state_BHKV = normals(states, state_scale, Dtype::kFloat32);
-  problem.output_gradient.output_BTHD = normals(vectors, 1, c.dtype);
-  problem.output_gradient.final_state_BHKV = normals(states, c.states ? 1 : 0, Dtype::kFloat32);
+  in.length_B = c.ragged ? ragged_lengths(rng, s.batch, s.time) : std::vector<int>(s.batch, s.time);
+  in.initial_state_BHKV = normals(rng, states, Dtype::kFloat32, c.states ? c.value_scale : 0);
+  problem.output_gradient.output_BTHD = normals(rng, vectors, c.dtype);
+  problem.output_gradient.final_state_BHKV = normals(rng, states, Dtype::kFloat32, c.states ? 1 : 0);
   in.write = c.write;
   if (c.decay == DecayKind::kNone) return problem;
   in.log_decay_BTH.resize(scalars);
@@ -158,54 +140,40 @@ inline Problem make_problem(const Case& c) {
     const DecayKind usual = forgetful ? DecayKind::kMild : c.decay;
     x = rounded(log_decay(c.decay == DecayKind::kMixed ? kKinds[rng.below(4)] : usual), Dtype::kFloat32);
   }
-  for (std::size_t i = 3; forgetful && i < scalars; i += 7)
-    in.log_decay_BTH[i] = -std::numeric_limits<double>::infinity();
+  for (std::size_t i = 3; forgetful && i < scalars; i += 7) in.log_decay_BTH[i] = -INFINITY;
   return problem;
 }
 
 // Everything the kernels write, as bytes of the element type in use, and as doubles.
 struct KernelResult {
-  std::vector<double> output, q, k, v, beta, log_decay;
-  std::vector<std::vector<unsigned char>> bytes;
+  Numbers output, q, k, v, beta, log_decay;
+  std::vector<Bytes> bytes;
 };
 
 // The device's copy of a problem. Memory the kernels must not depend on holds NaN: outputs, scratch, and inputs at
 // t >= length.
 class DeviceProblem {
  public:
-  DeviceProblem(const Case& c, const Problem& problem) : case_(c), length_(problem.input.length_B) {
-    const DeltaRuleShape& s = c.shape;
-    row_stride_ = static_cast<std::int64_t>(s.heads) * s.width + c.gap;
-    const std::size_t rows = static_cast<std::size_t>(s.batch) * s.time;
-    const auto upload_as = [&](Dtype dtype, const std::vector<double>& x, std::int64_t columns, std::int64_t stride) {
-      std::vector<double> padded(rows * stride, std::nan(""));
-      for (std::size_t row = 0; row < rows; ++row)
-        if (static_cast<int>(row % s.time) < problem.input.length_B[row / s.time])
-          std::copy_n(&x[row * columns], columns, &padded[row * stride]);
-      return DeviceBuffer<unsigned char>(encode(padded, dtype));
+  DeviceProblem(const Case& c, const Problem& problem)
+      : case_(c),
+        columns_(static_cast<std::int64_t>(c.shape.heads) * c.shape.width),
+        row_stride_(columns_ + c.gap),
+        length_(problem.input.length_B) {
+    const DeltaRuleReferenceInput& in = problem.input;
+    const int heads = c.shape.heads;
+    const auto upload_rows = [&](const Numbers& x, std::int64_t columns, std::int64_t stride, Dtype dtype) {
+      const auto has_step = [&](std::size_t step) { return !is_behind(in.length_B, c.shape.time, step); };
+      return upload(spread(x, columns, stride, has_step), dtype);
     };
-    const auto upload = [&](const std::vector<double>& x, std::int64_t columns, std::int64_t stride) {
-      return upload_as(case_.dtype, x, columns, stride);
-    };
-    const std::int64_t columns = static_cast<std::int64_t>(s.heads) * s.width;
-    q_ = upload(problem.input.q_BTHD, columns, row_stride_);
-    k_ = upload(problem.input.k_BTHD, columns, row_stride_);
-    v_ = upload(problem.input.v_BTHD, columns, row_stride_);
-    beta_ = upload(problem.input.beta_BTH, s.heads, s.heads);
-    d_output_ = upload(problem.output_gradient.output_BTHD, columns, columns);
-    const std::size_t bytes = dtype_bytes(c.dtype);
-    output_ = DeviceBuffer<unsigned char>(rows * columns * bytes);
-    for (auto* buffer : {&d_q_, &d_k_, &d_v_}) *buffer = DeviceBuffer<unsigned char>(rows * row_stride_ * bytes);
-    d_beta_ = DeviceBuffer<unsigned char>(rows * s.heads * bytes);
-    if (c.decay != DecayKind::kNone) {
-      log_decay_ = upload_as(Dtype::kFloat32, problem.input.log_decay_BTH, s.heads, s.heads);
-      d_log_decay_ = DeviceBuffer<unsigned char>(rows * s.heads * sizeof(float));
-    }
-    saved_ = DeviceBuffer<unsigned char>(delta_rule_saved_bytes(s, c.dtype));
-    scratch_ = DeviceBuffer<unsigned char>(delta_rule_backward_scratch_bytes(s, c.dtype));
-    input_ = {.shape = s,
+    q_ = upload_rows(in.q_BTHD, columns_, row_stride_, c.dtype);
+    k_ = upload_rows(in.k_BTHD, columns_, row_stride_, c.dtype);
+    v_ = upload_rows(in.v_BTHD, columns_, row_stride_, c.dtype);
+    beta_ = upload_rows(in.beta_BTH, heads, heads, c.dtype);
+    d_output_ = upload_rows(problem.output_gradient.output_BTHD, columns_, columns_, c.dtype);
+    if (c.decay != DecayKind::kNone) log_decay_ = upload_rows(in.log_decay_BTH, heads, heads, Dtype::kFloat32);
+    input_ = {.shape = c.shape,
               .dtype = c.dtype,
-              .scale = static_cast<float>(problem.input.scale),
+              .scale = static_cast<float>(in.scale),
               .row_stride = row_stride_,
               .q_BTHD = q_.data(),
               .k_BTHD = k_.data(),
@@ -213,12 +181,18 @@ class DeviceProblem {
               .beta_BTH = beta_.data(),
               .length_B = c.ragged ? length_.data() : nullptr,
               .write = c.write,
-              .log_decay_BTH = reinterpret_cast<const float*>(log_decay_.data())};
+              .log_decay_BTH = floats(log_decay_)};
+    poison_all();
   }
 
-  void poison() {
-    for (auto* buffer : {&output_, &d_q_, &d_k_, &d_v_, &d_beta_, &d_log_decay_, &saved_, &scratch_})
-      if (buffer->size() > 0) check_cuda(cudaMemset(buffer->data(), 0xff, buffer->size()), "poison");
+  void poison_all() {
+    const std::size_t rows = static_cast<std::size_t>(case_.shape.batch) * case_.shape.time;
+    poison(output_, rows * columns_, case_.dtype);
+    for (DeviceBytes* d : {&d_q_, &d_k_, &d_v_}) poison(*d, rows * row_stride_, case_.dtype);
+    poison(d_beta_, rows * case_.shape.heads, case_.dtype);
+    if (case_.decay != DecayKind::kNone) poison(d_log_decay_, rows * case_.shape.heads, Dtype::kFloat32);
+    poison(saved_, delta_rule_saved_bytes(case_.shape, case_.dtype));
+    poison(scratch_, delta_rule_backward_scratch_bytes(case_.shape, case_.dtype));
   }
 
   const DeltaRuleInput& input() const { return input_; }
@@ -233,46 +207,67 @@ class DeviceProblem {
   void backward_by(DeltaRuleChain chain) {
     delta_rule_backward_by(chain, input_, saved_.data(), d_output_.data(), input_gradient(), scratch_.data(), nullptr);
   }
+  // Both passes, into poisoned memory.
+  KernelResult forward_and_backward() {
+    poison_all();
+    forward();
+    backward();
+    return result();
+  }
 
   KernelResult result() {
     check_cuda(cudaDeviceSynchronize(), "run");
-    const std::int64_t columns = static_cast<std::int64_t>(case_.shape.heads) * case_.shape.width;
     KernelResult r;
-    const auto download = [&](const DeviceBuffer<unsigned char>& buffer, std::int64_t count, std::int64_t stride) {
+    const auto of_rows = [&](const DeviceBytes& buffer, std::int64_t columns, std::int64_t stride, Dtype dtype) {
       r.bytes.push_back(buffer.to_host());
-      return decode(r.bytes.back(), case_.dtype, count, stride);
+      return decode(r.bytes.back(), dtype, columns, stride);
     };
-    r.output = download(output_, columns, columns);
-    r.q = download(d_q_, columns, row_stride_);
-    r.k = download(d_k_, columns, row_stride_);
-    r.v = download(d_v_, columns, row_stride_);
-    r.beta = download(d_beta_, case_.shape.heads, case_.shape.heads);
-    if (case_.decay != DecayKind::kNone) {
-      r.bytes.push_back(d_log_decay_.to_host());
-      r.log_decay = decode(r.bytes.back(), Dtype::kFloat32, case_.shape.heads, case_.shape.heads);
-    }
+    const int heads = case_.shape.heads;
+    r.output = of_rows(output_, columns_, columns_, case_.dtype);
+    r.q = of_rows(d_q_, columns_, row_stride_, case_.dtype);
+    r.k = of_rows(d_k_, columns_, row_stride_, case_.dtype);
+    r.v = of_rows(d_v_, columns_, row_stride_, case_.dtype);
+    r.beta = of_rows(d_beta_, heads, heads, case_.dtype);
+    if (case_.decay != DecayKind::kNone) r.log_decay = of_rows(d_log_decay_, heads, heads, Dtype::kFloat32);
     return r;
   }
 
  private:
   DeltaRuleInputGradient input_gradient() {
-    return {d_q_.data(), d_k_.data(), d_v_.data(), d_beta_.data(), reinterpret_cast<float*>(d_log_decay_.data())};
+    return {d_q_.data(), d_k_.data(), d_v_.data(), d_beta_.data(), floats(d_log_decay_)};
   }
 
   Case case_;
-  std::int64_t row_stride_;
+  std::int64_t columns_, row_stride_;
   DeltaRuleInput input_{};
   DeviceBuffer<int> length_;
-  DeviceBuffer<unsigned char> q_, k_, v_, beta_, log_decay_, d_output_, output_, d_q_, d_k_, d_v_, d_beta_,
-      d_log_decay_, saved_, scratch_;
+  DeviceBytes q_, k_, v_, beta_, log_decay_, d_output_, output_, d_q_, d_k_, d_v_, d_beta_, d_log_decay_, saved_,
+      scratch_;
 };
+
+// Both passes' results, `by` the kernels that it names, against the recurrence's. A single step's decay has no
+// gradient to compare.
+inline void check_delta_rule(const Case& c, const std::string& by, const KernelResult& actual,
+                             const DeltaRuleReferenceOutput& expected, const DeltaRuleReferenceGradient& gradient) {
+  const auto check = [&](const char* tensor, const Numbers& own, const Numbers& wanted, double tolerance) {
+    INFO(tensor, " of ", c.name(), " by ", by, ": ", worst_element(c.shape, own, wanted));
+    CHECK(relative_error(own, wanted) <= tolerance);
+  };
+  check("output", actual.output, expected.output_BTHD, forward_tolerance(c));
+  check("dV", actual.v, gradient.v_BTHD, gradient_tolerance(c));
+  check("dQ", actual.q, gradient.q_BTHD, gradient_tolerance(c));
+  check("dK", actual.k, gradient.k_BTHD, gradient_tolerance(c));
+  check("dbeta", actual.beta, gradient.beta_BTH, gradient_tolerance(c));
+  if (c.decay != DecayKind::kNone && c.shape.time > 1)
+    check("dlog a", actual.log_decay, gradient.log_decay_BTH, decay_tolerance(c));
+}
 
 // Every head width is met with every length, in both types; rows, heads and gaps vary. The contract promises
 // bfloat16's accuracy from width 16 on.
 inline std::vector<Case> all_cases() {
   std::vector<Case> cases;
   unsigned seed = 1;
-  for (const Dtype dtype : {Dtype::kFloat32, Dtype::kBfloat16})
+  for (const Dtype dtype : kDtypes)
     for (const int time : {1, 2, 3, 15, 16, 17, 31, 63, 64, 65, 127, 128, 129, 255, 781, 1023, 1025, 8192})
       for (const int width : {2, 16, 40, 50, 56, 60, 64, 100, 128}) {
         if (dtype == Dtype::kBfloat16 && width < 16) continue;
@@ -292,7 +287,7 @@ inline std::vector<Case> all_cases() {
 inline std::vector<Case> edge_cases() {
   std::vector<Case> cases;
   unsigned seed = 1000;
-  for (const Dtype dtype : {Dtype::kFloat32, Dtype::kBfloat16})
+  for (const Dtype dtype : kDtypes)
     for (const int width : {50, 56, 64, 128})
       for (const Betas betas : {Betas::kRandom, Betas::kZeroOneTwo})
         for (const Keys keys : {Keys::kRandom, Keys::kDuplicate, Keys::kZeroRows})
@@ -321,7 +316,7 @@ inline std::vector<Case> rule_cases() {
   std::vector<Case> cases;
   unsigned seed = 2000;
   for (const OtherRule& rule : kOtherRules)
-    for (const Dtype dtype : {Dtype::kFloat32, Dtype::kBfloat16})
+    for (const Dtype dtype : kDtypes)
       for (const int time : {1, 2, 16, 17, 31, 32, 33, 63, 64, 65, 128, 129, 781})
         for (const int width : {2, 16, 50, 56, 64, 100, 128}) {
           if (dtype == Dtype::kBfloat16 && width < 16) continue;

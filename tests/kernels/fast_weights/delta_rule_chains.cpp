@@ -68,42 +68,18 @@ std::vector<Case> decayed_edges() {
   return cases;
 }
 
-void check_tensor(const char* tensor, const std::string& by, const Case& c, const std::vector<double>& actual,
-                  const std::vector<double>& expected, double tolerance) {
-  INFO(tensor, " of ", c.name(), " by ", by, ": ", worst_element(c.shape, actual, expected));
-  CHECK(relative_error(actual, expected) <= tolerance);
-}
-
-void check_forward(const Case& c) {
+void check_chains(const Case& c) {
   const Problem problem = make_problem(c);
   const auto expected = delta_rule_reference(problem.input);
-  const std::lock_guard lock(gpu_in_use);
-  DeviceProblem device(c, problem);
-  for (const DeltaRuleChain chain : chains_here()) {
-    device.poison();
-    device.forward_by(chain);
-    check_tensor("output", name_of(chain), c, device.result().output, expected.output_BTHD, forward_tolerance(c));
-  }
-}
-
-void check_gradients(const Case& c) {
-  const Problem problem = make_problem(c);
-  const auto expected = delta_rule_reference_backward(problem.input, problem.output_gradient);
+  const auto gradient = delta_rule_reference_backward(problem.input, problem.output_gradient);
   const std::lock_guard lock(gpu_in_use);
   DeviceProblem device(c, problem);
   for (const DeltaRuleChain forward : chains_here())
     for (const DeltaRuleChain backward : chains_here()) {
-      device.poison();
+      device.poison_all();
       device.forward_by(forward);
       device.backward_by(backward);
-      const KernelResult actual = device.result();
-      const std::string by = std::string(name_of(forward)) + ", then " + name_of(backward);
-      check_tensor("dV", by, c, actual.v, expected.v_BTHD, gradient_tolerance(c));
-      check_tensor("dQ", by, c, actual.q, expected.q_BTHD, gradient_tolerance(c));
-      check_tensor("dK", by, c, actual.k, expected.k_BTHD, gradient_tolerance(c));
-      check_tensor("dbeta", by, c, actual.beta, expected.beta_BTH, gradient_tolerance(c));
-      if (c.decay != DecayKind::kNone && c.shape.time > 1)
-        check_tensor("dlog a", by, c, actual.log_decay, expected.log_decay_BTH, decay_tolerance(c));
+      check_delta_rule(c, joined(name_of(forward), ", then ", name_of(backward)), device.result(), expected, gradient);
     }
 }
 
@@ -120,8 +96,7 @@ TEST_CASE("chains of the delta rule: small shapes, forward, then with every comb
       c.seed = seed++;
       for (const DecayKind decay : {DecayKind::kNone, DecayKind::kMixed, DecayKind::kForgetful}) {
         c.decay = decay;
-        check_forward(c);
-        check_gradients(c);
+        check_chains(c);
       }
     }
   // With more heads than multiprocessors fewer chunks are in shared memory at once.
@@ -129,33 +104,20 @@ TEST_CASE("chains of the delta rule: small shapes, forward, then with every comb
     for (const DecayKind decay : {DecayKind::kNone, DecayKind::kMild}) {
       Case c{{90, 330, 2, width}};
       c.decay = decay, c.seed = seed++;
-      check_forward(c);
-      check_gradients(c);
+      check_chains(c);
     }
 }
 
-TEST_CASE("chains of the delta rule: the forward pass equals the recurrence at every shape") {
+TEST_CASE("chains of the delta rule: both passes equal the recurrence's at every shape") {
   if (skip_without_gpu()) return;
-  check_each(shapes(), check_forward);
-  check_each(with_decay(shapes()), check_forward);
+  check_each(shapes(), check_chains);
+  check_each(with_decay(shapes()), check_chains);
 }
 
-TEST_CASE("chains of the delta rule: the forward pass equals the recurrence at the edges of its inputs") {
+TEST_CASE("chains of the delta rule: both passes equal the recurrence's at the edges of the inputs") {
   if (skip_without_gpu()) return;
-  check_each(edges(), check_forward);
-  check_each(decayed_edges(), check_forward);
-}
-
-TEST_CASE("chains of the delta rule: the gradients equal the recurrence's at every shape") {
-  if (skip_without_gpu()) return;
-  check_each(shapes(), check_gradients);
-  check_each(with_decay(shapes()), check_gradients);
-}
-
-TEST_CASE("chains of the delta rule: the gradients equal the recurrence's at the edges of the inputs") {
-  if (skip_without_gpu()) return;
-  check_each(edges(), check_gradients);
-  check_each(decayed_edges(), check_gradients);
+  check_each(edges(), check_chains);
+  check_each(decayed_edges(), check_chains);
 }
 
 TEST_CASE("the delta rule takes a warpgroup's chain where it is supported, and slices elsewhere") {
@@ -173,7 +135,7 @@ TEST_CASE("the delta rule takes a warpgroup's chain where it is supported, and s
         const bool supported = rule.write == FastWeightWrite::kDelta && width == 56 && gap % 8 == 0 && hopper_support();
         CHECK(static_cast<bool>(delta_rule_warpgroup_support(device.input())) == supported);
         const auto run = [&](auto pass) {
-          device.poison();
+          device.poison_all();
           pass();
           return device.result().bytes;
         };

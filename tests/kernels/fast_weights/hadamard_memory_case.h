@@ -24,9 +24,8 @@ struct HadamardMemoryCase {
   bool is_bounded = false;   // by a limit that many elements reach
 
   std::string name() const {
-    return "B " + std::to_string(batch) + " T " + std::to_string(time) + " H " + std::to_string(width) +
-           (reads_last ? "" : " of h alone") + " calibrations of " + std::to_string(calibration) +
-           (is_bounded ? " bounded" : "");
+    return joined("B ", batch, " T ", time, " H ", width, reads_last ? "" : " of h alone", " calibrations of ",
+                  calibration, is_bounded ? " bounded" : "");
   }
 };
 
@@ -37,13 +36,8 @@ struct HadamardMemoryProblem {
         reads_last(c.reads_last) {
     Rng rng(7, Purpose::kTest, static_cast<std::uint32_t>(c.width), static_cast<std::uint32_t>(c.time));
     const std::size_t width = c.width, vectors = width * c.batch * c.time, matrices = width * width * c.batch;
-    const auto draw = [&](std::size_t size, double scale) {
-      std::vector<double> x(size);
-      for (double& element : x) element = rounded(scale * normal(rng), Dtype::kFloat32);
-      return x;
-    };
-    for (int row = 0; row < c.batch; ++row)
-      input.length_B.push_back(row == 0 ? c.time : row == c.batch - 1 ? 0 : static_cast<int>(rng.below(c.time + 1)));
+    const auto draw = [&](std::size_t size, double scale) { return normals(rng, size, Dtype::kFloat32, scale); };
+    input.length_B = lengths_down_to_none(rng, c.batch, c.time);
     input.theta_BTH = draw(vectors, std::sqrt(c.calibration));
     input.c_BTH = draw(vectors, std::sqrt(c.calibration));
     input.value_BTH = draw(vectors, 1);
@@ -51,17 +45,14 @@ struct HadamardMemoryProblem {
     input.query_BTH = draw(vectors, 1);
     input.first_BHH = draw(matrices, 1);
     output_gradient = {draw(vectors, 1), draw(matrices, reads_last ? 1 : 0)};
-    for (std::vector<double>* const x_BTH :
+    for (Numbers* const x_BTH :
          {&input.theta_BTH, &input.c_BTH, &input.value_BTH, &input.key_BTH, &input.query_BTH, &output_gradient.h_BTH})
       for (std::size_t i = 0; i < vectors; ++i)
-        if (is_behind(i)) (*x_BTH)[i] = std::numeric_limits<double>::quiet_NaN();
+        if (behind(i)) (*x_BTH)[i] = kNaN;
     if (c.is_bounded) choose_limit();
   }
   // Whether an element of [B, T, H] is behind its row's length.
-  bool is_behind(std::size_t i) const {
-    const std::size_t step = i / input.width;
-    return static_cast<int>(step % input.time) >= input.length_B[step / input.time];
-  }
+  bool behind(std::size_t i) const { return is_behind(input.length_B, input.time, i / input.width); }
 
   HadamardMemoryReferenceInput input;
   HadamardMemoryReferenceOutput output_gradient;
@@ -78,7 +69,40 @@ struct HadamardMemoryProblem {
 struct HadamardMemoryResult {
   std::vector<float> h_BTH, last_BHH;
   std::vector<float> theta_BTH, c_BTH, value_BTH, key_BTH, query_BTH, first_BHH;  // gradients
+
+  std::vector<Bytes> bits() const {
+    return bits_of(h_BTH, last_BHH, theta_BTH, c_BTH, value_BTH, key_BTH, query_BTH, first_BHH);
+  }
 };
+
+// What kernels(problem, gradient of h, and of the last M or null, h, last M, gradients) computes of it in `Memory`.
+template <class Memory, class Kernels>
+HadamardMemoryResult run_hadamard_memory(const HadamardMemoryProblem& given, const Kernels& kernels) {
+  const HadamardMemoryReferenceInput& in = given.input;
+  std::vector<float> theta = single(in.theta_BTH), c = single(in.c_BTH), value = single(in.value_BTH),
+                     key = single(in.key_BTH), query = single(in.query_BTH), first = single(in.first_BHH),
+                     d_h = single(given.output_gradient.h_BTH), d_last = single(given.output_gradient.last_BHH);
+  std::vector<std::int64_t> lengths(in.length_B.begin(), in.length_B.end());
+  const std::vector<float> vectors = unwritten(theta.size()), matrices = unwritten(first.size());
+  HadamardMemoryResult r{vectors, matrices, vectors, vectors, vectors, vectors, vectors, matrices};
+  Memory memory;
+  const HadamardMemory problem{in.batch,
+                               in.time,
+                               in.width,
+                               memory(theta),
+                               memory(c),
+                               memory(value),
+                               memory(key),
+                               memory(query),
+                               memory(first),
+                               memory(lengths),
+                               static_cast<float>(in.limit)};
+  kernels(problem, memory(d_h), given.reads_last ? memory(d_last) : nullptr, memory(r.h_BTH), memory(r.last_BHH),
+          HadamardMemoryGradient{memory(r.theta_BTH), memory(r.c_BTH), memory(r.value_BTH), memory(r.key_BTH),
+                                 memory(r.query_BTH), memory(r.first_BHH)});
+  memory.fetch();
+  return r;
+}
 
 template <class Run>
 void check_hadamard_memory(const HadamardMemoryCase& c, const Run& run) {
@@ -88,36 +112,26 @@ void check_hadamard_memory(const HadamardMemoryCase& c, const Run& run) {
   const HadamardMemoryReferenceOutput output = hadamard_memory_reference(problem.input);
   const HadamardMemoryReferenceGradient gradient =
       hadamard_memory_reference_backward(problem.input, problem.output_gradient);
-  const auto error = [](const std::vector<float>& actual, const std::vector<double>& expected) {
-    REQUIRE(actual.size() == expected.size());
-    return relative_error({actual.begin(), actual.end()}, expected);
-  };
   // Bounds of hadamard_memory.h.
   const double bound = hadamard_memory_output_bound(c.time);
-  CHECK(error(result.h_BTH, output.h_BTH) < bound);
-  CHECK(error(result.last_BHH, output.last_BHH) < bound);
-  CHECK(error(result.theta_BTH, gradient.theta_BTH) < 1e-4);
-  CHECK(error(result.c_BTH, gradient.c_BTH) < 1e-4);
-  CHECK(error(result.value_BTH, gradient.value_BTH) < 1e-4);
-  CHECK(error(result.key_BTH, gradient.key_BTH) < 1e-4);
-  CHECK(error(result.query_BTH, gradient.query_BTH) < 1e-4);
-  CHECK(error(result.first_BHH, gradient.first_BHH) < 1e-4);
+  CHECK(relative_error(result.h_BTH, output.h_BTH) < bound);
+  CHECK(relative_error(result.last_BHH, output.last_BHH) < bound);
+  CHECK(relative_error(result.theta_BTH, gradient.theta_BTH) < 1e-4);
+  CHECK(relative_error(result.c_BTH, gradient.c_BTH) < 1e-4);
+  CHECK(relative_error(result.value_BTH, gradient.value_BTH) < 1e-4);
+  CHECK(relative_error(result.key_BTH, gradient.key_BTH) < 1e-4);
+  CHECK(relative_error(result.query_BTH, gradient.query_BTH) < 1e-4);
+  CHECK(relative_error(result.first_BHH, gradient.first_BHH) < 1e-4);
   // Behind the lengths everything is zero, and an empty row's M stays what it is, bit for bit.
-  for (const std::vector<float>* const x_BTH :
+  for (const auto* x_BTH :
        {&result.h_BTH, &result.theta_BTH, &result.c_BTH, &result.value_BTH, &result.key_BTH, &result.query_BTH})
     for (std::size_t i = 0; i < x_BTH->size(); ++i)
-      if (problem.is_behind(i)) REQUIRE((*x_BTH)[i] == 0);
+      if (problem.behind(i)) REQUIRE((*x_BTH)[i] == 0);
   const auto matrix = static_cast<std::ptrdiff_t>(c.width) * c.width;
   for (int row = 0; row < c.batch; ++row)
     if (problem.input.length_B[row] == 0)
       CHECK(std::equal(result.last_BHH.begin() + row * matrix, result.last_BHH.begin() + (row + 1) * matrix,
                        problem.input.first_BHH.begin() + row * matrix));
-}
-
-inline std::vector<float> floats(const std::vector<double>& x) { return {x.begin(), x.end()}; }
-// What is to be written.
-inline std::vector<float> poisoned(std::size_t size) {
-  return std::vector<float>(size, std::numeric_limits<float>::quiet_NaN());
 }
 
 // Every width that a number of columns a thread has begins or ends with, and every kind of last segment.

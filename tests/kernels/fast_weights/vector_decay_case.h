@@ -6,7 +6,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <limits>
 #include <string>
 #include <vector>
 
@@ -21,8 +20,7 @@ struct VectorDecayCase {
   double decay = 0.1;  // the logarithms of decays are from -3 times this to 0
 
   std::string name() const {
-    return "B " + std::to_string(batch) + " T " + std::to_string(time) + " H " + std::to_string(heads) + " K " +
-           std::to_string(key_width) + " V " + std::to_string(value_width) + " decays of " + std::to_string(decay);
+    return joined("B ", batch, " T ", time, " H ", heads, " K ", key_width, " V ", value_width, " decays of ", decay);
   }
 };
 
@@ -32,12 +30,10 @@ struct VectorDecayProblem {
       : input{c.batch, c.time, c.heads, c.key_width, c.value_width, rounded(0.3, Dtype::kFloat32), {}, {}, {}, {}, {}} {
     Rng rng(7, Purpose::kTest, static_cast<std::uint32_t>(c.key_width + 1000 * c.value_width),
             static_cast<std::uint32_t>(c.time));
-    for (int row = 0; row < c.batch; ++row)
-      input.length_B.push_back(row == 0 ? c.time : row == c.batch - 1 ? 0 : static_cast<int>(rng.below(c.time + 1)));
+    input.length_B = lengths_down_to_none(rng, c.batch, c.time);
     const auto drawn = [&](int width, const auto& number) {
-      std::vector<double> x(static_cast<std::size_t>(c.batch) * c.time * c.heads * width);
-      for (std::size_t i = 0; i < x.size(); ++i)
-        x[i] = is_behind(i, width) ? std::numeric_limits<double>::quiet_NaN() : rounded(number(), Dtype::kFloat32);
+      Numbers x(static_cast<std::size_t>(c.batch) * c.time * c.heads * width);
+      for (std::size_t i = 0; i < x.size(); ++i) x[i] = behind(i, width) ? kNaN : rounded(number(), Dtype::kFloat32);
       return x;
     };
     const auto gaussian = [&] { return normal(rng); };
@@ -48,19 +44,40 @@ struct VectorDecayProblem {
     output_gradient_BTHV = drawn(c.value_width, gaussian);
   }
   // Whether an element of [B, T, H, width] is behind its row's length.
-  bool is_behind(std::size_t i, int width) const {
-    const std::size_t step = i / (static_cast<std::size_t>(input.heads) * width);
-    return static_cast<int>(step % input.time) >= input.length_B[step / input.time];
+  bool behind(std::size_t i, int width) const {
+    return is_behind(input.length_B, input.time, i / (static_cast<std::size_t>(input.heads) * width));
   }
 
   VectorDecayReferenceInput input;
-  std::vector<double> output_gradient_BTHV;
+  Numbers output_gradient_BTHV;
 };
 
 struct VectorDecayResult {
   std::vector<float> output_BTHV;
   std::vector<float> query_BTHK, key_BTHK, value_BTHV, log_decay_BTHK;  // gradients
+
+  std::vector<Bytes> bits() const { return bits_of(output_BTHV, query_BTHK, key_BTHK, value_BTHV, log_decay_BTHK); }
 };
+
+// What kernels(problem, gradient of the output, output, gradients) computes of it in `Memory`.
+template <class Memory, class Kernels>
+VectorDecayResult run_vector_decay(const VectorDecayProblem& problem, const Kernels& kernels) {
+  const VectorDecayReferenceInput& in = problem.input;
+  std::vector<float> query = single(in.query_BTHK), key = single(in.key_BTHK), value = single(in.value_BTHV),
+                     log_decay = single(in.log_decay_BTHK), d_output = single(problem.output_gradient_BTHV);
+  std::vector<std::int64_t> lengths(in.length_B.begin(), in.length_B.end());
+  VectorDecayResult r{unwritten(value.size()), unwritten(key.size()), unwritten(key.size()), unwritten(value.size()),
+                      unwritten(key.size())};
+  Memory memory;
+  const VectorDecay decay{
+      in.batch,      in.time,     in.heads,      in.key_width,      in.value_width, static_cast<float>(in.scale),
+      memory(query), memory(key), memory(value), memory(log_decay), memory(lengths)};
+  kernels(
+      decay, memory(d_output), memory(r.output_BTHV),
+      VectorDecayGradient{memory(r.query_BTHK), memory(r.key_BTHK), memory(r.value_BTHV), memory(r.log_decay_BTHK)});
+  memory.fetch();
+  return r;
+}
 
 template <class Run>
 void check_vector_decay(const VectorDecayCase& c, const Run& run) {
@@ -69,25 +86,19 @@ void check_vector_decay(const VectorDecayCase& c, const Run& run) {
   const VectorDecayResult result = run(problem);
   const VectorDecayReferenceGradient gradient =
       vector_decay_reference_backward(problem.input, problem.output_gradient_BTHV);
-  const auto error = [](const std::vector<float>& actual, const std::vector<double>& expected) {
-    REQUIRE(actual.size() == expected.size());
-    return relative_error({actual.begin(), actual.end()}, expected);
-  };
   // Bounds of vector_decay.h.
-  CHECK(error(result.output_BTHV, vector_decay_reference(problem.input)) < 1e-5);
-  CHECK(error(result.query_BTHK, gradient.query_BTHK) < 1e-5);
-  CHECK(error(result.key_BTHK, gradient.key_BTHK) < 1e-5);
-  CHECK(error(result.value_BTHV, gradient.value_BTHV) < 1e-5);
-  CHECK(error(result.log_decay_BTHK, gradient.log_decay_BTHK) < 1e-4);
-  for (const std::vector<float>* const x : {&result.query_BTHK, &result.key_BTHK, &result.log_decay_BTHK})
-    for (std::size_t i = 0; i < x->size(); ++i)
-      if (problem.is_behind(i, c.key_width)) REQUIRE((*x)[i] == 0);
-  for (const std::vector<float>* const x : {&result.output_BTHV, &result.value_BTHV})
-    for (std::size_t i = 0; i < x->size(); ++i)
-      if (problem.is_behind(i, c.value_width)) REQUIRE((*x)[i] == 0);
+  CHECK(relative_error(result.output_BTHV, vector_decay_reference(problem.input)) < 1e-5);
+  CHECK(relative_error(result.query_BTHK, gradient.query_BTHK) < 1e-5);
+  CHECK(relative_error(result.key_BTHK, gradient.key_BTHK) < 1e-5);
+  CHECK(relative_error(result.value_BTHV, gradient.value_BTHV) < 1e-5);
+  CHECK(relative_error(result.log_decay_BTHK, gradient.log_decay_BTHK) < 1e-4);
+  const auto check_zeros = [&](const std::vector<float>& x, int width) {
+    for (std::size_t i = 0; i < x.size(); ++i)
+      if (problem.behind(i, width)) REQUIRE(x[i] == 0);
+  };
+  for (const auto* x : {&result.query_BTHK, &result.key_BTHK, &result.log_decay_BTHK}) check_zeros(*x, c.key_width);
+  for (const auto* x : {&result.output_BTHV, &result.value_BTHV}) check_zeros(*x, c.value_width);
 }
-
-inline std::vector<float> single(const std::vector<double>& x) { return {x.begin(), x.end()}; }
 
 // Every width that a number of columns a thread has begins or ends with, and every kind of last segment.
 inline std::vector<VectorDecayCase> vector_decay_cases() {

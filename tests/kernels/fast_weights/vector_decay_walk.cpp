@@ -2,16 +2,9 @@
 // in turns.
 #include <doctest/doctest.h>
 
-#include <cmath>
-#include <cstddef>
-#include <cstdint>
-#include <limits>
-#include <numeric>
-#include <vector>
-
 #include "kernels/fast_weights/vector_decay/walk.h"
+#include "tests/kernels/common/check_slopes.h"
 #include "tests/kernels/common/threads_in_turns.h"
-#include "tests/kernels/fast_weights/check_slopes.h"
 #include "tests/kernels/fast_weights/vector_decay_case.h"
 
 using namespace engram;
@@ -33,28 +26,14 @@ void run_walk(const Problem& problem) {
 }
 
 VectorDecayResult run_on_cpu(const VectorDecayProblem& problem) {
-  const VectorDecayReferenceInput& in = problem.input;
-  const std::vector<float> query = single(in.query_BTHK), key = single(in.key_BTHK), value = single(in.value_BTHV),
-                           log_decay = single(in.log_decay_BTHK), d_output = single(problem.output_gradient_BTHV);
-  const std::vector<std::int64_t> lengths(in.length_B.begin(), in.length_B.end());
-  const VectorDecay given{
-      in.batch,     in.time,    in.heads,     in.key_width,     in.value_width, static_cast<float>(in.scale),
-      query.data(), key.data(), value.data(), log_decay.data(), lengths.data()};
-  const auto poisoned = [](std::size_t size) {
-    return std::vector<float>(size, std::numeric_limits<float>::quiet_NaN());
-  };
-  VectorDecayResult result{poisoned(value.size()), poisoned(key.size()), poisoned(key.size()), poisoned(value.size()),
-                           poisoned(key.size())};
-  const Problem all{
-      given,
-      d_output.data(),
-      result.output_BTHV.data(),
-      {result.query_BTHK.data(), result.key_BTHK.data(), result.value_BTHV.data(), result.log_decay_BTHK.data()}};
-  run_walk<Role::kOutput>(all);
-  run_walk<Role::kQuery>(all);
-  run_walk<Role::kKey>(all);
-  run_walk<Role::kValue>(all);
-  return result;
+  return run_vector_decay<HostMemory>(
+      problem, [](const VectorDecay& decay, const float* d_output, float* output, const VectorDecayGradient& gradient) {
+        const Problem all{decay, d_output, output, gradient};
+        run_walk<Role::kOutput>(all);
+        run_walk<Role::kQuery>(all);
+        run_walk<Role::kKey>(all);
+        run_walk<Role::kValue>(all);
+      });
 }
 
 }  // namespace
@@ -62,22 +41,14 @@ VectorDecayResult run_on_cpu(const VectorDecayProblem& problem) {
 TEST_CASE("the gradient of the reference with a decay for each key channel is the slope of its output") {
   VectorDecayProblem problem({3, 5, 2, 3, 2, 0.5});
   VectorDecayReferenceInput& in = problem.input;
+  Numbers& d_output = problem.output_gradient_BTHV;
   in.length_B = {5, 3, 0};
-  const std::vector<std::vector<double>*> inputs = {&in.query_BTHK, &in.key_BTHK, &in.value_BTHV, &in.log_decay_BTHK};
-  const auto finite = [](std::vector<double>& x) {
-    for (double& element : x)
-      if (std::isnan(element)) element = -0.5;
-  };
-  for (std::vector<double>* const x : inputs) finite(*x);
-  finite(problem.output_gradient_BTHV);
-  const auto loss = [&] {
-    const std::vector<double> output = vector_decay_reference(in);
-    return std::inner_product(output.begin(), output.end(), problem.output_gradient_BTHV.begin(), 0.0);
-  };
-  const VectorDecayReferenceGradient gradient = vector_decay_reference_backward(in, problem.output_gradient_BTHV);
-  const std::vector<const std::vector<double>*> slopes = {&gradient.query_BTHK, &gradient.key_BTHK,
-                                                          &gradient.value_BTHV, &gradient.log_decay_BTHK};
-  check_slopes(inputs, slopes, loss);
+  for (Numbers* const x : {&in.query_BTHK, &in.key_BTHK, &in.value_BTHV, &in.log_decay_BTHK, &d_output})
+    make_finite(*x, -0.5);
+  const VectorDecayReferenceGradient gradient = vector_decay_reference_backward(in, d_output);
+  check_slopes({in.query_BTHK, in.key_BTHK, in.value_BTHV, in.log_decay_BTHK},
+               {gradient.query_BTHK, gradient.key_BTHK, gradient.value_BTHV, gradient.log_decay_BTHK},
+               [&] { return inner_product(vector_decay_reference(in), d_output); });
 }
 
 TEST_CASE("the threads of a decay for each key channel do together what the formula says, forward and backward") {

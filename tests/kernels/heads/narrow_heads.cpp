@@ -1,10 +1,5 @@
 #include <doctest/doctest.h>
 
-#include <algorithm>
-#include <cmath>
-#include <cstddef>
-#include <cstdint>
-#include <limits>
 #include <string>
 
 #include "tests/kernels/heads/narrow_heads_case.h"
@@ -16,19 +11,14 @@ namespace {
 
 // The widest shapes take more shared memory than some GPUs have.
 bool supported(const MlpHeadsShape& shape) {
+  INFO(text(shape));
   const Support support = narrow_heads_support(shape);
   if (!support) CHECK(support.reason().find("bytes of shared memory are more than the GPU's") != std::string::npos);
   return static_cast<bool>(support);
 }
 
 void check_shape(const MlpHeadsShape& shape) {
-  const std::string name = text(shape);
-  INFO(name);
-  if (!supported(shape)) return;
-  const MlpHeadsProblem problem(shape);
-  NarrowHeadsOnDevice device(problem);
-  device.run();
-  check_mlp_heads_errors(mlp_heads_errors(problem, device.results(), all_rows(shape)));
+  if (supported(shape)) check_heads<NarrowHeadsOnDevice>(shape, all_rows(shape));
 }
 
 void check_hidden(int hidden) {
@@ -59,43 +49,14 @@ TEST_CASE("narrow heads of more rows than are in flight at a time") {
 
 TEST_CASE("narrow heads: NaN in a row reaches no other") {
   if (skip_without_gpu()) return;
-  const MlpHeadsShape shape{150, 100, 112, 64, 4, 3, 2};
-  constexpr int kRow = 70;
-  MlpHeadsProblem problem(shape);
-  const auto results = [&] {
-    NarrowHeadsOnDevice device(problem);
-    device.run();
-    return device.results();
-  };
-  const MlpHeadsResults clean = results();
-  const double nan = std::numeric_limits<double>::quiet_NaN();
-  std::fill_n(problem.x_MP.begin() + kRow * shape.stride, shape.width, nan);
-  for (Numbers& d : problem.d_output) std::fill_n(d.begin() + kRow * shape.output_stride(), shape.outputs, nan);
-  const MlpHeadsResults dirty = results();
-  const auto check = [&](const Numbers& before, const Numbers& after) {
-    const std::size_t columns = before.size() / shape.rows;
-    CHECK(equal_but_for(before, after, columns, kRow, kRow + 1));
-    CHECK(std::isnan(after[columns * kRow]));
-  };
-  check(clean.first, dirty.first);
-  check(clean.second, dirty.second);
-  check(clean.d_x, dirty.d_x);
-  const std::int64_t own = shape.rows * shape.output_stride();
-  for (int head = 0; head < shape.heads; ++head)
-    check(part(clean.output, head * own, own), part(dirty.output, head * own, own));
+  check_nan_in_a_row<NarrowHeadsOnDevice>({150, 100, 112, 64, 4, 3, 2});
 }
 
 TEST_CASE("narrow heads give the same bits 1,000 times") {
   if (skip_without_gpu()) return;
   const MlpHeadsShape narrow{1100, 100, 112, 64, 4, 3, 2}, wide{500, 64, 64, 128, 3, 3, 2};
-  for (const MlpHeadsShape& shape : {narrow, wide}) {
-    if (!supported(shape)) continue;
-    NarrowHeadsOnDevice device{MlpHeadsProblem(shape)};
-    CHECK(different_runs([&] {
-            device.run();
-            return device.bits();
-          }) == 0);
-  }
+  for (const MlpHeadsShape& shape : {narrow, wide})
+    if (supported(shape)) check_same_bits<NarrowHeadsOnDevice>(shape);
 }
 
 // Few and small, so that compute-sanitizer can watch them.

@@ -24,9 +24,8 @@ struct Case {
   unsigned seed = 0;
 
   std::string name() const {
-    return "B " + std::to_string(batch) + " T " + std::to_string(time) + " A " + std::to_string(actions) + " in " +
-           std::to_string(stride) + " " + name_of(dtype) + " logits " + std::to_string(logit_scale) + " seed " +
-           std::to_string(seed);
+    return joined("B ", batch, " T ", time, " A ", actions, " in ", stride, " ", name_of(dtype), " logits ",
+                  logit_scale, " seed ", seed);
   }
   std::int64_t rows() const { return std::int64_t{batch} * (time + 1); }
 };
@@ -42,7 +41,6 @@ Problem make_problem(const Case& c) {
   Problem p;
   for (int b = 0; b < c.batch; ++b)
     p.steps.push_back(b == 0 ? c.time : b == 2 ? 0 : rng.below(static_cast<std::uint32_t>(c.time) + 1));
-  const double nan = std::nan("");
   for (Numbers* matrix : {&p.logits, &p.q1, &p.q2, &p.target_q1, &p.target_q2}) {
     const bool logits = matrix == &p.logits, next = logits || matrix == &p.target_q1 || matrix == &p.target_q2;
     for (std::int64_t row = 0; row < c.rows(); ++row)
@@ -50,14 +48,14 @@ Problem make_problem(const Case& c) {
         const std::int64_t t = row % (c.time + 1), steps = p.steps[row / (c.time + 1)];
         const bool read =
             a < c.actions && (t < steps || (next && t == steps && steps > 0)) && (logits || !next || t > 0);
-        matrix->push_back(read ? rounded((logits ? c.logit_scale : 2) * normal(rng), Dtype::kFloat32) : nan);
+        matrix->push_back(read ? rounded((logits ? c.logit_scale : 2) * normal(rng), Dtype::kFloat32) : kNaN);
       }
   }
   for (std::int64_t i = 0; i < std::int64_t{c.batch} * c.time; ++i) {
     const std::int64_t t = i % c.time, steps = p.steps[i / c.time];
     const bool valid = t < steps;
-    p.reward.push_back(valid ? rounded(normal(rng), Dtype::kFloat32) : nan);
-    p.terminated.push_back(valid ? (t == steps - 1 && (i / c.time) % 2 == 0) : nan);
+    p.reward.push_back(valid ? rounded(normal(rng), Dtype::kFloat32) : kNaN);
+    p.terminated.push_back(valid ? (t == steps - 1 && (i / c.time) % 2 == 0) : kNaN);
     p.action.push_back(valid ? rng.below(static_cast<std::uint32_t>(c.actions)) : 1'000'000'000);
   }
   return p;
@@ -77,6 +75,7 @@ double clamped_log(double p) { return std::log(std::max(p, static_cast<double>(1
 
 struct Result {
   Numbers losses, target, d_logits, d_q1, d_q2;
+  std::vector<Bytes> bits = {};  // of all of them
 };
 
 // The header's formulas, step by step; the gradients by differences of one step's share of `total`, in which the target
@@ -86,8 +85,8 @@ Result reference(const Case& c, const Problem& p) {
   const double alpha = static_cast<float>(c.alpha);
   double n = 0;
   for (const std::int64_t steps : p.steps) n += static_cast<double>(steps);
-  Result r{Numbers(kSacLosses), Numbers(p.reward.size()), Numbers(p.logits.size()), Numbers(p.logits.size()),
-           Numbers(p.logits.size())};
+  const Numbers zeros(p.logits.size());
+  Result r{Numbers(kSacLosses), Numbers(p.reward.size()), zeros, zeros, zeros};
   for (int b = 0; b < c.batch; ++b)
     for (std::int64_t t = 0; t < p.steps[b]; ++t) {
       const std::int64_t at = (std::int64_t{b} * (c.time + 1) + t) * c.stride, step = std::int64_t{b} * c.time + t;
@@ -128,50 +127,33 @@ Result reference(const Case& c, const Problem& p) {
   return r;
 }
 
-struct Device {
-  Case c;
-  DeviceBytes logits, q1, q2, target_q1, target_q2, reward, terminated, alpha;
-  DeviceBuffer<std::int64_t> action, steps;
-  DeviceBytes losses, target, d_logits, d_q1, d_q2, scratch;
-
-  Device(const Case& of, const Problem& p)
-      : c(of),
-        logits(upload(p.logits, Dtype::kFloat32)),
-        q1(upload(p.q1, Dtype::kFloat32)),
-        q2(upload(p.q2, Dtype::kFloat32)),
-        target_q1(upload(p.target_q1, Dtype::kFloat32)),
-        target_q2(upload(p.target_q2, Dtype::kFloat32)),
-        reward(upload(p.reward, Dtype::kFloat32)),
-        terminated(upload(p.terminated, Dtype::kFloat32)),
-        alpha(upload({c.alpha}, Dtype::kFloat32)),
-        action(p.action),
-        steps(p.steps) {}
-
-  void run() {
-    const SacLossInput input{
-        c.batch,           c.time,         c.actions,      c.stride,           static_cast<float>(kGamma),
-        floats(alpha),     floats(logits), floats(q1),     floats(q2),         floats(target_q1),
-        floats(target_q2), action.data(),  floats(reward), floats(terminated), steps.data()};
-    poison(losses, kSacLosses, Dtype::kFloat32), poison(target, c.batch * c.time, Dtype::kFloat32);
-    for (DeviceBytes* d : {&d_logits, &d_q1, &d_q2}) poison(*d, c.rows() * c.stride, c.dtype);
-    poison(scratch, sac_loss_scratch_bytes(input));
-    sac_loss(input, {floats(losses), floats(target), c.dtype, d_logits.data(), d_q1.data(), d_q2.data()},
-             scratch.data(), nullptr);
-  }
-  Result result() const {
-    return {download(losses, Dtype::kFloat32), download(target, Dtype::kFloat32), download(d_logits, c.dtype),
-            download(d_q1, c.dtype), download(d_q2, c.dtype)};
-  }
-};
+// What the kernel makes of it, in memory that begins as NaN.
+Result run(const Case& c, const Problem& p) {
+  const auto given = [](const Numbers& x) { return upload(x, Dtype::kFloat32); };
+  const DeviceBytes logits = given(p.logits), q1 = given(p.q1), q2 = given(p.q2), target_q1 = given(p.target_q1),
+                    target_q2 = given(p.target_q2), reward = given(p.reward), terminated = given(p.terminated),
+                    alpha = given({c.alpha});
+  const DeviceBuffer<std::int64_t> action(p.action), steps(p.steps);
+  const SacLossInput input{
+      c.batch,           c.time,         c.actions,      c.stride,           static_cast<float>(kGamma),
+      floats(alpha),     floats(logits), floats(q1),     floats(q2),         floats(target_q1),
+      floats(target_q2), action.data(),  floats(reward), floats(terminated), steps.data()};
+  DeviceBytes losses = poisoned(kSacLosses, Dtype::kFloat32), target = poisoned(c.batch * c.time, Dtype::kFloat32),
+              d_logits = poisoned(c.rows() * c.stride, c.dtype), d_q1 = poisoned(c.rows() * c.stride, c.dtype),
+              d_q2 = poisoned(c.rows() * c.stride, c.dtype), scratch;
+  poison(scratch, sac_loss_scratch_bytes(input));
+  sac_loss(input, {floats(losses), floats(target), c.dtype, d_logits.data(), d_q1.data(), d_q2.data()}, scratch.data(),
+           nullptr);
+  return {download(losses, Dtype::kFloat32), download(target, Dtype::kFloat32),
+          download(d_logits, c.dtype),       download(d_q1, c.dtype),
+          download(d_q2, c.dtype),           bits_of(losses, target, d_logits, d_q1, d_q2)};
+}
 
 void check_case(const Case& c) {
-  const std::string name = c.name();
-  INFO(name);
+  INFO(c.name());
   const Problem p = make_problem(c);
   const Result expected = reference(c, p);
-  Device device(c, p);
-  device.run();
-  const Result actual = device.result();
+  const Result actual = run(c, p);
   // Means over up to 50,000 steps in float, all of numbers of the size 1; mean_q and the actor's loss may cancel.
   for (int i = 0; i < kSacLosses; ++i) {
     CAPTURE(i);
@@ -219,9 +201,7 @@ TEST_CASE("losses, targets and gradients of soft actor-critic equal the formulas
 TEST_CASE("a single action earns no gradient of the actor") {
   if (skip_without_gpu()) return;
   const Case c{3, 9, 1, 8, Dtype::kFloat32, 0.5, 1, 5};
-  Device device(c, make_problem(c));
-  device.run();
-  for (const double x : device.result().d_logits) CHECK(std::abs(x) <= 1e-6);
+  for (const double x : run(c, make_problem(c)).d_logits) CHECK(std::abs(x) <= 1e-6);
 }
 
 TEST_CASE("NaN in one episode of the losses reaches no gradient of another") {
@@ -231,10 +211,8 @@ TEST_CASE("NaN in one episode of the losses reaches no gradient of another") {
     const Problem p = make_problem(c);
     Problem dirty = p;
     const std::size_t rows = static_cast<std::size_t>(c.time + 1) * c.stride;
-    std::fill_n(dirty.logits.begin(), rows, std::nan(""));
-    Device clean(c, p), spoilt(c, dirty);
-    clean.run(), spoilt.run();
-    const Result before = clean.result(), after = spoilt.result();
+    std::fill_n(dirty.logits.begin(), rows, kNaN);
+    const Result before = run(c, p), after = run(c, dirty);
     CHECK(std::isnan(after.losses[kSacTotal]));
     CHECK(std::isnan(after.d_logits[0]));
     CHECK(equal_but_for(before.d_logits, after.d_logits, rows, 0, 1));
@@ -252,10 +230,8 @@ TEST_CASE(
   const int untaken = p.action[0] == 0 ? 1 : 0;
   const auto total = [&](Numbers Problem::*input, std::size_t at) {
     Problem spoilt = p;
-    (spoilt.*input)[at] = std::nan("");
-    Device device(c, spoilt);
-    device.run();
-    return device.result().losses[kSacTotal];
+    (spoilt.*input)[at] = kNaN;
+    return run(c, spoilt).losses[kSacTotal];
   };
   for (const auto input : {&Problem::logits, &Problem::q1, &Problem::q2}) CHECK(std::isnan(total(input, untaken)));
   const std::size_t last = static_cast<std::size_t>(p.steps[0]) * c.stride;  // the row behind the last step
@@ -268,12 +244,8 @@ TEST_CASE("the same losses give the same bits 1,000 times") {
   if (skip_without_gpu()) return;
   for (const Dtype dtype : kDtypes) {
     const Case c{16, 130, 4, 8, dtype, 0.1, 1, 4};
-    Device device(c, make_problem(c));
-    CHECK(different_runs([&] {
-            device.run();
-            return std::vector{device.losses.to_host(), device.target.to_host(), device.d_logits.to_host(),
-                               device.d_q1.to_host(), device.d_q2.to_host()};
-          }) == 0);
+    const Problem p = make_problem(c);
+    CHECK(different_runs([&] { return run(c, p).bits; }) == 0);
   }
 }
 

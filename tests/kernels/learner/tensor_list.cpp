@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "tests/kernels/block/block_test.h"
+#include "tests/kernels/common/gpu_test.h"
 
 using namespace engram;
 using namespace engram::testing;
@@ -43,6 +43,13 @@ std::vector<TensorView> views(const Lists& lists) {
   return tensors;
 }
 
+DeviceBytes norms_of(const std::vector<TensorView>& tensors) {
+  DeviceBytes scratch, norms = poisoned(tensors.size(), Dtype::kFloat32);
+  poison(scratch, tensor_norms_scratch_bytes(tensors));
+  tensor_norms(tensors, floats(norms), scratch.data(), nullptr);
+  return norms;
+}
+
 }  // namespace
 
 // A sum of squares adds up at most 16 numbers in a row and then partial sums: some ten roundings of 2^-24.
@@ -50,10 +57,7 @@ TEST_CASE("small shapes: norms of many tensors are those of double precision") {
   if (skip_without_gpu()) return;
   const Lists lists = make_lists(1);
   const std::vector<TensorView> tensors = views(lists);
-  DeviceBytes scratch, norms;
-  poison(scratch, tensor_norms_scratch_bytes(tensors)), poison(norms, tensors.size(), Dtype::kFloat32);
-  tensor_norms(tensors, floats(norms), scratch.data(), nullptr);
-  const Numbers actual = download(norms, Dtype::kFloat32);
+  const Numbers actual = download(norms_of(tensors), Dtype::kFloat32);
   for (std::size_t i = 0; i < tensors.size(); ++i) {
     CAPTURE(tensors[i].size);
     double square = 0;
@@ -65,13 +69,10 @@ TEST_CASE("small shapes: norms of many tensors are those of double precision") {
 TEST_CASE("NaN and infinity in one tensor reach its norm alone") {
   if (skip_without_gpu()) return;
   Lists lists = make_lists(2);
-  lists.numbers[4][4000] = std::nan(""), lists.numbers[6][99999] = INFINITY;
+  lists.numbers[4][4000] = kNaN, lists.numbers[6][99999] = INFINITY;
   for (const std::size_t i : {4, 6}) lists.device[i] = upload(lists.numbers[i], Dtype::kFloat32);
   const std::vector<TensorView> tensors = views(lists);
-  DeviceBytes scratch, norms;
-  poison(scratch, tensor_norms_scratch_bytes(tensors)), poison(norms, tensors.size(), Dtype::kFloat32);
-  tensor_norms(tensors, floats(norms), scratch.data(), nullptr);
-  const Numbers actual = download(norms, Dtype::kFloat32);
+  const Numbers actual = download(norms_of(tensors), Dtype::kFloat32);
   for (std::size_t i = 0; i < actual.size(); ++i) CHECK(std::isfinite(actual[i]) == (i != 4 && i != 6));
 }
 
@@ -79,12 +80,7 @@ TEST_CASE("the same tensors give the same norms 1,000 times") {
   if (skip_without_gpu()) return;
   const Lists lists = make_lists(3);
   const std::vector<TensorView> tensors = views(lists);
-  DeviceBytes scratch, norms;
-  CHECK(different_runs([&] {
-          poison(scratch, tensor_norms_scratch_bytes(tensors)), poison(norms, tensors.size(), Dtype::kFloat32);
-          tensor_norms(tensors, floats(norms), scratch.data(), nullptr);
-          return std::vector<std::vector<unsigned char>>{norms.to_host()};
-        }) == 0);
+  CHECK(different_runs([&] { return norms_of(tensors).to_host(); }) == 0);
 }
 
 TEST_CASE("small shapes: a watch counts updates and bad ones and remembers the first of these") {

@@ -4,12 +4,8 @@
 
 #include <cmath>
 #include <cstddef>
-#include <cstdint>
-#include <mutex>
-#include <string>
 #include <vector>
 
-#include "tests/kernels/block/block_test.h"
 #include "tests/kernels/recurrences/linear_recurrence_case.h"
 
 using namespace engram;
@@ -20,57 +16,54 @@ namespace {
 // The device's copy of a problem.
 class DeviceRecurrence {
  public:
-  DeviceRecurrence(const RecurrenceCase& c, RecurrenceImages& images) : case_(c), images_(images) {
-    for (const Image* image : images.all()) buffers_.emplace_back(image->bytes);
-    length_B_ = DeviceBuffer<std::int64_t>(images.length_B);
-    scratch_ = DeviceBytes(images.scratch);
-  }
+  DeviceRecurrence(const RecurrenceCase& c, RecurrenceImages& images)
+      : images_(images),
+        given_{c.batch,
+               c.time,
+               c.width,
+               c.number,
+               c.constant,
+               images.a.tensor(memory_),
+               images.h0.tensor(memory_),
+               c.ragged ? memory_(images.length_B) : nullptr},
+        b_(images.b.tensor(memory_)),
+        h_(images.h.tensor(memory_)),
+        last_(images.last.tensor(memory_)),
+        output_{h_, images.d_h.tensor(memory_), images.d_last.tensor(memory_)},
+        gradient_{images.d_a.tensor(memory_), images.d_b.tensor(memory_), images.d_h0.tensor(memory_)},
+        scratch_(images.scratch) {}
 
-  void forward(cudaStream_t stream) {
-    linear_recurrence_forward(recurrence(), tensor(kB), tensor(kH), tensor(kLast), stream);
-  }
-  void backward(cudaStream_t stream) {
-    linear_recurrence_backward(recurrence(), {tensor(kH), tensor(kDh), tensor(kDLast)},
-                               {tensor(kDa), tensor(kDb), tensor(kDh0)}, scratch_.data(), stream);
+  void run(cudaStream_t stream) {
+    linear_recurrence_forward(given_, b_, h_, last_, stream);
+    linear_recurrence_backward(given_, output_, gradient_, scratch_.data(), stream);
   }
   // What the kernels write becomes NaN.
-  void poison() {
-    for (const Which which : {kH, kLast, kDa, kDb, kDh0})
-      check_cuda(cudaMemset(buffers_[which].data(), 0xff, buffers_[which].size()), "poison");
-    engram::testing::poison(scratch_, scratch_.size());
+  void poison_all() {
+    for (const Image* image : images_.written()) memory_.poison(image->bytes);
+    poison(scratch_, scratch_.size());
   }
-  std::vector<std::vector<unsigned char>> written() const {
-    std::vector<std::vector<unsigned char>> bytes;
-    for (const Which which : {kH, kLast, kDa, kDb, kDh0}) bytes.push_back(buffers_[which].to_host());
+  void fetch() { memory_.fetch(); }
+  std::vector<Bytes> written() {
+    fetch();
+    std::vector<Bytes> bytes;
+    for (const Image* image : images_.written()) bytes.push_back(image->bytes);
     return bytes;
-  }
-  void download() {
-    check_cuda(cudaDeviceSynchronize(), "run");
-    for (std::size_t i = 0; i < buffers_.size(); ++i) images_.all()[i]->bytes = buffers_[i].to_host();
   }
 
  private:
-  enum Which { kA, kB, kH0, kH, kLast, kDh, kDLast, kDa, kDb, kDh0 };  // the order of RecurrenceImages::all()
-
-  void* tensor(Which which) { return images_.all()[which]->tensor(buffers_[which].data()); }
-  LinearRecurrence recurrence() {
-    return {case_.batch,    case_.time, case_.width, case_.number,
-            case_.constant, tensor(kA), tensor(kH0), case_.ragged ? length_B_.data() : nullptr};
-  }
-
-  RecurrenceCase case_;
   RecurrenceImages& images_;
-  std::vector<DeviceBytes> buffers_;
-  DeviceBuffer<std::int64_t> length_B_;
+  DeviceMemory memory_;
+  LinearRecurrence given_;
+  void *b_, *h_, *last_;
+  LinearRecurrenceOutput output_;
+  LinearRecurrenceGradient gradient_;
   DeviceBytes scratch_;
 };
 
 void run_on_gpu(const RecurrenceCase& c, RecurrenceImages& images) {
-  const std::lock_guard lock(gpu_in_use);
   DeviceRecurrence device(c, images);
-  device.forward(nullptr);
-  device.backward(nullptr);
-  device.download();
+  device.run(nullptr);
+  device.fetch();
 }
 
 // One of every kind of number and of a, over two blocks and several tiles.
@@ -80,21 +73,15 @@ void check_step(int rows, int width, RecurrenceNumber number, bool constant, boo
   // A step is a sequence of one.
   RecurrenceCase c{rows, 1, width, number, constant};
   c.ragged = false, c.misaligned = misaligned, c.seed = 7;
-  const std::string name = c.name();
-  INFO(name);
+  INFO(c.name());
   RecurrenceProblem p = make_recurrence(c);
   const ComplexNumbers expected = linear_recurrence_reference(p.input).last_BD;
   RecurrenceImages& images = p.images;
-  const DeviceBytes a(images.a.bytes), b(images.b.bytes);
-  DeviceBytes state(images.h0.bytes), output(images.h.bytes);
-  const auto tensor = [](const Image& image, const DeviceBytes& buffer) {
-    return image.tensor(const_cast<unsigned char*>(buffer.data()));
-  };
-  linear_recurrence_step({rows, width, number, constant, tensor(images.a, a), tensor(images.b, b),
-                          tensor(images.h0, state), tensor(images.h, output)},
+  DeviceMemory memory;
+  linear_recurrence_step({rows, width, number, constant, images.a.tensor(memory), images.b.tensor(memory),
+                          images.h0.tensor(memory), images.h.tensor(memory)},
                          nullptr);
-  images.h0.bytes = state.to_host();
-  images.h.bytes = output.to_host();
+  memory.fetch();
   CHECK(relative_error(images.h0.numbers(), expected) <= recurrence_bound(Dtype::kFloat32, constant));
   CHECK(relative_error(images.h.numbers(), expected) <= recurrence_bound(dtype_of(number), constant));
   CHECK(images.h0.margins_are_untouched());
@@ -112,8 +99,7 @@ TEST_CASE("the linear recurrence and its gradients equal the definition's at eve
 
 TEST_CASE("many rows and channels: the linear recurrence") {
   if (skip_without_gpu()) return;
-  for (const RecurrenceNumber number :
-       {RecurrenceNumber::kFloat32, RecurrenceNumber::kBfloat16, RecurrenceNumber::kComplex64})
+  for (const RecurrenceNumber number : kRecurrenceNumbers)
     for (const bool constant : {false, true}) {
       check_recurrence({700, 40, 100, number, constant}, run_on_gpu);
       check_recurrence({2, 300, 4099, number, constant}, run_on_gpu);
@@ -128,14 +114,11 @@ TEST_CASE("small shapes: the linear recurrence") {
 
 TEST_CASE("small shapes: a step of the linear recurrence") {
   if (skip_without_gpu()) return;
-  for (const RecurrenceNumber number :
-       {RecurrenceNumber::kFloat32, RecurrenceNumber::kBfloat16, RecurrenceNumber::kComplex64})
+  for (const RecurrenceNumber number : kRecurrenceNumbers)
     for (const bool constant : {false, true})
       for (const int rows : {1, 3, 37})
-        for (const int width : {1, 2, 63, 100, 128}) {
-          check_step(rows, width, number, constant, /*misaligned=*/false);
-          check_step(rows, width, number, constant, /*misaligned=*/true);
-        }
+        for (const int width : {1, 2, 63, 100, 128})
+          for (const bool misaligned : {false, true}) check_step(rows, width, number, constant, misaligned);
 }
 
 TEST_CASE("NaN in one row of a linear recurrence reaches no other, and no earlier step") {
@@ -143,14 +126,13 @@ TEST_CASE("NaN in one row of a linear recurrence reaches no other, and no earlie
   for (const RecurrenceCase& base : some_cases()) {
     RecurrenceCase c = base;
     c.batch = 3, c.ragged = false;
-    const std::string name = c.name();
-    INFO(name);
+    INFO(c.name());
     RecurrenceProblem p = make_recurrence(c);
     run_on_gpu(c, p.images);
     const ComplexNumbers expected = p.images.h.numbers();
     const std::size_t row = static_cast<std::size_t>(c.time) * c.width, bad = row + 150 * c.width;
     ComplexNumbers b = p.images.b.numbers();
-    b[bad] = {std::nan(""), 0};
+    b[bad] = {kNaN, 0};
     p.images.b = Image(b, dtype_of(c.number), parts_of(c.number), c.misaligned);
     run_on_gpu(c, p.images);
     const ComplexNumbers actual = p.images.h.numbers();
@@ -165,38 +147,22 @@ TEST_CASE("NaN in one row of a linear recurrence reaches no other, and no earlie
 
 TEST_CASE("the same linear recurrence gives the same bits 1,000 times, and replayed from a graph") {
   if (skip_without_gpu()) return;
-  cudaStream_t stream = nullptr;
-  check_cuda(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "stream");
   for (const RecurrenceCase& c : some_cases()) {
-    const std::string name = c.name();
-    INFO(name);
+    INFO(c.name());
     RecurrenceProblem p = make_recurrence(c);
     DeviceRecurrence device(c, p.images);
     const auto run = [&] {
-      device.poison();
-      device.forward(nullptr);
-      device.backward(nullptr);
+      device.poison_all();
+      device.run(nullptr);
       return device.written();
     };
     CHECK(different_runs(run) == 0);
     const auto expected = run();
-
-    cudaGraph_t graph = nullptr;
-    cudaGraphExec_t replay = nullptr;
-    check_cuda(cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal), "begin capture");
-    device.forward(stream);
-    device.backward(stream);
-    check_cuda(cudaStreamEndCapture(stream, &graph), "end capture");
-    check_cuda(cudaGraphInstantiate(&replay, graph, 0), "instantiate");
+    CapturedGraph graph([&](cudaStream_t stream) { device.run(stream); });
     for (int i = 0; i < 3; ++i) {
-      device.poison();
-      check_cuda(cudaDeviceSynchronize(), "poison");
-      check_cuda(cudaGraphLaunch(replay, stream), "replay");
-      check_cuda(cudaStreamSynchronize(stream), "replay");
+      device.poison_all();
+      graph.replay();
       CHECK(device.written() == expected);
     }
-    check_cuda(cudaGraphExecDestroy(replay), "destroy");
-    check_cuda(cudaGraphDestroy(graph), "destroy");
   }
-  check_cuda(cudaStreamDestroy(stream), "destroy");
 }

@@ -29,10 +29,10 @@ struct RecurrenceCase {
   unsigned seed = 0;
 
   std::string name() const {
-    const char* names[] = {"float", "bfloat16", "complex"};
-    return "B " + std::to_string(batch) + " T " + std::to_string(time) + " D " + std::to_string(width) + " " +
-           names[static_cast<int>(number)] + (constant ? ", constant a" : "") + (ragged ? ", ragged" : "") +
-           (last ? ", last" : "") + (misaligned ? ", misaligned" : "");
+    const char* const names[] = {"float", "bfloat16", "complex"};
+    return joined("B ", batch, " T ", time, " D ", width, " ", names[static_cast<int>(number)],
+                  constant ? ", constant a" : "", ragged ? ", ragged" : "", last ? ", last" : "",
+                  misaligned ? ", misaligned" : "");
   }
 };
 
@@ -40,6 +40,8 @@ struct RecurrenceCase {
 inline Dtype dtype_of(RecurrenceNumber number) {
   return number == RecurrenceNumber::kBfloat16 ? Dtype::kBfloat16 : Dtype::kFloat32;
 }
+constexpr RecurrenceNumber kRecurrenceNumbers[] = {RecurrenceNumber::kFloat32, RecurrenceNumber::kBfloat16,
+                                                   RecurrenceNumber::kComplex64};
 inline int parts_of(RecurrenceNumber number) { return number == RecurrenceNumber::kComplex64 ? 2 : 1; }
 
 // A tensor's bytes between margins of 0xff.
@@ -48,20 +50,25 @@ class Image {
   Image() = default;
   Image(const ComplexNumbers& numbers, Dtype dtype, int parts, bool misaligned)
       : dtype_(dtype), parts_(parts), begin_(kMargin + (misaligned ? dtype_bytes(dtype) * parts : 0)) {
-    std::vector<double> flat;
+    Numbers flat;
     for (const std::complex<double>& x : numbers) {
       flat.push_back(x.real());
       if (parts == 2) flat.push_back(x.imag());
     }
-    const std::vector<unsigned char> tensor = encode(flat, dtype);
+    const Bytes tensor = encode(flat, dtype);
     size_ = tensor.size();
     bytes.assign(begin_ + size_ + kMargin, 0xff);
     std::copy(tensor.begin(), tensor.end(), bytes.begin() + begin_);
   }
 
-  void* tensor(void* base) const { return size_ == 0 ? nullptr : static_cast<unsigned char*>(base) + begin_; }
+  // Where the tensor begins in `memory`.
+  template <class Memory>
+  void* tensor(Memory& memory) {
+    unsigned char* const base = memory(bytes);
+    return size_ == 0 ? nullptr : base + begin_;
+  }
   ComplexNumbers numbers() const {
-    const std::vector<double> flat = decode({bytes.begin() + begin_, bytes.begin() + begin_ + size_}, dtype_, 1, 1);
+    const Numbers flat = decode({bytes.begin() + begin_, bytes.begin() + begin_ + size_}, dtype_);
     ComplexNumbers x(flat.size() / parts_);
     for (std::size_t i = 0; i < x.size(); ++i) x[i] = {flat[i * parts_], parts_ == 2 ? flat[i * parts_ + 1] : 0.0};
     return x;
@@ -72,7 +79,7 @@ class Image {
            std::all_of(bytes.begin() + begin_ + size_, bytes.end(), untouched);
   }
 
-  std::vector<unsigned char> bytes;
+  Bytes bytes;
 
  private:
   static constexpr std::size_t kMargin = 64;
@@ -85,9 +92,10 @@ class Image {
 struct RecurrenceImages {
   Image a, b, h0, h, last, d_h, d_last, d_a, d_b, d_h0;
   std::vector<std::int64_t> length_B;  // empty: all T
-  std::vector<unsigned char> scratch;
+  Bytes scratch;
 
-  std::vector<Image*> all() { return {&a, &b, &h0, &h, &last, &d_h, &d_last, &d_a, &d_b, &d_h0}; }
+  std::vector<const Image*> written() const { return {&h, &last, &d_a, &d_b, &d_h0}; }
+  std::vector<const Image*> all() const { return {&a, &b, &h0, &h, &last, &d_h, &d_last, &d_a, &d_b, &d_h0}; }
 };
 
 struct RecurrenceProblem {
@@ -122,17 +130,14 @@ inline RecurrenceProblem make_recurrence(const RecurrenceCase& c) {
   p.input.a = draw(c.constant ? c.width : steps, c.constant ? Dtype::kFloat32 : stored, factor);
   p.input.b_BTD = draw(steps, stored, normal_number);
   p.input.h0_BD = draw(states, Dtype::kFloat32, normal_number);
-  p.input.length_B.assign(c.batch, c.time);
-  if (c.ragged)
-    for (int row = 1; row < c.batch; ++row) p.input.length_B[row] = static_cast<int>(rng.below(c.time + 1));
-  if (c.ragged && c.batch > 2) p.input.length_B[2] = 0;
+  p.input.length_B = c.ragged ? ragged_lengths(rng, c.batch, c.time) : std::vector<int>(c.batch, c.time);
   p.output_gradient.h_BTD = draw(steps, stored, normal_number);
   p.output_gradient.last_BD = c.last ? draw(states, Dtype::kFloat32, normal_number) : ComplexNumbers(states);
 
-  const std::complex<double> nan(std::nan(""), std::nan(""));
+  const std::complex<double> nan(kNaN, kNaN);
   const auto sequence = [&](ComplexNumbers x) {
     for (std::size_t i = 0; i < x.size(); ++i)
-      if (static_cast<int>(i / c.width % c.time) >= p.input.length_B[i / c.width / c.time]) x[i] = nan;
+      if (is_behind(p.input.length_B, c.time, i / c.width)) x[i] = nan;
     return Image(x, stored, parts_of(c.number), c.misaligned);
   };
   const auto state = [&](const ComplexNumbers& x) {
@@ -156,22 +161,6 @@ inline RecurrenceProblem make_recurrence(const RecurrenceCase& c) {
   return p;
 }
 
-template <class Number>
-double rms(const std::vector<Number>& x) {
-  double squares = 0;
-  for (const Number& element : x) squares += std::norm(element);
-  return std::sqrt(squares / static_cast<double>(x.size()));
-}
-
-// RMS(actual - expected) / RMS(expected), or over the RMS of `scale` where that is more: of a few numbers that may
-// happen to be small, what they are computed with. NaN where anything is NaN.
-template <class Number = double>
-double relative_error(ComplexNumbers actual, const ComplexNumbers& expected, const std::vector<Number>& scale = {0}) {
-  for (std::size_t i = 0; i < expected.size(); ++i) actual[i] -= expected[i];
-  const double error = rms(actual);
-  return error == 0 ? 0 : error / std::max(rms(expected), rms(scale));
-}
-
 // As the contract has it, where `dtype` is written.
 inline double recurrence_bound(Dtype dtype, bool constant) {
   return dtype == Dtype::kBfloat16 ? 0.005 : constant ? 2e-5 : 1e-6;
@@ -180,8 +169,7 @@ inline double recurrence_bound(Dtype dtype, bool constant) {
 // Runs a case by run(case, images), which does both passes, and compares all that it wrote.
 template <class Run>
 void check_recurrence(const RecurrenceCase& c, const Run& run) {
-  const std::string name = c.name();
-  INFO(name);
+  INFO(c.name());
   RecurrenceProblem p = make_recurrence(c);
   const LinearRecurrenceReferenceOutput expected = linear_recurrence_reference(p.input);
   const LinearRecurrenceReferenceGradient gradient = linear_recurrence_reference_backward(p.input, p.output_gradient);
@@ -189,11 +177,13 @@ void check_recurrence(const RecurrenceCase& c, const Run& run) {
   run(c, images);
   const double stored = recurrence_bound(dtype_of(c.number), c.constant);
   const double state = recurrence_bound(Dtype::kFloat32, c.constant);
+  // Of a few numbers that may happen to be small, an error is measured by what they are computed with as well.
   CHECK(relative_error(images.h.numbers(), expected.h_BTD) <= stored);
-  if (c.last) CHECK(relative_error(images.last.numbers(), expected.last_BD, expected.h_BTD) <= state);
-  CHECK(relative_error(images.d_a.numbers(), gradient.a, gradient.a_moduli) <= stored);  // of the h that was stored
+  if (c.last) CHECK(relative_error(images.last.numbers(), expected.last_BD, root_mean_square(expected.h_BTD)) <= state);
+  // Of the h that was stored.
+  CHECK(relative_error(images.d_a.numbers(), gradient.a, root_mean_square(gradient.a_moduli)) <= stored);
   CHECK(relative_error(images.d_b.numbers(), gradient.b_BTD) <= stored);
-  CHECK(relative_error(images.d_h0.numbers(), gradient.h0_BD, gradient.b_BTD) <= state);
+  CHECK(relative_error(images.d_h0.numbers(), gradient.h0_BD, root_mean_square(gradient.b_BTD)) <= state);
   for (const Image* image : images.all()) CHECK(image->margins_are_untouched());
 }
 
@@ -201,8 +191,7 @@ void check_recurrence(const RecurrenceCase& c, const Run& run) {
 inline std::vector<RecurrenceCase> recurrence_cases(std::vector<int> times, std::vector<int> widths) {
   std::vector<RecurrenceCase> cases;
   unsigned seed = 1;
-  for (const RecurrenceNumber number :
-       {RecurrenceNumber::kFloat32, RecurrenceNumber::kBfloat16, RecurrenceNumber::kComplex64})
+  for (const RecurrenceNumber number : kRecurrenceNumbers)
     for (const bool constant : {false, true})
       for (const int time : times)
         for (const int width : widths) {

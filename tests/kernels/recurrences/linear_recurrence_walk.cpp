@@ -1,11 +1,11 @@
 // The linear recurrence without a GPU: its definition, and what the threads of the kernels do, in turns.
 #include <doctest/doctest.h>
 
-#include <complex>
 #include <cstddef>
 #include <vector>
 
 #include "kernels/recurrences/linear_recurrence/walk.h"
+#include "tests/kernels/common/check_slopes.h"
 #include "tests/kernels/common/threads_in_turns.h"
 #include "tests/kernels/recurrences/linear_recurrence_case.h"
 
@@ -19,8 +19,9 @@ template <class Unit, bool kConstant>
 void run_units(const RecurrenceCase& c, RecurrenceImages& images) {
   using Stored = typename Unit::Stored;
   using Value = typename Unit::Value;
-  const auto steps = [](Image& image) { return static_cast<Stored*>(image.tensor(image.bytes.data())); };
-  const auto states = [](Image& image) { return static_cast<Value*>(image.tensor(image.bytes.data())); };
+  HostMemory memory;
+  const auto steps = [&](Image& image) { return static_cast<Stored*>(image.tensor(memory)); };
+  const auto states = [&](Image& image) { return static_cast<Value*>(image.tensor(memory)); };
   const Rows<Unit> rows{c.time,
                         c.width / Unit::kChannels,
                         kConstant ? nullptr : steps(images.a),
@@ -88,41 +89,19 @@ TEST_CASE("the definition of the linear recurrence: numbers by hand") {
   CHECK(linear_recurrence_reference(input).h_BTD == ComplexNumbers{7, 15, 31});
 }
 
-// Central differences of the definition's own forward pass: exact to about 1e-9 in double with this step.
 TEST_CASE("the definition's gradient is the slope of its output, in both parts of complex numbers") {
   for (const bool constant : {false, true}) {
     RecurrenceCase c{3, 6, 2, RecurrenceNumber::kComplex64, constant};
     c.seed = 3;
     RecurrenceProblem p = make_recurrence(c);
     p.input.length_B = {6, 4, 0};
-    const auto loss = [&] {
-      const auto output = linear_recurrence_reference(p.input);
-      double sum = 0;
-      for (std::size_t i = 0; i < output.h_BTD.size(); ++i)
-        sum += (std::conj(p.output_gradient.h_BTD[i]) * output.h_BTD[i]).real();
-      for (std::size_t i = 0; i < output.last_BD.size(); ++i)
-        sum += (std::conj(p.output_gradient.last_BD[i]) * output.last_BD[i]).real();
-      return sum;
-    };
-    const auto gradient = linear_recurrence_reference_backward(p.input, p.output_gradient);
-    const auto check = [&](ComplexNumbers& x, const ComplexNumbers& slope) {
-      for (std::size_t i = 0; i < x.size(); ++i) {
-        const auto slope_along = [&](std::complex<double> direction) {
-          const std::complex<double> kept = x[i];
-          x[i] = kept + 1e-5 * direction;
-          const double above = loss();
-          x[i] = kept - 1e-5 * direction;
-          const double below = loss();
-          x[i] = kept;
-          return (above - below) / 2e-5;
-        };
-        CHECK(slope[i].real() == doctest::Approx(slope_along({1, 0})).epsilon(1e-6));
-        CHECK(slope[i].imag() == doctest::Approx(slope_along({0, 1})).epsilon(1e-6));
-      }
-    };
-    check(p.input.a, gradient.a);
-    check(p.input.b_BTD, gradient.b_BTD);
-    check(p.input.h0_BD, gradient.h0_BD);
+    const LinearRecurrenceReferenceOutput& d = p.output_gradient;
+    const auto gradient = linear_recurrence_reference_backward(p.input, d);
+    check_slopes({parts_of(p.input.a), parts_of(p.input.b_BTD), parts_of(p.input.h0_BD)},
+                 {parts_of(gradient.a), parts_of(gradient.b_BTD), parts_of(gradient.h0_BD)}, [&] {
+                   const auto output = linear_recurrence_reference(p.input);
+                   return inner_product(output.h_BTD, d.h_BTD) + inner_product(output.last_BD, d.last_BD);
+                 });
   }
 }
 

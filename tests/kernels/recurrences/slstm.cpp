@@ -2,9 +2,7 @@
 
 #include <doctest/doctest.h>
 
-#include <cstring>
-#include <limits>
-#include <mutex>
+#include <cstddef>
 #include <stdexcept>
 #include <vector>
 
@@ -15,27 +13,22 @@ using namespace engram::testing;
 
 namespace {
 
-std::vector<float> floats(const std::vector<double>& x) { return {x.begin(), x.end()}; }
-
-// What is written begins as NaN.
+// What is written, and what is saved between the passes, begins as NaN.
 SlstmResult run_on_gpu(const SlstmProblem& given) {
-  const std::lock_guard lock(gpu_in_use);
   const SlstmReferenceInput& in = given.input;
-  const std::size_t hidden = given.h_gradient_BTHK.size();
-  const auto poisoned = [](std::size_t size) {
-    return DeviceBuffer<float>(std::vector<float>(size, std::numeric_limits<float>::quiet_NaN()));
-  };
-  const DeviceBuffer<float> gates(floats(in.gates_BTHX)), recurrent(floats(in.recurrent_HKX)),
-      d_hidden(floats(given.h_gradient_BTHK));
-  const DeviceBuffer<int> lengths(in.length_B);
-  DeviceBuffer<float> h = poisoned(hidden), d_gates = poisoned(4 * hidden), saved_gates = poisoned(4 * hidden),
-                      saved_cells = poisoned(3 * hidden);
-  const Slstm problem{in.batch, in.time, in.heads, in.width, recurrent.data(), lengths.data()};
-  const SlstmSaved saved{saved_gates.data(), saved_cells.data()};
-  slstm_forward(problem, gates.data(), h.data(), saved, nullptr);
-  slstm_backward(problem, saved, d_hidden.data(), d_gates.data(), nullptr);
-  check_cuda(cudaDeviceSynchronize(), "run");
-  return {h.to_host(), d_gates.to_host()};
+  std::vector<float> gates = single(in.gates_BTHX), recurrent = single(in.recurrent_HKX),
+                     d_hidden = single(given.h_gradient_BTHK);
+  std::vector<int> lengths = in.length_B;
+  const std::size_t hidden = d_hidden.size();
+  SlstmResult result{unwritten(hidden), unwritten(4 * hidden)};
+  DeviceMemory memory;
+  DeviceBytes saved_gates = poisoned(4 * hidden, Dtype::kFloat32), saved_cells = poisoned(3 * hidden, Dtype::kFloat32);
+  const Slstm problem{in.batch, in.time, in.heads, in.width, memory(recurrent), memory(lengths)};
+  const SlstmSaved saved{floats(saved_gates), floats(saved_cells)};
+  slstm_forward(problem, memory(gates), memory(result.h_BTHK), saved, nullptr);
+  slstm_backward(problem, saved, memory(d_hidden), memory(result.gates_gradient_BTHX), nullptr);
+  memory.fetch();
+  return result;
 }
 
 }  // namespace
@@ -54,10 +47,7 @@ TEST_CASE("sLSTM's kernels equal the plain equations, forward and backward, for 
 TEST_CASE("small shapes: sLSTM, the same bits each time") {
   if (skip_without_gpu()) return;
   const SlstmProblem problem({3, 13, 2, 50});
-  const SlstmResult first = run_on_gpu(problem), second = run_on_gpu(problem);
-  CHECK(std::memcmp(first.h_BTHK.data(), second.h_BTHK.data(), first.h_BTHK.size() * sizeof(float)) == 0);
-  CHECK(std::memcmp(first.gates_gradient_BTHX.data(), second.gates_gradient_BTHX.data(),
-                    first.gates_gradient_BTHX.size() * sizeof(float)) == 0);
+  CHECK(different_runs([&] { return run_on_gpu(problem).bits(); }, 2) == 0);
 }
 
 TEST_CASE("sLSTM's kernels refuse sizes outside of their contract") {
