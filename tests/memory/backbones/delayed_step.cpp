@@ -131,9 +131,11 @@ TEST_CASE("a step has kernels where all layers have some, on a GPU, and says why
     CHECK(reason_of(variant, torch::kFloat32, torch::kFloat32, torch::kCUDA) == "");
     CHECK(reason_of(variant, torch::kFloat32, torch::kFloat32, torch::kCPU) == "the kernels are for GPUs");
     CHECK(reason_of(variant, torch::kBFloat16, torch::kBFloat16, torch::kCUDA) == "the parameters are in BFloat16");
-    // Learning has none.
-    CHECK_FALSE(
-        static_cast<bool>(make_model(variant, 10, torch::kFloat32)->learning_kernels(torch::kFloat32, torch::kCUDA)));
+    // Learning takes odd widths, too.
+    const auto learning = [](const Variant& of) {
+      return make_model(of, 10, torch::kFloat32)->learning_kernels(torch::kFloat32, torch::kCUDA).reason();
+    };
+    CHECK(learning({backbone, {{"width", "6"}, {"positions", "none"}}}) == learning({"deltanet", {{"width", "12"}}}));
   }
   CHECK(on_gpu({"stack", {{"width", "12"}, {"stack", "hqlt_delayed_chunk,hqlt_delayed_stream:window=3"}}}) == "");
   CHECK(on_gpu({"stack", {{"width", "12"}, {"stack", "hqlt_delayed_chunk,hqlt"}}}) ==
