@@ -258,7 +258,7 @@ PlayScreen screen_of(const Session& session, const ActionKeys& keys, bool full) 
   if (full) environment.draw(0, screen.pictures.emplace_back("the board", Canvas{}).picture);
   ShownObservation seen = show_observation(session.episode().task, environment.observation_N());
   if (seen.picture) screen.pictures.push_back({"an agent sees", *seen.picture});
-  screen.colours = session.episode().task.task_options().colours();
+  screen.colours = session.episode().task.any().colours();
   screen.lines = seen.lines;
 
   std::string status = "phase " + environment.phase(0) + "   step " + std::to_string(session.steps()) + " of " +
