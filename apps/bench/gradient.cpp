@@ -144,8 +144,7 @@ std::string scientific(double value) {
 int bench_gradient(const BenchCall& call) {
   GradientOptions own;
   BenchOutput output;
-  OptionList options("");
-  own.list_options(options);
+  OptionList options = own_options(own);
   if (!parse_bench_options("gradient", kGradientHelp, options, output, call)) return 0;
   const std::vector<int> delays = parse_delays(own.delays);
   if (own.backbones.empty()) throw UserError("--memory is empty");

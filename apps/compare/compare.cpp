@@ -100,19 +100,14 @@ CommandSyntax compare_syntax() {
 }
 
 void print_compare_help(const OptionList& own) {
-  std::cout
-      << wrapped(
-             "engram compare --config FILE --run DIR [--tasks a,b] [--backbones a,b] [--seeds 0-4] [--section.key "
-             "value ...]",
-             2)
-      << "\nengram compare --run DIR\n\n"
-      << wrapped(
-             "Trains tasks x backbones x seeds, each run in a run directory and, but for --seeds-per-job, a process "
-             "of its own, several at once. It may be stopped and killed at any time: the same command goes on where it "
-             "was, and tries again what has failed. A later call may add tasks, backbones and seeds. Settings on the "
-             "command line hold for every run.",
-             0)
-      << "\n\nThe command's own options\n";
+  std::cout << help_head({"engram compare --config FILE --run DIR [--tasks a,b] [--backbones a,b] [--seeds 0-4] "
+                          "[--section.key value ...]",
+                          "engram compare --run DIR"},
+                         {"Trains tasks x backbones x seeds, each run in a run directory and, but for --seeds-per-job, "
+                          "a process of its own, several at once. It may be stopped and killed at any time: the same "
+                          "command goes on where it was, and tries again what has failed. A later call may add tasks, "
+                          "backbones and seeds. Settings on the command line hold for every run."})
+            << "The command's own options\n";
   print_options(std::cout, own);
   std::cout
       << "\n"
@@ -363,8 +358,7 @@ int run_compare(const std::vector<std::string>& arguments) {
   if (!arguments.empty() && arguments.front() == "report")
     return run_compare_report({arguments.begin() + 1, arguments.end()});
   CompareOptions options;
-  OptionList own("");
-  options.list_options(own);
+  OptionList own = own_options(options);
   const CommandLine line = parse_command_line(arguments, own, compare_syntax());
   if (line.help) {
     print_compare_help(own);

@@ -265,8 +265,7 @@ void describe_diagnose(const CommandVisitor& visit) {
 
 int run_diagnose(const std::vector<std::string>& arguments) {
   DiagnoseOptions options;
-  OptionList own("");
-  options.list_options(own);
+  OptionList own = own_options(options);
   const CommandLine line = parse_command_line(arguments, own, diagnose_syntax());
   if (line.help) {
     print_diagnose_help(own);

@@ -65,19 +65,17 @@ CommandSyntax evaluate_syntax() {
 
 void print_evaluate_help(const OptionList& own) {
   std::cout
-      << wrapped("engram evaluate DIR [--episodes N] [--weights best|last] [--json] [--trace FILE]", 2) << "\n"
-      << "engram evaluate DIR --task.key value ...\n"
-      << wrapped("engram evaluate DIR --range \"task.key: V1,V2,...\" [--keep]", 2) << "\n\n"
-      << wrapped(
-             "Plays the agent of the run directory DIR and prints its success rate (95% interval: Wilson) and "
-             "return, undiscounted (95% interval: Student's t). Greedy: the most probable action; sampled: drawn "
-             "from the policy. The episodes are of the run's seed, but ones that training never used. Channels "
-             "are dropped, as in collecting, where evaluation.dropout is true in the run or given here "
-             "(--evaluation.dropout true). Options of the task (--task.corridor_length 50; engram list tells which "
-             "there are) let the agent play elsewhere than where it was trained, as long as it sees and does the "
-             "same there.",
-             0)
-      << "\n\nOptions\n";
+      << help_head(
+             {"engram evaluate DIR [--episodes N] [--weights best|last] [--json] [--trace FILE]",
+              "engram evaluate DIR --task.key value ...",
+              "engram evaluate DIR --range \"task.key: V1,V2,...\" [--keep]"},
+             {"Plays the agent of the run directory DIR and prints its success rate (95% interval: Wilson) and return, "
+              "undiscounted (95% interval: Student's t). Greedy: the most probable action; sampled: drawn from the "
+              "policy. The episodes are of the run's seed, but ones that training never used. Channels are dropped, as "
+              "in collecting, where evaluation.dropout is true in the run or given here (--evaluation.dropout true). "
+              "Options of the task (--task.corridor_length 50; engram list tells which there are) let the agent play "
+              "elsewhere than where it was trained, as long as it sees and does the same there."})
+      << "Options\n";
   print_options(std::cout, own);
   std::cout << "\n"
             << wrapped("Tensors of a trace: M steps of E episodes, one after the other; D backbone width, A actions", 2)
@@ -202,8 +200,7 @@ void describe_evaluate(const CommandVisitor& visit) {
 
 int run_evaluate(const std::vector<std::string>& arguments) {
   EvaluateOptions options;
-  OptionList own("");
-  options.list_options(own);
+  OptionList own = own_options(options);
   const CommandLine line = parse_command_line(arguments, own, evaluate_syntax());
   if (line.help) {
     print_evaluate_help(own);
