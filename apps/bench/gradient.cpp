@@ -14,6 +14,7 @@
 #include "agents/run/trained_agent.h"
 #include "apps/bench/bench.h"
 #include "base/error.h"
+#include "base/formatted.h"
 #include "base/text.h"
 #include "envs/vec/vec_env.h"
 #include "experiments/probe/task.h"
@@ -132,12 +133,7 @@ CueGradient measure(const std::string& entry, const GradientOptions& options, in
   return mean;
 }
 
-std::string scientific(double value) {
-  if (std::isnan(value)) return "-";
-  char text[32];
-  std::snprintf(text, sizeof text, "%.2e", value);
-  return text;
-}
+std::string scientific(double value) { return std::isnan(value) ? "-" : formatted("%.2e", value); }
 
 }  // namespace
 

@@ -2,13 +2,13 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdio>
 #include <map>
 #include <utility>
 
 #include "agents/study/metrics_summary.h"
 #include "apps/cli/status_display.h"
 #include "base/error.h"
+#include "base/formatted.h"
 #include "base/words.h"
 #include "experiments/report/text.h"
 
@@ -140,9 +140,7 @@ ProgressLine CompareProgress::line() const {
   line.parts.push_back({5, std::to_string(count(Stage::kRunning)) + " running", ", "});
   if (const int failed = count(Stage::kFailed); failed > 0)
     line.parts.push_back({2, std::to_string(failed) + " failed", ", "});
-  char share[16];
-  std::snprintf(share, sizeof(share), "%.0f%%", 100 * done);
-  line.parts.push_back({0, share});
+  line.parts.push_back({0, formatted("%.0f%%", 100 * done)});
   if (const double left = seconds_left(); std::isfinite(left))
     line.parts.push_back({1, "about " + duration_text(left) + " left"});
   return line;

@@ -19,6 +19,7 @@
 #include "apps/look/inspect.h"
 #include "apps/look/played_weights.h"
 #include "base/error.h"
+#include "base/formatted.h"
 #include "base/json_text.h"
 #include "base/words.h"
 #include "storage/files.h"
@@ -153,10 +154,7 @@ void evaluate_once(const std::string& run, const EvaluateOptions& options, const
 
 void print_point(const std::string& value, const RangePoint& point) {
   const auto percent = [](const Interval& success) {
-    char text[64];
-    std::snprintf(text, sizeof text, "%5.1f (%.1f .. %.1f)", 100 * success.estimate, 100 * success.low,
-                  100 * success.high);
-    return std::string(text);
+    return formatted("%5.1f (%.1f .. %.1f)", 100 * success.estimate, 100 * success.low, 100 * success.high);
   };
   std::printf("%12s  %-24s  %-24s\n", value.c_str(), percent(point.greedy.success).c_str(),
               percent(point.sampled.success).c_str());

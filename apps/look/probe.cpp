@@ -23,6 +23,7 @@
 #include "apps/cli/threads.h"
 #include "apps/compare/shard.h"
 #include "base/error.h"
+#include "base/formatted.h"
 #include "base/words.h"
 
 namespace engram {
@@ -103,9 +104,7 @@ int compute(const ProbeCommand& command, const std::vector<ProbeCell>& cells, co
     std::string outcome;
     try {
       const ProbeResult result = run_probe_cell(cell, command.probe, device, folder);
-      char text[64];
-      std::snprintf(text, sizeof text, "%.1f%% (%.1f s, ", 100 * result.normalised(), result.seconds);
-      outcome = text + threads.text() + ")";
+      outcome = formatted("%.1f%% (%.1f s, ", 100 * result.normalised(), result.seconds) + threads.text() + ")";
     } catch (const c10::Error& error) {
       outcome = error.what_without_backtrace();
       outcome.erase(std::min(outcome.find('\n'), outcome.size()));
