@@ -3,11 +3,13 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstddef>
 #include <deque>
 #include <filesystem>
 #include <set>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -170,6 +172,39 @@ TEST_CASE("a program that ends well without having finished its run has failed")
   const RunsOutcome outcome = run_all(comparison.path(), all_of(comparison), {}, {.jobs = 5}, idle, seen);
   CHECK(outcome.failed.size() == 12);
   CHECK(outcome.failed[0].reason == "ended without its final evaluation");
+}
+
+TEST_CASE("a run that another program trains is waited for, and counts as finished when that has finished it") {
+  class Refusing final : public JobLauncher {
+   public:
+    explicit Refusing(Comparison& comparison) : comparison_(comparison) {}
+    void start(const RunJob& job) override { running_.push_back(job); }
+    bool wait() override {
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));
+      return false;
+    }
+    std::vector<EndedJob> take_ended() override {
+      std::vector<EndedJob> ended;
+      for (const RunJob& job : std::exchange(running_, {})) {
+        ended.push_back({job.slot, EndedJob::How::kRefused, {"run directory 'x' is in use by process 1"}});
+        comparison_.write(job.runs[0]->name(), final_row(1));  // the other program
+      }
+      return ended;
+    }
+
+   private:
+    Comparison& comparison_;
+    std::vector<RunJob> running_;
+  };
+  Comparison comparison;
+  Refusing refusing(comparison);
+  SeenRuns seen;
+  const std::vector<const PlannedRun*> one = {&comparison.plan[0]};
+  CHECK(run_all(comparison.path(), one, {}, {}, refusing, seen).failed.empty());
+  CHECK(seen.of(RunEnd::kBusy) == Names{one[0]->name()});
+  CHECK(seen.finished_before == Names{one[0]->name()});
+  CHECK(seen.begun.size() == 1);
+  CHECK_FALSE(std::filesystem::exists(failure_file(comparison.path(), *one[0])));
 }
 
 TEST_CASE("a stopped comparison begins nothing more, and goes on without what is finished") {
