@@ -1,11 +1,11 @@
 #include "base/machine_memory.h"
 
 #include <algorithm>
-#include <cstdio>
 #include <fstream>
 #include <utility>
 
 #include "base/control_groups.h"
+#include "base/formatted.h"
 
 namespace engram {
 namespace {
@@ -39,15 +39,12 @@ std::optional<std::int64_t> available_memory(const std::string& root) {
 }
 
 std::string memory_text(double bytes) {
-  char text[32];
   for (const auto& [unit, name] : {std::pair(1e12, "TB"), std::pair(1e9, "GB"), std::pair(1e6, "MB")})
     if (bytes >= 0.9995 * unit) {
       const double count = bytes / unit;
-      std::snprintf(text, sizeof text, "%.*f %s", count < 9.995 ? 2 : count < 99.95 ? 1 : 0, count, name);
-      return text;
+      return formatted("%.*f %s", count < 9.995 ? 2 : count < 99.95 ? 1 : 0, count, name);
     }
-  std::snprintf(text, sizeof text, "%.0f bytes", bytes);
-  return text;
+  return formatted("%.0f bytes", bytes);
 }
 
 }  // namespace engram

@@ -1,10 +1,10 @@
 #include "base/words.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
-#include <cstdio>
 #include <string_view>
+
+#include "base/formatted.h"
 
 namespace engram {
 namespace {
@@ -25,9 +25,7 @@ std::string duration_text(double seconds) {
   if (!(seconds < kMost)) return "for ever";
   const long long whole = std::llround(seconds);
   const auto two_units = [](long long large, const char* large_name, long long small, const char* small_name) {
-    std::array<char, 64> text;
-    std::snprintf(text.data(), text.size(), "%lld%s%02lld%s", large, large_name, small, small_name);
-    return std::string(text.data());
+    return formatted("%lld%s%02lld%s", large, large_name, small, small_name);
   };
   if (whole < 60) return std::to_string(whole) + "s";
   if (whole < 3600) return two_units(whole / 60, "m", whole % 60, "s");
@@ -44,13 +42,7 @@ std::string shell_word(const std::string& word) {
   }
   for (const char c : word) {
     if (c == '\'' || c == '\\') quoted += '\\';
-    if (is_control(c)) {
-      std::array<char, 8> octal;
-      std::snprintf(octal.data(), octal.size(), "\\%03o", static_cast<unsigned>(c));
-      quoted += octal.data();
-    } else {
-      quoted += c;
-    }
+    quoted += is_control(c) ? formatted("\\%03o", static_cast<unsigned>(c)) : std::string(1, c);
   }
   return "$'" + quoted + "'";
 }

@@ -2,6 +2,7 @@
 // To add one: include its header, add it to AllTasks, and name its files in envs/CMakeLists.txt.
 #pragma once
 
+#include "base/type_list.h"
 #include "envs/tasks/autoencode.h"
 #include "envs/tasks/battleship.h"
 #include "envs/tasks/cartpole.h"
@@ -26,16 +27,8 @@
 
 namespace engram {
 
-template <class... Tasks>
-struct TaskList {
-  // Calls function.operator()<Task>() for each task.
-  template <class Function>
-  static void for_each(Function function) {
-    (function.template operator()<Tasks>(), ...);
-  }
-};
 using AllTasks =
-    TaskList<VisualMatch, KeyToDoor, TMaze, RepeatFirst, RepeatPrevious, Autoencode, CountRecall, Concentration,
+    TypeList<VisualMatch, KeyToDoor, TMaze, RepeatFirst, RepeatPrevious, Autoencode, CountRecall, Concentration,
              MultiarmedBandit, HigherLower, Minesweeper, Battleship, MemoryChain, UmbrellaChain, MiniGridMemory,
              RedBlueDoors, DoorKey, CartPole, DarkRoom, DarkKeyToDoor, MemoryMaze>;
 

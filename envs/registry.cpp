@@ -3,16 +3,15 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/named_registry.h"
 #include "base/suggest.h"
 #include "envs/all_tasks.h"
 
 namespace engram {
 namespace {
 
-constexpr const char* kShownBy = "engram list";
-
 struct Registry {
-  std::vector<TaskEntry> tasks;
+  NamedRegistry<TaskEntry> tasks{"task"};
   std::vector<TaskPreset> presets;
 
   Registry() {
@@ -20,15 +19,14 @@ struct Registry {
   }
 
   void add(TaskEntry entry) {
-    for (const TaskEntry& task : tasks)
-      if (task.name == entry.name) throw UserError("there is a task '" + entry.name + "' already");
+    tasks.check_new(entry.name);
     for (const TaskPreset& preset : entry.presets)
       for (const TaskPreset& known : presets)
         if (known.name == preset.name)
           throw UserError("task '" + entry.name + "' has a preset '" + preset.name + "'; task '" + known.task +
                           "' has it already");
     presets.insert(presets.end(), entry.presets.begin(), entry.presets.end());
-    tasks.push_back(std::move(entry));
+    tasks.add(std::move(entry));
   }
 };
 
@@ -41,11 +39,7 @@ Registry& registry() {
 
 void add_task(TaskEntry entry) { registry().add(std::move(entry)); }
 
-std::vector<std::string> task_names() {
-  std::vector<std::string> names;
-  for (const TaskEntry& task : registry().tasks) names.push_back(task.name);
-  return names;
-}
+std::vector<std::string> task_names() { return registry().tasks.names(); }
 
 const std::vector<TaskPreset>& task_presets() { return registry().presets; }
 
@@ -55,14 +49,10 @@ const TaskPreset& task_preset(const std::string& name) {
     if (preset.name == name) return preset;
     names.push_back(preset.name);
   }
-  throw UserError(unknown_name("preset", name, names, kShownBy));
+  throw UserError(unknown_name("preset", name, names, "engram list"));
 }
 
-TaskConfig::TaskConfig(const std::string& name) : name_(name) {
-  for (const TaskEntry& task : registry().tasks)
-    if (task.name == name) options_ = task.defaults();
-  if (!options_) throw UserError(unknown_name("task", name, task_names(), kShownBy));
-}
+TaskConfig::TaskConfig(const std::string& name) : NamedConfig(name, registry().tasks.defaults(name)) {}
 
 TaskConfig TaskConfig::from_preset(const std::string& preset) {
   const TaskPreset& known = task_preset(preset);
@@ -72,15 +62,9 @@ TaskConfig TaskConfig::from_preset(const std::string& preset) {
   return config;
 }
 
-OptionList TaskConfig::options() {
-  OptionList list(kTaskSection);
-  options_->list(list);
-  return list;
-}
-
 TaskInfo TaskConfig::info() const {
   check();
-  return options_->info();
+  return any().info();
 }
 
 }  // namespace engram

@@ -6,12 +6,10 @@
 #include <cstdint>
 #include <memory>
 #include <span>
-#include <stdexcept>
 #include <string>
-#include <utility>
 #include <vector>
 
-#include "base/options.h"
+#include "base/named_config.h"
 #include "base/rng.h"
 #include "base/run_fact.h"
 #include "envs/task.h"
@@ -21,14 +19,10 @@ namespace engram {
 class VecEnv;
 
 // The options of a task, whichever it is, and what is made of them. All but list() need options that are valid.
-class AnyTaskOptions {
+class AnyTaskOptions : public AnyNamedOptions<AnyTaskOptions> {
  public:
-  virtual ~AnyTaskOptions() = default;
-  virtual std::unique_ptr<AnyTaskOptions> copy() const = 0;
-  // They stay bound to this object.
-  virtual void list(OptionList& list) = 0;
-  // Throws UserError if a value is out of bounds or values contradict each other.
-  virtual void check_all() const = 0;
+  static constexpr const char* kSection = kTaskSection;
+
   virtual TaskInfo info() const = 0;
   virtual std::vector<RunFact> run_facts(std::uint64_t seed) const = 0;
   // What a vector's elements are; nothing of tasks that do not say.
@@ -63,42 +57,17 @@ const std::vector<TaskPreset>& task_presets();
 const TaskPreset& task_preset(const std::string& name);
 
 // A task and its options.
-class TaskConfig {
+class TaskConfig : public NamedConfig<AnyTaskOptions> {
  public:
   // The task with its defaults. Throws UserError for an unknown name (naming the nearest).
   explicit TaskConfig(const std::string& name);
   // The task of the preset, with the preset's values. Throws UserError for an unknown preset.
   static TaskConfig from_preset(const std::string& preset);
 
-  TaskConfig(const TaskConfig& other) : name_(other.name_), options_(other.options_->copy()) {}
-  TaskConfig(TaskConfig&&) = default;
-  TaskConfig& operator=(TaskConfig other) {
-    name_ = std::move(other.name_);
-    options_ = std::move(other.options_);
-    return *this;
-  }
-
-  const std::string& name() const { return name_; }
-  // Options under the section "task", bound to this object.
-  OptionList options();
-  std::vector<OptionValue> values() const { return TaskConfig(*this).options().values(); }
-  // Throws UserError if a value is out of bounds or values contradict each other.
-  void check() const { options_->check_all(); }
   // What the task looks like with these options.
   TaskInfo info() const;
   // What the seed of a run decides once for all of its episodes, in words; nothing for most tasks.
-  std::vector<RunFact> run_facts(std::uint64_t seed) const { return options_->run_facts(seed); }
-
-  const AnyTaskOptions& task_options() const { return *options_; }
-  // As these, where they are these; otherwise null.
-  template <class Options>
-  const Options* as() const {
-    return dynamic_cast<const Options*>(options_.get());
-  }
-
- private:
-  std::string name_;
-  std::unique_ptr<AnyTaskOptions> options_;
+  std::vector<RunFact> run_facts(std::uint64_t seed) const { return any().run_facts(seed); }
 };
 
 }  // namespace engram

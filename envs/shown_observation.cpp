@@ -67,7 +67,7 @@ ShownObservation show_observation(const TaskConfig& task, std::span<const std::b
   if (observation.size() != static_cast<std::size_t>(bytes))
     throw std::invalid_argument("show_observation: " + std::to_string(observation.size()) + " bytes instead of " +
                                 std::to_string(bytes));
-  return task.task_options().show(observation);
+  return task.any().show(observation);
 }
 
 ShownObservation show_plainly(const ObservationSpec& spec, const std::vector<VectorPart>& parts,

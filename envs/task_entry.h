@@ -9,6 +9,7 @@
 #include <span>
 #include <vector>
 
+#include "base/named_registry.h"
 #include "envs/registry.h"
 #include "envs/shown_observation.h"
 #include "envs/vec/cpu_vec_env.h"
@@ -57,8 +58,7 @@ class TaskOptionsOf final : public AnyTaskOptions, public Task::Options {
 
 template <class Task>
 TaskEntry task_entry() {
-  TaskEntry entry{
-      Task::kName, []() -> std::unique_ptr<AnyTaskOptions> { return std::make_unique<TaskOptionsOf<Task>>(); }, {}};
+  TaskEntry entry{Task::kName, defaults_of<AnyTaskOptions, TaskOptionsOf<Task>>, {}};
   if constexpr (requires { Task::presets(); }) entry.presets = Task::presets();
   return entry;
 }

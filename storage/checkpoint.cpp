@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/formatted.h"
 #include "storage/files.h"
 #include "storage/safetensors.h"
 
@@ -19,9 +20,7 @@ constexpr const char* kPrefix = "checkpoint_";
 constexpr const char* kSuffix = ".safetensors";
 
 fs::path file_of(const fs::path& folder, std::int64_t number) {
-  char text[32];
-  std::snprintf(text, sizeof text, "%06lld", static_cast<long long>(number));
-  return folder / (kPrefix + std::string(text) + kSuffix);
+  return folder / (kPrefix + formatted("%06lld", static_cast<long long>(number)) + kSuffix);
 }
 
 const std::string& entry(const std::map<std::string, std::string>& metadata, const std::string& key,

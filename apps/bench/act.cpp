@@ -19,6 +19,7 @@
 #include "agents/run/device_timing.h"
 #include "agents/run/trained_agent.h"
 #include "apps/bench/bench.h"
+#include "base/formatted.h"
 #include "base/text.h"
 #include "nn/device/cuda_support.h"
 

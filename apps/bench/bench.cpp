@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdarg>
 #include <cstdio>
 #include <iostream>
 #include <sstream>
@@ -68,17 +67,6 @@ std::string fixed(double value, int digits, const std::string& unit) {
   text.precision(digits);
   text << std::fixed << value << unit;
   return text.str();
-}
-
-std::string formatted(const char* format, ...) {
-  std::va_list arguments, again;
-  va_start(arguments, format);
-  va_copy(again, arguments);
-  std::string text(static_cast<std::size_t>(std::vsnprintf(nullptr, 0, format, arguments)), '\0');
-  std::vsnprintf(text.data(), text.size() + 1, format, again);
-  va_end(again);
-  va_end(arguments);
-  return text;
 }
 
 Config published_run(const std::string& backbone, const std::string& device) {

@@ -38,8 +38,6 @@ bool parse_bench_options(const std::string& subject, std::string help, OptionLis
                          const BenchCall& call);
 // 0.1234 to so many digits after the point; "-" for what is not a number.
 std::string fixed(double value, int digits, const std::string& unit = "");
-// As printf writes it.
-[[gnu::format(printf, 1, 2)]] std::string formatted(const char* format, ...);
 
 // The published visual-match run with this backbone. Throws UserError for an unknown backbone.
 Config published_run(const std::string& backbone, const std::string& device);

@@ -10,6 +10,7 @@
 #include "agents/run/trained_agent.h"
 #include "apps/bench/bench.h"
 #include "base/error.h"
+#include "base/formatted.h"
 #include "base/processors.h"
 #include "base/rng.h"
 #include "envs/tasks/board.h"

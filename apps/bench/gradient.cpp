@@ -14,6 +14,7 @@
 #include "agents/run/trained_agent.h"
 #include "apps/bench/bench.h"
 #include "base/error.h"
+#include "base/formatted.h"
 #include "base/text.h"
 #include "envs/vec/vec_env.h"
 #include "experiments/probe/task.h"
@@ -132,20 +133,14 @@ CueGradient measure(const std::string& entry, const GradientOptions& options, in
   return mean;
 }
 
-std::string scientific(double value) {
-  if (std::isnan(value)) return "-";
-  char text[32];
-  std::snprintf(text, sizeof text, "%.2e", value);
-  return text;
-}
+std::string scientific(double value) { return std::isnan(value) ? "-" : formatted("%.2e", value); }
 
 }  // namespace
 
 int bench_gradient(const BenchCall& call) {
   GradientOptions own;
   BenchOutput output;
-  OptionList options("");
-  own.list_options(options);
+  OptionList options = own_options(own);
   if (!parse_bench_options("gradient", kGradientHelp, options, output, call)) return 0;
   const std::vector<int> delays = parse_delays(own.delays);
   if (own.backbones.empty()) throw UserError("--memory is empty");

@@ -7,6 +7,7 @@
 
 #include "agents/run/device_timing.h"
 #include "apps/bench/bench.h"
+#include "base/formatted.h"
 #include "memory/bench/kernel_row.h"
 
 namespace engram {

@@ -10,6 +10,7 @@
 
 #include "apps/bench/bench.h"
 #include "base/error.h"
+#include "base/formatted.h"
 #include "base/json_text.h"
 #include "base/processors.h"
 #include "base/words.h"
@@ -61,12 +62,7 @@ EarlierRow parse_row(const BenchJson& line, std::size_t number, const std::strin
   return row;
 }
 
-std::string figure_text(double value) {
-  if (std::isnan(value)) return "-";
-  char text[32];
-  std::snprintf(text, sizeof text, "%.5g", value);
-  return text;
-}
+std::string figure_text(double value) { return std::isnan(value) ? "-" : formatted("%.5g", value); }
 
 double value_of(const BenchJson& fields, const std::string& name) {
   const auto found = fields.find(name);

@@ -11,6 +11,7 @@
 #include "agents/run/trainer.h"
 #include "apps/bench/bench.h"
 #include "apps/cli/threads.h"
+#include "base/formatted.h"
 
 namespace engram {
 namespace {

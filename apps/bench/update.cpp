@@ -20,6 +20,7 @@
 #include "apps/bench/bench.h"
 #include "apps/cli/threads.h"
 #include "base/error.h"
+#include "base/formatted.h"
 #include "base/text.h"
 #include "base/words.h"
 

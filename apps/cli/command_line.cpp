@@ -216,6 +216,13 @@ std::string wrapped(const std::string& text, std::size_t indent, std::size_t col
   return wrap(text, columns, indent, indent);
 }
 
+std::string help_head(const std::vector<std::string>& usage, const std::vector<std::string>& paragraphs) {
+  std::string text;
+  for (const std::string& line : usage) text += wrapped(line, 2) + "\n";
+  for (const std::string& paragraph : paragraphs) text += "\n" + wrapped(paragraph, 0) + "\n";
+  return text + "\n";
+}
+
 void print_option(std::ostream& out, const std::string& name, const std::string& text, std::size_t columns) {
   const std::size_t help_column = std::min<std::size_t>(34, columns * 34 / kPlainColumns);  // a third of a narrow one
   std::string left = "  --" + name;

@@ -2,8 +2,7 @@
 // one. A command keeps its own options in a struct with list_options(), in a list without a section:
 //
 //   EvaluateOptions options;
-//   OptionList list("");
-//   options.list_options(list);
+//   OptionList list = own_options(options);
 //   const CommandLine line = parse_command_line(arguments, list, {.positional = {"DIR"}});
 #pragma once
 
@@ -18,6 +17,14 @@
 #include "base/options.h"
 
 namespace engram {
+
+// The options of such a struct, bound to it.
+template <class Options>
+OptionList own_options(Options& options) {
+  OptionList list("");
+  options.list_options(list);
+  return list;
+}
 
 struct CommandSyntax {
   std::string command = {};                    // its name, for messages
@@ -59,6 +66,10 @@ void check_not_there(const std::string& option, const std::filesystem::path& fil
 
 // Columns that help is written in: those of the terminal, but at most 120; 100 where there is none.
 std::size_t help_columns();
+
+// What the help of a command begins with: how it is called, a line each, and what it does, a paragraph each. Ends with
+// an empty line.
+std::string help_head(const std::vector<std::string>& usage, const std::vector<std::string>& paragraphs);
 
 // One paragraph an option, with what it takes and its default, which is its present value. Of a list with several
 // sections only those of `section`, if it is given.

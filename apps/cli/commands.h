@@ -55,9 +55,7 @@ void describe_completion(const CommandVisitor& visit);
 template <class Options>
 void describe_options(const std::string& words, const CommandSyntax& syntax, const CommandVisitor& visit) {
   Options options;
-  OptionList list("");
-  options.list_options(list);
-  visit(words, list, syntax);
+  visit(words, own_options(options), syntax);
 }
 
 }  // namespace engram

@@ -1,9 +1,9 @@
 #include "apps/cli/status_display.h"
 
 #include <cmath>
-#include <cstdio>
 #include <utility>
 
+#include "base/formatted.h"
 #include "base/words.h"
 
 namespace engram {
@@ -11,26 +11,19 @@ namespace {
 
 constexpr double kPlainLineSeconds = 5;
 
-template <class... Values>
-std::string format(const char* pattern, Values... values) {
-  char text[256];
-  std::snprintf(text, sizeof(text), pattern, values...);
-  return text;
-}
-
-std::string percent(double fraction) { return format("%.0f%%", 100 * fraction); }
+std::string percent(double fraction) { return formatted("%.0f%%", 100 * fraction); }
 
 // Most of all a user wants to know how far it is, how long it still takes and whether it learns; then how fast it is.
 ProgressLine status_line(const TrainStatus& status) {
   ProgressLine line{.done = status.done, .bar_rank = 5, .parts = {}};
   const auto add = [&line](int rank, std::string text) { line.parts.push_back({rank, std::move(text)}); };
-  add(0, format("%3.0f%%", 100 * status.done));
+  add(0, formatted("%3.0f%%", 100 * status.done));
   add(4, count_text(static_cast<double>(status.steps)) + " steps");
   add(7, count_text(status.steps_per_second) + " steps/s");
   add(8, count_text(status.updates_per_second) + " updates/s");
   if (status.seconds_left) add(1, duration_text(*status.seconds_left) + " left");
   if (status.episodes > 0) {
-    add(6, format("return %.2f", status.recent_return));
+    add(6, formatted("return %.2f", status.recent_return));
     add(2, "success " + percent(status.recent_success));
   }
   if (status.last_evaluation) add(3, "evaluated " + percent(status.last_evaluation->greedy.success));
@@ -40,10 +33,10 @@ ProgressLine status_line(const TrainStatus& status) {
 }  // namespace
 
 std::string count_text(double count) {
-  if (count < 9.95) return format(count == std::floor(count) ? "%.0f" : "%.1f", count);
-  if (count < 999.5) return format("%.0f", count);
-  if (count < 999'950) return format("%.1fk", count / 1e3);
-  return format("%.2fM", count / 1e6);
+  if (count < 9.95) return formatted(count == std::floor(count) ? "%.0f" : "%.1f", count);
+  if (count < 999.5) return formatted("%.0f", count);
+  if (count < 999'950) return formatted("%.1fk", count / 1e3);
+  return formatted("%.2fM", count / 1e6);
 }
 
 void StatusDisplay::report(const TrainStatus& status) {
@@ -56,17 +49,17 @@ void StatusDisplay::report(const TrainStatus& status) {
 void StatusDisplay::evaluated(const TrainStatus& status, const AgentNetwork&, bool best) {
   const EvaluationSummary& evaluation = *status.last_evaluation;
   const std::string sampled =
-      evaluation.sampled ? format(", sampled %4s", percent(evaluation.sampled->success).c_str()) : "";
-  say(format("%6s steps %6s: greedy success %4s%s, return %6.2f%s",
-             count_text(static_cast<double>(evaluation.environment_steps)).c_str(),
-             duration_text(status.seconds).c_str(), percent(evaluation.greedy.success).c_str(), sampled.c_str(),
-             evaluation.greedy.mean_return, best ? " (best)" : ""));
+      evaluation.sampled ? formatted(", sampled %4s", percent(evaluation.sampled->success).c_str()) : "";
+  say(formatted("%6s steps %6s: greedy success %4s%s, return %6.2f%s",
+                count_text(static_cast<double>(evaluation.environment_steps)).c_str(),
+                duration_text(status.seconds).c_str(), percent(evaluation.greedy.success).c_str(), sampled.c_str(),
+                evaluation.greedy.mean_return, best ? " (best)" : ""));
 }
 
 // Called after the recorder, so that what it says is true.
 void StatusDisplay::save(const TrainStatus& status, StateArchive&) {
-  say(format("%6s steps %6s: saved", count_text(static_cast<double>(status.steps)).c_str(),
-             duration_text(status.seconds).c_str()));
+  say(formatted("%6s steps %6s: saved", count_text(static_cast<double>(status.steps)).c_str(),
+                duration_text(status.seconds).c_str()));
 }
 
 void StatusDisplay::finished(const TrainStatus& status, const AgentNetwork&) {
@@ -86,18 +79,18 @@ void StatusDisplay::finished(const TrainStatus& status, const AgentNetwork&) {
       reason = "stopped on request";
       break;
   }
-  say(format("Finished after %s: %s steps, %s updates (%s).", duration_text(status.seconds).c_str(),
-             count_text(static_cast<double>(status.steps)).c_str(),
-             count_text(static_cast<double>(status.updates)).c_str(), reason));
+  say(formatted("Finished after %s: %s steps, %s updates (%s).", duration_text(status.seconds).c_str(),
+                count_text(static_cast<double>(status.steps)).c_str(),
+                count_text(static_cast<double>(status.updates)).c_str(), reason));
   const auto& last = status.final_evaluation;
   if (!last) return;
-  say(format("The best weights, of %s steps, over %s:",
-             count_text(static_cast<double>(last->weights.environment_steps)).c_str(),
-             counted(last->episodes, "further episode").c_str()));
+  say(formatted("The best weights, of %s steps, over %s:",
+                count_text(static_cast<double>(last->weights.environment_steps)).c_str(),
+                counted(last->episodes, "further episode").c_str()));
   const auto played = [this](const char* name, const FinalEvaluation::Played& episodes) {
-    say(format("  %-7s success %5.1f%% (95%% interval %.1f to %.1f), return %.2f", name,
-               100 * episodes.success.estimate, 100 * episodes.success.low, 100 * episodes.success.high,
-               episodes.mean_return));
+    say(formatted("  %-7s success %5.1f%% (95%% interval %.1f to %.1f), return %.2f", name,
+                  100 * episodes.success.estimate, 100 * episodes.success.low, 100 * episodes.success.high,
+                  episodes.mean_return));
   };
   played("greedy", last->greedy);
   if (last->sampled) played("sampled", *last->sampled);

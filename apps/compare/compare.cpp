@@ -2,12 +2,10 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 #include <csignal>
 #include <cstdint>
 #include <cstdio>
-#include <deque>
 #include <filesystem>
 #include <iostream>
 #include <map>
@@ -30,7 +28,7 @@
 #include "apps/cli/taken_signals.h"
 #include "apps/cli/threads.h"
 #include "apps/compare/estimate.h"
-#include "apps/compare/job_pool.h"
+#include "apps/compare/process_launcher.h"
 #include "apps/compare/progress.h"
 #include "apps/compare/report.h"
 #include "apps/compare/shard.h"
@@ -45,6 +43,7 @@
 #include "experiments/report/text.h"
 #include "experiments/results/csv.h"
 #include "experiments/results/earlier_runs.h"
+#include "experiments/run/run_all.h"
 #include "nn/device/device.h"
 #include "nn/device/gpu_share.h"
 #include "storage/files.h"
@@ -101,19 +100,14 @@ CommandSyntax compare_syntax() {
 }
 
 void print_compare_help(const OptionList& own) {
-  std::cout
-      << wrapped(
-             "engram compare --config FILE --run DIR [--tasks a,b] [--backbones a,b] [--seeds 0-4] [--section.key "
-             "value ...]",
-             2)
-      << "\nengram compare --run DIR\n\n"
-      << wrapped(
-             "Trains tasks x backbones x seeds, each run in a run directory and, but for --seeds-per-job, a process "
-             "of its own, several at once. It may be stopped and killed at any time: the same command goes on where it "
-             "was, and tries again what has failed. A later call may add tasks, backbones and seeds. Settings on the "
-             "command line hold for every run.",
-             0)
-      << "\n\nThe command's own options\n";
+  std::cout << help_head({"engram compare --config FILE --run DIR [--tasks a,b] [--backbones a,b] [--seeds 0-4] "
+                          "[--section.key value ...]",
+                          "engram compare --run DIR"},
+                         {"Trains tasks x backbones x seeds, each run in a run directory and, but for --seeds-per-job, "
+                          "a process of its own, several at once. It may be stopped and killed at any time: the same "
+                          "command goes on where it was, and tries again what has failed. A later call may add tasks, "
+                          "backbones and seeds. Settings on the command line hold for every run."})
+            << "The command's own options\n";
   print_options(std::cout, own);
   std::cout
       << "\n"
@@ -353,71 +347,6 @@ void print_estimate(const std::vector<const PlannedRun*>& runs, const Machine& m
   std::cout << "\n" << wrapped(text, 0, kScreenColumns) << "\n";
 }
 
-// ---- Running.
-
-struct CallOutcome {
-  int stopped_by = 0;  // signal
-  std::vector<FinishedRun> failed;
-};
-
-CallOutcome run_all(const fs::path& directory, const std::vector<const PlannedRun*>& runs, const EarlierRuns& earlier,
-                    const Machine& machine, TakenSignals& signals) {
-  CompareProgress progress(std::cout, terminal_width(STDOUT_FILENO), runs, machine.runs_at_once());
-  CallOutcome outcome;
-  std::deque<const PlannedRun*> waiting, elsewhere;  // elsewhere: another program trains there
-  for (const PlannedRun* run : runs) {
-    const RunState state = read_run_state(directory, *run, earlier);
-    if (state.stage == RunStage::kFinished)
-      progress.count_finished(*run);
-    else
-      (state.running ? elsewhere : waiting).push_back(run);
-  }
-  if (!elsewhere.empty())
-    progress.say("Another program trains " + elsewhere.front()->name() +
-                 (elsewhere.size() == 1 ? "" : " and " + std::to_string(elsewhere.size() - 1) + " more") +
-                 "; waiting for it where it is not done.");
-
-  JobPool pool(directory, machine);
-  constexpr double kLookElsewhereSeconds = 2;
-  auto last_look = JobPool::Clock::now();
-  while (!pool.jobs().empty() || (outcome.stopped_by == 0 && (!waiting.empty() || !elsewhere.empty()))) {
-    while (outcome.stopped_by == 0 && !pool.full() && !waiting.empty()) {
-      pool.start(waiting);
-      for (const PlannedRun* run : pool.jobs().back().runs) progress.started(*run);
-    }
-    if (const auto signal = signals.next(0.2); signal && signal->number != SIGCHLD) {
-      if (signal->number != SIGUSR1 && outcome.stopped_by == 0) {
-        outcome.stopped_by = signal->number;
-        std::size_t training = 0;
-        for (const JobPool::Job& job : pool.jobs()) training += job.runs.size();
-        progress.say("Stopping, and saving what there is of " + counted(training, "run") + ".");
-      }
-      pool.signal(signal->number == SIGPIPE ? SIGHUP : signal->number);  // never a second request, as here
-    }
-    for (const FinishedRun& ended : pool.take_finished()) {
-      progress.ended(ended);
-      if (ended.end == JobEnd::kFailed) outcome.failed.push_back(ended);
-      if (ended.end == JobEnd::kBusy) elsewhere.push_back(ended.run);
-      if (ended.end == JobEnd::kTrained || ended.end == JobEnd::kApart) waiting.push_front(ended.run);
-    }
-    progress.report(pool.jobs());
-
-    const auto now = JobPool::Clock::now();
-    if (elsewhere.empty() || std::chrono::duration<double>(now - last_look).count() < kLookElsewhereSeconds) continue;
-    last_look = now;
-    for (std::size_t i = elsewhere.size(); i > 0; --i) {
-      const PlannedRun* const run = elsewhere.front();
-      elsewhere.pop_front();
-      const RunState state = read_run_state(directory, *run);
-      if (state.stage == RunStage::kFinished)
-        progress.count_finished(*run);
-      else
-        (state.running ? elsewhere : waiting).push_back(run);
-    }
-  }
-  return outcome;
-}
-
 }  // namespace
 
 void describe_compare(const CommandVisitor& visit) {
@@ -429,8 +358,7 @@ int run_compare(const std::vector<std::string>& arguments) {
   if (!arguments.empty() && arguments.front() == "report")
     return run_compare_report({arguments.begin() + 1, arguments.end()});
   CompareOptions options;
-  OptionList own("");
-  options.list_options(own);
+  OptionList own = own_options(options);
   const CommandLine line = parse_command_line(arguments, own, compare_syntax());
   if (line.help) {
     print_compare_help(own);
@@ -472,18 +400,22 @@ int run_compare(const std::vector<std::string>& arguments) {
   write_plan(directory, wanted.all, all);
   if (earlier.to_keep)
     replace_file(EarlierRuns::file_of(directory), [&](std::ostream& out) { out << *earlier.to_keep; });
-  const CallOutcome outcome = run_all(directory, runs, earlier.runs, machine, *signals);
-  if (outcome.stopped_by != 0) {
-    std::cout << "Stopped by " << signal_name(outcome.stopped_by) << ". To go on:\n  "
+  ProcessLauncher launcher(directory, machine, *signals);
+  const RunsOutcome outcome = [&] {
+    CompareProgress progress(std::cout, terminal_width(STDOUT_FILENO), runs, machine.runs_at_once());
+    return run_all(directory, runs, earlier.runs, machine, launcher, progress);
+  }();  // its live line is gone
+  if (outcome.stopped) {
+    std::cout << "Stopped by " << signal_name(launcher.stopped_by()) << ". To go on:\n  "
               << shell_command({"engram", "compare", "--run", directory.string()}) << std::endl;
-    return kSignalStatus + outcome.stopped_by;
+    return kSignalStatus + launcher.stopped_by();
   }
   if (outcome.failed.empty()) {
     std::cout << (runs.size() == 1 ? "The run is finished" : "All " + counted(runs.size(), "run") + " are finished")
               << ". What next:\n  " << shell_command({"engram", "compare", "report", directory.string()}) << std::endl;
     return 0;
   }
-  const FinishedRun& first = outcome.failed.front();
+  const EndedRun& first = outcome.failed.front();
   throw std::runtime_error(std::to_string(outcome.failed.size()) + " of " + counted(runs.size(), "run") +
                            " failed: " + first.run->name() + " (" + first.reason + ")" +
                            (outcome.failed.size() > 1 ? " and others, see " + (directory / "failures").string() : "") +

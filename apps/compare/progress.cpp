@@ -2,13 +2,13 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdio>
 #include <map>
 #include <utility>
 
 #include "agents/study/metrics_summary.h"
 #include "apps/cli/status_display.h"
 #include "base/error.h"
+#include "base/formatted.h"
 #include "base/words.h"
 #include "experiments/report/text.h"
 
@@ -56,26 +56,36 @@ void CompareProgress::started(const PlannedRun& run) {
   progress.seconds = 0;
 }
 
-void CompareProgress::ended(const FinishedRun& ended) {
+void CompareProgress::ended(const EndedRun& ended) {
   Progress& progress = of(*ended.run);
   const MetricsSummary metrics = metrics_of(*ended.run);
   progress.steps = metrics.steps;
   if (!progress.trained) progress.seconds = ended.seconds;
-  progress.stage = ended.end == JobEnd::kFinished ? Stage::kFinished
-                   : ended.end == JobEnd::kFailed ? Stage::kFailed
+  progress.stage = ended.end == RunEnd::kFinished ? Stage::kFinished
+                   : ended.end == RunEnd::kFailed ? Stage::kFailed
                                                   : Stage::kWaiting;
   const std::string steps = count_text(static_cast<double>(metrics.steps)) + " steps";
-  if (ended.end == JobEnd::kFailed) say(ended.run->name() + " failed: " + ended.reason);
-  if (ended.end == JobEnd::kStopped) say(ended.run->name() + ": stopped, saved");
-  const bool evaluated = std::exchange(progress.trained, progress.trained || ended.end == JobEnd::kTrained);
-  if (ended.end == JobEnd::kFinished && evaluated)
+  if (ended.end == RunEnd::kFailed) say(ended.run->name() + " failed: " + ended.reason);
+  if (ended.end == RunEnd::kStopped) say(ended.run->name() + ": stopped, saved");
+  const bool evaluated = std::exchange(progress.trained, progress.trained || ended.end == RunEnd::kTrained);
+  if (ended.end == RunEnd::kFinished && evaluated)
     say(ended.run->name() + ": evaluated at " + ended.run->range->text());
-  if ((ended.end != JobEnd::kFinished && ended.end != JobEnd::kTrained) || evaluated || !metrics.final_evaluation)
+  if ((ended.end != RunEnd::kFinished && ended.end != RunEnd::kTrained) || evaluated || !metrics.final_evaluation)
     return;
   const auto& sampled = metrics.final_evaluation->sampled;
   say(ended.run->name() + ": success " + percent(metrics.final_evaluation->greedy.success.estimate) + "%" +
       (sampled ? ", sampled " + percent(sampled->success.estimate) + "%" : "") + ", after " + steps + ", " +
       duration_text(ended.seconds));
+}
+
+void CompareProgress::waits_for(const std::deque<const PlannedRun*>& elsewhere) {
+  say("Another program trains " + elsewhere.front()->name() +
+      (elsewhere.size() == 1 ? "" : " and " + std::to_string(elsewhere.size() - 1) + " more") +
+      "; waiting for it where it is not done.");
+}
+
+void CompareProgress::stopping(std::size_t runs) {
+  say("Stopping, and saving what there is of " + counted(runs, "run") + ".");
 }
 
 // From the speed of each pair of task and backbone where one of its runs has gone some way, else the mean speed; and
@@ -130,20 +140,18 @@ ProgressLine CompareProgress::line() const {
   line.parts.push_back({5, std::to_string(count(Stage::kRunning)) + " running", ", "});
   if (const int failed = count(Stage::kFailed); failed > 0)
     line.parts.push_back({2, std::to_string(failed) + " failed", ", "});
-  char share[16];
-  std::snprintf(share, sizeof(share), "%.0f%%", 100 * done);
-  line.parts.push_back({0, share});
+  line.parts.push_back({0, formatted("%.0f%%", 100 * done)});
   if (const double left = seconds_left(); std::isfinite(left))
     line.parts.push_back({1, "about " + duration_text(left) + " left"});
   return line;
 }
 
-void CompareProgress::report(const std::vector<JobPool::Job>& jobs) {
+void CompareProgress::report(const std::vector<RunJob>& jobs) {
   const auto now = std::chrono::steady_clock::now();
   const auto seconds = [&](auto since) { return std::chrono::duration<double>(now - since).count(); };
   if (seconds(last_look_) < kLookSeconds) return;
   last_look_ = now;
-  for (const JobPool::Job& job : jobs) {
+  for (const RunJob& job : jobs) {
     for (const PlannedRun* run : job.runs) {
       Progress& progress = of(*run);
       progress.steps = metrics_of(*run).steps;

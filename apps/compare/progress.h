@@ -3,29 +3,33 @@
 #pragma once
 
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <ostream>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "apps/cli/terminal.h"
-#include "apps/compare/job_pool.h"
+#include "experiments/run/run_all.h"
 
 namespace engram {
 
-class CompareProgress {
+class CompareProgress final : public RunWatch {
  public:
   // `runs`: those of this call, which must outlive the object; `jobs`: how many run at once.
   // `width`: of the terminal that `out` writes to.
   CompareProgress(std::ostream& out, TerminalWidth width, const std::vector<const PlannedRun*>& runs, int jobs);
 
-  // Is finished already; says nothing.
-  void count_finished(const PlannedRun& run);
-  void started(const PlannedRun& run);
-  void ended(const FinishedRun& ended);
+  // Says nothing.
+  void count_finished(const PlannedRun& run) override;
+  void started(const PlannedRun& run) override;
+  void ended(const EndedRun& ended) override;
+  void waits_for(const std::deque<const PlannedRun*>& elsewhere) override;
+  void stopping(std::size_t runs) override;
   // Looks at the running jobs' metrics and writes the line, if it is time to.
-  void report(const std::vector<JobPool::Job>& jobs);
+  void report(const std::vector<RunJob>& jobs) override;
   // A line that stays, above the live line.
   void say(const std::string& text) { line_.say(text); }
 

@@ -36,21 +36,17 @@ const CommandSyntax kSyntax = {.command = "compare report",
                                .values = {{"DIR", {"FILE"}}, {"output", {"FILE"}}}};  // or SCORES
 
 void print_compare_report_help(const OptionList& own) {
-  std::cout
-      << "engram compare report DIR [--output FILE.html]\n"
-         "engram compare report RUN... --output FILE.html\n"
-         "engram compare report SCORES.json --output FILE.html\n\n"
-      << wrapped(
-             "Reports on the comparison in DIR from the runs that are finished: one page that opens without a "
-             "network, with protocol, tables, plots, costs, a film strip and how to do it again; beside it the "
-             "same as Markdown (.md), the runs as .csv, every figure as .json, and the plots as SVG and PNG with "
-             "gnuplot's scripts and data (FILE_figures/). Without gnuplot there are no plots, and without video no "
-             "film strip. "
-             "Run directories that belong to no comparison are put side by side by task, backbone and seed; "
-             "settings that differ between runs of one group are refused. Of a table of "
-             "scores (.json or .csv, as engram probe writes them) the statistics alone.",
-             0)
-      << "\n\nOptions\n";
+  std::cout << help_head(
+                   {"engram compare report DIR [--output FILE.html]", "engram compare report RUN... --output FILE.html",
+                    "engram compare report SCORES.json --output FILE.html"},
+                   {"Reports on the comparison in DIR from the runs that are finished: one page that opens without a "
+                    "network, with protocol, tables, plots, costs, a film strip and how to do it again; beside it the "
+                    "same as Markdown (.md), the runs as .csv, every figure as .json, and the plots as SVG and PNG "
+                    "with gnuplot's scripts and data (FILE_figures/). Without gnuplot there are no plots, and without "
+                    "video no film strip. Run directories that belong to no comparison are put side by side by task, "
+                    "backbone and seed; settings that differ between runs of one group are refused. Of a table of "
+                    "scores (.json or .csv, as engram probe writes them) the statistics alone."})
+            << "Options\n";
   print_options(std::cout, own);
   std::cout << "\nExample\n  engram compare report runs/delay --output delay.html\n";
 }
@@ -79,8 +75,7 @@ void describe_compare_report(const CommandVisitor& visit) {
 
 int run_compare_report(const std::vector<std::string>& arguments) {
   ReportOptions options;
-  OptionList own("");
-  options.list_options(own);
+  OptionList own = own_options(options);
   const CommandLine line = parse_command_line(arguments, own, kSyntax);
   if (line.help) {
     print_compare_report_help(own);

@@ -1,6 +1,6 @@
 // The film strip of a report.
 #include <algorithm>
-#include <cstdio>
+#include <cstddef>
 #include <iterator>
 #include <set>
 #include <string>
@@ -10,6 +10,7 @@
 #include "apps/compare/report.h"
 #include "apps/render/render_film.h"
 #include "base/error.h"
+#include "base/formatted.h"
 #include "base/words.h"
 #include "video/film_strip.h"
 #include "video/png.h"
@@ -43,10 +44,9 @@ FilmStripRow film(const RunResult& run) {
   std::vector<FrameContents> frames;
   const FilmedEpisode filmed =
       film_first_episode(agent, [&](const FrameContents& contents) { frames.push_back(contents); });
-  char text[128];
-  std::snprintf(text, sizeof text, ", seed %llu: %s, return %.4g, %s",
-                static_cast<unsigned long long>(agent.config.run.seed), filmed.success ? "success" : "failure",
-                filmed.total_reward, counted(filmed.steps, "step").c_str());
+  const std::string text =
+      formatted(", seed %llu: %s, return %.4g, %s", static_cast<unsigned long long>(agent.config.run.seed),
+                filmed.success ? "success" : "failure", filmed.total_reward, counted(filmed.steps, "step").c_str());
   return {run.plan.backbone + text, agent.config.task.info().observation, chosen_moments(frames)};
 }
 

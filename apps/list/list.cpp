@@ -322,19 +322,15 @@ void describe_list(const CommandVisitor& visit) { describe_options<ListOptions>(
 
 int run_list(const std::vector<std::string>& arguments) {
   ListOptions options;
-  OptionList own("");
-  options.list_options(own);
+  OptionList own = own_options(options);
   const CommandLine line = parse_command_line(arguments, own, list_syntax());
   if (line.help) {
-    std::cout
-        << "engram list [NAME] [--json]\nengram list tasks|presets|backbones|learners [--json]\nengram list roads\n\n"
-        << wrapped(
-               "Shows the tasks, their published sizes (presets), the memory backbones and the learners; of the one "
-               "called NAME "
-               "its options with their defaults, and its source; of one kind all that there are. engram list roads "
-               "says which sizes engram's own kernels take on a GPU.",
-               0)
-        << "\n\nOptions\n";
+    std::cout << help_head({"engram list [NAME] [--json]", "engram list tasks|presets|backbones|learners [--json]",
+                            "engram list roads"},
+                           {"Shows the tasks, their published sizes (presets), the memory backbones and the learners; "
+                            "of the one called NAME its options with their defaults, and its source; of one kind all "
+                            "that there are. engram list roads says which sizes engram's own kernels take on a GPU."})
+              << "Options\n";
     print_options(std::cout, own);
     std::cout << "\nExamples\n  engram list\n  engram list hqlt\n  engram list tmaze --json\n  engram list roads\n";
     return 0;

@@ -20,6 +20,7 @@
 #include "apps/look/inspect.h"
 #include "apps/look/played_weights.h"
 #include "base/error.h"
+#include "base/formatted.h"
 #include "base/json_text.h"
 
 namespace engram {
@@ -88,18 +89,11 @@ std::array<DiagnosedKind, 3> all_kinds(const RunDiagnosis& findings) {
            {"replayed", findings.replayed ? &*findings.replayed : nullptr}}};
 }
 
-std::string shown(double value) {
-  char text[32];
-  std::snprintf(text, sizeof text, "%.4g", value);
-  return text;
-}
+std::string shown(double value) { return formatted("%.4g", value); }
 
 std::string interval_text(std::int64_t count, std::int64_t total) {
   const Interval interval = wilson_interval(count, total);
-  char text[64];
-  std::snprintf(text, sizeof text, "%5.1f (%.1f .. %.1f)", 100 * interval.estimate, 100 * interval.low,
-                100 * interval.high);
-  return text;
+  return formatted("%5.1f (%.1f .. %.1f)", 100 * interval.estimate, 100 * interval.low, 100 * interval.high);
 }
 
 void print_successes(const RunDiagnosis& findings, const Config& config) {
@@ -132,9 +126,8 @@ void print_decisions(const RunDiagnosis& findings) {
   for (const auto& [name, found] : all_kinds(findings)) {
     if (found == nullptr) continue;
     const Diagnosis::Decisions& decisions = *found->decisions;
-    char auc[16] = "    -";
-    if (decisions.q_auc) std::snprintf(auc, sizeof auc, "%.3f", *decisions.q_auc);
-    std::printf("%-10s %8s  %lld right, %lld wrong\n", name, auc, static_cast<long long>(decisions.right),
+    const std::string auc = decisions.q_auc ? formatted("%.3f", *decisions.q_auc) : "-";
+    std::printf("%-10s %8s  %lld right, %lld wrong\n", name, auc.c_str(), static_cast<long long>(decisions.right),
                 static_cast<long long>(decisions.wrong));
   }
 }
@@ -265,8 +258,7 @@ void describe_diagnose(const CommandVisitor& visit) {
 
 int run_diagnose(const std::vector<std::string>& arguments) {
   DiagnoseOptions options;
-  OptionList own("");
-  options.list_options(own);
+  OptionList own = own_options(options);
   const CommandLine line = parse_command_line(arguments, own, diagnose_syntax());
   if (line.help) {
     print_diagnose_help(own);

@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
-#include <cstdio>
 #include <vector>
 
 #include "agents/study/statistics.h"
+#include "base/formatted.h"
 
 namespace engram {
 namespace {
@@ -17,17 +17,9 @@ constexpr double kMostError = 0.9;                                  // of the cr
 constexpr double kHolds = 0.8, kLost = 0.2;                         // of knowledge()
 constexpr double kTells = 0.8, kTellsInPart = 0.65, kApart = 0.15;  // areas under the curve; between two of them
 
-std::string percent(double share) {
-  char text[16];
-  std::snprintf(text, sizeof text, "%.0f%%", 100 * share);
-  return text;
-}
+std::string percent(double share) { return formatted("%.0f%%", 100 * share); }
 
-std::string area(double value) {
-  char text[16];
-  std::snprintf(text, sizeof text, "%.2f", value);
-  return text;
-}
+std::string area(double value) { return formatted("%.2f", value); }
 
 struct Decided {
   Interval decided, right;  // of the episodes, of these

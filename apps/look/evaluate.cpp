@@ -19,6 +19,7 @@
 #include "apps/look/inspect.h"
 #include "apps/look/played_weights.h"
 #include "base/error.h"
+#include "base/formatted.h"
 #include "base/json_text.h"
 #include "base/words.h"
 #include "storage/files.h"
@@ -65,19 +66,17 @@ CommandSyntax evaluate_syntax() {
 
 void print_evaluate_help(const OptionList& own) {
   std::cout
-      << wrapped("engram evaluate DIR [--episodes N] [--weights best|last] [--json] [--trace FILE]", 2) << "\n"
-      << "engram evaluate DIR --task.key value ...\n"
-      << wrapped("engram evaluate DIR --range \"task.key: V1,V2,...\" [--keep]", 2) << "\n\n"
-      << wrapped(
-             "Plays the agent of the run directory DIR and prints its success rate (95% interval: Wilson) and "
-             "return, undiscounted (95% interval: Student's t). Greedy: the most probable action; sampled: drawn "
-             "from the policy. The episodes are of the run's seed, but ones that training never used. Channels "
-             "are dropped, as in collecting, where evaluation.dropout is true in the run or given here "
-             "(--evaluation.dropout true). Options of the task (--task.corridor_length 50; engram list tells which "
-             "there are) let the agent play elsewhere than where it was trained, as long as it sees and does the "
-             "same there.",
-             0)
-      << "\n\nOptions\n";
+      << help_head(
+             {"engram evaluate DIR [--episodes N] [--weights best|last] [--json] [--trace FILE]",
+              "engram evaluate DIR --task.key value ...",
+              "engram evaluate DIR --range \"task.key: V1,V2,...\" [--keep]"},
+             {"Plays the agent of the run directory DIR and prints its success rate (95% interval: Wilson) and return, "
+              "undiscounted (95% interval: Student's t). Greedy: the most probable action; sampled: drawn from the "
+              "policy. The episodes are of the run's seed, but ones that training never used. Channels are dropped, as "
+              "in collecting, where evaluation.dropout is true in the run or given here (--evaluation.dropout true). "
+              "Options of the task (--task.corridor_length 50; engram list tells which there are) let the agent play "
+              "elsewhere than where it was trained, as long as it sees and does the same there."})
+      << "Options\n";
   print_options(std::cout, own);
   std::cout << "\n"
             << wrapped("Tensors of a trace: M steps of E episodes, one after the other; D backbone width, A actions", 2)
@@ -155,10 +154,7 @@ void evaluate_once(const std::string& run, const EvaluateOptions& options, const
 
 void print_point(const std::string& value, const RangePoint& point) {
   const auto percent = [](const Interval& success) {
-    char text[64];
-    std::snprintf(text, sizeof text, "%5.1f (%.1f .. %.1f)", 100 * success.estimate, 100 * success.low,
-                  100 * success.high);
-    return std::string(text);
+    return formatted("%5.1f (%.1f .. %.1f)", 100 * success.estimate, 100 * success.low, 100 * success.high);
   };
   std::printf("%12s  %-24s  %-24s\n", value.c_str(), percent(point.greedy.success).c_str(),
               percent(point.sampled.success).c_str());
@@ -202,8 +198,7 @@ void describe_evaluate(const CommandVisitor& visit) {
 
 int run_evaluate(const std::vector<std::string>& arguments) {
   EvaluateOptions options;
-  OptionList own("");
-  options.list_options(own);
+  OptionList own = own_options(options);
   const CommandLine line = parse_command_line(arguments, own, evaluate_syntax());
   if (line.help) {
     print_evaluate_help(own);

@@ -34,23 +34,16 @@ struct InspectOptions {
 const CommandSyntax kSyntax = {.command = "inspect", .positional = {"DIR|FILE"}};
 
 void print_inspect_help(const OptionList& own) {
-  std::cout << "engram inspect DIR|FILE [--json]\n\n"
-            << wrapped(
-                   "Of a run directory DIR: where it stands and how to go on, its progress and evaluations, the "
-                   "settings that differ from the defaults of its task and backbone, its weights and checkpoints with "
-                   "their digests checked. It may be training meanwhile.",
-                   0)
-            << "\n\n"
-            << wrapped(
-                   "Of the folder of a comparison: what it compares, how many of its runs are finished, and how to go "
-                   "on or report.",
-                   0)
-            << "\n\n"
-            << wrapped(
-                   "Of a safetensors file FILE (weights, a checkpoint, a trace, or one of another program): what it "
-                   "is, which version wrote it and when in its run, and its tensors. A damaged one is refused.",
-                   0)
-            << "\n\nOptions\n";
+  std::cout << help_head(
+                   {"engram inspect DIR|FILE [--json]"},
+                   {"Of a run directory DIR: where it stands and how to go on, its progress and evaluations, the "
+                    "settings that differ from the defaults of its task and backbone, its weights and checkpoints with "
+                    "their digests checked. It may be training meanwhile.",
+                    "Of the folder of a comparison: what it compares, how many of its runs are finished, and how to go "
+                    "on or report.",
+                    "Of a safetensors file FILE (weights, a checkpoint, a trace, or one of another program): what it "
+                    "is, which version wrote it and when in its run, and its tensors. A damaged one is refused."})
+            << "Options\n";
   print_options(std::cout, own);
   std::cout << "\nExamples\n  engram inspect runs/a\n  engram inspect runs/a/weights/best.safetensors --json\n";
 }
@@ -238,8 +231,7 @@ void describe_inspect(const CommandVisitor& visit) { describe_options<InspectOpt
 
 int run_inspect(const std::vector<std::string>& arguments) {
   InspectOptions options;
-  OptionList own("");
-  options.list_options(own);
+  OptionList own = own_options(options);
   const CommandLine line = parse_command_line(arguments, own, kSyntax);
   if (line.help) {
     print_inspect_help(own);

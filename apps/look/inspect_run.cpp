@@ -17,6 +17,7 @@
 #include "apps/cli/status_display.h"
 #include "apps/look/inspect.h"
 #include "base/error.h"
+#include "base/formatted.h"
 #include "base/words.h"
 #include "storage/checkpoint.h"
 #include "storage/metrics.h"
@@ -171,38 +172,31 @@ std::string resume_command(const RunFacts& facts) {
                                              : shell_command({"engram", "train", "--resume", facts.folder.string()});
 }
 
-template <class... Values>
-std::string format(const char* pattern, Values... values) {
-  char text[256];
-  std::snprintf(text, sizeof text, pattern, values...);
-  return text;
-}
-
 // Empty of tasks that do not say what their decision is.
 std::string decisions_text(const std::optional<DecisionRates>& decisions) {
   if (!decisions) return "";
-  const std::string decided = format(", decided %.1f%%", 100 * decisions->decided);
-  return decisions->right ? decided + format(" (%.0f%% right)", 100 * *decisions->right) : decided;
+  const std::string decided = formatted(", decided %.1f%%", 100 * decisions->decided);
+  return decisions->right ? decided + formatted(" (%.0f%% right)", 100 * *decisions->right) : decided;
 }
 
 std::string evaluation_text(const EvaluationSummary& evaluation) {
   const std::string sampled =
-      evaluation.sampled ? format(", sampled %.1f%%", 100 * evaluation.sampled->success) : std::string();
-  return format("step %lld: success %.1f%%%s%s, return %.3g, ", static_cast<long long>(evaluation.environment_steps),
-                100 * evaluation.greedy.success, sampled.c_str(), decisions_text(evaluation.greedy_decisions).c_str(),
-                evaluation.greedy.mean_return) +
+      evaluation.sampled ? formatted(", sampled %.1f%%", 100 * evaluation.sampled->success) : std::string();
+  return formatted("step %lld: success %.1f%%%s%s, return %.3g, ", static_cast<long long>(evaluation.environment_steps),
+                   100 * evaluation.greedy.success, sampled.c_str(),
+                   decisions_text(evaluation.greedy_decisions).c_str(), evaluation.greedy.mean_return) +
          counted(evaluation.episodes, "episode");
 }
 
 std::string played_text(const FinalEvaluation::Played& played, int episodes) {
-  return format("success %.1f%% (95%%: %.1f to %.1f)%s, return %.3g, ", 100 * played.success.estimate,
-                100 * played.success.low, 100 * played.success.high, decisions_text(played.decisions).c_str(),
-                played.mean_return) +
+  return formatted("success %.1f%% (95%%: %.1f to %.1f)%s, return %.3g, ", 100 * played.success.estimate,
+                   100 * played.success.low, 100 * played.success.high, decisions_text(played.decisions).c_str(),
+                   played.mean_return) +
          counted(episodes, "episode");
 }
 
 std::string final_text(const FinalEvaluation& last) {
-  return format("of step %lld: ", static_cast<long long>(last.weights.environment_steps)) +
+  return formatted("of step %lld: ", static_cast<long long>(last.weights.environment_steps)) +
          played_text(last.greedy, last.episodes);
 }
 
@@ -335,10 +329,11 @@ void print_run(const fs::path& folder) {
     const bool finished = facts.standing == Standing::kFinished;
     print_command(finished ? "for more" : "go on", resume + (finished ? " --run.steps N" : ""));
   }
-  print_fact("progress", format("%lld of %lld steps (%.0f%%), ", static_cast<long long>(facts.steps),
-                                static_cast<long long>(facts.config.run.steps),
-                                100 * static_cast<double>(facts.steps) / static_cast<double>(facts.config.run.steps)) +
-                             counted(facts.updates, "update") + ", " + counted(facts.episodes, "episode"));
+  print_fact("progress",
+             formatted("%lld of %lld steps (%.0f%%), ", static_cast<long long>(facts.steps),
+                       static_cast<long long>(facts.config.run.steps),
+                       100 * static_cast<double>(facts.steps) / static_cast<double>(facts.config.run.steps)) +
+                 counted(facts.updates, "update") + ", " + counted(facts.episodes, "episode"));
   if (facts.metrics.skipped_updates > 0)
     print_fact("  skipped", counted(facts.metrics.skipped_updates, "update") + " with values that were not finite");
   print_fact("evaluations", std::to_string(facts.metrics.evaluations.size()));

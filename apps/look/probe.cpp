@@ -23,6 +23,7 @@
 #include "apps/cli/threads.h"
 #include "apps/compare/shard.h"
 #include "base/error.h"
+#include "base/formatted.h"
 #include "base/words.h"
 
 namespace engram {
@@ -60,31 +61,28 @@ const CommandSyntax kSyntax = {.command = "probe",
 
 // The options given, over the defaults of the preset among them.
 CommandLine parse(const std::vector<std::string>& arguments, ProbeCommand& command) {
-  OptionList list("");
-  command.list_options(list);
+  OptionList list = own_options(command);
   return parse_command_line(arguments, list, kSyntax);
 }
 
 void print_probe_help(ProbeCommand& command) {
-  std::cout << "Usage: engram probe --run DIR [options]\n\n"
-            << wrapped(
-                   "Teaches backbones tasks without reinforcement learning, embedding, backbone and a linear map with "
-                   "AdamW, and measures what they have learnt on longer or harder sequences. DIR gets a file for each "
-                   "task, backbone, seed and rate, a table (scores.json, scores.csv) and the same to read (probe.md).",
-                   0)
-            << "\n\nTasks, each with its options\n";
+  std::cout
+      << help_head(
+             {"Usage: engram probe --run DIR [options]"},
+             {"Teaches backbones tasks without reinforcement learning, embedding, backbone and a linear map with "
+              "AdamW, and measures what they have learnt on longer or harder sequences. DIR gets a file for each task, "
+              "backbone, seed and rate, a table (scores.json, scores.csv) and the same to read (probe.md)."})
+      << "Tasks, each with its options\n";
   constexpr std::size_t kNameColumn = 16;
   for (const ProbeTaskInfo& info : probe_tasks()) {
-    OptionList options("");
     const auto task = probe_task_by_name(info.name);
-    task->list_options(options);
+    const OptionList options = own_options(*task);
     std::string text = info.description;
     for (const Option& option : options.options()) text += "; " + option.name + "=" + option.get() + ": " + option.help;
     std::cout << "  " << std::left << std::setw(kNameColumn) << info.name << wrapped(text, 2 + kNameColumn) << "\n";
   }
   std::cout << "\nOptions\n";
-  OptionList list("");
-  command.list_options(list);
+  OptionList list = own_options(command);
   print_options(std::cout, list);
   std::cout << "\nExamples\n"
                "  engram probe --preset small --run runs/probe\n"
@@ -106,9 +104,7 @@ int compute(const ProbeCommand& command, const std::vector<ProbeCell>& cells, co
     std::string outcome;
     try {
       const ProbeResult result = run_probe_cell(cell, command.probe, device, folder);
-      char text[64];
-      std::snprintf(text, sizeof text, "%.1f%% (%.1f s, ", 100 * result.normalised(), result.seconds);
-      outcome = text + threads.text() + ")";
+      outcome = formatted("%.1f%% (%.1f s, ", 100 * result.normalised(), result.seconds) + threads.text() + ")";
     } catch (const c10::Error& error) {
       outcome = error.what_without_backtrace();
       outcome.erase(std::min(outcome.find('\n'), outcome.size()));
@@ -127,8 +123,7 @@ std::vector<std::string> words_of_job(ProbeCommand command, int job, int gpus, c
   command.jobs = 1;
   if (command.device == "auto" && gpus > 0) command.device = "cuda:" + std::to_string(job % gpus);
   std::vector<std::string> words = {"engram", "probe"};
-  OptionList list("");
-  command.list_options(list);
+  OptionList list = own_options(command);
   for (const std::string& word : command_line_words(list)) words.push_back(word);
   return words;
 }
@@ -172,8 +167,7 @@ int compute_in_processes(const ProbeCommand& command, const Threads& threads) {
 
 void describe_probe(const CommandVisitor& visit) {
   ProbeCommand command(ProbePreset::kFull);
-  OptionList list("");
-  command.list_options(list);
+  OptionList list = own_options(command);
   visit("probe", list, kSyntax);
 }
 

@@ -13,20 +13,15 @@ namespace engram {
 namespace {
 
 void print_replay_help() {
-  std::cout << "Usage: engram replay FILE\n\n"
-            << wrapped(
-                   "Plays recorded episodes against the rules of the environments. FILE holds one JSON object a line "
-                   "(the format is described in tests/golden/README.md; engram play --record writes such lines): the "
-                   "layout of an episode, or what it is drawn from, its actions, and what the environment returned. "
-                   "Every observation is compared byte for byte, as are rewards, "
-                   "positions, the end and success.",
-                   0)
-            << "\n\n"
-            << wrapped(
-                   "Prints the first difference in detail; the last line is 'N episodes, M mismatches'. Exit status: 0 "
-                   "if M is 0, 1 if not, 2 if FILE cannot be read or is malformed.",
-                   0)
-            << "\n\nOptions:\n";
+  std::cout << help_head(
+                   {"Usage: engram replay FILE"},
+                   {"Plays recorded episodes against the rules of the environments. FILE holds one JSON object a line "
+                    "(the format is described in tests/golden/README.md; engram play --record writes such lines): the "
+                    "layout of an episode, or what it is drawn from, its actions, and what the environment returned. "
+                    "Every observation is compared byte for byte, as are rewards, positions, the end and success.",
+                    "Prints the first difference in detail; the last line is 'N episodes, M mismatches'. Exit status: "
+                    "0 if M is 0, 1 if not, 2 if FILE cannot be read or is malformed."})
+            << "Options:\n";
   print_option(std::cout, "help", "this text");
   std::cout << "\nExample:\n  engram replay tests/golden/episodes.jsonl\n";
 }

@@ -79,21 +79,16 @@ TaskConfig chosen_task(const CommandLine& line) {
 }
 
 void print_play_help(const OptionList& own, const CommandLine& line) {
-  std::cout << wrapped("engram play TASK [--full] [--record FILE] [--seed N] [--episode N] [--task.key value ...]", 2)
-            << "\n\n"
-            << wrapped(
-                   "You play a task, by its name or that of a preset, and see what an agent sees of it: an image as "
-                   "coloured cells, a vector as labelled numbers. The screen says which key does what and which colour "
-                   "means what; r begins the next episode, q quits. With the variable NO_COLOR set, letters stand for "
-                   "colours. The episodes are the ones that engram render films and that training never "
-                   "uses.",
-                   0)
-            << "\n\n"
-            << wrapped(
-                   "Where the standard input is no terminal it is read as keys, a character each, h j k l for the "
-                   "arrow keys; blanks and line ends are skipped. Then every step is a line of text.",
-                   0)
-            << "\n\nOptions\n";
+  std::cout
+      << help_head(
+             {"engram play TASK [--full] [--record FILE] [--seed N] [--episode N] [--task.key value ...]"},
+             {"You play a task, by its name or that of a preset, and see what an agent sees of it: an image as "
+              "coloured cells, a vector as labelled numbers. The screen says which key does what and which colour "
+              "means what; r begins the next episode, q quits. With the variable NO_COLOR set, letters stand for "
+              "colours. The episodes are the ones that engram render films and that training never uses.",
+              "Where the standard input is no terminal it is read as keys, a character each, h j k l for the arrow "
+              "keys; blanks and line ends are skipped. Then every step is a line of text."})
+      << "Options\n";
   print_options(std::cout, own);
   TaskConfig task = line.positional.empty() ? Config{}.task : chosen_task(line);
   std::cout << "\n" << wrapped("Of task " + task.name() + " (engram list tells more)", 2) << "\n";
@@ -258,7 +253,7 @@ PlayScreen screen_of(const Session& session, const ActionKeys& keys, bool full) 
   if (full) environment.draw(0, screen.pictures.emplace_back("the board", Canvas{}).picture);
   ShownObservation seen = show_observation(session.episode().task, environment.observation_N());
   if (seen.picture) screen.pictures.push_back({"an agent sees", *seen.picture});
-  screen.colours = session.episode().task.task_options().colours();
+  screen.colours = session.episode().task.any().colours();
   screen.lines = seen.lines;
 
   std::string status = "phase " + environment.phase(0) + "   step " + std::to_string(session.steps()) + " of " +
@@ -366,8 +361,7 @@ void describe_play(const CommandVisitor& visit) { describe_options<PlayOptions>(
 
 int run_play(const std::vector<std::string>& arguments) {
   PlayOptions options;
-  OptionList own("");
-  options.list_options(own);
+  OptionList own = own_options(options);
   const CommandLine line = parse_command_line(arguments, own, play_syntax());
   if (line.help) {
     print_play_help(own, line);

@@ -61,19 +61,16 @@ struct RenderOptions {
 
 void print_render_help(const OptionList& own, const Settings& settings) {
   Config config = Config::from_settings(settings);
-  std::cout
-      << wrapped("engram render DIR --output FILE [--episodes N] [--policy greedy|sample|random] ...", 2) << "\n"
-      << wrapped("engram render --policy random --task.name NAME [--task.key value ...] --output FILE ...", 2) << "\n"
-      << wrapped("engram render RECORDING --output FILE [--episodes N] [--first_episode N] ...", 2) << "\n\n"
-      << wrapped(
-             "Films the agent of the run directory DIR: the board with what the agent sees of it framed, the "
-             "observation itself, the step and its reward, the probabilities of the next action with their Q "
-             "values, what the agent has to remember once it no longer sees it, and at last whether the "
-             "episode was a success. The episodes are the ones that engram evaluate --trace plays, which "
-             "training never used. Random actions need no agent: instead of DIR a task can be given. RECORDING is "
-             "a file of engram play --record: its episodes are filmed.",
-             0)
-      << "\n\nOptions\n";
+  std::cout << help_head({"engram render DIR --output FILE [--episodes N] [--policy greedy|sample|random] ...",
+                          "engram render --policy random --task.name NAME [--task.key value ...] --output FILE ...",
+                          "engram render RECORDING --output FILE [--episodes N] [--first_episode N] ..."},
+                         {"Films the agent of the run directory DIR: the board with what the agent sees of it framed, "
+                          "the observation itself, the step and its reward, the probabilities of the next action with "
+                          "their Q values, what the agent has to remember once it no longer sees it, and at last "
+                          "whether the episode was a success. The episodes are the ones that engram evaluate --trace "
+                          "plays, which training never used. Random actions need no agent: instead of DIR a task can "
+                          "be given. RECORDING is a file of engram play --record: its episodes are filmed."})
+            << "Options\n";
   print_options(std::cout, own);
   std::cout << "\nWithout DIR (engram list tells more)\n";
   print_option(std::cout, "task.name", "of the task to film [default visual_match]");
@@ -160,8 +157,7 @@ void describe_render(const CommandVisitor& visit) { describe_options<RenderOptio
 
 int run_render(const std::vector<std::string>& arguments) {
   RenderOptions options;
-  OptionList own("");
-  options.list_options(own);
+  OptionList own = own_options(options);
   const CommandLine line = parse_command_line(arguments, own, render_syntax());
   if (line.help) {
     print_render_help(own, line.settings);

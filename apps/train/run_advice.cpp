@@ -2,11 +2,11 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <cstdio>
 #include <string>
 
 #include "apps/cli/command_line.h"
 #include "apps/list/small_configs.h"
+#include "base/formatted.h"
 #include "base/words.h"
 
 namespace engram {
@@ -27,8 +27,7 @@ void RunAdvice::report(const TrainStatus& status) {
   if (status.updates - first_updates_ < kUpdates || status.seconds_acting + status.seconds_learning < kSeconds) return;
   said_ = true;
   const double left = seconds_left(status);
-  char rate[32];
-  std::snprintf(rate, sizeof rate, status.updates_per_second < 9.95 ? "%.1f" : "%.0f", status.updates_per_second);
+  const std::string rate = formatted(status.updates_per_second < 9.95 ? "%.1f" : "%.0f", status.updates_per_second);
   if (live_) out_ << "\r\033[K";
   out_ << "At " << rate << " updates/s the rest takes about " << duration_text(left) << ".\n";
   if (!device_.is_cuda() && left > kLongSeconds) {

@@ -81,29 +81,25 @@ SettingsLayers run_settings(const TrainOptions& options, const CommandLine& line
 
 void print_train_help(const OptionList& own, const SettingsLayers& settings) {
   Config config = Config::from_layers(settings);
-  std::cout << wrapped("engram train DIR [--config FILE] [--seed S] [--section.key value ...]", 2) << "\n"
-            << wrapped("engram train DIR --seeds 1-4 [--config FILE] [--section.key value ...]", 2) << "\n"
-            << "engram train --resume DIR [--section.key value ...]\n"
-            << wrapped("engram train DIR --adapt AGENT [--config FILE] [--seed S] [--section.key value ...]", 2)
-            << "\n\n"
-            << wrapped(
-                   "Trains an agent on a memory task with discrete soft actor-critic. Settings come from the defaults, "
-                   "the config file and the command line, each overriding the ones before; a preset gives way to the "
-                   "other settings of its own place alone.",
-                   0)
-            << "\n\nThe command's own options\n";
+  std::cout << help_head({"engram train DIR [--config FILE] [--seed S] [--section.key value ...]",
+                          "engram train DIR --seeds 1-4 [--config FILE] [--section.key value ...]",
+                          "engram train --resume DIR [--section.key value ...]",
+                          "engram train DIR --adapt AGENT [--config FILE] [--seed S] [--section.key value ...]"},
+                         {"Trains an agent on a memory task with discrete soft actor-critic. Settings come from the "
+                          "defaults, the config file and the command line, each overriding the ones before; a preset "
+                          "gives way to the other settings of its own place alone."})
+            << "The command's own options\n";
   print_options(std::cout, own);
-  std::string names;
-  for (const std::string& name : task_names()) names += (names.empty() ? "" : " | ") + name;
+  const auto one_of = [](const std::vector<std::string>& names, const std::string& otherwise) {
+    std::string text;
+    for (const std::string& name : names) text += (text.empty() ? "" : " | ") + name;
+    return "[" + text + "; default " + otherwise + "]";
+  };
   std::cout << "\nWhat to train (engram list tells more)\n";
-  print_option(std::cout, "task.name", "[" + names + "; default visual_match]");
+  print_option(std::cout, "task.name", one_of(task_names(), "visual_match"));
   print_option(std::cout, "task.preset", "a published size of a task, by name");
-  names.clear();
-  for (const std::string& name : backbone_names()) names += (names.empty() ? "" : " | ") + name;
-  print_option(std::cout, "memory.name", "[" + names + "; default hqlt]");
-  names.clear();
-  for (const std::string& name : learner_names()) names += (names.empty() ? "" : " | ") + name;
-  print_option(std::cout, "learner.name", "[" + names + "; default sac]");
+  print_option(std::cout, "memory.name", one_of(backbone_names(), "hqlt"));
+  print_option(std::cout, "learner.name", one_of(learner_names(), "sac"));
 
   const std::vector<std::pair<std::string, std::string>> titles = {
       {"run", "The run"},
@@ -198,8 +194,7 @@ void describe_train(const CommandVisitor& visit) { describe_options<TrainOptions
 
 int run_train(const std::vector<std::string>& arguments) {
   TrainOptions options;
-  OptionList own("");
-  options.list_options(own);
+  OptionList own = own_options(options);
   const CommandLine line = parse_command_line(arguments, own, train_syntax());
   take_folder(options, line);
   const SettingsLayers settings = run_settings(options, line);

@@ -13,13 +13,10 @@
 
 namespace engram {
 
-struct Autoencode {
+struct Autoencode : cards::SuitGame {
   static constexpr const char* kName = "autoencode";
   static constexpr const char* kDescription = "watch a deck being dealt, then play it back, the last card first";
   static constexpr const char* kMemoryDemand = "all cards in their order";
-  static constexpr const char* kSource = cards::kSource;
-  static constexpr int kNumActions = cards::kSuits;
-  static constexpr auto kActionNames = cards::kSuitNames;
   static constexpr std::optional<double> kChanceSuccess = std::nullopt;
   static constexpr const char* kChanceSource =
       "every answer has to be right: a guess is one time in four, all of an episode's practically never";
@@ -40,24 +37,11 @@ struct Autoencode {
     bool full_state;
   };
 
-  struct State {
-    cards::Score score;
-    cards::SuitPile suits;
-  };
-
-  using Element = float;
-
   static Params make_params(const Options& options, std::uint64_t seed, Purpose purpose);
   static std::vector<std::int64_t> observation_shape(const Params& params) {
     return {kModes + (params.full_state ? 2 : 1) * cards::kSuits};
   }
   static int max_episode_steps(const Params& params) { return num_steps(params); }
-
-  HOST_DEVICE static constexpr State reset(const Params& params, Rng& rng) {
-    return start(cards::SuitPile::shuffled(params.cards, cards::kSuits, rng));
-  }
-  // The state in which an episode with these cards begins.
-  HOST_DEVICE static constexpr State start(const cards::SuitPile& suits) { return {{}, suits}; }
 
   HOST_DEVICE static constexpr Outcome step(const Params& params, State& state, int action, Rng&) {
     return cards::answer(state.score, action, right(params, state), params.answer_reward, num_steps(params));

@@ -85,6 +85,27 @@ HOST_DEVICE constexpr Outcome answer(Score& score, int action, int right, float 
 // Whether the episode is over and every answer was right.
 HOST_DEVICE constexpr bool all_right(const Score& score, int steps) { return score.t == steps && score.wrong == 0; }
 
+// What the games share in which cards are dealt one by one, and answers are suits.
+struct SuitGame {
+  static constexpr const char* kSource = cards::kSource;
+  static constexpr int kNumActions = kSuits;
+  static constexpr auto kActionNames = kSuitNames;
+
+  struct State {
+    Score score;
+    SuitPile suits;
+  };
+
+  using Element = float;
+
+  template <class Params>
+  HOST_DEVICE static constexpr State reset(const Params& params, Rng& rng) {
+    return start(SuitPile::shuffled(params.cards, kSuits, rng));
+  }
+  // The state in which an episode with these cards begins.
+  HOST_DEVICE static constexpr State start(const SuitPile& suits) { return {{}, suits}; }
+};
+
 // `out`, of `size` elements, is 1 at `index` and 0 elsewhere; all 0 for kNoAnswer. Returns what comes after it.
 HOST_DEVICE constexpr float* one_hot(int index, int size, float* out) {
   for (int i = 0; i < size; ++i) out[i] = i == index ? 1.0f : 0.0f;

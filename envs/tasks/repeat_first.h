@@ -12,13 +12,10 @@
 
 namespace engram {
 
-struct RepeatFirst {
+struct RepeatFirst : cards::SuitGame {
   static constexpr const char* kName = "repeat_first";
   static constexpr const char* kDescription = "cards are dealt one by one; answer each with the suit of the first";
   static constexpr const char* kMemoryDemand = "the first of many cards";
-  static constexpr const char* kSource = cards::kSource;
-  static constexpr int kNumActions = cards::kSuits;
-  static constexpr auto kActionNames = cards::kSuitNames;
   static constexpr std::optional<double> kChanceSuccess = 0.25;
   static constexpr const char* kChanceSource =
       "the same suit answered throughout, the most that is possible without memory; one of four is the first";
@@ -39,24 +36,11 @@ struct RepeatFirst {
     bool full_state;
   };
 
-  struct State {
-    cards::Score score;
-    cards::SuitPile suits;
-  };
-
-  using Element = float;
-
   static Params make_params(const Options& options, std::uint64_t seed, Purpose purpose);
   static std::vector<std::int64_t> observation_shape(const Params& params) {
     return {(params.full_state ? 2 : 1) * cards::kSuits};
   }
   static int max_episode_steps(const Params& params) { return num_steps(params); }
-
-  HOST_DEVICE static constexpr State reset(const Params& params, Rng& rng) {
-    return start(cards::SuitPile::shuffled(params.cards, cards::kSuits, rng));
-  }
-  // The state in which an episode with these cards begins.
-  HOST_DEVICE static constexpr State start(const cards::SuitPile& suits) { return {{}, suits}; }
 
   HOST_DEVICE static constexpr Outcome step(const Params& params, State& state, int action, Rng&) {
     return cards::answer(state.score, action, state.suits[0], params.answer_reward, num_steps(params));

@@ -15,7 +15,7 @@ std::unique_ptr<VecEnv> make_cpu_vec_env(const TaskConfig& task, std::uint64_t s
   if (num_envs < 1) throw std::invalid_argument(std::to_string(num_envs) + " environments; at least 1 is needed");
   if (num_threads < 1) throw std::invalid_argument(std::to_string(num_threads) + " threads; at least 1 is needed");
   task.check();
-  return task.task_options().make_cpu_vec_env(seed, purpose, num_envs, num_threads, first_environment);
+  return task.any().make_cpu_vec_env(seed, purpose, num_envs, num_threads, first_environment);
 }
 
 }  // namespace engram

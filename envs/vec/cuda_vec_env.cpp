@@ -29,7 +29,7 @@ std::unique_ptr<CudaVecEnv> make_cuda_vec_env(const TaskConfig& task, std::uint6
   const auto maker = makers().find(task.name());
   if (maker == makers().end())
     throw UserError("task '" + task.name() + "' was added without its environments on a GPU (add_cuda_task)");
-  return maker->second(task.task_options(), seed, purpose, num_envs, first_environment);
+  return maker->second(task.any(), seed, purpose, num_envs, first_environment);
 }
 
 }  // namespace engram

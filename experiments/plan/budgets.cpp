@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdio>
 #include <functional>
 #include <map>
 #include <optional>
@@ -11,6 +10,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/formatted.h"
 #include "memory/core/counted_backbone.h"
 #include "memory/core/registry.h"
 
@@ -107,11 +107,10 @@ Budget checked(const Config& config, Match match, std::int64_t target, const std
   const Budget budget = budget_of(config);
   const double off = difference(budget, match, target);
   if (std::abs(off) <= kMatchTolerance) return budget;
-  char text[96];
-  std::snprintf(text, sizeof(text), "%+.1f%% at width %d", 100 * off, static_cast<int>(budget.width));
   throw UserError(where + ": its " + figure_name(match) + " cannot be brought within " +
                   std::to_string(std::lround(100 * kMatchTolerance)) + "% of " + std::to_string(target) +
-                  " by its width: " + text + " is nearest; change its memory.layers or memory.heads");
+                  " by its width: " + formatted("%+.1f%% at width %d", 100 * off, static_cast<int>(budget.width)) +
+                  " is nearest; change its memory.layers or memory.heads");
 }
 
 // The MLPs in their published proportion to the width, to a multiple of 8.

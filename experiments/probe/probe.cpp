@@ -4,7 +4,7 @@
 #include <charconv>
 #include <chrono>
 #include <cmath>
-#include <cstdio>
+#include <cstddef>
 #include <fstream>
 #include <iterator>
 #include <map>
@@ -14,6 +14,7 @@
 
 #include "agents/run/hardware.h"
 #include "base/error.h"
+#include "base/formatted.h"
 #include "base/json_text.h"
 #include "base/text.h"
 #include "base/words.h"
@@ -137,18 +138,11 @@ Json finite_or_null(double value) { return std::isfinite(value) ? Json(value) : 
 
 std::string device_text(torch::Device device) { return device.is_cuda() ? "GPU" : "CPU"; }
 
-std::string percent(double fraction) {
-  char text[32];
-  std::snprintf(text, sizeof text, "%.1f", 100 * fraction);
-  return text;
-}
+std::string percent(double fraction) { return formatted("%.1f", 100 * fraction); }
 
 std::string mean_loss_text(const std::vector<double>& losses) {
   if (losses.empty()) return "-";
-  char text[32];
-  std::snprintf(text, sizeof text, "%.4f",
-                std::accumulate(losses.begin(), losses.end(), 0.0) / static_cast<double>(losses.size()));
-  return text;
+  return formatted("%.4f", std::accumulate(losses.begin(), losses.end(), 0.0) / static_cast<double>(losses.size()));
 }
 
 // One task's and backbone's cells at the rate that counts.

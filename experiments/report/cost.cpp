@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/formatted.h"
 #include "base/words.h"
 #include "experiments/report/text.h"
 #include "experiments/report/writer.h"
@@ -44,7 +45,7 @@ void ReportWriter::add_budgets() {
       {},
       2};
   const auto share = [](std::int64_t part, std::int64_t whole) {
-    return format("%.0f", 100 * static_cast<double>(part) / static_cast<double>(whole));
+    return formatted("%.0f", 100 * static_cast<double>(part) / static_cast<double>(whole));
   };
   for (std::size_t backbone = 0; backbone < experiment_.backbones.size(); ++backbone) {
     // Tasks in a row where the budgets are the same.
@@ -86,17 +87,18 @@ void ReportWriter::add_cost() {
                   [](double steps) { return count_with_commas(std::llround(steps)); })));
   document_.add(by_backbone(
       results_,
-      format("Episodes of training until an evaluation had a success of %.0f%%; median of the finished runs that came "
-             "so far, and their number where others did not.",
-             100 * kLearntSuccess),
+      formatted(
+          "Episodes of training until an evaluation had a success of %.0f%%; median of the finished runs that came "
+          "so far, and their number where others did not.",
+          100 * kLearntSuccess),
       [this](std::size_t task, std::size_t backbone) { return learnt_text(results_, task, backbone); }));
-  const auto rate_text = [](double rate) { return format(rate < 100 ? "%.1f" : "%.0f", rate); };
+  const auto rate_text = [](double rate) { return formatted(rate < 100 ? "%.1f" : "%.0f", rate); };
   document_.add(by_backbone(results_, "Environment steps a second, with acting, learning and evaluating; median.",
                             median_text([](const RunResult& run) { return run.timings.steps_per_second; }, rate_text)));
   document_.add(
       by_backbone(results_, "Updates a second, likewise; median.",
                   median_text([](const RunResult& run) { return run.timings.updates_per_second; }, rate_text)));
-  const auto megabytes = [](double memory) { return format("%.0f", memory); };
+  const auto megabytes = [](double memory) { return formatted("%.0f", memory); };
   document_.add(by_backbone(results_, "Peak memory of a run's program in megabytes, without that of a GPU; median.",
                             median_text([](const RunResult& run) { return run.timings.peak_memory_mb; }, megabytes)));
   const auto gpu_memory = [](const RunResult& run) { return run.timings.peak_gpu_memory_mb; };

@@ -8,6 +8,7 @@
 #include <ostream>
 #include <stdexcept>
 
+#include "base/formatted.h"
 #include "experiments/report/gnuplot.h"
 #include "experiments/results/csv.h"
 #include "experiments/statistics/score_table.h"
@@ -352,10 +353,8 @@ Figure plot_matrix(const fs::path& folder, const std::string& name, const std::s
       const auto mixed = [&](int light, int dark) {
         return static_cast<int>(std::lround(light + height * (dark - light)));
       };
-      char line[96];
-      std::snprintf(line, sizeof(line), "%d %d %.0f 0x%02X%02X%02X 0x%s\n", column, row, 100 * *number, mixed(247, 0),
-                    mixed(247, 90), mixed(247, 150), *number > 0.5 ? "FFFFFF" : "333333");
-      plot.data += line;
+      plot.data += formatted("%d %d %.0f 0x%02X%02X%02X 0x%s\n", column, row, 100 * *number, mixed(247, 0),
+                             mixed(247, 90), mixed(247, 150), *number > 0.5 ? "FFFFFF" : "333333");
     }
   std::string tics;
   for (int row = 0; row < rows; ++row)

@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/formatted.h"
 #include "base/words.h"
 #include "experiments/plan/budgets.h"
 #include "experiments/plan/plan.h"
@@ -206,7 +207,7 @@ void ReportWriter::add_running() {
     const auto steps = static_cast<double>(run.metrics.steps), all = static_cast<double>(run.plan.config.run.steps);
     const auto& last = run.metrics.last_evaluation;
     table.rows.push_back({run.plan.name(), run.provenance.device, progress_text(run.plan, run.metrics.steps),
-                          format("%.0f", 100 * steps / all), last ? percent(last->greedy.success) : "none yet"});
+                          formatted("%.0f", 100 * steps / all), last ? percent(last->greedy.success) : "none yet"});
   }
   if (!table.rows.empty()) document_.add(std::move(table));
 }
@@ -256,7 +257,7 @@ void ReportWriter::add_protocol() {
                            ? "Widths are those of the settings: budgets are not matched."
                            : std::string("Widths are chosen so that the backbones agree in ") +
                                  figure_name(experiment_.match) + " with " + experiment_.reference + " within " +
-                                 format("%g", 100 * kMatchTolerance) + "%" +
+                                 formatted("%g", 100 * kMatchTolerance) + "%" +
                                  (experiment_.match != Match::kState && experiment_.match_mlp.value_or(true)
                                       ? ", and the widths of their MLPs so that these have the same share of it."
                                       : "."));

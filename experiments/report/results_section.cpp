@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/formatted.h"
 #include "experiments/plan/plan.h"
 #include "experiments/report/gnuplot.h"
 #include "experiments/report/text.h"
@@ -26,10 +27,10 @@ std::size_t kind_of(const std::string& key) {
 }
 
 std::string return_text(const Estimate& estimate) {
-  const std::string value = format("%.4g", estimate.value);
+  const std::string value = formatted("%.4g", estimate.value);
   const auto& interval = estimate.interval;
   if (!interval || interval->first == interval->second) return value;
-  return value + format(" (%.4g to %.4g)", interval->first, interval->second);
+  return value + formatted(" (%.4g to %.4g)", interval->first, interval->second);
 }
 
 }  // namespace
@@ -127,7 +128,7 @@ void ReportWriter::add_returns() {
         if (!returns) return std::string("n=0");
         const auto own = [&](const std::function<double(const RunScores&)>& figure) {
           return own_figures(task, backbone, [&](const RunResult& run) {
-            return has_returns(*run.scores) ? format("%.4g", figure(*run.scores)) : "";
+            return has_returns(*run.scores) ? formatted("%.4g", figure(*run.scores)) : "";
           });
         };
         return return_text(returns->final) + own([](const RunScores& scores) { return scores.mean_return; }) +

@@ -2,11 +2,14 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstddef>
+
+#include "base/formatted.h"
 
 namespace engram {
 
 std::string percent(double fraction) {
-  const std::string text = format("%.1f", 100 * fraction);
+  const std::string text = formatted("%.1f", 100 * fraction);
   return text == "-0.0" ? "0.0" : text;  // a rounding error's sign says nothing
 }
 
@@ -32,7 +35,7 @@ std::string range_text(std::vector<double> values) {
   std::sort(values.begin(), values.end());
   const auto text = [](double value) {
     return std::abs(value) < 1e15 && value == std::floor(value) ? count_with_commas(static_cast<std::int64_t>(value))
-                                                                : format("%g", value);
+                                                                : formatted("%g", value);
   };
   return values.front() == values.back() ? text(values.front()) : text(values.front()) + " to " + text(values.back());
 }

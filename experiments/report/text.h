@@ -2,21 +2,12 @@
 #pragma once
 
 #include <cstdint>
-#include <cstdio>
 #include <string>
 #include <vector>
 
 #include "experiments/statistics/aggregate.h"
 
 namespace engram {
-
-// printf into a text of at most 255 characters.
-template <class... Values>
-std::string format(const char* pattern, Values... values) {
-  char text[256];
-  std::snprintf(text, sizeof text, pattern, values...);
-  return text;
-}
 
 // A fraction in percent: "98.7", with its interval, if there is one of any length, "98.7 (95.1 to 100.0)".
 std::string percent(double fraction);

@@ -4,6 +4,7 @@
 // in bfloat16, and acts beside the environments.
 #pragma once
 
+#include "base/type_list.h"
 #include "memory/backbones/expansion_span.h"
 #include "memory/backbones/fast_weights.h"
 #include "memory/backbones/ffm.h"
@@ -17,20 +18,11 @@
 
 namespace engram {
 
-template <class... Options>
-struct BackboneList {
-  // Calls function.operator()<Options>() for each.
-  template <class Function>
-  static void for_each(Function function) {
-    (function.template operator()<Options>(), ...);
-  }
-};
 using AllBackbones =
-    BackboneList<TransformerOptions, DeltaNetOptions, HqltOptions, HqltDelayedStreamOptions, HqltDelayedChunkOptions,
-                 LstmOptions, GruOptions, NoneOptions, StackOptions, TransformerPlusPlusOptions, FastWeightsOptions,
-                 LinearTransformerOptions, PerformerOptions, DpfpOptions, Delta2021Options, GatedDeltaNetOptions,
-                 RetNetOptions, GlaOptions, Mamba2Options, MLstmOptions, RnnOptions, MinGruOptions, LruOptions,
-                 S5Options, RgLruOptions, SlstmOptions, GtrxlOptions, FfmOptions, ShmOptions, FrameStackOptions,
-                 ExpansionSpanOptions>;
+    TypeList<TransformerOptions, DeltaNetOptions, HqltOptions, HqltDelayedStreamOptions, HqltDelayedChunkOptions,
+             LstmOptions, GruOptions, NoneOptions, StackOptions, TransformerPlusPlusOptions, FastWeightsOptions,
+             LinearTransformerOptions, PerformerOptions, DpfpOptions, Delta2021Options, GatedDeltaNetOptions,
+             RetNetOptions, GlaOptions, Mamba2Options, MLstmOptions, RnnOptions, MinGruOptions, LruOptions, S5Options,
+             RgLruOptions, SlstmOptions, GtrxlOptions, FfmOptions, ShmOptions, FrameStackOptions, ExpansionSpanOptions>;
 
 }  // namespace engram

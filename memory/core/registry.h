@@ -6,9 +6,9 @@
 #include <cstdint>
 #include <memory>
 #include <string>
-#include <utility>
 #include <vector>
 
+#include "base/named_registry.h"
 #include "base/options.h"
 #include "memory/core/backbone_config.h"
 #include "memory/core/backbone_options.h"
@@ -50,15 +50,11 @@ class BackboneOptionsOf final : public AnyBackboneOptions, public Options {
 };
 
 // A backbone, as a program knows it.
-struct BackboneEntry {
-  std::string name;
-  std::unique_ptr<AnyBackboneOptions> (*defaults)();
-};
+using BackboneEntry = NamedEntry<AnyBackboneOptions>;
 
 template <BackboneOptions Options>
 BackboneEntry backbone_entry() {
-  return {Options::kName,
-          []() -> std::unique_ptr<AnyBackboneOptions> { return std::make_unique<BackboneOptionsOf<Options>>(); }};
+  return {Options::kName, defaults_of<AnyBackboneOptions, BackboneOptionsOf<Options>>};
 }
 
 // Adds a backbone to those that this program knows; not while other threads use the list. Throws UserError if there is

@@ -4,19 +4,17 @@
 #include <doctest/doctest.h>
 
 #include <cmath>
+#include <cstddef>
 #include <cstdint>
-#include <cstring>
 #include <functional>
 #include <memory>
 #include <string>
 #include <vector>
 
-#include "envs/vec/vec_env.h"
-#include "tests/envs/task_settings.h"
+#include "tests/envs/single_env.h"
 
 using namespace engram;
-using engram::testing::Settings;
-using engram::testing::settings_error;
+using namespace engram::testing;
 
 namespace {
 
@@ -101,17 +99,7 @@ std::vector<Game> games() {
 }
 
 std::unique_ptr<VecEnv> make(const Game& game, bool full_state = false) {
-  TaskConfig task(game.task);
-  OptionList options = task.options();
-  for (const auto& [key, value] : game.settings) options.set("task." + key, value);
-  options.set("task.full_state", full_state ? "true" : "false");
-  return make_cpu_vec_env(task, 3, Purpose::kTest, 1, 1);
-}
-
-std::vector<float> observation_of(const VecEnv& environment) {
-  std::vector<float> observation(static_cast<std::size_t>(environment.info().observation.elements()));
-  std::memcpy(observation.data(), environment.observation_N().data(), observation.size() * sizeof(float));
-  return observation;
+  return single_env(game.task, with_full_state(game.settings, full_state), 3);
 }
 
 // The parts whose one-hot codes stand one after the other.

@@ -2,36 +2,18 @@
 #include <doctest/doctest.h>
 
 #include <cmath>
+#include <cstddef>
 #include <cstdint>
-#include <cstring>
-#include <memory>
 #include <set>
 #include <string>
-#include <utility>
 #include <vector>
 
-#include "envs/vec/vec_env.h"
+#include "tests/envs/single_env.h"
 
 using namespace engram;
+using namespace engram::testing;
 
 namespace {
-
-using Settings = std::vector<std::pair<std::string, std::string>>;
-
-std::unique_ptr<VecEnv> make(const std::string& name, const Settings& settings) {
-  TaskConfig task(name);
-  OptionList options = task.options();
-  for (const auto& [key, value] : settings) options.set("task." + key, value);
-  return make_cpu_vec_env(task, 11, Purpose::kTest, 1, 1);
-}
-
-std::vector<float> observation_of(const VecEnv& environment) {
-  std::vector<float> observation(static_cast<std::size_t>(environment.info().observation.elements()));
-  std::memcpy(observation.data(), environment.observation_N().data(), observation.size() * sizeof(float));
-  return observation;
-}
-
-void step(VecEnv& environment, std::int32_t action) { environment.step({&action, 1}); }
 
 bool near_odds(int found, double odds, int trials) {
   return std::abs(found - odds * trials) <= 5 * std::sqrt(odds * (1 - odds) * trials);
@@ -48,10 +30,10 @@ TEST_CASE("memory chain: the bits are shown at the start alone, and the one that
         const Settings settings = {{"memory_length", std::to_string(length)},
                                    {"bits", std::to_string(bits)},
                                    {"shown_twice", shown_twice ? "true" : "false"}};
-        const auto plain = make("memory_chain", settings);
+        const auto plain = single_env("memory_chain", settings);
         Settings with_all = settings;
         with_all.emplace_back("full_state", "true");
-        const auto full = make("memory_chain", with_all);
+        const auto full = single_env("memory_chain", with_all);
         const int steps = length + (shown_twice ? 1 : 0);
         REQUIRE(plain->info().max_episode_steps == steps);
         constexpr int kEpisodes = 400;
@@ -99,7 +81,7 @@ TEST_CASE("memory chain: the bits are shown at the start alone, and the one that
 }
 
 TEST_CASE("memory chain: drawn are the bits while they are shown, and the one that will be asked for") {
-  const auto environment = make("memory_chain", {{"memory_length", "4"}, {"bits", "3"}});
+  const auto environment = single_env("memory_chain", {{"memory_length", "4"}, {"bits", "3"}});
   const Rgb blue{0, 90, 220}, red{210, 0, 0}, grey{204, 204, 204};
   std::set<std::string> phases;
   for (std::uint32_t episode = 0; episode < 20; ++episode) {
@@ -131,7 +113,7 @@ TEST_CASE("umbrella chain: the first action decides the last reward, all others 
     for (const int distractors : {0, 20, 127}) {
       CAPTURE(length);
       CAPTURE(distractors);
-      const auto environment = make(
+      const auto environment = single_env(
           "umbrella_chain", {{"chain_length", std::to_string(length)}, {"distractors", std::to_string(distractors)}});
       constexpr int kEpisodes = 400;
       int needed = 0, had = 0, pays = 0;

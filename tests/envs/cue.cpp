@@ -3,28 +3,19 @@
 
 #include <cstdint>
 #include <cstring>
-#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "envs/vec/vec_env.h"
+#include "tests/envs/single_env.h"
 
 using namespace engram;
+using namespace engram::testing;
 
 namespace {
 
-std::unique_ptr<VecEnv> make(const std::string& name,
-                             const std::vector<std::pair<std::string, std::string>>& settings) {
-  TaskConfig task(name);
-  OptionList options = task.options();
-  for (const auto& [key, value] : settings) options.set("task." + key, value);
-  return make_cpu_vec_env(task, 11, Purpose::kTest, 1, 1);
-}
-
-const std::vector<std::pair<std::string, std::string>> kShort = {
-    {"explore_steps", "6"}, {"distractor_steps", "4"}, {"reward_steps", "5"}};
+const Settings kShort = {{"explore_steps", "6"}, {"distractor_steps", "4"}, {"reward_steps", "5"}};
 
 bool has_colour(const VecEnv& environment, Rgb colour) {
   Canvas board;
@@ -35,12 +26,10 @@ bool has_colour(const VecEnv& environment, Rgb colour) {
   return false;
 }
 
-void step(VecEnv& environment, std::int32_t action) { environment.step({&action, 1}); }
-
 }  // namespace
 
 TEST_CASE("visual match: the colour that phase 1 shows, from phase 2 on") {
-  const auto environment = make("visual_match", kShort);
+  const auto environment = single_env("visual_match", kShort);
   const Rgb colours[] = {{255, 0, 0}, {0, 255, 0}, {0, 0, 255}};
   int seen[3] = {};
   for (std::uint32_t episode = 0; episode < 30; ++episode) {
@@ -63,7 +52,7 @@ TEST_CASE("visual match: the colour that phase 1 shows, from phase 2 on") {
 
 TEST_CASE("key-to-door: whether the key was taken, from phase 2 on") {
   const Rgb key_colour{159, 81, 44};
-  const auto environment = make("key_to_door", kShort);
+  const auto environment = single_env("key_to_door", kShort);
   Rng random(3, Purpose::kTest, 0, 0);
   int taken = 0, missed = 0;
   for (std::uint32_t episode = 0; episode < 200; ++episode) {
@@ -91,7 +80,7 @@ TEST_CASE("key-to-door: whether the key was taken, from phase 2 on") {
 TEST_CASE("T-maze: the side that the oracle shows, once it has been seen") {
   for (const bool active : {false, true}) {
     CAPTURE(active);
-    const auto environment = make("tmaze", {{"corridor_length", "4"}, {"active", active ? "true" : "false"}});
+    const auto environment = single_env("tmaze", {{"corridor_length", "4"}, {"active", active ? "true" : "false"}});
     int sides[2] = {};
     for (std::uint32_t episode = 0; episode < 20; ++episode) {
       environment->reset_all(episode);
@@ -119,7 +108,7 @@ TEST_CASE("an agent that sees the full state has no cue to remember") {
                         ? std::vector<std::pair<std::string, std::string>>{{"corridor_length", "4"}}
                         : kShort;
     settings.emplace_back("full_state", "true");
-    const auto environment = make(name, settings);
+    const auto environment = single_env(name, settings);
     for (environment->reset_all(0); environment->end_N()[0] == End::kNone; step(*environment, 0))
       CHECK_FALSE(environment->cue(0));
   }

@@ -4,39 +4,26 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <cstddef>
 #include <cstdint>
-#include <cstring>
 #include <map>
 #include <memory>
 #include <set>
 #include <string>
-#include <utility>
 #include <vector>
 
-#include "envs/vec/vec_env.h"
+#include "tests/envs/single_env.h"
 
 using namespace engram;
+using namespace engram::testing;
 
 namespace {
 
-using Settings = std::vector<std::pair<std::string, std::string>>;
 using Place = std::array<int, 2>;
 
 std::unique_ptr<VecEnv> make(const std::string& name, const Settings& settings, bool full_state) {
-  TaskConfig task(name);
-  OptionList options = task.options();
-  for (const auto& [key, value] : settings) options.set("task." + key, value);
-  options.set("task.full_state", full_state ? "true" : "false");
-  return make_cpu_vec_env(task, 11, Purpose::kTest, 1, 1);
+  return single_env(name, with_full_state(settings, full_state));
 }
-
-std::vector<float> observation_of(const VecEnv& environment) {
-  std::vector<float> observation(static_cast<std::size_t>(environment.info().observation.elements()));
-  std::memcpy(observation.data(), environment.observation_N().data(), observation.size() * sizeof(float));
-  return observation;
-}
-
-void step(VecEnv& environment, std::int32_t action) { environment.step({&action, 1}); }
 
 // Either task by rules of its own, of places as pairs of integers.
 struct PlainRoom {

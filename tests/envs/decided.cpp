@@ -4,27 +4,15 @@
 #include <cstdint>
 #include <cstring>
 #include <functional>
-#include <memory>
 #include <string>
-#include <utility>
 #include <vector>
 
-#include "envs/vec/vec_env.h"
+#include "tests/envs/single_env.h"
 
 using namespace engram;
+using namespace engram::testing;
 
 namespace {
-
-using Values = std::vector<std::pair<std::string, std::string>>;
-
-std::unique_ptr<VecEnv> make(const std::string& name, const Values& values) {
-  TaskConfig task(name);
-  OptionList options = task.options();
-  for (const auto& [key, value] : values)
-    for (const Option& option : options.options())
-      if (option.name == "task." + key) option.set(value);
-  return make_cpu_vec_env(task, 1, Purpose::kTest, 1, 1);
-}
 
 struct Count {
   int undecided = 0, right = 0, wrong = 0;
@@ -58,7 +46,7 @@ Count play(VecEnv& environment, int episodes, const std::function<bool(const Vec
 
 TEST_CASE("visual match: the decision is a square, after which all are gone") {
   const auto environment =
-      make("visual_match", {{"explore_steps", "2"}, {"distractor_steps", "3"}, {"reward_steps", "40"}});
+      single_env("visual_match", {{"explore_steps", "2"}, {"distractor_steps", "3"}, {"reward_steps", "40"}}, 1);
   const Rgb red{255, 0, 0};
   const Count count = play(*environment, 100, [&red](const VecEnv& played) {
     if (played.phase(0) != "reward") return false;
@@ -74,7 +62,7 @@ TEST_CASE("visual match: the decision is a square, after which all are gone") {
 }
 
 TEST_CASE("key-to-door: the decision is to open the door, which is right") {
-  const auto environment = make("key_to_door", {{"explore_steps", "30"}, {"distractor_steps", "2"}});
+  const auto environment = single_env("key_to_door", {{"explore_steps", "30"}, {"distractor_steps", "2"}}, 1);
   const Count count = play(*environment, 200, [](const VecEnv& played) { return played.success_N()[0] != 0; });
   CHECK(count.undecided > 0);
   CHECK(count.right > 0);
@@ -83,7 +71,7 @@ TEST_CASE("key-to-door: the decision is to open the door, which is right") {
 
 TEST_CASE("T-maze: the decision is the goal at which the episode ends") {
   for (const char* const active : {"false", "true"}) {
-    const auto environment = make("tmaze", {{"corridor_length", "1"}, {"active", active}});
+    const auto environment = single_env("tmaze", {{"corridor_length", "1"}, {"active", active}}, 1);
     const Count count = play(*environment, 300, [](const VecEnv& played) {
       float seen[2];
       std::memcpy(seen, played.observation_N().data(), sizeof seen);

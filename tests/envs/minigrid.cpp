@@ -5,7 +5,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
-#include <memory>
 #include <set>
 #include <stdexcept>
 #include <string>
@@ -14,22 +13,15 @@
 
 #include "base/error.h"
 #include "envs/tasks/minigrid_memory.h"
-#include "envs/vec/vec_env.h"
+#include "tests/envs/single_env.h"
 
 using namespace engram;
+using namespace engram::testing;
 
 namespace {
 
 using Image = std::vector<std::uint8_t>;
-using Settings = std::vector<std::pair<std::string, std::string>>;
 constexpr int kCells = 49, kOwnCell = 45, kFrontCell = 38;
-
-std::unique_ptr<VecEnv> make(const std::string& name, const Settings& settings) {
-  TaskConfig task(name);
-  OptionList options = task.options();
-  for (const auto& [key, value] : settings) options.set("task." + key, value);
-  return make_cpu_vec_env(task, 11, Purpose::kTest, 1, 1);
-}
 
 Image image_of(const VecEnv& environment) {
   const auto bytes = environment.observation_N();
@@ -37,8 +29,6 @@ Image image_of(const VecEnv& environment) {
   std::memcpy(image.data(), bytes.data(), bytes.size());
   return image;
 }
-
-void step(VecEnv& environment, std::int32_t action) { environment.step({&action, 1}); }
 
 // ---- The reference's way to a view: cut, turn, spread from cell to cell. Three codes a cell, [column][row]. ----
 
@@ -189,7 +179,7 @@ Settings with(Settings settings, const std::string& key, const std::string& valu
 TEST_CASE("MiniGrid's Memory: who sees the object all the time goes to its like; who does not, to either") {
   for (const Settings& size : kMemorySizes)
     for (const bool full_state : {true, false}) {
-      const auto environment = make("minigrid_memory", with(size, "full_state", full_state ? "true" : "false"));
+      const auto environment = single_env("minigrid_memory", with(size, "full_state", full_state ? "true" : "false"));
       constexpr std::uint32_t kEpisodes = 1000;
       int solved = 0;
       for (std::uint32_t episode = 0; episode < kEpisodes; ++episode) {
@@ -223,7 +213,7 @@ TEST_CASE("MiniGrid's Memory: who sees the object all the time goes to its like;
 TEST_CASE(
     "MiniGrid's Memory: in sizes 7 and 9 an agent without memory can do better, looking back and turning at random") {
   for (const char* const size : {"7", "9"}) {
-    const auto environment = make("minigrid_memory", {{"size", size}, {"codes", "original"}});
+    const auto environment = single_env("minigrid_memory", {{"size", size}, {"codes", "original"}});
     Rng random(3, Purpose::kAction, 0, 0);
     constexpr std::uint32_t kEpisodes = 1000;
     int solved = 0;
@@ -285,8 +275,8 @@ TEST_CASE("MiniGrid's tasks: tokens are the original's codes, and the direction 
   for (const char* const task : {"minigrid_memory", "red_blue_doors", "door_key"})
     for (const char* const full_state : {"false", "true"}) {
       CAPTURE(task);
-      const auto original = make(task, {{"codes", "original"}, {"full_state", full_state}});
-      const auto tokens = make(task, {{"codes", "tokens"}, {"full_state", full_state}, {"direction", "true"}});
+      const auto original = single_env(task, {{"codes", "original"}, {"full_state", full_state}});
+      const auto tokens = single_env(task, {{"codes", "tokens"}, {"full_state", full_state}, {"direction", "true"}});
       const ObservationSpec& spec = tokens->info().observation;
       REQUIRE(spec.parts.size() == 4);
       const auto cells = static_cast<std::size_t>(spec.parts[0].elements());
@@ -318,9 +308,9 @@ TEST_CASE("MiniGrid's tasks: tokens are the original's codes, and the direction 
 
 TEST_CASE("MiniGrid's Memory: original codes, spread ones and the full state show the same cells") {
   for (const Settings& size : kMemorySizes) {
-    const auto original = make("minigrid_memory", with(size, "codes", "original"));
-    const auto spread = make("minigrid_memory", with(size, "codes", "spread"));
-    const auto full = make("minigrid_memory", with(with(size, "codes", "original"), "full_state", "true"));
+    const auto original = single_env("minigrid_memory", with(size, "codes", "original"));
+    const auto spread = single_env("minigrid_memory", with(size, "codes", "spread"));
+    const auto full = single_env("minigrid_memory", with(with(size, "codes", "original"), "full_state", "true"));
     Rng random(3, Purpose::kAction, 0, 0);
     int objects_held[2] = {};
     for (std::uint32_t episode = 0; episode < 20; ++episode) {
@@ -404,7 +394,7 @@ TEST_CASE("MiniGrid's Memory: the object is a cue once it was seen and while it 
 }
 
 TEST_CASE("MiniGrid's Memory: an episode without a choice is cut at its last step") {
-  const auto environment = make("minigrid_memory", {{"size", "7"}});
+  const auto environment = single_env("minigrid_memory", {{"size", "7"}});
   REQUIRE(environment->info().max_episode_steps == 245);
   for (int t = 0; t < 245; ++t) {
     REQUIRE(environment->end_N()[0] == End::kNone);

@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <cstddef>
 #include <cstdint>
-#include <cstring>
 #include <functional>
 #include <iterator>
 #include <map>
@@ -20,29 +20,17 @@
 #include "envs/tasks/higher_lower.h"
 #include "envs/tasks/minesweeper.h"
 #include "envs/tasks/multiarmed_bandit.h"
-#include "envs/vec/vec_env.h"
-#include "tests/envs/task_settings.h"
+#include "tests/envs/single_env.h"
 
 using namespace engram;
-using engram::testing::Settings;
-using engram::testing::settings_error;
+using namespace engram::testing;
 
 namespace {
 
 using Values = std::vector<float>;
 
 std::unique_ptr<VecEnv> make(const std::string& name, const Settings& settings, bool full_state = false) {
-  TaskConfig task(name);
-  OptionList options = task.options();
-  for (const auto& [key, value] : settings) options.set("task." + key, value);
-  options.set("task.full_state", full_state ? "true" : "false");
-  return make_cpu_vec_env(task, 3, Purpose::kTest, 1, 1);
-}
-
-Values observation_of(const VecEnv& environment) {
-  Values observation(static_cast<std::size_t>(environment.info().observation.elements()));
-  std::memcpy(observation.data(), environment.observation_N().data(), observation.size() * sizeof(float));
-  return observation;
+  return single_env(name, with_full_state(settings, full_state), 3);
 }
 
 void show(Values& values, int number, int width) {

@@ -39,7 +39,7 @@ TEST_CASE("the parts of a vector are all of it, whatever the options, and every 
       CAPTURE(name);
       CAPTURE(full_state);
       const TaskConfig task = with(name, {{"full_state", full_state}});
-      const std::vector<VectorPart> parts = task.task_options().vector_parts();
+      const std::vector<VectorPart> parts = task.any().vector_parts();
       std::int64_t elements = 0;
       for (const VectorPart& part : parts) {
         elements += part.size;
@@ -80,7 +80,7 @@ TEST_CASE("every task's vector is told by its parts, but for that of concentrati
     CAPTURE(name);
     const TaskConfig task(name);
     if (!task.info().observation.is_vector()) continue;
-    CHECK((task.task_options().vector_parts().empty()) == (name == "concentration"));
+    CHECK((task.any().vector_parts().empty()) == (name == "concentration"));
   }
   std::vector<float> cards(52 * 3);
   for (int card = 0; card < 52; ++card) cards[static_cast<std::size_t>(3 * card + (card == 14 ? 1 : 2))] = 1;

@@ -2,30 +2,24 @@
 #include "experiments/probe/probe.h"
 
 #include <doctest/doctest.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cstdint>
-#include <cstdio>
 #include <filesystem>
-#include <fstream>
-#include <iterator>
+#include <sstream>
 #include <string>
 #include <vector>
 
 #include "base/error.h"
+#include "base/formatted.h"
+#include "tests/storage/temporary_folder.h"
 
 using namespace engram;
 
 namespace {
 
-class Folder {
- public:
-  Folder() : path(std::filesystem::temp_directory_path() / ("engram_probe_" + std::to_string(getpid()))) {
-    std::filesystem::create_directories(path / "cells");
-  }
-  ~Folder() { std::filesystem::remove_all(path); }
-  const std::filesystem::path path;
+struct Folder : TemporaryFolder {
+  Folder() { std::filesystem::create_directories(*this / "cells"); }
 };
 
 ProbeOptions small_options(const std::string& tasks, const std::string& backbones) {
@@ -70,7 +64,7 @@ TEST_CASE("fast weights with negative eigenvalues solve parity; without, delayed
   options.training.steps = 300;
   for (const ProbeCell& cell : plan_probe(options)) {
     CAPTURE(cell.backbone);
-    const ProbeResult result = run_probe_cell(cell, options, torch::kCPU, folder.path / "cells");
+    const ProbeResult result = run_probe_cell(cell, options, torch::kCPU, folder / "cells");
     CHECK(!result.diverged_at);
     MESSAGE(cell.backbone << ": " << result.normalised() << " in " << result.seconds << " s");
     if (cell.backbone == "deltanet" || cell.backbone == "hqlt")
@@ -85,7 +79,7 @@ TEST_CASE("a backbone with weights that no gradient reaches is probed as any oth
   ProbeOptions options = small_options("recall:pairs=2:length=6:alphabet=4", "performer:favor_features=8");
   options.training.steps = 20;
   const ProbeCell cell = plan_probe(options).front();
-  const ProbeResult result = run_probe_cell(cell, options, torch::kCPU, folder.path / "cells");
+  const ProbeResult result = run_probe_cell(cell, options, torch::kCPU, folder / "cells");
   CHECK(!result.diverged_at);
   CHECK(result.accuracy > 0);
 }
@@ -96,7 +90,7 @@ TEST_CASE("a backbone that draws in training is probed as any other, and alike w
   const ProbeCell cell = plan_probe(options).front();
   const auto loss = [&] {
     const Folder folder;
-    return run_probe_cell(cell, options, torch::kCPU, folder.path / "cells").loss;
+    return run_probe_cell(cell, options, torch::kCPU, folder / "cells").loss;
   };
   CHECK(loss() == loss());
 }
@@ -106,7 +100,7 @@ TEST_CASE("DeltaNet with two heads recalls values of keys") {
   ProbeOptions options = small_options("recall:pairs=4:length=20:alphabet=6", "deltanet");
   options.training.steps = 1000;
   const ProbeCell cell = plan_probe(options).front();
-  const ProbeResult result = run_probe_cell(cell, options, torch::kCPU, folder.path / "cells");
+  const ProbeResult result = run_probe_cell(cell, options, torch::kCPU, folder / "cells");
   MESSAGE(result.normalised() << " in " << result.seconds << " s");
   CHECK(result.normalised() > 0.9);
 }
@@ -154,10 +148,10 @@ TEST_CASE("a cell is found again, with what it holds, and made afresh when anyth
   options.seeds = "0,4";
   const std::vector<ProbeCell> cells = plan_probe(options);
   REQUIRE(cells.size() == 16);
-  ProbeSummary summary = summarise_probe(options, folder.path);
+  ProbeSummary summary = summarise_probe(options, folder.path());
   CHECK(summary.missing == 16);
-  const ProbeResult result = run_probe_cell(cells[0], options, torch::kCPU, folder.path / "cells");
-  const auto read = read_probe_cell(cells[0], folder.path / "cells");
+  const ProbeResult result = run_probe_cell(cells[0], options, torch::kCPU, folder / "cells");
+  const auto read = read_probe_cell(cells[0], folder / "cells");
   REQUIRE(read);
   CHECK(read->accuracy == result.accuracy);
   CHECK(read->validation_accuracy == result.validation_accuracy);
@@ -168,32 +162,32 @@ TEST_CASE("a cell is found again, with what it holds, and made afresh when anyth
   CHECK(read->validation_loss == result.validation_loss);
   CHECK(read->cost.parameters == result.cost.parameters);
   CHECK(read->seconds == result.seconds);
-  CHECK(!read_probe_cell(cells[1], folder.path / "cells"));
+  CHECK(!read_probe_cell(cells[1], folder / "cells"));
   // The same again, bit for bit.
-  CHECK(run_probe_cell(cells[0], options, torch::kCPU, folder.path / "cells").accuracy == result.accuracy);
+  CHECK(run_probe_cell(cells[0], options, torch::kCPU, folder / "cells").accuracy == result.accuracy);
 
-  for (const ProbeCell& cell : cells) run_probe_cell(cell, options, torch::kCPU, folder.path / "cells");
-  summary = summarise_probe(options, folder.path);
+  for (const ProbeCell& cell : cells) run_probe_cell(cell, options, torch::kCPU, folder / "cells");
+  summary = summarise_probe(options, folder.path());
   CHECK(summary.missing == 0);
   CHECK(summary.table.tasks.size() == 2);
   CHECK(summary.table.methods == std::vector<std::string>{"none", "gru"});
   CHECK(summary.table.seeds == std::vector<std::uint64_t>{0, 4});
   for (const auto& score : summary.table.scores) CHECK(score.has_value());
-  CHECK(read_score_table(folder.path / "scores.json") == summary.table);
-  CHECK(read_score_table(folder.path / "scores.csv") == summary.table);
+  CHECK(read_score_table(folder / "scores.json") == summary.table);
+  CHECK(read_score_table(folder / "scores.csv") == summary.table);
   CHECK(summary.losses.at(0, 0, 0).has_value());
-  CHECK(read_score_table(folder.path / "losses.csv") == summary.losses);
+  CHECK(read_score_table(folder / "losses.csv") == summary.losses);
 
   for (const auto change : {+[](ProbeOptions& o) { o.training.steps = 4; }, +[](ProbeOptions& o) { o.width = 16; },
                             +[](ProbeOptions& o) { o.rates = "0.02"; }, +[](ProbeOptions& o) { o.test_sequences = 99; },
                             +[](ProbeOptions& o) { o.tasks = "copy:items=2:alphabet=3:delay=4"; }}) {
     ProbeOptions other = options;
     change(other);
-    for (const ProbeCell& cell : plan_probe(other)) CHECK(!read_probe_cell(cell, folder.path / "cells"));
+    for (const ProbeCell& cell : plan_probe(other)) CHECK(!read_probe_cell(cell, folder / "cells"));
   }
 
-  std::ofstream(folder.path / "cells" / cells[0].file) << "{\"accuracy\": 1}";
-  CHECK_THROWS_AS(read_probe_cell(cells[0], folder.path / "cells"), UserError);
+  write_text(folder / "cells" / cells[0].file, "{\"accuracy\": 1}");
+  CHECK_THROWS_AS(read_probe_cell(cells[0], folder / "cells"), UserError);
 }
 
 TEST_CASE("a result of an earlier version, which had no losses of validation and test, is read") {
@@ -201,19 +195,18 @@ TEST_CASE("a result of an earlier version, which had no losses of validation and
   ProbeOptions options = small_options("copy:items=2:alphabet=3:delay=3", "none");
   options.training.steps = 1;
   const ProbeCell cell = plan_probe(options).front();
-  run_probe_cell(cell, options, torch::kCPU, folder.path / "cells");
-  const auto file = folder.path / "cells" / cell.file;
+  run_probe_cell(cell, options, torch::kCPU, folder / "cells");
+  const auto file = folder / "cells" / cell.file;
   std::string kept;
-  std::ifstream stream(file);
+  std::istringstream stream(read_text(file));
   for (std::string line; std::getline(stream, line);)
     if (line.find("test_loss") == std::string::npos && line.find("validation_loss") == std::string::npos)
       kept += line + "\n";
-  stream.close();
-  std::ofstream(file) << kept;
-  const auto read = read_probe_cell(cell, folder.path / "cells");
+  write_text(file, kept);
+  const auto read = read_probe_cell(cell, folder / "cells");
   REQUIRE(read);
   CHECK(!read->test_loss);
-  const ProbeSummary summary = summarise_probe(options, folder.path);
+  const ProbeSummary summary = summarise_probe(options, folder.path());
   CHECK(summary.table.at(0, 0, 0).has_value());
   CHECK(!summary.losses.at(0, 0, 0).has_value());
 }
@@ -234,9 +227,9 @@ TEST_CASE("the rate that is best in validation counts") {
   options.rates = "1e-7,0.01";
   std::vector<double> scores;
   for (const ProbeCell& cell : plan_probe(options))
-    scores.push_back(run_probe_cell(cell, options, torch::kCPU, folder.path / "cells").normalised());
+    scores.push_back(run_probe_cell(cell, options, torch::kCPU, folder / "cells").normalised());
   CHECK(scores[1] > scores[0] + 0.3);
-  CHECK(summarise_probe(options, folder.path).table.at(0, 0, 0) == scores[1]);
+  CHECK(summarise_probe(options, folder.path()).table.at(0, 0, 0) == scores[1]);
 }
 
 TEST_CASE("by a squared loss the rate of the lowest loss counts, and the table has its loss") {
@@ -246,13 +239,11 @@ TEST_CASE("by a squared loss the rate of the lowest loss counts, and the table h
   options.rates = "0.01,1e-7";
   std::vector<double> losses;
   for (const ProbeCell& cell : plan_probe(options))
-    losses.push_back(*run_probe_cell(cell, options, torch::kCPU, folder.path / "cells").test_loss);
+    losses.push_back(*run_probe_cell(cell, options, torch::kCPU, folder / "cells").test_loss);
   CHECK(losses[0] < losses[1] - 0.02);
-  const ProbeSummary summary = summarise_probe(options, folder.path);
+  const ProbeSummary summary = summarise_probe(options, folder.path());
   CHECK(summary.losses.at(0, 0, 0) == losses[0]);
-  char text[32];
-  std::snprintf(text, sizeof text, " | %.4f | 1 | 0.01 |", losses[0]);
-  CHECK(summary.markdown.find(text) != std::string::npos);
+  CHECK(summary.markdown.find(formatted(" | %.4f | 1 | 0.01 |", losses[0])) != std::string::npos);
 }
 
 TEST_CASE("a cell whose training diverged is left out by name") {
@@ -260,17 +251,13 @@ TEST_CASE("a cell whose training diverged is left out by name") {
   ProbeOptions options = small_options("copy:items=2:alphabet=3:delay=3", "gru");
   options.training.steps = 2;
   const ProbeCell cell = plan_probe(options).front();
-  run_probe_cell(cell, options, torch::kCPU, folder.path / "cells");
-  const auto file = folder.path / "cells" / cell.file;
-  std::string text;
-  {
-    std::ifstream stream(file);
-    text.assign(std::istreambuf_iterator<char>(stream), {});
-  }
+  run_probe_cell(cell, options, torch::kCPU, folder / "cells");
+  const auto file = folder / "cells" / cell.file;
+  std::string text = read_text(file);
   const std::string none = "\"diverged_at\": null";
   REQUIRE(text.find(none) != std::string::npos);
-  std::ofstream(file) << text.replace(text.find(none), none.size(), "\"diverged_at\": 2");
-  const ProbeSummary summary = summarise_probe(options, folder.path);
+  write_text(file, text.replace(text.find(none), none.size(), "\"diverged_at\": 2"));
+  const ProbeSummary summary = summarise_probe(options, folder.path());
   CHECK(summary.missing == 0);
   CHECK(!summary.table.at(0, 0, 0));
   CHECK(summary.markdown.find("gru, seed 0: the loss was not finite after 2 steps") != std::string::npos);

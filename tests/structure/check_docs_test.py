@@ -6,14 +6,14 @@ import tempfile
 import check_docs
 
 REGISTRIES = {
-    "envs/all_tasks.h": "using AllTasks = TaskList<Maze, Match>;\n",
+    "envs/all_tasks.h": "using AllTasks = TypeList<Maze, Match>;\n",
     "envs/tasks/maze.h": 'struct Maze {\n  static constexpr const char* kName = "maze";\n',
     "envs/tasks/match.h": 'struct Match : Board {\n  static constexpr const char* kName = "match";\nEnd::kTruncated',
     "memory/core/backbone_options.h": 'struct GruOptions {\n  static constexpr const char* kName = "gru";\n};\n'
     'struct NoneOptions {\n  static constexpr const char* kName = "none";\n};\n',
-    "memory/core/all_backbones.h": "using AllBackbones = BackboneList<GruOptions,\n                                   NoneOptions>;\n",
+    "memory/core/all_backbones.h": "using AllBackbones = TypeList<GruOptions,\n                               NoneOptions>;\n",
     "agents/learn/td/options.h": 'struct TdOptions {\n  static constexpr const char* kName = "td";\n};\n',
-    "agents/learn/registry.cpp": "using AllLearners = LearnerList<TdOptions>;\n",
+    "agents/learn/registry.cpp": "using AllLearners = TypeList<TdOptions>;\n",
     "docs/tasks/maze.md": "",
     "docs/tasks/match.md": "",
     "docs/backbones/gru.md": "",
@@ -74,7 +74,7 @@ for text in (WIDE[:-1], "| " + WIDE, "```\n" + WIDE + "\n```", "x" * 100 + " htt
 for page in ("docs/tasks/maze.md", "docs/tasks/match.md", "docs/backbones/gru.md", "docs/backbones/none.md",
              "docs/learners/td.md"):
     assert len(found({}, without=[page])) == 1 and page in found({}, without=[page])[0], page
-assert len(found({"envs/all_tasks.h": "using AllTasks = TaskList<Maze, Lost>;\n"})) == 1
+assert len(found({"envs/all_tasks.h": "using AllTasks = TypeList<Maze, Lost>;\n"})) == 1
 assert len(found({"envs/all_tasks.h": "\n"})) == 1
 
 LISTS = [

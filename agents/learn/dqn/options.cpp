@@ -1,8 +1,5 @@
 #include "agents/learn/dqn/options.h"
 
-#include <sstream>
-#include <string>
-
 #include "agents/learn/common_options.h"
 #include "base/error.h"
 
@@ -10,7 +7,7 @@ namespace engram {
 
 void DqnOptions::list_options(OptionList& list) {
   list_gamma(list, gamma);
-  list_adam(list, learning_rate, weight_decay);
+  list_adam(list, learning_rate, weight_decay, "all weights");
   list_target_rate(list, target_rate);
   list.add("epsilon_first", epsilon_first, {0, 1}, "probability of an action at random when training begins");
   list.add("epsilon_last", epsilon_last, {0, 1},
@@ -22,10 +19,9 @@ void DqnOptions::list_options(OptionList& list) {
 
 void DqnOptions::check() const {
   check_bounds(*this, kLearnerSection);
-  const auto text = [](double value) { return (std::ostringstream() << value).str(); };
   if (epsilon_last > epsilon_first)
-    throw UserError("learner.epsilon_last " + text(epsilon_last) + " is more than learner.epsilon_first " +
-                    text(epsilon_first));
+    throw UserError("learner.epsilon_last " + short_text(epsilon_last) + " is more than learner.epsilon_first " +
+                    short_text(epsilon_first));
 }
 
 }  // namespace engram

@@ -1,8 +1,5 @@
 #include "agents/learn/sac/options.h"
 
-#include <sstream>
-#include <string>
-
 #include "agents/learn/common_options.h"
 #include "base/error.h"
 
@@ -10,7 +7,7 @@ namespace engram {
 
 void SacOptions::list_options(OptionList& list) {
   list_gamma(list, gamma);
-  list_adam(list, learning_rate, weight_decay);
+  list_adam(list, learning_rate, weight_decay, "all weights and a learnt temperature");
   list_target_rate(list, target_rate);
   list.add("temperature", temperature, {{Temperature::kFixed, "fixed"}, {Temperature::kLearnt, "learnt"}},
            "whether alpha, the weight of the policy's entropy, is fixed or learnt");
@@ -24,10 +21,9 @@ void SacOptions::list_options(OptionList& list) {
 
 void SacOptions::check() const {
   check_bounds(*this, kLearnerSection);
-  const auto text = [](double value) { return (std::ostringstream() << value).str(); };
   if (temperature == Temperature::kLearnt && !(alpha_min <= alpha && alpha <= alpha_max))
-    throw UserError("learner.alpha " + text(alpha) + " is not between learner.alpha_min " + text(alpha_min) +
-                    " and learner.alpha_max " + text(alpha_max));
+    throw UserError("learner.alpha " + short_text(alpha) + " is not between learner.alpha_min " +
+                    short_text(alpha_min) + " and learner.alpha_max " + short_text(alpha_max));
 }
 
 }  // namespace engram

@@ -140,3 +140,11 @@ TEST_CASE("options of DQN that contradict each other are refused") {
   CHECK_THROWS_AS(config.options().set("learner.epsilon_last", "1.5"), UserError);
   CHECK_THROWS_AS(LearnerConfig("dpn"), UserError);
 }
+
+TEST_CASE("what options of DQN say is of DQN") {
+  for (const std::string name : {"sac", "dqn"}) {
+    for (const OptionValue& option : LearnerConfig(name).values())
+      if (option.name == "learner.learning_rate")
+        CHECK((option.help.find("temperature") != std::string::npos) == (name == "sac"));
+  }
+}

@@ -256,3 +256,11 @@ TEST_CASE("text is wrapped") {
   }
   CHECK(words == 60);
 }
+
+TEST_CASE("help begins with a line a usage and a paragraph a text, all wrapped") {
+  CHECK(help_head({"engram x DIR", "engram x FILE"}, {"Does x.", "Or y."}) ==
+        "engram x DIR\nengram x FILE\n\nDoes x.\n\nOr y.\n\n");
+  const std::string words(300, 'x');
+  std::istringstream lines(help_head({words}, {words}));
+  for (std::string line; std::getline(lines, line);) CHECK(line.size() <= help_columns());
+}

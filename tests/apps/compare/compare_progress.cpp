@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "apps/compare/process_launcher.h"
 #include "apps/compare/progress.h"
 #include "tests/storage/temporary_folder.h"
 
@@ -36,12 +37,12 @@ TEST_CASE("the line counts what is finished, runs and has failed, and estimates 
   CompareProgress progress(out, {}, {&finished, &running, &failed, &waiting}, 1);
   progress.count_finished(finished);
   progress.started(failed);
-  progress.ended({&failed, JobEnd::kFailed, "no memory", 2});
+  progress.ended({&failed, RunEnd::kFailed, "no memory", 2});
   std::filesystem::remove(running.folder / "metrics.jsonl");
   progress.started(running);  // from nothing
   run_of(folder, 1, 400);
-  const auto begin = JobPool::Clock::now() - std::chrono::seconds(40);
-  progress.report({{{&running}, 1, 0, begin, nullptr}});
+  const auto begin = std::chrono::steady_clock::now() - std::chrono::seconds(40);
+  progress.report({{{&running}, true, 0, begin}});
   // 0.1 s a step: 600 of this run and 1000 of the one that waits.
   CHECK(out.str() == "t/b/2 failed: no memory\n1 of 4 runs finished, 1 running, 1 failed  60%  about 2m40s left\n");
   progress.report({});  // not so soon again
@@ -77,14 +78,14 @@ TEST_CASE("lines fit any width, with a hundred runs and long names, too") {
         out, [&] { return columns; }, all, 16);
     for (std::size_t i = 0; i < 62; ++i) progress.count_finished(runs[i]);
     progress.started(runs[62]);
-    progress.ended({&runs[62], JobEnd::kFailed, "the machine has no memory left for " + std::string(60, 'x'), 2});
+    progress.ended({&runs[62], RunEnd::kFailed, "the machine has no memory left for " + std::string(60, 'x'), 2});
     std::istringstream stays(out.str());
     for (std::string line; std::getline(stays, line);) CHECK(line.size() < columns);
     out.str("");
     std::filesystem::remove(runs[63].folder / "metrics.jsonl");
     for (std::size_t i = 63; i < 79; ++i) progress.started(runs[i]);
     run_of(folder, 63, 400);
-    progress.report({{{&runs[63]}, 1, 0, JobPool::Clock::now() - std::chrono::seconds(40), nullptr}});
+    progress.report({{{&runs[63]}, true, 0, std::chrono::steady_clock::now() - std::chrono::seconds(40)}});
     const std::string line = out.str().substr(1, out.str().find('\033') - 1);
     CHECK(line.size() < columns);
     CHECK(line.find("63%") != std::string::npos);

@@ -131,7 +131,7 @@ TEST_CASE("every colour of every task's pictures has a meaning, and every meanin
       CAPTURE(full_state);
       TaskConfig task(name);
       task.options().set("task.full_state", full_state);
-      const std::vector<ColourMeaning> meanings = task.task_options().colours();
+      const std::vector<ColourMeaning> meanings = task.any().colours();
       REQUIRE(!meanings.empty());
       for (std::size_t i = 0; i < meanings.size(); ++i)
         for (std::size_t j = 0; j < i; ++j) {

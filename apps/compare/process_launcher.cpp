@@ -1,4 +1,4 @@
-#include "apps/compare/job_pool.h"
+#include "apps/compare/process_launcher.h"
 
 #include <fcntl.h>
 #include <signal.h>
@@ -21,7 +21,6 @@
 #include "base/processors.h"
 #include "experiments/plan/plan.h"
 #include "ranks/launch.h"
-#include "storage/run_lock.h"
 
 extern char** environ;
 
@@ -31,6 +30,8 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr int kNotStarted = 127;
+constexpr int kRefused = 2;  // bad input (apps/cli/program.h)
+constexpr double kWaitSeconds = 0.2;
 constexpr off_t kTailBytes = 4096;
 constexpr const char* kVisible = "CUDA_VISIBLE_DEVICES";
 
@@ -118,33 +119,26 @@ std::string last_line(const Descriptor& output, const std::string& beginning = "
   return one_line(last.starts_with(name) ? last.substr(name.size()) : last);
 }
 
-bool in_use(const fs::path& folder) {
-  std::error_code error;
-  return fs::is_directory(folder, error) && RunLock::held(folder);
-}
-
-// A folder of something else is left to the job, which says what is wrong with it.
-bool is_trained(const fs::path& directory, const PlannedRun& run) {
-  try {
-    return read_run_state(directory, run).trained;
-  } catch (const UserError&) {
-    return false;
-  }
-}
-
-std::string failure_reason(int status, const PlannedRun& run, const JobPool::Job& job) {
-  if (job.runs.size() > 1)  // as `engram train --seeds` says it
-    if (std::string own = last_line(*job.output, "seed " + std::to_string(run.seed) + ": failed: "); !own.empty())
+// One line; empty where the program has not said it.
+std::string failure_reason(int status, const PlannedRun& run, bool alone, const Descriptor& output) {
+  if (!alone)  // as `engram train --seeds` says it
+    if (std::string own = last_line(output, "seed " + std::to_string(run.seed) + ": failed: "); !own.empty())
       return own;
   if (WIFSIGNALED(status))
     return "ended by signal " + std::to_string(WTERMSIG(status)) + " (" + ::strsignal(WTERMSIG(status)) + ")";
   const int code = WEXITSTATUS(status);
+  if (code == 0) return "";
   if (code == kNotStarted) return "the program could not be started";
   if (is_stopped_status(code)) return "stopped by a signal from elsewhere; it can go on";
-  if (code == 0)
-    return job.trains ? "ended without its final evaluation" : "ended without the evaluations of its range";
-  const std::string said = last_line(*job.output);
+  const std::string said = last_line(output);
   return said.empty() ? "exit status " + std::to_string(code) : said;
+}
+
+EndedJob::How how_ended(int status) {
+  const int code = WIFEXITED(status) ? WEXITSTATUS(status) : kSignalStatus + WTERMSIG(status);
+  if (code == 0) return EndedJob::How::kDone;
+  if (is_stopped_status(code)) return EndedJob::How::kStopped;
+  return code == kRefused ? EndedJob::How::kRefused : EndedJob::How::kFailed;
 }
 
 }  // namespace
@@ -162,47 +156,29 @@ std::vector<std::string> visible_gpus(const char* setting, int gpus) {
   return names;
 }
 
-JobPool::JobPool(fs::path directory, const Machine& machine) : directory_(std::move(directory)), machine_(machine) {}
+ProcessLauncher::ProcessLauncher(fs::path directory, const Machine& machine, TakenSignals& signals)
+    : directory_(std::move(directory)), machine_(machine), signals_(signals) {}
 
-JobPool::~JobPool() {
-  for (const Job& job : jobs_) ::kill(job.process, SIGTERM);
-  for (const Job& job : jobs_)
-    while (::waitpid(job.process, nullptr, 0) < 0 && errno == EINTR) {
+ProcessLauncher::~ProcessLauncher() {
+  for (const Process& process : processes_) ::kill(process.id, SIGTERM);
+  for (const Process& process : processes_)
+    while (::waitpid(process.id, nullptr, 0) < 0 && errno == EINTR) {
     }
 }
 
-void JobPool::start(std::deque<const PlannedRun*>& waiting) {
-  int slot = 0;
-  while (std::ranges::count(jobs_, slot, &Job::slot) > 0) ++slot;
-  const PlannedRun& run = *waiting.front();
-  const auto trains_now = [&](const PlannedRun& any) { return !any.range || !is_trained(directory_, any); };
-  const bool trains = trains_now(run);
-  const int most = trains && !apart_.contains(&run) ? machine_.seeds_per_job : 1;
-  std::vector<const PlannedRun*> runs = {&run};
-  waiting.pop_front();
-  const auto joins = [&](const PlannedRun* other) {
-    return other->task == run.task && other->backbone == run.backbone && !apart_.contains(other) && trains_now(*other);
-  };
-  while (static_cast<int>(runs.size()) < most) {
-    const auto other = std::ranges::find_if(waiting, joins);
-    if (other == waiting.end()) break;
-    runs.push_back(*other);
-    waiting.erase(other);
-  }
-  std::error_code ignored;
-  for (const PlannedRun* own : runs) fs::remove(failure_file(directory_, *own), ignored);
-
+void ProcessLauncher::start(const RunJob& job) {
+  const PlannedRun& run = *job.runs.front();
   std::vector<std::string> arguments = {"engram"};
-  for (std::string& argument : trains ? train_arguments(directory_, runs) : evaluate_arguments(run))
+  for (std::string& argument : job.trains ? train_arguments(directory_, job.runs) : evaluate_arguments(run))
     arguments.push_back(std::move(argument));
-  const std::string prefix = trains ? "--run." : "--";
+  const std::string prefix = job.trains ? "--run." : "--";
   std::string gpu;
   if (machine_.gpus > 0 && run.config.run.device != "cpu") {
     const std::vector<std::string> gpus = visible_gpus(std::getenv(kVisible), machine_.gpus);
-    gpu = gpus[static_cast<std::size_t>(slot) % gpus.size()];
+    gpu = gpus[static_cast<std::size_t>(job.slot) % gpus.size()];
     arguments.insert(arguments.end(), {prefix + "device", "cuda"});
     const bool many = machine_.runs_at_once() > available_processors();
-    if (trains && many && run.config.run.gpu_wait == GpuWait::kAuto)
+    if (job.trains && many && run.config.run.gpu_wait == GpuWait::kAuto)
       arguments.insert(arguments.end(), {"--run.gpu_wait", "sleep"});
   } else {
     arguments.insert(arguments.end(), {prefix + "device", "cpu"});
@@ -212,67 +188,44 @@ void JobPool::start(std::deque<const PlannedRun*>& waiting) {
       run.config.run.threads > 0
           ? run.config.run.threads
           : training_threads(run.config, gpu.empty() ? torch::kCPU : torch::kCUDA, machine_.threads).count;
-  if (run.config.run.threads == 0 || !trains)
+  if (run.config.run.threads == 0 || !job.trains)
     arguments.insert(arguments.end(), {prefix + "threads", std::to_string(threads)});
 
-  auto output = std::make_shared<Descriptor>(open_output(directory_, runs));
+  Descriptor output = open_output(directory_, job.runs);
   std::vector<std::string> variables = environment_with(gpu);
   const std::vector<char*> argv = pointers(arguments), envp = pointers(variables);
   const pid_t parent = ::getpid();
   // Not posix_spawn: that the child shall not outlive its parent has to be said between fork and exec.
   const pid_t child = ::fork();
   if (child < 0) throw_error("a process for run " + run.name() + " cannot be made", errno);
-  if (child == 0) become(parent, output->number(), argv.data(), envp.data());
-  jobs_.push_back({std::move(runs), child, slot, Clock::now(), std::move(output), trains});
+  if (child == 0) become(parent, output.number(), argv.data(), envp.data());
+  processes_.push_back({job, child, std::move(output)});
 }
 
-void JobPool::signal(int number) {
-  if (number != SIGUSR1) stopping_ = true;
-  for (const Job& job : jobs_) ::kill(job.process, number);
+bool ProcessLauncher::wait() {
+  if (const auto signal = signals_.next(kWaitSeconds); signal && signal->number != SIGCHLD) {
+    if (signal->number != SIGUSR1 && stopped_by_ == 0) stopped_by_ = signal->number;
+    // As SIGHUP, which is never a second request, as here.
+    const int number = signal->number == SIGPIPE ? SIGHUP : signal->number;
+    for (const Process& process : processes_) ::kill(process.id, number);
+  }
+  return stopped_by_ != 0;
 }
 
-std::vector<FinishedRun> JobPool::take_finished() {
-  std::vector<FinishedRun> finished;
-  std::erase_if(jobs_, [&](const Job& job) {
+std::vector<EndedJob> ProcessLauncher::take_ended() {
+  std::vector<EndedJob> ended;
+  std::erase_if(processes_, [&](const Process& process) {
     int status = 0;
-    const pid_t ended = ::waitpid(job.process, &status, WNOHANG);
-    if (ended == 0 || (ended < 0 && errno == EINTR)) return false;
-    for (const PlannedRun* run : job.runs) finished.push_back(finish(*run, job, status));
+    const pid_t id = ::waitpid(process.id, &status, WNOHANG);
+    if (id == 0 || (id < 0 && errno == EINTR)) return false;
+    EndedJob job{process.job.slot, how_ended(status), {}};
+    const bool alone = process.job.runs.size() == 1;
+    for (const PlannedRun* run : process.job.runs)
+      job.reasons.push_back(failure_reason(status, *run, alone, process.output));
+    ended.push_back(std::move(job));
     return true;
   });
-  return finished;
-}
-
-FinishedRun JobPool::finish(const PlannedRun& run, const Job& job, int status) {
-  FinishedRun finished{&run, JobEnd::kFailed, "", std::chrono::duration<double>(Clock::now() - job.begin).count()};
-  const int code = WIFEXITED(status) ? WEXITSTATUS(status) : kSignalStatus + WTERMSIG(status);
-  // Of several runs some have ended well where others have failed.
-  const bool ended_well = code == 0 || (job.runs.size() > 1 && is_trained(directory_, run));
-  if (ended_well) {
-    try {
-      const RunState state = read_run_state(directory_, run);
-      if (state.stage == RunStage::kFinished) finished.end = JobEnd::kFinished;
-      if (state.stage == RunStage::kUnfinished && state.trained && job.trains) finished.end = JobEnd::kTrained;
-      if (state.running) finished.end = JobEnd::kBusy;  // another program has taken it up meanwhile
-    } catch (const UserError& error) {
-      finished.reason = error.what();
-    }
-  } else if (stopping_ && is_stopped_status(code)) {
-    finished.end = JobEnd::kStopped;
-  } else if (code == 2 && job.runs.size() > 1) {
-    finished.end = JobEnd::kApart;
-    apart_.insert(&run);
-  } else if (code == 2 && (last_line(*job.output).find("is in use by") != std::string::npos || in_use(run.folder))) {
-    finished.end = JobEnd::kBusy;
-  }
-  if (finished.end != JobEnd::kFailed) return finished;
-  if (finished.reason.empty()) finished.reason = failure_reason(status, run, job);
-  const fs::path file = failure_file(directory_, run);
-  std::error_code error;
-  fs::create_directories(file.parent_path(), error);
-  if (error) throw_error("folder '" + file.parent_path().string() + "' cannot be created", error.value());
-  replace_file(file, [&](std::ostream& stream) { stream << finished.reason << "\n"; });
-  return finished;
+  return ended;
 }
 
 }  // namespace engram

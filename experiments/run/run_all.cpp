@@ -1,0 +1,168 @@
+#include "experiments/run/run_all.h"
+
+#include <algorithm>
+#include <ostream>
+#include <set>
+#include <system_error>
+#include <utility>
+
+#include "base/error.h"
+#include "base/throw_error.h"
+#include "storage/files.h"
+#include "storage/run_lock.h"
+
+namespace engram {
+namespace {
+
+namespace fs = std::filesystem;
+
+using RunClock = std::chrono::steady_clock;
+
+constexpr double kLookElsewhereSeconds = 2;
+
+double seconds_since(RunClock::time_point begin) {
+  return std::chrono::duration<double>(RunClock::now() - begin).count();
+}
+
+bool in_use(const fs::path& folder) {
+  std::error_code error;
+  return fs::is_directory(folder, error) && RunLock::held(folder);
+}
+
+class Running {
+ public:
+  Running(const fs::path& directory, const Machine& machine, JobLauncher& launcher, RunWatch& watch)
+      : directory_(directory), machine_(machine), launcher_(launcher), watch_(watch) {}
+
+  RunsOutcome all(const std::vector<const PlannedRun*>& runs, const EarlierRuns& earlier) {
+    for (const PlannedRun* run : runs) sort_in(run, read_run_state(directory_, *run, earlier));
+    if (!elsewhere_.empty()) watch_.waits_for(elsewhere_);
+    auto last_look = RunClock::now();
+    while (!jobs_.empty() || (!outcome_.stopped && (!waiting_.empty() || !elsewhere_.empty()))) {
+      while (!outcome_.stopped && static_cast<int>(jobs_.size()) < machine_.jobs && !waiting_.empty()) start_next();
+      if (launcher_.wait() && !std::exchange(outcome_.stopped, true)) watch_.stopping(running());
+      for (const EndedJob& ended : launcher_.take_ended()) end_job(ended);
+      watch_.report(jobs_);
+      if (elsewhere_.empty() || seconds_since(last_look) < kLookElsewhereSeconds) continue;
+      last_look = RunClock::now();
+      for (const PlannedRun* run : std::exchange(elsewhere_, {})) sort_in(run, read_run_state(directory_, *run));
+    }
+    return std::move(outcome_);
+  }
+
+ private:
+  void sort_in(const PlannedRun* run, const RunState& state) {
+    if (state.stage == RunStage::kFinished)
+      watch_.count_finished(*run);
+    else
+      (state.running ? elsewhere_ : waiting_).push_back(run);
+  }
+
+  std::size_t running() const {
+    std::size_t runs = 0;
+    for (const RunJob& job : jobs_) runs += job.runs.size();
+    return runs;
+  }
+
+  // A folder of something else is left to the job, which says what is wrong with it.
+  bool is_trained(const PlannedRun& run) const {
+    try {
+      return read_run_state(directory_, run).trained;
+    } catch (const UserError&) {
+      return false;
+    }
+  }
+
+  void start_next() {
+    const PlannedRun& run = *waiting_.front();
+    waiting_.pop_front();
+    const auto trains_now = [&](const PlannedRun& any) { return !any.range || !is_trained(any); };
+    RunJob job{.runs = {&run}, .trains = trains_now(run)};
+    while (std::ranges::count(jobs_, job.slot, &RunJob::slot) > 0) ++job.slot;
+    const int most = job.trains && !apart_.contains(&run) ? machine_.seeds_per_job : 1;
+    const auto joins = [&](const PlannedRun* other) {
+      return other->task == run.task && other->backbone == run.backbone && !apart_.contains(other) &&
+             trains_now(*other);
+    };
+    while (static_cast<int>(job.runs.size()) < most) {
+      const auto other = std::ranges::find_if(waiting_, joins);
+      if (other == waiting_.end()) break;
+      job.runs.push_back(*other);
+      waiting_.erase(other);
+    }
+    std::error_code ignored;
+    for (const PlannedRun* own : job.runs) fs::remove(failure_file(directory_, *own), ignored);
+    launcher_.start(job);
+    for (const PlannedRun* own : job.runs) watch_.started(*own);
+    jobs_.push_back(std::move(job));
+  }
+
+  void end_job(const EndedJob& ended) {
+    const auto found = std::ranges::find(jobs_, ended.slot, &RunJob::slot);
+    const RunJob job = std::move(*found);
+    jobs_.erase(found);
+    for (std::size_t i = 0; i < job.runs.size(); ++i) {
+      const EndedRun run = end_run(*job.runs[i], job, ended.how, ended.reasons[i]);
+      watch_.ended(run);
+      if (run.end == RunEnd::kFailed) outcome_.failed.push_back(run);
+      if (run.end == RunEnd::kBusy) elsewhere_.push_back(run.run);
+      if (run.end == RunEnd::kTrained || run.end == RunEnd::kApart) waiting_.push_front(run.run);
+    }
+  }
+
+  EndedRun end_run(const PlannedRun& run, const RunJob& job, EndedJob::How how, const std::string& reason) {
+    EndedRun ended{&run, RunEnd::kFailed, "", seconds_since(job.begin)};
+    const bool several = job.runs.size() > 1;
+    // Of several runs some have ended well where others have failed.
+    if (how == EndedJob::How::kDone || (several && is_trained(run))) {
+      try {
+        const RunState state = read_run_state(directory_, run);
+        if (state.stage == RunStage::kFinished) ended.end = RunEnd::kFinished;
+        if (state.stage == RunStage::kUnfinished && state.trained && job.trains) ended.end = RunEnd::kTrained;
+        if (state.running) ended.end = RunEnd::kBusy;  // another program has taken it up meanwhile
+      } catch (const UserError& error) {
+        ended.reason = error.what();
+      }
+    } else if (outcome_.stopped && how == EndedJob::How::kStopped) {
+      ended.end = RunEnd::kStopped;
+    } else if (how == EndedJob::How::kRefused && several) {
+      ended.end = RunEnd::kApart;
+      apart_.insert(&run);
+    } else if (how == EndedJob::How::kRefused &&
+               (reason.find("is in use by") != std::string::npos || in_use(run.folder))) {
+      ended.end = RunEnd::kBusy;
+    }
+    if (ended.end != RunEnd::kFailed) return ended;
+    if (ended.reason.empty()) ended.reason = reason;
+    if (ended.reason.empty())
+      ended.reason = job.trains ? "ended without its final evaluation" : "ended without the evaluations of its range";
+    record_failure(ended);
+    return ended;
+  }
+
+  void record_failure(const EndedRun& ended) const {
+    const fs::path file = failure_file(directory_, *ended.run);
+    std::error_code error;
+    fs::create_directories(file.parent_path(), error);
+    if (error) throw_error("folder '" + file.parent_path().string() + "' cannot be created", error.value());
+    replace_file(file, [&](std::ostream& stream) { stream << ended.reason << "\n"; });
+  }
+
+  const fs::path& directory_;
+  const Machine& machine_;
+  JobLauncher& launcher_;
+  RunWatch& watch_;
+  std::deque<const PlannedRun*> waiting_, elsewhere_;  // elsewhere: another program trains there
+  std::vector<RunJob> jobs_;
+  std::set<const PlannedRun*> apart_;
+  RunsOutcome outcome_;
+};
+
+}  // namespace
+
+RunsOutcome run_all(const fs::path& directory, const std::vector<const PlannedRun*>& runs, const EarlierRuns& earlier,
+                    const Machine& machine, JobLauncher& launcher, RunWatch& watch) {
+  return Running(directory, machine, launcher, watch).all(runs, earlier);
+}
+
+}  // namespace engram

@@ -1,0 +1,107 @@
+// run_all(): the runs of a comparison as jobs, several at once, whatever does a job (JobLauncher), and what became of
+// each run, by its files. It goes on where an earlier call was stopped.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <deque>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "experiments/plan/experiment.h"
+#include "experiments/results/earlier_runs.h"
+
+namespace engram {
+
+// What the runs of a comparison compute on.
+struct Machine {
+  int jobs = 1;           // programs at once
+  int seeds_per_job = 1;  // of a task and a backbone that a program trains at once, at most
+  int gpus = 0;           // 0: on the CPU; else job slot i sees GPU i % gpus alone
+  int threads = 1;        // of the CPU for each run whose settings name no number, at most
+
+  int runs_at_once() const { return jobs * seeds_per_job; }  // at most
+};
+
+// What one program does.
+struct RunJob {
+  std::vector<const PlannedRun*> runs;  // seeds of one task and backbone
+  bool trains = true;                   // else it evaluates what is trained, one run
+  int slot = 0;                         // below Machine::jobs, of no other job as long as it lasts
+  std::chrono::steady_clock::time_point begin = std::chrono::steady_clock::now();
+};
+
+// A job that has ended.
+struct EndedJob {
+  enum class How {
+    kDone,
+    kStopped,  // by a signal
+    kRefused,  // something of what it was asked for is wrong, or in use
+    kFailed
+  };
+  int slot;
+  How how;
+  std::vector<std::string> reasons;  // run by run why it has failed, one line; empty where the program does not say it
+};
+
+// Does jobs: as processes of their own (apps/compare/process_launcher.h), or not at all in a test.
+class JobLauncher {
+ public:
+  virtual ~JobLauncher() = default;
+  // At most Machine::jobs at once. The job's runs outlive it.
+  virtual void start(const RunJob& job) = 0;
+  // Returns when a job has ended, or after some moments. True from when on the jobs have been asked to save what there
+  // is, and to end.
+  virtual bool wait() = 0;
+  // Those that have ended since the last call, without waiting.
+  virtual std::vector<EndedJob> take_ended() = 0;
+};
+
+enum class RunEnd {
+  kFinished,  // with its final evaluation, and those of the range
+  kTrained,   // with its final evaluation; those of the range are still to be made, by another job
+  kStopped,   // saved and left because it was asked to
+  kBusy,      // another program trains in its folder
+  kApart,     // its job of several seeds was refused because of one of them: each is to be started by itself
+  kFailed
+};
+
+// What became of a run of a job.
+struct EndedRun {
+  const PlannedRun* run;
+  RunEnd end;
+  std::string reason;  // of a failure, one line
+  double seconds;
+};
+
+// Is told how the runs come along.
+class RunWatch {
+ public:
+  virtual ~RunWatch() = default;
+  // Was finished before, or by another program.
+  virtual void count_finished(const PlannedRun& run) = 0;
+  virtual void started(const PlannedRun& run) = 0;
+  virtual void ended(const EndedRun& ended) = 0;
+  // Other programs train these; they are looked at again and again. Once, and not of none.
+  virtual void waits_for(const std::deque<const PlannedRun*>& elsewhere) = 0;
+  // Nothing is started any more; so many runs are asked to end. Once.
+  virtual void stopping(std::size_t runs) = 0;
+  // After every wait.
+  virtual void report(const std::vector<RunJob>& jobs) = 0;
+};
+
+struct RunsOutcome {
+  bool stopped = false;
+  std::vector<EndedRun> failed;
+};
+
+// Starts all runs that are not finished, in their order, as many jobs at once as the machine has: with a run those of
+// its other seeds that are to be trained, seeds_per_job together, or its evaluations if it is trained. What fails goes
+// into the run's failure file, in place of what an earlier attempt left there, and stops no other run. Returns when all
+// have ended, or all that had begun when the launcher was told to stop. `directory`: of the experiment; `runs` outlive
+// the call. Throws what the launcher throws, UserError for a folder with a run of other settings, and FileError.
+RunsOutcome run_all(const std::filesystem::path& directory, const std::vector<const PlannedRun*>& runs,
+                    const EarlierRuns& earlier, const Machine& machine, JobLauncher& launcher, RunWatch& watch);
+
+}  // namespace engram

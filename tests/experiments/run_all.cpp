@@ -1,0 +1,250 @@
+#include "experiments/run/run_all.h"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstddef>
+#include <deque>
+#include <filesystem>
+#include <set>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "base/words.h"
+#include "tests/experiments/handmade_comparison.h"
+
+using namespace engram;
+
+namespace {
+
+using Names = std::vector<std::string>;
+
+std::vector<const PlannedRun*> all_of(const Comparison& comparison) {
+  std::vector<const PlannedRun*> all;
+  for (const PlannedRun& run : comparison.plan) all.push_back(&run);
+  return all;
+}
+
+Names names_of(const Comparison& comparison) {
+  Names names;
+  for (const PlannedRun& run : comparison.plan) names.push_back(run.name());
+  return names;
+}
+
+// Programs that take no time: one job ends at each look, the one that has begun first, and its runs are finished, but
+// for what the test says of some.
+class FakeLauncher final : public JobLauncher {
+ public:
+  FakeLauncher(Comparison& comparison, int jobs) : comparison_(comparison), jobs_(jobs) {}
+
+  void start(const RunJob& job) override {
+    CHECK(job.slot < jobs_);
+    for (const RunJob& other : running_) CHECK(other.slot != job.slot);
+    running_.push_back(job);
+    most_at_once = std::max(most_at_once, running_.size());
+    Names names;
+    for (const PlannedRun* run : job.runs) names.push_back(run->name());
+    started.push_back(names);
+  }
+  bool wait() override { return ended_ >= stops_after; }
+  std::vector<EndedJob> take_ended() override {
+    if (running_.empty()) return {};
+    const RunJob job = running_.front();
+    running_.pop_front();
+    if (ended_++ >= stops_after) return {{job.slot, EndedJob::How::kStopped, Names(job.runs.size())}};
+    EndedJob::How how = EndedJob::How::kDone;
+    Names reasons;
+    for (const PlannedRun* run : job.runs) {
+      const bool fails = failing.contains(run->name());
+      reasons.push_back(fails ? "no memory" : "");
+      if (fails) how = EndedJob::How::kFailed;
+      if (job.runs.size() > 1 && refused.contains(run->name())) how = EndedJob::How::kRefused;
+    }
+    for (const PlannedRun* run : job.runs)
+      if (how != EndedJob::How::kRefused && !failing.contains(run->name()))
+        comparison_.write(run->name(), final_row(1));
+    return {{job.slot, how, reasons}};
+  }
+
+  std::set<std::string> failing, refused;  // refused: beside others
+  std::size_t stops_after = 1000;          // jobs that have ended
+  std::vector<Names> started;              // job by job
+  std::size_t most_at_once = 0;
+
+ private:
+  Comparison& comparison_;
+  int jobs_;
+  std::deque<RunJob> running_;
+  std::size_t ended_ = 0;
+};
+
+struct SeenRuns final : RunWatch {
+  void count_finished(const PlannedRun& run) override { finished_before.push_back(run.name()); }
+  void started(const PlannedRun& run) override { begun.push_back(run.name()); }
+  void ended(const EndedRun& ended) override { ends[static_cast<int>(ended.end)].push_back(ended.run->name()); }
+  void waits_for(const std::deque<const PlannedRun*>& elsewhere) override { waited_for = elsewhere.size(); }
+  void stopping(std::size_t runs) override { asked_to_end.push_back(runs); }
+  void report(const std::vector<RunJob>& jobs) override { reported = std::max(reported, jobs.size()); }
+
+  const Names& of(RunEnd end) const { return ends[static_cast<int>(end)]; }
+
+  Names finished_before, begun, ends[6];
+  std::size_t waited_for = 0, reported = 0;
+  std::vector<std::size_t> asked_to_end;
+};
+
+RunsOutcome run(const Comparison& comparison, const Machine& machine, FakeLauncher& launcher, SeenRuns& seen) {
+  return run_all(comparison.path(), all_of(comparison), {}, machine, launcher, seen);
+}
+
+Names joined(const std::vector<Names>& jobs) {
+  Names names;
+  for (const Names& job : jobs) names.insert(names.end(), job.begin(), job.end());
+  return names;
+}
+
+}  // namespace
+
+TEST_CASE("all runs are started once, in their order, and no more at once than there are jobs") {
+  for (const int jobs : {1, 3, 100}) {
+    Comparison comparison;
+    FakeLauncher launcher(comparison, jobs);
+    SeenRuns seen;
+    const RunsOutcome outcome = run(comparison, {.jobs = jobs}, launcher, seen);
+    CHECK_FALSE(outcome.stopped);
+    CHECK(outcome.failed.empty());
+    CHECK(comparison.plan.size() == 12);
+    CHECK(joined(launcher.started) == names_of(comparison));
+    CHECK(launcher.most_at_once == static_cast<std::size_t>(std::min(jobs, 12)));
+    CHECK(seen.begun == names_of(comparison));
+    CHECK(seen.of(RunEnd::kFinished) == names_of(comparison));
+    CHECK(seen.reported < launcher.most_at_once + 1);
+    // Nothing is left to do.
+    FakeLauncher again(comparison, jobs);
+    SeenRuns nothing;
+    run(comparison, {.jobs = jobs}, again, nothing);
+    CHECK(again.started.empty());
+    CHECK(nothing.finished_before == names_of(comparison));
+  }
+}
+
+TEST_CASE("a run that fails is told with its reason, stops no other, and is tried again by the next call") {
+  Comparison comparison;
+  const PlannedRun& bad = comparison.run("long/lstm/1");
+  FakeLauncher launcher(comparison, 2);
+  launcher.failing = {bad.name()};
+  SeenRuns seen;
+  const RunsOutcome outcome = run(comparison, {.jobs = 2}, launcher, seen);
+  REQUIRE(outcome.failed.size() == 1);
+  CHECK(outcome.failed[0].run == &bad);
+  CHECK(outcome.failed[0].reason == "no memory");
+  CHECK(read_text(failure_file(comparison.path(), bad)) == "no memory\n");
+  CHECK(seen.of(RunEnd::kFailed) == Names{bad.name()});
+  CHECK(seen.of(RunEnd::kFinished).size() == 11);
+
+  FakeLauncher again(comparison, 2);
+  SeenRuns seen_again;
+  CHECK(run(comparison, {.jobs = 2}, again, seen_again).failed.empty());
+  CHECK(joined(again.started) == Names{bad.name()});
+  CHECK_FALSE(std::filesystem::exists(failure_file(comparison.path(), bad)));
+}
+
+TEST_CASE("a program that ends well without having finished its run has failed") {
+  class Idle final : public JobLauncher {
+   public:
+    void start(const RunJob& job) override { slots_.push_back(job.slot); }
+    bool wait() override { return false; }
+    std::vector<EndedJob> take_ended() override {
+      std::vector<EndedJob> ended;
+      for (const int slot : std::exchange(slots_, {})) ended.push_back({slot, EndedJob::How::kDone, {""}});
+      return ended;
+    }
+
+   private:
+    std::vector<int> slots_;
+  };
+  Comparison comparison;
+  Idle idle;
+  SeenRuns seen;
+  const RunsOutcome outcome = run_all(comparison.path(), all_of(comparison), {}, {.jobs = 5}, idle, seen);
+  CHECK(outcome.failed.size() == 12);
+  CHECK(outcome.failed[0].reason == "ended without its final evaluation");
+}
+
+TEST_CASE("a run that another program trains is waited for, and counts as finished when that has finished it") {
+  class Refusing final : public JobLauncher {
+   public:
+    explicit Refusing(Comparison& comparison) : comparison_(comparison) {}
+    void start(const RunJob& job) override { running_.push_back(job); }
+    bool wait() override {
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));
+      return false;
+    }
+    std::vector<EndedJob> take_ended() override {
+      std::vector<EndedJob> ended;
+      for (const RunJob& job : std::exchange(running_, {})) {
+        ended.push_back({job.slot, EndedJob::How::kRefused, {"run directory 'x' is in use by process 1"}});
+        comparison_.write(job.runs[0]->name(), final_row(1));  // the other program
+      }
+      return ended;
+    }
+
+   private:
+    Comparison& comparison_;
+    std::vector<RunJob> running_;
+  };
+  Comparison comparison;
+  Refusing refusing(comparison);
+  SeenRuns seen;
+  const std::vector<const PlannedRun*> one = {&comparison.plan[0]};
+  CHECK(run_all(comparison.path(), one, {}, {}, refusing, seen).failed.empty());
+  CHECK(seen.of(RunEnd::kBusy) == Names{one[0]->name()});
+  CHECK(seen.finished_before == Names{one[0]->name()});
+  CHECK(seen.begun.size() == 1);
+  CHECK_FALSE(std::filesystem::exists(failure_file(comparison.path(), *one[0])));
+}
+
+TEST_CASE("a stopped comparison begins nothing more, and goes on without what is finished") {
+  Comparison comparison;
+  FakeLauncher launcher(comparison, 3);
+  launcher.stops_after = 4;
+  SeenRuns seen;
+  const RunsOutcome outcome = run(comparison, {.jobs = 3}, launcher, seen);
+  CHECK(outcome.stopped);
+  CHECK(outcome.failed.empty());
+  const Names finished = seen.of(RunEnd::kFinished);
+  CHECK(finished.size() == 4);
+  CHECK(launcher.started.size() == 7);
+  CHECK(seen.of(RunEnd::kStopped).size() == 3);
+  CHECK(seen.asked_to_end == std::vector<std::size_t>{3});
+
+  FakeLauncher again(comparison, 3);
+  SeenRuns seen_again;
+  CHECK_FALSE(run(comparison, {.jobs = 3}, again, seen_again).stopped);
+  Names left = names_of(comparison);
+  std::erase_if(left, [&](const std::string& name) { return std::ranges::count(finished, name) > 0; });
+  CHECK(joined(again.started) == left);
+  CHECK(seen_again.finished_before == finished);
+}
+
+TEST_CASE("seeds of a task and a backbone share a job, and one by one where that is refused") {
+  Comparison comparison;
+  FakeLauncher launcher(comparison, 2);
+  launcher.refused = {"short/gru/2"};
+  launcher.failing = {"long/gru/2"};
+  SeenRuns seen;
+  const RunsOutcome outcome = run(comparison, {.jobs = 2, .seeds_per_job = 2}, launcher, seen);
+  CHECK(launcher.started[0] == Names{"long/gru/1", "long/gru/2"});
+  CHECK(launcher.most_at_once == 2);
+  CHECK(seen.of(RunEnd::kApart) == Names{"short/gru/1", "short/gru/2"});
+  for (const std::string name : {"short/gru/1", "short/gru/2"})
+    CHECK(std::ranges::count(launcher.started, Names{name}) == 1);
+  CHECK(launcher.started.size() == 6 + 2);
+  // The other seed of its job is finished.
+  REQUIRE(outcome.failed.size() == 1);
+  CHECK(outcome.failed[0].run->name() == "long/gru/2");
+  CHECK(seen.of(RunEnd::kFinished).size() == 11);
+}
