@@ -59,12 +59,15 @@ Tensor DelayedRows::features_backward(const Tensor& d_features_N3X) const {
 }
 
 Tensor DelayedRows::write(const Tensor& write_MH) const {
+  if (delay_ == Delay::kStream) return where_written(write_MH);
   const Tensor memory_NH = zeros_like_rows(write_MH, memory_steps_);
   place(write_MH, Role::kWrite, memory_NH);
   return memory_NH;
 }
 
-Tensor DelayedRows::write_backward(const Tensor& d_write_NH) const { return taken(d_write_NH, Role::kWrite); }
+Tensor DelayedRows::write_backward(const Tensor& d_write_NH) const {
+  return delay_ == Delay::kStream ? where_written(d_write_NH) : taken(d_write_NH, Role::kWrite);
+}
 
 Tensor DelayedRows::answers(const Tensor& answers_NX) const {
   return delay_ == Delay::kStream ? answers_NX : taken(answers_NX, Role::kRead);
@@ -98,6 +101,12 @@ Tensor DelayedRows::taken(const Tensor& memory_N, Role role) const {
   const Tensor x_M = zeros_like_rows(memory_N, steps_);
   x_M.unflatten(0, {batch_, steps_}).narrow(1, 0, from.size(1)).copy_(from);
   return x_M;
+}
+
+Tensor DelayedRows::where_written(const Tensor& x_M) const {
+  const Tensor own = x_M.clone();
+  own.unflatten(0, {batch_, steps_}).narrow(1, 0, std::min(window_, steps_)).zero_();
+  return own;
 }
 
 Tensor DelayedRows::zeros_like_rows(const Tensor& x, std::int64_t steps) const {

@@ -10,9 +10,9 @@
 
 namespace engram {
 
-// The sequences of the fast weights, one for each of B sequences of T steps. kStream: T rows, each with the write of S
-// steps before. kChunk: for every S steps their S reads, then their S writes. Where a row has no read or no write it is
-// zero.
+// The sequences of the fast weights, one for each of B sequences of T steps. kStream: T rows, each with key and value of
+// S steps before, and a write strength of its own. kChunk: for every S steps their S reads, then their S writes. Where a
+// row has no read or no write it is zero.
 class DelayedRows {
  public:
   // window: S.
@@ -36,6 +36,8 @@ class DelayedRows {
   torch::Tensor slots(const torch::Tensor& memory_N, Role role) const;
   void place(const torch::Tensor& x_M, Role role, const torch::Tensor& memory_N) const;
   torch::Tensor taken(const torch::Tensor& memory_N, Role role) const;
+  // Of a stream: zero in the steps whose row has no write.
+  torch::Tensor where_written(const torch::Tensor& x_M) const;
   torch::Tensor zeros_like_rows(const torch::Tensor& x, std::int64_t steps) const;
 
   Delay delay_;

@@ -39,15 +39,16 @@ Tensor by_definition(const Problem& p, Delay delay) {
   for (std::int64_t b = 0; b < kBatch; ++b)
     for (std::int64_t h = 0; h < kHeads; ++h) {
       Tensor memory_KV = torch::zeros({kChannels, kChannels}, torch::kFloat64);
-      const auto remember = [&](std::int64_t t) {
+      // strength: the step whose write strength is taken; a stream's is that of the step at which it writes.
+      const auto remember = [&](std::int64_t t, std::int64_t strength) {
         const Tensor k = key[b][t][h], v = value[b][t][h];
-        memory_KV = memory_KV + write[b][t][h] * torch::outer(k, v - memory_KV.t().mv(k));
+        memory_KV = memory_KV + write[b][strength][h] * torch::outer(k, v - memory_KV.t().mv(k));
       };
       for (std::int64_t t = 0; t < p.lengths_B[b].item<std::int64_t>(); ++t) {
-        if (delay == Delay::kStream && t >= p.window) remember(t - p.window);
+        if (delay == Delay::kStream && t >= p.window) remember(t - p.window, t);
         answers[b][t][h] = memory_KV.t().mv(query[b][t][h]) / std::sqrt(static_cast<double>(kChannels));
         if (delay == Delay::kChunk && t % p.window == p.window - 1)
-          for (std::int64_t s = t + 1 - p.window; s <= t; ++s) remember(s);
+          for (std::int64_t s = t + 1 - p.window; s <= t; ++s) remember(s, s);
       }
     }
   return answers.flatten(0, 1).flatten(1);
