@@ -55,11 +55,11 @@ void choose_actions_on_gpu(const ActingRows&, const Tensor&, ActionChoice, Rng*,
   not_built("actions");
 }
 
-Support fused_sac_loss_supports(torch::Device, torch::ScalarType, std::int64_t) { return no_support(); }
+Support supports_fused_sac_loss(torch::Device, torch::ScalarType, std::int64_t) { return no_support(); }
 SacLoss fused_sac_loss(const SacHeads&, const EpisodeBatch&, const Tensor&, double, std::int64_t) {
   not_built("a loss");
 }
-Support fused_lists_supports(const Tensor&) { return no_support(); }
+Support supports_fused_lists(const Tensor&) { return no_support(); }
 Tensor fused_list_norms(const std::vector<Tensor>&) { not_built("norms"); }
 WatchedUpdate fused_watch_update(const Tensor&, const Tensor&, const Tensor&) { not_built("a watch"); }
 void fused_move_towards(const std::vector<Tensor>&, const std::vector<Tensor>&, double) { not_built("targets"); }

@@ -13,7 +13,7 @@
 #include "memory/ops/slstm_cuda.h"
 #include "memory/ops/vector_decay_cuda.h"
 
-namespace engram::fused {
+namespace engram::cuda {
 
 using torch::Tensor;
 
@@ -25,17 +25,11 @@ std::unique_ptr<Branch> attention_branch(const AttentionWeights&, std::int64_t, 
 std::unique_ptr<Branch> fast_weights_branch(const FastWeightsWeights&, const FastWeightsSettings&, const FreshRows&) {
   not_built("a mixer of fast weights");
 }
-Support delayed_step_support(std::int64_t, std::int64_t, torch::ScalarType, torch::Device) { return no_support(); }
+Support supports_delayed_step(std::int64_t, std::int64_t, torch::ScalarType, torch::Device) { return no_support(); }
 std::unique_ptr<ForwardBranch> delayed_step_branch(const FastWeightsWeights&, const FastWeightsSettings&,
                                                    const DelayedStepState&) {
   not_built("a step of a mixer");
 }
-
-}  // namespace engram::fused
-
-namespace engram::cuda {
-
-using torch::Tensor;
 
 Support supports_chunked_fast_weights(torch::Device, torch::ScalarType) { return no_support(); }
 Tensor chunked_fast_weights(const ChunkedFastWeights&) { not_built("fast weights"); }
@@ -52,21 +46,15 @@ Tensor attention_step(const Tensor&, const Tensor&, const Tensor&, const Tensor&
   not_built("a step of attention");
 }
 
-}  // namespace engram::cuda
-
-namespace engram {
-
-using torch::Tensor;
-
-Support supports_hadamard_memory_on_gpu(const HadamardMemoryVectors&, const Tensor&) { return no_support(); }
-HadamardMemoryResult hadamard_memory_on_gpu(const HadamardMemoryVectors&, const Tensor&, const Tensor&, double) {
+Support supports_hadamard_memory(const HadamardMemoryVectors&, const Tensor&) { return no_support(); }
+HadamardMemoryResult hadamard_memory(const HadamardMemoryVectors&, const Tensor&, const Tensor&, double) {
   not_built("Hadamard memory");
 }
-Support supports_linear_recurrence_on_gpu(const Tensor&, const Tensor&, const Tensor&) { return no_support(); }
-Tensor linear_recurrence_on_gpu(const Tensor&, const Tensor&, const Tensor&) { not_built("the linear recurrence"); }
-Support supports_slstm_on_gpu(const Tensor&, const Tensor&) { return no_support(); }
-Tensor slstm_on_gpu(const Tensor&, const Tensor&, const Tensor&) { not_built("sLSTM"); }
-Support supports_vector_decay_on_gpu(const VectorDecayInput&) { return no_support(); }
-Tensor vector_decay_on_gpu(const VectorDecayInput&, const Tensor&) { not_built("a decay for each channel"); }
+Support supports_linear_recurrence(const Tensor&, const Tensor&, const Tensor&) { return no_support(); }
+Tensor linear_recurrence(const Tensor&, const Tensor&, const Tensor&) { not_built("the linear recurrence"); }
+Support supports_slstm(const Tensor&, const Tensor&) { return no_support(); }
+Tensor slstm(const Tensor&, const Tensor&, const Tensor&) { not_built("sLSTM"); }
+Support supports_vector_decay(const VectorDecayInput&) { return no_support(); }
+Tensor vector_decay(const VectorDecayInput&, const Tensor&) { not_built("a decay for each channel"); }
 
-}  // namespace engram
+}  // namespace engram::cuda

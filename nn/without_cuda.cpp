@@ -32,22 +32,22 @@ OwnStream::~OwnStream() = default;
 
 }  // namespace engram
 
-namespace engram::fused {
+namespace engram::cuda {
 
 using torch::Tensor;
 
-Support device_support(torch::ScalarType, torch::Device) { return no_support(); }
+Support supports_device(torch::ScalarType, torch::Device) { return no_support(); }
 
-Support encoder_support(const EncoderSizes&, torch::ScalarType, torch::Device) { return no_support(); }
+Support supports_encoder(const EncoderSizes&, torch::ScalarType, torch::Device) { return no_support(); }
 Tensor encode_image(const Tensor&, torch::ScalarType, const std::vector<std::int64_t>&,
                     const std::vector<LayerWeights>&, const LayerWeights&) {
   not_built("an encoder");
 }
 Tensor encode_vector(const Tensor&, torch::ScalarType, const LayerWeights&) { not_built("an encoder"); }
 
-Support heads_support(const HeadSizes&, torch::ScalarType, torch::Device) { return no_support(); }
-Support one_kernel_heads_sizes(const HeadSizes&, torch::ScalarType) { return no_support(); }
-Support one_kernel_heads_support(const HeadSizes&, torch::ScalarType, torch::Device) { return no_support(); }
+Support supports_heads(const HeadSizes&, torch::ScalarType, torch::Device) { return no_support(); }
+Support supports_one_kernel_heads_sizes(const HeadSizes&, torch::ScalarType) { return no_support(); }
+Support supports_one_kernel_heads(const HeadSizes&, torch::ScalarType, torch::Device) { return no_support(); }
 HeadOutputs heads(const Tensor&, const std::vector<HeadWeights>&, const std::vector<HeadWeights>&) {
   not_built("heads");
 }
@@ -59,8 +59,10 @@ bool takes_norm(const Tensor&, const Norm&) { return false; }
 Tensor normed(const Tensor&, const Norm&) { not_built("a norm"); }
 Tensor l2_normed(const Tensor&, double) { not_built("a norm"); }
 
-Support one_kernel_swiglu_sizes(std::int64_t, std::int64_t, torch::ScalarType) { return no_support(); }
-Support one_kernel_swiglu_support(std::int64_t, std::int64_t, torch::ScalarType, torch::Device) { return no_support(); }
+Support supports_one_kernel_swiglu_sizes(std::int64_t, std::int64_t, torch::ScalarType) { return no_support(); }
+Support supports_one_kernel_swiglu(std::int64_t, std::int64_t, torch::ScalarType, torch::Device) {
+  return no_support();
+}
 std::unique_ptr<Branch> swiglu_branch(const SwiGluWeights&, torch::ScalarType) { not_built("SwiGLU"); }
 std::unique_ptr<Branch> gelu_mlp_branch(const GeluMlpWeights&) { not_built("an MLP"); }
 std::unique_ptr<Branch> autograd_branch(std::vector<Tensor>, std::vector<std::int64_t>,
@@ -77,7 +79,7 @@ Tensor forward_residual_blocks(const Tensor&, torch::ScalarType, const DropoutKe
 
 Tensor dropout(const Tensor&, const Tensor&, const DropoutKey&) { not_built("dropout"); }
 
-}  // namespace engram::fused
+}  // namespace engram::cuda
 
 namespace engram {
 

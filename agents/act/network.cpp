@@ -113,16 +113,16 @@ HeadGroup::Outputs AgentNetwork::heads(const torch::Tensor& features) {
 std::vector<Road> AgentNetwork::roads(torch::Device device) const {
   const torch::ScalarType dtype = compute_dtype_;
   const HeadGroup heads = all_heads();
-  const Support heads_in_one = heads.one_kernel(dtype, device);
-  Road backbone = road_of("backbone", backbone_->learning_kernels(dtype, device),
-                          backbone_->fastest_kernels(dtype, device), use_kernels_, device, dtype);
-  if (use_kernels_ && !backbone.fast && backbone_->block_kernels(dtype, device))
+  const Support heads_in_one = heads.supports_one_kernel(dtype, device);
+  Road backbone = road_of("backbone", backbone_->supports_learning(dtype, device),
+                          backbone_->supports_fastest_learning(dtype, device), use_kernels_, device, dtype);
+  if (use_kernels_ && !backbone.fast && backbone_->supports_blocks(dtype, device))
     backbone.road = kFusedBlocks + (" in " + type_name(dtype));
   return {backbone,
-          road_of("heads", heads.kernels(dtype, device),
+          road_of("heads", heads.supports_kernels(dtype, device),
                   heads_in_one ? heads_in_one : Support::no("a product a layer: " + heads_in_one.reason()),
                   use_kernels_, device, dtype),
-          road_of("encoder", encoder_->kernels(dtype, device), Support(), use_kernels_, device, dtype)};
+          road_of("encoder", encoder_->supports_kernels(dtype, device), Support(), use_kernels_, device, dtype)};
 }
 
 void AgentNetwork::update_targets(double tau) {

@@ -22,7 +22,7 @@
 
 namespace engram {
 
-// The road of a backbone with SequenceModel::block_kernels().
+// The road of a backbone with SequenceModel::supports_blocks().
 inline constexpr const char* kFusedBlocks = "fused blocks, mixers by LibTorch";
 
 class AgentNetwork : public torch::nn::Module {

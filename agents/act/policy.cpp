@@ -48,7 +48,7 @@ void Policy::visit_state(StateArchive& archive, std::int64_t max_position) {
 }
 
 std::string in_a_graph(const AgentNetwork& network, torch::ScalarType dtype, torch::Device device) {
-  const bool kernels = network.uses_kernels() && network.backbone().step_kernels(dtype, device);
+  const bool kernels = network.uses_kernels() && network.backbone().supports_step(dtype, device);
   return std::string("the network's operations in a CUDA graph") + (kernels ? ", the backbone's by kernels" : "");
 }
 

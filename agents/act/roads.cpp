@@ -28,7 +28,7 @@ Road acting_road(const Config& config, const AgentNetwork& network, torch::Devic
     return {"acting", network.uses_kernels() ? "LibTorch and own loops in float32" : "LibTorch in float32",
             kernel.reason()};
   std::string reason = kernel.reason();
-  if (const Support step = network.backbone().step_kernels(dtype, device); network.uses_kernels() && !step)
+  if (const Support step = network.backbone().supports_step(dtype, device); network.uses_kernels() && !step)
     reason += "; in a graph " + step.reason();
   return {"acting", in_a_graph(network, dtype, device) + ", in " + type, reason};
 }

@@ -17,7 +17,6 @@ namespace {
 
 constexpr std::size_t kFallbackColumns = 80;
 constexpr std::size_t kLeastCells = 10, kMostCells = 20;
-constexpr const char* kEraseBelow = "\033[J";  // from the cursor to the end of the screen
 
 std::string_view environment(const char* name) {
   const char* const value = std::getenv(name);

@@ -11,6 +11,8 @@
 
 namespace engram {
 
+inline constexpr const char* kEraseBelow = "\033[J";  // from the cursor to the end of the screen
+
 // Columns of the terminal that an open file descriptor writes to, as it is now; where it does not say, what the
 // environment's COLUMNS does, else 80. Nothing where it is no terminal.
 std::optional<std::size_t> terminal_columns(int descriptor);

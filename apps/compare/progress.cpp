@@ -16,7 +16,7 @@ namespace engram {
 namespace {
 
 constexpr double kLookSeconds = 2;
-constexpr double kPlainLineSeconds = 30;
+constexpr double kProgressLineSeconds = 30;
 
 MetricsSummary metrics_of(const PlannedRun& run) {
   try {
@@ -158,7 +158,7 @@ void CompareProgress::report(const std::vector<RunJob>& jobs) {
       if (!progress.trained) progress.seconds = seconds(job.begin);
     }
   }
-  if (!line_.live() && seconds(last_line_) < kPlainLineSeconds) return;
+  if (!line_.live() && seconds(last_line_) < kProgressLineSeconds) return;
   last_line_ = now;
   line_.show(line());
 }

@@ -30,10 +30,10 @@ struct ReportOptions {
   }
 };
 
-const CommandSyntax kSyntax = {.command = "compare report",
-                               .positional = {"DIR"},
-                               .repeats = true,
-                               .values = {{"DIR", {"FILE"}}, {"output", {"FILE"}}}};  // or SCORES
+const CommandSyntax kReportSyntax = {.command = "compare report",
+                                     .positional = {"DIR"},
+                                     .repeats = true,
+                                     .values = {{"DIR", {"FILE"}}, {"output", {"FILE"}}}};  // or SCORES
 
 void print_compare_report_help(const OptionList& own) {
   std::cout << help_head(
@@ -70,13 +70,13 @@ std::string stages_text(const Results& results) {
 }  // namespace
 
 void describe_compare_report(const CommandVisitor& visit) {
-  describe_options<ReportOptions>("compare report", kSyntax, visit);
+  describe_options<ReportOptions>("compare report", kReportSyntax, visit);
 }
 
 int run_compare_report(const std::vector<std::string>& arguments) {
   ReportOptions options;
   OptionList own = own_options(options);
-  const CommandLine line = parse_command_line(arguments, own, kSyntax);
+  const CommandLine line = parse_command_line(arguments, own, kReportSyntax);
   if (line.help) {
     print_compare_report_help(own);
     return 0;

@@ -56,12 +56,12 @@ std::string backbones() {
   std::string text = table({"backbone", "learning", "why not by kernels"});
   for (const std::string& name : backbone_names()) {
     const auto backbone = make_backbone(BackboneConfig(name), kSteps);
-    const Support kernels = backbone->learning_kernels(kDtype, kGpu);
-    const char* const without = backbone->block_kernels(kDtype, kGpu) ? kFusedBlocks : "LibTorch";
+    const Support kernels = backbone->supports_learning(kDtype, kGpu);
+    const char* const without = backbone->supports_blocks(kDtype, kGpu) ? kFusedBlocks : "LibTorch";
     text += row({name, kernels ? "fused kernels" : without, kernels.reason()});
   }
   const auto block = [](std::int64_t width, std::int64_t heads) {
-    return fused::block_support(width, heads, kDtype, kGpu);
+    return cuda::supports_block(width, heads, kDtype, kGpu);
   };
   return text + "\n" +
          paragraph("The kernels take `memory.width` up to " + largest([&](std::int64_t n) { return block(n, n); }) +
@@ -73,7 +73,7 @@ std::string swiglu() {
   std::string text = table({"memory.width", "memory.mlp_width", "SwiGLU", "why not in one kernel"});
   for (const auto& [width, inner] : {std::pair(100, 512), {128, 512}, {129, 512}, {100, 192}, {100, 500}})
     text += road_row({std::to_string(width), std::to_string(inner)}, Support(), "products",
-                     fused::one_kernel_swiglu_sizes(width, inner, kDtype), "one kernel");
+                     cuda::supports_one_kernel_swiglu_sizes(width, inner, kDtype), "one kernel");
   return text;
 }
 
@@ -83,7 +83,7 @@ std::string acting() {
                      "recording.";
   std::string by_kernels;
   for (const std::string& name : backbone_names())
-    if (make_backbone(BackboneConfig(name), kSteps)->step_kernels(kDtype, kGpu))
+    if (make_backbone(BackboneConfig(name), kSteps)->supports_step(kDtype, kGpu))
       by_kernels += (by_kernels.empty() ? "" : ", ") + name;
   if (!by_kernels.empty())
     text += " There all of the backbone's step is kernels for " + by_kernels +
@@ -106,17 +106,17 @@ std::string heads() {
                              {512, kWidth, kActions},
                              {520, kWidth, kActions},
                              {100, kWidth, kActions}}) {
-    const fused::HeadSizes heads{sizes.width, sizes.hidden, sizes.actions, 3, 2};  // actor and critics, two targets
+    const cuda::HeadSizes heads{sizes.width, sizes.hidden, sizes.actions, 3, 2};  // actor and critics, two targets
     text += road_row({std::to_string(sizes.hidden), std::to_string(sizes.width), std::to_string(sizes.actions)},
-                     fused::heads_support(heads, kDtype, kGpu), "fused products",
-                     fused::one_kernel_heads_sizes(heads, kDtype), "one kernel");
+                     cuda::supports_heads(heads, kDtype, kGpu), "fused products",
+                     cuda::supports_one_kernel_heads_sizes(heads, kDtype), "one kernel");
   }
   return text;
 }
 
 std::string encoder() {
   const auto image = [](std::int64_t side) {
-    return ObservationEncoder::kernels_for(single_part({3, side, side}), kDtype, kGpu);
+    return ObservationEncoder::supports_kernels_for(single_part({3, side, side}), kDtype, kGpu);
   };
   // The smallest image is 3 x 3.
   const std::string side = largest([&](std::int64_t n) { return n < 3 ? image(3) : image(n); });
@@ -127,7 +127,7 @@ std::string encoder() {
 
 std::string loss() {
   return paragraph("SAC's losses and their gradients are one kernel for up to " +
-                   largest([](std::int64_t n) { return fused_sac_loss_supports(kGpu, torch::kFloat32, n); }) +
+                   largest([](std::int64_t n) { return supports_fused_sac_loss(kGpu, torch::kFloat32, n); }) +
                    " actions, DQN's are LibTorch's operations; both in float32 whatever the precision of the network.");
 }
 

@@ -31,7 +31,7 @@ struct InspectOptions {
   void list_options(OptionList& list) { list.add("json", json, "one JSON object instead of text"); }
 };
 
-const CommandSyntax kSyntax = {.command = "inspect", .positional = {"DIR|FILE"}};
+const CommandSyntax kInspectSyntax = {.command = "inspect", .positional = {"DIR|FILE"}};
 
 void print_inspect_help(const OptionList& own) {
   std::cout << help_head(
@@ -227,12 +227,14 @@ void print_file(const FileFacts& facts) {
   print_tensors(facts.contents);
 }
 
-void describe_inspect(const CommandVisitor& visit) { describe_options<InspectOptions>("inspect", kSyntax, visit); }
+void describe_inspect(const CommandVisitor& visit) {
+  describe_options<InspectOptions>("inspect", kInspectSyntax, visit);
+}
 
 int run_inspect(const std::vector<std::string>& arguments) {
   InspectOptions options;
   OptionList own = own_options(options);
-  const CommandLine line = parse_command_line(arguments, own, kSyntax);
+  const CommandLine line = parse_command_line(arguments, own, kInspectSyntax);
   if (line.help) {
     print_inspect_help(own);
     return 0;

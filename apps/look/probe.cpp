@@ -56,13 +56,13 @@ struct ProbeCommand {
   }
 };
 
-const CommandSyntax kSyntax = {.command = "probe",
-                               .values = {{"run", {"DIR"}}, {"text", {"FILE"}}, {"device", kDeviceValues}}};
+const CommandSyntax kProbeSyntax = {.command = "probe",
+                                    .values = {{"run", {"DIR"}}, {"text", {"FILE"}}, {"device", kDeviceValues}}};
 
 // The options given, over the defaults of the preset among them.
 CommandLine parse(const std::vector<std::string>& arguments, ProbeCommand& command) {
   OptionList list = own_options(command);
-  return parse_command_line(arguments, list, kSyntax);
+  return parse_command_line(arguments, list, kProbeSyntax);
 }
 
 void print_probe_help(ProbeCommand& command) {
@@ -168,7 +168,7 @@ int compute_in_processes(const ProbeCommand& command, const Threads& threads) {
 void describe_probe(const CommandVisitor& visit) {
   ProbeCommand command(ProbePreset::kFull);
   OptionList list = own_options(command);
-  visit("probe", list, kSyntax);
+  visit("probe", list, kProbeSyntax);
 }
 
 int run_probe(const std::vector<std::string>& arguments) {

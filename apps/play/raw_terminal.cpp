@@ -19,7 +19,6 @@ constexpr const char* kSecondScreen = "\033[?1049h\033[?25l";  // xterm's, and n
 constexpr const char* kFirstScreen = "\033[0m\033[?25h\033[?1049l";
 constexpr const char* kHome = "\033[H";
 constexpr const char* kEraseLine = "\033[K";  // from the cursor on
-constexpr const char* kEraseBelow = "\033[J";
 
 // Without an error: a terminal that is gone is noticed where it is read.
 void write_out(const std::string& text) { write_to_output(text.data(), text.size()); }

@@ -69,7 +69,7 @@ void check_architecture(int device) {
   throw std::runtime_error(no_code_message(properties.name, major, minor, built_architectures()));
 }
 
-Support hopper_support() {
+Support supports_hopper() {
   const int major = cuda_device_attribute(cudaDevAttrComputeCapabilityMajor);
   const int minor = cuda_device_attribute(cudaDevAttrComputeCapabilityMinor);
   if (major == 9 && minor == 0) return {};

@@ -23,6 +23,6 @@ std::string no_code_message(const std::string& gpu_name, int major, int minor, c
 void check_architecture(int device);
 
 // Whether the current device is of compute capability 9.0, which kernels with wgmma are written for.
-Support hopper_support();
+Support supports_hopper();
 
 }  // namespace engram

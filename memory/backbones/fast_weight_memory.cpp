@@ -93,14 +93,14 @@ FastWeightInput FastWeightMemory::input(const Tensor& x, Tensor query, Tensor ke
   return in;
 }
 
-Support FastWeightMemory::kernels(const FastWeightsOptions& options) {
+Support FastWeightMemory::supports_learning(const FastWeightsOptions& options) {
   const std::int64_t key_width = options.key_width();
-  return fast_weight_kernels(rule_of(options), options.decay == Decay::kVector ? key_width : 1, key_width,
-                             options.width / options.heads);
+  return supports_fast_weights(rule_of(options), options.decay == Decay::kVector ? key_width : 1, key_width,
+                               options.width / options.heads);
 }
 
-Support FastWeightMemory::mixer_kernels(const FastWeightsOptions& options) {
-  if (const Support memory = kernels(options); !memory)
+Support FastWeightMemory::supports_mixer(const FastWeightsOptions& options) {
+  if (const Support memory = supports_learning(options); !memory)
     return Support::no("its fast weights have no kernels: " + memory.reason());
   if (options.decay == Decay::kVector) return Support::no("only its fast weights have kernels");
   return {};
@@ -132,8 +132,8 @@ FastWeightState FastWeightMemory::state_of(std::span<const Tensor> state) const 
   return memory;
 }
 
-fused::FastWeightsWeights FastWeightMemory::fused_weights() const {
-  fused::FastWeightsWeights weights{};
+cuda::FastWeightsWeights FastWeightMemory::fused_weights() const {
+  cuda::FastWeightsWeights weights{};
   if (beta_) weights.write_HD = beta_->weight;
   weights.write_bias_H = write_bias_H_;
   weights.directions_FC = features_->directions_FC();

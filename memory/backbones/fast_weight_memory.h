@@ -37,20 +37,19 @@ class FastWeightMemory {
   // Appends the new state to `final_state`; the output's shape is [B, T, H, V]. forgets: as Span's (layer.h); the
   // state is zero, and may be appended as it is.
   torch::Tensor forward(const FastWeightInput& input, std::span<const torch::Tensor> state,
-                        const torch::Tensor& lengths_B, std::vector<torch::Tensor>& final_state,
-                        bool forgets) const;
+                        const torch::Tensor& lengths_B, std::vector<torch::Tensor>& final_state, bool forgets) const;
   // Writes the new state into the tensors of `state`; the output's shape is [B, H, V]. Without gradients.
   torch::Tensor step(const FastWeightInput& input, std::span<const torch::Tensor> state) const;
 
   // Whether there are kernels for learning with these fast weights.
-  static Support kernels(const FastWeightsOptions& options);
+  static Support supports_learning(const FastWeightsOptions& options);
   // And for all of a mixer with them (memory/fused/fast_weights.h).
-  static Support mixer_kernels(const FastWeightsOptions& options);
+  static Support supports_mixer(const FastWeightsOptions& options);
 
   // Whether a step's write strength says what the memory answered before; those of sums do not.
   bool writes_by_delta_rule() const { return rule_.delta; }
   // The memory's own, as a mixer's branch takes them; all others are undefined.
-  fused::FastWeightsWeights fused_weights() const;
+  cuda::FastWeightsWeights fused_weights() const;
 
  private:
   FastWeightState state_of(std::span<const torch::Tensor> state) const;

@@ -75,10 +75,10 @@ class FastWeightsMixer : public torch::nn::Module, public AttentionMaps {
     return join(x_BD, with_skip(memory_.step(in, state), in.value));
   }
 
-  static Support learning_kernels(const Options& options) { return FastWeightMemory::mixer_kernels(options); }
+  static Support supports_learning(const Options& options) { return FastWeightMemory::supports_mixer(options); }
 
-  std::unique_ptr<fused::Branch> branch(const FreshRows& rows, torch::Device device) const {
-    fused::FastWeightsWeights weights = memory_.fused_weights();
+  std::unique_ptr<cuda::Branch> branch(const FreshRows& rows, torch::Device device) const {
+    cuda::FastWeightsWeights weights = memory_.fused_weights();
     weights.query_DD = query_->weight;
     weights.key_DD = key_->weight;
     weights.value_DD = value_->weight;
@@ -88,13 +88,13 @@ class FastWeightsMixer : public torch::nn::Module, public AttentionMaps {
     weights.skip_H = skip_H_;
     weights.head_norm_K = head_norm_->weight();
     weights.output_DD = output_->weight;
-    return fused::fast_weights_branch(weights,
-                                      {.options = options_,
-                                       .query_dropout = query_dropout_->key(device),
-                                       .key_dropout = key_dropout_->key(device),
-                                       .value_dropout = value_dropout_->key(device),
-                                       .beside = std::nullopt},
-                                      rows);
+    return cuda::fast_weights_branch(weights,
+                                     {.options = options_,
+                                      .query_dropout = query_dropout_->key(device),
+                                      .key_dropout = key_dropout_->key(device),
+                                      .value_dropout = value_dropout_->key(device),
+                                      .beside = std::nullopt},
+                                     rows);
   }
 
   static std::int64_t multiply_adds_per_step(const Options& options) {

@@ -84,8 +84,8 @@ Tensor HqltMixerBase::mix(const Tensor& x, const Tensor& fast_branch, const Tens
   return apply_linear(output_, join_heads(head_norm_->forward(mixed)));
 }
 
-fused::FastWeightsWeights HqltMixerBase::fused_weights() const {
-  fused::FastWeightsWeights weights = memory_.fused_weights();
+cuda::FastWeightsWeights HqltMixerBase::fused_weights() const {
+  cuda::FastWeightsWeights weights = memory_.fused_weights();
   weights.query_DD = query_->weight;
   weights.key_DD = key_->weight;
   weights.value_DD = value_->weight;
@@ -95,17 +95,17 @@ fused::FastWeightsWeights HqltMixerBase::fused_weights() const {
   return weights;
 }
 
-fused::FastWeightsSettings HqltMixerBase::fused_settings(const FastWeightsOptions& options, std::optional<Delay> delay,
-                                                         torch::Device device) const {
+cuda::FastWeightsSettings HqltMixerBase::fused_settings(const FastWeightsOptions& options, std::optional<Delay> delay,
+                                                        torch::Device device) const {
   return {.options = options,
           .query_dropout = query_dropout_->key(device),
           .key_dropout = key_dropout_->key(device),
           .value_dropout = value_dropout_->key(device),
-          .beside = fused::BesideWindow{.mixing = options_.mixing,
-                                        .branch_norm = options_.branch_norm,
-                                        .window = options_.window,
-                                        .rotary = options_.positions == PositionCode::kRope,
-                                        .delay = delay}};
+          .beside = cuda::BesideWindow{.mixing = options_.mixing,
+                                       .branch_norm = options_.branch_norm,
+                                       .window = options_.window,
+                                       .rotary = options_.positions == PositionCode::kRope,
+                                       .delay = delay}};
 }
 
 namespace {
@@ -159,12 +159,12 @@ class HqltMixer : public HqltMixerBase {
     return mix(x_BD, fast_BHV, window_BHV, view);
   }
 
-  static Support learning_kernels(const Options& options) {
-    return FastWeightMemory::mixer_kernels(options.fast_weight_options());
+  static Support supports_learning(const Options& options) {
+    return FastWeightMemory::supports_mixer(options.fast_weight_options());
   }
 
-  std::unique_ptr<fused::Branch> branch(const FreshRows& rows, torch::Device device) const {
-    return fused::fast_weights_branch(fused_weights(), fused_settings(fast_weights_, std::nullopt, device), rows);
+  std::unique_ptr<cuda::Branch> branch(const FreshRows& rows, torch::Device device) const {
+    return cuda::fast_weights_branch(fused_weights(), fused_settings(fast_weights_, std::nullopt, device), rows);
   }
 
  private:

@@ -50,9 +50,9 @@ class HqltMixerBase : public torch::nn::Module, public AttentionMaps {
   torch::Tensor mix(const torch::Tensor& x, const torch::Tensor& fast_branch, const torch::Tensor& window_branch,
                     LayerView* view = nullptr);
   // As the fused branches take them, with the fast weights `options`.
-  fused::FastWeightsWeights fused_weights() const;
-  fused::FastWeightsSettings fused_settings(const FastWeightsOptions& options, std::optional<Delay> delay,
-                                            torch::Device device) const;
+  cuda::FastWeightsWeights fused_weights() const;
+  cuda::FastWeightsSettings fused_settings(const FastWeightsOptions& options, std::optional<Delay> delay,
+                                           torch::Device device) const;
 
   HqltSharedOptions options_;
   torch::nn::Linear query_, key_, value_;

@@ -32,21 +32,21 @@ class DelayedMixer : public HqltMixerBase {
   explicit DelayedMixer(const HqltSharedOptions& options)
       : HqltMixerBase(options, options.fast_weight_options()), fast_weights_(options.fast_weight_options()) {}
 
-  std::unique_ptr<fused::Branch> branch(const FreshRows& rows, torch::Device device) const {
-    return fused::fast_weights_branch(fused_weights(), fused_settings(fast_weights_, kDelay, device), rows);
+  std::unique_ptr<cuda::Branch> branch(const FreshRows& rows, torch::Device device) const {
+    return cuda::fast_weights_branch(fused_weights(), fused_settings(fast_weights_, kDelay, device), rows);
   }
 
   template <class Options>
-  static Support step_kernels(const Options& options, torch::ScalarType dtype, torch::Device device) {
-    return fused::delayed_step_support(options.width, options.heads, dtype, device);
+  static Support supports_step(const Options& options, torch::ScalarType dtype, torch::Device device) {
+    return cuda::supports_delayed_step(options.width, options.heads, dtype, device);
   }
-  std::unique_ptr<fused::ForwardBranch> step_branch(const Tensor& position_B, std::span<const Tensor> state) const {
-    return fused::delayed_step_branch(fused_weights(), fused_settings(fast_weights_, kDelay, position_B.device()),
-                                      {.position_B = position_B,
-                                       .fast_BHKV = state[0],
-                                       .key_BSHK = state[1],
-                                       .value_BSHV = state[2],
-                                       .beta_BSH1 = kDelay == Delay::kChunk ? state[3] : Tensor()});
+  std::unique_ptr<cuda::ForwardBranch> step_branch(const Tensor& position_B, std::span<const Tensor> state) const {
+    return cuda::delayed_step_branch(fused_weights(), fused_settings(fast_weights_, kDelay, position_B.device()),
+                                     {.position_B = position_B,
+                                      .fast_BHKV = state[0],
+                                      .key_BSHK = state[1],
+                                      .value_BSHV = state[2],
+                                      .beta_BSH1 = kDelay == Delay::kChunk ? state[3] : Tensor()});
   }
 
  private:

@@ -52,7 +52,7 @@ class ComplexMixer : public torch::nn::Module {
     return {{options.recurrent_width(), 2}};
   }
   template <class Options>
-  static Support learning_kernels(const Options&) {
+  static Support supports_learning(const Options&) {
     return only_the_recurrence();
   }
   // A product of complex numbers is four of real ones.

@@ -16,7 +16,7 @@ class MinGruMixer : public torch::nn::Module {
  public:
   using Options = MinGruOptions;
   static constexpr bool kCountsSteps = false;
-  static Support learning_kernels(const Options&) { return only_the_recurrence(); }
+  static Support supports_learning(const Options&) { return only_the_recurrence(); }
   using Plan = LengthsPlan;
   using StepPlan = EmptyStepPlan;
 

@@ -92,9 +92,9 @@ class Recurrent final : public SequenceModel {
 
   std::int64_t width() const override { return width_; }
 
-  Support learning_kernels(torch::ScalarType dtype, torch::Device device) const override {
+  Support supports_learning(torch::ScalarType dtype, torch::Device device) const override {
     if (device.is_cuda() && dtype == torch::kBFloat16) return Support::no("it is cuDNN's, with products in TF32");
-    return SequenceModel::learning_kernels(dtype, device);
+    return SequenceModel::supports_learning(dtype, device);
   }
 
   MemoryState initial_state(std::int64_t batch) const override {

@@ -24,7 +24,7 @@ class RgLruMixer : public torch::nn::Module {
  public:
   using Options = RgLruOptions;
   static bool counts_steps(const Options& options) { return !options.scale_first_step; }
-  static Support learning_kernels(const Options&) { return only_the_recurrence(); }
+  static Support supports_learning(const Options&) { return only_the_recurrence(); }
 
   // Which steps are the first of an episode; undefined where they are written as all others.
   struct Plan : LengthsPlan {

@@ -67,7 +67,7 @@ class Shm final : public SequenceModel {
 
   std::int64_t width() const override { return options_.width; }
 
-  Support learning_kernels(torch::ScalarType, torch::Device) const override {
+  Support supports_learning(torch::ScalarType, torch::Device) const override {
     return Support::no("only its memory has kernels");
   }
 
@@ -88,8 +88,8 @@ class Shm final : public SequenceModel {
     const Tensor step_T = torch::arange(input_BTD.size(1), lengths_B.options());
     const Tensor normed_BTD = norm_->forward(input_BTD);
     const HadamardMemoryVectors vectors = vectors_of(normed_BTD, position_B.unsqueeze(1) + step_T);
-    const auto [h_BTH, last_BHH] = !PlainOperations::on() && supports_hadamard_memory_on_gpu(vectors, first_BHH)
-                                       ? hadamard_memory_on_gpu(vectors, first_BHH, lengths_B, limit())
+    const auto [h_BTH, last_BHH] = !PlainOperations::on() && cuda::supports_hadamard_memory(vectors, first_BHH)
+                                       ? cuda::hadamard_memory(vectors, first_BHH, lengths_B, limit())
                                        : plain_hadamard_memory(vectors, first_BHH, lengths_B, limit());
     return {output_of(h_BTH, normed_BTD), {{position_B + lengths_B, last_BHH}}};
   }

@@ -27,7 +27,7 @@ class SlstmMixer : public torch::nn::Module {
  public:
   using Options = SlstmOptions;
   static constexpr bool kCountsSteps = false;
-  static Support learning_kernels(const Options&) { return Support::no("only its recurrence has kernels"); }
+  static Support supports_learning(const Options&) { return Support::no("only its recurrence has kernels"); }
 
   using Plan = LengthsPlan;
   using StepPlan = EmptyStepPlan;
@@ -63,9 +63,9 @@ class SlstmMixer : public torch::nn::Module {
   Tensor forward(const Tensor& x_BTD, const Plan& plan, std::span<const Tensor> state,
                  std::vector<Tensor>& final_state) {
     const Tensor gates_BTHX = gates_of_input(x_BTD, state[0].scalar_type());
-    if (plan.forgets && !PlainOperations::on() && supports_slstm_on_gpu(gates_BTHX, recurrent_HKX_)) {
+    if (plan.forgets && !PlainOperations::on() && cuda::supports_slstm(gates_BTHX, recurrent_HKX_)) {
       final_state.insert(final_state.end(), state.begin(), state.end());
-      return join_heads(head_norm_->forward(slstm_on_gpu(gates_BTHX, recurrent_HKX_, plan.lengths_B)));
+      return join_heads(head_norm_->forward(cuda::slstm(gates_BTHX, recurrent_HKX_, plan.lengths_B)));
     }
     const std::int64_t steps = x_BTD.size(1);
     const std::vector<Tensor> gates_T = gates_BTHX.unbind(1);

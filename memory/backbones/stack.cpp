@@ -85,13 +85,13 @@ class WindowMixer : public torch::nn::Module, public AttentionMaps {
                                                                view == nullptr ? nullptr : &view->attention_BHA)));
   }
 
-  static Support learning_kernels(const Options&) {
+  static Support supports_learning(const Options&) {
     if constexpr (std::is_same_v<Options, ShiftedSparseLayerOptions>)
       return Support::no("attention by groups has no kernels");
     return {};
   }
-  std::unique_ptr<fused::Branch> branch(const FreshRows& rows, torch::Device) const {
-    return fused::attention_branch(
+  std::unique_ptr<cuda::Branch> branch(const FreshRows& rows, torch::Device) const {
+    return cuda::attention_branch(
         {{query_->weight, {}}, {key_->weight, {}}, {value_->weight, {}}, {output_->weight, {}}}, options_.heads, rows,
         {.window = options_.window, .rotary = options_.positions == PositionCode::kRope, .weight_dropout = {}});
   }

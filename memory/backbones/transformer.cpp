@@ -33,8 +33,8 @@ torch::nn::LayerNorm make_layer_norm(std::int64_t width) {
   return torch::nn::LayerNorm(torch::nn::LayerNormOptions({width}).eps(kLayerNormEpsilon));
 }
 
-fused::AffineWeights affine(const torch::nn::Linear& linear) { return {linear->weight, linear->bias}; }
-fused::Norm fused_norm(const torch::nn::LayerNorm& norm) { return {norm->weight, norm->bias}; }
+cuda::AffineWeights affine(const torch::nn::Linear& linear) { return {linear->weight, linear->bias}; }
+cuda::Norm fused_norm(const torch::nn::LayerNorm& norm) { return {norm->weight, norm->bias}; }
 
 // [steps, D]: sin in the even channels, cos in the odd ones, of p / 10000^(2i/D).
 Tensor sinusoidal_code(std::int64_t steps, std::int64_t width) {
@@ -68,8 +68,8 @@ class Attention : public torch::nn::Module, public AttentionMaps {
                                                         view == nullptr ? nullptr : &view->attention_BHA)));
   }
 
-  std::unique_ptr<fused::Branch> branch(const FreshRows& rows, torch::Device device) const {
-    return fused::attention_branch(
+  std::unique_ptr<cuda::Branch> branch(const FreshRows& rows, torch::Device device) const {
+    return cuda::attention_branch(
         {affine(query_), affine(key_), affine(value_), affine(output_)}, options_.heads, rows,
         {.window = rows.steps, .rotary = false, .weight_dropout = weight_dropout_->key(device)});
   }
@@ -93,7 +93,7 @@ class Mlp : public torch::nn::Module {
 
   Tensor forward(const Tensor& x) { return apply_linear(down_, torch::gelu(apply_linear(up_, x), "tanh")); }
 
-  fused::GeluMlpWeights fused_weights() const { return {affine(up_), affine(down_)}; }
+  cuda::GeluMlpWeights fused_weights() const { return {affine(up_), affine(down_)}; }
 
  private:
   torch::nn::Linear up_, down_;
@@ -118,11 +118,11 @@ class Block : public torch::nn::Module {
   std::vector<Tensor> mlp_parameters() const { return mlp_->parameters(); }
 
   // What run() adds, with the attention over fresh sequences.
-  void add_residuals(std::vector<fused::Residual>& residuals, const FreshRows& rows, torch::Device device) const {
+  void add_residuals(std::vector<cuda::Residual>& residuals, const FreshRows& rows, torch::Device device) const {
     residuals.push_back(
         {fused_norm(attention_norm_), attention_->branch(rows, device), attention_dropout_->key(device)});
     residuals.push_back(
-        {fused_norm(mlp_norm_), fused::gelu_mlp_branch(mlp_->fused_weights()), mlp_dropout_->key(device)});
+        {fused_norm(mlp_norm_), cuda::gelu_mlp_branch(mlp_->fused_weights()), mlp_dropout_->key(device)});
   }
 
  private:
@@ -145,8 +145,8 @@ class Transformer final : public SequenceModel {
   }
 
   std::int64_t width() const override { return options_.width; }
-  Support learning_kernels(torch::ScalarType dtype, torch::Device device) const override {
-    return fused::block_support(options_.width, options_.heads, dtype, device);
+  Support supports_learning(torch::ScalarType dtype, torch::Device device) const override {
+    return cuda::supports_block(options_.width, options_.heads, dtype, device);
   }
 
   MemoryState initial_state(std::int64_t batch) const override {
@@ -189,11 +189,11 @@ class Transformer final : public SequenceModel {
   Tensor run_on_kernels(const Tensor& input_BTD, const Tensor& lengths_B) override {
     const FreshRows rows{input_BTD.size(0), input_BTD.size(1), lengths_B};
     check_bound(rows.steps);
-    const Tensor x_BTD = fused::rows_with_code(input_BTD, position_code_TD_.narrow(0, 0, rows.steps));
-    std::vector<fused::Residual> residuals;
+    const Tensor x_BTD = cuda::rows_with_code(input_BTD, position_code_TD_.narrow(0, 0, rows.steps));
+    std::vector<cuda::Residual> residuals;
     for (int layer = 0; layer < options_.layers; ++layer)
       block(layer).add_residuals(residuals, rows, input_BTD.device());
-    return fused::residual_blocks(x_BTD, /*input_dropout=*/{}, std::move(residuals), fused_norm(norm_));
+    return cuda::residual_blocks(x_BTD, /*input_dropout=*/{}, std::move(residuals), fused_norm(norm_));
   }
 
   Tensor run_step(const Tensor& input_BD, MemoryState& state) override { return take_step(input_BD, state, nullptr); }

@@ -33,32 +33,32 @@ class BlockStack::Block : public torch::nn::Module {
   }
 
   // What run() adds, over fresh sequences, with the mixer as a branch.
-  void add_residuals(std::vector<fused::Residual>& residuals, std::unique_ptr<fused::Branch> mixer,
-                     torch::Device device, torch::ScalarType dtype) const {
+  void add_residuals(std::vector<cuda::Residual>& residuals, std::unique_ptr<cuda::Branch> mixer, torch::Device device,
+                     torch::ScalarType dtype) const {
     residuals.push_back({mixer_norm_->weight(), std::move(mixer), mixer_dropout_->key(device)});
     residuals.push_back(
-        {mlp_norm_->weight(), fused::swiglu_branch(mlp_->fused_weights(), dtype), mlp_dropout_->key(device)});
+        {mlp_norm_->weight(), cuda::swiglu_branch(mlp_->fused_weights(), dtype), mlp_dropout_->key(device)});
   }
 
   // The mixer as a branch that LibTorch's operations define.
-  std::unique_ptr<fused::Branch> recorded_mixer(const FreshRows& rows, std::shared_ptr<const Layer::Plan> plan,
-                                                std::span<const Tensor> state) const {
+  std::unique_ptr<cuda::Branch> recorded_mixer(const FreshRows& rows, std::shared_ptr<const Layer::Plan> plan,
+                                               std::span<const Tensor> state) const {
     const auto mix = [&layer = *layer_, plan = std::move(plan),
                       state = std::vector(state.begin(), state.end())](const Tensor& x_BTD) {
       std::vector<Tensor> final_state;
       return layer.forward(x_BTD, *plan, state, final_state);
     };
-    return fused::autograd_branch(layer_->module()->parameters(),
-                                  {rows.batch, rows.steps, mixer_norm_->weight().size(0)}, mix);
+    return cuda::autograd_branch(layer_->module()->parameters(),
+                                 {rows.batch, rows.steps, mixer_norm_->weight().size(0)}, mix);
   }
 
   // What run() adds, of one step.
-  void add_step_residuals(std::vector<fused::ForwardResidual>& residuals, const Tensor& position_B,
+  void add_step_residuals(std::vector<cuda::ForwardResidual>& residuals, const Tensor& position_B,
                           std::span<const Tensor> state, torch::ScalarType dtype) const {
     const torch::Device device = position_B.device();
     residuals.push_back({mixer_norm_->weight(), layer_->step_branch(position_B, state), mixer_dropout_->key(device)});
     residuals.push_back(
-        {mlp_norm_->weight(), fused::swiglu_branch(mlp_->fused_weights(), dtype), mlp_dropout_->key(device)});
+        {mlp_norm_->weight(), cuda::swiglu_branch(mlp_->fused_weights(), dtype), mlp_dropout_->key(device)});
   }
 
   const Layer& layer() const { return *layer_; }
@@ -98,24 +98,24 @@ Support BlockStack::of_all_layers(SupportOf support_of) const {
   return Support();
 }
 
-Support BlockStack::learning_kernels(torch::ScalarType dtype, torch::Device device) const {
-  return of_all_layers([&](const Layer& layer) { return layer.kernels(dtype, device); });
+Support BlockStack::supports_learning(torch::ScalarType dtype, torch::Device device) const {
+  return of_all_layers([&](const Layer& layer) { return layer.supports_learning(dtype, device); });
 }
 
-Support BlockStack::block_kernels(torch::ScalarType dtype, torch::Device device) const {
-  return fused::stack_support(width_, dtype, device);
+Support BlockStack::supports_blocks(torch::ScalarType dtype, torch::Device device) const {
+  return cuda::supports_stack(width_, dtype, device);
 }
 
-Support BlockStack::step_kernels(torch::ScalarType dtype, torch::Device device) const {
+Support BlockStack::supports_step(torch::ScalarType dtype, torch::Device device) const {
   if (norm_->weight().scalar_type() != torch::kFloat32)
     return Support::no(std::string("the parameters are in ") + torch::toString(norm_->weight().scalar_type()));
-  return of_all_layers([&](const Layer& layer) { return layer.step_kernels(dtype, device); });
+  return of_all_layers([&](const Layer& layer) { return layer.supports_step(dtype, device); });
 }
 
-Support BlockStack::fastest_kernels(torch::ScalarType dtype, torch::Device device) const {
-  if (Support own = learning_kernels(dtype, device); !own) return own;
+Support BlockStack::supports_fastest_learning(torch::ScalarType dtype, torch::Device device) const {
+  if (Support own = supports_learning(dtype, device); !own) return own;
   for (const auto& block : blocks_)
-    if (const Support swiglu = fused::one_kernel_swiglu_support(width_, block->inner_width(), dtype, device); !swiglu)
+    if (const Support swiglu = cuda::supports_one_kernel_swiglu(width_, block->inner_width(), dtype, device); !swiglu)
       return Support::no("SwiGLU as products: " + swiglu.reason());
   return Support();
 }
@@ -179,16 +179,16 @@ Tensor BlockStack::run_on_kernels(const Tensor& input_BTD, const Tensor& lengths
   const FreshRows rows{input_BTD.size(0), input_BTD.size(1), lengths_B};
   const torch::Device device = input_BTD.device();
   const torch::ScalarType dtype = input_BTD.scalar_type();
-  const auto by_kernels = [&](const Layer& layer) { return static_cast<bool>(layer.kernels(dtype, device)); };
+  const auto by_kernels = [&](const Layer& layer) { return static_cast<bool>(layer.supports_learning(dtype, device)); };
   // Of the layers that are not.
   MemoryState initial;
   Plans plan(blocks_.size());
-  if (!learning_kernels(dtype, device)) {
+  if (!supports_learning(dtype, device)) {
     initial = initial_state(rows.batch);
     const Span span = span_of(rows.steps, lengths_B, initial, Rows::kFresh, /*forgets=*/true);
     plan = plans([&](const Layer& layer) { return by_kernels(layer) ? nullptr : layer.plan(span); });
   }
-  std::vector<fused::Residual> residuals;
+  std::vector<cuda::Residual> residuals;
   for (std::size_t i = 0; i < blocks_.size(); ++i) {
     const Block& block = *blocks_[i];
     block.add_residuals(residuals,
@@ -196,18 +196,18 @@ Tensor BlockStack::run_on_kernels(const Tensor& input_BTD, const Tensor& lengths
                                                   : block.recorded_mixer(rows, plan[i], layer_state(initial, i)),
                         device, dtype);
   }
-  return fused::residual_blocks(input_BTD, input_dropout_->key(device), std::move(residuals), norm_->weight());
+  return cuda::residual_blocks(input_BTD, input_dropout_->key(device), std::move(residuals), norm_->weight());
 }
 
 Tensor BlockStack::run_step(const Tensor& input_BD, MemoryState& state) { return take_step(input_BD, state, nullptr); }
 
 Tensor BlockStack::run_step_on_kernels(const Tensor& input_BD, MemoryState& state, torch::ScalarType dtype) {
   const Tensor position_B = state.tensors[0];  // all mixers with kernels for a step count
-  std::vector<fused::ForwardResidual> residuals;
+  std::vector<cuda::ForwardResidual> residuals;
   for (std::size_t i = 0; i < blocks_.size(); ++i)
     blocks_[i]->add_step_residuals(residuals, position_B, layer_state(state, i), dtype);
-  const Tensor output_BD = fused::forward_residual_blocks(input_BD, dtype, input_dropout_->key(input_BD.device()),
-                                                          residuals, norm_->weight());
+  const Tensor output_BD = cuda::forward_residual_blocks(input_BD, dtype, input_dropout_->key(input_BD.device()),
+                                                         residuals, norm_->weight());
   state.tensors[0].add_(1);
   return output_BD;
 }

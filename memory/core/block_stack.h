@@ -23,10 +23,10 @@ class BlockStack final : public SequenceModel {
   BlockStack(std::int64_t width, double input_dropout, const std::vector<LayerSpec>& layers);
 
   std::int64_t width() const override { return width_; }
-  Support learning_kernels(torch::ScalarType dtype, torch::Device device) const override;
-  Support fastest_kernels(torch::ScalarType dtype, torch::Device device) const override;
-  Support block_kernels(torch::ScalarType dtype, torch::Device device) const override;
-  Support step_kernels(torch::ScalarType dtype, torch::Device device) const override;
+  Support supports_learning(torch::ScalarType dtype, torch::Device device) const override;
+  Support supports_fastest_learning(torch::ScalarType dtype, torch::Device device) const override;
+  Support supports_blocks(torch::ScalarType dtype, torch::Device device) const override;
+  Support supports_step(torch::ScalarType dtype, torch::Device device) const override;
   MemoryState initial_state(std::int64_t batch) const override;
 
  private:

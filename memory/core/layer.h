@@ -77,13 +77,13 @@ struct EmptyStepPlan {
   EmptyStepPlan(const Options&, const torch::Tensor&, torch::ScalarType) {}
 };
 
-// A mixer may also say, of its options: static Support learning_kernels(options), why there are no kernels for learning
-// with them.
+// A mixer may also say, of its options: static Support supports_learning(options), why there are no kernels for
+// learning with them.
 
 // A mixer with kernels of its own for learning: itself as a residual branch, where the kernels take its options.
 template <class Mixer>
 concept FusedMixer = BlockMixer<Mixer> && requires(const Mixer mixer, const FreshRows& rows, torch::Device device) {
-  { mixer.branch(rows, device) } -> std::same_as<std::unique_ptr<fused::Branch>>;
+  { mixer.branch(rows, device) } -> std::same_as<std::unique_ptr<cuda::Branch>>;
 };
 
 // A mixer with kernels of its own for a step: the step of rows at `position_B` as a residual branch, where the kernels
@@ -92,8 +92,8 @@ template <class Mixer>
 concept SteppedMixer = BlockMixer<Mixer> &&
     requires(const Mixer mixer, const typename Mixer::Options& options, torch::ScalarType dtype, torch::Device device,
              const torch::Tensor& position_B, std::span<const torch::Tensor> state) {
-  { Mixer::step_kernels(options, dtype, device) } -> std::same_as<Support>;
-  { mixer.step_branch(position_B, state) } -> std::same_as<std::unique_ptr<fused::ForwardBranch>>;
+  { Mixer::supports_step(options, dtype, device) } -> std::same_as<Support>;
+  { mixer.step_branch(position_B, state) } -> std::same_as<std::unique_ptr<cuda::ForwardBranch>>;
 };
 
 // A mixer that has a branch has it as FusedMixer says, and a step's as SteppedMixer does: with another signature it
@@ -131,20 +131,20 @@ class Layer {
   virtual torch::Tensor step(const torch::Tensor& x_BD, const Plan& plan, std::span<const torch::Tensor> state,
                              LayerView* view) = 0;
 
-  // The mixer as a residual branch on a GPU; where kernels() allows it.
-  virtual Support kernels(torch::ScalarType dtype, torch::Device device) const = 0;
-  virtual std::unique_ptr<fused::Branch> branch(const FreshRows& rows, torch::Device device) const = 0;
-  // The mixer's step as one, which writes into `state`; where step_kernels() allows it.
-  virtual Support step_kernels(torch::ScalarType dtype, torch::Device device) const = 0;
-  virtual std::unique_ptr<fused::ForwardBranch> step_branch(const torch::Tensor& position_B,
-                                                            std::span<const torch::Tensor> state) const = 0;
+  // The mixer as a residual branch on a GPU; where supports_learning() allows it.
+  virtual Support supports_learning(torch::ScalarType dtype, torch::Device device) const = 0;
+  virtual std::unique_ptr<cuda::Branch> branch(const FreshRows& rows, torch::Device device) const = 0;
+  // The mixer's step as one, which writes into `state`; where supports_step() allows it.
+  virtual Support supports_step(torch::ScalarType dtype, torch::Device device) const = 0;
+  virtual std::unique_ptr<cuda::ForwardBranch> step_branch(const torch::Tensor& position_B,
+                                                           std::span<const torch::Tensor> state) const = 0;
 };
 
 template <BlockMixer Mixer>
 class LayerOf final : public Layer {
   static_assert(!HasBranch<Mixer> || FusedMixer<Mixer>, "branch() has another signature than FusedMixer asks for");
   static_assert(!HasStepBranch<Mixer> || SteppedMixer<Mixer>,
-                "step_branch() or step_kernels() has another signature than SteppedMixer asks for");
+                "step_branch() or supports_step() has another signature than SteppedMixer asks for");
 
  public:
   using Options = typename Mixer::Options;
@@ -181,25 +181,25 @@ class LayerOf final : public Layer {
     return output_BD;
   }
 
-  Support kernels(torch::ScalarType dtype, torch::Device device) const override {
-    if constexpr (requires { Mixer::learning_kernels(*options_); })
-      if (const Support own = Mixer::learning_kernels(*options_); !own) return own;
-    if constexpr (FusedMixer<Mixer>) return fused::block_support(options_->width, options_->heads, dtype, device);
+  Support supports_learning(torch::ScalarType dtype, torch::Device device) const override {
+    if constexpr (requires { Mixer::supports_learning(*options_); })
+      if (const Support own = Mixer::supports_learning(*options_); !own) return own;
+    if constexpr (FusedMixer<Mixer>) return cuda::supports_block(options_->width, options_->heads, dtype, device);
     return Support::no("it has no kernels of its own");
   }
-  std::unique_ptr<fused::Branch> branch(const FreshRows& rows, torch::Device device) const override {
+  std::unique_ptr<cuda::Branch> branch(const FreshRows& rows, torch::Device device) const override {
     if constexpr (FusedMixer<Mixer>)
       return mixer_->branch(rows, device);
     else
       throw std::logic_error(name() + " has no kernels of its own");
   }
 
-  Support step_kernels(torch::ScalarType dtype, torch::Device device) const override {
-    if constexpr (SteppedMixer<Mixer>) return Mixer::step_kernels(*options_, dtype, device);
+  Support supports_step(torch::ScalarType dtype, torch::Device device) const override {
+    if constexpr (SteppedMixer<Mixer>) return Mixer::supports_step(*options_, dtype, device);
     return Support::no("its step has no kernels of its own");
   }
-  std::unique_ptr<fused::ForwardBranch> step_branch(const torch::Tensor& position_B,
-                                                    std::span<const torch::Tensor> state) const override {
+  std::unique_ptr<cuda::ForwardBranch> step_branch(const torch::Tensor& position_B,
+                                                   std::span<const torch::Tensor> state) const override {
     if constexpr (SteppedMixer<Mixer>)
       return mixer_->step_branch(position_B, state);
     else

@@ -71,7 +71,7 @@ torch::Tensor SequenceModel::forward_fresh(const torch::Tensor& input_BTD, const
   if (input_BTD.size(1) == 0) return input_BTD;
   const auto dtype = input_BTD.scalar_type();
   const torch::Device device = input_BTD.device();
-  if (!PlainOperations::on() && (learning_kernels(dtype, device) || block_kernels(dtype, device)))
+  if (!PlainOperations::on() && (supports_learning(dtype, device) || supports_blocks(dtype, device)))
     return run_on_kernels(input_BTD, lengths_B);
   const ComputeIn products(device, dtype);
   return run_fresh(zero_behind(in_own_type(input_BTD), lengths_B), lengths_B).to(dtype);
@@ -81,15 +81,15 @@ torch::Tensor SequenceModel::in_own_type(const torch::Tensor& input) const {
   return input.to(parameters().front().scalar_type());
 }
 
-Support SequenceModel::learning_kernels(torch::ScalarType, torch::Device) const {
+Support SequenceModel::supports_learning(torch::ScalarType, torch::Device) const {
   return Support::no("it has no kernels of its own");
 }
 
-Support SequenceModel::fastest_kernels(torch::ScalarType dtype, torch::Device device) const {
-  return learning_kernels(dtype, device);
+Support SequenceModel::supports_fastest_learning(torch::ScalarType dtype, torch::Device device) const {
+  return supports_learning(dtype, device);
 }
 
-Support SequenceModel::block_kernels(torch::ScalarType, torch::Device) const {
+Support SequenceModel::supports_blocks(torch::ScalarType, torch::Device) const {
   return Support::no("it is no stack of such blocks");
 }
 
@@ -133,12 +133,12 @@ torch::Tensor SequenceModel::step(const torch::Tensor& input_BD, MemoryState& st
   const torch::Tensor input = in_own_type(input_BD);
   if (!PlainOperations::on() && input.is_cuda()) {
     const auto dtype = product_dtype(input.device(), input.scalar_type());
-    if (step_kernels(dtype, input.device())) return run_step_on_kernels(input, state, dtype);
+    if (supports_step(dtype, input.device())) return run_step_on_kernels(input, state, dtype);
   }
   return run_step(input, state);
 }
 
-Support SequenceModel::step_kernels(torch::ScalarType, torch::Device) const {
+Support SequenceModel::supports_step(torch::ScalarType, torch::Device) const {
   return Support::no("its step has no kernels of its own");
 }
 

@@ -67,10 +67,10 @@ class SequenceModel : public torch::nn::Module {
 
   // Whether forward_fresh() has kernels of the backbone's own for products in `dtype` on `device`, the current one; and
   // whether it has the fastest form of them.
-  virtual Support learning_kernels(torch::ScalarType dtype, torch::Device device) const;
-  virtual Support fastest_kernels(torch::ScalarType dtype, torch::Device device) const;
+  virtual Support supports_learning(torch::ScalarType dtype, torch::Device device) const;
+  virtual Support supports_fastest_learning(torch::ScalarType dtype, torch::Device device) const;
   // Where it has not: whether all but its mixers runs through kernels, around mixers by LibTorch's operations.
-  virtual Support block_kernels(torch::ScalarType dtype, torch::Device device) const;
+  virtual Support supports_blocks(torch::ScalarType dtype, torch::Device device) const;
 
   // All rows fresh and of full length.
   torch::Tensor forward(const torch::Tensor& input_BTD);
@@ -82,7 +82,7 @@ class SequenceModel : public torch::nn::Module {
 
   // Whether step() has kernels of the backbone's own for all of it, with products in `dtype` on `device`, the current
   // one; it takes them outside of PlainOperations.
-  virtual Support step_kernels(torch::ScalarType dtype, torch::Device device) const;
+  virtual Support supports_step(torch::ScalarType dtype, torch::Device device) const;
 
   // Whether there is a memory to show: something is kept from one step to the next.
   bool shows_memory() const { return !initial_state(1).tensors.empty(); }
@@ -101,11 +101,11 @@ class SequenceModel : public torch::nn::Module {
   // forward_fresh() with T >= 1 and an input in the parameters' type, zero after the lengths; products are in the type
   // of the scope around it (nn/device/autocast.h). By default run()'s output.
   virtual torch::Tensor run_fresh(const torch::Tensor& input_BTD, const torch::Tensor& lengths_B);
-  // forward_fresh() with T >= 1, where learning_kernels() or block_kernels() allow it.
+  // forward_fresh() with T >= 1, where supports_learning() or supports_blocks() allow it.
   virtual torch::Tensor run_on_kernels(const torch::Tensor& input_BTD, const torch::Tensor& lengths_B);
   // step() without gradients, of an input in the parameters' type.
   virtual torch::Tensor run_step(const torch::Tensor& input_BD, MemoryState& state) = 0;
-  // The same with products in `dtype`, where step_kernels() allows it.
+  // The same with products in `dtype`, where supports_step() allows it.
   virtual torch::Tensor run_step_on_kernels(const torch::Tensor& input_BD, MemoryState& state, torch::ScalarType dtype);
   // The same with a view; by default the state as that of one layer, but for positions.
   virtual torch::Tensor run_viewed_step(const torch::Tensor& input_BD, MemoryState& state, MemoryView& view);

@@ -7,7 +7,7 @@
 #include "nn/device/cuda_support.h"
 #include "nn/fused/rows.h"
 
-namespace engram::fused {
+namespace engram::cuda {
 
 using torch::Tensor;
 
@@ -110,4 +110,4 @@ std::unique_ptr<Branch> attention_branch(const AttentionWeights& weights, std::i
   return projected_branch(std::make_unique<AttentionCore>(weights, shape, rows, settings), weights.output);
 }
 
-}  // namespace engram::fused
+}  // namespace engram::cuda

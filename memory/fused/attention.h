@@ -12,7 +12,7 @@
 #include "nn/fused/gelu_mlp.h"
 #include "nn/fused/residual_blocks.h"
 
-namespace engram::fused {
+namespace engram::cuda {
 
 // x [B, T, D] + code [T, D], a view of rows that residual_blocks() reads where they stand.
 torch::Tensor rows_with_code(const torch::Tensor& x_BTD, const torch::Tensor& code_TD);
@@ -31,4 +31,4 @@ struct WindowSettings {
 std::unique_ptr<Branch> attention_branch(const AttentionWeights& weights, std::int64_t heads, const FreshRows& rows,
                                          const WindowSettings& settings);
 
-}  // namespace engram::fused
+}  // namespace engram::cuda

@@ -19,20 +19,20 @@ struct FreshRows {
   torch::Tensor length_B;   // the same as int32
 };
 
-namespace fused {
+namespace cuda {
 
 constexpr std::int64_t kMaxWidth = 1024, kMaxHeadWidth = 128;  // of D and D / heads
 
 // Of all but the branches.
-inline Support stack_support(std::int64_t width, torch::ScalarType dtype, torch::Device device) {
-  if (Support own = device_support(dtype, device); !own) return own;
+inline Support supports_stack(std::int64_t width, torch::ScalarType dtype, torch::Device device) {
+  if (Support own = supports_device(dtype, device); !own) return own;
   return at_most("width", width, kMaxWidth);
 }
 
-inline Support block_support(std::int64_t width, std::int64_t heads, torch::ScalarType dtype, torch::Device device) {
-  if (Support own = stack_support(width, dtype, device); !own) return own;
+inline Support supports_block(std::int64_t width, std::int64_t heads, torch::ScalarType dtype, torch::Device device) {
+  if (Support own = supports_stack(width, dtype, device); !own) return own;
   return at_most("width / heads", width / heads, kMaxHeadWidth);
 }
 
-}  // namespace fused
+}  // namespace cuda
 }  // namespace engram

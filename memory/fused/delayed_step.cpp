@@ -11,7 +11,7 @@
 #include "nn/device/cuda_support.h"
 #include "nn/fused/rows.h"
 
-namespace engram::fused {
+namespace engram::cuda {
 namespace {
 
 using torch::Tensor;
@@ -44,26 +44,26 @@ class DelayedStepCore : public ForwardCore, private FastWeightsPasses {
 
  private:
   void attend(const Tensor& window) {
-    attention_step({.rows = static_cast<int>(rows_),
-                    .heads = shape_.heads,
-                    .width = shape_.channels,
-                    .dtype = dtype(),
-                    .scale = 1.0f / std::sqrt(static_cast<float>(shape_.channels)),
-                    .rotary_width = rotary_width(),
-                    .head_stride = shape_.padded,
-                    .q = {projected_.data_ptr(), columns_},
-                    .k = {at_element(projected_, shape_.part), columns_},
-                    .v = {at_element(features_, 2 * features_part_), 3 * features_part_},
-                    .position_N = state_.position_B.data_ptr<std::int64_t>(),
-                    .ring = {.dtype = Dtype::kFloat32,
-                             .slots = beside_.window,
-                             .key_BSHW = state_.key_BSHK.data_ptr<float>(),
-                             .value_BSHW = state_.value_BSHV.data_ptr<float>()},
-                    .chunked = delay_ == Delay::kChunk,
-                    .output_width = shape_.padded,
-                    .output_NHP = window.data_ptr(),
-                    .dropout = {}},
-                   current_stream());
+    engram::attention_step({.rows = static_cast<int>(rows_),
+                            .heads = shape_.heads,
+                            .width = shape_.channels,
+                            .dtype = dtype(),
+                            .scale = 1.0f / std::sqrt(static_cast<float>(shape_.channels)),
+                            .rotary_width = rotary_width(),
+                            .head_stride = shape_.padded,
+                            .q = {projected_.data_ptr(), columns_},
+                            .k = {at_element(projected_, shape_.part), columns_},
+                            .v = {at_element(features_, 2 * features_part_), 3 * features_part_},
+                            .position_N = state_.position_B.data_ptr<std::int64_t>(),
+                            .ring = {.dtype = Dtype::kFloat32,
+                                     .slots = beside_.window,
+                                     .key_BSHW = state_.key_BSHK.data_ptr<float>(),
+                                     .value_BSHW = state_.value_BSHV.data_ptr<float>()},
+                            .chunked = delay_ == Delay::kChunk,
+                            .output_width = shape_.padded,
+                            .output_NHP = window.data_ptr(),
+                            .dropout = {}},
+                           current_stream());
   }
   void remember(const Tensor& fast) {
     delayed_memory_step({.delay = delay_,
@@ -96,8 +96,8 @@ class DelayedStepCore : public ForwardCore, private FastWeightsPasses {
 
 }  // namespace
 
-Support delayed_step_support(std::int64_t width, std::int64_t heads, torch::ScalarType dtype, torch::Device device) {
-  if (Support own = block_support(width, heads, dtype, device); !own) return own;
+Support supports_delayed_step(std::int64_t width, std::int64_t heads, torch::ScalarType dtype, torch::Device device) {
+  if (Support own = supports_block(width, heads, dtype, device); !own) return own;
   if (width / heads % 2 == 0) return {};
   return Support::no("width / heads " + std::to_string(width / heads) + " is not even");
 }
@@ -109,4 +109,4 @@ std::unique_ptr<ForwardBranch> delayed_step_branch(const FastWeightsWeights& wei
                                   {weights.output_DD, {}});
 }
 
-}  // namespace engram::fused
+}  // namespace engram::cuda

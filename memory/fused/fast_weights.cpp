@@ -12,7 +12,7 @@
 #include "nn/fused/rows.h"
 #include "nn/fused/side_work.h"
 
-namespace engram::fused {
+namespace engram::cuda {
 namespace {
 
 namespace passes = fast_weight_passes;
@@ -284,4 +284,4 @@ std::unique_ptr<Branch> fast_weights_branch(const FastWeightsWeights& weights, c
   return projected_branch(std::make_unique<FastWeightsCore>(weights, settings, shape, rows), {weights.output_DD, {}});
 }
 
-}  // namespace engram::fused
+}  // namespace engram::cuda

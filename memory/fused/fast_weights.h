@@ -17,7 +17,7 @@
 #include "memory/fused/block.h"
 #include "nn/fused/residual_blocks.h"
 
-namespace engram::fused {
+namespace engram::cuda {
 
 // float32; undefined is what the options do not have.
 struct FastWeightsWeights {
@@ -58,9 +58,9 @@ struct DelayedStepState {
   torch::Tensor fast_BHKV, key_BSHK, value_BSHV;
   torch::Tensor beta_BSH1;  // of a chunk
 };
-Support delayed_step_support(std::int64_t width, std::int64_t heads, torch::ScalarType dtype, torch::Device device);
+Support supports_delayed_step(std::int64_t width, std::int64_t heads, torch::ScalarType dtype, torch::Device device);
 // The branch of one step, `settings` with a delay.
 std::unique_ptr<ForwardBranch> delayed_step_branch(const FastWeightsWeights& weights,
                                                    const FastWeightsSettings& settings, const DelayedStepState& state);
 
-}  // namespace engram::fused
+}  // namespace engram::cuda

@@ -8,7 +8,7 @@
 #include "nn/device/cuda_support.h"
 #include "nn/fused/rows.h"
 
-namespace engram::fused {
+namespace engram::cuda {
 namespace {
 
 namespace passes = fast_weight_passes;
@@ -220,4 +220,4 @@ passes::Answer FastWeightsPasses::answer() const {
           .window = window_.defined() ? window_.data_ptr() : nullptr};
 }
 
-}  // namespace engram::fused
+}  // namespace engram::cuda

@@ -11,7 +11,7 @@
 #include "memory/fused/projected_branch.h"
 #include "nn/device/cuda_support.h"
 
-namespace engram::fused {
+namespace engram::cuda {
 
 // Of B T rows. The tensors are those of a forward pass, and what its backward pass needs of it.
 class FastWeightsPasses {
@@ -53,4 +53,4 @@ class FastWeightsPasses {
   torch::Tensor projected_, features_, write_, log_decay_, one_, answer_, window_;
 };
 
-}  // namespace engram::fused
+}  // namespace engram::cuda

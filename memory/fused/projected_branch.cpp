@@ -6,7 +6,7 @@
 #include "nn/fused/rows.h"
 #include "nn/fused/side_work.h"
 
-namespace engram::fused {
+namespace engram::cuda {
 
 using torch::Tensor;
 
@@ -172,4 +172,4 @@ std::unique_ptr<ForwardBranch> projected_forward_branch(std::unique_ptr<ForwardC
   return std::make_unique<ProjectedForwardBranch>(std::move(core), output);
 }
 
-}  // namespace engram::fused
+}  // namespace engram::cuda

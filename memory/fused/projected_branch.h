@@ -15,7 +15,7 @@
 #include "nn/fused/gelu_mlp.h"
 #include "nn/fused/residual_blocks.h"
 
-namespace engram::fused {
+namespace engram::cuda {
 
 // D channels in heads, each stored as a multiple of 8 elements of which those behind its channels are zero.
 struct HeadShape {
@@ -92,4 +92,4 @@ class Core : public ForwardCore {
 std::unique_ptr<Branch> projected_branch(std::unique_ptr<Core> core, const AffineWeights& output);
 std::unique_ptr<ForwardBranch> projected_forward_branch(std::unique_ptr<ForwardCore> core, const AffineWeights& output);
 
-}  // namespace engram::fused
+}  // namespace engram::cuda

@@ -9,7 +9,7 @@
 #include "memory/fused/attention.h"
 #include "memory/fused/projected_branch.h"
 
-namespace engram::fused {
+namespace engram::cuda {
 
 // Of one pass over B sequences of T steps. What it is given must live until its backward pass.
 class WindowAttention {
@@ -28,4 +28,4 @@ class WindowAttention {
   AttentionInput input_;
 };
 
-}  // namespace engram::fused
+}  // namespace engram::cuda

@@ -281,7 +281,7 @@ std::int64_t decay_channels(const FastWeightInput& input) {
 }
 
 // What a step writes is one vector: its value times its write strength.
-VectorDecayInput vector_decay_of(const FastWeightRule& rule, const FastWeightInput& input) {
+cuda::VectorDecayInput vector_decay_of(const FastWeightRule& rule, const FastWeightInput& input) {
   return {read_scale(rule.attention_norm, input.key.size(3)), input.query, input.key,
           input.value * input.write.unsqueeze(3), input.log_decay};
 }
@@ -290,8 +290,8 @@ Tensor head_scalars(const Tensor& log_decay) { return log_decay.defined() ? log_
 
 }  // namespace
 
-Support fast_weight_kernels(const FastWeightRule& rule, std::int64_t decay_channels, std::int64_t key_width,
-                            std::int64_t value_width) {
+Support supports_fast_weights(const FastWeightRule& rule, std::int64_t decay_channels, std::int64_t key_width,
+                              std::int64_t value_width) {
   if (decay_channels > 1) {
     if (rule.delta) return Support::no("their delta rule has a decay per key channel");
     if (rule.attention_norm != AttentionNorm::kNone)
@@ -307,10 +307,10 @@ Support fast_weight_kernels(const FastWeightRule& rule, std::int64_t decay_chann
   return {};
 }
 
-Support fast_weight_step_kernel(const FastWeightRule& rule, std::int64_t decay_channels, std::int64_t key_width,
-                                std::int64_t value_width) {
+Support supports_fast_weight_step(const FastWeightRule& rule, std::int64_t decay_channels, std::int64_t key_width,
+                                  std::int64_t value_width) {
   if (decay_channels > 1) return Support::no("they have a decay per key channel");
-  if (Support own = fast_weight_kernels(rule, decay_channels, key_width, value_width); !own) return own;
+  if (Support own = supports_fast_weights(rule, decay_channels, key_width, value_width); !own) return own;
   if (rule.attention_norm != AttentionNorm::kNone) return Support::no("their step has an attention norm");
   if (key_width != value_width)
     return Support::no("values of " + std::to_string(value_width) + " channels beside keys of " +
@@ -322,8 +322,8 @@ Support fast_weight_step_kernel(const FastWeightRule& rule, std::int64_t decay_c
 Support supports_fresh_fast_weights(const FastWeightRule& rule, const FastWeightInput& input) {
   if (PlainOperations::on()) return Support::no("kernels are off");
   const std::int64_t channels = decay_channels(input);
-  if (Support own = fast_weight_kernels(rule, channels, input.key.size(3), input.value.size(3)); !own) return own;
-  if (channels > 1) return supports_vector_decay_on_gpu(vector_decay_of(rule, input));
+  if (Support own = supports_fast_weights(rule, channels, input.key.size(3), input.value.size(3)); !own) return own;
+  if (channels > 1) return cuda::supports_vector_decay(vector_decay_of(rule, input));
   const auto device = input.value.device();
   return cuda::supports_chunked_fast_weights(device, product_dtype(device, input.value.scalar_type()));
 }
@@ -354,7 +354,7 @@ Tensor fresh_fast_weights(const FastWeightRule& rule, const FastWeightInput& giv
   const Support support = supports_fresh_fast_weights(rule, given);
   TORCH_CHECK(support, "fast weights by kernels: ", support.reason());
   if (decay_channels(given) > 1)
-    return vector_decay_on_gpu(vector_decay_of(rule, given), lengths_B).to(given.value.scalar_type());
+    return cuda::vector_decay(vector_decay_of(rule, given), lengths_B).to(given.value.scalar_type());
   const ScaledWrites scaled = rule.log_write ? scaled_writes(given) : ScaledWrites{given, {}};
   const FastWeightInput& input = scaled.input;
   const std::int64_t key_width = input.key.size(3), value_width = input.value.size(3);
@@ -383,7 +383,7 @@ Tensor fresh_fast_weights(const FastWeightRule& rule, const FastWeightInput& giv
 }
 
 Tensor fast_weight_step(const FastWeightRule& rule, const FastWeightInput& input, const FastWeightState& state) {
-  if (fast_weight_step_kernel(rule, decay_channels(input), input.key.size(2), input.value.size(2)) &&
+  if (supports_fast_weight_step(rule, decay_channels(input), input.key.size(2), input.value.size(2)) &&
       cuda::supports_fast_weight_step(input.value, state.weights_BHKV))
     return cuda::fast_weight_step(rule.delta, input.query, input.key, input.value, input.write,
                                   head_scalars(input.log_decay), state.weights_BHKV);

@@ -65,10 +65,10 @@ double read_scale(AttentionNorm norm, std::int64_t key_width);
 // Whether kernels/fast_weights/delta_rule or, with a decay for each key channel, kernels/fast_weights/vector_decay can
 // compute this rule over fresh sequences, and what keeps the former from a step of them besides. decay_channels: 0
 // without a decay, 1, or K.
-Support fast_weight_kernels(const FastWeightRule& rule, std::int64_t decay_channels, std::int64_t key_width,
-                            std::int64_t value_width);
-Support fast_weight_step_kernel(const FastWeightRule& rule, std::int64_t decay_channels, std::int64_t key_width,
-                                std::int64_t value_width);
+Support supports_fast_weights(const FastWeightRule& rule, std::int64_t decay_channels, std::int64_t key_width,
+                              std::int64_t value_width);
+Support supports_fast_weight_step(const FastWeightRule& rule, std::int64_t decay_channels, std::int64_t key_width,
+                                  std::int64_t value_width);
 
 // Logarithms of write strengths without a bound as write strengths and decays of at most 1, over fresh sequences: those
 // of a memory that is kept divided by e^m (FastWeightState), in whose scale the 1 of kAtLeastOne is e^-m. As m changes

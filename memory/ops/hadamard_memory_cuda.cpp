@@ -12,7 +12,7 @@
 #include "memory/core/refusal.h"
 #include "nn/device/cuda_support.h"
 
-namespace engram {
+namespace engram::cuda {
 namespace {
 
 using torch::Tensor;
@@ -94,7 +94,7 @@ class HadamardMemoryFunction : public torch::autograd::Function<HadamardMemoryFu
 
 }  // namespace
 
-Support supports_hadamard_memory_on_gpu(const HadamardMemoryVectors& vectors, const Tensor& first_BHH) {
+Support supports_hadamard_memory(const HadamardMemoryVectors& vectors, const Tensor& first_BHH) {
   const Tensor& query_BTH = vectors.query_BTH;
   const std::array others = {&vectors.theta_BTH, &vectors.c_BTH, &vectors.value_BTH, &vectors.key_BTH};
   const auto each = [&](const auto& holds) {
@@ -117,9 +117,9 @@ Support supports_hadamard_memory_on_gpu(const HadamardMemoryVectors& vectors, co
   return {};
 }
 
-HadamardMemoryResult hadamard_memory_on_gpu(const HadamardMemoryVectors& vectors, const Tensor& first_BHH,
-                                            const Tensor& lengths_B, double limit) {
-  const Support support = supports_hadamard_memory_on_gpu(vectors, first_BHH);
+HadamardMemoryResult hadamard_memory(const HadamardMemoryVectors& vectors, const Tensor& first_BHH,
+                                     const Tensor& lengths_B, double limit) {
+  const Support support = supports_hadamard_memory(vectors, first_BHH);
   TORCH_CHECK(support, "Hadamard memory: ", support.reason());
   const Inputs x = {vectors.theta_BTH, vectors.c_BTH, vectors.value_BTH, vectors.key_BTH,
                     vectors.query_BTH, first_BHH,     lengths_B};
@@ -131,4 +131,4 @@ HadamardMemoryResult hadamard_memory_on_gpu(const HadamardMemoryVectors& vectors
   return run_forward(contiguous(x), limit, /*checkpoints=*/Tensor());
 }
 
-}  // namespace engram
+}  // namespace engram::cuda

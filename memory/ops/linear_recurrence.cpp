@@ -66,8 +66,8 @@ class LinearRecurrence : public torch::autograd::Function<LinearRecurrence> {
 Tensor linear_recurrence(const Tensor& a, const Tensor& b_BTD, const Tensor& h0_BD) {
   if (b_BTD.is_cuda() && b_BTD.numel() > 0) {
     const Tensor packed_a = a.contiguous(), packed_b = b_BTD.contiguous(), packed_h0 = h0_BD.contiguous();
-    if (supports_linear_recurrence_on_gpu(packed_a, packed_b, packed_h0))
-      return linear_recurrence_on_gpu(packed_a, packed_b, packed_h0);
+    if (cuda::supports_linear_recurrence(packed_a, packed_b, packed_h0))
+      return cuda::linear_recurrence(packed_a, packed_b, packed_h0);
   }
   return plain_linear_recurrence(a, b_BTD, h0_BD);
 }

@@ -9,7 +9,7 @@
 #include "memory/core/refusal.h"
 #include "nn/device/cuda_support.h"
 
-namespace engram {
+namespace engram::cuda {
 namespace {
 
 using torch::Tensor;
@@ -71,7 +71,7 @@ class LinearRecurrenceFunction : public torch::autograd::Function<LinearRecurren
 
 }  // namespace
 
-Support supports_linear_recurrence_on_gpu(const Tensor& a, const Tensor& b_BTD, const Tensor& h0_BD) {
+Support supports_linear_recurrence(const Tensor& a, const Tensor& b_BTD, const Tensor& h0_BD) {
   if (!b_BTD.is_cuda() || a.device() != b_BTD.device() || h0_BD.device() != b_BTD.device())
     return refusal("the tensors are not on one GPU");
   if (b_BTD.dim() != 3 || h0_BD.sizes() != torch::IntArrayRef({b_BTD.size(0), b_BTD.size(2)}) ||
@@ -93,10 +93,10 @@ Support supports_linear_recurrence_on_gpu(const Tensor& a, const Tensor& b_BTD, 
   return {};
 }
 
-Tensor linear_recurrence_on_gpu(const Tensor& a, const Tensor& b_BTD, const Tensor& h0_BD) {
-  const Support support = supports_linear_recurrence_on_gpu(a, b_BTD, h0_BD);
+Tensor linear_recurrence(const Tensor& a, const Tensor& b_BTD, const Tensor& h0_BD) {
+  const Support support = supports_linear_recurrence(a, b_BTD, h0_BD);
   TORCH_CHECK(support, "linear recurrence: ", support.reason());
   return LinearRecurrenceFunction::apply(a, b_BTD, h0_BD.to(state_type(b_BTD)));
 }
 
-}  // namespace engram
+}  // namespace engram::cuda

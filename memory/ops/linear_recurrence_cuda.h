@@ -6,17 +6,16 @@
 
 #include "base/support.h"
 
-namespace engram {
+namespace engram::cuda {
 
 // Whether the kernels take these tensors: on one GPU, contiguous, with no dimension of 0; a and b both float32,
 // bfloat16 or complex64; a [D] (LRU, S5) and h0 float32 beside real b. Of b's type h0 is taken as well.
-Support supports_linear_recurrence_on_gpu(const torch::Tensor& a, const torch::Tensor& b_BTD,
-                                          const torch::Tensor& h0_BD);
+Support supports_linear_recurrence(const torch::Tensor& a, const torch::Tensor& b_BTD, const torch::Tensor& h0_BD);
 
 // h_t = a_t h_{t-1} + b_t from h0 on, element by element: [B, T, D] of all h_t, of b's type. a is [B, T, D], or [D]
 // where it is that of all rows and steps. Computed in float32; reads and writes every tensor once, forward and
 // backward. Differentiable once, for complex numbers as PyTorch has it. Throws c10::Error with the reason where the
 // kernels do not take the tensors.
-torch::Tensor linear_recurrence_on_gpu(const torch::Tensor& a, const torch::Tensor& b_BTD, const torch::Tensor& h0_BD);
+torch::Tensor linear_recurrence(const torch::Tensor& a, const torch::Tensor& b_BTD, const torch::Tensor& h0_BD);
 
-}  // namespace engram
+}  // namespace engram::cuda

@@ -261,7 +261,7 @@ Tensor l2_normalize(const Tensor& vectors) {
     const auto channels = static_cast<double>(vectors.size(-1));
     return cpu::rms_norm(vectors, /*weight_C=*/{}, kEpsilon / channels, 1 / std::sqrt(channels));
   }
-  if (fused::takes_rows(vectors)) return fused::l2_normed(vectors, kEpsilon);
+  if (cuda::takes_rows(vectors)) return cuda::l2_normed(vectors, kEpsilon);
   const Tensor own = vectors.to(at::toOpMathType(vectors.scalar_type()));
   return (own * (own.square().sum(-1, /*keepdim=*/true) + kEpsilon).rsqrt()).to(vectors.scalar_type());
 }

@@ -10,7 +10,7 @@
 #include "memory/core/refusal.h"
 #include "nn/device/cuda_support.h"
 
-namespace engram {
+namespace engram::cuda {
 namespace {
 
 using torch::Tensor;
@@ -61,7 +61,7 @@ class SlstmFunction : public torch::autograd::Function<SlstmFunction> {
 
 }  // namespace
 
-Support supports_slstm_on_gpu(const Tensor& gates_BTHX, const Tensor& recurrent_HKX) {
+Support supports_slstm(const Tensor& gates_BTHX, const Tensor& recurrent_HKX) {
   if (!gates_BTHX.is_cuda() || recurrent_HKX.device() != gates_BTHX.device())
     return refusal("the tensors are not on one GPU");
   if (gates_BTHX.scalar_type() != torch::kFloat32 || recurrent_HKX.scalar_type() != torch::kFloat32)
@@ -79,10 +79,10 @@ Support supports_slstm_on_gpu(const Tensor& gates_BTHX, const Tensor& recurrent_
   return {};
 }
 
-Tensor slstm_on_gpu(const Tensor& gates_BTHX, const Tensor& recurrent_HKX, const Tensor& lengths_B) {
-  const Support support = supports_slstm_on_gpu(gates_BTHX, recurrent_HKX);
+Tensor slstm(const Tensor& gates_BTHX, const Tensor& recurrent_HKX, const Tensor& lengths_B) {
+  const Support support = supports_slstm(gates_BTHX, recurrent_HKX);
   TORCH_CHECK(support, "sLSTM: ", support.reason());
   return SlstmFunction::apply(gates_BTHX, recurrent_HKX, lengths_B.to(torch::kInt32));
 }
 
-}  // namespace engram
+}  // namespace engram::cuda

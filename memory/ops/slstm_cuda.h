@@ -6,16 +6,16 @@
 
 #include "base/support.h"
 
-namespace engram {
+namespace engram::cuda {
 
 // Whether the kernels take these tensors: on one GPU, float32, [B, T, H, 4K] and [H, K, 4K] with no dimension of 0 and
 // K at most 64.
-Support supports_slstm_on_gpu(const torch::Tensor& gates_BTHX, const torch::Tensor& recurrent_HKX);
+Support supports_slstm(const torch::Tensor& gates_BTHX, const torch::Tensor& recurrent_HKX);
 
 // h [B, T, H, K] of memory/backbones/slstm.h from gates W x + b, in the order input, forget, candidate, output; zero
 // behind each row's lengths_B (int64). Differentiable once. Throws c10::Error with the reason where the kernels do not
 // take the tensors.
-torch::Tensor slstm_on_gpu(const torch::Tensor& gates_BTHX, const torch::Tensor& recurrent_HKX,
-                           const torch::Tensor& lengths_B);
+torch::Tensor slstm(const torch::Tensor& gates_BTHX, const torch::Tensor& recurrent_HKX,
+                    const torch::Tensor& lengths_B);
 
-}  // namespace engram
+}  // namespace engram::cuda

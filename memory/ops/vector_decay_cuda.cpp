@@ -12,7 +12,7 @@
 #include "memory/core/refusal.h"
 #include "nn/device/cuda_support.h"
 
-namespace engram {
+namespace engram::cuda {
 namespace {
 
 using torch::Tensor;
@@ -72,7 +72,7 @@ class VectorDecayFunction : public torch::autograd::Function<VectorDecayFunction
 
 }  // namespace
 
-Support supports_vector_decay_on_gpu(const VectorDecayInput& input) {
+Support supports_vector_decay(const VectorDecayInput& input) {
   const Tensor &key_BTHK = input.key_BTHK, &value_BTHV = input.value_BTHV;
   for (const Tensor* const x : {&input.query_BTHK, &key_BTHK, &value_BTHV, &input.log_decay_BTHK}) {
     if (!x->is_cuda() || x->device() != key_BTHK.device()) return refusal("the tensors are not on one GPU");
@@ -89,12 +89,12 @@ Support supports_vector_decay_on_gpu(const VectorDecayInput& input) {
   return {};
 }
 
-Tensor vector_decay_on_gpu(const VectorDecayInput& input, const Tensor& lengths_B) {
-  const Support support = supports_vector_decay_on_gpu(input);
+Tensor vector_decay(const VectorDecayInput& input, const Tensor& lengths_B) {
+  const Support support = supports_vector_decay(input);
   TORCH_CHECK(support, "a decay for each channel: ", support.reason());
   const auto single = [](const Tensor& x) { return x.to(torch::kFloat32); };
   return VectorDecayFunction::apply(input.scale, single(input.query_BTHK), single(input.key_BTHK),
                                     single(input.value_BTHV), single(input.log_decay_BTHK), lengths_B);
 }
 
-}  // namespace engram
+}  // namespace engram::cuda

@@ -6,7 +6,7 @@
 
 #include "base/support.h"
 
-namespace engram {
+namespace engram::cuda {
 
 struct VectorDecayInput {
   double scale;  // of what is read
@@ -17,10 +17,10 @@ struct VectorDecayInput {
 
 // Whether the kernels take these tensors: on one GPU, floating point, of the shapes above with no dimension of 0, K and
 // V at most 128.
-Support supports_vector_decay_on_gpu(const VectorDecayInput& input);
+Support supports_vector_decay(const VectorDecayInput& input);
 
 // What is read, [B, T, H, V] in float32, zero behind lengths_B; the state is float32, too. Differentiable once. Throws
 // c10::Error with the reason where the kernels do not take the tensors.
-torch::Tensor vector_decay_on_gpu(const VectorDecayInput& input, const torch::Tensor& lengths_B);
+torch::Tensor vector_decay(const VectorDecayInput& input, const torch::Tensor& lengths_B);
 
-}  // namespace engram
+}  // namespace engram::cuda

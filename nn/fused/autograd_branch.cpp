@@ -6,7 +6,7 @@
 #include "nn/device/autocast.h"
 #include "nn/fused/rows.h"
 
-namespace engram::fused {
+namespace engram::cuda {
 namespace {
 
 using torch::Tensor;
@@ -64,4 +64,4 @@ std::unique_ptr<Branch> autograd_branch(std::vector<Tensor> parameters, std::vec
   return std::make_unique<AutogradBranch>(std::move(parameters), std::move(shape), std::move(operation));
 }
 
-}  // namespace engram::fused
+}  // namespace engram::cuda

@@ -11,7 +11,7 @@
 
 #include "nn/fused/residual_blocks.h"
 
-namespace engram::fused {
+namespace engram::cuda {
 
 // operation: x [..., D] of `shape` -> [..., D] of any floating type, with products in x's type (nn/device/autocast.h),
 // without a wait for the device. Called once. parameters: those that it reads; of them the ones that require gradients
@@ -19,4 +19,4 @@ namespace engram::fused {
 std::unique_ptr<Branch> autograd_branch(std::vector<torch::Tensor> parameters, std::vector<std::int64_t> shape,
                                         std::function<torch::Tensor(const torch::Tensor&)> operation);
 
-}  // namespace engram::fused
+}  // namespace engram::cuda

@@ -6,7 +6,7 @@
 #include "kernels/block/elementwise.h"
 #include "nn/device/cuda_support.h"
 
-namespace engram::fused {
+namespace engram::cuda {
 namespace {
 
 using torch::Tensor;
@@ -60,4 +60,4 @@ Tensor dropout(const Tensor& x, const Tensor& seed_tick, const DropoutKey& key) 
                                 static_cast<std::int64_t>(key.threshold));
 }
 
-}  // namespace engram::fused
+}  // namespace engram::cuda

@@ -5,10 +5,10 @@
 
 #include "base/dropout.h"
 
-namespace engram::fused {
+namespace engram::cuda {
 
 // dropout(x [..., C]) with the draws of `key`, whose clock is seed_tick, int64 [2] on x's device. The result's rows
 // begin at multiples of 16 channels, as those of the fused layers do.
 torch::Tensor dropout(const torch::Tensor& x, const torch::Tensor& seed_tick, const DropoutKey& key);
 
-}  // namespace engram::fused
+}  // namespace engram::cuda

@@ -8,7 +8,7 @@
 #include "nn/fused/rows.h"
 #include "nn/fused/support.h"
 
-namespace engram::fused {
+namespace engram::cuda {
 namespace {
 
 using torch::Tensor;
@@ -64,8 +64,8 @@ Tensor input_rows(const Tensor& observation_MX, torch::ScalarType dtype) {
 
 }  // namespace
 
-Support encoder_support(const EncoderSizes& sizes, torch::ScalarType dtype, torch::Device device) {
-  if (Support on_device = device_support(dtype, device); !on_device) return on_device;
+Support supports_encoder(const EncoderSizes& sizes, torch::ScalarType dtype, torch::Device device) {
+  if (Support on_device = supports_device(dtype, device); !on_device) return on_device;
   for (const std::int64_t outputs : sizes.convolution_outputs)
     if (Support own = at_most("a convolution's number of outputs", outputs, kMaxConvolutionOutputs); !own) return own;
   return {};
@@ -92,4 +92,4 @@ Tensor encode_vector(const Tensor& observation_MX, torch::ScalarType dtype, cons
                    {observation_MX.size(0), linear.weight.size(0)});
 }
 
-}  // namespace engram::fused
+}  // namespace engram::cuda

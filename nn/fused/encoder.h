@@ -9,7 +9,7 @@
 
 #include "base/support.h"
 
-namespace engram::fused {
+namespace engram::cuda {
 
 // A dense matrix grows with the square of the image.
 constexpr std::int64_t kMaxConvolutionOutputs = 1024;
@@ -17,7 +17,7 @@ constexpr std::int64_t kMaxConvolutionOutputs = 1024;
 struct EncoderSizes {
   std::vector<std::int64_t> convolution_outputs;  // numbers an image; none for a vector
 };
-Support encoder_support(const EncoderSizes& sizes, torch::ScalarType dtype, torch::Device device);
+Support supports_encoder(const EncoderSizes& sizes, torch::ScalarType dtype, torch::Device device);
 
 struct LayerWeights {
   torch::Tensor weight, bias;
@@ -29,4 +29,4 @@ torch::Tensor encode_image(const torch::Tensor& observation_MX, torch::ScalarTyp
                            const LayerWeights& linear);
 torch::Tensor encode_vector(const torch::Tensor& observation_MX, torch::ScalarType dtype, const LayerWeights& linear);
 
-}  // namespace engram::fused
+}  // namespace engram::cuda

@@ -6,7 +6,7 @@
 #include "nn/fused/rows.h"
 #include "nn/fused/side_work.h"
 
-namespace engram::fused {
+namespace engram::cuda {
 namespace {
 
 using torch::Tensor;
@@ -90,4 +90,4 @@ std::unique_ptr<Branch> gelu_mlp_branch(const GeluMlpWeights& weights) {
   return std::make_unique<GeluMlpBranch>(weights);
 }
 
-}  // namespace engram::fused
+}  // namespace engram::cuda

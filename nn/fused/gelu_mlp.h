@@ -9,7 +9,7 @@
 
 #include "nn/fused/residual_blocks.h"
 
-namespace engram::fused {
+namespace engram::cuda {
 
 struct AffineWeights {
   torch::Tensor weight_OI, bias_O;  // a bias may be undefined where it says so
@@ -25,4 +25,4 @@ std::unique_ptr<Branch> gelu_mlp_branch(const GeluMlpWeights& weights);
 // Weight and bias, where there is one, of each, in order.
 std::vector<torch::Tensor> list_of(std::initializer_list<AffineWeights> parts);
 
-}  // namespace engram::fused
+}  // namespace engram::cuda

@@ -9,7 +9,7 @@
 #include "nn/fused/one_kernel_heads.h"
 #include "nn/fused/support.h"
 
-namespace engram::fused {
+namespace engram::cuda {
 namespace {
 
 using torch::autograd::AutogradContext;
@@ -143,8 +143,8 @@ class HeadsFunction : public torch::autograd::Function<HeadsFunction> {
 
 }  // namespace
 
-Support heads_support(const HeadSizes& sizes, torch::ScalarType dtype, torch::Device device) {
-  if (Support on_device = device_support(dtype, device); !on_device) return on_device;
+Support supports_heads(const HeadSizes& sizes, torch::ScalarType dtype, torch::Device device) {
+  if (Support on_device = supports_device(dtype, device); !on_device) return on_device;
   if (sizes.hidden % kVectorElements != 0)
     return Support::no("hidden width " + std::to_string(sizes.hidden) + " is not a multiple of 8");
   return at_most("hidden width", sizes.hidden, kMaxHeadHidden);
@@ -163,4 +163,4 @@ HeadOutputs heads(const Tensor& x, const std::vector<HeadWeights>& learning, con
   return {{outputs.begin(), behind_learning}, {behind_learning, outputs.end()}};
 }
 
-}  // namespace engram::fused
+}  // namespace engram::cuda

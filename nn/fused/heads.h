@@ -10,7 +10,7 @@
 
 #include "base/support.h"
 
-namespace engram::fused {
+namespace engram::cuda {
 
 constexpr int kMaxHeadHidden = 512;
 
@@ -19,10 +19,10 @@ struct HeadSizes {
   int learning, targets;  // heads
 };
 // Whether heads() takes them: a hidden width that is a multiple of 8, at most kMaxHeadHidden.
-Support heads_support(const HeadSizes& sizes, torch::ScalarType dtype, torch::Device device);
+Support supports_heads(const HeadSizes& sizes, torch::ScalarType dtype, torch::Device device);
 // Whether it does so in one kernel, by sizes and type; and on this device, the current one, with this build too.
-Support one_kernel_heads_sizes(const HeadSizes& sizes, torch::ScalarType dtype);
-Support one_kernel_heads_support(const HeadSizes& sizes, torch::ScalarType dtype, torch::Device device);
+Support supports_one_kernel_heads_sizes(const HeadSizes& sizes, torch::ScalarType dtype);
+Support supports_one_kernel_heads(const HeadSizes& sizes, torch::ScalarType dtype, torch::Device device);
 
 // Maps D -> hidden -> hidden -> A with relu between.
 struct HeadWeights {
@@ -39,4 +39,4 @@ struct HeadOutputs {
 HeadOutputs heads(const torch::Tensor& x, const std::vector<HeadWeights>& learning,
                   const std::vector<HeadWeights>& targets);
 
-}  // namespace engram::fused
+}  // namespace engram::cuda

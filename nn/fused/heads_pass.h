@@ -13,7 +13,7 @@
 #include "nn/fused/rows.h"
 #include "nn/fused/side_work.h"
 
-namespace engram::fused {
+namespace engram::cuda {
 
 using torch::Tensor;
 using torch::autograd::variable_list;
@@ -112,4 +112,4 @@ inline HeadSizes sizes_of(const std::vector<HeadWeights>& learning, const std::v
           .targets = static_cast<int>(targets.size())};
 }
 
-}  // namespace engram::fused
+}  // namespace engram::cuda

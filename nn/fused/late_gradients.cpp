@@ -10,7 +10,7 @@ std::vector<torch::Tensor> late_gradients(torch::Device device, const std::funct
     backward();
     return gradients();
   }
-  fused::LateWeightGradients late;
+  cuda::LateWeightGradients late;
   backward();
   std::vector<torch::Tensor> all = gradients();
   late.join(all);

@@ -8,7 +8,7 @@
 #include "nn/fused/rows.h"
 #include "nn/fused/small_product.h"
 
-namespace engram::fused {
+namespace engram::cuda {
 namespace {
 
 using torch::Tensor;
@@ -139,4 +139,4 @@ Tensor linear_layers(const Tensor& x_MP, const std::vector<LinearLayer>& layers)
                                c10::make_intrusive<LinearPass>(x_MP.detach(), layers));
 }
 
-}  // namespace engram::fused
+}  // namespace engram::cuda

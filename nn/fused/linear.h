@@ -8,7 +8,7 @@
 
 #include "nn/fused/side_work.h"
 
-namespace engram::fused {
+namespace engram::cuda {
 
 // [relu](W x + b)
 struct LinearLayer {
@@ -26,4 +26,4 @@ torch::Tensor affine(const torch::Tensor& x, const torch::Tensor& weight, const 
 // rows, which is returned.
 torch::Tensor relu_backward(const torch::Tensor& dy, const torch::Tensor& y, const torch::Tensor& dx, SideWork& side);
 
-}  // namespace engram::fused
+}  // namespace engram::cuda

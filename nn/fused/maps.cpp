@@ -9,7 +9,7 @@
 #include "nn/fused/rows.h"
 #include "nn/fused/side_work.h"
 
-namespace engram::fused {
+namespace engram::cuda {
 namespace {
 
 using torch::Tensor;
@@ -132,4 +132,4 @@ std::vector<Tensor> linear_maps(const Tensor& x, const std::vector<LinearMap>& m
   return outputs;
 }
 
-}  // namespace engram::fused
+}  // namespace engram::cuda

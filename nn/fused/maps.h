@@ -6,7 +6,7 @@
 
 #include <vector>
 
-namespace engram::fused {
+namespace engram::cuda {
 
 // W x + b
 struct LinearMap {
@@ -19,4 +19,4 @@ struct LinearMap {
 // stand on a CPU.
 std::vector<torch::Tensor> linear_maps(const torch::Tensor& x, const std::vector<LinearMap>& maps);
 
-}  // namespace engram::fused
+}  // namespace engram::cuda

@@ -7,7 +7,7 @@
 #include "nn/device/plain_operations.h"
 #include "nn/fused/rows.h"
 
-namespace engram::fused {
+namespace engram::cuda {
 namespace {
 
 using torch::Tensor;
@@ -112,4 +112,4 @@ Tensor l2_normed(const Tensor& x, double epsilon) {
   return L2NormFunction::apply(x.reshape({-1, x.size(-1)}), epsilon).view(x.sizes());
 }
 
-}  // namespace engram::fused
+}  // namespace engram::cuda

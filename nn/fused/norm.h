@@ -6,7 +6,7 @@
 
 #include "nn/fused/residual_blocks.h"
 
-namespace engram::fused {
+namespace engram::cuda {
 
 // Whether the kernel takes x: float32 or bfloat16 on a GPU, not empty, D a multiple of 8 up to 1,024, and not under
 // PlainOperations.
@@ -19,4 +19,4 @@ torch::Tensor normed(const torch::Tensor& x, const Norm& norm);
 // x / sqrt(|x|^2 + epsilon)
 torch::Tensor l2_normed(const torch::Tensor& x, double epsilon);
 
-}  // namespace engram::fused
+}  // namespace engram::cuda

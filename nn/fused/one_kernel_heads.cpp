@@ -9,7 +9,7 @@
 #include "kernels/heads/narrow_heads/narrow_heads.h"
 #include "nn/device/cuda_support.h"
 
-namespace engram::fused {
+namespace engram::cuda {
 namespace {
 
 MlpHeadsShape shape_of(const HeadSizes& sizes, std::int64_t rows) {
@@ -198,24 +198,24 @@ class NarrowHeads : public OneKernelHeads {
 c10::intrusive_ptr<HeadsPass> one_kernel_heads(const Tensor& x_MP, const std::vector<HeadWeights>& learning,
                                                const std::vector<HeadWeights>& targets, bool of_leaves) {
   const HeadSizes sizes = sizes_of(learning, targets);
-  if (!one_kernel_heads_support(sizes, x_MP.scalar_type(), x_MP.device())) return {};
+  if (!supports_one_kernel_heads(sizes, x_MP.scalar_type(), x_MP.device())) return {};
   if (sizes.hidden == kMlpHeadsHidden) return c10::make_intrusive<MlpHeads>(x_MP, learning, targets, of_leaves);
   return c10::make_intrusive<NarrowHeads>(x_MP, learning, targets, of_leaves);
 }
 
-Support one_kernel_heads_sizes(const HeadSizes& sizes, torch::ScalarType dtype) {
+Support supports_one_kernel_heads_sizes(const HeadSizes& sizes, torch::ScalarType dtype) {
   if (dtype != torch::kBFloat16) return Support::no("the kernels compute in bfloat16 alone");
   const MlpHeadsShape shape = shape_of(sizes, /*rows=*/1);
-  if (mlp_heads_sizes(shape) || narrow_heads_sizes(shape)) return {};
-  if (Support limits = mlp_heads_limits(shape); !limits) return limits;
+  if (supports_mlp_heads_sizes(shape) || supports_narrow_heads_sizes(shape)) return {};
+  if (Support limits = supports_mlp_heads_limits(shape); !limits) return limits;
   return Support::no("hidden width " + std::to_string(sizes.hidden) + " is not 64, 128 or 256");
 }
 
-Support one_kernel_heads_support(const HeadSizes& sizes, torch::ScalarType dtype, torch::Device device) {
-  if (Support own = heads_support(sizes, dtype, device); !own) return own;
-  if (Support own = one_kernel_heads_sizes(sizes, dtype); !own) return own;
+Support supports_one_kernel_heads(const HeadSizes& sizes, torch::ScalarType dtype, torch::Device device) {
+  if (Support own = supports_heads(sizes, dtype, device); !own) return own;
+  if (Support own = supports_one_kernel_heads_sizes(sizes, dtype); !own) return own;
   const MlpHeadsShape shape = shape_of(sizes, /*rows=*/1);
-  return sizes.hidden == kMlpHeadsHidden ? mlp_heads_support(shape) : narrow_heads_support(shape);
+  return sizes.hidden == kMlpHeadsHidden ? supports_mlp_heads(shape) : supports_narrow_heads(shape);
 }
 
-}  // namespace engram::fused
+}  // namespace engram::cuda

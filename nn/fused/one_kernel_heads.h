@@ -6,10 +6,10 @@
 
 #include "nn/fused/heads_pass.h"
 
-namespace engram::fused {
+namespace engram::cuda {
 
-// Null where one_kernel_heads_support() says no.
+// Null where supports_one_kernel_heads() says no.
 c10::intrusive_ptr<HeadsPass> one_kernel_heads(const Tensor& x_MP, const std::vector<HeadWeights>& learning,
                                                const std::vector<HeadWeights>& targets, bool of_leaves);
 
-}  // namespace engram::fused
+}  // namespace engram::cuda

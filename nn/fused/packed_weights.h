@@ -13,7 +13,7 @@
 #include "nn/device/cuda_support.h"
 #include "nn/fused/side_work.h"
 
-namespace engram::fused {
+namespace engram::cuda {
 
 // `count` indices in one piece.
 inline PackGroups padded_to(std::int64_t count, int padded) {
@@ -86,4 +86,4 @@ class WeightPacking {
   std::vector<SwiGluPacking> swiglus_;
 };
 
-}  // namespace engram::fused
+}  // namespace engram::cuda

@@ -6,7 +6,7 @@
 #include "nn/fused/rows.h"
 #include "nn/fused/side_work.h"
 
-namespace engram::fused {
+namespace engram::cuda {
 namespace {
 
 using torch::Tensor;
@@ -133,4 +133,4 @@ Tensor forward_residual_blocks(const Tensor& x_MD, torch::ScalarType dtype, cons
   return unpadded_view(rows.normed_MP, x_MD.sizes()).to(x_MD.scalar_type());
 }
 
-}  // namespace engram::fused
+}  // namespace engram::cuda

@@ -14,7 +14,7 @@
 
 #include "base/dropout.h"
 
-namespace engram::fused {
+namespace engram::cuda {
 
 class SideWork;       // side_work.h
 class WeightPacking;  // packed_weights.h
@@ -77,4 +77,4 @@ torch::Tensor forward_residual_blocks(const torch::Tensor& x_MD, torch::ScalarTy
                                       const DropoutKey& input_dropout, const std::vector<ForwardResidual>& residuals,
                                       const Norm& last);
 
-}  // namespace engram::fused
+}  // namespace engram::cuda

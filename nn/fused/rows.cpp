@@ -5,7 +5,7 @@
 #include "nn/fused/packed_weights.h"
 #include "nn/fused/small_product.h"
 
-namespace engram::fused {
+namespace engram::cuda {
 namespace {
 
 using torch::Tensor;
@@ -98,4 +98,4 @@ Tensor sum_of_parts(const Tensor& parts_NOI, SideWork& side) {
   return sum_OI;
 }
 
-}  // namespace engram::fused
+}  // namespace engram::cuda

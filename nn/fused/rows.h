@@ -21,7 +21,7 @@
 #include "nn/fused/side_work.h"
 #include "nn/layers/layers.h"
 
-namespace engram::fused {
+namespace engram::cuda {
 
 constexpr int kVectorElements = 8;  // that the kernels load together
 
@@ -204,4 +204,4 @@ inline torch::Tensor column_sums(const torch::Tensor& x_MC, SideWork& side) {
   return sums_C;
 }
 
-}  // namespace engram::fused
+}  // namespace engram::cuda

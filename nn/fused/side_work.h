@@ -19,7 +19,7 @@
 #include "kernels/block/gradient_sums.h"
 #include "nn/device/device_stream.h"
 
-namespace engram::fused {
+namespace engram::cuda {
 
 // One stream each, of every stream that has work beside it.
 enum class SideStreamOf { kWeights, kLayerWeights, kDeltaRule };
@@ -175,4 +175,4 @@ void side_by_side(std::size_t count, Work work) {
   for (std::size_t i = 1; i < std::min(count, kStreams); ++i) others[i - 1].join();
 }
 
-}  // namespace engram::fused
+}  // namespace engram::cuda

@@ -5,7 +5,7 @@
 #include "kernels/block/small_product/small_product.h"
 #include "nn/device/cuda_support.h"
 
-namespace engram::fused {
+namespace engram::cuda {
 namespace {
 
 // Whether x is one of a's device in bfloat16.
@@ -33,7 +33,7 @@ std::optional<torch::Tensor> small_product(const torch::Tensor& a, const torch::
                        .relu = relu,
                        .c = nullptr,
                        .c_stride = b.size(1)};
-  if (!small_product_support(product)) return {};
+  if (!supports_small_product(product)) return {};
   const torch::Tensor c = torch::empty({product.rows, product.c_stride}, a.options().requires_grad(false));
   product.c = c.data_ptr();
   engram::small_product(product, current_stream());
@@ -51,7 +51,7 @@ std::optional<torch::Tensor> small_gradient(const torch::Tensor& a, const torch:
                          .b = b.data_ptr(),
                          .b_stride = b.stride(0),
                          .parts = nullptr};
-  if (!small_gradient_support(gradient)) return {};
+  if (!supports_small_gradient(gradient)) return {};
   const torch::Tensor parts = torch::empty({small_gradient_parts(gradient.rows), gradient.outputs, gradient.inputs},
                                            a.options().dtype(torch::kFloat32).requires_grad(false));
   gradient.parts = parts.data_ptr<float>();
@@ -59,4 +59,4 @@ std::optional<torch::Tensor> small_gradient(const torch::Tensor& a, const torch:
   return parts;
 }
 
-}  // namespace engram::fused
+}  // namespace engram::cuda

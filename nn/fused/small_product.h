@@ -5,7 +5,7 @@
 
 #include <optional>
 
-namespace engram::fused {
+namespace engram::cuda {
 
 // [relu](a b [+ bias]), a [M, K], b [K, N] or the view of a transpose, bias [N] or undefined, as [M, N] without a
 // gradient; nothing where the kernel is not meant for the operands.
@@ -15,4 +15,4 @@ std::optional<torch::Tensor> small_product(const torch::Tensor& a, const torch::
 // Parts [P, M, N] in float32 whose sum is a^T b, a [R, M], b [R, N]; nothing where the kernel is not meant for them.
 std::optional<torch::Tensor> small_gradient(const torch::Tensor& a, const torch::Tensor& b);
 
-}  // namespace engram::fused
+}  // namespace engram::cuda

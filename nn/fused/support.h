@@ -8,10 +8,10 @@
 
 #include "base/support.h"
 
-namespace engram::fused {
+namespace engram::cuda {
 
 // Whether this build has kernels for products in `dtype` on `device`, of whatever sizes.
-Support device_support(torch::ScalarType dtype, torch::Device device);
+Support supports_device(torch::ScalarType dtype, torch::Device device);
 
 // Where `value` is more than `most`: "width 1030 is more than 1024".
 inline Support at_most(const std::string& what, std::int64_t value, std::int64_t most) {
@@ -19,4 +19,4 @@ inline Support at_most(const std::string& what, std::int64_t value, std::int64_t
   return Support::no(what + " " + std::to_string(value) + " is more than " + std::to_string(most));
 }
 
-}  // namespace engram::fused
+}  // namespace engram::cuda

@@ -14,7 +14,7 @@
 #include "nn/fused/side_work.h"
 #include "nn/fused/support.h"
 
-namespace engram::fused {
+namespace engram::cuda {
 namespace {
 
 using torch::Tensor;
@@ -140,23 +140,23 @@ class SwiGluOnChip : public Branch {
 
 }  // namespace
 
-Support one_kernel_swiglu_sizes(std::int64_t width, std::int64_t inner, torch::ScalarType dtype) {
+Support supports_one_kernel_swiglu_sizes(std::int64_t width, std::int64_t inner, torch::ScalarType dtype) {
   if (dtype != torch::kBFloat16) return Support::no("the kernel computes in bfloat16 alone");
-  return fused_swiglu_sizes(round_up(width, kWidthMultiple), static_cast<int>(inner));
+  return supports_fused_swiglu_sizes(round_up(width, kWidthMultiple), static_cast<int>(inner));
 }
 
-Support one_kernel_swiglu_support(std::int64_t width, std::int64_t inner, torch::ScalarType dtype,
-                                  torch::Device device) {
-  if (Support own = device_support(dtype, device); !own) return own;
-  if (Support own = one_kernel_swiglu_sizes(width, inner, dtype); !own) return own;
-  return fused_swiglu_support(round_up(width, kWidthMultiple), static_cast<int>(inner));
+Support supports_one_kernel_swiglu(std::int64_t width, std::int64_t inner, torch::ScalarType dtype,
+                                   torch::Device device) {
+  if (Support own = supports_device(dtype, device); !own) return own;
+  if (Support own = supports_one_kernel_swiglu_sizes(width, inner, dtype); !own) return own;
+  return supports_fused_swiglu(round_up(width, kWidthMultiple), static_cast<int>(inner));
 }
 
 std::unique_ptr<Branch> swiglu_branch(const SwiGluWeights& weights, torch::ScalarType dtype) {
   const Tensor& gate_ID = weights.gate_ID;
-  if (one_kernel_swiglu_support(gate_ID.size(1), gate_ID.size(0), dtype, gate_ID.device()))
+  if (supports_one_kernel_swiglu(gate_ID.size(1), gate_ID.size(0), dtype, gate_ID.device()))
     return std::make_unique<SwiGluOnChip>(weights);
   return std::make_unique<SwiGluOfProducts>(weights);
 }
 
-}  // namespace engram::fused
+}  // namespace engram::cuda

@@ -61,7 +61,7 @@ DropoutKey Dropout::key(torch::Device device) const {
 Tensor Dropout::forward(const Tensor& x) const {
   const DropoutKey drawn = key(x.device());
   if (!drawn.drops() || x.numel() == 0) return x;
-  if (x.is_cuda()) return fused::dropout(x, seed_tick(x.device()), drawn);
+  if (x.is_cuda()) return cuda::dropout(x, seed_tick(x.device()), drawn);
   return cpu::takes(x) ? cpu::dropout(x, /*residual=*/{}, drawn) : x * draw_factors(x, drawn);
 }
 

@@ -19,7 +19,7 @@ constexpr std::int64_t kChannels2 = 16;
 constexpr std::int64_t kKernel = 2;
 
 template <class Layer>
-fused::LayerWeights layer_weights(const Layer& layer) {
+cuda::LayerWeights layer_weights(const Layer& layer) {
   return {layer->weight, layer->bias};
 }
 
@@ -68,34 +68,34 @@ ObservationEncoder::ObservationEncoder(torch::nn::Module& owner, std::vector<Obs
   linear_ = owner.register_module("observation", torch::nn::Linear(features, width));
 }
 
-Support ObservationEncoder::kernels(torch::ScalarType dtype, torch::Device device) const {
+Support ObservationEncoder::supports_kernels(torch::ScalarType dtype, torch::Device device) const {
   if (linear_->weight.scalar_type() != torch::kFloat32)
     return Support::no(std::string("the parameters are in ") + torch::toString(linear_->weight.scalar_type()));
   std::vector<ObservationPart> parts;
   for (const Reader& reader : readers_) parts.push_back(reader.part);
-  return kernels_for(parts, dtype, device);
+  return supports_kernels_for(parts, dtype, device);
 }
 
-Support ObservationEncoder::kernels_for(const std::vector<ObservationPart>& parts, torch::ScalarType dtype,
-                                        torch::Device device) {
+Support ObservationEncoder::supports_kernels_for(const std::vector<ObservationPart>& parts, torch::ScalarType dtype,
+                                                 torch::Device device) {
   if (parts.size() > 1) return Support::no("the observation has " + std::to_string(parts.size()) + " parts");
   if (parts[0].kind == PartKind::kTokens) return Support::no("the observation consists of tokens");
-  if (parts[0].kind == PartKind::kVector) return fused::encoder_support({}, dtype, device);
+  if (parts[0].kind == PartKind::kVector) return cuda::supports_encoder({}, dtype, device);
   const std::int64_t rows = parts[0].shape[1], columns = parts[0].shape[2];
-  return fused::encoder_support({{kChannels1 * (rows - 1) * (columns - 1), kChannels2 * (rows - 2) * (columns - 2)}},
+  return cuda::supports_encoder({{kChannels1 * (rows - 1) * (columns - 1), kChannels2 * (rows - 2) * (columns - 2)}},
                                 dtype, device);
 }
 
 torch::Tensor ObservationEncoder::encode(const torch::Tensor& observation_MX, torch::ScalarType dtype) const {
-  if (PlainOperations::on() || !kernels(dtype, observation_MX.device())) {
+  if (PlainOperations::on() || !supports_kernels(dtype, observation_MX.device())) {
     const ComputeIn products(observation_MX.device(), dtype);
     return encode_by_definition(observation_MX);
   }
   const Reader& only = readers_[0];
-  if (!is_image()) return fused::encode_vector(observation_MX, dtype, layer_weights(linear_));
-  return fused::encode_image(observation_MX, dtype, only.part.shape,
-                             {layer_weights(only.convolution1), layer_weights(only.convolution2)},
-                             layer_weights(linear_));
+  if (!is_image()) return cuda::encode_vector(observation_MX, dtype, layer_weights(linear_));
+  return cuda::encode_image(observation_MX, dtype, only.part.shape,
+                            {layer_weights(only.convolution1), layer_weights(only.convolution2)},
+                            layer_weights(linear_));
 }
 
 torch::Tensor ObservationEncoder::encode_by_definition(const torch::Tensor& observation_MX) const {

@@ -29,8 +29,9 @@ class ObservationEncoder {
   torch::Tensor encode(const torch::Tensor& observation_MX, torch::ScalarType dtype) const;
 
   // Whether encode() may take the fused layers; and whether it may for such observations.
-  Support kernels(torch::ScalarType dtype, torch::Device device) const;
-  static Support kernels_for(const std::vector<ObservationPart>& parts, torch::ScalarType dtype, torch::Device device);
+  Support supports_kernels(torch::ScalarType dtype, torch::Device device) const;
+  static Support supports_kernels_for(const std::vector<ObservationPart>& parts, torch::ScalarType dtype,
+                                      torch::Device device);
 
  private:
   struct Reader {

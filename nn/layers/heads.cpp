@@ -22,7 +22,7 @@ void init_hidden(torch::nn::Linear& layer) {
 
 const torch::Tensor& first_weight(const HeadGroup& group) { return group.learning.front()->layers().hidden1->weight; }
 
-fused::HeadSizes sizes_of(const HeadGroup& group) {
+cuda::HeadSizes sizes_of(const HeadGroup& group) {
   const HeadImpl::Layers layers = group.learning.front()->layers();
   return {.width = layers.hidden1->weight.size(1),
           .hidden = layers.hidden1->weight.size(0),
@@ -66,21 +66,21 @@ bool HeadGroup::same_shape() const {
   return std::ranges::none_of(learning, differs) && std::ranges::none_of(targets, differs);
 }
 
-Support HeadGroup::kernels(torch::ScalarType dtype, torch::Device device) const {
+Support HeadGroup::supports_kernels(torch::ScalarType dtype, torch::Device device) const {
   if (!same_shape()) return Support::no("the heads have different numbers of outputs");
   if (first_weight(*this).scalar_type() != torch::kFloat32)
     return Support::no(std::string("the parameters are in ") + torch::toString(first_weight(*this).scalar_type()));
-  return fused::heads_support(sizes_of(*this), dtype, device);
+  return cuda::supports_heads(sizes_of(*this), dtype, device);
 }
 
-Support HeadGroup::one_kernel(torch::ScalarType dtype, torch::Device device) const {
-  return fused::one_kernel_heads_support(sizes_of(*this), dtype, device);
+Support HeadGroup::supports_one_kernel(torch::ScalarType dtype, torch::Device device) const {
+  return cuda::supports_one_kernel_heads(sizes_of(*this), dtype, device);
 }
 
 HeadGroup::Outputs HeadGroup::outputs(const torch::Tensor& features, torch::ScalarType dtype) const {
-  if (!PlainOperations::on() && kernels(dtype, features.device())) {
-    fused::HeadOutputs out = fused::heads(features.to(dtype), weights_of<fused::HeadWeights>(learning),
-                                          weights_of<fused::HeadWeights>(targets));
+  if (!PlainOperations::on() && supports_kernels(dtype, features.device())) {
+    cuda::HeadOutputs out = cuda::heads(features.to(dtype), weights_of<cuda::HeadWeights>(learning),
+                                        weights_of<cuda::HeadWeights>(targets));
     return {std::move(out.learning), std::move(out.targets)};
   }
   const ComputeIn products(features.device(), dtype);

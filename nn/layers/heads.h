@@ -39,8 +39,8 @@ struct HeadGroup {
   // Whether all have the same number of outputs.
   bool same_shape() const;
   // Whether outputs() may take the fused layers; and whether these are one kernel, on a GPU that is there.
-  Support kernels(torch::ScalarType dtype, torch::Device device) const;
-  Support one_kernel(torch::ScalarType dtype, torch::Device device) const;
+  Support supports_kernels(torch::ScalarType dtype, torch::Device device) const;
+  Support supports_one_kernel(torch::ScalarType dtype, torch::Device device) const;
 
   struct Outputs {
     std::vector<torch::Tensor> learning, targets;

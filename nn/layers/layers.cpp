@@ -47,9 +47,9 @@ torch::nn::Linear FirstWeights::output_map(std::int64_t inputs, std::int64_t out
 
 std::vector<torch::Tensor> apply_linears(const std::vector<torch::nn::Linear>& maps, const torch::Tensor& x) {
   if (are_one_product(maps, x)) {
-    std::vector<fused::LinearMap> weights;
+    std::vector<cuda::LinearMap> weights;
     for (const torch::nn::Linear& map : maps) weights.push_back({map->weight, map->bias});
-    return fused::linear_maps(x.to(torch::kBFloat16), weights);
+    return cuda::linear_maps(x.to(torch::kBFloat16), weights);
   }
   std::vector<torch::Tensor> outputs;
   for (torch::nn::Linear map : maps)
@@ -61,8 +61,8 @@ std::vector<torch::Tensor> apply_linears(const std::vector<torch::nn::Linear>& m
 torch::Tensor apply_linear(const torch::nn::Linear& map, const torch::Tensor& x) { return apply_linears({map}, x)[0]; }
 
 torch::Tensor apply_layer_norm(const torch::nn::LayerNorm& norm, const torch::Tensor& x) {
-  const fused::Norm own(norm->weight, norm->bias);
-  return fused::takes_norm(x, own) ? fused::normed(x, own) : torch::nn::LayerNorm(norm)->forward(x);
+  const cuda::Norm own(norm->weight, norm->bias);
+  return cuda::takes_norm(x, own) ? cuda::normed(x, own) : torch::nn::LayerNorm(norm)->forward(x);
 }
 
 torch::Tensor split_heads(const torch::Tensor& x, std::int64_t heads) { return x.unflatten(-1, {heads, -1}); }
@@ -80,7 +80,7 @@ RmsNorm::RmsNorm(std::int64_t width) : weight_(register_parameter("weight", torc
 
 torch::Tensor RmsNorm::forward(const torch::Tensor& x) {
   if (cpu::takes(x) && cpu::takes(weight_)) return cpu::rms_norm(x, weight_, kRmsNormEpsilon);
-  if (fused::takes_norm(x, weight_)) return fused::normed(x, weight_);
+  if (cuda::takes_norm(x, weight_)) return cuda::normed(x, weight_);
   return torch::rms_norm(x.to(weight_.scalar_type()), weight_.sizes(), weight_, kRmsNormEpsilon);
 }
 

@@ -56,7 +56,7 @@ class SwiGlu : public torch::nn::Module {
  public:
   SwiGlu(std::int64_t width, std::int64_t inner, const FirstWeights& weights);
   torch::Tensor forward(const torch::Tensor& x);
-  fused::SwiGluWeights fused_weights() const { return {gate_->weight, up_->weight, down_->weight}; }
+  cuda::SwiGluWeights fused_weights() const { return {gate_->weight, up_->weight, down_->weight}; }
 
  private:
   torch::nn::Linear gate_, up_, down_;

@@ -16,6 +16,7 @@
 #include "storage/files.h"
 #include "storage/run_lock.h"
 #include "storage/settings.h"
+#include "tests/experiments/labels.h"
 #include "tests/storage/temporary_folder.h"
 
 using namespace engram;
@@ -35,14 +36,6 @@ Experiment parse(const std::string& text) {
 std::string refusal(const std::string& text) {
   return message_of<UserError>([&] { plan_runs(parse(text), "folder"); });
 }
-
-std::vector<std::string> labels(const std::vector<ExperimentEntry>& entries) {
-  std::vector<std::string> result;
-  for (const ExperimentEntry& entry : entries) result.push_back(entry.label);
-  return result;
-}
-
-using Labels = std::vector<std::string>;
 
 }  // namespace
 

@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "experiments/report/report.h"
+#include "tests/experiments/labels.h"
 #include "tests/storage/temporary_folder.h"
 
 using namespace engram;
@@ -47,14 +48,6 @@ struct Runs {
     return message_of<UserError>([&] { read(); });
   }
 };
-
-std::vector<std::string> labels(const std::vector<ExperimentEntry>& entries) {
-  std::vector<std::string> result;
-  for (const ExperimentEntry& entry : entries) result.push_back(entry.label);
-  return result;
-}
-
-using Labels = std::vector<std::string>;
 
 }  // namespace
 

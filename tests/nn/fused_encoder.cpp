@@ -91,8 +91,7 @@ TEST_CASE("a GPU's image encoder and its gradients are those of LibTorch's convo
             return torch::linear(torch::conv2d(first, w[2], w[3]).relu().flatten(1), w[4], w[5]);
           },
           [&](const std::vector<Tensor>& w) {
-            return fused::encode_image(image.to(torch::kCUDA), dtype, shape, {{w[0], w[1]}, {w[2], w[3]}},
-                                       {w[4], w[5]});
+            return cuda::encode_image(image.to(torch::kCUDA), dtype, shape, {{w[0], w[1]}, {w[2], w[3]}}, {w[4], w[5]});
           },
           {draw({8, channels, 2, 2}, 1 / std::sqrt(4.0 * static_cast<double>(channels)), dtype), draw({8}, 0.3, dtype),
            draw({16, 8, 2, 2}, 1 / std::sqrt(32.0), dtype), draw({16}, 0.3, dtype),
@@ -112,7 +111,7 @@ TEST_CASE("a GPU's vector encoder and its gradients are those of a linear layer 
       const Tensor x = draw({rows, inputs}, 1, dtype);
       check([&](const std::vector<Tensor>& w) { return torch::linear(x, w[0], w[1]).relu(); },
             [&](const std::vector<Tensor>& w) {
-              return fused::encode_vector(x.to(torch::kCUDA, torch::kFloat32), dtype, {w[0], w[1]});
+              return cuda::encode_vector(x.to(torch::kCUDA, torch::kFloat32), dtype, {w[0], w[1]});
             },
             {draw({width, inputs}, 1 / std::sqrt(static_cast<double>(inputs)), dtype), draw({width}, 0.3, dtype)},
             dtype);

@@ -31,8 +31,8 @@ Parameters make_parameters(const Case& c, int heads) {
   return parameters;
 }
 
-std::vector<fused::HeadWeights> weights_of(const Parameters& p) {
-  std::vector<fused::HeadWeights> weights;
+std::vector<cuda::HeadWeights> weights_of(const Parameters& p) {
+  std::vector<cuda::HeadWeights> weights;
   for (std::size_t i = 0; i < p.size(); i += 6)
     weights.push_back({p[i], p[i + 1], p[i + 2], p[i + 3], p[i + 4], p[i + 5]});
   return weights;
@@ -66,7 +66,7 @@ void check_heads(const Case& c, double output_tolerance, double gradient_toleran
   const Tensor expected_x = x.to(torch::kFloat64).requires_grad_(true);
   std::vector<Tensor> expected;
   Tensor sum = torch::zeros({}, torch::kFloat64);
-  for (const fused::HeadWeights& w : weights_of(expected_parameters)) {
+  for (const cuda::HeadWeights& w : weights_of(expected_parameters)) {
     const Tensor first = torch::relu(torch::addmm(w.bias1_I, expected_x, w.weight1_ID.t()));
     const Tensor second = torch::relu(torch::addmm(w.bias2_I, first, w.weight2_II.t()));
     expected.push_back(torch::addmm(w.bias3_A, second, w.weight3_AI.t()));
@@ -79,7 +79,7 @@ void check_heads(const Case& c, double output_tolerance, double gradient_toleran
   const Parameters own = leaves(learning, torch::TensorOptions(torch::kCUDA)),
                    own_targets = leaves(targets, torch::TensorOptions(torch::kCUDA));
   const Tensor own_x = x.to(torch::kCUDA).requires_grad_(true);
-  const fused::HeadOutputs outputs = fused::heads(own_x.to(c.dtype), weights_of(own), weights_of(own_targets));
+  const cuda::HeadOutputs outputs = cuda::heads(own_x.to(c.dtype), weights_of(own), weights_of(own_targets));
   Tensor own_sum = torch::zeros({}, torch::TensorOptions(torch::kCUDA));
   for (std::size_t i = 0; i < used; ++i)
     own_sum = own_sum + (outputs.learning[i].narrow(1, 0, c.actions) *

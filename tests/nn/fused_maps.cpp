@@ -13,8 +13,8 @@ using torch::Tensor;
 
 namespace {
 
-std::vector<fused::LinearMap> weights_of(const std::vector<torch::nn::Linear>& maps) {
-  std::vector<fused::LinearMap> weights;
+std::vector<cuda::LinearMap> weights_of(const std::vector<torch::nn::Linear>& maps) {
+  std::vector<cuda::LinearMap> weights;
   for (const torch::nn::Linear& map : maps) weights.push_back({map->weight, map->bias});
   return weights;
 }
@@ -28,7 +28,7 @@ TEST_CASE("maps as one product have the values and gradients of each alone, what
   std::vector<Tensor> each;
   for (torch::nn::Linear map : maps) each.push_back(map->forward(x));
   const std::vector<Tensor> expected = learnt(each, x, maps);
-  check(learnt(fused::linear_maps(x, weights_of(maps)), x, maps), expected, 1e-6);
+  check(learnt(cuda::linear_maps(x, weights_of(maps)), x, maps), expected, 1e-6);
   check(learnt(apply_linears(maps, x), x, maps), expected, 1e-6);
 }
 
@@ -36,9 +36,9 @@ TEST_CASE("maps of an input that needs no gradient, and of parameters that need 
   torch::manual_seed(2);
   const std::vector<torch::nn::Linear> maps = make_maps(8, /*biases=*/false);
   const Tensor x = torch::randn({4, 8});
-  const std::vector<Tensor> outputs = fused::linear_maps(x, weights_of(maps));
+  const std::vector<Tensor> outputs = cuda::linear_maps(x, weights_of(maps));
   const Tensor gradient = torch::autograd::grad({outputs[1].sum()}, {maps[1]->weight})[0];
   CHECK(relative_error(gradient, x.sum(0).expand_as(gradient)) < 1e-6);
   const torch::NoGradGuard no_grad;
-  CHECK_FALSE(fused::linear_maps(x, weights_of(maps))[0].requires_grad());
+  CHECK_FALSE(cuda::linear_maps(x, weights_of(maps))[0].requires_grad());
 }

@@ -42,25 +42,25 @@ TEST_CASE("products of few and of many rows, in both types and of any layout, ar
       CAPTURE(torch::toString(dtype));
       const Tensor a = draw({rows, inner}, dtype), b = draw({inner, columns}, dtype),
                    weight = draw({columns, inner}, dtype), bias = draw({columns}, dtype);
-      check(fused::product(a, b), exact(a).mm(exact(b)), dtype);
-      check(fused::product(a, weight.t()), exact(a).mm(exact(weight).t()), dtype);
+      check(cuda::product(a, b), exact(a).mm(exact(b)), dtype);
+      check(cuda::product(a, weight.t()), exact(a).mm(exact(weight).t()), dtype);
       const Tensor affine = torch::linear(exact(a), exact(weight), exact(bias));
-      check(fused::affine(a, weight, bias, false), affine, dtype);
-      check(fused::affine(a, weight, bias, true), affine.relu(), dtype);
+      check(cuda::affine(a, weight, bias, false), affine, dtype);
+      check(cuda::affine(a, weight, bias, true), affine.relu(), dtype);
       const Tensor wide_a = draw({rows, inner + 16}, dtype).narrow(1, 8, inner),
                    wide_b = draw({inner, columns + 16}, dtype).narrow(1, 8, columns);
-      check(fused::product(wide_a, wide_b), exact(wide_a).mm(exact(wide_b)), dtype);
+      check(cuda::product(wide_a, wide_b), exact(wide_a).mm(exact(wide_b)), dtype);
       const Tensor columns_of_a = draw({inner, rows}, dtype).t();
-      check(fused::product(columns_of_a, b), exact(columns_of_a).mm(exact(b)), dtype);
+      check(cuda::product(columns_of_a, b), exact(columns_of_a).mm(exact(b)), dtype);
       const Tensor shifted = draw({rows, inner + 8}, dtype).narrow(1, 1, inner);
-      check(fused::product(shifted, b), exact(shifted).mm(exact(b)), dtype);
+      check(cuda::product(shifted, b), exact(shifted).mm(exact(b)), dtype);
     }
 }
 
 TEST_CASE("few rows in bfloat16 whose layout allows it are the small kernel's, others are not") {
   if (testing::skip_without_gpu()) return;
   const auto taken = [](const Tensor& a, const Tensor& b, const Tensor& bias = {}) {
-    return fused::small_product(a, b, bias).has_value();
+    return cuda::small_product(a, b, bias).has_value();
   };
   const Tensor a = draw({70, 64}, torch::kBFloat16), b = draw({64, 48}, torch::kBFloat16),
                bias = draw({48}, torch::kBFloat16);

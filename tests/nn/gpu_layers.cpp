@@ -106,9 +106,9 @@ TEST_CASE("on a GPU norms of rows by a kernel have LibTorch's values and gradien
         };
         const Tensor own_x = leaf(x, dtype), own_weight = leaf(weight, torch::kFloat32),
                      own_bias = leaf(bias, torch::kFloat32);
-        const fused::Norm norm = centred ? fused::Norm(own_weight, own_bias) : fused::Norm(own_weight);
-        REQUIRE(fused::takes_norm(own_x, norm));
-        const Tensor y = fused::normed(rows_of(own_x), norm);
+        const cuda::Norm norm = centred ? cuda::Norm(own_weight, own_bias) : cuda::Norm(own_weight);
+        REQUIRE(cuda::takes_norm(own_x, norm));
+        const Tensor y = cuda::normed(rows_of(own_x), norm);
         CHECK((y.scalar_type() == dtype));
         const std::vector<Tensor> expected =
             centred ? learn(torch::layer_norm(rows_of(x), {width}, weight, bias, kLayerNormEpsilon), {x, weight, bias})
@@ -120,23 +120,23 @@ TEST_CASE("on a GPU norms of rows by a kernel have LibTorch's values and gradien
   for (const torch::ScalarType dtype : {torch::kFloat32, torch::kBFloat16}) {
     const Tensor x = draw({70, 3, 32}, torch::kCPU, torch::kFloat64);
     const Tensor own_x = x.detach().to(torch::kCUDA, dtype).requires_grad_();
-    const Tensor y = fused::l2_normed(own_x, 0.5), expected = x / (x.square().sum(-1, true) + 0.5).sqrt();
+    const Tensor y = cuda::l2_normed(own_x, 0.5), expected = x / (x.square().sum(-1, true) + 0.5).sqrt();
     const double bound = dtype == torch::kFloat32 ? 1e-5 : 0.02;
     check({y, torch::autograd::grad({y.to(torch::kFloat64).sin().sum()}, {own_x})[0]},
           {expected, torch::autograd::grad({expected.sin().sum()}, {x})[0]}, bound);
   }
   {
     const PlainOperations plain(true);
-    CHECK_FALSE(fused::takes_norm(torch::ones({4, 8}, torch::kCUDA), torch::ones({8}, torch::kCUDA)));
+    CHECK_FALSE(cuda::takes_norm(torch::ones({4, 8}, torch::kCUDA), torch::ones({8}, torch::kCUDA)));
     torch::nn::Linear map(8, 8);
     map->to(torch::kCUDA);
     const ComputeIn products(torch::kCUDA, torch::kBFloat16);
     const std::string made_by = apply_linear(map, torch::ones({4, 8}, torch::kCUDA)).grad_fn()->name();
     CHECK(made_by.find("MapsFunction") == std::string::npos);
   }
-  CHECK_FALSE(fused::takes_norm(torch::ones({4, 12}, torch::kCUDA), torch::ones({12}, torch::kCUDA)));
-  CHECK_FALSE(fused::takes_norm(torch::ones({4, 1032}, torch::kCUDA), torch::ones({1032}, torch::kCUDA)));
-  CHECK_FALSE(fused::takes_norm(torch::ones({4, 8}), torch::ones({8})));
+  CHECK_FALSE(cuda::takes_norm(torch::ones({4, 12}, torch::kCUDA), torch::ones({12}, torch::kCUDA)));
+  CHECK_FALSE(cuda::takes_norm(torch::ones({4, 1032}, torch::kCUDA), torch::ones({1032}, torch::kCUDA)));
+  CHECK_FALSE(cuda::takes_norm(torch::ones({4, 8}), torch::ones({8})));
 }
 
 TEST_CASE("on a GPU the library's products are right, with the share of it that this program has") {

@@ -35,7 +35,7 @@ const std::vector<Segment> kSegments = {
 constexpr int kRows = 60, kColumns = 16;
 
 struct Stack {
-  fused::PackedWeights stack{kRows, kColumns};
+  cuda::PackedWeights stack{kRows, kColumns};
   std::vector<Tensor> parameters;  // on the CPU
 
   Stack() {
@@ -52,7 +52,7 @@ TEST_CASE("weights of many stacks are packed at once, in two types") {
   if (testing::skip_without_gpu()) return;
   torch::manual_seed(1);
   const std::vector<Stack> stacks(30);
-  fused::WeightPacking packing(torch::kBFloat16);
+  cuda::WeightPacking packing(torch::kBFloat16);
   std::vector<Tensor> packed;
   for (std::size_t i = 0; i < stacks.size(); ++i)
     packed.push_back(i % 3 == 0 ? packing.add(stacks[i].stack, torch::kFloat32) : packing.add(stacks[i].stack));
@@ -75,7 +75,7 @@ TEST_CASE("gradients of many stacks are those of their matrices, which the side 
   if (testing::skip_without_gpu()) return;
   torch::manual_seed(2);
   const std::vector<Stack> stacks(50);
-  fused::SideWork side(fused::SideStreamOf::kWeights);
+  cuda::SideWork side(cuda::SideStreamOf::kWeights);
   std::vector<std::vector<Tensor>> gradients;
   std::vector<Tensor> matrices;  // on the CPU
   for (const Stack& stack : stacks) {
@@ -112,7 +112,7 @@ TEST_CASE("work beside each other is done when the current stream goes on, in a 
     const auto work = [&] {
       std::vector<Tensor> x(count);
       before.add_(1);
-      fused::side_by_side(count, [&](std::size_t i) {
+      cuda::side_by_side(count, [&](std::size_t i) {
         x[i] = before * static_cast<double>(i + 1);
         for (int pass = 0; pass < 5; ++pass) x[i] = x[i] + before;
       });
@@ -137,7 +137,7 @@ TEST_CASE("a thread has work beside its stream while another records its own") {
   if (testing::skip_without_gpu()) return;
   const auto doubled_beside = [](const Tensor& x) {
     Tensor y;
-    const fused::SideWork side(fused::SideStreamOf::kWeights);
+    const cuda::SideWork side(cuda::SideStreamOf::kWeights);
     side.run([&] { y = x + x; });
     side.join();
     return y;

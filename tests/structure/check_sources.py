@@ -1,6 +1,6 @@
 """Fails on an #include against the directions that the folders may depend on each other, on a name of the standard
-library whose header is not included, on a comment that a reformatting has broken, on overgrown files, and on what only
-one file may do.
+library whose header is not included, on a comment that a reformatting has broken, on overgrown files, on what only one
+file may do, and on names that two files would define where they are compiled together.
 
     check_sources.py ROOT
 """
@@ -9,6 +9,7 @@ import pathlib
 import re
 import sys
 
+import anonymous_names
 import standard_headers
 
 # folder -> what its files may include, folders or single headers; a folder may always include itself
@@ -121,6 +122,7 @@ def problems(root):
             yield from standard_header_problems(root, path, name, text)
             yield from comment_problems(name, text)
             yield from size_problems(name, text)
+    yield from anonymous_names.problems(root)
 
 
 def main():

@@ -98,4 +98,34 @@ for text in WHOLE:
 for name in ("tests/envs/long.cpp", "envs/long.cu", "nn/cpu/kernels.inc", "examples/own_program/task.h"):
     problems = found({name: BROKEN})
     assert len(problems) == 1 and problems[0].startswith(f"{name}:2: the comment's sentence goes on below"), problems
+
+# Names in the anonymous namespaces of sources that CMake may compile together.
+LIST = "set(more b.cpp)\nengram_sources(target LIBTORCH a.cpp ${more} PLAIN c.cpp)\n"
+A = """namespace engram {
+namespace {
+constexpr int kFirst = 1, kSecond = 2;
+struct Point { int x; };
+template <class T> int twice(const std::vector<T>& values, int n = 2) { return n; }
+}  // namespace
+int outside() { return 0; }
+}  // namespace engram
+"""
+APART = [
+    "namespace {\nint kSecond = 2;\n}\n",  # in another namespace
+    "namespace engram {\nnamespace {\nstruct Point;\nint twice(int n) { int kFirst = n; return kFirst; }\n}\n}\n",
+    "namespace engram {\nint outside(int) { return 0; }  // struct Point {}\n}\n",
+]
+TWICE = [
+    ("constexpr int kSecond = 3;", "kSecond"),
+    ("class Point {};", "Point"),
+    ("template <class T>\nint twice(const std::vector<T>& x, int) {\n  return 0;\n}", "twice(const std::vector<T>&, int)"),
+]
+for text in APART:
+    assert found({"nn/CMakeLists.txt": LIST, "nn/a.cpp": "#include <vector>\n" + A, "nn/b.cpp": text}) == [], text
+for text, name in TWICE:
+    text = f"#include <vector>\nnamespace engram {{\nnamespace {{\n{text}\n}}\n}}\n"
+    files = {"nn/CMakeLists.txt": LIST, "nn/a.cpp": "#include <vector>\n" + A}
+    assert found({**files, "nn/c.cpp": text}) == [], text  # of another list
+    assert found({**files, "nn/b.cpp": text}) == [
+        f"nn/b.cpp: the anonymous namespace of nn/a.cpp defines {name}, too"], (text, found({**files, "nn/b.cpp": text}))
 print("every problem was found")

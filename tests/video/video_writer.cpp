@@ -15,6 +15,7 @@
 #include <string>
 
 #include "base/error.h"
+#include "tests/contains.h"
 #include "tests/storage/small_disk.h"
 #include "tests/storage/temporary_folder.h"
 #include "video/drawing.h"
@@ -53,8 +54,6 @@ std::string refusal(const std::filesystem::path& file) {
   return "";
 }
 
-bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
-
 TEST_CASE("every kind of file is read back: frames, size, rate and colours") {
   const TemporaryFolder folder;
   for (const char* name : {"film.mp4", "film.webm", "film.avi", "FILM.MP4"}) {
@@ -90,8 +89,8 @@ TEST_CASE("an mp4 holds H.264, which browsers play") {
   write_colours(writer);
   writer.finish();
   const std::string bytes = contents_of(folder.path() / "film.mp4");
-  CHECK(contains(bytes, "avc1"));
-  CHECK_FALSE(contains(bytes, "mp4v"));
+  CHECK(testing::contains(bytes, "avc1"));
+  CHECK_FALSE(testing::contains(bytes, "mp4v"));
 }
 
 TEST_CASE("an interrupted film leaves nothing, and an older one as it was") {
@@ -116,13 +115,13 @@ TEST_CASE("an interrupted film leaves nothing, and an older one as it was") {
 TEST_CASE("what cannot be written is refused in one line that says why") {
   const TemporaryFolder folder;
   const std::string mov = refusal(folder.path() / "film.mov");
-  CHECK(contains(mov, "'.mov'"));
-  CHECK(contains(mov, ".mp4, .webm, .avi, .gif"));
-  CHECK(contains(refusal(folder.path() / "film"), "no extension"));
-  CHECK(contains(refusal(folder.path() / "missing" / "film.mp4"), "missing"));
+  CHECK(testing::contains(mov, "'.mov'"));
+  CHECK(testing::contains(mov, ".mp4, .webm, .avi, .gif"));
+  CHECK(testing::contains(refusal(folder.path() / "film"), "no extension"));
+  CHECK(testing::contains(refusal(folder.path() / "missing" / "film.mp4"), "missing"));
   std::filesystem::create_directory(folder.path() / "folder.mp4");
-  CHECK(contains(refusal(folder.path() / "folder.mp4"), "is a folder"));
-  CHECK(contains(refusal("/proc/film.mp4"), "cannot be written"));  // not even root can
+  CHECK(testing::contains(refusal(folder.path() / "folder.mp4"), "is a folder"));
+  CHECK(testing::contains(refusal("/proc/film.mp4"), "cannot be written"));  // not even root can
   CHECK(refusal("/proc/film.mp4").find('\n') == std::string::npos);
   CHECK(count_entries(folder.path()) == 1);
 }
@@ -151,7 +150,7 @@ TEST_CASE("a .gif has every frame exactly, and a rate that it cannot have is ref
   } catch (const UserError& error) {
     refused = error.what();
   }
-  CHECK(contains(refused, "at most 50 frames per second, not 60"));
+  CHECK(testing::contains(refused, "at most 50 frames per second, not 60"));
   CHECK(count_entries(folder.path()) == 1);
 }
 

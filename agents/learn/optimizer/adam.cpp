@@ -35,7 +35,7 @@ void Adam::zero_gradients() {
 void Adam::step(const torch::Tensor& skip) {
   const torch::NoGradGuard no_grad;
   const std::vector<torch::Tensor> all_gradients = gradients();
-  if (fused_lists_supports(parameters_[0]))
+  if (supports_fused_lists(parameters_[0]))
     return fused_adam_step({parameters_, all_gradients, mean_, mean_square_}, learning_rate_, weight_decay_, step_,
                            skip);
   if (skip.defined())

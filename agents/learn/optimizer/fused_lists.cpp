@@ -12,7 +12,7 @@ namespace engram {
 
 using torch::Tensor;
 
-Support fused_lists_supports(const Tensor& like) {
+Support supports_fused_lists(const Tensor& like) {
   if (!like.is_cuda()) return Support::no("the parameters are on the " + like.device().str());
   if (like.scalar_type() != torch::kFloat32)
     return Support::no(std::string("the parameters are ") + c10::toString(like.scalar_type()) + ", not Float");

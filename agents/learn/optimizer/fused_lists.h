@@ -13,7 +13,7 @@ namespace engram {
 
 // Lists of tensors like this one: float32 on a GPU. The other functions take such lists alone, and tensors that are
 // written must be contiguous.
-Support fused_lists_supports(const torch::Tensor& like);
+Support supports_fused_lists(const torch::Tensor& like);
 
 torch::Tensor fused_list_norms(const std::vector<torch::Tensor>& tensors);
 WatchedUpdate fused_watch_update(const torch::Tensor& loss, const torch::Tensor& norms, const torch::Tensor& watch);

@@ -19,7 +19,7 @@ void softmax_of(const float* logits, int actions, float* probabilities) {
 
 }  // namespace
 
-bool cpu_sac_loss_supports(const SacHeads& heads) {
+bool supports_cpu_sac_loss(const SacHeads& heads) {
   for (const Tensor* x :
        {&heads.logits, &heads.q.first, &heads.q.second, &heads.target_q.first, &heads.target_q.second})
     if (!x->is_cpu() || x->scalar_type() != torch::kFloat32) return false;

@@ -9,7 +9,7 @@
 namespace engram {
 
 // Whether cpu_sac_loss() takes these heads' outputs.
-bool cpu_sac_loss_supports(const SacHeads& heads);
+bool supports_cpu_sac_loss(const SacHeads& heads);
 
 // heads: supported. alpha: float32, one number.
 SacLoss cpu_sac_loss(const SacHeads& heads, const EpisodeBatch& batch, const torch::Tensor& alpha, double gamma);

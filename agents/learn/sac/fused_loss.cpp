@@ -10,11 +10,11 @@ namespace engram {
 
 using torch::Tensor;
 
-Support fused_sac_loss_supports(torch::Device device, torch::ScalarType outputs, std::int64_t num_actions) {
+Support supports_fused_sac_loss(torch::Device device, torch::ScalarType outputs, std::int64_t num_actions) {
   if (!device.is_cuda()) return Support::no("the agent learns on the " + device.str());
   if (outputs != torch::kFloat32)
     return Support::no(std::string("the heads give ") + c10::toString(outputs) + ", not Float");
-  return fused::at_most("the number of actions", num_actions, kMaxSacActions);
+  return cuda::at_most("the number of actions", num_actions, kMaxSacActions);
 }
 
 SacLoss fused_sac_loss(const SacHeads& heads, const EpisodeBatch& batch, const Tensor& alpha, double gamma,

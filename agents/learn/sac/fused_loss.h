@@ -11,7 +11,7 @@
 namespace engram {
 
 // Heads' outputs of this type on this device: float32 on a GPU, and no more actions than the kernel takes.
-Support fused_sac_loss_supports(torch::Device device, torch::ScalarType outputs, std::int64_t num_actions);
+Support supports_fused_sac_loss(torch::Device device, torch::ScalarType outputs, std::int64_t num_actions);
 
 // heads: supported. alpha: float32, one number on the GPU.
 SacLoss fused_sac_loss(const SacHeads& heads, const EpisodeBatch& batch, const torch::Tensor& alpha, double gamma,

@@ -103,8 +103,8 @@ std::unique_ptr<Algorithm> SacOptions::make(const AgentNetwork& network) const {
 SacLoss sac_loss(AgentNetwork& network, const EpisodeBatch& batch, const torch::Tensor& alpha, double gamma) {
   const SacHeads heads = SacHeads::of(network.heads(features_of(network, batch)));
   const std::int64_t actions = network.num_actions();
-  if (network.uses_kernels() && cpu_sac_loss_supports(heads)) return cpu_sac_loss(heads, batch, alpha, gamma);
-  return network.uses_kernels() && fused_sac_loss_supports(heads.logits.device(), heads.logits.scalar_type(), actions)
+  if (network.uses_kernels() && supports_cpu_sac_loss(heads)) return cpu_sac_loss(heads, batch, alpha, gamma);
+  return network.uses_kernels() && supports_fused_sac_loss(heads.logits.device(), heads.logits.scalar_type(), actions)
              ? fused_sac_loss(heads, batch, alpha, gamma, actions)
              : plain_sac_loss(heads, batch, alpha, gamma, actions);
 }
@@ -179,7 +179,7 @@ void Sac::recall(const std::vector<Scalar>& scalars, const std::string& source) 
 
 Road Sac::loss_road(const AgentNetwork& network, torch::Device device) const {
   if (!network.uses_kernels()) return {"loss", "LibTorch in float32", "run.kernels is off"};
-  const Support kernel = fused_sac_loss_supports(device, torch::kFloat32, network.num_actions());
+  const Support kernel = supports_fused_sac_loss(device, torch::kFloat32, network.num_actions());
   if (!kernel) return {"loss", device.is_cpu() ? "own loops in float32" : "LibTorch in float32", kernel.reason()};
   return {"loss", "one kernel in float32", "", /*fast=*/true};
 }

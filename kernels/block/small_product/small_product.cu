@@ -181,7 +181,7 @@ Support readable(const char* what, const void* data, std::int64_t stride, std::i
 
 }  // namespace
 
-Support small_product_support(const SmallProduct& p) {
+Support supports_small_product(const SmallProduct& p) {
   if (Support rows = at_most("rows", p.rows, kSmallProductRows, 1); !rows) return rows;
   if (Support inner = at_most("inner elements", p.inner, kSmallProductInner, 8); !inner) return inner;
   if (Support columns = at_most("columns", p.columns, kSmallProductColumns, 8); !columns) return columns;
@@ -193,7 +193,7 @@ Support small_product_support(const SmallProduct& p) {
 }
 
 void small_product(const SmallProduct& product, cudaStream_t stream) {
-  if (const Support support = small_product_support(product); !support)
+  if (const Support support = supports_small_product(product); !support)
     throw std::runtime_error("small_product: " + support.reason());
   const ProductArguments arguments{.rows = product.rows,
                                    .a_stride = product.a_stride,
@@ -224,7 +224,7 @@ int small_gradient_parts(std::int64_t rows) {
   return static_cast<int>((rows + of_part - 1) / of_part);
 }
 
-Support small_gradient_support(const SmallGradient& g) {
+Support supports_small_gradient(const SmallGradient& g) {
   if (Support rows = at_most("rows", g.rows, kSmallProductRows, 1); !rows) return rows;
   if (Support outputs = at_most("outputs", g.outputs, kSmallProductColumns, 8); !outputs) return outputs;
   if (Support inputs = at_most("inputs", g.inputs, kSmallProductColumns, 8); !inputs) return inputs;
@@ -235,7 +235,7 @@ Support small_gradient_support(const SmallGradient& g) {
 }
 
 void small_gradient(const SmallGradient& gradient, cudaStream_t stream) {
-  if (const Support support = small_gradient_support(gradient); !support)
+  if (const Support support = supports_small_gradient(gradient); !support)
     throw std::runtime_error("small_gradient: " + support.reason());
   const GradientArguments arguments{.rows = gradient.rows,
                                     .part_rows = small_gradient_part_rows(gradient.rows),

@@ -36,9 +36,9 @@ struct SmallProduct {
 // Whether it is meant for this product: at least one row and at most kSmallProductRows, K and N multiples of 8 up to
 // kSmallProductInner and kSmallProductColumns, M N K up to kSmallProductMultiplications, strides multiples of 8 and no
 // less than a row, addresses multiples of 16 bytes.
-Support small_product_support(const SmallProduct& product);
+Support supports_small_product(const SmallProduct& product);
 
-// Errors: std::runtime_error for a product that small_product_support() refuses, or a failed launch.
+// Errors: std::runtime_error for a product that supports_small_product() refuses, or a failed launch.
 void small_product(const SmallProduct& product, cudaStream_t stream);
 
 // C = A^T B, A [R, M], B [R, N], as `parts` that add_up() of kernels/block/gradient_sums.h makes one: the gradient of a
@@ -57,8 +57,8 @@ struct SmallGradient {
 std::int64_t small_gradient_part_rows(std::int64_t rows);
 int small_gradient_parts(std::int64_t rows);
 
-// As small_product_support(), M and N both like N there.
-Support small_gradient_support(const SmallGradient& gradient);
+// As supports_small_product(), M and N both like N there.
+Support supports_small_gradient(const SmallGradient& gradient);
 
 // Errors: as small_product().
 void small_gradient(const SmallGradient& gradient, cudaStream_t stream);

@@ -97,7 +97,7 @@ __global__ void __launch_bounds__(kThreads, 1) forward_kernel(FusedSwiGlu input,
 }  // namespace
 }  // namespace swiglu
 
-Support fused_swiglu_sizes(int stride, int inner) {
+Support supports_fused_swiglu_sizes(int stride, int inner) {
   using swiglu::kUnits;
   const auto no = [](int value, const char* why) { return Support::no(std::to_string(value) + why); };
   if (stride > 128) return no(stride, " channels are more than 128");
@@ -106,9 +106,9 @@ Support fused_swiglu_sizes(int stride, int inner) {
   return {};
 }
 
-Support fused_swiglu_support(int stride, int inner) {
-  if (Support sizes = fused_swiglu_sizes(stride, inner); !sizes) return sizes;
-  if (Support device = hopper_support(); !device) return device;
+Support supports_fused_swiglu(int stride, int inner) {
+  if (Support sizes = supports_fused_swiglu_sizes(stride, inner); !sizes) return sizes;
+  if (Support device = supports_hopper(); !device) return device;
   if (!has_body(&swiglu::forward_kernel<64>)) return Support::no("this build has no code of it for Hopper");
   return {};
 }

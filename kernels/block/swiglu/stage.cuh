@@ -126,7 +126,7 @@ decltype(auto) dispatch_channels(int stride, Function&& function) {
 }
 
 inline void check_shape(int width, int stride, int inner) {
-  if (!fused_swiglu_support(stride, inner) || width < 1 || width > stride)
+  if (!supports_fused_swiglu(stride, inner) || width < 1 || width > stride)
     throw std::runtime_error("fused SwiGLU: width " + std::to_string(width) + " in " + std::to_string(stride) +
                              " and inner " + std::to_string(inner) + " on this device");
 }

@@ -1,7 +1,7 @@
 // SwiGLU (Shazeer 2020) on Hopper, with the hidden units on chip: y = Wd (silu(Wg x) * (Wu x)) for M rows of D
 // channels, stored as P channels. One kernel forward, one for x's gradient, one for the weights'; the latter two
 // compute the hidden units again. A specialisation beside plain products with swiglu_forward() and swiglu_backward()
-// between them (kernels/block/elementwise.h), for bfloat16 where fused_swiglu_support() says so.
+// between them (kernels/block/elementwise.h), for bfloat16 where supports_fused_swiglu() says so.
 //
 // Rows are bfloat16 [M, P], contiguous, 16-byte aligned, zero after D; products are summed in float, and gates
 // and what they multiply stay floats. Outputs overlap no input. All work is queued on `stream`; the same input gives
@@ -21,8 +21,8 @@ namespace engram {
 
 // Whether there are kernels for rows of `stride` channels, a multiple of 16 up to 128, and `inner` hidden units, a
 // multiple of 64; and whether the current device and this build have them.
-Support fused_swiglu_sizes(int stride, int inner);
-Support fused_swiglu_support(int stride, int inner);
+Support supports_fused_swiglu_sizes(int stride, int inner);
+Support supports_fused_swiglu(int stride, int inner);
 
 // The weights, float32 and contiguous, and where they go in the order and the type in which the kernels read them:
 // fused_swiglu_weight_bytes(), 16-byte aligned.

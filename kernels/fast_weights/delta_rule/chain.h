@@ -9,16 +9,16 @@ namespace engram {
 
 enum class DeltaRuleChain {
   kSlices,     // warps that share slices of a head's values: every input and device
-  kWarpgroup,  // one warpgroup a head, all products wgmma: what delta_rule_warpgroup_support says
+  kWarpgroup,  // one warpgroup a head, all products wgmma: what supports_delta_rule_warpgroup says
 };
 
 // Whether kWarpgroup takes the input: the delta rule, bfloat16, heads of at most 64, and rows in pieces of 16 bytes,
 // that is a width and a row stride that are multiples of 8 and tensors aligned to 16 bytes. Asks no device; _support
 // also wants the current device to be one of wgmma.
-Support delta_rule_warpgroup_sizes(const DeltaRuleInput& input);
-Support delta_rule_warpgroup_support(const DeltaRuleInput& input);
+Support supports_delta_rule_warpgroup_sizes(const DeltaRuleInput& input);
+Support supports_delta_rule_warpgroup(const DeltaRuleInput& input);
 // The same with the output that the forward pass writes, or its gradient, which the backward pass reads.
-Support delta_rule_warpgroup_support(const DeltaRuleInput& input, const void* output_BTHD);
+Support supports_delta_rule_warpgroup(const DeltaRuleInput& input, const void* output_BTHD);
 
 // delta_rule_forward and delta_rule_backward by the given kernels; the two names without `_by` take kWarpgroup where it
 // is supported. Throws std::runtime_error with the reason where it is not.

@@ -232,7 +232,7 @@ void delta_rule_backward_by(DeltaRuleChain chain, const DeltaRuleInput& input, c
                             void* scratch, cudaStream_t stream) {
   delta_rule::check_input(input);
   if (chain == DeltaRuleChain::kWarpgroup)
-    delta_rule::require(delta_rule_warpgroup_support(input, output_gradient_BTHD));
+    delta_rule::require(supports_delta_rule_warpgroup(input, output_gradient_BTHD));
   delta_rule::dispatch(input, [&](auto rule, auto element, auto width) {
     delta_rule::launch_backward<decltype(rule), decltype(element), width.value>(
         chain, input, saved, output_gradient_BTHD, input_gradient, scratch, stream);
@@ -241,7 +241,7 @@ void delta_rule_backward_by(DeltaRuleChain chain, const DeltaRuleInput& input, c
 
 void delta_rule_backward(const DeltaRuleInput& input, const void* saved, const void* output_gradient_BTHD,
                          const DeltaRuleInputGradient& input_gradient, void* scratch, cudaStream_t stream) {
-  const bool fast = static_cast<bool>(delta_rule_warpgroup_support(input, output_gradient_BTHD));
+  const bool fast = static_cast<bool>(supports_delta_rule_warpgroup(input, output_gradient_BTHD));
   delta_rule_backward_by(fast ? DeltaRuleChain::kWarpgroup : DeltaRuleChain::kSlices, input, saved,
                          output_gradient_BTHD, input_gradient, scratch, stream);
 }

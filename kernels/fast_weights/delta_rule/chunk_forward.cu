@@ -260,7 +260,7 @@ std::size_t delta_rule_saved_bytes(const DeltaRuleShape& shape, Dtype dtype) {
 void delta_rule_forward_by(DeltaRuleChain chain, const DeltaRuleInput& input, void* output_BTHD, void* saved,
                            cudaStream_t stream) {
   delta_rule::check_input(input);
-  if (chain == DeltaRuleChain::kWarpgroup) delta_rule::require(delta_rule_warpgroup_support(input, output_BTHD));
+  if (chain == DeltaRuleChain::kWarpgroup) delta_rule::require(supports_delta_rule_warpgroup(input, output_BTHD));
   delta_rule::dispatch(input, [&](auto rule, auto element, auto width) {
     delta_rule::launch_forward<decltype(rule), decltype(element), width.value>(chain, input, output_BTHD, saved,
                                                                                stream);
@@ -268,7 +268,7 @@ void delta_rule_forward_by(DeltaRuleChain chain, const DeltaRuleInput& input, vo
 }
 
 void delta_rule_forward(const DeltaRuleInput& input, void* output_BTHD, void* saved, cudaStream_t stream) {
-  const bool fast = static_cast<bool>(delta_rule_warpgroup_support(input, output_BTHD));
+  const bool fast = static_cast<bool>(supports_delta_rule_warpgroup(input, output_BTHD));
   delta_rule_forward_by(fast ? DeltaRuleChain::kWarpgroup : DeltaRuleChain::kSlices, input, output_BTHD, saved, stream);
 }
 

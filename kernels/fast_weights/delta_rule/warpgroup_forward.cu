@@ -195,7 +195,7 @@ ENGRAM_WARPGROUP_FORWARD(GatedDelta)
 
 }  // namespace delta_rule
 
-Support delta_rule_warpgroup_sizes(const DeltaRuleInput& input) {
+Support supports_delta_rule_warpgroup_sizes(const DeltaRuleInput& input) {
   const int width = input.shape.width;
   if (input.write != FastWeightWrite::kDelta) return Support::no("the sum rule");
   if (input.dtype != Dtype::kBfloat16) return Support::no("float32");
@@ -205,18 +205,18 @@ Support delta_rule_warpgroup_sizes(const DeltaRuleInput& input) {
   return {};
 }
 
-Support delta_rule_warpgroup_support(const DeltaRuleInput& input) {
-  if (Support sizes = delta_rule_warpgroup_sizes(input); !sizes) return sizes;
-  if (Support device = hopper_support(); !device) return device;
+Support supports_delta_rule_warpgroup(const DeltaRuleInput& input) {
+  if (Support sizes = supports_delta_rule_warpgroup_sizes(input); !sizes) return sizes;
+  if (Support device = supports_hopper(); !device) return device;
   static const bool compiled = has_body(&delta_rule::warpgroup::forward_kernel<delta_rule::PlainDelta, 2>);
   if (!compiled) return Support::no("this build has no code of it for Hopper");
   return {};
 }
 
-Support delta_rule_warpgroup_support(const DeltaRuleInput& input, const void* output_BTHD) {
+Support supports_delta_rule_warpgroup(const DeltaRuleInput& input, const void* output_BTHD) {
   if (reinterpret_cast<std::uintptr_t>(output_BTHD) % 16 != 0)
     return Support::no("an output or a gradient of it that is not aligned to 16 bytes");
-  return delta_rule_warpgroup_support(input);
+  return supports_delta_rule_warpgroup(input);
 }
 
 }  // namespace engram

@@ -192,9 +192,9 @@ __global__ __launch_bounds__(kThreads, 1) void forward_kernel(ForwardArguments a
 }  // namespace
 }  // namespace mlp
 
-Support mlp_heads_support(const MlpHeadsShape& shape) {
-  if (Support sizes = mlp_heads_sizes(shape); !sizes) return sizes;
-  if (Support device = hopper_support(); !device) return device;
+Support supports_mlp_heads(const MlpHeadsShape& shape) {
+  if (Support sizes = supports_mlp_heads_sizes(shape); !sizes) return sizes;
+  if (Support device = supports_hopper(); !device) return device;
   static const bool compiled = has_body(&mlp::forward_kernel<112>);
   if (!compiled) return Support::no("this build has no code of it for Hopper");
   return {};

@@ -83,7 +83,7 @@ HOST_DEVICE constexpr std::int64_t mask_index(int head, int layer, int tiles, in
   return ((2 * head + layer) * static_cast<std::int64_t>(tiles) + tile) * kWarpgroup + thread;
 }
 
-// Throws std::runtime_error unless mlp_heads_sizes() has no objection.
+// Throws std::runtime_error unless supports_mlp_heads_sizes() has no objection.
 void check_shape(const MlpHeadsShape& shape, const char* what);
 
 }  // namespace engram::mlp

@@ -9,7 +9,7 @@
 // Dimensions: M rows, D channels of x in rows of P, I hidden units, A outputs, in rows of `output_stride`, H heads.
 // All matrices contiguous, 16-byte aligned, none may alias another; all work is queued on `stream`, the same input
 // gives the same bits. A row of x, or of a gradient, reaches nothing but its own row and the biases' gradients.
-// Errors: std::runtime_error for a shape that mlp_heads_support() refuses, or a failed launch.
+// Errors: std::runtime_error for a shape that supports_mlp_heads() refuses, or a failed launch.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -40,11 +40,11 @@ struct MlpHeadsShape {
 };
 
 // Whether all but the hidden width is within the limits above, which are those of kernels/heads/narrow_heads too.
-Support mlp_heads_limits(const MlpHeadsShape& shape);
+Support supports_mlp_heads_limits(const MlpHeadsShape& shape);
 // Whether there are kernels for the shape; and whether the current device, one of compute capability 9.0, and this
 // build have them.
-Support mlp_heads_sizes(const MlpHeadsShape& shape);
-Support mlp_heads_support(const MlpHeadsShape& shape);
+Support supports_mlp_heads_sizes(const MlpHeadsShape& shape);
+Support supports_mlp_heads(const MlpHeadsShape& shape);
 
 // A head's parameters, float32.
 struct MlpHeadWeights {

@@ -11,7 +11,7 @@
 
 namespace engram {
 
-Support mlp_heads_limits(const MlpHeadsShape& s) {
+Support supports_mlp_heads_limits(const MlpHeadsShape& s) {
   const auto no = [](std::int64_t value, const char* why) { return Support::no(std::to_string(value) + why); };
   if (s.rows < 1 || s.rows >= std::int64_t{1} << 31) return no(s.rows, " rows are not 1 .. 2^31 - 1");
   if (s.stride > 128) return no(s.stride, " channels are more than 128");
@@ -23,8 +23,8 @@ Support mlp_heads_limits(const MlpHeadsShape& s) {
   return {};
 }
 
-Support mlp_heads_sizes(const MlpHeadsShape& s) {
-  if (Support limits = mlp_heads_limits(s); !limits) return limits;
+Support supports_mlp_heads_sizes(const MlpHeadsShape& s) {
+  if (Support limits = supports_mlp_heads_limits(s); !limits) return limits;
   if (s.hidden == mlp::kHidden) return {};
   return Support::no("hidden width " + std::to_string(s.hidden) + " is not 256");
 }
@@ -32,7 +32,7 @@ Support mlp_heads_sizes(const MlpHeadsShape& s) {
 namespace mlp {
 
 void check_shape(const MlpHeadsShape& s, const char* what) {
-  const Support sizes = mlp_heads_sizes(s);
+  const Support sizes = supports_mlp_heads_sizes(s);
   if (!sizes) throw std::runtime_error(std::string(what) + ": " + sizes.reason());
 }
 

@@ -251,8 +251,8 @@ std::size_t sums_bytes(const MlpHeadsShape& shape) { return sizeof(float) * bloc
 }  // namespace
 }  // namespace narrow
 
-Support narrow_heads_support(const MlpHeadsShape& shape) {
-  if (Support sizes = narrow_heads_sizes(shape); !sizes) return sizes;
+Support supports_narrow_heads(const MlpHeadsShape& shape) {
+  if (Support sizes = supports_narrow_heads_sizes(shape); !sizes) return sizes;
   const std::size_t bytes = narrow::for_sizes(
       shape, [](auto hidden, auto width) { return sizeof(narrow::Shared<hidden, width>); });  // more than forward's
   const int most = cuda_device_attribute(cudaDevAttrMaxSharedMemoryPerBlockOptin);

@@ -7,8 +7,8 @@
 
 namespace engram {
 
-Support narrow_heads_sizes(const MlpHeadsShape& shape) {
-  if (Support limits = mlp_heads_limits(shape); !limits) return limits;
+Support supports_narrow_heads_sizes(const MlpHeadsShape& shape) {
+  if (Support limits = supports_mlp_heads_limits(shape); !limits) return limits;
   if (shape.hidden == 64 || shape.hidden == 128) return {};
   return Support::no("hidden width " + std::to_string(shape.hidden) + " is not 64 or 128");
 }
@@ -16,7 +16,7 @@ Support narrow_heads_sizes(const MlpHeadsShape& shape) {
 namespace narrow {
 
 void check_shape(const MlpHeadsShape& shape, const char* what) {
-  if (const Support sizes = narrow_heads_sizes(shape); !sizes)
+  if (const Support sizes = supports_narrow_heads_sizes(shape); !sizes)
     throw std::runtime_error(std::string(what) + ": " + sizes.reason());
 }
 

@@ -4,8 +4,8 @@
 //
 // All matrices but the parameters contiguous and 16-byte aligned, none may alias another; all work is queued on
 // `stream`. The same input gives the same bits, on every device. A row of x, or of a gradient, reaches nothing but its
-// own row and the parameters' gradients. Errors: std::runtime_error for a shape that narrow_heads_sizes() refuses, or a
-// failed launch.
+// own row and the parameters' gradients. Errors: std::runtime_error for a shape that supports_narrow_heads_sizes()
+// refuses, or a failed launch.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -21,8 +21,8 @@ namespace engram {
 
 // Whether there are kernels for the shape; and whether the current device, one of compute capability 8.0 or later as
 // all that engram runs on, has the shared memory that they take.
-Support narrow_heads_sizes(const MlpHeadsShape& shape);
-Support narrow_heads_support(const MlpHeadsShape& shape);
+Support supports_narrow_heads_sizes(const MlpHeadsShape& shape);
+Support supports_narrow_heads(const MlpHeadsShape& shape);
 
 struct NarrowHeadsForward {
   MlpHeadsShape shape;

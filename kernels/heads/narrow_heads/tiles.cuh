@@ -93,7 +93,7 @@ inline Arguments arguments_of(const MlpHeadsShape& shape, const void* x_MP, cons
   return arguments;
 }
 
-// Throws std::runtime_error unless narrow_heads_sizes() has no objection.
+// Throws std::runtime_error unless supports_narrow_heads_sizes() has no objection.
 void check_shape(const MlpHeadsShape& shape, const char* what);
 
 }  // namespace engram::narrow

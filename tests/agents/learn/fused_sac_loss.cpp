@@ -81,7 +81,7 @@ TEST_CASE("the losses on a GPU and all their gradients are those of the definiti
         const auto taken = rows(host[1], 0).gather(-1, expected_batch.action_BT.unsqueeze(-1)).squeeze(-1);
 
         const SacHeads heads{device[0], {device[1], device[2]}, {device[3], device[4]}};
-        REQUIRE(fused_sac_loss_supports(torch::kCUDA, torch::kFloat32, kActions));
+        REQUIRE(supports_fused_sac_loss(torch::kCUDA, torch::kFloat32, kActions));
         const SacLoss loss = fused_sac_loss(heads, batch, alpha_device, kGamma, kActions);
         loss.backward();
 
@@ -107,7 +107,7 @@ TEST_CASE("the losses on a GPU and all their gradients are those of the definiti
 TEST_CASE("the fused loss says what it does not take") {
   if (skip_without_gpu()) return;
   const auto reason = [](torch::Device device, torch::ScalarType outputs, std::int64_t actions) {
-    return fused_sac_loss_supports(device, outputs, actions).reason();
+    return supports_fused_sac_loss(device, outputs, actions).reason();
   };
   CHECK(reason(torch::kCUDA, torch::kFloat32, 32) == "");
   CHECK(reason(torch::kCUDA, torch::kFloat32, 33) == "the number of actions 33 is more than 32");

@@ -25,7 +25,8 @@ using namespace engram;
 
 namespace {
 
-const NetworkOptions kSmall{.previous_action_width = 3, .previous_reward_width = 2, .hidden_width = 6, .dropout = 0};
+const NetworkOptions kSmallNetwork{
+    .previous_action_width = 3, .previous_reward_width = 2, .hidden_width = 6, .dropout = 0};
 
 std::vector<std::string> all_backbones() {
   std::vector<std::string> names = kMemoryBackbones;
@@ -34,7 +35,7 @@ std::vector<std::string> all_backbones() {
 }
 
 std::shared_ptr<AgentNetwork> scattered_network(const std::string& backbone, const TaskInfo& task,
-                                                const NetworkOptions& options = kSmall) {
+                                                const NetworkOptions& options = kSmallNetwork) {
   torch::manual_seed(1);
   auto network = std::make_shared<AgentNetwork>(options, small_backbone(backbone, 8), task);
   scatter_weights(*network, 0.3);
@@ -91,7 +92,7 @@ double difference(const torch::Tensor& tensor, const plain::Numbers& numbers) {
 }
 
 // Both compute in double precision; sums of some hundred terms differ by their order alone.
-constexpr double kTolerance = 1e-10;
+constexpr double kUpdateTolerance = 1e-10;
 
 }  // namespace
 
@@ -162,23 +163,23 @@ TEST_CASE("losses, targets and gradients of every parameter equal plain double-p
       }
 
     const SacLoss loss = sac_loss(*network, batch, torch::tensor(0.2, torch::kFloat64), 0.9);
-    CHECK(loss.critic1.item<double>() == doctest::Approx(expected.critic1).epsilon(kTolerance));
-    CHECK(loss.critic2.item<double>() == doctest::Approx(expected.critic2).epsilon(kTolerance));
-    CHECK(loss.actor.item<double>() == doctest::Approx(expected.actor).epsilon(kTolerance));
-    CHECK(loss.total.item<double>() == doctest::Approx(expected.total).epsilon(kTolerance));
-    CHECK(loss.entropy.item<double>() == doctest::Approx(expected.entropy).epsilon(kTolerance));
-    CHECK(loss.mean_q.item<double>() == doctest::Approx(expected.mean_q).epsilon(kTolerance));
-    CHECK(difference(loss.target_BT, expected.target) <= kTolerance);
+    CHECK(loss.critic1.item<double>() == doctest::Approx(expected.critic1).epsilon(kUpdateTolerance));
+    CHECK(loss.critic2.item<double>() == doctest::Approx(expected.critic2).epsilon(kUpdateTolerance));
+    CHECK(loss.actor.item<double>() == doctest::Approx(expected.actor).epsilon(kUpdateTolerance));
+    CHECK(loss.total.item<double>() == doctest::Approx(expected.total).epsilon(kUpdateTolerance));
+    CHECK(loss.entropy.item<double>() == doctest::Approx(expected.entropy).epsilon(kUpdateTolerance));
+    CHECK(loss.mean_q.item<double>() == doctest::Approx(expected.mean_q).epsilon(kUpdateTolerance));
+    CHECK(difference(loss.target_BT, expected.target) <= kUpdateTolerance);
 
     loss.total.backward();
     const auto parameters = network->named_parameters();
     const auto check_head = [&](const std::string& name, const plain::Head& gradient) {
-      CHECK(difference(parameters[name + ".hidden1.weight"].grad(), gradient.weight1) <= kTolerance);
-      CHECK(difference(parameters[name + ".hidden1.bias"].grad(), gradient.bias1) <= kTolerance);
-      CHECK(difference(parameters[name + ".hidden2.weight"].grad(), gradient.weight2) <= kTolerance);
-      CHECK(difference(parameters[name + ".hidden2.bias"].grad(), gradient.bias2) <= kTolerance);
-      CHECK(difference(parameters[name + ".output.weight"].grad(), gradient.weight3) <= kTolerance);
-      CHECK(difference(parameters[name + ".output.bias"].grad(), gradient.bias3) <= kTolerance);
+      CHECK(difference(parameters[name + ".hidden1.weight"].grad(), gradient.weight1) <= kUpdateTolerance);
+      CHECK(difference(parameters[name + ".hidden1.bias"].grad(), gradient.bias1) <= kUpdateTolerance);
+      CHECK(difference(parameters[name + ".hidden2.weight"].grad(), gradient.weight2) <= kUpdateTolerance);
+      CHECK(difference(parameters[name + ".hidden2.bias"].grad(), gradient.bias2) <= kUpdateTolerance);
+      CHECK(difference(parameters[name + ".output.weight"].grad(), gradient.weight3) <= kUpdateTolerance);
+      CHECK(difference(parameters[name + ".output.bias"].grad(), gradient.bias3) <= kUpdateTolerance);
     };
     check_head("actor", d_actor);
     check_head("critic1", d_critic1);
@@ -202,7 +203,7 @@ TEST_CASE("losses, targets and gradients of every parameter equal plain double-p
       // Some gradients are nothing but rounding (a key's bias moves no attention weight): they have no scale of their
       // own.
       const double scale = std::max(gradients[i].abs().max().item<double>(), 1e-3 * greatest);
-      CHECK((below[i].grad() - gradients[i]).abs().max().item<double>() <= kTolerance * scale);
+      CHECK((below[i].grad() - gradients[i]).abs().max().item<double>() <= kUpdateTolerance * scale);
     }
   }
 }
@@ -214,7 +215,7 @@ TEST_CASE("what stands in the padding changes no bit of losses and gradients") {
       CAPTURE(backbone);
       CAPTURE(image);
       const TaskInfo task = image ? image_task(3, 7) : vector_task(4, 3, 7);
-      NetworkOptions options = kSmall;
+      NetworkOptions options = kSmallNetwork;
       options.dropout = 0.3;
       const auto clean_network = scattered_network(backbone, task, options);
       const auto dirty_network = scattered_network(backbone, task, options);
@@ -334,7 +335,7 @@ TEST_CASE("a Performer's random directions are kept with the weights, loaded wit
   CHECK(!torch::equal(query, query_before));
 
   torch::manual_seed(2);
-  AgentNetwork other(kSmall, small_backbone("performer", 8), task);
+  AgentNetwork other(kSmallNetwork, small_backbone("performer", 8), task);
   CHECK(!torch::equal(other.named_parameters()[name], directions));
   const torch::NoGradGuard no_grad;
   load_module_weights(other, module_weights(*network), "here");
@@ -348,7 +349,7 @@ TEST_CASE("a learnt temperature moves towards the target entropy and stays in it
   for (const bool sure : {false, true}) {
     CAPTURE(sure);
     torch::manual_seed(1);
-    const auto network = std::make_shared<AgentNetwork>(kSmall, small_backbone("none", 8), task);
+    const auto network = std::make_shared<AgentNetwork>(kSmallNetwork, small_backbone("none", 8), task);
     if (sure) network->named_parameters()["actor.output.bias"].detach()[0].fill_(50);
     SacOptions options;
     options.temperature = Temperature::kLearnt;
@@ -434,7 +435,7 @@ TEST_CASE("a network without kernels learns on a CPU by LibTorch's operations al
   const TaskInfo task = image_task(3, 7);
   for (const std::string& backbone : all_backbones()) {
     CAPTURE(backbone);
-    NetworkOptions options = kSmall;
+    NetworkOptions options = kSmallNetwork;
     options.dropout = 0.1;
     const auto network = scattered_network(backbone, task, options);
     network->train();

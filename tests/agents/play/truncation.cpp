@@ -19,7 +19,7 @@ using namespace engram;
 namespace {
 
 constexpr int kPoles = 4, kPoleSteps = 18;  // a random player's pole falls before as often as not
-constexpr double kAlpha = 0.3, kGamma = 0.9;
+constexpr double kTemperature = 0.3, kDiscount = 0.9;
 
 TaskConfig short_cartpole() {
   TaskConfig task("cartpole");
@@ -89,7 +89,7 @@ double value_of_row(AgentNetwork& network, const EpisodeBatch& batch, std::int64
         state);
   const auto q = torch::minimum(network.head("target_critic1", hidden), network.head("target_critic2", hidden));
   const auto policy = network.head("actor", hidden).softmax(-1);
-  return (policy * (q - kAlpha * policy.log())).sum().item<double>();
+  return (policy * (q - kTemperature * policy.log())).sum().item<double>();
 }
 
 // Targets of float32 networks, over a sequence and step by step: sums of some hundred terms of size 1.
@@ -111,7 +111,7 @@ TEST_CASE("the target of a cart-pole's last step has the next value where time r
   std::vector<std::int64_t> all(recorded.ended.size());
   std::iota(all.begin(), all.end(), 0);
   EpisodeBatch batch = recorded.store.gather(all);
-  const auto targets = [&] { return sac_loss(network, batch, torch::tensor(kAlpha), kGamma).target_BT; };
+  const auto targets = [&] { return sac_loss(network, batch, torch::tensor(kTemperature), kDiscount).target_BT; };
   const torch::Tensor target_BT = targets();
   batch.terminated_BT =
       batch.mask_BT * (torch::arange(batch.mask_BT.size(1)) == (batch.steps_B - 1).unsqueeze(1)) - batch.terminated_BT;
@@ -123,7 +123,7 @@ TEST_CASE("the target of a cart-pole's last step has the next value where time r
     REQUIRE(batch.steps_B[b].item<std::int64_t>() == ended.steps);
     for (int i = 0; i < 2; ++i)
       CHECK(batch.observation[b][ended.steps][i].item<float>() == ended.last_observation[static_cast<std::size_t>(i)]);
-    const double reward = 1.0 / kPoleSteps, next = kGamma * value_of_row(network, batch, b, ended.steps);
+    const double reward = 1.0 / kPoleSteps, next = kDiscount * value_of_row(network, batch, b, ended.steps);
     REQUIRE(std::abs(next) > 100 * kNearTargets);  // what shall be told apart differs
     const bool truncated = ended.end == End::kTruncated;
     CHECK(truncated ==
@@ -133,7 +133,7 @@ TEST_CASE("the target of a cart-pole's last step has the next value where time r
     CHECK(std::abs(flipped_BT[b][ended.steps - 1].item<double>() - (reward + (truncated ? 0 : next))) <= kNearTargets);
     // Before the end every step has the next value.
     for (const std::int64_t t : {std::int64_t{0}, ended.steps - 2}) {
-      const double expected = reward + kGamma * value_of_row(network, batch, b, t + 1);
+      const double expected = reward + kDiscount * value_of_row(network, batch, b, t + 1);
       CHECK(std::abs(target_BT[b][t].item<double>() - expected) <= kNearTargets);
       CHECK(std::abs(flipped_BT[b][t].item<double>() - expected) <= kNearTargets);
     }

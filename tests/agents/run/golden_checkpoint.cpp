@@ -11,6 +11,7 @@
 #include "storage/metrics.h"
 #include "storage/safetensors.h"
 #include "storage/weights.h"
+#include "tests/agents/run/last_weights.h"
 #include "tests/storage/temporary_folder.h"
 
 using namespace engram;
@@ -22,14 +23,7 @@ const std::string kEnd = ENGRAM_SOURCE_DIR "/tests/golden/checkpoint_1_end.safet
 
 // The machine that made the files makes the same bytes again. Other CPUs have other instructions, which round
 // differently: the whole run without AVX ended 8e-7 away, as a fraction of the largest weight of a tensor.
-constexpr double kTolerance = 1e-5;
-
-struct LastWeights : TrainObserver {
-  void finished(const TrainStatus&, const AgentNetwork& network) override {
-    for (const auto& [name, tensor] : module_weights(network)) weights[name] = tensor.detach().clone();
-  }
-  TensorMap weights;
-};
+constexpr double kWeightTolerance = 1e-5;
 
 }  // namespace
 
@@ -46,7 +40,7 @@ TEST_CASE("a run goes on from a checkpoint of format 1 to the end that it had") 
   MetricPositions().visit_state(checkpoint.state);
   checkpoint.state.check_all_restored();
 
-  LastWeights last;
+  testing::LastWeights last;
   const TrainStatus status = trainer.run({&last});
   CHECK(status.steps == 60);
   CHECK(status.updates == 24);
@@ -65,7 +59,7 @@ TEST_CASE("a run goes on from a checkpoint of format 1 to the end that it had") 
     CAPTURE(name);
     REQUIRE(last.weights.contains(name));
     const double scale = expected.abs().max().item<double>();
-    CHECK((last.weights.at(name) - expected).abs().max().item<double>() <= kTolerance * scale);
+    CHECK((last.weights.at(name) - expected).abs().max().item<double>() <= kWeightTolerance * scale);
     const auto before = begin.tensors.find("learner.network." + name);
     if (before != begin.tensors.end()) moved = std::max(moved, (before->second - expected).abs().max().item<double>());
   }

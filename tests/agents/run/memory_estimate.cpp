@@ -16,7 +16,7 @@ using namespace engram;
 
 namespace {
 
-Config config_of(const Settings& more = {}) {
+Config estimated_config(const Settings& more = {}) {
   Settings settings = {{"task.name", "tmaze"}, {"task.corridor_length", "100"}, {"memory.name", "lstm"}};
   settings.insert(settings.end(), more.begin(), more.end());
   return Config::from_settings(settings);
@@ -42,7 +42,7 @@ constexpr double kGigabyte = 1e9;
 }  // namespace
 
 TEST_CASE("an estimate counts parameters exactly, and has what each option makes larger") {
-  const Config config = config_of();
+  const Config config = estimated_config();
   const MemoryEstimate estimate = estimate_memory(config, torch::kCPU);
   double parameters = 0, trained = 0;
   const auto network = make_network(config, config.task.info(), torch::kCPU);
@@ -56,7 +56,7 @@ TEST_CASE("an estimate counts parameters exactly, and has what each option makes
   CHECK(std::ranges::is_sorted(estimate.parts, std::greater(), &MemoryPart::bytes));
 
   const auto grows = [&](const char* what, const Settings& more) {
-    const MemoryEstimate larger = estimate_memory(config_of(more), torch::kCPU);
+    const MemoryEstimate larger = estimate_memory(estimated_config(more), torch::kCPU);
     for (const MemoryPart& own : larger.parts)
       if (own.what == what) CHECK_MESSAGE(own.bytes > 1.5 * part(estimate, what), what);
   };
@@ -84,7 +84,7 @@ TEST_CASE("what cannot fit is refused by the option that takes most, with the la
     CAPTURE(one.key);
     Settings settings = one.more;
     settings.emplace_back(one.key, one.value);
-    const Config config = config_of(settings);
+    const Config config = estimated_config(settings);
     const std::string message = refusal(config, kGigabyte);
     CAPTURE(message);
     CHECK(message.starts_with(std::string(one.key) + " " + one.value + " is too much for this machine: "));
@@ -92,7 +92,7 @@ TEST_CASE("what cannot fit is refused by the option that takes most, with the la
     const std::int64_t most = offered(message, one.key);
     const auto with = [&](std::int64_t value) {
       settings.back().second = std::to_string(value);
-      return config_of(settings);
+      return estimated_config(settings);
     };
     CHECK(estimate_memory(with(most), torch::kCPU).total() <= kGigabyte);
     CHECK(refusal(with(most), kGigabyte) == "nothing was thrown");
@@ -104,19 +104,20 @@ TEST_CASE("what cannot fit is refused by the option that takes most, with the la
 }
 
 TEST_CASE("what fits is not refused, and where no size alone is to blame all are named") {
-  CHECK(refusal(config_of(), kGigabyte) == "nothing was thrown");
+  CHECK(refusal(estimated_config(), kGigabyte) == "nothing was thrown");
   // Estimates are not exact: what may fit is tried.
-  const Config config = config_of({{"replay.batch_episodes", "2000"}});
+  const Config config = estimated_config({{"replay.batch_episodes", "2000"}});
   const double bytes = estimate_memory(config, torch::kCPU).total();
   CHECK(refusal(config, bytes / kMemoryFactor + 1) == "nothing was thrown");
   CHECK(mentions(refusal(config, bytes / kMemoryFactor - 1), "replay.batch_episodes 2000 is too much"));
   const std::string all =
-      refusal(config_of({{"replay.batch_episodes", "1000000"}, {"run.num_envs", "1000000"}}), kGigabyte);
+      refusal(estimated_config({{"replay.batch_episodes", "1000000"}, {"run.num_envs", "1000000"}}), kGigabyte);
   CHECK(mentions(all, "no smaller value of one of its sizes alone makes it fit: replay.batch_episodes 1000000, "));
   CHECK(mentions(all, "run.num_envs 1000000"));
 }
 
 TEST_CASE("a network that no machine could build is refused, by the width that fits") {
-  const Config config = config_of({{"memory.name", "transformer"}, {"memory.width", "16384"}, {"memory.layers", "64"}});
+  const Config config =
+      estimated_config({{"memory.name", "transformer"}, {"memory.width", "16384"}, {"memory.layers", "64"}});
   CHECK(mentions(refusal(config, kGigabyte), "memory.width 16384 is too much"));
 }

@@ -10,6 +10,7 @@
 #include "agents/run/trainer.h"
 #include "base/error.h"
 #include "storage/weights.h"
+#include "tests/agents/run/last_weights.h"
 #include "tests/storage/temporary_folder.h"
 
 using namespace engram;
@@ -29,15 +30,6 @@ Config tiny_config() {
                                 {"run.report_seconds", "0.01"}});
 }
 
-struct LastWeights : TrainObserver {
-  TensorMap weights;
-  void report(const TrainStatus&) override {}
-  void evaluated(const TrainStatus&, const AgentNetwork&, bool) override {}
-  void finished(const TrainStatus&, const AgentNetwork& network) override {
-    for (const auto& [name, tensor] : module_weights(network)) weights[name] = tensor.clone();
-  }
-};
-
 }  // namespace
 
 TEST_CASE("a recorded run comes back as it was") {
@@ -45,7 +37,7 @@ TEST_CASE("a recorded run comes back as it was") {
   Config config = tiny_config();
   const RunDirectory run = RunDirectory::create(folder / "run", {config.to_ini(), torch::kCPU, {}});
   RunRecorder recorder(run, config.to_ini(), config.checkpoint.keep);
-  LastWeights last;
+  testing::LastWeights last;
   Trainer trainer(config, torch::kCPU, 1);
   trainer.run({&recorder, &last});
 

@@ -9,8 +9,10 @@
 #include <string>
 
 #include "agents/run/trained_agent.h"
+#include "tests/contains.h"
 
 using namespace engram;
+using engram::testing::contains;
 
 namespace {
 
@@ -40,8 +42,6 @@ std::string live_line(const TrainStatus& status, std::size_t columns) {
   const std::string text = out.str();
   return text.substr(1, text.find('\033') - 1);
 }
-
-bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
 }  // namespace
 

@@ -10,8 +10,10 @@
 
 #include "apps/list/small_configs.h"
 #include "envs/registry.h"
+#include "tests/contains.h"
 
 using namespace engram;
+using engram::testing::contains;
 
 namespace {
 
@@ -25,8 +27,6 @@ TrainStatus status_of(std::int64_t updates, double seconds, std::optional<double
   status.seconds_left = left;
   return status;
 }
-
-bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
 constexpr double kDay = 24 * 3600;
 

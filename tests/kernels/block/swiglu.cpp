@@ -97,7 +97,7 @@ std::vector<std::int64_t> rows_to_check(std::int64_t count) {
 }
 
 bool skip_here() {
-  return skip_without_hopper([] { return fused_swiglu_support(112, 512); });
+  return skip_without_hopper([] { return supports_fused_swiglu(112, 512); });
 }
 
 // Hidden units and their gradients are rounded once, and so are y and x's gradient: about 0.0017 each.
@@ -171,7 +171,7 @@ TEST_CASE("the fused SwiGLU gives the same bits 1,000 times") {
 TEST_CASE("the fused SwiGLU refuses other shapes") {
   if (skip_here()) return;
   for (const auto& [stride, inner] : {std::pair(112, 32), {112, 96}, {104, 64}, {144, 64}, {0, 64}, {112, 0}})
-    CHECK(!fused_swiglu_support(stride, inner));
+    CHECK(!supports_fused_swiglu(stride, inner));
   const SwiGluProblem problem({3, 10, 16, 64});
   for (const auto& [width, stride, inner] : {std::tuple(17, 16, 64), {0, 16, 64}, {10, 24, 64}, {10, 16, 65}}) {
     FusedSwiGlu wrong = problem.input();

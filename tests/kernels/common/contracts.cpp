@@ -63,7 +63,7 @@ TEST_CASE("a warpgroup walks the delta rule's chunks of narrow, aligned heads al
   const auto reason = [&](auto change) {
     DeltaRuleInput input = taken;
     change(input);
-    return delta_rule_warpgroup_sizes(input).reason();
+    return supports_delta_rule_warpgroup_sizes(input).reason();
   };
   CHECK(reason([](DeltaRuleInput&) {}).empty());
   CHECK(reason([](DeltaRuleInput& input) { input.shape.width = 64; }).empty());
@@ -76,7 +76,7 @@ TEST_CASE("a warpgroup walks the delta rule's chunks of narrow, aligned heads al
   CHECK(reason([](DeltaRuleInput& input) { input.write = FastWeightWrite::kSum; }) == "the sum rule");
   static constexpr float decay = 0;
   CHECK(reason([](DeltaRuleInput& input) { input.log_decay_BTH = &decay; }).empty());
-  CHECK(delta_rule_warpgroup_support(taken, memory + 8).reason() ==
+  CHECK(supports_delta_rule_warpgroup(taken, memory + 8).reason() ==
         "an output or a gradient of it that is not aligned to 16 bytes");
 }
 
@@ -332,7 +332,7 @@ TEST_CASE("heads refuse shapes outside the contract") {
 }
 
 TEST_CASE("narrow heads refuse shapes outside the contract") {
-  const auto hidden = [](int width) { return narrow_heads_sizes({1, 100, 112, width, 4, 5, 3}).reason(); };
+  const auto hidden = [](int width) { return supports_narrow_heads_sizes({1, 100, 112, width, 4, 5, 3}).reason(); };
   CHECK(hidden(64).empty());
   CHECK(hidden(128).empty());
   CHECK(hidden(96) == "hidden width 96 is not 64 or 128");
@@ -342,7 +342,7 @@ TEST_CASE("narrow heads refuse shapes outside the contract") {
     NarrowHeadsForward forward{};
     NarrowHeadsBackward backward{};
     forward.shape = backward.shape = shape;
-    CHECK_FALSE(narrow_heads_support(shape));
+    CHECK_FALSE(supports_narrow_heads(shape));
     CHECK(refused([&] { narrow_heads_forward(forward, nullptr); }));
     CHECK(refused([&] { narrow_heads_backward(backward, nullptr, nullptr); }));
   }
@@ -365,12 +365,12 @@ TEST_CASE("small products refuse what is outside the contract") {
                            .relu = false,
                            .c = memory,
                            .c_stride = 48};
-  CHECK(small_product_support(taken));
+  CHECK(supports_small_product(taken));
   const auto reason = [&](auto change) {
     SmallProduct product = taken;
     change(product);
     CHECK(refused([&] { small_product(product, nullptr); }));
-    return small_product_support(product).reason();
+    return supports_small_product(product).reason();
   };
   using P = SmallProduct;
   CHECK(reason([](P& p) { p.rows = 0; }) == "0 rows are not 1 to 16384");
@@ -402,12 +402,12 @@ TEST_CASE("small gradients refuse what is outside the contract, and have few par
                             .b = memory,
                             .b_stride = 48,
                             .parts = reinterpret_cast<float*>(memory)};
-  CHECK(small_gradient_support(taken));
+  CHECK(supports_small_gradient(taken));
   const auto reason = [&](auto change) {
     SmallGradient gradient = taken;
     change(gradient);
     CHECK(refused([&] { small_gradient(gradient, nullptr); }));
-    return small_gradient_support(gradient).reason();
+    return supports_small_gradient(gradient).reason();
   };
   using G = SmallGradient;
   CHECK(reason([](G& g) { g.rows = 0; }) == "0 rows are not 1 to 16384");

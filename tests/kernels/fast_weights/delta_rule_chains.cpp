@@ -21,7 +21,7 @@ namespace {
 using enum DeltaRuleChain;
 
 std::vector<DeltaRuleChain> chains_here() {
-  return hopper_support() ? std::vector{kSlices, kWarpgroup} : std::vector{kSlices};
+  return supports_hopper() ? std::vector{kSlices, kWarpgroup} : std::vector{kSlices};
 }
 const char* name_of(DeltaRuleChain chain) { return chain == kSlices ? "slices" : "a warpgroup"; }
 
@@ -132,8 +132,9 @@ TEST_CASE("the delta rule takes a warpgroup's chain where it is supported, and s
         c.gap = gap, c.write = rule.write, c.decay = rule.decay;
         INFO(c.name());
         DeviceProblem device(c, make_problem(c));
-        const bool supported = rule.write == FastWeightWrite::kDelta && width == 56 && gap % 8 == 0 && hopper_support();
-        CHECK(static_cast<bool>(delta_rule_warpgroup_support(device.input())) == supported);
+        const bool supported =
+            rule.write == FastWeightWrite::kDelta && width == 56 && gap % 8 == 0 && supports_hopper();
+        CHECK(static_cast<bool>(supports_delta_rule_warpgroup(device.input())) == supported);
         const auto run = [&](auto pass) {
           device.poison_all();
           pass();

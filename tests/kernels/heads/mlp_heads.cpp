@@ -13,7 +13,7 @@ namespace {
 constexpr int kHidden = kMlpHeadsHidden;
 
 bool skip_here() {
-  return skip_without_hopper([] { return mlp_heads_support({64, 100, 112, kHidden, 8, 1, 1}); });
+  return skip_without_hopper([] { return supports_mlp_heads({64, 100, 112, kHidden, 8, 1, 1}); });
 }
 
 void check_shape(const MlpHeadsShape& shape, const std::vector<std::int64_t>& rows) {
@@ -66,6 +66,6 @@ TEST_CASE("heads' kernels take no shape outside the contract") {
   if (skip_here()) return;
   for (const MlpHeadsShape& shape : kMlpHeadsRefused) {
     INFO(text(shape));
-    CHECK_FALSE(mlp_heads_support(shape));
+    CHECK_FALSE(supports_mlp_heads(shape));
   }
 }

@@ -12,7 +12,7 @@ namespace {
 // The widest shapes take more shared memory than some GPUs have.
 bool supported(const MlpHeadsShape& shape) {
   INFO(text(shape));
-  const Support support = narrow_heads_support(shape);
+  const Support support = supports_narrow_heads(shape);
   if (!support) CHECK(support.reason().find("bytes of shared memory are more than the GPU's") != std::string::npos);
   return static_cast<bool>(support);
 }

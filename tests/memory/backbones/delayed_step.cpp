@@ -78,7 +78,7 @@ void step_fast_weights(Delay delay, bool rope, const Tensor& position_B, const L
 
 std::string reason_of(const Variant& variant, torch::ScalarType parameters, torch::ScalarType products,
                       torch::DeviceType device) {
-  return make_model(variant, 10, parameters)->step_kernels(products, device).reason();
+  return make_model(variant, 10, parameters)->supports_step(products, device).reason();
 }
 
 }  // namespace
@@ -133,7 +133,7 @@ TEST_CASE("a step has kernels where all layers have some, on a GPU, and says why
     CHECK(reason_of(variant, torch::kBFloat16, torch::kBFloat16, torch::kCUDA) == "the parameters are in BFloat16");
     // Learning takes odd widths, too.
     const auto learning = [](const Variant& of) {
-      return make_model(of, 10, torch::kFloat32)->learning_kernels(torch::kFloat32, torch::kCUDA).reason();
+      return make_model(of, 10, torch::kFloat32)->supports_learning(torch::kFloat32, torch::kCUDA).reason();
     };
     CHECK(learning({backbone, {{"width", "6"}, {"positions", "none"}}}) == learning({"deltanet", {{"width", "12"}}}));
   }

@@ -179,27 +179,27 @@ TEST_CASE("first gates are those of the published code") {
 TEST_CASE("a preset is fast_weights with other defaults, and its options may be changed as well") {
   for (const auto& [preset, settings] :
        std::vector<std::pair<std::string, Variant::Settings>>{{"linear_transformer",
-                                                      {{"rule", "sum"},
-                                                       {"write_strength", "one"},
-                                                       {"feature_map", "elu"},
-                                                       {"key_norm", "none"},
-                                                       {"attention_norm", "sum"},
-                                                       {"value_silu", "false"}}},
-                                                     {"gated_deltanet",
-                                                      {{"decay", "scalar"},
-                                                       {"first_decay", "gated_deltanet"},
-                                                       {"beta_factor", "1"},
-                                                       {"convolution", "true"},
-                                                       {"output_gate", "silu"}}},
-                                                     {"mamba2",
-                                                      {{"rule", "sum"},
-                                                       {"decay", "scalar"},
-                                                       {"write_strength", "step"},
-                                                       {"key_norm", "none"},
-                                                       {"convolution", "true"},
-                                                       {"convolution_bias", "true"},
-                                                       {"skip", "true"},
-                                                       {"output_gate", "silu"}}}}) {
+                                                               {{"rule", "sum"},
+                                                                {"write_strength", "one"},
+                                                                {"feature_map", "elu"},
+                                                                {"key_norm", "none"},
+                                                                {"attention_norm", "sum"},
+                                                                {"value_silu", "false"}}},
+                                                              {"gated_deltanet",
+                                                               {{"decay", "scalar"},
+                                                                {"first_decay", "gated_deltanet"},
+                                                                {"beta_factor", "1"},
+                                                                {"convolution", "true"},
+                                                                {"output_gate", "silu"}}},
+                                                              {"mamba2",
+                                                               {{"rule", "sum"},
+                                                                {"decay", "scalar"},
+                                                                {"write_strength", "step"},
+                                                                {"key_norm", "none"},
+                                                                {"convolution", "true"},
+                                                                {"convolution_bias", "true"},
+                                                                {"skip", "true"},
+                                                                {"output_gate", "silu"}}}}) {
     CAPTURE(preset);
     const Tensor input = torch::randn({2, 9, 100});
     const auto output = [&](const Variant& variant) {
@@ -275,7 +275,7 @@ TEST_CASE("settings of fast weights that contradict each other are refused in on
 
 TEST_CASE("fast weights say why they learn on LibTorch") {
   const auto reason = [](const Variant& variant) {
-    return make_model(variant, 10, torch::kFloat32)->learning_kernels(torch::kBFloat16, torch::kCUDA).reason();
+    return make_model(variant, 10, torch::kFloat32)->supports_learning(torch::kBFloat16, torch::kCUDA).reason();
   };
   // deltanet's kernels are those of its settings, whatever the name.
   CHECK(reason({"fast_weights", {}}) == reason({"deltanet", {}}));
@@ -298,16 +298,16 @@ TEST_CASE("fast weights say why they learn on LibTorch") {
 
 TEST_CASE("the kernel of a step takes fewer fast weights than those of learning") {
   const FastWeightRule sum{}, normed{false, AttentionNorm::kSum}, unbounded{false, AttentionNorm::kAtLeastOne, true};
-  CHECK(static_cast<bool>(fast_weight_step_kernel(sum, 1, 50, 50)));
-  CHECK(static_cast<bool>(fast_weight_kernels(normed, 0, 50, 50)));
-  CHECK(fast_weight_step_kernel(normed, 0, 50, 50).reason() == "their step has an attention norm");
-  CHECK(static_cast<bool>(fast_weight_kernels(unbounded, 1, 50, 50)));
-  CHECK(fast_weight_step_kernel(unbounded, 1, 50, 50).reason() == "their step has an attention norm");
-  CHECK(static_cast<bool>(fast_weight_kernels(sum, 0, 100, 50)));
-  CHECK(fast_weight_step_kernel(sum, 0, 100, 50).reason() == "values of 50 channels beside keys of 100");
-  CHECK(static_cast<bool>(fast_weight_kernels(sum, 0, 9, 9)));
-  CHECK(fast_weight_step_kernel(sum, 0, 9, 9).reason() == "a head has 9 channels, an odd number");
-  CHECK(fast_weight_step_kernel(sum, 50, 50, 50).reason() == "they have a decay per key channel");
+  CHECK(static_cast<bool>(supports_fast_weight_step(sum, 1, 50, 50)));
+  CHECK(static_cast<bool>(supports_fast_weights(normed, 0, 50, 50)));
+  CHECK(supports_fast_weight_step(normed, 0, 50, 50).reason() == "their step has an attention norm");
+  CHECK(static_cast<bool>(supports_fast_weights(unbounded, 1, 50, 50)));
+  CHECK(supports_fast_weight_step(unbounded, 1, 50, 50).reason() == "their step has an attention norm");
+  CHECK(static_cast<bool>(supports_fast_weights(sum, 0, 100, 50)));
+  CHECK(supports_fast_weight_step(sum, 0, 100, 50).reason() == "values of 50 channels beside keys of 100");
+  CHECK(static_cast<bool>(supports_fast_weights(sum, 0, 9, 9)));
+  CHECK(supports_fast_weight_step(sum, 0, 9, 9).reason() == "a head has 9 channels, an odd number");
+  CHECK(supports_fast_weight_step(sum, 50, 50, 50).reason() == "they have a decay per key channel");
 }
 
 TEST_CASE("the delta rule shows its write strengths, and the sums show what they have summed") {

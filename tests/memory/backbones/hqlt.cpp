@@ -149,7 +149,7 @@ TEST_CASE("HQLT with other fast weights equals its definition, and says what its
   torch::manual_seed(4);
   const torch::NoGradGuard no_grad;
   const std::string of_deltanet = make_model({"hqlt", {{"width", "12"}}}, 20, torch::kFloat32)
-                                      ->learning_kernels(torch::kBFloat16, torch::kCUDA)
+                                      ->supports_learning(torch::kBFloat16, torch::kCUDA)
                                       .reason();
   for (const std::string entry :
        {"fast_weights", "linear_transformer", "performer:favor_features=5", "delta_2021", "gated_deltanet", "mlstm",
@@ -184,7 +184,7 @@ TEST_CASE("HQLT with other fast weights equals its definition, and says what its
       x_TD = x_TD + swiglu(plain_rms_norm(x_TD, p.at(block + "mlp_norm.weight")), p, block + "mlp.");
     }
     CHECK(relative_error(output_TD, plain_rms_norm(x_TD, p.at("norm.weight"))) < 1e-9);
-    const std::string reason = model->learning_kernels(torch::kBFloat16, torch::kCUDA).reason();
+    const std::string reason = model->supports_learning(torch::kBFloat16, torch::kCUDA).reason();
     CHECK(reason == (options.decay == Decay::kVector ? "only its fast weights have kernels" : of_deltanet));
   }
 

@@ -17,7 +17,7 @@ using torch::Tensor;
 
 namespace {
 
-constexpr std::int64_t kSteps = 30, kWidth = 6;
+constexpr std::int64_t kRecurrentSteps = 30, kRecurrentWidth = 6;
 
 Tensor map(const Parameters& p, const std::string& name, const Tensor& x) { return p.at(name + ".weight").mv(x); }
 
@@ -26,10 +26,10 @@ void check_definition(const Variant& variant,
                       const std::function<Tensor(const Parameters&, const std::string&, const Tensor&)>& mixer) {
   torch::manual_seed(1);
   const torch::NoGradGuard no_grad;
-  auto model = make_model(variant, kSteps, torch::kFloat64);
+  auto model = make_model(variant, kRecurrentSteps, torch::kFloat64);
   enlarge_weights(*model);
   const Parameters p = parameters_by_name(*model);
-  Tensor x_TD = torch::randn({kSteps, kWidth}, torch::kFloat64);
+  Tensor x_TD = torch::randn({kRecurrentSteps, kRecurrentWidth}, torch::kFloat64);
   const Tensor output_TD = model->forward(x_TD.unsqueeze(0)).squeeze(0);
   for (const std::string block : {"blocks.0.", "blocks.1."}) {
     x_TD = x_TD + mixer(p, block + "mixer.", plain_rms_norm(x_TD, p.at(block + "mixer_norm.weight")));
@@ -39,7 +39,8 @@ void check_definition(const Variant& variant,
 }
 
 Variant small(const std::string& name, const std::string& channels) {
-  return {name, {{"width", std::to_string(kWidth)}, {"layers", "2"}, {"mlp_width", "7"}, {"state_width", channels}}};
+  return {name,
+          {{"width", std::to_string(kRecurrentWidth)}, {"layers", "2"}, {"mlp_width", "7"}, {"state_width", channels}}};
 }
 
 // y_t = factor Re(C h_t) + D x_t with h_t = a h_{t-1} + s (B x_t), number by number.
@@ -72,7 +73,7 @@ TEST_CASE("minGRU equals its equations") {
   check_definition(small("min_gru", "4"), [](const Parameters& p, const std::string& name, const Tensor& x_TD) {
     Tensor h = torch::zeros({4}, torch::kFloat64);
     std::vector<Tensor> outputs;
-    for (std::int64_t t = 0; t < kSteps; ++t) {
+    for (std::int64_t t = 0; t < kRecurrentSteps; ++t) {
       const Tensor z = plain_sigmoid(map(p, name + "gate", x_TD[t]) + p.at(name + "gate_bias"));
       h = (1 - z) * h + z * map(p, name + "candidate", x_TD[t]);
       outputs.push_back(map(p, name + "output", h));
@@ -114,7 +115,7 @@ TEST_CASE("Griffin's recurrent block equals its equations, with its first step s
     check_definition(variant, [scaled](const Parameters& p, const std::string& name, const Tensor& x_TD) {
       Tensor h = torch::zeros({4}, torch::kFloat64);
       std::vector<Tensor> inputs, outputs;
-      for (std::int64_t t = 0; t < kSteps; ++t) {
+      for (std::int64_t t = 0; t < kRecurrentSteps; ++t) {
         inputs.push_back(map(p, name + "input", x_TD[t]));
         Tensor u = p.at(name + "convolution_bias").clone();
         for (std::int64_t age = 0; age < 4 && age <= t; ++age)

@@ -189,7 +189,7 @@ TEST_CASE("stable Hadamard memory takes all calibrations about equally often, an
   CHECK(cost.parameters == products + 148 + 200 + 128 * 48);
   CHECK(cost.state_bytes == 8 + 48 * 48 * 4);
   CHECK(cost.multiply_adds_per_step == products + 4 * 48 * 48);
-  CHECK(model->learning_kernels(torch::kFloat32, torch::kCPU).reason() == "only its memory has kernels");
+  CHECK(model->supports_learning(torch::kFloat32, torch::kCPU).reason() == "only its memory has kernels");
   CHECK_THROWS_AS((ShmOptions{.memory_width = 0}.check()), UserError);
   CHECK_THROWS_AS((ShmOptions{.calibrations = 0}.check()), UserError);
   CHECK_THROWS_AS((ShmOptions{.state_limit = -1}.check()), UserError);

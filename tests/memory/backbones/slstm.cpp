@@ -111,7 +111,7 @@ TEST_CASE("sLSTM has the state and the cost that its page says, and the linear f
   CHECK(torch::allclose(bias_HX[1].narrow(0, 50, 50), torch::linspace(3, 6, 50)));
   CHECK(bias_HX.narrow(1, 0, 50).abs().max().item<double>() == 0);
   CHECK(bias_HX.narrow(1, 100, 100).abs().max().item<double>() == 0);
-  CHECK(model->learning_kernels(torch::kFloat32, torch::kCPU).reason() == "only its recurrence has kernels");
+  CHECK(model->supports_learning(torch::kFloat32, torch::kCPU).reason() == "only its recurrence has kernels");
   CHECK_THROWS_AS((SlstmOptions{.width = 30, .heads = 4}.check()), UserError);
   CHECK_THROWS_AS((SlstmOptions{.layers = 0}.check()), UserError);
 }

@@ -18,7 +18,7 @@ using torch::Tensor;
 
 namespace {
 
-constexpr std::int64_t kRows = 32, kSteps = 64;
+constexpr std::int64_t kFirstRows = 32, kFirstSteps = 64;
 
 // The root mean square of Mixer(RMSNorm(x)) of the first layer, x ~ N(0, 1).
 double added_by(const LayerSpec& spec) {
@@ -28,12 +28,12 @@ double added_by(const LayerSpec& spec) {
   layer->module()->eval();
   std::vector<Tensor> state, final_state;
   for (std::vector<std::int64_t> shape : layer->state_shapes()) {
-    shape.insert(shape.begin(), kRows);
+    shape.insert(shape.begin(), kFirstRows);
     state.push_back(torch::zeros(shape));
   }
-  const Span span{kSteps, torch::full({kRows}, kSteps, torch::kInt64), torch::zeros({kRows}, torch::kInt64), 0,
-                  torch::kFloat32};
-  const Tensor x_BTD = torch::randn({kRows, kSteps, spec.width});
+  const Span span{kFirstSteps, torch::full({kFirstRows}, kFirstSteps, torch::kInt64),
+                  torch::zeros({kFirstRows}, torch::kInt64), 0, torch::kFloat32};
+  const Tensor x_BTD = torch::randn({kFirstRows, kFirstSteps, spec.width});
   const Tensor added_BTD = layer->forward(RmsNorm(spec.width).forward(x_BTD), *layer->plan(span), state, final_state);
   return std::sqrt(added_BTD.square().mean().item<double>());
 }
@@ -41,10 +41,10 @@ double added_by(const LayerSpec& spec) {
 std::map<std::string, double> measured() {
   AttentionLayerOptions attention;
   attention.layers = 2;
-  std::map<std::string, double> all{{"transformer++", added_by(attention.layer(kSteps))}};
+  std::map<std::string, double> all{{"transformer++", added_by(attention.layer(kFirstSteps))}};
   AllBackbones::for_each([&]<class Options>() {
-    if constexpr (requires(Options options) { options.layer(kSteps); })
-      all[Options::kName] = added_by(Options{}.layer(kSteps));
+    if constexpr (requires(Options options) { options.layer(kFirstSteps); })
+      all[Options::kName] = added_by(Options{}.layer(kFirstSteps));
   });
   return all;
 }

@@ -122,7 +122,7 @@ struct Learnt {
 // The ways of learning that LibTorch has a part in: without kernels, and where not all has kernels, with those that
 // there are.
 std::vector<bool> uses_of_kernels(const SequenceModel& model) {
-  return model.learning_kernels(torch::kBFloat16, torch::kCUDA) ? std::vector{false} : std::vector{false, true};
+  return model.supports_learning(torch::kBFloat16, torch::kCUDA) ? std::vector{false} : std::vector{false, true};
 }
 
 // Of sum(output * weight) over the valid rows.

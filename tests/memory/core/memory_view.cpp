@@ -20,7 +20,7 @@ using torch::Tensor;
 
 namespace {
 
-constexpr std::int64_t kRows = 3, kSteps = 13;
+constexpr std::int64_t kViewedRows = 3, kViewedSteps = 13;
 
 double setting(const Variant& variant, const std::string& key, double otherwise) {
   for (const auto& [name, value] : variant.settings)
@@ -61,18 +61,19 @@ std::int64_t visible(const Variant& variant, std::int64_t position, std::int64_t
   return std::min(position + 1, window);
 }
 
-// Plays kSteps steps of kRows rows, the second of which begins again before step 4. check(layer, its view, position_B).
+// Plays kViewedSteps steps of kViewedRows rows, the second of which begins again before step 4. check(layer, its view,
+// position_B).
 template <class Check>
 void view_steps(const Variant& variant, SequenceModel& model, Check check) {
-  MemoryState state = model.initial_state(kRows), plain_state = model.initial_state(kRows);
-  std::vector<std::int64_t> position(kRows, 0);
-  for (std::int64_t t = 0; t < kSteps; ++t) {
+  MemoryState state = model.initial_state(kViewedRows), plain_state = model.initial_state(kViewedRows);
+  std::vector<std::int64_t> position(kViewedRows, 0);
+  for (std::int64_t t = 0; t < kViewedSteps; ++t) {
     if (t == 4) {
       const Tensor second = torch::tensor({false, true, false});
       state.reset_rows(second), plain_state.reset_rows(second);
       position[1] = 0;
     }
-    const Tensor input = torch::randn({kRows, model.width()}, torch::kFloat64);
+    const Tensor input = torch::randn({kViewedRows, model.width()}, torch::kFloat64);
     MemoryView view;
     const Tensor output = model.step(input, state, view);
     CHECK(relative_error(output, model.step(input, plain_state)) < 1e-12);
@@ -123,7 +124,7 @@ void check_view(const Variant& layer, const LayerView& view, const std::vector<s
   CHECK(view.fast_gate_BH.defined() == gated);
   CHECK(view.window_gate_BH.defined() == two_gates);
   CHECK(view.states.empty() == (attention || fast_weights));
-  for (std::int64_t row = 0; attention && row < kRows; ++row) {
+  for (std::int64_t row = 0; attention && row < kViewedRows; ++row) {
     const Tensor weights_HA = view.attention_BHA[row];
     REQUIRE(weights_HA.size(0) == heads);
     const std::int64_t at = position[static_cast<std::size_t>(row)];
@@ -142,18 +143,18 @@ void check_view(const Variant& layer, const LayerView& view, const std::vector<s
   const bool at_most_one = member == "delta_2021" || member == "gated_deltanet";
   if (fast_weights) {
     const Tensor& beta = view.write_strength_BH;
-    REQUIRE(beta.sizes() == std::vector<std::int64_t>{kRows, heads});
+    REQUIRE(beta.sizes() == std::vector<std::int64_t>{kViewedRows, heads});
     CHECK((beta >= 0).all().item<bool>());
     CHECK((beta <= setting(layer, "beta_factor", at_most_one ? 1 : 2)).all().item<bool>());
     strongest = std::max(strongest, beta.max().item<double>());
     if (layer.backbone == "hqlt_delayed_stream")  // nothing leaves the window before it is full
-      for (std::int64_t row = 0; row < kRows; ++row)
+      for (std::int64_t row = 0; row < kViewedRows; ++row)
         CHECK((beta[row] > 0).all().item<bool>() ==
               (position[static_cast<std::size_t>(row)] >= static_cast<std::int64_t>(setting(layer, "window", 64))));
   }
   for (const Tensor& gate : {view.fast_gate_BH, view.window_gate_BH}) {
     if (!gate.defined()) continue;
-    REQUIRE(gate.sizes() == std::vector<std::int64_t>{kRows, heads});
+    REQUIRE(gate.sizes() == std::vector<std::int64_t>{kViewedRows, heads});
     CHECK((gate > 0).all().item<bool>());
     CHECK((gate < 1).all().item<bool>());
   }
@@ -167,18 +168,18 @@ TEST_CASE("attention weights by age give the output of attention and are the sof
     CAPTURE(window);
     torch::manual_seed(3);
     const auto options = torch::TensorOptions().dtype(torch::kFloat64);
-    const KeyValueRing ring{torch::zeros({kRows, window, kHeads, kWidth}, options),
-                            torch::zeros({kRows, window, kHeads, kWidth}, options)};
+    const KeyValueRing ring{torch::zeros({kViewedRows, window, kHeads, kWidth}, options),
+                            torch::zeros({kViewedRows, window, kHeads, kWidth}, options)};
     std::vector<Tensor> keys, values;
-    for (std::int64_t t = 0; t < kSteps; ++t) {
-      const Tensor query = torch::randn({kRows, kHeads, kWidth}, options);
-      keys.push_back(torch::randn({kRows, kHeads, kWidth}, options));
-      values.push_back(torch::randn({kRows, kHeads, kWidth}, options));
-      const Tensor position = torch::full({kRows}, t, torch::kInt64);
+    for (std::int64_t t = 0; t < kViewedSteps; ++t) {
+      const Tensor query = torch::randn({kViewedRows, kHeads, kWidth}, options);
+      keys.push_back(torch::randn({kViewedRows, kHeads, kWidth}, options));
+      values.push_back(torch::randn({kViewedRows, kHeads, kWidth}, options));
+      const Tensor position = torch::full({kViewedRows}, t, torch::kInt64);
       Tensor weights;
       const Tensor output = WindowStepPlan(window, window, position, torch::kFloat64)
                                 .attend(query, keys.back(), values.back(), ring, nullptr, &weights);
-      REQUIRE(weights.sizes() == std::vector<std::int64_t>{kRows, kHeads, window});
+      REQUIRE(weights.sizes() == std::vector<std::int64_t>{kViewedRows, kHeads, window});
       Tensor expected = torch::zeros_like(output), scores = torch::full_like(weights, -1e300);
       for (std::int64_t age = 0; age < std::min(window, t + 1); ++age) {
         const auto past = static_cast<std::size_t>(t - age);
@@ -195,7 +196,7 @@ TEST_CASE("a viewed step equals a step, and every backbone says all that it has"
   for (const Variant& variant : small_variants()) {
     CAPTURE(variant.label());
     torch::manual_seed(5);
-    const auto model = make_model(variant, kSteps, torch::kFloat64);
+    const auto model = make_model(variant, kViewedSteps, torch::kFloat64);
     model->eval();
     enlarge_weights(*model);
     CHECK(model->shows_memory() == (variant.backbone != "none"));
@@ -214,8 +215,8 @@ TEST_CASE("a viewed step equals a step, and every backbone says all that it has"
       check_view(layers.at(i), view, position, strongest);
       ++seen;
     });
-    CHECK(seen == kSteps * layers.size());
-    if (fast_weights_of(variant) == "deltanet" && setting(variant, "window", 64) < kSteps)
+    CHECK(seen == kViewedSteps * layers.size());
+    if (fast_weights_of(variant) == "deltanet" && setting(variant, "window", 64) < kViewedSteps)
       CHECK(strongest > setting(variant, "beta_factor", 2) / 2);
   }
 }
@@ -224,7 +225,7 @@ TEST_CASE("write strengths and gates are those of the weights") {
   for (const char* const name : {"deltanet", "hqlt", "hqlt_delayed_chunk"}) {
     CAPTURE(name);
     const Variant variant{name, {{"width", "12"}, {"layers", "2"}}};
-    const auto model = make_model(variant, kSteps, torch::kFloat64);
+    const auto model = make_model(variant, kViewedSteps, torch::kFloat64);
     enlarge_weights(*model);
     const torch::NoGradGuard no_grad;
     for (auto& item : model->named_parameters()) {
@@ -275,13 +276,13 @@ TEST_CASE("a memory without attention and write strengths shows its state, a num
   for (const auto& [variant, parts, shown] : cases) {
     CAPTURE(variant.label());
     torch::manual_seed(7);
-    const auto model = make_model(variant, kSteps, torch::kFloat64);
+    const auto model = make_model(variant, kViewedSteps, torch::kFloat64);
     model->eval();
     enlarge_weights(*model);
-    MemoryState state = model->initial_state(kRows);
+    MemoryState state = model->initial_state(kViewedRows);
     MemoryView view, first;
-    for (std::int64_t t = 0; t < kSteps; ++t) {
-      model->step(torch::randn({kRows, 12}, torch::kFloat64), state, view);
+    for (std::int64_t t = 0; t < kViewedSteps; ++t) {
+      model->step(torch::randn({kViewedRows, 12}, torch::kFloat64), state, view);
       if (t == 0) first = view;
     }
     const bool cell = variant.backbone == "rnn" || variant.backbone == "gru" || variant.backbone == "lstm";

@@ -198,7 +198,7 @@ void check_case(const Case& c, const Variant& base, torch::ScalarType dtype, con
   const double gradient_bound =
       std::max(bounds.gradient, bounds.of_definition * error_of_definition(p, c, variant, dtype));
   SequenceModel& model = *p.model;
-  REQUIRE(static_cast<bool>(model.learning_kernels(dtype, torch::kCUDA)) == bounds.by_kernels);
+  REQUIRE(static_cast<bool>(model.supports_learning(dtype, torch::kCUDA)) == bounds.by_kernels);
   model.to(torch::kCUDA);
   const Gradients& expected = p.expected;
   const Gradients got =

@@ -177,7 +177,7 @@ TEST_CASE("a GPU's step of the delta rule equals LibTorch's, for bfloat16 beside
                      key = l2_normalize(on_gpu({kRows, 2, width}, dtype)), value = on_gpu({kRows, 2, width}, dtype),
                      beta = on_gpu({kRows, 2}, dtype).sigmoid();
         CHECK(static_cast<bool>(cuda::supports_fast_weight_step(value, state)));
-        CHECK(static_cast<bool>(fast_weight_step_kernel({.delta = true}, 0, width, width)) == (width % 2 == 0));
+        CHECK(static_cast<bool>(supports_fast_weight_step({.delta = true}, 0, width, width)) == (width % 2 == 0));
         const Tensor output = delta_rule_step(query, key, value, beta, state);
         CHECK((output.scalar_type() == dtype));
         const auto on_cpu = [](const Tensor& x) { return x.to(torch::kCPU, torch::kFloat64); };
@@ -197,7 +197,7 @@ TEST_CASE("steps on a GPU give what they give on the CPU, rows at different posi
     for (const bool use_kernels : {true, false}) {
       CAPTURE(use_kernels);
       const auto [reference, model] = make_models(variant, torch::kFloat32);
-      if (!use_kernels && !model->step_kernels(torch::kFloat32, torch::kCUDA)) continue;  // the same again
+      if (!use_kernels && !model->supports_step(torch::kFloat32, torch::kCUDA)) continue;  // the same again
       const auto reference_clock = seed_dropout(*reference, 4), clock = seed_dropout(*model, 4);
       MemoryState expected_state = reference->initial_state(kRows), state = model->initial_state(kRows);
       for (int t = 0; t < kSteps; ++t) {
@@ -229,7 +229,7 @@ TEST_CASE("steps by kernels in bfloat16 are as near to the definition as LibTorc
   for (const Variant& variant : kDelayedVariants) {
     CAPTURE(variant.label());
     const auto [reference, model] = make_models(variant, torch::kBFloat16);
-    REQUIRE(static_cast<bool>(model->step_kernels(torch::kBFloat16, torch::kCUDA)));
+    REQUIRE(static_cast<bool>(model->supports_step(torch::kBFloat16, torch::kCUDA)));
     const auto reference_clock = seed_dropout(*reference, 4), clock = seed_dropout(*model, 4);
     MemoryState expected_state = reference->initial_state(kRows);
     MemoryState states[2] = {model->initial_state(kRows), model->initial_state(kRows)};

@@ -15,29 +15,29 @@ using torch::Tensor;
 
 namespace {
 
-constexpr std::int64_t kBatch = 3, kHeads = 2, kChannels = 4;
+constexpr std::int64_t kSequences = 3, kDelayedHeads = 2, kChannels = 4;
 
 struct Problem {
   std::int64_t steps, window;
   Tensor lengths_B = torch::tensor({steps, steps / 2, std::int64_t{0}}, torch::kInt64);
   Tensor features_M3X =
-      torch::nn::functional::normalize(torch::randn({kBatch * steps, 3, kHeads, kChannels}, torch::kFloat64),
+      torch::nn::functional::normalize(torch::randn({kSequences * steps, 3, kDelayedHeads, kChannels}, torch::kFloat64),
                                        torch::nn::functional::NormalizeFuncOptions().dim(-1))
           .flatten(2);
-  Tensor write_MH = torch::rand({kBatch * steps, kHeads}, torch::kFloat64);
+  Tensor write_MH = torch::rand({kSequences * steps, kDelayedHeads}, torch::kFloat64);
 
   Tensor part(int number) const {
-    return features_M3X.select(1, number).unflatten(0, {kBatch, steps}).unflatten(2, {kHeads, kChannels});
+    return features_M3X.select(1, number).unflatten(0, {kSequences, steps}).unflatten(2, {kDelayedHeads, kChannels});
   }
 };
 
 // One step after the other: what reaches the fast weights before step t is read.
 Tensor by_definition(const Problem& p, Delay delay) {
   const Tensor query = p.part(0), key = p.part(1), value = p.part(2);
-  const Tensor write = p.write_MH.unflatten(0, {kBatch, p.steps});
-  Tensor answers = torch::zeros({kBatch, p.steps, kHeads, kChannels}, torch::kFloat64);
-  for (std::int64_t b = 0; b < kBatch; ++b)
-    for (std::int64_t h = 0; h < kHeads; ++h) {
+  const Tensor write = p.write_MH.unflatten(0, {kSequences, p.steps});
+  Tensor answers = torch::zeros({kSequences, p.steps, kDelayedHeads, kChannels}, torch::kFloat64);
+  for (std::int64_t b = 0; b < kSequences; ++b)
+    for (std::int64_t h = 0; h < kDelayedHeads; ++h) {
       Tensor memory_KV = torch::zeros({kChannels, kChannels}, torch::kFloat64);
       // strength: the step whose write strength is taken; a stream's is that of the step at which it writes.
       const auto remember = [&](std::int64_t t, std::int64_t strength) {
@@ -56,10 +56,13 @@ Tensor by_definition(const Problem& p, Delay delay) {
 
 Tensor by_rows(const Problem& p, const DelayedRows& rows, const Tensor& features_N3X, const Tensor& write_NH) {
   const auto part = [&](int number) {
-    return features_N3X.select(1, number).unflatten(0, {kBatch, rows.steps()}).unflatten(2, {kHeads, kChannels});
+    return features_N3X.select(1, number)
+        .unflatten(0, {kSequences, rows.steps()})
+        .unflatten(2, {kDelayedHeads, kChannels});
   };
-  const Tensor nothing = torch::zeros({kBatch, kHeads, kChannels, kChannels}, torch::kFloat64);
-  return fast_weights({.delta = true}, {part(0), part(1), part(2), write_NH.unflatten(0, {kBatch, rows.steps()}), {}},
+  const Tensor nothing = torch::zeros({kSequences, kDelayedHeads, kChannels, kChannels}, torch::kFloat64);
+  return fast_weights({.delta = true},
+                      {part(0), part(1), part(2), write_NH.unflatten(0, {kSequences, rows.steps()}), {}},
                       {nothing, {}, {}}, rows.lengths(p.lengths_B))
       .output_BTHV.flatten(0, 1)
       .flatten(1);
@@ -82,7 +85,7 @@ TEST_CASE("a memory over the rows of a delay answers as the delay is defined") {
       CAPTURE(steps);
       CAPTURE(window);
       const Problem p{steps, window};
-      const DelayedRows rows(delay, kBatch, steps, window);
+      const DelayedRows rows(delay, kSequences, steps, window);
       const Tensor answers = rows.answers(by_rows(p, rows, rows.features(p.features_M3X), rows.write(p.write_MH)));
       CHECK(torch::allclose(answers.where(valid_M1(p), 0), by_definition(p, delay), 0, 1e-12));
     }
@@ -95,9 +98,10 @@ TEST_CASE("the gradients of a delay's rows are those of what they were made of")
       CAPTURE(steps);
       CAPTURE(window);
       const Problem p{steps, window};
-      const DelayedRows rows(delay, kBatch, steps, window);
+      const DelayedRows rows(delay, kSequences, steps, window);
       const Tensor features = p.features_M3X.clone().requires_grad_(), write = p.write_MH.clone().requires_grad_();
-      const Tensor weight = torch::randn({kBatch * steps, kHeads * kChannels}, torch::kFloat64).where(valid_M1(p), 0);
+      const Tensor weight =
+          torch::randn({kSequences * steps, kDelayedHeads * kChannels}, torch::kFloat64).where(valid_M1(p), 0);
       (by_definition({steps, window, p.lengths_B, features, write}, delay) * weight).sum().backward();
 
       const Tensor memory_features = rows.features(p.features_M3X).requires_grad_(),

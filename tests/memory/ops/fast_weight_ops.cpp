@@ -15,25 +15,26 @@ using torch::Tensor;
 
 namespace {
 
-constexpr std::int64_t kBatch = 3, kHeads = 2, kKeys = 5, kValues = 7;
+constexpr std::int64_t kInputBatch = 3, kInputHeads = 2, kKeys = 5, kValues = 7;
 
 // Of positive features, with decays of about e^-strength.
 FastWeightInput random_input(std::int64_t steps, std::int64_t decay_channels, double strength) {
   FastWeightInput in;
-  in.query = random_doubles({kBatch, steps, kHeads, kKeys}).abs() + 0.1;
-  in.key = torch::nn::functional::normalize(random_doubles({kBatch, steps, kHeads, kKeys}).abs(),
+  in.query = random_doubles({kInputBatch, steps, kInputHeads, kKeys}).abs() + 0.1;
+  in.key = torch::nn::functional::normalize(random_doubles({kInputBatch, steps, kInputHeads, kKeys}).abs(),
                                             torch::nn::functional::NormalizeFuncOptions().dim(-1));
-  in.value = random_doubles({kBatch, steps, kHeads, kValues});
-  in.write = 2 * torch::sigmoid(random_doubles({kBatch, steps, kHeads}));
+  in.value = random_doubles({kInputBatch, steps, kInputHeads, kValues});
+  in.write = 2 * torch::sigmoid(random_doubles({kInputBatch, steps, kInputHeads}));
   if (decay_channels > 0)
-    in.log_decay = -strength * torch::rand({kBatch, steps, kHeads, decay_channels}, torch::kFloat64);
+    in.log_decay = -strength * torch::rand({kInputBatch, steps, kInputHeads, decay_channels}, torch::kFloat64);
   return in;
 }
 
 FastWeightState random_state(const FastWeightRule& rule) {
-  FastWeightState state{random_doubles({kBatch, kHeads, kKeys, kValues}), {}, {}};
-  if (rule.attention_norm != AttentionNorm::kNone) state.key_sum_BHK = random_doubles({kBatch, kHeads, kKeys}).abs();
-  if (rule.log_write) state.log_scale_BH = random_doubles({kBatch, kHeads}).abs();
+  FastWeightState state{random_doubles({kInputBatch, kInputHeads, kKeys, kValues}), {}, {}};
+  if (rule.attention_norm != AttentionNorm::kNone)
+    state.key_sum_BHK = random_doubles({kInputBatch, kInputHeads, kKeys}).abs();
+  if (rule.log_write) state.log_scale_BH = random_doubles({kInputBatch, kInputHeads}).abs();
   return state;
 }
 
@@ -82,7 +83,7 @@ TEST_CASE("fast weights in chunks equal their steps, however fast they forget") 
           CAPTURE(strength);
           CAPTURE(steps);
           FastWeightInput in = random_input(steps, channels, strength);
-          if (rule.log_write) in.write = 3 * random_doubles({kBatch, steps, kHeads});
+          if (rule.log_write) in.write = 3 * random_doubles({kInputBatch, steps, kInputHeads});
           const FastWeightState before = random_state(rule);
           const FastWeightResult out = fast_weights(rule, in, before, lengths({steps, steps / 2, 0}));
           FastWeightState stepped = clone(before);
@@ -115,10 +116,10 @@ TEST_CASE("gradients of fast weights equal finite differences, to inputs and sta
       CAPTURE(channels);
       constexpr std::int64_t kSteps = 70;
       FastWeightInput in = random_input(kSteps, channels, 0.5);
-      if (rule.log_write) in.write = 3 * random_doubles({kBatch, kSteps, kHeads});
+      if (rule.log_write) in.write = 3 * random_doubles({kInputBatch, kSteps, kInputHeads});
       FastWeightState state = random_state(rule);
       const Tensor lengths_B = lengths({kSteps, 20, 1});
-      const Tensor weight = random_doubles({kBatch, kSteps, kHeads, kValues}) *
+      const Tensor weight = random_doubles({kInputBatch, kSteps, kInputHeads, kValues}) *
                             (torch::arange(kSteps) < lengths_B.unsqueeze(1)).unsqueeze(2).unsqueeze(3);
       std::vector<Tensor> state_weight;
       for (const Tensor& tensor : tensors_of(state)) state_weight.push_back(random_doubles(tensor.sizes().vec()));
@@ -167,7 +168,8 @@ TEST_CASE("in float32 neither outputs nor gradients leave the range of numbers, 
         CAPTURE(strength);
         constexpr std::int64_t kSteps = 150;
         FastWeightInput in = random_input(kSteps, channels, strength);
-        if (rule.log_write) in.write = 60 * random_doubles({kBatch, kSteps, kHeads});  // e^120 is beyond float32
+        if (rule.log_write)
+          in.write = 60 * random_doubles({kInputBatch, kSteps, kInputHeads});  // e^120 is beyond float32
         const FastWeightState state = random_state(rule);
         const auto results = [&](torch::ScalarType dtype) {
           FastWeightInput own = in_type(in, dtype);
@@ -197,15 +199,15 @@ TEST_CASE("exponential write strengths give what plain sums of exponentials give
   const FastWeightRule rule{false, AttentionNorm::kAtLeastOne, true};
   constexpr std::int64_t kSteps = 70;
   FastWeightInput in = random_input(kSteps, 1, 0.3);
-  in.key = random_doubles({kBatch, kSteps, kHeads, kKeys});
-  in.write = 20 * random_doubles({kBatch, kSteps, kHeads}) - 10;  // from e^-80 to e^50, within float64
-  FastWeightState fresh{torch::zeros({kBatch, kHeads, kKeys, kValues}, torch::kFloat64),
-                        torch::zeros({kBatch, kHeads, kKeys}, torch::kFloat64),
-                        torch::zeros({kBatch, kHeads}, torch::kFloat64)};
+  in.key = random_doubles({kInputBatch, kSteps, kInputHeads, kKeys});
+  in.write = 20 * random_doubles({kInputBatch, kSteps, kInputHeads}) - 10;  // from e^-80 to e^50, within float64
+  FastWeightState fresh{torch::zeros({kInputBatch, kInputHeads, kKeys, kValues}, torch::kFloat64),
+                        torch::zeros({kInputBatch, kInputHeads, kKeys}, torch::kFloat64),
+                        torch::zeros({kInputBatch, kInputHeads}, torch::kFloat64)};
   const FastWeightResult out = fast_weights(rule, in, fresh, lengths({kSteps, kSteps, kSteps}));
   bool floored = false, divided = false;
-  for (std::int64_t b = 0; b < kBatch; ++b)
-    for (std::int64_t h = 0; h < kHeads; ++h) {
+  for (std::int64_t b = 0; b < kInputBatch; ++b)
+    for (std::int64_t h = 0; h < kInputHeads; ++h) {
       Tensor s = torch::zeros({kKeys, kValues}, torch::kFloat64), z = torch::zeros({kKeys}, torch::kFloat64);
       for (std::int64_t t = 0; t < kSteps; ++t) {
         const double forget = std::exp(in.log_decay[b][t][h][0].item<double>());
@@ -238,10 +240,10 @@ TEST_CASE("in their scale write strengths without a bound are those of a sum, wi
           CAPTURE(steps);
           CAPTURE(static_cast<int>(dtype));
           FastWeightInput in = random_input(steps, channels, strength);
-          in.write = 60 * random_doubles({kBatch, steps, kHeads});
+          in.write = 60 * random_doubles({kInputBatch, steps, kInputHeads});
           const Tensor lengths_B = lengths({steps, steps / 2, 0});
           const Tensor valid = (torch::arange(steps) < lengths_B.unsqueeze(1)).unsqueeze(2).unsqueeze(3);
-          const Tensor weight = random_doubles({kBatch, steps, kHeads, kValues}) * valid;
+          const Tensor weight = random_doubles({kInputBatch, steps, kInputHeads, kValues}) * valid;
           const auto results = [&](torch::ScalarType of, const auto& read) {
             FastWeightInput own = in_type(in, of);
             std::vector<Tensor> leaves{own.query, own.key, own.value, own.write};
@@ -255,7 +257,7 @@ TEST_CASE("in their scale write strengths without a bound are those of a sum, wi
             return all;
           };
           const auto zeros = [&](std::vector<std::int64_t> shape, torch::ScalarType of) {
-            shape.insert(shape.begin(), {kBatch, kHeads});
+            shape.insert(shape.begin(), {kInputBatch, kInputHeads});
             return torch::zeros(shape, of);
           };
           const std::vector<Tensor> expected = results(torch::kFloat64, [&](const FastWeightInput& own) {

@@ -70,9 +70,9 @@ std::vector<Tensor> leaves(Inputs& x) {
 }
 
 std::string reason(const HadamardMemoryVectors& vectors, const Tensor& first_BHH) {
-  const std::string text = supports_hadamard_memory_on_gpu(vectors, first_BHH).reason();
+  const std::string text = cuda::supports_hadamard_memory(vectors, first_BHH).reason();
   const Tensor lengths_B = torch::zeros({vectors.query_BTH.size(0)}, torch::kInt64).to(vectors.query_BTH.device());
-  if (!text.empty()) CHECK_THROWS_AS(hadamard_memory_on_gpu(vectors, first_BHH, lengths_B, kNoLimit), c10::Error);
+  if (!text.empty()) CHECK_THROWS_AS(cuda::hadamard_memory(vectors, first_BHH, lengths_B, kNoLimit), c10::Error);
   return text;
 }
 
@@ -99,7 +99,7 @@ TEST_CASE("Hadamard memory on a GPU and its gradients equal a loop in double pre
       const std::vector<Tensor> expected_leaves = leaves(definition), leaves_on_gpu = leaves(computed);
       const HadamardMemoryResult expected = loop(definition, lengths_B, limit);
       const HadamardMemoryResult actual =
-          hadamard_memory_on_gpu(computed.vectors, computed.first_BHH, lengths_B.to(torch::kCUDA), limit);
+          cuda::hadamard_memory(computed.vectors, computed.first_BHH, lengths_B.to(torch::kCUDA), limit);
       CHECK(error_of(actual.h_BTH, expected.h_BTH) < 1e-5);
       CHECK(error_of(actual.last_BHH, expected.last_BHH) < 1e-5);
       const std::vector<Tensor> wanted = torch::autograd::grad({loss(expected)}, expected_leaves);
@@ -110,7 +110,7 @@ TEST_CASE("Hadamard memory on a GPU and its gradients equal a loop in double pre
       }
       const torch::NoGradGuard no_grad;  // without checkpoints
       const HadamardMemoryResult again =
-          hadamard_memory_on_gpu(computed.vectors, computed.first_BHH, lengths_B.to(torch::kCUDA), limit);
+          cuda::hadamard_memory(computed.vectors, computed.first_BHH, lengths_B.to(torch::kCUDA), limit);
       CHECK(again.h_BTH.equal(actual.h_BTH));
       CHECK(again.last_BHH.equal(actual.last_BHH));
     }
@@ -175,7 +175,7 @@ TEST_CASE("Hadamard memory on a GPU refuses a second derivative") {
   if (skip_without_gpu()) return;
   Inputs x = on_gpu(draw(1, 3, 4));
   const std::vector<Tensor> inputs = leaves(x);
-  const Tensor h_BTH = hadamard_memory_on_gpu(x.vectors, x.first_BHH, lengths({3}).to(torch::kCUDA), kNoLimit).h_BTH;
+  const Tensor h_BTH = cuda::hadamard_memory(x.vectors, x.first_BHH, lengths({3}).to(torch::kCUDA), kNoLimit).h_BTH;
   CHECK_THROWS_AS(torch::autograd::grad({h_BTH.sum()}, inputs, {}, /*retain_graph=*/true, /*create_graph=*/true),
                   c10::Error);
 }

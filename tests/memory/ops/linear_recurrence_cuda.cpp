@@ -65,7 +65,7 @@ Result differentiate(const Inputs& inputs, const Tensor& weight_BTD, const Recur
   return {h_BTD, torch::autograd::grad({loss_of(h_BTD, weight_BTD)}, x.all())};
 }
 
-Tensor on_gpu(const Inputs& x) { return linear_recurrence_on_gpu(x.a, x.b_BTD, x.h0_BD); }
+Tensor on_gpu(const Inputs& x) { return cuda::linear_recurrence(x.a, x.b_BTD, x.h0_BD); }
 Tensor to_gpu(const Tensor& x) { return x.to(torch::kCUDA); }
 
 void check(torch::ScalarType type, bool constant, torch::IntArrayRef sizes, torch::ScalarType h0_type) {
@@ -90,8 +90,8 @@ void check(torch::ScalarType type, bool constant, torch::IntArrayRef sizes, torc
 }
 
 std::string reason(const Tensor& a, const Tensor& b_BTD, const Tensor& h0_BD) {
-  const std::string text = supports_linear_recurrence_on_gpu(a, b_BTD, h0_BD).reason();
-  if (!text.empty()) CHECK_THROWS_AS(linear_recurrence_on_gpu(a, b_BTD, h0_BD), c10::Error);
+  const std::string text = cuda::supports_linear_recurrence(a, b_BTD, h0_BD).reason();
+  if (!text.empty()) CHECK_THROWS_AS(cuda::linear_recurrence(a, b_BTD, h0_BD), c10::Error);
   return text;
 }
 
@@ -151,7 +151,7 @@ TEST_CASE("the linear recurrence on a GPU says what it does not take") {
 TEST_CASE("the linear recurrence on a GPU refuses a second derivative") {
   if (skip_without_gpu()) return;
   const Tensor a = torch::rand({1, 3, 2}, torch::kCUDA).requires_grad_();
-  const Tensor h_BTD = linear_recurrence_on_gpu(a, torch::ones_like(a), torch::zeros({1, 2}, torch::kCUDA));
+  const Tensor h_BTD = cuda::linear_recurrence(a, torch::ones_like(a), torch::zeros({1, 2}, torch::kCUDA));
   CHECK_THROWS_AS(torch::autograd::grad({h_BTD.sum()}, {a}, {}, /*retain_graph=*/true, /*create_graph=*/true),
                   c10::Error);
 }

@@ -1,0 +1,18 @@
+// The weights that a training run ends with.
+#pragma once
+
+#include "agents/act/network.h"
+#include "agents/run/train_observer.h"
+#include "storage/safetensors.h"
+#include "storage/weights.h"
+
+namespace engram::testing {
+
+struct LastWeights : TrainObserver {
+  void finished(const TrainStatus&, const AgentNetwork& network) override {
+    for (const auto& [name, tensor] : module_weights(network)) weights[name] = tensor.detach().clone();
+  }
+  TensorMap weights;
+};
+
+}  // namespace engram::testing
