@@ -2,8 +2,8 @@
 # include LibTorch, those of PLAIN do not. To be called in the folder of the target, behind its target_link_libraries.
 #
 # Sources are compiled in groups, because most of the time of one by itself are the headers that it shares with others:
-# names in anonymous namespaces of a folder must differ. A change then recompiles its group; ENGRAM_UNITY=OFF is for who
-# changes much.
+# names in anonymous namespaces of a list must differ (tests/structure/anonymous_names.py sees to it). A change then
+# recompiles its group; ENGRAM_UNITY=OFF is for who changes much.
 #
 # What calls LibTorch spends its time in LibTorch and in our own kernels and loops: -O1 compiles it in two thirds of the
 # time of -O3, and it runs as fast. One level for all of it, because from gcc 13 on a precompiled header serves one level
