@@ -27,6 +27,7 @@ Road road_of(const std::string& part, const Support& kernels, const Support& fas
 AgentNetwork::AgentNetwork(const NetworkOptions& options, const BackboneConfig& backbone, const TaskInfo& task,
                            std::uint64_t seed, const LearnerConfig& learner)
     : num_actions_(task.num_actions()),
+      marks_first_step_(options.first_step_mark),
       dropout_(register_module("dropout", std::make_shared<Dropout>(options.dropout))),
       learner_(learner) {
   const std::int64_t width = backbone.width();
@@ -39,9 +40,9 @@ AgentNetwork::AgentNetwork(const NetworkOptions& options, const BackboneConfig& 
         register_module("previous_action", torch::nn::Embedding(num_actions_ + 1, options.previous_action_width));
   if (options.previous_reward_width > 0)
     previous_reward_ = register_module("previous_reward", torch::nn::Linear(1, options.previous_reward_width));
-  if (previous_action_ || previous_reward_)
-    joined_ = register_module(
-        "joined", torch::nn::Linear(width + options.previous_action_width + options.previous_reward_width, width));
+  const std::int64_t joined_width =
+      options.previous_action_width + options.previous_reward_width + (marks_first_step_ ? 1 : 0);
+  if (joined_width > 0) joined_ = register_module("joined", torch::nn::Linear(width + joined_width, width));
 
   for (const HeadSpec& spec : learner.heads(num_actions_)) {
     Head head = register_module(spec.name, Head(width, options.hidden_width, spec.outputs, spec.bound));
@@ -76,6 +77,7 @@ torch::Tensor AgentNetwork::join_previous(const torch::Tensor& encoded, const to
                         .matmul(previous_action_->weight));
   if (previous_reward_)
     parts.push_back(previous_reward_(previous_reward.reshape({-1, 1}).to(parts[0].scalar_type())).relu_());
+  if (marks_first_step_) parts.push_back((previous_action == num_actions_).reshape({-1, 1}).to(parts[0].scalar_type()));
   return joined_(torch::cat(parts, -1)).to(encoded.scalar_type());
 }
 

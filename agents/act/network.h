@@ -77,7 +77,8 @@ class AgentNetwork : public torch::nn::Module {
   // Everything that an optimiser trains: all but the target heads (which are among parameters(), without gradient).
   std::vector<torch::Tensor> trainable_parameters() const;
   std::int64_t num_actions() const { return num_actions_; }
-  bool sees_previous_action() const { return !previous_action_.is_empty(); }
+  // Or, by its absence, that a step is an episode's first.
+  bool sees_previous_action() const { return !previous_action_.is_empty() || marks_first_step_; }
   bool sees_previous_reward() const { return !previous_reward_.is_empty(); }
 
  private:
@@ -86,6 +87,7 @@ class AgentNetwork : public torch::nn::Module {
                               const torch::Tensor& previous_reward);
 
   std::int64_t num_actions_;
+  bool marks_first_step_;
   torch::ScalarType compute_dtype_ = torch::kFloat32;
   bool use_kernels_ = true;
   std::optional<ObservationEncoder> encoder_;      // after the backbone, in the order in which weights are drawn

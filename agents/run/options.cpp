@@ -13,6 +13,7 @@ void NetworkOptions::list_options(OptionList& list) {
            "width of the embedding of the previous action; 0: the agent does not see it");
   list.add("previous_reward_width", previous_reward_width, {0, 4096},
            "width of the embedding of the previous reward; 0: the agent does not see it");
+  list.add("first_step_mark", first_step_mark, "whether the agent sees that a step is the first one of an episode");
   list.add("token_width", token_width, {1, 4096},
            "width of a token's embedding, of tasks whose observations have tokens");
   list.add("hidden_width", hidden_width, {1, 65536}, "width of the two hidden layers of actor and critics");

@@ -12,6 +12,7 @@ namespace engram {
 struct NetworkOptions {
   int previous_action_width = 0;  // embedding of a_{t-1}; 0: the agent does not see it
   int previous_reward_width = 0;  // embedding of r_{t-1}; 0: the agent does not see it
+  bool first_step_mark = false;   // 1 at the first step of an episode, then 0, as POPGym's agents see it
   int token_width = 8;            // embedding of each token of an observation
   int hidden_width = 256;         // of each head's two hidden layers
   double dropout = 0.1;           // after the encoder

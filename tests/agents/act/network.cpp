@@ -112,6 +112,28 @@ TEST_CASE("the vector encoder joins embeddings of previous action and reward") {
   CHECK(torch::allclose(network.encode(observation, action, reward), joined, 1e-5, 1e-6));
 }
 
+TEST_CASE("the mark of the first step is 1 where no action came before, alone and beside the action's embedding") {
+  torch::manual_seed(4);
+  const TaskInfo task = vector_task(4, 3, 7);
+  const auto observation = torch::randn({4, 4}), reward = torch::zeros({4});
+  const auto action = torch::tensor({0, 3, 2, 3}, torch::kInt64);  // 3: none
+  const auto mark = torch::tensor({0, 1, 0, 1}, torch::kFloat32).unsqueeze(1);
+  for (const int action_width : {0, 2}) {
+    AgentNetwork network({.previous_action_width = action_width, .first_step_mark = true}, small_backbone("none", 6),
+                         task);
+    network.eval();
+    CHECK(network.sees_previous_action());
+    std::vector<torch::Tensor> parts{
+        torch::linear(observation, parameter(network, "observation.weight"), parameter(network, "observation.bias"))
+            .relu()};
+    if (action_width > 0) parts.push_back(parameter(network, "previous_action.weight").index_select(0, action));
+    parts.push_back(mark);
+    const auto joined =
+        torch::linear(torch::cat(parts, 1), parameter(network, "joined.weight"), parameter(network, "joined.bias"));
+    CHECK(torch::allclose(network.encode(observation, action, reward), joined, 1e-5, 1e-6));
+  }
+}
+
 TEST_CASE("dropout acts in training mode alone") {
   torch::manual_seed(3);
   AgentNetwork network({.dropout = 0.5}, small_backbone("none", 200), vector_task(4, 3, 7));

@@ -22,7 +22,8 @@ using namespace engram;
 
 namespace {
 
-const NetworkOptions kSmall{.previous_action_width = 3, .previous_reward_width = 2, .hidden_width = 8, .dropout = 0};
+const NetworkOptions kSmall{
+    .previous_action_width = 3, .previous_reward_width = 2, .first_step_mark = true, .hidden_width = 8, .dropout = 0};
 
 std::shared_ptr<AgentNetwork> scattered_network(const std::string& backbone, const TaskInfo& task) {
   torch::manual_seed(1);
