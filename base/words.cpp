@@ -49,7 +49,10 @@ std::string shell_word(const std::string& word) {
 
 std::string shell_command(const std::vector<std::string>& words) {
   std::string command;
-  for (const std::string& word : words) command += (command.empty() ? "" : " ") + shell_word(word);
+  for (const std::string& word : words) {
+    if (!command.empty()) command += ' ';
+    command += shell_word(word);
+  }
   return command;
 }
 
