@@ -1,5 +1,9 @@
 #include "memory/fused/fast_weights.h"
 
+#include <algorithm>
+#include <cstdint>
+#include <memory>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -18,6 +22,11 @@ namespace {
 namespace passes = fast_weight_passes;
 using torch::Tensor;
 
+// A delay as long as an episode or longer writes nothing that is read in it.
+std::int64_t window_within(const BesideWindow& beside, const FreshRows& rows) {
+  return std::min<std::int64_t>(beside.window, rows.steps);
+}
+
 // The memory of fast weights over sequences: of the batch's rows, or of those that a delay makes of them.
 class FastWeightsOfRows {
  public:
@@ -28,7 +37,7 @@ class FastWeightsOfRows {
         steps_(rows.steps),
         length_B_(rows.length_B) {
     if (!settings.beside || !settings.beside->delay) return;
-    delayed_.emplace(*settings.beside->delay, rows.batch, rows.steps, settings.beside->window);
+    delayed_.emplace(*settings.beside->delay, rows.batch, rows.steps, window_within(*settings.beside, rows));
     steps_ = delayed_->steps();
     length_B_ = delayed_->lengths(length_B_).contiguous();
   }
@@ -102,7 +111,7 @@ class WindowBeside {
   WindowBeside(const BesideWindow& settings, const HeadShape& shape, const FreshRows& rows)
       : shape_(shape),
         rows_(rows),
-        window_(settings.window),
+        window_(window_within(settings, rows)),
         by_chunk_(settings.delay == Delay::kChunk),
         attention_(shape, by_chunk_ ? rows.batch * chunks() : rows.batch, by_chunk_ ? window_ : rows.steps,
                    by_chunk_ ? chunk_lengths(rows.lengths_B, rows.steps, window_) : rows.lengths_B,
