@@ -18,6 +18,7 @@ using torch::Tensor;
 
 HqltMixerBase::HqltMixerBase(const HqltSharedOptions& options, const FastWeightsOptions& fast_weights)
     : options_(options),
+      fast_weights_(fast_weights),
       query_(register_module("query", first_weights(options).inner_map(options.width, options.width))),
       key_(register_module("key", first_weights(options).inner_map(options.width, options.width))),
       value_(register_module("value", first_weights(options).inner_map(options.width, options.width))),
@@ -95,9 +96,8 @@ cuda::FastWeightsWeights HqltMixerBase::fused_weights() const {
   return weights;
 }
 
-cuda::FastWeightsSettings HqltMixerBase::fused_settings(const FastWeightsOptions& options, std::optional<Delay> delay,
-                                                        torch::Device device) const {
-  return {.options = options,
+cuda::FastWeightsSettings HqltMixerBase::fused_settings(std::optional<Delay> delay, torch::Device device) const {
+  return {.options = fast_weights_,
           .query_dropout = query_dropout_->key(device),
           .key_dropout = key_dropout_->key(device),
           .value_dropout = value_dropout_->key(device),
@@ -132,8 +132,7 @@ class HqltMixer : public HqltMixerBase {
     WindowPositions positions;
   };
 
-  explicit HqltMixer(const Options& options)
-      : HqltMixerBase(options, options.fast_weight_options()), fast_weights_(options.fast_weight_options()) {}
+  explicit HqltMixer(const Options& options) : HqltMixerBase(options, options.fast_weight_options()) {}
 
   Tensor forward(const Tensor& x_BTD, const Plan& plan, std::span<const Tensor> state,
                  std::vector<Tensor>& final_state) {
@@ -164,7 +163,7 @@ class HqltMixer : public HqltMixerBase {
   }
 
   std::unique_ptr<cuda::Branch> branch(const FreshRows& rows, torch::Device device) const {
-    return cuda::fast_weights_branch(fused_weights(), fused_settings(fast_weights_, std::nullopt, device), rows);
+    return cuda::fast_weights_branch(fused_weights(), fused_settings(std::nullopt, device), rows);
   }
 
  private:
@@ -172,8 +171,6 @@ class HqltMixer : public HqltMixerBase {
   static std::pair<std::span<const Tensor>, std::span<const Tensor>> parted(std::span<const Tensor> state) {
     return {state.first(state.size() - 2), state.last(2)};
   }
-
-  FastWeightsOptions fast_weights_;
 };
 
 }  // namespace

@@ -49,12 +49,12 @@ class HqltMixerBase : public torch::nn::Module, public AttentionMaps {
   // x [..., D]; fast_branch, window_branch [..., H, D / H] -> [..., D]. `view`, unless null, gets both and the gates.
   torch::Tensor mix(const torch::Tensor& x, const torch::Tensor& fast_branch, const torch::Tensor& window_branch,
                     LayerView* view = nullptr);
-  // As the fused branches take them, with the fast weights `options`.
+  // As the fused branches take them.
   cuda::FastWeightsWeights fused_weights() const;
-  cuda::FastWeightsSettings fused_settings(const FastWeightsOptions& options, std::optional<Delay> delay,
-                                           torch::Device device) const;
+  cuda::FastWeightsSettings fused_settings(std::optional<Delay> delay, torch::Device device) const;
 
   HqltSharedOptions options_;
+  FastWeightsOptions fast_weights_;
   torch::nn::Linear query_, key_, value_;
   FastWeightMemory memory_;
   std::shared_ptr<Dropout> query_dropout_, key_dropout_, value_dropout_;

@@ -29,11 +29,10 @@ using torch::Tensor;
 template <Delay kDelay>
 class DelayedMixer : public HqltMixerBase {
  public:
-  explicit DelayedMixer(const HqltSharedOptions& options)
-      : HqltMixerBase(options, options.fast_weight_options()), fast_weights_(options.fast_weight_options()) {}
+  explicit DelayedMixer(const HqltSharedOptions& options) : HqltMixerBase(options, options.fast_weight_options()) {}
 
   std::unique_ptr<cuda::Branch> branch(const FreshRows& rows, torch::Device device) const {
-    return cuda::fast_weights_branch(fused_weights(), fused_settings(fast_weights_, kDelay, device), rows);
+    return cuda::fast_weights_branch(fused_weights(), fused_settings(kDelay, device), rows);
   }
 
   template <class Options>
@@ -41,16 +40,13 @@ class DelayedMixer : public HqltMixerBase {
     return cuda::supports_delayed_step(options.width, options.heads, dtype, device);
   }
   std::unique_ptr<cuda::ForwardBranch> step_branch(const Tensor& position_B, std::span<const Tensor> state) const {
-    return cuda::delayed_step_branch(fused_weights(), fused_settings(fast_weights_, kDelay, position_B.device()),
+    return cuda::delayed_step_branch(fused_weights(), fused_settings(kDelay, position_B.device()),
                                      {.position_B = position_B,
                                       .fast_BHKV = state[0],
                                       .key_BSHK = state[1],
                                       .value_BSHV = state[2],
                                       .beta_BSH1 = kDelay == Delay::kChunk ? state[3] : Tensor()});
   }
-
- private:
-  FastWeightsOptions fast_weights_;
 };
 
 class DelayedStreamMixer : public DelayedMixer<Delay::kStream> {

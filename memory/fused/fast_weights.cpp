@@ -113,7 +113,8 @@ class WindowBeside {
         rows_(rows),
         window_(window_within(settings, rows)),
         by_chunk_(settings.delay == Delay::kChunk),
-        attention_(shape, by_chunk_ ? rows.batch * chunks() : rows.batch, by_chunk_ ? window_ : rows.steps,
+        attention_(shape, by_chunk_ ? rows.batch * chunks_of(rows.steps, window_) : rows.batch,
+                   by_chunk_ ? window_ : rows.steps,
                    by_chunk_ ? chunk_lengths(rows.lengths_B, rows.steps, window_) : rows.lengths_B,
                    {settings.window, settings.rotary, /*weight_dropout=*/{}}) {}
 
@@ -149,8 +150,6 @@ class WindowBeside {
   }
 
  private:
-  std::int64_t chunks() const { return (rows_.steps + window_ - 1) / window_; }
-
   HeadShape shape_;
   FreshRows rows_;
   std::int64_t window_;

@@ -8,12 +8,6 @@ namespace engram {
 
 using torch::Tensor;
 
-namespace {
-
-std::int64_t chunks_of(std::int64_t steps, std::int64_t window) { return (steps + window - 1) / window; }
-
-}  // namespace
-
 Tensor to_chunks(const Tensor& x_M, std::int64_t batch, std::int64_t window) {
   const Tensor x_BT = x_M.unflatten(0, {batch, -1});
   const std::int64_t steps = x_BT.size(1), padding = chunks_of(steps, window) * window - steps;

@@ -10,9 +10,9 @@
 
 namespace engram {
 
-// The sequences of the fast weights, one for each of B sequences of T steps. kStream: T rows, each with key and value of
-// S steps before, and a write strength of its own. kChunk: for every S steps their S reads, then their S writes. Where a
-// row has no read or no write it is zero.
+// The sequences of the fast weights, one for each of B sequences of T steps. kStream: T rows, each with key and value
+// of S steps before, and a write strength of its own. kChunk: for every S steps their S reads, then their S writes.
+// Where a row has no read or no write it is zero.
 class DelayedRows {
  public:
   // window: S.
@@ -44,6 +44,8 @@ class DelayedRows {
   std::int64_t batch_, steps_, window_, chunks_, memory_steps_;
 };
 
+// Of `steps` steps, the last one whole or not.
+inline std::int64_t chunks_of(std::int64_t steps, std::int64_t window) { return (steps + window - 1) / window; }
 // Rows [B T, ...] of B sequences of T steps as B C sequences of the S steps of a chunk, zeros behind the T; and back.
 torch::Tensor to_chunks(const torch::Tensor& x_M, std::int64_t batch, std::int64_t window);
 torch::Tensor from_chunks(const torch::Tensor& x_N, std::int64_t batch, std::int64_t steps);

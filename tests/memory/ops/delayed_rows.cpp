@@ -76,41 +76,42 @@ Tensor gradient_of(const Tensor& x) { return x.grad().defined() ? x.grad() : tor
 // Steps before, at and behind whole windows, and a window longer than the episode.
 const std::vector<std::pair<std::int64_t, std::int64_t>> kSizes = {{12, 4}, {13, 4}, {3, 4}, {7, 1}, {5, 5}};
 
+// check(problem, delay, its rows), of every size and delay.
+template <class Check>
+void for_each_problem(Check check) {
+  for (const Delay delay : {Delay::kStream, Delay::kChunk})
+    for (const auto& [steps, window] : kSizes) {
+      CAPTURE(steps);
+      CAPTURE(window);
+      check(Problem{steps, window}, delay, DelayedRows(delay, kSequences, steps, window));
+    }
+}
+
 }  // namespace
 
 TEST_CASE("a memory over the rows of a delay answers as the delay is defined") {
   torch::manual_seed(1);
-  for (const Delay delay : {Delay::kStream, Delay::kChunk})
-    for (const auto& [steps, window] : kSizes) {
-      CAPTURE(steps);
-      CAPTURE(window);
-      const Problem p{steps, window};
-      const DelayedRows rows(delay, kSequences, steps, window);
-      const Tensor answers = rows.answers(by_rows(p, rows, rows.features(p.features_M3X), rows.write(p.write_MH)));
-      CHECK(torch::allclose(answers.where(valid_M1(p), 0), by_definition(p, delay), 0, 1e-12));
-    }
+  for_each_problem([](const Problem& p, Delay delay, const DelayedRows& rows) {
+    const Tensor answers = rows.answers(by_rows(p, rows, rows.features(p.features_M3X), rows.write(p.write_MH)));
+    CHECK(torch::allclose(answers.where(valid_M1(p), 0), by_definition(p, delay), 0, 1e-12));
+  });
 }
 
 TEST_CASE("the gradients of a delay's rows are those of what they were made of") {
   torch::manual_seed(2);
-  for (const Delay delay : {Delay::kStream, Delay::kChunk})
-    for (const auto& [steps, window] : kSizes) {
-      CAPTURE(steps);
-      CAPTURE(window);
-      const Problem p{steps, window};
-      const DelayedRows rows(delay, kSequences, steps, window);
-      const Tensor features = p.features_M3X.clone().requires_grad_(), write = p.write_MH.clone().requires_grad_();
-      const Tensor weight =
-          torch::randn({kSequences * steps, kDelayedHeads * kChannels}, torch::kFloat64).where(valid_M1(p), 0);
-      (by_definition({steps, window, p.lengths_B, features, write}, delay) * weight).sum().backward();
+  for_each_problem([](const Problem& p, Delay delay, const DelayedRows& rows) {
+    const Tensor features = p.features_M3X.clone().requires_grad_(), write = p.write_MH.clone().requires_grad_();
+    const Tensor weight =
+        torch::randn({kSequences * p.steps, kDelayedHeads * kChannels}, torch::kFloat64).where(valid_M1(p), 0);
+    (by_definition({p.steps, p.window, p.lengths_B, features, write}, delay) * weight).sum().backward();
 
-      const Tensor memory_features = rows.features(p.features_M3X).requires_grad_(),
-                   memory_write = rows.write(p.write_MH).requires_grad_();
-      const auto d = torch::autograd::grad({by_rows(p, rows, memory_features, memory_write)},
-                                           {memory_features, memory_write}, {rows.answers_backward(weight)});
-      CHECK(torch::allclose(rows.features_backward(d[0]), gradient_of(features), 0, 1e-12));
-      CHECK(torch::allclose(rows.write_backward(d[1]), gradient_of(write), 0, 1e-12));
-    }
+    const Tensor memory_features = rows.features(p.features_M3X).requires_grad_(),
+                 memory_write = rows.write(p.write_MH).requires_grad_();
+    const auto d = torch::autograd::grad({by_rows(p, rows, memory_features, memory_write)},
+                                         {memory_features, memory_write}, {rows.answers_backward(weight)});
+    CHECK(torch::allclose(rows.features_backward(d[0]), gradient_of(features), 0, 1e-12));
+    CHECK(torch::allclose(rows.write_backward(d[1]), gradient_of(write), 0, 1e-12));
+  });
 }
 
 TEST_CASE("chunks of rows and back, and how many steps of each are valid") {
