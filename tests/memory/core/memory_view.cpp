@@ -64,7 +64,7 @@ std::int64_t visible(const Variant& variant, std::int64_t position, std::int64_t
 // Plays kViewedSteps steps of kViewedRows rows, the second of which begins again before step 4. check(layer, its view,
 // position_B).
 template <class Check>
-void view_steps(const Variant& variant, SequenceModel& model, Check check) {
+void view_steps(SequenceModel& model, Check check) {
   MemoryState state = model.initial_state(kViewedRows), plain_state = model.initial_state(kViewedRows);
   std::vector<std::int64_t> position(kViewedRows, 0);
   for (std::int64_t t = 0; t < kViewedSteps; ++t) {
@@ -211,7 +211,7 @@ TEST_CASE("a viewed step equals a step, and every backbone says all that it has"
     const std::vector<Variant> layers = whole ? std::vector<Variant>{variant} : layers_of(variant);
     double strongest = 0;
     std::size_t seen = 0;
-    view_steps(variant, *model, [&](std::size_t i, const LayerView& view, const std::vector<std::int64_t>& position) {
+    view_steps(*model, [&](std::size_t i, const LayerView& view, const std::vector<std::int64_t>& position) {
       check_view(layers.at(i), view, position, strongest);
       ++seen;
     });
@@ -232,7 +232,7 @@ TEST_CASE("write strengths and gates are those of the weights") {
       const bool first = item.key().starts_with("blocks.0.");
       if (item.key().ends_with("beta.weight") || item.key().ends_with("gate.weight")) item.value().mul_(first ? 0 : 1);
     }
-    view_steps(variant, *model, [&](std::size_t i, const LayerView& layer, const auto&) {
+    view_steps(*model, [&](std::size_t i, const LayerView& layer, const auto&) {
       const bool silenced = i == 0;  // sigmoid(0) = 1/2, of a factor of 2
       CHECK(((layer.write_strength_BH - 1).abs() < 1e-12).all().item<bool>() == silenced);
       if (variant.backbone != "deltanet")
