@@ -56,6 +56,14 @@ void keep_c10d_quiet() {
   if (std::getenv("TORCH_CPP_LOG_LEVEL") == nullptr) FLAGS_caffe2_log_level = kFatal;
 }
 
+// c10d's record of each exchange (for who looks into a program that hangs) adds a group to a list that all groups of the
+// program share before it takes the list's lock (FlightRecorder, recordWithResetEnabled): the first exchanges of two
+// groups in two threads, a watch's and the learner's, could tear it. Of no record, nothing is added.
+void keep_no_record_of_exchanges() {
+  static const int set = ::setenv("TORCH_FR_BUFFER_SIZE", "0", /*overwrite=*/1);
+  static_cast<void>(set);
+}
+
 // Gloo writes to its connections with writev, which has no flag against the signal of one that is closed, and leaves it
 // to the program to ask for an error instead.
 void take_closed_connections_as_errors() { std::signal(SIGPIPE, SIG_IGN); }
@@ -223,6 +231,7 @@ Ranks::Ranks() = default;
 Ranks::Ranks(const Launch& launch) : rank_(launch.rank), size_(launch.size) {
   if (launch.alone()) return;
   keep_c10d_quiet();
+  keep_no_record_of_exchanges();
   take_closed_connections_as_errors();
   connection_ = std::make_unique<Connection>(launch);
   char host[256] = "";

@@ -64,9 +64,10 @@ TEST_CASE("a rank that is not sound is missed by all") {
          std::vector<Watched>(3, {true, false})));
 }
 
+// Several at once: what c10d keeps of the groups of a program is shared by their threads.
 TEST_CASE("a rank's watches follow each other") {
-  in_threads(2, [](const std::shared_ptr<Ranks>& ranks) {
-    for (int i = 0; i < 2; ++i) {
+  in_threads(4, [](const std::shared_ptr<Ranks>& ranks) {
+    for (int i = 0; i < 3; ++i) {
       RankWatch watch(
           *ranks, [] { return true; }, [] {});
       CHECK(watch.leave());
