@@ -9,10 +9,15 @@ double Episode::total_reward() const {
 }
 
 std::vector<torch::Tensor> EpisodeBatch::tensors() const {
-  return {observation, previous_action_BT1, previous_reward_BT1, action_BT, reward_BT, terminated_BT, steps_B, mask_BT};
+  std::vector<torch::Tensor> all{observation, previous_action_BT1, previous_reward_BT1, action_BT,
+                                 reward_BT,   terminated_BT,       steps_B,             mask_BT};
+  for (const torch::Tensor& judged : {log_prob_BT, value_BT, advantage_BT})
+    if (judged.defined()) all.push_back(judged);
+  return all;
 }
 
 EpisodeBatch EpisodeBatch::of(const std::vector<torch::Tensor>& tensors) {
+  const bool judged = tensors.size() > 8;
   return {.observation = tensors.at(0),
           .previous_action_BT1 = tensors.at(1),
           .previous_reward_BT1 = tensors.at(2),
@@ -20,7 +25,10 @@ EpisodeBatch EpisodeBatch::of(const std::vector<torch::Tensor>& tensors) {
           .reward_BT = tensors.at(4),
           .terminated_BT = tensors.at(5),
           .steps_B = tensors.at(6),
-          .mask_BT = tensors.at(7)};
+          .mask_BT = tensors.at(7),
+          .log_prob_BT = judged ? tensors.at(8) : torch::Tensor(),
+          .value_BT = judged ? tensors.at(9) : torch::Tensor(),
+          .advantage_BT = judged ? tensors.at(10) : torch::Tensor()};
 }
 
 }  // namespace engram

@@ -38,7 +38,12 @@ struct EpisodeBatch {
   torch::Tensor steps_B;              // int64 [B], number of steps of each episode
   torch::Tensor mask_BT;              // float32 [B, T], 1 for t < steps
 
-  // All of them in that order, and back.
+  // Of a learner on policy alone, float32 [B, T], 0 in the padding.
+  torch::Tensor log_prob_BT;   // log pi(a_t | h_t) of the policy that acted
+  torch::Tensor value_BT;      // V(h_t), and the advantage of a_t, by the weights with which learning from these
+  torch::Tensor advantage_BT;  // episodes began
+
+  // Those that there are, in that order, and back.
   std::vector<torch::Tensor> tensors() const;
   static EpisodeBatch of(const std::vector<torch::Tensor>& tensors);
 };
